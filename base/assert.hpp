@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// PARLEY_ASSERT guards Parley's own invariants, in release builds too. A peer's bad octets never reach one.
+#pragma once
+#include <cstdio>
+#include <cstdlib>
+
+#define PARLEY_ASSERT(condition)                                                                   \
+  do {                                                                                             \
+    if (!(condition)) [[unlikely]] {                                                               \
+      std::fprintf(stderr, "%s:%d: broken invariant: %s\n", __FILE__, __LINE__, #condition);       \
+      std::abort();                                                                                \
+    }                                                                                              \
+  } while (false)

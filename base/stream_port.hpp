@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The lower seam for byte streams. A StreamMachine is protocol code over many TCP connections; a driver (Asio sockets,
+// the simulator's TCP, a test) owns the connections, feeds the machine and carries out what it asks.
+//
+// Driver's loop: feed one handle_*; then drain poll_command(); then for each poll_ready() stream gather() and write,
+// telling sent(); then arm next_deadline(). base/pump.hpp is that loop.
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include "parley/address.hpp"
+#include "parley/bytes.hpp"
+#include "parley/result.hpp"
+#include "parley/time.hpp"
+
+namespace parley {
+
+/// Names a stream or a listener; chosen by the side that creates it: the machine uses odd, the driver even numbers.
+/// Never reused within a process run. 0 is none.
+using StreamId = std::uint64_t;
+
+struct StreamInfo {
+  Address local;
+  Address peer;
+  std::uint16_t emss = 1460;  ///< octets of payload per TCP segment (RFC 5044 §4.5)
+};
+
+enum class StreamEnd : std::uint8_t { fin, rst, timeout };
+
+struct StreamCommand {
+  enum class Kind : std::uint8_t {
+    open,      ///< connect `id` to `address`; answered by handle_connected or handle_connect_failed
+    listen,    ///< listen as `id` on `address`; answered by handle_listening or handle_listen_failed
+    shutdown,  ///< send what is queued, then FIN; the receive half stays
+    close,     ///< send what is queued, then FIN; forget the stream (no more handle_* for it)
+    reset,     ///< RST at once; forget the stream
+    pause,     ///< stop reading (bounded memory); resume undoes it
+    resume,
+  };
+  Kind kind = Kind::close;
+  StreamId id = 0;
+  Address address{};        ///< open, listen: where; open may bind `local` first
+  Address local{};          ///< open: source address, any() for the system's choice
+  int backlog = 128;        ///< listen
+};
+
+class StreamMachine {
+ public:
+  virtual ~StreamMachine() = default;
+
+  virtual void handle_listening(Instant now, StreamId listener, const Address& local) = 0;
+  virtual void handle_listen_failed(Instant now, StreamId listener, std::error_code why) = 0;
+  virtual void handle_connected(Instant now, StreamId stream, const StreamInfo& info) = 0;
+  virtual void handle_connect_failed(Instant now, StreamId stream, std::error_code why) = 0;
+  /// A peer connected to `listener`; the driver names the stream (even number). false: refuse it (driver resets it).
+  virtual bool handle_accepted(Instant now, StreamId listener, StreamId stream, const StreamInfo& info) = 0;
+  virtual void handle_bytes(Instant now, StreamId stream, ConstBytes in) = 0;
+  /// FIN: the peer sends no more, our half may go on (RFC 5044 §7.2). RST or timeout: the stream is gone.
+  virtual void handle_end(Instant now, StreamId stream, StreamEnd end) = 0;
+  virtual void handle_deadline(Instant now) = 0;
+
+  virtual bool poll_command(StreamCommand& out) = 0;
+  /// The next stream with octets to send, 0 when there is none. A stream appears once per drain.
+  virtual StreamId poll_ready() = 0;
+  /// Fills `out` with pieces to send, in order, without consuming them; the number filled. Views live until the next call.
+  virtual std::size_t gather(StreamId stream, std::span<ConstBytes> out) = 0;
+  /// The driver wrote n octets of what gather gave; if less than all, it calls gather again when writable.
+  virtual void sent(Instant now, StreamId stream, std::size_t n) = 0;
+  virtual Instant next_deadline() const = 0;
+};
+
+}  // namespace parley

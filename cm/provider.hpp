@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The upper seam: what a NIC, or software that plays one, offers to the connection manager. Endpoints are numbers that the
+// provider hands out, never reused. Commands check their arguments and state at once, and act at the driver's next turn.
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "parley/cm.hpp"
+
+namespace parley::cm {
+
+using EndpointId = std::uint64_t;
+
+/// As cm::Event, with endpoint numbers in place of Ids.
+struct ProviderEvent {
+  enum class Kind : std::uint8_t {
+    listening, connect_request, established, rejected, connect_failed, retrying, disconnected
+  };
+  Kind kind = Kind::listening;
+  EndpointId endpoint = 0;
+  EndpointId listener = 0;  ///< connect_request
+  Address address{};        ///< listening: local; connect_request: peer
+  mpa::Parameters parameters{};
+  Bytes private_data{};
+  StepTimes times{};
+  mpa::Failure why{};
+  std::optional<TerminateInfo> terminate{};
+  bool graceful = false;
+  bool responder = false;
+};
+
+class Provider {
+ public:
+  virtual ~Provider() = default;
+  virtual Device& device() = 0;
+  virtual Result<EndpointId> listen(const Address& local, const ListenOptions& options) = 0;
+  virtual Result<EndpointId> connect(const Address& peer, const ConnectOptions& options) = 0;
+  virtual Result<QueuePair*> create_qp(EndpointId endpoint, const QpInit& init) = 0;
+  virtual QueuePair* qp(EndpointId endpoint) = 0;
+  virtual Result<Address> local_address(EndpointId endpoint) const = 0;
+  virtual Result<Address> peer_address(EndpointId endpoint) const = 0;
+  virtual Result<void> accept(EndpointId endpoint, const AcceptOptions& options) = 0;
+  virtual Result<void> reject(EndpointId endpoint, ConstBytes private_data) = 0;
+  virtual Result<void> disconnect(EndpointId endpoint) = 0;
+  virtual void destroy(EndpointId endpoint) = 0;
+  virtual std::optional<ProviderEvent> poll_event() = 0;
+};
+
+}  // namespace parley::cm

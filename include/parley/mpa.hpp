@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What users say to MPA connection set-up and what it says back: options, outcome, failure.
+// RFC 5044 (MPA), RFC 6581 (enhanced set-up), OFA 2007-10 Rtr (the Rtr proposal of October 2007).
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "parley/bytes.hpp"
+#include "parley/result.hpp"
+#include "parley/time.hpp"
+
+namespace parley::mpa {
+
+using namespace std::chrono_literals;
+
+enum class Role : std::uint8_t { initiator, responder };
+
+/// The ready-to-receive indication with which an initiator speaks first.
+enum class Rtr : std::uint8_t {
+  none,   ///< classic: the initiator's first ULP message releases the responder (RFC 5044 §7.1.2 rule 4)
+  frame,  ///< the 20-octet Rtr startup frame (OFA 2007-10 Rtr §1); revision 1 only
+  send,   ///< zero-length Send FPDU
+  write,  ///< zero-length RDMA Write FPDU
+  read,   ///< zero-length RDMA Read Request FPDU
+};
+std::string_view to_string(Rtr rtr);
+/// "none", "frame", "send", "write", "read". Errors: Errc::invalid_argument.
+Result<Rtr> parse_rtr(std::string_view text);
+
+/// A set of FPDU forms of the RTR: the flags B, C and D of RFC 6581 §6.
+struct RtrSet {
+  bool send = false;
+  bool write = false;
+  bool read = false;
+  bool operator==(const RtrSet&) const = default;
+  bool empty() const { return !send && !write && !read; }
+  bool has(Rtr rtr) const {
+    return (rtr == Rtr::send && send) || (rtr == Rtr::write && write) || (rtr == Rtr::read && read);
+  }
+  static RtrSet of(Rtr rtr) { return {rtr == Rtr::send, rtr == Rtr::write, rtr == Rtr::read}; }
+};
+
+/// The two spellings of the Rtr key: the proposal's text ("Rtr") contradicts its octets ("RtR").
+enum class RtrSpelling : std::uint8_t { text, hex };
+
+/// IRD or ORD value that says "do not negotiate, the ULP handles it" (RFC 6581 §9.1).
+inline constexpr std::uint16_t depth_not_negotiated = 0x3FFF;
+inline constexpr std::uint16_t depth_max = 0x3FFE;
+
+struct Timeouts {
+  Duration request = 5s;     ///< responder: TCP up to a whole Request (RFC 5044 §7.1.2 rule 10)
+  Duration reply = 30s;      ///< initiator: Request sent to a whole Reply; includes the peer ULP's thinking
+  Duration rtr = 10s;        ///< responder: Reply sent to the agreed RTR
+  Duration first_fpdu = 0s;  ///< responder without RTR: Reply sent to the first FPDU; 0 waits for ever (ULP's affair)
+};
+
+/// How this side sets up connections. The defaults suit a modern client/server over any Linux stack.
+struct Options {
+  std::uint8_t revision = 2;      ///< initiator: what to send; responder: the highest accepted (1 or 2)
+  bool fall_back_to_v1 = true;    ///< initiator: retry with revision 1 on RST or FIN (RFC 6581 §10)
+  bool crc = true;                ///< C flag (RFC 5044 §4.4: the default MUST be on)
+  bool markers = false;           ///< M flag: this side requires markers in what it receives (RFC 5044 §4.3)
+
+  /// Initiator: the RTR to use. none = client/server (A=0 under revision 2).
+  Rtr rtr = Rtr::none;
+  /// Initiator, revision 2: every kind it can generate; `rtr` is always offered too and preferred.
+  RtrSet rtr_offer{};
+  /// Initiator, revision 1: `rtr` is announced with the S flag (frame is always so); false = used by configuration.
+  bool rtr_by_s = false;
+  /// Initiator, revision 1: what to use when the Reply does not confirm S.
+  Rtr rtr_fallback = Rtr::none;
+  /// The spelling sent; both are accepted.
+  RtrSpelling rtr_spelling = RtrSpelling::text;
+
+  /// Responder: Rtr frame of 2007 supported (a Request with S on revision 1 is answered with S).
+  bool accept_rtr_frame = true;
+  /// Responder: kinds it takes under revision 2 (B, C, D of the Reply); at least one (RFC 6581 §9.2).
+  RtrSet rtr_accept{.send = true, .write = true, .read = true};
+  /// Responder, revision 1: the configured RTR it waits for although nothing announced it (cxgb4's practice).
+  Rtr rtr_expected = Rtr::none;
+
+  std::uint16_t ird = 32;  ///< inbound RDMA Reads this side can hold; 0..0x3FFE, or depth_not_negotiated
+  std::uint16_t ord = 32;  ///< outbound RDMA Reads this side wants; as ird
+  std::uint16_t ird_max = 128;  ///< to how much ird may be raised to meet the peer's ORD
+  std::uint16_t private_data_max = 512;  ///< longest private data taken from a peer, 0..512
+
+  Timeouts timeouts{};
+  /// Name of the peer's known departures (mpa/quirks): they are tolerated. Empty: none assumed.
+  std::string peer_quirk;
+  /// Name of a quirk table entry that this side plays itself; for tests. Empty: behave.
+  std::string play_quirk;
+};
+
+/// What both sides agreed, and why. Valid from ConnectRequest (peer's half) and Established (all) on.
+struct Parameters {
+  std::uint8_t revision = 1;
+  bool crc = true;
+  bool tx_markers = false;  ///< this side inserts markers
+  bool rx_markers = false;  ///< this side expects markers
+  Rtr rtr = Rtr::none;
+  bool peer_to_peer = false;  ///< A flag agreed (RFC 6581 §9.2)
+  std::uint16_t ird = 0;      ///< this side's, after negotiation
+  std::uint16_t ord = 0;
+  bool depths_negotiated = false;    ///< false: revision 1, S=0 or 0x3FFF; the ULP must agree on IRD/ORD itself
+  std::uint16_t peer_ird = 0;        ///< raw from the peer's frame; 0 when it carried none
+  std::uint16_t peer_ord = 0;
+  std::uint8_t peer_flags = 0;       ///< octet 16 of the peer's frame, as received
+  RtrSet offered{};                  ///< kinds in the Request
+  RtrSet answered{};                 ///< kinds in the Reply
+  std::vector<std::string> reasons;  ///< one sentence per decision, with its RFC section; bounded by 16
+};
+
+enum class Stage : std::uint8_t {
+  resolve,
+  tcp_connect,
+  send_request,
+  wait_request,
+  ulp_decision,
+  wait_reply,
+  send_rtr,
+  wait_rtr,
+  wait_first_fpdu,
+  data,
+  closing,
+};
+std::string_view to_string(Stage stage);
+
+/// Why something failed, in words. Every failure event carries one.
+struct Failure {
+  Stage stage = Stage::data;
+  std::error_code code;
+  std::string rule;           ///< "RFC 5044 §7.1.1"; empty when no rule was broken
+  std::string received;       ///< what the peer sent or did: "PD_Length 600", "FIN", "nothing for 5 s"
+  std::string advice;         ///< what to try
+  std::uint64_t offset = 0;   ///< octet of the peer's stream at which it was seen
+  /// "wait for the MPA Reply from 192.0.2.1:7471: peer reset the connection [RFC 6581 §10]; try revision 1"
+  std::string to_string(std::string_view peer = {}) const;
+};
+
+}  // namespace parley::mpa

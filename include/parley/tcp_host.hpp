@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Parley on plain TCP sockets: a software RNIC, its connection manager and a socket driver in one object.
+// No root, no kernel module, no NIC. Single-threaded; the caller's loop drives it.
+#pragma once
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "parley/cm.hpp"
+
+namespace parley {
+
+struct TcpHostOptions {
+  std::string congestion;               ///< TCP_CONGESTION of every socket; empty: the system's default
+  std::size_t receive_buffer = 256 << 10;  ///< octets read per turn and shared by all streams
+  std::size_t streams_max = 65536;
+};
+
+/// One step of a stream as it went over the socket, for ladders and pcapng writers.
+struct TapRecord {
+  Instant at;
+  Address local, peer;
+  enum class Kind : std::uint8_t { connected, accepted, sent, received, fin_sent, fin_received, rst_sent, rst_received };
+  Kind kind = Kind::connected;
+  ConstBytes octets{};  ///< sent, received: valid during the call only
+};
+using Tap = std::function<void(const TapRecord&)>;
+
+class TcpHost {
+ public:
+  static Result<std::unique_ptr<TcpHost>> open(const TcpHostOptions& options = {});
+  virtual ~TcpHost() = default;
+
+  virtual cm::Manager& cm() = 0;
+  virtual Device& device() = 0;
+  /// Handles what is ready, or waits up to `wait` for something to happen; true if anything did.
+  virtual bool run_once(Duration wait) = 0;
+  /// The driver's time: monotonic since an arbitrary origin.
+  virtual Instant now() const = 0;
+  /// Sees every octet; costs nothing when not set.
+  virtual void set_tap(Tap tap) = 0;
+  /// Names and numbers to addresses ("host", "192.0.2.1", "fe80::1%eth0"); blocking. Errors: bad_address.
+  static Result<std::vector<Address>> resolve(const std::string& host, std::uint16_t port);
+};
+
+}  // namespace parley

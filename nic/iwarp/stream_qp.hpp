@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The stream side of an iWARP queue pair: what the connection provider drives while the user posts work on the other side.
+// From attach() on the queue pair owns the TCP stream's octets: it deframes and frames FPDUs, runs DDP and RDMAP
+// (RFC 5040, 5041, 7306), and says by events what the connection must know. Pure: no time is needed here.
+#pragma once
+#include <optional>
+#include <span>
+
+#include "parley/verbs.hpp"
+
+namespace parley::nic::iwarp {
+
+struct AttachOptions {
+  mpa::Role role = mpa::Role::initiator;
+  mpa::Parameters parameters{};   ///< CRC, markers, IRD, ORD
+  std::uint16_t emss = 1460;
+  mpa::Rtr send_rtr = mpa::Rtr::none;  ///< initiator: FPDU form to send before anything else
+  bool fenced = false;                 ///< responder: send nothing until release_fence (RFC 5044 §7.1.2 rule 4)
+  bool rtr_stag_zero = false;          ///< quirk: write and read RTRs with STag 0 (irdma)
+};
+
+struct QpEvent {
+  enum class Kind : std::uint8_t {
+    first_fpdu,          ///< the first valid FPDU arrived; `form` is its RTR form, none for a ULP message
+    terminate_received,  ///< see QueuePair::terminate()
+    terminate_queued,    ///< an error was found and a Terminate stands in the send queue; close after it is sent
+    failed,              ///< broken without a Terminate (framing error after which none can be sent, TCP lost)
+  };
+  Kind kind = Kind::failed;
+  mpa::Rtr form = mpa::Rtr::none;
+  mpa::Failure failure{};
+};
+
+class StreamQp : public QueuePair {
+ public:
+  /// idle -> rts. Errors: wrong_state.
+  virtual Result<void> attach(const AttachOptions& options) = 0;
+  virtual void release_fence() = 0;
+  virtual void handle_bytes(ConstBytes in) = 0;
+  /// FIN (reset false) ends the receive half only (RFC 5044 §7.2); a reset flushes everything.
+  virtual void handle_end(bool reset) = 0;
+  /// Queues a Terminate as the last message of our half (RFC 5040 §5.4); ignored if one was queued before.
+  virtual void send_terminate(std::uint8_t layer, std::uint8_t etype, std::uint8_t code) = 0;
+  /// No more posts; what is posted is still sent. Then drained() becomes true.
+  virtual void begin_close() = 0;
+  /// Everything posted was sent, and every Read and Atomic answered or flushed.
+  virtual bool drained() const = 0;
+  /// To error state: all outstanding work completes as flushed.
+  virtual void flush() = 0;
+
+  /// As StreamMachine::gather and sent.
+  virtual std::size_t gather(std::span<ConstBytes> out) = 0;
+  virtual void sent(std::size_t n) = 0;
+  virtual bool has_transmit() const = 0;
+  virtual std::optional<QpEvent> poll_event() = 0;
+};
+
+/// The device, with what its provider needs.
+class IwarpDevice : public Device {
+ public:
+  virtual Result<std::unique_ptr<StreamQp>> create_stream_qp(const QpInit& init) = 0;
+  /// The next queue pair on which something was posted or queued since it was last polled; null when there is none.
+  virtual StreamQp* poll_dirty() = 0;
+};
+
+std::unique_ptr<IwarpDevice> make_device();
+
+}  // namespace parley::nic::iwarp
