@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "tools/command.hpp"
+
+#include <array>
+#include <exception>
+#include <ostream>
+
+#include <fmt/format.h>
+
+namespace parley::tools {
+
+namespace {
+
+/// Every subcommand, in the order in which --help lists them.
+constexpr std::array<Register, 0> commands = {};
+
+/// "rping" or "pcap check": the subcommands the user named, for messages and hints.
+std::string chosen(const CLI::App& app) {
+  std::string path;
+  for (const CLI::App* sub : app.get_subcommands()) {
+    path = sub->get_name();
+    if (const std::string below = chosen(*sub); !below.empty()) path += " " + below;
+  }
+  return path;
+}
+
+/// One line, even where the parser's message has several.
+std::string one_line(std::string text) {
+  for (char& c : text)
+    if (c == '\n') c = ' ';
+  while (!text.empty() && (text.back() == ' ' || text.back() == '.')) text.pop_back();
+  return text;
+}
+
+int parse_failed(const CLI::App& app, const CLI::ParseError& error, Context& context, std::ostream& out) {
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {  // --help or --version
+    return app.exit(error, out, out);
+  }
+  context.out.command = chosen(app);
+  const std::string path = context.out.command.empty() ? "parley" : "parley " + context.out.command;
+  return context.out.error(Exit::usage, fmt::format("{}; try '{} --help'", one_line(error.what()), path));
+}
+
+}  // namespace
+
+void Output::text(std::string_view lines) {
+  if (!json) out_ << lines << std::endl;
+}
+
+void Output::object(const Json& value) {
+  if (json) out_ << value.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
+}
+
+void Output::note(std::string_view line) { err_ << line << std::endl; }
+
+int Output::error(Exit exit, std::string_view line) {
+  err_ << (command.empty() ? "parley: " : "parley " + command + ": ") << line << std::endl;
+  object({{"event", "error"}, {"exit", code(exit)}, {"text", line}});
+  return code(exit);
+}
+
+void add_json_flag(CLI::App& sub, Context& context) {
+  sub.add_flag("--json", context.out.json, "Print JSON, one object per line, instead of text");
+}
+
+int run_command_line(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
+  Context context{Output(out, err), {}};
+  CLI::App app("RDMA connection set-up that works anywhere: iWARP over plain TCP, no NIC, no module, no root.",
+               "parley");
+  app.set_version_flag("--version", "parley " PARLEY_VERSION);
+  app.footer(
+      "Exit codes: 0 ok, 1 failed or findings, 2 usage, 3 environment or unreadable input.\n"
+      "'parley COMMAND --help' explains a command and gives examples; see also parley(1).");
+  app.require_subcommand(0, 1);
+  for (const Register add : commands) add(app, context);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return parse_failed(app, error, context, out);
+  }
+  context.out.command = chosen(app);
+  if (!context.run) {
+    err << app.help();
+    return code(Exit::usage);
+  }
+  try {
+    return context.run();
+  } catch (const std::exception& error) {
+    return context.out.error(Exit::environment, error.what());
+  }
+}
+
+}  // namespace parley::tools
