@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "mpa/crc32c_kernels.hpp"
+
+#ifdef PARLEY_HAVE_ISAL
+#include <isa-l/crc.h>
+#endif
+
+namespace parley::mpa::crc_kernels {
+
+#ifdef PARLEY_HAVE_ISAL
+
+const bool isal_built = true;
+
+std::uint32_t isal(std::uint32_t state, const std::uint8_t* in, std::size_t size) {
+  // crc32_iscsi neither inverts its start value nor its result, so both are the running value of crc32c.hpp.
+  // Its length is an int: longer inputs go in pieces.
+  constexpr std::size_t piece_max = std::size_t{1} << 30;
+  // The pointer is not const in isa-l's declaration; the octets are only read.
+  auto* at = const_cast<unsigned char*>(in);
+  while (size > piece_max) {
+    state = crc32_iscsi(at, static_cast<int>(piece_max), state);
+    at += piece_max;
+    size -= piece_max;
+  }
+  return crc32_iscsi(at, static_cast<int>(size), state);
+}
+
+#else
+
+const bool isal_built = false;
+
+std::uint32_t isal(std::uint32_t state, const std::uint8_t* in, std::size_t size) { return portable(state, in, size); }
+
+#endif
+
+}  // namespace parley::mpa::crc_kernels

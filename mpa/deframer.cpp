@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The deframer indexes raw octets after one check that they are there: it is one of the documented hot paths.
+#include "mpa/deframer.hpp"
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "mpa/crc32c.hpp"
+
+namespace parley::mpa {
+namespace {
+
+using fpdu::crc_size;
+using fpdu::interval;
+using fpdu::length_size;
+using fpdu::marker_size;
+
+std::uint16_t get_be16(const std::uint8_t* at) { return static_cast<std::uint16_t>(at[0] << 8 | at[1]); }
+
+// RFC 5044 §4.4: the CRC comes least significant octet first.
+std::uint32_t get_crc(const std::uint8_t* at) {
+  return std::uint32_t{at[0]} | std::uint32_t{at[1]} << 8 | std::uint32_t{at[2]} << 16 | std::uint32_t{at[3]} << 24;
+}
+
+// RFC 5044 §4.3: the low two bits of FPDUPTR are treated as zero, the reserved half of the marker is not looked at.
+std::size_t marker_pointer(const std::uint8_t* marker) { return get_be16(marker + 2) & ~std::size_t{3}; }
+
+}  // namespace
+
+std::string_view to_string(DeframeStatus status) {
+  switch (status) {
+    case DeframeStatus::fpdu: return "fpdu";
+    case DeframeStatus::need_more: return "need_more";
+    case DeframeStatus::crc_error: return "crc_error";
+    case DeframeStatus::marker_error: return "marker_error";
+    case DeframeStatus::length_error: return "length_error";
+  }
+  return "unknown";
+}
+
+// RFC 5044 §8 has no code for a length that no FPDU may have; of its codes, the one about ULPDU_Length is the nearest.
+std::uint8_t mpa_error_code(DeframeStatus status) {
+  switch (status) {
+    case DeframeStatus::crc_error: return 2;
+    case DeframeStatus::marker_error:
+    case DeframeStatus::length_error: return 3;
+    case DeframeStatus::fpdu:
+    case DeframeStatus::need_more: break;
+  }
+  return 0;
+}
+
+Deframer::Deframer(const FramerOptions& options, std::uint64_t position)
+    : options_(options), position_(position), pieces_(options.markers ? fpdu::pieces_max : 1) {
+  PARLEY_ASSERT(position % 4 == 0);
+}
+
+void Deframer::feed(ConstBytes in) {
+  if (dead_ != DeframeStatus::fpdu) return;
+  PARLEY_ASSERT(in_.empty());  // the caller goes on to need_more before it feeds again
+  in_ = in;
+}
+
+DeframeStatus Deframer::next(FpduView& out) {
+  if (dead_ != DeframeStatus::fpdu) [[unlikely]]
+    return dead_;
+  if (!carry_.empty()) [[unlikely]] {
+    if (!carry_taken_) return next_carried(out);
+    carry_.clear();
+    carry_taken_ = false;
+  }
+  if (in_.size() < head_size()) return keep(0);
+  Shape shape;
+  if (!measure(in_, shape)) [[unlikely]]
+    return dead_;
+  if (in_.size() < shape.wire) return keep(shape.wire);
+  const ConstBytes whole = in_.first(shape.wire);
+  in_ = in_.subspan(shape.wire);
+  return examine(whole, shape, out);
+}
+
+/// How much of an FPDU must be there to know its length: ULPDU_Length, behind a leading marker if one is due.
+std::size_t Deframer::head_size() const {
+  return options_.markers && position_ % interval == 0 ? marker_size + length_size : length_size;
+}
+
+bool Deframer::measure(ConstBytes head, Shape& shape) {
+  shape.lead = head_size() - length_size;
+  shape.ulpdu_length = get_be16(head.data() + shape.lead);
+  // RFC 5044 §3: no ULPDU has 0 octets or more than 64768. Refused as soon as it is seen, before the CRC: with such a
+  // length nothing says where the CRC is.
+  if (!fpdu::length_allowed(shape.ulpdu_length)) [[unlikely]] {
+    die(DeframeStatus::length_error, position_ + shape.lead);
+    return false;
+  }
+  shape.wire = fpdu::wire_size(position_, shape.ulpdu_length, options_.markers);
+  return true;
+}
+
+/// Keeps the rest of the input, which is less than an FPDU. `wire`: the FPDU's size if it is known.
+DeframeStatus Deframer::keep(std::size_t wire) {
+  if (!in_.empty()) {
+    carry_.reserve(wire);
+    carry_.insert(carry_.end(), in_.begin(), in_.end());
+    in_ = {};
+  }
+  return DeframeStatus::need_more;
+}
+
+bool Deframer::top_up(std::size_t size) {
+  if (carry_.size() < size) {
+    const ConstBytes part = in_.first(std::min(in_.size(), size - carry_.size()));
+    carry_.insert(carry_.end(), part.begin(), part.end());
+    in_ = in_.subspan(part.size());
+  }
+  return carry_.size() >= size;
+}
+
+DeframeStatus Deframer::next_carried(FpduView& out) {
+  if (!top_up(head_size())) return DeframeStatus::need_more;
+  Shape shape;
+  if (!measure(carry_, shape)) return dead_;
+  carry_.reserve(shape.wire);
+  if (!top_up(shape.wire)) return DeframeStatus::need_more;
+  carry_taken_ = true;
+  return examine(carry_, shape, out);
+}
+
+DeframeStatus Deframer::examine(ConstBytes whole, const Shape& shape, FpduView& out) {
+  const ConstBytes covered = whole.first(shape.wire - crc_size);
+  const std::uint32_t received = get_crc(covered.data() + covered.size());
+  // RFC 5044 §4.4: without CRC the field is not looked at. With it, it is checked before the markers, because error 3
+  // of RFC 5044 §8 says that the CRC was good.
+  if (options_.crc && crc32c(covered) != received) [[unlikely]]
+    return die(DeframeStatus::crc_error, position_ + covered.size());
+  if (options_.markers) {
+    if (!take_pieces(covered, shape, out)) return dead_;
+  } else {
+    pieces_[0] = covered.subspan(length_size, shape.ulpdu_length);
+    out.pieces = {pieces_.data(), 1};
+  }
+  out.ulpdu_length = shape.ulpdu_length;
+  out.position = position_ + shape.lead;
+  out.crc = received;
+  position_ += shape.wire;
+  return DeframeStatus::fpdu;
+}
+
+/// Checks the markers and lists what of the ULPDU lies between them.
+bool Deframer::take_pieces(ConstBytes covered, const Shape& shape, FpduView& out) {
+  const std::uint8_t* const fpdu = covered.data();
+  if (shape.lead != 0 && marker_pointer(fpdu) != 0) [[unlikely]] {
+    die(DeframeStatus::marker_error, position_);
+    return false;
+  }
+  std::size_t at = shape.lead + length_size;
+  std::size_t left = shape.ulpdu_length;
+  std::size_t used = 0;
+  // RFC 5044 §4.3: every marker inside the FPDU points back to ULPDU_Length, one between PAD and CRC included.
+  for (std::size_t marker = interval - position_ % interval; marker < covered.size(); marker += interval) {
+    if (marker_pointer(fpdu + marker) != marker - shape.lead) [[unlikely]] {
+      die(DeframeStatus::marker_error, position_ + marker);
+      return false;
+    }
+    const std::size_t n = std::min(left, marker - at);
+    if (n != 0) pieces_[used++] = covered.subspan(at, n);
+    left -= n;
+    at = marker + marker_size;
+  }
+  if (left != 0) pieces_[used++] = covered.subspan(at, left);
+  out.pieces = {pieces_.data(), used};
+  return true;
+}
+
+DeframeStatus Deframer::die(DeframeStatus why, std::uint64_t position) {
+  dead_ = why;
+  error_position_ = position;
+  in_ = {};
+  return why;
+}
+
+}  // namespace parley::mpa
