@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// MPA handshakes per second over loopback TCP, one thread, both ends: every form of set-up beside a raw epoll program
+// that sends the same octets, closed after connect and kept open; and beside libfabric's connection managers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "bench/harness.hpp"
+#include "bench/libfabric_peer.hpp"
+#include "bench/parley_peer.hpp"
+#include "bench/raw_epoll.hpp"
+
+namespace parley::bench {
+namespace {
+
+constexpr double goal_of_raw = 0.75;
+constexpr double goal_flat = 0.90;
+constexpr long open_files_besides = 40;  // standard streams, listener, epoll and what drivers keep
+
+Row against_raw(const std::string& what, const std::vector<std::vector<Sample>>& samples) {
+  return {.what = what,
+          .unit = "1/s",
+          .figure = median_of(samples[0], Reading::per_second),
+          .limit_name = "raw epoll",
+          .limit = median_of(samples[1], Reading::per_second),
+          .ratio = median_ratio(samples[0], samples[1], Reading::per_second),
+          .cpu_ratio = median_ratio(samples[0], samples[1], Reading::per_cpu_second),
+          .goal_kind = Row::Goal::ratio_at_least,
+          .goal = goal_of_raw};
+}
+
+void closed(const Settings& settings, Report& report, const std::vector<HandshakeForm>& forms) {
+  if (!settings.wants("closed")) return;
+  report.section("Handshakes per second, closed after connect (64 at once)");
+  for (const auto& form : forms) {
+    report.add(against_raw(form.name,
+                           alternate({{"Parley", [&] { return parley_connect_and_close(form, settings.seconds); }},
+                                      {"raw", [&] { return raw_connect_and_close(form.octets, settings.seconds); }}},
+                                     settings.rounds)));
+  }
+}
+
+void kept_open(const Settings& settings, Report& report, const std::vector<HandshakeForm>& forms, long most) {
+  if (!settings.wants("kept open")) return;
+  report.section("Handshakes per second, all kept open");
+  const long n = std::min<long>(settings.quick ? 100 : 1000, most);
+  for (const auto& form : forms) {
+    report.add(against_raw(fmt::format("{}, {} open", form.name, n),
+                           alternate({{"Parley", [&] { return parley_keep_open(form, n); }},
+                                      {"raw", [&] { return raw_keep_open(form.octets, n); }}},
+                                     settings.rounds)));
+  }
+}
+
+/// A small number of connections takes a few milliseconds only: repeat until the sample means something.
+template <class F>
+Sample repeated(long n, F&& run) {
+  Sample sum;
+  do {
+    const Sample one = run(n);
+    sum.count += one.count;
+    sum.wall_s += one.wall_s;
+    sum.cpu_s += one.cpu_s;
+  } while (sum.count < 2000);
+  return sum;
+}
+
+void flat(const Settings& settings, Report& report, const HandshakeForm& form, long most) {
+  if (!settings.wants("flat")) return;
+  report.section(fmt::format("Flat in the number of open connections ({})", form.name));
+  std::vector<long> counts{100, 1000, 3000, 10000};
+  if (settings.quick) counts = {100, 300};
+  for (auto& n : counts) n = std::min(n, most);
+  std::vector<Contender> contenders;
+  for (const long n : counts) {
+    const auto parley = [&form](long k) { return parley_keep_open(form, k); };
+    const auto raw = [&form](long k) { return raw_keep_open(form.octets, k); };
+    contenders.push_back({"Parley", [=] { return repeated(n, parley); }});
+    contenders.push_back({"raw", [=] { return repeated(n, raw); }});
+  }
+  const auto samples = alternate(contenders, settings.rounds);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    report.add(against_raw(fmt::format("{} open", counts[i]), {samples[2 * i], samples[2 * i + 1]}));
+  }
+  const auto &few = samples[2], &many = samples[samples.size() - 2];
+  const auto &raw_few = samples[3], &raw_many = samples[samples.size() - 1];
+  report.add(
+      {.what = fmt::format("{} open against {} open", counts.back(), counts[1]),
+       .unit = "1/s",
+       .figure = median_of(many, Reading::per_second),
+       .limit_name = "Parley itself",
+       .limit = median_of(few, Reading::per_second),
+       .ratio = median_ratio(many, few, Reading::per_second),
+       .cpu_ratio = median_ratio(many, few, Reading::per_cpu_second),
+       .goal_kind = Row::Goal::ratio_at_least,
+       .goal = goal_flat,
+       .note = fmt::format("raw epoll: {:.2f} by CPU", median_ratio(raw_many, raw_few, Reading::per_cpu_second))});
+  if (counts.back() == most) report.note(fmt::format("{} is as far as this machine's limit of open files goes", most));
+}
+
+void beside_libfabric(const Settings& settings, Report& report, const HandshakeForm& form, long most) {
+  if (!settings.wants("libfabric")) return;
+  const long n = std::min<long>(settings.quick ? 100 : 3000, most);
+  report.section(fmt::format("Beside libfabric, {} kept open ({})", n, form.name));
+  const struct {
+    const char* provider;
+    double goal;
+  } peers[] = {{"tcp", 9}, {"net", 3}};
+  for (const auto& peer : peers) {
+    const std::string missing = libfabric_missing(peer.provider);
+    if (!missing.empty()) {
+      report.note(fmt::format("no column for libfabric {}: {}", peer.provider, missing));
+      continue;
+    }
+    const auto samples = alternate({{"Parley", [&] { return parley_keep_open(form, n); }},
+                                    {peer.provider, [&] { return libfabric_keep_open(peer.provider, n, 30); }},
+                                    {"raw", [&] { return raw_keep_open(form.octets, n); }}},
+                                   settings.rounds);
+    const double raw = median_ratio(samples[2], samples[1], Reading::per_second);
+    report.add(
+        {.what = fmt::format("connections beside libfabric {}", peer.provider),
+         .unit = "1/s",
+         .figure = median_of(samples[0], Reading::per_second),
+         .limit_name = fmt::format("libfabric {}", peer.provider),
+         .limit = median_of(samples[1], Reading::per_second),
+         .ratio = median_ratio(samples[0], samples[1], Reading::per_second),
+         .goal_kind = Row::Goal::ratio_at_least,
+         .goal = peer.goal,
+         .note = fmt::format("raw epoll: {:.2f}{}", raw, raw < peer.goal ? ", itself below the goal here" : "")});
+  }
+}
+
+int run(int argc, char** argv) {
+  const auto settings = parse_settings(argc, argv,
+                                       "handshake_bench: MPA handshakes per second beside raw epoll and libfabric\n"
+                                       "groups: closed, kept open, flat, libfabric");
+  if (!settings) return 2;
+  pin_to_cpu(0);
+  const long most = (static_cast<long>(raise_open_files()) - open_files_besides) / 2;
+  Report report("handshake_bench", *settings);
+  const auto forms = handshake_forms();
+  for (const auto& form : forms) check_octets(form);
+  closed(*settings, report, forms);
+  kept_open(*settings, report, forms, most);
+  flat(*settings, report, forms[1], most);
+  beside_libfabric(*settings, report, forms[1], most);
+  return report.finish();
+}
+
+}  // namespace
+}  // namespace parley::bench
+
+int main(int argc, char** argv) {
+  try {
+    return parley::bench::run(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "handshake_bench: {}\n", error.what());
+    return 1;
+  }
+}

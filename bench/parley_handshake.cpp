@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include <fmt/format.h>
+
+#include <array>
+#include <unordered_set>
+
+#include "bench/parley_peer.hpp"
+
+namespace parley::bench {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::array<std::uint8_t, 16> private_data{'p', 'a', 'r', 'l', 'e', 'y'};
+
+Address loopback(std::uint16_t port, std::uint32_t turn) {
+  return Address::v4(127, 0, 0, static_cast<std::uint8_t>(1 + turn % 200), port);
+}
+
+/// Both ends in one TcpHost on the calling thread.
+class ParleyHandshakes {
+ public:
+  explicit ParleyHandshakes(const HandshakeForm& form, Tap tap = {})
+      : form_(form), host_(must(TcpHost::open({}), "TcpHost::open")) {
+    if (tap) host_->set_tap(std::move(tap));
+    must(host_->cm().listen(Address::any(Address::Family::v4, 0), {.mpa = form_.responder, .backlog = 4096}), "listen");
+    while (port_ == 0) turn();
+  }
+
+  std::uint16_t port() const { return port_; }
+
+  Sample connect_and_close(double seconds) {
+    close_when_done_ = true;
+    const Stopwatch watch;
+    for (int i = 0; i < in_flight; ++i) start();
+    while (watch.wall_s() < seconds) turn();
+    return watch.stop(static_cast<double>(done_));
+  }
+
+  Sample keep_open(long n) {
+    to_start_ = n;
+    const Stopwatch watch;
+    for (int i = 0; i < in_flight; ++i) start();
+    while (done_ < n) turn();
+    const Sample sample = watch.stop(static_cast<double>(done_));
+    // A Read's response may still be on its way.
+    for (int i = 0; i < 3; ++i) host_->run_once(0ms);
+    return sample;
+  }
+
+ private:
+  void start() {
+    if (!close_when_done_ && to_start_-- <= 0) return;
+    must(host_->cm().connect(loopback(port_, turn_++), {.mpa = form_.initiator, .private_data = private_data}),
+         "connect");
+  }
+
+  void turn() {
+    host_->run_once(100ms);
+    while (auto event = host_->cm().poll_event()) std::visit([this](auto& e) { on(e); }, *event);
+  }
+
+  void on(const cm::Listening& e) { port_ = e.local.port; }
+  void on(const cm::ConnectRequest& e) {
+    responders_.insert(e.id.number());
+    cm::Id id = e.id;
+    must(id.accept({.private_data = private_data}), "accept");
+  }
+  void on(const cm::Established& e) {
+    const bool responder = responders_.contains(e.id.number());
+    if (responder == (form_.octets.rtr > 0)) ++done_;
+    if (responder) return;
+    cm::Id id = e.id;
+    if (close_when_done_) {
+      must(id.disconnect(), "disconnect");
+    } else {
+      start();
+    }
+  }
+  void on(const cm::Disconnected& e) {
+    cm::Id id = e.id;
+    id.destroy();
+    if (responders_.erase(e.id.number()) == 0) start();
+  }
+  void on(const cm::Rejected& e) { throw std::runtime_error("rejected: " + e.why.to_string()); }
+  void on(const cm::ConnectFailed& e) { throw std::runtime_error("connection failed: " + e.why.to_string()); }
+  void on(const cm::Retrying& e) { throw std::runtime_error("had to retry: " + e.why.to_string()); }
+
+  HandshakeForm form_;
+  std::unique_ptr<TcpHost> host_;
+  std::uint16_t port_ = 0;
+  std::uint32_t turn_ = 0;
+  bool close_when_done_ = false;
+  long to_start_ = 0;
+  long done_ = 0;
+  std::unordered_set<std::uint64_t> responders_;
+};
+
+}  // namespace
+
+std::vector<HandshakeForm> handshake_forms() {
+  // Octets of the RTRs: the Rtr frame is a startup frame without private data; an FPDU is length, DDP and RDMAP header,
+  // pad and CRC (RFC 5044 §4.1): tagged 20, untagged 24, Read Request 52, and 20 for the Read Response.
+  struct RtrSize {
+    mpa::Rtr rtr;
+    std::size_t octets, response;
+  };
+  constexpr RtrSize sizes[] = {{mpa::Rtr::read, 52, 20}, {mpa::Rtr::send, 24, 0}, {mpa::Rtr::write, 20, 0}};
+
+  std::vector<HandshakeForm> forms;
+  const mpa::Options v1{.revision = 1};
+  forms.push_back({"v1 classic", v1, v1, {.request = 36, .reply = 36}});
+  forms.push_back({"v2", {}, {}, {.request = 40, .reply = 40}});
+  mpa::Options framed = v1;
+  framed.rtr = mpa::Rtr::frame;
+  framed.rtr_by_s = true;
+  forms.push_back({"v1 S, Rtr frame", framed, v1, {.request = 36, .reply = 36, .rtr = 20}});
+  for (const auto& size : sizes) {
+    mpa::Options initiator = v1, responder = v1;
+    initiator.rtr = size.rtr;
+    initiator.rtr_fallback = size.rtr;
+    responder.rtr_expected = size.rtr;
+    forms.push_back({fmt::format("v1 configured, 0B {}", to_string(size.rtr)),
+                     initiator,
+                     responder,
+                     {.request = 36, .reply = 36, .rtr = size.octets, .response = size.response}});
+  }
+  for (const auto& size : sizes) {
+    forms.push_back({fmt::format("v2 A, 0B {}", to_string(size.rtr)),
+                     {.rtr = size.rtr},
+                     {},
+                     {.request = 40, .reply = 40, .rtr = size.octets, .response = size.response}});
+  }
+  return forms;
+}
+
+void check_octets(const HandshakeForm& form) {
+  std::size_t to_responder = 0, to_initiator = 0;
+  std::uint16_t port = 0;
+  {
+    ParleyHandshakes one(form, [&](const TapRecord& record) {
+      if (record.kind != TapRecord::Kind::sent) return;
+      (record.peer.port == port ? to_responder : to_initiator) += record.octets.size();
+    });
+    port = one.port();
+    one.keep_open(1);
+  }
+  const std::size_t forth = form.octets.request + form.octets.rtr, back = form.octets.reply + form.octets.response;
+  if (to_responder != forth || to_initiator != back) {
+    throw std::runtime_error(fmt::format("{}: {} and {} octets on the wire, the limit sends {} and {}", form.name,
+                                         to_responder, to_initiator, forth, back));
+  }
+}
+
+Sample parley_connect_and_close(const HandshakeForm& form, double seconds) {
+  return ParleyHandshakes(form).connect_and_close(seconds);
+}
+
+Sample parley_keep_open(const HandshakeForm& form, long n) { return ParleyHandshakes(form).keep_open(n); }
+
+}  // namespace parley::bench
