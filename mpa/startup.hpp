@@ -1,12 +1,38 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // MPA startup: from an open TCP connection to full operation, or to a reason why not.
-// Speaks RFC 5044 §7.1, RFC 6581 and OFA 2007-10 Rtr, both roles. It does not make FPDUs: where an FPDU must go first (the
-// RTR forms, a Terminate), the event says which and the queue pair sends it.
+// Speaks RFC 5044 §7.1, RFC 6581 and OFA 2007-10 Rtr, both roles. It does not make FPDUs: where an FPDU must go first
+// (the RTR forms, a Terminate), the event says which and the queue pair sends it.
+//
+// Transitions (tests/states/mpa_startup.txt has every state with every input):
+//
+//   state           | input                          | next            | output
+//   ----------------+--------------------------------+-----------------+------------------------------------------------
+//   wait_reply      | Reply R=0                      | open            | established; Rtr frame if S was agreed
+//                   | Reply R=0, no common RTR, IRD  | failed          | terminate 7, 6
+//                   | Reply R=1                      | rejected        | rejected
+//                   | Reply Rev 1 or S=0 to a Rev 2  | failed          | retry_v1 if fall_back_to_v1, else failed
+//                   | Reply with octets behind it    | failed          | failed (rule 4)
+//                   | RST, FIN                       | failed          | retry_v1 under Rev 2, else failed
+//   wait_request    | Request                        | ulp_decision    | request
+//                   | Rev 0                          | failed          | Reply Rev 1 with R=1; failed
+//   ulp_decision    | accept                         | wait_first_fpdu | Reply; fpdu_mode
+//                   | accept, S agreed on Rev 1      | wait_rtr_frame  | Reply
+//                   | reject                         | rejected        | Reply with R=1; rejected
+//                   | octets                         | failed          | failed
+//   wait_rtr_frame  | Rtr frame                      | open            | established
+//                   | head of an FPDU                | wait_first_fpdu | fpdu_mode; leftover()
+//   wait_first_fpdu | handle_first_fpdu              | open            | established
+//   any of these    | wrong octets, FIN, RST,        | failed          | failed
+//                   | deadline                       |                 |
+//   open            | anything                       | open            | none: the octets are the deframer's
+//   rejected,failed | anything                       | same            | none: octets are swallowed
 #pragma once
 #include <deque>
 #include <optional>
 
 #include "base/machine.hpp"
+#include "mpa/negotiate.hpp"
+#include "mpa/quirks.hpp"
 #include "parley/mpa.hpp"
 
 namespace parley::mpa {
@@ -26,12 +52,14 @@ std::string_view to_string(StartupState state);
 struct StartupEvent {
   enum class Kind : std::uint8_t {
     request,      ///< responder: decide with accept() or reject()
-    fpdu_mode,    ///< responder: the Reply is out, inbound octets are FPDUs; transmit fenced until handle_first_fpdu
-    established,  ///< full operation; initiator: send parameters.rtr (if an FPDU form) as the very first FPDU
-    rejected,     ///< R=1; private_data and raw depths of the Reply are in here
+    fpdu_mode,    ///< responder: the Reply is out, inbound octets are FPDUs; transmit fenced until handle_first_fpdu.
+                  ///< First feed leftover() to the deframer, then what handle_bytes did not take
+    established,  ///< full operation; initiator: send parameters.rtr (if an FPDU form) as the very first FPDU.
+                  ///< Responder with an Rtr frame: comes without fpdu_mode before it
+    rejected,     ///< R=1, sent or received; initiator: private_data and raw depths of the Reply are in here
     terminate,    ///< initiator: send a Terminate with layer LLP, `terminate_code`, then close (RFC 6581 §8)
-    failed,       ///< close the connection as `close` says
-    retry_v1,     ///< initiator: reconnect with revision 1 (RFC 6581 §10); `failure` says why
+    failed,       ///< send what poll_transmit gives, then close the connection as `close` says
+    retry_v1,     ///< initiator: close, reconnect with revision 1 (RFC 6581 §10); `failure` says why
   };
   enum class Close : std::uint8_t { none, graceful, reset };
   Kind kind = Kind::failed;
@@ -41,22 +69,30 @@ struct StartupEvent {
   std::uint8_t terminate_code = 0;
   Close close = Close::none;
 };
+std::string_view to_string(StartupEvent::Kind kind);
 
 /// The machine (base/machine.hpp). One per connection attempt; made when TCP is up.
 class Startup {
  public:
-  /// private_data: the Request's (initiator only). Errors: invalid_argument (options that contradict), bad_private_data.
+  /// private_data: the Request's (initiator only). Errors: invalid_argument (options that contradict),
+  /// bad_private_data.
   static Result<Startup> create(Role role, const Options& options, ConstBytes private_data, Instant now);
 
-  /// Feeds octets of the peer's stream; the number taken. Octets after it belong to the deframer, once the state says so;
-  /// where the protocol allows none, they are a failure here.
+  /// Feeds octets of the peer's stream; the number taken. Octets after it belong to the deframer, once the state says
+  /// so; where the protocol allows none, they are a failure here.
   std::size_t handle_bytes(Instant now, ConstBytes in);
   /// The peer's FIN or RST during startup.
   void handle_end(Instant now, bool reset);
   void handle_deadline(Instant now);
-  /// Responder in wait_first_fpdu: the deframer passed a valid FPDU; `form` is the RTR form it has, none for a ULP message.
+  /// Responder in wait_first_fpdu: the deframer passed a valid FPDU; `form` is the RTR form it has, none for a ULP
+  /// message.
   void handle_first_fpdu(Instant now, Rtr form);
+  /// Something failed on this side that the peer cannot know. An initiator whose Reply accepts (or did) gets
+  /// `terminate` with code 5 (RFC 6581 §9.2); a responder `failed` with a reset. `what` goes into the failure as
+  /// advice.
+  void handle_local_error(Instant now, std::string_view what);
 
+  /// Errors: wrong_state, invalid_argument, bad_private_data (over 512 octets, 508 beside enhanced data).
   Result<void> accept(Instant now, const Options& options, ConstBytes private_data);
   Result<void> reject(Instant now, ConstBytes private_data);
 
@@ -67,12 +103,63 @@ class Startup {
 
   StartupState state() const { return state_; }
   const Parameters& parameters() const { return parameters_; }
+  /// Octets that earlier calls took as the possible head of an Rtr frame and that turned out to be the head of an FPDU
+  /// (at most 3). Filled by the handle_bytes that raises fpdu_mode, valid until the next handle_bytes.
+  ConstBytes leftover() const { return leftover_; }
+  /// What the peer is known for, and what this side plays: never null, an entry without departures by default.
+  const Quirk& peer_quirk() const { return *peer_; }
+  const Quirk& play_quirk() const { return *play_; }
 
  private:
+  Startup(Role role, const Options& options, const Quirk& peer, const Quirk& play);
+
+  // Common ground (startup.cpp).
+  std::size_t take_frame(Instant now, ConstBytes in);
+  std::size_t take_rtr_frame(ConstBytes in);
+  bool check_head();
+  bool check_revision(std::uint8_t revision);
+  bool check_lengths(const wire::MpaFrameView& frame);
+  std::size_t frame_wanted() const;
+  std::size_t private_data_limit(const wire::MpaFrameView& frame) const;
+  bool enhanced(const wire::MpaFrameView& frame) const;
+  Stage stage() const;
+  void enter(StartupState state, Instant deadline);
+  void emit(StartupEvent::Kind kind, Bytes private_data = {});
+  void fail_with(Errc code, std::string_view rule, std::string received, std::string advice,
+                 StartupEvent::Close close = StartupEvent::Close::graceful, std::uint64_t offset = 0);
+  void finish(StartupEvent event);
+  void bad_key(std::size_t at);
+
+  // Initiator (startup_initiator.cpp).
+  Result<void> send_request(Instant now, ConstBytes private_data);
+  std::size_t judge_reply(Instant now, const wire::MpaFrameView& frame, std::size_t taken, std::size_t fed);
+  bool reply_revision_is_bad(std::uint8_t revision);
+  void retry_or_fail(Errc code, std::string_view rule, std::string received, std::string advice, std::uint64_t offset,
+                     StartupEvent::Close close);
+  void terminate_with(std::uint8_t code, Errc errc, std::string_view rule, std::string received, std::string advice);
+  void send_rtr_frame();
+
+  // Responder (startup_responder.cpp).
+  void judge_request(Instant now, const wire::MpaFrameView& frame);
+  bool request_revision_is_bad(std::uint8_t revision);
+  Result<void> reply(const Options& options, ConstBytes private_data, bool accepting, bool& frame_follows);
+
+  Role role_;
+  Options options_;
+  const Quirk* peer_;
+  const Quirk* play_;
   Instant deadline_ = never;
+  Duration waiting_{};  // what the deadline was set to, for the words
   StartupState state_ = StartupState::wait_request;
   Parameters parameters_;
-  std::deque<StartupEvent> events_;  // at most 4
+  bool request_s_ = false;      // S of the Request, own or received
+  bool peer_enhanced_ = false;  // the Request carried enhanced data
+  wire::MpaEnhanced request_enhanced_{};
+  std::string local_error_;          // initiator: happened before the Reply
+  Bytes in_;                         // the startup frame so far; at most 532 octets, or 20 of an Rtr frame
+  Bytes leftover_;                   // at most 3 octets
+  Bytes transmit_;                   // at most two startup frames
+  std::deque<StartupEvent> events_;  // at most 4: request, then an end; or fpdu_mode, established
 };
 
 }  // namespace parley::mpa

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "mpa/negotiate.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace parley::mpa {
+namespace {
+
+constexpr std::uint16_t unset = depth_not_negotiated;
+
+std::string number(unsigned v) { return v == unset ? "0x3FFF (not negotiated)" : std::to_string(v); }
+
+std::string name_of(Rtr rtr) {
+  switch (rtr) {
+    case Rtr::send: return "zero-length Send";
+    case Rtr::write: return "zero-length Write";
+    case Rtr::read: return "zero-length Read";
+    case Rtr::frame: return "Rtr frame";
+    case Rtr::none: break;
+  }
+  return "no RTR";
+}
+
+std::uint16_t ceiling(const Options& o) { return std::max(o.ird, o.ird_max); }
+
+bool depth_in_range(std::uint16_t v) { return v <= depth_not_negotiated; }
+
+// The preference wherever this side is free: a Write asks nothing of the responder, a Read needs IRD and an answer, a
+// Send consumes a receive buffer (RFC 6581 §9.2).
+constexpr std::array preference{Rtr::write, Rtr::read, Rtr::send};
+
+Rtr first_of(const RtrSet& set) {
+  for (Rtr r : preference)
+    if (set.has(r)) return r;
+  return Rtr::none;
+}
+
+RtrSet either(const RtrSet& x, const RtrSet& y) { return {x.send || y.send, x.write || y.write, x.read || y.read}; }
+
+RtrSet kinds_of(const wire::MpaEnhanced& e) { return {e.b, e.c, e.d}; }
+
+}  // namespace
+
+void add_reason(Parameters& p, std::string sentence) {
+  if (p.reasons.size() < reasons_max) p.reasons.push_back(std::move(sentence));
+}
+
+std::string to_string(const RtrSet& set) {
+  std::string out;
+  const auto add = [&](bool on, std::string_view text) {
+    if (!on) return;
+    if (!out.empty()) out += ", ";
+    out += text;
+  };
+  add(set.send, "Send");
+  add(set.write, "Write");
+  add(set.read, "Read");
+  return out.empty() ? "none" : out;
+}
+
+Result<void> check_options(Role role, const Options& o) {
+  const bool ranges = (o.revision == 1 || o.revision == 2) && depth_in_range(o.ird) && depth_in_range(o.ord) &&
+                      o.ird_max <= depth_max && o.private_data_max <= PARLEY_MPA_PD_MAX;
+  if (!ranges || !find_quirk(o.peer_quirk) || !find_quirk(o.play_quirk)) return fail(Errc::invalid_argument);
+  if (role == Role::initiator) {
+    // The Rtr frame exists under revision 1 only, and can stand in for nothing else (OFA 2007-10 Rtr §2).
+    const bool frame_misused = (o.revision == 2 && o.rtr == Rtr::frame) || o.rtr_fallback == Rtr::frame;
+    return frame_misused ? Result<void>(fail(Errc::invalid_argument)) : Result<void>();
+  }
+  // RFC 6581 §9.2: a responder supports at least one kind; a Read alone needs room for one.
+  const bool read_only = o.rtr_accept == RtrSet{.read = true};
+  if (o.rtr_accept.empty() || (read_only && ceiling(o) == 0) || o.rtr_expected == Rtr::frame)
+    return fail(Errc::invalid_argument);
+  return {};
+}
+
+RequestPlan plan_request(const Options& o, const Quirk& peer, const Quirk& play, Parameters& p) {
+  RequestPlan plan{.revision = play.private_revision != 0 ? play.private_revision : o.revision};
+  p.revision = plan.revision;
+  p.crc = o.crc && !play.crc_off;
+  p.rx_markers = o.markers;
+  p.ird = o.ird;
+  p.ord = o.ord;
+  p.rtr = o.rtr;
+  plan.flags = static_cast<std::uint8_t>((p.rx_markers ? PARLEY_MPA_FLAG_M : 0) | (p.crc ? PARLEY_MPA_FLAG_C : 0));
+
+  if (plan.revision != 2) {
+    const bool wants_s = o.rtr == Rtr::frame || (o.rtr_by_s && o.rtr != Rtr::none);
+    if (wants_s && peer.echoes_reserved) {
+      add_reason(p,
+                 "S was not offered: this peer is known to echo reserved bits, so its S would prove nothing "
+                 "(OFA 2007-10 Rtr §2)");
+    } else if (wants_s) {
+      plan.flags |= PARLEY_MPA_FLAG_S;
+    } else if (p.rtr == Rtr::none && play.rtr_on_v1) {
+      p.rtr = play.own_rtr;
+    }
+    if (p.rtr == Rtr::read && p.ord == 0) p.ord = 1;
+    return plan;
+  }
+
+  plan.flags |= PARLEY_MPA_FLAG_S;  // RFC 6581 §6
+  p.offered = o.rtr == Rtr::none ? RtrSet{} : either(o.rtr_offer, RtrSet::of(o.rtr));
+  if (!play.rtr_offer.empty()) {
+    p.offered = play.rtr_offer;
+    p.rtr = play.own_rtr != Rtr::none ? play.own_rtr : first_of(p.offered);
+  } else if (p.offered.empty() && peer.needs_peer_to_peer) {
+    p.rtr = peer.own_rtr;
+    p.offered = RtrSet::of(p.rtr);
+    add_reason(p, "A=1 with a " + name_of(p.rtr) +
+                      " was offered although not asked for: this peer resets client/server Requests (RFC 6581 §9.2)");
+  }
+  p.peer_to_peer = !p.offered.empty();
+  if (p.offered.read && p.ord == 0) {
+    p.ord = 1;
+    add_reason(p, "ORD raised from 0 to 1 for the zero-length Read offered as RTR (RFC 6581 §9.1)");
+  }
+  plan.enhanced = wire::MpaEnhanced{
+      .a = p.peer_to_peer, .b = p.offered.send, .c = p.offered.write, .d = p.offered.read, .ird = p.ird, .ord = p.ord};
+  return plan;
+}
+
+namespace {
+
+// RFC 6581 §9.1, initiator's half.
+Refusal settle_initiator_depths(const Options& o, const Quirk& play, const wire::MpaEnhanced& reply, Parameters& p) {
+  const bool literal = play.depth_cap != 0;  // the quirk: 0x3FFF is a number like any other
+  p.depths_negotiated = p.ird != unset && p.ord != unset && reply.ird != unset && reply.ord != unset;
+  if (!p.depths_negotiated) add_reason(p, "IRD or ORD of 0x3FFF: those depths are left to the ULP (RFC 6581 §9.1)");
+  if (p.ord != unset && reply.ird != unset && reply.ird < p.ord) {
+    add_reason(p,
+               "ORD lowered from " + number(p.ord) + " to the peer's IRD of " + number(reply.ird) + " (RFC 6581 §9.1)");
+    p.ord = reply.ird;
+  }
+  const std::uint16_t room = literal ? play.depth_cap : ceiling(o);
+  const bool too_deep = literal ? reply.ord > room : p.ird != unset && reply.ord != unset && reply.ord > room;
+  if (too_deep)
+    return {.terminate_code = 6,
+            .code = Errc::insufficient_ird,
+            .rule = "RFC 6581 §9.1",
+            .received = "ORD " + number(reply.ord) + " in the Reply, this side has room for IRD " + number(room),
+            .advice = "raise ird_max, or let the responder lower its ORD"};
+  if (p.ird != unset && reply.ord != unset && reply.ord > p.ird) {
+    add_reason(
+        p, "IRD raised from " + number(p.ird) + " to meet the peer's ORD of " + number(reply.ord) + " (RFC 6581 §9.1)");
+    p.ird = reply.ord;
+  }
+  return {};
+}
+
+Refusal no_rtr(std::string received, std::string advice) {
+  return {.terminate_code = 7,
+          .code = Errc::no_matching_rtr,
+          .rule = "RFC 6581 §9.2",
+          .received = std::move(received),
+          .advice = std::move(advice)};
+}
+
+// RFC 6581 §9.2: the initiator's choice among the kinds both sides named.
+Refusal choose_rtr(const Quirk& play, bool read_possible, Parameters& p) {
+  const std::string exchanged = "kinds offered " + to_string(p.offered) + ", answered " + to_string(p.answered);
+  if (play.own_rtr_only) {
+    const Rtr parsed = p.answered.write ? Rtr::write : p.answered.read ? Rtr::read : Rtr::none;
+    if (parsed != play.own_rtr) return no_rtr(exchanged, "answer with exactly the kind that was offered");
+    p.rtr = parsed;
+    return {};
+  }
+  RtrSet common = both(p.offered, p.answered);
+  if (common.empty()) return no_rtr(exchanged, "offer more kinds with rtr_offer");
+  if (common.read && !read_possible) {
+    common.read = false;
+    if (common.empty())
+      return {.terminate_code = 6,
+              .code = Errc::insufficient_ird,
+              .rule = "RFC 6581 §9.1",
+              .received = "a zero-length Read as the only common RTR, and IRD 0",
+              .advice = "offer Write or Send too"};
+    add_reason(p, "the zero-length Read was not chosen: the responder has IRD 0 (RFC 6581 §9.1)");
+  }
+  const Rtr wanted = p.rtr;
+  p.rtr = play.prefers_write ? first_of(common) : common.has(wanted) ? wanted : first_of(common);
+  add_reason(p, "the RTR is a " + name_of(p.rtr) + ": " + exchanged + " (RFC 6581 §9.2)");
+  return {};
+}
+
+}  // namespace
+
+Refusal judge_enhanced_reply(const Options& o, const Quirk& peer, const Quirk& play, const wire::MpaEnhanced& reply,
+                             Parameters& p) {
+  p.peer_ird = reply.ird;
+  p.peer_ord = reply.ord;
+  p.answered = reply.a || peer.omits_a || play.ignores_reply_a ? kinds_of(reply) : RtrSet{};
+  if (Refusal r = settle_initiator_depths(o, play, reply, p); r.terminate_code != 0) return r;
+  if (!p.peer_to_peer) {
+    p.rtr = Rtr::none;
+    p.answered = {};
+    add_reason(p, reply.a
+                      ? "the Reply has A=1 although the Request had A=0: ignored, the responder goes on when the first "
+                        "message of this side's ULP arrives (RFC 6581 §9.2)"
+                      : "client/server model: the initiator's ULP speaks first (RFC 6581 §9.2)");
+    return {};
+  }
+  if (!reply.a) {
+    const bool tolerated = peer.omits_a || play.ignores_reply_a;
+    if (!tolerated)  // RFC 6581 §9.2: the responder copies A
+      return no_rtr("A=0 in the Reply to a Request with A=1",
+                    "use client/server (rtr none), or name the peer's quirk if it is known to leave A out");
+    add_reason(p, "A=0 in the Reply was overlooked as this peer's known departure from RFC 6581 §9.2");
+  }
+  // With ORD not negotiated the ULP vouches for the depth (RFC 6581 §9.1).
+  return choose_rtr(play, p.ord > 0, p);
+}
+
+void judge_plain_reply(const Options& o, const Quirk& peer, bool asked_s, bool reply_s, Parameters& p) {
+  p.depths_negotiated = false;
+  p.peer_to_peer = false;
+  add_reason(p,
+             "IRD and ORD were not negotiated, the ULP must agree on them: revision 1 carries none (RFC 5044 §7.1.1)");
+  const bool wanted_s = o.rtr == Rtr::frame || (o.rtr_by_s && o.rtr != Rtr::none);
+  if (!wanted_s) {
+    if (reply_s) add_reason(p, "S=1 in the Reply was ignored: the Request had S=0 (OFA 2007-10 Rtr §2)");
+    if (p.rtr != Rtr::none) add_reason(p, "the RTR is a " + name_of(p.rtr) + " by configuration; nothing announced it");
+    return;
+  }
+  if (asked_s && reply_s) {
+    add_reason(p, "both sides set S: the RTR is a " + name_of(p.rtr) + " (OFA 2007-10 Rtr §2)");
+    return;
+  }
+  p.rtr = o.rtr_fallback;
+  const std::string instead = p.rtr == Rtr::none ? std::string("the initiator's ULP must speak first")
+                                                 : "a " + name_of(p.rtr) + " by configuration";
+  if (asked_s)
+    add_reason(p,
+               "the Reply has S=0, the peer cannot take the RTR offered; instead " + instead + " (OFA 2007-10 Rtr §2)");
+  else
+    add_reason(p, std::string(peer.echoes_reserved ? "without S" : "S was not asked") +
+                      " the RTR is not agreed; instead " + instead + " (OFA 2007-10 Rtr §2)");
+}
+
+namespace {
+
+struct Kinds {
+  RtrSet answered;
+  bool a = true;
+};
+
+// RFC 6581 §9.2, responder's half. Exactly one kind where possible: an initiator that parses C before D and insists on
+// equality with its own kind then finds its own.
+Kinds answer_kinds(const Options& o, const Quirk& play, const RtrSet& offered, bool read_possible) {
+  if (play.own_rtr_only) {
+    const bool seen = offered.write || offered.read;  // such a peer does not know B
+    return {seen ? RtrSet::of(play.own_rtr) : RtrSet{}, seen};
+  }
+  if (play.prefers_write) return {RtrSet::of(offered.read && !offered.write ? Rtr::read : Rtr::write), !play.omits_a};
+  RtrSet able = o.rtr_accept;
+  if (!read_possible) able.read = false;
+  const RtrSet common = both(offered, able);
+  if (play.own_rtr != Rtr::none && common.has(play.own_rtr)) return {RtrSet::of(play.own_rtr)};
+  // None of the offered kinds is possible: name every kind that is.
+  return {common.empty() ? able : RtrSet::of(first_of(common)), !play.omits_a};
+}
+
+// RFC 6581 §9.1, responder's half; the words of the answer.
+void answer_depths(const Options& o, const Quirk& play, bool read_chosen, wire::MpaEnhanced& e, Parameters& p) {
+  const std::uint16_t want_ird = p.peer_ord, limit_ord = p.peer_ird;
+  p.ird = o.ird;
+  p.ord = o.ord;
+  if (play.depth_cap != 0) {
+    p.ird = std::min(want_ird, play.depth_cap);
+    p.ord = std::min(limit_ord, play.depth_cap);
+    e.ird = p.ird;
+    e.ord = p.ord;
+    p.depths_negotiated = true;
+    return;
+  }
+  const bool ird_open = o.ird == unset || want_ird == unset, ord_open = o.ord == unset || limit_ord == unset;
+  p.depths_negotiated = !ird_open && !ord_open;
+  if (!p.depths_negotiated) add_reason(p, "IRD or ORD of 0x3FFF: those depths are left to the ULP (RFC 6581 §9.1)");
+  if (!ird_open && want_ird > p.ird) {
+    const std::uint16_t raised = std::min(want_ird, ceiling(o));
+    if (raised > p.ird)
+      add_reason(p, "IRD raised from " + number(p.ird) + " to " + number(raised) + " for the peer's ORD of " +
+                        number(want_ird) + " (RFC 6581 §9.1)");
+    p.ird = raised;
+  }
+  if (read_chosen && p.ird == 0 && !play.no_ird_raise) {
+    p.ird = 1;
+    add_reason(p, "IRD raised from 0 to 1 for the zero-length Read (RFC 6581 §9.1)");
+  }
+  if (!ord_open && limit_ord < p.ord) {
+    add_reason(p,
+               "ORD lowered from " + number(p.ord) + " to the peer's IRD of " + number(limit_ord) + " (RFC 6581 §9.1)");
+    p.ord = limit_ord;
+  }
+  e.ird = ird_open ? unset : p.ird;
+  e.ord = ord_open ? unset : p.ord;
+}
+
+}  // namespace
+
+wire::MpaEnhanced answer_enhanced(const Options& o, const Quirk& play, const wire::MpaEnhanced& request,
+                                  Parameters& p) {
+  wire::MpaEnhanced e;
+  p.peer_ird = request.ird;
+  p.peer_ord = request.ord;
+  p.offered = request.a ? kinds_of(request) : RtrSet{};  // RFC 6581 §9.2: ignored with A=0
+  p.peer_to_peer = request.a;
+  p.answered = {};
+  p.rtr = Rtr::none;
+  if (!request.a) {
+    add_reason(p, "client/server model: the initiator's ULP speaks first (RFC 6581 §9.2)");
+  } else {
+    const bool read_possible = ceiling(o) > 0 || play.no_ird_raise;
+    const Kinds kinds = answer_kinds(o, play, p.offered, read_possible);
+    e.a = kinds.a;
+    p.peer_to_peer = kinds.a || play.omits_a;
+    p.answered = kinds.answered;
+    p.rtr = first_of(p.answered);
+    const std::string exchanged = "kinds offered " + to_string(p.offered) + ", answered " + to_string(p.answered);
+    add_reason(p, both(p.offered, p.answered).empty()
+                      ? "none of the offered RTR kinds is possible here: " + exchanged + " (RFC 6581 §9.2)"
+                      : "the RTR is a " + name_of(p.rtr) + ": " + exchanged + " (RFC 6581 §9.2)");
+    e.b = p.answered.send;
+    e.c = p.answered.write;
+    e.d = p.answered.read;
+  }
+  answer_depths(o, play, p.answered.read, e, p);
+  return e;
+}
+
+bool answer_plain(const Options& o, const Quirk& peer, const Quirk& play, std::uint8_t revision, bool request_s,
+                  Parameters& p) {
+  p.peer_to_peer = false;
+  p.depths_negotiated = false;
+  p.ird = o.ird;
+  p.ord = o.ord;
+  p.rtr = o.rtr_expected;
+  add_reason(
+      p, revision == 1
+             ? "IRD and ORD were not negotiated, the ULP must agree on them: revision 1 carries none (RFC 5044 §7.1.1)"
+             : "IRD and ORD were not negotiated, the ULP must agree on them: the Request had S=0 (RFC 6581 §6)");
+  if (revision == 1 && p.rtr == Rtr::none) {
+    if (play.rtr_on_v1) p.rtr = play.own_rtr;
+    if (peer.rtr_on_v1) p.rtr = peer.own_rtr;
+  }
+  bool answer = false;
+  if (revision == 1 && request_s && !play.echoes_reserved) {
+    answer = o.accept_rtr_frame;
+    if (answer && p.rtr == Rtr::none) p.rtr = Rtr::frame;
+    add_reason(p, answer ? "both sides set S: the initiator sends an RTR next (OFA 2007-10 Rtr §2)"
+                         : "S was answered with 0: the Rtr frame is switched off here (OFA 2007-10 Rtr §2)");
+  }
+  if (!answer && p.rtr != Rtr::none)
+    add_reason(p, "a " + name_of(p.rtr) + " is expected as RTR by configuration; nothing announced it");
+  if (p.rtr == Rtr::read && p.ird == 0) {
+    p.ird = 1;
+    add_reason(p, "IRD raised from 0 to 1 for the zero-length Read");
+  }
+  return answer;
+}
+
+void settle_flags(bool own_c, bool own_m, std::uint8_t peer_flags, Parameters& p) {
+  const bool peer_c = (peer_flags & PARLEY_MPA_FLAG_C) != 0, peer_m = (peer_flags & PARLEY_MPA_FLAG_M) != 0;
+  p.crc = own_c || peer_c;  // RFC 5044 §7.1.1: one side's wish suffices
+  p.rx_markers = own_m;     // RFC 5044 §4.3: each side's M rules what it receives
+  p.tx_markers = peer_m;
+  const std::string_view who = own_c && peer_c ? "both sides" : own_c ? "this side" : "the peer";
+  add_reason(p, p.crc ? "CRC is on: " + std::string(who) + " set C (RFC 5044 §4.4)"
+                      : std::string("CRC is off: neither side set C (RFC 5044 §4.4)"));
+  if (own_m || peer_m) {
+    const std::string_view by = own_m && peer_m ? "both directions"
+                                : own_m         ? "what this side receives"
+                                                : "what this side sends";
+    add_reason(p, "markers in " + std::string(by) + " (RFC 5044 §4.3)");
+  }
+}
+
+}  // namespace parley::mpa

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Known departures of real MPA peers, as data. One table serves two ends: Options.peer_quirk tolerates such a peer,
+// Options.play_quirk makes this side behave like it, so that tests meet the peer without owning its hardware.
+// No code asks for an entry by name: it looks at the fields.
+#pragma once
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "parley/mpa.hpp"
+
+namespace parley::mpa {
+
+/// When a peer whose revision 2 Request got no Reply tries again with revision 1 (RFC 6581 §10 allows both).
+enum class Fallback : std::uint8_t { rst_or_fin, rst, never };
+
+struct Quirk {
+  std::string_view name;
+  std::string_view summary;   ///< one sentence for users
+  std::string_view evidence;  ///< where it was seen
+
+  // Startup frames, any revision.
+  bool echoes_reserved =
+      false;              ///< copies the Request's reserved bits into the Reply, so S on revision 1 proves nothing
+  bool echoes_r = false;  ///< copies the Request's R bit into an accepting Reply
+  bool crc_off = false;   ///< sends C=0 in its Request by default
+  bool refuses_markers = false;          ///< rejects a Request with M, and cannot insert markers
+  bool whole_frame_only = false;         ///< resets unless a startup frame arrives whole in one TCP segment
+  std::uint16_t private_data_max = 512;  ///< longest PD_Length it takes, enhanced data included
+  std::uint8_t private_revision = 0;     ///< speaks and accepts this revision only; 0: the standard ones
+  std::uint8_t private_extension = 0;    ///< octets between header and private data, not counted in PD_Length
+
+  // RFC 6581.
+  bool enhanced_by_revision = false;    ///< expects enhanced data whenever the revision is 2, with or without S
+  bool rejects_short_enhanced = false;  ///< answers S=1 with PD_Length 0..3 by R=1 and PD_Length 0 instead of closing
+  bool needs_peer_to_peer = false;      ///< resets on A=0
+  bool omits_a = false;                 ///< its Reply has A=0 although it agrees to the peer-to-peer model
+  bool ignores_reply_a = false;         ///< initiator: takes C or D of a Reply with A=0
+  RtrSet rtr_offer{};                   ///< initiator: the kinds it offers; empty: what the options say
+  Rtr own_rtr = Rtr::none;              ///< the one RTR kind it is configured for
+  bool own_rtr_only = false;  ///< responder: answers own_rtr whatever was offered; initiator: takes C before D from the
+                              ///< Reply and insists that it is own_rtr
+  bool prefers_write = false;   ///< responder: C if offered, or if only B is; initiator: C before D
+  bool rtr_on_v1 = false;       ///< sends, or waits for, own_rtr under revision 1 without negotiation
+  std::uint16_t depth_cap = 0;  ///< answers the peer's IRD and ORD capped at this, 0x3FFF being a number; 0: no cap
+  bool no_ird_raise = false;    ///< agrees to a Read RTR with IRD 0
+  Fallback fallback = Fallback::rst_or_fin;
+
+  // After the Reply.
+  bool no_fence = false;                   ///< responder: may send FPDUs before it got one
+  bool terminate_nibbles_swapped = false;  ///< Terminate control octets in host bit-field order
+  std::uint8_t terminate_llp_etype = 0;    ///< error type it puts beside layer LLP
+  bool rtr_stag_zero = false;              ///< its Write and Read RTRs carry STag 0
+  bool refuses_stag_zero = false;          ///< terminates on tagged STag 0 even at length zero
+  Duration first_fpdu_delay{};  ///< wait this long after its Reply before the first FPDU, or it may be left unread
+};
+
+/// The entry of that name; the empty name gives a peer without departures. Errors: invalid_argument.
+Result<const Quirk*> find_quirk(std::string_view name);
+/// All named entries, in a stable order.
+std::span<const Quirk> all_quirks();
+
+}  // namespace parley::mpa

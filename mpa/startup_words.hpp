@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Small helpers of the startup machine: words for failures, and deadlines that do not overflow. Private to mpa/.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "base/bytes_io.hpp"
+#include "parley/time.hpp"
+
+namespace parley::mpa::words {
+
+/// now + wait; a wait of zero or less, or one beyond the clock's end, is for ever.
+inline Instant after(Instant now, Duration wait) {
+  if (wait <= Duration::zero() || wait > never - now) return never;
+  return now + wait;
+}
+
+/// Index of the first octet of `head` that differs from `text`; head.size() if none does.
+inline std::size_t first_difference(ConstBytes head, std::string_view text) {
+  Reader r(head);
+  for (std::size_t i = 0; i < head.size(); ++i)
+    if (i >= text.size() || r.u8() != static_cast<std::uint8_t>(text[i])) return i;
+  return head.size();
+}
+
+/// Quoted; what is not printable ASCII as \xNN.
+std::string printable(ConstBytes octets);
+/// "1 octet", "20 octets".
+std::string octets(std::size_t n);
+/// "5 s", "0.25 s", "10 ms".
+std::string seconds(Duration d);
+/// First letter in upper case.
+std::string capital(std::string_view text);
+
+}  // namespace parley::mpa::words
