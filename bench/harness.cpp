@@ -156,7 +156,7 @@ std::optional<Settings> parse_settings(int argc, char** argv, std::string_view u
                "  --seconds S        length of one segment (default 0.3)\n"
                "  --only TEXT        only groups whose name contains TEXT\n"
                "  --congestion NAME  TCP_CONGESTION of every socket\n"
-               "  --json FILE        write the table as JSON too\n",
+               "  --json FILE        write the table as JSON too (also --benchmark_out=FILE)\n",
                why, usage);
     return std::nullopt;
   };
@@ -169,6 +169,12 @@ std::optional<Settings> parse_settings(int argc, char** argv, std::string_view u
       continue;
     }
     if (name == "--help" || name == "-h") return wrong("");
+    // Google Benchmark's spelling, so that one command line serves every bench.
+    if (constexpr std::string_view out = "--benchmark_out="; name.starts_with(out)) {
+      settings.json_path = name.substr(out.size());
+      continue;
+    }
+    if (name == "--benchmark_out_format=json") continue;
     if (i + 1 >= argc) return wrong(fmt::format("{}: unknown option, or its value is missing", name));
     const char* value = argv[++i];
     if (name == "--rounds") {
