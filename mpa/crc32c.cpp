@@ -2,6 +2,7 @@
 #include "mpa/crc32c.hpp"
 
 #include <array>
+#include <cstring>
 
 #include "mpa/crc32c_kernels.hpp"
 
@@ -9,8 +10,6 @@ namespace parley::mpa {
 
 namespace crc_kernels {
 namespace {
-
-constexpr std::uint32_t polynomial_reflected = 0x82F63B78;  // RFC 5044 §4.4: 0x1EDC6F41 with its bits turned round
 
 /// tables[k][v]: what octet v leaves after k further zero octets.
 using Tables = std::array<std::array<std::uint32_t, 256>, 8>;
@@ -50,32 +49,38 @@ namespace {
 
 using Kernel = std::uint32_t (*)(std::uint32_t, const std::uint8_t*, std::size_t);
 
-bool cpu_has_sse42() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
-#else
-  return false;
-#endif
+bool cpu_has_sse42() { return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul"); }
+bool cpu_has_vpclmul() {
+  return cpu_has_sse42() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq");
 }
+#else
+bool cpu_has_sse42() { return false; }
+bool cpu_has_vpclmul() { return false; }
+#endif
 
-// Below this length isa-l's set-up costs more than its wide registers save; measured in bench/framing_bench.cpp.
+// Below these lengths a wide kernel's set-up costs more than its registers save.
 constexpr std::size_t isal_pays_from = 256;
+constexpr std::size_t vpclmul_pays_from = 96;
 
 struct Choice {
   Kernel short_input = crc_kernels::portable;
   Kernel long_input = crc_kernels::portable;
+  std::size_t long_from = 0;
+  bool fused_copy = false;
   std::string_view name = "portable";
 };
 
 Choice choose() {
-  Choice choice;
+  if (crc_path_available(CrcPath::vpclmul))
+    return {crc_kernels::sse42, crc_kernels::vpclmul, vpclmul_pays_from, true, "vpclmul+sse42"};
+  const bool isal = crc_path_available(CrcPath::isal);
   if (crc_path_available(CrcPath::sse42)) {
-    choice = {crc_kernels::sse42, crc_kernels::sse42, "sse42"};
-    if (crc_path_available(CrcPath::isal)) choice = {crc_kernels::sse42, crc_kernels::isal, "isal+sse42"};
-  } else if (crc_path_available(CrcPath::isal)) {
-    choice = {crc_kernels::isal, crc_kernels::isal, "isal"};
+    if (isal) return {crc_kernels::sse42, crc_kernels::isal, isal_pays_from, false, "isal+sse42"};
+    return {crc_kernels::sse42, crc_kernels::sse42, 0, false, "sse42"};
   }
-  return choice;
+  if (isal) return {crc_kernels::isal, crc_kernels::isal, 0, false, "isal"};
+  return {};
 }
 
 /// Chosen at the first call and constant from then on, so that it depends on nothing but the CPU.
@@ -88,7 +93,16 @@ inline const Choice& chosen() {
 
 std::uint32_t crc32c_extend(std::uint32_t state, ConstBytes in) {
   const Choice& choice = chosen();
-  return (in.size() < isal_pays_from ? choice.short_input : choice.long_input)(state, in.data(), in.size());
+  return (in.size() < choice.long_from ? choice.short_input : choice.long_input)(state, in.data(), in.size());
+}
+
+std::uint32_t crc32c_copy(std::uint32_t state, std::uint8_t* out, ConstBytes in) {
+  const Choice& choice = chosen();
+  if (choice.fused_copy && in.size() >= choice.long_from)
+    return crc_kernels::vpclmul_copy(state, out, in.data(), in.size());
+  if (in.empty()) return state;
+  std::memcpy(out, in.data(), in.size());
+  return crc32c_extend(state, {out, in.size()});
 }
 
 bool crc_path_available(CrcPath path) {
@@ -97,6 +111,7 @@ bool crc_path_available(CrcPath path) {
     case CrcPath::portable: return true;
     case CrcPath::sse42: return crc_kernels::sse42_built && cpu_has_sse42();
     case CrcPath::isal: return crc_kernels::isal_built;
+    case CrcPath::vpclmul: return crc_kernels::vpclmul_built && cpu_has_vpclmul();
   }
   return false;
 }
@@ -106,6 +121,7 @@ std::uint32_t crc32c_extend_by(CrcPath path, std::uint32_t state, ConstBytes in)
   if (!crc_path_available(path)) path = CrcPath::portable;
   switch (path) {
     case CrcPath::isal: return crc_kernels::isal(state, in.data(), in.size());
+    case CrcPath::vpclmul: return crc_kernels::vpclmul(state, in.data(), in.size());
     case CrcPath::sse42: return crc_kernels::sse42(state, in.data(), in.size());
     case CrcPath::portable: return crc_kernels::portable(state, in.data(), in.size());
     case CrcPath::automatic: break;

@@ -8,11 +8,26 @@
 
 namespace parley::mpa::crc_kernels {
 
+/// RFC 5044 §4.4: 0x1EDC6F41 with its bits turned round, as all kernels keep polynomials: x^31 is bit 0.
+inline constexpr std::uint32_t polynomial_reflected = 0x82F63B78;
+
+/// x^n modulo the polynomial. For constants only: it leaves nothing in the object file.
+consteval std::uint32_t power_of_x(unsigned n) {
+  std::uint32_t r = 0x80000000;
+  for (unsigned i = 0; i < n; ++i) r = r >> 1 ^ ((r & 1) != 0 ? polynomial_reflected : 0);
+  return r;
+}
+
 std::uint32_t portable(std::uint32_t state, const std::uint8_t* in, std::size_t size);
 
 /// Built with SSE4.2 and PCLMULQDQ; call only if the CPU has both. False on other architectures.
 extern const bool sse42_built;
 std::uint32_t sse42(std::uint32_t state, const std::uint8_t* in, std::size_t size);
+
+/// Built with AVX-512 and VPCLMULQDQ; call only if the CPU has them.
+extern const bool vpclmul_built;
+std::uint32_t vpclmul(std::uint32_t state, const std::uint8_t* in, std::size_t size);
+std::uint32_t vpclmul_copy(std::uint32_t state, std::uint8_t* out, const std::uint8_t* in, std::size_t size);
 
 /// isa-l, which chooses among its own kernels at run time. False if the program was built without it.
 extern const bool isal_built;

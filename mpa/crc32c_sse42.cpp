@@ -17,22 +17,6 @@ namespace parley::mpa::crc_kernels {
 
 namespace {
 
-constexpr std::uint32_t polynomial = 0x1EDC6F41;  // RFC 5044 §4.4, most significant coefficient first, x^32 left out
-
-constexpr std::uint32_t reflect(std::uint32_t v) {
-  std::uint32_t r = 0;
-  for (int bit = 0; bit < 32; ++bit)
-    if (v >> bit & 1) r |= 0x80000000U >> bit;
-  return r;
-}
-
-/// x^n modulo the polynomial, reflected.
-constexpr std::uint32_t power_of_x(unsigned n) {
-  std::uint32_t r = 1;
-  for (unsigned i = 0; i < n; ++i) r = r << 1 ^ ((r & 0x80000000U) != 0 ? polynomial : 0);
-  return reflect(r);
-}
-
 std::uint64_t load64(const std::uint8_t* p) {
   std::uint64_t v;
   std::memcpy(&v, p, sizeof v);

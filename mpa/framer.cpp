@@ -45,6 +45,9 @@ constexpr std::array<std::uint8_t, 4> zeros{};
 /// Octets until the next marker is due; 0 if it is due now.
 std::size_t before_marker(std::uint64_t position) { return static_cast<std::size_t>((0 - position) & (interval - 1)); }
 
+/// From this length on, copying and CRC in one pass is worth the separate calls for header and PAD.
+constexpr std::size_t fused_from = 512;
+
 /// Copies octets into one buffer and puts the markers in between.
 class MarkedCopy {
  public:
@@ -169,9 +172,19 @@ std::size_t Framer::frame(ConstBytes header, ConstBytes payload, MutBytes out) {
   std::memcpy(crc - zeros.size(), zeros.data(), zeros.size());  // PAD; what else is in that word is written now
   put_be16(fpdu, ulpdu_length);
   put(fpdu + length_size, header);
-  put(fpdu + length_size + header.size(), payload);
-  // RFC 5044 §4.4: without CRC the field is there all the same, and its value does not matter.
-  put_crc(crc, options_.crc ? crc32c({fpdu, crc}) : 0);
+  std::uint8_t* const body = fpdu + length_size + header.size();
+  if (!options_.crc) {
+    // RFC 5044 §4.4: without CRC the field is there all the same, and its value does not matter.
+    put(body, payload);
+    put_crc(crc, 0);
+  } else if (payload.size() < fused_from) {
+    put(body, payload);
+    put_crc(crc, crc32c({fpdu, crc}));
+  } else {
+    std::uint32_t state = crc32c_copy(crc32c_extend(crc32c_init, {fpdu, body}), body, payload);
+    if (body + payload.size() != crc) state = crc32c_extend(state, {body + payload.size(), crc});
+    put_crc(crc, crc32c_final(state));
+  }
   position_ += size;
   return size;
 }
@@ -233,7 +246,7 @@ std::size_t Framer::gather(ConstBytes header, std::span<const ConstBytes> payloa
       pieces[used++] = part;
     }
     std::memcpy(tail, zeros.data(), pad);
-    if (options_.crc) state = crc32c_extend(state, {tail, pad});
+    if (options_.crc && pad != 0) state = crc32c_extend(state, {tail, pad});
     put_crc(tail + pad, options_.crc ? crc32c_final(state) : 0);
     pieces[used++] = {tail, pad + crc_size};
   }

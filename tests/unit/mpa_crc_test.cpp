@@ -11,7 +11,8 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr CrcPath all_paths[] = {CrcPath::automatic, CrcPath::isal, CrcPath::sse42, CrcPath::portable};
+constexpr CrcPath all_paths[] = {CrcPath::automatic, CrcPath::isal, CrcPath::sse42, CrcPath::portable,
+                                 CrcPath::vpclmul};
 
 class CrcOnPath : public testing::TestWithParam<CrcPath> {
  protected:
@@ -19,7 +20,7 @@ class CrcOnPath : public testing::TestWithParam<CrcPath> {
 };
 
 std::string path_name(const testing::TestParamInfo<CrcPath>& info) {
-  static constexpr const char* names[] = {"automatic", "isal", "sse42", "portable"};
+  static constexpr const char* names[] = {"automatic", "isal", "sse42", "portable", "vpclmul"};
   return names[static_cast<std::size_t>(info.param)];
 }
 
@@ -86,9 +87,23 @@ TEST(Crc, PathIsAvailableWhereThisProgramWasBuiltForIt) {
 #endif
 }
 
+TEST(Crc, CopyingExtendsOverWhatItWritesAndTouchesNothingElse) {
+  const Bytes data = reference::octets(1500 + 64, 6);
+  for (std::size_t size = 0; size <= 1500; ++size) {
+    const std::size_t from = size % 61, to = size % 67;
+    Bytes out(size + 67 + 64, 0xA5);
+    const auto in = ConstBytes(data).subspan(from, size);
+    ASSERT_EQ(crc32c_final(crc32c_copy(crc32c_init, out.data() + to, in)), reference::crc_bitwise(in)) << size;
+    Bytes expected(out.size(), 0xA5);
+    std::copy(in.begin(), in.end(), expected.begin() + static_cast<std::ptrdiff_t>(to));
+    ASSERT_EQ(out, expected) << size;
+  }
+}
+
 TEST(Crc, AutomaticNamesWhatItUses) {
   const bool isal = crc_path_available(CrcPath::isal), sse42 = crc_path_available(CrcPath::sse42);
-  EXPECT_EQ(crc_path_name(), isal ? (sse42 ? "isal+sse42"sv : "isal"sv) : (sse42 ? "sse42"sv : "portable"sv));
+  const auto narrow = isal ? (sse42 ? "isal+sse42"sv : "isal"sv) : (sse42 ? "sse42"sv : "portable"sv);
+  EXPECT_EQ(crc_path_name(), crc_path_available(CrcPath::vpclmul) ? "vpclmul+sse42"sv : narrow);
 }
 
 }  // namespace
