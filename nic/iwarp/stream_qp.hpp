@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The stream side of an iWARP queue pair: what the connection provider drives while the user posts work on the other side.
-// From attach() on the queue pair owns the TCP stream's octets: it deframes and frames FPDUs, runs DDP and RDMAP
+// The stream side of an iWARP queue pair: what the connection provider drives while the user posts work on the other
+// side. From attach() on the queue pair owns the TCP stream's octets: it deframes and frames FPDUs, runs DDP and RDMAP
 // (RFC 5040, 5041, 7306), and says by events what the connection must know. Pure: no time is needed here.
 #pragma once
 #include <optional>
@@ -12,11 +12,12 @@ namespace parley::nic::iwarp {
 
 struct AttachOptions {
   mpa::Role role = mpa::Role::initiator;
-  mpa::Parameters parameters{};   ///< CRC, markers, IRD, ORD
+  mpa::Parameters parameters{};  ///< CRC, markers, IRD, ORD
   std::uint16_t emss = 1460;
   mpa::Rtr send_rtr = mpa::Rtr::none;  ///< initiator: FPDU form to send before anything else
   bool fenced = false;                 ///< responder: send nothing until release_fence (RFC 5044 §7.1.2 rule 4)
   bool rtr_stag_zero = false;          ///< quirk: write and read RTRs with STag 0 (irdma)
+  std::uint32_t first_msn = 1;         ///< RFC 5041 §5.1 says 1; anything else is for tests of the wrap, on both sides
 };
 
 struct QpEvent {

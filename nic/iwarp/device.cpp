@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "nic/iwarp/device.hpp"
+
+#include "nic/iwarp/qp.hpp"
+
+namespace parley::nic::iwarp {
+namespace {
+
+class SoftDevice final : public IwarpDevice {
+ public:
+  Result<PdHandle> alloc_pd() override { return tables_->pds.add(); }
+  Result<void> dealloc_pd(PdHandle pd) override { return tables_->pds.remove(pd); }
+
+  Result<MemoryRegion> reg_mr(PdHandle pd, MutBytes memory, Access access) override {
+    if (!tables_->pds.known(pd)) return fail(Errc::invalid_argument);
+    auto region = tables_->regions.add(pd, memory, access);
+    if (region) tables_->pds.use(pd);
+    return region;
+  }
+  Result<void> dereg_mr(std::uint32_t stag) override {
+    auto pd = tables_->regions.remove(stag);
+    if (!pd) return tl::unexpected(pd.error());
+    tables_->pds.release(*pd);
+    return {};
+  }
+
+  Result<std::unique_ptr<CompletionQueue>> create_cq(std::size_t capacity) override {
+    return make_cq(tables_, capacity);
+  }
+  Result<std::unique_ptr<SharedReceiveQueue>> create_srq(PdHandle pd, std::size_t capacity) override {
+    return make_srq(tables_, pd, capacity);
+  }
+  Result<std::unique_ptr<QueuePair>> create_qp(const QpInit& init) override { return create_stream_qp(init); }
+  Result<std::unique_ptr<StreamQp>> create_stream_qp(const QpInit& init) override;
+
+  StreamQp* poll_dirty() override { return pop_dirty(*dirty_); }
+
+ private:
+  Ref<Tables> tables_{new Tables};
+  Ref<DirtyList> dirty_{new DirtyList};
+};
+
+Result<std::unique_ptr<StreamQp>> SoftDevice::create_stream_qp(const QpInit& init) {
+  if (!tables_->pds.known(init.pd) || init.max_send_wr > wr_max || init.max_recv_wr > wr_max)
+    return fail(Errc::invalid_argument);
+  const auto send_cq = tables_->cqs.find(init.send_cq), recv_cq = tables_->cqs.find(init.recv_cq);
+  if (send_cq == tables_->cqs.end() || recv_cq == tables_->cqs.end()) return fail(Errc::invalid_argument);
+  QpParts parts;
+  if (init.srq) {
+    const auto srq = tables_->srqs.find(init.srq);
+    if (srq == tables_->srqs.end()) return fail(Errc::invalid_argument);
+    parts.srq = srq->second;
+  }
+  parts.tables = tables_;
+  parts.dirty = dirty_;
+  parts.send_cq = send_cq->second;
+  parts.recv_cq = recv_cq->second;
+  parts.pd = init.pd;
+  parts.qp_num = dirty_->next_qp_num++;
+  parts.max_send_wr = init.max_send_wr;
+  parts.max_recv_wr = init.max_recv_wr;
+  return std::make_unique<Qp>(std::move(parts));
+}
+
+}  // namespace
+
+std::unique_ptr<IwarpDevice> make_device() { return std::make_unique<SoftDevice>(); }
+
+}  // namespace parley::nic::iwarp

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The software RNIC: hands out verbs objects and keeps the list of queue pairs that have something to send.
+#pragma once
+#include "nic/iwarp/stream_qp.hpp"
+#include "nic/objects.hpp"
+
+namespace parley::nic::iwarp {
+
+class Qp;
+
+/// Queue pairs in the order in which they became dirty; a queue pair is a link of its own list. Outlives the device
+/// while queue pairs do.
+struct DirtyList : Counted {
+  Qp* first = nullptr;
+  Qp* last = nullptr;
+  std::uint32_t next_qp_num = 1;
+};
+
+/// What a queue pair holds on to.
+struct QpParts {
+  Ref<Tables> tables;
+  Ref<DirtyList> dirty;
+  Ref<CqRing> send_cq, recv_cq;
+  Ref<SrqRing> srq;  // or none
+  PdHandle pd = 0;
+  std::uint32_t qp_num = 0;
+  std::uint32_t max_send_wr = 0, max_recv_wr = 0;
+};
+
+}  // namespace parley::nic::iwarp

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The octets of a queue pair on their way to TCP: FPDUs framed but not yet handed over. Payload stays where the user
+// has it; only headers, markers, pads and CRCs stand in a side arena. RFC 5044 §4 through mpa::Framer.
+//
+// The arena and the list of pieces are filled from the front and start over when all is sent, so nothing is moved or
+// freed one by one; they grow to their bounds with use and then never allocate.
+#pragma once
+#include <array>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "mpa/framer.hpp"
+
+namespace parley::nic::iwarp {
+
+class Output {
+ public:
+  /// Octets framed ahead of TCP: enough to fill one large write, little enough that the payload is still in the cache
+  /// (the CRC has just read it) when TCP copies it.
+  static constexpr std::size_t ahead_max = 256 * 1024;
+  static constexpr std::size_t arena_first = 256, arena_max = 16 * 1024;
+  static constexpr std::size_t pieces_first = 16, pieces_max = 1024;
+  /// Payloads up to this are copied beside their header: one piece is cheaper than three.
+  static constexpr std::size_t inline_max = 256;
+
+  void start(const mpa::FramerOptions& options) {
+    framer_.emplace(options);
+    mulpdu_ = framer_->mulpdu();
+  }
+  /// The longest ULPDU to send (RFC 5044 §4.5).
+  std::size_t mulpdu() const { return mulpdu_; }
+
+  /// Frames one ULPDU of `header` then `payload` (at most 4 pieces, `length` octets in all). False when there is no
+  /// room until more is sent; nothing has changed then.
+  bool add(ConstBytes header, std::span<const ConstBytes> payload, std::size_t length);
+
+  std::size_t gather(std::span<ConstBytes> out) const;
+  void sent(std::size_t n);
+
+  bool empty() const { return head_ == tail_; }
+  std::size_t pieces() const { return tail_ - head_; }
+  std::size_t octets() const { return static_cast<std::size_t>(framed_ - sent_); }
+  /// Octets framed and handed to TCP since attach.
+  std::uint64_t framed_total() const { return framed_; }
+  std::uint64_t sent_total() const { return sent_; }
+
+  /// Copies what is unsent, so that no user memory is needed any more.
+  void own_all();
+  void clear();
+
+ private:
+  bool make_room(std::size_t side, std::size_t pieces);
+  void append(std::span<const ConstBytes> more);
+
+  std::optional<mpa::Framer> framer_;
+  std::size_t mulpdu_ = 0;
+  std::vector<std::uint8_t> arena_;
+  std::size_t arena_used_ = 0;
+  bool grow_arena_ = false;  // it was found too small
+  std::vector<ConstBytes> list_;
+  std::size_t head_ = 0, tail_ = 0;  // pieces [head_, tail_) of list_ are unsent
+  Bytes owned_;                      // what own_all() saved
+  std::uint64_t framed_ = 0, sent_ = 0;
+};
+
+}  // namespace parley::nic::iwarp

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "nic/iwarp/qp.hpp"
+
+#include "base/assert.hpp"
+
+namespace parley::nic::iwarp {
+namespace {
+
+WcOpcode completion_opcode(SendWr::Opcode opcode) {
+  switch (opcode) {
+    case SendWr::Opcode::send: return WcOpcode::send;
+    case SendWr::Opcode::rdma_write: return WcOpcode::rdma_write;
+    case SendWr::Opcode::rdma_read: return WcOpcode::rdma_read;
+    case SendWr::Opcode::fetch_add: return WcOpcode::fetch_add;
+    case SendWr::Opcode::cmp_swap: return WcOpcode::cmp_swap;
+    case SendWr::Opcode::immediate: return WcOpcode::immediate;
+  }
+  return WcOpcode::send;
+}
+
+bool fetches(SendWr::Opcode opcode) {
+  return opcode == SendWr::Opcode::rdma_read || opcode == SendWr::Opcode::fetch_add ||
+         opcode == SendWr::Opcode::cmp_swap;
+}
+
+Result<void> check_shape(const SendWr& wr) {
+  if (wr.opcode > SendWr::Opcode::immediate) return fail(Errc::invalid_argument);
+  if (wr.invalidate != 0 && wr.opcode != SendWr::Opcode::send) return fail(Errc::invalid_argument);
+  switch (wr.opcode) {
+    case SendWr::Opcode::rdma_read:
+      // RFC 5040 §4.4: a Read Request names one sink buffer.
+      if (wr.sges.size() > 1) return fail(Errc::invalid_argument);
+      break;
+    case SendWr::Opcode::fetch_add:
+    case SendWr::Opcode::cmp_swap:
+      // RFC 7306 §5.1: 64 bits, aligned.
+      if (wr.sges.size() != 1 || wr.sges[0].length != 8 || wr.remote_to % 8 != 0) return fail(Errc::invalid_argument);
+      break;
+    case SendWr::Opcode::immediate:
+      if (!wr.sges.empty()) return fail(Errc::invalid_argument);
+      break;
+    default: break;
+  }
+  return {};
+}
+
+}  // namespace
+
+Qp::Qp(QpParts parts)
+    : parts_(std::move(parts)), sends_(parts_.max_send_wr), replies_(0), receives_(parts_.max_recv_wr) {
+  parts_.tables->pds.use(parts_.pd);
+}
+
+Qp::~Qp() {
+  unlink_dirty();
+  // The completions of a destroyed queue pair would name nothing: its requests give back what they hold, silently.
+  for (; !sends_.empty(); sends_.pop()) {
+    unpin(parts_.tables->regions, sends_.front().memory);
+    parts_.send_cq->release();
+  }
+  for (; !receives_.empty(); receives_.pop()) {
+    unpin(parts_.tables->regions, receives_.front().memory);
+    parts_.recv_cq->release();
+  }
+  if (incoming_.active) {
+    unpin(parts_.tables->regions, incoming_.wqe.memory);
+    parts_.recv_cq->release();
+  }
+  flush_replies();
+  parts_.tables->pds.release(parts_.pd);
+}
+
+Result<void> Qp::check_send(const SendWr& wr) const {
+  if (state_ != QpState::idle && state_ != QpState::rts) return fail(Errc::wrong_state);
+  if (auto shape = check_shape(wr); !shape) return shape;
+  if (fetches(wr.opcode)) {
+    if (receive_ended_) return fail(Errc::wrong_state);
+    if (state_ == QpState::rts && ord_ == 0) return fail(Errc::insufficient_ird);
+  }
+  if (sends_.full()) return fail(Errc::no_space);
+  return {};
+}
+
+Result<void> Qp::post_send(const SendWr& wr) {
+  if (auto ok = check_send(wr); !ok) return ok;
+  const Access needed = iwarp::fetches(wr.opcode) ? Access::local_write : Access::none;
+  auto memory = resolve(parts_.tables->regions, parts_.pd, wr.sges, needed);
+  if (!memory) return tl::unexpected(memory.error());
+  if (!parts_.send_cq->reserve()) return fail(Errc::no_space);
+  pin(parts_.tables->regions, *memory);
+  SendWqe& wqe = sends_.push();
+  wqe.wr_id = wr.wr_id;
+  wqe.opcode = wr.opcode;
+  wqe.signaled = wr.signaled;
+  wqe.solicited = wr.solicited;
+  wqe.fence = wr.fence;
+  wqe.memory = *memory;
+  wqe.invalidate = wr.invalidate;
+  wqe.remote_stag = wr.remote_stag;
+  wqe.remote_to = wr.remote_to;
+  if (!wr.sges.empty()) {
+    wqe.sink_stag = wr.sges[0].stag;
+    wqe.sink_to = wr.sges[0].to;
+  }
+  wqe.immediate = wr.immediate;
+  wqe.swap_add = wr.swap_add;
+  wqe.swap_add_mask = wr.swap_add_mask;
+  wqe.compare = wr.compare;
+  wqe.compare_mask = wr.compare_mask;
+  if (state_ == QpState::rts) mark_dirty();
+  return {};
+}
+
+Result<void> Qp::post_recv(const RecvWr& wr) {
+  if ((state_ != QpState::idle && state_ != QpState::rts) || receive_ended_) return fail(Errc::wrong_state);
+  if (parts_.srq) return fail(Errc::invalid_argument);
+  if (receives_.full()) return fail(Errc::no_space);
+  auto memory = resolve(parts_.tables->regions, parts_.pd, wr.sges, Access::local_write);
+  if (!memory) return tl::unexpected(memory.error());
+  if (!parts_.recv_cq->reserve()) return fail(Errc::no_space);
+  pin(parts_.tables->regions, *memory);
+  RecvWqe& wqe = receives_.push();
+  wqe.wr_id = wr.wr_id;
+  wqe.memory = *memory;
+  return {};
+}
+
+Result<void> Qp::attach(const AttachOptions& options) {
+  if (state_ != QpState::idle) return fail(Errc::wrong_state);
+  options_ = options;
+  const mpa::Parameters& agreed = options_.parameters;
+  output_.start({.crc = agreed.crc, .markers = agreed.tx_markers, .emss = options.emss});
+  deframer_.emplace(mpa::FramerOptions{.crc = agreed.crc, .markers = agreed.rx_markers, .emss = options.emss});
+  fenced_ = options.fenced;
+  rtr_due_ = options.send_rtr == mpa::Rtr::frame ? mpa::Rtr::none : options.send_rtr;
+  // RFC 6581 §9.2: a Read as RTR needs one place on each side, whatever the depths say.
+  ord_ = std::max<std::uint32_t>(agreed.ord, rtr_due_ == mpa::Rtr::read ? 1 : 0);
+  ird_ = std::max<std::uint32_t>(agreed.ird, agreed.rtr == mpa::Rtr::read ? 1 : 0);
+  replies_ = GrowRing<Reply>(ird_);
+  tx_msn_send_ = tx_msn_read_ = tx_msn_atomic_ = options.first_msn;
+  rx_msn_send_ = rx_msn_read_ = rx_msn_atomic_ = options.first_msn;
+  state_ = QpState::rts;
+  if (agreed.ord == 0) {
+    // Reads posted while idle can never be sent now; they fail in their turn instead of blocking what follows.
+    for (std::uint64_t at = sends_.head(); at != sends_.tail(); ++at) {
+      SendWqe& wqe = sends_[at];
+      if (!wqe.fetches()) continue;
+      wqe.framed = wqe.answered = true;
+      wqe.status = WcStatus::general_error;
+    }
+    ord_ = rtr_due_ == mpa::Rtr::read ? 1 : 0;
+    complete_sent();
+  }
+  if (has_transmit()) mark_dirty();
+  return {};
+}
+
+void Qp::release_fence() {
+  fenced_ = false;
+  if (has_transmit()) mark_dirty();
+}
+
+void Qp::handle_end(bool reset) {
+  if (state_ == QpState::error) return;
+  if (state_ == QpState::idle) return to_error();
+  if (state_ == QpState::terminate) {
+    if (reset) to_error();
+    return;
+  }
+  if (reset) return fail_stream(Errc::peer_reset, "", "RST");
+  if (receive_ended_) return;
+  receive_ended_ = true;
+  // RFC 5044 §7.2: the half connection ends with its half of TCP; a message cut short can never be delivered.
+  if (incoming_.active || deframer_->carried() != 0)
+    return fail_stream(Errc::peer_closed, "RFC 5044 §7.2", "FIN in the middle of a message");
+  flush_receives();
+  flush_fetches();
+}
+
+void Qp::begin_close() {
+  if (state_ == QpState::idle) return to_error();
+  if (state_ == QpState::rts) state_ = QpState::closing;
+}
+
+bool Qp::drained() const {
+  if (state_ == QpState::terminate) return output_.empty();
+  if (!connected()) return true;
+  return sends_.empty() && replies_.empty() && output_.empty() && rtr_due_ == mpa::Rtr::none;
+}
+
+void Qp::flush() {
+  if (state_ != QpState::error) to_error();
+}
+
+void Qp::to_error() {
+  state_ = QpState::error;
+  output_.clear();
+  flush_all();
+}
+
+void Qp::fail_stream(Errc code, std::string_view rule, std::string received) {
+  QpEvent event;
+  event.kind = QpEvent::Kind::failed;
+  event.failure.code = code;
+  event.failure.rule = rule;
+  event.failure.received = std::move(received);
+  event.failure.offset = fed_;
+  to_error();
+  push_event(std::move(event));
+}
+
+void Qp::flush_all() {
+  flush_sends();
+  flush_receives();
+  flush_replies();
+}
+
+void Qp::flush_sends() {
+  for (; !sends_.empty(); sends_.pop()) {
+    SendWqe& wqe = sends_.front();
+    complete(wqe, wqe.status == WcStatus::success ? WcStatus::flushed : wqe.status);
+  }
+  next_work_ = next_fetch_ = sends_.tail();
+  current_ = Source::none;
+  rtr_due_ = mpa::Rtr::none;
+  fetches_out_ = 0;
+  rtr_read_out_ = false;
+}
+
+void Qp::flush_receives() {
+  WorkCompletion completion;
+  completion.status = WcStatus::flushed;
+  if (incoming_.active) {
+    incoming_.active = false;
+    complete_recv(incoming_.wqe, completion);
+  }
+  for (; !receives_.empty(); receives_.pop()) complete_recv(receives_.front(), completion);
+}
+
+// No response can come any more: Reads and Atomics end as flushed, in their turn between the sends around them.
+void Qp::flush_fetches() {
+  for (std::uint64_t at = sends_.head(); at != sends_.tail(); ++at) {
+    SendWqe& wqe = sends_[at];
+    if (!wqe.fetches() || wqe.answered) continue;
+    wqe.framed = wqe.answered = true;
+    wqe.status = WcStatus::flushed;
+  }
+  fetches_out_ = 0;
+  rtr_read_out_ = false;
+  if (current_ == Source::work && (next_work_ == sends_.tail() || sends_[next_work_].framed)) current_ = Source::none;
+  complete_sent();
+  if (has_transmit()) mark_dirty();
+}
+
+void Qp::flush_replies() {
+  for (; !replies_.empty(); replies_.pop())
+    if (replies_.front().pinned) parts_.tables->regions.unpin(replies_.front().slot);
+  next_reply_ = replies_.tail();
+}
+
+// RFC 5040 §5.3: requests complete in the order in which they were posted; a send is complete when TCP has its last
+// octet.
+void Qp::complete_sent() {
+  const std::uint64_t sent = output_.sent_total();
+  while (!sends_.empty()) {
+    SendWqe& wqe = sends_.front();
+    if (!wqe.framed || wqe.end > sent || (wqe.fetches() && !wqe.answered)) break;
+    complete(wqe, wqe.status);
+    sends_.pop();
+  }
+  next_work_ = std::max(next_work_, sends_.head());
+}
+
+void Qp::complete(SendWqe& wqe, WcStatus status) {
+  unpin(parts_.tables->regions, wqe.memory);
+  if (status == WcStatus::success && !wqe.signaled) return parts_.send_cq->release();
+  WorkCompletion completion;
+  completion.wr_id = wqe.wr_id;
+  completion.status = status;
+  completion.opcode = completion_opcode(wqe.opcode);
+  completion.qp_num = parts_.qp_num;
+  if (status == WcStatus::success && wqe.fetches()) completion.byte_len = wqe.memory.length;
+  parts_.send_cq->push(completion);
+}
+
+void Qp::complete_recv(const RecvWqe& wqe, WorkCompletion completion) {
+  unpin(parts_.tables->regions, wqe.memory);
+  completion.wr_id = wqe.wr_id;
+  completion.qp_num = parts_.qp_num;
+  if (completion.opcode == WcOpcode::send) completion.opcode = WcOpcode::recv;
+  parts_.recv_cq->push(completion);
+}
+
+void Qp::push_event(QpEvent event) {
+  PARLEY_ASSERT(event_count_ < events_.size());
+  events_[(event_next_ + event_count_++) % events_.size()] = std::move(event);
+  mark_dirty();
+}
+
+std::optional<QpEvent> Qp::poll_event() {
+  if (event_count_ == 0) return std::nullopt;
+  std::optional<QpEvent> event = std::move(events_[event_next_]);
+  event_next_ = (event_next_ + 1) % events_.size();
+  --event_count_;
+  return event;
+}
+
+void Qp::mark_dirty() {
+  if (dirty_) return;
+  dirty_ = true;
+  dirty_previous_ = parts_.dirty->last;
+  dirty_next_ = nullptr;
+  (parts_.dirty->last ? parts_.dirty->last->dirty_next_ : parts_.dirty->first) = this;
+  parts_.dirty->last = this;
+}
+
+void Qp::unlink_dirty() {
+  if (!dirty_) return;
+  dirty_ = false;
+  (dirty_previous_ ? dirty_previous_->dirty_next_ : parts_.dirty->first) = dirty_next_;
+  (dirty_next_ ? dirty_next_->dirty_previous_ : parts_.dirty->last) = dirty_previous_;
+}
+
+Qp* pop_dirty(DirtyList& list) {
+  Qp* qp = list.first;
+  if (qp) qp->unlink_dirty();
+  return qp;
+}
+
+}  // namespace parley::nic::iwarp

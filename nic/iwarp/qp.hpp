@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The iWARP queue pair: DDP (RFC 5041), RDMAP (RFC 5040) and Atomics and Immediate Data (RFC 7306) between posted work
+// and the octets of a TCP stream. Driven by the connection provider through StreamQp and by the user through QueuePair.
+//
+//   state      event                              next       what happens
+//   idle       attach                             rts        posted sends may go out, unless fenced
+//   idle       begin_close, flush, end            error      everything posted completes as flushed
+//   rts        begin_close                        closing    no more posts; what is posted is still sent
+//   rts, clos. peer's error, send_terminate       terminate  flush; a Terminate is the last message (RFC 5040 §5.4)
+//   rts, clos. Terminate received                 terminate  flush; nothing more is sent (RFC 5040 §6.2.1)
+//   rts, clos. FIN                                same       receives, Reads and Atomics flush; sends go on (RFC 5044
+//   §7.2) rts, clos. reset, flush                       error      flush; unsent octets are dropped terminate  flush,
+//   reset                       error      the Terminate is dropped if still unsent error      anything error nothing
+//
+// A posted request completes exactly once and in order per queue; unsignaled ones that succeed leave no completion.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "base/bytes_io.hpp"
+#include "mpa/framer.hpp"
+#include "nic/iwarp/atomics.hpp"
+#include "nic/iwarp/cursor.hpp"
+#include "nic/iwarp/device.hpp"
+#include "nic/iwarp/output.hpp"
+#include "nic/objects.hpp"
+#include "wire/rdmap.hpp"
+
+namespace parley::nic::iwarp {
+
+/// One posted send request.
+struct SendWqe {
+  std::uint64_t wr_id = 0;
+  SendWr::Opcode opcode = SendWr::Opcode::send;
+  bool signaled = true, solicited = false, fence = false;
+  bool framed = false;    // every segment stands in the output
+  bool answered = false;  // Read, Atomic: the response is complete
+  WcStatus status = WcStatus::success;
+  WrMemory memory;
+  std::uint32_t offset = 0;    // octets framed
+  std::uint32_t received = 0;  // Read: octets placed
+  std::uint64_t end = 0;       // stream octet after its last segment
+  std::uint32_t invalidate = 0;
+  std::uint32_t remote_stag = 0;
+  std::uint64_t remote_to = 0;
+  std::uint32_t sink_stag = 0;
+  std::uint64_t sink_to = 0;
+  std::uint64_t immediate = 0;
+  std::uint64_t swap_add = 0, swap_add_mask = 0, compare = 0, compare_mask = 0;
+  std::uint32_t request_id = 0;
+  std::uint32_t msn = 0;  // Read, Atomic: as sent
+
+  bool fetches() const {
+    return opcode == SendWr::Opcode::rdma_read || opcode == SendWr::Opcode::fetch_add ||
+           opcode == SendWr::Opcode::cmp_swap;
+  }
+};
+
+/// An inbound Read or Atomic Request that waits for its response to be sent.
+struct Reply {
+  bool atomic = false;
+  bool framed = false;
+  bool pinned = false;
+  ConstBytes source;  // Read: what to send, pinned
+  std::uint32_t slot = 0;
+  std::size_t offset = 0;  // octets framed
+  std::uint64_t end = 0;
+  std::uint32_t sink_stag = 0;
+  std::uint64_t sink_to = 0;
+  std::uint32_t request_id = 0;
+  std::uint64_t original = 0;
+};
+
+class Qp final : public StreamQp {
+ public:
+  explicit Qp(QpParts parts);
+  ~Qp() override;
+  Qp(const Qp&) = delete;
+  Qp& operator=(const Qp&) = delete;
+
+  std::uint32_t qp_num() const override { return parts_.qp_num; }
+  QpState state() const override { return state_; }
+  Result<void> post_send(const SendWr& wr) override;
+  Result<void> post_recv(const RecvWr& wr) override;
+  const std::optional<TerminateInfo>& terminate() const override { return terminate_; }
+
+  Result<void> attach(const AttachOptions& options) override;
+  void release_fence() override;
+  void handle_bytes(ConstBytes in) override;
+  void handle_end(bool reset) override;
+  void send_terminate(std::uint8_t layer, std::uint8_t etype, std::uint8_t code) override;
+  void begin_close() override;
+  bool drained() const override;
+  void flush() override;
+  std::size_t gather(std::span<ConstBytes> out) override;
+  void sent(std::size_t n) override;
+  bool has_transmit() const override;
+  std::optional<QpEvent> poll_event() override;
+
+ private:
+  enum class Source : std::uint8_t { none, rtr, work, reply };
+  /// A received segment: its header as parsed and as it stood on the wire, and a cursor at its payload.
+  struct Segment {
+    wire::DdpHeader header;
+    ConstBytes octets;  // of the header
+    Cursor payload;
+    std::size_t length = 0;  // of the payload
+    std::size_t ulpdu = 0;
+    std::uint64_t position = 0;
+  };
+  struct TermCode {
+    std::uint8_t layer, etype, code;
+  };
+  /// The untagged message being received on queue 0.
+  struct Incoming {
+    bool active = false;
+    RecvWqe wqe;
+    wire::RdmapOpcode opcode = wire::RdmapOpcode::send;
+    std::uint32_t invalidate = 0;
+    std::uint32_t received = 0;
+  };
+
+  // qp.cpp: states, posting, completions
+  bool connected() const { return state_ == QpState::rts || state_ == QpState::closing; }
+  Result<void> check_send(const SendWr& wr) const;
+  void mark_dirty();
+  void unlink_dirty();
+  void complete_sent();
+  void complete(SendWqe& wqe, WcStatus status);
+  void complete_recv(const RecvWqe& wqe, WorkCompletion completion);
+  void flush_sends();
+  void flush_receives();
+  void flush_fetches();
+  void flush_replies();
+  void flush_all();
+  void to_error();
+  void push_event(QpEvent event);
+  void fail_stream(Errc code, std::string_view rule, std::string received);
+
+  // tx.cpp: what goes out next
+  Source choose() const;
+  bool work_ready() const;
+  bool frame_next();
+  bool frame_rtr();
+  bool frame_work();
+  bool frame_reply();
+  bool frame_send_like(SendWqe& wqe);
+  bool frame_write(SendWqe& wqe);
+  bool frame_fetch(SendWqe& wqe);
+  void work_framed(SendWqe& wqe);
+
+  // rx.cpp, rx_tagged.cpp: what came in
+  void handle_fpdu(const mpa::FpduView& view);
+  bool handle_message(Segment& segment);
+  bool check_headers(const Segment& segment);
+  mpa::Rtr rtr_form(const Segment& segment) const;
+  void first_fpdu(mpa::Rtr form);
+  bool handle_send(Segment& segment);
+  bool finish_incoming(Segment& segment);
+  bool handle_immediate(Segment& segment);
+  bool take_receive(Segment& segment, RecvWqe& out);
+  bool handle_read_request(Segment& segment);
+  bool handle_atomic_request(Segment& segment);
+  bool handle_atomic_response(Segment& segment);
+  bool handle_terminate(Segment& segment);
+  bool handle_write(Segment& segment);
+  bool handle_read_response(Segment& segment);
+  bool whole_untagged(Segment& segment, MutBytes out);
+  bool ird_left(const Segment& segment);
+  SendWqe* oldest_fetch();
+  void fetch_answered(SendWqe& wqe);
+
+  // terminate.cpp
+  /// Queues the Terminate, flushes, tells; always false, so that a check reads `return refuse(...)`.
+  bool refuse(TermCode code, const Segment* segment, ConstBytes read_request, std::string_view rule,
+              std::string received, Errc errc = Errc::malformed);
+  bool refuse(TermCode code, const Segment& segment, std::string_view rule, std::string_view what);
+  void queue_terminate(TermCode code, const Segment* segment, ConstBytes read_request);
+  static TermCode protection_code(MrFault fault);
+  void blame_fetch(const wire::Terminate& terminate);
+  void refuse_deframe(mpa::DeframeStatus status);
+
+  QpParts parts_;
+  QpState state_ = QpState::idle;
+  AttachOptions options_;
+  std::optional<TerminateInfo> terminate_;
+  std::array<std::optional<QpEvent>, 4> events_;  // each kind happens at most once
+  std::size_t event_next_ = 0, event_count_ = 0;
+
+  // Dirty list link.
+  bool dirty_ = false;
+  Qp* dirty_previous_ = nullptr;
+  Qp* dirty_next_ = nullptr;
+
+  // Transmit.
+  Output output_;
+  bool fenced_ = false;
+  GrowRing<SendWqe> sends_;      // at most max_send_wr
+  std::uint64_t next_work_ = 0;  // the first not wholly framed
+  GrowRing<Reply> replies_;      // at most IRD
+  std::uint64_t next_reply_ = 0;
+  Source current_ = Source::none;  // whose message is being segmented
+  bool work_had_turn_ = false;
+  mpa::Rtr rtr_due_ = mpa::Rtr::none;
+  std::uint32_t tx_msn_send_ = 1, tx_msn_read_ = 1, tx_msn_atomic_ = 1;
+
+  // Reads and Atomics that this side sent.
+  std::uint32_t ord_ = 0;
+  std::uint32_t fetches_out_ = 0;  // at most ORD
+  std::uint64_t next_fetch_ = 0;   // no earlier request waits for a response
+  bool rtr_read_out_ = false;      // the 0B Read RTR awaits its response, before all others
+  std::uint32_t next_request_id_ = 0;
+
+  // Receive.
+  std::optional<mpa::Deframer> deframer_;
+  std::uint64_t fed_ = 0;
+  bool first_seen_ = false;
+  bool receive_ended_ = false;
+  GrowRing<RecvWqe> receives_;  // at most max_recv_wr; unused with an SRQ
+  Incoming incoming_;
+  std::uint32_t rx_msn_send_ = 1, rx_msn_read_ = 1, rx_msn_atomic_ = 1;
+  std::uint32_t ird_ = 0;
+
+  friend Qp* pop_dirty(DirtyList& list);
+};
+
+Qp* pop_dirty(DirtyList& list);
+
+}  // namespace parley::nic::iwarp

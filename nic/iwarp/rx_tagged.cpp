@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Tagged messages: RDMA Write into registered memory, Read Responses into the sinks of own Reads.
+#include <fmt/format.h>
+
+#include "nic/iwarp/qp.hpp"
+
+namespace parley::nic::iwarp {
+
+bool Qp::handle_write(Segment& segment) {
+  if (segment.length == 0) return true;  // RFC 5041 §5.1: STag and TO of a zero-length message are not looked at
+  const wire::DdpHeader& h = segment.header;
+  MrRange range;
+  const MrFault fault =
+      parts_.tables->regions.check(h.stag, h.to, segment.length, parts_.pd, Access::remote_write, range);
+  if (fault != MrFault::none) {
+    TermCode code{1, 1, 0x00};  // RFC 5041 §7.1
+    switch (fault) {
+      case MrFault::other_pd: code.code = 0x02; break;
+      case MrFault::wrap: code.code = 0x03; break;
+      case MrFault::bounds: code.code = 0x01; break;
+      case MrFault::access: code = {0, 1, 0x02}; break;  // rights are RDMAP's: RFC 5040 §7.1
+      default: break;
+    }
+    return refuse(code, &segment, {}, code.layer == 0 ? "RFC 5040 §7.1" : "RFC 5041 §7.1",
+                  fmt::format("RDMA Write of {} octets at STag 0x{:08x} TO 0x{:x}", segment.length, h.stag, h.to),
+                  Errc::protection);
+  }
+  segment.payload.copy(range.memory);
+  return true;
+}
+
+bool Qp::handle_read_response(Segment& segment) {
+  const wire::DdpHeader& h = segment.header;
+  if (rtr_read_out_) {
+    // The answer to the own ready-to-receive indication (RFC 6581 §9.2) ends here.
+    if (segment.length > 0)
+      return refuse({1, 1, 0x01}, segment, "RFC 5040 §5.2", "octets in answer to a zero-length Read");
+    if (!h.last) return true;
+    rtr_read_out_ = false;
+    --fetches_out_;
+    if (has_transmit()) mark_dirty();
+    return true;
+  }
+  SendWqe* wqe = oldest_fetch();
+  if (!wqe || wqe->opcode != SendWr::Opcode::rdma_read)
+    return refuse({0, 2, 0x06}, segment, "RFC 5040 §5.2", "a Read Response that nothing asked for");
+  if (segment.length > 0) {
+    // RFC 5041 §5.1: segments arrive in order, so each starts where the last one ended.
+    const bool other = h.stag != wqe->sink_stag;
+    if (other || h.to != wqe->sink_to + wqe->received || segment.length > wqe->memory.length - wqe->received) {
+      wqe->status = WcStatus::bad_response;
+      return refuse({1, 1, static_cast<std::uint8_t>(other ? 0x00 : 0x01)}, segment, "RFC 5041 §7.1",
+                    fmt::format("Read Response of {} octets at STag 0x{:08x} TO 0x{:x}", segment.length, h.stag, h.to));
+    }
+    segment.payload.copy(wqe->memory.pieces[0].subspan(wqe->received, segment.length));
+    wqe->received += static_cast<std::uint32_t>(segment.length);
+  }
+  if (!h.last) return true;
+  if (wqe->received != wqe->memory.length) {
+    wqe->status = WcStatus::bad_response;
+    return refuse({0, 2, 0x07}, segment, "RFC 5040 §5.2",
+                  fmt::format("Read Response of {} octets to a Read of {}", wqe->received, wqe->memory.length));
+  }
+  fetch_answered(*wqe);
+  return true;
+}
+
+}  // namespace parley::nic::iwarp

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "nic/objects.hpp"
+
+#include <bit>
+#include <limits>
+
+namespace parley::nic {
+namespace {
+
+template <class Slot>
+std::uint32_t take_slot(std::vector<Slot>& slots, std::vector<std::uint32_t>& free) {
+  if (!free.empty()) {
+    const std::uint32_t index = free.back();
+    free.pop_back();
+    return index;
+  }
+  slots.emplace_back();
+  return static_cast<std::uint32_t>(slots.size() - 1);
+}
+
+std::uint64_t address_of(MutBytes memory) { return std::bit_cast<std::uintptr_t>(memory.data()); }
+
+}  // namespace
+
+Result<PdHandle> PdTable::add() {
+  if (free_.empty() && slots_.size() > pd_max) return fail(Errc::no_space);
+  const std::uint32_t index = take_slot(slots_, free_);
+  Slot& slot = slots_[index];
+  const auto key = static_cast<std::uint8_t>(slot.key + 1);
+  slot = Slot{.users = 0, .key = key, .live = true};
+  return index << 8 | key;
+}
+
+Result<void> PdTable::remove(PdHandle pd) {
+  Slot* slot = find(pd);
+  if (!slot) return fail(Errc::invalid_argument);
+  if (slot->users > 0) return fail(Errc::wrong_state);
+  slot->live = false;
+  free_.push_back(pd >> 8);
+  return {};
+}
+
+void PdTable::use(PdHandle pd) {
+  if (Slot* slot = find(pd)) ++slot->users;
+}
+
+void PdTable::release(PdHandle pd) {
+  if (Slot* slot = find(pd)) --slot->users;
+}
+
+const PdTable::Slot* PdTable::find(PdHandle pd) const {
+  const std::uint32_t index = pd >> 8;
+  if (index >= slots_.size()) return nullptr;
+  const Slot& slot = slots_[index];
+  return slot.live && slot.key == (pd & 0xFF) ? &slot : nullptr;
+}
+
+Result<MemoryRegion> MrTable::add(PdHandle pd, MutBytes memory, Access access) {
+  if (memory.empty()) return fail(Errc::invalid_argument);
+  if (free_.empty() && slots_.size() > mr_max) return fail(Errc::no_space);
+  const std::uint32_t index = take_slot(slots_, free_);
+  Slot& slot = slots_[index];
+  const auto key = static_cast<std::uint8_t>(slot.key + 1);
+  slot = Slot{.memory = memory,
+              .to = address_of(memory),
+              .pd = pd,
+              .access = access,
+              .pins = 0,
+              .key = key,
+              .live = true,
+              .valid = true};
+  return MemoryRegion{.stag = index << 8 | key, .to = slot.to, .length = memory.size(), .pd = pd, .access = access};
+}
+
+Result<PdHandle> MrTable::remove(std::uint32_t stag) {
+  const Slot* found = find(stag);
+  if (!found) return fail(Errc::invalid_argument);
+  if (found->pins > 0) return fail(Errc::wrong_state);
+  slots_[stag >> 8].live = false;
+  free_.push_back(stag >> 8);
+  return found->pd;
+}
+
+MrFault MrTable::check(std::uint32_t stag, std::uint64_t to, std::uint64_t length, PdHandle pd, Access needed,
+                       MrRange& out) const {
+  const Slot* slot = find(stag);
+  if (!slot || !slot->valid) return MrFault::invalid_stag;
+  if (slot->pd != pd) return MrFault::other_pd;
+  // RFC 5041 §7.1: a TO that wraps is told apart from one that merely lies outside.
+  if (to > std::numeric_limits<std::uint64_t>::max() - (length - 1)) return MrFault::wrap;
+  if (to < slot->to || length > slot->memory.size() || to - slot->to > slot->memory.size() - length)
+    return MrFault::bounds;
+  const auto bits = static_cast<std::uint32_t>(needed);
+  if ((static_cast<std::uint32_t>(slot->access) & bits) != bits) return MrFault::access;
+  out.memory = slot->memory.subspan(static_cast<std::size_t>(to - slot->to), static_cast<std::size_t>(length));
+  out.slot = stag >> 8;
+  return MrFault::none;
+}
+
+bool MrTable::invalidate_by_peer(std::uint32_t stag, PdHandle pd) {
+  const Slot* found = find(stag);
+  constexpr Access remote = Access::remote_read | Access::remote_write | Access::remote_atomic;
+  if (!found || !found->valid || found->pd != pd || !has(remote, found->access)) return false;
+  slots_[stag >> 8].valid = false;
+  return true;
+}
+
+Result<WrMemory> resolve(const MrTable& regions, PdHandle pd, std::span<const Sge> sges, Access needed) {
+  if (sges.size() > sge_max) return fail(Errc::invalid_argument);
+  WrMemory memory;
+  std::uint64_t total = 0;
+  for (const Sge& sge : sges) {
+    if (sge.length == 0) continue;
+    MrRange range;
+    if (regions.check(sge.stag, sge.to, sge.length, pd, needed, range) != MrFault::none) return fail(Errc::protection);
+    memory.pieces[memory.count] = range.memory;
+    memory.slots[memory.count++] = range.slot;
+    total += sge.length;
+  }
+  // RFC 5041 §5.1: a message is shorter than 2^32 octets.
+  if (total > std::numeric_limits<std::uint32_t>::max()) return fail(Errc::invalid_argument);
+  memory.length = static_cast<std::uint32_t>(total);
+  return memory;
+}
+
+void pin(MrTable& regions, const WrMemory& memory) {
+  for (std::size_t i = 0; i < memory.count; ++i) regions.pin(memory.slots[i]);
+}
+
+void unpin(MrTable& regions, const WrMemory& memory) {
+  for (std::size_t i = 0; i < memory.count; ++i) regions.unpin(memory.slots[i]);
+}
+
+namespace {
+
+class Cq final : public CompletionQueue {
+ public:
+  Cq(Ref<Tables> tables, std::size_t capacity) : tables_(std::move(tables)), ring_(new CqRing(capacity)) {
+    tables_->cqs.emplace(this, ring_);
+  }
+  ~Cq() override { tables_->cqs.erase(this); }
+
+  std::size_t poll(std::span<WorkCompletion> out) override {
+    std::size_t n = 0;
+    for (; n < out.size() && !ring_->done.empty(); ++n) {
+      out[n] = ring_->done.front();
+      ring_->done.pop();
+    }
+    return n;
+  }
+  std::size_t capacity() const override { return ring_->done.max(); }
+
+ private:
+  Ref<Tables> tables_;
+  Ref<CqRing> ring_;
+};
+
+class Srq final : public SharedReceiveQueue {
+ public:
+  Srq(Ref<Tables> tables, PdHandle pd, std::size_t capacity)
+      : tables_(std::move(tables)), ring_(new SrqRing(capacity)), pd_(pd) {
+    tables_->srqs.emplace(this, ring_);
+    tables_->pds.use(pd_);
+  }
+  ~Srq() override {
+    for (; !ring_->posted.empty(); ring_->posted.pop()) unpin(tables_->regions, ring_->posted.front().memory);
+    tables_->srqs.erase(this);
+    tables_->pds.release(pd_);
+  }
+
+  Result<void> post_recv(const RecvWr& wr) override {
+    if (ring_->posted.full()) return fail(Errc::no_space);
+    auto memory = resolve(tables_->regions, pd_, wr.sges, Access::local_write);
+    if (!memory) return tl::unexpected(memory.error());
+    pin(tables_->regions, *memory);
+    ring_->posted.push() = RecvWqe{.wr_id = wr.wr_id, .memory = *memory};
+    return {};
+  }
+  std::size_t available() const override { return ring_->posted.size(); }
+
+ private:
+  Ref<Tables> tables_;
+  Ref<SrqRing> ring_;
+  PdHandle pd_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<CompletionQueue>> make_cq(const Ref<Tables>& tables, std::size_t capacity) {
+  if (capacity == 0 || capacity > cq_capacity_max) return fail(Errc::invalid_argument);
+  return std::make_unique<Cq>(tables, capacity);
+}
+
+Result<std::unique_ptr<SharedReceiveQueue>> make_srq(const Ref<Tables>& tables, PdHandle pd, std::size_t capacity) {
+  if (capacity == 0 || capacity > srq_capacity_max || !tables->pds.known(pd)) return fail(Errc::invalid_argument);
+  return std::make_unique<Srq>(tables, pd, capacity);
+}
+
+}  // namespace parley::nic

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// GrowRing: a bounded FIFO that takes memory only as it is used, so that ten thousand idle queue pairs stay small. It
+// doubles until it holds `max`; once a connection has reached its depth nothing is allocated any more.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace parley::nic {
+
+/// Elements are named by a sequence number that never repeats: head() is the oldest, tail() the next to come.
+template <class T>
+class GrowRing {
+ public:
+  explicit GrowRing(std::size_t max) : max_(max) {}
+
+  bool empty() const { return head_ == tail_; }
+  bool full() const { return size() >= max_; }
+  std::size_t size() const { return static_cast<std::size_t>(tail_ - head_); }
+  std::size_t max() const { return max_; }
+  std::uint64_t head() const { return head_; }
+  std::uint64_t tail() const { return tail_; }
+
+  T& operator[](std::uint64_t sequence) { return slots_[sequence & (slots_.size() - 1)]; }
+  const T& operator[](std::uint64_t sequence) const { return slots_[sequence & (slots_.size() - 1)]; }
+  T& front() { return (*this)[head_]; }
+  const T& front() const { return (*this)[head_]; }
+
+  /// The new last element, freshly made. The caller has checked full().
+  T& push() {
+    if (size() == slots_.size()) grow();
+    T& slot = (*this)[tail_++];
+    slot = T{};
+    return slot;
+  }
+  void pop() { ++head_; }
+  /// Takes back the last push().
+  void unpush() { --tail_; }
+  void clear() { head_ = tail_; }
+
+ private:
+  void grow() {
+    std::vector<T> bigger(slots_.empty() ? 4 : slots_.size() * 2);
+    for (std::uint64_t s = head_; s != tail_; ++s) bigger[s & (bigger.size() - 1)] = std::move((*this)[s]);
+    slots_ = std::move(bigger);
+  }
+
+  std::vector<T> slots_;  // a power of two, or none
+  std::size_t max_;
+  std::uint64_t head_ = 0, tail_ = 0;
+};
+
+}  // namespace parley::nic
