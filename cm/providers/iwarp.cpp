@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Endpoints and commands: what the user calls, checked at once and noted for the driver's next turn.
+#include "cm/providers/iwarp.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "cm/providers/iwarp_impl.hpp"
+#include "parley/wire/mpa.h"
+
+namespace parley::cm {
+
+std::unique_ptr<IwarpProvider> make_iwarp_provider(const IwarpProviderOptions& options) {
+  return std::make_unique<iwarp::Iwarp>(options);
+}
+
+namespace iwarp {
+namespace {
+
+// An id without a queue pair of the user's still needs one, for RTRs and Terminates; this much is enough for that.
+constexpr std::uint32_t small_qp_depth = 4;
+
+// An endpoint's number is its slot's generation above its slot, plus one: never 0, never reused.
+constexpr EndpointId endpoint_of(std::uint32_t generation, std::uint32_t slot) {
+  return EndpointId{generation} << 32 | (EndpointId{slot} + 1);
+}
+
+}  // namespace
+
+Iwarp::Iwarp(const IwarpProviderOptions& options) : options_(options), device_(nic::iwarp::make_device()) {}
+
+Iwarp::~Iwarp() = default;
+
+Slot* Iwarp::new_slot(EndpointId& id) {
+  if (alive_ >= options_.endpoints_max) return nullptr;
+  std::uint32_t slot = 0;
+  if (free_slots_.empty()) {
+    slot = static_cast<std::uint32_t>(slots_.size());
+    slots_.emplace_back();
+  } else {
+    slot = free_slots_.back();
+    free_slots_.pop_back();
+  }
+  ++alive_;
+  id = endpoint_of(++slots_[slot].generation, slot);
+  return &slots_[slot];
+}
+
+void Iwarp::free_slot(std::uint32_t slot) {
+  Slot& s = slots_[slot];
+  if (s.connection) {
+    uncount(*s.connection);
+    drop_qp(*s.connection);
+    if (s.connection->stream != 0) streams_.erase(s.connection->stream);
+    s.connection.reset();
+  }
+  if (s.listener) {
+    streams_.erase(s.listener->stream);
+    s.listener.reset();
+  }
+  deadlines_.set(slot, never);
+  free_slots_.push_back(slot);
+  --alive_;
+}
+
+void Iwarp::free_retired() {
+  for (const std::uint32_t slot : retired_) free_slot(slot);
+  retired_.clear();
+}
+
+Connection* Iwarp::find(EndpointId endpoint) const {
+  const std::size_t slot = (endpoint & 0xFFFFFFFF) - 1;
+  if (endpoint == 0 || slot >= slots_.size() || slots_[slot].generation != endpoint >> 32) return nullptr;
+  return slots_[slot].connection.get();
+}
+
+Listener* Iwarp::find_listener(EndpointId endpoint) const {
+  const std::size_t slot = (endpoint & 0xFFFFFFFF) - 1;
+  if (endpoint == 0 || slot >= slots_.size() || slots_[slot].generation != endpoint >> 32) return nullptr;
+  return slots_[slot].listener.get();
+}
+
+Connection* Iwarp::by_stream(StreamId stream) {
+  const auto at = streams_.find(stream);
+  return at == streams_.end() ? nullptr : slots_[at->second].connection.get();
+}
+
+Listener* Iwarp::listener_by_stream(StreamId stream) {
+  const auto at = streams_.find(stream);
+  return at == streams_.end() ? nullptr : slots_[at->second].listener.get();
+}
+
+void Iwarp::command(StreamCommand::Kind kind, StreamId stream) {
+  StreamCommand command;
+  command.kind = kind;
+  command.id = stream;
+  commands_.push_back(command);
+}
+
+Result<void> Iwarp::make_qp(Connection& c, const QpInit* init) {
+  QpInit small;
+  if (init == nullptr) {
+    if (default_pd_ == 0) {
+      const auto pd = device_->alloc_pd();
+      if (!pd) return tl::unexpected(pd.error());
+      default_pd_ = *pd;
+    }
+    auto cq = device_->create_cq(2 * small_qp_depth);
+    if (!cq) return tl::unexpected(cq.error());
+    c.own_cq = std::move(*cq);
+    small = {.pd = default_pd_,
+             .send_cq = c.own_cq.get(),
+             .recv_cq = c.own_cq.get(),
+             .max_send_wr = small_qp_depth,
+             .max_recv_wr = small_qp_depth};
+    init = &small;
+  }
+  auto qp = device_->create_stream_qp(*init);
+  if (!qp) return tl::unexpected(qp.error());
+  c.qp = std::move(*qp);
+  qps_.emplace(c.qp.get(), c.slot);
+  return {};
+}
+
+void Iwarp::drop_qp(Connection& c) {
+  if (!c.qp) return;
+  qps_.erase(c.qp.get());
+  c.qp.reset();
+  c.own_cq.reset();
+}
+
+void Iwarp::uncount(Connection& c) {
+  if (!c.counted) return;
+  c.counted = false;
+  if (Listener* l = find_listener(c.listener)) --l->pending;
+}
+
+ProviderEvent Iwarp::event_of(const Connection& c, ProviderEvent::Kind kind) const {
+  ProviderEvent event;
+  event.kind = kind;
+  event.endpoint = c.id;
+  event.listener = c.listener;
+  event.address = c.peer;
+  event.responder = c.role == mpa::Role::responder;
+  return event;
+}
+
+Result<EndpointId> Iwarp::listen(const Address& local, const ListenOptions& options) {
+  // The options are tried on a machine now, so that a contradiction is the caller's error and not each peer's.
+  if (const auto trial = mpa::Startup::create(mpa::Role::responder, options.mpa, {}, now_); !trial)
+    return tl::unexpected(trial.error());
+  if (options.backlog <= 0 || options.pending_max == 0) return fail(Errc::invalid_argument);
+  EndpointId id = 0;
+  Slot* slot = new_slot(id);
+  if (slot == nullptr) return fail(Errc::no_space);
+  slot->listener = std::make_unique<Listener>();
+  Listener& l = *slot->listener;
+  l.id = id;
+  l.address = local;
+  l.options = options;
+  l.stream = next_stream();
+  map_stream(l.stream, static_cast<std::uint32_t>((id & 0xFFFFFFFF) - 1));
+  note(id);
+  return id;
+}
+
+Result<EndpointId> Iwarp::connect(const Address& peer, const ConnectOptions& options) {
+  const auto trial = mpa::Startup::create(mpa::Role::initiator, options.mpa, options.private_data, now_);
+  if (!trial) return tl::unexpected(trial.error());
+  if (peer.port == 0) return fail(Errc::bad_address);
+  if (options.local && options.local->family != peer.family) return fail(Errc::bad_address);
+  EndpointId id = 0;
+  Slot* slot = new_slot(id);
+  if (slot == nullptr) return fail(Errc::no_space);
+  slot->connection = std::make_unique<Connection>();
+  Connection& c = *slot->connection;
+  c.id = id;
+  c.slot = static_cast<std::uint32_t>((id & 0xFFFFFFFF) - 1);
+  c.announced = true;
+  c.peer = peer;
+  if (auto made = make_qp(c, options.qp ? &*options.qp : nullptr); !made) {
+    free_slot(c.slot);
+    return tl::unexpected(made.error());
+  }
+  c.setup = std::make_unique<Setup>();
+  c.setup->options = options.mpa;
+  c.setup->private_data.assign(options.private_data.begin(), options.private_data.end());
+  c.setup->tcp_timeout = options.tcp_timeout;
+  c.setup->bind_local = options.local.has_value();
+  if (options.local) c.local = c.setup->local = *options.local;
+  note(id);
+  return id;
+}
+
+Result<QueuePair*> Iwarp::create_qp(EndpointId endpoint, const QpInit& init) {
+  Connection* c = find(endpoint);
+  if (c == nullptr || c->orphan || c->qp || c->phase != Phase::deciding) return fail(Errc::wrong_state);
+  if (auto made = make_qp(*c, &init); !made) return tl::unexpected(made.error());
+  return c->qp.get();
+}
+
+QueuePair* Iwarp::qp(EndpointId endpoint) {
+  const Connection* c = find(endpoint);
+  return c == nullptr || c->orphan ? nullptr : c->qp.get();
+}
+
+Result<Address> Iwarp::local_address(EndpointId endpoint) const {
+  if (const Listener* l = find_listener(endpoint)) return l->address;
+  const Connection* c = find(endpoint);
+  if (c == nullptr || c->orphan || c->local.port == 0) return fail(Errc::wrong_state);
+  return c->local;
+}
+
+Result<Address> Iwarp::peer_address(EndpointId endpoint) const {
+  const Connection* c = find(endpoint);
+  if (c == nullptr || c->orphan) return fail(Errc::wrong_state);
+  return c->peer;
+}
+
+Result<void> Iwarp::accept(EndpointId endpoint, const AcceptOptions& options) {
+  Connection* c = find(endpoint);
+  if (c == nullptr || c->orphan || c->phase != Phase::deciding) return fail(Errc::wrong_state);
+  const mpa::Parameters& offered = c->setup->startup->parameters();
+  // RFC 6581 §6: the enhanced data takes four octets of the private data of an enhanced Reply.
+  const bool enhanced = offered.revision >= 2 && (offered.peer_flags & PARLEY_MPA_FLAG_S) != 0;
+  if (options.private_data.size() > (enhanced ? PARLEY_MPA_ENH_PD_MAX : PARLEY_MPA_PD_MAX))
+    return fail(Errc::bad_private_data);
+  if (options.mpa) {
+    if (const auto trial = mpa::Startup::create(mpa::Role::responder, *options.mpa, {}, now_); !trial)
+      return tl::unexpected(trial.error());
+  }
+  if (!c->qp) {
+    if (auto made = make_qp(*c, options.qp ? &*options.qp : nullptr); !made) return made;
+  }
+  c->setup->decision = Decision{
+      .accept = true, .mpa = options.mpa, .private_data = {options.private_data.begin(), options.private_data.end()}};
+  c->phase = Phase::decided;
+  note(endpoint);
+  return {};
+}
+
+Result<void> Iwarp::reject(EndpointId endpoint, ConstBytes private_data) {
+  Connection* c = find(endpoint);
+  if (c == nullptr || c->orphan || c->phase != Phase::deciding) return fail(Errc::wrong_state);
+  const mpa::Parameters& offered = c->setup->startup->parameters();
+  const bool enhanced = offered.revision >= 2 && (offered.peer_flags & PARLEY_MPA_FLAG_S) != 0;
+  if (private_data.size() > (enhanced ? PARLEY_MPA_ENH_PD_MAX : PARLEY_MPA_PD_MAX)) return fail(Errc::bad_private_data);
+  c->setup->decision = Decision{.accept = false, .mpa = {}, .private_data = {private_data.begin(), private_data.end()}};
+  c->phase = Phase::decided;
+  note(endpoint);
+  return {};
+}
+
+Result<void> Iwarp::disconnect(EndpointId endpoint) {
+  Connection* c = find(endpoint);
+  if (c == nullptr || c->orphan || c->phase != Phase::open) return fail(Errc::wrong_state);
+  c->phase = Phase::closing;
+  note(endpoint);
+  return {};
+}
+
+// Keeps what the queue pair still owes the peer (a Terminate, usually), because the user's memory and completion queues
+// may go right after destroy().
+void Iwarp::keep_tail(Connection& c) {
+  if (!c.qp || !c.qp->has_transmit()) return;
+  std::array<ConstBytes, 64> pieces;
+  const std::size_t n = c.qp->gather(pieces);
+  for (std::size_t i = 0; i < n && c.tx.size() + pieces[i].size() <= tail_max; ++i)
+    c.tx.insert(c.tx.end(), pieces[i].begin(), pieces[i].end());
+}
+
+void Iwarp::destroy(EndpointId endpoint) {
+  if (reported_dead_ == endpoint) reported_dead_ = 0;
+  if (Listener* l = find_listener(endpoint)) {
+    if (l->up) command(StreamCommand::Kind::close, l->stream);
+    free_slot(static_cast<std::uint32_t>((endpoint & 0xFFFFFFFF) - 1));
+    return;
+  }
+  Connection* c = find(endpoint);
+  if (c == nullptr || c->orphan) return;
+  const bool on_wire = c->wire == Wire::opening || c->wire == Wire::up || c->wire == Wire::shut;
+  const bool rejecting = c->phase == Phase::decided && !c->setup->decision->accept;
+  if (on_wire && (c->phase == Phase::over || rejecting)) {
+    // The connection has ended for the user; the Reply with R=1, the Terminate or the FIN is still on its way.
+    keep_tail(*c);
+    drop_qp(*c);
+    c->orphan = true;
+    return;
+  }
+  if (on_wire) command(StreamCommand::Kind::reset, c->stream);
+  free_slot(c->slot);
+}
+
+std::optional<ProviderEvent> Iwarp::poll_event() {
+  if (reported_dead_ != 0) destroy(std::exchange(reported_dead_, 0));
+  while (!events_.empty()) {
+    ProviderEvent event = std::move(events_.front());
+    events_.pop_front();
+    if (find_listener(event.endpoint) != nullptr) return event;
+    Connection* c = find(event.endpoint);
+    if (c == nullptr || c->orphan) continue;  // destroyed meanwhile
+    if (c->phase == Phase::over) uncount(*c);
+    if (!c->announced && event.kind == ProviderEvent::Kind::connect_failed) reported_dead_ = event.endpoint;
+    return event;
+  }
+  return std::nullopt;
+}
+
+bool Iwarp::poll_command(StreamCommand& out) {
+  if (commands_.empty()) return false;
+  out = commands_.front();
+  commands_.pop_front();
+  return true;
+}
+
+void Iwarp::handle_listening(Instant now, StreamId listener, const Address& local) {
+  now_ = now;
+  Listener* l = listener_by_stream(listener);
+  if (l == nullptr) return;
+  l->address = local;
+  ProviderEvent event;
+  event.kind = ProviderEvent::Kind::listening;
+  event.endpoint = l->id;
+  event.address = local;
+  push_event(std::move(event));
+}
+
+void Iwarp::handle_listen_failed(Instant now, StreamId listener, std::error_code why) {
+  now_ = now;
+  Listener* l = listener_by_stream(listener);
+  if (l == nullptr) return;
+  l->up = false;
+  ProviderEvent event;
+  event.kind = ProviderEvent::Kind::connect_failed;
+  event.endpoint = l->id;
+  event.address = l->address;
+  event.responder = true;
+  event.why = listen_failure(why, l->address);
+  push_event(std::move(event));
+}
+
+bool Iwarp::handle_accepted(Instant now, StreamId listener, StreamId stream, const StreamInfo& info) {
+  now_ = now;
+  free_retired();
+  Listener* l = listener_by_stream(listener);
+  if (l == nullptr || l->pending >= l->options.pending_max) return false;
+  auto startup = mpa::Startup::create(mpa::Role::responder, l->options.mpa, {}, now);
+  if (!startup) return false;
+  EndpointId id = 0;
+  Slot* slot = new_slot(id);
+  if (slot == nullptr) return false;
+  l = listener_by_stream(listener);
+  slot->connection = std::make_unique<Connection>();
+  Connection& c = *slot->connection;
+  c.id = id;
+  c.slot = static_cast<std::uint32_t>((id & 0xFFFFFFFF) - 1);
+  c.role = mpa::Role::responder;
+  c.phase = Phase::startup;
+  c.wire = Wire::up;
+  c.stream = stream;
+  c.listener = l->id;
+  c.local = info.local;
+  c.peer = info.peer;
+  c.emss = info.emss;
+  c.setup = std::make_unique<Setup>();
+  c.setup->options = l->options.mpa;
+  c.setup->start = now;
+  c.setup->startup.emplace(std::move(*startup));
+  ++l->pending;
+  c.counted = true;
+  map_stream(stream, c.slot);
+  drain_startup(c, now);
+  return true;
+}
+
+}  // namespace iwarp
+}  // namespace parley::cm

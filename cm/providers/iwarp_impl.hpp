@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The inside of the iWARP provider: one Connection per endpoint, driven by the stream seam from below and by commands
+// from above. RFC 5044 §7, RFC 6581 §9-10, OFA 2007-10 Rtr.
+//
+// Phase       | input                          | next      | what happens
+// ------------|--------------------------------|-----------|------------------------------------------------------------
+// noted       | the driver's turn              | opening   | open the stream
+// opening     | connected                      | startup   | mpa::Startup made, Request sent
+// opening     | connect failed, tcp_timeout    | over      | ConnectFailed
+// (accepted)  | the driver accepts             | startup   | mpa::Startup made, waits for the Request
+// startup     | request                        | deciding  | ConnectRequest
+// startup     | retry_v1, echo found           | opening   | Retrying; a new stream
+// startup     | terminate, failed, rejected    | over      | ConnectFailed or Rejected; Terminate sent first where
+// asked startup     | established                    | open      | queue pair attached (initiator) or fence lifted;
+// Established startup     | established, peer unknown/slow | holding   | the queue pair is attached later: echo watch,
+// first FPDU delay deciding    | accept() or reject()           | decided   | noted deciding    | peer ends, stray
+// octets        | over      | ConnectFailed decided     | the driver's turn, accept      | startup   | queue pair
+// attached and fenced, then the Reply leaves decided     | the driver's turn, reject      | over      | the Reply with
+// R=1 leaves, then FIN holding     | deadline, good first octets    | open      | queue pair attached; Established open
+// | disconnect()                   | closing   | posted work is finished open        | peer's FIN                     |
+// open      | our half goes on, then FIN as in closing (RFC 5044 §7.2) open, closing | Terminate, error, reset      |
+// over      | Disconnected with the reason closing     | all sent, FIN both ways        | over      | Disconnected,
+// graceful over        | destroy()                      | gone      | octets still owed are sent and FIN exchanged
+// without the id
+#pragma once
+#include <deque>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "base/deadline_queue.hpp"
+#include "cm/providers/iwarp.hpp"
+#include "mpa/startup.hpp"
+#include "nic/iwarp/stream_qp.hpp"
+
+namespace parley::cm::iwarp {
+
+enum class Phase : std::uint8_t { noted, opening, startup, deciding, decided, holding, open, closing, over };
+
+/// Our view of the byte stream. `shut`: our FIN is out and the peer's is awaited.
+enum class Wire : std::uint8_t { none, opening, up, shut, gone };
+
+struct Decision {
+  bool accept = false;
+  std::optional<mpa::Options> mpa;
+  Bytes private_data;
+};
+
+/// What only set-up needs; freed when it is over, so that an idle connection stays small.
+struct Setup {
+  mpa::Options options;
+  Bytes private_data;  // initiator: of the Request
+  Address local{};
+  bool bind_local = false;
+  Duration tcp_timeout{};
+  std::optional<mpa::Startup> startup;
+  std::optional<Decision> decision;
+  std::optional<mpa::StartupEvent> reply;  // holding: what Established will say
+  Bytes early;                             // holding: the peer's first octets; at most early_max
+  Instant start{};
+  Instant hold_until = never;
+  bool watching = false;       // holding: for a Terminate that gives an echoing peer away
+  bool request_timed = false;  // times.request is set
+  bool retried_v1 = false;
+  bool retried_echo = false;
+  StepTimes times;
+};
+inline constexpr std::size_t early_max = 4096;  // octets kept while holding; more of them end the hold
+
+struct Connection {
+  EndpointId id = 0;
+  std::uint32_t slot = 0;
+  mpa::Role role = mpa::Role::initiator;
+  Phase phase = Phase::noted;
+  Wire wire = Wire::none;
+  bool orphan = false;     // the id was destroyed; only octets still owed keep it
+  bool announced = false;  // the user has had an event with this id, or made it
+  bool peer_fin = false;
+  bool want_fin = false;  // FIN as soon as nothing is left to send
+  bool in_ready = false;
+  bool counted = false;   // in the listener's pending
+  bool attached = false;  // the queue pair owns the stream's octets
+  bool grace = false;     // open, after the peer's FIN: `deadline` is the end of half_close_grace
+  std::uint16_t emss = 1460;
+  std::uint32_t tx_at = 0;
+  StreamId stream = 0;
+  EndpointId listener = 0;
+  Instant deadline = never;  // phases without a Startup: TCP, holding, half close, linger
+  Address local{};
+  Address peer{};
+  Bytes tx;  // startup frames, at most two; of an orphan the queue pair's last octets, at most tail_max
+  std::unique_ptr<Setup> setup;
+  std::unique_ptr<CompletionQueue> own_cq;
+  std::unique_ptr<nic::iwarp::StreamQp> qp;
+};
+inline constexpr std::size_t tail_max = 256 << 10;
+
+struct Listener {
+  EndpointId id = 0;
+  StreamId stream = 0;
+  bool up = false;
+  std::uint32_t pending = 0;  // connections in set-up, at most options.pending_max
+  Address address{};
+  ListenOptions options;
+};
+
+struct Slot {
+  std::uint32_t generation = 0;
+  std::unique_ptr<Connection> connection;
+  std::unique_ptr<Listener> listener;
+};
+
+/// What is known of peers to which an Rtr frame was sent: by address and port, at most `max` of them.
+class EchoMemory {
+ public:
+  enum class Verdict : std::uint8_t { unknown, honest, echoes };
+  static constexpr std::size_t max = 1024;
+  Verdict of(const Address& peer) const {
+    const auto at = known_.find(peer);
+    return at == known_.end() ? Verdict::unknown : at->second;
+  }
+  void note(const Address& peer, Verdict verdict) {
+    // Forgetting everything costs each peer one more watch; an order of age would cost more than that.
+    if (known_.size() >= max && !known_.contains(peer)) known_.clear();
+    known_[peer] = verdict;
+  }
+
+ private:
+  std::map<Address, Verdict> known_;
+};
+
+class Iwarp final : public IwarpProvider {
+ public:
+  explicit Iwarp(const IwarpProviderOptions& options);
+  ~Iwarp() override;
+
+  // Provider
+  Device& device() override { return *device_; }
+  Result<EndpointId> listen(const Address& local, const ListenOptions& options) override;
+  Result<EndpointId> connect(const Address& peer, const ConnectOptions& options) override;
+  Result<QueuePair*> create_qp(EndpointId endpoint, const QpInit& init) override;
+  QueuePair* qp(EndpointId endpoint) override;
+  Result<Address> local_address(EndpointId endpoint) const override;
+  Result<Address> peer_address(EndpointId endpoint) const override;
+  Result<void> accept(EndpointId endpoint, const AcceptOptions& options) override;
+  Result<void> reject(EndpointId endpoint, ConstBytes private_data) override;
+  Result<void> disconnect(EndpointId endpoint) override;
+  void destroy(EndpointId endpoint) override;
+  std::optional<ProviderEvent> poll_event() override;
+
+  // IwarpProvider
+  bool has_events() const override { return !events_.empty(); }
+  std::size_t endpoint_count() const override { return alive_; }
+
+  // StreamMachine
+  void handle_listening(Instant now, StreamId listener, const Address& local) override;
+  void handle_listen_failed(Instant now, StreamId listener, std::error_code why) override;
+  void handle_connected(Instant now, StreamId stream, const StreamInfo& info) override;
+  void handle_connect_failed(Instant now, StreamId stream, std::error_code why) override;
+  bool handle_accepted(Instant now, StreamId listener, StreamId stream, const StreamInfo& info) override;
+  void handle_bytes(Instant now, StreamId stream, ConstBytes in) override;
+  void handle_end(Instant now, StreamId stream, StreamEnd end) override;
+  void handle_deadline(Instant now) override;
+  bool poll_command(StreamCommand& out) override;
+  StreamId poll_ready() override;
+  std::size_t gather(StreamId stream, std::span<ConstBytes> out) override;
+  void sent(Instant now, StreamId stream, std::size_t n) override;
+  Instant next_deadline() const override;
+
+ private:
+  // iwarp.cpp: endpoints and commands
+  Slot* new_slot(EndpointId& id);
+  void free_slot(std::uint32_t slot);
+  void free_retired();
+  Connection* find(EndpointId endpoint) const;
+  Listener* find_listener(EndpointId endpoint) const;
+  Connection* by_stream(StreamId stream);
+  Listener* listener_by_stream(StreamId stream);
+  void note(EndpointId endpoint) { noted_.push_back(endpoint); }
+  Result<void> make_qp(Connection& c, const QpInit* init);
+  void drop_qp(Connection& c);
+  void keep_tail(Connection& c);
+  void uncount(Connection& c);
+  void push_event(ProviderEvent event) { events_.push_back(std::move(event)); }
+  ProviderEvent event_of(const Connection& c, ProviderEvent::Kind kind) const;
+  StreamId next_stream() { return stream_serial_ += 2; }
+  void map_stream(StreamId stream, std::uint32_t slot) { streams_.emplace(stream, slot); }
+  void command(StreamCommand::Kind kind, StreamId stream);
+
+  // iwarp_setup.cpp: from nothing to Established or a reason why not
+  void carry_out(Connection& c, Instant now);
+  void carry_out(Listener& l);
+  void open_stream(Connection& c, Instant now);
+  void begin_startup(Connection& c, Instant now);
+  void drain_startup(Connection& c, Instant now);
+  void on_startup_event(Connection& c, Instant now, mpa::StartupEvent& event);
+  void on_reply(Connection& c, Instant now, mpa::StartupEvent& event);
+  void decide(Connection& c, Instant now);
+  void end_hold(Connection& c, Instant now);
+  void early_octets(Connection& c, Instant now, ConstBytes in);
+  void echo_found(Connection& c, Instant now, std::string received);
+  bool attach(Connection& c, Instant now, const mpa::Parameters& parameters, mpa::Rtr send_rtr, bool fenced);
+  void establish(Connection& c, Instant now, mpa::StartupEvent& event);
+  void refuse_with_terminate(Connection& c, Instant now, mpa::StartupEvent& event);
+  void retry(Connection& c, Instant now, mpa::Failure why);
+  void fail_setup(Connection& c, Instant now, mpa::Failure why, mpa::StartupEvent::Close close);
+
+  // iwarp_data.cpp: the open connection and its end
+  void feed_qp(Connection& c, Instant now, ConstBytes in);
+  void poll_qp(Connection& c, Instant now);
+  void on_qp_event(Connection& c, Instant now, const nic::iwarp::QpEvent& event);
+  void lose_stream(Connection& c, Instant now, StreamEnd end);
+  void disconnected(Connection& c, Instant now, mpa::Failure why, bool graceful);
+  void begin_linger(Connection& c, Instant now);
+  void drop_stream(Connection& c, StreamCommand::Kind how);
+  void stream_finished(Connection& c, Instant now);
+  void settle(Connection& c, Instant now);
+  bool has_transmit(const Connection& c) const;
+  void mark_ready(Connection& c);
+  void refresh_deadline(Connection& c);
+  void on_deadline(Connection& c, Instant now);
+
+  IwarpProviderOptions options_;
+  std::unique_ptr<nic::iwarp::IwarpDevice> device_;  // before slots_: queue pairs go first
+  PdHandle default_pd_ = 0;
+  std::vector<Slot> slots_;  // at most options_.endpoints_max
+  std::vector<std::uint32_t> free_slots_;
+  std::vector<std::uint32_t> retired_;  // freed at the next input: someone up the stack still looks at them
+  std::size_t alive_ = 0;
+  std::unordered_map<StreamId, std::uint32_t> streams_;
+  std::unordered_map<const nic::iwarp::StreamQp*, std::uint32_t> qps_;
+  StreamId stream_serial_ = 0xFFFFFFFFFFFFFFFF;  // the first stream is 1; this side's numbers are odd
+  std::vector<EndpointId> noted_;                // at most two per endpoint
+  std::deque<StreamCommand> commands_;           // at most two per stream
+  std::deque<StreamId> ready_;                   // each stream once
+  std::deque<ProviderEvent> events_;  // per endpoint: at most two Retrying, ConnectRequest, Established and an end
+  DeadlineQueue deadlines_;
+  EchoMemory echoes_;
+  EndpointId reported_dead_ = 0;  // an endpoint the user never knew: gone after its ConnectFailed was read
+  Instant now_{};
+};
+
+// iwarp_words.cpp: failures in words
+mpa::Failure system_failure(mpa::Stage stage, std::error_code why, const Address& address);
+mpa::Failure listen_failure(std::error_code why, const Address& address);
+mpa::Failure stream_lost(mpa::Stage stage, StreamEnd end);
+mpa::Failure plain_failure(mpa::Stage stage, Errc code, std::string rule, std::string received, std::string advice);
+std::string seconds_text(Duration duration);
+std::string terminate_text(const TerminateInfo& info);
+
+}  // namespace parley::cm::iwarp
