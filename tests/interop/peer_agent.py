@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""What both guests can do: run programs, switch siw's parameters, disturb the wire.
+
+Guest b (Linux siw and stock rping) serves these calls over TCP, one JSON object per line in each direction; guest a
+calls them. Control traffic runs only while the wire is undisturbed, and its port stays out of the captures.
+"""
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+
+CONTROL_PORT = 9
+ADDRESS = {"a": {4: "192.0.2.1", 6: "2001:db8::1"}, "b": {4: "192.0.2.2", 6: "2001:db8::2"}}
+# netem reorders by sending a share of the packets at once while the others wait, so it needs a delay.
+DISTURBANCE = ["delay", "2ms", "loss", "2%", "reorder", "10%"]
+TEXT_LIMIT = 4000
+
+
+def listening(port):
+    """True if some socket of this guest, a kernel socket included, listens on the port."""
+    want = f":{port:04X}"
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with open(table, encoding="ascii") as lines:
+            for line in lines:
+                fields = line.split()
+                if fields[1].endswith(want) and fields[3] == "0A":
+                    return True
+    return False
+
+
+class Guest:
+    """The calls. Each takes and returns plain JSON values."""
+
+    def __init__(self):
+        self.process = None
+        self.output = None
+
+    def siw(self, settings):
+        for key, value in settings.items():
+            with open(f"/sys/module/siw/parameters/{key}", "w", encoding="ascii") as knob:
+                knob.write(str(value))
+        return True
+
+    def netem(self, on):
+        words = ["replace", "dev", os.environ["NIC"], "root", "netem", *DISTURBANCE] if on else \
+                ["delete", "dev", os.environ["NIC"], "root"]
+        return subprocess.run(["tc", "qdisc", *words], check=False).returncode == 0
+
+    def start(self, argv, port=None):
+        """Starts a program; with a port, waits until something listens there. Returns an error text or None."""
+        self.output = open(f"/tmp/output.{time.monotonic_ns()}", "w+b")
+        try:
+            self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=self.output,
+                                            stderr=subprocess.STDOUT)
+        except OSError as error:
+            return f"{argv[0]}: {error.strerror}"
+        deadline = time.monotonic() + 15
+        while port and not listening(port):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                return f"{' '.join(argv)} does not listen on port {port}: {self.finish(1)['text'].strip()}"
+            time.sleep(0.02)
+        return None
+
+    def finish(self, timeout):
+        """Waits for the program, kills it at the time-out. status is None if it had to be killed."""
+        begin = time.monotonic()
+        try:
+            status = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            status = None
+        self.output.seek(0)
+        text = self.output.read().decode("utf-8", "replace")
+        self.output.close()
+        os.unlink(self.output.name)
+        if len(text) > TEXT_LIMIT:
+            text = text[:TEXT_LIMIT // 2] + "\n[...]\n" + text[-TEXT_LIMIT // 2:]
+        return {"status": status, "text": text, "seconds": time.monotonic() - begin}
+
+
+class Remote:
+    """The same calls, carried out in guest b."""
+
+    def __init__(self):
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                self.stream = socket.create_connection((ADDRESS["b"][4], CONTROL_PORT), 5)
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+        self.stream.settimeout(None)
+        self.stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.lines = self.stream.makefile("r", encoding="utf-8")
+
+    def __getattr__(self, call):
+        def remote(*arguments):
+            self.stream.sendall((json.dumps([call, *arguments]) + "\n").encode())
+            answer = json.loads(self.lines.readline())
+            if "error" in answer:
+                raise RuntimeError(f"guest b: {call}: {answer['error']}")
+            return answer["value"]
+        return remote
+
+
+def serve():
+    guest = Guest()
+    with socket.create_server(("0.0.0.0", CONTROL_PORT)) as server:
+        stream, _ = server.accept()
+        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for line in stream.makefile("r", encoding="utf-8"):
+            call, *arguments = json.loads(line)
+            if call == "leave":
+                stream.sendall(b'{"value": true}\n')
+                return
+            try:
+                answer = {"value": getattr(guest, call)(*arguments)}
+            except Exception as error:  # the caller, not this guest, decides what a failure means
+                answer = {"error": f"{type(error).__name__}: {error}"}
+            stream.sendall((json.dumps(answer) + "\n").encode())
+
+
+if __name__ == "__main__":
+    sys.exit(serve())
