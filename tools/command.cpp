@@ -12,7 +12,7 @@ namespace parley::tools {
 namespace {
 
 /// Every subcommand, in the order in which --help lists them.
-constexpr std::array<Register, 0> commands = {};
+constexpr std::array commands = {register_quirks};
 
 /// "rping" or "pcap check": the subcommands the user named, for messages and hints.
 std::string chosen(const CLI::App& app) {

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "tools/options.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "mpa/quirks.hpp"
+#include "parley/tcp_host.hpp"
+
+namespace parley::tools {
+
+namespace {
+
+std::optional<std::uint16_t> parse_port(std::string_view text) {
+  std::uint16_t port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return port;
+}
+
+struct Unit {
+  std::string_view name;
+  double nanoseconds;
+};
+constexpr std::array<Unit, 5> units = {{{"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}}};
+constexpr double longest_ns = 1e18;  // about 31 years; more would overflow sums of int64 nanoseconds
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+Or<Bytes> parse_hex(std::string_view digits) {
+  Bytes octets;
+  int high = -1;
+  for (const char c : digits) {
+    if (c == ' ' || c == ':') continue;
+    const int digit = hex_digit(c);
+    if (digit < 0) return complain(Exit::usage, fmt::format("private data: '{}' is not a hexadecimal digit", c));
+    if (high < 0) {
+      high = digit;
+    } else {
+      octets.push_back(static_cast<std::uint8_t>(high << 4 | digit));
+      high = -1;
+    }
+  }
+  if (high >= 0) return complain(Exit::usage, "private data: an odd number of hexadecimal digits");
+  return octets;
+}
+
+/// Reads at most max + 1 octets, so that a huge file is refused and not swallowed.
+Or<Bytes> read_file(const std::string& path, std::size_t max) {
+  std::ifstream file(path, std::ios::binary);
+  std::string content(max + 1, '\0');
+  if (file) file.read(content.data(), static_cast<std::streamsize>(content.size()));
+  if (!file.is_open() || file.bad() || (file.fail() && !file.eof()))
+    return complain(Exit::environment, fmt::format("private data: cannot read '{}'", path));
+  content.resize(static_cast<std::size_t>(file.gcount()));
+  return Bytes(content.begin(), content.end());
+}
+
+CLI::Option* add_rtr(CLI::App& sub, const std::string& name, mpa::Rtr& target, const std::string& help) {
+  return sub
+      .add_option_function<std::string>(
+          name,
+          [name, &target](const std::string& text) {
+            const auto rtr = mpa::parse_rtr(text);
+            if (!rtr) throw CLI::ValidationError(name, "'" + text + "' is not one of none, frame, send, write, read");
+            target = *rtr;
+          },
+          help)
+      ->type_name("FORM")
+      ->default_str(std::string(mpa::to_string(target)));
+}
+
+std::string set_text(const mpa::RtrSet& set) {
+  std::string text;
+  for (const mpa::Rtr rtr : {mpa::Rtr::send, mpa::Rtr::write, mpa::Rtr::read})
+    if (set.has(rtr)) text += (text.empty() ? "" : ",") + std::string(mpa::to_string(rtr));
+  return text;
+}
+
+CLI::Option* add_rtr_set(CLI::App& sub, const std::string& name, mpa::RtrSet& target, const std::string& help) {
+  return sub
+      .add_option_function<std::vector<std::string>>(
+          name,
+          [name, &target](const std::vector<std::string>& names) {
+            target = {};
+            for (const std::string& text : names) {
+              const auto rtr = mpa::parse_rtr(text);
+              if (!rtr || *rtr == mpa::Rtr::none || *rtr == mpa::Rtr::frame)
+                throw CLI::ValidationError(name, "'" + text + "' is not one of send, write, read");
+              target.send |= *rtr == mpa::Rtr::send;
+              target.write |= *rtr == mpa::Rtr::write;
+              target.read |= *rtr == mpa::Rtr::read;
+            }
+          },
+          help)
+      ->delimiter(',')
+      ->type_name("FORM,...")
+      ->default_str(set_text(target));
+}
+
+CLI::Option* add_depth(CLI::App& sub, const std::string& name, std::uint16_t& target, const std::string& help) {
+  return sub
+      .add_option_function<std::string>(
+          name,
+          [name, &target](const std::string& text) {
+            const auto depth = parse_port(text);
+            if (text != "none" && (!depth || *depth > mpa::depth_max))
+              throw CLI::ValidationError(name, fmt::format("'{}' is not 0..{} or none", text, mpa::depth_max));
+            target = text == "none" ? mpa::depth_not_negotiated : *depth;
+          },
+          help)
+      ->type_name("N|none")
+      ->default_str(std::to_string(target));
+}
+
+void add_quirk(CLI::App& sub, const std::string& name, std::string& target, const std::string& help) {
+  sub.add_option_function<std::string>(
+         name,
+         [name, &target](const std::string& text) {
+           if (!mpa::find_quirk(text))
+             throw CLI::ValidationError(name, "no quirk is named '" + text + "' ('parley quirks' lists them)");
+           target = text;
+         },
+         help)
+      ->type_name("NAME");
+}
+
+}  // namespace
+
+Or<Endpoint> parse_endpoint(std::string_view text, std::uint16_t port_if_none) {
+  Endpoint endpoint{std::string(text), port_if_none};
+  std::string_view port;
+  bool has_port = false;
+  const auto colons = std::count(text.begin(), text.end(), ':');
+  if (text.starts_with('[')) {
+    const auto close = text.find(']');
+    if (close == std::string_view::npos) return complain(Exit::usage, fmt::format("'{}' lacks a ']'", text));
+    endpoint.host = text.substr(1, close - 1);
+    const std::string_view rest = text.substr(close + 1);
+    has_port = rest.starts_with(':');
+    if (!rest.empty() && !has_port) return complain(Exit::usage, fmt::format("'{}' is not HOST or HOST:PORT", text));
+    if (has_port) port = rest.substr(1);
+  } else if (colons == 1) {
+    const auto colon = text.find(':');
+    endpoint.host = text.substr(0, colon);
+    port = text.substr(colon + 1);
+    has_port = true;
+  }
+  if (has_port) {
+    const auto number = parse_port(port);
+    if (!number) return complain(Exit::usage, fmt::format("'{}' is not a port (0..65535)", port));
+    endpoint.port = *number;
+  }
+  if (endpoint.host.empty()) return complain(Exit::usage, fmt::format("'{}' names no host", text));
+  return endpoint;
+}
+
+Or<std::vector<Address>> resolve(const Endpoint& endpoint) {
+  auto addresses = TcpHost::resolve(endpoint.host, endpoint.port);
+  if (!addresses || addresses->empty())
+    return complain(Exit::environment, fmt::format("cannot resolve '{}': no such host or address", endpoint.host));
+  return *addresses;
+}
+
+Result<Duration> parse_duration(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || number < 0) return fail(Errc::invalid_argument);
+  const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
+  if (unit.empty() && number == 0) return Duration{0};
+  for (const Unit& known : units) {
+    if (unit != known.name) continue;
+    const double ns = number * known.nanoseconds;
+    if (!(ns <= longest_ns)) return fail(Errc::invalid_argument);
+    return Duration{std::llround(ns)};
+  }
+  return fail(Errc::invalid_argument);
+}
+
+std::string duration_text(Duration duration) {
+  const std::int64_t ns = duration.count();
+  if (ns == 0) return "0s";
+  if (ns % 1'000'000'000 == 0) return fmt::format("{}s", ns / 1'000'000'000);
+  if (ns % 1'000'000 == 0) return fmt::format("{}ms", ns / 1'000'000);
+  return fmt::format("{}us", static_cast<double>(ns) / 1e3);
+}
+
+CLI::Option* add_duration(CLI::App& sub, const std::string& name, Duration& target, const std::string& help) {
+  return sub
+      .add_option_function<std::string>(
+          name,
+          [name, &target](const std::string& text) {
+            const auto duration = parse_duration(text);
+            if (!duration)
+              throw CLI::ValidationError(
+                  name, "'" + text + "' is not a time with a unit (250ms, 10s, 2m; units us ms s m h)");
+            target = *duration;
+          },
+          help)
+      ->type_name("TIME")
+      ->default_str(duration_text(target));
+}
+
+Or<Bytes> load_private_data(const std::string& text, std::size_t max) {
+  Or<Bytes> octets = Bytes{};
+  std::string_view view = text;
+  if (view.starts_with('@')) {
+    octets = read_file(text.substr(1), max);
+  } else if (view.starts_with("hex:")) {
+    octets = parse_hex(view.substr(4));
+  } else {
+    if (view.starts_with("text:")) view.remove_prefix(5);
+    octets = Bytes(view.begin(), view.end());
+  }
+  // RFC 5044 §7.1.1 allows 512 octets; RFC 6581 §9 takes 4 of them for the enhanced data.
+  if (octets && octets->size() > max)
+    return complain(Exit::usage, fmt::format("private data: {}{} octets, at most {} fit{}", octets->size(),
+                                             view.starts_with('@') ? " or more" : "", max,
+                                             max < 512 ? " (revision 2 takes 4 of 512 for IRD and ORD)" : ""));
+  return octets;
+}
+
+void add_mpa_options(CLI::App& sub, MpaArgs& args) {
+  mpa::Options& mpa = args.mpa;
+  sub.add_option_function<std::uint16_t>(
+         "--revision",
+         [&args](std::uint16_t revision) {
+           args.mpa.revision = static_cast<std::uint8_t>(revision);
+           args.revision_given = true;
+         },
+         "MPA revision: 1 (RFC 5044) or 2 (RFC 6581); a responder takes this and lower ones")
+      ->check(CLI::IsMember({1, 2}))
+      ->type_name("1|2")
+      ->default_str(std::to_string(mpa.revision));
+  sub.add_flag("--crc,!--no-crc", mpa.crc, "Ask for CRC32c (the default), or agree to do without");
+  sub.add_flag("--markers,!--no-markers", mpa.markers, "Require markers in what this side receives");
+  add_depth(sub, "--ird", mpa.ird, "Inbound RDMA Reads this side can hold; none: leave it to the ULP (0x3FFF)");
+  add_depth(sub, "--ord", mpa.ord, "Outbound RDMA Reads this side wants; none: leave it to the ULP (0x3FFF)");
+  add_depth(sub, "--ird-max", mpa.ird_max, "To how much IRD may be raised to meet the peer's ORD");
+  sub.add_option("--private-data", args.private_data, "Private data: text, hex:00ff..., @FILE, or text:...")
+      ->type_name("DATA");
+  sub.add_option("--private-data-max", mpa.private_data_max, "Longest private data taken from the peer")
+      ->check(CLI::Range(0, 512))
+      ->capture_default_str();
+  add_quirk(sub, "--peer-quirk", mpa.peer_quirk, "Tolerate the known departures of this peer ('parley quirks')");
+  add_quirk(sub, "--play-quirk", mpa.play_quirk, "Play this peer's departures, for tests ('parley quirks')");
+}
+
+void add_initiator_options(CLI::App& sub, MpaArgs& args) {
+  mpa::Options& mpa = args.mpa;
+  add_rtr(sub, "--rtr", mpa.rtr, "Ready-to-receive this side sends first: none, frame (2007), send, write, read");
+  add_rtr_set(sub, "--rtr-offer", mpa.rtr_offer, "Revision 2: further forms it can send (flags B, C, D)");
+  sub.add_flag("--rtr-by-s", mpa.rtr_by_s, "Revision 1: announce the form of --rtr with the S flag");
+  add_rtr(sub, "--rtr-fallback", mpa.rtr_fallback, "Revision 1: form to use when the Reply does not confirm S");
+  sub.add_option_function<std::string>(
+         "--rtr-spelling",
+         [&mpa](const std::string& text) {
+           mpa.rtr_spelling = text == "hex" ? mpa::RtrSpelling::hex : mpa::RtrSpelling::text;
+         },
+         "Key of the Rtr frame: text is 'MPA ID Rtr Frame', hex is 'MPA ID RtR Frame'")
+      ->check(CLI::IsMember({"text", "hex"}))
+      ->type_name("text|hex")
+      ->default_str("text");
+  sub.add_flag("!--no-v1-retry", mpa.fall_back_to_v1,
+               "Do not try again with revision 1 when the peer closes on revision 2");
+  add_duration(sub, "--reply-timeout", mpa.timeouts.reply, "Longest wait for the Reply");
+}
+
+void add_responder_options(CLI::App& sub, MpaArgs& args) {
+  mpa::Options& mpa = args.mpa;
+  sub.add_flag("!--no-rtr-frame", mpa.accept_rtr_frame,
+               "Do not support the Rtr frame of 2007 (never confirm S on revision 1)");
+  add_rtr_set(sub, "--rtr-accept", mpa.rtr_accept, "Revision 2: ready-to-receive forms taken");
+  add_rtr(sub, "--rtr-expected", mpa.rtr_expected, "Revision 1: form to wait for although nothing announced it");
+  add_duration(sub, "--request-timeout", mpa.timeouts.request, "Longest wait for a whole Request");
+  add_duration(sub, "--rtr-timeout", mpa.timeouts.rtr, "Longest wait for the agreed ready-to-receive");
+  add_duration(sub, "--first-fpdu-timeout", mpa.timeouts.first_fpdu,
+               "Without ready-to-receive: longest wait for the first FPDU (0: for ever)");
+}
+
+Or<Bytes> settle(MpaArgs& args) {
+  mpa::Options& mpa = args.mpa;
+  const bool frame = mpa.rtr == mpa::Rtr::frame;
+  if (frame && args.revision_given && mpa.revision != 1)
+    return complain(Exit::usage, "--rtr frame belongs to revision 1 (OFA 2007-10 Rtr §1): use --revision 1");
+  if (frame) mpa.revision = 1;
+  if (mpa.rtr_fallback == mpa::Rtr::frame)
+    return complain(Exit::usage, "--rtr-fallback frame cannot be: without S the peer does not know the frame");
+  if (mpa.rtr_expected == mpa::Rtr::frame)
+    return complain(Exit::usage, "--rtr-expected frame cannot be: the frame is always announced with S");
+  return load_private_data(args.private_data, mpa.revision >= 2 ? 508 : 512);
+}
+
+}  // namespace parley::tools

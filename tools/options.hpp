@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Options that several subcommands share: endpoints, durations with units, private data, and how MPA sets up
+// connections. What can be judged from the words alone is a usage error (exit 2) while options are parsed; what needs
+// the system (names, files) is judged afterwards by the functions that return Or.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "parley/address.hpp"
+#include "parley/mpa.hpp"
+#include "tools/command.hpp"
+
+namespace parley::tools {
+
+/// Why a command cannot go on: the line for the user and the exit code.
+struct Complaint {
+  Exit exit = Exit::failed;
+  std::string text;
+};
+template <class T>
+using Or = tl::expected<T, Complaint>;
+inline tl::unexpected<Complaint> complain(Exit exit, std::string text) {
+  return tl::unexpected(Complaint{exit, std::move(text)});
+}
+
+/// Port of `parley listen` and `parley connect` when none is given; `parley rping` has rping's 7174.
+inline constexpr std::uint16_t default_port = 7175;
+
+struct Endpoint {
+  std::string host;
+  std::uint16_t port = default_port;
+};
+/// "host", "host:port", "192.0.2.1:7175", "[fe80::1%eth0]:7175", "2001:db8::1". Errors: usage.
+Or<Endpoint> parse_endpoint(std::string_view text, std::uint16_t port_if_none);
+/// Names to addresses, in the system's order. Errors: environment.
+Or<std::vector<Address>> resolve(const Endpoint& endpoint);
+
+/// "10s", "250ms", "1.5s", "20us", "2m", "0". A number without a unit is refused: seconds and milliseconds are too
+/// easily mistaken for each other.
+Result<Duration> parse_duration(std::string_view text);
+/// The shortest exact text: "10s", "250ms".
+std::string duration_text(Duration duration);
+/// An option with a unit; its default is what `target` holds now.
+CLI::Option* add_duration(CLI::App& sub, const std::string& name, Duration& target, const std::string& help);
+
+/// "text", "hex:00ff", "@file", "text:@literal". Errors: usage (bad hex, longer than `max`), environment (file).
+Or<Bytes> load_private_data(const std::string& text, std::size_t max);
+
+/// The set-up options as the user gave them.
+struct MpaArgs {
+  mpa::Options mpa{};
+  std::string private_data;
+  bool revision_given = false;
+};
+void add_mpa_options(CLI::App& sub, MpaArgs& args);
+void add_initiator_options(CLI::App& sub, MpaArgs& args);
+void add_responder_options(CLI::App& sub, MpaArgs& args);
+/// Checks the options against each other and loads the private data. `--rtr frame` means revision 1 when none was
+/// asked.
+Or<Bytes> settle(MpaArgs& args);
+
+}  // namespace parley::tools

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// `parley quirks`: the table of known departures of real peers, for --peer-quirk and --play-quirk.
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "mpa/quirks.hpp"
+#include "tools/command.hpp"
+
+namespace parley::tools {
+
+namespace {
+
+Json flags_json(const mpa::Quirk& q) {
+  const std::pair<const char*, bool> flags[] = {{"echoes_reserved", q.echoes_reserved},
+                                                {"echoes_r", q.echoes_r},
+                                                {"crc_off", q.crc_off},
+                                                {"refuses_markers", q.refuses_markers},
+                                                {"whole_frame_only", q.whole_frame_only},
+                                                {"enhanced_by_revision", q.enhanced_by_revision},
+                                                {"rejects_short_enhanced", q.rejects_short_enhanced},
+                                                {"needs_peer_to_peer", q.needs_peer_to_peer},
+                                                {"omits_a", q.omits_a},
+                                                {"ignores_reply_a", q.ignores_reply_a},
+                                                {"own_rtr_only", q.own_rtr_only},
+                                                {"prefers_write", q.prefers_write},
+                                                {"rtr_on_v1", q.rtr_on_v1},
+                                                {"no_ird_raise", q.no_ird_raise},
+                                                {"no_fence", q.no_fence},
+                                                {"terminate_nibbles_swapped", q.terminate_nibbles_swapped},
+                                                {"rtr_stag_zero", q.rtr_stag_zero},
+                                                {"refuses_stag_zero", q.refuses_stag_zero}};
+  Json names = Json::array();
+  for (const auto& [name, set] : flags)
+    if (set) names.push_back(name);
+  return names;
+}
+
+/// Breaks a sentence into lines of at most `width` columns.
+std::string wrapped(std::string_view text, std::size_t width, std::string_view indent) {
+  std::string out;
+  while (!text.empty()) {
+    std::size_t take = text.size();
+    if (take > width) {
+      take = text.rfind(' ', width);
+      if (take == std::string_view::npos || take == 0) take = width;
+    }
+    out += fmt::format("{}{}{}", out.empty() ? "" : "\n", indent, text.substr(0, take));
+    text.remove_prefix(take);
+    while (text.starts_with(' ')) text.remove_prefix(1);
+  }
+  return out;
+}
+
+int run_quirks(const std::string& only, Context& context) {
+  if (!only.empty() && (only == "none" || !mpa::find_quirk(only)))
+    return context.out.error(Exit::usage, fmt::format("no quirk is named '{}'; 'parley quirks' lists them", only));
+  for (const mpa::Quirk& q : mpa::all_quirks()) {
+    if (!only.empty() && q.name != only) continue;
+    context.out.text(fmt::format("{}\n{}\n{}\n", q.name, wrapped(q.summary, 96, "    "),
+                                 wrapped(fmt::format("Evidence: {}.", q.evidence), 96, "    ")));
+    context.out.object({{"name", q.name},
+                        {"summary", q.summary},
+                        {"evidence", q.evidence},
+                        {"flags", flags_json(q)},
+                        {"private_data_max", q.private_data_max}});
+  }
+  return code(Exit::ok);
+}
+
+}  // namespace
+
+void register_quirks(CLI::App& app, Context& context) {
+  auto only = std::make_shared<std::string>();
+  CLI::App* sub = app.add_subcommand("quirks", "List the known departures of real peers");
+  sub->add_option("name", *only, "Only this one");
+  add_json_flag(*sub, context);
+  sub->footer(
+      "Examples:\n"
+      "  parley quirks\n"
+      "  parley quirks siw --json\n"
+      "  parley connect --peer-quirk siw 192.0.2.1     tolerate such a peer\n"
+      "  parley listen --play-quirk siw                behave like one");
+  sub->callback([only, &context] { context.run = [only, &context] { return run_quirks(*only, context); }; });
+}
+
+}  // namespace parley::tools

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "tools/report.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace parley::tools {
+
+namespace {
+
+std::string hex(ConstBytes octets) {
+  std::string text;
+  text.reserve(octets.size() * 2);
+  for (const std::uint8_t octet : octets) text += fmt::format("{:02x}", octet);
+  return text;
+}
+
+bool printable(ConstBytes octets) {
+  return std::all_of(octets.begin(), octets.end(), [](std::uint8_t c) { return c >= 0x20 && c < 0x7F; });
+}
+
+Json kinds_json(const mpa::RtrSet& set) {
+  Json kinds = Json::array();
+  for (const mpa::Rtr rtr : {mpa::Rtr::send, mpa::Rtr::write, mpa::Rtr::read})
+    if (set.has(rtr)) kinds.push_back(mpa::to_string(rtr));
+  return kinds;
+}
+
+std::string kinds_text(const mpa::RtrSet& set) {
+  std::string text;
+  for (const mpa::Rtr rtr : {mpa::Rtr::send, mpa::Rtr::write, mpa::Rtr::read})
+    if (set.has(rtr)) text += (text.empty() ? "" : "+") + std::string(mpa::to_string(rtr));
+  return text.empty() ? "none" : text;
+}
+
+std::string depth_text(std::uint16_t depth) {
+  return depth == mpa::depth_not_negotiated ? "left to the ULP" : std::to_string(depth);
+}
+
+double microseconds(Duration duration) { return static_cast<double>(duration.count()) / 1e3; }
+
+Json times_json(const cm::StepTimes& times, mpa::Role role) {
+  Json json{{"tcp", microseconds(times.tcp)}, {"request", microseconds(times.request)}};
+  if (role == mpa::Role::responder) json["decision"] = microseconds(times.decision);
+  json["reply"] = microseconds(times.reply);
+  json["established"] = microseconds(times.established);
+  return json;
+}
+
+std::string times_text(const cm::StepTimes& times, mpa::Role role) {
+  if (role == mpa::Role::initiator)
+    return fmt::format("TCP {}, Request sent {}, Reply received {}, established {}", duration_words(times.tcp),
+                       duration_words(times.request), duration_words(times.reply), duration_words(times.established));
+  return fmt::format("Request received {}, decided {}, Reply sent {}, established {}", duration_words(times.request),
+                     duration_words(times.decision), duration_words(times.reply), duration_words(times.established));
+}
+
+/// A Request before the answer: what the peer offers.
+std::string offer_text(const mpa::Parameters& p) {
+  std::string text = fmt::format("revision {}, CRC {}, markers {}", p.revision, p.crc ? "on" : "off",
+                                 p.tx_markers ? "wanted" : "not wanted");
+  if (p.depths_negotiated || p.peer_ird != 0 || p.peer_ord != 0)
+    text += fmt::format(", IRD {}, ORD {}", depth_text(p.peer_ird), depth_text(p.peer_ord));
+  if (!p.offered.empty()) text += ", RTR " + kinds_text(p.offered);
+  if (p.rtr == mpa::Rtr::frame) text += ", RTR frame";
+  return text;
+}
+
+/// Stages by name for programs; the library's words are for people.
+std::string_view stage_name(mpa::Stage stage) {
+  switch (stage) {
+    case mpa::Stage::resolve: return "resolve";
+    case mpa::Stage::tcp_connect: return "tcp_connect";
+    case mpa::Stage::send_request: return "send_request";
+    case mpa::Stage::wait_request: return "wait_request";
+    case mpa::Stage::ulp_decision: return "ulp_decision";
+    case mpa::Stage::wait_reply: return "wait_reply";
+    case mpa::Stage::send_rtr: return "send_rtr";
+    case mpa::Stage::wait_rtr: return "wait_rtr";
+    case mpa::Stage::wait_first_fpdu: return "wait_first_fpdu";
+    case mpa::Stage::data: return "data";
+    case mpa::Stage::closing: return "closing";
+  }
+  return "unknown";
+}
+
+std::string role_name(mpa::Role role) { return role == mpa::Role::initiator ? "initiator" : "responder"; }
+
+}  // namespace
+
+std::string duration_words(Duration duration) {
+  const double us = microseconds(duration);
+  if (us < 1000) return fmt::format("{:.0f} us", us);
+  if (us < 1e6) return fmt::format("{:.2f} ms", us / 1e3);
+  return fmt::format("{:.2f} s", us / 1e6);
+}
+
+std::string words(const std::error_code& error) { return error ? error.message() : "no error"; }
+
+Json private_data_json(ConstBytes octets) {
+  Json json{{"length", octets.size()}, {"hex", hex(octets)}};
+  if (!octets.empty() && printable(octets)) json["text"] = std::string(octets.begin(), octets.end());
+  return json;
+}
+
+std::string private_data_text(ConstBytes octets) {
+  if (octets.empty()) return "no private data";
+  const std::string shown = printable(octets) ? fmt::format("\"{}\"", std::string(octets.begin(), octets.end()))
+                                              : fmt::format("hex:{}", hex(octets));
+  return fmt::format("private data of {} octet{}: {}", octets.size(), octets.size() == 1 ? "" : "s", shown);
+}
+
+Json parameters_json(const mpa::Parameters& p, mpa::Role role) {
+  const bool initiator = role == mpa::Role::initiator;
+  return Json{{"revision", p.revision},
+              {"crc", p.crc},
+              {"markers",
+               {{"to_responder", initiator ? p.tx_markers : p.rx_markers},
+                {"to_initiator", initiator ? p.rx_markers : p.tx_markers}}},
+              {"rtr", mpa::to_string(p.rtr)},
+              {"peer_to_peer", p.peer_to_peer},
+              {"ird", p.ird},
+              {"ord", p.ord},
+              {"depths_negotiated", p.depths_negotiated},
+              {"peer_ird", p.peer_ird},
+              {"peer_ord", p.peer_ord},
+              {"peer_flags", p.peer_flags},
+              {"offered", kinds_json(p.offered)},
+              {"answered", kinds_json(p.answered)},
+              {"reasons", p.reasons}};
+}
+
+std::string parameters_text(const mpa::Parameters& p, mpa::Role role) {
+  const bool initiator = role == mpa::Role::initiator;
+  const bool to_responder = initiator ? p.tx_markers : p.rx_markers;
+  const bool to_initiator = initiator ? p.rx_markers : p.tx_markers;
+  const char* markers = to_responder && to_initiator ? "both ways"
+                        : to_responder               ? "to the responder"
+                        : to_initiator               ? "to the initiator"
+                                                     : "none";
+  return fmt::format("revision {}, CRC {}, markers {}, RTR {}, IRD {}, ORD {} ({})", p.revision, p.crc ? "on" : "off",
+                     markers, mpa::to_string(p.rtr), depth_text(p.ird), depth_text(p.ord),
+                     p.depths_negotiated ? "negotiated" : "not negotiated");
+}
+
+Json failure_json(const mpa::Failure& failure, const std::string& peer) {
+  return Json{{"stage", stage_name(failure.stage)}, {"error", words(failure.code)}, {"rule", failure.rule},
+              {"received", failure.received},       {"advice", failure.advice},     {"offset", failure.offset},
+              {"text", failure.to_string(peer)}};
+}
+
+Json terminate_json(const TerminateInfo& t) {
+  return Json{{"layer", t.layer}, {"etype", t.etype}, {"code", t.code},
+              {"sent", t.sent},   {"text", t.text},   {"nibbles_swapped", t.nibbles_swapped}};
+}
+
+Exit exit_for(const mpa::Failure& failure) {
+  const std::error_code& error = failure.code;
+  for (const Errc errc :
+       {Errc::address_in_use, Errc::bad_address, Errc::not_permitted, Errc::unreachable, Errc::io, Errc::unreadable})
+    if (error == make_error_code(errc)) return Exit::environment;
+  // Nobody answers the SYN: for the user the same as an unreachable host.
+  if (error == make_error_code(Errc::timed_out) && failure.stage == mpa::Stage::tcp_connect) return Exit::environment;
+  if (failure.stage == mpa::Stage::resolve) return Exit::environment;
+  return Exit::failed;
+}
+
+void Reporter::started(cm::Id id, const Address& peer) {
+  ++tally_.started;
+  known_[id.number()] = {peer.to_string(), mpa::Role::initiator};
+}
+
+Reporter::Known Reporter::known(cm::Id id) const {
+  const auto at = known_.find(id.number());
+  return at == known_.end() ? Known{"?", mpa::Role::responder} : at->second;
+}
+
+std::string Reporter::peer(cm::Id id) const { return known(id).peer; }
+
+void Reporter::emit(const std::string& text, const Json& object) {
+  if (quiet_) return;
+  out_.text(text);
+  out_.object(object);
+}
+
+void Reporter::event(const cm::Event& event) {
+  std::visit([this](const auto& e) { on(e); }, event);
+}
+
+void Reporter::on(const cm::Listening& e) {
+  // Never quiet: whoever asked for port 0 must learn the port.
+  out_.text("listening on " + e.local.to_string());
+  out_.object({{"event", "listening"}, {"id", e.id.number()}, {"local", e.local.to_string()}, {"port", e.local.port}});
+}
+
+void Reporter::on(const cm::ConnectRequest& e) {
+  ++tally_.started;
+  known_[e.id.number()] = {e.peer.to_string(), mpa::Role::responder};
+  emit(fmt::format("[{}] request from {}: {}; {}", e.id.number(), e.peer.to_string(), offer_text(e.offered),
+                   private_data_text(e.private_data)),
+       {{"event", "connect_request"},
+        {"id", e.id.number()},
+        {"peer", e.peer.to_string()},
+        {"offered", parameters_json(e.offered, mpa::Role::responder)},
+        {"private_data", private_data_json(e.private_data)}});
+}
+
+void Reporter::on(const cm::Established& e) {
+  ++tally_.established;
+  const Known with = known(e.id);
+  std::string text =
+      fmt::format("[{}] established with {}: {}", e.id.number(), with.peer, parameters_text(e.parameters, with.role));
+  if (!e.private_data.empty()) text += "; " + private_data_text(e.private_data);
+  for (const std::string& reason : e.parameters.reasons) text += "\n      because " + reason;
+  text += "\n      steps: " + times_text(e.times, with.role);
+  Json object{{"event", "established"}, {"id", e.id.number()}, {"role", role_name(with.role)}};
+  if (const auto local = e.id.local_address()) object["local"] = local->to_string();
+  object["peer"] = with.peer;
+  object["parameters"] = parameters_json(e.parameters, with.role);
+  object["private_data"] = private_data_json(e.private_data);
+  object["times_us"] = times_json(e.times, with.role);
+  emit(text, object);
+}
+
+void Reporter::on(const cm::Rejected& e) {
+  ++tally_.rejected;
+  const Known with = known(e.id);
+  std::string text =
+      fmt::format("[{}] rejected by {}: {}", e.id.number(), with.peer, private_data_text(e.private_data));
+  if (e.parameters.peer_ird != 0 || e.parameters.peer_ord != 0)
+    text += fmt::format("; the peer says IRD {}, ORD {}", e.parameters.peer_ird, e.parameters.peer_ord);
+  emit(text, {{"event", "rejected"},
+              {"id", e.id.number()},
+              {"peer", with.peer},
+              {"private_data", private_data_json(e.private_data)},
+              {"parameters", parameters_json(e.parameters, with.role)},
+              {"why", failure_json(e.why, with.peer)}});
+  known_.erase(e.id.number());
+}
+
+void Reporter::on(const cm::ConnectFailed& e) {
+  ++tally_.failed;
+  const Known with = known(e.id);
+  emit(fmt::format("[{}] failed: {}", e.id.number(), e.why.to_string(with.peer)),
+       {{"event", "connect_failed"},
+        {"id", e.id.number()},
+        {"peer", with.peer},
+        {"responder", e.responder},
+        {"why", failure_json(e.why, with.peer)}});
+  known_.erase(e.id.number());
+}
+
+void Reporter::on(const cm::Retrying& e) {
+  ++tally_.retried;
+  const Known with = known(e.id);
+  emit(fmt::format("[{}] trying again: {}", e.id.number(), e.why.to_string(with.peer)),
+       {{"event", "retrying"}, {"id", e.id.number()}, {"peer", with.peer}, {"why", failure_json(e.why, with.peer)}});
+}
+
+void Reporter::on(const cm::Disconnected& e) {
+  ++tally_.disconnected;
+  if (!e.graceful) ++tally_.broken;
+  const Known with = known(e.id);
+  std::string text = fmt::format("[{}] disconnected from {}", e.id.number(), with.peer);
+  text += e.graceful ? ", gracefully" : ": " + e.why.to_string(with.peer);
+  Json object{{"event", "disconnected"}, {"id", e.id.number()}, {"peer", with.peer}, {"graceful", e.graceful}};
+  if (!e.graceful) object["why"] = failure_json(e.why, with.peer);
+  if (e.terminate) {
+    text += fmt::format("\n      Terminate {}: {}", e.terminate->sent ? "sent" : "received", e.terminate->text);
+    object["terminate"] = terminate_json(*e.terminate);
+  }
+  emit(text, object);
+  known_.erase(e.id.number());
+}
+
+Json Reporter::tally_json() const {
+  return Json{{"started", tally_.started}, {"established", tally_.established}, {"rejected", tally_.rejected},
+              {"failed", tally_.failed},   {"retried", tally_.retried},         {"disconnected", tally_.disconnected},
+              {"broken", tally_.broken}};
+}
+
+}  // namespace parley::tools

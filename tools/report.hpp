@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Connection events for people and for programs: one text block or one JSON object per event (schema: docs/cli.md).
+#pragma once
+#include <map>
+#include <string>
+
+#include "parley/cm.hpp"
+#include "tools/command.hpp"
+
+namespace parley::tools {
+
+Json private_data_json(ConstBytes octets);
+Json parameters_json(const mpa::Parameters& parameters, mpa::Role role);
+Json failure_json(const mpa::Failure& failure, const std::string& peer);
+Json terminate_json(const TerminateInfo& terminate);
+
+std::string private_data_text(ConstBytes octets);
+/// "revision 2, CRC on, markers none, RTR read, IRD 32, ORD 32 (negotiated)"
+std::string parameters_text(const mpa::Parameters& parameters, mpa::Role role);
+std::string duration_words(Duration duration);  ///< "1.25 ms"
+
+/// The exit code that a failure means: the system or the network is in the way, or the peer said no.
+Exit exit_for(const mpa::Failure& failure);
+/// An error of a call, in words.
+std::string words(const std::error_code& error);
+
+/// What became of the connections of one command.
+struct Tally {
+  std::uint64_t started = 0;  ///< connect() called, or ConnectRequest received
+  std::uint64_t established = 0;
+  std::uint64_t rejected = 0;
+  std::uint64_t failed = 0;   ///< set-up failed
+  std::uint64_t retried = 0;  ///< went on by other means
+  std::uint64_t disconnected = 0;
+  std::uint64_t broken = 0;  ///< of these: not graceful
+};
+
+/// Prints each event once and counts it.
+class Reporter {
+ public:
+  explicit Reporter(Output& out, bool quiet = false) : out_(out), quiet_(quiet) {}
+
+  /// Names an initiator's connection, whose peer no later event carries.
+  void started(cm::Id id, const Address& peer);
+  void event(const cm::Event& event);
+  const Tally& tally() const { return tally_; }
+  Json tally_json() const;
+  std::string peer(cm::Id id) const;
+
+ private:
+  struct Known {
+    std::string peer;
+    mpa::Role role = mpa::Role::initiator;
+  };
+  void emit(const std::string& text, const Json& object);
+  void on(const cm::Listening& e);
+  void on(const cm::ConnectRequest& e);
+  void on(const cm::Established& e);
+  void on(const cm::Rejected& e);
+  void on(const cm::ConnectFailed& e);
+  void on(const cm::Retrying& e);
+  void on(const cm::Disconnected& e);
+  Known known(cm::Id id) const;
+
+  Output& out_;
+  bool quiet_;
+  Tally tally_;
+  std::map<std::uint64_t, Known> known_;  ///< live connections only
+};
+
+}  // namespace parley::tools
