@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Between parley::Address and the system's socket addresses.
+#pragma once
+#include <sys/socket.h>
+
+#include "parley/address.hpp"
+
+namespace parley::asio_driver {
+
+struct SockAddr {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+};
+
+SockAddr to_sockaddr(const Address& address);
+Address from_sockaddr(const SockAddr& from);
+
+}  // namespace parley::asio_driver

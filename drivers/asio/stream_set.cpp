@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "drivers/asio/stream_set.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "base/pump.hpp"
+#include "drivers/asio/sockaddr.hpp"
+
+namespace parley::asio_driver {
+namespace {
+
+constexpr int events_max = 256;       // per turn
+constexpr int accepts_per_turn = 64;  // so that a flood of connections leaves room for the open ones
+constexpr int reads_per_turn = 4;     // and one fast stream for the others
+constexpr std::size_t write_bound = 4 << 20;
+constexpr std::size_t pieces_max = 64;
+constexpr Duration rearm_delay = std::chrono::milliseconds(100);
+
+std::error_code system_error(int number) { return {number, std::generic_category()}; }
+
+void set_int(int fd, int level, int option, int value) { (void)::setsockopt(fd, level, option, &value, sizeof value); }
+
+// The effective MSS (RFC 5044 §4.5), if the connection is up; 0 while it is not.
+std::uint16_t emss_if_up(int fd) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return 0;
+  if (info.tcpi_state == TCP_SYN_SENT || info.tcpi_state == TCP_SYN_RECV || info.tcpi_state == TCP_CLOSE) return 0;
+  return static_cast<std::uint16_t>(std::clamp<std::uint32_t>(info.tcpi_snd_mss, 128, 65535));
+}
+
+Address local_of(int fd) {
+  SockAddr local;
+  local.size = sizeof local.storage;
+  if (::getsockname(fd, local.get(), &local.size) != 0) return {};
+  return from_sockaddr(local);
+}
+
+bool out_of_descriptors(int number) {
+  return number == EMFILE || number == ENFILE || number == ENOBUFS || number == ENOMEM;
+}
+
+}  // namespace
+
+StreamSet::StreamSet(StreamMachine& machine, const TcpHostOptions& options, int epoll)
+    : machine_(machine),
+      options_(options),
+      epoll_(epoll),
+      buffer_(std::max<std::size_t>(options.receive_buffer, 2048)) {}
+
+StreamSet::~StreamSet() {
+  for (const Socket& socket : sockets_)
+    if (socket.fd >= 0) ::close(socket.fd);
+}
+
+Instant StreamSet::clock() {
+  return Instant(std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
+}
+
+bool StreamSet::drain() {
+  now_ = clock();
+  return pump(machine_, *this);
+}
+
+StreamSet::Socket* StreamSet::find(StreamId id) {
+  const auto at = by_id_.find(id);
+  return at == by_id_.end() ? nullptr : &sockets_[at->second];
+}
+
+std::uint32_t StreamSet::add(int fd, Kind kind, StreamId id) {
+  std::uint32_t slot = 0;
+  if (free_.empty()) {
+    slot = static_cast<std::uint32_t>(sockets_.size());
+    sockets_.emplace_back();
+  } else {
+    slot = free_.back();
+    free_.pop_back();
+  }
+  Socket& socket = sockets_[slot];
+  const std::uint32_t generation = socket.generation;
+  socket = Socket{};
+  socket.fd = fd;
+  socket.kind = kind;
+  socket.generation = generation;
+  socket.id = id;
+  by_id_.emplace(id, slot);
+  if (kind != Kind::listener) ++streams_;
+  return slot;
+}
+
+// The descriptor is the caller's to close; closing takes it out of the epoll set.
+void StreamSet::forget(std::uint32_t slot) {
+  Socket& socket = sockets_[slot];
+  by_id_.erase(socket.id);
+  if (socket.kind != Kind::listener) --streams_;
+  if (socket.parked) std::erase(parked_, slot);
+  ++socket.generation;
+  socket.kind = Kind::free;
+  socket.fd = -1;
+  free_.push_back(slot);
+}
+
+void StreamSet::watch(std::uint32_t slot) {
+  Socket& socket = sockets_[slot];
+  std::uint32_t wanted = 0;
+  if (socket.kind == Kind::connecting) {
+    wanted = EPOLLOUT;
+  } else if (socket.kind == Kind::listener) {
+    if (!socket.parked) wanted = EPOLLIN;
+  } else {
+    if (!socket.paused && !socket.fin_in) wanted |= EPOLLIN;
+    if (socket.blocked) wanted |= EPOLLOUT;
+  }
+  // Errors and hang-ups are always told; EPOLLET only marks "in the set" while nothing else is wanted, and keeps a
+  // hung-up but unread socket from being reported without end.
+  if (wanted == 0) wanted = EPOLLET;
+  if (wanted == socket.watched) return;
+  epoll_event event{};
+  event.events = wanted;
+  event.data.u64 = std::uint64_t{socket.generation} << 32 | slot;
+  (void)::epoll_ctl(epoll_, socket.watched == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, socket.fd, &event);
+  socket.watched = wanted;
+}
+
+bool StreamSet::serve() {
+  now_ = clock();
+  bool any = false;
+  if (now_ >= rearm_at_) {
+    unpark();
+    any = true;
+  }
+  std::array<epoll_event, events_max> events;
+  const int n = ::epoll_wait(epoll_, events.data(), events_max, 0);
+  if (n <= 0) return any;
+  now_ = clock();
+  for (int i = 0; i < n; ++i) {
+    const auto slot = static_cast<std::uint32_t>(events[i].data.u64);
+    const auto generation = static_cast<std::uint32_t>(events[i].data.u64 >> 32);
+    const std::uint32_t what = events[i].events;
+    if (!same(slot, generation)) continue;
+    switch (sockets_[slot].kind) {
+      case Kind::free: break;
+      case Kind::listener: accept_some(slot); break;
+      case Kind::connecting: finish_connect(slot); break;
+      case Kind::stream:
+        if ((what & EPOLLOUT) != 0) {
+          sockets_[slot].blocked = false;
+          write(sockets_[slot].id);
+          pump(machine_, *this);
+          if (same(slot, generation)) watch(slot);
+        }
+        if (same(slot, generation) && (what & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) read(slot);
+        break;
+    }
+  }
+  return true;
+}
+
+void StreamSet::carry_out(const StreamCommand& command) {
+  switch (command.kind) {
+    case StreamCommand::Kind::open: open(command); break;
+    case StreamCommand::Kind::listen: listen(command); break;
+    case StreamCommand::Kind::shutdown: shut(command.id); break;
+    case StreamCommand::Kind::close: close(command.id, false); break;
+    case StreamCommand::Kind::reset: close(command.id, true); break;
+    case StreamCommand::Kind::pause:
+    case StreamCommand::Kind::resume:
+      if (const auto at = by_id_.find(command.id); at != by_id_.end()) {
+        sockets_[at->second].paused = command.kind == StreamCommand::Kind::pause;
+        watch(at->second);
+      }
+      break;
+  }
+}
+
+void StreamSet::listen(const StreamCommand& command) {
+  const SockAddr local = to_sockaddr(command.address);
+  const int fd = ::socket(local.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  int error = fd < 0 ? errno : 0;
+  if (error == 0) {
+    set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    // [::] means IPv6 only, so that both families can be listened on side by side whatever the system's default is.
+    if (command.address.family == Address::Family::v6) set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+    // Accepted sockets inherit both, which saves a call for each.
+    set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    if (!options_.congestion.empty())
+      (void)::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, options_.congestion.data(),
+                         static_cast<socklen_t>(options_.congestion.size()));
+    if (::bind(fd, local.get(), local.size) != 0 || ::listen(fd, command.backlog) != 0) error = errno;
+  }
+  if (error != 0) {
+    if (fd >= 0) ::close(fd);
+    machine_.handle_listen_failed(now_, command.id, system_error(error));
+    return;
+  }
+  const std::uint32_t slot = add(fd, Kind::listener, command.id);
+  sockets_[slot].local = local_of(fd);
+  watch(slot);
+  machine_.handle_listening(now_, command.id, sockets_[slot].local);
+}
+
+void StreamSet::open(const StreamCommand& command) {
+  const SockAddr peer = to_sockaddr(command.address);
+  const int fd = ::socket(peer.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  int error = fd < 0 ? errno : streams_ >= options_.streams_max ? EMFILE : 0;
+  if (error == 0) {
+    // RFC 5044 §5: an FPDU must not wait for the acknowledgement of the one before it.
+    set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    if (!options_.congestion.empty())
+      (void)::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, options_.congestion.data(),
+                         static_cast<socklen_t>(options_.congestion.size()));
+    if (!command.local.is_any() || command.local.port != 0) {
+      const SockAddr local = to_sockaddr(command.local);
+      set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+      if (::bind(fd, local.get(), local.size) != 0) error = errno;
+    }
+  }
+  if (error == 0 && ::connect(fd, peer.get(), peer.size) != 0 && errno != EINPROGRESS) error = errno;
+  if (error != 0) {
+    if (fd >= 0) ::close(fd);
+    machine_.handle_connect_failed(now_, command.id, system_error(error));
+    return;
+  }
+  const std::uint32_t slot = add(fd, Kind::connecting, command.id);
+  sockets_[slot].peer = command.address;
+  // A near peer has answered already: then the first octets leave in this turn.
+  if (const std::uint16_t emss = emss_if_up(fd); emss != 0)
+    connected(slot, emss);
+  else
+    watch(slot);
+}
+
+void StreamSet::finish_connect(std::uint32_t slot) {
+  Socket& socket = sockets_[slot];
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (::getsockopt(socket.fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+  const std::uint16_t emss = error == 0 ? emss_if_up(socket.fd) : std::uint16_t{0};
+  if (error == 0 && emss == 0) return;  // not yet: a spurious report
+  if (error == 0) {
+    connected(slot, emss);
+  } else {
+    const StreamId id = socket.id;
+    ::close(socket.fd);
+    forget(slot);
+    machine_.handle_connect_failed(now_, id, system_error(error));
+  }
+  pump(machine_, *this);
+}
+
+void StreamSet::connected(std::uint32_t slot, std::uint16_t emss) {
+  Socket& socket = sockets_[slot];
+  socket.kind = Kind::stream;
+  socket.local = local_of(socket.fd);
+  if (tap_) tap(socket, TapRecord::Kind::connected);
+  watch(slot);
+  machine_.handle_connected(now_, socket.id, {socket.local, socket.peer, emss});
+}
+
+void StreamSet::accept_some(std::uint32_t slot) {
+  const std::uint32_t generation = sockets_[slot].generation;
+  for (int i = 0; i < accepts_per_turn; ++i) {
+    if (!same(slot, generation)) return;
+    if (streams_ >= options_.streams_max) {
+      park(slot);
+      return;
+    }
+    SockAddr peer;
+    peer.size = sizeof peer.storage;
+    const int fd = ::accept4(sockets_[slot].fd, peer.get(), &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+      take_in(slot, fd, from_sockaddr(peer));
+    } else if (out_of_descriptors(errno)) {
+      park(slot);
+      return;
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      return;
+    }
+    // Anything else concerns the one connection that was being taken (accept(2)).
+  }
+}
+
+void StreamSet::take_in(std::uint32_t listener, int fd, const Address& peer) {
+  const StreamId id = serial_ += 2;
+  const StreamId from = sockets_[listener].id;
+  const std::uint32_t slot = add(fd, Kind::stream, id);
+  Socket& socket = sockets_[slot];
+  const Address& bound = sockets_[listener].local;
+  socket.local = bound.is_any() || bound.is_link_local() ? local_of(fd) : bound;
+  socket.peer = peer;
+  if (tap_) tap(socket, TapRecord::Kind::accepted);
+  const std::uint16_t emss = emss_if_up(fd);
+  if (!machine_.handle_accepted(now_, from, id, {socket.local, peer, emss == 0 ? std::uint16_t{536} : emss})) {
+    close(id, true);
+    return;
+  }
+  const std::uint32_t generation = socket.generation;
+  read(slot);  // the Request is usually there
+  if (same(slot, generation)) watch(slot);
+}
+
+// Out of descriptors or streams: the backlog holds the peers, and the set must not report the listener without end.
+void StreamSet::park(std::uint32_t listener) {
+  sockets_[listener].parked = true;
+  parked_.push_back(listener);
+  watch(listener);
+  rearm_at_ = now_ + rearm_delay;
+}
+
+void StreamSet::unpark() {
+  rearm_at_ = never;
+  for (const std::uint32_t slot : std::exchange(parked_, {})) {
+    sockets_[slot].parked = false;
+    watch(slot);
+  }
+}
+
+void StreamSet::read(std::uint32_t slot) {
+  const std::uint32_t generation = sockets_[slot].generation;
+  for (int i = 0; i < reads_per_turn; ++i) {
+    Socket& socket = sockets_[slot];
+    if (socket.paused || socket.fin_in) {
+      // Only an error or hang-up brings a socket here that is not read.
+      int error = 0;
+      socklen_t size = sizeof error;
+      if (::getsockopt(socket.fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0)
+        ended(slot, error == ETIMEDOUT ? StreamEnd::timeout : StreamEnd::rst);
+      return;
+    }
+    const ssize_t n = ::recv(socket.fd, buffer_.data(), buffer_.size(), 0);
+    if (n > 0) {
+      const ConstBytes in(buffer_.data(), static_cast<std::size_t>(n));
+      if (tap_) tap(socket, TapRecord::Kind::received, in);
+      machine_.handle_bytes(now_, socket.id, in);
+      pump(machine_, *this);
+      if (!same(slot, generation) || in.size() < buffer_.size()) return;
+      continue;
+    }
+    if (n == 0) {
+      // A failed write has taken the socket's error with it: then the end of the stream is not a FIN.
+      ended(slot, socket.broken ? StreamEnd::rst : StreamEnd::fin);
+    } else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
+      ended(slot, errno == ETIMEDOUT ? StreamEnd::timeout : StreamEnd::rst);
+    }
+    return;
+  }
+}
+
+void StreamSet::ended(std::uint32_t slot, StreamEnd end) {
+  Socket& socket = sockets_[slot];
+  const StreamId id = socket.id;
+  if (end == StreamEnd::fin) {
+    const std::uint32_t generation = socket.generation;
+    socket.fin_in = true;
+    if (tap_) tap(socket, TapRecord::Kind::fin_received);
+    machine_.handle_end(now_, id, end);
+    pump(machine_, *this);
+    if (same(slot, generation)) watch(slot);
+    return;
+  }
+  if (tap_ && end == StreamEnd::rst) tap(socket, TapRecord::Kind::rst_received);
+  ::close(socket.fd);
+  forget(slot);
+  machine_.handle_end(now_, id, end);
+  pump(machine_, *this);
+}
+
+void StreamSet::write(StreamId stream) {
+  const auto at = by_id_.find(stream);
+  if (at == by_id_.end()) return;
+  const std::uint32_t slot = at->second;
+  Socket& socket = sockets_[slot];
+  if (socket.kind != Kind::stream || socket.blocked) return;
+  std::array<ConstBytes, pieces_max> pieces;
+  std::array<iovec, pieces_max> vectors;
+  for (std::size_t written = 0;;) {
+    const std::size_t count = machine_.gather(stream, pieces);
+    if (count == 0) return;
+    std::size_t total = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      vectors[i] = {const_cast<std::uint8_t*>(pieces[i].data()), pieces[i].size()};
+      total += pieces[i].size();
+    }
+    msghdr message{};
+    message.msg_iov = vectors.data();
+    message.msg_iovlen = count;
+    const ssize_t n = ::sendmsg(socket.fd, &message, MSG_NOSIGNAL);
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) break;
+      // The stream is broken. What the peer sent before is still to be read, unless nothing is read here any more.
+      socket.broken = true;
+      if (socket.fin_in || socket.paused) ended(slot, errno == ETIMEDOUT ? StreamEnd::timeout : StreamEnd::rst);
+      return;
+    }
+    const auto octets = static_cast<std::size_t>(n);
+    if (tap_) tap_sent(socket, std::span(pieces).first(count), octets);
+    machine_.sent(now_, stream, octets);
+    written += octets;
+    if (octets < total || written >= write_bound) break;
+  }
+  socket.blocked = true;
+  watch(slot);
+}
+
+void StreamSet::shut(StreamId id) {
+  Socket* socket = find(id);
+  if (socket == nullptr) return;
+  if (tap_) tap(*socket, TapRecord::Kind::fin_sent);
+  (void)::shutdown(socket->fd, SHUT_WR);
+}
+
+void StreamSet::close(StreamId id, bool reset) {
+  const auto at = by_id_.find(id);
+  if (at == by_id_.end()) return;
+  const std::uint32_t slot = at->second;
+  const Socket& socket = sockets_[slot];
+  if (tap_ && socket.kind == Kind::stream) tap(socket, reset ? TapRecord::Kind::rst_sent : TapRecord::Kind::fin_sent);
+  if (reset && socket.kind == Kind::stream) {
+    const linger now{1, 0};
+    (void)::setsockopt(socket.fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+  }
+  ::close(socket.fd);
+  forget(slot);
+  if (!parked_.empty()) rearm_at_ = now_;
+}
+
+void StreamSet::tap(const Socket& socket, TapRecord::Kind kind, ConstBytes octets) {
+  tap_({clock(), socket.local, socket.peer, kind, octets});
+}
+
+void StreamSet::tap_sent(const Socket& socket, std::span<const ConstBytes> pieces, std::size_t n) {
+  tapped_.clear();
+  for (const ConstBytes piece : pieces) {
+    const std::size_t take = std::min(piece.size(), n - tapped_.size());
+    tapped_.insert(tapped_.end(), piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(take));
+  }
+  tap(socket, TapRecord::Kind::sent, tapped_);
+}
+
+}  // namespace parley::asio_driver

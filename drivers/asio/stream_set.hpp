@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// All TCP sockets of a host in one epoll set: the Port that carries a StreamMachine.
+//
+// To Asio the whole set is a single descriptor that becomes readable. A wait per socket through Asio costs one
+// epoll_ctl each time a message is awaited; one set, level-triggered, costs none, and reads and writes are tried before
+// anything is waited for. docs/cm.md has the figures.
+#pragma once
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "base/stream_port.hpp"
+#include "parley/tcp_host.hpp"
+
+namespace parley::asio_driver {
+
+class StreamSet {
+ public:
+  /// `epoll` stays the caller's.
+  StreamSet(StreamMachine& machine, const TcpHostOptions& options, int epoll);
+  ~StreamSet();
+  StreamSet(const StreamSet&) = delete;
+  StreamSet& operator=(const StreamSet&) = delete;
+
+  /// Serves what is ready, without waiting; true if anything was.
+  bool serve();
+  /// Carries out what the machine asks and writes what it has; true if there was anything.
+  bool drain();
+  void set_tap(Tap tap) { tap_ = std::move(tap); }
+
+  /// When serve() must be called although no socket is ready: a listener waits for file descriptors.
+  Instant next_deadline() const { return rearm_at_; }
+  static Instant clock();
+
+  // Port of base/pump.hpp.
+  void carry_out(const StreamCommand& command);
+  void write(StreamId stream);
+
+ private:
+  enum class Kind : std::uint8_t { free, listener, connecting, stream };
+  struct Socket {
+    int fd = -1;
+    Kind kind = Kind::free;
+    bool blocked = false;  // waits until it can be written
+    bool paused = false;
+    bool fin_in = false;
+    bool broken = false;        // a write failed
+    bool parked = false;        // listener that ran out of descriptors or streams
+    std::uint32_t watched = 0;  // epoll events asked for; 0: not in the set
+    std::uint32_t generation = 0;
+    StreamId id = 0;
+    Address local{}, peer{};
+  };
+
+  Socket* find(StreamId id);
+  std::uint32_t add(int fd, Kind kind, StreamId id);
+  void forget(std::uint32_t slot);
+  void watch(std::uint32_t slot);
+  bool same(std::uint32_t slot, std::uint32_t generation) const { return sockets_[slot].generation == generation; }
+
+  void listen(const StreamCommand& command);
+  void open(const StreamCommand& command);
+  void close(StreamId id, bool reset);
+  void shut(StreamId id);
+  void accept_some(std::uint32_t slot);
+  void take_in(std::uint32_t listener, int fd, const Address& peer);
+  void park(std::uint32_t listener);
+  void unpark();
+  void finish_connect(std::uint32_t slot);
+  void connected(std::uint32_t slot, std::uint16_t emss);
+  void read(std::uint32_t slot);
+  void ended(std::uint32_t slot, StreamEnd end);
+  void tap(const Socket& socket, TapRecord::Kind kind, ConstBytes octets = {});
+  void tap_sent(const Socket& socket, std::span<const ConstBytes> pieces, std::size_t n);
+
+  StreamMachine& machine_;
+  TcpHostOptions options_;
+  int epoll_;
+  Tap tap_;
+  Bytes buffer_;  // one for all sockets: what is read is handed on at once
+  Bytes tapped_;
+  std::deque<Socket> sockets_;  // stable addresses; at most streams_max and the listeners
+  std::vector<std::uint32_t> free_;
+  std::unordered_map<StreamId, std::uint32_t> by_id_;
+  std::size_t streams_ = 0;
+  std::vector<std::uint32_t> parked_;
+  StreamId serial_ = 0;  // even numbers are the driver's
+  Instant now_{};
+  Instant rearm_at_ = never;
+};
+
+}  // namespace parley::asio_driver
