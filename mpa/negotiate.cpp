@@ -228,6 +228,7 @@ void judge_plain_reply(const Options& o, const Quirk& peer, bool asked_s, bool r
     return;
   }
   p.rtr = o.rtr_fallback;
+  if (p.rtr == Rtr::read && p.ord == 0) p.ord = 1;
   const std::string instead = p.rtr == Rtr::none ? std::string("the initiator's ULP must speak first")
                                                  : "a " + name_of(p.rtr) + " by configuration";
   if (asked_s)
