@@ -51,7 +51,10 @@ std::uint8_t mpa_error_code(DeframeStatus status) {
 }
 
 Deframer::Deframer(const FramerOptions& options, std::uint64_t position)
-    : options_(options), position_(position), pieces_(options.markers ? fpdu::pieces_max : 1) {
+    : options_(options),
+      position_(position),
+      beyond_(options.markers ? 0 : ~(interval - 1)),
+      pieces_(options.markers ? fpdu::pieces_max : 1) {
   PARLEY_ASSERT(position % 4 == 0);
 }
 
@@ -61,30 +64,28 @@ void Deframer::feed(ConstBytes in) {
   in_ = in;
 }
 
-DeframeStatus Deframer::next(FpduView& out) {
-  if (dead_ != DeframeStatus::fpdu) [[unlikely]]
-    return dead_;
-  if (!carry_.empty()) [[unlikely]] {
-    if (!carry_taken_) return next_carried(out);
-    carry_.clear();
-    carry_taken_ = false;
-  }
-  if (in_.size() < head_size()) return keep(0);
-  Shape shape;
-  if (!measure(in_, shape)) [[unlikely]]
-    return dead_;
-  if (in_.size() < shape.wire) return keep(shape.wire);
-  const ConstBytes whole = in_.first(shape.wire);
-  in_ = in_.subspan(shape.wire);
-  return examine(whole, shape, out);
+/// An FPDU of `whole` without markers in it.
+inline DeframeStatus Deframer::deliver_bare(ConstBytes whole, std::uint16_t ulpdu_length, FpduView& out) {
+  const ConstBytes covered = whole.first(whole.size() - crc_size);
+  const std::uint32_t received = get_crc(covered.data() + covered.size());
+  // RFC 5044 §4.4: without CRC the field is not looked at.
+  if (options_.crc && crc32c(covered) != received) [[unlikely]]
+    return die(DeframeStatus::crc_error, position_ + covered.size());
+  pieces_[0] = covered.subspan(length_size, ulpdu_length);
+  out.pieces = {pieces_.data(), 1};
+  out.ulpdu_length = ulpdu_length;
+  out.position = position_;
+  out.crc = received;
+  position_ += whole.size();
+  return DeframeStatus::fpdu;
 }
 
 /// How much of an FPDU must be there to know its length: ULPDU_Length, behind a leading marker if one is due.
-std::size_t Deframer::head_size() const {
+inline std::size_t Deframer::head_size() const {
   return options_.markers && position_ % interval == 0 ? marker_size + length_size : length_size;
 }
 
-bool Deframer::measure(ConstBytes head, Shape& shape) {
+inline bool Deframer::measure(ConstBytes head, Shape& shape) {
   shape.lead = head_size() - length_size;
   shape.ulpdu_length = get_be16(head.data() + shape.lead);
   // RFC 5044 §3: no ULPDU has 0 octets or more than 64768. Refused as soon as it is seen, before the CRC: with such a
@@ -95,6 +96,75 @@ bool Deframer::measure(ConstBytes head, Shape& shape) {
   }
   shape.wire = fpdu::wire_size(position_, shape.ulpdu_length, options_.markers);
   return true;
+}
+
+/// Checks the markers and lists what of the ULPDU lies between them.
+inline bool Deframer::take_pieces(ConstBytes covered, const Shape& shape, FpduView& out) {
+  const std::uint8_t* const fpdu = covered.data();
+  std::size_t wrong = shape.lead != 0 ? marker_pointer(fpdu) : 0;
+  std::size_t at = shape.lead + length_size;
+  ConstBytes* piece = pieces_.data();
+  // RFC 5044 §4.3: every marker inside the FPDU points back to ULPDU_Length, one between PAD and CRC included.
+  for (std::size_t marker = interval - position_ % interval; marker < covered.size(); marker += interval) {
+    wrong |= marker_pointer(fpdu + marker) ^ (marker - shape.lead);
+    *piece++ = {fpdu + at, marker - at};
+    at = marker + marker_size;
+  }
+  // PAD is cut off. It shares a word with the ULPDU's end, so either that word is still to be listed, or a marker
+  // followed it and the last piece has PAD at its end.
+  const std::size_t end = covered.size() - fpdu::pad(shape.ulpdu_length);
+  if (at < end)
+    *piece++ = {fpdu + at, end - at};
+  else
+    piece[-1] = piece[-1].first(piece[-1].size() - (at - end));
+  out.pieces = {pieces_.data(), piece};
+  if (wrong != 0) [[unlikely]] {
+    die(DeframeStatus::marker_error, position_ + first_wrong_marker(covered, shape));
+    return false;
+  }
+  return true;
+}
+
+inline DeframeStatus Deframer::examine(ConstBytes whole, const Shape& shape, FpduView& out) {
+  if (!options_.markers) return deliver_bare(whole, shape.ulpdu_length, out);
+  const ConstBytes covered = whole.first(shape.wire - crc_size);
+  const std::uint32_t received = get_crc(covered.data() + covered.size());
+  // The CRC is checked before the markers, because error 3 of RFC 5044 §8 says that the CRC was good.
+  if (options_.crc && crc32c(covered) != received) [[unlikely]]
+    return die(DeframeStatus::crc_error, position_ + covered.size());
+  if (!take_pieces(covered, shape, out)) return dead_;
+  out.ulpdu_length = shape.ulpdu_length;
+  out.position = position_ + shape.lead;
+  out.crc = received;
+  position_ += shape.wire;
+  return DeframeStatus::fpdu;
+}
+
+DeframeStatus Deframer::next(FpduView& out) {
+  if (dead_ != DeframeStatus::fpdu || !carry_.empty()) [[unlikely]] {
+    if (dead_ != DeframeStatus::fpdu) return dead_;
+    if (!carry_taken_) return next_carried(out);
+    carry_.clear();
+    carry_taken_ = false;
+  }
+  // The common case, kept short: the FPDU lies whole in the input and no marker falls into it.
+  if (in_.size() >= length_size) [[likely]] {
+    const std::uint16_t ulpdu_length = get_be16(in_.data());
+    const std::size_t bare = fpdu::bare_size(ulpdu_length);
+    if (bare <= before_marker() && bare <= in_.size() && fpdu::length_allowed(ulpdu_length)) [[likely]] {
+      const ConstBytes whole = in_.first(bare);
+      in_ = in_.subspan(bare);
+      return deliver_bare(whole, ulpdu_length, out);
+    }
+  }
+  if (in_.size() < head_size()) return keep(0);
+  Shape shape;
+  if (!measure(in_, shape)) [[unlikely]]
+    return dead_;
+  if (in_.size() < shape.wire) return keep(shape.wire);
+  const ConstBytes whole = in_.first(shape.wire);
+  in_ = in_.subspan(shape.wire);
+  return examine(whole, shape, out);
 }
 
 /// Keeps the rest of the input, which is less than an FPDU. `wire`: the FPDU's size if it is known.
@@ -126,50 +196,11 @@ DeframeStatus Deframer::next_carried(FpduView& out) {
   return examine(carry_, shape, out);
 }
 
-DeframeStatus Deframer::examine(ConstBytes whole, const Shape& shape, FpduView& out) {
-  const ConstBytes covered = whole.first(shape.wire - crc_size);
-  const std::uint32_t received = get_crc(covered.data() + covered.size());
-  // RFC 5044 §4.4: without CRC the field is not looked at. With it, it is checked before the markers, because error 3
-  // of RFC 5044 §8 says that the CRC was good.
-  if (options_.crc && crc32c(covered) != received) [[unlikely]]
-    return die(DeframeStatus::crc_error, position_ + covered.size());
-  if (options_.markers) {
-    if (!take_pieces(covered, shape, out)) return dead_;
-  } else {
-    pieces_[0] = covered.subspan(length_size, shape.ulpdu_length);
-    out.pieces = {pieces_.data(), 1};
-  }
-  out.ulpdu_length = shape.ulpdu_length;
-  out.position = position_ + shape.lead;
-  out.crc = received;
-  position_ += shape.wire;
-  return DeframeStatus::fpdu;
-}
-
-/// Checks the markers and lists what of the ULPDU lies between them.
-bool Deframer::take_pieces(ConstBytes covered, const Shape& shape, FpduView& out) {
-  const std::uint8_t* const fpdu = covered.data();
-  if (shape.lead != 0 && marker_pointer(fpdu) != 0) [[unlikely]] {
-    die(DeframeStatus::marker_error, position_);
-    return false;
-  }
-  std::size_t at = shape.lead + length_size;
-  std::size_t left = shape.ulpdu_length;
-  std::size_t used = 0;
-  // RFC 5044 §4.3: every marker inside the FPDU points back to ULPDU_Length, one between PAD and CRC included.
-  for (std::size_t marker = interval - position_ % interval; marker < covered.size(); marker += interval) {
-    if (marker_pointer(fpdu + marker) != marker - shape.lead) [[unlikely]] {
-      die(DeframeStatus::marker_error, position_ + marker);
-      return false;
-    }
-    const std::size_t n = std::min(left, marker - at);
-    if (n != 0) pieces_[used++] = covered.subspan(at, n);
-    left -= n;
-    at = marker + marker_size;
-  }
-  if (left != 0) pieces_[used++] = covered.subspan(at, left);
-  out.pieces = {pieces_.data(), used};
-  return true;
+std::size_t Deframer::first_wrong_marker(ConstBytes covered, const Shape& shape) const {
+  if (shape.lead != 0 && marker_pointer(covered.data()) != 0) return 0;
+  std::size_t marker = interval - position_ % interval;
+  while (marker_pointer(covered.data() + marker) == marker - shape.lead) marker += interval;
+  return marker;
 }
 
 DeframeStatus Deframer::die(DeframeStatus why, std::uint64_t position) {

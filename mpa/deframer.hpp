@@ -57,13 +57,17 @@ class Deframer {
     std::uint16_t ulpdu_length = 0;
   };
 
+  /// Octets until the next marker; more than any FPDU has when there are none.
+  std::size_t before_marker() const { return ((0 - position_) & (fpdu::interval - 1)) | beyond_; }
   std::size_t head_size() const;
   bool measure(ConstBytes head, Shape& shape);
   DeframeStatus next_carried(FpduView& out);
   DeframeStatus keep(std::size_t wire);
   bool top_up(std::size_t size);
+  DeframeStatus deliver_bare(ConstBytes whole, std::uint16_t ulpdu_length, FpduView& out);
   DeframeStatus examine(ConstBytes whole, const Shape& shape, FpduView& out);
   bool take_pieces(ConstBytes whole, const Shape& shape, FpduView& out);
+  std::size_t first_wrong_marker(ConstBytes covered, const Shape& shape) const;
   DeframeStatus die(DeframeStatus why, std::uint64_t position);
 
   FramerOptions options_;
@@ -71,6 +75,7 @@ class Deframer {
   bool carry_taken_ = false;                  ///< the FPDU in carry_ was handed out; the next call drops it
   std::uint64_t position_;
   std::uint64_t error_position_ = 0;
+  std::size_t beyond_;  ///< without markers the high bits, so that before_marker() is never reached
   ConstBytes in_;
   Bytes carry_;                     ///< at most one FPDU: fpdu::wire_max octets
   std::vector<ConstBytes> pieces_;  ///< made once: 1 without markers, fpdu::pieces_max with them
