@@ -255,8 +255,8 @@ void Startup::handle_end(Instant, bool reset) {
     case StartupState::wait_request:
       if (!in_.empty()) {
         received += " after " + words::octets(in_.size()) + " of its startup frame";
-        fail_with(code, "RFC 5044 §7.1.2 rule 2", std::move(received), "the peer gave up in the middle", close,
-                  in_.size());
+        fail_with(code, role_ == Role::initiator ? "RFC 5044 §7.1.2 rule 3" : "RFC 5044 §7.1.2 rule 2",
+                  std::move(received), "the peer gave up in the middle", close, in_.size());
       } else if (role_ == Role::initiator) {
         retry_or_fail(code, "RFC 6581 §10", received + " instead of a Reply", "the peer does not accept the Request", 0,
                       close);
@@ -313,7 +313,7 @@ void Startup::handle_local_error(Instant, std::string_view what) {
   switch (state_) {
     case StartupState::wait_reply: local_error_ = what; return;
     case StartupState::open:
-      if (role_ == Role::initiator) {  // RFC 6581 §9.2
+      if (role_ == Role::initiator && parameters_.revision == 2) {  // RFC 6581 §9.2
         terminate_with(5, Errc::cancelled, "RFC 6581 §9.2", "an accepting Reply", std::string(what));
         return;
       }

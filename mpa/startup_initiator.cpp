@@ -78,7 +78,7 @@ void Startup::terminate_with(std::uint8_t code, Errc errc, std::string_view rule
 }
 
 // Returns how many of `fed` octets are taken, `taken` of which belong to the Reply.
-std::size_t Startup::judge_reply(Instant, const wire::MpaFrameView& frame, std::size_t taken, std::size_t fed) {
+std::size_t Startup::judge_reply(Instant now, const wire::MpaFrameView& frame, std::size_t taken, std::size_t fed) {
   Parameters& p = parameters_;
   p.peer_flags = frame.flags;
   ConstBytes data = frame.private_data;
@@ -122,8 +122,9 @@ std::size_t Startup::judge_reply(Instant, const wire::MpaFrameView& frame, std::
         p, "octets right behind the Reply were accepted as this peer's known departure from RFC 5044 §7.1.2 rule 4");
 
   settle_flags(p.crc, p.rx_markers, frame.flags, p);
-  if (!local_error_.empty()) {  // RFC 6581 §9.2
-    terminate_with(5, Errc::cancelled, "RFC 6581 §9.2", "an accepting Reply", local_error_);
+  if (!local_error_.empty()) {
+    enter(StartupState::open, never);
+    handle_local_error(now, local_error_);
     return fed;
   }
   if (e) {
