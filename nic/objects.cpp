@@ -81,22 +81,6 @@ Result<PdHandle> MrTable::remove(std::uint32_t stag) {
   return found->pd;
 }
 
-MrFault MrTable::check(std::uint32_t stag, std::uint64_t to, std::uint64_t length, PdHandle pd, Access needed,
-                       MrRange& out) const {
-  const Slot* slot = find(stag);
-  if (!slot || !slot->valid) return MrFault::invalid_stag;
-  if (slot->pd != pd) return MrFault::other_pd;
-  // RFC 5041 §7.1: a TO that wraps is told apart from one that merely lies outside.
-  if (to > std::numeric_limits<std::uint64_t>::max() - (length - 1)) return MrFault::wrap;
-  if (to < slot->to || length > slot->memory.size() || to - slot->to > slot->memory.size() - length)
-    return MrFault::bounds;
-  const auto bits = static_cast<std::uint32_t>(needed);
-  if ((static_cast<std::uint32_t>(slot->access) & bits) != bits) return MrFault::access;
-  out.memory = slot->memory.subspan(static_cast<std::size_t>(to - slot->to), static_cast<std::size_t>(length));
-  out.slot = stag >> 8;
-  return MrFault::none;
-}
-
 bool MrTable::invalidate_by_peer(std::uint32_t stag, PdHandle pd) {
   const Slot* found = find(stag);
   constexpr Access remote = Access::remote_read | Access::remote_write | Access::remote_atomic;
@@ -105,30 +89,23 @@ bool MrTable::invalidate_by_peer(std::uint32_t stag, PdHandle pd) {
   return true;
 }
 
-Result<WrMemory> resolve(const MrTable& regions, PdHandle pd, std::span<const Sge> sges, Access needed) {
-  if (sges.size() > sge_max) return fail(Errc::invalid_argument);
-  WrMemory memory;
+Errc resolve(MrTable& regions, PdHandle pd, std::span<const Sge> sges, Access needed, WrMemory& out) {
+  out.count = out.length = 0;
+  if (sges.size() > sge_max) return Errc::invalid_argument;
   std::uint64_t total = 0;
   for (const Sge& sge : sges) {
     if (sge.length == 0) continue;
     MrRange range;
-    if (regions.check(sge.stag, sge.to, sge.length, pd, needed, range) != MrFault::none) return fail(Errc::protection);
-    memory.pieces[memory.count] = range.memory;
-    memory.slots[memory.count++] = range.slot;
+    if (regions.check(sge.stag, sge.to, sge.length, pd, needed, range) != MrFault::none) return Errc::protection;
+    out.pieces[out.count] = range.memory;
+    out.slots[out.count++] = range.slot;
     total += sge.length;
   }
   // RFC 5041 §5.1: a message is shorter than 2^32 octets.
-  if (total > std::numeric_limits<std::uint32_t>::max()) return fail(Errc::invalid_argument);
-  memory.length = static_cast<std::uint32_t>(total);
-  return memory;
-}
-
-void pin(MrTable& regions, const WrMemory& memory) {
-  for (std::size_t i = 0; i < memory.count; ++i) regions.pin(memory.slots[i]);
-}
-
-void unpin(MrTable& regions, const WrMemory& memory) {
-  for (std::size_t i = 0; i < memory.count; ++i) regions.unpin(memory.slots[i]);
+  if (total > std::numeric_limits<std::uint32_t>::max()) return Errc::invalid_argument;
+  out.length = static_cast<std::uint32_t>(total);
+  for (std::size_t i = 0; i < out.count; ++i) regions.pin(out.slots[i]);
+  return Errc::ok;
 }
 
 namespace {
@@ -170,11 +147,12 @@ class Srq final : public SharedReceiveQueue {
 
   Result<void> post_recv(const RecvWr& wr) override {
     if (ring_->posted.full()) return fail(Errc::no_space);
-    auto memory = resolve(tables_->regions, pd_, wr.sges, Access::local_write);
-    if (!memory) return tl::unexpected(memory.error());
-    pin(tables_->regions, *memory);
-    ring_->posted.push() = RecvWqe{.wr_id = wr.wr_id, .memory = *memory};
-    return {};
+    RecvWqe& wqe = ring_->posted.push();
+    wqe.wr_id = wr.wr_id;
+    const Errc fault = resolve(tables_->regions, pd_, wr.sges, Access::local_write, wqe.memory);
+    if (fault == Errc::ok) return {};
+    ring_->posted.unpush();
+    return fail(fault);
   }
   std::size_t available() const override { return ring_->posted.size(); }
 

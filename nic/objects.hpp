@@ -8,6 +8,7 @@
 #include <array>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "nic/ref.hpp"
@@ -61,7 +62,20 @@ class MrTable {
 
   /// [to, to + length) of stag, for an owner of `pd` with the rights `needed`. length is not 0.
   MrFault check(std::uint32_t stag, std::uint64_t to, std::uint64_t length, PdHandle pd, Access needed,
-                MrRange& out) const;
+                MrRange& out) const {
+    const Slot* slot = find(stag);
+    if (!slot || !slot->valid) return MrFault::invalid_stag;
+    if (slot->pd != pd) return MrFault::other_pd;
+    // RFC 5041 §7.1: a TO that wraps is told apart from one that merely lies outside.
+    if (to > ~std::uint64_t{0} - (length - 1)) return MrFault::wrap;
+    if (to < slot->to || length > slot->memory.size() || to - slot->to > slot->memory.size() - length)
+      return MrFault::bounds;
+    const auto bits = static_cast<std::uint32_t>(needed);
+    if ((static_cast<std::uint32_t>(slot->access) & bits) != bits) return MrFault::access;
+    out.memory = slot->memory.subspan(static_cast<std::size_t>(to - slot->to), static_cast<std::size_t>(length));
+    out.slot = stag >> 8;
+    return MrFault::none;
+  }
   /// RFC 5040 §5.1: the peer invalidates what it was given; that is a region of this PD with some remote right.
   bool invalidate_by_peer(std::uint32_t stag, PdHandle pd);
 
@@ -93,17 +107,19 @@ class MrTable {
 
 /// Local memory of one work request, resolved and pinned at post time.
 struct WrMemory {
-  std::array<MutBytes, sge_max> pieces{};
-  std::array<std::uint32_t, sge_max> slots{};
-  std::uint8_t count = 0;
+  std::array<MutBytes, sge_max> pieces;
+  std::array<std::uint32_t, sge_max> slots;
+  std::uint32_t count = 0;
   std::uint32_t length = 0;  // of all pieces
 
   std::span<const MutBytes> view() const { return {pieces.data(), count}; }
 };
-/// Errors: invalid_argument (more than sge_max, 2^32 octets or more), protection.
-Result<WrMemory> resolve(const MrTable& regions, PdHandle pd, std::span<const Sge> sges, Access needed);
-void pin(MrTable& regions, const WrMemory& memory);
-void unpin(MrTable& regions, const WrMemory& memory);
+/// Resolves and pins; on an error nothing is pinned. ok, invalid_argument (more than sge_max, 2^32 octets or more),
+/// protection.
+Errc resolve(MrTable& regions, PdHandle pd, std::span<const Sge> sges, Access needed, WrMemory& out);
+inline void unpin(MrTable& regions, const WrMemory& memory) {
+  for (std::size_t i = 0; i < memory.count; ++i) regions.unpin(memory.slots[i]);
+}
 
 /// The completions behind a CompletionQueue. Every posted request holds a reservation, which its completion uses up.
 struct CqRing : Counted {
@@ -114,9 +130,12 @@ struct CqRing : Counted {
     return true;
   }
   void release() { --reserved; }
-  void push(const WorkCompletion& completion) {
+  /// A completion to fill in; all but the identity is as in a success.
+  WorkCompletion& push(std::uint64_t wr_id, std::uint32_t qp_num, WcOpcode opcode, WcStatus status) {
     --reserved;
-    done.push() = completion;
+    WorkCompletion& completion = done.push();
+    completion = WorkCompletion{.wr_id = wr_id, .status = status, .opcode = opcode, .qp_num = qp_num};
+    return completion;
   }
   GrowRing<WorkCompletion> done;
   std::size_t reserved = 0;

@@ -27,17 +27,15 @@ class GrowRing {
   T& front() { return (*this)[head_]; }
   const T& front() const { return (*this)[head_]; }
 
-  /// The new last element, freshly made. The caller has checked full().
+  /// The new last element, holding whatever its slot held before: the caller assigns all of it. The caller has checked
+  /// full().
   T& push() {
     if (size() == slots_.size()) grow();
-    T& slot = (*this)[tail_++];
-    slot = T{};
-    return slot;
+    return (*this)[tail_++];
   }
   void pop() { ++head_; }
   /// Takes back the last push().
   void unpush() { --tail_; }
-  void clear() { head_ = tail_; }
 
  private:
   void grow() {

@@ -62,8 +62,8 @@ Qp::~Qp() {
     unpin(parts_.tables->regions, receives_.front().memory);
     parts_.recv_cq->release();
   }
-  if (incoming_.active) {
-    unpin(parts_.tables->regions, incoming_.wqe.memory);
+  if (incoming_.active && parts_.srq) {
+    unpin(parts_.tables->regions, incoming_.shared.memory);
     parts_.recv_cq->release();
   }
   flush_replies();
@@ -83,25 +83,29 @@ Result<void> Qp::check_send(const SendWr& wr) const {
 
 Result<void> Qp::post_send(const SendWr& wr) {
   if (auto ok = check_send(wr); !ok) return ok;
-  const Access needed = iwarp::fetches(wr.opcode) ? Access::local_write : Access::none;
-  auto memory = resolve(parts_.tables->regions, parts_.pd, wr.sges, needed);
-  if (!memory) return tl::unexpected(memory.error());
   if (!parts_.send_cq->reserve()) return fail(Errc::no_space);
-  pin(parts_.tables->regions, *memory);
   SendWqe& wqe = sends_.push();
+  const Access needed = iwarp::fetches(wr.opcode) ? Access::local_write : Access::none;
+  const Errc fault = resolve(parts_.tables->regions, parts_.pd, wr.sges, needed, wqe.memory);
+  if (fault != Errc::ok) {
+    sends_.unpush();
+    parts_.send_cq->release();
+    return fail(fault);
+  }
+  wqe.framed = wqe.answered = false;
+  wqe.status = WcStatus::success;
+  wqe.offset = wqe.received = 0;
+  wqe.end = 0;
   wqe.wr_id = wr.wr_id;
   wqe.opcode = wr.opcode;
   wqe.signaled = wr.signaled;
   wqe.solicited = wr.solicited;
   wqe.fence = wr.fence;
-  wqe.memory = *memory;
   wqe.invalidate = wr.invalidate;
   wqe.remote_stag = wr.remote_stag;
   wqe.remote_to = wr.remote_to;
-  if (!wr.sges.empty()) {
-    wqe.sink_stag = wr.sges[0].stag;
-    wqe.sink_to = wr.sges[0].to;
-  }
+  wqe.sink_stag = wr.sges.empty() ? 0 : wr.sges[0].stag;
+  wqe.sink_to = wr.sges.empty() ? 0 : wr.sges[0].to;
   wqe.immediate = wr.immediate;
   wqe.swap_add = wr.swap_add;
   wqe.swap_add_mask = wr.swap_add_mask;
@@ -115,14 +119,14 @@ Result<void> Qp::post_recv(const RecvWr& wr) {
   if ((state_ != QpState::idle && state_ != QpState::rts) || receive_ended_) return fail(Errc::wrong_state);
   if (parts_.srq) return fail(Errc::invalid_argument);
   if (receives_.full()) return fail(Errc::no_space);
-  auto memory = resolve(parts_.tables->regions, parts_.pd, wr.sges, Access::local_write);
-  if (!memory) return tl::unexpected(memory.error());
   if (!parts_.recv_cq->reserve()) return fail(Errc::no_space);
-  pin(parts_.tables->regions, *memory);
   RecvWqe& wqe = receives_.push();
   wqe.wr_id = wr.wr_id;
-  wqe.memory = *memory;
-  return {};
+  const Errc fault = resolve(parts_.tables->regions, parts_.pd, wr.sges, Access::local_write, wqe.memory);
+  if (fault == Errc::ok) return {};
+  receives_.unpush();
+  parts_.recv_cq->release();
+  return fail(fault);
 }
 
 Result<void> Qp::attach(const AttachOptions& options) {
@@ -228,13 +232,11 @@ void Qp::flush_sends() {
 }
 
 void Qp::flush_receives() {
-  WorkCompletion completion;
-  completion.status = WcStatus::flushed;
-  if (incoming_.active) {
-    incoming_.active = false;
-    complete_recv(incoming_.wqe, completion);
+  if (incoming_.active) complete_incoming(WcOpcode::recv, WcStatus::flushed);
+  for (; !receives_.empty(); receives_.pop()) {
+    unpin(parts_.tables->regions, receives_.front().memory);
+    parts_.recv_cq->push(receives_.front().wr_id, parts_.qp_num, WcOpcode::recv, WcStatus::flushed);
   }
-  for (; !receives_.empty(); receives_.pop()) complete_recv(receives_.front(), completion);
 }
 
 // No response can come any more: Reads and Atomics end as flushed, in their turn between the sends around them.
@@ -274,21 +276,17 @@ void Qp::complete_sent() {
 void Qp::complete(SendWqe& wqe, WcStatus status) {
   unpin(parts_.tables->regions, wqe.memory);
   if (status == WcStatus::success && !wqe.signaled) return parts_.send_cq->release();
-  WorkCompletion completion;
-  completion.wr_id = wqe.wr_id;
-  completion.status = status;
-  completion.opcode = completion_opcode(wqe.opcode);
-  completion.qp_num = parts_.qp_num;
+  WorkCompletion& completion = parts_.send_cq->push(wqe.wr_id, parts_.qp_num, completion_opcode(wqe.opcode), status);
   if (status == WcStatus::success && wqe.fetches()) completion.byte_len = wqe.memory.length;
-  parts_.send_cq->push(completion);
 }
 
-void Qp::complete_recv(const RecvWqe& wqe, WorkCompletion completion) {
+WorkCompletion& Qp::complete_incoming(WcOpcode opcode, WcStatus status) {
+  const RecvWqe& wqe = incoming_wqe();
   unpin(parts_.tables->regions, wqe.memory);
-  completion.wr_id = wqe.wr_id;
-  completion.qp_num = parts_.qp_num;
-  if (completion.opcode == WcOpcode::send) completion.opcode = WcOpcode::recv;
-  parts_.recv_cq->push(completion);
+  WorkCompletion& completion = parts_.recv_cq->push(wqe.wr_id, parts_.qp_num, opcode, status);
+  if (!parts_.srq) receives_.pop();
+  incoming_.active = false;
+  return completion;
 }
 
 void Qp::push_event(QpEvent event) {

@@ -115,7 +115,7 @@ class Qp final : public StreamQp {
   /// The untagged message being received on queue 0.
   struct Incoming {
     bool active = false;
-    RecvWqe wqe;
+    RecvWqe shared;  // from the SRQ; an own receive stays at the front of its queue
     wire::RdmapOpcode opcode = wire::RdmapOpcode::send;
     std::uint32_t invalidate = 0;
     std::uint32_t received = 0;
@@ -128,7 +128,8 @@ class Qp final : public StreamQp {
   void unlink_dirty();
   void complete_sent();
   void complete(SendWqe& wqe, WcStatus status);
-  void complete_recv(const RecvWqe& wqe, WorkCompletion completion);
+  RecvWqe& incoming_wqe() { return parts_.srq ? incoming_.shared : receives_.front(); }
+  WorkCompletion& complete_incoming(WcOpcode opcode, WcStatus status);
   void flush_sends();
   void flush_receives();
   void flush_fetches();
@@ -159,7 +160,7 @@ class Qp final : public StreamQp {
   bool handle_send(Segment& segment);
   bool finish_incoming(Segment& segment);
   bool handle_immediate(Segment& segment);
-  bool take_receive(Segment& segment, RecvWqe& out);
+  bool take_receive(Segment& segment);
   bool handle_read_request(Segment& segment);
   bool handle_atomic_request(Segment& segment);
   bool handle_atomic_response(Segment& segment);

@@ -120,8 +120,7 @@ bool Qp::handle_send(Segment& segment) {
   if (h.mo != expected)
     return refuse({1, 2, 0x04}, segment, "RFC 5041 §5.1", fmt::format("MO {} for {}", h.mo, expected));
   if (!incoming_.active) {
-    if (!take_receive(segment, incoming_.wqe)) return false;
-    incoming_.active = true;
+    if (!take_receive(segment)) return false;
     incoming_.opcode = h.opcode;
     incoming_.invalidate = invalidates ? h.stag : 0;
     incoming_.received = 0;
@@ -130,7 +129,7 @@ bool Qp::handle_send(Segment& segment) {
     return refuse({0, 2, 0x06}, segment, "RFC 5041 §5.2",
                   fmt::format("{} inside another message", to_string(h.opcode)));
   }
-  const WrMemory& buffer = incoming_.wqe.memory;
+  const WrMemory& buffer = incoming_wqe().memory;
   if (segment.length > buffer.length - incoming_.received)
     return refuse(
         {1, 2, 0x05}, segment, "RFC 5041 §7.1",
@@ -159,31 +158,25 @@ bool Qp::finish_incoming(Segment& segment) {
                     fmt::format("STag 0x{:08x} to invalidate", incoming_.invalidate));
   }
   ++rx_msn_send_;
-  incoming_.active = false;
-  WorkCompletion completion;
-  completion.opcode = WcOpcode::recv;
+  WorkCompletion& completion = complete_incoming(WcOpcode::recv, WcStatus::success);
   completion.byte_len = incoming_.received;
   completion.invalidated_stag = incoming_.invalidate;
   completion.solicited =
       incoming_.opcode == wire::RdmapOpcode::send_se || incoming_.opcode == wire::RdmapOpcode::send_se_inv;
-  complete_recv(incoming_.wqe, completion);
   return true;
 }
 
 // RFC 5041 §7.1: an untagged message needs a posted buffer. From an SRQ it also needs room for its completion.
-bool Qp::take_receive(Segment& segment, RecvWqe& out) {
-  if (!parts_.srq) {
-    if (receives_.empty()) return refuse({1, 2, 0x02}, segment, "RFC 5041 §7.1", "a message without a posted receive");
-    out = receives_.front();
-    receives_.pop();
-    return true;
-  }
-  if (parts_.srq->posted.empty())
+bool Qp::take_receive(Segment& segment) {
+  if (parts_.srq ? parts_.srq->posted.empty() : receives_.empty())
     return refuse({1, 2, 0x02}, segment, "RFC 5041 §7.1", "a message without a posted receive");
-  if (!parts_.recv_cq->reserve())
-    return refuse({1, 2, 0x02}, segment, "RFC 5041 §7.1", "a message while the receive completion queue is full");
-  out = parts_.srq->posted.front();
-  parts_.srq->posted.pop();
+  if (parts_.srq) {
+    if (!parts_.recv_cq->reserve())
+      return refuse({1, 2, 0x02}, segment, "RFC 5041 §7.1", "a message while the receive completion queue is full");
+    incoming_.shared = parts_.srq->posted.front();
+    parts_.srq->posted.pop();
+  }
+  incoming_.active = true;
   return true;
 }
 
@@ -194,15 +187,12 @@ bool Qp::handle_immediate(Segment& segment) {
     return refuse({1, 2, 0x03}, segment, "RFC 5041 §5.1", fmt::format("MSN {} for {}", h.msn, rx_msn_send_));
   if (incoming_.active) return refuse({0, 2, 0x06}, segment, "RFC 5041 §5.2", "Immediate Data inside another message");
   std::array<std::uint8_t, PARLEY_RDMAP_IMMEDIATE_LEN> octets;
-  RecvWqe wqe;
-  if (!whole_untagged(segment, octets) || !take_receive(segment, wqe)) return false;
+  if (!whole_untagged(segment, octets) || !take_receive(segment)) return false;
   ++rx_msn_send_;
-  WorkCompletion completion;
-  completion.opcode = WcOpcode::recv_immediate;
+  WorkCompletion& completion = complete_incoming(WcOpcode::recv_immediate, WcStatus::success);
   completion.byte_len = PARLEY_RDMAP_IMMEDIATE_LEN;
   completion.immediate = Reader(octets).be64();
   completion.solicited = h.opcode == wire::RdmapOpcode::immediate_se;
-  complete_recv(wqe, completion);
   return true;
 }
 
@@ -248,7 +238,7 @@ bool Qp::handle_read_request(Segment& segment) {
                     Errc::protection);
     parts_.tables->regions.pin(range.slot);
   }
-  Reply& reply = replies_.push();
+  Reply& reply = replies_.push() = Reply{};
   reply.pinned = request->size > 0;
   reply.source = range.memory;
   reply.slot = range.slot;
@@ -279,7 +269,7 @@ bool Qp::handle_atomic_request(Segment& segment) {
                   fmt::format("Atomic at STag 0x{:08x} TO 0x{:x}", request->stag, request->to), Errc::protection);
   std::uint64_t value = 0;  // memory holds it in the machine's own order, as the program that shares it does
   std::memcpy(&value, range.memory.data(), sizeof value);
-  Reply& reply = replies_.push();
+  Reply& reply = replies_.push() = Reply{};
   reply.atomic = true;
   reply.request_id = request->request_id;
   reply.original = value;

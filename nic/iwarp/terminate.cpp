@@ -67,7 +67,7 @@ bool Qp::refuse(TermCode code, const Segment* segment, ConstBytes read_request, 
   event.failure.code = errc;
   event.failure.rule = rule;
   event.failure.received = std::move(received);
-  event.failure.offset = segment ? segment->position : fed_;
+  event.failure.offset = segment ? segment->position : deframer_->position();
   queue_terminate(code, segment, read_request);
   state_ = QpState::terminate;
   flush_all();
