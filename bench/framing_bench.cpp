@@ -23,7 +23,7 @@ using namespace parley;
 using namespace parley::mpa;
 
 constexpr std::size_t ring = 256 << 10;
-constexpr std::size_t header_size = 18;  // an untagged DDP and RDMAP header
+constexpr std::size_t header_size = 18;  // of an untagged DDP segment; it stands apart from the payload, as in use
 
 /// The kernel the limits are made of: isa-l's own where it is there.
 CrcPath raw_path() {
@@ -52,11 +52,13 @@ void finish(benchmark::State& state, std::size_t ulpdu) {
 
 // ---- limits
 
+// The same octets that the CRC of such an FPDU covers, in one piece.
 void raw_crc(benchmark::State& state, CrcPath path) {
   const auto ulpdu = static_cast<std::size_t>(state.range(0));
+  const std::size_t covered = fpdu::bare_size(ulpdu) - fpdu::crc_size;
   for (auto _ : state)
     for (std::size_t i = 0, n = per_pass(ulpdu); i < n; ++i)
-      benchmark::DoNotOptimize(crc32c_extend_by(path, crc32c_init, ConstBytes(source()).subspan(i * ulpdu, ulpdu)));
+      benchmark::DoNotOptimize(crc32c_extend_by(path, crc32c_init, ConstBytes(source()).subspan(i * ulpdu, covered)));
   finish(state, ulpdu);
 }
 
@@ -84,8 +86,7 @@ void frame_copy(benchmark::State& state, bool markers) {
     Framer framer({.markers = markers});
     std::size_t at = 0;
     for (std::size_t i = 0, n = per_pass(ulpdu); i < n; ++i) {
-      const ConstBytes one = in.subspan(i * ulpdu, ulpdu);
-      at += framer.frame(one.first(header_size), one.subspan(header_size), MutBytes(out).subspan(at));
+      at += framer.frame(in.first(header_size), in.subspan(i * ulpdu, ulpdu - header_size), MutBytes(out).subspan(at));
     }
     benchmark::DoNotOptimize(at);
     benchmark::ClobberMemory();
@@ -102,10 +103,9 @@ void frame_gather(benchmark::State& state) {
   for (auto _ : state) {
     Framer framer({});
     for (std::size_t i = 0, n = per_pass(ulpdu); i < n; ++i) {
-      const ConstBytes one = in.subspan(i * ulpdu, ulpdu);
-      const ConstBytes payload[] = {one.subspan(header_size)};
+      const ConstBytes payload[] = {in.subspan(i * ulpdu, ulpdu - header_size)};
       std::size_t wire = 0;
-      benchmark::DoNotOptimize(framer.gather(one.first(header_size), payload,
+      benchmark::DoNotOptimize(framer.gather(in.first(header_size), payload,
                                              MutBytes(side).subspan(i * side_size, side_size), pieces, wire));
     }
     benchmark::ClobberMemory();
@@ -194,8 +194,9 @@ void print_table(std::FILE* to, const Collector<Printer>& runs) {
     if (figure == 0 || limit == 0) continue;
     const double ratio = line.cost ? figure / limit : limit / figure;
     const bool met = line.cost ? ratio <= line.goal : ratio >= line.goal;
-    fmt::print(to, "{:<24}{:>9.1f}  {:<20}{:>9.1f}{:>8.2f}  {} {:.2f} {}\n", line.figure, figure, line.limit, limit,
-               ratio, line.cost ? "<=" : ">=", line.goal, met ? "met" : "MISSED");
+    const std::string goal =
+        line.goal == 0 ? "" : fmt::format("{} {:.2f} {}", line.cost ? "<=" : ">=", line.goal, met ? "met" : "MISSED");
+    fmt::print(to, "{:<24}{:>9.1f}  {:<20}{:>9.1f}{:>8.2f}  {}\n", line.figure, figure, line.limit, limit, ratio, goal);
   }
   if (const double small = runs.ns("deframe/64"); small != 0)
     fmt::print(to, "{:<24}{:>9.1f}  {:.1f} M FPDU/s, goal >= {:.0f} M/s {}\n", "deframe/64", small, 1e3 / small,

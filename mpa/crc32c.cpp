@@ -45,6 +45,9 @@ std::uint32_t portable(std::uint32_t state, const std::uint8_t* in, std::size_t 
 
 }  // namespace crc_kernels
 
+constexpr std::array<std::array<std::uint32_t, 256>, 3> crc32c_under_zeros = {
+    crc_kernels::tables[0], crc_kernels::tables[1], crc_kernels::tables[2]};
+
 namespace {
 
 using Kernel = std::uint32_t (*)(std::uint32_t, const std::uint8_t*, std::size_t);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // CRC32c (Castagnoli) as MPA uses it: RFC 5044 §4.4. The kernel is chosen once, at the first call, by what the CPU has.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <string_view>
 
@@ -17,6 +18,20 @@ inline std::uint32_t crc32c(ConstBytes in) { return crc32c_final(crc32c_extend(c
 /// Copies `in` to `out` (which has the room and does not overlap) and extends over what was written there, even if
 /// somebody changes `in` meanwhile.
 std::uint32_t crc32c_copy(std::uint32_t state, std::uint8_t* out, ConstBytes in);
+
+/// What an octet of the running value becomes under 1, 2 and 3 octets of zero.
+extern const std::array<std::array<std::uint32_t, 256>, 3> crc32c_under_zeros;
+
+/// Extends over `count` octets of zero, at most 3: an FPDU's PAD (RFC 5044 §4.1).
+inline std::uint32_t crc32c_zeros(std::uint32_t state, std::size_t count) {
+  const auto& [one, two, three] = crc32c_under_zeros;
+  switch (count) {
+    case 1: return state >> 8 ^ one[state & 0xFF];
+    case 2: return state >> 16 ^ two[state & 0xFF] ^ one[state >> 8 & 0xFF];
+    case 3: return state >> 24 ^ three[state & 0xFF] ^ two[state >> 8 & 0xFF] ^ one[state >> 16 & 0xFF];
+    default: return state;
+  }
+}
 
 /// automatic: the fastest the CPU has for the length at hand.
 enum class CrcPath : std::uint8_t { automatic, isal, sse42, portable, vpclmul };

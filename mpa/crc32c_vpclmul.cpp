@@ -66,24 +66,46 @@ PARLEY_WIDE inline std::uint32_t reduce(__m512i state) {
   return static_cast<std::uint32_t>(_mm_crc32_u64(low, static_cast<std::uint64_t>(_mm_extract_epi64(one, 1))));
 }
 
+/// Takes the `words` (1..15) four-octet words that are left: the state is turned round so that its first words stand
+/// where those of one vector earlier would, behind zeros, and its other words before the new ones. Leading zeros change
+/// nothing.
+template <bool Copy>
+PARLEY_WIDE inline __m512i take_words(__m512i state, std::uint8_t* out, const std::uint8_t* in, unsigned words) {
+  const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  const __m512i from = _mm512_add_epi32(lanes, _mm512_set1_epi32(static_cast<int>(words)));  // modulo 16
+  const __m512i turned = _mm512_permutexvar_epi32(from, state);
+  const unsigned absent = 16 - words;
+  const auto present = static_cast<__mmask16>(0xFFFFU << absent);
+  // Words that the mask leaves out are not accessed, so that they may lie outside the input.
+  const __m512i last = _mm512_mask_loadu_epi32(turned, present, in - 4 * absent);
+  if constexpr (Copy) _mm512_mask_storeu_epi32(out - 4 * absent, present, last);
+  return fold(_mm512_maskz_mov_epi32(present, turned), forward<512>(), last);
+}
+
+/// The 0..3 octets after the last word.
+template <bool Copy>
+PARLEY_WIDE inline std::uint32_t take_octets(std::uint32_t state, std::uint8_t* out, const std::uint8_t* in,
+                                             std::size_t size) {
+  if ((size & 2) != 0) {
+    std::uint16_t v;
+    std::memcpy(&v, in, sizeof v);
+    if constexpr (Copy) std::memcpy(out, &v, sizeof v);
+    state = _mm_crc32_u16(state, v);
+  }
+  if ((size & 1) != 0) {
+    const std::uint8_t v = in[size - 1];
+    if constexpr (Copy) out[size - 1] = v;
+    state = _mm_crc32_u8(state, v);
+  }
+  return state;
+}
+
 /// size >= 64
 template <bool Copy>
 PARLEY_WIDE std::uint32_t run(std::uint32_t state, std::uint8_t* out, const std::uint8_t* in, std::size_t size) {
-  for (; size % 4 != 0; --size, ++in) {
-    if constexpr (Copy) *out++ = *in;
-    state = _mm_crc32_u8(state, *in);
-  }
-  // What is over a whole number of vectors comes first, behind zeros: leading zeros change nothing once the running
-  // value is added where the octets begin.
-  const std::size_t head = size % vector == 0 ? vector : size % vector;
-  const auto absent = static_cast<unsigned>((vector - head) / 4);
-  const auto present = static_cast<__mmask16>(0xFFFFU << absent);
-  __m512i a = _mm512_maskz_loadu_epi32(present, in - 4 * absent);  // masked words are not accessed
-  if constexpr (Copy) _mm512_mask_storeu_epi32(out - 4 * absent, present, a);
-  a = _mm512_xor_si512(a, _mm512_maskz_set1_epi32(static_cast<__mmask16>(1U << absent), static_cast<int>(state)));
-  in += head;
-  out += Copy ? head : 0;
-  std::size_t left = (size - head) / vector;
+  __m512i a = take<Copy>(out, in);
+  a = _mm512_xor_si512(a, _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(state))));
+  std::size_t left = size / vector - 1;
   if (left >= 3) {
     __m512i b = take<Copy>(out, in), c = take<Copy>(out, in), d = take<Copy>(out, in);
     for (left -= 3; left >= 4; left -= 4) {
@@ -92,10 +114,20 @@ PARLEY_WIDE std::uint32_t run(std::uint32_t state, std::uint8_t* out, const std:
       c = fold(c, forward<2048>(), take<Copy>(out, in));
       d = fold(d, forward<2048>(), take<Copy>(out, in));
     }
+    for (; left != 0; --left) {  // up to three more; they do not wait for each other
+      const __m512i next = fold(a, forward<2048>(), take<Copy>(out, in));
+      a = b, b = c, c = d, d = next;
+    }
     a = fold(fold(a, forward<1024>(), c), forward<512>(), fold(b, forward<1024>(), d));
   }
   for (; left != 0; --left) a = fold(a, forward<512>(), take<Copy>(out, in));
-  return reduce(a);
+  const std::size_t words = size % vector / 4;
+  if (words != 0) {
+    a = take_words<Copy>(a, out, in, static_cast<unsigned>(words));
+    in += 4 * words;
+    out += Copy ? 4 * words : 0;
+  }
+  return take_octets<Copy>(reduce(a), out, in, size % 4);
 }
 
 }  // namespace

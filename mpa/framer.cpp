@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
 
 #include "base/assert.hpp"
 #include "mpa/crc32c.hpp"
@@ -32,6 +33,28 @@ void put_crc(std::uint8_t* at, std::uint32_t v) {
 
 void put(std::uint8_t* at, ConstBytes in) {
   if (!in.empty()) std::memcpy(at, in.data(), in.size());
+}
+
+/// Headers are short, and two overlapping moves are quicker than a call.
+void put_header(std::uint8_t* at, ConstBytes in) {
+  const auto ends = [&](auto size) {
+    std::memcpy(at, in.data(), size);
+    std::memcpy(at + in.size() - size, in.data() + in.size() - size, size);
+  };
+  if (in.size() - 16 <= 16)
+    ends(std::integral_constant<std::size_t, 16>{});
+  else if (in.size() - 8 < 8)
+    ends(std::integral_constant<std::size_t, 8>{});
+  else
+    put(at, in);
+}
+
+/// The running CRC over ULPDU_Length and the header, taken from where the header came from: reading back octets that
+/// were just written in pieces would wait for them to reach the cache. Two octets are added to a running value as zeros
+/// are once they were added to its low bits.
+std::uint32_t crc_of_head(std::size_t ulpdu_length, ConstBytes header) {
+  const auto length = static_cast<std::uint32_t>(ulpdu_length >> 8 | (ulpdu_length & 0xFF) << 8);
+  return crc32c_extend(crc32c_zeros(crc32c_init ^ length, length_size), header);
 }
 
 // RFC 5044 §4.3: 16 reserved bits of zero, then the distance from ULPDU_Length.
@@ -171,7 +194,7 @@ std::size_t Framer::frame(ConstBytes header, ConstBytes payload, MutBytes out) {
   std::uint8_t* const crc = fpdu + size - crc_size;
   std::memcpy(crc - zeros.size(), zeros.data(), zeros.size());  // PAD; what else is in that word is written now
   put_be16(fpdu, ulpdu_length);
-  put(fpdu + length_size, header);
+  put_header(fpdu + length_size, header);
   std::uint8_t* const body = fpdu + length_size + header.size();
   if (!options_.crc) {
     // RFC 5044 §4.4: without CRC the field is there all the same, and its value does not matter.
@@ -181,9 +204,8 @@ std::size_t Framer::frame(ConstBytes header, ConstBytes payload, MutBytes out) {
     put(body, payload);
     put_crc(crc, crc32c({fpdu, crc}));
   } else {
-    std::uint32_t state = crc32c_copy(crc32c_extend(crc32c_init, {fpdu, body}), body, payload);
-    if (body + payload.size() != crc) state = crc32c_extend(state, {body + payload.size(), crc});
-    put_crc(crc, crc32c_final(state));
+    std::uint32_t state = crc32c_copy(crc_of_head(ulpdu_length, header), body, payload);
+    put_crc(crc, crc32c_final(crc32c_zeros(state, fpdu::pad(ulpdu_length))));
   }
   position_ += size;
   return size;
@@ -234,19 +256,19 @@ std::size_t Framer::gather(ConstBytes header, std::span<const ConstBytes> payloa
     if (pieces.size() < payload.size() + 2) return 0;
     std::uint8_t* const head = side.data();
     put_be16(head, ulpdu_length);
-    put(head + length_size, header);
+    put_header(head + length_size, header);
     std::uint8_t* const tail = head + length_size + header.size();
     const std::size_t pad = fpdu::pad(ulpdu_length);
     std::uint32_t state = crc32c_init;
-    if (options_.crc) state = crc32c_extend(state, {head, tail});
+    if (options_.crc) state = crc_of_head(ulpdu_length, header);
     pieces[used++] = {head, tail};
     for (const ConstBytes part : payload) {
       if (part.empty()) continue;
       if (options_.crc) state = crc32c_extend(state, part);
       pieces[used++] = part;
     }
-    std::memcpy(tail, zeros.data(), pad);
-    if (options_.crc && pad != 0) state = crc32c_extend(state, {tail, pad});
+    std::memcpy(tail, zeros.data(), zeros.size());  // the CRC takes the place of what is not PAD
+    if (options_.crc) state = crc32c_zeros(state, pad);
     put_crc(tail + pad, options_.crc ? crc32c_final(state) : 0);
     pieces[used++] = {tail, pad + crc_size};
   }

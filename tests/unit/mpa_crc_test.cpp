@@ -100,6 +100,12 @@ TEST(Crc, CopyingExtendsOverWhatItWritesAndTouchesNothingElse) {
   }
 }
 
+TEST(Crc, ExtendsOverThePadOfAnFpdu) {
+  for (std::size_t count = 0; count <= 3; ++count)
+    for (const std::uint32_t state : {0U, 1U, 0x80000000U, 0x12345678U, crc32c_init})
+      EXPECT_EQ(crc32c_zeros(state, count), crc32c_extend_by(CrcPath::portable, state, Bytes(count))) << count;
+}
+
 TEST(Crc, AutomaticNamesWhatItUses) {
   const bool isal = crc_path_available(CrcPath::isal), sse42 = crc_path_available(CrcPath::sse42);
   const auto narrow = isal ? (sse42 ? "isal+sse42"sv : "isal"sv) : (sse42 ? "sse42"sv : "portable"sv);
