@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from peer_agent import ADDRESS, Guest, Remote
+from guest_calls import ADDRESS, Guest, Remote
 
 LIMIT_S = {False: 20, True: 90}  # a run of pings takes one second; on the disturbed wire each loss costs 0.2 s or more
 LINGER_S = 10                    # how long the other side may take to see the end

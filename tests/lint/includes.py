@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""lint.includes: which room may include which. The table is the one of docs/architecture.md."""
+import re
+import sys
+
+import common
+
+MAY = {
+    "include": {"include"},
+    "base": {"include", "base"},
+    "wire": {"include", "base", "wire"},
+    "mpa": {"include", "base", "wire", "mpa"},
+    "nic": {"include", "base", "wire", "mpa", "nic"},
+    "cm": {"include", "base", "wire", "mpa", "nic", "cm"},
+    # A verdict must not share the judgement of the engine that may have put the octets on the wire.
+    "verdict": {"include", "base", "wire", "mpa", "verdict"},
+    "drivers": {"include", "base", "wire", "mpa", "nic", "cm", "drivers"},
+    "tools": {"include", "base", "wire", "mpa", "nic", "cm", "verdict", "drivers", "tools"},
+    "tests": {"include", "base", "wire", "mpa", "nic", "cm", "verdict", "drivers", "tools", "tests"},
+    "bench": {"include", "base", "wire", "mpa", "nic", "cm", "drivers", "bench"},
+}
+# Headers from outside the project that the pure rooms may use: the language, formatting, and kernels for the CRC.
+STANDARD = set("""algorithm any array bit bitset cassert cctype charconv chrono cinttypes climits compare concepts
+    cstddef cstdint cstdlib cstring deque exception functional initializer_list iterator limits list map memory
+    new numeric optional queue ratio set span stack stdexcept string string_view system_error tuple type_traits
+    typeindex unordered_map unordered_set utility variant vector stddef.h stdint.h""".split())
+LIBRARIES = re.compile(r"^(tl/expected\.hpp|fmt/(core|format|ranges)\.h)$")
+FORMATTING = {"base": {"cstdio"}}  # snprintf, and the last words of PARLEY_ASSERT; lint.purity sees what is really called
+CRC_KERNELS = re.compile(r"^(isa-l\.h|isa-l/.*\.h|immintrin\.h|nmmintrin\.h|wmmintrin\.h|x86intrin\.h|cpuid\.h|arm_acle\.h)$")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def room_of(target):
+    first = target.split("/")[0]
+    return "include" if first == "parley" else first if first in MAY else None
+
+
+def outside_allowed(room, target):
+    if room not in common.PURE_ROOMS and room != "include":
+        return True
+    return target in STANDARD or target in FORMATTING.get(room, ()) or LIBRARIES.match(target) or (room == "mpa" and CRC_KERNELS.match(target))
+
+
+def check_line(path, number, line):
+    match = INCLUDE.match(line)
+    if not match:
+        return None
+    quoted, target = match[1] == '"', match[2]
+    room = path.parts[0]
+    where = f"{path}:{number}"
+    if quoted:
+        other = room_of(target)
+        if other is None:
+            if room in ("tests", "bench") and "/" not in target:
+                return None  # test support beside its user
+            return f"{where}: \"{target}\" is not named from the root (\"room/file.hpp\")"
+        if other not in MAY[room]:
+            return f"{where}: {room} may not include {other} ({target})"
+        return None
+    if not outside_allowed(room, target):
+        return f"{where}: <{target}> in {room}, which is pure"
+    return None
+
+
+def check(root):
+    findings = []
+    for path in common.sources(root):
+        for number, line in enumerate(common.read(root, path).splitlines(), 1):
+            finding = check_line(path, number, line)
+            if finding:
+                findings.append(finding)
+    return findings
+
+
+def self_test():
+    tree = {
+        "mpa/good.cpp": '#include "mpa/good.hpp"\n#include <span>\n#include <isa-l.h>\n#include "parley/mpa.hpp"\n',
+        "mpa/up.cpp": '#include "nic/objects.hpp"\n',
+        "verdict/engine.cpp": '#include "cm/manager.hpp"\n',
+        "base/clock.cpp": "#include <thread>\n",
+        "wire/crc.cpp": "#include <isa-l.h>\n",
+        "cm/near.cpp": '#include "near.hpp"\n',
+        "drivers/asio/tcp.cpp": "#include <boost/asio.hpp>\n#include <sys/socket.h>\n",
+        "tools/t.cpp": '#include "tests/support.hpp"\n',
+    }
+    with common.made_tree(tree) as root:
+        common.expect(check(root), "mpa may not include nic", "verdict may not include cm", "<thread> in base",
+                      "<isa-l.h> in wire", "cm/near.cpp:1", "tools may not include tests")
+
+
+if __name__ == "__main__":
+    sys.exit(common.main(check, self_test))
