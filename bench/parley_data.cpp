@@ -62,6 +62,11 @@ struct End {
     const std::size_t n = cq->poll(completions);
     for (std::size_t i = 0; i < n; ++i) {
       if (completions[i].status != WcStatus::success) {
+        // The connection's event tells more than its last completions do.
+        while (auto event = host.cm().poll_event()) {
+          if (const auto* gone = std::get_if<cm::Disconnected>(&*event))
+            throw std::runtime_error(gone->why.to_string());
+        }
         throw std::runtime_error(std::string("completion: ") + std::string(to_string(completions[i].status)));
       }
       each(completions[i]);
@@ -77,6 +82,7 @@ class Setup {
  public:
   Setup(End& end, bool crc) : end_(end), crc_(crc) {}
   void listen(std::uint32_t receives) {
+    listening_ = true;
     receives_ = receives;
     must(end_.host.cm().listen(Address::loopback(Address::Family::v4, 0), {.mpa = options_with(crc_)}), "listen");
   }
@@ -94,7 +100,7 @@ class Setup {
   void on(const cm::Event& event) {
     if (const auto* listening = std::get_if<cm::Listening>(&event)) {
       port_ = listening->local.port;
-    } else if (const auto* request = std::get_if<cm::ConnectRequest>(&event)) {
+    } else if (const auto* request = std::get_if<cm::ConnectRequest>(&event); request != nullptr && listening_) {
       end_.id = request->id;
       end_.qp = must(end_.id.create_qp(end_.qp_init()), "create_qp");
       for (std::uint32_t i = 0; i < receives_; ++i) end_.post_recv();
@@ -114,7 +120,7 @@ class Setup {
   bool crc_;
   std::uint32_t receives_ = 0;
   std::uint16_t port_ = 0;
-  bool accepted_ = false, established_ = false;
+  bool listening_ = false, accepted_ = false, established_ = false;
 };
 
 template <class F>
@@ -216,10 +222,11 @@ Sample bulk_on_one_thread(const BulkOptions& options, Operation operation, bool 
   std::atomic<std::uint64_t> received{0};
   BulkDriver driver(initiator, options, operation, responder.region, received);
   const Stopwatch watch;
-  while (!driver.done() || received < receives_of(options, operation)) {
+  for (;;) {
     driver.step();
-    turn(100ms);
     received += take_receives(responder);
+    if (driver.done() && received >= receives_of(options, operation)) break;
+    turn(100ms);
   }
   const Sample sample = watch.stop(static_cast<double>(options.total));
   check_bulk(initiator, responder, operation);
@@ -232,7 +239,13 @@ struct Shared {
   std::promise<MemoryRegion> region;
   std::atomic<std::uint64_t> received{0};
   std::atomic<bool> stop{false};
+  std::atomic<bool> left{false};  // the responder's thread looks at its connection no more
 };
+
+void leave(std::atomic<bool>& left) {
+  left.store(true, std::memory_order_release);
+  left.notify_all();
+}
 
 /// The responder's thread: takes what comes until told to stop, then `finish`es. `wait` zero polls without sleeping.
 template <class OnReceive, class Finish>
@@ -255,6 +268,13 @@ void responder_thread(Shared& shared, const std::string& congestion, std::size_t
     if (setup.accepted()) on_receive(end);
   }
   finish(end);
+  leave(shared.left);
+}
+
+/// Stops the responder before the initiator's connection goes, so that it does not take the end for a failure.
+void stop_and_wait(Shared& shared) {
+  shared.stop.store(true, std::memory_order_release);
+  shared.left.wait(false, std::memory_order_acquire);
 }
 
 /// Runs the responder on a second thread while `initiate` runs here; failures of either end come out of this call.
@@ -271,6 +291,7 @@ Sample on_two_threads(Shared& shared, Responder&& respond, Initiate&& initiate) 
       } catch (const std::future_error&) {  // It was set before the failure.
       }
     }
+    leave(shared.left);
   });
   Sample sample;
   std::exception_ptr mine;
@@ -309,11 +330,13 @@ Sample bulk_on_two_threads(const BulkOptions& options, Operation operation, bool
     while (!setup.established()) turn(1ms);
     BulkDriver driver(end, options, operation, shared.region.get_future().get(), shared.received);
     const Stopwatch watch;
-    while (!driver.done() || shared.received.load(std::memory_order_acquire) < receives_of(options, operation)) {
+    for (;;) {
       driver.step();
+      if (driver.done() && shared.received.load(std::memory_order_acquire) >= receives_of(options, operation)) break;
       turn(driver.starved() ? Duration(0) : Duration(1ms));
     }
     const Sample sample = watch.stop(static_cast<double>(options.total));
+    stop_and_wait(shared);
     if (operation == Operation::read) check_data(end, responders_octet);
     return sample;
   });
@@ -383,7 +406,9 @@ Sample ping_pong_on_two_threads(const PingPongOptions& options, bool crc) {
       host->run_once(1ms);
       drain(*host, [&](const cm::Event& event) { setup.on(event); });
     }
-    return ping_pong(end, options, [] {});
+    const Sample sample = ping_pong(end, options, [] {});
+    stop_and_wait(shared);
+    return sample;
   });
 }
 
