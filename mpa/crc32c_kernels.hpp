@@ -11,8 +11,8 @@ namespace parley::mpa::crc_kernels {
 /// RFC 5044 §4.4: 0x1EDC6F41 with its bits turned round, as all kernels keep polynomials: x^31 is bit 0.
 inline constexpr std::uint32_t polynomial_reflected = 0x82F63B78;
 
-/// x^n modulo the polynomial. For constants only: it leaves nothing in the object file.
-consteval std::uint32_t power_of_x(unsigned n) {
+/// x^n modulo the polynomial. For constants only, so that it leaves nothing in the object file.
+constexpr std::uint32_t power_of_x(unsigned n) {
   std::uint32_t r = 0x80000000;
   for (unsigned i = 0; i < n; ++i) r = r >> 1 ^ ((r & 1) != 0 ? polynomial_reflected : 0);
   return r;

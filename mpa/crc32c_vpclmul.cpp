@@ -28,7 +28,7 @@ namespace {
 constexpr std::size_t vector = 64;  // octets
 
 /// x^n as a factor: the product of two reflected values stands one bit too low, hence the shift.
-consteval long long factor(unsigned n) { return static_cast<long long>(std::uint64_t{power_of_x(n)} << 1); }
+constexpr long long factor(unsigned n) { return static_cast<long long>(std::uint64_t{power_of_x(n)} << 1); }
 
 /// Carries every 128-bit lane `Bits` forward. Its halves are 64 bits apart, and each factor is 32 bits short of the
 /// whole way because the factor itself fills only the upper part of its 64 bits.
