@@ -416,6 +416,7 @@ void StreamSet::shut(StreamId id) {
   Socket* socket = find(id);
   if (socket == nullptr) return;
   if (tap_) tap(*socket, TapRecord::Kind::fin_sent);
+  socket->fin_out = true;
   (void)::shutdown(socket->fd, SHUT_WR);
 }
 
@@ -424,7 +425,12 @@ void StreamSet::close(StreamId id, bool reset) {
   if (at == by_id_.end()) return;
   const std::uint32_t slot = at->second;
   const Socket& socket = sockets_[slot];
-  if (tap_ && socket.kind == Kind::stream) tap(socket, reset ? TapRecord::Kind::rst_sent : TapRecord::Kind::fin_sent);
+  if (tap_ && socket.kind == Kind::stream) {
+    if (reset)
+      tap(socket, TapRecord::Kind::rst_sent);
+    else if (!socket.fin_out)
+      tap(socket, TapRecord::Kind::fin_sent);
+  }
   if (reset && socket.kind == Kind::stream) {
     const linger now{1, 0};
     (void)::setsockopt(socket.fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);

@@ -43,7 +43,7 @@ class StreamSet {
     Kind kind = Kind::free;
     bool blocked = false;  // waits until it can be written
     bool paused = false;
-    bool fin_in = false;
+    bool fin_in = false, fin_out = false;
     bool broken = false;        // a write failed
     bool parked = false;        // listener that ran out of descriptors or streams
     std::uint32_t watched = 0;  // epoll events asked for; 0: not in the set

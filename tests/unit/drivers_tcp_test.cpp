@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Parley over real sockets of this machine. Nothing sleeps: every wait is run_once under a deadline.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <functional>
+
+#include "drivers/asio/sockaddr.hpp"
+#include "parley/tcp_host.hpp"
+
+namespace parley {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Peer {
+  explicit Peer(const TcpHostOptions& options = {}) : host(std::move(*TcpHost::open(options))) {}
+  cm::Manager& cm() { return host->cm(); }
+
+  bool turn(Duration wait = 0ms) {
+    const bool any = host->run_once(wait);
+    while (auto event = host->cm().poll_event()) {
+      if (auto* request = std::get_if<cm::ConnectRequest>(&*event); request != nullptr && on_request)
+        on_request(*request);
+      events.push_back(std::move(*event));
+    }
+    return any;
+  }
+  template <class E>
+  E* last() {
+    for (auto at = events.rbegin(); at != events.rend(); ++at)
+      if (E* found = std::get_if<E>(&*at)) return found;
+    return nullptr;
+  }
+  template <class E>
+  std::size_t count() const {
+    return static_cast<std::size_t>(
+        std::count_if(events.begin(), events.end(), [](const cm::Event& e) { return std::holds_alternative<E>(e); }));
+  }
+  Address listen(const Address& local, const cm::ListenOptions& options = {}) {
+    listener = *cm().listen(local, options);
+    EXPECT_TRUE(run_until([&] { return last<cm::Listening>() || last<cm::ConnectFailed>(); }, {this}));
+    return last<cm::Listening>() != nullptr ? last<cm::Listening>()->local : Address{};
+  }
+
+  static bool run_until(const std::function<bool()>& condition, std::initializer_list<Peer*> peers,
+                        Duration limit = 10s) {
+    const Instant end = (*peers.begin())->host->now() + limit;
+    while (!condition()) {
+      if ((*peers.begin())->host->now() > end) return false;
+      bool any = false;
+      for (Peer* peer : peers) any = peer->turn() || any;
+      if (!any) (*peers.begin())->turn(1ms);
+    }
+    return true;
+  }
+
+  std::unique_ptr<TcpHost> host;
+  std::vector<cm::Event> events;
+  std::function<void(cm::ConnectRequest&)> on_request;
+  cm::Id listener;
+};
+
+void accept_all(Peer& peer) {
+  peer.on_request = [](cm::ConnectRequest& request) { (void)request.id.accept(); };
+}
+
+struct Memory {
+  explicit Memory(Device& device, std::size_t size) : octets(size) {
+    pd = *device.alloc_pd();
+    cq = std::move(*device.create_cq(64));
+    mr = *device.reg_mr(pd, octets, Access::local_write | Access::remote_write | Access::remote_read);
+  }
+  QpInit qp() const { return {.pd = pd, .send_cq = cq.get(), .recv_cq = cq.get(), .max_send_wr = 8, .max_recv_wr = 8}; }
+  Sge all() const { return {.stag = mr.stag, .to = mr.to, .length = static_cast<std::uint32_t>(octets.size())}; }
+  bool done(WcOpcode opcode) {
+    std::array<WorkCompletion, 16> out;
+    const std::size_t n = cq->poll(out);
+    for (std::size_t i = 0; i < n; ++i) seen = seen || (out[i].opcode == opcode && out[i].status == WcStatus::success);
+    return std::exchange(seen, false);
+  }
+  Bytes octets;
+  PdHandle pd = 0;
+  std::unique_ptr<CompletionQueue> cq;
+  MemoryRegion mr;
+  bool seen = false;
+};
+
+void connect_and_move_a_megabyte(const Address& bind) {
+  Peer a, b;
+  const Address to = b.listen(bind);
+  ASSERT_NE(to.port, 0);
+  Memory ma(a.host->device(), 1 << 20), mb(b.host->device(), 1 << 20);
+  cm::Id server;
+  b.on_request = [&](cm::ConnectRequest& request) {
+    server = request.id;
+    auto qp = server.create_qp(mb.qp());
+    ASSERT_TRUE(qp);
+    const Sge all = mb.all();
+    ASSERT_TRUE((*qp)->post_recv({.sges = {&all, 1}}));
+    ASSERT_TRUE(server.accept());
+  };
+  auto id = a.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::read}, .qp = ma.qp()});
+  ASSERT_TRUE(id) << id.error().message();
+  ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::Established>() && b.last<cm::Established>(); }, {&a, &b}));
+  EXPECT_EQ(server.peer_address(), id->local_address());
+  EXPECT_EQ(server.local_address(), id->peer_address());
+  for (std::size_t i = 0; i < ma.octets.size(); ++i) ma.octets[i] = static_cast<std::uint8_t>(i * 31 + (i >> 12));
+  const Sge all = ma.all();
+  ASSERT_TRUE(id->qp()->post_send({.opcode = SendWr::Opcode::send, .sges = {&all, 1}}));
+  ASSERT_TRUE(Peer::run_until([&] { return mb.done(WcOpcode::recv); }, {&a, &b}));
+  EXPECT_EQ(ma.octets, mb.octets);
+  ASSERT_TRUE(id->disconnect());
+  ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::Disconnected>() && b.last<cm::Disconnected>(); }, {&a, &b}));
+  EXPECT_TRUE(a.last<cm::Disconnected>()->graceful);
+  EXPECT_TRUE(b.last<cm::Disconnected>()->graceful);
+  id->destroy();
+  server.destroy();
+}
+
+TEST(Drivers, Ipv4CarriesData) { connect_and_move_a_megabyte(Address::loopback(Address::Family::v4, 0)); }
+
+bool has_ipv6() {
+  const int fd = ::socket(AF_INET6, SOCK_STREAM, 0);
+  const auto to = asio_driver::to_sockaddr(Address::loopback(Address::Family::v6, 0));
+  const bool yes = fd >= 0 && ::bind(fd, to.get(), to.size) == 0;
+  if (fd >= 0) ::close(fd);
+  return yes;
+}
+
+TEST(Drivers, Ipv6CarriesData) {
+  if (has_ipv6()) {
+    connect_and_move_a_megabyte(Address::loopback(Address::Family::v6, 0));
+    return;
+  }
+  // Without IPv6 the words must say so.
+  Peer b;
+  EXPECT_EQ(b.listen(Address::loopback(Address::Family::v6, 0)).port, 0);
+  EXPECT_FALSE(b.last<cm::ConnectFailed>()->why.advice.empty());
+}
+
+// RFC 4007 §6: a link-local address means nothing without its interface.
+TEST(Drivers, LinkLocalNeedsItsScope) {
+  ifaddrs* list = nullptr;
+  ASSERT_EQ(::getifaddrs(&list), 0);
+  bool tried = false;
+  for (ifaddrs* at = list; at != nullptr && !tried; at = at->ifa_next) {
+    if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != AF_INET6) continue;
+    asio_driver::SockAddr from;
+    std::memcpy(&from.storage, at->ifa_addr, sizeof(sockaddr_in6));
+    const Address local = asio_driver::from_sockaddr(from);
+    if (!local.is_link_local()) continue;
+    tried = true;
+    connect_and_move_a_megabyte(local);
+    // The same address by name of its interface.
+    char text[INET6_ADDRSTRLEN];
+    ASSERT_NE(::inet_ntop(AF_INET6, local.octets.data(), text, sizeof text), nullptr);
+    const auto found = TcpHost::resolve(std::string(text) + "%" + at->ifa_name, 7);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->front().scope_id, local.scope_id);
+  }
+  ::freeifaddrs(list);
+  if (tried || !has_ipv6()) return;
+  Peer a;
+  auto without = Address::parse("[fe80::1]:7471");
+  ASSERT_TRUE(without);
+  ASSERT_TRUE(a.cm().connect(*without));
+  ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::ConnectFailed>() != nullptr; }, {&a}));
+  EXPECT_FALSE(a.last<cm::ConnectFailed>()->why.advice.empty());
+}
+
+TEST(Drivers, RefusedInWords) {
+  Peer a;
+  Address gone;
+  {
+    Peer b;
+    gone = b.listen(Address::loopback(Address::Family::v4, 0));
+  }
+  ASSERT_TRUE(a.cm().connect(gone));
+  ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::ConnectFailed>() != nullptr; }, {&a}));
+  const mpa::Failure& why = a.last<cm::ConnectFailed>()->why;
+  EXPECT_EQ(why.stage, mpa::Stage::tcp_connect);
+  EXPECT_EQ(why.code, make_error_code(Errc::refused));
+  EXPECT_NE(why.advice.find("listener"), std::string::npos) << why.to_string();
+}
+
+TEST(Drivers, PortInUseInWords) {
+  Peer b, other;
+  const Address taken = b.listen(Address::loopback(Address::Family::v4, 0));
+  EXPECT_EQ(other.listen(taken).port, 0);
+  ASSERT_NE(other.last<cm::ConnectFailed>(), nullptr);
+  EXPECT_EQ(other.last<cm::ConnectFailed>()->why.code, make_error_code(Errc::address_in_use));
+  EXPECT_FALSE(other.last<cm::ConnectFailed>()->why.advice.empty());
+}
+
+// A listener that never accepts, with a full backlog, answers no SYN: the peer that cannot be reached.
+TEST(Drivers, SilentPeerTimesOut) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  auto local = asio_driver::to_sockaddr(Address::loopback(Address::Family::v4, 0));
+  ASSERT_EQ(::bind(fd, local.get(), local.size), 0);
+  ASSERT_EQ(::listen(fd, 0), 0);
+  ASSERT_EQ(::getsockname(fd, local.get(), &local.size), 0);
+  Peer a;
+  std::vector<cm::Id> ids;
+  for (int i = 0; i < 8; ++i)
+    ids.push_back(*a.cm().connect(asio_driver::from_sockaddr(local),
+                                  {.mpa = {.timeouts = {.reply = 300ms}}, .tcp_timeout = 200ms}));
+  ASSERT_TRUE(Peer::run_until([&] { return a.count<cm::ConnectFailed>() == ids.size(); }, {&a}));
+  std::size_t unanswered = 0;
+  for (const cm::Event& e : a.events) {
+    const mpa::Failure& why = std::get<cm::ConnectFailed>(e).why;
+    EXPECT_EQ(why.code, make_error_code(Errc::timed_out)) << why.to_string();
+    unanswered += why.stage == mpa::Stage::tcp_connect;
+  }
+  EXPECT_GT(unanswered, 0U);
+  ::close(fd);
+}
+
+TEST(Drivers, ResetIsReported) {
+  Peer a, b;
+  accept_all(b);
+  const Address to = b.listen(Address::loopback(Address::Family::v4, 0));
+  ASSERT_TRUE(a.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::send}}));
+  ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::Established>() != nullptr; }, {&a, &b}));
+  b.last<cm::ConnectRequest>()->id.destroy();
+  ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::Disconnected>() != nullptr; }, {&a, &b}));
+  EXPECT_EQ(a.last<cm::Disconnected>()->why.code, make_error_code(Errc::peer_reset));
+}
+
+// RFC 5044 §7.2: what is posted after the peer's FIN, in answer to what came with it, is still sent.
+TEST(Drivers, HalfCloseStillAnswers) {
+  Peer a, b;
+  const Address to = b.listen(Address::loopback(Address::Family::v4, 0));
+  Memory ma(a.host->device(), 4096), mb(b.host->device(), 4096);
+  cm::Id server;
+  b.on_request = [&](cm::ConnectRequest& request) {
+    server = request.id;
+    auto qp = server.create_qp(mb.qp());
+    const Sge all = mb.all();
+    ASSERT_TRUE((*qp)->post_recv({.sges = {&all, 1}}));
+    ASSERT_TRUE(server.accept());
+  };
+  auto id = a.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::read}, .qp = ma.qp()});
+  ASSERT_TRUE(id);
+  ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::Established>() && b.last<cm::Established>(); }, {&a, &b}));
+  const Sge question = ma.all(), answer = mb.all();
+  ASSERT_TRUE(id->qp()->post_recv({.sges = {&question, 1}}));
+  ASSERT_TRUE(id->qp()->post_send({.opcode = SendWr::Opcode::send, .sges = {&question, 1}}));
+  ASSERT_TRUE(id->disconnect());
+  while (a.turn()) {
+  }
+  ASSERT_TRUE(Peer::run_until([&] { return mb.done(WcOpcode::recv); }, {&b}));
+  ASSERT_TRUE(server.qp()->post_send({.opcode = SendWr::Opcode::send, .sges = {&answer, 1}}));
+  ASSERT_TRUE(Peer::run_until([&] { return ma.done(WcOpcode::recv); }, {&a, &b}));
+  ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::Disconnected>() && b.last<cm::Disconnected>(); }, {&a, &b}));
+  EXPECT_TRUE(a.last<cm::Disconnected>()->graceful) << a.last<cm::Disconnected>()->why.to_string();
+  EXPECT_TRUE(b.last<cm::Disconnected>()->graceful) << b.last<cm::Disconnected>()->why.to_string();
+  id->destroy();
+  server.destroy();
+}
+
+TEST(Drivers, HundredAtOnceOnOneThread) {
+  Peer a, b;
+  accept_all(b);
+  const Address to = b.listen(Address::loopback(Address::Family::v4, 0));
+  std::vector<cm::Id> ids;
+  for (int i = 0; i < 100; ++i) ids.push_back(*a.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::write}}));
+  ASSERT_TRUE(Peer::run_until([&] { return a.count<cm::Established>() == 100 && b.count<cm::Established>() == 100; },
+                              {&a, &b}));
+  for (cm::Id id : ids) ASSERT_TRUE(id.disconnect());
+  ASSERT_TRUE(Peer::run_until([&] { return a.count<cm::Disconnected>() == 100 && b.count<cm::Disconnected>() == 100; },
+                              {&a, &b}));
+  for (const cm::Event& e : a.events) {
+    const auto* gone = std::get_if<cm::Disconnected>(&e);
+    EXPECT_TRUE(gone == nullptr || gone->graceful);
+  }
+}
+
+// Out of descriptors: what is open goes on, and what waits is taken when there is room again.
+TEST(Drivers, RunsOutOfDescriptorsAndRecovers) {
+  Peer a, b({.streams_max = 3});
+  accept_all(b);
+  const Address to = b.listen(Address::loopback(Address::Family::v4, 0));
+  std::vector<cm::Id> ids;
+  for (int i = 0; i < 5; ++i) ids.push_back(*a.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::write}}));
+  ASSERT_TRUE(Peer::run_until([&] { return a.count<cm::Established>() == 3; }, {&a, &b}));
+  for (int i = 0; i < 50; ++i) a.turn(), b.turn();
+  EXPECT_EQ(a.count<cm::Established>(), 3U);
+  ids[0].destroy();
+  ids[1].destroy();
+  EXPECT_TRUE(Peer::run_until([&] { return a.count<cm::Established>() == 5; }, {&a, &b}));
+
+  rlimit old{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &old), 0);
+  Peer c;
+  accept_all(c);
+  const Address there = c.listen(Address::loopback(Address::Family::v4, 0));
+  cm::Id waiting = *a.cm().connect(there, {.mpa = {.rtr = mpa::Rtr::write}});
+  while (a.turn()) {
+  }
+  const int next = ::dup(0);
+  ::close(next);
+  const rlimit none{static_cast<rlim_t>(next), old.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  for (int i = 0; i < 20; ++i) c.turn(1ms);
+  EXPECT_EQ(c.count<cm::ConnectRequest>(), 0U);
+  cm::Id refused = *a.cm().connect(there);
+  ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::ConnectFailed>() != nullptr; }, {&a}));
+  EXPECT_EQ(a.last<cm::ConnectFailed>()->why.code, make_error_code(Errc::no_space));
+  EXPECT_NE(a.last<cm::ConnectFailed>()->why.advice.find("ulimit"), std::string::npos);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &old), 0);
+  EXPECT_TRUE(Peer::run_until([&] { return a.count<cm::Established>() == 6; }, {&a, &c}));
+  waiting.destroy();
+  refused.destroy();
+}
+
+TEST(Drivers, TapSeesEveryOctetOfBothSides) {
+  Peer a, b;
+  accept_all(b);
+  Bytes sent, received;
+  std::vector<TapRecord::Kind> kinds;
+  a.host->set_tap([&](const TapRecord& r) {
+    kinds.push_back(r.kind);
+    if (r.kind == TapRecord::Kind::sent) sent.insert(sent.end(), r.octets.begin(), r.octets.end());
+  });
+  b.host->set_tap([&](const TapRecord& r) {
+    if (r.kind == TapRecord::Kind::received) received.insert(received.end(), r.octets.begin(), r.octets.end());
+  });
+  const Address to = b.listen(Address::loopback(Address::Family::v4, 0));
+  cm::Id id = *a.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::read}});
+  ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::Established>() && b.last<cm::Established>(); }, {&a, &b}));
+  ASSERT_TRUE(id.disconnect());
+  ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::Disconnected>() && b.last<cm::Disconnected>(); }, {&a, &b}));
+  EXPECT_EQ(sent, received);
+  EXPECT_EQ(sent.size(), 24U + 52U) << "Request with enhanced data, Read RTR";
+  using Kind = TapRecord::Kind;
+  EXPECT_EQ(kinds.front(), Kind::connected);
+  EXPECT_EQ(std::count(kinds.begin(), kinds.end(), Kind::fin_sent), 1);
+  EXPECT_EQ(std::count(kinds.begin(), kinds.end(), Kind::fin_received), 1);
+}
+
+TEST(Drivers, WaitsNoLongerThanAskedAndWakesForDeadlines) {
+  Peer a;
+  const Instant start = a.host->now();
+  EXPECT_FALSE(a.turn(20ms));
+  EXPECT_GE(a.host->now() - start, 19ms);
+  EXPECT_LT(a.host->now() - start, 5s);
+}
+
+TEST(Drivers, ResolvesNumbersAndRefusesNonsense) {
+  const auto v4 = TcpHost::resolve("127.0.0.1", 7471);
+  ASSERT_TRUE(v4);
+  ASSERT_EQ(v4->size(), 1U);
+  EXPECT_EQ(v4->front(), Address::loopback(Address::Family::v4, 7471));
+  const auto v6 = TcpHost::resolve("::1", 1);
+  ASSERT_TRUE(v6);
+  EXPECT_EQ(v6->front(), Address::loopback(Address::Family::v6, 1));
+  EXPECT_EQ(TcpHost::resolve("no such host", 1).error(), make_error_code(Errc::bad_address));
+}
+
+TEST(Drivers, UnknownCongestionControlIsRefused) {
+  EXPECT_EQ(TcpHost::open({.congestion = "nosuchthing"}).error(), make_error_code(Errc::unsupported));
+  EXPECT_TRUE(TcpHost::open({.congestion = "reno"}));
+}
+
+}  // namespace
+}  // namespace parley
