@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// From captured packets to verdicts: the front door of this room. Push packets in file order, then finish().
+// Memory is bounded by the constants below whatever the file holds; what does not fit is named in the notes.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "verdict/connection.hpp"
+#include "wire/pcap.hpp"
+
+namespace parley::verdict {
+
+struct AnalyzerOptions {
+  bool events = false;  ///< collect what the ladder draws
+};
+
+class Analyzer {
+ public:
+  explicit Analyzer(const AnalyzerOptions& options = {}) : options_(options) {}
+
+  void push(const wire::CapturedPacket& packet);
+  /// Something to be told about the file: it is truncated, for instance.
+  void note(std::string text);
+  FileReport finish();
+
+ private:
+  /// Both ends, in an order that does not depend on the direction.
+  struct Key {
+    Address a, b;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& k) const;
+  };
+  using Connections = std::unordered_map<Key, std::unique_ptr<Connection>, KeyHash>;  // null: not MPA, or over
+
+  static constexpr std::size_t live_max = 65536;     // connections followed at one time
+  static constexpr std::size_t known_max = 1 << 20;  // addresses and ports remembered as being of no interest
+  static constexpr std::size_t reports_max = 65536;  // verdicts in one report
+
+  void tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& packet);
+  void retire(std::unique_ptr<Connection>& c);
+  void make_room();
+
+  AnalyzerOptions options_;
+  ReassemblyBudget budget_;
+  Connections connections_;
+  std::size_t live_ = 0;
+  std::uint64_t not_followed_ = 0, not_reported_ = 0, absurd_ = 0;
+  FileReport report_;
+};
+
+}  // namespace parley::verdict

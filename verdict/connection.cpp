@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// TCP side and startup frames; connection_data.cpp follows the FPDUs, connection_finish.cpp makes the verdict.
+#include "verdict/connection.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace parley::verdict {
+namespace {
+
+constexpr std::string_view key_head = "MPA ID ";  // all keys begin so, and a misspelt one is still worth a finding
+
+bool begins_like_key(ConstBytes head, std::string_view text) {
+  const std::size_t n = std::min(head.size(), text.size());
+  return std::equal(head.begin(), head.begin() + static_cast<std::ptrdiff_t>(n), text.begin(),
+                    [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
+}
+
+}  // namespace
+
+void Connection::event(std::uint64_t frame, Instant at, unsigned from, LadderEvent::Kind kind, std::string text) {
+  if (!with_events_ || protocol_ == Protocol::other) return;
+  if (events_.size() >= events_max) {
+    ++events_dropped_;
+    return;
+  }
+  // Until roles are known, `from` says which end; finish() turns it into a side.
+  events_.push_back({frame, at, from == 0 ? Side::initiator : Side::responder, kind, std::move(text)});
+}
+
+bool Connection::is_new_syn(unsigned from, const wire::TcpSegmentView& t) const {
+  if (!t.syn() || t.has_ack() || !wired_) return false;
+  const Half& h = halves_[from];
+  if (h.syn_frame != 0) return t.seq != h.tcp.syn_seq();
+  return h.tcp.position() > 0 || halves_[1 - from].tcp.position() > 0;
+}
+
+bool Connection::closed() const {
+  return halves_[0].rst_frame != 0 || halves_[1].rst_frame != 0 ||
+         (halves_[0].fin_frame != 0 && halves_[1].fin_frame != 0);
+}
+
+void Connection::tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
+  using Kind = LadderEvent::Kind;
+  if (t.syn()) {
+    if (h.syn_frame == 0) {
+      h.tcp.syn(t.seq);
+      h.syn_frame = frame;
+      h.syn_at = at;
+      h.mss = t.mss;
+      event(frame, at, h.index, Kind::tcp,
+            fmt::format("SYN{}{}", t.has_ack() ? " ACK" : "", t.mss != 0 ? fmt::format(" mss={}", t.mss) : ""));
+    } else {
+      event(frame, at, h.index, Kind::repeated, "SYN again");
+    }
+  }
+  h.timestamps = h.timestamps || t.timestamps;
+  if (t.rst() && h.rst_frame == 0) {
+    h.rst_frame = frame;
+    event(frame, at, h.index, Kind::tcp, "RST");
+  }
+  if (t.fin() && h.fin_frame == 0) {
+    h.fin_frame = frame;
+    h.fin_at = at;
+  }
+}
+
+void Connection::classify(Half& h, SegmentClass c, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
+  using Kind = LadderEvent::Kind;
+  if (c == SegmentClass::retransmission) {
+    ++h.counts.retransmissions;
+    event(frame, at, h.index, Kind::repeated, fmt::format("{} octets again", t.length));
+  }
+  if (c == SegmentClass::out_of_order) {
+    ++h.counts.out_of_order;
+    event(frame, at, h.index, Kind::repeated, fmt::format("{} octets ahead of their turn", t.length));
+  }
+  if (h.tcp.differed() && h.differing++ == 0)
+    findings_.warn(frame, "RFC 9293 §3.4",
+                   "a TCP retransmission holds other octets than the first copy, which is used");
+  if (t.payload.size() < t.length) ++h.cut_segments;
+}
+
+void Connection::packet(unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
+  if (protocol_ == Protocol::other) return;
+  Half& h = halves_[from];
+  Half& peer = halves_[1 - from];
+  if (!wired_) {
+    wired_ = true;
+    first_frame_ = frame;
+    first_at_ = at;
+    for (unsigned i = 0; i < 2; ++i) halves_[i].owner = this, halves_[i].index = i;
+    h.address = t.source;
+    peer.address = t.destination;
+  }
+  last_frame_ = frame;
+  last_at_ = at;
+  if (t.syn() && h.syn_frame == 0) h.tcp.syn(t.seq);
+  tcp_flags(h, t, frame, at);
+  SegmentRef ref{frame, at, 0};
+  if (t.has_ack()) {
+    peer.tcp.acked(t.ack);
+    ref.peer_received = peer.tcp.position_of(t.ack).value_or(0);
+  }
+  if (t.length > 0) {
+    h.data_frame = frame;
+    h.data_at = at;
+  }
+  const bool repeated_fin = t.fin() && h.fin_frame != frame;
+  const SegmentClass c = h.tcp.segment(t, ref, budget_, h);
+  classify(h, c, t, frame, at);
+  peer.tcp.tick(ref, budget_, peer);
+  if (t.fin())
+    event(frame, at, h.index, repeated_fin ? LadderEvent::Kind::repeated : LadderEvent::Kind::tcp,
+          repeated_fin ? "FIN again" : "FIN");
+  if (protocol_ == Protocol::other) {
+    for (Half& each : halves_) each.tcp.forget(budget_);
+    events_ = {};
+  }
+}
+
+void Connection::Half::octets(ConstBytes in, const SegmentRef& ref, bool start) {
+  if (owner->protocol_ == Protocol::other) return;
+  counts.octets += in.size();
+  switch (phase) {
+    case Phase::startup: return owner->startup_octets(*this, in, ref, start);
+    case Phase::after_request:
+      owner->keep_early(*this, in, 0, ref, false, start);
+      return owner->extra_octets(*this, in.size(), ref);
+    case Phase::rtr_or_fpdu: owner->keep_early(*this, in, 0, ref, false, start); return owner->rtr_or_fpdu(*this);
+    case Phase::fpdus: return walker.octets(in, ref, start, *this);
+    case Phase::over:
+    case Phase::blind: return;
+  }
+}
+
+void Connection::Half::missing(std::uint64_t n, const SegmentRef& ref, bool cut) {
+  if (owner->protocol_ == Protocol::other) return;
+  counts.missing_octets += n;
+  if (lost_places++ == 0) first_lost_frame = ref.frame;
+  if (owner->protocol_ == Protocol::mpa && !cut)
+    owner->event(ref.frame, ref.at, index, LadderEvent::Kind::gap, fmt::format("{} octets are not in the capture", n));
+  switch (phase) {
+    case Phase::startup:
+      if (head.empty() && !cut) return;                   // perhaps the whole startup frame; what follows will show
+      if (cut && head.size() >= PARLEY_MPA_HEADER_LEN) {  // only private data is cut
+        head.resize(head.size() + n);
+        owner->startup_octets(*this, {}, ref, false);
+        return;
+      }
+      if (owner->protocol_ == Protocol::undecided && head.size() < key_head.size()) return;
+      phase = Phase::blind;
+      owner->findings_.note(ref.frame, "",
+                            fmt::format("{} octets of a startup frame are not in the capture: this "
+                                        "direction cannot be followed",
+                                        n));
+      return;
+    case Phase::after_request: return owner->keep_early(*this, {}, n, ref, cut, false);
+    case Phase::rtr_or_fpdu: owner->keep_early(*this, {}, n, ref, cut, false); return owner->rtr_or_fpdu(*this);
+    case Phase::fpdus:
+      walker.missing(n, ref, *this);
+      if (walker.lost()) owner->rdmap_->lost(owner->side_of(*this));
+      return;
+    case Phase::over:
+    case Phase::blind: return;
+  }
+}
+
+bool Connection::identify(Half& h) {
+  if (!begins_like_key(h.head, key_head)) {
+    if (protocol_ == Protocol::undecided) protocol_ = Protocol::other;
+    if (protocol_ == Protocol::mpa) h.phase = Phase::blind;
+    return false;
+  }
+  if (h.head.size() >= key_head.size() && protocol_ == Protocol::undecided) {
+    protocol_ = Protocol::mpa;
+    for (Half& each : halves_) each.tcp.keep_history();
+  }
+  return true;
+}
+
+void Connection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, bool start) {
+  if (h.head.empty())
+    h.head_first = ref;
+  else if (!in.empty())
+    h.head_split = true;
+  const std::size_t before = h.head.size();
+  h.head.insert(h.head.end(), in.begin(), in.end());
+  if (!in.empty()) h.head_last = ref;
+  if (before < key_head.size() && !identify(h)) {
+    if (h.phase == Phase::blind)
+      findings_.error(ref.frame, "RFC 5044 §7.1.1", "octets that are no startup frame stand where one is due");
+    return;
+  }
+  const auto v = wire::MpaFrameView::parse(h.head);
+  if (!v || h.head.size() < v->frame_size()) return;
+  const std::size_t size = v->frame_size();
+  const Bytes rest(h.head.begin() + static_cast<std::ptrdiff_t>(size), h.head.end());
+  h.startup_length = h.tcp.position() - rest.size();
+  startup_frame(h, size);
+  if (rest.empty()) return;
+  // The rest came in the segment that completed the frame.
+  if (h.phase == Phase::after_request || h.phase == Phase::rtr_or_fpdu) {
+    keep_early(h, rest, 0, ref, false, start && before == 0 && false);
+    if (h.phase == Phase::after_request)
+      extra_octets(h, rest.size(), ref);
+    else
+      rtr_or_fpdu(h);
+  } else if (h.phase == Phase::fpdus) {
+    h.walker.octets(rest, ref, false, h);
+  }
+}
+
+StartupSeen Connection::read_startup(const Half& h, const wire::MpaFrameView& v) const {
+  StartupSeen s;
+  s.frame = h.head_last.frame;
+  s.at = h.head_last.at;
+  s.key = v.key;
+  s.flags = v.flags;
+  s.revision = v.revision;
+  s.pd_length = v.pd_length;
+  ConstBytes data = v.private_data;
+  if (v.revision >= 2 && v.s())
+    if (const auto e = wire::MpaEnhanced::parse(data)) {
+      s.enhanced = *e;
+      data = data.subspan(PARLEY_MPA_ENH_LEN);
+    }
+  s.private_data.assign(data.begin(), data.end());
+  s.private_data_whole = h.counts.missing_octets == 0;
+  return s;
+}
+
+void Connection::startup_frame(Half& h, std::size_t size) {
+  const auto v = wire::MpaFrameView::parse(ConstBytes(h.head).first(size));
+  StartupSeen seen = read_startup(h, *v);
+  if (!roles_known_) {
+    const Half& peer = peer_of(h);
+    // A Reply as the first frame: its Request was sent before the capture began, or is lost. If the other side is known
+    // to have sent nothing, this one claims the wrong role.
+    const bool peer_silent = peer.tcp.from_syn() && peer.tcp.position() == 0 && h.head_last.peer_received <= 0;
+    const bool is_reply = seen.key == wire::MpaKey::rep && !peer_silent;
+    roles_known_ = true;
+    initiator_ = is_reply ? 1 - h.index : h.index;
+  }
+  rdmap_ = rdmap_ ? std::move(rdmap_) : std::make_unique<RdmapCheck>(findings_);
+  if (side_of(h) == Side::initiator) return request_seen(h, std::move(seen));
+  reply_seen(h, std::move(seen));
+}
+
+void Connection::request_seen(Half& h, StartupSeen seen) {
+  check_request(seen, findings_);
+  event(seen.frame, seen.at, h.index, LadderEvent::Kind::startup,
+        fmt::format("MPA {} {}", seen.key == wire::MpaKey::req ? "Request" : "startup frame", describe_startup(seen)));
+  h.phase = reply_ ? Phase::fpdus : Phase::after_request;
+  request_ = std::move(seen);
+  if (reply_) {  // captured the wrong way round
+    agreement_ = agree(request_, reply_);
+    h.walker.start(agreement_.crc, agreement_.markers_to_responder);
+  }
+}
+
+void Connection::reply_seen(Half& h, StartupSeen seen) {
+  Half& initiator = peer_of(h);
+  const bool lost_request = !request_ && initiator.phase == Phase::startup;
+  if (lost_request) findings_.note(seen.frame, "", "the Request is not in the capture: what it asked for is not known");
+  check_reply(request_, seen, findings_);
+  event(seen.frame, seen.at, h.index, LadderEvent::Kind::startup,
+        fmt::format("MPA {} {}", seen.key == wire::MpaKey::rep ? "Reply" : "startup frame", describe_startup(seen)));
+  setup_failed_ = seen.key != wire::MpaKey::rep;
+  const bool enhanced_refused = request_ && request_->s() && request_->revision >= 2 && !seen.s();
+  initiator_may_refuse_ = seen.m() || seen.revision > 2 || seen.pd_length > PARLEY_MPA_PD_MAX || enhanced_refused ||
+                          (request_ && seen.revision != request_->revision);
+  reply_ = std::move(seen);
+  agreement_ = agree(request_, reply_);
+  if (!agreement_.accepted) {
+    h.phase = initiator.phase = Phase::over;
+    return;
+  }
+  operational_ = !agreement_.peer_to_peer && !agreement_.rtr_frame && !setup_failed_;
+  rdmap_->count_into(half_of(Side::initiator).counts, half_of(Side::responder).counts);
+  rdmap_->set_read_limit(Side::initiator, agreement_.initiator_reads);
+  rdmap_->set_read_limit(Side::responder, agreement_.responder_reads);
+  if (reply_->revision == 0) rdmap_->set_version(0);
+  if (with_events_)
+    rdmap_->set_events([this](const WalkedFpdu& f, Side side, LadderEvent::Kind kind, std::string text) {
+      event(f.last.frame, f.last.at, half_of(side).index, kind, std::move(text));
+    });
+  h.phase = Phase::fpdus;
+  h.walker.start(agreement_.crc, agreement_.markers_to_initiator);
+  initiator.walker.start(agreement_.crc, agreement_.markers_to_responder);
+  if (lost_request) {
+    initiator.startup_length = initiator.tcp.position();
+    if (initiator.tcp.holding() || initiator.counts.missing_octets > 0) rdmap_->lost(Side::initiator);
+  }
+  initiator.phase = agreement_.revision <= 1 ? Phase::rtr_or_fpdu : Phase::fpdus;
+  if (initiator.phase == Phase::fpdus) return replay(initiator);
+  if (!initiator.early.empty()) rtr_or_fpdu(initiator);
+}
+
+void Connection::keep_early(Half& h, ConstBytes in, std::uint64_t missing, const SegmentRef& ref, bool cut,
+                            bool start) {
+  if (h.early_octets + in.size() > early_max) return;
+  h.early_octets += in.size() + 64;
+  h.early.push_back({Bytes(in.begin(), in.end()), missing, cut, start, ref});
+}
+
+void Connection::replay(Half& h) {
+  while (!h.early.empty()) {
+    const Early e = std::move(h.early.front());
+    h.early.pop_front();
+    if (e.missing > 0) {
+      h.walker.missing(e.missing, e.ref, h);
+      if (h.walker.lost()) rdmap_->lost(side_of(h));
+    } else {
+      h.walker.octets(e.data, e.ref, e.start, h);
+    }
+  }
+  h.early_octets = 0;
+}
+
+void Connection::extra_octets(Half& h, std::size_t n, const SegmentRef& ref) {
+  // RFC 5044 §7.1.2 rule 3: the initiator receives and validates the Reply before it sends anything more. Had it
+  // received some of the Reply, the capture would only lack that.
+  if (ref.peer_received == 0) {
+    if (h.extra_after_startup == 0)
+      findings_.error(ref.frame, "RFC 5044 §7.1.2",
+                      fmt::format("the initiator sent {} octets after its Request before the Reply came", n));
+    h.extra_after_startup += n;
+  }
+}
+
+void Connection::rtr_or_fpdu(Half& h) {
+  Bytes head;
+  for (const Early& e : h.early) {
+    if (e.missing > 0) break;
+    head.insert(head.end(), e.data.begin(), e.data.end());
+  }
+  constexpr std::string_view rtr_head = "MPA ID R";
+  const bool may_be = begins_like_key(head, rtr_head);
+  const bool whole_story = !h.early.empty() && h.early.back().missing > 0;
+  if (may_be && head.size() < PARLEY_MPA_HEADER_LEN && !whole_story) return;
+  if (!may_be || head.size() < PARLEY_MPA_HEADER_LEN) {
+    h.phase = Phase::fpdus;
+    return replay(h);
+  }
+  const auto v = wire::MpaFrameView::parse(head);
+  if (!v || head.size() < v->frame_size()) return;
+  Half shadow;  // read_startup looks at the references of the segment that carried the frame
+  shadow.head_last = h.early.back().ref;
+  rtr_frame_ = read_startup(shadow, *v);
+  const bool rtr_key = v->key == wire::MpaKey::rtr || v->key == wire::MpaKey::rtr_hex;
+  event(rtr_frame_->frame, rtr_frame_->at, h.index, LadderEvent::Kind::startup,
+        rtr_key ? fmt::format("MPA Rtr frame ({})", to_string(v->key).substr(7, 3)) : "a second startup frame");
+  if (!rtr_key) {
+    findings_.error(rtr_frame_->frame, "RFC 5044 §7.1.2", "the initiator sent a second startup frame");
+  } else if (!agreement_.rtr_frame) {
+    findings_.error(rtr_frame_->frame, "OFA 2007-10 Rtr §2", "the initiator sent an Rtr frame that was not agreed (S)");
+  } else {
+    findings_.note(rtr_frame_->frame, "OFA 2007-10 Rtr §2",
+                   fmt::format("the initiator sent the Rtr frame, spelt \"{}\"", to_string(v->key)));
+    operational_ = true;
+  }
+  rtr_seen_ = mpa::Rtr::frame;
+  first_fpdu_at_ = rtr_frame_->at;
+  // To a responder that does not know the frame, its octets are an FPDU whose RDMAP version is 0.
+  rdmap_->complaint(Side::initiator, {PARLEY_RDMAP_LAYER_RDMAP, 2, 5, rtr_frame_->frame}, true);
+  std::size_t skip = v->frame_size();
+  while (skip > 0 && !h.early.empty()) {
+    Early& e = h.early.front();
+    const std::size_t n = std::min(skip, e.data.size());
+    e.data.erase(e.data.begin(), e.data.begin() + static_cast<std::ptrdiff_t>(n));
+    e.start = false;
+    skip -= n;
+    if (e.data.empty()) h.early.pop_front();
+  }
+  h.phase = Phase::fpdus;
+  replay(h);
+}
+
+}  // namespace parley::verdict

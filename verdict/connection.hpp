@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// One TCP connection of a capture: finds out whether it speaks MPA, follows its set-up (RFC 5044 §7.1, RFC 6581, OFA
+// 2007-10 Rtr) and its FPDUs, and makes the verdict. Driven by verdict::Analyzer.
+//
+//   state of each direction   octets seen                              next
+//   startup                   not a startup frame                      no MPA connection: forgotten
+//   startup                   whole Request (or what stands for it)    after_request
+//   startup                   whole Reply, R=0                         fpdus (both directions)
+//   startup                   whole Reply, R=1                         over (both directions)
+//   after_request             any, before the Reply                    kept until the Reply is known
+//   rtr_or_fpdu               Rtr frame, or the first FPDU             fpdus
+//   any                       octets of a startup frame are missing    blind
+#pragma once
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include "verdict/findings.hpp"
+#include "verdict/fpdu_walker.hpp"
+#include "verdict/rdmap_check.hpp"
+#include "verdict/startup_check.hpp"
+#include "verdict/tcp_half.hpp"
+
+namespace parley::verdict {
+
+class Connection {
+ public:
+  Connection(ReassemblyBudget& budget, bool with_events) : budget_(budget), with_events_(with_events) {}
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  /// `from` is 0 for the end that the Analyzer calls a, 1 for b.
+  void packet(unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
+  /// Decided: the connection carries something else.
+  bool not_mpa() const { return protocol_ == Protocol::other; }
+  bool is_mpa() const { return protocol_ == Protocol::mpa; }
+  bool closed() const;
+  /// Whether this SYN begins another connection on the same addresses and ports.
+  bool is_new_syn(unsigned from, const wire::TcpSegmentView& t) const;
+  /// Call once, at the end. Only for MPA connections.
+  ConnectionReport finish(bool capture_truncated);
+
+ private:
+  enum class Protocol : std::uint8_t { undecided, mpa, other };
+  enum class Phase : std::uint8_t { startup, after_request, rtr_or_fpdu, fpdus, over, blind };
+  struct Early {
+    Bytes data;
+    std::uint64_t missing = 0;
+    bool cut = false, start = false;
+    SegmentRef ref;
+  };
+  struct Half final : HalfSink, FpduSink {
+    Connection* owner = nullptr;
+    unsigned index = 0;
+    TcpHalf tcp;
+    Phase phase = Phase::startup;
+    Bytes head;  // the startup frame as far as it came; at most 20 + 65535
+    SegmentRef head_first, head_last;
+    bool head_split = false;
+    std::uint64_t startup_length = 0;
+    std::deque<Early> early;  // at most early_max octets
+    std::size_t early_octets = 0;
+    FpduWalker walker;
+    Address address;
+    std::uint16_t mss = 0;
+    bool timestamps = false;
+    std::uint64_t syn_frame = 0, fin_frame = 0, rst_frame = 0, data_frame = 0;
+    Instant syn_at{}, fin_at{}, data_at{};
+    std::uint64_t differing = 0, cut_segments = 0, big_fpdus = 0, biggest = 0, biggest_frame = 0;
+    std::uint64_t extra_after_startup = 0;
+    std::uint64_t fpdus = 0, first_fpdu_frame = 0;
+    std::uint64_t lost_places = 0, first_lost_frame = 0;
+    DirectionCounts counts;
+
+    void octets(ConstBytes in, const SegmentRef& ref, bool start) override;
+    void missing(std::uint64_t n, const SegmentRef& ref, bool cut) override;
+    void fpdu(const WalkedFpdu& f) override;
+    void bad_length(std::uint32_t length, const SegmentRef& ref) override;
+    void resynchronised(std::uint64_t octets, const SegmentRef& ref) override;
+  };
+  static constexpr std::size_t early_max = 256 << 10;
+  static constexpr std::size_t events_max = 20000;  // per connection; a ladder longer than that nobody reads
+
+  Half& half_of(Side s) { return halves_[s == Side::initiator ? initiator_ : 1 - initiator_]; }
+  Side side_of(const Half& h) const { return h.index == initiator_ ? Side::initiator : Side::responder; }
+  Half& peer_of(const Half& h) { return halves_[1 - h.index]; }
+
+  void tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
+  void classify(Half& h, SegmentClass c, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
+  void startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, bool start);
+  bool identify(Half& h);
+  void startup_frame(Half& h, std::size_t size);
+  StartupSeen read_startup(const Half& h, const wire::MpaFrameView& v) const;
+  void request_seen(Half& h, StartupSeen seen);
+  void reply_seen(Half& h, StartupSeen seen);
+  void keep_early(Half& h, ConstBytes in, std::uint64_t missing, const SegmentRef& ref, bool cut, bool start);
+  void replay(Half& h);
+  void rtr_or_fpdu(Half& h);
+  void extra_octets(Half& h, std::size_t n, const SegmentRef& ref);
+  void on_fpdu(Half& h, const WalkedFpdu& f);
+  void check_frame(Half& h, const WalkedFpdu& f);
+  void check_fence(Half& h, const WalkedFpdu& f);
+  void check_first_fpdu(const WalkedFpdu& f);
+  void check_setup_terminate(Half& h, const WalkedFpdu& f);
+  static mpa::Rtr rtr_form(const WalkedFpdu& f);
+  void event(std::uint64_t frame, Instant at, unsigned from, LadderEvent::Kind kind, std::string text);
+  void finish_startup(bool capture_truncated);
+  void finish_halves();
+  void suspect_lost_wakeup();
+  void judge_outcome(ConnectionReport& r);
+  std::string describe_end() const;
+  Steps steps() const;
+
+  ReassemblyBudget& budget_;
+  bool with_events_;
+  Protocol protocol_ = Protocol::undecided;
+  bool roles_known_ = false;
+  unsigned initiator_ = 0;
+  Half halves_[2];
+  bool wired_ = false;
+  std::uint64_t first_frame_ = 0, last_frame_ = 0;
+  Instant first_at_{}, last_at_{};
+  std::optional<StartupSeen> request_, reply_, rtr_frame_;
+  Agreement agreement_;
+  mpa::Rtr rtr_seen_ = mpa::Rtr::none;
+  Instant first_fpdu_at_{};
+  bool operational_ = false;           // established in the sense of Outcome
+  bool setup_failed_ = false;          // a Terminate of the set-up, or a startup frame nobody can accept
+  bool initiator_may_refuse_ = false;  // the Reply holds something that makes initiators give up
+  Findings findings_;
+  std::unique_ptr<RdmapCheck> rdmap_;
+  std::vector<LadderEvent> events_;
+  std::uint64_t events_dropped_ = 0;
+};
+
+}  // namespace parley::verdict

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Connection: what it makes of FPDUs.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "verdict/connection.hpp"
+
+namespace parley::verdict {
+
+void Connection::Half::fpdu(const WalkedFpdu& f) { owner->on_fpdu(*this, f); }
+
+void Connection::Half::bad_length(std::uint32_t length, const SegmentRef& ref) {
+  Connection& c = *owner;
+  const Side side = c.side_of(*this);
+  // RFC 5044 §3: an ULPDU has 1 to 64768 octets.
+  c.findings_.error(
+      ref.frame, "RFC 5044 §4.1",
+      fmt::format("the {} sent an FPDU with ULPDU_Length {} (1 to 64768 are allowed)", to_string(side), length));
+  c.event(ref.frame, ref.at, index, LadderEvent::Kind::fpdu, fmt::format("FPDU with ULPDU_Length {}", length));
+  c.rdmap_->complaint(side, {PARLEY_RDMAP_LAYER_DDP, 2, 6, ref.frame});
+  c.rdmap_->lost(side);
+  if (fpdus++ == 0) first_fpdu_frame = ref.frame;
+}
+
+void Connection::Half::resynchronised(std::uint64_t octets, const SegmentRef& ref) {
+  owner->findings_.note(ref.frame, "RFC 5044 §6",
+                        fmt::format("the FPDUs of the {} can be followed again, {} octets after they were lost",
+                                    to_string(owner->side_of(*this)), octets));
+}
+
+mpa::Rtr Connection::rtr_form(const WalkedFpdu& f) {
+  const auto h = wire::DdpHeader::parse(f.ulpdu);
+  if (!h || !h->last) return mpa::Rtr::none;
+  const ConstBytes body = f.ulpdu.subspan(h->size());
+  if (h->opcode == wire::RdmapOpcode::send && body.empty() && !h->tagged) return mpa::Rtr::send;
+  if (h->opcode == wire::RdmapOpcode::rdma_write && body.empty() && h->tagged) return mpa::Rtr::write;
+  const auto q = wire::ReadRequest::parse(body);
+  if (h->opcode == wire::RdmapOpcode::read_request && !h->tagged && q && q->size == 0) return mpa::Rtr::read;
+  return mpa::Rtr::none;
+}
+
+void Connection::on_fpdu(Half& h, const WalkedFpdu& f) {
+  const Side side = side_of(h);
+  Half& peer = peer_of(h);
+  if (f.first.peer_received > peer.tcp.position()) rdmap_->behind(other(side));
+  if (++h.fpdus == 1) h.first_fpdu_frame = f.first.frame;
+  check_frame(h, f);
+  if (side == Side::responder) check_fence(h, f);
+  if (side == Side::initiator && h.fpdus == 1) check_first_fpdu(f);
+  if (f.crc == WalkedFpdu::Crc::bad) {
+    event(f.last.frame, f.last.at, h.index, LadderEvent::Kind::fpdu,
+          fmt::format("FPDU of {} octets, CRC wrong", f.ulpdu.size()));
+    return rdmap_->lost(side);
+  }
+  rdmap_->segment(side, f);
+  check_setup_terminate(h, f);
+}
+
+void Connection::check_frame(Half& h, const WalkedFpdu& f) {
+  const Side side = side_of(h);
+  if (f.crc == WalkedFpdu::Crc::bad) {
+    findings_.error(f.last.frame, "RFC 5044 §4.4",
+                    fmt::format("the {} sent an FPDU with CRC {:08x}, its octets give {:08x}", to_string(side),
+                                f.crc_sent, f.crc_computed));
+    rdmap_->complaint(side, {PARLEY_RDMAP_LAYER_LLP, 0, 2, f.last.frame});
+  }
+  if (!f.marker_fault.empty() && f.crc != WalkedFpdu::Crc::bad) {
+    findings_.error(f.last.frame, "RFC 5044 §4.3",
+                    fmt::format("the {} sent wrong markers: {}", to_string(side), f.marker_fault));
+    rdmap_->complaint(side, {PARLEY_RDMAP_LAYER_LLP, 0, 3, f.last.frame});
+  }
+  if (f.pad_not_zero && f.crc != WalkedFpdu::Crc::bad)
+    findings_.error(f.last.frame, "RFC 5044 §4.1",
+                    fmt::format("the {} sent pad octets that are not 0", to_string(side)));
+  const Half& peer = peer_of(h);
+  if (peer.mss == 0) return;
+  const std::uint32_t options = h.timestamps && peer.timestamps ? 12 : 0;
+  if (f.wire_octets + options > peer.mss && ++h.big_fpdus > 0 && f.wire_octets > h.biggest) {
+    h.biggest = f.wire_octets;
+    h.biggest_frame = f.last.frame;
+  }
+}
+
+void Connection::check_fence(Half& h, const WalkedFpdu& f) {
+  if (h.fpdus != 1) return;
+  const Half& initiator = peer_of(h);
+  // RFC 5044 §7.1.2 rule 4: the responder receives and validates an FPDU before it sends one. Its TCP acknowledgment
+  // says what it had received, whatever the capture holds; the Rtr frame of 2007 counts as well.
+  const std::uint64_t received = f.first.peer_received;
+  if (initiator.startup_length == 0 || received == 0 || received > initiator.startup_length) return;
+  findings_.error(
+      f.first.frame, "RFC 5044 §7.1.2",
+      "the responder sent an FPDU before it had received one (rule 4): nothing of the initiator's after the "
+      "Request was acknowledged by then");
+}
+
+void Connection::check_first_fpdu(const WalkedFpdu& f) {
+  if (rtr_seen_ == mpa::Rtr::none) first_fpdu_at_ = f.last.at;
+  const mpa::Rtr form = f.known == f.ulpdu.size() || f.known >= PARLEY_DDP_UNTAGGED_LEN ? rtr_form(f) : mpa::Rtr::none;
+  const auto header = wire::DdpHeader::parse(f.ulpdu);
+  if (header && header->opcode == wire::RdmapOpcode::terminate && !header->tagged) return;
+  const std::string shown = form == mpa::Rtr::none ? "a ULP message" : fmt::format("a zero-length {}", to_string(form));
+  if (agreement_.peer_to_peer) {
+    operational_ = operational_ || f.crc != WalkedFpdu::Crc::bad;
+    if (agreement_.rtr.has(form)) {
+      rtr_seen_ = form;
+    } else {
+      if (form != mpa::Rtr::none) rtr_seen_ = form;
+      findings_.error(f.first.frame, "RFC 6581 §9.2",
+                      fmt::format("the initiator's first FPDU is {}, not an RTR of an agreed kind{}{}{}", shown,
+                                  agreement_.rtr.send ? " [Send]" : "", agreement_.rtr.write ? " [Write]" : "",
+                                  agreement_.rtr.read ? " [Read]" : ""));
+    }
+  } else if (agreement_.rtr_frame && rtr_seen_ == mpa::Rtr::none) {
+    operational_ = true;
+    findings_.error(f.first.frame, "OFA 2007-10 Rtr §2",
+                    "the initiator sent an FPDU first although the Rtr frame was agreed (S on both sides)");
+  } else if (agreement_.revision <= 1 && form != mpa::Rtr::none && rtr_seen_ == mpa::Rtr::none) {
+    rtr_seen_ = form;
+    findings_.note(
+        f.first.frame, "",
+        fmt::format("the initiator's first FPDU is {}: an RTR by configuration, nothing announced it", shown));
+  }
+}
+
+void Connection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
+  const auto header = wire::DdpHeader::parse(f.ulpdu);
+  if (!header || header->opcode != wire::RdmapOpcode::terminate || header->tagged || f.known < header->size() + 4)
+    return;
+  const auto t = wire::Terminate::parse(f.ulpdu.subspan(header->size()));
+  if (!t) return;
+  const Half& peer = peer_of(h);
+  if (side_of(h) == Side::initiator) {
+    // Codes 4 to 7 of the LLP speak of the set-up (RFC 5044 §8, RFC 6581 §8). Nothing came from the responder that
+    // another layer could complain about.
+    if (h.fpdus == 1 && peer.fpdus == 0) {
+      setup_failed_ = true;
+      operational_ = false;
+      if (t->code == 6 && reply_ && reply_->enhanced &&
+          (reply_->enhanced->ird == PARLEY_MPA_ENH_NOT_NEGOTIATED ||
+           reply_->enhanced->ord == PARLEY_MPA_ENH_NOT_NEGOTIATED))
+        findings_.warn(f.first.frame, "RFC 6581 §9.1",
+                       "the initiator terminates for lack of IRD although the Reply asks not to negotiate (0x3fff)");
+    }
+    if (reply_ && reply_->key != wire::MpaKey::rep)
+      // RFC 5044 §8: after an invalid startup frame TCP is closed at once; there is no FPDU mode to send one in.
+      findings_.error(f.first.frame, "RFC 5044 §8", "the initiator sent a Terminate after an invalid Reply");
+    return;
+  }
+  if (rtr_frame_ && peer.fpdus == 0 && h.fpdus == 1) {
+    setup_failed_ = true;
+    operational_ = false;
+    findings_.error(
+        f.first.frame, "RFC 5044 §7.1.1",
+        "the responder took the agreed Rtr frame for an FPDU: the S of its Reply was an echo of reserved bits");
+  }
+}
+
+}  // namespace parley::verdict

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Connection: the verdict.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "verdict/connection.hpp"
+
+namespace parley::verdict {
+namespace {
+
+constexpr Duration long_silence = std::chrono::seconds(5);
+
+std::string seconds(Duration d) { return fmt::format("{:.2f} s", static_cast<double>(d.count()) / 1e9); }
+
+}  // namespace
+
+std::string Connection::describe_end() const {
+  std::string out;
+  const auto add = [&](std::string text) { out += (out.empty() ? "" : ", ") + text; };
+  struct End {
+    std::uint64_t frame;
+    std::string_view what;
+    Side side;
+  };
+  std::vector<End> ends;
+  for (const Half& h : halves_) {
+    if (h.fin_frame != 0) ends.push_back({h.fin_frame, "FIN", side_of(h)});
+    if (h.rst_frame != 0) ends.push_back({h.rst_frame, "RST", side_of(h)});
+  }
+  std::sort(ends.begin(), ends.end(), [](const End& a, const End& b) { return a.frame < b.frame; });
+  for (const End& e : ends) add(fmt::format("{} by the {} (frame {})", e.what, to_string(e.side), e.frame));
+  return out.empty() ? "open at the end of the capture" : out;
+}
+
+Steps Connection::steps() const {
+  Steps s;
+  const Half& i = halves_[initiator_];
+  const Half& r = halves_[1 - initiator_];
+  // Initiator and Responder are roles of the ULP; who sent the SYN is another matter (RFC 5044 §7.1).
+  const Half& first = i.syn_at <= r.syn_at ? i : r;
+  const Half& second = i.syn_at <= r.syn_at ? r : i;
+  const bool both = i.syn_frame != 0 && r.syn_frame != 0;
+  if (both) s.tcp = second.syn_at - first.syn_at;
+  if (both && request_) s.request = request_->at - second.syn_at;
+  if (request_ && reply_) s.reply = reply_->at - request_->at;
+  if (reply_ && first_fpdu_at_ != Instant{}) s.first_fpdu = first_fpdu_at_ - reply_->at;
+  return s;
+}
+
+void Connection::finish_startup(bool capture_truncated) {
+  (void)capture_truncated;
+  for (Half& h : halves_) {
+    if (h.phase != Phase::startup || h.head.empty()) continue;
+    const bool initiator = !roles_known_ || side_of(h) == Side::initiator;
+    if (!roles_known_) {
+      roles_known_ = true;
+      initiator_ = h.index;
+    }
+    const auto v = wire::MpaFrameView::parse(h.head);
+    if (v && initiator) {
+      StartupSeen seen = read_startup(h, *v);
+      check_request(seen, findings_);
+      request_ = std::move(seen);
+    }
+    const std::size_t due = v ? v->frame_size() : std::size_t{PARLEY_MPA_HEADER_LEN};
+    findings_.note(h.head_last.frame, "RFC 5044 §7.1.2",
+                   fmt::format("the {}'s startup frame is not whole: {} of {} octets came",
+                               to_string(initiator ? Side::initiator : Side::responder), h.head.size(), due));
+  }
+  const Half& i = halves_[initiator_];
+  const Half& r = halves_[1 - initiator_];
+  if (!request_ || reply_ || r.phase != Phase::startup || !r.head.empty()) return;
+  const bool good = request_->key == wire::MpaKey::req && request_->revision >= 1 && request_->revision <= 2 &&
+                    request_->pd_length <= PARLEY_MPA_PD_MAX && i.phase != Phase::startup &&
+                    i.extra_after_startup == 0 && !(request_->s() && request_->revision == 2 && !request_->enhanced);
+  const std::uint64_t frame = r.rst_frame != 0 ? r.rst_frame : r.fin_frame;
+  if (frame == 0 || r.counts.missing_octets > 0) return;
+  if (good && r.rst_frame != 0 && request_->revision == 2)
+    findings_.note(frame, "RFC 6581 §10",
+                   "the responder reset the connection instead of answering; it may not know revision 2");
+  else if (good)
+    // RFC 5044 §7.1.2 rule 2: a good Request is answered, if only with R=1.
+    findings_.warn(
+        frame, "RFC 5044 §7.1.2",
+        fmt::format("the responder closed without a Reply to a valid Request{}",
+                    request_->pd_length > 256
+                        ? fmt::format(" with {} octets of private data (up to 512 are allowed)", request_->pd_length)
+                        : ""));
+}
+
+void Connection::finish_halves() {
+  for (Half& h : halves_) {
+    const Side side = side_of(h);
+    if (h.counts.missing_octets > 0)
+      findings_.note(
+          h.first_lost_frame, "",
+          fmt::format("{} octets of the {} are not in the capture ({} place{}{}); what they held is not judged",
+                      h.counts.missing_octets, to_string(side), h.lost_places, h.lost_places == 1 ? "" : "s",
+                      h.cut_segments > 0 ? ", packets cut by the snap length" : ""));
+    if (h.big_fpdus > 0)
+      findings_.note(
+          h.biggest_frame, "RFC 5044 §4.5",
+          fmt::format("{} FPDUs of the {} are longer than a TCP segment of this connection (up to {} octets)",
+                      h.big_fpdus, to_string(side), h.biggest));
+    if (h.phase == Phase::fpdus && h.walker.left() > 0 && h.counts.missing_octets == 0 &&
+        (h.fin_frame != 0 || h.rst_frame != 0))
+      findings_.note(h.data_frame, "RFC 5044 §7.2",
+                     fmt::format("the stream of the {} ends inside an FPDU ({} octets of it came)", to_string(side),
+                                 h.walker.left()));
+    if (h.counts.retransmissions > 0)
+      findings_.note(0, "",
+                     fmt::format("{} TCP retransmission{} by the {}", h.counts.retransmissions,
+                                 h.counts.retransmissions == 1 ? "" : "s", to_string(side)));
+  }
+}
+
+// Linux siw switches its socket callback only after its Reply is out: an FPDU that arrives in between is acknowledged
+// by TCP and not looked at until more data comes. From outside that is an FPDU without answer, and silence.
+void Connection::suspect_lost_wakeup() {
+  const Half& i = halves_[initiator_];
+  const Half& r = halves_[1 - initiator_];
+  if (!reply_ || i.fpdus == 0 || r.fpdus > 0 || r.rst_frame != 0) return;
+  if (i.tcp.acked_position() <= i.startup_length) return;
+  Instant end = last_at_;
+  if (i.fin_frame != 0) end = std::min(end, i.fin_at);
+  if (r.fin_frame != 0) end = std::min(end, r.fin_at);
+  if (end - i.data_at < long_silence) return;
+  findings_.note(
+      i.first_fpdu_frame, "RFC 5044 §7.1.2",
+      fmt::format("the responder acknowledged the initiator's FPDU in TCP and then sent nothing for {}; a peer "
+                  "that misses what comes right after its Reply (Linux siw) looks like this",
+                  seconds(end - i.data_at)));
+}
+
+void Connection::judge_outcome(ConnectionReport& r) {
+  const Half& i = halves_[initiator_];
+  if (reply_ && reply_->r()) {
+    r.outcome = Outcome::rejected;
+    return;
+  }
+  const bool refused = initiator_may_refuse_ && i.fpdus == 0 && !rtr_frame_ && (i.fin_frame != 0 || i.rst_frame != 0);
+  if (refused && !setup_failed_)
+    findings_.warn(i.fin_frame != 0 ? i.fin_frame : i.rst_frame, reply_->m() ? "RFC 5044 §4.3" : "RFC 6581 §10",
+                   reply_->m()
+                       ? "the initiator closed after a Reply that requires markers; every sender must be able to "
+                         "insert them"
+                       : "the initiator closed after a Reply that does not fit its Request");
+  if (setup_failed_ || refused) {
+    r.outcome = Outcome::failed;
+  } else if (operational_) {
+    r.outcome = Outcome::established;
+  } else if (reply_ || !closed()) {
+    r.outcome = Outcome::incomplete;
+  } else {
+    r.outcome = Outcome::failed;
+  }
+  if (reply_ && !operational_ && !setup_failed_ && !refused && closed())
+    findings_.note(i.fin_frame != 0 ? i.fin_frame : 0, agreement_.rtr_frame ? "OFA 2007-10 Rtr §2" : "RFC 6581 §9.2",
+                   fmt::format("the connection ended before the initiator sent the agreed {}",
+                               agreement_.rtr_frame ? "Rtr frame" : "RTR"));
+}
+
+ConnectionReport Connection::finish(bool capture_truncated) {
+  const SegmentRef end{last_frame_, last_at_, 0};
+  for (Half& h : halves_) h.tcp.flush(end, budget_, h);
+  finish_startup(capture_truncated);
+  ConnectionReport r;
+  judge_outcome(r);
+  if (rdmap_) rdmap_->finish(last_frame_);
+  suspect_lost_wakeup();
+  finish_halves();
+  for (Half& h : halves_) h.tcp.forget(budget_);
+  r.first_frame = first_frame_;
+  r.last_frame = last_frame_;
+  r.first_at = first_at_;
+  r.last_at = last_at_;
+  r.initiator = halves_[initiator_].address;
+  r.responder = halves_[1 - initiator_].address;
+  agreement_ = agree(request_, reply_);
+  r.revision = request_ || reply_ ? agreement_.revision : std::uint8_t{1};
+  r.crc = half_of(Side::initiator).walker.crc() == Known::yes && agreement_.crc != Known::no && agreement_.accepted;
+  if (agreement_.crc == Known::yes) r.crc = true;
+  r.markers_to_responder = agreement_.markers_to_responder == Known::yes;
+  r.markers_to_initiator =
+      agreement_.markers_to_initiator == Known::yes ||
+      (agreement_.markers_to_initiator == Known::unknown && half_of(Side::responder).walker.markers() == Known::yes);
+  r.rtr = rtr_seen_;
+  if (agreement_.rtr_frame) r.rtr_agreed = mpa::Rtr::frame;
+  for (const auto kind : {mpa::Rtr::send, mpa::Rtr::write, mpa::Rtr::read})
+    if (agreement_.rtr == mpa::RtrSet::of(kind)) r.rtr_agreed = kind;
+  r.peer_to_peer = agreement_.peer_to_peer;
+  r.ird = agreement_.ird;
+  r.ord = agreement_.ord;
+  r.depths_negotiated = agreement_.depths;
+  r.steps = steps();
+  r.request = std::move(request_);
+  r.reply = std::move(reply_);
+  r.rtr_frame = std::move(rtr_frame_);
+  r.end = describe_end();
+  r.from_initiator = half_of(Side::initiator).counts;
+  r.from_responder = half_of(Side::responder).counts;
+  r.findings = findings_.list();
+  if (findings_.dropped() > 0)
+    r.findings.push_back({last_frame_, Severity::note, "",
+                          fmt::format("{} more findings like these are not listed", findings_.dropped())});
+  std::stable_sort(r.findings.begin(), r.findings.end(),
+                   [](const Finding& a, const Finding& b) { return a.frame < b.frame; });
+  r.events = std::move(events_);
+  if (initiator_ == 1)
+    for (LadderEvent& e : r.events) e.from = other(e.from);
+  std::stable_sort(r.events.begin(), r.events.end(),
+                   [](const LadderEvent& a, const LadderEvent& b) { return a.frame < b.frame; });
+  r.events_dropped = events_dropped_;
+  return r;
+}
+
+}  // namespace parley::verdict

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "verdict/fpdu_walker.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/bytes_io.hpp"
+#include "mpa/crc32c.hpp"
+#include "wire/mpa.hpp"
+#include "wire/rdmap.hpp"
+
+namespace parley::verdict {
+namespace {
+
+constexpr std::uint64_t interval = PARLEY_MPA_MARKER_INTERVAL;
+
+std::uint64_t next_marker(std::uint64_t at) { return (at + interval - 1) / interval * interval; }
+
+// Whether a ULPDU can be a DDP segment at all; used only to recognise FPDUs after a loss, never to accuse.
+bool plausible_segment(ConstBytes ulpdu) {
+  const auto h = wire::DdpHeader::parse(ulpdu);
+  if (!h || h->ddp_version > 1 || h->rdmap_version > 1) return false;
+  Reader r(ulpdu);
+  if ((r.u8() & PARLEY_DDP_RSVD) != 0) return false;
+  const auto rule = wire::rule_of(h->opcode);
+  return rule.assigned && rule.tagged == h->tagged && (h->tagged || rule.qn == h->qn);
+}
+
+}  // namespace
+
+std::uint32_t FpduWalker::wire_size(std::uint64_t position, std::uint32_t ulpdu_length, bool markers) {
+  const std::uint32_t n = ((2 + ulpdu_length + 3) & ~3u) + PARLEY_MPA_CRC_LEN;
+  if (!markers) return n;
+  const auto distance = static_cast<std::uint32_t>((interval - position % interval) % interval);
+  const std::uint32_t count = distance >= n ? 0 : 1 + (n - distance - 1) / (PARLEY_MPA_MARKER_INTERVAL - 4);
+  return n + 4 * count;
+}
+
+void FpduWalker::start(Known crc, Known markers) { *this = {}, crc_ = crc, markers_ = markers; }
+
+bool FpduWalker::unknown_in(std::uint64_t begin, std::uint64_t stop) const {
+  return std::any_of(unknown_.begin(), unknown_.end(), [&](const Range& r) { return r.begin < stop && begin < r.end; });
+}
+
+ConstBytes FpduWalker::view(std::uint64_t at, std::size_t n) const {
+  return ConstBytes(buffer_).subspan(begin_ + (at - base_), n);
+}
+
+const FpduWalker::Mark& FpduWalker::mark_at(std::uint64_t at) const {
+  auto it = std::upper_bound(marks_.begin(), marks_.end(), at, [](std::uint64_t v, const Mark& m) { return v < m.at; });
+  return it == marks_.begin() ? marks_.front() : *std::prev(it);
+}
+
+void FpduWalker::consume(std::uint64_t to) {
+  begin_ += to - base_;
+  base_ = to;
+  while (marks_.size() > 1 && marks_[1].at <= to) marks_.pop_front();
+  std::erase_if(unknown_, [&](const Range& r) { return r.end <= to; });
+}
+
+void FpduWalker::octets(ConstBytes in, const SegmentRef& ref, bool start, FpduSink& sink) {
+  if (size() == 0) marks_.clear();
+  marks_.push_back({end(), ref, start});
+  buffer_.insert(buffer_.end(), in.begin(), in.end());
+  walk(sink);
+}
+
+void FpduWalker::missing(std::uint64_t n, const SegmentRef& ref, FpduSink& sink) {
+  // Inside an FPDU whose length is known, the boundaries survive; the octets are only marked.
+  bool inside = false;
+  if (!resync_ && markers_ != Known::unknown) {
+    const bool lead = markers_ == Known::yes && base_ % interval == 0;
+    const std::size_t head = (lead ? 4u : 0u) + 2u;
+    if (size() >= head && !unknown_in(base_, base_ + head)) {
+      Reader r(view(base_ + head - 2, 2));
+      const std::uint64_t stop = base_ + wire_size(base_, r.be16(), markers_ == Known::yes);
+      inside = end() + n <= stop;
+    }
+  }
+  if (size() == 0) marks_.clear();
+  if (inside) {
+    unknown_.push_back({end(), end() + n});
+    marks_.push_back({end(), ref, false});
+    buffer_.resize(buffer_.size() + n);
+    walk(sink);
+    return;
+  }
+  if (!resync_) lost_at_ = base_;
+  base_ = end() + n;
+  buffer_.clear();
+  begin_ = 0;
+  marks_.clear();
+  unknown_.clear();
+  if (markers_ == Known::unknown) markers_ = Known::no;  // their first octets are gone
+  resync_ = true;
+  have_candidate_ = false;
+}
+
+void FpduWalker::lose(std::uint64_t candidate) {
+  resync_ = true;
+  lost_at_ = base_;
+  have_candidate_ = true;
+  candidate_ = candidate;
+}
+
+void FpduWalker::walk(FpduSink& sink) {
+  // step() consumes from the front; erasing once at the end keeps many small FPDUs in a segment linear.
+  while (step(sink)) {
+  }
+  buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(begin_));
+  begin_ = 0;
+}
+
+bool FpduWalker::step(FpduSink& sink) {
+  if (size() == 0) return false;
+  if (resync_ && !resync(sink)) return false;
+  if (markers_ == Known::unknown) {
+    if (size() < 4) return false;
+    Reader r(view(base_, 2));
+    markers_ = r.be16() == 0 ? Known::yes : Known::no;
+  }
+  const bool markers = markers_ == Known::yes;
+  const std::uint64_t header = base_ + (markers && base_ % interval == 0 ? 4 : 0);
+  if (end() < header + 2) return false;
+  if (unknown_in(base_, header + 2)) {
+    lose(header + 4);
+    return true;
+  }
+  Reader r(view(header, 2));
+  const std::uint32_t length = r.be16();
+  // RFC 5044 §3: an ULPDU has 1 to 64768 octets; the DDP header alone takes 14.
+  if (length == 0 || length > PARLEY_MPA_ULPDU_MAX) {
+    const SegmentRef ref = mark_at(header).ref;
+    lose(base_ + wire_size(base_, length, markers));
+    sink.bad_length(length, ref);
+    return true;
+  }
+  const std::uint32_t total = wire_size(base_, length, markers);
+  if (size() < total) return false;
+  WalkedFpdu f;
+  build(base_, length, total, f);
+  sink.fpdu(f);
+  if (f.crc == WalkedFpdu::Crc::bad) {
+    const std::uint64_t next = base_ + total;
+    consume(next);
+    lose(next);
+  } else {
+    consume(base_ + total);
+  }
+  return true;
+}
+
+void FpduWalker::strip_markers(std::uint64_t at, std::uint64_t header, std::uint32_t total, WalkedFpdu& out) {
+  const std::uint64_t stop = at + total - PARLEY_MPA_CRC_LEN;
+  scratch_.clear();
+  std::uint64_t from = header + 2;
+  for (std::uint64_t m = next_marker(at); m < stop; m += interval) {
+    if (m > from) {
+      const ConstBytes part = view(from, m - from);
+      scratch_.insert(scratch_.end(), part.begin(), part.end());
+    }
+    from = std::max(from, m + PARLEY_MPA_MARKER_LEN);
+    if (unknown_in(m, m + PARLEY_MPA_MARKER_LEN)) continue;
+    Reader r(view(m, PARLEY_MPA_MARKER_LEN));
+    r.skip(2);
+    // RFC 5044 §4.3: the low two bits of FPDUPTR are treated as 0.
+    const std::uint32_t pointer = r.be16() & 0xFFFCu;
+    const std::uint64_t expected = m < header ? 0 : m - header;
+    if (pointer != expected && out.marker_fault.empty())
+      out.marker_fault = fmt::format("the marker at stream position {} has FPDUPTR {}, its FPDU began {} octets before",
+                                     m, pointer, expected);
+  }
+  if (stop > from) {
+    const ConstBytes part = view(from, stop - from);
+    scratch_.insert(scratch_.end(), part.begin(), part.end());
+  }
+}
+
+bool FpduWalker::build(std::uint64_t at, std::uint32_t length, std::uint32_t total, WalkedFpdu& out) {
+  const bool markers = markers_ == Known::yes;
+  const std::uint64_t header = at + (markers && at % interval == 0 ? 4 : 0);
+  const std::uint64_t crc_at = at + total - PARLEY_MPA_CRC_LEN;
+  out.position = at;
+  out.wire_octets = total;
+  const Mark& first = mark_at(at);
+  const Mark& last = mark_at(at + total - 1);
+  out.first = first.ref;
+  out.last = last.ref;
+  out.starts_segment = first.start && first.at == at;
+  out.spans_segments = first.at != last.at;
+  ConstBytes body;  // ULPDU and pad
+  if (markers) {
+    strip_markers(at, header, total, out);
+    body = scratch_;
+  } else {
+    body = view(header + 2, total - 2 - PARLEY_MPA_CRC_LEN);
+  }
+  out.ulpdu = body.first(length);
+  out.known = length;
+  const bool holes = unknown_in(at, at + total);
+  if (holes) {
+    for (const Range& r : unknown_)
+      if (r.begin < at + total && r.end > at) {
+        const std::uint64_t ahead = std::max(r.begin, header + 2) - (header + 2);
+        // Markers only make the stream position run ahead of the ULPDU, so this never claims too much.
+        const std::uint64_t inside = markers ? ahead - std::min(ahead, ahead / (interval - 4) * 4 + 8) : ahead;
+        out.known = std::min<std::size_t>(out.known, inside);
+        break;
+      }
+  } else {
+    const ConstBytes pad = body.subspan(length);
+    out.pad_not_zero = std::any_of(pad.begin(), pad.end(), [](std::uint8_t b) { return b != 0; });
+  }
+  if (crc_ == Known::no) return true;
+  if (holes) {
+    out.crc = WalkedFpdu::Crc::not_seen;
+    return true;
+  }
+  Reader r(view(crc_at, PARLEY_MPA_CRC_LEN));
+  out.crc_sent = r.le32();  // RFC 5044 §4.4: least significant octet first
+  out.crc_computed = mpa::crc32c(view(at, total - PARLEY_MPA_CRC_LEN));
+  const bool good = out.crc_sent == out.crc_computed;
+  if (crc_ == Known::unknown) crc_ = good ? Known::yes : Known::no;
+  out.crc = good ? WalkedFpdu::Crc::good : crc_ == Known::yes ? WalkedFpdu::Crc::bad : WalkedFpdu::Crc::off;
+  return good;
+}
+
+FpduWalker::Verdict FpduWalker::judge(std::uint64_t at) {
+  const bool markers = markers_ == Known::yes;
+  const std::uint64_t header = at + (markers && at % interval == 0 ? 4 : 0);
+  if (end() < header + 2) return Verdict::wait;
+  if (unknown_in(at, header + 2)) return Verdict::bad;
+  Reader r(view(header, 2));
+  const std::uint32_t length = r.be16();
+  if (length < PARLEY_DDP_TAGGED_LEN || length > PARLEY_MPA_ULPDU_MAX) return Verdict::bad;
+  const std::uint32_t total = wire_size(at, length, markers);
+  // Look at the DDP header before waiting for the rest of what may be no FPDU at all.
+  const std::uint64_t probe = header + 2 + PARLEY_DDP_UNTAGGED_LEN;
+  if (!markers && end() >= std::min(probe, at + total) &&
+      !plausible_segment(view(header + 2, std::min<std::size_t>(PARLEY_DDP_UNTAGGED_LEN, length))))
+    return Verdict::bad;
+  if (end() < at + total) return Verdict::wait;
+  WalkedFpdu f;
+  const Known before = crc_;
+  build(at, length, total, f);
+  if (before == Known::unknown && f.crc != WalkedFpdu::Crc::good) crc_ = before;  // it may have been no FPDU
+  if (!plausible_segment(f.ulpdu) || f.known < PARLEY_DDP_TAGGED_LEN) return Verdict::bad;
+  if (f.crc == WalkedFpdu::Crc::bad || !f.marker_fault.empty() || f.pad_not_zero) return Verdict::bad;
+  return Verdict::good;
+}
+
+bool FpduWalker::next_candidate(std::uint64_t after, std::uint64_t& out) const {
+  std::uint64_t best = ~0ULL;
+  for (const Mark& m : marks_)
+    if (m.start && m.at >= after) {
+      best = m.at;
+      break;
+    }
+  if (markers_ == Known::yes) {
+    // RFC 5044 §6: a marker tells where its FPDU began, or that one begins right after it.
+    for (std::uint64_t m = next_marker(base_); m + PARLEY_MPA_MARKER_LEN <= end(); m += interval) {
+      if (unknown_in(m, m + PARLEY_MPA_MARKER_LEN)) continue;
+      Reader r(view(m, PARLEY_MPA_MARKER_LEN));
+      r.skip(2);
+      const std::uint64_t pointer = r.be16() & 0xFFFCu;
+      std::uint64_t at = pointer == 0 || pointer > m ? m : m - pointer;
+      if (at >= 4 && at % interval == 4) at -= 4;  // the leading marker belongs to the FPDU
+      if (at >= after && at < best) best = at;
+    }
+  }
+  out = best;
+  return best != ~0ULL;
+}
+
+bool FpduWalker::resync(FpduSink& sink) {
+  for (;;) {
+    if (!have_candidate_ && !next_candidate(base_, candidate_)) {
+      // Keep one marker interval: a marker still to come may point back into it.
+      const std::size_t keep = markers_ == Known::yes ? buffer_max / 2 : 0;
+      if (size() > keep) consume(end() - keep);
+      return false;
+    }
+    have_candidate_ = true;
+    if (candidate_ >= end()) {
+      std::uint64_t sooner = 0;
+      if (candidate_ > end() + buffer_max || (next_candidate(base_, sooner) && sooner < candidate_)) {
+        have_candidate_ = false;
+        continue;
+      }
+      consume(end());
+      return false;
+    }
+    const Verdict v = judge(candidate_);
+    if (v == Verdict::wait && size() < buffer_max) return false;
+    if (v == Verdict::good) {
+      const SegmentRef ref = mark_at(candidate_).ref;
+      const std::uint64_t skipped = candidate_ - lost_at_;
+      consume(candidate_);
+      resync_ = have_candidate_ = false;
+      sink.resynchronised(skipped, ref);
+      return true;
+    }
+    const std::uint64_t after = candidate_ + 1;
+    have_candidate_ = next_candidate(after, candidate_);
+    if (!have_candidate_) {
+      consume(std::min(end(), after));
+      return false;
+    }
+  }
+}
+
+}  // namespace parley::verdict

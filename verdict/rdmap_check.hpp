@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Judges the DDP segments of both directions of one connection: RFC 5041 (DDP), RFC 5040 (RDMAP), RFC 7306 (Immediate
+// Data and Atomics). What follows octets that the capture lacks is judged only as far as it stands on its own.
+#pragma once
+#include <array>
+#include <deque>
+#include <functional>
+#include <optional>
+
+#include "verdict/findings.hpp"
+#include "verdict/fpdu_walker.hpp"
+#include "wire/rdmap.hpp"
+
+namespace parley::verdict {
+
+/// What one side did wrong first, as the Terminate that it deserves: helps to read siw's Terminates.
+struct Complaint {
+  std::uint8_t layer = 0, etype = 0, code = 0;
+  std::uint64_t frame = 0;
+};
+
+class RdmapCheck {
+ public:
+  using EventFn = std::function<void(const WalkedFpdu&, Side, LadderEvent::Kind, std::string)>;
+
+  explicit RdmapCheck(Findings& findings) : findings_(findings) {}
+
+  void count_into(DirectionCounts& from_initiator, DirectionCounts& from_responder);
+  void set_events(EventFn fn) { event_ = std::move(fn); }
+  /// RDMA Consortium peers speak DDP and RDMAP version 0 (RFC 5044 Appendix C).
+  void set_version(std::uint8_t version) { version_ = version; }
+  /// How many Reads and Atomics `side` may have outstanding; none: not negotiated.
+  void set_read_limit(Side side, std::optional<std::uint16_t> limit) { at(side).read_limit = limit; }
+  /// What `culprit` did that its peer may complain about; `weak`: no fault by itself, so it displaces no fault.
+  void complaint(Side culprit, Complaint c, bool weak = false);
+
+  void segment(Side from, const WalkedFpdu& fpdu);
+  /// Octets of `side` are missing or its boundaries were lost.
+  void lost(Side side);
+  /// Octets of `side` that its peer had received are not decoded (yet): answers may look unasked for.
+  void behind(Side side) { at(side).reads_reliable = false; }
+  /// The connection is over: what was left unfinished.
+  void finish(std::uint64_t last_frame);
+
+  bool terminated(Side side) const { return at(side).terminated; }
+  std::uint64_t segments(Side side) const { return at(side).segments; }
+
+ private:
+  struct Queue {
+    bool known = true;  // next_msn is
+    std::uint32_t next_msn = 1;
+    bool open = false;  // a message waits for its last segment
+    std::uint32_t msn = 0, mo = 0;
+    wire::RdmapOpcode opcode = wire::RdmapOpcode::send;
+  };
+  struct Tagged {
+    bool open = false;
+    std::uint32_t stag = 0;
+    std::uint64_t to = 0;
+  };
+  struct Outstanding {
+    wire::ReadRequest request;
+    std::uint64_t frame = 0;
+    std::uint64_t done = 0;
+  };
+  struct Recent {
+    std::array<std::uint8_t, PARLEY_DDP_UNTAGGED_LEN> head{};
+    std::size_t size = 0;
+    std::uint32_t length = 0;
+    std::uint64_t frame = 0;
+  };
+  struct State {
+    std::array<Queue, 4> queues;
+    Tagged write, response;
+    std::deque<Outstanding> reads;      // at most outstanding_max
+    std::deque<std::uint32_t> atomics;  // request ids, at most outstanding_max
+    bool reads_reliable = true;
+    bool lossy = false;
+    bool terminated = false;
+    std::uint64_t terminate_frame = 0;
+    std::uint64_t segments = 0;
+    std::optional<std::uint16_t> read_limit;
+    std::optional<Complaint> fault;
+    bool fault_weak = false;
+    std::array<Recent, 32> recent{};  // ring of the last segments
+    DirectionCounts* counts = nullptr;
+  };
+  static constexpr std::size_t outstanding_max = 16384;  // IRD and ORD have 14 bits (RFC 6581 §6)
+
+  State& at(Side s) { return state_[static_cast<std::size_t>(s)]; }
+  const State& at(Side s) const { return state_[static_cast<std::size_t>(s)]; }
+  void accuse(Side from, const WalkedFpdu& f, std::string_view rule, std::string text);
+  bool check_controls(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
+  bool check_untagged(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
+  void check_write(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
+  void check_read_request(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
+  void check_read_response(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
+  void check_atomic_request(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
+  void check_atomic_response(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
+  void check_outstanding(Side from, const WalkedFpdu& f);
+  void check_terminate(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
+  void check_terminate_order(Side from, const WalkedFpdu& f, const wire::Terminate& t, std::uint8_t octet0,
+                             std::uint8_t bits);
+  void check_terminate_header(Side from, const WalkedFpdu& f, const wire::Terminate& t);
+  void dispatch(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
+  void tell(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
+
+  Findings& findings_;
+  EventFn event_;
+  std::uint8_t version_ = 1;
+  std::array<State, 2> state_;
+};
+
+/// "remote protection: invalid STag (layer 0, type 1, code 0x00)".
+std::string describe_terminate(std::uint8_t layer, std::uint8_t etype, std::uint8_t code);
+
+}  // namespace parley::verdict

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What the checker says about a capture: plain data, filled by verdict/analyzer.hpp, printed by text, json and ladder.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "parley/address.hpp"
+#include "parley/bytes.hpp"
+#include "parley/mpa.hpp"
+#include "parley/time.hpp"
+#include "wire/mpa.hpp"
+
+namespace parley::verdict {
+
+enum class Severity : std::uint8_t {
+  note,     ///< information, among it everything that is only known to be missing from the capture
+  warning,  ///< a SHOULD was broken, or something looks wrong but cannot be proven from the wire
+  error,    ///< a peer broke a MUST, proven by octets in the capture
+};
+std::string_view to_string(Severity severity);
+
+struct Finding {
+  std::uint64_t frame = 0;  ///< as Wireshark numbers it; 0: no single frame
+  Severity severity = Severity::note;
+  std::string rule;  ///< "RFC 5044 §7.1.2"; empty when no rule is at stake
+  std::string text;  ///< a sentence that names who did it
+};
+
+enum class Outcome : std::uint8_t {
+  established,  ///< an accepting Reply, and the agreed RTR if there is one
+  rejected,     ///< a Reply with R=1
+  failed,       ///< a peer ended the set-up: Terminate, FIN or RST, invalid frame
+  incomplete,   ///< the set-up was not over when the capture or, without a visible reason, the connection ended
+};
+std::string_view to_string(Outcome outcome);
+
+enum class Side : std::uint8_t { initiator, responder };
+constexpr Side other(Side s) { return s == Side::initiator ? Side::responder : Side::initiator; }
+std::string_view to_string(Side side);
+
+/// A startup frame as it was seen.
+struct StartupSeen {
+  std::uint64_t frame = 0;
+  Instant at{};
+  wire::MpaKey key = wire::MpaKey::unknown;
+  std::uint8_t flags = 0;
+  std::uint8_t revision = 0;
+  std::uint16_t pd_length = 0;
+  std::optional<wire::MpaEnhanced> enhanced;
+  Bytes private_data;               ///< the ULP's: without the enhanced data; as much as was captured
+  bool private_data_whole = false;  ///< false when the capture lacks some of it
+  bool m() const { return (flags & PARLEY_MPA_FLAG_M) != 0; }
+  bool c() const { return (flags & PARLEY_MPA_FLAG_C) != 0; }
+  bool r() const { return (flags & PARLEY_MPA_FLAG_R) != 0; }
+  bool s() const { return (flags & PARLEY_MPA_FLAG_S) != 0; }
+};
+
+/// Counts of one direction, named by who sent.
+struct DirectionCounts {
+  std::uint64_t octets = 0;  ///< TCP payload seen, without repetitions
+  std::uint64_t fpdus = 0;
+  std::uint64_t messages = 0;  ///< RDMAP messages of which the last segment was seen
+  std::array<std::uint64_t, 16> messages_by_opcode{};
+  std::uint64_t retransmissions = 0;  ///< TCP segments that held only octets already seen
+  std::uint64_t out_of_order = 0;
+  std::uint64_t missing_octets = 0;  ///< sent, but neither captured whole nor retransmitted
+};
+
+/// Durations of the set-up, as the capture point saw them.
+struct Steps {
+  std::optional<Duration> tcp;         ///< SYN to the SYN ACK
+  std::optional<Duration> request;     ///< SYN ACK to the whole Request
+  std::optional<Duration> reply;       ///< whole Request to the whole Reply
+  std::optional<Duration> first_fpdu;  ///< whole Reply to the initiator's RTR or first FPDU
+};
+
+/// A line of the ladder: something that one side sent.
+struct LadderEvent {
+  enum class Kind : std::uint8_t { tcp, startup, fpdu, terminate, repeated, gap };
+  std::uint64_t frame = 0;
+  Instant at{};
+  Side from = Side::initiator;
+  Kind kind = Kind::tcp;
+  std::string text;
+};
+
+struct ConnectionReport {
+  std::uint64_t first_frame = 0, last_frame = 0;
+  Instant first_at{}, last_at{};
+  Address initiator, responder;
+  std::optional<StartupSeen> request, reply, rtr_frame;
+  std::uint8_t revision = 1;
+  bool crc = false;
+  bool markers_to_responder = false, markers_to_initiator = false;
+  mpa::Rtr rtr = mpa::Rtr::none;         ///< as seen
+  mpa::Rtr rtr_agreed = mpa::Rtr::none;  ///< none also when several kinds are agreed (then the initiator chooses)
+  bool peer_to_peer = false;
+  std::uint16_t ird = 0, ord = 0;  ///< the initiator's, after negotiation; 0 when nothing was negotiated
+  bool depths_negotiated = false;
+  Steps steps;
+  Outcome outcome = Outcome::incomplete;
+  std::string end;  ///< "FIN by the initiator (frame 75), FIN by the responder (frame 76)"
+  DirectionCounts from_initiator, from_responder;
+  std::vector<Finding> findings;    ///< by frame
+  std::vector<LadderEvent> events;  ///< by frame; only when asked for
+  std::uint64_t events_dropped = 0;
+  std::size_t count(Severity severity) const;
+};
+
+struct FileReport {
+  std::uint64_t packets = 0;
+  std::uint64_t tcp_packets = 0;
+  std::uint64_t tcp_connections = 0;      ///< all, MPA or not
+  std::uint64_t fragments = 0;            ///< IP fragments, which are not joined
+  std::uint64_t cut_packets = 0;          ///< shorter in the capture than on the wire
+  std::uint64_t unsupported_packets = 0;  ///< link type not decoded
+  std::uint16_t unsupported_link_type = 0;
+  std::vector<ConnectionReport> connections;  ///< MPA only, by first frame
+  std::vector<std::string> notes;             ///< about the file as a whole
+  std::size_t count(Severity severity) const;
+};
+
+}  // namespace parley::verdict

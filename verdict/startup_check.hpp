@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Judges MPA startup frames and tells what they agree on: RFC 5044 §7.1, RFC 6581 §6, §9, §10, OFA 2007-10 Rtr.
+#pragma once
+#include <optional>
+
+#include "verdict/findings.hpp"
+#include "verdict/fpdu_walker.hpp"
+
+namespace parley::verdict {
+
+/// What Request and Reply say together; either may be missing from the capture.
+struct Agreement {
+  std::uint8_t revision = 1;
+  bool accepted = false;
+  Known crc = Known::no;
+  Known markers_to_responder = Known::no, markers_to_initiator = Known::no;
+  bool peer_to_peer = false;                                      ///< A on both sides (RFC 6581 §9.2)
+  mpa::RtrSet rtr;                                                ///< kinds common to both, with peer_to_peer
+  bool rtr_frame = false;                                         ///< S on both sides under revision 1
+  bool depths = false;                                            ///< both frames carried enhanced data
+  std::uint16_t ird = 0, ord = 0;                                 ///< the initiator's
+  std::optional<std::uint16_t> initiator_reads, responder_reads;  ///< how many Reads each may have outstanding
+};
+
+Agreement agree(const std::optional<StartupSeen>& request, const std::optional<StartupSeen>& reply);
+
+void check_request(const StartupSeen& request, Findings& findings);
+/// `request` may be unknown.
+void check_reply(const std::optional<StartupSeen>& request, const StartupSeen& reply, Findings& findings);
+
+/// "rev=2 C S A D ird=8 ord=8 pd=4", for people.
+std::string describe_startup(const StartupSeen& frame);
+
+}  // namespace parley::verdict

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The Terminate message: RFC 5040 §4.8. Linux siw writes its control word with the nibbles of octet 0 exchanged and M,
+// D and R in the low bits, because it lays host bit-fields over the wire. Most of its Terminates show that by
+// themselves; for the rest, what the peer did before tells which reading is meant.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/bytes_io.hpp"
+#include "verdict/rdmap_check.hpp"
+
+namespace parley::verdict {
+
+using wire::DdpHeader;
+using wire::RdmapOpcode;
+using wire::Terminate;
+
+std::string describe_terminate(std::uint8_t layer, std::uint8_t etype, std::uint8_t code) {
+  const auto text = wire::terminate_text(layer, etype, code);
+  return fmt::format("{} ({}/{}/{:02x})", text.empty() ? std::string_view("no registered meaning") : text, layer, etype,
+                     code);
+}
+
+namespace {
+
+/// The eight octets of a Terminate as it went over the wire, before anyone's reading.
+struct RawControl {
+  std::uint8_t octet0 = 0, code = 0, bits = 0;
+};
+RawControl raw_control(ConstBytes body) {
+  Reader r(body);
+  RawControl c;
+  c.octet0 = r.u8();
+  c.code = r.u8();
+  c.bits = r.u8();
+  return c;
+}
+
+}  // namespace
+
+void RdmapCheck::check_terminate(Side from, const WalkedFpdu& f, const DdpHeader& h) {
+  State& s = at(from);
+  if (!s.terminated) {
+    s.terminated = true;
+    s.terminate_frame = f.first.frame;
+  }
+  const ConstBytes body = f.ulpdu.subspan(h.size());
+  const auto t = Terminate::parse(body.first(std::min(body.size(), f.known - std::min(f.known, h.size()))));
+  if (!t) {
+    if (f.known == f.ulpdu.size())
+      accuse(from, f, "RFC 5040 §4.8", fmt::format("sent a Terminate of {} octets (at least 4 are due)", body.size()));
+    return;
+  }
+  const RawControl raw = raw_control(body);
+  check_terminate_order(from, f, *t, raw.octet0, raw.bits);
+  if (t->layer == PARLEY_RDMAP_LAYER_LLP && t->etype == 3 && !t->nibbles_swapped)
+    // RFC 6580 §3.3 registers type 0 for MPA's errors.
+    findings_.warn(
+        f.first.frame, "RFC 6580 §3.3",
+        fmt::format("the {} sent an MPA error with error type 3, it is type 0 (hardware of Chelsio and Intel "
+                    "does so)",
+                    to_string(from)));
+  if (f.known == f.ulpdu.size()) check_terminate_header(from, f, *t);
+}
+
+void RdmapCheck::check_terminate_order(Side from, const WalkedFpdu& f, const Terminate& t, std::uint8_t octet0,
+                                       std::uint8_t bits) {
+  const auto hi = static_cast<std::uint8_t>(octet0 >> 4), lo = static_cast<std::uint8_t>(octet0 & 0xF);
+  const std::string sent = describe_terminate(hi, lo, t.code), exchanged = describe_terminate(lo, hi, t.code);
+  const auto& fault = at(other(from)).fault;
+  const auto deserved = [&](std::uint8_t layer, std::uint8_t etype) {
+    return fault && fault->layer == layer && fault->etype == etype && fault->code == t.code;
+  };
+  bool swapped = t.nibbles_swapped;
+  std::string why;
+  if (!swapped && hi != lo && (bits & 0xE0) == 0 && !wire::terminate_text(lo, hi, t.code).empty()) {
+    const bool heard_nothing = at(other(from)).segments == 0 && !at(other(from)).lossy;
+    if (deserved(lo, hi) && !deserved(hi, lo)) {
+      swapped = true;
+      why = fmt::format("; frame {} gives cause for the second", fault->frame);
+    } else if (heard_nothing && hi != PARLEY_RDMAP_LAYER_LLP && lo == PARLEY_RDMAP_LAYER_LLP) {
+      swapped = true;
+      why = "; it had received no FPDU of which it could say the first";
+    }
+  }
+  if (swapped) {
+    accuse(
+        from, f, "RFC 5040 §4.8",
+        fmt::format("wrote the Terminate control word in the wrong order (0x{:02x}{:02x}{:02x}): as sent it reads {}, "
+                    "meant is {}{}",
+                    octet0, t.code, bits, sent, hi == lo ? sent + " with M, D and R in the low bits" : exchanged, why));
+  } else if (wire::terminate_text(t.layer, t.etype, t.code).empty()) {
+    findings_.warn(f.first.frame, "RFC 5040 §4.8",
+                   fmt::format("the {} sent a Terminate with {}", to_string(from), sent));
+    return;
+  }
+  findings_.note(f.first.frame, "RFC 5040 §5.4",
+                 fmt::format("the {} terminated the stream: {}", to_string(from), swapped ? exchanged : sent));
+}
+
+void RdmapCheck::check_terminate_header(Side from, const WalkedFpdu& f, const Terminate& t) {
+  if (!t.d || t.ddp_header.empty()) return;
+  const State& peer = at(other(from));
+  const auto h = DdpHeader::parse(t.ddp_header);
+  if (t.r && h && h->opcode != RdmapOpcode::read_request && !t.read_request.empty())
+    accuse(from, f, "RFC 5040 §4.8", "set R in a Terminate that concerns no Read Request");
+  const Recent* match = nullptr;
+  for (const Recent& r : peer.recent)
+    if (r.size == t.ddp_header.size() && std::equal(t.ddp_header.begin(), t.ddp_header.end(), r.head.begin()))
+      if (match == nullptr || r.frame > match->frame) match = &r;
+  if (match == nullptr) {
+    if (!peer.lossy && peer.segments <= peer.recent.size())
+      accuse(from, f, "RFC 5040 §4.8", "copied into its Terminate a DDP header that the other side never sent");
+    return;
+  }
+  // RFC 5040 §4.8: the length of the terminated DDP segment, header and payload.
+  if (t.m && t.ddp_segment_length != match->length)
+    accuse(from, f, "RFC 5040 §4.8",
+           fmt::format("gave the terminated DDP segment of frame {} a length of {} octets, it had {}{}", match->frame,
+                       t.ddp_segment_length, match->length,
+                       t.ddp_segment_length + match->size == match->length ? " (the payload alone is not meant)" : ""));
+}
+
+}  // namespace parley::verdict

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A report for people.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "verdict/report.hpp"
+
+namespace parley::verdict {
+
+struct TextOptions {
+  std::size_t width = 100;
+  bool notes = true;  ///< findings of severity note as well
+};
+
+/// One block per connection, then a summary line. Ends with a newline.
+std::string to_text(std::string_view file, const FileReport& report, const TextOptions& options = {});
+/// One connection's block, without the file.
+std::string to_text(const ConnectionReport& connection, const TextOptions& options = {});
+/// "1.25 ms", "3.2 s", "850 µs".
+std::string duration_text(Duration d);
+/// Words wrapped at `width`, every line after the first begun with `indent` spaces.
+std::string wrap(std::string_view text, std::size_t width, std::size_t indent);
+/// Columns that the text takes, counting UTF-8 sequences as one.
+std::size_t columns(std::string_view text);
+
+}  // namespace parley::verdict
