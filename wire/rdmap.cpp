@@ -26,7 +26,10 @@ bool is_swapped(std::uint8_t octet0, std::uint8_t code, std::uint8_t bits) {
   const bool exchanged = !terminate_text(lo, hi, code).empty();
   if ((bits & 0xE0) != 0) return false;
   if ((bits & (siw_m | siw_d | siw_r)) != 0) return exchanged || !as_sent;
-  return !as_sent && exchanged;
+  // Codes 5 to 7 are registered for RDMAP remote operation errors and for MPA. The former come with a DDP header (RFC
+  // 5040 §4.8), so without one the octet is siw's.
+  const bool headerless_rdmap = hi == PARLEY_RDMAP_LAYER_RDMAP && lo == 2;
+  return exchanged && (!as_sent || headerless_rdmap);
 }
 
 }  // namespace
@@ -178,7 +181,7 @@ Result<Terminate> Terminate::parse(ConstBytes in) {
   if (!t.m && !t.d) return t;
   t.ddp_segment_length = r.be16();
   if (t.d && r.left() > 0) {
-    const bool tagged = (in[6] & PARLEY_DDP_T) != 0;
+    const bool tagged = (Reader(in.subspan(r.offset())).u8() & PARLEY_DDP_T) != 0;
     t.ddp_header = r.bytes(tagged ? PARLEY_DDP_TAGGED_LEN : PARLEY_DDP_UNTAGGED_LEN);
   }
   if (t.r) t.read_request = r.bytes(PARLEY_RDMAP_READ_REQUEST_LEN);

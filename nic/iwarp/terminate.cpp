@@ -15,6 +15,16 @@ std::string meaning(std::uint8_t layer, std::uint8_t etype, std::uint8_t code) {
   return text.empty() ? fmt::format("unassigned code {:X}{:X} {:02X}", layer, etype, code) : std::string(text);
 }
 
+/// Octet 0 read the other way round, where that says something too.
+std::string other_reading(const wire::Terminate& terminate) {
+  const std::string_view other = wire::terminate_text(terminate.etype, terminate.layer, terminate.code);
+  if (terminate.nibbles_swapped)
+    return fmt::format(" (octet 0 in Linux siw's order; as sent it would be: {})",
+                       meaning(terminate.etype, terminate.layer, terminate.code));
+  if (terminate.m || terminate.d || other.empty() || terminate.layer == terminate.etype) return {};
+  return fmt::format(" (from Linux siw it would be: {})", other);
+}
+
 }  // namespace
 
 Qp::TermCode Qp::protection_code(MrFault fault) {
@@ -129,9 +139,7 @@ bool Qp::handle_terminate(Segment& segment) {
     info.code = terminate->code;
     info.nibbles_swapped = terminate->nibbles_swapped;
     info.text = meaning(info.layer, info.etype, info.code);
-    if (info.nibbles_swapped)
-      info.text += fmt::format(" (octet 0 in Linux siw's order; as sent it would be: {})",
-                               meaning(info.etype, info.layer, info.code));
+    info.text += other_reading(*terminate);
     blame_fetch(*terminate);
   } else {
     info.text = "a Terminate cut short";

@@ -379,6 +379,18 @@ TEST(NicTerminate, ATerminateInSiwsOrderIsUnderstood) {
   EXPECT_NE(info.text.find("siw"), std::string::npos);
 }
 
+TEST(NicTerminate, AmbiguousTerminatesAreGivenBothReadings) {
+  Solo as_sent, exchanged;
+  as_sent.feed(untagged("4147", 2, 1, 0) + "20050000");
+  EXPECT_FALSE(as_sent.side.qp->terminate()->nibbles_swapped);
+  EXPECT_EQ(as_sent.side.qp->terminate()->layer, 2);
+  EXPECT_NE(as_sent.side.qp->terminate()->text.find("RDMAP version"), std::string::npos);
+  exchanged.feed(untagged("4147", 2, 1, 0) + "02070000");
+  EXPECT_TRUE(exchanged.side.qp->terminate()->nibbles_swapped);
+  EXPECT_EQ(exchanged.side.qp->terminate()->text.find("MPA: no matching RTR"), 0U);
+  EXPECT_NE(exchanged.side.qp->terminate()->text.find("catastrophic"), std::string::npos);
+}
+
 TEST(NicTerminate, TheOtherLayersTerminatesHaveTheRfcsOctets) {
   const std::pair<std::uint8_t, const char*> rows[] = {
       {4, "68129454"}, {5, "1680d5f1"}, {6, "6540fb1b"}, {7, "1bd2babe"}};
