@@ -31,8 +31,8 @@ struct DdpHeader {
   std::uint8_t ddp_version = PARLEY_DDP_DV;
   std::uint8_t rdmap_version = 1;
   RdmapOpcode opcode = RdmapOpcode::send;
-  std::uint32_t stag = 0;  ///< tagged: STag; untagged: the reserved word, or the STag to invalidate
-  std::uint64_t to = 0;    ///< tagged
+  std::uint32_t stag = 0;                 ///< tagged: STag; untagged: the reserved word, or the STag to invalidate
+  std::uint64_t to = 0;                   ///< tagged
   std::uint32_t qn = 0, msn = 0, mo = 0;  ///< untagged
 
   std::size_t size() const { return tagged ? PARLEY_DDP_TAGGED_LEN : PARLEY_DDP_UNTAGGED_LEN; }
@@ -72,7 +72,8 @@ struct AtomicResponse {
 struct Terminate {
   std::uint8_t layer = 0, etype = 0, code = 0;
   bool m = false, d = false, r = false;
-  bool nibbles_swapped = false;  ///< parse: octet 0 and the header bits stand in Linux siw's order; fields are corrected
+  bool nibbles_swapped =
+      false;  ///< parse: octet 0 and the header bits stand in Linux siw's order; fields are corrected
   std::uint16_t ddp_segment_length = 0;
   ConstBytes ddp_header;    ///< 14 or 18 octets when d
   ConstBytes read_request;  ///< 28 octets when r
@@ -81,7 +82,8 @@ struct Terminate {
   std::size_t size() const;
   void emit(MutBytes out) const;  ///< always the RFC's order
 };
-/// The registered meaning of (layer, etype, code); empty when there is none. Layer 2 type 3 (cxgb4, irdma) counts as type 0.
+/// The registered meaning of (layer, etype, code); empty when there is none. Layer 2 type 3 (cxgb4, irdma) counts as
+/// type 0.
 std::string_view terminate_text(std::uint8_t layer, std::uint8_t etype, std::uint8_t code);
 
 }  // namespace parley::wire

@@ -22,18 +22,18 @@
 #define PARLEY_RDMAP_OPCODE_MASK 0x0F
 
 /* X(name, opcode, tagged, queue number, text). */
-#define PARLEY_RDMAP_OPCODES(X)                                                        \
-  X(rdma_write, 0x0, 1, 0, "RDMA Write")                                                \
-  X(read_request, 0x1, 0, PARLEY_DDP_QN_READ, "RDMA Read Request")                      \
-  X(read_response, 0x2, 1, 0, "RDMA Read Response")                                     \
-  X(send, 0x3, 0, PARLEY_DDP_QN_SEND, "Send")                                           \
-  X(send_inv, 0x4, 0, PARLEY_DDP_QN_SEND, "Send with Invalidate")                       \
-  X(send_se, 0x5, 0, PARLEY_DDP_QN_SEND, "Send with Solicited Event")                   \
+#define PARLEY_RDMAP_OPCODES(X)                                                          \
+  X(rdma_write, 0x0, 1, 0, "RDMA Write")                                                 \
+  X(read_request, 0x1, 0, PARLEY_DDP_QN_READ, "RDMA Read Request")                       \
+  X(read_response, 0x2, 1, 0, "RDMA Read Response")                                      \
+  X(send, 0x3, 0, PARLEY_DDP_QN_SEND, "Send")                                            \
+  X(send_inv, 0x4, 0, PARLEY_DDP_QN_SEND, "Send with Invalidate")                        \
+  X(send_se, 0x5, 0, PARLEY_DDP_QN_SEND, "Send with Solicited Event")                    \
   X(send_se_inv, 0x6, 0, PARLEY_DDP_QN_SEND, "Send with Solicited Event and Invalidate") \
-  X(terminate, 0x7, 0, PARLEY_DDP_QN_TERMINATE, "Terminate")                            \
-  X(immediate, 0x8, 0, PARLEY_DDP_QN_SEND, "Immediate Data")                            \
-  X(immediate_se, 0x9, 0, PARLEY_DDP_QN_SEND, "Immediate Data with Solicited Event")    \
-  X(atomic_request, 0xA, 0, PARLEY_DDP_QN_READ, "Atomic Request")                       \
+  X(terminate, 0x7, 0, PARLEY_DDP_QN_TERMINATE, "Terminate")                             \
+  X(immediate, 0x8, 0, PARLEY_DDP_QN_SEND, "Immediate Data")                             \
+  X(immediate_se, 0x9, 0, PARLEY_DDP_QN_SEND, "Immediate Data with Solicited Event")     \
+  X(atomic_request, 0xA, 0, PARLEY_DDP_QN_READ, "Atomic Request")                        \
   X(atomic_response, 0xB, 0, PARLEY_DDP_QN_ATOMIC_RESPONSE, "Atomic Response")
 
 #define PARLEY_RDMAP_READ_REQUEST_LEN 28   /* SinkSTag SinkTO(8) RDMARDSZ SrcSTag SrcTO(8) */
@@ -53,38 +53,38 @@
 #define PARLEY_RDMAP_LAYER_LLP 2
 
 /* X(layer, etype, code, text): every code that RFC 5040 §4.8, RFC 5041 §7 and RFC 5044 §8 assign. */
-#define PARLEY_RDMAP_TERM_CODES(X)                                  \
-  X(0, 1, 0x00, "remote protection: invalid STag")                   \
-  X(0, 1, 0x01, "remote protection: base or bounds violation")       \
-  X(0, 1, 0x02, "remote protection: access rights violation")        \
+#define PARLEY_RDMAP_TERM_CODES(X)                                    \
+  X(0, 1, 0x00, "remote protection: invalid STag")                    \
+  X(0, 1, 0x01, "remote protection: base or bounds violation")        \
+  X(0, 1, 0x02, "remote protection: access rights violation")         \
   X(0, 1, 0x03, "remote protection: STag not associated with stream") \
-  X(0, 1, 0x04, "remote protection: TO wrap")                        \
-  X(0, 1, 0x09, "remote protection: STag cannot be invalidated")     \
-  X(0, 1, 0xFF, "remote protection: unspecified")                    \
-  X(0, 2, 0x05, "remote operation: invalid RDMAP version")           \
-  X(0, 2, 0x06, "remote operation: unexpected opcode")               \
-  X(0, 2, 0x07, "remote operation: catastrophic for the stream")     \
-  X(0, 2, 0x08, "remote operation: catastrophic for the RNIC")       \
-  X(0, 2, 0x09, "remote operation: STag cannot be invalidated")      \
-  X(0, 2, 0xFF, "remote operation: unspecified")                     \
-  X(1, 0, 0x00, "DDP local catastrophic")                            \
-  X(1, 1, 0x00, "tagged: invalid STag")                              \
-  X(1, 1, 0x01, "tagged: base or bounds violation")                  \
-  X(1, 1, 0x02, "tagged: STag not associated with stream")           \
-  X(1, 1, 0x03, "tagged: TO wrap")                                   \
-  X(1, 1, 0x04, "tagged: invalid DDP version")                       \
-  X(1, 2, 0x01, "untagged: invalid QN")                              \
-  X(1, 2, 0x02, "untagged: invalid MSN, no buffer available")        \
-  X(1, 2, 0x03, "untagged: invalid MSN, out of range")               \
-  X(1, 2, 0x04, "untagged: invalid MO")                              \
-  X(1, 2, 0x05, "untagged: message too long for the buffer")         \
-  X(1, 2, 0x06, "untagged: invalid DDP version")                     \
-  X(2, 0, 0x01, "MPA: TCP connection lost")                          \
-  X(2, 0, 0x02, "MPA: CRC error")                                    \
-  X(2, 0, 0x03, "MPA: marker and ULPDU_Length do not agree")         \
-  X(2, 0, 0x04, "MPA: invalid Request or Reply frame")               \
-  X(2, 0, 0x05, "MPA: local catastrophic error")                     \
-  X(2, 0, 0x06, "MPA: insufficient IRD resources")                   \
+  X(0, 1, 0x04, "remote protection: TO wrap")                         \
+  X(0, 1, 0x09, "remote protection: STag cannot be invalidated")      \
+  X(0, 1, 0xFF, "remote protection: unspecified")                     \
+  X(0, 2, 0x05, "remote operation: invalid RDMAP version")            \
+  X(0, 2, 0x06, "remote operation: unexpected opcode")                \
+  X(0, 2, 0x07, "remote operation: catastrophic for the stream")      \
+  X(0, 2, 0x08, "remote operation: catastrophic for the RNIC")        \
+  X(0, 2, 0x09, "remote operation: STag cannot be invalidated")       \
+  X(0, 2, 0xFF, "remote operation: unspecified")                      \
+  X(1, 0, 0x00, "DDP local catastrophic")                             \
+  X(1, 1, 0x00, "tagged: invalid STag")                               \
+  X(1, 1, 0x01, "tagged: base or bounds violation")                   \
+  X(1, 1, 0x02, "tagged: STag not associated with stream")            \
+  X(1, 1, 0x03, "tagged: TO wrap")                                    \
+  X(1, 1, 0x04, "tagged: invalid DDP version")                        \
+  X(1, 2, 0x01, "untagged: invalid QN")                               \
+  X(1, 2, 0x02, "untagged: invalid MSN, no buffer available")         \
+  X(1, 2, 0x03, "untagged: invalid MSN, out of range")                \
+  X(1, 2, 0x04, "untagged: invalid MO")                               \
+  X(1, 2, 0x05, "untagged: message too long for the buffer")          \
+  X(1, 2, 0x06, "untagged: invalid DDP version")                      \
+  X(2, 0, 0x01, "MPA: TCP connection lost")                           \
+  X(2, 0, 0x02, "MPA: CRC error")                                     \
+  X(2, 0, 0x03, "MPA: marker and ULPDU_Length do not agree")          \
+  X(2, 0, 0x04, "MPA: invalid Request or Reply frame")                \
+  X(2, 0, 0x05, "MPA: local catastrophic error")                      \
+  X(2, 0, 0x06, "MPA: insufficient IRD resources")                    \
   X(2, 0, 0x07, "MPA: no matching RTR option")
 
 #endif
