@@ -258,6 +258,7 @@ Kinds answer_kinds(const Options& o, const Quirk& play, const RtrSet& offered, b
   if (!read_possible) able.read = false;
   const RtrSet common = both(offered, able);
   if (play.own_rtr != Rtr::none && common.has(play.own_rtr)) return {RtrSet::of(play.own_rtr)};
+  if (play.answers_every_common && !common.empty()) return {common};
   // None of the offered kinds is possible: name every kind that is.
   return {common.empty() ? able : RtrSet::of(first_of(common)), !play.omits_a};
 }

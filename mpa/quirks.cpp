@@ -98,10 +98,10 @@ constexpr Quirk irdma{
 
 constexpr Quirk qedr{
     .name = "qedr",
-    .summary = "Marvell FastLinQ: peer-to-peer with Send, Write and Read offered; depths of 32.",
+    .summary = "Marvell FastLinQ: peer-to-peer with Send, Write and Read offered; answers with every kind in common.",
     .evidence = "Linux drivers/net/ethernet/qlogic/qed/qed_iwarp.c",
     .rtr_offer = {.send = true, .write = true, .read = true},
-    .depth_cap = 32,
+    .answers_every_common = true,
 };
 
 constexpr Quirk erdma{

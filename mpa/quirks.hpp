@@ -33,15 +33,16 @@ struct Quirk {
   // RFC 6581.
   bool enhanced_by_revision = false;    ///< expects enhanced data whenever the revision is 2, with or without S
   bool rejects_short_enhanced = false;  ///< answers S=1 with PD_Length 0..3 by R=1 and PD_Length 0 instead of closing
-  bool needs_peer_to_peer = false;      ///< resets on A=0
+  bool needs_peer_to_peer = false;      ///< resets on A=0, and on A=1 without C or D
   bool omits_a = false;                 ///< its Reply has A=0 although it agrees to the peer-to-peer model
   bool ignores_reply_a = false;         ///< initiator: takes C or D of a Reply with A=0
   RtrSet rtr_offer{};                   ///< initiator: the kinds it offers; empty: what the options say
   Rtr own_rtr = Rtr::none;              ///< the one RTR kind it is configured for
   bool own_rtr_only = false;  ///< responder: answers own_rtr whatever was offered; initiator: takes C before D from the
                               ///< Reply and insists that it is own_rtr
-  bool prefers_write = false;   ///< responder: C if offered, or if only B is; initiator: C before D
-  bool rtr_on_v1 = false;       ///< sends, or waits for, own_rtr under revision 1 without negotiation
+  bool prefers_write = false;         ///< responder: C if offered, or if only B is; initiator: C before D
+  bool answers_every_common = false;  ///< responder: names every common kind, not one
+  bool rtr_on_v1 = false;             ///< sends, or waits for, own_rtr under revision 1 without negotiation
   std::uint16_t depth_cap = 0;  ///< answers the peer's IRD and ORD capped at this, 0x3FFF being a number; 0: no cap
   bool no_ird_raise = false;    ///< agrees to a Read RTR with IRD 0
   Fallback fallback = Fallback::rst_or_fin;

@@ -72,9 +72,10 @@ void Startup::judge_request(Instant, const wire::MpaFrameView& frame) {
               StartupEvent::Close::graceful, PARLEY_MPA_PD_LENGTH_OFF);
     return;
   }
-  if (play_->needs_peer_to_peer && frame.revision == 2 && !p.peer_to_peer) {
-    fail_with(Errc::unsupported, {}, "A=0", "this side plays a peer that resets client/server Requests",
-              StartupEvent::Close::reset, PARLEY_MPA_HEADER_LEN);
+  if (play_->needs_peer_to_peer && frame.revision == 2 && !p.offered.write && !p.offered.read) {
+    fail_with(Errc::unsupported, {}, "A=0, or neither C nor D",
+              "this side plays a peer that resets client/server Requests", StartupEvent::Close::reset,
+              PARLEY_MPA_HEADER_LEN);
     return;
   }
   enter(StartupState::ulp_decision, never);  // no MPA timer here: the peer's own for the Reply runs

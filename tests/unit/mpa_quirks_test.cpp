@@ -222,6 +222,21 @@ TEST(MpaQuirks, IrdmaResetsClientServerUnlessTheInitiatorKnowsIt) {  // RFC 6581
   EXPECT_TRUE(has_reason(p.i.parameters(), "this peer resets client/server Requests"));
 }
 
+TEST(MpaQuirks, IrdmaResetsAnOfferOfSendAlone) {
+  Startup m = responder(playing("irdma"));
+  (void)m.handle_bytes(t0, req(0x50, 2, hex("C0080008")));
+  EXPECT_EQ(only_event(m).close, Close::reset);
+}
+
+TEST(MpaQuirks, QedrNamesEveryCommonKindAndTheInitiatorChooses) {  // RFC 6581 §9.2
+  Options io;
+  io.rtr = Rtr::read;
+  io.rtr_offer.send = true;
+  Pair p(io, playing("qedr"));
+  EXPECT_EQ(p.i.parameters().answered, (RtrSet{.send = true, .read = true}));
+  EXPECT_EQ(p.i.parameters().rtr, Rtr::read);
+}
+
 TEST(MpaQuirks, IrdmaNeedsTheFrameWhole) {
   Startup m = responder(playing("irdma"));
   const Bytes request = req(0x50, 2, hex("80084008"));
