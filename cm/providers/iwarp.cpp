@@ -20,7 +20,7 @@ namespace iwarp {
 namespace {
 
 // An id without a queue pair of the user's still needs one, for RTRs and Terminates; this much is enough for that.
-constexpr std::uint32_t small_qp_depth = 4;
+constexpr std::uint32_t small_qp_depth = 2;
 
 // An endpoint's number is its slot's generation above its slot, plus one: never 0, never reused.
 constexpr EndpointId endpoint_of(std::uint32_t generation, std::uint32_t slot) {
@@ -29,7 +29,9 @@ constexpr EndpointId endpoint_of(std::uint32_t generation, std::uint32_t slot) {
 
 }  // namespace
 
-Iwarp::Iwarp(const IwarpProviderOptions& options) : options_(options), device_(nic::iwarp::make_device()) {}
+Iwarp::Iwarp(const IwarpProviderOptions& options) : options_(options), device_(nic::iwarp::make_device()) {
+  options_.endpoints_max = std::min(options_.endpoints_max, 1U << slot_bits);
+}
 
 Iwarp::~Iwarp() = default;
 
@@ -53,13 +55,10 @@ void Iwarp::free_slot(std::uint32_t slot) {
   if (s.connection) {
     uncount(*s.connection);
     drop_qp(*s.connection);
-    if (s.connection->stream != 0) streams_.erase(s.connection->stream);
+    if (s.connection->stream != 0) unmap_stream(s.connection->stream);
     s.connection.reset();
   }
-  if (s.listener) {
-    streams_.erase(s.listener->stream);
-    s.listener.reset();
-  }
+  s.listener.reset();
   deadlines_.set(slot, never);
   free_slots_.push_back(slot);
   --alive_;
@@ -82,14 +81,22 @@ Listener* Iwarp::find_listener(EndpointId endpoint) const {
   return slots_[slot].listener.get();
 }
 
+std::uint32_t Iwarp::slot_of(StreamId stream) const {
+  if ((stream & 1) != 0) return static_cast<std::uint32_t>(stream >> 1) & ((1U << slot_bits) - 1);
+  const auto at = accepted_.find(stream);
+  return at == accepted_.end() ? 0xFFFFFFFF : at->second;
+}
+
 Connection* Iwarp::by_stream(StreamId stream) {
-  const auto at = streams_.find(stream);
-  return at == streams_.end() ? nullptr : slots_[at->second].connection.get();
+  const std::uint32_t slot = slot_of(stream);
+  Connection* c = slot < slots_.size() ? slots_[slot].connection.get() : nullptr;
+  return c != nullptr && c->stream == stream ? c : nullptr;
 }
 
 Listener* Iwarp::listener_by_stream(StreamId stream) {
-  const auto at = streams_.find(stream);
-  return at == streams_.end() ? nullptr : slots_[at->second].listener.get();
+  const std::uint32_t slot = slot_of(stream);
+  Listener* l = slot < slots_.size() ? slots_[slot].listener.get() : nullptr;
+  return l != nullptr && l->stream == stream ? l : nullptr;
 }
 
 void Iwarp::command(StreamCommand::Kind kind, StreamId stream) {
@@ -120,13 +127,12 @@ Result<void> Iwarp::make_qp(Connection& c, const QpInit* init) {
   auto qp = device_->create_stream_qp(*init);
   if (!qp) return tl::unexpected(qp.error());
   c.qp = std::move(*qp);
-  qps_.emplace(c.qp.get(), c.slot);
+  c.qp->owner = c.id;
   return {};
 }
 
 void Iwarp::drop_qp(Connection& c) {
   if (!c.qp) return;
-  qps_.erase(c.qp.get());
   c.qp.reset();
   c.own_cq.reset();
 }
@@ -160,8 +166,7 @@ Result<EndpointId> Iwarp::listen(const Address& local, const ListenOptions& opti
   l.id = id;
   l.address = local;
   l.options = options;
-  l.stream = next_stream();
-  map_stream(l.stream, static_cast<std::uint32_t>((id & 0xFFFFFFFF) - 1));
+  l.stream = next_stream(static_cast<std::uint32_t>((id & 0xFFFFFFFF) - 1));
   note(id);
   return id;
 }
@@ -370,7 +375,7 @@ bool Iwarp::handle_accepted(Instant now, StreamId listener, StreamId stream, con
   c.setup->startup.emplace(std::move(*startup));
   ++l->pending;
   c.counted = true;
-  map_stream(stream, c.slot);
+  accepted_.emplace(stream, c.slot);
   drain_startup(c, now);
   return true;
 }

@@ -138,7 +138,7 @@ void Iwarp::handle_end(Instant now, StreamId stream, StreamEnd end) {
 }
 
 void Iwarp::lose_stream(Connection& c, Instant now, StreamEnd end) {
-  streams_.erase(c.stream);
+  unmap_stream(c.stream);
   c.stream = 0;
   c.wire = Wire::gone;
   switch (c.phase) {
@@ -178,7 +178,7 @@ void Iwarp::begin_linger(Connection& c, Instant now) {
 
 void Iwarp::drop_stream(Connection& c, StreamCommand::Kind how) {
   command(how, c.stream);
-  streams_.erase(c.stream);
+  unmap_stream(c.stream);
   c.stream = 0;
   c.wire = Wire::gone;
 }
@@ -314,10 +314,8 @@ Instant Iwarp::next_deadline() const { return noted_.empty() ? deadlines_.next()
 
 StreamId Iwarp::poll_ready() {
   while (nic::iwarp::StreamQp* qp = device_->poll_dirty()) {
-    const auto at = qps_.find(qp);
-    if (at == qps_.end()) continue;  // made by the user on the device: no stream
-    Connection& c = *slots_[at->second].connection;
-    if (has_transmit(c)) mark_ready(c);
+    Connection* c = find(qp->owner);  // none: made by the user on the device, and without a stream
+    if (c != nullptr && has_transmit(*c)) mark_ready(*c);
   }
   while (!ready_.empty()) {
     const StreamId stream = ready_.front();

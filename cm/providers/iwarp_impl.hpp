@@ -93,6 +93,7 @@ struct Connection {
   std::unique_ptr<CompletionQueue> own_cq;
   std::unique_ptr<nic::iwarp::StreamQp> qp;
 };
+inline constexpr std::uint32_t slot_bits = 24;
 inline constexpr std::size_t tail_max = 256 << 10;
 
 struct Listener {
@@ -183,8 +184,12 @@ class Iwarp final : public IwarpProvider {
   void uncount(Connection& c);
   void push_event(ProviderEvent event) { events_.push_back(std::move(event)); }
   ProviderEvent event_of(const Connection& c, ProviderEvent::Kind kind) const;
-  StreamId next_stream() { return stream_serial_ += 2; }
-  void map_stream(StreamId stream, std::uint32_t slot) { streams_.emplace(stream, slot); }
+  // This side's streams are odd and carry their slot, so that only the driver's need a map.
+  StreamId next_stream(std::uint32_t slot) { return (++stream_serial_ << slot_bits | slot) << 1 | 1; }
+  void unmap_stream(StreamId stream) {
+    if ((stream & 1) == 0) accepted_.erase(stream);
+  }
+  std::uint32_t slot_of(StreamId stream) const;
   void command(StreamCommand::Kind kind, StreamId stream);
 
   // iwarp_setup.cpp: from nothing to Established or a reason why not
@@ -227,13 +232,12 @@ class Iwarp final : public IwarpProvider {
   std::vector<std::uint32_t> free_slots_;
   std::vector<std::uint32_t> retired_;  // freed at the next input: someone up the stack still looks at them
   std::size_t alive_ = 0;
-  std::unordered_map<StreamId, std::uint32_t> streams_;
-  std::unordered_map<const nic::iwarp::StreamQp*, std::uint32_t> qps_;
-  StreamId stream_serial_ = 0xFFFFFFFFFFFFFFFF;  // the first stream is 1; this side's numbers are odd
-  std::vector<EndpointId> noted_;                // at most two per endpoint
-  std::deque<StreamCommand> commands_;           // at most two per stream
-  std::deque<StreamId> ready_;                   // each stream once
-  std::deque<ProviderEvent> events_;  // per endpoint: at most two Retrying, ConnectRequest, Established and an end
+  std::unordered_map<StreamId, std::uint32_t> accepted_;  // the driver's streams; at most one per endpoint
+  StreamId stream_serial_ = 0;
+  std::vector<EndpointId> noted_;       // at most two per endpoint
+  std::deque<StreamCommand> commands_;  // at most two per stream
+  std::deque<StreamId> ready_;          // each stream once
+  std::deque<ProviderEvent> events_;    // per endpoint: at most two Retrying, ConnectRequest, Established and an end
   DeadlineQueue deadlines_;
   EchoMemory echoes_;
   EndpointId reported_dead_ = 0;  // an endpoint the user never knew: gone after its ConnectFailed was read

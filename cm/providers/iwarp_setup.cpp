@@ -61,8 +61,7 @@ void Iwarp::carry_out(Connection& c, Instant now) {
 }
 
 void Iwarp::open_stream(Connection& c, Instant now) {
-  c.stream = next_stream();
-  map_stream(c.stream, c.slot);
+  c.stream = next_stream(c.slot);
   c.phase = Phase::opening;
   c.wire = Wire::opening;
   c.peer_fin = c.want_fin = false;
@@ -342,7 +341,7 @@ void Iwarp::handle_connect_failed(Instant now, StreamId stream, std::error_code 
   free_retired();
   Connection* c = by_stream(stream);
   if (c == nullptr) return;
-  streams_.erase(stream);
+  unmap_stream(stream);
   c->stream = 0;
   c->wire = Wire::gone;
   fail_setup(*c, now, system_failure(mpa::Stage::tcp_connect, why, c->peer), mpa::StartupEvent::Close::none);

@@ -393,7 +393,8 @@ void StreamSet::write(StreamId stream) {
     msghdr message{};
     message.msg_iov = vectors.data();
     message.msg_iovlen = count;
-    const ssize_t n = ::sendmsg(socket.fd, &message, MSG_NOSIGNAL);
+    const ssize_t n = count == 1 ? ::send(socket.fd, pieces[0].data(), total, MSG_NOSIGNAL)
+                                 : ::sendmsg(socket.fd, &message, MSG_NOSIGNAL);
     if (n < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) break;

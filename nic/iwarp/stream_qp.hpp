@@ -34,6 +34,9 @@ struct QpEvent {
 
 class StreamQp : public QueuePair {
  public:
+  /// The provider's, to find what belongs to the queue pair; nothing here looks at it.
+  std::uint64_t owner = 0;
+
   /// idle -> rts. Errors: wrong_state.
   virtual Result<void> attach(const AttachOptions& options) = 0;
   virtual void release_fence() = 0;
