@@ -5,11 +5,14 @@ from dataclasses import dataclass, field
 
 PARLEY_MAC = bytes.fromhex("525400000001")  # guest a; the lab gives guest b ...02
 REPLY_KEY = b"MPA ID Rep Frame"
-REJECT = 0x20  # in the flags octet of the Reply
+REJECT = 0x20   # in the flags octet of the Reply
+SLEEP_S = 1.5   # longer than the retransmissions of a disturbed wire, shorter than any time limit of rping
 
 
 @dataclass
 class Frame:
+    time: float
+    stream: int  # the client's port
     ours: bool
     seq: int
     ack: int
@@ -24,7 +27,7 @@ class Capture:
 
 
 def tcp(frame):
-    """(source port, destination port, Frame) of an Ethernet frame, or None."""
+    """(source port, destination port, [ours, seq, ack, flags, payload]) of an Ethernet frame, or None."""
     kind = frame[12:14]
     if kind == b"\x08\x00":
         start, length = 14 + (frame[14] & 15) * 4, int.from_bytes(frame[16:18], "big")
@@ -38,7 +41,7 @@ def tcp(frame):
         return None
     source, target, seq, ack, offset, flags = struct.unpack_from(">HHIIBB", frame, start)
     payload = frame[start + (offset >> 4) * 4:end]
-    return source, target, Frame(frame[6:12] == PARLEY_MAC, seq, ack, flags, payload)
+    return source, target, (frame[6:12] == PARLEY_MAC, seq, ack, flags, payload)
 
 
 def split(path, first, last):
@@ -47,7 +50,8 @@ def split(path, first, last):
     with open(path, "rb") as file:
         header = file.read(24)
         while len(record := file.read(16)) == 16:
-            frame = file.read(struct.unpack_from("<I", record, 8)[0])
+            seconds, micros, length = struct.unpack_from("<III", record)
+            frame = file.read(length)
             segment = tcp(frame)
             if not segment:
                 continue
@@ -56,7 +60,8 @@ def split(path, first, last):
                 continue
             capture = found.setdefault(port, Capture())
             capture.records.append((record, frame))
-            capture.frames.append(segment[2])
+            client = segment[1] if segment[0] == port else segment[0]
+            capture.frames.append(Frame(seconds + micros / 1e6, client, *segment[2]))
     return header, found
 
 
@@ -68,25 +73,35 @@ def write(path, header, capture):
             file.write(frame)
 
 
-def lost_wakeup(capture, guest_b_only=True):
-    """siw accepted, acknowledged the first FPDU in TCP, and never acted on it.
+def slept(frames, siw):
+    """True if siw, on the side `siw` of one TCP connection, acknowledged the first FPDU and did not act on it.
 
     siw turns its socket to FPDUs only after its Reply has left; an FPDU that arrives in between is acknowledged by TCP
-    and then lies there until more data comes. It shows as octets that siw's kernel acknowledged after the Reply,
-    while siw itself sent not one octet more. Only guest b runs siw, unless stock rping plays Parley.
+    and then lies there until more octets come. It shows as octets that siw's kernel acknowledged after the Reply, and
+    then more than a second without an octet from siw.
     """
-    reply = next((n for n, f in enumerate(capture.frames) if f.payload.startswith(REPLY_KEY)), None)
-    if reply is None or capture.frames[reply].payload[16] & REJECT:
+    reply = next((n for n, f in enumerate(frames) if f.ours == siw and f.payload.startswith(REPLY_KEY)), None)
+    if reply is None or frames[reply].payload[16] & REJECT:
         return False
-    siw = capture.frames[reply].ours
-    if siw and guest_b_only:
+    after = frames[reply + 1:]
+    first = next((f for f in after if f.ours != siw and f.payload), None)
+    if first is None:
         return False
-    after = capture.frames[reply + 1:]
-    sent = [f for f in after if f.ours != siw and f.payload]
-    if not sent:
-        return False
-    end = (sent[0].seq + len(sent[0].payload)) & 0xFFFFFFFF
-    acknowledged = any(f.ours == siw and ((f.ack - end) & 0xFFFFFFFF) < 1 << 31 for f in after)
-    reply_end = capture.frames[reply].seq + len(capture.frames[reply].payload)
-    silent = all(f.ours != siw or not f.payload or f.seq < reply_end for f in after)
-    return acknowledged and silent
+    end = (first.seq + len(first.payload)) & 0xFFFFFFFF
+    reply_end = frames[reply].seq + len(frames[reply].payload)
+    acknowledged = next((f.time for f in after if f.ours == siw and ((f.ack - end) & 0xFFFFFFFF) < 1 << 31), None)
+    answered = next((f.time for f in after if f.ours == siw and f.payload and f.seq >= reply_end), frames[-1].time)
+    return acknowledged is not None and answered - acknowledged > SLEEP_S
+
+
+def wakeups_lost(capture, guest_b_only=True):
+    """How many connections of the capture met siw's lost wake-up. Only guest b runs siw, unless stock rping plays
+    Parley."""
+    streams = {}
+    for frame in capture.frames:
+        streams.setdefault(frame.stream, []).append(frame)
+    return sum(slept(frames, False) or (not guest_b_only and slept(frames, True)) for frames in streams.values())
+
+
+def streams(capture):
+    return len({frame.stream for frame in capture.frames})

@@ -6,12 +6,12 @@ A file lists the rules of one document, in our words:
     document = "RFC 5044"
     [[must]]
     section = "7.1.2"
-    rule = "4"                 # optional: which rule of the section
+    rule = "4"                 # optional: which rule of the section, cited as "RFC 5044 §7.1.2 rule 4"
     text = "..."
     tests = ["Suite.Name"]     # optional: tests that must exist for this very rule
     exception = "reason"       # instead of citations
 
-Code counts as citing a rule when it holds "RFC 5044 §7.1.2", tests as well, or when a test of `tests` exists.
+Code cites a rule by holding "RFC 5044 §7.1.2". Tests cite it so too, or by the names in `tests`, which must all exist.
 """
 import re
 import sys
@@ -22,16 +22,17 @@ import common
 CODE = ("include", *common.PURE_ROOMS, "drivers", "tools")
 TESTS = ("tests",)
 KEYS = {"section", "rule", "text", "tests", "exception"}
-CITATION = re.compile(r"(RFC \d+|OFA 2007-10 Rtr) §(\w+(?:\.\w+)*)")
+CITATION = re.compile(r"(RFC \d+|OFA 2007-10 Rtr) §(\d+(?:\.\d+)*)(?: rule (\d+))?")
 WRONG_FORM = re.compile(r"\bRFC ?\d{4},? +(?:[Ss]ection|[Ss]ec\.?) ?\d|\bRFC\d{4} §|\bRFC \d{4}§")
 TEST = re.compile(r"\b(?:TEST|TEST_F|TEST_P|RC_GTEST_PROP)\((\w+),\s*(\w+)")
 
 
 def cited(root, folders):
-    """{(document, section)}: a citation of 7.1.2 does not stand for 7.1, nor the other way round."""
+    """{(document, section, rule or "")}: a citation of 7.1.2 does not stand for 7.1, nor the other way round."""
     found = set()
     for path in common.files(root, folders, (*common.SOURCE_SUFFIXES, ".txt", ".json")):
-        found.update(CITATION.findall(common.read(root, path)))
+        for document, section, rule in CITATION.findall(common.read(root, path)):
+            found.update({(document, section, ""), (document, section, rule)})
     return found
 
 
@@ -52,7 +53,7 @@ def check_rule(where, document, rule, code, tests, names):
         if len(rule["exception"].split()) < 4:
             findings.append(f"{label}: an exception needs its reason")
         return findings
-    key = (document, rule["section"])
+    key = (document, rule["section"], rule.get("rule", ""))
     if key not in code:
         findings.append(f"{label}: not cited in code: {rule['text']}")
     missing = [name for name in rule.get("tests", []) if name not in names]
