@@ -90,18 +90,22 @@ class BulkSender {
 
 class BulkReceiver {
  public:
-  BulkReceiver(int fd, const BulkOptions& options) : fd_(fd), left_(options.total), buffer_(receive_at_once) {}
+  BulkReceiver(int fd, const BulkOptions& options)
+      : fd_(fd), left_(options.total), buffer_(std::max(receive_at_once, options.chunk)) {}
   bool done() const { return left_ == 0; }
   void ready() {
-    const ssize_t n = ::recv(fd_, buffer_.data(), buffer_.size(), 0);
+    // A message longer than one read ends where a receiver wants it: in a buffer of its length.
+    const ssize_t n = ::recv(fd_, buffer_.data() + offset_, std::min(receive_at_once, buffer_.size() - offset_), 0);
     if (n < 0 && errno == EAGAIN) return;
     checked(n, "recv");
     left_ -= std::min<std::uint64_t>(left_, static_cast<std::uint64_t>(n));
+    if (buffer_.size() > receive_at_once) offset_ = (offset_ + static_cast<std::size_t>(n)) % buffer_.size();
   }
 
  private:
   int fd_;
   std::uint64_t left_;
+  std::size_t offset_ = 0;
   std::vector<char> buffer_;
 };
 
