@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A pcapng file of what went over the sockets: every tap record becomes the Ethernet, IP and TCP frames it would have
-// been.
+// A pcapng file of what went over the sockets. Each tap record becomes the frames that it would have been on an
+// Ethernet: the octets, their order, FIN and RST are real; sequence numbers, segmentation and acknowledgements are made
+// up.
 #pragma once
+#include <cstdio>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "parley/tcp_host.hpp"
 #include "tools/options.hpp"
+#include "wire/pcapng.hpp"
 
 namespace parley::tools {
 
@@ -14,10 +19,43 @@ class CaptureWriter {
  public:
   /// Creates the file. Errors: environment.
   static Or<std::unique_ptr<CaptureWriter>> create(const std::string& path);
-  virtual ~CaptureWriter() = default;
-  virtual void add(const TapRecord& record) = 0;
+  void add(const TapRecord& record);
   /// Flushes and closes. Errors: environment.
-  virtual Or<void> finish() = 0;
+  Or<void> finish();
+
+ private:
+  /// One direction of a connection.
+  struct Half {
+    Address from;
+    std::uint32_t next_seq = 0;
+    bool fin = false;
+  };
+  struct Flow {
+    Half out, in;
+  };
+  struct FileCloser {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  static constexpr std::size_t segment_max = 32768;   ///< octets per made-up segment; loopback has such
+  static constexpr std::size_t buffer_max = 1 << 20;  ///< octets kept before they are written
+
+  CaptureWriter(std::string path, std::FILE* file);
+  void open_flow(const TapRecord& record, bool accepted);
+  void data(Flow& flow, bool out, Instant at, ConstBytes octets);
+  void frame(Flow& flow, bool out, Instant at, std::uint8_t flags, ConstBytes payload = {});
+  void end_half(Flow& flow, bool out, Instant at);
+  void flush();
+
+  std::string path_;
+  std::unique_ptr<std::FILE, FileCloser> file_;
+  Bytes buffer_;
+  wire::PcapngWriter writer_;
+  std::uint32_t interface_ = 0;
+  std::map<std::pair<Address, Address>, Flow> flows_;  ///< live connections, bounded by the host's streams
+  std::uint32_t flows_seen_ = 0;
+  Duration to_epoch_{};  ///< from the host's clock to 1970
+  bool clock_known_ = false;
+  bool failed_ = false;
 };
 
 }  // namespace parley::tools

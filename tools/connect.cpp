@@ -252,6 +252,7 @@ int Connector::run() {
   const auto pd = session_.host().device().alloc_pd();
   if (!pd) return context_.out.error(Exit::environment, "cannot make a protection domain: " + words(pd.error()));
   pd_ = *pd;
+  report_.tell_failures(args_.count > 1);
   tend();
   while (!attempts_.empty() && !Session::stopped()) {
     session_.turn(next_deadline());

@@ -34,6 +34,7 @@ struct ListenArgs {
 /// One accepted connection.
 struct Served {
   cm::Id id;
+  std::string peer;
   std::unique_ptr<Traffic> traffic;  ///< outlives the id's queue pair
   Instant decide_at = never;         ///< Request waits for the decision until then
   Instant close_at = never;
@@ -109,6 +110,7 @@ void Listener::handle(const cm::Event& event) {
   if (const auto* request = std::get_if<cm::ConnectRequest>(&event)) {
     Served& served = served_[request->id.number()];
     served.id = request->id;
+    served.peer = request->peer.to_string();
     served.decide_at = session_.now() + args_.decide_after;
     if (args_.decide_after == Duration{0}) decide(served);
   } else if (const auto* up = std::get_if<cm::Established>(&event)) {
@@ -134,9 +136,9 @@ void Listener::decide(Served& served) {
   }
   ++refused_;
   served.leaving = true;
-  context_.out.text(fmt::format("[{}] rejected, with {}", served.id.number(), private_data_text(data_)));
+  context_.out.text(fmt::format("[{}] rejected, with {}", report_.number(served.id), private_data_text(data_)));
   context_.out.object(
-      {{"event", "reject_sent"}, {"id", served.id.number()}, {"private_data", private_data_json(data_)}});
+      {{"event", "reject_sent"}, {"id", report_.number(served.id)}, {"private_data", private_data_json(data_)}});
 }
 
 void Listener::accept(Served& served) {
@@ -169,9 +171,10 @@ void Listener::end(std::uint64_t number) {
     sent_ += traffic->sent();
     if (traffic->fault()) fault_ = traffic->fault();
     if (!traffic->done() && !fault_)
-      fault_ = fmt::format("[{}] ended after {} messages received and {} sent", number, traffic->received(),
+      fault_ = fmt::format("{} ended after {} messages received and {} sent", at->second.peer, traffic->received(),
                            traffic->sent());
   }
+  report_.forget(at->second.id);
   at->second.id.destroy();
   served_.erase(at);
   ++ended_;

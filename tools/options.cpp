@@ -225,7 +225,7 @@ Or<Bytes> load_private_data(const std::string& text, std::size_t max) {
   }
   // RFC 5044 §7.1.1 allows 512 octets; RFC 6581 §9 takes 4 of them for the enhanced data.
   if (octets && octets->size() > max)
-    return complain(Exit::usage, fmt::format("private data: {}{} octets, at most {} fit{}", octets->size(),
+    return complain(Exit::usage, fmt::format("private data: {} octets{}, at most {} fit{}", octets->size(),
                                              view.starts_with('@') ? " or more" : "", max,
                                              max < 512 ? " (revision 2 takes 4 of 512 for IRD and ORD)" : ""));
   return octets;

@@ -166,21 +166,23 @@ Exit exit_for(const mpa::Failure& failure) {
   return Exit::failed;
 }
 
-void Reporter::started(cm::Id id, const Address& peer) {
+void Reporter::started(cm::Id id, const Address& peer) { learn(id, peer, mpa::Role::initiator); }
+
+void Reporter::learn(cm::Id id, const Address& peer, mpa::Role role) {
   ++tally_.started;
-  known_[id.number()] = {peer.to_string(), mpa::Role::initiator};
+  known_[id.number()] = {tally_.started, peer.to_string(), role};
 }
 
 Reporter::Known Reporter::known(cm::Id id) const {
   const auto at = known_.find(id.number());
-  return at == known_.end() ? Known{"?", mpa::Role::responder} : at->second;
+  return at == known_.end() ? Known{0, "?", mpa::Role::responder} : at->second;
 }
 
 std::string Reporter::peer(cm::Id id) const { return known(id).peer; }
 
-void Reporter::emit(const std::string& text, const Json& object) {
+void Reporter::emit(const std::string& text, const Json& object, bool tell) {
   if (quiet_) return;
-  out_.text(text);
+  if (tell) out_.text(text);
   out_.object(object);
 }
 
@@ -191,16 +193,15 @@ void Reporter::event(const cm::Event& event) {
 void Reporter::on(const cm::Listening& e) {
   // Never quiet: whoever asked for port 0 must learn the port.
   out_.text("listening on " + e.local.to_string());
-  out_.object({{"event", "listening"}, {"id", e.id.number()}, {"local", e.local.to_string()}, {"port", e.local.port}});
+  out_.object({{"event", "listening"}, {"local", e.local.to_string()}, {"port", e.local.port}});
 }
 
 void Reporter::on(const cm::ConnectRequest& e) {
-  ++tally_.started;
-  known_[e.id.number()] = {e.peer.to_string(), mpa::Role::responder};
-  emit(fmt::format("[{}] request from {}: {}; {}", e.id.number(), e.peer.to_string(), offer_text(e.offered),
+  learn(e.id, e.peer, mpa::Role::responder);
+  emit(fmt::format("[{}] request from {}: {}; {}", number(e.id), e.peer.to_string(), offer_text(e.offered),
                    private_data_text(e.private_data)),
        {{"event", "connect_request"},
-        {"id", e.id.number()},
+        {"id", number(e.id)},
         {"peer", e.peer.to_string()},
         {"offered", parameters_json(e.offered, mpa::Role::responder)},
         {"private_data", private_data_json(e.private_data)}});
@@ -210,11 +211,11 @@ void Reporter::on(const cm::Established& e) {
   ++tally_.established;
   const Known with = known(e.id);
   std::string text =
-      fmt::format("[{}] established with {}: {}", e.id.number(), with.peer, parameters_text(e.parameters, with.role));
+      fmt::format("[{}] established with {}: {}", with.number, with.peer, parameters_text(e.parameters, with.role));
   if (!e.private_data.empty()) text += "; " + private_data_text(e.private_data);
   for (const std::string& reason : e.parameters.reasons) text += "\n      because " + reason;
   text += "\n      steps: " + times_text(e.times, with.role);
-  Json object{{"event", "established"}, {"id", e.id.number()}, {"role", role_name(with.role)}};
+  Json object{{"event", "established"}, {"id", with.number}, {"role", role_name(with.role)}};
   if (const auto local = e.id.local_address()) object["local"] = local->to_string();
   object["peer"] = with.peer;
   object["parameters"] = parameters_json(e.parameters, with.role);
@@ -226,45 +227,47 @@ void Reporter::on(const cm::Established& e) {
 void Reporter::on(const cm::Rejected& e) {
   ++tally_.rejected;
   const Known with = known(e.id);
-  std::string text =
-      fmt::format("[{}] rejected by {}: {}", e.id.number(), with.peer, private_data_text(e.private_data));
+  std::string text = fmt::format("[{}] rejected by {}: {}", with.number, with.peer, private_data_text(e.private_data));
   if (e.parameters.peer_ird != 0 || e.parameters.peer_ord != 0)
     text += fmt::format("; the peer says IRD {}, ORD {}", e.parameters.peer_ird, e.parameters.peer_ord);
-  emit(text, {{"event", "rejected"},
-              {"id", e.id.number()},
-              {"peer", with.peer},
-              {"private_data", private_data_json(e.private_data)},
-              {"parameters", parameters_json(e.parameters, with.role)},
-              {"why", failure_json(e.why, with.peer)}});
+  emit(text,
+       {{"event", "rejected"},
+        {"id", with.number},
+        {"peer", with.peer},
+        {"private_data", private_data_json(e.private_data)},
+        {"parameters", parameters_json(e.parameters, with.role)},
+        {"why", failure_json(e.why, with.peer)}},
+       tell_failures_);
   known_.erase(e.id.number());
 }
 
 void Reporter::on(const cm::ConnectFailed& e) {
   ++tally_.failed;
   const Known with = known(e.id);
-  emit(fmt::format("[{}] failed: {}", e.id.number(), e.why.to_string(with.peer)),
+  emit(fmt::format("[{}] failed: {}", with.number, e.why.to_string(with.peer)),
        {{"event", "connect_failed"},
-        {"id", e.id.number()},
+        {"id", with.number},
         {"peer", with.peer},
         {"responder", e.responder},
-        {"why", failure_json(e.why, with.peer)}});
+        {"why", failure_json(e.why, with.peer)}},
+       tell_failures_);
   known_.erase(e.id.number());
 }
 
 void Reporter::on(const cm::Retrying& e) {
   ++tally_.retried;
   const Known with = known(e.id);
-  emit(fmt::format("[{}] trying again: {}", e.id.number(), e.why.to_string(with.peer)),
-       {{"event", "retrying"}, {"id", e.id.number()}, {"peer", with.peer}, {"why", failure_json(e.why, with.peer)}});
+  emit(fmt::format("[{}] trying again: {}", with.number, e.why.to_string(with.peer)),
+       {{"event", "retrying"}, {"id", with.number}, {"peer", with.peer}, {"why", failure_json(e.why, with.peer)}});
 }
 
 void Reporter::on(const cm::Disconnected& e) {
   ++tally_.disconnected;
   if (!e.graceful) ++tally_.broken;
   const Known with = known(e.id);
-  std::string text = fmt::format("[{}] disconnected from {}", e.id.number(), with.peer);
+  std::string text = fmt::format("[{}] disconnected from {}", with.number, with.peer);
   text += e.graceful ? ", gracefully" : ": " + e.why.to_string(with.peer);
-  Json object{{"event", "disconnected"}, {"id", e.id.number()}, {"peer", with.peer}, {"graceful", e.graceful}};
+  Json object{{"event", "disconnected"}, {"id", with.number}, {"peer", with.peer}, {"graceful", e.graceful}};
   if (!e.graceful) object["why"] = failure_json(e.why, with.peer);
   if (e.terminate) {
     text += fmt::format("\n      Terminate {}: {}", e.terminate->sent ? "sent" : "received", e.terminate->text);

@@ -46,13 +46,21 @@ class Reporter {
   const Tally& tally() const { return tally_; }
   Json tally_json() const;
   std::string peer(cm::Id id) const;
+  /// No more events will come for it.
+  void forget(cm::Id id) { known_.erase(id.number()); }
+  /// The connection's number in this command's output.
+  std::uint64_t number(cm::Id id) const { return known(id).number; }
+  /// False: failed set-ups are not told in text, because the command ends with them on standard error.
+  void tell_failures(bool tell) { tell_failures_ = tell; }
 
  private:
   struct Known {
+    std::uint64_t number = 0;  ///< 1 for the command's first connection, and so on
     std::string peer;
     mpa::Role role = mpa::Role::initiator;
   };
-  void emit(const std::string& text, const Json& object);
+  void emit(const std::string& text, const Json& object, bool tell = true);
+  void learn(cm::Id id, const Address& peer, mpa::Role role);
   void on(const cm::Listening& e);
   void on(const cm::ConnectRequest& e);
   void on(const cm::Established& e);
@@ -64,6 +72,7 @@ class Reporter {
 
   Output& out_;
   bool quiet_;
+  bool tell_failures_ = true;
   Tally tally_;
   std::map<std::uint64_t, Known> known_;  ///< live connections only
 };

@@ -240,7 +240,7 @@ void Server::read(ClientOf& client) {
   if (args_.verbose) {
     context_.out.text("server ping data: " + rping_text(data));
     context_.out.object({{"event", "ping"},
-                         {"id", client.id.number()},
+                         {"id", report_.number(client.id)},
                          {"ping", client.pings},
                          {"size", client.octets},
                          {"validated", args_.validate}});

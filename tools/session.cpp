@@ -3,6 +3,8 @@
 
 #include <csignal>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "tools/capture.hpp"

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""What the command-line tests share: running bin/parley, in the foreground and as a peer in the background."""
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+PARLEY = os.environ.get("PARLEY", "parley")
+SOURCE_DIR = os.environ.get("PARLEY_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "..", ".."))
+LIMIT = 30  # seconds that any one command may take; only a hang gets near it
+
+
+class Finished:
+    """A command that ended."""
+
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def events(self):
+        """Standard output as JSON lines; a line that is not JSON fails the test by itself."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    def event(self, name):
+        found = [event for event in self.events if event["event"] == name]
+        assert found, f"no {name} event in: {self.out}\n{self.err}"
+        return found[-1]
+
+    def __str__(self):
+        return f"exit {self.code}\n--- out\n{self.out}\n--- err\n{self.err}"
+
+
+def run(*args):
+    done = subprocess.run([PARLEY, *map(str, args)], capture_output=True, text=True, timeout=LIMIT, check=False)
+    return Finished(done.returncode, done.stdout, done.stderr)
+
+
+class Running:
+    """A command in the background, with --json, whose events can be awaited."""
+
+    def __init__(self, *args):
+        self.process = subprocess.Popen([PARLEY, *map(str, args), "--json"], stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
+        self.lines, self.seen, self.err = queue.Queue(), [], []
+        self.threads = [threading.Thread(target=self._read, daemon=True),
+                        threading.Thread(target=self._read_err, daemon=True)]
+        for thread in self.threads:
+            thread.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.seen.append(line)
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def _read_err(self):
+        for line in self.process.stderr:
+            self.err.append(line)
+
+    def wait_for(self, name):
+        """The next event of that name."""
+        end = time.monotonic() + LIMIT
+        while True:
+            line = self.lines.get(timeout=max(0.01, end - time.monotonic()))
+            assert line is not None, f"ended before {name}: {''.join(self.seen)}{''.join(self.err)}"
+            event = json.loads(line)
+            if event["event"] == name:
+                return event
+
+    def finish(self, stop=False):
+        if stop:
+            self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout=LIMIT)
+        for thread in self.threads:
+            thread.join(timeout=LIMIT)
+        self.process.stdout.close()
+        self.process.stderr.close()
+        return Finished(code, "".join(self.seen), "".join(self.err))
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+            self.finish()
+
+
+class CliTest(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="parley-cli-")
+        self.addCleanup(shutil.rmtree, self.directory, True)
+
+    def path(self, name, content=None):
+        path = os.path.join(self.directory, name)
+        if content is not None:
+            with open(path, "wb") as file:
+                file.write(content)
+        return path
+
+    def start(self, *args):
+        running = Running(*args)
+        self.addCleanup(running.kill)
+        return running
+
+    def listener(self, *args, host="127.0.0.1"):
+        """`parley listen` on a free port; the process and its port."""
+        running = self.start("listen", f"[{host}]:0", *args)
+        return running, running.wait_for("listening")["port"]
+
+    def rping_server(self, *args, host="127.0.0.1"):
+        running = self.start("rping", "-s", "-a", host, "-p", 0, *args)
+        return running, running.wait_for("listening")["port"]
+
+    def ok(self, finished):
+        self.assertEqual(finished.code, 0, str(finished))
+        return finished
+
+    def refused(self, finished, code, *words):
+        """The right exit code and one clear line on standard error that has the words."""
+        self.assertEqual(finished.code, code, str(finished))
+        lines = finished.err.strip().splitlines()
+        self.assertEqual(len(lines), 1, str(finished))
+        self.assertTrue(lines[0].startswith("parley"), str(finished))
+        for word in words:
+            self.assertIn(word, lines[0])
+        return finished
+
+
+def main():
+    unittest.main(verbosity=2)

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""parley demo: what a newcomer sees first."""
+import json
+import os
+
+from cli import CliTest, main, run
+
+
+class Demo(CliTest):
+    def test_it_shows_a_connection_with_the_rtr_frame(self):
+        file = self.path("demo.pcapng")
+        done = self.ok(run("demo", "--pcapng", file))
+        for words in ("RTR frame", "because", "RDMA Read", "RDMA Write", "all data right", "MPA ID Rtr Frame", file):
+            self.assertIn(words, done.out)
+        verdict = json.loads(self.ok(run("pcap", "check", "--json", file)).out)
+        self.assertEqual([(c["rtr"], c["revision"], c["outcome"]) for c in verdict["connections"]],
+                         [("frame", 1, "established")])
+        self.assertEqual([f for c in verdict["connections"] for f in c["findings"] if f["severity"] == "error"], [])
+
+    def test_json(self):
+        done = self.ok(run("demo", "--json", "--ipv6", "--pcapng", self.path("demo.pcapng")))
+        exchange = done.event("exchange")
+        self.assertEqual((exchange["reads_verified"], exchange["writes_verified"]), (3, 3))
+        self.assertEqual([e["role"] for e in done.events if e["event"] == "established"], ["initiator", "responder"])
+        self.assertEqual(done.event("verdict")["connections"] > 0, True)
+
+    def test_given_captures_are_judged(self):
+        own = self.path("own.pcapng")
+        self.ok(run("demo", "--pcapng", own))
+        done = self.ok(run("demo", "--pcapng", self.path("demo.pcapng"), own))
+        self.assertIn("own.pcapng: 1 connections (1 established); 0 errors", done.out)
+
+    def test_bad_surroundings(self):
+        self.refused(run("demo", "--pcapng", os.path.join(self.directory, "no", "such")), 3, "cannot create")
+        done = run("demo", "--pcapng", self.path("demo.pcapng"), "/nowhere.pcap")
+        self.assertEqual(done.code, 3)
+        self.assertIn("/nowhere.pcap", done.err)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""Help, version, and every wrong command line: exit 2, one line, a hint."""
+import json
+
+from cli import CliTest, main, run
+
+
+class Usage(CliTest):
+    def test_no_argument_is_help_and_exit_2(self):
+        done = run()
+        self.assertEqual(done.code, 2)
+        for command in ("listen", "connect", "rping", "demo", "quirks", "pcap"):
+            self.assertIn(command, done.err)
+
+    def test_version(self):
+        done = self.ok(run("--version"))
+        self.assertRegex(done.out, r"^parley \d+\.\d+\.\d+\n$")
+
+    def test_every_command_has_help_with_examples(self):
+        self.ok(run("--help"))
+        for command in ("listen", "connect", "rping", "demo", "quirks"):
+            with self.subTest(command):
+                done = self.ok(run(command, "--help"))
+                self.assertIn("Examples:\n  parley " + command, done.out)
+                self.assertIn("--json", done.out)
+
+    def test_unknown_words_give_a_hint(self):
+        self.refused(run("--nonsense"), 2, "--nonsense", "try 'parley --help'")
+        self.refused(run("nonsense"), 2, "nonsense", "try 'parley --help'")
+        self.refused(run("rping", "-s", "--nonsense"), 2, "--nonsense", "try 'parley rping --help'")
+
+    def test_bad_option_values(self):
+        for words, said in (
+            (("--revision", "3"), "1,2"),
+            (("--rtr", "wave"), "none, frame, send, write, read"),
+            (("--rtr-offer", "frame"), "send, write, read"),
+            (("--ird", "16383"), "0..16382 or none"),
+            (("--ord", "-1"), "0..16382 or none"),
+            (("--reply-timeout", "10"), "unit"),
+            (("--reply-timeout", "ten"), "unit"),
+            (("--timeout", "-1s"), "unit"),
+            (("--peer-quirk", "nobody"), "parley quirks"),
+            (("--play-quirk", "nobody"), "parley quirks"),
+            (("--private-data-max", "513"), "512"),
+            (("--private-data", "hex:0g"), "'g' is not a hexadecimal digit"),
+            (("--private-data", "hex:000"), "odd number"),
+            (("--rtr", "frame", "--revision", "2"), "revision 1"),
+            (("--rtr-fallback", "frame"), "without S"),
+            (("--echoed",), "--send"),
+            (("--port", "65536"), "65536"),
+            (("--size", "9999999"), "octets for one connection"),
+        ):
+            with self.subTest(words):
+                self.refused(run("connect", "127.0.0.1:1", *words), 2, said)
+        self.refused(run("connect"), 2, "endpoint")
+        self.refused(run("connect", "127.0.0.1:x"), 2, "not a port")
+        self.refused(run("connect", "127.0.0.1:65536"), 2, "not a port")
+        self.refused(run("connect", "[::1"), 2, "lacks a ']'")
+        self.refused(run("listen", "127.0.0.1:0", "--rtr-expected", "frame"), 2, "announced with S")
+        self.refused(run("listen", "127.0.0.1:0", "--concurrency", "0"), 2, "--concurrency")
+
+    def test_private_data_too_long(self):
+        # RFC 5044 §7.1.1: 512 octets; RFC 6581 §9: 4 of them are for the enhanced data.
+        self.refused(run("connect", "127.0.0.1:1", "--revision", "1", "--private-data", "x" * 513), 2, "513", "512")
+        self.refused(run("connect", "127.0.0.1:1", "--revision", "2", "--private-data", "x" * 509), 2, "509", "508")
+        self.refused(run("listen", "127.0.0.1:0", "--private-data", "x" * 509), 2, "509", "508")
+        big = self.path("big", b"x" * 100000)
+        self.refused(run("connect", "127.0.0.1:1", "--private-data", "@" + big), 2, "509 octets or more", "508")
+
+    def test_rping_needs_a_side_and_a_server(self):
+        self.assertEqual(run("rping").code, 2)
+        self.assertEqual(run("rping", "-s", "-c").code, 2)
+        self.refused(run("rping", "-c"), 2, "-a ADDRESS")
+        self.refused(run("rping", "-c", "-a", "127.0.0.1", "-S", "65537"), 2, "65536")
+        self.refused(run("rping", "-c", "-a", "127.0.0.1", "-S", "0"), 2, "-S")
+        self.refused(run("rping", "-c", "-a", "127.0.0.1", "-C", "-1"), 2, "-C")
+
+    def test_json_errors_are_objects_too(self):
+        done = run("connect", "127.0.0.1:1", "--private-data", "hex:0g", "--json")
+        self.assertEqual(done.code, 2)
+        self.assertEqual(json.loads(done.out)["exit"], 2)
+        self.assertIn("hexadecimal", json.loads(done.out)["text"])
+
+
+class Quirks(CliTest):
+    def test_the_table_is_printed(self):
+        done = self.ok(run("quirks"))
+        for name in ("siw", "cxgb4", "irdma", "erdma", "siw-no-a", "cxgb4-stag0"):
+            self.assertIn(f"\n{name}\n", "\n" + done.out)
+
+    def test_json_has_one_object_per_quirk(self):
+        entries = [json.loads(line) for line in self.ok(run("quirks", "--json")).out.splitlines()]
+        siw = next(entry for entry in entries if entry["name"] == "siw")
+        self.assertEqual(set(siw), {"name", "summary", "evidence", "flags", "private_data_max"})
+        self.assertIn("echoes_reserved", siw["flags"])
+        self.assertEqual(siw["private_data_max"], 256)
+
+    def test_one_or_none(self):
+        self.assertEqual(len(self.ok(run("quirks", "siw", "--json")).out.splitlines()), 1)
+        self.refused(run("quirks", "nobody"), 2, "nobody")
+
+
+if __name__ == "__main__":
+    main()

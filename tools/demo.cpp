@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// `parley demo`: what Parley does, in a few seconds and without any RDMA hardware. A responder and an initiator in this
+// process connect over real loopback sockets with MPA revision 1 and the Rtr frame of 2007, exchange Sends, RDMA Reads
+// and RDMA Writes, and the capture of it is drawn and judged, as are real captures of Linux.
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "tools/demo_captures.hpp"
+#include "tools/report.hpp"
+#include "tools/rping_link.hpp"
+#include "tools/session.hpp"
+
+namespace parley::tools {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint32_t ping_octets = 4096;
+constexpr std::uint32_t pings_wanted = 3;
+constexpr Duration patience = std::chrono::seconds(10);
+
+struct DemoArgs {
+  SessionOptions session;
+  std::vector<std::string> captures;
+  bool ipv6 = false;
+};
+
+/// One side: its host, its connection, its buffers.
+struct Party {
+  mpa::Role role;
+  TcpHost& host;
+  PdHandle pd = 0;
+  cm::Id id;
+  std::unique_ptr<RpingLink> link;
+  std::optional<cm::Established> established;
+  std::optional<Complaint> fault;
+  bool over = false;
+  const char* name() const { return role == mpa::Role::initiator ? "initiator" : "responder"; }
+};
+
+class Demo {
+ public:
+  Demo(const DemoArgs& args, Session& session, TcpHost& responder_host, Context& context)
+      : args_(args),
+        session_(session),
+        context_(context),
+        initiator_{mpa::Role::initiator, session.host()},
+        responder_{mpa::Role::responder, responder_host} {}
+
+  int run(const std::string& pcapng);
+
+ private:
+  bool step(const std::string& what, bool (Demo::*done)() const);
+  void turn();
+  void handle(Party& party, const cm::Event& event);
+  void begin();
+  void drive_initiator();
+  void drive_responder();
+  bool listening() const { return server_.has_value(); }
+  bool connected() const { return initiator_.established && responder_.established; }
+  bool exchanged() const { return pings_ == pings_wanted; }
+  bool ended() const { return initiator_.over && responder_.over; }
+  void prepare(Party& party);
+  void blame(Party& party, const std::string& text);
+  void tell_agreement();
+  void say(const std::string& text) { context_.out.text(text); }
+
+  const DemoArgs& args_;
+  Session& session_;
+  Context& context_;
+  Party initiator_, responder_;
+  std::optional<Address> server_;
+  std::uint32_t pings_ = 0, reads_checked_ = 0, writes_checked_ = 0;
+  bool sink_next_ = false;        ///< initiator: the next message asks for the sink
+  bool sink_advertised_ = false;  ///< responder: the next advertisement is the sink
+};
+
+void Demo::blame(Party& party, const std::string& text) {
+  if (!party.fault) party.fault = Complaint{Exit::failed, fmt::format("{}: {}", party.name(), text)};
+}
+
+void Demo::prepare(Party& party) {
+  const auto pd = party.host.device().alloc_pd();
+  if (!pd) return blame(party, words(pd.error()));
+  party.pd = *pd;
+  auto link = RpingLink::create(party.host.device(), party.pd, ping_octets);
+  if (!link) return blame(party, link.error().text);
+  party.link = std::move(*link);
+}
+
+void Demo::handle(Party& party, const cm::Event& event) {
+  if (const auto* ready = std::get_if<cm::Listening>(&event)) {
+    server_ = ready->local;
+  } else if (const auto* request = std::get_if<cm::ConnectRequest>(&event)) {
+    say(fmt::format("responder: request from {}, {}", request->peer.to_string(),
+                    private_data_text(request->private_data)));
+    party.id = request->id;
+    const auto qp = party.id.create_qp(party.link->init());
+    if (!qp) return blame(party, words(qp.error()));
+    party.link->attach(**qp);
+    static constexpr std::string_view welcome = "welcome";
+    const Bytes data(welcome.begin(), welcome.end());
+    cm::AcceptOptions options;
+    options.private_data = data;
+    if (const auto accepted = party.id.accept(options); !accepted) blame(party, words(accepted.error()));
+  } else if (const auto* up = std::get_if<cm::Established>(&event)) {
+    party.established = *up;
+  } else if (const auto* rejected = std::get_if<cm::Rejected>(&event)) {
+    blame(party, "rejected: " + rejected->why.to_string());
+  } else if (const auto* failed = std::get_if<cm::ConnectFailed>(&event)) {
+    blame(party, failed->why.to_string());
+  } else if (const auto* retrying = std::get_if<cm::Retrying>(&event)) {
+    say(fmt::format("{}: trying again: {}", party.name(), retrying->why.to_string()));
+  } else if (const auto* down = std::get_if<cm::Disconnected>(&event)) {
+    party.over = true;
+    if (!down->graceful) blame(party, down->why.to_string());
+  }
+}
+
+void Demo::turn() {
+  for (Party* party : {&initiator_, &responder_}) {
+    party->host.run_once(std::chrono::milliseconds(1));
+    while (auto event = party->host.cm().poll_event()) handle(*party, *event);
+  }
+  if (connected() && !exchanged()) {
+    drive_responder();
+    drive_initiator();
+  }
+}
+
+/// Ping `pings_` begins: its data stands in the source, which is advertised by a Send.
+void Demo::begin() {
+  rping_fill(initiator_.link->source(), pings_);
+  initiator_.link->send(initiator_.link->advertise_source());
+  sink_next_ = true;
+}
+
+void Demo::drive_initiator() {
+  RpingLink& link = *initiator_.link;
+  while (const auto done = link.poll()) {
+    if (done->what != RpingLink::Does::received) continue;
+    if (std::exchange(sink_next_, false)) {
+      link.send(link.advertise_sink());
+      continue;
+    }
+    // The RDMA Write stands before the Send that has just arrived (RFC 5040 §5.5), so its data must be here.
+    if (const auto at = rping_difference(link.sink(), pings_))
+      return blame(initiator_, fmt::format("RDMA Write brought wrong data at octet {}", *at));
+    ++writes_checked_;
+    if (++pings_ < pings_wanted) begin();
+  }
+  if (link.fault()) blame(initiator_, *link.fault());
+}
+
+void Demo::drive_responder() {
+  RpingLink& link = *responder_.link;
+  while (const auto done = link.poll()) {
+    if (done->what == RpingLink::Does::received && done->octets == RpingInfo::wire_size) {
+      if (!std::exchange(sink_advertised_, false)) {
+        link.read_to_sink(done->info);
+      } else {
+        link.write_from_sink(done->info, ping_octets);
+        link.send({});
+      }
+    } else if (done->what == RpingLink::Does::read) {
+      if (const auto at = rping_difference(link.sink(), pings_))
+        return blame(responder_, fmt::format("RDMA Read brought wrong data at octet {}", *at));
+      ++reads_checked_;
+      sink_advertised_ = true;
+      link.send({});
+    }
+  }
+  if (link.fault()) blame(responder_, *link.fault());
+}
+
+bool Demo::step(const std::string& what, bool (Demo::*done)() const) {
+  const Instant deadline = session_.now() + patience;
+  while (!(this->*done)()) {
+    if (initiator_.fault || responder_.fault) return false;
+    if (Session::stopped() || session_.now() >= deadline) {
+      blame(initiator_, fmt::format("{}: {}", what, Session::stopped() ? "interrupted" : "no end within 10s"));
+      return false;
+    }
+    turn();
+  }
+  return !initiator_.fault && !responder_.fault;
+}
+
+void Demo::tell_agreement() {
+  for (const Party* party : {&initiator_, &responder_}) {
+    const mpa::Parameters& p = party->established->parameters;
+    say(fmt::format("\n{}: {}", party->name(), parameters_text(p, party->role)));
+    for (const std::string& reason : p.reasons) say("    because " + reason);
+    Json object{{"event", "established"}, {"role", party->name()}};
+    object["parameters"] = parameters_json(p, party->role);
+    context_.out.object(object);
+  }
+}
+
+int Demo::run(const std::string& pcapng) {
+  say("Parley demo: two RDMA peers over loopback TCP, without hardware, kernel module or root.\n");
+  prepare(initiator_);
+  prepare(responder_);
+  const auto family = args_.ipv6 ? Address::Family::v6 : Address::Family::v4;
+  (void)responder_.host.cm().listen(Address::loopback(family, 0));
+  bool good = step("listening", &Demo::listening);
+  if (good) {
+    say("responder: listening on " + server_->to_string());
+    cm::ConnectOptions options;
+    options.mpa.revision = 1;
+    options.mpa.rtr = mpa::Rtr::frame;
+    static constexpr std::string_view hello = "hello";
+    const Bytes data(hello.begin(), hello.end());
+    options.private_data = data;
+    options.qp = initiator_.link->init();
+    const auto id = initiator_.host.cm().connect(*server_, options);
+    if (id) {
+      initiator_.id = *id;
+      initiator_.link->attach(*initiator_.id.qp());
+    } else {
+      blame(initiator_, words(id.error()));
+    }
+  }
+  good = good && step("connection set-up", &Demo::connected);
+  if (good) {
+    tell_agreement();
+    begin();
+    good = step("data exchange", &Demo::exchanged);
+  }
+  if (good) {
+    say(fmt::format(
+        "\n{} rounds of Send, RDMA Read and RDMA Write: {} Reads and {} Writes of {} octets, all data right", pings_,
+        reads_checked_, writes_checked_, ping_octets));
+    (void)initiator_.id.disconnect();
+    good = step("disconnecting", &Demo::ended);
+  }
+  context_.out.object({{"event", "exchange"},
+                       {"pings", pings_},
+                       {"octets", ping_octets},
+                       {"reads_verified", reads_checked_},
+                       {"writes_verified", writes_checked_}});
+  initiator_.id.destroy();
+  responder_.id.destroy();
+  if (const auto captured = session_.finish(); !captured)
+    return context_.out.error(captured.error().exit, captured.error().text);
+  for (const Party* party : {&initiator_, &responder_})
+    if (party->fault) return context_.out.error(party->fault->exit, party->fault->text);
+  return demo_captures(pcapng, args_.captures, context_);
+}
+
+/// Where demo.pcapng goes when nobody says: beside the build if this is one, else the temporary directory.
+std::string default_pcapng() {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  const fs::path build = self.parent_path().parent_path();
+  if (!error && fs::exists(build / "CMakeCache.txt", error)) return (build / "demo.pcapng").string();
+  fs::path directory = fs::temp_directory_path(error);
+  if (error) directory = "/tmp";
+  return (directory / "demo.pcapng").string();
+}
+
+int run_demo(DemoArgs& args, Context& context) {
+  if (args.session.pcapng.empty()) args.session.pcapng = default_pcapng();
+  auto session = Session::open(args.session);
+  if (!session) return context.out.error(session.error().exit, session.error().text);
+  auto responder = TcpHost::open();
+  if (!responder) return context.out.error(Exit::environment, "cannot open sockets: " + words(responder.error()));
+  return Demo(args, **session, **responder, context).run(args.session.pcapng);
+}
+
+}  // namespace
+
+void register_demo(CLI::App& app, Context& context) {
+  auto args = std::make_shared<DemoArgs>();
+  CLI::App* sub = app.add_subcommand("demo", "Show a connection, its data and real captures, judged; takes seconds");
+  sub->add_option("captures", args->captures, "Captures to judge (default: those of Linux siw in the source tree)");
+  sub->add_flag("-6,--ipv6", args->ipv6, "Over IPv6 loopback");
+  sub->add_option("--pcapng", args->session.pcapng,
+                  "Where the capture goes (default: demo.pcapng in the build directory)")
+      ->type_name("FILE");
+  add_json_flag(*sub, context);
+  sub->footer(
+      "Examples:\n"
+      "  parley demo\n"
+      "  parley demo --pcapng /tmp/rtr.pcapng          then: wireshark /tmp/rtr.pcapng\n"
+      "  parley demo my-own-capture.pcapng");
+  sub->callback([args, &context] { context.run = [args, &context] { return run_demo(*args, context); }; });
+}
+
+}  // namespace parley::tools

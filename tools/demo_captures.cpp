@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "tools/demo_captures.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "tools/pcap.hpp"
+#include "verdict/ladder.hpp"
+#include "verdict/text.hpp"
+
+namespace parley::tools {
+
+namespace {
+
+namespace fs = std::filesystem;
+using verdict::Severity;
+
+constexpr std::size_t width = 110;
+
+/// tests/captures/iwarp of the tree above the program or above the working directory.
+fs::path captures_directory() {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error).parent_path();
+  const fs::path here = fs::current_path(error);
+  for (const fs::path& start : {self, here})
+    for (fs::path at = start; !at.empty(); at = at.parent_path()) {
+      if (fs::is_directory(at / "tests" / "captures" / "iwarp", error)) return at / "tests" / "captures" / "iwarp";
+      if (at == at.parent_path()) break;
+    }
+  return {};
+}
+
+std::vector<std::string> find_captures() {
+  std::vector<std::string> files;
+  std::error_code error;
+  const fs::path directory = captures_directory();
+  if (directory.empty()) return files;
+  for (const auto& entry : fs::directory_iterator(directory, error))
+    if (entry.path().filename().string().starts_with("siw_")) files.push_back(entry.path().string());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+Json verdict_json(const std::string& file, const verdict::FileReport& report) {
+  return {{"event", "verdict"},
+          {"file", file},
+          {"connections", report.connections.size()},
+          {"errors", report.count(Severity::error)},
+          {"warnings", report.count(Severity::warning)}};
+}
+
+/// How often each outcome occurs: "3 established, 1 rejected".
+std::string outcomes(const verdict::FileReport& report) {
+  std::string text;
+  for (const auto outcome : {verdict::Outcome::established, verdict::Outcome::rejected, verdict::Outcome::failed,
+                             verdict::Outcome::incomplete}) {
+    const auto n = std::count_if(report.connections.begin(), report.connections.end(),
+                                 [outcome](const auto& c) { return c.outcome == outcome; });
+    if (n > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", n, verdict::to_string(outcome));
+  }
+  return text.empty() ? "no MPA connection" : text;
+}
+
+/// The different rules that a file's peers broke, each with its first example.
+void tell_errors(const verdict::FileReport& report, Context& context) {
+  constexpr std::size_t rules_max = 4;
+  std::vector<std::string> told;
+  std::size_t left_out = 0;
+  for (const auto& connection : report.connections)
+    for (const auto& finding : connection.findings) {
+      if (finding.severity != Severity::error) continue;
+      if (std::find(told.begin(), told.end(), finding.rule) != told.end()) continue;
+      told.push_back(finding.rule);
+      if (told.size() > rules_max) {
+        ++left_out;
+        continue;
+      }
+      context.out.text(
+          "      " +
+          verdict::wrap(fmt::format("frame {}: {} [{}]", finding.frame, finding.text, finding.rule), width, 8));
+    }
+  if (left_out > 0) context.out.text(fmt::format("      and {} more rules; see parley pcap check", left_out));
+}
+
+}  // namespace
+
+int demo_captures(const std::string& own, std::vector<std::string> others, Context& context) {
+  const CaptureVerdict mine = check_capture_file(own, true);
+  if (!mine.error.empty()) return context.out.error(Exit::environment, fmt::format("{}: {}", own, mine.error));
+  context.out.text(fmt::format("\nThe exchange, from {}:\n", own));
+  for (const auto& connection : mine.report.connections)
+    context.out.text(
+        verdict::to_ladder(connection, {.width = width, .left_name = "initiator", .right_name = "responder"}));
+  context.out.object(verdict_json(own, mine.report));
+  if (mine.report.connections.empty() || mine.report.count(Severity::error) > 0)
+    return context.out.error(Exit::failed,
+                             "the demo's own capture does not hold what it should: see parley pcap check " + own);
+
+  if (others.empty()) others = find_captures();
+  if (others.empty()) {
+    context.out.text("No real captures beside this program; parley demo FILE... judges your own.");
+    return code(Exit::ok);
+  }
+  context.out.text("Real captures of Linux siw, judged by parley pcap check (errors: a peer broke a MUST):");
+  Exit exit = Exit::ok;
+  for (const std::string& file : others) {
+    const CaptureVerdict other = check_capture_file(file, false);
+    if (!other.error.empty()) {
+      context.out.note(fmt::format("parley demo: {}: {}", file, other.error));
+      exit = Exit::environment;
+    }
+    if (!other.readable) continue;
+    context.out.text(fmt::format("  {}: {} connections ({}); {} errors, {} warnings",
+                                 fs::path(file).filename().string(), other.report.connections.size(),
+                                 outcomes(other.report), other.report.count(Severity::error),
+                                 other.report.count(Severity::warning)));
+    tell_errors(other.report, context);
+    context.out.object(verdict_json(file, other.report));
+  }
+  context.out.text(fmt::format("\nCapture of the demo: {}", own));
+  return code(exit);
+}
+
+}  // namespace parley::tools

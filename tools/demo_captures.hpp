@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The second half of `parley demo`: its own capture drawn as a ladder, then real captures judged in a few lines each.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "tools/command.hpp"
+
+namespace parley::tools {
+
+/// Returns the exit code: failed when the demo's own capture has an error, environment when a file cannot be read.
+/// `others` empty: the siw captures of the source tree that the program was built in, if it can be found.
+int demo_captures(const std::string& own, std::vector<std::string> others, Context& context);
+
+}  // namespace parley::tools
