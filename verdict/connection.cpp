@@ -70,7 +70,7 @@ void Connection::tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint64_t
 void Connection::classify(Half& h, SegmentClass c, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
   using Kind = LadderEvent::Kind;
   if (c == SegmentClass::retransmission) {
-    ++h.counts.retransmissions;
+    if (h.counts.retransmissions++ == 0) h.first_again_frame = frame;
     event(frame, at, h.index, Kind::repeated, fmt::format("{} octets again", t.length));
   }
   if (c == SegmentClass::out_of_order) {
@@ -160,6 +160,10 @@ void Connection::Half::missing(std::uint64_t n, const SegmentRef& ref, bool cut)
     case Phase::after_request: return owner->keep_early(*this, {}, n, ref, cut, false);
     case Phase::rtr_or_fpdu: owner->keep_early(*this, {}, n, ref, cut, false); return owner->rtr_or_fpdu(*this);
     case Phase::fpdus:
+      if (walker.markers() == Known::unknown) {  // its first octets would have told
+        phase = Phase::blind;
+        return;
+      }
       walker.missing(n, ref, *this);
       if (walker.lost()) owner->rdmap_->lost(owner->side_of(*this));
       return;
@@ -190,8 +194,7 @@ void Connection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, b
   h.head.insert(h.head.end(), in.begin(), in.end());
   if (!in.empty()) h.head_last = ref;
   if (before < key_head.size() && !identify(h)) {
-    if (h.phase == Phase::blind)
-      findings_.error(ref.frame, "RFC 5044 §7.1.1", "octets that are no startup frame stand where one is due");
+    if (h.phase == Phase::blind) no_startup_frame(h, ref, start);
     return;
   }
   const auto v = wire::MpaFrameView::parse(h.head);
@@ -203,7 +206,7 @@ void Connection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, b
   if (rest.empty()) return;
   // The rest came in the segment that completed the frame.
   if (h.phase == Phase::after_request || h.phase == Phase::rtr_or_fpdu) {
-    keep_early(h, rest, 0, ref, false, start && before == 0 && false);
+    keep_early(h, rest, 0, ref, false, false);
     if (h.phase == Phase::after_request)
       extra_octets(h, rest.size(), ref);
     else
@@ -211,6 +214,41 @@ void Connection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, b
   } else if (h.phase == Phase::fpdus) {
     h.walker.octets(rest, ref, false, h);
   }
+}
+
+// Octets that are no startup frame where one is due. If octets before them are missing, the frame was among those, and
+// an accepting Reply is likely: the peers go on.
+void Connection::no_startup_frame(Half& h, const SegmentRef& ref, bool start) {
+  if (h.counts.missing_octets == 0) {
+    findings_.error(ref.frame, "RFC 5044 §7.1.1", "octets that are no startup frame stand where one is due");
+    return;
+  }
+  if (!request_ || reply_ || side_of(h) == Side::initiator) return;
+  findings_.note(ref.frame, "", "the Reply is not in the capture: what was agreed is known from the Request only");
+  reply_lost_ = true;
+  agreement_ = agree(request_, {});
+  begin_data();
+  Half& initiator = peer_of(h);
+  h.startup_length = h.tcp.position() - h.head.size();
+  h.walker.start(agreement_.crc, Known::no);
+  h.walker.missing(4, ref, h);  // where its FPDUs begin is a guess
+  rdmap_->lost(Side::responder);
+  initiator.walker.start(agreement_.crc, Known::unknown);
+  initiator.phase = Phase::fpdus;
+  replay(initiator);
+  // With markers, positions count from the end of the Reply, and how long that was is not known.
+  h.phase = request_->m() ? Phase::blind : Phase::fpdus;
+  if (h.phase == Phase::fpdus) h.walker.octets(h.head, ref, start, h);
+}
+
+void Connection::begin_data() {
+  rdmap_->count_into(half_of(Side::initiator).counts, half_of(Side::responder).counts);
+  rdmap_->set_read_limit(Side::initiator, agreement_.initiator_reads);
+  rdmap_->set_read_limit(Side::responder, agreement_.responder_reads);
+  if (with_events_)
+    rdmap_->set_events([this](const WalkedFpdu& f, Side side, LadderEvent::Kind kind, std::string text) {
+      event(f.last.frame, f.last.at, half_of(side).index, kind, std::move(text));
+    });
 }
 
 StartupSeen Connection::read_startup(const Half& h, const wire::MpaFrameView& v) const {
@@ -279,14 +317,8 @@ void Connection::reply_seen(Half& h, StartupSeen seen) {
     return;
   }
   operational_ = !agreement_.peer_to_peer && !agreement_.rtr_frame && !setup_failed_;
-  rdmap_->count_into(half_of(Side::initiator).counts, half_of(Side::responder).counts);
-  rdmap_->set_read_limit(Side::initiator, agreement_.initiator_reads);
-  rdmap_->set_read_limit(Side::responder, agreement_.responder_reads);
+  begin_data();
   if (reply_->revision == 0) rdmap_->set_version(0);
-  if (with_events_)
-    rdmap_->set_events([this](const WalkedFpdu& f, Side side, LadderEvent::Kind kind, std::string text) {
-      event(f.last.frame, f.last.at, half_of(side).index, kind, std::move(text));
-    });
   h.phase = Phase::fpdus;
   h.walker.start(agreement_.crc, agreement_.markers_to_initiator);
   initiator.walker.start(agreement_.crc, agreement_.markers_to_responder);
@@ -294,7 +326,8 @@ void Connection::reply_seen(Half& h, StartupSeen seen) {
     initiator.startup_length = initiator.tcp.position();
     if (initiator.tcp.holding() || initiator.counts.missing_octets > 0) rdmap_->lost(Side::initiator);
   }
-  initiator.phase = agreement_.revision <= 1 ? Phase::rtr_or_fpdu : Phase::fpdus;
+  // The Request may also come late, when the capture has packets out of order.
+  initiator.phase = agreement_.revision <= 1 || lost_request ? Phase::rtr_or_fpdu : Phase::fpdus;
   if (initiator.phase == Phase::fpdus) return replay(initiator);
   if (!initiator.early.empty()) rtr_or_fpdu(initiator);
 }
@@ -310,6 +343,11 @@ void Connection::replay(Half& h) {
   while (!h.early.empty()) {
     const Early e = std::move(h.early.front());
     h.early.pop_front();
+    if (e.missing > 0 && h.walker.markers() == Known::unknown) {
+      h.phase = Phase::blind;
+      h.early.clear();
+      return;
+    }
     if (e.missing > 0) {
       h.walker.missing(e.missing, e.ref, h);
       if (h.walker.lost()) rdmap_->lost(side_of(h));
@@ -347,9 +385,29 @@ void Connection::rtr_or_fpdu(Half& h) {
   }
   const auto v = wire::MpaFrameView::parse(head);
   if (!v || head.size() < v->frame_size()) return;
-  Half shadow;  // read_startup looks at the references of the segment that carried the frame
-  shadow.head_last = h.early.back().ref;
-  rtr_frame_ = read_startup(shadow, *v);
+  const SegmentRef carrier = h.early.back().ref;
+  const auto drop_frame = [&h](std::size_t skip) {
+    while (skip > 0 && !h.early.empty()) {
+      Early& e = h.early.front();
+      const std::size_t n = std::min(skip, e.data.size());
+      e.data.erase(e.data.begin(), e.data.begin() + static_cast<std::ptrdiff_t>(n));
+      e.start = false;
+      skip -= n;
+      if (e.data.empty()) h.early.pop_front();
+    }
+  };
+  h.head_last = carrier;
+  StartupSeen seen = read_startup(h, *v);
+  if (v->key == wire::MpaKey::req && !request_) {
+    h.startup_length += v->frame_size();
+    drop_frame(v->frame_size());
+    request_seen(h, std::move(seen));
+    h.phase = agreement_.revision <= 1 ? Phase::rtr_or_fpdu : Phase::fpdus;
+    if (h.phase == Phase::fpdus) return replay(h);
+    if (!h.early.empty()) rtr_or_fpdu(h);
+    return;
+  }
+  rtr_frame_ = std::move(seen);
   const bool rtr_key = v->key == wire::MpaKey::rtr || v->key == wire::MpaKey::rtr_hex;
   event(rtr_frame_->frame, rtr_frame_->at, h.index, LadderEvent::Kind::startup,
         rtr_key ? fmt::format("MPA Rtr frame ({})", to_string(v->key).substr(7, 3)) : "a second startup frame");
@@ -366,15 +424,7 @@ void Connection::rtr_or_fpdu(Half& h) {
   first_fpdu_at_ = rtr_frame_->at;
   // To a responder that does not know the frame, its octets are an FPDU whose RDMAP version is 0.
   rdmap_->complaint(Side::initiator, {PARLEY_RDMAP_LAYER_RDMAP, 2, 5, rtr_frame_->frame}, true);
-  std::size_t skip = v->frame_size();
-  while (skip > 0 && !h.early.empty()) {
-    Early& e = h.early.front();
-    const std::size_t n = std::min(skip, e.data.size());
-    e.data.erase(e.data.begin(), e.data.begin() + static_cast<std::ptrdiff_t>(n));
-    e.start = false;
-    skip -= n;
-    if (e.data.empty()) h.early.pop_front();
-  }
+  drop_frame(v->frame_size());
   h.phase = Phase::fpdus;
   replay(h);
 }

@@ -69,6 +69,7 @@ class Connection {
     std::uint64_t differing = 0, cut_segments = 0, big_fpdus = 0, biggest = 0, biggest_frame = 0;
     std::uint64_t extra_after_startup = 0;
     std::uint64_t fpdus = 0, first_fpdu_frame = 0;
+    std::uint64_t first_again_frame = 0;
     std::uint64_t lost_places = 0, first_lost_frame = 0;
     DirectionCounts counts;
 
@@ -89,6 +90,8 @@ class Connection {
   void classify(Half& h, SegmentClass c, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
   void startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, bool start);
   bool identify(Half& h);
+  void no_startup_frame(Half& h, const SegmentRef& ref, bool start);
+  void begin_data();
   void startup_frame(Half& h, std::size_t size);
   StartupSeen read_startup(const Half& h, const wire::MpaFrameView& v) const;
   void request_seen(Half& h, StartupSeen seen);
@@ -124,6 +127,7 @@ class Connection {
   Agreement agreement_;
   mpa::Rtr rtr_seen_ = mpa::Rtr::none;
   Instant first_fpdu_at_{};
+  bool reply_lost_ = false;            // it is not in the capture, and the connection went on
   bool operational_ = false;           // established in the sense of Outcome
   bool setup_failed_ = false;          // a Terminate of the set-up, or a startup frame nobody can accept
   bool initiator_may_refuse_ = false;  // the Reply holds something that makes initiators give up

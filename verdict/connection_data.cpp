@@ -13,10 +13,11 @@ void Connection::Half::fpdu(const WalkedFpdu& f) { owner->on_fpdu(*this, f); }
 void Connection::Half::bad_length(std::uint32_t length, const SegmentRef& ref) {
   Connection& c = *owner;
   const Side side = c.side_of(*this);
-  // RFC 5044 §3: an ULPDU has 1 to 64768 octets.
-  c.findings_.error(
-      ref.frame, "RFC 5044 §4.1",
-      fmt::format("the {} sent an FPDU with ULPDU_Length {} (1 to 64768 are allowed)", to_string(side), length));
+  // RFC 5044 §3: an ULPDU has 1 to 64768 octets. After an earlier fault the octets mean nothing any more (§8).
+  if (!c.rdmap_->faulty(side))
+    c.findings_.error(
+        ref.frame, "RFC 5044 §4.1",
+        fmt::format("the {} sent an FPDU with ULPDU_Length {} (1 to 64768 are allowed)", to_string(side), length));
   c.event(ref.frame, ref.at, index, LadderEvent::Kind::fpdu, fmt::format("FPDU with ULPDU_Length {}", length));
   c.rdmap_->complaint(side, {PARLEY_RDMAP_LAYER_DDP, 2, 6, ref.frame});
   c.rdmap_->lost(side);
@@ -49,6 +50,7 @@ void Connection::on_fpdu(Half& h, const WalkedFpdu& f) {
   if (side == Side::responder) check_fence(h, f);
   if (side == Side::initiator && h.fpdus == 1) check_first_fpdu(f);
   if (f.crc == WalkedFpdu::Crc::bad) {
+    ++h.counts.fpdus;
     event(f.last.frame, f.last.at, h.index, LadderEvent::Kind::fpdu,
           fmt::format("FPDU of {} octets, CRC wrong", f.ulpdu.size()));
     return rdmap_->lost(side);
@@ -97,6 +99,7 @@ void Connection::check_fence(Half& h, const WalkedFpdu& f) {
 
 void Connection::check_first_fpdu(const WalkedFpdu& f) {
   if (rtr_seen_ == mpa::Rtr::none) first_fpdu_at_ = f.last.at;
+  if (reply_lost_) operational_ = operational_ || f.crc != WalkedFpdu::Crc::bad;
   const mpa::Rtr form = f.known == f.ulpdu.size() || f.known >= PARLEY_DDP_UNTAGGED_LEN ? rtr_form(f) : mpa::Rtr::none;
   const auto header = wire::DdpHeader::parse(f.ulpdu);
   if (header && header->opcode == wire::RdmapOpcode::terminate && !header->tagged) return;
@@ -134,7 +137,8 @@ void Connection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
   if (side_of(h) == Side::initiator) {
     // Codes 4 to 7 of the LLP speak of the set-up (RFC 5044 §8, RFC 6581 §8). Nothing came from the responder that
     // another layer could complain about.
-    if (h.fpdus == 1 && peer.fpdus == 0) {
+    const bool llp = t->layer == PARLEY_RDMAP_LAYER_LLP || (t->layer == 0 && t->etype == PARLEY_RDMAP_LAYER_LLP);
+    if (h.fpdus == 1 && peer.fpdus == 0 && llp && t->code >= 4 && t->code <= 7) {
       setup_failed_ = true;
       operational_ = false;
       if (t->code == 6 && reply_ && reply_->enhanced &&

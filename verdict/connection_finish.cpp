@@ -109,7 +109,7 @@ void Connection::finish_halves() {
                      fmt::format("the stream of the {} ends inside an FPDU ({} octets of it came)", to_string(side),
                                  h.walker.left()));
     if (h.counts.retransmissions > 0)
-      findings_.note(0, "",
+      findings_.note(h.first_again_frame, "",
                      fmt::format("{} TCP retransmission{} by the {}", h.counts.retransmissions,
                                  h.counts.retransmissions == 1 ? "" : "s", to_string(side)));
   }
@@ -150,11 +150,15 @@ void Connection::judge_outcome(ConnectionReport& r) {
     r.outcome = Outcome::failed;
   } else if (operational_) {
     r.outcome = Outcome::established;
-  } else if (reply_ || !closed()) {
+  } else if (reply_ || reply_lost_ || !closed()) {
     r.outcome = Outcome::incomplete;
   } else {
     r.outcome = Outcome::failed;
   }
+  if (agreement_.rtr_frame && !rtr_frame_ && (reply_->flags & PARLEY_MPA_RES_V2) == 0)
+    findings_.warn(reply_->frame, "OFA 2007-10 Rtr §2",
+                   "the responder answered S with S under revision 1, and nothing shows whether it knows the Rtr frame "
+                   "or echoes reserved bits, as Linux siw does");
   if (reply_ && !operational_ && !setup_failed_ && !refused && closed())
     findings_.note(i.fin_frame != 0 ? i.fin_frame : 0, agreement_.rtr_frame ? "OFA 2007-10 Rtr §2" : "RFC 6581 §9.2",
                    fmt::format("the connection ended before the initiator sent the agreed {}",

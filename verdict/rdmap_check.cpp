@@ -77,6 +77,7 @@ void RdmapCheck::segment(Side from, const WalkedFpdu& f) {
   if (!check_controls(from, f, *h)) {
     // What cannot be decoded leaves the numbering of this direction unknown.
     for (auto& q : s.queues) q.known = false;
+    s.reads_reliable = at(other(from)).reads_reliable = false;
     return;
   }
   dispatch(from, f, *h);

@@ -42,6 +42,8 @@ class RdmapCheck {
   /// The connection is over: what was left unfinished.
   void finish(std::uint64_t last_frame);
 
+  /// `side` already did something that ends its half of the stream.
+  bool faulty(Side side) const { return at(side).fault && !at(side).fault_weak; }
   bool terminated(Side side) const { return at(side).terminated; }
   std::uint64_t segments(Side side) const { return at(side).segments; }
 

@@ -65,10 +65,6 @@ void check_reply_bits(const StartupSeen* q, const StartupSeen& r, Findings& f) {
     else if (q != nullptr && reserved_bits(*q) != 0 && reserved_bits(*q) == reserved_bits(r))
       f.error(r.frame, "RFC 5044 §7.1.1",
               "the responder echoed S with the other reserved bits: it does not mean the Rtr frame");
-    else
-      f.warn(r.frame, "OFA 2007-10 Rtr §2",
-             "the responder answered S with S under revision 1: either it knows the Rtr frame or it echoes reserved "
-             "bits, as Linux siw does");
   }
 }
 
@@ -145,7 +141,9 @@ void check_reply(const std::optional<StartupSeen>& request, const StartupSeen& r
   check_lengths(r, "responder", f);
   if (q != nullptr) check_reply_revision(*q, r, f);
   if (r.r()) {
-    f.note(r.frame, "RFC 5044 §7.1.2", "the responder rejected the connection (R=1)");
+    f.note(r.frame, "RFC 5044 §7.1.2",
+           fmt::format("the responder rejected the connection (R=1){}",
+                       q != nullptr && q->c() && !r.c() ? "; it shows C=0 to an initiator that wants CRC" : ""));
     if (q != nullptr && q->m())
       f.warn(r.frame, "RFC 5044 §4.3",
              "the responder rejected a Request that requires markers; every sender must be able to insert them");

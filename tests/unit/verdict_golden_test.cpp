@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Every capture of tests/captures has its reviewed verdict in tests/golden. PARLEY_REWRITE=1 writes them anew: look at
+// the difference before keeping it.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "tests/unit/verdict_exchange.hpp"
+#include "verdict/json.hpp"
+
+namespace parley::verdict {
+namespace {
+
+class Golden : public testing::TestWithParam<std::string> {};
+
+TEST_P(Golden, VerdictIsTheReviewedOne) {
+  const Bytes file = test::read_file(test::capture_path(GetParam()));
+  ASSERT_FALSE(file.empty());
+  const std::string verdict = to_json(GetParam() + ".pcap", test::analyse_file(file), 1) + "\n";
+  const std::string path = std::string(PARLEY_SOURCE_DIR) + "/tests/golden/iwarp/" + GetParam() + ".json";
+  if (std::getenv("PARLEY_REWRITE") != nullptr) std::ofstream(path, std::ios::binary) << verdict;
+  const Bytes expected = test::read_file(path);
+  EXPECT_EQ(std::string(expected.begin(), expected.end()), verdict);
+}
+
+INSTANTIATE_TEST_SUITE_P(Captures, Golden, testing::ValuesIn(test::capture_names()),
+                         [](const auto& which) { return which.param; });
+
+}  // namespace
+}  // namespace parley::verdict
