@@ -131,8 +131,10 @@ Result<void> Qp::post_recv(const RecvWr& wr) {
 
 Result<void> Qp::attach(const AttachOptions& options) {
   if (state_ != QpState::idle) return fail(Errc::wrong_state);
-  options_ = options;
-  const mpa::Parameters& agreed = options_.parameters;
+  role_ = options.role;
+  agreed_rtr_ = options.parameters.rtr;
+  rtr_stag_zero_ = options.rtr_stag_zero;
+  const mpa::Parameters& agreed = options.parameters;
   output_.start({.crc = agreed.crc, .markers = agreed.tx_markers, .emss = options.emss});
   deframer_.emplace(mpa::FramerOptions{.crc = agreed.crc, .markers = agreed.rx_markers, .emss = options.emss});
   fenced_ = options.fenced;

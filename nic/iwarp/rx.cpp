@@ -45,7 +45,7 @@ void Qp::handle_fpdu(const mpa::FpduView& view) {
   first_seen_ = true;
   const mpa::Rtr form = first ? rtr_form(segment) : mpa::Rtr::none;
   // RFC 6581 §9.2: the agreed Send is consumed below the ULP: it uses up its MSN, but no receive and no completion.
-  const bool agreed_send = form == mpa::Rtr::send && options_.parameters.rtr == mpa::Rtr::send;
+  const bool agreed_send = form == mpa::Rtr::send && agreed_rtr_ == mpa::Rtr::send;
   if (agreed_send) ++rx_msn_send_;
   if (!agreed_send && !handle_message(segment)) return;
   if (first) first_fpdu(form);
@@ -92,7 +92,7 @@ bool Qp::check_headers(const Segment& segment) {
 // The forms of RFC 6581 §9.2: zero-length messages.
 mpa::Rtr Qp::rtr_form(const Segment& segment) const {
   const wire::DdpHeader& h = segment.header;
-  if (options_.role != mpa::Role::responder || !h.last) return mpa::Rtr::none;
+  if (role_ != mpa::Role::responder || !h.last) return mpa::Rtr::none;
   if (h.opcode == wire::RdmapOpcode::rdma_write && segment.length == 0) return mpa::Rtr::write;
   if (h.opcode == wire::RdmapOpcode::send && segment.length == 0 && h.msn == rx_msn_send_ && h.mo == 0)
     return mpa::Rtr::send;

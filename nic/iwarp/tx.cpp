@@ -99,7 +99,7 @@ bool Qp::frame_next() {
 bool Qp::frame_rtr() {
   std::array<std::uint8_t, untagged_len + PARLEY_RDMAP_READ_REQUEST_LEN> octets{};
   std::size_t size = 0;
-  const std::uint32_t stag = options_.rtr_stag_zero ? 0 : 1;
+  const std::uint32_t stag = rtr_stag_zero_ ? 0 : 1;
   wire::DdpHeader header;
   if (rtr_due_ == mpa::Rtr::send) {
     size = untagged(wire::RdmapOpcode::send, PARLEY_DDP_QN_SEND, tx_msn_send_).emit(octets);
