@@ -13,7 +13,7 @@ import time
 
 from guest_calls import ADDRESS, Guest, Remote
 
-LIMIT_S = {False: 20, True: 90}  # a run of pings takes one second; on the disturbed wire each loss costs 0.2 s or more
+LIMIT_S = {False: 60, True: 120}  # pings take about a second; on the disturbed wire each loss costs 0.2 s or more
 LINGER_S = 10                    # how long the other side may take to see the end
 
 
