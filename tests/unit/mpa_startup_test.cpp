@@ -303,6 +303,48 @@ TEST(MpaStartup, TheEndOfThePeerInFullOperationIsNotItsBusiness) {  // RFC 5044 
   EXPECT_EQ(p.r.state(), State::open);
 }
 
+// ---- the Rtr frame: OFA 2007-10 Rtr §1, §2 ------------------------------------------------------------------------
+
+TEST(MpaStartup, AnRtrFrameWithPrivateDataOrAnotherRevisionFails) {
+  for (const auto& [octets, code, offset] : {std::tuple{rtr_frame(RtrSpelling::text, 4), Errc::bad_private_data, 18u},
+                                             {raw_frame(PARLEY_MPA_KEY_RTR, 0, 2, 0), Errc::bad_revision, 17u}}) {
+    Startup m = accepted(req(0x50, 1), {});
+    (void)m.handle_bytes(t0, octets);
+    const StartupEvent e = only_event(m);
+    EXPECT_EQ(e.kind, Kind::failed);
+    EXPECT_EQ(e.failure.code, code);
+    EXPECT_EQ(e.failure.offset, offset);
+    EXPECT_EQ(e.failure.stage, Stage::wait_rtr);
+  }
+}
+
+TEST(MpaStartup, AnRtrFrameCarriesTheCOfTheReplyAndNoS) {
+  Options o = rev1();
+  o.rtr = Rtr::frame;
+  o.markers = true;
+  for (const int c : {0x00, 0x40}) {
+    const Answer a = judge(o, rep(0x10 | c, 1));
+    EXPECT_EQ(a.frame().flags, 0x80 | c);
+    EXPECT_EQ(a.frame().pd_length, 0);
+  }
+}
+
+TEST(MpaStartup, AnRtrFrameWithAnyFlagsIsTaken) {
+  Startup m = accepted(req(0x50, 1), {});
+  EXPECT_EQ(m.handle_bytes(t0, raw_frame(PARLEY_MPA_KEY_RTR, 0xFF, 1, 0)), 20u);
+  EXPECT_EQ(m.state(), State::open);
+}
+
+TEST(MpaStartup, TheRequestEventShowsNoKindsWithoutA) {  // RFC 6581 §9.2
+  Startup m = responder();
+  (void)m.handle_bytes(t0, req(0x50, 2, hex("4008c008")));
+  const StartupEvent e = only_event(m);
+  EXPECT_TRUE(e.parameters.offered.empty());
+  EXPECT_FALSE(e.parameters.peer_to_peer);
+  EXPECT_EQ(e.parameters.peer_ird, 8);
+  EXPECT_EQ(e.parameters.peer_ord, 8);
+}
+
 // ---- local errors -------------------------------------------------------------------------------------------------
 
 TEST(MpaStartup, ALocalErrorResetsAResponder) {
