@@ -1,0 +1,45 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+# tests/fuzz/run.sh [seconds-per-target] [target...]
+# Builds the libFuzzer targets with clang++, AddressSanitizer and UndefinedBehaviorSanitizer and runs each for 30 s (or
+# as told), from the checked-in corpus. Fails on any crash, leak, input over 5 s, or memory over 2 GiB; the input is kept
+# beside the executables. New inputs go to a folder of the build, never to the source tree.
+# PARLEY_FUZZ_BUILD: the build folder (default build-fuzz); PARLEY_FUZZ_JOBS: compilers at once.
+set -eu
+source=$(cd "$(dirname "$0")/../.." && pwd)
+build=${PARLEY_FUZZ_BUILD:-$source/build-fuzz}
+seconds=${1:-30}
+[ $# -eq 0 ] || shift
+[ $# -ne 0 ] || set -- startup deframer rdmap pcap
+
+generator=
+[ -f "$build/CMakeCache.txt" ] || ! command -v ninja >/dev/null || generator="-G Ninja"
+# shellcheck disable=SC2086
+cmake -S "$source" -B "$build" $generator -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=clang++ \
+  -DCMAKE_C_COMPILER=clang -DPARLEY_FUZZ=ON -DPARLEY_SANITIZE=ON -DPARLEY_TESTS=OFF -DPARLEY_BENCH=OFF >/dev/null
+targets=
+for name; do targets="$targets fuzz_$name"; done
+# shellcheck disable=SC2086
+cmake --build "$build" -j "${PARLEY_FUZZ_JOBS:-$(nproc)}" --target $targets
+
+failed=
+for name; do
+  grown=$build/fuzz-corpus/$name
+  mkdir -p "$grown"
+  dictionary=
+  [ ! -f "$source/tests/fuzz/$name.dict" ] || dictionary=-dict=$source/tests/fuzz/$name.dict
+  log=$build/fuzz_$name.log
+  # shellcheck disable=SC2086
+  if "$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=2048 -max_len=8192 \
+    -print_final_stats=1 -artifact_prefix="$build/fuzz_${name}_" $dictionary "$grown" \
+    "$source/tests/fuzz/corpus/$name" >"$log" 2>&1; then
+    verdict=passed
+  else
+    verdict=FAILED
+    failed="$failed $name"
+    tail -n 40 "$log"
+  fi
+  executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+  printf 'fuzz %-10s %s s, %s executions: %s\n' "$name" "$seconds" "${executions:-0}" "$verdict"
+done
+[ -z "$failed" ] || { printf 'failed:%s; inputs are in %s\n' "$failed" "$build"; exit 1; }
