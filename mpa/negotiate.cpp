@@ -337,7 +337,7 @@ bool answer_plain(const Options& o, const Quirk& peer, const Quirk& play, std::u
   p.depths_negotiated = false;
   p.ird = o.ird;
   p.ord = o.ord;
-  p.rtr = o.rtr_expected;
+  p.rtr = revision == 1 ? o.rtr_expected : Rtr::none;
   add_reason(
       p, revision == 1
              ? "IRD and ORD were not negotiated, the ULP must agree on them: revision 1 carries none (RFC 5044 §7.1.1)"

@@ -162,6 +162,17 @@ TEST(MpaNegotiate, TheMinimalRaiseForAReadKeepsTheSentinelOnTheWire) {  // RFC 6
   EXPECT_EQ(p.ird, 1);
 }
 
+TEST(MpaNegotiate, AnRtrIsExpectedByConfigurationUnderRevision1Only) {
+  Options o;
+  o.rtr_expected = Rtr::read;
+  Parameters p;
+  EXPECT_FALSE(answer_plain(o, nobody, nobody, 1, false, p));
+  EXPECT_EQ(p.rtr, Rtr::read);
+  p = {};
+  EXPECT_FALSE(answer_plain(o, nobody, nobody, 2, false, p));
+  EXPECT_EQ(p.rtr, Rtr::none);
+}
+
 TEST(MpaNegotiate, FlagsOfBothSides) {  // RFC 5044 §4.3, §4.4
   for (const bool own_c : {false, true})
     for (const bool own_m : {false, true})
