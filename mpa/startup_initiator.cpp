@@ -111,6 +111,10 @@ std::size_t Startup::judge_reply(Instant now, const wire::MpaFrameView& frame, s
                   "the peer does not know enhanced set-up", PARLEY_MPA_FLAGS_OFF, StartupEvent::Close::graceful);
     return fed;
   }
+  if (play_->refuses_markers && frame.m()) {
+    fail_with(Errc::unsupported, {}, "M=1", "this side plays a peer without markers");
+    return fed;
+  }
   if (taken < fed && !peer_->no_fence) {  // RFC 5044 §7.1.2 rule 4
     fail_with(Errc::extra_octets, "RFC 5044 §7.1.2 rule 4", "octets right behind the Reply",
               "the responder must wait for the first FPDU before it sends one; name its quirk if it is known for that",

@@ -139,6 +139,12 @@ TEST(MpaQuirks, SiwTerminatesOnDepthsAboveItsOwnAndOnTheSentinel) {
   EXPECT_EQ(judge(playing("siw"), rep(0x10, 2, hex("00080064"))).state, State::open);
 }
 
+TEST(MpaQuirks, SiwGivesUpOnAReplyThatAsksForMarkers) {  // against RFC 5044 §4.3
+  const Answer a = judge(playing("siw"), rep(0x90, 2, hex("00080008")));
+  EXPECT_EQ(a.events.at(0).kind, Kind::failed);
+  EXPECT_EQ(a.events.at(0).failure.code, Errc::unsupported);
+}
+
 TEST(MpaQuirks, SoftiwarpWithoutAIsToleratedOnlyWhenKnown) {  // RFC 6581 §9.2
   Options io;
   io.rtr = Rtr::write;
