@@ -5,6 +5,9 @@
 // epoll_ctl each time a message is awaited; one set, level-triggered, costs none, and reads and writes are tried before
 // anything is waited for. docs/cm.md has the figures.
 #pragma once
+#include <sys/uio.h>
+
+#include <array>
 #include <deque>
 #include <unordered_map>
 #include <vector>
@@ -22,10 +25,10 @@ class StreamSet {
   StreamSet(const StreamSet&) = delete;
   StreamSet& operator=(const StreamSet&) = delete;
 
+  /// Carries out what the machine asks and writes what it has; true if there was anything. First in each turn.
+  bool drain(Instant now);
   /// Serves what is ready, without waiting; true if anything was.
   bool serve();
-  /// Carries out what the machine asks and writes what it has; true if there was anything.
-  bool drain();
   void set_tap(Tap tap) { tap_ = std::move(tap); }
 
   /// When serve() must be called although no socket is ready: a listener waits for file descriptors.
@@ -68,7 +71,7 @@ class StreamSet {
   void unpark();
   void finish_connect(std::uint32_t slot);
   void connected(std::uint32_t slot, std::uint16_t emss);
-  void read(std::uint32_t slot);
+  bool read(std::uint32_t slot);
   void ended(std::uint32_t slot, StreamEnd end);
   void tap(const Socket& socket, TapRecord::Kind kind, ConstBytes octets = {});
   void tap_sent(const Socket& socket, std::span<const ConstBytes> pieces, std::size_t n);
@@ -79,12 +82,18 @@ class StreamSet {
   Tap tap_;
   Bytes buffer_;  // one for all sockets: what is read is handed on at once
   Bytes tapped_;
+  static constexpr std::size_t pieces_max = 64;  // pieces of one write
+  std::array<ConstBytes, pieces_max> pieces_;
+  std::array<iovec, pieces_max> vectors_;
   std::deque<Socket> sockets_;  // stable addresses; at most streams_max and the listeners
   std::vector<std::uint32_t> free_;
   std::unordered_map<StreamId, std::uint32_t> by_id_;
   std::size_t streams_ = 0;
   std::vector<std::uint32_t> parked_;
   StreamId serial_ = 0;  // even numbers are the driver's
+  // The socket that alone was ready last time is read without asking, as in a ping-pong; a few turns long.
+  std::uint32_t hot_ = 0, hot_generation_ = 0;
+  int hot_turns_ = 0;
   Instant now_{};
   Instant rearm_at_ = never;
 };

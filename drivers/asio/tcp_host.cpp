@@ -54,10 +54,14 @@ class Host final : public TcpHost {
     return out;
   }
 
-  // Commands and deadlines, then what they made, then what the sockets have.
+  // Commands and deadlines, then what they made, then what the sockets have. A turn that had something to write leaves
+  // the sockets to the next: an answer cannot be there yet. Never twice in a row, or a busy writer would not read.
   bool turn() {
-    provider_->handle_deadline(StreamSet::clock());
-    const bool drained = streams_.drain();
+    const Instant now = StreamSet::clock();
+    provider_->handle_deadline(now);
+    const bool drained = streams_.drain(now);
+    skipped_ = drained && !skipped_;
+    if (skipped_) return true;
     return streams_.serve() || drained;
   }
 
@@ -74,6 +78,7 @@ class Host final : public TcpHost {
   asio::io_context io_{1};
   asio::posix::stream_descriptor ready_;  // the socket set as one descriptor; owns it
   bool armed_ = false;
+  bool skipped_ = false;
   std::unique_ptr<cm::IwarpProvider> provider_;
   cm::Manager manager_;
   StreamSet streams_;
