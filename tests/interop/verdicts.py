@@ -5,6 +5,7 @@ import subprocess
 from dataclasses import dataclass, field
 
 import captures
+import guest_calls
 
 
 @dataclass
@@ -69,7 +70,7 @@ class Judge:
             return
         for side, command in (("client", attempt["commands"][1]), ("server", attempt["commands"][0])):
             outcome = attempt[side]
-            if outcome["status"] != 0:
+            if not guest_calls.ended_well(command, outcome):
                 how = "was killed at the time limit" if outcome["status"] is None else f"ended with {outcome['status']}"
                 verdict.problems.append(f"{side} '{command}' {how}: {tail(outcome['text'])}")
         lost = self.wakeups(attempt)
