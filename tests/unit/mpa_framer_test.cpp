@@ -222,6 +222,18 @@ TEST(Conformance, Row67_UlpduFitsTheSegment) {
   }
 }
 
+// RFC 5044 §4.5: also where the segment is no multiple of four octets.
+TEST(Framer, FitsAnFpduIntoSegmentsOfEverySize) {
+  EXPECT_EQ(mulpdu_of(1461, false), 1454);
+  EXPECT_EQ(mulpdu_of(1463, true), 1442);
+  for (std::uint16_t emss = 536; emss <= 2100; ++emss) {
+    ASSERT_LE(fpdu::wire_size(0, mulpdu_of(emss, false), false), emss);
+    ASSERT_GT(fpdu::wire_size(0, mulpdu_of(emss, false) + 1U, false), emss);
+    for (std::uint64_t position = 0; position < 512; position += 4)
+      ASSERT_LE(fpdu::wire_size(position, mulpdu_of(emss, true), true), emss) << position;
+  }
+}
+
 // RFC 5044 §3: MULPDU is 128 to 64768, whatever the segment size.
 TEST(Framer, KeepsMulpduInItsRange) {
   for (std::uint32_t emss = 0; emss <= 0xFFFF; ++emss)
