@@ -5,6 +5,7 @@
 // The arena and the list of pieces are filled from the front and start over when all is sent, so nothing is moved or
 // freed one by one; they grow to their bounds with use and then never allocate.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <span>
@@ -21,12 +22,15 @@ class Output {
   static constexpr std::size_t ahead_max = 256 * 1024;
   static constexpr std::size_t arena_first = 256, arena_max = 16 * 1024;
   static constexpr std::size_t pieces_first = 16, pieces_max = 1024;
+  /// The longest ULPDU, whatever TCP would take: 16 KiB of payload stay in the first cache from the CRC to the copy,
+  /// and a receiver keeps less of an FPDU that a read cuts. Only loopback has segments that would hold more.
+  static constexpr std::size_t ulpdu_max = 16 * 1024 + 18;
   /// Payloads up to this are copied beside their header: one piece is cheaper than three.
   static constexpr std::size_t inline_max = 256;
 
   void start(const mpa::FramerOptions& options) {
     framer_.emplace(options);
-    mulpdu_ = framer_->mulpdu();
+    mulpdu_ = std::min<std::size_t>(framer_->mulpdu(), ulpdu_max);
   }
   /// The longest ULPDU to send (RFC 5044 §4.5).
   std::size_t mulpdu() const { return mulpdu_; }

@@ -125,7 +125,7 @@ TEST(Conformance, Row67_SegmentsAreAtMostMulpdu) {
         largest = std::max<std::size_t>(largest, view.ulpdu_length);
       }
       EXPECT_EQ(octets, 200000U);
-      EXPECT_EQ(largest, mpa::mulpdu_of(emss, markers));
+      EXPECT_EQ(largest, std::min<std::size_t>(mpa::mulpdu_of(emss, markers), 16384 + 18));
     }
   }
 }
