@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "tools/command.hpp"
 #include "tools/report.hpp"
 #include "tools/session.hpp"
 #include "tools/traffic.hpp"
@@ -149,12 +150,9 @@ void Connector::handle(const cm::Event& event) {
     text = fmt::format("rejected by {}: {}", report_.peer(rejected->id), private_data_text(rejected->private_data));
   if (const auto* failed = std::get_if<cm::ConnectFailed>(&event))
     text = failed->why.to_string(report_.peer(failed->id));
-  if (const auto* down = std::get_if<cm::Disconnected>(&event)) {
-    text = down->graceful ? fmt::format("{} disconnected before the end", report_.peer(down->id))
-                          : down->why.to_string(report_.peer(down->id));
-    if (down->terminate)
-      text += fmt::format("; Terminate {}: {}", down->terminate->sent ? "sent" : "received", down->terminate->text);
-  }
+  if (const auto* down = std::get_if<cm::Disconnected>(&event))
+    text = down->graceful ? report_.peer(down->id) + " disconnected before the end"
+                          : end_words(*down, report_.peer(down->id));
   report_.event(event);
   const auto attempt_of = [this](cm::Id id) {
     const auto at = attempts_.find(id.number());

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "tools/command.hpp"
 #include "tools/demo_captures.hpp"
 #include "tools/report.hpp"
 #include "tools/rping_link.hpp"

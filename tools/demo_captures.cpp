@@ -91,8 +91,7 @@ int demo_captures(const std::string& own, std::vector<std::string> others, Conte
   if (!mine.error.empty()) return context.out.error(Exit::environment, fmt::format("{}: {}", own, mine.error));
   context.out.text(fmt::format("\nThe exchange, from {}:\n", own));
   for (const auto& connection : mine.report.connections)
-    context.out.text(
-        verdict::to_ladder(connection, {.width = width, .left_name = "initiator", .right_name = "responder"}));
+    context.out.text(verdict::to_ladder(connection, {.width = width}));
   context.out.object(verdict_json(own, mine.report));
   if (mine.report.connections.empty() || mine.report.count(Severity::error) > 0)
     return context.out.error(Exit::failed,

@@ -12,6 +12,9 @@
 
 #include "mpa/quirks.hpp"
 #include "parley/tcp_host.hpp"
+#include "tools/command.hpp"
+#include "tools/session.hpp"
+#include "tools/traffic.hpp"
 
 namespace parley::tools {
 
@@ -287,6 +290,19 @@ void add_responder_options(CLI::App& sub, MpaArgs& args) {
   add_duration(sub, "--rtr-timeout", mpa.timeouts.rtr, "Longest wait for the agreed ready-to-receive");
   add_duration(sub, "--first-fpdu-timeout", mpa.timeouts.first_fpdu,
                "Without ready-to-receive: longest wait for the first FPDU (0: for ever)");
+}
+
+void add_traffic_options(CLI::App& sub, TrafficOptions& options) {
+  sub.add_option("--send", options.sends, "Send this many messages once established")->type_name("N");
+  sub.add_option("--expect", options.expect, "Receive this many messages before disconnecting")->type_name("N");
+  sub.add_option("--size", options.size, "Octets of each message sent, and the longest received")
+      ->check(CLI::Range(0, 16 << 20))
+      ->type_name("N")
+      ->capture_default_str();
+}
+
+void add_session_options(CLI::App& sub, SessionOptions& options) {
+  sub.add_option("--pcapng", options.pcapng, "Write what went over the sockets to this file")->type_name("FILE");
 }
 
 Or<Bytes> settle(MpaArgs& args) {

@@ -9,7 +9,12 @@
 
 #include "parley/address.hpp"
 #include "parley/mpa.hpp"
-#include "tools/command.hpp"
+#include "tools/output.hpp"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace parley::tools {
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace parley::tools {
 
@@ -98,6 +99,14 @@ std::string duration_words(Duration duration) {
 
 std::string words(const std::error_code& error) { return error ? error.message() : "no error"; }
 
+std::string end_words(const cm::Disconnected& end, const std::string& peer) {
+  std::string text = end.why.to_string(peer);
+  // The failure usually quotes the Terminate; then once is enough.
+  if (end.terminate && text.find(end.terminate->text) == std::string::npos)
+    text += fmt::format("; Terminate {}: {}", end.terminate->sent ? "sent" : "received", end.terminate->text);
+  return text;
+}
+
 Json private_data_json(ConstBytes octets) {
   Json json{{"length", octets.size()}, {"hex", hex(octets)}};
   if (!octets.empty() && printable(octets)) json["text"] = std::string(octets.begin(), octets.end());
@@ -174,8 +183,10 @@ void Reporter::learn(cm::Id id, const Address& peer, mpa::Role role) {
 }
 
 Reporter::Known Reporter::known(cm::Id id) const {
-  const auto at = known_.find(id.number());
-  return at == known_.end() ? Known{0, "?", mpa::Role::responder} : at->second;
+  if (const auto at = known_.find(id.number()); at != known_.end()) return at->second;
+  // A set-up that failed before its Request came.
+  const auto peer = id.peer_address();
+  return {0, peer ? peer->to_string() : "an unknown peer", mpa::Role::responder};
 }
 
 std::string Reporter::peer(cm::Id id) const { return known(id).peer; }

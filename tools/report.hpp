@@ -5,7 +5,7 @@
 #include <string>
 
 #include "parley/cm.hpp"
-#include "tools/command.hpp"
+#include "tools/output.hpp"
 
 namespace parley::tools {
 
@@ -21,6 +21,8 @@ std::string duration_words(Duration duration);  ///< "1.25 ms"
 
 /// The exit code that a failure means: the system or the network is in the way, or the peer said no.
 Exit exit_for(const mpa::Failure& failure);
+/// How a connection ended against our will, with the Terminate if there was one.
+std::string end_words(const cm::Disconnected& end, const std::string& peer);
 /// An error of a call, in words.
 std::string words(const std::error_code& error);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley rping`: options, in the letters of rping(1), and the choice of the side.
 #include "tools/rping.hpp"
+#include "tools/command.hpp"
 
 #include <memory>
 

@@ -15,6 +15,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "tools/rping.hpp"
 
@@ -70,7 +71,7 @@ class Client {
   mpa::Parameters parameters_;
   std::size_t candidate_ = 0;
   std::uint32_t pings_ = 0, retried_ = 0;
-  bool nudged_ = false, send_rtr_due_ = false;
+  bool nudged_ = false, send_rtr_due_ = false, stopping_ = false;
   Instant answer_by_ = never, nudge_at_ = never, ping_at_{};
   Duration fastest_ = Duration::max(), slowest_{}, total_{};
   std::vector<std::string> peer_faults_;  ///< at most one per connection
@@ -167,7 +168,7 @@ void Client::finish_ping() {
                          {"round_trip_us", static_cast<double>(took.count()) / 1e3}});
   }
   ++pings_;
-  if (args_.count != 0 && pings_ >= args_.count) return disconnect();
+  if (stopping_ || (args_.count != 0 && pings_ >= args_.count)) return disconnect();
   start_ping();
 }
 
@@ -211,9 +212,7 @@ void Client::handle(const cm::Event& event) {
     }
     if (state_ == State::over) return forget();
     std::string text = down->graceful ? fmt::format("{} disconnected before it answered ping {}", server(), pings_)
-                                      : down->why.to_string(server());
-    if (down->terminate)
-      text += fmt::format("; Terminate {}: {}", down->terminate->sent ? "sent" : "received", down->terminate->text);
+                                      : end_words(*down, server());
     if (pings_ == 0)
       if (const std::string missing = rping_depth_words(parameters_); !missing.empty())
         text += "; the set-up and the Send worked, but " + missing;
@@ -243,6 +242,7 @@ void Client::check_time() {
   }
   if (answer_by_ > now) return;
   answer_by_ = never;
+  if (stopping_ && state_ != State::closing) return disconnect();
   if (state_ == State::closing) {
     context_.out.note("note: " + server() + " did not close its half of the connection");
     state_ = State::over;
@@ -265,14 +265,12 @@ int Client::run() {
   if (!pd) return context_.out.error(Exit::environment, "cannot make a protection domain: " + words(pd.error()));
   pd_ = *pd;
   connect();
-  bool stopping = false;
   while (state_ != State::over) {
-    if (Session::stopped() && !stopping) {
-      stopping = true;
+    if (Session::stopped() && !stopping_) {
+      stopping_ = true;
       if (state_ == State::connecting) break;
-      disconnect();
-      answer_by_ = session_.now() + std::chrono::seconds(1);
-      continue;
+      // The ping under way is finished first, so that the server sees an orderly end.
+      if (state_ != State::closing) answer_by_ = session_.now() + std::chrono::seconds(1);
     }
     session_.turn(next_deadline());
     while (auto event = session_.cm().poll_event()) handle(*event);

@@ -18,6 +18,9 @@ constexpr std::uint32_t letters = last_letter - first_letter + 1;
 /// Marks the zero-length Write among the completions.
 constexpr std::uint64_t nudge_id = ~std::uint64_t{0};
 
+/// A connection that closes takes no more work, and that is no fault.
+bool accepts_work(const QueuePair& qp) { return qp.state() == QpState::idle || qp.state() == QpState::rts; }
+
 }  // namespace
 
 void RpingInfo::emit(MutBytes out) const {
@@ -122,7 +125,7 @@ void RpingLink::attach(QueuePair& qp) {
 
 void RpingLink::post_receive(std::uint64_t slot) {
   const std::array sges{Sge{control_region_.stag, control_region_.to + receive_at(slot) - control(), receive_octets}};
-  if (const auto posted = qp_->post_recv({slot, sges}); !posted && qp_->state() != QpState::error)
+  if (const auto posted = qp_->post_recv({slot, sges}); !posted && accepts_work(*qp_))
     complain("cannot post a receive: " + words(posted.error()));
 }
 

@@ -11,6 +11,7 @@
 #include <map>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "tools/rping.hpp"
 
@@ -67,6 +68,7 @@ class Server {
   Context& context_;
   Reporter report_;
   PdHandle pd_ = 0;
+  cm::Id listener_;
   std::map<std::uint64_t, ClientOf> clients_;  ///< bounded by the host's streams
   std::uint64_t served_ = 0, faulty_ = 0, pings_ = 0;
   Instant client_by_ = never;  ///< the first client's time limit
@@ -84,8 +86,9 @@ int Server::run(const Address& local) {
   pd_ = *pd;
   cm::ListenOptions options;
   options.mpa = args_.mpa.mpa;
-  auto listener = session_.cm().listen(local, options);
+  const auto listener = session_.cm().listen(local, options);
   if (!listener) return context_.out.error(Exit::usage, "cannot listen so: " + words(listener.error()));
+  listener_ = *listener;
   const bool limited = args_.timeout_given && args_.timeout > Duration{0};
   if (limited && !args_.persistent) client_by_ = session_.now() + args_.timeout;
   while (!Session::stopped() && !listen_failure_ && (args_.persistent || served_ == 0)) {
@@ -100,7 +103,7 @@ int Server::run(const Address& local) {
   if (listen_failure_)
     return context_.out.error(exit_for(*listen_failure_),
                               fmt::format("cannot listen on {}: {}", local.to_string(), words(listen_failure_->code)));
-  listener->destroy();
+  listener_.destroy();
   close_all();
   return summary();
 }
@@ -136,7 +139,7 @@ void Server::request(const cm::ConnectRequest& event) {
 }
 
 void Server::handle(const cm::Event& event) {
-  if (const auto* failed = std::get_if<cm::ConnectFailed>(&event); failed != nullptr && !failed->responder) {
+  if (const auto* failed = std::get_if<cm::ConnectFailed>(&event); failed != nullptr && failed->id == listener_) {
     listen_failure_ = failed->why;
     return;
   }
@@ -171,9 +174,7 @@ void Server::disconnected(const cm::Disconnected& event) {
   if (!client.fault && !(event.graceful && between_pings)) {
     std::string text = event.graceful
                            ? fmt::format("{} disconnected in the middle of ping {}", client.peer, client.pings)
-                           : event.why.to_string(client.peer);
-    if (event.terminate)
-      text += fmt::format("; Terminate {}: {}", event.terminate->sent ? "sent" : "received", event.terminate->text);
+                           : end_words(event, client.peer);
     if (client.pings == 0)
       if (const std::string missing = rping_depth_words(client.parameters); !missing.empty())
         text += "; the set-up and the client's Send worked, but " + missing;

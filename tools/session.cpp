@@ -40,10 +40,6 @@ StopSignals::~StopSignals() {
 
 bool StopSignals::requested() { return stop_requested != 0; }
 
-void add_session_options(CLI::App& sub, SessionOptions& options) {
-  sub.add_option("--pcapng", options.pcapng, "Write what went over the sockets to this file")->type_name("FILE");
-}
-
 Session::Session() = default;
 Session::~Session() = default;
 

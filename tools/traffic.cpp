@@ -20,16 +20,10 @@ std::uint32_t receive_slots(const TrafficOptions& options) {
 
 std::uint8_t pattern(std::uint64_t message, std::size_t at) { return static_cast<std::uint8_t>(message * 7 + at); }
 
-}  // namespace
+/// A connection that closes takes no more work, and that is no fault.
+bool accepts_work(const QueuePair& qp) { return qp.state() == QpState::idle || qp.state() == QpState::rts; }
 
-void add_traffic_options(CLI::App& sub, TrafficOptions& options) {
-  sub.add_option("--send", options.sends, "Send this many messages once established")->type_name("N");
-  sub.add_option("--expect", options.expect, "Receive this many messages before disconnecting")->type_name("N");
-  sub.add_option("--size", options.size, "Octets of each message sent, and the longest received")
-      ->check(CLI::Range(0, 16 << 20))
-      ->type_name("N")
-      ->capture_default_str();
-}
+}  // namespace
 
 Or<void> check(const TrafficOptions& options) {
   if (receive_slots(options) > Traffic::receives_max)
@@ -93,7 +87,7 @@ Or<void> Traffic::attach(QueuePair& qp) {
 
 void Traffic::post_receive(std::uint32_t index) {
   const std::array sges{sge(index, options_.size)};
-  if (const auto posted = qp_->post_recv({index, sges}); !posted && qp_->state() != QpState::error)
+  if (const auto posted = qp_->post_recv({index, sges}); !posted && accepts_work(*qp_))
     complain("cannot post a receive: " + words(posted.error()));
 }
 
@@ -102,7 +96,8 @@ void Traffic::post_send(std::uint32_t index, std::uint32_t length) {
   SendWr wr;
   wr.wr_id = index;
   wr.sges = sges;
-  if (const auto posted = qp_->post_send(wr); !posted) complain("cannot post a Send: " + words(posted.error()));
+  if (const auto posted = qp_->post_send(wr); !posted && accepts_work(*qp_))
+    complain("cannot post a Send: " + words(posted.error()));
 }
 
 void Traffic::established(bool send_rtr) {

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// How a subcommand prints and ends: exit codes, text or JSON. Light on purpose, so that code behind the options is
+// compiled without the option parser (tools/command.hpp).
+#pragma once
+#include <functional>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace parley::tools {
+
+/// Objects print their keys in the order in which they were set.
+using Json = nlohmann::ordered_json;
+
+enum class Exit : int {
+  ok = 0,
+  failed = 1,       ///< the thing was tried and failed (refused, rejected, data wrong), or findings were made
+  usage = 2,        ///< the command line is wrong; nothing was tried
+  environment = 3,  ///< the system or an input stands in the way: port in use, unresolvable name, unreadable file
+};
+constexpr int code(Exit exit) { return static_cast<int>(exit); }
+
+/// Where a command's words go: text for people or, with --json, one JSON object per line. Every line is flushed, so
+/// that a program reading the pipe sees it at once.
+class Output {
+ public:
+  Output(std::ostream& out, std::ostream& err) : out_(out), err_(err) {}
+
+  bool json = false;    ///< set by --json
+  std::string command;  ///< "rping", "pcap check": stands before errors
+
+  /// A line (or several) for people on standard output; nothing under --json.
+  void text(std::string_view lines);
+  /// One object on one line of standard output; nothing without --json. Octets that are not UTF-8 become U+FFFD.
+  void object(const Json& value);
+  /// A line for people on standard error, in both modes: progress, peer faults that were survived.
+  void note(std::string_view line);
+  /// "parley rping: <line>" on standard error; under --json also {"event":"error","exit":n,"text":line}.
+  /// Returns the exit code, so that `return out.error(Exit::environment, "...")` ends a command.
+  int error(Exit exit, std::string_view line);
+
+ private:
+  std::ostream& out_;
+  std::ostream& err_;
+};
+
+struct Context {
+  Output out;
+  std::function<int()> run;  ///< set by the chosen subcommand's callback
+};
+
+/// The whole command: parses, runs, returns the exit code. main() only calls this; tests call it in process.
+int run_command_line(int argc, const char* const* argv, std::ostream& out, std::ostream& err);
+
+}  // namespace parley::tools
