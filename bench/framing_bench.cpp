@@ -172,7 +172,7 @@ std::vector<Line> lines() {
   std::vector<Line> out;
   for (const int size : {1440, 4096, 16384})
     out.push_back({fmt::format("frame_copy/{}", size), fmt::format("raw_copy_crc/{}", size), 0.8});
-  for (const int size : {1024, 1440, 4096, 16384})
+  for (const int size : {1024, 1042, 1440, 4096, 16384})
     out.push_back({fmt::format("frame_gather/{}", size), fmt::format("raw_crc/{}", size), 0.8});
   for (const int size : {1024, 1440, 4096, 16384})
     out.push_back({fmt::format("deframe/{}", size), fmt::format("raw_crc/{}", size), 0.8});
@@ -204,7 +204,7 @@ void print_table(std::FILE* to, const Collector<Printer>& runs) {
 }
 
 void sizes(benchmark::internal::Benchmark* b) {
-  for (const int size : {64, 256, 1024, 1440, 4096, 16384}) b->Arg(size);
+  for (const int size : {64, 256, 1024, 1042, 1440, 4096, 16384}) b->Arg(size);  // 1042: header and 1 KiB
 }
 
 template <class Printer>

@@ -238,6 +238,29 @@ std::size_t Framer::gather_pieces(std::size_t payload_spans, std::size_t ulpdu_l
   return payload_spans + 2 + 2 * fpdu::markers(0, fpdu::bare_size(ulpdu_length));
 }
 
+inline std::size_t Framer::gather_bare(ConstBytes header, std::span<const ConstBytes> payload, MutBytes side,
+                                       std::span<ConstBytes> pieces, std::size_t ulpdu_length) const {
+  const std::size_t head_size = length_size + header.size();
+  const std::size_t pad = fpdu::pad(ulpdu_length);
+  if (side.size() < head_size + pad + crc_size || pieces.size() < payload.size() + 2) return 0;
+  std::uint8_t* const head = side.data();
+  std::uint8_t* const tail = head + head_size;
+  put_be16(head, ulpdu_length);
+  put_header(head + length_size, header);
+  std::uint32_t state = options_.crc ? crc_of_head(ulpdu_length, header) : 0;
+  ConstBytes* piece = pieces.data();
+  *piece++ = {head, head_size};
+  for (const ConstBytes part : payload) {
+    if (part.empty()) continue;
+    if (options_.crc) state = crc32c_extend(state, part);
+    *piece++ = part;
+  }
+  std::memcpy(tail, zeros.data(), zeros.size());  // the CRC takes the place of what is not PAD
+  put_crc(tail + pad, options_.crc ? crc32c_final(crc32c_zeros(state, pad)) : 0);
+  *piece++ = {tail, pad + crc_size};
+  return static_cast<std::size_t>(piece - pieces.data());
+}
+
 std::size_t Framer::gather(ConstBytes header, std::span<const ConstBytes> payload, MutBytes side,
                            std::span<ConstBytes> pieces, std::size_t& wire_octets) {
   wire_octets = 0;
@@ -246,39 +269,18 @@ std::size_t Framer::gather(ConstBytes header, std::span<const ConstBytes> payloa
     ulpdu_length += part.size();
     if (ulpdu_length > PARLEY_MPA_ULPDU_MAX) break;  // refused below; the sum cannot overflow
   }
-  if (!fpdu::length_allowed(ulpdu_length) || side.size() < side_size(header.size(), ulpdu_length)) return 0;
-  const std::size_t size = wire_size(ulpdu_length);
-  std::size_t used = 0;
-  if (options_.markers) {
-    used = gather_marked(header, payload, side, pieces, ulpdu_length);
-    if (used == 0) return 0;
-  } else {
-    if (pieces.size() < payload.size() + 2) return 0;
-    std::uint8_t* const head = side.data();
-    put_be16(head, ulpdu_length);
-    put_header(head + length_size, header);
-    std::uint8_t* const tail = head + length_size + header.size();
-    const std::size_t pad = fpdu::pad(ulpdu_length);
-    std::uint32_t state = crc32c_init;
-    if (options_.crc) state = crc_of_head(ulpdu_length, header);
-    pieces[used++] = {head, tail};
-    for (const ConstBytes part : payload) {
-      if (part.empty()) continue;
-      if (options_.crc) state = crc32c_extend(state, part);
-      pieces[used++] = part;
-    }
-    std::memcpy(tail, zeros.data(), zeros.size());  // the CRC takes the place of what is not PAD
-    if (options_.crc) state = crc32c_zeros(state, pad);
-    put_crc(tail + pad, options_.crc ? crc32c_final(state) : 0);
-    pieces[used++] = {tail, pad + crc_size};
-  }
-  position_ += size;
-  wire_octets = size;
+  if (!fpdu::length_allowed(ulpdu_length)) return 0;
+  const std::size_t used = options_.markers ? gather_marked(header, payload, side, pieces, ulpdu_length)
+                                            : gather_bare(header, payload, side, pieces, ulpdu_length);
+  if (used == 0) return 0;
+  wire_octets = wire_size(ulpdu_length);
+  position_ += wire_octets;
   return used;
 }
 
 std::size_t Framer::gather_marked(ConstBytes header, std::span<const ConstBytes> payload, MutBytes side,
-                                  std::span<ConstBytes> pieces, std::size_t ulpdu_length) {
+                                  std::span<ConstBytes> pieces, std::size_t ulpdu_length) const {
+  if (side.size() < side_size(header.size(), ulpdu_length)) return 0;
   std::array<std::uint8_t, length_size> length;
   put_be16(length.data(), ulpdu_length);
   MarkedGather gather(side, pieces, position_, options_.crc);

@@ -40,8 +40,10 @@ class Framer {
 
  private:
   std::size_t frame_marked(ConstBytes header, ConstBytes payload, MutBytes out, std::size_t ulpdu_length);
+  std::size_t gather_bare(ConstBytes header, std::span<const ConstBytes> payload, MutBytes side,
+                          std::span<ConstBytes> pieces, std::size_t ulpdu_length) const;
   std::size_t gather_marked(ConstBytes header, std::span<const ConstBytes> payload, MutBytes side,
-                            std::span<ConstBytes> pieces, std::size_t ulpdu_length);
+                            std::span<ConstBytes> pieces, std::size_t ulpdu_length) const;
 
   FramerOptions options_;
   std::uint64_t position_;

@@ -181,7 +181,8 @@ TEST(Framer, RefusesBuffersThatAreTooSmallAndChangesNothing) {
   const ConstBytes payload[] = {data};
   for (const bool markers : {false, true}) {
     Framer framer = at(400, markers);
-    const std::size_t need = framer.wire_size(1318), side_need = Framer::side_size(18, 1318);
+    const std::size_t need = framer.wire_size(1318);
+    const std::size_t side_need = markers ? Framer::side_size(18, 1318) : 2 + 18 + fpdu::pad(1318) + 4;
     Bytes out(need + 1, 0x5A), side(side_need);
     std::vector<ConstBytes> pieces(Framer::gather_pieces(1, 1318));
     std::size_t wire = 0;
