@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The upper seam: what a NIC, or software that plays one, offers to the connection manager. Endpoints are numbers that the
-// provider hands out, never reused. Commands check their arguments and state at once, and act at the driver's next turn.
+// The upper seam: what a NIC, or software that plays one, offers to the connection manager. Endpoints are numbers that
+// the provider hands out, never reused. Commands check their arguments and state at once, and act at the driver's next
+// turn.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -14,7 +15,13 @@ using EndpointId = std::uint64_t;
 /// As cm::Event, with endpoint numbers in place of Ids.
 struct ProviderEvent {
   enum class Kind : std::uint8_t {
-    listening, connect_request, established, rejected, connect_failed, retrying, disconnected
+    listening,
+    connect_request,
+    established,
+    rejected,
+    connect_failed,
+    retrying,
+    disconnected
   };
   Kind kind = Kind::listening;
   EndpointId endpoint = 0;

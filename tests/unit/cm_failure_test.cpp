@@ -353,6 +353,37 @@ TEST(CmFailure, PendingConnectionsAreBounded) {
   EXPECT_FALSE(late.rst_in);
 }
 
+// A connection that failed no longer counts once its user has read so, although he may keep the id.
+TEST(CmFailure, FailedConnectionsMakeRoom) {
+  RawAgainst t({.pending_max = 1});
+  t.raw->send(frame(wire::MpaKey::req, PARLEY_MPA_FLAG_C, 1));
+  ASSERT_TRUE(t.net.run_until([&] { return t.b.last<cm::ConnectRequest>() != nullptr; }));
+  const Address to = t.b.last<cm::Listening>()->local;
+  End& early = t.net.raw_connect(to);
+  t.net.settle();
+  EXPECT_TRUE(early.rst_in);
+  t.raw->rst();
+  ASSERT_NE(t.failed(), nullptr);
+  End& late = t.net.raw_connect(to);
+  t.net.settle();
+  EXPECT_FALSE(late.rst_in);
+}
+
+// The peer of a connection that failed before its request was reported can be asked while the event is handled.
+TEST(CmFailure, UnknownPeersHaveAnAddressUntilTheNextPoll) {
+  RawAgainst t;
+  t.b.poll_events = false;
+  t.raw->fin();
+  t.net.settle();
+  const std::optional<cm::Event> event = t.b.cm.poll_event();
+  ASSERT_TRUE(event.has_value());
+  const auto& failed = std::get<cm::ConnectFailed>(*event);
+  EXPECT_TRUE(failed.responder);
+  EXPECT_EQ(failed.id.peer_address()->to_string(), "192.0.2.250:50000");
+  EXPECT_FALSE(t.b.cm.poll_event().has_value());
+  EXPECT_EQ(failed.id.peer_address().error(), make_error_code(Errc::wrong_state));
+}
+
 TEST(CmFailure, EndpointsAreBounded) {
   Net net;
   Host& a = net.add_host(1, {.endpoints_max = 2});

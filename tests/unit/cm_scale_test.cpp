@@ -12,7 +12,6 @@ TEST(CmScale, TenThousandConnections) {
   Net net;
   Host& a = net.add_host(1);
   Host& b = net.add_host(2);
-  a.keep_events = b.keep_events = true;
   ASSERT_TRUE(b.cm.listen(Address::any(Address::Family::v4, 7471), {.pending_max = count}));
   net.settle();
   const Address to = b.last<cm::Listening>()->local;

@@ -85,8 +85,7 @@ class Host {
   cm::Manager cm;
   std::vector<cm::Event> events;
   std::function<void(cm::ConnectRequest&)> on_request;  // empty: the test decides
-  bool keep_events = true;
-  std::size_t event_count = 0;
+  bool poll_events = true;
 
  private:
   std::map<StreamId, End*> ends_;
@@ -304,12 +303,13 @@ inline void Net::deliver(Item& item) {
 inline bool Host::turn() {
   provider->handle_deadline(net_.now);
   bool any = pump(*provider, *this);
-  while (auto event = cm.poll_event()) {
+  while (poll_events) {
+    auto event = cm.poll_event();
+    if (!event) break;
     any = true;
-    ++event_count;
     if (auto* request = std::get_if<cm::ConnectRequest>(&*event); request != nullptr && on_request)
       on_request(*request);
-    if (keep_events) events.push_back(std::move(*event));
+    events.push_back(std::move(*event));
   }
   return any;
 }
