@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """parley listen and parley connect over real sockets: every form of set-up, private data, rejects, ends, bad surroundings."""
+import io
 import json
 import os
 import socket
@@ -96,6 +97,18 @@ class Forms(CliTest):
         done = self.ok(run("connect", f"[::1]:{port}", "--send", 1, "--echoed", "--json"))
         self.assertEqual(done.event("established")["peer"], f"[::1]:{port}")
         self.ok(peer.finish())
+
+    def test_link_local_with_its_scope(self):
+        # Every link-local address of this machine, by interface name; a machine without IPv6 links has none.
+        with open("/proc/net/if_inet6", encoding="ascii") if os.path.exists("/proc/net/if_inet6") else io.StringIO() as file:
+            links = [line.split() for line in file if line.startswith("fe80")]
+        for digits, name in {(link[0], link[5]) for link in links}:
+            address = ":".join(digits[i:i + 4] for i in range(0, 32, 4)) + "%" + name
+            with self.subTest(address):
+                peer, port = self.listener("--count", 1, "--echo", host=address)
+                done = self.ok(run("connect", f"[{address}]:{port}", "--send", 1, "--echoed", "--json"))
+                self.assertRegex(done.event("established")["peer"], r"^\[fe80:.*%\d+\]:")
+                self.ok(peer.finish())
 
     def test_local_address(self):
         peer, port = self.listener("--count", 1)
