@@ -15,6 +15,7 @@ Json flags_json(const mpa::Quirk& q) {
   const std::pair<const char*, bool> flags[] = {{"echoes_reserved", q.echoes_reserved},
                                                 {"echoes_r", q.echoes_r},
                                                 {"crc_off", q.crc_off},
+                                                {"answers_every_common", q.answers_every_common},
                                                 {"refuses_markers", q.refuses_markers},
                                                 {"whole_frame_only", q.whole_frame_only},
                                                 {"enhanced_by_revision", q.enhanced_by_revision},
