@@ -52,6 +52,8 @@ void Analyzer::tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& pa
   if (t.source == t.destination) return;
   const bool forward = t.source < t.destination;
   const Key key = forward ? Key{t.source, t.destination} : Key{t.destination, t.source};
+  // Before the look-up, since it removes entries; seldom while it has nothing to remove.
+  if (connections_.size() > known_max || (live_ >= live_max && t.syn() && not_followed_ % 4096 == 0)) make_room();
   auto [it, added] = connections_.try_emplace(key);
   std::unique_ptr<Connection>& c = it->second;
   const unsigned from = forward ? 0 : 1;
@@ -62,7 +64,6 @@ void Analyzer::tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& pa
   }
   if (!c && !added && !opening) return;  // known to be of no interest
   if (!c) {
-    if (live_ >= live_max) make_room();
     if (live_ >= live_max) {
       ++not_followed_;
       return;
@@ -75,7 +76,6 @@ void Analyzer::tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& pa
   if (c->not_mpa() || (c->closed() && !c->is_mpa())) {
     c.reset();
     --live_;
-    if (connections_.size() > known_max) make_room();
   }
 }
 

@@ -40,7 +40,10 @@ std::uint32_t FpduWalker::wire_size(std::uint64_t position, std::uint32_t ulpdu_
 void FpduWalker::start(Known crc, Known markers) { *this = {}, crc_ = crc, markers_ = markers; }
 
 bool FpduWalker::unknown_in(std::uint64_t begin, std::uint64_t stop) const {
-  return std::any_of(unknown_.begin(), unknown_.end(), [&](const Range& r) { return r.begin < stop && begin < r.end; });
+  // The ranges are in order and do not touch: the first that ends after `begin` decides.
+  const auto it = std::upper_bound(unknown_.begin(), unknown_.end(), begin,
+                                   [](std::uint64_t v, const Range& r) { return v < r.end; });
+  return it != unknown_.end() && it->begin < stop;
 }
 
 ConstBytes FpduWalker::view(std::uint64_t at, std::size_t n) const {
@@ -252,11 +255,10 @@ FpduWalker::Verdict FpduWalker::judge(std::uint64_t at) {
 
 bool FpduWalker::next_candidate(std::uint64_t after, std::uint64_t& out) const {
   std::uint64_t best = ~0ULL;
-  for (const Mark& m : marks_)
-    if (m.start && m.at >= after) {
-      best = m.at;
-      break;
-    }
+  auto mark =
+      std::lower_bound(marks_.begin(), marks_.end(), after, [](const Mark& m, std::uint64_t v) { return m.at < v; });
+  while (mark != marks_.end() && !mark->start) ++mark;
+  if (mark != marks_.end()) best = mark->at;
   if (markers_ == Known::yes) {
     // RFC 5044 §6: a marker tells where its FPDU began, or that one begins right after it.
     for (std::uint64_t m = next_marker(base_); m + PARLEY_MPA_MARKER_LEN <= end(); m += interval) {

@@ -73,14 +73,18 @@ void RdmapCheck::check_terminate_order(Side from, const WalkedFpdu& f, const Ter
   };
   bool swapped = t.nibbles_swapped;
   std::string why;
-  if (!swapped && hi != lo && (bits & 0xE0) == 0 && !wire::terminate_text(lo, hi, t.code).empty()) {
+  // Both readings are registered and no header bit tells: what happened before decides.
+  if (hi != lo && (bits & 0xE7) == 0 && !wire::terminate_text(hi, lo, t.code).empty() &&
+      !wire::terminate_text(lo, hi, t.code).empty()) {
     const bool heard_nothing = at(other(from)).segments == 0 && !at(other(from)).lossy;
-    if (deserved(lo, hi) && !deserved(hi, lo)) {
-      swapped = true;
+    if (deserved(hi, lo) != deserved(lo, hi)) {
+      swapped = deserved(lo, hi);
       why = fmt::format("; frame {} gives cause for the second", fault->frame);
     } else if (heard_nothing && hi != PARLEY_RDMAP_LAYER_LLP && lo == PARLEY_RDMAP_LAYER_LLP) {
       swapped = true;
       why = "; it had received no FPDU of which it could say the first";
+    } else if (swapped) {
+      why = "; the first would come with the DDP header of the faulty segment";
     }
   }
   if (swapped) {

@@ -258,6 +258,34 @@ TEST(VerdictCheck, OtherTcpConnectionsAreIgnoredAndPortsMayBeReused) {
   EXPECT_EQ(test::words(r), "");
 }
 
+TEST(VerdictCheck, MoreConnectionsThanCanBeFollowedAreNamedAndTheRestIsJudged) {
+  Analyzer analyzer;
+  std::uint64_t number = 0;
+  const auto push = [&](const test::Frames& frames) {
+    for (const auto& f : frames) {
+      wire::CapturedPacket p;
+      p.frame = ++number;
+      p.link_type = 1;
+      p.octets = f.octets;
+      p.original_length = static_cast<std::uint32_t>(f.octets.size());
+      analyzer.push(p);
+    }
+  };
+  push(test::conversation().frames);
+  for (std::uint32_t i = 0; i < 70000; ++i) {
+    const auto peer =
+        Address::v4(10, 0, static_cast<std::uint8_t>(i >> 16), 1, static_cast<std::uint16_t>(1 + i % 65535));
+    Exchange x(peer, Address::v4(192, 0, 2, 9, 22), i, 1);
+    x.add(0, wire::tcp_flag::syn, {});
+    push(x.frames);
+  }
+  const FileReport r = analyzer.finish();
+  ASSERT_EQ(r.connections.size(), 1u);
+  EXPECT_EQ(r.connections[0].outcome, Outcome::established);
+  ASSERT_EQ(r.notes.size(), 1u);
+  EXPECT_NE(r.notes[0].find("beyond the 65536 that can be followed"), std::string::npos);
+}
+
 TEST(VerdictCheck, VlanTagsChangeNothing) {
   Exchange x;
   x.vlan({7, 9}).set_up().send(0, fpdu(send_segment(1, 4))).close();
