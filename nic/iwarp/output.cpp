@@ -5,30 +5,37 @@
 #include <cstring>
 
 namespace parley::nic::iwarp {
+
 bool Output::add(ConstBytes header, std::span<const ConstBytes> payload, std::size_t length) {
+  if (payload.size() <= 1 && length <= inline_max)
+    return add_whole(arena_, header, length > 0 ? payload[0] : ConstBytes{});
   const std::size_t ulpdu = header.size() + length;
-  if (payload.size() <= 1 && length <= inline_max) {
-    const std::size_t size = framer_->wire_size(ulpdu);
-    if (!make_room(size, 1)) return false;
-    const MutBytes out(arena_.data() + arena_used_, size);
-    const std::size_t written = framer_->frame(header, length > 0 ? payload[0] : ConstBytes{}, out);
-    arena_used_ += written;
-    framed_ += written;
-    const ConstBytes piece = out.first(written);
-    append({&piece, 1});
-    return true;
-  }
   const std::size_t side = mpa::Framer::side_size(header.size(), ulpdu);
-  const std::size_t wanted = mpa::Framer::gather_pieces(payload.size(), ulpdu);
-  if (!make_room(side, wanted)) return false;
-  const MutBytes out(arena_.data() + arena_used_, side);
+  if (!make_room(arena_, side, mpa::Framer::gather_pieces(payload.size(), ulpdu))) return false;
   const std::span<ConstBytes> list(list_.data() + tail_, list_.size() - tail_);
   std::size_t octets = 0;
-  const std::size_t used = framer_->gather(header, payload, out, list, octets);
+  const std::size_t used = framer_->gather(header, payload, arena_.next(side), list, octets);
   if (used == 0) return false;
   framed_ += octets;
-  arena_used_ += octets - length;
+  arena_.used += octets - length;
   append(list.first(used));
+  return true;
+}
+
+bool Output::add_copy(ConstBytes header, ConstBytes payload) {
+  if (!crc_) return add(header, {&payload, payload.empty() ? 0U : 1U}, payload.size());
+  return add_whole(payload.size() <= inline_max ? arena_ : copies_, header, payload);
+}
+
+bool Output::add_whole(Arena& arena, ConstBytes header, ConstBytes payload) {
+  const std::size_t size = framer_->wire_size(header.size() + payload.size());
+  if (!make_room(arena, size, 1)) return false;
+  const MutBytes out = arena.next(size);
+  const std::size_t written = framer_->frame(header, payload, out);
+  arena.used += written;
+  framed_ += written;
+  const ConstBytes piece = out.first(written);
+  append({&piece, 1});
   return true;
 }
 
@@ -47,23 +54,26 @@ void Output::append(std::span<const ConstBytes> more) {
   tail_ += more.size();
 }
 
-bool Output::make_room(std::size_t side, std::size_t pieces) {
-  if (empty()) head_ = tail_ = arena_used_ = 0;
+bool Output::make_room(Arena& arena, std::size_t size, std::size_t pieces) {
+  if (empty()) rewind();
   if (list_.size() - tail_ < pieces) {
-    const std::size_t size = std::max({pieces_first, list_.size() * 2, tail_ + pieces});
-    if (size > pieces_max && tail_ + pieces > pieces_max) return false;
-    list_.resize(std::min(size, pieces_max));
+    const std::size_t wanted = std::max({pieces_first, list_.size() * 2, tail_ + pieces});
+    if (wanted > pieces_max && tail_ + pieces > pieces_max) return false;
+    list_.resize(std::min(wanted, pieces_max));
   }
-  if (arena_.size() - arena_used_ < side) {
-    grow_arena_ = true;
-    if (!empty()) return false;
+  return arena.make_room(size, empty());
+}
+
+bool Output::Arena::make_room(std::size_t size, bool unused) {
+  if (octets.size() - used < size) {
+    grow = true;
+    if (!unused) return false;
   }
-  // Pieces point into the arena: it grows only when there are none.
-  if (grow_arena_ && empty()) {
-    grow_arena_ = false;
-    arena_.resize(std::min(std::max({arena_first, arena_.size() * 2, side}), arena_max));
+  if (grow && unused) {
+    grow = false;
+    octets.resize(std::min(std::max({first, octets.size() * 2, size}), max));
   }
-  return arena_.size() - arena_used_ >= side;
+  return octets.size() - used >= size;
 }
 
 std::size_t Output::gather(std::span<ConstBytes> out) const {
@@ -91,14 +101,15 @@ void Output::own_all() {
   copy.reserve(octets());
   for (std::size_t i = head_; i < tail_; ++i) copy.insert(copy.end(), list_[i].begin(), list_[i].end());
   owned_ = std::move(copy);
-  head_ = tail_ = arena_used_ = 0;
-  if (arena_.empty()) arena_.resize(arena_first);
+  rewind();
+  // A Terminate follows, and must find room although something is unsent.
+  if (arena_.octets.empty()) arena_.octets.resize(arena_.first);
   if (owned_.empty()) return;
   list_[tail_++] = ConstBytes(owned_);
 }
 
 void Output::clear() {
-  head_ = tail_ = arena_used_ = 0;
+  rewind();
   framed_ = sent_;
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The octets of a queue pair on their way to TCP: FPDUs framed but not yet handed over. Payload stays where the user
-// has it; only headers, markers, pads and CRCs stand in a side arena. RFC 5044 §4 through mpa::Framer.
+// The octets of a queue pair on their way to TCP: FPDUs framed but not yet handed over. Payload of posted work stays
+// where the user has it, who must not touch it before the completion; only headers, markers, pads and CRCs stand in a
+// side arena. What nobody promised to keep still, the source of a peer's Read, is copied, so that its CRC stays true.
+// RFC 5044 §4 through mpa::Framer.
 //
-// The arena and the list of pieces are filled from the front and start over when all is sent, so nothing is moved or
+// The arenas and the list of pieces are filled from the front and start over when all is sent, so nothing is moved or
 // freed one by one; they grow to their bounds with use and then never allocate.
 #pragma once
 #include <algorithm>
@@ -21,6 +23,7 @@ class Output {
   /// (the CRC has just read it) when TCP copies it.
   static constexpr std::size_t ahead_max = 256 * 1024;
   static constexpr std::size_t arena_first = 256, arena_max = 16 * 1024;
+  static constexpr std::size_t copies_first = 1024, copies_max = 128 * 1024;
   static constexpr std::size_t pieces_first = 16, pieces_max = 1024;
   /// The longest ULPDU, whatever TCP would take: 16 KiB of payload stay in the first cache from the CRC to the copy,
   /// and a receiver keeps less of an FPDU that a read cuts. Only loopback has segments that would hold more.
@@ -30,6 +33,7 @@ class Output {
 
   void start(const mpa::FramerOptions& options) {
     framer_.emplace(options);
+    crc_ = options.crc;
     mulpdu_ = std::min<std::size_t>(framer_->mulpdu(), ulpdu_max);
   }
   /// The longest ULPDU to send (RFC 5044 §4.5).
@@ -38,6 +42,9 @@ class Output {
   /// Frames one ULPDU of `header` then `payload` (at most 4 pieces, `length` octets in all). False when there is no
   /// room until more is sent; nothing has changed then.
   bool add(ConstBytes header, std::span<const ConstBytes> payload, std::size_t length);
+  /// The same with the payload copied now: later changes of that memory, by the user or by a peer's Write, do not
+  /// reach the wire. Without CRC it is add(): torn data is then what the verbs promise, and nothing breaks.
+  bool add_copy(ConstBytes header, ConstBytes payload);
 
   std::size_t gather(std::span<ConstBytes> out) const;
   void sent(std::size_t n);
@@ -54,14 +61,27 @@ class Output {
   void clear();
 
  private:
-  bool make_room(std::size_t side, std::size_t pieces);
+  /// Octets that the list of pieces points into. It grows only while nothing points there.
+  struct Arena {
+    std::size_t first, max;
+    std::vector<std::uint8_t> octets{};
+    std::size_t used = 0;
+    bool grow = false;  // it was found too small
+
+    bool make_room(std::size_t size, bool unused);
+    MutBytes next(std::size_t size) { return {octets.data() + used, size}; }
+  };
+
+  bool make_room(Arena& arena, std::size_t size, std::size_t pieces);
+  bool add_whole(Arena& arena, ConstBytes header, ConstBytes payload);
   void append(std::span<const ConstBytes> more);
+  void rewind() { head_ = tail_ = arena_.used = copies_.used = 0; }
 
   std::optional<mpa::Framer> framer_;
+  bool crc_ = true;
   std::size_t mulpdu_ = 0;
-  std::vector<std::uint8_t> arena_;
-  std::size_t arena_used_ = 0;
-  bool grow_arena_ = false;  // it was found too small
+  Arena arena_{.first = arena_first, .max = arena_max};
+  Arena copies_{.first = copies_first, .max = copies_max};
   std::vector<ConstBytes> list_;
   std::size_t head_ = 0, tail_ = 0;  // pieces [head_, tail_) of list_ are unsent
   Bytes owned_;                      // what own_all() saved

@@ -255,8 +255,9 @@ bool Qp::frame_reply() {
     header.stag = reply.sink_stag;  // RFC 5040 §4.5: as the Request named it
     header.to = reply.sink_to + reply.offset;
     header.emit(octets);
-    const ConstBytes payload = reply.source.subspan(reply.offset, length);
-    if (!output_.add(octets, {&payload, length > 0 ? 1U : 0U}, length)) return false;
+    // The peer does not know when its Read is answered, and may write there; so may the user, who does not even know of
+    // the Read. RFC 5044 §4.4: the CRC must be that of the octets sent.
+    if (!output_.add_copy(octets, reply.source.subspan(reply.offset, length))) return false;
     reply.offset += length;
   }
   if (!last) return true;

@@ -131,6 +131,33 @@ TEST(Conformance, Row67_SegmentsAreAtMostMulpdu) {
 }
 
 // RFC 5041 §5.2: MULPDU 1498 leaves 1480 octets beside the untagged header.
+// The source of a Read belongs to neither side while its Response waits for TCP: the owner does not know of the Read,
+// the reader may write there. The CRC stays that of the octets sent (RFC 5044 §4.4), so the connection lives on.
+TEST(NicTransfer, MemoryThatChangesUnderAWaitingReadResponseBreaksNothing) {
+  for (const std::size_t size : {std::size_t{100}, std::size_t{5000}, std::size_t{400000}}) {
+    Pair p;
+    Buffer remote(*p.b.device, p.b.pd, size), back(*p.a.device, p.a.pd, size);
+    remote.fill(9);
+    p.connect();
+    ASSERT_TRUE(post(p.a,
+                     {.wr_id = 1,
+                      .opcode = SendWr::Opcode::rdma_read,
+                      .remote_stag = remote.region.stag,
+                      .remote_to = remote.region.to},
+                     {back.all()})
+                    .has_value());
+    p.b.qp->handle_bytes(p.a.transmit_all());
+    std::vector<ConstBytes> framed(64);
+    ASSERT_GT(p.b.qp->gather(framed), 0U);  // TCP takes nothing yet
+    remote.fill(10);
+    p.run();
+    const auto done = p.a.sends();
+    ASSERT_EQ(done.size(), 1U) << size;
+    EXPECT_EQ(done[0].status, WcStatus::success) << size;
+    EXPECT_FALSE(p.a.qp->terminate().has_value()) << size;
+  }
+}
+
 TEST(NicTransfer, SegmentsAreFilledToTheMulpdu) {
   Side side;
   Buffer from(*side.device, side.pd, 2048);
