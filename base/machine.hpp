@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The contract of every protocol machine. There is nothing to inherit from; this page is what reviewers hold code to.
 //
-//   - Inputs: handle_*(now, ...) and commands. Outputs: poll_transmit, poll_event, next_deadline. A machine never calls out.
+//   - Inputs: handle_*(now, ...) and commands. Outputs: poll_transmit, poll_event, next_deadline. A machine never calls
+//   out.
 //   - `now` never goes back.
 //   - After any input or command, drain transmit, then events, then read next_deadline().
 //   - handle_deadline(now) may come early (nothing happens) or late (it happens then); never is "no deadline".

@@ -39,9 +39,9 @@ struct StreamCommand {
   };
   Kind kind = Kind::close;
   StreamId id = 0;
-  Address address{};        ///< open, listen: where; open may bind `local` first
-  Address local{};          ///< open: source address, any() for the system's choice
-  int backlog = 128;        ///< listen
+  Address address{};  ///< open, listen: where; open may bind `local` first
+  Address local{};    ///< open: source address, any() for the system's choice
+  int backlog = 128;  ///< listen
 };
 
 class StreamMachine {
@@ -62,7 +62,8 @@ class StreamMachine {
   virtual bool poll_command(StreamCommand& out) = 0;
   /// The next stream with octets to send, 0 when there is none. A stream appears once per drain.
   virtual StreamId poll_ready() = 0;
-  /// Fills `out` with pieces to send, in order, without consuming them; the number filled. Views live until the next call.
+  /// Fills `out` with pieces to send, in order, without consuming them; the number filled. Views live until the next
+  /// call.
   virtual std::size_t gather(StreamId stream, std::span<ConstBytes> out) = 0;
   /// The driver wrote n octets of what gather gave; if less than all, it calls gather again when writable.
   virtual void sent(Instant now, StreamId stream, std::size_t n) = 0;

@@ -117,14 +117,13 @@ void Iwarp::handle_end(Instant now, StreamId stream, StreamEnd end) {
         fail_setup(*c, now, stream_lost(mpa::Stage::wait_first_fpdu, end), mpa::StartupEvent::Close::graceful);
       break;
     case Phase::holding:
-      if (c->setup->watching) {
-        echo_found(*c, now, "FIN right after the Rtr frame");
-      } else {
-        end_hold(*c, now);
-        if (c->phase == Phase::open) {
-          c->qp->handle_end(false);
-          poll_qp(*c, now);
-        }
+      // An echoing peer says Terminate before it closes, so a FIN alone is an honest peer's half close. It proves
+      // nothing for the next connection either.
+      c->setup->watching = false;
+      end_hold(*c, now);
+      if (c->phase == Phase::open) {
+        c->qp->handle_end(false);
+        poll_qp(*c, now);
       }
       break;
     case Phase::open:
@@ -173,7 +172,7 @@ void Iwarp::lose_stream(Connection& c, Instant now, StreamEnd end) {
 // The user's side has ended; our octets and both FINs still have to pass, under a bound.
 void Iwarp::begin_linger(Connection& c, Instant now) {
   c.want_fin = true;
-  c.deadline = now + options_.linger;
+  c.deadline = after(now, options_.linger);
 }
 
 void Iwarp::drop_stream(Connection& c, StreamCommand::Kind how) {
@@ -218,7 +217,7 @@ void Iwarp::settle(Connection& c, Instant now) {
       if (c.want_fin && !c.peer_fin) {
         command(StreamCommand::Kind::shutdown, c.stream);
         c.wire = Wire::shut;
-        c.deadline = now + options_.linger;
+        c.deadline = after(now, options_.linger);
       }
     }
   }
@@ -231,7 +230,7 @@ void Iwarp::settle(Connection& c, Instant now) {
     const bool idle = !has_transmit(c) && c.qp->drained();
     if (idle != c.grace || c.deadline == never) {
       c.grace = idle;
-      c.deadline = now + (idle ? options_.half_close_grace : options_.linger);
+      c.deadline = after(now, idle ? options_.half_close_grace : options_.linger);
     }
   }
   refresh_deadline(c);
@@ -361,7 +360,7 @@ void Iwarp::sent(Instant now, StreamId stream, std::size_t n) {
   if (n > 0 && c->attached && c->qp) c->qp->sent(n);
   // Closing with progress is not stuck.
   if (c->wire == Wire::up && c->deadline != never && (c->phase == Phase::closing || c->phase == Phase::over))
-    c->deadline = now + options_.linger;
+    c->deadline = after(now, options_.linger);
   if (c->wire == Wire::up && c->peer_fin && c->phase == Phase::open && !c->grace) c->deadline = never;
   if (c->phase == Phase::open && !c->peer_fin) return;  // the usual case: no deadline, no FIN
   settle(*c, now);

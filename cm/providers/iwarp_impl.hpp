@@ -58,13 +58,14 @@ struct Setup {
   std::optional<mpa::StartupEvent> reply;  // holding: what Established will say
   Bytes early;                             // holding: the peer's first octets; at most early_max
   Instant start{};
-  Instant hold_until = never;
   bool watching = false;       // holding: for a Terminate that gives an echoing peer away
   bool request_timed = false;  // times.request is set
   bool retried_v1 = false;
-  bool retried_echo = false;
   StepTimes times;
 };
+/// A deadline beyond the clock's end is none.
+constexpr Instant after(Instant now, Duration wait) { return wait > never - now ? never : now + wait; }
+
 inline constexpr std::size_t early_max = 4096;  // octets kept while holding; more of them end the hold
 
 struct Connection {

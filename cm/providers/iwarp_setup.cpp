@@ -40,7 +40,6 @@ void Iwarp::carry_out(Connection& c, Instant now) {
       c.setup->start = now;
       if (offers_rtr_frame(c.setup->options) && c.setup->options.peer_quirk.empty() &&
           echoes_.of(c.peer) == EchoMemory::Verdict::echoes) {
-        c.setup->retried_echo = true;
         give_up_rtr_frame(c.setup->options);
         ProviderEvent event = event_of(c, ProviderEvent::Kind::retrying);
         event.why = plain_failure(mpa::Stage::send_request, Errc::unsupported, "OFA 2007-10 Rtr §2",
@@ -53,7 +52,7 @@ void Iwarp::carry_out(Connection& c, Instant now) {
     case Phase::decided: decide(c, now); break;
     case Phase::closing:
       c.qp->begin_close();
-      c.deadline = now + options_.linger;
+      c.deadline = after(now, options_.linger);
       settle(c, now);
       break;
     default: break;  // it ended before its command's turn came; the event says so
@@ -73,7 +72,7 @@ void Iwarp::open_stream(Connection& c, Instant now) {
   command.address = c.peer;
   command.local = c.setup->bind_local ? c.setup->local : Address::any(c.peer.family, 0);
   commands_.push_back(command);
-  c.deadline = now + c.setup->tcp_timeout;
+  c.deadline = after(now, c.setup->tcp_timeout);
   refresh_deadline(c);
 }
 
@@ -178,8 +177,7 @@ void Iwarp::on_reply(Connection& c, Instant now, mpa::StartupEvent& event) {
   if (hold > Duration{}) {
     c.phase = Phase::holding;
     setup.reply = std::move(event);
-    setup.hold_until = now + hold;
-    c.deadline = setup.hold_until;
+    c.deadline = after(now, hold);
     return;
   }
   const mpa::Rtr rtr = is_fpdu_form(event.parameters.rtr) ? event.parameters.rtr : mpa::Rtr::none;
@@ -216,7 +214,6 @@ void Iwarp::early_octets(Connection& c, Instant now, ConstBytes in) {
 
 void Iwarp::echo_found(Connection& c, Instant now, std::string received) {
   echoes_.note(c.peer, EchoMemory::Verdict::echoes);
-  c.setup->retried_echo = true;
   give_up_rtr_frame(c.setup->options);
   retry(c, now,
         plain_failure(
@@ -286,6 +283,7 @@ void Iwarp::decide(Connection& c, Instant now) {
     c.setup.reset();
     uncount(c);
     if (c.wire == Wire::up) begin_linger(c, now);
+    settle(c, now);
     return;
   }
   if (decision.mpa) setup.options = *decision.mpa;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The connection manager: rdma_cm's ideas (ids, events, private data, IRD/ORD) as values and typed events.
 // The same calls serve TCP sockets, the simulator and, later, real NICs: only the Provider behind a Manager differs.
-// A Manager belongs to one thread. Nothing blocks: commands are noted at once and carried out at the driver's next turn.
+// A Manager belongs to one thread. Nothing blocks: commands are noted at once and carried out at the driver's next
+// turn.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -21,9 +22,9 @@ class Provider;
 
 struct ConnectOptions {
   mpa::Options mpa{};
-  ConstBytes private_data{};             ///< copied by the call; at most 512 octets (508 under revision 2)
-  std::optional<QpInit> qp{};            ///< none: a small queue pair with completion queues of its own
-  std::optional<Address> local{};        ///< source address; none: the system's choice
+  ConstBytes private_data{};       ///< copied by the call; at most 512 octets (508 under revision 2)
+  std::optional<QpInit> qp{};      ///< none: a small queue pair with completion queues of its own
+  std::optional<Address> local{};  ///< source address; none: the system's choice
   Duration tcp_timeout = std::chrono::seconds(10);
 };
 
@@ -70,11 +71,11 @@ class Id {
 
 /// When each step was done, from the start of connect() (initiator) or the accepted TCP connection (responder).
 struct StepTimes {
-  Duration tcp{};         ///< TCP established
-  Duration request{};     ///< Request sent or received
-  Duration decision{};    ///< responder: accept or reject called
-  Duration reply{};       ///< Reply received or sent
-  Duration established{}; ///< RTR sent (initiator) or first FPDU received (responder)
+  Duration tcp{};          ///< TCP established
+  Duration request{};      ///< Request sent or received
+  Duration decision{};     ///< responder: accept or reject called
+  Duration reply{};        ///< Reply received or sent
+  Duration established{};  ///< RTR sent (initiator) or first FPDU received (responder)
 };
 
 struct Listening {

@@ -58,10 +58,10 @@ struct Timeouts {
 
 /// How this side sets up connections. The defaults suit a modern client/server over any Linux stack.
 struct Options {
-  std::uint8_t revision = 2;      ///< initiator: what to send; responder: the highest accepted (1 or 2)
-  bool fall_back_to_v1 = true;    ///< initiator: retry with revision 1 on RST or FIN (RFC 6581 §10)
-  bool crc = true;                ///< C flag (RFC 5044 §4.4: the default MUST be on)
-  bool markers = false;           ///< M flag: this side requires markers in what it receives (RFC 5044 §4.3)
+  std::uint8_t revision = 2;    ///< initiator: what to send; responder: the highest accepted (1 or 2)
+  bool fall_back_to_v1 = true;  ///< initiator: retry with revision 1 on RST or FIN (RFC 6581 §10)
+  bool crc = true;              ///< C flag (RFC 5044 §4.4: the default MUST be on)
+  bool markers = false;         ///< M flag: this side requires markers in what it receives (RFC 5044 §4.3)
 
   /// Initiator: the RTR to use. none = client/server (A=0 under revision 2).
   Rtr rtr = Rtr::none;
@@ -81,9 +81,9 @@ struct Options {
   /// Responder, revision 1: the configured RTR it waits for although nothing announced it (cxgb4's practice).
   Rtr rtr_expected = Rtr::none;
 
-  std::uint16_t ird = 32;  ///< inbound RDMA Reads this side can hold; 0..0x3FFE, or depth_not_negotiated
-  std::uint16_t ord = 32;  ///< outbound RDMA Reads this side wants; as ird
-  std::uint16_t ird_max = 128;  ///< to how much ird may be raised to meet the peer's ORD
+  std::uint16_t ird = 32;                ///< inbound RDMA Reads this side can hold; 0..0x3FFE, or depth_not_negotiated
+  std::uint16_t ord = 32;                ///< outbound RDMA Reads this side wants; as ird
+  std::uint16_t ird_max = 128;           ///< to how much ird may be raised to meet the peer's ORD
   std::uint16_t private_data_max = 512;  ///< longest private data taken from a peer, 0..512
 
   Timeouts timeouts{};
@@ -103,8 +103,8 @@ struct Parameters {
   bool peer_to_peer = false;  ///< A flag agreed (RFC 6581 §9.2)
   std::uint16_t ird = 0;      ///< this side's, after negotiation
   std::uint16_t ord = 0;
-  bool depths_negotiated = false;    ///< false: revision 1, S=0 or 0x3FFF; the ULP must agree on IRD/ORD itself
-  std::uint16_t peer_ird = 0;        ///< raw from the peer's frame; 0 when it carried none
+  bool depths_negotiated = false;  ///< false: revision 1, S=0 or 0x3FFF; the ULP must agree on IRD/ORD itself
+  std::uint16_t peer_ird = 0;      ///< raw from the peer's frame; 0 when it carried none
   std::uint16_t peer_ord = 0;
   std::uint8_t peer_flags = 0;       ///< octet 16 of the peer's frame, as received
   RtrSet offered{};                  ///< kinds in the Request
@@ -131,10 +131,10 @@ std::string_view to_string(Stage stage);
 struct Failure {
   Stage stage = Stage::data;
   std::error_code code;
-  std::string rule;           ///< "RFC 5044 §7.1.1"; empty when no rule was broken
-  std::string received;       ///< what the peer sent or did: "PD_Length 600", "FIN", "nothing for 5 s"
-  std::string advice;         ///< what to try
-  std::uint64_t offset = 0;   ///< octet of the peer's stream at which it was seen
+  std::string rule;          ///< "RFC 5044 §7.1.1"; empty when no rule was broken
+  std::string received;      ///< what the peer sent or did: "PD_Length 600", "FIN", "nothing for 5 s"
+  std::string advice;        ///< what to try
+  std::uint64_t offset = 0;  ///< octet of the peer's stream at which it was seen
   /// "wait for the MPA Reply from 192.0.2.1:7471: peer reset the connection [RFC 6581 §10]; try revision 1"
   std::string to_string(std::string_view peer = {}) const;
 };

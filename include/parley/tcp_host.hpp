@@ -13,7 +13,7 @@
 namespace parley {
 
 struct TcpHostOptions {
-  std::string congestion;               ///< TCP_CONGESTION of every socket; empty: the system's default
+  std::string congestion;                  ///< TCP_CONGESTION of every socket; empty: the system's default
   std::size_t receive_buffer = 256 << 10;  ///< octets read per turn and shared by all streams
   std::size_t streams_max = 65536;
 };
@@ -22,7 +22,16 @@ struct TcpHostOptions {
 struct TapRecord {
   Instant at;
   Address local, peer;
-  enum class Kind : std::uint8_t { connected, accepted, sent, received, fin_sent, fin_received, rst_sent, rst_received };
+  enum class Kind : std::uint8_t {
+    connected,
+    accepted,
+    sent,
+    received,
+    fin_sent,
+    fin_received,
+    rst_sent,
+    rst_received
+  };
   Kind kind = Kind::connected;
   ConstBytes octets{};  ///< sent, received: valid during the call only
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Verbs objects of a software NIC: protection domains, memory regions, completion queues, shared receive queues and
-// queue pairs. The words are those of the RDMA verbs; the classes are seams, implemented by nic/iwarp (and more to come).
-// One device belongs to one thread.
+// queue pairs. The words are those of the RDMA verbs; the classes are seams, implemented by nic/iwarp (and more to
+// come). One device belongs to one thread.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -53,7 +53,16 @@ enum class WcStatus : std::uint8_t {
 };
 std::string_view to_string(WcStatus status);
 
-enum class WcOpcode : std::uint8_t { send, rdma_write, rdma_read, fetch_add, cmp_swap, immediate, recv, recv_immediate };
+enum class WcOpcode : std::uint8_t {
+  send,
+  rdma_write,
+  rdma_read,
+  fetch_add,
+  cmp_swap,
+  immediate,
+  recv,
+  recv_immediate
+};
 std::string_view to_string(WcOpcode opcode);
 
 struct WorkCompletion {
@@ -128,9 +137,9 @@ struct QpInit {
 /// Where in the stream the QP's life ended, for events and tools.
 struct TerminateInfo {
   std::uint8_t layer = 0, etype = 0, code = 0;
-  bool sent = false;            ///< we sent it; false: the peer did
+  bool sent = false;             ///< we sent it; false: the peer did
   bool nibbles_swapped = false;  ///< the peer wrote octet 0 in Linux siw's order
-  std::string text;             ///< the registered meaning, and both readings if swapped
+  std::string text;              ///< the registered meaning, and both readings if swapped
 };
 
 /// A reliable connected queue pair.

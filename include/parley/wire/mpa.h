@@ -18,7 +18,7 @@
 #define PARLEY_MPA_STARTUP_MAX (PARLEY_MPA_HEADER_LEN + PARLEY_MPA_PD_MAX)
 
 /* X(name, mask, text): the flag bits of octet 16. S is RFC 6581 §6; the 2007 proposal used the same bit. */
-#define PARLEY_MPA_FLAGS(X)     \
+#define PARLEY_MPA_FLAGS(X)      \
   X(M, 0x80, "markers required") \
   X(C, 0x40, "CRC preferred")    \
   X(R, 0x20, "rejected")         \
@@ -50,12 +50,12 @@
 
 /* X(name, value, text): MPA error codes carried in a Terminate with layer LLP; RFC 5044 §8, RFC 6581 §8. */
 #define PARLEY_MPA_ERRORS(X)                                  \
-  X(tcp_lost, 1, "TCP connection closed, terminated or lost")  \
-  X(crc, 2, "CRC error")                                       \
-  X(marker, 3, "marker and ULPDU_Length do not agree")         \
-  X(startup_frame, 4, "invalid MPA Request or Reply frame")    \
-  X(local_catastrophic, 5, "local catastrophic error")         \
-  X(insufficient_ird, 6, "insufficient IRD resources")         \
+  X(tcp_lost, 1, "TCP connection closed, terminated or lost") \
+  X(crc, 2, "CRC error")                                      \
+  X(marker, 3, "marker and ULPDU_Length do not agree")        \
+  X(startup_frame, 4, "invalid MPA Request or Reply frame")   \
+  X(local_catastrophic, 5, "local catastrophic error")        \
+  X(insufficient_ird, 6, "insufficient IRD resources")        \
   X(no_matching_rtr, 7, "no matching RTR option")
 
 #endif
