@@ -316,7 +316,8 @@ int run_connect(ConnectArgs& args, Context& context) {
 void register_connect(CLI::App& app, Context& context) {
   auto args = std::make_shared<ConnectArgs>();
   CLI::App* sub = app.add_subcommand("connect", "Set up connections and disconnect them");
-  sub->add_option("endpoint", args->endpoint, "HOST, HOST:PORT or [ADDRESS%SCOPE]:PORT to connect to")->required();
+  sub->add_option("endpoint,-a,--address", args->endpoint, "HOST, HOST:PORT or [ADDRESS%SCOPE]:PORT to connect to")
+      ->required();
   sub->add_option("-p,--port", args->port, "Port, if ENDPOINT has none")->capture_default_str();
   sub->add_option("--local", args->local, "Source address, with a port if wanted")->type_name("ADDRESS");
   sub->add_option("-n,--count", args->count, "Connections to set up, in all")->capture_default_str();

@@ -262,7 +262,7 @@ int run_listen(ListenArgs& args, Context& context) {
 void register_listen(CLI::App& app, Context& context) {
   auto args = std::make_shared<ListenArgs>();
   CLI::App* sub = app.add_subcommand("listen", "Wait for connections and accept or reject them");
-  sub->add_option("endpoint", args->endpoint, "ADDRESS, ADDRESS:PORT or [ADDRESS%SCOPE]:PORT to listen on")
+  sub->add_option("endpoint,-a,--address", args->endpoint, "ADDRESS, ADDRESS:PORT or [ADDRESS%SCOPE]:PORT to listen on")
       ->capture_default_str();
   sub->add_option("-p,--port", args->port, "Port, if ENDPOINT has none; 0: any free one, printed")
       ->capture_default_str();

@@ -48,7 +48,7 @@ class Analyzer {
   ReassemblyBudget budget_;
   Connections connections_;
   std::size_t live_ = 0;
-  std::uint64_t not_followed_ = 0, not_reported_ = 0, absurd_ = 0;
+  std::uint64_t not_followed_ = 0, not_reported_ = 0;
   FileReport report_;
 };
 

@@ -33,6 +33,11 @@ class Forms(CliTest):
         ours, _ = self.set_up(["--revision", 1], revision=1)
         self.assertFalse(ours["depths_negotiated"])
 
+    def test_the_address_may_be_an_option_as_in_rping(self):
+        peer, port = self.listener("--count", 1)
+        self.ok(run("connect", "-a", "127.0.0.1", "-p", port))
+        self.ok(peer.finish())
+
     def test_v2_client_server(self):
         ours, theirs = self.set_up(["--ird", 5, "--ord", 7], ["--ird", 9, "--ord", 4])
         self.assertTrue(ours["depths_negotiated"])

@@ -167,8 +167,9 @@ TEST(NicRandom, MixedWorkArrivesOnceInOrderUnchanged) {
     });
     bool more = true;
     for (int turn = 0; more && turn < 1000000; ++turn) {
-      more = a.act() | b.act();
-      more |= p.step();
+      more = a.act();
+      more = b.act() || more;
+      more = p.step() || more;
     }
     p.run();
     ASSERT_EQ(p.a.qp->state(), QpState::rts);

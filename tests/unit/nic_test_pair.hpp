@@ -168,8 +168,10 @@ struct Pair {
 
   /// One turn of both sides; true while something moved.
   bool step() {
-    const bool sent = push(a, to_b) | push(b, to_a);
-    const bool taken = pull(a, to_a) | pull(b, to_b);
+    bool sent = push(a, to_b);
+    sent = push(b, to_a) || sent;
+    bool taken = pull(a, to_a);
+    taken = pull(b, to_b) || taken;
     return sent || taken;
   }
   void run() {
