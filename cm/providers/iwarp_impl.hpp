@@ -10,18 +10,19 @@
 // (accepted)  | the driver accepts             | startup   | mpa::Startup made, waits for the Request
 // startup     | request                        | deciding  | ConnectRequest
 // startup     | retry_v1, echo found           | opening   | Retrying; a new stream
-// startup     | terminate, failed, rejected    | over      | ConnectFailed or Rejected; Terminate sent first where
-// asked startup     | established                    | open      | queue pair attached (initiator) or fence lifted;
-// Established startup     | established, peer unknown/slow | holding   | the queue pair is attached later: echo watch,
-// first FPDU delay deciding    | accept() or reject()           | decided   | noted deciding    | peer ends, stray
-// octets        | over      | ConnectFailed decided     | the driver's turn, accept      | startup   | queue pair
-// attached and fenced, then the Reply leaves decided     | the driver's turn, reject      | over      | the Reply with
-// R=1 leaves, then FIN holding     | deadline, good first octets    | open      | queue pair attached; Established open
-// | disconnect()                   | closing   | posted work is finished open        | peer's FIN                     |
-// open      | our half goes on, then FIN as in closing (RFC 5044 §7.2) open, closing | Terminate, error, reset      |
-// over      | Disconnected with the reason closing     | all sent, FIN both ways        | over      | Disconnected,
-// graceful over        | destroy()                      | gone      | octets still owed are sent and FIN exchanged
-// without the id
+// startup     | terminate, failed, rejected    | over      | ConnectFailed or Rejected, behind a Terminate if one is
+// due startup     | established                    | open      | queue pair attached, or its fence lifted; Established
+// startup     | established, peer unknown/slow | holding   | echo watch, first FPDU delay: attached afterwards
+// deciding    | accept() or reject()           | decided   | noted
+// deciding    | peer ends, stray octets        | over      | ConnectFailed
+// decided     | the driver's turn, accept      | startup   | queue pair attached and fenced, then the Reply leaves
+// decided     | the driver's turn, reject      | over      | the Reply with R=1 leaves, then FIN
+// holding     | deadline, good octets, FIN     | open      | queue pair attached; Established
+// open        | disconnect()                   | closing   | posted work is finished
+// open        | peer's FIN                     | open      | our half goes on, then FIN as in closing (RFC 5044 §7.2)
+// open,closing| Terminate, error, reset        | over      | Disconnected with the reason
+// closing     | all sent, FIN both ways        | over      | Disconnected, graceful
+// over        | destroy()                      | gone      | octets still owed and FINs pass without the id
 #pragma once
 #include <deque>
 #include <map>
@@ -95,7 +96,7 @@ struct Connection {
   std::unique_ptr<nic::iwarp::StreamQp> qp;
 };
 inline constexpr std::uint32_t slot_bits = 24;
-inline constexpr std::size_t tail_max = 256 << 10;
+inline constexpr std::size_t tail_max = 288 << 10;  // what a queue pair frames ahead, one FPDU more and a Terminate
 
 struct Listener {
   EndpointId id = 0;

@@ -5,12 +5,13 @@
 //   state      event                              next       what happens
 //   idle       attach                             rts        posted sends may go out, unless fenced
 //   idle       begin_close, flush, end            error      everything posted completes as flushed
-//   rts        begin_close                        closing    no more posts; what is posted is still sent
+//   rts        begin_close                        closing    no more posts; what is owed by now is still sent
 //   rts, clos. peer's error, send_terminate       terminate  flush; a Terminate is the last message (RFC 5040 §5.4)
 //   rts, clos. Terminate received                 terminate  flush; nothing more is sent (RFC 5040 §6.2.1)
-//   rts, clos. FIN                                same       receives, Reads and Atomics flush; sends go on (RFC 5044
-//   §7.2) rts, clos. reset, flush                       error      flush; unsent octets are dropped terminate  flush,
-//   reset                       error      the Terminate is dropped if still unsent error      anything error nothing
+//   rts, clos. FIN                                same       receives, Reads and Atomics flush; sends go on
+//   rts, clos. reset, flush                       error      flush; unsent octets are dropped
+//   terminate  flush, reset                       error      the Terminate is dropped if still unsent
+//   error      anything                           error      nothing
 //
 // A posted request completes exactly once and in order per queue; unsignaled ones that succeed leave no completion.
 #pragma once

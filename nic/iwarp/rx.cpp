@@ -52,7 +52,13 @@ void Qp::handle_fpdu(const mpa::FpduView& view) {
 }
 
 bool Qp::handle_message(Segment& segment) {
-  switch (segment.header.opcode) {
+  const wire::RdmapOpcode opcode = segment.header.opcode;
+  // RFC 5044 §7.2: a closing half sends what it owed by then. A peer that goes on asking must not hold off the FIN,
+  // which flushes what it asked for.
+  if (state_ == QpState::closing &&
+      (opcode == wire::RdmapOpcode::read_request || opcode == wire::RdmapOpcode::atomic_request))
+    return true;
+  switch (opcode) {
     case wire::RdmapOpcode::rdma_write: return handle_write(segment);
     case wire::RdmapOpcode::read_request: return handle_read_request(segment);
     case wire::RdmapOpcode::read_response: return handle_read_response(segment);
