@@ -381,7 +381,7 @@ Bytes Startup::poll_transmit() { return std::exchange(transmit_, {}); }
 std::optional<StartupEvent> Startup::poll_event() {
   if (events_.empty()) return std::nullopt;
   StartupEvent event = std::move(events_.front());
-  events_.pop_front();
+  events_.erase(events_.begin());
   return event;
 }
 

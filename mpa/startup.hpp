@@ -27,8 +27,8 @@
 //   open            | anything                       | open            | none: the octets are the deframer's
 //   rejected,failed | anything                       | same            | none: octets are swallowed
 #pragma once
-#include <deque>
 #include <optional>
+#include <vector>
 
 #include "base/machine.hpp"
 #include "mpa/negotiate.hpp"
@@ -159,7 +159,7 @@ class Startup {
   Bytes in_;                         // the startup frame so far; at most 532 octets, or 20 of an Rtr frame
   Bytes leftover_;                   // at most 3 octets
   Bytes transmit_;                   // at most two startup frames
-  std::deque<StartupEvent> events_;  // at most 4: request, then an end; or fpdu_mode, established
+  std::vector<StartupEvent> events_;  // at most 4: request, then an end; or fpdu_mode, established
 };
 
 }  // namespace parley::mpa
