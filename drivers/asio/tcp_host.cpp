@@ -23,6 +23,9 @@ namespace {
 using asio_driver::StreamSet;
 namespace asio = boost::asio;
 
+// Asio adds the wait to its clock, which Duration::max() would carry past its end: such a wait would not wait at all.
+constexpr Duration longest_sleep = std::chrono::hours(24);
+
 class Host final : public TcpHost {
  public:
   Host(const TcpHostOptions& options, int epoll)
@@ -42,7 +45,7 @@ class Host final : public TcpHost {
     const Instant now = StreamSet::clock();
     const Instant deadline = std::min(provider_->next_deadline(), streams_.next_deadline());
     if (deadline != never) wait = std::min(wait, std::max(deadline - now, Duration{}));
-    sleep(wait);
+    sleep(std::min(wait, longest_sleep));
     return turn() || provider_->has_events();
   }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <array>
 #include <cstring>
 #include <functional>
+#include <thread>
 
 #include "drivers/asio/sockaddr.hpp"
 #include "parley/tcp_host.hpp"
@@ -369,6 +371,24 @@ TEST(Drivers, ResolvesNumbersAndRefusesNonsense) {
 TEST(Drivers, UnknownCongestionControlIsRefused) {
   EXPECT_EQ(TcpHost::open({.congestion = "nosuchthing"}).error(), make_error_code(Errc::unsupported));
   EXPECT_TRUE(TcpHost::open({.congestion = "reno"}));
+}
+
+// "Up to Duration::max()" is a long wait and not a busy loop.
+TEST(Drivers, TheLongestWaitWaits) {
+  Peer b;
+  const Address to = b.listen(Address::v4(127, 0, 0, 1, 0), {.mpa = {.timeouts = {.request = 0s}}});
+  std::thread peer([&] {
+    const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+    const auto address = asio_driver::to_sockaddr(to);
+    EXPECT_EQ(::connect(fd, address.get(), address.size), 0);
+    pollfd wait{.fd = fd, .events = POLLIN, .revents = 0};
+    EXPECT_EQ(::poll(&wait, 1, 50), 0) << "nobody speaks before the Request";
+    ::close(fd);
+  });
+  int turns = 0;
+  for (; b.last<cm::ConnectFailed>() == nullptr; ++turns) (void)b.turn(Duration::max());
+  peer.join();
+  EXPECT_LT(turns, 20);
 }
 
 }  // namespace
