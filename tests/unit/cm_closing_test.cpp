@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Ends under pressure: peers that do not read, peers that do not stop asking, deadlines beyond the clock's end, and ids
 // destroyed while octets are still owed. RFC 5044 §7.2, RFC 5040 §5.4 and §6.2.1.
+#include <set>
+
 #include "mpa/framer.hpp"
 #include "parley/wire/mpa.h"
 #include "tests/unit/cm_test_pair.hpp"
@@ -160,6 +162,120 @@ TEST(CmClosing, ATerminateLeavesBehindAFullOutputAlthoughTheIdIsDestroyed) {
   EXPECT_EQ(Bytes(last.begin(), last.begin() + 4), (Bytes{0x00, 0x16, 0x41, 0x47}));
   EXPECT_EQ(Bytes(last.begin() + 20, last.begin() + 24), (Bytes{0x20, 0x02, 0x00, 0x00}));
 }
+
+/// Calls in any order, ends at any moment, octets that mean nothing: hosts that know nothing of each other's state.
+class AnyOrder : public ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(AnyOrder, LeavesNothingBehind) {
+  std::uint64_t state = GetParam();
+  const auto random = [&](std::uint64_t below) {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    return (state >> 33) % below;
+  };
+  Net net({.segment = random(2) ? std::size_t{0} : 97, .seed = random(2), .window = 1 + random(20000)});
+  const cm::IwarpProviderOptions provider{.linger = 1s, .half_close_grace = random(2) ? 1ms : 0ms};
+  std::array<Host*, 2> hosts{&net.add_host(1, provider), &net.add_host(2, provider)};
+  std::array<std::unique_ptr<Verbs>, 2> verbs{std::make_unique<Verbs>(hosts[0]->cm.device()),
+                                              std::make_unique<Verbs>(hosts[1]->cm.device())};
+  std::array<std::vector<cm::Id>, 2> ids;
+  std::vector<End*> raws;
+  std::vector<Address> to;
+  for (Host* host : hosts) {
+    ids[host == hosts[1]].push_back(*host->cm.listen(Address::any(Address::Family::v4, 7471)));
+    net.settle();
+    to.push_back(host->last<cm::Listening>()->local);
+  }
+  std::size_t established = 0;
+  std::array<std::set<std::uint64_t>, 2> ended;
+  const auto take_events = [&](std::size_t side) {
+    for (cm::Event& event : std::exchange(hosts[side]->events, {}))
+      std::visit(
+          [&](auto& e) {
+            using E = std::decay_t<decltype(e)>;
+            const std::uint64_t id = e.id.number();
+            EXPECT_FALSE(ended[side].contains(id)) << "an event after the end of an id";
+            if constexpr (std::is_same_v<E, cm::ConnectRequest>) ids[side].push_back(e.id);
+            if constexpr (std::is_same_v<E, cm::Established>) ++established;
+            if constexpr (std::is_same_v<E, cm::Rejected> || std::is_same_v<E, cm::ConnectFailed> ||
+                          std::is_same_v<E, cm::Disconnected>)
+              ended[side].insert(id);
+          },
+          event);
+  };
+  for (int step = 0; step < 300; ++step) {
+    const std::size_t side = random(2);
+    Host& host = *hosts[side];
+    take_events(side);
+    cm::Id id = ids[side][random(ids[side].size())];
+    const Sge sge = verbs[side]->at(random(4096), random(20000));
+    switch (random(14)) {
+      case 0: {
+        mpa::Options mpa;
+        mpa.revision = static_cast<std::uint8_t>(1 + random(2));
+        mpa.markers = random(4) == 0;
+        if (mpa.revision == 1 && random(2))
+          mpa.rtr = mpa::Rtr::frame;
+        else if (random(2))
+          mpa.rtr = random(2) ? mpa::Rtr::read : mpa::Rtr::write;
+        auto made = host.cm.connect(to[random(2)], {.mpa = mpa, .qp = verbs[side]->qp()});
+        if (made) ids[side].push_back(*made);
+        break;
+      }
+      case 1:
+      case 2: (void)id.accept({.qp = verbs[side]->qp()}); break;
+      case 3: (void)id.reject(); break;
+      case 4: (void)id.disconnect(); break;
+      case 5:
+        if (id != ids[side][0]) id.destroy();
+        break;
+      case 6:
+      case 7:
+        if (id.qp()) (void)id.qp()->post_send({.sges = {&sge, 1}});
+        break;
+      case 8:
+        if (id.qp()) (void)id.qp()->post_recv({.sges = {&sge, 1}});
+        break;
+      case 9:
+        if (id.qp())
+          (void)id.qp()->post_send({.opcode = random(2) ? SendWr::Opcode::rdma_read : SendWr::Opcode::rdma_write,
+                                    .sges = {&sge, 1},
+                                    .remote_stag = verbs[1 - side]->mr.stag,
+                                    .remote_to = verbs[1 - side]->mr.to});
+        break;
+      case 10: raws.push_back(&net.raw_connect(to[side])); break;
+      case 11:
+        if (!raws.empty()) {
+          End& raw = *raws[random(raws.size())];
+          if (raw.up && !raw.closed && !raw.fin_out && !raw.other->closed) switch (random(4)) {
+              case 0: raw.fin(); break;
+              case 1: raw.rst(); break;
+              case 2: raw.send(Bytes(random(64) + 1, static_cast<std::uint8_t>(random(256)))); break;
+              default:
+                raw.send(*wire::MpaFrame{
+                    .key = wire::MpaKey::req, .flags = static_cast<std::uint8_t>(random(256)), .revision = 1}
+                              .emit());
+            }
+        }
+        break;
+      case 12: net.run_for(Duration(random(30'000'000))); break;
+      default: net.settle();
+    }
+    (void)verbs[side]->poll();
+    verbs[side]->done.clear();
+  }
+  for (int pass = 0; pass < 2; ++pass) {  // the second is for Requests that came after the first
+    for (std::size_t side : {0, 1}) {
+      take_events(side);
+      for (cm::Id& id : ids[side]) id.destroy();
+      verbs[side].reset();
+    }
+    net.run_for(30s);
+  }
+  for (Host* host : hosts) EXPECT_EQ(host->provider->endpoint_count(), 0U);
+  EXPECT_GT(established, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(CmClosing, AnyOrder, ::testing::Range(std::uint64_t{1}, std::uint64_t{200}));
 
 }  // namespace
 }  // namespace parley
