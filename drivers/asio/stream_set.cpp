@@ -48,6 +48,8 @@ bool out_of_descriptors(int number) {
   return number == EMFILE || number == ENFILE || number == ENOBUFS || number == ENOMEM;
 }
 
+StreamEnd end_of(int error) { return error == ETIMEDOUT ? StreamEnd::timeout : StreamEnd::rst; }
+
 }  // namespace
 
 StreamSet::StreamSet(StreamMachine& machine, const TcpHostOptions& options, int epoll)
@@ -341,8 +343,7 @@ bool StreamSet::read(std::uint32_t slot) {
       // Only an error or hang-up brings a socket here that is not read.
       int error = 0;
       socklen_t size = sizeof error;
-      if (::getsockopt(socket.fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0)
-        ended(slot, error == ETIMEDOUT ? StreamEnd::timeout : StreamEnd::rst);
+      if (::getsockopt(socket.fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0) ended(slot, end_of(error));
       return any;
     }
     const ssize_t n = ::recv(socket.fd, buffer_.data(), buffer_.size(), 0);
@@ -358,9 +359,9 @@ bool StreamSet::read(std::uint32_t slot) {
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return any;
     if (n == 0) {
       // A failed write has taken the socket's error with it: then the end of the stream is not a FIN.
-      ended(slot, socket.broken ? StreamEnd::rst : StreamEnd::fin);
+      ended(slot, socket.error == 0 ? StreamEnd::fin : end_of(socket.error));
     } else {
-      ended(slot, errno == ETIMEDOUT ? StreamEnd::timeout : StreamEnd::rst);
+      ended(slot, end_of(errno));
     }
     return true;
   }
@@ -410,8 +411,8 @@ void StreamSet::write(StreamId stream) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) break;
       // The stream is broken. What the peer sent before is still to be read, unless nothing is read here any more.
-      socket.broken = true;
-      if (socket.fin_in || socket.paused) ended(slot, errno == ETIMEDOUT ? StreamEnd::timeout : StreamEnd::rst);
+      socket.error = errno;
+      if (socket.fin_in || socket.paused) ended(slot, end_of(socket.error));
       return;
     }
     const auto octets = static_cast<std::size_t>(n);

@@ -47,7 +47,7 @@ class StreamSet {
     bool blocked = false;  // waits until it can be written
     bool paused = false;
     bool fin_in = false, fin_out = false;
-    bool broken = false;        // a write failed
+    int error = 0;              // of a write that failed
     bool parked = false;        // listener that ran out of descriptors or streams
     std::uint32_t watched = 0;  // epoll events asked for; 0: not in the set
     std::uint32_t generation = 0;
