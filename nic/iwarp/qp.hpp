@@ -171,6 +171,7 @@ class Qp final : public StreamQp {
   bool whole_untagged(Segment& segment, MutBytes out);
   bool ird_left(const Segment& segment);
   SendWqe* oldest_fetch();
+  bool awaits_response() const;
   void fetch_answered(SendWqe& wqe);
 
   // terminate.cpp

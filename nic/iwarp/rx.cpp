@@ -53,11 +53,11 @@ void Qp::handle_fpdu(const mpa::FpduView& view) {
 
 bool Qp::handle_message(Segment& segment) {
   const wire::RdmapOpcode opcode = segment.header.opcode;
-  // RFC 5044 §7.2: a closing half sends what it owed by then. A peer that goes on asking must not hold off the FIN,
-  // which flushes what it asked for.
-  if (state_ == QpState::closing &&
-      (opcode == wire::RdmapOpcode::read_request || opcode == wire::RdmapOpcode::atomic_request))
-    return true;
+  // RFC 5044 §7.2: a closing half that waits for nothing sends what it owed by then. A peer that goes on asking must
+  // not hold off the FIN, which flushes what it asked for. While this side waits, both may be closing: then both
+  // answer.
+  const bool asks = opcode == wire::RdmapOpcode::read_request || opcode == wire::RdmapOpcode::atomic_request;
+  if (asks && state_ == QpState::closing && !awaits_response()) return true;
   switch (opcode) {
     case wire::RdmapOpcode::rdma_write: return handle_write(segment);
     case wire::RdmapOpcode::read_request: return handle_read_request(segment);
@@ -296,6 +296,12 @@ SendWqe* Qp::oldest_fetch() {
     if (wqe.fetches() && !wqe.answered) return &wqe;
   }
   return nullptr;
+}
+
+bool Qp::awaits_response() const {
+  for (std::uint64_t at = sends_.head(); at != sends_.tail(); ++at)
+    if (sends_[at].fetches() && !sends_[at].answered) return true;
+  return rtr_read_out_;
 }
 
 void Qp::fetch_answered(SendWqe& wqe) {

@@ -45,8 +45,8 @@ class StreamQp : public QueuePair {
   virtual void handle_end(bool reset) = 0;
   /// Queues a Terminate as the last message of our half (RFC 5040 §5.4); ignored if one was queued before.
   virtual void send_terminate(std::uint8_t layer, std::uint8_t etype, std::uint8_t code) = 0;
-  /// No more posts; what is posted or was asked for is still sent, new Reads and Atomics of the peer are not answered.
-  /// Then drained() becomes true.
+  /// No more posts; what is posted or was asked for is still sent. Once no own Read or Atomic waits for its response,
+  /// those that the peer still asks for are not answered. Then drained() becomes true.
   virtual void begin_close() = 0;
   /// Everything posted was sent, and every Read and Atomic answered or flushed.
   virtual bool drained() const = 0;

@@ -78,6 +78,29 @@ TEST(CmClosing, APeerThatKeepsReadingCannotHoldOffTheEnd) {
   EXPECT_TRUE(p.a.last<cm::Disconnected>()->graceful) << p.a.last<cm::Disconnected>()->why.to_string();
 }
 
+// Both sides ask for something and close at once: each waits for its own answer and gives the other's.
+TEST(CmClosing, ReadsThatCrossWhileBothSidesCloseAreAnswered) {
+  Pair p;
+  const Address to = p.listen();
+  p.accept_all();
+  p.connect(to, {.rtr = mpa::Rtr::write, .ird = 8, .ord = 8});
+  ASSERT_TRUE(p.net.run_until([&] { return p.established(); }));
+  const auto read = [](Verbs& own, cm::Id id, const MemoryRegion& source) {
+    const Sge sink = own.at(0, 4096);
+    ASSERT_TRUE(id.qp()->post_send(
+        {.opcode = SendWr::Opcode::rdma_read, .sges = {&sink, 1}, .remote_stag = source.stag, .remote_to = source.to}));
+    ASSERT_TRUE(id.disconnect());
+  };
+  read(p.va, p.ca, p.vb.mr);
+  read(p.vb, p.cb, p.va.mr);
+  const auto both = [&] { return p.a.last<cm::Disconnected>() && p.b.last<cm::Disconnected>(); };
+  ASSERT_TRUE(p.net.run_until(both));
+  EXPECT_TRUE(p.a.last<cm::Disconnected>()->graceful);
+  EXPECT_TRUE(p.b.last<cm::Disconnected>()->graceful);
+  EXPECT_TRUE(p.va.saw(WcOpcode::rdma_read));
+  EXPECT_TRUE(p.vb.saw(WcOpcode::rdma_read));
+}
+
 /// A provider driven by hand, with one accepted connection whose peer is the test.
 struct ByHand {
   ByHand() : provider(cm::make_iwarp_provider()), cm(*provider), verbs(provider->device(), 1 << 20) {
