@@ -20,7 +20,7 @@ namespace {
 constexpr int events_max = 256;       // per turn
 constexpr int accepts_per_turn = 64;  // so that a flood of connections leaves room for the open ones
 constexpr int reads_per_turn = 4;     // and one fast stream for the others
-constexpr int hot_turns_max = 16;     // reads of the one busy socket before the others are asked for again
+constexpr int guesses_max = 16;       // reads of guessed sockets before the others are asked for again
 constexpr std::size_t write_bound = 4 << 20;
 constexpr Duration rearm_delay = std::chrono::milliseconds(100);
 
@@ -138,20 +138,14 @@ bool StreamSet::serve() {
     unpark();
     any = true;
   }
-  if (hot_turns_ > 0 && same(hot_, hot_generation_)) {
-    --hot_turns_;
-    if (read(hot_)) return true;
-  }
+  if (std::uint32_t slot = 0; guess(slot) && read_guessed(slot)) return true;
   std::array<epoll_event, events_max> events;
   const int n = ::epoll_wait(epoll_, events.data(), events_max, 0);
   if (n <= 0) return any;
-  now_ = clock();
-  hot_turns_ = 0;
-  if (n == 1) {
-    hot_ = static_cast<std::uint32_t>(events[0].data.u64);
-    hot_generation_ = static_cast<std::uint32_t>(events[0].data.u64 >> 32);
-    if (same(hot_, hot_generation_) && sockets_[hot_].kind == Kind::stream) hot_turns_ = hot_turns_max;
-  }
+  if (n == 1)
+    learn(events[0]);
+  else
+    guesses_left_ = 0;
   for (int i = 0; i < n; ++i) {
     const auto slot = static_cast<std::uint32_t>(events[i].data.u64);
     const auto generation = static_cast<std::uint32_t>(events[i].data.u64 >> 32);
@@ -173,6 +167,43 @@ bool StreamSet::serve() {
     }
   }
   return true;
+}
+
+bool StreamSet::serve_partner() {
+  std::uint32_t slot = 0;
+  return guess(slot) && slot != last_ && read_guessed(slot);
+}
+
+bool StreamSet::guess(std::uint32_t& slot) const {
+  if (guesses_left_ == 0 || !same(last_, last_generation_)) return false;
+  const Socket& last = sockets_[last_];
+  slot = last.follower;
+  return last.follower_sure && same(slot, last.follower_generation);
+}
+
+bool StreamSet::read_guessed(std::uint32_t slot) {
+  --guesses_left_;
+  const std::uint32_t generation = sockets_[slot].generation;
+  if (!read(slot)) return false;  // not yet, or not any more: epoll will tell
+  last_ = slot;
+  last_generation_ = generation;
+  return true;
+}
+
+void StreamSet::learn(const epoll_event& only) {
+  const auto slot = static_cast<std::uint32_t>(only.data.u64);
+  const auto generation = static_cast<std::uint32_t>(only.data.u64 >> 32);
+  guesses_left_ = 0;
+  if (!same(slot, generation) || sockets_[slot].kind != Kind::stream || only.events != EPOLLIN) return;
+  if (same(last_, last_generation_)) {
+    Socket& last = sockets_[last_];
+    last.follower_sure = last.follower == slot && last.follower_generation == generation;
+    last.follower = slot;
+    last.follower_generation = generation;
+  }
+  last_ = slot;
+  last_generation_ = generation;
+  guesses_left_ = guesses_max;
 }
 
 void StreamSet::carry_out(const StreamCommand& command) {

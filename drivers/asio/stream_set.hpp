@@ -5,6 +5,7 @@
 // epoll_ctl each time a message is awaited; one set, level-triggered, costs none, and reads and writes are tried before
 // anything is waited for. docs/cm.md has the figures.
 #pragma once
+#include <sys/epoll.h>
 #include <sys/uio.h>
 
 #include <array>
@@ -29,6 +30,9 @@ class StreamSet {
   bool drain(Instant now);
   /// Serves what is ready, without waiting; true if anything was.
   bool serve();
+  /// Reads, without asking epoll, the other socket that will be ready now if all goes on as before; false if there is
+  /// no such guess or it was wrong. For a turn that has written: what it wrote may have gone to a socket of this set.
+  bool serve_partner();
   void set_tap(Tap tap) { tap_ = std::move(tap); }
 
   /// When serve() must be called although no socket is ready: a listener waits for file descriptors.
@@ -51,6 +55,8 @@ class StreamSet {
     bool parked = false;        // listener that ran out of descriptors or streams
     std::uint32_t watched = 0;  // epoll events asked for; 0: not in the set
     std::uint32_t generation = 0;
+    bool follower_sure = false;                           // it did follow, twice in a row
+    std::uint32_t follower = 0, follower_generation = 0;  // who was ready after this one
     StreamId id = 0;
     Address local{}, peer{};
   };
@@ -72,6 +78,9 @@ class StreamSet {
   void finish_connect(std::uint32_t slot);
   void connected(std::uint32_t slot, std::uint16_t emss);
   bool read(std::uint32_t slot);
+  bool guess(std::uint32_t& slot) const;
+  bool read_guessed(std::uint32_t slot);
+  void learn(const epoll_event& only);
   void ended(std::uint32_t slot, StreamEnd end);
   void tap(const Socket& socket, TapRecord::Kind kind, ConstBytes octets = {});
   void tap_sent(const Socket& socket, std::span<const ConstBytes> pieces, std::size_t n);
@@ -91,9 +100,10 @@ class StreamSet {
   std::size_t streams_ = 0;
   std::vector<std::uint32_t> parked_;
   StreamId serial_ = 0;  // even numbers are the driver's
-  // The socket that alone was ready last time is read without asking, as in a ping-pong; a few turns long.
-  std::uint32_t hot_ = 0, hot_generation_ = 0;
-  int hot_turns_ = 0;
+  // Sockets that are ready one at a time and in an order that repeats, as in a ping-pong, are read without asking who
+  // is ready: the one that followed the last one before. A few turns long.
+  std::uint32_t last_ = 0, last_generation_ = 0;
+  int guesses_left_ = 0;
   Instant now_{};
   Instant rearm_at_ = never;
 };

@@ -58,13 +58,17 @@ class Host final : public TcpHost {
   }
 
   // Commands and deadlines, then what they made, then what the sockets have. A turn that had something to write leaves
-  // the sockets to the next: an answer cannot be there yet. Never twice in a row, or a busy writer would not read.
+  // the sockets to the next: an answer cannot be there yet, save from another socket of this host that keeps answering.
+  // Never twice in a row, or a busy writer would not read.
   bool turn() {
     const Instant now = StreamSet::clock();
     provider_->handle_deadline(now);
     const bool drained = streams_.drain(now);
     skipped_ = drained && !skipped_;
-    if (skipped_) return true;
+    if (skipped_) {
+      skipped_ = !streams_.serve_partner();
+      return true;
+    }
     return streams_.serve() || drained;
   }
 

@@ -269,6 +269,53 @@ TEST(Drivers, HalfCloseStillAnswers) {
   server.destroy();
 }
 
+// Two ends on one host that answer each other are read by habit; everything else must still get its turn.
+TEST(Drivers, AnEndlessPingPongKeepsNobodyWaiting) {
+  Peer host, other;
+  const Address to = host.listen(Address::loopback(Address::Family::v4, 0));
+  Memory ping(host.host->device(), 64), third(other.host->device(), 64);
+  std::vector<std::unique_ptr<Memory>> accepted;
+  std::vector<cm::Id> servers;
+  host.on_request = [&](cm::ConnectRequest& request) {
+    Memory& memory = *accepted.emplace_back(std::make_unique<Memory>(host.host->device(), 64));
+    const Sge all = memory.all();
+    auto qp = request.id.create_qp(memory.qp());
+    ASSERT_TRUE(qp && (*qp)->post_recv({.sges = {&all, 1}}));
+    ASSERT_TRUE(request.id.accept());
+    servers.push_back(request.id);
+  };
+  auto near = host.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::read}, .qp = ping.qp()});
+  ASSERT_TRUE(Peer::run_until([&] { return host.count<cm::Established>() == 2; }, {&host}));
+  auto far = other.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::read}, .qp = third.qp()});
+  ASSERT_TRUE(Peer::run_until([&] { return host.count<cm::Established>() == 3 && other.last<cm::Established>(); },
+                              {&host, &other}));
+  const Sge here = ping.all(), there = accepted[0]->all(), question = third.all();
+  const auto bounce = [&](QueuePair& from, Memory& source, const Sge& out, Memory& target) {
+    ASSERT_TRUE(from.post_recv({.sges = {&out, 1}}));
+    ASSERT_TRUE(from.post_send({.sges = {&out, 1}}));
+    ASSERT_TRUE(Peer::run_until([&] { return target.done(WcOpcode::recv); }, {&host}));
+    (void)source.done(WcOpcode::send);
+  };
+  const auto round_trip = [&] {
+    bounce(*near->qp(), ping, here, *accepted[0]);
+    bounce(*servers[0].qp(), *accepted[0], there, ping);
+  };
+  for (int i = 0; i < 100; ++i) round_trip();
+  ASSERT_TRUE(far->qp()->post_send({.sges = {&question, 1}}));
+  while (other.turn()) {
+  }
+  bool arrived = false;
+  for (int i = 0; i < 50 && !arrived; ++i) {
+    round_trip();
+    arrived = accepted[1]->done(WcOpcode::recv);
+  }
+  EXPECT_TRUE(arrived);
+  // And its end, while the habit is fresh.
+  for (int i = 0; i < 20; ++i) round_trip();
+  ASSERT_TRUE(near->disconnect());
+  EXPECT_TRUE(Peer::run_until([&] { return host.count<cm::Disconnected>() == 2; }, {&host}));
+}
+
 TEST(Drivers, HundredAtOnceOnOneThread) {
   Peer a, b;
   accept_all(b);
