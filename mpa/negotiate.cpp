@@ -9,6 +9,9 @@ namespace {
 
 constexpr std::uint16_t unset = depth_not_negotiated;
 
+constexpr std::string_view ord_lowered = "ORD lowered from {a} to the peer's IRD of {b} (RFC 6581 §9.1)";
+constexpr std::string_view rtr_chosen = "the RTR is a {r}: kinds offered {x}, answered {y} (RFC 6581 §9.2)";
+
 std::string number(unsigned v) { return v == unset ? "0x3FFF (not negotiated)" : std::to_string(v); }
 
 std::string name_of(Rtr rtr) {
@@ -42,8 +45,31 @@ RtrSet kinds_of(const wire::MpaEnhanced& e) { return {e.b, e.c, e.d}; }
 
 }  // namespace
 
-void add_reason(Parameters& p, std::string sentence) {
-  if (p.reasons.size() < reasons_max) p.reasons.push_back(std::move(sentence));
+void add_reason(Parameters& p, const Reason& reason) {
+  if (p.reasons.size() < reasons_max) p.reasons.add(reason);
+}
+
+std::string Reason::to_string() const {
+  std::string out;
+  out.reserve(text.size() + 64);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '{' || i + 2 >= text.size() || text[i + 2] != '}') {
+      out += text[i];
+      continue;
+    }
+    switch (text[i + 1]) {
+      case 'a': out += number(a); break;
+      case 'b': out += number(b); break;
+      case 'c': out += number(c); break;
+      case 'r': out += name_of(rtr); break;
+      case 'w': out += word; break;
+      case 'x': out += mpa::to_string(x); break;
+      case 'y': out += mpa::to_string(y); break;
+      default: break;
+    }
+    i += 2;
+  }
+  return out;
 }
 
 std::string to_string(const RtrSet& set) {
@@ -108,8 +134,9 @@ RequestPlan plan_request(const Options& o, const Quirk& peer, const Quirk& play,
   } else if (p.offered.empty() && peer.needs_peer_to_peer) {
     p.rtr = peer.own_rtr;
     p.offered = RtrSet::of(p.rtr);
-    add_reason(p, "A=1 with a " + name_of(p.rtr) +
-                      " was offered although not asked for: this peer resets client/server Requests (RFC 6581 §9.2)");
+    add_reason(p, {.text = "A=1 with a {r} was offered although not asked for: this peer resets client/server Requests "
+                           "(RFC 6581 §9.2)",
+                   .rtr = p.rtr});
   }
   p.peer_to_peer = !p.offered.empty();
   if (p.offered.read && p.ord == 0) {
@@ -129,8 +156,7 @@ Refusal settle_initiator_depths(const Options& o, const Quirk& play, const wire:
   p.depths_negotiated = p.ird != unset && p.ord != unset && reply.ird != unset && reply.ord != unset;
   if (!p.depths_negotiated) add_reason(p, "IRD or ORD of 0x3FFF: those depths are left to the ULP (RFC 6581 §9.1)");
   if (p.ord != unset && reply.ird != unset && reply.ird < p.ord) {
-    add_reason(p,
-               "ORD lowered from " + number(p.ord) + " to the peer's IRD of " + number(reply.ird) + " (RFC 6581 §9.1)");
+    add_reason(p, {.text = ord_lowered, .a = p.ord, .b = reply.ird});
     p.ord = reply.ird;
   }
   const std::uint16_t room = literal ? play.depth_cap : ceiling(o);
@@ -143,7 +169,7 @@ Refusal settle_initiator_depths(const Options& o, const Quirk& play, const wire:
             .advice = "raise ird_max, or let the responder lower its ORD"};
   if (p.ird != unset && reply.ord != unset && reply.ord > p.ird) {
     add_reason(
-        p, "IRD raised from " + number(p.ird) + " to meet the peer's ORD of " + number(reply.ord) + " (RFC 6581 §9.1)");
+        p, {.text = "IRD raised from {a} to meet the peer's ORD of {b} (RFC 6581 §9.1)", .a = p.ird, .b = reply.ord});
     p.ird = reply.ord;
   }
   return {};
@@ -159,15 +185,17 @@ Refusal no_rtr(std::string received, std::string advice) {
 
 // RFC 6581 §9.2: the initiator's choice among the kinds both sides named.
 Refusal choose_rtr(const Quirk& play, bool read_possible, Parameters& p) {
-  const std::string exchanged = "kinds offered " + to_string(p.offered) + ", answered " + to_string(p.answered);
+  const auto exchanged = [&p] {
+    return "kinds offered " + to_string(p.offered) + ", answered " + to_string(p.answered);
+  };
   if (play.own_rtr_only) {
     const Rtr parsed = p.answered.write ? Rtr::write : p.answered.read ? Rtr::read : Rtr::none;
-    if (parsed != play.own_rtr) return no_rtr(exchanged, "answer with exactly the kind that was offered");
+    if (parsed != play.own_rtr) return no_rtr(exchanged(), "answer with exactly the kind that was offered");
     p.rtr = parsed;
     return {};
   }
   RtrSet common = both(p.offered, p.answered);
-  if (common.empty()) return no_rtr(exchanged, "offer more kinds with rtr_offer");
+  if (common.empty()) return no_rtr(exchanged(), "offer more kinds with rtr_offer");
   if (common.read && !read_possible) {
     common.read = false;
     if (common.empty())
@@ -180,7 +208,7 @@ Refusal choose_rtr(const Quirk& play, bool read_possible, Parameters& p) {
   }
   const Rtr wanted = p.rtr;
   p.rtr = play.prefers_write ? first_of(common) : common.has(wanted) ? wanted : first_of(common);
-  add_reason(p, "the RTR is a " + name_of(p.rtr) + ": " + exchanged + " (RFC 6581 §9.2)");
+  add_reason(p, {.text = rtr_chosen, .rtr = p.rtr, .x = p.offered, .y = p.answered});
   return {};
 }
 
@@ -220,23 +248,23 @@ void judge_plain_reply(const Options& o, const Quirk& peer, bool asked_s, bool r
   const bool wanted_s = o.rtr == Rtr::frame || (o.rtr_by_s && o.rtr != Rtr::none);
   if (!wanted_s) {
     if (reply_s) add_reason(p, "S=1 in the Reply was ignored: the Request had S=0 (OFA 2007-10 Rtr §2)");
-    if (p.rtr != Rtr::none) add_reason(p, "the RTR is a " + name_of(p.rtr) + " by configuration; nothing announced it");
+    if (p.rtr != Rtr::none)
+      add_reason(p, {.text = "the RTR is a {r} by configuration; nothing announced it", .rtr = p.rtr});
     return;
   }
   if (asked_s && reply_s) {
-    add_reason(p, "both sides set S: the RTR is a " + name_of(p.rtr) + " (OFA 2007-10 Rtr §2)");
+    add_reason(p, {.text = "both sides set S: the RTR is a {r} (OFA 2007-10 Rtr §2)", .rtr = p.rtr});
     return;
   }
   p.rtr = o.rtr_fallback;
   if (p.rtr == Rtr::read && p.ord == 0) p.ord = 1;
-  const std::string instead = p.rtr == Rtr::none ? std::string("the initiator's ULP must speak first")
-                                                 : "a " + name_of(p.rtr) + " by configuration";
-  if (asked_s)
-    add_reason(p,
-               "the Reply has S=0, the peer cannot take the RTR offered; instead " + instead + " (OFA 2007-10 Rtr §2)");
-  else
-    add_reason(p, std::string(peer.echoes_reserved ? "without S" : "S was not asked") +
-                      " the RTR is not agreed; instead " + instead + " (OFA 2007-10 Rtr §2)");
+  const std::string_view before = asked_s                ? "the Reply has S=0, the peer cannot take the RTR offered"
+                                  : peer.echoes_reserved ? "without S the RTR is not agreed"
+                                                         : "S was not asked the RTR is not agreed";
+  add_reason(p, {.text = p.rtr == Rtr::none ? "{w}; instead the initiator's ULP must speak first (OFA 2007-10 Rtr §2)"
+                                            : "{w}; instead a {r} by configuration (OFA 2007-10 Rtr §2)",
+                 .word = before,
+                 .rtr = p.rtr});
 }
 
 namespace {
@@ -282,8 +310,10 @@ void answer_depths(const Options& o, const Quirk& play, bool read_chosen, wire::
   if (!ird_open && want_ird > p.ird) {
     const std::uint16_t raised = std::min(want_ird, ceiling(o));
     if (raised > p.ird)
-      add_reason(p, "IRD raised from " + number(p.ird) + " to " + number(raised) + " for the peer's ORD of " +
-                        number(want_ird) + " (RFC 6581 §9.1)");
+      add_reason(p, {.text = "IRD raised from {a} to {b} for the peer's ORD of {c} (RFC 6581 §9.1)",
+                     .a = p.ird,
+                     .b = raised,
+                     .c = want_ird});
     p.ird = raised;
   }
   if (read_chosen && p.ird == 0 && !play.no_ird_raise) {
@@ -291,8 +321,7 @@ void answer_depths(const Options& o, const Quirk& play, bool read_chosen, wire::
     add_reason(p, "IRD raised from 0 to 1 for the zero-length Read (RFC 6581 §9.1)");
   }
   if (!ord_open && limit_ord < p.ord) {
-    add_reason(p,
-               "ORD lowered from " + number(p.ord) + " to the peer's IRD of " + number(limit_ord) + " (RFC 6581 §9.1)");
+    add_reason(p, {.text = ord_lowered, .a = p.ord, .b = limit_ord});
     p.ord = limit_ord;
   }
   e.ird = ird_open ? unset : p.ird;
@@ -319,10 +348,13 @@ wire::MpaEnhanced answer_enhanced(const Options& o, const Quirk& play, const wir
     p.peer_to_peer = kinds.a || play.omits_a;
     p.answered = kinds.answered;
     p.rtr = first_of(p.answered);
-    const std::string exchanged = "kinds offered " + to_string(p.offered) + ", answered " + to_string(p.answered);
-    add_reason(p, both(p.offered, p.answered).empty()
-                      ? "none of the offered RTR kinds is possible here: " + exchanged + " (RFC 6581 §9.2)"
-                      : "the RTR is a " + name_of(p.rtr) + ": " + exchanged + " (RFC 6581 §9.2)");
+    add_reason(p, {.text = both(p.offered, p.answered).empty()
+                               ? "none of the offered RTR kinds is possible here: kinds offered {x}, answered {y} "
+                                 "(RFC 6581 §9.2)"
+                               : rtr_chosen,
+                   .rtr = p.rtr,
+                   .x = p.offered,
+                   .y = p.answered});
     e.b = p.answered.send;
     e.c = p.answered.write;
     e.d = p.answered.read;
@@ -354,7 +386,7 @@ bool answer_plain(const Options& o, const Quirk& peer, const Quirk& play, std::u
                          : "S was answered with 0: the Rtr frame is switched off here (OFA 2007-10 Rtr §2)");
   }
   if (!answer && p.rtr != Rtr::none)
-    add_reason(p, "a " + name_of(p.rtr) + " is expected as RTR by configuration; nothing announced it");
+    add_reason(p, {.text = "a {r} is expected as RTR by configuration; nothing announced it", .rtr = p.rtr});
   if (p.rtr == Rtr::read && p.ird == 0) {
     p.ird = 1;
     add_reason(p, "IRD raised from 0 to 1 for the zero-length Read");
@@ -368,13 +400,14 @@ void settle_flags(bool own_c, bool own_m, std::uint8_t peer_flags, Parameters& p
   p.rx_markers = own_m;     // RFC 5044 §4.3: each side's M rules what it receives
   p.tx_markers = peer_m;
   const std::string_view who = own_c && peer_c ? "both sides" : own_c ? "this side" : "the peer";
-  add_reason(p, p.crc ? "CRC is on: " + std::string(who) + " set C (RFC 5044 §4.4)"
-                      : std::string("CRC is off: neither side set C (RFC 5044 §4.4)"));
+  add_reason(p,
+             {.text = p.crc ? "CRC is on: {w} set C (RFC 5044 §4.4)" : "CRC is off: neither side set C (RFC 5044 §4.4)",
+              .word = who});
   if (own_m || peer_m) {
     const std::string_view by = own_m && peer_m ? "both directions"
                                 : own_m         ? "what this side receives"
                                                 : "what this side sends";
-    add_reason(p, "markers in " + std::string(by) + " (RFC 5044 §4.3)");
+    add_reason(p, {.text = "markers in {w} (RFC 5044 §4.3)", .word = by});
   }
 }
 

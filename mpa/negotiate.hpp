@@ -11,7 +11,8 @@ namespace parley::mpa {
 
 inline constexpr std::size_t reasons_max = 16;
 /// Adds a sentence, or nothing once there are reasons_max.
-void add_reason(Parameters& p, std::string sentence);
+void add_reason(Parameters& p, const Reason& reason);
+inline void add_reason(Parameters& p, std::string_view text) { add_reason(p, Reason{.text = text}); }
 
 /// "Send, Write" or "none".
 std::string to_string(const RtrSet& set);

@@ -219,10 +219,11 @@ std::size_t Startup::take_rtr_frame(ConstBytes in) {
               StartupEvent::Close::graceful, PARLEY_MPA_PD_LENGTH_OFF);
     return in.size();
   }
-  add_reason(parameters_,
-             "the Rtr frame arrived with the key " + std::string(wire::to_string(frame.key)) + " (OFA 2007-10 Rtr §1)");
+  add_reason(parameters_, {.text = "the Rtr frame arrived with the key {w} (OFA 2007-10 Rtr §1)",
+                           .word = wire::to_string(frame.key)});
   if (parameters_.rtr != Rtr::frame) {
-    add_reason(parameters_, "it was taken although a " + std::string(to_string(parameters_.rtr)) + " RTR was expected");
+    add_reason(parameters_,
+               {.text = "it was taken although a {w} RTR was expected", .word = to_string(parameters_.rtr)});
     parameters_.rtr = Rtr::frame;
   }
   in_ = {};
@@ -234,13 +235,16 @@ std::size_t Startup::take_rtr_frame(ConstBytes in) {
 void Startup::handle_first_fpdu(Instant, Rtr form) {
   if (state_ != StartupState::wait_first_fpdu) return;
   const bool asked = parameters_.answered.empty() ? form == parameters_.rtr : parameters_.answered.has(form);
-  const std::string came = form == Rtr::none ? "a ULP message" : "a zero-length " + words::capital(to_string(form));
+  const bool message = form == Rtr::none;
   if (parameters_.rtr != Rtr::none) {
     if (!asked)  // RFC 5044 §7.1.2 rule 4 asks for any valid FPDU, so it releases the fence all the same
-      add_reason(parameters_, "the first FPDU was " + came + ", not the agreed RTR; it was taken in its place");
+      add_reason(parameters_,
+                 {.text = message ? "the first FPDU was a ULP message, not the agreed RTR; it was taken in its place"
+                                  : "the first FPDU was a {r}, not the agreed RTR; it was taken in its place",
+                  .rtr = form});
     parameters_.rtr = form;
   } else if (form == Rtr::write || form == Rtr::read) {
-    add_reason(parameters_, "the first FPDU was " + came + ": an RTR that nothing announced");
+    add_reason(parameters_, {.text = "the first FPDU was a {r}: an RTR that nothing announced", .rtr = form});
   }
   enter(StartupState::open, never);
   emit(StartupEvent::Kind::established);

@@ -78,6 +78,9 @@ class Startup {
   /// bad_private_data.
   static Result<Startup> create(Role role, const Options& options, ConstBytes private_data, Instant now);
 
+  /// What create() would say to an initiator's private data and options, without a machine.
+  static Result<void> check_request(const Options& options, ConstBytes private_data);
+
   /// Feeds octets of the peer's stream; the number taken. Octets after it belong to the deframer, once the state says
   /// so; where the protocol allows none, they are a failure here.
   std::size_t handle_bytes(Instant now, ConstBytes in);

@@ -5,6 +5,16 @@
 
 namespace parley::mpa {
 
+Result<void> Startup::check_request(const Options& options, ConstBytes private_data) {
+  if (auto checked = check_options(Role::initiator, options); !checked) return checked;
+  const Quirk& peer = **find_quirk(options.peer_quirk);
+  const Quirk& play = **find_quirk(options.play_quirk);
+  // As plan_request: the enhanced data takes its octets of the same field (RFC 6581 §6).
+  const bool enhanced = play.private_revision == 0 && options.revision == 2;
+  const std::size_t whole = private_data.size() + (enhanced ? PARLEY_MPA_ENH_LEN : 0);
+  return whole > peer.private_data_max ? Result<void>(fail(Errc::bad_private_data)) : Result<void>();
+}
+
 Result<void> Startup::send_request(Instant now, ConstBytes private_data) {
   const RequestPlan plan = plan_request(options_, *peer_, *play_, parameters_);
   const std::size_t whole = private_data.size() + (plan.enhanced ? PARLEY_MPA_ENH_LEN : 0);
@@ -92,8 +102,9 @@ std::size_t Startup::judge_reply(Instant now, const wire::MpaFrameView& frame, s
   Bytes private_data(data.begin(), data.end());
   if (frame.r()) {  // RFC 5044 §7.1.2 rule 3
     if (frame.revision != p.revision)
-      add_reason(p, "the Reply has Rev " + std::to_string(frame.revision) +
-                        ": the peer may have rejected the revision, not the connection (RFC 5044 §7.1.1)");
+      add_reason(p, {.text = "the Reply has Rev {a}: the peer may have rejected the revision, not the connection "
+                             "(RFC 5044 §7.1.1)",
+                     .a = frame.revision});
     StartupEvent event{.kind = StartupEvent::Kind::rejected};
     event.failure = {.stage = Stage::wait_reply,
                      .code = make_error_code(Errc::rejected),

@@ -25,10 +25,4 @@ std::string seconds(Duration d) {
   return std::to_string(us) + " us";
 }
 
-std::string capital(std::string_view text) {
-  std::string out(text);
-  if (!out.empty() && out[0] >= 'a' && out[0] <= 'z') out[0] = static_cast<char>(out[0] - 'a' + 'A');
-  return out;
-}
-
 }  // namespace parley::mpa::words

@@ -29,7 +29,5 @@ std::string printable(ConstBytes octets);
 std::string octets(std::size_t n);
 /// "5 s", "0.25 s", "10 ms".
 std::string seconds(Duration d);
-/// First letter in upper case.
-std::string capital(std::string_view text);
 
 }  // namespace parley::mpa::words

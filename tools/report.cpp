@@ -137,7 +137,7 @@ Json parameters_json(const mpa::Parameters& p, mpa::Role role) {
               {"peer_flags", p.peer_flags},
               {"offered", kinds_json(p.offered)},
               {"answered", kinds_json(p.answered)},
-              {"reasons", p.reasons}};
+              {"reasons", p.reasons.texts()}};
 }
 
 std::string parameters_text(const mpa::Parameters& p, mpa::Role role) {

@@ -154,9 +154,9 @@ ProviderEvent Iwarp::event_of(const Connection& c, ProviderEvent::Kind kind) con
 }
 
 Result<EndpointId> Iwarp::listen(const Address& local, const ListenOptions& options) {
-  // The options are tried on a machine now, so that a contradiction is the caller's error and not each peer's.
-  if (const auto trial = mpa::Startup::create(mpa::Role::responder, options.mpa, {}, now_); !trial)
-    return tl::unexpected(trial.error());
+  // The options are checked now, so that a contradiction is the caller's error and not each peer's.
+  if (const auto checked = mpa::check_options(mpa::Role::responder, options.mpa); !checked)
+    return tl::unexpected(checked.error());
   if (options.backlog <= 0 || options.pending_max == 0) return fail(Errc::invalid_argument);
   EndpointId id = 0;
   Slot* slot = new_slot(id);
@@ -172,8 +172,8 @@ Result<EndpointId> Iwarp::listen(const Address& local, const ListenOptions& opti
 }
 
 Result<EndpointId> Iwarp::connect(const Address& peer, const ConnectOptions& options) {
-  const auto trial = mpa::Startup::create(mpa::Role::initiator, options.mpa, options.private_data, now_);
-  if (!trial) return tl::unexpected(trial.error());
+  if (const auto checked = mpa::Startup::check_request(options.mpa, options.private_data); !checked)
+    return tl::unexpected(checked.error());
   if (peer.port == 0) return fail(Errc::bad_address);
   if (options.local && options.local->family != peer.family) return fail(Errc::bad_address);
   EndpointId id = 0;
@@ -233,8 +233,7 @@ Result<void> Iwarp::accept(EndpointId endpoint, const AcceptOptions& options) {
   if (options.private_data.size() > (enhanced ? PARLEY_MPA_ENH_PD_MAX : PARLEY_MPA_PD_MAX))
     return fail(Errc::bad_private_data);
   if (options.mpa) {
-    if (const auto trial = mpa::Startup::create(mpa::Role::responder, *options.mpa, {}, now_); !trial)
-      return tl::unexpected(trial.error());
+    if (auto checked = mpa::check_options(mpa::Role::responder, *options.mpa); !checked) return checked;
   }
   if (!c->qp) {
     if (auto made = make_qp(*c, options.qp ? &*options.qp : nullptr); !made) return made;

@@ -3,6 +3,7 @@
 // RFC 5044 (MPA), RFC 6581 (enhanced set-up), OFA 2007-10 Rtr (the Rtr proposal of October 2007).
 #pragma once
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -93,6 +94,52 @@ struct Options {
   std::string play_quirk;
 };
 
+/// Why one thing was decided as it was. It is put into words only when somebody asks: a connection that nobody looks
+/// into pays for none.
+struct Reason {
+  /// Of static lifetime, as `word`. Places to fill: {a} to {c} numbers, {r} the RTR's name, {x} and {y} sets of kinds,
+  /// {w} the word.
+  std::string_view text;
+  std::string_view word{};
+  std::uint16_t a = 0, b = 0, c = 0;
+  Rtr rtr = Rtr::none;
+  RtrSet x{}, y{};
+  std::string to_string() const;
+};
+
+/// A list of sentences, each made as it is read.
+class Reasons {
+ public:
+  class Iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = std::string;
+    using difference_type = std::ptrdiff_t;
+    using pointer = void;
+    using reference = std::string;
+    explicit Iterator(const Reason* at) : at_(at) {}
+    std::string operator*() const { return at_->to_string(); }
+    Iterator& operator++() { return ++at_, *this; }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    const Reason* at_;
+  };
+  Iterator begin() const { return Iterator(list_.data()); }
+  Iterator end() const { return Iterator(list_.data() + list_.size()); }
+  std::size_t size() const { return list_.size(); }
+  bool empty() const { return list_.empty(); }
+  std::string operator[](std::size_t i) const { return list_[i].to_string(); }
+  std::vector<std::string> texts() const { return {begin(), end()}; }
+  void add(const Reason& reason) {
+    if (list_.empty()) list_.reserve(4);  // what most connections come to
+    list_.push_back(reason);
+  }
+
+ private:
+  std::vector<Reason> list_;
+};
+
 /// What both sides agreed, and why. Valid from ConnectRequest (peer's half) and Established (all) on.
 struct Parameters {
   std::uint8_t revision = 1;
@@ -106,10 +153,10 @@ struct Parameters {
   bool depths_negotiated = false;  ///< false: revision 1, S=0 or 0x3FFF; the ULP must agree on IRD/ORD itself
   std::uint16_t peer_ird = 0;      ///< raw from the peer's frame; 0 when it carried none
   std::uint16_t peer_ord = 0;
-  std::uint8_t peer_flags = 0;       ///< octet 16 of the peer's frame, as received
-  RtrSet offered{};                  ///< kinds in the Request
-  RtrSet answered{};                 ///< kinds in the Reply
-  std::vector<std::string> reasons;  ///< one sentence per decision, with its RFC section; bounded by 16
+  std::uint8_t peer_flags = 0;  ///< octet 16 of the peer's frame, as received
+  RtrSet offered{};             ///< kinds in the Request
+  RtrSet answered{};            ///< kinds in the Reply
+  Reasons reasons;              ///< one sentence per decision, with its RFC section; bounded by 16
 };
 
 enum class Stage : std::uint8_t {

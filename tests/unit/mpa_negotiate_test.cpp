@@ -20,6 +20,20 @@ TEST(MpaNegotiate, ReasonsAreBounded) {
   EXPECT_EQ(p.reasons.size(), reasons_max);
 }
 
+TEST(MpaNegotiate, ReasonsAreSentencesWithTheirNumbersAndNames) {
+  Parameters p;
+  add_reason(p, {.text = "{r}: {x}, then {y}; {a}, {b}, {c} and {w}{",
+                 .word = "more",
+                 .a = 7,
+                 .b = 0,
+                 .c = depth_not_negotiated,
+                 .rtr = Rtr::read,
+                 .x = {.write = true, .read = true}});
+  add_reason(p, "plain");
+  EXPECT_EQ(p.reasons[0], "zero-length Read: Write, Read, then none; 7, 0, 0x3FFF (not negotiated) and more{");
+  EXPECT_THAT(p.reasons.texts(), ::testing::ElementsAre(p.reasons[0], "plain"));
+}
+
 TEST(MpaNegotiate, KindsPrintInTheOrderOfTheirFlags) {
   EXPECT_EQ(to_string(RtrSet{}), "none");
   EXPECT_EQ(to_string(RtrSet{true, true, true}), "Send, Write, Read");
