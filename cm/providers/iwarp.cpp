@@ -22,6 +22,8 @@ namespace {
 // An id without a queue pair of the user's still needs one, for RTRs and Terminates; this much is enough for that.
 constexpr std::uint32_t small_qp_depth = 2;
 
+constexpr std::size_t events_kept = 64;  // events already read that may stand before the others
+
 // An endpoint's number is its slot's generation above its slot, plus one: never 0, never reused.
 constexpr EndpointId endpoint_of(std::uint32_t generation, std::uint32_t slot) {
   return EndpointId{generation} << 32 | (EndpointId{slot} + 1);
@@ -107,35 +109,19 @@ void Iwarp::command(StreamCommand::Kind kind, StreamId stream) {
 }
 
 Result<void> Iwarp::make_qp(Connection& c, const QpInit* init) {
-  QpInit small;
-  if (init == nullptr) {
-    if (default_pd_ == 0) {
-      const auto pd = device_->alloc_pd();
-      if (!pd) return tl::unexpected(pd.error());
-      default_pd_ = *pd;
-    }
-    auto cq = device_->create_cq(2 * small_qp_depth);
-    if (!cq) return tl::unexpected(cq.error());
-    c.own_cq = std::move(*cq);
-    small = {.pd = default_pd_,
-             .send_cq = c.own_cq.get(),
-             .recv_cq = c.own_cq.get(),
-             .max_send_wr = small_qp_depth,
-             .max_recv_wr = small_qp_depth};
-    init = &small;
+  if (init == nullptr && default_pd_ == 0) {
+    const auto pd = device_->alloc_pd();
+    if (!pd) return tl::unexpected(pd.error());
+    default_pd_ = *pd;
   }
-  auto qp = device_->create_stream_qp(*init);
+  auto qp = init != nullptr ? device_->create_stream_qp(*init) : device_->create_lone_qp(default_pd_, small_qp_depth);
   if (!qp) return tl::unexpected(qp.error());
   c.qp = std::move(*qp);
   c.qp->owner = c.id;
   return {};
 }
 
-void Iwarp::drop_qp(Connection& c) {
-  if (!c.qp) return;
-  c.qp.reset();
-  c.own_cq.reset();
-}
+void Iwarp::drop_qp(Connection& c) { c.qp.reset(); }
 
 void Iwarp::uncount(Connection& c) {
   if (!c.counted) return;
@@ -299,9 +285,13 @@ void Iwarp::destroy(EndpointId endpoint) {
 
 std::optional<ProviderEvent> Iwarp::poll_event() {
   if (reported_dead_ != 0) destroy(std::exchange(reported_dead_, 0));
-  while (!events_.empty()) {
-    ProviderEvent event = std::move(events_.front());
-    events_.pop_front();
+  while (events_at_ < events_.size()) {
+    ProviderEvent event = std::move(events_[events_at_++]);
+    // What was read goes all at once, or half by half where the user never catches up.
+    if (events_at_ == events_.size() || events_at_ >= std::max(events_kept, events_.size() / 2)) {
+      events_.erase(events_.begin(), events_.begin() + static_cast<std::ptrdiff_t>(events_at_));
+      events_at_ = 0;
+    }
     if (find_listener(event.endpoint) != nullptr) return event;
     Connection* c = find(event.endpoint);
     if (c == nullptr || c->orphan) continue;  // destroyed meanwhile

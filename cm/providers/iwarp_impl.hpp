@@ -92,7 +92,6 @@ struct Connection {
   Address peer{};
   Bytes tx;  // startup frames, at most two; of an orphan the queue pair's last octets, at most tail_max
   std::unique_ptr<Setup> setup;
-  std::unique_ptr<CompletionQueue> own_cq;
   std::unique_ptr<nic::iwarp::StreamQp> qp;
 };
 inline constexpr std::uint32_t slot_bits = 24;
@@ -152,7 +151,7 @@ class Iwarp final : public IwarpProvider {
   std::optional<ProviderEvent> poll_event() override;
 
   // IwarpProvider
-  bool has_events() const override { return !events_.empty(); }
+  bool has_events() const override { return events_at_ < events_.size(); }
   std::size_t endpoint_count() const override { return alive_; }
 
   // StreamMachine
@@ -239,7 +238,10 @@ class Iwarp final : public IwarpProvider {
   std::vector<EndpointId> noted_;       // at most two per endpoint
   std::deque<StreamCommand> commands_;  // at most two per stream
   std::deque<StreamId> ready_;          // each stream once
-  std::deque<ProviderEvent> events_;    // per endpoint: at most two Retrying, ConnectRequest, Established and an end
+  // Per endpoint: at most two Retrying, ConnectRequest, Established and an end. Those before events_at_ were read. An
+  // event is larger than a piece of a deque, which would allocate for each.
+  std::vector<ProviderEvent> events_;
+  std::size_t events_at_ = 0;
   DeadlineQueue deadlines_;
   EchoMemory echoes_;
   EndpointId reported_dead_ = 0;  // an endpoint the user never knew: gone after its ConnectFailed was read

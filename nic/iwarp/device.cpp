@@ -32,10 +32,13 @@ class SoftDevice final : public IwarpDevice {
   }
   Result<std::unique_ptr<QueuePair>> create_qp(const QpInit& init) override { return create_stream_qp(init); }
   Result<std::unique_ptr<StreamQp>> create_stream_qp(const QpInit& init) override;
+  Result<std::unique_ptr<StreamQp>> create_lone_qp(PdHandle pd, std::uint32_t depth) override;
 
   StreamQp* poll_dirty() override { return pop_dirty(*dirty_); }
 
  private:
+  std::unique_ptr<StreamQp> make(QpParts parts, PdHandle pd, std::uint32_t max_send_wr, std::uint32_t max_recv_wr);
+
   Ref<Tables> tables_{new Tables};
   Ref<DirtyList> dirty_{new DirtyList};
 };
@@ -51,14 +54,26 @@ Result<std::unique_ptr<StreamQp>> SoftDevice::create_stream_qp(const QpInit& ini
     if (srq == tables_->srqs.end()) return fail(Errc::invalid_argument);
     parts.srq = srq->second;
   }
-  parts.tables = tables_;
-  parts.dirty = dirty_;
   parts.send_cq = send_cq->second;
   parts.recv_cq = recv_cq->second;
-  parts.pd = init.pd;
+  return make(std::move(parts), init.pd, init.max_send_wr, init.max_recv_wr);
+}
+
+Result<std::unique_ptr<StreamQp>> SoftDevice::create_lone_qp(PdHandle pd, std::uint32_t depth) {
+  if (!tables_->pds.known(pd) || depth > wr_max) return fail(Errc::invalid_argument);
+  QpParts parts;
+  parts.send_cq = parts.recv_cq = Ref<CqRing>(new CqRing(std::size_t{2} * depth));
+  return make(std::move(parts), pd, depth, depth);
+}
+
+std::unique_ptr<StreamQp> SoftDevice::make(QpParts parts, PdHandle pd, std::uint32_t max_send_wr,
+                                           std::uint32_t max_recv_wr) {
+  parts.tables = tables_;
+  parts.dirty = dirty_;
+  parts.pd = pd;
   parts.qp_num = dirty_->next_qp_num++;
-  parts.max_send_wr = init.max_send_wr;
-  parts.max_recv_wr = init.max_recv_wr;
+  parts.max_send_wr = max_send_wr;
+  parts.max_recv_wr = max_recv_wr;
   return std::make_unique<Qp>(std::move(parts));
 }
 

@@ -64,6 +64,9 @@ class StreamQp : public QueuePair {
 class IwarpDevice : public Device {
  public:
   virtual Result<std::unique_ptr<StreamQp>> create_stream_qp(const QpInit& init) = 0;
+  /// A queue pair with completions of its own that nobody polls, for connections that need one only to speak iWARP:
+  /// `depth` requests each way. Errors: as create_stream_qp.
+  virtual Result<std::unique_ptr<StreamQp>> create_lone_qp(PdHandle pd, std::uint32_t depth) = 0;
   /// The next queue pair on which something was posted or queued since it was last polled; null when there is none.
   virtual StreamQp* poll_dirty() = 0;
 };

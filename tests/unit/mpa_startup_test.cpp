@@ -6,6 +6,29 @@ namespace parley::mpa {
 namespace {
 using namespace kit;
 
+// RFC 6581 §6: what enhanced data and a peer's known limits leave of the private data.
+TEST(MpaStartup, CheckRequestSaysWhatCreateWouldSay) {
+  std::vector<std::string> names{"", "no such peer"};
+  for (const Quirk& quirk : all_quirks()) names.emplace_back(quirk.name);
+  for (const std::string& name : names) {
+    for (std::uint8_t revision = 1; revision <= 3; ++revision) {
+      for (const std::size_t size : {0, 252, 253, 256, 257, 508, 509, 512, 513}) {
+        Options as_peer{.revision = revision}, as_play{.revision = revision};
+        as_peer.peer_quirk = name;
+        as_play.play_quirk = name;
+        for (const Options& o : {as_peer, as_play}) {
+          const auto made = Startup::create(Role::initiator, o, Bytes(size), {});
+          const auto checked = Startup::check_request(o, Bytes(size));
+          ASSERT_EQ(made.has_value(), checked.has_value()) << name << " " << int{revision} << " " << size;
+          if (!made) {
+            EXPECT_EQ(made.error(), checked.error());
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(MpaStartup, InitiatorSendsItsRequestAtOnceAndOnlyOnce) {  // RFC 5044 §7.1.2 rule 1
   Startup m = initiator(rev1(), text_bytes("hi"));
   EXPECT_EQ(to_hex(m.poll_transmit()), to_hex(req(0x40, 1, text_bytes("hi"))));
