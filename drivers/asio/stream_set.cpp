@@ -22,6 +22,7 @@ constexpr int accepts_per_turn = 64;  // so that a flood of connections leaves r
 constexpr int reads_per_turn = 4;     // and one fast stream for the others
 constexpr int guesses_max = 16;       // reads of guessed sockets before the others are asked for again
 constexpr std::size_t write_bound = 4 << 20;
+constexpr std::size_t small_write = 4096;  // after less than this it is not worth asking whether there is more
 constexpr Duration rearm_delay = std::chrono::milliseconds(100);
 
 std::error_code system_error(int number) { return {number, std::generic_category()}; }
@@ -35,6 +36,14 @@ std::uint16_t emss_if_up(int fd) {
   if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return 0;
   if (info.tcpi_state == TCP_SYN_SENT || info.tcpi_state == TCP_SYN_RECV || info.tcpi_state == TCP_CLOSE) return 0;
   return static_cast<std::uint16_t>(std::clamp<std::uint32_t>(info.tcpi_snd_mss, 128, 65535));
+}
+
+// The same of a socket that accept() gave: it is up, and to ask for the one number takes less than for all of them.
+std::uint16_t emss_of_accepted(int fd) {
+  int mss = 0;
+  socklen_t size = sizeof mss;
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &mss, &size) != 0) return 536;
+  return static_cast<std::uint16_t>(std::clamp(mss, 128, 65535));
 }
 
 Address local_of(int fd) {
@@ -254,8 +263,6 @@ void StreamSet::open(const StreamCommand& command) {
   const int fd = ::socket(peer.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   int error = fd < 0 ? errno : streams_ >= options_.streams_max ? EMFILE : 0;
   if (error == 0) {
-    // RFC 5044 §5: an FPDU must not wait for the acknowledgement of the one before it.
-    set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     if (!options_.congestion.empty())
       (void)::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, options_.congestion.data(),
                          static_cast<socklen_t>(options_.congestion.size()));
@@ -336,11 +343,11 @@ void StreamSet::take_in(std::uint32_t listener, int fd, const Address& peer) {
   const std::uint32_t slot = add(fd, Kind::stream, id);
   Socket& socket = sockets_[slot];
   const Address& bound = sockets_[listener].local;
+  socket.writes = writes_without_nodelay;  // inherited from the listener
   socket.local = bound.is_any() || bound.is_link_local() ? local_of(fd) : bound;
   socket.peer = peer;
   if (tap_) tap(socket, TapRecord::Kind::accepted);
-  const std::uint16_t emss = emss_if_up(fd);
-  if (!machine_.handle_accepted(now_, from, id, {socket.local, peer, emss == 0 ? std::uint16_t{536} : emss})) {
+  if (!machine_.handle_accepted(now_, from, id, {socket.local, peer, emss_of_accepted(fd)})) {
     close(id, true);
     return;
   }
@@ -380,6 +387,7 @@ bool StreamSet::read(std::uint32_t slot) {
     const ssize_t n = ::recv(socket.fd, buffer_.data(), buffer_.size(), 0);
     if (n > 0) {
       const ConstBytes in(buffer_.data(), static_cast<std::size_t>(n));
+      socket.unanswered = false;
       if (tap_) tap(socket, TapRecord::Kind::received, in);
       machine_.handle_bytes(now_, socket.id, in);
       pump(machine_, *this);
@@ -433,6 +441,12 @@ void StreamSet::write(StreamId stream) {
       vectors_[i] = {const_cast<std::uint8_t*>(pieces[i].data()), pieces[i].size()};
       total += pieces[i].size();
     }
+    if (socket.writes < writes_without_nodelay && (++socket.writes == writes_without_nodelay || socket.unanswered)) {
+      // RFC 5044 §5: an FPDU must not wait for the acknowledgement of the one before it.
+      set_int(socket.fd, IPPROTO_TCP, TCP_NODELAY, 1);
+      socket.writes = writes_without_nodelay;
+    }
+    socket.unanswered = true;
     msghdr message{};
     message.msg_iov = vectors_.data();
     message.msg_iovlen = count;
@@ -451,6 +465,7 @@ void StreamSet::write(StreamId stream) {
     machine_.sent(now_, stream, octets);
     written += octets;
     if (octets < total || written >= write_bound) break;
+    if (total < small_write && count < pieces.size()) return;  // the machine names the stream again if there is more
   }
   socket.blocked = true;
   watch(slot);

@@ -45,12 +45,18 @@ class StreamSet {
 
  private:
   enum class Kind : std::uint8_t { free, listener, connecting, stream };
+  // TCP holds back a small write only while an earlier one is unacknowledged. The Request is the first, and what
+  // follows the Reply comes when the Reply has acknowledged it; so set-up goes without TCP_NODELAY, and the third write
+  // sets it.
+  static constexpr std::uint8_t writes_without_nodelay = 3;
   struct Socket {
     int fd = -1;
     Kind kind = Kind::free;
     bool blocked = false;  // waits until it can be written
     bool paused = false;
     bool fin_in = false, fin_out = false;
+    bool unanswered = false;    // nothing was received since the last write
+    std::uint8_t writes = 0;    // counted up to writes_without_nodelay; from there on TCP_NODELAY is set
     int error = 0;              // of a write that failed
     bool parked = false;        // listener that ran out of descriptors or streams
     std::uint32_t watched = 0;  // epoll events asked for; 0: not in the set
