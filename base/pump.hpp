@@ -13,20 +13,17 @@ namespace parley {
 template <class Port>
 bool pump(StreamMachine& machine, Port& port) {
   bool any = false;
-  for (bool more = true; more;) {
-    more = false;
+  for (;;) {
     StreamCommand command;
     while (machine.poll_command(command)) {
       port.carry_out(command);
-      more = true;
+      any = true;
     }
-    while (const StreamId stream = machine.poll_ready()) {
-      port.write(stream);
-      more = true;
-    }
-    any = any || more;
+    const StreamId stream = machine.poll_ready();
+    if (stream == 0) return any;
+    port.write(stream);
+    any = true;
   }
-  return any;
 }
 
 }  // namespace parley

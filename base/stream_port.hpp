@@ -65,7 +65,8 @@ class StreamMachine {
   /// Fills `out` with pieces to send, in order, without consuming them; the number filled. Views live until the next
   /// call.
   virtual std::size_t gather(StreamId stream, std::span<ConstBytes> out) = 0;
-  /// The driver wrote n octets of what gather gave; if less than all, it calls gather again when writable.
+  /// The driver wrote n octets of what gather gave; if less than all, it calls gather again when writable. A stream
+  /// that has more to send then is named by poll_ready once more, so the driver need not gather until there is nothing.
   virtual void sent(Instant now, StreamId stream, std::size_t n) = 0;
   virtual Instant next_deadline() const = 0;
 };

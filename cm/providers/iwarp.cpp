@@ -85,8 +85,11 @@ Listener* Iwarp::find_listener(EndpointId endpoint) const {
 
 std::uint32_t Iwarp::slot_of(StreamId stream) const {
   if ((stream & 1) != 0) return static_cast<std::uint32_t>(stream >> 1) & ((1U << slot_bits) - 1);
+  if (stream == last_found_) return last_found_slot_;
   const auto at = accepted_.find(stream);
-  return at == accepted_.end() ? 0xFFFFFFFF : at->second;
+  if (at == accepted_.end()) return 0xFFFFFFFF;
+  last_found_ = stream;
+  return last_found_slot_ = at->second;
 }
 
 Connection* Iwarp::by_stream(StreamId stream) {

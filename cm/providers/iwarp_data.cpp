@@ -14,6 +14,12 @@ void Iwarp::handle_bytes(Instant now, StreamId stream, ConstBytes in) {
   if (c == nullptr) return;
   switch (c->phase) {
     case Phase::open:
+      feed_qp(*c, now, in);
+      if (c->phase == Phase::open && !c->peer_fin) {  // the usual case, as in sent()
+        if (has_transmit(*c)) mark_ready(*c);
+        return;
+      }
+      break;
     case Phase::closing: feed_qp(*c, now, in); break;
     case Phase::startup:
     case Phase::deciding:
@@ -177,6 +183,7 @@ void Iwarp::begin_linger(Connection& c, Instant now) {
 
 void Iwarp::drop_stream(Connection& c, StreamCommand::Kind how) {
   command(how, c.stream);
+  c.in_ready = false;  // what stands in ready_ names the old stream
   unmap_stream(c.stream);
   c.stream = 0;
   c.wire = Wire::gone;
@@ -314,7 +321,9 @@ Instant Iwarp::next_deadline() const { return noted_.empty() ? deadlines_.next()
 StreamId Iwarp::poll_ready() {
   while (nic::iwarp::StreamQp* qp = device_->poll_dirty()) {
     Connection* c = find(qp->owner);  // none: made by the user on the device, and without a stream
-    if (c != nullptr && has_transmit(*c)) mark_ready(*c);
+    if (c == nullptr || !has_transmit(*c)) continue;
+    if (ready_.empty()) return c->stream;
+    mark_ready(*c);
   }
   while (!ready_.empty()) {
     const StreamId stream = ready_.front();
@@ -362,7 +371,10 @@ void Iwarp::sent(Instant now, StreamId stream, std::size_t n) {
   if (c->wire == Wire::up && c->deadline != never && (c->phase == Phase::closing || c->phase == Phase::over))
     c->deadline = after(now, options_.linger);
   if (c->wire == Wire::up && c->peer_fin && c->phase == Phase::open && !c->grace) c->deadline = never;
-  if (c->phase == Phase::open && !c->peer_fin) return;  // the usual case: no deadline, no FIN
+  if (c->phase == Phase::open && !c->peer_fin) {  // the usual case: no deadline, no FIN
+    if (has_transmit(*c)) mark_ready(*c);
+    return;
+  }
   settle(*c, now);
 }
 

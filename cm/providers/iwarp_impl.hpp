@@ -234,6 +234,9 @@ class Iwarp final : public IwarpProvider {
   std::vector<std::uint32_t> retired_;  // freed at the next input: someone up the stack still looks at them
   std::size_t alive_ = 0;
   std::unordered_map<StreamId, std::uint32_t> accepted_;  // the driver's streams; at most one per endpoint
+  // What was looked up last: one message asks several times. The caller compares the stream's name, so it may be stale.
+  mutable StreamId last_found_ = 0;
+  mutable std::uint32_t last_found_slot_ = 0xFFFFFFFF;
   StreamId stream_serial_ = 0;
   std::vector<EndpointId> noted_;       // at most two per endpoint
   std::deque<StreamCommand> commands_;  // at most two per stream

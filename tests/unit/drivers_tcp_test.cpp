@@ -316,6 +316,30 @@ TEST(Drivers, AnEndlessPingPongKeepsNobodyWaiting) {
   EXPECT_TRUE(Peer::run_until([&] { return host.count<cm::Disconnected>() == 2; }, {&host}));
 }
 
+// More small messages than one write takes at first: the rest follows without another call of the user's.
+TEST(Drivers, SmallMessagesPostedTogetherAllArrive) {
+  Peer a, b;
+  const Address to = b.listen(Address::loopback(Address::Family::v4, 0));
+  Memory ma(a.host->device(), 200), mb(b.host->device(), 200);
+  const Sge out = ma.all(), in = mb.all();
+  b.on_request = [&](cm::ConnectRequest& request) {
+    auto qp = request.id.create_qp(mb.qp());
+    for (int i = 0; i < 8; ++i) ASSERT_TRUE((*qp)->post_recv({.sges = {&in, 1}}));
+    ASSERT_TRUE(request.id.accept());
+  };
+  auto id = a.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::read}, .qp = ma.qp()});
+  ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::Established>() && b.last<cm::Established>(); }, {&a, &b}));
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(id->qp()->post_send({.sges = {&out, 1}}));
+  std::size_t arrived = 0;
+  EXPECT_TRUE(Peer::run_until(
+      [&] {
+        std::array<WorkCompletion, 16> done;
+        arrived += mb.cq->poll(done);
+        return arrived == 8;
+      },
+      {&a, &b}, 2s));
+}
+
 TEST(Drivers, HundredAtOnceOnOneThread) {
   Peer a, b;
   accept_all(b);
