@@ -26,8 +26,7 @@ class ParleyHandshakes {
   explicit ParleyHandshakes(const HandshakeForm& form, Tap tap = {})
       : form_(form), host_(must(TcpHost::open({}), "TcpHost::open")) {
     if (tap) host_->set_tap(std::move(tap));
-    // A connection without RTR stays in set-up at the responder until its first message, which here never comes.
-    const cm::ListenOptions options{.mpa = form_.responder, .backlog = 4096, .pending_max = 1U << 16};
+    const cm::ListenOptions options{.mpa = form_.responder, .backlog = 4096};
     must(host_->cm().listen(Address::any(Address::Family::v4, 0), options), "listen");
     while (port_ == 0) turn();
     if (form_.initiator.rtr == mpa::Rtr::frame) meet_all_peers();

@@ -295,6 +295,9 @@ void Iwarp::decide(Connection& c, Instant now) {
                mpa::StartupEvent::Close::reset);
     return;
   }
+  // RFC 5044 §7.1.2 rule 4: from here a classic initiator may be silent as long as its ULP likes. The ULP on this side
+  // knows of the connection and can end it; it takes no room from those that nobody has looked at.
+  if (setup.startup->parameters().rtr == mpa::Rtr::none) uncount(c);
   drain_startup(c, now);
 }
 

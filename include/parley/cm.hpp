@@ -31,7 +31,9 @@ struct ConnectOptions {
 struct ListenOptions {
   mpa::Options mpa{};
   int backlog = 256;
-  std::uint32_t pending_max = 1024;  ///< connections in set-up at once; more are reset
+  /// Connections in set-up at once; more are reset. One that was accepted and waits for its peer's first message only,
+  /// with no RTR agreed, is in set-up no more.
+  std::uint32_t pending_max = 1024;
 };
 
 struct AcceptOptions {

@@ -374,6 +374,47 @@ TEST(CmFailure, PendingConnectionsAreBounded) {
   EXPECT_FALSE(late.rst_in);
 }
 
+// RFC 5044 §7.1.2 rule 4: without an RTR nothing obliges an accepted client to speak.
+TEST(CmFailure, SilentClassicClientsThatWereAcceptedLeaveRoom) {
+  Net net;
+  Host& b = net.add_host(2);
+  b.on_request = [](cm::ConnectRequest& request) { ASSERT_TRUE(request.id.accept()); };
+  ASSERT_TRUE(b.cm.listen(Address::any(Address::Family::v4, 7471), {.pending_max = 1}));
+  net.settle();
+  const Address to = b.last<cm::Listening>()->local;
+  for (int i = 0; i < 5; ++i) {
+    End& peer = net.raw_connect(to);
+    net.settle();
+    ASSERT_FALSE(peer.rst_in) << i;
+    peer.send(frame(wire::MpaKey::req, PARLEY_MPA_FLAG_C, 1));
+    net.run_for(1s);
+    EXPECT_FALSE(peer.rst_in) << i;
+  }
+  EXPECT_EQ(b.all<cm::ConnectRequest>().size(), 5U);
+  EXPECT_EQ(b.provider->endpoint_count(), 6U);
+}
+
+// A peer that agreed on an RTR owes it, and stands in the room of those in set-up until it comes or the time is over.
+TEST(CmFailure, AcceptedPeersThatOweAnRtrStillCount) {
+  Net net;
+  Host& b = net.add_host(2);
+  b.on_request = [](cm::ConnectRequest& request) { ASSERT_TRUE(request.id.accept()); };
+  ASSERT_TRUE(b.cm.listen(Address::any(Address::Family::v4, 7471), {.pending_max = 1}));
+  net.settle();
+  const Address to = b.last<cm::Listening>()->local;
+  End& owing = net.raw_connect(to);
+  net.settle();
+  owing.send(frame(wire::MpaKey::req, PARLEY_MPA_FLAG_C | PARLEY_MPA_FLAG_S, 1));
+  net.run_for(1s);
+  End& early = net.raw_connect(to);
+  net.settle();
+  EXPECT_TRUE(early.rst_in);
+  net.run_for(10s);
+  End& late = net.raw_connect(to);
+  net.settle();
+  EXPECT_FALSE(late.rst_in);
+}
+
 // A connection that failed no longer counts once its user has read so, although he may keep the id.
 TEST(CmFailure, FailedConnectionsMakeRoom) {
   RawAgainst t({.pending_max = 1});
