@@ -6,7 +6,7 @@
 namespace parley::bench {
 
 std::string libfabric_missing(const std::string&) { return "built without libfabric (Debian: libfabric-dev)"; }
-Sample libfabric_keep_open(const std::string&, long, double) { return {}; }
+Sample libfabric_keep_open(const std::string&, long, long, double) { return {}; }
 
 }  // namespace parley::bench
 
@@ -75,6 +75,7 @@ class Connector {
 
   Sample keep_open(long n, double seconds_max) {
     to_start_ = n;
+    initiators_up_ = responders_up_ = 0;
     const Stopwatch watch;
     for (int i = 0; i < in_flight; ++i) start();
     while ((initiators_up_ < n || responders_up_ < n) && watch.wall_s() < seconds_max) {
@@ -153,7 +154,7 @@ std::string libfabric_missing(const std::string& provider) {
   return "libfabric has no provider \"" + provider + "\" here";
 }
 
-Sample libfabric_keep_open(const std::string& provider, long n, double seconds_max) {
+Sample libfabric_keep_open(const std::string& provider, long n, long more, double seconds_max) {
   int ends[2];
   if (::pipe(ends) != 0) throw std::runtime_error("pipe failed");
   const pid_t child = ::fork();
@@ -161,7 +162,9 @@ Sample libfabric_keep_open(const std::string& provider, long n, double seconds_m
   if (child == 0) {
     Sample sample;
     try {
-      sample = Connector(provider).keep_open(n, seconds_max);
+      Connector connector(provider);
+      sample = connector.keep_open(n, seconds_max);
+      if (more > 0) sample = connector.keep_open(more, seconds_max);
     } catch (const std::exception& error) {
       (void)!::write(2, error.what(), std::strlen(error.what()));
       (void)!::write(2, "\n", 1);

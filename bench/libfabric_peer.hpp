@@ -13,6 +13,7 @@ std::string libfabric_missing(const std::string& provider);
 
 /// Opens `n` connections with 16 octets of private data each way, both ends on one thread, and keeps them open. Counts
 /// those that both ends called connected. Gives up after `seconds_max`; the count then says how far it came.
-Sample libfabric_keep_open(const std::string& provider, long n, double seconds_max);
+/// `more` as in raw_keep_open; each part may take `seconds_max`.
+Sample libfabric_keep_open(const std::string& provider, long n, long more, double seconds_max);
 
 }  // namespace parley::bench

@@ -35,7 +35,7 @@ void check_octets(const HandshakeForm& form);
 /// As raw_connect_and_close: connect, accept, both ends established, graceful disconnect by the initiator.
 Sample parley_connect_and_close(const HandshakeForm& form, double seconds);
 /// As raw_keep_open.
-Sample parley_keep_open(const HandshakeForm& form, long n);
+Sample parley_keep_open(const HandshakeForm& form, long n, long more = 0);
 
 enum class Operation : std::uint8_t { write, send, read };
 

@@ -37,10 +37,11 @@ class RawHandshakes {
 
   Sample keep_open(long n) {
     to_start_ = n;
+    const long before = done_;
     Stopwatch watch_;
     for (int i = 0; i < in_flight; ++i) start();
-    while (done_ < n) turn();
-    return watch_.stop(static_cast<double>(done_));
+    while (done_ - before < n) turn();
+    return watch_.stop(static_cast<double>(done_ - before));
   }
 
  private:
@@ -162,6 +163,10 @@ Sample raw_connect_and_close(const HandshakeOctets& octets, double seconds) {
   return RawHandshakes(octets).connect_and_close(seconds);
 }
 
-Sample raw_keep_open(const HandshakeOctets& octets, long n) { return RawHandshakes(octets).keep_open(n); }
+Sample raw_keep_open(const HandshakeOctets& octets, long n, long more) {
+  RawHandshakes handshakes(octets);
+  const Sample first = handshakes.keep_open(n);
+  return more == 0 ? first : handshakes.keep_open(more);
+}
 
 }  // namespace parley::bench

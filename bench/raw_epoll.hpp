@@ -25,7 +25,8 @@ inline constexpr int in_flight = 64;
 /// Both ends on the calling thread. Connects, exchanges, closes (initiator first), for `seconds`.
 Sample raw_connect_and_close(const HandshakeOctets& octets, double seconds);
 /// Opens `n` connections and leaves them open; the sample ends with the last exchange. Closing is not measured.
-Sample raw_keep_open(const HandshakeOctets& octets, long n);
+/// With `more`, so many further ones are made while the `n` stay open, and only those are measured.
+Sample raw_keep_open(const HandshakeOctets& octets, long n, long more = 0);
 
 enum class Threads : std::uint8_t { one, two };
 
