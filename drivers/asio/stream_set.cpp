@@ -21,6 +21,7 @@ constexpr int events_max = 256;       // per turn
 constexpr int accepts_per_turn = 64;  // so that a flood of connections leaves room for the open ones
 constexpr int reads_per_turn = 4;     // and one fast stream for the others
 constexpr int guesses_max = 16;       // reads of guessed sockets before the others are asked for again
+constexpr int looks_max = 64;         // fruitless ones, for a caller that polls
 constexpr std::size_t write_bound = 4 << 20;
 constexpr std::size_t small_write = 4096;  // after less than this it is not worth asking whether there is more
 constexpr Duration rearm_delay = std::chrono::milliseconds(100);
@@ -141,13 +142,21 @@ void StreamSet::watch(std::uint32_t slot) {
   socket.watched = wanted;
 }
 
-bool StreamSet::serve() {
+bool StreamSet::serve(bool polling) {
   bool any = false;
   if (now_ >= rearm_at_) {
     unpark();
     any = true;
   }
-  if (std::uint32_t slot = 0; guess(slot) && read_guessed(slot)) return true;
+  if (std::uint32_t slot = 0; guess(slot)) {
+    if (read_guessed(slot)) return true;
+    // Whoever polls for the next octets of one busy socket finds them soonest by looking there.
+    if (polling && slot == last_ && looks_left_ > 0) {
+      --looks_left_;
+      ++guesses_left_;
+      return true;
+    }
+  }
   std::array<epoll_event, events_max> events;
   const int n = ::epoll_wait(epoll_, events.data(), events_max, 0);
   if (n <= 0) return any;
@@ -213,6 +222,7 @@ void StreamSet::learn(const epoll_event& only) {
   last_ = slot;
   last_generation_ = generation;
   guesses_left_ = guesses_max;
+  looks_left_ = looks_max;
 }
 
 void StreamSet::carry_out(const StreamCommand& command) {

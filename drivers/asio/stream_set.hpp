@@ -28,8 +28,9 @@ class StreamSet {
 
   /// Carries out what the machine asks and writes what it has; true if there was anything. First in each turn.
   bool drain(Instant now);
-  /// Serves what is ready, without waiting; true if anything was.
-  bool serve();
+  /// Serves what is ready, without waiting; true if anything was. For a caller that is `polling`, true may also mean
+  /// that only the likeliest socket was looked at; false always means that nothing is ready.
+  bool serve(bool polling);
   /// Reads, without asking epoll, the other socket that will be ready now if all goes on as before; false if there is
   /// no such guess or it was wrong. For a turn that has written: what it wrote may have gone to a socket of this set.
   bool serve_partner();
@@ -109,7 +110,7 @@ class StreamSet {
   // Sockets that are ready one at a time and in an order that repeats, as in a ping-pong, are read without asking who
   // is ready: the one that followed the last one before. A few turns long.
   std::uint32_t last_ = 0, last_generation_ = 0;
-  int guesses_left_ = 0;
+  int guesses_left_ = 0, looks_left_ = 0;
   Instant now_{};
   Instant rearm_at_ = never;
 };

@@ -40,13 +40,13 @@ class Host final : public TcpHost {
   void set_tap(Tap tap) override { streams_.set_tap(std::move(tap)); }
 
   bool run_once(Duration wait) override {
-    if (turn() || provider_->has_events()) return true;
+    if (turn(wait <= Duration{}) || provider_->has_events()) return true;
     if (wait <= Duration{}) return false;
     const Instant now = StreamSet::clock();
     const Instant deadline = std::min(provider_->next_deadline(), streams_.next_deadline());
     if (deadline != never) wait = std::min(wait, std::max(deadline - now, Duration{}));
     sleep(std::min(wait, longest_sleep));
-    return turn() || provider_->has_events();
+    return turn(false) || provider_->has_events();
   }
 
  private:
@@ -60,7 +60,7 @@ class Host final : public TcpHost {
   // Commands and deadlines, then what they made, then what the sockets have. A turn that had something to write leaves
   // the sockets to the next: an answer cannot be there yet, save from another socket of this host that keeps answering.
   // Never twice in a row, or a busy writer would not read.
-  bool turn() {
+  bool turn(bool polling) {
     const Instant now = StreamSet::clock();
     provider_->handle_deadline(now);
     const bool drained = streams_.drain(now);
@@ -69,7 +69,7 @@ class Host final : public TcpHost {
       skipped_ = !streams_.serve_partner();
       return true;
     }
-    return streams_.serve() || drained;
+    return streams_.serve(polling) || drained;
   }
 
   void sleep(Duration wait) {

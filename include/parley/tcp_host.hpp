@@ -44,7 +44,8 @@ class TcpHost {
 
   virtual cm::Manager& cm() = 0;
   virtual Device& device() = 0;
-  /// Handles what is ready, or waits up to `wait` for something to happen; true if anything did.
+  /// Handles what is ready, or waits up to `wait` for something to happen; true if anything did. Without a wait, true
+  /// may also mean that there is more to look at; false means that nothing is left to do now.
   virtual bool run_once(Duration wait) = 0;
   /// The driver's time: monotonic since an arbitrary origin.
   virtual Instant now() const = 0;

@@ -316,6 +316,38 @@ TEST(Drivers, AnEndlessPingPongKeepsNobodyWaiting) {
   EXPECT_TRUE(Peer::run_until([&] { return host.count<cm::Disconnected>() == 2; }, {&host}));
 }
 
+// A poller looks first at the socket that was busy; when it is told that nothing is left, that holds for all of them.
+TEST(Drivers, PollingUntilNothingIsLeftServesEverySocket) {
+  Peer a, b, c;
+  Memory ma(a.host->device(), 64), mc(c.host->device(), 64);
+  std::vector<std::unique_ptr<Memory>> accepted;
+  b.on_request = [&](cm::ConnectRequest& request) {
+    Memory& memory = *accepted.emplace_back(std::make_unique<Memory>(b.host->device(), 64));
+    auto qp = request.id.create_qp(memory.qp());
+    const Sge all = memory.all();
+    for (int i = 0; i < 8; ++i) ASSERT_TRUE((*qp)->post_recv({.sges = {&all, 1}}));
+    ASSERT_TRUE(request.id.accept());
+  };
+  const Address to = b.listen(Address::loopback(Address::Family::v4, 0));
+  auto busy = a.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::read}, .qp = ma.qp()});
+  ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::Established>() && b.last<cm::Established>(); }, {&a, &b}));
+  auto other = c.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::read}, .qp = mc.qp()});
+  ASSERT_TRUE(Peer::run_until([&] { return c.last<cm::Established>() && b.count<cm::Established>() == 2; }, {&b, &c}));
+  const Sge out = ma.all(), question = mc.all();
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_TRUE(busy->qp()->post_send({.sges = {&out, 1}}));
+    while (a.turn()) {
+    }
+    ASSERT_TRUE(Peer::run_until([&] { return accepted[0]->done(WcOpcode::recv); }, {&b}));
+  }
+  ASSERT_TRUE(other->qp()->post_send({.sges = {&question, 1}}));
+  while (c.turn()) {
+  }
+  for (int i = 0; i < 1000 && b.turn(); ++i) {
+  }
+  EXPECT_TRUE(accepted[1]->done(WcOpcode::recv));
+}
+
 // More small messages than one write takes at first: the rest follows without another call of the user's.
 TEST(Drivers, SmallMessagesPostedTogetherAllArrive) {
   Peer a, b;
