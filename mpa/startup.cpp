@@ -81,6 +81,8 @@ std::size_t Startup::frame_wanted() const {
 
 std::size_t Startup::take_frame(Instant now, ConstBytes in) {
   std::size_t taken = 0;
+  // The whole frame mostly comes at once; it is then stored without growing twice.
+  if (in_.empty()) in_.reserve(std::min<std::size_t>(in.size(), PARLEY_MPA_HEADER_LEN + PARLEY_MPA_PD_MAX));
   for (;;) {
     const std::size_t n = std::min(frame_wanted() - in_.size(), in.size() - taken);
     const ConstBytes piece = in.subspan(taken, n);
@@ -162,14 +164,14 @@ std::size_t Startup::private_data_limit(const wire::MpaFrameView& frame) const {
 }
 
 bool Startup::check_lengths(const wire::MpaFrameView& frame) {
-  const std::string received = "PD_Length " + std::to_string(frame.pd_length);
+  const auto received = [&frame] { return "PD_Length " + std::to_string(frame.pd_length); };
   if (frame.pd_length > PARLEY_MPA_PD_MAX) {  // RFC 5044 §7.1.1
-    fail_with(Errc::bad_private_data, "RFC 5044 §7.1.1", received, "the peer must send at most 512 octets",
+    fail_with(Errc::bad_private_data, "RFC 5044 §7.1.1", received(), "the peer must send at most 512 octets",
               StartupEvent::Close::graceful, PARLEY_MPA_PD_LENGTH_OFF);
     return false;
   }
   if (frame.pd_length > private_data_limit(frame)) {
-    fail_with(Errc::bad_private_data, {}, received,
+    fail_with(Errc::bad_private_data, {}, received(),
               "this side takes " + std::to_string(private_data_limit(frame)) + "; raise private_data_max",
               play_->private_data_max < PARLEY_MPA_PD_MAX ? StartupEvent::Close::reset : StartupEvent::Close::graceful,
               PARLEY_MPA_PD_LENGTH_OFF);
@@ -177,7 +179,7 @@ bool Startup::check_lengths(const wire::MpaFrameView& frame) {
   }
   const bool tolerated = role_ == Role::responder && play_->rejects_short_enhanced;
   if (enhanced(frame) && frame.pd_length < PARLEY_MPA_ENH_LEN && !tolerated) {  // RFC 6581 §6
-    fail_with(Errc::malformed, "RFC 6581 §6", received + " with S=1 under revision 2",
+    fail_with(Errc::malformed, "RFC 6581 §6", received() + " with S=1 under revision 2",
               "S promises four octets of enhanced data", StartupEvent::Close::graceful, PARLEY_MPA_PD_LENGTH_OFF);
     return false;
   }

@@ -205,7 +205,7 @@ class Iwarp final : public IwarpProvider {
   void end_hold(Connection& c, Instant now);
   void early_octets(Connection& c, Instant now, ConstBytes in);
   void echo_found(Connection& c, Instant now, std::string received);
-  bool attach(Connection& c, Instant now, const mpa::Parameters& parameters, mpa::Rtr send_rtr, bool fenced);
+  bool attach(Connection& c, Instant now, mpa::Parameters& parameters, mpa::Rtr send_rtr, bool fenced);
   void establish(Connection& c, Instant now, mpa::StartupEvent& event);
   void refuse_with_terminate(Connection& c, Instant now, mpa::StartupEvent& event);
   void retry(Connection& c, Instant now, mpa::Failure why);

@@ -222,11 +222,15 @@ void Iwarp::echo_found(Connection& c, Instant now, std::string received) {
                         to_string(c.setup->options.rtr))));
 }
 
-bool Iwarp::attach(Connection& c, Instant now, const mpa::Parameters& parameters, mpa::Rtr send_rtr, bool fenced) {
+bool Iwarp::attach(Connection& c, Instant now, mpa::Parameters& parameters, mpa::Rtr send_rtr, bool fenced) {
   const mpa::Quirk& played = c.setup->startup->play_quirk();
   nic::iwarp::AttachOptions options;
   options.role = c.role;
+  // The reasons are the user's to read; the queue pair has no use for a copy of them.
+  mpa::Reasons reasons = std::move(parameters.reasons);
+  parameters.reasons = {};
   options.parameters = parameters;
+  parameters.reasons = std::move(reasons);
   options.emss = c.emss;
   options.send_rtr = send_rtr;
   options.fenced = fenced && !played.no_fence;
