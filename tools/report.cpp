@@ -31,7 +31,7 @@ Json kinds_json(const mpa::RtrSet& set) {
 std::string kinds_text(const mpa::RtrSet& set) {
   std::string text;
   for (const mpa::Rtr rtr : {mpa::Rtr::send, mpa::Rtr::write, mpa::Rtr::read})
-    if (set.has(rtr)) text += (text.empty() ? "" : "+") + std::string(mpa::to_string(rtr));
+    if (set.has(rtr)) text.append(text.empty() ? "" : "+").append(mpa::to_string(rtr));
   return text.empty() ? "none" : text;
 }
 
