@@ -158,10 +158,10 @@ class Startup {
   bool request_s_ = false;      // S of the Request, own or received
   bool peer_enhanced_ = false;  // the Request carried enhanced data
   wire::MpaEnhanced request_enhanced_{};
-  std::string local_error_;          // initiator: happened before the Reply
-  Bytes in_;                         // the startup frame so far; at most 532 octets, or 20 of an Rtr frame
-  Bytes leftover_;                   // at most 3 octets
-  Bytes transmit_;                   // at most two startup frames
+  std::string local_error_;           // initiator: happened before the Reply
+  Bytes in_;                          // the startup frame so far; at most 532 octets, or 20 of an Rtr frame
+  Bytes leftover_;                    // at most 3 octets
+  Bytes transmit_;                    // at most two startup frames
   std::vector<StartupEvent> events_;  // at most 4: request, then an end; or fpdu_mode, established
 };
 

@@ -128,6 +128,10 @@ void Connector::established(const cm::Established& up) {
   attempt.close_at = session_.now() + args_.hold;
   times_.push_back(up.times.established);
   if (attempt.traffic) attempt.traffic->established(false);
+  // Without an RTR only the first message releases the responder (RFC 5044 §7.1.2 rule 4). Where there is nothing else
+  // to say, an empty RDMA Write does: it completes nothing at the peer.
+  if (up.parameters.rtr == mpa::Rtr::none && args_.traffic.sends == 0)
+    (void)attempt.id.qp()->post_send({.opcode = SendWr::Opcode::rdma_write, .signaled = false, .remote_stag = 1});
 }
 
 /// A connection that will not be, or is no more, against our will.
@@ -316,7 +320,7 @@ int run_connect(ConnectArgs& args, Context& context) {
 void register_connect(CLI::App& app, Context& context) {
   auto args = std::make_shared<ConnectArgs>();
   CLI::App* sub = app.add_subcommand("connect", "Set up connections and disconnect them");
-  sub->add_option("endpoint,-a,--address", args->endpoint, "HOST, HOST:PORT or [ADDRESS%SCOPE]:PORT to connect to")
+  sub->add_option("-a,--address,endpoint", args->endpoint, "HOST, HOST:PORT or [ADDRESS%SCOPE]:PORT to connect to")
       ->required();
   sub->add_option("-p,--port", args->port, "Port, if ENDPOINT has none")->capture_default_str();
   sub->add_option("--local", args->local, "Source address, with a port if wanted")->type_name("ADDRESS");

@@ -38,6 +38,14 @@ class Forms(CliTest):
         self.ok(run("connect", "-a", "127.0.0.1", "-p", port))
         self.ok(peer.finish())
 
+    def test_a_client_with_nothing_to_say_still_releases_the_responder(self):
+        # RFC 5044 §7.1.2 rule 4: without an RTR the responder waits for a first message.
+        for revision in (1, 2):
+            with self.subTest(revision):
+                peer, port = self.listener("--count", 1, "--send", 2)
+                self.ok(run("connect", f"127.0.0.1:{port}", "--expect", 2, "--revision", revision))
+                self.ok(peer.finish())
+
     def test_v2_client_server(self):
         ours, theirs = self.set_up(["--ird", 5, "--ord", 7], ["--ird", 9, "--ord", 4])
         self.assertTrue(ours["depths_negotiated"])

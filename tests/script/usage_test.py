@@ -52,7 +52,7 @@ class Usage(CliTest):
         ):
             with self.subTest(words):
                 self.refused(run("connect", "127.0.0.1:1", *words), 2, said)
-        self.refused(run("connect"), 2, "endpoint")
+        self.refused(run("connect"), 2, "--address")
         self.refused(run("connect", "127.0.0.1:x"), 2, "not a port")
         self.refused(run("connect", "127.0.0.1:65536"), 2, "not a port")
         self.refused(run("connect", "[::1"), 2, "lacks a ']'")

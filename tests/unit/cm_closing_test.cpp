@@ -187,115 +187,133 @@ TEST(CmClosing, ATerminateLeavesBehindAFullOutputAlthoughTheIdIsDestroyed) {
 }
 
 /// Calls in any order, ends at any moment, octets that mean nothing: hosts that know nothing of each other's state.
-class AnyOrder : public ::testing::TestWithParam<std::uint64_t> {};
-
-TEST_P(AnyOrder, LeavesNothingBehind) {
-  std::uint64_t state = GetParam();
-  const auto random = [&](std::uint64_t below) {
-    state = state * 6364136223846793005 + 1442695040888963407;
-    return (state >> 33) % below;
-  };
-  Net net({.segment = random(2) ? std::size_t{0} : 97, .seed = random(2), .window = 1 + random(20000)});
-  const cm::IwarpProviderOptions provider{.linger = 1s, .half_close_grace = random(2) ? 1ms : 0ms};
-  std::array<Host*, 2> hosts{&net.add_host(1, provider), &net.add_host(2, provider)};
-  std::array<std::unique_ptr<Verbs>, 2> verbs{std::make_unique<Verbs>(hosts[0]->cm.device()),
-                                              std::make_unique<Verbs>(hosts[1]->cm.device())};
-  std::array<std::vector<cm::Id>, 2> ids;
-  std::vector<End*> raws;
-  std::vector<Address> to;
-  for (Host* host : hosts) {
-    ids[host == hosts[1]].push_back(*host->cm.listen(Address::any(Address::Family::v4, 7471)));
-    net.settle();
-    to.push_back(host->last<cm::Listening>()->local);
+class AnyOrder : public ::testing::TestWithParam<std::uint64_t> {
+ protected:
+  std::uint64_t random(std::uint64_t below) {
+    state_ = state_ * 6364136223846793005 + 1442695040888963407;
+    return (state_ >> 33) % below;
   }
-  std::size_t established = 0;
-  std::array<std::set<std::uint64_t>, 2> ended;
-  const auto take_events = [&](std::size_t side) {
-    for (cm::Event& event : std::exchange(hosts[side]->events, {}))
-      std::visit(
-          [&](auto& e) {
-            using E = std::decay_t<decltype(e)>;
-            const std::uint64_t id = e.id.number();
-            EXPECT_FALSE(ended[side].contains(id)) << "an event after the end of an id";
-            if constexpr (std::is_same_v<E, cm::ConnectRequest>) ids[side].push_back(e.id);
-            if constexpr (std::is_same_v<E, cm::Established>) ++established;
-            if constexpr (std::is_same_v<E, cm::Rejected> || std::is_same_v<E, cm::ConnectFailed> ||
-                          std::is_same_v<E, cm::Disconnected>)
-              ended[side].insert(id);
-          },
-          event);
-  };
-  for (int step = 0; step < 300; ++step) {
+
+  void SetUp() override {
+    state_ = GetParam();
+    net_.emplace(
+        NetOptions{.segment = random(2) ? std::size_t{0} : 97, .seed = random(2), .window = 1 + random(20000)});
+    const cm::IwarpProviderOptions provider{.linger = 1s, .half_close_grace = random(2) ? 1ms : 0ms};
+    for (const std::size_t side : {0, 1}) {
+      hosts_[side] = &net_->add_host(static_cast<std::uint8_t>(side + 1), provider);
+      verbs_[side] = std::make_unique<Verbs>(hosts_[side]->cm.device());
+      ids_[side].push_back(*hosts_[side]->cm.listen(Address::any(Address::Family::v4, 7471)));
+      net_->settle();
+      to_.push_back(hosts_[side]->last<cm::Listening>()->local);
+    }
+  }
+
+  void take_events(std::size_t side) {
+    for (cm::Event& event : std::exchange(hosts_[side]->events, {}))
+      std::visit([&](auto& e) { take_event(side, e); }, event);
+  }
+
+  template <class E>
+  void take_event(std::size_t side, E& e) {
+    const std::uint64_t id = e.id.number();
+    EXPECT_FALSE(ended_[side].contains(id)) << "an event after the end of an id";
+    if constexpr (std::is_same_v<E, cm::ConnectRequest>) ids_[side].push_back(e.id);
+    if constexpr (std::is_same_v<E, cm::Established>) ++established_;
+    if constexpr (std::is_same_v<E, cm::Rejected> || std::is_same_v<E, cm::ConnectFailed> ||
+                  std::is_same_v<E, cm::Disconnected>)
+      ended_[side].insert(id);
+  }
+
+  void connect(std::size_t side) {
+    mpa::Options mpa;
+    mpa.revision = static_cast<std::uint8_t>(1 + random(2));
+    mpa.markers = random(4) == 0;
+    if (mpa.revision == 1 && random(2))
+      mpa.rtr = mpa::Rtr::frame;
+    else if (random(2))
+      mpa.rtr = random(2) ? mpa::Rtr::read : mpa::Rtr::write;
+    auto made = hosts_[side]->cm.connect(to_[random(2)], {.mpa = mpa, .qp = verbs_[side]->qp()});
+    if (made) ids_[side].push_back(*made);
+  }
+
+  void post_tagged(std::size_t side, QueuePair& qp, const Sge& sge) {
+    (void)qp.post_send({.opcode = random(2) ? SendWr::Opcode::rdma_read : SendWr::Opcode::rdma_write,
+                        .sges = {&sge, 1},
+                        .remote_stag = verbs_[1 - side]->mr.stag,
+                        .remote_to = verbs_[1 - side]->mr.to});
+  }
+
+  /// A peer that is no host: octets and ends as they come.
+  void raw_turn() {
+    if (raws_.empty()) return;
+    End& raw = *raws_[random(raws_.size())];
+    if (!raw.up || raw.closed || raw.fin_out || raw.other->closed) return;
+    const auto octet = [this] { return static_cast<std::uint8_t>(random(256)); };
+    switch (random(4)) {
+      case 0: raw.fin(); break;
+      case 1: raw.rst(); break;
+      case 2: raw.send(Bytes(random(64) + 1, octet())); break;
+      default: raw.send(*wire::MpaFrame{.key = wire::MpaKey::req, .flags = octet(), .revision = 1}.emit());
+    }
+  }
+
+  void turn() {
     const std::size_t side = random(2);
-    Host& host = *hosts[side];
     take_events(side);
-    cm::Id id = ids[side][random(ids[side].size())];
-    const Sge sge = verbs[side]->at(random(4096), random(20000));
+    cm::Id id = ids_[side][random(ids_[side].size())];
+    QueuePair* const qp = id.qp();
+    const Sge sge = verbs_[side]->at(random(4096), random(20000));
     switch (random(14)) {
-      case 0: {
-        mpa::Options mpa;
-        mpa.revision = static_cast<std::uint8_t>(1 + random(2));
-        mpa.markers = random(4) == 0;
-        if (mpa.revision == 1 && random(2))
-          mpa.rtr = mpa::Rtr::frame;
-        else if (random(2))
-          mpa.rtr = random(2) ? mpa::Rtr::read : mpa::Rtr::write;
-        auto made = host.cm.connect(to[random(2)], {.mpa = mpa, .qp = verbs[side]->qp()});
-        if (made) ids[side].push_back(*made);
-        break;
-      }
+      case 0: connect(side); break;
       case 1:
-      case 2: (void)id.accept({.qp = verbs[side]->qp()}); break;
+      case 2: (void)id.accept({.qp = verbs_[side]->qp()}); break;
       case 3: (void)id.reject(); break;
       case 4: (void)id.disconnect(); break;
       case 5:
-        if (id != ids[side][0]) id.destroy();
+        if (id != ids_[side][0]) id.destroy();
         break;
       case 6:
       case 7:
-        if (id.qp()) (void)id.qp()->post_send({.sges = {&sge, 1}});
+        if (qp != nullptr) (void)qp->post_send({.sges = {&sge, 1}});
         break;
       case 8:
-        if (id.qp()) (void)id.qp()->post_recv({.sges = {&sge, 1}});
+        if (qp != nullptr) (void)qp->post_recv({.sges = {&sge, 1}});
         break;
       case 9:
-        if (id.qp())
-          (void)id.qp()->post_send({.opcode = random(2) ? SendWr::Opcode::rdma_read : SendWr::Opcode::rdma_write,
-                                    .sges = {&sge, 1},
-                                    .remote_stag = verbs[1 - side]->mr.stag,
-                                    .remote_to = verbs[1 - side]->mr.to});
+        if (qp != nullptr) post_tagged(side, *qp, sge);
         break;
-      case 10: raws.push_back(&net.raw_connect(to[side])); break;
-      case 11:
-        if (!raws.empty()) {
-          End& raw = *raws[random(raws.size())];
-          if (raw.up && !raw.closed && !raw.fin_out && !raw.other->closed) switch (random(4)) {
-              case 0: raw.fin(); break;
-              case 1: raw.rst(); break;
-              case 2: raw.send(Bytes(random(64) + 1, static_cast<std::uint8_t>(random(256)))); break;
-              default:
-                raw.send(*wire::MpaFrame{
-                    .key = wire::MpaKey::req, .flags = static_cast<std::uint8_t>(random(256)), .revision = 1}
-                              .emit());
-            }
-        }
-        break;
-      case 12: net.run_for(Duration(random(30'000'000))); break;
-      default: net.settle();
+      case 10: raws_.push_back(&net_->raw_connect(to_[side])); break;
+      case 11: raw_turn(); break;
+      case 12: net_->run_for(Duration(random(30'000'000))); break;
+      default: net_->settle();
     }
-    (void)verbs[side]->poll();
-    verbs[side]->done.clear();
+    (void)verbs_[side]->poll();
+    verbs_[side]->done.clear();
   }
+
+  std::uint64_t state_ = 0;
+  std::optional<Net> net_;
+  std::array<Host*, 2> hosts_{};
+  std::array<std::unique_ptr<Verbs>, 2> verbs_;
+  std::array<std::vector<cm::Id>, 2> ids_;
+  std::vector<End*> raws_;
+  std::vector<Address> to_;
+  std::size_t established_ = 0;
+  std::array<std::set<std::uint64_t>, 2> ended_;
+};
+
+TEST_P(AnyOrder, LeavesNothingBehind) {
+  for (int step = 0; step < 300; ++step) turn();
   for (int pass = 0; pass < 2; ++pass) {  // the second is for Requests that came after the first
     for (std::size_t side : {0, 1}) {
       take_events(side);
-      for (cm::Id& id : ids[side]) id.destroy();
-      verbs[side].reset();
+      for (cm::Id& id : ids_[side]) id.destroy();
+      verbs_[side].reset();
     }
-    net.run_for(30s);
+    net_->run_for(30s);
   }
-  for (Host* host : hosts) EXPECT_EQ(host->provider->endpoint_count(), 0U);
-  EXPECT_GT(established, 0U);
+  for (Host* host : hosts_) EXPECT_EQ(host->provider->endpoint_count(), 0U);
+  EXPECT_GT(established_, 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(CmClosing, AnyOrder, ::testing::Range(std::uint64_t{1}, std::uint64_t{200}));
