@@ -63,12 +63,13 @@ void raw_crc(benchmark::State& state, CrcPath path) {
 }
 
 void raw_copy_crc(benchmark::State& state) {
-  const auto ulpdu = static_cast<std::size_t>(state.range(0));
+  // The bound spares a false alarm of g++ 12, which sees a length of -1.
+  const std::size_t ulpdu = std::min<std::size_t>(static_cast<std::size_t>(state.range(0)), PARLEY_MPA_ULPDU_MAX);
   const CrcPath path = raw_path();
   Bytes out(ring);
   for (auto _ : state) {
     for (std::size_t i = 0, n = per_pass(ulpdu); i < n; ++i) {
-      std::copy_n(source().data() + i * ulpdu, ulpdu, out.data() + i * ulpdu);  // memcpy, without g++ 12's false alarm
+      std::memcpy(out.data() + i * ulpdu, source().data() + i * ulpdu, ulpdu);
       benchmark::DoNotOptimize(crc32c_extend_by(path, crc32c_init, ConstBytes(out).subspan(i * ulpdu, ulpdu)));
     }
     benchmark::ClobberMemory();
