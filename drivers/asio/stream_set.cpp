@@ -321,6 +321,7 @@ void StreamSet::connected(std::uint32_t slot, std::uint16_t emss) {
   socket.local = local_of(socket.fd);
   if (tap_) tap(socket, TapRecord::Kind::connected);
   watch(slot);
+  now_ = clock();  // a near peer is met within the turn: the time that took is the connection's
   machine_.handle_connected(now_, socket.id, {socket.local, socket.peer, emss});
 }
 
