@@ -157,11 +157,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace parley::bench
 
-int main(int argc, char** argv) {
-  try {
-    return parley::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "handshake_bench: {}\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return parley::bench::guarded("handshake_bench", parley::bench::run, argc, argv); }

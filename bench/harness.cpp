@@ -294,4 +294,13 @@ std::string preferred_congestion() {
   return {};
 }
 
+int guarded(const char* name, int (*run)(int, char**), int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}: {}\n", name, error.what());
+    return 1;
+  }
+}
+
 }  // namespace parley::bench

@@ -114,4 +114,7 @@ void pin_to_cpu(int cpu);
 /// "cubic" where the system has it, for the benches that must not depend on its default; else empty.
 std::string preferred_congestion();
 
+/// The main of a bench: what `run` throws becomes one line and exit status 1.
+int guarded(const char* name, int (*run)(int, char**), int argc, char** argv);
+
 }  // namespace parley::bench

@@ -28,6 +28,13 @@ constexpr std::size_t events_kept = 64;  // events already read that may stand b
 constexpr EndpointId endpoint_of(std::uint32_t generation, std::uint32_t slot) {
   return EndpointId{generation} << 32 | (EndpointId{slot} + 1);
 }
+constexpr std::uint32_t slot_index(EndpointId endpoint) { return static_cast<std::uint32_t>(endpoint - 1); }
+
+// RFC 6581 §6: the enhanced data takes four octets of the private data of an enhanced Reply.
+std::size_t reply_room(const mpa::Parameters& offered) {
+  const bool enhanced = offered.revision >= 2 && (offered.peer_flags & PARLEY_MPA_FLAG_S) != 0;
+  return enhanced ? PARLEY_MPA_ENH_PD_MAX : PARLEY_MPA_PD_MAX;
+}
 
 }  // namespace
 
@@ -71,16 +78,20 @@ void Iwarp::free_retired() {
   retired_.clear();
 }
 
-Connection* Iwarp::find(EndpointId endpoint) const {
-  const std::size_t slot = (endpoint & 0xFFFFFFFF) - 1;
+const Slot* Iwarp::slot_at(EndpointId endpoint) const {
+  const std::size_t slot = slot_index(endpoint);
   if (endpoint == 0 || slot >= slots_.size() || slots_[slot].generation != endpoint >> 32) return nullptr;
-  return slots_[slot].connection.get();
+  return &slots_[slot];
+}
+
+Connection* Iwarp::find(EndpointId endpoint) const {
+  const Slot* slot = slot_at(endpoint);
+  return slot == nullptr ? nullptr : slot->connection.get();
 }
 
 Listener* Iwarp::find_listener(EndpointId endpoint) const {
-  const std::size_t slot = (endpoint & 0xFFFFFFFF) - 1;
-  if (endpoint == 0 || slot >= slots_.size() || slots_[slot].generation != endpoint >> 32) return nullptr;
-  return slots_[slot].listener.get();
+  const Slot* slot = slot_at(endpoint);
+  return slot == nullptr ? nullptr : slot->listener.get();
 }
 
 std::uint32_t Iwarp::slot_of(StreamId stream) const {
@@ -155,7 +166,7 @@ Result<EndpointId> Iwarp::listen(const Address& local, const ListenOptions& opti
   l.id = id;
   l.address = local;
   l.options = options;
-  l.stream = next_stream(static_cast<std::uint32_t>((id & 0xFFFFFFFF) - 1));
+  l.stream = next_stream(slot_index(id));
   note(id);
   return id;
 }
@@ -171,7 +182,7 @@ Result<EndpointId> Iwarp::connect(const Address& peer, const ConnectOptions& opt
   slot->connection = std::make_unique<Connection>();
   Connection& c = *slot->connection;
   c.id = id;
-  c.slot = static_cast<std::uint32_t>((id & 0xFFFFFFFF) - 1);
+  c.slot = slot_index(id);
   c.announced = true;
   c.peer = peer;
   if (auto made = make_qp(c, options.qp ? &*options.qp : nullptr); !made) {
@@ -216,11 +227,7 @@ Result<Address> Iwarp::peer_address(EndpointId endpoint) const {
 Result<void> Iwarp::accept(EndpointId endpoint, const AcceptOptions& options) {
   Connection* c = find(endpoint);
   if (c == nullptr || c->orphan || c->phase != Phase::deciding) return fail(Errc::wrong_state);
-  const mpa::Parameters& offered = c->setup->startup->parameters();
-  // RFC 6581 §6: the enhanced data takes four octets of the private data of an enhanced Reply.
-  const bool enhanced = offered.revision >= 2 && (offered.peer_flags & PARLEY_MPA_FLAG_S) != 0;
-  if (options.private_data.size() > (enhanced ? PARLEY_MPA_ENH_PD_MAX : PARLEY_MPA_PD_MAX))
-    return fail(Errc::bad_private_data);
+  if (options.private_data.size() > reply_room(c->setup->startup->parameters())) return fail(Errc::bad_private_data);
   if (options.mpa) {
     if (auto checked = mpa::check_options(mpa::Role::responder, *options.mpa); !checked) return checked;
   }
@@ -237,9 +244,7 @@ Result<void> Iwarp::accept(EndpointId endpoint, const AcceptOptions& options) {
 Result<void> Iwarp::reject(EndpointId endpoint, ConstBytes private_data) {
   Connection* c = find(endpoint);
   if (c == nullptr || c->orphan || c->phase != Phase::deciding) return fail(Errc::wrong_state);
-  const mpa::Parameters& offered = c->setup->startup->parameters();
-  const bool enhanced = offered.revision >= 2 && (offered.peer_flags & PARLEY_MPA_FLAG_S) != 0;
-  if (private_data.size() > (enhanced ? PARLEY_MPA_ENH_PD_MAX : PARLEY_MPA_PD_MAX)) return fail(Errc::bad_private_data);
+  if (private_data.size() > reply_room(c->setup->startup->parameters())) return fail(Errc::bad_private_data);
   c->setup->decision = Decision{.accept = false, .mpa = {}, .private_data = {private_data.begin(), private_data.end()}};
   c->phase = Phase::decided;
   note(endpoint);
@@ -268,7 +273,7 @@ void Iwarp::destroy(EndpointId endpoint) {
   if (reported_dead_ == endpoint) reported_dead_ = 0;
   if (Listener* l = find_listener(endpoint)) {
     if (l->up) command(StreamCommand::Kind::close, l->stream);
-    free_slot(static_cast<std::uint32_t>((endpoint & 0xFFFFFFFF) - 1));
+    free_slot(slot_index(endpoint));
     return;
   }
   Connection* c = find(endpoint);
@@ -352,7 +357,7 @@ bool Iwarp::handle_accepted(Instant now, StreamId listener, StreamId stream, con
   slot->connection = std::make_unique<Connection>();
   Connection& c = *slot->connection;
   c.id = id;
-  c.slot = static_cast<std::uint32_t>((id & 0xFFFFFFFF) - 1);
+  c.slot = slot_index(id);
   c.role = mpa::Role::responder;
   c.phase = Phase::startup;
   c.wire = Wire::up;

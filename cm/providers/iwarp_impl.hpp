@@ -174,6 +174,7 @@ class Iwarp final : public IwarpProvider {
   Slot* new_slot(EndpointId& id);
   void free_slot(std::uint32_t slot);
   void free_retired();
+  const Slot* slot_at(EndpointId endpoint) const;
   Connection* find(EndpointId endpoint) const;
   Listener* find_listener(EndpointId endpoint) const;
   Connection* by_stream(StreamId stream);
