@@ -6,6 +6,7 @@
 
 #include "base/stream_port.hpp"
 #include "cm/provider.hpp"
+#include "parley/iwarp.hpp"
 
 namespace parley::cm {
 
@@ -16,20 +17,6 @@ class IwarpProvider : public Provider, public StreamMachine {
   virtual bool has_events() const = 0;
   /// Endpoints that hold memory now, those included that only finish sending after their id was destroyed.
   virtual std::size_t endpoint_count() const = 0;
-};
-
-struct IwarpProviderOptions {
-  std::uint32_t endpoints_max = 131072;  ///< ids alive at once
-
-  /// Closing: how long without progress our octets may wait to be sent, and then how long the peer's FIN may take.
-  /// After that the stream is reset.
-  Duration linger = std::chrono::seconds(5);
-  /// After the peer's FIN our half is closed as soon as everything posted is done, but not before this has passed and
-  /// the driver has had one more turn, so that the user can still answer what came before the FIN (RFC 5044 §7.2).
-  Duration half_close_grace{};
-  /// How long an initiator that sent an Rtr frame to an unknown peer watches for a Terminate before it believes that S
-  /// was confirmed and not echoed. 0 believes at once.
-  Duration echo_watch = std::chrono::milliseconds(20);
 };
 
 std::unique_ptr<IwarpProvider> make_iwarp_provider(const IwarpProviderOptions& options = {});

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Probability as two integers: no floating point, so that a run is the same everywhere.
+#pragma once
+#include <cstdint>
+
+namespace parley {
+
+/// A probability: `of` times in `in`. {0, 1} is never, {1, 1} always. in is never 0.
+struct Ratio {
+  std::uint32_t of = 0;
+  std::uint32_t in = 1;
+  bool operator==(const Ratio&) const = default;
+  bool is_never() const { return of == 0; }
+};
+
+}  // namespace parley

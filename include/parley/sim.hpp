@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A network in virtual time: hosts with a software RNIC, switches, full-duplex links, faults, and a tap at every link
+// end. A run is a pure function of (commit, topology, calls, seed): no clock, socket, thread or global is involved, and
+// two worlds in one process do not touch. What is modelled and what is not: docs/simulator.md.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "parley/cm.hpp"
+#include "parley/iwarp.hpp"
+#include "parley/ratio.hpp"
+
+namespace parley {
+class Rng;
+class StreamMachine;
+}  // namespace parley
+namespace parley::cm {
+class IwarpProvider;
+}
+
+namespace parley::sim {
+
+/// A value, or a sentence that says what is wrong and where.
+template <class T>
+using Checked = tl::expected<T, std::string>;
+
+using NodeId = std::uint32_t;  ///< host or switch, in order of creation from 0
+using LinkId = std::uint32_t;  ///< in order of creation from 0
+
+struct LinkOptions {
+  std::uint64_t rate_bps = 100'000'000'000;  ///< of each direction; not 0
+  Duration delay = std::chrono::microseconds(1);
+  std::uint32_t queue_octets = 1 << 20;  ///< waiting to be serialised, per direction; more is dropped at the tail
+  std::uint16_t mtu = 1500;              ///< octets of IP packet; 576..9000
+};
+
+/// Which way over a link; forward is from the end named first in add_link.
+enum class Way : std::uint8_t { forward, backward, both };
+
+struct TcpOptions {
+  std::uint32_t send_buffer = 256 << 10;
+  std::uint32_t receive_buffer = 256 << 10;
+  bool window_scale = true;    ///< RFC 7323 §2
+  bool sack_permitted = true;  ///< RFC 2018 §2: announced, and blocks are sent; the sender uses cumulative ACKs only
+  bool timestamps = true;      ///< RFC 7323 §3
+  Duration rto_initial = std::chrono::seconds(1);     ///< RFC 6298 §2.1
+  Duration rto_min = std::chrono::milliseconds(200);  ///< as Linux, below RFC 6298 §2.4
+  Duration rto_max = std::chrono::seconds(60);
+  Duration delayed_ack = std::chrono::milliseconds(40);  ///< at the latest; every second full segment at once
+  std::uint8_t syn_retries = 6;
+  std::uint8_t retries = 15;  ///< of data; then the connection ends with timeout
+  Duration time_wait = std::chrono::seconds(60);
+};
+
+/// What makes hosts do something. Calls come from inside World::step; an App may call everything of Host except
+/// crash and restart.
+class Host;
+class App {
+ public:
+  virtual ~App() = default;
+  /// At the first step, and after each restart: listen, connect, register memory. The Manager is new.
+  virtual void on_start(Host& host) = 0;
+  /// The host is dead: every cm::Id, QueuePair, CompletionQueue and MemoryRegion of it must be dropped now, while the
+  /// device still exists. Nothing may be said to peers.
+  virtual void on_crash(Host& host) = 0;
+  /// Something happened in the NIC: drain cm().poll_event() and completion queues.
+  virtual void on_turn(Host& host) = 0;
+  /// A timer set with Host::set_timer.
+  virtual void on_timer(Host& host, std::uint64_t cookie) = 0;
+};
+
+struct HostOptions {
+  TcpOptions tcp{};
+  cm::IwarpProviderOptions rnic{};
+  bool ipv6 = true;
+  std::uint32_t ring = 1024;  ///< frames kept while paused; more are dropped
+};
+
+struct HostCounters {
+  std::uint64_t frames_in = 0, frames_out = 0;
+  std::uint64_t discarded = 0;  ///< bad checksum, length, not for us
+  std::uint64_t tcp_retransmits = 0, tcp_timeouts = 0, tcp_out_of_order = 0, resets_sent = 0;
+  std::uint64_t neighbour_failures = 0;
+  std::size_t streams = 0, streams_peak = 0;
+  std::size_t send_queue_peak = 0, reassembly_peak = 0;  ///< octets of one connection
+};
+
+class Host {
+ public:
+  virtual ~Host() = default;
+  virtual NodeId id() const = 0;
+  virtual const std::string& name() const = 0;
+  virtual Instant now() const = 0;
+  /// The address of the first link (or the `port`-th): 10.<link>.x.y, 2001:db8:<link>::n.
+  virtual Address address(Address::Family family = Address::Family::v4, std::uint16_t port = 0) const = 0;
+  virtual Address link_local(std::uint16_t port = 0) const = 0;
+
+  /// The software RNIC of the present incarnation. Not to be used while down.
+  virtual cm::Manager& cm() = 0;
+  virtual Device& device() = 0;
+  virtual cm::IwarpProvider& provider() = 0;
+  /// Another machine in place of the RNIC (a raw peer, a plain TCP program). Before the first step; not owned. Then
+  /// cm() and device() may not be used.
+  virtual void set_machine(StreamMachine* machine) = 0;
+  virtual void set_app(App* app) = 0;  ///< not owned
+  virtual void set_timer(Instant at, std::uint64_t cookie) = 0;
+
+  virtual bool up() const = 0;
+  virtual bool paused() const = 0;
+  virtual std::uint32_t incarnation() const = 0;  ///< 1 for the first
+  virtual void crash() = 0;                       ///< nothing is sent; TCP and NIC state is gone
+  virtual void restart() = 0;                     ///< a new incarnation; crashes first if up
+  virtual void pause() = 0;                       ///< frames wait in the ring, timers come late
+  virtual void resume() = 0;
+  virtual HostCounters counters() const = 0;
+};
+
+// ---- faults ------------------------------------------------------------------------------------------------------
+
+/// What a frame carries, by protocol meaning. A frame may carry several.
+enum class Meaning : std::uint8_t {
+  any,
+  arp_request,
+  arp_reply,
+  nd_solicit,
+  nd_advert,
+  tcp_syn,
+  tcp_syn_ack,
+  tcp_ack,  ///< no payload, no SYN, FIN or RST
+  tcp_fin,
+  tcp_rst,
+  tcp_data,     ///< any payload
+  mpa_request,  ///< first octet of it is in the frame
+  mpa_reply,
+  mpa_rtr,    ///< the Rtr startup frame, or the initiator's first FPDU when it is empty
+  fpdu,       ///< first octet of FPDU number `fpdu` (1: the first of its direction); 0: any
+  terminate,  ///< an FPDU that is an RDMAP Terminate
+};
+std::string_view to_string(Meaning meaning);  ///< "mpa_request"
+std::optional<Meaning> parse_meaning(std::string_view text);
+
+struct Match {
+  Meaning meaning = Meaning::any;
+  std::uint32_t fpdu = 0;        ///< Meaning::fpdu
+  std::uint32_t connection = 0;  ///< only the n-th TCP connection over this link (in order of SYN); 0: each
+  /// The n-th frame that matches (a retransmission counts), and `times` from there on; times 0: all from there on.
+  std::uint32_t nth = 1;
+  std::uint32_t times = 0;
+  bool operator==(const Match&) const = default;
+};
+
+enum class FaultAction : std::uint8_t {
+  drop,
+  duplicate,    ///< `count` copies more
+  delay,        ///< `delay` plus up to `jitter` more; later frames may overtake only if `reorder`
+  corrupt,      ///< flips bits of the finished frame: the receiver's checksums see it
+  corrupt_mpa,  ///< flips a bit of the matched message (`field`) and repairs the checksums: it reaches MPA
+  truncate,     ///< the frame is cut to `octets`
+  cut_stream,   ///< TCP payload is cut to `octets` of the matched message with right checksums, and FIN follows
+  reset,        ///< the frame passes, then both ends get a RST with a right sequence number
+  set_rate,     ///< the link's rate becomes `rate_bps`, at `from`
+  crash,        ///< host `host`: when the frame passes (or at `from` with match any and no way), after `delay`
+  restart,
+  pause,
+  resume,
+};
+std::string_view to_string(FaultAction action);
+std::optional<FaultAction> parse_fault_action(std::string_view text);
+
+/// What corrupt_mpa damages.
+enum class MpaField : std::uint8_t { key, flags, revision, pd_length, private_data, length, payload, marker, crc };
+std::string_view to_string(MpaField field);
+std::optional<MpaField> parse_mpa_field(std::string_view text);
+
+/// One rule: when, which frames, how likely, what. Rules of a link are tried in order; the first drop ends.
+struct FaultRule {
+  std::string name;  ///< shown in captures and reports; empty: made from the rest
+  Instant from{};
+  Instant until = never;
+  Match match{};
+  Ratio chance{1, 1};
+  /// Instead of chance: bit i set means that the i-th frame that matches (from 0) is hit; bits above 63 never.
+  std::optional<std::uint64_t> mask{};
+  FaultAction action = FaultAction::drop;
+  Duration delay{}, jitter{};
+  bool reorder = false;
+  std::uint32_t count = 1;   ///< duplicate: copies; corrupt: bits
+  std::uint32_t octets = 0;  ///< truncate, cut_stream
+  std::uint64_t rate_bps = 0;
+  MpaField field = MpaField::crc;
+  NodeId host = 0;
+  std::string to_string() const;
+};
+
+/// Why a frame did not arrive.
+enum class DropReason : std::uint8_t { none, rule, queue_full, too_big, host_down, ring_full, discarded };
+std::string_view to_string(DropReason reason);
+
+// ---- seeing ------------------------------------------------------------------------------------------------------
+
+/// A frame at one end of a link. What is sent is shown before the faults, what is received after them.
+struct TapFrame {
+  Instant at{};
+  LinkId link = 0;
+  std::uint8_t end = 0;        ///< 0: the end named first
+  bool outbound = true;        ///< sent by this end
+  std::uint64_t frame_id = 0;  ///< the same at both ends and for copies; joins them
+  ConstBytes octets;           ///< whole Ethernet frame without FCS; borrowed for the call
+  DropReason drop = DropReason::none;
+  std::string_view note{};  ///< what was done to it and why: "dropped by rule 2 (loss)", "bad TCP checksum"; or empty
+};
+class Tap {
+ public:
+  virtual ~Tap() = default;
+  virtual void on_frame(const TapFrame& frame) = 0;
+  /// Something that is no frame: "host b crashed", "rate of a-b is 1 Gb/s".
+  virtual void on_note(Instant at, NodeId host, std::string_view text) = 0;
+};
+
+/// Names of what a tap sees.
+struct LinkEndInfo {
+  NodeId node = 0;
+  std::string name;  ///< "a/p1": node and its port, counted from 1
+};
+
+struct WorldCounters {
+  std::uint64_t events = 0;
+  std::uint64_t packet_hops = 0;  ///< frames that began to cross a link
+  std::uint64_t dropped = 0;
+  std::size_t events_pending = 0, frames_in_flight = 0, frames_peak = 0;
+};
+
+class World {
+ public:
+  explicit World(std::uint64_t seed);
+  ~World();
+  World(World&&) noexcept;
+
+  // Topology, before the first step. Errors: a name taken, an unknown node, a loop, a zero rate, too much of anything.
+  Checked<Host*> add_host(std::string_view name, const HostOptions& options = {});
+  Checked<NodeId> add_switch(std::string_view name);
+  Checked<LinkId> add_link(NodeId a, NodeId b, const LinkOptions& options = {});
+  /// Faults of one way of a link, or of both (then with one count of matches for each way).
+  Checked<void> add_fault(LinkId link, Way way, const FaultRule& rule);
+  /// crash, restart, pause, resume at rule.from; set_rate needs a link.
+  Checked<void> add_fault(const FaultRule& host_rule);
+  void set_tap(Tap* tap);  ///< not owned
+
+  Host* find_host(std::string_view name);
+  std::size_t host_count() const;
+  Host& host(std::size_t index);  ///< in order of creation, switches not counted
+  std::size_t link_count() const;
+  LinkEndInfo link_end(LinkId link, std::uint8_t end) const;
+  std::size_t node_count() const;
+  const std::string& node_name(NodeId node) const;
+  bool is_switch(NodeId node) const;
+
+  Instant now() const;
+  /// Carries out the next event if it is due by `limit`; false when there is none (now() is then unchanged).
+  bool step(Instant limit = never);
+  /// Runs until the condition holds (true), or nothing is left to happen or `limit` of virtual time has passed (false).
+  template <class Condition>
+  bool run_until(Condition condition, Duration limit) {
+    const Instant end = now() + limit;
+    while (!condition())
+      if (!step(end)) return condition();
+    return true;
+  }
+  /// Lets `time` pass.
+  void run_for(Duration time);
+  WorldCounters counters() const;
+  Rng& rng();  ///< for workloads; the network has its own
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace parley::sim

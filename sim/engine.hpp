@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What every part of a world stands on: virtual time, the one event queue, the frame pool, the tap. Links, switches and
+// hosts see the world through this and nothing more.
+#pragma once
+#include <cstdint>
+
+#include "parley/sim.hpp"
+#include "sim/event_queue.hpp"
+#include "sim/frame.hpp"
+
+namespace parley::sim {
+
+/// Receives its own events. Events cannot be cancelled: a target keeps what tells it that one is stale.
+class EventTarget {
+ public:
+  virtual ~EventTarget() = default;
+  virtual void on_event(std::uint32_t kind, std::uint64_t argument) = 0;
+};
+
+/// A host or a switch, as links see it. Frames are given away.
+class Node : public EventTarget {
+ public:
+  virtual NodeId id() const = 0;
+  virtual const std::string& name() const = 0;
+  virtual void receive(std::uint16_t port, FramePtr frame) = 0;
+  /// Why receive() would throw the frame away ("bad TCP checksum", "host is down"); empty: it would not. Only asked
+  /// when a tap listens.
+  virtual std::string_view would_discard(std::uint16_t port, const Frame& frame, DropReason& reason) const = 0;
+};
+
+/// Sends a frame from one end of a link; sim/link implements it, nodes hold one for each of their ports.
+class LinkPort {
+ public:
+  virtual ~LinkPort() = default;
+  virtual void transmit(FramePtr frame) = 0;
+  virtual std::uint16_t mtu() const = 0;
+};
+
+class Engine {
+ public:
+  Instant now() const { return now_; }
+  /// `when` before now() counts as now().
+  void at(Instant when, EventTarget& target, std::uint32_t kind, std::uint64_t argument = 0);
+  /// Carries out the next event if it is due by `limit`.
+  bool step(Instant limit);
+  Instant next() const { return queue_.empty() ? never : queue_.next(); }
+
+  FramePool frames;
+  Tap* tap = nullptr;
+  WorldCounters counters;
+  void advance_to(Instant when) { now_ = when; }
+  std::size_t pending() const { return queue_.size(); }
+
+ private:
+  struct Slot {
+    EventTarget* target = nullptr;
+    std::uint64_t argument = 0;
+    std::uint32_t kind = 0;
+  };
+  EventQueue queue_;
+  std::vector<Slot> slots_;
+  std::vector<std::uint32_t> free_;
+  Instant now_{};
+};
+
+}  // namespace parley::sim

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A scenario: topology, workload, faults, expectations and bounds as data, read from and written to TOML. The keys are
+// documented in docs/simulator.md; scenario_toml.cpp holds the one table of them.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "parley/sim.hpp"
+
+namespace parley::sim {
+
+struct ScenarioHost {
+  std::string name;
+  bool is_switch = false;
+  HostOptions options{};
+  int line = 0;  ///< in the file; 0: not from a file
+};
+
+struct ScenarioLink {
+  std::string name;  ///< "a-b" when not given
+  std::string ends[2];
+  LinkOptions options{};
+  int line = 0;
+};
+
+/// Which address of a host a connection uses.
+enum class AddressKind : std::uint8_t { v4, v6, link_local };
+
+/// A listener and what it does with requests.
+struct ScenarioListen {
+  std::string host;
+  std::uint16_t port = 7471;
+  AddressKind address = AddressKind::v4;
+  mpa::Options mpa{};
+  Instant at{};                    ///< when it begins to listen
+  Duration accept_after{};         ///< slow ULP
+  std::uint32_t reject_every = 0;  ///< every n-th request is rejected; 1: all; 0: none
+  std::string private_data;        ///< of the Reply
+  std::uint32_t pending_max = 1024;
+  bool relisten = true;  ///< after a restart of the host
+  int line = 0;
+};
+
+enum class Transfer : std::uint8_t { send, write, read };
+enum class Closer : std::uint8_t { initiator, responder, both, nobody };
+enum class Expect : std::uint8_t {
+  established,  ///< up on both ends, everything transferred, closed as asked
+  rejected,     ///< the initiator is told so, with the private data
+  failed,       ///< an event with a reason on every end that knew of the connection
+  settled,      ///< any of the three, on both ends alike
+};
+
+/// Connections and what goes over them.
+struct ScenarioConnect {
+  std::string from, to;
+  std::uint16_t port = 7471;
+  AddressKind address = AddressKind::v4;
+  mpa::Options mpa{};
+  Duration tcp_timeout = std::chrono::seconds(10);
+  std::string private_data;
+  Instant at{};
+  std::uint32_t count = 1;
+  Duration interval{};  ///< between the starts of two
+  // After it is up. The initiator transfers first when RFC 5044 §7.1.2 asks it to.
+  Transfer transfer = Transfer::send;
+  std::uint32_t messages = 1;  ///< each way for Sends; from the initiator for writes and reads; 0: none
+  std::uint32_t octets = 64;   ///< of each
+  bool both_ways = true;       ///< the responder sends too
+  Closer closer = Closer::initiator;
+  Duration close_after{};  ///< after the last transfer
+  Expect expect = Expect::established;
+  /// How often the workload starts anew a connection that failed or was cut; each attempt is judged by the invariants,
+  /// `expect` holds for the last.
+  std::uint32_t retries = 0;
+  Duration retry_after = std::chrono::milliseconds(100);
+  int line = 0;
+};
+
+struct ScenarioFault {
+  std::string link;  ///< empty for host actions at a time
+  Way way = Way::both;
+  std::string toward;  ///< the TOML key `to`: the link's end towards which; sets `way`
+  std::string host;    ///< host actions
+  FaultRule rule{};
+  int line = 0;
+};
+
+/// Invariants that hold always need no key. These can be set.
+struct ScenarioBounds {
+  Duration time = std::chrono::seconds(120);  ///< of virtual time; a run that is not over then has failed
+  std::uint64_t events = 50'000'000;
+  Duration converge = std::chrono::seconds(60);  ///< after the last fault has healed, everything is settled within this
+  std::size_t send_queue = 1 << 20;              ///< octets of one TCP connection, ours and in flight
+  std::size_t reassembly = 1 << 20;
+  std::size_t frames = 1 << 20;  ///< in flight in the whole world
+  bool fence = true;  ///< the responder is silent before the first FPDU (RFC 5044 §7.1.2 rule 4); off for quirks
+};
+
+struct Scenario {
+  std::string name, description;
+  std::string file;  ///< where it came from, for messages
+  std::uint64_t seed = 1;
+  std::vector<ScenarioHost> hosts;  ///< and switches
+  std::vector<ScenarioLink> links;
+  std::vector<ScenarioListen> listens;
+  std::vector<ScenarioConnect> connects;
+  std::vector<ScenarioFault> faults;
+  ScenarioBounds bounds{};
+};
+
+/// "file:line: key 'conect' is unknown; did you mean 'connect'?"
+struct ScenarioError {
+  std::string file;
+  int line = 0, column = 0;
+  std::string key;
+  std::string text;
+  std::string to_string() const;
+};
+
+/// Reads and checks: everything that can be wrong before a run is found here (names, ports, rates, loops, faults on
+/// links that are not there). All errors, in file order; at most 50.
+tl::expected<Scenario, std::vector<ScenarioError>> parse_scenario(std::string_view toml, std::string_view file_name);
+/// The checks alone, for scenarios made by code.
+std::vector<ScenarioError> check_scenario(const Scenario& scenario);
+/// A file that parse_scenario reads back to the same scenario; defaults are left out.
+std::string to_toml(const Scenario& scenario);
+
+/// --swarm: other delays, rates, MTUs, faults, revisions, RTR forms, CRC, markers, depths, counts and sizes, drawn from
+/// the seed; topology, names and the kind of workload stay. `drawn` gets one line per parameter that changed.
+Scenario draw_swarm(const Scenario& base, std::uint64_t seed, std::vector<std::string>* drawn = nullptr);
+
+/// Makes a failing scenario smaller while `fails` still holds: fewer faults, connections, messages, octets, hosts,
+/// links, milder parameters, rounder numbers; at most `tries_max` runs. Deterministic.
+struct ShrinkStep {
+  std::uint32_t tries = 0;
+  std::string what;  ///< "fault 3 removed"
+};
+Scenario shrink(const Scenario& failing, const std::function<bool(const Scenario&)>& fails, std::uint32_t tries_max,
+                const std::function<void(const ShrinkStep&)>& progress = {});
+
+}  // namespace parley::sim
