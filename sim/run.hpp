@@ -4,6 +4,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -22,7 +23,7 @@ struct Violation {
   std::string rule;        ///< "RFC 5044 §7.1.2"; may be empty
 };
 
-enum class RunEnd : std::uint8_t { settled, time_bound, event_bound };
+enum class RunEnd : std::uint8_t { settled, time_bound, event_bound, stopped };
 
 /// One attempt at a connection, as both ends saw it.
 struct ConnectionOutcome {
@@ -50,6 +51,10 @@ struct RunOptions {
   std::uint64_t seed = 0;
   Tap* tap = nullptr;                  ///< sees every frame besides the checkers
   std::uint64_t* drop_mask = nullptr;  ///< exhaust: bit i drops the i-th frame of the run, in order of sending
+  /// Called once before the first step, with the world that will run: recorders learn its interfaces and names.
+  std::function<void(const World&)> on_world;
+  /// Asked every few thousand events; false ends the run at once as RunEnd::stopped (Ctrl-C, a time budget).
+  std::function<bool()> keep_going;
 };
 
 RunReport run_scenario(const Scenario& scenario, const RunOptions& options);
