@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include <fmt/format.h>
+
+#include "sim/fault_words.hpp"
+
+namespace parley::sim {
+namespace {
+
+constexpr std::uint32_t copies_max = 64, bits_max = 64;  // of one frame: a rule is to disturb, not to flood
+constexpr std::uint32_t ethernet_header = 14;
+constexpr Duration delay_max = std::chrono::hours(24);
+
+using Problem = std::string;  // empty: none
+
+bool is_neighbour(Meaning m) { return m >= Meaning::arp_request && m <= Meaning::nd_advert; }
+bool is_startup(Meaning m) { return m == Meaning::mpa_request || m == Meaning::mpa_reply || m == Meaning::mpa_rtr; }
+bool is_fpdu(Meaning m) { return m == Meaning::fpdu || m == Meaning::terminate || m == Meaning::mpa_rtr; }
+bool is_startup_field(MpaField f) { return f <= MpaField::private_data; }
+
+Problem check_time(const FaultRule& r) {
+  if (r.from < Instant{}) return "from is before the start of the run: write 0 or more";
+  if (r.action != FaultAction::set_rate && r.until <= r.from)
+    return fmt::format("until = {} is not after from = {}: write a later until, or leave it out",
+                       duration_words(r.until.time_since_epoch()), duration_words(r.from.time_since_epoch()));
+  if (r.delay < Duration{} || r.jitter < Duration{}) return "delay and jitter are not negative: write 0 or more";
+  if (r.delay > delay_max || r.jitter > delay_max) return "delay and jitter are at most 24 h";
+  return {};
+}
+
+Problem check_match(const FaultRule& r) {
+  const Match& m = r.match;
+  if (m.nth == 0) return "nth counts from 1: write nth = 1 for the first frame that matches";
+  if (m.fpdu != 0 && m.meaning != Meaning::fpdu)
+    return fmt::format("fpdu = {} goes with match = \"fpdu\", not with \"{}\"", m.fpdu, to_string(m.meaning));
+  if (m.connection != 0 && is_neighbour(m.meaning))
+    return fmt::format(
+        "connection = {} cannot hold for match = \"{}\", which belongs to no TCP connection: leave one out",
+        m.connection, to_string(m.meaning));
+  return {};
+}
+
+Problem check_chance(const FaultRule& r) {
+  if (r.chance.in == 0) return "chance has a 0 below the line: write it as of/in with in at least 1";
+  if (r.chance.of > r.chance.in)
+    return fmt::format("chance = {}/{} is more than 1: write at most {}/{}", r.chance.of, r.chance.in, r.chance.in,
+                       r.chance.in);
+  if (!r.mask) return {};
+  if (r.chance != Ratio{1, 1}) return "mask says exactly which frames are hit, so chance has no say: leave one out";
+  if (r.match.nth != 1 || r.match.times != 0)
+    return "mask counts the frames that match from the first on, so nth and times have no say: leave them out";
+  return {};
+}
+
+/// Keys that only some actions know.
+Problem check_keys(const FaultRule& r) {
+  const std::string_view action = to_string(r.action);
+  const bool counts = r.action == FaultAction::duplicate || r.action == FaultAction::corrupt;
+  const bool cuts = r.action == FaultAction::truncate || r.action == FaultAction::cut_stream;
+  const bool delays = r.action == FaultAction::delay;
+  if (r.count != 1 && !counts) return fmt::format("count is of duplicate and corrupt: leave it out with {}", action);
+  if (r.octets != 0 && !cuts) return fmt::format("octets is of truncate and cut_stream: leave it out with {}", action);
+  if (r.rate_bps != 0 && r.action != FaultAction::set_rate)
+    return fmt::format("rate is of set_rate: leave it out with {}", action);
+  if (r.jitter != Duration{} && !delays) return fmt::format("jitter is of delay: leave it out with {}", action);
+  if (r.reorder && !delays) return fmt::format("reorder is of delay: leave it out with {}", action);
+  if (r.delay != Duration{} && !delays && !is_host_action(r.action))
+    return fmt::format("delay is of action = \"delay\" and of what befalls hosts: leave it out with {}", action);
+  return {};
+}
+
+Problem check_corrupt_mpa(const FaultRule& r) {
+  const Meaning m = r.match.meaning;
+  if (!is_startup(m) && !is_fpdu(m))
+    return "corrupt_mpa needs a message: write match = \"mpa_request\", \"mpa_reply\", \"mpa_rtr\", \"fpdu\" or "
+           "\"terminate\"";
+  if (is_startup_field(r.field) && !is_startup(m))
+    return fmt::format(
+        "field = \"{}\" is of startup frames and match = \"{}\" is none: write length, payload, marker or "
+        "crc",
+        to_string(r.field), to_string(m));
+  if (!is_startup_field(r.field) && !is_fpdu(m))
+    return fmt::format(
+        "field = \"{}\" is of FPDUs and match = \"{}\" is none: write key, flags, revision, pd_length or "
+        "private_data",
+        to_string(r.field), to_string(m));
+  return {};
+}
+
+Problem check_action(const FaultRule& r) {
+  const Meaning m = r.match.meaning;
+  switch (r.action) {
+    case FaultAction::duplicate:
+      if (r.count == 0 || r.count > copies_max)
+        return fmt::format("count = {} copies: write 1 to {}", r.count, copies_max);
+      return {};
+    case FaultAction::corrupt:
+      if (r.count == 0 || r.count > bits_max) return fmt::format("count = {} bits: write 1 to {}", r.count, bits_max);
+      return {};
+    case FaultAction::delay:
+      if (r.delay == Duration{} && r.jitter == Duration{}) return "delay needs a time: write delay or jitter, or both";
+      return {};
+    case FaultAction::truncate:
+      if (r.octets < ethernet_header)
+        return fmt::format("truncate needs octets, what is left of the frame: write {} (an Ethernet header) or more",
+                           ethernet_header);
+      return {};
+    case FaultAction::cut_stream:
+      if (!is_startup(m) && !is_fpdu(m))
+        return "cut_stream needs a message: write match = \"mpa_request\", \"mpa_reply\", \"mpa_rtr\", \"fpdu\" or "
+               "\"terminate\"";
+      return {};
+    case FaultAction::corrupt_mpa: return check_corrupt_mpa(r);
+    case FaultAction::reset:
+      if (is_neighbour(m) || m == Meaning::tcp_rst)
+        return fmt::format("reset cannot follow match = \"{}\": write a match that is of a living TCP connection",
+                           to_string(m));
+      return {};
+    case FaultAction::set_rate:
+      if (r.rate_bps == 0) return "set_rate needs a rate that is not 0: write rate, or use drop for a dead link";
+      if (r.match != Match{} || r.mask || r.chance != Ratio{1, 1})
+        return "set_rate happens at the time from: leave out match, nth, times, chance and mask";
+      return {};
+    default: return {};
+  }
+}
+
+}  // namespace
+
+Checked<void> check_rule(const FaultRule& rule) {
+  for (const auto check : {check_time, check_match, check_chance, check_keys, check_action})
+    if (Problem problem = check(rule); !problem.empty()) return tl::unexpected(std::move(problem));
+  return {};
+}
+
+}  // namespace parley::sim
