@@ -27,8 +27,25 @@ std::size_t Analyzer::KeyHash::operator()(const Key& k) const { return hash_of(h
 
 void Analyzer::note(std::string text) { report_.notes.push_back(std::move(text)); }
 
+bool Analyzer::seen_before(std::uint64_t packet_id) {
+  if (!packet_ids_.insert(packet_id).second) return true;
+  if (packet_id_ring_.size() < packet_ids_max) {
+    packet_id_ring_.push_back(packet_id);
+    return false;
+  }
+  packet_ids_.erase(packet_id_ring_[packet_id_next_]);
+  packet_id_ring_[packet_id_next_] = packet_id;
+  packet_id_next_ = (packet_id_next_ + 1) % packet_ids_max;
+  return false;
+}
+
 void Analyzer::push(const wire::CapturedPacket& packet) {
   ++report_.packets;
+  // The same packet at another interface is no retransmission, whatever happened to it on its way.
+  if (packet.packet_id && seen_before(*packet.packet_id)) {
+    ++copies_;
+    return;
+  }
   if (packet.octets.size() < packet.original_length) ++report_.cut_packets;
   const wire::PacketView v = wire::parse_packet(packet.link_type, packet.octets, packet.original_length);
   switch (v.kind) {
@@ -104,6 +121,11 @@ FileReport Analyzer::finish() {
   connections_.clear();
   std::sort(report_.connections.begin(), report_.connections.end(),
             [](const ConnectionReport& a, const ConnectionReport& b) { return a.first_frame < b.first_frame; });
+  if (copies_ > 0)
+    note(
+        fmt::format("{} of {} packets show one again that was captured elsewhere (the same epb_packetid): each is "
+                    "judged once, as it was captured first",
+                    copies_, report_.packets));
   if (report_.fragments > 0)
     note(fmt::format("{} IP fragments carry TCP; fragments are not joined, their octets count as missing",
                      report_.fragments));

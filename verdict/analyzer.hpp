@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // From captured packets to verdicts: the front door of this room. Push packets in file order, then finish().
 // Memory is bounded by the constants below whatever the file holds; what does not fit is named in the notes.
+// A packet that the capture shows at several places and says so (pcapng's epb_packetid) is judged where it came first.
 #pragma once
 #include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
+#include <vector>
 
 #include "verdict/connection.hpp"
 #include "wire/pcap.hpp"
@@ -40,6 +43,9 @@ class Analyzer {
   static constexpr std::size_t known_max = 1 << 20;  // addresses and ports remembered as being of no interest
   static constexpr std::size_t reports_max = 65536;  // verdicts in one report
 
+  static constexpr std::size_t packet_ids_max = 1 << 16;  // a packet is not longer on its way than so many others take
+
+  bool seen_before(std::uint64_t packet_id);
   void tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& packet);
   void retire(std::unique_ptr<Connection>& c);
   void make_room();
@@ -48,7 +54,10 @@ class Analyzer {
   ReassemblyBudget budget_;
   Connections connections_;
   std::size_t live_ = 0;
-  std::uint64_t not_followed_ = 0, not_reported_ = 0;
+  std::uint64_t not_followed_ = 0, not_reported_ = 0, copies_ = 0;
+  std::unordered_set<std::uint64_t> packet_ids_;  // the last packet_ids_max; packet_id_ring_ tells their order
+  std::vector<std::uint64_t> packet_id_ring_;
+  std::size_t packet_id_next_ = 0;
   FileReport report_;
 };
 

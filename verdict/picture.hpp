@@ -14,25 +14,32 @@ namespace parley::verdict {
 /// A frame, a note, or something that went wrong.
 struct PictureRow {
   enum class Kind : std::uint8_t { frame, note, violation };
-  enum class Fate : std::uint8_t { arrived, dropped, discarded };  ///< discarded: arrived and was thrown away
+  /// discarded: arrived and was thrown away; under_way: not arrived when the run ended.
+  enum class Fate : std::uint8_t { arrived, dropped, discarded, under_way };
   Kind kind = Kind::frame;
-  Instant at{};                    ///< sent (frame), or happened
-  Instant arrived{};               ///< frame that arrived
-  std::uint32_t from = 0, to = 0;  ///< columns; a note stands at `from`
+  Instant at{};                       ///< sent (frame), or happened
+  Instant arrived{};                  ///< frame that arrived
+  std::uint32_t from = 0, to = 0;     ///< columns; a note stands at `from`
+  std::vector<std::uint32_t> also{};  ///< columns that got it as well (broadcast)
   Fate fate = Fate::arrived;
   bool repeated = false;  ///< a retransmission
   bool altered = false;
-  std::string layer;  ///< "arp", "nd", "tcp", "mpa", "rdmap", "terminate": the colour
-  std::string text;   ///< "MPA Reply rev 2, A C S, IRD 32 ORD 32, 16 octets of private data"
-  std::string why;    ///< what a fault did; the rule that was broken
-  std::vector<std::pair<std::string, std::string>> fields;  ///< name and value, for hover and click
-  std::uint64_t frame = 0;                                  ///< number in the capture of the same run; 0: none
+  /// The colour. Frames: "arp", "nd", "tcp", "ack", "mpa", "rdmap", "terminate", "other"; notes: "crash", "restart",
+  /// "pause", "resume", "note".
+  std::string layer;
+  std::string text;    ///< "MPA Reply"
+  std::string detail;  ///< more where there is room: "rev=2 C S A ird=32 ord=32 pd=16"
+  std::string why;     ///< what a fault did; the rule that was broken
+  /// Name and value, for hover and click; a name without a value heads the fields after it.
+  std::vector<std::pair<std::string, std::string>> fields;
+  std::uint64_t frame = 0;  ///< number in the capture of the same run; 0: none
 };
 
 struct Picture {
   std::string title, subtitle;
-  std::vector<std::string> columns;  ///< hosts
-  std::vector<PictureRow> rows;      ///< by time
+  std::vector<std::string> columns;    ///< hosts
+  std::vector<std::string> addresses;  ///< of each column, shown below its name; may be empty
+  std::vector<PictureRow> rows;        ///< by time
   std::uint64_t rows_dropped = 0;
   std::vector<std::pair<std::string, std::string>> facts;  ///< "seed", "commit", "result"
 };

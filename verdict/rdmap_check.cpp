@@ -342,15 +342,12 @@ void RdmapCheck::finish(std::uint64_t last_frame) {
   }
 }
 
-void RdmapCheck::tell(Side from, const WalkedFpdu& f, const DdpHeader& h) {
-  if (!event_) return;
+std::string describe_segment(const WalkedFpdu& f, const DdpHeader& h) {
   std::string text = name_of(h);
   const std::size_t payload = payload_of(f, h);
   const std::string more = h.last ? "" : " more";
-  auto kind = LadderEvent::Kind::fpdu;
   const ConstBytes body = f.ulpdu.subspan(h.size());
   if (h.opcode == RdmapOpcode::terminate && !h.tagged) {
-    kind = LadderEvent::Kind::terminate;
     if (const auto t = wire::Terminate::parse(body))
       text += fmt::format(" {}{}", describe_terminate(t->layer, t->etype, t->code),
                           t->nibbles_swapped ? ", nibbles swapped" : "");
@@ -368,7 +365,13 @@ void RdmapCheck::tell(Side from, const WalkedFpdu& f, const DdpHeader& h) {
     if (invalidates(h.opcode)) text += fmt::format(" inv=0x{:x}", h.stag);
   }
   if (f.crc == WalkedFpdu::Crc::bad) text += " BAD CRC";
-  event_(f, from, kind, std::move(text));
+  return text;
+}
+
+void RdmapCheck::tell(Side from, const WalkedFpdu& f, const DdpHeader& h) {
+  if (!event_) return;
+  const bool terminates = h.opcode == RdmapOpcode::terminate && !h.tagged;
+  event_(f, from, terminates ? LadderEvent::Kind::terminate : LadderEvent::Kind::fpdu, describe_segment(f, h));
 }
 
 }  // namespace parley::verdict

@@ -113,6 +113,8 @@ class RdmapCheck {
   std::array<State, 2> state_;
 };
 
+/// "RDMA Write stag=0x1 to=0x0 len=64", for people. `h` is the header of `f`.
+std::string describe_segment(const WalkedFpdu& f, const wire::DdpHeader& h);
 /// "remote protection: invalid STag (layer 0, type 1, code 0x00)".
 std::string describe_terminate(std::uint8_t layer, std::uint8_t etype, std::uint8_t code);
 

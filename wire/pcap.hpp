@@ -25,7 +25,9 @@ struct CapturedPacket {
   std::uint32_t interface = 0;
   std::uint16_t link_type = 0;
   std::uint32_t original_length = 0;  ///< octets on the wire; octets.size() when the snap length cut nothing
-  ConstBytes octets;                  ///< view into the window
+  /// pcapng's epb_packetid: the same wherever the same packet was seen.
+  std::optional<std::uint64_t> packet_id{};
+  ConstBytes octets;  ///< view into the window
 };
 
 /// Why a file cannot be read (further), as one line.

@@ -15,7 +15,8 @@ constexpr std::uint32_t block_section = 0x0A0D0D0A, block_interface = 1, block_p
                         block_names = 4, block_enhanced = 6;
 constexpr std::uint32_t byte_order_magic = 0x1A2B3C4D;
 constexpr std::uint16_t opt_comment = 1, opt_hardware = 2, opt_system = 3, opt_application = 4, opt_if_name = 2,
-                        opt_if_description = 3, opt_if_tsresol = 9, opt_if_tsoffset = 14, opt_flags = 2;
+                        opt_if_description = 3, opt_if_speed = 8, opt_if_tsresol = 9, opt_if_tsoffset = 14,
+                        opt_flags = 2, opt_packet_id = 5;
 constexpr std::size_t block_head = 8, block_frame = 12;  // type and length; the same and the trailing length
 
 constexpr std::size_t padded(std::size_t n) { return (n + 3) & ~std::size_t{3}; }
@@ -53,6 +54,12 @@ class Block {
     u16(code);
     u16(4);
     u32(v);
+    options_ = true;
+  }
+  void option_u64(std::uint16_t code, std::uint64_t v) {
+    u16(code);
+    u16(8);
+    u64(v);
     options_ = true;
   }
   void end_options() {
@@ -166,6 +173,16 @@ bool PcapngReader::interface_block(ConstBytes body) {
   return true;
 }
 
+std::optional<std::uint64_t> PcapngReader::packet_id(Reader options) const {
+  while (options.left() >= 4) {
+    const std::uint16_t code = u16(options), length = u16(options);
+    if (code == 0) break;
+    if (code == opt_packet_id && length == 8 && options.left() >= 8) return little_ ? options.le64() : options.be64();
+    options.skip(padded(length));
+  }
+  return {};
+}
+
 bool PcapngReader::packet_block(std::uint32_t type, ConstBytes body, CapturedPacket& out) {
   Reader r(body);
   std::uint32_t interface = 0, captured = 0, original = 0;
@@ -203,6 +220,11 @@ bool PcapngReader::packet_block(std::uint32_t type, ConstBytes body, CapturedPac
   out.link_type = interfaces_[interface].link_type;
   out.original_length = std::max(original, captured);
   out.at = type == block_simple ? Instant{} : time_of(interfaces_[interface], ticks);
+  out.packet_id.reset();
+  if (type == block_enhanced) {
+    r.skip(padded(captured) - captured);
+    out.packet_id = packet_id(r);
+  }
   return true;
 }
 
@@ -321,14 +343,15 @@ PcapngWriter::PcapngWriter(Bytes& out, const PcapngSection& section) : out_(out)
   b.append_to(out_);
 }
 
-std::uint32_t PcapngWriter::add_interface(std::string_view name, std::uint16_t link_type,
-                                          std::string_view description) {
+std::uint32_t PcapngWriter::add_interface(std::string_view name, std::uint16_t link_type, std::string_view description,
+                                          std::uint64_t speed_bps) {
   Block b(block_interface);
   b.u16(link_type);
   b.u16(0);
   b.u32(262144);
   b.option(opt_if_name, name);
   b.option(opt_if_description, description);
+  if (speed_bps != 0) b.option_u64(opt_if_speed, speed_bps);
   b.option(opt_if_tsresol, std::string_view("\x09", 1));
   b.end_options();
   b.append_to(out_);
@@ -354,16 +377,23 @@ void PcapngWriter::add_names(std::span<const std::pair<Address, std::string>> na
 
 void PcapngWriter::packet(std::uint32_t interface, Instant at, ConstBytes frame, std::string_view comment,
                           PacketDirection direction, std::uint32_t original_length) {
+  const std::string text(comment);
+  packet(interface, at, frame, {.comments = {&text, 1}, .direction = direction, .original_length = original_length});
+}
+
+void PcapngWriter::packet(std::uint32_t interface, Instant at, ConstBytes frame, const PacketRemarks& remarks) {
   Block b(block_enhanced);
   const auto ns = static_cast<std::uint64_t>(std::max<std::int64_t>(at.time_since_epoch().count(), 0));
   b.u32(interface);
   b.u32(static_cast<std::uint32_t>(ns >> 32));
   b.u32(static_cast<std::uint32_t>(ns));
   b.u32(static_cast<std::uint32_t>(frame.size()));
-  b.u32(std::max(original_length, static_cast<std::uint32_t>(frame.size())));
+  b.u32(std::max(remarks.original_length, static_cast<std::uint32_t>(frame.size())));
   b.octets(frame);
-  b.option(opt_comment, comment);
-  if (direction != PacketDirection::unknown) b.option_u32(opt_flags, static_cast<std::uint32_t>(direction));
+  for (const std::string& comment : remarks.comments) b.option(opt_comment, comment);
+  if (remarks.direction != PacketDirection::unknown)
+    b.option_u32(opt_flags, static_cast<std::uint32_t>(remarks.direction));
+  if (remarks.packet_id) b.option_u64(opt_packet_id, *remarks.packet_id);
   b.end_options();
   b.append_to(out_);
 }

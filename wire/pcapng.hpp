@@ -4,7 +4,9 @@
 // enhanced, simple and old packet blocks; other blocks and unknown options are passed over without being held in
 // memory.
 #pragma once
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -35,6 +37,7 @@ class PcapngReader {
   bool section(ConstBytes block);
   bool interface_block(ConstBytes body);
   bool packet_block(std::uint32_t type, ConstBytes body, CapturedPacket& out);
+  std::optional<std::uint64_t> packet_id(Reader options) const;
   static Instant time_of(const Interface& i, std::uint64_t ticks);
   std::uint16_t u16(Reader& r) const;
   std::uint32_t u32(Reader& r) const;
@@ -86,17 +89,27 @@ struct PcapngSection {
 
 enum class PacketDirection : std::uint8_t { unknown = 0, inbound = 1, outbound = 2 };
 
+/// What may be said of a packet besides its octets.
+struct PacketRemarks {
+  std::span<const std::string> comments{};  ///< each shows in Wireshark beside the packet; empty ones are left out
+  PacketDirection direction = PacketDirection::unknown;
+  std::optional<std::uint64_t> packet_id{};  ///< the same wherever the same packet was seen
+  std::uint32_t original_length = 0;         ///< 0: the frame is whole
+};
+
 /// Appends one little-endian section to a buffer that the caller drains. Times are nanoseconds (if_tsresol 9).
 class PcapngWriter {
  public:
   PcapngWriter(Bytes& out, const PcapngSection& section);
-  /// The number of the interface. All of them come before the first packet that names them.
-  std::uint32_t add_interface(std::string_view name, std::uint16_t link_type, std::string_view description = {});
+  /// The number of the interface. All of them come before the first packet that names them. speed_bps 0: not said.
+  std::uint32_t add_interface(std::string_view name, std::uint16_t link_type, std::string_view description = {},
+                              std::uint64_t speed_bps = 0);
   /// Names for addresses (a name resolution block); ports do not matter.
   void add_names(std::span<const std::pair<Address, std::string>> names);
   /// original_length 0: the frame is whole. The comment shows in Wireshark beside the packet.
   void packet(std::uint32_t interface, Instant at, ConstBytes frame, std::string_view comment = {},
               PacketDirection direction = PacketDirection::unknown, std::uint32_t original_length = 0);
+  void packet(std::uint32_t interface, Instant at, ConstBytes frame, const PacketRemarks& remarks);
 
  private:
   Bytes& out_;

@@ -253,8 +253,10 @@ class World {
   Host* find_host(std::string_view name);
   std::size_t host_count() const;
   Host& host(std::size_t index);  ///< in order of creation, switches not counted
+  const Host& host(std::size_t index) const;
   std::size_t link_count() const;
   LinkEndInfo link_end(LinkId link, std::uint8_t end) const;
+  const LinkOptions& link_options(LinkId link) const;  ///< as given to add_link
   std::size_t node_count() const;
   const std::string& node_name(NodeId node) const;
   bool is_switch(NodeId node) const;
