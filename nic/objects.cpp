@@ -58,17 +58,18 @@ const PdTable::Slot* PdTable::find(PdHandle pd) const {
 Result<MemoryRegion> MrTable::add(PdHandle pd, MutBytes memory, Access access) {
   if (memory.empty()) return fail(Errc::invalid_argument);
   if (free_.empty() && slots_.size() > mr_max) return fail(Errc::no_space);
+  std::uint64_t to = address_of(memory);
+  if (next_offset_ != 0) {
+    to = next_offset_;
+    // RFC 5041 §7.1: no tagged offset of a region wraps. 2^64 octets of registrations are the end of the device.
+    if (memory.size() + 2 * offset_gap > ~std::uint64_t{0} - to) return fail(Errc::no_space);
+    next_offset_ = (to + memory.size() + 2 * offset_gap - 1) / offset_gap * offset_gap;
+  }
   const std::uint32_t index = take_slot(slots_, free_);
   Slot& slot = slots_[index];
   const auto key = static_cast<std::uint8_t>(slot.key + 1);
-  slot = Slot{.memory = memory,
-              .to = address_of(memory),
-              .pd = pd,
-              .access = access,
-              .pins = 0,
-              .key = key,
-              .live = true,
-              .valid = true};
+  slot =
+      Slot{.memory = memory, .to = to, .pd = pd, .access = access, .pins = 0, .key = key, .live = true, .valid = true};
   return MemoryRegion{.stag = index << 8 | key, .to = slot.to, .length = memory.size(), .pd = pd, .access = access};
 }
 

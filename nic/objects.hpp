@@ -22,6 +22,8 @@ inline constexpr std::uint32_t mr_max = 1U << 22;  // of the 2^24 an STag can na
 inline constexpr std::size_t cq_capacity_max = 1U << 20;
 inline constexpr std::size_t srq_capacity_max = 1U << 20;
 inline constexpr std::uint32_t wr_max = 1U << 16;  // max_send_wr and max_recv_wr
+// Between regions that follow one another: whoever runs over the end of one does not land in the next.
+inline constexpr std::uint64_t offset_gap = 1U << 16;
 
 class PdTable {
  public:
@@ -56,6 +58,8 @@ struct MrRange {
 
 class MrTable {
  public:
+  /// Not 0: regions get tagged offsets one after another from there on, whatever their addresses are.
+  void set_offset_base(std::uint64_t base) { next_offset_ = base; }
   Result<MemoryRegion> add(PdHandle pd, MutBytes memory, Access access);
   /// The PD of the removed region. Errors: invalid_argument (unknown), wrong_state (pinned).
   Result<PdHandle> remove(std::uint32_t stag);
@@ -101,7 +105,8 @@ class MrTable {
     return slot.live && slot.key == (stag & 0xFF) ? &slot : nullptr;
   }
 
-  std::vector<Slot> slots_{1};  // slot 0 is never given out
+  std::uint64_t next_offset_ = 0;  // 0: a tagged offset is an address
+  std::vector<Slot> slots_{1};     // slot 0 is never given out
   std::vector<std::uint32_t> free_;
 };
 

@@ -38,7 +38,8 @@ std::size_t reply_room(const mpa::Parameters& offered) {
 
 }  // namespace
 
-Iwarp::Iwarp(const IwarpProviderOptions& options) : options_(options), device_(nic::iwarp::make_device()) {
+Iwarp::Iwarp(const IwarpProviderOptions& options)
+    : options_(options), device_(nic::iwarp::make_device(options.tagged_offset_base)) {
   options_.endpoints_max = std::min(options_.endpoints_max, 1U << slot_bits);
 }
 

@@ -8,6 +8,8 @@ namespace {
 
 class SoftDevice final : public IwarpDevice {
  public:
+  explicit SoftDevice(std::uint64_t tagged_offset_base) { tables_->regions.set_offset_base(tagged_offset_base); }
+
   Result<PdHandle> alloc_pd() override { return tables_->pds.add(); }
   Result<void> dealloc_pd(PdHandle pd) override { return tables_->pds.remove(pd); }
 
@@ -79,6 +81,8 @@ std::unique_ptr<StreamQp> SoftDevice::make(QpParts parts, PdHandle pd, std::uint
 
 }  // namespace
 
-std::unique_ptr<IwarpDevice> make_device() { return std::make_unique<SoftDevice>(); }
+std::unique_ptr<IwarpDevice> make_device(std::uint64_t tagged_offset_base) {
+  return std::make_unique<SoftDevice>(tagged_offset_base);
+}
 
 }  // namespace parley::nic::iwarp

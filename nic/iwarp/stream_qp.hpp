@@ -71,6 +71,8 @@ class IwarpDevice : public Device {
   virtual StreamQp* poll_dirty() = 0;
 };
 
-std::unique_ptr<IwarpDevice> make_device();
+/// `tagged_offset_base`: 0 makes tagged offsets of addresses, as in verbs; anything else gives the first registered
+/// region that offset and puts the others behind it, with gaps.
+std::unique_ptr<IwarpDevice> make_device(std::uint64_t tagged_offset_base = 0);
 
 }  // namespace parley::nic::iwarp

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Verbs objects: every handle is checked, every queue bounded, and no order of destruction reaches freed memory.
 #include "nic/iwarp/atomics.hpp"
+#include "nic/objects.hpp"
 #include "nic_test_pair.hpp"
 
 namespace parley::nic::iwarp::test {
@@ -21,6 +22,48 @@ TEST(NicObjects, StagsAreNeverZeroAndTheKeyTellsAStaleOne) {
     EXPECT_EQ(device->dereg_mr(stag).error(), code(Errc::invalid_argument));
   }
   EXPECT_TRUE(device->dereg_mr(first).has_value());
+}
+
+TEST(NicObjects, TaggedOffsetsFromABaseDoNotDependOnAddressesAndLeaveGaps) {
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> given[2];
+  Bytes one(100), two(200'000), three(1);
+  for (auto& names : given) {
+    auto device = make_device(0x10000);
+    const PdHandle pd = device->alloc_pd().value();
+    std::uint64_t end = 0;
+    // The second device sees the memory in the other order of addresses.
+    const bool swapped = &names == &given[1];
+    for (Bytes* memory : {swapped ? &three : &one, &two, swapped ? &one : &three}) {
+      const MemoryRegion region =
+          device->reg_mr(pd, MutBytes(*memory).first(memory == &two ? 200'000 : 1), Access::remote_write).value();
+      names.emplace_back(region.stag, region.to);
+      EXPECT_GE(region.to, end + (end == 0 ? 0 : offset_gap));
+      end = region.to + region.length;
+    }
+  }
+  EXPECT_EQ(given[0].front().second, 0x10000U);
+  EXPECT_EQ(given[0], given[1]);
+}
+
+TEST(NicObjects, AnOverrunOfARegionWithAGivenOffsetIsFoundOut) {
+  const Ref<Tables> tables(new Tables);
+  tables->regions.set_offset_base(0x10000);
+  const PdHandle pd = tables->pds.add().value();
+  Bytes memory(64), next(64);
+  const MemoryRegion region = tables->regions.add(pd, memory, Access::remote_write).value();
+  (void)tables->regions.add(pd, next, Access::remote_write);
+  MrRange range;
+  EXPECT_EQ(tables->regions.check(region.stag, region.to, 64, pd, Access::remote_write, range), MrFault::none);
+  EXPECT_EQ(range.memory.data(), memory.data());
+  EXPECT_EQ(tables->regions.check(region.stag, region.to + 1, 64, pd, Access::remote_write, range), MrFault::bounds);
+  EXPECT_EQ(tables->regions.check(region.stag, region.to - 1, 1, pd, Access::remote_write, range), MrFault::bounds);
+}
+
+TEST(NicObjects, OffsetsThatWouldWrapAreRefused) {
+  const Ref<Tables> tables(new Tables);
+  tables->regions.set_offset_base(~std::uint64_t{0} - 100);
+  Bytes memory(64);
+  EXPECT_EQ(tables->regions.add(tables->pds.add().value(), memory, Access::none).error(), code(Errc::no_space));
 }
 
 TEST(NicObjects, UnknownHandlesAreErrors) {
