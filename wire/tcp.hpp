@@ -26,7 +26,7 @@ struct TcpHeader {
     std::uint32_t left = 0, right = 0;
     bool operator==(const Block&) const = default;
   };
-  std::uint8_t sack_count = 0;  ///< 0..3
+  std::uint8_t sack_count = 0;  ///< 0..3; what does not fit beside other options is not written
   std::array<Block, 3> sack{};
 
   bool syn() const { return (flags & tcp_flag::syn) != 0; }
@@ -45,5 +45,9 @@ struct TcpParsed {
   std::size_t size = 0;
 };
 Result<TcpParsed> parse_tcp_header(ConstBytes segment);
+
+/// What answers a segment that belongs to no connection: RST (RFC 9293 §3.10.7.1). Not to be sent if `in` has RST.
+/// `payload`: octets of data in it.
+TcpHeader reset_for(const TcpHeader& in, std::size_t payload);
 
 }  // namespace parley::wire

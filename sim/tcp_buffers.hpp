@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Memory for what TCP connections send and reassemble: rings that are taken when there is something to keep, grow with
+// it and go back to a pool when it is gone, so that a million idle connections hold none. RFC 9293 §3.8 (what is kept).
+#pragma once
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "parley/bytes.hpp"
+
+namespace parley::sim {
+
+/// Blocks of 2^n octets, for the connections of one host (or one world); outlives them. Steady traffic does not reach
+/// the heap: what one connection gives back the next one takes.
+class TcpBuffers {
+ public:
+  static constexpr std::uint32_t block_min = 128;
+  /// Octets kept free for the next taker; what comes back beyond goes to the heap.
+  static constexpr std::size_t free_max = 16 << 20;
+  TcpBuffers() = default;
+  TcpBuffers(const TcpBuffers&) = delete;
+  TcpBuffers& operator=(const TcpBuffers&) = delete;
+
+  std::size_t out() const { return out_; }    ///< octets taken and not given back
+  std::size_t peak() const { return peak_; }  ///< most of them at once
+
+ private:
+  friend class TcpRing;
+  std::uint8_t* take(std::uint32_t capacity);
+  void give_back(std::uint8_t* block, std::uint32_t capacity);
+  std::array<std::vector<std::unique_ptr<std::uint8_t[]>>, 33> free_;  // by the logarithm of the size
+  std::size_t out_ = 0, peak_ = 0, kept_ = 0;
+};
+
+/// Octets of a stream, addressed by their sequence number: number s lies at s modulo the capacity, a power of two. The
+/// user knows which numbers are in use. One of the hot paths that handle raw octets without Reader and Writer.
+class TcpRing {
+ public:
+  static constexpr std::uint32_t capacity_max = 1u << 30;
+  TcpRing() = default;
+  TcpRing(TcpRing&& other) noexcept : data_(other.data_), capacity_(other.capacity_) {
+    other.data_ = nullptr;
+    other.capacity_ = 0;
+  }
+  TcpRing& operator=(TcpRing&&) = delete;
+
+  std::uint32_t capacity() const { return capacity_; }
+  /// Room for [first, first + size), keeping what lies in [first, first + used); at most capacity_max.
+  void reserve(TcpBuffers& buffers, std::uint32_t first, std::uint32_t used, std::uint32_t size) {
+    if (size > capacity_) grow(buffers, first, used, size);
+  }
+  void put(std::uint32_t seq, ConstBytes octets);
+  /// `size` octets from `seq` on, in two pieces where the ring wraps.
+  std::array<ConstBytes, 2> view(std::uint32_t seq, std::uint32_t size) const {
+    const std::uint32_t at = seq & (capacity_ - 1);
+    if (size <= capacity_ - at) return {ConstBytes{data_ + at, size}, {}};
+    return {ConstBytes{data_ + at, capacity_ - at}, ConstBytes{data_, size - (capacity_ - at)}};
+  }
+  void release(TcpBuffers& buffers) {
+    if (data_ != nullptr) buffers.give_back(data_, capacity_);
+    data_ = nullptr;
+    capacity_ = 0;
+  }
+
+ private:
+  void grow(TcpBuffers& buffers, std::uint32_t first, std::uint32_t used, std::uint32_t size);
+  std::uint8_t* data_ = nullptr;  // from TcpBuffers; release() before the end
+  std::uint32_t capacity_ = 0;
+};
+
+/// Octets [left, right) of sequence space.
+struct TcpRange {
+  std::uint32_t left = 0, right = 0;
+};
+
+/// What came and cannot be handed out yet: octets after a gap, and octets in order that nobody reads. Exists only while
+/// there are such.
+struct TcpReassembly {
+  /// More gaps than this at once are not remembered; the octets come again.
+  static constexpr std::size_t ranges_max = 64;
+  TcpRing ring;
+  std::vector<TcpRange> ranges;  ///< after the gap, in order, apart from each other; at most ranges_max
+  std::uint32_t newest = 0;      ///< left edge of what came last, to be reported first (RFC 2018 §4)
+
+  /// Notes that [range] is there. False: too many gaps.
+  bool insert(TcpRange range);
+};
+
+}  // namespace parley::sim
