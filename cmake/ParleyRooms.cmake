@@ -73,6 +73,14 @@ function(parley_tools)
   add_library(parley_tools STATIC ${sources})
   target_link_libraries(parley_tools PUBLIC parley_flags fmt::fmt CLI11::CLI11 nlohmann_json::nlohmann_json)
   target_compile_definitions(parley_tools PRIVATE PARLEY_VERSION="${PROJECT_VERSION}")
+  # Captures of simulated runs name the commit that made them.
+  set(generated ${PROJECT_BINARY_DIR}/generated)
+  add_custom_target(parley_commit BYPRODUCTS ${generated}/parley_commit.hpp
+    COMMAND ${CMAKE_COMMAND} -D SOURCE=${PROJECT_SOURCE_DIR} -D HEADER=${generated}/parley_commit.hpp
+            -P ${PROJECT_SOURCE_DIR}/cmake/commit.cmake
+    COMMENT "Looking up the commit" VERBATIM)
+  add_dependencies(parley_tools parley_commit)
+  target_include_directories(parley_tools PRIVATE ${generated})
   foreach(room sim drivers cm verdict mpa wire base)
     if(TARGET parley_${room})
       target_link_libraries(parley_tools PUBLIC parley_${room})

@@ -56,6 +56,8 @@ void Output::object(const Json& value) {
 
 void Output::note(std::string_view line) { err_ << line << std::endl; }
 
+void Output::draw(std::string_view octets) { err_ << octets << std::flush; }
+
 int Output::error(Exit exit, std::string_view line) {
   err_ << (command.empty() ? "parley: " : "parley " + command + ": ") << line << std::endl;
   object({{"event", "error"}, {"exit", code(exit)}, {"text", line}});

@@ -37,6 +37,8 @@ class Output {
   void object(const Json& value);
   /// A line for people on standard error, in both modes: progress, peer faults that were survived.
   void note(std::string_view line);
+  /// Octets for a terminal on standard error, as they are: a bar that redraws itself.
+  void draw(std::string_view octets);
   /// "parley rping: <line>" on standard error; under --json also {"event":"error","exit":n,"text":line}.
   /// Returns the exit code, so that `return out.error(Exit::environment, "...")` ends a command.
   int error(Exit exit, std::string_view line);

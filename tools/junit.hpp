@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// JUnit XML, the form in which CI systems read test results. Names and messages may hold any octets: what XML 1.0
+// cannot carry becomes U+FFFD, so that the file is always well-formed.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace parley::tools {
+
+struct JunitCase {
+  std::string class_name;  ///< the file
+  std::string name;        ///< what tells cases of one file apart
+  std::string file;
+  std::uint64_t time_us = 0;
+  std::string failure;  ///< first line: the message; all of it: the text; empty: passed
+  std::string skipped;  ///< why; empty: it was run
+  std::string output;   ///< system-out; may be empty
+};
+
+/// One <testsuites> with one <testsuite>; cases in the order given.
+std::string junit_xml(std::string_view suite, const std::vector<JunitCase>& cases);
+/// For text and attribute values alike.
+std::string xml_escape(std::string_view text);
+
+}  // namespace parley::tools

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// How far a long command is: a bar that redraws itself on a terminal, now and then a line elsewhere. It goes to
+// standard error, so that what a program reads on standard output is the same with and without it.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "tools/output.hpp"
+
+namespace parley::tools {
+
+class Progress {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  /// `total` 0: unknown. `unit` is what is counted: "seeds".
+  Progress(Output& out, std::string unit, std::uint64_t total, bool terminal = standard_error_is_terminal());
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// Shows the state if the last showing is long enough ago. `remark` stands behind the figures: "2 failed".
+  void update(std::uint64_t done, std::string_view remark = {}, Time now = std::chrono::steady_clock::now());
+  /// Takes the bar away, so that a line can be printed; the next update draws it again.
+  void clear();
+
+  static bool standard_error_is_terminal();
+  /// "[######......] 50% 10000/20000 seeds, 2 failed, 12 s left"
+  static std::string bar(std::uint64_t done, std::uint64_t total, std::string_view unit, std::string_view remark,
+                         std::chrono::milliseconds elapsed, std::size_t width);
+
+ private:
+  Output& out_;
+  std::string unit_;
+  std::uint64_t total_;
+  bool terminal_;
+  Time began_, shown_;
+  bool drawn_ = false;
+};
+
+}  // namespace parley::tools

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "tools/sim_once.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <ctime>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "tools/command.hpp"
+#include "tools/version.hpp"
+
+namespace parley::tools {
+
+namespace {
+
+std::uint64_t thread_cpu_us() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 + static_cast<std::uint64_t>(now.tv_nsec) / 1000;
+}
+
+bool plain(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+         c == '-' || c == '/' || c == '+' || c == ',' || c == ':' || c == '@' || c == '%' || c == '=';
+}
+
+}  // namespace
+
+SimResult carry_out(const SimRun& run, const SimRecording& recording, const std::atomic<bool>& stop) {
+  SimResult result;
+  result.run = run;
+  const std::uint64_t began = thread_cpu_us();
+  sim::Scenario drawn;
+  const sim::Scenario* scenario = &run.file->scenario;
+  if (run.swarm) {
+    drawn = sim::draw_swarm(*scenario, run.seed, &result.drawn);
+    scenario = &drawn;
+  }
+  sim::RunOptions options;
+  options.seed = run.seed;
+  std::uint64_t mask = run.drop_mask.value_or(0);
+  if (run.drop_mask) options.drop_mask = &mask;
+  options.keep_going = [&stop] { return !stop.load(std::memory_order_relaxed); };
+  std::optional<sim::PcapngTap> pcapng;
+  std::optional<sim::PictureTap> picture;
+  sim::TapFan fan;
+  if (recording.pcapng != nullptr || recording.hash) {
+    const sim::RecordInfo info{application_text(), scenario->name, run.seed};
+    pcapng.emplace(info,
+                   [file = recording.pcapng](ConstBytes octets) { return file == nullptr || file->write(octets); });
+    fan.add(&*pcapng);
+  }
+  if (recording.picture) fan.add(&picture.emplace());
+  if (pcapng || picture) options.tap = &fan;
+  options.on_world = [&](const sim::World& world) {
+    if (pcapng) pcapng->begin(world);
+    if (picture) picture->begin(world);
+  };
+  result.report = sim::run_scenario(*scenario, options);
+  if (pcapng) {
+    pcapng->finish(&result.report);
+    result.hash = pcapng->hash();
+    if (recording.pcapng != nullptr) result.pcapng_file = recording.pcapng->path();
+  }
+  if (picture) result.picture = picture->finish(&result.report);
+  result.cpu_us = thread_cpu_us() - began;
+  return result;
+}
+
+std::string seed_text(std::uint64_t seed) { return fmt::format("0x{:x}", seed); }
+
+Or<std::uint64_t> parse_seed(std::string_view text) {
+  const bool hex = text.starts_with("0x") || text.starts_with("0X");
+  const std::string_view digits = hex ? text.substr(2) : text;
+  std::uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), seed, hex ? 16 : 10);
+  if (error == std::errc::result_out_of_range)
+    return complain(Exit::usage, fmt::format("'{}' is more than 18446744073709551615 (0xffffffffffffffff)", text));
+  if (error != std::errc{} || end != digits.data() + digits.size())
+    return complain(Exit::usage, fmt::format("'{}' is neither a decimal nor a 0x hexadecimal number", text));
+  return seed;
+}
+
+Or<SeedRange> parse_seed_range(std::string_view text) {
+  const std::size_t dots = text.find("..");
+  const auto first = parse_seed(text.substr(0, dots));
+  if (!first) return complain(Exit::usage, fmt::format("{} in the seeds '{}'; write A..B", first.error().text, text));
+  if (dots == std::string_view::npos) return SeedRange{*first, *first};
+  const auto last = parse_seed(text.substr(dots + 2));
+  if (!last) return complain(Exit::usage, fmt::format("{} in the seeds '{}'; write A..B", last.error().text, text));
+  if (*last < *first)
+    return complain(Exit::usage, fmt::format("the seeds '{}' are reversed; the smaller one comes first", text));
+  return SeedRange{*first, *last};
+}
+
+CLI::Option* add_seed(CLI::App& sub, const std::string& name, std::optional<std::uint64_t>& target,
+                      const std::string& help) {
+  return sub
+      .add_option_function<std::string>(
+          name,
+          [name, &target](const std::string& text) {
+            const auto seed = parse_seed(text);
+            if (!seed) throw CLI::ValidationError(name, seed.error().text);
+            target = *seed;
+          },
+          help)
+      ->type_name("N");
+}
+
+std::string shell_word(const std::string& word) {
+  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string replay_command(const SimRun& run) {
+  std::string command = fmt::format("parley sim replay {} --seed {}", shell_word(run.file->shown), seed_text(run.seed));
+  if (run.swarm) command += " --swarm";
+  if (run.drop_mask) command += fmt::format(" --drop-mask {}", seed_text(*run.drop_mask));
+  return command;
+}
+
+std::string file_stem(const SimRun& run) {
+  std::string stem = std::filesystem::path(run.file->shown).stem().string() + "-" + seed_text(run.seed);
+  if (run.swarm) stem += "-swarm";
+  if (run.drop_mask) stem += "-mask" + seed_text(*run.drop_mask);
+  return stem;
+}
+
+Or<void> record_failure(SimResult& failed, const std::string& directory, const std::atomic<bool>& stop) {
+  const std::string base = (std::filesystem::path(directory) / file_stem(failed.run)).string();
+  auto pcapng = OutputFile::open(base + ".pcapng");
+  if (!pcapng) return tl::unexpected(pcapng.error());
+  auto html = OutputFile::open(base + ".html");
+  if (!html) return tl::unexpected(html.error());
+  SimResult again = carry_out(failed.run, {.pcapng = &*pcapng, .picture = true}, stop);
+  if (again.stopped()) return {};
+  html->write(std::string_view(verdict::to_html(*again.picture)));
+  for (OutputFile* file : {&*pcapng, &*html})
+    if (const auto written = file->finish(); !written) return written;
+  const sim::RunReport &a = failed.report, &b = again.report;
+  if (a.violations.size() != b.violations.size() || a.finished_at != b.finished_at ||
+      a.counters.events != b.counters.events)
+    return complain(Exit::failed, fmt::format("run again, {} went another way: the run depends on more than its seed",
+                                              replay_command(failed.run)));
+  failed.hash = again.hash;
+  failed.pcapng_file = pcapng->path();
+  failed.html_file = html->path();
+  return {};
+}
+
+}  // namespace parley::tools

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// `parley sim shrink`: a smaller scenario that still fails in the same way.
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "tools/progress.hpp"
+#include "tools/session.hpp"
+#include "tools/sim.hpp"
+#include "tools/sim_report.hpp"
+
+namespace parley::tools {
+
+namespace {
+
+struct ShrinkArgs {
+  std::string file, output;
+  std::optional<std::uint64_t> seed, drop_mask;
+  bool swarm = false;
+  std::uint32_t tries = 2000;
+};
+
+/// What makes two failures the same one: the checkers that complained, or the bound that was hit.
+struct Failure {
+  std::set<std::string> checkers;
+  sim::RunEnd end = sim::RunEnd::settled;
+
+  static Failure of(const sim::RunReport& report) {
+    Failure failure;
+    for (const sim::Violation& violation : report.violations) failure.checkers.insert(violation.checker);
+    failure.end = report.end;
+    return failure;
+  }
+  /// A smaller scenario may break fewer rules, but one of those at least.
+  bool again_in(const sim::RunReport& report) const {
+    if (report.passed()) return false;
+    if (checkers.empty()) return report.end == end;
+    return std::any_of(report.violations.begin(), report.violations.end(),
+                       [this](const sim::Violation& v) { return checkers.contains(v.checker); });
+  }
+};
+
+std::string size_text(const sim::Scenario& s) {
+  return fmt::format("{} hosts, {} links, {} connects, {} faults", s.hosts.size(), s.links.size(), s.connects.size(),
+                     s.faults.size());
+}
+
+class Shrinker {
+ public:
+  Shrinker(const ShrinkArgs& args, Output& out) : args_(args), out_(out) {}
+  int run();
+
+ private:
+  sim::RunReport once(const sim::Scenario& scenario) const;
+  int write(const sim::Scenario& smallest, OutputFile& output);
+
+  const ShrinkArgs& args_;
+  Output& out_;
+  ScenarioFile file_;
+  Failure failure_;
+  std::string trouble_;
+  std::uint32_t tries_ = 0;
+};
+
+sim::RunReport Shrinker::once(const sim::Scenario& scenario) const {
+  sim::RunOptions options;
+  options.seed = *args_.seed;
+  std::uint64_t mask = args_.drop_mask.value_or(0);
+  if (args_.drop_mask) options.drop_mask = &mask;
+  options.keep_going = [] { return !StopSignals::requested(); };
+  return sim::run_scenario(scenario, options);
+}
+
+int Shrinker::write(const sim::Scenario& smallest, OutputFile& output) {
+  std::string comment = fmt::format("# Shrunk from {} with seed {}{}. It fails with:\n", file_.shown,
+                                    seed_text(*args_.seed), args_.swarm ? " and drawn parameters" : "");
+  std::string trouble = trouble_;
+  for (std::size_t at = 0; (at = trouble.find('\n', at)) != std::string::npos; at += 3) trouble.replace(at, 1, "\n# ");
+  comment += "# " + trouble + "\n";
+  const std::string toml = sim::to_toml(smallest);
+  output.write(std::string_view(comment + toml));
+  if (const auto written = output.finish(); !written) return out_.error(written.error().exit, written.error().text);
+  // What was written must be what fails, or it helps nobody.
+  const auto again = sim::parse_scenario(toml, args_.output);
+  if (!again)
+    return out_.error(Exit::failed,
+                      fmt::format("the file written is not read back: {}", again.error().front().to_string()));
+  if (!StopSignals::requested() && !failure_.again_in(once(*again)))
+    return out_.error(Exit::failed, "the file written does not fail when it is read back");
+  const std::string mask = args_.drop_mask ? fmt::format(" --drop-mask {}", seed_text(*args_.drop_mask)) : "";
+  const std::string command =
+      fmt::format("parley sim replay {} --seed {}{}", shell_word(args_.output), seed_text(*args_.seed), mask);
+  out_.text(fmt::format("{}: {} after {} tries; it was {}\n  {}\n  reproduce: {}", args_.output, size_text(smallest),
+                        tries_, size_text(file_.scenario), trouble_, command));
+  out_.object({{"event", "shrunk"},
+               {"file", args_.output},
+               {"tries", tries_},
+               {"hosts", smallest.hosts.size()},
+               {"links", smallest.links.size()},
+               {"connects", smallest.connects.size()},
+               {"faults", smallest.faults.size()},
+               {"trouble", trouble_},
+               {"reproduce", command}});
+  return code(Exit::ok);
+}
+
+int Shrinker::run() {
+  auto file = load_scenario(args_.file, out_);
+  if (!file) return out_.error(file.error().exit, file.error().text);
+  file_ = std::move(*file);
+  auto output = OutputFile::open(args_.output);
+  if (!output) return out_.error(output.error().exit, output.error().text);
+  const StopSignals signals;
+  sim::Scenario failing = args_.swarm ? sim::draw_swarm(file_.scenario, *args_.seed) : file_.scenario;
+  failing.seed = *args_.seed;
+  const sim::RunReport first = once(failing);
+  if (first.end == sim::RunEnd::stopped) return out_.error(Exit::failed, "interrupted in the first run");
+  if (first.passed())
+    return out_.error(Exit::failed, fmt::format("{} passes with seed {}; there is nothing to shrink", file_.shown,
+                                                seed_text(*args_.seed)));
+  failure_ = Failure::of(first);
+  trouble_ = first_trouble(first);
+  Progress progress(out_, "tries", args_.tries);
+  std::string last_step = "fails as told";
+  const sim::Scenario smallest = sim::shrink(
+      failing,
+      [&](const sim::Scenario& candidate) {
+        progress.update(++tries_, last_step);
+        if (StopSignals::requested()) return false;
+        const sim::RunReport report = once(candidate);
+        if (!failure_.again_in(report)) return false;
+        trouble_ = first_trouble(report);
+        return true;
+      },
+      args_.tries, [&](const sim::ShrinkStep& step) { last_step = step.what; });
+  progress.clear();
+  const int exit = write(smallest, *output);
+  if (exit == code(Exit::ok) && StopSignals::requested())
+    return out_.error(Exit::failed, "interrupted; the smallest scenario so far was written");
+  return exit;
+}
+
+}  // namespace
+
+void add_sim_shrink(CLI::App& sim, Context& context) {
+  auto args = std::make_shared<ShrinkArgs>();
+  CLI::App* sub = sim.add_subcommand("shrink", "Makes a failing scenario smaller while it still fails");
+  sub->add_option("FILE", args->file, "The scenario")->required();
+  add_seed(*sub, "--seed", args->seed, "The seed that the failed run printed")->required();
+  sub->add_flag("--swarm", args->swarm, "Parameters were drawn from the seed too");
+  add_seed(*sub, "--drop-mask", args->drop_mask, "Bit i loses the i-th frame, as 'sim exhaust' does");
+  sub->add_option("-o,--output", args->output, "Where the smaller scenario goes")->type_name("FILE")->required();
+  sub->add_option("--tries", args->tries, "Runs to spend at most")
+      ->check(CLI::Range(1u, 1'000'000u))
+      ->capture_default_str();
+  add_json_flag(*sub, context);
+  sub->footer(
+      "The smaller scenario breaks one of the rules that the given one breaks (or hits the same bound), with the same\n"
+      "seed. Exit code: 0 written, 1 the given one does not fail, 2 usage or a wrong scenario, 3 a file cannot be "
+      "read\n"
+      "or written.\n\n"
+      "Examples:\n"
+      "  parley sim shrink reconnect.toml --seed 0x51ab -o minimal.toml\n"
+      "  parley sim shrink reconnect.toml --seed 0x51ab --swarm -o minimal.toml");
+  sub->callback([args, &context] {
+    context.out.command = "sim shrink";
+    context.run = [args, &context] { return Shrinker(*args, context.out).run(); };
+  });
+}
+
+}  // namespace parley::tools

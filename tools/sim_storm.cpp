@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// `parley sim storm`: many nodes that connect at once, and what a connection costs.
+#include "tools/sim_storm.hpp"
+
+#include <sys/resource.h>
+
+#include <charconv>
+#include <fstream>
+#include <memory>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "tools/progress.hpp"
+#include "tools/session.hpp"
+#include "tools/sim.hpp"
+#include "tools/sim_report.hpp"
+
+namespace parley::tools {
+
+namespace {
+
+/// More would run for hours and fill any memory; a million connections take minutes.
+constexpr std::uint64_t connections_max = 20'000'000;
+
+struct StormArgs {
+  sim::StormOptions storm;
+  std::optional<std::uint64_t> seed;
+  std::string pattern = "alltoall";
+};
+
+std::uint64_t cpu_us() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto us = [](const timeval& t) {
+    return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000 + static_cast<std::uint64_t>(t.tv_usec);
+  };
+  return us(usage.ru_utime) + us(usage.ru_stime);
+}
+
+/// Octets of memory that the process has now, and the most that it had.
+std::uint64_t resident_now() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t size = 0, resident = 0;
+  file >> size >> resident;
+  return resident * 4096;
+}
+std::uint64_t resident_peak() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+struct Cost {
+  std::uint64_t cpu_us = 0, octets = 0;
+};
+
+void tell(const StormArgs& args, const sim::StormReport& report, const Cost& cost, Output& out) {
+  const auto each = [](std::uint64_t total, std::uint64_t n) {
+    return n == 0 ? 0.0 : static_cast<double>(total) / static_cast<double>(n);
+  };
+  out.text(fmt::format("{}: {} nodes with {} processes each, {} connections wanted, seed {}", args.pattern,
+                       args.storm.nodes, args.storm.ppn, report.wanted, seed_text(args.storm.seed)));
+  out.text(fmt::format("{} established, {} failed, {} tried again; {} of virtual time, at most {} alive at once",
+                       report.established, report.failed, report.retried, virtual_time(report.virtual_time),
+                       report.alive_peak));
+  Json steps = Json::object();
+  out.text(fmt::format("\n{:<14}{:>14}{:>14}{:>14}{:>14}{:>14}", "step", "least", "median", "90 %", "99 %", "most"));
+  for (const auto& [step, quantiles] : report.steps) {
+    std::string line = fmt::format("{:<14}", step);
+    for (const Duration quantile : quantiles) {
+      line += fmt::format("{:>14}", virtual_time(quantile));
+      steps[step].push_back(static_cast<double>(quantile.count()) / 1e3);
+    }
+    out.text(line);
+  }
+  const double cpu_each = each(cost.cpu_us, report.established);
+  const double hops_each = each(report.counters.packet_hops, report.established);
+  const double octets_each = each(cost.octets, report.alive_peak);
+  out.text(
+      fmt::format("\nper connection: {:.1f} us of CPU, {:.1f} packet-hops; {:.0f} octets of memory for each one alive",
+                  cpu_each, hops_each, octets_each));
+  out.text(
+      fmt::format("in all: {:.1f} s of CPU, {} events, {} packet-hops ({} lost), {:.0f} packet-hops per CPU second",
+                  static_cast<double>(cost.cpu_us) / 1e6, report.counters.events, report.counters.packet_hops,
+                  report.counters.dropped, each(report.counters.packet_hops, cost.cpu_us) * 1e6));
+  Json object{{"event", "storm"},
+              {"pattern", args.pattern},
+              {"nodes", args.storm.nodes},
+              {"ppn", args.storm.ppn},
+              {"seed", seed_text(args.storm.seed)},
+              {"wanted", report.wanted},
+              {"established", report.established},
+              {"failed", report.failed},
+              {"retried", report.retried},
+              {"alive_peak", report.alive_peak},
+              {"virtual_us", static_cast<double>(report.virtual_time.count()) / 1e3},
+              {"steps_us", std::move(steps)},
+              {"events", report.counters.events},
+              {"packet_hops", report.counters.packet_hops},
+              {"dropped", report.counters.dropped},
+              {"cpu_us", cost.cpu_us},
+              {"cpu_us_per_connection", cpu_each},
+              {"octets_per_connection_alive", octets_each}};
+  object["violations"] = Json::array();
+  for (const sim::Violation& v : report.violations) {
+    object["violations"].push_back({{"checker", v.checker}, {"connection", v.connection}, {"text", v.text}});
+    out.text(fmt::format("  {} at {}, {}: {}", v.checker, virtual_time(v.at.time_since_epoch()), v.connection, v.text));
+  }
+  out.object(object);
+}
+
+int run_storm_command(StormArgs& args, Output& out) {
+  using sim::StormPattern;
+  args.storm.pattern = args.pattern == "ring"     ? StormPattern::ring
+                       : args.pattern == "incast" ? StormPattern::incast
+                                                  : StormPattern::alltoall;
+  args.storm.seed = args.seed.value_or(args.storm.seed);
+  const StopSignals signals;
+  Progress progress(out, "connections", 0);
+  const std::uint64_t memory_before = resident_now(), cpu_before = cpu_us();
+  std::uint64_t done_last = 0;
+  const sim::StormReport report = sim::run_storm(args.storm, [&](std::uint64_t done) {
+    progress.update(done_last = done);
+    return !StopSignals::requested();
+  });
+  progress.clear();
+  const std::uint64_t peak = resident_peak();
+  const Cost cost{cpu_us() - cpu_before, peak > memory_before ? peak - memory_before : 0};
+  tell(args, report, cost, out);
+  if (StopSignals::requested() && report.established + report.failed < report.wanted)
+    return out.error(Exit::failed, fmt::format("interrupted after {} of {} connections", done_last, report.wanted));
+  if (!report.violations.empty() || report.established != report.wanted)
+    return out.error(Exit::failed,
+                     fmt::format("{} of {} connections were not established, {} violations",
+                                 report.wanted - report.established, report.wanted, report.violations.size()));
+  return code(Exit::ok);
+}
+
+}  // namespace
+
+Or<Ratio> parse_ratio(std::string_view text) {
+  const auto wrong = [text](std::string_view why) {
+    return complain(Exit::usage, fmt::format("'{}' {}; write 0.01%, 1/10000 or 0.0001", text, why));
+  };
+  const auto number = [](std::string_view digits, std::uint64_t& value) {
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    return !digits.empty() && error == std::errc{} && end == digits.data() + digits.size() && value <= 1'000'000'000;
+  };
+  std::uint64_t of = 0, in = 1;
+  std::string_view rest = text;
+  if (const std::size_t slash = rest.find('/'); slash != std::string_view::npos) {
+    if (!number(rest.substr(0, slash), of) || !number(rest.substr(slash + 1), in) || in == 0)
+      return wrong("is no ratio of two numbers up to 1000000000");
+  } else {
+    if (rest.ends_with('%')) rest.remove_suffix(1), in = 100;
+    const std::size_t dot = rest.find('.');
+    std::string digits(rest.substr(0, dot));
+    if (dot != std::string_view::npos) {
+      const std::string_view fraction = rest.substr(dot + 1);
+      if (fraction.empty() || fraction.size() > 7) return wrong("has no or more than 7 digits behind the point");
+      digits += fraction;
+      for (std::size_t i = 0; i < fraction.size(); ++i) in *= 10;
+    }
+    if (!number(digits, of)) return wrong("is no number");
+  }
+  if (of > in) return wrong("is more than all");
+  const std::uint64_t common = std::gcd(of, in);
+  return Ratio{static_cast<std::uint32_t>(of / common), static_cast<std::uint32_t>(in / common)};
+}
+
+void add_sim_storm(CLI::App& sim, Context& context) {
+  auto args = std::make_shared<StormArgs>();
+  CLI::App* sub = sim.add_subcommand("storm", "Many nodes connect at once: times per step, cost per connection");
+  sub->add_option("-n,--nodes", args->storm.nodes, "Hosts")->check(CLI::Range(2u, 10'000u))->capture_default_str();
+  sub->add_option("--ppn", args->storm.ppn, "Processes per node, each with connections of its own")
+      ->check(CLI::Range(1u, 256u))
+      ->capture_default_str();
+  sub->add_option("--pattern", args->pattern, "Who connects to whom")
+      ->check(CLI::IsMember({"alltoall", "ring", "incast"}))
+      ->capture_default_str();
+  sub->add_option("--in-setup", args->storm.in_setup, "Connections that one process sets up at once")
+      ->check(CLI::Range(1u, 65'536u))
+      ->capture_default_str();
+  sub->add_option_function<std::string>(
+         "--loss",
+         [args](const std::string& text) {
+           const auto ratio = parse_ratio(text);
+           if (!ratio) throw CLI::ValidationError("--loss", ratio.error().text);
+           args->storm.loss = *ratio;
+         },
+         "Share of frames lost on each link: 0.01%, 1/10000, 0.0001")
+      ->type_name("RATIO")
+      ->default_str("0");
+  sub->add_flag("--keep-open", args->storm.keep_open, "Leave every connection open until the last is up");
+  add_seed(*sub, "--seed", args->seed, "Seed of the losses; decimal or 0x hexadecimal");
+  add_json_flag(*sub, context);
+  sub->footer(
+      "Exit code: 0 every connection was established, 1 some were not or a rule was broken, 2 usage.\n\n"
+      "Examples:\n"
+      "  parley sim storm --nodes 16 --pattern alltoall\n"
+      "  parley sim storm --nodes 64 --ppn 4 --pattern incast --loss 0.01%\n"
+      "  parley sim storm --nodes 1000 --pattern alltoall --json");
+  sub->callback([args, &context] {
+    const std::uint64_t processes = std::uint64_t{args->storm.nodes} * args->storm.ppn;
+    if (args->pattern == "alltoall" && processes * (processes - 1) / 2 > connections_max)
+      throw CLI::ValidationError(
+          "--nodes", fmt::format("{} processes all to all are more than {} connections", processes, connections_max));
+    context.out.command = "sim storm";
+    context.run = [args, &context] { return run_storm_command(*args, context.out); };
+  });
+}
+
+}  // namespace parley::tools
