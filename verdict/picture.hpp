@@ -45,9 +45,11 @@ struct Picture {
 };
 
 struct PictureTextOptions {
-  std::size_t width = 100;
-  bool ascii = false;
+  std::size_t width = 100;  ///< at least 60
+  bool ascii = false;       ///< no box-drawing characters, nothing but ASCII
+  bool colour = false;      ///< with the escape sequences of terminals (ECMA-48 SGR)
 };
+/// Two hosts: labels on the arrows. More: labels beside them. Dashed: sent before; a cross: it did not arrive.
 std::string to_text(const Picture& picture, const PictureTextOptions& options = {});
 /// One file: no network, no fonts, dark and light, works on a phone and without JavaScript (less clickable then).
 std::string to_html(const Picture& picture);

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "sim/describe_stream.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "verdict/rdmap_check.hpp"
+#include "verdict/startup_check.hpp"
+#include "wire/mpa.hpp"
+#include "wire/rdmap.hpp"
+
+namespace parley::sim {
+namespace {
+
+using verdict::WalkedFpdu;
+using wire::DdpHeader;
+using wire::RdmapOpcode;
+
+constexpr std::string_view key_head = "MPA ID ";  // all keys begin so
+constexpr std::string_view rtr_head = "MPA ID R";
+
+/// Whether the octets are the text, or its beginning.
+bool begins_like(ConstBytes octets, std::string_view text) {
+  const std::size_t n = std::min(octets.size(), text.size());
+  return std::equal(octets.begin(), octets.begin() + static_cast<std::ptrdiff_t>(n), text.begin(),
+                    [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
+}
+
+std::string yes_no(bool value) { return value ? "1" : "0"; }
+
+void startup_fields(const wire::MpaFrameView& v, const verdict::StartupSeen& s, Fields& out) {
+  out.emplace_back("Key", std::string(to_string(v.key)));
+  out.emplace_back("M (markers required)", yes_no(v.m()));
+  out.emplace_back("C (CRC preferred)", yes_no(v.c()));
+  out.emplace_back("R (rejected)", yes_no(v.r()));
+  out.emplace_back(v.revision >= 2 ? "S (enhanced set-up)" : "S (Rtr frame)", yes_no(v.s()));
+  if (v.reserved() != 0) out.emplace_back("Reserved bits", fmt::format("0x{:02x}", v.reserved()));
+  out.emplace_back("Rev", fmt::format("{}", v.revision));
+  out.emplace_back("PD_Length", fmt::format("{}", v.pd_length));
+  if (s.enhanced) {
+    const auto& e = *s.enhanced;
+    out.emplace_back("A (peer to peer)", yes_no(e.a));
+    out.emplace_back("B (RTR by Send)", yes_no(e.b));
+    out.emplace_back("C (RTR by RDMA Write)", yes_no(e.c));
+    out.emplace_back("D (RTR by RDMA Read)", yes_no(e.d));
+    out.emplace_back("IRD", fmt::format("{}", e.ird));
+    out.emplace_back("ORD", fmt::format("{}", e.ord));
+  }
+  if (s.private_data.empty()) return;
+  out.emplace_back("Private data", hex_text(s.private_data, 64));
+  out.emplace_back("Private data as text", readable_text(s.private_data));
+}
+
+void body_fields(const DdpHeader& h, ConstBytes body, Fields& out) {
+  if (h.opcode == RdmapOpcode::read_request && !h.tagged) {
+    if (const auto q = wire::ReadRequest::parse(body)) {
+      out.emplace_back("Sink STag", fmt::format("0x{:08x}", q->sink_stag));
+      out.emplace_back("Sink TO", fmt::format("0x{:x}", q->sink_to));
+      out.emplace_back("RDMA Read size", fmt::format("{}", q->size));
+      out.emplace_back("Source STag", fmt::format("0x{:08x}", q->source_stag));
+      out.emplace_back("Source TO", fmt::format("0x{:x}", q->source_to));
+      return;
+    }
+  }
+  if (h.opcode == RdmapOpcode::terminate && !h.tagged) {
+    if (const auto t = wire::Terminate::parse(body)) {
+      out.emplace_back("Layer", fmt::format("{}", t->layer));
+      out.emplace_back("Error type", fmt::format("{}", t->etype));
+      out.emplace_back("Error code", fmt::format("0x{:02x}", t->code));
+      out.emplace_back("Meaning", verdict::describe_terminate(t->layer, t->etype, t->code));
+      out.emplace_back("M, D, R", fmt::format("{} {} {}", yes_no(t->m), yes_no(t->d), yes_no(t->r)));
+      if (!t->ddp_header.empty()) out.emplace_back("Terminated DDP header", hex_text(t->ddp_header));
+      return;
+    }
+  }
+  out.emplace_back("Payload octets", fmt::format("{}", body.size()));
+  if (body.empty()) return;
+  out.emplace_back("Payload", hex_text(body));
+  out.emplace_back("Payload as text", readable_text(body));
+}
+
+std::string crc_text(const WalkedFpdu& f) {
+  switch (f.crc) {
+    case WalkedFpdu::Crc::good: return fmt::format("0x{:08x}, right", f.crc_sent);
+    case WalkedFpdu::Crc::bad:
+      return fmt::format("0x{:08x}, wrong: the octets give 0x{:08x}", f.crc_sent, f.crc_computed);
+    case WalkedFpdu::Crc::off: return "not in use";
+    case WalkedFpdu::Crc::not_seen: return "not seen";
+  }
+  return "";
+}
+
+void fpdu_fields(const WalkedFpdu& f, const DdpHeader& h, Fields& out) {
+  out.emplace_back("ULPDU_Length", fmt::format("{}", f.ulpdu.size()));
+  out.emplace_back("DDP", fmt::format("{}, {}, version {}", h.tagged ? "tagged" : "untagged",
+                                      h.last ? "last segment" : "more segments follow", h.ddp_version));
+  out.emplace_back("RDMAP version", fmt::format("{}", h.rdmap_version));
+  out.emplace_back("Opcode", fmt::format("0x{:X}, {}", static_cast<unsigned>(h.opcode), to_string(h.opcode)));
+  if (h.tagged) {
+    out.emplace_back("STag", fmt::format("0x{:08x}", h.stag));
+    out.emplace_back("TO", fmt::format("0x{:x}", h.to));
+  } else {
+    if (h.stag != 0) out.emplace_back("Invalidate STag", fmt::format("0x{:08x}", h.stag));
+    out.emplace_back("QN", fmt::format("{}", h.qn));
+    out.emplace_back("MSN", fmt::format("{}", h.msn));
+    out.emplace_back("MO", fmt::format("{}", h.mo));
+  }
+  body_fields(h, f.ulpdu.subspan(h.size()), out);
+  out.emplace_back("CRC", crc_text(f));
+}
+
+/// RFC 6581 §9.2: what may stand for "ready to receive".
+bool is_zero_length(const DdpHeader& h, ConstBytes body) {
+  if (!h.last) return false;
+  if (h.opcode == RdmapOpcode::send) return !h.tagged && body.empty();
+  if (h.opcode == RdmapOpcode::rdma_write) return h.tagged && body.empty();
+  const auto q = wire::ReadRequest::parse(body);
+  return h.opcode == RdmapOpcode::read_request && !h.tagged && q && q->size == 0;
+}
+
+}  // namespace
+
+std::string hex_text(ConstBytes octets, std::size_t max) {
+  std::string out;
+  for (std::uint8_t octet : octets.first(std::min(octets.size(), max)))
+    out += fmt::format("{}{:02x}", out.empty() ? "" : " ", octet);
+  if (octets.size() > max) out += fmt::format(" ... ({} octets)", octets.size());
+  return out;
+}
+
+std::string readable_text(ConstBytes octets, std::size_t max) {
+  std::string out;
+  for (std::uint8_t octet : octets.first(std::min(octets.size(), max)))
+    out += octet >= 0x20 && octet < 0x7F ? static_cast<char>(octet) : '.';
+  if (octets.size() > max) out += "...";
+  return out;
+}
+
+bool DescribedStream::syn(std::uint32_t seq) {
+  if (synchronised_) return true;
+  synchronised_ = true;
+  first_seq_ = next_seq_ = seq + 1;
+  return false;
+}
+
+bool DescribedStream::fin() { return std::exchange(fin_, true); }
+
+std::uint64_t DescribedStream::acked(std::uint32_t ack) const {
+  if (!synchronised_) return 0;
+  const std::int64_t at = static_cast<std::int64_t>(position_) + static_cast<std::int32_t>(ack - next_seq_);
+  return static_cast<std::uint64_t>(std::clamp<std::int64_t>(at, 0, static_cast<std::int64_t>(position_)));
+}
+
+DescribedStream::Place DescribedStream::segment(std::uint32_t seq, ConstBytes payload, Instant at) {
+  if (!synchronised_) {
+    synchronised_ = true;
+    first_seq_ = next_seq_ = seq;
+  }
+  const std::int64_t distance = static_cast<std::int32_t>(seq - next_seq_);
+  const std::int64_t begin = static_cast<std::int64_t>(position_) + distance;
+  Place place;
+  if (begin < 0 || distance > static_cast<std::int64_t>(absurd_distance)) return place;
+  place.begin = static_cast<std::uint64_t>(begin);
+  place.end = place.begin + payload.size();
+  if (payload.empty()) return place;
+  if (place.end <= position_) {
+    place.repeated = true;
+    return place;
+  }
+  if (place.begin > position_) {  // no sender of ours leaves a hole
+    if (state_ == State::fpdus)
+      walker_.missing(place.begin - position_, {0, at, 0}, *this);
+    else
+      state_ = State::other;
+    next_seq_ += static_cast<std::uint32_t>(place.begin - position_);
+    position_ = place.begin;
+  }
+  const ConstBytes fresh = payload.subspan(position_ - place.begin);
+  octets(fresh, at);
+  position_ += fresh.size();
+  next_seq_ += static_cast<std::uint32_t>(fresh.size());
+  return place;
+}
+
+void DescribedStream::octets(ConstBytes in, Instant at) {
+  if (state_ == State::startup || state_ == State::rtr_or_fpdu)
+    startup(in);
+  else if (state_ == State::fpdus)
+    walker_.octets(in, {0, at, 0}, true, *this);
+}
+
+/// Octets while startup frames are due.
+void DescribedStream::startup(ConstBytes in) {
+  std::uint64_t from = position_ - head_.size();  // where head_ begins in the stream
+  head_.insert(head_.end(), in.begin(), in.end());
+  for (;;) {
+    const bool first = state_ == State::startup;
+    if (!begins_like(head_, first ? key_head : rtr_head)) {
+      state_ = first ? State::other : State::fpdus;
+      break;
+    }
+    if (head_.size() < PARLEY_MPA_HEADER_LEN) return;
+    const auto v = wire::MpaFrameView::parse(head_);
+    if (!v || !v->complete()) return;
+    const std::size_t size = v->frame_size();
+    const bool again = startup_frame();
+    messages_.back().begin = from;
+    messages_.back().end = from + size;
+    from += size;
+    head_.erase(head_.begin(), head_.begin() + static_cast<std::ptrdiff_t>(size));
+    if (!again) break;
+    if (head_.empty()) return;
+  }
+  fpdus_from_ = from;
+  walker_.start(verdict::Known::unknown, verdict::Known::unknown);
+  const Bytes rest = std::exchange(head_, {});
+  if (state_ == State::fpdus && !rest.empty()) walker_.octets(rest, {}, true, *this);
+}
+
+/// The whole startup frame at the beginning of head_; whether another may follow.
+bool DescribedStream::startup_frame() {
+  const auto v = wire::MpaFrameView::parse(head_);
+  verdict::StartupSeen s;
+  s.key = v->key;
+  s.flags = v->flags;
+  s.revision = v->revision;
+  s.pd_length = v->pd_length;
+  ConstBytes data = v->private_data;
+  if (v->revision >= 2 && v->s())
+    if (const auto e = wire::MpaEnhanced::parse(data)) {
+      s.enhanced = *e;
+      data = data.subspan(PARLEY_MPA_ENH_LEN);
+    }
+  s.private_data.assign(data.begin(), data.end());
+  DescribedMessage m;
+  m.layer = "mpa";
+  m.detail = verdict::describe_startup(s);
+  switch (v->key) {
+    case wire::MpaKey::req: m.text = "MPA Request"; break;
+    case wire::MpaKey::rep: m.text = v->r() ? "MPA Reply: rejected" : "MPA Reply"; break;
+    case wire::MpaKey::rtr: m.text = "MPA Rtr frame"; break;
+    case wire::MpaKey::rtr_hex: m.text = "MPA Rtr frame"; break;
+    case wire::MpaKey::unknown: m.text = "MPA startup frame, unknown key"; break;
+  }
+  m.fields.emplace_back(m.text, "");
+  startup_fields(*v, s, m.fields);
+  if (v->key == wire::MpaKey::unknown) m.fields[1].second = readable_text(ConstBytes(head_).first(PARLEY_MPA_KEY_LEN));
+  add(std::move(m));
+  const bool first = state_ == State::startup;
+  initiator_ = initiator_ || (first && v->key != wire::MpaKey::rep);
+  state_ = first && initiator_ ? State::rtr_or_fpdu : State::fpdus;
+  return state_ == State::rtr_or_fpdu;
+}
+
+void DescribedStream::add(DescribedMessage message) {
+  if (messages_.size() < messages_max || message.fpdu == 0) messages_.push_back(std::move(message));
+}
+
+void DescribedStream::fpdu(const WalkedFpdu& f) {
+  DescribedMessage m;
+  m.begin = fpdus_from_ + f.position;
+  m.end = m.begin + f.wire_octets;
+  m.fpdu = ++fpdus_;
+  m.layer = "rdmap";
+  m.fields.emplace_back(fmt::format("FPDU {}", m.fpdu), "");
+  if (const auto h = DdpHeader::parse(f.ulpdu)) {
+    const std::string_view name = to_string(h->opcode);
+    m.text = name;
+    m.detail = verdict::describe_segment(f, *h);
+    if (m.detail.starts_with(name)) m.detail.erase(0, std::min(name.size() + 1, m.detail.size()));
+    if (h->opcode == RdmapOpcode::terminate && !h->tagged) m.layer = "terminate";
+    // RFC 6581 §9.2, and by configuration under revision 1: the initiator's first FPDU, when it says nothing else.
+    if (initiator_ && m.fpdu == 1 && is_zero_length(*h, f.ulpdu.subspan(h->size())))
+      m.text = fmt::format("RTR: {}", name);
+    fpdu_fields(f, *h, m.fields);
+  } else {
+    m.text = "FPDU";
+    m.detail = fmt::format("{} octets, no DDP header", f.ulpdu.size());
+  }
+  add(std::move(m));
+}
+
+void DescribedStream::bad_length(std::uint32_t length, const verdict::SegmentRef&) {
+  DescribedMessage m;
+  m.begin = fpdus_from_ + walker_.position();
+  m.end = m.begin + PARLEY_MPA_LEN_LEN;
+  m.fpdu = ++fpdus_;
+  m.layer = "rdmap";
+  m.text = "FPDU";
+  m.detail = fmt::format("ULPDU_Length {}, which none can have", length);
+  add(std::move(m));
+}
+
+void DescribedStream::resynchronised(std::uint64_t, const verdict::SegmentRef&) {}
+
+std::vector<const DescribedMessage*> DescribedStream::messages(std::uint64_t begin, std::uint64_t end) const {
+  std::vector<const DescribedMessage*> out;
+  auto it = std::upper_bound(messages_.begin(), messages_.end(), begin,
+                             [](std::uint64_t at, const DescribedMessage& m) { return at < m.end; });
+  for (; it != messages_.end() && it->begin < end; ++it) out.push_back(&*it);
+  return out;
+}
+
+}  // namespace parley::sim

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// PictureTap: joins what link ends saw of a frame into one row from the host that sent it to the hosts that got it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "sim/describe.hpp"
+#include "sim/record.hpp"
+
+namespace parley::sim {
+namespace {
+
+using verdict::PictureRow;
+
+constexpr std::uint32_t nowhere = ~0u;
+
+std::uint64_t digest(ConstBytes octets) {
+  std::uint64_t h = 0xCBF29CE484222325ULL;
+  for (std::uint8_t octet : octets) h = (h ^ octet) * 0x100000001B3ULL;
+  return h;
+}
+
+std::string seconds(Instant at) {
+  const auto ns = static_cast<std::uint64_t>(std::max<std::int64_t>(at.time_since_epoch().count(), 0));
+  return fmt::format("{}.{:09} s", ns / 1'000'000'000, ns % 1'000'000'000);
+}
+
+std::string_view words(DropReason reason) {
+  switch (reason) {
+    case DropReason::none: return "";
+    case DropReason::rule: return "dropped by a rule";
+    case DropReason::queue_full: return "the queue of the link is full";
+    case DropReason::too_big: return "larger than the MTU";
+    case DropReason::host_down: return "the host is down";
+    case DropReason::ring_full: return "the ring of the paused host is full";
+    case DropReason::discarded: return "discarded by the host";
+  }
+  return "";
+}
+
+std::string_view layer_of_note(std::string_view text) {
+  struct Word {
+    std::string_view word, layer;
+  };
+  for (const Word w :
+       {Word{"restart", "restart"}, Word{"crash", "crash"}, Word{"resum", "resume"}, Word{"paus", "pause"}})
+    if (text.find(w.word) != std::string_view::npos) return w.layer;
+  return "note";
+}
+
+Address bare(Address a) {
+  a.port = 0;
+  a.scope_id = 0;
+  return a;
+}
+
+std::string plural(std::uint64_t n, std::string_view word) {
+  return fmt::format("{} {}{}", n, word, n == 1 ? "" : "s");
+}
+
+}  // namespace
+
+struct PictureTap::Impl {
+  /// A frame on its way, and its row.
+  struct Way {
+    PictureRow row;
+    Describer::Seen seen;
+    std::uint64_t id = 0;
+    std::uint64_t digest = 0;    // of the octets as sent
+    std::uint32_t to = nowhere;  // the column that it is meant for; nowhere: everyone
+    bool arrived = false;
+    bool copy = false;  // by a fault, of a frame that has a row already
+    std::string note;
+  };
+  static constexpr std::size_t notes_max = 1000;
+
+  std::size_t rows_max;
+  RecordInfo info;
+  std::vector<std::uint32_t> column_of_node;
+  std::vector<std::string> columns, addresses;
+  std::vector<std::array<NodeId, 2>> links;
+  std::map<Address, std::uint32_t> column_of_address;
+  Describer describer;
+  std::vector<Way> ways;  // at most rows_max
+  std::map<std::uint64_t, std::size_t> way_of_id;
+  std::vector<PictureRow> notes;  // at most notes_max
+  std::uint64_t taps = 0, rows_dropped = 0, frames = 0, lost = 0;
+
+  std::uint32_t column(NodeId node) const { return node < column_of_node.size() ? column_of_node[node] : nowhere; }
+  std::uint32_t column(const std::optional<Address>& a) const {
+    if (!a) return nowhere;
+    const auto it = column_of_address.find(bare(*a));
+    return it == column_of_address.end() ? nowhere : it->second;
+  }
+  Way* add(const TapFrame& frame, std::uint32_t from) {
+    if (ways.size() >= rows_max) {
+      ++rows_dropped;
+      return nullptr;
+    }
+    Way w;
+    w.seen = describer.look(frame.octets, frame.at);
+    w.id = frame.frame_id;
+    w.digest = digest(frame.octets);
+    w.to = column(w.seen.to);
+    w.row.at = frame.at;
+    w.row.from = from;
+    w.row.frame = taps;
+    w.row.fate = PictureRow::Fate::under_way;
+    way_of_id[w.id] = ways.size();
+    ways.push_back(std::move(w));
+    return &ways.back();
+  }
+  Way* find(std::uint64_t id) {
+    const auto it = way_of_id.find(id);
+    return it == way_of_id.end() ? nullptr : &ways[it->second];
+  }
+  static void remark(Way& w, const TapFrame& frame) {
+    std::string text(frame.note);
+    if (text.empty()) text = words(frame.drop);
+    if (text.empty() || w.note.find(text) != std::string::npos) return;
+    w.note += (w.note.empty() ? "" : "; ") + text;
+  }
+  void dropped(Way& w, const TapFrame& frame) {
+    remark(w, frame);
+    if (!w.arrived) w.row.fate = PictureRow::Fate::dropped;
+  }
+  void sent(const TapFrame& frame, std::uint32_t from);
+  void came(const TapFrame& frame, std::uint32_t to);
+  void deliver(Way& w, const TapFrame& frame, std::uint32_t to);
+  void finish_row(Way& w) const;
+  void add_violations(const RunReport& report, std::vector<PictureRow>& rows) const;
+  void add_facts(const RunReport* report, verdict::Picture& picture) const;
+};
+
+void PictureTap::Impl::sent(const TapFrame& frame, std::uint32_t from) {
+  Way* w = find(frame.frame_id);
+  if (w == nullptr || w->row.from != from) {
+    ++frames;
+    w = add(frame, from);
+  }
+  if (frame.drop != DropReason::none) ++lost;
+  if (w == nullptr) return;
+  if (frame.drop != DropReason::none)
+    dropped(*w, frame);
+  else
+    remark(*w, frame);
+}
+
+void PictureTap::Impl::deliver(Way& w, const TapFrame& frame, std::uint32_t to) {
+  w.arrived = true;
+  w.row.arrived = frame.at;
+  w.row.to = to;
+  w.row.fate = frame.drop == DropReason::none ? PictureRow::Fate::arrived : PictureRow::Fate::discarded;
+  if (digest(frame.octets) != w.digest) w.row.altered = true;
+  remark(w, frame);
+}
+
+void PictureTap::Impl::came(const TapFrame& frame, std::uint32_t to) {
+  Way* w = find(frame.frame_id);
+  if (w == nullptr) {
+    // Nobody sent it: a fault made it up, in the name of the source address.
+    if (rows_dropped > 0) return;
+    w = add(frame, to);
+    if (w == nullptr) return;
+    ++frames;
+    const std::uint32_t from = column(w->seen.from);
+    if (from != nowhere) w->row.from = from;
+    if (frame.note.empty()) w->note = "made by a fault";
+    return deliver(*w, frame, to);
+  }
+  if (w->to != nowhere && w->to != to) return;  // flooded by a switch, meant for another
+  if (!w->arrived) {
+    if (frame.drop != DropReason::none) ++lost;
+    return deliver(*w, frame, to);
+  }
+  const bool known = w->row.to == to || std::find(w->row.also.begin(), w->row.also.end(), to) != w->row.also.end();
+  if (!known) {
+    w->row.also.push_back(to);
+    return;
+  }
+  if (ways.size() >= rows_max) {
+    ++rows_dropped;
+    return;
+  }
+  Way copy = *w;
+  copy.copy = true;
+  copy.note.clear();
+  copy.row.also.clear();
+  deliver(copy, frame, to);
+  ways.push_back(std::move(copy));
+}
+
+PictureTap::PictureTap(std::size_t rows_max) : impl_(std::make_unique<Impl>()) { impl_->rows_max = rows_max; }
+PictureTap::~PictureTap() = default;
+
+void PictureTap::set_info(const RecordInfo& info) { impl_->info = info; }
+
+void PictureTap::begin(const RecordTopology& topology) {
+  Impl& m = *impl_;
+  for (const RecordTopology::Node& node : topology.nodes) {
+    m.column_of_node.push_back(node.is_switch ? nowhere : static_cast<std::uint32_t>(m.columns.size()));
+    if (node.is_switch) continue;
+    for (const Address& a : node.addresses)
+      m.column_of_address.emplace(bare(a), static_cast<std::uint32_t>(m.columns.size()));
+    m.columns.push_back(node.name);
+    std::string first = node.addresses.empty() ? "" : bare(node.addresses.front()).to_string();
+    m.addresses.push_back(first.substr(0, first.rfind(':')));
+  }
+  for (const RecordTopology::Link& link : topology.links) m.links.push_back({link.ends[0].node, link.ends[1].node});
+}
+
+void PictureTap::on_frame(const TapFrame& frame) {
+  Impl& m = *impl_;
+  ++m.taps;  // as PcapngTap writes them
+  if (frame.link >= m.links.size() || frame.end > 1) return;
+  const std::uint32_t column = m.column(m.links[frame.link][frame.end]);
+  if (column != nowhere) return frame.outbound ? m.sent(frame, column) : m.came(frame, column);
+  if (frame.drop == DropReason::none && frame.note.empty()) return;
+  if (frame.drop != DropReason::none) ++m.lost;
+  Impl::Way* w = m.find(frame.frame_id);
+  if (w == nullptr) return;
+  if (frame.drop != DropReason::none)
+    m.dropped(*w, frame);
+  else
+    Impl::remark(*w, frame);
+}
+
+void PictureTap::on_note(Instant at, NodeId host, std::string_view text) {
+  Impl& m = *impl_;
+  if (m.notes.size() >= Impl::notes_max) {
+    ++m.rows_dropped;
+    return;
+  }
+  PictureRow row;
+  row.kind = PictureRow::Kind::note;
+  row.at = at;
+  const std::uint32_t column = m.column(host);
+  row.from = row.to = column == nowhere ? 0 : column;
+  row.text = text;
+  row.layer = layer_of_note(text);
+  m.notes.push_back(std::move(row));
+}
+
+void PictureTap::Impl::finish_row(Way& w) const {
+  Describer::Words said = describer.words(w.seen);
+  PictureRow& row = w.row;
+  row.layer = std::move(said.layer);
+  row.text = std::move(said.text);
+  row.detail = std::move(said.detail);
+  row.repeated = w.seen.repeated || w.copy;
+  row.why = w.note;
+  if (w.copy && row.why.empty()) row.why = "a copy made by a fault";
+  if (!w.arrived) {
+    // Where it would have gone; with nobody meant, the nearest.
+    row.to = w.to != nowhere ? w.to : row.from + 1 < columns.size() ? row.from + 1 : row.from == 0 ? 0 : row.from - 1;
+    if (row.fate == PictureRow::Fate::under_way)
+      row.why += row.why.empty() ? "still on its way at the end" : "; still on its way at the end";
+  }
+  Fields fields{{"Frame", ""}, {"Number in the capture", fmt::format("{}", row.frame)}, {"Sent", seconds(row.at)}};
+  if (w.arrived)
+    fields.emplace_back(row.fate == PictureRow::Fate::discarded ? "Arrived, discarded" : "Arrived",
+                        seconds(row.arrived));
+  if (!row.why.empty()) fields.emplace_back("What happened", row.why);
+  if (row.altered) fields.emplace_back("Octets", "changed on the way; shown as sent");
+  fields.insert(fields.end(), std::make_move_iterator(said.fields.begin()), std::make_move_iterator(said.fields.end()));
+  row.fields = std::move(fields);
+}
+
+void PictureTap::Impl::add_violations(const RunReport& report, std::vector<PictureRow>& rows) const {
+  for (const Violation& v : report.violations) {
+    PictureRow row;
+    row.kind = PictureRow::Kind::violation;
+    row.at = v.at;
+    row.layer = "violation";
+    row.text = v.checker;
+    row.detail = v.connection.empty() ? v.text : fmt::format("{}: {}", v.connection, v.text);
+    row.why = v.rule;
+    row.fields = {{"Violation", ""}, {"Checker", v.checker}, {"At", seconds(v.at)}};
+    if (!v.connection.empty()) row.fields.emplace_back("Connection", v.connection);
+    row.fields.emplace_back("What is wrong", v.text);
+    if (!v.rule.empty()) row.fields.emplace_back("Rule", v.rule);
+    rows.push_back(std::move(row));
+  }
+}
+
+void PictureTap::Impl::add_facts(const RunReport* report, verdict::Picture& picture) const {
+  auto& facts = picture.facts;
+  if (report != nullptr) {
+    const std::string_view bound = report->end == RunEnd::time_bound    ? "stopped at its bound of time"
+                                   : report->end == RunEnd::event_bound ? "stopped at its bound of events"
+                                   : report->end == RunEnd::stopped     ? "stopped from outside"
+                                                                        : "";
+    std::string result = report->passed() ? "passed" : "failed";
+    if (!report->violations.empty()) result += fmt::format(": {}", plural(report->violations.size(), "violation"));
+    if (!bound.empty()) result += fmt::format("{} {}", report->violations.empty() ? ":" : ",", bound);
+    facts.emplace_back("result", result);
+  }
+  const std::uint64_t seed = report != nullptr ? report->seed : info.seed;
+  facts.emplace_back("seed", fmt::format("{}", seed));
+  if (report != nullptr) {
+    std::string ends;
+    const auto add = [&ends](std::uint64_t n, std::string_view word) {
+      if (n > 0) ends += fmt::format("{}{} {}", ends.empty() ? "" : ", ", n, word);
+    };
+    add(report->established, "established");
+    add(report->rejected, "rejected");
+    add(report->failed, "failed");
+    if (!ends.empty()) facts.emplace_back("connections", ends);
+    facts.emplace_back("virtual time", seconds(report->finished_at));
+  }
+  facts.emplace_back("frames", lost == 0 ? fmt::format("{}", frames) : fmt::format("{}, {} lost", frames, lost));
+  if (!info.application.empty()) facts.emplace_back("made by", info.application);
+}
+
+verdict::Picture PictureTap::finish(const RunReport* report) {
+  Impl& m = *impl_;
+  verdict::Picture picture;
+  picture.title = !m.info.scenario.empty() ? m.info.scenario : report != nullptr ? report->scenario : "";
+  picture.columns = m.columns;
+  picture.addresses = m.addresses;
+  for (Impl::Way& w : m.ways) {
+    m.finish_row(w);
+    picture.rows.push_back(std::move(w.row));
+  }
+  m.ways.clear();
+  m.way_of_id.clear();
+  picture.rows.insert(picture.rows.end(), std::make_move_iterator(m.notes.begin()),
+                      std::make_move_iterator(m.notes.end()));
+  m.notes.clear();
+  if (report != nullptr) m.add_violations(*report, picture.rows);
+  std::stable_sort(picture.rows.begin(), picture.rows.end(),
+                   [](const PictureRow& a, const PictureRow& b) { return a.at < b.at; });
+  picture.rows_dropped = m.rows_dropped;
+  m.add_facts(report, picture);
+  return picture;
+}
+
+}  // namespace parley::sim
