@@ -100,6 +100,8 @@ class Tcp {
   bool gives_way_to(const wire::TcpHeader& syn) const;
 
  private:
+  /// Below this a segment holds nothing beside its options; an MSS that claims less is not believed.
+  static constexpr std::uint16_t mss_min = 48;
   enum class Timer : std::uint8_t { none, retransmit, persist, end };
 
   void enter(TcpState state);
@@ -113,15 +115,17 @@ class Tcp {
   void release_idle_memory();
 
   // sim/tcp_input.cpp
-  bool learn_options(Instant now, const wire::TcpHeader& syn);
+  void learn_options(Instant now, const wire::TcpHeader& syn);
   bool handle_syn_sent(Instant now, const wire::TcpHeader& header);
   bool check_segment(Instant now, const wire::TcpHeader& header, std::uint32_t length);
   void answer_unacceptable(Instant now, const wire::TcpHeader& header, std::uint32_t length);
   void handle_reset(const wire::TcpHeader& header);
-  bool handle_ack(Instant now, const wire::TcpHeader& header, bool empty);
+  void refuse(std::uint32_t seq);
+  bool handle_ack(Instant now, const wire::TcpHeader& header, std::uint32_t length);
   void handle_new_ack(Instant now, const wire::TcpHeader& header);
   void handle_duplicate_ack();
   void handle_fin_acknowledged(Instant now);
+  void recover(std::uint32_t acknowledged);
   void grow_congestion_window(std::uint32_t acknowledged);
   void take_rtt_sample(Duration rtt);
   void establish();
@@ -133,16 +137,24 @@ class Tcp {
 
   // sim/tcp_output.cpp
   void fill_header(Instant now, wire::TcpHeader& header, std::uint32_t seq, std::uint8_t flags);
+  /// RFC 7323 §5.4: a clock of 1 ms.
+  static std::uint32_t timestamp_of(Instant now) {
+    return static_cast<std::uint32_t>(now.time_since_epoch() / std::chrono::milliseconds(1));
+  }
   void emit_syn(Instant now, wire::TcpHeader& header);
   void emit_data(Instant now, TcpOutput& out, std::uint32_t seq, std::uint32_t size, bool fin);
   bool emit_new_data(Instant now, TcpOutput& out);
   bool emit_first_again(Instant now, TcpOutput& out);
   void emit_sack(wire::TcpHeader& header) const;
-  bool window_update_due() const;
   Duration rto() const;
 
   std::uint32_t receive_buffer() const;
   std::uint32_t offered_edge() const;
+  /// What is worth an ACK of its own: two segments, or half of the buffer.
+  std::uint32_t window_step() const {
+    const std::uint32_t half = receive_buffer() / 2;
+    return half == 0 ? 1 : half < 2u * emss_ ? half : 2u * emss_;
+  }
   std::uint32_t unread() const { return data_edge() - rcv_read_; }
   std::uint32_t data_edge() const { return fin_taken_ ? rcv_nxt_ - 1 : rcv_nxt_; }
   bool fin_sent() const { return seq_lt(snd_end_, snd_max_); }
@@ -175,7 +187,7 @@ class Tcp {
   std::uint8_t snd_scale_ = 0, rcv_scale_ = 0;
   std::uint8_t duplicates_ = 0, retries_ = 0, backoff_ = 0;
   std::uint8_t events_ = 0;  // a bit for each TcpEvent
-  bool active_ = false, timestamps_ = false, sack_ = false;
+  bool active_ = false, timestamps_ = false, sack_ = false, scaling_ = false;
   bool fin_queued_ = false, fin_known_ = false, fin_taken_ = false, orphan_ = false, paused_ = false;
   bool recovering_ = false, timing_ = false, probing_ = false;
   bool ack_now_ = false, send_first_again_ = false, send_probe_ = false, send_reset_ = false, send_stray_reset_ = false;
