@@ -1,43 +1,64 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // What frames on one way of a link mean: follows the TCP connections that pass (a one-sided view: only this way, so
 // that each way of a link can be judged alone), knows where MPA startup frames and FPDUs begin, with markers. Bounded
-// memory.
+// memory: 65,536 connections, 1 Mi messages remembered for retransmissions, 16 MiB of octets ahead of holes.
+//
+// Limits of the view. Connections are numbered by their SYNs on this way (a SYN ACK begins one on its way), so when
+// SYNs were lost the two ways may number differently. Octets ahead of a hole have no parts when they pass: nobody can
+// tell yet where an FPDU begins in them. A retransmission of a message that is no longer remembered has none either.
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "parley/sim.hpp"
+#include "sim/meaning_frame.hpp"
+#include "sim/meaning_stream.hpp"
 
 namespace parley::sim {
 
-/// A message, or its beginning, inside a frame.
+/// A message, or its beginning, inside a frame. An FPDU that is a Terminate or the RTR is listed as an fpdu, and once
+/// more as what it is in the frame that carries the octet by which that is known (nearly always the same frame).
 struct Part {
   Meaning meaning = Meaning::any;  ///< mpa_request, mpa_reply, mpa_rtr, fpdu, terminate
-  std::uint32_t fpdu = 0;          ///< number of the FPDU in its direction, from 1
-  std::uint32_t offset = 0;        ///< of its first octet in the Ethernet frame
+  std::uint32_t fpdu = 0;          ///< number of the FPDU in its direction, from 1; 0: a startup frame
+  std::uint32_t offset = 0;        ///< of its first octet in the Ethernet frame (of its first one there)
   std::uint32_t size = 0;          ///< octets of it in this frame
-  std::uint32_t whole = 0;         ///< octets of the whole message on the wire (with pad, CRC and markers)
+  std::uint32_t whole = 0;  ///< octets of the whole message on the wire (with pad, CRC and markers); 0: not known yet
+  std::uint64_t position = 0;  ///< of its first octet in the stream
 };
 
 struct FrameMeaning {
   Meaning kind = Meaning::any;   ///< the lowest layer: arp_request ... tcp_data
+  std::uint32_t kinds = 0;       ///< meaning_bit of each kind that holds: a FIN may carry data
   std::uint32_t connection = 0;  ///< n-th connection seen on this way, from 1; 0: none
   bool repeated = false;         ///< only octets that were seen before
   std::uint32_t payload_offset = 0, payload_size = 0;
+  static constexpr std::uint64_t nowhere = ~std::uint64_t{0};
+  std::uint64_t position = nowhere;  ///< of the first octet of payload in the stream; nowhere: before it, or none
   std::vector<Part> parts;
-  bool has(Meaning meaning, std::uint32_t fpdu = 0) const;
+  bool has(Meaning meaning, std::uint32_t fpdu = 0) const {
+    return meaning == Meaning::any || find(meaning, fpdu) != 0;
+  }
+  /// 0: not there; 1: it is what the frame is; above: parts[n - 2].
+  std::size_t find(Meaning meaning, std::uint32_t fpdu = 0) const;
 };
 
 class MeaningTracker {
  public:
   static constexpr std::size_t connections_max = 65536;  ///< the oldest is forgotten
-  MeaningTracker();
+  /// `depth` startup: who asks only for startup frames spares the walk over FPDUs.
+  explicit MeaningTracker(StreamDepth depth = StreamDepth::fpdus);
   ~MeaningTracker();
   /// Frames in the order in which they pass. The peer's markers requirement is not visible on this way: whether FPDUs
-  /// carry markers is found by looking (a marker pointing at the startup frame's end).
+  /// carry markers is found by looking, which is exact (sim/meaning_stream.hpp).
   FrameMeaning look(ConstBytes frame);
+  /// The same into a value whose memory is used again.
+  void look(ConstBytes frame, FrameMeaning& out);
+  /// The stream of a connection, as long as it is remembered.
+  const MessageStream* stream(std::uint32_t connection) const;
 
  private:
   struct Impl;
