@@ -28,6 +28,7 @@ struct ScenarioLink {
 
 /// Which address of a host a connection uses.
 enum class AddressKind : std::uint8_t { v4, v6, link_local };
+std::string_view to_string(AddressKind kind);
 
 /// A listener and what it does with requests.
 struct ScenarioListen {
@@ -45,13 +46,16 @@ struct ScenarioListen {
 };
 
 enum class Transfer : std::uint8_t { send, write, read };
+std::string_view to_string(Transfer transfer);
 enum class Closer : std::uint8_t { initiator, responder, both, nobody };
+std::string_view to_string(Closer closer);
 enum class Expect : std::uint8_t {
   established,  ///< up on both ends, everything transferred, closed as asked
   rejected,     ///< the initiator is told so, with the private data
   failed,       ///< an event with a reason on every end that knew of the connection
   settled,      ///< any of the three, on both ends alike
 };
+std::string_view to_string(Expect expect);
 
 /// Connections and what goes over them.
 struct ScenarioConnect {
@@ -127,6 +131,8 @@ tl::expected<Scenario, std::vector<ScenarioError>> parse_scenario(std::string_vi
 std::vector<ScenarioError> check_scenario(const Scenario& scenario);
 /// A file that parse_scenario reads back to the same scenario; defaults are left out.
 std::string to_toml(const Scenario& scenario);
+/// The tables of keys in docs/simulator.md.
+std::string scenario_keys_markdown();
 
 /// --swarm: other delays, rates, MTUs, faults, revisions, RTR forms, CRC, markers, depths, counts and sizes, drawn from
 /// the seed; topology, names and the kind of workload stay. `drawn` gets one line per parameter that changed.

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The checks of a scenario, before their findings get a line: parse_scenario knows the line of each key, a scenario
+// made by code has none.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "sim/scenario.hpp"
+
+namespace parley::sim {
+
+enum class Section : std::uint8_t { scenario, bounds, host, link, listen, connect, fault };
+
+struct Finding {
+  Section section = Section::scenario;
+  std::size_t index = 0;  ///< in the scenario's vector
+  std::string key;        ///< may be empty
+  std::string text;
+};
+
+/// What not to look at because reading went wrong there already, and would only be reported a second time.
+struct Distrust {
+  bool hosts = false;  ///< names of hosts and switches
+  bool links = false;
+};
+
+std::vector<Finding> find_faults(const Scenario& scenario, const Distrust& distrust);
+
+}  // namespace parley::sim
