@@ -75,8 +75,8 @@ function(parley_tools)
   target_compile_definitions(parley_tools PRIVATE PARLEY_VERSION="${PROJECT_VERSION}")
   # Captures of simulated runs name the commit that made them.
   set(generated ${PROJECT_BINARY_DIR}/generated)
-  add_custom_target(parley_commit BYPRODUCTS ${generated}/parley_commit.hpp
-    COMMAND ${CMAKE_COMMAND} -D SOURCE=${PROJECT_SOURCE_DIR} -D HEADER=${generated}/parley_commit.hpp
+  add_custom_target(parley_commit BYPRODUCTS ${generated}/tools/commit.hpp
+    COMMAND ${CMAKE_COMMAND} -D SOURCE=${PROJECT_SOURCE_DIR} -D HEADER=${generated}/tools/commit.hpp
             -P ${PROJECT_SOURCE_DIR}/cmake/commit.cmake
     COMMENT "Looking up the commit" VERBATIM)
   add_dependencies(parley_tools parley_commit)

@@ -46,13 +46,16 @@ SimResult carry_out(const SimRun& run, const SimRecording& recording, const std:
   std::optional<sim::PcapngTap> pcapng;
   std::optional<sim::PictureTap> picture;
   sim::TapFan fan;
+  const sim::RecordInfo info{application_text(), scenario->name, run.seed};
   if (recording.pcapng != nullptr || recording.hash) {
-    const sim::RecordInfo info{application_text(), scenario->name, run.seed};
     pcapng.emplace(info,
                    [file = recording.pcapng](ConstBytes octets) { return file == nullptr || file->write(octets); });
     fan.add(&*pcapng);
   }
-  if (recording.picture) fan.add(&picture.emplace());
+  if (recording.picture) {
+    picture.emplace().set_info(info);
+    fan.add(&*picture);
+  }
   if (pcapng || picture) options.tap = &fan;
   options.on_world = [&](const sim::World& world) {
     if (pcapng) pcapng->begin(world);

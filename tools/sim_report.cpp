@@ -32,8 +32,10 @@ std::string_view end_word(sim::RunEnd end) {
 std::string bound_text(const sim::RunReport& report) {
   switch (report.end) {
     case sim::RunEnd::time_bound:
-      return fmt::format("not over after {}", virtual_time(report.finished_at.time_since_epoch()));
-    case sim::RunEnd::event_bound: return fmt::format("not over after {} events", report.counters.events);
+      return fmt::format("not over at its bound (time): {} of virtual time have passed",
+                         virtual_time(report.finished_at.time_since_epoch()));
+    case sim::RunEnd::event_bound:
+      return fmt::format("not over at its bound (events): {} events have happened", report.counters.events);
     case sim::RunEnd::settled:
     case sim::RunEnd::stopped: break;
   }
@@ -198,7 +200,7 @@ JunitCase run_junit(const SimResult& result) {
   if (result.stopped()) {
     c.skipped = "stopped before its end";
   } else if (!result.passed()) {
-    c.failure = first_trouble(result.report) + details(result);
+    c.failure = first_trouble(result.report) + details(result);  // the first line is the message
     if (!result.pcapng_file.empty()) c.output = "capture: " + result.pcapng_file;
   }
   return c;

@@ -4,6 +4,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <memory>
@@ -38,6 +39,16 @@ std::uint64_t cpu_us() {
   return us(usage.ru_utime) + us(usage.ru_stime);
 }
 
+/// The steps of a set-up in the order in which they happen; what else a report names comes behind them.
+std::vector<std::string> in_order_of_time(const sim::StormReport& report) {
+  std::vector<std::string> names;
+  for (const char* name : {"tcp", "request", "reply", "established"})
+    if (report.steps.contains(name)) names.emplace_back(name);
+  for (const auto& [name, quantiles] : report.steps)
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  return names;
+}
+
 /// Octets of memory that the process has now, and the most that it had.
 std::uint64_t resident_now() {
   std::ifstream file("/proc/self/statm");
@@ -59,16 +70,17 @@ void tell(const StormArgs& args, const sim::StormReport& report, const Cost& cos
   const auto each = [](std::uint64_t total, std::uint64_t n) {
     return n == 0 ? 0.0 : static_cast<double>(total) / static_cast<double>(n);
   };
-  out.text(fmt::format("{}: {} nodes with {} processes each, {} connections wanted, seed {}", args.pattern,
-                       args.storm.nodes, args.storm.ppn, report.wanted, seed_text(args.storm.seed)));
+  out.text(fmt::format("{}: {} nodes, {} process{} on each, {} connections wanted, seed {}", args.pattern,
+                       args.storm.nodes, args.storm.ppn, args.storm.ppn == 1 ? "" : "es", report.wanted,
+                       seed_text(args.storm.seed)));
   out.text(fmt::format("{} established, {} failed, {} tried again; {} of virtual time, at most {} alive at once",
                        report.established, report.failed, report.retried, virtual_time(report.virtual_time),
                        report.alive_peak));
   Json steps = Json::object();
   out.text(fmt::format("\n{:<14}{:>14}{:>14}{:>14}{:>14}{:>14}", "step", "least", "median", "90 %", "99 %", "most"));
-  for (const auto& [step, quantiles] : report.steps) {
+  for (const std::string& step : in_order_of_time(report)) {
     std::string line = fmt::format("{:<14}", step);
-    for (const Duration quantile : quantiles) {
+    for (const Duration quantile : report.steps.at(step)) {
       line += fmt::format("{:>14}", virtual_time(quantile));
       steps[step].push_back(static_cast<double>(quantile.count()) / 1e3);
     }
@@ -158,6 +170,7 @@ Or<Ratio> parse_ratio(std::string_view text) {
     std::string digits(rest.substr(0, dot));
     if (dot != std::string_view::npos) {
       const std::string_view fraction = rest.substr(dot + 1);
+      if (digits.empty()) return wrong("has no digit before the point");
       if (fraction.empty() || fraction.size() > 7) return wrong("has no or more than 7 digits behind the point");
       digits += fraction;
       for (std::size_t i = 0; i < fraction.size(); ++i) in *= 10;

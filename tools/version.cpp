@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "tools/version.hpp"
 
-#include "parley_commit.hpp"
+#include "tools/commit.hpp"
 
 namespace parley::tools {
 
