@@ -91,7 +91,7 @@ void Tcp::handle_reset(const wire::TcpHeader& header) {
   if (header.seq != rcv_nxt_) {
     ack_now_ = true;
   } else if (state_ == TcpState::time_wait) {
-    finish(TcpEvent::closed);
+    finish(TcpEvent::none);  // everything arrived; what is unread stays readable
   } else {
     finish(state_ == TcpState::syn_received && active_ ? TcpEvent::refused : TcpEvent::reset);
   }
