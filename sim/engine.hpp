@@ -3,6 +3,7 @@
 // hosts see the world through this and nothing more.
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "parley/sim.hpp"
 #include "sim/event_queue.hpp"
@@ -38,18 +39,27 @@ class LinkPort {
 
 class Engine {
  public:
+  /// Pending at once; an event beyond is not kept, and the engine stops (exhausted()).
+  static constexpr std::size_t events_max = EventQueue::handles_max;
+
   Instant now() const { return now_; }
-  /// `when` before now() counts as now().
+  /// `when` before now() counts as now(); at `never` nothing happens.
   void at(Instant when, EventTarget& target, std::uint32_t kind, std::uint64_t argument = 0);
   /// Carries out the next event if it is due by `limit`.
   bool step(Instant limit);
-  Instant next() const { return queue_.empty() ? never : queue_.next(); }
+  /// Time of the next event; `never` when there is none.
+  Instant next() { return queue_.next(); }
 
   FramePool frames;
   Tap* tap = nullptr;
   WorldCounters counters;
+  /// Bit i drops the i-th frame that a host sends from now on (World::set_drop_mask).
+  std::uint64_t drop_mask = 0;
+
   void advance_to(Instant when) { now_ = when; }
   std::size_t pending() const { return queue_.size(); }
+  /// There were more events than the engine can keep: what follows would not be what was asked for, so nothing does.
+  bool exhausted() const { return exhausted_; }
 
  private:
   struct Slot {
@@ -61,6 +71,36 @@ class Engine {
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
   Instant now_{};
+  bool exhausted_ = false;
 };
+
+inline void Engine::at(Instant when, EventTarget& target, std::uint32_t kind, std::uint64_t argument) {
+  if (when == never) return;
+  std::uint32_t slot = 0;
+  if (!free_.empty()) {
+    slot = free_.back();
+    free_.pop_back();
+    slots_[slot] = {&target, argument, kind};
+  } else if (slots_.size() < events_max) {
+    slot = static_cast<std::uint32_t>(slots_.size());
+    slots_.push_back({&target, argument, kind});
+  } else {
+    exhausted_ = true;
+    return;
+  }
+  queue_.push(when < now_ ? now_ : when, slot);
+}
+
+inline bool Engine::step(Instant limit) {
+  if (queue_.next() > limit || queue_.empty() || exhausted_) [[unlikely]]
+    return false;
+  const EventQueue::Popped popped = queue_.pop();
+  const Slot slot = slots_[popped.handle];
+  free_.push_back(popped.handle);
+  now_ = popped.at;
+  ++counters.events;
+  slot.target->on_event(slot.kind, slot.argument);
+  return true;
+}
 
 }  // namespace parley::sim

@@ -162,7 +162,7 @@ enum class FaultAction : std::uint8_t {
   truncate,     ///< the frame is cut to `octets`
   cut_stream,   ///< TCP payload is cut to `octets` of the matched message with right checksums, and FIN follows
   reset,        ///< the frame passes, then both ends get a RST with a right sequence number
-  set_rate,     ///< the link's rate becomes `rate_bps`, at `from`
+  set_rate,     ///< the link's rate becomes `rate_bps`, at `from`; at `until` it is what it was made with
   crash,        ///< host `host`: when the frame passes (or at `from` with match any and no way), after `delay`
   restart,
   pause,
@@ -232,6 +232,7 @@ struct WorldCounters {
   std::uint64_t packet_hops = 0;  ///< frames that began to cross a link
   std::uint64_t dropped = 0;
   std::size_t events_pending = 0, frames_in_flight = 0, frames_peak = 0;
+  bool exhausted = false;  ///< 2^24 events were pending, which is all a world keeps: it takes no further step
 };
 
 class World {
@@ -249,6 +250,8 @@ class World {
   /// crash, restart, pause, resume at rule.from; set_rate needs a link.
   Checked<void> add_fault(const FaultRule& host_rule);
   void set_tap(Tap* tap);  ///< not owned
+  /// Bit i drops the i-th frame (from 0) that a host, no switch, sends from now on; the rest passes.
+  void set_drop_mask(std::uint64_t mask);
 
   Host* find_host(std::string_view name);
   std::size_t host_count() const;
@@ -267,7 +270,7 @@ class World {
   /// Runs until the condition holds (true), or nothing is left to happen or `limit` of virtual time has passed (false).
   template <class Condition>
   bool run_until(Condition condition, Duration limit) {
-    const Instant end = now() + limit;
+    const Instant end = limit < never - now() ? now() + limit : never;
     while (!condition())
       if (!step(end)) return condition();
     return true;
