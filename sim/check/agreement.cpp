@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "sim/check/agreement.hpp"
+
+#include <fmt/format.h>
+
+#include "parley/wire/mpa.h"
+
+namespace parley::sim::check {
+namespace {
+
+constexpr std::string_view checker = "agreement";
+
+class Compare {
+ public:
+  Compare(const Attempt& attempt, Judge& judge) : attempt_(attempt), judge_(judge) {}
+
+  void parameters(const End& i, const End& r) {
+    const mpa::Parameters& a = i.parameters;
+    const mpa::Parameters& b = r.parameters;
+    const Instant at = r.find(Told::established)->at;
+    equal(at, "the revision", a.revision, b.revision, "RFC 5044 §7.1.1");
+    equal(at, "the use of CRC", a.crc, b.crc, "RFC 5044 §7.1.1");
+    equal(at, "markers towards the responder", a.tx_markers, b.rx_markers, "RFC 5044 §4.3");
+    equal(at, "markers towards the initiator", a.rx_markers, b.tx_markers, "RFC 5044 §4.3");
+    equal(at, "the peer-to-peer model", a.peer_to_peer, b.peer_to_peer, "RFC 6581 §9.2");
+    equal(at, "whether depths are negotiated", a.depths_negotiated, b.depths_negotiated, "RFC 6581 §9.1");
+    rtr(at, a, b);
+    if (!a.depths_negotiated || !b.depths_negotiated) return;
+    depth(at, "initiator", a.ord, "responder", b.ird);
+    depth(at, "responder", b.ord, "initiator", a.ird);
+  }
+
+  void private_data(const End& i, const End& r) {
+    if (r.private_data_got != i.private_data_given)
+      add(r.told.front().at, "the responder got other private data than the Request was given", "RFC 5044 §7.1.1");
+    const ToldEvent* up = i.find(Told::established);
+    const ToldEvent* no = i.find(Told::rejected);
+    if ((up != nullptr && r.accepted) || (no != nullptr && r.refused)) {
+      if (i.private_data_got != r.private_data_given)
+        add((up != nullptr ? up : no)->at, "the initiator got other private data than the Reply was given",
+            "RFC 5044 §7.1.1");
+    }
+  }
+
+  void add(Instant at, std::string text, std::string_view rule = {}) {
+    judge_.add(checker, at, attempt_.label, std::move(text), rule);
+  }
+
+ private:
+  template <class T>
+  void equal(Instant at, std::string_view what, T a, T b, std::string_view rule) {
+    if (a != b)
+      add(at, fmt::format("the ends differ in {}: {} at the initiator, {} at the responder", what, a, b), rule);
+  }
+  // Under revision 1 without S the form is configured on each side: nothing was agreed (OFA 2007-10 Rtr §2).
+  void rtr(Instant at, const mpa::Parameters& a, const mpa::Parameters& b) {
+    const bool confirmed = (a.peer_flags & PARLEY_MPA_FLAG_S) != 0;
+    if ((a.revision >= 2 || confirmed) && a.rtr != b.rtr)
+      equal(at, "the RTR", mpa::to_string(a.rtr), mpa::to_string(b.rtr), "RFC 6581 §9.2");
+  }
+  void depth(Instant at, std::string_view from, std::uint16_t ord, std::string_view to, std::uint16_t ird) {
+    if (ord == mpa::depth_not_negotiated || ird == mpa::depth_not_negotiated || ord <= ird) return;
+    add(at, fmt::format("the {}'s ORD {} is above the {}'s IRD {}", from, ord, to, ird), "RFC 6581 §9.1");
+  }
+
+  const Attempt& attempt_;
+  Judge& judge_;
+};
+
+std::string ending(const End* end) {
+  if (end == nullptr) return "never heard of it";
+  if (end->crashed) return "its host crashed";
+  if (end->told.empty()) return "was told nothing";
+  const ToldEvent& last = end->told.back();
+  return fmt::format("was told {}{}{}", to_string(last.what), last.words.empty() ? "" : ": ", last.words);
+}
+
+void check_alone(const End& end, const End* other, std::string_view name, std::string_view other_name, Instant now,
+                 Compare& compare) {
+  if (!end.established() || end.over()) return;
+  if (other != nullptr && other->established() && !other->over()) return;
+  compare.add(now, fmt::format("{} is still established alone: {} {}", name, other_name, ending(other)),
+              "RFC 5044 §7.1.2");
+}
+
+// docs/cm.md: graceful means FIN from both ends with everything delivered.
+void check_graceful(const End& end, const End* other, std::string_view name, std::string_view other_name,
+                    Compare& compare) {
+  if (!end.graceful() || (other != nullptr && (other->graceful() || other->crashed || other->dropped))) return;
+  if (other != nullptr && !other->over()) return;  // said by check_alone, or not told yet
+  compare.add(end.find(Told::disconnected)->at,
+              fmt::format("{} was told of a graceful end, but {} {}", name, other_name, ending(other)),
+              "RFC 5044 §7.2");
+}
+
+}  // namespace
+
+void check_agreement(const Attempt& attempt, bool ended, Instant now, Judge& judge) {
+  Compare compare(attempt, judge);
+  const End& i = attempt.initiator;
+  const End* r = attempt.responder();
+  const bool quirky = i.quirky || (r != nullptr && r->quirky);
+  if (r != nullptr && !quirky && !attempt.corrupted) {
+    if (i.established() && r->established()) compare.parameters(i, *r);
+    compare.private_data(i, *r);
+  }
+  if (!ended) return;
+  if (i.established() && r == nullptr && !attempt.corrupted && !quirky)
+    compare.add(i.find(Told::established)->at, "the initiator was told Established, but no responder heard of it");
+  check_alone(i, r, "the initiator", "the responder", now, compare);
+  if (r != nullptr) check_alone(*r, &i, "the responder", "the initiator", now, compare);
+  // Two ends that a fault kept apart cannot know how the other one ended (the two generals).
+  if (attempt.touched || attempt.corrupted || quirky) return;
+  check_graceful(i, r, "the initiator", "the responder", compare);
+  if (r != nullptr) check_graceful(*r, &i, "the responder", "the initiator", compare);
+}
+
+}  // namespace parley::sim::check

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "sim/check/convergence.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace parley::sim::check {
+
+Convergence::Convergence(const Scenario& scenario) : converge_(scenario.bounds.converge) {
+  // A partition heals, and a host comes back, at a time that the scenario names. Rules that hang on frames are healed
+  // when they have hit their last one, which fault_seen() tells.
+  for (const ScenarioFault& fault : scenario.faults) {
+    const FaultRule& rule = fault.rule;
+    if (rule.until != never) last_fault_ = std::max(last_fault_, rule.until);
+    const bool by_time = fault.link.empty() || rule.action == FaultAction::set_rate;
+    if (by_time) last_fault_ = std::max(last_fault_, rule.from + rule.delay);
+  }
+}
+
+Instant Convergence::deadline(Instant last_intent) const { return std::max(last_fault_, last_intent) + converge_; }
+
+bool Convergence::overdue(Instant now, Instant last_intent, const std::vector<std::string>& pending, Judge& judge) {
+  if (now <= deadline(last_intent)) return false;
+  if (said_) return true;
+  said_ = true;
+  const auto seconds = [](Duration d) { return static_cast<double>(d.count()) / 1e9; };
+  judge.add("convergence", now, {},
+            fmt::format("{:.3f} s after the last fault healed and the workload began its last step, this is still "
+                        "open: {}{}",
+                        seconds(now - (deadline(last_intent) - converge_)),
+                        pending.empty() ? "nothing that has a name" : pending.front(),
+                        pending.size() > 1 ? fmt::format(" (and {} more)", pending.size() - 1) : ""));
+  return true;
+}
+
+}  // namespace parley::sim::check

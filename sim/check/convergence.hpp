@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Safety first, then liveness: once the last fault has healed and the workload has begun nothing new, everything that
+// was asked for settles within ScenarioBounds::converge.
+#pragma once
+#include "sim/check/judge.hpp"
+
+namespace parley::sim::check {
+
+class Convergence {
+ public:
+  Convergence(const Scenario& scenario);
+  /// A frame or a host was touched by a fault just now.
+  void fault_seen(Instant at) { last_fault_ = std::max(last_fault_, at); }
+  /// The latest moment at which the run may still be unsettled.
+  Instant deadline(Instant last_intent) const;
+  /// True when the deadline has passed; says so once.
+  bool overdue(Instant now, Instant last_intent, const std::vector<std::string>& pending, Judge& judge);
+
+ private:
+  Duration converge_;
+  Instant last_fault_{};  // scheduled ends of faults, and faults seen
+  bool said_ = false;
+};
+
+}  // namespace parley::sim::check

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Data is delivered once, in order and unchanged. Every octet of a run has a value of its own place: which attempt,
+// which direction, which message, which octet; so what is lost, doubled or misplaced is seen where it lands.
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "parley/bytes.hpp"
+#include "sim/check/history.hpp"
+#include "sim/check/judge.hpp"
+
+namespace parley::sim::check {
+
+enum class Direction : std::uint8_t { to_responder, to_initiator };
+constexpr std::string_view to_string(Direction d) {
+  return d == Direction::to_responder ? "to the responder" : "to the initiator";
+}
+
+/// Which message: number of the attempt, direction, number of the message in it.
+struct MessageName {
+  std::uint32_t attempt = 0;
+  Direction direction = Direction::to_responder;
+  std::uint64_t message = 0;
+};
+void fill_pattern(const MessageName& name, MutBytes out);
+/// The first octet that is not as fill_pattern makes it.
+std::optional<std::size_t> find_mismatch(const MessageName& name, ConstBytes got);
+
+/// A message that its receiver was told of. `length` is what the completion says, `octets` the memory it names.
+void check_message(const MessageName& name, ConstBytes memory, std::size_t length, std::size_t wanted,
+                   std::string_view label, Instant at, Judge& judge);
+/// At the end of the run: after a graceful end at both ends nothing that was sent is missing.
+void check_complete(const Attempt& attempt, Instant now, Judge& judge);
+
+}  // namespace parley::sim::check

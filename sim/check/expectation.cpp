@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "sim/check/expectation.hpp"
+
+#include <fmt/format.h>
+
+namespace parley::sim::check {
+namespace {
+
+constexpr std::string_view checker = "expectation";
+
+/// Empty when this end was up, moved everything and ended as asked; else what is missing.
+std::string lacks_establishment(const End* end, std::string_view name, Closer closer) {
+  if (end == nullptr) return fmt::format("{} never heard of it", name);
+  if (!end->established()) return fmt::format("{}: {}", name, outcome_text(end));
+  if (!end->transfers_done) return fmt::format("{} has not transferred everything ({})", name, outcome_text(end));
+  if (closer == Closer::nobody) return end->over() ? fmt::format("{}: {}", name, outcome_text(end)) : "";
+  if (!end->over()) return fmt::format("{} was not closed", name);
+  if (!end->graceful()) return fmt::format("{}: {}", name, outcome_text(end));
+  return {};
+}
+
+std::string lacks_establishment(const Attempt& attempt, const ScenarioConnect& wanted) {
+  std::string wrong = lacks_establishment(&attempt.initiator, "the initiator", wanted.closer);
+  if (wrong.empty()) wrong = lacks_establishment(attempt.responder(), "the responder", wanted.closer);
+  return wrong;
+}
+
+std::string lacks_rejection(const Attempt& attempt) {
+  if (attempt.initiator.find(Told::rejected) == nullptr)
+    return fmt::format("the initiator: {}", outcome_text(&attempt.initiator));
+  const End* r = attempt.responder();
+  if (r == nullptr || !r->refused) return fmt::format("the responder: {}", outcome_text(r));
+  return {};
+}
+
+/// Every end that knew of the connection ended with a reason, or its host died.
+std::string lacks_failure(const Attempt& attempt) {
+  const auto judge = [](const End& end, std::string_view name) -> std::string {
+    if (end.crashed || end.dropped) return {};
+    if (end.find(Told::failed) != nullptr) return {};
+    const ToldEvent* cut = end.find(Told::disconnected);
+    if (cut != nullptr && !cut->graceful) return {};
+    return fmt::format("{}: {}", name, outcome_text(&end));
+  };
+  std::string wrong = judge(attempt.initiator, "the initiator");
+  for (const auto& r : attempt.responders)
+    if (wrong.empty()) wrong = judge(*r, "the responder");
+  return wrong;
+}
+
+}  // namespace
+
+std::string outcome_text(const End* end) {
+  if (end == nullptr) return "unknown";
+  if (end->crashed) return "crashed";
+  if (const ToldEvent* e = end->find(Told::rejected)) return "rejected: " + e->words;
+  if (const ToldEvent* e = end->find(Told::failed)) return "failed: " + e->words;
+  if (end->refused) return "rejected: by its user";
+  const ToldEvent* cut = end->find(Told::disconnected);
+  if (end->established() && (cut == nullptr || cut->graceful)) return "established";
+  if (cut != nullptr) return "failed: " + cut->words;
+  return end->dropped ? "given up" : "unknown";
+}
+
+void check_expectation(const Attempt& attempt, const ScenarioConnect& wanted, Instant now, Judge& judge) {
+  std::string_view expected;
+  std::string wrong;
+  switch (wanted.expect) {
+    case Expect::established:
+      expected = "to be established, transferred and closed";
+      wrong = lacks_establishment(attempt, wanted);
+      break;
+    case Expect::rejected:
+      expected = "to be rejected";
+      wrong = lacks_rejection(attempt);
+      break;
+    case Expect::failed:
+      expected = "to fail with a reason on every end that knew of it";
+      wrong = lacks_failure(attempt);
+      break;
+    case Expect::settled:
+      expected = "to be established, rejected or failed on both ends alike";
+      wrong = lacks_establishment(attempt, wanted);
+      if (!wrong.empty() && lacks_rejection(attempt).empty()) wrong.clear();
+      if (!wrong.empty()) wrong = lacks_failure(attempt);
+      // Two ends that a fault kept apart may end differently (the two generals), as long as both end.
+      if (attempt.touched && attempt.initiator.over() && (!attempt.responder() || attempt.responder()->over()))
+        wrong.clear();
+      break;
+  }
+  if (!wrong.empty()) judge.add(checker, now, attempt.label, fmt::format("was {}, but {}", expected, wrong));
+}
+
+}  // namespace parley::sim::check

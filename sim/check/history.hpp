@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What the users of both ends did and were told, as plain data: the workload writes it, the checkers judge it, and a
+// test can write any history it likes. Nothing of the code under test is in here but what it told its user.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "parley/cm.hpp"
+#include "sim/scenario.hpp"
+
+namespace parley::sim::check {
+
+enum class Told : std::uint8_t { request, established, rejected, failed, retrying, disconnected };
+std::string_view to_string(Told told);
+
+/// One event of the connection manager.
+struct ToldEvent {
+  Told what = Told::request;
+  Instant at{};
+  bool graceful = false;  ///< disconnected
+  bool has_code = false;  ///< the failure carries an error code
+  std::string words;      ///< the failure in words
+};
+
+/// One end of one attempt. A responder's end begins with its ConnectRequest.
+struct End {
+  mpa::Role role = mpa::Role::initiator;
+  std::string host;
+  std::uint32_t incarnation = 0;
+  Address local{}, peer{};
+  std::vector<ToldEvent> told;
+  mpa::Parameters parameters{};  ///< of Established
+  Bytes private_data_given, private_data_got;
+  bool accepted = false, refused = false;  ///< responder: what its user decided
+  bool asked_to_close = false;             ///< its user called disconnect()
+  bool gave_up = false;                    ///< its user lost patience: disconnect() or destroy() without being done
+  bool dropped = false;                    ///< the id was destroyed before its end was told
+  bool crashed = false;                    ///< its host died under it
+  bool quirky = false;                     ///< plays another vendor's departures
+  bool transfers_done = false;             ///< everything that was to be sent and received here was
+  std::uint64_t messages_sent = 0;         ///< posted
+  std::uint64_t messages_got = 0;          ///< delivered
+  std::uint64_t octets_got = 0;
+  Duration setup{};
+
+  const ToldEvent* find(Told what) const {
+    for (const ToldEvent& e : told)
+      if (e.what == what) return &e;
+    return nullptr;
+  }
+  bool established() const { return find(Told::established) != nullptr; }
+  /// Its user knows that it is over, or there is no user any more.
+  bool over() const {
+    return crashed || dropped || refused || find(Told::rejected) != nullptr || find(Told::failed) != nullptr ||
+           find(Told::disconnected) != nullptr;
+  }
+  bool graceful() const {
+    const ToldEvent* end = find(Told::disconnected);
+    return end != nullptr && end->graceful;
+  }
+};
+
+/// One attempt at a connection, with every responder's end that it met: more than one when the set-up was retried by
+/// other means (RFC 6581 §10).
+struct Attempt {
+  std::string label;
+  std::uint32_t number = 0;   ///< of all attempts of the run; the pattern of its octets comes from it
+  std::uint32_t connect = 0;  ///< index in Scenario::connects
+  std::uint32_t index = 0;    ///< of its connections, from 0
+  std::uint32_t attempt = 0;  ///< of the tries at this connection, from 0
+  bool last = false;          ///< no other try followed
+  Instant started{};
+  End initiator;
+  std::vector<std::unique_ptr<End>> responders;
+  bool touched = false;    ///< a fault touched a frame of it, or a host under it
+  bool corrupted = false;  ///< a fault changed what MPA sees
+
+  const End* responder() const { return responders.empty() ? nullptr : responders.back().get(); }
+};
+
+}  // namespace parley::sim::check

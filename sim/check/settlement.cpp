@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "sim/check/settlement.hpp"
+
+#include <fmt/format.h>
+
+namespace parley::sim::check {
+namespace {
+
+constexpr std::string_view checker = "settlement";
+constexpr int retries_max = 2;  // docs/cm.md: each kind of retry at most once per connection
+
+std::string_view role_name(const End& end) {
+  return end.role == mpa::Role::initiator ? "the initiator" : "the responder";
+}
+
+/// What the events of one end may be followed by.
+class Order {
+ public:
+  /// Empty, or what is wrong with this event at this place.
+  std::string next(const End& end, const ToldEvent& event) {
+    const bool responder = end.role == mpa::Role::responder;
+    const std::string name(to_string(event.what));
+    if (over_) return name + " after the end";
+    switch (event.what) {
+      case Told::request:
+        if (!responder || requested_) return requested_ ? "a second ConnectRequest" : "ConnectRequest at an initiator";
+        requested_ = true;
+        return {};
+      case Told::retrying:
+        if (responder || established_) return name + " at a place where nothing can be retried";
+        return ++retries_ > retries_max ? "more than two Retrying" : std::string();
+      case Told::established:
+        if (established_) return "a second Established";
+        if (responder && !end.accepted) return "Established without accept()";
+        established_ = true;
+        return {};
+      case Told::rejected:
+        over_ = true;
+        return responder || established_ ? name + (responder ? " at a responder" : " after Established")
+                                         : std::string();
+      case Told::failed: over_ = true; return established_ ? "ConnectFailed after Established" : std::string();
+      case Told::disconnected: over_ = true; return established_ ? std::string() : "Disconnected before Established";
+    }
+    return "an unknown event";
+  }
+  bool over() const { return over_; }
+  bool established() const { return established_; }
+
+ private:
+  bool requested_ = false, established_ = false, over_ = false;
+  int retries_ = 0;
+};
+
+bool needs_reason(const ToldEvent& event) {
+  return event.what == Told::failed || event.what == Told::rejected || event.what == Told::retrying ||
+         (event.what == Told::disconnected && !event.graceful);
+}
+
+}  // namespace
+
+std::string_view to_string(Told told) {
+  switch (told) {
+    case Told::request: return "ConnectRequest";
+    case Told::established: return "Established";
+    case Told::rejected: return "Rejected";
+    case Told::failed: return "ConnectFailed";
+    case Told::retrying: return "Retrying";
+    case Told::disconnected: return "Disconnected";
+  }
+  return "?";
+}
+
+void check_settlement(const End& end, std::string_view label, bool ended, bool may_stay_open, Instant now,
+                      Judge& judge) {
+  Order order;
+  for (const ToldEvent& event : end.told) {
+    if (const std::string wrong = order.next(end, event); !wrong.empty())
+      judge.add(checker, event.at, label, fmt::format("{} was told: {}", role_name(end), wrong));
+    if (needs_reason(event) && (event.words.empty() || !event.has_code))
+      judge.add(checker, event.at, label,
+                fmt::format("{} was told {} without {}", role_name(end), to_string(event.what),
+                            event.words.empty() ? "a reason in words" : "an error code"));
+  }
+  const bool excused = end.crashed || end.dropped || end.refused || (may_stay_open && order.established());
+  if (ended && !order.over() && !excused)
+    judge.add(checker, now, label,
+              fmt::format("{} was never told the end: its last event is {}", role_name(end),
+                          end.told.empty() ? "none" : to_string(end.told.back().what)));
+}
+
+}  // namespace parley::sim::check

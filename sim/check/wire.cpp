@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "sim/check/wire.hpp"
+
+#include <fmt/format.h>
+
+namespace parley::sim::check {
+namespace {
+
+Address plain(Address address) {
+  address.scope_id = 0;
+  return address;
+}
+
+/// Whom a finding speaks of first: that end did it.
+enum class Subject : std::uint8_t { nobody, initiator, responder };
+Subject subject_of(std::string_view text) {
+  const std::size_t i = text.find("the initiator"), r = text.find("the responder");
+  if (i == std::string_view::npos && r == std::string_view::npos) return Subject::nobody;
+  if (i == std::string_view::npos) return Subject::responder;
+  return r == std::string_view::npos || i < r ? Subject::initiator : Subject::responder;
+}
+
+/// RFC 5044 §7.1.2 rule 4 in verdict's words.
+bool is_fence(const verdict::Finding& finding) {
+  return finding.text.find("before it had received one") != std::string::npos;
+}
+
+}  // namespace
+
+std::pair<Address, Address> WireCheck::name(const Address& a, const Address& b) {
+  const Address x = plain(a), y = plain(b);
+  return x < y ? std::pair{x, y} : std::pair{y, x};
+}
+
+void WireCheck::frame(const std::string& host, const TapFrame& frame) {
+  if (!frame.outbound && frame.drop != DropReason::none) return;  // thrown away: nobody has seen what is in it
+  Capture& capture = captures_[host];
+  wire::CapturedPacket packet;
+  packet.frame = ++capture.frames;
+  packet.at = frame.at;
+  packet.link_type = static_cast<std::uint16_t>(wire::LinkType::ethernet);
+  packet.original_length = static_cast<std::uint32_t>(frame.octets.size());
+  packet.octets = frame.octets;
+  capture.analyzer.push(packet);
+}
+
+void WireCheck::corrupted(const Address& a, const Address& b) { corrupted_.insert(name(a, b)); }
+
+bool WireCheck::plays_quirk(const Address& end) const {
+  Address any_port = plain(end);
+  any_port.port = 0;
+  return options_.quirky.contains(plain(end)) || options_.quirky.contains(any_port);
+}
+
+void WireCheck::judge_connection(const std::string& host, const verdict::ConnectionReport& report, const Labels& labels,
+                                 std::set<std::string>& said, Judge& judge) const {
+  const auto stream = name(report.initiator, report.responder);
+  if (corrupted_.contains(stream)) return;
+  const auto label = labels.find(stream);
+  const std::string connection =
+      label != labels.end() ? label->second
+                            : fmt::format("{} > {}", report.initiator.to_string(), report.responder.to_string());
+  for (const verdict::Finding& finding : report.findings) {
+    if (finding.severity != verdict::Severity::error) continue;
+    const Subject subject = subject_of(finding.text);
+    if (subject != Subject::responder && plays_quirk(report.initiator)) continue;
+    if (subject != Subject::initiator && plays_quirk(report.responder)) continue;
+    const bool fence = is_fence(finding);
+    if (fence && !options_.fence) continue;
+    // Two hosts see the same fault; it is told once.
+    if (!said.insert(fmt::format("{} {} {}", connection, report.first_at.time_since_epoch().count() / 1'000'000'000,
+                                 finding.text))
+             .second)
+      continue;
+    judge.add(fence ? "fence" : "wire", report.last_at, connection,
+              fmt::format("{} (frame {} of {}'s capture)", finding.text, finding.frame, host), finding.rule);
+  }
+}
+
+void WireCheck::finish(const Labels& labels, Judge& judge) {
+  std::set<std::string> said;
+  for (auto& [host, capture] : captures_) {
+    const verdict::FileReport report = capture.analyzer.finish();
+    for (const verdict::ConnectionReport& connection : report.connections)
+      judge_connection(host, connection, labels, said, judge);
+  }
+}
+
+}  // namespace parley::sim::check

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The wire as each host's own capture would show it, judged by verdict/: the responder is silent before the first FPDU
+// where the fence applies (RFC 5044 §7.1.2 rule 4), and no other MUST of RFC 5040, 5041, 5044 and 6581 is broken by an
+// end that plays no quirk. The verdict shares the codecs with the code under test and none of its judgement.
+#pragma once
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "sim/check/judge.hpp"
+#include "verdict/analyzer.hpp"
+
+namespace parley::sim::check {
+
+struct WireOptions {
+  bool fence = true;           ///< ScenarioBounds::fence
+  std::set<Address> quirky{};  ///< ends that play another vendor's departures; port 0: every end at the address
+};
+
+class WireCheck {
+ public:
+  explicit WireCheck(WireOptions options) : options_(std::move(options)) {}
+  /// A frame that this host sent, or took in without throwing it away.
+  void frame(const std::string& host, const TapFrame& frame);
+  /// What MPA saw of this stream was changed on the way: its octets prove nothing against its ends.
+  void corrupted(const Address& a, const Address& b);
+  /// `label` names a connection by its two ends, or is empty.
+  using Labels = std::map<std::pair<Address, Address>, std::string>;
+  static std::pair<Address, Address> name(const Address& a, const Address& b);
+  void finish(const Labels& labels, Judge& judge);
+
+ private:
+  struct Capture {
+    verdict::Analyzer analyzer;
+    std::uint64_t frames = 0;
+  };
+  void judge_connection(const std::string& host, const verdict::ConnectionReport& report, const Labels& labels,
+                        std::set<std::string>& said, Judge& judge) const;
+  bool plays_quirk(const Address& end) const;
+
+  WireOptions options_;
+  std::map<std::string, Capture> captures_;  // by host
+  std::set<std::pair<Address, Address>> corrupted_;
+};
+
+}  // namespace parley::sim::check

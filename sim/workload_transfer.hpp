@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What one end of a connection moves: memory of its own, receives, messages with a pattern, and the few small messages
+// by which both ends agree on regions, batches and credit. It knows the queue pair only as a user of the verbs does.
+//
+//   send   every message is a Send of `octets`; the receiver grants credit as it consumes
+//   write  the responder tells its region, the initiator writes batches of at most `window` messages, each batch
+//          followed by a Send (a Write alone says nothing to the responder, RFC 5040 §5.4); the responder answers it
+//   read   the responder tells its region, the initiator reads from it and says when it has all
+//
+// Small messages are 24 octets (32 if the data messages have 24): kind, a number, STag and tagged offset. The initiator
+// always speaks first where no RTR was agreed (RFC 5044 §7.1.2 rule 4); what the responder posts earlier waits behind
+// the fence, which is what puts the fence to the test.
+#pragma once
+#include <deque>
+
+#include "parley/verbs.hpp"
+#include "sim/check/completions.hpp"
+#include "sim/check/delivery.hpp"
+
+namespace parley::sim {
+
+struct TransferPlan {
+  Transfer kind = Transfer::send;
+  std::uint32_t messages = 1;
+  std::uint32_t octets = 64;
+  bool both_ways = true;
+  std::uint32_t number = 0;  ///< of the attempt, for the pattern
+  mpa::Role role = mpa::Role::initiator;
+  std::uint16_t ird = 0;  ///< responder: how many Reads it lets the initiator have under way
+};
+
+class TransferEnd {
+ public:
+  static constexpr std::uint32_t window_max = 16;          // data messages under way in one direction
+  static constexpr std::uint32_t control_max = 6;          // small messages under way in one direction
+  static constexpr std::size_t area_octets_max = 8 << 20;  // the window shrinks where messages are long
+
+  TransferEnd(const TransferPlan& plan, check::End& end, const std::string& label, const bool& corrupted,
+              check::Judge& judge);
+
+  /// Memory and regions. Errors: what the device says.
+  Result<void> open(Device& device, PdHandle pd);
+  QpInit qp_init(PdHandle pd, CompletionQueue* cq) const;
+  /// Receives, and at the responder what waits for the fence to be lifted. `qp` lives until the end.
+  void use(QueuePair& qp, Instant now);
+  void established(const mpa::Parameters& parameters, Instant now);
+  void completed(const WorkCompletion& completion, Instant now);
+  /// Everything that this end has to send and to receive is done.
+  bool finished() const;
+  /// The connection has ended: nothing is posted any more, and every completion has been handed in.
+  void ended(Instant now) const;
+  /// After the queue pair is gone. Errors: a region that is still held.
+  Result<void> close(Device& device);
+  /// Counts up with every completion.
+  std::uint64_t progress() const { return progress_; }
+  std::string pending() const;  ///< in words
+
+ private:
+  enum class Kind : std::uint8_t { hello = 1, region, batch, credit, done };
+  struct Control {
+    Kind kind = Kind::hello;
+    std::uint64_t number = 0;
+    std::uint32_t stag = 0;
+    std::uint64_t to = 0;
+  };
+  bool initiator() const { return plan_.role == mpa::Role::initiator; }
+  check::Direction outgoing() const {
+    return initiator() ? check::Direction::to_responder : check::Direction::to_initiator;
+  }
+  check::Direction incoming() const {
+    return initiator() ? check::Direction::to_initiator : check::Direction::to_responder;
+  }
+  std::size_t control_octets() const { return plan_.octets == 24 ? 32 : 24; }
+  std::uint64_t sends_wanted() const;
+  std::uint64_t receives_wanted() const;
+  std::uint32_t receive_slots() const;
+  MutBytes slot(std::size_t base, std::size_t octets, std::uint64_t index);
+  void layout();
+  bool post(SendWr wr, WcOpcode opcode, Instant now);
+  void post_receive(std::uint64_t index, Instant now);
+  void tell(const Control& control, Instant now);
+  bool post_control(const Control& control, Instant now);
+  void advance(Instant now);
+  void advance_sends(Instant now);
+  void advance_writes(Instant now);
+  void advance_reads(Instant now);
+  void on_receive(const WorkCompletion& completion, Instant now);
+  void on_message(ConstBytes memory, std::size_t length, Instant now);
+  void on_control(ConstBytes octets, Instant now);
+  void on_batch(std::uint64_t until, Instant now);
+  void wrong(Instant now, std::string text);
+
+  TransferPlan plan_;
+  check::End& end_;
+  const std::string& label_;  // it becomes longer as the ports become known
+  const bool& corrupted_;
+  check::Judge& judge_;
+  check::Ledger sent_{"send"}, received_{"receive"};
+  QueuePair* qp_ = nullptr;
+  std::uint32_t window_ = 1;
+  std::size_t slot_octets_ = 0;                                      // of a data slot
+  std::size_t receive_base_ = 0, control_base_ = 0, data_base_ = 0;  // in memory_
+  Bytes memory_;
+  MemoryRegion local_{}, remote_{};  // receives and small messages; the data area, for the peer where it needs it
+  std::deque<Control> to_tell_;      // at most control_max and one more
+  bool up_ = false;
+  std::uint64_t next_wr_ = 1;
+  std::deque<std::uint64_t> control_wrs_;  // of small messages that have not completed
+  std::uint64_t controls_posted_ = 0;
+  std::uint64_t receives_posted_ = 0;
+  std::uint64_t progress_ = 0;
+  // Data that this end sends, writes or reads.
+  std::uint64_t posted_ = 0, completed_ = 0, allowed_ = 0;
+  // Data that this end receives.
+  std::uint64_t got_ = 0, granted_ = 0;
+  // The peer's region, and how far it has confirmed.
+  bool peer_known_ = false;
+  std::uint32_t peer_stag_ = 0;
+  std::uint64_t peer_to_ = 0, confirmed_ = 0, batch_end_ = 0;
+  std::uint32_t reads_at_once_ = 1;
+  bool done_told_ = false, done_heard_ = false, can_read_ = true;
+};
+
+}  // namespace parley::sim
