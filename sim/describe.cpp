@@ -27,7 +27,7 @@ std::string tcp_options(const wire::TcpHeader& t) {
 }
 
 std::string ack_detail(const wire::TcpHeader& t, std::uint64_t acked) {
-  std::string out = fmt::format("ack={}", acked);
+  std::string out = fmt::format("{}", acked);
   for (std::size_t i = 0; i < std::min<std::size_t>(t.sack_count, t.sack.size()); ++i)
     out += fmt::format(" sack={}..{}", acked + (t.sack[i].left - t.ack), acked + (t.sack[i].right - t.ack));
   return out;
@@ -165,7 +165,7 @@ Describer::Words Describer::words(const Seen& seen) const {
     out.fields.insert(out.fields.end(), p.fields.begin(), p.fields.end());
   } else if (out.text.empty()) {
     out.text = t.fin() ? "FIN" : "ACK";
-    out.detail = ack_detail(t, seen.acked);
+    if (!t.fin()) out.detail = ack_detail(t, seen.acked);
     if (!t.fin()) out.layer = "ack";
   }
   if (t.window == 0 && !t.rst()) out.detail += (out.detail.empty() ? "" : " ") + std::string("window=0");

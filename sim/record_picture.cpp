@@ -59,6 +59,25 @@ std::string plural(std::uint64_t n, std::string_view word) {
   return fmt::format("{} {}{}", n, word, n == 1 ? "" : "s");
 }
 
+std::vector<PictureRow> violation_rows(const RunReport& report) {
+  std::vector<PictureRow> rows;
+  for (const Violation& v : report.violations) {
+    PictureRow row;
+    row.kind = PictureRow::Kind::violation;
+    row.at = v.at;
+    row.layer = "violation";
+    row.text = v.checker;
+    row.detail = v.connection.empty() ? v.text : fmt::format("{}: {}", v.connection, v.text);
+    row.why = v.rule;
+    row.fields = {{"Violation", ""}, {"Checker", v.checker}, {"At", seconds(v.at)}};
+    if (!v.connection.empty()) row.fields.emplace_back("Connection", v.connection);
+    row.fields.emplace_back("What is wrong", v.text);
+    if (!v.rule.empty()) row.fields.emplace_back("Rule", v.rule);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 }  // namespace
 
 struct PictureTap::Impl {
@@ -67,6 +86,7 @@ struct PictureTap::Impl {
     PictureRow row;
     Describer::Seen seen;
     std::uint64_t id = 0;
+    std::uint64_t order = 0;     // of happening, among rows of one time
     std::uint64_t digest = 0;    // of the octets as sent
     std::uint32_t to = nowhere;  // the column that it is meant for; nowhere: everyone
     bool arrived = false;
@@ -84,7 +104,8 @@ struct PictureTap::Impl {
   Describer describer;
   std::vector<Way> ways;  // at most rows_max
   std::map<std::uint64_t, std::size_t> way_of_id;
-  std::vector<PictureRow> notes;  // at most notes_max
+  std::vector<std::pair<std::uint64_t, PictureRow>> notes;  // with their order; at most notes_max
+  std::uint64_t order = 0;
   std::uint64_t taps = 0, rows_dropped = 0, frames = 0, lost = 0;
 
   std::uint32_t column(NodeId node) const { return node < column_of_node.size() ? column_of_node[node] : nowhere; }
@@ -101,6 +122,7 @@ struct PictureTap::Impl {
     Way w;
     w.seen = describer.look(frame.octets, frame.at);
     w.id = frame.frame_id;
+    w.order = ++order;
     w.digest = digest(frame.octets);
     w.to = column(w.seen.to);
     w.row.at = frame.at;
@@ -129,7 +151,6 @@ struct PictureTap::Impl {
   void came(const TapFrame& frame, std::uint32_t to);
   void deliver(Way& w, const TapFrame& frame, std::uint32_t to);
   void finish_row(Way& w) const;
-  void add_violations(const RunReport& report, std::vector<PictureRow>& rows) const;
   void add_facts(const RunReport* report, verdict::Picture& picture) const;
 };
 
@@ -239,7 +260,7 @@ void PictureTap::on_note(Instant at, NodeId host, std::string_view text) {
   row.from = row.to = column == nowhere ? 0 : column;
   row.text = text;
   row.layer = layer_of_note(text);
-  m.notes.push_back(std::move(row));
+  m.notes.emplace_back(++m.order, std::move(row));
 }
 
 void PictureTap::Impl::finish_row(Way& w) const {
@@ -265,23 +286,6 @@ void PictureTap::Impl::finish_row(Way& w) const {
   if (row.altered) fields.emplace_back("Octets", "changed on the way; shown as sent");
   fields.insert(fields.end(), std::make_move_iterator(said.fields.begin()), std::make_move_iterator(said.fields.end()));
   row.fields = std::move(fields);
-}
-
-void PictureTap::Impl::add_violations(const RunReport& report, std::vector<PictureRow>& rows) const {
-  for (const Violation& v : report.violations) {
-    PictureRow row;
-    row.kind = PictureRow::Kind::violation;
-    row.at = v.at;
-    row.layer = "violation";
-    row.text = v.checker;
-    row.detail = v.connection.empty() ? v.text : fmt::format("{}: {}", v.connection, v.text);
-    row.why = v.rule;
-    row.fields = {{"Violation", ""}, {"Checker", v.checker}, {"At", seconds(v.at)}};
-    if (!v.connection.empty()) row.fields.emplace_back("Connection", v.connection);
-    row.fields.emplace_back("What is wrong", v.text);
-    if (!v.rule.empty()) row.fields.emplace_back("Rule", v.rule);
-    rows.push_back(std::move(row));
-  }
 }
 
 void PictureTap::Impl::add_facts(const RunReport* report, verdict::Picture& picture) const {
@@ -319,18 +323,21 @@ verdict::Picture PictureTap::finish(const RunReport* report) {
   picture.title = !m.info.scenario.empty() ? m.info.scenario : report != nullptr ? report->scenario : "";
   picture.columns = m.columns;
   picture.addresses = m.addresses;
+  std::vector<std::pair<std::uint64_t, PictureRow>> rows = std::move(m.notes);
   for (Impl::Way& w : m.ways) {
     m.finish_row(w);
-    picture.rows.push_back(std::move(w.row));
+    rows.emplace_back(w.order, std::move(w.row));
   }
+  m.notes.clear();
   m.ways.clear();
   m.way_of_id.clear();
-  picture.rows.insert(picture.rows.end(), std::make_move_iterator(m.notes.begin()),
-                      std::make_move_iterator(m.notes.end()));
-  m.notes.clear();
-  if (report != nullptr) m.add_violations(*report, picture.rows);
-  std::stable_sort(picture.rows.begin(), picture.rows.end(),
-                   [](const PictureRow& a, const PictureRow& b) { return a.at < b.at; });
+  // A violation is found after what shows it.
+  if (report != nullptr)
+    for (PictureRow& row : violation_rows(*report)) rows.emplace_back(~std::uint64_t{0}, std::move(row));
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return a.second.at != b.second.at ? a.second.at < b.second.at : a.first < b.first;
+  });
+  for (auto& [order, row] : rows) picture.rows.push_back(std::move(row));
   picture.rows_dropped = m.rows_dropped;
   m.add_facts(report, picture);
   return picture;
