@@ -184,4 +184,32 @@ inline Bytes text(std::size_t size, std::uint8_t from = 0) {
   return out;
 }
 
+inline constexpr std::size_t full = 1448;  ///< 1460 less timestamps
+
+inline Pair::Fate lost() { return {.copies = 0}; }
+
+/// Loses the n-th segment of data (from 0) that `first` sends.
+inline auto lose_data(bool first, int n) {
+  return [=, seen = 0](const Segment& s) mutable {
+    return s.first == first && !s.payload.empty() && seen++ == n ? lost() : Pair::Fate{};
+  };
+}
+
+inline std::vector<Segment> of(const Pair& p, bool first, std::size_t from = 0) {
+  std::vector<Segment> out;
+  for (std::size_t i = from; i < p.sent.size(); ++i)
+    if (p.sent[i].first == first) out.push_back(p.sent[i]);
+  return out;
+}
+
+/// What `first` would send next as an empty segment.
+inline TcpHeader next_header(const Pair& p, bool first) {
+  TcpHeader h = of(p, first).back().header;
+  const Segment last = of(p, first).back();
+  h.seq += static_cast<std::uint32_t>(last.payload.size()) + (h.syn() ? 1 : 0) + (h.fin() ? 1 : 0);
+  h.flags = flag::ack;
+  h.sack_count = 0;
+  return h;
+}
+
 }  // namespace parley::sim::kit
