@@ -72,7 +72,8 @@ void Checker::check_mpa(Section section, std::size_t index, mpa::Role role, cons
 }
 
 void Checker::check_listens() {
-  std::map<std::tuple<std::string, std::uint16_t, AddressKind>, std::size_t> ports;
+  // A listener takes every address of its family, link-local ones too.
+  std::map<std::tuple<std::string, std::uint16_t, bool>, std::size_t> ports;
   for (std::size_t i = 0; i < s_.listens.size(); ++i) {
     const ScenarioListen& listen = s_.listens[i];
     const auto complain = [&](std::string_view key, std::string text) {
@@ -82,7 +83,7 @@ void Checker::check_listens() {
     if (host != nullptr && !host->options.ipv6 && listen.address != AddressKind::v4)
       complain("address", fmt::format("address: host '{}' has ipv6 = false", listen.host));
     if (listen.port == 0) complain("port", "port: write 1..65535");
-    const auto [first, fresh] = ports.try_emplace({listen.host, listen.port, listen.address}, i);
+    const auto [first, fresh] = ports.try_emplace({listen.host, listen.port, listen.address == AddressKind::v4}, i);
     if (!fresh && !listen.host.empty()) {
       const int line = s_.listens[first->second].line;
       complain("port",
@@ -153,13 +154,14 @@ void Checker::check_partner(std::size_t i) {
     return complain("address", "address: one of the two hosts has ipv6 = false");
   if (connect.expect == Expect::failed || connect.expect == Expect::settled) return;
   const auto same = [&](const ScenarioListen& listen) {
-    return listen.host == connect.to && listen.port == connect.port && listen.address == connect.address;
+    return listen.host == connect.to && listen.port == connect.port &&
+           (listen.address == AddressKind::v4) == (connect.address == AddressKind::v4);
   };
   if (std::any_of(s_.listens.begin(), s_.listens.end(), same)) return;
   for (const ScenarioListen& listen : s_.listens) {
     if (listen.host != connect.to) continue;
     if (listen.port == connect.port)
-      return complain("address", fmt::format("address: '{}' listens on port {} at its {} address only", connect.to,
+      return complain("address", fmt::format("address: '{}' listens on port {} with address = \"{}\" only", connect.to,
                                              listen.port, to_string(listen.address)));
     return complain("port",
                     fmt::format("port: nobody listens on port {} of '{}'; did you mean {}? (or expect = \"failed\")",
