@@ -52,6 +52,7 @@ std::string commit() {
 std::string goal_text(const Row& row) {
   switch (row.goal_kind) {
     case Row::Goal::ratio_at_least: return fmt::format(">= {:.2f}x", row.goal);
+    case Row::Goal::ratio_at_most: return fmt::format("<= {:.2f}x", row.goal);
     case Row::Goal::difference_at_most: return fmt::format("<= +{:.2f} {}", row.goal, row.unit);
     case Row::Goal::none: break;
   }
@@ -141,6 +142,7 @@ double median_difference(const std::vector<Sample>& figure, const std::vector<Sa
 bool Row::met() const {
   switch (goal_kind) {
     case Goal::ratio_at_least: return cpu_ratio.value_or(ratio) >= goal;
+    case Goal::ratio_at_most: return cpu_ratio.value_or(ratio) <= goal;
     case Goal::difference_at_most: return difference <= goal;
     case Goal::none: break;
   }
@@ -236,6 +238,7 @@ int Report::finish() const {
                          {"ratio", row.ratio},  {"note", row.note}};
     if (row.cpu_ratio) entry["cpu_ratio"] = *row.cpu_ratio;
     if (row.goal_kind == Row::Goal::ratio_at_least) entry["goal_ratio"] = row.goal;
+    if (row.goal_kind == Row::Goal::ratio_at_most) entry["goal_ratio_at_most"] = row.goal;
     if (row.goal_kind == Row::Goal::difference_at_most) {
       entry["goal_difference"] = row.goal;
       entry["difference"] = row.difference;

@@ -59,7 +59,7 @@ double median_difference(const std::vector<Sample>& figure, const std::vector<Sa
 
 /// One line of the table.
 struct Row {
-  enum class Goal : std::uint8_t { none, ratio_at_least, difference_at_most };
+  enum class Goal : std::uint8_t { none, ratio_at_least, ratio_at_most, difference_at_most };
   std::string what;
   std::string unit;
   double figure = 0;
