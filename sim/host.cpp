@@ -232,6 +232,7 @@ void SimHost::on_event(std::uint32_t kind, std::uint64_t argument) {
 // Everything of this host that is due.
 void SimHost::tick() {
   neighbours_.handle_deadline(now());
+  drain_neighbours();  // before a connection sends again to a neighbour that is not there
   while (const auto slot = deadlines_.pop_due(now())) {
     Connection& c = stack_->at(*slot);
     c.armed = never;

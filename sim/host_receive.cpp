@@ -197,17 +197,19 @@ void SimHost::ask(const NeighbourAsk& question) {
 // again, and that asks again.
 void SimHost::neighbour_failed(std::uint16_t port, const Address& address) {
   ++counters_.neighbour_failures;
+  std::vector<StreamId> failed;
   for (std::uint32_t slot = 0; slot < stack_->slots(); ++slot) {
-    Connection& c = stack_->at(slot);
+    const Connection& c = stack_->at(slot);
     if (c.stage != Stage::opening && c.stage != Stage::half_open) continue;
     const bool v4 = c.key.kind == LocalKind::v4;
     if (c.key.port != port || c.key.peer != address.octets || v4 != (address.family == Address::Family::v4)) continue;
-    const StreamId stream = c.stream;
-    const bool opening = c.stage == Stage::opening;
+    if (c.stage == Stage::opening) failed.push_back(c.stream);
     free_connection(slot);
-    if (!opening) continue;
+  }
+  for (const StreamId stream : failed) {
     machine_->handle_connect_failed(now(), stream, std::make_error_code(std::errc::host_unreachable));
     stirred_ = true;
+    pump_machine();
   }
 }
 
