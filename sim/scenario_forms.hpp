@@ -278,6 +278,10 @@ struct Member {
     const auto& value = reach<First, Rest...>(in);
     return value == reach<First, Rest...>(fresh) ? std::string() : Form::write(value);
   }
+  static void reset(Owner& out) {
+    const Owner fresh{};
+    reach<First, Rest...>(out) = reach<First, Rest...>(fresh);
+  }
   static std::string standard() {
     const Owner fresh{};
     const auto& value = reach<First, Rest...>(fresh);
@@ -291,7 +295,7 @@ struct Member {
 template <class Form, auto First, auto... Rest>
 constexpr auto key(std::string_view name, std::string_view text) {
   using M = Member<Form, First, Rest...>;
-  return Key<typename M::Owner>{name, Form::form, text, M::read, M::write, M::standard};
+  return Key<typename M::Owner>{name, Form::form, text, M::read, M::write, M::standard, M::reset};
 }
 
 }  // namespace parley::sim::forms

@@ -22,6 +22,8 @@ struct Key {
   std::string (*write)(const T& in) = nullptr;
   /// The default, as write puts it; empty when there is none worth telling.
   std::string (*standard)() = nullptr;
+  /// Sets the member to its default; null where that says nothing.
+  void (*reset)(T& out) = nullptr;
 };
 
 std::span<const Key<Scenario>> scenario_keys();
