@@ -23,27 +23,32 @@ constexpr std::uint64_t look_every = 1024;                       // events betwe
 constexpr Duration silence_time = std::chrono::hours(2);
 constexpr std::uint64_t silence_events = 2'000'000;
 
-/// Ends that play another vendor's departures.
-std::set<Address> quirky_ends(const Scenario& scenario, World& world) {
-  std::set<Address> out;
-  const auto add = [&](const std::string& name, std::uint16_t port) {
-    const Host* host = world.find_host(name);
-    if (host == nullptr) return;
-    std::uint16_t ports = 0;
-    for (const ScenarioLink& link : scenario.links)
-      if (link.ends[0] == name || link.ends[1] == name) ++ports;
-    for (std::uint16_t p = 0; p < ports; ++p)
-      for (Address a :
-           {host->address(Address::Family::v4, p), host->address(Address::Family::v6, p), host->link_local(p)}) {
-        a.scope_id = 0;
-        a.port = port;
-        out.insert(a);
-      }
-  };
+void add_ends(const Scenario& scenario, World& world, const std::string& name, std::uint16_t port,
+              std::set<Address>& out) {
+  const Host* host = world.find_host(name);
+  if (host == nullptr) return;
+  std::uint16_t ports = 0;
+  for (const ScenarioLink& link : scenario.links)
+    if (link.ends[0] == name || link.ends[1] == name) ++ports;
+  for (std::uint16_t p = 0; p < ports; ++p) {
+    for (Address a :
+         {host->address(Address::Family::v4, p), host->address(Address::Family::v6, p), host->link_local(p)}) {
+      a.scope_id = 0;
+      a.port = port;
+      out.insert(a);
+    }
+  }
+}
+
+check::WireOptions wire_options(const Scenario& scenario, World& world) {
+  check::WireOptions out;
+  out.fence = scenario.bounds.fence;
   for (const ScenarioListen& l : scenario.listens)
-    if (!l.mpa.play_quirk.empty()) add(l.host, l.port);
-  for (const ScenarioConnect& c : scenario.connects)
-    if (!c.mpa.play_quirk.empty()) add(c.from, 0);
+    if (!l.mpa.play_quirk.empty()) add_ends(scenario, world, l.host, l.port, out.quirky);
+  for (const ScenarioConnect& c : scenario.connects) {
+    if (!c.mpa.play_quirk.empty()) add_ends(scenario, world, c.from, 0, out.quirky);
+    if (c.mpa.rtr_by_s && c.mpa.rtr != mpa::Rtr::frame) add_ends(scenario, world, c.from, 0, out.announce_by_s);
+  }
   return out;
 }
 
@@ -74,7 +79,7 @@ class Run {
   Checked<void> prepare() {
     if (auto built = build_world(scenario_, world_); !built) return built;
     if (auto attached = workload_.attach(); !attached) return attached;
-    wire_.emplace(check::WireOptions{.fence = scenario_.bounds.fence, .quirky = quirky_ends(scenario_, world_)});
+    wire_.emplace(wire_options(scenario_, world_));
     convergence_.emplace(scenario_);
     watch_.emplace(world_, workload_, *wire_, *convergence_, options_.tap);
     world_.set_tap(&*watch_);

@@ -20,6 +20,10 @@ Subject subject_of(std::string_view text) {
   return r == std::string_view::npos || i < r ? Subject::initiator : Subject::responder;
 }
 
+bool is_rtr_by_s(const verdict::Finding& finding) {
+  return finding.text.find("although the Rtr frame was agreed") != std::string::npos;
+}
+
 /// RFC 5044 §7.1.2 rule 4 in verdict's words.
 bool is_fence(const verdict::Finding& finding) {
   return finding.text.find("before it had received one") != std::string::npos;
@@ -46,10 +50,10 @@ void WireCheck::frame(const std::string& host, const TapFrame& frame) {
 
 void WireCheck::corrupted(const Address& a, const Address& b) { corrupted_.insert(name(a, b)); }
 
-bool WireCheck::plays_quirk(const Address& end) const {
+bool WireCheck::is_one_of(const std::set<Address>& ends, const Address& end) {
   Address any_port = plain(end);
   any_port.port = 0;
-  return options_.quirky.contains(plain(end)) || options_.quirky.contains(any_port);
+  return ends.contains(plain(end)) || ends.contains(any_port);
 }
 
 void WireCheck::judge_connection(const std::string& host, const verdict::ConnectionReport& report, const Labels& labels,
@@ -63,10 +67,11 @@ void WireCheck::judge_connection(const std::string& host, const verdict::Connect
   for (const verdict::Finding& finding : report.findings) {
     if (finding.severity != verdict::Severity::error) continue;
     const Subject subject = subject_of(finding.text);
-    if (subject != Subject::responder && plays_quirk(report.initiator)) continue;
-    if (subject != Subject::initiator && plays_quirk(report.responder)) continue;
+    if (subject != Subject::responder && is_one_of(options_.quirky, report.initiator)) continue;
+    if (subject != Subject::initiator && is_one_of(options_.quirky, report.responder)) continue;
     const bool fence = is_fence(finding);
     if (fence && !options_.fence) continue;
+    if (is_rtr_by_s(finding) && is_one_of(options_.announce_by_s, report.initiator)) continue;
     // Two hosts see the same fault; it is told once.
     if (!said.insert(fmt::format("{} {} {}", connection, report.first_at.time_since_epoch().count() / 1'000'000'000,
                                  finding.text))

@@ -17,6 +17,9 @@ namespace parley::sim::check {
 struct WireOptions {
   bool fence = true;           ///< ScenarioBounds::fence
   std::set<Address> quirky{};  ///< ends that play another vendor's departures; port 0: every end at the address
+  /// Initiators that announce an FPDU form of the RTR by S under revision 1 (docs/mpa-rtr.md), against the letter of
+  /// OFA 2007-10 Rtr §2.
+  std::set<Address> announce_by_s{};
 };
 
 class WireCheck {
@@ -38,7 +41,7 @@ class WireCheck {
   };
   void judge_connection(const std::string& host, const verdict::ConnectionReport& report, const Labels& labels,
                         std::set<std::string>& said, Judge& judge) const;
-  bool plays_quirk(const Address& end) const;
+  static bool is_one_of(const std::set<Address>& ends, const Address& end);
 
   WireOptions options_;
   std::map<std::string, Capture> captures_;  // by host
