@@ -85,6 +85,6 @@ class LinkWay final : public LinkPort, public EventTarget {
 };
 
 /// "10 Gb/s", "1500 kb/s": in the largest unit that needs no fraction.
-std::string rate_text(std::uint64_t rate_bps);
+std::string rate_words(std::uint64_t rate_bps);
 
 }  // namespace parley::sim

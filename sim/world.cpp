@@ -205,7 +205,7 @@ void World::Impl::change_rate(std::size_t index) {
     const NodeId from = topology.end(change.link, end), to = topology.end(change.link, 1 - end);
     engine.tap->on_note(
         engine.now(), from,
-        fmt::format("rate from {} to {} is {}", topology.name(from), topology.name(to), rate_text(change.rate_bps)));
+        fmt::format("rate from {} to {} is {}", topology.name(from), topology.name(to), rate_words(change.rate_bps)));
   }
 }
 
