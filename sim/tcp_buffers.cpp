@@ -50,7 +50,7 @@ void TcpRing::put(std::uint32_t seq, ConstBytes octets) {
   if (before_end < octets.size()) std::memcpy(data_, octets.data() + before_end, octets.size() - before_end);
 }
 
-bool TcpReassembly::insert(TcpRange range) {
+void TcpReassembly::insert(TcpRange range) {
   const auto first =
       std::find_if(ranges.begin(), ranges.end(), [&](const TcpRange& r) { return !seq_lt(r.right, range.left); });
   auto last = first;  // one past those that touch the new one
@@ -60,14 +60,13 @@ bool TcpReassembly::insert(TcpRange range) {
     ++last;
   }
   if (first == last) {
-    if (ranges.size() >= ranges_max) return false;
+    if (ranges.size() >= ranges_max) return;
     ranges.insert(first, range);
   } else {
     *first = range;
     ranges.erase(first + 1, last);
   }
   newest = range.left;
-  return true;
 }
 
 }  // namespace parley::sim

@@ -83,8 +83,8 @@ struct TcpReassembly {
   std::vector<TcpRange> ranges;  ///< after the gap, in order, apart from each other; at most ranges_max
   std::uint32_t newest = 0;      ///< left edge of what came last, to be reported first (RFC 2018 §4)
 
-  /// Notes that [range] is there. False: too many gaps.
-  bool insert(TcpRange range);
+  /// Notes that the octets of `range` are there, unless there are too many gaps.
+  void insert(TcpRange range);
 };
 
 }  // namespace parley::sim

@@ -250,8 +250,7 @@ bool Tcp::handle_ack(Instant now, const wire::TcpHeader& header, std::uint32_t l
     handle_new_ack(now, header);
     if (state_ == TcpState::closed) return false;
   } else if (header.ack == snd_una_) {
-    if (length == 0 && window == snd_wnd_ && window != 0 && snd_una_ != snd_max_ && timer_ == Timer::retransmit)
-      handle_duplicate_ack();
+    if (length == 0 && window == snd_wnd_ && window != 0 && snd_una_ != snd_max_) handle_duplicate_ack();
     if (timer_ == Timer::persist || window == 0) retries_ = 0;  // RFC 9293 §3.8.6.1: it lives, and has no room
   }
   if (seq_le(snd_una_, header.ack) &&
@@ -356,7 +355,7 @@ ConstBytes Tcp::handle_text(Instant now, std::uint32_t seq, ConstBytes payload, 
     ack_now_ = true;  // RFC 5681 §4.2
     if (payload.empty()) return {};
     keep(seq, payload);
-    if (!reassembly_->insert({seq, end})) release_idle_memory();
+    reassembly_->insert({seq, end});
     return {};
   }
   if (!payload.empty()) out = take_in_order(now, seq, payload);

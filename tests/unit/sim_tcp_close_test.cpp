@@ -107,6 +107,63 @@ TEST(SimTcpWindow, DuplicateAcksOfAShutWindowAreNoLoss) {
   EXPECT_EQ(p.a.tcp.retransmits(), before);
 }
 
+TEST(SimTcpWindow, AnEndThatProbesStillAcknowledges) {
+  ShutWindow p(500);
+  p.run(5s);
+  ASSERT_EQ(p.a.tcp.send_queue(), 500U);
+  p.write(false, text(100));
+  p.run(60ms);
+  EXPECT_EQ(p.a.received, text(100));
+  EXPECT_EQ(p.b.tcp.send_queue(), 0U);
+}
+
+TEST(SimTcpWindow, AWindowThatOpensEndsTheProbing) {
+  ShutWindow p(500);
+  p.run(30s);
+  p.b.tcp.resume(p.now);
+  p.drain(false);
+  p.fate = [](const Segment& s) { return s.first ? lost() : Pair::Fate{}; };
+  p.run(1ms);
+  EXPECT_EQ(of(p, true).back().payload.size(), 500U);
+  EXPECT_EQ(p.a.tcp.next_deadline(), p.now + 200ms);  // of the retransmission, no longer backed off
+  p.fate = nullptr;
+  p.run(1s);
+  p.write(false, text(10));  // acknowledged with a number that b expects
+  p.run(60ms);
+  EXPECT_EQ(p.b.tcp.send_queue(), 0U);
+}
+
+TEST(SimTcpWindow, FinTakesRoomInTheWindow) {
+  PairOptions o;
+  o.b.receive_buffer = 1000;
+  Pair p(o);
+  p.connect();
+  const std::size_t from = p.sent.size();
+  p.a.tcp.write(p.now, text(1000));
+  p.shutdown(true);
+  EXPECT_EQ(p.words(true, from), "1000");
+  p.run(1s);
+  EXPECT_EQ(p.words(true, from), "1000 FA");
+  EXPECT_EQ(p.b.events, "connected fin");
+}
+
+TEST(SimTcpWindow, AFinBehindWhatDoesNotFitIsNotTaken) {
+  PairOptions o;
+  o.b.receive_buffer = 1000;
+  Pair p(o);
+  p.connect();
+  TcpHeader h = next_header(p, true);
+  h.flags = flag::ack | flag::fin;
+  p.inject(false, h, text(1400));
+  EXPECT_EQ(p.b.received.size(), 1000U);
+  EXPECT_EQ(p.b.events, "connected");
+  h.seq += 1000;
+  const Bytes all = text(1400);
+  p.inject(false, h, ConstBytes(all).subspan(1000));
+  EXPECT_EQ(p.b.received, text(1400));
+  EXPECT_EQ(p.b.events, "connected fin");
+}
+
 TEST(SimTcpWindow, WhatIsBeyondTheWindowIsNotTaken) {
   PairOptions o;
   o.b.receive_buffer = 1000;
