@@ -53,6 +53,11 @@ void take_apart_arp(Reader r, FrameHeaders& h) {
   h.layer = "arp";
   h.source = address_of(sender);
   if (operation == 2) h.target = address_of(target);
+  if (operation == 1 && std::equal(sender.begin(), sender.end(), target.begin())) {  // RFC 5227 §3
+    h.text = "ARP announcement";
+    h.detail = fmt::format("{} is at {}", ip_text(address_of(sender)), sender_mac);
+    return;
+  }
   h.text = operation == 1 ? "ARP request" : operation == 2 ? "ARP reply" : "ARP";
   h.detail = operation == 1 ? fmt::format("who has {}?", ip_text(address_of(target)))
                             : fmt::format("{} is at {}", ip_text(address_of(sender)), sender_mac);

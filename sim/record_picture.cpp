@@ -39,13 +39,14 @@ std::string_view words(DropReason reason) {
   return "";
 }
 
+/// The last words of what sim/host says; before them stands the name of a host, which may be anything.
 std::string_view layer_of_note(std::string_view text) {
   struct Word {
-    std::string_view word, layer;
+    std::string_view end, layer;
   };
-  for (const Word w :
-       {Word{"restart", "restart"}, Word{"crash", "crash"}, Word{"resum", "resume"}, Word{"paus", "pause"}})
-    if (text.find(w.word) != std::string_view::npos) return w.layer;
+  for (const Word w : {Word{" crashed", "crash"}, Word{" started again", "restart"}, Word{" paused", "pause"},
+                       Word{" goes on", "resume"}})
+    if (text.ends_with(w.end)) return w.layer;
   return "note";
 }
 
@@ -271,7 +272,6 @@ void PictureTap::Impl::finish_row(Way& w) const {
   row.detail = std::move(said.detail);
   row.repeated = w.seen.repeated || w.copy;
   row.why = w.note;
-  if (w.copy && row.why.empty()) row.why = "a copy made by a fault";
   if (!w.arrived) {
     // Where it would have gone; with nobody meant, the nearest.
     row.to = w.to != nowhere ? w.to : row.from + 1 < columns.size() ? row.from + 1 : row.from == 0 ? 0 : row.from - 1;

@@ -359,8 +359,15 @@ void Canvas::draw_arrow(std::vector<Piece>& cells, const PictureRow& row, std::u
 /// Arrows at the left, words at the right.
 void Canvas::frame_beside(const PictureRow& row) {
   std::vector<Piece> cells = lifelines();
-  draw_arrow(cells, row, row.to);
-  for (std::uint32_t c : row.also) draw_arrow(cells, row, c);
+  // The farthest first: the heads of the nearer ones stay.
+  std::vector<std::uint32_t> targets = row.also;
+  targets.push_back(row.to);
+  const auto distance = [&](std::uint32_t c) {
+    return place(c) > place(row.from) ? place(c) - place(row.from) : place(row.from) - place(c);
+  };
+  std::stable_sort(targets.begin(), targets.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return distance(a) > distance(b); });
+  for (std::uint32_t c : targets) draw_arrow(cells, row, c);
   std::vector<Piece> pieces{left_margin(row)};
   for (Piece& cell : cells) pieces.push_back(std::move(cell));
   const std::string text = clip(label(row), label_);

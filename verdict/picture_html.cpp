@@ -19,7 +19,7 @@ using Kind = PictureRow::Kind;
 using Fate = PictureRow::Fate;
 
 constexpr int row_height = 36, row_height_why = 50, note_height = 28, gap_height = 30, top = 6, bottom = 10;
-constexpr int note_middle = 14;
+constexpr int note_middle = 14, words_off = 14;
 constexpr std::size_t label_max = 160;  // characters; the rest is one click away
 
 /// Text as HTML: nothing in it can end an element, an attribute or the page.
@@ -345,7 +345,8 @@ std::string Page::tooltip(const PictureRow& r) const {
 /// The name of a frame, and what of its details fits: the style shows more of them on wider screens.
 void Page::label(const PictureRow& r, std::uint64_t at, int y, std::string_view anchor, std::size_t room) {
   const std::string text = clip(r.text, label_max) + (r.repeated ? " again" : "");
-  out_ += fmt::format("<text class=\"l{}\" x=\"{}\" y=\"{}\">{}", anchor, percent(at), y, html(text));
+  out_ += fmt::format("<text class=\"l{}\" x=\"{}\" y=\"{}\" dx=\"{}\">{}", anchor, percent(at), y,
+                      anchor == " e" ? -words_off : words_off, html(text));
   const std::size_t left = label_max - std::min(label_max, columns(text));
   if (!r.detail.empty() && left > 8) {
     const std::string detail = clip(r.detail, left);
@@ -369,15 +370,17 @@ void Page::frame_row(const PictureRow& r, const Place& at) {
   };
   wire(r.to);
   for (std::uint32_t c : r.also) wire(c);
+  // Words stand where the arrow begins and go with it, unless the edge of the picture is too near for them.
   const std::uint64_t low = std::min(x(r.from), x(r.to)), high = std::max(x(r.from), x(r.to));
-  const std::uint64_t middle = (low + high) / 2;
-  const bool leftish = middle <= 5000;
-  const std::string_view anchor = !many ? "" : leftish ? " s" : " e";
-  const std::uint64_t words_at = !many ? middle : leftish ? low + 100 : high - 100;
-  label(r, words_at, 15, anchor, many ? 3 : 2);
+  const bool rightward = x(r.from) <= x(r.to);
+  const bool room = rightward ? x(r.from) <= 6000 : x(r.from) >= 4000;
+  const bool from_left = rightward == room;
+  const std::uint64_t words_at = from_left ? low : high;
+  const std::string_view anchor = from_left ? " s" : " e";
+  label(r, words_at, 16, anchor, many ? 3 : 2);
   if (!r.why.empty())
-    out_ += fmt::format("<text class=\"y{}\" x=\"{}\" y=\"43\">{}</text>", anchor, percent(words_at),
-                        html(clip(r.why, 110)));
+    out_ += fmt::format("<text class=\"y{}\" x=\"{}\" y=\"43\" dx=\"{}\">{}</text>", anchor, percent(words_at),
+                        from_left ? words_off : -words_off, html(clip(r.why, 110)));
 }
 
 void Page::row(std::size_t i) {
@@ -415,11 +418,11 @@ void Page::row(std::size_t i) {
         fmt::format("<svg x=\"{}\" y=\"{}\" overflow=\"visible\"><path class=\"m\" d=\"M0 -7L7 0L0 7L-7 0z\"/></svg>",
                     percent(column), note_middle);
     const bool left = column <= 5000;
-    label(r, left ? column + 250 : column - 250, 18, left ? " s" : " e", 2);
+    label(r, column, 18, left ? " s" : " e", 2);
   }
   if (r.kind == Kind::violation) {
     out_ += "<rect class=\"box\" x=\"0\" y=\"4\" width=\"100%\" height=\"28\" rx=\"6\"/>";
-    label(r, 250, 23, " s", 2);
+    label(r, 150, 23, " s", 2);
   }
   out_ += "</a>\n";
 }
