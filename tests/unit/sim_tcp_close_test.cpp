@@ -126,10 +126,17 @@ TEST(SimTcpWindow, AWindowThatOpensEndsTheProbing) {
   p.run(1ms);
   EXPECT_EQ(of(p, true).back().payload.size(), 500U);
   EXPECT_EQ(p.a.tcp.next_deadline(), p.now + 200ms);  // of the retransmission, no longer backed off
-  p.fate = nullptr;
-  p.run(1s);
-  p.write(false, text(10));  // acknowledged with a number that b expects
-  p.run(60ms);
+}
+
+TEST(SimTcpWindow, AcksBesideTheFirstOctetsAfterProbingAreUnderstood) {
+  ShutWindow p(500);
+  p.run(5s);
+  p.b.tcp.resume(p.now);
+  p.drain(false);
+  p.run(1ms);
+  p.write(false, text(2 * full));
+  p.run(3ms);
+  EXPECT_EQ(p.b.received.size(), 10500U);
   EXPECT_EQ(p.b.tcp.send_queue(), 0U);
 }
 

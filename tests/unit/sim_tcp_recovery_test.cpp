@@ -225,6 +225,46 @@ TEST(SimTcp, AnAckOfSomethingStartsTheTimeOutAnew) {
   EXPECT_EQ(p.a.tcp.next_deadline(), acknowledged + 200ms);
 }
 
+// RFC 5681 §3.1
+TEST(SimTcp, AfterATimeOutSlowStartBeginsWithOneSegment) {
+  PairOptions o;
+  o.delay = 10ms;
+  Pair p(o);
+  p.connect();
+  p.fate = [](const Segment& s) { return s.first ? lost() : Pair::Fate{}; };
+  p.write(true, text(30 * full));
+  p.run(100ms);
+  p.fate = nullptr;
+  const std::size_t from = p.sent.size();
+  p.run(115ms);
+  EXPECT_EQ(of(p, true, from).size(), 1U);
+  p.run(20s);
+  EXPECT_EQ(p.b.received, text(30 * full));
+}
+
+// RFC 6582 §3.2 step 4
+TEST(SimTcp, ATimeOutEndsFastRecovery) {
+  PairOptions o;
+  o.delay = 10ms;
+  Pair p(o);
+  p.connect();
+  p.fate = [](const Segment& s) { return s.first && s.header.seq == 1001 ? lost() : Pair::Fate{}; };
+  p.write(true, text(10 * full));
+  p.run(2s);  // fast retransmit, and that is lost too, and so on
+  EXPECT_GE(p.a.tcp.retransmits(), 3U);
+  p.fate = nullptr;
+  p.run(20s);
+  EXPECT_EQ(p.b.received, text(10 * full));
+  p.write(true, text(150 * full));
+  p.run(20s);
+  p.fate = lose_data(true, 1);
+  const std::uint64_t before = p.a.tcp.retransmits();
+  p.write(true, text(10 * full));
+  p.run(100ms);  // a loss of its own, repaired as such
+  EXPECT_EQ(p.b.received.size(), 170 * full);
+  EXPECT_EQ(p.a.tcp.retransmits(), before + 1);
+}
+
 // RFC 6582 §3.2 step 1: they may come from what the time-out made be sent once more.
 TEST(SimTcp, DuplicateAcksOfWhatWasSentBeforeATimeOutAreNoLoss) {
   Pair p;

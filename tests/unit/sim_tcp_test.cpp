@@ -362,11 +362,11 @@ TEST(SimTcp, AnAckEchoesTheTimestampOfTheFirstSegmentItAnswers) {
 
 TEST(SimTcp, AnAckFromThePeerThatFilledTheWindowCounts) {
   PairOptions o;
-  o.a.receive_buffer = 5000;
+  o.a.receive_buffer = 3 * full;
   Pair p(o);
   p.connect();
   p.fate = [n = 0](const Segment& s) mutable { return !s.first && n++ == 0 ? lost() : Pair::Fate{}; };
-  p.write(false, text(5000));  // the first segment is lost; the next number of b is the edge of the window
+  p.write(false, text(3 * full));  // the first segment is lost; the next number of b is the edge of the window
   p.write(true, text(2 * full));
   p.run(50ms);
   EXPECT_EQ(p.a.tcp.send_queue(), 0U);
