@@ -67,6 +67,31 @@ TEST_P(EveryForm, ConnectsCarriesDataAndEndsGracefully) {
 INSTANTIATE_TEST_SUITE_P(Cm, EveryForm, ::testing::ValuesIn(forms()),
                          [](const auto& param) { return param.param.name; });
 
+// OFA 2007-10 Rtr §2: S on both sides promises an RTR; where its form is a Send, that is no message of the ULP's.
+TEST(Cm, TheUlpDoesNotSeeASendThatIsTheRtrAnnouncedByS) {
+  Pair p;
+  const Address to = p.listen();
+  p.accept_all();
+  p.connect(to, {.revision = 1, .rtr = mpa::Rtr::send, .rtr_by_s = true});
+  ASSERT_TRUE(p.net.run_until([&] { return p.established(); }));
+  EXPECT_FALSE(p.vb.saw(WcOpcode::recv));
+  p.exchange();
+  EXPECT_EQ(std::count_if(p.vb.done.begin(), p.vb.done.end(),
+                          [](const auto& wc) { return wc.opcode == WcOpcode::recv && wc.status == WcStatus::success; }),
+            1);
+}
+
+// After an Rtr frame nothing is promised any more: the first FPDU is the ULP's, and may be a Send of no length.
+TEST(Cm, TheUlpSeesASendOfNoLengthAfterTheRtrFrame) {
+  Pair p;
+  const Address to = p.listen();
+  p.accept_all();
+  p.connect(to, {.revision = 1, .rtr = mpa::Rtr::frame});
+  ASSERT_TRUE(p.net.run_until([&] { return p.established(); }));
+  ASSERT_TRUE(p.va.send(*p.ca.qp(), 0, 0));
+  EXPECT_TRUE(p.net.run_until([&] { return p.vb.saw(WcOpcode::recv); }));
+}
+
 TEST(Cm, SurvivesEverySegmentationAndNarrowWindows) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
