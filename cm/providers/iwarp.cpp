@@ -312,6 +312,8 @@ std::optional<ProviderEvent> Iwarp::poll_event() {
 }
 
 bool Iwarp::poll_command(StreamCommand& out) {
+  // The input is over, and no one looks at an endpoint any more; the next input may never come.
+  if (!retired_.empty()) free_retired();
   if (commands_.empty()) return false;
   out = commands_.front();
   commands_.pop_front();
