@@ -72,7 +72,9 @@ void SimHost::handle_arp(std::uint16_t port) {
   const Address sender = v4_address(packet.sender_ip), target = v4_address(packet.target_ip);
   if (sender == own.v4) return;
   const bool for_us = target == own.v4;
-  if (!sender.is_any()) neighbours_.heard(now(), port, sender, packet.sender_mac, packet.reply && for_us, true, for_us);
+  const bool announced = options_.learn_announcements && sender == target;  // RFC 5227 §3
+  if (!sender.is_any())
+    neighbours_.heard(now(), port, sender, packet.sender_mac, packet.reply && for_us, true, for_us || announced);
   if (packet.reply || !for_us) return;
   const wire::ArpPacket answer{.reply = true,
                                .sender_mac = own.mac,

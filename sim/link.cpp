@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/bytes_io.hpp"
+
 namespace parley::sim {
 namespace {
 
@@ -15,6 +17,16 @@ constexpr std::uint32_t ethernet_header = 14;
 
 std::uint32_t on_the_wire(const Frame& frame) {
   return std::max(frame.size + LinkWay::wire_overhead, LinkWay::wire_min);
+}
+
+/// As hosts here send it: no VLAN tag, and no header between IP and TCP.
+bool carries_tcp(ConstBytes frame) {
+  Reader r(frame);
+  r.skip(12);
+  const std::uint16_t type = r.be16();
+  r.skip(type == 0x0800 ? 9 : 6);
+  const bool ip = type == 0x0800 || type == 0x86DD;
+  return ip && r.u8() == 6 && r.ok();
 }
 
 }  // namespace
@@ -99,6 +111,7 @@ void LinkWay::refuse(const Frame& frame, DropReason reason) {
 }
 
 bool LinkWay::masked(const Frame& frame) {
+  if (engine_.mask_tcp_only && !carries_tcp(frame.octets())) return false;
   const bool hit = (engine_.drop_mask & 1) != 0;
   engine_.drop_mask >>= 1;
   if (!hit) return false;

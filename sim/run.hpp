@@ -50,7 +50,7 @@ struct RunReport {
 struct RunOptions {
   std::uint64_t seed = 0;
   Tap* tap = nullptr;                  ///< sees every frame besides the checkers
-  std::uint64_t* drop_mask = nullptr;  ///< exhaust: bit i drops the i-th frame of the run, in order of sending
+  std::uint64_t* drop_mask = nullptr;  ///< exhaust: as World::set_drop_mask, from the beginning
   /// Called once before the first step, with the world that will run: recorders learn its interfaces and names.
   std::function<void(const World&)> on_world;
   /// Asked every few thousand events; false ends the run at once as RunEnd::stopped (Ctrl-C, a time budget).

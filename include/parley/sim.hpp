@@ -77,6 +77,9 @@ struct HostOptions {
   TcpOptions tcp{};
   cm::IwarpProviderOptions rnic{};
   bool ipv6 = true;
+  /// ARP entries are made from announcements too (arp_accept of Linux), so that a host of a large segment need not ask
+  /// for everyone.
+  bool learn_announcements = false;
   std::uint32_t ring = 1024;  ///< frames kept while paused; more are dropped
 };
 
@@ -250,7 +253,8 @@ class World {
   /// crash, restart, pause, resume at rule.from; set_rate needs a link.
   Checked<void> add_fault(const FaultRule& host_rule);
   void set_tap(Tap* tap);  ///< not owned
-  /// Bit i drops the i-th frame (from 0) that a host, no switch, sends from now on; the rest passes.
+  /// Bit i drops the i-th frame with a TCP segment (from 0) that a host, no switch, sends from now on; the rest passes,
+  /// and so do ARP and neighbour discovery, which are not counted.
   void set_drop_mask(std::uint64_t mask);
 
   Host* find_host(std::string_view name);
