@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley sim shrink`: a smaller scenario that still fails in the same way.
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <set>
 
@@ -114,7 +115,8 @@ int Shrinker::run() {
   if (!output) return out_.error(output.error().exit, output.error().text);
   const StopSignals signals;
   sim::Scenario failing = args_.swarm ? sim::draw_swarm(file_.scenario, *args_.seed) : file_.scenario;
-  failing.seed = *args_.seed;
+  // TOML's integers have 63 bits (TOML 1.0 "Integer"); with a greater seed only the printed command fails by itself.
+  if (*args_.seed <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) failing.seed = *args_.seed;
   const sim::RunReport first = once(failing);
   if (first.end == sim::RunEnd::stopped) return out_.error(Exit::failed, "interrupted in the first run");
   if (first.passed())
