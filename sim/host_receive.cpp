@@ -90,8 +90,10 @@ void SimHost::handle_neighbour(std::uint16_t port) {
   const wire::NeighbourMessage& message = in_.neighbour;
   const Address target = v6_address(message.target);
   if (message.advert) {
+    // RFC 9131 §6.1.1: what announces itself may be taken for a neighbour before it is asked for.
     if (message.link_address)
-      neighbours_.heard(now(), port, target, *message.link_address, message.solicited, message.overrides, false);
+      neighbours_.heard(now(), port, target, *message.link_address, message.solicited, message.overrides,
+                        options_.learn_announcements && !message.solicited);
     return;
   }
   if (message.target != own.v6.octets && message.target != own.link_local.octets) return;

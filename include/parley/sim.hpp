@@ -77,8 +77,8 @@ struct HostOptions {
   TcpOptions tcp{};
   cm::IwarpProviderOptions rnic{};
   bool ipv6 = true;
-  /// ARP entries are made from announcements too (arp_accept of Linux), so that a host of a large segment need not ask
-  /// for everyone.
+  /// Neighbours are learnt from announcements too (arp_accept of Linux, RFC 9131), so that a host of a large segment
+  /// need not ask for everyone.
   bool learn_announcements = false;
   std::uint32_t ring = 1024;  ///< frames kept while paused; more are dropped
 };

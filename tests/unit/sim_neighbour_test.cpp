@@ -306,6 +306,23 @@ TEST(SimNeighbour, AnIdleNeighbourIsProbedWhenItIsUsedAgainUnlessItAnswers) {
   EXPECT_GE(probes(1), 1U);
 }
 
+TEST(SimNeighbour, AnnouncementsSpareTheQuestionWhereTheyAreLearntFrom) {
+  for (const bool learns : {false, true}) {
+    HostOptions options;
+    options.learn_announcements = learns;
+    for (int kind = 0; kind < 3; ++kind) {
+      PlainPair p(options);
+      p.open(kind == 0   ? p.to_b()
+             : kind == 1 ? p.to_b(Address::Family::v6)
+                         : with_port(p.cable.hosts[1]->link_local(0), 7471));
+      ASSERT_TRUE(p.cable.run_until([&] { return p.a.connected == 1 && p.b.accepted == 1; }));
+      EXPECT_EQ(p.cable.count([](const Cable::Seen& s) { return s.type() == arp || is_nd(s, 135); }), learns      ? 0U
+                                                                                                      : kind == 0 ? 2U
+                                                                                                                  : 1U);
+    }
+  }
+}
+
 TEST(SimNeighbour, AHostWithoutIpv6IgnoresIt) {
   HostOptions no_v6;
   no_v6.ipv6 = false;
