@@ -159,6 +159,9 @@ void Iwarp::on_startup_event(Connection& c, Instant now, mpa::StartupEvent& even
       }
       c.setup->retried_v1 = true;
       c.setup->options.revision = 1;  // RFC 6581 §10
+      // A Send that nothing announces is a message to the peer's ULP, which nobody sent; a Write of no length says as
+      // much to MPA and nothing to the ULP.
+      if (c.setup->options.rtr == mpa::Rtr::send && !c.setup->options.rtr_by_s) c.setup->options.rtr = mpa::Rtr::write;
       retry(c, now, std::move(event.failure));
       return;
     }

@@ -256,6 +256,18 @@ TEST(CmFailure, RetriesWithRevision1OnlyOnceAndOnlyIfAllowed) {
   expect_words(never_again.failed()->why, mpa::Stage::wait_reply, Errc::peer_reset, raw_peer);
 }
 
+// RFC 6581 §10: revision 1 announces no RTR. What the responder's ULP sees must not depend on the revision.
+TEST(CmFailure, AFallBackToRevision1SendsTheUlpNoMessageOfItsOwn) {
+  Pair p;
+  const Address to = p.listen({.mpa = {.revision = 1}});  // resets the Request of revision 2
+  p.accept_all();
+  p.connect(to, {.rtr = mpa::Rtr::send});
+  ASSERT_TRUE(p.net.run_until([&] { return p.established(); }));
+  EXPECT_EQ(p.a.last<cm::Established>()->parameters.revision, 1);
+  EXPECT_FALSE(p.vb.saw(WcOpcode::recv));
+  p.exchange();
+}
+
 // OFA 2007-10 Rtr §2: Linux siw echoes S and takes the Rtr frame for an FPDU; the connection is made again without S.
 TEST(Conformance, Row66_EchoingPeer) {
   const Bytes siw_terminate{0x00, 0x16, 0x41, 0x47, 0, 0, 0,    0,    0, 0, 0,    2,    0,    0,
