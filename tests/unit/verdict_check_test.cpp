@@ -190,6 +190,28 @@ TEST(VerdictCheck, RtrFrameOf2007InBothSpellings) {  // OFA 2007-10 Rtr §2
   EXPECT_NE(only_error(unasked).find("was not agreed"), std::string::npos);
 }
 
+TEST(VerdictCheck, AnRtrThatTheCaptureLacksIsNotHeldAgainstTheInitiator) {  // RFC 6581 §9.2, OFA 2007-10 Rtr §2
+  for (const bool enhanced : {false, true}) {
+    const std::uint8_t revision = enhanced ? 2 : 1;
+    const auto depths = [&](bool write) {
+      wire::MpaEnhanced e;
+      e.a = true;
+      e.c = write;
+      return enhanced ? std::optional(e) : std::nullopt;
+    };
+    Exchange x;
+    x.open().send(0, test::startup(MpaKey::req, C | S, revision, depths(true)));
+    x.send(1, test::startup(MpaKey::rep, C | S, revision, depths(true)));
+    const std::size_t rtr = x.frames.size();
+    x.send(0, enhanced ? fpdu(test::tagged(RdmapOpcode::rdma_write, 1, 0, 0)) : test::startup(MpaKey::rtr, C, 1));
+    x.send(0, fpdu(send_segment(1, 4), 20)).close();
+    EXPECT_EQ(one(x).count(Severity::error), 0u) << test::words(test::analyse(x.frames));
+    x.frames.erase(x.frames.begin() + static_cast<std::ptrdiff_t>(rtr));
+    EXPECT_EQ(one(x).count(Severity::error), 0u) << test::words(test::analyse(x.frames));
+    EXPECT_EQ(one(x).outcome, Outcome::established);
+  }
+}
+
 Bytes terminate(std::initializer_list<std::uint8_t> body) {
   wire::DdpHeader h;
   h.opcode = RdmapOpcode::terminate;
