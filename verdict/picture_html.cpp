@@ -20,6 +20,7 @@ using Fate = PictureRow::Fate;
 
 constexpr int row_height = 36, row_height_why = 50, note_height = 28, gap_height = 30, top = 6, bottom = 10;
 constexpr int note_middle = 14, words_off = 14;
+constexpr std::size_t narrow = 40;      // columns of text that a phone has room for
 constexpr std::size_t label_max = 160;  // characters; the rest is one click away
 
 /// Text as HTML: nothing in it can end an element, an attribute or the page.
@@ -94,7 +95,9 @@ class Page {
   void down_times(std::uint32_t column);
   void row(std::size_t i);
   void frame_row(const PictureRow& r, const Place& at);
-  void label(const PictureRow& r, std::uint64_t x, int y, std::string_view anchor, std::size_t room);
+  void label(const PictureRow& r, std::uint64_t x, int y, std::string_view anchor);
+  int screen_for(std::size_t n) const;
+  std::string in_parts(const std::string& text) const;
   void list();
   std::string tooltip(const PictureRow& r) const;
   std::string way(const PictureRow& r) const;
@@ -257,7 +260,9 @@ void Page::tools() {
 }
 
 void Page::hosts() {
-  out_ += "<div class=\"hosts\" aria-hidden=\"true\"><div style=\"position:relative;margin-left:var(--gutter)\">";
+  out_ += "<div class=\"hosts\" aria-hidden=\"true\">";
+  out_ += fmt::format("<div style=\"position:relative;margin-left:var(--gutter);--most:{}%\">",
+                      92 / std::max<std::size_t>(p_.columns.size(), 2));
   for (std::uint32_t c = 0; c < p_.columns.size(); ++c) {
     const std::string address = c < p_.addresses.size() ? html(p_.addresses[c]) : "";
     const std::uint64_t at = p_.columns.size() < 2 ? 0 : c == 0 ? 0 : c + 1 == p_.columns.size() ? 10000 : x(c);
@@ -342,23 +347,40 @@ std::string Page::tooltip(const PictureRow& r) const {
   return out;
 }
 
+/// The screen on which a text of so many columns, with what stands before it, has room: 1 a phone ... 4 a desk. With
+/// many hosts there is less of it.
+int Page::screen_for(std::size_t n) const {
+  if (p_.columns.size() > 2) n = n * 3 / 2;
+  return n <= narrow ? 1 : n <= 76 ? 2 : n <= 112 ? 3 : 4;
+}
+
+/// A text in two parts: what a phone shows, and the rest for wider screens.
+std::string Page::in_parts(const std::string& text) const {
+  const std::size_t n = columns(text);
+  if (n <= narrow) return html(text);
+  const std::string_view head = std::string_view(text).substr(0, narrow);
+  std::size_t cut = head.rfind(' ');
+  if (cut == std::string_view::npos || cut < narrow / 2) cut = narrow;
+  while ((static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;  // not inside a character
+  return fmt::format("{}<tspan class=\"w{}\">{}</tspan>", html(text.substr(0, cut)), screen_for(n),
+                     html(text.substr(cut)));
+}
+
 /// The name of a frame, and what of its details fits: the style shows more of them on wider screens.
-void Page::label(const PictureRow& r, std::uint64_t at, int y, std::string_view anchor, std::size_t room) {
+void Page::label(const PictureRow& r, std::uint64_t at, int y, std::string_view anchor) {
   const std::string text = clip(r.text, label_max) + (r.repeated ? " again" : "");
   out_ += fmt::format("<text class=\"l{}\" x=\"{}\" y=\"{}\" dx=\"{}\">{}", anchor, percent(at), y,
-                      anchor == " e" ? -words_off : words_off, html(text));
+                      anchor == " e" ? -words_off : words_off, in_parts(text));
   const std::size_t left = label_max - std::min(label_max, columns(text));
   if (!r.detail.empty() && left > 8) {
     const std::string detail = clip(r.detail, left);
-    const std::size_t all = (columns(text) + 1 + columns(detail)) * room / 2;
-    const int width = all <= 42 ? 1 : all <= 76 ? 2 : all <= 112 ? 3 : 4;
-    out_ += fmt::format("<tspan class=\"d w{}\" dx=\"7\">{}</tspan>", width, html(detail));
+    out_ += fmt::format("<tspan class=\"d w{}\" dx=\"7\">{}</tspan>", screen_for(columns(text) + 1 + columns(detail)),
+                        html(detail));
   }
   out_ += "</text>";
 }
 
 void Page::frame_row(const PictureRow& r, const Place& at) {
-  const bool many = p_.columns.size() > 2;
   const auto wire = [&](std::uint32_t to) {
     const std::uint64_t a = x(r.from), b = x(to);
     const std::uint64_t end = lost(r) ? (b > a ? a + (b - a) * 62 / 100 : a - (a - b) * 62 / 100) : b;
@@ -377,10 +399,10 @@ void Page::frame_row(const PictureRow& r, const Place& at) {
   const bool from_left = rightward == room;
   const std::uint64_t words_at = from_left ? low : high;
   const std::string_view anchor = from_left ? " s" : " e";
-  label(r, words_at, 16, anchor, many ? 3 : 2);
+  label(r, words_at, 16, anchor);
   if (!r.why.empty())
     out_ += fmt::format("<text class=\"y{}\" x=\"{}\" y=\"43\" dx=\"{}\">{}</text>", anchor, percent(words_at),
-                        from_left ? words_off : -words_off, html(clip(r.why, 110)));
+                        from_left ? words_off : -words_off, in_parts(clip(r.why, 110)));
 }
 
 void Page::row(std::size_t i) {
@@ -418,11 +440,11 @@ void Page::row(std::size_t i) {
         fmt::format("<svg x=\"{}\" y=\"{}\" overflow=\"visible\"><path class=\"m\" d=\"M0 -7L7 0L0 7L-7 0z\"/></svg>",
                     percent(column), note_middle);
     const bool left = column <= 5000;
-    label(r, column, 18, left ? " s" : " e", 2);
+    label(r, column, 18, left ? " s" : " e");
   }
   if (r.kind == Kind::violation) {
     out_ += "<rect class=\"box\" x=\"0\" y=\"4\" width=\"100%\" height=\"28\" rx=\"6\"/>";
-    label(r, 150, 23, " s", 2);
+    label(r, 150, 23, " s");
   }
   out_ += "</a>\n";
 }

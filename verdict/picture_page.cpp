@@ -5,7 +5,7 @@ namespace parley::verdict {
 
 const std::string_view picture_style = R"css(
 :root{--bg:#fff;--fg:#1b1f24;--dim:#5d6670;--faint:#d7dce1;--raise:#f4f6f8;--hit:#e8effa;--focus:#0b57d0;
---arp:#6b7280;--nd:#0f766e;--tcp:#1d5fa8;--ack:#76808a;--mpa:#8a2fb0;--rdmap:#19753a;--terminate:#c2410c;--other:#5d6670;
+--arp:#6b7280;--nd:#0f766e;--tcp:#1d5fa8;--ack:#656e78;--mpa:#8a2fb0;--rdmap:#19753a;--terminate:#c2410c;--other:#5d6670;
 --bad:#c81e1e;--badbg:#fdecec;--warn:#9a6200;--good:#19753a;--gutter:78px}
 @media(prefers-color-scheme:dark){:root{--bg:#14171b;--fg:#e4e8ec;--dim:#99a3ae;--faint:#363c44;--raise:#1d2127;
 --hit:#22303f;--focus:#8ab4f8;--arp:#a0a8b3;--nd:#4fd1c0;--tcp:#7ab8ff;--ack:#87919c;--mpa:#dc8cff;--rdmap:#62d48a;
@@ -34,12 +34,12 @@ border-radius:99px;cursor:pointer;font-size:13px;user-select:none}
 .tools input[type=search]{font:inherit;font-size:14px;padding:4px 10px;border:1px solid var(--faint);border-radius:8px;
 background:var(--raise);color:inherit;width:200px;max-width:100%}
 .tools output{color:var(--dim);font-size:13px}
-.legend{color:var(--dim);font-size:13px;margin:10px 0 0}.legend i{font-style:normal;white-space:nowrap;margin-right:14px}
+.legend{color:var(--dim);font-size:13px;margin:10px 0 0}.legend i{font-style:normal;margin-right:14px}
 .ladder{margin:14px 0 0;container-type:inline-size}
 .inner{padding-left:var(--gutter)}
 .hosts{position:sticky;top:0;z-index:2;height:48px;background:var(--bg);border-bottom:1px solid var(--faint);
 margin-left:calc(-1*var(--gutter))}
-.hosts span{position:absolute;top:4px;transform:translateX(-50%);text-align:center;white-space:nowrap;max-width:46%;
+.hosts span{position:absolute;top:4px;transform:translateX(-50%);text-align:center;white-space:nowrap;max-width:var(--most);
 overflow:hidden;text-overflow:ellipsis;line-height:1.3}
 .hosts span:first-child{transform:none;text-align:left}.hosts span:last-child:not(:first-child){transform:translateX(-100%);text-align:right}
 .hosts b{font-size:15px}.hosts small{display:block;color:var(--dim);font-size:12px}
@@ -53,7 +53,7 @@ svg.wires{display:block;width:100%;overflow:visible}
 .r .l{text-anchor:middle;font-weight:650;fill:var(--c);paint-order:stroke;stroke:var(--bg);stroke-width:5px;stroke-linejoin:round}
 .r:hover .l,.r.on .l,.r:focus-visible .l,.r:hover .y,.r.on .y,.r:focus-visible .y{stroke:var(--hit)}
 .r .l.s,.r .y.s{text-anchor:start}.r .l.e,.r .y.e{text-anchor:end}
-.r .d{font-weight:400;fill:var(--fg);display:none}.r .d.w1{display:inline}
+.r .d{font-weight:400;fill:var(--fg)}.w2,.w3,.w4{display:none}
 .r .t{text-anchor:end;fill:var(--dim);font-size:12px;font-variant-numeric:tabular-nums}
 .r .y{text-anchor:middle;font-size:12px;fill:var(--warn);paint-order:stroke;stroke:var(--bg);stroke-width:4px}
 .r.lost .y,.r.thrown .y{fill:var(--bad);font-weight:600}
@@ -82,9 +82,9 @@ summary time{color:var(--dim);font-variant-numeric:tabular-nums}summary b{color:
 pre{margin:0 0 10px;padding:10px 12px;background:var(--raise);border-radius:8px;white-space:pre-wrap;overflow-wrap:anywhere;
 font:12px/1.5 ui-monospace,"Liberation Mono",monospace}
 #frames{content-visibility:auto;contain-intrinsic-size:auto 600px}
-@container(min-width:520px){.r .d.w2{display:inline}}
-@container(min-width:760px){.r .d.w3{display:inline}}
-@container(min-width:1000px){.r .d.w4{display:inline}}
+@container(min-width:560px){.w2{display:inline}}
+@container(min-width:800px){.w3{display:inline}}
+@container(min-width:1040px){.w4{display:inline}}
 @media(min-width:1000px){body.open{padding-right:404px}}
 @media(max-width:640px){body{padding:14px 12px 40px}:root{--gutter:62px}.r text{font-size:12px}.r .t{font-size:11px}
 .r .y{font-size:11px}.facts{gap:6px 20px}
