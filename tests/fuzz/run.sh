@@ -10,7 +10,7 @@ source=$(cd "$(dirname "$0")/../.." && pwd)
 build=${PARLEY_FUZZ_BUILD:-$source/build-fuzz}
 seconds=${1:-30}
 [ $# -eq 0 ] || shift
-[ $# -ne 0 ] || set -- startup deframer rdmap pcap
+[ $# -ne 0 ] || set -- startup deframer rdmap pcap scenario host
 
 generator=
 [ -f "$build/CMakeCache.txt" ] || ! command -v ninja >/dev/null || generator="-G Ninja"
