@@ -80,7 +80,15 @@ function(parley_tools)
             -P ${PROJECT_SOURCE_DIR}/cmake/commit.cmake
     COMMENT "Looking up the commit" VERBATIM)
   add_dependencies(parley_tools parley_commit)
+  # The demo opens with a shipped scenario and should not need to find it.
+  set(lossy_handshake ${PROJECT_SOURCE_DIR}/sim/scenarios/lossy_handshake.toml)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${lossy_handshake})
+  file(READ ${lossy_handshake} LOSSY_HANDSHAKE)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/lossy_handshake.hpp.in ${generated}/tools/lossy_handshake.hpp @ONLY)
   target_include_directories(parley_tools PRIVATE ${generated})
+  # Where names of shipped scenarios are looked up last: for builds outside the tree.
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/sim_files.cpp PROPERTIES COMPILE_DEFINITIONS
+    PARLEY_SHIPPED_SCENARIOS="${PROJECT_SOURCE_DIR}/sim/scenarios")
   foreach(room sim drivers cm verdict mpa wire base)
     if(TARGET parley_${room})
       target_link_libraries(parley_tools PUBLIC parley_${room})

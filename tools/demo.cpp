@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley demo`: what Parley does, in a few seconds and without any RDMA hardware. A responder and an initiator in this
-// process connect over real loopback sockets with MPA revision 1 and the Rtr frame of 2007, exchange Sends, RDMA Reads
-// and RDMA Writes, and the capture of it is drawn and judged, as are real captures of Linux.
+// `parley demo`: what Parley does, in a few seconds and without any RDMA hardware. It opens with a simulated handshake
+// over a link that loses frames. Then a responder and an initiator in this process connect over real loopback sockets
+// with MPA revision 1 and the Rtr frame of 2007, exchange Sends, RDMA Reads and RDMA Writes, and the capture of it is
+// drawn and judged, as are real captures of Linux.
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -11,6 +12,7 @@
 
 #include "tools/command.hpp"
 #include "tools/demo_captures.hpp"
+#include "tools/demo_sim.hpp"
 #include "tools/report.hpp"
 #include "tools/rping_link.hpp"
 #include "tools/session.hpp"
@@ -204,7 +206,8 @@ void Demo::tell_agreement() {
 }
 
 int Demo::run(const std::string& pcapng) {
-  say("Parley demo: two RDMA peers over loopback TCP, without hardware, kernel module or root.\n");
+  if (const int simulated = demo_simulation(context_.out); simulated != code(Exit::ok)) return simulated;
+  say("Now over loopback TCP: two RDMA peers on this machine, without hardware, kernel module or root.\n");
   prepare(initiator_);
   prepare(responder_);
   const auto family = args_.ipv6 ? Address::Family::v6 : Address::Family::v4;
@@ -278,7 +281,8 @@ int run_demo(DemoArgs& args, Context& context) {
 
 void register_demo(CLI::App& app, Context& context) {
   auto args = std::make_shared<DemoArgs>();
-  CLI::App* sub = app.add_subcommand("demo", "Show a connection, its data and real captures, judged; takes seconds");
+  CLI::App* sub = app.add_subcommand(
+      "demo", "Show connections, simulated and real, their data, and captures, judged; takes seconds");
   sub->add_option("captures", args->captures, "Captures to judge (default: those of Linux siw in the source tree)");
   sub->add_flag("-6,--ipv6", args->ipv6, "Over IPv6 loopback");
   sub->add_option("--pcapng", args->session.pcapng,

@@ -88,8 +88,8 @@ int run_exhaust(const ManyArgs& args, Output& out) {
   (*reporter)->tell_passed = false;
   const std::uint64_t runs = std::uint64_t{1} << args.packets;
   const std::uint64_t seed = args.seed.value_or(file->scenario.seed);
-  out.text(fmt::format("{} runs: every pattern of losses among the first {} frames of {}, seed {}", runs, args.packets,
-                       file->shown, seed_text(seed)));
+  out.text(fmt::format("{} runs: every pattern of losses among the first {} TCP frames of {}, seed {}", runs,
+                       args.packets, file->shown, seed_text(seed)));
   const Plan plan{runs - 1, "pattern", "patterns", [&](std::uint64_t i) { return SimRun{&*file, seed, false, i}; }};
   return run_many(args, plan, **reporter, out);
 }

@@ -153,6 +153,7 @@ std::vector<std::string> library_directories() {
   add(scenarios_above(self));
   add(scenarios_above(fs::current_path(error)));
   add(self.parent_path() / "share" / "parley" / "scenarios");
+  add(PARLEY_SHIPPED_SCENARIOS);
   return directories;
 }
 

@@ -21,7 +21,8 @@ struct ScenarioFile {
 };
 
 /// The directories of shipped scenarios, those that are there: $PARLEY_SCENARIOS, sim/scenarios of the source tree
-/// above the program or the working directory, share/parley/scenarios beside the program's directory.
+/// above the program or the working directory, share/parley/scenarios beside the program's directory, and sim/scenarios
+/// of the tree that the program was built from.
 std::vector<std::string> library_directories();
 
 /// The files that the words mean: a file, a directory (every *.toml in it, by name), or the name of a shipped scenario

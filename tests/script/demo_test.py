@@ -17,8 +17,19 @@ class Demo(CliTest):
                          [("frame", 1, "established")])
         self.assertEqual([f for c in verdict["connections"] for f in c["findings"] if f["severity"] == "error"], [])
 
+    def test_it_opens_with_a_simulated_lossy_handshake(self):
+        out = self.ok(run("demo", "--pcapng", self.path("demo.pcapng"))).out
+        ladder = out[:out.index("loopback")]
+        for words in ("simulated", "MPA Request", "MPA Reply", "frames were lost", "1 established",
+                      "parley sim run lossy_handshake --ladder", "pcapng fnv1a 0x"):
+            self.assertIn(words, ladder)
+        self.assertEqual(ladder.count("MPA Request"), 2, "the lost one and the repeated one")
+        self.ok(run("sim", "run", "lossy_handshake", "--ladder"))
+
     def test_json(self):
         done = self.ok(run("demo", "--json", "--ipv6", "--pcapng", self.path("demo.pcapng")))
+        simulated = done.event("simulated")
+        self.assertEqual((simulated["result"], simulated["established"], simulated["dropped"]), ("passed", 1, 3))
         exchange = done.event("exchange")
         self.assertEqual((exchange["reads_verified"], exchange["writes_verified"]), (3, 3))
         self.assertEqual([e["role"] for e in done.events if e["event"] == "established"], ["initiator", "responder"])
