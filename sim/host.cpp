@@ -143,6 +143,10 @@ void SimHost::announce() {
 
 void SimHost::crash() {
   if (!up_) return;
+  if (in_turn_) {
+    post(now(), event_crash);  // an App asks, and stands on what would go
+    return;
+  }
   note("host " + name_ + " crashed");
   // The App first: its queue pairs and memory regions belong to the device.
   in_turn_ = true;
@@ -168,6 +172,10 @@ void SimHost::crash() {
 }
 
 void SimHost::restart() {
+  if (in_turn_) {
+    post(now(), event_restart);
+    return;
+  }
   if (up_) crash();
   ++incarnation_;
   up_ = true;
@@ -225,6 +233,8 @@ void SimHost::on_event(std::uint32_t kind, std::uint64_t argument) {
       kick_pending_ = false;
       if (!paused_) turn();
       return;
+    case event_crash: crash(); return;
+    case event_restart: restart(); return;
     default: return;
   }
 }

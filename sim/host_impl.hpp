@@ -62,7 +62,7 @@ class SimHost final : public HostNode {
   static constexpr int kicks_max = 64;                            // looks at one moment for calls from outside
   static constexpr std::size_t pieces_max = 64;                   // of one write
 
-  enum Event : std::uint32_t { event_tick, event_timer, event_kick };
+  enum Event : std::uint32_t { event_tick, event_timer, event_kick, event_crash, event_restart };
 
   struct Port {
     LinkPort* link = nullptr;
@@ -71,9 +71,6 @@ class SimHost final : public HostNode {
   struct Route {
     std::uint16_t port = 0;
     LocalKind kind = LocalKind::v4;
-  };
-  struct LateTimer {
-    std::uint64_t cookie = 0;
   };
   struct RingFrame {
     std::uint16_t port = 0;

@@ -30,11 +30,13 @@ const Address& source_for(const PortAddresses& own, const Address& peer) {
 
 void SimHost::receive(std::uint16_t port, FramePtr frame) {
   if (!up_) return;
-  ++counters_.frames_in;
   if (paused_ || !started_) {
-    if (ring_.size() < options_.ring) ring_.push_back({port, std::move(frame)});
+    if (ring_.size() >= options_.ring) return;
+    ++counters_.frames_in;
+    ring_.push_back({port, std::move(frame)});
     return;
   }
+  ++counters_.frames_in;
   handle_frame(port, *frame);
   turn();
 }

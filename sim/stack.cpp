@@ -82,7 +82,7 @@ void Stack::remove(std::uint32_t slot) {
 
 void Stack::note_time_wait(std::uint32_t slot) {
   connections_[slot].time_wait = true;
-  // Those that are gone are in front, because each stays equally long; so the list is no longer than the table, twice.
+  // Each stays equally long, so that those in front go first and the list stays about as short as it can be.
   while (!time_waits_.empty() && get(time_waits_.front()) == nullptr) time_waits_.pop_front();
   time_waits_.push_back(ref(slot));
 }

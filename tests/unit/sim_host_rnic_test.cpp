@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Form{"rev1_send", 1, mpa::Rtr::send, false}, Form{"rev1_read_markers", 1, mpa::Rtr::read, true},
                     Form{"rev2", 2, mpa::Rtr::none, false}, Form{"rev2_send", 2, mpa::Rtr::send, false},
                     Form{"rev2_write", 2, mpa::Rtr::write, true}, Form{"rev2_read", 2, mpa::Rtr::read, false}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& form) { return form.param.name; });
 
 TEST(SimHostRnic, RefusalAndUnreachableAreToldInWords) {
   RnicPair p;
