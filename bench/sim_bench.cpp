@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The simulator beside ns-3: the same topology and traffic on one thread, by CPU time, each run a process of its own
+// and the two in turn. And a storm of connections, with what one costs. docs/performance.md says what each figure is
+// for.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "bench/harness.hpp"
+#include "bench/ns3_peer.hpp"
+#include "bench/sim_peer.hpp"
+#include "sim/run.hpp"
+
+namespace parley::bench {
+namespace {
+
+Sample of_packets(const SimSample& s) { return {.count = s.packets, .wall_s = s.cpu_s, .cpu_s = s.cpu_s}; }
+Sample of_connections(const SimSample& s) { return {.count = s.connections, .wall_s = s.cpu_s, .cpu_s = s.cpu_s}; }
+
+struct Bench {
+  Settings settings;
+  Report report;
+  bool ns3 = false;
+
+  explicit Bench(const Settings& its_settings) : settings(its_settings), report("sim_bench", its_settings) {}
+
+  /// Runs both sides in turn and adds a row; `ns` gets the best that ns-3 does.
+  void compare(const std::string& what, const std::string& unit, const std::function<Sample()>& ours,
+               const std::function<Sample()>& theirs, double goal) {
+    std::vector<Contender> contenders{{"parley", ours}};
+    if (ns3 && theirs) contenders.push_back({"ns-3", theirs});
+    const auto samples = alternate(contenders, settings.rounds);
+    Row row{.what = what, .unit = unit, .figure = median_of(samples[0], Reading::per_cpu_second)};
+    if (samples.size() > 1) {
+      row.limit_name = "ns-3";
+      row.limit = median_of(samples[1], Reading::per_cpu_second);
+      row.ratio = median_ratio(samples[0], samples[1], Reading::per_cpu_second);
+      row.cpu_ratio = row.ratio;
+      row.goal_kind = goal > 0 ? Row::Goal::ratio_at_least : Row::Goal::none;
+      row.goal = goal;
+    }
+    report.add(row);
+  }
+
+  void bulk();
+  void short_connections();
+  void alive();
+  void storm();
+};
+
+void Bench::bulk() {
+  report.section(
+      "bulk: one connection over 10 Gb/s and 10 us, segments of 1448 octets; packets over a link, per CPU second");
+  const BulkWork ours{.virtual_us = settings.quick ? 5'000 : 200'000},
+      theirs{.virtual_us = settings.quick ? 2'000 : 50'000};
+  const auto ns = [&] { return of_packets(ns3_bulk(theirs)); };
+  compare(
+      "TCP", "packets/s", [&] { return of_packets(parley_sim_tcp(ours)); }, ns, 10);
+  compare(
+      "iWARP Write with CRC", "packets/s", [&] { return of_packets(parley_sim_iwarp(ours, false)); }, ns, 10);
+  compare(
+      "iWARP Send with CRC", "packets/s", [&] { return of_packets(parley_sim_iwarp(ours, true)); }, ns, 10);
+  const SimSample tcp = parley_sim_tcp(ours), rdma = parley_sim_iwarp(ours, false),
+                  other = ns3 ? ns3_bulk(theirs) : SimSample{};
+  const auto words = [](const char* who, const SimSample& s) {
+    return fmt::format("{}: {:.2f} Gb/s of payload in {:.0f} ms of virtual time, {:.2f} events a packet, {:.0f} MB",
+                       who, s.octets * 8 / std::max(s.virtual_s, 1e-9) / 1e9, s.virtual_s * 1e3,
+                       s.events / std::max(s.packets, 1.0), s.memory_mb);
+  };
+  report.note(words("Parley TCP", tcp));
+  report.note(words("Parley iWARP", rdma));
+  if (ns3) report.note(words("ns-3 TCP", other));
+}
+
+void Bench::short_connections() {
+  report.section("short connections: TCP handshake, 36 octets each way, close; connections per CPU second");
+  for (const std::uint32_t at_once : {1u, 64u, 1000u}) {
+    const std::uint32_t ours = settings.quick ? 2'000 : 100'000, theirs = settings.quick ? 200 : 5'000;
+    compare(
+        fmt::format("TCP, {} at a time", at_once), "1/s",
+        [&] { return of_connections(parley_sim_connections({.count = ours, .at_once = at_once})); },
+        [&] { return of_connections(ns3_connections({.count = theirs, .at_once = at_once})); }, 20);
+  }
+  for (const std::uint32_t at_once : {1u, 64u}) {
+    const std::uint32_t count = settings.quick ? 500 : 20'000;
+    compare(
+        fmt::format("MPA through cm and RNIC, {} at a time", at_once), "1/s",
+        [&] { return of_connections(parley_sim_mpa({.count = count, .at_once = at_once})); },
+        [&] { return of_connections(ns3_connections({.count = count / 4, .at_once = at_once})); }, 0);
+  }
+  const SimSample one = parley_sim_connections({.count = 1'000});
+  report.note(fmt::format("Parley: {:.1f} packets a connection", one.packets / std::max(one.connections, 1.0)));
+  if (!ns3) return;
+  const SimSample other = ns3_connections({.count = 1'000});
+  report.note(fmt::format("ns-3: {:.1f} packets a connection", other.packets / std::max(other.connections, 1.0)));
+}
+
+void Bench::alive() {
+  report.section("what a connection costs while others are alive; CPU time of one, opened, used and closed");
+  const std::uint32_t many = settings.quick ? 5'000 : 100'000, churn = settings.quick ? 2'000 : 50'000;
+  for (const bool mpa : {false, true}) {
+    const auto run = [&](std::uint32_t alive) {
+      const ConnectionWork work{.count = alive + churn, .at_once = 16, .alive = alive};
+      return of_connections(mpa ? parley_sim_mpa(work) : parley_sim_connections(work));
+    };
+    const auto samples =
+        alternate({{"many", [&] { return run(many); }}, {"few", [&] { return run(100); }}}, settings.rounds);
+    const double ratio = median_ratio(samples[1], samples[0], Reading::per_cpu_second);
+    report.add({.what = fmt::format("{}, {} alive", mpa ? "MPA" : "TCP", many),
+                .unit = "us",
+                .figure = 1e6 / median_of(samples[0], Reading::per_cpu_second),
+                .limit_name = "100 alive",
+                .limit = 1e6 / median_of(samples[1], Reading::per_cpu_second),
+                .ratio = ratio,
+                .cpu_ratio = ratio,
+                .goal_kind = Row::Goal::ratio_at_most,
+                .goal = 2});
+  }
+}
+
+void Bench::storm() {
+  report.section("storm: every node connects to every other through one switch, MPA; CPU time of one connection");
+  for (const std::uint32_t nodes :
+       settings.quick ? std::vector<std::uint32_t>{20} : std::vector<std::uint32_t>{100, 1000}) {
+    double wanted = 0, packets = 0, failed = 0;
+    const SimSample s = in_child([&] {
+      SimSample sample;
+      const double before = cpu_now();
+      const sim::StormReport storm = sim::run_storm({.nodes = nodes});
+      sample.cpu_s = cpu_now() - before;
+      sample.connections = static_cast<double>(storm.established);
+      sample.packets = static_cast<double>(storm.counters.packet_hops);
+      sample.virtual_s = std::chrono::duration<double>(storm.virtual_time).count();
+      sample.octets = static_cast<double>(storm.failed);
+      sample.events = static_cast<double>(storm.wanted);
+      return sample;
+    });
+    wanted = s.events, packets = s.packets, failed = s.octets;
+    report.add({.what = fmt::format("{} nodes, {:.0f} connections", nodes, wanted),
+                .unit = "us",
+                .figure = s.cpu_s * 1e6 / std::max(s.connections, 1.0)});
+    report.note(
+        fmt::format("{} nodes: {:.0f} of {:.0f} established, {:.0f} failed, {:.1f} s of CPU, {:.3f} s of virtual time, "
+                    "{:.1f} packets over links and {:.2f} KB a connection, {:.0f} MB in all",
+                    nodes, s.connections, wanted, failed, s.cpu_s, s.virtual_s, packets / std::max(s.connections, 1.0),
+                    s.memory_mb * 1024 / std::max(s.connections, 1.0), s.memory_mb));
+  }
+}
+
+int run(int argc, char** argv) {
+  const auto settings =
+      parse_settings(argc, argv, "sim_bench: the simulator beside ns-3; groups bulk, short, alive, storm");
+  if (!settings) return 2;
+  Bench bench(*settings);
+  const std::string missing = ns3_missing();
+  bench.ns3 = missing.empty();
+  if (!bench.ns3) bench.report.note("ns-3 is left out: " + missing);
+  if (settings->wants("bulk")) bench.bulk();
+  if (settings->wants("short")) bench.short_connections();
+  if (settings->wants("alive")) bench.alive();
+  if (settings->wants("storm")) bench.storm();
+  return bench.report.finish();
+}
+
+}  // namespace
+}  // namespace parley::bench
+
+int main(int argc, char** argv) { return parley::bench::guarded("sim_bench", parley::bench::run, argc, argv); }
