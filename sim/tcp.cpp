@@ -152,6 +152,10 @@ void Tcp::shutdown(Instant) {
 
 void Tcp::close(Instant now) {
   orphan_ = true;
+  if (state_ == TcpState::syn_sent) {  // RFC 9293 §3.10.4: nothing to be ended yet
+    finish(TcpEvent::closed);
+    return;
+  }
   if (unread() != 0 || (reassembly_ != nullptr && !reassembly_->ranges.empty())) {
     abort(now);  // RFC 9293 §3.6.1: the peer is told that octets were lost
     return;

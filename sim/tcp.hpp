@@ -77,7 +77,8 @@ class Tcp {
   std::size_t room() const;
   void shutdown(Instant now);  ///< FIN after what is queued; the receive half stays
   /// shutdown, and the owner reads no more, as close() of a socket: octets that wait or come are answered with RST
-  /// (RFC 9293 §3.6.1), and the peer has TcpOptions::time_wait to send its FIN.
+  /// (RFC 9293 §3.6.1), the peer has TcpOptions::time_wait to send its FIN, and a window that stays shut uses up the
+  /// retries.
   void close(Instant now);
   void abort(Instant now);   ///< RST at once
   void pause();              ///< the owner reads no more: the window closes when the buffer is full

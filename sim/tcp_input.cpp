@@ -251,7 +251,8 @@ bool Tcp::handle_ack(Instant now, const wire::TcpHeader& header, std::uint32_t l
     if (state_ == TcpState::closed) return false;
   } else if (header.ack == snd_una_) {
     if (length == 0 && window == snd_wnd_ && window != 0 && snd_una_ != snd_max_) handle_duplicate_ack();
-    if (timer_ == Timer::persist || window == 0) retries_ = 0;  // RFC 9293 §3.8.6.1: it lives, and has no room
+    // RFC 9293 §3.8.6.1: it lives, and has no room. An end that its owner has left does not wait for ever.
+    if ((timer_ == Timer::persist || window == 0) && !orphan_) retries_ = 0;
   }
   if (seq_le(snd_una_, header.ack) &&
       (seq_lt(snd_wl1_, header.seq) || (snd_wl1_ == header.seq && seq_le(snd_wl2_, header.ack)))) {

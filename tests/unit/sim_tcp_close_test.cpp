@@ -70,6 +70,14 @@ TEST(SimTcpWindow, AShutWindowIsProbedForAsLongAsThePeerAnswers) {
   EXPECT_EQ(p.b.received, text(10500));
 }
 
+TEST(SimTcpWindow, AnEndThatItsOwnerClosedDoesNotProbeForEver) {
+  ShutWindow p(500);
+  p.a.tcp.close(p.now);
+  p.drain(true);
+  p.run(std::chrono::hours(2));
+  EXPECT_EQ(p.a.events, "connected timeout closed");
+}
+
 TEST(SimTcpWindow, ProbesThatNobodyAnswersEndTheConnection) {
   ShutWindow p(500);
   p.fate = [](const Segment& s) { return s.first ? lost() : Pair::Fate{}; };

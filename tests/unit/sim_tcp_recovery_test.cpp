@@ -154,6 +154,19 @@ TEST(SimTcp, OutOfOrderIsAcknowledgedAtOnceWithSackBlocks) {
   EXPECT_EQ(p.sent.back().header.sack_count, 0);
 }
 
+TEST(SimTcp, NeighboursBehindAGapAreOneBlock) {
+  Pair p;
+  p.connect();
+  TcpHeader h = next_header(p, true);
+  const std::uint32_t next = h.seq;
+  for (const std::uint32_t at : {10U, 30U, 20U}) {
+    h.seq = next + at;
+    p.inject(false, h, text(10));
+  }
+  ASSERT_EQ(p.sent.back().header.sack_count, 1);
+  EXPECT_EQ(p.sent.back().header.sack[0], (TcpHeader::Block{next + 10, next + 40}));
+}
+
 TEST(SimTcp, NoSackBlocksUnlessPermitted) {
   PairOptions o;
   o.a.sack_permitted = false;

@@ -368,7 +368,7 @@ TEST(SimTcp, AnAckFromThePeerThatFilledTheWindowCounts) {
   p.fate = [n = 0](const Segment& s) mutable { return !s.first && n++ == 0 ? lost() : Pair::Fate{}; };
   p.write(false, text(3 * full));  // the first segment is lost; the next number of b is the edge of the window
   p.write(true, text(2 * full));
-  p.run(50ms);
+  p.run(2500us);  // before the lost segment comes again
   EXPECT_EQ(p.a.tcp.send_queue(), 0U);
 }
 
