@@ -13,6 +13,10 @@ namespace parley::sim {
 namespace {
 
 constexpr std::size_t comment_max = 2000;  // octets; a comment is read by people
+/// Programs that do not know epb_packetid take a second sight of a frame for a retransmission.
+constexpr std::string_view sights =
+    ". Every link end that a frame passes shows it; its sights have one packet id. What one end alone saw: "
+    "tshark -r FILE -Y 'frame.interface_name == \"a/p1\"' -w END";
 
 /// What pcapng asks of a comment: UTF-8. Other octets become '?', and nothing but line feeds controls.
 std::string clean(std::string_view text) {
@@ -142,7 +146,7 @@ void PcapngTap::begin(const RecordTopology& topology) {
                               .application = clean(fmt::format("{}, {}", m.info.application, about)),
                               .hardware = "simulated hosts",
                               .system = "virtual time, 0 is the start of the run",
-                              .comment = clean(about),
+                              .comment = clean(fmt::format("{}{}", about, sights)),
                           });
   for (const RecordTopology::Link& link : topology.links) {
     const auto name = [&](std::size_t end) {

@@ -21,20 +21,33 @@ std::uint64_t hash_of(std::uint64_t h, const Address& a) {
   return mix(mix(mix(h, high), low), a.port);
 }
 
+// FNV-1a.
+std::uint64_t digest_of(ConstBytes octets) {
+  std::uint64_t h = 0xCBF29CE484222325ULL;
+  for (std::uint8_t octet : octets) h = (h ^ octet) * 0x100000001B3ULL;
+  return h;
+}
+
 }  // namespace
 
 std::size_t Analyzer::KeyHash::operator()(const Key& k) const { return hash_of(hash_of(0x70A71EF, k.a), k.b); }
 
 void Analyzer::note(std::string text) { report_.notes.push_back(std::move(text)); }
 
-bool Analyzer::seen_before(std::uint64_t packet_id) {
-  if (!packet_ids_.insert(packet_id).second) return true;
+bool Analyzer::seen_before(const wire::CapturedPacket& packet) {
+  const std::uint64_t id = *packet.packet_id, digest = digest_of(packet.octets);
+  const auto [it, added] = packet_ids_.try_emplace(id, digest);
+  if (!added) {
+    ++copies_;
+    if (it->second != digest) ++altered_copies_;
+    return true;
+  }
   if (packet_id_ring_.size() < packet_ids_max) {
-    packet_id_ring_.push_back(packet_id);
+    packet_id_ring_.push_back(id);
     return false;
   }
   packet_ids_.erase(packet_id_ring_[packet_id_next_]);
-  packet_id_ring_[packet_id_next_] = packet_id;
+  packet_id_ring_[packet_id_next_] = id;
   packet_id_next_ = (packet_id_next_ + 1) % packet_ids_max;
   return false;
 }
@@ -42,10 +55,7 @@ bool Analyzer::seen_before(std::uint64_t packet_id) {
 void Analyzer::push(const wire::CapturedPacket& packet) {
   ++report_.packets;
   // The same packet at another interface is no retransmission, whatever happened to it on its way.
-  if (packet.packet_id && seen_before(*packet.packet_id)) {
-    ++copies_;
-    return;
-  }
+  if (packet.packet_id && seen_before(packet)) return;
   if (packet.octets.size() < packet.original_length) ++report_.cut_packets;
   const wire::PacketView v = wire::parse_packet(packet.link_type, packet.octets, packet.original_length);
   switch (v.kind) {
@@ -126,6 +136,11 @@ FileReport Analyzer::finish() {
         fmt::format("{} of {} packets show one again that was captured elsewhere (the same epb_packetid): each is "
                     "judged once, as it was captured first",
                     copies_, report_.packets));
+  if (altered_copies_ > 0)
+    note(
+        fmt::format("{} of those hold other octets than before: altered on the way, so that what answers them may look "
+                    "like a fault here",
+                    altered_copies_));
   if (report_.fragments > 0)
     note(fmt::format("{} IP fragments carry TCP; fragments are not joined, their octets count as missing",
                      report_.fragments));

@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "verdict/connection.hpp"
@@ -45,7 +44,7 @@ class Analyzer {
 
   static constexpr std::size_t packet_ids_max = 1 << 16;  // a packet is not longer on its way than so many others take
 
-  bool seen_before(std::uint64_t packet_id);
+  bool seen_before(const wire::CapturedPacket& packet);
   void tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& packet);
   void retire(std::unique_ptr<Connection>& c);
   void make_room();
@@ -54,8 +53,9 @@ class Analyzer {
   ReassemblyBudget budget_;
   Connections connections_;
   std::size_t live_ = 0;
-  std::uint64_t not_followed_ = 0, not_reported_ = 0, copies_ = 0;
-  std::unordered_set<std::uint64_t> packet_ids_;  // the last packet_ids_max; packet_id_ring_ tells their order
+  std::uint64_t not_followed_ = 0, not_reported_ = 0, copies_ = 0, altered_copies_ = 0;
+  // The last packet_ids_max of them, each with a digest of its octets; packet_id_ring_ tells their order.
+  std::unordered_map<std::uint64_t, std::uint64_t> packet_ids_;
   std::vector<std::uint64_t> packet_id_ring_;
   std::size_t packet_id_next_ = 0;
   FileReport report_;

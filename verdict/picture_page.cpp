@@ -86,7 +86,7 @@ font:12px/1.5 ui-monospace,"Liberation Mono",monospace}
 @container(min-width:800px){.w3{display:inline}}
 @container(min-width:1040px){.w4{display:inline}}
 @media(min-width:1000px){body.open{padding-right:404px}}
-@media(max-width:640px){body{padding:14px 12px 40px}:root{--gutter:62px}.r text{font-size:12px}.r .t{font-size:11px}
+@media(max-width:640px){body{padding:14px 12px 40px}.tools input[type=search]{flex:1;min-width:180px}:root{--gutter:62px}.r text{font-size:12px}.r .t{font-size:11px}
 .r .y{font-size:11px}.facts{gap:6px 20px}
 #panel{left:0;top:auto;width:auto;max-height:56vh;border-left:0;border-top:1px solid var(--faint);border-radius:14px 14px 0 0;
 box-shadow:0 -6px 24px #0005}body.open{padding-bottom:58vh}}
@@ -158,6 +158,9 @@ function show(r){
     make('dt',line.slice(2,i),list);make('dd',line.slice(i+2),list);
   }
   panel.hidden=false;panel.scrollTop=0;document.body.classList.add('open');
+  // On a phone the panel covers the lower half: the row stays above it.
+  const edge=panel.getBoundingClientRect(),box=r.getBoundingClientRect();
+  if(edge.top>0&&box.bottom>edge.top)scrollBy(0,box.bottom-edge.top+12);
 }
 function hide(){
   panel.hidden=true;document.body.classList.remove('open');

@@ -141,6 +141,8 @@ class Ladder(unittest.TestCase):
         box = page.js("(()=>{const b=document.querySelector('#panel').getBoundingClientRect();"
                       "return [b.left,b.right,b.bottom]})()")
         self.assertEqual(box, [0, 360, 740])
+        self.assertLess(page.js("document.querySelector('.r.on').getBoundingClientRect().bottom"),
+                        page.js("document.querySelector('#panel').getBoundingClientRect().top"))
         self.assertEqual(page.js("document.documentElement.scrollWidth"), 360)
         self.shot(page, "phone-panel")
 

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What pcapng says of a packet besides its octets: several comments, its direction, the id that joins its sights.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "wire/packet.hpp"
+#include "wire/pcapng.hpp"
+
+namespace parley::wire {
+namespace {
+
+using std::chrono::nanoseconds;
+
+Bytes frame_of(std::size_t size) {
+  Bytes out(size);
+  for (std::size_t i = 0; i < size; ++i) out[i] = static_cast<std::uint8_t>(i * 3 + 1);
+  return out;
+}
+
+std::vector<CapturedPacket> read(ConstBytes file, std::string* error = nullptr) {
+  std::vector<CapturedPacket> out;
+  const auto wrong = read_capture(file, [&](const CapturedPacket& p) { out.push_back(p); });
+  if (error != nullptr && wrong) *error = wrong->to_string();
+  EXPECT_EQ(wrong.has_value(), error != nullptr);
+  return out;
+}
+
+std::size_t count(ConstBytes in, std::string_view text) {
+  const std::string all(in.begin(), in.end());
+  std::size_t n = 0;
+  for (std::size_t at = all.find(text); at != std::string::npos; at = all.find(text, at + 1)) ++n;
+  return n;
+}
+
+TEST(PcapngOptions, ThePacketIdComesBackForFramesOfEveryLength) {
+  for (std::size_t size = 14; size < 22; ++size) {
+    Bytes file;
+    PcapngWriter writer(file, {.application = "test"});
+    const auto i = writer.add_interface("a/p1", static_cast<std::uint16_t>(LinkType::ethernet));
+    const Bytes frame = frame_of(size);
+    writer.packet(i, Instant{nanoseconds(5)}, frame,
+                  {.direction = PacketDirection::outbound, .packet_id = 0xFEDCBA9876543210ULL});
+    writer.packet(i, Instant{nanoseconds(6)}, frame, PacketRemarks{});
+    writer.packet(i, Instant{nanoseconds(7)}, frame, "old way", PacketDirection::inbound);
+    const auto packets = read(file);
+    ASSERT_EQ(packets.size(), 3u);
+    EXPECT_EQ(packets[0].packet_id, 0xFEDCBA9876543210ULL);
+    EXPECT_EQ(packets[0].octets.size(), size);
+    EXPECT_EQ(packets[1].packet_id, std::nullopt);
+    EXPECT_EQ(packets[2].packet_id, std::nullopt);
+  }
+}
+
+TEST(PcapngOptions, SeveralCommentsAreWrittenAndEmptyOnesAreNot) {
+  Bytes file;
+  PcapngWriter writer(file, {});
+  const auto i = writer.add_interface("a/p1", 1, "link a-b, 10 Gb/s, 5 us", 10'000'000'000);
+  const std::vector<std::string> comments{"dropped by rule 'loss'", "", "host b crashed"};
+  writer.packet(i, Instant{}, frame_of(60), {.comments = comments, .packet_id = 7});
+  const auto packets = read(file);
+  ASSERT_EQ(packets.size(), 1u);
+  EXPECT_EQ(packets[0].packet_id, 7u);
+  EXPECT_EQ(count(file, "dropped by rule 'loss'"), 1u);
+  EXPECT_EQ(count(file, "host b crashed"), 1u);
+  EXPECT_EQ(count(file, "link a-b, 10 Gb/s, 5 us"), 1u);
+}
+
+TEST(PcapngOptions, OptionsThatContradictTheirBlockAreIgnored) {
+  Bytes file;
+  PcapngWriter writer(file, {});
+  const auto i = writer.add_interface("a/p1", 1);
+  const std::size_t before = file.size();
+  writer.packet(i, Instant{}, frame_of(60), {.packet_id = 7});
+  // The option's code and length stand 20 octets before the end: value, end of options, trailing length.
+  const std::size_t option = file.size() - 20;
+  ASSERT_EQ(file[option], 5);
+  for (const int length : {0, 4, 7, 9, 255}) {
+    Bytes other = file;
+    other[option + 2] = static_cast<std::uint8_t>(length);
+    const auto packets = read(other);
+    ASSERT_EQ(packets.size(), 1u);
+    EXPECT_EQ(packets[0].packet_id, std::nullopt) << length;
+  }
+  // Cut anywhere, the reader says so or has not seen the packet.
+  for (std::size_t n = before; n < file.size(); ++n) {
+    std::vector<CapturedPacket> packets;
+    (void)read_capture(ConstBytes(file).first(n), [&](const CapturedPacket& p) { packets.push_back(p); });
+    EXPECT_TRUE(packets.empty());
+  }
+}
+
+}  // namespace
+}  // namespace parley::wire
