@@ -13,7 +13,10 @@ std::uint8_t* TcpBuffers::take(std::uint32_t capacity) {
   out_ += capacity;
   peak_ = std::max(peak_, out_);
   auto& free = free_[static_cast<std::size_t>(std::bit_width(capacity))];
-  if (free.empty()) return std::make_unique_for_overwrite<std::uint8_t[]>(capacity).release();
+  if (free.empty()) {
+    ++made_;
+    return std::make_unique_for_overwrite<std::uint8_t[]>(capacity).release();
+  }
   kept_ -= capacity;
   std::uint8_t* block = free.back().release();
   free.pop_back();

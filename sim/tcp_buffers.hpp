@@ -22,8 +22,9 @@ class TcpBuffers {
   TcpBuffers(const TcpBuffers&) = delete;
   TcpBuffers& operator=(const TcpBuffers&) = delete;
 
-  std::size_t out() const { return out_; }    ///< octets taken and not given back
-  std::size_t peak() const { return peak_; }  ///< most of them at once
+  std::size_t out() const { return out_; }      ///< octets taken and not given back
+  std::size_t peak() const { return peak_; }    ///< most of them at once
+  std::uint64_t made() const { return made_; }  ///< blocks taken from the heap so far
 
  private:
   friend class TcpRing;
@@ -31,6 +32,7 @@ class TcpBuffers {
   void give_back(std::uint8_t* block, std::uint32_t capacity);
   std::array<std::vector<std::unique_ptr<std::uint8_t[]>>, 33> free_;  // by the logarithm of the size
   std::size_t out_ = 0, peak_ = 0, kept_ = 0;
+  std::uint64_t made_ = 0;
 };
 
 /// Octets of a stream, addressed by their sequence number: number s lies at s modulo the capacity, a power of two. The

@@ -615,5 +615,36 @@ TEST(SimTcpMemory, AnIdleConnectionIsSmallAndHoldsNoBuffer) {
   EXPECT_EQ(p.buffers.out(), 0U);
 }
 
+TEST(SimTcpMemory, SteadyTrafficDoesNotReachTheHeap) {
+  Pair p;
+  p.connect();
+  const auto traffic = [&] {
+    for (int i = 0; i < 50; ++i) {
+      p.write(true, text(5000));
+      p.write(false, text(100));
+      p.run(50ms);
+    }
+  };
+  traffic();
+  const std::uint64_t before = p.buffers.made();
+  traffic();
+  EXPECT_EQ(p.buffers.made(), before);
+  EXPECT_EQ(p.buffers.out(), 0U);
+}
+
+// The free blocks are bounded; a peak's memory goes back to the heap.
+TEST(SimTcpMemory, APeakOfBuffersIsNotKeptForEver) {
+  TcpBuffers buffers;
+  std::vector<TcpRing> rings(100);
+  for (TcpRing& ring : rings) ring.reserve(buffers, 0, 0, 1 << 20);
+  EXPECT_EQ(buffers.out(), 100U << 20);
+  for (TcpRing& ring : rings) ring.release(buffers);
+  EXPECT_EQ(buffers.out(), 0U);
+  EXPECT_EQ(buffers.made(), 100U);
+  for (TcpRing& ring : rings) ring.reserve(buffers, 0, 0, 1 << 20);
+  EXPECT_EQ(buffers.made(), 100U + 100U - (TcpBuffers::free_max >> 20));
+  for (TcpRing& ring : rings) ring.release(buffers);
+}
+
 }  // namespace
 }  // namespace parley::sim
