@@ -82,6 +82,15 @@ void parse_sack(Reader value, TcpHeader& h) {
 
 // RFC 9293 §3.1: an option with a length that cannot be ends the list; what came before it counts.
 void parse_options(ConstBytes options, TcpHeader& h) {
+  if (options.size() == 12) {  // nearly every segment of a connection with timestamps
+    Reader common(options);
+    if (common.be32() == (kind_nop << 24 | kind_nop << 16 | kind_timestamps << 8 | length_timestamps)) {
+      h.timestamps = true;
+      h.ts_value = common.be32();
+      h.ts_echo = common.be32();
+      return;
+    }
+  }
   Reader r(options);
   while (r.left() > 0) {
     const std::uint8_t kind = r.u8();
