@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/pump.hpp"
+#include "base/assert.hpp"
 #include "sim/host_impl.hpp"
 
 namespace parley::sim {
@@ -65,16 +65,19 @@ void SimHost::set_network(std::uint16_t port, std::uint8_t network) {
 }
 
 cm::Manager& SimHost::cm() {
+  PARLEY_ASSERT(manager_ != nullptr);  // not while the host is down, nor with a machine of the test's own
   kick();
   return *manager_;
 }
 
 Device& SimHost::device() {
+  PARLEY_ASSERT(provider_ != nullptr);
   kick();
   return provider_->device();
 }
 
 cm::IwarpProvider& SimHost::provider() {
+  PARLEY_ASSERT(provider_ != nullptr);
   kick();
   return *provider_;
 }

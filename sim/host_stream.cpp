@@ -37,11 +37,7 @@ void SimHost::carry_out(const StreamCommand& command) {
     case Kind::close:
     case Kind::reset: close(slot, command.kind == Kind::reset); return;
     case Kind::pause: tcp.pause(); break;
-    case Kind::resume: {
-      tcp.resume(now());
-      digest(stack_->ref(slot), {});
-      break;
-    }
+    case Kind::resume: tcp.resume(now()); break;  // flush() hands out what waited
     default: break;
   }
   mark_dirty(slot);
@@ -306,7 +302,7 @@ void SimHost::flush() {
     const ConnectionRef ref = dirty_[i];
     stack_->at(ref.slot).dirty = false;
     Connection* c = stack_->get(ref);
-    if (c == nullptr) {
+    if (c == nullptr || !c->tcp) {
       // The slot was given to another connection, which stands behind this one if it has something to say.
       if (stack_->at(ref.slot).tcp) mark_dirty(ref.slot);
       continue;
@@ -314,7 +310,7 @@ void SimHost::flush() {
     send_segments(*c);
     digest(ref, {});
     c = stack_->get(ref);
-    if (c == nullptr) continue;
+    if (c == nullptr || !c->tcp) continue;
     if (!c->time_wait && c->tcp->state() == TcpState::time_wait) stack_->note_time_wait(ref.slot);
     watch(ref.slot);
   }
