@@ -52,6 +52,20 @@ struct Spelling {
   static std::string write(mpa::RtrSpelling in) { return in == mpa::RtrSpelling::hex ? "\"hex\"" : "\"text\""; }
 };
 
+/// 64 bits; TOML's integers have 63.
+struct Seed {
+  static std::string form() { return "a number of up to 64 bits"; }
+  static std::string read(const DocValue& value, std::uint64_t& out) {
+    std::optional<std::uint64_t> seed;
+    if (value.kind == Kind::text) seed = parse_mask(value.text);
+    if (value.kind == Kind::integer && value.integer >= 0) seed = static_cast<std::uint64_t>(value.integer);
+    if (!seed) return wrong(value, "a seed such as 7, 0x51ab or \"0xffffffffffffffff\"");
+    out = *seed;
+    return {};
+  }
+  static std::string write(std::uint64_t in) { return in >> 63 != 0 ? quote(mask_text(in)) : std::to_string(in); }
+};
+
 /// Every n-th request, or all.
 struct Reject {
   static std::string form() { return "true, false, or n for every n-th"; }
@@ -134,7 +148,7 @@ std::string write_link_name(const ScenarioLink& in) {
 constexpr Key<Scenario> scenario_table[] = {
     key<Text, &Scenario::name>("name", "shown in reports; the file's name when left out"),
     key<Text, &Scenario::description>("description", "one sentence: what happens and what must come of it"),
-    key<Whole<0, any_number>, &Scenario::seed>("seed", "used when the command line names none"),
+    key<Seed, &Scenario::seed>("seed", "used when the command line names none"),
 };
 
 constexpr Key<ScenarioBounds> bounds_table[] = {

@@ -96,7 +96,8 @@ void Swarm::draw_hosts() {
     tcp.rto_max = std::max({tcp.rto_initial, tcp.rto_min, Duration(2s)});
     tcp.retries = static_cast<std::uint8_t>(rng_.between(4, 8));
     tcp.syn_retries = static_cast<std::uint8_t>(rng_.between(2, 6));
-    if (one_in(4)) rnic.linger = Duration(pick({100'000'000, 1'000'000'000, 5'000'000'000}));
+    // Shorter, and what is only slow would not end alike on both ends.
+    if (one_in(4)) rnic.linger = Duration(pick({3'000'000'000, 5'000'000'000, 10'000'000'000}));
     if (one_in(4)) host.options.ring = static_cast<std::uint32_t>(around(4, 1024));
   }
 }
@@ -147,7 +148,8 @@ void Swarm::draw_rtr(ScenarioListen& listen, const std::vector<ScenarioConnect*>
   if (l.rtr_accept.empty()) l.rtr_accept = mpa::RtrSet::of(form);
   if (style == Style::mismatch) {
     l.accept_rtr_frame = !one_in(2);
-    l.rtr_expected = one_in(2) ? form : mpa::Rtr::none;
+    // A Send that is waited for would swallow an empty message of a program.
+    l.rtr_expected = one_in(2) && form != mpa::Rtr::send ? form : mpa::Rtr::none;
   }
   for (ScenarioConnect* connect : clients) {
     mpa::Options& c = connect->mpa;
@@ -166,6 +168,9 @@ void Swarm::draw_rtr(ScenarioListen& listen, const std::vector<ScenarioConnect*>
       c.rtr = static_cast<mpa::Rtr>(any);
       c.rtr_by_s = one_in(2);
       c.rtr_fallback = one_in(2) ? form : mpa::Rtr::none;
+      // An empty Send that the peer does not take for an RTR is a message like any other, and its program gets it.
+      if ((c.revision == 1 || l.revision == 1) && c.rtr == mpa::Rtr::send) c.rtr = mpa::Rtr::write;
+      if (c.rtr_fallback == mpa::Rtr::send) c.rtr_fallback = mpa::Rtr::write;
     }
     if (style == Style::enhanced) {
       c.rtr_offer = {(offer_bits & 1) != 0, (offer_bits & 2) != 0, (offer_bits & 4) != 0};
@@ -230,12 +235,18 @@ void Swarm::draw_connect(ScenarioConnect& connect) {
   connect.messages = static_cast<std::uint32_t>(one_in(6) ? 0 : around(1, 40));
   connect.octets = static_cast<std::uint32_t>(one_in(8) ? 0 : around(1, 100 << 10));
   connect.both_ways = !one_in(3);
-  if (connect.closer != Closer::nobody) connect.closer = static_cast<Closer>(rng_.below(3));
+  const bool quirky = !connect.mpa.play_quirk.empty() || !connect.mpa.peer_quirk.empty();
+  const auto closer = static_cast<Closer>(rng_.below(3));
+  // A responder that keeps no fence could close before the initiator's first octet.
+  if (connect.closer != Closer::nobody && !quirky) connect.closer = closer;
   if (one_in(3)) connect.close_after = time(1us, 100ms);
   if (mild_) return;
   connect.retries = static_cast<std::uint32_t>(rng_.below(4));
   connect.expect = Expect::settled;
-  if (one_in(4)) connect.mpa.timeouts.reply = time(10ms, 30s);
+  const bool rejects = std::any_of(s_.listens.begin(), s_.listens.end(),
+                                   [](const ScenarioListen& listen) { return listen.reject_every != 0; });
+  // Giving up on one side and a rejection (or the early start of a peer without a fence) on the other are not alike.
+  if (!rejects && !quirky && one_in(4)) connect.mpa.timeouts.reply = time(10ms, 30s);
 }
 
 /// A run takes milliseconds, and no connection needs more than some dozen windows.

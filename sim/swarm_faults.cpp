@@ -72,6 +72,10 @@ void Swarm::draw_frame_fault() {
     case 2:
       rule.action = FaultAction::corrupt;
       rule.count = static_cast<std::uint32_t>(rng_.between(1, 4));
+      if (!mild_) break;
+      // One bit never gets past TCP's checksum, and ARP has none.
+      rule.count = 1;
+      rule.match.meaning = Meaning::tcp_data;
       break;
     default:
       rule.action = FaultAction::delay;

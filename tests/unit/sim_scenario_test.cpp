@@ -223,6 +223,17 @@ TEST(SimScenario, WritesAFileThatReadsBackToTheSame) {
   EXPECT_EQ(to_toml(*first), to_toml(*second));
 }
 
+TEST(SimScenario, TakesSeedsOf64Bits) {
+  for (const char* seed : {"0", "9223372036854775807", "\"0x8000000000000000\"", "\"0xffffffffffffffff\""}) {
+    const auto read = parse_scenario(with("seed = 7", std::string("seed = ") + seed), "x.toml");
+    ASSERT_TRUE(read) << seed << ' ' << read.error().front().to_string();
+    const auto again = parse_scenario(to_toml(*read), "x.toml");
+    ASSERT_TRUE(again) << to_toml(*read);
+    EXPECT_EQ(again->seed, read->seed);
+  }
+  EXPECT_THAT(errors_of(with("seed = 7", "seed = -1")), ElementsAre(HasSubstr("a seed such as")));
+}
+
 TEST(SimScenario, LeavesDefaultsOutOfTheFile) {
   const auto scenario = parse_scenario(
       "[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\n[[listen]]\nhost='b'\n"
