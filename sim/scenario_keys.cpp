@@ -165,6 +165,8 @@ constexpr Key<ScenarioBounds> bounds_table[] = {
 constexpr Key<ScenarioHost> host_table[] = {
     key<Text, &ScenarioHost::name>("name", "letters, digits, '.', '_' and '-'"),
     key<Flag, &ScenarioHost::options, &HostOptions::ipv6>("ipv6", "has IPv6 addresses"),
+    key<Flag, &ScenarioHost::options, &HostOptions::learn_announcements>(
+        "learn_announcements", "learns neighbours from announcements too, and need not ask (RFC 9131)"),
     key<Whole<0, u32_max>, &ScenarioHost::options, &HostOptions::ring>("ring", "frames kept while paused"),
 };
 

@@ -232,6 +232,7 @@ class ScenarioReader {
   void judge() {
     const std::size_t read_errors = errors_.size();
     for (Finding& finding : find_faults(scenario_, distrust_)) {
+      if (finding.section == Section::scenario && read_errors > 0) continue;  // what is missing may be misspelt
       const auto [line, column] = place_of(finding);
       const bool known =
           std::any_of(errors_.begin(), errors_.begin() + static_cast<std::ptrdiff_t>(read_errors),

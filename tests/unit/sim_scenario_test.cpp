@@ -40,7 +40,7 @@ name = "s"
 
 [[host]]
 name = "b"
-
+learn_announcements = true
 [[link]]
 ends = ["a", "s"]
 rate = "2.5Gbps"
@@ -121,8 +121,8 @@ auto fields(const cm::IwarpProviderOptions& o) {
 }
 auto fields(const ScenarioHost& h) {
   const auto& [name, is_switch, options, line] = h;
-  const auto& [tcp, rnic, ipv6, ring] = options;
-  return std::tuple_cat(std::make_tuple(name, is_switch, ipv6, ring), fields(tcp), fields(rnic));
+  const auto& [tcp, rnic, ipv6, learn, ring] = options;
+  return std::tuple_cat(std::make_tuple(name, is_switch, ipv6, learn, ring), fields(tcp), fields(rnic));
 }
 auto fields(const ScenarioLink& link) {
   const auto& [name, ends, options, line] = link;
@@ -317,7 +317,7 @@ TEST(SimScenario, NamesLineAndKeyAndSuggestsTheRightOne) {
   EXPECT_THAT(errors_of(with("accept_after", "acept_after")),
               ElementsAre("x.toml:34:1: key 'acept_after' is unknown in [[listen]]; did you mean 'accept_after'?"));
   EXPECT_THAT(errors_of(with("[[connect]]", "[[conect]]")),
-              Contains(HasSubstr("x.toml:39:3: key 'conect' is unknown in "
+              ElementsAre(HasSubstr("x.toml:39:3: key 'conect' is unknown in "
                                  "a scenario; did you mean 'connect'?")));
   EXPECT_THAT(errors_of(with("seed = 7", "mtu = 7")), ElementsAre(HasSubstr("it belongs in [[link]]")));
   EXPECT_THAT(errors_of(with("rto_min", "rto_mni")), ElementsAre(HasSubstr("did you mean 'rto_min'?")));
