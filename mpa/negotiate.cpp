@@ -381,6 +381,7 @@ bool answer_plain(const Options& o, const Quirk& peer, const Quirk& play, std::u
   bool answer = false;
   if (revision == 1 && request_s && !play.echoes_reserved) {
     answer = o.accept_rtr_frame;
+    p.announced = answer;
     if (answer && p.rtr == Rtr::none) p.rtr = Rtr::frame;
     add_reason(p, answer ? "both sides set S: the initiator sends an RTR next (OFA 2007-10 Rtr §2)"
                          : "S was answered with 0: the Rtr frame is switched off here (OFA 2007-10 Rtr §2)");

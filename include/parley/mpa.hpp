@@ -148,6 +148,7 @@ struct Parameters {
   bool rx_markers = false;  ///< this side expects markers
   Rtr rtr = Rtr::none;
   bool peer_to_peer = false;  ///< A flag agreed (RFC 6581 §9.2)
+  bool announced = false;     ///< responder, revision 1: S on both sides promises an RTR (OFA 2007-10 Rtr §2)
   std::uint16_t ird = 0;      ///< this side's, after negotiation
   std::uint16_t ord = 0;
   bool depths_negotiated = false;  ///< false: revision 1, S=0 or 0x3FFF; the ULP must agree on IRD/ORD itself

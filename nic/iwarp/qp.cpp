@@ -134,6 +134,7 @@ Result<void> Qp::attach(const AttachOptions& options) {
   role_ = options.role;
   agreed_rtr_ = options.parameters.rtr;
   rtr_stag_zero_ = options.rtr_stag_zero;
+  rtr_announced_ = options.parameters.announced;
   const mpa::Parameters& agreed = options.parameters;
   output_.start({.crc = agreed.crc, .markers = agreed.tx_markers, .emss = options.emss});
   deframer_.emplace(mpa::FramerOptions{.crc = agreed.crc, .markers = agreed.rx_markers, .emss = options.emss});

@@ -189,6 +189,7 @@ class Qp final : public StreamQp {
   mpa::Role role_ = mpa::Role::initiator;
   mpa::Rtr agreed_rtr_ = mpa::Rtr::none;
   bool rtr_stag_zero_ = false;
+  bool rtr_announced_ = false;
   std::optional<TerminateInfo> terminate_;
   std::array<std::optional<QpEvent>, 4> events_;  // each kind happens at most once
   std::size_t event_next_ = 0, event_count_ = 0;

@@ -46,8 +46,7 @@ void Qp::handle_fpdu(const mpa::FpduView& view) {
   const mpa::Rtr form = first ? rtr_form(segment) : mpa::Rtr::none;
   // RFC 6581 §9.2: the agreed Send is consumed below the ULP: it uses up its MSN, but no receive and no completion. So
   // is a Send that stands where S promised an RTR of whatever form (the fence says that none has come yet).
-  const bool agreed_send =
-      form == mpa::Rtr::send && (agreed_rtr_ == mpa::Rtr::send || (agreed_rtr_ == mpa::Rtr::frame && fenced_));
+  const bool agreed_send = form == mpa::Rtr::send && (agreed_rtr_ == mpa::Rtr::send || (rtr_announced_ && fenced_));
   if (agreed_send) ++rx_msn_send_;
   if (!agreed_send && !handle_message(segment)) return;
   if (first) first_fpdu(form);

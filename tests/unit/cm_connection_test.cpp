@@ -69,16 +69,17 @@ INSTANTIATE_TEST_SUITE_P(Cm, EveryForm, ::testing::ValuesIn(forms()),
 
 // OFA 2007-10 Rtr §2: S on both sides promises an RTR; where its form is a Send, that is no message of the ULP's.
 TEST(Cm, TheUlpDoesNotSeeASendThatIsTheRtrAnnouncedByS) {
-  Pair p;
-  const Address to = p.listen();
-  p.accept_all();
-  p.connect(to, {.revision = 1, .rtr = mpa::Rtr::send, .rtr_by_s = true});
-  ASSERT_TRUE(p.net.run_until([&] { return p.established(); }));
-  EXPECT_FALSE(p.vb.saw(WcOpcode::recv));
-  p.exchange();
-  EXPECT_EQ(std::count_if(p.vb.done.begin(), p.vb.done.end(),
-                          [](const auto& wc) { return wc.opcode == WcOpcode::recv && wc.status == WcStatus::success; }),
-            1);
+  for (const mpa::Rtr expected : {mpa::Rtr::none, mpa::Rtr::send, mpa::Rtr::write}) {
+    Pair p;
+    const Address to = p.listen({.mpa = {.rtr_expected = expected}});
+    p.accept_all();
+    p.connect(to, {.revision = 1, .rtr = mpa::Rtr::send, .rtr_by_s = true});
+    ASSERT_TRUE(p.net.run_until([&] { return p.established(); }));
+    EXPECT_FALSE(p.vb.saw(WcOpcode::recv));
+    p.exchange();
+    const auto received = [](const auto& wc) { return wc.opcode == WcOpcode::recv && wc.status == WcStatus::success; };
+    EXPECT_EQ(std::count_if(p.vb.done.begin(), p.vb.done.end(), received), 1);
+  }
 }
 
 // After an Rtr frame nothing is promised any more: the first FPDU is the ULP's, and may be a Send of no length.
