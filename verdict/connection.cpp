@@ -273,6 +273,11 @@ StartupSeen Connection::read_startup(const Half& h, const wire::MpaFrameView& v)
 void Connection::startup_frame(Half& h, std::size_t size) {
   const auto v = wire::MpaFrameView::parse(ConstBytes(h.head).first(size));
   StartupSeen seen = read_startup(h, *v);
+  const bool rtr = seen.key == wire::MpaKey::rtr || seen.key == wire::MpaKey::rtr_hex;
+  if (rtr && !roles_known_ && !h.tcp.from_syn()) {
+    protocol_ = Protocol::other;  // the capture begins behind Request and Reply: nothing can be judged
+    return;
+  }
   if (!roles_known_) {
     const Half& peer = peer_of(h);
     // A Reply as the first frame: its Request was sent before the capture began, or is lost. If the other side is known

@@ -190,6 +190,15 @@ TEST(VerdictCheck, RtrFrameOf2007InBothSpellings) {  // OFA 2007-10 Rtr §2
   EXPECT_NE(only_error(unasked).find("was not agreed"), std::string::npos);
 }
 
+TEST(VerdictCheck, ACaptureThatBeginsWithTheRtrFrameAccusesNobody) {  // OFA 2007-10 Rtr §2
+  Exchange x;
+  x.open().send(0, test::startup(MpaKey::req, C | S, 1)).send(1, test::startup(MpaKey::rep, C | S, 1));
+  const auto before = static_cast<std::ptrdiff_t>(x.frames.size());
+  x.send(0, test::startup(MpaKey::rtr, C, 1)).send(0, fpdu(send_segment(1, 4))).rst(1);
+  x.frames.erase(x.frames.begin(), x.frames.begin() + before);
+  EXPECT_EQ(test::analyse(x.frames).connections.size(), 0u) << test::words(test::analyse(x.frames));
+}
+
 TEST(VerdictCheck, AnRtrThatTheCaptureLacksIsNotHeldAgainstTheInitiator) {  // RFC 6581 §9.2, OFA 2007-10 Rtr §2
   for (const bool enhanced : {false, true}) {
     const std::uint8_t revision = enhanced ? 2 : 1;
