@@ -51,7 +51,10 @@ void RunWatch::on_note(Instant at, NodeId host, std::string_view text) {
   convergence_.fault_seen(at);
   workload_.fault_seen(at);
   ++faults_;
-  if (host < world_.node_count() && !world_.is_switch(host)) workload_.touch_host(world_.node_name(host));
+  if (host < world_.node_count() && !world_.is_switch(host)) {
+    workload_.touch_host(world_.node_name(host));
+    if (contains(text, "crashed")) wire_.restarted(world_.node_name(host));
+  }
 }
 
 }  // namespace parley::sim

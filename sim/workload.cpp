@@ -167,7 +167,7 @@ bool Workload::comes_back(const std::string& name) const {
 }
 
 Duration Workload::patience(const ScenarioConnect& spec) const {
-  return scenario_.bounds.converge * 3 / 4 + spec.close_after;
+  return scenario_.bounds.converge / 2 + spec.close_after;
 }
 
 bool Workload::settled() {

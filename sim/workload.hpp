@@ -2,7 +2,7 @@
 // The workload of a scenario: one App per host that listens, accepts or rejects after a while, connects, transfers,
 // closes, tries again, and goes on after a restart. What every user did and was told goes into check/history.
 //
-// A user of this workload is patient but not for ever: an end that has made no progress for three quarters of
+// A user of this workload is patient but not for ever: an end that has made no progress for half of
 // bounds.converge (plus the connection's own pauses) while nothing was being broken any more closes by itself, as
 // programs with a keep-alive of their own do. Where no fault explains it that is a violation.
 #pragma once

@@ -54,7 +54,10 @@ void HostApp::told(Live& end, check::ToldEvent event) {
 }
 
 void HostApp::told_failure(Live& end, check::Told what, const mpa::Failure& why) {
-  told(end, {.what = what, .has_code = static_cast<bool>(why.code), .words = why.to_string()});
+  told(end, {.what = what,
+             .has_code = static_cast<bool>(why.code),
+             .in_close = why.stage == mpa::Stage::closing,
+             .words = why.to_string()});
 }
 
 void HostApp::stray(std::string_view event, const cm::Id& id) {

@@ -94,7 +94,8 @@ void TransferEnd::established(const mpa::Parameters& parameters, Instant now) {
     can_read_ = at_once > 0;
     reads_at_once_ = std::min(at_once, window_);
     // RFC 5044 §7.1.2 rule 4: without an RTR only our first message establishes the responder.
-    const bool silent = plan_.kind != Transfer::send || plan_.messages == 0;
+    // One of no length would do, but a responder that is set to expect a Send as RTR takes it for that.
+    const bool silent = plan_.kind != Transfer::send || plan_.messages == 0 || plan_.octets == 0;
     if (parameters.rtr == mpa::Rtr::none && silent) tell({.kind = Kind::hello}, now);
   }
   advance(now);
@@ -318,8 +319,9 @@ void TransferEnd::on_batch(std::uint64_t until, Instant now) {
 }
 
 bool TransferEnd::finished() const {
-  if (!up_ || !to_tell_.empty()) return false;
+  if (!up_) return false;
   if (plan_.messages == 0) return true;
+  if (!to_tell_.empty()) return false;
   switch (plan_.kind) {
     case Transfer::send: return posted_ == sends_wanted() && got_ == receives_wanted();
     case Transfer::write: return initiator() ? confirmed_ == plan_.messages : got_ == plan_.messages;

@@ -22,6 +22,7 @@ struct ToldEvent {
   Instant at{};
   bool graceful = false;  ///< disconnected
   bool has_code = false;  ///< the failure carries an error code
+  bool in_close = false;  ///< it happened while the connection was being closed (mpa::Stage::closing)
   std::string words;      ///< the failure in words
 };
 
@@ -56,6 +57,11 @@ struct End {
   bool over() const {
     return crashed || dropped || refused || find(Told::rejected) != nullptr || find(Told::failed) != nullptr ||
            find(Told::disconnected) != nullptr;
+  }
+  /// It was up and asked for its end, and then nothing more was heard in time.
+  bool failed_in_close() const {
+    const ToldEvent* end = find(Told::disconnected);
+    return end != nullptr && !end->graceful && end->in_close;
   }
   bool graceful() const {
     const ToldEvent* end = find(Told::disconnected);

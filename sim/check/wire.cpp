@@ -82,13 +82,20 @@ void WireCheck::judge_connection(const std::string& host, const verdict::Connect
   }
 }
 
+void WireCheck::restarted(const std::string& host) {
+  const auto at = captures_.find(host);
+  if (at == captures_.end()) return;
+  finished_.emplace_back(host, at->second.analyzer.finish());
+  captures_.erase(at);
+}
+
 void WireCheck::finish(const Labels& labels, Judge& judge) {
   std::set<std::string> said;
-  for (auto& [host, capture] : captures_) {
-    const verdict::FileReport report = capture.analyzer.finish();
+  for (auto& [host, capture] : captures_) finished_.emplace_back(host, capture.analyzer.finish());
+  captures_.clear();
+  for (const auto& [host, report] : finished_)
     for (const verdict::ConnectionReport& connection : report.connections)
       judge_connection(host, connection, labels, said, judge);
-  }
 }
 
 }  // namespace parley::sim::check

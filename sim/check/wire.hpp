@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "sim/check/judge.hpp"
 #include "verdict/analyzer.hpp"
@@ -29,6 +30,8 @@ class WireCheck {
   void frame(const std::string& host, const TapFrame& frame);
   /// What MPA saw of this stream was changed on the way: its octets prove nothing against its ends.
   void corrupted(const Address& a, const Address& b);
+  /// The host died, and its capture with it: what follows has nothing to do with what was.
+  void restarted(const std::string& host);
   /// `label` names a connection by its two ends, or is empty.
   using Labels = std::map<std::pair<Address, Address>, std::string>;
   static std::pair<Address, Address> name(const Address& a, const Address& b);
@@ -44,7 +47,8 @@ class WireCheck {
   static bool is_one_of(const std::set<Address>& ends, const Address& end);
 
   WireOptions options_;
-  std::map<std::string, Capture> captures_;  // by host
+  std::map<std::string, Capture> captures_;                            // by host
+  std::vector<std::pair<std::string, verdict::FileReport>> finished_;  // of hosts that died
   std::set<std::pair<Address, Address>> corrupted_;
 };
 
