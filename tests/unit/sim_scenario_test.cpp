@@ -318,7 +318,7 @@ TEST(SimScenario, NamesLineAndKeyAndSuggestsTheRightOne) {
               ElementsAre("x.toml:34:1: key 'acept_after' is unknown in [[listen]]; did you mean 'accept_after'?"));
   EXPECT_THAT(errors_of(with("[[connect]]", "[[conect]]")),
               ElementsAre(HasSubstr("x.toml:39:3: key 'conect' is unknown in "
-                                 "a scenario; did you mean 'connect'?")));
+                                    "a scenario; did you mean 'connect'?")));
   EXPECT_THAT(errors_of(with("seed = 7", "mtu = 7")), ElementsAre(HasSubstr("it belongs in [[link]]")));
   EXPECT_THAT(errors_of(with("rto_min", "rto_mni")), ElementsAre(HasSubstr("did you mean 'rto_min'?")));
   EXPECT_THAT(errors_of(with("seed = 7", "qqq = 7")), ElementsAre(HasSubstr("known are ")));
