@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "sim/record.hpp"
+#include "verdict/picture_words.hpp"
 #include "wire/packet.hpp"
 #include "wire/pcapng.hpp"
 
@@ -44,10 +45,7 @@ std::string clean(std::string_view text) {
   return out;
 }
 
-std::string seconds(Instant at) {
-  const auto ns = static_cast<std::uint64_t>(std::max<std::int64_t>(at.time_since_epoch().count(), 0));
-  return fmt::format("{}.{:09} s", ns / 1'000'000'000, ns % 1'000'000'000);
-}
+std::string seconds(Instant at) { return verdict::picture_exact_time(at) + " s"; }
 
 /// "100 Gb/s", "1.5 Gb/s", "9600 b/s".
 std::string rate_text(std::uint64_t bps) {
@@ -69,19 +67,6 @@ std::string delay_text(Duration d) {
   if (ns % 1'000'000 == 0) return fmt::format("{} ms", ns / 1'000'000);
   if (ns % 1000 == 0) return fmt::format("{} us", ns / 1000);
   return fmt::format("{} ns", ns);
-}
-
-std::string_view words(DropReason reason) {
-  switch (reason) {
-    case DropReason::none: return "";
-    case DropReason::rule: return "dropped by a rule";
-    case DropReason::queue_full: return "dropped: the queue of the link is full";
-    case DropReason::too_big: return "dropped: larger than the MTU";
-    case DropReason::host_down: return "lost: the host is down";
-    case DropReason::ring_full: return "lost: the ring of the paused host is full";
-    case DropReason::discarded: return "discarded by the host";
-  }
-  return "";
 }
 
 }  // namespace
@@ -184,7 +169,7 @@ void PcapngTap::on_frame(const TapFrame& frame) {
   if (!frame.note.empty())
     h.comments.push_back(clean(frame.note));
   else if (frame.drop != DropReason::none)
-    h.comments.emplace_back(words(frame.drop));
+    h.comments.push_back(fmt::format("dropped: {}", to_string(frame.drop)));
   m.held_octets += h.octets.size();
   m.held.push_back(std::move(h));
   while (m.held_octets > held_octets_max && m.held.size() > 1) m.write_oldest();

@@ -7,6 +7,7 @@
 
 #include "sim/describe.hpp"
 #include "sim/record.hpp"
+#include "verdict/picture_words.hpp"
 
 namespace parley::sim {
 namespace {
@@ -21,23 +22,7 @@ std::uint64_t digest(ConstBytes octets) {
   return h;
 }
 
-std::string seconds(Instant at) {
-  const auto ns = static_cast<std::uint64_t>(std::max<std::int64_t>(at.time_since_epoch().count(), 0));
-  return fmt::format("{}.{:09} s", ns / 1'000'000'000, ns % 1'000'000'000);
-}
-
-std::string_view words(DropReason reason) {
-  switch (reason) {
-    case DropReason::none: return "";
-    case DropReason::rule: return "dropped by a rule";
-    case DropReason::queue_full: return "the queue of the link is full";
-    case DropReason::too_big: return "larger than the MTU";
-    case DropReason::host_down: return "the host is down";
-    case DropReason::ring_full: return "the ring of the paused host is full";
-    case DropReason::discarded: return "discarded by the host";
-  }
-  return "";
-}
+std::string seconds(Instant at) { return verdict::picture_exact_time(at) + " s"; }
 
 /// The last words of what sim/host says; before them stands the name of a host, which may be anything.
 std::string_view layer_of_note(std::string_view text) {
@@ -140,7 +125,7 @@ struct PictureTap::Impl {
   }
   static void remark(Way& w, const TapFrame& frame) {
     std::string text(frame.note);
-    if (text.empty()) text = words(frame.drop);
+    if (text.empty() && frame.drop != DropReason::none) text = fmt::format("dropped: {}", to_string(frame.drop));
     if (text.empty() || w.note.find(text) != std::string::npos) return;
     w.note += (w.note.empty() ? "" : "; ") + text;
   }

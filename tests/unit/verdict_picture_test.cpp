@@ -61,29 +61,18 @@ std::vector<std::string> lines(const std::string& text) {
 }
 
 TEST(PictureText, TwoHostsReadAsALadderOfWordsOnArrows) {
-  const std::string expected =
-      "lossy handshake\n"
-      "\n"
-      " frame      seconds  a                                                         b\n"
-      "                     10.0.0.1                                           10.0.0.2\n"
-      "     1     0.000000  |-- MPA Request rev=1 C -------------------------------->|\n"
-      "     3     0.000002  | dropped by rule 'loss' X------------------ MPA Reply --|\n"
-      "                     :                       200 ms later                     :\n"
-      "     4     0.200002  |<................................... MPA Reply again ..|\n"
-      "\n"
-      "             result  passed\n"
-      "               seed  7\n";
-  std::string text = to_text(handshake(), {.width = 80, .ascii = true});
-  // Spaces between the names depend on the width alone: compared apart.
-  for (const std::string& line : lines(text)) EXPECT_LE(columns(line), 80u) << line;
-  EXPECT_THAT(text, HasSubstr("|-- MPA Request rev=1 C ---"));
-  EXPECT_THAT(text, HasSubstr("| dropped by rule 'loss' X---"));
-  EXPECT_THAT(text, HasSubstr(" MPA Reply --|\n"));
-  EXPECT_THAT(text, HasSubstr("|<......"));
-  EXPECT_THAT(text, HasSubstr(". MPA Reply again ..|\n"));
-  EXPECT_THAT(text, HasSubstr(" 200 ms later "));
-  EXPECT_THAT(text, HasSubstr("             result  passed\n               seed  7\n"));
-  EXPECT_EQ(lines(text).size(), lines(expected).size());
+  EXPECT_EQ(to_text(handshake(), {.width = 80, .ascii = true}),
+            "lossy handshake\n"
+            "\n"
+            " frame      seconds  a                                                         b\n"
+            "                     10.0.0.1                                           10.0.0.2\n"
+            "     1     0.000000  |-- MPA Request rev=1 C --------------------------------->|\n"
+            "     3     0.000002  | dropped by rule 'loss' X------------------- MPA Reply --|\n"
+            "                     :                      200 ms later                       :\n"
+            "     4     0.200002  |<..................................... MPA Reply again ..|\n"
+            "\n"
+            "             result  passed\n"
+            "               seed  7\n");
 }
 
 TEST(PictureText, BoxDrawingIsTheDefaultAndAsciiIsAscii) {
