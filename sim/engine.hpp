@@ -39,8 +39,9 @@ class LinkPort {
 
 class Engine {
  public:
-  /// Pending at once; an event beyond is not kept, and the engine stops (exhausted()).
+  /// Events that are pending at once; one beyond is not kept, and the engine stops (exhausted()).
   static constexpr std::size_t events_max = EventQueue::handles_max;
+  explicit Engine(std::size_t events_limit = events_max) : events_limit_(events_limit) {}
 
   Instant now() const { return now_; }
   /// `when` before now() counts as now(); at `never` nothing happens.
@@ -59,7 +60,8 @@ class Engine {
 
   void advance_to(Instant when) { now_ = when; }
   std::size_t pending() const { return queue_.size(); }
-  /// There were more events than the engine can keep: what follows would not be what was asked for, so nothing does.
+  /// There were more events than the engine can keep or number: what follows would not be what was asked for, so
+  /// nothing does.
   bool exhausted() const { return exhausted_; }
 
  private:
@@ -68,6 +70,7 @@ class Engine {
     std::uint64_t argument = 0;
     std::uint32_t kind = 0;
   };
+  const std::size_t events_limit_;
   EventQueue queue_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
@@ -78,11 +81,15 @@ class Engine {
 inline void Engine::at(Instant when, EventTarget& target, std::uint32_t kind, std::uint64_t argument) {
   if (when == never) return;
   std::uint32_t slot = 0;
+  if (queue_.full()) [[unlikely]] {
+    exhausted_ = true;
+    return;
+  }
   if (!free_.empty()) {
     slot = free_.back();
     free_.pop_back();
     slots_[slot] = {&target, argument, kind};
-  } else if (slots_.size() < events_max) {
+  } else if (slots_.size() < events_limit_) {
     slot = static_cast<std::uint32_t>(slots_.size());
     slots_.push_back({&target, argument, kind});
   } else {

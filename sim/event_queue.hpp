@@ -47,7 +47,7 @@ class EventHeap {
 class EventQueue {
  public:
   static constexpr std::uint32_t handles_max = 1u << 24;   ///< a key has 24 bits for the handle
-  static constexpr std::uint64_t pushes_max = 1ull << 40;  ///< and 40 for the sequence: a day of running
+  static constexpr std::uint64_t pushes_max = 1ull << 40;  ///< and 40 for the sequence, which is a day of running
   static constexpr std::int64_t bucket_ns = 64;            ///< width of a bucket of the wheel
   static constexpr std::size_t buckets = 4096;             ///< of the wheel
   struct Popped {
@@ -58,6 +58,8 @@ class EventQueue {
   EventQueue();
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
+  /// Nothing more can be pushed: all numbers are used up.
+  bool full() const { return sequence_ == pushes_max; }
   /// Time of the earliest; `never` when empty. Not const: the wheel may turn to it.
   Instant next() { return empty() ? never : time_of(earliest()); }
   /// `at` is not before the time of the last pop, nor before 1970; handle below handles_max.

@@ -235,7 +235,7 @@ struct WorldCounters {
   std::uint64_t packet_hops = 0;  ///< frames that began to cross a link
   std::uint64_t dropped = 0;
   std::size_t events_pending = 0, frames_in_flight = 0, frames_peak = 0;
-  bool exhausted = false;  ///< 2^24 events were pending, which is all a world keeps: it takes no further step
+  bool exhausted = false;  ///< 2^24 events were pending, or 2^40 had been: no world keeps more, so it takes no step
 };
 
 class World {

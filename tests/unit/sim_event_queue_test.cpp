@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The event queue gives the earliest event, and of equal ones the one pushed first, however events lie in time.
-#include "sim/event_queue.hpp"
-
 #include <gtest/gtest.h>
 
 #include <set>
 #include <tuple>
 
 #include "base/rng.hpp"
+#include "sim/engine.hpp"
 
 namespace parley::sim {
 namespace {
@@ -131,6 +130,47 @@ TEST(SimEventQueue, TimesBeforeTheStartCountAsTheStart) {
   const EventQueue::Popped popped = queue.pop();
   EXPECT_EQ(popped.handle, 1u);
   EXPECT_EQ(popped.at, at(0));
+}
+
+// ---- the engine on top -------------------------------------------------------------------------------------------
+
+struct Counter final : EventTarget {
+  void on_event(std::uint32_t kind, std::uint64_t argument) override { seen.emplace_back(kind, argument); }
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> seen;
+};
+
+TEST(SimEngine, CarriesOutWhatIsDueAndTellsEachTargetWhatItAskedFor) {
+  Engine engine;
+  Counter a, b;
+  engine.at(at(20), a, 1, 100);
+  engine.at(at(10), b, 2, 200);
+  engine.at(never, a, 9, 900);
+  EXPECT_FALSE(engine.step(at(9)));
+  EXPECT_EQ(engine.now(), at(0));
+  EXPECT_TRUE(engine.step(at(15)));
+  EXPECT_EQ(engine.now(), at(10));
+  engine.at(at(3), b, 4, 400);  // in the past: now
+  EXPECT_TRUE(engine.step(at(15)));
+  EXPECT_EQ(engine.now(), at(10));
+  EXPECT_FALSE(engine.step(at(15)));
+  EXPECT_TRUE(engine.step(never));
+  EXPECT_FALSE(engine.step(never));
+  EXPECT_EQ(a.seen, (std::vector<std::pair<std::uint32_t, std::uint64_t>>{{1, 100}}));
+  EXPECT_EQ(b.seen, (std::vector<std::pair<std::uint32_t, std::uint64_t>>{{2, 200}, {4, 400}}));
+  EXPECT_EQ(engine.counters.events, 3u);
+}
+
+TEST(SimEngine, StopsWhenMoreEventsArePendingThanItKeeps) {
+  Engine engine(3);
+  Counter counter;
+  for (std::uint64_t i = 0; i < 3; ++i) engine.at(at(1), counter, 0, i);
+  EXPECT_TRUE(engine.step(never));
+  engine.at(at(1), counter, 0, 3);  // there is room again
+  EXPECT_FALSE(engine.exhausted());
+  engine.at(at(1), counter, 0, 4);
+  EXPECT_TRUE(engine.exhausted());
+  EXPECT_FALSE(engine.step(never));
+  EXPECT_EQ(counter.seen.size(), 1u);
 }
 
 }  // namespace
