@@ -259,6 +259,30 @@ TEST(SimHost, LossAndDisorderAreHealedAndCounted) {
   EXPECT_GT(p.hb().counters().reassembly_peak, 0U);
 }
 
+TEST(SimHost, ATimerThatMovesEarlierIsKept) {
+  PlainPair p;
+  p.connect(p.to_b());  // the SYN had a time-out of a second
+  int lost = 0;
+  p.cable.passes = [&](const Cable::Seen& s) { return s.from == 1 || s.packet().tcp.payload.empty() || ++lost > 1; };
+  const Instant begun = p.cable.engine.now();
+  p.a.say(p.a.streams[0].id, pattern(100));
+  p.wake(p.ha());
+  ASSERT_TRUE(p.cable.run_until([&] { return p.b.streams[0].in.size() == 100; }));
+  EXPECT_GE(p.cable.engine.now() - begun, 200ms);
+  EXPECT_LE(p.cable.engine.now() - begun, 300ms) << "the time-out of data";
+}
+
+TEST(SimHost, AStreamThatTakesThePlaceOfOneJustDroppedIsOpened) {
+  PlainPair p;
+  p.connect(p.to_b());
+  p.a.tell(Kind::reset, p.a.open(p.to_b()));
+  p.a.open(p.to_b());
+  p.wake(p.ha());
+  p.cable.run_for(1ms);
+  EXPECT_EQ(p.a.connected, 2);
+  EXPECT_EQ(p.ha().counters().streams, 2U);
+}
+
 TEST(SimHost, EveryDamagedFrameIsThrownAwayWithAReason) {
   PlainPair p;
   p.connect(p.to_b());
