@@ -41,8 +41,8 @@ struct Fate {
   bool corrupt = false;
 };
 
-inline void show(Tap& tap, Instant at, LinkId link, std::uint8_t end, bool outbound, std::uint64_t id, ConstBytes octets,
-                 DropReason drop = DropReason::none, std::string_view note = {}) {
+inline void show(Tap& tap, Instant at, LinkId link, std::uint8_t end, bool outbound, std::uint64_t id,
+                 ConstBytes octets, DropReason drop = DropReason::none, std::string_view note = {}) {
   tap.on_frame({at, link, end, outbound, id, octets, drop, note});
 }
 
