@@ -104,7 +104,7 @@ void Connection::check_first_fpdu(const WalkedFpdu& f) {
   const auto header = wire::DdpHeader::parse(f.ulpdu);
   if (header && header->opcode == wire::RdmapOpcode::terminate && !header->tagged) return;
   const std::string shown = form == mpa::Rtr::none ? "a ULP message" : fmt::format("a zero-length {}", to_string(form));
-  if (half_of(Side::initiator).counts.missing_octets > 0 && form == mpa::Rtr::none) {
+  if (half_of(Side::initiator).counts.missing_octets > 0 && !agreement_.rtr.has(form)) {
     // What the capture lacks may have held the RTR; that this FPDU came first is not proven.
     operational_ = operational_ || f.crc != WalkedFpdu::Crc::bad;
     return;

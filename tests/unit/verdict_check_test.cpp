@@ -200,7 +200,7 @@ TEST(VerdictCheck, ACaptureThatBeginsWithTheRtrFrameAccusesNobody) {  // OFA 200
 }
 
 TEST(VerdictCheck, AnRtrThatTheCaptureLacksIsNotHeldAgainstTheInitiator) {  // RFC 6581 §9.2, OFA 2007-10 Rtr §2
-  for (const bool enhanced : {false, true}) {
+  for (const auto& [enhanced, length] : {std::pair{false, 4U}, {false, 0U}, {true, 4U}, {true, 0U}}) {
     const std::uint8_t revision = enhanced ? 2 : 1;
     const auto depths = [&](bool write) {
       wire::MpaEnhanced e;
@@ -213,7 +213,7 @@ TEST(VerdictCheck, AnRtrThatTheCaptureLacksIsNotHeldAgainstTheInitiator) {  // R
     x.send(1, test::startup(MpaKey::rep, C | S, revision, depths(true)));
     const std::size_t rtr = x.frames.size();
     x.send(0, enhanced ? fpdu(test::tagged(RdmapOpcode::rdma_write, 1, 0, 0)) : test::startup(MpaKey::rtr, C, 1));
-    x.send(0, fpdu(send_segment(1, 4), 20)).close();
+    x.send(0, fpdu(send_segment(1, length), 20)).close();
     EXPECT_EQ(one(x).count(Severity::error), 0u) << test::words(test::analyse(x.frames));
     x.frames.erase(x.frames.begin() + static_cast<std::ptrdiff_t>(rtr));
     EXPECT_EQ(one(x).count(Severity::error), 0u) << test::words(test::analyse(x.frames));
