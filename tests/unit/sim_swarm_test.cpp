@@ -6,6 +6,7 @@
 #include <set>
 
 #include "sim/scenario.hpp"
+#include "sim_scenario_kit.hpp"
 
 namespace parley::sim {
 namespace {
@@ -75,10 +76,13 @@ TEST(SimSwarm, DrawsTheSameFromTheSameSeedAndAnotherFromAnother) {
 TEST(SimSwarm, WritesAFileThatReadsBackToTheSame) {
   const Scenario from = base();
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
-    const std::string text = to_toml(draw_swarm(from, seed));
+    const Scenario drawn = draw_swarm(from, seed);
+    const std::string text = to_toml(drawn);
     const auto read = parse_scenario(text, "drawn.toml");
     ASSERT_TRUE(read) << read.error().front().to_string() << '\n' << text;
     ASSERT_EQ(to_toml(*read), text);
+    expect_same(*read, drawn);
+    ASSERT_FALSE(HasFailure()) << "seed " << seed << '\n' << text;
   }
 }
 
@@ -114,8 +118,16 @@ TEST(SimSwarm, EveryFaultHeals) {
   const Scenario from = base();
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     std::map<std::string, int> down, paused;
-    for (const ScenarioFault& f : draw_swarm(from, seed).faults) {
+    const Scenario drawn = draw_swarm(from, seed);
+    for (std::size_t i = 0; i < drawn.faults.size(); ++i) {
+      const ScenarioFault& f = drawn.faults[i];
       const FaultRule& r = f.rule;
+      if (r.action == FaultAction::crash || r.action == FaultAction::pause) {
+        ASSERT_LT(i + 1, drawn.faults.size());
+        const FaultRule& heal = drawn.faults[i + 1].rule;
+        EXPECT_GT(heal.from.time_since_epoch() + heal.delay, r.from.time_since_epoch() + r.delay) << seed;
+        EXPECT_EQ(heal.match, r.match);
+      }
       switch (r.action) {
         case FaultAction::crash: ++down[f.host]; break;
         case FaultAction::restart: --down[f.host]; break;
