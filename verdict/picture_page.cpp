@@ -160,7 +160,7 @@ function show(r){
   panel.hidden=false;panel.scrollTop=0;document.body.classList.add('open');
   // On a phone the panel covers the lower half: the row stays above it.
   const edge=panel.getBoundingClientRect(),box=r.getBoundingClientRect();
-  if(edge.top>0&&box.bottom>edge.top)scrollBy(0,box.bottom-edge.top+12);
+  if(edge.top>0&&box.bottom>edge.top)scrollBy({top:box.bottom-edge.top+12,behavior:'instant'});
 }
 function hide(){
   panel.hidden=true;document.body.classList.remove('open');
