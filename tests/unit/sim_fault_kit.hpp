@@ -49,6 +49,15 @@ inline Bytes reply(std::uint8_t flags = PARLEY_MPA_FLAG_C, ConstBytes private_da
   return startup(wire::MpaKey::rep, flags, 1, {}, private_data);
 }
 
+inline FaultRule rule(FaultAction action, Meaning meaning = Meaning::any) {
+  FaultRule r;
+  r.action = action;
+  r.match.meaning = meaning;
+  return r;
+}
+
+inline Instant at_time(Duration d) { return Instant(d); }
+
 /// What one end sends on a connection; octets are named by their position in the stream, 0 being the first.
 class Sender {
  public:
