@@ -4,6 +4,7 @@
 // table of keys that reads the file. All of that again until nothing more can be taken away.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -102,18 +103,18 @@ class Shrinker {
     return out;
   }
 
-  /// Two links and a switch between them become one link, with the options and the name of the first and the faults of
-  /// both.
-  static Scenario without_switch(const Scenario& s, std::size_t index) {
+  /// Two links and a switch between them become one link, with the options and the name of one and the faults of both.
+  static Scenario without_switch(const Scenario& s, std::size_t index, bool second) {
     const std::string name = s.hosts[index].name;
     std::vector<std::size_t> around;
     for (std::size_t i = 0; i < s.links.size(); ++i)
       if (s.links[i].ends[0] == name || s.links[i].ends[1] == name) around.push_back(i);
     if (around.size() != 2) return s;
+    if (second) std::swap(around[0], around[1]);
     Scenario out = s;
     out.hosts.erase(out.hosts.begin() + static_cast<std::ptrdiff_t>(index));
     out.links.erase(out.links.begin() + static_cast<std::ptrdiff_t>(around[1]));
-    ScenarioLink& kept = out.links[around[0]];
+    ScenarioLink& kept = out.links[around[0] - (around[1] < around[0] ? 1 : 0)];
     const ScenarioLink& gone = s.links[around[1]];
     kept.name = name_of(kept);
     const std::string near = kept.ends[0] == name ? kept.ends[1] : kept.ends[0];
@@ -143,8 +144,12 @@ class Shrinker {
         continue;
       }
       if (!is_switch) continue;
-      Scenario joined = without_switch(best_, i);
-      if (joined.hosts.size() != best_.hosts.size()) any |= take(std::move(joined), what);
+      for (const bool second : {false, true}) {
+        Scenario joined = without_switch(best_, i, second);
+        if (joined.hosts.size() == best_.hosts.size() || !take(std::move(joined), what)) continue;
+        any = true;
+        break;
+      }
     }
     for (std::size_t i = best_.links.size(); i-- > 0;) {
       const std::string name = name_of(best_.links[i]);

@@ -90,6 +90,23 @@ TEST(SimShrink, KeepsTheOptionThatMatters) {
   EXPECT_EQ(small.listens[0].accept_after, Duration{});
 }
 
+TEST(SimShrink, JoinsTheLinksOfASwitchAndKeepsTheOneThatMatters) {
+  for (const char* slow : {"a-s", "b-t", "s-t"}) {
+    Scenario from = big();
+    for (ScenarioLink& link : from.links)
+      if (link.name == slow) link.options.delay = 77ms;
+    const auto fails = [](const Scenario& s) {
+      return std::any_of(s.links.begin(), s.links.end(),
+                         [](const ScenarioLink& l) { return l.options.delay >= 70ms; }) &&
+             std::any_of(s.connects.begin(), s.connects.end(), [](const ScenarioConnect& c) { return c.to == "b"; });
+    };
+    const Scenario small = shrink(from, fails, 10000);
+    EXPECT_EQ(small.hosts.size(), 2u) << slow << '\n' << to_toml(small);
+    ASSERT_EQ(small.links.size(), 1u) << slow << '\n' << to_toml(small);
+    EXPECT_EQ(small.links[0].options.delay, 80ms);
+  }
+}
+
 TEST(SimShrink, ThinsAMaskToTheBitsThatMatter) {
   const auto fails = [](const Scenario& s) {
     return std::any_of(s.faults.begin(), s.faults.end(),
