@@ -28,16 +28,18 @@ bool plain(char c) {
 
 }  // namespace
 
+sim::Scenario scenario_of(const SimRun& run, std::vector<std::string>* drawn) {
+  sim::Scenario scenario = run.swarm ? sim::draw_swarm(run.file->scenario, run.seed, drawn) : run.file->scenario;
+  if (run.settled)
+    for (sim::ScenarioConnect& connect : scenario.connects) connect.expect = sim::Expect::settled;
+  return scenario;
+}
+
 SimResult carry_out(const SimRun& run, const SimRecording& recording, const std::atomic<bool>& stop) {
   SimResult result;
   result.run = run;
   const std::uint64_t began = thread_cpu_us();
-  sim::Scenario drawn;
-  const sim::Scenario* scenario = &run.file->scenario;
-  if (run.swarm) {
-    drawn = sim::draw_swarm(*scenario, run.seed, &result.drawn);
-    scenario = &drawn;
-  }
+  const sim::Scenario scenario = scenario_of(run, &result.drawn);
   sim::RunOptions options;
   options.seed = run.seed;
   std::uint64_t mask = run.drop_mask.value_or(0);
@@ -46,7 +48,7 @@ SimResult carry_out(const SimRun& run, const SimRecording& recording, const std:
   std::optional<sim::PcapngTap> pcapng;
   std::optional<sim::PictureTap> picture;
   sim::TapFan fan;
-  const sim::RecordInfo info{application_text(), scenario->name, run.seed};
+  const sim::RecordInfo info{application_text(), scenario.name, run.seed};
   if (recording.pcapng != nullptr || recording.hash) {
     pcapng.emplace(info,
                    [file = recording.pcapng](ConstBytes octets) { return file == nullptr || file->write(octets); });
@@ -61,7 +63,7 @@ SimResult carry_out(const SimRun& run, const SimRecording& recording, const std:
     if (pcapng) pcapng->begin(world);
     if (picture) picture->begin(world);
   };
-  result.report = sim::run_scenario(*scenario, options);
+  result.report = sim::run_scenario(scenario, options);
   if (pcapng) {
     pcapng->finish(&result.report);
     result.hash = pcapng->hash();
@@ -112,6 +114,12 @@ CLI::Option* add_seed(CLI::App& sub, const std::string& name, std::optional<std:
       ->type_name("N");
 }
 
+void add_settled(CLI::App& sub, bool& settled) {
+  sub.add_flag("--settled", settled,
+               "Connections may also be rejected or fail, if both ends are told; for more faults\n"
+               "than the scenario was written for");
+}
+
 std::string shell_word(const std::string& word) {
   if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
   std::string quoted = "'";
@@ -123,12 +131,14 @@ std::string replay_command(const SimRun& run) {
   std::string command = fmt::format("parley sim replay {} --seed {}", shell_word(run.file->shown), seed_text(run.seed));
   if (run.swarm) command += " --swarm";
   if (run.drop_mask) command += fmt::format(" --drop-mask {}", seed_text(*run.drop_mask));
+  if (run.settled) command += " --settled";
   return command;
 }
 
 std::string file_stem(const SimRun& run) {
   std::string stem = std::filesystem::path(run.file->shown).stem().string() + "-" + seed_text(run.seed);
   if (run.swarm) stem += "-swarm";
+  if (run.settled) stem += "-settled";
   if (run.drop_mask) stem += "-mask" + seed_text(*run.drop_mask);
   return stem;
 }

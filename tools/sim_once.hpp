@@ -18,6 +18,7 @@ struct SimRun {
   std::uint64_t seed = 0;
   bool swarm = false;  ///< parameters are drawn from the seed too
   std::optional<std::uint64_t> drop_mask{};
+  bool settled = false;  ///< an orderly failure on both ends is well too
 };
 
 struct SimRecording {
@@ -39,6 +40,8 @@ struct SimResult {
   bool stopped() const { return report.end == sim::RunEnd::stopped && report.violations.empty(); }
 };
 
+/// The scenario as this run has it: parameters drawn, expectations loosened.
+sim::Scenario scenario_of(const SimRun& run, std::vector<std::string>* drawn = nullptr);
 /// Runs it in a world of its own on this thread; `stop` ends it early.
 SimResult carry_out(const SimRun& run, const SimRecording& recording, const std::atomic<bool>& stop);
 
@@ -53,6 +56,8 @@ struct SeedRange {
 Or<SeedRange> parse_seed_range(std::string_view text);
 CLI::Option* add_seed(CLI::App& sub, const std::string& name, std::optional<std::uint64_t>& target,
                       const std::string& help);
+
+void add_settled(CLI::App& sub, bool& settled);
 
 /// The command that shows this run again.
 std::string replay_command(const SimRun& run);

@@ -101,11 +101,11 @@ std::string markdown_cell(std::string_view text) {
   return cell;
 }
 
+}  // namespace
+
 std::string plural(std::uint64_t n, std::string_view word) {
   return fmt::format("{} {}{}", n, word, n == 1 ? "" : "s");
 }
-
-}  // namespace
 
 std::string virtual_time(Duration time) {
   const std::int64_t ns = time.count();
@@ -136,9 +136,10 @@ std::string first_trouble(const sim::RunReport& report) {
 
 std::string run_text(const SimResult& result) {
   const sim::RunReport& report = result.report;
-  std::string text = fmt::format("{:<6} {:<32} seed {:<8} {}, {} faults, {}", result.passed() ? "ok" : "FAILED",
-                                 result.run.file->shown, seed_text(result.run.seed), outcome_text(report),
-                                 report.faults_hit, virtual_time(report.finished_at.time_since_epoch()));
+  std::string text =
+      fmt::format("{:<6} {:<32} seed {:<8} {}, {}, {}", result.passed() ? "ok" : "FAILED", result.run.file->shown,
+                  seed_text(result.run.seed), outcome_text(report), plural(report.faults_hit, "fault"),
+                  virtual_time(report.finished_at.time_since_epoch()));
   if (!result.passed()) text += details(result);
   if (!result.pcapng_file.empty()) text += "\n  capture: " + result.pcapng_file;
   if (!result.html_file.empty()) text += "\n  ladder: " + result.html_file;
@@ -163,6 +164,7 @@ Json run_json(const SimResult& result, bool connections) {
               {"events", r.counters.events},
               {"packet_hops", r.counters.packet_hops},
               {"dropped", r.counters.dropped}};
+  if (result.run.settled) object["settled"] = true;
   if (result.run.drop_mask) object["drop_mask"] = seed_text(*result.run.drop_mask);
   if (result.run.swarm) object["drawn"] = result.drawn;
   object["violations"] = Json::array();
@@ -194,6 +196,7 @@ JunitCase run_junit(const SimResult& result) {
   c.class_name = result.report.scenario.empty() ? result.run.file->shown : result.report.scenario;
   c.name = fmt::format("seed {}", seed_text(result.run.seed));
   if (result.run.swarm) c.name += " swarm";
+  if (result.run.settled) c.name += " settled";
   if (result.run.drop_mask) c.name += fmt::format(" drop mask {}", seed_text(*result.run.drop_mask));
   c.file = result.run.file->shown;
   c.time_us = result.cpu_us;

@@ -17,7 +17,7 @@ namespace {
 struct RunArgs {
   std::vector<std::string> files;
   std::optional<std::uint64_t> seed, drop_mask;
-  bool swarm = false;
+  bool swarm = false, settled = false;
   bool always_hash = false;  ///< replay
   unsigned jobs = 1;
   std::string pcapng, html;
@@ -99,7 +99,7 @@ int Runner::prepare() {
 
 SimResult Runner::work(std::uint64_t index, const std::atomic<bool>& stop) const {
   const ScenarioFile& file = scenarios_[index];
-  const SimRun run{&file, args_.seed.value_or(file.scenario.seed), args_.swarm, args_.drop_mask};
+  const SimRun run{&file, args_.seed.value_or(file.scenario.seed), args_.swarm, args_.drop_mask, args_.settled};
   return carry_out(run, {pcapng_.get(), args_.always_hash, args_.ladder || html_ != nullptr}, stop);
 }
 
@@ -174,6 +174,7 @@ void add_sim_run(CLI::App& sim, Context& context) {
   sub->add_option("FILE", args->files, "Scenarios, directories of them, or names of shipped ones")->required();
   add_seed(*sub, "--seed", args->seed, "In place of the seed in the file; decimal or 0x hexadecimal");
   add_jobs(*sub, args->jobs);
+  add_settled(*sub, args->settled);
   add_pictures(*sub, *args);
   add_sinks(*sub, args->sinks);
   add_json_flag(*sub, context);
@@ -197,6 +198,7 @@ void add_sim_replay(CLI::App& sim, Context& context) {
   add_seed(*sub, "--seed", args->seed, "The seed that the failed run printed")->required();
   sub->add_flag("--swarm", args->swarm, "Parameters were drawn from the seed too");
   add_seed(*sub, "--drop-mask", args->drop_mask, "Bit i loses the i-th frame, as 'sim exhaust' does");
+  add_settled(*sub, args->settled);
   add_pictures(*sub, *args);
   add_json_flag(*sub, context);
   sub->footer(

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley sim shrink`: a smaller scenario that still fails in the same way.
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <set>
 
@@ -19,7 +18,7 @@ namespace {
 struct ShrinkArgs {
   std::string file, output;
   std::optional<std::uint64_t> seed, drop_mask;
-  bool swarm = false;
+  bool swarm = false, settled = false;
   std::uint32_t tries = 2000;
 };
 
@@ -44,8 +43,8 @@ struct Failure {
 };
 
 std::string size_text(const sim::Scenario& s) {
-  return fmt::format("{} hosts, {} links, {} connects, {} faults", s.hosts.size(), s.links.size(), s.connects.size(),
-                     s.faults.size());
+  return fmt::format("{}, {}, {}, {}", plural(s.hosts.size(), "host"), plural(s.links.size(), "link"),
+                     plural(s.connects.size(), "connect"), plural(s.faults.size(), "fault"));
 }
 
 class Shrinker {
@@ -61,7 +60,7 @@ class Shrinker {
   Output& out_;
   ScenarioFile file_;
   Failure failure_;
-  std::string trouble_;
+  std::string trouble_, size_before_;
   std::uint32_t tries_ = 0;
 };
 
@@ -93,8 +92,8 @@ int Shrinker::write(const sim::Scenario& smallest, OutputFile& output) {
   const std::string mask = args_.drop_mask ? fmt::format(" --drop-mask {}", seed_text(*args_.drop_mask)) : "";
   const std::string command =
       fmt::format("parley sim replay {} --seed {}{}", shell_word(args_.output), seed_text(*args_.seed), mask);
-  out_.text(fmt::format("{}: {} after {} tries; it was {}\n  {}\n  reproduce: {}", args_.output, size_text(smallest),
-                        tries_, size_text(file_.scenario), trouble_, command));
+  out_.text(fmt::format("{}: {} after {}; it was {}\n  {}\n  reproduce: {}", args_.output, size_text(smallest),
+                        plural(tries_, "run"), size_before_, trouble_, command));
   out_.object({{"event", "shrunk"},
                {"file", args_.output},
                {"tries", tries_},
@@ -114,14 +113,14 @@ int Shrinker::run() {
   auto output = OutputFile::open(args_.output);
   if (!output) return out_.error(output.error().exit, output.error().text);
   const StopSignals signals;
-  sim::Scenario failing = args_.swarm ? sim::draw_swarm(file_.scenario, *args_.seed) : file_.scenario;
-  // TOML's integers have 63 bits (TOML 1.0 "Integer"); with a greater seed only the printed command fails by itself.
-  if (*args_.seed <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) failing.seed = *args_.seed;
+  sim::Scenario failing = scenario_of({&file_, *args_.seed, args_.swarm, args_.drop_mask, args_.settled});
+  failing.seed = *args_.seed;
   const sim::RunReport first = once(failing);
   if (first.end == sim::RunEnd::stopped) return out_.error(Exit::failed, "interrupted in the first run");
   if (first.passed())
     return out_.error(Exit::failed, fmt::format("{} passes with seed {}; there is nothing to shrink", file_.shown,
                                                 seed_text(*args_.seed)));
+  size_before_ = size_text(failing);
   failure_ = Failure::of(first);
   trouble_ = first_trouble(first);
   Progress progress(out_, "tries", args_.tries);
@@ -153,6 +152,7 @@ void add_sim_shrink(CLI::App& sim, Context& context) {
   add_seed(*sub, "--seed", args->seed, "The seed that the failed run printed")->required();
   sub->add_flag("--swarm", args->swarm, "Parameters were drawn from the seed too");
   add_seed(*sub, "--drop-mask", args->drop_mask, "Bit i loses the i-th frame, as 'sim exhaust' does");
+  add_settled(*sub, args->settled);
   sub->add_option("-o,--output", args->output, "Where the smaller scenario goes")->type_name("FILE")->required();
   sub->add_option("--tries", args->tries, "Runs to spend at most")
       ->check(CLI::Range(1u, 1'000'000u))

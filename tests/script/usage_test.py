@@ -9,7 +9,7 @@ class Usage(CliTest):
     def test_no_argument_is_help_and_exit_2(self):
         done = run()
         self.assertEqual(done.code, 2)
-        for command in ("listen", "connect", "rping", "demo", "quirks", "pcap"):
+        for command in ("listen", "connect", "rping", "demo", "quirks", "pcap", "sim"):
             self.assertIn(command, done.err)
 
     def test_version(self):
