@@ -168,6 +168,7 @@ class Tcp {
   Instant ack_at_ = never;                     // delayed ACK
   Instant rtt_from_{};                         // when the timed segment was sent
   Duration srtt_{}, rttvar_{};                 // RFC 6298 §2; srtt 0: no sample yet
+  bool syn_was_late_ = false;                  // the first one timed out, and which one was answered is not known
   Instant ts_recent_at_{};
   Instant quiet_until_{};  // no answer to empty segments out of the window before
 

@@ -189,7 +189,8 @@ void Tcp::handle_new_ack(Instant now, const wire::TcpHeader& header) {
   } else if (backoff_ != 0 && timestamps_ && header.timestamps) {
     take_rtt_sample(std::chrono::milliseconds(std::max<std::uint32_t>(timestamp_of(now) - header.ts_echo, 1)));
   } else if (opening && backoff_ != 0) {
-    take_rtt_sample(options_->rto_initial);  // RFC 6298 §5.7: the RTO is then 3 s where 1 s was too little for a SYN
+    syn_was_late_ = true;  // RFC 6298 §5.7: the RTO is 3 s, where 1 s was too little for a SYN, until RTT is measured
+    backoff_ = 0;
   }
   retries_ = 0;
   if (!opening) recover(acknowledged);

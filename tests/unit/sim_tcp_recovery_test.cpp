@@ -66,6 +66,26 @@ TEST(SimTcp, AfterALostSynTheRtoOfDataIsThreeSeconds) {
   EXPECT_EQ(s[1].at - s[0].at, 3s);
 }
 
+// RFC 6298 §2.2: the first measurement counts whole, whatever the RTO was before.
+TEST(SimTcp, AfterALostSynTheFirstMeasuredRoundTripSetsTheRto) {
+  PairOptions o;
+  o.a.timestamps = false;
+  Pair p(o);
+  p.fate = [n = 0](const Segment&) mutable { return n++ == 0 ? lost() : Pair::Fate{}; };
+  p.a.tcp.connect(p.now);
+  p.drain(true);
+  p.run(2s);
+  p.write(true, text(100));
+  p.run(1s);
+  p.fate = lose_data(true, 0);
+  const std::size_t from = p.sent.size();
+  p.write(true, text(100));
+  p.run(5s);
+  const auto s = of(p, true, from);
+  ASSERT_EQ(s.size(), 2U);
+  EXPECT_LT(s[1].at - s[0].at, 300ms);
+}
+
 TEST(SimTcp, RetriesOfDataRunOut) {
   PairOptions o;
   o.a.retries = 3;
