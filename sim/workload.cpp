@@ -231,7 +231,9 @@ void Workload::touch_host(const std::string& host) {
     const ScenarioConnect& c = scenario_.connects[a.connect];
     const check::End* r = a.responder();
     const bool open = !a.initiator.over() || (r != nullptr && !r->over());
-    if (open && (host.empty() || c.from == host || c.to == host)) a.touched = true;
+    if (!open || (!host.empty() && c.from != host && c.to != host)) continue;
+    a.touched = true;
+    a.touched_at = world_.now();
   }
 }
 
@@ -240,6 +242,7 @@ void Workload::touch_stream(const Address& a, const Address& b, bool corrupted) 
   const auto at = by_stream_.find(name);
   if (at != by_stream_.end()) {
     at->second->touched = true;
+    at->second->touched_at = world_.now();
     at->second->corrupted = at->second->corrupted || corrupted;
   }
   // A later connection may use the same addresses and ports again, and not be known yet.

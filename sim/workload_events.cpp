@@ -214,7 +214,7 @@ void HostApp::close(Live& end) {
 // Nothing moves: a program would close after a while, lest it wait for a peer that is gone for ever.
 void HostApp::watch(Live& end) {
   if (end.over || end.resting) return;
-  const Instant since = std::max({end.progress_at, workload_.last_fault_, Instant{}});
+  const Instant since = std::max(end.progress_at, end.attempt->touched_at);
   const Instant due = since + workload_.patience(*end.spec);
   if (host_.now() < due) return set_timer(due, Timer::watch, end.serial);
   give_up(end);

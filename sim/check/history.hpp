@@ -82,6 +82,7 @@ struct Attempt {
   End initiator;
   std::vector<std::unique_ptr<End>> responders;
   bool touched = false;    ///< a fault touched a frame of it, or a host under it
+  Instant touched_at{};    ///< the last time
   bool corrupted = false;  ///< a fault changed what MPA sees
 
   const End* responder() const { return responders.empty() ? nullptr : responders.back().get(); }
