@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(
         Disagreement{"negotiated", [](mpa::Parameters& p) { p.depths_negotiated = false; }, "depths"},
         Disagreement{"ird", [](mpa::Parameters& p) { p.ird = 7; }, "ORD 8 is above the responder's IRD 7"},
         Disagreement{"ord", [](mpa::Parameters& p) { p.ord = 9; }, "ORD 9 is above the initiator's IRD 8"}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& test) { return test.param.name; });
 
 TEST(SimCheck, SeesPrivateDataThatChanged) {
   Attempt attempt;
