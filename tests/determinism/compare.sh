@@ -16,11 +16,18 @@ trap 'rm -rf "$work"' EXIT
 scenarios=("$directory"/*.toml)
 [ -e "${scenarios[0]}" ] || { echo "compare: no scenario in $directory" >&2; exit 3; }
 
+# Every second program goes through the scenarios backwards: what one world leaves behind would show in the next.
+backwards=()
+for scenario in "${scenarios[@]}"; do backwards=("$scenario" "${backwards[@]}"); done
+
 names=()
 for pair in "$@"; do
   name=${pair%%=*} program=${pair#*=}
   [ -x "$program" ] || { echo "compare: $program is not there" >&2; exit 3; }
-  "$program" "${scenarios[@]}" >"$work/$name" || { echo "compare: $name failed with status $?" >&2; exit 1; }
+  order=("${scenarios[@]}")
+  if [ $((${#names[@]} % 2)) = 1 ]; then order=("${backwards[@]}"); fi
+  "$program" "${order[@]}" >"$work/unsorted" || { echo "compare: $name failed with status $?" >&2; exit 1; }
+  sort "$work/unsorted" >"$work/$name"
   names+=("$name")
 done
 
