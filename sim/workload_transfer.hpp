@@ -98,8 +98,8 @@ class TransferEnd {
   check::Ledger sent_{"send"}, received_{"receive"};
   QueuePair* qp_ = nullptr;
   std::uint32_t window_ = 1;
-  std::size_t slot_octets_ = 0;                                      // of a data slot
-  std::size_t receive_base_ = 0, control_base_ = 0, data_base_ = 0;  // in memory_
+  std::size_t slot_octets_ = 0;                   // of a data slot
+  std::size_t control_base_ = 0, data_base_ = 0;  // in memory_
   Bytes memory_;
   MemoryRegion local_{}, remote_{};  // receives and small messages; the data area, for the peer where it needs it
   std::deque<Control> to_tell_;      // at most control_max and one more

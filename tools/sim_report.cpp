@@ -32,10 +32,10 @@ std::string_view end_word(sim::RunEnd end) {
 std::string bound_text(const sim::RunReport& report) {
   switch (report.end) {
     case sim::RunEnd::time_bound:
-      return fmt::format("not over at its bound (time): {} of virtual time have passed",
+      return fmt::format("not over at its bound (time); the last thing happened at {}",
                          virtual_time(report.finished_at.time_since_epoch()));
     case sim::RunEnd::event_bound:
-      return fmt::format("not over at its bound (events): {} events have happened", report.counters.events);
+      return fmt::format("not over at its bound (events), after {} of them", report.counters.events);
     case sim::RunEnd::settled:
     case sim::RunEnd::stopped: break;
   }
