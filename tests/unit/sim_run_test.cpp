@@ -112,7 +112,7 @@ TEST_P(SimRunForm, ConnectsTransfersAndCloses) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sim, SimRunForm, ::testing::ValuesIn(forms()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& test) { return test.param.name; });
 
 TEST(SimRun, TransfersNothingAndMessagesOfNoLength) {
   for (const mpa::Rtr rtr : {mpa::Rtr::none, mpa::Rtr::send})
