@@ -309,7 +309,9 @@ void Startup::handle_deadline(Instant now) {
     case StartupState::wait_first_fpdu:
       fail_with(Errc::timed_out, "RFC 5044 §7.1.2 rule 10", "no FPDU" + in_time,
                 parameters_.rtr == Rtr::none ? "the initiator's ULP must speak first, or agree on an RTR"
-                                             : "the RTR that was agreed did not come");
+                                             : "the RTR that was agreed did not come",
+                // The initiator counts on the connection since the Reply: a FIN would tell it of a graceful end.
+                StartupEvent::Close::reset);
       return;
     default: return;
   }
