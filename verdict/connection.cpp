@@ -53,6 +53,8 @@ void Connection::tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint64_t
       event(frame, at, h.index, Kind::tcp,
             fmt::format("SYN{}{}", t.has_ack() ? " ACK" : "", t.mss != 0 ? fmt::format(" mss={}", t.mss) : ""));
     } else {
+      // A listener that forgot the half-open connection, or lived again, answers the same SYN with another number.
+      if (t.seq != h.tcp.syn_seq() && h.tcp.position() == 0 && !h.tcp.holding()) h.tcp.syn(t.seq);
       event(frame, at, h.index, Kind::repeated, "SYN again");
     }
   }
@@ -281,8 +283,9 @@ void Connection::startup_frame(Half& h, std::size_t size) {
   if (!roles_known_) {
     const Half& peer = peer_of(h);
     // A Reply as the first frame: its Request was sent before the capture began, or is lost. If the other side is known
-    // to have sent nothing, this one claims the wrong role.
-    const bool peer_silent = peer.tcp.from_syn() && peer.tcp.position() == 0 && h.head_last.peer_received <= 0;
+    // to have sent nothing, this one claims the wrong role; unless it is of an earlier connection, without a SYN here.
+    const bool peer_silent =
+        h.tcp.from_syn() && peer.tcp.from_syn() && peer.tcp.position() == 0 && h.head_last.peer_received <= 0;
     const bool is_reply = seen.key == wire::MpaKey::rep && !peer_silent;
     roles_known_ = true;
     initiator_ = is_reply ? 1 - h.index : h.index;

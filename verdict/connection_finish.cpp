@@ -58,7 +58,9 @@ void Connection::finish_startup(bool capture_truncated) {
       initiator_ = h.index;
     }
     const auto v = wire::MpaFrameView::parse(h.head);
-    if (v && initiator) {
+    // Part of a Reply to a Request from before the capture accuses nobody.
+    const bool earlier = v && v->key == wire::MpaKey::rep && !h.tcp.from_syn();
+    if (v && initiator && !earlier) {
       StartupSeen seen = read_startup(h, *v);
       check_request(seen, findings_);
       request_ = std::move(seen);

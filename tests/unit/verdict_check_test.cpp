@@ -190,6 +190,18 @@ TEST(VerdictCheck, RtrFrameOf2007InBothSpellings) {  // OFA 2007-10 Rtr §2
   EXPECT_NE(only_error(unasked).find("was not agreed"), std::string::npos);
 }
 
+TEST(VerdictCheck, ASynMayBeAnsweredAgainWithAnotherSequenceNumber) {  // RFC 9293 §3.10.7.2
+  Exchange forgotten(false, 1000, 700000), x(false, 1000, 900000);
+  forgotten.open();
+  x.set_up().send(0, fpdu(send_segment(1, 4))).send(1, fpdu(send_segment(1, 4))).close();
+  auto frames = x.frames;
+  frames.insert(frames.begin(), forgotten.frames.begin(), forgotten.frames.begin() + 2);
+  const FileReport report = test::analyse(frames);
+  ASSERT_EQ(report.connections.size(), 1u);
+  EXPECT_EQ(report.count(Severity::error), 0u) << test::words(report);
+  EXPECT_EQ(report.connections[0].outcome, Outcome::established);
+}
+
 TEST(VerdictCheck, ACaptureThatBeginsWithTheRtrFrameAccusesNobody) {  // OFA 2007-10 Rtr §2
   Exchange x;
   x.open().send(0, test::startup(MpaKey::req, C | S, 1)).send(1, test::startup(MpaKey::rep, C | S, 1));
