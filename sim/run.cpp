@@ -94,7 +94,7 @@ class Run {
     for (std::uint64_t events = 0;; ++events) {
       if (events > 0 && workload_.quiet() && workload_.settled()) return;
       if (events >= scenario_.bounds.events) return stop(RunEnd::event_bound);
-      if (!world_.step(end)) return stop(RunEnd::time_bound);
+      if (!world_.step(end)) return nothing_happens();
       if (world_.now() > convergence_->deadline(workload_.last_intent())) {
         (void)convergence_->overdue(world_.now(), workload_.last_intent(), workload_.pending(pending_max), judge_);
         return stop(RunEnd::time_bound);
@@ -104,6 +104,12 @@ class Run {
   }
 
   void stop(RunEnd how) { report_.end = how; }
+
+  /// No event is due by the time bound. If there is none at all, hosts that are down have nobody to wait for them.
+  void nothing_happens() {
+    if (world_.counters().events_pending == 0) workload_.nothing_left();
+    if (!workload_.quiet() || !workload_.settled()) stop(RunEnd::time_bound);
+  }
 
   /// Everything is over: what the network still has to say to itself, until nothing is left to happen.
   void until_silent() {

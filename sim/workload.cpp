@@ -82,7 +82,6 @@ check::Attempt& Workload::new_attempt(std::uint32_t wanted, HostApp& app) {
 }
 
 void Workload::bind(const Address& local, const Address& peer, check::Attempt& attempt) {
-  by_address_[key(local)] = &attempt;
   const StreamName name = stream_name(local, peer);
   by_stream_[name] = &attempt;
   if (const auto at = touched_.find(name); at != touched_.end()) {
@@ -93,12 +92,10 @@ void Workload::bind(const Address& local, const Address& peer, check::Attempt& a
   if (attempt_wanted_[attempt.number] != no_wanted) attempt.label = attempt_label(scenario_, attempt);
 }
 
-check::Attempt* Workload::find_attempt(const Address& initiator) {
-  const Address wanted = key(initiator);
-  for (const auto& app : apps_)
-    if (check::Attempt* found = app->learn(wanted)) return found;
-  const auto at = by_address_.find(wanted);
-  return at == by_address_.end() ? nullptr : at->second;
+check::Attempt* Workload::find_attempt(const Address& initiator, const Address& responder) {
+  for (const auto& app : apps_) app->learn();
+  const auto at = by_stream_.find(stream_name(initiator, responder));
+  return at == by_stream_.end() ? nullptr : at->second;
 }
 
 // A responder's end whose initiator nobody knows: its host died before its address was known.
@@ -155,6 +152,7 @@ void Workload::attempt_rests(check::Attempt& attempt) {
 bool Workload::comes_back(const std::string& name) const {
   Host* host = world_.find_host(name);
   if (host == nullptr || host->up()) return true;
+  if (nothing_left_) return false;
   Instant crashed{};
   for (const auto& app : apps_)
     if (app->host().name() == name) crashed = app->crashed_at();
@@ -177,8 +175,7 @@ bool Workload::settled() {
       if (next_index_[i] < scenario_.connects[i].count && comes_back(scenario_.connects[i].from)) return false;
     for (const Wanted& w : wanted_) {
       if (w.done) continue;
-      const check::End& end = w.attempt->initiator;
-      if (!end.crashed || comes_back(scenario_.connects[w.connect].from)) return false;
+      if (!w.attempt->initiator.over() || comes_back(scenario_.connects[w.connect].from)) return false;
     }
   }
   if (ends_open_ > 0) return false;

@@ -39,6 +39,8 @@ class Workload {
   Checked<void> attach();
   /// Everything wanted has come to its end, and no end is under way.
   bool settled();
+  /// Nothing is left to happen in the world: hosts that are down stay so.
+  void nothing_left() { nothing_left_ = true; }
   /// No end is under way now: only then settled() can be true, and is worth its price.
   bool quiet() const { return ends_open_ == 0; }
   /// What is still open, in words; at most `max`.
@@ -75,7 +77,7 @@ class Workload {
   }
   static StreamName stream_name(const Address& a, const Address& b);
   check::Attempt& new_attempt(std::uint32_t wanted, HostApp& app);
-  check::Attempt* find_attempt(const Address& initiator);
+  check::Attempt* find_attempt(const Address& initiator, const Address& responder);
   check::Attempt& stray(const Address& peer, HostApp& app, std::uint16_t port);
   void bind(const Address& local, const Address& peer, check::Attempt& attempt);
   void attempt_over(check::Attempt& attempt);
@@ -94,12 +96,12 @@ class Workload {
   std::vector<std::uint32_t> requests_seen_;  // by listen: for reject_every
   std::deque<Wanted> wanted_;
   std::deque<check::Attempt> attempts_;
-  std::vector<std::uint32_t> attempt_wanted_;      // by number of the attempt; ~0 for strays
-  std::map<Address, check::Attempt*> by_address_;  // of the initiator's streams; the newest wins
-  std::map<StreamName, check::Attempt*> by_stream_;
-  std::map<StreamName, Touch> touched_;  // streams that no attempt is known for yet
+  std::vector<std::uint32_t> attempt_wanted_;        // by number of the attempt; ~0 for strays
+  std::map<StreamName, check::Attempt*> by_stream_;  // the newest wins
+  std::map<StreamName, Touch> touched_;              // streams that no attempt is known for yet
   std::uint64_t wanted_open_ = 0, ends_open_ = 0;
   std::uint64_t wanted_total_ = 0;
+  bool nothing_left_ = false;
   Instant last_intent_{}, last_fault_{};
   Instant last_host_fault_{};  // at a time that the scenario names
 };

@@ -75,7 +75,8 @@ void HostApp::on(cm::ConnectRequest& event) {
   if (index == workload_.scenario_.listens.size() || find(event.id) != nullptr)
     return stray("ConnectRequest", event.id);
   const ScenarioListen& listen = workload_.scenario_.listens[index];
-  check::Attempt* known = workload_.find_attempt(event.peer);
+  const auto local = event.id.local_address();
+  check::Attempt* known = local ? workload_.find_attempt(event.peer, *local) : nullptr;
   check::Attempt& attempt = known != nullptr ? *known : workload_.stray(event.peer, *this, listen.port);
   if (known == nullptr && !host_.up()) return;
   attempt.responders.push_back(std::make_unique<check::End>());

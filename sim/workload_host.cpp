@@ -211,18 +211,15 @@ bool HostApp::prepare(Live& end) {
   return false;
 }
 
-check::Attempt* HostApp::learn(const Address& local) {
-  check::Attempt* found = nullptr;
+void HostApp::learn() {
   for (std::size_t i = 0; i < unlearned_.size();) {
     Live* end = find(unlearned_[i]);
     if (end != nullptr && !end->learned) learn_address(*end);
-    if (end != nullptr && end->learned && Workload::key(end->record->local) == local) found = end->attempt;
     if (end == nullptr || end->learned)
       unlearned_.erase(unlearned_.begin() + static_cast<std::ptrdiff_t>(i));
     else
       ++i;
   }
-  return found;
 }
 
 void HostApp::learn_address(Live& end) {

@@ -24,8 +24,8 @@ class HostApp final : public App {
 
   Host& host() { return host_; }
   const Host& host() const { return host_; }
-  /// The attempt of a stream of this host by its local address, if one of those whose address is new has it.
-  check::Attempt* learn(const Address& local);
+  /// Asks for the addresses of initiators that are not known yet.
+  void learn();
   /// Ends that wait for nobody: up, done, and closed by nobody. Those whose peer has gone go on being watched.
   void wake_abandoned();
   std::size_t resting() const { return resting_; }
