@@ -18,23 +18,6 @@ struct Glyphs {
 constexpr Glyphs unicode{"│", "◀", "▶", "─", "╌", "✗"};
 constexpr Glyphs plain{"|", "<", ">", "-", ".", "!"};
 
-std::string repeat(std::string_view glyph, std::size_t n) {
-  std::string out;
-  for (std::size_t i = 0; i < n; ++i) out += glyph;
-  return out;
-}
-
-std::string clip(const std::string& text, std::size_t n) {
-  if (columns(text) <= n) return text;
-  std::string out;
-  std::size_t at = 0;
-  for (char c : text) {
-    if ((static_cast<unsigned char>(c) & 0xC0) != 0x80 && ++at > n - 3) break;
-    out += c;
-  }
-  return out + "...";
-}
-
 class Ladder {
  public:
   Ladder(const ConnectionReport& c, const LadderOptions& o)

@@ -135,4 +135,21 @@ std::string to_text(std::string_view file, const FileReport& r, const TextOption
   return out;
 }
 
+std::string repeat(std::string_view glyph, std::size_t n) {
+  std::string out;
+  for (std::size_t i = 0; i < n; ++i) out += glyph;
+  return out;
+}
+
+std::string clip(const std::string& text, std::size_t n) {
+  if (columns(text) <= n) return text;
+  std::string out;
+  std::size_t at = 0;
+  for (char c : text) {
+    if ((static_cast<unsigned char>(c) & 0xC0) != 0x80 && ++at + 3 > n) break;
+    out += c;
+  }
+  return out + std::string(std::min<std::size_t>(n, 3), '.');
+}
+
 }  // namespace parley::verdict

@@ -23,5 +23,8 @@ std::string duration_text(Duration d);
 std::string wrap(std::string_view text, std::size_t width, std::size_t indent);
 /// Columns that the text takes, counting UTF-8 sequences as one.
 std::size_t columns(std::string_view text);
+/// The text in at most n columns; what is cut off leaves dots behind.
+std::string clip(const std::string& text, std::size_t n);
+std::string repeat(std::string_view glyph, std::size_t n);
 
 }  // namespace parley::verdict

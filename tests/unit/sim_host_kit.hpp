@@ -14,6 +14,7 @@
 #include "cm/providers/iwarp.hpp"
 #include "sim/host.hpp"
 #include "sim/host_frames.hpp"
+#include "verbs_kit.hpp"
 #include "wire/packet.hpp"
 
 namespace parley::sim::testing_hosts {
@@ -168,46 +169,6 @@ class Cable final : public EventTarget {
   std::vector<std::unique_ptr<End>> ends_;
   std::vector<Arrival> pending_;
   std::vector<std::size_t> free_;
-};
-
-/// Memory, a completion queue and what is needed to move data with an id.
-struct Verbs {
-  explicit Verbs(Device& dev, std::size_t size = 65536) : device(dev), memory(size) {
-    pd = *device.alloc_pd();
-    cq = std::move(*device.create_cq(512));
-    mr = *device.reg_mr(pd, memory, Access::local_write | Access::remote_write | Access::remote_read);
-  }
-  QpInit qp() const {
-    return {.pd = pd, .send_cq = cq.get(), .recv_cq = cq.get(), .max_send_wr = 16, .max_recv_wr = 16};
-  }
-  Sge at(std::size_t offset, std::size_t length) const {
-    return {.stag = mr.stag, .to = mr.to + offset, .length = static_cast<std::uint32_t>(length)};
-  }
-  Result<void> recv(QueuePair& q, std::size_t offset, std::size_t length) {
-    const Sge sge = at(offset, length);
-    return q.post_recv({.wr_id = offset, .sges = {&sge, 1}});
-  }
-  Result<void> send(QueuePair& q, std::size_t offset, std::size_t length) {
-    const Sge sge = at(offset, length);
-    return q.post_send({.wr_id = offset, .opcode = SendWr::Opcode::send, .sges = {&sge, 1}});
-  }
-  void poll() {
-    std::array<WorkCompletion, 32> out;
-    const std::size_t n = cq->poll(out);
-    done.insert(done.end(), out.begin(), out.begin() + static_cast<std::ptrdiff_t>(n));
-  }
-  std::size_t count(WcOpcode opcode, WcStatus status = WcStatus::success) {
-    poll();
-    return static_cast<std::size_t>(std::count_if(done.begin(), done.end(), [&](const WorkCompletion& wc) {
-      return wc.opcode == opcode && wc.status == status;
-    }));
-  }
-  Device& device;
-  Bytes memory;
-  PdHandle pd = 0;
-  std::unique_ptr<CompletionQueue> cq;
-  MemoryRegion mr;
-  std::vector<WorkCompletion> done;
 };
 
 /// A plain TCP program in place of the RNIC: what it hears it keeps, what it has to say it says.
