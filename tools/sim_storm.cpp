@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/storm_plan.hpp"
 #include "tools/progress.hpp"
 #include "tools/session.hpp"
 #include "tools/sim.hpp"
@@ -29,6 +30,11 @@ struct StormArgs {
   std::optional<std::uint64_t> seed;
   std::string pattern = "alltoall";
 };
+
+sim::StormPattern pattern_of(const std::string& word) {
+  using sim::StormPattern;
+  return word == "ring" ? StormPattern::ring : word == "incast" ? StormPattern::incast : StormPattern::alltoall;
+}
 
 std::uint64_t cpu_us() {
   rusage usage{};
@@ -123,13 +129,9 @@ void tell(const StormArgs& args, const sim::StormReport& report, const Cost& cos
 }
 
 int run_storm_command(StormArgs& args, Output& out) {
-  using sim::StormPattern;
-  args.storm.pattern = args.pattern == "ring"     ? StormPattern::ring
-                       : args.pattern == "incast" ? StormPattern::incast
-                                                  : StormPattern::alltoall;
   args.storm.seed = args.seed.value_or(args.storm.seed);
   const StopSignals signals;
-  Progress progress(out, "connections", 0);
+  Progress progress(out, "connections", sim::StormPlan(args.storm).wanted());
   const std::uint64_t memory_before = resident_now(), cpu_before = cpu_us();
   std::uint64_t done_last = 0;
   const sim::StormReport report = sim::run_storm(args.storm, [&](std::uint64_t done) {
@@ -215,10 +217,10 @@ void add_sim_storm(CLI::App& sim, Context& context) {
       "  parley sim storm --nodes 64 --ppn 4 --pattern incast --loss 0.01%\n"
       "  parley sim storm --nodes 1000 --pattern alltoall --json");
   sub->callback([args, &context] {
-    const std::uint64_t processes = std::uint64_t{args->storm.nodes} * args->storm.ppn;
-    if (args->pattern == "alltoall" && processes * (processes - 1) / 2 > connections_max)
+    args->storm.pattern = pattern_of(args->pattern);
+    if (const std::uint64_t wanted = sim::StormPlan(args->storm).wanted(); wanted > connections_max)
       throw CLI::ValidationError(
-          "--nodes", fmt::format("{} processes all to all are more than {} connections", processes, connections_max));
+          "--nodes", fmt::format("{} connections would be wanted; {} are the most", wanted, connections_max));
     context.out.command = "sim storm";
     context.run = [args, &context] { return run_storm_command(*args, context.out); };
   });
