@@ -89,9 +89,9 @@ struct Options {
 
   Timeouts timeouts{};
   /// Name of the peer's known departures (mpa/quirks): they are tolerated. Empty: none assumed.
-  std::string peer_quirk;
+  std::string peer_quirk{};
   /// Name of a quirk table entry that this side plays itself; for tests. Empty: behave.
-  std::string play_quirk;
+  std::string play_quirk{};
 };
 
 /// Why one thing was decided as it was. It is put into words only when somebody asks: a connection that nobody looks

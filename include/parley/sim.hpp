@@ -181,7 +181,7 @@ std::optional<MpaField> parse_mpa_field(std::string_view text);
 
 /// One rule: when, which frames, how likely, what. Rules of a link are tried in order; the first drop ends.
 struct FaultRule {
-  std::string name;  ///< shown in captures and reports; empty: made from the rest
+  std::string name{};  ///< shown in captures and reports; empty: made from the rest
   Instant from{};
   Instant until = never;
   Match match{};
