@@ -115,7 +115,7 @@ Checked<void> FaultInjector::add(const FaultRule& rule) {
     return tl::unexpected(fmt::format("one way of a link has at most {} fault rules", rules_max));
   if (auto checked = check_rule(rule); !checked) return checked;
   impl_->rules.push_back(std::make_unique<Rule>(Rule{rule, impl_->rng.split()}));
-  impl_->rules.back()->number = static_cast<std::uint32_t>(impl_->rules.size());
+  impl_->rules.back()->number = rule.number != 0 ? rule.number : static_cast<std::uint32_t>(impl_->rules.size());
   const Need need = need_of(rule);
   if (need <= impl_->need) return {};
   impl_->need = need;
@@ -199,6 +199,7 @@ void FaultInjector::Impl::carry_out(Rule& r, std::size_t found, Pass& pass) {
     }
     case FaultAction::corrupt:
       flip_random(pass.frame, rule.count, r.rng);
+      d.changes_stream = d.changes_stream || rule.count > 1;  // one flipped bit never passes the checksums
       note(pass, &r, rule.count == 1 ? "one bit flipped" : "bits flipped");
       return;
     case FaultAction::truncate:
@@ -264,11 +265,12 @@ void FaultInjector::Impl::cut(Pass& pass, const Rule* by) {
   if (begin > c.at) {
     if (layout.payload_size == 0 && !has_fin) return;
     cut_payload(pass.frame, layout, 0, false);
+    pass.decision.changes_stream = true;
     note(pass, by, "payload and FIN taken off after the cut of the stream");
   } else if (end > c.at) {
     const auto keep = static_cast<std::uint32_t>(c.at - begin);
     cut_payload(pass.frame, layout, keep, true);
-    pass.decision.fin = true;
+    pass.decision.fin = pass.decision.changes_stream = true;
     if (pass.describe) note(pass, by, fmt::format("payload cut to {} octets and FIN set", keep));
   } else {
     return;
@@ -316,6 +318,7 @@ bool FaultInjector::Impl::carry_out(Flip& f, Pass& pass) {
   if (!f.placed || f.octet < meaning.position || f.octet >= meaning.position + meaning.payload_size) return false;
   const auto at = meaning.payload_offset + static_cast<std::uint32_t>(f.octet - meaning.position);
   if (!flip_payload(pass.frame, lay_out(pass.frame.octets()), at, f.bits)) return false;
+  pass.decision.changes_stream = true;
   if (pass.describe) note(pass, f.rule, fmt::format("{} corrupted (octet {}, bits {:#04x})", field, at, f.bits));
   return true;
 }

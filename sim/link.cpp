@@ -139,7 +139,7 @@ void LinkWay::fault(FramePtr frame) {
   const bool described = engine_.tap != nullptr;
   if (described) sent_.assign(frame->data(), frame->data() + frame->size);
   const FaultDecision decision = injector_->apply(engine_.now(), *frame, described);
-  if (described) tell_sent(*frame, sent_, decision.drop, decision.note);
+  if (described) tell_sent(*frame, sent_, decision.drop, decision.note, decision.changes_stream);
   const Instant passes = busy_until_.rounded_up();
   for (const FaultRule* rule : decision.hosts) actions_.schedule(passes + rule->delay, *rule);
   if (decision.drop != DropReason::none) {
@@ -166,11 +166,10 @@ void LinkWay::arrive(FramePtr frame, Duration extra, bool overtakable) {
   engine_.at(at, *this, arrival, reinterpret_cast<std::uintptr_t>(frame.release()));
 }
 
-/// A frame that nobody sent, behind all that are on their way.
+/// A frame that nobody sent. It holds up none of those behind it.
 void LinkWay::inject(FramePtr frame, Instant at) {
   ++engine_.counters.packet_hops;
-  last_arrival_ = std::max(at, last_arrival_);
-  engine_.at(last_arrival_, *this, injected, reinterpret_cast<std::uintptr_t>(frame.release()));
+  engine_.at(std::max(at, last_arrival_), *this, injected, reinterpret_cast<std::uintptr_t>(frame.release()));
 }
 
 void LinkWay::on_event(std::uint32_t kind, std::uint64_t argument) {
@@ -179,7 +178,8 @@ void LinkWay::on_event(std::uint32_t kind, std::uint64_t argument) {
   receiver_->receive(receiver_port_, std::move(frame));
 }
 
-void LinkWay::tell_sent(const Frame& frame, ConstBytes octets, DropReason drop, std::string_view note) {
+void LinkWay::tell_sent(const Frame& frame, ConstBytes octets, DropReason drop, std::string_view note,
+                        bool changes_stream) {
   engine_.tap->on_frame({.at = engine_.now(),
                          .link = link_,
                          .end = end_,
@@ -187,6 +187,7 @@ void LinkWay::tell_sent(const Frame& frame, ConstBytes octets, DropReason drop, 
                          .frame_id = frame.id,
                          .octets = octets,
                          .drop = drop,
+                         .changes_stream = changes_stream,
                          .note = note});
 }
 

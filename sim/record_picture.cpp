@@ -276,10 +276,11 @@ void PictureTap::Impl::finish_row(Way& w) const {
 void PictureTap::Impl::add_facts(const RunReport* report, verdict::Picture& picture) const {
   auto& facts = picture.facts;
   if (report != nullptr) {
-    const std::string_view bound = report->end == RunEnd::time_bound    ? "stopped at its bound of time"
-                                   : report->end == RunEnd::event_bound ? "stopped at its bound of events"
-                                   : report->end == RunEnd::stopped     ? "stopped from outside"
-                                                                        : "";
+    const std::string_view bound = report->end == RunEnd::time_bound       ? "stopped at its bound of time"
+                                   : report->end == RunEnd::event_bound    ? "stopped at its bound of events"
+                                   : report->end == RunEnd::converge_bound ? "stopped at its bound of convergence"
+                                   : report->end == RunEnd::stopped        ? "stopped from outside"
+                                                                           : "";
     std::string result = report->passed() ? "passed" : "failed";
     if (!report->violations.empty()) result += fmt::format(": {}", plural(report->violations.size(), "violation"));
     if (!bound.empty()) result += fmt::format("{} {}", report->violations.empty() ? ":" : ",", bound);

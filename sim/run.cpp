@@ -97,7 +97,7 @@ class Run {
       if (!world_.step(end)) return nothing_happens();
       if (world_.now() > convergence_->deadline(workload_.last_intent())) {
         (void)convergence_->overdue(world_.now(), workload_.last_intent(), workload_.pending(pending_max), judge_);
-        return stop(RunEnd::time_bound);
+        return stop(RunEnd::converge_bound);
       }
       if (events % look_every == 0 && options_.keep_going && !options_.keep_going()) return stop(RunEnd::stopped);
     }
@@ -118,6 +118,10 @@ class Run {
     for (std::uint64_t events = 0; events < silence_events; ++events)
       if (!world_.step(end)) break;
     silent_ = world_.counters().events_pending == 0;
+    if (!silent_)
+      judge_.add("bounds", world_.now(), {},
+                 fmt::format("everything is over, but the network does not fall silent: {} events are pending",
+                             world_.counters().events_pending));
   }
 
   void judge_attempts() {

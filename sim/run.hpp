@@ -23,7 +23,13 @@ struct Violation {
   std::string rule;        ///< "RFC 5044 §7.1.2"; may be empty
 };
 
-enum class RunEnd : std::uint8_t { settled, time_bound, event_bound, stopped };
+enum class RunEnd : std::uint8_t {
+  settled,
+  time_bound,
+  event_bound,
+  converge_bound,  ///< not settled in ScenarioBounds::converge after the last fault
+  stopped,
+};
 
 /// One attempt at a connection, as both ends saw it.
 struct ConnectionOutcome {

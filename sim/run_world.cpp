@@ -36,9 +36,10 @@ Checked<std::map<std::string, NodeId>> add_nodes(const Scenario& scenario, World
   return nodes;
 }
 
-Checked<void> add_fault(const ScenarioFault& fault, const std::map<std::string, NodeId>& nodes,
+Checked<void> add_fault(const ScenarioFault& fault, std::uint32_t number, const std::map<std::string, NodeId>& nodes,
                         const std::map<std::string, LinkId>& links, World& world) {
   FaultRule rule = fault.rule;
+  rule.number = number;  // as counted in the file
   if (!fault.host.empty()) {
     const auto host = found(nodes, fault.host, "host");
     if (!host) return tl::unexpected(host.error());
@@ -64,8 +65,9 @@ Checked<void> build_world(const Scenario& scenario, World& world) {
     if (!id) return tl::unexpected(id.error());
     links[link.name.empty() ? link.ends[0] + "-" + link.ends[1] : link.name] = *id;
   }
+  std::uint32_t number = 0;
   for (const ScenarioFault& fault : scenario.faults)
-    if (auto added = add_fault(fault, *nodes, links, world); !added) return added;
+    if (auto added = add_fault(fault, ++number, *nodes, links, world); !added) return added;
   return {};
 }
 

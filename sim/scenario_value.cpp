@@ -23,7 +23,7 @@ constexpr Unit rate_units[] = {
 constexpr Unit size_units[] = {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}};
 // Read, but never written: 1500 octets are "1500B" and not "1.5kB".
 constexpr Unit size_units_read[] = {{"GB", 1'000'000'000}, {"MB", 1'000'000}, {"kB", 1000}};
-constexpr std::uint64_t value_max = 1ULL << 62;  // sums of two still fit into int64
+constexpr std::uint64_t value_max = 1ULL << 60;  // sums of two still fit into int64
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 

@@ -234,7 +234,8 @@ void Tcp::handle_deadline(Instant now) {
 
 bool Tcp::gives_way_to(const wire::TcpHeader& syn) const {
   if (state_ != TcpState::time_wait || !syn.syn() || syn.rst() || syn.has_ack()) return false;
-  if (timestamps_ && syn.timestamps && seq_lt(ts_recent_, syn.ts_value)) return true;
+  // RFC 6191 §2: the clock of the timestamps tells an old SYN from a new one, whatever their sequence numbers.
+  if (timestamps_ && syn.timestamps && ts_recent_ != syn.ts_value) return seq_lt(ts_recent_, syn.ts_value);
   return seq_lt(rcv_nxt_ - 1, syn.seq);
 }
 

@@ -17,9 +17,10 @@ constexpr std::uint8_t flags_of(int flags) { return static_cast<std::uint8_t>(fl
 
 }  // namespace
 
-/// RFC 6298 §2 and §5.5, doubled for each time-out since the last sample.
+/// RFC 6298 §2, §5.5 and §5.7, doubled for each time-out since the last sample.
 Duration Tcp::rto() const {
-  Duration rto = syn_was_late_ ? 3 * options_->rto_initial : options_->rto_initial;
+  Duration rto =
+      syn_was_late_ ? std::max<Duration>(std::chrono::seconds(3), options_->rto_initial) : options_->rto_initial;
   if (srtt_ != Duration{}) rto = srtt_ + std::max<Duration>(std::chrono::microseconds(1), 4 * rttvar_);
   rto = std::clamp(rto, std::min(options_->rto_min, options_->rto_max), options_->rto_max);
   for (int i = 0; i < backoff_ && rto < options_->rto_max; ++i) rto = std::min(2 * rto, options_->rto_max);

@@ -78,7 +78,6 @@ void HostApp::on(cm::ConnectRequest& event) {
   const auto local = event.id.local_address();
   check::Attempt* known = local ? workload_.find_attempt(event.peer, *local) : nullptr;
   check::Attempt& attempt = known != nullptr ? *known : workload_.stray(event.peer, *this, listen.port);
-  if (known == nullptr && !host_.up()) return;
   attempt.responders.push_back(std::make_unique<check::End>());
   check::End& record = *attempt.responders.back();
   record.role = mpa::Role::responder;

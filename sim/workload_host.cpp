@@ -113,6 +113,7 @@ void HostApp::open_listener(std::size_t index) {
   cm::ListenOptions options;
   options.mpa = listen.mpa;
   options.pending_max = listen.pending_max;
+  options.backlog = static_cast<int>(std::min<std::uint32_t>(listen.pending_max, 1 << 20));
   const auto id = host_.cm().listen(Address::any(family, listen.port), options);
   if (!id) {
     workload_.judge_.add(

@@ -36,11 +36,13 @@ std::string one_line(std::string text) {
   return text;
 }
 
-int parse_failed(const CLI::App& app, const CLI::ParseError& error, Context& context, std::ostream& out) {
+int parse_failed(const CLI::App& app, const CLI::ParseError& error, bool json_wanted, Context& context,
+                 std::ostream& out) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {  // --help or --version
     return app.exit(error, out, out);
   }
   context.out.command = chosen(app);
+  context.out.json = context.out.json || json_wanted;
   const std::string path = context.out.command.empty() ? "parley" : "parley " + context.out.command;
   return context.out.error(Exit::usage, fmt::format("{}; try '{} --help'", one_line(error.what()), path));
 }
@@ -82,7 +84,9 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return parse_failed(app, error, context, out);
+    // The parser may have stopped before it came to the flag.
+    const bool json_wanted = std::find(argv, argv + argc, std::string_view("--json")) != argv + argc;
+    return parse_failed(app, error, json_wanted, context, out);
   }
   context.out.command = chosen(app);
   if (!context.run) {
@@ -90,7 +94,9 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
     return code(Exit::usage);
   }
   try {
-    return context.run();
+    const int result = context.run();
+    if (!out.flush()) return context.out.error(Exit::environment, "standard output cannot be written");
+    return result;
   } catch (const std::exception& error) {
     return context.out.error(Exit::environment, error.what());
   }

@@ -10,9 +10,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <map>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include "tools/sim_report.hpp"
 
 namespace parley::tools {
 
@@ -100,6 +103,9 @@ Or<std::string> read_scenario_file(const std::string& path) {
 
 void tell(const sim::ScenarioError& error, Output& out) {
   out.note(error.to_string());
+  if (const char* actions = std::getenv("GITHUB_ACTIONS"); actions != nullptr && *actions != '\0')
+    out.note(fmt::format("::error file={},line={},title=wrong scenario::{}", github_escape(error.file, true),
+                         error.line, github_escape(error.text, false)));
   out.object({{"event", "scenario_error"},
               {"file", error.file},
               {"line", error.line},
@@ -263,6 +269,22 @@ Or<std::unique_ptr<OutputFile>> open_output(const std::string& path) {
   auto file = OutputFile::open(path);
   if (!file) return tl::unexpected(file.error());
   return std::make_unique<OutputFile>(std::move(*file));
+}
+
+Or<void> check_outputs(const std::vector<ScenarioFile>& inputs,
+                       const std::vector<std::pair<std::string, std::string>>& outputs) {
+  const auto place = [](const std::string& path) {
+    std::error_code error;
+    return fs::weakly_canonical(path, error);
+  };
+  std::map<fs::path, std::string> taken;
+  for (const ScenarioFile& file : inputs) taken[place(file.scenario.file)] = "scenario that is read";
+  for (const auto& [option, path] : outputs) {
+    if (path.empty() || path == "/dev/null") continue;
+    const auto [at, free] = taken.emplace(place(path), "file of " + option);
+    if (!free) return complain(Exit::usage, fmt::format("{} would overwrite '{}', the {}", option, path, at->second));
+  }
+  return {};
 }
 
 Or<void> prepare_directory(const std::string& path) {

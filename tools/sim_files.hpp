@@ -67,6 +67,10 @@ class OutputFile {
 
 /// Opens `path` unless it is empty; then the pointer is null.
 Or<std::unique_ptr<OutputFile>> open_output(const std::string& path);
+/// No output may be an input or another output. `outputs` are options and their paths; empty paths are passed over.
+/// Errors: usage.
+Or<void> check_outputs(const std::vector<ScenarioFile>& inputs,
+                       const std::vector<std::pair<std::string, std::string>>& outputs);
 /// Makes the directory (and those above it) and proves that a file can be made in it. Errors: environment.
 Or<void> prepare_directory(const std::string& path);
 

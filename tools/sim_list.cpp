@@ -10,6 +10,7 @@
 #include "tools/sim.hpp"
 #include "tools/sim_files.hpp"
 #include "tools/sim_once.hpp"
+#include "verdict/picture_words.hpp"
 
 namespace parley::tools {
 
@@ -36,7 +37,7 @@ int run_list(const ListArgs& args, Output& out) {
   for (const ScenarioFile& file : *all) {
     const std::string name = std::filesystem::path(file.shown).stem().string();
     if (!told.insert(name).second) continue;  // the first directory hides the others, as when a name is looked up
-    out.text(fmt::format("{:<{}}  {}", name, widest, file.scenario.description));
+    out.text(fmt::format("{:<{}}  {}", name, widest, verdict::picture_words(file.scenario.description, false)));
     out.object({{"event", "scenario"},
                 {"name", name},
                 {"file", file.scenario.file},

@@ -127,8 +127,12 @@ std::string shell_word(const std::string& word) {
   return quoted + "'";
 }
 
+std::string file_word(const std::string& path) {
+  return shell_word(path.starts_with('-') ? "./" + path : path);  // a dash would make it an option
+}
+
 std::string replay_command(const SimRun& run) {
-  std::string command = fmt::format("parley sim replay {} --seed {}", shell_word(run.file->shown), seed_text(run.seed));
+  std::string command = fmt::format("parley sim replay {} --seed {}", file_word(run.file->shown), seed_text(run.seed));
   if (run.swarm) command += " --swarm";
   if (run.drop_mask) command += fmt::format(" --drop-mask {}", seed_text(*run.drop_mask));
   if (run.settled) command += " --settled";
@@ -143,8 +147,9 @@ std::string file_stem(const SimRun& run) {
   return stem;
 }
 
-Or<void> record_failure(SimResult& failed, const std::string& directory, const std::atomic<bool>& stop) {
-  const std::string base = (std::filesystem::path(directory) / file_stem(failed.run)).string();
+Or<void> record_failure(SimResult& failed, const std::string& directory, const std::string& stem,
+                        const std::atomic<bool>& stop) {
+  const std::string base = (std::filesystem::path(directory) / stem).string();
   auto pcapng = OutputFile::open(base + ".pcapng");
   if (!pcapng) return tl::unexpected(pcapng.error());
   auto html = OutputFile::open(base + ".html");

@@ -63,11 +63,14 @@ void add_settled(CLI::App& sub, bool& settled);
 std::string replay_command(const SimRun& run);
 /// Quoted for a shell if it must be.
 std::string shell_word(const std::string& word);
+/// A path as an argument: a leading dash would make it an option.
+std::string file_word(const std::string& path);
 /// "lossy_handshake-0x51ab": the start of the names of a run's files.
 std::string file_stem(const SimRun& run);
 
 /// Writes what was recorded of a failed run, by running it once more: DIR/<stem>.pcapng and .html. The run is a
 /// function of its inputs, so the second must be equal to the first; if it is not, that is said too.
-Or<void> record_failure(SimResult& failed, const std::string& directory, const std::atomic<bool>& stop);
+Or<void> record_failure(SimResult& failed, const std::string& directory, const std::string& stem,
+                        const std::atomic<bool>& stop);
 
 }  // namespace parley::tools

@@ -24,6 +24,7 @@ std::string_view end_word(sim::RunEnd end) {
     case sim::RunEnd::settled: return "settled";
     case sim::RunEnd::time_bound: return "time_bound";
     case sim::RunEnd::event_bound: return "event_bound";
+    case sim::RunEnd::converge_bound: return "converge_bound";
     case sim::RunEnd::stopped: return "stopped";
   }
   return "unknown";
@@ -36,6 +37,9 @@ std::string bound_text(const sim::RunReport& report) {
                          virtual_time(report.finished_at.time_since_epoch()));
     case sim::RunEnd::event_bound:
       return fmt::format("not over at its bound (events), after {} of them", report.counters.events);
+    case sim::RunEnd::converge_bound:
+      return fmt::format("not over at its bound (converge), at {}",
+                         virtual_time(report.finished_at.time_since_epoch()));
     case sim::RunEnd::settled:
     case sim::RunEnd::stopped: break;
   }
@@ -251,7 +255,10 @@ void SimReporter::take(SimResult& result) {
   ++(passed ? passed_ : failed_);
   if (!passed && !directory_.empty() && failed_ <= recorded_max) {
     const std::atomic<bool> no_stop{false};
-    if (auto recorded = record_failure(result, directory_, no_stop); !recorded && !trouble_)
+    // Files of one name in several folders have records of their own.
+    std::string stem = file_stem(result.run);
+    if (const int others = stems_[stem]++; others > 0) stem += fmt::format("-{}", others + 1);
+    if (auto recorded = record_failure(result, directory_, stem, no_stop); !recorded && !trouble_)
       trouble_ = recorded.error();
   }
   if (out_.json)

@@ -58,6 +58,7 @@ class SimReporter {
   Output& out_;
   std::string directory_;
   std::unique_ptr<OutputFile> junit_;
+  std::map<std::string, int> stems_;     ///< of the records written, at most recorded_max
   std::unique_ptr<OutputFile> summary_;  ///< $GITHUB_STEP_SUMMARY
   bool annotations_ = false;             ///< $GITHUB_ACTIONS
   std::vector<JunitCase> cases_;         ///< failures always; passed runs up to cases_max

@@ -84,6 +84,10 @@ int Runner::prepare() {
       return out_.error(Exit::usage,
                         fmt::format("{} takes one scenario, not {}; --pcapng-on-failure DIR takes any number", option,
                                     scenarios_.size()));
+  if (const auto good = check_outputs(
+          scenarios_, {{"--pcapng", args_.pcapng}, {"--html", args_.html}, {"--junit", args_.sinks.junit}});
+      !good)
+    return out_.error(good.error().exit, good.error().text);
   auto reporter = SimReporter::open(args_.sinks, out_);
   if (!reporter) return out_.error(reporter.error().exit, reporter.error().text);
   reporter_ = std::move(*reporter);

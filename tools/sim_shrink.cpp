@@ -91,7 +91,7 @@ int Shrinker::write(const sim::Scenario& smallest, OutputFile& output) {
     return out_.error(Exit::failed, "the file written does not fail when it is read back");
   const std::string mask = args_.drop_mask ? fmt::format(" --drop-mask {}", seed_text(*args_.drop_mask)) : "";
   const std::string command =
-      fmt::format("parley sim replay {} --seed {}{}", shell_word(args_.output), seed_text(*args_.seed), mask);
+      fmt::format("parley sim replay {} --seed {}{}", file_word(args_.output), seed_text(*args_.seed), mask);
   out_.text(fmt::format("{}: {} after {}; it was {}\n  {}\n  reproduce: {}", args_.output, size_text(smallest),
                         plural(tries_, "run"), size_before_, trouble_, command));
   out_.object({{"event", "shrunk"},
@@ -110,6 +110,8 @@ int Shrinker::run() {
   auto file = load_scenario(args_.file, out_);
   if (!file) return out_.error(file.error().exit, file.error().text);
   file_ = std::move(*file);
+  if (const auto good = check_outputs({file_}, {{"--output", args_.output}}); !good)
+    return out_.error(good.error().exit, good.error().text);
   auto output = OutputFile::open(args_.output);
   if (!output) return out_.error(output.error().exit, output.error().text);
   const StopSignals signals;

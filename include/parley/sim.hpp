@@ -181,7 +181,8 @@ std::optional<MpaField> parse_mpa_field(std::string_view text);
 
 /// One rule: when, which frames, how likely, what. Rules of a link are tried in order; the first drop ends.
 struct FaultRule {
-  std::string name{};  ///< shown in captures and reports; empty: made from the rest
+  std::string name{};        ///< shown in captures and reports; empty: made from the rest
+  std::uint32_t number = 0;  ///< shown too; 0: counted for each way of a link
   Instant from{};
   Instant until = never;
   Match match{};
@@ -214,6 +215,8 @@ struct TapFrame {
   std::uint64_t frame_id = 0;  ///< the same at both ends and for copies; joins them
   ConstBytes octets;           ///< whole Ethernet frame without FCS; borrowed for the call
   DropReason drop = DropReason::none;
+  /// A fault did something to the frame after which TCP may deliver other octets than were sent.
+  bool changes_stream = false;
   std::string_view note{};  ///< what was done to it and why: "dropped by rule 2 (loss)", "bad TCP checksum"; or empty
 };
 class Tap {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "sim/fault_words.hpp"
+
 namespace parley::sim::check {
 
 Convergence::Convergence(const Scenario& scenario) : converge_(scenario.bounds.converge) {
@@ -24,11 +26,10 @@ bool Convergence::overdue(Instant now, Instant last_intent, const std::vector<st
   if (now <= deadline(last_intent)) return false;
   if (said_) return true;
   said_ = true;
-  const auto seconds = [](Duration d) { return static_cast<double>(d.count()) / 1e9; };
   judge.add("convergence", now, {},
-            fmt::format("{:.3f} s after the last fault healed and the workload began its last step, this is still "
+            fmt::format("{} after the last fault healed and the workload began its last step, this is still "
                         "open: {}{}",
-                        seconds(now - (deadline(last_intent) - converge_)),
+                        duration_words(now - (deadline(last_intent) - converge_)),
                         pending.empty() ? "nothing that has a name" : pending.front(),
                         pending.size() > 1 ? fmt::format(" (and {} more)", pending.size() - 1) : ""));
   return true;
