@@ -25,7 +25,7 @@ struct FaultDecision {
   bool reset = false;        ///< inject a RST towards both ends after this frame (make_resets)
   bool fin = false;          ///< cut_stream: the frame got FIN; the injector keeps back what its sender says later
   std::vector<const FaultRule*> hosts;  ///< crash, restart, pause, resume to be carried out after rule.delay
-  bool changes_stream = false;  ///< what TCP delivers may differ from what was sent
+  bool changes_stream = false;          ///< what TCP delivers may differ from what was sent
   std::string note;                     ///< what was done, for the tap; empty: nothing
   static constexpr std::uint32_t copies_max = 256;
 };

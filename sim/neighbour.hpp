@@ -42,9 +42,9 @@ struct NeighbourAsk {
 
 class NeighbourTable {
  public:
-  static constexpr std::size_t entries_max = 4096;  // the oldest goes; a host talks to no more at once
-  static constexpr std::size_t waiting_max = 128;   // frames per unresolved neighbour; the oldest goes
-  static constexpr int tries_max = 3;               // RFC 4861 §10: MAX_MULTICAST_SOLICIT, MAX_UNICAST_SOLICIT
+  static constexpr std::size_t entries_max = 16384;  // the oldest goes; a storm has 10,000 hosts
+  static constexpr std::size_t waiting_max = 128;    // frames per unresolved neighbour; the oldest goes
+  static constexpr int tries_max = 3;                // RFC 4861 §10: MAX_MULTICAST_SOLICIT, MAX_UNICAST_SOLICIT
   static constexpr Duration retransmit = std::chrono::seconds(1);   // RFC 4861 §10: RETRANS_TIMER
   static constexpr Duration reachable = std::chrono::seconds(30);   // REACHABLE_TIME, without its random factor
   static constexpr Duration first_probe = std::chrono::seconds(5);  // DELAY_FIRST_PROBE_TIME

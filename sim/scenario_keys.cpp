@@ -242,7 +242,8 @@ constexpr Key<ScenarioListen> listen_table[] = {
     key<Time, &ScenarioListen::accept_after>("accept_after", "how long it thinks before it answers a Request"),
     key<Reject, &ScenarioListen::reject_every>("reject", "which requests it rejects"),
     key<PrivateData, &ScenarioListen::private_data>("private_data", "of its Replies"),
-    key<Whole<1, 1'000'000>, &ScenarioListen::pending_max>("pending_max", "connections in set-up at once"),
+    key<Whole<1, 1'000'000>, &ScenarioListen::pending_max>(
+        "pending_max", "connections in set-up at once, and half-open in TCP; more SYNs are not answered"),
     key<Flag, &ScenarioListen::relisten>("relisten", "listens again after a restart of the host"),
     mpa_key<Whole<1, 2>, ScenarioListen, &Options::revision>("revision", "the highest MPA revision accepted"),
     mpa_key<Flag, ScenarioListen, &Options::crc>("crc", "asks for CRC32c (RFC 5044 §4.4)"),

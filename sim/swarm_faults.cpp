@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The faults of a drawn scenario. All of them heal, or can be lived with (a slower link): what is lost by chance is lost in a
-// window of time, what is lost by name is lost a few times, who crashes comes back.
+// The faults of a drawn scenario. All of them heal, or can be lived with (a slower link): what is lost by chance is
+// lost in a window of time, what is lost by name is lost a few times, who crashes comes back.
 #include <algorithm>
 
 #include "sim/fault_words.hpp"

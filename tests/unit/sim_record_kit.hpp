@@ -43,7 +43,7 @@ struct Fate {
 
 inline void show(Tap& tap, Instant at, LinkId link, std::uint8_t end, bool outbound, std::uint64_t id,
                  ConstBytes octets, DropReason drop = DropReason::none, std::string_view note = {}) {
-  tap.on_frame({at, link, end, outbound, id, octets, drop, note});
+  tap.on_frame({at, link, end, outbound, id, octets, drop, false, note});
 }
 
 /// Shows each frame where it is sent and, a microsecond later, where it arrives. Frames go from a if their source is

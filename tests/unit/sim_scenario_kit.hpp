@@ -51,8 +51,8 @@ inline auto fields(const ScenarioConnect& c) {
 }
 inline auto fields(const ScenarioFault& f) {
   const auto& [link, way, toward, host, rule, line] = f;
-  const auto& [name, from, until, match, chance, mask, action, delay, jitter, reorder, count, octets, rate, field,
-               node] = rule;
+  const auto& [name, number, from, until, match, chance, mask, action, delay, jitter, reorder, count, octets, rate,
+               field, node] = rule;
   return std::make_tuple(link, way, toward, host, name, from, until, match, chance, mask, action, delay, jitter,
                          reorder, count, octets, rate, field);
 }
