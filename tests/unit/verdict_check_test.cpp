@@ -214,15 +214,14 @@ TEST(VerdictCheck, ACaptureThatBeginsWithTheRtrFrameAccusesNobody) {  // OFA 200
 TEST(VerdictCheck, AnRtrThatTheCaptureLacksIsNotHeldAgainstTheInitiator) {  // RFC 6581 §9.2, OFA 2007-10 Rtr §2
   for (const auto& [enhanced, length] : {std::pair{false, 4U}, {false, 0U}, {true, 4U}, {true, 0U}}) {
     const std::uint8_t revision = enhanced ? 2 : 1;
-    const auto depths = [&](bool write) {
-      wire::MpaEnhanced e;
-      e.a = true;
-      e.c = write;
-      return enhanced ? std::optional(e) : std::nullopt;
-    };
+    std::optional<wire::MpaEnhanced> depths;
+    if (enhanced) {
+      depths.emplace();
+      depths->a = depths->c = true;
+    }
     Exchange x;
-    x.open().send(0, test::startup(MpaKey::req, C | S, revision, depths(true)));
-    x.send(1, test::startup(MpaKey::rep, C | S, revision, depths(true)));
+    x.open().send(0, test::startup(MpaKey::req, C | S, revision, depths));
+    x.send(1, test::startup(MpaKey::rep, C | S, revision, depths));
     const std::size_t rtr = x.frames.size();
     x.send(0, enhanced ? fpdu(test::tagged(RdmapOpcode::rdma_write, 1, 0, 0)) : test::startup(MpaKey::rtr, C, 1));
     x.send(0, fpdu(send_segment(1, length), 20)).close();
