@@ -34,22 +34,6 @@ std::optional<T> value_of(const std::array<std::string_view, N>& words, std::str
   return std::nullopt;
 }
 
-std::string ordinal(std::uint32_t n) {
-  const bool teen = n % 100 >= 11 && n % 100 <= 13;
-  const std::string_view end = teen || n % 10 > 3 || n % 10 == 0 ? "th"
-                               : n % 10 == 1                     ? "st"
-                               : n % 10 == 2                     ? "nd"
-                                                                 : "rd";
-  return fmt::format("{}{}", n, end);
-}
-
-std::string rate_words(std::uint64_t bps) {
-  if (bps % 1'000'000'000 == 0) return fmt::format("{} Gb/s", bps / 1'000'000'000);
-  if (bps % 1'000'000 == 0) return fmt::format("{} Mb/s", bps / 1'000'000);
-  if (bps % 1'000 == 0) return fmt::format("{} kb/s", bps / 1'000);
-  return fmt::format("{} b/s", bps);
-}
-
 /// "the 2nd mpa_reply", "every frame", "every fpdu from the 3rd on", "3 frames from the 2nd on".
 std::string frames_words(const FaultRule& rule) {
   const Match& m = rule.match;
@@ -115,15 +99,6 @@ std::string_view to_string(DropReason reason) { return word_of(reason_words, sta
 bool is_host_action(FaultAction action) {
   return action == FaultAction::crash || action == FaultAction::restart || action == FaultAction::pause ||
          action == FaultAction::resume;
-}
-
-std::string duration_words(Duration time) {
-  const std::int64_t ns = time.count();
-  if (ns == 0) return "0 s";
-  if (ns % 1'000'000'000 == 0) return fmt::format("{} s", ns / 1'000'000'000);
-  if (ns % 1'000'000 == 0) return fmt::format("{} ms", ns / 1'000'000);
-  if (ns % 1'000 == 0) return fmt::format("{} us", ns / 1'000);
-  return fmt::format("{} ns", ns);
 }
 
 std::string FaultRule::to_string() const {

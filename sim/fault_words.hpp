@@ -4,13 +4,12 @@
 #include <string>
 
 #include "parley/sim.hpp"
+#include "sim/words.hpp"
 
 namespace parley::sim {
 
 /// crash, restart, pause, resume.
 bool is_host_action(FaultAction action);
-/// "3 s", "200 ms", "1500 us", "7 ns": whole numbers of the largest unit that divides it.
-std::string duration_words(Duration time);
 /// Whether a rule makes sense by itself; otherwise a sentence that names the key and says what to write.
 Checked<void> check_rule(const FaultRule& rule);
 

@@ -89,8 +89,8 @@ void SimHost::set_machine(StreamMachine* machine) {
   if (up_) power_up();
 }
 
-void SimHost::note(std::string_view text) {
-  if (engine_.tap != nullptr) engine_.tap->on_note(now(), id_, text);
+void SimHost::note(NoteKind kind, std::string_view text) {
+  if (engine_.tap != nullptr) engine_.tap->on_note(now(), id_, kind, text);
 }
 
 void SimHost::post(Instant at, Event event, std::uint64_t argument) {
@@ -150,7 +150,7 @@ void SimHost::crash() {
     post(now(), event_crash);  // an App asks, and stands on what would go
     return;
   }
-  note("host " + name_ + " crashed");
+  note(NoteKind::crashed, "host " + name_ + " crashed");
   // The App first: its queue pairs and memory regions belong to the device.
   in_turn_ = true;
   if (app_ != nullptr && started_) app_->on_crash(*this);
@@ -182,7 +182,7 @@ void SimHost::restart() {
   if (up_) crash();
   ++incarnation_;
   up_ = true;
-  note("host " + name_ + " started again");
+  note(NoteKind::restarted, "host " + name_ + " started again");
   power_up();
   if (!started_) return;
   started_ = false;
@@ -192,13 +192,13 @@ void SimHost::restart() {
 void SimHost::pause() {
   if (!up_ || paused_) return;
   paused_ = true;
-  note("host " + name_ + " paused");
+  note(NoteKind::paused, "host " + name_ + " paused");
 }
 
 void SimHost::resume() {
   if (!up_ || !paused_) return;
   paused_ = false;
-  note("host " + name_ + " goes on");
+  note(NoteKind::resumed, "host " + name_ + " goes on");
   if (!started_) return;
   while (!ring_.empty()) {
     const RingFrame next = std::move(ring_.front());
@@ -299,8 +299,8 @@ void SimHost::turn() {
   in_turn_ = false;
   if (rounds >= rounds_max) {
     resting_until_ = now() + rest;
-    note("host " + name_ + " does not come to rest: after " + std::to_string(rounds_max) +
-         " rounds its machine or App still asks for more; it goes on in 1 ms");
+    note(NoteKind::restless, "host " + name_ + " does not come to rest: after " + std::to_string(rounds_max) +
+                                 " rounds its machine or App still asks for more; it goes on in 1 ms");
   }
   arm();
 }

@@ -80,7 +80,7 @@ class SimHost final : public HostNode {
   // host.cpp: life and time
   void power_up();
   void announce();
-  void note(std::string_view text);
+  void note(NoteKind kind, std::string_view text);
   void post(Instant at, Event event, std::uint64_t argument = 0);
   void turn();
   bool work(int& rounds);

@@ -205,11 +205,4 @@ void LinkWay::tell_received(const Frame& frame, bool made_by_fault) {
                          .note = why});
 }
 
-std::string rate_words(std::uint64_t rate_bps) {
-  if (rate_bps != 0 && rate_bps % 1'000'000'000 == 0) return fmt::format("{} Gb/s", rate_bps / 1'000'000'000);
-  if (rate_bps != 0 && rate_bps % 1'000'000 == 0) return fmt::format("{} Mb/s", rate_bps / 1'000'000);
-  if (rate_bps != 0 && rate_bps % 1'000 == 0) return fmt::format("{} kb/s", rate_bps / 1'000);
-  return fmt::format("{} b/s", rate_bps);
-}
-
 }  // namespace parley::sim

@@ -85,7 +85,4 @@ class LinkWay final : public LinkPort, public EventTarget {
   Bytes sent_;                               // octets before the faults, for the tap
 };
 
-/// "10 Gb/s", "1500 kb/s": in the largest unit that needs no fraction.
-std::string rate_words(std::uint64_t rate_bps);
-
 }  // namespace parley::sim

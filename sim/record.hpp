@@ -49,7 +49,7 @@ class PcapngTap final : public Tap {
   void begin(const World& world) { begin(topology_of(world)); }
   void begin(const RecordTopology& topology);
   void on_frame(const TapFrame& frame) override;
-  void on_note(Instant at, NodeId host, std::string_view text) override;
+  void on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) override;
   /// Violations become comments on the frame next in time, among the last `held_octets_max` of frames: these are kept
   /// until now. The report may be null.
   void finish(const RunReport* report);
@@ -71,7 +71,7 @@ class PictureTap final : public Tap {
   /// Title and facts; what is not set is taken from the report.
   void set_info(const RecordInfo& info);
   void on_frame(const TapFrame& frame) override;
-  void on_note(Instant at, NodeId host, std::string_view text) override;
+  void on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) override;
   verdict::Picture finish(const RunReport* report);
 
  private:
@@ -86,8 +86,8 @@ class TapFan final : public Tap {
   void on_frame(const TapFrame& frame) override {
     for (Tap* tap : taps_) tap->on_frame(frame);
   }
-  void on_note(Instant at, NodeId host, std::string_view text) override {
-    for (Tap* tap : taps_) tap->on_note(at, host, text);
+  void on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) override {
+    for (Tap* tap : taps_) tap->on_note(at, host, kind, text);
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "base/fnv1a.hpp"
 #include "sim/record.hpp"
 #include "verdict/picture_words.hpp"
 #include "wire/packet.hpp"
@@ -91,12 +92,12 @@ struct PcapngTap::Impl {
   std::deque<Held> held;                       // at most held_octets_max octets, but one frame always
   std::size_t held_octets = 0;
   std::vector<std::string> pending;  // for the next frame
-  std::uint64_t hash = 0xCBF29CE484222325ULL;
+  std::uint64_t hash = fnv1a_start;
   bool stopped = false;
 
   void drain(bool all) {
     if (out.size() < piece && !all) return;
-    for (std::uint8_t octet : out) hash = (hash ^ octet) * 0x100000001B3ULL;
+    hash = fnv1a(out, hash);
     if (!out.empty() && !sink(out)) stopped = true;
     out.clear();
   }
@@ -175,7 +176,7 @@ void PcapngTap::on_frame(const TapFrame& frame) {
   while (m.held_octets > held_octets_max && m.held.size() > 1) m.write_oldest();
 }
 
-void PcapngTap::on_note(Instant at, NodeId, std::string_view text) {
+void PcapngTap::on_note(Instant at, NodeId, NoteKind, std::string_view text) {
   Impl& m = *impl_;
   if (m.stopped || m.pending.size() >= Impl::pending_max) return;
   m.pending.push_back(clean(fmt::format("{} at {}", text, seconds(at))));

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <map>
 
+#include "base/fnv1a.hpp"
 #include "sim/describe.hpp"
 #include "sim/record.hpp"
+#include "sim/words.hpp"
 #include "verdict/picture_words.hpp"
 
 namespace parley::sim {
@@ -16,22 +18,17 @@ using verdict::PictureRow;
 
 constexpr std::uint32_t nowhere = ~0u;
 
-std::uint64_t digest(ConstBytes octets) {
-  std::uint64_t h = 0xCBF29CE484222325ULL;
-  for (std::uint8_t octet : octets) h = (h ^ octet) * 0x100000001B3ULL;
-  return h;
-}
-
 std::string seconds(Instant at) { return verdict::picture_exact_time(at) + " s"; }
 
-/// The last words of what sim/host says; before them stands the name of a host, which may be anything.
-std::string_view layer_of_note(std::string_view text) {
-  struct Word {
-    std::string_view end, layer;
-  };
-  for (const Word w : {Word{" crashed", "crash"}, Word{" started again", "restart"}, Word{" paused", "pause"},
-                       Word{" goes on", "resume"}})
-    if (text.ends_with(w.end)) return w.layer;
+std::string_view layer_of_note(NoteKind kind) {
+  switch (kind) {
+    case NoteKind::crashed: return "crash";
+    case NoteKind::restarted: return "restart";
+    case NoteKind::paused: return "pause";
+    case NoteKind::resumed: return "resume";
+    case NoteKind::restless:
+    case NoteKind::rate: break;
+  }
   return "note";
 }
 
@@ -39,10 +36,6 @@ Address bare(Address a) {
   a.port = 0;
   a.scope_id = 0;
   return a;
-}
-
-std::string plural(std::uint64_t n, std::string_view word) {
-  return fmt::format("{} {}{}", n, word, n == 1 ? "" : "s");
 }
 
 std::vector<PictureRow> violation_rows(const RunReport& report) {
@@ -109,7 +102,7 @@ struct PictureTap::Impl {
     w.seen = describer.look(frame.octets, frame.at);
     w.id = frame.frame_id;
     w.order = ++order;
-    w.digest = digest(frame.octets);
+    w.digest = fnv1a(frame.octets);
     w.to = column(w.seen.to);
     w.row.at = frame.at;
     w.row.from = from;
@@ -159,7 +152,7 @@ void PictureTap::Impl::deliver(Way& w, const TapFrame& frame, std::uint32_t to) 
   w.row.arrived = frame.at;
   w.row.to = to;
   w.row.fate = frame.drop == DropReason::none ? PictureRow::Fate::arrived : PictureRow::Fate::discarded;
-  if (digest(frame.octets) != w.digest) w.row.altered = true;
+  if (fnv1a(frame.octets) != w.digest) w.row.altered = true;
   remark(w, frame);
 }
 
@@ -233,7 +226,7 @@ void PictureTap::on_frame(const TapFrame& frame) {
     Impl::remark(*w, frame);
 }
 
-void PictureTap::on_note(Instant at, NodeId host, std::string_view text) {
+void PictureTap::on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) {
   Impl& m = *impl_;
   if (m.notes.size() >= Impl::notes_max) {
     ++m.rows_dropped;
@@ -245,7 +238,7 @@ void PictureTap::on_note(Instant at, NodeId host, std::string_view text) {
   const std::uint32_t column = m.column(host);
   row.from = row.to = column == nowhere ? 0 : column;
   row.text = text;
-  row.layer = layer_of_note(text);
+  row.layer = layer_of_note(kind);
   m.notes.emplace_back(++m.order, std::move(row));
 }
 
@@ -289,14 +282,7 @@ void PictureTap::Impl::add_facts(const RunReport* report, verdict::Picture& pict
   const std::uint64_t seed = report != nullptr ? report->seed : info.seed;
   facts.emplace_back("seed", fmt::format("{}", seed));
   if (report != nullptr) {
-    std::string ends;
-    const auto add = [&ends](std::uint64_t n, std::string_view word) {
-      if (n > 0) ends += fmt::format("{}{} {}", ends.empty() ? "" : ", ", n, word);
-    };
-    add(report->established, "established");
-    add(report->rejected, "rejected");
-    add(report->failed, "failed");
-    if (!ends.empty()) facts.emplace_back("connections", ends);
+    if (std::string ends = connections_text(*report); !ends.empty()) facts.emplace_back("connections", std::move(ends));
     facts.emplace_back("virtual time", seconds(report->finished_at));
   }
   facts.emplace_back("frames", lost == 0 ? fmt::format("{}", frames) : fmt::format("{}, {} lost", frames, lost));

@@ -196,6 +196,17 @@ class Run {
 
 }  // namespace
 
+std::string connections_text(const RunReport& report) {
+  std::string text;
+  const auto add = [&text](std::uint64_t n, std::string_view word) {
+    if (n > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", n, word);
+  };
+  add(report.established, "established");
+  add(report.rejected, "rejected");
+  add(report.failed, "failed");
+  return text;
+}
+
 RunReport run_scenario(const Scenario& scenario, const RunOptions& options) {
   Run run(scenario, options);
   return run.carry_out();

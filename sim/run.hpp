@@ -53,6 +53,9 @@ struct RunReport {
   bool passed() const { return violations.empty() && end == RunEnd::settled; }
 };
 
+/// "2 established, 1 failed"; empty when nobody connected.
+std::string connections_text(const RunReport& report);
+
 struct RunOptions {
   std::uint64_t seed = 0;
   Tap* tap = nullptr;                  ///< sees every frame besides the checkers

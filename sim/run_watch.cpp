@@ -4,11 +4,6 @@
 #include "wire/packet.hpp"
 
 namespace parley::sim {
-namespace {
-
-bool contains(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
-
-}  // namespace
 
 RunWatch::RunWatch(const World& world, Workload& workload, check::WireCheck& wire, check::Convergence& convergence,
                    Tap* next)
@@ -40,15 +35,15 @@ void RunWatch::touched(const TapFrame& frame) {
   if (frame.changes_stream) wire_.corrupted(view.tcp.source, view.tcp.destination);
 }
 
-void RunWatch::on_note(Instant at, NodeId host, std::string_view text) {
-  if (next_ != nullptr) next_->on_note(at, host, text);
-  if (contains(text, "does not come to rest")) return;  // no fault excuses a host that spins
+void RunWatch::on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) {
+  if (next_ != nullptr) next_->on_note(at, host, kind, text);
+  if (kind == NoteKind::restless) return;  // no fault excuses a host that spins
   convergence_.fault_seen(at);
   workload_.fault_seen(at);
   ++faults_;
   if (host < world_.node_count() && !world_.is_switch(host)) {
     workload_.touch_host(world_.node_name(host));
-    if (contains(text, "crashed")) wire_.restarted(world_.node_name(host));
+    if (kind == NoteKind::crashed) wire_.restarted(world_.node_name(host));
   }
 }
 

@@ -14,7 +14,7 @@ class RunWatch final : public Tap {
  public:
   RunWatch(const World& world, Workload& workload, check::WireCheck& wire, check::Convergence& convergence, Tap* next);
   void on_frame(const TapFrame& frame) override;
-  void on_note(Instant at, NodeId host, std::string_view text) override;
+  void on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) override;
   std::uint64_t faults() const { return faults_; }
 
  private:

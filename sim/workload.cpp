@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "sim/words.hpp"
 #include "sim/workload_host.hpp"
 
 namespace parley::sim {
@@ -13,12 +14,6 @@ namespace {
 constexpr std::uint32_t no_wanted = ~std::uint32_t{0};
 /// A restart that hangs on a frame may come this long after the crash; then the workload waits no longer for it.
 constexpr Duration restart_wait = std::chrono::seconds(10);
-
-std::string ordinal(std::uint32_t n) {
-  const std::uint32_t tens = n % 100 / 10, ones = n % 10;
-  const char* suffix = tens == 1 ? "th" : ones == 1 ? "st" : ones == 2 ? "nd" : ones == 3 ? "rd" : "th";
-  return fmt::format("{}{}", n, suffix);
-}
 
 std::string attempt_label(const Scenario& scenario, const check::Attempt& a) {
   const ScenarioConnect& c = scenario.connects[a.connect];

@@ -204,7 +204,7 @@ void World::Impl::change_rate(std::size_t index) {
     if (engine.tap == nullptr) continue;
     const NodeId from = topology.end(change.link, end), to = topology.end(change.link, 1 - end);
     engine.tap->on_note(
-        engine.now(), from,
+        engine.now(), from, NoteKind::rate,
         fmt::format("rate from {} to {} is {}", topology.name(from), topology.name(to), rate_words(change.rate_bps)));
   }
 }

@@ -107,10 +107,6 @@ std::string markdown_cell(std::string_view text) {
 
 }  // namespace
 
-std::string plural(std::uint64_t n, std::string_view word) {
-  return fmt::format("{} {}{}", n, word, n == 1 ? "" : "s");
-}
-
 std::string virtual_time(Duration time) {
   const std::int64_t ns = time.count();
   if (ns < 1'000'000) return fmt::format("{}.{:03} us", ns / 1'000, ns % 1'000);
@@ -123,13 +119,7 @@ std::string_view result_word(const SimResult& result) {
 }
 
 std::string outcome_text(const sim::RunReport& report) {
-  std::string text;
-  const auto add = [&text](std::uint64_t n, std::string_view word) {
-    if (n > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", n, word);
-  };
-  add(report.established, "established");
-  add(report.rejected, "rejected");
-  add(report.failed, "failed");
+  const std::string text = sim::connections_text(report);
   return text.empty() ? "no connection" : text;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/words.hpp"
 #include "tools/junit.hpp"
 #include "tools/sim_once.hpp"
 
@@ -12,8 +13,7 @@ namespace parley::tools {
 
 /// "1.203 s", "15.200 us": virtual time, cut to three decimals.
 std::string virtual_time(Duration time);
-/// "1 fault", "2 faults".
-std::string plural(std::uint64_t n, std::string_view word);
+using sim::plural;
 /// "passed", "failed", "stopped".
 std::string_view result_word(const SimResult& result);
 /// "3 established, 1 rejected"; "no connection".

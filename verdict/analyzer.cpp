@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/bytes_io.hpp"
+#include "base/fnv1a.hpp"
 
 namespace parley::verdict {
 namespace {
@@ -21,13 +22,6 @@ std::uint64_t hash_of(std::uint64_t h, const Address& a) {
   return mix(mix(mix(h, high), low), a.port);
 }
 
-// FNV-1a.
-std::uint64_t digest_of(ConstBytes octets) {
-  std::uint64_t h = 0xCBF29CE484222325ULL;
-  for (std::uint8_t octet : octets) h = (h ^ octet) * 0x100000001B3ULL;
-  return h;
-}
-
 }  // namespace
 
 std::size_t Analyzer::KeyHash::operator()(const Key& k) const { return hash_of(hash_of(0x70A71EF, k.a), k.b); }
@@ -35,7 +29,7 @@ std::size_t Analyzer::KeyHash::operator()(const Key& k) const { return hash_of(h
 void Analyzer::note(std::string text) { report_.notes.push_back(std::move(text)); }
 
 bool Analyzer::seen_before(const wire::CapturedPacket& packet) {
-  const std::uint64_t id = *packet.packet_id, digest = digest_of(packet.octets);
+  const std::uint64_t id = *packet.packet_id, digest = fnv1a(packet.octets);
   const auto [it, added] = packet_ids_.try_emplace(id, digest);
   if (!added) {
     ++copies_;

@@ -219,12 +219,21 @@ struct TapFrame {
   bool changes_stream = false;
   std::string_view note{};  ///< what was done to it and why: "dropped by rule 2 (loss)", "bad TCP checksum"; or empty
 };
+/// What a note of Tap::on_note tells of.
+enum class NoteKind : std::uint8_t {
+  crashed,
+  restarted,
+  paused,
+  resumed,
+  restless,  ///< machine and App of a host keep asking for more at one moment
+  rate,      ///< of a link
+};
 class Tap {
  public:
   virtual ~Tap() = default;
   virtual void on_frame(const TapFrame& frame) = 0;
   /// Something that is no frame: "host b crashed", "rate of a-b is 1 Gb/s".
-  virtual void on_note(Instant at, NodeId host, std::string_view text) = 0;
+  virtual void on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) = 0;
 };
 
 /// Names of what a tap sees.

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "sim/fault_words.hpp"
+#include "sim/words.hpp"
 
 namespace parley::sim::check {
 

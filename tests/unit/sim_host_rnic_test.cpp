@@ -206,7 +206,7 @@ TEST(SimHostRnic, TheSetUpDeadlineOfAPausedPeerIsKept) {
 
 struct NoteTap : Tap {
   void on_frame(const TapFrame&) override {}
-  void on_note(Instant, NodeId, std::string_view text) override { notes.emplace_back(text); }
+  void on_note(Instant, NodeId, NoteKind, std::string_view text) override { notes.emplace_back(text); }
   std::vector<std::string> notes;
 };
 

@@ -76,7 +76,7 @@ TEST(SimHostWorld, WhatIsOnTheWireIsTheSameForTheSameSeed) {
       for (const std::uint8_t octet : frame.octets) hash = (hash ^ octet) * 1099511628211ULL;
       hash = (hash ^ static_cast<std::uint64_t>(frame.at.time_since_epoch().count())) * 1099511628211ULL;
     }
-    void on_note(Instant, NodeId, std::string_view) override {}
+    void on_note(Instant, NodeId, NoteKind, std::string_view) override {}
     std::uint64_t hash = 14695981039346656037ULL;
   };
   const auto run = [](std::uint64_t seed) {

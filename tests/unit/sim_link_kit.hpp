@@ -73,7 +73,7 @@ struct Seen final : Tap {
     frames.push_back({f.at, f.link, f.end, f.outbound, f.frame_id, Bytes(f.octets.begin(), f.octets.end()), f.drop,
                       std::string(f.note)});
   }
-  void on_note(Instant when, NodeId host, std::string_view text) override {
+  void on_note(Instant when, NodeId host, NoteKind, std::string_view text) override {
     notes.push_back(std::to_string(when.time_since_epoch().count()) + " " + std::to_string(host) + " " +
                     std::string(text));
   }

@@ -106,7 +106,7 @@ TEST(PcapngTap, NotesAndViolationsStandOnTheFrameNextInTime) {
   const vt::Exchange x = vt::conversation();
   const auto at = [](int ms) { return Instant{} + std::chrono::milliseconds(ms); };
   show(tap, at(1), 0, 0, true, 1, x.frames[0].octets);
-  tap.on_note(at(2), 1, "host b crashed");
+  tap.on_note(at(2), 1, NoteKind::crashed, "host b crashed");
   show(tap, at(3), 0, 0, true, 2, x.frames[1].octets);
   show(tap, at(5), 0, 0, true, 3, x.frames[2].octets);
   RunReport report;
@@ -307,10 +307,10 @@ TEST(PictureTap, NotesAndViolationsAreRowsInTheirPlace) {
   PictureTap tap;
   tap.begin(two_hosts());
   const auto at = [](int ms) { return Instant{} + std::chrono::milliseconds(ms); };
-  tap.on_note(at(0), 0, "rate from a to b is 1 Gb/s");
+  tap.on_note(at(0), 0, NoteKind::rate, "rate from a to b is 1 Gb/s");
   play(tap, enhanced().frames);
-  tap.on_note(at(9), 1, "host b crashed");
-  tap.on_note(at(10), 1, "host b started again");
+  tap.on_note(at(9), 1, NoteKind::crashed, "host b crashed");
+  tap.on_note(at(10), 1, NoteKind::restarted, "host b started again");
   RunReport report;
   report.scenario = "by-hand";
   report.seed = 5;

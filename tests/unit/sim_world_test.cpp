@@ -27,7 +27,7 @@ struct Fingerprint final : Tap {
     add(f.octets);
     ++frames;
   }
-  void on_note(Instant, NodeId, std::string_view text) override {
+  void on_note(Instant, NodeId, NoteKind, std::string_view text) override {
     for (const char c : text) add(static_cast<std::uint64_t>(c));
   }
   std::uint64_t value = 0xCBF29CE484222325;
