@@ -89,7 +89,7 @@ function(parley_tools)
   # Where names of shipped scenarios are looked up last: for builds outside the tree.
   set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/sim_files.cpp PROPERTIES COMPILE_DEFINITIONS
     PARLEY_SHIPPED_SCENARIOS="${PROJECT_SOURCE_DIR}/sim/scenarios")
-  foreach(room sim drivers cm verdict mpa wire base)
+  foreach(room sim conform replay peer drivers cm verdict mpa wire base)
     if(TARGET parley_${room})
       target_link_libraries(parley_tools PUBLIC parley_${room})
     endif()

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-PURE_ROOMS = ("base", "wire", "mpa", "nic", "cm", "verdict", "sim")
+PURE_ROOMS = ("base", "wire", "mpa", "nic", "cm", "verdict", "peer", "replay", "conform", "sim")
 ROOMS = ("include", *PURE_ROOMS, "drivers", "tools", "tests", "bench")
 SOURCE_SUFFIXES = (".cpp", ".hpp", ".h", ".c")
 LEFT_OUT = {"build", ".git", ".cache", "__pycache__", "corpus"}

@@ -14,15 +14,19 @@ MAY = {
     "cm": {"include", "base", "wire", "mpa", "nic", "cm"},
     # A verdict must not share the judgement of the engine that may have put the octets on the wire.
     "verdict": {"include", "base", "wire", "mpa", "verdict"},
+    # A scripted peer shares no judgement with the engine either: it must be able to be wrong on purpose.
+    "peer": {"include", "base", "wire", "mpa", "peer"},
+    "replay": {"include", "base", "wire", "mpa", "verdict", "peer", "replay"},
+    "conform": {"include", "base", "wire", "mpa", "verdict", "peer", "conform"},
     # Pure as well: virtual time is its only clock. Not below drivers and not above: the two share nothing.
     "sim": {"include", "base", "wire", "mpa", "nic", "cm", "verdict", "sim"},
     "drivers": {"include", "base", "wire", "mpa", "nic", "cm", "drivers"},
-    "tools": {"include", "base", "wire", "mpa", "nic", "cm", "verdict", "sim", "drivers", "tools"},
-    "tests": {"include", "base", "wire", "mpa", "nic", "cm", "verdict", "sim", "drivers", "tools", "tests"},
+    "tools": {"include", "base", "wire", "mpa", "nic", "cm", "verdict", "peer", "replay", "conform", "sim", "drivers", "tools"},
+    "tests": {"include", "base", "wire", "mpa", "nic", "cm", "verdict", "peer", "replay", "conform", "sim", "drivers", "tools", "tests"},
     "bench": {"include", "base", "wire", "mpa", "nic", "cm", "sim", "drivers", "bench"},
 }
 # Headers from outside the project that the pure rooms may use: the language, formatting, and kernels for the CRC.
-STANDARD = set("""algorithm any array bit bitset cassert cctype charconv chrono cinttypes climits compare concepts
+STANDARD = set("""algorithm any array bit bitset cassert cctype charconv chrono cinttypes climits compare concepts coroutine
     cstddef cstdint cstdlib cstring deque exception functional initializer_list iterator limits list map memory
     new numeric optional queue ratio set span stack stdexcept string string_view system_error tuple type_traits
     typeindex unordered_map unordered_set utility variant vector stddef.h stdint.h""".split())
