@@ -340,8 +340,8 @@ def send_in_segments(c):
     a = c.connect().set_up(*V1)
     a.fpdu(INITIATOR, send(1, pattern(1000), last=False))
     a.fpdu(INITIATOR, write(9, 0, pattern(50)))
-    a.fpdu(INITIATOR, send(1, pattern(1000, 1), offset=1000, last=False))
-    a.fpdu(INITIATOR, send(1, pattern(500, 2), offset=2000))
+    a.fpdu(INITIATOR, send(1, pattern(1000, 1000 % 256), offset=1000, last=False))
+    a.fpdu(INITIATOR, send(1, pattern(500, 2000 % 256), offset=2000))
 
 
 @capture

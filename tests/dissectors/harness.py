@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""Runs tshark as a user does who has, or has not, put the plugin into the personal plugin folder.
+
+PARLEY_PLUGIN        the plugin, parley.so
+PARLEY_TSHARK        tshark (its editcap and randpkt beside it or on the path)
+PARLEY_PLUGIN_API    what stands in the name of Wireshark's plugin folder: 4.0
+PARLEY_PRELOAD       a library that the plugin needs before all others, such as that of AddressSanitizer
+"""
+import json
+import os
+import pathlib
+import pwd
+import re
+import shutil
+import subprocess
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+SOURCE = HERE.parent.parent
+PLUGIN = pathlib.Path(os.environ["PARLEY_PLUGIN"])
+TSHARK = os.environ.get("PARLEY_TSHARK", "tshark")
+API = os.environ.get("PARLEY_PLUGIN_API", "4.0")
+PRELOAD = os.environ.get("PARLEY_PRELOAD", "")
+USER = "nobody"
+
+# What no capture may cause. "Dissector bug" and assertions of GLib are printed by Wireshark itself.
+CRASH = re.compile(r"Dissector bug|DISSECTOR_ASSERT|GLib[^ ]*-(CRITICAL|WARNING|ERROR)|Err  file|AddressSanitizer|"
+                   r"runtime error:|Assertion|Segmentation|assertion '", re.I)
+
+
+class Tshark:
+    """A home with or without the plugin; a context manager. Tests that run as root run tshark as nobody."""
+
+    def __init__(self, plugin):
+        self.plugin = plugin
+
+    def __enter__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="parley-tshark-"))
+        self.home = self.folder / "home"
+        self.home.mkdir()
+        if self.plugin:
+            epan = self.home / ".local/lib/wireshark/plugins" / API / "epan"
+            epan.mkdir(parents=True)
+            shutil.copy(PLUGIN, epan / "parley.so")
+        self.readable(self.folder)
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def readable(self, folder):
+        """For the other user; a build folder may be closed to it."""
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o755 if path.is_dir() or path.suffix == ".so" else 0o644)
+        if os.getuid() == 0:
+            entry = pwd.getpwnam(USER)
+            os.chown(self.home, entry.pw_uid, entry.pw_gid)
+
+    def file(self, name, octets):
+        """A capture that tshark's user can read."""
+        path = self.folder / name
+        path.write_bytes(octets)
+        path.chmod(0o644)
+        return path
+
+    def command(self, *arguments, program=TSHARK):
+        env = [f"HOME={self.home}", "LC_ALL=C.UTF-8", "TZ=UTC", f"XDG_CONFIG_HOME={self.home}/.config",
+               f"PATH={os.environ['PATH']}"]
+        if PRELOAD and self.plugin:
+            env += [f"LD_PRELOAD={PRELOAD}", "ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0",
+                    "UBSAN_OPTIONS=print_stacktrace=1"]
+        drop = ["setpriv", f"--reuid={USER}", "--regid=nogroup", "--clear-groups", "--"] if os.getuid() == 0 else []
+        return [*drop, "env", "-i", *env, program, *map(str, arguments)]
+
+    def run(self, *arguments, timeout=100, **more):
+        return subprocess.run(self.command(*arguments, **more), capture_output=True, text=True, timeout=timeout,
+                              errors="replace", cwd=self.folder)
+
+    def fields(self, capture, fields, options=()):
+        """{frame number: {field: [values]}} of the frames that have one of the fields."""
+        arguments = [part for field in fields for part in ("-e", field)]
+        done = self.run("-n", "-r", capture, *options, "-T", "json", "-e", "frame.number", *arguments)
+        if done.returncode or done.stderr.strip():
+            raise AssertionError(f"tshark said {done.returncode}: {done.stderr}")
+        frames = {}
+        for packet in json.loads(done.stdout):
+            layers = packet["_source"]["layers"]
+            number = layers.pop("frame.number")[0]
+            if layers:
+                frames[number] = layers
+        return frames
+
+
+def captures():
+    """Every capture of the repository."""
+    return sorted([*(SOURCE / "tests/captures").rglob("*.pcap*"), *(HERE / "captures").glob("*.pcap")])
