@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "drivers/asio/machine_loop.hpp"
+
+#include <utility>  // before Asio: Boost 1.74 uses std::exchange without including it, which g++ 12 notices
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace parley::asio_driver {
+namespace {
+
+namespace asio = boost::asio;
+
+// Asio adds the wait to its clock, which Duration::max() would carry past its end: such a wait would not wait at all.
+constexpr Duration longest_sleep = std::chrono::hours(24);
+
+// An unknown congestion control is refused here, once, and not silently ignored for each socket.
+bool congestion_known(const std::string& name) {
+  if (name.empty()) return true;
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const int result = ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size()));
+  ::close(fd);
+  return result == 0;
+}
+
+}  // namespace
+
+struct MachineLoop::Waiter {
+  explicit Waiter(int epoll) : ready(io, epoll) {}
+  asio::io_context io{1};
+  asio::posix::stream_descriptor ready;  // the socket set as one descriptor
+  bool armed = false;
+};
+
+Result<std::unique_ptr<MachineLoop>> MachineLoop::open(StreamMachine& machine, const TcpHostOptions& options) {
+  if (options.streams_max == 0 || options.receive_buffer == 0) return fail(Errc::invalid_argument);
+  if (!congestion_known(options.congestion)) return fail(Errc::unsupported);
+  const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
+  if (epoll < 0) return fail(Errc::no_space);
+  try {
+    return std::unique_ptr<MachineLoop>(new MachineLoop(machine, options, epoll));
+  } catch (const std::exception&) {
+    // Asio throws when the system refuses it a descriptor of its own.
+    ::close(epoll);
+    return fail(Errc::no_space);
+  }
+}
+
+MachineLoop::MachineLoop(StreamMachine& machine, const TcpHostOptions& options, int epoll)
+    : machine_(machine), waiter_(std::make_unique<Waiter>(epoll)), streams_(machine, options, epoll) {}
+
+MachineLoop::~MachineLoop() = default;
+
+// Commands and deadlines, then what they made, then what the sockets have. A turn that had something to write leaves
+// the sockets to the next: an answer cannot be there yet, save from another socket of this host that keeps answering.
+// Never twice in a row, or a busy writer would not read.
+bool MachineLoop::turn(bool polling) {
+  const Instant now = StreamSet::clock();
+  machine_.handle_deadline(now);
+  const bool drained = streams_.drain(now);
+  skipped_ = drained && !skipped_;
+  if (skipped_) {
+    skipped_ = !streams_.serve_partner();
+    return true;
+  }
+  return streams_.serve(polling) || drained;
+}
+
+void MachineLoop::sleep(Duration longest) {
+  const Instant now = StreamSet::clock();
+  const Instant deadline = std::min(machine_.next_deadline(), streams_.next_deadline());
+  if (deadline != never) longest = std::min(longest, std::max(deadline - now, Duration{}));
+  if (!waiter_->armed) {
+    waiter_->armed = true;
+    waiter_->ready.async_wait(asio::posix::stream_descriptor::wait_read,
+                              [waiter = waiter_.get()](const auto&) { waiter->armed = false; });
+  }
+  waiter_->io.restart();
+  // Asio waits in whole milliseconds, rounded up, which is late enough for every deadline and never early.
+  waiter_->io.run_one_for(std::min(longest, longest_sleep));
+}
+
+}  // namespace parley::asio_driver
