@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley pcap check` and `parley pcap ladder`: the file side of verdict/. Others (the demo) may call them too.
+// `parley pcap ...`: the file side of verdict/. A subcommand is one declaration here, one file, and one line in
+// pcap.cpp; others (the demo) may call check_capture_file too.
 #pragma once
 #include <string>
 
+#include "tools/capture_feed.hpp"
 #include "tools/command.hpp"
 #include "verdict/report.hpp"
 
@@ -16,8 +18,11 @@ struct CaptureVerdict {
 };
 
 /// Reads the file in pieces, "-" is standard input; never throws.
-CaptureVerdict check_capture_file(const std::string& path, bool with_events);
+CaptureVerdict check_capture_file(const std::string& path, bool with_events, const OnFeedProgress& on_progress = {});
 
 void register_pcap(CLI::App& app, Context& context);
+
+void add_pcap_check(CLI::App& pcap, Context& context);
+void add_pcap_ladder(CLI::App& pcap, Context& context);
 
 }  // namespace parley::tools
