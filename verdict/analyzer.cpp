@@ -90,7 +90,7 @@ void Analyzer::tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& pa
       return;
     }
     if (added || opening) ++report_.tcp_connections;
-    c = std::make_unique<Connection>(budget_, options_.events);
+    c = std::make_unique<Connection>(budget_, options_.events, options_.tap);
     ++live_;
   }
   c->packet(from, t, packet.frame, packet.at);

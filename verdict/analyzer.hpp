@@ -15,7 +15,8 @@
 namespace parley::verdict {
 
 struct AnalyzerOptions {
-  bool events = false;  ///< collect what the ladder draws
+  bool events = false;       ///< collect what the ladder draws
+  StreamTap* tap = nullptr;  ///< is told what is understood of each stream; outlives the Analyzer
 };
 
 class Analyzer {

@@ -85,6 +85,27 @@ void Connection::classify(Half& h, SegmentClass c, const wire::TcpSegmentView& t
   if (t.payload.size() < t.length) ++h.cut_segments;
 }
 
+// The number of stream position 0, from a number that is surely ahead of what was delivered.
+void Connection::note_sequence(Half& h, const wire::TcpSegmentView& t) const {
+  const std::uint32_t seq = t.syn() ? t.seq + 1 : t.seq;
+  const std::uint32_t ahead = seq + (1u << 30);
+  if (!h.tcp.synchronised())
+    h.first_seq = seq;
+  else if (const auto at = h.tcp.position_of(ahead))
+    h.first_seq = ahead - static_cast<std::uint32_t>(*at);
+}
+
+TappedStream Connection::tapped(const Half& h) const {
+  return {first_frame_, h.address, halves_[1 - h.index].address, h.first_seq, h.fed_at, h.walker.markers()};
+}
+
+void Connection::Half::feed(ConstBytes in, std::uint64_t n, const SegmentRef& ref, bool start, std::uint64_t at) {
+  if (!fed) fed_at = at;
+  fed = true;
+  if (n > 0) return walker.missing(n, ref, *this);
+  walker.octets(in, ref, start, *this);
+}
+
 void Connection::packet(unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
   if (protocol_ == Protocol::other) return;
   Half& h = halves_[from];
@@ -111,6 +132,7 @@ void Connection::packet(unsigned from, const wire::TcpSegmentView& t, std::uint6
     h.data_at = at;
   }
   const bool repeated_fin = t.fin() && h.fin_frame != frame;
+  if (tap_ != nullptr) note_sequence(h, t);
   const SegmentClass c = h.tcp.segment(t, ref, budget_, h);
   classify(h, c, t, frame, at);
   peer.tcp.tick(ref, budget_, peer);
@@ -132,7 +154,7 @@ void Connection::Half::octets(ConstBytes in, const SegmentRef& ref, bool start) 
       owner->keep_early(*this, in, 0, ref, false, start);
       return owner->extra_octets(*this, in.size(), ref);
     case Phase::rtr_or_fpdu: owner->keep_early(*this, in, 0, ref, false, start); return owner->rtr_or_fpdu(*this);
-    case Phase::fpdus: return walker.octets(in, ref, start, *this);
+    case Phase::fpdus: return feed(in, 0, ref, start, tcp.position() - in.size());
     case Phase::over:
     case Phase::blind: return;
   }
@@ -166,7 +188,7 @@ void Connection::Half::missing(std::uint64_t n, const SegmentRef& ref, bool cut)
         phase = Phase::blind;
         return;
       }
-      walker.missing(n, ref, *this);
+      feed({}, n, ref, false, tcp.position() - n);
       if (walker.lost()) owner->rdmap_->lost(owner->side_of(*this));
       return;
     case Phase::over:
@@ -204,6 +226,7 @@ void Connection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, b
   const std::size_t size = v->frame_size();
   const Bytes rest(h.head.begin() + static_cast<std::ptrdiff_t>(size), h.head.end());
   h.startup_length = h.tcp.position() - rest.size();
+  if (tap_ != nullptr) tap_->startup(tapped(h), h.startup_length - size, ConstBytes(h.head).first(size));
   startup_frame(h, size);
   if (rest.empty()) return;
   // The rest came in the segment that completed the frame.
@@ -214,7 +237,7 @@ void Connection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, b
     else
       rtr_or_fpdu(h);
   } else if (h.phase == Phase::fpdus) {
-    h.walker.octets(rest, ref, false, h);
+    h.feed(rest, 0, ref, false, h.tcp.position() - rest.size());
   }
 }
 
@@ -233,14 +256,15 @@ void Connection::no_startup_frame(Half& h, const SegmentRef& ref, bool start) {
   Half& initiator = peer_of(h);
   h.startup_length = h.tcp.position() - h.head.size();
   h.walker.start(agreement_.crc, Known::no);
-  h.walker.missing(4, ref, h);  // where its FPDUs begin is a guess
+  const std::uint64_t head_at = h.tcp.position() - h.head.size();
+  h.feed({}, 4, ref, false, head_at - 4);  // where its FPDUs begin is a guess
   rdmap_->lost(Side::responder);
   initiator.walker.start(agreement_.crc, Known::unknown);
   initiator.phase = Phase::fpdus;
   replay(initiator);
   // With markers, positions count from the end of the Reply, and how long that was is not known.
   h.phase = request_->m() ? Phase::blind : Phase::fpdus;
-  if (h.phase == Phase::fpdus) h.walker.octets(h.head, ref, start, h);
+  if (h.phase == Phase::fpdus) h.feed(h.head, 0, ref, start, head_at);
 }
 
 void Connection::begin_data() {
@@ -344,7 +368,7 @@ void Connection::keep_early(Half& h, ConstBytes in, std::uint64_t missing, const
                             bool start) {
   if (h.early_octets + in.size() > early_max) return;
   h.early_octets += in.size() + 64;
-  h.early.push_back({Bytes(in.begin(), in.end()), missing, cut, start, ref});
+  h.early.push_back({Bytes(in.begin(), in.end()), missing, cut, start, ref, h.tcp.position() - in.size() - missing});
 }
 
 void Connection::replay(Half& h) {
@@ -357,10 +381,10 @@ void Connection::replay(Half& h) {
       return;
     }
     if (e.missing > 0) {
-      h.walker.missing(e.missing, e.ref, h);
+      h.feed({}, e.missing, e.ref, false, e.at);
       if (h.walker.lost()) rdmap_->lost(side_of(h));
     } else {
-      h.walker.octets(e.data, e.ref, e.start, h);
+      h.feed(e.data, 0, e.ref, e.start, e.at);
     }
   }
   h.early_octets = 0;
@@ -394,12 +418,14 @@ void Connection::rtr_or_fpdu(Half& h) {
   const auto v = wire::MpaFrameView::parse(head);
   if (!v || head.size() < v->frame_size()) return;
   const SegmentRef carrier = h.early.back().ref;
+  if (tap_ != nullptr) tap_->startup(tapped(h), h.early.front().at, ConstBytes(head).first(v->frame_size()));
   const auto drop_frame = [&h](std::size_t skip) {
     while (skip > 0 && !h.early.empty()) {
       Early& e = h.early.front();
       const std::size_t n = std::min(skip, e.data.size());
       e.data.erase(e.data.begin(), e.data.begin() + static_cast<std::ptrdiff_t>(n));
       e.start = false;
+      e.at += n;
       skip -= n;
       if (e.data.empty()) h.early.pop_front();
     }

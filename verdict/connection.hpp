@@ -19,13 +19,16 @@
 #include "verdict/fpdu_walker.hpp"
 #include "verdict/rdmap_check.hpp"
 #include "verdict/startup_check.hpp"
+#include "verdict/stream_tap.hpp"
 #include "verdict/tcp_half.hpp"
 
 namespace parley::verdict {
 
 class Connection {
  public:
-  Connection(ReassemblyBudget& budget, bool with_events) : budget_(budget), with_events_(with_events) {}
+  /// `tap` is told what is understood; null: nobody is.
+  Connection(ReassemblyBudget& budget, bool with_events, StreamTap* tap = nullptr)
+      : budget_(budget), with_events_(with_events), tap_(tap) {}
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
@@ -48,6 +51,7 @@ class Connection {
     std::uint64_t missing = 0;
     bool cut = false, start = false;
     SegmentRef ref;
+    std::uint64_t at = 0;  // in the stream
   };
   struct Half final : HalfSink, FpduSink {
     Connection* owner = nullptr;
@@ -72,6 +76,12 @@ class Connection {
     std::uint64_t first_again_frame = 0;
     std::uint64_t lost_places = 0, first_lost_frame = 0;
     DirectionCounts counts;
+    std::uint32_t first_seq = 0;  // of stream position 0; only kept for a tap
+    std::uint64_t fed_at = 0;     // stream position of the walker's position 0
+    bool fed = false;
+
+    /// Octets (or, without any, what is missing) that stand at `at` in the stream go to the walker.
+    void feed(ConstBytes in, std::uint64_t missing, const SegmentRef& ref, bool start, std::uint64_t at);
 
     void octets(ConstBytes in, const SegmentRef& ref, bool start) override;
     void missing(std::uint64_t n, const SegmentRef& ref, bool cut) override;
@@ -107,6 +117,9 @@ class Connection {
   void check_setup_terminate(Half& h, const WalkedFpdu& f);
   static mpa::Rtr rtr_form(const WalkedFpdu& f);
   void event(std::uint64_t frame, Instant at, unsigned from, LadderEvent::Kind kind, std::string text);
+  void note_sequence(Half& h, const wire::TcpSegmentView& t) const;
+  TappedStream tapped(const Half& h) const;
+  void tell_tap_the_rest();
   void finish_startup(bool capture_truncated);
   void finish_halves();
   void suspect_lost_wakeup();
@@ -116,6 +129,7 @@ class Connection {
 
   ReassemblyBudget& budget_;
   bool with_events_;
+  StreamTap* tap_;
   Protocol protocol_ = Protocol::undecided;
   bool roles_known_ = false;
   unsigned initiator_ = 0;

@@ -13,6 +13,7 @@ void Connection::Half::fpdu(const WalkedFpdu& f) { owner->on_fpdu(*this, f); }
 void Connection::Half::bad_length(std::uint32_t length, const SegmentRef& ref) {
   Connection& c = *owner;
   const Side side = c.side_of(*this);
+  if (c.tap_ != nullptr) c.tap_->lone_length(c.tapped(*this), fed_at + walker.position());
   // RFC 5044 §3: an ULPDU has 1 to 64768 octets. After an earlier fault the octets mean nothing any more (§8).
   if (!c.rdmap_->faulty(side))
     c.findings_.error(
@@ -44,6 +45,7 @@ mpa::Rtr Connection::rtr_form(const WalkedFpdu& f) {
 void Connection::on_fpdu(Half& h, const WalkedFpdu& f) {
   const Side side = side_of(h);
   Half& peer = peer_of(h);
+  if (tap_ != nullptr) tap_->fpdu(tapped(h), f);
   if (f.first.peer_received > peer.tcp.position()) rdmap_->behind(other(side));
   if (++h.fpdus == 1) h.first_fpdu_frame = f.first.frame;
   check_frame(h, f);

@@ -167,9 +167,22 @@ void Connection::judge_outcome(ConnectionReport& r) {
                                agreement_.rtr_frame ? "Rtr frame" : "RTR"));
 }
 
+// What never became whole is judged as well, so that whoever listens has to know of it.
+void Connection::tell_tap_the_rest() {
+  for (const Half& h : halves_) {
+    if (h.phase == Phase::startup && !h.head.empty())
+      tap_->startup(tapped(h), h.tcp.position() - h.head.size(), h.head);
+    if (h.phase == Phase::rtr_or_fpdu && !h.early.empty())
+      tap_->startup(tapped(h), h.early.front().at, h.early.front().data);
+    if (h.phase == Phase::fpdus && h.walker.left() > 0) tap_->lone_length(tapped(h), h.fed_at + h.walker.position());
+  }
+  tap_->judged(first_frame_, last_frame_);
+}
+
 ConnectionReport Connection::finish(bool capture_truncated) {
   const SegmentRef end{last_frame_, last_at_, 0};
   for (Half& h : halves_) h.tcp.flush(end, budget_, h);
+  if (tap_ != nullptr) tell_tap_the_rest();
   finish_startup(capture_truncated);
   ConnectionReport r;
   judge_outcome(r);

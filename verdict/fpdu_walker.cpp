@@ -47,25 +47,58 @@ bool FpduWalker::unknown_in(std::uint64_t begin, std::uint64_t stop) const {
 }
 
 ConstBytes FpduWalker::view(std::uint64_t at, std::size_t n) const {
-  return ConstBytes(buffer_).subspan(begin_ + (at - base_), n);
+  return window_.subspan(begin_ + (at - base_), n);
 }
 
 const FpduWalker::Mark& FpduWalker::mark_at(std::uint64_t at) const {
-  auto it = std::upper_bound(marks_.begin(), marks_.end(), at, [](std::uint64_t v, const Mark& m) { return v < m.at; });
-  return it == marks_.begin() ? marks_.front() : *std::prev(it);
+  // There are few, and what is asked for lies near the front.
+  std::size_t i = first_mark_;
+  while (i + 1 < marks_.size() && marks_[i + 1].at <= at) ++i;
+  return marks_[i];
 }
 
 void FpduWalker::consume(std::uint64_t to) {
   begin_ += to - base_;
   base_ = to;
-  while (marks_.size() > 1 && marks_[1].at <= to) marks_.pop_front();
-  std::erase_if(unknown_, [&](const Range& r) { return r.end <= to; });
+  while (first_mark_ + 1 < marks_.size() && marks_[first_mark_ + 1].at <= to) ++first_mark_;
+  if (!unknown_.empty()) std::erase_if(unknown_, [&](const Range& r) { return r.end <= to; });
+}
+
+void FpduWalker::append(ConstBytes in) {
+  buffer_.insert(buffer_.end(), in.begin(), in.end());
+  window_ = buffer_;
+}
+
+// How many octets more would make the FPDU whole that the buffer begins with; 0: not known.
+std::size_t FpduWalker::wanted() const {
+  if (resync_ || markers_ == Known::unknown || !unknown_.empty()) return 0;
+  const bool markers = markers_ == Known::yes;
+  const std::uint64_t header = base_ + (markers && base_ % interval == 0 ? 4 : 0);
+  if (end() < header + 2) return 0;
+  Reader r(view(header, 2));
+  const std::uint64_t stop = base_ + wire_size(base_, r.be16(), markers);
+  return stop > end() ? stop - end() : 0;
 }
 
 void FpduWalker::octets(ConstBytes in, const SegmentRef& ref, bool start, FpduSink& sink) {
-  if (size() == 0) marks_.clear();
+  if (size() == 0) {
+    marks_.clear();
+    first_mark_ = 0;
+  }
   marks_.push_back({end(), ref, start});
-  buffer_.insert(buffer_.end(), in.begin(), in.end());
+  if (size() > 0) {
+    // Only what completes the FPDU that was begun is put behind it; the rest need not be moved.
+    if (const std::size_t n = wanted(); n > 0 && n < in.size()) {
+      append(in.first(n));
+      in = in.subspan(n);
+      walk(sink);
+    }
+    if (size() > 0) {
+      append(in);
+      return walk(sink);
+    }
+  }
+  window_ = in;
   walk(sink);
 }
 
@@ -81,19 +114,21 @@ void FpduWalker::missing(std::uint64_t n, const SegmentRef& ref, FpduSink& sink)
       inside = end() + n <= stop;
     }
   }
-  if (size() == 0) marks_.clear();
   if (inside) {
     unknown_.push_back({end(), end() + n});
     marks_.push_back({end(), ref, false});
     buffer_.resize(buffer_.size() + n);
+    window_ = buffer_;
     walk(sink);
     return;
   }
   if (!resync_) lost_at_ = base_;
   base_ = end() + n;
   buffer_.clear();
+  window_ = {};
   begin_ = 0;
   marks_.clear();
+  first_mark_ = 0;
   unknown_.clear();
   if (markers_ == Known::unknown) markers_ = Known::no;  // their first octets are gone
   resync_ = true;
@@ -111,8 +146,16 @@ void FpduWalker::walk(FpduSink& sink) {
   // step() consumes from the front; erasing once at the end keeps many small FPDUs in a segment linear.
   while (step(sink)) {
   }
-  buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(begin_));
+  if (window_.data() == buffer_.data() && !buffer_.empty())
+    buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(begin_));
+  else
+    buffer_.assign(window_.begin() + static_cast<std::ptrdiff_t>(begin_), window_.end());
+  window_ = buffer_;
   begin_ = 0;
+  if (first_mark_ > 32) {
+    marks_.erase(marks_.begin(), marks_.begin() + static_cast<std::ptrdiff_t>(first_mark_));
+    first_mark_ = 0;
+  }
 }
 
 bool FpduWalker::step(FpduSink& sink) {
@@ -186,6 +229,7 @@ bool FpduWalker::build(std::uint64_t at, std::uint32_t length, std::uint32_t tot
   const std::uint64_t crc_at = at + total - PARLEY_MPA_CRC_LEN;
   out.position = at;
   out.wire_octets = total;
+  out.wire = view(at, total);
   const Mark& first = mark_at(at);
   const Mark& last = mark_at(at + total - 1);
   out.first = first.ref;
@@ -255,8 +299,8 @@ FpduWalker::Verdict FpduWalker::judge(std::uint64_t at) {
 
 bool FpduWalker::next_candidate(std::uint64_t after, std::uint64_t& out) const {
   std::uint64_t best = ~0ULL;
-  auto mark =
-      std::lower_bound(marks_.begin(), marks_.end(), after, [](const Mark& m, std::uint64_t v) { return m.at < v; });
+  auto mark = std::lower_bound(marks_.begin() + static_cast<std::ptrdiff_t>(first_mark_), marks_.end(), after,
+                               [](const Mark& m, std::uint64_t v) { return m.at < v; });
   while (mark != marks_.end() && !mark->start) ++mark;
   if (mark != marks_.end()) best = mark->at;
   if (markers_ == Known::yes) {

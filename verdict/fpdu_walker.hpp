@@ -6,7 +6,6 @@
 // checks the other.
 #pragma once
 #include <cstdint>
-#include <deque>
 #include <string>
 #include <vector>
 
@@ -20,6 +19,7 @@ struct WalkedFpdu {
   enum class Crc : std::uint8_t { good, bad, off, not_seen };
   std::uint64_t position = 0;  ///< of the FPDU in the stream, a leading marker included
   std::uint32_t wire_octets = 0;
+  ConstBytes wire;         ///< the whole FPDU as it went over the wire, markers and CRC included
   ConstBytes ulpdu;        ///< octets that the capture lacks read 0
   std::size_t known = 0;   ///< length of the head of `ulpdu` that the capture holds
   SegmentRef first, last;  ///< the segments that carried its first and its last octet
@@ -72,9 +72,11 @@ class FpduWalker {
 
   bool unknown_in(std::uint64_t begin, std::uint64_t end) const;
   ConstBytes view(std::uint64_t at, std::size_t n) const;
-  std::size_t size() const { return buffer_.size() - begin_; }
+  std::size_t size() const { return window_.size() - begin_; }
   std::uint64_t end() const { return base_ + size(); }
   const Mark& mark_at(std::uint64_t at) const;
+  std::size_t wanted() const;
+  void append(ConstBytes in);
   void walk(FpduSink& sink);
   bool step(FpduSink& sink);
   bool build(std::uint64_t at, std::uint32_t length, std::uint32_t total, WalkedFpdu& out);
@@ -88,13 +90,15 @@ class FpduWalker {
 
   Known crc_ = Known::yes, markers_ = Known::no;
   bool resync_ = false;
-  std::uint64_t base_ = 0;       // stream position of buffer_[begin_]
+  std::uint64_t base_ = 0;       // stream position of window_[begin_]
   std::size_t begin_ = 0;        // what lies before is walked; dropped at the end of each turn
   std::uint64_t lost_at_ = 0;    // where boundaries were lost
   std::uint64_t candidate_ = 0;  // while looking for one
   bool have_candidate_ = false;
   Bytes buffer_;                // octets not yet walked; at most buffer_max plus one segment
-  std::deque<Mark> marks_;      // one per segment in buffer_
+  ConstBytes window_;           // what is walked: buffer_, or a segment that needs nothing of it
+  std::vector<Mark> marks_;     // one per segment in window_, from first_mark_ on
+  std::size_t first_mark_ = 0;  // what lies before is walked
   std::vector<Range> unknown_;  // what of buffer_ is not in the capture
   Bytes scratch_;               // an ULPDU without its markers
 };
