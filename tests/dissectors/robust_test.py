@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""The plugin survives what it may meet: captures cut at every octet, octets changed at random, nonsense.
+
+A tshark that starts for each case would take hours. So thousands of cases are put into one file, each as a connection
+between addresses of its own, and one process reads them all.
+
+PARLEY_SEED    another seed for what is random (of randpkt's files only the count is known before: it takes no seed)
+PARLEY_KEEP    a folder for the files on which a run failed
+"""
+import os
+import pathlib
+import random
+import shutil
+import struct
+import subprocess
+import unittest
+
+import harness
+from wire import C, INITIATOR, M, REP, REQ, RESPONDER, S, Capture, enhanced, startup, terminate
+
+SEED = int(os.environ.get("PARLEY_SEED", "20071"))
+SMALL = 700        # connections with at most so many octets are cut at every octet, longer ones at every ninth besides
+FRAMES_MAX = 14    # of a connection: what comes later repeats what came before
+SECONDS = 110      # a run that takes longer is taken for one that hangs
+HEADERS = 54       # Ethernet, IPv4, TCP
+TEXT, JSON, TAP = ("-V",), ("-2", "-T", "json"), ("-2", "-q", "-z", "parley,conn", "-z", "expert")
+FILE_HEADER = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1)
+
+
+def frames_of(octets):
+    """[(octets, length on the wire)] of a classic pcap file in either order."""
+    order = "<" if octets[:1] in (b"\xd4", b"\x4d") else ">"
+    frames, place = [], 24
+    while place + 16 <= len(octets):
+        kept, length = struct.unpack(order + "II", octets[place + 8:place + 16])
+        frames.append((octets[place + 16:place + 16 + kept], length))
+        place += 16 + kept
+    return frames
+
+
+def ends(frame):
+    """A key of the TCP connection, or None."""
+    if frame[12:14] == b"\x08\x00" and frame[23:24] == b"\x06" and frame[14] == 0x45:
+        return frozenset((frame[26:30] + frame[34:36], frame[30:34] + frame[36:38]))
+    if frame[12:14] == b"\x86\xdd" and frame[20:21] == b"\x06":
+        return frozenset((frame[22:38] + frame[54:56], frame[38:54] + frame[56:58]))
+    return None
+
+
+def connections(path):
+    """The frames of each TCP connection of a capture."""
+    found = {}
+    for octets, length in frames_of(path.read_bytes()):
+        found.setdefault(ends(octets), []).append((octets, length))
+    return [frames[:FRAMES_MAX] for key, frames in found.items() if key]
+
+
+def payload_offset(frame):
+    tcp = 34 if frame[12:14] == b"\x08\x00" else 54
+    return tcp + (frame[tcp + 12] >> 4) * 4
+
+
+def renamed(frame, number):
+    """The frame between two other addresses; checksums of IP and TCP are not judged."""
+    octets = bytearray(frame)
+    for place in (26, 30) if frame[12:14] == b"\x08\x00" else (22, 38):
+        if len(octets) >= place + 4:
+            octets[place:place + 3] = bytes([10 + (number >> 16), number >> 8 & 0xFF, number & 0xFF])
+    return bytes(octets)
+
+
+def shortened(frame, size):
+    """A segment that ends at size, which IP knows."""
+    octets = bytearray(frame[:size])
+    if octets[12:14] == b"\x08\x00":
+        octets[16:18] = struct.pack(">H", size - 14)
+    else:
+        octets[18:20] = struct.pack(">H", size - 54)
+    return bytes(octets)
+
+
+class Crowd:
+    """Many connections in one file of classic pcap, each between addresses of its own."""
+
+    def __init__(self):
+        self.out, self.members, self.frames = [FILE_HEADER], 0, 0
+
+    def add(self, frames):
+        self.members += 1
+        for octets, length in frames:
+            self.frames += 1
+            octets = renamed(octets, self.members)
+            self.out.append(struct.pack("<IIII", 10**9 + self.frames // 1000, self.frames % 1000 * 1000, len(octets), length))
+            self.out.append(octets)
+
+    def octets(self):
+        return b"".join(self.out)
+
+
+def cuts(frames, whole):
+    """Each way to cut one segment of a connection. What stands after it is one segment more: decoders must find it again."""
+    for index, (octets, length) in enumerate(frames):
+        begin = payload_offset(octets)
+        for size in range(begin, len(octets)):
+            near = size - begin < 40 or len(octets) - size < 12
+            if whole or near or size % 9 == 0:
+                yield index, size
+
+
+class Robust(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.tshark = harness.Tshark(True).__enter__()
+        cls.addClassCleanup(cls.tshark.__exit__)
+
+    def survives(self, name, octets, *ways, options=()):
+        path = self.tshark.file(name, octets)
+        for way in ways:
+            with self.subTest(file=name, way=way):
+                complaint = self.read(path, (*options, *way))
+                if complaint and os.environ.get("PARLEY_KEEP"):
+                    shutil.copy(path, pathlib.Path(os.environ["PARLEY_KEEP"]) / name)
+                self.assertEqual(complaint, "")
+
+    def read(self, path, options):
+        """What is wrong, in words. The text of -V is gigabytes: grep looks at it as it comes."""
+        command = self.tshark.command("-n", "-r", path, *options)
+        errors = self.tshark.folder / "stderr"
+        with errors.open("w") as stderr, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr) as run, \
+                subprocess.Popen(["grep", "-a", "-m", "3", "-E", "Dissector bug|malformed packet.*parley"], stdin=run.stdout,
+                                 stdout=subprocess.PIPE) as grep:
+            run.stdout.close()
+            try:
+                found = grep.communicate(timeout=SECONDS)[0].decode(errors="replace")
+                status = run.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                run.kill()
+                grep.kill()
+                return f"no end after {SECONDS} s"
+        said = errors.read_text(errors="replace")
+        if status or found or harness.CRASH.search(said):
+            return f"exit status {status}\n{found}\n{said[:3000]}"
+        return ""
+
+    def test_every_capture_of_the_repository(self):
+        for path in harness.captures():
+            self.survives(path.name, path.read_bytes(), TEXT, TAP)
+
+    def test_captures_cut_at_every_octet(self):
+        for kind in "snapped", "short":
+            crowd = Crowd()
+            for path in harness.captures():
+                for frames in connections(path):
+                    small = sum(len(octets) - payload_offset(octets) for octets, _ in frames) <= SMALL
+                    for index, size in cuts(frames, small):
+                        octets, length = frames[index]
+                        cut = (octets[:size], length) if kind == "snapped" else (shortened(octets, size), size)
+                        crowd.add([*frames[:index], cut, *frames[index + 1:index + 2]])
+            self.assertGreater(crowd.members, 10_000)
+            self.survives(f"cut-{kind}.pcap", crowd.octets(), TEXT, TAP)
+
+    def test_octets_changed_at_random(self):
+        crowd = Crowd()
+        for path in harness.captures():
+            for frames in connections(path):
+                for _ in range(3):
+                    crowd.add(frames)
+        whole = self.tshark.file("whole.pcap", crowd.octets())
+        for seed, offset, rate in (1, HEADERS, 0.002), (2, HEADERS, 0.02), (3, HEADERS, 0.2), (4, 0, 0.01):
+            changed = self.tshark.folder / f"changed-{seed}.pcap"
+            subprocess.run(["editcap", "-F", "pcap", "-E", str(rate), "-o", str(offset), "--seed", str(SEED + seed), whole, changed],
+                           check=True, capture_output=True)
+            self.survives(changed.name, changed.read_bytes(), TEXT if seed % 2 else JSON, TAP)
+
+    def test_fpdus_with_anything_in_them(self):
+        """Right frames, CRCs and markers around ULPDUs of random octets: what a mere change of octets seldom gets past."""
+        chance = random.Random(SEED)
+        capture = Capture()
+        for number in range(2000):
+            markers = (chance.random() < 0.3, chance.random() < 0.3)
+            revision = chance.choice((1, 2))
+            words = enhanced(chance.randrange(0x4000), chance.randrange(4), chance.choice(("", "AB", "AC", "AD", "ABCD")))
+            flags = (C | S if revision == 2 else C)
+            private = (words if revision == 2 else b"") + chance.randbytes(chance.choice((0, 0, 8, 32, 200)))
+            a = capture.connect(ports=(1024 + number, chance.choice((7471, 5445, 4420))))
+            a.set_up(startup(REQ, flags | M * markers[1], revision, private), startup(REP, flags | M * markers[0], revision, private),
+                     markers=markers)
+            for _ in range(chance.randrange(1, 12)):
+                a.fpdu(chance.choice((INITIATOR, RESPONDER)), ulpdu_of(chance))
+        self.survives("anything.pcap", capture.octets(), TEXT, JSON, TAP)
+
+    def test_random_packets(self):
+        path = self.tshark.folder / "random.pcap"
+        for kind in "tcp", "ip", "ipv6":
+            subprocess.run(["randpkt", "-t", kind, "-c", "2000", path], check=True, capture_output=True)
+            self.survives(f"random-{kind}.pcap", path.read_bytes(), TEXT, TAP, options=("-d", "tcp.port==0-65535,parley"))
+
+
+def ulpdu_of(chance):
+    """A ULPDU whose header is nearly right: opcode, queue and control bits from few values, the rest from all."""
+    control = chance.choice((0x41, 0x41, 0x01, 0xC1, 0xC1, 0x81, chance.randrange(256)))
+    opcode = 0x40 | chance.randrange(16)
+    rest = chance.randbytes(chance.choice((0, 4, 8, 12, 16, 28, 44, 52, 68, chance.randrange(900))))
+    if control & 0x80 or chance.random() < 0.1:
+        return bytes([control, opcode]) + chance.randbytes(12) + rest
+    if opcode == 0x47:
+        return terminate(chance.randrange(256), chance.randrange(8), chance.randrange(256), rest)
+    msn, offset = chance.choice((1, 2, 3, chance.randrange(2**32))), chance.choice((0, 0, len(rest), chance.randrange(2**32)))
+    return struct.pack(">BBIIII", control, opcode, 0, chance.randrange(5), msn, offset) + rest
+
+
+if __name__ == "__main__":
+    unittest.main()
