@@ -422,14 +422,14 @@ def not_mpa(c):
 def made(name):
     c = Capture()
     CAPTURES[name](c)
-    return c.octets()
+    return c
 
 
 def main(arguments):
     stale = []
     FOLDER.mkdir(exist_ok=True)
     for name in CAPTURES:
-        path, octets = FOLDER / f"{name}.pcap", made(name)
+        path, octets = FOLDER / f"{name}.pcap", made(name).octets()
         if arguments == ["--check"]:
             if not path.exists() or path.read_bytes() != octets:
                 stale.append(path.name)

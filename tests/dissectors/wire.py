@@ -52,8 +52,10 @@ class Framer:
 
     def __init__(self, crc=True, markers=False):
         self.crc, self.markers, self.position = crc, markers, 0
+        self.made = []  # the length of each ULPDU
 
     def fpdu(self, ulpdu, pad=b"\0\0\0", damage_crc=0, damage_pointer=0):
+        self.made.append(len(ulpdu))
         octets = struct.pack(">H", len(ulpdu)) + ulpdu
         octets += pad[:-len(octets) % 4]
         words = [octets[i:i + 4] for i in range(0, len(octets), 4)]
@@ -138,7 +140,7 @@ class Capture:
     """Ethernet frames with their times in microseconds."""
 
     def __init__(self):
-        self.frames, self.now, self.connections = [], 1_200_000_000_000_000, 0
+        self.frames, self.now, self.connections = [], 1_200_000_000_000_000, []
 
     def wait(self, microseconds):
         self.now += microseconds
@@ -148,8 +150,12 @@ class Capture:
         self.now += 10
 
     def connect(self, **options):
-        self.connections += 1
-        return Connection(self, self.connections, **options)
+        self.connections.append(Connection(self, len(self.connections) + 1, **options))
+        return self.connections[-1]
+
+    def ulpdus(self):
+        """The lengths of all ULPDUs that are in the capture from their first octet to their last."""
+        return sorted(length for connection in self.connections for framer in connection.framer for length in framer.made)
 
     def octets(self):
         """A classic pcap file: the format that every tool has read for thirty years."""
@@ -210,7 +216,8 @@ class Connection:
         self.ack(side)
 
     def skip(self, side, octets):
-        """Octets that went over the wire and did not get into the capture."""
+        """Octets of the last FPDU made that went over the wire and did not get into the capture."""
+        self.framer[side].made.pop()
         self.next[side] = self.next[side] + len(octets) & 0xFFFFFFFF
 
     def segment(self, side, octets, flags, number=None):
