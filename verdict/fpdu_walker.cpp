@@ -46,15 +46,13 @@ bool FpduWalker::unknown_in(std::uint64_t begin, std::uint64_t stop) const {
   return it != unknown_.end() && it->begin < stop;
 }
 
-ConstBytes FpduWalker::view(std::uint64_t at, std::size_t n) const {
-  return window_.subspan(begin_ + (at - base_), n);
-}
+ConstBytes FpduWalker::view(std::uint64_t at, std::size_t n) const { return window_.subspan(begin_ + (at - base_), n); }
 
 const FpduWalker::Mark& FpduWalker::mark_at(std::uint64_t at) const {
-  // There are few, and what is asked for lies near the front.
-  std::size_t i = first_mark_;
-  while (i + 1 < marks_.size() && marks_[i + 1].at <= at) ++i;
-  return marks_[i];
+  const auto first = marks_.begin() + static_cast<std::ptrdiff_t>(first_mark_);
+  if (marks_.end() - first == 1) return *first;
+  const auto it = std::upper_bound(first, marks_.end(), at, [](std::uint64_t v, const Mark& m) { return v < m.at; });
+  return it == first ? *first : *std::prev(it);
 }
 
 void FpduWalker::consume(std::uint64_t to) {
@@ -81,6 +79,7 @@ std::size_t FpduWalker::wanted() const {
 }
 
 void FpduWalker::octets(ConstBytes in, const SegmentRef& ref, bool start, FpduSink& sink) {
+  window_ = buffer_;  // a copy of a walker has a buffer of its own
   if (size() == 0) {
     marks_.clear();
     first_mark_ = 0;
@@ -103,6 +102,7 @@ void FpduWalker::octets(ConstBytes in, const SegmentRef& ref, bool start, FpduSi
 }
 
 void FpduWalker::missing(std::uint64_t n, const SegmentRef& ref, FpduSink& sink) {
+  window_ = buffer_;
   // Inside an FPDU whose length is known, the boundaries survive; the octets are only marked.
   bool inside = false;
   if (!resync_ && markers_ != Known::unknown) {

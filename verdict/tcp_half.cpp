@@ -2,8 +2,20 @@
 #include "verdict/tcp_half.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace parley::verdict {
+namespace {
+
+// The octets of a ring from stream position `at` on, as the one or two pieces that they are.
+template <class Span, class Visit>
+void pieces_of(Span ring, std::uint64_t at, std::size_t n, Visit&& visit) {
+  const std::size_t begin = at & (ring.size() - 1), first = std::min(n, ring.size() - begin);
+  visit(ring.subspan(begin, first), 0);
+  if (n > first) visit(ring.first(n - first), first);
+}
+
+}  // namespace
 
 void TcpHalf::syn(std::uint32_t seq) {
   syn_seq_ = seq;
@@ -29,33 +41,55 @@ void TcpHalf::acked(std::uint32_t ack) {
   if (const auto at = position_of(ack); at && *at > acked_ && *at < position_ + absurd_distance) acked_ = *at;
 }
 
-void TcpHalf::remember(ConstBytes data) {
-  if (!keep_history_) return;
-  if (data.size() > history_max) data = data.last(history_max);
-  if (history_.size() + data.size() > 2 * history_max) {
-    const std::size_t drop = history_.size() - std::min(history_.size(), history_max);
-    history_.erase(history_.begin(), history_.begin() + static_cast<std::ptrdiff_t>(drop));
-  }
-  history_.insert(history_.end(), data.begin(), data.end());
+// The ring becomes larger as long as all connections together may have more.
+bool TcpHalf::grow_history(std::size_t wanted, ReassemblyBudget& budget) {
+  const std::size_t size = std::bit_ceil(std::clamp(wanted, history_min, history_max));
+  if (size <= history_.size() || budget.history + size - history_.size() > ReassemblyBudget::history_max) return false;
+  Bytes larger(size);
+  const std::uint64_t from = position_ - history_known_;
+  if (history_known_ > 0)
+    pieces_of(ConstBytes(history_), from, history_known_, [&](ConstBytes old, std::size_t skip) {
+      pieces_of(MutBytes(larger), from + skip, old.size(), [&](MutBytes piece, std::size_t done) {
+        std::copy_n(old.begin() + static_cast<std::ptrdiff_t>(done), piece.size(), piece.begin());
+      });
+    });
+  budget.history += size - history_.size();
+  history_.swap(larger);
+  return true;
+}
+
+void TcpHalf::remember(ConstBytes data, ReassemblyBudget& budget) {
+  if (!keep_history_ || data.empty()) return;
+  if (history_known_ + data.size() > history_.size() && history_.size() < history_max)
+    (void)grow_history(history_known_ + data.size(), budget);
+  if (history_.empty()) return;
+  const std::size_t skip = data.size() - std::min(data.size(), history_.size());
+  const ConstBytes kept = data.subspan(skip);
+  pieces_of(MutBytes(history_), position_ + skip, kept.size(), [&](MutBytes piece, std::size_t done) {
+    std::copy_n(kept.begin() + static_cast<std::ptrdiff_t>(done), piece.size(), piece.begin());
+  });
+  history_known_ = std::min(history_.size(), history_known_ + data.size());
 }
 
 void TcpHalf::compare(std::uint64_t at, ConstBytes data) {
-  const std::uint64_t from = position_ - history_.size();  // history_ ends at position_
+  const std::uint64_t from = position_ - history_known_;  // what is known ends at position_
   const std::uint64_t begin = std::max(at, from), end = std::min<std::uint64_t>(at + data.size(), position_);
   if (begin >= end) return;
-  const ConstBytes old = ConstBytes(history_).subspan(begin - from, end - begin);
-  const ConstBytes now = data.subspan(begin - at, end - begin);
-  if (!std::equal(old.begin(), old.end(), now.begin())) differed_ = true;
+  pieces_of(ConstBytes(history_), begin, end - begin, [&](ConstBytes old, std::size_t done) {
+    const ConstBytes now = data.subspan(begin - at + done, old.size());
+    if (!std::equal(old.begin(), old.end(), now.begin())) differed_ = true;
+  });
 }
 
-void TcpHalf::deliver(ConstBytes data, std::uint32_t length, const SegmentRef& ref, bool start, HalfSink& sink) {
-  remember(data);
+void TcpHalf::deliver(ConstBytes data, std::uint32_t length, const SegmentRef& ref, bool start,
+                      ReassemblyBudget& budget, HalfSink& sink) {
+  remember(data, budget);
   position_ += data.size();
   next_seq_ += static_cast<std::uint32_t>(data.size());
   if (!data.empty()) sink.octets(data, ref, start);
   if (length > data.size()) {
     const std::uint32_t cut = length - static_cast<std::uint32_t>(data.size());
-    history_.clear();
+    history_known_ = 0;
     position_ += cut;
     next_seq_ += cut;
     sink.missing(cut, ref, true);
@@ -74,7 +108,7 @@ SegmentClass TcpHalf::segment(const wire::TcpSegmentView& t, const SegmentRef& r
   if (t.length == 0) return distance == -1 && !t.fin() && !t.syn() ? SegmentClass::keepalive : SegmentClass::empty;
   if (distance == 0) {
     waited_ = 0;
-    deliver(t.payload, t.length, ref, true, sink);
+    deliver(t.payload, t.length, ref, true, budget, sink);
     drain(budget, sink);
     return SegmentClass::in_order;
   }
@@ -93,9 +127,9 @@ SegmentClass TcpHalf::segment(const wire::TcpSegmentView& t, const SegmentRef& r
   const auto keep = static_cast<std::size_t>(back);
   const ConstBytes fresh = t.payload.size() > keep ? t.payload.subspan(keep) : ConstBytes{};
   if (t.payload.size() < keep) {  // cut before what is new
-    deliver({}, t.length - static_cast<std::uint32_t>(back), ref, false, sink);
+    deliver({}, t.length - static_cast<std::uint32_t>(back), ref, false, budget, sink);
   } else {
-    deliver(fresh, t.length - static_cast<std::uint32_t>(back), ref, false, sink);
+    deliver(fresh, t.length - static_cast<std::uint32_t>(back), ref, false, budget, sink);
   }
   drain(budget, sink);
   return SegmentClass::in_order;
@@ -152,14 +186,14 @@ void TcpHalf::drain(ReassemblyBudget& budget, HalfSink& sink) {
     if (back >= h.length) continue;
     const ConstBytes data(h.data);
     deliver(data.size() > back ? data.subspan(back) : ConstBytes{}, h.length - static_cast<std::uint32_t>(back), h.ref,
-            h.start && back == 0, sink);
+            h.start && back == 0, budget, sink);
   }
 }
 
 void TcpHalf::skip_hole(const SegmentRef& ref, ReassemblyBudget& budget, HalfSink& sink) {
   if (held_.empty()) return;
   const std::uint64_t n = held_.begin()->first - position_;
-  history_.clear();
+  history_known_ = 0;
   position_ += n;
   next_seq_ += static_cast<std::uint32_t>(n);
   waited_ = 0;
@@ -179,7 +213,7 @@ void TcpHalf::flush(const SegmentRef& ref, ReassemblyBudget& budget, HalfSink& s
     const std::uint64_t n = acked_ - position_;
     position_ += n;
     next_seq_ += static_cast<std::uint32_t>(n);
-    history_.clear();
+    history_known_ = 0;
     sink.missing(n, ref, false);
   }
 }
@@ -188,7 +222,9 @@ void TcpHalf::forget(ReassemblyBudget& budget) {
   for (const auto& [at, h] : held_) budget.used -= h.data.size();
   held_.clear();
   held_octets_ = 0;
+  budget.history -= history_.size();
   history_ = {};
+  history_known_ = 0;
   keep_history_ = false;
 }
 

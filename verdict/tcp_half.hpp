@@ -36,6 +36,8 @@ enum class SegmentClass : std::uint8_t { empty, in_order, out_of_order, retransm
 struct ReassemblyBudget {
   std::size_t used = 0;
   static constexpr std::size_t max = 64 << 20;
+  std::size_t history = 0;  ///< octets kept to compare repetitions with
+  static constexpr std::size_t history_max = 16 << 20;
 };
 
 class TcpHalf {
@@ -78,13 +80,15 @@ class TcpHalf {
   static constexpr std::size_t held_segments_max = 4096;
   static constexpr std::uint64_t absurd_distance = 1 << 28;  // a sequence number so far ahead belongs to nobody
   static constexpr std::uint32_t patience = 16;
-  static constexpr std::size_t history_max = 64 << 10;
+  static constexpr std::size_t history_min = 2 << 10, history_max = 64 << 10;  // powers of two
 
-  void deliver(ConstBytes data, std::uint32_t length, const SegmentRef& ref, bool start, HalfSink& sink);
+  void deliver(ConstBytes data, std::uint32_t length, const SegmentRef& ref, bool start, ReassemblyBudget& budget,
+               HalfSink& sink);
   void hold(std::uint64_t at, const wire::TcpSegmentView& t, const SegmentRef& ref, ReassemblyBudget& budget);
   void drain(ReassemblyBudget& budget, HalfSink& sink);
   void skip_hole(const SegmentRef& ref, ReassemblyBudget& budget, HalfSink& sink);
-  void remember(ConstBytes data);
+  void remember(ConstBytes data, ReassemblyBudget& budget);
+  bool grow_history(std::size_t wanted, ReassemblyBudget& budget);
   void compare(std::uint64_t at, ConstBytes data);
 
   bool synchronised_ = false, from_syn_ = false, keep_history_ = false, differed_ = false;
@@ -95,7 +99,8 @@ class TcpHalf {
   std::uint32_t waited_ = 0;
   std::uint64_t held_octets_ = 0;
   std::map<std::uint64_t, Held> held_;  // by position, without overlaps; bounded by the constants above
-  Bytes history_;                       // the last delivered octets, at most twice history_max
+  Bytes history_;                       // ring of delivered octets: position p at p modulo its size, a power of two
+  std::size_t history_known_ = 0;       // how many octets before position_ it holds
 };
 
 }  // namespace parley::verdict

@@ -22,7 +22,7 @@ MAY = {
     "sim": {"include", "base", "wire", "mpa", "nic", "cm", "verdict", "sim"},
     "drivers": {"include", "base", "wire", "mpa", "nic", "cm", "drivers"},
     "tools": {"include", "base", "wire", "mpa", "nic", "cm", "verdict", "peer", "replay", "conform", "sim", "drivers", "tools"},
-    "tests": {"include", "base", "wire", "mpa", "nic", "cm", "verdict", "peer", "replay", "conform", "sim", "drivers", "tools", "tests"},
+    "tests": {"include", "base", "wire", "mpa", "nic", "cm", "verdict", "peer", "replay", "conform", "sim", "drivers", "tools", "bench", "tests"},
     "bench": {"include", "base", "wire", "mpa", "nic", "cm", "sim", "drivers", "bench"},
 }
 # Headers from outside the project that the pure rooms may use: the language, formatting, and kernels for the CRC.

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// `parley pcap check` beside tshark: whole processes on the same file, user and system time, in turn. For each mix of
+// bench/capture_mix.hpp a capture is made, checked by both, and deleted; how many FPDUs were put in is known, so what
+// either finds is counted against it. docs/performance.md says what each figure is for.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "bench/capture_mix.hpp"
+#include "bench/harness.hpp"
+#include "wire/pcapng.hpp"
+
+extern char** environ;
+
+namespace parley::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* filter = "iwarp_mpa";
+constexpr double resident_goal_mb = 64;
+
+struct Ran {
+  double cpu_s = 0, resident_mb = 0;
+  int status = 0;
+};
+
+/// Runs a program to its end, its output to `out` (a file that is made or emptied), its errors to nowhere.
+Ran run_program(const std::vector<std::string>& arguments, const std::string& out) {
+  std::vector<char*> pointers;
+  for (const std::string& a : arguments) pointers.push_back(const_cast<char*>(a.c_str()));
+  pointers.push_back(nullptr);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, 1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
+  pid_t child = 0;
+  const int error = posix_spawnp(&child, pointers[0], &files, nullptr, pointers.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  if (error != 0) return {.status = 127};
+  int status = 0;
+  rusage used{};
+  if (wait4(child, &status, 0, &used) != child) return {.status = 127};
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return {.cpu_s = seconds(used.ru_utime) + seconds(used.ru_stime),
+          .resident_mb = static_cast<double>(used.ru_maxrss) / 1024,
+          .status = WIFEXITED(status) ? WEXITSTATUS(status) : 128};
+}
+
+/// Makes the file piece by piece, so that its size does not matter.
+MixTotals write_capture(const fs::path& path, Mix mix, std::uint64_t packets, bool pcapng) {
+  std::ofstream file(path, std::ios::binary);
+  Bytes buffer;
+  const auto drain = [&](std::size_t above) {
+    if (buffer.size() <= above) return;
+    file.write(reinterpret_cast<const char*>(buffer.data()), static_cast<std::streamsize>(buffer.size()));
+    buffer.clear();
+  };
+  MixTotals totals;
+  if (pcapng) {
+    wire::PcapngWriter writer(buffer, {.application = "pcap_check_bench", .hardware = {}, .system = {}, .comment = {}});
+    writer.add_interface("bench", 1);
+    totals = CaptureMix(mix, packets, [&](Instant at, ConstBytes frame) {
+               writer.packet(0, at, frame);
+               drain(1 << 20);
+             }).run();
+  } else {
+    wire::PcapWriter writer(buffer, 1);
+    totals = CaptureMix(mix, packets, [&](Instant at, ConstBytes frame) {
+               writer.packet(at, frame);
+               drain(1 << 20);
+             }).run();
+  }
+  drain(0);
+  file.close();
+  if (!file) throw std::runtime_error(fmt::format("{}: cannot be written", path.string()));
+  return totals;
+}
+
+/// The sum of all numbers that stand before " FPDU" in what parley prints.
+std::uint64_t fpdus_of_parley(const fs::path& text) {
+  std::ifstream in(text);
+  std::uint64_t sum = 0;
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t word = line.find(" FPDU");
+    if (word == std::string::npos ||
+        (!line.starts_with("  initiator ") && !line.starts_with("  responder ") && !line.starts_with("note: ")))
+      continue;
+    const std::size_t begin = line.find_last_not_of("0123456789", word - 1) + 1;
+    std::uint64_t n = 0;
+    if (std::from_chars(line.data() + begin, line.data() + word, n).ec == std::errc{}) sum += n;
+  }
+  return sum;
+}
+
+/// One length per FPDU: comma-separated in the second column.
+std::uint64_t fpdus_of_tshark(const fs::path& text) {
+  std::ifstream in(text);
+  std::uint64_t sum = 0;
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t tab = line.find('\t');
+    if (tab == std::string::npos || tab + 1 == line.size()) continue;
+    sum += 1 + static_cast<std::uint64_t>(std::count(line.begin() + static_cast<std::ptrdiff_t>(tab), line.end(), ','));
+  }
+  return sum;
+}
+
+struct Case {
+  Mix mix;
+  std::string_view name;
+  bool pcapng;
+};
+constexpr Case cases[] = {
+    {Mix::bulk, "bulk 1440, pcap", false},   {Mix::bulk, "bulk 1440, pcapng", true},
+    {Mix::small, "small 64, pcapng", true},  {Mix::straddling, "straddling 16 KiB, pcap", false},
+    {Mix::markers, "markers, pcapng", true}, {Mix::packed, "packed, pcap", false},
+    {Mix::lossy, "lossy, pcapng", true},     {Mix::connections, "connections, pcap", false},
+};
+
+struct Bench {
+  Settings settings;
+  std::uint64_t packets = 100'000;
+  std::string parley;
+  fs::path folder;
+  Report report;
+  bool tshark = false;
+
+  explicit Bench(const Settings& its_settings) : settings(its_settings), report("pcap_check_bench", its_settings) {}
+  void measure(const Case& c);
+};
+
+Sample sample_of(const Ran& ran, std::uint64_t packets) {
+  return {.count = static_cast<double>(packets), .wall_s = ran.cpu_s, .cpu_s = ran.cpu_s};
+}
+
+void Bench::measure(const Case& c) {
+  const fs::path file = folder / (c.pcapng ? "capture.pcapng" : "capture.pcap");
+  const fs::path parley_text = folder / "parley.txt", tshark_text = folder / "tshark.txt";
+  const MixTotals made = write_capture(file, c.mix, packets, c.pcapng);
+  report.section(fmt::format("{}: {} packets, {} octets, {} connections, {} FPDUs, {} segments late, {} twice", c.name,
+                             made.packets, made.octets, made.connections, made.fpdus, made.late, made.again));
+  Ran ours;
+  double resident = 0, theirs_resident = 0;
+  // The first run of each also tells what was found; the others write to nowhere.
+  int parley_runs = 0, tshark_runs = 0;
+  std::vector<Contender> contenders{{"parley", [&] {
+                                       const std::string out = parley_runs++ == 0 ? parley_text.string() : "/dev/null";
+                                       ours = run_program({parley, "pcap", "check", file.string()}, out);
+                                       if (ours.status != 0)
+                                         throw std::runtime_error(fmt::format("parley ended with {}", ours.status));
+                                       resident = std::max(resident, ours.resident_mb);
+                                       return sample_of(ours, made.packets);
+                                     }}};
+  if (tshark) {
+    contenders.push_back({"-Y", [&] {
+                            return sample_of(
+                                run_program({"tshark", "-n", "-r", file.string(), "-Y", filter}, "/dev/null"),
+                                made.packets);
+                          }});
+    contenders.push_back({"-T fields", [&] {
+                            const std::string out = tshark_runs++ == 0 ? tshark_text.string() : "/dev/null";
+                            const Ran ran = run_program({"tshark", "-n", "-r", file.string(), "-T", "fields", "-e",
+                                                         "frame.number", "-e", "iwarp_mpa.ulpdulength"},
+                                                        out);
+                            theirs_resident = std::max(theirs_resident, ran.resident_mb);
+                            return sample_of(ran, made.packets);
+                          }});
+  }
+  const auto samples = alternate(contenders, settings.rounds);
+  const double figure = median_of(samples[0], Reading::per_cpu_second);
+  const double goals[] = {0, 12, 25};
+  for (std::size_t i = 1; i < samples.size(); ++i) {
+    const double ratio = median_ratio(samples[0], samples[i], Reading::per_cpu_second);
+    report.add({.what = fmt::format("{}, beside {}", c.name, contenders[i].name),
+                .unit = "packets/s",
+                .figure = figure,
+                .limit_name = fmt::format("tshark {}", contenders[i].name),
+                .limit = median_of(samples[i], Reading::per_cpu_second),
+                .ratio = ratio,
+                .cpu_ratio = ratio,
+                .goal_kind = Row::Goal::ratio_at_least,
+                .goal = goals[i]});
+  }
+  if (samples.size() == 1) report.add({.what = std::string(c.name), .unit = "packets/s", .figure = figure});
+  const std::uint64_t found = fpdus_of_parley(parley_text);
+  report.add({.what = fmt::format("{}, FPDUs found", c.name),
+              .unit = "FPDUs",
+              .figure = static_cast<double>(found),
+              .limit_name = "FPDUs in it",
+              .limit = static_cast<double>(made.fpdus),
+              .ratio = static_cast<double>(found) / static_cast<double>(made.fpdus),
+              .goal_kind = Row::Goal::ratio_at_least,
+              .goal = 1,
+              .note = found == made.fpdus ? "all" : fmt::format("{} of {}", found, made.fpdus)});
+  report.add({.what = fmt::format("{}, most resident", c.name),
+              .unit = "MB",
+              .figure = resident,
+              .limit_name = "bound",
+              .limit = resident_goal_mb,
+              .ratio = resident / resident_goal_mb,
+              .goal_kind = Row::Goal::ratio_at_most,
+              .goal = 1});
+  if (tshark) {
+    const std::uint64_t theirs = fpdus_of_tshark(tshark_text);
+    report.note(fmt::format("{}: tshark -T fields found {} of {} FPDUs ({:.1f} %), {:.0f} MB resident", c.name, theirs,
+                            made.fpdus, 100.0 * static_cast<double>(theirs) / static_cast<double>(made.fpdus),
+                            theirs_resident));
+  }
+  fs::remove(file);
+  fs::remove(parley_text);
+  fs::remove(tshark_text);
+}
+
+/// A folder of its own, gone when the bench is.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "pcap_check_bench.XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error(fmt::format("{}: cannot be made", name));
+    path_ = name;
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+/// Takes an option and its value out of the arguments; the value, or `otherwise`.
+std::string take_option(std::vector<char*>& arguments, std::string_view name, std::string otherwise) {
+  for (std::size_t i = 1; i + 1 < arguments.size(); ++i) {
+    if (arguments[i] != name) continue;
+    otherwise = arguments[i + 1];
+    arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(i),
+                    arguments.begin() + static_cast<std::ptrdiff_t>(i + 2));
+    return otherwise;
+  }
+  return otherwise;
+}
+
+int run(int argc, char** argv) {
+  std::vector<char*> arguments(argv, argv + argc);
+  const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "bin" / "parley";
+  const std::string parley = take_option(arguments, "--parley", beside.string());
+  const std::string packets = take_option(arguments, "--packets", "");
+  // Three rounds are enough for CPU times; what the command line says comes later and counts.
+  std::string rounds = "--rounds", three = "3";
+  arguments.insert(arguments.begin() + 1, {rounds.data(), three.data()});
+  const auto settings = parse_settings(static_cast<int>(arguments.size()), arguments.data(),
+                                       "pcap_check_bench [--packets N (default 100000)] [--parley FILE]");
+  if (!settings) return 2;
+  const Folder folder;
+  Bench bench(*settings);
+  if (settings->quick) bench.packets = 2'000;
+  if (!packets.empty()) bench.packets = std::strtoull(packets.c_str(), nullptr, 10);
+  if (bench.packets == 0) {
+    fmt::print(stderr, "--packets wants a positive number\n");
+    return 2;
+  }
+  bench.parley = parley;
+  bench.folder = folder.path();
+  bench.tshark = run_program({"tshark", "--version"}, "/dev/null").status == 0;
+  if (!bench.tshark) fmt::print("tshark is not there (Debian: tshark): its columns are left out\n");
+  for (const Case& c : cases)
+    if (settings->wants(c.name)) bench.measure(c);
+  return bench.report.finish();
+}
+
+}  // namespace
+}  // namespace parley::bench
+
+int main(int argc, char** argv) { return parley::bench::guarded("pcap_check_bench", parley::bench::run, argc, argv); }
