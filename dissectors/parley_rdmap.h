@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the DDP and RDMAP files of the plugin share: headers as read, what the first pass found out about an FPDU, and
+ * the findings that become expert items. RFC 5041, RFC 5040, RFC 7306. */
+#ifndef PARLEY_DISSECTOR_RDMAP_H
+#define PARLEY_DISSECTOR_RDMAP_H
+
+#include <epan/expert.h>
+
+#include "parley.h"
+
+/* One DDP segment's headers: RFC 5041 §4, RFC 5040 §4.1. */
+typedef struct parley_segment {
+  guint8 ddp, rdmap; /* the control octets */
+  guint8 opcode;
+  gboolean tagged, last;
+  guint32 stag; /* tagged: STag; untagged: the STag to invalidate, or reserved */
+  guint64 to;   /* tagged */
+  guint32 qn, msn, mo;
+  guint head;    /* 14 or 18 octets */
+  guint payload; /* octets behind it, captured or not */
+} parley_segment;
+
+/* False: shorter than the header that its T bit asks for. `length` is what the segment has, captured or not. */
+gboolean parley_segment_read(tvbuff_t* tvb, guint length, parley_segment* s);
+const char* parley_opcode_name(guint8 opcode);
+gboolean parley_opcode_is_send(guint8 opcode);
+gboolean parley_opcode_invalidates(guint8 opcode);
+/* False: not assigned. */
+gboolean parley_opcode_rule(guint8 opcode, gboolean* tagged, guint32* qn);
+
+/* The control word of a Terminate, RFC 5040 §4.8, in the reading that is meant. */
+typedef struct parley_terminate {
+  guint8 octet0, code, bits; /* as sent */
+  guint8 layer, etype;
+  gboolean m, d, r;
+  gboolean swapped; /* nibbles of octet 0 exchanged; M, D, R in the low bits: Linux siw */
+} parley_terminate;
+
+/* False: not even the control word is there. */
+gboolean parley_terminate_read(tvbuff_t* tvb, guint offset, parley_terminate* t);
+void parley_terminate_set_swapped(parley_terminate* t, gboolean swapped);
+/* NULL: nothing is registered. */
+const char* parley_terminate_text(guint8 layer, guint8 etype, guint8 code);
+const char* parley_terminate_describe(wmem_allocator_t* scope, guint8 layer, guint8 etype, guint8 code);
+void parley_terminate_show(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, guint offset, const parley_terminate* t,
+                           proto_item** control);
+void parley_terminate_register(void);
+
+/* Where in the tree a finding is shown. */
+enum {
+  PARLEY_AT_SEGMENT,
+  PARLEY_AT_DDP_CONTROL,
+  PARLEY_AT_RDMAP_CONTROL,
+  PARLEY_AT_STAG,
+  PARLEY_AT_TO,
+  PARLEY_AT_QN,
+  PARLEY_AT_MSN,
+  PARLEY_AT_MO,
+  PARLEY_AT_BODY,
+  PARLEY_PLACES
+};
+
+/* X(name, group, severity, text). The name ends the filter: parley.rdmap.expert.<name>. */
+#define PARLEY_FINDINGS(X)                                                                                  \
+  X(too_short, PI_PROTOCOL, PI_ERROR, "ULPDU is too short for a DDP header (RFC 5041 §4)")                  \
+  X(ddp_version, PI_PROTOCOL, PI_ERROR, "DDP version is not the connection's (RFC 5041 §4.1)")              \
+  X(rdmap_version, PI_PROTOCOL, PI_ERROR, "RDMAP version is not the connection's (RFC 5040 §4.1)")          \
+  X(reserved, PI_PROTOCOL, PI_ERROR, "Reserved bits are set (RFC 5041 §4.1, RFC 5040 §4.1)")                \
+  X(reserved_ulp, PI_PROTOCOL, PI_WARN, "Invalidate STag word is set (RFC 5040 §4.1)")                      \
+  X(opcode, PI_PROTOCOL, PI_ERROR, "RDMAP opcode is not assigned (RFC 5040 §4.1)")                          \
+  X(t_bit, PI_PROTOCOL, PI_ERROR, "T bit does not fit the opcode (RFC 5040 §4.2)")                          \
+  X(queue, PI_PROTOCOL, PI_ERROR, "Queue number does not fit the opcode (RFC 5040 §4.2)")                   \
+  X(msn, PI_SEQUENCE, PI_ERROR, "MSN is not the next one of its queue (RFC 5041 §4.3)")                     \
+  X(mo, PI_SEQUENCE, PI_ERROR, "MO is not where the message goes on (RFC 5041 §5.2)")                       \
+  X(unfinished, PI_SEQUENCE, PI_ERROR, "Message begins before the last ends (RFC 5041 §5.2)")               \
+  X(mixed, PI_SEQUENCE, PI_ERROR, "Opcode changes inside a message (RFC 5040 §4.1)")                        \
+  X(segmented, PI_SEQUENCE, PI_ERROR, "Message is cut although it has one segment (RFC 5040 §4.2)")         \
+  X(to, PI_SEQUENCE, PI_ERROR, "Tagged message does not go on where it was (RFC 5041 §5.2)")                \
+  X(to_wrap, PI_SEQUENCE, PI_ERROR, "TO wraps (RFC 5041 §7.1)")                                             \
+  X(body_length, PI_PROTOCOL, PI_ERROR, "Message has a wrong length (RFC 5040 §4, RFC 7306 §5.2, §6.3)")    \
+  X(atomic, PI_PROTOCOL, PI_ERROR, "Atomic is not allowed (RFC 7306 §5)")                                   \
+  X(reads_over, PI_SEQUENCE, PI_ERROR, "More Reads are outstanding than agreed (RFC 5040 §5.2.1)")          \
+  X(unasked, PI_SEQUENCE, PI_ERROR, "Response has no request (RFC 5040 §5.2)")                              \
+  X(sink, PI_SEQUENCE, PI_ERROR, "Response is not for the oldest request (RFC 5040 §4.5)")                  \
+  X(response_length, PI_SEQUENCE, PI_ERROR, "Response is not as long as asked for (RFC 5040 §5.2)")         \
+  X(after_terminate, PI_SEQUENCE, PI_ERROR, "Message follows its sender's Terminate (RFC 5040 §5.4)")       \
+  X(terminate, PI_SEQUENCE, PI_NOTE, "Stream was terminated (RFC 5040 §5.4)")                               \
+  X(terminate_order, PI_PROTOCOL, PI_ERROR, "Terminate control word is in the wrong order (RFC 5040 §4.8)") \
+  X(terminate_type, PI_PROTOCOL, PI_WARN, "Error type 3 for an error of MPA (RFC 6580 §3.3)")               \
+  X(terminate_code, PI_PROTOCOL, PI_WARN, "Terminate has no registered meaning (RFC 5040 §4.8)")            \
+  X(terminate_header, PI_PROTOCOL, PI_ERROR, "Terminate does not carry what it says (RFC 5040 §4.8)")
+
+typedef enum {
+#define PARLEY_X(name, group, severity, text) PARLEY_FINDING_##name,
+  PARLEY_FINDINGS(PARLEY_X)
+#undef PARLEY_X
+      PARLEY_FINDING_COUNT
+} parley_finding_kind;
+
+typedef struct parley_finding {
+  struct parley_finding* next;
+  parley_finding_kind kind;
+  guint8 place;
+  const char* text;
+} parley_finding;
+
+/* An untagged message of several segments, all in file scope. */
+typedef struct parley_message {
+  guint32 first_frame, last_frame; /* last_frame 0: its last segment was not seen */
+  guint32 segments;
+  gboolean whole, too_long;
+  wmem_array_t* frames; /* guint32, each once in a row */
+  wmem_array_t* octets;
+} parley_message;
+
+/* A Read or an Atomic, from its request to the last segment of its response. */
+typedef struct parley_fetch {
+  struct parley_fetch* next;
+  gboolean atomic;
+  guint32 request_frame, response_frame; /* response_frame 0: not (completely) answered */
+  nstime_t request_at, response_at;
+  guint32 id; /* of an Atomic */
+  guint32 sink_stag, size;
+  guint64 sink_to, done;
+} parley_fetch;
+
+/* Made only for FPDUs of which something is to be told. */
+typedef struct parley_facts {
+  parley_finding *findings, **tail;
+  parley_message* message;
+  parley_fetch* fetch;
+  gboolean terminate_judged, terminate_swapped; /* what happened before told how to read it */
+} parley_facts;
+
+parley_facts* parley_facts_of(parley_pdu* pdu);
+/* First pass only; counted in the connection's errors and warnings. */
+void parley_find(parley_pdu* pdu, parley_finding_kind kind, guint8 place, const char* format, ...) G_GNUC_PRINTF(4, 5);
+void parley_findings_show(const parley_pdu* pdu, packet_info* pinfo, proto_item* const items[PARLEY_PLACES]);
+
+/* What one side did wrong first, as the Terminate that it deserves: tells how to read siw's Terminates. */
+typedef struct parley_fault {
+  gboolean known, weak; /* weak: no fault by itself, so it displaces none */
+  guint8 layer, etype, code;
+  guint32 frame;
+} parley_fault;
+
+typedef struct parley_queue {
+  gboolean unknown; /* of next_msn; zeroed memory is a queue at its beginning, see msn_before */
+  guint32 msn_before;
+  gboolean open;
+  guint32 mo;
+  guint8 opcode;
+  parley_message* message;
+} parley_queue;
+
+typedef struct parley_tagged {
+  gboolean open;
+  guint32 stag;
+  guint64 to;
+} parley_tagged;
+
+/* The heads of the last segments: what a Terminate of the other side may quote. */
+enum { PARLEY_RECENT = 32 };
+typedef struct parley_recent {
+  guint8 octets[PARLEY_DDP_UNTAGGED_LEN];
+  guint8 size;
+  guint16 length;
+  guint32 frame;
+} parley_recent;
+
+typedef struct parley_track {
+  parley_queue queues[4];
+  parley_tagged write;
+  parley_fetch *reads, **reads_tail; /* at most fetches_max together with atomics */
+  parley_fetch *atomics, **atomics_tail;
+  guint32 read_count, atomic_count;
+  gboolean fetches_unknown; /* requests or responses were missed */
+  gboolean lossy;
+  guint32 terminate_frame;
+  guint64 segments;
+  parley_fault fault;
+  parley_recent recent[PARLEY_RECENT];
+} parley_track;
+
+parley_track* parley_track_of(parley_conn* conn, int side);
+void parley_blame(parley_pdu* pdu, guint8 layer, guint8 etype, guint8 code, gboolean weak);
+
+/* parley_fetch.c: Reads and Atomics. */
+void parley_fetch_read_request(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment* s);
+void parley_fetch_read_response(parley_pdu* pdu, const parley_segment* s);
+void parley_fetch_atomic_request(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment* s);
+void parley_fetch_atomic_response(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment* s);
+
+/* parley_blame.c: how a Terminate is to be read. */
+void parley_terminate_track(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment* s);
+
+/* Preferences. */
+extern gboolean parley_reassemble;
+#endif

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* One line per MPA connection: `tshark -q -z parley,conn[,FILTER]` prints them, and Wireshark shows the same in a table
+ * that its Statistics menu opens. Both are fed by the tap "parley". RFC 5044 §7.1, RFC 6581 §9. */
+#include "parley.h"
+
+#include <epan/stat_tap_ui.h>
+#include <epan/to_str.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <wsutil/report_message.h>
+
+/* X(name, type, alignment, title). */
+#define PARLEY_COLUMNS(X)                       \
+  X(number, UINT, RIGHT, "Conn")                \
+  X(initiator, STRING, LEFT, "Initiator")       \
+  X(responder, STRING, LEFT, "Responder")       \
+  X(revision, STRING, LEFT, "Rev")              \
+  X(crc, STRING, LEFT, "CRC")                   \
+  X(markers, STRING, LEFT, "Markers")           \
+  X(rtr, STRING, LEFT, "RTR")                   \
+  X(depth, STRING, LEFT, "IRD/ORD")             \
+  X(outcome, STRING, LEFT, "Outcome")           \
+  X(fpdus_out, UINT, RIGHT, "FPDUs>")           \
+  X(fpdus_back, UINT, RIGHT, "<FPDUs")          \
+  X(messages_out, UINT, RIGHT, "Msgs>")         \
+  X(messages_back, UINT, RIGHT, "<Msgs")        \
+  X(request, STRING, RIGHT, "Request ms")       \
+  X(reply, STRING, RIGHT, "Reply ms")           \
+  X(first_fpdu, STRING, RIGHT, "First FPDU ms") \
+  X(errors, UINT, RIGHT, "Errors")              \
+  X(warnings, UINT, RIGHT, "Warnings")          \
+  X(ended, STRING, LEFT, "Ended by (frame)")
+
+enum {
+#define PARLEY_X(name, type, align, title) column_##name,
+  PARLEY_COLUMNS(PARLEY_X)
+#undef PARLEY_X
+      column_count
+};
+
+static const char* side_name(int side) { return side == PARLEY_INITIATOR ? "initiator" : "responder"; }
+
+static char* endpoint(const parley_conn* conn, int side) {
+  char* host = address_to_str(NULL, &conn->addr[side]);
+  char* text = conn->addr[side].type == AT_IPv6 ? g_strdup_printf("[%s]:%u", host, conn->port[side])
+                                                : g_strdup_printf("%s:%u", host, conn->port[side]);
+  wmem_free(NULL, host);
+  return text;
+}
+
+static char* revision(const parley_conn* conn) {
+  const parley_startup *q = &conn->request, *p = &conn->reply;
+  if (q->frame == 0 && p->frame == 0) return g_strdup("-");
+  if (q->frame != 0 && p->frame != 0 && q->revision != p->revision)
+    return g_strdup_printf("%u, %u", q->revision, p->revision);
+  return g_strdup_printf("%u", q->frame != 0 ? q->revision : p->revision);
+}
+
+static gboolean agreed(const parley_conn* conn) {
+  return conn->outcome == PARLEY_ESTABLISHED || (conn->reply.frame != 0 && conn->outcome != PARLEY_REJECTED) ||
+         conn->side[0].fpdus + conn->side[1].fpdus > 0;
+}
+
+static char* both(const parley_conn* conn, gboolean by_initiator, gboolean by_responder) {
+  if (!agreed(conn)) return g_strdup("-");
+  if (by_initiator && by_responder) return g_strdup("yes");
+  if (!by_initiator && !by_responder) return g_strdup("no");
+  return g_strdup(by_initiator ? ">" : "<");
+}
+
+static char* rtr(const parley_conn* conn) {
+  static const char* const names[] = {"no", "Rtr frame", "Send", "Write", "Read"};
+  if (conn->rtr != PARLEY_RTR_NONE && conn->rtr < array_length(names)) return g_strdup(names[conn->rtr]);
+  if (!agreed(conn)) return g_strdup("-");
+  if (conn->rtr_agreed == 0 && !conn->peer_to_peer) return g_strdup("no");
+  GString* text = g_string_new("none of ");
+  const char* comma = "";
+  for (guint kind = PARLEY_RTR_FRAME; kind < array_length(names); ++kind) {
+    if ((conn->rtr_agreed & (1u << kind)) == 0) continue;
+    g_string_append_printf(text, "%s%s", comma, names[kind]);
+    comma = ",";
+  }
+  if (*comma == '\0') g_string_append(text, "no kind");
+  return g_string_free(text, FALSE);
+}
+
+static char* half_depth(gint32 reads_max) { return reads_max < 0 ? g_strdup("-") : g_strdup_printf("%d", reads_max); }
+
+/* As the initiator sees them: what it takes is what the responder may have outstanding. */
+static char* depth(const parley_conn* conn) {
+  char *ird = half_depth(conn->side[PARLEY_RESPONDER].reads_max),
+       *ord = half_depth(conn->side[PARLEY_INITIATOR].reads_max);
+  char* text = g_strdup_printf("%s/%s", ird, ord);
+  g_free(ird);
+  g_free(ord);
+  return text;
+}
+
+static char* outcome(const parley_conn* conn) {
+  static const char* const names[] = {"open", "established", "rejected", "failed"};
+  return g_strdup(conn->outcome < array_length(names) ? names[conn->outcome] : "?");
+}
+
+/* "-": one of the two was not seen. */
+static char* step(gboolean seen, const nstime_t* from, const nstime_t* to) {
+  nstime_t delta;
+  if (!seen) return g_strdup("-");
+  nstime_delta(&delta, to, from);
+  return g_strdup_printf("%.3f", nstime_to_msec(&delta));
+}
+
+/* How it came to its end, in the order of frames. */
+static char* ended(const parley_conn* conn) {
+  struct {
+    guint32 frame;
+    const char* what;
+    int side;
+  } ends[6], swap;
+  guint count = 0;
+  for (int side = 0; side < 2; ++side) {
+    const parley_direction* d = &conn->side[side];
+    if (d->terminate_frame != 0)
+      ends[count].frame = d->terminate_frame, ends[count].what = "Terminate", ends[count++].side = side;
+    if (d->fin_frame != 0) ends[count].frame = d->fin_frame, ends[count].what = "FIN", ends[count++].side = side;
+    if (d->rst_frame != 0) ends[count].frame = d->rst_frame, ends[count].what = "RST", ends[count++].side = side;
+  }
+  for (guint i = 1; i < count; ++i)
+    for (guint j = i; j > 0 && ends[j - 1].frame > ends[j].frame; --j)
+      swap = ends[j], ends[j] = ends[j - 1], ends[j - 1] = swap;
+  if (count == 0) return g_strdup("not in the capture");
+  GString* text = g_string_new(NULL);
+  for (guint i = 0; i < count; ++i)
+    g_string_append_printf(text, "%s%s's %s (%u)", i == 0 ? "" : ", ", side_name(ends[i].side), ends[i].what,
+                           ends[i].frame);
+  return g_string_free(text, FALSE);
+}
+
+static void set_text(stat_tap_table_item_type* cell, char* text) {
+  cell->type = TABLE_ITEM_STRING;
+  cell->value.string_value = text;
+}
+
+static void set_number(stat_tap_table_item_type* cell, guint64 number) {
+  cell->type = TABLE_ITEM_UINT;
+  cell->value.uint_value = number > G_MAXUINT ? G_MAXUINT : (guint)number;
+}
+
+static void fill_row(const parley_conn* conn, stat_tap_table_item_type row[column_count]) {
+  const parley_direction *out = &conn->side[PARLEY_INITIATOR], *back = &conn->side[PARLEY_RESPONDER];
+  memset(row, 0, column_count * sizeof *row);
+  set_number(&row[column_number], conn->number);
+  set_text(&row[column_initiator], endpoint(conn, PARLEY_INITIATOR));
+  set_text(&row[column_responder], endpoint(conn, PARLEY_RESPONDER));
+  set_text(&row[column_revision], revision(conn));
+  set_text(&row[column_crc], both(conn, out->crc, back->crc));
+  set_text(&row[column_markers], both(conn, out->markers, back->markers));
+  set_text(&row[column_rtr], rtr(conn));
+  set_text(&row[column_depth], depth(conn));
+  set_text(&row[column_outcome], outcome(conn));
+  set_number(&row[column_fpdus_out], out->fpdus);
+  set_number(&row[column_fpdus_back], back->fpdus);
+  set_number(&row[column_messages_out], out->messages);
+  set_number(&row[column_messages_back], back->messages);
+  set_text(&row[column_request], step(conn->request.frame != 0, &conn->first_at, &conn->request.at));
+  set_text(&row[column_reply],
+           step(conn->request.frame != 0 && conn->reply.frame != 0, &conn->request.at, &conn->reply.at));
+  set_text(&row[column_first_fpdu],
+           step(conn->reply.frame != 0 && conn->first_fpdu_frame != 0, &conn->reply.at, &conn->first_fpdu_at));
+  set_number(&row[column_errors], conn->errors);
+  set_number(&row[column_warnings], conn->warnings);
+  set_text(&row[column_ended], ended(conn));
+}
+
+static void free_cell(stat_tap_table_item_type* cell) {
+  if (cell->type == TABLE_ITEM_STRING) g_free((char*)cell->value.string_value);
+  cell->type = TABLE_ITEM_NONE;
+}
+
+/* ------------------------------------------------------------------ tshark -z parley,conn */
+
+typedef struct listing {
+  GPtrArray* conns; /* in the order in which they were seen */
+  GHashTable* known;
+} listing;
+
+static void listing_reset(void* data) {
+  listing* list = (listing*)data;
+  g_ptr_array_set_size(list->conns, 0);
+  g_hash_table_remove_all(list->known);
+}
+
+static tap_packet_status listing_packet(void* data, packet_info* pinfo _U_, epan_dissect_t* edt _U_, const void* tapped,
+                                        tap_flags_t flags _U_) {
+  listing* list = (listing*)data;
+  if (!g_hash_table_add(list->known, (gpointer)tapped)) return TAP_PACKET_DONT_REDRAW;
+  g_ptr_array_add(list->conns, (gpointer)tapped);
+  return TAP_PACKET_REDRAW;
+}
+
+static gint by_number(gconstpointer a, gconstpointer b) {
+  const parley_conn *x = *(const parley_conn*const*)a, *y = *(const parley_conn*const*)b;
+  return x->number < y->number ? -1 : x->number > y->number;
+}
+
+static const struct {
+  const char* title;
+  gboolean right;
+} columns[] = {
+#define PARLEY_X(name, type, align, title) {title, TAP_ALIGN_##align == TAP_ALIGN_RIGHT},
+    PARLEY_COLUMNS(PARLEY_X)
+#undef PARLEY_X
+};
+
+static char* cell_text(const stat_tap_table_item_type* cell) {
+  return cell->type == TABLE_ITEM_UINT ? g_strdup_printf("%u", cell->value.uint_value)
+                                       : g_strdup(cell->value.string_value);
+}
+
+static void print_line(char* const cells[column_count], const gint widths[column_count]) {
+  for (int c = 0; c < column_count; ++c)
+    if (c == column_count - 1)
+      printf("%s\n", cells[c]);
+    else
+      printf("%*s  ", columns[c].right ? widths[c] : -widths[c], cells[c]);
+}
+
+static void listing_draw(void* data) {
+  listing* list = (listing*)data;
+  const guint count = list->conns->len;
+  gint widths[column_count];
+  char* titles[column_count];
+  char*(*lines)[column_count] = g_malloc0((count + 1) * sizeof *lines);
+  g_ptr_array_sort(list->conns, by_number);
+  for (int c = 0; c < column_count; ++c) {
+    titles[c] = (char*)columns[c].title;
+    widths[c] = (gint)strlen(titles[c]);
+  }
+  for (guint i = 0; i < count; ++i) {
+    stat_tap_table_item_type row[column_count];
+    fill_row((const parley_conn*)g_ptr_array_index(list->conns, i), row);
+    for (int c = 0; c < column_count; ++c) {
+      lines[i][c] = cell_text(&row[c]);
+      widths[c] = MAX(widths[c], (gint)strlen(lines[i][c]));
+      free_cell(&row[c]);
+    }
+  }
+  print_line(titles, widths);
+  for (guint i = 0; i < count; ++i) {
+    print_line(lines[i], widths);
+    for (int c = 0; c < column_count; ++c) g_free(lines[i][c]);
+  }
+  g_free(lines);
+}
+
+static void listing_finish(void* data) {
+  listing* list = (listing*)data;
+  g_ptr_array_free(list->conns, TRUE);
+  g_hash_table_destroy(list->known);
+  g_free(list);
+}
+
+static void listing_init(const char* argument, void* user_data _U_) {
+  static const char prefix[] = "parley,conn,";
+  const char* filter = strncmp(argument, prefix, sizeof prefix - 1) == 0 ? argument + sizeof prefix - 1 : NULL;
+  listing* list = g_new0(listing, 1);
+  list->conns = g_ptr_array_new();
+  list->known = g_hash_table_new(NULL, NULL);
+  GString* error =
+      register_tap_listener("parley", list, filter, 0, listing_reset, listing_packet, listing_draw, listing_finish);
+  if (error == NULL) return;
+  report_failure("-z parley,conn: the filter \"%s\" is not one: %s", filter != NULL ? filter : "", error->str);
+  g_string_free(error, TRUE);
+  listing_finish(list);
+  /* tshark would go on and print nothing of what it was asked for. */
+  if (g_strcmp0(g_get_prgname(), "tshark") == 0) exit(1);
+}
+
+/* ------------------------------------------------------------------ Wireshark's Statistics menu */
+
+static GHashTable* table_rows; /* parley_conn to its row, from 1 */
+
+static void table_reset(stat_tap_table* table) {
+  for (guint row = 0; row < table->num_elements; ++row) {
+    for (guint c = 0; c < table->num_fields; ++c) free_cell(&table->elements[row][c]);
+    g_free(table->elements[row]);
+  }
+  table->num_elements = 0;
+  if (table_rows != NULL) g_hash_table_remove_all(table_rows);
+}
+
+static void table_init(stat_tap_table_ui* ui) {
+  static const char name[] = "MPA connections";
+  stat_tap_table* table = stat_tap_find_table(ui, name);
+  if (table_rows == NULL) table_rows = g_hash_table_new(NULL, NULL);
+  if (table != NULL)
+    table_reset(table);
+  else
+    stat_tap_add_table(ui, stat_tap_init_table(name, column_count, 0, NULL));
+}
+
+/* A row is made when its connection is first seen, and anew with its last packet. */
+static tap_packet_status table_packet(void* data, packet_info* pinfo, epan_dissect_t* edt _U_, const void* tapped,
+                                      tap_flags_t flags _U_) {
+  const parley_conn* conn = (const parley_conn*)tapped;
+  stat_tap_table* table = g_array_index(((stat_data_t*)data)->stat_tap_data->tables, stat_tap_table*, 0);
+  guint row = GPOINTER_TO_UINT(g_hash_table_lookup(table_rows, conn));
+  if (row != 0 && pinfo->num < conn->last_frame) return TAP_PACKET_DONT_REDRAW;
+  if (row == 0) {
+    row = table->num_elements + 1;
+    g_hash_table_insert(table_rows, (gpointer)conn, GUINT_TO_POINTER(row));
+  } else {
+    for (guint c = 0; c < table->num_fields; ++c) free_cell(stat_tap_get_field_data(table, row - 1, c));
+  }
+  stat_tap_table_item_type cells[column_count];
+  fill_row(conn, cells);
+  stat_tap_init_table_row(table, row - 1, column_count, cells);
+  return TAP_PACKET_REDRAW;
+}
+
+static void table_free_cell(stat_tap_table* table _U_, guint row _U_, guint column _U_,
+                            stat_tap_table_item_type* cell) {
+  free_cell(cell);
+}
+
+void parley_stat_register(void) {
+  static stat_tap_table_item fields[] = {
+#define PARLEY_X(name, type, align, title) {TABLE_ITEM_##type, TAP_ALIGN_##align, title, PARLEY_FORMAT_##type},
+#define PARLEY_FORMAT_UINT "%u"
+#define PARLEY_FORMAT_STRING "%s"
+      PARLEY_COLUMNS(PARLEY_X)
+#undef PARLEY_X
+  };
+  static tap_param parameters[] = {{PARAM_FILTER, "filter", "Filter", NULL, TRUE}};
+  static stat_tap_ui listing_ui = {REGISTER_STAT_GROUP_GENERIC, "MPA connections", "parley,conn", listing_init,
+                                   array_length(parameters),    parameters};
+  static stat_tap_table_ui table_ui = {
+      .group = REGISTER_STAT_GROUP_GENERIC,
+      .title = "MPA Connections (iWARP)",
+      .tap_name = "parley",
+      .cli_string = "parley,table",
+      .stat_tap_init_cb = table_init,
+      .packet_func = table_packet,
+      .stat_tap_reset_table_cb = table_reset,
+      .stat_tap_free_table_item_cb = table_free_cell,
+      .nfields = array_length(fields),
+      .fields = fields,
+      .nparams = array_length(parameters),
+      .params = parameters,
+  };
+  register_stat_tap_ui(&listing_ui, NULL);
+  register_stat_tap_table_ui(&table_ui);
+}
