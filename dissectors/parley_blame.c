@@ -42,8 +42,8 @@ static void check_order(parley_pdu* pdu, parley_terminate* t) {
   const char* sent = parley_terminate_describe(wmem_file_scope(), hi, lo, t->code);
   const char* meant = parley_terminate_describe(wmem_file_scope(), lo, hi, t->code);
   parley_find(pdu, PARLEY_FINDING_terminate_order, PARLEY_AT_BODY,
-              "Terminate control word 0x%02x%02x%02x is in the wrong order: as sent it reads %s, meant is %s%s%s (RFC "
-              "5040 §4.8)",
+              "Terminate control word 0x%02x%02x%02x is in the wrong order: as sent it reads %s, meant is %s%s%s "
+              "[RFC 5040 §4.8]",
               t->octet0, t->code, t->bits, sent, meant, hi == lo ? " with M, D and R in the low bits" : "", why);
 }
 
@@ -61,13 +61,13 @@ static void check_parts(parley_pdu* pdu, tvbuff_t* tvb, guint offset, const parl
   }
   if (length != due) {
     parley_find(pdu, PARLEY_FINDING_terminate_header, PARLEY_AT_BODY,
-                "Terminate has %u octets, by its M, D and R bits it has %u (RFC 5040 §4.8)", length, due);
+                "Terminate has %u octets, by its M, D and R bits it has %u [RFC 5040 §4.8]", length, due);
     return;
   }
   if (!t->d || tvb_captured_length(tvb) < at + head) return;
   if (t->r && (tvb_get_guint8(tvb, (gint)at + 1) & PARLEY_RDMAP_OPCODE_MASK) != 0x1)
     parley_find(pdu, PARLEY_FINDING_terminate_header, PARLEY_AT_BODY,
-                "R is set in a Terminate that concerns no Read Request (RFC 5040 §4.8)");
+                "R is set in a Terminate that concerns no Read Request [RFC 5040 §4.8]");
   const parley_track* peer = parley_track_of(pdu->conn, 1 - pdu->from);
   const parley_recent* match = NULL;
   for (int i = 0; i < PARLEY_RECENT; ++i) {
@@ -79,13 +79,13 @@ static void check_parts(parley_pdu* pdu, tvbuff_t* tvb, guint offset, const parl
   if (match == NULL) {
     if (!peer->lossy && peer->segments <= PARLEY_RECENT)
       parley_find(pdu, PARLEY_FINDING_terminate_header, PARLEY_AT_BODY,
-                  "Terminate quotes a DDP header that the other side never sent (RFC 5040 §4.8)");
+                  "Terminate quotes a DDP header that the other side never sent [RFC 5040 §4.8]");
     return;
   }
   const guint16 given = t->m ? tvb_get_ntohs(tvb, (gint)at - 2) : match->length;
   if (given != match->length)
     parley_find(pdu, PARLEY_FINDING_terminate_header, PARLEY_AT_BODY,
-                "Terminate gives the DDP segment of frame %u a length of %u octets, it had %u%s (RFC 5040 §4.8)",
+                "Terminate gives the DDP segment of frame %u a length of %u octets, it had %u%s [RFC 5040 §4.8]",
                 match->frame, given, match->length,
                 given + match->size == match->length ? "; the payload alone is not meant" : "");
 }
@@ -98,7 +98,7 @@ void parley_terminate_track(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment
   if (!parley_terminate_read(tvb, s->head, &t)) {
     if (s->payload < PARLEY_RDMAP_TERM_CTRL_LEN)
       parley_find(pdu, PARLEY_FINDING_terminate_header, PARLEY_AT_BODY,
-                  "Terminate has %u octets, at least 4 are due (RFC 5040 §4.8)", s->payload);
+                  "Terminate has %u octets, at least 4 are due [RFC 5040 §4.8]", s->payload);
     return;
   }
   check_order(pdu, &t);
@@ -108,13 +108,13 @@ void parley_terminate_track(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment
   if (t.layer == PARLEY_RDMAP_LAYER_LLP && t.etype == 3 && !t.swapped)
     parley_find(
         pdu, PARLEY_FINDING_terminate_type, PARLEY_AT_BODY,
-        "An error of MPA with error type 3, it is type 0; hardware of Chelsio and Intel does so (RFC 6580 §3.3)");
+        "An error of MPA with error type 3, it is type 0; hardware of Chelsio and Intel does so [RFC 6580 §3.3]");
   if (parley_terminate_text(t.layer, t.etype, t.code) == NULL)
     parley_find(pdu, PARLEY_FINDING_terminate_code, PARLEY_AT_BODY,
-                "Nothing is registered for layer %u, error type %u, code 0x%02x (RFC 5040 §4.8)", t.layer, t.etype,
+                "Nothing is registered for layer %u, error type %u, code 0x%02x [RFC 5040 §4.8]", t.layer, t.etype,
                 t.code);
   check_parts(pdu, tvb, s->head, &t);
-  parley_find(pdu, PARLEY_FINDING_terminate, PARLEY_AT_SEGMENT, "The %s terminated the stream: %s (RFC 5040 §5.4)",
+  parley_find(pdu, PARLEY_FINDING_terminate, PARLEY_AT_SEGMENT, "The %s terminated the stream: %s [RFC 5040 §5.4]",
               pdu->from == PARLEY_INITIATOR ? "initiator" : "responder",
               parley_terminate_describe(wmem_file_scope(), t.layer, t.etype, t.code));
 }

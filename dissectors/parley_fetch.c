@@ -47,7 +47,7 @@ static void check_depth(parley_pdu* pdu, const parley_track* t) {
   if (t->fetches_unknown || limit < 0 || outstanding <= (guint32)limit) return;
   /* RFC 6581 §9.1: ORD is at most the peer's IRD; RFC 5040 §5.2.1: no more are outstanding. */
   parley_find(pdu, PARLEY_FINDING_reads_over, PARLEY_AT_BODY,
-              "%u RDMA Reads and Atomics are outstanding, %d were agreed (RFC 5040 §5.2.1, RFC 6581 §9.1)", outstanding,
+              "%u RDMA Reads and Atomics are outstanding, %d were agreed [RFC 5040 §5.2.1, RFC 6581 §9.1]", outstanding,
               limit);
 }
 
@@ -59,7 +59,7 @@ void parley_fetch_read_request(parley_pdu* pdu, tvbuff_t* tvb, const parley_segm
   parley_track* t = parley_track_of(pdu->conn, pdu->from);
   if (s->payload != PARLEY_RDMAP_READ_REQUEST_LEN) {
     parley_find(pdu, PARLEY_FINDING_body_length, PARLEY_AT_BODY,
-                "Read Request has %u octets, 28 are due (RFC 5040 §4.4)", s->payload);
+                "Read Request has %u octets, 28 are due [RFC 5040 §4.4]", s->payload);
     return;
   }
   if (!captured(tvb, s)) t->fetches_unknown = TRUE;
@@ -97,7 +97,7 @@ static void check_sink(parley_pdu* pdu, const parley_segment* s, const parley_fe
   if (s->stag == fetch->sink_stag && s->to == due) return;
   parley_find(pdu, PARLEY_FINDING_sink, PARLEY_AT_STAG,
               "Response to the Read Request of frame %u is for STag 0x%08x TO 0x%" PRIx64
-              ", its sink is STag 0x%08x TO 0x%" PRIx64 " (RFC 5040 §4.5)",
+              ", its sink is STag 0x%08x TO 0x%" PRIx64 " [RFC 5040 §4.5]",
               fetch->request_frame, s->stag, s->to, fetch->sink_stag, due);
 }
 
@@ -110,7 +110,7 @@ void parley_fetch_read_response(parley_pdu* pdu, const parley_segment* s) {
   parley_fetch* fetch = requester->reads;
   if (fetch == NULL) {
     parley_find(pdu, PARLEY_FINDING_unasked, PARLEY_AT_SEGMENT,
-                "Read Response although no Read is outstanding (RFC 5040 §5.2)");
+                "Read Response although no Read is outstanding [RFC 5040 §5.2]");
     parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 2, 6, FALSE);
     return;
   }
@@ -119,12 +119,12 @@ void parley_fetch_read_response(parley_pdu* pdu, const parley_segment* s) {
   fetch->done += s->payload;
   if (fetch->done > fetch->size)
     parley_find(pdu, PARLEY_FINDING_response_length, PARLEY_AT_SEGMENT,
-                "%" PRIu64 " octets for the Read Request of frame %u, which asks for %u (RFC 5040 §5.2)", fetch->done,
+                "%" PRIu64 " octets for the Read Request of frame %u, which asks for %u [RFC 5040 §5.2]", fetch->done,
                 fetch->request_frame, fetch->size);
   if (!s->last) return;
   if (fetch->done < fetch->size)
     parley_find(pdu, PARLEY_FINDING_response_length, PARLEY_AT_SEGMENT,
-                "Read Response ends after %" PRIu64 " octets, the request of frame %u asks for %u (RFC 5040 §5.2)",
+                "Read Response ends after %" PRIu64 " octets, the request of frame %u asks for %u [RFC 5040 §5.2]",
                 fetch->done, fetch->request_frame, fetch->size);
   answered(pdu, fetch);
   pop_reads(requester, 1);
@@ -134,7 +134,7 @@ void parley_fetch_atomic_request(parley_pdu* pdu, tvbuff_t* tvb, const parley_se
   parley_track* t = parley_track_of(pdu->conn, pdu->from);
   if (s->payload != PARLEY_RDMAP_ATOMIC_REQUEST_LEN) {
     parley_find(pdu, PARLEY_FINDING_body_length, PARLEY_AT_BODY,
-                "Atomic Request has %u octets, 52 are due (RFC 7306 §5.2.1)", s->payload);
+                "Atomic Request has %u octets, 52 are due [RFC 7306 §5.2.1]", s->payload);
     return;
   }
   if (!captured(tvb, s)) t->fetches_unknown = TRUE;
@@ -142,10 +142,10 @@ void parley_fetch_atomic_request(parley_pdu* pdu, tvbuff_t* tvb, const parley_se
   const guint8 aop = tvb_get_guint8(tvb, (gint)s->head + 3) & 0xF;
   const guint64 to = tvb_get_ntoh64(tvb, (gint)s->head + 12);
   if (aop != PARLEY_RDMAP_ATOMIC_FETCH_ADD && aop != PARLEY_RDMAP_ATOMIC_CMP_SWAP)
-    parley_find(pdu, PARLEY_FINDING_atomic, PARLEY_AT_BODY, "AOpCode %u is not assigned (RFC 7306 §5.2.1)", aop);
+    parley_find(pdu, PARLEY_FINDING_atomic, PARLEY_AT_BODY, "AOpCode %u is not assigned [RFC 7306 §5.2.1]", aop);
   if (to % 8 != 0) {
     parley_find(pdu, PARLEY_FINDING_atomic, PARLEY_AT_BODY,
-                "Atomic at TO 0x%" PRIx64 ", not a multiple of 8 (RFC 7306 §5.1)", to);
+                "Atomic at TO 0x%" PRIx64 ", not a multiple of 8 [RFC 7306 §5.1]", to);
     parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 2, 7, FALSE);
   }
   parley_fetch* fetch = append(pdu, &t->atomics_tail);
@@ -159,7 +159,7 @@ void parley_fetch_atomic_response(parley_pdu* pdu, tvbuff_t* tvb, const parley_s
   parley_track* requester = parley_track_of(pdu->conn, 1 - pdu->from);
   if (s->payload != PARLEY_RDMAP_ATOMIC_RESPONSE_LEN) {
     parley_find(pdu, PARLEY_FINDING_body_length, PARLEY_AT_BODY,
-                "Atomic Response has %u octets, 12 are due (RFC 7306 §5.2.2)", s->payload);
+                "Atomic Response has %u octets, 12 are due [RFC 7306 §5.2.2]", s->payload);
     return;
   }
   if (!captured(tvb, s)) {
@@ -176,12 +176,12 @@ void parley_fetch_atomic_response(parley_pdu* pdu, tvbuff_t* tvb, const parley_s
   if (*link == NULL || (*link)->id != id) {
     if (!requester->fetches_unknown)
       parley_find(pdu, PARLEY_FINDING_unasked, PARLEY_AT_BODY,
-                  "Atomic Response for request 0x%x, which is not outstanding (RFC 7306 §5.2.2)", id);
+                  "Atomic Response for request 0x%x, which is not outstanding [RFC 7306 §5.2.2]", id);
     return;
   }
   if (!requester->fetches_unknown && older > 0)
     parley_find(pdu, PARLEY_FINDING_sink, PARLEY_AT_BODY,
-                "Atomic request 0x%x is answered before 0x%x (RFC 7306 §5.2.2)", id, requester->atomics->id);
+                "Atomic request 0x%x is answered before 0x%x [RFC 7306 §5.2.2]", id, requester->atomics->id);
   parley_facts_of(pdu)->fetch = *link;
   answered(pdu, *link);
   take_out(link, &requester->atomics_tail);

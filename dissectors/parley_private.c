@@ -194,7 +194,7 @@ void parley_private_register(void) {
         "IRD and ORD of SMB Direct are little-endian, as older Linux cifs sends them; they are big-endian", EXPFILL}},
       {&ei_both,
        {"parley.private.expert.both", PI_PROTOCOL, PI_CHAT,
-        "IRD and ORD are there twice: the enhanced data holds them too (RFC 6581 §6)", EXPFILL}},
+        "IRD and ORD are there twice: the enhanced data holds them too [RFC 6581 §6]", EXPFILL}},
   };
   proto_register_field_array(proto_parley, hf, array_length(hf));
   proto_register_subtree_array(ett, array_length(ett));

@@ -62,33 +62,33 @@ enum {
 
 /* X(name, group, severity, text). The name ends the filter: parley.rdmap.expert.<name>. */
 #define PARLEY_FINDINGS(X)                                                                                  \
-  X(too_short, PI_PROTOCOL, PI_ERROR, "ULPDU is too short for a DDP header (RFC 5041 §4)")                  \
-  X(ddp_version, PI_PROTOCOL, PI_ERROR, "DDP version is not the connection's (RFC 5041 §4.1)")              \
-  X(rdmap_version, PI_PROTOCOL, PI_ERROR, "RDMAP version is not the connection's (RFC 5040 §4.1)")          \
-  X(reserved, PI_PROTOCOL, PI_ERROR, "Reserved bits are set (RFC 5041 §4.1, RFC 5040 §4.1)")                \
-  X(reserved_ulp, PI_PROTOCOL, PI_WARN, "Invalidate STag word is set (RFC 5040 §4.1)")                      \
-  X(opcode, PI_PROTOCOL, PI_ERROR, "RDMAP opcode is not assigned (RFC 5040 §4.1)")                          \
-  X(t_bit, PI_PROTOCOL, PI_ERROR, "T bit does not fit the opcode (RFC 5040 §4.2)")                          \
-  X(queue, PI_PROTOCOL, PI_ERROR, "Queue number does not fit the opcode (RFC 5040 §4.2)")                   \
-  X(msn, PI_SEQUENCE, PI_ERROR, "MSN is not the next one of its queue (RFC 5041 §4.3)")                     \
-  X(mo, PI_SEQUENCE, PI_ERROR, "MO is not where the message goes on (RFC 5041 §5.2)")                       \
-  X(unfinished, PI_SEQUENCE, PI_ERROR, "Message begins before the last ends (RFC 5041 §5.2)")               \
-  X(mixed, PI_SEQUENCE, PI_ERROR, "Opcode changes inside a message (RFC 5040 §4.1)")                        \
-  X(segmented, PI_SEQUENCE, PI_ERROR, "Message is cut although it has one segment (RFC 5040 §4.2)")         \
-  X(to, PI_SEQUENCE, PI_ERROR, "Tagged message does not go on where it was (RFC 5041 §5.2)")                \
-  X(to_wrap, PI_SEQUENCE, PI_ERROR, "TO wraps (RFC 5041 §7.1)")                                             \
-  X(body_length, PI_PROTOCOL, PI_ERROR, "Message has a wrong length (RFC 5040 §4, RFC 7306 §5.2, §6.3)")    \
-  X(atomic, PI_PROTOCOL, PI_ERROR, "Atomic is not allowed (RFC 7306 §5)")                                   \
-  X(reads_over, PI_SEQUENCE, PI_ERROR, "More Reads are outstanding than agreed (RFC 5040 §5.2.1)")          \
-  X(unasked, PI_SEQUENCE, PI_ERROR, "Response has no request (RFC 5040 §5.2)")                              \
-  X(sink, PI_SEQUENCE, PI_ERROR, "Response is not for the oldest request (RFC 5040 §4.5)")                  \
-  X(response_length, PI_SEQUENCE, PI_ERROR, "Response is not as long as asked for (RFC 5040 §5.2)")         \
-  X(after_terminate, PI_SEQUENCE, PI_ERROR, "Message follows its sender's Terminate (RFC 5040 §5.4)")       \
-  X(terminate, PI_SEQUENCE, PI_NOTE, "Stream was terminated (RFC 5040 §5.4)")                               \
-  X(terminate_order, PI_PROTOCOL, PI_ERROR, "Terminate control word is in the wrong order (RFC 5040 §4.8)") \
-  X(terminate_type, PI_PROTOCOL, PI_WARN, "Error type 3 for an error of MPA (RFC 6580 §3.3)")               \
-  X(terminate_code, PI_PROTOCOL, PI_WARN, "Terminate has no registered meaning (RFC 5040 §4.8)")            \
-  X(terminate_header, PI_PROTOCOL, PI_ERROR, "Terminate does not carry what it says (RFC 5040 §4.8)")
+  X(too_short, PI_PROTOCOL, PI_ERROR, "ULPDU is too short for a DDP header [RFC 5041 §4]")                  \
+  X(ddp_version, PI_PROTOCOL, PI_ERROR, "DDP version is not the connection's [RFC 5041 §4.1]")              \
+  X(rdmap_version, PI_PROTOCOL, PI_ERROR, "RDMAP version is not the connection's [RFC 5040 §4.1]")          \
+  X(reserved, PI_PROTOCOL, PI_ERROR, "Reserved bits are set [RFC 5041 §4.1, RFC 5040 §4.1]")                \
+  X(reserved_ulp, PI_PROTOCOL, PI_WARN, "Invalidate STag word is set [RFC 5040 §4.1]")                      \
+  X(opcode, PI_PROTOCOL, PI_ERROR, "RDMAP opcode is not assigned [RFC 5040 §4.1]")                          \
+  X(t_bit, PI_PROTOCOL, PI_ERROR, "T bit does not fit the opcode [RFC 5040 §4.2]")                          \
+  X(queue, PI_PROTOCOL, PI_ERROR, "Queue number does not fit the opcode [RFC 5040 §4.2]")                   \
+  X(msn, PI_SEQUENCE, PI_ERROR, "MSN is not the next one of its queue [RFC 5041 §4.3]")                     \
+  X(mo, PI_SEQUENCE, PI_ERROR, "MO is not where the message goes on [RFC 5041 §5.2]")                       \
+  X(unfinished, PI_SEQUENCE, PI_ERROR, "Message begins before the last ends [RFC 5041 §5.2]")               \
+  X(mixed, PI_SEQUENCE, PI_ERROR, "Opcode changes inside a message [RFC 5040 §4.1]")                        \
+  X(segmented, PI_SEQUENCE, PI_ERROR, "Message is cut although it has one segment [RFC 5040 §4.2]")         \
+  X(to, PI_SEQUENCE, PI_ERROR, "Tagged message does not go on where it was [RFC 5041 §5.2]")                \
+  X(to_wrap, PI_SEQUENCE, PI_ERROR, "TO wraps [RFC 5041 §7.1]")                                             \
+  X(body_length, PI_PROTOCOL, PI_ERROR, "Message has a wrong length [RFC 5040 §4, RFC 7306 §5.2, §6.3]")    \
+  X(atomic, PI_PROTOCOL, PI_ERROR, "Atomic is not allowed [RFC 7306 §5]")                                   \
+  X(reads_over, PI_SEQUENCE, PI_ERROR, "More Reads are outstanding than agreed [RFC 5040 §5.2.1]")          \
+  X(unasked, PI_SEQUENCE, PI_ERROR, "Response has no request [RFC 5040 §5.2]")                              \
+  X(sink, PI_SEQUENCE, PI_ERROR, "Response is not for the oldest request [RFC 5040 §4.5]")                  \
+  X(response_length, PI_SEQUENCE, PI_ERROR, "Response is not as long as asked for [RFC 5040 §5.2]")         \
+  X(after_terminate, PI_SEQUENCE, PI_ERROR, "Message follows its sender's Terminate [RFC 5040 §5.4]")       \
+  X(terminate, PI_SEQUENCE, PI_NOTE, "Stream was terminated [RFC 5040 §5.4]")                               \
+  X(terminate_order, PI_PROTOCOL, PI_ERROR, "Terminate control word is in the wrong order [RFC 5040 §4.8]") \
+  X(terminate_type, PI_PROTOCOL, PI_WARN, "Error type 3 for an error of MPA [RFC 6580 §3.3]")               \
+  X(terminate_code, PI_PROTOCOL, PI_WARN, "Terminate has no registered meaning [RFC 5040 §4.8]")            \
+  X(terminate_header, PI_PROTOCOL, PI_ERROR, "Terminate does not carry what it says [RFC 5040 §4.8]")
 
 typedef enum {
 #define PARLEY_X(name, group, severity, text) PARLEY_FINDING_##name,

@@ -96,23 +96,23 @@ static gboolean check_controls(parley_pdu* pdu, const parley_segment* s) {
   const guint8 dv = s->ddp & PARLEY_DDP_DV_MASK;
   const guint8 rv = (guint8)((s->rdmap & PARLEY_RDMAP_RV_MASK) >> 6);
   if (dv != due) {
-    parley_find(pdu, PARLEY_FINDING_ddp_version, PARLEY_AT_DDP_CONTROL, "DDP version %u, %u is due (RFC 5041 §4.1)", dv,
+    parley_find(pdu, PARLEY_FINDING_ddp_version, PARLEY_AT_DDP_CONTROL, "DDP version %u, %u is due [RFC 5041 §4.1]", dv,
                 due);
     parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, s->tagged ? 1 : 2, s->tagged ? 4 : 6, FALSE);
     return FALSE;
   }
   if (rv != due) {
     parley_find(pdu, PARLEY_FINDING_rdmap_version, PARLEY_AT_RDMAP_CONTROL,
-                "RDMAP version %u, %u is due (RFC 5040 §4.1)", rv, due);
+                "RDMAP version %u, %u is due [RFC 5040 §4.1]", rv, due);
     parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 2, 5, FALSE);
     return FALSE;
   }
   if ((s->ddp & PARLEY_DDP_RSVD) != 0)
     parley_find(pdu, PARLEY_FINDING_reserved, PARLEY_AT_DDP_CONTROL,
-                "Reserved bits of the DDP control octet are set: 0x%02x (RFC 5041 §4.1)", s->ddp & PARLEY_DDP_RSVD);
+                "Reserved bits of the DDP control octet are set: 0x%02x [RFC 5041 §4.1]", s->ddp & PARLEY_DDP_RSVD);
   if ((s->rdmap & 0x30) != 0)
     parley_find(pdu, PARLEY_FINDING_reserved, PARLEY_AT_RDMAP_CONTROL,
-                "Reserved bits of the RDMAP control octet are set: 0x%02x (RFC 5040 §4.1)", s->rdmap & 0x30);
+                "Reserved bits of the RDMAP control octet are set: 0x%02x [RFC 5040 §4.1]", s->rdmap & 0x30);
   return TRUE;
 }
 
@@ -123,28 +123,28 @@ static gboolean check_opcode(parley_pdu* pdu, const parley_segment* s) {
   guint32 qn;
   if (!parley_opcode_rule(s->opcode, &tagged, &qn)) {
     parley_find(pdu, PARLEY_FINDING_opcode, PARLEY_AT_RDMAP_CONTROL, "Opcode 0x%X %s", s->opcode,
-                s->opcode == 0xF ? "is for experiments (RFC 6580 §3.1)" : "is not assigned (RFC 5040 §4.1)");
+                s->opcode == 0xF ? "is for experiments [RFC 6580 §3.1]" : "is not assigned [RFC 5040 §4.1]");
     parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 2, 6, FALSE);
     return FALSE;
   }
   /* Peers that know only RFC 5040 answer the opcodes of RFC 7306 with "unexpected opcode". */
   if (s->opcode >= 0x8) parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 2, 6, TRUE);
   if (tagged != s->tagged) {
-    parley_find(pdu, PARLEY_FINDING_t_bit, PARLEY_AT_DDP_CONTROL, "%s in %s DDP segment (RFC 5040 §4.2)", name,
+    parley_find(pdu, PARLEY_FINDING_t_bit, PARLEY_AT_DDP_CONTROL, "%s in %s DDP segment [RFC 5040 §4.2]", name,
                 s->tagged ? "a tagged" : "an untagged");
     parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 2, 6, FALSE);
     return FALSE;
   }
   if (s->tagged) return TRUE;
   if (qn != s->qn) {
-    parley_find(pdu, PARLEY_FINDING_queue, PARLEY_AT_QN, "%s on queue %u, it belongs on queue %u (RFC 5040 §4.2)", name,
+    parley_find(pdu, PARLEY_FINDING_queue, PARLEY_AT_QN, "%s on queue %u, it belongs on queue %u [RFC 5040 §4.2]", name,
                 s->qn, qn);
     parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 2, 1, FALSE);
     return FALSE;
   }
   if (s->stag != 0 && !parley_opcode_invalidates(s->opcode))
     parley_find(pdu, PARLEY_FINDING_reserved_ulp, PARLEY_AT_STAG,
-                "%s sets the Invalidate STag word to 0x%08x, it is 0 (RFC 5040 §4.1)", name, s->stag);
+                "%s sets the Invalidate STag word to 0x%08x, it is 0 [RFC 5040 §4.1]", name, s->stag);
   return TRUE;
 }
 
@@ -182,13 +182,13 @@ static void check_next_segment(parley_pdu* pdu, const parley_segment* s, parley_
   const char* name = parley_opcode_name(s->opcode);
   if (s->mo != q->mo) {
     parley_find(pdu, PARLEY_FINDING_mo, PARLEY_AT_MO,
-                "%s goes on at MO %u, %u is due (queue %u, MSN %u; RFC 5041 §5.2)", name, s->mo, q->mo, s->qn, s->msn);
+                "%s goes on at MO %u, %u is due (queue %u, MSN %u) [RFC 5041 §5.2]", name, s->mo, q->mo, s->qn, s->msn);
     parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 2, 4, FALSE);
     q->message = NULL;
   }
   if (s->opcode != q->opcode) {
     parley_find(pdu, PARLEY_FINDING_mixed, PARLEY_AT_RDMAP_CONTROL,
-                "Opcode changes inside a message, from %s to %s (queue %u, MSN %u; RFC 5040 §4.1)",
+                "Opcode changes inside a message, from %s to %s (queue %u, MSN %u) [RFC 5040 §4.1]",
                 parley_opcode_name(q->opcode), name, s->qn, s->msn);
     q->message = NULL;
   }
@@ -199,18 +199,18 @@ static void check_first_segment(parley_pdu* pdu, const parley_segment* s, parley
   const guint32 due = q->msn_before + 1;
   if (q->open)
     parley_find(pdu, PARLEY_FINDING_unfinished, PARLEY_AT_MSN,
-                "Message %u begins on queue %u before message %u has its last segment (RFC 5041 §5.2)", s->msn, s->qn,
+                "Message %u begins on queue %u before message %u has its last segment [RFC 5041 §5.2]", s->msn, s->qn,
                 q->msn_before);
   q->message = NULL;
   if (q->unknown) return;
   if (s->msn != due) {
-    parley_find(pdu, PARLEY_FINDING_msn, PARLEY_AT_MSN, "%s has MSN %u, %u is due (queue %u; RFC 5041 §4.3)", name,
+    parley_find(pdu, PARLEY_FINDING_msn, PARLEY_AT_MSN, "%s has MSN %u, %u is due (queue %u) [RFC 5041 §4.3]", name,
                 s->msn, due, s->qn);
     parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 2, 3, FALSE);
   }
   if (s->mo != 0) {
     parley_find(pdu, PARLEY_FINDING_mo, PARLEY_AT_MO,
-                "%s begins at MO %u, a message begins at 0 (MSN %u; RFC 5041 §5.2)", name, s->mo, s->msn);
+                "%s begins at MO %u, a message begins at 0 (MSN %u) [RFC 5041 §5.2]", name, s->mo, s->msn);
     parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 2, 4, FALSE);
   }
 }
@@ -224,7 +224,7 @@ static void track_untagged(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment*
     check_first_segment(pdu, s, q);
   if (!s->last && !parley_opcode_is_send(s->opcode))
     parley_find(pdu, PARLEY_FINDING_segmented, PARLEY_AT_DDP_CONTROL,
-                "%s is cut in several segments, it has one (RFC 5040 §4.2)", parley_opcode_name(s->opcode));
+                "%s is cut in several segments, it has one [RFC 5040 §4.2]", parley_opcode_name(s->opcode));
   if (!goes_on && !s->last && s->mo == 0 && parley_opcode_is_send(s->opcode)) begin_message(pdu, q);
   put_together(pdu, tvb, s, q);
   q->unknown = FALSE;
@@ -239,11 +239,11 @@ static void track_write(parley_pdu* pdu, const parley_segment* s, parley_track* 
   if (w->open && (s->stag != w->stag || s->to != w->to))
     parley_find(pdu, PARLEY_FINDING_to, PARLEY_AT_TO,
                 "RDMA Write goes on at STag 0x%08x TO 0x%" PRIx64 ", STag 0x%08x TO 0x%" PRIx64
-                " is due (RFC 5041 §5.2)",
+                " is due [RFC 5041 §5.2]",
                 s->stag, s->to, w->stag, w->to);
   if (s->payload > 0 && s->to + s->payload < s->to) {
     parley_find(pdu, PARLEY_FINDING_to_wrap, PARLEY_AT_TO,
-                "RDMA Write of %u octets wraps TO 0x%" PRIx64 " (RFC 5041 §7.1)", s->payload, s->to);
+                "RDMA Write of %u octets wraps TO 0x%" PRIx64 " [RFC 5041 §7.1]", s->payload, s->to);
     parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 1, 3, FALSE);
   } else if (s->payload > 0) {
     /* Whether the STag is valid cannot be seen; if the peer says it is not, this is what it speaks of. */
@@ -264,7 +264,7 @@ static void dispatch(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment* s, pa
     case 0x9:
       if (s->payload != PARLEY_RDMAP_IMMEDIATE_LEN)
         parley_find(pdu, PARLEY_FINDING_body_length, PARLEY_AT_BODY,
-                    "Immediate Data has %u octets, 8 are due (RFC 7306 §6.3)", s->payload);
+                    "Immediate Data has %u octets, 8 are due [RFC 7306 §6.3]", s->payload);
       return;
     case 0xA: parley_fetch_atomic_request(pdu, tvb, s); return;
     case 0xB: parley_fetch_atomic_response(pdu, tvb, s); return;
@@ -289,14 +289,14 @@ void parley_rdmap_track(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo _U_) 
     forget(pdu);
     if (tvb_captured_length(tvb) < pdu->ulpdu_length) return; /* the capture cut it */
     parley_find(pdu, PARLEY_FINDING_too_short, PARLEY_AT_SEGMENT,
-                "ULPDU of %u octets is too short for a DDP header (RFC 5041 §4)", pdu->ulpdu_length);
+                "ULPDU of %u octets is too short for a DDP header [RFC 5041 §4]", pdu->ulpdu_length);
     parley_blame(pdu, PARLEY_RDMAP_LAYER_LLP, 0, 3, FALSE);
     return;
   }
   remember(pdu, tvb, &s, t);
   if (t->terminate_frame != 0)
     parley_find(pdu, PARLEY_FINDING_after_terminate, PARLEY_AT_SEGMENT,
-                "%s after its sender's Terminate in frame %u (RFC 5040 §5.4)", parley_opcode_name(s.opcode),
+                "%s after its sender's Terminate in frame %u [RFC 5040 §5.4]", parley_opcode_name(s.opcode),
                 t->terminate_frame);
   if (!check_controls(pdu, &s) || !check_opcode(pdu, &s)) {
     for (int i = 0; i < 4; ++i) t->queues[i].unknown = TRUE;
