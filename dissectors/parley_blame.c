@@ -50,18 +50,11 @@ static void check_order(parley_pdu* pdu, parley_terminate* t) {
 /* The parts behind the control word are there, and they quote what the other side sent. */
 static void check_parts(parley_pdu* pdu, tvbuff_t* tvb, guint offset, const parley_terminate* t) {
   const guint length = pdu->ulpdu_length - offset;
-  guint at = offset + PARLEY_RDMAP_TERM_CTRL_LEN;
-  guint due = PARLEY_RDMAP_TERM_CTRL_LEN + (t->m || t->d ? 2 : 0) + (t->r ? PARLEY_RDMAP_READ_REQUEST_LEN : 0);
-  if (t->m || t->d) at += 2;
-  guint head = 0;
-  if (t->d) {
-    const gboolean tagged = tvb_captured_length(tvb) > at && (tvb_get_guint8(tvb, (gint)at) & PARLEY_DDP_T) != 0;
-    head = tagged ? PARLEY_DDP_TAGGED_LEN : PARLEY_DDP_UNTAGGED_LEN;
-    due += head;
-  }
-  if (length != due) {
+  const parley_terminate_parts parts = parley_terminate_layout(tvb, offset, length, t);
+  const guint at = offset + PARLEY_RDMAP_TERM_CTRL_LEN + (parts.length ? 2 : 0), head = parts.head;
+  if (length != parts.octets) {
     parley_find(pdu, PARLEY_FINDING_terminate_header, PARLEY_AT_BODY,
-                "Terminate has %u octets, by its M, D and R bits it has %u [RFC 5040 §4.8]", length, due);
+                "Terminate has %u octets, by its M, D and R bits it has %u [RFC 5040 §4.8]", length, parts.octets);
     return;
   }
   if (!t->d || tvb_captured_length(tvb) < at + head) return;

@@ -131,7 +131,7 @@ static gboolean show_fixed_body(const parley_pdu* pdu, tvbuff_t* tvb, packet_inf
     const parley_facts* facts = (const parley_facts*)pdu->facts;
     if (facts != NULL && facts->terminate_judged) parley_terminate_set_swapped(&t, facts->terminate_swapped);
     sub = proto_tree_add_subtree(tree, tvb, at, -1, ett_body, NULL, "Terminate header");
-    parley_terminate_show(tvb, pinfo, sub, s->head, &t, body);
+    parley_terminate_show(tvb, pinfo, sub, s->head, s->payload, &t, body);
     return TRUE;
   }
   if ((s->opcode == 0x8 || s->opcode == 0x9) && s->payload == PARLEY_RDMAP_IMMEDIATE_LEN &&

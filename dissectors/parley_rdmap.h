@@ -36,14 +36,23 @@ typedef struct parley_terminate {
   gboolean swapped; /* nibbles of octet 0 exchanged; M, D, R in the low bits: Linux siw */
 } parley_terminate;
 
+/* What stands behind the control word, by M, D and R. */
+typedef struct parley_terminate_parts {
+  gboolean length; /* the DDP segment length */
+  guint head;      /* 0, or the octets of the DDP header by its own T bit */
+  guint octets;    /* of the whole Terminate, control word included */
+} parley_terminate_parts;
+
 /* False: not even the control word is there. */
 gboolean parley_terminate_read(tvbuff_t* tvb, guint offset, parley_terminate* t);
 void parley_terminate_set_swapped(parley_terminate* t, gboolean swapped);
+/* `length`: what the Terminate has, captured or not. */
+parley_terminate_parts parley_terminate_layout(tvbuff_t* tvb, guint offset, guint length, const parley_terminate* t);
 /* NULL: nothing is registered. */
 const char* parley_terminate_text(guint8 layer, guint8 etype, guint8 code);
 const char* parley_terminate_describe(wmem_allocator_t* scope, guint8 layer, guint8 etype, guint8 code);
-void parley_terminate_show(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, guint offset, const parley_terminate* t,
-                           proto_item** control);
+void parley_terminate_show(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, guint offset, guint length,
+                           const parley_terminate* t, proto_item** control);
 void parley_terminate_register(void);
 
 /* Where in the tree a finding is shown. */

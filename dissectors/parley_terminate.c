@@ -84,6 +84,23 @@ gboolean parley_terminate_read(tvbuff_t* tvb, guint offset, parley_terminate* t)
   return TRUE;
 }
 
+static guint head_at(tvbuff_t* tvb, guint at) {
+  const gboolean there = tvb_captured_length(tvb) > at;
+  return there && (tvb_get_guint8(tvb, (gint)at) & PARLEY_DDP_T) != 0 ? PARLEY_DDP_TAGGED_LEN : PARLEY_DDP_UNTAGGED_LEN;
+}
+
+/* RFC 5040 §4.8: M says that the segment length is there. Of a Terminate with D alone one cannot know whether its
+ * sender left the field out or left it invalid; its size tells. */
+parley_terminate_parts parley_terminate_layout(tvbuff_t* tvb, guint offset, guint length, const parley_terminate* t) {
+  const guint at = offset + PARLEY_RDMAP_TERM_CTRL_LEN;
+  const guint request = t->r ? PARLEY_RDMAP_READ_REQUEST_LEN : 0;
+  parley_terminate_parts parts = {t->m || t->d, 0, 0};
+  if (t->d && !t->m && PARLEY_RDMAP_TERM_CTRL_LEN + head_at(tvb, at) + request == length) parts.length = FALSE;
+  if (t->d) parts.head = head_at(tvb, at + (parts.length ? 2 : 0));
+  parts.octets = PARLEY_RDMAP_TERM_CTRL_LEN + (parts.length ? 2 : 0) + parts.head + request;
+  return parts;
+}
+
 static void show_control(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, gint at, const parley_terminate* t,
                          proto_item** control) {
   static int* const rfc_bits[] = {&hf_m, &hf_d, &hf_r, &hf_reserved, NULL};
@@ -123,13 +140,10 @@ static void show_request(tvbuff_t* tvb, proto_tree* tree, gint at) {
   proto_tree_add_item(sub, hf_source_to, tvb, at + 20, 8, ENC_BIG_ENDIAN);
 }
 
-/* The header's own T bit tells its size, not the error type. */
-static guint show_header(tvbuff_t* tvb, proto_tree* tree, gint at, gint left) {
+static void show_header(tvbuff_t* tvb, proto_tree* tree, gint at, gint size) {
   static int* const ddp_bits[] = {&hf_tagged, &hf_last, &hf_dv, NULL};
   static int* const rdmap_bits[] = {&hf_rv, &hf_opcode, NULL};
-  const gboolean tagged = left > 0 && (tvb_get_guint8(tvb, at) & PARLEY_DDP_T) != 0;
-  const gint size = tagged ? PARLEY_DDP_TAGGED_LEN : PARLEY_DDP_UNTAGGED_LEN;
-  if (left < size) return 0;
+  const gboolean tagged = size == PARLEY_DDP_TAGGED_LEN;
   const guint8 opcode = tvb_get_guint8(tvb, at + 1) & PARLEY_RDMAP_OPCODE_MASK;
   proto_item* item = proto_tree_add_item(tree, hf_header, tvb, at, size, ENC_NA);
   proto_tree* sub = proto_item_add_subtree(item, ett_header);
@@ -140,33 +154,31 @@ static guint show_header(tvbuff_t* tvb, proto_tree* tree, gint at, gint left) {
   if (tagged) {
     proto_tree_add_item(sub, hf_stag, tvb, at + 2, 4, ENC_BIG_ENDIAN);
     proto_tree_add_item(sub, hf_to, tvb, at + 6, 8, ENC_BIG_ENDIAN);
-  } else {
-    proto_tree_add_item(sub, hf_reserved_ulp, tvb, at + 2, 4, ENC_BIG_ENDIAN);
-    proto_tree_add_item(sub, hf_qn, tvb, at + 6, 4, ENC_BIG_ENDIAN);
-    proto_tree_add_item(sub, hf_msn, tvb, at + 10, 4, ENC_BIG_ENDIAN);
-    proto_tree_add_item(sub, hf_mo, tvb, at + 14, 4, ENC_BIG_ENDIAN);
+    return;
   }
-  return (guint)size;
+  proto_tree_add_item(sub, hf_reserved_ulp, tvb, at + 2, 4, ENC_BIG_ENDIAN);
+  proto_tree_add_item(sub, hf_qn, tvb, at + 6, 4, ENC_BIG_ENDIAN);
+  proto_tree_add_item(sub, hf_msn, tvb, at + 10, 4, ENC_BIG_ENDIAN);
+  proto_tree_add_item(sub, hf_mo, tvb, at + 14, 4, ENC_BIG_ENDIAN);
 }
 
-void parley_terminate_show(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, guint offset, const parley_terminate* t,
-                           proto_item** control) {
+void parley_terminate_show(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, guint offset, guint length,
+                           const parley_terminate* t, proto_item** control) {
+  const parley_terminate_parts parts = parley_terminate_layout(tvb, offset, length, t);
   gint at = (gint)offset;
+  gboolean whole = TRUE; /* what comes behind a part that is cut short has no known place */
   show_control(tvb, pinfo, tree, at, t, control);
   at += PARLEY_RDMAP_TERM_CTRL_LEN;
-  /* RFC 5040 §4.8: M stands for the length alone; D without M is sent nowhere, its length is there all the same. */
-  if ((t->m || t->d) && tvb_captured_length_remaining(tvb, at) >= 2) {
+  if (parts.length && (whole = tvb_captured_length_remaining(tvb, at) >= 2)) {
     proto_item* item = proto_tree_add_item(tree, hf_length, tvb, at, 2, ENC_BIG_ENDIAN);
     if (!t->m) proto_item_append_text(item, " (not valid: M is 0)");
     at += 2;
   }
-  gboolean complete = TRUE;
-  if (t->d) {
-    const guint size = show_header(tvb, tree, at, tvb_captured_length_remaining(tvb, at));
-    complete = size > 0;
-    at += (gint)size;
+  if (whole && parts.head > 0 && (whole = tvb_captured_length_remaining(tvb, at) >= (gint)parts.head)) {
+    show_header(tvb, tree, at, (gint)parts.head);
+    at += (gint)parts.head;
   }
-  if (t->r && complete && tvb_captured_length_remaining(tvb, at) >= PARLEY_RDMAP_READ_REQUEST_LEN) {
+  if (whole && t->r && tvb_captured_length_remaining(tvb, at) >= PARLEY_RDMAP_READ_REQUEST_LEN) {
     show_request(tvb, tree, at);
     at += PARLEY_RDMAP_READ_REQUEST_LEN;
   }
