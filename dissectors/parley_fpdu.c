@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Finds the FPDUs of one direction: RFC 5044 §4 (format, markers), §6 (finding them again after a loss). FPDUs that lie
+ * whole in a segment are walked where they are; only what straddles segments is copied. */
+#include <string.h>
+
+#include "parley_crc.h"
+#include "parley_mpa.h"
+
+enum { NOT_A_LENGTH = 0, HEAD_MAX = PARLEY_MPA_MARKER_LEN + PARLEY_MPA_LEN_LEN };
+
+static guint16 be16(const guint8* at) { return (guint16)(at[0] << 8 | at[1]); }
+static guint32 be32(const guint8* at) { return (guint32)be16(at) << 16 | be16(at + 2); }
+
+/* RFC 5044 §4.1, §4.3: a marker every 512 octets, the markers themselves counted. */
+guint32 parley_wire_size(guint64 position, guint32 ulpdu_length, gboolean markers) {
+  const guint32 plain = ((PARLEY_MPA_LEN_LEN + ulpdu_length + 3) & ~3u) + PARLEY_MPA_CRC_LEN;
+  if (!markers) return plain;
+  const guint32 phase = (guint32)(position % PARLEY_MPA_MARKER_INTERVAL);
+  const guint32 distance = phase == 0 ? 0 : PARLEY_MPA_MARKER_INTERVAL - phase;
+  if (distance >= plain) return plain;
+  const guint32 count = 1 + (plain - distance - 1) / (PARLEY_MPA_MARKER_INTERVAL - PARLEY_MPA_MARKER_LEN);
+  return plain + PARLEY_MPA_MARKER_LEN * count;
+}
+
+/* Octets to the next marker from here. */
+static guint32 to_marker(guint64 position) {
+  const guint32 phase = (guint32)(position % PARLEY_MPA_MARKER_INTERVAL);
+  return phase == 0 ? 0 : PARLEY_MPA_MARKER_INTERVAL - phase;
+}
+
+guint32 parley_without_markers(const guint8* wire, guint32 length, guint64 position, guint8* out) {
+  guint32 at = 0, made = 0;
+  while (at < length) {
+    const guint32 run = MIN(to_marker(position + at), length - at);
+    memcpy(out + made, wire + at, run);
+    made += run;
+    at += run + (run < length - at ? PARLEY_MPA_MARKER_LEN : 0);
+  }
+  return made;
+}
+
+/* Whether octets can begin a DDP segment at all; used only to recognise FPDUs, never to accuse.
+ * RFC 5041 §4.1, RFC 5040 §4.1 to §4.3, RFC 7306 §4. */
+gboolean parley_plausible(const guint8* ulpdu, guint32 octets, guint32 ulpdu_length, guint8 versions) {
+#define RULE(name, opcode, tagged, qn, text) [opcode] = {1, tagged, qn},
+  static const struct {
+    guint8 assigned, tagged, qn;
+  } rules[PARLEY_RDMAP_OPCODE_MASK + 1] = {PARLEY_RDMAP_OPCODES(RULE)};
+#undef RULE
+  if (octets < 2 || ulpdu_length < PARLEY_DDP_TAGGED_LEN) return FALSE;
+  const guint8 version = ulpdu[0] & PARLEY_DDP_DV_MASK;
+  const guint8 rdmap = (ulpdu[1] & PARLEY_RDMAP_RV_MASK) >> 6;
+  if (version > 1 || rdmap != version || (version == 0 && versions != 0)) return FALSE;
+  if ((ulpdu[0] & PARLEY_DDP_RSVD) != 0 || (ulpdu[1] & 0x30) != 0) return FALSE;
+  const guint8 opcode = ulpdu[1] & PARLEY_RDMAP_OPCODE_MASK;
+  const gboolean tagged = (ulpdu[0] & PARLEY_DDP_T) != 0;
+  if (!rules[opcode].assigned || rules[opcode].tagged != tagged) return FALSE;
+  if (tagged) return TRUE;
+  if (ulpdu_length < PARLEY_DDP_UNTAGGED_LEN) return FALSE;
+  return octets < 10 || be32(ulpdu + 6) == rules[opcode].qn;
+}
+
+void parley_pending_drop(parley_half* half) {
+  for (parley_part* part = half->parts; part != NULL; part = part->next_of_fpdu) part->whole_in = 0;
+  half->parts = NULL;
+  wmem_free(wmem_file_scope(), half->pending);
+  half->pending = NULL;
+  half->pending_length = half->pending_room = 0;
+}
+
+/* `room`: what will be needed, so that the buffer grows once. The caller keeps the bound. */
+void parley_pending_add(parley_half* half, const parley_tcp_segment* part, guint32 room) {
+  const guint32 length = half->pending_length + part->captured;
+  if (half->pending_length == 0) {
+    half->pending_known = G_MAXUINT32;
+    half->pending_frame = part->frame;
+    half->pending_peer =
+        part->has_ack ? parley_stream_position_of(&half->tcp->half[1 - half->side].stream, part->ack) : 0;
+  }
+  if (length > half->pending_room) {
+    half->pending_room = MAX(length, room);
+    half->pending = (guint8*)wmem_realloc(wmem_file_scope(), half->pending, half->pending_room);
+  }
+  if (part->data != NULL)
+    memcpy(half->pending + half->pending_length, part->data, part->captured);
+  else
+    memset(half->pending + half->pending_length, 0, part->captured);
+  half->pending_length = length;
+}
+
+void parley_fpdus_begin(parley_half* half, parley_known crc, parley_known markers, guint64 zero) {
+  half->phase = PARLEY_PHASE_FPDUS;
+  half->crc = (guint8)crc;
+  half->markers = (guint8)markers;
+  half->zero = zero;
+  half->zero_known = TRUE;
+}
+
+/* Octets that must be there before the next step: of the head, or of the whole FPDU. NOT_A_LENGTH: its length is none
+ * that an FPDU can have. */
+static guint32 needed(parley_half* half, const guint8* octets, guint32 length, guint64 at) {
+  if (half->markers == PARLEY_UNKNOWN) {
+    /* RFC 5044 §7.1.2 rule 7: a stream with markers begins with one, and its first two octets are no length. */
+    if (length < PARLEY_MPA_LEN_LEN) return PARLEY_MPA_LEN_LEN;
+    half->markers = be16(octets) == 0 ? PARLEY_YES : PARLEY_NO;
+  }
+  const gboolean markers = half->markers == PARLEY_YES;
+  const guint64 position = at - half->zero;
+  const guint32 lead = markers && to_marker(position) == 0 ? PARLEY_MPA_MARKER_LEN : 0;
+  if (length < lead + PARLEY_MPA_LEN_LEN) return lead + PARLEY_MPA_LEN_LEN;
+  const guint32 ulpdu_length = be16(octets + lead);
+  /* RFC 5044 §3: an ULPDU has 1 to 64768 octets. */
+  if (ulpdu_length == 0 || ulpdu_length > PARLEY_MPA_ULPDU_MAX) return NOT_A_LENGTH;
+  return parley_wire_size(position, ulpdu_length, markers);
+}
+
+static gboolean plausible_at(const parley_half* half, const guint8* octets, guint32 length, guint64 at) {
+  const gboolean markers = half->markers == PARLEY_YES;
+  const guint64 position = at - half->zero;
+  const guint32 lead = markers && to_marker(position) == 0 ? PARLEY_MPA_MARKER_LEN : 0;
+  if (length < lead + PARLEY_MPA_LEN_LEN + 2) return FALSE;
+  const guint32 ulpdu_length = be16(octets + lead);
+  guint8 head[PARLEY_DDP_UNTAGGED_LEN + 2 * PARLEY_MPA_MARKER_LEN];
+  const guint32 have = MIN(length - lead - PARLEY_MPA_LEN_LEN, PARLEY_DDP_UNTAGGED_LEN + PARLEY_MPA_MARKER_LEN);
+  guint32 clean = have;
+  if (markers)
+    clean =
+        parley_without_markers(octets + lead + PARLEY_MPA_LEN_LEN, have, position + lead + PARLEY_MPA_LEN_LEN, head);
+  else
+    memcpy(head, octets + lead + PARLEY_MPA_LEN_LEN, have);
+  return parley_plausible(head, MIN(clean, ulpdu_length), ulpdu_length, half->tcp->versions);
+}
+
+static parley_crc_state crc_state(const guint8* wire, guint32 octets) {
+  const guint8* const sent = wire + octets - PARLEY_MPA_CRC_LEN;
+  /* RFC 5044 §4.4: least significant octet first. */
+  const guint32 value = (guint32)sent[0] | (guint32)sent[1] << 8 | (guint32)sent[2] << 16 | (guint32)sent[3] << 24;
+  return parley_crc32c(wire, octets - PARLEY_MPA_CRC_LEN) == value ? PARLEY_CRC_GOOD : PARLEY_CRC_BAD;
+}
+
+static void lose(parley_half* half) {
+  half->lost = half->gap = half->any_gap = TRUE;
+  half->trying = FALSE;
+  if (half->markers_guessed) half->markers = PARLEY_UNKNOWN;
+  parley_pending_drop(half);
+}
+
+/* An FPDU's octets are all there (or are known to be missing). Returns false when they turn out to be none. */
+static gboolean whole(parley_half* half, const guint8* wire, guint32 octets, guint32 known, guint64 at,
+                      guint32 first_frame, guint64 peer, gboolean in_payload) {
+  parley_crc_state crc = PARLEY_CRC_OFF;
+  if (half->crc != PARLEY_NO) {
+    crc = known < octets ? PARLEY_CRC_NOT_SEEN : crc_state(wire, octets);
+    if (half->trying) {
+      /* RFC 5044 §6: only an FPDU whose CRC is good is trusted. If nobody knows whether there are CRCs, being told that
+       * this is MPA has to do. */
+      if (crc == PARLEY_CRC_BAD && (half->crc == PARLEY_YES || !half->tcp->forced)) return FALSE;
+      if (crc == PARLEY_CRC_NOT_SEEN && !plausible_at(half, wire, known, at)) return FALSE;
+    }
+    if (half->crc == PARLEY_UNKNOWN && crc != PARLEY_CRC_NOT_SEEN)
+      half->crc = crc == PARLEY_CRC_GOOD ? PARLEY_YES : PARLEY_NO;
+    if (half->crc == PARLEY_NO) crc = PARLEY_CRC_OFF;
+  }
+  if (half->trying) parley_mpa_note(half, PARLEY_NOTE_FOUND, 0, parley_stream_seq_of(&half->stream, at));
+  half->trying = FALSE;
+  parley_mpa_fpdu(half, wire, octets, known, at, first_frame, peer, in_payload, crc);
+  return TRUE;
+}
+
+/* Takes over the buffer: what is shown later keeps it. */
+static void pending_whole(parley_half* half, guint32 octets) {
+  const guint8* const wire = half->pending;
+  const guint32 known = MIN(half->pending_known, octets);
+  parley_part* const parts = half->parts;
+  if (!whole(half, wire, octets, known, half->pending_at, half->pending_frame, half->pending_peer, FALSE)) {
+    lose(half);
+    return;
+  }
+  for (parley_part* part = parts; part != NULL; part = part->next_of_fpdu) part->whole_in = half->tcp->pinfo->num;
+  half->parts = NULL;
+  half->pending = NULL;
+  half->pending_length = half->pending_room = 0;
+}
+
+/* The stream has markers, and where they stand is not known. The octets begin with ULPDU_Length: then a marker of this
+ * FPDU points back here (RFC 5044 §4.3), and 32 right bits are no accident. */
+static gboolean find_phase(parley_half* half, const guint8* octets, guint32 length, guint64 at) {
+  for (guint32 q = 4; q < PARLEY_MPA_MARKER_INTERVAL && q + PARLEY_MPA_MARKER_LEN <= length; q += 4) {
+    if (be32(octets + q) != q) continue;
+    const guint64 zero = at + q - PARLEY_MPA_MARKER_INTERVAL;
+    const guint32 total = parley_wire_size(PARLEY_MPA_MARKER_INTERVAL - q, be16(octets), TRUE);
+    if (total <= q + PARLEY_MPA_MARKER_LEN) continue;
+    if (total <= length && half->crc != PARLEY_NO && crc_state(octets, total) == PARLEY_CRC_BAD) continue;
+    half->markers = PARLEY_YES;
+    half->zero = zero;
+    half->zero_known = TRUE;
+    return TRUE;
+  }
+  return FALSE;
+}
+
+/* Whether the octets, which begin a segment, may begin an FPDU. */
+static gboolean may_begin(parley_half* half, const guint8* octets, guint32 length, guint64 at) {
+  if (length < PARLEY_MPA_LEN_LEN + 2) return FALSE;
+  if (!half->zero_known) {
+    const guint8 before = half->markers;
+    if (half->markers != PARLEY_NO &&
+        parley_plausible(octets + 2, MIN(length - 2, 10), be16(octets), half->tcp->versions) &&
+        find_phase(half, octets, length, at))
+      return TRUE;
+    if (half->markers == PARLEY_YES) return FALSE;
+    half->zero = at;
+    half->markers = PARLEY_NO;
+    const gboolean may = plausible_at(half, octets, length, at);
+    half->markers_guessed = before == PARLEY_UNKNOWN;
+    if (!may) half->markers = before;
+    return may;
+  }
+  return needed(half, octets, length, at) != NOT_A_LENGTH && plausible_at(half, octets, length, at);
+}
+
+/* RFC 5044 §6: a marker tells where its FPDU began, or that one begins right after it. Returns how many octets to skip;
+ * all of them when there is none here. */
+static guint32 by_marker(const parley_half* half, const guint8* octets, guint32 length, guint64 at) {
+  if (!half->zero_known || half->markers != PARLEY_YES) return length;
+  for (guint32 m = to_marker(at - half->zero); m + PARLEY_MPA_MARKER_LEN <= length; m += PARLEY_MPA_MARKER_INTERVAL) {
+    const guint32 pointer = be16(octets + m + 2) & 0xFFFCu;
+    if (pointer > m) continue;
+    guint32 start = m - pointer;
+    if (start >= PARLEY_MPA_MARKER_LEN &&
+        (at + start - half->zero) % PARLEY_MPA_MARKER_INTERVAL == PARLEY_MPA_MARKER_LEN)
+      start -= PARLEY_MPA_MARKER_LEN; /* the leading marker belongs to it */
+    parley_half look = *half;
+    if (needed(&look, octets + start, length - start, at + start) != NOT_A_LENGTH &&
+        plausible_at(half, octets + start, length - start, at + start))
+      return start;
+  }
+  return length;
+}
+
+/* Looks for an FPDU in a part of which nothing is known; returns how many octets lie before it. */
+static guint32 look_for(parley_half* half, const parley_tcp_segment* part, guint64 at) {
+  guint32 skip = part->captured;
+  if (part->start && may_begin(half, part->data, part->captured, at))
+    skip = 0;
+  else
+    skip = by_marker(half, part->data, part->captured, at);
+  if (skip < part->captured) {
+    half->lost = FALSE;
+    half->trying = TRUE;
+  }
+  return skip;
+}
+
+static void bad_length(parley_half* half, const guint8* octets, guint64 at) {
+  const gboolean lead = half->markers == PARLEY_YES && to_marker(at - half->zero) == 0;
+  if (!half->trying)
+    parley_mpa_note(half, PARLEY_NOTE_BAD_LENGTH, be16(octets + (lead ? PARLEY_MPA_MARKER_LEN : 0)),
+                    parley_stream_seq_of(&half->stream, at));
+  lose(half);
+}
+
+static void skip_head(parley_tcp_segment* part, guint32 octets) {
+  part->data += octets;
+  part->seq += octets;
+  part->captured -= octets;
+  if (octets > 0) part->start = FALSE;
+}
+
+/* One step with what is pending; `part` gives what it needs. */
+static void step_pending(parley_half* half, parley_tcp_segment* part) {
+  const guint32 need = needed(half, half->pending, half->pending_length, half->pending_at);
+  if (need == NOT_A_LENGTH) {
+    bad_length(half, half->pending, half->pending_at);
+    return;
+  }
+  if (half->pending_length < need) {
+    parley_tcp_segment head = *part;
+    head.captured = MIN(part->captured, need - half->pending_length);
+    parley_pending_add(half, &head, need);
+    skip_head(part, head.captured);
+  }
+  if (half->pending_length >= need && need > HEAD_MAX) pending_whole(half, need);
+}
+
+void parley_fpdus_add(parley_half* half, const parley_tcp_segment* whole_part) {
+  parley_tcp_segment part = *whole_part;
+  while (part.captured > 0) {
+    const guint64 at = parley_stream_position_of(&half->stream, part.seq);
+    if (half->lost) {
+      skip_head(&part, look_for(half, &part, at));
+      continue;
+    }
+    if (half->pending_length > 0) {
+      step_pending(half, &part);
+      continue;
+    }
+    const guint32 need = needed(half, part.data, part.captured, at);
+    if (need == NOT_A_LENGTH) {
+      bad_length(half, part.data, at);
+    } else if (need > part.captured) {
+      half->pending_at = at;
+      parley_pending_add(half, &part, need);
+      return;
+    } else {
+      const guint64 peer =
+          part.has_ack ? parley_stream_position_of(&half->tcp->half[1 - half->side].stream, part.ack) : 0;
+      if (whole(half, part.data, need, need, at, part.frame, peer, !part.held)) {
+        skip_head(&part, need);
+      } else {
+        lose(half);
+        skip_head(&part, MIN(part.captured, 4)); /* or the same octets would be tried again */
+      }
+    }
+  }
+}
+
+void parley_fpdus_hole(parley_half* half, guint32 octets) {
+  if (half->lost) return;
+  const guint32 need =
+      half->pending_length == 0 ? 0 : needed(half, half->pending, half->pending_length, half->pending_at);
+  if (need > HEAD_MAX && half->pending_length < need) {
+    /* Inside an FPDU whose length is known its boundary survives. */
+    const guint32 known = MIN(half->pending_known, half->pending_length);
+    const guint32 fill = MIN(octets, need - half->pending_length);
+    parley_pending_add(half, &(parley_tcp_segment){.captured = fill}, need);
+    half->pending_known = known;
+    half->any_gap = TRUE;
+    octets -= fill;
+    if (half->pending_length == need) pending_whole(half, need);
+  }
+  if (octets == 0 || half->lost) return;
+  parley_mpa_note(half, PARLEY_NOTE_LOST, octets, half->stream.next_seq);
+  lose(half);
+}
+
+gboolean parley_looks_like_fpdu(const guint8* octets, guint32 length) {
+  if (length < PARLEY_MPA_LEN_LEN + PARLEY_DDP_TAGGED_LEN + PARLEY_MPA_CRC_LEN) return FALSE;
+  const guint32 ulpdu_length = be16(octets);
+  if (!parley_plausible(octets + PARLEY_MPA_LEN_LEN, PARLEY_DDP_TAGGED_LEN, ulpdu_length, 0)) return FALSE;
+  const guint32 total = parley_wire_size(0, ulpdu_length, FALSE);
+  return total <= length && crc_state(octets, total) == PARLEY_CRC_GOOD;
+}

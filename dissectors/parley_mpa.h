@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* MPA in the plugin: RFC 5044, RFC 6581, OFA 2007-10 Rtr. What the first pass finds is kept with the frame in which it
+ * became whole, as a list of items; showing a packet, first pass or later, only walks that list. */
+#ifndef PARLEY_MPA_H
+#define PARLEY_MPA_H
+
+#include "parley.h"
+#include "parley_stream.h"
+
+typedef enum { PARLEY_NO, PARLEY_YES, PARLEY_UNKNOWN } parley_known;
+
+/* ------------------------------------------------------------------ what a frame brought: items */
+
+typedef enum { PARLEY_ITEM_STARTUP, PARLEY_ITEM_FPDU, PARLEY_ITEM_PART, PARLEY_ITEM_NOTE } parley_item_kind;
+
+typedef enum {
+  PARLEY_NOTE_BAD_LENGTH,  /* an ULPDU_Length that no FPDU can have; value: it */
+  PARLEY_NOTE_LOST,        /* octets are missing, where the next FPDU begins is not known; value: octets */
+  PARLEY_NOTE_FOUND,       /* FPDUs can be followed again */
+  PARLEY_NOTE_EARLY,       /* the initiator sent octets before the Reply; value: octets */
+  PARLEY_NOTE_NOT_STARTUP, /* octets that are no startup frame stand where one is due */
+  PARLEY_NOTE_STARTUP_CUT, /* octets of a startup frame are missing */
+} parley_note;
+
+typedef enum { PARLEY_CRC_OFF, PARLEY_CRC_GOOD, PARLEY_CRC_BAD, PARLEY_CRC_NOT_SEEN } parley_crc_state;
+
+typedef struct parley_item {
+  struct parley_item* next;
+  parley_conn* conn;
+  guint8 kind; /* parley_item_kind */
+  guint8 from;
+  guint8 note;
+  guint32 value;
+  guint32 frame;
+  guint32 seq;    /* raw, of its first octet */
+  guint32 octets; /* on the wire */
+  guint32 known;  /* of these, at its head, in the capture */
+  guint8* copy;   /* NULL: its octets are in the frame's own payload */
+} parley_item;
+
+typedef struct parley_fpdu {
+  parley_item item;
+  parley_pdu pdu;
+  guint32 first_frame; /* that brought its first octet */
+  guint8 crc;          /* parley_crc_state */
+  guint8 markers;      /* a flag: its stream has them */
+  guint8 rtr;          /* PARLEY_RTR_*, also of one that was not agreed */
+  guint8 rtr_wrong;    /* an RTR was agreed, and this first FPDU is none of the agreed kinds */
+  guint8 too_early;    /* the responder had received no FPDU yet */
+  guint8 pad_not_zero;
+  guint8 marker_wrong;
+  guint8 no_rtr_frame; /* the Rtr frame was agreed, and this came first */
+  guint16 marker_ptr, marker_expected;
+  guint32 marker_at; /* within the FPDU's octets */
+} parley_fpdu;
+
+typedef struct parley_startup_item {
+  parley_item item;
+  parley_startup seen;
+  guint8 key;          /* PARLEY_KEY_* */
+  guint8 is_rtr_frame; /* it came where the Rtr frame of 2007 is due */
+  guint8 again;        /* there was a rejected Request on this TCP connection before */
+} parley_startup_item;
+
+/* Octets of an FPDU that became whole in a later frame. */
+typedef struct parley_part {
+  parley_item item;
+  struct parley_part* next_of_fpdu;
+  guint32 whole_in; /* 0: never */
+} parley_part;
+
+enum { PARLEY_KEY_REQ, PARLEY_KEY_REP, PARLEY_KEY_RTR, PARLEY_KEY_RTR_HEX, PARLEY_KEY_OTHER };
+
+typedef struct parley_frame {
+  parley_item *first, *last;
+} parley_frame;
+
+/* ------------------------------------------------------------------ one direction's FPDUs */
+
+/* An FPDU can be that long on the wire: 64768 octets, length, pad, CRC and their markers. No buffer is larger. */
+#define PARLEY_FPDU_WIRE_MAX (68u << 10)
+/* Octets that the initiator sent before the Reply was seen. */
+#define PARLEY_EARLY_MAX (256u << 10)
+
+/* TCP flags, RFC 9293 §3.1. */
+enum { PARLEY_TCP_FIN = 0x01, PARLEY_TCP_SYN = 0x02, PARLEY_TCP_RST = 0x04, PARLEY_TCP_ACK = 0x10 };
+
+struct parley_tcp;
+
+typedef enum {
+  PARLEY_PHASE_STARTUP,       /* a startup frame is due */
+  PARLEY_PHASE_AFTER_REQUEST, /* octets are kept until the Reply is known */
+  PARLEY_PHASE_RTR_OR_FPDU,
+  PARLEY_PHASE_FPDUS,
+  PARLEY_PHASE_OVER, /* not MPA any more, or cannot be followed */
+} parley_phase;
+
+typedef struct parley_half {
+  struct parley_tcp* tcp;
+  guint8 side;
+  guint8 phase;
+  parley_stream stream;
+  guint64 startup_end; /* stream position behind the startup frame(s); 0: unknown */
+  guint64 request_end; /* the same, without the Rtr frame of 2007 */
+  /* FPDUs */
+  guint8 crc, markers; /* parley_known */
+  gboolean markers_guessed;
+  gboolean zero_known;   /* of markers */
+  guint64 zero;          /* stream position of FPDU position 0 */
+  gboolean lost;         /* where the next FPDU begins is not known */
+  gboolean trying;       /* what is in `pending` may be no FPDU */
+  gboolean hole_in_kept; /* octets are missing among those kept until the Reply */
+  guint8 kept_after_reply;
+  gboolean gap; /* octets are missing before the next FPDU */
+  gboolean any_gap;
+  /* Octets not yet walked: of a startup frame, before the Reply, or of one FPDU. Bounded by the constants above. */
+  guint8* pending;
+  guint32 pending_length, pending_room;
+  guint32 pending_known; /* octets at its head without a hole */
+  guint64 pending_at;    /* stream position */
+  guint32 pending_frame;
+  guint64 pending_peer; /* how much of the other stream the sender had received by then */
+  parley_part* parts;   /* of the pending FPDU */
+  guint64 fpdus_seen;
+} parley_half;
+
+typedef struct parley_tcp {
+  parley_conn* conn; /* the present one: a second Request after a reject begins another */
+  parley_half half[2];
+  gboolean recognised; /* as MPA; until then only a candidate */
+  gboolean forced;     /* Decode As: it is MPA because somebody says so */
+  guint8 versions;     /* DV and RV that plausible FPDUs have: 0 for the RDMA Consortium's */
+  gboolean reply_lost;
+  /* of the frame being dissected */
+  packet_info* pinfo;
+  tvbuff_t* tvb;
+} parley_tcp;
+
+/* parley_fpdu.c */
+guint32 parley_wire_size(guint64 position, guint32 ulpdu_length, gboolean markers);
+guint32 parley_without_markers(const guint8* wire, guint32 length, guint64 position, guint8* out);
+gboolean parley_plausible(const guint8* ulpdu, guint32 octets, guint32 ulpdu_length, guint8 versions);
+void parley_fpdus_begin(parley_half* half, parley_known crc, parley_known markers, guint64 zero);
+void parley_fpdus_add(parley_half* half, const parley_tcp_segment* part);
+void parley_fpdus_hole(parley_half* half, guint32 octets);
+/* Whether octets in the middle of a connection begin with an FPDU, markers aside, whose CRC is right. */
+gboolean parley_looks_like_fpdu(const guint8* octets, guint32 length);
+void parley_pending_drop(parley_half* half);
+void parley_pending_add(parley_half* half, const parley_tcp_segment* part, guint32 room);
+
+/* parley_mpa.c: first pass */
+parley_tcp* parley_tcp_new(void);
+void parley_mpa_midstream(parley_tcp* tcp);
+/* `tvb` is any of the frame; `side` is who sent. */
+void parley_mpa_segment(parley_tcp* tcp, packet_info* pinfo, tvbuff_t* tvb, guint side,
+                        const parley_tcp_segment* segment, guint16 flags);
+guint32 parley_conn_number(void);
+void parley_mpa_fpdu(parley_half* half, const guint8* wire, guint32 octets, guint32 known, guint64 at,
+                     guint32 first_frame, guint64 peer_received, gboolean in_payload, parley_crc_state crc);
+void parley_mpa_note(parley_half* half, parley_note note, guint32 value, guint32 seq);
+parley_item* parley_item_add(parley_half* half, parley_item_kind kind, gsize size);
+parley_frame* parley_frame_of(packet_info* pinfo);
+guint parley_key_of(const guint8* key);
+
+/* parley_startup.c: what is wrong with startup frames; parley_show.c: trees and columns */
+typedef void (*parley_remark)(void* context, int severity, const char* text);
+void parley_startup_judge(const parley_startup_item* item, parley_remark remark, void* context);
+/* Shows what the frame brought of this connection; false if nothing. `seq` is that of the first octet of `tvb`. */
+gboolean parley_show(tvbuff_t* tvb, guint32 seq, packet_info* pinfo, proto_tree* top, const parley_tcp* tcp);
+
+/* Preferences; they hold where the startup frames are not in the capture. */
+enum { PARLEY_ROLE_AUTO, PARLEY_ROLE_LOW_PORT, PARLEY_ROLE_HIGH_PORT };
+enum {
+  PARLEY_MARKERS_AUTO,
+  PARLEY_MARKERS_NONE,
+  PARLEY_MARKERS_BOTH,
+  PARLEY_MARKERS_TO_RESPONDER,
+  PARLEY_MARKERS_TO_INITIATOR
+};
+enum { PARLEY_CRC_AUTO, PARLEY_CRC_ON, PARLEY_CRC_NONE };
+typedef struct parley_preferences {
+  gint role, markers, crc;
+  gboolean heuristic_fpdu;
+} parley_preferences;
+extern parley_preferences parley_prefs;
+
+#endif

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* How TCP's octets get here, and who else might want them.
+ *
+ * Beside the built-in dissector. "iwarp_mpa" is a heuristic on TCP that knows a connection by its Request. Wireshark
+ * asks the newest entry of that list first, and plugins register after what is built in; so ours sees the Request
+ * first, takes it, and sets itself as the connection's dissector: the built-in one is not asked again. It stays usable:
+ * with --disable-protocol parley, or the protocol or its heuristic disabled in the GUI, every frame goes to it as if
+ * this plugin did not exist, and its fields and filters are never touched.
+ *
+ * Segments that TCP hands on to nobody. With default preferences TCP gives no subdissector a segment that it calls out
+ * of order or a retransmission, nor pure acknowledgments, FIN or RST. Asking for reassembly would not change that,
+ * and would only work for segments in order. A postdissector therefore looks at each frame of a known connection that
+ * did not come through the front door. It finds the TCP header by way of the network address, which points into the
+ * frame's octets, and believes it only if version, protocol and both ports agree; taps would be the other source, but
+ * they are idle in the first of two passes. */
+#include <epan/conversation.h>
+#include <epan/dissectors/packet-tcp.h>
+#include <epan/prefs.h>
+#include <epan/proto_data.h>
+#include <epan/tap.h>
+#include <ws_version.h>
+
+#include "parley_mpa.h"
+
+#ifndef PARLEY_PLUGIN_VERSION
+#define PARLEY_PLUGIN_VERSION "0"
+#endif
+
+/* Wireshark compares the two numbers and refuses a plugin for another version in words of its own. */
+WS_DLL_PUBLIC_DEF const gchar plugin_version[] = PARLEY_PLUGIN_VERSION;
+WS_DLL_PUBLIC_DEF const int plugin_want_major = WIRESHARK_VERSION_MAJOR;
+WS_DLL_PUBLIC_DEF const int plugin_want_minor = WIRESHARK_VERSION_MINOR;
+WS_DLL_PUBLIC void plugin_register(void);
+
+int proto_parley = -1;
+int parley_tap;
+parley_preferences parley_prefs = {.heuristic_fpdu = TRUE};
+
+static dissector_handle_t parley_handle;
+static guint32 connections;
+static guint32 shown_frame; /* that came through the front door, of the dissection that is under way */
+
+guint32 parley_conn_number(void) { return ++connections; }
+
+static void forget_file(void) {
+  connections = 0;
+  shown_frame = 0;
+}
+
+/* ------------------------------------------------------------------ the TCP header */
+
+typedef struct tcp_header {
+  guint32 seq, ack;
+  guint16 flags;
+  tvbuff_t* tvb;  /* that holds it */
+  gint payload;   /* offset in tvb */
+  guint32 length; /* of the payload, on the wire */
+} tcp_header;
+
+/* Where the segment begins behind an IP header, and how long it is; false if this is no whole TCP segment. */
+static gboolean behind_ipv4(tvbuff_t* tvb, gint ip, gint* tcp, guint32* length) {
+  if (ip < 0 || tvb_captured_length_remaining(tvb, ip) < 20) return FALSE;
+  const guint head = (tvb_get_guint8(tvb, ip) & 0x0Fu) * 4;
+  const guint total = tvb_get_ntohs(tvb, ip + 2);
+  if (tvb_get_guint8(tvb, ip) >> 4 != 4 || head < 20 || tvb_get_guint8(tvb, ip + 9) != 6) return FALSE;
+  if ((tvb_get_ntohs(tvb, ip + 6) & 0x3FFF) != 0) return FALSE; /* a fragment */
+  *tcp = ip + (gint)head;
+  /* A total length of 0 is what offloading leaves. */
+  *length = total > head ? total - head : total == 0 ? (guint32)tvb_reported_length_remaining(tvb, *tcp) : 0;
+  return *length > 0;
+}
+
+static gboolean behind_ipv6(tvbuff_t* tvb, gint ip, gint* tcp, guint32* length) {
+  enum { HOP_BY_HOP = 0, TCP = 6, ROUTING = 43, DESTINATION = 60 };
+  if (ip < 0 || tvb_captured_length_remaining(tvb, ip) < 40 || tvb_get_guint8(tvb, ip) >> 4 != 6) return FALSE;
+  guint32 left = tvb_get_ntohs(tvb, ip + 4);
+  guint8 next = tvb_get_guint8(tvb, ip + 6);
+  gint at = ip + 40;
+  if (left == 0) left = (guint32)tvb_reported_length_remaining(tvb, at);
+  while (next == HOP_BY_HOP || next == ROUTING || next == DESTINATION) {
+    if (tvb_captured_length_remaining(tvb, at) < 8) return FALSE;
+    const guint32 octets = (tvb_get_guint8(tvb, at + 1) + 1u) * 8;
+    if (octets > left) return FALSE;
+    next = tvb_get_guint8(tvb, at);
+    at += (gint)octets;
+    left -= octets;
+  }
+  *tcp = at;
+  *length = left;
+  return next == TCP;
+}
+
+static gboolean header_in(tvbuff_t* tvb, packet_info* pinfo, tcp_header* out) {
+  const gint captured = (gint)tvb_captured_length(tvb);
+  if (captured == 0) return FALSE;
+  const guint8 *const octets = tvb_get_ptr(tvb, 0, captured), *const source = (const guint8*)pinfo->net_src.data;
+  if (source < octets || source >= octets + captured) return FALSE;
+  const gint at = (gint)(source - octets);
+  gint tcp = 0;
+  guint32 length = 0;
+  if (pinfo->net_src.type == AT_IPv4 ? !behind_ipv4(tvb, at - 12, &tcp, &length)
+                                     : !behind_ipv6(tvb, at - 8, &tcp, &length))
+    return FALSE;
+  if (tvb_captured_length_remaining(tvb, tcp) < 20) return FALSE;
+  if (tvb_get_ntohs(tvb, tcp) != pinfo->srcport || tvb_get_ntohs(tvb, tcp + 2) != pinfo->destport) return FALSE;
+  const guint32 head = (guint32)(tvb_get_guint8(tvb, tcp + 12) >> 4) * 4;
+  if (head < 20 || head > length) return FALSE;
+  out->seq = tvb_get_ntohl(tvb, tcp + 4);
+  out->ack = tvb_get_ntohl(tvb, tcp + 8);
+  out->flags = tvb_get_guint8(tvb, tcp + 13);
+  out->tvb = tvb;
+  out->payload = tcp + (gint)head;
+  out->length = length - head;
+  return TRUE;
+}
+
+static gboolean find_header(packet_info* pinfo, tcp_header* out) {
+  if (pinfo->net_src.data == NULL || (pinfo->net_src.type != AT_IPv4 && pinfo->net_src.type != AT_IPv6)) return FALSE;
+  for (GSList* source = pinfo->data_src; source != NULL; source = source->next)
+    if (header_in(get_data_source_tvb((const struct data_source*)source->data), pinfo, out)) return TRUE;
+  return FALSE;
+}
+
+/* ------------------------------------------------------------------ connections */
+
+static parley_tcp* tcp_of(conversation_t* conversation) {
+  return conversation == NULL ? NULL : (parley_tcp*)conversation_get_proto_data(conversation, proto_parley);
+}
+
+static guint side_of(const parley_tcp* tcp, const packet_info* pinfo) {
+  const parley_conn* const c = tcp->conn;
+  return c->port[0] == pinfo->srcport && c->port[1] == pinfo->destport && addresses_equal(&c->addr[0], &pinfo->src) ? 0
+                                                                                                                    : 1;
+}
+
+/* `initiator`: this packet's sender is it. */
+static parley_tcp* tcp_begin(conversation_t* conversation, packet_info* pinfo, gboolean initiator) {
+  parley_tcp* const tcp = parley_tcp_new();
+  parley_conn* const c = tcp->conn;
+  const guint sender = initiator ? PARLEY_INITIATOR : PARLEY_RESPONDER;
+  copy_address_wmem(wmem_file_scope(), &c->addr[sender], &pinfo->src);
+  copy_address_wmem(wmem_file_scope(), &c->addr[1 - sender], &pinfo->dst);
+  c->port[sender] = (guint16)pinfo->srcport;
+  c->port[1 - sender] = (guint16)pinfo->destport;
+  c->number = parley_conn_number();
+  c->first_frame = conversation->setup_frame;
+  const struct tcp_analysis* const analysis = get_tcp_conversation_data(conversation, pinfo);
+  c->first_at = analysis != NULL ? analysis->ts_first : pinfo->abs_ts;
+  conversation_add_proto_data(conversation, proto_parley, tcp);
+  conversation_set_dissector_from_frame_number(conversation, pinfo->num, parley_handle);
+  return tcp;
+}
+
+/* Who began, where no startup frame tells. */
+static gboolean sender_is_initiator(const packet_info* pinfo, const struct tcp_analysis* analysis) {
+  const gboolean low = pinfo->srcport < pinfo->destport;
+  if (parley_prefs.role == PARLEY_ROLE_LOW_PORT) return low;
+  if (parley_prefs.role == PARLEY_ROLE_HIGH_PORT) return !low;
+  /* The side that opened TCP mostly is the initiator (RFC 5044 §7.1.2 rule 1 does not demand it). */
+  if (analysis != NULL && analysis->server_port != 0 && pinfo->srcport != pinfo->destport)
+    return pinfo->destport == analysis->server_port;
+  return !low;
+}
+
+static gboolean begins_like_startup(tvbuff_t* tvb) {
+  static const char head[] = "MPA ID Re";
+  return tvb_captured_length(tvb) >= sizeof head - 1 && tvb_memeql(tvb, 0, (const guint8*)head, sizeof head - 1) == 0;
+}
+
+/* ------------------------------------------------------------------ segments */
+
+static void feed(parley_tcp* tcp, packet_info* pinfo, tvbuff_t* payload, const tcp_header* h) {
+  const guint32 captured = tvb_captured_length(payload);
+  const parley_tcp_segment segment = {.frame = pinfo->num,
+                                      .seq = h->seq,
+                                      .length = h->length,
+                                      .captured = MIN(captured, h->length),
+                                      .data = captured > 0 ? tvb_get_ptr(payload, 0, (gint)captured) : NULL,
+                                      .ack = h->ack,
+                                      .has_ack = (h->flags & PARLEY_TCP_ACK) != 0,
+                                      .start = TRUE};
+  parley_mpa_segment(tcp, pinfo, payload, side_of(tcp, pinfo), &segment, h->flags);
+}
+
+/* TCP's numbers are relative or not, by preference. `info` speaks of the octets that it handed on, which are those of
+ * this segment or, if the user has TCP put segments in order, more. */
+static void header_of(packet_info* pinfo, conversation_t* conversation, const struct tcpinfo* info, tvbuff_t* tvb,
+                      tcp_header* out) {
+  tcp_header seen = {0};
+  const struct tcp_analysis* const analysis = get_tcp_conversation_data(conversation, pinfo);
+  guint32 seq_base = analysis->fwd->base_seq, ack_base = analysis->rev->base_seq;
+  if (find_header(pinfo, &seen)) {
+    seq_base = seen.seq + seen.length - info->nxtseq;
+    ack_base = seen.ack - info->lastackseq;
+  }
+  out->seq = info->seq + seq_base;
+  out->ack = info->lastackseq + ack_base;
+  out->flags = (guint16)(info->flags & 0xFF);
+  out->tvb = tvb;
+  out->payload = 0;
+  out->length = tvb_reported_length(tvb);
+}
+
+static int dissect_known(parley_tcp* tcp, tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const tcp_header* h) {
+  if (!pinfo->fd->visited) feed(tcp, pinfo, tvb, h);
+  if (parley_frame_of(pinfo) == NULL) return 0;
+  shown_frame = pinfo->num;
+  col_set_str(pinfo->cinfo, COL_PROTOCOL, "iWARP");
+  col_clear(pinfo->cinfo, COL_INFO);
+  parley_show(tvb, h->seq, pinfo, tree, tcp);
+  tap_queue_packet(parley_tap, pinfo, tcp->conn);
+  return (int)tvb_captured_length(tvb);
+}
+
+/* As the connection's dissector, or by Decode As. */
+static int dissect_parley(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void* data) {
+  const struct tcpinfo* const info = (const struct tcpinfo*)data;
+  if (info == NULL || pinfo->ptype != PT_TCP || pinfo->flags.in_error_pkt) return 0;
+  conversation_t* const conversation = find_or_create_conversation(pinfo);
+  parley_tcp* tcp = tcp_of(conversation);
+  tcp_header h;
+  header_of(pinfo, conversation, info, tvb, &h);
+  if (tcp == NULL) {
+    if (pinfo->fd->visited) return 0;
+    const gboolean startup = begins_like_startup(tvb);
+    const struct tcp_analysis* const analysis = get_tcp_conversation_data(conversation, pinfo);
+    const gboolean initiator =
+        startup && tvb_captured_length(tvb) > 9 ? tvb_get_guint8(tvb, 9) == 'q' : sender_is_initiator(pinfo, analysis);
+    tcp = tcp_begin(conversation, pinfo, initiator);
+    tcp->forced = !startup;
+    tcp->conn->roles_known = startup || parley_prefs.role != PARLEY_ROLE_AUTO;
+    if (!startup) parley_mpa_midstream(tcp);
+  }
+  return dissect_known(tcp, tvb, pinfo, tree, &h);
+}
+
+static gboolean dissect_heuristic(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void* data) {
+  const struct tcpinfo* const info = (const struct tcpinfo*)data;
+  if (info == NULL || pinfo->flags.in_error_pkt || tvb_captured_length(tvb) < 10) return FALSE;
+  const gboolean startup = begins_like_startup(tvb);
+  if (!startup) {
+    /* A connection whose beginning is not in the capture: a good CRC over a plausible DDP segment is no accident. */
+    if (!parley_prefs.heuristic_fpdu || pinfo->fd->visited) return FALSE;
+    const gint captured = (gint)tvb_captured_length(tvb);
+    if (!parley_looks_like_fpdu(tvb_get_ptr(tvb, 0, captured), (guint32)captured)) return FALSE;
+  }
+  conversation_t* const conversation = find_or_create_conversation(pinfo);
+  parley_tcp* tcp = tcp_of(conversation);
+  if (tcp == NULL && pinfo->fd->visited) return FALSE;
+  if (tcp == NULL) {
+    const struct tcp_analysis* const analysis = get_tcp_conversation_data(conversation, pinfo);
+    tcp =
+        tcp_begin(conversation, pinfo, startup ? tvb_get_guint8(tvb, 9) == 'q' : sender_is_initiator(pinfo, analysis));
+    tcp->conn->roles_known = startup || parley_prefs.role != PARLEY_ROLE_AUTO;
+    if (!startup) parley_mpa_midstream(tcp);
+  }
+  tcp_header h;
+  header_of(pinfo, conversation, info, tvb, &h);
+  return dissect_known(tcp, tvb, pinfo, tree, &h) != 0;
+}
+
+/* What TCP handed on to nobody. */
+static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* tree, void* data _U_) {
+  if (connections == 0 || pinfo->ptype != PT_TCP) return 0;
+  if (shown_frame == pinfo->num) {
+    shown_frame = 0;
+    return 0;
+  }
+  if (pinfo->fd->visited && parley_frame_of(pinfo) == NULL) return 0;
+  parley_tcp* const tcp = tcp_of(find_conversation_pinfo(pinfo, 0));
+  tcp_header h;
+  if (tcp == NULL || !find_header(pinfo, &h)) return 0;
+  tvbuff_t* const payload = tvb_new_subset_length(h.tvb, h.payload, (gint)h.length);
+  if (!pinfo->fd->visited) feed(tcp, pinfo, payload, &h);
+  tap_queue_packet(parley_tap, pinfo, tcp->conn);
+  if (parley_frame_of(pinfo) == NULL) return 0;
+  col_set_str(pinfo->cinfo, COL_PROTOCOL, "iWARP");
+  parley_show(payload, h.seq, pinfo, tree, tcp);
+  return 1;
+}
+
+/* ------------------------------------------------------------------ registration */
+
+static void register_preferences(void) {
+  static const enum_val_t roles[] = {{"auto", "Side that opened TCP, else the higher port", PARLEY_ROLE_AUTO},
+                                     {"low_port", "Lower port", PARLEY_ROLE_LOW_PORT},
+                                     {"high_port", "Higher port", PARLEY_ROLE_HIGH_PORT},
+                                     {NULL, NULL, 0}};
+  static const enum_val_t markers[] = {{"auto", "Find out", PARLEY_MARKERS_AUTO},
+                                       {"none", "None", PARLEY_MARKERS_NONE},
+                                       {"both", "Both directions", PARLEY_MARKERS_BOTH},
+                                       {"to_responder", "Initiator to responder", PARLEY_MARKERS_TO_RESPONDER},
+                                       {"to_initiator", "Responder to initiator", PARLEY_MARKERS_TO_INITIATOR},
+                                       {NULL, NULL, 0}};
+  static const enum_val_t crcs[] = {{"auto", "Find out", PARLEY_CRC_AUTO},
+                                    {"on", "On", PARLEY_CRC_ON},
+                                    {"off", "Off", PARLEY_CRC_NONE},
+                                    {NULL, NULL, 0}};
+  module_t* const module = prefs_register_protocol(proto_parley, NULL);
+  prefs_register_static_text_preference(module, "lost_startup", "Where the startup frames are not in the capture:",
+                                        "With Decode As, and for connections found by the CRC of an FPDU");
+  prefs_register_enum_preference(module, "role", "Initiator", "Who is the initiator", &parley_prefs.role, roles, FALSE);
+  prefs_register_enum_preference(module, "markers", "Markers", "Which direction has markers (RFC 5044 §4.3)",
+                                 &parley_prefs.markers, markers, FALSE);
+  prefs_register_enum_preference(module, "crc", "CRC", "Whether FPDUs carry a CRC (RFC 5044 §4.4)", &parley_prefs.crc,
+                                 crcs, FALSE);
+  prefs_register_bool_preference(module, "heuristic_fpdu", "Recognise connections by their FPDUs",
+                                 "Take up a connection in its middle when a segment begins with an FPDU whose CRC is "
+                                 "right",
+                                 &parley_prefs.heuristic_fpdu);
+}
+
+static void register_parley(void) {
+  proto_parley = proto_register_protocol("iWARP (Parley)", "Parley", "parley");
+  parley_handle = register_dissector("parley", dissect_parley, proto_parley);
+  parley_tap = register_tap("parley");
+  parley_mpa_register();
+  parley_rdmap_register();
+  parley_track_register();
+  parley_private_register();
+  parley_stat_register();
+  register_preferences();
+  register_init_routine(forget_file);
+  register_postdissector(create_dissector_handle(dissect_post, proto_parley));
+}
+
+static void handoff_parley(void) {
+  heur_dissector_add("tcp", dissect_heuristic, "iWARP over TCP (Parley)", "parley_tcp", proto_parley, HEURISTIC_ENABLE);
+  dissector_add_for_decode_as_with_preference("tcp.port", parley_handle);
+}
+
+void plugin_register(void) {
+  static proto_plugin plugin;
+  plugin.register_protoinfo = register_parley;
+  plugin.register_handoff = handoff_parley;
+  proto_register_plugin(&plugin);
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What is wrong with a startup frame, and what is worth knowing about it, in words: RFC 5044 §7.1, RFC 6581 §6 to §10,
+ * OFA 2007-10 Rtr §2. Judged whenever it is shown, from what was kept of it and of the frame it answers. */
+#include <epan/expert.h>
+
+#include "parley_mpa.h"
+
+typedef struct judge {
+  parley_remark remark;
+  void* context;
+  const char* who;
+} judge;
+
+static void say(const judge* j, int severity, const char* format, ...) G_GNUC_PRINTF(3, 4);
+static void say(const judge* j, int severity, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  gchar* const text = g_strdup_vprintf(format, arguments);
+  va_end(arguments);
+  j->remark(j->context, severity, text);
+  g_free(text);
+}
+
+static gboolean flag(const parley_startup* s, guint8 mask) { return (s->flags & mask) != 0; }
+static guint depth(guint16 word) { return word & PARLEY_MPA_ENH_DEPTH_MASK; }
+
+static void judge_revision(const judge* j, const parley_startup* s) {
+  const guint8 erdma = 129;
+  if (s->revision == 0)
+    say(j, PI_NOTE, "the %s speaks revision 0, that of the RDMA Consortium [RFC 5044 Appendix C]", j->who);
+  if (s->revision > 2)
+    say(j, PI_ERROR, "the %s sent revision %u, which no RFC defines%s [RFC 6581 §6]", j->who, s->revision,
+        s->revision == erdma ? " (Alibaba's erdma uses it privately)" : "");
+}
+
+static void judge_lengths(const judge* j, const parley_startup* s) {
+  if (s->pd_length > PARLEY_MPA_PD_MAX)
+    say(j, PI_ERROR, "the %s announced %u octets of private data, at most 512 are allowed [RFC 5044 §7.1.1]", j->who,
+        s->pd_length);
+  if (s->revision >= 2 && flag(s, PARLEY_MPA_FLAG_S) && s->pd_length < PARLEY_MPA_ENH_LEN)
+    say(j, PI_ERROR, "the %s set S, but PD_Length %u has no room for the enhanced data [RFC 6581 §6]", j->who,
+        s->pd_length);
+}
+
+static void judge_enhanced(const judge* j, const parley_startup* s) {
+  if (!s->enhanced) return;
+  const gboolean a = (s->ird & PARLEY_MPA_ENH_A) != 0;
+  const gboolean kinds = (s->ird & PARLEY_MPA_ENH_B) != 0 || (s->ord & (PARLEY_MPA_ENH_C | PARLEY_MPA_ENH_D)) != 0;
+  if (!a && kinds) say(j, PI_ERROR, "the %s set B, C or D although A is 0 [RFC 6581 §9.2]", j->who);
+  if (a && !kinds) say(j, PI_ERROR, "the %s set A but none of B, C and D [RFC 6581 §9.2]", j->who);
+}
+
+static void judge_request(const judge* j, const parley_startup_item* item) {
+  const parley_startup* const q = &item->seen;
+  if (item->key == PARLEY_KEY_REP)
+    say(j, PI_ERROR, "the initiator began with a Reply key [RFC 5044 §7.1.2]");
+  else if (item->key != PARLEY_KEY_REQ)
+    say(j, PI_ERROR, "the initiator began with a key that is not that of a Request [RFC 5044 §7.1.1]");
+  if (item->again)
+    say(j, PI_NOTE,
+        "another Request on this TCP connection, after a reject: what was agreed before is void "
+        "[RFC 5044 §7.1.2]");
+  if (flag(q, PARLEY_MPA_FLAG_R)) say(j, PI_ERROR, "the initiator set R, which is 0 in a Request [RFC 5044 §7.1.1]");
+  if ((q->flags & PARLEY_MPA_RES_V2) != 0)
+    say(j, PI_ERROR, "the initiator set reserved bits 0x%02x in its Request [RFC 5044 §7.1.1]",
+        q->flags & PARLEY_MPA_RES_V2);
+  if (q->revision <= 1 && flag(q, PARLEY_MPA_FLAG_S))
+    say(j, PI_NOTE,
+        "the initiator set S under revision 1: it offers the Rtr frame of 2007; to RFC 5044 the bit is "
+        "reserved [OFA 2007-10 Rtr §2]");
+  judge_revision(j, q);
+  judge_lengths(j, q);
+  judge_enhanced(j, q);
+  if (!flag(q, PARLEY_MPA_FLAG_C))
+    say(j, PI_WARN, "the initiator did not ask for CRC (C=0), which must be the default [RFC 5044 §4.4]");
+}
+
+static void judge_reply_bits(const judge* j, const parley_startup* q, const parley_startup* r) {
+  const guint8 bits = r->flags & PARLEY_MPA_RES_V2, asked = q->flags & PARLEY_MPA_RES_V2;
+  const gboolean known = q->frame != 0, echo = known && bits != 0 && bits == asked;
+  if (bits != 0)
+    say(j, PI_ERROR, "the responder set reserved bits 0x%02x in its Reply%s [RFC 5044 §7.1.1]", bits,
+        echo ? ", echoing those of the Request" : "");
+  if (r->revision > 1 || !flag(r, PARLEY_MPA_FLAG_S) || !known) return;
+  if (!flag(q, PARLEY_MPA_FLAG_S))
+    say(j, PI_ERROR, "the responder set S, reserved under revision 1, in its Reply, unasked [RFC 5044 §7.1.1]");
+  else if (echo)
+    say(j, PI_ERROR,
+        "the responder echoed S with the other reserved bits: it does not mean the Rtr frame "
+        "[RFC 5044 §7.1.1]");
+}
+
+static void judge_reply_revision(const judge* j, const parley_startup* q, const parley_startup* r) {
+  if (r->revision > q->revision && r->revision <= 2)
+    say(j, PI_ERROR, "the responder answered revision %u with revision %u [RFC 6581 §10]", q->revision, r->revision);
+  if (r->revision < q->revision && q->revision <= 2)
+    say(j, PI_WARN,
+        "the responder answered revision %u with revision %u; one that does not know it closes the "
+        "connection instead [RFC 6581 §10]",
+        q->revision, r->revision);
+  if (q->revision < 2 || r->revision < 2) return;
+  if (flag(q, PARLEY_MPA_FLAG_S) && !flag(r, PARLEY_MPA_FLAG_S))
+    say(j, PI_WARN, "the responder answered an enhanced Request with a Reply without enhanced data [RFC 6581 §10]");
+  if (!flag(q, PARLEY_MPA_FLAG_S) && flag(r, PARLEY_MPA_FLAG_S))
+    say(j, PI_ERROR, "the responder sent enhanced data to an initiator that sent none [RFC 6581 §10]");
+}
+
+static void judge_depths(const judge* j, const parley_startup* q, const parley_startup* r) {
+  const guint none = PARLEY_MPA_ENH_NOT_NEGOTIATED;
+  if (depth(q->ord) == none && depth(r->ird) != none)
+    say(j, PI_ERROR, "the initiator's ORD 0x3fff asks not to negotiate; the responder answered IRD %u [RFC 6581 §9.1]",
+        depth(r->ird));
+  if (depth(q->ird) == none && depth(r->ord) != none)
+    say(j, PI_ERROR, "the initiator's IRD 0x3fff asks not to negotiate; the responder answered ORD %u [RFC 6581 §9.1]",
+        depth(r->ord));
+  if (depth(q->ird) != none && depth(r->ord) != none && depth(r->ord) > depth(q->ird))
+    say(j, PI_WARN,
+        "the responder's ORD %u is more than the initiator's IRD %u: the initiator must raise it or "
+        "terminate [RFC 6581 §9.1]",
+        depth(r->ord), depth(q->ird));
+  if (depth(q->ord) != none && depth(r->ird) != none && depth(r->ird) < depth(q->ord))
+    say(j, PI_NOTE, "the responder's IRD %u lowers the initiator's ORD from %u [RFC 6581 §9.1]", depth(r->ird),
+        depth(q->ord));
+}
+
+static void judge_peer_to_peer(const judge* j, const parley_startup* q, const parley_startup* r) {
+  const gboolean qa = (q->ird & PARLEY_MPA_ENH_A) != 0, ra = (r->ird & PARLEY_MPA_ENH_A) != 0;
+  if (qa != ra) say(j, PI_ERROR, "the responder answered A=%d with A=%d [RFC 6581 §9.2]", qa ? 1 : 0, ra ? 1 : 0);
+  if (!qa || !ra) return;
+  const gboolean send = (q->ird & r->ird & PARLEY_MPA_ENH_B) != 0;
+  const gboolean write = (q->ord & r->ord & PARLEY_MPA_ENH_C) != 0, read = (q->ord & r->ord & PARLEY_MPA_ENH_D) != 0;
+  if (!send && !write && !read)
+    say(j, PI_WARN,
+        "the two sides have no RTR kind in common: the initiator must terminate (layer 2, code 7) "
+        "[RFC 6581 §9.2]");
+  if (read && !send && !write && depth(r->ird) == 0)
+    say(j, PI_WARN, "the responder agreed to a Read as RTR but did not raise its IRD from 0 to 1 [RFC 6581 §9.1]");
+}
+
+static void judge_reject(const judge* j, const parley_startup* q, const parley_startup* r) {
+  const gboolean known = q->frame != 0;
+  say(j, PI_NOTE, "the responder rejected the connection (R=1)%s [RFC 5044 §7.1.2]",
+      known && flag(q, PARLEY_MPA_FLAG_C) && !flag(r, PARLEY_MPA_FLAG_C)
+          ? "; it shows C=0 to an initiator that wants CRC"
+          : "");
+  if (known && flag(q, PARLEY_MPA_FLAG_M))
+    say(j, PI_WARN,
+        "the responder rejected a Request that requires markers; every sender must be able to insert them "
+        "[RFC 5044 §4.3]");
+  if (known && flag(q, PARLEY_MPA_FLAG_R))
+    say(j, PI_WARN, "the Reply's R=1 may only be an echo of the Request's [RFC 5044 §7.1.1]");
+}
+
+static void judge_reply(const judge* j, const parley_startup_item* item) {
+  const parley_startup *const q = &item->item.conn->request, *const r = &item->seen;
+  if (item->key == PARLEY_KEY_REQ)
+    say(j, PI_ERROR, "the responder answered with a Request key: both sides are initiators [RFC 5044 §7.1.2]");
+  else if (item->key != PARLEY_KEY_REP)
+    say(j, PI_ERROR, "the responder answered with a key that is not that of a Reply [RFC 5044 §7.1.1]");
+  judge_reply_bits(j, q, r);
+  judge_revision(j, r);
+  judge_lengths(j, r);
+  if (q->frame != 0)
+    judge_reply_revision(j, q, r);
+  else
+    say(j, PI_NOTE, "the Request is not in the capture: what it asked for is not known");
+  if (flag(r, PARLEY_MPA_FLAG_R)) {
+    judge_reject(j, q, r);
+    return;
+  }
+  judge_enhanced(j, r);
+  if (q->frame == 0 || !q->enhanced || !r->enhanced) return;
+  judge_depths(j, q, r);
+  judge_peer_to_peer(j, q, r);
+}
+
+void parley_startup_judge(const parley_startup_item* item, parley_remark remark, void* context) {
+  const judge j = {remark, context, item->item.from == PARLEY_INITIATOR ? "initiator" : "responder"};
+  if (item->is_rtr_frame) {
+    if ((item->item.conn->rtr_agreed & (1 << PARLEY_RTR_FRAME)) == 0)
+      say(&j, PI_ERROR, "the initiator sent an Rtr frame that was not agreed (S on both sides) [OFA 2007-10 Rtr §2]");
+    if (item->key == PARLEY_KEY_RTR_HEX)
+      say(&j, PI_NOTE,
+          "the key is spelt as in the proposal's octets (RtR), not as in its text (Rtr) "
+          "[OFA 2007-10 Rtr §1]");
+    if (item->key == PARLEY_KEY_OTHER || item->key == PARLEY_KEY_REP)
+      say(&j, PI_ERROR, "a startup frame with another key stands where FPDUs are due [RFC 5044 §7.1.1]");
+    return;
+  }
+  if (item->item.from == PARLEY_INITIATOR)
+    judge_request(&j, item);
+  else
+    judge_reply(&j, item);
+}
