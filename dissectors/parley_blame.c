@@ -30,21 +30,20 @@ static void check_order(parley_pdu* pdu, parley_terminate* t) {
     const gboolean as_sent = deserved(&fault, hi, lo, t->code), exchanged = deserved(&fault, lo, hi, t->code);
     if (as_sent != exchanged) {
       parley_terminate_set_swapped(t, exchanged);
-      why = wmem_strdup_printf(wmem_file_scope(), "; frame %u gives cause for the second", fault.frame);
+      why = wmem_strdup_printf(wmem_file_scope(), "; frame %u is why", fault.frame);
     } else if (peer->segments == 0 && !peer->lossy && hi != PARLEY_RDMAP_LAYER_LLP && lo == PARLEY_RDMAP_LAYER_LLP) {
       parley_terminate_set_swapped(t, TRUE);
-      why = "; it had received no FPDU of which it could say the first";
+      why = "; it had received no FPDU by then";
     } else if (t->swapped) {
-      why = "; the first would come with the DDP header of the faulty segment";
+      why = "; the first comes with a DDP header";
     }
   }
   if (!t->swapped) return;
   const char* sent = parley_terminate_describe(wmem_file_scope(), hi, lo, t->code);
   const char* meant = parley_terminate_describe(wmem_file_scope(), lo, hi, t->code);
   parley_find(pdu, PARLEY_FINDING_terminate_order, PARLEY_AT_BODY,
-              "Terminate control word 0x%02x%02x%02x is in the wrong order: as sent it reads %s, meant is %s%s%s "
-              "[RFC 5040 §4.8]",
-              t->octet0, t->code, t->bits, sent, meant, hi == lo ? " with M, D and R in the low bits" : "", why);
+              "Control word 0x%02x%02x%02x is in siw's order: as sent %s, meant is %s%s%s [RFC 5040 §4.8]", t->octet0,
+              t->code, t->bits, sent, meant, hi == lo ? ", M, D, R in low bits" : "", why);
 }
 
 /* The parts behind the control word are there, and they quote what the other side sent. */

@@ -123,7 +123,7 @@ static gboolean check_opcode(parley_pdu* pdu, const parley_segment* s) {
   guint32 qn;
   if (!parley_opcode_rule(s->opcode, &tagged, &qn)) {
     parley_find(pdu, PARLEY_FINDING_opcode, PARLEY_AT_RDMAP_CONTROL, "Opcode 0x%X %s", s->opcode,
-                s->opcode == 0xF ? "is for experiments [RFC 6580 §3.1]" : "is not assigned [RFC 5040 §4.1]");
+                s->opcode == 0xF ? "is for experiments [RFC 5040 §4.1, RFC 6580 §3.1]" : "is not assigned [RFC 5040 §4.1]");
     parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 2, 6, FALSE);
     return FALSE;
   }
