@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "tools/junit.hpp"
 
-#include <algorithm>
 #include <optional>
 
 #include <fmt/format.h>
@@ -55,6 +54,27 @@ std::string case_xml(const JunitCase& c) {
   return xml + "    </testcase>\n";
 }
 
+struct Totals {
+  std::size_t tests = 0, failures = 0, skipped = 0;
+  std::uint64_t time_us = 0;
+  void add(const Totals& more) {
+    tests += more.tests;
+    failures += more.failures;
+    skipped += more.skipped;
+    time_us += more.time_us;
+  }
+  std::string attributes(std::string_view name) const {
+    return fmt::format("name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\" time=\"{}\"",
+                       xml_escape(name), tests, failures, skipped, seconds(time_us));
+  }
+};
+
+Totals totals_of(const std::vector<JunitCase>& cases) {
+  Totals t;
+  for (const JunitCase& c : cases) t.add({1, c.failure.empty() ? 0U : 1U, c.skipped.empty() ? 0U : 1U, c.time_us});
+  return t;
+}
+
 }  // namespace
 
 std::string xml_escape(std::string_view text) {
@@ -82,18 +102,22 @@ std::string xml_escape(std::string_view text) {
   return out;
 }
 
+std::string junit_xml(std::string_view name, const std::vector<JunitSuite>& suites) {
+  Totals all;
+  std::string body;
+  for (const JunitSuite& suite : suites) {
+    const Totals totals = totals_of(suite.cases);
+    all.add(totals);
+    body += fmt::format("  <testsuite {}>\n", totals.attributes(suite.name));
+    for (const JunitCase& c : suite.cases) body += case_xml(c);
+    body += "  </testsuite>\n";
+  }
+  return fmt::format("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {}>\n{}</testsuites>\n",
+                     all.attributes(name), body);
+}
+
 std::string junit_xml(std::string_view suite, const std::vector<JunitCase>& cases) {
-  const auto failures = std::count_if(cases.begin(), cases.end(), [](const auto& c) { return !c.failure.empty(); });
-  const auto skipped = std::count_if(cases.begin(), cases.end(), [](const auto& c) { return !c.skipped.empty(); });
-  std::uint64_t time_us = 0;
-  for (const JunitCase& c : cases) time_us += c.time_us;
-  const std::string totals =
-      fmt::format("name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\" time=\"{}\"", xml_escape(suite),
-                  cases.size(), failures, skipped, seconds(time_us));
-  std::string xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
-  xml += fmt::format("<testsuites {}>\n  <testsuite {}>\n", totals, totals);
-  for (const JunitCase& c : cases) xml += case_xml(c);
-  return xml + "  </testsuite>\n</testsuites>\n";
+  return junit_xml(suite, std::vector{JunitSuite{std::string(suite), cases}});
 }
 
 }  // namespace parley::tools

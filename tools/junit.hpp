@@ -19,6 +19,13 @@ struct JunitCase {
   std::string output;   ///< system-out; may be empty
 };
 
+struct JunitSuite {
+  std::string name;
+  std::vector<JunitCase> cases;
+};
+
+/// One <testsuites> with a <testsuite> for each, in the order given.
+std::string junit_xml(std::string_view name, const std::vector<JunitSuite>& suites);
 /// One <testsuites> with one <testsuite>; cases in the order given.
 std::string junit_xml(std::string_view suite, const std::vector<JunitCase>& cases);
 /// For text and attribute values alike.

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley pcap check`: a verdict per MPA connection of each capture, as text and as JSON.
+// `parley pcap check`: a verdict per MPA connection of each capture, as text, JSON, JUnit XML and CSV.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tools/pcap.hpp"
+#include "tools/pcap_junit.hpp"
+#include "tools/progress.hpp"
+#include "tools/sim_files.hpp"
 #include "verdict/analyzer.hpp"
+#include "verdict/csv.hpp"
 #include "verdict/json.hpp"
 #include "verdict/text.hpp"
 
@@ -15,29 +22,113 @@ namespace {
 
 struct PcapOptions {
   std::vector<std::string> files;
+  std::string junit, csv;  // empty: not asked for; "-": standard output
   bool quiet = false;
   std::size_t width = 100;
 };
 
-int run_check(const PcapOptions& options, Output& out) {
-  Exit exit = Exit::ok;
-  for (const std::string& file : options.files) {
-    const CaptureVerdict v = check_capture_file(file, false);
-    if (out.json) {
+// Below that a file is read before a person sees a bar.
+constexpr std::uint64_t progress_octets_min = 16 << 20;
+
+/// Where --junit or --csv goes. It is opened, and so proven writable, before the first capture is read.
+class Sink {
+ public:
+  static Or<Sink> open(const std::string& path, Output& out) {
+    Sink sink(path, out);
+    if (path == "-") return sink;
+    auto file = open_output(path);
+    if (!file) return tl::unexpected(file.error());
+    sink.file_ = std::move(*file);
+    return sink;
+  }
+  bool wanted() const { return !path_.empty(); }
+  void write(std::string_view octets) {
+    if (file_)
+      file_->write(octets);
+    else if (!octets.empty())
+      out_->text(octets.substr(0, octets.size() - (octets.back() == '\n' ? 1 : 0)));
+  }
+  Or<void> finish() { return file_ ? file_->finish() : Or<void>{}; }
+
+ private:
+  Sink(std::string path, Output& out) : path_(std::move(path)), out_(&out) {}
+  std::string path_;
+  Output* out_;
+  std::unique_ptr<OutputFile> file_;
+};
+
+CaptureVerdict check_with_progress(const std::string& file, Output& out) {
+  std::unique_ptr<Progress> bar;
+  if (!Progress::standard_error_is_terminal()) return check_capture_file(file, false);
+  return check_capture_file(file, false, [&](std::uint64_t octets, std::uint64_t total) {
+    if (!bar && std::max(octets, total) >= progress_octets_min)
+      bar = std::make_unique<Progress>(out, "MiB", total >> 20, true);
+    if (bar) bar->update(octets >> 20, file);
+  });
+}
+
+class Check {
+ public:
+  Check(const PcapOptions& options, Output& out) : options_(options), out_(out) {}
+
+  int run() {
+    // Only one thing at a time can stand on standard output.
+    const bool junit_there = options_.junit == "-", csv_there = options_.csv == "-";
+    if (static_cast<int>(junit_there) + static_cast<int>(csv_there) + static_cast<int>(out_.json) > 1)
+      return out_.error(Exit::usage, "only one of --json, --junit - and --csv - can go to standard output");
+    text_ = !junit_there && !csv_there;
+    if (const auto refused = check_targets()) return out_.error(Exit::usage, *refused);
+    auto junit = Sink::open(options_.junit, out_), csv = Sink::open(options_.csv, out_);
+    for (const auto* sink : {&junit, &csv})
+      if (!*sink) return out_.error(sink->error().exit, sink->error().text);
+    if (csv->wanted()) csv->write(verdict::csv_header());
+    for (const std::string& file : options_.files) one(file, *junit, *csv);
+    if (junit->wanted()) junit->write(junit_xml("parley pcap check", suites_));
+    for (auto* sink : {&*junit, &*csv})
+      if (const auto written = sink->finish(); !written) return out_.error(written.error().exit, written.error().text);
+    return code(exit_);
+  }
+
+ private:
+  /// An output must be neither an input nor the other output.
+  std::optional<std::string> check_targets() const {
+    if (!options_.junit.empty() && options_.junit == options_.csv)
+      return fmt::format("--junit and --csv both name {}", options_.csv);
+    for (const auto& [option, path] : {std::pair{"--junit", &options_.junit}, std::pair{"--csv", &options_.csv}})
+      for (const std::string& file : options_.files) {
+        std::error_code error;
+        if (!path->empty() && *path != "-" && std::filesystem::equivalent(*path, file, error) && !error)
+          return fmt::format("{} {} would overwrite a capture that is to be read", option, *path);
+      }
+    return std::nullopt;
+  }
+
+  void one(const std::string& file, const Sink& junit, Sink& csv) {
+    const CaptureVerdict v = check_with_progress(file, out_);
+    if (out_.json) {
       // The object is printed as verdict/json makes it: its key order is part of the reviewed golden files.
-      out.object(Json::parse(v.readable ? verdict::to_json(file, v.report) : verdict::error_json(file, v.error)));
-    } else if (v.readable) {
-      out.text(verdict::to_text(file, v.report, {.width = options.width, .notes = !options.quiet}));
+      out_.object(Json::parse(v.readable ? verdict::to_json(file, v.report) : verdict::error_json(file, v.error)));
+    } else if (v.readable && text_) {
+      out_.text(verdict::to_text(file, v.report, {.width = options_.width, .notes = !options_.quiet}));
     }
+    if (junit.wanted()) suites_.push_back(junit_suite(file, v));
+    if (csv.wanted()) csv.write(verdict::to_csv(file, v.report));
     if (!v.error.empty()) {
-      out.note(fmt::format("parley pcap check: {}: {}", file, v.error));
-      exit = Exit::environment;
-    } else if (exit == Exit::ok && v.report.count(verdict::Severity::error) > 0) {
-      exit = Exit::failed;
+      out_.note(fmt::format("parley pcap check: {}: {}", file, v.error));
+      exit_ = Exit::environment;
+    } else if (exit_ == Exit::ok && v.report.count(verdict::Severity::error) > 0) {
+      exit_ = Exit::failed;
     }
   }
-  return code(exit);
-}
+
+  const PcapOptions& options_;
+  Output& out_;
+  bool text_ = true;
+  Exit exit_ = Exit::ok;
+  std::vector<JunitSuite> suites_;
+};
+
+int run_check(const PcapOptions& options, Output& out) { return Check(options, out).run(); }
 
 }  // namespace
 
@@ -64,6 +155,8 @@ void add_pcap_check(CLI::App& pcap, Context& context) {
       pcap.add_subcommand("check", "Verdict per MPA connection: who, what was agreed, who broke which rule");
   sub->add_option("FILE", options->files, "Captures: pcap or pcapng; - is standard input")->required();
   sub->add_flag("-q,--quiet", options->quiet, "Leave out findings of severity note");
+  sub->add_option("--junit", options->junit, "Write the verdict as JUnit XML; - is standard output")->type_name("FILE");
+  sub->add_option("--csv", options->csv, "Write a line per connection as CSV; - is standard output")->type_name("FILE");
   sub->add_option("--width", options->width, "Columns of the text")->check(CLI::Range(60, 1000))->capture_default_str();
   add_json_flag(*sub, context);
   sub->footer(
@@ -73,6 +166,7 @@ void add_pcap_check(CLI::App& pcap, Context& context) {
       "Examples:\n"
       "  parley pcap check siw.pcap\n"
       "  parley pcap check --json *.pcap | jq '.connections[] | .outcome'\n"
+      "  parley pcap check --junit junit.xml --csv connections.csv captures/*.pcapng\n"
       "  tcpdump -i any -w - port 7471 | parley pcap check -");
   sub->callback([options, &context] {
     context.out.command = "pcap check";

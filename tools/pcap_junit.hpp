@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The verdict on captures as JUnit XML: a test suite per capture, a test case per connection and family of rules.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "tools/junit.hpp"
+#include "tools/pcap.hpp"
+
+namespace parley::tools {
+
+/// "MPA set-up", "MPA framing", "enhanced set-up", ...: the family of a finding's rule ("RFC 5044 §4.4").
+std::string_view rule_family(std::string_view rule);
+
+/// The suite of one capture: first whether it could be read to its end, then each connection in each family. Findings
+/// of severity error fail a case; warnings and notes are its output. A family that nothing in the connection could
+/// break is skipped.
+JunitSuite junit_suite(const std::string& file, const CaptureVerdict& verdict);
+
+}  // namespace parley::tools

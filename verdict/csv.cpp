@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "verdict/csv.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace parley::verdict {
+namespace {
+
+constexpr std::array columns_of_a_connection{"file",
+                                             "connection",
+                                             "initiator",
+                                             "responder",
+                                             "outcome",
+                                             "end",
+                                             "revision",
+                                             "crc",
+                                             "markers_to_responder",
+                                             "markers_to_initiator",
+                                             "peer_to_peer",
+                                             "rtr",
+                                             "rtr_agreed",
+                                             "depths_negotiated",
+                                             "ird",
+                                             "ord",
+                                             "first_frame",
+                                             "last_frame",
+                                             "begin_s",
+                                             "duration_s",
+                                             "reply_ms",
+                                             "initiator_octets",
+                                             "initiator_fpdus",
+                                             "initiator_messages",
+                                             "initiator_retransmissions",
+                                             "initiator_missing_octets",
+                                             "responder_octets",
+                                             "responder_fpdus",
+                                             "responder_messages",
+                                             "responder_retransmissions",
+                                             "responder_missing_octets",
+                                             "errors",
+                                             "warnings",
+                                             "notes",
+                                             "first_error_frame",
+                                             "first_error_rule",
+                                             "first_error"};
+
+class Line {
+ public:
+  Line& text(std::string_view v) { return add(csv_quote(v)); }
+  Line& flag(bool v) { return add(v ? "true" : "false"); }
+  Line& number(std::uint64_t v) { return add(fmt::format("{}", v)); }
+  Line& none() { return add(""); }
+  /// Whole nanoseconds as a decimal number with `digits` behind the point.
+  Line& decimal(std::int64_t ns, std::int64_t unit, int digits) {
+    const bool minus = ns < 0;
+    const auto size = static_cast<std::uint64_t>(minus ? -ns : ns), one = static_cast<std::uint64_t>(unit);
+    return add(fmt::format("{}{}.{:0{}}", minus ? "-" : "", size / one, size % one, digits));
+  }
+  std::string take() { return std::move(out_) + "\n"; }
+
+ private:
+  Line& add(std::string_view v) {
+    if (!first_) out_ += ',';
+    first_ = false;
+    out_ += v;
+    return *this;
+  }
+  std::string out_;
+  bool first_ = true;
+};
+
+void direction(Line& l, const DirectionCounts& c) {
+  l.number(c.octets).number(c.fpdus).number(c.messages).number(c.retransmissions).number(c.missing_octets);
+}
+
+std::string connection(std::string_view file, std::size_t number, const ConnectionReport& c) {
+  Line l;
+  l.text(file).number(number).text(c.initiator.to_string()).text(c.responder.to_string());
+  l.text(to_string(c.outcome)).text(c.end).number(c.revision).flag(c.crc);
+  l.flag(c.markers_to_responder).flag(c.markers_to_initiator).flag(c.peer_to_peer);
+  l.text(mpa::to_string(c.rtr)).text(mpa::to_string(c.rtr_agreed)).flag(c.depths_negotiated);
+  l.number(c.ird).number(c.ord).number(c.first_frame).number(c.last_frame);
+  l.decimal(c.first_at.time_since_epoch().count(), 1'000'000'000, 9);
+  l.decimal((c.last_at - c.first_at).count(), 1'000'000'000, 9);
+  if (c.steps.reply)
+    l.decimal(c.steps.reply->count(), 1'000'000, 6);
+  else
+    l.none();
+  direction(l, c.from_initiator);
+  direction(l, c.from_responder);
+  l.number(c.count(Severity::error)).number(c.count(Severity::warning)).number(c.count(Severity::note));
+  for (const Finding& f : c.findings)
+    if (f.severity == Severity::error) return l.number(f.frame).text(f.rule).text(f.text).take();
+  return l.none().none().none().take();
+}
+
+}  // namespace
+
+std::string csv_quote(std::string_view value) {
+  // RFC 4180 §2.6, §2.7; a space at either end is quoted as well, since some readers trim it.
+  const bool spaced = !value.empty() && (value.front() == ' ' || value.back() == ' ');
+  if (!spaced && value.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(value);
+  std::string out = "\"";
+  for (const char c : value) {
+    if (c == '"') out += '"';
+    out += c;
+  }
+  return out + '"';
+}
+
+std::string csv_header() {
+  std::string out;
+  for (const std::string_view name : columns_of_a_connection) {
+    if (!out.empty()) out += ',';
+    out += name;
+  }
+  return out + "\n";
+}
+
+std::string to_csv(std::string_view file, const FileReport& report) {
+  std::string out;
+  std::size_t number = 0;
+  for (const auto& c : report.connections) out += connection(file, ++number, c);
+  return out;
+}
+
+}  // namespace parley::verdict

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A report as comma-separated values: one line per MPA connection, quoted as RFC 4180 §2 says. Lines end with LF, so
+// that tools which read lines do not find a CR in the last column.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "verdict/report.hpp"
+
+namespace parley::verdict {
+
+/// The names of the columns; they only ever grow at the end.
+std::string csv_header();
+/// A line per connection of the file, none if it has none.
+std::string to_csv(std::string_view file, const FileReport& report);
+/// One value, in quotes where RFC 4180 §2 asks for them.
+std::string csv_quote(std::string_view value);
+
+}  // namespace parley::verdict
