@@ -69,6 +69,7 @@ typedef struct parley_pdu {
   guint16 ulpdu_length;
   gboolean is_rtr;       /* RFC 6581 §9.2 */
   gboolean after_gap;    /* octets before it are missing: MSN, MO and Reads start anew */
+  gboolean peer_behind;  /* not all that its sender had received of the other side was followed: an answer may look unasked */
   void *facts;           /* parley_track.c: what is shown of it besides its octets */
 } parley_pdu;
 

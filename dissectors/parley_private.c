@@ -190,7 +190,7 @@ void parley_private_register(void) {
   static gint* ett[] = {&ett_private, &ett_erdma, &ett_bits};
   static ei_register_info ei[] = {
       {&ei_little,
-       {"parley.private.expert.little_endian", PI_PROTOCOL, PI_WARN,
+       {"parley.private.expert.little_endian", PI_PROTOCOL, PI_NOTE,
         "IRD and ORD of SMB Direct are little-endian, as older Linux cifs sends them; they are big-endian", EXPFILL}},
       {&ei_both,
        {"parley.private.expert.both", PI_PROTOCOL, PI_CHAT,

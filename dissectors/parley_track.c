@@ -122,8 +122,9 @@ static gboolean check_opcode(parley_pdu* pdu, const parley_segment* s) {
   gboolean tagged;
   guint32 qn;
   if (!parley_opcode_rule(s->opcode, &tagged, &qn)) {
-    parley_find(pdu, PARLEY_FINDING_opcode, PARLEY_AT_RDMAP_CONTROL, "Opcode 0x%X %s", s->opcode,
-                s->opcode == 0xF ? "is for experiments [RFC 5040 §4.1, RFC 6580 §3.1]" : "is not assigned [RFC 5040 §4.1]");
+    parley_find(
+        pdu, PARLEY_FINDING_opcode, PARLEY_AT_RDMAP_CONTROL, "Opcode 0x%X %s", s->opcode,
+        s->opcode == 0xF ? "is for experiments [RFC 5040 §4.1, RFC 6580 §3.1]" : "is not assigned [RFC 5040 §4.1]");
     parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 2, 6, FALSE);
     return FALSE;
   }
@@ -285,6 +286,10 @@ void parley_rdmap_track(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo _U_) 
   parley_segment s;
   if (pdu->after_gap || (pdu->number == 0 && t->segments == 0)) forget(pdu);
   ++t->segments;
+  if (pdu->peer_behind) {
+    parley_track* peer = parley_track_of(pdu->conn, 1 - pdu->from);
+    peer->lossy = peer->fetches_unknown = TRUE;
+  }
   if (!parley_segment_read(tvb, pdu->ulpdu_length, &s)) {
     forget(pdu);
     if (tvb_captured_length(tvb) < pdu->ulpdu_length) return; /* the capture cut it */
