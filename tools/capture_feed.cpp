@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -32,7 +33,9 @@ class Feeder {
         on_packet_(on_packet),
         on_progress_(on_progress),
         total_(size_of(file)),
-        buffer_(wire::capture_window_min + chunk) {}
+        buffer_(wire::capture_window_min + chunk) {
+    std::setvbuf(file_, nullptr, _IONBF, 0);  // pieces go where they are wanted, and as large as they are asked for
+  }
 
   FeedResult run() {
     FeedResult result;
@@ -60,7 +63,10 @@ class Feeder {
   }
 
  private:
-  static constexpr std::size_t chunk = 1 << 20;  // what is read at a time: the window stays below two of these
+  // What is read at a time: small enough to stay in a processor's cache until it is looked at. The window grows beyond
+  // it only for packets that are longer.
+  static constexpr std::size_t chunk = 128 << 10;
+  static constexpr std::size_t progress_step = 1 << 20;
 
   bool fill() {
     if (begin_ > 0) {
@@ -68,18 +74,21 @@ class Feeder {
       end_ -= begin_;
       begin_ = 0;
     }
-    const std::size_t n = std::fread(buffer_.data() + end_, 1, buffer_.size() - end_, file_);
+    const std::size_t n = std::fread(buffer_.data() + end_, 1, std::min(chunk, buffer_.size() - end_), file_);
     if (n == 0 && std::ferror(file_) != 0) read_error_ = errno != 0 ? errno : EIO;
     end_ += n;
     octets_ += n;
-    if (on_progress_ && n > 0) on_progress_(octets_, total_);
+    if (on_progress_ && n > 0 && (octets_ >= told_ + progress_step || octets_ == total_)) {
+      told_ = octets_;
+      on_progress_(octets_, total_);
+    }
     return n > 0;
   }
 
   std::FILE* file_;
   const OnPacket& on_packet_;
   const OnFeedProgress& on_progress_;
-  std::uint64_t total_, octets_ = 0;
+  std::uint64_t total_, octets_ = 0, told_ = 0;
   wire::CaptureReader reader_;
   Bytes buffer_;
   std::size_t begin_ = 0, end_ = 0;
