@@ -334,6 +334,28 @@ void parley_fpdus_hole(parley_half* half, guint32 octets) {
   lose(half);
 }
 
+void parley_fpdus_peek(parley_half* half, const parley_tcp_segment* segment) {
+  if (half->phase != PARLEY_PHASE_FPDUS || half->markers == PARLEY_UNKNOWN) return;
+  if (half->markers == PARLEY_YES && !half->zero_known) return;
+  parley_tcp_segment part = *segment;
+  const guint64 at = parley_stream_position_of(&half->stream, part.seq);
+  if (!may_begin(half, part.data, part.captured, at)) skip_head(&part, by_marker(half, part.data, part.captured, at));
+  while (part.captured > 0) {
+    const guint64 here = parley_stream_position_of(&half->stream, part.seq);
+    const guint32 need = needed(half, part.data, part.captured, here);
+    if (need <= HEAD_MAX || need > part.captured || !plausible_at(half, part.data, part.captured, here)) return;
+    const parley_crc_state crc = half->crc == PARLEY_NO ? PARLEY_CRC_OFF : crc_state(part.data, need);
+    if (crc == PARLEY_CRC_BAD) return;
+    parley_fpdu* const f = parley_mpa_fpdu_item(half, part.data, need, here, crc);
+    if (half->ahead_last != NULL)
+      half->ahead_last->next_ahead = f;
+    else
+      half->ahead = f;
+    half->ahead_last = f;
+    skip_head(&part, need);
+  }
+}
+
 gboolean parley_looks_like_fpdu(const guint8* octets, guint32 length) {
   if (length < PARLEY_MPA_LEN_LEN + PARLEY_DDP_TAGGED_LEN + PARLEY_MPA_CRC_LEN) return FALSE;
   const guint32 ulpdu_length = be16(octets);

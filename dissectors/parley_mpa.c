@@ -504,35 +504,64 @@ static tvbuff_t* ulpdu_tvb(const parley_half* half, const guint8* ulpdu, guint32
   return tvb_new_child_real_data(half->tcp->tvb, ulpdu, octets, (gint)length);
 }
 
-void parley_mpa_fpdu(parley_half* half, const guint8* wire, guint32 octets, guint32 known, guint64 at,
-                     guint32 first_frame, guint64 peer_received, gboolean in_payload, parley_crc_state crc) {
+/* One that was shown before its turn. Those in front of it were shown for nothing: the walk did not meet them. */
+static parley_fpdu* take_ahead(parley_half* half, guint32 seq, guint32 octets) {
+  for (parley_fpdu* f = half->ahead; f != NULL; f = f->next_ahead) {
+    if (f->item.seq != seq || f->item.octets != octets) continue;
+    half->ahead = f->next_ahead;
+    if (half->ahead == NULL) half->ahead_last = NULL;
+    return f;
+  }
+  return NULL;
+}
+
+static guint32 lead_of(const parley_fpdu* f) {
+  return f->markers && f->pdu.position % PARLEY_MPA_MARKER_INTERVAL == 0 ? PARLEY_MPA_MARKER_LEN : 0;
+}
+
+parley_fpdu* parley_mpa_fpdu_item(parley_half* half, const guint8* wire, guint32 octets, guint64 at,
+                                  parley_crc_state crc) {
   parley_tcp* const tcp = half->tcp;
-  parley_conn* const c = tcp->conn;
-  parley_direction* const side = &c->side[half->side];
+  parley_direction* const side = &tcp->conn->side[half->side];
   parley_fpdu* const f = (parley_fpdu*)parley_item_add(half, PARLEY_ITEM_FPDU, sizeof *f);
   f->item.seq = parley_stream_seq_of(&half->stream, at);
-  f->item.octets = octets;
-  f->item.known = known;
-  f->first_frame = first_frame;
+  f->item.octets = f->item.known = octets;
+  f->first_frame = tcp->pinfo->num;
   f->crc = (guint8)crc;
   f->markers = half->markers == PARLEY_YES;
-  f->pdu.conn = c;
+  f->pdu.conn = tcp->conn;
   f->pdu.from = half->side;
   f->pdu.frame = tcp->pinfo->num;
   f->pdu.at = tcp->pinfo->abs_ts;
   f->pdu.position = at - half->zero;
+  f->pdu.ulpdu_length = be16(wire + lead_of(f));
   side->crc = half->crc == PARLEY_YES;
   side->markers = f->markers;
   side->fpdus++;
-  f->pdu.number = half->any_gap ? 0 : side->fpdus;
-  f->pdu.after_gap = half->gap;
-  half->gap = FALSE;
-  const guint32 lead = f->markers && f->pdu.position % PARLEY_MPA_MARKER_INTERVAL == 0 ? PARLEY_MPA_MARKER_LEN : 0;
-  const guint32 length = be16(wire + lead);
-  f->pdu.ulpdu_length = (guint16)length;
-  if (!in_payload) /* A buffer that became whole is taken over; other octets are copied. */
-    wire = f->item.copy = wire == half->pending ? half->pending : (guint8*)wmem_memdup(wmem_file_scope(), wire, octets);
+  return f;
+}
 
+void parley_mpa_fpdu(parley_half* half, const guint8* wire, guint32 octets, guint32 known, guint64 at,
+                     guint32 first_frame, guint64 peer_received, gboolean in_payload, parley_crc_state crc) {
+  parley_tcp* const tcp = half->tcp;
+  parley_direction* const side = &tcp->conn->side[half->side];
+  parley_fpdu* f = half->ahead == NULL ? NULL : take_ahead(half, parley_stream_seq_of(&half->stream, at), octets);
+  if (f == NULL) {
+    f = parley_mpa_fpdu_item(half, wire, octets, at, crc);
+    f->item.known = known;
+    f->first_frame = first_frame;
+    if (!in_payload) /* A buffer that became whole is taken over; other octets are copied. */
+      wire = f->item.copy =
+          wire == half->pending ? half->pending : (guint8*)wmem_memdup(wmem_file_scope(), wire, octets);
+  }
+  half->fpdus_seen++;
+  f->pdu.number = half->any_gap ? 0 : half->fpdus_seen;
+  f->pdu.after_gap = half->gap;
+  const parley_half* const other = peer_of(half);
+  f->pdu.peer_behind =
+      other->gap || other->lost || other->phase == PARLEY_PHASE_OVER || peer_received > other->stream.position;
+  half->gap = FALSE;
+  const guint32 lead = lead_of(f), length = f->pdu.ulpdu_length;
   const guint8* body = wire + lead + PARLEY_MPA_LEN_LEN;
   guint32 body_known = known > lead + PARLEY_MPA_LEN_LEN ? known - lead - PARLEY_MPA_LEN_LEN : 0;
   if (f->markers) {
@@ -545,9 +574,8 @@ void parley_mpa_fpdu(parley_half* half, const guint8* wire, guint32 octets, guin
   if (known == octets)
     for (guint32 pad = length; ((PARLEY_MPA_LEN_LEN + pad) & 3) != 0; pad++) f->pad_not_zero |= body[pad] != 0;
   const guint32 have = MIN(length, body_known);
-  half->fpdus_seen++;
-  if (side->fpdus == 1 && half->side == PARLEY_INITIATOR) first_of_initiator(half, f, body, have);
-  if (side->fpdus == 1 && half->side == PARLEY_RESPONDER) first_of_responder(half, f, peer_received);
+  if (half->fpdus_seen == 1 && half->side == PARLEY_INITIATOR) first_of_initiator(half, f, body, have);
+  if (half->fpdus_seen == 1 && half->side == PARLEY_RESPONDER) first_of_responder(half, f, peer_received);
   if (crc == PARLEY_CRC_BAD) {
     /* It is shown, but what it says counts for nothing: numbers are picked up anew behind it. */
     side->crc_errors++;
@@ -606,6 +634,7 @@ void parley_mpa_segment(parley_tcp* tcp, packet_info* pinfo, tvbuff_t* tvb, guin
   if ((flags & PARLEY_TCP_RST) != 0 && c->side[side].rst_frame == 0) c->side[side].rst_frame = pinfo->num;
   if (c->outcome == PARLEY_OPEN && c->request.frame != 0 && (flags & (PARLEY_TCP_FIN | PARLEY_TCP_RST)) != 0)
     c->outcome = PARLEY_FAILED;
+  if (class == PARLEY_SEGMENT_AHEAD && segment->captured > 0) parley_fpdus_peek(half, segment);
   if (class == PARLEY_SEGMENT_IN_ORDER) note_part(half, segment);
   tcp->pinfo = NULL;
   tcp->tvb = NULL;

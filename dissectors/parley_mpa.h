@@ -41,6 +41,7 @@ typedef struct parley_item {
 typedef struct parley_fpdu {
   parley_item item;
   parley_pdu pdu;
+  struct parley_fpdu* next_ahead;
   guint32 first_frame; /* that brought its first octet */
   guint8 crc;          /* parley_crc_state */
   guint8 markers;      /* a flag: its stream has them */
@@ -95,6 +96,8 @@ typedef enum {
   PARLEY_PHASE_OVER, /* not MPA any more, or cannot be followed */
 } parley_phase;
 
+struct parley_fpdu;
+
 typedef struct parley_half {
   struct parley_tcp* tcp;
   guint8 side;
@@ -122,14 +125,15 @@ typedef struct parley_half {
   guint64 pending_peer; /* how much of the other stream the sender had received by then */
   parley_part* parts;   /* of the pending FPDU */
   guint64 fpdus_seen;
+  /* FPDUs that were shown before the octets in front of them came, by position; at most those of held segments. */
+  struct parley_fpdu *ahead, *ahead_last;
 } parley_half;
 
 typedef struct parley_tcp {
   parley_conn* conn; /* the present one: a second Request after a reject begins another */
   parley_half half[2];
-  gboolean recognised; /* as MPA; until then only a candidate */
-  gboolean forced;     /* Decode As: it is MPA because somebody says so */
-  guint8 versions;     /* DV and RV that plausible FPDUs have: 0 for the RDMA Consortium's */
+  gboolean forced; /* Decode As: it is MPA because somebody says so */
+  guint8 versions; /* DV and RV that plausible FPDUs have: 0 for the RDMA Consortium's */
   gboolean reply_lost;
   /* of the frame being dissected */
   packet_info* pinfo;
@@ -142,6 +146,9 @@ guint32 parley_without_markers(const guint8* wire, guint32 length, guint64 posit
 gboolean parley_plausible(const guint8* ulpdu, guint32 octets, guint32 ulpdu_length, guint8 versions);
 void parley_fpdus_begin(parley_half* half, parley_known crc, parley_known markers, guint64 zero);
 void parley_fpdus_add(parley_half* half, const parley_tcp_segment* part);
+/* Shows the whole FPDUs of a segment that waits for its turn. RFC 5044 §6 allows a receiver to place such FPDUs, so
+ * they are no secret before the hole is filled, which may be never. */
+void parley_fpdus_peek(parley_half* half, const parley_tcp_segment* segment);
 void parley_fpdus_hole(parley_half* half, guint32 octets);
 /* Whether octets in the middle of a connection begin with an FPDU, markers aside, whose CRC is right. */
 gboolean parley_looks_like_fpdu(const guint8* octets, guint32 length);
@@ -158,6 +165,8 @@ guint32 parley_conn_number(void);
 void parley_mpa_fpdu(parley_half* half, const guint8* wire, guint32 octets, guint32 known, guint64 at,
                      guint32 first_frame, guint64 peer_received, gboolean in_payload, parley_crc_state crc);
 void parley_mpa_note(parley_half* half, parley_note note, guint32 value, guint32 seq);
+parley_fpdu* parley_mpa_fpdu_item(parley_half* half, const guint8* wire, guint32 octets, guint64 at,
+                                  parley_crc_state crc);
 parley_item* parley_item_add(parley_half* half, parley_item_kind kind, gsize size);
 parley_frame* parley_frame_of(packet_info* pinfo);
 guint parley_key_of(const guint8* key);

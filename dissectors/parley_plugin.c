@@ -18,6 +18,7 @@
 #include <epan/prefs.h>
 #include <epan/proto_data.h>
 #include <epan/tap.h>
+#include <string.h>
 #include <ws_version.h>
 
 #include "parley_mpa.h"
@@ -38,13 +39,15 @@ parley_preferences parley_prefs = {.heuristic_fpdu = TRUE};
 
 static dissector_handle_t parley_handle;
 static guint32 connections;
-static guint32 shown_frame; /* that came through the front door, of the dissection that is under way */
+static guint32 heads;            /* connections of which a few octets of a startup frame are kept */
+static guint32 front_door_frame; /* the frame that TCP handed on to us, while its dissection is under way */
 
 guint32 parley_conn_number(void) { return ++connections; }
 
 static void forget_file(void) {
   connections = 0;
-  shown_frame = 0;
+  heads = 0;
+  front_door_frame = 0;
 }
 
 /* ------------------------------------------------------------------ the TCP header */
@@ -123,32 +126,39 @@ static gboolean find_header(packet_info* pinfo, tcp_header* out) {
 
 /* ------------------------------------------------------------------ connections */
 
+/* What hangs on a TCP conversation. Before a connection is known to carry MPA, only the first octets of a Request that
+ * came in tiny pieces are kept. */
+enum { ENOUGH = 10 }; /* octets of a startup frame that tell what it is: "MPA ID Re", and q or p */
+
+typedef struct entry {
+  parley_tcp* tcp;
+  guint8 head[ENOUGH];
+  guint32 head_length, head_seq;
+  guint16 head_port; /* of the sender */
+  guint32 head_frame;
+} entry;
+
+static entry* entry_of(conversation_t* conversation) {
+  return conversation == NULL ? NULL : (entry*)conversation_get_proto_data(conversation, proto_parley);
+}
+
 static parley_tcp* tcp_of(conversation_t* conversation) {
-  return conversation == NULL ? NULL : (parley_tcp*)conversation_get_proto_data(conversation, proto_parley);
+  const entry* const e = entry_of(conversation);
+  return e == NULL ? NULL : e->tcp;
+}
+
+static entry* entry_made(conversation_t* conversation) {
+  entry* e = entry_of(conversation);
+  if (e != NULL) return e;
+  e = wmem_new0(wmem_file_scope(), entry);
+  conversation_add_proto_data(conversation, proto_parley, e);
+  return e;
 }
 
 static guint side_of(const parley_tcp* tcp, const packet_info* pinfo) {
   const parley_conn* const c = tcp->conn;
   return c->port[0] == pinfo->srcport && c->port[1] == pinfo->destport && addresses_equal(&c->addr[0], &pinfo->src) ? 0
                                                                                                                     : 1;
-}
-
-/* `initiator`: this packet's sender is it. */
-static parley_tcp* tcp_begin(conversation_t* conversation, packet_info* pinfo, gboolean initiator) {
-  parley_tcp* const tcp = parley_tcp_new();
-  parley_conn* const c = tcp->conn;
-  const guint sender = initiator ? PARLEY_INITIATOR : PARLEY_RESPONDER;
-  copy_address_wmem(wmem_file_scope(), &c->addr[sender], &pinfo->src);
-  copy_address_wmem(wmem_file_scope(), &c->addr[1 - sender], &pinfo->dst);
-  c->port[sender] = (guint16)pinfo->srcport;
-  c->port[1 - sender] = (guint16)pinfo->destport;
-  c->number = parley_conn_number();
-  c->first_frame = conversation->setup_frame;
-  const struct tcp_analysis* const analysis = get_tcp_conversation_data(conversation, pinfo);
-  c->first_at = analysis != NULL ? analysis->ts_first : pinfo->abs_ts;
-  conversation_add_proto_data(conversation, proto_parley, tcp);
-  conversation_set_dissector_from_frame_number(conversation, pinfo->num, parley_handle);
-  return tcp;
 }
 
 /* Who began, where no startup frame tells. */
@@ -162,9 +172,39 @@ static gboolean sender_is_initiator(const packet_info* pinfo, const struct tcp_a
   return !low;
 }
 
-static gboolean begins_like_startup(tvbuff_t* tvb) {
-  static const char head[] = "MPA ID Re";
-  return tvb_captured_length(tvb) >= sizeof head - 1 && tvb_memeql(tvb, 0, (const guint8*)head, sizeof head - 1) == 0;
+typedef enum { BEGINS_NOTHING, BEGINS_PERHAPS, BEGINS_REQUEST, BEGINS_REPLY } beginning;
+
+static beginning startup_begins(const guint8* octets, guint32 length) {
+  static const guint8 head[] = "MPA ID Re";
+  if (length == 0 || memcmp(octets, head, MIN(length, sizeof head - 1)) != 0) return BEGINS_NOTHING;
+  if (length < ENOUGH) return BEGINS_PERHAPS;
+  return octets[ENOUGH - 1] == 'q' ? BEGINS_REQUEST : BEGINS_REPLY;
+}
+
+static beginning tvb_begins(tvbuff_t* tvb) {
+  const gint length = (gint)MIN(tvb_captured_length(tvb), ENOUGH);
+  return length == 0 ? BEGINS_NOTHING : startup_begins(tvb_get_ptr(tvb, 0, length), (guint32)length);
+}
+
+static parley_tcp* tcp_begin(conversation_t* conversation, packet_info* pinfo, beginning how) {
+  const struct tcp_analysis* const analysis = get_tcp_conversation_data(conversation, pinfo);
+  const gboolean known = how == BEGINS_REQUEST || how == BEGINS_REPLY;
+  const gboolean initiator = known ? how == BEGINS_REQUEST : sender_is_initiator(pinfo, analysis);
+  const guint sender = initiator ? PARLEY_INITIATOR : PARLEY_RESPONDER;
+  parley_tcp* const tcp = parley_tcp_new();
+  parley_conn* const c = tcp->conn;
+  copy_address_wmem(wmem_file_scope(), &c->addr[sender], &pinfo->src);
+  copy_address_wmem(wmem_file_scope(), &c->addr[1 - sender], &pinfo->dst);
+  c->port[sender] = (guint16)pinfo->srcport;
+  c->port[1 - sender] = (guint16)pinfo->destport;
+  c->number = parley_conn_number();
+  c->first_frame = conversation->setup_frame;
+  c->first_at = analysis != NULL ? analysis->ts_first : pinfo->abs_ts;
+  c->roles_known = known || parley_prefs.role != PARLEY_ROLE_AUTO;
+  entry_made(conversation)->tcp = tcp;
+  conversation_set_dissector_from_frame_number(conversation, pinfo->num, parley_handle);
+  if (!known) parley_mpa_midstream(tcp);
+  return tcp;
 }
 
 /* ------------------------------------------------------------------ segments */
@@ -180,6 +220,18 @@ static void feed(parley_tcp* tcp, packet_info* pinfo, tvbuff_t* payload, const t
                                       .has_ack = (h->flags & PARLEY_TCP_ACK) != 0,
                                       .start = TRUE};
   parley_mpa_segment(tcp, pinfo, payload, side_of(tcp, pinfo), &segment, h->flags);
+}
+
+/* The pieces of a Request (or Reply) that came before it could be told. */
+static void feed_head(const entry* e, packet_info* pinfo, tvbuff_t* payload) {
+  const parley_tcp_segment segment = {.frame = e->head_frame,
+                                      .seq = e->head_seq,
+                                      .length = e->head_length,
+                                      .captured = e->head_length,
+                                      .data = e->head,
+                                      .start = TRUE,
+                                      .held = TRUE};
+  parley_mpa_segment(e->tcp, pinfo, payload, side_of(e->tcp, pinfo), &segment, 0);
 }
 
 /* TCP's numbers are relative or not, by preference. `info` speaks of the octets that it handed on, which are those of
@@ -203,8 +255,8 @@ static void header_of(packet_info* pinfo, conversation_t* conversation, const st
 
 static int dissect_known(parley_tcp* tcp, tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const tcp_header* h) {
   if (!pinfo->fd->visited) feed(tcp, pinfo, tvb, h);
+  front_door_frame = pinfo->num;
   if (parley_frame_of(pinfo) == NULL) return 0;
-  shown_frame = pinfo->num;
   col_set_str(pinfo->cinfo, COL_PROTOCOL, "iWARP");
   col_clear(pinfo->cinfo, COL_INFO);
   parley_show(tvb, h->seq, pinfo, tree, tcp);
@@ -218,27 +270,23 @@ static int dissect_parley(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, v
   if (info == NULL || pinfo->ptype != PT_TCP || pinfo->flags.in_error_pkt) return 0;
   conversation_t* const conversation = find_or_create_conversation(pinfo);
   parley_tcp* tcp = tcp_of(conversation);
-  tcp_header h;
-  header_of(pinfo, conversation, info, tvb, &h);
   if (tcp == NULL) {
     if (pinfo->fd->visited) return 0;
-    const gboolean startup = begins_like_startup(tvb);
-    const struct tcp_analysis* const analysis = get_tcp_conversation_data(conversation, pinfo);
-    const gboolean initiator =
-        startup && tvb_captured_length(tvb) > 9 ? tvb_get_guint8(tvb, 9) == 'q' : sender_is_initiator(pinfo, analysis);
-    tcp = tcp_begin(conversation, pinfo, initiator);
-    tcp->forced = !startup;
-    tcp->conn->roles_known = startup || parley_prefs.role != PARLEY_ROLE_AUTO;
-    if (!startup) parley_mpa_midstream(tcp);
+    const beginning how = tvb_begins(tvb);
+    if (how == BEGINS_PERHAPS) return 0; /* see watch() */
+    tcp = tcp_begin(conversation, pinfo, how);
+    tcp->forced = how == BEGINS_NOTHING;
   }
+  tcp_header h;
+  header_of(pinfo, conversation, info, tvb, &h);
   return dissect_known(tcp, tvb, pinfo, tree, &h);
 }
 
 static gboolean dissect_heuristic(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void* data) {
   const struct tcpinfo* const info = (const struct tcpinfo*)data;
-  if (info == NULL || pinfo->flags.in_error_pkt || tvb_captured_length(tvb) < 10) return FALSE;
-  const gboolean startup = begins_like_startup(tvb);
-  if (!startup) {
+  if (info == NULL || pinfo->flags.in_error_pkt || tvb_captured_length(tvb) < ENOUGH) return FALSE;
+  const beginning how = tvb_begins(tvb);
+  if (how == BEGINS_NOTHING) {
     /* A connection whose beginning is not in the capture: a good CRC over a plausible DDP segment is no accident. */
     if (!parley_prefs.heuristic_fpdu || pinfo->fd->visited) return FALSE;
     const gint captured = (gint)tvb_captured_length(tvb);
@@ -247,34 +295,77 @@ static gboolean dissect_heuristic(tvbuff_t* tvb, packet_info* pinfo, proto_tree*
   conversation_t* const conversation = find_or_create_conversation(pinfo);
   parley_tcp* tcp = tcp_of(conversation);
   if (tcp == NULL && pinfo->fd->visited) return FALSE;
-  if (tcp == NULL) {
-    const struct tcp_analysis* const analysis = get_tcp_conversation_data(conversation, pinfo);
-    tcp =
-        tcp_begin(conversation, pinfo, startup ? tvb_get_guint8(tvb, 9) == 'q' : sender_is_initiator(pinfo, analysis));
-    tcp->conn->roles_known = startup || parley_prefs.role != PARLEY_ROLE_AUTO;
-    if (!startup) parley_mpa_midstream(tcp);
-  }
+  if (tcp == NULL) tcp = tcp_begin(conversation, pinfo, how);
   tcp_header h;
   header_of(pinfo, conversation, info, tvb, &h);
   return dissect_known(tcp, tvb, pinfo, tree, &h) != 0;
 }
 
-/* What TCP handed on to nobody. */
+/* Looks for the beginning of a connection where the front door is shut: another dissector is registered for its port
+ * (4420, 5445), TCP calls the segment a retransmission, or a startup frame comes octet by octet. First pass only. */
+static parley_tcp* watch(packet_info* pinfo, tvbuff_t* payload, const tcp_header* h) {
+  beginning how = tvb_begins(payload);
+  if (how == BEGINS_NOTHING && heads == 0) return NULL;
+  conversation_t* const conversation = find_conversation_pinfo(pinfo, 0);
+  if (conversation == NULL) return NULL;
+  if (how == BEGINS_REQUEST || how == BEGINS_REPLY) return tcp_begin(conversation, pinfo, how);
+  entry* e = entry_of(conversation);
+  if (e == NULL || e->head_length == 0) {
+    if (how != BEGINS_PERHAPS) return NULL;
+    e = entry_made(conversation);
+    e->head_port = (guint16)pinfo->srcport;
+    e->head_seq = h->seq;
+    e->head_frame = pinfo->num;
+    heads++;
+  }
+  if (e->head_port != pinfo->srcport || h->seq != e->head_seq + e->head_length) return NULL;
+  guint8 head[ENOUGH];
+  const guint32 more = MIN(tvb_captured_length(payload), ENOUGH - e->head_length);
+  memcpy(head, e->head, e->head_length);
+  tvb_memcpy(payload, head + e->head_length, 0, more);
+  how = startup_begins(head, e->head_length + more);
+  if (how == BEGINS_PERHAPS) {
+    memcpy(e->head, head, ENOUGH);
+    e->head_length += more;
+    return NULL;
+  }
+  if (how == BEGINS_NOTHING) {
+    e->head_length = 0;
+    heads--;
+    return NULL;
+  }
+  parley_tcp* const tcp = tcp_begin(conversation, pinfo, how);
+  feed_head(e, pinfo, payload);
+  heads--;
+  return tcp;
+}
+
+/* TCP said something about the segment that is worth keeping in the packet list: out of order, retransmission... */
+static gboolean tcp_remarked(packet_info* pinfo, conversation_t* conversation) {
+  const struct tcp_analysis* const analysis = get_tcp_conversation_data(conversation, pinfo);
+  return analysis != NULL && analysis->ta != NULL && analysis->ta->flags != 0;
+}
+
+/* What TCP handed on to others, or to nobody. */
 static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* tree, void* data _U_) {
-  if (connections == 0 || pinfo->ptype != PT_TCP) return 0;
-  if (shown_frame == pinfo->num) {
-    shown_frame = 0;
+  if (pinfo->ptype != PT_TCP) return 0;
+  if (front_door_frame == pinfo->num) {
+    front_door_frame = 0;
     return 0;
   }
   if (pinfo->fd->visited && parley_frame_of(pinfo) == NULL) return 0;
-  parley_tcp* const tcp = tcp_of(find_conversation_pinfo(pinfo, 0));
   tcp_header h;
-  if (tcp == NULL || !find_header(pinfo, &h)) return 0;
+  if (!find_header(pinfo, &h) || (connections == 0 && h.length == 0)) return 0;
   tvbuff_t* const payload = tvb_new_subset_length(h.tvb, h.payload, (gint)h.length);
+  conversation_t* const conversation = connections == 0 ? NULL : find_conversation_pinfo(pinfo, 0);
+  parley_tcp* tcp = tcp_of(conversation);
+  if (tcp == NULL && !pinfo->fd->visited && h.length > 0) tcp = watch(pinfo, payload, &h);
+  if (tcp == NULL) return 0;
   if (!pinfo->fd->visited) feed(tcp, pinfo, payload, &h);
   tap_queue_packet(parley_tap, pinfo, tcp->conn);
   if (parley_frame_of(pinfo) == NULL) return 0;
   col_set_str(pinfo->cinfo, COL_PROTOCOL, "iWARP");
+  if (!tcp_remarked(pinfo, find_conversation_pinfo(pinfo, 0))) col_clear(pinfo->cinfo, COL_INFO);
   parley_show(payload, h.seq, pinfo, tree, tcp);
   return 1;
 }
