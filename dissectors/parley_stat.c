@@ -102,12 +102,12 @@ static char* outcome(const parley_conn* conn) {
   return g_strdup(conn->outcome < array_length(names) ? names[conn->outcome] : "?");
 }
 
-/* "-": one of the two was not seen. */
+/* "-": one of the two was not seen. Padded, for Wireshark's table sorts the text. */
 static char* step(gboolean seen, const nstime_t* from, const nstime_t* to) {
   nstime_t delta;
-  if (!seen) return g_strdup("-");
+  if (!seen) return g_strdup_printf("%14s", "-");
   nstime_delta(&delta, to, from);
-  return g_strdup_printf("%.3f", nstime_to_msec(&delta));
+  return g_strdup_printf("%14.3f", nstime_to_msec(&delta));
 }
 
 /* How it came to its end, in the order of frames. */
@@ -214,7 +214,7 @@ static const struct {
 
 static char* cell_text(const stat_tap_table_item_type* cell) {
   return cell->type == TABLE_ITEM_UINT ? g_strdup_printf("%u", cell->value.uint_value)
-                                       : g_strdup(cell->value.string_value);
+                                       : g_strchug(g_strdup(cell->value.string_value));
 }
 
 static void print_line(char* const cells[column_count], const gint widths[column_count]) {
@@ -335,7 +335,7 @@ void parley_stat_register(void) {
   static stat_tap_ui listing_ui = {REGISTER_STAT_GROUP_GENERIC, "MPA connections", "parley,conn", listing_init,
                                    array_length(parameters),    parameters};
   static stat_tap_table_ui table_ui = {
-      .group = REGISTER_STAT_GROUP_GENERIC,
+      .group = REGISTER_PACKET_STAT_GROUP_UNSORTED,
       .title = "MPA Connections (iWARP)",
       .tap_name = "parley",
       .cli_string = "parley,table",
