@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-"""CPU time of tshark with its own MPA dissector and with Parley's plugin, on the same file, and the FPDUs that each finds.
+"""CPU time of tshark with its own MPA dissector and with Parley's plugin, on one file, and the FPDUs that each finds.
 
     bench/tshark_plugin.py build/dissectors/parley.so [--packets 200000] [--rounds 3]
 
 A quarter of the connections each: one FPDU for each segment; the same with markers; FPDUs that straddle segments; the
-same with markers. Messages are Sends, Writes and Reads of 16 to 1400 octets. Times are user and system time of the whole
-process, best of the rounds, in turns, so that a busy machine slows both.
+same with markers. Messages are Sends, Writes and Reads of 16 to 1400 octets. Times are user and system time of the
+whole process, best of the rounds, in turns, so that a busy machine slows both.
 """
 import argparse
 import os
@@ -46,7 +46,8 @@ def template(wire, markers, straddle):
     """The frames of one connection and how many FPDUs are in them."""
     capture, chance = wire.Capture(), random.Random(1)
     flags = wire.C | wire.M * markers
-    a = capture.connect().set_up(wire.startup(wire.REQ, flags, 1), wire.startup(wire.REP, flags, 1), markers=(markers, markers))
+    a = capture.connect()
+    a.set_up(wire.startup(wire.REQ, flags, 1), wire.startup(wire.REP, flags, 1), markers=(markers, markers))
     a.fpdu(wire.INITIATOR, wire.send(1))
     fpdus, held = 1, [b"", b""]
     source = messages(wire, chance)
@@ -100,12 +101,13 @@ def main():
     import harness
     import wire
     with harness.Tshark(False) as stock, harness.Tshark(True) as ours:
-        sides = {"built in": (stock, "iwarp_mpa.ulpdulength"), "plugin": (ours, "parley.ulpdu_length")}
+        sides = {"built in": (stock, "iwarp_mpa.ulpdulength"), "plugin": (ours, "parley.mpa.ulpdu_length")}
         path = stock.folder / "bench.pcap"
         packets, fpdus = write_file(wire, path, arguments.packets)
         path.chmod(0o644)
         ways = {"tshark -r": lambda field: (), "tshark -Y": lambda field: ("-Y", field),
-                "tshark -T fields": lambda field: ("-T", "fields", "-e", "frame.number", "-e", field), "tshark -V": lambda field: ("-V",)}
+                "tshark -T fields": lambda field: ("-T", "fields", "-e", "frame.number", "-e", field),
+                "tshark -V": lambda field: ("-V",)}
         best = {}
         for _ in range(arguments.rounds):
             for way, options in ways.items():

@@ -2,6 +2,7 @@
 """./dev install-plugin puts the plugin where tshark finds it, and refuses a Wireshark that could not load it."""
 import os
 import pathlib
+import pwd
 import shutil
 import subprocess
 import tempfile
@@ -15,6 +16,18 @@ class Install(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="parley-install-"))
         self.addCleanup(shutil.rmtree, self.folder)
         (self.folder / "bin").mkdir()
+        self.drop = []
+        # What the command needs of the project, where any user can read it.
+        clone = self.folder / "clone"
+        for part in "dissectors", "include":
+            shutil.copytree(harness.SOURCE / part, clone / part)
+        for part in "dev", "CMakeLists.txt":
+            shutil.copy(harness.SOURCE / part, clone)
+        if os.getuid() == 0:
+            self.drop = ["setpriv", f"--reuid={harness.USER}", "--regid=nogroup", "--clear-groups", "--"]
+            entry = pwd.getpwnam(harness.USER)
+            for path in (self.folder, *self.folder.rglob("*")):
+                os.chown(path, entry.pw_uid, entry.pw_gid)
 
     def program(self, name, says):
         """A program of that name which comes first on the path and says one line."""
@@ -25,8 +38,8 @@ class Install(unittest.TestCase):
     def dev(self, *arguments):
         env = dict(os.environ, HOME=str(self.folder / "home"), PARLEY_BUILD=str(self.folder / "build"),
                    XDG_CONFIG_HOME=str(self.folder / "home/.config"), PATH=f"{self.folder / 'bin'}:{os.environ['PATH']}")
-        return subprocess.run([harness.SOURCE / "dev", "install-plugin", *arguments], env=env, capture_output=True,
-                              text=True, timeout=300, check=False)
+        return subprocess.run([*self.drop, self.folder / "clone/dev", "install-plugin", *arguments], env=env,
+                              capture_output=True, text=True, timeout=300, check=False)
 
     def test_it_stands_where_tshark_looks_and_is_loaded(self):
         done = self.dev()
@@ -35,6 +48,13 @@ class Install(unittest.TestCase):
         self.assertTrue(file.exists(), done.stdout)
         self.assertIn(f"installed {file}", done.stdout)
         self.assertIn("tshark loads it", done.stdout)
+
+    if os.getuid() == 0:
+        def test_root_is_told_that_its_wireshark_would_not_load_it(self):
+            self.drop = []
+            done = self.dev()
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("or give --system", done.stderr)
 
     def test_another_tshark_is_refused(self):
         self.program("tshark", "TShark (Wireshark) 4.2.2 (Git v4.2.2 packaged as 4.2.2-1)")

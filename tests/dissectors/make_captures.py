@@ -132,7 +132,7 @@ def markers_wrap(c):
 
 @capture
 def markers_wrong_pointer(c):
-    """A marker whose FPDUPTR is four too high, under a good CRC; then one with its two low bits set, which count as 0."""
+    """An FPDUPTR that is four too high, under a good CRC; then one with its two low bits set, which count as 0."""
     a = c.connect().set_up(*MARKED, markers=BOTH)
     a.fpdu(INITIATOR, send(1, pattern(700)))
     a.fpdu(INITIATOR, send(2, pattern(700)), damage_pointer=4)
@@ -147,8 +147,10 @@ def markers_first_lost(c):
     """The first FPDU is not in the capture: markers count from the end of the startup frame all the same."""
     a = c.connect().set_up(*MARKED, markers=BOTH)
     a.skip(INITIATOR, a.framer[INITIATOR].fpdu(send(1, pattern(300))))
-    for msn in 2, 3, 4:
+    for msn in range(2, 8):
         a.fpdu(INITIATOR, send(msn, pattern(300)))
+    for msn in range(1, 21):  # the responder acknowledges what the capture lacks
+        a.fpdu(RESPONDER, send(msn, pattern(4)))
 
 
 @capture
@@ -272,7 +274,8 @@ def terminates(c):
     request = read_request(1, 64, source=(0xBAD, 0))[18:]
     tagged_header = write(0xBAD, 0)
     length = struct.pack(">H", 46)
-    for octets in ((0x01, 0x00, 0xE0, length + header + request), (0x11, 0x01, 0xC0, struct.pack(">H", 78) + tagged_header),
+    for octets in ((0x01, 0x00, 0xE0, length + header + request),
+                   (0x11, 0x01, 0xC0, struct.pack(">H", 78) + tagged_header),
                    (0x12, 0x01, 0xC0, length + header), (0x02, 0x06, 0x40, header), (0x12, 0x05, 0x80, length),
                    (0x20, 0x02, 0, b""), (0x20, 0x07, 0, b""), (0x23, 0x02, 0, b""), (0x02, 0x02, 0, b""),
                    (0x20, 0x05, 0x03, length + header), (0x10, 0x00, 0x07, length + header + request),
@@ -368,16 +371,18 @@ def private_data(c):
         b.fpdu(INITIATOR, send(1, pattern(20)))
     request = struct.pack("<HHHHH", 0, 1, 128, 127, 1) + bytes(22)  # recfmt qid hrqsize hsqsize cntlid
     reply = struct.pack("<HH", 0, 128) + bytes(28)                  # recfmt crqsize
-    d = c.connect().set_up(startup(REQ, C | S, 2, enhanced(16, 16) + request), startup(REP, C | S, 2, enhanced(16, 16) + reply))
+    d = c.connect(ports=(40300, 4420))
+    d.set_up(startup(REQ, C | S, 2, enhanced(16, 16) + request), startup(REP, C | S, 2, enhanced(16, 16) + reply))
     d.fpdu(INITIATOR, send(1, pattern(64)))
-    e = c.connect().set_up(startup(REQ, C | S, 2, enhanced(16, 16) + request),
-                           startup(REP, C | R | S, 2, enhanced(0, 0) + struct.pack("<HH", 0, 6)))
+    e = c.connect(ports=(40301, 4420))
+    e.set_up(startup(REQ, C | S, 2, enhanced(16, 16) + request),
+             startup(REP, C | R | S, 2, enhanced(0, 0) + struct.pack("<HH", 0, 6)))
     e.close(RESPONDER)
 
 
 @capture
 def bad_startup(c):
-    """Startup frames against the rules: PD_Length 513, revision 3, PD_Length 2 with S, two Requests, enhanced by revision 1."""
+    """Startup frames against the rules: PD_Length 513, revision 3, PD_Length 2 with S, two Requests, other revisions."""
     for request, reply in ((startup(REQ, C, 1, bytes(513)), b""), (startup(REQ, C, 3), b""),
                            (startup(REQ, C | S, 2, b"ab"), startup(REP, C | S | R, 2)), (V1[0], V1[0]),
                            (startup(REQ, C | S, 2, enhanced(1, 1)), startup(REP, C, 1)),
@@ -392,7 +397,8 @@ def bad_startup(c):
 @capture
 def bad_headers(c):
     """DDP and RDMAP against the rules: versions, opcode 15, T bit, queue number, ULPDU too short, length 0."""
-    for ulpdu in (send(1, b"dv 0", ddp=0), send(1, b"rv 0", rdmap=0), untagged(15, 0, 1, b"op F"), tagged(3, 1, 0, b"tagged Send"),
+    for ulpdu in (send(1, b"dv 0", ddp=0), send(1, b"rv 0", rdmap=0), untagged(15, 0, 1, b"op F"),
+                  tagged(3, 1, 0, b"tagged Send"),
                   untagged(0, 0, 1, b"untagged Write"), untagged(3, 5, 1, b"QN 5"), send(1)[:10], b"", b"\x41"):
         a = c.connect().set_up(*V1)
         a.fpdu(INITIATOR, ulpdu)
@@ -410,9 +416,9 @@ def ipv6(c):
 
 @capture
 def not_mpa(c):
-    """Connections that are not MPA: HTTP, the words of a key within text, keys cut off, a port of MPA with other octets."""
-    for octets in (b"GET / HTTP/1.1\r\n\r\n", b"about MPA ID Req Frame and such", REQ[:15], b"MPA ID R", b"MPA ID Xxx Frame" + bytes(4),
-                   bytes(1000), pattern(1400)):
+    """Connections that are not MPA: HTTP, the words of a key within text, keys cut off, other octets."""
+    for octets in (b"GET / HTTP/1.1\r\n\r\n", b"about MPA ID Req Frame and such", REQ[:15], b"MPA ID R",
+                   b"MPA ID Xxx Frame" + bytes(4), bytes(1000), pattern(1400)):
         a = c.connect().handshake()
         a.send(INITIATOR, octets)
         a.send(RESPONDER, octets[::-1])
@@ -435,7 +441,8 @@ def main(arguments):
                 stale.append(path.name)
         else:
             path.write_bytes(octets)
-    stale += [path.name for path in FOLDER.glob("*.pcap") if path.stem not in CAPTURES] if arguments == ["--check"] else []
+    if arguments == ["--check"]:
+        stale += [path.name for path in FOLDER.glob("*.pcap") if path.stem not in CAPTURES]
     for name in stale:
         print(f"{name}: not what make_captures.py writes", file=sys.stderr)
     return 1 if stale else 0

@@ -55,7 +55,7 @@ class Framer:
         self.made = []  # the length of each ULPDU
 
     def fpdu(self, ulpdu, pad=b"\0\0\0", damage_crc=0, damage_pointer=0):
-        self.made.append(len(ulpdu))
+        self.made += [len(ulpdu)] if ulpdu else []  # RFC 5044 §3: an ULPDU has an octet at least
         octets = struct.pack(">H", len(ulpdu)) + ulpdu
         octets += pad[:-len(octets) % 4]
         words = [octets[i:i + 4] for i in range(0, len(octets), 4)]
@@ -155,7 +155,8 @@ class Capture:
 
     def ulpdus(self):
         """The lengths of all ULPDUs that are in the capture from their first octet to their last."""
-        return sorted(length for connection in self.connections for framer in connection.framer for length in framer.made)
+        framers = (framer for connection in self.connections for framer in connection.framer)
+        return sorted(length for framer in framers for length in framer.made)
 
     def octets(self):
         """A classic pcap file: the format that every tool has read for thirty years."""
@@ -237,7 +238,8 @@ class Connection:
         tcp = tcp[:16] + struct.pack(">H", sum_) + tcp[18:]
         ethernet = b"\2\0\0\0\0" + bytes([2 - side]) + b"\2\0\0\0\0" + bytes([1 + side])
         if self.v6:
-            return ethernet + b"\x86\xdd" + struct.pack(">IHBB", 6 << 28, length, 6, 64) + source + target + tcp + octets
+            ip = struct.pack(">IHBB", 6 << 28, length, 6, 64) + source + target
+            return ethernet + b"\x86\xdd" + ip + tcp + octets
         self.identification += 1
         ip = struct.pack(">BBHHHBBH", 0x45, 0, 20 + length, self.identification, 0x4000, 64, 6, 0) + source + target
         ip = ip[:10] + struct.pack(">H", checksum(ip)) + ip[12:]
