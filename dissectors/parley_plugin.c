@@ -93,12 +93,25 @@ static gboolean behind_ipv6(tvbuff_t* tvb, gint ip, gint* tcp, guint32* length) 
   return next == TCP;
 }
 
-static gboolean header_in(tvbuff_t* tvb, packet_info* pinfo, tcp_header* out) {
-  const gint captured = (gint)tvb_captured_length(tvb);
-  if (captured == 0) return FALSE;
+/* Where the source address stands, with the destination behind it; -1: nowhere. IPv4's address points there; that of
+ * IPv6 may be a copy, so that it is looked for, as far as headers below it can reach. */
+static gint addresses_in(tvbuff_t* tvb, const packet_info* pinfo) {
+  enum { REACH = 256 };
+  const gint captured = (gint)tvb_captured_length(tvb), each = pinfo->net_src.len;
+  if (captured == 0) return -1;
   const guint8 *const octets = tvb_get_ptr(tvb, 0, captured), *const source = (const guint8*)pinfo->net_src.data;
-  if (source < octets || source >= octets + captured) return FALSE;
-  const gint at = (gint)(source - octets);
+  if (source >= octets && source < octets + captured) return (gint)(source - octets);
+  if (pinfo->net_src.type != AT_IPv6 || pinfo->net_dst.len != each || pinfo->net_dst.data == NULL) return -1;
+  for (gint at = 8; at <= REACH && at + 2 * each <= captured; at++)
+    if (memcmp(octets + at, source, (size_t)each) == 0 &&
+        memcmp(octets + at + each, pinfo->net_dst.data, (size_t)each) == 0)
+      return at;
+  return -1;
+}
+
+static gboolean header_in(tvbuff_t* tvb, packet_info* pinfo, tcp_header* out) {
+  const gint at = addresses_in(tvb, pinfo);
+  if (at < 0) return FALSE;
   gint tcp = 0;
   guint32 length = 0;
   if (pinfo->net_src.type == AT_IPv4 ? !behind_ipv4(tvb, at - 12, &tcp, &length)
