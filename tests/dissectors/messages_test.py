@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""What the plugin knows of more than one frame: messages, Reads, Terminates, whole connections; and who else gets them."""
+import random
+import re
+import struct
+import unittest
+
+import harness
+from wire import (ACK, C, FIN, INITIATOR, M, R, REP, REQ, RESPONDER, S, Capture, Framer, atomic_request, enhanced, pattern,
+                  read_request, read_response, send, startup, terminate, write)
+
+V1 = startup(REQ, C, 1), startup(REP, C, 1)
+TWO_PASSES = ("-2",)
+
+
+def v2(kinds, ird=8, ord_=8, private=b""):
+    return (startup(REQ, C | S, 2, enhanced(ird, ord_, kinds) + private),
+            startup(REP, C | S, 2, enhanced(ord_, ird, kinds)))
+
+
+def rpc_call(xid, program=100003, version=3):
+    """An NFS NULL call in RPC-over-RDMA: RFC 8166 §4, RFC 5531 §9."""
+    transport = struct.pack(">7I", xid, 1, 32, 0, 0, 0, 0)
+    return transport + struct.pack(">10I", xid, 0, 2, program, version, 0, 0, 0, 0, 0)
+
+
+class Messages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.tshark = cls.enterClassContext(harness.Tshark(True))
+
+    def frames(self, capture, fields, options=TWO_PASSES):
+        path = self.tshark.file(f"{self._testMethodName}.pcap", capture.octets())
+        return self.tshark.fields(path, fields, options)
+
+    def remarks(self, capture, options=TWO_PASSES):
+        """What the expert items say of DDP and RDMAP, in the order of frames."""
+        out = []
+        for frame in self.frames(capture, ("_ws.expert.message",), options).values():
+            out += [m for m in frame["_ws.expert.message"] if re.search(r"\[RFC (5040|5041|7306|6580)[^\]]*\]$", m)]
+        return out
+
+    def connections(self, capture, *filters):
+        """The lines of -z parley,conn as {column: value}."""
+        path = self.tshark.file(f"{self._testMethodName}.pcap", capture.octets())
+        done = self.tshark.run("-n", "-q", "-r", path, "-z", ",".join(("parley,conn", *filters)))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        head, *lines = done.stdout.splitlines()
+        names = re.split(r" {2,}", head.strip())
+        return [dict(zip(names, re.split(r" {2,}", line.strip()))) for line in lines]
+
+    # ---------------------------------------------------------------- messages and Reads
+
+    def test_a_message_of_three_segments_is_whole_in_its_last(self):
+        c = Capture()
+        a = c.connect().set_up(*V1)
+        a.fpdu(INITIATOR, send(1, pattern(700), last=False))
+        a.fpdus(INITIATOR, send(1, pattern(700, 700 % 256), offset=700, last=False),
+                send(1, pattern(100, 1400 % 256), offset=1400), send(2, b"the next one"))
+        frames = self.frames(c, ("parley.rdmap.message.data", "parley.rdmap.message.in", "parley.rdmap.message.frame"))
+        first, last = frames["6"], frames["7"]
+        self.assertEqual(first["parley.rdmap.message.in"], ["7"])
+        self.assertEqual(bytes.fromhex(last["parley.rdmap.message.data"][0].replace(":", "")), pattern(1500))
+        self.assertEqual(last["parley.rdmap.message.frame"], ["6", "7"])
+
+    def test_a_read_is_joined_with_its_response(self):
+        c = Capture()
+        a = c.connect().set_up(*v2("AD"))
+        a.fpdu(INITIATOR, read_request(1, 200, sink=(7, 0)))
+        c.wait(990)
+        a.fpdu(RESPONDER, read_response(7, 0, pattern(100), last=False))
+        a.fpdu(RESPONDER, read_response(7, 100, pattern(100)))
+        frames = self.frames(c, ("parley.rdmap.request_in", "parley.rdmap.response_in", "parley.rdmap.time"))
+        self.assertEqual(frames, {"6": {"parley.rdmap.response_in": ["8"]}, "7": {"parley.rdmap.request_in": ["6"]},
+                                  "8": {"parley.rdmap.request_in": ["6"], "parley.rdmap.time": ["0.001010000"]}})
+        self.assertEqual(self.remarks(c), [])
+
+    def test_a_response_without_request_is_accused_only_if_nothing_is_missing(self):
+        def capture(lose):
+            c = Capture()
+            a = c.connect().set_up(*v2("AD"))
+            a.fpdu(INITIATOR, send(1, b"hello"))
+            if lose:
+                a.skip(INITIATOR, a.framer[INITIATOR].fpdu(read_request(1, 8, sink=(7, 0))))
+            a.fpdu(RESPONDER, read_response(7, 0, pattern(8)))
+            a.fpdu(INITIATOR, send(2, b"goodbye"))
+            return c
+        self.assertEqual(self.remarks(capture(False)), ["Read Response although no Read is outstanding [RFC 5040 §5.2]"])
+        self.assertEqual(self.remarks(capture(True)), [])
+
+    def test_reads_and_atomics_beyond_the_agreed_depth_are_counted_together(self):
+        c = Capture()
+        a = c.connect().set_up(*v2("", ird=8, ord_=2))
+        a.fpdu(INITIATOR, read_request(1, 8, sink=(7, 0)))
+        a.fpdu(INITIATOR, atomic_request(2, 0, 9, 7, 8, 1))
+        a.fpdu(INITIATOR, read_request(3, 8, sink=(7, 0)))
+        self.assertEqual(self.remarks(c), ["3 RDMA Reads and Atomics are outstanding, 2 were agreed "
+                                           "[RFC 5040 §5.2.1, RFC 6581 §9.1]"])
+
+    def test_nothing_follows_a_terminate(self):
+        c = Capture()
+        a = c.connect().set_up(*V1)
+        a.fpdu(INITIATOR, send(1, b"hello"))
+        a.fpdu(RESPONDER, terminate(0x20, 2))
+        a.fpdu(RESPONDER, send(1, b"one more thing"))
+        self.assertEqual(self.remarks(c), ["The responder terminated the stream: MPA: CRC error (2/0/02) [RFC 5040 §5.4]",
+                                           "Send after its sender's Terminate in frame 7 [RFC 5040 §5.4]"])
+
+    def test_what_happened_before_tells_how_a_terminate_of_siw_is_meant(self):
+        meant = {}
+        for faulty in (True, False):
+            c = Capture()
+            a = c.connect().set_up(*V1)
+            a.fpdu(INITIATOR, send(1, b"rv 0", rdmap=0) if faulty else send(1, b"good"))
+            a.fpdu(RESPONDER, terminate(0x20, 5))
+            frames = self.frames(c, ("parley.rdmap.terminate.meaning", "parley.rdmap.terminate.other_reading"))
+            meant[faulty] = (frames["7"]["parley.rdmap.terminate.meaning"][0],
+                             frames["7"]["parley.rdmap.terminate.other_reading"][0])
+        version, local = "remote operation: invalid RDMAP version (0/2/05)", "MPA: local catastrophic error (2/0/05)"
+        self.assertEqual(meant, {True: (version, local), False: (local, version)})
+
+    # ---------------------------------------------------------------- ULPs
+
+    def test_wireshark_still_gets_what_it_knows_and_only_whole(self):
+        c = Capture()
+        a = c.connect().set_up(*V1)
+        call = rpc_call(0x11223344)
+        a.fpdu(INITIATOR, send(1, call))
+        a.fpdu(INITIATOR, send(2, call[:40], last=False))
+        a.fpdu(INITIATOR, send(2, call[40:], offset=40))
+        frames = self.frames(c, ("nfs.procedure_v3", "_ws.malformed"))
+        self.assertEqual(frames, {"6": {"nfs.procedure_v3": ["0"]}, "8": {"nfs.procedure_v3": ["0"]}})
+        off = self.frames(c, ("nfs.procedure_v3", "parley.rdmap.data"), ("-2", "-o", "parley.try_stock_ulps:FALSE"))
+        self.assertFalse(any("nfs.procedure_v3" in frame for frame in off.values()))
+        apart = self.frames(c, ("nfs.procedure_v3",), ("-2", "-o", "parley.reassemble:FALSE"))
+        self.assertEqual(list(apart), ["6"])
+
+    def test_no_payload_is_called_malformed(self):
+        dice = random.Random(8166)
+        c = Capture()
+        a = c.connect().set_up(*V1)
+        for msn in range(1, 200):
+            head = struct.pack(">IIII", msn, dice.choice((1, 2, 0x0100)), dice.randrange(64), dice.randrange(5))
+            payload = (head + dice.randbytes(80))[:dice.randrange(96)]
+            a.fpdu(INITIATOR, send(msn, payload))
+            a.fpdu(RESPONDER, write(msn, 0, payload))
+        self.assertEqual(self.frames(c, ("_ws.malformed",)), {})
+
+    def test_private_data_can_be_forced(self):
+        c = Capture()
+        c.connect().set_up(startup(REQ, C, 1, struct.pack(">II", 5, 6)), startup(REP, C, 1))
+        fields = "parley.private.format", "parley.private.smb_direct.ird", "parley.private.smb_direct.ord"
+        self.assertEqual(self.frames(c, fields), {"4": {fields[0]: ["plain octets"]}})
+        forced = self.frames(c, fields, ("-o", "parley.private_data:SMB Direct"))
+        self.assertEqual(forced, {"4": {fields[0]: ["SMB Direct"], fields[1]: ["5"], fields[2]: ["6"]}})
+
+    # ---------------------------------------------------------------- connections
+
+    def two_connections(self):
+        c = Capture()
+        a = c.connect().handshake()
+        c.wait(1500)
+        a.send(INITIATOR, v2("AD", ird=4, ord_=2)[0])
+        c.wait(2500)
+        a.send(RESPONDER, v2("AD", ird=4, ord_=2)[1])
+        a.framer = [Framer(), Framer()]
+        a.fpdu(INITIATOR, read_request(1, 0))
+        a.fpdu(RESPONDER, read_response(0, 0))
+        a.fpdu(RESPONDER, terminate(0x20, 2))
+        a.close(RESPONDER)
+        b = c.connect(v6=True).handshake()
+        b.send(INITIATOR, startup(REQ, M | C, 1))
+        b.send(RESPONDER, startup(REP, C | R, 1))
+        b.segment(RESPONDER, b"", FIN | ACK)
+        return c
+
+    def test_each_connection_has_a_line(self):
+        first, second = self.connections(self.two_connections())
+        self.assertEqual(first, {
+            "Conn": "1", "Initiator": "192.0.2.1:40001", "Responder": "192.0.2.2:7471", "Rev": "2", "CRC": "yes",
+            "Markers": "no", "RTR": "Read", "IRD/ORD": "4/2", "Outcome": "established", "FPDUs>": "1", "<FPDUs": "2",
+            "Msgs>": "1", "<Msgs": "2", "Request ms": "1.530", "Reply ms": "2.510", "First FPDU ms": "0.010",
+            "Errors": "0", "Warnings": "0",
+            "Ended by (frame)": "responder's Terminate (8), responder's FIN (9), initiator's FIN (10)"})
+        self.assertEqual([second[column] for column in ("Initiator", "Rev", "CRC", "Outcome", "FPDUs>",
+                                                        "Ended by (frame)")],
+                         ["[2001:db8::1]:40002", "1", "-", "rejected", "0", "responder's FIN (17)"])
+
+    def test_a_filter_chooses_connections(self):
+        lines = self.connections(self.two_connections(), "ipv6")
+        self.assertEqual([line["Conn"] for line in lines], ["2"])
+
+    def test_a_filter_that_is_none_ends_tshark_with_a_line(self):
+        path = self.tshark.file("empty.pcap", Capture().octets())
+        done = self.tshark.run("-q", "-r", path, "-z", "parley,conn,no such filter")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r'^tshark: -z parley,conn: the filter "no such filter" is not one: ')
+
+    def test_a_capture_without_mpa_has_a_head_and_no_line(self):
+        self.assertEqual(self.connections(Capture()), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
