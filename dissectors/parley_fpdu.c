@@ -167,12 +167,18 @@ static gboolean whole(parley_half* half, const guint8* wire, guint32 octets, gui
   return TRUE;
 }
 
+/* No marker was found so far; an FPDU whose CRC is wrong without them may be one with its first. */
+static gboolean guessed_wrong(const parley_half* half, const guint8* wire, guint32 octets) {
+  return half->markers_guessed && half->crc == PARLEY_YES && crc_state(wire, octets) == PARLEY_CRC_BAD;
+}
+
 /* Takes over the buffer: what is shown later keeps it. */
 static void pending_whole(parley_half* half, guint32 octets) {
   const guint8* const wire = half->pending;
   const guint32 known = MIN(half->pending_known, octets);
   parley_part* const parts = half->parts;
-  if (!whole(half, wire, octets, known, half->pending_at, half->pending_frame, half->pending_peer, FALSE)) {
+  if ((known == octets && guessed_wrong(half, wire, octets)) ||
+      !whole(half, wire, octets, known, half->pending_at, half->pending_frame, half->pending_peer, FALSE)) {
     lose(half);
     return;
   }
@@ -182,21 +188,35 @@ static void pending_whole(parley_half* half, guint32 octets) {
   half->pending_length = half->pending_room = 0;
 }
 
-/* The stream has markers, and where they stand is not known. The octets begin with ULPDU_Length: then a marker of this
- * FPDU points back here (RFC 5044 §4.3), and 32 right bits are no accident. */
-static gboolean find_phase(parley_half* half, const guint8* octets, guint32 length, guint64 at) {
-  for (guint32 q = 4; q < PARLEY_MPA_MARKER_INTERVAL && q + PARLEY_MPA_MARKER_LEN <= length; q += 4) {
+enum { NO_PHASE = PARLEY_MPA_MARKER_INTERVAL, LONGEST_HEAD = PARLEY_MPA_LEN_LEN + PARLEY_DDP_UNTAGGED_LEN };
+
+/* Where markers stand is not known. If an FPDU with markers begins here, its first marker tells, for it points back to
+ * ULPDU_Length (RFC 5044 §4.3): how far on it is, 0 if it comes first. Fields of the header and payload may look like
+ * one, so the CRC has to be right; `sure`: it has to be seen, too. */
+static guint32 find_phase(guint8 crc, guint8 versions, const guint8* octets, guint32 length, gboolean sure) {
+  for (guint32 q = 0; q < PARLEY_MPA_MARKER_INTERVAL && q + PARLEY_MPA_MARKER_LEN <= length; q += 4) {
     if (be32(octets + q) != q) continue;
-    const guint64 zero = at + q - PARLEY_MPA_MARKER_INTERVAL;
-    const guint32 total = parley_wire_size(PARLEY_MPA_MARKER_INTERVAL - q, be16(octets), TRUE);
+    const guint32 lead = q == 0 ? PARLEY_MPA_MARKER_LEN : 0;
+    if (length < lead + PARLEY_MPA_LEN_LEN + 2) continue;
+    const guint32 ulpdu_length = be16(octets + lead);
+    const guint32 before_marker = (q == 0 ? length : q) - lead - PARLEY_MPA_LEN_LEN;
+    if (!parley_plausible(octets + lead + PARLEY_MPA_LEN_LEN, MIN(before_marker, 10), ulpdu_length, versions)) continue;
+    const guint32 total = parley_wire_size(q == 0 ? 0 : PARLEY_MPA_MARKER_INTERVAL - q, ulpdu_length, TRUE);
     if (total <= q + PARLEY_MPA_MARKER_LEN) continue;
-    if (total <= length && half->crc != PARLEY_NO && crc_state(octets, total) == PARLEY_CRC_BAD) continue;
-    half->markers = PARLEY_YES;
-    half->zero = zero;
-    half->zero_known = TRUE;
-    return TRUE;
+    const gboolean seen = total <= length && crc != PARLEY_NO;
+    if (seen ? crc_state(octets, total) == PARLEY_CRC_GOOD : !sure && (q == 0 || q >= LONGEST_HEAD)) return q;
   }
-  return FALSE;
+  return NO_PHASE;
+}
+
+static gboolean take_phase(parley_half* half, const guint8* octets, guint32 length, guint64 at, gboolean sure) {
+  const guint32 q = find_phase(half->crc, half->tcp->versions, octets, length, sure);
+  if (q == NO_PHASE) return FALSE;
+  half->markers = PARLEY_YES;
+  half->markers_guessed = FALSE;
+  half->zero = q == 0 ? at : at + q - PARLEY_MPA_MARKER_INTERVAL;
+  half->zero_known = TRUE;
+  return TRUE;
 }
 
 /* Whether the octets, which begin a segment, may begin an FPDU. */
@@ -204,10 +224,7 @@ static gboolean may_begin(parley_half* half, const guint8* octets, guint32 lengt
   if (length < PARLEY_MPA_LEN_LEN + 2) return FALSE;
   if (!half->zero_known) {
     const guint8 before = half->markers;
-    if (half->markers != PARLEY_NO &&
-        parley_plausible(octets + 2, MIN(length - 2, 10), be16(octets), half->tcp->versions) &&
-        find_phase(half, octets, length, at))
-      return TRUE;
+    if (half->markers != PARLEY_NO && take_phase(half, octets, length, at, FALSE)) return TRUE;
     if (half->markers == PARLEY_YES) return FALSE;
     half->zero = at;
     half->markers = PARLEY_NO;
@@ -296,6 +313,10 @@ void parley_fpdus_add(parley_half* half, const parley_tcp_segment* whole_part) {
       continue;
     }
     const guint32 need = needed(half, part.data, part.captured, at);
+    if (half->markers_guessed && need <= part.captured &&
+        (need == NOT_A_LENGTH || guessed_wrong(half, part.data, need)) &&
+        take_phase(half, part.data, part.captured, at, need != NOT_A_LENGTH))
+      continue;
     if (need == NOT_A_LENGTH) {
       bad_length(half, part.data, at);
     } else if (need > part.captured) {
@@ -307,6 +328,8 @@ void parley_fpdus_add(parley_half* half, const parley_tcp_segment* whole_part) {
           part.has_ack ? parley_stream_position_of(&half->tcp->half[1 - half->side].stream, part.ack) : 0;
       if (whole(half, part.data, need, need, at, part.frame, peer, !part.held)) {
         skip_head(&part, need);
+        /* A right FPDU of such a length would have had a marker. */
+        if (need > PARLEY_MPA_MARKER_INTERVAL && half->crc == PARLEY_YES && !half->gap) half->markers_guessed = FALSE;
       } else {
         lose(half);
         skip_head(&part, MIN(part.captured, 4)); /* or the same octets would be tried again */
@@ -359,7 +382,9 @@ void parley_fpdus_peek(parley_half* half, const parley_tcp_segment* segment) {
 gboolean parley_looks_like_fpdu(const guint8* octets, guint32 length) {
   if (length < PARLEY_MPA_LEN_LEN + PARLEY_DDP_TAGGED_LEN + PARLEY_MPA_CRC_LEN) return FALSE;
   const guint32 ulpdu_length = be16(octets);
-  if (!parley_plausible(octets + PARLEY_MPA_LEN_LEN, PARLEY_DDP_TAGGED_LEN, ulpdu_length, 0)) return FALSE;
-  const guint32 total = parley_wire_size(0, ulpdu_length, FALSE);
-  return total <= length && crc_state(octets, total) == PARLEY_CRC_GOOD;
+  if (parley_plausible(octets + PARLEY_MPA_LEN_LEN, PARLEY_DDP_TAGGED_LEN, ulpdu_length, 0)) {
+    const guint32 total = parley_wire_size(0, ulpdu_length, FALSE);
+    if (total <= length && crc_state(octets, total) == PARLEY_CRC_GOOD) return TRUE;
+  }
+  return find_phase(PARLEY_YES, 0, octets, length, TRUE) != NO_PHASE;
 }

@@ -431,6 +431,10 @@ static void register_parley(void) {
 static void handoff_parley(void) {
   heur_dissector_add("tcp", dissect_heuristic, "iWARP over TCP (Parley)", "parley_tcp", proto_parley, HEURISTIC_ENABLE);
   dissector_add_for_decode_as_with_preference("tcp.port", parley_handle);
+  /* Wireshark asks the one that was right last first: one connection that is left to its own dissector, and that would
+   * have all that follow. Who enables it again, in the list of protocols, has it. */
+  heur_dtbl_entry_t* const stock = find_heur_dissector_by_unique_short_name("iwarp_mpa_tcp");
+  if (stock != NULL) stock->enabled = FALSE;
 }
 
 void plugin_register(void) {
