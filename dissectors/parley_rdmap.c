@@ -261,8 +261,10 @@ void parley_rdmap_show(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo, proto
     parley_findings_show(pdu, pinfo, items);
     return;
   }
-  const char* text = summary(pdu, tvb, pinfo, &s);
-  col_append_sep_str(pinfo->cinfo, COL_INFO, ", ", text);
+  /* The words cost more than all the rest: only who reads the column or the tree needs them. */
+  const gboolean seen = tree != NULL && PTREE_DATA(tree)->visible;
+  const char* text = seen || col_get_writable(pinfo->cinfo, COL_INFO) ? summary(pdu, tvb, pinfo, &s) : "";
+  if (*text != '\0') col_append_sep_str(pinfo->cinfo, COL_INFO, ", ", text);
   proto_tree* sub = NULL;
   gboolean fixed = FALSE;
   if (tree != NULL) {
