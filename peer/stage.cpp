@@ -135,6 +135,12 @@ void Stage::drop_waiting() {
   waiting_.clear();
 }
 
+void Stage::forget_line(Line& line) {
+  line.reset();
+  std::erase(waiting_, &line);
+  std::erase_if(lines_, [&line](const auto& l) { return l.get() == &line; });
+}
+
 void Stage::forget_lines() {
   drop_waiting();
   for (const auto& line : lines_) line->reset();

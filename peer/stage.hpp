@@ -141,6 +141,8 @@ class Stage final : public StreamMachine {
   void drop_waiting();
   std::size_t waiting() const { return waiting_.size(); }
   const std::string& why() const { return why_; }
+  /// Resets that line if it is open, and forgets it.
+  void forget_line(Line& line);
   /// Resets what is still open, and forgets all lines.
   void forget_lines();
 

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "conform/bench.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace parley::conform {
+
+using peer::StartupOctets;
+
+std::string_view to_string(Iut iut) { return iut == Iut::responder ? "responder" : "initiator"; }
+
+std::string_view to_string(Level level) {
+  switch (level) {
+    case Level::must: return "MUST";
+    case Level::should: return "SHOULD";
+    case Level::may: return "MAY";
+  }
+  return "?";
+}
+
+std::string_view to_string(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::pass: return "pass";
+    case Verdict::fail: return "fail";
+    case Verdict::inconclusive: return "inconclusive";
+    case Verdict::not_run: return "not run";
+  }
+  return "?";
+}
+
+std::string frame_words(const Heard& h) {
+  if (h.kind != Heard::Kind::startup) return h.words();
+  std::string out = fmt::format("{} {:02x}/{:02x}/{:04x}", wire::to_string(h.key), h.flags, h.revision, h.pd_length);
+  if (h.enhanced && h.octets.size() >= PARLEY_MPA_HEADER_LEN + PARLEY_MPA_ENH_LEN)
+    out += fmt::format(" with enhanced data {}", peer::hex(ConstBytes(h.octets).subspan(PARLEY_MPA_HEADER_LEN, 4)));
+  return out;
+}
+
+// ---- Conn ----------------------------------------------------------------------------------------------------------
+
+Conn::Conn(Bench& bench, peer::Line& line, unsigned number)
+    : bench_(bench), line_(line), number_(number), ear_(bench.stage(), line) {}
+
+void Conn::note(bool by_tester, std::string words, ConstBytes octets) {
+  if (bench_.exchanges_.size() >= Bench::exchanges_max) return;
+  const ConstBytes kept = octets.first(std::min(octets.size(), Bench::octets_max));
+  bench_.exchanges_.push_back(
+      {bench_.stage().now(), number_, by_tester, std::move(words), Bytes(kept.begin(), kept.end())});
+}
+
+void Conn::note(const Heard& heard) {
+  note(false, heard.kind == Heard::Kind::startup ? frame_words(heard) : heard.words(), heard.octets);
+  if (!bench_.exchanges_.empty() && heard.kind != Heard::Kind::silence) bench_.exchanges_.back().at = heard.at;
+}
+
+void Conn::say(std::string words, ConstBytes octets) {
+  note(true, std::move(words), octets);
+  line_.send(octets);
+}
+
+void Conn::say_startup(const StartupOctets& frame) {
+  const Bytes octets = peer::startup(frame);
+  std::string words = fmt::format("{} {:02x}/{:02x}", frame.key, frame.flags, frame.revision);
+  if (frame.enhanced) words += fmt::format(" with enhanced data {:08x}", *frame.enhanced);
+  if (!frame.private_data.empty()) words += fmt::format(", {} octets of private data", frame.private_data.size());
+  if (frame.pd_length) words += fmt::format(", PD_Length {}", *frame.pd_length);
+  if (!frame.trailing.empty()) words += fmt::format(", {} octets behind it", frame.trailing.size());
+  say(std::move(words), octets);
+}
+
+void Conn::say_fpdu(ConstBytes ulpdu, const peer::FpduFaults& faults) {
+  const Bytes octets = out_.write(ulpdu, faults);
+  Heard as_heard;
+  as_heard.kind = Heard::Kind::fpdu;
+  as_heard.octets.assign(ulpdu.begin(), ulpdu.end());
+  if (const auto header = wire::DdpHeader::parse(ulpdu)) as_heard.ddp = *header;
+  std::string words = as_heard.words();
+  if (faults.bad_crc) words += ", bad CRC";
+  if (faults.pad != 0) words += fmt::format(", pad {:02x}", faults.pad);
+  if (faults.fpduptr_add != 0) words += fmt::format(", FPDUPTR + {}", faults.fpduptr_add);
+  if (faults.length) words += fmt::format(", ULPDU_Length {}", *faults.length);
+  say(std::move(words), octets);
+}
+
+void Conn::say_fin() {
+  note(true, "FIN", {});
+  line_.fin();
+}
+
+Task<Heard> Conn::hear_startup(Duration patience) {
+  Heard heard = co_await ear_.startup(patience);
+  note(heard);
+  co_return heard;
+}
+
+Task<Heard> Conn::hear_fpdu(Duration patience) {
+  Heard heard = co_await ear_.fpdu(patience);
+  note(heard);
+  co_return heard;
+}
+
+Task<Heard> Conn::hear_anything(Duration patience) {
+  Heard heard = co_await ear_.anything(patience);
+  note(heard);
+  co_return heard;
+}
+
+Task<Heard> Conn::hear_terminate(Duration patience) {
+  const Instant limit = bench_.stage().now() + patience;
+  for (unsigned i = 0;; ++i) {
+    Heard heard = co_await hear_fpdu(std::max(limit - bench_.stage().now(), Duration{}));
+    if (heard.kind != Heard::Kind::fpdu || heard.terminate() || i >= Bench::exchanges_max) co_return heard;
+    ++passed_over;
+  }
+}
+
+void Conn::full_operation(bool crc, bool markers_out, bool markers_in) {
+  crc_ = crc;
+  markers_out_ = markers_out;
+  markers_in_ = markers_in;
+  out_ = peer::FpduWriter(crc, markers_out);
+  ear_.fpdus(crc, markers_in);
+}
+
+// ---- Bench: connections --------------------------------------------------------------------------------------------
+
+void Bench::note_rest() {
+  for (Conn& conn : conns_) {
+    const ConstBytes rest = conn.line().unread();
+    if (!rest.empty()) conn.note(false, "and more", rest);
+  }
+}
+
+bool Bench::finish() {
+  bool open = false;
+  for (Conn& conn : conns_) {
+    if (conn.line().over()) continue;
+    conn.line().fin();
+    open = true;
+  }
+  return open;
+}
+
+bool Bench::all_over() const {
+  return std::all_of(conns_.begin(), conns_.end(), [](const Conn& conn) { return conn.line().ended(); });
+}
+
+void Bench::clear() {
+  std::vector<peer::Line*> lines;
+  for (Conn& conn : conns_) lines.push_back(&conn.line());
+  conns_.clear();
+  if (initiator()) {
+    // What waits is the peer's next attempt.
+    for (peer::Line* line : lines) stage_.forget_line(*line);
+  } else {
+    stage_.forget_lines();
+  }
+  exchanges_.clear();
+  trouble_ = {};
+}
+
+Task<Conn*> Bench::open(std::optional<Duration> patience) {
+  refused_ = false;
+  closed_early_ = false;
+  if (initiator()) {
+    const Instant until = stage_.now() + patience.value_or(settings_.patience);
+    peer::Line* line = nullptr;
+    do {
+      if (line != nullptr) stage_.forget_line(*line);  // given up by the peer before it was its turn
+      line = co_await stage_.accept(std::max(until - stage_.now(), Duration{}));
+    } while (line != nullptr && line->ended());
+    if (line != nullptr) co_return &conns_.emplace_back(*this, *line, static_cast<unsigned>(conns_.size() + 1));
+    trouble_ = {Verdict::inconclusive, "the initiator opened no connection"};
+    co_return nullptr;
+  }
+  const Instant limit = stage_.now() + settings_.connect;
+  for (;;) {
+    const Duration left = limit - stage_.now();
+    peer::Line* line = co_await stage_.connect(settings_.target, left);
+    if (line != nullptr) co_return &conns_.emplace_back(*this, *line, static_cast<unsigned>(conns_.size() + 1));
+    // A program may take a moment to listen again after it served a connection.
+    if (limit - stage_.now() <= 300ms) break;
+    co_await stage_.sleep(250ms);
+  }
+  refused_ = true;
+  trouble_ = {Verdict::inconclusive, "the responder takes no TCP connection: " + stage_.why()};
+  co_return nullptr;
+}
+
+Task<Conn*> Bench::ask(StartupOctets request) {
+  Conn* conn = co_await open();
+  if (conn == nullptr) co_return nullptr;
+  conn->say_startup(request);
+  conn->reply = co_await conn->hear_startup(settings_.reply);
+  co_return conn;
+}
+
+Task<Conn*> Bench::asked() {
+  Conn* conn = co_await open();
+  if (conn == nullptr) co_return nullptr;
+  conn->request = co_await conn->hear_startup(settings_.reply);
+  if (conn->request.is(wire::MpaKey::req)) co_return conn;
+  trouble_ = {Verdict::inconclusive, "the initiator sent no Request but " + conn->request.words()};
+  co_return nullptr;
+}
+
+Task<bool> Bench::accepts_plain() {
+  if (plain_accepted_) co_return *plain_accepted_;
+  const StartupOctets request{.flags = PARLEY_MPA_FLAG_C};
+  Conn* conn = co_await ask(request);
+  if (conn == nullptr) co_return false;
+  plain_accepted_ = conn->reply.is(wire::MpaKey::rep) && (conn->reply.flags & PARLEY_MPA_FLAG_R) == 0;
+  conn->line().fin();
+  co_return *plain_accepted_;
+}
+
+Task<Conn*> Bench::set_up(SetUp wish) {
+  Conn* conn = nullptr;
+  if (initiator()) {
+    conn = co_await set_up_initiator(wish);
+  } else {
+    conn = co_await set_up_responder(wish);
+  }
+  co_return conn;
+}
+
+// ---- Bench: as initiator -------------------------------------------------------------------------------------------
+
+Task<Conn*> Bench::try_form(Form form, SetUp wish) {
+  StartupOctets request;
+  request.flags =
+      static_cast<std::uint8_t>((wish.crc ? PARLEY_MPA_FLAG_C : 0) | (wish.markers ? PARLEY_MPA_FLAG_M : 0));
+  if (form != Form::v1) {
+    request.flags |= PARLEY_MPA_FLAG_S;
+    request.revision = 2;
+    const bool p2p = form == Form::v2_peer_to_peer;
+    request.enhanced =
+        peer::enhanced(8U | (p2p ? PARLEY_MPA_ENH_A : 0U), wish.ord | (p2p ? PARLEY_MPA_ENH_C | PARLEY_MPA_ENH_D : 0U));
+  }
+  Conn* conn = co_await ask(request);
+  if (conn == nullptr) co_return nullptr;
+  const Heard& reply = conn->reply;
+  if (!reply.is(wire::MpaKey::rep) || (reply.flags & PARLEY_MPA_FLAG_R) != 0) {
+    trouble_ = {Verdict::inconclusive, "the responder accepts no connection: " + frame_words(reply)};
+    conn->line().fin();
+    co_return nullptr;
+  }
+  conn->full_operation(wish.crc || (reply.flags & PARLEY_MPA_FLAG_C) != 0, (reply.flags & PARLEY_MPA_FLAG_M) != 0,
+                       wish.markers);
+  if (reply.enhanced && reply.enhanced->ird != PARLEY_MPA_ENH_NOT_NEGOTIATED)
+    conn->ird = std::min<unsigned>(reply.enhanced->ird, wish.ord);
+  co_await stage_.sleep(settings_.first_fpdu);
+  if (form == Form::v2_peer_to_peer) send_rtr(*conn);
+  co_return conn;
+}
+
+// RFC 6581 §9.2: one of the kinds that the Reply names, as the very first FPDU.
+void Bench::send_rtr(Conn& conn) {
+  const auto& reply = conn.reply.enhanced;
+  if (!reply || !reply->a) return;
+  if (reply->c) {
+    conn.say_fpdu(peer::segment(peer::write_header(1, 0)));
+  } else if (reply->d) {
+    conn.say_fpdu(peer::read_request(conn.next_read(), {.sink_stag = 1, .source_stag = 1}));
+  } else {
+    conn.say_fpdu(peer::segment(peer::send_header(conn.next_send())));
+  }
+}
+
+Task<Conn*> Bench::set_up_responder(SetUp wish) {
+  if (form_ == Form::none) form_ = Form::untried;
+  if (!wish.enhanced) {
+    Conn* conn = co_await try_form(Form::v1, wish);
+    co_return conn;
+  }
+  if (form_ != Form::untried) {
+    Conn* conn = co_await try_form(form_, wish);
+    co_return conn;
+  }
+  // Some hardware takes revision 2 with the peer-to-peer model only, some peers revision 1 only.
+  const Form forms[] = {Form::v2_client_server, Form::v2_peer_to_peer, Form::v1};
+  Finding first_trouble;
+  for (const Form form : forms) {
+    Conn* conn = co_await try_form(form, wish);
+    if (conn != nullptr) {
+      // What was refused for the sake of markers says nothing of the form.
+      if (!wish.markers) form_ = form;
+      co_return conn;
+    }
+    if (form == Form::v2_client_server) first_trouble = trouble_;
+    if (refused_) break;
+  }
+  if (!refused_) trouble_ = first_trouble;
+  co_return nullptr;
+}
+
+// ---- Bench: as responder -------------------------------------------------------------------------------------------
+
+StartupOctets Bench::fitting_reply(const Heard& request, const SetUp& wish) const {
+  StartupOctets reply;
+  reply.key = PARLEY_MPA_KEY_REP;
+  reply.revision = std::min<std::uint8_t>(request.revision, 2);
+  reply.flags = static_cast<std::uint8_t>((wish.crc ? PARLEY_MPA_FLAG_C : 0) | (wish.markers ? PARLEY_MPA_FLAG_M : 0));
+  if (!request.enhanced) return reply;
+  const wire::MpaEnhanced& asked = *request.enhanced;
+  reply.flags |= PARLEY_MPA_FLAG_S;
+  // RFC 6581 §9.1: IRD at least the initiator's ORD, ORD at most its IRD; 0x3FFF answers 0x3FFF.
+  const unsigned ird = asked.ord == PARLEY_MPA_ENH_NOT_NEGOTIATED ? asked.ord : std::max<unsigned>(asked.ord, 1);
+  const unsigned ord = asked.ird == PARLEY_MPA_ENH_NOT_NEGOTIATED ? asked.ird : std::min<unsigned>(asked.ird, wish.ord);
+  unsigned ird_bits = 0, ord_bits = 0;
+  if (asked.a) {
+    // Exactly one kind, and one that was offered: some peers insist on that.
+    ird_bits = PARLEY_MPA_ENH_A;
+    if (asked.c) {
+      ord_bits = PARLEY_MPA_ENH_C;
+    } else if (asked.d) {
+      ord_bits = PARLEY_MPA_ENH_D;
+    } else {
+      ird_bits |= PARLEY_MPA_ENH_B;
+    }
+  }
+  reply.enhanced = peer::enhanced(ird | ird_bits, ord | ord_bits);
+  return reply;
+}
+
+Task<bool> Bench::first_fpdu(Conn& conn) {
+  conn.first = co_await conn.hear_fpdu(settings_.reply);
+  if (conn.first.kind != Heard::Kind::fpdu) {
+    closed_early_ = conn.first.closed();
+    // RFC 5044 §7.1.2 rule 4: a responder is silent until it received one.
+    trouble_ = {Verdict::inconclusive,
+                "the initiator sent no FPDU, and until then the tester may send none: " + conn.first.words()};
+    co_return false;
+  }
+  if (conn.first.terminate()) {
+    trouble_ = {Verdict::inconclusive, "the initiator ended the set-up: " + conn.first.words()};
+    co_return false;
+  }
+  if (conn.first.is(wire::RdmapOpcode::read_request)) {
+    const auto read = wire::ReadRequest::parse(conn.first.payload());
+    if (read && read->size == 0)
+      conn.say_fpdu(peer::segment(peer::read_response_header(read->sink_stag, read->sink_to)));
+  }
+  co_return true;
+}
+
+Task<Conn*> Bench::set_up_initiator(SetUp wish) {
+  Conn* conn = co_await asked();
+  if (conn == nullptr) co_return nullptr;
+  const Heard& request = conn->request;
+  const StartupOctets reply = fitting_reply(request, wish);
+  conn->say_startup(reply);
+  conn->full_operation(wish.crc || (request.flags & PARLEY_MPA_FLAG_C) != 0, (request.flags & PARLEY_MPA_FLAG_M) != 0,
+                       wish.markers);
+  if (request.enhanced && request.enhanced->ird != PARLEY_MPA_ENH_NOT_NEGOTIATED)
+    conn->ird = std::min<unsigned>(request.enhanced->ird, wish.ord);
+  const bool spoke = co_await first_fpdu(*conn);
+  co_return spoke ? conn : nullptr;
+}
+
+}  // namespace parley::conform

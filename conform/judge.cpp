@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "conform/judge.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/bytes_io.hpp"
+
+namespace parley::conform {
+namespace {
+
+/// The control word of a Terminate as it went over the wire, before anyone's reading: RFC 5040 §4.8.
+struct RawControl {
+  TermCode code;
+  std::uint8_t octet0 = 0, bits = 0;
+};
+
+std::optional<RawControl> raw_control(const Heard& heard) {
+  if (!heard.is(wire::RdmapOpcode::terminate) || heard.payload().size() < PARLEY_RDMAP_TERM_CTRL_LEN)
+    return std::nullopt;
+  Reader in(heard.payload());
+  RawControl raw;
+  raw.octet0 = in.u8();
+  raw.code = {static_cast<std::uint8_t>(raw.octet0 >> 4), static_cast<std::uint8_t>(raw.octet0 & 0xF), in.u8()};
+  raw.bits = in.u8();
+  return raw;
+}
+
+TermCode exchanged(TermCode c) { return {c.etype, c.layer, c.code}; }
+
+bool listed(const TermCodes& codes, const TermCode& code) {
+  return codes.size == 0 ? !wire::terminate_text(code.layer, code.etype, code.code).empty() && code.etype != 3
+                         : codes.has(code);
+}
+
+std::string code_words(const TermCode& c) {
+  const auto text = wire::terminate_text(c.layer, c.etype, c.code);
+  return fmt::format("{:x}{:x} {:02x} ({})", c.layer, c.etype, c.code,
+                     text.empty() ? std::string_view("no registered meaning") : text);
+}
+
+std::string_view part(bool here) { return here ? "set" : "not set"; }
+
+/// What is wrong with the parts behind the code; empty: nothing. `low`: M, D and R are read from the low bits.
+std::string header_fault(const Heard& heard, const RawControl& raw, const TerminateDue& due) {
+  const bool m = (raw.bits & PARLEY_RDMAP_TERM_M) != 0, d = (raw.bits & PARLEY_RDMAP_TERM_D) != 0,
+             r = (raw.bits & PARLEY_RDMAP_TERM_R) != 0;
+  if ((raw.bits & 0x1F) != 0 && !m && !d && !r)
+    return fmt::format("M, D and R stand in the low bits of octet 2 ({:02x}), where they are reserved bits", raw.bits);
+  if (due.parts_judged && due.header && !(m && d))
+    return fmt::format("M is {} and D is {}; the DDP header and the length of the segment are due", part(m), part(d));
+  if (due.parts_judged && due.read_request && !r) return "R is not set; the Read Request's header is due";
+  const auto t = heard.terminate();
+  if (!t || due.segment.empty()) return {};
+  if (d) {
+    const std::size_t n = std::min(t->ddp_header.size(), due.segment.size());
+    if (n == 0 ||
+        !std::equal(t->ddp_header.begin(), t->ddp_header.begin() + static_cast<std::ptrdiff_t>(n), due.segment.begin()))
+      return "the DDP header in it is not the one of the segment that was sent";
+  }
+  if (m && t->ddp_segment_length != due.segment.size())
+    return fmt::format("its DDP Segment Length is {}, the segment had {} octets", t->ddp_segment_length,
+                       due.segment.size());
+  if (r && due.read_request && due.segment.size() == PARLEY_DDP_UNTAGGED_LEN + PARLEY_RDMAP_READ_REQUEST_LEN) {
+    const ConstBytes request = ConstBytes(due.segment).subspan(PARLEY_DDP_UNTAGGED_LEN);
+    if (!std::equal(t->read_request.begin(), t->read_request.end(), request.begin(), request.end()))
+      return "the Read Request's header in it is not the one that was sent";
+  }
+  return {};
+}
+
+std::string_view missing_parts(const RawControl& raw, const TerminateDue& due) {
+  return due.header && (raw.bits & PARLEY_RDMAP_TERM_D) == 0 ? "; no DDP header with it, where one should be" : "";
+}
+
+std::string swapped_parts(const Heard& heard, const RawControl& raw, const TerminateDue& due) {
+  std::string more;
+  const auto t = heard.terminate();
+  if (due.header && (raw.bits & 0xE7) == 0) more += "; no DDP header with it, where one is due";
+  if (t && t->m && !due.segment.empty() && t->ddp_segment_length != due.segment.size())
+    more += fmt::format("; its DDP Segment Length is {}, the segment had {} octets", t->ddp_segment_length,
+                        due.segment.size());
+  if (t && t->d && !due.segment.empty()) {
+    const std::size_t n = std::min(t->ddp_header.size(), due.segment.size());
+    if (!std::equal(t->ddp_header.begin(), t->ddp_header.begin() + static_cast<std::ptrdiff_t>(n), due.segment.begin()))
+      more += "; the DDP header in it is not the one of the segment that was sent";
+  }
+  return more;
+}
+
+}  // namespace
+
+bool TermCodes::has(const TermCode& code) const {
+  return std::find(list.begin(), list.begin() + size, code) != list.begin() + size;
+}
+
+std::string seconds(Duration d) {
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(d).count();
+  return ms % 1000 == 0 ? fmt::format("{} s", ms / 1000) : fmt::format("{} ms", ms);
+}
+
+std::string ending_words(const Heard& h) {
+  switch (h.kind) {
+    case Heard::Kind::startup: return frame_words(h);
+    case Heard::Kind::fpdu:
+      if (h.terminate()) return h.words();
+      return h.ddp ? fmt::format("{} of {} octets", wire::to_string(h.ddp->opcode), h.payload().size())
+                   : std::string("an FPDU shorter than a DDP header");
+    case Heard::Kind::bad: return "octets that are no frame (" + h.why + ")";
+    default: return std::string(to_string(h.kind));
+  }
+}
+
+bool means(const Heard& heard, const TermCode& code) {
+  const auto raw = raw_control(heard);
+  return raw && (raw->code == code || raw->code == exchanged(code));
+}
+
+Finding judge_terminate(const Heard& heard, const TerminateDue& due) {
+  const auto raw = raw_control(heard);
+  const std::string expected = due.codes.size > 0 ? code_words(due.codes.list[0]) : "a Terminate";
+  if (!raw) {
+    if (heard.is(wire::RdmapOpcode::terminate)) return failed("a Terminate shorter than its control word");
+    Finding f = failed(fmt::format("{}, no Terminate; {} is due", ending_words(heard), expected));
+    f.silent = heard.kind == Heard::Kind::silence;
+    return f;
+  }
+  const std::string octets = fmt::format("Terminate {:02x} {:02x} {:02x}", raw->octet0, raw->code.code, raw->bits);
+  const bool low_bits = (raw->bits & 0xE0) == 0 && (raw->bits & 0x07) != 0;
+  const bool right = listed(due.codes, raw->code), right_swapped = listed(due.codes, exchanged(raw->code));
+  // A code that is right as it stands, with the bits of octet 2 in the wrong place, is still in the wrong order.
+  if (right && !(low_bits && right_swapped && raw->code.layer != raw->code.etype)) {
+    const std::string fault = header_fault(heard, *raw, due);
+    const std::string words = fmt::format("{}: {}", octets, code_words(raw->code));
+    if (fault.empty()) return pass(words + std::string(missing_parts(*raw, due)));
+    return failed(low_bits ? words + "; " + fault + swapped_parts(heard, *raw, due) : words + "; " + fault);
+  }
+  if (right_swapped)
+    return failed(fmt::format("{}: the right error, {}, with the nibbles of octet 0 exchanged: as sent it reads {}{}",
+                              octets, code_words(exchanged(raw->code)), code_words(raw->code),
+                              swapped_parts(heard, *raw, due)));
+  if (due.unclear.has(raw->code) || due.unclear.has(exchanged(raw->code)))
+    return unclear(fmt::format("{}: {}; {}", octets, code_words(raw->code), due.unclear_why));
+  const bool swapped = low_bits || wire::terminate_text(raw->code.layer, raw->code.etype, raw->code.code).empty();
+  return failed(fmt::format(
+      "{}: {}{}; {} is due", octets, code_words(raw->code),
+      swapped ? ", or with the nibbles of octet 0 exchanged " + code_words(exchanged(raw->code)) : std::string(),
+      expected));
+}
+
+Task<Finding> provoke_on(Bench& bench, Conn& conn, Provocation p) {
+  if (p.one_write) {
+    Bytes all;
+    for (const Provocation::Step& step : p.steps) {
+      const Bytes octets = conn.out().write(step.ulpdu, step.faults);
+      all.insert(all.end(), octets.begin(), octets.end());
+    }
+    conn.say(fmt::format("{} FPDUs in one write", p.steps.size()), all);
+  } else {
+    for (const Provocation::Step& step : p.steps) conn.say_fpdu(step.ulpdu, step.faults);
+  }
+  const Heard heard = co_await conn.hear_terminate(bench.settings().reply);
+  if (p.due.header && p.due.segment.empty() && !p.steps.empty()) p.due.segment = p.steps.back().ulpdu;
+  if (p.may_drop && (heard.closed() || heard.kind == Heard::Kind::silence))
+    co_return pass(ending_words(heard) + "; nothing was made of the FPDU");
+  const Finding finding = judge_terminate(heard, p.due);
+  co_return finding;
+}
+
+Task<Finding> provoke(Bench& bench, Provocation p) {
+  Conn* conn = co_await bench.set_up(p.set_up);
+  if (conn == nullptr) co_return bench.trouble();
+  const Finding finding = co_await provoke_on(bench, *conn, std::move(p));
+  co_return finding;
+}
+
+Bytes wrong_version_segment(std::uint32_t msn) {
+  wire::DdpHeader header = peer::send_header(msn);
+  header.rdmap_version = 0;
+  return peer::segment(header, Bytes(16, 0));
+}
+
+Task<std::optional<std::string>> still_understands(Bench& bench, Conn& conn) {
+  conn.say_fpdu(wrong_version_segment(conn.next_send()));
+  const Heard heard = co_await conn.hear_terminate(bench.settings().reply);
+  if (means(heard, wrong_version)) co_return std::nullopt;
+  co_return ending_words(heard);
+}
+
+Finding judge_closed(const Heard& heard, Duration within) {
+  if (heard.closed() && heard.octets.empty()) return pass(ending_words(heard));
+  Finding f =
+      failed(heard.kind == Heard::Kind::silence ? fmt::format("open and silent for {}", seconds(within))
+                                                : ending_words(heard) + " instead of the end of the connection");
+  f.silent = heard.kind == Heard::Kind::silence;
+  return f;
+}
+
+}  // namespace parley::conform

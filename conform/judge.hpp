@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Judgements that many cases share: is this Terminate the one that is due, did the peer close, is the stream still
+// understood. RFC 5040 §4.8, RFC 5041 §7.1, RFC 5044 §8.
+#pragma once
+#include <array>
+#include <initializer_list>
+#include <optional>
+
+#include "conform/bench.hpp"
+
+namespace parley::conform {
+
+struct TermCode {
+  std::uint8_t layer = 0, etype = 0, code = 0;
+  bool operator==(const TermCode&) const = default;
+};
+/// At most a few; the first is the one named in words.
+struct TermCodes {
+  std::array<TermCode, 8> list{};
+  std::size_t size = 0;
+  TermCodes() = default;
+  TermCodes(std::initializer_list<TermCode> codes) {
+    for (const TermCode& code : codes) list[size++] = code;  // callers name fewer than 8
+  }
+  bool has(const TermCode& code) const;
+};
+
+inline Finding pass(std::string observed) { return {Verdict::pass, std::move(observed)}; }
+inline Finding failed(std::string observed) { return {Verdict::fail, std::move(observed)}; }
+inline Finding unclear(std::string observed) { return {Verdict::inconclusive, std::move(observed)}; }
+/// What an unexpected end is called in a finding: without octets that change from run to run.
+std::string ending_words(const Heard& heard);
+
+/// What a Terminate has to be.
+struct TerminateDue {
+  TermCodes codes;            ///< none: any registered one
+  bool header = true;         ///< M and D should be there (RFC 5040 §4.8: "SHOULD be set")
+  bool read_request = false;  ///< R as well
+  bool parts_judged = false;  ///< their lack is what the case asks about
+  Bytes segment;              ///< the ULPDU terminated; empty: not compared
+  TermCodes unclear;          ///< codes that show that the peer's program did not do what the case needs
+  std::string_view unclear_why;
+};
+/// Judges octets as they are on the wire, with no regard to what the peer may have meant, then says what it meant.
+Finding judge_terminate(const Heard& heard, const TerminateDue& due);
+/// Whether it is that Terminate in either order of nibbles.
+bool means(const Heard& heard, const TermCode& code);
+
+/// An FPDU, or several, after which a Terminate is due.
+struct Provocation {
+  struct Step {
+    Bytes ulpdu;
+    peer::FpduFaults faults{};
+  };
+  std::vector<Step> steps;  ///< the last one is at fault
+  TerminateDue due;
+  bool may_drop = false;  ///< closing without a Terminate, or dropping it silently, is allowed too
+  SetUp set_up;
+  bool one_write = false;  ///< all steps in one write
+};
+Task<Finding> provoke(Bench& bench, Provocation provocation);
+/// The same on a connection that is there.
+Task<Finding> provoke_on(Bench& bench, Conn& conn, Provocation provocation);
+
+/// Ends the connection with a segment of RDMAP version 0: if it is answered as such, everything before it was
+/// understood. Nothing if so; else what came instead.
+Task<std::optional<std::string>> still_understands(Bench& bench, Conn& conn);
+/// The segment of RDMAP version 0 and the code due for it.
+Bytes wrong_version_segment(std::uint32_t msn);
+inline constexpr TermCode wrong_version{0, 2, 0x05};
+
+/// The peer has to end the TCP connection by FIN or RST and send nothing before that.
+Finding judge_closed(const Heard& heard, Duration within);
+std::string seconds(Duration d);
+
+}  // namespace parley::conform

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A conformance run in words: a Markdown report that is the same from run to run, and one page of HTML with every
+// exchange.
+#pragma once
+#include <string>
+
+#include "conform/run.hpp"
+
+namespace parley::conform {
+
+struct ReportHead {
+  std::string title;    ///< "Linux 6.1 siw"
+  std::string command;  ///< how to repeat it
+  bool strict = false;
+};
+
+/// "pass", "FAIL", "FAIL (SHOULD)", "inconclusive", "not run".
+std::string verdict_words(const Result& result, bool strict);
+/// "41 passed, 3 failed, 1 SHOULD not met, 12 inconclusive, 4 not run"
+std::string tally_words(const Tally& tally);
+/// No times, addresses or ports: two runs can be compared.
+std::string markdown(const ReportHead& head, Iut iut, const std::vector<Result>& results);
+/// The table of all cases, for --list and docs/conform.md.
+std::string case_table();
+/// One page, without anything from elsewhere.
+std::string html(const ReportHead& head, Iut iut, const std::vector<Result>& results);
+
+}  // namespace parley::conform

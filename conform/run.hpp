@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Runs conformance cases one after the other against a live peer. A peer that is silent or dead ends a case, never the
+// run: each wait has a limit, and so has each case.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "conform/bench.hpp"
+
+namespace parley::conform {
+
+struct Result {
+  const Case* what = nullptr;
+  Finding finding;
+  Duration took{};
+  Instant began{};
+  std::vector<Exchange> exchanges;
+  std::string output;  ///< of the program started for it
+};
+
+/// Counts of a run. A SHOULD or MAY that is not met is a failure only when strict.
+struct Tally {
+  std::size_t passed = 0, failed = 0, should_failed = 0, inconclusive = 0, not_run = 0;
+};
+bool counts_as_failed(const Result& result, bool strict);
+Tally tally(const std::vector<Result>& results, bool strict);
+
+/// Why a case is not run; empty: it is.
+using Selection = std::function<std::string(const Case&)>;
+
+struct Hooks {
+  std::function<void(const Case&)> before;    ///< starts the peer's program
+  std::function<std::string()> after;         ///< waits for its end, with a limit; its output
+  std::function<void(const Result&)> result;  ///< as they come
+  std::function<bool()> stopped;              ///< asks for an end between cases
+};
+
+class Run {
+ public:
+  Run(peer::Stage& stage, Settings settings, std::vector<const Case*> list, Selection selection, Hooks hooks);
+
+  /// The script to start on the stage. An initiator's tester listens already.
+  Task<> script();
+  const std::vector<Result>& results() const { return results_; }
+  /// The peer was never reached.
+  bool unreachable() const { return !reached_ && tried_; }
+  const std::string& why_unreachable() const { return why_; }
+
+ private:
+  Task<Result> one(const Case& what);
+  Task<> close();
+
+  peer::Stage& stage_;
+  Settings settings_;
+  std::vector<const Case*> list_;
+  Selection selection_;
+  Hooks hooks_;
+  Bench bench_;
+  std::vector<Result> results_;  // one for each of list_
+  bool reached_ = false, tried_ = false;
+  std::string why_;
+};
+
+}  // namespace parley::conform
