@@ -4,9 +4,13 @@
  *
  *   parley_plugin.c   registration, preferences, Decode As, heuristics
  *   parley_stream.c   TCP segments to octets in order (reordering, repetition, wrap, gaps)
- *   parley_mpa.c      startup frames, FPDUs, markers, CRC: RFC 5044, RFC 6581, OFA 2007-10 Rtr
- *   parley_rdmap.c    DDP and RDMAP headers: RFC 5041, RFC 5040, RFC 7306
- *   parley_track.c    MSN, MO, TO, outstanding Reads, requests and their responses
+ *   parley_mpa.c      set-up of a connection: RFC 5044, RFC 6581, OFA 2007-10 Rtr; parley_startup.c judges its frames
+ *   parley_fpdu.c     FPDUs, markers, CRC; parley_show.c shows all of MPA
+ *   parley_rdmap.c    DDP and RDMAP headers and messages: RFC 5041, RFC 5040, RFC 7306
+ *   parley_terminate.c  Terminates in every variant; parley_blame.c judges them by what happened before
+ *   parley_track.c    versions, opcodes, MSN, MO, TO, messages of several segments
+ *   parley_fetch.c    Reads and Atomics: requests, their responses, how many are outstanding
+ *   parley_ulp.c      whole messages to Wireshark's dissectors of what runs over iWARP
  *   parley_private.c  what ULPs put into private data
  *   parley_stat.c     -z parley,conn and the statistics menu */
 #ifndef PARLEY_DISSECTOR_H
@@ -27,59 +31,60 @@ typedef struct parley_startup {
   nstime_t at;
   guint8 flags, revision;
   guint16 pd_length;
-  gboolean enhanced;  /* the two words below are there */
-  guint16 ird, ord;   /* whole words, bits A to D included */
+  gboolean enhanced; /* the two words below are there */
+  guint16 ird, ord;  /* whole words, bits A to D included */
 } parley_startup;
 
 typedef struct parley_direction {
-  gboolean crc, markers;  /* of the FPDUs that this side sends */
-  gint32 reads_max;       /* Reads and Atomics it may have outstanding; -1: not negotiated */
-  guint64 octets;         /* TCP payload seen, without repetitions */
+  gboolean crc, markers; /* of the FPDUs that this side sends */
+  gint32 reads_max;      /* Reads and Atomics it may have outstanding; -1: not negotiated */
+  guint64 octets;        /* TCP payload seen, without repetitions */
   guint64 fpdus, messages;
   guint32 crc_errors, marker_errors, retransmissions, out_of_order;
   guint32 terminate_frame, fin_frame, rst_frame;
-  void *stream;           /* parley_stream.c, parley_mpa.c */
-  void *track;            /* parley_track.c */
+  void* stream; /* parley_stream.c, parley_mpa.c */
+  void* track;  /* parley_track.c */
 } parley_direction;
 
 typedef struct parley_conn {
-  guint32 number;                 /* from 1, by first frame */
+  guint32 number; /* from 1, by first frame */
   guint32 first_frame, last_frame;
-  nstime_t first_at, last_at;     /* of the TCP connection */
-  address addr[2];                /* by side */
+  nstime_t first_at, last_at; /* of the TCP connection */
+  address addr[2];            /* by side */
   guint16 port[2];
-  gboolean roles_known;           /* from startup frames or a preference */
+  gboolean roles_known; /* from startup frames or a preference */
   parley_startup request, reply, rtr_frame;
-  guint8 rtr, rtr_agreed;         /* PARLEY_RTR_*; agreed: a mask, 1 << PARLEY_RTR_* */
+  guint8 rtr, rtr_agreed; /* PARLEY_RTR_*; agreed: a mask, 1 << PARLEY_RTR_* */
   gboolean peer_to_peer;
-  guint8 outcome;                 /* PARLEY_OPEN... */
-  guint32 first_fpdu_frame;       /* of the initiator */
+  guint8 outcome;           /* PARLEY_OPEN... */
+  guint32 first_fpdu_frame; /* of the initiator */
   nstime_t first_fpdu_at;
-  guint32 errors, warnings;       /* expert items added on the first pass */
-  parley_direction side[2];       /* by who sends */
+  guint32 errors, warnings; /* expert items added on the first pass */
+  parley_direction side[2]; /* by who sends */
 } parley_conn;
 
 typedef struct parley_pdu {
-  parley_conn *conn;
-  guint8 from;           /* PARLEY_INITIATOR or PARLEY_RESPONDER */
-  guint32 frame;         /* that brought its last octet */
+  parley_conn* conn;
+  guint8 from;   /* PARLEY_INITIATOR or PARLEY_RESPONDER */
+  guint32 frame; /* that brought its last octet */
   nstime_t at;
-  guint64 number;        /* from 1 in its direction; 0: unknown, octets are missing before it */
-  guint64 position;      /* of its first octet in the direction's FPDU stream, a leading marker included */
+  guint64 number;   /* from 1 in its direction; 0: unknown, octets are missing before it */
+  guint64 position; /* of its first octet in the direction's FPDU stream, a leading marker included */
   guint16 ulpdu_length;
-  gboolean is_rtr;       /* RFC 6581 §9.2 */
-  gboolean after_gap;    /* octets before it are missing: MSN, MO and Reads start anew */
-  gboolean peer_behind;  /* not all that its sender had received of the other side was followed: an answer may look unasked */
-  void *facts;           /* parley_track.c: what is shown of it besides its octets */
+  gboolean is_rtr;      /* RFC 6581 §9.2 */
+  gboolean after_gap;   /* octets before it are missing: MSN, MO and Reads start anew */
+  gboolean peer_behind; /* its sender had received more than was followed of the other side */
+  gboolean bad_crc;     /* RFC 5044 §4.4: it is shown, what it says counts for nothing */
+  void* facts;          /* parley_track.c: what is shown of it besides its octets */
 } parley_pdu;
 
 /* parley_mpa.c calls these for each FPDU: track once, in stream order, on the first pass; show whenever the packet is
  * dissected. `tvb` is the ULPDU, without length, markers, pad and CRC. */
-void parley_rdmap_track(parley_pdu *pdu, tvbuff_t *tvb, packet_info *pinfo);
-void parley_rdmap_show(parley_pdu *pdu, tvbuff_t *tvb, packet_info *pinfo, proto_tree *top, proto_tree *tree);
+void parley_rdmap_track(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo);
+void parley_rdmap_show(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo, proto_tree* top, proto_tree* tree);
 
 /* The ULP's part of the private data. `big` is the enhanced data's presence. */
-void parley_private_show(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, const parley_conn *conn, int from);
+void parley_private_show(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const parley_conn* conn, int from);
 
 /* Each file registers its own fields, subtrees and expert items under the one protocol. */
 extern int proto_parley;

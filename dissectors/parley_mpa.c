@@ -528,6 +528,7 @@ parley_fpdu* parley_mpa_fpdu_item(parley_half* half, const guint8* wire, guint32
   f->item.octets = f->item.known = octets;
   f->first_frame = tcp->pinfo->num;
   f->crc = (guint8)crc;
+  f->pdu.bad_crc = crc == PARLEY_CRC_BAD;
   f->markers = half->markers == PARLEY_YES;
   f->pdu.conn = tcp->conn;
   f->pdu.from = half->side;

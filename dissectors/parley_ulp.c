@@ -70,7 +70,7 @@ static void offer(tvbuff_t* tvb, packet_info* pinfo, proto_tree* top, rdmap_info
 void parley_ulp_try(const parley_pdu* pdu, tvbuff_t* tvb, tvbuff_t* message, packet_info* pinfo, proto_tree* top,
                     const parley_segment* s) {
   const guint captured = (guint)tvb_captured_length_remaining(tvb, (gint)s->head);
-  if (!try_stock || pdu->is_rtr || captured < s->payload) return;
+  if (!try_stock || pdu->is_rtr || pdu->bad_crc || captured < s->payload) return;
   gboolean tagged;
   guint32 qn;
   if (!parley_opcode_rule(s->opcode, &tagged, &qn) || tagged != s->tagged || (!tagged && qn != s->qn)) return;
