@@ -35,6 +35,7 @@ void register_connect(CLI::App& app, Context& context);
 void register_rping(CLI::App& app, Context& context);
 void register_demo(CLI::App& app, Context& context);
 void register_pcap(CLI::App& app, Context& context);
+void register_replay(CLI::App& app, Context& context);
 void register_quirks(CLI::App& app, Context& context);
 
 }  // namespace parley::tools

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "replay/item.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace parley::replay {
+namespace {
+
+using wire::RdmapOpcode;
+
+std::string describe_message(const Item& item) {
+  const wire::DdpHeader& h = item.header;
+  std::string out(to_string(h.opcode));
+  if (h.tagged)
+    out += fmt::format(", STag 0x{:08x}, TO 0x{:x}", h.stag, h.to);
+  else
+    out += fmt::format(", QN {}, MSN {}", h.qn, h.msn);
+  if (h.opcode == RdmapOpcode::send_inv || h.opcode == RdmapOpcode::send_se_inv)
+    out += fmt::format(", invalidates STag 0x{:08x}", h.stag);
+  if (const auto q = wire::ReadRequest::parse(item.payload); q && h.opcode == RdmapOpcode::read_request)
+    return out + fmt::format(": {} octets from STag 0x{:08x}, TO 0x{:x} to STag 0x{:08x}, TO 0x{:x}", q->size,
+                             q->source_stag, q->source_to, q->sink_stag, q->sink_to);
+  if (const auto a = wire::AtomicRequest::parse(item.payload); a && h.opcode == RdmapOpcode::atomic_request)
+    return out +
+           fmt::format(": operation {}, STag 0x{:08x}, TO 0x{:x}, request {}", a->aop, a->stag, a->to, a->request_id);
+  if (h.opcode == RdmapOpcode::terminate)
+    if (const auto t = wire::Terminate::parse(item.payload)) {
+      const std::string_view text = wire::terminate_text(t->layer, t->etype, t->code);
+      return out + fmt::format(": layer {}, type {}, code {}{}{}{}", t->layer, t->etype, t->code,
+                               text.empty() ? "" : ", ", text,
+                               t->nibbles_swapped ? " (its control octets in the order of Linux siw)" : "");
+    }
+  return out + fmt::format(", {} octets{}", item.length, item.whole ? "" : ", not its end");
+}
+
+}  // namespace
+
+Lane Item::lane() const {
+  return is(RdmapOpcode::read_response) || is(RdmapOpcode::atomic_response) ? Lane::answered : Lane::said;
+}
+
+bool Item::is_send() const {
+  if (kind != Kind::message || header.tagged) return false;
+  const auto rule = rule_of(header.opcode);
+  return rule.assigned && rule.qn == PARLEY_DDP_QN_SEND;
+}
+
+void Assembler::add(const Step& step, std::size_t index) {
+  if (step.kind == Step::Kind::fpdu && !step.bad_crc) return segment(step, index);
+  if (step.kind == Step::Kind::raw && !items_.empty() && items_.back().kind == Item::Kind::raw &&
+      items_.back().octets.size() < Item::payload_max) {
+    Item& item = items_.back();
+    item.octets.insert(item.octets.end(), step.octets.begin(), step.octets.end());
+    item.octets_known = item.length = item.octets.size();
+    item.last = step.last;
+    item.end = step.end;
+    item.last_step = index;
+    return;
+  }
+  Item item;
+  item.first = step.first;
+  item.last = step.last;
+  item.end = step.end;
+  item.first_step = item.last_step = index;
+  item.octets = step.octets;
+  item.octets_known = step.known;
+  item.length = step.octets.size();
+  item.lost = step.lost;
+  switch (step.kind) {
+    case Step::Kind::startup:
+      item.kind = Item::Kind::startup;
+      item.startup = decode_startup(step.octets);
+      break;
+    case Step::Kind::rtr_frame: item.kind = Item::Kind::rtr_frame; break;
+    case Step::Kind::fpdu: item.kind = Item::Kind::bad_crc; break;
+    case Step::Kind::raw: item.kind = Item::Kind::raw; break;
+    case Step::Kind::gap: item.kind = Item::Kind::gap; break;
+    case Step::Kind::fin: item.kind = Item::Kind::fin; break;
+    case Step::Kind::rst: item.kind = Item::Kind::rst; break;
+  }
+  if (step.kind == Step::Kind::gap) open_.clear();  // what was begun before it will not become whole
+  items_.push_back(std::move(item));
+}
+
+void Assembler::segment(const Step& step, std::size_t index) {
+  const auto h = wire::DdpHeader::parse(step.octets);
+  if (!h || step.known < h->size()) {
+    Item item;
+    item.kind = h ? Item::Kind::gap : Item::Kind::raw;
+    item.first = step.first;
+    item.last = step.last;
+    item.end = step.end;
+    item.first_step = item.last_step = index;
+    item.octets = step.octets;
+    item.octets_known = step.known;
+    item.length = item.lost = step.octets.size();
+    items_.push_back(std::move(item));
+    return;
+  }
+  const auto same = [&](const Item& o) {
+    if (o.header.tagged != h->tagged || o.header.opcode != h->opcode) return false;
+    return h->tagged ? o.header.stag == h->stag && o.header.to + o.length == h->to
+                     : o.header.qn == h->qn && o.header.msn == h->msn;
+  };
+  auto it = std::find_if(open_.begin(), open_.end(), same);
+  if (it == open_.end()) {
+    if (open_.size() >= open_max) open_.erase(open_.begin());
+    Item item;
+    item.kind = Item::Kind::message;
+    item.first = step.first;
+    item.first_step = index;
+    item.header = *h;
+    item.octets = step.octets;
+    item.octets_known = step.known;
+    item.whole = false;
+    open_.push_back(std::move(item));
+    it = std::prev(open_.end());
+  }
+  const ConstBytes data = ConstBytes(step.octets).subspan(h->size());
+  const std::size_t known = step.known - h->size();
+  const std::size_t room = Item::payload_max - std::min(it->payload.size(), Item::payload_max);
+  const std::size_t kept = std::min(room, data.size());
+  if (known < kept) it->unknown.emplace_back(it->payload.size() + known, it->payload.size() + kept);
+  it->payload.insert(it->payload.end(), data.begin(), data.begin() + static_cast<std::ptrdiff_t>(kept));
+  it->length += data.size();
+  it->last = step.last;
+  it->last_step = index;
+  it->end = step.end;
+  it->marker_fault = it->marker_fault || step.bad_marker;
+  it->pad_fault = it->pad_fault || step.bad_pad;
+  it->whole = h->last;
+  if (!h->last) return;
+  items_.push_back(std::move(*it));
+  open_.erase(it);
+}
+
+void Assembler::finish() {
+  for (Item& item : open_) items_.push_back(std::move(item));
+  open_.clear();
+}
+
+std::string describe(const Item& item) {
+  switch (item.kind) {
+    case Item::Kind::startup:
+      if (!item.startup) return "startup frame";
+      return fmt::format("MPA {} {}",
+                         item.startup->key == wire::MpaKey::req   ? "Request"
+                         : item.startup->key == wire::MpaKey::rep ? "Reply"
+                                                                  : "startup frame of another key",
+                         describe_startup(*item.startup));
+    case Item::Kind::rtr_frame: return "MPA Rtr frame";
+    case Item::Kind::message: return describe_message(item);
+    case Item::Kind::bad_crc: return fmt::format("FPDU with a wrong CRC, ULPDU of {} octets", item.length);
+    case Item::Kind::raw: return fmt::format("{} octets that are neither startup frame nor FPDU", item.length);
+    case Item::Kind::gap: return fmt::format("{} octets that cannot be read", item.lost);
+    case Item::Kind::fin: return "FIN";
+    case Item::Kind::rst: return "RST";
+  }
+  return "";
+}
+
+std::string hex(ConstBytes octets, std::size_t known, std::size_t max) {
+  std::string out;
+  std::size_t at = 0;
+  for (const std::uint8_t o : octets.first(std::min(octets.size(), max))) {
+    if (at > 0) out += ' ';
+    out += at++ < known ? fmt::format("{:02x}", o) : std::string("??");
+  }
+  if (octets.size() > max) out += fmt::format(" .. ({} octets)", octets.size());
+  return out;
+}
+
+}  // namespace parley::replay

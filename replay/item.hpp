@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What one side said, as its peer understands it: startup frames, RDMAP messages put together from their DDP segments
+// (RFC 5041 §4, RFC 5040 §4), ends. How a message was cut into segments is no part of its meaning.
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "replay/step.hpp"
+#include "wire/rdmap.hpp"
+
+namespace parley::replay {
+
+/// Answers that a NIC gives by itself keep their order, and so does the rest; between the two there is none.
+enum class Lane : std::uint8_t { said, answered };
+
+struct Item {
+  enum class Kind : std::uint8_t { startup, rtr_frame, message, bad_crc, raw, gap, fin, rst };
+  Kind kind = Kind::raw;
+  verdict::SegmentRef first, last;
+  std::uint64_t end = 0;                      ///< where it ends in its stream
+  std::size_t first_step = 0, last_step = 0;  ///< of the side's steps
+  Bytes octets;                               ///< startup, rtr_frame, raw: all; message, bad_crc: the first ULPDU
+  std::size_t octets_known = 0;               ///< head of `octets` that is not made up
+  std::optional<verdict::StartupSeen> startup;
+  wire::DdpHeader header;                                    ///< message: of its first segment
+  Bytes payload;                                             ///< message, without DDP headers; at most payload_max
+  std::uint64_t length = 0;                                  ///< of the payload, all of it
+  std::vector<std::pair<std::size_t, std::size_t>> unknown;  ///< begin and end of what the recording lacks of it
+  bool whole = true;                                         ///< message: its last segment was there
+  bool marker_fault = false;                                 ///< message: a marker in it was wrong
+  bool pad_fault = false;
+  std::uint64_t lost = 0;  ///< gap
+
+  static constexpr std::size_t payload_max = 64 << 20;
+
+  Lane lane() const;
+  bool is(wire::RdmapOpcode opcode) const { return kind == Kind::message && header.opcode == opcode; }
+  /// Send in any form, or Immediate Data: it takes a receive of the peer's.
+  bool is_send() const;
+};
+
+/// Steps in, in order; items out.
+class Assembler {
+ public:
+  void add(const Step& step, std::size_t index);
+  /// Messages of which the last segment never came become items that are not whole.
+  void finish();
+  std::vector<Item>& items() { return items_; }
+
+ private:
+  void segment(const Step& step, std::size_t index);
+  static constexpr std::size_t open_max = 4096;  // messages begun and not ended; more are left alone
+
+  std::vector<Item> items_;
+  std::vector<Item> open_;
+};
+
+/// "Send, MSN 3, 16 octets", for people.
+std::string describe(const Item& item);
+/// "4d 50 41 20 ..", at most `max` octets; "??" for what is not known.
+std::string hex(ConstBytes octets, std::size_t known, std::size_t max);
+
+}  // namespace parley::replay

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// When each step goes out, and when it is over. player_steps.cpp makes octets, player_live.cpp takes answers.
+#include "replay/player.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace parley::replay {
+
+using verdict::Side;
+
+Player::Player(const Recording& recording, Side side, const PlayOptions& options)
+    : recording_(recording), side_(side), options_(options), names_(find_names(other(), mine())) {
+  plan();
+}
+
+void Player::note(std::string text) {
+  constexpr std::size_t notes_max = 200;
+  if (result_.notes.size() < notes_max) result_.notes.push_back(std::move(text));
+}
+
+void Player::log(Instant now, bool played, std::uint64_t frame, std::string text) {
+  if (result_.log.size() < PlayResult::log_max) result_.log.push_back({now - begun_, played, frame, std::move(text)});
+}
+
+void Player::plan() {
+  const std::vector<Item>& theirs = other().items;
+  for (std::size_t i = 0; i < theirs.size(); ++i) {
+    const bool last_of_all = !recording_.closed && theirs[i].kind == Item::Kind::gap && i + 1 == theirs.size();
+    // What was begun and not ended when the recording stopped is nothing to compare with.
+    if (last_of_all || (theirs[i].kind == Item::Kind::message && !theirs[i].whole && !recording_.closed)) continue;
+    lanes_[static_cast<std::size_t>(theirs[i].lane())].items.push_back(i);
+  }
+  result_.expected = lanes_[0].items.size() + lanes_[1].items.size();
+  const std::vector<Step>& steps = mine().steps;
+  result_.steps = steps.size();
+  item_.assign(steps.size(), mine().items.size());
+  for (std::size_t i = 0; i < mine().items.size(); ++i)
+    for (std::size_t s = mine().items[i].first_step; s <= mine().items[i].last_step && s < steps.size(); ++s)
+      if (item_[s] == mine().items.size() || mine().items[i].first_step == s) item_[s] = i;
+  std::optional<std::uint64_t> peer_startup;  // of an unseen peer, by what was acknowledged
+  Instant before = recording_.report.first_at;
+  for (const Step& step : steps) {
+    Need need;
+    const std::uint64_t received = step.first.peer_received;
+    Instant since = before;
+    for (std::size_t l = 0; l < 2; ++l)
+      for (const std::size_t i : lanes_[l].items) {
+        if (theirs[i].end > received || theirs[i].last.frame >= step.first.frame) break;
+        ++need.count[l];
+        since = std::max(since, theirs[i].last.at);
+      }
+    if (!other().seen && received > 0) {
+      if (!peer_startup) peer_startup = received;
+      need.startup_needed = true;
+      need.octets = received - *peer_startup;
+    }
+    // A responder never speaks first, and nothing follows a Request before its Reply but by mistake.
+    if (!other().seen && side_ == Side::responder) need.startup_needed = true;
+    need.delay = std::max(step.first.at - since, Duration{});
+    before = std::max(before, step.last.at);
+    needs_.push_back(need);
+  }
+}
+
+Duration Player::scaled(Duration d) const {
+  if (options_.speed_of == 0) return {};
+  return d / options_.speed_of * options_.speed_in;
+}
+
+void Player::start(Instant now, std::uint16_t emss) {
+  started_ = true;
+  begun_ = last_sent_ = last_live_ = idle_since_ = now;
+  emss_ = emss;
+  advance(now);
+}
+
+void Player::fail(const std::string& why) {
+  if (done_) return;
+  note(why);
+  done_ = true;
+}
+
+void Player::handle_deadline(Instant now) {
+  if (!done_ && started_ && now >= deadline_) advance(now);
+}
+
+void Player::written(Instant now, std::size_t n) {
+  out_begin_ += n;
+  if (out_begin_ == out_.size()) {
+    out_.clear();
+    out_begin_ = 0;
+  }
+  if (!done_ && out_.size() - out_begin_ < out_max / 2) advance(now);
+}
+
+Player::Close Player::take_close() {
+  if (out_begin_ < out_.size()) return Close::none;
+  return std::exchange(close_, Close::none);
+}
+
+void Player::finish(Close close) {
+  if (done_) return;
+  if (!ended_) close_ = close;
+  if (close == Close::reset && !ended_) {
+    // Nobody may be reading any more.
+    out_.clear();
+    out_begin_ = 0;
+  }
+  const std::size_t left = mine().steps.size() - next_step_;
+  if (left > 0 && !result_.difference)
+    note(fmt::format("{} of {} recorded steps were not played: the live side had ended the connection", left,
+                     mine().steps.size()));
+  done_ = true;
+  deadline_ = never;
+}
+
+// Whether everything is there that the step's sender had received; `since` is when the last of it came.
+bool Player::needs_met(const Need& need, Instant now, Instant& since) {
+  since = last_sent_;
+  if (!other().seen) {
+    const bool met = (!need.startup_needed || reader_.startup_done()) &&
+                     live_octets_ >= (need.octets > 0 ? reader_.startup_length() + need.octets : 0);
+    since = std::max(last_sent_, last_live_);
+    if (met) return true;
+    // What the recording does not hold cannot be waited for exactly; a startup frame has to come in any case.
+    if (need.startup_needed && !reader_.startup_done()) return false;
+    if (now >= since + unseen_patience) return true;
+    wait_until(since + unseen_patience);
+    return false;
+  }
+  for (std::size_t l = 0; l < 2; ++l) {
+    LaneState& lane = lanes_[l];
+    bool part_is_there = false;
+    while (lane.next() < need.count[l]) {
+      const Item& item = other().items[lane.items[lane.next()]];
+      // What never became a frame is only recognised at the end of the stream; its octets are there before.
+      part_is_there = item.kind == Item::Kind::raw && live_octets_ >= item.end;
+      if (part_is_there) break;
+      if (item.kind != Item::Kind::gap) return false;
+      // Whatever the recording lacks here, the live side gets some time to say it.
+      const Instant until = std::max(last_sent_, last_live_) + gap_patience;
+      if (now < until) {
+        wait_until(until);
+        return false;
+      }
+      lane.matched_at.push_back(now);
+    }
+    if (part_is_there) since = std::max(since, last_live_);
+    if (need.count[l] > 0 && !part_is_there) since = std::max(since, lane.matched_at[need.count[l] - 1]);
+  }
+  return true;
+}
+
+bool Player::try_step(Instant now) {
+  const Step& step = mine().steps[next_step_];
+  Instant since{};
+  if (out_.size() - out_begin_ >= out_max) return false;
+  if (!needs_met(needs_[next_step_], now, since)) {
+    wait_for_answer(now);
+    return false;
+  }
+  const Instant when = since + scaled(needs_[next_step_].delay);
+  if (now < when) {
+    wait_until(when);
+    return false;
+  }
+  last_sent_ = idle_since_ = now;
+  ++next_step_;
+  play(now, step);
+  return true;
+}
+
+// How long the live side may take: what the recorded one took, and the patience.
+void Player::wait_for_answer(Instant now) {
+  Instant recorded_before = recording_.report.first_at;
+  if (next_step_ > 0) recorded_before = mine().steps[next_step_ - 1].last.at;
+  const Item* missing = nullptr;
+  for (const LaneState& lane : lanes_)
+    if (!lane.over()) {
+      const Item& item = other().items[lane.items[lane.next()]];
+      if (missing == nullptr || item.last.frame < missing->last.frame) missing = &item;
+    }
+  const Duration taken = missing != nullptr && recorded_before != Instant{}
+                             ? std::max(missing->last.at - recorded_before, Duration{})
+                             : Duration{};
+  const Instant until = std::max(last_sent_, last_live_) + taken + options_.patience;
+  if (now < until) return wait_until(until);
+  const Duration waited = std::chrono::duration_cast<std::chrono::milliseconds>(taken + options_.patience);
+  if (missing == nullptr) {
+    note(fmt::format("the live side sent no startup frame within {} ms", waited.count() / 1'000'000));
+    result_.partial = true;
+    return finish(Close::reset);
+  }
+  differ(now, {fmt::format("{} did not come", describe(*missing)), ""}, missing, nullptr,
+         fmt::format("nothing for {} ms", waited.count() / 1'000'000));
+  if (!done_) finish(Close::reset);
+}
+
+void Player::advance(Instant now) {
+  deadline_ = never;
+  if (!started_ || done_) return;
+  while (!done_ && !ended_ && next_step_ < mine().steps.size() && try_step(now)) {
+  }
+  if (done_ || (next_step_ < mine().steps.size() && !ended_)) return;
+  for (LaneState& lane : lanes_)
+    while (!lane.over() && other().items[lane.items[lane.next()]].kind == Item::Kind::gap)
+      lane.matched_at.push_back(now);
+  const bool all_seen = lanes_[0].over() && lanes_[1].over();
+  if (ended_) return finish(Close::none);
+  if (!all_seen) return wait_for_answer(now);
+  // All is said. What else comes now, the recording does not hold or the live side should not have said.
+  const Instant until = std::max(last_sent_, last_live_) + options_.linger;
+  const bool ends_here = !lanes_[0].items.empty() && (other().items[lanes_[0].items.back()].kind == Item::Kind::fin ||
+                                                      other().items[lanes_[0].items.back()].kind == Item::Kind::rst);
+  if (ends_here || now >= until) return finish(Close::close);
+  wait_until(until);
+}
+
+void Player::differ(Instant now, Mismatch mismatch, const Item* recorded, const Item* live, std::string missing) {
+  ++result_.differences;
+  log(now, false, recorded != nullptr ? recorded->last.frame : 0,
+      fmt::format("{}: DIFFERENT: {}", live != nullptr ? describe(*live) : missing, mismatch.what));
+  if (!result_.difference) {
+    Difference d;
+    d.what = std::move(mismatch.what);
+    d.rule = std::move(mismatch.rule);
+    if (recorded != nullptr)
+      d.recorded = Evidence{recorded->last.frame, recorded->last.at - recording_.report.first_at, describe(*recorded),
+                            recorded->octets, recorded->octets_known};
+    if (live != nullptr)
+      d.live = Evidence{0, now - begun_, describe(*live), live->octets, live->octets.size()};
+    else if (!missing.empty())
+      d.live = Evidence{0, now - begun_, std::move(missing), {}, 0};
+    result_.difference = std::move(d);
+  }
+  if (!options_.keep_going) finish(Close::reset);
+}
+
+}  // namespace parley::replay

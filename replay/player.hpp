@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Plays one side of a recording over one live stream and compares what the live side answers with what the recorded
+// one did. A machine (base/machine.hpp) without a transport: replay/machine.hpp puts it on streams.
+//
+// A step goes out when everything of the other side that its recorded sender had received by then (TCP's
+// acknowledgment in the segment tells) has been matched by what the live side said, and the recorded time since has
+// passed, scaled. Then:
+//   startup frame  as recorded; in a Reply, IRD and ORD that echoed the Request's follow the live Request (RFC 6581
+//                  §9.1)
+//   FPDU           framed anew for the live connection's CRC and markers (RFC 5044 §4); a wrong CRC, pad or marker
+//   stays
+//                  wrong; STags and TOs of the peer become the live peer's (mapping.hpp); MSNs leave out what could not
+//                  be played; a Read Response goes where the live Read Request asks, in the length it asks for
+//   raw, FIN, RST  as recorded
+#pragma once
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/stream_port.hpp"
+#include "replay/compare.hpp"
+
+namespace parley::replay {
+
+struct PlayOptions {
+  /// Recorded pauses are divided by speed_of / speed_in; speed_of 0: none is made.
+  std::uint32_t speed_of = 1, speed_in = 1;
+  /// How long the live side may be silent beyond the time that the recorded one took.
+  Duration patience = std::chrono::seconds(5);
+  /// How long something more may come after all is said.
+  Duration linger = std::chrono::milliseconds(200);
+  /// Play on after a difference as far as possible; the first one is reported all the same.
+  bool keep_going = false;
+};
+
+/// One side of a difference.
+struct Evidence {
+  std::uint64_t frame = 0;  ///< of the recording; 0: live
+  Duration at{};            ///< since the connection began
+  std::string words;        ///< "Send, QN 0, MSN 3, 16 octets"; what did not come, if nothing did
+  Bytes octets;             ///< the startup frame, or the message's first ULPDU; empty when there are none
+  std::size_t known = 0;    ///< head of `octets` that the recording holds
+};
+
+struct Difference {
+  std::string what;
+  std::string rule;
+  std::optional<Evidence> recorded, live;
+};
+
+struct LogLine {
+  Duration at{};
+  bool played = false;      ///< by us; false: by the live side
+  std::uint64_t frame = 0;  ///< played: of the recording; else of what it was compared with
+  std::string text;
+};
+
+struct PlayResult {
+  std::optional<Difference> difference;  ///< the first
+  std::uint64_t differences = 0;         ///< with keep_going there may be more
+  std::uint64_t steps = 0, steps_played = 0;
+  std::uint64_t expected = 0, compared = 0;  ///< what the recorded other side said, and what of it was compared
+  std::uint64_t not_compared = 0;            ///< live items that the recording says nothing of
+  bool partial = false;                      ///< something of the recorded side could not be played
+  std::vector<std::string> notes;            ///< what was not played or compared, and why
+  std::vector<LogLine> log;                  ///< at most log_max
+  static constexpr std::size_t log_max = 20000;
+};
+
+class Player {
+ public:
+  enum class Close : std::uint8_t { none, shutdown, close, reset };
+
+  /// `recording` outlives the player.
+  Player(const Recording& recording, verdict::Side side, const PlayOptions& options);
+
+  /// Memory of the live side that it does not tell of on the wire but that the caller knows.
+  void know_stag(std::uint32_t recorded, std::uint32_t live) { map_.learn_stag(recorded, live); }
+  void know_to(std::uint32_t stag, std::uint64_t recorded, std::uint64_t live) { map_.learn_to(stag, recorded, live); }
+
+  void start(Instant now, std::uint16_t emss);
+  void handle_bytes(Instant now, ConstBytes in);
+  void handle_end(Instant now, StreamEnd end);
+  void handle_deadline(Instant now);
+  /// The live side could not even be reached, or nobody came.
+  void fail(const std::string& why);
+
+  ConstBytes output() const { return ConstBytes(out_).subspan(out_begin_); }
+  void written(Instant now, std::size_t n);
+  /// What to do with the stream once output() is written; told once.
+  Close take_close();
+
+  Instant next_deadline() const { return done_ ? never : deadline_; }
+  bool started() const { return started_; }
+  bool done() const { return done_; }
+  const PlayResult& result() const { return result_; }
+
+ private:
+  static constexpr std::size_t out_max = 4 << 20;  // octets waiting to be written; steps wait beyond it
+  static constexpr Duration gap_patience = std::chrono::milliseconds(300);
+  static constexpr Duration unseen_patience = std::chrono::seconds(1);
+
+  struct LaneState {
+    std::vector<std::size_t> items;   // of the other side, in order
+    std::vector<Instant> matched_at;  // one for each that was matched
+    std::size_t next() const { return matched_at.size(); }
+    bool over() const { return matched_at.size() >= items.size(); }
+  };
+  struct Need {
+    std::array<std::size_t, 2> count{};  // of each lane's items
+    std::uint64_t octets = 0;            // the other side is unseen: of its FPDUs; startup_needed: of anything
+    bool startup_needed = false;
+    Duration delay{};
+  };
+
+  // player.cpp
+  void plan();
+  Duration scaled(Duration d) const;
+  void advance(Instant now);
+  bool try_step(Instant now);
+  bool needs_met(const Need& need, Instant now, Instant& since);
+  void wait_until(Instant when) { deadline_ = std::min(deadline_, when); }
+  void wait_for_answer(Instant now);
+  void finish(Close close);
+  void differ(Instant now, Mismatch mismatch, const Item* recorded, const Item* live, std::string missing = {});
+  void note(std::string text);
+  void log(Instant now, bool played, std::uint64_t frame, std::string text);
+  const SideRecord& mine() const { return recording_.side(side_); }
+  const SideRecord& other() const { return recording_.side(verdict::other(side_)); }
+
+  // player_live.cpp
+  void take_live(Instant now);
+  void live_item(Instant now, Item& item);
+  void unexpected(Instant now, const Item& item);
+  bool pass_gap(LaneState& lane, const Item& live, Instant now);
+  void match(Instant now, LaneState& lane, const Item& live);
+  void live_startup(const Item& item);
+  void settle();
+  std::vector<Field> fields_of(std::size_t item) const;
+
+  // player_steps.cpp
+  void play(Instant now, const Step& step);
+  void play_startup(const Step& step);
+  void play_fpdu(const Step& step);
+  bool answer_read(const Item& item);
+  void map_header(Bytes& ulpdu, const Step& step);
+  void frame(ConstBytes ulpdu, const Step& step);
+  void send(ConstBytes octets) { out_.insert(out_.end(), octets.begin(), octets.end()); }
+  const Item* item_of_step(std::size_t step) const;
+
+  const Recording& recording_;
+  verdict::Side side_;
+  PlayOptions options_;
+  PlayResult result_;
+  Names names_;
+  NameMap map_;
+  std::vector<Need> needs_;        // one for each step
+  std::vector<std::size_t> item_;  // one for each step: which item of ours it is part of; items.size(): none
+  std::array<LaneState, 2> lanes_;
+
+  bool started_ = false, done_ = false, ended_ = false;
+  Instant begun_{}, last_sent_{}, last_live_{}, deadline_ = never, idle_since_{};
+  std::size_t next_step_ = 0;
+  std::uint16_t emss_ = 1460;
+  Close close_ = Close::none;
+  Bytes out_;
+  std::size_t out_begin_ = 0;
+
+  // The live connection.
+  StepReader reader_;
+  Assembler assembler_;
+  std::size_t live_steps_ = 0;
+  std::uint64_t live_octets_ = 0;
+  std::optional<verdict::StartupSeen> own_startup_, live_startup_;
+  bool settled_ = false, tx_crc_ = true, tx_markers_ = false;
+  std::uint64_t tx_position_ = 0;
+  std::vector<wire::ReadRequest> live_reads_;  // matched Read Requests of the live side, in order; as many as recorded
+  std::vector<std::uint32_t> live_atomics_;    // request identifiers
+  std::size_t reads_answered_ = 0, atomics_answered_ = 0;
+  std::size_t answered_item_ = ~std::size_t{0};     // the Read Response that was made as a whole
+  std::map<std::uint32_t, std::uint32_t> skipped_;  // messages of each QN that could not be played
+};
+
+}  // namespace parley::replay

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "replay/recording.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "verdict/analyzer.hpp"
+#include "verdict/tcp_half.hpp"
+#include "wire/pcapng.hpp"
+
+namespace parley::replay {
+namespace {
+
+using verdict::SegmentRef;
+using verdict::Side;
+
+/// Both directions of the chosen connection, packet by packet; index 0 is the initiator's.
+class Gatherer {
+ public:
+  explicit Gatherer(const verdict::ConnectionReport& report) : report_(report) {
+    halves_[0].address = report.initiator;
+    halves_[1].address = report.responder;
+  }
+
+  void packet(const wire::CapturedPacket& p) {
+    if (p.packet_id && !ids_.insert(*p.packet_id).second) return;  // the same packet, captured elsewhere
+    if (p.frame < report_.first_frame || p.frame > report_.last_frame) return;
+    const wire::PacketView v = wire::parse_packet(p.link_type, p.octets, p.original_length);
+    if (v.kind != wire::PacketKind::tcp) return;
+    const wire::TcpSegmentView& t = v.tcp;
+    const bool forward = t.source == report_.initiator && t.destination == report_.responder;
+    if (!forward && (t.source != report_.responder || t.destination != report_.initiator)) return;
+    segment(forward ? 0 : 1, t, p);
+  }
+  void finish(Recording& out);
+
+ private:
+  struct Half final : verdict::HalfSink {
+    Address address;
+    verdict::TcpHalf tcp;
+    StepReader reader;
+    SegmentRef last;
+    std::optional<Step> fin, rst;
+    bool seen = false, syn = false;
+    std::uint64_t missing_octets = 0;
+
+    void octets(ConstBytes in, const SegmentRef& ref, bool start) override {
+      seen = true;
+      reader.octets(in, ref, start);
+    }
+    void missing(std::uint64_t n, const SegmentRef& ref, bool cut) override {
+      missing_octets += n;
+      reader.missing(n, ref, cut);
+    }
+  };
+
+  void segment(unsigned from, const wire::TcpSegmentView& t, const wire::CapturedPacket& p) {
+    Half& h = halves_[from];
+    Half& peer = halves_[1 - from];
+    if (t.syn() && (!h.syn || (h.tcp.position() == 0 && !h.tcp.holding() && t.seq != h.tcp.syn_seq()))) {
+      h.tcp.syn(t.seq);
+      h.syn = true;
+    }
+    SegmentRef ref{p.frame, p.at, 0};
+    if (t.has_ack()) {
+      peer.tcp.acked(t.ack);
+      ref.peer_received = peer.tcp.position_of(t.ack).value_or(0);
+    }
+    h.last = ref;
+    (void)h.tcp.segment(t, ref, budget_, h);
+    peer.tcp.tick(ref, budget_, peer);
+    const auto end = [&](Step::Kind kind, std::optional<Step>& into) {
+      if (into) return;
+      into.emplace();
+      into->kind = kind;
+      into->first = into->last = ref;
+      if (kind == Step::Kind::rst && !t.has_ack()) into->first.peer_received = peer.tcp.position();
+    };
+    if (t.fin()) end(Step::Kind::fin, h.fin);
+    if (t.rst()) end(Step::Kind::rst, h.rst);
+    h.seen = h.seen || t.fin() || t.rst();
+  }
+
+  const verdict::ConnectionReport& report_;
+  verdict::ReassemblyBudget budget_;
+  std::array<Half, 2> halves_;
+  std::set<std::uint64_t> ids_;  // at most one per packet of the file
+};
+
+void Gatherer::finish(Recording& out) {
+  for (Half& h : halves_) h.tcp.flush(h.last, budget_, h);
+  out.agreement = verdict::agree(report_.request, report_.reply);
+  const verdict::Agreement& a = out.agreement;
+  using verdict::Known;
+  const bool both = report_.request && report_.reply;
+  for (Half& h : halves_)
+    if (!h.tcp.from_syn()) h.reader.not_from_beginning();
+  // Without both frames, the octets themselves have to tell.
+  halves_[0].reader.agreed(both ? a.crc : Known::unknown, report_.reply ? a.markers_to_responder : Known::unknown,
+                           a.revision <= 1);
+  halves_[1].reader.agreed(both ? a.crc : Known::unknown, report_.request ? a.markers_to_initiator : Known::unknown,
+                           false);
+  for (unsigned i = 0; i < 2; ++i) {
+    Half& h = halves_[i];
+    const bool closed = h.fin || h.rst || halves_[1 - i].rst;
+    out.closed = out.closed || closed;
+    h.reader.finish(h.last, closed);
+    SideRecord& s = out.sides[i];
+    s.address = h.address;
+    s.seen = h.seen;
+    s.from_syn = h.tcp.from_syn();
+    s.whole = h.missing_octets == 0;
+    s.startup_length = h.reader.startup_length();
+    s.steps = std::move(h.reader.steps());
+    for (auto* end : {&h.fin, &h.rst})
+      if (*end) {
+        (*end)->end = h.reader.position() + 1;
+        s.steps.push_back(std::move(**end));
+      }
+    Assembler assembler;
+    for (std::size_t n = 0; n < s.steps.size(); ++n) assembler.add(s.steps[n], n);
+    assembler.finish();
+    s.items = std::move(assembler.items());
+    // Items end where their last octet is: a message may have become whole after one that was begun later.
+    std::stable_sort(s.items.begin(), s.items.end(), [](const Item& x, const Item& y) { return x.end < y.end; });
+  }
+}
+
+}  // namespace
+
+const Item* SideRecord::startup() const {
+  for (const Item& item : items)
+    if (item.kind == Item::Kind::startup) return &item;
+  return nullptr;
+}
+
+Contents list_connections(ConstBytes file) {
+  Contents out;
+  verdict::Analyzer analyzer;
+  const auto error = wire::read_capture(file, [&](const wire::CapturedPacket& p) { analyzer.push(p); });
+  if (error) out.error = error->to_string();
+  out.report = analyzer.finish();
+  return out;
+}
+
+tl::expected<Recording, std::string> read_recording(ConstBytes file, std::size_t number) {
+  Contents contents = list_connections(file);
+  verdict::FileReport& report = contents.report;
+  if (report.connections.empty()) {
+    if (!contents.error.empty()) return tl::unexpected(contents.error);
+    if (report.unsupported_packets > 0 && report.unsupported_packets == report.packets)
+      return tl::unexpected(fmt::format("link type {} is not decoded (Ethernet, Linux cooked, loopback and raw IP are)",
+                                        report.unsupported_link_type));
+    return tl::unexpected(
+        fmt::format("no MPA connection in it ({} packets, {} of TCP): its Request or Reply has to be in the recording",
+                    report.packets, report.tcp_packets));
+  }
+  if (number == 0 && report.connections.size() > 1)
+    return tl::unexpected(fmt::format("{} MPA connections in it: say which with --connection 1 to {}",
+                                      report.connections.size(), report.connections.size()));
+  if (number > report.connections.size())
+    return tl::unexpected(
+        fmt::format("there is no connection {}: {} MPA connections in it", number, report.connections.size()));
+  Recording out;
+  out.connection = std::max<std::size_t>(number, 1);
+  out.connections = report.connections.size();
+  out.report = std::move(report.connections[out.connection - 1]);
+  out.notes = std::move(report.notes);
+  if (!contents.error.empty()) out.notes.push_back("the file is not whole: " + contents.error);
+  Gatherer gatherer(out.report);
+  (void)wire::read_capture(file, [&](const wire::CapturedPacket& p) { gatherer.packet(p); });
+  gatherer.finish(out);
+  return out;
+}
+
+std::string why_not_playable(const Recording& recording, Side side) {
+  const SideRecord& s = recording.side(side);
+  const char* frame = side == Side::initiator ? "Request" : "Reply";
+  if (!s.seen)
+    return fmt::format("nothing of the {} is in the recording: only the {} can be played", verdict::to_string(side),
+                       verdict::to_string(verdict::other(side)));
+  if (s.steps.empty() || s.steps.front().kind == Step::Kind::gap ||
+      (!s.from_syn && s.steps.front().kind != Step::Kind::startup))
+    return fmt::format("the {} is not in the recording: a connection cannot begin without it", frame);
+  return "";
+}
+
+}  // namespace parley::replay

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A capture made playable: one MPA connection of it as what each side did, in steps (to be sent again) and in items (to
+// be compared). Works from pcap and pcapng, with packets lost, cut or doubled, and from one direction alone; what is
+// not known is marked, never guessed.
+#pragma once
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "parley/address.hpp"
+#include "parley/result.hpp"
+#include "replay/item.hpp"
+
+namespace parley::replay {
+
+struct SideRecord {
+  Address address;
+  bool seen = false;      ///< something of its stream is in the recording
+  bool from_syn = false;  ///< its first octet is the first of the stream
+  bool whole = true;      ///< nothing is known to be missing from it
+  std::vector<Step> steps;
+  std::vector<Item> items;
+  std::uint64_t startup_length = 0;
+  const Item* startup() const;  ///< its startup frame; null when there is none
+};
+
+struct Recording {
+  std::size_t connection = 0;   ///< which of the file, from 1
+  std::size_t connections = 0;  ///< MPA connections in the file
+  std::array<SideRecord, 2> sides;
+  verdict::Agreement agreement;
+  verdict::ConnectionReport report;  ///< what `parley pcap check` says of it
+  bool closed = false;               ///< a FIN or RST was seen: the recording holds the end
+  std::vector<std::string> notes;    ///< about the file: it is truncated, packets are cut
+
+  SideRecord& side(verdict::Side s) { return sides[static_cast<std::size_t>(s)]; }
+  const SideRecord& side(verdict::Side s) const { return sides[static_cast<std::size_t>(s)]; }
+};
+
+/// The MPA connections of a file, for those who choose one.
+struct Contents {
+  verdict::FileReport report;
+  std::string error;  ///< what is wrong with the file; connections may be there all the same
+};
+Contents list_connections(ConstBytes file);
+
+/// Reads connection `number` (from 1; 0: the only one). Errors: a sentence.
+tl::expected<Recording, std::string> read_recording(ConstBytes file, std::size_t number);
+
+/// What keeps `side` from being played from the beginning; empty when nothing does.
+std::string why_not_playable(const Recording& recording, verdict::Side side);
+
+}  // namespace parley::replay

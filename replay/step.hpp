@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// One thing that one side of an MPA connection did, and the reader that makes such things of a TCP stream: a startup
+// frame (RFC 5044 §7.1.1), an FPDU (§4.1), octets that are neither, FIN, RST. The same reader serves recorded streams,
+// of which octets may be missing, and live ones, so that the two are seen alike.
+#pragma once
+#include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "verdict/fpdu_walker.hpp"
+#include "verdict/report.hpp"
+#include "verdict/startup_check.hpp"
+
+namespace parley::replay {
+
+struct Step {
+  enum class Kind : std::uint8_t {
+    startup,    ///< Request or Reply, whatever its fields say
+    rtr_frame,  ///< OFA 2007-10 Rtr §1
+    fpdu,
+    raw,  ///< octets that are neither startup frame nor FPDU
+    gap,  ///< octets that the recording lacks, or in which no FPDU can be found
+    fin,
+    rst,
+  };
+  Kind kind = Kind::raw;
+  verdict::SegmentRef first, last;  ///< the segments with its first and its last octet; frames are 0 when live
+  std::uint64_t end = 0;            ///< where it ends in its TCP stream; a FIN takes one octet
+  Bytes octets;                     ///< startup, rtr_frame: the frame; fpdu: the ULPDU; raw: as it is
+  std::size_t known = 0;            ///< length of the head of `octets` that the recording holds; zeros follow
+  bool bad_crc = false;
+  std::uint32_t crc_error = 0;  ///< the CRC that was sent, exclusive or the right one
+  bool bad_pad = false, bad_marker = false;
+  std::uint64_t lost = 0;  ///< gap: octets
+};
+std::string_view to_string(Step::Kind kind);
+
+/// The fields of a startup frame; nothing for fewer than 20 octets.
+std::optional<verdict::StartupSeen> decode_startup(ConstBytes frame);
+
+/// State: startup, then waiting until agreed() tells how FPDUs look, then FPDUs; raw once nothing can be made of it.
+class StepReader final : private verdict::FpduSink {
+ public:
+  void octets(ConstBytes in, const verdict::SegmentRef& ref, bool start);
+  void missing(std::uint64_t n, const verdict::SegmentRef& ref, bool cut);
+  /// The stream does not begin with its first octet: what is no startup frame may be FPDUs behind one.
+  void not_from_beginning() { mid_stream_ = true; }
+  /// FPDUs follow the startup frame; `rtr_frame`: before them, the Rtr frame may come.
+  void agreed(verdict::Known crc, verdict::Known markers, bool rtr_frame);
+  /// FPDU mode is never reached; what comes after the startup frame is raw.
+  void no_fpdus();
+  /// The stream is over: what was begun and never became whole is raw. `closed`: it ended with FIN or RST, not with the
+  /// recording.
+  void finish(const verdict::SegmentRef& ref, bool closed);
+
+  bool startup_done() const { return phase_ != Phase::startup; }
+  bool in_fpdus() const { return phase_ == Phase::rtr_frame || phase_ == Phase::fpdus; }
+  std::uint64_t position() const { return position_; }
+  /// The octets of the startup frame, once it is there.
+  std::uint64_t startup_length() const { return startup_length_; }
+  /// What was found and not yet taken.
+  std::vector<Step>& steps() { return steps_; }
+
+ private:
+  enum class Phase : std::uint8_t { startup, waiting, rtr_frame, fpdus, raw };
+  struct Chunk {
+    Bytes data;
+    std::uint64_t missing = 0;
+    bool cut = false, start = false;
+    verdict::SegmentRef ref;
+  };
+  static constexpr std::size_t kept_max = 4 << 20;  // octets before the startup frames are settled; more is a gap
+
+  void take(ConstBytes in, const verdict::SegmentRef& ref, bool start);
+  void take_missing(std::uint64_t n, const verdict::SegmentRef& ref, bool cut);
+  void startup_octets(ConstBytes in, const verdict::SegmentRef& ref);
+  void head_is_raw();
+  void keep(Chunk chunk);
+  void rtr_or_fpdus();
+  void begin_fpdus();
+  void flush_kept();
+  void walk(ConstBytes in, const verdict::SegmentRef& ref, bool start);
+  void after_walk(const verdict::SegmentRef& ref);
+  void raw(ConstBytes in, const verdict::SegmentRef& ref);
+  void gap(std::uint64_t n, const verdict::SegmentRef& ref);
+  Step& add(Step::Kind kind, const verdict::SegmentRef& first, const verdict::SegmentRef& last);
+
+  void fpdu(const verdict::WalkedFpdu& f) override;
+  void bad_length(std::uint32_t length, const verdict::SegmentRef& ref) override;
+  void resynchronised(std::uint64_t octets, const verdict::SegmentRef& ref) override;
+
+  Phase phase_ = Phase::startup;
+  verdict::FpduWalker walker_;
+  verdict::Known crc_ = verdict::Known::unknown, markers_ = verdict::Known::unknown;
+  std::uint64_t position_ = 0;        // octets of the stream so far
+  std::uint64_t startup_length_ = 0;  // of its startup frame
+  std::uint64_t fpdu_base_ = 0;       // where its FPDUs begin
+  Bytes head_;                        // the startup frame as far as it came; at most 20 + 65535
+  std::size_t head_known_ = 0;
+  std::vector<std::pair<std::size_t, verdict::SegmentRef>> head_parts_;  // where each part of it begins
+  bool mid_stream_ = false, without_startup_ = false;
+  std::deque<Chunk> kept_;  // at most kept_max octets
+  std::size_t kept_octets_ = 0;
+  Bytes pending_;                   // what the walker holds, for when it turns out to be no FPDU
+  std::uint64_t pending_base_ = 0;  // stream position, counted from fpdu_base_
+  bool broken_ = false;             // an ULPDU_Length that cannot be, at broken_at_
+  std::uint64_t broken_at_ = 0;
+  std::vector<Step> steps_;
+};
+
+}  // namespace parley::replay
