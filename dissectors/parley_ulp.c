@@ -54,6 +54,8 @@ static void offer(tvbuff_t* tvb, packet_info* pinfo, proto_tree* top, rdmap_info
   if (ulps == NULL) return;
   const guint layers = wmem_list_count(pinfo->layers);
   const guint16 can_desegment = pinfo->can_desegment;
+  const char* const name = wmem_strdup(pinfo->pool, col_get_text(pinfo->cinfo, COL_PROTOCOL));
+  const char* const words = wmem_strdup(pinfo->pool, col_get_text(pinfo->cinfo, COL_INFO));
   volatile gboolean gave_up = FALSE;
   TRY { dissector_try_heuristic(ulps, tvb, pinfo, top, &entry, info); }
   CATCH_BOUNDS_ERRORS { gave_up = TRUE; }
@@ -64,6 +66,8 @@ static void offer(tvbuff_t* tvb, packet_info* pinfo, proto_tree* top, rdmap_info
   pinfo->current_proto = protocol;
   pinfo->heur_list_name = list;
   pinfo->can_desegment = can_desegment;
+  if (name != NULL) col_add_str(pinfo->cinfo, COL_PROTOCOL, name);
+  if (words != NULL) col_add_str(pinfo->cinfo, COL_INFO, words);
   proto_item_set_generated(proto_tree_add_boolean(top, hf_gave_up, tvb, 0, 0, TRUE));
 }
 
