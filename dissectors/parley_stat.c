@@ -293,6 +293,7 @@ static void table_init(stat_tap_table_ui* ui) {
   static const char name[] = "MPA connections";
   stat_tap_table* table = stat_tap_find_table(ui, name);
   if (table_rows == NULL) table_rows = g_hash_table_new(NULL, NULL);
+  g_hash_table_remove_all(table_rows);
   if (table != NULL)
     table_reset(table);
   else
