@@ -188,6 +188,16 @@ Task<std::optional<std::string>> still_understands(Bench& bench, Conn& conn) {
   co_return ending_words(heard);
 }
 
+Task<std::optional<std::string>> takes_rtr_frame(Bench& bench, Conn& conn, std::string_view key) {
+  co_await bench.stage().sleep(bench.settings().first_fpdu);
+  conn.say_startup({.key = key});
+  // Who takes the frame for an FPDU finds a wrong version in it: the question below must not be mixed up with that.
+  const Heard after = co_await conn.hear_terminate(bench.settings().quiet);
+  if (after.kind != Heard::Kind::silence) co_return ending_words(after);
+  auto wrong = co_await still_understands(bench, conn);
+  co_return wrong;
+}
+
 Finding judge_closed(const Heard& heard, Duration within) {
   if (heard.closed() && heard.octets.empty()) return pass(ending_words(heard));
   Finding f =

@@ -69,6 +69,9 @@ Task<std::optional<std::string>> still_understands(Bench& bench, Conn& conn);
 Bytes wrong_version_segment(std::uint32_t msn);
 inline constexpr TermCode wrong_version{0, 2, 0x05};
 
+/// The same after an Rtr frame with that key, which is sent first (OFA 2007-10 Rtr §1).
+Task<std::optional<std::string>> takes_rtr_frame(Bench& bench, Conn& conn, std::string_view key);
+
 /// The peer has to end the TCP connection by FIN or RST and send nothing before that.
 Finding judge_closed(const Heard& heard, Duration within);
 std::string seconds(Duration d);

@@ -45,7 +45,6 @@ std::string reserved_wrong(const Heard& reply) {
 Task<Finding> plain_v1(Bench& b) {
   return answer(b, {.flags = flag_c}, [](const Heard& reply) -> std::string {
     if (reply.revision != 1) return "Rev is not 1";
-    if ((reply.flags & flag_c) == 0) return "C is not set although the Request asks for CRC";
     return reserved_wrong(reply);
   });
 }
@@ -64,12 +63,7 @@ Task<Finding> s_on_revision_1(Bench& b) {
   }
   if ((conn->reply.flags & flag_s) == 0) co_return pass(got + ": S is taken for a reserved bit");
   conn->full_operation(true, (conn->reply.flags & flag_m) != 0, false);
-  co_await b.stage().sleep(b.settings().first_fpdu);
-  conn->say_startup({.key = PARLEY_MPA_KEY_RTR});
-  const Heard after = co_await conn->hear_fpdu(b.settings().quiet);
-  if (after.kind != Heard::Kind::silence)
-    co_return failed(got + ": S promises the Rtr frame of 2007, but it was answered by " + ending_words(after));
-  const auto wrong = co_await still_understands(b, *conn);
+  const auto wrong = co_await takes_rtr_frame(b, *conn, PARLEY_MPA_KEY_RTR);
   if (wrong) co_return failed(got + ": S promises the Rtr frame of 2007; after it came " + *wrong);
   co_return pass(got + ": S is true, the Rtr frame was taken");
 }
@@ -219,7 +213,7 @@ Task<Finding> responder_waits(Bench& b) {
 
 constexpr std::array table{
     Case{"1", "plain-v1", Iut::responder, "RFC 5044 §7.1.1", Level::must, false, "Request 40/01/0000",
-         "Reply with R=0, C=1, Rev 1, reserved bits 0", plain_v1},
+         "Reply with R=0, Rev 1, reserved bits 0", plain_v1},
     Case{"2", "reserved-bits-ignored", Iut::responder, "RFC 5044 §7.1.1", Level::must, false,
          "Request 4F/01: all reserved bits but S", "accepted; reserved bits of the Reply 0", reserved_bits},
     Case{"3", "s-on-revision-1-truthful", Iut::responder, "RFC 5044 §7.1.1", Level::must, false, "Request 50/01",

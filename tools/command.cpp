@@ -15,8 +15,8 @@ namespace parley::tools {
 namespace {
 
 /// Every subcommand, in the order in which --help lists them.
-constexpr std::array commands = {register_listen, register_connect, register_rping,  register_demo,
-                                 register_sim,    register_pcap,    register_replay, register_quirks};
+constexpr std::array commands = {register_listen, register_connect, register_rping,   register_demo,  register_sim,
+                                 register_pcap,   register_replay,  register_conform, register_quirks};
 
 /// "rping" or "pcap check": the subcommands the user named, for messages and hints.
 std::string chosen(const CLI::App& app) {

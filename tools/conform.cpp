@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// `parley conform`: puts the conformance table to a live peer.
+#include "tools/conform.hpp"
+
+#include <cstdio>
+#include <memory>
+#include <regex>
+
+#include <fmt/format.h>
+
+#include "drivers/asio/machine_loop.hpp"
+#include "tools/capture.hpp"
+#include "tools/command.hpp"
+#include "tools/junit.hpp"
+#include "tools/progress.hpp"
+#include "tools/report.hpp"
+#include "tools/session.hpp"
+
+namespace parley::tools {
+namespace {
+
+using conform::Case;
+using conform::Iut;
+using conform::Result;
+using conform::Verdict;
+
+/// --only: names separated by commas, or a regular expression that is found in the name. Errors: usage.
+class Only {
+ public:
+  static Or<Only> parse(const std::string& text) {
+    Only only;
+    only.all_ = text.empty();
+    try {
+      for (std::size_t at = 0; !text.empty() && at <= text.size();) {
+        const std::size_t comma = std::min(text.find(',', at), text.size());
+        if (comma > at) only.patterns_.emplace_back(text.substr(at, comma - at), std::regex::extended);
+        at = comma + 1;
+      }
+    } catch (const std::regex_error& error) {
+      return complain(Exit::usage, fmt::format("--only '{}' is no regular expression: {}", text, error.what()));
+    }
+    return only;
+  }
+  bool has(std::string_view name) const {
+    if (all_) return true;
+    return std::any_of(patterns_.begin(), patterns_.end(),
+                       [&](const std::regex& p) { return std::regex_search(name.begin(), name.end(), p); });
+  }
+
+ private:
+  bool all_ = true;
+  std::vector<std::regex> patterns_;
+};
+
+Json exchange_json(const Result& r) {
+  Json list = Json::array();
+  for (const conform::Exchange& e : r.exchanges)
+    list.push_back({{"ms", std::chrono::duration_cast<std::chrono::milliseconds>(e.at - r.began).count()},
+                    {"connection", e.connection},
+                    {"by", e.by_tester ? "tester" : "peer"},
+                    {"words", e.words},
+                    {"octets", peer::hex(e.octets, conform::Bench::octets_max)}});
+  return list;
+}
+
+Json case_json(const Case& c) {
+  return {{"row", c.row},
+          {"name", c.name},
+          {"iut", to_string(c.iut)},
+          {"clause", c.clause},
+          {"level", to_string(c.level)},
+          {"destructive", c.destructive},
+          {"stimulus", c.stimulus},
+          {"expected", c.expected}};
+}
+
+Json result_json(const Result& r) {
+  Json object{{"event", "case"}};
+  object.update(case_json(*r.what));
+  object["verdict"] = to_string(r.finding.verdict);
+  object["observed"] = r.finding.observed;
+  object["seconds"] = static_cast<double>(r.took.count()) / 1e9;
+  object["exchanges"] = exchange_json(r);
+  if (!r.output.empty()) object["output"] = r.output;
+  return object;
+}
+
+JunitCase junit_case(const Result& r, bool strict) {
+  JunitCase c;
+  c.class_name = fmt::format("conform.{}", to_string(r.what->iut));
+  c.name = std::string(r.what->name);
+  c.time_us = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(r.took).count());
+  const std::string words = fmt::format("{}\nclause: {} ({})\nstimulus: {}\nexpected: {}", r.finding.observed,
+                                        r.what->clause, to_string(r.what->level), r.what->stimulus, r.what->expected);
+  if (counts_as_failed(r, strict)) {
+    c.failure = words;
+  } else if (r.finding.verdict == Verdict::inconclusive || r.finding.verdict == Verdict::not_run) {
+    c.skipped = fmt::format("{}: {}", to_string(r.finding.verdict), r.finding.observed);
+  }
+  for (const conform::Exchange& e : r.exchanges)
+    c.output +=
+        fmt::format("{} {}: {} [{}]\n", e.connection, e.by_tester ? "tester" : "peer", e.words, peer::hex(e.octets));
+  c.output += r.output;
+  return c;
+}
+
+Or<void> write_file(const std::string& path, const std::string& text) {
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) return complain(Exit::environment, fmt::format("cannot create {}", path));
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (std::fclose(file) != 0 || !written) return complain(Exit::environment, fmt::format("cannot write {}", path));
+  return {};
+}
+
+class Conform {
+ public:
+  Conform(ConformArgs& args, Only only, Iut iut, Context& context)
+      : args_(args), only_(std::move(only)), iut_(iut), context_(context) {}
+  int run();
+
+ private:
+  int list();
+  Or<void> open();
+  Or<void> listen(const Address& at);
+  void turn();
+  std::string left_out(const Case& c) const;
+  void print(const Result& result);
+  int finish(const conform::Run& run);
+
+  ConformArgs& args_;
+  Only only_;
+  Iut iut_;
+  Context& context_;
+  StopSignals signals_;
+  peer::Stage stage_;
+  std::unique_ptr<CaptureWriter> capture_;
+  std::unique_ptr<asio_driver::MachineLoop> loop_;
+  Program program_;
+  std::unique_ptr<Progress> progress_;
+  std::size_t done_ = 0, failed_ = 0;
+};
+
+int Conform::list() {
+  for (const Case* c : conform::cases(iut_)) {
+    if (!only_.has(c->name)) continue;
+    context_.out.text(fmt::format("{:<6} {:<34} {:<26} {:<7}{}", c->row, c->name, c->clause, to_string(c->level),
+                                  c->run == nullptr ? "not testable live"
+                                  : c->destructive  ? "destructive"
+                                                    : ""));
+    Json object{{"event", "case"}};
+    object.update(case_json(*c));
+    context_.out.object(object);
+  }
+  return code(Exit::ok);
+}
+
+std::string Conform::left_out(const Case& c) const {
+  if (!only_.has(c.name)) return "left out by --only";
+  if (c.destructive && !args_.destructive) return "may crash the peer; needs --destructive";
+  return {};
+}
+
+void Conform::turn() { loop_->run_once(std::chrono::milliseconds(100)); }
+
+Or<void> Conform::listen(const Address& at) {
+  std::optional<Address> local;
+  const auto script = [](peer::Stage& stage, Address where, std::optional<Address>& out) -> peer::Task<> {
+    out = co_await stage.listen(where, std::chrono::seconds(5));
+  };
+  stage_.start(loop_->now(), script(stage_, at, local));
+  while (!stage_.done()) turn();
+  if (!local) return complain(Exit::environment, fmt::format("cannot listen on {}: {}", at.to_string(), stage_.why()));
+  context_.out.text("listening on " + local->to_string());
+  context_.out.object({{"event", "listening"}, {"address", local->to_string()}, {"port", local->port}});
+  return {};
+}
+
+Or<void> Conform::open() {
+  const auto endpoint = parse_endpoint(args_.endpoint, default_port);
+  if (!endpoint) return tl::unexpected(endpoint.error());
+  const auto addresses = resolve(*endpoint);
+  if (!addresses) return tl::unexpected(addresses.error());
+  args_.settings.target = addresses->front();
+  auto loop = asio_driver::MachineLoop::open(stage_);
+  if (!loop) return complain(Exit::environment, "cannot open sockets: " + words(loop.error()));
+  loop_ = std::move(*loop);
+  if (!args_.pcapng.empty()) {
+    auto capture = CaptureWriter::create(args_.pcapng);
+    if (!capture) return tl::unexpected(capture.error());
+    capture_ = std::move(*capture);
+    loop_->set_tap([writer = capture_.get()](const TapRecord& record) { writer->add(record); });
+  }
+  return iut_ == Iut::initiator ? listen(args_.settings.target) : Or<void>{};
+}
+
+void Conform::print(const Result& result) {
+  ++done_;
+  if (counts_as_failed(result, args_.strict)) ++failed_;
+  const bool chosen = only_.has(result.what->name);
+  if (chosen && progress_) progress_->clear();
+  if (chosen && !args_.quiet)
+    context_.out.text(fmt::format("{:<13} {:<6} {:<34} {}", verdict_words(result, args_.strict), result.what->row,
+                                  result.what->name, result.finding.observed));
+  if (chosen) context_.out.object(result_json(result));
+  if (progress_) progress_->update(done_, fmt::format("{} failed", failed_));
+}
+
+int Conform::finish(const conform::Run& run) {
+  if (progress_) progress_->clear();
+  const auto& results = run.results();
+  const conform::Tally t = tally(results, args_.strict);
+  const conform::ReportHead head{args_.title, fmt::format("parley conform {}", to_string(iut_)), args_.strict};
+  Or<void> written;
+  const auto save = [&](const std::string& path, auto make) {
+    if (!path.empty() && written) written = write_file(path, make());
+  };
+  save(args_.markdown, [&] { return markdown(head, iut_, results); });
+  save(args_.html, [&] { return html(head, iut_, results); });
+  save(args_.junit, [&] {
+    std::vector<JunitCase> cases;
+    for (const Result& r : results) cases.push_back(junit_case(r, args_.strict));
+    return junit_xml(fmt::format("parley conform {}", to_string(iut_)), cases);
+  });
+  if (capture_) {
+    loop_->set_tap({});
+    if (const auto ended = capture_->finish(); !ended && written) written = ended;
+  }
+  context_.out.text(tally_words(t));
+  context_.out.object({{"event", "summary"},
+                       {"command", "conform"},
+                       {"iut", to_string(iut_)},
+                       {"passed", t.passed},
+                       {"failed", t.failed},
+                       {"should_failed", t.should_failed},
+                       {"inconclusive", t.inconclusive},
+                       {"not_run", t.not_run}});
+  if (!written) return context_.out.error(written.error().exit, written.error().text);
+  if (run.unreachable())
+    return context_.out.error(Exit::environment, "the peer was never reached: " + run.why_unreachable());
+  return code(t.failed > 0 ? Exit::failed : Exit::ok);
+}
+
+int Conform::run() {
+  if (args_.list) return list();
+  if (const auto opened = open(); !opened) return context_.out.error(opened.error().exit, opened.error().text);
+  args_.settings.iut = iut_;
+  const auto all = conform::cases(iut_);
+  progress_ = std::make_unique<Progress>(context_.out, "cases", all.size());
+  std::string broken;
+  conform::Hooks hooks;
+  if (!args_.run.empty()) {
+    hooks.before = [&](const Case&) {
+      if (auto why = program_.start(args_.run); !why.empty()) broken = std::move(why);
+    };
+    hooks.after = [&] { return program_.finish(args_.run_limit); };
+  }
+  hooks.result = [&](const Result& result) { print(result); };
+  hooks.stopped = [&] { return StopSignals::requested() || !broken.empty(); };
+  conform::Run run(
+      stage_, args_.settings, all, [&](const Case& c) { return left_out(c); }, std::move(hooks));
+  stage_.start(loop_->now(), run.script());
+  while (!stage_.done()) turn();
+  for (int i = 0; i < 5; ++i) loop_->run_once(std::chrono::milliseconds(20));
+  if (!broken.empty()) return context_.out.error(Exit::environment, broken);
+  return finish(run);
+}
+
+int run_conform(ConformArgs& args, Iut iut, Context& context) {
+  auto only = Only::parse(args.only);
+  if (!only) return context.out.error(only.error().exit, only.error().text);
+  if (args.endpoint.empty() && !args.list)
+    return context.out.error(
+        Exit::usage, iut == Iut::responder ? "HOST:PORT of the responder is missing" : "--listen ADDR:PORT is missing");
+  if (args.ulp == "rping") {
+    args.settings.ulp = conform::Ulp::rping;
+    args.settings.recv_size = 16;
+    args.settings.recv_count = 1;
+  }
+  if (args.recv_size_given) args.settings.recv_size = args.recv_size;
+  if (args.recv_count_given) args.settings.recv_count = args.recv_count;
+  return Conform(args, std::move(*only), iut, context).run();
+}
+
+void add_common(CLI::App& sub, ConformArgs& args, Context& context) {
+  sub.add_option("--only", args.only, "Run only the cases whose name matches: REGEX or several, separated by commas");
+  sub.add_flag("--list", args.list, "Print the cases and stop");
+  sub.add_flag("--strict", args.strict, "Count a SHOULD or MAY that is not met as failed");
+  sub.add_flag("--destructive", args.destructive, "Also run the cases that have crashed a known peer");
+  sub.add_option("--ulp", args.ulp, "The peer's program, whose part the tester then plays: rping")
+      ->check(CLI::IsMember({"rping"}));
+  sub.add_option("--recv-size", args.recv_size, "Octets of the peer's first posted receive (unknown)")
+      ->each([&args](const std::string&) { args.recv_size_given = true; });
+  sub.add_option("--recv-count", args.recv_count, "Receives that the peer has posted (unknown)")
+      ->each([&args](const std::string&) { args.recv_count_given = true; });
+  sub.add_option("--run", args.run, "Shell command that starts the peer, anew for each case");
+  add_duration(sub, "--run-limit", args.run_limit, "How long the command may go on after its case");
+  add_duration(sub, "--timeout", args.settings.reply, "Wait so long for an answer");
+  add_duration(sub, "--timer", args.settings.timer, "Wait so long for the peer's own timers");
+  add_duration(sub, "--quiet-time", args.settings.quiet, "Silence that shows that nothing comes");
+  add_duration(sub, "--pause", args.settings.pause, "Between two cases");
+  add_duration(sub, "--first-fpdu-after", args.settings.first_fpdu, "From the Reply to the tester's first FPDU");
+  sub.add_option("--title", args.title, "Name of the peer, for the reports");
+  sub.add_option("--junit", args.junit, "Write the results as JUnit XML");
+  sub.add_option("--html", args.html, "Write one page with every exchange");
+  sub.add_option("--markdown", args.markdown, "Write a report that is the same from run to run");
+  sub.add_option("--pcapng", args.pcapng, "Write what went over the sockets");
+  sub.add_flag("--quiet", args.quiet, "Print the summary only");
+  add_json_flag(sub, context);
+}
+
+}  // namespace
+
+void register_conform(CLI::App& app, Context& context) {
+  CLI::App* group = app.add_subcommand("conform", "Test a live peer against the RFCs, case by case");
+  group->require_subcommand(1);
+  auto responder = std::make_shared<ConformArgs>();
+  CLI::App* r = group->add_subcommand("responder", "Test a peer that listens");
+  r->add_option("endpoint", responder->endpoint, "HOST:PORT where it listens");
+  add_duration(*r, "--connect-timeout", responder->settings.connect, "For a TCP connection");
+  r->add_flag("--speaks-first", responder->settings.speaks_first,
+              "The peer's program sends as soon as it is allowed to");
+  add_common(*r, *responder, context);
+  r->footer(
+      "Examples:\n"
+      "  parley conform responder 192.0.2.1:7174 --ulp rping      against 'rping -s -P'\n"
+      "  parley conform responder 192.0.2.1:7174 --only 'rtr' --html report.html\n"
+      "  parley conform responder localhost:7175 --run 'parley listen 127.0.0.1:7175 -n 1'\n"
+      "  parley conform responder --list");
+  r->callback([responder, &context] {
+    context.run = [responder, &context] { return run_conform(*responder, Iut::responder, context); };
+  });
+  auto initiator = std::make_shared<ConformArgs>();
+  CLI::App* i = group->add_subcommand("initiator", "Test a peer that connects");
+  i->add_option("--listen", initiator->endpoint, "ADDR:PORT to listen on; port 0: any free one, printed");
+  add_duration(*i, "--patience", initiator->settings.patience, "For the peer's next connection");
+  add_common(*i, *initiator, context);
+  i->footer(
+      "Each connection serves the next case.\n"
+      "Examples:\n"
+      "  parley conform initiator --listen 0.0.0.0:7174 --ulp rping      and there: rping -c -a TESTER in a loop\n"
+      "  parley conform initiator --listen 127.0.0.1:7175 --run 'parley connect 127.0.0.1:7175 --hold 2s'\n"
+      "  parley conform initiator --list");
+  i->callback([initiator, &context] {
+    context.run = [initiator, &context] { return run_conform(*initiator, Iut::initiator, context); };
+  });
+}
+
+}  // namespace parley::tools
