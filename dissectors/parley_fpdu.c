@@ -61,11 +61,15 @@ gboolean parley_plausible(const guint8* ulpdu, guint32 octets, guint32 ulpdu_len
 }
 
 void parley_pending_drop(parley_half* half) {
-  for (parley_part* part = half->parts; part != NULL; part = part->next_of_fpdu) part->whole_in = 0;
   half->parts = NULL;
   wmem_free(wmem_file_scope(), half->pending);
   half->pending = NULL;
   half->pending_length = half->pending_room = 0;
+}
+
+void parley_parts_whole(parley_half* half) {
+  for (parley_part* part = half->parts; part != NULL; part = part->next) part->whole_in = half->tcp->pinfo->num;
+  half->parts = NULL;
 }
 
 /* `room`: what will be needed, so that the buffer grows once. The caller keeps the bound. */
@@ -176,14 +180,12 @@ static gboolean guessed_wrong(const parley_half* half, const guint8* wire, guint
 static void pending_whole(parley_half* half, guint32 octets) {
   const guint8* const wire = half->pending;
   const guint32 known = MIN(half->pending_known, octets);
-  parley_part* const parts = half->parts;
   if ((known == octets && guessed_wrong(half, wire, octets)) ||
       !whole(half, wire, octets, known, half->pending_at, half->pending_frame, half->pending_peer, FALSE)) {
     lose(half);
     return;
   }
-  for (parley_part* part = parts; part != NULL; part = part->next_of_fpdu) part->whole_in = half->tcp->pinfo->num;
-  half->parts = NULL;
+  parley_parts_whole(half);
   half->pending = NULL;
   half->pending_length = half->pending_room = 0;
 }

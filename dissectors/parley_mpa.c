@@ -77,59 +77,6 @@ static guint32 startup_size(const guint8* octets, guint32 length) {
   return octets[PARLEY_MPA_REV_OFF] == ERDMA_REVISION && length >= size + ERDMA_OCTETS ? size + ERDMA_OCTETS : size;
 }
 
-static gboolean enhanced(const parley_startup* s) { return s->frame != 0 && s->enhanced; }
-
-/* RFC 6581 §9.1: what each side may have outstanding. 0x3FFF: not negotiated. */
-static void agree_depths(parley_conn* c) {
-  c->side[PARLEY_INITIATOR].reads_max = c->side[PARLEY_RESPONDER].reads_max = -1;
-  if (!enhanced(&c->request) || !enhanced(&c->reply)) return;
-  const guint none = PARLEY_MPA_ENH_NOT_NEGOTIATED;
-  const guint q_ird = c->request.ird & PARLEY_MPA_ENH_DEPTH_MASK, q_ord = c->request.ord & PARLEY_MPA_ENH_DEPTH_MASK;
-  const guint r_ird = c->reply.ird & PARLEY_MPA_ENH_DEPTH_MASK, r_ord = c->reply.ord & PARLEY_MPA_ENH_DEPTH_MASK;
-  if (q_ord != none && r_ird != none && r_ird > 0) c->side[PARLEY_INITIATOR].reads_max = (gint32)r_ird;
-  if (q_ird != none && r_ord != none) c->side[PARLEY_RESPONDER].reads_max = (gint32)r_ord;
-}
-
-/* RFC 6581 §9.2, OFA 2007-10 Rtr §2. */
-static void agree_rtr(parley_conn* c) {
-  const parley_startup *const q = &c->request, *const r = &c->reply;
-  c->rtr_agreed = 0;
-  c->peer_to_peer = FALSE;
-  if (q->frame == 0 || r->frame == 0) return;
-  if (q->revision <= 1 && r->revision <= 1 && (q->flags & r->flags & PARLEY_MPA_FLAG_S) != 0)
-    c->rtr_agreed |= 1 << PARLEY_RTR_FRAME;
-  if (!enhanced(q) || !enhanced(r) || (q->ird & r->ird & PARLEY_MPA_ENH_A) == 0) return;
-  c->peer_to_peer = TRUE;
-  if ((q->ird & r->ird & PARLEY_MPA_ENH_B) != 0) c->rtr_agreed |= 1 << PARLEY_RTR_SEND;
-  if ((q->ord & r->ord & PARLEY_MPA_ENH_C) != 0) c->rtr_agreed |= 1 << PARLEY_RTR_WRITE;
-  if ((q->ord & r->ord & PARLEY_MPA_ENH_D) != 0) c->rtr_agreed |= 1 << PARLEY_RTR_READ;
-}
-
-static parley_known flag_of(const parley_startup* s, guint8 flag) {
-  return s->frame == 0 ? PARLEY_UNKNOWN : (s->flags & flag) != 0 ? PARLEY_YES : PARLEY_NO;
-}
-
-/* RFC 5044 §4.4, §7.1.1: CRC if either asked; markers for the one that asked. */
-static void agree(parley_tcp* tcp) {
-  parley_conn* const c = tcp->conn;
-  const parley_known q = flag_of(&c->request, PARLEY_MPA_FLAG_C), r = flag_of(&c->reply, PARLEY_MPA_FLAG_C);
-  const parley_known crc = q == PARLEY_YES || r == PARLEY_YES    ? PARLEY_YES
-                           : q == PARLEY_NO && r == PARLEY_NO    ? PARLEY_NO
-                           : parley_prefs.crc == PARLEY_CRC_ON   ? PARLEY_YES
-                           : parley_prefs.crc == PARLEY_CRC_NONE ? PARLEY_NO
-                                                                 : PARLEY_UNKNOWN;
-  const parley_known markers[2] = {[PARLEY_INITIATOR] = flag_of(&c->reply, PARLEY_MPA_FLAG_M),
-                                   [PARLEY_RESPONDER] = flag_of(&c->request, PARLEY_MPA_FLAG_M)};
-  for (guint i = 0; i < 2; i++) {
-    tcp->half[i].crc = (guint8)crc;
-    tcp->half[i].markers = (guint8)markers[i];
-    c->side[i].crc = crc == PARLEY_YES;
-    c->side[i].markers = markers[i] == PARLEY_YES;
-  }
-  agree_depths(c);
-  agree_rtr(c);
-}
-
 static void startup_seen(parley_half* half, const guint8* octets, parley_startup* seen) {
   packet_info* const pinfo = half->tcp->pinfo;
   memset(seen, 0, sizeof *seen);
@@ -185,7 +132,7 @@ static void reply_seen(parley_half* half, const parley_startup* seen, guint key)
   parley_conn* const c = tcp->conn;
   parley_half* const initiator = peer_of(half);
   c->reply = *seen;
-  agree(tcp);
+  parley_agree(tcp);
   if ((seen->flags & PARLEY_MPA_FLAG_R) != 0) {
     /* TCP is left to the ULP, which may try again on it. */
     c->outcome = PARLEY_REJECTED;
@@ -218,7 +165,7 @@ static void request_seen(parley_half* half, const parley_startup* seen) {
   half->request_end = half->startup_end;
   half->phase = PARLEY_PHASE_AFTER_REQUEST;
   if (half->tcp->conn->reply.frame == 0) return;
-  agree(half->tcp); /* captured the wrong way round */
+  parley_agree(half->tcp); /* captured the wrong way round */
   begin_half(half, PARLEY_PHASE_RTR_OR_FPDU);
 }
 
@@ -263,7 +210,7 @@ static void no_startup(parley_half* half, guint32 seq) {
   }
   /* The Reply was among the missing octets, and an accepting one is likely: the peers go on. */
   tcp->reply_lost = TRUE;
-  agree(tcp);
+  parley_agree(tcp);
   tcp->conn->outcome = PARLEY_ESTABLISHED;
   half->phase = PARLEY_PHASE_FPDUS;
   half->lost = half->gap = TRUE;
@@ -308,6 +255,7 @@ static void startup_add(parley_half* half, parley_tcp_segment* part) {
       continue;
     guint8* const octets = half->pending;
     const guint32 length = half->pending_length, seq = parley_stream_seq_of(&half->stream, half->pending_at);
+    parley_parts_whole(half);
     half->pending = NULL;
     half->pending_length = half->pending_room = 0;
     startup_whole(half, octets, length, octets, seq);
@@ -365,7 +313,7 @@ static void on_octets(void* context, const parley_tcp_segment* whole_part) {
         keep_early(half, &part);
         if (received >= PARLEY_MPA_HEADER_LEN && ++half->kept_after_reply > 2 && peer_of(half)->stream.position == 0) {
           half->tcp->reply_lost = TRUE;
-          agree(half->tcp);
+          parley_agree(half->tcp);
           half->tcp->conn->outcome = PARLEY_ESTABLISHED;
           peer_of(half)->any_gap = TRUE;
           begin_fpdus(half);
@@ -423,169 +371,6 @@ static void on_hole(void* context, guint32 octets, gboolean cut, const parley_tc
   }
 }
 
-/* ------------------------------------------------------------------ FPDUs */
-
-static guint8 rtr_form(const guint8* ulpdu, guint32 octets, guint32 length) {
-  if (octets < length || octets < PARLEY_DDP_TAGGED_LEN || (ulpdu[0] & PARLEY_DDP_L) == 0) return PARLEY_RTR_NONE;
-  const guint8 opcode = ulpdu[1] & PARLEY_RDMAP_OPCODE_MASK;
-  if ((ulpdu[0] & PARLEY_DDP_T) != 0)
-    return opcode == 0 && length == PARLEY_DDP_TAGGED_LEN ? PARLEY_RTR_WRITE : PARLEY_RTR_NONE;
-  if (opcode == 3 && length == PARLEY_DDP_UNTAGGED_LEN) return PARLEY_RTR_SEND;
-  if (opcode != 1 || length != PARLEY_DDP_UNTAGGED_LEN + PARLEY_RDMAP_READ_REQUEST_LEN) return PARLEY_RTR_NONE;
-  static const guint8 zero[4];
-  return memcmp(ulpdu + PARLEY_DDP_UNTAGGED_LEN + 12, zero, 4) == 0 ? PARLEY_RTR_READ : PARLEY_RTR_NONE;
-}
-
-static gboolean is_terminate(const guint8* ulpdu, guint32 octets) {
-  return octets >= 2 && (ulpdu[0] & PARLEY_DDP_T) == 0 && (ulpdu[1] & PARLEY_RDMAP_OPCODE_MASK) == 7;
-}
-
-/* The initiator's first FPDU: is it the RTR that was agreed? RFC 6581 §9.2. */
-static void first_of_initiator(parley_half* half, parley_fpdu* f, const guint8* ulpdu, guint32 octets) {
-  parley_conn* const c = half->tcp->conn;
-  c->first_fpdu_frame = f->item.frame;
-  c->first_fpdu_at = f->pdu.at;
-  if (f->crc == PARLEY_CRC_BAD || octets < f->pdu.ulpdu_length) return;
-  if (is_terminate(ulpdu, octets)) {
-    /* RFC 5044 §8, RFC 6581 §8: codes 4 to 7 of the LLP speak of the set-up. */
-    const guint32 at = PARLEY_DDP_UNTAGGED_LEN;
-    if (octets >= at + 2 && ((ulpdu[at] >> 4) == PARLEY_RDMAP_LAYER_LLP || ulpdu[at] == PARLEY_RDMAP_LAYER_LLP) &&
-        ulpdu[at + 1] >= 4 && ulpdu[at + 1] <= 7 && half->tcp->half[PARLEY_RESPONDER].fpdus_seen == 0)
-      c->outcome = PARLEY_FAILED;
-    return;
-  }
-  const guint8 form = rtr_form(ulpdu, octets, f->pdu.ulpdu_length);
-  const guint8 agreed = c->rtr_agreed & (guint8) ~(1 << PARLEY_RTR_FRAME);
-  if (c->outcome == PARLEY_OPEN) c->outcome = PARLEY_ESTABLISHED;
-  if (c->peer_to_peer) {
-    f->rtr = form;
-    f->rtr_wrong = (agreed & (1 << form)) == 0 || form == PARLEY_RTR_NONE;
-    f->pdu.is_rtr = !f->rtr_wrong;
-    if (f->rtr_wrong && half->any_gap) f->rtr_wrong = FALSE; /* the capture may lack it */
-  } else if ((c->rtr_agreed & (1 << PARLEY_RTR_FRAME)) != 0 && c->rtr_frame.frame == 0) {
-    f->no_rtr_frame = !half->any_gap;
-    f->rtr = form;
-  } else if (c->request.frame != 0 && MIN(c->request.revision, c->reply.revision) <= 1 && c->rtr == PARLEY_RTR_NONE) {
-    /* Linux's cxgb4 and irdma send one without announcing it, under revision 1. */
-    f->rtr = form;
-    f->pdu.is_rtr = form != PARLEY_RTR_NONE;
-  }
-  if (f->rtr != PARLEY_RTR_NONE) c->rtr = f->rtr;
-}
-
-/* RFC 5044 §7.1.2 rule 4: the responder receives and validates an FPDU before it sends one. Its TCP acknowledgment says
- * what it had received, whatever the capture holds; the Rtr frame of 2007 counts as well. */
-static void first_of_responder(parley_half* half, parley_fpdu* f, guint64 peer_received) {
-  const parley_half* const initiator = peer_of(half);
-  f->too_early = initiator->startup_end != 0 && half->tcp->conn->request.frame != 0 && peer_received != 0 &&
-                 peer_received <= initiator->request_end;
-}
-
-static void check_markers(parley_half* half, parley_fpdu* f, const guint8* wire, guint32 known) {
-  const guint64 position = f->pdu.position;
-  const guint32 phase = (guint32)(position % PARLEY_MPA_MARKER_INTERVAL);
-  const guint32 first = phase == 0 ? 0 : PARLEY_MPA_MARKER_INTERVAL - phase;
-  const guint32 header = first == 0 ? PARLEY_MPA_MARKER_LEN : 0;
-  for (guint32 m = first; m + PARLEY_MPA_MARKER_LEN <= MIN(known, f->item.octets); m += PARLEY_MPA_MARKER_INTERVAL) {
-    /* RFC 5044 §4.3: the low two bits of FPDUPTR are treated as 0. */
-    const guint32 pointer = be16(wire + m + 2) & 0xFFFCu;
-    const guint32 expected = m < header ? 0 : m - header;
-    if (pointer == (expected & 0xFFFFu)) continue;
-    f->marker_wrong = TRUE;
-    f->marker_ptr = (guint16)pointer;
-    f->marker_expected = (guint16)expected;
-    f->marker_at = m;
-    half->tcp->conn->side[half->side].marker_errors++;
-    return;
-  }
-}
-
-static tvbuff_t* ulpdu_tvb(const parley_half* half, const guint8* ulpdu, guint32 octets, guint32 length) {
-  return tvb_new_child_real_data(half->tcp->tvb, ulpdu, octets, (gint)length);
-}
-
-/* One that was shown before its turn. Those in front of it were shown for nothing: the walk did not meet them. */
-static parley_fpdu* take_ahead(parley_half* half, guint32 seq, guint32 octets) {
-  for (parley_fpdu* f = half->ahead; f != NULL; f = f->next_ahead) {
-    if (f->item.seq != seq || f->item.octets != octets) continue;
-    half->ahead = f->next_ahead;
-    if (half->ahead == NULL) half->ahead_last = NULL;
-    return f;
-  }
-  return NULL;
-}
-
-static guint32 lead_of(const parley_fpdu* f) {
-  return f->markers && f->pdu.position % PARLEY_MPA_MARKER_INTERVAL == 0 ? PARLEY_MPA_MARKER_LEN : 0;
-}
-
-parley_fpdu* parley_mpa_fpdu_item(parley_half* half, const guint8* wire, guint32 octets, guint64 at,
-                                  parley_crc_state crc) {
-  parley_tcp* const tcp = half->tcp;
-  parley_direction* const side = &tcp->conn->side[half->side];
-  parley_fpdu* const f = (parley_fpdu*)parley_item_add(half, PARLEY_ITEM_FPDU, sizeof *f);
-  f->item.seq = parley_stream_seq_of(&half->stream, at);
-  f->item.octets = f->item.known = octets;
-  f->first_frame = tcp->pinfo->num;
-  f->crc = (guint8)crc;
-  f->pdu.bad_crc = crc == PARLEY_CRC_BAD;
-  f->markers = half->markers == PARLEY_YES;
-  f->pdu.conn = tcp->conn;
-  f->pdu.from = half->side;
-  f->pdu.frame = tcp->pinfo->num;
-  f->pdu.at = tcp->pinfo->abs_ts;
-  f->pdu.position = at - half->zero;
-  f->pdu.ulpdu_length = be16(wire + lead_of(f));
-  side->crc = half->crc == PARLEY_YES;
-  side->markers = f->markers;
-  side->fpdus++;
-  return f;
-}
-
-void parley_mpa_fpdu(parley_half* half, const guint8* wire, guint32 octets, guint32 known, guint64 at,
-                     guint32 first_frame, guint64 peer_received, gboolean in_payload, parley_crc_state crc) {
-  parley_tcp* const tcp = half->tcp;
-  parley_direction* const side = &tcp->conn->side[half->side];
-  parley_fpdu* f = half->ahead == NULL ? NULL : take_ahead(half, parley_stream_seq_of(&half->stream, at), octets);
-  if (f == NULL) {
-    f = parley_mpa_fpdu_item(half, wire, octets, at, crc);
-    f->item.known = known;
-    f->first_frame = first_frame;
-    if (!in_payload) /* A buffer that became whole is taken over; other octets are copied. */
-      wire = f->item.copy =
-          wire == half->pending ? half->pending : (guint8*)wmem_memdup(wmem_file_scope(), wire, octets);
-  }
-  half->fpdus_seen++;
-  f->pdu.number = half->any_gap ? 0 : half->fpdus_seen;
-  f->pdu.after_gap = half->gap;
-  const parley_half* const other = peer_of(half);
-  f->pdu.peer_behind =
-      other->gap || other->lost || other->phase == PARLEY_PHASE_OVER || peer_received > other->stream.position;
-  half->gap = FALSE;
-  const guint32 lead = lead_of(f), length = f->pdu.ulpdu_length;
-  const guint8* body = wire + lead + PARLEY_MPA_LEN_LEN;
-  guint32 body_known = known > lead + PARLEY_MPA_LEN_LEN ? known - lead - PARLEY_MPA_LEN_LEN : 0;
-  if (f->markers) {
-    guint8* const clean = (guint8*)wmem_alloc(tcp->pinfo->pool, octets);
-    body_known = parley_without_markers(body, MIN(body_known, octets - lead - PARLEY_MPA_LEN_LEN - PARLEY_MPA_CRC_LEN),
-                                        f->pdu.position + lead + PARLEY_MPA_LEN_LEN, clean);
-    body = clean;
-    check_markers(half, f, wire, known);
-  }
-  if (known == octets)
-    for (guint32 pad = length; ((PARLEY_MPA_LEN_LEN + pad) & 3) != 0; pad++) f->pad_not_zero |= body[pad] != 0;
-  const guint32 have = MIN(length, body_known);
-  if (half->fpdus_seen == 1 && half->side == PARLEY_INITIATOR) first_of_initiator(half, f, body, have);
-  if (half->fpdus_seen == 1 && half->side == PARLEY_RESPONDER) first_of_responder(half, f, peer_received);
-  if (crc == PARLEY_CRC_BAD) {
-    /* It is shown, but what it says counts for nothing: numbers are picked up anew behind it. */
-    side->crc_errors++;
-    half->gap = TRUE;
-    return;
-  }
-  parley_rdmap_track(&f->pdu, ulpdu_tvb(half, body, have, length), tcp->pinfo);
-}
-
 /* ------------------------------------------------------------------ segments */
 
 static parley_conn* conn_again(const parley_conn* old) {
@@ -604,17 +389,29 @@ static parley_conn* conn_again(const parley_conn* old) {
   return c;
 }
 
-/* Octets that wait for the rest of their FPDU: later the frame tells where it became whole. */
+/* Octets that wait for the rest of their FPDU or startup frame: later the frame tells where it became whole. */
 static void note_part(parley_half* half, const parley_tcp_segment* segment) {
-  if (half->phase != PARLEY_PHASE_FPDUS || half->pending_length == 0 || segment->captured == 0) return;
+  if (half->pending_length == 0 || segment->captured == 0 || segment->held) return;
+  if (half->phase != PARLEY_PHASE_FPDUS && half->phase != PARLEY_PHASE_STARTUP) return;
   const guint64 from = MAX(half->pending_at, parley_stream_position_of(&half->stream, segment->seq));
   const guint64 to = half->pending_at + half->pending_length;
   if (from >= to) return;
   parley_part* const part = (parley_part*)parley_item_add(half, PARLEY_ITEM_PART, sizeof *part);
   part->item.seq = parley_stream_seq_of(&half->stream, from);
   part->item.octets = part->item.known = (guint32)(to - from);
-  part->next_of_fpdu = half->parts;
+  part->startup = half->phase == PARLEY_PHASE_STARTUP;
+  part->next = half->parts;
   half->parts = part;
+}
+
+/* A capture may have the Reply in front of the Request, which then lies before the point where the Reply's
+ * acknowledgment puts the stream. */
+static void request_after_reply(parley_half* half, const parley_tcp_segment* segment) {
+  const parley_conn* const c = half->tcp->conn;
+  if (half->side != PARLEY_INITIATOR || half->phase != PARLEY_PHASE_RTR_OR_FPDU || c->request.frame != 0) return;
+  if (half->stream.position != 0 || (gint32)(segment->seq - half->stream.next_seq) >= 0) return;
+  if (segment->captured < PARLEY_MPA_HEADER_LEN || parley_key_of(segment->data) != PARLEY_KEY_REQ) return;
+  parley_stream_sync(&half->stream, segment->seq);
 }
 
 void parley_mpa_segment(parley_tcp* tcp, packet_info* pinfo, tvbuff_t* tvb, guint side,
@@ -625,6 +422,7 @@ void parley_mpa_segment(parley_tcp* tcp, packet_info* pinfo, tvbuff_t* tvb, guin
   tcp->tvb = tvb;
   const parley_stream_sink mine = {on_octets, on_hole, half}, theirs = {on_octets, on_hole, peer};
   if (segment->has_ack) parley_stream_acked(&peer->stream, segment->ack, segment, &theirs);
+  if (half->phase == PARLEY_PHASE_RTR_OR_FPDU) request_after_reply(half, segment);
   const parley_tcp_class class = parley_stream_add(&half->stream, segment, &mine);
   c = tcp->conn;
   c->last_frame = pinfo->num;
@@ -657,7 +455,7 @@ parley_tcp* parley_tcp_new(void) {
 /* The capture begins behind the startup frames. */
 void parley_mpa_midstream(parley_tcp* tcp) {
   const gint wanted = parley_prefs.markers;
-  agree(tcp);
+  parley_agree(tcp);
   tcp->conn->outcome = PARLEY_ESTABLISHED;
   for (guint i = 0; i < 2; i++) {
     parley_half* const half = &tcp->half[i];

@@ -63,10 +63,11 @@ typedef struct parley_startup_item {
   guint8 again;        /* there was a rejected Request on this TCP connection before */
 } parley_startup_item;
 
-/* Octets of an FPDU that became whole in a later frame. */
+/* Octets of an FPDU or startup frame that became whole in a later frame. */
 typedef struct parley_part {
   parley_item item;
-  struct parley_part* next_of_fpdu;
+  struct parley_part* next; /* of the same FPDU */
+  guint8 startup;
   guint32 whole_in; /* 0: never */
 } parley_part;
 
@@ -153,9 +154,10 @@ void parley_fpdus_hole(parley_half* half, guint32 octets);
 /* Whether octets in the middle of a connection begin with an FPDU, markers aside, whose CRC is right. */
 gboolean parley_looks_like_fpdu(const guint8* octets, guint32 length);
 void parley_pending_drop(parley_half* half);
+void parley_parts_whole(parley_half* half);
 void parley_pending_add(parley_half* half, const parley_tcp_segment* part, guint32 room);
 
-/* parley_mpa.c: first pass */
+/* parley_mpa.c, parley_fpdu_meaning.c: first pass */
 parley_tcp* parley_tcp_new(void);
 void parley_mpa_midstream(parley_tcp* tcp);
 /* `tvb` is any of the frame; `side` is who sent. */
@@ -171,7 +173,8 @@ parley_item* parley_item_add(parley_half* half, parley_item_kind kind, gsize siz
 parley_frame* parley_frame_of(packet_info* pinfo);
 guint parley_key_of(const guint8* key);
 
-/* parley_startup.c: what is wrong with startup frames; parley_show.c: trees and columns */
+/* parley_startup.c: what startup frames agree on, and what is wrong with them; parley_show.c: trees and columns */
+void parley_agree(parley_tcp* tcp);
 typedef void (*parley_remark)(void* context, int severity, const char* text);
 void parley_startup_judge(const parley_startup_item* item, parley_remark remark, void* context);
 /* Shows what the frame brought of this connection; false if nothing. `seq` is that of the first octet of `tvb`. */

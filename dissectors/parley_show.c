@@ -274,17 +274,17 @@ static void show_fpdu(const scene* s, parley_fpdu* f) {
 
 static void show_part(const scene* s, const parley_part* part) {
   const guint32 at = part->item.seq - s->seq;
-  col_append_sep_str(s->pinfo->cinfo, COL_INFO, ", ", "part of an FPDU");
+  const char* const of = part->startup ? "a startup frame" : "an FPDU";
+  col_append_sep_fstr(s->pinfo->cinfo, COL_INFO, ", ", "part of %s", of);
   if (s->top == NULL || at >= tvb_captured_length(s->tvb)) return;
   const gint length = (gint)MIN(part->item.octets, tvb_captured_length(s->tvb) - at);
-  proto_item* const top = proto_tree_add_protocol_format(
-      s->top, proto_parley, s->tvb, (gint)at, length, "iWARP MPA, %d octets of an FPDU%s", length,
-      part->whole_in == 0 ? " that never became whole"
-                          : wmem_strdup_printf(s->pinfo->pool, " that is whole in frame %u", part->whole_in));
+  proto_item* const top = proto_tree_add_protocol_format(s->top, proto_parley, s->tvb, (gint)at, length,
+                                                         "iWARP MPA, %d octets of %s", length, of);
   proto_tree* const tree = proto_item_add_subtree(top, ett_mpa);
   proto_tree_add_item(tree, hf_part, s->tvb, (gint)at, length, ENC_NA);
-  if (part->whole_in != 0)
-    proto_item_set_generated(proto_tree_add_uint(tree, hf_whole_in, s->tvb, 0, 0, part->whole_in));
+  if (part->whole_in == 0) return; /* not yet, on the first pass */
+  proto_item_append_text(top, " that is whole in frame %u", part->whole_in);
+  proto_item_set_generated(proto_tree_add_uint(tree, hf_whole_in, s->tvb, 0, 0, part->whole_in));
 }
 
 static void show_note(const scene* s, const parley_item* item) {

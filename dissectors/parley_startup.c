@@ -1,9 +1,65 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What is wrong with a startup frame, and what is worth knowing about it, in words: RFC 5044 §7.1, RFC 6581 §6 to §10,
- * OFA 2007-10 Rtr §2. Judged whenever it is shown, from what was kept of it and of the frame it answers. */
+/* What the two startup frames agree on; and what is wrong with one or worth knowing about it, in words: RFC 5044 §7.1,
+ * RFC 6581 §6 to §10, OFA 2007-10 Rtr §2. Judged whenever it is shown, from what was kept of it and of the frame it
+ * answers. */
 #include <epan/expert.h>
 
 #include "parley_mpa.h"
+
+static gboolean enhanced(const parley_startup* s) { return s->frame != 0 && s->enhanced; }
+
+/* RFC 6581 §9.1: what each side may have outstanding. 0x3FFF: not negotiated. */
+static void agree_depths(parley_conn* c) {
+  c->side[PARLEY_INITIATOR].reads_max = c->side[PARLEY_RESPONDER].reads_max = -1;
+  if (!enhanced(&c->request) || !enhanced(&c->reply)) return;
+  const guint none = PARLEY_MPA_ENH_NOT_NEGOTIATED;
+  const guint q_ird = c->request.ird & PARLEY_MPA_ENH_DEPTH_MASK, q_ord = c->request.ord & PARLEY_MPA_ENH_DEPTH_MASK;
+  const guint r_ird = c->reply.ird & PARLEY_MPA_ENH_DEPTH_MASK, r_ord = c->reply.ord & PARLEY_MPA_ENH_DEPTH_MASK;
+  if (q_ord != none && r_ird != none && r_ird > 0) c->side[PARLEY_INITIATOR].reads_max = (gint32)r_ird;
+  if (q_ird != none && r_ord != none) c->side[PARLEY_RESPONDER].reads_max = (gint32)r_ord;
+}
+
+/* RFC 6581 §9.2, OFA 2007-10 Rtr §2. */
+static void agree_rtr(parley_conn* c) {
+  const parley_startup *const q = &c->request, *const r = &c->reply;
+  c->rtr_agreed = 0;
+  c->peer_to_peer = FALSE;
+  if (q->frame == 0 || r->frame == 0) return;
+  if (q->revision <= 1 && r->revision <= 1 && (q->flags & r->flags & PARLEY_MPA_FLAG_S) != 0)
+    c->rtr_agreed |= 1 << PARLEY_RTR_FRAME;
+  if (!enhanced(q) || !enhanced(r) || (q->ird & r->ird & PARLEY_MPA_ENH_A) == 0) return;
+  c->peer_to_peer = TRUE;
+  if ((q->ird & r->ird & PARLEY_MPA_ENH_B) != 0) c->rtr_agreed |= 1 << PARLEY_RTR_SEND;
+  if ((q->ord & r->ord & PARLEY_MPA_ENH_C) != 0) c->rtr_agreed |= 1 << PARLEY_RTR_WRITE;
+  if ((q->ord & r->ord & PARLEY_MPA_ENH_D) != 0) c->rtr_agreed |= 1 << PARLEY_RTR_READ;
+}
+
+static parley_known flag_of(const parley_startup* s, guint8 flag) {
+  return s->frame == 0 ? PARLEY_UNKNOWN : (s->flags & flag) != 0 ? PARLEY_YES : PARLEY_NO;
+}
+
+/* RFC 5044 §4.4, §7.1.1: CRC if either asked; markers for the one that asked. */
+void parley_agree(parley_tcp* tcp) {
+  parley_conn* const c = tcp->conn;
+  const parley_known q = flag_of(&c->request, PARLEY_MPA_FLAG_C), r = flag_of(&c->reply, PARLEY_MPA_FLAG_C);
+  const parley_known crc = q == PARLEY_YES || r == PARLEY_YES    ? PARLEY_YES
+                           : q == PARLEY_NO && r == PARLEY_NO    ? PARLEY_NO
+                           : parley_prefs.crc == PARLEY_CRC_ON   ? PARLEY_YES
+                           : parley_prefs.crc == PARLEY_CRC_NONE ? PARLEY_NO
+                                                                 : PARLEY_UNKNOWN;
+  const parley_known markers[2] = {[PARLEY_INITIATOR] = flag_of(&c->reply, PARLEY_MPA_FLAG_M),
+                                   [PARLEY_RESPONDER] = flag_of(&c->request, PARLEY_MPA_FLAG_M)};
+  for (guint i = 0; i < 2; i++) {
+    tcp->half[i].crc = (guint8)crc;
+    tcp->half[i].markers = (guint8)markers[i];
+    c->side[i].crc = crc == PARLEY_YES;
+    c->side[i].markers = markers[i] == PARLEY_YES;
+  }
+  agree_depths(c);
+  agree_rtr(c);
+}
+
+/* ------------------------------------------------------------------ judgement */
 
 typedef struct judge {
   parley_remark remark;

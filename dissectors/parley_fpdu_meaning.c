@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What an FPDU means for its connection, on the first pass: is it the RTR that was agreed (RFC 6581 §9.2), did the
+ * responder wait for its turn (RFC 5044 §7.1.2), are its markers and its pad right (RFC 5044 §4.1, §4.3)? */
+#include <string.h>
+
+#include "parley_mpa.h"
+
+static guint16 be16(const guint8* at) { return (guint16)(at[0] << 8 | at[1]); }
+
+static parley_half* peer_of(parley_half* half) { return &half->tcp->half[1 - half->side]; }
+
+static guint8 rtr_form(const guint8* ulpdu, guint32 octets, guint32 length) {
+  if (octets < length || octets < PARLEY_DDP_TAGGED_LEN || (ulpdu[0] & PARLEY_DDP_L) == 0) return PARLEY_RTR_NONE;
+  const guint8 opcode = ulpdu[1] & PARLEY_RDMAP_OPCODE_MASK;
+  if ((ulpdu[0] & PARLEY_DDP_T) != 0)
+    return opcode == 0 && length == PARLEY_DDP_TAGGED_LEN ? PARLEY_RTR_WRITE : PARLEY_RTR_NONE;
+  if (opcode == 3 && length == PARLEY_DDP_UNTAGGED_LEN) return PARLEY_RTR_SEND;
+  if (opcode != 1 || length != PARLEY_DDP_UNTAGGED_LEN + PARLEY_RDMAP_READ_REQUEST_LEN) return PARLEY_RTR_NONE;
+  static const guint8 zero[4];
+  return memcmp(ulpdu + PARLEY_DDP_UNTAGGED_LEN + 12, zero, 4) == 0 ? PARLEY_RTR_READ : PARLEY_RTR_NONE;
+}
+
+static gboolean is_terminate(const guint8* ulpdu, guint32 octets) {
+  return octets >= 2 && (ulpdu[0] & PARLEY_DDP_T) == 0 && (ulpdu[1] & PARLEY_RDMAP_OPCODE_MASK) == 7;
+}
+
+/* The initiator's first FPDU: is it the RTR that was agreed? RFC 6581 §9.2. */
+static void first_of_initiator(parley_half* half, parley_fpdu* f, const guint8* ulpdu, guint32 octets) {
+  parley_conn* const c = half->tcp->conn;
+  c->first_fpdu_frame = f->item.frame;
+  c->first_fpdu_at = f->pdu.at;
+  if (f->crc == PARLEY_CRC_BAD || octets < f->pdu.ulpdu_length) return;
+  if (is_terminate(ulpdu, octets)) {
+    /* RFC 5044 §8, RFC 6581 §8: codes 4 to 7 of the LLP speak of the set-up. */
+    const guint32 at = PARLEY_DDP_UNTAGGED_LEN;
+    if (octets >= at + 2 && ((ulpdu[at] >> 4) == PARLEY_RDMAP_LAYER_LLP || ulpdu[at] == PARLEY_RDMAP_LAYER_LLP) &&
+        ulpdu[at + 1] >= 4 && ulpdu[at + 1] <= 7 && half->tcp->half[PARLEY_RESPONDER].fpdus_seen == 0)
+      c->outcome = PARLEY_FAILED;
+    return;
+  }
+  const guint8 form = rtr_form(ulpdu, octets, f->pdu.ulpdu_length);
+  const guint8 agreed = c->rtr_agreed & (guint8) ~(1 << PARLEY_RTR_FRAME);
+  if (c->outcome == PARLEY_OPEN) c->outcome = PARLEY_ESTABLISHED;
+  if (c->peer_to_peer) {
+    f->rtr = form;
+    f->rtr_wrong = (agreed & (1 << form)) == 0 || form == PARLEY_RTR_NONE;
+    f->pdu.is_rtr = !f->rtr_wrong;
+    if (f->rtr_wrong && half->any_gap) f->rtr_wrong = FALSE; /* the capture may lack it */
+  } else if ((c->rtr_agreed & (1 << PARLEY_RTR_FRAME)) != 0 && c->rtr_frame.frame == 0) {
+    f->no_rtr_frame = !half->any_gap;
+    f->rtr = form;
+  } else if (c->request.frame != 0 && MIN(c->request.revision, c->reply.revision) <= 1 && c->rtr == PARLEY_RTR_NONE) {
+    /* Linux's cxgb4 and irdma send one without announcing it, under revision 1. */
+    f->rtr = form;
+    f->pdu.is_rtr = form != PARLEY_RTR_NONE;
+  }
+  if (f->rtr != PARLEY_RTR_NONE) c->rtr = f->rtr;
+}
+
+/* RFC 5044 §7.1.2 rule 4: the responder receives and validates an FPDU before it sends one. Its TCP acknowledgment says
+ * what it had received, whatever the capture holds; the Rtr frame of 2007 counts as well. */
+static void first_of_responder(parley_half* half, parley_fpdu* f, guint64 peer_received) {
+  const parley_half* const initiator = peer_of(half);
+  f->too_early = initiator->startup_end != 0 && half->tcp->conn->request.frame != 0 && peer_received != 0 &&
+                 peer_received <= initiator->request_end;
+}
+
+static void check_markers(parley_half* half, parley_fpdu* f, const guint8* wire, guint32 known) {
+  const guint64 position = f->pdu.position;
+  const guint32 phase = (guint32)(position % PARLEY_MPA_MARKER_INTERVAL);
+  const guint32 first = phase == 0 ? 0 : PARLEY_MPA_MARKER_INTERVAL - phase;
+  const guint32 header = first == 0 ? PARLEY_MPA_MARKER_LEN : 0;
+  for (guint32 m = first; m + PARLEY_MPA_MARKER_LEN <= MIN(known, f->item.octets); m += PARLEY_MPA_MARKER_INTERVAL) {
+    /* RFC 5044 §4.3: the low two bits of FPDUPTR are treated as 0. */
+    const guint32 pointer = be16(wire + m + 2) & 0xFFFCu;
+    const guint32 expected = m < header ? 0 : m - header;
+    if (pointer == (expected & 0xFFFFu)) continue;
+    f->marker_wrong = TRUE;
+    f->marker_ptr = (guint16)pointer;
+    f->marker_expected = (guint16)expected;
+    f->marker_at = m;
+    half->tcp->conn->side[half->side].marker_errors++;
+    return;
+  }
+}
+
+static tvbuff_t* ulpdu_tvb(const parley_half* half, const guint8* ulpdu, guint32 octets, guint32 length) {
+  return tvb_new_child_real_data(half->tcp->tvb, ulpdu, octets, (gint)length);
+}
+
+/* One that was shown before its turn. Those in front of it were shown for nothing: the walk did not meet them. */
+static parley_fpdu* take_ahead(parley_half* half, guint32 seq, guint32 octets) {
+  for (parley_fpdu* f = half->ahead; f != NULL; f = f->next_ahead) {
+    if (f->item.seq != seq || f->item.octets != octets) continue;
+    half->ahead = f->next_ahead;
+    if (half->ahead == NULL) half->ahead_last = NULL;
+    return f;
+  }
+  return NULL;
+}
+
+static guint32 lead_of(const parley_fpdu* f) {
+  return f->markers && f->pdu.position % PARLEY_MPA_MARKER_INTERVAL == 0 ? PARLEY_MPA_MARKER_LEN : 0;
+}
+
+parley_fpdu* parley_mpa_fpdu_item(parley_half* half, const guint8* wire, guint32 octets, guint64 at,
+                                  parley_crc_state crc) {
+  parley_tcp* const tcp = half->tcp;
+  parley_direction* const side = &tcp->conn->side[half->side];
+  parley_fpdu* const f = (parley_fpdu*)parley_item_add(half, PARLEY_ITEM_FPDU, sizeof *f);
+  f->item.seq = parley_stream_seq_of(&half->stream, at);
+  f->item.octets = f->item.known = octets;
+  f->first_frame = tcp->pinfo->num;
+  f->crc = (guint8)crc;
+  f->pdu.bad_crc = crc == PARLEY_CRC_BAD;
+  f->markers = half->markers == PARLEY_YES;
+  f->pdu.conn = tcp->conn;
+  f->pdu.from = half->side;
+  f->pdu.frame = tcp->pinfo->num;
+  f->pdu.at = tcp->pinfo->abs_ts;
+  f->pdu.position = at - half->zero;
+  f->pdu.ulpdu_length = be16(wire + lead_of(f));
+  side->crc = half->crc == PARLEY_YES;
+  side->markers = f->markers;
+  side->fpdus++;
+  return f;
+}
+
+void parley_mpa_fpdu(parley_half* half, const guint8* wire, guint32 octets, guint32 known, guint64 at,
+                     guint32 first_frame, guint64 peer_received, gboolean in_payload, parley_crc_state crc) {
+  parley_tcp* const tcp = half->tcp;
+  parley_direction* const side = &tcp->conn->side[half->side];
+  parley_fpdu* f = half->ahead == NULL ? NULL : take_ahead(half, parley_stream_seq_of(&half->stream, at), octets);
+  if (f == NULL) {
+    f = parley_mpa_fpdu_item(half, wire, octets, at, crc);
+    f->item.known = known;
+    f->first_frame = first_frame;
+    if (!in_payload) /* A buffer that became whole is taken over; other octets are copied. */
+      wire = f->item.copy =
+          wire == half->pending ? half->pending : (guint8*)wmem_memdup(wmem_file_scope(), wire, octets);
+  }
+  half->fpdus_seen++;
+  f->pdu.number = half->any_gap ? 0 : half->fpdus_seen;
+  f->pdu.after_gap = half->gap;
+  const parley_half* const other = peer_of(half);
+  f->pdu.peer_behind =
+      other->gap || other->lost || other->phase == PARLEY_PHASE_OVER || peer_received > other->stream.position;
+  half->gap = FALSE;
+  const guint32 lead = lead_of(f), length = f->pdu.ulpdu_length;
+  const guint8* body = wire + lead + PARLEY_MPA_LEN_LEN;
+  guint32 body_known = known > lead + PARLEY_MPA_LEN_LEN ? known - lead - PARLEY_MPA_LEN_LEN : 0;
+  if (f->markers) {
+    guint8* const clean = (guint8*)wmem_alloc(tcp->pinfo->pool, octets);
+    body_known = parley_without_markers(body, MIN(body_known, octets - lead - PARLEY_MPA_LEN_LEN - PARLEY_MPA_CRC_LEN),
+                                        f->pdu.position + lead + PARLEY_MPA_LEN_LEN, clean);
+    body = clean;
+    check_markers(half, f, wire, known);
+  }
+  if (known == octets)
+    for (guint32 pad = length; ((PARLEY_MPA_LEN_LEN + pad) & 3) != 0; pad++) f->pad_not_zero |= body[pad] != 0;
+  const guint32 have = MIN(length, body_known);
+  if (half->fpdus_seen == 1 && half->side == PARLEY_INITIATOR) first_of_initiator(half, f, body, have);
+  if (half->fpdus_seen == 1 && half->side == PARLEY_RESPONDER) first_of_responder(half, f, peer_received);
+  if (crc == PARLEY_CRC_BAD) {
+    /* It is shown, but what it says counts for nothing: numbers are picked up anew behind it. */
+    side->crc_errors++;
+    half->gap = TRUE;
+    return;
+  }
+  parley_rdmap_track(&f->pdu, ulpdu_tvb(half, body, have, length), tcp->pinfo);
+}
