@@ -202,7 +202,7 @@ void describe_headers(ConstBytes head, std::size_t size, const FrameHeaders& hea
   const std::string destination = mac_text(r.bytes(6)), source = mac_text(r.bytes(6));
   const std::uint16_t type = r.be16();
   if (!r.ok()) {
-    out.emplace_back("Octets", hex_text(head));
+    out.emplace_back("Octets", verdict::hex_text(head));
     return;
   }
   out.emplace_back("Ethernet", "");

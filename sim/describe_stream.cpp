@@ -27,89 +27,6 @@ bool begins_like(ConstBytes octets, std::string_view text) {
                     [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
 }
 
-std::string yes_no(bool value) { return value ? "1" : "0"; }
-
-void startup_fields(const wire::MpaFrameView& v, const verdict::StartupSeen& s, Fields& out) {
-  out.emplace_back("Key", std::string(to_string(v.key)));
-  out.emplace_back("M (markers required)", yes_no(v.m()));
-  out.emplace_back("C (CRC preferred)", yes_no(v.c()));
-  out.emplace_back("R (rejected)", yes_no(v.r()));
-  out.emplace_back(v.revision >= 2 ? "S (enhanced set-up)" : "S (Rtr frame)", yes_no(v.s()));
-  if (v.reserved() != 0) out.emplace_back("Reserved bits", fmt::format("0x{:02x}", v.reserved()));
-  out.emplace_back("Rev", fmt::format("{}", v.revision));
-  out.emplace_back("PD_Length", fmt::format("{}", v.pd_length));
-  if (s.enhanced) {
-    const auto& e = *s.enhanced;
-    out.emplace_back("A (peer to peer)", yes_no(e.a));
-    out.emplace_back("B (RTR by Send)", yes_no(e.b));
-    out.emplace_back("C (RTR by RDMA Write)", yes_no(e.c));
-    out.emplace_back("D (RTR by RDMA Read)", yes_no(e.d));
-    out.emplace_back("IRD", fmt::format("{}", e.ird));
-    out.emplace_back("ORD", fmt::format("{}", e.ord));
-  }
-  if (s.private_data.empty()) return;
-  out.emplace_back("Private data", hex_text(s.private_data, 64));
-  out.emplace_back("Private data as text", readable_text(s.private_data));
-}
-
-void body_fields(const DdpHeader& h, ConstBytes body, Fields& out) {
-  if (h.opcode == RdmapOpcode::read_request && !h.tagged) {
-    if (const auto q = wire::ReadRequest::parse(body)) {
-      out.emplace_back("Sink STag", fmt::format("0x{:08x}", q->sink_stag));
-      out.emplace_back("Sink TO", fmt::format("0x{:x}", q->sink_to));
-      out.emplace_back("RDMA Read size", fmt::format("{}", q->size));
-      out.emplace_back("Source STag", fmt::format("0x{:08x}", q->source_stag));
-      out.emplace_back("Source TO", fmt::format("0x{:x}", q->source_to));
-      return;
-    }
-  }
-  if (h.opcode == RdmapOpcode::terminate && !h.tagged) {
-    if (const auto t = wire::Terminate::parse(body)) {
-      out.emplace_back("Layer", fmt::format("{}", t->layer));
-      out.emplace_back("Error type", fmt::format("{}", t->etype));
-      out.emplace_back("Error code", fmt::format("0x{:02x}", t->code));
-      out.emplace_back("Meaning", verdict::describe_terminate(t->layer, t->etype, t->code));
-      out.emplace_back("M, D, R", fmt::format("{} {} {}", yes_no(t->m), yes_no(t->d), yes_no(t->r)));
-      if (!t->ddp_header.empty()) out.emplace_back("Terminated DDP header", hex_text(t->ddp_header));
-      return;
-    }
-  }
-  out.emplace_back("Payload octets", fmt::format("{}", body.size()));
-  if (body.empty()) return;
-  out.emplace_back("Payload", hex_text(body));
-  out.emplace_back("Payload as text", readable_text(body));
-}
-
-std::string crc_text(const WalkedFpdu& f) {
-  switch (f.crc) {
-    case WalkedFpdu::Crc::good: return fmt::format("0x{:08x}, right", f.crc_sent);
-    case WalkedFpdu::Crc::bad:
-      return fmt::format("0x{:08x}, wrong: the octets give 0x{:08x}", f.crc_sent, f.crc_computed);
-    case WalkedFpdu::Crc::off: return "not in use";
-    case WalkedFpdu::Crc::not_seen: return "not seen";
-  }
-  return "";
-}
-
-void fpdu_fields(const WalkedFpdu& f, const DdpHeader& h, Fields& out) {
-  out.emplace_back("ULPDU_Length", fmt::format("{}", f.ulpdu.size()));
-  out.emplace_back("DDP", fmt::format("{}, {}, version {}", h.tagged ? "tagged" : "untagged",
-                                      h.last ? "last segment" : "more segments follow", h.ddp_version));
-  out.emplace_back("RDMAP version", fmt::format("{}", h.rdmap_version));
-  out.emplace_back("Opcode", fmt::format("0x{:X}, {}", static_cast<unsigned>(h.opcode), to_string(h.opcode)));
-  if (h.tagged) {
-    out.emplace_back("STag", fmt::format("0x{:08x}", h.stag));
-    out.emplace_back("TO", fmt::format("0x{:x}", h.to));
-  } else {
-    if (h.stag != 0) out.emplace_back("Invalidate STag", fmt::format("0x{:08x}", h.stag));
-    out.emplace_back("QN", fmt::format("{}", h.qn));
-    out.emplace_back("MSN", fmt::format("{}", h.msn));
-    out.emplace_back("MO", fmt::format("{}", h.mo));
-  }
-  body_fields(h, f.ulpdu.subspan(h.size()), out);
-  out.emplace_back("CRC", crc_text(f));
-}
-
 /// RFC 6581 §9.2: what may stand for "ready to receive".
 bool is_zero_length(const DdpHeader& h, ConstBytes body) {
   if (!h.last) return false;
@@ -120,22 +37,6 @@ bool is_zero_length(const DdpHeader& h, ConstBytes body) {
 }
 
 }  // namespace
-
-std::string hex_text(ConstBytes octets, std::size_t max) {
-  std::string out;
-  for (std::uint8_t octet : octets.first(std::min(octets.size(), max)))
-    out += fmt::format("{}{:02x}", out.empty() ? "" : " ", octet);
-  if (octets.size() > max) out += fmt::format(" ... ({} octets)", octets.size());
-  return out;
-}
-
-std::string readable_text(ConstBytes octets, std::size_t max) {
-  std::string out;
-  for (std::uint8_t octet : octets.first(std::min(octets.size(), max)))
-    out += octet >= 0x20 && octet < 0x7F ? static_cast<char>(octet) : '.';
-  if (octets.size() > max) out += "...";
-  return out;
-}
 
 bool DescribedStream::syn(std::uint32_t seq) {
   if (synchronised_) return true;
@@ -244,8 +145,9 @@ bool DescribedStream::startup_frame() {
     case wire::MpaKey::unknown: m.text = "MPA startup frame, unknown key"; break;
   }
   m.fields.emplace_back(m.text, "");
-  startup_fields(*v, s, m.fields);
-  if (v->key == wire::MpaKey::unknown) m.fields[1].second = readable_text(ConstBytes(head_).first(PARLEY_MPA_KEY_LEN));
+  verdict::startup_fields(s, m.fields);
+  if (v->key == wire::MpaKey::unknown)
+    m.fields[1].second = verdict::readable_text(ConstBytes(head_).first(PARLEY_MPA_KEY_LEN));
   add(std::move(m));
   const bool first = state_ == State::startup;
   initiator_ = initiator_ || (first && v->key != wire::MpaKey::rep);
@@ -273,7 +175,7 @@ void DescribedStream::fpdu(const WalkedFpdu& f) {
     // RFC 6581 §9.2, and by configuration under revision 1: the initiator's first FPDU, when it says nothing else.
     if (initiator_ && m.fpdu == 1 && is_zero_length(*h, f.ulpdu.subspan(h->size())))
       m.text = fmt::format("RTR: {}", name);
-    fpdu_fields(f, *h, m.fields);
+    verdict::fpdu_fields(f, *h, m.fields);
   } else {
     m.text = "FPDU";
     m.detail = fmt::format("{} octets, no DDP header", f.ulpdu.size());

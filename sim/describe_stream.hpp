@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "verdict/fields.hpp"
 #include "verdict/fpdu_walker.hpp"
 
 namespace parley::sim {
 
-/// Name and value; a name without a value heads the fields after it.
-using Fields = std::vector<std::pair<std::string, std::string>>;
+using verdict::Fields;
 
 struct DescribedMessage {
   std::uint64_t begin = 0, end = 0;  ///< octets of the stream
@@ -65,10 +65,5 @@ class DescribedStream final : private verdict::FpduSink {
   verdict::FpduWalker walker_;
   std::vector<DescribedMessage> messages_;  // by begin
 };
-
-/// "4d 50 41 20 ... (512 octets)"
-std::string hex_text(ConstBytes octets, std::size_t max = 32);
-/// What can be read of octets, the rest as dots.
-std::string readable_text(ConstBytes octets, std::size_t max = 64);
 
 }  // namespace parley::sim

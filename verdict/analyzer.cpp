@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
-#include "base/bytes_io.hpp"
 #include "base/fnv1a.hpp"
 
 namespace parley::verdict {
@@ -17,9 +17,25 @@ std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
 }
 
 std::uint64_t hash_of(std::uint64_t h, const Address& a) {
-  Reader r(a.octets);
-  const std::uint64_t high = r.be64(), low = r.be64();
-  return mix(mix(mix(h, high), low), a.port);
+  // Each packet comes here: two loads, whatever their octet order is. Nothing but the place in a table depends on it.
+  std::uint64_t high = 0, low = 0;
+  static_assert(sizeof a.octets == sizeof high + sizeof low);
+  std::memcpy(&high, a.octets.data(), sizeof high);
+  std::memcpy(&low, a.octets.data() + sizeof high, sizeof low);
+  return mix(h, high ^ low * 0xD6E8FEB86659FD93ULL ^ std::uint64_t{a.port} << 48);
+}
+
+/// What a report takes in memory, strings and private data included.
+std::size_t octets_of(const ConnectionReport& r) {
+  std::size_t n = sizeof r + r.end.capacity();
+  for (const auto* s : {&r.request, &r.reply, &r.rtr_frame})
+    if (*s) n += (*s)->private_data.capacity();
+  for (const Finding& f : r.findings) n += sizeof f + f.rule.capacity() + f.text.capacity();
+  for (const LadderEvent& e : r.events) {
+    n += sizeof e + e.text.capacity();
+    for (const auto& [name, value] : e.fields) n += sizeof(e.fields[0]) + name.size() + value.size();
+  }
+  return n;
 }
 
 }  // namespace
@@ -27,6 +43,12 @@ std::uint64_t hash_of(std::uint64_t h, const Address& a) {
 std::size_t Analyzer::KeyHash::operator()(const Key& k) const { return hash_of(hash_of(0x70A71EF, k.a), k.b); }
 
 void Analyzer::note(std::string text) { report_.notes.push_back(std::move(text)); }
+
+EventDetail Analyzer::detail_of(std::uint64_t first_frame) const {
+  if (!options_.events || drawn_ >= options_.drawn_max || (options_.only != 0 && options_.only != first_frame))
+    return EventDetail::none;
+  return options_.fields ? EventDetail::fields : EventDetail::lines;
+}
 
 bool Analyzer::seen_before(const wire::CapturedPacket& packet) {
   const std::uint64_t id = *packet.packet_id, digest = fnv1a(packet.octets);
@@ -76,55 +98,146 @@ void Analyzer::tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& pa
   // Before the look-up, since it removes entries; seldom while it has nothing to remove.
   if (connections_.size() > known_max || (live_ >= live_max && t.syn() && not_followed_ % 4096 == 0)) make_room();
   auto [it, added] = connections_.try_emplace(key);
-  std::unique_ptr<Connection>& c = it->second;
+  Slot*& c = it->second;
   const unsigned from = forward ? 0 : 1;
   const bool opening = t.syn() && !t.has_ack();
-  if (c && opening && c->is_new_syn(from, t)) {
+  if (c != nullptr && opening && (*c)->is_new_syn(from, t)) {
     retire(c);
     added = true;
   }
-  if (!c && !added && !opening) return;  // known to be of no interest
-  if (!c) {
+  if (c == nullptr && !added && !opening) return;  // known to be of no interest
+  if (c == nullptr) {
     if (live_ >= live_max) {
       ++not_followed_;
       return;
     }
     if (added || opening) ++report_.tcp_connections;
-    c = std::make_unique<Connection>(budget_, options_.events, options_.tap);
+    c = take_slot();
+    c->emplace(budget_, EventLimits{detail_of(packet.frame), options_.events_max}, options_.tap);
+    if ((*c)->with_events()) ++drawn_;
     ++live_;
   }
-  c->packet(from, t, packet.frame, packet.at);
-  if (c->not_mpa() || (c->closed() && !c->is_mpa())) {
-    c.reset();
-    --live_;
+  Connection& connection = **c;
+  const bool was_closed = connection.closed();
+  connection.packet(from, t, packet.frame, packet.at);
+  if (connection.not_mpa() || (connection.closed() && !connection.is_mpa())) {
+    if (connection.with_events()) --drawn_;
+    return drop(c);
+  }
+  if (was_closed || !connection.closed()) return;
+  closed_.push_back(key);
+  retire_closed(packet.at);
+}
+
+Analyzer::Slot* Analyzer::take_slot() {
+  if (free_.empty()) return &slots_.emplace_back();
+  Slot* slot = free_.back();
+  free_.pop_back();
+  return slot;
+}
+
+void Analyzer::drop(Slot*& c) {
+  c->reset();
+  free_.push_back(c);
+  c = nullptr;
+  --live_;
+}
+
+void Analyzer::retire(Slot*& c) {
+  if ((*c)->is_mpa()) list((*c)->finish(false));
+  drop(c);
+}
+
+// A closed connection is kept for a while, since packets may come late or be captured out of order; longer when it
+// lacks some. Its verdict takes much less room than what is followed of it.
+void Analyzer::retire_closed(Instant now) {
+  while (closed_.size() > closed_few) {
+    const auto it = connections_.find(closed_.front());
+    const bool there = it != connections_.end() && it->second != nullptr && (*it->second)->closed();
+    if (there && closed_.size() <= closed_max && !(*it->second)->settled() &&
+        now - (*it->second)->last_at() < closed_quiet)
+      return;
+    closed_.pop_front();
+    if (there) retire(it->second);
   }
 }
 
-void Analyzer::retire(std::unique_ptr<Connection>& c) {
-  if (c->is_mpa()) {
-    if (report_.connections.size() < reports_max)
-      report_.connections.push_back(c->finish(false));
-    else
-      ++not_reported_;
+// The first ones are listed; then those with something wrong in them have the rest of the room to themselves.
+void Analyzer::list(ConnectionReport&& r) {
+  const std::size_t octets = octets_of(r);
+  const std::size_t errors = r.count(Severity::error), warnings = r.count(Severity::warning);
+  const std::size_t all = options_.events ? ladder_octets_max : options_.report_octets_max;
+  const std::size_t room = errors + warnings > 0 ? all : all / 4 * 3;
+  if (report_.connections.size() < reports_max && reports_octets_ + octets <= room) {
+    reports_octets_ += octets;
+    report_.connections.push_back(std::move(r));
+    return;
   }
-  c.reset();
-  --live_;
+  UnlistedConnections& u = report_.unlisted;
+  ++u.connections;
+  ++u.outcomes[static_cast<std::size_t>(r.outcome)];
+  u.findings[static_cast<std::size_t>(Severity::error)] += errors;
+  u.findings[static_cast<std::size_t>(Severity::warning)] += warnings;
+  u.findings[static_cast<std::size_t>(Severity::note)] += r.findings.size() - errors - warnings;
+  u.fpdus += r.from_initiator.fpdus + r.from_responder.fpdus;
 }
 
 void Analyzer::make_room() {
   // Finished connections make place; those of no interest are forgotten, which costs at most a second look at one.
   for (auto it = connections_.begin(); it != connections_.end();) {
-    if (it->second && it->second->closed()) retire(it->second);
-    it = it->second ? std::next(it) : connections_.erase(it);
+    if (it->second != nullptr && (*it->second)->closed()) retire(it->second);
+    it = it->second != nullptr ? std::next(it) : connections_.erase(it);
   }
 }
 
+// By first frame. Reports are large: their order is found first, and each moves once.
+void Analyzer::sort_reports() {
+  auto& reports = report_.connections;
+  std::vector<std::uint32_t> order(reports.size());
+  for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return reports[a].first_frame < reports[b].first_frame; });
+  for (std::uint32_t i = 0; i < order.size(); ++i) {
+    if (order[i] == i) continue;
+    ConnectionReport first = std::move(reports[i]);
+    std::uint32_t to = i;
+    for (std::uint32_t from = order[to]; from != i; from = order[to]) {
+      reports[to] = std::move(reports[from]);
+      order[to] = to;
+      to = from;
+    }
+    reports[to] = std::move(first);
+    order[to] = to;
+  }
+}
+
+void Analyzer::tell_unlisted() {
+  const UnlistedConnections& u = report_.unlisted;
+  if (u.connections == 0) return;
+  std::string outcomes;
+  for (std::size_t i = 0; i < u.outcomes.size(); ++i)
+    if (u.outcomes[i] > 0)
+      outcomes +=
+          fmt::format("{}{} {}", outcomes.empty() ? "" : ", ", u.outcomes[i], to_string(static_cast<Outcome>(i)));
+  note(fmt::format(
+      "{} more MPA connections were judged but are not listed: one report holds {} at most, in {} KiB; "
+      "{}; {} FPDUs, {} errors, {} warnings, {} notes",
+      u.connections, reports_max, options_.report_octets_max >> 10, outcomes, u.fpdus,
+      u.findings[static_cast<std::size_t>(Severity::error)], u.findings[static_cast<std::size_t>(Severity::warning)],
+      u.findings[static_cast<std::size_t>(Severity::note)]));
+}
+
 FileReport Analyzer::finish() {
+  // In the order of the file, since not all may be listed.
+  std::vector<Slot**> left;
   for (auto& [key, c] : connections_)
-    if (c) retire(c);
+    if (c != nullptr) left.push_back(&c);
+  std::sort(left.begin(), left.end(),
+            [](Slot* const* a, Slot* const* b) { return (**a)->first_frame() < (**b)->first_frame(); });
+  for (Slot** c : left) retire(*c);
   connections_.clear();
-  std::sort(report_.connections.begin(), report_.connections.end(),
-            [](const ConnectionReport& a, const ConnectionReport& b) { return a.first_frame < b.first_frame; });
+  closed_.clear();
+  sort_reports();
   if (copies_ > 0)
     note(
         fmt::format("{} of {} packets show one again that was captured elsewhere (the same epb_packetid): each is "
@@ -146,8 +259,7 @@ FileReport Analyzer::finish() {
   if (not_followed_ > 0)
     note(fmt::format("{} packets belong to connections beyond the {} that can be followed at one time", not_followed_,
                      live_max));
-  if (not_reported_ > 0)
-    note(fmt::format("{} MPA connections beyond the first {} are not listed", not_reported_, reports_max));
+  tell_unlisted();
   return std::move(report_);
 }
 

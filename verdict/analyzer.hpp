@@ -3,8 +3,9 @@
 // Memory is bounded by the constants below whatever the file holds; what does not fit is named in the notes.
 // A packet that the capture shows at several places and says so (pcapng's epb_packetid) is judged where it came first.
 #pragma once
+#include <deque>
 #include <functional>
-#include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -15,8 +16,14 @@
 namespace parley::verdict {
 
 struct AnalyzerOptions {
-  bool events = false;       ///< collect what the ladder draws
-  StreamTap* tap = nullptr;  ///< is told what is understood of each stream; outlives the Analyzer
+  bool events = false;              ///< collect what the ladder draws
+  bool fields = false;              ///< with every field of it
+  std::uint64_t only = 0;           ///< only of the connection that begins with this frame; 0: of all
+  std::size_t drawn_max = 1024;     ///< only of so many connections, the first ones
+  std::size_t events_max = 20'000;  ///< of one connection; a ladder longer than that nobody reads
+  StreamTap* tap = nullptr;         ///< is told what is understood of each stream; outlives the Analyzer
+  /// What the listed verdicts may take in memory without their ladders; a quarter is kept for those with findings.
+  std::size_t report_octets_max = 24 << 20;
 };
 
 class Analyzer {
@@ -37,24 +44,40 @@ class Analyzer {
   struct KeyHash {
     std::size_t operator()(const Key& k) const;
   };
-  using Connections = std::unordered_map<Key, std::unique_ptr<Connection>, KeyHash>;  // null: not MPA, or over
+  using Slot = std::optional<Connection>;
+  using Connections = std::unordered_map<Key, Slot*, KeyHash>;  // null: not MPA, or over
 
   static constexpr std::size_t live_max = 65536;     // connections followed at one time
-  static constexpr std::size_t known_max = 1 << 20;  // addresses and ports remembered as being of no interest
-  static constexpr std::size_t reports_max = 65536;  // verdicts in one report
+  static constexpr std::size_t known_max = 1 << 17;  // addresses and ports remembered, with those of no interest
+  static constexpr std::size_t closed_few = 64;      // so many closed connections may always see late packets,
+  static constexpr std::size_t closed_max = 1024;    // and so many at most; between the two
+  static constexpr Duration closed_quiet = std::chrono::seconds(3);  // a silence as long as that ends it
+  static constexpr std::size_t reports_max = 65536;                  // verdicts listed in one report
+  static constexpr std::size_t ladder_octets_max = 1 << 29;          // what they may take with their ladders
 
   static constexpr std::size_t packet_ids_max = 1 << 16;  // a packet is not longer on its way than so many others take
 
+  EventDetail detail_of(std::uint64_t first_frame) const;
   bool seen_before(const wire::CapturedPacket& packet);
   void tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& packet);
-  void retire(std::unique_ptr<Connection>& c);
+  Slot* take_slot();
+  void drop(Slot*& c);
+  void retire(Slot*& c);
+  void retire_closed(Instant now);
+  void list(ConnectionReport&& r);
+  void sort_reports();
+  void tell_unlisted();
   void make_room();
 
   AnalyzerOptions options_;
   ReassemblyBudget budget_;
+  std::deque<Slot> slots_;   // what connections are followed in, used again and again; at most live_max
+  std::vector<Slot*> free_;  // of slots_
   Connections connections_;
-  std::size_t live_ = 0;
-  std::uint64_t not_followed_ = 0, not_reported_ = 0, copies_ = 0, altered_copies_ = 0;
+  Fifo<Key> closed_;  // by the time of closing; some may have been followed by others on their addresses and ports
+  std::size_t live_ = 0, reports_octets_ = 0;
+  std::size_t drawn_ = 0;
+  std::uint64_t not_followed_ = 0, copies_ = 0, altered_copies_ = 0;
   // The last packet_ids_max of them, each with a digest of its octets; packet_id_ring_ tells their order.
   std::unordered_map<std::uint64_t, std::uint64_t> packet_ids_;
   std::vector<std::uint64_t> packet_id_ring_;

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "verdict/fields.hpp"
+
 namespace parley::verdict {
 namespace {
 
@@ -20,14 +22,39 @@ bool begins_like_key(ConstBytes head, std::string_view text) {
 
 }  // namespace
 
-void Connection::event(std::uint64_t frame, Instant at, unsigned from, LadderEvent::Kind kind, std::string text) {
-  if (!with_events_ || protocol_ == Protocol::other) return;
-  if (events_.size() >= events_max) {
+LadderEvent* Connection::event(std::uint64_t frame, Instant at, unsigned from, LadderEvent::Kind kind,
+                               std::string text) {
+  if (!with_events_ || protocol_ == Protocol::other) return nullptr;
+  if (events_.size() >= events_max_) {
     ++events_dropped_;
-    return;
+    return nullptr;
   }
   // Until roles are known, `from` says which end; finish() turns it into a side.
-  events_.push_back({frame, at, from == 0 ? Side::initiator : Side::responder, kind, std::move(text)});
+  events_.push_back({frame, at, from == 0 ? Side::initiator : Side::responder, kind, std::move(text), 0, {}});
+  return &events_.back();
+}
+
+void Connection::tcp_event(Half& h, LadderEvent::Kind kind, const wire::TcpSegmentView& t, std::uint64_t frame,
+                           Instant at, std::string text) {
+  LadderEvent* e = event(frame, at, h.index, kind, std::move(text));
+  if (e == nullptr || !with_fields_) return;
+  e->fields = {{"TCP", ""},
+               {"Sequence number", fmt::format("{}", t.seq)},
+               {"Acknowledgment", t.has_ack() ? fmt::format("{}", t.ack) : "none"},
+               {"Window", fmt::format("{}", t.window)},
+               {"Payload octets", fmt::format("{}", t.length)}};
+  if (t.mss != 0) e->fields.emplace_back("Maximum segment size", fmt::format("{}", t.mss));
+}
+
+void Connection::startup_event(const Half& h, const StartupSeen& seen, std::string_view name) {
+  if (!with_events_) return;
+  LadderEvent* e = event(seen.frame, seen.at, h.index, LadderEvent::Kind::startup,
+                         fmt::format("{} {}", name, describe_startup(seen)));
+  if (e == nullptr) return;
+  e->name = name.size();
+  if (!with_fields_) return;
+  e->fields.emplace_back(std::string(name), "");
+  startup_fields(seen, e->fields);
 }
 
 bool Connection::is_new_syn(unsigned from, const wire::TcpSegmentView& t) const {
@@ -42,6 +69,14 @@ bool Connection::closed() const {
          (halves_[0].fin_frame != 0 && halves_[1].fin_frame != 0);
 }
 
+bool Connection::settled() const {
+  if (halves_[0].tcp.holding() || halves_[1].tcp.holding()) return false;
+  if (halves_[0].rst_frame != 0 || halves_[1].rst_frame != 0) return true;
+  // RFC 9293 §3.4: a FIN takes a place in the sequence.
+  const auto all_acked = [](const Half& h) { return h.tcp.acked_position() == h.tcp.position() + 1; };
+  return closed() && all_acked(halves_[0]) && all_acked(halves_[1]);
+}
+
 void Connection::tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
   using Kind = LadderEvent::Kind;
   if (t.syn()) {
@@ -50,18 +85,19 @@ void Connection::tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint64_t
       h.syn_frame = frame;
       h.syn_at = at;
       h.mss = t.mss;
-      event(frame, at, h.index, Kind::tcp,
-            fmt::format("SYN{}{}", t.has_ack() ? " ACK" : "", t.mss != 0 ? fmt::format(" mss={}", t.mss) : ""));
+      if (with_events_)
+        tcp_event(h, Kind::tcp, t, frame, at,
+                  fmt::format("SYN{}{}", t.has_ack() ? " ACK" : "", t.mss != 0 ? fmt::format(" mss={}", t.mss) : ""));
     } else {
       // A listener that forgot the half-open connection, or lived again, answers the same SYN with another number.
       if (t.seq != h.tcp.syn_seq() && h.tcp.position() == 0 && !h.tcp.holding()) h.tcp.syn(t.seq);
-      event(frame, at, h.index, Kind::repeated, "SYN again");
+      tcp_event(h, Kind::repeated, t, frame, at, "SYN again");
     }
   }
   h.timestamps = h.timestamps || t.timestamps;
   if (t.rst() && h.rst_frame == 0) {
     h.rst_frame = frame;
-    event(frame, at, h.index, Kind::tcp, "RST");
+    tcp_event(h, Kind::tcp, t, frame, at, "RST");
   }
   if (t.fin() && h.fin_frame == 0) {
     h.fin_frame = frame;
@@ -73,11 +109,11 @@ void Connection::classify(Half& h, SegmentClass c, const wire::TcpSegmentView& t
   using Kind = LadderEvent::Kind;
   if (c == SegmentClass::retransmission) {
     if (h.counts.retransmissions++ == 0) h.first_again_frame = frame;
-    event(frame, at, h.index, Kind::repeated, fmt::format("{} octets again", t.length));
+    tcp_event(h, Kind::repeated, t, frame, at, fmt::format("{} octets again", t.length));
   }
   if (c == SegmentClass::out_of_order) {
     ++h.counts.out_of_order;
-    event(frame, at, h.index, Kind::repeated, fmt::format("{} octets ahead of their turn", t.length));
+    tcp_event(h, Kind::repeated, t, frame, at, fmt::format("{} octets ahead of their turn", t.length));
   }
   if (h.tcp.differed() && h.differing++ == 0)
     findings_.warn(frame, "RFC 9293 §3.4",
@@ -137,8 +173,8 @@ void Connection::packet(unsigned from, const wire::TcpSegmentView& t, std::uint6
   classify(h, c, t, frame, at);
   peer.tcp.tick(ref, budget_, peer);
   if (t.fin())
-    event(frame, at, h.index, repeated_fin ? LadderEvent::Kind::repeated : LadderEvent::Kind::tcp,
-          repeated_fin ? "FIN again" : "FIN");
+    tcp_event(h, repeated_fin ? LadderEvent::Kind::repeated : LadderEvent::Kind::tcp, t, frame, at,
+              repeated_fin ? "FIN again" : "FIN");
   if (protocol_ == Protocol::other) {
     for (Half& each : halves_) each.tcp.forget(budget_);
     events_ = {};
@@ -210,6 +246,7 @@ bool Connection::identify(Half& h) {
 }
 
 void Connection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, bool start) {
+  if (h.head.empty()) h.head_at = h.tcp.position() - in.size();
   if (h.head.empty())
     h.head_first = ref;
   else if (!in.empty())
@@ -226,7 +263,8 @@ void Connection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, b
   const std::size_t size = v->frame_size();
   const Bytes rest(h.head.begin() + static_cast<std::ptrdiff_t>(size), h.head.end());
   h.startup_length = h.tcp.position() - rest.size();
-  if (tap_ != nullptr) tap_->startup(tapped(h), h.startup_length - size, ConstBytes(h.head).first(size));
+  h.head_told = true;
+  if (tap_ != nullptr) tap_->startup(tapped(h), h.head_at, ConstBytes(h.head).first(size));
   startup_frame(h, size);
   if (rest.empty()) return;
   // The rest came in the segment that completed the frame.
@@ -273,8 +311,23 @@ void Connection::begin_data() {
   rdmap_->set_read_limit(Side::responder, agreement_.responder_reads);
   if (with_events_)
     rdmap_->set_events([this](const WalkedFpdu& f, Side side, LadderEvent::Kind kind, std::string text) {
-      event(f.last.frame, f.last.at, half_of(side).index, kind, std::move(text));
+      fpdu_event(half_of(side), f, kind, std::move(text));
     });
+}
+
+void Connection::fpdu_event(const Half& h, const WalkedFpdu& f, LadderEvent::Kind kind, std::string text) {
+  LadderEvent* e = event(f.last.frame, f.last.at, h.index, kind, std::move(text));
+  const auto header = wire::DdpHeader::parse(f.ulpdu.first(std::min(f.known, f.ulpdu.size())));
+  if (e == nullptr || !header) return;
+  const std::string_view name = to_string(header->opcode);
+  if (e->text.starts_with(name)) e->name = name.size();
+  if (!with_fields_) return;
+  e->fields.emplace_back(fmt::format("FPDU {}", h.fpdus), "");
+  e->fields.emplace_back("Frames", f.first.frame == f.last.frame
+                                       ? fmt::format("{}", f.last.frame)
+                                       : fmt::format("{} to {}", f.first.frame, f.last.frame));
+  e->fields.emplace_back("Octets on the wire", fmt::format("{}", f.wire_octets));
+  fpdu_fields(f, *header, e->fields);
 }
 
 StartupSeen Connection::read_startup(const Half& h, const wire::MpaFrameView& v) const {
@@ -314,15 +367,14 @@ void Connection::startup_frame(Half& h, std::size_t size) {
     roles_known_ = true;
     initiator_ = is_reply ? 1 - h.index : h.index;
   }
-  rdmap_ = rdmap_ ? std::move(rdmap_) : std::make_unique<RdmapCheck>(findings_);
+  if (!rdmap_) rdmap_.emplace(findings_);
   if (side_of(h) == Side::initiator) return request_seen(h, std::move(seen));
   reply_seen(h, std::move(seen));
 }
 
 void Connection::request_seen(Half& h, StartupSeen seen) {
   check_request(seen, findings_);
-  event(seen.frame, seen.at, h.index, LadderEvent::Kind::startup,
-        fmt::format("MPA {} {}", seen.key == wire::MpaKey::req ? "Request" : "startup frame", describe_startup(seen)));
+  startup_event(h, seen, seen.key == wire::MpaKey::req ? "MPA Request" : "MPA startup frame");
   h.phase = reply_ ? Phase::fpdus : Phase::after_request;
   request_ = std::move(seen);
   if (reply_) {  // captured the wrong way round
@@ -334,10 +386,12 @@ void Connection::request_seen(Half& h, StartupSeen seen) {
 void Connection::reply_seen(Half& h, StartupSeen seen) {
   Half& initiator = peer_of(h);
   const bool lost_request = !request_ && initiator.phase == Phase::startup;
-  if (lost_request) findings_.note(seen.frame, "", "the Request is not in the capture: what it asked for is not known");
+  if (lost_request && !initiator.head.empty())
+    check_reply_in_time(initiator, seen, h.head_first);
+  else if (lost_request)
+    findings_.note(seen.frame, "", "the Request is not in the capture: what it asked for is not known");
   check_reply(request_, seen, findings_);
-  event(seen.frame, seen.at, h.index, LadderEvent::Kind::startup,
-        fmt::format("MPA {} {}", seen.key == wire::MpaKey::rep ? "Reply" : "startup frame", describe_startup(seen)));
+  startup_event(h, seen, seen.key == wire::MpaKey::rep ? "MPA Reply" : "MPA startup frame");
   setup_failed_ = seen.key != wire::MpaKey::rep;
   const bool enhanced_refused = request_ && request_->s() && request_->revision >= 2 && !seen.s();
   initiator_may_refuse_ = seen.m() || seen.revision > 2 || seen.pd_length > PARLEY_MPA_PD_MAX || enhanced_refused ||
@@ -366,7 +420,10 @@ void Connection::reply_seen(Half& h, StartupSeen seen) {
 
 void Connection::keep_early(Half& h, ConstBytes in, std::uint64_t missing, const SegmentRef& ref, bool cut,
                             bool start) {
-  if (h.early_octets + in.size() > early_max) return;
+  if (h.early_octets + in.size() > early_max) {
+    h.early_dropped += in.size() + missing;
+    return;
+  }
   h.early_octets += in.size() + 64;
   h.early.push_back({Bytes(in.begin(), in.end()), missing, cut, start, ref, h.tcp.position() - in.size() - missing});
 }
@@ -443,8 +500,10 @@ void Connection::rtr_or_fpdu(Half& h) {
   }
   rtr_frame_ = std::move(seen);
   const bool rtr_key = v->key == wire::MpaKey::rtr || v->key == wire::MpaKey::rtr_hex;
-  event(rtr_frame_->frame, rtr_frame_->at, h.index, LadderEvent::Kind::startup,
-        rtr_key ? fmt::format("MPA Rtr frame ({})", to_string(v->key).substr(7, 3)) : "a second startup frame");
+  LadderEvent* e =
+      event(rtr_frame_->frame, rtr_frame_->at, h.index, LadderEvent::Kind::startup,
+            rtr_key ? fmt::format("MPA Rtr frame ({})", to_string(v->key).substr(7, 3)) : "a second startup frame");
+  if (e != nullptr && with_fields_) startup_fields(*rtr_frame_, e->fields);
   if (!rtr_key) {
     findings_.error(rtr_frame_->frame, "RFC 5044 §7.1.2", "the initiator sent a second startup frame");
   } else if (!agreement_.rtr_frame) {

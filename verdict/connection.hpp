@@ -11,10 +11,10 @@
 //   rtr_or_fpdu               Rtr frame, or the first FPDU             fpdus
 //   any                       octets of a startup frame are missing    blind
 #pragma once
-#include <deque>
 #include <memory>
 #include <optional>
 
+#include "verdict/fifo.hpp"
 #include "verdict/findings.hpp"
 #include "verdict/fpdu_walker.hpp"
 #include "verdict/rdmap_check.hpp"
@@ -24,11 +24,22 @@
 
 namespace parley::verdict {
 
+/// What is collected for ladders: nothing, a line per event, or all fields of each as well.
+enum class EventDetail : std::uint8_t { none, lines, fields };
+struct EventLimits {
+  EventDetail detail = EventDetail::none;
+  std::size_t max = 0;  ///< events; those beyond are counted
+};
+
 class Connection {
  public:
   /// `tap` is told what is understood; null: nobody is.
-  Connection(ReassemblyBudget& budget, bool with_events, StreamTap* tap = nullptr)
-      : budget_(budget), with_events_(with_events), tap_(tap) {}
+  Connection(ReassemblyBudget& budget, EventLimits events, StreamTap* tap = nullptr)
+      : budget_(budget),
+        with_events_(events.detail != EventDetail::none),
+        with_fields_(events.detail == EventDetail::fields),
+        events_max_(events.max),
+        tap_(tap) {}
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
@@ -36,8 +47,13 @@ class Connection {
   void packet(unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
   /// Decided: the connection carries something else.
   bool not_mpa() const { return protocol_ == Protocol::other; }
+  bool with_events() const { return with_events_; }
   bool is_mpa() const { return protocol_ == Protocol::mpa; }
   bool closed() const;
+  /// Closed, and all octets that were acknowledged or sent before the end were seen: what comes is a repetition.
+  bool settled() const;
+  std::uint64_t first_frame() const { return first_frame_; }
+  Instant last_at() const { return last_at_; }
   /// Whether this SYN begins another connection on the same addresses and ports.
   bool is_new_syn(unsigned from, const wire::TcpSegmentView& t) const;
   /// Call once, at the end. Only for MPA connections.
@@ -62,7 +78,7 @@ class Connection {
     SegmentRef head_first, head_last;
     bool head_split = false;
     std::uint64_t startup_length = 0;
-    std::deque<Early> early;  // at most early_max octets
+    Fifo<Early> early;  // at most early_max octets
     std::size_t early_octets = 0;
     FpduWalker walker;
     Address address;
@@ -73,9 +89,16 @@ class Connection {
     std::uint64_t differing = 0, cut_segments = 0, big_fpdus = 0, biggest = 0, biggest_frame = 0;
     std::uint64_t extra_after_startup = 0;
     std::uint64_t fpdus = 0, first_fpdu_frame = 0;
+    std::uint64_t heard = 0;       // how much of the other stream its FPDUs acknowledged
+    std::uint64_t fault_end = 0;   // stream position behind its first fault; 0: none
+    std::uint64_t term_heard = 0;  // how much of the other stream its Terminate acknowledged
+    std::uint64_t term_end = 0;    // stream position behind its Terminate; 0: none
+    std::uint64_t early_dropped = 0;
     std::uint64_t first_again_frame = 0;
     std::uint64_t lost_places = 0, first_lost_frame = 0;
     DirectionCounts counts;
+    std::uint64_t head_at = 0;    // where `head` begins in the stream
+    bool head_told = false;       // to the tap
     std::uint32_t first_seq = 0;  // of stream position 0; only kept for a tap
     std::uint64_t fed_at = 0;     // stream position of the walker's position 0
     bool fed = false;
@@ -87,10 +110,10 @@ class Connection {
     void missing(std::uint64_t n, const SegmentRef& ref, bool cut) override;
     void fpdu(const WalkedFpdu& f) override;
     void bad_length(std::uint32_t length, const SegmentRef& ref) override;
+    void markers_differ(bool present, const SegmentRef& ref) override;
     void resynchronised(std::uint64_t octets, const SegmentRef& ref) override;
   };
   static constexpr std::size_t early_max = 256 << 10;
-  static constexpr std::size_t events_max = 20000;  // per connection; a ladder longer than that nobody reads
 
   Half& half_of(Side s) { return halves_[s == Side::initiator ? initiator_ : 1 - initiator_]; }
   Side side_of(const Half& h) const { return h.index == initiator_ ? Side::initiator : Side::responder; }
@@ -115,20 +138,35 @@ class Connection {
   void check_fence(Half& h, const WalkedFpdu& f);
   void check_first_fpdu(const WalkedFpdu& f);
   void check_setup_terminate(Half& h, const WalkedFpdu& f);
+  void check_setup_code(const Half& h, const WalkedFpdu& f, std::uint8_t code);
+  void check_after_reply(const WalkedFpdu& f);
+  void check_reply_in_time(const Half& initiator, const StartupSeen& reply, const SegmentRef& carrier);
+  void remember_fpdu(Half& h, const WalkedFpdu& f);
   static mpa::Rtr rtr_form(const WalkedFpdu& f);
-  void event(std::uint64_t frame, Instant at, unsigned from, LadderEvent::Kind kind, std::string text);
+  LadderEvent* event(std::uint64_t frame, Instant at, unsigned from, LadderEvent::Kind kind, std::string text);
+  void tcp_event(Half& h, LadderEvent::Kind kind, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at,
+                 std::string text);
+  void fpdu_event(const Half& h, const WalkedFpdu& f, LadderEvent::Kind kind, std::string text);
+  void startup_event(const Half& h, const StartupSeen& seen, std::string_view name);
   void note_sequence(Half& h, const wire::TcpSegmentView& t) const;
   TappedStream tapped(const Half& h) const;
   void tell_tap_the_rest();
   void finish_startup(bool capture_truncated);
   void finish_halves();
+  void finish_unanswered();
+  void finish_set_up();
   void suspect_lost_wakeup();
+  void judge_reactions();
+  void judge_reaction(Side culprit);
+  void judge_terminate_without_cause(Side terminator);
+  void judge_end_of_terminated(const Half& h);
   void judge_outcome(ConnectionReport& r);
   std::string describe_end() const;
   Steps steps() const;
 
   ReassemblyBudget& budget_;
-  bool with_events_;
+  bool with_events_, with_fields_;
+  std::size_t events_max_;
   StreamTap* tap_;
   Protocol protocol_ = Protocol::undecided;
   bool roles_known_ = false;
@@ -146,7 +184,7 @@ class Connection {
   bool setup_failed_ = false;          // a Terminate of the set-up, or a startup frame nobody can accept
   bool initiator_may_refuse_ = false;  // the Reply holds something that makes initiators give up
   Findings findings_;
-  std::unique_ptr<RdmapCheck> rdmap_;
+  std::optional<RdmapCheck> rdmap_;
   std::vector<LadderEvent> events_;
   std::uint64_t events_dropped_ = 0;
 };

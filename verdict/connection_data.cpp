@@ -20,9 +20,22 @@ void Connection::Half::bad_length(std::uint32_t length, const SegmentRef& ref) {
         ref.frame, "RFC 5044 §4.1",
         fmt::format("the {} sent an FPDU with ULPDU_Length {} (1 to 64768 are allowed)", to_string(side), length));
   c.event(ref.frame, ref.at, index, LadderEvent::Kind::fpdu, fmt::format("FPDU with ULPDU_Length {}", length));
-  c.rdmap_->complaint(side, {PARLEY_RDMAP_LAYER_DDP, 2, 6, ref.frame});
+  c.rdmap_->complaint(side, {PARLEY_RDMAP_LAYER_DDP, 2, 6, ref.frame, true});
   c.rdmap_->lost(side);
+  if (fault_end == 0) fault_end = fed_at + walker.position() + PARLEY_MPA_LEN_LEN;
   if (fpdus++ == 0) first_fpdu_frame = ref.frame;
+}
+
+// RFC 5044 §4.3: markers stand in the stream to the side that asked for them, and in no other.
+void Connection::Half::markers_differ(bool present, const SegmentRef& ref) {
+  Connection& c = *owner;
+  const Side side = c.side_of(*this);
+  c.findings_.error(ref.frame, "RFC 5044 §4.3",
+                    present ? fmt::format("the {} inserts markers, which the {} did not ask for (M=0)", to_string(side),
+                                          to_string(other(side)))
+                            : fmt::format("the {} sends FPDUs without the markers that the {} requires (M=1)",
+                                          to_string(side), to_string(other(side))));
+  c.rdmap_->complaint(side, {PARLEY_RDMAP_LAYER_LLP, 0, 3, ref.frame, true});
 }
 
 void Connection::Half::resynchronised(std::uint64_t octets, const SegmentRef& ref) {
@@ -50,14 +63,19 @@ void Connection::on_fpdu(Half& h, const WalkedFpdu& f) {
   if (++h.fpdus == 1) h.first_fpdu_frame = f.first.frame;
   check_frame(h, f);
   if (side == Side::responder) check_fence(h, f);
-  if (side == Side::initiator && h.fpdus == 1) check_first_fpdu(f);
+  if (side == Side::initiator && h.fpdus == 1) {
+    check_after_reply(f);
+    check_first_fpdu(f);
+  }
   if (f.crc == WalkedFpdu::Crc::bad) {
     ++h.counts.fpdus;
+    remember_fpdu(h, f);
     event(f.last.frame, f.last.at, h.index, LadderEvent::Kind::fpdu,
           fmt::format("FPDU of {} octets, CRC wrong", f.ulpdu.size()));
     return rdmap_->lost(side);
   }
   rdmap_->segment(side, f);
+  remember_fpdu(h, f);
   check_setup_terminate(h, f);
 }
 
@@ -74,6 +92,11 @@ void Connection::check_frame(Half& h, const WalkedFpdu& f) {
                     fmt::format("the {} sent wrong markers: {}", to_string(side), f.marker_fault));
     rdmap_->complaint(side, {PARLEY_RDMAP_LAYER_LLP, 0, 3, f.last.frame});
   }
+  if (f.marker_bits && f.crc != WalkedFpdu::Crc::bad)
+    // They are sent as 0 and treated as 0, so that no receiver is hurt.
+    findings_.warn(f.last.frame, "RFC 5044 §4.3",
+                   fmt::format("the {} set bits of a marker that are 0 (its first half, or the low two of FPDUPTR)",
+                               to_string(side)));
   if (f.pad_not_zero && f.crc != WalkedFpdu::Crc::bad)
     findings_.error(f.last.frame, "RFC 5044 §4.1",
                     fmt::format("the {} sent pad octets that are not 0", to_string(side)));
@@ -95,8 +118,9 @@ void Connection::check_fence(Half& h, const WalkedFpdu& f) {
   if (initiator.startup_length == 0 || received == 0 || received > initiator.startup_length) return;
   findings_.error(
       f.first.frame, "RFC 5044 §7.1.2",
-      "the responder sent an FPDU before it had received one (rule 4): nothing of the initiator's after the "
-      "Request was acknowledged by then");
+      fmt::format("the responder sent an FPDU{} before it had received one (rule 4): nothing of the initiator's after "
+                  "the Request was acknowledged by then",
+                  reply_ && f.first.frame == reply_->frame ? " in the segment of its Reply," : ""));
 }
 
 void Connection::check_first_fpdu(const WalkedFpdu& f) {
@@ -148,6 +172,7 @@ void Connection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
     if (h.fpdus == 1 && peer.fpdus == 0 && llp && t->code >= 4 && t->code <= 7) {
       setup_failed_ = true;
       operational_ = false;
+      check_setup_code(h, f, t->code);
       if (t->code == 6 && reply_ && reply_->enhanced &&
           (reply_->enhanced->ird == PARLEY_MPA_ENH_NOT_NEGOTIATED ||
            reply_->enhanced->ord == PARLEY_MPA_ENH_NOT_NEGOTIATED))

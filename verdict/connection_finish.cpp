@@ -70,25 +70,44 @@ void Connection::finish_startup(bool capture_truncated) {
                    fmt::format("the {}'s startup frame is not whole: {} of {} octets came",
                                to_string(initiator ? Side::initiator : Side::responder), h.head.size(), due));
   }
+  const Half& r = halves_[1 - initiator_];
+  if (request_ && !reply_ && r.phase == Phase::startup && r.head.empty()) finish_unanswered();
+}
+
+// A Request, and no Reply.
+void Connection::finish_unanswered() {
   const Half& i = halves_[initiator_];
   const Half& r = halves_[1 - initiator_];
-  if (!request_ || reply_ || r.phase != Phase::startup || !r.head.empty()) return;
   const bool good = request_->key == wire::MpaKey::req && request_->revision >= 1 && request_->revision <= 2 &&
                     request_->pd_length <= PARLEY_MPA_PD_MAX && i.phase != Phase::startup &&
                     i.extra_after_startup == 0 && !(request_->s() && request_->revision == 2 && !request_->enhanced);
+  if (r.counts.missing_octets > 0) return;
   const std::uint64_t frame = r.rst_frame != 0 ? r.rst_frame : r.fin_frame;
-  if (frame == 0 || r.counts.missing_octets > 0) return;
-  if (good && r.rst_frame != 0 && request_->revision == 2)
+  const std::uint64_t given_up = i.fin_frame != 0 ? i.fin_frame : i.rst_frame;
+  if (given_up != 0 && (frame == 0 || given_up < frame)) {
+    // RFC 5044 §7.1.2 rule 10 asks for a timeout and gives no figure.
+    findings_.note(
+        given_up, "RFC 5044 §7.1.2",
+        fmt::format("no Reply came; the initiator {} {}", i.fin_frame != 0 ? "closed" : "reset the connection",
+                    i.fin_frame != 0 ? seconds(i.fin_at - request_->at) + " after its Request" : "then"));
+    return;
+  }
+  if (frame == 0 || !good) return;
+  if (request_->revision == 2)
+    // What one that knows only revision 1 is expected to do.
     findings_.note(frame, "RFC 6581 §10",
-                   "the responder reset the connection instead of answering; it may not know revision 2");
-  else if (good)
+                   fmt::format("the responder {} instead of answering; it may not know revision 2{}",
+                               r.rst_frame != 0 ? "reset the connection" : "closed the connection",
+                               r.rst_frame != 0 ? "" : " (Linux's initiators try revision 1 only after a reset)"));
+  else
     // RFC 5044 §7.1.2 rule 2: a good Request is answered, if only with R=1.
     findings_.warn(
         frame, "RFC 5044 §7.1.2",
-        fmt::format("the responder closed without a Reply to a valid Request{}",
+        fmt::format("the responder closed without a Reply to a valid Request{}{}",
                     request_->pd_length > 256
                         ? fmt::format(" with {} octets of private data (up to 512 are allowed)", request_->pd_length)
-                        : ""));
+                        : "",
+                    i.head_split ? " that came in several segments, as it may" : ""));
 }
 
 void Connection::finish_halves() {
@@ -110,6 +129,11 @@ void Connection::finish_halves() {
       findings_.note(h.data_frame, "RFC 5044 §7.2",
                      fmt::format("the stream of the {} ends inside an FPDU ({} octets of it came)", to_string(side),
                                  h.walker.left()));
+    if (h.early_dropped > 0)
+      findings_.note(h.data_frame, "",
+                     fmt::format("{} octets of the {} waited for a Reply longer than they could be kept ({} KiB): they "
+                                 "are not judged",
+                                 h.early_dropped, to_string(side), early_max >> 10));
     if (h.counts.retransmissions > 0)
       findings_.note(h.first_again_frame, "",
                      fmt::format("{} TCP retransmission{} by the {}", h.counts.retransmissions,
@@ -142,12 +166,13 @@ void Connection::judge_outcome(ConnectionReport& r) {
     return;
   }
   const bool refused = initiator_may_refuse_ && i.fpdus == 0 && !rtr_frame_ && (i.fin_frame != 0 || i.rst_frame != 0);
-  if (refused && !setup_failed_)
-    findings_.warn(i.fin_frame != 0 ? i.fin_frame : i.rst_frame, reply_->m() ? "RFC 5044 §4.3" : "RFC 6581 §10",
-                   reply_->m()
-                       ? "the initiator closed after a Reply that requires markers; every sender must be able to "
-                         "insert them"
-                       : "the initiator closed after a Reply that does not fit its Request");
+  const std::uint64_t refusal = i.fin_frame != 0 ? i.fin_frame : i.rst_frame;
+  if (refused && !setup_failed_ && reply_->m() && !invalid_reply(*reply_))
+    findings_.warn(
+        refusal, "RFC 5044 §4.3",
+        "the initiator closed after a Reply that requires markers; every sender must be able to insert them");
+  else if (refused && !setup_failed_)  // which it may, and after an invalid Reply must
+    findings_.note(refusal, "RFC 6581 §10", "the initiator closed after a Reply that does not fit its Request");
   if (setup_failed_ || refused) {
     r.outcome = Outcome::failed;
   } else if (operational_) {
@@ -170,8 +195,8 @@ void Connection::judge_outcome(ConnectionReport& r) {
 // What never became whole is judged as well, so that whoever listens has to know of it.
 void Connection::tell_tap_the_rest() {
   for (const Half& h : halves_) {
-    if (h.phase == Phase::startup && !h.head.empty())
-      tap_->startup(tapped(h), h.tcp.position() - h.head.size(), h.head);
+    if ((h.phase == Phase::startup || h.phase == Phase::blind) && !h.head.empty() && !h.head_told)
+      tap_->startup(tapped(h), h.head_at, h.head);
     if (h.phase == Phase::rtr_or_fpdu && !h.early.empty())
       tap_->startup(tapped(h), h.early.front().at, h.early.front().data);
     if (h.phase == Phase::fpdus && h.walker.left() > 0) tap_->lone_length(tapped(h), h.fed_at + h.walker.position());
@@ -181,12 +206,17 @@ void Connection::tell_tap_the_rest() {
 
 ConnectionReport Connection::finish(bool capture_truncated) {
   const SegmentRef end{last_frame_, last_at_, 0};
-  for (Half& h : halves_) h.tcp.flush(end, budget_, h);
+  for (Half& h : halves_) {
+    h.tcp.flush(end, budget_, h);
+    if (h.phase == Phase::fpdus) h.walker.finish(h);
+  }
   if (tap_ != nullptr) tell_tap_the_rest();
   finish_startup(capture_truncated);
   ConnectionReport r;
   judge_outcome(r);
   if (rdmap_) rdmap_->finish(last_frame_);
+  finish_set_up();
+  judge_reactions();
   suspect_lost_wakeup();
   finish_halves();
   for (Half& h : halves_) h.tcp.forget(budget_);

@@ -158,6 +158,11 @@ void FpduWalker::walk(FpduSink& sink) {
   }
 }
 
+void FpduWalker::finish(FpduSink& sink) {
+  begun_ = true;
+  walk(sink);
+}
+
 bool FpduWalker::step(FpduSink& sink) {
   if (size() == 0) return false;
   if (resync_ && !resync(sink)) return false;
@@ -165,6 +170,15 @@ bool FpduWalker::step(FpduSink& sink) {
     if (size() < 4) return false;
     Reader r(view(base_, 2));
     markers_ = r.be16() == 0 ? Known::yes : Known::no;
+  }
+  if (!begun_) {
+    const Beginning b = beginning();
+    if (b == Beginning::wait) return false;
+    begun_ = true;
+    if (b == Beginning::otherwise) {
+      markers_ = markers_ == Known::yes ? Known::no : Known::yes;
+      sink.markers_differ(markers_ == Known::yes, mark_at(base_).ref);
+    }
   }
   const bool markers = markers_ == Known::yes;
   const std::uint64_t header = base_ + (markers && base_ % interval == 0 ? 4 : 0);
@@ -197,6 +211,32 @@ bool FpduWalker::step(FpduSink& sink) {
   return true;
 }
 
+/// Whether the first octets are those of a stream with markers if there should be none, or of one without if there
+/// should be (RFC 5044 §4.3). Only a good FPDU under the other reading proves that; octets that fit the agreed one are
+/// never kept waiting.
+FpduWalker::Beginning FpduWalker::beginning() {
+  if (base_ != 0 || resync_) return Beginning::as_agreed;
+  const bool agreed = markers_ == Known::yes;
+  if (size() < 2 || unknown_in(0, 2)) return size() < 2 ? Beginning::wait : Beginning::as_agreed;
+  Reader head(view(0, 2));
+  const bool zero = head.be16() == 0;
+  if (zero == agreed) return Beginning::as_agreed;
+  const std::uint64_t header = agreed ? 0 : PARLEY_MPA_MARKER_LEN;
+  if (end() < header + 2) return Beginning::wait;
+  if (unknown_in(0, header + 2)) return Beginning::as_agreed;
+  Reader r(view(0, header + 2));
+  // A marker between FPDUs points nowhere; an ULPDU_Length of 0 is followed by a DDP header.
+  if (!agreed && (r.be32() & ~std::uint32_t{3}) != 0) return Beginning::as_agreed;
+  const std::uint32_t length = r.be16();
+  if (length < PARLEY_DDP_TAGGED_LEN || length > PARLEY_MPA_ULPDU_MAX) return Beginning::as_agreed;
+  const std::uint32_t total = wire_size(0, length, !agreed);
+  if (size() < total) return Beginning::wait;
+  markers_ = agreed ? Known::no : Known::yes;
+  const Verdict verdict = judge(0);
+  markers_ = agreed ? Known::yes : Known::no;
+  return verdict == Verdict::good ? Beginning::otherwise : Beginning::as_agreed;
+}
+
 void FpduWalker::strip_markers(std::uint64_t at, std::uint64_t header, std::uint32_t total, WalkedFpdu& out) {
   const std::uint64_t stop = at + total - PARLEY_MPA_CRC_LEN;
   scratch_.clear();
@@ -209,9 +249,10 @@ void FpduWalker::strip_markers(std::uint64_t at, std::uint64_t header, std::uint
     from = std::max(from, m + PARLEY_MPA_MARKER_LEN);
     if (unknown_in(m, m + PARLEY_MPA_MARKER_LEN)) continue;
     Reader r(view(m, PARLEY_MPA_MARKER_LEN));
-    r.skip(2);
+    const std::uint16_t reserved = r.be16(), sent = r.be16();
     // RFC 5044 §4.3: the low two bits of FPDUPTR are treated as 0.
-    const std::uint32_t pointer = r.be16() & 0xFFFCu;
+    const std::uint32_t pointer = sent & 0xFFFCu;
+    if (reserved != 0 || pointer != sent) out.marker_bits = true;
     const std::uint64_t expected = m < header ? 0 : m - header;
     if (pointer != expected && out.marker_fault.empty())
       out.marker_fault = fmt::format("the marker at stream position {} has FPDUPTR {}, its FPDU began {} octets before",

@@ -29,6 +29,7 @@ struct WalkedFpdu {
   bool starts_segment = false;
   bool spans_segments = false;
   std::string marker_fault;  ///< empty when markers are right
+  bool marker_bits = false;  ///< a marker has bits that are 0 on send and ignored on receive (RFC 5044 §4.3)
 };
 
 class FpduSink {
@@ -37,6 +38,12 @@ class FpduSink {
   virtual void fpdu(const WalkedFpdu& fpdu) = 0;
   /// An ULPDU_Length that no FPDU can have. The walker then looks for the next good FPDU.
   virtual void bad_length(std::uint32_t length, const SegmentRef& ref) = 0;
+  /// The stream began with markers although it was started without (`present`), or the other way round; the walker goes
+  /// on as the octets are.
+  virtual void markers_differ(bool present, const SegmentRef& ref) {
+    (void)present;
+    (void)ref;
+  }
   /// The boundaries were lost and found again `octets` further on.
   virtual void resynchronised(std::uint64_t octets, const SegmentRef& ref) = 0;
 };
@@ -48,6 +55,8 @@ class FpduWalker {
   void start(Known crc, Known markers);
   void octets(ConstBytes in, const SegmentRef& ref, bool start, FpduSink& sink);
   void missing(std::uint64_t n, const SegmentRef& ref, FpduSink& sink);
+  /// No more octets come: what was kept back to see how the stream begins is walked as agreed.
+  void finish(FpduSink& sink);
   /// Octets of an FPDU that never became whole.
   std::size_t left() const { return resync_ ? 0 : size(); }
   bool lost() const { return resync_; }
@@ -79,6 +88,8 @@ class FpduWalker {
   void append(ConstBytes in);
   void walk(FpduSink& sink);
   bool step(FpduSink& sink);
+  enum class Beginning : std::uint8_t { as_agreed, otherwise, wait };
+  Beginning beginning();
   bool build(std::uint64_t at, std::uint32_t length, std::uint32_t total, WalkedFpdu& out);
   void strip_markers(std::uint64_t at, std::uint64_t header, std::uint32_t total, WalkedFpdu& out);
   void consume(std::uint64_t to);
@@ -90,6 +101,7 @@ class FpduWalker {
 
   Known crc_ = Known::yes, markers_ = Known::no;
   bool resync_ = false;
+  bool begun_ = false;           // whether the stream begins with a marker is settled
   std::uint64_t base_ = 0;       // stream position of window_[begin_]
   std::size_t begin_ = 0;        // what lies before is walked; dropped at the end of each turn
   std::uint64_t lost_at_ = 0;    // where boundaries were lost

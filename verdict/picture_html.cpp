@@ -333,6 +333,7 @@ std::string Page::way(const PictureRow& r) const {
   std::string to = name(r.to);
   for (std::uint32_t c : r.also) to += ", " + name(c);
   std::string out = fmt::format("{} → {}, sent at {} s", name(r.from), to, picture_exact_time(r.at));
+  if (r.fate == Fate::arrived && r.arrived == r.at) return out;  // a capture at one place knows no more
   if (r.fate == Fate::arrived || r.fate == Fate::discarded)
     out += fmt::format(", {} after {}", r.fate == Fate::discarded ? "thrown away" : "arrived",
                        picture_duration(r.arrived - r.at));

@@ -35,6 +35,7 @@ void RdmapCheck::count_into(DirectionCounts& from_initiator, DirectionCounts& fr
 
 void RdmapCheck::complaint(Side culprit, Complaint c, bool weak) {
   State& s = at(culprit);
+  if (!weak && s.faults.size() < faults_max) s.faults.push_back(c);
   if (weak && s.fault && !s.fault_weak) return;
   s.fault = c;
   s.fault_weak = weak;
@@ -61,10 +62,13 @@ void RdmapCheck::segment(Side from, const WalkedFpdu& f) {
     if (f.known < f.ulpdu.size()) return lost(from);  // the capture cut the header
     accuse(from, f, "RFC 5041 §4",
            fmt::format("sent an ULPDU of {} octets, too short for a DDP header", f.ulpdu.size()));
-    complaint(from, {PARLEY_RDMAP_LAYER_LLP, 0, 3, f.first.frame});
+    complaint(from, {PARLEY_RDMAP_LAYER_LLP, 0, 3, f.first.frame, true});
     return;
   }
-  Recent& r = s.recent[s.segments % s.recent.size()];
+  if (s.recent.empty()) s.recent.reserve(4);
+  if (s.recent.size() < recent_max) s.recent.emplace_back();
+  Recent& r = s.recent[s.recent_next];
+  s.recent_next = (s.recent_next + 1) % recent_max;
   r.size = h->size();
   r.length = static_cast<std::uint32_t>(f.ulpdu.size());
   r.frame = f.first.frame;
@@ -116,7 +120,7 @@ bool RdmapCheck::check_controls(Side from, const WalkedFpdu& f, const DdpHeader&
   if (rule.tagged != h.tagged) {
     accuse(from, f, "RFC 5040 §4.2",
            fmt::format("sent a {} in {} DDP segment", name_of(h), h.tagged ? "a tagged" : "an untagged"));
-    complaint(from, {PARLEY_RDMAP_LAYER_RDMAP, 2, 6, f.first.frame});
+    complaint(from, {PARLEY_RDMAP_LAYER_RDMAP, 2, 6, f.first.frame, true});
     return false;
   }
   if (!h.tagged && rule.qn != h.qn) {
@@ -150,8 +154,10 @@ void RdmapCheck::dispatch(Side from, const WalkedFpdu& f, const DdpHeader& h) {
     case RdmapOpcode::terminate: return check_terminate(from, f, h);
     case RdmapOpcode::immediate:
     case RdmapOpcode::immediate_se:
-      if (payload_of(f, h) != PARLEY_RDMAP_IMMEDIATE_LEN)
+      if (payload_of(f, h) != PARLEY_RDMAP_IMMEDIATE_LEN) {
         accuse(from, f, "RFC 7306 §6.3", fmt::format("sent Immediate Data of {} octets (8 is due)", payload_of(f, h)));
+        complaint(from, {PARLEY_RDMAP_LAYER_RDMAP, 2, 6, f.first.frame, true});
+      }
       return;
     default: return;
   }
@@ -237,7 +243,7 @@ void RdmapCheck::check_read_request(Side from, const WalkedFpdu& f, const DdpHea
     s.reads_reliable = false;
     return;
   }
-  s.reads.push_back({*q, f.first.frame, 0});
+  s.reads.push_back({*q, f.first.frame, 0, h.msn});
   check_outstanding(from, f);
 }
 
@@ -256,7 +262,7 @@ void RdmapCheck::check_read_response(Side from, const WalkedFpdu& f, const DdpHe
   }
   if (reads.empty()) {
     accuse(from, f, "RFC 5040 §5.2", "sent a Read Response although no Read is outstanding");
-    complaint(from, {PARLEY_RDMAP_LAYER_RDMAP, 2, 6, f.first.frame});
+    complaint(from, {PARLEY_RDMAP_LAYER_RDMAP, 2, 6, f.first.frame, true});
     return;
   }
   Outstanding& o = reads.front();

@@ -3,10 +3,10 @@
 // Data and Atomics). What follows octets that the capture lacks is judged only as far as it stands on its own.
 #pragma once
 #include <array>
-#include <deque>
 #include <functional>
 #include <optional>
 
+#include "verdict/fifo.hpp"
 #include "verdict/findings.hpp"
 #include "verdict/fpdu_walker.hpp"
 #include "wire/rdmap.hpp"
@@ -17,6 +17,7 @@ namespace parley::verdict {
 struct Complaint {
   std::uint8_t layer = 0, etype = 0, code = 0;
   std::uint64_t frame = 0;
+  bool any_code = false;  ///< no RFC says which code such a fault deserves
 };
 
 class RdmapCheck {
@@ -44,6 +45,14 @@ class RdmapCheck {
 
   /// `side` already did something that ends its half of the stream.
   bool faulty(Side side) const { return at(side).fault && !at(side).fault_weak; }
+  /// What `culprit` did that deserves a Terminate, the first faults_max of them in the order of the stream.
+  const std::vector<Complaint>& faults(Side culprit) const { return at(culprit).faults; }
+  /// Something that is no fault, but that a peer may take for one.
+  const std::optional<Complaint>& cause(Side side) const { return at(side).fault; }
+  /// The Terminate of `side` as it was meant; none if it sent none that could be read.
+  const std::optional<Complaint>& terminate_of(Side side) const { return at(side).terminate; }
+  /// Octets of `side` are missing, or its boundaries were lost.
+  bool lossy(Side side) const { return at(side).lossy; }
   bool terminated(Side side) const { return at(side).terminated; }
   std::uint64_t segments(Side side) const { return at(side).segments; }
 
@@ -64,6 +73,7 @@ class RdmapCheck {
     wire::ReadRequest request;
     std::uint64_t frame = 0;
     std::uint64_t done = 0;
+    std::uint32_t msn = 0;
   };
   struct Recent {
     std::array<std::uint8_t, PARLEY_DDP_UNTAGGED_LEN> head{};
@@ -74,8 +84,8 @@ class RdmapCheck {
   struct State {
     std::array<Queue, 4> queues;
     Tagged write, response;
-    std::deque<Outstanding> reads;      // at most outstanding_max
-    std::deque<std::uint32_t> atomics;  // request ids, at most outstanding_max
+    Fifo<Outstanding> reads;      // at most outstanding_max
+    Fifo<std::uint32_t> atomics;  // request ids, at most outstanding_max
     bool reads_reliable = true;
     bool lossy = false;
     bool terminated = false;
@@ -84,10 +94,16 @@ class RdmapCheck {
     std::optional<std::uint16_t> read_limit;
     std::optional<Complaint> fault;
     bool fault_weak = false;
-    std::array<Recent, 32> recent{};  // ring of the last segments
+    std::vector<Complaint> faults;  // at most faults_max
+    std::optional<Complaint> terminate;
+    std::vector<Recent> recent;   // ring of the last recent_max segments
+    std::size_t recent_next = 0;  // where the next one goes
     DirectionCounts* counts = nullptr;
   };
   static constexpr std::size_t outstanding_max = 16384;  // IRD and ORD have 14 bits (RFC 6581 §6)
+  static constexpr std::size_t recent_max = 32;
+
+  static constexpr std::size_t faults_max = 8;  // who has not answered by then answers none
 
   State& at(Side s) { return state_[static_cast<std::size_t>(s)]; }
   const State& at(Side s) const { return state_[static_cast<std::size_t>(s)]; }
@@ -103,7 +119,9 @@ class RdmapCheck {
   void check_terminate(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   void check_terminate_order(Side from, const WalkedFpdu& f, const wire::Terminate& t, std::uint8_t octet0,
                              std::uint8_t bits);
+  void check_terminate_parts(Side from, const WalkedFpdu& f, const wire::Terminate& t);
   void check_terminate_header(Side from, const WalkedFpdu& f, const wire::Terminate& t);
+  void check_terminate_of_nothing(Side from, const WalkedFpdu& f, const wire::Terminate& t, const wire::DdpHeader& h);
   void dispatch(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   void tell(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
 

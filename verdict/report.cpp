@@ -32,7 +32,7 @@ std::size_t ConnectionReport::count(Severity severity) const {
 }
 
 std::size_t FileReport::count(Severity severity) const {
-  std::size_t n = 0;
+  std::size_t n = unlisted.findings[static_cast<std::size_t>(severity)];
   for (const auto& c : connections) n += c.count(severity);
   return n;
 }

@@ -3,9 +3,11 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "parley/address.hpp"
@@ -78,6 +80,9 @@ struct Steps {
   std::optional<Duration> first_fpdu;  ///< whole Reply to the initiator's RTR or first FPDU
 };
 
+/// Name and value; a name without a value heads the fields after it.
+using Fields = std::vector<std::pair<std::string, std::string>>;
+
 /// A line of the ladder: something that one side sent.
 struct LadderEvent {
   enum class Kind : std::uint8_t { tcp, startup, fpdu, terminate, repeated, gap };
@@ -86,6 +91,8 @@ struct LadderEvent {
   Side from = Side::initiator;
   Kind kind = Kind::tcp;
   std::string text;
+  std::size_t name = 0;  ///< length of the name at the head of `text`; 0: all of it
+  Fields fields;         ///< only when asked for
 };
 
 struct ConnectionReport {
@@ -111,6 +118,14 @@ struct ConnectionReport {
   std::size_t count(Severity severity) const;
 };
 
+/// What is told of connections that are not listed one by one.
+struct UnlistedConnections {
+  std::uint64_t connections = 0;
+  std::array<std::uint64_t, 4> outcomes{};  ///< by Outcome
+  std::array<std::uint64_t, 3> findings{};  ///< by Severity
+  std::uint64_t fpdus = 0;
+};
+
 struct FileReport {
   std::uint64_t packets = 0;
   std::uint64_t tcp_packets = 0;
@@ -119,8 +134,10 @@ struct FileReport {
   std::uint64_t cut_packets = 0;          ///< shorter in the capture than on the wire
   std::uint64_t unsupported_packets = 0;  ///< link type not decoded
   std::uint16_t unsupported_link_type = 0;
-  std::vector<ConnectionReport> connections;  ///< MPA only, by first frame
-  std::vector<std::string> notes;             ///< about the file as a whole
+  std::deque<ConnectionReport> connections;  ///< MPA only, by first frame
+  UnlistedConnections unlisted;              ///< MPA connections beyond what one report may hold
+  std::vector<std::string> notes;            ///< about the file as a whole
+  /// Of all connections, listed or not.
   std::size_t count(Severity severity) const;
 };
 

@@ -20,6 +20,13 @@ mpa::RtrSet kinds(const wire::MpaEnhanced& e) { return {.send = e.b, .write = e.
 void check_revision(const StartupSeen& s, std::string_view who, Findings& f) {
   if (s.revision == 0)
     f.note(s.frame, "RFC 5044 Appendix C", fmt::format("the {} speaks revision 0, that of the RDMA Consortium", who));
+  if (s.revision == 0 && !s.r() && (!s.m() || !s.c()))
+    // An appendix only informs, so that this is no more than a warning.
+    f.warn(s.frame, "RFC 5044 Appendix C",
+           fmt::format("the {} speaks revision 0 without {}: there, markers and CRC are always on", who,
+                       s.m()   ? "C"
+                       : s.c() ? "M"
+                               : "M and C"));
   if (s.revision > 2)
     // RFC 5044 §7.1.1 knows revision 1, RFC 6581 §6 adds 2.
     f.error(s.frame, "RFC 6581 §6",
@@ -69,7 +76,10 @@ void check_reply_bits(const StartupSeen* q, const StartupSeen& r, Findings& f) {
 }
 
 void check_reply_revision(const StartupSeen& q, const StartupSeen& r, Findings& f) {
-  if (r.revision > q.revision && r.revision <= 2)
+  if (q.revision == 0 && r.revision == 1)
+    f.note(r.frame, "RFC 5044 Appendix C",
+           "the responder does not speak revision 0 and answered with revision 1; the connection ends here");
+  else if (r.revision > q.revision && r.revision <= 2)
     f.error(r.frame, "RFC 6581 §10",
             fmt::format("the responder answered revision {} with revision {}", q.revision, r.revision));
   if (r.revision < q.revision && q.revision <= 2)
@@ -81,6 +91,26 @@ void check_reply_revision(const StartupSeen& q, const StartupSeen& r, Findings& 
     f.warn(r.frame, "RFC 6581 §10", "the responder answered an enhanced Request with a Reply without enhanced data");
   if (q.revision >= 2 && r.revision >= 2 && !q.s() && r.s())
     f.error(r.frame, "RFC 6581 §10", "the responder sent enhanced data to an initiator that sent none");
+}
+
+/// What is wrong with a Request so that nobody may answer it; empty: nothing.
+std::string improper(const StartupSeen& q) {
+  if (q.key != wire::MpaKey::req) return "has another key";
+  if (q.pd_length > PARLEY_MPA_PD_MAX) return fmt::format("announces {} octets of private data", q.pd_length);
+  if (q.revision == 2 && q.s() && q.pd_length < PARLEY_MPA_ENH_LEN) return "has no room for the enhanced data";
+  return {};
+}
+
+// RFC 5044 §7.1.2 rule 2: an improper Request is not answered, TCP is closed.
+void check_acceptance(const StartupSeen& q, const StartupSeen& r, Findings& f) {
+  const std::string why = improper(q);
+  if (why.empty() || r.key != wire::MpaKey::rep) return;
+  if (r.r())
+    f.warn(r.frame, "RFC 5044 §7.1.2",
+           fmt::format("the responder rejected a Request that {}; it must close the connection without a Reply", why));
+  else
+    f.error(r.frame, "RFC 5044 §7.1.2",
+            fmt::format("the responder accepted a Request that {}; it must close the connection", why));
 }
 
 void check_depths(const wire::MpaEnhanced& q, const wire::MpaEnhanced& r, std::uint64_t frame, Findings& f) {
@@ -140,6 +170,7 @@ void check_reply(const std::optional<StartupSeen>& request, const StartupSeen& r
   check_revision(r, "responder", f);
   check_lengths(r, "responder", f);
   if (q != nullptr) check_reply_revision(*q, r, f);
+  if (q != nullptr) check_acceptance(*q, r, f);
   if (r.r()) {
     f.note(r.frame, "RFC 5044 §7.1.2",
            fmt::format("the responder rejected the connection (R=1){}",
@@ -155,6 +186,19 @@ void check_reply(const std::optional<StartupSeen>& request, const StartupSeen& r
   if (q == nullptr || !q->enhanced || !r.enhanced) return;
   check_depths(*q->enhanced, *r.enhanced, r.frame, f);
   check_peer_to_peer(*q->enhanced, *r.enhanced, r.frame, f);
+}
+
+bool invalid_reply(const StartupSeen& r) {
+  return r.key != wire::MpaKey::rep || r.pd_length > PARLEY_MPA_PD_MAX || r.revision > 2 ||
+         (r.revision == 2 && r.s() && r.pd_length < PARLEY_MPA_ENH_LEN);
+}
+
+bool depths_fit(const wire::MpaEnhanced& q, const wire::MpaEnhanced& r) {
+  const auto within = [](std::uint16_t ord, std::uint16_t ird) {
+    return ord == unnegotiated || ird == unnegotiated || ord <= ird;
+  };
+  const bool read_rtr = q.a && r.a && q.d && r.d;
+  return within(r.ord, q.ird) && within(q.ord, r.ird) && !(read_rtr && r.ird == 0);
 }
 
 Agreement agree(const std::optional<StartupSeen>& request, const std::optional<StartupSeen>& reply) {

@@ -28,6 +28,11 @@ void check_request(const StartupSeen& request, Findings& findings);
 /// `request` may be unknown.
 void check_reply(const std::optional<StartupSeen>& request, const StartupSeen& reply, Findings& findings);
 
+/// No initiator may go on after this Reply (RFC 5044 §7.1.2 rules 3, 5, 9, RFC 6581 §6).
+bool invalid_reply(const StartupSeen& reply);
+/// Neither side has to raise anything (RFC 6581 §9.1): no cause for a Terminate for lack of IRD.
+bool depths_fit(const wire::MpaEnhanced& request, const wire::MpaEnhanced& reply);
+
 /// "rev=2 C S A D ird=8 ord=8 pd=4", for people.
 std::string describe_startup(const StartupSeen& frame);
 

@@ -80,7 +80,7 @@ class TcpHalf {
   static constexpr std::size_t held_segments_max = 4096;
   static constexpr std::uint64_t absurd_distance = 1 << 28;  // a sequence number so far ahead belongs to nobody
   static constexpr std::uint32_t patience = 16;
-  static constexpr std::size_t history_min = 2 << 10, history_max = 64 << 10;  // powers of two
+  static constexpr std::size_t history_min = 256, history_max = 64 << 10;  // powers of two
 
   void deliver(ConstBytes data, std::uint32_t length, const SegmentRef& ref, bool start, ReassemblyBudget& budget,
                HalfSink& sink);

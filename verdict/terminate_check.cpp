@@ -60,16 +60,21 @@ void RdmapCheck::check_terminate(Side from, const WalkedFpdu& f, const DdpHeader
         fmt::format("the {} sent an MPA error with error type 3, it is type 0 (hardware of Chelsio and Intel "
                     "does so)",
                     to_string(from)));
-  if (f.known == f.ulpdu.size()) check_terminate_header(from, f, *t);
+  if (f.known < f.ulpdu.size()) return;
+  check_terminate_parts(from, f, *t);
+  check_terminate_header(from, f, *t);
 }
 
 void RdmapCheck::check_terminate_order(Side from, const WalkedFpdu& f, const Terminate& t, std::uint8_t octet0,
                                        std::uint8_t bits) {
   const auto hi = static_cast<std::uint8_t>(octet0 >> 4), lo = static_cast<std::uint8_t>(octet0 & 0xF);
   const std::string sent = describe_terminate(hi, lo, t.code), exchanged = describe_terminate(lo, hi, t.code);
-  const auto& fault = at(other(from)).fault;
-  const auto deserved = [&](std::uint8_t layer, std::uint8_t etype) {
-    return fault && fault->layer == layer && fault->etype == etype && fault->code == t.code;
+  const State& peer = at(other(from));
+  const auto cause = [&](std::uint8_t layer, std::uint8_t etype) -> const Complaint* {
+    const auto is = [&](const Complaint& c) { return c.layer == layer && c.etype == etype && c.code == t.code; };
+    if (peer.fault && is(*peer.fault)) return &*peer.fault;
+    const auto it = std::find_if(peer.faults.begin(), peer.faults.end(), is);
+    return it == peer.faults.end() ? nullptr : &*it;
   };
   bool swapped = t.nibbles_swapped;
   std::string why;
@@ -77,9 +82,10 @@ void RdmapCheck::check_terminate_order(Side from, const WalkedFpdu& f, const Ter
   if (hi != lo && (bits & 0xE7) == 0 && !wire::terminate_text(hi, lo, t.code).empty() &&
       !wire::terminate_text(lo, hi, t.code).empty()) {
     const bool heard_nothing = at(other(from)).segments == 0 && !at(other(from)).lossy;
-    if (deserved(hi, lo) != deserved(lo, hi)) {
-      swapped = deserved(lo, hi);
-      why = fmt::format("; frame {} gives cause for the second", fault->frame);
+    const Complaint *as_sent = cause(hi, lo), *as_meant = cause(lo, hi);
+    if ((as_sent == nullptr) != (as_meant == nullptr)) {
+      swapped = as_meant != nullptr;
+      if (swapped) why = fmt::format("; frame {} gives cause for the second", as_meant->frame);
     } else if (heard_nothing && hi != PARLEY_RDMAP_LAYER_LLP && lo == PARLEY_RDMAP_LAYER_LLP) {
       swapped = true;
       why = "; it had received no FPDU of which it could say the first";
@@ -87,6 +93,8 @@ void RdmapCheck::check_terminate_order(Side from, const WalkedFpdu& f, const Ter
       why = "; the first would come with the DDP header of the faulty segment";
     }
   }
+  if (!at(from).terminate)
+    at(from).terminate = swapped ? Complaint{lo, hi, t.code, f.first.frame} : Complaint{hi, lo, t.code, f.first.frame};
   if (swapped) {
     accuse(
         from, f, "RFC 5040 §4.8",
@@ -102,6 +110,42 @@ void RdmapCheck::check_terminate_order(Side from, const WalkedFpdu& f, const Ter
                  fmt::format("the {} terminated the stream: {}", to_string(from), swapped ? exchanged : sent));
 }
 
+// RFC 5040 §4.8 tells which headers come with which error.
+void RdmapCheck::check_terminate_parts(Side from, const WalkedFpdu& f, const Terminate& t) {
+  const auto warn = [&](std::string_view text) {
+    findings_.warn(f.first.frame, "RFC 5040 §4.8", fmt::format("the {} {}", to_string(from), text));
+  };
+  const Complaint meant = at(from).terminate.value_or(Complaint{t.layer, t.etype, t.code});
+  if (meant.layer == PARLEY_RDMAP_LAYER_LLP) {
+    if (t.m || t.d || t.r) warn("sent headers with the Terminate of an MPA error, which has none");
+    return;
+  }
+  const bool of_segment = (meant.layer == PARLEY_RDMAP_LAYER_DDP && meant.etype != 0) ||
+                          (meant.layer == PARLEY_RDMAP_LAYER_RDMAP && meant.etype == 2 && meant.code <= 6);
+  if (of_segment && !t.d) return warn("left the DDP header of the faulty segment out of its Terminate (D)");
+  const auto h = DdpHeader::parse(t.ddp_header);
+  const bool of_read = meant.layer == PARLEY_RDMAP_LAYER_RDMAP && meant.etype == 1 && t.d && h && !h->tagged &&
+                       h->opcode == RdmapOpcode::read_request;
+  if (of_read && !t.r) warn("left the Read Request that it refuses out of its Terminate (R)");
+}
+
+// RFC 5041 §5.1, RFC 5040 §5.2: of a message without octets, neither STag nor TO is looked at.
+void RdmapCheck::check_terminate_of_nothing(Side from, const WalkedFpdu& f, const Terminate& t, const DdpHeader& h) {
+  const Complaint meant = at(from).terminate.value_or(Complaint{t.layer, t.etype, t.code});
+  const bool of_stag =
+      meant.etype == 1 && meant.code <= 4 &&
+      (meant.layer == PARLEY_RDMAP_LAYER_RDMAP || (meant.layer == PARLEY_RDMAP_LAYER_DDP && meant.code <= 3));
+  if (!of_stag) return;
+  if (h.tagged) return accuse(from, f, "RFC 5041 §5.1", "refused STag or TO of a message without octets");
+  // The copy may count down what was answered already; the request itself tells.
+  const auto& reads = at(other(from)).reads;
+  const bool empty = std::any_of(reads.begin(), reads.end(), [&](const Outstanding& o) {
+    return o.msn == h.msn && o.request.size == 0;
+  });
+  if (h.opcode == RdmapOpcode::read_request && empty)
+    accuse(from, f, "RFC 5040 §5.2", "refused the source of a Read of no octets");
+}
+
 void RdmapCheck::check_terminate_header(Side from, const WalkedFpdu& f, const Terminate& t) {
   if (!t.d || t.ddp_header.empty()) return;
   const State& peer = at(other(from));
@@ -113,10 +157,12 @@ void RdmapCheck::check_terminate_header(Side from, const WalkedFpdu& f, const Te
     if (r.size == t.ddp_header.size() && std::equal(t.ddp_header.begin(), t.ddp_header.end(), r.head.begin()))
       if (match == nullptr || r.frame > match->frame) match = &r;
   if (match == nullptr) {
-    if (!peer.lossy && peer.segments <= peer.recent.size())
+    if (!peer.lossy && peer.segments <= recent_max)
       accuse(from, f, "RFC 5040 §4.8", "copied into its Terminate a DDP header that the other side never sent");
     return;
   }
+  const bool nothing_in_it = h && (!h->tagged || (match->length == match->size && h->last));
+  if (nothing_in_it) check_terminate_of_nothing(from, f, t, *h);
   // RFC 5040 §4.8: the length of the terminated DDP segment, header and payload.
   if (t.m && t.ddp_segment_length != match->length)
     accuse(from, f, "RFC 5040 §4.8",

@@ -129,7 +129,7 @@ std::string to_text(std::string_view file, const FileReport& r, const TextOption
   for (const auto& c : r.connections) out += to_text(c, o) + "\n";
   for (const auto& n : r.notes) out += fmt::format("note: {}\n", n);
   out += fmt::format("{}: {}, {}, {} of them MPA; {}, {}, {}\n", file, plural(r.packets, "packet"),
-                     plural(r.tcp_connections, "TCP connection"), r.connections.size(),
+                     plural(r.tcp_connections, "TCP connection"), r.connections.size() + r.unlisted.connections,
                      plural(r.count(Severity::error), "error"), plural(r.count(Severity::warning), "warning"),
                      plural(r.count(Severity::note), "note"));
   return out;

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "verdict/capture_picture.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "verdict/picture_words.hpp"
+#include "verdict/text.hpp"
+
+namespace parley::verdict {
+namespace {
+
+using Kind = LadderEvent::Kind;
+
+/// Text in HTML: nothing in it can end an element or an attribute.
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      case '\'': out += "&#39;"; break;
+      default: out += c;
+    }
+  return out;
+}
+
+std::string_view layer_of(Kind kind) {
+  switch (kind) {
+    case Kind::tcp:
+    case Kind::repeated:
+    case Kind::gap: return "tcp";
+    case Kind::startup: return "mpa";
+    case Kind::fpdu: return "rdmap";
+    case Kind::terminate: return "terminate";
+  }
+  return "other";
+}
+
+class Filler {
+ public:
+  Filler(std::string_view file, const ConnectionReport& c, const CapturePictureOptions& o) : c_(c), o_(o) {
+    p_.title = fmt::format("{} -> {}: {}", c.initiator.to_string(), c.responder.to_string(), to_string(c.outcome));
+    p_.subtitle = std::string(file);
+    p_.columns = {"initiator", "responder"};
+    p_.addresses = {c.initiator.to_string(), c.responder.to_string()};
+    p_.rows_dropped = c.events_dropped;
+  }
+
+  Picture fill() {
+    auto finding = c_.findings.begin();
+    for (std::size_t i = 0; i < c_.events.size(); ++i) {
+      const LadderEvent& e = c_.events[i];
+      // What happens without an event of its own stands before what comes after it.
+      for (; finding != c_.findings.end() && finding->frame < e.frame; ++finding) tell(*finding);
+      now_ = Instant{} + (e.at - c_.first_at);
+      show(e);
+      const bool frame_ends = i + 1 == c_.events.size() || c_.events[i + 1].frame != e.frame;
+      if (!frame_ends) continue;
+      for (; finding != c_.findings.end() && finding->frame <= e.frame; ++finding) tell(*finding);
+    }
+    for (; finding != c_.findings.end(); ++finding) tell(*finding);
+    facts();
+    return std::move(p_);
+  }
+
+ private:
+  void add(PictureRow row) {
+    // Rows go by time; a capture may have a clock that was set back.
+    latest_ = std::max(latest_, now_);
+    row.at = row.arrived = latest_;
+    if (p_.rows.size() >= o_.rows_max && row.kind != PictureRow::Kind::violation)
+      ++p_.rows_dropped;
+    else
+      p_.rows.push_back(std::move(row));
+  }
+
+  void show(const LadderEvent& e) {
+    PictureRow row;
+    row.frame = e.frame;
+    row.from = e.from == Side::initiator ? 0 : 1;
+    row.to = 1 - row.from;
+    row.layer = layer_of(e.kind);
+    row.repeated = e.kind == Kind::repeated;
+    const std::size_t name = e.name == 0 ? e.text.size() : std::min(e.name, e.text.size());
+    row.text = e.text.substr(0, name);
+    // The page says "again" of what is repeated by itself.
+    if (row.repeated && row.text.ends_with(" again")) row.text.resize(row.text.size() - 6);
+    if (name < e.text.size()) row.detail = e.text.substr(name + (e.text[name] == ' ' ? 1 : 0));
+    if (e.kind == Kind::gap) {
+      row.kind = PictureRow::Kind::note;
+      row.layer = "note";
+    }
+    row.fields = {{"Capture", ""},
+                  {"Frame", fmt::format("{}", e.frame)},
+                  {"Seconds since the first packet", picture_exact_time(Instant{} + (e.at - c_.first_at))},
+                  {"Sent by", std::string(to_string(e.from))}};
+    row.fields.insert(row.fields.end(), e.fields.begin(), e.fields.end());
+    add(std::move(row));
+  }
+
+  void tell(const Finding& f) {
+    if (f.severity == Severity::note && !o_.notes) return;
+    PictureRow row;
+    row.frame = f.frame;
+    const std::string where = f.frame == 0 ? "" : fmt::format("frame {}", f.frame);
+    row.fields = {{"Finding", ""}, {"Severity", std::string(to_string(f.severity))}};
+    if (!where.empty()) row.fields.emplace_back("Frame", fmt::format("{}", f.frame));
+    row.fields.emplace_back("What was found", f.text);
+    if (!f.rule.empty()) row.fields.emplace_back("Rule", f.rule);
+    if (f.severity == Severity::note) {
+      const std::size_t left = f.text.find("initiator"), right = f.text.find("responder");
+      row.kind = PictureRow::Kind::note;
+      row.from = row.to = right < left ? 1 : 0;
+      row.layer = "note";
+      row.text = f.text;
+      if (!f.rule.empty()) row.detail = fmt::format("[{}]", f.rule);
+    } else {
+      row.kind = PictureRow::Kind::violation;
+      row.layer = "violation";
+      row.text = std::string(to_string(f.severity));
+      row.detail = where.empty() ? f.text : fmt::format("{}: {}", where, f.text);
+      row.why = f.rule;
+    }
+    add(std::move(row));
+  }
+
+  void facts() {
+    const std::size_t errors = c_.count(Severity::error), warnings = c_.count(Severity::warning);
+    const auto count = [](std::size_t n, std::string_view what) {
+      return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+    };
+    p_.facts = {{"result", fmt::format("{}: {}, {}", errors == 0 ? "passed" : "failed", count(errors, "error"),
+                                       count(warnings, "warning"))},
+                {"outcome", std::string(to_string(c_.outcome))},
+                {"frames", fmt::format("{} to {}", c_.first_frame, c_.last_frame)},
+                {"revision", fmt::format("{}", c_.revision)},
+                {"CRC", c_.crc ? "on" : "off"},
+                {"markers", markers()},
+                {"RTR", std::string(mpa::to_string(c_.rtr))},
+                {"end", c_.end}};
+    if (c_.depths_negotiated) p_.facts.emplace_back("IRD, ORD", fmt::format("{}, {}", c_.ird, c_.ord));
+  }
+  std::string markers() const {
+    if (c_.markers_to_initiator && c_.markers_to_responder) return "both ways";
+    return c_.markers_to_initiator ? "to the initiator" : c_.markers_to_responder ? "to the responder" : "none";
+  }
+
+  const ConnectionReport& c_;
+  const CapturePictureOptions& o_;
+  Picture p_;
+  Instant now_{}, latest_{};
+};
+
+constexpr std::string_view book_style = R"(
+:root{color-scheme:light dark;--ink:#1c2330;--paper:#fff;--faint:#5c6675;--rule:#d6dbe3;--good:#146c2e;--bad:#a81e1e}
+@media (prefers-color-scheme:dark){:root{--ink:#e6e9ef;--paper:#12161d;--faint:#9aa5b5;--rule:#333b49;--good:#6fd08c;--bad:#ff8f8f}}
+*{box-sizing:border-box}
+body{margin:0;padding:16px;background:var(--paper);color:var(--ink);font:15px/1.45 system-ui,sans-serif;overflow-wrap:anywhere}
+h1{font-size:20px;margin:0 0 8px}h2{font-size:16px;margin:24px 0 8px}
+a{color:inherit}li{margin:2px 0}.good{color:var(--good)}.bad{color:var(--bad)}.faint{color:var(--faint)}
+iframe{display:block;width:100%;height:85vh;border:1px solid var(--rule);border-radius:8px}
+)";
+// Each frame becomes as high as what is in it, so that only the page scrolls; without script each scrolls by itself.
+constexpr std::string_view book_script = R"(
+for(const f of document.querySelectorAll('iframe')){
+  const fit=()=>{const d=f.contentDocument;if(d&&d.documentElement)f.style.height=Math.min(d.documentElement.scrollHeight+4,innerHeight*.9)+'px'};
+  f.addEventListener('load',fit);addEventListener('resize',fit);fit();
+}
+)";
+
+std::string result_of(const Picture& p) {
+  for (const auto& [name, value] : p.facts)
+    if (name == "result") return value;
+  return {};
+}
+
+}  // namespace
+
+Picture to_picture(std::string_view file, const ConnectionReport& connection, const CapturePictureOptions& options) {
+  return Filler(file, connection, options).fill();
+}
+
+std::string to_html(std::string_view title, const std::vector<Picture>& pictures, std::size_t left_out) {
+  if (pictures.size() == 1 && left_out == 0) return to_html(pictures.front());
+  const std::string name = escaped(picture_words(title, false));
+  std::string out = fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+      "content=\"width=device-width,initial-scale=1\">\n<title>{}</title>\n<style>{}</style>\n</"
+      "head>\n<body>\n<header>\n"
+      "<h1>{}</h1>\n<ol>\n",
+      name, book_style, name);
+  std::string sections;
+  for (std::size_t i = 0; i < pictures.size(); ++i) {
+    const std::string heading = escaped(picture_words(pictures[i].title, false));
+    const std::string result = result_of(pictures[i]);
+    out += fmt::format("<li><a href=\"#c{}\">{}</a> <span class=\"{}\">{}</span></li>\n", i + 1, heading,
+                       result.starts_with("passed") ? "good" : "bad", escaped(result));
+    sections += fmt::format(
+        "<section id=\"c{0}\">\n<h2>{0}. {1}</h2>\n<iframe title=\"{1}\" srcdoc=\"{2}\"></iframe>\n</section>\n", i + 1,
+        heading, escaped(to_html(pictures[i])));
+  }
+  out += "</ol>\n";
+  if (left_out > 0) out += fmt::format("<p class=\"faint\">{} more connections are left out.</p>\n", left_out);
+  if (pictures.empty()) out += "<p class=\"faint\">No MPA connection is in it.</p>\n";
+  return out + "</header>\n" + sections + fmt::format("<script>{}</script>\n</body>\n</html>\n", book_script);
+}
+
+}  // namespace parley::verdict
