@@ -6,7 +6,7 @@
 
 #include "tools/capture_feed.hpp"
 #include "tools/command.hpp"
-#include "verdict/report.hpp"
+#include "verdict/analyzer.hpp"
 
 namespace parley::tools {
 
@@ -19,10 +19,13 @@ struct CaptureVerdict {
 
 /// Reads the file in pieces, "-" is standard input; never throws.
 CaptureVerdict check_capture_file(const std::string& path, bool with_events, const OnFeedProgress& on_progress = {});
+CaptureVerdict check_capture_file(const std::string& path, const verdict::AnalyzerOptions& options,
+                                  const OnFeedProgress& on_progress = {});
 
 void register_pcap(CLI::App& app, Context& context);
 
 void add_pcap_check(CLI::App& pcap, Context& context);
 void add_pcap_ladder(CLI::App& pcap, Context& context);
+void add_pcap_anonymize(CLI::App& pcap, Context& context);
 
 }  // namespace parley::tools

@@ -12,7 +12,6 @@
 #include "tools/pcap_junit.hpp"
 #include "tools/progress.hpp"
 #include "tools/sim_files.hpp"
-#include "verdict/analyzer.hpp"
 #include "verdict/csv.hpp"
 #include "verdict/json.hpp"
 #include "verdict/text.hpp"
@@ -133,8 +132,13 @@ int run_check(const PcapOptions& options, Output& out) { return Check(options, o
 }  // namespace
 
 CaptureVerdict check_capture_file(const std::string& path, bool with_events, const OnFeedProgress& on_progress) {
+  return check_capture_file(path, verdict::AnalyzerOptions{.events = with_events}, on_progress);
+}
+
+CaptureVerdict check_capture_file(const std::string& path, const verdict::AnalyzerOptions& options,
+                                  const OnFeedProgress& on_progress) {
   CaptureVerdict v;
-  verdict::Analyzer analyzer({.events = with_events});
+  verdict::Analyzer analyzer(options);
   const FeedResult fed = feed_capture(
       path, [&analyzer](const wire::CapturedPacket& packet) { analyzer.push(packet); }, on_progress);
   v.error = fed.error;

@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-"""Runs `parley pcap check --json` on every capture and compares verdict and exit code with the reviewed ones."""
+"""Runs `parley pcap check` on every capture and compares verdicts and exit codes with the reviewed ones; then its
+reports as JUnit XML and CSV, and the ladders as a page, with those verdicts."""
+import csv
+import io
 import json
+import os
 import pathlib
+import pty
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree
 
 
 def run(parley, *args):
@@ -49,11 +55,126 @@ def unreadable(parley, tests, problems):
                     problems.append(f"{path.name}: JSON without connections")
 
 
+def reports(parley, tests, problems):
+    """--junit and --csv say what the verdicts say."""
+    captures = sorted((tests / "captures" / "iwarp").glob("*.pcap"))
+    verdicts = [json.loads((tests / "golden" / "iwarp" / f"{c.stem}.json").read_text(encoding="utf-8")) for c in captures]
+    with tempfile.TemporaryDirectory() as folder:
+        junit, table = pathlib.Path(folder) / "junit.xml", pathlib.Path(folder) / "table.csv"
+        status, out, err = run(parley, "--junit", junit, "--csv", table, *captures)
+        if status != 1 or err or "of them MPA" not in out:
+            problems.append(f"--junit and --csv beside the text: exit code {status}, standard error {err!r}")
+        suites = xml.etree.ElementTree.parse(junit).getroot().findall("testsuite")
+        with open(table, encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+    if [s.get("name") for s in suites] != [str(c) for c in captures]:
+        problems.append("JUnit does not have one suite per capture")
+    for capture, verdict, suite in zip(captures, verdicts, suites):
+        failures = "\n".join(f.text for f in suite.iter("failure")).splitlines()
+        cases = suite.findall("testcase")
+        if len(cases) != 1 + 7 * len(verdict["connections"]) or len(failures) != verdict["errors"]:
+            problems.append(f"{capture.name}: {len(cases)} JUnit cases, {len(failures)} failures")
+        errors = [f for c in verdict["connections"] for f in c["findings"] if f["severity"] == "error"]
+        for f in errors:
+            if f"frame {f['frame']}: {f['text']} [{f['rule']}]" not in failures:
+                problems.append(f"{capture.name}: JUnit lacks {f['text']}")
+        mine = [r for r in rows if r["file"] == str(capture)]
+        if [(r["initiator"], r["outcome"], r["rtr"], int(r["first_frame"])) for r in mine] != \
+                [(c["initiator"], c["outcome"], c["rtr"], c["first_frame"]) for c in verdict["connections"]]:
+            problems.append(f"{capture.name}: the lines of the CSV are not its connections")
+        if sum(int(r["errors"]) for r in mine) != verdict["errors"]:
+            problems.append(f"{capture.name}: the CSV counts other errors")
+
+
+def targets(parley, tests, problems):
+    """Where reports may go, and where not."""
+    capture = tests / "captures" / "iwarp" / "made_10_badcrc.pcap"
+    status, out, err = run(parley, "--csv", "-", capture)
+    if status != 1 or err or len(list(csv.reader(io.StringIO(out)))) != 2:
+        problems.append(f"--csv -: exit code {status}, {out!r}")
+    status, out, err = run(parley, "--junit", "-", capture)
+    if status != 1 or err or xml.etree.ElementTree.fromstring(out).tag != "testsuites":
+        problems.append(f"--junit -: exit code {status}, {out!r}")
+    with tempfile.TemporaryDirectory() as folder:
+        copy = pathlib.Path(folder) / "copy.pcap"
+        copy.write_bytes(capture.read_bytes())
+        same = str(pathlib.Path(folder) / "same")
+        for words, wanted in ((["--csv", "-", "--junit", "-"], 2), (["--json", "--csv", "-"], 2), (["--csv", copy], 2),
+                              (["--csv", same, "--junit", same], 2), (["--csv", f"{folder}/no/such"], 3)):
+            status, out, err = run(parley, *words, copy)
+            if status != wanted or err.count("\n") != 1:
+                problems.append(f"{words}: exit code {status}, not {wanted}; standard error {err!r}")
+        if copy.read_bytes() != capture.read_bytes():
+            problems.append("a capture was overwritten by its own report")
+        broken = pathlib.Path(folder) / "broken.pcap"
+        broken.write_bytes(copy.read_bytes()[:-9])
+        status, out, err = run(parley, "--junit", "-", broken)
+        first = xml.etree.ElementTree.fromstring(out).find("testsuite/testcase/failure")
+        if status != 3 or first is None or "truncated" not in first.text:
+            problems.append(f"a truncated capture in JUnit: exit code {status}, {out!r}")
+
+
+def pages(parley, tests, problems):
+    captures = tests / "captures" / "iwarp"
+
+    def ladder(*args):
+        done = subprocess.run([parley, "pcap", "ladder", *map(str, args)], capture_output=True, text=True, timeout=50)
+        return done.returncode, done.stdout, done.stderr
+    with tempfile.TemporaryDirectory() as folder:
+        page = pathlib.Path(folder) / "page.html"
+        status, out, err = ladder("--html", page, captures / "made_10_badcrc.pcap")
+        text = page.read_text(encoding="utf-8")
+        if status or err or "1 connection drawn" not in out or "MPA Request" not in text or "RFC 5044 §4.4" not in text:
+            problems.append(f"ladder --html: exit code {status}, {out!r}, {err!r}")
+        status, out, err = ladder("--html", "-", captures / "siw_v2_reject.pcap")
+        if status or err or out.count("<section") != 2:
+            problems.append(f"ladder --html -, two connections: exit code {status}, {out.count('<section')} sections")
+        status, out, err = ladder("--html", "-", "-n", "2", captures / "siw_v2_reject.pcap")
+        if status or err or "<section id=\"c" in out or "MPA Reply" not in out:
+            problems.append(f"ladder --html - -n 2: exit code {status}")
+        status, out, err = ladder("-n", "3", captures / "siw_v2_reject.pcap")
+        if status != 1 or "it has 2 MPA connections, no number 3" not in err:
+            problems.append(f"ladder -n 3 of 2: exit code {status}, {err!r}")
+        status, out, err = ladder("--html", "-", "--json", captures / "siw_v2_reject.pcap")
+        if status != 2:
+            problems.append(f"ladder --html - --json: exit code {status}")
+
+
+def progress(parley, tests, problems):
+    """A bar on a terminal while a large file is read, and nothing of it in what a program reads."""
+    one = (tests / "captures" / "iwarp" / "siw_v2_crc.pcap").read_bytes()
+    with tempfile.TemporaryDirectory() as folder:
+        large = pathlib.Path(folder) / "large.pcap"
+        large.write_bytes(one[:24] + one[24:] * (1 + (48 << 20) // len(one)))
+        shown, terminal = pty.openpty()
+        environment = {**os.environ, "TERM": "xterm"}
+        process = subprocess.Popen([parley, "pcap", "check", "-q", str(large)], stdout=subprocess.PIPE, stderr=terminal,
+                                   text=True, env=environment)
+        os.close(terminal)
+        seen = b""
+        try:
+            while part := os.read(shown, 4096):
+                seen += part
+        except OSError:  # how a pseudo terminal tells that nobody writes any more
+            pass
+        out = process.stdout.read()
+        process.wait(timeout=50)
+        os.close(shown)
+    if "MPA" not in out or "\x1b" in out:
+        problems.append(f"a large file: {out[-200:]!r}")
+    if b"MiB" not in seen or not seen.endswith(b"\r\x1b[K"):
+        problems.append(f"no bar for a large file: {seen[-200:]!r}")
+
+
 def main():
     parley, tests = sys.argv[1], pathlib.Path(sys.argv[2])
     problems = []
     golden(parley, tests, problems)
     unreadable(parley, tests, problems)
+    reports(parley, tests, problems)
+    targets(parley, tests, problems)
+    pages(parley, tests, problems)
+    progress(parley, tests, problems)
     print("\n".join(problems) or "every verdict is the reviewed one")
     return 1 if problems else 0
 

@@ -180,6 +180,38 @@ class Ladder(unittest.TestCase):
         self.assertTrue(page.js("document.querySelector('#f3').closest('details').open"))
         self.assertEqual(page.complaints(), [])
 
+    def test_a_capture_shows_its_frames_fields_and_findings(self):
+        page = self.open("capture")
+        page.click(f"{ROWS}.find(r=>r.dataset.name==='MPA Request').querySelector('.l')")
+        text = page.js("document.querySelector('#panel').innerText")
+        for word in ("MPA Request", "initiator → responder", "Frame", "PD_Length", "Private data as text", "</script><img"):
+            self.assertIn(word, text)
+        self.assertNotIn("arrived after", text)
+        page.click(f"{ROWS}.find(r=>r.dataset.name==='Send').querySelector('.l')")
+        text = page.js("document.querySelector('#panel').innerText")
+        for word in ("ULPDU_Length", "MSN", "CRC", "right"):
+            self.assertIn(word, text)
+        broken = page.js("document.querySelector('.broken').innerText")
+        self.assertIn("RFC 5044 §4.4", broken)
+        page.click("document.querySelector('.broken a')")
+        self.assertIn("the initiator sent an FPDU with CRC", page.js("document.querySelector('.r.violation').textContent"))
+        self.assertEqual(page.complaints(), [])
+        self.shot(page, "capture")
+
+    def test_several_connections_stand_in_one_page(self):
+        for how in ({}, {"dark": True}, {"script": False}, {"width": 360, "height": 740, "phone": True}):
+            with self.subTest(**how):
+                page = self.open("book", **how)
+                self.assertEqual(page.js("document.querySelectorAll('iframe').length"), 2)
+                self.assertEqual(page.js("document.querySelectorAll('li a').length"), 2)
+                self.assertIn("4 more connections are left out", page.js("document.body.innerText"))
+                self.assertEqual(page.js("document.querySelectorAll('img,[onerror]').length"), 0)
+                self.assertEqual(page.js("document.documentElement.scrollWidth"), how.get("width", page.js("innerWidth")))
+                inside = "[...document.querySelectorAll('iframe')].map(f=>f.contentDocument.querySelectorAll('.r').length)"
+                self.assertTrue(all(page.js(inside)))
+                self.assertEqual(page.complaints(), [])
+        self.shot(self.open("book", width=1200, height=1600), "book")
+
     def test_pictures_for_people(self):
         for name, how in (("desk-light", {}), ("desk-dark", {"dark": True})):
             page = self.open("run", width=1200, height=1300, **how)

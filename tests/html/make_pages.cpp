@@ -5,6 +5,8 @@
 #include <string>
 
 #include "sim/record.hpp"
+#include "tests/unit/verdict_exchange.hpp"
+#include "verdict/capture_picture.hpp"
 #include "verdict/picture.hpp"
 
 namespace {
@@ -127,6 +129,33 @@ verdict::Picture by_hand(std::size_t hosts) {
   return p;
 }
 
+/// A connection of a capture in which an FPDU was sent twice and another has a wrong CRC.
+verdict::FileReport of_a_capture() {
+  namespace vt = verdict::test;
+  vt::Exchange x = vt::conversation();
+  Bytes bad = vt::fpdu(vt::send_segment(1, 16));
+  bad.back() ^= 1;
+  vt::Exchange y(Address::v4(192, 0, 2, 3, 5), Address::v4(192, 0, 2, 2, 9001), 7, 8);
+  y.open().send(0, vt::startup(wire::MpaKey::req, PARLEY_MPA_FLAG_C, 1, {}, Bytes(nasty.begin(), nasty.end())));
+  y.send(1, vt::startup(wire::MpaKey::rep, PARLEY_MPA_FLAG_C, 1)).send(0, vt::fpdu(vt::send_segment(1, 16)));
+  y.frames.push_back(y.frames.back());
+  y.send(0, vt::fpdu(vt::send_segment(2, 16))).send(0, bad).close();
+  vt::Frames frames = y.frames;
+  frames.insert(frames.end(), x.frames.begin(), x.frames.end());
+  verdict::Analyzer analyzer({.events = true, .fields = true});
+  std::uint64_t number = 0;
+  for (const vt::Frame& f : frames) {
+    wire::CapturedPacket p;
+    p.frame = ++number;
+    p.at = f.at;
+    p.link_type = 1;
+    p.octets = f.octets;
+    p.original_length = static_cast<std::uint32_t>(f.octets.size());
+    analyzer.push(p);
+  }
+  return analyzer.finish();
+}
+
 bool write(const std::string& directory, const std::string& name, const verdict::Picture& p, bool last = false) {
   std::ofstream(directory + "/" + name + ".html") << verdict::to_html(p);
   std::size_t lost = 0, repeated = 0;
@@ -150,6 +179,13 @@ int main(int argc, char** argv) {
   bool fine = write(argv[1], "run", of_a_run());
   fine = write(argv[1], "two", by_hand(2)) && fine;
   fine = write(argv[1], "eight", by_hand(8)) && fine;
+  const verdict::FileReport capture = of_a_capture();
+  if (capture.connections.size() != 2) return 1;
+  std::vector<verdict::Picture> pictures;
+  for (const auto& c : capture.connections) pictures.push_back(verdict::to_picture(std::string(nasty), c));
+  fine = write(argv[1], "capture", pictures[0]) && fine;
+  // Several ladders in one page; not among those that every test of one ladder looks at.
+  std::ofstream(std::string(argv[1]) + "/book.html") << verdict::to_html("book " + std::string(nasty), pictures, 4);
   write(argv[1], "empty", {}, true);
   std::cout << "}\n";
   return fine ? 0 : 1;
