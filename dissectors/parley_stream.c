@@ -108,7 +108,7 @@ parley_tcp_class parley_stream_add(parley_stream* stream, const parley_tcp_segme
   }
   /* RFC 9293 §3.8.4: a keep-alive repeats the last octet, with any content. */
   if (distance == -1 && s->length == 1) return PARLEY_SEGMENT_KEEP_ALIVE;
-  const guint32 back = (guint32)-distance;
+  const guint32 back = stream->next_seq - s->seq;
   if (back >= s->length) return PARLEY_SEGMENT_REPEATED;
   const parley_tcp_segment fresh = without_head(s, back);
   hand_on(stream, &fresh, sink);
