@@ -172,7 +172,9 @@ class CaptureMix {
     End& e = f.ends[from];
     if (e.taken == e.pending.size()) e.pending.clear(), e.taken = 0;
     if (straddles(f)) {
-      while (e.left() < segment_max) frame(f, from, mix_ == Mix::straddling ? 16384 - 20 : 40 + draw(3900));
+      // The first FPDU of a stream fits a segment, which is kind to readers that find streams by their first segment.
+      while (e.left() < segment_max)
+        frame(f, from, e.msn == 1 ? 512 : mix_ == Mix::straddling ? 16384 - 20 : 40 + draw(3900));
       return;
     }
     if (mix_ != Mix::packed) return frame(f, from, mix_ == Mix::small || mix_ == Mix::connections ? 64 : 1440 - 20);

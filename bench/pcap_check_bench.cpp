@@ -262,9 +262,9 @@ int run(int argc, char** argv) {
   const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "bin" / "parley";
   const std::string parley = take_option(arguments, "--parley", beside.string());
   const std::string packets = take_option(arguments, "--packets", "");
-  // Three rounds are enough for CPU times; what the command line says comes later and counts.
-  std::string rounds = "--rounds", three = "3";
-  arguments.insert(arguments.begin() + 1, {rounds.data(), three.data()});
+  // Two rounds are enough for CPU times; what the command line says comes later and counts.
+  std::string rounds = "--rounds", two = "2";
+  arguments.insert(arguments.begin() + 1, {rounds.data(), two.data()});
   const auto settings = parse_settings(static_cast<int>(arguments.size()), arguments.data(),
                                        "pcap_check_bench [--packets N (default 100000)] [--parley FILE]");
   if (!settings) return 2;

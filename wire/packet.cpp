@@ -77,8 +77,12 @@ Datagram strip_link(std::uint16_t link_type, ConstBytes frame, std::size_t wire_
 Address address_of(Reader& r, Address::Family family) {
   Address a;
   a.family = family;
-  const ConstBytes octets = r.bytes(family == Address::Family::v4 ? 4 : 16);
-  std::copy(octets.begin(), octets.end(), a.octets.begin());
+  // Lengths that the compiler knows: each packet has two of these.
+  if (family == Address::Family::v4) {
+    if (const ConstBytes octets = r.bytes(4); r.ok()) std::copy_n(octets.begin(), 4, a.octets.begin());
+  } else {
+    if (const ConstBytes octets = r.bytes(16); r.ok()) std::copy_n(octets.begin(), 16, a.octets.begin());
+  }
   return a;
 }
 
