@@ -64,6 +64,10 @@ JunitCase file_case(const std::string& file, const CaptureVerdict& verdict) {
   k.class_name = k.file = file;
   k.name = "the capture can be read to its end";
   k.failure = verdict.error;
+  const auto& unlisted = verdict.report.unlisted;
+  if (const auto errors = unlisted.findings[static_cast<std::size_t>(Severity::error)]; errors > 0)
+    add_line(k.failure,
+             fmt::format("{} errors in {} connections that are not listed one by one", errors, unlisted.connections));
   for (const std::string& note : verdict.report.notes) add_line(k.output, note);
   return k;
 }

@@ -167,14 +167,12 @@ void Connection::judge_reaction(Side culprit) {
 
 void Connection::judge_terminate_without_cause(Side terminator) {
   const auto& said = rdmap_->terminate_of(terminator);
-  const Half &t = half_of(terminator), &peer = half_of(other(terminator));
+  const Half& peer = half_of(other(terminator));
   if (!said || !rdmap_->faults(other(terminator)).empty()) return;
   const auto& weak = rdmap_->cause(other(terminator));
   if (weak && answers(*said, *weak)) return;
-  // Nothing is known of octets that the capture lacks or that came later.
-  if (peer.counts.missing_octets > 0 || peer.cut_segments > 0 || rdmap_->lossy(other(terminator)) ||
-      t.term_heard > peer.tcp.position())
-    return;
+  // Nothing is known of octets that the capture lacks.
+  if (peer.counts.missing_octets > 0 || peer.cut_segments > 0 || rdmap_->lossy(other(terminator))) return;
   const bool checkable = std::any_of(visible.begin(), visible.end(), [&](const Complaint& c) {
     return c.layer == said->layer && c.code == said->code &&
            (c.etype == said->etype || c.layer == PARLEY_RDMAP_LAYER_LLP);

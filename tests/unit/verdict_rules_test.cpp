@@ -370,6 +370,28 @@ TEST(VerdictRules, AnAnswerThatTheCaptureLacksIsNotMissed) {  // rows 28, 30
   expect_none(accused(x), "the responder");
 }
 
+TEST(VerdictRules, WhatCrossedTheFaultIsNoAnswerToIt) {  // rows 28, 30
+  const Bytes bad = bad_crc(fpdu(send_segment(1, 8)));
+  const auto crossed = [](Exchange x) {  // the last two were on their way at the same time
+    std::swap(x.frames[x.frames.size() - 1].octets, x.frames[x.frames.size() - 2].octets);
+    return x;
+  };
+  Exchange x;
+  x.set_up();
+  Exchange said = x, closed = x, complained = x;
+  expect_none(accused(crossed(said.send(1, fpdu(terminate(0x10, 0))).send(0, bad))), "answered the fault");
+  expect_none(accused(crossed(closed.fin(1).send(0, bad))), "closed without a Terminate");
+  complained.send(0, bad).send(1, fpdu(terminate(0x20, 2)));
+  expect_none(accused(crossed(complained)), "gives cause");  // the capture shows the cause after its effect
+}
+
+TEST(VerdictRules, WhoWasWrongedFirstAnswersFirst) {  // rows 28, 30
+  Exchange x = talk({{0, send_segment(1, 8)}, {1, send_segment(5, 8)}, {0, send_segment(9, 8)}});
+  x.fin(1).fin(0);
+  expect_none(accused(x), "the responder received the fault");
+  expect_part(accused(x), "the initiator received the fault of frame 7 and went on without a Terminate");
+}
+
 TEST(VerdictRules, AWrongFpduPtrDeservesATerminateToo) {  // RFC 5044 §4.3, §8; row 28
   Bytes f = fpdu(send_segment(1, 600), 0, true);
   f[512 + 3] ^= 0x10;
