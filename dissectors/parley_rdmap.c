@@ -140,7 +140,7 @@ static gboolean show_fixed_body(const parley_pdu* pdu, tvbuff_t* tvb, packet_inf
   }
   if ((s->opcode == 0x8 || s->opcode == 0x9) && s->payload == PARLEY_RDMAP_IMMEDIATE_LEN &&
       captured >= PARLEY_RDMAP_IMMEDIATE_LEN) {
-    *body = proto_tree_add_item(tree, hf_immediate, tvb, at, PARLEY_RDMAP_IMMEDIATE_LEN, ENC_BIG_ENDIAN);
+    *body = proto_tree_add_item(tree, hf_immediate, tvb, at, PARLEY_RDMAP_IMMEDIATE_LEN, ENC_NA);
     return TRUE;
   }
   if (s->opcode == 0xA && s->payload == PARLEY_RDMAP_ATOMIC_REQUEST_LEN &&
@@ -317,7 +317,7 @@ static void register_fields(void) {
       RDMAP(hf_size, "RDMA Read message size", ".read.size", FT_UINT32, BASE_DEC, NULL, 0),
       RDMAP(hf_source_stag, "Data source STag", ".read.source_stag", FT_UINT32, BASE_HEX, NULL, 0),
       RDMAP(hf_source_to, "Data source tagged offset", ".read.source_to", FT_UINT64, BASE_HEX, NULL, 0),
-      RDMAP(hf_immediate, "Immediate Data", ".immediate", FT_UINT64, BASE_HEX, NULL, 0),
+      RDMAP(hf_immediate, "Immediate Data", ".immediate", FT_BYTES, BASE_NONE, NULL, 0),
       RDMAP(hf_atomic_reserved, "Reserved", ".atomic.reserved", FT_UINT32, BASE_HEX, NULL, 0xFFFFFFF0),
       RDMAP(hf_atomic_opcode, "Atomic opcode", ".atomic.opcode", FT_UINT32, BASE_DEC, VALS(atomic_opcodes), 0xF),
       RDMAP(hf_atomic_id, "Request identifier", ".atomic.id", FT_UINT32, BASE_HEX, NULL, 0),
