@@ -205,7 +205,10 @@ static void no_startup(parley_half* half, guint32 seq) {
   half->phase = PARLEY_PHASE_OVER;
   if (half->side == PARLEY_INITIATOR || tcp->conn->request.frame == 0 || !half->any_gap) {
     /* After a reject the ULP may use TCP for what it likes. */
-    if (tcp->conn->outcome != PARLEY_REJECTED) parley_mpa_note(half, PARLEY_NOTE_NOT_STARTUP, 0, seq);
+    if (tcp->conn->outcome == PARLEY_REJECTED)
+      peer_of(half)->phase = PARLEY_PHASE_OVER;
+    else
+      parley_mpa_note(half, PARLEY_NOTE_NOT_STARTUP, 0, seq);
     return;
   }
   /* The Reply was among the missing octets, and an accepting one is likely: the peers go on. */
@@ -466,4 +469,12 @@ void parley_mpa_midstream(parley_tcp* tcp) {
                     : wanted == PARLEY_MARKERS_BOTH || wanted == only ? PARLEY_YES
                                                                       : PARLEY_NO;
   }
+}
+
+gboolean parley_mpa_follows(const parley_tcp* tcp) {
+  for (guint i = 0; i < 2; i++) {
+    const parley_half* const half = &tcp->half[i];
+    if (half->phase != PARLEY_PHASE_OVER && !(half->phase == PARLEY_PHASE_FPDUS && half->lost)) return TRUE;
+  }
+  return FALSE;
 }

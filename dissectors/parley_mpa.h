@@ -160,6 +160,8 @@ void parley_pending_add(parley_half* half, const parley_tcp_segment* part, guint
 /* parley_mpa.c, parley_fpdu_meaning.c: first pass */
 parley_tcp* parley_tcp_new(void);
 void parley_mpa_midstream(parley_tcp* tcp);
+/* Whether octets of this connection still mean something. */
+gboolean parley_mpa_follows(const parley_tcp* tcp);
 /* `tvb` is any of the frame; `side` is who sent. */
 void parley_mpa_segment(parley_tcp* tcp, packet_info* pinfo, tvbuff_t* tvb, guint side,
                         const parley_tcp_segment* segment, guint16 flags);

@@ -4,8 +4,11 @@
  * Beside the built-in dissector. "iwarp_mpa" is a heuristic on TCP that knows a connection by its Request. Wireshark
  * asks the newest entry of that list first, and plugins register after what is built in; so ours sees the Request
  * first, takes it, and sets itself as the connection's dissector: the built-in one is not asked again. It stays usable:
- * with --disable-protocol parley, or the protocol or its heuristic disabled in the GUI, every frame goes to it as if
- * this plugin did not exist, and its fields and filters are never touched.
+ * with --disable-protocol parley, or the protocol disabled in the GUI, every frame goes to it as if this plugin did not
+ * exist, and its fields and filters are never touched. Its heuristic is not switched off, because Wireshark would write
+ * that into the user's profile, where it outlives the plugin. Wireshark moves the entry that was right last to the
+ * front, so after a time without us the built-in one may be asked first: then it has the frame of the Request, and the
+ * postdissector (see watch()) takes the connection over from there.
  *
  * Segments that TCP hands on to nobody. With default preferences TCP gives no subdissector a segment that it calls out
  * of order or a retransmission, nor pure acknowledgments, FIN or RST. Asking for reassembly would not change that,
@@ -269,7 +272,8 @@ static void header_of(packet_info* pinfo, conversation_t* conversation, const st
 static int dissect_known(parley_tcp* tcp, tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const tcp_header* h) {
   if (!pinfo->fd->visited) feed(tcp, pinfo, tvb, h);
   front_door_frame = pinfo->num;
-  if (parley_frame_of(pinfo) == NULL) return 0;
+  if (parley_frame_of(pinfo) == NULL) /* nothing new, or no MPA any more: then others may have it */
+    return parley_mpa_follows(tcp) ? (int)tvb_captured_length(tvb) : 0;
   col_set_str(pinfo->cinfo, COL_PROTOCOL, "iWARP");
   col_clear(pinfo->cinfo, COL_INFO);
   parley_show(tvb, h->seq, pinfo, tree, tcp);
@@ -431,10 +435,6 @@ static void register_parley(void) {
 static void handoff_parley(void) {
   heur_dissector_add("tcp", dissect_heuristic, "iWARP over TCP (Parley)", "parley_tcp", proto_parley, HEURISTIC_ENABLE);
   dissector_add_for_decode_as_with_preference("tcp.port", parley_handle);
-  /* Wireshark asks the one that was right last first: one connection that is left to its own dissector, and that would
-   * have all that follow. Who enables it again, in the list of protocols, has it. */
-  heur_dtbl_entry_t* const stock = find_heur_dissector_by_unique_short_name("iwarp_mpa_tcp");
-  if (stock != NULL) stock->enabled = FALSE;
 }
 
 void plugin_register(void) {
