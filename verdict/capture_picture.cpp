@@ -120,8 +120,8 @@ class Filler {
     } else {
       row.kind = PictureRow::Kind::violation;
       row.layer = "violation";
-      row.text = std::string(to_string(f.severity));
-      row.detail = where.empty() ? f.text : fmt::format("{}: {}", where, f.text);
+      row.text = f.text;
+      row.detail = fmt::format("{}{}{}", to_string(f.severity), where.empty() ? "" : ", ", where);
       row.why = f.rule;
     }
     add(std::move(row));

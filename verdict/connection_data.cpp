@@ -70,8 +70,7 @@ void Connection::on_fpdu(Half& h, const WalkedFpdu& f) {
   if (f.crc == WalkedFpdu::Crc::bad) {
     ++h.counts.fpdus;
     remember_fpdu(h, f);
-    event(f.last.frame, f.last.at, h.index, LadderEvent::Kind::fpdu,
-          fmt::format("FPDU of {} octets, CRC wrong", f.ulpdu.size()));
+    fpdu_event(h, f, LadderEvent::Kind::fpdu, fmt::format("FPDU of {} octets, CRC wrong", f.ulpdu.size()));
     return rdmap_->lost(side);
   }
   rdmap_->segment(side, f);

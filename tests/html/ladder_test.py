@@ -195,6 +195,7 @@ class Ladder(unittest.TestCase):
         self.assertIn("RFC 5044 §4.4", broken)
         page.click("document.querySelector('.broken a')")
         self.assertIn("the initiator sent an FPDU with CRC", page.js("document.querySelector('.r.violation').textContent"))
+        self.assertIn("error, frame", page.js("document.querySelector('#panel').innerText"))
         self.assertEqual(page.complaints(), [])
         self.shot(page, "capture")
 
