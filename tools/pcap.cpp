@@ -8,6 +8,7 @@ void register_pcap(CLI::App& app, Context& context) {
   pcap->require_subcommand(1);
   add_pcap_check(*pcap, context);
   add_pcap_ladder(*pcap, context);
+  add_pcap_anonymize(*pcap, context);
 }
 
 }  // namespace parley::tools

@@ -138,7 +138,13 @@ TappedStream Connection::tapped(const Half& h) const {
 void Connection::Half::feed(ConstBytes in, std::uint64_t n, const SegmentRef& ref, bool start, std::uint64_t at) {
   if (!fed) fed_at = at;
   fed = true;
-  if (n > 0) return walker.missing(n, ref, *this);
+  if (n > 0) {
+    const std::uint64_t begun = fed_at + walker.position();
+    const bool open = walker.left() > 0;
+    walker.missing(n, ref, *this);
+    if (open && walker.lost() && owner->tap_ != nullptr) owner->tap_->lone_length(owner->tapped(*this), begun);
+    return;
+  }
   walker.octets(in, ref, start, *this);
 }
 
@@ -150,6 +156,8 @@ void Connection::packet(unsigned from, const wire::TcpSegmentView& t, std::uint6
     wired_ = true;
     first_frame_ = frame;
     first_at_ = at;
+    // Until a startup frame tells, the end that opened TCP; which address is the lower one must not matter.
+    initiator_ = t.syn() && t.has_ack() ? 1 - from : from;
     for (unsigned i = 0; i < 2; ++i) halves_[i].owner = this, halves_[i].index = i;
     h.address = t.source;
     peer.address = t.destination;
@@ -295,7 +303,8 @@ void Connection::no_startup_frame(Half& h, const SegmentRef& ref, bool start) {
   h.startup_length = h.tcp.position() - h.head.size();
   h.walker.start(agreement_.crc, Known::no);
   const std::uint64_t head_at = h.tcp.position() - h.head.size();
-  h.feed({}, 4, ref, false, head_at - 4);  // where its FPDUs begin is a guess
+  h.head_told = h.head_told || !request_->m();  // the walker gets it
+  h.feed({}, 4, ref, false, head_at - 4);       // where its FPDUs begin is a guess
   rdmap_->lost(Side::responder);
   initiator.walker.start(agreement_.crc, Known::unknown);
   initiator.phase = Phase::fpdus;

@@ -50,7 +50,8 @@ Steps Connection::steps() const {
 
 void Connection::finish_startup(bool capture_truncated) {
   (void)capture_truncated;
-  for (Half& h : halves_) {
+  for (Half* each : {&halves_[initiator_], &halves_[1 - initiator_]}) {
+    Half& h = *each;
     if (h.phase != Phase::startup || h.head.empty()) continue;
     const bool initiator = !roles_known_ || side_of(h) == Side::initiator;
     if (!roles_known_) {
@@ -195,8 +196,7 @@ void Connection::judge_outcome(ConnectionReport& r) {
 // What never became whole is judged as well, so that whoever listens has to know of it.
 void Connection::tell_tap_the_rest() {
   for (const Half& h : halves_) {
-    if ((h.phase == Phase::startup || h.phase == Phase::blind) && !h.head.empty() && !h.head_told)
-      tap_->startup(tapped(h), h.head_at, h.head);
+    if (!h.head.empty() && !h.head_told) tap_->startup(tapped(h), h.head_at, h.head);
     if (h.phase == Phase::rtr_or_fpdu && !h.early.empty())
       tap_->startup(tapped(h), h.early.front().at, h.early.front().data);
     if (h.phase == Phase::fpdus && h.walker.left() > 0) tap_->lone_length(tapped(h), h.fed_at + h.walker.position());
