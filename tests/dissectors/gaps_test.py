@@ -94,7 +94,7 @@ def payload_words(text):
 
 
 def value_words(field, value):
-    if re.fullmatch(r"([0-9a-f]{2}:?){16,}", value):
+    if field.endswith((".data", ".immediate")) or re.fullmatch(r"(?:[0-9a-f]{2}:?){16,}", value):
         return payload_words(value)
     return INFO_NOISE.sub("", value) if field == "_ws.col.Info" else value
 

@@ -270,18 +270,18 @@ def two_sends_in_segment(c):
 @capture
 def terminates(c):
     """A Terminate of each kind: RFC, siw's swapped octets, type 3 of Chelsio and Intel, M without D."""
-    header = read_request(1, 64, source=(0xBAD, 0))[:18]
-    request = read_request(1, 64, source=(0xBAD, 0))[18:]
-    tagged_header = write(0xBAD, 0)
-    length = struct.pack(">H", 46)
-    for octets in ((0x01, 0x00, 0xE0, length + header + request),
-                   (0x11, 0x01, 0xC0, struct.pack(">H", 78) + tagged_header),
-                   (0x12, 0x01, 0xC0, length + header), (0x02, 0x06, 0x40, header), (0x12, 0x05, 0x80, length),
-                   (0x20, 0x02, 0, b""), (0x20, 0x07, 0, b""), (0x23, 0x02, 0, b""), (0x02, 0x02, 0, b""),
-                   (0x20, 0x05, 0x03, length + header), (0x10, 0x00, 0x07, length + header + request),
-                   (0x01, 0x00, 0xE0, length + header)):
+    read, message, put = read_request(1, 64, source=(0xBAD, 0)), send(1, b"something wrong"), write(0xBAD, 0, pattern(64))
+    quoted_read = struct.pack(">H", len(read)) + read
+    quoted_message = struct.pack(">H", len(message)) + message[:18]
+    quoted_write = struct.pack(">H", len(put)) + put[:14]
+    for cause, *octets in (
+            (read, 0x01, 0x00, 0xE0, quoted_read), (put, 0x11, 0x01, 0xC0, quoted_write),
+            (message, 0x12, 0x01, 0xC0, quoted_message), (message, 0x02, 0x06, 0x40, message[:18]),
+            (message, 0x12, 0x05, 0x80, quoted_message[:2]), (message, 0x20, 0x02), (message, 0x20, 0x07), (message, 0x23, 0x02),
+            (message, 0x02, 0x02), (message, 0x20, 0x05, 0x03, quoted_message), (read, 0x10, 0x00, 0x07, quoted_read),
+            (read, 0x01, 0x00, 0xE0, quoted_read[:20])):
         a = c.connect().set_up(*V1)
-        a.fpdu(INITIATOR, send(1, b"something wrong"))
+        a.fpdu(INITIATOR, cause)
         a.fpdu(RESPONDER, terminate(*octets))
 
 

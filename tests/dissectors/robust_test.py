@@ -109,6 +109,8 @@ def cuts(frames, whole):
 
 
 class Robust(unittest.TestCase):
+    maxDiff = None
+
     @classmethod
     def setUpClass(cls):
         cls.tshark = harness.Tshark(True).__enter__()
