@@ -146,6 +146,7 @@ static void lose(parley_half* half) {
   half->lost = half->gap = half->any_gap = TRUE;
   half->trying = FALSE;
   if (half->markers_guessed) half->markers = PARLEY_UNKNOWN;
+  if (half->crc_guessed) half->crc = PARLEY_UNKNOWN;
   parley_pending_drop(half);
 }
 
@@ -161,8 +162,10 @@ static gboolean whole(parley_half* half, const guint8* wire, guint32 octets, gui
       if (crc == PARLEY_CRC_BAD && (half->crc == PARLEY_YES || !half->tcp->forced)) return FALSE;
       if (crc == PARLEY_CRC_NOT_SEEN && !plausible_at(half, wire, known, at)) return FALSE;
     }
-    if (half->crc == PARLEY_UNKNOWN && crc != PARLEY_CRC_NOT_SEEN)
+    if (half->crc == PARLEY_UNKNOWN && crc != PARLEY_CRC_NOT_SEEN) {
       half->crc = crc == PARLEY_CRC_GOOD ? PARLEY_YES : PARLEY_NO;
+      half->crc_guessed = half->trying && crc != PARLEY_CRC_GOOD; /* it may have been no FPDU */
+    }
     if (half->crc == PARLEY_NO) crc = PARLEY_CRC_OFF;
   }
   if (half->trying) parley_mpa_note(half, PARLEY_NOTE_FOUND, 0, parley_stream_seq_of(&half->stream, at));
@@ -257,13 +260,40 @@ static guint32 by_marker(const parley_half* half, const guint8* octets, guint32 
   return length;
 }
 
+/* Any place will do where a DDP segment may begin, if a CRC will tell: FPDUs larger than a segment seldom begin one.
+ * Rather one that is whole and right than one that is still to come. */
+static guint32 by_header(parley_half* half, const guint8* octets, guint32 length, guint64 at) {
+  if (half->crc == PARLEY_NO || half->markers == PARLEY_YES) return length;
+  guint32 first = length;
+  for (guint32 o = 0; o + PARLEY_MPA_LEN_LEN + PARLEY_DDP_TAGGED_LEN <= length; o++) {
+    const guint8* const here = octets + o;
+    const guint32 ulpdu_length = be16(here);
+    if (ulpdu_length > PARLEY_MPA_ULPDU_MAX ||
+        !parley_plausible(here + PARLEY_MPA_LEN_LEN, PARLEY_DDP_TAGGED_LEN, ulpdu_length, half->tcp->versions))
+      continue;
+    const guint32 total = parley_wire_size(0, ulpdu_length, FALSE);
+    if (total > length - o) {
+      if (first == length) first = o;
+    } else if (crc_state(here, total) == PARLEY_CRC_GOOD) {
+      first = o;
+      break;
+    }
+  }
+  if (first < length && half->markers == PARLEY_UNKNOWN) {
+    half->markers = PARLEY_NO;
+    half->markers_guessed = TRUE;
+    half->zero = at + first;
+  }
+  return first;
+}
+
 /* Looks for an FPDU in a part of which nothing is known; returns how many octets lie before it. */
 static guint32 look_for(parley_half* half, const parley_tcp_segment* part, guint64 at) {
-  guint32 skip = part->captured;
-  if (part->start && may_begin(half, part->data, part->captured, at))
-    skip = 0;
-  else
+  guint32 skip = 0;
+  if (!part->start || !may_begin(half, part->data, part->captured, at)) {
     skip = by_marker(half, part->data, part->captured, at);
+    if (skip == part->captured) skip = by_header(half, part->data, part->captured, at);
+  }
   if (skip < part->captured) {
     half->lost = FALSE;
     half->trying = TRUE;

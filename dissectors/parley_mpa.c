@@ -147,6 +147,8 @@ static void reply_seen(parley_half* half, const parley_startup* seen, guint key)
   begin_half(half, PARLEY_PHASE_FPDUS);
   if (c->request.frame == 0) {
     /* What the initiator sent before is not in the capture. */
+    parley_pending_drop(initiator);
+    parley_stream_skip_acked(&initiator->stream);
     if (initiator->stream.synced) initiator->startup_end = initiator->stream.position;
     begin_half(initiator, PARLEY_PHASE_RTR_OR_FPDU);
     initiator->zero_known = initiator->stream.synced;

@@ -108,7 +108,7 @@ typedef struct parley_half {
   guint64 request_end; /* the same, without the Rtr frame of 2007 */
   /* FPDUs */
   guint8 crc, markers; /* parley_known */
-  gboolean markers_guessed;
+  gboolean markers_guessed, crc_guessed;
   gboolean zero_known;   /* of markers */
   guint64 zero;          /* stream position of FPDU position 0 */
   gboolean lost;         /* where the next FPDU begins is not known */

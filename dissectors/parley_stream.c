@@ -129,3 +129,9 @@ void parley_stream_acked(parley_stream* stream, guint32 ack, const parley_tcp_se
   if (stream->first != NULL && stream->acked > stream->position && ++stream->waited > PARLEY_HOLE_PATIENCE)
     give_up_hole(stream, by, sink);
 }
+
+void parley_stream_skip_acked(parley_stream* stream) {
+  if (stream->acked <= stream->position || (stream->first != NULL && stream->first->position < stream->acked)) return;
+  stream->next_seq += (guint32)(stream->acked - stream->position);
+  stream->position = stream->acked;
+}
