@@ -20,7 +20,8 @@ mpa::RtrSet kinds(const wire::MpaEnhanced& e) { return {.send = e.b, .write = e.
 void check_revision(const StartupSeen& s, std::string_view who, Findings& f) {
   if (s.revision == 0)
     f.note(s.frame, "RFC 5044 Appendix C", fmt::format("the {} speaks revision 0, that of the RDMA Consortium", who));
-  if (s.revision == 0 && !s.r() && (!s.m() || !s.c()))
+  const bool known = s.key == wire::MpaKey::req || s.key == wire::MpaKey::rep;
+  if (known && s.revision == 0 && !s.r() && (!s.m() || !s.c()))
     // An appendix only informs, so that this is no more than a warning.
     f.warn(s.frame, "RFC 5044 Appendix C",
            fmt::format("the {} speaks revision 0 without {}: there, markers and CRC are always on", who,
