@@ -9,6 +9,7 @@ void register_pcap(CLI::App& app, Context& context) {
   add_pcap_check(*pcap, context);
   add_pcap_ladder(*pcap, context);
   add_pcap_anonymize(*pcap, context);
+  add_pcap_matrix(*pcap, context);
 }
 
 }  // namespace parley::tools

@@ -27,5 +27,6 @@ void register_pcap(CLI::App& app, Context& context);
 void add_pcap_check(CLI::App& pcap, Context& context);
 void add_pcap_ladder(CLI::App& pcap, Context& context);
 void add_pcap_anonymize(CLI::App& pcap, Context& context);
+void add_pcap_matrix(CLI::App& pcap, Context& context);
 
 }  // namespace parley::tools
