@@ -12,6 +12,7 @@ import unittest
 
 import harness
 import make_captures
+import robust_test
 
 GOLDEN = harness.HERE / "golden"
 ABSOLUTE = ("-o", "tcp.relative_sequence_numbers:FALSE")
@@ -165,6 +166,23 @@ class Gaps(unittest.TestCase):
                 self.assertEqual(sorted(ours), sent)
                 if name in LOST:
                     self.assertNotEqual(sorted(stock), sent, "stock tshark has become better: " + gap)
+
+    def test_every_filter_of_the_guide_finds_something(self):
+        """docs/wireshark.md has a table of filters; a name that changes must change there, too."""
+        guide = (harness.SOURCE / "docs/wireshark.md").read_text(encoding="utf-8")
+        filters = re.findall(r"^\| `(parley\S*(?: .*)?|_ws\..*)` \| [^|]* \|$", guide, re.MULTILINE)
+        self.assertGreater(len(filters), 12)
+        crowd = robust_test.Crowd()
+        for path in harness.captures():
+            for frames in robust_test.connections(path):
+                crowd.add(frames)
+        with harness.Tshark(True) as ours:
+            path = ours.file("all.pcap", crowd.octets())
+            for text in filters:
+                with self.subTest(filter=text):
+                    done = ours.run("-n", "-r", path, "-Y", text)
+                    self.assertEqual((done.returncode, done.stderr.strip()), (0, ""))
+                    self.assertTrue(done.stdout)
 
 
 if __name__ == "__main__":
