@@ -13,7 +13,7 @@ def check(root):
     program = shutil.which("clang-format-14") or shutil.which("clang-format")
     if not program:
         return ["clang-format is not installed (Debian: clang-format)"]
-    paths = [str(path) for path in common.sources(root)]
+    paths = [str(path) for path in common.sources(root) + common.files(root, ["dissectors"], common.SOURCE_SUFFIXES)]
     run = subprocess.run([program, "--dry-run", "-Werror", "--style=file", *paths], cwd=root, capture_output=True,
                          text=True, check=False)
     found = sorted(set(re.findall(r"(?m)^(\S+?):\d+:\d+: error", run.stderr)))

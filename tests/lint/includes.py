@@ -34,6 +34,8 @@ LIBRARIES = re.compile(r"^(tl/expected\.hpp|fmt/(core|format|ranges)\.h)$")
 TOML = re.compile(r"^toml\+\+/toml\.h$")  # sim reads scenarios that are given to it as text
 FORMATTING = {"base": {"cstdio"}}  # snprintf, and the last words of PARLEY_ASSERT; lint.purity sees what is really called
 CRC_KERNELS = re.compile(r"^(isa-l\.h|isa-l/.*\.h|immintrin\.h|nmmintrin\.h|wmmintrin\.h|x86intrin\.h|cpuid\.h|arm_acle\.h)$")
+# The Wireshark plugin is C under another licence: of the project it knows the facts of the wire alone.
+PLUGIN = re.compile(r'"(parley(_\w+)?|parley/wire/\w+)\.h"|<((epan|wsutil|wiretap)/[\w/-]+|ws_version|config|glib|std\w+|string)\.h>')
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -76,6 +78,10 @@ def check(root):
             finding = check_line(path, number, line)
             if finding:
                 findings.append(finding)
+    for path in common.files(root, ["dissectors"], common.SOURCE_SUFFIXES):
+        for number, line in enumerate(common.read(root, path).splitlines(), 1):
+            if INCLUDE.match(line) and not PLUGIN.search(line):
+                findings.append(f"{path}:{number}: the Wireshark plugin may not include {line.split(maxsplit=1)[1]}")
     return findings
 
 
@@ -88,11 +94,12 @@ def self_test():
         "wire/crc.cpp": "#include <isa-l.h>\n",
         "cm/near.cpp": '#include "near.hpp"\n',
         "drivers/asio/tcp.cpp": "#include <boost/asio.hpp>\n#include <sys/socket.h>\n",
+        "dissectors/d.c": '#include <epan/packet.h>\n#include "parley/wire/mpa.h"\n#include "mpa/crc32c.hpp"\n',
         "tools/t.cpp": '#include "tests/support.hpp"\n',
     }
     with common.made_tree(tree) as root:
         common.expect(check(root), "mpa may not include nic", "verdict may not include cm", "<thread> in base",
-                      "<isa-l.h> in wire", "cm/near.cpp:1", "tools may not include tests")
+                      "<isa-l.h> in wire", "cm/near.cpp:1", "tools may not include tests", "dissectors/d.c:3: the Wireshark plugin may not include")
 
 
 if __name__ == "__main__":

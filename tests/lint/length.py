@@ -38,7 +38,7 @@ def functions(text):
         elif char == "}" and stack:
             function, first, words = stack.pop()
             if function:
-                yield words.split("(")[0].split()[-1], first, line - first + 1
+                yield (words.split("(")[0].split() or ["?"])[-1], first, line - first + 1
         if char in "{};":
             head = ""
         else:
@@ -53,7 +53,7 @@ def preprocessor_free(text):
 
 def check(root):
     findings = []
-    for path in common.files(root, [*common.ROOMS, "cmake"], SUFFIXES):
+    for path in common.files(root, [*common.ROOMS, "dissectors", "cmake"], SUFFIXES):
         text = common.read(root, path)
         count = text.count("\n")
         if count > FILE_MAX:
