@@ -57,6 +57,7 @@ void Assembler::add(const Step& step, std::size_t index) {
     item.last = step.last;
     item.end = step.end;
     item.last_step = index;
+    item.whole = item.whole && !step.begun;
     return;
   }
   Item item;
@@ -68,6 +69,7 @@ void Assembler::add(const Step& step, std::size_t index) {
   item.octets_known = step.known;
   item.length = step.octets.size();
   item.lost = step.lost;
+  item.whole = !step.begun;
   switch (step.kind) {
     case Step::Kind::startup:
       item.kind = Item::Kind::startup;

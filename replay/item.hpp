@@ -27,14 +27,16 @@ struct Item {
   Bytes payload;                                             ///< message, without DDP headers; at most payload_max
   std::uint64_t length = 0;                                  ///< of the payload, all of it
   std::vector<std::pair<std::size_t, std::size_t>> unknown;  ///< begin and end of what the recording lacks of it
-  bool whole = true;                                         ///< message: its last segment was there
-  bool marker_fault = false;                                 ///< message: a marker in it was wrong
+  bool whole = true;          ///< its last segment, or the last octet of its FPDU, was there
+  bool marker_fault = false;  ///< message: a marker in it was wrong
   bool pad_fault = false;
   std::uint64_t lost = 0;  ///< gap
 
   static constexpr std::size_t payload_max = 64 << 20;
 
   Lane lane() const;
+  /// It is not known what belongs here, or how it went on.
+  bool vague() const { return kind == Kind::gap || !whole; }
   bool is(wire::RdmapOpcode opcode) const { return kind == Kind::message && header.opcode == opcode; }
   /// Send in any form, or Immediate Data: it takes a receive of the peer's.
   bool is_send() const;

@@ -26,7 +26,11 @@ void Player::log(Instant now, bool played, std::uint64_t frame, std::string text
 
 void Player::plan() {
   const std::vector<Item>& theirs = other().items;
+  bool fin = false;
   for (std::size_t i = 0; i < theirs.size(); ++i) {
+    // What TCP answers to segments that come after its FIN, whoever sent them late, is no part of the conversation.
+    if (fin && theirs[i].kind == Item::Kind::rst) continue;
+    fin = fin || theirs[i].kind == Item::Kind::fin;
     const bool last_of_all = !recording_.closed && theirs[i].kind == Item::Kind::gap && i + 1 == theirs.size();
     // What was begun and not ended when the recording stopped is nothing to compare with.
     if (last_of_all || (theirs[i].kind == Item::Kind::message && !theirs[i].whole && !recording_.closed)) continue;
@@ -138,7 +142,7 @@ bool Player::needs_met(const Need& need, Instant now, Instant& since) {
       // What never became a frame is only recognised at the end of the stream; its octets are there before.
       part_is_there = item.kind == Item::Kind::raw && live_octets_ >= item.end;
       if (part_is_there) break;
-      if (item.kind != Item::Kind::gap) return false;
+      if (!item.vague()) return false;
       // Whatever the recording lacks here, the live side gets some time to say it.
       const Instant until = std::max(last_sent_, last_live_) + gap_patience;
       if (now < until) {
@@ -172,16 +176,21 @@ bool Player::try_step(Instant now) {
   return true;
 }
 
+// The next of the lane that the recording holds whole; null when there is none.
+const Item* Player::next_known(const LaneState& lane) const {
+  for (std::size_t at = lane.next(); at < lane.items.size(); ++at)
+    if (const Item& item = other().items[lane.items[at]]; !item.vague()) return &item;
+  return nullptr;
+}
+
 // How long the live side may take: what the recorded one took, and the patience.
 void Player::wait_for_answer(Instant now) {
   Instant recorded_before = recording_.report.first_at;
   if (next_step_ > 0) recorded_before = mine().steps[next_step_ - 1].last.at;
   const Item* missing = nullptr;
   for (const LaneState& lane : lanes_)
-    if (!lane.over()) {
-      const Item& item = other().items[lane.items[lane.next()]];
-      if (missing == nullptr || item.last.frame < missing->last.frame) missing = &item;
-    }
+    if (const Item* item = next_known(lane); item != nullptr)
+      if (missing == nullptr || item->last.frame < missing->last.frame) missing = item;
   const Duration taken = missing != nullptr && recorded_before != Instant{}
                              ? std::max(missing->last.at - recorded_before, Duration{})
                              : Duration{};
@@ -205,8 +214,8 @@ void Player::advance(Instant now) {
   }
   if (done_ || (next_step_ < mine().steps.size() && !ended_)) return;
   for (LaneState& lane : lanes_)
-    while (!lane.over() && other().items[lane.items[lane.next()]].kind == Item::Kind::gap)
-      lane.matched_at.push_back(now);
+    if (next_known(lane) == nullptr)
+      while (!lane.over()) lane.matched_at.push_back(now);
   const bool all_seen = lanes_[0].over() && lanes_[1].over();
   if (ended_) return finish(Close::none);
   if (!all_seen) return wait_for_answer(now);

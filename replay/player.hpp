@@ -122,6 +122,7 @@ class Player {
   bool needs_met(const Need& need, Instant now, Instant& since);
   void wait_until(Instant when) { deadline_ = std::min(deadline_, when); }
   void wait_for_answer(Instant now);
+  const Item* next_known(const LaneState& lane) const;
   void finish(Close close);
   void differ(Instant now, Mismatch mismatch, const Item* recorded, const Item* live, std::string missing = {});
   void note(std::string text);

@@ -67,7 +67,7 @@ std::vector<Field> Player::fields_of(std::size_t item) const {
 void Player::live_item(Instant now, Item& item) {
   if (item.startup) live_startup(item);
   LaneState& lane = lanes_[static_cast<std::size_t>(item.lane())];
-  if (!lane.over() && other().items[lane.items[lane.next()]].kind == Item::Kind::gap && !pass_gap(lane, item, now)) {
+  if (!lane.over() && other().items[lane.items[lane.next()]].vague() && !pass_gap(lane, item, now)) {
     ++result_.not_compared;
     log(now, false, 0, describe(item) + " (not compared: not in the recording)");
     return;
@@ -101,7 +101,10 @@ void Player::unexpected(Instant now, const Item& item) {
   const bool after_end = end && std::any_of(other().items.begin(), other().items.end(), [](const Item& i) {
                            return i.kind == Item::Kind::fin || i.kind == Item::Kind::rst;
                          });
-  const bool after_own_end = end && recording_.closed && next_step_ >= mine().steps.size();
+  const bool after_own_end =
+      end && recording_.closed &&
+      std::all_of(mine().steps.begin() + static_cast<std::ptrdiff_t>(next_step_), mine().steps.end(),
+                  [](const Step& s) { return s.kind == Step::Kind::fin || s.kind == Step::Kind::rst; });
   if (known && !after_end && !after_own_end)
     return differ(now, {fmt::format("{} came; the recorded side said nothing more", describe(item)), ""}, nullptr,
                   &item);
@@ -111,17 +114,21 @@ void Player::unexpected(Instant now, const Item& item) {
     if (const auto q = wire::ReadRequest::parse(item.payload)) live_reads_.push_back(*q);
 }
 
-// True when the live item is what comes after the gap; it is then the lane's next.
+// True when the lane's next is what the live item is to be compared with: the item whose end is missing, if the two
+// begin alike, or what comes after the gap.
 bool Player::pass_gap(LaneState& lane, const Item& live, Instant now) {
-  std::size_t at = lane.next();
-  while (at < lane.items.size() && other().items[lane.items[at]].kind == Item::Kind::gap) ++at;
-  if (at == lane.items.size()) return false;
-  const std::size_t index = lane.items[at];
-  Item candidate = other().items[index];
-  // After octets that nobody saw, MSNs still go on as they did.
-  if (compare(candidate, live, fields_of(index))) return false;
-  while (lane.next() < at) lane.matched_at.push_back(now);
-  return true;
+  for (std::size_t at = lane.next(); at < lane.items.size(); ++at) {
+    const std::size_t index = lane.items[at];
+    const Item& candidate = other().items[index];
+    if (candidate.kind == Item::Kind::gap) continue;
+    if (!compare(candidate, live, fields_of(index))) {
+      while (lane.next() < at) lane.matched_at.push_back(now);
+      return true;
+    }
+    // A message of which the end is missing may have been given up by its sender.
+    if (!candidate.vague()) return false;
+  }
+  return false;
 }
 
 void Player::match(Instant now, LaneState& lane, const Item& live) {

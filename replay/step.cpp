@@ -112,7 +112,7 @@ void StepReader::take_missing(std::uint64_t n, const SegmentRef& ref, bool cut) 
       }
       pending_.resize(pending_.size() + static_cast<std::size_t>(std::min<std::uint64_t>(n, 1 << 20)));
       walker_.missing(n, ref, *this);
-      return after_walk(ref);
+      return after_walk();
     case Phase::raw: return gap(n, ref);
   }
 }
@@ -238,23 +238,40 @@ void StepReader::flush_kept() {
 }
 
 void StepReader::walk(ConstBytes in, const SegmentRef& ref, bool start) {
+  pending_parts_.emplace_back(pending_base_ + pending_.size(), ref);
   append(pending_, in);
   walker_.octets(in, ref, start, *this);
-  after_walk(ref);
+  after_walk();
 }
 
-void StepReader::after_walk(const SegmentRef& ref) {
+void StepReader::after_walk() {
   const std::uint64_t from = broken_ ? broken_at_ : walker_.position();
   const std::uint64_t skip = from > pending_base_ ? from - pending_base_ : 0;
   pending_.erase(pending_.begin(),
                  pending_.begin() + static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(skip, pending_.size())));
   pending_base_ = std::max(pending_base_, from);
+  while (pending_parts_.size() > 1 && pending_parts_[1].first <= pending_base_) pending_parts_.pop_front();
   if (!broken_) return;
   // Without a length there are no boundaries any more (RFC 5044 §8): the octets themselves are all there is.
   phase_ = Phase::raw;
-  const Bytes rest = std::move(pending_);
-  pending_.clear();
-  raw(rest, ref);
+  raw_pending();
+}
+
+// The octets come out as they came, each part with its segment.
+void StepReader::raw_pending() {
+  const Bytes all = std::exchange(pending_, {});
+  for (std::size_t i = 0; i < pending_parts_.size(); ++i) {
+    const auto at = [&](std::size_t part) {
+      const std::uint64_t position = pending_parts_[part].first;
+      return static_cast<std::size_t>(std::clamp<std::uint64_t>(position, pending_base_, pending_base_ + all.size()) -
+                                      pending_base_);
+    };
+    const std::size_t from = at(i), to = i + 1 < pending_parts_.size() ? at(i + 1) : all.size();
+    if (to <= from) continue;
+    raw(ConstBytes(all).subspan(from, to - from), pending_parts_[i].second);
+    steps_.back().end = fpdu_base_ + pending_base_ + to;
+  }
+  pending_parts_.clear();
 }
 
 void StepReader::raw(ConstBytes in, const SegmentRef& ref) {
@@ -300,13 +317,14 @@ void StepReader::finish(const SegmentRef& ref, bool closed) {
   if (phase_ == Phase::rtr_frame) begin_fpdus();
   if (phase_ == Phase::waiting && !kept_.empty()) begin_fpdus();
   if (phase_ != Phase::fpdus || pending_.empty()) return;
-  const Bytes part = std::move(pending_);
-  pending_.clear();
   // A recording that stops within an FPDU tells nothing of a sender that did.
-  if (closed && !walker_.lost())
-    raw(part, ref);
-  else
-    gap(part.size(), ref);
+  if (closed && !walker_.lost()) {
+    const std::size_t before = steps_.size();
+    raw_pending();
+    for (std::size_t i = before; i < steps_.size(); ++i) steps_[i].begun = true;
+    return;
+  }
+  gap(std::exchange(pending_, {}).size(), ref);
 }
 
 }  // namespace parley::replay

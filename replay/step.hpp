@@ -32,6 +32,7 @@ struct Step {
   bool bad_crc = false;
   std::uint32_t crc_error = 0;  ///< the CRC that was sent, exclusive or the right one
   bool bad_pad = false, bad_marker = false;
+  bool begun = false;      ///< raw: an FPDU that never became whole
   std::uint64_t lost = 0;  ///< gap: octets
 };
 std::string_view to_string(Step::Kind kind);
@@ -81,8 +82,9 @@ class StepReader final : private verdict::FpduSink {
   void begin_fpdus();
   void flush_kept();
   void walk(ConstBytes in, const verdict::SegmentRef& ref, bool start);
-  void after_walk(const verdict::SegmentRef& ref);
+  void after_walk();
   void raw(ConstBytes in, const verdict::SegmentRef& ref);
+  void raw_pending();
   void gap(std::uint64_t n, const verdict::SegmentRef& ref);
   Step& add(Step::Kind kind, const verdict::SegmentRef& first, const verdict::SegmentRef& last);
 
@@ -104,7 +106,8 @@ class StepReader final : private verdict::FpduSink {
   std::size_t kept_octets_ = 0;
   Bytes pending_;                   // what the walker holds, for when it turns out to be no FPDU
   std::uint64_t pending_base_ = 0;  // stream position, counted from fpdu_base_
-  bool broken_ = false;             // an ULPDU_Length that cannot be, at broken_at_
+  std::deque<std::pair<std::uint64_t, verdict::SegmentRef>> pending_parts_;  // where each part of it begins
+  bool broken_ = false;  // an ULPDU_Length that cannot be, at broken_at_
   std::uint64_t broken_at_ = 0;
   std::vector<Step> steps_;
 };

@@ -91,13 +91,15 @@ void Mirror::answer(const cm::ConnectRequest& request) {
   for (std::size_t slot = 0; slot < receives; ++slot) post_receive(slot);
   if (const auto done = id_.accept({.mpa = mpa_options(), .private_data = data}); !done)
     events_.push_back(fmt::format("Parley cannot accept so: {}", done.error().message()));
+  else
+    posting_ = true;  // when it may be sent is the stack's affair (RFC 5044 §7.1.2 rule 4)
 }
 
 void Mirror::event(sim::Host& host, cm::Event event) {
   const auto mine_too = [this](const cm::Id& id) { return id_ && id == id_; };
   if (const auto* asked = std::get_if<cm::ConnectRequest>(&event)) return answer(*asked);
   if (const auto* is = std::get_if<cm::Established>(&event); is != nullptr && mine_too(is->id)) {
-    up_ = true;
+    up_ = posting_ = true;
     last_act_ = progress_at_ = host.now();
     events_.emplace_back("established");
   }
@@ -135,7 +137,7 @@ void Mirror::on_timer(sim::Host& host, std::uint64_t) {
 }
 
 void Mirror::proceed(sim::Host& host) {
-  while (up_ && !over_ && next_act_ < acts_.size()) {
+  while (posting_ && !over_ && next_act_ < acts_.size()) {
     const Act& a = acts_[next_act_];
     if (sends_seen_ < a.sends_seen || reads_done_ < a.reads_done) return;
     const Instant when = std::max(last_act_, progress_at_) + a.delay;
@@ -152,6 +154,8 @@ void Mirror::proceed(sim::Host& host) {
 bool Mirror::act(const Act& what) {
   const Item& item = mine().items[what.item];
   fill(what.reads);
+  const bool end = item.kind == Item::Kind::fin || item.kind == Item::Kind::rst;
+  if (end && !up_) return false;
   if (item.kind == Item::Kind::fin) {
     (void)id_.disconnect();
     return true;

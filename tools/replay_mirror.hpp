@@ -89,7 +89,7 @@ class Mirror final : public sim::App {
   PdHandle pd_ = 0;
   std::unique_ptr<CompletionQueue> cq_;
   cm::Id listener_, id_;  // id_ owns the queue pair: destroyed before cq_
-  bool up_ = false, over_ = false;
+  bool posting_ = false, up_ = false, over_ = false;
   std::size_t next_act_ = 0, sends_seen_ = 0, reads_done_ = 0;
   Instant last_act_{}, progress_at_{}, armed_ = never;
   std::vector<std::string> events_;

@@ -21,7 +21,7 @@ Or<ReplaySimResult> replay_in_simulator(const replay::Recording& recording, verd
   auto file = open_output(options.pcapng);
   if (!file) return tl::unexpected(file.error());
   replay::Player player(recording, side, options.play);
-  Mirror mirror(recording, verdict::other(side), options.quirk, player);
+  Mirror mirror(options.program != nullptr ? *options.program : recording, verdict::other(side), options.quirk, player);
   if (const auto ready = mirror.prepare(); !ready) return tl::unexpected(ready.error());
   const bool listens = side == verdict::Side::responder;
   std::optional<replay::PlayerMachine> machine;

@@ -10,8 +10,9 @@ namespace parley::tools {
 
 struct ReplaySimOptions {
   replay::PlayOptions play{};
-  std::string quirk;   ///< what Parley's stack plays (mpa/quirks.hpp); empty: itself
-  std::string pcapng;  ///< file for what went over the cable; empty: none
+  std::string quirk;                           ///< what Parley's stack plays (mpa/quirks.hpp); empty: itself
+  std::string pcapng;                          ///< file for what went over the cable; empty: none
+  const replay::Recording* program = nullptr;  ///< what Parley's side does, if not what is compared with
 };
 
 struct ReplaySimResult {

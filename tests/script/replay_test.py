@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""parley replay: over real sockets against parley listen, connect and rping, in the simulator, and with bad input."""
+import os
+import socket
+import struct
+
+from cli import SOURCE_DIR, CliTest, main, run
+
+CAPTURES = os.path.join(SOURCE_DIR, "tests", "captures", "iwarp")
+RPING = os.path.join(CAPTURES, "siw_v2_crc.pcap")
+
+
+def capture(name):
+    return os.path.join(CAPTURES, name)
+
+
+class Replay(CliTest):
+    def recorded(self, listen=(), connect=()):
+        """A capture of parley connect with parley listen."""
+        path = self.path("recorded.pcapng")
+        server, port = self.listener("--count", 1, "--echo", *listen)
+        self.ok(run("connect", f"127.0.0.1:{port}", "--pcapng", path, *connect))
+        self.ok(server.finish())
+        return path
+
+    def summary(self, finished, code, result):
+        self.assertEqual(finished.code, code, str(finished))
+        summary = finished.event("summary")
+        self.assertEqual(summary["result"], result, str(finished))
+        return summary
+
+
+class OverSockets(Replay):
+    def test_the_initiator_of_a_recording_finds_the_same_responder(self):
+        path = self.recorded(connect=["--send", 2, "--echoed"])
+        server, port = self.listener("--count", 1, "--echo")
+        again = self.path("again.pcapng")
+        done = run("replay", path, "--role", "initiator", "--against", f"127.0.0.1:{port}", "--json", "--pcapng", again)
+        summary = self.summary(done, 0, "same")
+        self.assertEqual(summary["steps_played"], summary["steps"])
+        self.assertGreaterEqual(summary["answers_compared"], 3)
+        self.ok(server.finish())
+        check = run("pcap", "check", again)
+        self.assertEqual(check.code, 0, str(check))
+        self.summary(run("replay", again, "--role", "initiator", "--against", "sim:parley", "--json"), 0, "same")
+
+    def test_the_responder_of_a_recording_serves_a_live_initiator(self):
+        path = self.recorded(connect=["--send", 2, "--echoed", "--private-data", "who"])
+        player = self.start("replay", path, "--role", "responder", "--listen", "127.0.0.1:0")
+        port = player.wait_for("listening")["port"]
+        self.ok(run("connect", f"127.0.0.1:{port}", "--send", 2, "--echoed", "--private-data", "who"))
+        self.summary(player.finish(), 0, "same")
+
+    def test_a_responder_that_answers_otherwise_is_found(self):
+        path = self.recorded(listen=["--ird", 4], connect=["--send", 2, "--echoed"])
+        server, port = self.listener("--count", 1, "--echo", "--private-data", "surprise")
+        done = run("replay", path, "--role", "initiator", "--against", f"127.0.0.1:{port}", "--json")
+        self.summary(done, 1, "different")
+        difference = done.event("difference")
+        self.assertTrue(difference["recorded"]["frame"] > 0)
+        self.assertTrue(difference["live"]["octets"].startswith(b"MPA ID Rep Frame".hex()))
+        self.assertIn("RFC", difference["rule"])
+        server.finish(stop=True)
+
+    def test_an_initiator_that_asks_otherwise_is_found(self):
+        path = self.recorded(connect=["--send", 2, "--echoed"])
+        player = self.start("replay", path, "--role", "responder", "--listen", "127.0.0.1:0")
+        port = player.wait_for("listening")["port"]
+        run("connect", f"127.0.0.1:{port}", "--send", 2, "--size", 99, "--echoed")
+        done = player.finish()
+        self.summary(done, 1, "different")
+        self.assertIn("octets, recorded were", done.event("difference")["text"])
+
+    def test_rping_of_linux_meets_the_rping_server_of_parley(self):
+        """Its STags and addresses are those of another machine and another day; Parley answers another IRD, no more."""
+        server, port = self.rping_server()
+        done = run("replay", RPING, "-n", 1, "--role", "initiator", "--against", f"127.0.0.1:{port}", "--json", "-v",
+                   "--keep-going", "--speed", 0)
+        summary = self.summary(done, 1, "different")
+        self.assertIn("the enhanced data differ", done.event("difference")["text"])
+        self.assertEqual(summary["differences"], 1, str(done))
+        self.assertEqual(summary["steps_played"], summary["steps"], str(done))
+        self.assertEqual(summary["answers_compared"], summary["answers"], str(done))
+        server.finish(stop=True)
+
+    def test_timing_is_kept_or_left_out(self):
+        path = self.recorded(connect=["--send", 2, "--echoed", "--hold", "700ms"])
+        for speed, slow in (("1", True), ("0", False)):
+            server, port = self.listener("--count", 1, "--echo")
+            done = run("replay", path, "--role", "initiator", "--against", f"127.0.0.1:{port}", "--json", "-v",
+                       "--speed", speed)
+            self.summary(done, 0, "same")
+            last = [event for event in done.events if event["event"] == "played"][-1]
+            self.assertEqual(last["time"] > 0.6, slow, str(done))
+            self.ok(server.finish())
+
+    def test_a_peer_that_is_silent_or_not_there_ends_the_run(self):
+        with socket.create_server(("127.0.0.1", 0)) as mute:
+            port = mute.getsockname()[1]
+            done = run("replay", RPING, "-n", 1, "--role", "initiator", "--against", f"127.0.0.1:{port}", "--timeout",
+                       "200ms", "--json")
+            self.summary(done, 1, "different")
+            self.assertIn("did not come", done.event("difference")["text"])
+        self.refused_after_text(run("replay", RPING, "-n", 1, "--role", "initiator", "--against", f"127.0.0.1:{port}"),
+                                "cannot connect")
+        self.refused_after_text(run("replay", RPING, "-n", 1, "--role", "responder", "--listen", "127.0.0.1:0", "--wait",
+                                    "100ms"), "nobody connected within 100ms")
+
+    def refused_after_text(self, done, words):
+        self.assertEqual(done.code, 3, str(done))
+        self.assertIn(words, done.err)
+        self.assertEqual(len(done.err.strip().splitlines()), 1, str(done))
+
+    def test_nonsense_from_the_peer_is_a_difference(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            player = self.start("replay", RPING, "-n", 1, "--role", "initiator", "--against",
+                                f"127.0.0.1:{server.getsockname()[1]}")
+            connection, _ = server.accept()
+            connection.recv(1000)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            self.summary(player.finish(), 1, "different")
+            connection.close()
+
+
+class InTheSimulator(Replay):
+    def test_rping_of_linux_meets_parley_in_both_roles(self):
+        for role in ("initiator", "responder"):
+            done = run("replay", RPING, "-n", 1, "--role", role, "--against", "sim:parley", "--json")
+            summary = self.summary(done, 0, "same")
+            self.assertGreater(summary["answers_compared"], 10)
+
+    def test_a_difference_is_printed_with_both_frames(self):
+        done = run("replay", capture("siw_probe_fpdus_terminates.pcap"), "-n", 3, "--role", "initiator", "--against",
+                   "sim:parley")
+        self.assertEqual(done.code, 1, str(done))
+        for words in ("first difference: the control octets of the Terminate", "[RFC 5040 §4.8]", "recorded, frame",
+                      "live at", "different: "):
+            self.assertIn(words, done.out)
+
+    def test_a_quirk_answers_as_the_recorded_peer_did(self):
+        for against, code, result in (("sim:siw", 0, "same"), ("sim:parley", 1, "different")):
+            done = run("replay", capture("siw_probe_startup.pcap"), "-n", 5, "--role", "initiator", "--against", against,
+                       "--json")
+            self.summary(done, code, result)
+
+    def test_the_same_run_gives_the_same_capture(self):
+        files = [self.path(name) for name in ("one.pcapng", "two.pcapng")]
+        for file in files:
+            self.ok(run("replay", RPING, "-n", 1, "--role", "initiator", "--against", "sim:parley", "--pcapng", file))
+        with open(files[0], "rb") as one, open(files[1], "rb") as two:
+            self.assertEqual(one.read(), two.read())
+        self.assertEqual(run("pcap", "check", files[0]).code, 0)
+
+
+class Words(Replay):
+    def test_connections_are_listed(self):
+        done = self.ok(run("replay", capture("siw_probe_startup.pcap"), "--list", "--json"))
+        self.assertEqual([event["connection"] for event in done.events], list(range(1, 42)))
+
+    def test_wrong_words_are_refused(self):
+        for words, code, text in (
+                ((RPING,), 2, "say which side to play"),
+                ((RPING, "--role", "initiator"), 2, "say whom to play against"),
+                ((RPING, "--role", "observer", "--against", "sim:parley"), 2, "observer"),
+                ((RPING, "--role", "initiator", "--listen", "127.0.0.1:0"), 2, "an initiator connects"),
+                ((RPING, "--role", "responder", "--against", "127.0.0.1:1"), 2, "a responder waits"),
+                ((RPING, "--role", "responder", "--against", "sim:parley", "--listen", "127.0.0.1:0"), 2, "exclude"),
+                ((RPING, "--role", "initiator", "--against", "sim:nobody"), 2, "no simulated peer"),
+                ((RPING, "--role", "initiator", "--against", "sim:parley", "--speed", "fast"), 2, "is no speed"),
+                ((RPING, "--role", "initiator", "--against", "sim:parley"), 3, "say which with --connection"),
+                ((RPING, "-n", 99, "--role", "initiator", "--against", "sim:parley"), 3, "there is no connection 99"),
+                (("/no/such/file", "--role", "initiator", "--against", "sim:parley"), 3, "cannot read")):
+            self.refused(run("replay", *words), code, text)
+
+    def test_bad_files_are_refused_in_one_line(self):
+        for name, content, text in (("empty", b"", "the file is empty"), ("foreign", b"PK\x03\x04" * 100, ""),
+                                    ("no_packets", struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1), "no MPA")):
+            done = self.refused(run("replay", self.path(name, content), "--role", "initiator", "--against", "sim:parley"), 3)
+            self.assertIn(text, done.err)
+
+    def test_a_truncated_file_is_played_as_far_as_it_goes(self):
+        with open(capture("made_01_v1_nomarker.pcap"), "rb") as file:
+            whole = file.read()
+        path = self.path("half.pcap", whole[:len(whole) * 2 // 3])
+        done = run("replay", path, "--role", "initiator", "--against", "sim:parley", "--json")
+        self.summary(done, 0, "same")
+        self.assertTrue(any("not whole" in note for note in done.event("replay")["notes"]), str(done))
+
+
+if __name__ == "__main__":
+    main()
