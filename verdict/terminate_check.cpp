@@ -139,9 +139,8 @@ void RdmapCheck::check_terminate_of_nothing(Side from, const WalkedFpdu& f, cons
   if (h.tagged) return accuse(from, f, "RFC 5041 §5.1", "refused STag or TO of a message without octets");
   // The copy may count down what was answered already; the request itself tells.
   const auto& reads = at(other(from)).reads;
-  const bool empty = std::any_of(reads.begin(), reads.end(), [&](const Outstanding& o) {
-    return o.msn == h.msn && o.request.size == 0;
-  });
+  const bool empty = std::any_of(reads.begin(), reads.end(),
+                                 [&](const Outstanding& o) { return o.msn == h.msn && o.request.size == 0; });
   if (h.opcode == RdmapOpcode::read_request && empty)
     accuse(from, f, "RFC 5040 §5.2", "refused the source of a Read of no octets");
 }
