@@ -160,7 +160,14 @@ void parley_mpa_fpdu(parley_half* half, const guint8* wire, guint32 octets, guin
     for (guint32 pad = length; ((PARLEY_MPA_LEN_LEN + pad) & 3) != 0; pad++) f->pad_not_zero |= body[pad] != 0;
   const guint32 have = MIN(length, body_known);
   if (half->fpdus_seen == 1 && half->side == PARLEY_INITIATOR) first_of_initiator(half, f, body, have);
-  if (half->fpdus_seen == 1 && half->side == PARLEY_RESPONDER) first_of_responder(half, f, peer_received);
+  if (half->fpdus_seen == 1 && half->side == PARLEY_RESPONDER) {
+    first_of_responder(half, f, peer_received);
+    if (tcp->conn->rtr_frame.frame != 0 && is_terminate(body, have)) {
+      /* OFA 2007-10 Rtr §2: with S in its Reply the responder said that it knows the Rtr frame. */
+      f->took_rtr_for_fpdu = TRUE;
+      tcp->conn->outcome = PARLEY_FAILED;
+    }
+  }
   if (crc == PARLEY_CRC_BAD) {
     /* It is shown, but what it says counts for nothing: numbers are picked up anew behind it. */
     side->crc_errors++;

@@ -50,7 +50,8 @@ typedef struct parley_fpdu {
   guint8 too_early;    /* the responder had received no FPDU yet */
   guint8 pad_not_zero;
   guint8 marker_wrong;
-  guint8 no_rtr_frame; /* the Rtr frame was agreed, and this came first */
+  guint8 no_rtr_frame;      /* the Rtr frame was agreed, and this came first */
+  guint8 took_rtr_for_fpdu; /* the responder answers the Rtr frame with a Terminate */
   guint16 marker_ptr, marker_expected;
   guint32 marker_at; /* within the FPDU's octets */
 } parley_fpdu;

@@ -202,10 +202,20 @@ static beginning tvb_begins(tvbuff_t* tvb) {
   return length == 0 ? BEGINS_NOTHING : startup_begins(tvb_get_ptr(tvb, 0, length), (guint32)length);
 }
 
+/* A Reply to a side that has sent nothing, as both SYNs and its acknowledgment show: its sender claims the wrong role.
+ */
+static gboolean reply_to_nothing(packet_info* pinfo, const struct tcp_analysis* analysis) {
+  enum { SYN_AND_SYN_ACK = 0x03 };
+  tcp_header h;
+  return analysis != NULL && (analysis->conversation_completeness & SYN_AND_SYN_ACK) == SYN_AND_SYN_ACK &&
+         find_header(pinfo, &h) && h.ack == analysis->rev->base_seq + 1;
+}
+
 static parley_tcp* tcp_begin(conversation_t* conversation, packet_info* pinfo, beginning how) {
   const struct tcp_analysis* const analysis = get_tcp_conversation_data(conversation, pinfo);
   const gboolean known = how == BEGINS_REQUEST || how == BEGINS_REPLY;
-  const gboolean initiator = known ? how == BEGINS_REQUEST : sender_is_initiator(pinfo, analysis);
+  const gboolean initiator =
+      known ? how == BEGINS_REQUEST || reply_to_nothing(pinfo, analysis) : sender_is_initiator(pinfo, analysis);
   const guint sender = initiator ? PARLEY_INITIATOR : PARLEY_RESPONDER;
   parley_tcp* const tcp = parley_tcp_new();
   parley_conn* const c = tcp->conn;

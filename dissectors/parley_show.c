@@ -210,6 +210,10 @@ static void fpdu_findings(const scene* s, const parley_fpdu* f, proto_item* item
   if (f->no_rtr_frame)
     finding(s, f, item, &ei_rtr_frame, PI_ERROR,
             "the initiator sent an FPDU first although the Rtr frame was agreed, S on both sides [OFA 2007-10 Rtr §2]");
+  if (f->took_rtr_for_fpdu)
+    finding(s, f, item, &ei_rtr_frame, PI_ERROR,
+            "the responder took the agreed Rtr frame for an FPDU: the S of its Reply was an echo of reserved bits "
+            "[RFC 5044 §7.1.1]");
   if (f->pdu.is_rtr && !f->item.conn->peer_to_peer)
     finding(s, f, item, &ei_rtr_unannounced, PI_NOTE,
             "the initiator's first FPDU is empty: an RTR by configuration, nothing announced it (RFC 6581 §9.2 came "
@@ -429,7 +433,8 @@ static void register_experts(void) {
       EXPERT(ei_marker, "marker.bad", PI_PROTOCOL, PI_ERROR, "Wrong marker [RFC 5044 §4.3]"),
       EXPERT(ei_early_responder, "responder_early", PI_SEQUENCE, PI_ERROR, "Responder spoke first [RFC 5044 §7.1.2]"),
       EXPERT(ei_rtr, "rtr.wrong", PI_SEQUENCE, PI_ERROR, "First FPDU is no agreed RTR [RFC 6581 §9.2]"),
-      EXPERT(ei_rtr_frame, "rtr.frame_missing", PI_SEQUENCE, PI_ERROR, "Rtr frame is missing [OFA 2007-10 Rtr §2]"),
+      EXPERT(ei_rtr_frame, "rtr.frame_wrong", PI_SEQUENCE, PI_ERROR,
+             "Rtr frame is missing or not understood [OFA 2007-10 Rtr §2]"),
       EXPERT(ei_rtr_unannounced, "rtr.unannounced", PI_SEQUENCE, PI_NOTE, "RTR that nothing announced"),
       EXPERT(ei_pad, "pad.not_zero", PI_PROTOCOL, PI_ERROR, "Pad is not zero [RFC 5044 §4.1]"),
       EXPERT(ei_bad_length, "ulpdu_length.bad", PI_PROTOCOL, PI_ERROR, "Impossible ULPDU_Length [RFC 5044 §4.1]"),
