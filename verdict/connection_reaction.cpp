@@ -40,7 +40,7 @@ void Connection::remember_fpdu(Half& h, const WalkedFpdu& f) {
   const std::uint64_t stream_end = h.fed_at + f.position + f.wire_octets;
   h.heard = std::max(h.heard, f.last.peer_received);
   if (h.fault_end == 0 && !rdmap_->faults(side_of(h)).empty()) h.fault_end = stream_end;
-  if (h.term_end == 0 && f.crc != WalkedFpdu::Crc::bad && is_terminate(f)) {
+  if (h.term_end == 0 && rdmap_->terminated(side_of(h))) {  // by this very FPDU
     h.term_heard = f.first.peer_received;
     h.term_end = stream_end;
   }
