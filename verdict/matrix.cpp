@@ -93,10 +93,13 @@ std::map<std::pair<std::string, std::string>, std::map<std::string, Matrix::Cell
 }
 
 std::vector<std::string> Matrix::forms() const {
+  std::map<std::string, std::size_t> counts;
+  for (const MatrixEntry& e : entries) ++counts[e.form];
   std::vector<std::string> out;
-  for (const MatrixEntry& e : entries) out.push_back(e.form);
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
+  for (const auto& [form, n] : counts) out.push_back(form);
+  // The usual forms first, so that a narrow screen shows them.
+  std::stable_sort(out.begin(), out.end(),
+                   [&counts](const std::string& a, const std::string& b) { return counts[a] > counts[b]; });
   return out;
 }
 

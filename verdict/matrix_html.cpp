@@ -26,7 +26,7 @@ a{color:var(--focus)}a:focus-visible,summary:focus-visible{outline:2px solid var
 table{border-collapse:separate;border-spacing:4px}
 th{font-weight:600;text-align:left;vertical-align:bottom;padding:4px 8px}
 thead th{font-size:12px;font-weight:500;color:var(--dim);min-width:104px;max-width:150px}
-tbody th{position:sticky;left:0;background:var(--bg);z-index:1;max-width:230px;overflow-wrap:anywhere}
+tbody th{position:sticky;left:0;background:var(--bg);z-index:1;max-width:230px;overflow-wrap:anywhere;vertical-align:middle}
 tbody th span{display:block;color:var(--dim);font-weight:400;font-size:12px}
 td{padding:0;height:1px}td.none{color:var(--dim);text-align:center}
 td a{display:block;height:100%;min-height:44px;padding:6px 10px;border-radius:8px;text-decoration:none;
