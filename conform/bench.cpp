@@ -30,9 +30,20 @@ std::string_view to_string(Verdict verdict) {
   return "?";
 }
 
+static std::string_view short_name(wire::MpaKey key) {
+  switch (key) {
+    case wire::MpaKey::req: return "Req";
+    case wire::MpaKey::rep: return "Rep";
+    case wire::MpaKey::rtr: return "Rtr";
+    case wire::MpaKey::rtr_hex: return "RtR";
+    case wire::MpaKey::unknown: break;
+  }
+  return "unknown key";
+}
+
 std::string frame_words(const Heard& h) {
   if (h.kind != Heard::Kind::startup) return h.words();
-  std::string out = fmt::format("{} {:02x}/{:02x}/{:04x}", wire::to_string(h.key), h.flags, h.revision, h.pd_length);
+  std::string out = fmt::format("{} {:02x}/{:02x}/{:04x}", short_name(h.key), h.flags, h.revision, h.pd_length);
   if (h.enhanced && h.octets.size() >= PARLEY_MPA_HEADER_LEN + PARLEY_MPA_ENH_LEN)
     out += fmt::format(" with enhanced data {}", peer::hex(ConstBytes(h.octets).subspan(PARLEY_MPA_HEADER_LEN, 4)));
   return out;
@@ -198,10 +209,20 @@ Task<Conn*> Bench::ask(StartupOctets request) {
 }
 
 Task<Conn*> Bench::asked() {
-  Conn* conn = co_await open();
-  if (conn == nullptr) co_return nullptr;
-  conn->request = co_await conn->hear_startup(settings_.reply);
-  if (conn->request.is(wire::MpaKey::req)) co_return conn;
+  Conn* conn = nullptr;
+  for (unsigned attempt = 0; attempt < 3; ++attempt) {
+    conn = co_await open();
+    if (conn == nullptr) co_return nullptr;
+    conn->request = co_await conn->hear_startup(settings_.reply);
+    if (!conn->request.is(wire::MpaKey::req)) break;
+    // RFC 6581 §10: a lower revision than before is what the peer tries after the case before this one.
+    if (conn->request.revision >= revision_) {
+      revision_ = conn->request.revision;
+      co_return conn;
+    }
+    conn->say("RST: a late attempt", {});
+    conn->line().reset();
+  }
   trouble_ = {Verdict::inconclusive, "the initiator sent no Request but " + conn->request.words()};
   co_return nullptr;
 }

@@ -161,6 +161,7 @@ class Bench {
   std::optional<bool> plain_accepted_;
   bool refused_ = false;  // the last open() of a responder failed
   bool closed_early_ = false;
+  std::uint8_t revision_ = 0;  // the highest of an initiator's Requests
 };
 
 /// "40/01/0000" and, if there, the enhanced data: stable words for an observed frame.

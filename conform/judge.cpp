@@ -30,8 +30,8 @@ std::optional<RawControl> raw_control(const Heard& heard) {
 TermCode exchanged(TermCode c) { return {c.etype, c.layer, c.code}; }
 
 bool listed(const TermCodes& codes, const TermCode& code) {
-  return codes.size == 0 ? !wire::terminate_text(code.layer, code.etype, code.code).empty() && code.etype != 3
-                         : codes.has(code);
+  if (codes.size > 0) return codes.has(code);
+  return code.layer < PARLEY_RDMAP_LAYER_LLP && !wire::terminate_text(code.layer, code.etype, code.code).empty();
 }
 
 std::string code_words(const TermCode& c) {

@@ -33,7 +33,7 @@ std::string ending_words(const Heard& heard);
 
 /// What a Terminate has to be.
 struct TerminateDue {
-  TermCodes codes;            ///< none: any registered one
+  TermCodes codes;            ///< none: any registered one of RDMAP and DDP
   bool header = true;         ///< M and D should be there (RFC 5040 §4.8: "SHOULD be set")
   bool read_request = false;  ///< R as well
   bool parts_judged = false;  ///< their lack is what the case asks about

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The table of cases in the documentation is the one of the code; reports hold what they promise.
+#include <fstream>
+#include <sstream>
+
+#include "conform_kit.hpp"
+
+namespace parley::conform {
+namespace {
+
+using namespace kit;
+
+TEST(ConformDocs, TheTableOfCasesIsTheOneOfTheCode) {
+  std::ifstream file(std::string(PARLEY_SOURCE_DIR) + "/docs/conform.md");
+  std::ostringstream text;
+  text << file.rdbuf();
+  EXPECT_NE(text.str().find(case_table()), std::string::npos) << "docs/conform.md should end with:\n" << case_table();
+}
+
+TEST(ConformDocs, TheMarkdownReportIsTheSameFromRunToRun) {
+  const Under under{.rping = true};
+  const ReportHead head{"Parley", "parley conform responder", false};
+  const std::string first = markdown(head, Iut::responder, run(under));
+  EXPECT_EQ(first, markdown(head, Iut::responder, run(under)));
+  EXPECT_NE(first.find("| 1 | plain-v1 | RFC 5044 §7.1.1 | MUST | pass |"), std::string::npos) << first;
+  EXPECT_EQ(first.find("10.0."), std::string::npos) << "an address";
+}
+
+TEST(ConformDocs, TheHtmlPageShowsEachExchangeAndEscapesWhatPeersSay) {
+  Under under;
+  under.mpa.play_quirk = "siw";
+  auto results = run(under, [](const Case& c) { return c.row == "2" || c.row == "62"; });
+  ASSERT_EQ(results.size(), 2U);
+  results[0].output = "<script>";
+  const std::string page = html({"<siw>", "", false}, Iut::responder, results);
+  EXPECT_NE(page.find("&lt;siw&gt;"), std::string::npos);
+  EXPECT_EQ(page.find("<script>"), std::string::npos);
+  EXPECT_NE(page.find("4d 50 41 20 49 44 20 52 65 71 20 46 72 61 6d 65 4f 01 00 00"), std::string::npos) << page;
+  EXPECT_NE(page.find("<b class=bad>FAIL</b>"), std::string::npos);
+  EXPECT_NE(page.find("not run"), std::string::npos);
+}
+
+TEST(ConformDocs, AShouldCountsAsFailureOnlyWhenStrict) {
+  const Case should{.row = "0", .name = "x", .level = Level::should};
+  const std::vector<Result> results{{.what = &should, .finding = {Verdict::fail, "no"}}};
+  EXPECT_EQ(tally(results, false).failed, 0U);
+  EXPECT_EQ(tally(results, false).should_failed, 1U);
+  EXPECT_EQ(tally(results, true).failed, 1U);
+  EXPECT_EQ(verdict_words(results[0], false), "FAIL (SHOULD)");
+  EXPECT_EQ(verdict_words(results[0], true), "FAIL");
+}
+
+}  // namespace
+}  // namespace parley::conform

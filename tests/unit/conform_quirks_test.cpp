@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The tool finds departures by itself: Parley playing each entry of the quirk table fails the cases that the entry
+// breaks, and no others.
+#include "conform_kit.hpp"
+#include "mpa/quirks.hpp"
+
+namespace parley::conform {
+namespace {
+
+using namespace kit;
+
+using Names = std::set<std::string>;
+
+Names failing(const Under& under) {
+  Names names;
+  for (const Result& r : run(under))
+    if (r.finding.verdict == Verdict::fail) names.insert(std::string(r.what->name));
+  return names;
+}
+
+Under playing(Iut iut, std::string_view quirk) {
+  Under under{.iut = iut};
+  under.mpa.play_quirk = std::string(quirk);
+  under.mpa.rtr = iut == Iut::initiator ? mpa::Rtr::write : mpa::Rtr::none;
+  under.sends_first = true;
+  return under;
+}
+
+/// Checked both ways: each case named is found, and nothing else.
+void expect(Iut iut, std::string_view quirk, const Names& expected) {
+  const Names found = failing(playing(iut, quirk));
+  for (const std::string& name : expected)
+    EXPECT_TRUE(found.count(name) > 0) << quirk << " as " << to_string(iut) << " passed " << name;
+  for (const std::string& name : found)
+    EXPECT_TRUE(expected.count(name) > 0) << quirk << " as " << to_string(iut) << " failed " << name;
+}
+
+Names with(Names names, const Names& more) {
+  names.insert(more.begin(), more.end());
+  return names;
+}
+
+TEST(ConformQuirks, EachQuirkFailsItsOwnCasesAsResponder) {
+  const Names echo{"reserved-bits-ignored", "s-on-revision-1-truthful", "rtr-frame-text", "rtr-frame-octets"};
+  // Its early Send also stands where the tester waits for the end of the connection.
+  const Names unfenced{"responder-waits-for-first-fpdu", "rtr-missing-times-out"};
+  const Names siw =
+      with(with(echo, unfenced), {"depths-3fff-mirrored", "enhanced-of-3-octets-closes", "enhanced-without-data-closes",
+                                  "markers-asked", "markers-asked-v1", "markers-at-every-place-sent",
+                                  "private-data-512", "r-in-request-ignored", "read-rtr-raises-ird"});
+  const Names cxgb4{"a-alone", "a-with-send", "private-data-512"};
+  const std::map<std::string_view, Names> expected{
+      {"siw", siw},
+      {"siw-p2p", siw},
+      {"siw-no-a",
+       [&] {
+         Names names = with(siw, {"a-alone", "a-with-all-kinds", "a-with-read", "a-with-send", "a-with-write"});
+         names.erase("rtr-missing-times-out");  // no indication is agreed
+         return names;
+       }()},
+      {"cxgb4", cxgb4},
+      {"cxgb4-write", cxgb4},
+      {"cxgb4-stag0", cxgb4},
+      {"irdma", {"request-in-two-segments", "request-octet-by-octet"}},
+      {"qedr", {}},
+      {"erdma", {"revision-129-closes"}},
+      {"echo-reserved", echo},
+      {"no-fence", unfenced},
+  };
+  for (const mpa::Quirk& quirk : mpa::all_quirks()) {
+    const auto found = expected.find(quirk.name);
+    ASSERT_NE(found, expected.end()) << quirk.name;
+    expect(Iut::responder, quirk.name, found->second);
+  }
+}
+
+TEST(ConformQuirks, EachQuirkFailsItsOwnCasesAsInitiator) {
+  const Names siw{"crc-by-default", "depths-3fff-left-alone", "markers-asked", "markers-at-every-place-sent",
+                  "reply-without-a-with-kinds"};
+  const std::map<std::string_view, Names> expected{
+      {"siw", siw},
+      {"siw-p2p", siw},
+      {"siw-no-a", siw},
+      {"cxgb4", {"both-kinds-to-one"}},
+      {"cxgb4-write", {}},
+      {"cxgb4-stag0", {"both-kinds-to-one"}},
+      {"irdma", {"reply-octet-by-octet"}},
+      {"qedr", {}},
+      {"erdma",
+       {"bad-key-closes", "fpdu-glued-to-reply", "half-reply-times-out", "no-reply-times-out", "rejected-with-data",
+        "reply-enhanced-without-data", "reply-octet-by-octet", "reply-private-data-600", "request-key-closes",
+        "request-sound", "revision-3-closes", "silent-before-reply", "v1-answer-to-v2"}},
+      {"echo-reserved", {}},
+      {"no-fence", {}},
+  };
+  for (const mpa::Quirk& quirk : mpa::all_quirks()) {
+    const auto found = expected.find(quirk.name);
+    ASSERT_NE(found, expected.end()) << quirk.name;
+    expect(Iut::initiator, quirk.name, found->second);
+  }
+}
+
+}  // namespace
+}  // namespace parley::conform

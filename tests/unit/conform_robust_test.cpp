@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Whatever a peer does, each case ends with a verdict in bounded time: peers that say nothing, nonsense, megabytes,
+// sound frames at the wrong time, or go away at any moment.
+#include "base/rng.hpp"
+#include "conform_kit.hpp"
+
+namespace parley::conform {
+namespace {
+
+using namespace kit;
+
+enum class Does { nothing, nonsense, flood, frames, hang_up };
+
+Bytes random_octets(Rng& rng, std::size_t size) {
+  Bytes out(size);
+  for (std::uint8_t& octet : out) octet = static_cast<std::uint8_t>(rng.below(256));
+  return out;
+}
+
+/// Something that may pass for what a peer says.
+Bytes plausible(Rng& rng, peer::FpduWriter& writer) {
+  const auto word = [&] { return static_cast<std::uint32_t>(rng.below(3) == 0 ? rng.below(1U << 31) : rng.below(4)); };
+  switch (rng.below(6)) {
+    case 0:
+    case 1: {
+      peer::StartupOctets frame;
+      frame.key = rng.below(4) == 0 ? PARLEY_MPA_KEY_REQ : PARLEY_MPA_KEY_REP;
+      frame.flags = static_cast<std::uint8_t>(rng.below(4) == 0 ? rng.below(256) : PARLEY_MPA_FLAG_C);
+      frame.revision = static_cast<std::uint8_t>(1 + rng.below(2));
+      if (rng.below(2) == 0) frame.flags |= PARLEY_MPA_FLAG_S, frame.enhanced = word() << 16 | word();
+      return peer::startup(frame);
+    }
+    case 2: return writer.write(peer::segment(peer::write_header(word(), word()), Bytes(rng.below(64), 1)));
+    case 3:
+      return writer.write(peer::read_request(word(), {.sink_stag = word(), .size = word(), .source_stag = word()}));
+    case 4: return writer.write(random_octets(rng, rng.below(64)), {.bad_crc = rng.below(8) == 0});
+    default: {
+      wire::Terminate t;
+      t.layer = static_cast<std::uint8_t>(rng.below(3));
+      t.etype = static_cast<std::uint8_t>(rng.below(3));
+      t.code = static_cast<std::uint8_t>(rng.below(10));
+      Bytes body(t.size());
+      t.emit(body);
+      body.resize(rng.below(body.size() + 1));
+      wire::DdpHeader h = peer::send_header(1);
+      h.opcode = wire::RdmapOpcode::terminate;
+      h.qn = 2;
+      return writer.write(peer::segment(h, body));
+    }
+  }
+}
+
+Task<void> misbehave(peer::Stage& stage, Iut iut, Address tester, Does does, std::uint64_t seed) {
+  Rng rng(seed);
+  if (iut == Iut::responder) (void)co_await stage.listen(Address::any(Address::Family::v4, port), 1s);
+  for (;;) {
+    peer::Line* line = nullptr;
+    if (iut == Iut::responder) {
+      line = co_await stage.accept(std::chrono::hours(100));
+    } else {
+      line = co_await stage.connect(tester, 5s);
+      if (line == nullptr) co_await stage.sleep(100ms);
+    }
+    if (line == nullptr) continue;
+    peer::FpduWriter writer(true, false);
+    if (iut == Iut::initiator && rng.below(8) != 0)
+      line->send(peer::startup(
+          {.flags = PARLEY_MPA_FLAG_C | PARLEY_MPA_FLAG_S,
+           .revision = 2,
+           .enhanced = peer::enhanced(8 | (rng.below(2) == 0 ? PARLEY_MPA_ENH_A : 0), 8 | PARLEY_MPA_ENH_C)}));
+    for (int i = 0; i < 8 && !line->over(); ++i) {
+      co_await stage.more(*line, 0, 200ms);
+      line->take(line->unread().size());
+      switch (does) {
+        case Does::nothing: break;
+        case Does::nonsense: line->send(random_octets(rng, 1 + rng.below(100))); break;
+        case Does::flood: line->send(random_octets(rng, 100000)); break;
+        case Does::frames:
+        case Does::hang_up: line->send(plausible(rng, writer)); break;
+      }
+      if (does == Does::hang_up && rng.below(3) == 0) {
+        if (rng.below(2) == 0) {
+          line->reset();
+        } else {
+          line->fin();
+        }
+        break;
+      }
+    }
+    co_await stage.end(*line, 2s);
+    stage.forget_line(*line);
+  }
+}
+
+void survives(Iut iut, Does does, std::uint64_t seed, std::size_t every = 1) {
+  sim::World world(seed);
+  sim::Host* tester = *world.add_host("tester");
+  sim::Host* other = *world.add_host("peer");
+  ASSERT_TRUE(world.add_link(tester->id(), other->id()));
+  peer::Stage stage, odd;
+  tester->set_machine(&stage);
+  other->set_machine(&odd);
+  Settings settings;
+  settings.iut = iut;
+  settings.target = at_port(other->address());
+  settings.ulp = Ulp::rping;
+  settings.recv_size = 16;
+  std::vector<const Case*> list;
+  for (std::size_t i = seed % every; i < cases(iut).size(); i += every) list.push_back(cases(iut)[i]);
+  Run run(stage, settings, list, {}, {});
+  const auto script = [](peer::Stage& s, Run& r) -> Task<void> {
+    (void)co_await s.listen(Address::any(Address::Family::v4, port), 1s);
+    co_await r.script();
+  };
+  odd.start(world.now(), misbehave(odd, iut, at_port(tester->address()), does, seed));
+  stage.start(world.now(), script(stage, run));
+  ASSERT_TRUE(world.run_until([&] { return stage.done(); }, std::chrono::hours(10)));
+  EXPECT_EQ(run.results().size(), list.size());
+  for (const Result& r : run.results()) {
+    // The longest are those that wait for the peer's own timers, asked twice at most.
+    EXPECT_LT(r.took, 4 * settings.timer) << r.what->name;
+    EXPECT_FALSE(r.finding.observed.empty()) << r.what->name;
+  }
+  stage.stop();
+  odd.stop();
+}
+
+void all_ways(Iut iut) {
+  survives(iut, Does::nothing, 1);
+  survives(iut, Does::nonsense, 1);
+  survives(iut, Does::flood, 1, 12);
+  for (std::uint64_t seed = 1; seed < 4; ++seed) survives(iut, Does::frames, seed);
+  for (std::uint64_t seed = 1; seed < 4; ++seed) survives(iut, Does::hang_up, seed);
+}
+
+TEST(ConformRobust, EachCaseEndsWhateverAResponderDoes) { all_ways(Iut::responder); }
+
+TEST(ConformRobust, EachCaseEndsWhateverAnInitiatorDoes) { all_ways(Iut::initiator); }
+
+TEST(ConformRobust, ARunAgainstNobodyEndsAfterAFewCases) {
+  sim::World world(1);
+  sim::Host* tester = *world.add_host("tester");
+  sim::Host* other = *world.add_host("peer");
+  ASSERT_TRUE(world.add_link(tester->id(), other->id()));
+  peer::Stage stage, silent;
+  tester->set_machine(&stage);
+  other->set_machine(&silent);
+  Settings settings;
+  settings.target = at_port(other->address());
+  conform::Run run(stage, settings, cases(Iut::responder), {}, {});
+  stage.start(world.now(), run.script());
+  ASSERT_TRUE(world.run_until([&] { return stage.done(); }, 60s));
+  EXPECT_TRUE(run.unreachable());
+  const Tally t = tally(run.results(), false);
+  EXPECT_EQ(t.inconclusive, settings.refused_max);
+  EXPECT_EQ(t.failed + t.passed, 0U);
+}
+
+}  // namespace
+}  // namespace parley::conform
