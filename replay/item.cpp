@@ -82,7 +82,10 @@ void Assembler::add(const Step& step, std::size_t index) {
     case Step::Kind::fin: item.kind = Item::Kind::fin; break;
     case Step::Kind::rst: item.kind = Item::Kind::rst; break;
   }
-  if (step.kind == Step::Kind::gap) open_.clear();  // what was begun before it will not become whole
+  if (step.kind == Step::Kind::gap) {  // what was begun before it will not become whole
+    open_.clear();
+    open_octets_ = 0;
+  }
   items_.push_back(std::move(item));
 }
 
@@ -108,7 +111,10 @@ void Assembler::segment(const Step& step, std::size_t index) {
   };
   auto it = std::find_if(open_.begin(), open_.end(), same);
   if (it == open_.end()) {
-    if (open_.size() >= open_max) open_.erase(open_.begin());
+    while (!open_.empty() && (open_.size() >= open_max || open_octets_ > Item::payload_max)) {
+      open_octets_ -= open_.front().payload.size();
+      open_.erase(open_.begin());
+    }
     Item item;
     item.kind = Item::Kind::message;
     item.first = step.first;
@@ -126,6 +132,7 @@ void Assembler::segment(const Step& step, std::size_t index) {
   const std::size_t kept = std::min(room, data.size());
   if (known < kept) it->unknown.emplace_back(it->payload.size() + known, it->payload.size() + kept);
   it->payload.insert(it->payload.end(), data.begin(), data.begin() + static_cast<std::ptrdiff_t>(kept));
+  open_octets_ += kept;
   it->length += data.size();
   it->last = step.last;
   it->last_step = index;
@@ -134,6 +141,7 @@ void Assembler::segment(const Step& step, std::size_t index) {
   it->pad_fault = it->pad_fault || step.bad_pad;
   it->whole = h->last;
   if (!h->last) return;
+  open_octets_ -= it->payload.size();
   items_.push_back(std::move(*it));
   open_.erase(it);
 }
@@ -141,6 +149,7 @@ void Assembler::segment(const Step& step, std::size_t index) {
 void Assembler::finish() {
   for (Item& item : open_) items_.push_back(std::move(item));
   open_.clear();
+  open_octets_ = 0;
 }
 
 std::string describe(const Item& item) {

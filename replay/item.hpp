@@ -56,6 +56,7 @@ class Assembler {
 
   std::vector<Item> items_;
   std::vector<Item> open_;
+  std::size_t open_octets_ = 0;  // in open_; the oldest are dropped beyond Item::payload_max
 };
 
 /// "Send, MSN 3, 16 octets", for people.

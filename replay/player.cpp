@@ -48,13 +48,17 @@ void Player::plan() {
   for (const Step& step : steps) {
     Need need;
     const std::uint64_t received = step.first.peer_received;
+    // Steps go out in order, so each needs at least what the one before needed.
+    if (!needs_.empty()) need.count = needs_.back().count;
     Instant since = before;
-    for (std::size_t l = 0; l < 2; ++l)
-      for (const std::size_t i : lanes_[l].items) {
-        if (theirs[i].end > received || theirs[i].last.frame >= step.first.frame) break;
-        ++need.count[l];
-        since = std::max(since, theirs[i].last.at);
+    for (std::size_t l = 0; l < 2; ++l) {
+      const auto& items = lanes_[l].items;
+      for (std::size_t& n = need.count[l]; n < items.size(); ++n) {
+        const Item& item = theirs[items[n]];
+        if (item.end > received || item.last.frame >= step.first.frame) break;
+        since = std::max(since, item.last.at);
       }
+    }
     if (!other().seen && received > 0) {
       if (!peer_startup) peer_startup = received;
       need.startup_needed = true;
@@ -92,8 +96,8 @@ void Player::handle_deadline(Instant now) {
 
 void Player::written(Instant now, std::size_t n) {
   out_begin_ += n;
-  if (out_begin_ == out_.size()) {
-    out_.clear();
+  if (out_begin_ == out_.size() || out_begin_ > out_max) {
+    out_.erase(out_.begin(), out_.begin() + static_cast<std::ptrdiff_t>(out_begin_));
     out_begin_ = 0;
   }
   if (!done_ && out_.size() - out_begin_ < out_max / 2) advance(now);

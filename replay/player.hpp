@@ -15,6 +15,7 @@
 #pragma once
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -138,7 +139,7 @@ class Player {
   void match(Instant now, LaneState& lane, const Item& live);
   void live_startup(const Item& item);
   void settle();
-  std::vector<Field> fields_of(std::size_t item) const;
+  std::span<const Field> fields_of(std::size_t item) const;
 
   // player_steps.cpp
   void play(Instant now, const Step& step);

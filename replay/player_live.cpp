@@ -12,6 +12,17 @@ using verdict::Known;
 using verdict::Side;
 using wire::RdmapOpcode;
 
+namespace {
+
+struct ByItem {
+  bool operator()(const Field& f, std::size_t item) const { return f.item < item; }
+  bool operator()(std::size_t item, const Field& f) const { return item < f.item; }
+};
+
+constexpr std::size_t reads_max = 1 << 20;  // Read Requests of the live side that the recording says nothing of
+
+}  // namespace
+
 void Player::handle_bytes(Instant now, ConstBytes in) {
   if (done_) return;
   last_live_ = now;
@@ -57,11 +68,9 @@ void Player::take_live(Instant now) {
   }
 }
 
-std::vector<Field> Player::fields_of(std::size_t item) const {
-  std::vector<Field> out;
-  for (const Field& f : names_.fields)
-    if (f.item == item) out.push_back(f);
-  return out;
+std::span<const Field> Player::fields_of(std::size_t item) const {
+  const auto [begin, end] = std::equal_range(names_.fields.begin(), names_.fields.end(), item, ByItem{});
+  return {begin, end};
 }
 
 void Player::live_item(Instant now, Item& item) {
@@ -110,7 +119,7 @@ void Player::unexpected(Instant now, const Item& item) {
                   &item);
   ++result_.not_compared;
   log(now, false, 0, describe(item) + " (not compared: the recording does not reach so far)");
-  if (item.is(RdmapOpcode::read_request))
+  if (item.is(RdmapOpcode::read_request) && live_reads_.size() < reads_max)
     if (const auto q = wire::ReadRequest::parse(item.payload)) live_reads_.push_back(*q);
 }
 

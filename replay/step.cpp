@@ -163,6 +163,10 @@ void StepReader::keep(Chunk chunk) {
     chunk.data.clear();
   }
   kept_octets_ += chunk.data.size();
+  if (chunk.data.empty() && !kept_.empty() && kept_.back().data.empty()) {
+    kept_.back().missing += chunk.missing;
+    return;
+  }
   kept_.push_back(std::move(chunk));
 }
 

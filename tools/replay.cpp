@@ -37,7 +37,8 @@ struct ReplayArgs {
   bool verbose = false;
 };
 
-constexpr std::size_t file_max = std::size_t{1} << 30;  // octets; the connections of a longer file are cut out of it
+constexpr std::size_t file_max =
+    std::size_t{256} << 20;  // octets, kept about three times over; the connections of a longer file are cut out of it
 
 Or<Bytes> read_whole(const std::string& path) {
   struct Closer {

@@ -112,7 +112,9 @@ void Mirror::plan_acts() {
   const mpa::Rtr rtr = recording_.report.rtr;
   bool rtr_to_come =
       side_ == Side::initiator && (rtr == mpa::Rtr::send || rtr == mpa::Rtr::write || rtr == mpa::Rtr::read);
-  bool complained = false;
+  bool complained = false, ended = false;
+  std::size_t received = 0, sends_seen = 0, reads_done = 0;
+  Instant received_at{};
   Instant before = mine().startup() != nullptr ? mine().startup()->last.at : Instant{};
   for (std::size_t i = 0; i < items.size(); ++i) {
     const Item& item = items[i];
@@ -126,16 +128,20 @@ void Mirror::plan_acts() {
                         !item.is(RdmapOpcode::terminate) && item.length < Item::payload_max;
     if (posted && std::exchange(rtr_to_come, false)) continue;  // the stack sends it
     // After a Terminate the stack closes by itself, and so it does after the peer's end.
-    bool stack_closes = complained;
     Act act;
-    Instant since = before;
-    for (const Item& other : theirs().items) {
+    // What its sender had received by then; that only grows.
+    for (; received < theirs().items.size(); ++received) {
+      const Item& other = theirs().items[received];
       if (other.end > item.first.peer_received || other.last.frame >= item.first.frame) break;
-      since = std::max(since, other.last.at);
-      if (other.is_send()) ++act.sends_seen;
-      if (other.is(RdmapOpcode::read_response) || other.is(RdmapOpcode::atomic_response)) ++act.reads_done;
-      stack_closes = stack_closes || other.kind == Item::Kind::fin || other.kind == Item::Kind::rst;
+      received_at = std::max(received_at, other.last.at);
+      if (other.is_send()) ++sends_seen;
+      if (other.is(RdmapOpcode::read_response) || other.is(RdmapOpcode::atomic_response)) ++reads_done;
+      ended = ended || other.kind == Item::Kind::fin || other.kind == Item::Kind::rst;
     }
+    act.sends_seen = sends_seen;
+    act.reads_done = reads_done;
+    const Instant since = std::max(before, received_at);
+    const bool stack_closes = complained || ended;
     if (!(end && !stack_closes) && !posted) continue;
     act.item = i;
     act.delay = std::max(item.first.at - since, Duration{});

@@ -47,6 +47,33 @@ TEST(ReplayRecording, ACaptureTruncatedAnywhereIsPlayedAsFarAsItGoesOrRefusedInW
   EXPECT_GT(played, 1000U);
 }
 
+TEST(ReplayRecording, ADamagedCaptureIsPlayedOrRefusedAndAlwaysEnds) {
+  std::uint64_t state = 0x9E3779B97F4A7C15ULL;
+  const auto next = [&state] {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    return state;
+  };
+  std::size_t played = 0;
+  for (const char* name : {"made_02_markers_both_one_per_seg", "made_12_v2_rtr_read", "siw_v1"}) {
+    const Bytes whole = read_file(capture_path(name));
+    const Recording full = record(whole, 1);
+    for (int round = 0; round < 300; ++round) {
+      Bytes damaged = whole;
+      for (std::uint64_t flips = 1 + next() % 8; flips > 0; --flips)
+        damaged[24 + next() % (damaged.size() - 24)] ^= static_cast<std::uint8_t>(1 + next() % 255);
+      const auto r = read_recording(damaged, 1);
+      if (!r) continue;
+      for (const Side side : {Side::initiator, Side::responder}) {
+        if (!why_not_playable(*r, side).empty()) continue;
+        const Outcome out = side == Side::initiator ? play(*r, full) : play(full, *r);
+        ASSERT_TRUE(out.over) << name << " round " << round << "\n" << out.words();
+        ++played;
+      }
+    }
+  }
+  EXPECT_GT(played, 500U);
+}
+
 TEST(ReplayRecording, OneDirectionAloneIsPlayedAndItsPeerShown) {
   for (const bool markers : {false, true}) {
     const Exchange x = conversation(false, markers);
