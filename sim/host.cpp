@@ -14,8 +14,8 @@ namespace {
 // Events name the incarnation they are meant for: those of a former one still come and are passed over.
 constexpr std::uint32_t event_bits = 3;
 
-// Not an address, so that captures do not depend on where memory lies.
-constexpr std::uint64_t default_offset_base = 0x10000;
+// Regions begin here and not at addresses, so that no octet on the wire depends on where memory lies.
+constexpr std::uint64_t default_offset_base = 0x1000'0000;
 
 }  // namespace
 

@@ -8,9 +8,6 @@
 namespace parley::sim {
 namespace {
 
-/// Regions of a simulated host begin here, so that no octet on the wire depends on where memory lies.
-constexpr std::uint64_t tagged_offset_base = 0x1000'0000;
-
 template <class T>
 Checked<T> found(const std::map<std::string, T>& names, const std::string& name, std::string_view what) {
   const auto at = names.find(name);
@@ -27,9 +24,7 @@ Checked<std::map<std::string, NodeId>> add_nodes(const Scenario& scenario, World
       nodes[node.name] = *id;
       continue;
     }
-    HostOptions options = node.options;
-    if (options.rnic.tagged_offset_base == 0) options.rnic.tagged_offset_base = tagged_offset_base;
-    const auto host = world.add_host(node.name, options);
+    const auto host = world.add_host(node.name, node.options);
     if (!host) return tl::unexpected(host.error());
     nodes[node.name] = (*host)->id();
   }

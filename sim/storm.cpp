@@ -115,7 +115,6 @@ class Storm {
     host_options.ipv6 = false;
     host_options.learn_announcements = true;
     host_options.tcp.time_wait = time_wait;
-    host_options.rnic.tagged_offset_base = 0x1000'0000;
     host_options.rnic.endpoints_max = 1U << 24;
     for (std::uint32_t i = 0; i < options_.nodes; ++i) {
       const auto host = world_.add_host(fmt::format("n{}", i), host_options);

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "tools/pcap.hpp"
-#include "tools/sim.hpp"
 
 namespace parley::tools {
 

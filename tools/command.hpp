@@ -36,6 +36,7 @@ void register_rping(CLI::App& app, Context& context);
 void register_demo(CLI::App& app, Context& context);
 void register_pcap(CLI::App& app, Context& context);
 void register_replay(CLI::App& app, Context& context);
+void register_sim(CLI::App& app, Context& context);
 void register_conform(CLI::App& app, Context& context);
 void register_quirks(CLI::App& app, Context& context);
 

@@ -6,8 +6,6 @@
 
 namespace parley::tools {
 
-void register_sim(CLI::App& app, Context& context);
-
 void add_sim_run(CLI::App& sim, Context& context);
 void add_sim_replay(CLI::App& sim, Context& context);
 void add_sim_explore(CLI::App& sim, Context& context);

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/scenario_value.hpp"
 #include "tools/sim_report.hpp"
 
 namespace parley::tools {
@@ -47,32 +48,12 @@ std::vector<std::string> scenarios_in(const fs::path& directory) {
   return files;
 }
 
-/// Edits that turn one word into the other.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j] + 1, diagonal + 1, replaced});
-    }
-  }
-  return row[b.size()];
-}
-
 /// The shipped scenario whose name is nearest; empty when none is near.
 std::string nearest_shipped(const std::string& word) {
-  std::string best;
-  std::size_t best_distance = word.size() / 3 + 1;
+  std::vector<std::string> names;
   for (const std::string& directory : library_directories())
-    for (const std::string& file : scenarios_in(directory)) {
-      const std::string name = fs::path(file).stem().string();
-      if (const std::size_t d = distance(word, name); d < best_distance) best = name, best_distance = d;
-    }
-  return best;
+    for (const std::string& file : scenarios_in(directory)) names.push_back(fs::path(file).stem().string());
+  return std::string(sim::nearest(word, {names.begin(), names.end()}));
 }
 
 /// A file of the library by its name, with or without ".toml"; empty when there is none.

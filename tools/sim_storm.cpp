@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley sim storm`: many nodes that connect at once, and what a connection costs.
-#include "tools/sim_storm.hpp"
-
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <memory>
-#include <numeric>
 
 #include <fmt/format.h>
 
+#include "sim/scenario_value.hpp"
 #include "sim/storm_plan.hpp"
 #include "tools/progress.hpp"
 #include "tools/session.hpp"
@@ -153,37 +150,6 @@ int run_storm_command(StormArgs& args, Output& out) {
 
 }  // namespace
 
-Or<Ratio> parse_ratio(std::string_view text) {
-  const auto wrong = [text](std::string_view why) {
-    return complain(Exit::usage, fmt::format("'{}' {}; write 0.01%, 1/10000 or 0.0001", text, why));
-  };
-  const auto number = [](std::string_view digits, std::uint64_t& value) {
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    return !digits.empty() && error == std::errc{} && end == digits.data() + digits.size() && value <= 1'000'000'000;
-  };
-  std::uint64_t of = 0, in = 1;
-  std::string_view rest = text;
-  if (const std::size_t slash = rest.find('/'); slash != std::string_view::npos) {
-    if (!number(rest.substr(0, slash), of) || !number(rest.substr(slash + 1), in) || in == 0)
-      return wrong("is no ratio of two numbers up to 1000000000");
-  } else {
-    if (rest.ends_with('%')) rest.remove_suffix(1), in = 100;
-    const std::size_t dot = rest.find('.');
-    std::string digits(rest.substr(0, dot));
-    if (dot != std::string_view::npos) {
-      const std::string_view fraction = rest.substr(dot + 1);
-      if (digits.empty()) return wrong("has no digit before the point");
-      if (fraction.empty() || fraction.size() > 7) return wrong("has no or more than 7 digits behind the point");
-      digits += fraction;
-      for (std::size_t i = 0; i < fraction.size(); ++i) in *= 10;
-    }
-    if (!number(digits, of)) return wrong("is no number");
-  }
-  if (of > in) return wrong("is more than all");
-  const std::uint64_t common = std::gcd(of, in);
-  return Ratio{static_cast<std::uint32_t>(of / common), static_cast<std::uint32_t>(in / common)};
-}
-
 void add_sim_storm(CLI::App& sim, Context& context) {
   auto args = std::make_shared<StormArgs>();
   CLI::App* sub = sim.add_subcommand("storm", "Many nodes connect at once: times per step, cost per connection");
@@ -200,8 +166,10 @@ void add_sim_storm(CLI::App& sim, Context& context) {
   sub->add_option_function<std::string>(
          "--loss",
          [args](const std::string& text) {
-           const auto ratio = parse_ratio(text);
-           if (!ratio) throw CLI::ValidationError("--loss", ratio.error().text);
+           const auto ratio = sim::parse_ratio(text);
+           if (!ratio)
+             throw CLI::ValidationError(
+                 "--loss", fmt::format("'{}' is no share of at most 1; write 0.01%, 1/10000 or 0.0001", text));
            args->storm.loss = *ratio;
          },
          "Share of frames lost on each link: 0.01%, 1/10000, 0.0001")

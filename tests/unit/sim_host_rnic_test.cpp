@@ -248,7 +248,7 @@ TEST(SimHostRnic, WhatGoesOverTheWireDoesNotDependOnWhereMemoryLies) {
     return std::pair{p.va->mr.stag, p.va->mr.to};
   };
   EXPECT_EQ(stag_and_offset(1), stag_and_offset(1'000'003));
-  EXPECT_EQ(stag_and_offset(1).second, 0x10000U);
+  EXPECT_EQ(stag_and_offset(1).second, 0x1000'0000U);
 }
 
 }  // namespace

@@ -10,11 +10,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/scenario_value.hpp"
 #include "tools/jobs.hpp"
 #include "tools/junit.hpp"
 #include "tools/progress.hpp"
 #include "tools/sim_report.hpp"
-#include "tools/sim_storm.hpp"
 
 namespace parley::tools {
 namespace {
@@ -60,16 +60,16 @@ TEST(ToolsSeed, RangesThatAreNoneAreRefusedWithTheReason) {
 }
 
 TEST(ToolsRatio, IsExact) {
-  EXPECT_EQ(parse_ratio("0.01%").value(), (Ratio{1, 10'000}));
-  EXPECT_EQ(parse_ratio("0.0001").value(), (Ratio{1, 10'000}));
-  EXPECT_EQ(parse_ratio("1/10000").value(), (Ratio{1, 10'000}));
-  EXPECT_EQ(parse_ratio("5%").value(), (Ratio{1, 20}));
-  EXPECT_EQ(parse_ratio("100%").value(), (Ratio{1, 1}));
-  EXPECT_EQ(parse_ratio("0").value(), (Ratio{0, 1}));
-  EXPECT_EQ(parse_ratio("0.0000001%").value(), (Ratio{1, 1'000'000'000}));
+  EXPECT_EQ(sim::parse_ratio("0.01%").value(), (Ratio{1, 10'000}));
+  EXPECT_EQ(sim::parse_ratio("0.0001").value(), (Ratio{1, 10'000}));
+  EXPECT_EQ(sim::parse_ratio("1/10000").value(), (Ratio{1, 10'000}));
+  EXPECT_EQ(sim::parse_ratio("5%").value(), (Ratio{1, 20}));
+  EXPECT_EQ(sim::parse_ratio("100%").value(), (Ratio{1, 1}));
+  EXPECT_EQ(sim::parse_ratio("0").value(), (Ratio{0, 1}));
+  EXPECT_EQ(sim::parse_ratio("0.0000001%").value(), (Ratio{1, 1'000'000'000}));
   for (const char* bad : {"", "%", "101%", "2", "1/0", "3/2", "-1", "1e-4", ".5", "0.", "0.00000001%", "x", "1/2/3",
                           "99999999999999999999/99999999999999999999"})
-    EXPECT_FALSE(parse_ratio(bad)) << bad;
+    EXPECT_FALSE(sim::parse_ratio(bad)) << bad;
 }
 
 TEST(ToolsVirtualTime, HasAUnitThatSuits) {
