@@ -287,7 +287,7 @@ TEST(Anonymize, ZeroesTheSecondConnectionOnTheSamePortsIfItIsNotMpa) {
 TEST(Anonymize, NothingOfRandomFramesIsPassedThrough) {
   // Frames of noise behind each kind of header: whatever they claim to be, no eight octets of them are in the output.
   Rng rng(7);
-  for (const std::uint16_t link : {0, 1, 12, 101, 108, 113, 147, 228, 229, 276})
+  for (const std::uint16_t link : std::initializer_list<std::uint16_t>{0, 1, 12, 101, 108, 113, 147, 228, 229, 276})
     for (int round = 0; round < 300; ++round) {
       Bytes frame(40 + rng.below(200));
       for (auto& o : frame) o = static_cast<std::uint8_t>(rng.next());
@@ -318,6 +318,78 @@ TEST(Anonymize, DamagedFilesNeverHurtAndTheirBeginningIsKept) {
     for (int i = 0; i < 5; ++i) damaged[rng.below(damaged.size())] = static_cast<std::uint8_t>(rng.next());
     (void)anonymize(damaged);
   }
+}
+
+TEST(Anonymize, APcapngFileLosesNamesAndCommentsAndKeepsTimesAndPacketIdentity) {
+  const test::Exchange x = story(1000, true);
+  Bytes file;
+  wire::PcapngWriter w(file, {.application = "secret program", .hardware = "secret machine", .comment = "secret note"});
+  for (const char* name : {"secret-port-0", "secret-port-1"}) (void)w.add_interface(name, 1, "secret description", 10);
+  const std::pair<Address, std::string> names[] = {{test::end_a(false), "secret.example"}};
+  w.add_names(names);
+  std::uint64_t id = 0;
+  for (const auto& f : x.frames) {
+    const std::string comment = "secret remark";
+    ++id;
+    for (const std::uint32_t interface : {0u, 1u})
+      w.packet(interface, f.at, f.octets,
+               {.comments = {&comment, 1}, .direction = wire::PacketDirection::inbound, .packet_id = id});
+  }
+  const auto done = anonymize(file);
+  EXPECT_EQ(comparable(file), comparable(done.file));
+  EXPECT_FALSE(contains(done.file, "secret"));
+  EXPECT_FALSE(contains(done.file, "quick"));
+  EXPECT_EQ(done.container.blocks_dropped, 1u);
+  EXPECT_GE(done.container.options_dropped, 2 * x.frames.size());
+  std::vector<std::string> before, after;
+  const auto facts = [](std::vector<std::string>& to) {
+    return [&to](const wire::CapturedPacket& p) {
+      to.push_back(std::to_string(p.at.time_since_epoch().count()) + " " + std::to_string(p.interface) + " " +
+                   (p.packet_id ? "identified" : ""));
+    };
+  };
+  (void)wire::read_capture(file, facts(before));
+  EXPECT_EQ(wire::read_capture(done.file, facts(after)), std::nullopt);
+  EXPECT_EQ(before, after);
+  Instant first = Instant::max(), last{};
+  (void)wire::read_capture(anonymize(file, {.shift_time = true}).file, [&](const wire::CapturedPacket& p) {
+    first = std::min(first, p.at);
+    last = std::max(last, p.at);
+  });
+  EXPECT_EQ(first, Instant{});
+  EXPECT_EQ(last - first, x.frames.back().at - x.frames.front().at);
+}
+
+TEST(Anonymize, AddressesInArpAndNeighbourDiscoveryGetTheNamesThatTheyHaveElsewhere) {
+  Pseudonyms names(AnonymizeKey::from_text("a key"));
+  const wire::Mac mac{0x02, 0, 0xC0, 0, 2, 1};
+  const wire::ArpPacket ask{false, mac, {192, 0, 2, 1}, {}, {192, 0, 2, 2}};
+  Bytes arp(14 + wire::ArpPacket::wire_size + 18, 0x77);  // with a trailer that is nobody's business
+  std::copy(mac.begin(), mac.end(), arp.begin() + 6);
+  arp[12] = 8, arp[13] = 6;
+  wire::emit_arp(ask, MutBytes(arp).subspan(14, wire::ArpPacket::wire_size));
+  const Bytes other = frame_of(anonymize(to_pcap({{arp, {}, 0}})).file, 1);
+  const auto seen = wire::parse_arp(ConstBytes(other).subspan(14));
+  ASSERT_TRUE(seen);
+  EXPECT_EQ(*seen, (wire::ArpPacket{false, names.mac(mac), names.v4({192, 0, 2, 1}), {}, names.v4({192, 0, 2, 2})}));
+  EXPECT_FALSE(contains(other, std::string_view("ww")));
+
+  wire::NeighbourMessage solicit;
+  const wire::Ip6 source = test::end_a(true).octets;
+  solicit.target = test::end_b(true).octets;
+  solicit.link_address = mac;
+  const wire::Ip6 group = wire::solicited_node(solicit.target);
+  Bytes nd(14 + 40 + solicit.wire_size());
+  nd[12] = 0x86, nd[13] = 0xDD, nd[14] = 0x60, nd[19] = static_cast<std::uint8_t>(solicit.wire_size());
+  nd[20] = wire::protocol_icmp6, nd[21] = 255;
+  std::copy(source.begin(), source.end(), nd.begin() + 22);
+  std::copy(group.begin(), group.end(), nd.begin() + 38);
+  wire::emit_neighbour(solicit, source, group, MutBytes(nd).subspan(54));
+  const Bytes renamed = frame_of(anonymize(to_pcap({{nd, {}, 0}})).file, 1);
+  const auto message = wire::parse_neighbour(ConstBytes(renamed).subspan(54), names.v6(source), names.v6(group), 255);
+  ASSERT_TRUE(message) << "its checksum is right, or this would not be one";
+  EXPECT_EQ(message->target, names.v6(solicit.target));
+  EXPECT_EQ(message->link_address, names.mac(mac));
 }
 
 TEST(Anonymize, SipHashIsTheRealOne) {
