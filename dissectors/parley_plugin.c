@@ -4,11 +4,11 @@
  * Beside the built-in dissector. "iwarp_mpa" is a heuristic on TCP that knows a connection by its Request. Wireshark
  * asks the newest entry of that list first, and plugins register after what is built in; so ours sees the Request
  * first, takes it, and sets itself as the connection's dissector: the built-in one is not asked again. It stays usable:
- * with --disable-protocol parley, or the protocol disabled in the GUI, every frame goes to it as if this plugin did not
- * exist, and its fields and filters are never touched. Its heuristic is not switched off, because Wireshark would write
- * that into the user's profile, where it outlives the plugin. Wireshark moves the entry that was right last to the
- * front, so after a time without us the built-in one may be asked first: then it has the frame of the Request, and the
- * postdissector (see watch()) takes the connection over from there.
+ * with --disable-protocol parley, --disable-heuristic parley_tcp, or the same in the GUI, every frame goes to it as if
+ * this plugin did not exist, and its fields and filters are never touched. Its heuristic is not switched off, because
+ * Wireshark would write that into the user's profile, where it outlives the plugin. Wireshark moves the entry that was
+ * right last to the front, so after a time without us the built-in one may be asked first: then it has the frame of the
+ * Request, and the postdissector (see watch()) takes the connection over from there.
  *
  * Segments that TCP hands on to nobody. With default preferences TCP gives no subdissector a segment that it calls out
  * of order or a retransmission, nor pure acknowledgments, FIN or RST. Asking for reassembly would not change that,
@@ -41,6 +41,7 @@ int parley_tap;
 parley_preferences parley_prefs = {.heuristic_fpdu = TRUE};
 
 static dissector_handle_t parley_handle;
+static const heur_dtbl_entry_t* heuristic;
 static guint32 connections;
 static guint32 heads;            /* connections of which a few octets of a startup frame are kept */
 static guint32 front_door_frame; /* the frame that TCP handed on to us, while its dissection is under way */
@@ -333,6 +334,7 @@ static gboolean dissect_heuristic(tvbuff_t* tvb, packet_info* pinfo, proto_tree*
 static parley_tcp* watch(packet_info* pinfo, tvbuff_t* payload, const tcp_header* h) {
   beginning how = tvb_begins(payload);
   if (how == BEGINS_NOTHING && heads == 0) return NULL;
+  if (heuristic == NULL || !heuristic->enabled) return NULL; /* who disabled it wants nothing recognised */
   conversation_t* const conversation = find_conversation_pinfo(pinfo, 0);
   if (conversation == NULL) return NULL;
   if (how == BEGINS_REQUEST || how == BEGINS_REPLY) return tcp_begin(conversation, pinfo, how);
@@ -444,6 +446,7 @@ static void register_parley(void) {
 
 static void handoff_parley(void) {
   heur_dissector_add("tcp", dissect_heuristic, "iWARP over TCP (Parley)", "parley_tcp", proto_parley, HEURISTIC_ENABLE);
+  heuristic = find_heur_dissector_by_unique_short_name("parley_tcp");
   dissector_add_for_decode_as_with_preference("tcp.port", parley_handle);
 }
 
