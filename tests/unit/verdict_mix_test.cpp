@@ -17,9 +17,9 @@ struct Checked {
   FileReport report;
 };
 
-Checked check(bench::Mix mix, std::uint64_t packets) {
+Checked check(bench::Mix mix, std::uint64_t packets, const AnalyzerOptions& options = {}) {
   Checked out;
-  Analyzer analyzer;
+  Analyzer analyzer(options);
   wire::CapturedPacket p;
   p.link_type = 1;
   out.made = bench::CaptureMix(mix, packets, [&](Instant at, ConstBytes frame) {
@@ -59,6 +59,50 @@ INSTANTIATE_TEST_SUITE_P(Verdict, EveryMix, testing::ValuesIn(bench::mixes), [](
   std::erase(name, ' ');
   return name;
 });
+
+TEST(ManyConnections, BeyondTheRoomOfAReportAreJudgedAndCounted) {
+  const auto all = check(bench::Mix::connections, 6000);
+  const auto few = check(bench::Mix::connections, 6000, {.report_octets_max = 100'000});
+  ASSERT_EQ(all.report.connections.size(), all.made.connections);
+  EXPECT_TRUE(all.report.notes.empty());
+  EXPECT_LT(few.report.connections.size(), 200u);
+  EXPECT_GT(few.report.connections.size(), 20u);
+  const UnlistedConnections& rest = few.report.unlisted;
+  EXPECT_EQ(few.report.connections.size() + rest.connections, few.made.connections);
+  EXPECT_EQ(rest.outcomes[static_cast<std::size_t>(Outcome::established)], rest.connections);
+  EXPECT_EQ(few.report.connections.size() * 6 + rest.fpdus, few.made.fpdus);
+  ASSERT_EQ(few.report.notes.size(), 1u);
+  EXPECT_NE(few.report.notes[0].find("were judged but are not listed"), std::string::npos) << few.report.notes[0];
+  for (std::size_t i = 1; i < few.report.connections.size(); ++i)
+    EXPECT_LT(few.report.connections[i - 1].first_frame, few.report.connections[i].first_frame);
+}
+
+TEST(ManyConnections, WithFaultsKeepAPlaceInAReportThatIsFull) {
+  // The CRC of every hundredth data segment is broken, late in the file.
+  Analyzer analyzer({.report_octets_max = 100'000});
+  wire::CapturedPacket p;
+  p.link_type = 1;
+  std::uint64_t broken = 0, data = 0;
+  bench::CaptureMix(bench::Mix::connections, 6000, [&](Instant at, ConstBytes frame) {
+    ++p.frame;
+    p.at = at;
+    Bytes octets(frame.begin(), frame.end());
+    if (octets.size() > 100 && ++data % 100 == 0 && p.frame > 4000) {
+      octets.back() ^= 1;
+      ++broken;
+    }
+    p.octets = octets;
+    p.original_length = static_cast<std::uint32_t>(octets.size());
+    analyzer.push(p);
+  }).run();
+  const FileReport report = analyzer.finish();
+  EXPECT_GT(report.unlisted.connections, 0u);
+  ASSERT_GT(broken, 5u);
+  EXPECT_GE(report.count(Severity::error), broken);
+  std::uint64_t listed = 0;
+  for (const ConnectionReport& c : report.connections) listed += c.count(Severity::error) > 0 ? 1 : 0;
+  EXPECT_EQ(listed, broken);
+}
 
 }  // namespace
 }  // namespace parley::verdict
