@@ -170,7 +170,10 @@ class CaptureMix {
 
   void fill(Flow& f, unsigned from) {
     End& e = f.ends[from];
-    if (e.taken == e.pending.size()) e.pending.clear(), e.taken = 0;
+    if (e.taken == e.pending.size() || e.taken > (64 << 10)) {
+      e.pending.erase(e.pending.begin(), e.pending.begin() + static_cast<std::ptrdiff_t>(e.taken));
+      e.taken = 0;
+    }
     if (straddles(f)) {
       // The first FPDU of a stream fits a segment, which is kind to readers that find streams by their first segment.
       while (e.left() < segment_max)

@@ -37,6 +37,7 @@ struct Ran {
   int status = 0;
 };
 
+/// What a child has resident counts from what this program had when it began it; capture_mix.hpp keeps that small.
 /// Runs a program to its end, its output to `out` (a file that is made or emptied), its errors to nowhere.
 Ran run_program(const std::vector<std::string>& arguments, const std::string& out) {
   std::vector<char*> pointers;
