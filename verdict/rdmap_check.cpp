@@ -231,6 +231,18 @@ void RdmapCheck::check_outstanding(Side from, const WalkedFpdu& f) {
   accuse(from, f, "RFC 5040 §5.2.1", fmt::format("has {} RDMA Reads outstanding, {} were agreed", n, *s.read_limit));
 }
 
+bool RdmapCheck::room_for_request(Side from, const WalkedFpdu& f, std::size_t outstanding) {
+  if (outstanding < outstanding_max) return true;
+  State& s = at(from);
+  if (!s.reads_too_many)
+    findings_.note(f.first.frame, "",
+                   fmt::format("the {} has more than {} requests outstanding: from here on its Reads and Atomics are "
+                               "not matched with their answers",
+                               to_string(from), outstanding_max));
+  s.reads_too_many = true;
+  return false;
+}
+
 void RdmapCheck::check_read_request(Side from, const WalkedFpdu& f, const DdpHeader& h) {
   State& s = at(from);
   if (payload_of(f, h) != PARLEY_RDMAP_READ_REQUEST_LEN) {
@@ -239,7 +251,7 @@ void RdmapCheck::check_read_request(Side from, const WalkedFpdu& f, const DdpHea
   }
   const auto q = f.known < f.ulpdu.size() ? Result<wire::ReadRequest>(fail(Errc::truncated))
                                           : wire::ReadRequest::parse(f.ulpdu.subspan(h.size()));
-  if (!q || s.reads.size() >= outstanding_max) {
+  if (!q || !room_for_request(from, f, s.reads.size())) {
     s.reads_reliable = false;
     return;
   }
@@ -293,7 +305,7 @@ void RdmapCheck::check_atomic_request(Side from, const WalkedFpdu& f, const DdpH
   }
   const auto q = f.known < f.ulpdu.size() ? Result<wire::AtomicRequest>(fail(Errc::truncated))
                                           : wire::AtomicRequest::parse(f.ulpdu.subspan(h.size()));
-  if (!q || s.atomics.size() >= outstanding_max) {
+  if (!q || !room_for_request(from, f, s.atomics.size())) {
     s.reads_reliable = false;
     return;
   }

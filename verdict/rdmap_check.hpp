@@ -87,6 +87,7 @@ class RdmapCheck {
     Fifo<Outstanding> reads;      // at most outstanding_max
     Fifo<std::uint32_t> atomics;  // request ids, at most outstanding_max
     bool reads_reliable = true;
+    bool reads_too_many = false;  // told once
     bool lossy = false;
     bool terminated = false;
     std::uint64_t terminate_frame = 0;
@@ -116,6 +117,7 @@ class RdmapCheck {
   void check_atomic_request(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   void check_atomic_response(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   void check_outstanding(Side from, const WalkedFpdu& f);
+  bool room_for_request(Side from, const WalkedFpdu& f, std::size_t outstanding);
   void check_terminate(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   void check_terminate_order(Side from, const WalkedFpdu& f, const wire::Terminate& t, std::uint8_t octet0,
                              std::uint8_t bits);

@@ -579,6 +579,19 @@ TEST(VerdictRules, ImmediateDataHasEightOctets) {  // RFC 7306 §6.3; row 68
   EXPECT_EQ(accused(talk({{0, eight}, {1, terminate(0x02, 0x06, MD, copied(eight))}}).close()), "");
 }
 
+TEST(VerdictRules, MoreRequestsThanCanBeMatchedAreNamed) {
+  Exchange x;
+  x.set_up();
+  Bytes many;
+  for (std::uint32_t msn = 1; msn <= 16386; ++msn) {
+    const Bytes f = fpdu(test::read_request(msn, {1, 0, 4, 2, 0}));
+    many.insert(many.end(), f.begin(), f.end());
+  }
+  x.send(0, many, 60000);
+  EXPECT_EQ(accused(x), "");
+  expect_part(noted(x), "the initiator has more than 16384 requests outstanding");
+}
+
 TEST(VerdictRules, OctetsThatWaitTooLongForTheReplyAreNamed) {
   Exchange x = asked(startup(MpaKey::req, C, 1));
   for (std::uint32_t msn = 1; msn <= 300; ++msn) x.send(0, fpdu(send_segment(msn, 1400)));
