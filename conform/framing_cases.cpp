@@ -14,7 +14,7 @@ namespace {
 using wire::RdmapOpcode;
 
 constexpr TermCode crc_error{2, 0, 2}, marker_error{2, 0, 3};
-constexpr std::uint8_t flag_m = PARLEY_MPA_FLAG_M, flag_c = PARLEY_MPA_FLAG_C, flag_r = PARLEY_MPA_FLAG_R;
+constexpr std::uint8_t flag_c = PARLEY_MPA_FLAG_C;
 
 Bytes zero_write() { return peer::segment(peer::write_header(1, 0)); }
 
