@@ -9,7 +9,8 @@ import unittest
 import cli
 
 # Cases that wait for the peer's timers are the simulator's business: here they would only take time.
-QUICK = "^plain-v1$,^reserved,^bad-key,^v2-client,^write-rtr,^rdmap-version,^bad-crc$,^read-bad-stag,^zero-read,^markers"
+QUICK = ("^plain-v1$,^reserved,^bad-key,^v2-client,^write-rtr,^rdmap-version,^bad-crc$,^read-bad-stag,^zero-read,"
+         "^markers")
 
 
 class OddPeer:
@@ -47,8 +48,9 @@ class ConformTest(cli.CliTest):
     def test_parley_passes_as_responder(self):
         _, port = self.listener("--expect", 1, "--size", 16)
         junit, html, markdown, capture = (self.path(n) for n in ("r.xml", "r.html", "r.md", "r.pcapng"))
-        done = self.ok(cli.run("conform", "responder", f"127.0.0.1:{port}", "--only", QUICK, "--recv-size", 16, "--recv-count", 1,
-                               "--pause", "10ms", "--json", "--junit", junit, "--html", html, "--markdown", markdown,
+        done = self.ok(cli.run("conform", "responder", f"127.0.0.1:{port}", "--only", QUICK, "--recv-size", 16,
+                               "--recv-count", 1, "--pause", "10ms", "--json", "--junit", junit, "--html", html,
+                               "--markdown", markdown,
                                "--pcapng", capture))
         verdicts = self.verdicts(done)
         self.assertEqual(verdicts["plain-v1"], "pass")
@@ -70,7 +72,8 @@ class ConformTest(cli.CliTest):
 
     def test_parley_passes_as_initiator(self):
         tester = self.start("conform", "initiator", "--listen", "127.0.0.1:0", "--ulp", "rping", "--only",
-                            "^crc-by-default,^bad-key,^rdmap-version,^read-bad-stag,^write-out,^rejected", "--pause", "10ms")
+                            "^crc-by-default,^bad-key,^rdmap-version,^read-bad-stag,^write-out,^rejected", "--pause",
+                            "10ms")
         port = tester.wait_for("listening")["port"]
         for _ in range(6):
             cli.run("rping", "-c", "-a", "127.0.0.1", "-p", port, "-C", 1, "--timeout", "10s")
@@ -83,8 +86,8 @@ class ConformTest(cli.CliTest):
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         command = f"exec {cli.PARLEY} connect 127.0.0.1:{port} --rtr write --hold 5s"
-        done = self.ok(cli.run("conform", "initiator", "--listen", f"127.0.0.1:{port}", "--run", command, "--run-limit", "0s",
-                               "--only", "^rtr-first,^rdmap-version,^reply-without-a$", "--json"))
+        done = self.ok(cli.run("conform", "initiator", "--listen", f"127.0.0.1:{port}", "--run", command,
+                               "--run-limit", "0s", "--only", "^rtr-first,^rdmap-version,^reply-without-a$", "--json"))
         cases = [e for e in done.events if e["event"] == "case"]
         self.assertEqual([c["verdict"] for c in cases], ["pass"] * 3, str(done))
 
@@ -106,15 +109,16 @@ class ConformTest(cli.CliTest):
         for serve in (lambda peer: None, garbage, lambda peer: peer.recv(1)):
             peer = OddPeer(serve)
             self.addCleanup(peer.close)
-            done = cli.run("conform", "responder", f"127.0.0.1:{peer.port}", "--only", "^plain,^bad-crc$,^pd", "--pause", "1ms",
-                           "--timeout", "300ms", "--json")
+            done = cli.run("conform", "responder", f"127.0.0.1:{peer.port}", "--only", "^plain,^bad-crc$,^pd",
+                           "--pause", "1ms", "--timeout", "300ms", "--json")
             self.assertIn(done.code, (0, 1), str(done))
             self.assertEqual(done.event("summary")["command"], "conform")
 
     def test_nobody_there(self):
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        done = cli.run("conform", "responder", f"127.0.0.1:{port}", "--connect-timeout", "400ms", "--pause", "1ms", "--json")
+        done = cli.run("conform", "responder", f"127.0.0.1:{port}", "--connect-timeout", "400ms", "--pause", "1ms",
+                       "--json")
         self.assertEqual(done.code, 3, str(done))
         self.assertEqual(sum(v == "inconclusive" for v in self.verdicts(done).values()), 3)
         self.assertIn("never reached", done.err)
