@@ -228,6 +228,7 @@ void StepReader::rtr_or_fpdus() {
 void StepReader::begin_fpdus() {
   phase_ = Phase::fpdus;
   walker_.start(crc_, markers_);
+  walker_.finish(*this);  // what was agreed is believed: a live side is not to be waited for until more of it came
   flush_kept();
 }
 
