@@ -104,7 +104,9 @@ std::string to_text(const ConnectionReport& c, const TextOptions& o) {
   std::string out =
       fmt::format("{} -> {}  {}\n", c.initiator.to_string(), c.responder.to_string(), to_string(c.outcome));
   const auto row = [&](std::string_view name, const std::string& text) {
-    out += fmt::format("  {:<10} {}\n", name, wrap(text, o.width, 13));
+    // By hand: a file may have tens of thousands of connections, each with seven of these.
+    out.append("  ").append(name).append(name.size() < 10 ? 11 - name.size() : 1, ' ');
+    out.append(wrap(text, o.width, 13)) += '\n';
   };
   if (c.request) row("request", fmt::format("frame {}: {}", c.request->frame, describe_startup(*c.request)));
   if (c.reply) row("reply", fmt::format("frame {}: {}", c.reply->frame, describe_startup(*c.reply)));
