@@ -93,7 +93,9 @@ Task<Finding> reserved_ddp_bits(Bench& b) {
 Task<Finding> wrong_length(Bench& b, Bytes ulpdu) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
+  // Who reads whole headers only sees it when more comes.
   conn->say_fpdu(ulpdu);
+  conn->say_fpdu(zero_write());
   const Heard heard = co_await conn->hear_terminate(b.settings().reply);
   if (heard.closed()) co_return pass(ending_words(heard));
   // No code is assigned; what reads on finds no valid version, and MPA has a code for lengths that do not fit.

@@ -28,16 +28,22 @@ std::string offer_words(const Heard& request) {
              : "the initiator does not ask for the peer-to-peer model";
 }
 
+/// Asks for CRC only if the initiator does: one that refuses a Reply may not yet have switched CRC on.
+StartupOctets fitting(Bench& b, const Heard& request) {
+  return b.fitting_reply(request, {.crc = (request.flags & flag_c) != 0});
+}
+
 /// A Reply with these words in place of the fitting ones.
 StartupOctets enhanced_reply(Bench& b, const Heard& request, unsigned ird_word, unsigned ord_word) {
-  StartupOctets reply = b.fitting_reply(request, {});
+  StartupOctets reply = fitting(b, request);
   reply.enhanced = peer::enhanced(ird_word, ord_word);
   return reply;
 }
 
 void reply(Conn& conn, const StartupOctets& frame) {
   conn.say_startup(frame);
-  conn.full_operation(true, (conn.request.flags & flag_m) != 0, (frame.flags & flag_m) != 0);
+  conn.full_operation(((conn.request.flags | frame.flags) & flag_c) != 0, (conn.request.flags & flag_m) != 0,
+                      (frame.flags & flag_m) != 0);
 }
 
 // ---- the Request
@@ -84,12 +90,12 @@ Task<Finding> closes(Bench& b, StartupOctets frame) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
   const Bytes private_data = std::move(frame.private_data);
-  StartupOctets fitting = b.fitting_reply(conn->request, {});
-  fitting.key = frame.key;
-  if (frame.revision != 0) fitting.revision = frame.revision;
-  fitting.private_data = private_data;
-  fitting.trailing = frame.trailing;
-  reply(*conn, fitting);
+  StartupOctets answer = fitting(b, conn->request);
+  answer.key = frame.key;
+  if (frame.revision != 0) answer.revision = frame.revision;
+  answer.private_data = private_data;
+  answer.trailing = frame.trailing;
+  reply(*conn, answer);
   const Heard heard = co_await conn->hear_terminate(b.settings().reply);
   if (const auto t = heard.terminate()) {
     const Finding octets = judge_terminate(heard, {.codes = {{2, 0, 4}}, .header = false});
@@ -118,7 +124,7 @@ Task<Finding> no_reply(Bench& b) {
 Task<Finding> half_reply(Bench& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
-  const Bytes whole = peer::startup(b.fitting_reply(conn->request, {}));
+  const Bytes whole = peer::startup(fitting(b, conn->request));
   conn->say("the first half of a Reply", ConstBytes(whole).first(10));
   const Heard end = co_await conn->hear_startup(b.settings().timer);
   if (end.kind == Heard::Kind::silence)
@@ -131,7 +137,7 @@ Task<Finding> half_reply(Bench& b) {
 Task<Finding> rejected(Bench& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
-  StartupOctets frame = b.fitting_reply(conn->request, {});
+  StartupOctets frame = fitting(b, conn->request);
   frame.flags |= flag_r;
   frame.private_data = {'n', 'o'};
   reply(*conn, frame);
@@ -144,7 +150,7 @@ Task<Finding> rejected(Bench& b) {
 Task<Finding> fpdu_glued(Bench& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
-  StartupOctets frame = b.fitting_reply(conn->request, {});
+  StartupOctets frame = fitting(b, conn->request);
   peer::FpduWriter writer(true, (conn->request.flags & flag_m) != 0);
   frame.trailing = writer.write(peer::segment(peer::write_header(1, 0)));
   reply(*conn, frame);
@@ -161,7 +167,7 @@ Task<Finding> depths_not_negotiated(Bench& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
   if (!conn->request.enhanced) co_return unclear(offer_words(conn->request));
-  StartupOctets frame = b.fitting_reply(conn->request, {});
+  StartupOctets frame = fitting(b, conn->request);
   frame.enhanced = (*frame.enhanced & ~peer::enhanced(not_negotiated, not_negotiated)) |
                    peer::enhanced(not_negotiated, not_negotiated);
   reply(*conn, frame);
@@ -178,7 +184,7 @@ Task<Finding> ord_over_ird(Bench& b) {
   if (!conn->request.enhanced) co_return unclear(offer_words(conn->request));
   const MpaEnhanced& q = *conn->request.enhanced;
   if (q.ird == not_negotiated) co_return unclear("the initiator's IRD is 3fff: not negotiated");
-  StartupOctets frame = b.fitting_reply(conn->request, {});
+  StartupOctets frame = fitting(b, conn->request);
   const unsigned ord = q.ird < 200 ? 200 : not_negotiated - 1U;
   frame.enhanced = (*frame.enhanced & ~peer::enhanced(0, not_negotiated)) | peer::enhanced(0, ord);
   reply(*conn, frame);
@@ -241,7 +247,7 @@ Task<Finding> rtr_first(Bench& b) {
   if (conn == nullptr) co_return b.trouble();
   const auto& q = conn->request.enhanced;
   if (!q || !q->a) co_return unclear(offer_words(conn->request));
-  const StartupOctets frame = b.fitting_reply(conn->request, {});
+  const StartupOctets frame = fitting(b, conn->request);
   reply(*conn, frame);
   const Bytes octets = peer::startup(frame);
   const auto answered = MpaEnhanced::parse(ConstBytes(octets).subspan(PARLEY_MPA_HEADER_LEN));
@@ -296,12 +302,12 @@ Task<Finding> enhanced_without_data(Bench& b) {
 Task<Finding> reply_in_pieces(Bench& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
-  const Bytes whole = peer::startup(b.fitting_reply(conn->request, {}));
+  const Bytes whole = peer::startup(fitting(b, conn->request));
   for (std::size_t at = 0; at < whole.size(); ++at) {
     conn->say(fmt::format("octet {} of the Reply", at), ConstBytes(whole).subspan(at, 1));
     co_await b.stage().sleep(20ms);
   }
-  conn->full_operation(true, (conn->request.flags & flag_m) != 0, false);
+  conn->full_operation((conn->request.flags & flag_c) != 0, (conn->request.flags & flag_m) != 0, false);
   const Heard heard = co_await conn->hear_fpdu(b.settings().reply);
   if (heard.kind == Heard::Kind::fpdu && !heard.terminate()) co_return pass("goes on with " + ending_words(heard));
   if (heard.kind == Heard::Kind::silence) co_return unclear("silent: whether the Reply was taken does not show");

@@ -363,6 +363,7 @@ Task<Finding> half_close(Bench& b) {
     if (heard.kind != Heard::Kind::fpdu || heard.terminate()) break;
     if (heard.is(RdmapOpcode::read_response) && heard.ddp->stag == 0x11) break;
   }
+  if (heard.closed()) co_return unclear("closed; the program above may have done so on hearing of the FIN");
   if (!heard.is(RdmapOpcode::read_response))
     co_return failed(ending_words(heard) + ", the Read before the FIN is not answered");
   const Heard end = co_await conn->hear_terminate(b.settings().reply);
