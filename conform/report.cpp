@@ -121,10 +121,10 @@ std::string html(const ReportHead& head, Iut iut, const std::vector<Result>& res
       "<h2>By clause</h2><div class=scroll><table><tr><th>row<th>case<th>clause<th>level<th>verdict<th>observed</tr>\n";
   for (std::size_t i = 0; i < results.size(); ++i) {
     const Result& r = results[i];
-    out +=
-        fmt::format("<tr><td class=n>{}<td><a href=#c{}>{}</a><td class=n>{}<td class=n>{}<td><b class={}>{}</b><td>{}</tr>\n",
-                    r.what->row, i, r.what->name, r.what->clause, to_string(r.what->level), css_class(r, head.strict),
-                    verdict_words(r, head.strict), escape(r.finding.observed));
+    out += fmt::format(
+        "<tr><td class=n>{}<td><a href=#c{}>{}</a><td class=n>{}<td class=n>{}<td><b class={}>{}</b><td>{}</tr>\n",
+        r.what->row, i, r.what->name, r.what->clause, to_string(r.what->level), css_class(r, head.strict),
+        verdict_words(r, head.strict), escape(r.finding.observed));
   }
   out += "</table></div><h2>Exchanges</h2>\n";
   for (std::size_t i = 0; i < results.size(); ++i) {
