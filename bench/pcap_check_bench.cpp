@@ -142,10 +142,31 @@ struct Bench {
 
   explicit Bench(const Settings& its_settings) : settings(its_settings), report("pcap_check_bench", its_settings) {}
   void measure(const Case& c);
+  void tell_found(const Case& c, const MixTotals& made, std::uint64_t found, double resident_mb);
 };
 
 Sample sample_of(const Ran& ran, std::uint64_t packets) {
   return {.count = static_cast<double>(packets), .wall_s = ran.cpu_s, .cpu_s = ran.cpu_s};
+}
+
+void Bench::tell_found(const Case& c, const MixTotals& made, std::uint64_t found, double resident_mb) {
+  report.add({.what = fmt::format("{}, FPDUs found", c.name),
+              .unit = "FPDUs",
+              .figure = static_cast<double>(found),
+              .limit_name = "FPDUs in it",
+              .limit = static_cast<double>(made.fpdus),
+              .ratio = static_cast<double>(found) / static_cast<double>(made.fpdus),
+              .goal_kind = Row::Goal::ratio_at_least,
+              .goal = 1,
+              .note = found == made.fpdus ? "all" : fmt::format("{} of {}", found, made.fpdus)});
+  report.add({.what = fmt::format("{}, most resident", c.name),
+              .unit = "MB",
+              .figure = resident_mb,
+              .limit_name = "bound",
+              .limit = resident_goal_mb,
+              .ratio = resident_mb / resident_goal_mb,
+              .goal_kind = Row::Goal::ratio_at_most,
+              .goal = 1});
 }
 
 void Bench::measure(const Case& c) {
@@ -197,24 +218,7 @@ void Bench::measure(const Case& c) {
                 .goal = goals[i]});
   }
   if (samples.size() == 1) report.add({.what = std::string(c.name), .unit = "packets/s", .figure = figure});
-  const std::uint64_t found = fpdus_of_parley(parley_text);
-  report.add({.what = fmt::format("{}, FPDUs found", c.name),
-              .unit = "FPDUs",
-              .figure = static_cast<double>(found),
-              .limit_name = "FPDUs in it",
-              .limit = static_cast<double>(made.fpdus),
-              .ratio = static_cast<double>(found) / static_cast<double>(made.fpdus),
-              .goal_kind = Row::Goal::ratio_at_least,
-              .goal = 1,
-              .note = found == made.fpdus ? "all" : fmt::format("{} of {}", found, made.fpdus)});
-  report.add({.what = fmt::format("{}, most resident", c.name),
-              .unit = "MB",
-              .figure = resident,
-              .limit_name = "bound",
-              .limit = resident_goal_mb,
-              .ratio = resident / resident_goal_mb,
-              .goal_kind = Row::Goal::ratio_at_most,
-              .goal = 1});
+  tell_found(c, made, fpdus_of_parley(parley_text), resident);
   if (tshark) {
     const std::uint64_t theirs = fpdus_of_tshark(tshark_text);
     report.note(fmt::format("{}: tshark -T fields found {} of {} FPDUs ({:.1f} %), {:.0f} MB resident", c.name, theirs,

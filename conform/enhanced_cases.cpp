@@ -3,8 +3,6 @@
 // OFA 2007-10 Rtr.
 #include <fmt/format.h>
 
-#include <array>
-
 #include "conform/judge.hpp"
 
 namespace parley::conform {
@@ -203,7 +201,7 @@ Task<Finding> rtr_frame_text(Bench& b) { return rtr_frame(b, PARLEY_MPA_KEY_RTR)
 Task<Finding> rtr_frame_hex(Bench& b) { return rtr_frame(b, PARLEY_MPA_KEY_RTR_HEX); }
 
 constexpr std::string_view rfc91 = "RFC 6581 §9.1", rfc92 = "RFC 6581 §9.2";
-constexpr std::array table{
+constexpr Case table[] = {
     Case{"32", "v2-client-server", Iut::responder, rfc91, Level::must, false, "Request 50/02, IRD 8, ORD 8, A=0",
          "Reply with S=1, Rev 2, A=B=C=D=0, ORD <= 8, IRD >= 8", v2_client_server},
     Case{"33", "kinds-without-a-ignored", Iut::responder, rfc92, Level::must, false, "A=0 with B, C and D",

@@ -2,8 +2,6 @@
 // An initiator's Request, and what it makes of Replies: RFC 5044 §7.1, RFC 6581 §9, §10.
 #include <fmt/format.h>
 
-#include <array>
-
 #include "conform/judge.hpp"
 
 namespace parley::conform {
@@ -326,7 +324,7 @@ Task<Finding> echoing_peer(Bench& b) {
   co_return unclear(ending_words(heard));
 }
 
-constexpr std::array table{
+constexpr Case table[] = {
     Case{"9", "crc-by-default", Iut::initiator, "RFC 5044 §4.4", Level::must, false, "the Request",
          "C=1 unless an administrator asked for less", crc_by_default},
     Case{"10", "bad-key-closes", Iut::initiator, "RFC 5044 §7.1.2 rule 5", Level::must, false,

@@ -3,8 +3,6 @@
 // save where a receive has to be posted. RFC 5041 §5, §7.1, RFC 5040 §4, §5, §7, RFC 7306.
 #include <fmt/format.h>
 
-#include <array>
-
 #include "conform/judge.hpp"
 
 namespace parley::conform {
@@ -377,7 +375,7 @@ constexpr std::string_view ddp7 = "RFC 5041 §7.1", rd7 = "RFC 5040 §7.1";
     row, name, Iut::initiator, clause, Level::level, false, stimulus, expected, run             \
   }
 
-constexpr std::array table{
+constexpr Case table[] = {
     BOTH("49", "ddp-version-0-untagged", ddp7, must, "Send with DV=0", "Terminate 12 06", ddp_version_untagged),
     BOTH("49", "ddp-version-0-tagged", ddp7, must, "Write with DV=0", "Terminate 11 04", ddp_version_tagged),
     BOTH("50", "rdmap-version-0", rd7, must, "Send with RV=0", "Terminate 02 05", rdmap_version),

@@ -2,8 +2,6 @@
 // A responder's answers to Requests, plain ones and bad ones: RFC 5044 §7.1.
 #include <fmt/format.h>
 
-#include <array>
-
 #include "conform/judge.hpp"
 
 namespace parley::conform {
@@ -211,7 +209,7 @@ Task<Finding> responder_waits(Bench& b) {
   co_return pass("silent until the first FPDU");
 }
 
-constexpr std::array table{
+constexpr Case table[] = {
     Case{"1", "plain-v1", Iut::responder, "RFC 5044 §7.1.1", Level::must, false, "Request 40/01/0000",
          "Reply with R=0, Rev 1, reserved bits 0", plain_v1},
     Case{"2", "reserved-bits-ignored", Iut::responder, "RFC 5044 §7.1.1", Level::must, false,

@@ -4,7 +4,8 @@
 namespace parley::tools {
 
 void register_pcap(CLI::App& app, Context& context) {
-  CLI::App* pcap = app.add_subcommand("pcap", "Checks captures of MPA connections, draws, compares and anonymizes them");
+  CLI::App* pcap =
+      app.add_subcommand("pcap", "Checks captures of MPA connections, draws, compares and anonymizes them");
   pcap->require_subcommand(1);
   add_pcap_check(*pcap, context);
   add_pcap_ladder(*pcap, context);

@@ -28,11 +28,12 @@ bool answers(const Complaint& terminate, const Complaint& fault) {
 }
 
 // Errors of which the octets tell whether they are there. STags, buffers and resources are the peer's own knowledge.
-constexpr std::array visible{Complaint{PARLEY_RDMAP_LAYER_LLP, 0, 2},   Complaint{PARLEY_RDMAP_LAYER_LLP, 0, 3},
-                             Complaint{PARLEY_RDMAP_LAYER_DDP, 1, 3},   Complaint{PARLEY_RDMAP_LAYER_DDP, 1, 4},
-                             Complaint{PARLEY_RDMAP_LAYER_DDP, 2, 1},   Complaint{PARLEY_RDMAP_LAYER_DDP, 2, 3},
-                             Complaint{PARLEY_RDMAP_LAYER_DDP, 2, 4},   Complaint{PARLEY_RDMAP_LAYER_DDP, 2, 6},
-                             Complaint{PARLEY_RDMAP_LAYER_RDMAP, 2, 5}, Complaint{PARLEY_RDMAP_LAYER_RDMAP, 2, 6}};
+constexpr std::array<Complaint, 10> visible{
+    Complaint{PARLEY_RDMAP_LAYER_LLP, 0, 2},   Complaint{PARLEY_RDMAP_LAYER_LLP, 0, 3},
+    Complaint{PARLEY_RDMAP_LAYER_DDP, 1, 3},   Complaint{PARLEY_RDMAP_LAYER_DDP, 1, 4},
+    Complaint{PARLEY_RDMAP_LAYER_DDP, 2, 1},   Complaint{PARLEY_RDMAP_LAYER_DDP, 2, 3},
+    Complaint{PARLEY_RDMAP_LAYER_DDP, 2, 4},   Complaint{PARLEY_RDMAP_LAYER_DDP, 2, 6},
+    Complaint{PARLEY_RDMAP_LAYER_RDMAP, 2, 5}, Complaint{PARLEY_RDMAP_LAYER_RDMAP, 2, 6}};
 
 }  // namespace
 

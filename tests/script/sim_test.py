@@ -222,7 +222,7 @@ class Wrong(SimTest):
         self.refused(run("sim", "run", file, file, "--pcapng", self.path("x")), 2, "--pcapng takes one scenario")
         self.refused(run("sim", "run", file, "--jobs", 0), 2, "--jobs")
         self.refused(run("sim", "storm", "--nodes", 1), 2, "--nodes")
-        self.refused(run("sim", "storm", "--loss", "101%"), 2, "more than all")
+        self.refused(run("sim", "storm", "--loss", "101%"), 2, "'101%' is no share of at most 1")
         self.refused(run("sim", "storm", "--pattern", "star"), 2, "star")
         self.refused(run("sim", "storm", "--nodes", 10000, "--ppn", 256), 2, "20000000 are the most")
         self.refused(run("sim", "explore", file, "--seeds", "1..2", "--time-budget", "10"), 2, "unit")

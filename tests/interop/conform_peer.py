@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""In guest b: a fresh stock rping for each case of `parley conform`.
+
+Each TCP connection to PORT brings one line, "server N" or "client N": an rping is started that listens on port N, or
+connects to guest a's port N. The answer is "ready", or what went wrong. The rping is killed when the connection ends. A
+fresh one each time, because rping's persistent server takes no more connections once a few were left before they were
+established.
+"""
+import socket
+import subprocess
+import sys
+import time
+
+from guest_calls import ADDRESS, listening
+
+PORT = 8
+
+
+class Peer:
+    def __init__(self):
+        self.process = None
+
+    def end(self):
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+
+    def start(self, words):
+        self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL)
+
+    def server(self, port):
+        self.start(["rping", "-s", "-P", "-a", ADDRESS["b"][4], "-p", port])
+        deadline = time.monotonic() + 15
+        while not listening(int(port)):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                return f"rping does not listen on port {port}"
+            time.sleep(0.01)
+        return "ready"
+
+    def client(self, port):
+        self.start(["rping", "-c", "-a", ADDRESS["a"][4], "-p", port, "-C", "1"])
+        return "ready"
+
+
+def main():
+    peer = Peer()
+    with socket.create_server(("0.0.0.0", PORT)) as server:
+        while True:
+            stream, _ = server.accept()
+            with stream:
+                lines = stream.makefile("r", encoding="ascii")
+                role, _, port = lines.readline().strip().partition(" ")
+                answer = getattr(peer, role)(port) if role in ("server", "client") else f"no role {role!r}"
+                try:
+                    stream.sendall((answer + "\n").encode())
+                    lines.read()
+                except OSError:
+                    pass  # the asker is gone, which is what is waited for
+                peer.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
