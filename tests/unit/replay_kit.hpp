@@ -54,7 +54,9 @@ class Duel {
   bool run() {
     for (Player* p : ends_) p->start(now_, 1460);
     for (int turns = 0; turns < 1'000'000; ++turns) {
-      const bool moved = carry(0) | carry(1);
+      const bool there = carry(0);
+      const bool back = carry(1);
+      const bool moved = there || back;
       if (ends_[0]->done() && ends_[1]->done()) return true;
       if (moved) continue;
       const Instant next = std::min(ends_[0]->next_deadline(), ends_[1]->next_deadline());
