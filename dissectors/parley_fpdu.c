@@ -47,7 +47,8 @@ gboolean parley_plausible(const guint8* ulpdu, guint32 octets, guint32 ulpdu_len
     guint8 assigned, tagged, qn;
   } rules[PARLEY_RDMAP_OPCODE_MASK + 1] = {PARLEY_RDMAP_OPCODES(RULE)};
 #undef RULE
-  if (octets < 2 || ulpdu_length < PARLEY_DDP_TAGGED_LEN) return FALSE;
+  /* RFC 5044 §3: an ULPDU has 64768 octets at most. */
+  if (octets < 2 || ulpdu_length < PARLEY_DDP_TAGGED_LEN || ulpdu_length > PARLEY_MPA_ULPDU_MAX) return FALSE;
   const guint8 version = ulpdu[0] & PARLEY_DDP_DV_MASK;
   const guint8 rdmap = (ulpdu[1] & PARLEY_RDMAP_RV_MASK) >> 6;
   if (version > 1 || rdmap != version || (version == 0 && versions != 0)) return FALSE;
@@ -268,8 +269,7 @@ static guint32 by_header(parley_half* half, const guint8* octets, guint32 length
   for (guint32 o = 0; o + PARLEY_MPA_LEN_LEN + PARLEY_DDP_TAGGED_LEN <= length; o++) {
     const guint8* const here = octets + o;
     const guint32 ulpdu_length = be16(here);
-    if (ulpdu_length > PARLEY_MPA_ULPDU_MAX ||
-        !parley_plausible(here + PARLEY_MPA_LEN_LEN, PARLEY_DDP_TAGGED_LEN, ulpdu_length, half->tcp->versions))
+    if (!parley_plausible(here + PARLEY_MPA_LEN_LEN, PARLEY_DDP_TAGGED_LEN, ulpdu_length, half->tcp->versions))
       continue;
     const guint32 total = parley_wire_size(0, ulpdu_length, FALSE);
     if (total > length - o) {
@@ -316,6 +316,9 @@ static void skip_head(parley_tcp_segment* part, guint32 octets) {
   if (octets > 0) part->start = FALSE;
 }
 
+/* What was found at the head of the part is no FPDU: found there again, it would be tried for ever. */
+static void skip_false_find(parley_tcp_segment* part) { skip_head(part, MIN(part->captured, 4)); }
+
 /* One step with what is pending; `part` gives what it needs. */
 static void step_pending(parley_half* half, parley_tcp_segment* part) {
   const guint32 need = needed(half, half->pending, half->pending_length, half->pending_at);
@@ -350,7 +353,9 @@ void parley_fpdus_add(parley_half* half, const parley_tcp_segment* whole_part) {
         take_phase(half, part.data, part.captured, at, need != NOT_A_LENGTH))
       continue;
     if (need == NOT_A_LENGTH) {
+      const gboolean found_here = half->trying;
       bad_length(half, part.data, at);
+      if (found_here) skip_false_find(&part);
     } else if (need > part.captured) {
       half->pending_at = at;
       parley_pending_add(half, &part, need);
@@ -364,7 +369,7 @@ void parley_fpdus_add(parley_half* half, const parley_tcp_segment* whole_part) {
         if (need > PARLEY_MPA_MARKER_INTERVAL && half->crc == PARLEY_YES && !half->gap) half->markers_guessed = FALSE;
       } else {
         lose(half);
-        skip_head(&part, MIN(part.captured, 4)); /* or the same octets would be tried again */
+        skip_false_find(&part);
       }
     }
   }
