@@ -65,11 +65,13 @@ class Draft {
     return octets.empty() || std::fwrite(octets.data(), 1, octets.size(), file_.get()) == octets.size();
   }
   bool keep() {
-    if (std::fflush(file_.get()) != 0 || std::fclose(file_.release()) != 0) {
-      std::remove(draft_.c_str());
-      return false;
-    }
-    return std::rename(draft_.c_str(), path_.c_str()) == 0;
+    const bool whole = std::fflush(file_.get()) == 0;
+    const bool closed = std::fclose(file_.release()) == 0;
+    if (whole && closed && std::rename(draft_.c_str(), path_.c_str()) == 0) return true;
+    const int why = errno;
+    std::remove(draft_.c_str());
+    errno = why;
+    return false;
   }
 
  private:

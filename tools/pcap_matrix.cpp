@@ -115,7 +115,7 @@ class MatrixRun {
   }
 
   void one(const std::string& file) {
-    const CaptureVerdict v = check_capture_file(file, !args_.html.empty());
+    CaptureVerdict v = check_capture_file(file, !args_.html.empty());
     matrix_.files.push_back({file, v.report.packets, v.report.connections.size(), v.error});
     if (!v.error.empty()) ++unread_;
     std::string first, second;
@@ -123,7 +123,7 @@ class MatrixRun {
     // The path names the ends of the first connection; the same hosts have the same names in the others.
     std::string first_host, second_host;
     const verdict::PeerNames plain;
-    for (const auto& c : v.report.connections) {
+    for (auto& c : v.report.connections) {
       if (matrix_.entries.size() >= verdict::Matrix::entries_max) {
         ++matrix_.not_kept;
         continue;
@@ -144,9 +144,9 @@ class MatrixRun {
       e.responder = name(c.responder, false);
       e.form = verdict::form_of(c);
       e.verdict = verdict::judge(c);
-      e.report = c;
       if (e.verdict != verdict::MatrixVerdict::pass) e.ladder = ladder(c);
-      e.report.events = {};
+      c.events = {};
+      e.report = std::move(c);
       matrix_.entries.push_back(std::move(e));
     }
   }

@@ -58,6 +58,7 @@ StreamPlan::Stream* StreamPlan::stream_of(const TappedStream& info) {
     c.first_frame = info.connection;
     by_ends_[ends_hash(info.source, info.destination)].push_back(info.connection);
     state_ += connection_cost;
+    full_ = state_ > state_max;
   }
   Stream& s = c.streams[info.source < info.destination ? 0 : 1];
   if (!s.known) {
@@ -89,6 +90,7 @@ void StreamPlan::add(Stream& s, Record record, const Patch* patch) {
 }
 
 void StreamPlan::startup(const TappedStream& stream, std::uint64_t at, ConstBytes octets) {
+  if (full_) return;
   Stream* s = stream_of(stream);
   if (octets.empty()) return;
   Record r;
@@ -128,7 +130,7 @@ void StreamPlan::lone_length(const TappedStream& stream, std::uint64_t at) {
   r.kind = Kind::lone;
   r.at = at;
   if (stream.markers == Known::yes) r.flags |= has_markers;
-  add(*stream_of(stream), r, nullptr);
+  if (!full_) add(*stream_of(stream), r, nullptr);
 }
 
 void StreamPlan::judged(std::uint64_t connection, std::uint64_t last_frame) {
@@ -266,6 +268,7 @@ std::uint32_t StreamPlan::plan_crc(const Stream& s, const Record& r, const Walke
 }
 
 void StreamPlan::fpdu(const TappedStream& stream, const WalkedFpdu& f) {
+  if (full_) return;
   Stream* s = stream_of(stream);
   ++counts_.fpdus;
   if (f.crc == WalkedFpdu::Crc::good) ++counts_.crc_right;

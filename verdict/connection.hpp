@@ -138,7 +138,7 @@ class Connection {
   void check_fence(Half& h, const WalkedFpdu& f);
   void check_first_fpdu(const WalkedFpdu& f);
   void check_setup_terminate(Half& h, const WalkedFpdu& f);
-  void check_setup_code(const Half& h, const WalkedFpdu& f, std::uint8_t code);
+  void check_setup_code(const WalkedFpdu& f, std::uint8_t code);
   void check_after_reply(const WalkedFpdu& f);
   void check_reply_in_time(const Half& initiator, const StartupSeen& reply, const SegmentRef& carrier);
   void remember_fpdu(Half& h, const WalkedFpdu& f);

@@ -171,7 +171,7 @@ void Connection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
     if (h.fpdus == 1 && peer.fpdus == 0 && llp && t->code >= 4 && t->code <= 7) {
       setup_failed_ = true;
       operational_ = false;
-      check_setup_code(h, f, t->code);
+      check_setup_code(f, t->code);
       if (t->code == 6 && reply_ && reply_->enhanced &&
           (reply_->enhanced->ird == PARLEY_MPA_ENH_NOT_NEGOTIATED ||
            reply_->enhanced->ord == PARLEY_MPA_ENH_NOT_NEGOTIATED))

@@ -77,8 +77,7 @@ void Connection::check_reply_in_time(const Half& initiator, const StartupSeen& r
 }
 
 // The initiator gave up the set-up with a Terminate: was there cause?
-void Connection::check_setup_code(const Half& h, const WalkedFpdu& f, std::uint8_t code) {
-  (void)h;
+void Connection::check_setup_code(const WalkedFpdu& f, std::uint8_t code) {
   if (!request_ || !reply_ || invalid_reply(*reply_)) return;
   const auto* q = request_->enhanced ? &*request_->enhanced : nullptr;
   const auto* r = reply_->enhanced ? &*reply_->enhanced : nullptr;

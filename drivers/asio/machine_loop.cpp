@@ -35,28 +35,35 @@ bool congestion_known(const std::string& name) {
 }  // namespace
 
 struct MachineLoop::Waiter {
-  explicit Waiter(int epoll) : ready(io, epoll) {}
+  Waiter() {
+    const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
+    try {
+      ready.assign(epoll);  // throws for -1 as well
+    } catch (...) {
+      if (epoll >= 0) ::close(epoll);
+      throw;
+    }
+  }
   asio::io_context io{1};
-  asio::posix::stream_descriptor ready;  // the socket set as one descriptor
+  asio::posix::stream_descriptor ready{io};  // the socket set as one descriptor, which it owns
   bool armed = false;
 };
 
 Result<std::unique_ptr<MachineLoop>> MachineLoop::open(StreamMachine& machine, const TcpHostOptions& options) {
   if (options.streams_max == 0 || options.receive_buffer == 0) return fail(Errc::invalid_argument);
   if (!congestion_known(options.congestion)) return fail(Errc::unsupported);
-  const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
-  if (epoll < 0) return fail(Errc::no_space);
   try {
-    return std::unique_ptr<MachineLoop>(new MachineLoop(machine, options, epoll));
+    return std::unique_ptr<MachineLoop>(new MachineLoop(machine, options));
   } catch (const std::exception&) {
-    // Asio throws when the system refuses it a descriptor of its own.
-    ::close(epoll);
+    // Asio throws when the system refuses it a descriptor, its own or the one it is given.
     return fail(Errc::no_space);
   }
 }
 
-MachineLoop::MachineLoop(StreamMachine& machine, const TcpHostOptions& options, int epoll)
-    : machine_(machine), waiter_(std::make_unique<Waiter>(epoll)), streams_(machine, options, epoll) {}
+MachineLoop::MachineLoop(StreamMachine& machine, const TcpHostOptions& options)
+    : machine_(machine),
+      waiter_(std::make_unique<Waiter>()),
+      streams_(machine, options, waiter_->ready.native_handle()) {}
 
 MachineLoop::~MachineLoop() = default;
 

@@ -32,7 +32,7 @@ class MachineLoop {
 
  private:
   struct Waiter;  // keeps Asio out of this header
-  MachineLoop(StreamMachine& machine, const TcpHostOptions& options, int epoll);
+  MachineLoop(StreamMachine& machine, const TcpHostOptions& options);
 
   StreamMachine& machine_;
   std::unique_ptr<Waiter> waiter_;  // owns the descriptor that streams_ uses
