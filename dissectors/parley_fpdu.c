@@ -406,12 +406,7 @@ void parley_fpdus_peek(parley_half* half, const parley_tcp_segment* segment) {
     if (need <= HEAD_MAX || need > part.captured || !plausible_at(half, part.data, part.captured, here)) return;
     const parley_crc_state crc = half->crc == PARLEY_NO ? PARLEY_CRC_OFF : crc_state(part.data, need);
     if (crc == PARLEY_CRC_BAD) return;
-    parley_fpdu* const f = parley_mpa_fpdu_item(half, part.data, need, here, crc);
-    if (half->ahead_last != NULL)
-      half->ahead_last->next_ahead = f;
-    else
-      half->ahead = f;
-    half->ahead_last = f;
+    parley_mpa_show_ahead(half, part.data, need, here, crc);
     skip_head(&part, need);
   }
 }

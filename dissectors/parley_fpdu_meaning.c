@@ -88,28 +88,17 @@ static tvbuff_t* ulpdu_tvb(const parley_half* half, const guint8* ulpdu, guint32
   return tvb_new_child_real_data(half->tcp->tvb, ulpdu, octets, (gint)length);
 }
 
-/* One that was shown before its turn. Those in front of it were shown for nothing: the walk did not meet them. */
-static parley_fpdu* take_ahead(parley_half* half, guint32 seq, guint32 octets) {
-  for (parley_fpdu* f = half->ahead; f != NULL; f = f->next_ahead) {
-    if (f->item.seq != seq || f->item.octets != octets) continue;
-    half->ahead = f->next_ahead;
-    if (half->ahead == NULL) half->ahead_last = NULL;
-    return f;
-  }
-  return NULL;
-}
-
 static guint32 lead_of(const parley_fpdu* f) {
   return f->markers && f->pdu.position % PARLEY_MPA_MARKER_INTERVAL == 0 ? PARLEY_MPA_MARKER_LEN : 0;
 }
 
-parley_fpdu* parley_mpa_fpdu_item(parley_half* half, const guint8* wire, guint32 octets, guint64 at,
-                                  parley_crc_state crc) {
+static parley_fpdu* fpdu_item(parley_half* half, const guint8* wire, guint32 octets, guint64 at, parley_crc_state crc) {
   parley_tcp* const tcp = half->tcp;
   parley_direction* const side = &tcp->conn->side[half->side];
   parley_fpdu* const f = (parley_fpdu*)parley_item_add(half, PARLEY_ITEM_FPDU, sizeof *f);
   f->item.seq = parley_stream_seq_of(&half->stream, at);
   f->item.octets = f->item.known = octets;
+  f->at = at;
   f->first_frame = tcp->pinfo->num;
   f->crc = (guint8)crc;
   f->pdu.bad_crc = crc == PARLEY_CRC_BAD;
@@ -126,13 +115,43 @@ parley_fpdu* parley_mpa_fpdu_item(parley_half* half, const guint8* wire, guint32
   return f;
 }
 
+/* The link of the first FPDU among those ahead that does not lie before the position. Segments that wait mostly come in
+ * order: the search begins at the one put in last. */
+static parley_fpdu** ahead_from(parley_half* half, guint64 at) {
+  parley_fpdu* const recent = half->ahead_recent;
+  parley_fpdu** link = recent != NULL && recent->at < at ? &recent->next_ahead : &half->ahead;
+  while (*link != NULL && (*link)->at < at) link = &(*link)->next_ahead;
+  return link;
+}
+
+void parley_mpa_show_ahead(parley_half* half, const guint8* wire, guint32 octets, guint64 at, parley_crc_state crc) {
+  parley_fpdu** const link = ahead_from(half, at);
+  if (*link != NULL && (*link)->at == at) return;
+  parley_fpdu* const f = fpdu_item(half, wire, octets, at, crc);
+  f->next_ahead = *link;
+  *link = f;
+  half->ahead_recent = f;
+}
+
+/* One that was shown before its turn. Those in front of it were shown for nothing: the walk did not meet them. */
+static parley_fpdu* take_ahead(parley_half* half, guint64 at, guint32 octets) {
+  parley_fpdu* f = half->ahead;
+  while (f != NULL && f->at < at) f = f->next_ahead;
+  const gboolean found = f != NULL && f->at == at && f->item.octets == octets;
+  half->ahead = found ? f->next_ahead : f;
+  /* What was put in last is in the list as long as it lies behind its head. */
+  if (half->ahead == NULL || (half->ahead_recent != NULL && half->ahead_recent->at < half->ahead->at))
+    half->ahead_recent = NULL;
+  return found ? f : NULL;
+}
+
 void parley_mpa_fpdu(parley_half* half, const guint8* wire, guint32 octets, guint32 known, guint64 at,
                      guint32 first_frame, guint64 peer_received, gboolean in_payload, parley_crc_state crc) {
   parley_tcp* const tcp = half->tcp;
   parley_direction* const side = &tcp->conn->side[half->side];
-  parley_fpdu* f = half->ahead == NULL ? NULL : take_ahead(half, parley_stream_seq_of(&half->stream, at), octets);
+  parley_fpdu* f = half->ahead == NULL ? NULL : take_ahead(half, at, octets);
   if (f == NULL) {
-    f = parley_mpa_fpdu_item(half, wire, octets, at, crc);
+    f = fpdu_item(half, wire, octets, at, crc);
     f->item.known = known;
     f->first_frame = first_frame;
     if (!in_payload) /* A buffer that became whole is taken over; other octets are copied. */

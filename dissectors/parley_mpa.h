@@ -42,6 +42,7 @@ typedef struct parley_fpdu {
   parley_item item;
   parley_pdu pdu;
   struct parley_fpdu* next_ahead;
+  guint64 at;          /* stream position of its first octet */
   guint32 first_frame; /* that brought its first octet */
   guint8 crc;          /* parley_crc_state */
   guint8 markers;      /* a flag: its stream has them */
@@ -127,8 +128,9 @@ typedef struct parley_half {
   guint64 pending_peer; /* how much of the other stream the sender had received by then */
   parley_part* parts;   /* of the pending FPDU */
   guint64 fpdus_seen;
-  /* FPDUs that were shown before the octets in front of them came, by position; at most those of held segments. */
-  struct parley_fpdu *ahead, *ahead_last;
+  /* FPDUs that were shown before the octets in front of them came, by position, each once; those that the walk has
+   * passed are dropped at the next FPDU. At most those of held segments. `ahead_recent`: the one put in last. */
+  struct parley_fpdu *ahead, *ahead_recent;
 } parley_half;
 
 typedef struct parley_tcp {
@@ -170,8 +172,8 @@ guint32 parley_conn_number(void);
 void parley_mpa_fpdu(parley_half* half, const guint8* wire, guint32 octets, guint32 known, guint64 at,
                      guint32 first_frame, guint64 peer_received, gboolean in_payload, parley_crc_state crc);
 void parley_mpa_note(parley_half* half, parley_note note, guint32 value, guint32 seq);
-parley_fpdu* parley_mpa_fpdu_item(parley_half* half, const guint8* wire, guint32 octets, guint64 at,
-                                  parley_crc_state crc);
+/* Shows an FPDU before its turn, unless one was shown at its place. */
+void parley_mpa_show_ahead(parley_half* half, const guint8* wire, guint32 octets, guint64 at, parley_crc_state crc);
 parley_item* parley_item_add(parley_half* half, parley_item_kind kind, gsize size);
 parley_frame* parley_frame_of(packet_info* pinfo);
 guint parley_key_of(const guint8* key);
