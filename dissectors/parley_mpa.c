@@ -438,7 +438,9 @@ void parley_mpa_segment(parley_tcp* tcp, packet_info* pinfo, tvbuff_t* tvb, guin
   if ((flags & PARLEY_TCP_RST) != 0 && c->side[side].rst_frame == 0) c->side[side].rst_frame = pinfo->num;
   if (c->outcome == PARLEY_OPEN && c->request.frame != 0 && (flags & (PARLEY_TCP_FIN | PARLEY_TCP_RST)) != 0)
     c->outcome = PARLEY_FAILED;
-  if (class == PARLEY_SEGMENT_AHEAD && segment->captured > 0) parley_fpdus_peek(half, segment);
+  /* Unless it made the stream give up the hole in front of it, which handed it on. */
+  const gboolean waits = class == PARLEY_SEGMENT_AHEAD && (gint32)(segment->seq - half->stream.next_seq) > 0;
+  if (waits && segment->captured > 0) parley_fpdus_peek(half, segment);
   if (class == PARLEY_SEGMENT_IN_ORDER) note_part(half, segment);
   tcp->pinfo = NULL;
   tcp->tvb = NULL;
