@@ -280,6 +280,18 @@ static void header_of(packet_info* pinfo, conversation_t* conversation, const st
   out->length = tvb_reported_length(tvb);
 }
 
+/* The tap gets the connections of what the frame brought. On later passes the TCP connection's present one is its last,
+ * which need not be the frame's: a second Request after a reject begins another. */
+static void tap_frame(const parley_tcp* tcp, packet_info* pinfo) {
+  const parley_frame* const frame = parley_frame_of(pinfo);
+  if (frame == NULL) tap_queue_packet(parley_tap, pinfo, tcp->conn);
+  const parley_conn* before = NULL;
+  for (const parley_item* item = frame == NULL ? NULL : frame->first; item != NULL; item = item->next) {
+    if (item->conn != before) tap_queue_packet(parley_tap, pinfo, item->conn);
+    before = item->conn;
+  }
+}
+
 static int dissect_known(parley_tcp* tcp, tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const tcp_header* h) {
   if (!pinfo->fd->visited) feed(tcp, pinfo, tvb, h);
   front_door_frame = pinfo->num;
@@ -288,7 +300,7 @@ static int dissect_known(parley_tcp* tcp, tvbuff_t* tvb, packet_info* pinfo, pro
   col_set_str(pinfo->cinfo, COL_PROTOCOL, "iWARP");
   col_clear(pinfo->cinfo, COL_INFO);
   parley_show(tvb, h->seq, pinfo, tree, tcp);
-  tap_queue_packet(parley_tap, pinfo, tcp->conn);
+  tap_frame(tcp, pinfo);
   return (int)tvb_captured_length(tvb);
 }
 
@@ -391,7 +403,7 @@ static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* tree,
   if (tcp == NULL && !pinfo->fd->visited && h.length > 0) tcp = watch(pinfo, payload, &h);
   if (tcp == NULL) return 0;
   if (!pinfo->fd->visited) feed(tcp, pinfo, payload, &h);
-  tap_queue_packet(parley_tap, pinfo, tcp->conn);
+  tap_frame(tcp, pinfo);
   if (parley_frame_of(pinfo) == NULL) return 0;
   col_set_str(pinfo->cinfo, COL_PROTOCOL, "iWARP");
   if (!tcp_remarked(pinfo, find_conversation_pinfo(pinfo, 0))) col_clear(pinfo->cinfo, COL_INFO);
