@@ -398,12 +398,13 @@ void parley_fpdus_peek(parley_half* half, const parley_tcp_segment* segment) {
   if (half->phase != PARLEY_PHASE_FPDUS || half->markers == PARLEY_UNKNOWN) return;
   if (half->markers == PARLEY_YES && !half->zero_known) return;
   parley_tcp_segment part = *segment;
+  parley_half look = *half; /* what is guessed on the way is not the walk's */
   const guint64 at = parley_stream_position_of(&half->stream, part.seq);
-  if (!may_begin(half, part.data, part.captured, at)) skip_head(&part, by_marker(half, part.data, part.captured, at));
+  if (!may_begin(&look, part.data, part.captured, at)) skip_head(&part, by_marker(half, part.data, part.captured, at));
   while (part.captured > 0) {
     const guint64 here = parley_stream_position_of(&half->stream, part.seq);
-    const guint32 need = needed(half, part.data, part.captured, here);
-    if (need <= HEAD_MAX || need > part.captured || !plausible_at(half, part.data, part.captured, here)) return;
+    const guint32 need = needed(&look, part.data, part.captured, here);
+    if (need <= HEAD_MAX || need > part.captured || !plausible_at(&look, part.data, part.captured, here)) return;
     const parley_crc_state crc = half->crc == PARLEY_NO ? PARLEY_CRC_OFF : crc_state(part.data, need);
     if (crc == PARLEY_CRC_BAD) return;
     parley_mpa_show_ahead(half, part.data, need, here, crc);
