@@ -124,7 +124,7 @@ static gboolean header_in(tvbuff_t* tvb, packet_info* pinfo, tcp_header* out) {
   if (tvb_captured_length_remaining(tvb, tcp) < 20) return FALSE;
   if (tvb_get_ntohs(tvb, tcp) != pinfo->srcport || tvb_get_ntohs(tvb, tcp + 2) != pinfo->destport) return FALSE;
   const guint32 head = (guint32)(tvb_get_guint8(tvb, tcp + 12) >> 4) * 4;
-  if (head < 20 || head > length) return FALSE;
+  if (head < 20 || head > length || (guint32)tvb_captured_length_remaining(tvb, tcp) < head) return FALSE;
   out->seq = tvb_get_ntohl(tvb, tcp + 4);
   out->ack = tvb_get_ntohl(tvb, tcp + 8);
   out->flags = tvb_get_guint8(tvb, tcp + 13);
