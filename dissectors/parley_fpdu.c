@@ -262,10 +262,13 @@ static guint32 by_marker(const parley_half* half, const guint8* octets, guint32 
 }
 
 /* Any place will do where a DDP segment may begin, if a CRC will tell: FPDUs larger than a segment seldom begin one.
- * Rather one that is whole and right than one that is still to come. */
+ * Rather one that is whole and right than one that is still to come. Octets made to look like FPDUs everywhere do not
+ * get a CRC at each place: all of them together read the part no more than CRC_BUDGET times. */
+enum { CRC_BUDGET = 4 };
+
 static guint32 by_header(parley_half* half, const guint8* octets, guint32 length, guint64 at) {
   if (half->crc == PARLEY_NO || half->markers == PARLEY_YES) return length;
-  guint32 first = length;
+  guint32 first = length, budget = CRC_BUDGET * length;
   for (guint32 o = 0; o + PARLEY_MPA_LEN_LEN + PARLEY_DDP_TAGGED_LEN <= length; o++) {
     const guint8* const here = octets + o;
     const guint32 ulpdu_length = be16(here);
@@ -274,7 +277,9 @@ static guint32 by_header(parley_half* half, const guint8* octets, guint32 length
     const guint32 total = parley_wire_size(0, ulpdu_length, FALSE);
     if (total > length - o) {
       if (first == length) first = o;
-    } else if (crc_state(here, total) == PARLEY_CRC_GOOD) {
+    } else if (total <= budget) {
+      budget -= total;
+      if (crc_state(here, total) != PARLEY_CRC_GOOD) continue;
       first = o;
       break;
     }
