@@ -88,6 +88,7 @@ class Anonymize {
 
   int run() {
     if (args_.in == "-") return out_.error(Exit::usage, "the capture is read twice, so it cannot be standard input");
+    if (args_.out == "-") return out_.error(Exit::usage, "the new capture is written to a file; -o - names none");
     std::error_code error;
     if (std::filesystem::equivalent(args_.in, args_.out, error) && !error)
       return out_.error(Exit::usage, fmt::format("-o {} would overwrite the capture that is to be read", args_.out));
@@ -221,7 +222,9 @@ void add_pcap_anonymize(CLI::App& pcap, Context& context) {
   sub->add_option("IN", args->in, "Capture: pcap or pcapng")->required();
   sub->add_option("-o,--output", args->out, "Where the new capture goes")->required();
   auto* key = sub->add_option("--key", args->key,
-                              "Words that decide what replaces what; the same for several files makes them alike");
+                              "Words that decide what replaces what; the same for several files makes them alike")
+                  // An unset variable of the shell would quietly make each file unlike the others.
+                  ->check([](const std::string& text) { return text.empty() ? "the key is empty" : ""; });
   sub->add_option("--key-file", args->key_file, "The same from a file, so that it is in no list of processes")
       ->excludes(key);
   sub->add_flag("--keep-stags", args->keep_stags,

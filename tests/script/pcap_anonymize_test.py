@@ -98,6 +98,8 @@ class Anonymize(cli.CliTest):
         self.refused(cli.run("pcap", "anonymize", "-", "-o", target), 2, "standard input")
         source = self.path("in.pcap", read(CAPTURES[0]))
         self.refused(cli.run("pcap", "anonymize", source, "-o", source), 2, "overwrite")
+        self.refused(cli.run("pcap", "anonymize", source, "-o", "-"), 2, "written to a file")
+        self.refused(cli.run("pcap", "anonymize", source, "-o", target, "--key", ""), 2, "key is empty")
         self.assertFalse(os.path.exists(target))
         self.assertEqual(read(source), read(CAPTURES[0]))
 
