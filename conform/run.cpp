@@ -41,7 +41,8 @@ Task<Result> Run::one(const Case& what) {
   Result result{.what = &what};
   // A program that is started anew makes a connection of its own; what waits is a late retry.
   if (hooks_.before) stage_.drop_waiting();
-  result.began = stage_.now();
+  result.began = began_ = stage_.now();
+  running_ = &what;
   if (hooks_.before) hooks_.before(what);
   result.finding = co_await what.run(bench_);
   result.took = stage_.now() - result.began;
@@ -50,15 +51,48 @@ Task<Result> Run::one(const Case& what) {
   co_await close();
   co_await stage_.sleep(settings_.pause);
   if (hooks_.after) result.output = hooks_.after();
+  running_ = nullptr;
   co_return result;
+}
+
+std::string Run::left_out(const Case& what) const {
+  std::string why = selection_ ? selection_(what) : std::string();
+  if (why.empty() && what.run == nullptr) why = std::string(what.expected);
+  return why;
+}
+
+void Run::add(Result result) {
+  results_.push_back(std::move(result));
+  if (hooks_.result) hooks_.result(results_.back());
+}
+
+void Run::interrupt() {
+  stage_.stop();
+  interrupted_ = true;
+  if (running_ != nullptr) {
+    Result result{.what = running_, .finding = {Verdict::not_run, "interrupted"}};
+    result.began = began_;
+    result.took = stage_.now() - began_;
+    bench_.note_rest();
+    result.exchanges = std::move(bench_.exchanges());
+    if (hooks_.after) result.output = hooks_.after();
+    running_ = nullptr;
+    add(std::move(result));
+  }
+  bench_.clear();
+  while (results_.size() < list_.size()) {
+    const Case* what = list_[results_.size()];
+    std::string why = left_out(*what);
+    if (why.empty()) why = "the run was ended";
+    add({.what = what, .finding = {Verdict::not_run, std::move(why)}});
+  }
 }
 
 Task<> Run::script() {
   unsigned refused = 0;
   for (const Case* what : list_) {
     Result result{.what = what};
-    std::string why = selection_ ? selection_(*what) : std::string();
-    if (why.empty() && what->run == nullptr) why = std::string(what->expected);
+    std::string why = left_out(*what);
     if (why.empty() && refused >= settings_.refused_max)
       why = fmt::format("the peer was not there for the last {} cases", refused);
     if (why.empty() && hooks_.stopped && hooks_.stopped()) why = "the run was ended";
@@ -77,8 +111,7 @@ Task<> Run::script() {
       if (!there) why_ = result.finding.observed;
       refused = there ? 0 : refused + 1;
     }
-    results_.push_back(std::move(result));
-    if (hooks_.result) hooks_.result(results_.back());
+    add(std::move(result));
   }
 }
 

@@ -33,7 +33,7 @@ struct Hooks {
   std::function<void(const Case&)> before;    ///< starts the peer's program
   std::function<std::string()> after;         ///< waits for its end, with a limit; its output
   std::function<void(const Result&)> result;  ///< as they come
-  std::function<bool()> stopped;              ///< asks for an end between cases
+  std::function<bool()> stopped;              ///< asks for an end between cases; interrupt() ends the one that runs
 };
 
 class Run {
@@ -42,12 +42,17 @@ class Run {
 
   /// The script to start on the stage. An initiator's tester listens already.
   Task<> script();
+  /// Drops the script where it is, also in the middle of a case: that one and those behind it are not run. The stage
+  /// has to be turned a little further for the connections to be reset.
+  void interrupt();
   const std::vector<Result>& results() const { return results_; }
   /// The peer was never reached.
-  bool unreachable() const { return !reached_ && tried_; }
+  bool unreachable() const { return !reached_ && tried_ && !interrupted_; }
   const std::string& why_unreachable() const { return why_; }
 
  private:
+  std::string left_out(const Case& what) const;
+  void add(Result result);
   Task<Result> one(const Case& what);
   Task<> close();
 
@@ -58,7 +63,9 @@ class Run {
   Hooks hooks_;
   Bench bench_;
   std::vector<Result> results_;  // one for each of list_
-  bool reached_ = false, tried_ = false;
+  const Case* running_ = nullptr;
+  Instant began_{};  // the one that runs
+  bool reached_ = false, tried_ = false, interrupted_ = false;
   std::string why_;
 };
 

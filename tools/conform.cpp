@@ -259,7 +259,10 @@ int Conform::run() {
   conform::Run run(
       stage_, args_.settings, all, [&](const Case& c) { return left_out(c); }, std::move(hooks));
   stage_.start(loop_->now(), run.script());
-  while (!stage_.done()) turn();
+  while (!stage_.done()) {
+    turn();
+    if (StopSignals::requested() && !stage_.done()) run.interrupt();
+  }
   for (int i = 0; i < 5; ++i) loop_->run_once(std::chrono::milliseconds(20));
   if (!broken.empty()) return context_.out.error(Exit::environment, broken);
   return finish(run);

@@ -31,7 +31,7 @@ class Program {
   Program& operator=(const Program&) = delete;
   /// Errors in words; empty: it runs.
   std::string start(const std::string& command);
-  /// Waits up to `limit`, then ends it and what it started. Its output.
+  /// Waits up to `limit`, or until a signal asks for the end; then ends it and what it started. Its output.
   std::string finish(Duration limit);
 
  private:

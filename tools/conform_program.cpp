@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
 #include <fcntl.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "tools/conform.hpp"
+#include "tools/session.hpp"
 
 namespace parley::tools {
 
@@ -21,7 +23,10 @@ std::string Program::start(const std::string& command) {
   if (pid_ > 0) (void)finish(Duration{0});
   // A file takes all a program prints without anybody reading meanwhile; it has no name and goes with us.
   if (output_ >= 0) ::close(output_);
-  output_ = ::open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  output_ = -1;
+  std::error_code none_there;
+  const auto directory = std::filesystem::temp_directory_path(none_there);
+  if (!none_there) output_ = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (output_ < 0) output_ = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   const pid_t pid = ::fork();
   if (pid < 0) return std::string("cannot start a program: ") + std::strerror(errno);
@@ -43,7 +48,8 @@ std::string Program::finish(Duration limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
   int status = 0;
   pid_t gone = 0;
-  while ((gone = ::waitpid(pid_, &status, WNOHANG)) == 0 && std::chrono::steady_clock::now() < end)
+  while ((gone = ::waitpid(pid_, &status, WNOHANG)) == 0 && std::chrono::steady_clock::now() < end &&
+         !StopSignals::requested())
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   std::string how;
   if (gone == 0) {

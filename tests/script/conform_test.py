@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """`parley conform` as a user runs it: against Parley itself over loopback, in both roles, and against odd peers."""
+import importlib.machinery
+import importlib.util
 import json
 import os
+import pathlib
 import socket
+import sys
 import threading
+import time
+import types
 import unittest
+from unittest import mock
 
 import cli
 
@@ -113,6 +120,57 @@ class ConformTest(cli.CliTest):
                            "--pause", "1ms", "--timeout", "300ms", "--json")
             self.assertIn(done.code, (0, 1), str(done))
             self.assertEqual(done.event("summary")["command"], "conform")
+
+    def test_a_signal_ends_the_case_that_runs_and_reports_are_written(self):
+        heard = threading.Event()
+
+        def silent(peer):
+            peer.recv(65536)
+            heard.set()
+            while peer.recv(65536):
+                pass
+
+        peer = OddPeer(silent)
+        self.addCleanup(peer.close)
+        files = [self.path(n) for n in ("r.xml", "r.html", "r.md", "r.pcapng")]
+        tester = self.start("conform", "responder", f"127.0.0.1:{peer.port}", "--only", "^half-request-times-out,^plain",
+                            "--timeout", "60s", "--junit", files[0], "--html", files[1], "--markdown", files[2],
+                            "--pcapng", files[3])
+        self.assertTrue(heard.wait(cli.LIMIT))
+        begin = time.monotonic()
+        done = tester.finish(stop=True)
+        self.assertLess(time.monotonic() - begin, 10)
+        cases = {e["name"]: (e["verdict"], e["observed"]) for e in done.events if e["event"] == "case"}
+        self.assertEqual(cases["plain-v1"], ("not run", "interrupted"))
+        self.assertEqual(cases["half-request-times-out"][0], "not run")
+        self.assertEqual(done.event("summary")["failed"], 0)
+        for file in files:
+            self.assertGreater(os.path.getsize(file), 100, file)
+
+    def test_the_output_of_the_command_is_kept_where_temporary_files_belong(self):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        with mock.patch.dict(os.environ, {"TMPDIR": self.directory}):
+            done = cli.run("conform", "initiator", "--listen", f"127.0.0.1:{port}", "--run",
+                           "readlink /proc/self/fd/1 >&2", "--run-limit", "5s", "--only", "^crc-by-default",
+                           "--patience", "300ms", "--json")
+        # A file system without unnamed files gives none at all, and no output then.
+        output = [e.get("output", "") for e in done.events if e["event"] == "case"][0]
+        self.assertNotIn("/tmp/#", output)
+
+    def test_the_lab_takes_nothing_for_the_page(self):
+        path = os.path.join(cli.SOURCE_DIR, "tests", "interop", "conform")
+        with mock.patch.object(sys, "dont_write_bytecode", True):
+            loader = importlib.machinery.SourceFileLoader("lab_conform", path)
+            lab = importlib.util.module_from_spec(importlib.util.spec_from_loader("lab_conform", loader))
+            loader.exec_module(lab)
+        run, result = lab.RUNS[0], {"status": 0}
+        options = types.SimpleNamespace(work=pathlib.Path(self.directory))
+        self.assertIn("no report", lab.judge(options, run, result, {}))
+        self.path(f"{run[0]}.md", b"# Title\n\n1 passed.\n")
+        self.assertIn("no section", lab.judge(options, run, result, {}))
+        self.assertIn("differs", lab.judge(options, run, result, {run[4]: "### Title"}))
+        self.assertEqual("", lab.judge(options, run, result, {run[4]: "### Title\n\n1 passed."}))
 
     def test_nobody_there(self):
         with socket.create_server(("127.0.0.1", 0)) as free:
