@@ -38,6 +38,9 @@ StartupOctets enhanced_reply(Bench& b, const Heard& request, unsigned ird_word, 
   return reply;
 }
 
+/// A peer that hangs is as silent as one whose program has nothing to send.
+Finding silent_after_reply() { return unclear("silent: whether the Reply was taken does not show"); }
+
 void reply(Conn& conn, const StartupOctets& frame) {
   conn.say_startup(frame);
   conn.full_operation(((conn.request.flags | frame.flags) & flag_c) != 0, (conn.request.flags & flag_m) != 0,
@@ -54,7 +57,8 @@ Task<Finding> request_sound(Bench& b) {
   const std::string got = frame_words(q);
   if (q.revision != 1 && q.revision != 2) co_return failed(fmt::format("{}: revision {}", got, q.revision));
   if ((q.flags & flag_r) != 0) co_return failed(got + ": R is set");
-  const unsigned res = q.flags & (q.revision >= 2 ? PARLEY_MPA_RES_V2 : PARLEY_MPA_RES_V2);
+  // RFC 5044 §7.1.1: reserved bits are 0. S is one of them under revision 1, unless it is that of the Rtr frame.
+  const unsigned res = q.flags & PARLEY_MPA_RES_V2;
   if (res != 0) co_return failed(fmt::format("{}: reserved bits {:02x} are set", got, res));
   if (q.revision >= 2 && (q.flags & flag_s) != 0 && !q.enhanced) co_return failed(got + ": S without enhanced data");
   if (q.enhanced && !q.enhanced->a && (q.enhanced->b || q.enhanced->c || q.enhanced->d))
@@ -62,7 +66,17 @@ Task<Finding> request_sound(Bench& b) {
   if (q.enhanced && q.enhanced->a && !q.enhanced->b && !q.enhanced->c && !q.enhanced->d)
     co_return failed(got + ": A without any kind of indication");
   if (!conn->line().unread().empty()) co_return failed(got + ": octets follow it before the Reply");
-  co_return pass(got);
+  if (q.revision >= 2 || (q.flags & flag_s) == 0) co_return pass(got);
+  // OFA 2007-10 Rtr §1: who sets S under revision 1 sends the Rtr frame once a Reply sets it too.
+  StartupOctets granting = fitting(b, q);
+  granting.flags |= flag_s;
+  conn->say_startup(granting);
+  const Heard next = co_await conn->hear_startup(b.settings().reply);
+  if (next.is(MpaKey::rtr) || next.is(MpaKey::rtr_hex)) co_return pass(got + "; the Rtr frame that S promises comes");
+  Finding f = failed(fmt::format("{}: reserved bits {:02x} are set; S promises the Rtr frame of 2007, and {} came", got,
+                                 flag_s, ending_words(next)));
+  f.silent = next.kind == Heard::Kind::silence;
+  co_return f;
 }
 
 Task<Finding> crc_by_default(Bench& b) {
@@ -108,10 +122,9 @@ Task<Finding> pd_too_long(Bench& b) {
   return closes(b, {.key = PARLEY_MPA_KEY_REP, .revision = 0, .private_data = Bytes(600, 0x78)});
 }
 
-Task<Finding> no_reply(Bench& b) {
-  Conn* conn = co_await b.asked();
-  if (conn == nullptr) co_return b.trouble();
-  const Heard end = co_await conn->hear_startup(b.settings().timer);
+// RFC 5044 §7.1.2 rule 10: whoever waits for a startup frame gives up after a while.
+Task<Finding> ends_by_timer(Bench& b, Conn& conn) {
+  const Heard end = co_await conn.hear_startup(b.settings().timer);
   if (end.kind == Heard::Kind::silence)
     co_return failed(fmt::format("still waiting after {}", seconds(b.settings().timer)));
   if (!end.closed() || !end.octets.empty())
@@ -119,17 +132,20 @@ Task<Finding> no_reply(Bench& b) {
   co_return pass(ending_words(end));
 }
 
+Task<Finding> no_reply(Bench& b) {
+  Conn* conn = co_await b.asked();
+  if (conn == nullptr) co_return b.trouble();
+  const Finding ended = co_await ends_by_timer(b, *conn);
+  co_return ended;
+}
+
 Task<Finding> half_reply(Bench& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
   const Bytes whole = peer::startup(fitting(b, conn->request));
   conn->say("the first half of a Reply", ConstBytes(whole).first(10));
-  const Heard end = co_await conn->hear_startup(b.settings().timer);
-  if (end.kind == Heard::Kind::silence)
-    co_return failed(fmt::format("still waiting after {}", seconds(b.settings().timer)));
-  if (!end.closed() || !end.octets.empty())
-    co_return failed(ending_words(end) + " instead of the end of the connection");
-  co_return pass(ending_words(end));
+  const Finding ended = co_await ends_by_timer(b, *conn);
+  co_return ended;
 }
 
 Task<Finding> rejected(Bench& b) {
@@ -172,7 +188,7 @@ Task<Finding> depths_not_negotiated(Bench& b) {
   const Heard heard = co_await conn->hear_fpdu(b.settings().reply);
   if (heard.terminate()) co_return failed("3fff is taken for a depth: " + ending_words(heard));
   if (heard.kind == Heard::Kind::fpdu) co_return pass("goes on with " + ending_words(heard));
-  if (heard.kind == Heard::Kind::silence) co_return pass("goes on, silently");
+  if (heard.kind == Heard::Kind::silence) co_return silent_after_reply();
   co_return failed(ending_words(heard));
 }
 
@@ -189,7 +205,7 @@ Task<Finding> ord_over_ird(Bench& b) {
   const Heard heard = co_await conn->hear_fpdu(b.settings().reply);
   if (heard.kind == Heard::Kind::fpdu && !heard.terminate())
     co_return pass("raises its IRD and goes on with " + ending_words(heard));
-  if (heard.kind == Heard::Kind::silence) co_return pass("raises its IRD and goes on, silently");
+  if (heard.kind == Heard::Kind::silence) co_return silent_after_reply();
   co_return judge_terminate(heard, {.codes = {insufficient_ird}, .header = false});
 }
 
@@ -265,7 +281,7 @@ Task<Finding> v1_answer(Bench& b) {
   const Heard heard = co_await conn->hear_fpdu(b.settings().reply);
   if (heard.closed()) co_return pass("fails cleanly: " + ending_words(heard));
   if (heard.kind == Heard::Kind::fpdu && !heard.terminate()) co_return pass("goes on under revision 1");
-  if (heard.kind == Heard::Kind::silence) co_return pass("open and silent");
+  if (heard.kind == Heard::Kind::silence) co_return silent_after_reply();
   co_return failed(ending_words(heard));
 }
 
@@ -308,7 +324,7 @@ Task<Finding> reply_in_pieces(Bench& b) {
   conn->full_operation((conn->request.flags & flag_c) != 0, (conn->request.flags & flag_m) != 0, false);
   const Heard heard = co_await conn->hear_fpdu(b.settings().reply);
   if (heard.kind == Heard::Kind::fpdu && !heard.terminate()) co_return pass("goes on with " + ending_words(heard));
-  if (heard.kind == Heard::Kind::silence) co_return unclear("silent: whether the Reply was taken does not show");
+  if (heard.kind == Heard::Kind::silence) co_return silent_after_reply();
   co_return failed(ending_words(heard));
 }
 
