@@ -162,8 +162,6 @@ Task<Finding> provoke_on(Bench& bench, Conn& conn, Provocation p) {
   }
   const Heard heard = co_await conn.hear_terminate(bench.settings().reply);
   if (p.due.header && p.due.segment.empty() && !p.steps.empty()) p.due.segment = p.steps.back().ulpdu;
-  if (p.may_drop && (heard.closed() || heard.kind == Heard::Kind::silence))
-    co_return pass(ending_words(heard) + "; nothing was made of the FPDU");
   const Finding finding = judge_terminate(heard, p.due);
   co_return finding;
 }
@@ -196,6 +194,20 @@ Task<std::optional<std::string>> takes_rtr_frame(Bench& bench, Conn& conn, std::
   if (after.kind != Heard::Kind::silence) co_return ending_words(after);
   auto wrong = co_await still_understands(bench, conn);
   co_return wrong;
+}
+
+Task<std::optional<Region>> rping_advertised(Bench& bench, Conn& conn) {
+  const auto advertises = [](const Heard& h) { return h.is(wire::RdmapOpcode::send) && h.payload().size() == 16; };
+  Heard ad = conn.first;
+  if (!advertises(ad)) ad = co_await conn.hear_fpdu(bench.settings().reply);
+  if (!advertises(ad)) co_return std::nullopt;
+  // rping's order: be64 address, be32 STag, be32 octets.
+  Reader in(ad.payload());
+  Region region;
+  region.to = in.be64();
+  region.stag = in.be32();
+  region.length = in.be32();
+  co_return region;
 }
 
 Finding judge_closed(const Heard& heard, Duration within) {

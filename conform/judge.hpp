@@ -54,7 +54,6 @@ struct Provocation {
   };
   std::vector<Step> steps;  ///< the last one is at fault
   TerminateDue due;
-  bool may_drop = false;  ///< closing without a Terminate, or dropping it silently, is allowed too
   SetUp set_up;
   bool one_write = false;  ///< all steps in one write
 };
@@ -71,6 +70,15 @@ inline constexpr TermCode wrong_version{0, 2, 0x05};
 
 /// The same after an Rtr frame with that key, which is sent first (OFA 2007-10 Rtr §1).
 Task<std::optional<std::string>> takes_rtr_frame(Bench& bench, Conn& conn, std::string_view key);
+
+/// Memory of the peer that it named itself.
+struct Region {
+  std::uint32_t stag = 0;
+  std::uint64_t to = 0;
+  std::uint32_t length = 0;
+};
+/// What rping's client sends first names its memory. Nothing: no such message came.
+Task<std::optional<Region>> rping_advertised(Bench& bench, Conn& conn);
 
 /// The peer has to end the TCP connection by FIN or RST and send nothing before that.
 Finding judge_closed(const Heard& heard, Duration within);

@@ -3,6 +3,7 @@
 // save where a receive has to be posted. RFC 5041 §5, §7.1, RFC 5040 §4, §5, §7, RFC 7306.
 #include <fmt/format.h>
 
+#include "conform/both_roles.hpp"
 #include "conform/judge.hpp"
 
 namespace parley::conform {
@@ -117,12 +118,6 @@ Task<Finding> write_bad_stag(Bench& b) {
   return one(b, peer::segment(peer::write_header(0x123456, 0), Bytes{'a', 'b', 'c', 'd'}), {.codes = {{1, 1, 0x00}}});
 }
 
-/// Memory of the peer that it named itself: the sink of a Read it asks for, or what rping's client advertises.
-struct Region {
-  std::uint32_t stag = 0;
-  std::uint64_t to = 0;
-  std::uint32_t length = 0;
-};
 Bytes rping_advertisement() {
   // be64 address, be32 STag, be32 length: what rping's client sends first.
   Bytes out(16, 0);
@@ -131,20 +126,12 @@ Bytes rping_advertisement() {
   out[15] = 64;
   return out;
 }
-std::uint64_t number(ConstBytes octets) {
-  std::uint64_t n = 0;
-  for (const std::uint8_t octet : octets) n = n << 8 | octet;
-  return n;
-}
+/// Memory that the peer named itself: the sink of a Read it asks for, or what rping's client advertises.
 Task<std::optional<Region>> region_of(Bench& b, Conn& conn) {
   if (b.settings().ulp != Ulp::rping) co_return std::nullopt;
   if (b.initiator()) {
-    Heard ad = conn.first;
-    if (!ad.is(RdmapOpcode::send) || ad.payload().size() != 16) ad = co_await conn.hear_fpdu(b.settings().reply);
-    if (!ad.is(RdmapOpcode::send) || ad.payload().size() != 16) co_return std::nullopt;
-    const ConstBytes p = ad.payload();
-    co_return Region{static_cast<std::uint32_t>(number(p.subspan(8, 4))), number(p.first(8)),
-                     static_cast<std::uint32_t>(number(p.subspan(12, 4)))};
+    auto advertised = co_await rping_advertised(b, conn);
+    co_return advertised;
   }
   conn.say_fpdu(peer::segment(peer::send_header(conn.next_send()), rping_advertisement()));
   for (unsigned i = 0; i < 4; ++i) {
@@ -370,11 +357,6 @@ Task<Finding> half_close(Bench& b) {
 }
 
 constexpr std::string_view ddp7 = "RFC 5041 §7.1", rd7 = "RFC 5040 §7.1";
-#define BOTH(row, name, clause, level, stimulus, expected, run)                                 \
-  Case{row, name, Iut::responder, clause, Level::level, false, stimulus, expected, run}, Case { \
-    row, name, Iut::initiator, clause, Level::level, false, stimulus, expected, run             \
-  }
-
 constexpr Case table[] = {
     BOTH("49", "ddp-version-0-untagged", ddp7, must, "Send with DV=0", "Terminate 12 06", ddp_version_untagged),
     BOTH("49", "ddp-version-0-tagged", ddp7, must, "Write with DV=0", "Terminate 11 04", ddp_version_tagged),
@@ -432,7 +414,6 @@ constexpr Case table[] = {
     BOTH("86", "atomic-response-unasked", "RFC 7306 §5.2", must, "an Atomic Response that nothing asked for",
          "Terminate 02 06, or 12 01 or 12 03", unasked_atomic_response),
 };
-#undef BOTH
 
 }  // namespace
 

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Silence proves nothing: a peer that hangs passes no case by it, one that reads over faults is found out by what it
+// answers behind them, a case ends however slowly a peer goes on, and an interrupted run ends at once.
+#include "conform_kit.hpp"
+
+namespace parley::conform {
+namespace {
+
+using namespace kit;
+using Script = std::function<Task<void>(peer::Stage&, peer::Line&)>;
+
+constexpr std::uint8_t flag_c = PARLEY_MPA_FLAG_C, flag_m = PARLEY_MPA_FLAG_M, flag_s = PARLEY_MPA_FLAG_S;
+
+/// Carries out `script` on each connection, as what is under test.
+Task<void> play(peer::Stage& stage, Iut iut, Address tester, const Script& script) {
+  if (iut == Iut::responder) (void)co_await stage.listen(Address::any(Address::Family::v4, port), 1s);
+  for (;;) {
+    peer::Line* line = nullptr;
+    if (iut == Iut::responder) {
+      line = co_await stage.accept(std::chrono::hours(100));
+    } else {
+      line = co_await stage.connect(tester, 5s);
+    }
+    if (line == nullptr) {
+      co_await stage.sleep(100ms);
+      continue;
+    }
+    co_await script(stage, *line);
+    co_await stage.end(*line, 100s);
+    stage.forget_line(*line);
+  }
+}
+
+/// One case against one script.
+class Table {
+ public:
+  Table(Iut iut, std::vector<std::string_view> names, Script script) : iut_(iut), script_(std::move(script)) {
+    tester_ = *world_.add_host("tester");
+    other_ = *world_.add_host("peer");
+    EXPECT_TRUE(world_.add_link(tester_->id(), other_->id()));
+    tester_->set_machine(&stage_);
+    other_->set_machine(&odd_);
+    settings.iut = iut;
+    settings.target = at_port(other_->address());
+    settings.ulp = Ulp::rping;
+    for (const std::string_view name : names)
+      for (const Case* c : cases(iut))
+        if (c->name == name) list_.push_back(c);
+    EXPECT_EQ(list_.size(), names.size());
+  }
+  ~Table() {
+    stage_.stop();
+    odd_.stop();
+  }
+
+  void start() {
+    run = std::make_unique<Run>(stage_, settings, list_, Selection{}, Hooks{});
+    const auto script = [](peer::Stage& s, Run& r) -> Task<void> {
+      (void)co_await s.listen(Address::any(Address::Family::v4, port), 1s);
+      co_await r.script();
+    };
+    odd_.start(world_.now(), play(odd_, iut_, at_port(tester_->address()), script_));
+    stage_.start(world_.now(), script(stage_, *run));
+  }
+  void turn(Duration time) {
+    const Instant until = world_.now() + time;
+    (void)world_.run_until([&] { return world_.now() >= until; }, time);
+  }
+  Result only_result() {
+    start();
+    EXPECT_TRUE(world_.run_until([&] { return stage_.done(); }, std::chrono::hours(1)));
+    EXPECT_EQ(run->results().size(), 1U);
+    return run->results().empty() ? Result{} : run->results().front();
+  }
+
+  Settings settings;
+  std::unique_ptr<Run> run;
+
+ private:
+  Iut iut_;
+  Script script_;
+  sim::World world_{1};
+  sim::Host* tester_ = nullptr;
+  sim::Host* other_ = nullptr;
+  peer::Stage stage_, odd_;
+  std::vector<const Case*> list_;
+};
+
+Bytes enhanced_request() {
+  return peer::startup({.flags = flag_c | flag_s, .revision = 2, .enhanced = peer::enhanced(1, 1)});
+}
+
+/// Sends that and hangs.
+Script says(Bytes octets) {
+  return [octets](peer::Stage& stage, peer::Line& line) -> Task<void> {
+    line.send(octets);
+    co_await stage.sleep(1ms);
+  };
+}
+
+TEST(ConformHang, AnInitiatorThatHangsAfterTheReplyPassesNothingByItsSilence) {
+  for (const std::string_view name :
+       {"depths-3fff-left-alone", "reply-ord-over-ird", "v1-answer-to-v2", "reply-octet-by-octet"}) {
+    Table table(Iut::initiator, {name}, says(enhanced_request()));
+    const Finding f = table.only_result().finding;
+    EXPECT_EQ(to_string(f.verdict), "inconclusive") << name << ": " << f.observed;
+    EXPECT_NE(f.observed.find("silent"), std::string::npos) << name << ": " << f.observed;
+  }
+}
+
+TEST(ConformHang, SOfRevision1IsAReservedBitUnlessTheRtrFrameFollows) {
+  const Bytes request = peer::startup({.flags = flag_c | flag_s});
+  Table hangs(Iut::initiator, {"request-sound"}, says(request));
+  const Finding broken = hangs.only_result().finding;
+  EXPECT_EQ(to_string(broken.verdict), "fail") << broken.observed;
+  EXPECT_NE(broken.observed.find("reserved bits 10"), std::string::npos) << broken.observed;
+  Table keeps(Iut::initiator, {"request-sound"}, [&](peer::Stage& stage, peer::Line& line) -> Task<void> {
+    line.send(request);
+    (void)co_await stage.more(line, PARLEY_MPA_HEADER_LEN - 1, 20s);
+    line.send(peer::startup({.key = PARLEY_MPA_KEY_RTR, .flags = flag_c}));
+  });
+  const Finding kept = keeps.only_result().finding;
+  EXPECT_EQ(to_string(kept.verdict), "pass") << kept.observed;
+}
+
+/// What FPDUs hold when nobody looks at the markers between their octets.
+std::vector<Bytes> read_over_markers(ConstBytes stream) {
+  Bytes bare;
+  for (std::size_t at = 0; at < stream.size(); ++at)
+    if (at % 512 >= 4) bare.push_back(stream[at]);
+  std::vector<Bytes> all;
+  for (std::size_t at = 0; at + 2 <= bare.size();) {
+    const std::size_t size = static_cast<std::size_t>(bare[at]) << 8 | bare[at + 1];
+    const std::size_t whole = (2 + size + 3) / 4 * 4 + PARLEY_MPA_CRC_LEN;
+    if (at + whole > bare.size()) break;
+    const Bytes ulpdu(bare.begin() + static_cast<std::ptrdiff_t>(at + 2),
+                      bare.begin() + static_cast<std::ptrdiff_t>(at + 2 + size));
+    all.push_back(ulpdu);
+    at += whole;
+  }
+  return all;
+}
+
+/// A responder that asks for markers and answers the first `most` Reads.
+Script answers_reads(std::size_t most) {
+  return [most](peer::Stage& stage, peer::Line& line) -> Task<void> {
+    (void)co_await stage.more(line, PARLEY_MPA_HEADER_LEN + PARLEY_MPA_ENH_LEN - 1, 20s);
+    line.take(line.unread().size());
+    line.send(peer::startup({.key = PARLEY_MPA_KEY_REP,
+                             .flags = flag_c | flag_m | flag_s,
+                             .revision = 2,
+                             .enhanced = peer::enhanced(8, 8)}));
+    peer::FpduWriter writer(true, false);
+    std::size_t answered = 0;
+    while (!line.ended()) {
+      (void)co_await stage.more(line, line.unread().size(), 20s);
+      std::size_t reads = 0;
+      for (const Bytes& ulpdu : read_over_markers(line.unread())) {
+        const auto header = wire::DdpHeader::parse(ulpdu);
+        if (!header || header->opcode != wire::RdmapOpcode::read_request || ++reads <= answered || reads > most)
+          continue;
+        const auto read = wire::ReadRequest::parse(ConstBytes(ulpdu).subspan(PARLEY_DDP_UNTAGGED_LEN));
+        line.send(writer.write(peer::segment(peer::read_response_header(read->sink_stag, read->sink_to))));
+        answered = reads;
+      }
+    }
+  };
+}
+
+TEST(ConformHang, AWrongPointerIsNotNoticedWhereTheReadBehindItIsAnswered) {
+  const auto finding = [](std::size_t most) {
+    Table table(Iut::responder, {"wrong-fpduptr"}, answers_reads(most));
+    return table.only_result().finding;
+  };
+  const Finding ignores = finding(2);
+  EXPECT_EQ(to_string(ignores.verdict), "fail") << ignores.observed;
+  const Finding drops = finding(1);
+  EXPECT_EQ(to_string(drops.verdict), "pass") << drops.observed;
+  const Finding hangs = finding(0);
+  EXPECT_EQ(to_string(hangs.verdict), "inconclusive") << hangs.observed;
+}
+
+/// rping's client with much memory, whose Read Responses hold `step` octets and come one each second.
+Script slow_reader(std::size_t step, bool last) {
+  return [step, last](peer::Stage& stage, peer::Line& line) -> Task<void> {
+    line.send(enhanced_request());
+    (void)co_await stage.more(line, PARLEY_MPA_HEADER_LEN + PARLEY_MPA_ENH_LEN - 1, 20s);
+    line.take(line.unread().size());
+    peer::FpduWriter writer(true, false);
+    const Bytes advertisement{0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0x77, 0, 1, 0, 0};
+    line.send(writer.write(peer::segment(peer::send_header(1), advertisement)));
+    (void)co_await stage.more(line, 0, 20s);
+    while (!line.ended()) {
+      wire::DdpHeader header = peer::read_response_header(0x11, 0);
+      header.last = last;
+      line.send(writer.write(peer::segment(header, Bytes(step, 0))));
+      co_await stage.sleep(1s);
+    }
+  };
+}
+
+TEST(ConformHang, NothingIsMeasuredByAReadResponseThatIsShorterThanAskedFor) {
+  Table table(Iut::initiator, {"ulpdu-within-mulpdu"}, slow_reader(0, true));
+  const Finding f = table.only_result().finding;
+  EXPECT_EQ(to_string(f.verdict), "inconclusive") << f.observed;
+  EXPECT_NE(f.observed.find("shorter"), std::string::npos) << f.observed;
+}
+
+TEST(ConformHang, AReadResponseThatNeverEndsEndsTheCaseAllTheSame) {
+  for (const std::size_t step : {std::size_t{0}, std::size_t{1}}) {
+    Table table(Iut::initiator, {"ulpdu-within-mulpdu"}, slow_reader(step, false));
+    const Result r = table.only_result();
+    EXPECT_EQ(to_string(r.finding.verdict), "inconclusive") << r.finding.observed;
+    EXPECT_LT(r.took, table.settings.timer + 10s);
+  }
+}
+
+TEST(ConformHang, AnInterruptedRunEndsInTheMiddleOfACaseAndSaysSo) {
+  Table table(Iut::initiator, {"no-reply-times-out", "half-reply-times-out"}, says(enhanced_request()));
+  table.start();
+  table.turn(5s);
+  ASSERT_TRUE(table.run->results().empty());
+  table.run->interrupt();
+  const auto& results = table.run->results();
+  ASSERT_EQ(results.size(), 2U);
+  EXPECT_EQ(to_string(results[0].finding.verdict), "not run");
+  EXPECT_EQ(results[0].finding.observed, "interrupted");
+  EXPECT_FALSE(results[0].exchanges.empty()) << "what was heard until then is kept";
+  EXPECT_EQ(to_string(results[1].finding.verdict), "not run");
+  EXPECT_FALSE(table.run->unreachable());
+  table.turn(5s);
+}
+
+}  // namespace
+}  // namespace parley::conform
