@@ -6,11 +6,12 @@ import struct
 import unittest
 
 import harness
-from wire import (ACK, C, FIN, INITIATOR, M, R, REP, REQ, RESPONDER, S, Capture, Framer, atomic_request, enhanced, pattern,
+from wire import (ACK, C, FIN, INITIATOR, M, PSH, R, REP, REQ, RESPONDER, S, Capture, Framer, atomic_request, enhanced, pattern,
                   read_request, read_response, send, startup, terminate, write)
 
 V1 = startup(REQ, C, 1), startup(REP, C, 1)
 TWO_PASSES = ("-2",)
+SECONDS = 60  # for a capture of a few packets, with a sanitizer on a busy machine; tshark takes one or two
 
 
 def v2(kinds, ird=8, ord_=8, private=b""):
@@ -41,11 +42,13 @@ class Messages(unittest.TestCase):
         return out
 
     def connections(self, capture, *filters):
-        """The lines of -z parley,conn as {column: value}."""
+        """The lines of -z parley,conn as {column: value}: the same in one pass and in two."""
         path = self.tshark.file(f"{self._testMethodName}.pcap", capture.octets())
-        done = self.tshark.run("-n", "-q", "-r", path, "-z", ",".join(("parley,conn", *filters)))
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        head, *lines = done.stdout.splitlines()
+        once, twice = (self.tshark.run("-n", *passes, "-q", "-r", path, "-z", ",".join(("parley,conn", *filters)),
+                                       timeout=SECONDS) for passes in ((), TWO_PASSES))
+        self.assertEqual((once.returncode, once.stderr), (0, ""))
+        self.assertEqual((twice.stdout, twice.stderr), (once.stdout, ""))
+        head, *lines = once.stdout.splitlines()
         names = re.split(r" {2,}", head.strip())
         return [dict(zip(names, re.split(r" {2,}", line.strip()))) for line in lines]
 
@@ -190,6 +193,15 @@ class Messages(unittest.TestCase):
                                                         "Ended by (frame)")],
                          ["[2001:db8::1]:40002", "1", "-", "rejected", "0", "responder's FIN (17)"])
 
+    def test_a_rejected_connection_keeps_its_line_beside_the_next(self):
+        c = Capture()
+        a = c.connect().handshake()
+        a.send(INITIATOR, startup(REQ, M | C, 1))
+        a.send(RESPONDER, startup(REP, C | R, 1))
+        a.start(*V1)
+        a.fpdu(INITIATOR, send(1, b"hello"))
+        self.assertEqual([line["Outcome"] for line in self.connections(c)], ["rejected", "established"])
+
     def test_a_filter_chooses_connections(self):
         lines = self.connections(self.two_connections(), "ipv6")
         self.assertEqual([line["Conn"] for line in lines], ["2"])
@@ -202,6 +214,92 @@ class Messages(unittest.TestCase):
 
     def test_a_capture_without_mpa_has_a_head_and_no_line(self):
         self.assertEqual(self.connections(Capture()), [])
+
+    # ---------------------------------------------------------------- segments out of order, and hostile ones
+
+    def counts(self, capture):
+        line, = self.connections(capture)
+        return line["FPDUs>"], line["Msgs>"]
+
+    def test_fpdus_that_wait_in_any_order_count_once(self):
+        c = Capture()
+        a = c.connect().set_up(*V1)
+        fpdus = [a.framer[INITIATOR].fpdu(send(msn, pattern(40))) for msn in range(1, 7)]
+        numbers = [a.next[INITIATOR] + index * len(fpdus[0]) for index in range(6)]
+        for index in (0, 3, 2, 4, 1, 5):
+            a.segment(INITIATOR, fpdus[index], PSH | ACK, numbers[index])
+        self.assertEqual(self.counts(c), ("6", "6"))
+
+    def test_an_fpdu_that_waits_and_is_repeated_with_more_counts_once(self):
+        c = Capture()
+        a = c.connect().set_up(*V1)
+        fpdus = [a.framer[INITIATOR].fpdu(send(msn, pattern(40))) for msn in range(1, 5)]
+        numbers = [a.next[INITIATOR] + index * len(fpdus[0]) for index in range(4)]
+        a.segment(INITIATOR, fpdus[0], PSH | ACK, numbers[0])
+        a.segment(INITIATOR, fpdus[2], PSH | ACK, numbers[2])
+        a.segment(INITIATOR, fpdus[2] + fpdus[3], PSH | ACK, numbers[2])
+        a.segment(INITIATOR, fpdus[1], PSH | ACK, numbers[1])
+        self.assertEqual(self.counts(c), ("4", "4"))
+
+    def test_the_fpdu_that_ends_the_wait_for_a_hole_counts_once(self):
+        c = Capture()
+        a = c.connect().set_up(startup(REQ, 0, 1), startup(REP, 0, 1), crc=False)
+        a.fpdu(INITIATOR, write(1, 0, pattern(40)))
+        a.skip(INITIATOR, a.framer[INITIATOR].fpdu(write(1, 0, pattern(40))))
+        for _ in range(40):  # nobody acknowledges them, and more than 2 MiB do not wait
+            a.fpdu(INITIATOR, write(1, 0, bytes(60_000)))
+        self.assertEqual(self.counts(c), ("41", "41"))
+
+    def test_looking_at_what_waits_settles_nothing_about_markers(self):
+        """The first marker of the capture comes late: until then that there are none is only a guess."""
+        c = Capture()
+        a = c.connect()
+        a.framer = [Framer(markers=True), Framer()]
+        a.skip(INITIATOR, a.framer[INITIATOR].fpdu(send(1, pattern(40))))  # with the marker at position 0
+        a.fpdu(INITIATOR, send(2, pattern(40)))
+        third, fourth = (a.framer[INITIATOR].fpdu(send(msn, pattern(40))) for msn in (3, 4))
+        a.segment(INITIATOR, fourth, PSH | ACK, a.next[INITIATOR] + len(third))
+        a.send(INITIATOR, third)
+        a.next[INITIATOR] += len(fourth)
+        for msn in range(5, 40):
+            a.fpdu(INITIATOR, send(msn, pattern(40)))
+        field = "parley.mpa.crc.status"
+        found = [status for frame in self.frames(c, (field,)).values() for status in frame[field]]
+        self.assertEqual(found, ["1"] * 38)
+        line, = self.connections(c)
+        self.assertEqual(line["Markers"], ">")
+
+    def test_a_length_that_no_fpdu_has_stops_nobody(self):
+        """RFC 5044 §3: an ULPDU has 64768 octets at most. The octets behind the length are those of an RDMA Write."""
+        c = Capture()
+        a = c.connect()
+        a.fpdu(INITIATOR, send(1, b"hello world!"))
+        a.send(INITIATOR, bytes.fromhex("ffffc140") + bytes(60))
+        a.fpdu(INITIATOR, send(2, b"here again"))
+        self.assertEqual(self.counts(c), ("2", "2"))
+
+    def test_octets_that_look_like_fpdus_everywhere_cost_little(self):
+        c = Capture()
+        a = c.connect()
+        a.fpdu(INITIATOR, send(1, b"hello world!"))
+        a.send(INITIATOR, bytes(16))
+        for _ in range(600):
+            a.send(INITIATOR, bytes(2) + bytes.fromhex("7000c140") * 16_000)
+        a.send(INITIATOR, bytes(40_000))
+        a.fpdu(INITIATOR, send(2, b"here again"))
+        self.assertEqual(self.counts(c), ("2", "2"))
+
+    def test_packets_cut_inside_the_options_of_tcp(self):
+        c = Capture()
+        a = c.connect().handshake()
+        a.send(INITIATOR, V1[0])
+        a.send(RESPONDER, V1[1])
+        a.options = bytes([1]) * 40  # no operation, as often as TCP's header has room
+        a.fpdu(INITIATOR, send(1, pattern(40)))
+        path = self.tshark.file("options.pcap", c.octets(snap=14 + 20 + 20 + 26))
+        said = self.tshark.run("-n", "-r", path, "-V").stdout
+        self.assertIn("MPA Request", said)
+        self.assertEqual(re.findall("limited during capture: (.*) truncated", said), ["TCP"])
 
 
 if __name__ == "__main__":

@@ -158,12 +158,12 @@ class Capture:
         framers = (framer for connection in self.connections for framer in connection.framer)
         return sorted(length for framer in framers for length in framer.made)
 
-    def octets(self):
-        """A classic pcap file: the format that every tool has read for thirty years."""
-        out = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)]
+    def octets(self, snap=65535):
+        """A classic pcap file: the format that every tool has read for thirty years. `snap`: octets of each frame."""
+        out = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, snap, 1)]
         for time, frame in self.frames:
-            out.append(struct.pack("<IIII", *divmod(time, 1_000_000), len(frame), len(frame)))
-            out.append(frame)
+            out.append(struct.pack("<IIII", *divmod(time, 1_000_000), min(len(frame), snap), len(frame)))
+            out.append(frame[:snap])
         return b"".join(out)
 
 
@@ -177,6 +177,7 @@ class Connection:
         self.port = ports or (40000 + number, 7471)  # rping's port, which no other dissector claims
         self.next = list(first_numbers)
         self.framer = [Framer(), Framer()]
+        self.options = b""  # of TCP, whole words
         self.identification = 0
 
     def handshake(self):
@@ -225,8 +226,8 @@ class Connection:
         """One TCP segment. With a number it is a repetition, or one out of its place, and moves nothing."""
         own = self.next[side] if number is None else number
         acknowledged = self.next[1 - side] if flags & ACK else 0
-        header = struct.pack(">HHIIBBHHH", self.port[side], self.port[1 - side], own & 0xFFFFFFFF, acknowledged, 5 << 4,
-                             flags, 0xFFFF, 0, 0)
+        header = struct.pack(">HHIIBBHHH", self.port[side], self.port[1 - side], own & 0xFFFFFFFF, acknowledged,
+                             5 + len(self.options) // 4 << 4, flags, 0xFFFF, 0, 0) + self.options
         self.capture.add(self.packet(side, header, octets))
         if number is None:
             self.next[side] = own + len(octets) + bool(flags & (SYN | FIN)) & 0xFFFFFFFF
