@@ -43,6 +43,7 @@ class Mirror final : public sim::App {
   struct Region {
     std::uint32_t recorded = 0;
     std::uint64_t begin = 0;  ///< recorded TO of its first octet
+    std::size_t size = 0;     ///< of the memory, which is there after prepare(); at most memory_max
     Bytes memory;
     MemoryRegion mr;
     bool advertised = false;

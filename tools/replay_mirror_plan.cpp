@@ -58,7 +58,7 @@ Or<void> Mirror::prepare() {
   plan_regions();
   plan_acts();
   std::uint64_t total = 0, sent = 0;
-  for (const Region& r : regions_) total += r.memory.size();
+  for (const Region& r : regions_) total += r.size;  // each at most memory_max: no sum of them overflows
   for (const Act& a : acts_) {
     const Item& item = mine().items[a.item];
     sent += item.length;
@@ -72,6 +72,8 @@ Or<void> Mirror::prepare() {
     return complain(Exit::environment,
                     fmt::format("what the recorded {} moved needs {} MiB of memory in the simulator; {} are given",
                                 verdict::to_string(side_), total >> 20, memory_max >> 20));
+  // Nothing is taken before all of it is known to fit: a small recording can name any amount.
+  for (Region& r : regions_) r.memory.assign(r.size, 0);
   arena_.assign(std::max<std::size_t>(sent, 1), 0);
   receive_arena_.assign(receive_size_ * receives, 0);
   return {};
@@ -90,11 +92,11 @@ void Mirror::plan_regions() {
         if (!u.moved || (f.to < begin && begin - f.to < reach_max)) begin = f.to;
         end = std::max(end, begin);
       }
-    if (end - begin > memory_max) continue;
+    if (end - begin > memory_max) continue;  // end is never below begin: note_use() does not let a TO wrap
     Region r;
     r.recorded = u.stag;
     r.begin = begin;
-    r.memory.assign(std::max<std::uint64_t>(end - begin, 1), 0);
+    r.size = static_cast<std::size_t>(std::max<std::uint64_t>(end - begin, 1));
     r.advertised = u.advertised;
     regions_.push_back(std::move(r));
   }

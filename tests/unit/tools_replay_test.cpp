@@ -2,6 +2,7 @@
 // Recordings against Parley's own stack: every capture of the repository in both roles, with the reviewed list of
 // differences beside them; captures of the simulator itself, with losses, without any difference.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <array>
 #include <filesystem>
@@ -198,6 +199,27 @@ TEST(ToolsReplay, ATruncatedCaptureNeverEndsInAnythingButAResult) {
     }
   }
   EXPECT_GT(played, 100U);
+}
+
+TEST(ToolsReplay, MemoryThatASmallCaptureNamesIsRefusedBeforeAnyOfItIsTaken) {
+  verdict::test::Exchange x;
+  x.set_up();
+  for (std::uint32_t n = 1; n <= 8; ++n)
+    x.send(0, verdict::test::fpdu(verdict::test::read_request(n, {0x2222, 0x7000, 200 << 20, n, ~0ULL - (300 << 20)})));
+  Bytes file;
+  wire::PcapWriter writer(file, 1);
+  for (const auto& f : x.frames) writer.packet(f.at, f.octets, f.original_length);
+  const auto recording = replay::read_recording(file, 1);
+  ASSERT_TRUE(recording) << recording.error();
+  const auto most = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;  // KiB
+  };
+  const long before = most();
+  EXPECT_EQ(play(*recording, Side::initiator).difference,
+            "cannot: what the recorded responder moved needs 1600 MiB of memory in the simulator; 256 are given");
+  EXPECT_LT(most() - before, 200 << 10);
 }
 
 }  // namespace
