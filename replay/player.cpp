@@ -124,20 +124,45 @@ void Player::finish(Close close) {
   deadline_ = never;
 }
 
-// Whether everything is there that the step's sender had received; `since` is when the last of it came.
-bool Player::needs_met(const Need& need, Instant now, Instant& since) {
-  since = last_sent_;
-  if (!other().seen) {
-    const bool met = (!need.startup_needed || reader_.startup_done()) &&
-                     live_octets_ >= (need.octets > 0 ? reader_.startup_length() + need.octets : 0);
-    since = std::max(last_sent_, last_live_);
-    if (met) return true;
-    // What the recording does not hold cannot be waited for exactly; a startup frame has to come in any case.
-    if (need.startup_needed && !reader_.startup_done()) return false;
-    if (now >= since + unseen_patience) return true;
-    wait_until(since + unseen_patience);
-    return false;
+void Player::progress(Instant now) {
+  idle_since_ = now;
+  idle_octets_ = live_octets_;
+}
+
+// When waiting ends: after so long a silence, or after so long without progress and the time that the awaited octets
+// may take. So a large message may be slow, and yet nobody who only talks keeps the run going.
+Instant Player::limit(Duration patience, std::uint64_t octets) const {
+  const std::uint64_t seconds = std::min<std::uint64_t>(octets / slowest, 86'400);
+  return std::min(std::max(last_sent_, last_live_) + patience,
+                  idle_since_ + patience + std::chrono::seconds(static_cast<std::int64_t>(seconds)));
+}
+
+// The recorded pause counts from when the octets were there, not from what is said beyond them.
+Instant Player::octets_there(Instant now) {
+  if (!there_at_) there_at_ = now;
+  return *there_at_;
+}
+
+// Nothing of the other side is in the recording: octets are counted, as far as they were acknowledged.
+Player::Met Player::unseen_needs_met(const Need& need, Instant now, Instant& since) {
+  // What the recording does not hold cannot be waited for exactly; a startup frame has to come in any case.
+  if (need.startup_needed && !reader_.startup_done()) return Met::answer_missing;
+  const std::uint64_t octets = need.octets > 0 ? reader_.startup_length() + need.octets : 0;
+  if (live_octets_ < octets) {
+    since = std::max(last_sent_, idle_since_);
+    const Instant until = limit(unseen_patience, octets - std::min(octets, idle_octets_));
+    if (now >= until) return Met::yes;
+    wait_until(until);
+    return Met::waiting;
   }
+  since = std::max(last_sent_, octets_there(now));
+  return Met::yes;
+}
+
+// Whether everything is there that the step's sender had received; `since` is when the last of it came.
+Player::Met Player::needs_met(const Need& need, Instant now, Instant& since) {
+  since = last_sent_;
+  if (!other().seen) return unseen_needs_met(need, now, since);
   for (std::size_t l = 0; l < 2; ++l) {
     LaneState& lane = lanes_[l];
     bool part_is_there = false;
@@ -146,27 +171,27 @@ bool Player::needs_met(const Need& need, Instant now, Instant& since) {
       // What never became a frame is only recognised at the end of the stream; its octets are there before.
       part_is_there = item.kind == Item::Kind::raw && live_octets_ >= item.end;
       if (part_is_there) break;
-      if (!item.vague()) return false;
+      if (!item.vague()) return Met::answer_missing;
       // Whatever the recording lacks here, the live side gets some time to say it.
-      const Instant until = std::max(last_sent_, last_live_) + gap_patience;
+      const Instant until = limit(gap_patience, item.end - std::min(item.end, matched_end_));
       if (now < until) {
         wait_until(until);
-        return false;
+        return Met::waiting;
       }
       lane.matched_at.push_back(now);
     }
-    if (part_is_there) since = std::max(since, last_live_);
+    if (part_is_there) since = std::max(since, octets_there(now));
     if (need.count[l] > 0 && !part_is_there) since = std::max(since, lane.matched_at[need.count[l] - 1]);
   }
-  return true;
+  return Met::yes;
 }
 
 bool Player::try_step(Instant now) {
   const Step& step = mine().steps[next_step_];
   Instant since{};
   if (out_.size() - out_begin_ >= out_max) return false;
-  if (!needs_met(needs_[next_step_], now, since)) {
-    wait_for_answer(now);
+  if (const Met met = needs_met(needs_[next_step_], now, since); met != Met::yes) {
+    if (met == Met::answer_missing) wait_for_answer(now);
     return false;
   }
   const Instant when = since + scaled(needs_[next_step_].delay);
@@ -174,7 +199,9 @@ bool Player::try_step(Instant now) {
     wait_until(when);
     return false;
   }
-  last_sent_ = idle_since_ = now;
+  last_sent_ = now;
+  progress(now);
+  there_at_.reset();
   ++next_step_;
   play(now, step);
   return true;
@@ -198,7 +225,8 @@ void Player::wait_for_answer(Instant now) {
   const Duration taken = missing != nullptr && recorded_before != Instant{}
                              ? std::max(missing->last.at - recorded_before, Duration{})
                              : Duration{};
-  const Instant until = std::max(last_sent_, last_live_) + taken + options_.patience;
+  const std::uint64_t end = missing != nullptr ? missing->end : 0;
+  const Instant until = limit(taken + options_.patience, end - std::min(end, matched_end_));
   if (now < until) return wait_until(until);
   const Duration waited = std::chrono::duration_cast<std::chrono::milliseconds>(taken + options_.patience);
   if (missing == nullptr) {
@@ -206,8 +234,11 @@ void Player::wait_for_answer(Instant now) {
     result_.partial = true;
     return finish(Close::reset);
   }
+  const bool silent = last_live_ <= idle_since_;
+  const auto idle = std::chrono::duration_cast<std::chrono::milliseconds>(now - idle_since_);
   differ(now, {fmt::format("{} did not come", describe(*missing)), ""}, missing, nullptr,
-         fmt::format("nothing for {} ms", waited.count() / 1'000'000));
+         silent ? fmt::format("nothing for {} ms", waited.count() / 1'000'000)
+                : fmt::format("octets, but not that, for {} ms", idle.count()));
   if (!done_) finish(Close::reset);
 }
 
@@ -224,7 +255,7 @@ void Player::advance(Instant now) {
   if (ended_) return finish(Close::none);
   if (!all_seen) return wait_for_answer(now);
   // All is said. What else comes now, the recording does not hold or the live side should not have said.
-  const Instant until = std::max(last_sent_, last_live_) + options_.linger;
+  const Instant until = limit(options_.linger, 0);
   const bool ends_here = !lanes_[0].items.empty() && (other().items[lanes_[0].items.back()].kind == Item::Kind::fin ||
                                                       other().items[lanes_[0].items.back()].kind == Item::Kind::rst);
   if (ends_here || now >= until) return finish(Close::close);

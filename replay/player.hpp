@@ -101,6 +101,7 @@ class Player {
   static constexpr std::size_t out_max = 4 << 20;  // octets waiting to be written; steps wait beyond it
   static constexpr Duration gap_patience = std::chrono::milliseconds(300);
   static constexpr Duration unseen_patience = std::chrono::seconds(1);
+  static constexpr std::uint64_t slowest = 128 << 10;  // octets a second; who awaits many gives more time for them
 
   struct LaneState {
     std::vector<std::size_t> items;   // of the other side, in order
@@ -118,9 +119,15 @@ class Player {
   // player.cpp
   void plan();
   Duration scaled(Duration d) const;
+  enum class Met : std::uint8_t { yes, answer_missing, waiting };  // waiting: a deadline is set
+
   void advance(Instant now);
   bool try_step(Instant now);
-  bool needs_met(const Need& need, Instant now, Instant& since);
+  Met needs_met(const Need& need, Instant now, Instant& since);
+  Met unseen_needs_met(const Need& need, Instant now, Instant& since);
+  Instant octets_there(Instant now);
+  void progress(Instant now);
+  Instant limit(Duration patience, std::uint64_t octets) const;
   void wait_until(Instant when) { deadline_ = std::min(deadline_, when); }
   void wait_for_answer(Instant now);
   const Item* next_known(const LaneState& lane) const;
@@ -162,7 +169,11 @@ class Player {
   std::array<LaneState, 2> lanes_;
 
   bool started_ = false, done_ = false, ended_ = false;
-  Instant begun_{}, last_sent_{}, last_live_{}, deadline_ = never, idle_since_{};
+  Instant begun_{}, last_sent_{}, last_live_{}, deadline_ = never;
+  Instant idle_since_{};             // when something was sent or matched last; what else is said is no reason to wait
+  std::uint64_t idle_octets_ = 0;    // live_octets_ then
+  std::uint64_t matched_end_ = 0;    // where the last item matched ends in the recorded stream
+  std::optional<Instant> there_at_;  // when the octets that the next step needs were found to be there
   std::size_t next_step_ = 0;
   std::uint16_t emss_ = 1460;
   Close close_ = Close::none;

@@ -74,7 +74,10 @@ std::span<const Field> Player::fields_of(std::size_t item) const {
 }
 
 void Player::live_item(Instant now, Item& item) {
-  if (item.startup) live_startup(item);
+  if (item.startup) {
+    progress(now);  // the reader finds at most one
+    live_startup(item);
+  }
   LaneState& lane = lanes_[static_cast<std::size_t>(item.lane())];
   if (!lane.over() && other().items[lane.items[lane.next()]].vague() && !pass_gap(lane, item, now)) {
     ++result_.not_compared;
@@ -143,6 +146,8 @@ bool Player::pass_gap(LaneState& lane, const Item& live, Instant now) {
 void Player::match(Instant now, LaneState& lane, const Item& live) {
   const std::size_t index = lane.items[lane.next()];
   lane.matched_at.push_back(now);
+  progress(now);
+  matched_end_ = std::max(matched_end_, other().items[index].end);
   const ConstBytes said = names_in(live);
   for (const Field& f : fields_of(index)) {
     if (f.offset + f.size() > said.size()) continue;
