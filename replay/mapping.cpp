@@ -21,6 +21,7 @@ std::uint64_t read_value(ConstBytes octets, std::size_t at, std::size_t size, bo
 struct Used {
   Use use;
   std::set<std::uint64_t> offsets;  // each TO that a message of the played side begins at
+  std::size_t item = 0, past = 0;   // the last name found: in which item, and where it ends
 };
 
 void note_use(std::map<std::uint32_t, Used>& uses, std::uint32_t stag, std::uint64_t to, std::uint64_t length) {
@@ -100,24 +101,34 @@ void find_in(const Item& item, std::size_t index, std::map<std::uint32_t, Used>&
   }
   const ConstBytes octets = names_in(item);
   constexpr std::size_t searched_max = 4096;  // an announcement stands at the head of a message
-  for (auto& [stag, used] : uses) {
-    if (stag == 0) continue;
-    for (std::size_t at = 0; at + 4 <= std::min(octets.size(), searched_max); ++at) {
-      Field field;
-      field.item = index;
-      field.offset = at;
-      field.stag = stag;
-      field.little = read_value(octets, at, 4, true) == stag;
-      if (!field.little && read_value(octets, at, 4, false) != stag) continue;
-      // Whatever has the same octets both ways is a name in either order.
-      if (read_value(octets, at, 4, false) == stag) field.little = false;
-      used.use.advertised = true;
-      fields.push_back(field);
-      Field offset;
-      if (find_offset(octets, field, used.offsets, offset)) fields.push_back(offset);
-      at += 3;
-    }
+  const std::size_t from = fields.size();
+  const auto found = [&](std::size_t at, std::uint32_t stag, bool little) {
+    const auto it = stag != 0 ? uses.find(stag) : uses.end();
+    if (it == uses.end()) return;
+    Used& used = it->second;
+    if (used.item == index && at < used.past) return;  // names of one STag do not overlap
+    used.item = index;
+    used.past = at + 4;
+    used.use.advertised = true;
+    Field field;
+    field.item = index;
+    field.offset = at;
+    field.stag = stag;
+    field.little = little;
+    fields.push_back(field);
+    Field offset;
+    if (find_offset(octets, field, used.offsets, offset)) fields.push_back(offset);
+  };
+  // Each offset is read once and looked up: a recording may have as many STags as messages.
+  for (std::size_t at = 0; at + 4 <= std::min(octets.size(), searched_max); ++at) {
+    const auto big = static_cast<std::uint32_t>(read_value(octets, at, 4, false));
+    const auto little = static_cast<std::uint32_t>(read_value(octets, at, 4, true));
+    found(at, big, false);
+    // Whatever has the same octets both ways is a name in either order.
+    if (little != big) found(at, little, true);
   }
+  std::stable_sort(fields.begin() + static_cast<std::ptrdiff_t>(from), fields.end(),
+                   [](const Field& x, const Field& y) { return x.stag < y.stag; });
 }
 
 }  // namespace
