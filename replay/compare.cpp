@@ -11,27 +11,47 @@ namespace {
 using wire::RdmapOpcode;
 using Found = std::optional<Mismatch>;
 
-/// Where two runs of octets differ, the masked and the unknown ones left out.
-std::optional<std::size_t> differs_at(ConstBytes recorded, ConstBytes live, std::span<const Field> masks,
-                                      std::span<const std::pair<std::size_t, std::size_t>> unknown) {
-  const std::size_t n = std::min(recorded.size(), live.size());
-  const auto left_out = [&](std::size_t at) {
-    return std::any_of(masks.begin(), masks.end(),
-                       [at](const Field& f) { return at >= f.offset && at < f.offset + f.size(); }) ||
-           std::any_of(unknown.begin(), unknown.end(),
-                       [at](const auto& range) { return at >= range.first && at < range.second; });
-  };
-  auto a = recorded.begin();
-  auto b = live.begin();
-  const auto end = recorded.begin() + static_cast<std::ptrdiff_t>(n);
-  for (;;) {
-    std::tie(a, b) = std::mismatch(a, end, b);
-    if (a == end) return {};
-    const auto at = static_cast<std::size_t>(a - recorded.begin());
-    if (!left_out(at)) return at;
-    ++a;
-    ++b;
+using Range = std::pair<std::size_t, std::size_t>;  // begin and end
+
+/// The octets of the fields, in order and without overlap.
+std::vector<Range> ranges_of(std::span<const Field> fields) {
+  std::vector<Range> out;
+  for (const Field& f : fields) out.emplace_back(f.offset, f.offset + f.size());
+  std::sort(out.begin(), out.end());
+  std::size_t kept = 0;
+  for (const Range& r : out) {
+    if (kept > 0 && r.first <= out[kept - 1].second)
+      out[kept - 1].second = std::max(out[kept - 1].second, r.second);
+    else
+      out[kept++] = r;
   }
+  out.resize(kept);
+  return out;
+}
+
+/// Where the range ends that `at` is in; `at` itself when it is in none. The ranges are in order.
+std::size_t end_of_range(std::span<const Range> ranges, std::size_t at) {
+  const auto next =
+      std::upper_bound(ranges.begin(), ranges.end(), at, [](std::size_t x, const Range& r) { return x < r.first; });
+  return next == ranges.begin() ? at : std::max(at, std::prev(next)->second);
+}
+
+/// Where two runs of octets differ, the masked and the unknown ones left out. What is unknown may be most of it, in
+/// many ranges: each is left out at once.
+std::optional<std::size_t> differs_at(ConstBytes recorded, ConstBytes live, std::span<const Field> masks,
+                                      std::span<const Range> unknown) {
+  const std::size_t n = std::min(recorded.size(), live.size());
+  const std::vector<Range> masked = ranges_of(masks);
+  for (std::size_t at = 0; at < n;) {
+    const ConstBytes rest = recorded.subspan(at, n - at);
+    at += static_cast<std::size_t>(
+        std::mismatch(rest.begin(), rest.end(), live.begin() + static_cast<std::ptrdiff_t>(at)).first - rest.begin());
+    if (at == n) break;
+    const std::size_t past = std::max(end_of_range(masked, at), end_of_range(unknown, at));
+    if (past == at) return at;
+    at = past;
+  }
+  return {};
 }
 
 Found octets_differ(std::string_view name, ConstBytes recorded, ConstBytes live, std::span<const Field> masks,
