@@ -150,7 +150,7 @@ Found compare_headers(const Item& recorded, const Item& live) {
   const bool invalidates = r.opcode == RdmapOpcode::send_inv || r.opcode == RdmapOpcode::send_se_inv;
   if (invalidates && r.stag != l.stag)
     return Mismatch{fmt::format("STag 0x{:08x} is to be invalidated, recorded was 0x{:08x}", l.stag, r.stag),
-                    "RFC 5040 §4.4"};
+                    "RFC 5040 §4.1"};
   return {};
 }
 
@@ -186,12 +186,12 @@ Found compare_message(const Item& recorded, const Item& live, std::span<const Fi
     return Mismatch{fmt::format("{} octets, recorded were {}", live.length, recorded.length), ""};
   if (h.opcode == RdmapOpcode::read_request) return compare_read_request(recorded, live);
   constexpr std::array<std::pair<std::size_t, std::size_t>, 1> request_id{{{0, 4}}};
-  // RFC 7306 §5.1: the requester chooses the identifier; a response is compared by its value.
+  // RFC 7306 §5.2.1: the requester chooses the identifier; a response is compared by its value.
   if (h.opcode == RdmapOpcode::atomic_request)
     return octets_differ("request", recorded.payload, live.payload, masks,
-                         std::array<std::pair<std::size_t, std::size_t>, 1>{{{4, 8}}}, "RFC 7306 §5.1.1");
+                         std::array<std::pair<std::size_t, std::size_t>, 1>{{{4, 8}}}, "RFC 7306 §5.2.1");
   if (h.opcode == RdmapOpcode::atomic_response)
-    return octets_differ("response", recorded.payload, live.payload, masks, request_id, "RFC 7306 §5.1.2");
+    return octets_differ("response", recorded.payload, live.payload, masks, request_id, "RFC 7306 §5.2.2");
   return octets_differ("payload", recorded.payload, live.payload, masks, recorded.unknown, "");
 }
 
