@@ -35,6 +35,15 @@ std::string describe_message(const Item& item) {
   return out + fmt::format(", {} octets{}", item.length, item.whole ? "" : ", not its end");
 }
 
+/// An Assembler's Key: a message goes on with what has the same one.
+std::tuple<bool, std::uint8_t, std::uint32_t, std::uint64_t, std::uint64_t> key_of(const Item& item,
+                                                                                   std::uint64_t age) {
+  const wire::DdpHeader& h = item.header;
+  const auto opcode = static_cast<std::uint8_t>(h.opcode);
+  if (h.tagged) return {true, opcode, h.stag, h.to + item.length, age};
+  return {false, opcode, h.qn, h.msn, age};
+}
+
 }  // namespace
 
 Lane Item::lane() const {
@@ -84,6 +93,7 @@ void Assembler::add(const Step& step, std::size_t index) {
   }
   if (step.kind == Step::Kind::gap) {  // what was begun before it will not become whole
     open_.clear();
+    keys_.clear();
     open_octets_ = 0;
   }
   items_.push_back(std::move(item));
@@ -104,17 +114,9 @@ void Assembler::segment(const Step& step, std::size_t index) {
     items_.push_back(std::move(item));
     return;
   }
-  const auto same = [&](const Item& o) {
-    if (o.header.tagged != h->tagged || o.header.opcode != h->opcode) return false;
-    return h->tagged ? o.header.stag == h->stag && o.header.to + o.length == h->to
-                     : o.header.qn == h->qn && o.header.msn == h->msn;
-  };
-  auto it = std::find_if(open_.begin(), open_.end(), same);
+  auto it = find_open(*h);
   if (it == open_.end()) {
-    while (!open_.empty() && (open_.size() >= open_max || open_octets_ > Item::payload_max)) {
-      open_octets_ -= open_.front().payload.size();
-      open_.erase(open_.begin());
-    }
+    while (!open_.empty() && (open_.size() >= open_max || open_octets_ > Item::payload_max)) close(open_.begin());
     Item item;
     item.kind = Item::Kind::message;
     item.first = step.first;
@@ -123,32 +125,53 @@ void Assembler::segment(const Step& step, std::size_t index) {
     item.octets = step.octets;
     item.octets_known = step.known;
     item.whole = false;
-    open_.push_back(std::move(item));
-    it = std::prev(open_.end());
+    it = open_.emplace_hint(open_.end(), begun_++, std::move(item));
+  } else {
+    keys_.erase(key_of(it->second, it->first));  // of a tagged one, the next TO changes
   }
+  Item& item = it->second;
   const ConstBytes data = ConstBytes(step.octets).subspan(h->size());
   const std::size_t known = step.known - h->size();
-  const std::size_t room = Item::payload_max - std::min(it->payload.size(), Item::payload_max);
+  const std::size_t room = Item::payload_max - std::min(item.payload.size(), Item::payload_max);
   const std::size_t kept = std::min(room, data.size());
-  if (known < kept) it->unknown.emplace_back(it->payload.size() + known, it->payload.size() + kept);
-  it->payload.insert(it->payload.end(), data.begin(), data.begin() + static_cast<std::ptrdiff_t>(kept));
+  if (known < kept) item.unknown.emplace_back(item.payload.size() + known, item.payload.size() + kept);
+  item.payload.insert(item.payload.end(), data.begin(), data.begin() + static_cast<std::ptrdiff_t>(kept));
   open_octets_ += kept;
-  it->length += data.size();
-  it->last = step.last;
-  it->last_step = index;
-  it->end = step.end;
-  it->marker_fault = it->marker_fault || step.bad_marker;
-  it->pad_fault = it->pad_fault || step.bad_pad;
-  it->whole = h->last;
-  if (!h->last) return;
-  open_octets_ -= it->payload.size();
-  items_.push_back(std::move(*it));
+  item.length += data.size();
+  item.last = step.last;
+  item.last_step = index;
+  item.end = step.end;
+  item.marker_fault = item.marker_fault || step.bad_marker;
+  item.pad_fault = item.pad_fault || step.bad_pad;
+  item.whole = h->last;
+  if (!h->last) {
+    keys_.insert(key_of(item, it->first));
+    return;
+  }
+  open_octets_ -= item.payload.size();
+  items_.push_back(std::move(item));
+  open_.erase(it);
+}
+
+// The oldest that the segment goes on with.
+std::map<std::uint64_t, Item>::iterator Assembler::find_open(const wire::DdpHeader& h) {
+  Item like;
+  like.header = h;
+  const auto key = keys_.lower_bound(key_of(like, 0));
+  if (key == keys_.end() || *key > key_of(like, ~std::uint64_t{0})) return open_.end();
+  return open_.find(std::get<4>(*key));
+}
+
+void Assembler::close(std::map<std::uint64_t, Item>::iterator it) {
+  open_octets_ -= it->second.payload.size();
+  keys_.erase(key_of(it->second, it->first));
   open_.erase(it);
 }
 
 void Assembler::finish() {
-  for (Item& item : open_) items_.push_back(std::move(item));
+  for (auto& [age, item] : open_) items_.push_back(std::move(item));
   open_.clear();
+  keys_.clear();
   open_octets_ = 0;
 }
 

@@ -2,7 +2,10 @@
 // What one side said, as its peer understands it: startup frames, RDMAP messages put together from their DDP segments
 // (RFC 5041 §4, RFC 5040 §4), ends. How a message was cut into segments is no part of its meaning.
 #pragma once
+#include <map>
+#include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -51,11 +54,19 @@ class Assembler {
   std::vector<Item>& items() { return items_; }
 
  private:
+  /// Which message a segment goes on with: tagged or not, opcode, QN and MSN or STag and next TO; then its age, of
+  /// messages alike.
+  using Key = std::tuple<bool, std::uint8_t, std::uint32_t, std::uint64_t, std::uint64_t>;
+
   void segment(const Step& step, std::size_t index);
+  std::map<std::uint64_t, Item>::iterator find_open(const wire::DdpHeader& h);
+  void close(std::map<std::uint64_t, Item>::iterator it);
   static constexpr std::size_t open_max = 4096;  // messages begun and not ended; more are left alone
 
   std::vector<Item> items_;
-  std::vector<Item> open_;
+  std::map<std::uint64_t, Item> open_;  // by age
+  std::set<Key> keys_;                  // one for each of open_
+  std::uint64_t begun_ = 0;
   std::size_t open_octets_ = 0;  // in open_; the oldest are dropped beyond Item::payload_max
 };
 
