@@ -158,7 +158,7 @@ void StepReader::head_is_raw() {
 }
 
 void StepReader::keep(Chunk chunk) {
-  if (kept_octets_ > kept_max) {
+  if (kept_memory_ > kept_max) {
     chunk.missing += chunk.data.size();
     chunk.data.clear();
   }
@@ -167,6 +167,7 @@ void StepReader::keep(Chunk chunk) {
     kept_.back().missing += chunk.missing;
     return;
   }
+  kept_memory_ += chunk.data.size() + sizeof(Chunk);
   kept_.push_back(std::move(chunk));
 }
 
@@ -235,7 +236,7 @@ void StepReader::begin_fpdus() {
 void StepReader::flush_kept() {
   std::deque<Chunk> kept;
   kept.swap(kept_);
-  kept_octets_ = 0;
+  kept_octets_ = kept_memory_ = 0;
   for (const Chunk& c : kept) {
     if (!c.data.empty()) take(c.data, c.ref, c.start);
     if (c.missing > 0) take_missing(c.missing, c.ref, c.cut);

@@ -71,7 +71,8 @@ class StepReader final : private verdict::FpduSink {
     bool cut = false, start = false;
     verdict::SegmentRef ref;
   };
-  static constexpr std::size_t kept_max = 4 << 20;  // octets before the startup frames are settled; more is a gap
+  // Memory for octets before the startup frames are settled, chunks themselves among it; more octets are a gap.
+  static constexpr std::size_t kept_max = 4 << 20;
 
   void take(ConstBytes in, const verdict::SegmentRef& ref, bool start);
   void take_missing(std::uint64_t n, const verdict::SegmentRef& ref, bool cut);
@@ -102,8 +103,8 @@ class StepReader final : private verdict::FpduSink {
   std::size_t head_known_ = 0;
   std::vector<std::pair<std::size_t, verdict::SegmentRef>> head_parts_;  // where each part of it begins
   bool mid_stream_ = false, without_startup_ = false;
-  std::deque<Chunk> kept_;  // at most kept_max octets
-  std::size_t kept_octets_ = 0;
+  std::deque<Chunk> kept_;  // at most kept_max, and the chunk that goes beyond it
+  std::size_t kept_octets_ = 0, kept_memory_ = 0;
   Bytes pending_;                   // what the walker holds, for when it turns out to be no FPDU
   std::uint64_t pending_base_ = 0;  // stream position, counted from fpdu_base_
   std::deque<std::pair<std::uint64_t, verdict::SegmentRef>> pending_parts_;  // where each part of it begins
