@@ -41,16 +41,22 @@ Task<Result> Run::one(const Case& what) {
   Result result{.what = &what};
   // A program that is started anew makes a connection of its own; what waits is a late retry.
   if (hooks_.before) stage_.drop_waiting();
+  if (hooks_.before) {
+    hooks_.before(what);
+    co_await stage_.sleep(1us);  // the hook took time, of which the stage learns at its next input
+  }
   result.began = began_ = stage_.now();
   running_ = &what;
-  if (hooks_.before) hooks_.before(what);
   result.finding = co_await what.run(bench_);
   result.took = stage_.now() - result.began;
   bench_.note_rest();
   result.exchanges = std::move(bench_.exchanges());
   co_await close();
   co_await stage_.sleep(settings_.pause);
-  if (hooks_.after) result.output = hooks_.after();
+  if (hooks_.after) {
+    result.output = hooks_.after();
+    co_await stage_.sleep(1us);
+  }
   running_ = nullptr;
   co_return result;
 }
@@ -93,8 +99,10 @@ Task<> Run::script() {
   for (const Case* what : list_) {
     Result result{.what = what};
     std::string why = left_out(*what);
-    if (why.empty() && refused >= settings_.refused_max)
+    if (why.empty() && refused >= settings_.refused_max) {
       why = fmt::format("the peer was not there for the last {} cases", refused);
+      gave_up_ = true;
+    }
     if (why.empty() && hooks_.stopped && hooks_.stopped()) why = "the run was ended";
     if (!why.empty()) {
       result.finding = {Verdict::not_run, why};

@@ -48,6 +48,8 @@ class Run {
   const std::vector<Result>& results() const { return results_; }
   /// The peer was never reached.
   bool unreachable() const { return !reached_ && tried_ && !interrupted_; }
+  /// It was no longer there, and cases were left out for that.
+  bool gave_up() const { return gave_up_; }
   const std::string& why_unreachable() const { return why_; }
 
  private:
@@ -65,7 +67,7 @@ class Run {
   std::vector<Result> results_;  // one for each of list_
   const Case* running_ = nullptr;
   Instant began_{};  // the one that runs
-  bool reached_ = false, tried_ = false, interrupted_ = false;
+  bool reached_ = false, tried_ = false, interrupted_ = false, gave_up_ = false;
   std::string why_;
 };
 

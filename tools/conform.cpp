@@ -2,6 +2,7 @@
 // `parley conform`: puts the conformance table to a live peer.
 #include "tools/conform.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <regex>
@@ -237,6 +238,9 @@ int Conform::finish(const conform::Run& run) {
   if (!written) return context_.out.error(written.error().exit, written.error().text);
   if (run.unreachable())
     return context_.out.error(Exit::environment, "the peer was never reached: " + run.why_unreachable());
+  if (run.gave_up())
+    return context_.out.error(Exit::environment,
+                              "the peer was not there any more, and cases were not run: " + run.why_unreachable());
   return code(t.failed > 0 ? Exit::failed : Exit::ok);
 }
 
@@ -245,6 +249,8 @@ int Conform::run() {
   if (const auto opened = open(); !opened) return context_.out.error(opened.error().exit, opened.error().text);
   args_.settings.iut = iut_;
   const auto all = conform::cases(iut_);
+  if (std::none_of(all.begin(), all.end(), [this](const Case* c) { return only_.has(c->name); }))
+    return context_.out.error(Exit::usage, "--only names no case; --list shows them");
   progress_ = std::make_unique<Progress>(context_.out, "cases", all.size());
   std::string broken;
   conform::Hooks hooks;

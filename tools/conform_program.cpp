@@ -14,6 +14,18 @@
 
 namespace parley::tools {
 
+namespace {
+
+/// A shell may be gone before what it started, and the next case must not meet that.
+void end_group(pid_t group) {
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    if (::kill(-group, signal) != 0) return;
+    for (int i = 0; i < 25 && ::kill(-group, 0) == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+}  // namespace
+
 Program::~Program() {
   if (pid_ > 0) (void)finish(Duration{0});
   if (output_ >= 0) ::close(output_);
@@ -66,6 +78,7 @@ std::string Program::finish(Duration limit) {
   } else if (WIFSIGNALED(status)) {
     how = "[signal " + std::to_string(WTERMSIG(status)) + "]\n";
   }
+  end_group(pid_);
   pid_ = 0;
   std::string out(output_max, '\0');
   const ssize_t n = ::pread(output_, out.data(), out.size(), 0);

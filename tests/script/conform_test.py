@@ -164,13 +164,31 @@ class ConformTest(cli.CliTest):
             loader = importlib.machinery.SourceFileLoader("lab_conform", path)
             lab = importlib.util.module_from_spec(importlib.util.spec_from_loader("lab_conform", loader))
             loader.exec_module(lab)
-        run, result = lab.RUNS[0], {"status": 0}
+        run, result = lab.RUNS[0], {"status": 0, "verdicts": {"plain-v1": "pass"}}
         options = types.SimpleNamespace(work=pathlib.Path(self.directory))
         self.assertIn("no report", lab.judge(options, run, result, {}))
-        self.path(f"{run[0]}.md", b"# Title\n\n1 passed.\n")
+        self.path(f"{run[0]}.md", "# Title\n\n| 1 | plain-v1 | RFC 5044 §7.1.1 | MUST | pass | fine |\n".encode())
         self.assertIn("no section", lab.judge(options, run, result, {}))
-        self.assertIn("differs", lab.judge(options, run, result, {run[4]: "### Title"}))
-        self.assertEqual("", lab.judge(options, run, result, {run[4]: "### Title\n\n1 passed."}))
+        self.assertIn("plain-v1: pass, on the page FAIL", lab.judge(options, run, result, {run[4]: {"plain-v1": "FAIL"}}))
+        self.assertIn("plain-v1: not on the page", lab.judge(options, run, result, {run[4]: {"crc-off": "pass"}}))
+        self.assertIn("crc-off: no such case", lab.judge(options, run, result, {run[4]: {"crc-off": "pass"}}))
+        self.assertEqual("", lab.judge(options, run, result, {run[4]: {"plain-v1": "pass"}}))
+
+    def test_a_command_of_the_shell_is_gone_before_the_next_case(self):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        # Without exec the shell waits for the program, and is the one that is told to end.
+        command = f"{cli.PARLEY} listen 127.0.0.1:{port} --expect 1 --size 16; true"
+        done = self.ok(cli.run("conform", "responder", f"127.0.0.1:{port}", "--run", command, "--run-limit", "1s", "--only",
+                               "^plain-v1$,^bad-key,^v2-client,^rdmap-version", "--recv-size", 16, "--json"))
+        self.assertEqual(list(self.verdicts(done).values()).count("pass"), 4, str(done))
+
+    def test_a_peer_that_dies_ends_the_run_as_one_that_is_not_there(self):
+        peer = OddPeer(lambda stream: peer.close())
+        done = cli.run("conform", "responder", f"127.0.0.1:{peer.port}", "--only", "^plain,^bad-key,^crc,^reserved,^revision",
+                       "--connect-timeout", "300ms", "--pause", "1ms", "--timeout", "200ms", "--json")
+        self.assertEqual(done.code, 3, str(done))
+        self.assertIn("the peer was not there", done.err)
 
     def test_nobody_there(self):
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -186,6 +204,7 @@ class ConformTest(cli.CliTest):
         self.refused(cli.run("conform", "initiator"), 2, "--listen")
         self.refused(cli.run("conform", "responder", "localhost:1", "--only", "("), 2, "--only")
         self.refused(cli.run("conform", "responder", "localhost:1", "--ulp", "nfs"), 2, "rping")
+        self.refused(cli.run("conform", "responder", "localhost:1", "--only", "nosuch"), 2, "no case")
         self.assertEqual(cli.run("conform").code, 2)
 
     def test_list(self):
