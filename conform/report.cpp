@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "verdict/picture_words.hpp"
+
 namespace parley::conform {
 namespace {
 
@@ -16,19 +20,13 @@ std::string cell(std::string_view text) {
   return out;
 }
 
+/// Octets that a peer said may hold control characters, which no page may.
 std::string escape(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? '?' : c;
-    }
-  }
-  return out;
+  std::string plain(text);
+  std::replace_if(
+      plain.begin(), plain.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t'; },
+      '?');
+  return verdict::html_escape(plain);
 }
 
 std::string_view css_class(const Result& r, bool strict) {

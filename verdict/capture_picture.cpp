@@ -13,20 +13,6 @@ namespace {
 
 using Kind = LadderEvent::Kind;
 
-/// Text in HTML: nothing in it can end an element or an attribute.
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += c;
-    }
-  return out;
-}
-
 std::string_view layer_of(Kind kind) {
   switch (kind) {
     case Kind::tcp:
@@ -185,7 +171,7 @@ Picture to_picture(std::string_view file, const ConnectionReport& connection, co
 
 std::string to_html(std::string_view title, const std::vector<Picture>& pictures, std::size_t left_out) {
   if (pictures.size() == 1 && left_out == 0) return to_html(pictures.front());
-  const std::string name = escaped(picture_words(title, false));
+  const std::string name = html_escape(picture_words(title, false));
   std::string out = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
       "content=\"width=device-width,initial-scale=1\">\n<title>{}</title>\n<style>{}</style>\n</"
@@ -194,13 +180,13 @@ std::string to_html(std::string_view title, const std::vector<Picture>& pictures
       name, book_style, name);
   std::string sections;
   for (std::size_t i = 0; i < pictures.size(); ++i) {
-    const std::string heading = escaped(picture_words(pictures[i].title, false));
+    const std::string heading = html_escape(picture_words(pictures[i].title, false));
     const std::string result = result_of(pictures[i]);
     out += fmt::format("<li><a href=\"#c{}\">{}</a> <span class=\"{}\">{}</span></li>\n", i + 1, heading,
-                       result.starts_with("passed") ? "good" : "bad", escaped(result));
+                       result.starts_with("passed") ? "good" : "bad", html_escape(result));
     sections += fmt::format(
         "<section id=\"c{0}\">\n<h2>{0}. {1}</h2>\n<iframe title=\"{1}\" srcdoc=\"{2}\"></iframe>\n</section>\n", i + 1,
-        heading, escaped(to_html(pictures[i])));
+        heading, html_escape(to_html(pictures[i])));
   }
   out += "</ol>\n";
   if (left_out > 0) out += fmt::format("<p class=\"faint\">{} more connections are left out.</p>\n", left_out);

@@ -48,18 +48,7 @@ tbody th{max-width:118px;font-size:13px}thead th{min-width:92px}}
 @media print{section.cell{display:block}.back{display:none}}
 )css";
 
-std::string html(std::string_view text) {
-  std::string out;
-  for (const char c : picture_words(text, false)) switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += c;
-    }
-  return out;
-}
+std::string html(std::string_view text) { return html_escape(picture_words(text, false)); }
 
 /// Lines of a ladder, which picture_words would join.
 std::string html_lines(std::string_view text) {

@@ -23,19 +23,7 @@ constexpr int note_middle = 14, words_off = 14;
 constexpr std::size_t narrow = 40;      // columns of text that a phone has room for
 constexpr std::size_t label_max = 160;  // characters; the rest is one click away
 
-/// Text as HTML: nothing in it can end an element, an attribute or the page.
-std::string html(std::string_view text) {
-  std::string out;
-  for (char c : picture_words(text, false)) switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += c;
-    }
-  return out;
-}
+std::string html(std::string_view text) { return html_escape(picture_words(text, false)); }
 
 std::string clip(std::string_view text, std::size_t n) {
   const std::string words = picture_words(text, false);

@@ -73,4 +73,17 @@ std::string picture_words(std::string_view text, bool ascii) {
   return out;
 }
 
+std::string html_escape(std::string_view text) {
+  std::string out;
+  for (const char c : text) switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      case '\'': out += "&#39;"; break;
+      default: out += c;
+    }
+  return out;
+}
+
 }  // namespace parley::verdict

@@ -21,4 +21,7 @@ std::string picture_duration(Duration d);
 /// everything beyond ASCII.
 std::string picture_words(std::string_view text, bool ascii);
 
+/// Text in HTML: nothing in it can end an element, an attribute or the page.
+std::string html_escape(std::string_view text);
+
 }  // namespace parley::verdict
