@@ -39,21 +39,7 @@ std::string_view to_string(Step::Kind kind) {
 std::optional<verdict::StartupSeen> decode_startup(ConstBytes frame) {
   const auto v = wire::MpaFrameView::parse(frame);
   if (!v) return {};
-  verdict::StartupSeen s;
-  s.key = v->key;
-  s.flags = v->flags;
-  s.revision = v->revision;
-  s.pd_length = v->pd_length;
-  ConstBytes data = v->private_data;
-  // RFC 6581 §6: the enhanced data stand at the head of the private data.
-  if (v->revision >= 2 && v->s())
-    if (const auto e = wire::MpaEnhanced::parse(data)) {
-      s.enhanced = *e;
-      data = data.subspan(PARLEY_MPA_ENH_LEN);
-    }
-  s.private_data.assign(data.begin(), data.end());
-  s.private_data_whole = v->complete();
-  return s;
+  return verdict::read_startup(*v);
 }
 
 Step& StepReader::add(Step::Kind kind, const SegmentRef& first, const SegmentRef& last) {

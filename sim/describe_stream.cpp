@@ -122,18 +122,7 @@ void DescribedStream::startup(ConstBytes in) {
 /// The whole startup frame at the beginning of head_; whether another may follow.
 bool DescribedStream::startup_frame() {
   const auto v = wire::MpaFrameView::parse(head_);
-  verdict::StartupSeen s;
-  s.key = v->key;
-  s.flags = v->flags;
-  s.revision = v->revision;
-  s.pd_length = v->pd_length;
-  ConstBytes data = v->private_data;
-  if (v->revision >= 2 && v->s())
-    if (const auto e = wire::MpaEnhanced::parse(data)) {
-      s.enhanced = *e;
-      data = data.subspan(PARLEY_MPA_ENH_LEN);
-    }
-  s.private_data.assign(data.begin(), data.end());
+  const verdict::StartupSeen s = verdict::read_startup(*v);
   DescribedMessage m;
   m.layer = "mpa";
   m.detail = verdict::describe_startup(s);

@@ -340,20 +340,9 @@ void Connection::fpdu_event(const Half& h, const WalkedFpdu& f, LadderEvent::Kin
 }
 
 StartupSeen Connection::read_startup(const Half& h, const wire::MpaFrameView& v) const {
-  StartupSeen s;
+  StartupSeen s = verdict::read_startup(v);
   s.frame = h.head_last.frame;
   s.at = h.head_last.at;
-  s.key = v.key;
-  s.flags = v.flags;
-  s.revision = v.revision;
-  s.pd_length = v.pd_length;
-  ConstBytes data = v.private_data;
-  if (v.revision >= 2 && v.s())
-    if (const auto e = wire::MpaEnhanced::parse(data)) {
-      s.enhanced = *e;
-      data = data.subspan(PARLEY_MPA_ENH_LEN);
-    }
-  s.private_data.assign(data.begin(), data.end());
   s.private_data_whole = h.counts.missing_octets == 0;
   return s;
 }

@@ -237,6 +237,24 @@ Agreement agree(const std::optional<StartupSeen>& request, const std::optional<S
   return a;
 }
 
+StartupSeen read_startup(const wire::MpaFrameView& frame) {
+  StartupSeen s;
+  s.key = frame.key;
+  s.flags = frame.flags;
+  s.revision = frame.revision;
+  s.pd_length = frame.pd_length;
+  ConstBytes data = frame.private_data;
+  // RFC 6581 §6: the enhanced data stand at the head of the private data.
+  if (frame.revision >= 2 && frame.s())
+    if (const auto e = wire::MpaEnhanced::parse(data)) {
+      s.enhanced = *e;
+      data = data.subspan(PARLEY_MPA_ENH_LEN);
+    }
+  s.private_data.assign(data.begin(), data.end());
+  s.private_data_whole = frame.complete();
+  return s;
+}
+
 std::string describe_startup(const StartupSeen& s) {
   std::string out = fmt::format("rev={}", s.revision);
   if (s.m()) out += " M";

@@ -33,6 +33,8 @@ bool invalid_reply(const StartupSeen& reply);
 /// Neither side has to raise anything (RFC 6581 §9.1): no cause for a Terminate for lack of IRD.
 bool depths_fit(const wire::MpaEnhanced& request, const wire::MpaEnhanced& reply);
 
+/// What a frame says; when and where it was seen is the caller's to add.
+StartupSeen read_startup(const wire::MpaFrameView& frame);
 /// "rev=2 C S A D ird=8 ord=8 pd=4", for people.
 std::string describe_startup(const StartupSeen& frame);
 
