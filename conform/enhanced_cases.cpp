@@ -52,10 +52,33 @@ Task<Answer> enhanced_answer(Bench& b, unsigned ird_word, unsigned ord_word) {
   co_return a;
 }
 
+// RFC 6581 §9.2: a responder that agreed to an indication is in full operation only after it. One that is left before
+// that may come to grief (Linux' iw_cm stops the kernel when the connection ends before it was established), which is
+// not what the cases about the Reply ask for. So they send the indication, and a Read of no octets whose answer shows
+// that it was taken; where none can be sent or answered, the peer gets some time.
+Task<> complete(Bench& b, Conn& conn) {
+  if (!conn.reply.enhanced || !conn.reply.enhanced->a || conn.line().ended()) co_return;
+  const MpaEnhanced& e = *conn.reply.enhanced;
+  conn.full_operation(true, (conn.reply.flags & flag_m) != 0, false);
+  co_await b.stage().sleep(b.settings().first_fpdu);
+  if (e.c) {
+    conn.say_fpdu(peer::segment(peer::write_header(1, 0)));
+  } else if (e.b && !e.d) {
+    conn.say_fpdu(peer::segment(peer::send_header(conn.next_send())));
+  }
+  if (e.ird != 0 && (e.b || e.c || e.d)) {
+    conn.say_fpdu(peer::read_request(conn.next_read(), {.sink_stag = 1, .source_stag = 1}));
+    co_await conn.hear_fpdu(b.settings().quiet);
+  } else {
+    co_await b.stage().sleep(b.settings().quiet);
+  }
+}
+
 Task<Finding> enhanced(Bench& b, unsigned ird_word, unsigned ord_word, std::string (*wrong)(const MpaEnhanced&)) {
   const Answer a = co_await enhanced_answer(b, ird_word, ord_word);
   if (!a.enhanced) co_return a.trouble;
   const std::string fault = wrong(*a.enhanced);
+  co_await complete(b, *a.conn);
   co_return fault.empty() ? pass(a.got) : failed(a.got + ": " + fault);
 }
 
@@ -115,8 +138,11 @@ Task<Finding> indication(Bench& b, unsigned ird_bits, unsigned ord_bits, std::ui
   if (!a.enhanced) co_return a.trouble;
   const MpaEnhanced& e = *a.enhanced;
   const bool named = (ird_bits == B && e.b) || (ord_bits == C && e.c) || (ord_bits == D && e.d);
-  if (!e.a || !named) co_return unclear(a.got + ": the responder does not take this kind");
-  if (ord_bits == D && e.ird == 0) co_return unclear(a.got + ": IRD 0 leaves no room for a Read");
+  if (!e.a || !named || (ord_bits == D && e.ird == 0)) {
+    co_await complete(b, *a.conn);
+    co_return unclear(a.got +
+                      (e.a && named ? ": IRD 0 leaves no room for a Read" : ": the responder does not take this kind"));
+  }
   Conn& conn = *a.conn;
   conn.full_operation(true, (conn.reply.flags & flag_m) != 0, false);
   co_await b.stage().sleep(b.settings().first_fpdu);

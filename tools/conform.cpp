@@ -255,8 +255,8 @@ int Conform::run() {
   std::string broken;
   conform::Hooks hooks;
   if (!args_.run.empty()) {
-    hooks.before = [&](const Case&) {
-      if (auto why = program_.start(args_.run); !why.empty()) broken = std::move(why);
+    hooks.before = [&](const Case& c) {
+      if (auto why = program_.start(args_.run, c.name); !why.empty()) broken = std::move(why);
     };
     hooks.after = [&] { return program_.finish(args_.run_limit); };
   }

@@ -2,6 +2,7 @@
 // `parley conform`: the options of both roles, and the peer's program that may be started for each case.
 #pragma once
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "conform/report.hpp"
@@ -29,8 +30,8 @@ class Program {
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
-  /// Errors in words; empty: it runs.
-  std::string start(const std::string& command);
+  /// Errors in words; empty: it runs. It finds the case in $PARLEY_CASE.
+  std::string start(const std::string& command, std::string_view case_name);
   /// Waits up to `limit`, or until a signal asks for the end; then ends it and what it started. Its output.
   std::string finish(Duration limit);
 

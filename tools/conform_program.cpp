@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <thread>
@@ -31,7 +32,7 @@ Program::~Program() {
   if (output_ >= 0) ::close(output_);
 }
 
-std::string Program::start(const std::string& command) {
+std::string Program::start(const std::string& command, std::string_view case_name) {
   if (pid_ > 0) (void)finish(Duration{0});
   // A file takes all a program prints without anybody reading meanwhile; it has no name and goes with us.
   if (output_ >= 0) ::close(output_);
@@ -40,6 +41,7 @@ std::string Program::start(const std::string& command) {
   const auto directory = std::filesystem::temp_directory_path(none_there);
   if (!none_there) output_ = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (output_ < 0) output_ = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  const std::string name(case_name);
   const pid_t pid = ::fork();
   if (pid < 0) return std::string("cannot start a program: ") + std::strerror(errno);
   if (pid == 0) {
@@ -48,6 +50,7 @@ std::string Program::start(const std::string& command) {
     if (none >= 0) ::dup2(none, 0);
     ::dup2(output_, 1);
     ::dup2(output_, 2);
+    ::setenv("PARLEY_CASE", name.c_str(), 1);
     ::execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
     ::_exit(127);
   }

@@ -98,6 +98,44 @@ class ConformTest(cli.CliTest):
         cases = [e for e in done.events if e["event"] == "case"]
         self.assertEqual([c["verdict"] for c in cases], ["pass"] * 3, str(done))
 
+    def test_the_command_is_told_the_case(self):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        done = cli.run("conform", "initiator", "--listen", f"127.0.0.1:{port}", "--run", "echo for $PARLEY_CASE",
+                       "--run-limit", "5s", "--only", "^crc-by-default,^silent-before", "--patience", "300ms", "--json")
+        for event in done.events:
+            if event["event"] == "case":
+                self.assertIn(f"for {event['name']}\n", event["output"])
+
+    def test_an_agreed_indication_is_sent_before_the_connection_is_left(self):
+        came = []
+
+        def agrees(peer):
+            request = peer.recv(24)
+            peer.sendall(b"MPA ID Rep Frame" + bytes([0x50, 2, 0, 4]) + self.reply_words)
+            peer.settimeout(10)
+            after = b""
+            while (more := peer.recv(4096)):
+                after += more
+            came.append((request[20:].hex(), after))
+
+        peer = OddPeer(agrees)
+        self.addCleanup(peer.close)
+        # RDMA Write, Read Request or Send of no octets is what the Reply names; behind it may be a Read that is to be answered.
+        for words, first in (("8008c008", "000ec140"), ("80084008", "002e4141"), ("c0080008", "00124143")):
+            self.reply_words = bytes.fromhex(words)
+            came.clear()
+            cli.run("conform", "responder", f"127.0.0.1:{peer.port}", "--only", "^a-alone$", "--timeout", "300ms",
+                    "--quiet-time", "100ms", "--pause", "300ms", "--json")
+            agreed = [after for request, after in came if request == "80080008"]
+            self.assertEqual([after[:4].hex() for after in agreed], [first], words)
+        # IRD 0 and a Read: no indication can be sent that the peer has room for.
+        self.reply_words = bytes.fromhex("80004008")
+        came.clear()
+        cli.run("conform", "responder", f"127.0.0.1:{peer.port}", "--only", "^a-alone$", "--timeout", "300ms", "--quiet-time",
+                "100ms", "--pause", "300ms", "--json")
+        self.assertEqual([after for request, after in came if request == "80080008"], [b""])
+
     def test_a_peer_that_plays_siw_fails_where_siw_does(self):
         _, port = self.listener("--play-quirk", "siw")
         done = cli.run("conform", "responder", f"127.0.0.1:{port}", "--only", QUICK, "--pause", "10ms", "--json")
