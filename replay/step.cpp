@@ -184,11 +184,15 @@ void StepReader::no_fpdus() {
 
 void StepReader::rtr_or_fpdus() {
   constexpr std::string_view rtr_head = "MPA ID R";
-  Bytes head;
-  for (const Chunk& c : kept_) {
-    if (c.missing > 0) break;
-    append(head, c.data);
+  // Each chunk is looked at once, however small they are: what came of the frame so far is kept.
+  for (; !rtr_cut_ && rtr_chunks_ < kept_.size(); ++rtr_chunks_) {
+    const Chunk& c = kept_[rtr_chunks_];
+    if (c.missing > 0)
+      rtr_cut_ = true;
+    else
+      append(rtr_head_, c.data);
   }
+  const Bytes& head = rtr_head_;
   const bool more_may_come = kept_.empty() || kept_.back().missing == 0;
   const auto v = wire::MpaFrameView::parse(head);
   if (begins_like(head, rtr_head) && (!v || head.size() < v->frame_size()) && more_may_come) return;
@@ -214,6 +218,7 @@ void StepReader::rtr_or_fpdus() {
 
 void StepReader::begin_fpdus() {
   phase_ = Phase::fpdus;
+  rtr_head_ = {};
   walker_.start(crc_, markers_);
   walker_.finish(*this);  // what was agreed is believed: a live side is not to be waited for until more of it came
   flush_kept();

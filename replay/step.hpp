@@ -105,6 +105,9 @@ class StepReader final : private verdict::FpduSink {
   bool mid_stream_ = false, without_startup_ = false;
   std::deque<Chunk> kept_;  // at most kept_max, and the chunk that goes beyond it
   std::size_t kept_octets_ = 0, kept_memory_ = 0;
+  Bytes rtr_head_;                  // of kept_, while an Rtr frame may come: at most the frame and a chunk more
+  std::size_t rtr_chunks_ = 0;      // of kept_, so many are in it
+  bool rtr_cut_ = false;            // octets behind it are missing
   Bytes pending_;                   // what the walker holds, for when it turns out to be no FPDU
   std::uint64_t pending_base_ = 0;  // stream position, counted from fpdu_base_
   std::deque<std::pair<std::uint64_t, verdict::SegmentRef>> pending_parts_;  // where each part of it begins

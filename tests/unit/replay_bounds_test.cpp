@@ -239,5 +239,23 @@ TEST(ReplayBounds, WhatIsKeptBeforeTheSetUpIsOverIsBoundInMemoryHoweverSmallItsP
   EXPECT_GT(lost_of(1 << 20, 1), 900'000U) << "each piece costs more than its octet";
 }
 
+TEST(ReplayBounds, AnRtrFrameInCrumbsIsReadOnceAndNotOncePerCrumb) {
+  StepReader reader;
+  reader.octets(startup(MpaKey::req, PARLEY_MPA_FLAG_C, 1), {}, true);
+  reader.agreed(verdict::Known::yes, verdict::Known::no, true);
+  const Bytes frame = startup(MpaKey::rtr, PARLEY_MPA_FLAG_C, 1, {}, Bytes(512, 7));
+  Bytes long_frame = frame;
+  long_frame[18] = 0xF0;  // PD_Length 0xF000: the bound of a startup frame in mind, not that of RFC 5044 §7.1.1
+  long_frame[19] = 0;
+  long_frame.resize(20 + 0xF000, 7);
+  for (std::size_t at = 0; at < long_frame.size(); at += 2)
+    reader.octets(ConstBytes(long_frame).subspan(at, 2), {}, true);
+  reader.octets(fpdu(send_segment(1, 4)), {}, true);
+  ASSERT_EQ(reader.steps().size(), 3U);
+  EXPECT_EQ(reader.steps()[1].kind, Step::Kind::rtr_frame);
+  EXPECT_EQ(reader.steps()[1].octets, long_frame);
+  EXPECT_EQ(reader.steps()[2].kind, Step::Kind::fpdu);
+}
+
 }  // namespace
 }  // namespace parley::replay::test
