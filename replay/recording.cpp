@@ -136,6 +136,18 @@ const Item* SideRecord::startup() const {
   return nullptr;
 }
 
+std::string Contents::why_empty() const {
+  if (!report.connections.empty()) return "";
+  if (!error.empty()) return error;
+  if (report.unsupported_packets > 0 && report.unsupported_packets == report.packets)
+    return fmt::format("link type {} is not decoded (Ethernet, Linux cooked, loopback and raw IP are)",
+                       report.unsupported_link_type);
+  return fmt::format(
+      "no MPA connection in it ({} packets, {} of TCP{}): its Request or Reply has to be in the recording",
+      report.packets, report.tcp_packets,
+      report.cut_packets > 0 ? fmt::format(", {} cut by the snap length", report.cut_packets) : "");
+}
+
 Contents list_connections(ConstBytes file) {
   Contents out;
   verdict::Analyzer analyzer;
@@ -148,15 +160,7 @@ Contents list_connections(ConstBytes file) {
 tl::expected<Recording, std::string> read_recording(ConstBytes file, std::size_t number) {
   Contents contents = list_connections(file);
   verdict::FileReport& report = contents.report;
-  if (report.connections.empty()) {
-    if (!contents.error.empty()) return tl::unexpected(contents.error);
-    if (report.unsupported_packets > 0 && report.unsupported_packets == report.packets)
-      return tl::unexpected(fmt::format("link type {} is not decoded (Ethernet, Linux cooked, loopback and raw IP are)",
-                                        report.unsupported_link_type));
-    return tl::unexpected(
-        fmt::format("no MPA connection in it ({} packets, {} of TCP): its Request or Reply has to be in the recording",
-                    report.packets, report.tcp_packets));
-  }
+  if (report.connections.empty()) return tl::unexpected(contents.why_empty());
   if (number == 0 && report.connections.size() > 1)
     return tl::unexpected(fmt::format("{} MPA connections in it: say which with --connection 1 to {}",
                                       report.connections.size(), report.connections.size()));

@@ -42,6 +42,8 @@ struct Recording {
 struct Contents {
   verdict::FileReport report;
   std::string error;  ///< what is wrong with the file; connections may be there all the same
+  /// Why there is no connection in it; empty when there is one.
+  std::string why_empty() const;
 };
 Contents list_connections(ConstBytes file);
 

@@ -155,7 +155,9 @@ int run_replay(const ReplayArgs& args, Output& out) {
     if (!file) return out.error(file.error().exit, file.error().text);
     const replay::Contents contents = replay::list_connections(*file);
     print_contents(out, args.file, contents);
-    if (!contents.error.empty()) return out.error(Exit::environment, args.file + ": " + contents.error);
+    // Whoever lists the connections of a file means to play one: a file without any is of no use (docs/cli.md).
+    const std::string wrong = contents.report.connections.empty() ? contents.why_empty() : contents.error;
+    if (!wrong.empty()) return out.error(Exit::environment, args.file + ": " + wrong);
     return code(Exit::ok);
   }
   const bool listen = !args.listen.empty();

@@ -178,6 +178,20 @@ class Words(Replay):
             done = self.refused(run("replay", self.path(name, content), "--role", "initiator", "--against", "sim:parley"), 3)
             self.assertIn(text, done.err)
 
+    def test_a_file_without_a_connection_is_not_listed_in_silence(self):
+        header = struct.pack("<IHHiII", 0xA1B2C3D4, 2, 4, 0, 0, 65535)
+        packet = struct.pack("<IIII", 1, 0, 60, 60) + bytes(60)
+        for name, content, text in (("empty", b"", "the file is empty"), ("foreign", b"PK\x03\x04" * 100, ""),
+                                    ("no_packets", header + struct.pack("<I", 1), "no MPA connection in it (0 packets"),
+                                    ("no_mpa", header + struct.pack("<I", 1) + packet, "no MPA connection in it (1 packet"),
+                                    ("usb", header + struct.pack("<I", 189) + packet, "link type 189 is not decoded")):
+            for words in ((), ("--json",)):
+                done = run("replay", self.path(name, content), "--list", *words)
+                self.assertEqual(done.code, 3, str(done))
+                said = done.event("error")["text"] if words else done.err
+                self.assertIn(text, said)
+                self.assertEqual(len(said.strip().splitlines()), 1, str(done))
+
     def test_a_truncated_file_is_played_as_far_as_it_goes(self):
         with open(capture("made_01_v1_nomarker.pcap"), "rb") as file:
             whole = file.read()
