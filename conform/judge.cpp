@@ -114,7 +114,10 @@ std::string ending_words(const Heard& h) {
 
 bool means(const Heard& heard, const TermCode& code) {
   const auto raw = raw_control(heard);
-  return raw && (raw->code == code || raw->code == exchanged(code));
+  if (!raw) return false;
+  // Chelsio and Intel send errors of the LLP with error type 3.
+  const bool llp3 = code.layer == PARLEY_RDMAP_LAYER_LLP && raw->code == TermCode{code.layer, 3, code.code};
+  return llp3 || raw->code == code || raw->code == exchanged(code);
 }
 
 Finding judge_terminate(const Heard& heard, const TerminateDue& due) {

@@ -43,7 +43,7 @@ struct TerminateDue {
 };
 /// Judges octets as they are on the wire, with no regard to what the peer may have meant, then says what it meant.
 Finding judge_terminate(const Heard& heard, const TerminateDue& due);
-/// Whether it is that Terminate in either order of nibbles.
+/// Whether it is that Terminate in either order of nibbles, or with the error type of Chelsio and Intel.
 bool means(const Heard& heard, const TermCode& code);
 
 /// An FPDU, or several, after which a Terminate is due.

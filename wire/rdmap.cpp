@@ -193,11 +193,13 @@ std::size_t Terminate::size() const {
 }
 
 void Terminate::emit(MutBytes out) const {
+  const bool siw = nibbles_swapped;
   Writer w(out);
-  w.u8(static_cast<std::uint8_t>(layer << 4 | (etype & 0xF)));
+  w.u8(static_cast<std::uint8_t>(siw ? (etype << 4 | (layer & 0xF)) : (layer << 4 | (etype & 0xF))));
   w.u8(code);
-  w.u8(static_cast<std::uint8_t>((m ? PARLEY_RDMAP_TERM_M : 0) | (d ? PARLEY_RDMAP_TERM_D : 0) |
-                                 (r ? PARLEY_RDMAP_TERM_R : 0)));
+  w.u8(static_cast<std::uint8_t>((m ? (siw ? siw_m : PARLEY_RDMAP_TERM_M) : 0) |
+                                 (d ? (siw ? siw_d : PARLEY_RDMAP_TERM_D) : 0) |
+                                 (r ? (siw ? siw_r : PARLEY_RDMAP_TERM_R) : 0)));
   w.u8(0);
   if (!m && !d) return;
   w.be16(ddp_segment_length);

@@ -238,6 +238,9 @@ bool Iwarp::attach(Connection& c, Instant now, mpa::Parameters& parameters, mpa:
   options.send_rtr = send_rtr;
   options.fenced = fenced && !played.no_fence;
   options.rtr_stag_zero = played.rtr_stag_zero;
+  options.refuses_stag_zero = played.refuses_stag_zero;
+  options.terminate_nibbles_swapped = played.terminate_nibbles_swapped;
+  options.terminate_llp_etype = played.terminate_llp_etype;
   if (auto attached = c.qp->attach(options); !attached) {
     fail_setup(
         c, now,

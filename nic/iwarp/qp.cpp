@@ -134,6 +134,9 @@ Result<void> Qp::attach(const AttachOptions& options) {
   role_ = options.role;
   agreed_rtr_ = options.parameters.rtr;
   rtr_stag_zero_ = options.rtr_stag_zero;
+  refuses_stag_zero_ = options.refuses_stag_zero;
+  terminate_nibbles_swapped_ = options.terminate_nibbles_swapped;
+  terminate_llp_etype_ = options.terminate_llp_etype;
   rtr_announced_ = options.parameters.announced;
   const mpa::Parameters& agreed = options.parameters;
   output_.start({.crc = agreed.crc, .markers = agreed.tx_markers, .emss = options.emss});

@@ -189,6 +189,9 @@ class Qp final : public StreamQp {
   mpa::Role role_ = mpa::Role::initiator;
   mpa::Rtr agreed_rtr_ = mpa::Rtr::none;
   bool rtr_stag_zero_ = false;
+  bool refuses_stag_zero_ = false;
+  bool terminate_nibbles_swapped_ = false;
+  std::uint8_t terminate_llp_etype_ = 0;
   bool rtr_announced_ = false;
   std::optional<TerminateInfo> terminate_;
   std::array<std::optional<QpEvent>, 4> events_;  // each kind happens at most once

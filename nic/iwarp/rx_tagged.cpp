@@ -7,6 +7,9 @@
 namespace parley::nic::iwarp {
 
 bool Qp::handle_write(Segment& segment) {
+  if (segment.header.stag == 0 && refuses_stag_zero_)
+    return refuse({1, 1, 0x00}, segment, "RFC 5041 §7.1",
+                  "an RDMA Write at STag 0, which this peer refuses at any length");
   if (segment.length == 0) return true;  // RFC 5041 §5.1: STag and TO of a zero-length message are not looked at
   const wire::DdpHeader& h = segment.header;
   MrRange range;

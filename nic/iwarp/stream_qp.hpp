@@ -14,10 +14,13 @@ struct AttachOptions {
   mpa::Role role = mpa::Role::initiator;
   mpa::Parameters parameters{};  ///< CRC, markers, IRD, ORD
   std::uint16_t emss = 1460;
-  mpa::Rtr send_rtr = mpa::Rtr::none;  ///< initiator: FPDU form to send before anything else
-  bool fenced = false;                 ///< responder: send nothing until release_fence (RFC 5044 §7.1.2 rule 4)
-  bool rtr_stag_zero = false;          ///< quirk: write and read RTRs with STag 0 (irdma)
-  std::uint32_t first_msn = 1;         ///< RFC 5041 §5.1 says 1; anything else is for tests of the wrap, on both sides
+  mpa::Rtr send_rtr = mpa::Rtr::none;      ///< initiator: FPDU form to send before anything else
+  bool fenced = false;                     ///< responder: send nothing until release_fence (RFC 5044 §7.1.2 rule 4)
+  bool rtr_stag_zero = false;              ///< quirk: write and read RTRs with STag 0 (irdma)
+  bool refuses_stag_zero = false;          ///< quirk: a Write at STag 0 ends the stream, at length zero too (cxgb4)
+  bool terminate_nibbles_swapped = false;  ///< quirk: Terminates in Linux siw's order
+  std::uint8_t terminate_llp_etype = 0;    ///< quirk: the error type beside layer LLP (cxgb4 and irdma: 3)
+  std::uint32_t first_msn = 1;  ///< RFC 5041 §5.1 says 1; anything else is for tests of the wrap, on both sides
 };
 
 struct QpEvent {

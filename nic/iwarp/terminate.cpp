@@ -38,7 +38,9 @@ Qp::TermCode Qp::protection_code(MrFault fault) {
 }
 
 void Qp::queue_terminate(TermCode code, const Segment* segment, ConstBytes read_request) {
+  if (code.layer == PARLEY_RDMAP_LAYER_LLP) code.etype = terminate_llp_etype_;
   wire::Terminate terminate;
+  terminate.nibbles_swapped = terminate_nibbles_swapped_;
   terminate.layer = code.layer;
   terminate.etype = code.etype;
   terminate.code = code.code;
@@ -64,7 +66,7 @@ void Qp::queue_terminate(TermCode code, const Segment* segment, ConstBytes read_
                              .etype = code.etype,
                              .code = code.code,
                              .sent = true,
-                             .nibbles_swapped = false,
+                             .nibbles_swapped = terminate_nibbles_swapped_,
                              .text = meaning(code.layer, code.etype, code.code)};
 }
 
