@@ -108,7 +108,9 @@ class Check {
       // The object is printed as verdict/json makes it: its key order is part of the reviewed golden files.
       out_.object(Json::parse(v.readable ? verdict::to_json(file, v.report) : verdict::error_json(file, v.error)));
     } else if (v.readable && text_) {
-      out_.text(verdict::to_text(file, v.report, {.width = options_.width, .notes = !options_.quiet}));
+      verdict::write_text(file, v.report, {.width = options_.width, .notes = !options_.quiet},
+                          [this](std::string_view lines) { out_.text(lines.substr(0, lines.size() - 1)); });
+      out_.text("");
     }
     if (junit.wanted()) suites_.push_back(junit_suite(file, v));
     if (csv.wanted()) csv.write(verdict::to_csv(file, v.report));

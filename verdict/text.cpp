@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 
 #include "verdict/startup_check.hpp"
 #include "wire/rdmap.hpp"
@@ -11,55 +13,123 @@
 namespace parley::verdict {
 namespace {
 
-std::string plural(std::uint64_t n, std::string_view word) {
-  return fmt::format("{} {}{}", n, word, n == 1 ? "" : "s");
-}
+/// Puts words behind what is there. A file may have tens of thousands of connections, each with seven lines: making a
+/// string of each word first would take longer than finding out what to say.
+class Words {
+ public:
+  explicit Words(std::string& out) : out_(out) {}
+  Words& operator<<(std::string_view text) {
+    out_ += text;
+    return *this;
+  }
+  Words& operator<<(std::uint64_t n) {
+    std::array<char, 20> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), n).ptr;
+    out_.append(digits.data(), end);
+    return *this;
+  }
+  /// "1 FPDU", "2 FPDUs"
+  Words& plural(std::uint64_t n, std::string_view word) { return *this << n << " " << word << (n == 1 ? "" : "s"); }
 
-std::string agreed_text(const ConnectionReport& c) {
-  std::string out = fmt::format("revision {}, CRC {}", c.revision, c.crc ? "on" : "off");
+ private:
+  std::string& out_;
+};
+
+void agreed_text(const ConnectionReport& c, Words out) {
+  out << "revision " << c.revision << ", CRC " << (c.crc ? "on" : "off");
   if (c.markers_to_responder && c.markers_to_initiator)
-    out += ", markers both ways";
+    out << ", markers both ways";
   else if (c.markers_to_responder)
-    out += ", markers to the responder";
+    out << ", markers to the responder";
   else if (c.markers_to_initiator)
-    out += ", markers to the initiator";
+    out << ", markers to the initiator";
   else
-    out += ", no markers";
+    out << ", no markers";
   if (c.rtr != mpa::Rtr::none)
-    out += fmt::format(", RTR {}", mpa::to_string(c.rtr));
+    out << ", RTR " << mpa::to_string(c.rtr);
   else if (c.rtr_agreed != mpa::Rtr::none)
-    out += fmt::format(", RTR {} agreed, not seen", mpa::to_string(c.rtr_agreed));
+    out << ", RTR " << mpa::to_string(c.rtr_agreed) << " agreed, not seen";
   else
-    out += c.peer_to_peer ? ", RTR agreed, not seen" : ", no RTR";
+    out << (c.peer_to_peer ? ", RTR agreed, not seen" : ", no RTR");
   if (c.depths_negotiated)
-    out += fmt::format(", IRD {} ORD {} (initiator)", c.ird, c.ord);
+    out << ", IRD " << c.ird << " ORD " << c.ord << " (initiator)";
   else
-    out += ", IRD/ORD not negotiated";
-  return out;
+    out << ", IRD/ORD not negotiated";
 }
 
-std::string steps_text(const Steps& s) {
-  std::string out;
+void steps_text(const Steps& s, Words out) {
+  bool first = true;
   const auto add = [&](std::string_view name, const std::optional<Duration>& d) {
-    if (d) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", name, duration_text(*d));
+    if (!d) return;
+    out << (first ? "" : ", ") << name << " " << duration_text(*d);
+    first = false;
   };
   add("TCP", s.tcp);
   add("Request", s.request);
   add("Reply", s.reply);
   add("first FPDU", s.first_fpdu);
-  return out.empty() ? "not seen" : out;
+  if (first) out << "not seen";
 }
 
-std::string direction_text(const DirectionCounts& c) {
-  std::string out = fmt::format("{}, {}", plural(c.fpdus, "FPDU"), plural(c.messages, "message"));
-  std::string kinds;
-  for (std::size_t op = 0; op < c.messages_by_opcode.size(); ++op)
-    if (c.messages_by_opcode[op] > 0)
-      kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", c.messages_by_opcode[op],
-                           to_string(static_cast<wire::RdmapOpcode>(op)));
-  if (!kinds.empty()) out += fmt::format(" ({})", kinds);
-  if (c.missing_octets > 0) out += fmt::format(", {} octets missing", c.missing_octets);
-  return out;
+void direction_text(const DirectionCounts& c, Words out) {
+  out.plural(c.fpdus, "FPDU") << ", ";
+  out.plural(c.messages, "message");
+  bool first = true;
+  for (std::size_t op = 0; op < c.messages_by_opcode.size(); ++op) {
+    if (c.messages_by_opcode[op] == 0) continue;
+    out << (first ? " (" : ", ") << c.messages_by_opcode[op] << " " << to_string(static_cast<wire::RdmapOpcode>(op));
+    first = false;
+  }
+  if (!first) out << ")";
+  if (c.missing_octets > 0) {
+    out << ", ";
+    out.plural(c.missing_octets, "octet") << " missing";
+  }
+}
+
+void finding_text(const Finding& f, Words out) {
+  if (f.frame != 0) out << "frame " << f.frame << ": ";
+  out << f.text;
+  if (!f.rule.empty()) out << " [" << f.rule << "]";
+}
+
+constexpr std::size_t words_at = 13;     // where the words of a row begin
+constexpr std::size_t piece = 64 << 10;  // what write_text() hands on at a time
+
+/// One connection's block behind what is there.
+void connection_text(const ConnectionReport& c, const TextOptions& o, std::string& out) {
+  Words words(out);
+  std::size_t begun = 0;
+  const auto begin = [&](std::string_view name) {
+    out.append("  ").append(name).append(name.size() < 10 ? 11 - name.size() : 1, ' ');
+    begun = out.size();
+  };
+  const auto end = [&] {
+    // Octets are at least as many as columns, so that most rows need no second look.
+    if (words_at + (out.size() - begun) > o.width) {
+      const std::string wrapped = wrap(std::string_view(out).substr(begun), o.width, words_at);
+      out.replace(begun, std::string::npos, wrapped);
+    }
+    out += '\n';
+  };
+  words << c.initiator.to_string() << " -> " << c.responder.to_string() << "  " << to_string(c.outcome) << "\n";
+  for (const auto& [name, frame] : {std::pair{"request", &c.request}, std::pair{"reply", &c.reply}}) {
+    if (!*frame) continue;
+    begin(name);
+    words << "frame " << (*frame)->frame << ": " << describe_startup(**frame);
+    end();
+  }
+  begin("agreed"), agreed_text(c, words), end();
+  begin("steps"), steps_text(c.steps, words), end();
+  if (c.from_initiator.fpdus + c.from_responder.fpdus > 0) {
+    begin("initiator"), direction_text(c.from_initiator, words), end();
+    begin("responder"), direction_text(c.from_responder, words), end();
+  }
+  begin("end"), words << c.end, end();
+  for (const Finding& f : c.findings) {
+    if (f.severity == Severity::note && !o.notes) continue;
+    begin(to_string(f.severity)), finding_text(f, words), end();
+  }
 }
 
 }  // namespace
@@ -91,49 +161,57 @@ std::string wrap(std::string_view text, std::size_t width, std::size_t indent) {
   return out;
 }
 
+namespace {
+
+/// To the nearest, ties to the even one.
+std::int64_t microseconds(std::int64_t ns) {
+  const std::int64_t whole = ns / 1000, rest = ns % 1000, away = ns < 0 ? -1 : 1;
+  const bool up = rest * away > 500 || (rest * away == 500 && whole % 2 != 0);
+  return whole + (up ? away : 0);
+}
+
+}  // namespace
+
 std::string duration_text(Duration d) {
   const auto ns = static_cast<double>(d.count());
   const double size = ns < 0 ? -ns : ns;
   if (size >= 1e9) return fmt::format("{:.2f} s", ns / 1e9);
   if (size >= 1e6) return fmt::format("{:.1f} ms", ns / 1e6);
-  if (size >= 1e3) return fmt::format("{:.0f} µs", ns / 1e3);
+  if (size >= 1e3) return fmt::format("{} µs", microseconds(d.count()));
   return fmt::format("{} ns", d.count());
 }
 
 std::string to_text(const ConnectionReport& c, const TextOptions& o) {
-  std::string out =
-      fmt::format("{} -> {}  {}\n", c.initiator.to_string(), c.responder.to_string(), to_string(c.outcome));
-  const auto row = [&](std::string_view name, const std::string& text) {
-    // By hand: a file may have tens of thousands of connections, each with seven of these.
-    out.append("  ").append(name).append(name.size() < 10 ? 11 - name.size() : 1, ' ');
-    out.append(wrap(text, o.width, 13)) += '\n';
-  };
-  if (c.request) row("request", fmt::format("frame {}: {}", c.request->frame, describe_startup(*c.request)));
-  if (c.reply) row("reply", fmt::format("frame {}: {}", c.reply->frame, describe_startup(*c.reply)));
-  row("agreed", agreed_text(c));
-  row("steps", steps_text(c.steps));
-  if (c.from_initiator.fpdus + c.from_responder.fpdus > 0) {
-    row("initiator", direction_text(c.from_initiator));
-    row("responder", direction_text(c.from_responder));
-  }
-  row("end", c.end);
-  for (const Finding& f : c.findings) {
-    if (f.severity == Severity::note && !o.notes) continue;
-    const std::string where = f.frame == 0 ? "" : fmt::format("frame {}: ", f.frame);
-    const std::string rule = f.rule.empty() ? "" : fmt::format(" [{}]", f.rule);
-    row(to_string(f.severity), where + f.text + rule);
-  }
+  std::string out;
+  connection_text(c, o, out);
   return out;
+}
+
+void write_text(std::string_view file, const FileReport& r, const TextOptions& o,
+                const std::function<void(std::string_view)>& write) {
+  std::string out;
+  for (const auto& c : r.connections) {
+    connection_text(c, o, out);
+    out += '\n';
+    if (out.size() < piece) continue;
+    write(out);
+    out.clear();
+  }
+  Words words(out);
+  for (const auto& n : r.notes) words << "note: " << n << "\n";
+  words << file << ": ";
+  words.plural(r.packets, "packet") << ", ";
+  words.plural(r.tcp_connections, "TCP connection") << ", ";
+  words << r.connections.size() + r.unlisted.connections << " of them MPA; ";
+  words.plural(r.count(Severity::error), "error") << ", ";
+  words.plural(r.count(Severity::warning), "warning") << ", ";
+  words.plural(r.count(Severity::note), "note") << "\n";
+  write(out);
 }
 
 std::string to_text(std::string_view file, const FileReport& r, const TextOptions& o) {
   std::string out;
-  for (const auto& c : r.connections) out += to_text(c, o) + "\n";
-  for (const auto& n : r.notes) out += fmt::format("note: {}\n", n);
-  out += fmt::format("{}: {}, {}, {} of them MPA; {}, {}, {}\n", file, plural(r.packets, "packet"),
-                     plural(r.tcp_connections, "TCP connection"), r.connections.size() + r.unlisted.connections,
-                     plural(r.count(Severity::error), "error"), plural(r.count(Severity::warning), "warning"),
-                     plural(r.count(Severity::note), "note"));
+  write_text(file, r, o, [&out](std::string_view part) { out += part; });
   return out;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // A report for people.
 #pragma once
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,9 @@ struct TextOptions {
 
 /// One block per connection, then a summary line. Ends with a newline.
 std::string to_text(std::string_view file, const FileReport& report, const TextOptions& options = {});
+/// The same in pieces of some 64 KiB, each ended by a newline: nobody has to hold the whole of a large report.
+void write_text(std::string_view file, const FileReport& report, const TextOptions& options,
+                const std::function<void(std::string_view)>& write);
 /// One connection's block, without the file.
 std::string to_text(const ConnectionReport& connection, const TextOptions& options = {});
 /// "1.25 ms", "3.2 s", "850 µs".
