@@ -49,6 +49,18 @@ std::string frame_words(const Heard& h) {
   return out;
 }
 
+/// What stands where a startup frame should: "48 54 54 50 ('HTTP'), then FIN".
+static std::string octets_words(const Heard& h, Duration within) {
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(within).count();
+  std::string end(h.kind == Heard::Kind::silence ? fmt::format("silence for {} ms", ms) : to_string(h.kind));
+  if (h.octets.empty()) return h.kind == Heard::Kind::silence ? end : end + " and not one octet";
+  std::string text;
+  for (const std::uint8_t octet : ConstBytes(h.octets).first(std::min<std::size_t>(h.octets.size(), 32)))
+    text += octet >= 0x20 && octet < 0x7F ? static_cast<char>(octet) : '.';
+  const std::string octets = fmt::format("{} ('{}')", peer::hex(h.octets, 32), text);
+  return h.closed() || h.kind == Heard::Kind::silence ? octets + ", then " + end : octets;
+}
+
 // ---- Conn ----------------------------------------------------------------------------------------------------------
 
 Conn::Conn(Bench& bench, peer::Line& line, unsigned number)
@@ -205,7 +217,15 @@ Task<Conn*> Bench::ask(StartupOctets request) {
   if (conn == nullptr) co_return nullptr;
   conn->say_startup(request);
   conn->reply = co_await conn->hear_startup(settings_.reply);
+  learn(request, conn->reply);
   co_return conn;
+}
+
+// An echo server answers a Reply by a Reply: only what answers a Request counts.
+void Bench::learn(const StartupOctets& request, const Heard& reply) {
+  if (request.key != PARLEY_MPA_KEY_REQ || !reply.is(wire::MpaKey::rep)) return;
+  spoke_mpa_ = true;
+  accepted_ = accepted_ || (reply.flags & PARLEY_MPA_FLAG_R) == 0;
 }
 
 Task<Conn*> Bench::asked() {
@@ -215,6 +235,7 @@ Task<Conn*> Bench::asked() {
     if (conn == nullptr) co_return nullptr;
     conn->request = co_await conn->hear_startup(settings_.reply);
     if (!conn->request.is(wire::MpaKey::req)) break;
+    accepted_ = spoke_mpa_ = true;
     // RFC 6581 §10: a lower revision than before is what the peer tries after the case before this one.
     if (conn->request.revision >= revision_) {
       revision_ = conn->request.revision;
@@ -224,6 +245,7 @@ Task<Conn*> Bench::asked() {
     conn->line().reset();
   }
   trouble_ = {Verdict::inconclusive, "the initiator sent no Request but " + conn->request.words()};
+  if (instead_.empty()) instead_ = octets_words(conn->request, settings_.reply);
   co_return nullptr;
 }
 
@@ -235,6 +257,16 @@ Task<bool> Bench::accepts_plain() {
   plain_accepted_ = conn->reply.is(wire::MpaKey::rep) && (conn->reply.flags & PARLEY_MPA_FLAG_R) == 0;
   conn->line().fin();
   co_return *plain_accepted_;
+}
+
+Task<> Bench::ask_form(unsigned form) {
+  constexpr Form order[form_count] = {Form::v1, Form::v2_client_server, Form::v2_peer_to_peer};
+  if (initiator() || form >= form_count) co_return;
+  (void)co_await try_form(order[form], {});
+  if (!instead_.empty()) co_return;
+  const Heard* reply = conns_.empty() ? nullptr : &conns_.back().reply;
+  instead_ = reply != nullptr ? octets_words(*reply, settings_.reply) : trouble_.observed;
+  foreign_ = reply != nullptr && !reply->closed() && !reply->is(wire::MpaKey::rep);
 }
 
 Task<Conn*> Bench::set_up(SetUp wish) {

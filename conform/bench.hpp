@@ -37,6 +37,7 @@ struct Settings {
   std::optional<std::uint32_t> recv_count;  ///< receives posted
   bool speaks_first = false;                ///< responder: its program sends as soon as it is allowed to
   unsigned refused_max = 3;                 ///< connections refused in a row after which the rest is not run
+  unsigned foreign_max = 3;                 ///< cases after which a peer that speaks something else is given up
 };
 
 /// One thing that went over a connection.
@@ -123,6 +124,18 @@ class Bench {
   Task<Conn*> set_up(SetUp wish);
   /// Whether a plain Request (revision 1, C) is accepted: a peer whose program rejects everything breaks no rule.
   Task<bool> accepts_plain();
+  /// Whether this peer was ever heard to set up a connection: as responder it accepted a Request, as initiator it sent
+  /// one. As long as it was not, nothing that it does shows how it follows the RFCs: it may not speak MPA at all.
+  bool accepted() const { return accepted_; }
+  /// Responder: asks once by each of the forms of set-up, from 0 to form_count - 1, until one is accepted.
+  static constexpr unsigned form_count = 3;
+  Task<> ask_form(unsigned form);
+  /// Answered by a Reply, if only a rejecting one.
+  bool spoke_mpa() const { return spoke_mpa_; }
+  /// What answered the first ask_form(), or came in place of an initiator's Request, with its octets.
+  const std::string& instead() const { return instead_; }
+  /// That was neither a Reply nor the end of the connection: a server of something else, or one that waits.
+  bool foreign() const { return foreign_; }
   /// Why the last of these gave null.
   Finding trouble() const { return trouble_; }
 
@@ -147,6 +160,7 @@ class Bench {
   friend class Conn;
   enum class Form : std::uint8_t { untried, v2_client_server, v2_peer_to_peer, v1, none };
 
+  void learn(const peer::StartupOctets& request, const Heard& reply);
   Task<Conn*> set_up_responder(SetUp wish);
   Task<Conn*> set_up_initiator(SetUp wish);
   Task<Conn*> try_form(Form form, SetUp wish);
@@ -161,6 +175,8 @@ class Bench {
   std::optional<bool> plain_accepted_;
   bool refused_ = false;  // the last open() of a responder failed
   bool closed_early_ = false;
+  bool accepted_ = false, spoke_mpa_ = false, foreign_ = false;
+  std::string instead_;
   std::uint8_t revision_ = 0;  // the highest of an initiator's Requests
 };
 

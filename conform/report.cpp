@@ -37,6 +37,8 @@ std::string_view css_class(const Result& r, bool strict) {
   }
 }
 
+constexpr std::string_view partial = "The run was interrupted: these results are partial.";
+
 constexpr std::string_view style = R"css(
 :root{--bg:#fff;--fg:#1b1f24;--dim:#5d6670;--faint:#d7dce1;--raise:#f4f6f8;--bad:#c81e1e;--warn:#9a6200;--good:#19753a;--link:#0b57d0}
 @media(prefers-color-scheme:dark){:root{--bg:#14171b;--fg:#e4e8ec;--dim:#99a3ae;--faint:#363c44;--raise:#1d2127;--bad:#ff7b72;
@@ -78,6 +80,7 @@ std::string verdict_words(const Result& r, bool strict) {
 std::string tally_words(const Tally& t) {
   std::string out = fmt::format("{} passed, {} failed", t.passed, t.failed);
   if (t.should_failed > 0) out += fmt::format(", {} SHOULD not met", t.should_failed);
+  if (t.may_failed > 0) out += fmt::format(", {} MAY not met", t.may_failed);
   return out + fmt::format(", {} inconclusive, {} not run", t.inconclusive, t.not_run);
 }
 
@@ -85,6 +88,7 @@ std::string markdown(const ReportHead& head, Iut iut, const std::vector<Result>&
   std::string out =
       fmt::format("# {} as {}\n\n", head.title.empty() ? "iWARP conformance" : head.title, to_string(iut));
   if (!head.command.empty()) out += fmt::format("Made by `{}`.\n\n", head.command);
+  if (head.interrupted) out += fmt::format("{}\n\n", partial);
   out += fmt::format("{}.\n\n| row | case | clause | level | verdict | observed |\n|---|---|---|---|---|---|\n",
                      tally_words(tally(results, head.strict)));
   for (const Result& r : results)
@@ -115,6 +119,7 @@ std::string html(const ReportHead& head, Iut iut, const std::vector<Result>& res
       "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">"
       "<title>{0}</title><style>{1}</style><h1>{0}</h1><p><b class={2}>{3}</b></p>\n",
       escape(title), style, t.failed > 0 ? "bad" : "good", tally_words(t));
+  if (head.interrupted) out += fmt::format("<p><b class=bad>{}</b></p>\n", partial);
   if (!head.command.empty()) out += fmt::format("<p class=dim><code>{}</code></p>\n", escape(head.command));
   out +=
       "<h2>By clause</h2><div class=scroll><table><tr><th>row<th>case<th>clause<th>level<th>verdict<th>observed</tr>\n";

@@ -12,11 +12,12 @@ struct ReportHead {
   std::string title;    ///< "Linux 6.1 siw"
   std::string command;  ///< how to repeat it
   bool strict = false;
+  bool interrupted = false;  ///< the run was ended before its time: the report says that it is partial
 };
 
 /// "pass", "FAIL", "FAIL (SHOULD)", "inconclusive", "not run".
 std::string verdict_words(const Result& result, bool strict);
-/// "41 passed, 3 failed, 1 SHOULD not met, 12 inconclusive, 4 not run"
+/// "41 passed, 3 failed, 1 SHOULD not met, 2 MAY not met, 12 inconclusive, 4 not run"
 std::string tally_words(const Tally& tally);
 /// No times, addresses or ports: two runs can be compared.
 std::string markdown(const ReportHead& head, Iut iut, const std::vector<Result>& results);

@@ -14,7 +14,9 @@ Tally tally(const std::vector<Result>& results, bool strict) {
   for (const Result& r : results) {
     switch (r.finding.verdict) {
       case Verdict::pass: ++t.passed; break;
-      case Verdict::fail: ++(counts_as_failed(r, strict) ? t.failed : t.should_failed); break;
+      case Verdict::fail:
+        ++(counts_as_failed(r, strict) ? t.failed : r.what->level == Level::should ? t.should_failed : t.may_failed);
+        break;
       case Verdict::inconclusive: ++t.inconclusive; break;
       case Verdict::not_run: ++t.not_run; break;
     }
@@ -37,28 +39,69 @@ Task<> Run::close() {
   bench_.clear();
 }
 
+Task<> Run::begin(const Case& what) {
+  if (!hooks_.before) co_return;
+  // A program that is started anew makes a connection of its own; what waits is a late retry.
+  stage_.drop_waiting();
+  hooks_.before(what);
+  co_await stage_.sleep(1us);  // the hook took time, of which the stage learns at its next input
+}
+
+Task<std::string> Run::end() {
+  co_await close();
+  co_await stage_.sleep(settings_.pause);
+  if (!hooks_.after) co_return std::string();
+  std::string output = hooks_.after();
+  co_await stage_.sleep(1us);
+  co_return output;
+}
+
 Task<Result> Run::one(const Case& what) {
   Result result{.what = &what};
-  // A program that is started anew makes a connection of its own; what waits is a late retry.
-  if (hooks_.before) stage_.drop_waiting();
-  if (hooks_.before) {
-    hooks_.before(what);
-    co_await stage_.sleep(1us);  // the hook took time, of which the stage learns at its next input
-  }
+  co_await begin(what);
   result.began = began_ = stage_.now();
   running_ = &what;
   result.finding = co_await what.run(bench_);
   result.took = stage_.now() - result.began;
   bench_.note_rest();
   result.exchanges = std::move(bench_.exchanges());
-  co_await close();
-  co_await stage_.sleep(settings_.pause);
-  if (hooks_.after) {
-    result.output = hooks_.after();
-    co_await stage_.sleep(1us);
-  }
+  result.output = co_await end();
   running_ = nullptr;
   co_return result;
+}
+
+// Each form on a connection of its own, before which the program is started anew: it may serve no more than one.
+Task<> Run::ask_for_set_up(const Case& what) {
+  if (asked_for_set_up_ || bench_.initiator()) co_return;
+  asked_for_set_up_ = true;
+  for (unsigned form = 0; form < Bench::form_count && !bench_.accepted(); ++form) {
+    co_await begin(what);
+    co_await bench_.ask_form(form);
+    (void)co_await end();
+  }
+}
+
+// A server of something else also closes on a Request that is wrong, and answers one by octets that are no Reply. What
+// it does is no verdict on how it speaks MPA.
+Task<Result> Run::judged(const Case& what) {
+  Result result = co_await one(what);
+  const auto told = [&result] {
+    return result.finding.verdict == Verdict::pass || result.finding.verdict == Verdict::fail;
+  };
+  if (told() && !bench_.accepted()) co_await ask_for_set_up(what);
+  if (told() && !bench_.accepted()) {
+    result.finding = {Verdict::inconclusive,
+                      result.finding.observed + "; but no sound Request was accepted either, so that it tells nothing"};
+  }
+  // Some peers leave an FPDU unread now and then; what rests on silence alone is asked once more.
+  if (!result.finding.silent) co_return result;
+  Result again = co_await one(what);
+  co_return again.finding.verdict != Verdict::inconclusive ? std::move(again) : std::move(result);
+}
+
+std::string Run::why_foreign() const {
+  if (!reached_ || interrupted_ || bench_.accepted()) return {};
+  return bench_.instead();
 }
 
 std::string Run::left_out(const Case& what) const {
@@ -94,33 +137,41 @@ void Run::interrupt() {
   }
 }
 
+std::string Run::why_not_now(unsigned refused, unsigned ran) {
+  if (refused >= settings_.refused_max) {
+    gave_up_ = true;
+    return fmt::format("the peer was not there for the last {} cases", refused);
+  }
+  if (ran >= settings_.foreign_max && bench_.foreign() && !bench_.spoke_mpa()) return "the peer does not speak MPA";
+  if (!hooks_.stopped || !hooks_.stopped()) return {};
+  interrupted_ = true;
+  return "the run was ended";
+}
+
 Task<> Run::script() {
-  unsigned refused = 0;
+  unsigned refused = 0, ran = 0;
+  const Case* last = nullptr;
   for (const Case* what : list_) {
     Result result{.what = what};
     std::string why = left_out(*what);
-    if (why.empty() && refused >= settings_.refused_max) {
-      why = fmt::format("the peer was not there for the last {} cases", refused);
-      gave_up_ = true;
-    }
-    if (why.empty() && hooks_.stopped && hooks_.stopped()) why = "the run was ended";
+    if (why.empty()) why = why_not_now(refused, ran);
     if (!why.empty()) {
       result.finding = {Verdict::not_run, why};
     } else {
       tried_ = true;
-      result = co_await one(*what);
-      // Some peers leave an FPDU unread now and then; what rests on silence alone is asked once more.
-      if (result.finding.silent) {
-        Result again = co_await one(*what);
-        if (again.finding.verdict != Verdict::inconclusive) result = std::move(again);
-      }
+      result = co_await judged(*what);
       const bool there = !result.exchanges.empty();
       reached_ = reached_ || there;
       if (!there) why_ = result.finding.observed;
       refused = there ? 0 : refused + 1;
+      ++ran;
+      last = what;
+      if (ran == settings_.foreign_max && reached_ && !bench_.accepted()) co_await ask_for_set_up(*what);
     }
     add(std::move(result));
   }
+  // Where no case had anything to say, it may be for want of a peer that speaks MPA.
+  if (last != nullptr && reached_ && !gave_up_ && !interrupted_ && !bench_.accepted()) co_await ask_for_set_up(*last);
 }
 
 }  // namespace parley::conform

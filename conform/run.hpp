@@ -19,9 +19,9 @@ struct Result {
   std::string output;  ///< of the program started for it
 };
 
-/// Counts of a run. A SHOULD or MAY that is not met is a failure only when strict.
+/// Counts of a run. A SHOULD or MAY that is not met is a failure only when strict; else it is counted apart.
 struct Tally {
-  std::size_t passed = 0, failed = 0, should_failed = 0, inconclusive = 0, not_run = 0;
+  std::size_t passed = 0, failed = 0, should_failed = 0, may_failed = 0, inconclusive = 0, not_run = 0;
 };
 bool counts_as_failed(const Result& result, bool strict);
 Tally tally(const std::vector<Result>& results, bool strict);
@@ -51,11 +51,23 @@ class Run {
   /// It was no longer there, and cases were left out for that.
   bool gave_up() const { return gave_up_; }
   const std::string& why_unreachable() const { return why_; }
+  /// It was there, but was never heard to set up a connection, so that nothing could be told of it. Empty: it was.
+  std::string why_foreign() const;
+  /// Its answers were Replies, if only rejecting ones.
+  bool spoke_mpa() const { return bench_.spoke_mpa(); }
+  /// Cases were left out because interrupt() was called, or Hooks::stopped asked for an end.
+  bool interrupted() const { return interrupted_; }
 
  private:
   std::string left_out(const Case& what) const;
+  std::string why_not_now(unsigned refused, unsigned ran);
   void add(Result result);
   Task<Result> one(const Case& what);
+  /// The program for one connection or several, where there is one to be started.
+  Task<> begin(const Case& what);
+  Task<std::string> end();
+  Task<> ask_for_set_up(const Case& what);
+  Task<Result> judged(const Case& what);
   Task<> close();
 
   peer::Stage& stage_;
@@ -68,6 +80,7 @@ class Run {
   const Case* running_ = nullptr;
   Instant began_{};  // the one that runs
   bool reached_ = false, tried_ = false, interrupted_ = false, gave_up_ = false;
+  bool asked_for_set_up_ = false;
   std::string why_;
 };
 

@@ -16,6 +16,7 @@
 #include "tools/progress.hpp"
 #include "tools/report.hpp"
 #include "tools/session.hpp"
+#include "tools/sim_files.hpp"
 
 namespace parley::tools {
 namespace {
@@ -28,15 +29,26 @@ using conform::Verdict;
 /// --only: names separated by commas, or a regular expression that is found in the name. Errors: usage.
 class Only {
  public:
+  // The parser of expressions recurses over the text and into each group.
+  static constexpr std::size_t octets_max = 1000;
+  static constexpr std::ptrdiff_t groups_max = 100;
+
   static Or<Only> parse(const std::string& text) {
+    if (text.size() > octets_max)
+      return complain(Exit::usage, fmt::format("--only has {} octets; at most {} can be", text.size(), octets_max));
+    if (std::count(text.begin(), text.end(), '(') > groups_max)
+      return complain(Exit::usage, fmt::format("--only has more than {} groups", groups_max));
     Only only;
     only.all_ = text.empty();
     try {
       for (std::size_t at = 0; !text.empty() && at <= text.size();) {
         const std::size_t comma = std::min(text.find(',', at), text.size());
-        if (comma > at) only.patterns_.emplace_back(text.substr(at, comma - at), std::regex::extended);
+        if (comma > at) only.patterns_.emplace_back(text.substr(at, comma - at), flavour);
         at = comma + 1;
       }
+      // An expression may turn out too hard only when it is used.
+      for (const Iut iut : {Iut::responder, Iut::initiator})
+        for (const Case* c : conform::cases(iut)) (void)only.has(c->name);
     } catch (const std::regex_error& error) {
       return complain(Exit::usage, fmt::format("--only '{}' is no regular expression: {}", text, error.what()));
     }
@@ -49,6 +61,12 @@ class Only {
   }
 
  private:
+#ifdef __GLIBCXX__
+  // Without it, the time to find "(a*)*b" doubles with each octet of the name.
+  static constexpr auto flavour = std::regex::extended | std::regex_constants::__polynomial;
+#else
+  static constexpr auto flavour = std::regex::extended;
+#endif
   bool all_ = true;
   std::vector<std::regex> patterns_;
 };
@@ -105,13 +123,27 @@ JunitCase junit_case(const Result& r, bool strict) {
   return c;
 }
 
-Or<void> write_file(const std::string& path, const std::string& text) {
-  std::FILE* file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr) return complain(Exit::environment, fmt::format("cannot create {}", path));
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) != 0 || !written) return complain(Exit::environment, fmt::format("cannot write {}", path));
-  return {};
-}
+/// The reports, which are proven writable before the first case.
+struct Outputs {
+  std::unique_ptr<OutputFile> junit, html, markdown;
+
+  /// Errors: usage, environment.
+  static Or<Outputs> open(const ConformArgs& args) {
+    if (const auto apart = check_outputs(
+            {},
+            {{"--junit", args.junit}, {"--html", args.html}, {"--markdown", args.markdown}, {"--pcapng", args.pcapng}});
+        !apart)
+      return tl::unexpected(apart.error());
+    Outputs outputs;
+    for (auto [file, path] : {std::pair(&outputs.junit, &args.junit), std::pair(&outputs.html, &args.html),
+                              std::pair(&outputs.markdown, &args.markdown)}) {
+      auto opened = open_output(*path);
+      if (!opened) return tl::unexpected(opened.error());
+      *file = std::move(*opened);
+    }
+    return outputs;
+  }
+};
 
 class Conform {
  public:
@@ -126,7 +158,9 @@ class Conform {
   void turn();
   std::string left_out(const Case& c) const;
   void print(const Result& result);
+  Or<void> write_reports(const conform::Run& run);
   int finish(const conform::Run& run);
+  int verdict(const conform::Run& run, const conform::Tally& t);
 
   ConformArgs& args_;
   Only only_;
@@ -134,6 +168,7 @@ class Conform {
   Context& context_;
   StopSignals signals_;
   peer::Stage stage_;
+  Outputs outputs_;
   std::unique_ptr<CaptureWriter> capture_;
   std::unique_ptr<asio_driver::MachineLoop> loop_;
   Program program_;
@@ -182,6 +217,9 @@ Or<void> Conform::open() {
   const auto addresses = resolve(*endpoint);
   if (!addresses) return tl::unexpected(addresses.error());
   args_.settings.target = addresses->front();
+  auto outputs = Outputs::open(args_);
+  if (!outputs) return tl::unexpected(outputs.error());
+  outputs_ = std::move(*outputs);
   auto loop = asio_driver::MachineLoop::open(stage_);
   if (!loop) return complain(Exit::environment, "cannot open sockets: " + words(loop.error()));
   loop_ = std::move(*loop);
@@ -206,18 +244,19 @@ void Conform::print(const Result& result) {
   if (progress_) progress_->update(done_, fmt::format("{} failed", failed_));
 }
 
-int Conform::finish(const conform::Run& run) {
-  if (progress_) progress_->clear();
+Or<void> Conform::write_reports(const conform::Run& run) {
   const auto& results = run.results();
-  const conform::Tally t = tally(results, args_.strict);
-  const conform::ReportHead head{args_.title, fmt::format("parley conform {}", to_string(iut_)), args_.strict};
+  const conform::ReportHead head{args_.title, fmt::format("parley conform {}", to_string(iut_)), args_.strict,
+                                 run.interrupted()};
   Or<void> written;
-  const auto save = [&](const std::string& path, auto make) {
-    if (!path.empty() && written) written = write_file(path, make());
+  const auto save = [&written](const std::unique_ptr<OutputFile>& file, const auto& make) {
+    if (!file) return;
+    file->write(std::string_view(make()));
+    if (const auto ended = file->finish(); !ended && written) written = ended;
   };
-  save(args_.markdown, [&] { return markdown(head, iut_, results); });
-  save(args_.html, [&] { return html(head, iut_, results); });
-  save(args_.junit, [&] {
+  save(outputs_.markdown, [&] { return markdown(head, iut_, results); });
+  save(outputs_.html, [&] { return html(head, iut_, results); });
+  save(outputs_.junit, [&] {
     std::vector<JunitCase> cases;
     for (const Result& r : results) cases.push_back(junit_case(r, args_.strict));
     return junit_xml(fmt::format("parley conform {}", to_string(iut_)), cases);
@@ -226,6 +265,13 @@ int Conform::finish(const conform::Run& run) {
     loop_->set_tap({});
     if (const auto ended = capture_->finish(); !ended && written) written = ended;
   }
+  return written;
+}
+
+int Conform::finish(const conform::Run& run) {
+  if (progress_) progress_->clear();
+  const conform::Tally t = tally(run.results(), args_.strict);
+  const auto written = write_reports(run);
   context_.out.text(tally_words(t));
   context_.out.object({{"event", "summary"},
                        {"command", "conform"},
@@ -233,14 +279,35 @@ int Conform::finish(const conform::Run& run) {
                        {"passed", t.passed},
                        {"failed", t.failed},
                        {"should_failed", t.should_failed},
+                       {"may_failed", t.may_failed},
                        {"inconclusive", t.inconclusive},
-                       {"not_run", t.not_run}});
+                       {"not_run", t.not_run},
+                       {"interrupted", run.interrupted()}});
   if (!written) return context_.out.error(written.error().exit, written.error().text);
-  if (run.unreachable())
-    return context_.out.error(Exit::environment, "the peer was never reached: " + run.why_unreachable());
+  return verdict(run, t);
+}
+
+int Conform::verdict(const conform::Run& run, const conform::Tally& t) {
+  Output& out = context_.out;
+  if (run.unreachable()) return out.error(Exit::environment, "the peer was never reached: " + run.why_unreachable());
   if (run.gave_up())
-    return context_.out.error(Exit::environment,
-                              "the peer was not there any more, and cases were not run: " + run.why_unreachable());
+    return out.error(Exit::environment,
+                     "the peer was not there any more, and cases were not run: " + run.why_unreachable());
+  if (const std::string instead = run.why_foreign(); !instead.empty()) {
+    const std::string at = args_.settings.target.to_string();
+    if (iut_ == Iut::initiator)
+      return out.error(Exit::environment, fmt::format("nothing that connected to {} spoke MPA: in place of a Request "
+                                                      "came {}",
+                                                      at, instead));
+    if (run.spoke_mpa())
+      return out.error(Exit::environment, fmt::format("{} speaks MPA but accepted no Request, so that nothing could be "
+                                                      "told: a plain one was answered by {}",
+                                                      at, instead));
+    return out.error(
+        Exit::environment,
+        fmt::format("nothing that answered at {} spoke MPA: a plain Request was answered by {}", at, instead));
+  }
+  if (run.interrupted()) return out.error(Exit::failed, "interrupted: the results are partial");
   return code(t.failed > 0 ? Exit::failed : Exit::ok);
 }
 

@@ -156,8 +156,31 @@ class ConformTest(cli.CliTest):
             self.addCleanup(peer.close)
             done = cli.run("conform", "responder", f"127.0.0.1:{peer.port}", "--only", "^plain,^bad-crc$,^pd",
                            "--pause", "1ms", "--timeout", "300ms", "--json")
-            self.assertIn(done.code, (0, 1), str(done))
+            self.assertEqual(done.code, 3, str(done))
             self.assertEqual(done.event("summary")["command"], "conform")
+            self.assertIn(f"127.0.0.1:{peer.port} spoke MPA", done.err)
+
+    def test_what_is_no_mpa_is_not_judged_and_told(self):
+        def http(peer):
+            peer.recv(65536)
+            peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        def echo(peer):
+            while data := peer.recv(65536):
+                peer.sendall(data)
+
+        for serve, words in ((http, "48 54 54 50"), (echo, "MPA ID Req Frame"), (lambda peer: None, "and not one octet")):
+            peer = OddPeer(serve)
+            self.addCleanup(peer.close)
+            done = cli.run("conform", "responder", f"127.0.0.1:{peer.port}", "--pause", "1ms", "--timeout", "300ms",
+                           "--timer", "1s", "--json")
+            self.assertEqual(set(self.verdicts(done).values()), {"inconclusive", "not run"}, str(done))
+            self.refused(done, 3, "nothing that answered at 127.0.0.1", "spoke MPA", words)
+
+    def test_what_rejects_everything_speaks_mpa(self):
+        _, port = self.listener("--reject", "--count", 0)
+        done = cli.run("conform", "responder", f"127.0.0.1:{port}", "--only", "^plain,^bad-key", "--pause", "1ms")
+        self.refused(done, 3, "speaks MPA but accepted no Request")
 
     def test_a_signal_ends_the_case_that_runs_and_reports_are_written(self):
         heard = threading.Event()
@@ -182,8 +205,26 @@ class ConformTest(cli.CliTest):
         self.assertEqual(cases["plain-v1"], ("not run", "interrupted"))
         self.assertEqual(cases["half-request-times-out"][0], "not run")
         self.assertEqual(done.event("summary")["failed"], 0)
+        self.assertTrue(done.event("summary")["interrupted"])
+        self.refused(done, 1, "interrupted", "partial")
         for file in files:
             self.assertGreater(os.path.getsize(file), 100, file)
+        for file in files[1:3]:
+            with open(file, encoding="utf-8") as report:
+                self.assertIn("partial", report.read(), file)
+
+    def test_outputs_are_proven_writable_before_the_first_case(self):
+        peer = OddPeer(lambda stream: self.fail("a case was run"))
+        self.addCleanup(peer.close)
+        target = f"127.0.0.1:{peer.port}"
+        for option in ("--junit", "--html", "--markdown", "--pcapng"):
+            for where in (self.path("none/there"), self.directory):
+                self.refused(cli.run("conform", "responder", target, option, where), 3, "cannot create", where)
+            same = self.path("same")
+            other = "--html" if option != "--html" else "--junit"
+            self.refused(cli.run("conform", "responder", target, option, same, other,
+                                 os.path.join(self.directory, ".", "same")), 2, option, other)
+        self.assertEqual(os.listdir(self.directory), [], "nothing is left of a run that did not begin")
 
     def test_the_output_of_the_command_is_kept_where_temporary_files_belong(self):
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -242,8 +283,19 @@ class ConformTest(cli.CliTest):
         self.refused(cli.run("conform", "initiator"), 2, "--listen")
         self.refused(cli.run("conform", "responder", "localhost:1", "--only", "("), 2, "--only")
         self.refused(cli.run("conform", "responder", "localhost:1", "--ulp", "nfs"), 2, "rping")
+        self.refused(cli.run("conform", "responder", "localhost:1", "--only", "x" * 1001), 2, "--only", "1000")
         self.refused(cli.run("conform", "responder", "localhost:1", "--only", "nosuch"), 2, "no case")
         self.assertEqual(cli.run("conform").code, 2)
+
+    def test_no_expression_brings_it_down(self):
+        for hostile in ("(" * 100000, "(" * 1000, "(" * 500 + ")" * 500, "(" * 100 + ")" * 100, "[" * 1000,
+                        "(a*)*" * 100 + "z", "(.*)*" * 100, "(a|a)*" * 100 + "$", "((.{99}){99}){99}", "(.{90}){90}" * 90,
+                        "|" * 1000, "(" * 100 + "a" + ")*" * 100, ".*" * 499 + "z", "\\" * 999):
+            with self.subTest(hostile[:20]):
+                begin = time.monotonic()
+                done = cli.run("conform", "responder", "--list", "--only", hostile)
+                self.assertIn(done.code, (0, 2), str(done)[:500])
+                self.assertLess(time.monotonic() - begin, 20)
 
     def test_list(self):
         for role in ("responder", "initiator"):

@@ -40,14 +40,27 @@ TEST(ConformDocs, TheHtmlPageShowsEachExchangeAndEscapesWhatPeersSay) {
   EXPECT_NE(page.find("not run"), std::string::npos);
 }
 
-TEST(ConformDocs, AShouldCountsAsFailureOnlyWhenStrict) {
+TEST(ConformDocs, ShouldAndMayAreCountedApartAndAsFailuresOnlyWhenStrict) {
   const Case should{.row = "0", .name = "x", .level = Level::should};
-  const std::vector<Result> results{{.what = &should, .finding = {Verdict::fail, "no"}}};
-  EXPECT_EQ(tally(results, false).failed, 0U);
-  EXPECT_EQ(tally(results, false).should_failed, 1U);
-  EXPECT_EQ(tally(results, true).failed, 1U);
+  const Case may{.row = "0", .name = "y", .level = Level::may};
+  std::vector<Result> results;
+  for (const Case* c : {&should, &may, &may}) results.push_back({.what = c, .finding = {Verdict::fail, "no"}});
+  EXPECT_EQ(tally_words(tally(results, false)),
+            "0 passed, 0 failed, 1 SHOULD not met, 2 MAY not met, 0 inconclusive, 0 not run");
+  EXPECT_EQ(tally_words(tally(results, true)), "0 passed, 3 failed, 0 inconclusive, 0 not run");
   EXPECT_EQ(verdict_words(results[0], false), "FAIL (SHOULD)");
+  EXPECT_EQ(verdict_words(results[1], false), "FAIL (MAY)");
   EXPECT_EQ(verdict_words(results[0], true), "FAIL");
+}
+
+TEST(ConformDocs, ReportsOfAnInterruptedRunSayThatTheyArePartial) {
+  const Case c{.row = "0", .name = "x"};
+  const std::vector<Result> results{{.what = &c, .finding = {Verdict::not_run, "interrupted"}}};
+  for (const bool interrupted : {false, true}) {
+    const ReportHead head{"Parley", "", false, interrupted};
+    EXPECT_EQ(markdown(head, Iut::responder, results).find("partial") != std::string::npos, interrupted);
+    EXPECT_EQ(html(head, Iut::responder, results).find("partial") != std::string::npos, interrupted);
+  }
 }
 
 }  // namespace

@@ -7,84 +7,8 @@ namespace parley::conform {
 namespace {
 
 using namespace kit;
-using Script = std::function<Task<void>(peer::Stage&, peer::Line&)>;
 
 constexpr std::uint8_t flag_c = PARLEY_MPA_FLAG_C, flag_m = PARLEY_MPA_FLAG_M, flag_s = PARLEY_MPA_FLAG_S;
-
-/// Carries out `script` on each connection, as what is under test.
-Task<void> play(peer::Stage& stage, Iut iut, Address tester, const Script& script) {
-  if (iut == Iut::responder) (void)co_await stage.listen(Address::any(Address::Family::v4, port), 1s);
-  for (;;) {
-    peer::Line* line = nullptr;
-    if (iut == Iut::responder) {
-      line = co_await stage.accept(std::chrono::hours(100));
-    } else {
-      line = co_await stage.connect(tester, 5s);
-    }
-    if (line == nullptr) {
-      co_await stage.sleep(100ms);
-      continue;
-    }
-    co_await script(stage, *line);
-    co_await stage.end(*line, 100s);
-    stage.forget_line(*line);
-  }
-}
-
-/// One case against one script.
-class Table {
- public:
-  Table(Iut iut, std::vector<std::string_view> names, Script script) : iut_(iut), script_(std::move(script)) {
-    tester_ = *world_.add_host("tester");
-    other_ = *world_.add_host("peer");
-    EXPECT_TRUE(world_.add_link(tester_->id(), other_->id()));
-    tester_->set_machine(&stage_);
-    other_->set_machine(&odd_);
-    settings.iut = iut;
-    settings.target = at_port(other_->address());
-    settings.ulp = Ulp::rping;
-    for (const std::string_view name : names)
-      for (const Case* c : cases(iut))
-        if (c->name == name) list_.push_back(c);
-    EXPECT_EQ(list_.size(), names.size());
-  }
-  ~Table() {
-    stage_.stop();
-    odd_.stop();
-  }
-
-  void start() {
-    run = std::make_unique<Run>(stage_, settings, list_, Selection{}, Hooks{});
-    const auto script = [](peer::Stage& s, Run& r) -> Task<void> {
-      (void)co_await s.listen(Address::any(Address::Family::v4, port), 1s);
-      co_await r.script();
-    };
-    odd_.start(world_.now(), play(odd_, iut_, at_port(tester_->address()), script_));
-    stage_.start(world_.now(), script(stage_, *run));
-  }
-  void turn(Duration time) {
-    const Instant until = world_.now() + time;
-    (void)world_.run_until([&] { return world_.now() >= until; }, time);
-  }
-  Result only_result() {
-    start();
-    EXPECT_TRUE(world_.run_until([&] { return stage_.done(); }, std::chrono::hours(1)));
-    EXPECT_EQ(run->results().size(), 1U);
-    return run->results().empty() ? Result{} : run->results().front();
-  }
-
-  Settings settings;
-  std::unique_ptr<Run> run;
-
- private:
-  Iut iut_;
-  Script script_;
-  sim::World world_{1};
-  sim::Host* tester_ = nullptr;
-  sim::Host* other_ = nullptr;
-  peer::Stage stage_, odd_;
-  std::vector<const Case*> list_;
-};
 
 Bytes enhanced_request() {
   return peer::startup({.flags = flag_c | flag_s, .revision = 2, .enhanced = peer::enhanced(1, 1)});
