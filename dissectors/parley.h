@@ -12,7 +12,8 @@
  *   parley_fetch.c    Reads and Atomics: requests, their responses, how many are outstanding
  *   parley_ulp.c      whole messages to Wireshark's dissectors of what runs over iWARP
  *   parley_private.c  what ULPs put into private data
- *   parley_stat.c     -z parley,conn and the statistics menu */
+ *   parley_stat.c     -z parley,conn and the statistics menu
+ *   parley_words.c    lines of text without printf */
 #ifndef PARLEY_DISSECTOR_H
 #define PARLEY_DISSECTOR_H
 

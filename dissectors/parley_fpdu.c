@@ -8,8 +8,7 @@
 
 enum { NOT_A_LENGTH = 0, HEAD_MAX = PARLEY_MPA_MARKER_LEN + PARLEY_MPA_LEN_LEN };
 
-static guint16 be16(const guint8* at) { return (guint16)(at[0] << 8 | at[1]); }
-static guint32 be32(const guint8* at) { return (guint32)be16(at) << 16 | be16(at + 2); }
+static guint32 be32(const guint8* at) { return (guint32)parley_be16(at) << 16 | parley_be16(at + 2); }
 
 /* RFC 5044 §4.1, §4.3: a marker every 512 octets, the markers themselves counted. */
 guint32 parley_wire_size(guint64 position, guint32 ulpdu_length, gboolean markers) {
@@ -107,13 +106,13 @@ static guint32 needed(parley_half* half, const guint8* octets, guint32 length, g
   if (half->markers == PARLEY_UNKNOWN) {
     /* RFC 5044 §7.1.2 rule 7: a stream with markers begins with one, and its first two octets are no length. */
     if (length < PARLEY_MPA_LEN_LEN) return PARLEY_MPA_LEN_LEN;
-    half->markers = be16(octets) == 0 ? PARLEY_YES : PARLEY_NO;
+    half->markers = parley_be16(octets) == 0 ? PARLEY_YES : PARLEY_NO;
   }
   const gboolean markers = half->markers == PARLEY_YES;
   const guint64 position = at - half->zero;
-  const guint32 lead = markers && to_marker(position) == 0 ? PARLEY_MPA_MARKER_LEN : 0;
+  const guint32 lead = parley_lead_at(markers, position);
   if (length < lead + PARLEY_MPA_LEN_LEN) return lead + PARLEY_MPA_LEN_LEN;
-  const guint32 ulpdu_length = be16(octets + lead);
+  const guint32 ulpdu_length = parley_be16(octets + lead);
   /* RFC 5044 §3: an ULPDU has 1 to 64768 octets. */
   if (ulpdu_length == 0 || ulpdu_length > PARLEY_MPA_ULPDU_MAX) return NOT_A_LENGTH;
   return parley_wire_size(position, ulpdu_length, markers);
@@ -122,9 +121,9 @@ static guint32 needed(parley_half* half, const guint8* octets, guint32 length, g
 static gboolean plausible_at(const parley_half* half, const guint8* octets, guint32 length, guint64 at) {
   const gboolean markers = half->markers == PARLEY_YES;
   const guint64 position = at - half->zero;
-  const guint32 lead = markers && to_marker(position) == 0 ? PARLEY_MPA_MARKER_LEN : 0;
+  const guint32 lead = parley_lead_at(markers, position);
   if (length < lead + PARLEY_MPA_LEN_LEN + 2) return FALSE;
-  const guint32 ulpdu_length = be16(octets + lead);
+  const guint32 ulpdu_length = parley_be16(octets + lead);
   guint8 head[PARLEY_DDP_UNTAGGED_LEN + 2 * PARLEY_MPA_MARKER_LEN];
   const guint32 have = MIN(length - lead - PARLEY_MPA_LEN_LEN, PARLEY_DDP_UNTAGGED_LEN + PARLEY_MPA_MARKER_LEN);
   guint32 clean = have;
@@ -204,7 +203,7 @@ static guint32 find_phase(guint8 crc, guint8 versions, const guint8* octets, gui
     if (be32(octets + q) != q) continue;
     const guint32 lead = q == 0 ? PARLEY_MPA_MARKER_LEN : 0;
     if (length < lead + PARLEY_MPA_LEN_LEN + 2) continue;
-    const guint32 ulpdu_length = be16(octets + lead);
+    const guint32 ulpdu_length = parley_be16(octets + lead);
     const guint32 before_marker = (q == 0 ? length : q) - lead - PARLEY_MPA_LEN_LEN;
     if (!parley_plausible(octets + lead + PARLEY_MPA_LEN_LEN, MIN(before_marker, 10), ulpdu_length, versions)) continue;
     const guint32 total = parley_wire_size(q == 0 ? 0 : PARLEY_MPA_MARKER_INTERVAL - q, ulpdu_length, TRUE);
@@ -247,7 +246,7 @@ static gboolean may_begin(parley_half* half, const guint8* octets, guint32 lengt
 static guint32 by_marker(const parley_half* half, const guint8* octets, guint32 length, guint64 at) {
   if (!half->zero_known || half->markers != PARLEY_YES) return length;
   for (guint32 m = to_marker(at - half->zero); m + PARLEY_MPA_MARKER_LEN <= length; m += PARLEY_MPA_MARKER_INTERVAL) {
-    const guint32 pointer = be16(octets + m + 2) & 0xFFFCu;
+    const guint32 pointer = parley_be16(octets + m + 2) & 0xFFFCu;
     if (pointer > m) continue;
     guint32 start = m - pointer;
     if (start >= PARLEY_MPA_MARKER_LEN &&
@@ -271,7 +270,7 @@ static guint32 by_header(parley_half* half, const guint8* octets, guint32 length
   guint32 first = length, budget = CRC_BUDGET * length;
   for (guint32 o = 0; o + PARLEY_MPA_LEN_LEN + PARLEY_DDP_TAGGED_LEN <= length; o++) {
     const guint8* const here = octets + o;
-    const guint32 ulpdu_length = be16(here);
+    const guint32 ulpdu_length = parley_be16(here);
     if (!parley_plausible(here + PARLEY_MPA_LEN_LEN, PARLEY_DDP_TAGGED_LEN, ulpdu_length, half->tcp->versions))
       continue;
     const guint32 total = parley_wire_size(0, ulpdu_length, FALSE);
@@ -307,10 +306,9 @@ static guint32 look_for(parley_half* half, const parley_tcp_segment* part, guint
 }
 
 static void bad_length(parley_half* half, const guint8* octets, guint64 at) {
-  const gboolean lead = half->markers == PARLEY_YES && to_marker(at - half->zero) == 0;
+  const guint32 lead = parley_lead_at(half->markers == PARLEY_YES, at - half->zero);
   if (!half->trying)
-    parley_mpa_note(half, PARLEY_NOTE_BAD_LENGTH, be16(octets + (lead ? PARLEY_MPA_MARKER_LEN : 0)),
-                    parley_stream_seq_of(&half->stream, at));
+    parley_mpa_note(half, PARLEY_NOTE_BAD_LENGTH, parley_be16(octets + lead), parley_stream_seq_of(&half->stream, at));
   lose(half);
 }
 
@@ -419,7 +417,7 @@ void parley_fpdus_peek(parley_half* half, const parley_tcp_segment* segment) {
 
 gboolean parley_looks_like_fpdu(const guint8* octets, guint32 length) {
   if (length < PARLEY_MPA_LEN_LEN + PARLEY_DDP_TAGGED_LEN + PARLEY_MPA_CRC_LEN) return FALSE;
-  const guint32 ulpdu_length = be16(octets);
+  const guint32 ulpdu_length = parley_be16(octets);
   if (parley_plausible(octets + PARLEY_MPA_LEN_LEN, PARLEY_DDP_TAGGED_LEN, ulpdu_length, 0)) {
     const guint32 total = parley_wire_size(0, ulpdu_length, FALSE);
     if (total <= length && crc_state(octets, total) == PARLEY_CRC_GOOD) return TRUE;

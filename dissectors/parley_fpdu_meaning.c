@@ -5,10 +5,6 @@
 
 #include "parley_mpa.h"
 
-static guint16 be16(const guint8* at) { return (guint16)(at[0] << 8 | at[1]); }
-
-static parley_half* peer_of(parley_half* half) { return &half->tcp->half[1 - half->side]; }
-
 static guint8 rtr_form(const guint8* ulpdu, guint32 octets, guint32 length) {
   if (octets < length || octets < PARLEY_DDP_TAGGED_LEN || (ulpdu[0] & PARLEY_DDP_L) == 0) return PARLEY_RTR_NONE;
   const guint8 opcode = ulpdu[1] & PARLEY_RDMAP_OPCODE_MASK;
@@ -60,7 +56,7 @@ static void first_of_initiator(parley_half* half, parley_fpdu* f, const guint8* 
 /* RFC 5044 §7.1.2 rule 4: the responder receives and validates an FPDU before it sends one. Its TCP acknowledgment says
  * what it had received, whatever the capture holds; the Rtr frame of 2007 counts as well. */
 static void first_of_responder(parley_half* half, parley_fpdu* f, guint64 peer_received) {
-  const parley_half* const initiator = peer_of(half);
+  const parley_half* const initiator = parley_peer_of(half);
   f->too_early = initiator->startup_end != 0 && half->tcp->conn->request.frame != 0 && peer_received != 0 &&
                  peer_received <= initiator->request_end;
 }
@@ -72,7 +68,7 @@ static void check_markers(parley_half* half, parley_fpdu* f, const guint8* wire,
   const guint32 header = first == 0 ? PARLEY_MPA_MARKER_LEN : 0;
   for (guint32 m = first; m + PARLEY_MPA_MARKER_LEN <= MIN(known, f->item.octets); m += PARLEY_MPA_MARKER_INTERVAL) {
     /* RFC 5044 §4.3: the low two bits of FPDUPTR are treated as 0. */
-    const guint32 pointer = be16(wire + m + 2) & 0xFFFCu;
+    const guint32 pointer = parley_be16(wire + m + 2) & 0xFFFCu;
     const guint32 expected = m < header ? 0 : m - header;
     if (pointer == (expected & 0xFFFFu)) continue;
     f->marker_wrong = TRUE;
@@ -86,10 +82,6 @@ static void check_markers(parley_half* half, parley_fpdu* f, const guint8* wire,
 
 static tvbuff_t* ulpdu_tvb(const parley_half* half, const guint8* ulpdu, guint32 octets, guint32 length) {
   return tvb_new_child_real_data(half->tcp->tvb, ulpdu, octets, (gint)length);
-}
-
-static guint32 lead_of(const parley_fpdu* f) {
-  return f->markers && f->pdu.position % PARLEY_MPA_MARKER_INTERVAL == 0 ? PARLEY_MPA_MARKER_LEN : 0;
 }
 
 static parley_fpdu* fpdu_item(parley_half* half, const guint8* wire, guint32 octets, guint64 at, parley_crc_state crc) {
@@ -108,7 +100,7 @@ static parley_fpdu* fpdu_item(parley_half* half, const guint8* wire, guint32 oct
   f->pdu.frame = tcp->pinfo->num;
   f->pdu.at = tcp->pinfo->abs_ts;
   f->pdu.position = at - half->zero;
-  f->pdu.ulpdu_length = be16(wire + lead_of(f));
+  f->pdu.ulpdu_length = parley_be16(wire + parley_lead_of(f));
   side->crc = half->crc == PARLEY_YES;
   side->markers = f->markers;
   side->fpdus++;
@@ -161,11 +153,11 @@ void parley_mpa_fpdu(parley_half* half, const guint8* wire, guint32 octets, guin
   half->fpdus_seen++;
   f->pdu.number = half->any_gap ? 0 : half->fpdus_seen;
   f->pdu.after_gap = half->gap;
-  const parley_half* const other = peer_of(half);
+  const parley_half* const other = parley_peer_of(half);
   f->pdu.peer_behind =
       other->gap || other->lost || other->phase == PARLEY_PHASE_OVER || peer_received > other->stream.position;
   half->gap = FALSE;
-  const guint32 lead = lead_of(f), length = f->pdu.ulpdu_length;
+  const guint32 lead = parley_lead_of(f), length = f->pdu.ulpdu_length;
   const guint8* body = wire + lead + PARLEY_MPA_LEN_LEN;
   guint32 body_known = known > lead + PARLEY_MPA_LEN_LEN ? known - lead - PARLEY_MPA_LEN_LEN : 0;
   if (f->markers) {

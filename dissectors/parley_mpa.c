@@ -14,10 +14,6 @@
 #include <epan/proto_data.h>
 #include <string.h>
 
-static guint16 be16(const guint8* at) { return (guint16)(at[0] << 8 | at[1]); }
-
-static parley_half* peer_of(parley_half* half) { return &half->tcp->half[1 - half->side]; }
-
 /* ------------------------------------------------------------------ items */
 
 parley_frame* parley_frame_of(packet_info* pinfo) {
@@ -73,7 +69,7 @@ enum { ERDMA_REVISION = 129, ERDMA_OCTETS = 8 };
 
 static guint32 startup_size(const guint8* octets, guint32 length) {
   if (length < PARLEY_MPA_HEADER_LEN) return PARLEY_MPA_HEADER_LEN;
-  const guint32 size = PARLEY_MPA_HEADER_LEN + (guint32)be16(octets + PARLEY_MPA_PD_LENGTH_OFF);
+  const guint32 size = PARLEY_MPA_HEADER_LEN + (guint32)parley_be16(octets + PARLEY_MPA_PD_LENGTH_OFF);
   return octets[PARLEY_MPA_REV_OFF] == ERDMA_REVISION && length >= size + ERDMA_OCTETS ? size + ERDMA_OCTETS : size;
 }
 
@@ -84,13 +80,13 @@ static void startup_seen(parley_half* half, const guint8* octets, parley_startup
   seen->at = pinfo->abs_ts;
   seen->flags = octets[PARLEY_MPA_FLAGS_OFF];
   seen->revision = octets[PARLEY_MPA_REV_OFF];
-  seen->pd_length = be16(octets + PARLEY_MPA_PD_LENGTH_OFF);
+  seen->pd_length = parley_be16(octets + PARLEY_MPA_PD_LENGTH_OFF);
   /* RFC 6581 §6: enhanced data needs S and revision 2. */
   seen->enhanced =
       seen->revision >= 2 && (seen->flags & PARLEY_MPA_FLAG_S) != 0 && seen->pd_length >= PARLEY_MPA_ENH_LEN;
   if (!seen->enhanced) return;
-  seen->ird = be16(octets + PARLEY_MPA_HEADER_LEN);
-  seen->ord = be16(octets + PARLEY_MPA_HEADER_LEN + 2);
+  seen->ird = parley_be16(octets + PARLEY_MPA_HEADER_LEN);
+  seen->ord = parley_be16(octets + PARLEY_MPA_HEADER_LEN + 2);
 }
 
 static void begin_half(parley_half* half, parley_phase phase) {
@@ -130,7 +126,7 @@ static void rtr_or_fpdu(parley_half* half);
 static void reply_seen(parley_half* half, const parley_startup* seen, guint key) {
   parley_tcp* const tcp = half->tcp;
   parley_conn* const c = tcp->conn;
-  parley_half* const initiator = peer_of(half);
+  parley_half* const initiator = parley_peer_of(half);
   c->reply = *seen;
   parley_agree(tcp);
   if ((seen->flags & PARLEY_MPA_FLAG_R) != 0) {
@@ -208,7 +204,7 @@ static void no_startup(parley_half* half, guint32 seq) {
   if (half->side == PARLEY_INITIATOR || tcp->conn->request.frame == 0 || !half->any_gap) {
     /* After a reject the ULP may use TCP for what it likes. */
     if (tcp->conn->outcome == PARLEY_REJECTED)
-      peer_of(half)->phase = PARLEY_PHASE_OVER;
+      parley_peer_of(half)->phase = PARLEY_PHASE_OVER;
     else
       parley_mpa_note(half, PARLEY_NOTE_NOT_STARTUP, 0, seq);
     return;
@@ -220,7 +216,7 @@ static void no_startup(parley_half* half, guint32 seq) {
   half->phase = PARLEY_PHASE_FPDUS;
   half->lost = half->gap = TRUE;
   half->zero_known = half->markers == PARLEY_NO;
-  begin_fpdus(peer_of(half));
+  begin_fpdus(parley_peer_of(half));
 }
 
 /* Takes what belongs to a startup frame from the part; what is left stands behind it. */
@@ -313,14 +309,15 @@ static void on_octets(void* context, const parley_tcp_segment* whole_part) {
       case PARLEY_PHASE_AFTER_REQUEST: {
         /* RFC 5044 §7.1.2 rule 3: the initiator validates the Reply before it sends anything more. If it has received
          * something by then, the capture only lacks that. */
-        const guint64 received = part.has_ack ? parley_stream_position_of(&peer_of(half)->stream, part.ack) : 0;
+        const guint64 received = part.has_ack ? parley_stream_position_of(&parley_peer_of(half)->stream, part.ack) : 0;
         if (received == 0) parley_mpa_note(half, PARLEY_NOTE_EARLY, part.captured, part.seq);
         keep_early(half, &part);
-        if (received >= PARLEY_MPA_HEADER_LEN && ++half->kept_after_reply > 2 && peer_of(half)->stream.position == 0) {
+        if (received >= PARLEY_MPA_HEADER_LEN && ++half->kept_after_reply > 2 &&
+            parley_peer_of(half)->stream.position == 0) {
           half->tcp->reply_lost = TRUE;
           parley_agree(half->tcp);
           half->tcp->conn->outcome = PARLEY_ESTABLISHED;
-          peer_of(half)->any_gap = TRUE;
+          parley_peer_of(half)->any_gap = TRUE;
           begin_fpdus(half);
         }
         return;

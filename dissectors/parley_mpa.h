@@ -144,6 +144,17 @@ typedef struct parley_tcp {
   tvbuff_t* tvb;
 } parley_tcp;
 
+static inline guint16 parley_be16(const guint8* at) { return (guint16)(at[0] << 8 | at[1]); }
+
+static inline parley_half* parley_peer_of(parley_half* half) { return &half->tcp->half[1 - half->side]; }
+
+/* Octets of the marker that an FPDU begins with, if it begins where one stands: RFC 5044 §4.3. */
+static inline guint32 parley_lead_at(gboolean markers, guint64 position) {
+  return markers && position % PARLEY_MPA_MARKER_INTERVAL == 0 ? PARLEY_MPA_MARKER_LEN : 0;
+}
+
+static inline guint32 parley_lead_of(const parley_fpdu* f) { return parley_lead_at(f->markers, f->pdu.position); }
+
 /* parley_fpdu.c */
 guint32 parley_wire_size(guint64 position, guint32 ulpdu_length, gboolean markers);
 guint32 parley_without_markers(const guint8* wire, guint32 length, guint64 position, guint8* out);

@@ -4,6 +4,7 @@
 #include "parley_rdmap.h"
 
 #include "parley_ulp.h"
+#include "parley_words.h"
 
 static int hf_ddp, hf_ddp_control, hf_tagged, hf_last, hf_ddp_reserved, hf_dv, hf_stag, hf_to, hf_qn, hf_msn, hf_mo;
 static int hf_rdmap, hf_rdmap_control, hf_rv, hf_rdmap_reserved, hf_opcode, hf_inval_stag, hf_reserved_ulp, hf_length,
@@ -74,25 +75,36 @@ gboolean parley_segment_read(tvbuff_t* tvb, guint length, parley_segment* s) {
   return TRUE;
 }
 
+static const char* ddp_words(const parley_segment* s, parley_words* w) {
+  parley_words_text(w, s->tagged ? "DDP: tagged, " : "DDP: untagged, ");
+  parley_words_text(w, s->last ? "last" : "more");
+  if (s->tagged) {
+    parley_words_hex(w, ", STag ", s->stag, 8);
+    parley_words_hex(w, ", TO ", s->to, 1);
+  } else {
+    parley_words_number(w, ", queue ", s->qn);
+    parley_words_number(w, ", MSN ", s->msn);
+    parley_words_number(w, ", MO ", s->mo);
+  }
+  return w->text;
+}
+
+/* What was read already is not read again: proto_tree_add_item takes half as long again. */
 static void show_ddp(tvbuff_t* tvb, proto_tree* tree, const parley_segment* s, proto_item* items[PARLEY_PLACES]) {
   static int* const bits[] = {&hf_tagged, &hf_last, &hf_ddp_reserved, &hf_dv, NULL};
   proto_item* item = proto_tree_add_item(tree, hf_ddp, tvb, 0, (gint)s->head, ENC_NA);
   proto_tree* sub = proto_item_add_subtree(item, ett_ddp);
-  if (s->tagged)
-    proto_item_set_text(item, "DDP: tagged, %s, STag 0x%08x, TO 0x%" PRIx64, s->last ? "last" : "more", s->stag, s->to);
-  else
-    proto_item_set_text(item, "DDP: untagged, %s, queue %u, MSN %u, MO %u", s->last ? "last" : "more", s->qn, s->msn,
-                        s->mo);
-  items[PARLEY_AT_DDP_CONTROL] =
-      proto_tree_add_bitmask(sub, tvb, 0, hf_ddp_control, ett_ddp_control, bits, ENC_BIG_ENDIAN);
+  if (PTREE_DATA(tree)->visible) proto_item_set_text(item, "%s", ddp_words(s, &(parley_words){0}));
+  items[PARLEY_AT_DDP_CONTROL] = proto_tree_add_bitmask_with_flags(sub, tvb, 0, hf_ddp_control, ett_ddp_control, bits,
+                                                                   ENC_BIG_ENDIAN, BMT_NO_APPEND);
   if (s->tagged) {
-    items[PARLEY_AT_STAG] = proto_tree_add_item(sub, hf_stag, tvb, 2, 4, ENC_BIG_ENDIAN);
-    items[PARLEY_AT_TO] = proto_tree_add_item(sub, hf_to, tvb, 6, 8, ENC_BIG_ENDIAN);
+    items[PARLEY_AT_STAG] = proto_tree_add_uint(sub, hf_stag, tvb, 2, 4, s->stag);
+    items[PARLEY_AT_TO] = proto_tree_add_uint64(sub, hf_to, tvb, 6, 8, s->to);
     return;
   }
-  items[PARLEY_AT_QN] = proto_tree_add_item(sub, hf_qn, tvb, 6, 4, ENC_BIG_ENDIAN);
-  items[PARLEY_AT_MSN] = proto_tree_add_item(sub, hf_msn, tvb, 10, 4, ENC_BIG_ENDIAN);
-  items[PARLEY_AT_MO] = proto_tree_add_item(sub, hf_mo, tvb, 14, 4, ENC_BIG_ENDIAN);
+  items[PARLEY_AT_QN] = proto_tree_add_uint(sub, hf_qn, tvb, 6, 4, s->qn);
+  items[PARLEY_AT_MSN] = proto_tree_add_uint(sub, hf_msn, tvb, 10, 4, s->msn);
+  items[PARLEY_AT_MO] = proto_tree_add_uint(sub, hf_mo, tvb, 14, 4, s->mo);
 }
 
 static void show_read_request(tvbuff_t* tvb, proto_tree* tree, gint at) {
@@ -211,28 +223,39 @@ static tvbuff_t* show_message(const parley_pdu* pdu, tvbuff_t* tvb, packet_info*
   return whole;
 }
 
-static const char* summary(const parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo, const parley_segment* s) {
-  const char *name = parley_opcode_name(s->opcode), *rtr = pdu->is_rtr ? " [RTR]" : "";
+static void terminate_words(const parley_pdu* pdu, packet_info* pinfo, parley_terminate* t, parley_words* w) {
+  const parley_facts* facts = (const parley_facts*)pdu->facts;
+  if (facts != NULL && facts->terminate_judged) parley_terminate_set_swapped(t, facts->terminate_swapped);
+  parley_words_text(w, ": ");
+  parley_words_text(w, parley_terminate_describe(pinfo->pool, t->layer, t->etype, t->code));
+  if (t->swapped) parley_words_text(w, " [siw's order]");
+}
+
+static void summary(const parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo, const parley_segment* s,
+                    parley_words* w) {
   const gint at = (gint)s->head;
   parley_terminate t;
-  if (s->tagged)
-    return wmem_strdup_printf(pinfo->pool, "%s stag=0x%x to=0x%" PRIx64 " len=%u%s%s", name, s->stag, s->to, s->payload,
-                              s->last ? "" : " more", rtr);
-  if (s->opcode == 0x7 && parley_terminate_read(tvb, s->head, &t)) {
-    const parley_facts* facts = (const parley_facts*)pdu->facts;
-    if (facts != NULL && facts->terminate_judged) parley_terminate_set_swapped(&t, facts->terminate_swapped);
-    return wmem_strdup_printf(pinfo->pool, "%s: %s%s", name,
-                              parley_terminate_describe(pinfo->pool, t.layer, t.etype, t.code),
-                              t.swapped ? " [siw's order]" : "");
+  parley_words_text(w, parley_opcode_name(s->opcode));
+  if (s->tagged) {
+    parley_words_hex(w, " stag=", s->stag, 1);
+    parley_words_hex(w, " to=", s->to, 1);
+    parley_words_number(w, " len=", s->payload);
+    if (!s->last) parley_words_text(w, " more");
+  } else if (s->opcode == 0x7 && parley_terminate_read(tvb, s->head, &t)) {
+    terminate_words(pdu, pinfo, &t, w);
+    return;
+  } else if (s->opcode == 0x1 && tvb_captured_length_remaining(tvb, at) >= PARLEY_RDMAP_READ_REQUEST_LEN) {
+    parley_words_number(w, " msn=", s->msn);
+    parley_words_number(w, " size=", tvb_get_ntohl(tvb, at + 12));
+    parley_words_hex(w, " from ", tvb_get_ntohl(tvb, at + 16), 1);
+    parley_words_hex(w, ":", tvb_get_ntoh64(tvb, at + 20), 1);
+  } else {
+    parley_words_number(w, " msn=", s->msn);
+    if (s->mo != 0 || !s->last) parley_words_number(w, " mo=", s->mo);
+    parley_words_number(w, " len=", s->payload);
+    if (!s->last) parley_words_text(w, " more");
   }
-  if (s->opcode == 0x1 && tvb_captured_length_remaining(tvb, at) >= PARLEY_RDMAP_READ_REQUEST_LEN)
-    return wmem_strdup_printf(pinfo->pool, "%s msn=%u size=%u from 0x%x:0x%" PRIx64 "%s", name, s->msn,
-                              tvb_get_ntohl(tvb, at + 12), tvb_get_ntohl(tvb, at + 16), tvb_get_ntoh64(tvb, at + 20),
-                              rtr);
-  if (s->mo != 0 || !s->last)
-    return wmem_strdup_printf(pinfo->pool, "%s msn=%u mo=%u len=%u%s", name, s->msn, s->mo, s->payload,
-                              s->last ? "" : " more");
-  return wmem_strdup_printf(pinfo->pool, "%s msn=%u len=%u%s", name, s->msn, s->payload, rtr);
+  if (pdu->is_rtr) parley_words_text(w, " [RTR]");
 }
 
 static proto_tree* show_rdmap(const parley_pdu* pdu, tvbuff_t* tvb, proto_tree* tree, const parley_segment* s,
@@ -240,12 +263,12 @@ static proto_tree* show_rdmap(const parley_pdu* pdu, tvbuff_t* tvb, proto_tree* 
   static int* const bits[] = {&hf_rv, &hf_rdmap_reserved, &hf_opcode, NULL};
   proto_item* item = proto_tree_add_item(tree, hf_rdmap, tvb, 1, -1, ENC_NA);
   proto_tree* sub = proto_item_add_subtree(item, ett_rdmap);
-  proto_item_set_text(item, "RDMAP: %s", text);
-  items[PARLEY_AT_RDMAP_CONTROL] =
-      proto_tree_add_bitmask(sub, tvb, 1, hf_rdmap_control, ett_rdmap_control, bits, ENC_BIG_ENDIAN);
+  if (*text != '\0') proto_item_set_text(item, "%s", text);
+  items[PARLEY_AT_RDMAP_CONTROL] = proto_tree_add_bitmask_with_flags(sub, tvb, 1, hf_rdmap_control, ett_rdmap_control,
+                                                                     bits, ENC_BIG_ENDIAN, BMT_NO_APPEND);
   if (!s->tagged)
-    items[PARLEY_AT_STAG] = proto_tree_add_item(
-        sub, parley_opcode_invalidates(s->opcode) ? hf_inval_stag : hf_reserved_ulp, tvb, 2, 4, ENC_BIG_ENDIAN);
+    items[PARLEY_AT_STAG] = proto_tree_add_uint(
+        sub, parley_opcode_invalidates(s->opcode) ? hf_inval_stag : hf_reserved_ulp, tvb, 2, 4, s->stag);
   if (pdu->is_rtr) generated(proto_tree_add_boolean(sub, hf_rtr, tvb, 0, 0, TRUE));
   generated(proto_tree_add_uint(sub, hf_length, tvb, (gint)s->head, 0, s->payload));
   return sub;
@@ -261,15 +284,20 @@ void parley_rdmap_show(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo, proto
     parley_findings_show(pdu, pinfo, items);
     return;
   }
-  /* The words cost more than all the rest: only who reads the column or the tree needs them. */
-  const gboolean seen = tree != NULL && PTREE_DATA(tree)->visible;
-  const char* text = seen || col_get_writable(pinfo->cinfo, COL_INFO) ? summary(pdu, tvb, pinfo, &s) : "";
-  if (*text != '\0') col_append_sep_str(pinfo->cinfo, COL_INFO, ", ", text);
+  /* Only who reads the column or the tree needs the words. */
+  static const char protocol[] = "RDMAP: ";
+  parley_words words = {0};
+  const gboolean column = col_get_writable(pinfo->cinfo, COL_INFO);
+  if (column || (tree != NULL && PTREE_DATA(tree)->visible)) {
+    parley_words_text(&words, protocol);
+    summary(pdu, tvb, pinfo, &s, &words);
+  }
+  if (column) col_append_sep_str(pinfo->cinfo, COL_INFO, ", ", words.text + sizeof protocol - 1);
   proto_tree* sub = NULL;
   gboolean fixed = FALSE;
   if (tree != NULL) {
     show_ddp(tvb, tree, &s, items);
-    sub = show_rdmap(pdu, tvb, tree, &s, text, items);
+    sub = show_rdmap(pdu, tvb, tree, &s, words.text, items);
     fixed = show_fixed_body(pdu, tvb, pinfo, sub, &s, &items[PARLEY_AT_BODY]);
     if (!fixed && tvb_captured_length_remaining(tvb, (gint)s.head) > 0)
       items[PARLEY_AT_BODY] = proto_tree_add_item(sub, hf_data, tvb, (gint)s.head, -1, ENC_NA);
@@ -290,7 +318,7 @@ static void register_fields(void) {
     &var, { name, "parley.rdmap" filter, type, base, strings, mask, NULL, HFILL } \
   }
   static hf_register_info hf[] = {
-      DDP(hf_ddp, "DDP header", "", FT_BYTES, BASE_NONE, NULL, 0),
+      DDP(hf_ddp, "DDP header", "", FT_NONE, BASE_NONE, NULL, 0),
       DDP(hf_ddp_control, "DDP control", ".control", FT_UINT8, BASE_HEX, NULL, 0),
       DDP(hf_tagged, "T, tagged", ".tagged", FT_BOOLEAN, 8, NULL, PARLEY_DDP_T),
       DDP(hf_last, "L, last", ".last", FT_BOOLEAN, 8, NULL, PARLEY_DDP_L),
@@ -302,7 +330,7 @@ static void register_fields(void) {
       DDP(hf_msn, "Message sequence number", ".msn", FT_UINT32, BASE_DEC, NULL, 0),
       DDP(hf_mo, "Message offset", ".mo", FT_UINT32, BASE_DEC, NULL, 0),
       DDP(hf_octets, "DDP segment cut short", ".cut", FT_BYTES, BASE_NONE, NULL, 0),
-      RDMAP(hf_rdmap, "RDMAP", "", FT_BYTES, BASE_NONE, NULL, 0),
+      RDMAP(hf_rdmap, "RDMAP", "", FT_NONE, BASE_NONE, NULL, 0),
       RDMAP(hf_rdmap_control, "RDMAP control", ".control", FT_UINT8, BASE_HEX, NULL, 0),
       RDMAP(hf_rv, "RDMAP version", ".version", FT_UINT8, BASE_DEC, NULL, PARLEY_RDMAP_RV_MASK),
       RDMAP(hf_rdmap_reserved, "Reserved", ".reserved", FT_UINT8, BASE_HEX, NULL, 0x30),

@@ -5,6 +5,7 @@
 
 #include "parley_crc.h"
 #include "parley_mpa.h"
+#include "parley_words.h"
 
 static int hf_conn, hf_from, hf_type, hf_key, hf_flags, hf_m, hf_c, hf_r, hf_s, hf_res, hf_rev, hf_pd_length;
 static int hf_enhanced, hf_a, hf_b, hf_enh_c, hf_d, hf_ird, hf_ord, hf_private_data;
@@ -139,10 +140,6 @@ static void show_startup(const scene* s, const parley_startup_item* item) {
 
 /* ------------------------------------------------------------------ FPDUs */
 
-static guint32 lead_of(const parley_fpdu* f) {
-  return f->markers && f->pdu.position % PARLEY_MPA_MARKER_INTERVAL == 0 ? PARLEY_MPA_MARKER_LEN : 0;
-}
-
 static void show_markers(const scene* s, proto_tree* tree, tvbuff_t* tvb, const parley_fpdu* f) {
   const guint32 phase = (guint32)(f->pdu.position % PARLEY_MPA_MARKER_INTERVAL);
   guint32 m = phase == 0 ? 0 : PARLEY_MPA_MARKER_INTERVAL - phase;
@@ -151,7 +148,7 @@ static void show_markers(const scene* s, proto_tree* tree, tvbuff_t* tvb, const 
     proto_tree* const sub = proto_item_add_subtree(item, ett_marker);
     proto_tree_add_item(sub, hf_marker_res, tvb, (gint)m, 2, ENC_BIG_ENDIAN);
     proto_tree_add_item(sub, hf_fpduptr, tvb, (gint)m + 2, 2, ENC_BIG_ENDIAN);
-    proto_item_append_text(item, " (FPDUPTR %u)", tvb_get_ntohs(tvb, (gint)m + 2));
+    proto_item_set_text(item, "Marker, FPDUPTR %u", tvb_get_ntohs(tvb, (gint)m + 2));
     if (f->marker_wrong && f->marker_at == m)
       expert_add_info_format(s->pinfo, item, &ei_marker,
                              "FPDUPTR is %u, the FPDU began %u octets before the marker [RFC 5044 §4.3]", f->marker_ptr,
@@ -164,11 +161,12 @@ static void show_crc(proto_tree* tree, tvbuff_t* tvb, const parley_fpdu* f) {
   proto_item* item = NULL;
   if (f->item.known >= f->item.octets)
     item = proto_tree_add_item(tree, hf_crc, tvb, at, PARLEY_MPA_CRC_LEN, ENC_LITTLE_ENDIAN);
-  const char* const words = f->crc == PARLEY_CRC_GOOD  ? " [correct]"
-                            : f->crc == PARLEY_CRC_OFF ? " [not used on this connection]"
-                            : f->crc == PARLEY_CRC_BAD ? " [incorrect]"
-                                                       : " [octets are missing]";
-  proto_item_append_text(item, "%s", words);
+  /* The status below tells of a good one, which nearly all are. */
+  if (f->crc != PARLEY_CRC_GOOD)
+    proto_item_append_text(item, "%s",
+                           f->crc == PARLEY_CRC_OFF   ? " [not used on this connection]"
+                           : f->crc == PARLEY_CRC_BAD ? " [incorrect]"
+                                                      : " [octets are missing]");
   const guint status = f->crc == PARLEY_CRC_GOOD  ? PROTO_CHECKSUM_E_GOOD
                        : f->crc == PARLEY_CRC_BAD ? PROTO_CHECKSUM_E_BAD
                                                   : PROTO_CHECKSUM_E_UNVERIFIED;
@@ -223,7 +221,7 @@ static void fpdu_findings(const scene* s, const parley_fpdu* f, proto_item* item
 
 /* The ULPDU alone: in its place, or pieced together without the markers. */
 static tvbuff_t* ulpdu_of(const scene* s, tvbuff_t* tvb, const parley_fpdu* f) {
-  const guint32 head = lead_of(f) + PARLEY_MPA_LEN_LEN;
+  const guint32 head = parley_lead_of(f) + PARLEY_MPA_LEN_LEN;
   const guint32 body = f->item.known > head ? f->item.known - head : 0;
   const guint32 length = f->pdu.ulpdu_length;
   if (!f->markers) return tvb_new_subset_length_caplen(tvb, (gint)head, (gint)MIN(body, length), (gint)length);
@@ -237,7 +235,7 @@ static tvbuff_t* ulpdu_of(const scene* s, tvbuff_t* tvb, const parley_fpdu* f) {
 }
 
 static void fpdu_fields(const scene* s, proto_tree* tree, tvbuff_t* tvb, const parley_fpdu* f) {
-  const guint32 lead = lead_of(f), length = f->pdu.ulpdu_length;
+  const guint32 lead = parley_lead_of(f), length = f->pdu.ulpdu_length;
   proto_item_set_generated(proto_tree_add_uint(tree, hf_conn, tvb, 0, 0, f->item.conn->number));
   proto_item_set_generated(proto_tree_add_uint(tree, hf_from, tvb, 0, 0, f->item.from));
   if (f->pdu.number != 0) proto_item_set_generated(proto_tree_add_uint64(tree, hf_fpdu, tvb, 0, 0, f->pdu.number));
@@ -250,7 +248,7 @@ static void fpdu_fields(const scene* s, proto_tree* tree, tvbuff_t* tvb, const p
         proto_tree_add_boolean(tree, hf_rtr_agreed, tvb, 0, 0, (f->item.conn->rtr_agreed & (1 << f->rtr)) != 0));
   }
   if (f->item.known < lead + PARLEY_MPA_LEN_LEN) return;
-  proto_tree_add_item(tree, hf_ulpdu_length, tvb, (gint)lead, PARLEY_MPA_LEN_LEN, ENC_BIG_ENDIAN);
+  proto_tree_add_uint(tree, hf_ulpdu_length, tvb, (gint)lead, PARLEY_MPA_LEN_LEN, length);
   if (f->markers) show_markers(s, tree, tvb, f);
   const guint32 pad = (4 - ((PARLEY_MPA_LEN_LEN + length) & 3)) & 3;
   /* A marker may stand between pad and CRC, never within either. */
@@ -265,9 +263,13 @@ static void fpdu_fields(const scene* s, proto_tree* tree, tvbuff_t* tvb, const p
 static void show_fpdu(const scene* s, parley_fpdu* f) {
   tvbuff_t* const tvb = octets_of(s, &f->item, "FPDU pieced together");
   if (tvb == NULL) return;
-  proto_item* const top = proto_tree_add_protocol_format(s->top, proto_parley, tvb, 0, (gint)f->item.known,
-                                                         "iWARP MPA FPDU, ULPDU %u octets%s", f->pdu.ulpdu_length,
-                                                         f->pdu.is_rtr ? ", RTR" : "");
+  proto_item* const top = proto_tree_add_item(s->top, proto_parley, tvb, 0, (gint)f->item.known, ENC_NA);
+  if (s->top != NULL && PTREE_DATA(s->top)->visible) {
+    parley_words words = {0};
+    parley_words_number(&words, "iWARP MPA FPDU, ULPDU ", f->pdu.ulpdu_length);
+    parley_words_text(&words, f->pdu.is_rtr ? " octets, RTR" : " octets");
+    proto_item_set_text(top, "%s", words.text);
+  }
   proto_tree* const tree = proto_item_add_subtree(top, ett_mpa);
   if (tree != NULL) fpdu_fields(s, tree, tvb, f);
   fpdu_findings(s, f, top);
@@ -278,16 +280,22 @@ static void show_fpdu(const scene* s, parley_fpdu* f) {
 
 static void show_part(const scene* s, const parley_part* part) {
   const guint32 at = part->item.seq - s->seq;
-  const char* const of = part->startup ? "a startup frame" : "an FPDU";
-  col_append_sep_fstr(s->pinfo->cinfo, COL_INFO, ", ", "part of %s", of);
+  const char* const of = part->startup ? "part of a startup frame" : "part of an FPDU";
+  col_append_sep_str(s->pinfo->cinfo, COL_INFO, ", ", of);
   if (s->top == NULL || at >= tvb_captured_length(s->tvb)) return;
   const gint length = (gint)MIN(part->item.octets, tvb_captured_length(s->tvb) - at);
-  proto_item* const top = proto_tree_add_protocol_format(s->top, proto_parley, s->tvb, (gint)at, length,
-                                                         "iWARP MPA, %d octets of %s", length, of);
+  proto_item* const top = proto_tree_add_item(s->top, proto_parley, s->tvb, (gint)at, length, ENC_NA);
   proto_tree* const tree = proto_item_add_subtree(top, ett_mpa);
+  if (PTREE_DATA(s->top)->visible) {
+    parley_words words = {0};
+    parley_words_number(&words, "iWARP MPA, ", (guint)length);
+    parley_words_text(&words, " octets, ");
+    parley_words_text(&words, of);
+    if (part->whole_in != 0) parley_words_number(&words, " that is whole in frame ", part->whole_in);
+    proto_item_set_text(top, "%s", words.text);
+  }
   proto_tree_add_item(tree, hf_part, s->tvb, (gint)at, length, ENC_NA);
   if (part->whole_in == 0) return; /* not yet, on the first pass */
-  proto_item_append_text(top, " that is whole in frame %u", part->whole_in);
   proto_item_set_generated(proto_tree_add_uint(tree, hf_whole_in, s->tvb, 0, 0, part->whole_in));
 }
 

@@ -158,10 +158,10 @@ static void fill_row(const parley_conn* conn, stat_tap_table_item_type row[colum
   set_text(&row[column_rtr], rtr(conn));
   set_text(&row[column_depth], depth(conn));
   set_text(&row[column_outcome], outcome(conn));
-  set_number(&row[column_fpdus_out], out->fpdus);
-  set_number(&row[column_fpdus_back], back->fpdus);
-  set_number(&row[column_messages_out], out->messages);
-  set_number(&row[column_messages_back], back->messages);
+  for (int side = PARLEY_INITIATOR; side <= PARLEY_RESPONDER; ++side) {
+    set_number(&row[column_fpdus_out + side], conn->side[side].fpdus);
+    set_number(&row[column_messages_out + side], conn->side[side].messages);
+  }
   set_text(&row[column_request], step(conn->request.frame != 0, &conn->first_at, &conn->request.at));
   set_text(&row[column_reply],
            step(conn->request.frame != 0 && conn->reply.frame != 0, &conn->request.at, &conn->reply.at));

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Text for a line of the tree or the info column, put together piece by piece. Each FPDU has three such lines, and
+ * printf's formats were a third of the time that it took to show it. */
+#ifndef PARLEY_WORDS_H
+#define PARLEY_WORDS_H
+
+#include <epan/proto.h>
+
+/* Begins as {0}; what does not fit is left out, as Wireshark's own labels do. */
+typedef struct parley_words {
+  char text[ITEM_LABEL_LENGTH];
+  guint length;
+} parley_words;
+
+void parley_words_text(parley_words* words, const char* text);
+/* `before` is put in front of the number. */
+void parley_words_number(parley_words* words, const char* before, guint64 number);
+/* 0x and at least so many digits. */
+void parley_words_hex(parley_words* words, const char* before, guint64 number, int digits);
+
+#endif
