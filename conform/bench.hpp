@@ -74,6 +74,7 @@ class Conn {
   peer::FpduWriter& out() { return out_; }
   std::uint32_t next_send() { return send_msn_++; }
   std::uint32_t next_read() { return read_msn_++; }
+  unsigned reads_asked() const { return read_msn_ - 1; }
 
   Heard request, reply;  ///< of which one is the tester's own; that one is not filled
   Heard first;           ///< set-up with an initiator: its first FPDU

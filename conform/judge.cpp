@@ -199,6 +199,18 @@ Task<std::optional<std::string>> takes_rtr_frame(Bench& bench, Conn& conn, std::
   co_return wrong;
 }
 
+std::string sink_fault(const Heard& response, std::uint32_t stag, std::uint64_t to) {
+  std::string out;
+  const auto add = [&out](bool wrong, const std::string& what) {
+    if (wrong) out += (out.empty() ? "" : ", ") + what;
+  };
+  const std::size_t length = response.payload().size();
+  add(length != 0, fmt::format("has {} octets where none were asked for", length));
+  add(response.ddp->stag != stag, "does not copy the sink STag");
+  add(response.ddp->to != to, "does not copy the sink TO");
+  return out.empty() ? out : "the Read Response " + out;
+}
+
 Task<std::optional<Region>> rping_advertised(Bench& bench, Conn& conn) {
   const auto advertises = [](const Heard& h) { return h.is(wire::RdmapOpcode::send) && h.payload().size() == 16; };
   Heard ad = conn.first;

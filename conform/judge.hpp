@@ -71,6 +71,10 @@ inline constexpr TermCode wrong_version{0, 2, 0x05};
 /// The same after an Rtr frame with that key, which is sent first (OFA 2007-10 Rtr §1).
 Task<std::optional<std::string>> takes_rtr_frame(Bench& bench, Conn& conn, std::string_view key);
 
+/// In which of length, sink STag and TO this Read Response differs from the answer to a zero-length Read (RFC 5040
+/// §5.2.2: the sink is copied from the request); empty: in none.
+std::string sink_fault(const Heard& response, std::uint32_t stag, std::uint64_t to);
+
 /// Memory of the peer that it named itself.
 struct Region {
   std::uint32_t stag = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Silence proves nothing: a peer that hangs passes no case by it, one that reads over faults is found out by what it
 // answers behind them, a case ends however slowly a peer goes on, and an interrupted run ends at once.
+#include "conform/judge.hpp"
 #include "conform_kit.hpp"
 
 namespace parley::conform {
@@ -32,6 +33,32 @@ TEST(ConformHang, AnInitiatorThatHangsAfterTheReplyPassesNothingByItsSilence) {
   }
 }
 
+TEST(ConformHang, ARejectedInitiatorThatIsSilentMayNotHaveSeenTheRejection) {
+  Table hangs(Iut::initiator, {"rejected-with-data"}, says(enhanced_request()));
+  const Finding unknown = hangs.only_result().finding;
+  EXPECT_EQ(to_string(unknown.verdict), "inconclusive") << unknown.observed;
+  // One that takes the Reply for an acceptance, has nothing to send and is asked by an FPDU.
+  Table goes_on(Iut::initiator, {"rejected-with-data"}, [](peer::Stage& stage, peer::Line& line) -> Task<void> {
+    line.send(enhanced_request());
+    const std::size_t reply = PARLEY_MPA_HEADER_LEN + PARLEY_MPA_ENH_LEN + 2;
+    const bool asked = co_await stage.more(line, reply, 20s);
+    if (!asked) co_return;
+    wire::Terminate t;
+    t.layer = wrong_version.layer;
+    t.etype = wrong_version.etype;
+    t.code = wrong_version.code;
+    Bytes body(t.size());
+    t.emit(body);
+    wire::DdpHeader header = peer::send_header(1);
+    header.opcode = wire::RdmapOpcode::terminate;
+    header.qn = PARLEY_DDP_QN_TERMINATE;
+    line.send(peer::FpduWriter(true, false).write(peer::segment(header, body)));
+  });
+  const Finding missed = goes_on.only_result().finding;
+  EXPECT_EQ(to_string(missed.verdict), "fail") << missed.observed;
+  EXPECT_NE(missed.observed.find("R is not seen"), std::string::npos) << missed.observed;
+}
+
 TEST(ConformHang, SOfRevision1IsAReservedBitUnlessTheRtrFrameFollows) {
   const Bytes request = peer::startup({.flags = flag_c | flag_s});
   Table hangs(Iut::initiator, {"request-sound"}, says(request));
@@ -45,6 +72,35 @@ TEST(ConformHang, SOfRevision1IsAReservedBitUnlessTheRtrFrameFollows) {
   });
   const Finding kept = keeps.only_result().finding;
   EXPECT_EQ(to_string(kept.verdict), "pass") << kept.observed;
+}
+
+/// rping's client: Request, a Send after the Reply, and each Read answered by that response.
+Script answers_each_read(std::uint32_t stag_off, std::uint64_t to_off, std::size_t octets) {
+  return [=](peer::Stage& stage, peer::Line& line) -> Task<void> {
+    line.send(enhanced_request());
+    (void)co_await stage.more(line, PARLEY_MPA_HEADER_LEN + PARLEY_MPA_ENH_LEN - 1, 20s);
+    line.take(line.unread().size());
+    peer::FpduWriter writer(true, false);
+    line.send(writer.write(peer::segment(peer::send_header(1), Bytes(16, 1))));
+    (void)co_await stage.more(line, 0, 20s);
+    line.send(
+        writer.write(peer::segment(peer::read_response_header(0x11 + stag_off, 0x22 + to_off), Bytes(octets, 0))));
+  };
+}
+
+TEST(ConformHang, AReadResponseIsToldInWhatItDiffers) {
+  const auto observed = [](Script script) {
+    Table table(Iut::initiator, {"zero-read-any-stag"}, std::move(script));
+    const Finding f = table.only_result().finding;
+    EXPECT_EQ(to_string(f.verdict), "fail") << f.observed;
+    return f.observed;
+  };
+  EXPECT_EQ(observed(answers_each_read(1, 0, 0)), "the Read Response does not copy the sink STag");
+  EXPECT_EQ(observed(answers_each_read(0, 1, 0)), "the Read Response does not copy the sink TO");
+  EXPECT_EQ(observed(answers_each_read(0, 0, 4)), "the Read Response has 4 octets where none were asked for");
+  EXPECT_EQ(observed(answers_each_read(1, 1, 4)),
+            "the Read Response has 4 octets where none were asked for, does not copy the sink STag, does not copy the "
+            "sink TO");
 }
 
 /// What FPDUs hold when nobody looks at the markers between their octets.
