@@ -7,6 +7,7 @@
  *   parley_mpa.c      set-up of a connection: RFC 5044, RFC 6581, OFA 2007-10 Rtr; parley_startup.c judges its frames
  *   parley_fpdu.c     FPDUs, markers, CRC; parley_show.c shows all of MPA
  *   parley_rdmap.c    DDP and RDMAP headers and messages: RFC 5041, RFC 5040, RFC 7306
+ *   parley_end.c      what is unfinished at a FIN or RST
  *   parley_terminate.c  Terminates in every variant; parley_blame.c judges them by what happened before
  *   parley_track.c    versions, opcodes, MSN, MO, TO, messages of several segments
  *   parley_fetch.c    Reads and Atomics: requests, their responses, how many are outstanding

@@ -431,6 +431,10 @@ void parley_mpa_segment(parley_tcp* tcp, packet_info* pinfo, tvbuff_t* tvb, guin
   c->last_at = pinfo->abs_ts;
   if (class == PARLEY_SEGMENT_REPEATED) c->side[side].retransmissions++;
   if (class == PARLEY_SEGMENT_AHEAD) c->side[side].out_of_order++;
+  const gboolean fin = (flags & PARLEY_TCP_FIN) != 0 && c->side[side].fin_frame == 0 &&
+                       segment->seq + segment->length == half->stream.next_seq;
+  const gboolean rst = (flags & PARLEY_TCP_RST) != 0 && c->side[side].rst_frame == 0;
+  if (fin || rst) parley_mpa_ended(half, rst);
   if ((flags & PARLEY_TCP_FIN) != 0 && c->side[side].fin_frame == 0) c->side[side].fin_frame = pinfo->num;
   if ((flags & PARLEY_TCP_RST) != 0 && c->side[side].rst_frame == 0) c->side[side].rst_frame = pinfo->num;
   if (c->outcome == PARLEY_OPEN && c->request.frame != 0 && (flags & (PARLEY_TCP_FIN | PARLEY_TCP_RST)) != 0)

@@ -11,7 +11,13 @@ typedef enum { PARLEY_NO, PARLEY_YES, PARLEY_UNKNOWN } parley_known;
 
 /* ------------------------------------------------------------------ what a frame brought: items */
 
-typedef enum { PARLEY_ITEM_STARTUP, PARLEY_ITEM_FPDU, PARLEY_ITEM_PART, PARLEY_ITEM_NOTE } parley_item_kind;
+typedef enum {
+  PARLEY_ITEM_STARTUP,
+  PARLEY_ITEM_FPDU,
+  PARLEY_ITEM_PART,
+  PARLEY_ITEM_NOTE,
+  PARLEY_ITEM_END
+} parley_item_kind;
 
 typedef enum {
   PARLEY_NOTE_BAD_LENGTH,  /* an ULPDU_Length that no FPDU can have; value: it */
@@ -72,6 +78,13 @@ typedef struct parley_part {
   guint8 startup;
   guint32 whole_in; /* 0: never */
 } parley_part;
+
+/* What a FIN or RST left unfinished. */
+typedef struct parley_end {
+  parley_item item;
+  int severity;
+  const char* text;
+} parley_end;
 
 enum { PARLEY_KEY_REQ, PARLEY_KEY_REP, PARLEY_KEY_RTR, PARLEY_KEY_RTR_HEX, PARLEY_KEY_OTHER };
 
@@ -136,8 +149,9 @@ typedef struct parley_half {
 typedef struct parley_tcp {
   parley_conn* conn; /* the present one: a second Request after a reject begins another */
   parley_half half[2];
-  gboolean forced; /* Decode As: it is MPA because somebody says so */
-  guint8 versions; /* DV and RV that plausible FPDUs have: 0 for the RDMA Consortium's */
+  gboolean forced;                 /* Decode As: it is MPA because somebody says so */
+  parley_tcp_segment* second_half; /* of the Request; it came first and waits for the first */
+  guint8 versions;                 /* DV and RV that plausible FPDUs have: 0 for the RDMA Consortium's */
   gboolean reply_lost;
   /* of the frame being dissected */
   packet_info* pinfo;
@@ -189,10 +203,15 @@ parley_item* parley_item_add(parley_half* half, parley_item_kind kind, gsize siz
 parley_frame* parley_frame_of(packet_info* pinfo);
 guint parley_key_of(const guint8* key);
 
+/* parley_end.c: the side's FIN, behind all that it sent, or RST. */
+void parley_mpa_ended(parley_half* half, gboolean reset);
+
 /* parley_startup.c: what startup frames agree on, and what is wrong with them; parley_show.c: trees and columns */
 void parley_agree(parley_tcp* tcp);
 typedef void (*parley_remark)(void* context, int severity, const char* text);
 void parley_startup_judge(const parley_startup_item* item, parley_remark remark, void* context);
+/* Whether the frame brought more than remarks on the connection's end, which leave the columns to TCP. */
+gboolean parley_fills_columns(packet_info* pinfo);
 /* Shows what the frame brought of this connection; false if nothing. `seq` is that of the first octet of `tvb`. */
 gboolean parley_show(tvbuff_t* tvb, guint32 seq, packet_info* pinfo, proto_tree* top, const parley_tcp* tcp);
 

@@ -153,6 +153,8 @@ typedef struct entry {
   guint32 head_length, head_seq;
   guint16 head_port; /* of the sender */
   guint32 head_frame;
+  parley_tcp_segment* second_half; /* see keep_second_half() */
+  guint16 second_port;
 } entry;
 
 static entry* entry_of(conversation_t* conversation) {
@@ -212,6 +214,42 @@ static gboolean reply_to_nothing(packet_info* pinfo, const struct tcp_analysis* 
          find_header(pinfo, &h) && h.ack == analysis->rev->base_seq + 1;
 }
 
+/* Whether TCP says that octets before this segment have not come. Its remarks go by frame and by the numbers that it
+ * shows, which are relative or not. */
+static gboolean behind_a_hole(struct tcp_analysis* analysis, guint32 frame, const tcp_header* h) {
+  enum { LOST_PACKET = 0x0002 }; /* TCP_A_LOST_PACKET of Wireshark's packet-tcp.c */
+  for (int relative = 0; relative < 2; relative++) {
+    guint32 seq = h->seq - (relative ? analysis->fwd->base_seq : 0);
+    guint32 ack = h->ack - (relative ? analysis->rev->base_seq : 0);
+    wmem_tree_key_t key[] = {{1, &frame}, {1, &seq}, {1, &ack}, {0, NULL}};
+    const struct tcp_acked* const said = (const struct tcp_acked*)wmem_tree_lookup32_array(analysis->acked_table, key);
+    if (said != NULL) return (said->flags & LOST_PACKET) != 0;
+  }
+  return FALSE;
+}
+
+/* A Request in two segments, of which the second came first: it is kept until the first shows what this is. What TCP
+ * says keeps this to segments behind a hole, and the distance from the SYN to the first of a direction. */
+static void keep_second_half(conversation_t* conversation, packet_info* pinfo, tvbuff_t* payload, const tcp_header* h) {
+  enum { SYN_SEEN = 0x01 };
+  struct tcp_analysis* const analysis = get_tcp_conversation_data(conversation, pinfo);
+  if (analysis == NULL) return;
+  const guint32 before = h->seq - (analysis->fwd->base_seq + 1);
+  if ((analysis->conversation_completeness & SYN_SEEN) == 0 || before == 0 || before >= PARLEY_MPA_STARTUP_MAX) return;
+  if (h->length > PARLEY_MPA_STARTUP_MAX - before || tvb_captured_length(payload) < h->length) return;
+  if (!behind_a_hole(analysis, pinfo->num, h)) return;
+  entry* const e = entry_made(conversation);
+  if (e->second_half != NULL) return;
+  parley_tcp_segment* const kept = wmem_new0(wmem_file_scope(), parley_tcp_segment);
+  kept->frame = pinfo->num;
+  kept->seq = h->seq;
+  kept->length = kept->captured = h->length;
+  kept->data = (const guint8*)tvb_memdup(wmem_file_scope(), payload, 0, h->length);
+  kept->held = TRUE;
+  e->second_half = kept;
+  e->second_port = (guint16)pinfo->srcport;
+}
+
 static parley_tcp* tcp_begin(conversation_t* conversation, packet_info* pinfo, beginning how) {
   const struct tcp_analysis* const analysis = get_tcp_conversation_data(conversation, pinfo);
   const gboolean known = how == BEGINS_REQUEST || how == BEGINS_REPLY;
@@ -228,7 +266,10 @@ static parley_tcp* tcp_begin(conversation_t* conversation, packet_info* pinfo, b
   c->first_frame = conversation->setup_frame;
   c->first_at = analysis != NULL ? analysis->ts_first : pinfo->abs_ts;
   c->roles_known = known || parley_prefs.role != PARLEY_ROLE_AUTO;
-  entry_made(conversation)->tcp = tcp;
+  entry* const e = entry_made(conversation);
+  e->tcp = tcp;
+  /* Who sends a Reply first has the octets behind its Request, not these. */
+  if (how == BEGINS_REQUEST && e->second_port == pinfo->srcport) tcp->second_half = e->second_half;
   conversation_set_dissector_from_frame_number(conversation, pinfo->num, parley_handle);
   if (!known) parley_mpa_midstream(tcp);
   return tcp;
@@ -246,6 +287,12 @@ static void feed(parley_tcp* tcp, packet_info* pinfo, tvbuff_t* payload, const t
                                       .ack = h->ack,
                                       .has_ack = (h->flags & PARLEY_TCP_ACK) != 0,
                                       .start = TRUE};
+  if (tcp->second_half != NULL) {
+    const parley_tcp_segment* const second = tcp->second_half;
+    tcp->second_half = NULL;
+    parley_stream_sync(&tcp->half[PARLEY_INITIATOR].stream, h->seq);
+    parley_mpa_segment(tcp, pinfo, payload, PARLEY_INITIATOR, second, 0);
+  }
   parley_mpa_segment(tcp, pinfo, payload, side_of(tcp, pinfo), &segment, h->flags);
 }
 
@@ -297,8 +344,10 @@ static int dissect_known(parley_tcp* tcp, tvbuff_t* tvb, packet_info* pinfo, pro
   front_door_frame = pinfo->num;
   if (parley_frame_of(pinfo) == NULL) /* nothing new, or no MPA any more: then others may have it */
     return parley_mpa_follows(tcp) ? (int)tvb_captured_length(tvb) : 0;
-  col_set_str(pinfo->cinfo, COL_PROTOCOL, "iWARP");
-  col_clear(pinfo->cinfo, COL_INFO);
+  if (parley_fills_columns(pinfo)) {
+    col_set_str(pinfo->cinfo, COL_PROTOCOL, "iWARP");
+    col_clear(pinfo->cinfo, COL_INFO);
+  }
   parley_show(tvb, h->seq, pinfo, tree, tcp);
   tap_frame(tcp, pinfo);
   return (int)tvb_captured_length(tvb);
@@ -345,10 +394,12 @@ static gboolean dissect_heuristic(tvbuff_t* tvb, packet_info* pinfo, proto_tree*
  * (4420, 5445), TCP calls the segment a retransmission, or a startup frame comes octet by octet. First pass only. */
 static parley_tcp* watch(packet_info* pinfo, tvbuff_t* payload, const tcp_header* h) {
   beginning how = tvb_begins(payload);
-  if (how == BEGINS_NOTHING && heads == 0) return NULL;
+  const gboolean fits = h->length < PARLEY_MPA_STARTUP_MAX; /* into a startup frame, with octets before it */
+  if (how == BEGINS_NOTHING && heads == 0 && !fits) return NULL;
   if (heuristic == NULL || !heuristic->enabled) return NULL; /* who disabled it wants nothing recognised */
   conversation_t* const conversation = find_conversation_pinfo(pinfo, 0);
   if (conversation == NULL) return NULL;
+  if (how == BEGINS_NOTHING && fits) keep_second_half(conversation, pinfo, payload, h);
   if (how == BEGINS_REQUEST || how == BEGINS_REPLY) return tcp_begin(conversation, pinfo, how);
   entry* e = entry_of(conversation);
   if (e == NULL || e->head_length == 0) {
@@ -381,12 +432,6 @@ static parley_tcp* watch(packet_info* pinfo, tvbuff_t* payload, const tcp_header
   return tcp;
 }
 
-/* TCP said something about the segment that is worth keeping in the packet list: out of order, retransmission... */
-static gboolean tcp_remarked(packet_info* pinfo, conversation_t* conversation) {
-  const struct tcp_analysis* const analysis = get_tcp_conversation_data(conversation, pinfo);
-  return analysis != NULL && analysis->ta != NULL && analysis->ta->flags != 0;
-}
-
 /* What TCP handed on to others, or to nobody. */
 static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* tree, void* data _U_) {
   if (pinfo->ptype != PT_TCP) return 0;
@@ -405,8 +450,10 @@ static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* tree,
   if (!pinfo->fd->visited) feed(tcp, pinfo, payload, &h);
   tap_frame(tcp, pinfo);
   if (parley_frame_of(pinfo) == NULL) return 0;
-  col_set_str(pinfo->cinfo, COL_PROTOCOL, "iWARP");
-  if (!tcp_remarked(pinfo, find_conversation_pinfo(pinfo, 0))) col_clear(pinfo->cinfo, COL_INFO);
+  if (parley_fills_columns(pinfo)) {
+    col_set_str(pinfo->cinfo, COL_PROTOCOL, "iWARP");
+    col_clear(pinfo->cinfo, COL_INFO); /* TCP fences what it says of the segment's order, and that stays */
+  }
   parley_show(payload, h.seq, pinfo, tree, tcp);
   return 1;
 }

@@ -168,7 +168,8 @@ void parley_private_register(void) {
     &var, { name, "parley.private." filter, type, base, strings, mask, NULL, HFILL } \
   }
   static hf_register_info hf[] = {
-      FIELD(hf_data, "Private data of the ULP", "data", FT_BYTES, BASE_NONE, NULL, 0),
+      {&hf_data,
+       {"Private data", "parley.mpa.private_data", FT_BYTES, BASE_NONE, NULL, 0, "RFC 5044 §7.1.1, of the ULP", HFILL}},
       FIELD(hf_format, "Format", "format", FT_STRING, BASE_NONE, NULL, 0),
       FIELD(hf_cookie, "Cookie", "erdma.cookie", FT_UINT32, BASE_HEX, NULL, 0),
       FIELD(hf_bits, "Bits", "erdma.bits", FT_UINT32, BASE_HEX, NULL, 0),

@@ -280,7 +280,7 @@ void parley_rdmap_show(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo, proto
   items[PARLEY_AT_SEGMENT] = proto_tree_get_parent(tree);
   if (!parley_segment_read(tvb, pdu->ulpdu_length, &s)) {
     if (tvb_captured_length(tvb) > 0) proto_tree_add_item(tree, hf_octets, tvb, 0, -1, ENC_NA);
-    col_append_sep_str(pinfo->cinfo, COL_INFO, ", ", "DDP segment cut short");
+    parley_info_add(pinfo->cinfo, "DDP segment cut short");
     parley_findings_show(pdu, pinfo, items);
     return;
   }
@@ -292,7 +292,7 @@ void parley_rdmap_show(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo, proto
     parley_words_text(&words, protocol);
     summary(pdu, tvb, pinfo, &s, &words);
   }
-  if (column) col_append_sep_str(pinfo->cinfo, COL_INFO, ", ", words.text + sizeof protocol - 1);
+  if (column) parley_info_add(pinfo->cinfo, words.text + sizeof protocol - 1);
   proto_tree* sub = NULL;
   gboolean fixed = FALSE;
   if (tree != NULL) {

@@ -8,13 +8,13 @@
 #include "parley_words.h"
 
 static int hf_conn, hf_from, hf_type, hf_key, hf_flags, hf_m, hf_c, hf_r, hf_s, hf_res, hf_rev, hf_pd_length;
-static int hf_enhanced, hf_a, hf_b, hf_enh_c, hf_d, hf_ird, hf_ord, hf_private_data;
+static int hf_enhanced, hf_a, hf_b, hf_enh_c, hf_d, hf_ird, hf_ord;
 static int hf_fpdu, hf_ulpdu_length, hf_pad, hf_crc, hf_crc_status, hf_crc_computed, hf_marker, hf_marker_res,
     hf_fpduptr, hf_position, hf_rtr, hf_rtr_agreed, hf_first_frame, hf_part, hf_whole_in;
 static gint ett_mpa = -1, ett_flags = -1, ett_enhanced = -1, ett_marker = -1;
 static expert_field ei_startup_error, ei_startup_warning, ei_startup_note, ei_crc, ei_marker, ei_early_responder,
     ei_rtr, ei_rtr_frame, ei_rtr_unannounced, ei_pad, ei_bad_length, ei_lost, ei_found, ei_early_initiator,
-    ei_not_startup, ei_startup_cut;
+    ei_not_startup, ei_startup_cut, ei_end, ei_end_warning;
 
 static const value_string side_names[] = {{PARLEY_INITIATOR, "initiator"}, {PARLEY_RESPONDER, "responder"}, {0, NULL}};
 static const value_string type_names[] = {{PARLEY_KEY_REQ, "Request"},
@@ -121,7 +121,7 @@ static void show_startup(const scene* s, const parley_startup_item* item) {
   wmem_strbuf_t* const text = wmem_strbuf_new(s->pinfo->pool, NULL);
   describe_startup(text, seen);
   const char* const name = val_to_str_const(item->key, type_names, "startup frame");
-  col_append_sep_fstr(s->pinfo->cinfo, COL_INFO, ", ", "MPA %s %s", name, wmem_strbuf_get_str(text));
+  parley_info_add(s->pinfo->cinfo, wmem_strdup_printf(s->pinfo->pool, "MPA %s %s", name, wmem_strbuf_get_str(text)));
   proto_item* const top = proto_tree_add_protocol_format(s->top, proto_parley, tvb, 0, (gint)item->item.known,
                                                          "iWARP MPA %s: %s", name, wmem_strbuf_get_str(text));
   proto_tree* const tree = proto_item_add_subtree(top, ett_mpa);
@@ -134,7 +134,6 @@ static void show_startup(const scene* s, const parley_startup_item* item) {
   }
   const guint head = PARLEY_MPA_HEADER_LEN + (seen->enhanced ? PARLEY_MPA_ENH_LEN : 0);
   if (tvb_captured_length(tvb) <= head) return;
-  if (tree != NULL) proto_tree_add_item(tree, hf_private_data, tvb, (gint)head, -1, ENC_NA);
   parley_private_show(tvb_new_subset_remaining(tvb, (gint)head), s->pinfo, tree, item->item.conn, item->item.from);
 }
 
@@ -281,7 +280,7 @@ static void show_fpdu(const scene* s, parley_fpdu* f) {
 static void show_part(const scene* s, const parley_part* part) {
   const guint32 at = part->item.seq - s->seq;
   const char* const of = part->startup ? "part of a startup frame" : "part of an FPDU";
-  col_append_sep_str(s->pinfo->cinfo, COL_INFO, ", ", of);
+  parley_info_add(s->pinfo->cinfo, of);
   if (s->top == NULL || at >= tvb_captured_length(s->tvb)) return;
   const gint length = (gint)MIN(part->item.octets, tvb_captured_length(s->tvb) - at);
   proto_item* const top = proto_tree_add_item(s->top, proto_parley, s->tvb, (gint)at, length, ENC_NA);
@@ -347,6 +346,19 @@ static void show_note(const scene* s, const parley_item* item) {
   expert_add_info_format(s->pinfo, top, field, "%s", text);
 }
 
+static void show_end(const scene* s, const parley_end* end) {
+  proto_item* const top =
+      proto_tree_add_protocol_format(s->top, proto_parley, s->tvb, 0, 0, "iWARP MPA: %s", end->text);
+  expert_add_info_format(s->pinfo, top, end->severity == PI_WARN ? &ei_end_warning : &ei_end, "%s", end->text);
+}
+
+gboolean parley_fills_columns(packet_info* pinfo) {
+  const parley_frame* const frame = parley_frame_of(pinfo);
+  for (const parley_item* item = frame == NULL ? NULL : frame->first; item != NULL; item = item->next)
+    if (item->kind != PARLEY_ITEM_END) return TRUE;
+  return FALSE;
+}
+
 gboolean parley_show(tvbuff_t* tvb, guint32 seq, packet_info* pinfo, proto_tree* top, const parley_tcp* tcp) {
   const parley_frame* const frame = parley_frame_of(pinfo);
   if (frame == NULL) return FALSE;
@@ -358,6 +370,7 @@ gboolean parley_show(tvbuff_t* tvb, guint32 seq, packet_info* pinfo, proto_tree*
       case PARLEY_ITEM_FPDU: show_fpdu(&s, (parley_fpdu*)item); break;
       case PARLEY_ITEM_PART: show_part(&s, (const parley_part*)item); break;
       case PARLEY_ITEM_NOTE: show_note(&s, item); break;
+      case PARLEY_ITEM_END: show_end(&s, (const parley_end*)item); break;
     }
   }
   return TRUE;
@@ -407,7 +420,6 @@ static void register_fields(void) {
       {&hf_ord,
        {"ORD", "parley.mpa.enhanced.ord", FT_UINT16, BASE_DEC, NULL, PARLEY_MPA_ENH_DEPTH_MASK,
         "RFC 6581 §9.1; 16383: not negotiated", HFILL}},
-      FIELD(hf_private_data, "Private data", "private_data", FT_BYTES, BASE_NONE, NULL, "RFC 5044 §7.1.1, of the ULP"),
       FIELD(hf_fpdu, "FPDU", "fpdu", FT_UINT64, BASE_DEC, NULL, "Number in its direction, from 1"),
       FIELD(hf_ulpdu_length, "ULPDU_Length", "ulpdu_length", FT_UINT16, BASE_DEC, NULL, "RFC 5044 §4.1"),
       FIELD(hf_pad, "Pad", "pad", FT_BYTES, BASE_NONE, NULL, "RFC 5044 §4.1"),
@@ -450,6 +462,8 @@ static void register_experts(void) {
       EXPERT(ei_found, "found", PI_SEQUENCE, PI_NOTE, "FPDU boundaries are found [RFC 5044 §6]"),
       EXPERT(ei_early_initiator, "initiator_early", PI_SEQUENCE, PI_ERROR, "Octets before the Reply [RFC 5044 §7.1.2]"),
       EXPERT(ei_not_startup, "startup.missing", PI_PROTOCOL, PI_ERROR, "No startup frame [RFC 5044 §7.1.1]"),
+      EXPERT(ei_end, "end.note", PI_SEQUENCE, PI_NOTE, "Something was not finished"),
+      EXPERT(ei_end_warning, "end.warning", PI_SEQUENCE, PI_WARN, "A Request was not answered [RFC 5044 §7.1.2]"),
       EXPERT(ei_startup_cut, "startup.cut", PI_SEQUENCE, PI_NOTE, "Startup frame is not whole"),
   };
 #undef EXPERT

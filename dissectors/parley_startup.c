@@ -98,11 +98,24 @@ static void judge_lengths(const judge* j, const parley_startup* s) {
         s->pd_length);
 }
 
+/* B, C or D without A. If C is among them, the sender may have put its two words the wrong way round: then A stands
+ * where C is due, and the kinds make sense again. */
+static void judge_exchanged(const judge* j, const parley_startup* s) {
+  const gboolean send = (s->ord & PARLEY_MPA_ENH_D) != 0, read = (s->ird & PARLEY_MPA_ENH_B) != 0;
+  if ((s->ord & PARLEY_MPA_ENH_C) != 0 && (send || read))
+    say(j, PI_ERROR,
+        "the %s set B, C or D although A is 0; with its two words exchanged this is A%s%s, IRD %u, ORD %u "
+        "[RFC 6581 §6, §9.2]",
+        j->who, send ? "+B" : "", read ? "+D" : "", depth(s->ord), depth(s->ird));
+  else
+    say(j, PI_ERROR, "the %s set B, C or D although A is 0 [RFC 6581 §9.2]", j->who);
+}
+
 static void judge_enhanced(const judge* j, const parley_startup* s) {
   if (!s->enhanced) return;
   const gboolean a = (s->ird & PARLEY_MPA_ENH_A) != 0;
   const gboolean kinds = (s->ird & PARLEY_MPA_ENH_B) != 0 || (s->ord & (PARLEY_MPA_ENH_C | PARLEY_MPA_ENH_D)) != 0;
-  if (!a && kinds) say(j, PI_ERROR, "the %s set B, C or D although A is 0 [RFC 6581 §9.2]", j->who);
+  if (!a && kinds) judge_exchanged(j, s);
   if (a && !kinds) say(j, PI_ERROR, "the %s set A but none of B, C and D [RFC 6581 §9.2]", j->who);
 }
 

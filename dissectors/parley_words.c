@@ -25,3 +25,14 @@ void parley_words_hex(parley_words* words, const char* before, guint64 number, i
   parley_words_text(words, before);
   parley_words_text(words, hex64_to_str_back_len(octets + sizeof octets - 1, number, digits));
 }
+
+void parley_info_add(column_info* columns, const char* words) {
+  if (!col_get_writable(columns, COL_INFO)) return;
+  const char* const before = col_get_text(columns, COL_INFO);
+  const gsize length = before == NULL ? 0 : strlen(before);
+  /* TCP's remarks on the segment end with a blank. */
+  if (length > 0 && before[length - 1] == ' ')
+    col_append_str(columns, COL_INFO, words);
+  else
+    col_append_sep_str(columns, COL_INFO, ", ", words);
+}

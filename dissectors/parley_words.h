@@ -4,6 +4,7 @@
 #ifndef PARLEY_WORDS_H
 #define PARLEY_WORDS_H
 
+#include <epan/column-utils.h>
 #include <epan/proto.h>
 
 /* Begins as {0}; what does not fit is left out, as Wireshark's own labels do. */
@@ -17,5 +18,8 @@ void parley_words_text(parley_words* words, const char* text);
 void parley_words_number(parley_words* words, const char* before, guint64 number);
 /* 0x and at least so many digits. */
 void parley_words_hex(parley_words* words, const char* before, guint64 number, int digits);
+
+/* Puts words behind what the info column has. */
+void parley_info_add(column_info* columns, const char* words);
 
 #endif

@@ -6,8 +6,8 @@ import struct
 import unittest
 
 import harness
-from wire import (ACK, C, FIN, INITIATOR, M, PSH, R, REP, REQ, RESPONDER, S, Capture, Framer, atomic_request, enhanced, pattern,
-                  read_request, read_response, send, startup, terminate, write)
+from wire import (ACK, C, FIN, INITIATOR, M, PSH, R, REP, REQ, RESPONDER, RST, S, Capture, Framer, atomic_request, enhanced,
+                  pattern, read_request, read_response, send, startup, terminate, write)
 
 V1 = startup(REQ, C, 1), startup(REP, C, 1)
 TWO_PASSES = ("-2",)
@@ -122,6 +122,39 @@ class Messages(unittest.TestCase):
         version, local = "remote operation: invalid RDMAP version (0/2/05)", "MPA: local catastrophic error (2/0/05)"
         self.assertEqual(meant, {True: (version, local), False: (local, version)})
 
+    def test_one_pass_knows_the_request_and_not_yet_the_response(self):
+        c = Capture()
+        a = c.connect().set_up(*v2("AD"))
+        a.fpdu(INITIATOR, read_request(1, 8, sink=(7, 0)))
+        a.fpdu(RESPONDER, read_response(7, 0, pattern(8)))
+        fields = "parley.rdmap.request_in", "parley.rdmap.response_in"
+        self.assertEqual(self.frames(c, fields, ()), {"7": {fields[0]: ["6"]}})
+        self.assertEqual(self.frames(c, fields), {"6": {fields[1]: ["7"]}, "7": {fields[0]: ["6"]}})
+
+    # ---------------------------------------------------------------- set-up
+
+    def startup_words(self, request):
+        c = Capture()
+        c.connect().set_up(request, startup(REP, C | R, 2))
+        message = "_ws.expert.message"
+        return [words for words in self.frames(c, (message,)).get("4", {}).get(message, ()) if "RFC 6581" in words]
+
+    def test_enhanced_data_whose_words_are_exchanged_is_said_to_be_so(self):
+        """RFC 6581 §6: IRD with A and B comes first. The other way round A stands where C is due."""
+        right = enhanced(16, 4, "AD")
+        self.assertEqual(self.startup_words(startup(REQ, C | S, 2, right)), [])
+        self.assertEqual(self.startup_words(startup(REQ, C | S, 2, right[2:] + right[:2])),
+                         ["the initiator set B, C or D although A is 0; with its two words exchanged this is A+D, IRD 16, "
+                          "ORD 4 [RFC 6581 §6, §9.2]"])
+        self.assertEqual(self.startup_words(startup(REQ, C | S, 2, enhanced(16, 4, "BD"))),
+                         ["the initiator set B, C or D although A is 0 [RFC 6581 §9.2]"])
+
+    def test_private_data_stands_in_the_tree_once(self):
+        c = Capture()
+        c.connect().set_up(startup(REQ, C, 1, b"plain words"), startup(REP, C, 1))
+        path = self.tshark.file("private.pcap", c.octets())
+        self.assertEqual(self.tshark.run("-n", "-r", path, "-V").stdout.count(b"plain words".hex()), 1)
+
     # ---------------------------------------------------------------- ULPs
 
     def test_wireshark_still_gets_what_it_knows_and_only_whole(self):
@@ -215,6 +248,77 @@ class Messages(unittest.TestCase):
     def test_a_capture_without_mpa_has_a_head_and_no_line(self):
         self.assertEqual(self.connections(Capture()), [])
 
+    # ---------------------------------------------------------------- how connections end
+
+    def ends(self, build, flags=FIN | ACK, by=RESPONDER):
+        """What is said of the frame in which `by` ends the connection; the columns stay TCP's."""
+        c = Capture()
+        a = c.connect().handshake()
+        build(a)
+        a.segment(by, b"", flags)
+        a.segment(1 - by, b"", FIN | ACK)
+        *_, last, _ = self.frames(c, ("_ws.expert.message", "_ws.col.Info", "_ws.col.Protocol")).values()
+        self.assertEqual(last["_ws.col.Protocol"], ["TCP"])
+        self.assertRegex(last["_ws.col.Info"][0], r"^(\[TCP .*\] )?[0-9]+ → [0-9]+ \[(FIN|RST), ACK")
+        return [words for words in last["_ws.expert.message"] if words.endswith("]")]
+
+    def test_a_request_that_nobody_answers(self):
+        requests = {1: V1[0], 2: v2("AD")[0]}
+        ask = {revision: lambda a, octets=octets: a.send(INITIATOR, octets) for revision, octets in requests.items()}
+        self.assertEqual(self.ends(ask[1]), ["the responder closed the connection without a Reply to a valid Request "
+                                             "[RFC 5044 §7.1.2]"])
+        self.assertEqual(self.ends(ask[2], RST | ACK), ["the responder reset the connection instead of answering; it may not "
+                                                        "know revision 2 [RFC 6581 §10]"])
+        self.assertEqual(self.ends(ask[1], by=INITIATOR),
+                         ["no Reply came before the initiator closed the connection [RFC 5044 §7.1.2]"])
+        self.assertEqual(self.ends(lambda a: a.send(INITIATOR, startup(REQ, C, 9))), [])  # who closes on that is right
+        self.assertEqual(self.ends(lambda a: a.send(INITIATOR, V1[0][:18]), by=INITIATOR),
+                         ["the startup frame of the initiator is not whole: 18 octets came [RFC 5044 §7.1.2]"])
+
+    def test_an_rtr_that_was_agreed_and_never_came(self):
+        self.assertEqual(self.ends(lambda a: a.start(*v2("AD")), by=INITIATOR),
+                         ["the connection ended before the initiator sent the agreed RTR [RFC 6581 §9.2]"])
+        frame = startup(REQ, C | S, 1), startup(REP, C | S, 1)
+        self.assertEqual(self.ends(lambda a: a.start(*frame)),
+                         ["the connection ended before the initiator sent the agreed Rtr frame [OFA 2007-10 Rtr §2]"])
+
+    def test_what_the_last_fin_leaves_unfinished(self):
+        def cut(a):
+            a.start(*V1)
+            a.send(INITIATOR, a.framer[INITIATOR].fpdu(send(1, pattern(100)))[:50])
+
+        def open_message(a):
+            a.start(*V1)
+            a.fpdu(INITIATOR, send(1, pattern(100), last=False))
+
+        def unanswered(a):
+            a.start(*v2("AD"))
+            a.fpdu(INITIATOR, read_request(1, 8, sink=(7, 0)))
+        self.assertEqual(self.ends(cut, by=INITIATOR),
+                         ["the stream of the initiator ends inside an FPDU, of which 50 octets came [RFC 5044 §7.2]"])
+        self.assertEqual(self.ends(open_message, by=INITIATOR),
+                         ["the last message of the initiator on queue 0 (MSN 1) has no last segment [RFC 5041 §5.2]"])
+        self.assertEqual(self.ends(unanswered),
+                         ["of the Reads and Atomics of the initiator 1 got no complete answer, the one of frame 6 for instance "
+                          "[RFC 5040 §5.2]"])
+
+    def test_nothing_is_said_of_an_end_that_finishes_all_or_whose_octets_are_missing(self):
+        def good(a):
+            a.start(*v2("AD"))
+            a.fpdu(INITIATOR, read_request(1, 0))
+            a.fpdu(RESPONDER, read_response(0, 0))
+
+        def rejected(a):
+            a.start(V1[0], startup(REP, C | R, 1))
+
+        def lost(a):
+            a.start(*v2("AD"))
+            a.fpdu(INITIATOR, read_request(1, 8, sink=(7, 0)))
+            a.skip(RESPONDER, a.framer[RESPONDER].fpdu(read_response(7, 0, pattern(8))))
+        for build in good, rejected, lost:
+            for by in INITIATOR, RESPONDER:
+                self.assertEqual(self.ends(build, by=by), [])
+
     # ---------------------------------------------------------------- segments out of order, and hostile ones
 
     def counts(self, capture):
@@ -288,6 +392,35 @@ class Messages(unittest.TestCase):
         a.send(INITIATOR, bytes(40_000))
         a.fpdu(INITIATOR, send(2, b"here again"))
         self.assertEqual(self.counts(c), ("2", "2"))
+
+    def test_a_request_whose_second_half_comes_first_is_shown(self):
+        for revision, flags, private in (1, C, b""), (2, C | S, enhanced(8, 4, "AD") + b"who I am"):
+            c = Capture()
+            a = c.connect().handshake()
+            request, first = startup(REQ, flags, revision, private), a.next[INITIATOR]
+            a.segment(INITIATOR, request[12:], PSH | ACK, first + 12)
+            a.segment(INITIATOR, request[:12], PSH | ACK, first)
+            a.next[INITIATOR] = first + len(request)
+            a.send(RESPONDER, startup(REP, flags, revision, private))
+            a.fpdu(INITIATOR, send(1, b""))
+            fields = "parley.mpa.rev", "parley.mpa.private_data", "_ws.col.Info"
+            frames = self.frames(c, fields)
+            self.assertEqual(frames["5"]["parley.mpa.rev"], [str(revision)])
+            if revision == 2:
+                self.assertEqual(frames["5"]["parley.mpa.private_data"], [b"who I am".hex()])
+            self.assertRegex(frames["5"]["_ws.col.Info"][0], r"^\[TCP Out-Of-Order\] MPA Request rev=[12] ")
+            self.assertEqual(self.counts(c), ("1", "1"))
+
+    def test_the_words_of_tcp_and_ours_stand_side_by_side(self):
+        c = Capture()
+        a = c.connect().set_up(*V1)
+        a.fpdu(INITIATOR, send(1, b"hello"))
+        second, third, fourth = (a.framer[INITIATOR].fpdu(send(msn, b"hello")) for msn in (2, 3, 4))
+        a.segment(INITIATOR, third + fourth, PSH | ACK, a.next[INITIATOR] + len(second))
+        a.segment(INITIATOR, second, PSH | ACK)
+        self.assertEqual([frame["_ws.col.Info"][0] for frame in self.frames(c, ("_ws.col.Info",)).values()][-2:],
+                         ["[TCP Previous segment not captured] Send msn=3 len=5, Send msn=4 len=5",
+                          "[TCP Out-Of-Order] Send msn=2 len=5"])
 
     def test_packets_cut_inside_the_options_of_tcp(self):
         c = Capture()

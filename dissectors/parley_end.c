@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What a FIN or RST leaves unfinished, on the first pass: octets of an FPDU or startup frame, a Request without Reply,
+ * an RTR that was agreed, messages and Reads. RFC 5044 §7.1.2, §7.2; RFC 6581 §9.2, §10; RFC 5040 §5.2; RFC 5041 §5.2.
+ * Nothing is said where octets are missing: what they held may have ended it. */
+#include <epan/expert.h>
+
+#include "parley_mpa.h"
+#include "parley_rdmap.h"
+
+static void say(parley_half* half, int severity, const char* format, ...) G_GNUC_PRINTF(3, 4);
+static void say(parley_half* half, int severity, const char* format, ...) {
+  parley_end* const item = (parley_end*)parley_item_add(half, PARLEY_ITEM_END, sizeof *item);
+  va_list arguments;
+  va_start(arguments, format);
+  item->text = wmem_strdup_vprintf(wmem_file_scope(), format, arguments);
+  va_end(arguments);
+  item->severity = severity;
+  if (severity == PI_WARN) ++half->tcp->conn->warnings;
+}
+
+static const char* name_of(const parley_half* half) {
+  return half->side == PARLEY_INITIATOR ? "initiator" : "responder";
+}
+
+static gboolean terminated(const parley_conn* c) {
+  return c->side[PARLEY_INITIATOR].terminate_frame != 0 || c->side[PARLEY_RESPONDER].terminate_frame != 0;
+}
+
+/* Octets that wait for more of their frame. */
+static void end_of_octets(parley_half* half) {
+  if (half->pending_length == 0) return;
+  if (half->phase == PARLEY_PHASE_FPDUS && !half->lost && !half->trying)
+    say(half, PI_NOTE, "the stream of the %s ends inside an FPDU, of which %u octets came [RFC 5044 §7.2]",
+        name_of(half), half->pending_length);
+  if (half->phase == PARLEY_PHASE_STARTUP)
+    say(half, PI_NOTE, "the startup frame of the %s is not whole: %u octets came [RFC 5044 §7.1.2]", name_of(half),
+        half->pending_length);
+}
+
+static void end_of_messages(parley_half* half) {
+  const parley_track* const t = (const parley_track*)half->tcp->conn->side[half->side].track;
+  if (t == NULL || t->lossy) return;
+  for (guint32 qn = 0; qn < G_N_ELEMENTS(t->queues); qn++)
+    if (t->queues[qn].open)
+      say(half, PI_NOTE, "the last message of the %s on queue %u (MSN %u) has no last segment [RFC 5041 §5.2]",
+          name_of(half), qn, t->queues[qn].msn_before);
+}
+
+/* This side sends no more, so the other's Reads and Atomics stay without answer. */
+static void end_of_answers(parley_half* half) {
+  parley_half* const asker = parley_peer_of(half);
+  const parley_track* const t = (const parley_track*)half->tcp->conn->side[asker->side].track;
+  if (t == NULL || t->lossy || t->fetches_unknown || t->read_count + t->atomic_count == 0) return;
+  const parley_fetch* const first = t->reads != NULL ? t->reads : t->atomics;
+  say(half, PI_NOTE,
+      "of the Reads and Atomics of the %s %u got no complete answer, the one of frame %u for instance [RFC 5040 §5.2]",
+      name_of(asker), t->read_count + t->atomic_count, first->request_frame);
+}
+
+static gboolean silent(const parley_half* half) {
+  return half->stream.position == 0 && half->pending_length == 0 && !half->any_gap;
+}
+
+/* RFC 5044 §7.1.2 rule 2: a good Request is answered, if only with R=1. Who knows only revision 1 closes on seeing 2
+ * (RFC 6581 §10). An initiator has a timeout (rule 10). */
+static void end_without_reply(parley_half* half, const char* how) {
+  const parley_conn* const c = half->tcp->conn;
+  if (half->side == PARLEY_INITIATOR)
+    say(half, PI_NOTE, "no Reply came before the initiator %s the connection [RFC 5044 §7.1.2]", how);
+  else if (c->request.revision == 2)
+    say(half, PI_NOTE,
+        "the responder %s the connection instead of answering; it may not know revision 2 [RFC 6581 §10]", how);
+  else if (c->errors == 0) /* of the Request */
+    say(half, PI_WARN, "the responder %s the connection without a Reply to a valid Request [RFC 5044 §7.1.2]", how);
+}
+
+/* What was agreed and did not come. */
+static void end_without_rtr(parley_half* half) {
+  const parley_conn* const c = half->tcp->conn;
+  const parley_half* const initiator = &half->tcp->half[PARLEY_INITIATOR];
+  if (initiator->fpdus_seen > 0 || initiator->any_gap || initiator->pending_length > 0) return;
+  if ((c->reply.flags & PARLEY_MPA_FLAG_R) != 0 || c->side[PARLEY_RESPONDER].terminate_frame != 0) return;
+  if (c->peer_to_peer)
+    say(half, PI_NOTE, "the connection ended before the initiator sent the agreed RTR [RFC 6581 §9.2]");
+  else if ((c->rtr_agreed & (1 << PARLEY_RTR_FRAME)) != 0 && c->rtr_frame.frame == 0)
+    say(half, PI_NOTE, "the connection ended before the initiator sent the agreed Rtr frame [OFA 2007-10 Rtr §2]");
+}
+
+void parley_mpa_ended(parley_half* half, gboolean reset) {
+  const parley_conn* const c = half->tcp->conn;
+  const parley_direction *const own = &c->side[half->side], *const other = &c->side[1 - half->side];
+  const gboolean first = other->fin_frame == 0 && other->rst_frame == 0;
+  if ((reset && own->fin_frame != 0) || half->stream.first != NULL) return; /* told at the FIN, or octets are missing */
+  if (!half->any_gap) {
+    end_of_octets(half);
+    if (!terminated(c)) {
+      end_of_messages(half);
+      end_of_answers(half);
+    }
+  }
+  if (!first || c->request.frame == 0) return;
+  if (c->reply.frame != 0)
+    end_without_rtr(half);
+  else if (silent(&half->tcp->half[PARLEY_RESPONDER]))
+    end_without_reply(half, reset ? "reset" : "closed");
+}
