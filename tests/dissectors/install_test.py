@@ -3,12 +3,45 @@
 import os
 import pathlib
 import pwd
+import re
 import shutil
+import struct
 import subprocess
 import tempfile
 import unittest
 
 import harness
+
+
+def for_another_minor_version(octets):
+    """The plugin as if it had been built for the next minor version of Wireshark; that, and the plugin's octets."""
+    def run(option):
+        command = "readelf", option, "-W", harness.PLUGIN
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    address = int(re.search(r"([0-9a-f]{16}) +4 OBJECT +GLOBAL +DEFAULT +\d+ plugin_want_minor", run("-s"))[1], 16)
+    number = r"0x([0-9a-f]+) +"
+    for segment in re.findall(f"LOAD +{number}{number}0x[0-9a-f]+ +{number}", run("-l")):
+        place, begin, length = (int(text, 16) for text in segment)
+        if begin <= address < begin + length:
+            at = place + address - begin
+            minor = struct.unpack_from("<i", octets, at)[0] + 1
+            return minor, octets[:at] + struct.pack("<i", minor) + octets[at + 4:]
+    raise AssertionError("plugin_want_minor is in no segment")
+
+
+class AnotherVersion(unittest.TestCase):
+    def test_wireshark_says_so_in_a_line_and_goes_on(self):
+        capture = (harness.HERE / "captures/reads.pcap").read_bytes()
+        with harness.Tshark(True) as tshark:
+            plugin, = tshark.home.rglob("parley.so")
+            minor, octets = for_another_minor_version(plugin.read_bytes())
+            plugin.write_bytes(octets)
+            done = tshark.run("-n", "-r", tshark.file("reads.pcap", capture))
+            version = f"Wireshark version {harness.API.split('.')[0]}.{minor}"
+            self.assertEqual(done.stderr, f"tshark: The plugin 'parley.so' was compiled for {version}\n")
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("DDP/RDMA", done.stdout)
 
 
 class Install(unittest.TestCase):
