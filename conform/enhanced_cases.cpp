@@ -183,6 +183,41 @@ Task<Finding> rtr_missing(Bench& b) {
   co_return pass(ending_words(end));
 }
 
+// ---- an indication that comes to nothing
+// ----------------------------------------------------------------------------------------
+
+// RFC 5040 §7.1: the first FPDU is judged as any other, and an error ends the connection that is not yet established.
+Task<Finding> rtr_faulty(Bench& b) {
+  const Answer a = co_await enhanced_answer(b, 8 | A | B, 8 | C | D);
+  if (!a.enhanced) co_return a.trouble;
+  if (!a.enhanced->a) co_return unclear(a.got + ": no indication was agreed");
+  a.conn->full_operation(true, (a.conn->reply.flags & flag_m) != 0, false);
+  co_await b.stage().sleep(b.settings().first_fpdu);
+  Provocation provocation;
+  provocation.steps.push_back({wrong_version_segment(a.conn->next_send())});
+  provocation.due.codes = {wrong_version};
+  const Finding found = co_await provoke_on(b, *a.conn, std::move(provocation));
+  co_return found;
+}
+
+// RFC 5044 §8: TCP may be lost at any time, and only the stream that used it ends.
+Task<Finding> rtr_lost(Bench& b) {
+  const Answer a = co_await enhanced_answer(b, 8 | A | B, 8 | C | D);
+  if (!a.enhanced) co_return a.trouble;
+  if (!a.enhanced->a) co_return unclear(a.got + ": no indication was agreed");
+  co_await b.stage().sleep(b.settings().quiet);
+  a.conn->say("RST", {});
+  a.conn->line().reset();
+  co_await b.stage().sleep(b.settings().quiet);
+  const StartupOctets request{.flags = flag_c};
+  Conn* next = co_await b.ask(request);
+  if (next == nullptr) co_return b.trouble();
+  const std::string got = "the next Request is answered by " + frame_words(next->reply);
+  if (next->reply.is(MpaKey::rep)) co_return pass(got);
+  if (next->reply.closed()) co_return unclear(got + "; the program may take one connection only");
+  co_return failed(got);
+}
+
 // ---- frames that contradict themselves
 // --------------------------------------------------------------------------------
 
@@ -271,6 +306,10 @@ constexpr Case table[] = {
          "Request 50/01; if S=1 comes back, key \"MPA ID RtR Frame\"", "the frame is taken", rtr_frame_hex},
     Case{"73", "depths-fit", Iut::responder, rfc91, Level::must, false, "IRD 3, ORD 5", "Reply with ORD <= 3",
          depths_fit},
+    Case{"90", "rtr-lost", Iut::responder, "RFC 5044 §8", Level::must, true,
+         "an indication is agreed, then RST; a new connection", "the new connection is answered", rtr_lost},
+    Case{"91", "rtr-faulty", Iut::responder, "RFC 5040 §7.1", Level::must, true,
+         "an indication is agreed, then a segment of RDMAP version 0", "Terminate 02 05", rtr_faulty},
     Case{"74", "a-alone", Iut::responder, rfc92, Level::must, false, "A without B, C and D",
          "A copied, at least one kind named", a_alone},
 };

@@ -67,6 +67,7 @@ constexpr Recorded as_responder[] = {
     {"enhanced-of-3-octets-closes", Verdict::fail, "3002 0000", "", End::fin},
     {"v2-without-s", Verdict::pass, "4002 0000"},
     {"rtr-missing-times-out", Verdict::fail, "5002 0004 8008 8008"},
+    {"rtr-faulty", Verdict::fail, "5002 0004 8008 8008", "20050000", End::fin, "the right error, 02 05"},
     {"bad-crc", Verdict::fail, "", "02020000", End::fin, "the right error, 20 02"},
     {"ddp-version-0-untagged", Verdict::fail, "", "21060000", End::fin, "the right error, 12 06"},
     {"ddp-version-0-tagged", Verdict::pass, "", "11040000", End::fin},
