@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """In guest b: a fresh stock rping for each case of `parley conform`.
 
-Each TCP connection to PORT brings one line, "server N" or "client N": an rping is started that listens on port N, or
-connects to guest a's port N. The answer is "ready", or what went wrong. The rping is killed when the connection ends. A
-fresh one each time, because rping's persistent server takes no more connections once a few were left before they were
-established.
+Each TCP connection to PORT brings one line, "server N CASE" or "client N CASE": an rping is started that listens on port N,
+or connects to guest a's port N. The answer is "ready", or what went wrong. The rping is killed when a further line comes or
+the connection ends; this side closes it when that is done. A fresh one each time, because rping's persistent server takes no
+more connections once a few were left before they were established.
+
+The case is written to the console, where the kernel writes too when it dies: so the host sees in which case that was.
 """
 import socket
 import subprocess
@@ -43,6 +45,11 @@ class Peer:
         return "ready"
 
 
+def console(line):
+    with open("/dev/console", "w", encoding="utf-8") as out:
+        out.write(f"\n{line}\n")
+
+
 def main():
     peer = Peer()
     with socket.create_server(("0.0.0.0", PORT)) as server:
@@ -50,13 +57,14 @@ def main():
             stream, _ = server.accept()
             with stream:
                 lines = stream.makefile("r", encoding="ascii")
-                role, _, port = lines.readline().strip().partition(" ")
+                role, port, case = (lines.readline().split() + ["", "", ""])[:3]
+                console(f"conform: case {case}")
                 answer = getattr(peer, role)(port) if role in ("server", "client") else f"no role {role!r}"
                 try:
                     stream.sendall((answer + "\n").encode())
-                    lines.read()
+                    lines.readline()
                 except OSError:
-                    pass  # the asker is gone, which is what is waited for
+                    pass  # the asker is gone, which is as good
                 peer.end()
 
 

@@ -9,7 +9,6 @@ import socket
 import sys
 import threading
 import time
-import types
 import unittest
 from unittest import mock
 
@@ -145,6 +144,10 @@ class ConformTest(cli.CliTest):
             self.assertEqual(verdicts[name], "fail", name)
         for name in ("plain-v1", "bad-key-closes", "v2-client-server", "write-rtr-stag-0"):
             self.assertEqual(verdicts[name], "pass", name)
+        text = cli.run("conform", "responder", f"127.0.0.1:{port}", "--only", "^reserved,^plain-v1$", "--pause", "10ms").out
+        told = text.partition("FAIL reserved-bits-ignored (RFC 5044 §7.1.1, MUST)")[2]
+        self.assertIn("expected  accepted; reserved bits of the Reply 0", told, text)
+        self.assertIn("1 passed, 1 failed", told, text)
 
     def test_odd_peers_end_each_case_and_the_run(self):
         def garbage(peer):
@@ -237,21 +240,58 @@ class ConformTest(cli.CliTest):
         output = [e.get("output", "") for e in done.events if e["event"] == "case"][0]
         self.assertNotIn("/tmp/#", output)
 
-    def test_the_lab_takes_nothing_for_the_page(self):
+    def lab(self):
         path = os.path.join(cli.SOURCE_DIR, "tests", "interop", "conform")
         with mock.patch.object(sys, "dont_write_bytecode", True):
             loader = importlib.machinery.SourceFileLoader("lab_conform", path)
             lab = importlib.util.module_from_spec(importlib.util.spec_from_loader("lab_conform", loader))
             loader.exec_module(lab)
-        run, result = lab.RUNS[0], {"status": 0, "verdicts": {"plain-v1": "pass"}}
-        options = types.SimpleNamespace(work=pathlib.Path(self.directory))
-        self.assertIn("no report", lab.judge(options, run, result, {}))
-        self.path(f"{run[0]}.md", "# Title\n\n| 1 | plain-v1 | RFC 5044 §7.1.1 | MUST | pass | fine |\n".encode())
-        self.assertIn("no section", lab.judge(options, run, result, {}))
-        self.assertIn("plain-v1: pass, on the page FAIL", lab.judge(options, run, result, {run[4]: {"plain-v1": "FAIL"}}))
-        self.assertIn("plain-v1: not on the page", lab.judge(options, run, result, {run[4]: {"crc-off": "pass"}}))
-        self.assertIn("crc-off: no such case", lab.judge(options, run, result, {run[4]: {"crc-off": "pass"}}))
-        self.assertEqual("", lab.judge(options, run, result, {run[4]: {"plain-v1": "pass"}}))
+        return lab
+
+    def test_the_lab_takes_nothing_for_the_page(self):
+        lab = self.lab()
+        run, title = lab.RUNS[0], lab.RUNS[0].title
+        result = {"status": 0, "error": None, "verdicts": {"plain-v1": "pass"}}
+        self.assertIn("no report", lab.judge(run, {**result, "verdicts": {}}, {}, {}))
+        self.assertIn("exit status 2", lab.judge(run, {**result, "status": 2}, {}, {}))
+        self.assertIn("not carried out", lab.judge(run, lab.Outcome([]).result, {}, {}))
+        self.assertIn("no section", lab.judge(run, result, {}, {}))
+        self.assertIn("plain-v1: pass, on the page FAIL", lab.judge(run, result, {}, {title: {"plain-v1": "FAIL"}}))
+        self.assertIn("plain-v1: not on the page", lab.judge(run, result, {}, {title: {"crc-off": "pass"}}))
+        self.assertIn("crc-off: no such case", lab.judge(run, result, {}, {title: {"crc-off": "pass"}}))
+        self.assertEqual("", lab.judge(run, result, {}, {title: {"plain-v1": "pass"}}))
+
+    def test_the_lab_sees_a_kernel_die_and_forgives_only_what_the_page_shows(self):
+        lab = self.lab()
+        console = ("conform: case a\nconform: case b\r\n[   53.91] kernel BUG at drivers/infiniband/core/iwcm.c:969!\r\n"
+                   "[   53.92] RIP: 0010:cm_work_handler+0xa8f/0xe20 [iw_cm]\nconform: case c\n")
+        words = "kernel BUG at drivers/infiniband/core/iwcm.c:969! in cm_work_handler [iw_cm]"
+        self.assertEqual(lab.death(console), (words, "b"))
+        self.assertIsNone(lab.death("conform: case a\n[ 22.1] watchdog: BUG: soft lockup - CPU#0 stuck for 22s!\n"))
+        outcome = lab.Outcome(["a", "b", "c", "d"])
+        # What is answered after the death, nobody of the peer's answers; what is left is asked at the next boot.
+        outcome.take({"stem": "x", "verdicts": {"a": "pass", "b": "pass", "c": "inconclusive", "d": "not run"}, "changed": {},
+                      "seconds": 1, "status": 0, "error": "dead", "again": []}, (words, "b"), pathlib.Path(self.directory))
+        self.assertEqual((outcome.result["verdicts"], outcome.left), ({"a": "pass", "b": "CRASH"}, ["c", "d"]))
+        self.assertFalse(outcome.done())
+        outcome.take({"stem": "x", "verdicts": {"c": "pass", "d": "FAIL"}, "changed": {}, "seconds": 1, "status": 1,
+                      "error": None, "again": []}, ("", None), pathlib.Path(self.directory))
+        self.assertTrue(outcome.done())
+        run, last = lab.RUNS[0], {"a": "pass", "c": "pass", "d": "FAIL"}
+        self.assertIn(f"b: guest b died: {words}", lab.judge(run, outcome.result, outcome.crashes, {run.title: last}))
+        self.assertIn("b: guest b died",
+                      lab.judge(run, outcome.result, outcome.crashes, {run.title: {**last, "b": "pass"}}))
+        self.assertEqual("", lab.judge(run, outcome.result, outcome.crashes, {run.title: {**last, "b": "CRASH"}}))
+        survived = {**outcome.result, "verdicts": {**last, "b": "FAIL"}}
+        self.assertIn("b: FAIL, on the page CRASH", lab.judge(run, survived, {}, {run.title: {**last, "b": "CRASH"}}))
+
+    def test_the_lab_names_cases_within_what_only_takes(self):
+        chunks = self.lab().verdicts.__globals__["chunks"]
+        names = [f"case-{i:04}" for i in range(300)]
+        pieces = list(chunks(names))
+        self.assertGreater(len(pieces), 1)
+        self.assertTrue(all(len(piece) <= 1000 for piece in pieces))
+        self.assertEqual([name for piece in pieces for name in piece[2:-2].split("|")], names)
 
     def test_a_command_of_the_shell_is_gone_before_the_next_case(self):
         with socket.create_server(("127.0.0.1", 0)) as free:
