@@ -84,6 +84,17 @@ std::string tally_words(const Tally& t) {
   return out + fmt::format(", {} inconclusive, {} not run", t.inconclusive, t.not_run);
 }
 
+std::string failures_text(const std::vector<Result>& results, bool strict) {
+  std::string out;
+  for (const Result& r : results) {
+    if (r.finding.verdict != Verdict::fail) continue;
+    out += fmt::format("{}{} {} ({}, {})\n  sent      {}\n  expected  {}\n  observed  {}\n", out.empty() ? "" : "\n",
+                       verdict_words(r, strict), r.what->name, r.what->clause, to_string(r.what->level),
+                       r.what->stimulus, r.what->expected, r.finding.observed);
+  }
+  return out;
+}
+
 std::string markdown(const ReportHead& head, Iut iut, const std::vector<Result>& results) {
   std::string out =
       fmt::format("# {} as {}\n\n", head.title.empty() ? "iWARP conformance" : head.title, to_string(iut));
@@ -126,7 +137,8 @@ std::string html(const ReportHead& head, Iut iut, const std::vector<Result>& res
   for (std::size_t i = 0; i < results.size(); ++i) {
     const Result& r = results[i];
     out += fmt::format(
-        "<tr><td class=n>{}<td><a href=#c{}>{}</a><td class=n>{}<td class=n>{}<td><b class={}>{}</b><td>{}</tr>\n",
+        "<tr><td class=n>{}<td class=n><a href=#c{}>{}</a><td class=n>{}<td class=n>{}<td><b "
+        "class={}>{}</b><td>{}</tr>\n",
         r.what->row, i, r.what->name, r.what->clause, to_string(r.what->level), css_class(r, head.strict),
         verdict_words(r, head.strict), escape(r.finding.observed));
   }

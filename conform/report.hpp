@@ -19,6 +19,8 @@ struct ReportHead {
 std::string verdict_words(const Result& result, bool strict);
 /// "41 passed, 3 failed, 1 SHOULD not met, 2 MAY not met, 12 inconclusive, 4 not run"
 std::string tally_words(const Tally& tally);
+/// Each case that failed or did not meet a SHOULD or MAY, with its clause and what was expected; empty: none did.
+std::string failures_text(const std::vector<Result>& results, bool strict);
 /// No times, addresses or ports: two runs can be compared.
 std::string markdown(const ReportHead& head, Iut iut, const std::vector<Result>& results);
 /// The table of all cases, for --list and docs/conform.md.

@@ -272,6 +272,9 @@ int Conform::finish(const conform::Run& run) {
   if (progress_) progress_->clear();
   const conform::Tally t = tally(run.results(), args_.strict);
   const auto written = write_reports(run);
+  // Told again together, with what was expected: the lines above are many, and --only finds a case by its name.
+  if (const std::string failures = failures_text(run.results(), args_.strict); !failures.empty() && !args_.quiet)
+    context_.out.text("\n" + failures);
   context_.out.text(tally_words(t));
   context_.out.object({{"event", "summary"},
                        {"command", "conform"},

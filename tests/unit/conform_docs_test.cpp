@@ -53,6 +53,17 @@ TEST(ConformDocs, ShouldAndMayAreCountedApartAndAsFailuresOnlyWhenStrict) {
   EXPECT_EQ(verdict_words(results[0], true), "FAIL");
 }
 
+TEST(ConformDocs, FailuresAreToldTogetherWithWhatWasExpected) {
+  const Case must{.row = "2", .name = "x", .clause = "RFC 5044 §7.1.1", .stimulus = "a Request", .expected = "a Reply"};
+  const Case fine{.row = "3", .name = "y"};
+  const std::vector<Result> results{{.what = &must, .finding = {Verdict::fail, "FIN"}},
+                                    {.what = &fine, .finding = {Verdict::pass, "Rep"}},
+                                    {.what = &fine, .finding = {Verdict::inconclusive, "silence"}}};
+  EXPECT_EQ(failures_text(results, false),
+            "FAIL x (RFC 5044 §7.1.1, MUST)\n  sent      a Request\n  expected  a Reply\n  observed  FIN\n");
+  EXPECT_EQ(failures_text({results[1], results[2]}, true), "");
+}
+
 TEST(ConformDocs, ReportsOfAnInterruptedRunSayThatTheyArePartial) {
   const Case c{.row = "0", .name = "x"};
   const std::vector<Result> results{{.what = &c, .finding = {Verdict::not_run, "interrupted"}}};
