@@ -80,7 +80,7 @@ class MrTable {
     out.slot = stag >> 8;
     return MrFault::none;
   }
-  /// RFC 5040 §5.1: the peer invalidates what it was given; that is a region of this PD with some remote right.
+  /// RFC 5040 §5.3: the peer invalidates what it was given; that is a region of this PD with some remote right.
   bool invalidate_by_peer(std::uint32_t stag, PdHandle pd);
 
   /// A pinned region is being read or written by posted work or a peer's Read; its memory must stay.

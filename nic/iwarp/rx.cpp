@@ -76,7 +76,8 @@ bool Qp::handle_message(Segment& segment) {
   return false;
 }
 
-// RFC 5041 §7.1 and RFC 5040 §7.1: what can be judged without knowing the message.
+// RFC 5041 §7.1 and RFC 5040 §7.2: what can be judged without knowing the message. The first error that is found
+// decides the Terminate (RFC 5040 §7.1).
 bool Qp::check_headers(const Segment& segment) {
   const wire::DdpHeader& h = segment.header;
   if (h.ddp_version != PARLEY_DDP_DV) {
@@ -159,9 +160,9 @@ bool Qp::handle_send(Segment& segment) {
 
 bool Qp::finish_incoming(Segment& segment) {
   if (incoming_.opcode == wire::RdmapOpcode::send_inv || incoming_.opcode == wire::RdmapOpcode::send_se_inv) {
-    // RFC 5040 §7.1: what may not be invalidated is a protection error; siw says remote operation with the same code.
+    // RFC 5040 §7.2: what may not be invalidated is a protection error; siw says remote operation with the same code.
     if (!parts_.tables->regions.invalidate_by_peer(incoming_.invalidate, parts_.pd))
-      return refuse({0, 1, 0x09}, segment, "RFC 5040 §5.1",
+      return refuse({0, 1, 0x09}, segment, "RFC 5040 §5.3",
                     fmt::format("STag 0x{:08x} to invalidate", incoming_.invalidate));
   }
   ++rx_msn_send_;
@@ -218,14 +219,14 @@ bool Qp::whole_untagged(Segment& segment, MutBytes out) {
   return true;
 }
 
-// RFC 5040 §5.2: a Data Source dimensions queue 1 by its IRD. RFC 5041 §7.1 calls an MSN beyond the buffers of a queue
-// out of range, so 12 03, which is also what Chelsio's hardware says; no RFC names a code for this case.
+// RFC 5040 §5.2.1: a Data Source dimensions queue 1 by its IRD. RFC 5041 §7.1 calls an MSN beyond the buffers of a
+// queue out of range, so 12 03, which is also what Chelsio's hardware says; no RFC names a code for this case.
 bool Qp::ird_left(const Segment& segment) {
   const std::uint32_t msn = segment.header.msn;
   if (msn != rx_msn_read_)
     return refuse({1, 2, 0x03}, segment, "RFC 5041 §5.1", fmt::format("MSN {} for {}", msn, rx_msn_read_));
   if (replies_.full())
-    return refuse({1, 2, 0x03}, segment, "RFC 5040 §5.2", fmt::format("more than {} Reads at once (IRD)", ird_));
+    return refuse({1, 2, 0x03}, segment, "RFC 5040 §5.2.1", fmt::format("more than {} Reads at once (IRD)", ird_));
   return true;
 }
 
@@ -239,7 +240,7 @@ bool Qp::handle_read_request(Segment& segment) {
     const MrFault fault = parts_.tables->regions.check(request->source_stag, request->source_to, request->size,
                                                        parts_.pd, Access::remote_read, range);
     if (fault != MrFault::none)
-      return refuse(protection_code(fault), &segment, octets, "RFC 5040 §7.1",
+      return refuse(protection_code(fault), &segment, octets, "RFC 5040 §7.2",
                     fmt::format("RDMA Read of {} octets at STag 0x{:08x} TO 0x{:x}", request->size,
                                 request->source_stag, request->source_to),
                     Errc::protection);
@@ -265,14 +266,14 @@ bool Qp::handle_atomic_request(Segment& segment) {
   if (!request) return false;
   const bool add = request->aop == PARLEY_RDMAP_ATOMIC_FETCH_ADD;
   if (!add && request->aop != PARLEY_RDMAP_ATOMIC_CMP_SWAP)
-    return refuse({0, 2, 0x06}, segment, "RFC 7306 §5.1", fmt::format("Atomic operation {}", request->aop));
+    return refuse({0, 2, 0x06}, segment, "RFC 7306 §5.2.1", fmt::format("Atomic operation {}", request->aop));
   if (request->to % 8 != 0)
     return refuse({0, 2, 0x07}, segment, "RFC 7306 §5.1", fmt::format("Atomic at TO 0x{:x}, not aligned", request->to));
   MrRange range;
   const MrFault fault =
       parts_.tables->regions.check(request->stag, request->to, 8, parts_.pd, Access::remote_atomic, range);
   if (fault != MrFault::none)
-    return refuse(protection_code(fault), &segment, {}, "RFC 5040 §7.1",
+    return refuse(protection_code(fault), &segment, {}, "RFC 5040 §7.2",
                   fmt::format("Atomic at STag 0x{:08x} TO 0x{:x}", request->stag, request->to), Errc::protection);
   std::uint64_t value = 0;  // memory holds it in the machine's own order, as the program that shares it does
   std::memcpy(&value, range.memory.data(), sizeof value);

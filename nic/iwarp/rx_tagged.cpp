@@ -21,10 +21,10 @@ bool Qp::handle_write(Segment& segment) {
       case MrFault::other_pd: code.code = 0x02; break;
       case MrFault::wrap: code.code = 0x03; break;
       case MrFault::bounds: code.code = 0x01; break;
-      case MrFault::access: code = {0, 1, 0x02}; break;  // rights are RDMAP's: RFC 5040 §7.1
+      case MrFault::access: code = {0, 1, 0x02}; break;  // rights are RDMAP's: RFC 5040 §7.2
       default: break;
     }
-    return refuse(code, &segment, {}, code.layer == 0 ? "RFC 5040 §7.1" : "RFC 5041 §7.1",
+    return refuse(code, &segment, {}, code.layer == 0 ? "RFC 5040 §7.2" : "RFC 5041 §7.1",
                   fmt::format("RDMA Write of {} octets at STag 0x{:08x} TO 0x{:x}", segment.length, h.stag, h.to),
                   Errc::protection);
   }
