@@ -49,7 +49,8 @@ font:14px/1.45 system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans",sans-
 h1{font-size:22px;margin:0 0 4px}h2{font-size:16px;margin:28px 0 8px}a{color:var(--link)}p{margin:4px 0}
 .dim{color:var(--dim)}.good{color:var(--good)}.bad{color:var(--bad)}.warn{color:var(--warn)}b.good,b.bad,b.warn,b.dim{white-space:nowrap}
 table{border-collapse:collapse;width:100%}th,td{text-align:left;vertical-align:top;padding:4px 10px 4px 0;
-border-bottom:1px solid var(--faint);overflow-wrap:anywhere}th{color:var(--dim);font-weight:600}
+border-bottom:1px solid var(--faint);overflow-wrap:anywhere}
+th{color:var(--dim);font-weight:600;white-space:nowrap;overflow-wrap:normal}
 .scroll{overflow-x:auto}td.n{white-space:nowrap;overflow-wrap:normal}
 details{border-bottom:1px solid var(--faint)}summary{padding:6px 2px;cursor:pointer;overflow-wrap:anywhere}
 details>div{padding:2px 0 12px 18px}code,td.o{font:12px/1.5 ui-monospace,"Liberation Mono",monospace}
