@@ -90,7 +90,8 @@ Found compare_startup(const Item& recorded, const Item& live, std::span<const Fi
   for (const auto& f : flags)
     if ((r.flags & f.mask) != (l.flags & f.mask))
       return Mismatch{fmt::format("{}: flags are {}, recorded were {}", f.name, bits(l), bits(r)), f.rule};
-  if (r.enhanced != l.enhanced) {
+  const bool depths_known = !r.enhanced || recorded.octets_known >= PARLEY_MPA_HEADER_LEN + PARLEY_MPA_ENH_LEN;
+  if (r.enhanced.has_value() != l.enhanced.has_value() || (depths_known && r.enhanced != l.enhanced)) {
     const bool rtr =
         r.enhanced && l.enhanced && r.enhanced->ird == l.enhanced->ird && r.enhanced->ord == l.enhanced->ord;
     return Mismatch{fmt::format("the enhanced data differ: recorded {}, live {}", enhanced_words(r.enhanced),
@@ -108,11 +109,11 @@ Found compare_startup(const Item& recorded, const Item& live, std::span<const Fi
 
 Found compare_terminate(const Item& recorded, const Item& live) {
   const auto r = wire::Terminate::parse(recorded.payload), l = wire::Terminate::parse(live.payload);
+  if (!recorded.unknown.empty() && recorded.unknown.front().first < 4) return {};
   if (!r || !l) {
     if (!r && !l) return {};
     return Mismatch{"one of the two Terminates is too short for its control octets", "RFC 5040 §4.8"};
   }
-  if (!recorded.unknown.empty() && recorded.unknown.front().first < 4) return {};
   const auto words = [](const wire::Terminate& t) {
     const std::string_view text = wire::terminate_text(t.layer, t.etype, t.code);
     return fmt::format("layer {}, type {}, code {}{}{}", t.layer, t.etype, t.code, text.empty() ? "" : ", ", text);
@@ -127,7 +128,7 @@ Found compare_terminate(const Item& recorded, const Item& live) {
   return {};
 }
 
-Found compare_headers(const Item& recorded, const Item& live) {
+Found compare_headers(const Item& recorded, const Item& live, std::uint32_t less) {
   const wire::DdpHeader &r = recorded.header, &l = live.header;
   if (r.opcode == l.opcode && r.tagged != l.tagged)
     return Mismatch{fmt::format("the {} is {}, recorded was {}", to_string(l.opcode), l.tagged ? "tagged" : "untagged",
@@ -144,7 +145,7 @@ Found compare_headers(const Item& recorded, const Item& live) {
   if (r.tagged && r.to != l.to)
     return Mismatch{fmt::format("TO 0x{:x}, recorded was 0x{:x}", l.to, r.to), "RFC 5041 §4.2"};
   if (!r.tagged && r.qn != l.qn) return Mismatch{fmt::format("QN {}, recorded was {}", l.qn, r.qn), "RFC 5041 §4.3"};
-  if (!r.tagged && r.msn != l.msn)
+  if (!r.tagged && r.msn - less != l.msn)
     return Mismatch{fmt::format("MSN {}, recorded was {}", l.msn, r.msn), "RFC 5041 §5.3"};
   if (!r.tagged && r.mo != l.mo) return Mismatch{fmt::format("MO {}, recorded was {}", l.mo, r.mo), "RFC 5041 §4.3"};
   const bool invalidates = r.opcode == RdmapOpcode::send_inv || r.opcode == RdmapOpcode::send_se_inv;
@@ -168,11 +169,19 @@ Found compare_read_request(const Item& recorded, const Item& live) {
   return {};
 }
 
-Found compare_message(const Item& recorded, const Item& live, std::span<const Field> masks) {
+// What the recording lacks, and the identifier beside it.
+std::vector<Range> and_unknown(const Item& recorded, const Range& also) {
+  std::vector<Range> out = recorded.unknown;
+  out.push_back(also);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+Found compare_message(const Item& recorded, const Item& live, std::span<const Field> masks, std::uint32_t less) {
   const wire::DdpHeader& h = recorded.header;
   const bool empty_tagged = h.tagged && recorded.length == 0 && live.length == 0 && h.opcode == live.header.opcode;
   if (!empty_tagged)
-    if (auto found = compare_headers(recorded, live)) return found;
+    if (auto found = compare_headers(recorded, live, less)) return found;
   if (recorded.whole && !live.whole) return Mismatch{"the message has no end (L)", "RFC 5041 §4.1"};
   if (recorded.marker_fault != live.marker_fault)
     return Mismatch{fmt::format("the {} side has a wrong marker in it", live.marker_fault ? "live" : "recorded"),
@@ -185,26 +194,26 @@ Found compare_message(const Item& recorded, const Item& live, std::span<const Fi
   if (recorded.whole ? recorded.length != live.length : recorded.length > live.length)
     return Mismatch{fmt::format("{} octets, recorded were {}", live.length, recorded.length), ""};
   if (h.opcode == RdmapOpcode::read_request) return compare_read_request(recorded, live);
-  constexpr std::array<std::pair<std::size_t, std::size_t>, 1> request_id{{{0, 4}}};
   // RFC 7306 §5.2.1: the requester chooses the identifier; a response is compared by its value.
   if (h.opcode == RdmapOpcode::atomic_request)
-    return octets_differ("request", recorded.payload, live.payload, masks,
-                         std::array<std::pair<std::size_t, std::size_t>, 1>{{{4, 8}}}, "RFC 7306 §5.2.1");
+    return octets_differ("request", recorded.payload, live.payload, masks, and_unknown(recorded, {4, 8}),
+                         "RFC 7306 §5.2.1");
   if (h.opcode == RdmapOpcode::atomic_response)
-    return octets_differ("response", recorded.payload, live.payload, masks, request_id, "RFC 7306 §5.2.2");
+    return octets_differ("response", recorded.payload, live.payload, masks, and_unknown(recorded, {0, 4}),
+                         "RFC 7306 §5.2.2");
   return octets_differ("payload", recorded.payload, live.payload, masks, recorded.unknown, "");
 }
 
 }  // namespace
 
-Found compare(const Item& recorded, const Item& live, std::span<const Field> masks) {
+Found compare(const Item& recorded, const Item& live, std::span<const Field> masks, std::uint32_t less) {
   if (recorded.kind != live.kind)
     return Mismatch{fmt::format("{} came where {} was recorded", describe(live), describe(recorded)), ""};
   switch (recorded.kind) {
     case Item::Kind::startup: return compare_startup(recorded, live, masks);
     case Item::Kind::rtr_frame:
       return octets_differ("Rtr frame", recorded.octets, live.octets, {}, {}, "OFA 2007-10 Rtr §1");
-    case Item::Kind::message: return compare_message(recorded, live, masks);
+    case Item::Kind::message: return compare_message(recorded, live, masks, less);
     case Item::Kind::raw: return octets_differ("run of octets", recorded.octets, live.octets, {}, {}, "");
     case Item::Kind::bad_crc:
     case Item::Kind::gap:

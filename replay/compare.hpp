@@ -16,7 +16,9 @@ struct Mismatch {
   std::string rule;  ///< "RFC 6581 §9.2"; empty when no clause is at stake
 };
 
-/// `masks`: the fields of the recorded item. The first thing that differs, or nothing.
-std::optional<Mismatch> compare(const Item& recorded, const Item& live, std::span<const Field> masks);
+/// `masks`: the fields of the recorded item. `less`: so many messages of its queue that are recorded before it are not
+/// said by the live side, which therefore counts its MSN without them. The first thing that differs, or nothing.
+std::optional<Mismatch> compare(const Item& recorded, const Item& live, std::span<const Field> masks,
+                                std::uint32_t less = 0);
 
 }  // namespace parley::replay

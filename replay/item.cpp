@@ -91,19 +91,17 @@ void Assembler::add(const Step& step, std::size_t index) {
     case Step::Kind::fin: item.kind = Item::Kind::fin; break;
     case Step::Kind::rst: item.kind = Item::Kind::rst; break;
   }
-  if (step.kind == Step::Kind::gap) {  // what was begun before it will not become whole
-    open_.clear();
-    keys_.clear();
-    open_octets_ = 0;
-  }
+  if (step.kind == Step::Kind::gap) lose();
   items_.push_back(std::move(item));
 }
 
 void Assembler::segment(const Step& step, std::size_t index) {
   const auto h = wire::DdpHeader::parse(step.octets);
-  if (!h || step.known < h->size()) {
+  const bool unread = step.known < step.octets.size() && (!h || step.known < h->size());
+  if (!h || unread) {
+    if (unread) lose();
     Item item;
-    item.kind = h ? Item::Kind::gap : Item::Kind::raw;
+    item.kind = unread ? Item::Kind::gap : Item::Kind::raw;
     item.first = step.first;
     item.last = step.last;
     item.end = step.end;
@@ -125,6 +123,9 @@ void Assembler::segment(const Step& step, std::size_t index) {
     item.octets = step.octets;
     item.octets_known = step.known;
     item.whole = false;
+    item.after_gap = gap_;
+    item.headless = gap_ && !h->tagged && h->mo != 0;  // RFC 5041 §4.3: a message begins at MO 0
+    gap_ = false;
     it = open_.emplace_hint(open_.end(), begun_++, std::move(item));
   } else {
     keys_.erase(key_of(it->second, it->first));  // of a tagged one, the next TO changes
@@ -168,8 +169,17 @@ void Assembler::close(std::map<std::uint64_t, Item>::iterator it) {
   open_.erase(it);
 }
 
-void Assembler::finish() {
-  for (auto& [age, item] : open_) items_.push_back(std::move(item));
+// What was begun before missing octets will not become whole.
+void Assembler::lose() {
+  finish(true);
+  gap_ = true;
+}
+
+void Assembler::finish(bool cut) {
+  for (auto& [age, item] : open_) {
+    item.cut = cut;
+    items_.push_back(std::move(item));
+  }
   open_.clear();
   keys_.clear();
   open_octets_ = 0;

@@ -31,6 +31,9 @@ struct Item {
   std::uint64_t length = 0;                                  ///< of the payload, all of it
   std::vector<std::pair<std::size_t, std::size_t>> unknown;  ///< begin and end of what the recording lacks of it
   bool whole = true;          ///< its last segment, or the last octet of its FPDU, was there
+  bool cut = false;           ///< message: not whole because the recording lacks octets of it or stops in it
+  bool headless = false;      ///< message, untagged: its beginning is lost
+  bool after_gap = false;     ///< message: the first behind missing octets
   bool marker_fault = false;  ///< message: a marker in it was wrong
   bool pad_fault = false;
   std::uint64_t lost = 0;  ///< gap
@@ -38,8 +41,9 @@ struct Item {
   static constexpr std::size_t payload_max = 64 << 20;
 
   Lane lane() const;
-  /// It is not known what belongs here, or how it went on.
-  bool vague() const { return kind == Kind::gap || !whole; }
+  /// It is not known what belongs here, how it began or how it went on. What is tagged and comes right behind missing
+  /// octets may be the rest of a message: nothing in its header tells (RFC 5041 §4.2).
+  bool vague() const { return kind == Kind::gap || !whole || headless || (after_gap && header.tagged); }
   bool is(wire::RdmapOpcode opcode) const { return kind == Kind::message && header.opcode == opcode; }
   /// Send in any form, or Immediate Data: it takes a receive of the peer's.
   bool is_send() const;
@@ -49,9 +53,11 @@ struct Item {
 class Assembler {
  public:
   void add(const Step& step, std::size_t index);
-  /// Messages of which the last segment never came become items that are not whole.
-  void finish();
+  /// Messages of which the last segment never came become items that are not whole; `cut`: since the recording stops.
+  void finish(bool cut = false);
   std::vector<Item>& items() { return items_; }
+  /// The oldest message that is not whole; null when there is none.
+  const Item* begun() const { return open_.empty() ? nullptr : &open_.begin()->second; }
 
  private:
   /// Which message a segment goes on with: tagged or not, opcode, QN and MSN or STag and next TO; then its age, of
@@ -61,12 +67,14 @@ class Assembler {
   void segment(const Step& step, std::size_t index);
   std::map<std::uint64_t, Item>::iterator find_open(const wire::DdpHeader& h);
   void close(std::map<std::uint64_t, Item>::iterator it);
+  void lose();
   static constexpr std::size_t open_max = 4096;  // messages begun and not ended; more are left alone
 
   std::vector<Item> items_;
   std::map<std::uint64_t, Item> open_;  // by age
   std::set<Key> keys_;                  // one for each of open_
   std::uint64_t begun_ = 0;
+  bool gap_ = false;             // octets are missing before the next FPDU
   std::size_t open_octets_ = 0;  // in open_; the oldest are dropped beyond Item::payload_max
 };
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/bytes_io.hpp"
+#include "replay/answers.hpp"
 
 namespace parley::replay {
 namespace {
@@ -42,6 +43,7 @@ void note_use(std::map<std::uint32_t, Used>& uses, std::uint32_t stag, std::uint
 std::map<std::uint32_t, Used> uses_of(const SideRecord& played) {
   std::map<std::uint32_t, Used> uses;
   for (const Item& item : played.items) {
+    if (!item.header.tagged && !names_known(item)) continue;  // it is not played either
     if (item.is(RdmapOpcode::rdma_write)) note_use(uses, item.header.stag, item.header.to, item.length);
     if (const auto q = wire::ReadRequest::parse(item.payload); q && item.is(RdmapOpcode::read_request))
       note_use(uses, q->source_stag, q->source_to, q->size);

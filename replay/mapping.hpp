@@ -48,6 +48,7 @@ class NameMap {
  public:
   void learn_stag(std::uint32_t recorded, std::uint32_t live) { targets_[recorded].stag = live; }
   void learn_to(std::uint32_t recorded_stag, std::uint64_t recorded, std::uint64_t live);
+  bool knows(std::uint32_t recorded) const { return targets_.contains(recorded); }
   std::uint32_t stag(std::uint32_t recorded) const;
   std::uint64_t to(std::uint32_t recorded_stag, std::uint64_t recorded) const;
 

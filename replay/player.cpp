@@ -11,8 +11,20 @@ namespace parley::replay {
 using verdict::Side;
 
 Player::Player(const Recording& recording, Side side, const PlayOptions& options)
-    : recording_(recording), side_(side), options_(options), names_(find_names(other(), mine())) {
+    : recording_(recording),
+      side_(side),
+      options_(options),
+      names_(find_names(other(), mine())),
+      answers_(pair_answers(mine(), other())) {
+  result_.partial = !recording.lacks.empty();
+  plan_lanes();
+  plan_msn();
   plan();
+}
+
+void Player::left_out(std::string text) {
+  result_.left_out = result_.partial = true;
+  note(std::move(text));
 }
 
 void Player::note(std::string text) {
@@ -24,19 +36,56 @@ void Player::log(Instant now, bool played, std::uint64_t frame, std::string text
   if (result_.log.size() < PlayResult::log_max) result_.log.push_back({now - begun_, played, frame, std::move(text)});
 }
 
-void Player::plan() {
+void Player::plan_lanes() {
   const std::vector<Item>& theirs = other().items;
   bool fin = false;
   for (std::size_t i = 0; i < theirs.size(); ++i) {
+    const Item& item = theirs[i];
+    const bool gap = item.kind == Item::Kind::gap;
+    if (gap || !item.unknown.empty() || item.octets_known < item.octets.size())
+      lost_of_other_ = std::min(lost_of_other_, item.end);
     // What TCP answers to segments that come after its FIN, whoever sent them late, is no part of the conversation.
-    if (fin && theirs[i].kind == Item::Kind::rst) continue;
-    fin = fin || theirs[i].kind == Item::Kind::fin;
-    const bool last_of_all = !recording_.closed && theirs[i].kind == Item::Kind::gap && i + 1 == theirs.size();
+    if (fin && item.kind == Item::Kind::rst) continue;
+    fin = fin || item.kind == Item::Kind::fin;
+    const bool last_of_all = !recording_.closed && gap && i + 1 == theirs.size();
     // What was begun and not ended when the recording stopped is nothing to compare with.
-    if (last_of_all || (theirs[i].kind == Item::Kind::message && !theirs[i].whole && !recording_.closed)) continue;
-    lanes_[static_cast<std::size_t>(theirs[i].lane())].items.push_back(i);
+    if (last_of_all || (item.kind == Item::Kind::message && !item.whole && !recording_.closed)) continue;
+    // A program cannot ask for memory that the recording does not name.
+    if (options_.says_recorded_only && item.whole &&
+        (item.is(wire::RdmapOpcode::read_request) || item.is(wire::RdmapOpcode::atomic_request)) && !names_known(item))
+      continue;
+    // Octets that are missing may have been of either kind.
+    if (gap) lanes_[static_cast<std::size_t>(Lane::answered)].items.push_back(i);
+    lanes_[static_cast<std::size_t>(gap ? Lane::said : item.lane())].items.push_back(i);
+    if (!gap && !item.headless) ++result_.expected;
   }
-  result_.expected = lanes_[0].items.size() + lanes_[1].items.size();
+}
+
+// A program that is given the recording to say counts its messages without those that the recording lacks. What a NIC
+// answers by itself, it answers to everything.
+void Player::plan_msn() {
+  if (!options_.says_recorded_only) return;
+  const std::vector<Item>& theirs = other().items;
+  msn_less_.assign(theirs.size(), 0);
+  std::map<std::uint32_t, Numbering> queues;
+  std::uint64_t gaps = 0;
+  for (std::size_t i = 0; i < theirs.size(); ++i) {
+    const Item& item = theirs[i];
+    if (item.kind == Item::Kind::gap) ++gaps;
+    if (item.kind != Item::Kind::message || item.header.tagged || item.lane() == Lane::answered ||
+        item.is(wire::RdmapOpcode::terminate))
+      continue;
+    Numbering& n = queues[item.header.qn];
+    if (n.gaps != gaps && item.header.msn > n.next) n.less += item.header.msn - n.next;
+    n.gaps = gaps;
+    n.next = item.header.msn + 1;
+    msn_less_[i] = n.less;
+    if (!names_known(item) && (item.cut || item.headless || item.whole)) ++n.less;
+  }
+}
+
+void Player::plan() {
+  const std::vector<Item>& theirs = other().items;
   const std::vector<Step>& steps = mine().steps;
   result_.steps = steps.size();
   item_.assign(steps.size(), mine().items.size());
@@ -50,6 +99,13 @@ void Player::plan() {
     const std::uint64_t received = step.first.peer_received;
     // Steps go out in order, so each needs at least what the one before needed.
     if (!needs_.empty()) need.count = needs_.back().count;
+    // A gap is passed at once: whatever comes next may answer what was in it.
+    if (step.kind == Step::Kind::gap && !needs_.empty()) {
+      need.octets = needs_.back().octets;
+      need.startup_needed = needs_.back().startup_needed;
+      needs_.push_back(need);
+      continue;
+    }
     Instant since = before;
     for (std::size_t l = 0; l < 2; ++l) {
       const auto& items = lanes_[l].items;
@@ -118,8 +174,10 @@ void Player::finish(Close close) {
   }
   const std::size_t left = mine().steps.size() - next_step_;
   if (left > 0 && !result_.difference)
-    note(fmt::format("{} of {} recorded steps were not played: the live side had ended the connection", left,
-                     mine().steps.size()));
+    left_out(fmt::format("{} of {} recorded steps were not played: the live side had ended the connection", left,
+                         mine().steps.size()));
+  if (not_come_ > 0)
+    note(fmt::format("{} recorded answers did not come; they may have been to what was not played", not_come_));
   done_ = true;
   deadline_ = never;
 }
@@ -222,24 +280,42 @@ void Player::wait_for_answer(Instant now) {
   for (const LaneState& lane : lanes_)
     if (const Item* item = next_known(lane); item != nullptr)
       if (missing == nullptr || item->last.frame < missing->last.frame) missing = item;
+  // Whoever was told something else may not answer at all; that is not waited for as long.
+  const Duration patience = result_.left_out ? std::min(options_.patience, unseen_patience) : options_.patience;
   const Duration taken = missing != nullptr && recorded_before != Instant{}
                              ? std::max(missing->last.at - recorded_before, Duration{})
                              : Duration{};
   const std::uint64_t end = missing != nullptr ? missing->end : 0;
-  const Instant until = limit(taken + options_.patience, end - std::min(end, matched_end_));
+  const Instant until = limit(taken + patience, end - std::min(end, matched_end_));
   if (now < until) return wait_until(until);
-  const Duration waited = std::chrono::duration_cast<std::chrono::milliseconds>(taken + options_.patience);
+  const Duration waited = std::chrono::duration_cast<std::chrono::milliseconds>(taken + patience);
+  if (result_.left_out && missing != nullptr) {
+    for (LaneState& lane : lanes_)
+      if (next_known(lane) == missing) pass(lane, now);
+    return wait_until(now);
+  }
   if (missing == nullptr) {
-    note(fmt::format("the live side sent no startup frame within {} ms", waited.count() / 1'000'000));
-    result_.partial = true;
+    left_out(fmt::format("the live side sent no startup frame within {} ms", waited.count() / 1'000'000));
     return finish(Close::reset);
   }
+  const auto ms = [](Duration d) { return std::chrono::duration_cast<std::chrono::milliseconds>(d).count(); };
   const bool silent = last_live_ <= idle_since_;
-  const auto idle = std::chrono::duration_cast<std::chrono::milliseconds>(now - idle_since_);
-  differ(now, {fmt::format("{} did not come", describe(*missing)), ""}, missing, nullptr,
-         silent ? fmt::format("nothing for {} ms", waited.count() / 1'000'000)
-                : fmt::format("octets, but not that, for {} ms", idle.count()));
+  const Duration quiet = silent ? Duration(waited) : now - last_live_;
+  std::string said = half_said();
+  if (!said.empty()) said += ", then ";
+  said += quiet * 2 >= waited ? fmt::format("nothing for {} ms", ms(quiet))
+                              : fmt::format("octets, but not that, for {} ms", ms(now - idle_since_));
+  differ(now, {fmt::format("{} did not come", describe(*missing)), ""}, missing, nullptr, std::move(said));
   if (!done_) finish(Close::reset);
+}
+
+// The next recorded answer of the lane is not waited for any longer.
+void Player::pass(LaneState& lane, Instant now) {
+  if (lane.over()) return;
+  const Item& item = other().items[lane.items[lane.next()]];
+  if (!item.vague()) ++not_come_;
+  if (item.kind == Item::Kind::message && !item.header.tagged) ++live_numbering_[item.header.qn].passed;
+  lane.matched_at.push_back(now);
 }
 
 void Player::advance(Instant now) {

@@ -12,6 +12,9 @@
 //                  wrong; STags and TOs of the peer become the live peer's (mapping.hpp); MSNs leave out what could not
 //                  be played; a Read Response goes where the live Read Request asks, in the length it asks for
 //   raw, FIN, RST  as recorded
+//   a gap          nothing; Reads and Atomics that were answered in it get zeros, so that the live side can go on
+// Once something was left out or made up, the live side has been told something else than the recorded one: what it
+// then says is matched where it can be, and only what no correct stream earns is a difference.
 #pragma once
 #include <array>
 #include <optional>
@@ -20,6 +23,7 @@
 #include <vector>
 
 #include "base/stream_port.hpp"
+#include "replay/answers.hpp"
 #include "replay/compare.hpp"
 
 namespace parley::replay {
@@ -33,6 +37,9 @@ struct PlayOptions {
   Duration linger = std::chrono::milliseconds(200);
   /// Play on after a difference as far as possible; the first one is reported all the same.
   bool keep_going = false;
+  /// The live side says what the recording holds of it and no more: behind a gap it counts its messages without those
+  /// that are lost.
+  bool says_recorded_only = false;
 };
 
 /// One side of a difference.
@@ -63,7 +70,8 @@ struct PlayResult {
   std::uint64_t steps = 0, steps_played = 0;
   std::uint64_t expected = 0, compared = 0;  ///< what the recorded other side said, and what of it was compared
   std::uint64_t not_compared = 0;            ///< live items that the recording says nothing of
-  bool partial = false;                      ///< something of the recorded side could not be played
+  bool left_out = false;                     ///< something of the recorded side could not be played, or not whole
+  bool partial = false;                      ///< left_out, or the recording does not hold all of the connection
   std::vector<std::string> notes;            ///< what was not played or compared, and why
   std::vector<LogLine> log;                  ///< at most log_max
   static constexpr std::size_t log_max = 20000;
@@ -99,15 +107,38 @@ class Player {
 
  private:
   static constexpr std::size_t out_max = 4 << 20;  // octets waiting to be written; steps wait beyond it
+  static constexpr std::size_t aligned_max = 256;  // recorded answers that one live one may leave out
   static constexpr Duration gap_patience = std::chrono::milliseconds(300);
   static constexpr Duration unseen_patience = std::chrono::seconds(1);
   static constexpr std::uint64_t slowest = 128 << 10;  // octets a second; who awaits many gives more time for them
 
+  static constexpr std::uint64_t never_lost = ~std::uint64_t{0};
+  static constexpr std::size_t none = ~std::size_t{0};
+
   struct LaneState {
-    std::vector<std::size_t> items;   // of the other side, in order
-    std::vector<Instant> matched_at;  // one for each that was matched
+    std::vector<std::size_t> items;     // of the other side, in order
+    std::vector<Instant> matched_at;    // one for each that was matched
+    std::optional<std::size_t> unsure;  // its place before a gap, while what came since fits more than one place
     std::size_t next() const { return matched_at.size(); }
     bool over() const { return matched_at.size() >= items.size(); }
+  };
+  /// A request of the live side that is to be answered.
+  struct Asked {
+    std::size_t recorded = 0;  // item of the other side; none: the recording does not hold it
+    wire::ReadRequest read;    // of a Read
+    std::uint32_t id = 0;      // of an Atomic
+  };
+  enum class Asks : std::uint8_t { read, atomic };
+  /// MSNs of one queue that we send (RFC 5041 §5.3).
+  struct Numbering {
+    std::uint32_t next = 1;  // as recorded
+    std::uint32_t less = 0;  // messages that are not played
+    std::uint64_t gaps = 0;  // gaps_ when `next` was known
+  };
+  /// MSNs of one queue that the live side sends.
+  struct Answered {
+    std::uint32_t less = 0;    // recorded messages that it did not send
+    std::uint32_t passed = 0;  // since the last one that was matched; perhaps it sends them still
   };
   struct Need {
     std::array<std::size_t, 2> count{};  // of each lane's items
@@ -118,6 +149,8 @@ class Player {
 
   // player.cpp
   void plan();
+  void plan_lanes();
+  void plan_msn();
   Duration scaled(Duration d) const;
   enum class Met : std::uint8_t { yes, answer_missing, waiting };  // waiting: a deadline is set
 
@@ -131,7 +164,9 @@ class Player {
   void wait_until(Instant when) { deadline_ = std::min(deadline_, when); }
   void wait_for_answer(Instant now);
   const Item* next_known(const LaneState& lane) const;
+  void pass(LaneState& lane, Instant now);
   void finish(Close close);
+  void left_out(std::string text);
   void differ(Instant now, Mismatch mismatch, const Item* recorded, const Item* live, std::string missing = {});
   void note(std::string text);
   void log(Instant now, bool played, std::uint64_t frame, std::string text);
@@ -143,6 +178,10 @@ class Player {
   void live_item(Instant now, Item& item);
   void unexpected(Instant now, const Item& item);
   bool pass_gap(LaneState& lane, const Item& live, Instant now);
+  bool align(LaneState& lane, const Item& live, Instant now);
+  std::string half_said() const;
+  std::optional<Mismatch> differs(std::size_t index, const Item& live, std::uint32_t less) const;
+  void remember(const Item& live, std::size_t recorded);
   void match(Instant now, LaneState& lane, const Item& live);
   void live_startup(const Item& item);
   void settle();
@@ -151,8 +190,18 @@ class Player {
   // player_steps.cpp
   void play(Instant now, const Step& step);
   void play_startup(const Step& step);
-  void play_fpdu(const Step& step);
-  bool answer_read(const Item& item);
+  bool play_fpdu(const Step& step);
+  void tell_zeros(const Step& step);
+  void pass_lost();
+  bool name_lost(std::uint32_t stag, const Step& step) const;
+  std::string why_left_out(const Item& item, const Step& step) const;
+  bool leave_out(const Step& step, const Item& item);
+  void number(wire::DdpHeader& h, bool first);
+  std::optional<bool> answer(const Step& step, const Item& item);
+  bool ask_for(std::size_t index, Asks kind);
+  void answer_lost(std::size_t request);
+  void make_answer(Asks kind);
+  void make_read_response(const wire::ReadRequest& live, ConstBytes content);
   void map_header(Bytes& ulpdu, const Step& step);
   void frame(ConstBytes ulpdu, const Step& step);
   void send(ConstBytes octets) { out_.insert(out_.end(), octets.begin(), octets.end()); }
@@ -185,14 +234,23 @@ class Player {
   Assembler assembler_;
   std::size_t live_steps_ = 0;
   std::uint64_t live_octets_ = 0;
+  std::string half_;  // what it had begun when it ended
   std::optional<verdict::StartupSeen> own_startup_, live_startup_;
   bool settled_ = false, tx_crc_ = true, tx_markers_ = false;
   std::uint64_t tx_position_ = 0;
-  std::vector<wire::ReadRequest> live_reads_;  // matched Read Requests of the live side, in order; as many as recorded
-  std::vector<std::uint32_t> live_atomics_;    // request identifiers
-  std::size_t reads_answered_ = 0, atomics_answered_ = 0;
-  std::size_t answered_item_ = ~std::size_t{0};     // the Read Response that was made as a whole
-  std::map<std::uint32_t, std::uint32_t> skipped_;  // messages of each QN that could not be played
+  std::array<std::vector<Asked>, 2> asked_;           // by Asks, in order; as many as recorded, and at most asks_max
+  std::array<std::size_t, 2> answered_{};             // of them
+  std::array<std::size_t, 2> answering_{none, none};  // of them: the one that the response at hand goes to
+  Answers answers_;                                   // of our items
+  std::set<std::size_t> owed_;    // recorded requests of which the answer was lost, and that have not come yet
+  std::size_t made_item_ = none;  // the response that was made as a whole
+  std::size_t left_item_ = none;  // the message that is not played
+  std::map<std::uint32_t, Numbering> numbering_;
+  std::uint64_t gaps_ = 0;                    // passed so far on our side
+  std::uint64_t lost_of_other_ = never_lost;  // where the recording first lacks octets of the other side
+  std::map<std::uint32_t, Answered> live_numbering_;
+  std::vector<std::uint32_t> msn_less_;  // for each item of the other side, with says_recorded_only
+  std::uint64_t not_come_ = 0;           // recorded answers that were not waited for any longer, as left_out
 };
 
 }  // namespace parley::replay

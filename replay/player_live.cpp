@@ -19,7 +19,14 @@ struct ByItem {
   bool operator()(std::size_t item, const Field& f) const { return item < f.item; }
 };
 
-constexpr std::size_t reads_max = 1 << 20;  // Read Requests of the live side that the recording says nothing of
+constexpr std::size_t asks_max = 1 << 20;  // Read and Atomic Requests that are remembered; the rest stay unanswered
+
+/// What no correct stream earns, whatever was left out of it: the live side's own faults, and its objections.
+bool objects(const Item& item) {
+  return item.kind == Item::Kind::bad_crc || item.kind == Item::Kind::raw || item.kind == Item::Kind::startup ||
+         item.kind == Item::Kind::rtr_frame || item.kind == Item::Kind::rst || item.marker_fault || item.pad_fault ||
+         item.is(RdmapOpcode::terminate);
+}
 
 }  // namespace
 
@@ -35,6 +42,7 @@ void Player::handle_bytes(Instant now, ConstBytes in) {
 void Player::handle_end(Instant now, StreamEnd end) {
   if (done_) return;
   last_live_ = now;
+  half_ = half_said();
   reader_.finish({0, now, 0}, true);
   take_live(now);
   if (done_) return;
@@ -79,7 +87,14 @@ void Player::live_item(Instant now, Item& item) {
     live_startup(item);
   }
   LaneState& lane = lanes_[static_cast<std::size_t>(item.lane())];
+  const bool end = item.kind == Item::Kind::fin || item.kind == Item::Kind::rst;
+  if (result_.left_out && !align(lane, item, now) && !objects(item)) {
+    remember(item, none);
+    ++result_.not_compared;
+    return log(now, false, 0, describe(item) + " (not compared: it may answer what was not played)");
+  }
   if (!lane.over() && other().items[lane.items[lane.next()]].vague() && !pass_gap(lane, item, now)) {
+    remember(item, none);
     ++result_.not_compared;
     log(now, false, 0, describe(item) + " (not compared: not in the recording)");
     return;
@@ -87,14 +102,24 @@ void Player::live_item(Instant now, Item& item) {
   if (lane.over()) return unexpected(now, item);
   const std::size_t index = lane.items[lane.next()];
   const Item& recorded = other().items[index];
-  const bool end = item.kind == Item::Kind::fin || item.kind == Item::Kind::rst;
   const LaneState& answers = lanes_[static_cast<std::size_t>(Lane::answered)];
-  if (end && !answers.over() && recorded.kind == item.kind) {
-    const Item& due = other().items[answers.items[answers.next()]];
+  if (end && !answers.over() && recorded.kind == item.kind && next_known(answers) != nullptr && !result_.left_out) {
+    const Item& due = *next_known(answers);
     differ(now, {fmt::format("{} came before {}", describe(item), describe(due)), ""}, &due, &item);
     if (done_) return;
   }
-  if (auto mismatch = compare(recorded, item, fields_of(index))) {
+  const std::uint32_t less = item.header.tagged ? 0 : live_numbering_[item.header.qn].less;
+  if (auto mismatch = differs(index, item, less)) {
+    if (lane.unsure && !objects(item)) {
+      // What was taken for a message behind the gap was one that looks like it, in the gap.
+      lane.matched_at.resize(*lane.unsure);
+      lane.unsure.reset();
+      remember(item, none);
+      ++result_.not_compared;
+      return log(now, false, 0, describe(item) + " (not compared: not in the recording)");
+    }
+    if (item.kind == Item::Kind::raw && recorded.kind != Item::Kind::raw && !half_.empty())
+      mismatch->what = fmt::format("{}, then the end, came where {} was recorded", half_, describe(recorded));
     differ(now, std::move(*mismatch), &recorded, &item);
     if (done_) return;
   } else {
@@ -108,7 +133,8 @@ void Player::live_item(Instant now, Item& item) {
 void Player::unexpected(Instant now, const Item& item) {
   const bool end = item.kind == Item::Kind::fin || item.kind == Item::Kind::rst;
   const bool recorded_so_far = recording_.closed || next_step_ < mine().steps.size();
-  const bool known = other().seen && recorded_so_far;
+  const bool sure = !result_.left_out && !lanes_[static_cast<std::size_t>(item.lane())].unsure;
+  const bool known = other().seen && recorded_so_far && (sure || objects(item));
   // Whoever is answered by RST or has closed may be answered so again; that the recording lacks it means little.
   const bool after_end = end && std::any_of(other().items.begin(), other().items.end(), [](const Item& i) {
                            return i.kind == Item::Kind::fin || i.kind == Item::Kind::rst;
@@ -122,8 +148,31 @@ void Player::unexpected(Instant now, const Item& item) {
                   &item);
   ++result_.not_compared;
   log(now, false, 0, describe(item) + " (not compared: the recording does not reach so far)");
-  if (item.is(RdmapOpcode::read_request) && live_reads_.size() < reads_max)
-    if (const auto q = wire::ReadRequest::parse(item.payload)) live_reads_.push_back(*q);
+  remember(item, none);
+}
+
+// A Read or Atomic that is to be answered.
+void Player::remember(const Item& live, std::size_t recorded) {
+  if (const auto q = wire::ReadRequest::parse(live.payload); q && live.is(RdmapOpcode::read_request)) {
+    auto& reads = asked_[static_cast<std::size_t>(Asks::read)];
+    if (reads.size() < asks_max) reads.push_back({recorded, *q, 0});
+  }
+  if (const auto a = wire::AtomicRequest::parse(live.payload); a && live.is(RdmapOpcode::atomic_request)) {
+    auto& atomics = asked_[static_cast<std::size_t>(Asks::atomic)];
+    if (atomics.size() < asks_max) atomics.push_back({recorded, {}, a->request_id});
+  }
+  if (owed_.erase(recorded) > 0) answer_lost(recorded);
+}
+
+// What the live side has begun to say.
+std::string Player::half_said() const {
+  std::string out = reader_.begun();
+  if (const Item* item = assembler_.begun(); item != nullptr) out += (out.empty() ? "" : ", and ") + describe(*item);
+  return out;
+}
+
+std::optional<Mismatch> Player::differs(std::size_t index, const Item& live, std::uint32_t less) const {
+  return compare(other().items[index], live, fields_of(index), less + (msn_less_.empty() ? 0 : msn_less_[index]));
 }
 
 // True when the lane's next is what the live item is to be compared with: the item whose end is missing, if the two
@@ -132,8 +181,10 @@ bool Player::pass_gap(LaneState& lane, const Item& live, Instant now) {
   for (std::size_t at = lane.next(); at < lane.items.size(); ++at) {
     const std::size_t index = lane.items[at];
     const Item& candidate = other().items[index];
-    if (candidate.kind == Item::Kind::gap) continue;
-    if (!compare(candidate, live, fields_of(index))) {
+    if (candidate.kind == Item::Kind::gap || candidate.headless) continue;
+    if (!differs(index, live, live.header.tagged ? 0 : live_numbering_[live.header.qn].less)) {
+      // Nothing but a number tells one message from another of the same names and octets (RFC 5041 §4.2, §4.3).
+      if (live.header.tagged) lane.unsure = lane.next();
       while (lane.next() < at) lane.matched_at.push_back(now);
       return true;
     }
@@ -143,9 +194,40 @@ bool Player::pass_gap(LaneState& lane, const Item& live, Instant now) {
   return false;
 }
 
+// Something was left out of what we say, so the live side may leave out answers to it, and count its messages without
+// them (RFC 5041 §5.3). True when the lane's next is what the live item is to be compared with.
+bool Player::align(LaneState& lane, const Item& live, Instant now) {
+  const bool counted = live.kind == Item::Kind::message && !live.header.tagged;
+  Answered& n = live_numbering_[counted ? live.header.qn : 0];
+  std::uint32_t skipped = 0;  // of the same queue, between the last one that was matched and the candidate
+  const std::size_t stop = std::min(lane.items.size(), lane.next() + aligned_max);
+  for (std::size_t at = lane.next(); at < stop; ++at) {
+    const std::size_t index = lane.items[at];
+    const Item& candidate = other().items[index];
+    const bool same_queue = counted && candidate.kind == Item::Kind::message && !candidate.header.tagged &&
+                            candidate.header.qn == live.header.qn;
+    std::uint32_t less = n.less;
+    bool possible = candidate.kind == live.kind && !candidate.headless;
+    if (possible && same_queue && candidate.header.opcode == live.header.opcode) {
+      less = candidate.header.msn - (msn_less_.empty() ? 0 : msn_less_[index]) - live.header.msn;
+      possible = less - n.less <= n.passed + skipped;
+    }
+    // A Terminate of another meaning is the live side's answer in the place of the recorded one.
+    const bool objection = possible && live.is(RdmapOpcode::terminate) && candidate.is(RdmapOpcode::terminate);
+    if (possible && (objection || !differs(index, live, less))) {
+      while (lane.next() < at) pass(lane, now);
+      if (counted) n = {less, 0};
+      return true;
+    }
+    if (same_queue && !candidate.vague()) ++skipped;
+  }
+  return false;
+}
+
 void Player::match(Instant now, LaneState& lane, const Item& live) {
   const std::size_t index = lane.items[lane.next()];
   lane.matched_at.push_back(now);
+  if (live.kind != Item::Kind::message || !live.header.tagged) lane.unsure.reset();
   progress(now);
   matched_end_ = std::max(matched_end_, other().items[index].end);
   const ConstBytes said = names_in(live);
@@ -157,10 +239,7 @@ void Player::match(Instant now, LaneState& lane, const Item& live) {
     else
       map_.learn_stag(f.stag, static_cast<std::uint32_t>(value));
   }
-  if (live.is(RdmapOpcode::read_request))
-    if (const auto q = wire::ReadRequest::parse(live.payload)) live_reads_.push_back(*q);
-  if (live.is(RdmapOpcode::atomic_request))
-    if (const auto a = wire::AtomicRequest::parse(live.payload)) live_atomics_.push_back(a->request_id);
+  remember(live, index);
 }
 
 void Player::live_startup(const Item& item) {

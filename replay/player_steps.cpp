@@ -16,9 +16,6 @@ using wire::RdmapOpcode;
 
 namespace {
 
-/// An MSN of the recorded side, which counts from 1 for each queue (RFC 5041 §5.3).
-bool numbered(const wire::DdpHeader& h) { return !h.tagged; }
-
 std::uint16_t echoed(std::uint16_t answered, std::uint16_t asked, std::uint16_t live, bool at_most) {
   if (answered == PARLEY_MPA_ENH_NOT_NEGOTIATED) return answered;
   if (live == asked) return answered;
@@ -37,21 +34,20 @@ void Player::play(Instant now, const Step& step) {
   const std::size_t index = next_step_ - 1;
   const Item* item = item_of_step(index);
   const bool first_of_item = item != nullptr && item->first_step == index;
-  if (step.known < step.octets.size()) {
-    result_.partial = true;
-    note(fmt::format("frame {}: {} of {} octets of the {} are not in the recording; zeros are played", step.last.frame,
-                     step.octets.size() - step.known, step.octets.size(), to_string(step.kind)));
-  }
   switch (step.kind) {
-    case Step::Kind::startup: play_startup(step); break;
+    case Step::Kind::startup:
+      tell_zeros(step);
+      play_startup(step);
+      break;
     case Step::Kind::rtr_frame:
     case Step::Kind::raw: send(step.octets); break;
-    case Step::Kind::fpdu: play_fpdu(step); break;
+    case Step::Kind::fpdu:
+      if (!play_fpdu(step)) return;
+      break;
     case Step::Kind::gap:
-      result_.partial = true;
-      note(fmt::format("frame {}: {} octets before it are not in the recording and are not played", step.last.frame,
-                       step.lost));
-      return;
+      left_out(fmt::format("frame {}: {} octets before it are not in the recording and are not played", step.last.frame,
+                           step.lost));
+      return pass_lost();
     case Step::Kind::fin: close_ = Close::shutdown; break;
     case Step::Kind::rst: close_ = Close::reset; break;
   }
@@ -80,65 +76,218 @@ void Player::play_startup(const Step& step) {
   if (live_startup_) settle();
 }
 
-void Player::play_fpdu(const Step& step) {
-  const std::size_t index = next_step_ - 1;
-  const Item* item = item_of_step(index);
-  const auto h = wire::DdpHeader::parse(step.octets);
-  if (item != nullptr && item->kind == Item::Kind::message && !item->whole && h && !step.bad_crc &&
-      !recording_.closed && numbered(*h)) {
-    // Its end was lost: half a message would hold up everything after it.
-    if (item->first_step == index) {
-      ++skipped_[h->qn];
-      result_.partial = true;
-      note(
-          fmt::format("frame {}: {}: its end is not in the recording; it is not played and what follows is numbered "
-                      "anew",
-                      step.last.frame, describe(*item)));
-    }
-    return;
-  }
-  if (h && item != nullptr && item->is(RdmapOpcode::read_response) && !step.bad_crc && item->whole &&
-      answer_read(*item))
-    return;
-  Bytes ulpdu = step.octets;
-  if (h && step.known >= h->size()) map_header(ulpdu, step);
-  frame(ulpdu, step);
+// What the recording lacks of a step that is played all the same.
+void Player::tell_zeros(const Step& step) {
+  if (step.known >= step.octets.size()) return;
+  left_out(fmt::format("frame {}: {} of {} octets of the {} are not in the recording; zeros are played",
+                       step.last.frame, step.octets.size() - step.known, step.octets.size(), to_string(step.kind)));
 }
 
-// The live Read Request that the response answers asks for another length: the whole message is made anew, of the
-// recorded octets. True when nothing of the recorded segments is to be played.
-bool Player::answer_read(const Item& item) {
+// Octets are missing here: whoever waits for an answer that was among them gets one.
+void Player::pass_lost() {
+  ++gaps_;
+  const auto owed = answers_.owed_at.find(next_step_ - 1);
+  if (owed == answers_.owed_at.end()) return;
+  for (const std::size_t request : owed->second) answer_lost(request);
+}
+
+// A name of memory of the live side that it may have told where the recording has a gap.
+bool Player::name_lost(std::uint32_t stag, const Step& step) const {
+  return step.first.peer_received >= lost_of_other_ && !map_.knows(stag);
+}
+
+// Why a message is not played; empty when it is. Half a message would hold up everything after it, one with zeros where
+// memory is named would be refused, and neither is what the recorded side sent.
+std::string Player::why_left_out(const Item& item, const Step& step) const {
+  if (item.kind == Item::Kind::gap) return "its header is not in the recording";
+  if (item.kind != Item::Kind::message) return "";
+  if (item.headless) return "its beginning is not in the recording";
+  if (item.cut && !item.header.tagged) return "its end is not in the recording";
+  if (item.is(RdmapOpcode::terminate) && !item.unknown.empty() && item.unknown.front().first < 4)
+    return "what it says is not in the recording";
+  if (item.whole && !item.header.tagged && !names_known(item))
+    return "the memory that it names is not in the recording";
+  constexpr const char* lost = "where the live side tells the name of that memory is not in the recording";
+  if (item.is(RdmapOpcode::rdma_write) && item.length > 0 && name_lost(item.header.stag, step)) return lost;
+  if (const auto q = wire::ReadRequest::parse(item.payload); q && item.is(RdmapOpcode::read_request))
+    if (q->size > 0 && name_lost(q->source_stag, step)) return lost;
+  if (const auto a = wire::AtomicRequest::parse(item.payload); a && item.is(RdmapOpcode::atomic_request))
+    if (name_lost(a->stag, step)) return lost;
+  return "";
+}
+
+// True when nothing of the step is to be played.
+bool Player::leave_out(const Step& step, const Item& item) {
   const std::size_t index = next_step_ - 1;
-  if (item.first_step == index) ++reads_answered_;
-  if (item_[index] == answered_item_) return true;
-  if (item.first_step != index || reads_answered_ > live_reads_.size()) return false;
-  const wire::ReadRequest& live = live_reads_[reads_answered_ - 1];
-  if (live.size == item.length || live.size > Item::payload_max) return false;
-  answered_item_ = item_[index];
-  note(fmt::format("frame {}: the live side reads {} octets where {} were recorded: the recorded ones are {}",
-                   item.last.frame, live.size, item.length, live.size < item.length ? "cut" : "repeated"));
-  const std::size_t step = std::max<std::size_t>(mpa::mulpdu_of(emss_, tx_markers_), 128) - PARLEY_DDP_TAGGED_LEN;
-  std::uint64_t at = 0;
-  do {
-    const std::size_t n = std::min<std::uint64_t>(step, live.size - at);
+  if (item.first_step != index) return left_item_ == item_[index];
+  const std::string why = why_left_out(item, step);
+  if (why.empty()) return false;
+  left_item_ = item_[index];
+  left_out(fmt::format("frame {}: {}: {}; it is not played", step.last.frame, describe(item), why));
+  if (item.kind == Item::Kind::gap) {
+    pass_lost();
+  } else if (!item.header.tagged && !item.headless) {  // a beginning that is lost counts where the next message is
     wire::DdpHeader h = item.header;
-    h.stag = live.sink_stag;
-    h.to = live.sink_to + at;
-    h.last = at + n == live.size;
-    Bytes ulpdu(h.size() + n);
-    h.emit(ulpdu);
-    Writer w(MutBytes(ulpdu).subspan(h.size()));
-    for (std::size_t i = 0; i < n; ++i)
-      w.u8(item.payload.empty() ? std::uint8_t{0}
-                                : ConstBytes(item.payload).subspan((at + i) % item.payload.size(), 1).front());
-    Step plain;
-    frame(ulpdu, plain);
-    at += n;
-  } while (at < live.size);
+    number(h, true);
+    ++numbering_[h.qn].less;
+  }
   return true;
 }
 
-// The live side's names in the headers of the played side.
+// RFC 5041 §5.3: the messages of a queue are numbered in sequence. A number that jumps behind a gap tells how many were
+// lost in it; one that jumps elsewhere is the recorded side's own fault, and stays.
+void Player::number(wire::DdpHeader& h, bool first) {
+  Numbering& n = numbering_[h.qn];
+  if (first) {
+    constexpr std::uint32_t behind = 1U << 31;
+    if (n.gaps != gaps_ && h.msn - n.next < behind) n.less += h.msn - n.next;
+    n.gaps = gaps_;
+    n.next = h.msn + 1;
+  }
+  h.msn -= n.less;
+}
+
+bool Player::play_fpdu(const Step& step) {
+  const Item* item = item_of_step(next_step_ - 1);
+  const auto h = wire::DdpHeader::parse(step.octets);
+  if (item != nullptr && item->kind != Item::Kind::bad_crc) {
+    if (leave_out(step, *item)) return false;
+    const bool response = item->is(RdmapOpcode::read_response) || item->is(RdmapOpcode::atomic_response);
+    if (h && response && (item->whole || item->cut))
+      if (const auto played = answer(step, *item)) return *played;
+  }
+  tell_zeros(step);
+  Bytes ulpdu = step.octets;
+  if (h && step.known >= h->size()) map_header(ulpdu, step);
+  frame(ulpdu, step);
+  return true;
+}
+
+// The request at hand is the one that the response answers; those before it are answered first, if it is known that
+// their answers were lost. False: the live side has not asked for anything.
+bool Player::ask_for(std::size_t index, Asks kind) {
+  const auto& asked = asked_[static_cast<std::size_t>(kind)];
+  std::size_t& done = answered_[static_cast<std::size_t>(kind)];
+  const auto paired = answers_.request_of.find(index);
+  if (paired != answers_.request_of.end() && gaps_ > 0)
+    while (done < asked.size() && asked[done].recorded != none && asked[done].recorded < paired->second)
+      make_answer(kind);
+  return done < asked.size();
+}
+
+// Answers the oldest request of the kind with zeros.
+void Player::make_answer(Asks kind) {
+  const Asked& asked = asked_[static_cast<std::size_t>(kind)][answered_[static_cast<std::size_t>(kind)]++];
+  left_out(
+      kind == Asks::read
+          ? fmt::format("the answer to a Read of {} octets is not in the recording: zeros are played", asked.read.size)
+          : fmt::format("the answer to Atomic {} is not in the recording: zeros are played", asked.id));
+  if (kind == Asks::read) return make_read_response(asked.read, {});
+  wire::DdpHeader h;
+  h.opcode = RdmapOpcode::atomic_response;
+  h.qn = PARLEY_DDP_QN_ATOMIC_RESPONSE;
+  Numbering& n = numbering_[h.qn];
+  h.msn = n.next - n.less;
+  ++n.next;  // the recorded one had this number
+  Bytes ulpdu(h.size() + PARLEY_RDMAP_ATOMIC_RESPONSE_LEN);
+  h.emit(ulpdu);
+  Writer(MutBytes(ulpdu).subspan(h.size())).be32(asked.id);
+  frame(ulpdu, {});
+}
+
+// The recorded request was answered where octets are missing: the live one, and those before it, must not wait for
+// ever.
+void Player::answer_lost(std::size_t request) {
+  const Asks kind = other().items[request].is(RdmapOpcode::read_request) ? Asks::read : Asks::atomic;
+  const auto& asked = asked_[static_cast<std::size_t>(kind)];
+  std::size_t& done = answered_[static_cast<std::size_t>(kind)];
+  const auto mine = std::find_if(asked.begin() + static_cast<std::ptrdiff_t>(done), asked.end(),
+                                 [request](const Asked& a) { return a.recorded == request; });
+  if (mine == asked.end()) {
+    owed_.insert(request);  // it has not come yet
+    return;
+  }
+  const auto upto = static_cast<std::size_t>(mine - asked.begin());
+  while (done <= upto) make_answer(kind);
+}
+
+// A response goes to the live request that it answers, whole: what the recording lacks of it is zeros. Nothing: it is
+// to be played segment by segment as recorded; else whether the step was played.
+std::optional<bool> Player::answer(const Step& step, const Item& item) {
+  const std::size_t index = next_step_ - 1;
+  if (made_item_ == item_[index]) return true;
+  if (item.first_step != index) return {};
+  if (answers_.rests.contains(item_[index])) {
+    left_item_ = item_[index];
+    return false;  // played with the part before it
+  }
+  const bool atomic = item.is(RdmapOpcode::atomic_response);
+  const Asks kind = atomic ? Asks::atomic : Asks::read;
+  std::size_t& answering = answering_[static_cast<std::size_t>(kind)];
+  answering = none;
+  if (!ask_for(item_[index], kind)) {
+    // Only where the recording has the request, or would have it, an answer to nothing is the recorded side's own.
+    if (!result_.left_out && step.first.peer_received < lost_of_other_) return {};
+    left_item_ = item_[index];
+    left_out(fmt::format("frame {}: {}: the live side did not ask for it; it is not played", step.last.frame,
+                         describe(item)));
+    return false;
+  }
+  answering = answered_[static_cast<std::size_t>(kind)]++;
+  const Asked& asked = asked_[static_cast<std::size_t>(kind)][answering];
+  if (atomic) return {};
+  const wire::ReadRequest& live = asked.read;
+  const auto paired = answers_.request_of.find(item_[index]);
+  const auto q = paired == answers_.request_of.end()
+                     ? std::nullopt
+                     : std::optional(*wire::ReadRequest::parse(other().items[paired->second].payload));
+  const bool partial = item.cut || (item.after_gap && q && item.header.to != q->sink_to);
+  if (live.size > Item::payload_max || (live.size == item.length && !partial)) return {};
+  made_item_ = item_[index];
+  if (!partial) {
+    note(fmt::format("frame {}: the live side reads {} octets where {} were recorded: the recorded ones are {}",
+                     item.last.frame, live.size, item.length, live.size < item.length ? "cut" : "repeated"));
+    make_read_response(live, item.payload);
+    return true;
+  }
+  Bytes content(live.size);
+  const auto place = [&](const Item& part) {
+    const std::uint64_t at = part.header.to - (q ? q->sink_to : item.header.to);
+    if (at >= content.size()) return;
+    const std::size_t n = std::min(part.payload.size(), content.size() - static_cast<std::size_t>(at));
+    std::copy_n(part.payload.begin(), n, content.begin() + static_cast<std::ptrdiff_t>(at));
+  };
+  place(item);
+  if (const auto rest = answers_.rest_of.find(item_[index]); rest != answers_.rest_of.end())
+    place(mine().items[rest->second]);
+  left_out(fmt::format("frame {}: {}: not all of it is in the recording; zeros are played in place of the rest",
+                       item.last.frame, describe(item)));
+  make_read_response(live, content);
+  return true;
+}
+
+// As many octets as the live side asks for: those that there are, cut or repeated; without any, zeros.
+void Player::make_read_response(const wire::ReadRequest& live, ConstBytes content) {
+  const std::size_t step = std::max<std::size_t>(mpa::mulpdu_of(emss_, tx_markers_), 128) - PARLEY_DDP_TAGGED_LEN;
+  const std::uint64_t size = std::min<std::uint64_t>(live.size, Item::payload_max);
+  std::uint64_t at = 0;
+  do {
+    const std::size_t n = static_cast<std::size_t>(std::min<std::uint64_t>(step, size - at));
+    wire::DdpHeader h;
+    h.tagged = true;
+    h.opcode = RdmapOpcode::read_response;
+    h.stag = live.sink_stag;
+    h.to = live.sink_to + at;
+    h.last = at + n == size;
+    Bytes ulpdu(h.size() + n);
+    h.emit(ulpdu);
+    Writer w(MutBytes(ulpdu).subspan(h.size()));
+    for (std::size_t i = 0; i < n && !content.empty(); ++i) w.u8(content.subspan((at + i) % content.size(), 1).front());
+    frame(ulpdu, {});
+    at += n;
+  } while (at < size);
+}
+
 void Player::map_header(Bytes& ulpdu, const Step& step) {
   auto h = *wire::DdpHeader::parse(ulpdu);
   const wire::DdpHeader was = h;
@@ -147,20 +296,22 @@ void Player::map_header(Bytes& ulpdu, const Step& step) {
     h.stag = map_.stag(was.stag);
     h.to = map_.to(was.stag, was.to);
   }
-  if (h.opcode == RdmapOpcode::read_response && h.tagged && item != nullptr && reads_answered_ > 0 &&
-      reads_answered_ <= live_reads_.size()) {
-    const wire::ReadRequest& live = live_reads_[reads_answered_ - 1];
+  const auto& [reads, atomics] = asked_;
+  if (h.opcode == RdmapOpcode::read_response && h.tagged && item != nullptr && answering_.front() < reads.size()) {
+    const wire::ReadRequest& live = reads[answering_.front()].read;
     h.stag = live.sink_stag;
     h.to = live.sink_to + (was.to - item->header.to);
   }
   if ((h.opcode == RdmapOpcode::send_inv || h.opcode == RdmapOpcode::send_se_inv) && !h.tagged)
     h.stag = map_.stag(was.stag);
-  if (numbered(h))
-    if (const auto it = skipped_.find(h.qn); it != skipped_.end()) h.msn -= it->second;
-  const std::uint8_t control = ConstBytes(ulpdu).front();
+  if (!h.tagged) number(h, item != nullptr && item->kind == Item::Kind::message && item->first_step == next_step_ - 1);
+  std::uint8_t control = ConstBytes(ulpdu).front();
+  // Nothing may follow a segment that is not the last of its message but the next of it (RFC 5041 §5.2): what there is
+  // of a Write is played as a Write of its own.
+  if (h.tagged && item != nullptr && item->cut && item->last_step == next_step_ - 1) control |= PARLEY_DDP_L;
   h.emit(ulpdu);
   // Reserved bits that were set on the wire stay set.
-  Writer(MutBytes(ulpdu)).u8(static_cast<std::uint8_t>(control));
+  Writer(MutBytes(ulpdu)).u8(control);
   MutBytes body = MutBytes(ulpdu).subspan(h.size());
   if (h.opcode == RdmapOpcode::read_request && !h.tagged) {
     if (auto q = wire::ReadRequest::parse(body); q && step.known >= h.size() + PARLEY_RDMAP_READ_REQUEST_LEN) {
@@ -180,10 +331,9 @@ void Player::map_header(Bytes& ulpdu, const Step& step) {
       w.be64(a->to);
     }
   }
-  if (h.opcode == RdmapOpcode::atomic_response && !h.tagged && atomics_answered_ < live_atomics_.size()) {
-    Writer w(body);
-    w.be32(live_atomics_[atomics_answered_++]);
-  }
+  if (h.opcode == RdmapOpcode::atomic_response && !h.tagged && answering_.back() < atomics.size() &&
+      body.size() >= PARLEY_RDMAP_ATOMIC_RESPONSE_LEN)
+    Writer(body).be32(atomics[answering_.back()].id);
 }
 
 // RFC 5044 §4.1 to §4.4, and the recorded faults put back in.

@@ -37,6 +37,8 @@ class Gatherer {
   void finish(Recording& out);
 
  private:
+  void what_lacks(Recording& out) const;
+
   struct Half final : verdict::HalfSink {
     Address address;
     verdict::TcpHalf tcp;
@@ -114,6 +116,9 @@ void Gatherer::finish(Recording& out) {
     s.whole = h.missing_octets == 0;
     s.startup_length = h.reader.startup_length();
     s.steps = std::move(h.reader.steps());
+    s.whole = s.whole && std::none_of(s.steps.begin(), s.steps.end(), [](const Step& step) {
+                return step.kind == Step::Kind::gap || step.known < step.octets.size();
+              });
     for (auto* end : {&h.fin, &h.rst})
       if (*end) {
         (*end)->end = h.reader.position() + 1;
@@ -121,11 +126,35 @@ void Gatherer::finish(Recording& out) {
       }
     Assembler assembler;
     for (std::size_t n = 0; n < s.steps.size(); ++n) assembler.add(s.steps[n], n);
-    assembler.finish();
+    assembler.finish(!closed);
     s.items = std::move(assembler.items());
     // Items end where their last octet is: a message may have become whole after one that was begun later.
     std::stable_sort(s.items.begin(), s.items.end(), [](const Item& x, const Item& y) { return x.end < y.end; });
   }
+  what_lacks(out);
+}
+
+void Gatherer::what_lacks(Recording& out) const {
+  for (unsigned i = 0; i < 2; ++i) {
+    const Half& h = halves_[i];
+    const SideRecord& s = out.sides[i];
+    const char* name = i == 0 ? "initiator" : "responder";
+    if (!s.seen)
+      out.lacks.push_back(fmt::format("everything of the {}", name));
+    else if (!s.from_syn)
+      out.lacks.push_back(fmt::format("the SYN of the {}", name));
+    if (s.seen && h.missing_octets > 0)
+      out.lacks.push_back(fmt::format("{} octets of the {}", h.missing_octets, name));
+    else if (s.seen && !s.whole)
+      out.lacks.push_back(fmt::format("what some octets of the {} mean", name));
+  }
+  const bool reset = halves_[0].rst || halves_[1].rst;
+  if (!reset && !(halves_[0].fin && halves_[1].fin) && out.sides[0].seen && out.sides[1].seen)
+    out.lacks.push_back(halves_[0].fin || halves_[1].fin
+                            ? fmt::format("the FIN of the {}", halves_[0].fin ? "responder" : "initiator")
+                            : std::string("the end of the connection"));
+  else if (!out.closed)
+    out.lacks.emplace_back("the end of the connection");
 }
 
 }  // namespace
@@ -176,6 +205,7 @@ tl::expected<Recording, std::string> read_recording(ConstBytes file, std::size_t
   Gatherer gatherer(out.report);
   (void)wire::read_capture(file, [&](const wire::CapturedPacket& p) { gatherer.packet(p); });
   gatherer.finish(out);
+  if (!contents.error.empty()) out.lacks.emplace_back("the rest of the file");
   return out;
 }
 
@@ -188,6 +218,10 @@ std::string why_not_playable(const Recording& recording, Side side) {
   if (s.steps.empty() || s.steps.front().kind == Step::Kind::gap ||
       (!s.from_syn && s.steps.front().kind != Step::Kind::startup))
     return fmt::format("the {} is not in the recording: a connection cannot begin without it", frame);
+  const Item* startup = s.startup();
+  if (startup != nullptr && startup->startup->enhanced &&
+      startup->octets_known < PARLEY_MPA_HEADER_LEN + PARLEY_MPA_ENH_LEN)
+    return fmt::format("the {} is cut by the snap length before the end of its IRD and ORD (RFC 6581 §9.1)", frame);
   return "";
 }
 

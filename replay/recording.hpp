@@ -18,7 +18,7 @@ struct SideRecord {
   Address address;
   bool seen = false;      ///< something of its stream is in the recording
   bool from_syn = false;  ///< its first octet is the first of the stream
-  bool whole = true;      ///< nothing is known to be missing from it
+  bool whole = true;      ///< nothing is known to be missing from it, up to where it stops
   std::vector<Step> steps;
   std::vector<Item> items;
   std::uint64_t startup_length = 0;
@@ -33,6 +33,9 @@ struct Recording {
   verdict::ConnectionReport report;  ///< what `parley pcap check` says of it
   bool closed = false;               ///< a FIN or RST was seen: the recording holds the end
   std::vector<std::string> notes;    ///< about the file: it is truncated, packets are cut
+  /// What of the connection is not in the file: "the end of the connection", "72 octets of the initiator". Empty when
+  /// it is there whole.
+  std::vector<std::string> lacks;
 
   SideRecord& side(verdict::Side s) { return sides[static_cast<std::size_t>(s)]; }
   const SideRecord& side(verdict::Side s) const { return sides[static_cast<std::size_t>(s)]; }

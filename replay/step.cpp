@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "replay/step.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
+#include "base/bytes_io.hpp"
 #include "wire/mpa.hpp"
 
 namespace parley::replay {
@@ -47,7 +50,7 @@ Step& StepReader::add(Step::Kind kind, const SegmentRef& first, const SegmentRef
   s.kind = kind;
   s.first = first;
   s.last = last;
-  s.end = position_;
+  s.end = taken_;
   steps_.push_back(std::move(s));
   return steps_.back();
 }
@@ -63,6 +66,7 @@ void StepReader::missing(std::uint64_t n, const SegmentRef& ref, bool cut) {
 }
 
 void StepReader::take(ConstBytes in, const SegmentRef& ref, bool start) {
+  taken_ += in.size();
   switch (phase_) {
     case Phase::startup: return startup_octets(in, ref);
     case Phase::waiting: return keep({Bytes(in.begin(), in.end()), 0, false, start, ref});
@@ -73,6 +77,7 @@ void StepReader::take(ConstBytes in, const SegmentRef& ref, bool start) {
 }
 
 void StepReader::take_missing(std::uint64_t n, const SegmentRef& ref, bool cut) {
+  taken_ += n;
   switch (phase_) {
     case Phase::startup: {
       // Only private data is cut away: the frame's length is known.
@@ -98,6 +103,10 @@ void StepReader::take_missing(std::uint64_t n, const SegmentRef& ref, bool cut) 
       }
       pending_.resize(pending_.size() + static_cast<std::size_t>(std::min<std::uint64_t>(n, 1 << 20)));
       walker_.missing(n, ref, *this);
+      if (walker_.lost() && !std::exchange(lost_, true)) {
+        lost_at_ = taken_ - n;
+        lost_ref_ = ref;
+      }
       return after_walk();
     case Phase::raw: return gap(n, ref);
   }
@@ -165,6 +174,7 @@ void StepReader::agreed(Known crc, Known markers, bool rtr_frame) {
   if (without_startup_ && markers != Known::no) {
     // Markers stand at distances from an octet that nobody saw (RFC 5044 §4.3).
     phase_ = Phase::raw;
+    taken_ = position_;
     gap(kept_octets_, kept_.empty() ? SegmentRef{} : kept_.front().ref);
     return kept_.clear();
   }
@@ -179,6 +189,7 @@ void StepReader::agreed(Known crc, Known markers, bool rtr_frame) {
 void StepReader::no_fpdus() {
   if (phase_ == Phase::startup) return;
   phase_ = Phase::raw;
+  taken_ = startup_length_;
   flush_kept();
 }
 
@@ -218,6 +229,7 @@ void StepReader::rtr_or_fpdus() {
 
 void StepReader::begin_fpdus() {
   phase_ = Phase::fpdus;
+  taken_ = fpdu_base_;
   rtr_head_ = {};
   walker_.start(crc_, markers_);
   walker_.finish(*this);  // what was agreed is believed: a live side is not to be waited for until more of it came
@@ -302,7 +314,26 @@ void StepReader::bad_length(std::uint32_t, const SegmentRef&) {
 }
 
 void StepReader::resynchronised(std::uint64_t octets, const SegmentRef& ref) {
-  if (!broken_) gap(octets, ref);
+  lost_ = false;
+  if (broken_ || octets == 0) return;
+  gap(octets, ref);
+  steps_.back().end = fpdu_base_ + walker_.position();
+}
+
+std::string StepReader::begun() const {
+  if (phase_ == Phase::startup && !head_.empty()) {
+    const auto v = wire::MpaFrameView::parse(head_);
+    return fmt::format("{} of the {}{} octets of a startup frame", head_.size(), v ? "" : "at least ",
+                       v ? v->frame_size() : std::size_t{PARLEY_MPA_HEADER_LEN});
+  }
+  if (phase_ != Phase::fpdus || pending_.empty() || broken_ || walker_.lost()) return "";
+  const bool markers = walker_.markers() == Known::yes;
+  Reader r(pending_);
+  if (markers && pending_base_ % PARLEY_MPA_MARKER_INTERVAL == 0) r.skip(PARLEY_MPA_MARKER_LEN);
+  const std::uint32_t length = r.be16();  // 0 when it has not come yet
+  if (length == 0) return fmt::format("{} octets of an FPDU", pending_.size());
+  return fmt::format("{} of the {} octets of an FPDU", pending_.size(),
+                     verdict::FpduWalker::wire_size(pending_base_, length, markers));
 }
 
 void StepReader::finish(const SegmentRef& ref, bool closed) {
@@ -313,6 +344,10 @@ void StepReader::finish(const SegmentRef& ref, bool closed) {
   }
   if (phase_ == Phase::rtr_frame) begin_fpdus();
   if (phase_ == Phase::waiting && !kept_.empty()) begin_fpdus();
+  if (phase_ == Phase::fpdus && lost_) {  // no FPDU was found behind what is missing
+    pending_.clear();
+    return gap(taken_ - lost_at_, lost_ref_);
+  }
   if (phase_ != Phase::fpdus || pending_.empty()) return;
   // A recording that stops within an FPDU tells nothing of a sender that did.
   if (closed && !walker_.lost()) {

@@ -5,6 +5,7 @@
 #pragma once
 #include <deque>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -55,6 +56,9 @@ class StepReader final : private verdict::FpduSink {
   /// recording.
   void finish(const verdict::SegmentRef& ref, bool closed);
 
+  /// "11 of the 20 octets of a startup frame": what was begun and is not whole; empty when nothing is.
+  std::string begun() const;
+
   bool startup_done() const { return phase_ != Phase::startup; }
   bool in_fpdus() const { return phase_ == Phase::rtr_frame || phase_ == Phase::fpdus; }
   std::uint64_t position() const { return position_; }
@@ -97,6 +101,7 @@ class StepReader final : private verdict::FpduSink {
   verdict::FpduWalker walker_;
   verdict::Known crc_ = verdict::Known::unknown, markers_ = verdict::Known::unknown;
   std::uint64_t position_ = 0;        // octets of the stream so far
+  std::uint64_t taken_ = 0;           // of them, without those that are kept
   std::uint64_t startup_length_ = 0;  // of its startup frame
   std::uint64_t fpdu_base_ = 0;       // where its FPDUs begin
   Bytes head_;                        // the startup frame as far as it came; at most 20 + 65535
@@ -113,6 +118,9 @@ class StepReader final : private verdict::FpduSink {
   std::deque<std::pair<std::uint64_t, verdict::SegmentRef>> pending_parts_;  // where each part of it begins
   bool broken_ = false;  // an ULPDU_Length that cannot be, at broken_at_
   std::uint64_t broken_at_ = 0;
+  bool lost_ = false;  // boundaries, at lost_at_, for want of octets that are missing
+  std::uint64_t lost_at_ = 0;
+  verdict::SegmentRef lost_ref_;
   std::vector<Step> steps_;
 };
 

@@ -100,17 +100,13 @@ void Mirror::plan_regions() {
     r.advertised = u.advertised;
     regions_.push_back(std::move(r));
   }
-  // The k-th Read Response answers the k-th Read Request (RFC 5040 §5.5).
-  std::vector<std::size_t> requests;
-  for (std::size_t i = 0; i < theirs().items.size(); ++i)
-    if (theirs().items[i].is(RdmapOpcode::read_request)) requests.push_back(i);
-  std::size_t k = 0;
-  for (std::size_t i = 0; i < mine().items.size() && k < requests.size(); ++i)
-    if (mine().items[i].is(RdmapOpcode::read_response)) read_pairs_.emplace_back(i, requests[k++]);
+  const replay::Answers answers = replay::pair_answers(mine(), theirs());
+  read_pairs_.assign(answers.request_of.begin(), answers.request_of.end());
 }
 
 void Mirror::plan_acts() {
   const auto& items = mine().items;
+  const replay::Answers answers = replay::pair_answers(theirs(), mine());
   const mpa::Rtr rtr = recording_.report.rtr;
   bool rtr_to_come =
       side_ == Side::initiator && (rtr == mpa::Rtr::send || rtr == mpa::Rtr::write || rtr == mpa::Rtr::read);
@@ -126,7 +122,7 @@ void Mirror::plan_acts() {
     }
     if (item.is(RdmapOpcode::terminate)) complained = true;
     const bool end = item.kind == Item::Kind::fin || item.kind == Item::Kind::rst;
-    const bool posted = item.kind == Item::Kind::message && item.whole && item.lane() == replay::Lane::said &&
+    const bool posted = replay::names_known(item) && item.lane() == replay::Lane::said &&
                         !item.is(RdmapOpcode::terminate) && item.length < Item::payload_max;
     if (posted && std::exchange(rtr_to_come, false)) continue;  // the stack sends it
     // After a Terminate the stack closes by itself, and so it does after the peer's end.
@@ -136,8 +132,10 @@ void Mirror::plan_acts() {
       const Item& other = theirs().items[received];
       if (other.end > item.first.peer_received || other.last.frame >= item.first.frame) break;
       received_at = std::max(received_at, other.last.at);
-      if (other.is_send()) ++sends_seen;
-      if (other.is(RdmapOpcode::read_response) || other.is(RdmapOpcode::atomic_response)) ++reads_done;
+      if (other.is_send() && replay::names_known(other)) ++sends_seen;  // the rest is not played
+      if (!answers.rests.contains(received) &&
+          (other.is(RdmapOpcode::read_response) || other.is(RdmapOpcode::atomic_response)))
+        ++reads_done;
       ended = ended || other.kind == Item::Kind::fin || other.kind == Item::Kind::rst;
     }
     act.sends_seen = sends_seen;

@@ -2,6 +2,7 @@
 #include "tools/replay_report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
@@ -82,6 +83,7 @@ void print_begin(Output& out, const ReplayRun& run, const replay::Recording& rec
     out.text(fmt::format("  nothing of the {} is in the recording: its answers are shown, not compared",
                          verdict::to_string(verdict::other(run.side))));
   for (const std::string& note : recording.notes) out.text("  " + note);
+  if (!recording.lacks.empty()) out.text(fmt::format("  not in the recording: {}", fmt::join(recording.lacks, ", ")));
   out.object(
       {{"event", "replay"},
        {"file", run.file},
@@ -94,6 +96,7 @@ void print_begin(Output& out, const ReplayRun& run, const replay::Recording& rec
        {"steps", own.steps.size()},
        {"answers", other.items.size()},
        {"other_side_seen", other.seen},
+       {"lacks", recording.lacks},
        {"notes", recording.notes}});
 }
 
@@ -127,7 +130,10 @@ int print_result(Output& out, const ReplayRun& run, const replay::PlayResult& r)
                                  r.steps, r.compared, r.expected);
   if (r.differences > 1) line += fmt::format(", {} differences", r.differences);
   if (r.not_compared > 0) line += fmt::format(", {} live answers that the recording says nothing of", r.not_compared);
-  if (r.partial) line += "; some of the recording could not be played";
+  if (r.left_out)
+    line += "; some of the recording could not be played";
+  else if (r.partial)
+    line += "; the recording is not whole";
   out.text(line);
   out.object({{"event", "summary"},
               {"command", "replay"},

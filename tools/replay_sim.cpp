@@ -20,7 +20,9 @@ Or<ReplaySimResult> replay_in_simulator(const replay::Recording& recording, verd
                                         const ReplaySimOptions& options) {
   auto file = open_output(options.pcapng);
   if (!file) return tl::unexpected(file.error());
-  replay::Player player(recording, side, options.play);
+  replay::PlayOptions play = options.play;
+  play.says_recorded_only = true;
+  replay::Player player(recording, side, play);
   Mirror mirror(options.program != nullptr ? *options.program : recording, verdict::other(side), options.quirk, player);
   if (const auto ready = mirror.prepare(); !ready) return tl::unexpected(ready.error());
   const bool listens = side == verdict::Side::responder;

@@ -106,6 +106,37 @@ class OverSockets(Replay):
         self.refused_after_text(run("replay", RPING, "-n", 1, "--role", "responder", "--listen", "127.0.0.1:0", "--wait",
                                     "100ms"), "nobody connected within 100ms")
 
+    def test_half_a_frame_is_told_whether_the_peer_waits_or_closes(self):
+        for ends in (False, True):
+            with socket.create_server(("127.0.0.1", 0)) as server:
+                player = self.start("replay", RPING, "-n", 1, "--role", "initiator", "--timeout", "300ms", "--against",
+                                    f"127.0.0.1:{server.getsockname()[1]}")
+                connection, _ = server.accept()
+                connection.recv(1000)
+                connection.sendall(b"MPA ID Rep ")
+                if ends:
+                    connection.shutdown(socket.SHUT_WR)
+                done = player.finish()
+                connection.close()
+            self.summary(done, 1, "different")
+            difference = done.event("difference")
+            said = difference["text"] if ends else difference["live"]["words"]
+            self.assertIn("11 of the at least 20 octets of a startup frame, then " + ("the end" if ends else "nothing for"),
+                          said)
+
+    def test_a_recording_that_is_not_whole_says_so(self):
+        path = self.recorded(connect=["--send", 2, "--echoed"])
+        whole = run("replay", path, "--role", "initiator", "--against", "sim:parley", "--json")
+        self.assertIs(self.summary(whole, 0, "same")["partial"], False)
+        self.assertEqual(whole.event("replay")["lacks"], [])
+        with open(path, "rb") as file:
+            octets = file.read()
+        cut = self.path("cut.pcapng", octets[:len(octets) * 4 // 5])
+        done = run("replay", cut, "--role", "initiator", "--against", "sim:parley", "--json")
+        self.assertIs(self.summary(done, 0, "same")["partial"], True)
+        self.assertIn("the end of the connection", done.event("replay")["lacks"])
+        self.assertIn("not whole", run("replay", cut, "--role", "initiator", "--against", "sim:parley").out)
+
     def refused_after_text(self, done, words):
         self.assertEqual(done.code, 3, str(done))
         self.assertIn(words, done.err)

@@ -7,6 +7,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <sstream>
 
@@ -198,6 +199,48 @@ TEST(ToolsReplay, ATruncatedCaptureNeverEndsInAnythingButAResult) {
       ++played;
     }
   }
+  EXPECT_GT(played, 100U);
+}
+
+/// The capture without some packets, or with their heads alone.
+Bytes changed_file(ConstBytes file, const std::function<bool(wire::CapturedPacket&)>& keep) {
+  Bytes out;
+  wire::PcapWriter writer(out, 1);
+  (void)wire::read_capture(file, [&](const wire::CapturedPacket& p) {
+    wire::CapturedPacket copy = p;
+    if (keep(copy)) writer.packet(copy.at, copy.octets, copy.original_length);
+  });
+  return out;
+}
+
+TEST(ToolsReplay, WhatACaptureOfRpingLacksIsNoDifferenceToParley) {
+  const Bytes whole = read_file(capture_path("siw_v2_crc"));
+  const auto full = replay::read_recording(whole, 1);
+  ASSERT_TRUE(full);
+  std::size_t played = 0;
+  const auto same_in_both_roles = [&](ConstBytes file, const std::string& what) {
+    const auto recording = replay::read_recording(file, 1);
+    if (!recording) return;
+    for (const Side side : {Side::initiator, Side::responder}) {
+      const Played p = play(*recording, side);
+      if (p.difference.starts_with("cannot: ")) continue;
+      EXPECT_EQ(p.difference, "same") << what << " " << verdict::to_string(side) << "\n" << log_of(p);
+      EXPECT_TRUE(p.result.partial || recording->lacks.empty()) << what;
+      ++played;
+    }
+  };
+  for (std::uint64_t lost = full->report.first_frame + 5; lost <= full->report.last_frame; ++lost)
+    for (const std::uint64_t many : {1U, 3U})
+      same_in_both_roles(
+          changed_file(whole, [&](const wire::CapturedPacket& p) { return p.frame < lost || p.frame >= lost + many; }),
+          "without " + std::to_string(many) + " from " + std::to_string(lost));
+  for (std::size_t octets = 80; octets < 180; octets += 3)
+    same_in_both_roles(changed_file(whole,
+                                    [&](wire::CapturedPacket& p) {
+                                      p.octets = p.octets.first(std::min(p.octets.size(), octets));
+                                      return true;
+                                    }),
+                       "snap length " + std::to_string(octets));
   EXPECT_GT(played, 100U);
 }
 
