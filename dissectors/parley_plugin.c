@@ -250,6 +250,19 @@ static void keep_second_half(conversation_t* conversation, packet_info* pinfo, t
   e->second_port = (guint16)pinfo->srcport;
 }
 
+/* What a short first half and the second one behind it begin with together. */
+static beginning with_second_half(const entry* e, const packet_info* pinfo, tvbuff_t* payload, const tcp_header* h) {
+  const parley_tcp_segment* const second = e->second_half;
+  const guint32 length = tvb_captured_length(payload);
+  if (second == NULL || e->second_port != pinfo->srcport || length >= ENOUGH || h->seq + length != second->seq)
+    return BEGINS_NOTHING;
+  guint8 head[ENOUGH];
+  const guint32 more = MIN(second->length, ENOUGH - length);
+  tvb_memcpy(payload, head, 0, length);
+  memcpy(head + length, second->data, more);
+  return startup_begins(head, length + more);
+}
+
 static parley_tcp* tcp_begin(conversation_t* conversation, packet_info* pinfo, beginning how) {
   const struct tcp_analysis* const analysis = get_tcp_conversation_data(conversation, pinfo);
   const gboolean known = how == BEGINS_REQUEST || how == BEGINS_REPLY;
@@ -290,7 +303,7 @@ static void feed(parley_tcp* tcp, packet_info* pinfo, tvbuff_t* payload, const t
   if (tcp->second_half != NULL) {
     const parley_tcp_segment* const second = tcp->second_half;
     tcp->second_half = NULL;
-    parley_stream_sync(&tcp->half[PARLEY_INITIATOR].stream, h->seq);
+    if (!tcp->half[PARLEY_INITIATOR].stream.synced) parley_stream_sync(&tcp->half[PARLEY_INITIATOR].stream, h->seq);
     parley_mpa_segment(tcp, pinfo, payload, PARLEY_INITIATOR, second, 0);
   }
   parley_mpa_segment(tcp, pinfo, payload, side_of(tcp, pinfo), &segment, h->flags);
@@ -402,6 +415,8 @@ static parley_tcp* watch(packet_info* pinfo, tvbuff_t* payload, const tcp_header
   if (how == BEGINS_NOTHING && fits) keep_second_half(conversation, pinfo, payload, h);
   if (how == BEGINS_REQUEST || how == BEGINS_REPLY) return tcp_begin(conversation, pinfo, how);
   entry* e = entry_of(conversation);
+  if (how == BEGINS_PERHAPS && e != NULL && with_second_half(e, pinfo, payload, h) == BEGINS_REQUEST)
+    return tcp_begin(conversation, pinfo, BEGINS_REQUEST);
   if (e == NULL || e->head_length == 0) {
     if (how != BEGINS_PERHAPS) return NULL;
     e = entry_made(conversation);
