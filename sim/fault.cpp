@@ -222,7 +222,7 @@ void FaultInjector::Impl::carry_out(Rule& r, std::size_t found, Pass& pass) {
     case FaultAction::pause:
     case FaultAction::resume:
       d.hosts.push_back(&rule);
-      if (pass.describe) note(pass, &r, fmt::format("sets off {} of node {}", to_string(rule.action), rule.host));
+      if (pass.describe) note(pass, &r, fmt::format("sets off {} of {}", to_string(rule.action), host_words(rule)));
       return;
     case FaultAction::set_rate: return;
   }

@@ -75,7 +75,7 @@ std::string what_words(const FaultRule& rule) {
     case FaultAction::pause:
     case FaultAction::resume: break;
   }
-  std::string text = fmt::format("{} node {}", to_string(rule.action), rule.host);
+  std::string text = fmt::format("{} {}", to_string(rule.action), host_words(rule));
   if (rule.delay.count() != 0) text += " " + duration_words(rule.delay);
   if (!at_a_time(rule))
     text += (rule.delay.count() != 0 ? " after " : " at ") + frames;
@@ -95,6 +95,10 @@ std::string_view to_string(MpaField field) { return word_of(field_words, static_
 std::optional<MpaField> parse_mpa_field(std::string_view text) { return value_of<MpaField>(field_words, text); }
 
 std::string_view to_string(DropReason reason) { return word_of(reason_words, static_cast<std::size_t>(reason)); }
+
+std::string host_words(const FaultRule& rule) {
+  return rule.host_name.empty() ? fmt::format("node {}", rule.host) : rule.host_name;
+}
 
 bool is_host_action(FaultAction action) {
   return action == FaultAction::crash || action == FaultAction::restart || action == FaultAction::pause ||

@@ -10,6 +10,8 @@ namespace parley::sim {
 
 /// crash, restart, pause, resume.
 bool is_host_action(FaultAction action);
+/// The host by its name, or "node 7" where no world has named it.
+std::string host_words(const FaultRule& rule);
 /// Whether a rule makes sense by itself; otherwise a sentence that names the key and says what to write.
 Checked<void> check_rule(const FaultRule& rule);
 

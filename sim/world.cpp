@@ -144,15 +144,17 @@ Checked<void> World::Impl::add_rate_change(LinkId link, Way way_of, const FaultR
   return {};
 }
 
-Checked<void> World::add_fault(LinkId link, Way way, const FaultRule& rule) {
+Checked<void> World::add_fault(LinkId link, Way way, const FaultRule& given) {
   Impl& w = *impl_;
   if (link >= w.topology.link_count()) {
     return tl::unexpected(fmt::format("a fault of link {}: there is no such link", link));
   }
   const auto named = [&](std::string why) { return fmt::format("link {}: {}", w.topology.link_name(link), why); };
-  if (rule.action == FaultAction::set_rate) return w.add_rate_change(link, way, rule).map_error(named);
+  if (given.action == FaultAction::set_rate) return w.add_rate_change(link, way, given).map_error(named);
+  FaultRule rule = given;
   if (is_host_action(rule.action)) {
     if (auto sound = w.check_host(rule); !sound) return sound.map_error(named);
+    rule.host_name = w.topology.name(rule.host);
   }
   if (way != Way::backward) {
     if (auto added = w.way(link, 0).add_fault(rule); !added) return added.map_error(named);

@@ -197,6 +197,7 @@ struct FaultRule {
   std::uint64_t rate_bps = 0;
   MpaField field = MpaField::crc;
   NodeId host = 0;
+  std::string host_name{};  ///< for words; the world fills it in
   std::string to_string() const;
 };
 

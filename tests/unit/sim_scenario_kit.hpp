@@ -52,7 +52,7 @@ inline auto fields(const ScenarioConnect& c) {
 inline auto fields(const ScenarioFault& f) {
   const auto& [link, way, toward, host, rule, line] = f;
   const auto& [name, number, from, until, match, chance, mask, action, delay, jitter, reorder, count, octets, rate,
-               field, node] = rule;
+               field, node, node_name] = rule;
   return std::make_tuple(link, way, toward, host, name, from, until, match, chance, mask, action, delay, jitter,
                          reorder, count, octets, rate, field);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // A world is what its calls say: it refuses what cannot be, carries connections over links and switches, lets faults
 // happen when they are due, and is the same again from the same seed, whatever happens in other worlds.
+#include <algorithm>
+
 #include "base/rng.hpp"
 #include "sim_host_kit.hpp"
 #include "sim_link_kit.hpp"
@@ -388,6 +390,8 @@ TEST(SimWorld, HostsCrashPauseAndComeBackWhenTheyAreTold) {
 
 TEST(SimWorld, AHostCrashesWhenAFramePasses) {
   PlainWorld w;
+  Seen seen;
+  w.world.set_tap(&seen);
   FaultRule crash = rule(FaultAction::crash);
   crash.host = w.b->id();
   crash.match.meaning = Meaning::tcp_data;
@@ -396,6 +400,10 @@ TEST(SimWorld, AHostCrashesWhenAFramePasses) {
   EXPECT_TRUE(w.b->up());
   EXPECT_FALSE(w.say(Bytes(100), 100ms));
   EXPECT_FALSE(w.b->up());
+  const bool named = std::any_of(seen.frames.begin(), seen.frames.end(), [](const Seen::Record& f) {
+    return f.note.find("sets off crash of b") != std::string::npos;
+  });
+  EXPECT_TRUE(named);
 }
 
 TEST(SimWorld, ARateChangesAtItsTimeAndBack) {
