@@ -35,6 +35,23 @@ std::string one_line(std::string text) {
   return text;
 }
 
+const CLI::App& innermost(const CLI::App& app) {
+  const auto chosen_here = app.get_subcommands();
+  return chosen_here.empty() ? app : innermost(*chosen_here.back());
+}
+
+/// Where a command's name was due and another word stands, the parser says only that something is missing or too many.
+std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& group = innermost(app);
+  const auto known = group.get_subcommands([](const CLI::App*) { return true; });
+  const std::vector<std::string> left = group.remaining();
+  if (known.empty() || left.empty() || left.front().empty() || left.front().front() == '-')
+    return one_line(error.what());
+  std::vector<std::string> names;
+  for (const CLI::App* sub : known) names.push_back(sub->get_name());
+  return fmt::format("no command '{}'; there are: {}", left.front(), fmt::join(names, ", "));
+}
+
 int parse_failed(const CLI::App& app, const CLI::ParseError& error, bool json_wanted, Context& context,
                  std::ostream& out) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {  // --help or --version
@@ -43,7 +60,7 @@ int parse_failed(const CLI::App& app, const CLI::ParseError& error, bool json_wa
   context.out.command = chosen(app);
   context.out.json = context.out.json || json_wanted;
   const std::string path = context.out.command.empty() ? "parley" : "parley " + context.out.command;
-  return context.out.error(Exit::usage, fmt::format("{}; try '{} --help'", one_line(error.what()), path));
+  return context.out.error(Exit::usage, fmt::format("{}; try '{} --help'", what_is_wrong(app, error), path));
 }
 
 }  // namespace

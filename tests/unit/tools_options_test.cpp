@@ -169,5 +169,15 @@ TEST(ToolsCommand, RunsInProcess) {
   EXPECT_NE(err.find("try 'parley quirks --help'"), std::string::npos);
 }
 
+TEST(ToolsCommand, NamesAWordThatIsNoCommandAndThoseThatAre) {
+  std::string err;
+  EXPECT_EQ(run({"nope"}, nullptr, &err), 2);
+  EXPECT_EQ(err.find("parley: no command 'nope'; there are: listen, connect, rping,"), 0U) << err;
+  EXPECT_EQ(run({"sim", "nope"}, nullptr, &err), 2);
+  EXPECT_EQ(err.find("parley sim: no command 'nope'; there are: run,"), 0U) << err;
+  EXPECT_EQ(run({"conform"}, nullptr, &err), 2);
+  EXPECT_NE(err.find("A subcommand is required"), std::string::npos) << err;
+}
+
 }  // namespace
 }  // namespace parley::tools
