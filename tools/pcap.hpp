@@ -2,7 +2,9 @@
 // `parley pcap ...`: the file side of verdict/. A subcommand is one declaration here, one file, and one line in
 // pcap.cpp; others (the demo) may call check_capture_file too.
 #pragma once
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tools/capture_feed.hpp"
 #include "tools/command.hpp"
@@ -24,6 +26,8 @@ CaptureVerdict check_capture_file(const std::string& path, const verdict::Analyz
 
 void register_pcap(CLI::App& app, Context& context);
 
+/// `--mpa-port PORT`, as often as wanted.
+void add_mpa_port(CLI::App& sub, std::vector<std::uint16_t>& ports);
 void add_pcap_check(CLI::App& pcap, Context& context);
 void add_pcap_ladder(CLI::App& pcap, Context& context);
 void add_pcap_anonymize(CLI::App& pcap, Context& context);

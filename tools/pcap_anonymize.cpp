@@ -16,6 +16,7 @@
 #include "tools/pcap.hpp"
 #include "tools/progress.hpp"
 #include "verdict/anonymize.hpp"
+#include "verdict/text.hpp"
 
 namespace parley::tools {
 namespace {
@@ -195,17 +196,19 @@ class Anonymize {
                    {"complete", damage.empty()}});
       return;
     }
+    const auto n = verdict::counted;
     out_.text(fmt::format(
-        "{} -> {}: {} packets\n"
-        "  replaced   {} address fields ({} IPv4 addresses), {} port fields, {} octets of private data,\n"
-        "             {} octets of startup frames and FPDUs rewritten ({} FPDUs: {} CRCs right, {} wrong, as before)\n"
-        "  zeroed     {} octets of TCP payload that are no FPDU, payload of {} UDP and {} ICMP packets, {} packets not "
-        "understood\n"
-        "  dropped    {} options of headers, {} blocks and {} block options of the file\n"
+        "{} -> {}: {}\n"
+        "  replaced   {} ({} of IPv4), {}, {} of private data,\n"
+        "             {} of startup frames and FPDUs rewritten ({}: {} right, {} wrong, as before)\n"
+        "  zeroed     {} of TCP payload that are no FPDU, payload of {} and {}, {} not understood\n"
+        "  dropped    {} of headers, {} and {} of the file\n"
         "  checksums  {} right, {} wrong, as before",
-        args_.in, args_.out, f.packets, f.addresses, work.ipv4_addresses(), f.ports, s.private_data, s.payload_replaced,
-        s.fpdus, s.crc_right, s.crc_wrong, s.zeroed, f.udp, f.icmp, f.other, f.options_dropped, c.blocks_dropped,
-        c.options_dropped, f.checksums_right, f.checksums_wrong));
+        args_.in, args_.out, n(f.packets, "packet"), n(f.addresses, "address field"), work.ipv4_addresses(),
+        n(f.ports, "port field"), n(s.private_data, "octet"), n(s.payload_replaced, "octet"), n(s.fpdus, "FPDU"),
+        n(s.crc_right, "CRC"), s.crc_wrong, n(s.zeroed, "octet"), n(f.udp, "UDP packet"), n(f.icmp, "ICMP packet"),
+        n(f.other, "packet"), n(f.options_dropped, "option"), n(c.blocks_dropped, "block"),
+        n(c.options_dropped, "block option"), f.checksums_right, f.checksums_wrong));
   }
 
   const AnonymizeArgs& args_;
@@ -233,7 +236,9 @@ void add_pcap_anonymize(CLI::App& pcap, Context& context) {
   add_json_flag(*sub, context);
   sub->footer(
       "Without a key a random one is drawn and forgotten: nobody can find the way back.\n"
-      "Exit code: 0 written, 2 usage, 3 the capture cannot be read (to its end), or is too large to be anonymized\n\n"
+      "Exit code: 0 written, 2 usage, 3 the capture cannot be read (to its end), is too large to be anonymized, or is "
+      "of\n"
+      "a link type that is not decoded\n\n"
       "Examples:\n"
       "  parley pcap anonymize a-b.pcapng -o public.pcapng\n"
       "  parley pcap anonymize --key \"$(cat secret)\" --shift-time side-a.pcap -o a.pcap");

@@ -14,6 +14,7 @@
 #include "tools/sim_files.hpp"
 #include "verdict/csv.hpp"
 #include "verdict/json.hpp"
+#include "verdict/link_type.hpp"
 #include "verdict/text.hpp"
 
 namespace parley::tools {
@@ -24,6 +25,7 @@ struct PcapOptions {
   std::string junit, csv;  // empty: not asked for; "-": standard output
   bool quiet = false;
   std::size_t width = 100;
+  std::vector<std::uint16_t> mpa_ports;
 };
 
 // Below that a file is read before a person sees a bar.
@@ -56,10 +58,11 @@ class Sink {
   std::unique_ptr<OutputFile> file_;
 };
 
-CaptureVerdict check_with_progress(const std::string& file, Output& out) {
+CaptureVerdict check_with_progress(const std::string& file, const PcapOptions& options, Output& out) {
   std::unique_ptr<Progress> bar;
-  if (!Progress::standard_error_is_terminal()) return check_capture_file(file, false);
-  return check_capture_file(file, false, [&](std::uint64_t octets, std::uint64_t total) {
+  const verdict::AnalyzerOptions how{.mpa_ports = options.mpa_ports};
+  if (!Progress::standard_error_is_terminal()) return check_capture_file(file, how);
+  return check_capture_file(file, how, [&](std::uint64_t octets, std::uint64_t total) {
     if (!bar && std::max(octets, total) >= progress_octets_min)
       bar = std::make_unique<Progress>(out, "MiB", total >> 20, true);
     if (bar) bar->update(octets >> 20, file);
@@ -103,7 +106,7 @@ class Check {
   }
 
   void one(const std::string& file, const Sink& junit, Sink& csv) {
-    const CaptureVerdict v = check_with_progress(file, out_);
+    const CaptureVerdict v = check_with_progress(file, options_, out_);
     if (out_.json) {
       // The object is printed as verdict/json makes it: its key order is part of the reviewed golden files.
       out_.object(Json::parse(v.readable ? verdict::to_json(file, v.report) : verdict::error_json(file, v.error)));
@@ -148,11 +151,19 @@ CaptureVerdict check_capture_file(const std::string& path, const verdict::Analyz
   v.report = analyzer.finish();
   v.readable = v.error.empty() || fed.packets > 0;
   if (v.readable && v.report.unsupported_packets > 0 && v.report.unsupported_packets == v.report.packets) {
-    v.error = fmt::format("link type {} is not decoded (Ethernet, Linux cooked, loopback and raw IP are)",
-                          v.report.unsupported_link_type);
+    v.error = verdict::link_type_refusal(v.report.unsupported_link_type);
     v.readable = false;
   }
   return v;
+}
+
+void add_mpa_port(CLI::App& sub, std::vector<std::uint16_t>& ports) {
+  sub.add_option("--mpa-port", ports,
+                 "Connections of this TCP port carry MPA: where their handshake is not in the capture, take up FPDUs "
+                 "without CRC too; may be given several times")
+      ->type_name("PORT")
+      ->expected(1)
+      ->check(CLI::Range(1, 65535));
 }
 
 void add_pcap_check(CLI::App& pcap, Context& context) {
@@ -164,6 +175,7 @@ void add_pcap_check(CLI::App& pcap, Context& context) {
   sub->add_option("--junit", options->junit, "Write the verdict as JUnit XML; - is standard output")->type_name("FILE");
   sub->add_option("--csv", options->csv, "Write a line per connection as CSV; - is standard output")->type_name("FILE");
   sub->add_option("--width", options->width, "Columns of the text")->check(CLI::Range(60, 1000))->capture_default_str();
+  add_mpa_port(*sub, options->mpa_ports);
   add_json_flag(*sub, context);
   sub->footer(
       "Exit code: 0 no error found, 1 a peer broke a MUST (severity error), 2 usage, 3 a file cannot be read to its "

@@ -5,6 +5,8 @@
 
 #include <array>
 
+#include "verdict/text.hpp"
+
 namespace parley::tools {
 namespace {
 
@@ -66,8 +68,8 @@ JunitCase file_case(const std::string& file, const CaptureVerdict& verdict) {
   k.failure = verdict.error;
   const auto& unlisted = verdict.report.unlisted;
   if (const auto errors = unlisted.findings[static_cast<std::size_t>(Severity::error)]; errors > 0)
-    add_line(k.failure,
-             fmt::format("{} errors in {} connections that are not listed one by one", errors, unlisted.connections));
+    add_line(k.failure, fmt::format("{} in {}, not listed one by one", verdict::counted(errors, "error"),
+                                    verdict::counted(unlisted.connections, "connection")));
   for (const std::string& note : verdict.report.notes) add_line(k.output, note);
   return k;
 }
@@ -100,7 +102,8 @@ JunitSuite junit_suite(const std::string& file, const CaptureVerdict& verdict) {
     }
   }
   if (left_out > 0)
-    add_line(suite.cases.front().output, fmt::format("{} cases that did not fail are left out", left_out));
+    add_line(suite.cases.front().output,
+             fmt::format("left out: {} that did not fail", verdict::counted(left_out, "case")));
   return suite;
 }
 

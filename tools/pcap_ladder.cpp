@@ -10,6 +10,7 @@
 #include "tools/sim_files.hpp"
 #include "verdict/capture_picture.hpp"
 #include "verdict/ladder.hpp"
+#include "verdict/text.hpp"
 
 namespace parley::tools {
 namespace {
@@ -21,6 +22,7 @@ struct PcapOptions {
   bool ascii = false;
   std::size_t width = 100;
   std::uint64_t connection = 0;
+  std::vector<std::uint16_t> mpa_ports;
 };
 
 // A page has room for so many connections and rows of each; -n chooses among more.
@@ -60,7 +62,7 @@ class Ladders {
  private:
   /// With -n, a file that can be read twice is: the first time tells with which frame the connection begins.
   CaptureVerdict read(const std::string& file) const {
-    verdict::AnalyzerOptions o{.events = true};
+    verdict::AnalyzerOptions o{.events = true, .mpa_ports = options_.mpa_ports};
     if (!options_.html.empty()) {
       o.fields = true;
       o.drawn_max = page_connections_max;
@@ -69,7 +71,7 @@ class Ladders {
     std::error_code error;
     if (options_.connection == 0 || !std::filesystem::is_regular_file(file, error) || error)
       return check_capture_file(file, o);
-    CaptureVerdict v = check_capture_file(file, false);
+    CaptureVerdict v = check_capture_file(file, verdict::AnalyzerOptions{.mpa_ports = options_.mpa_ports});
     if (options_.connection > v.report.connections.size()) return v;
     o.only = v.report.connections[options_.connection - 1].first_frame;
     return check_capture_file(file, o);
@@ -96,9 +98,8 @@ class Ladders {
     }
     if (undrawn > 0)
       out_.note(
-          fmt::format("parley pcap ladder: {}: {} connections are not drawn, only the first of a file are; choose "
-                      "one with -n",
-                      file, undrawn));
+          fmt::format("parley pcap ladder: {}: not drawn: {}, since only the first of a file are; choose one with -n",
+                      file, verdict::counted(undrawn, "connection")));
     if (!v.error.empty()) {
       out_.note(fmt::format("parley pcap ladder: {}: {}", file, v.error));
       exit_ = Exit::environment;
@@ -150,6 +151,7 @@ void add_pcap_ladder(CLI::App& pcap, Context& context) {
   sub->add_flag("-q,--quiet", options->quiet, "Without findings (a page: without notes)");
   sub->add_flag("--ascii", options->ascii, "Without box-drawing characters");
   sub->add_option("--width", options->width, "Columns of the text")->check(CLI::Range(60, 1000))->capture_default_str();
+  add_mpa_port(*sub, options->mpa_ports);
   add_json_flag(*sub, context);
   sub->footer(
       "Examples:\n  parley pcap ladder siw.pcap\n  parley pcap ladder -n 2 --ascii siw.pcap\n"

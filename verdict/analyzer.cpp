@@ -4,26 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/fnv1a.hpp"
+#include "verdict/link_type.hpp"
+#include "verdict/text.hpp"
 
 namespace parley::verdict {
 namespace {
-
-std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
-  h = (h ^ v) * 0x9E3779B97F4A7C15ULL;
-  return h ^ (h >> 29);
-}
-
-std::uint64_t hash_of(std::uint64_t h, const Address& a) {
-  // Each packet comes here: two loads, whatever their octet order is. Nothing but the place in a table depends on it.
-  std::uint64_t high = 0, low = 0;
-  static_assert(sizeof a.octets == sizeof high + sizeof low);
-  std::memcpy(&high, a.octets.data(), sizeof high);
-  std::memcpy(&low, a.octets.data() + sizeof high, sizeof low);
-  return mix(h, high ^ low * 0xD6E8FEB86659FD93ULL ^ std::uint64_t{a.port} << 48);
-}
 
 /// What a report takes in memory, strings and private data included.
 std::size_t octets_of(const ConnectionReport& r) {
@@ -39,8 +26,6 @@ std::size_t octets_of(const ConnectionReport& r) {
 }
 
 }  // namespace
-
-std::size_t Analyzer::KeyHash::operator()(const Key& k) const { return hash_of(hash_of(0x70A71EF, k.a), k.b); }
 
 void Analyzer::note(std::string text) { report_.notes.push_back(std::move(text)); }
 
@@ -98,15 +83,20 @@ void Analyzer::tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& pa
   // Before the look-up, since it removes entries; seldom while it has nothing to remove.
   if (connections_.size() > known_max || (live_ >= live_max && t.syn() && not_followed_ % 4096 == 0)) make_room();
   auto [it, added] = connections_.try_emplace(key);
-  Slot*& c = it->second;
+  Known& known = it->second;
+  Slot*& c = known.slot;
   const unsigned from = forward ? 0 : 1;
   const bool opening = t.syn() && !t.has_ack();
   if (c != nullptr && opening && (*c)->is_new_syn(from, t)) {
     retire(c);
     added = true;
   }
-  if (c == nullptr && !added && !opening) return;  // known to be of no interest
+  if (c == nullptr && !added && !opening) {
+    if (known.may_be_mpa) pick_up(key, known, from, t, packet);
+    return;
+  }
   if (c == nullptr) {
+    known.may_be_mpa = false;
     if (live_ >= live_max) {
       ++not_followed_;
       return;
@@ -122,11 +112,50 @@ void Analyzer::tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& pa
   connection.packet(from, t, packet.frame, packet.at);
   if (connection.not_mpa() || (connection.closed() && !connection.is_mpa())) {
     if (connection.with_events()) --drawn_;
-    return drop(c);
+    known.may_be_mpa = connection.may_lack_set_up();
+    drop(c);
+    if (known.may_be_mpa) pick_up(key, known, from, t, packet);
+    return;
   }
-  if (was_closed || !connection.closed()) return;
+  if (!was_closed && connection.closed()) closed_now(key, packet.at);
+}
+
+void Analyzer::closed_now(const Key& key, Instant now) {
   closed_.push_back(key);
-  retire_closed(packet.at);
+  retire_closed(now);
+}
+
+bool Analyzer::told_port(const Key& key) const {
+  return std::any_of(options_.mpa_ports.begin(), options_.mpa_ports.end(),
+                     [&](std::uint16_t port) { return key.a.port == port || key.b.port == port; });
+}
+
+// A segment of a connection that is not followed: is it one of MPA whose set-up is not in the capture?
+void Analyzer::pick_up(const Key& key, Known& known, unsigned from, const wire::TcpSegmentView& t,
+                       const wire::CapturedPacket& packet) {
+  PickUps::Found found = pick_ups_.segment(key, from, t, packet.frame, packet.at);
+  if (found.segments.empty()) {
+    if (options_.mpa_ports.empty() || !told_port(key) || !plausible_fpdu(t.payload)) return;
+    found.segments.push_back({t, {}, packet.frame, packet.at});
+    found.fpdu.crc = false;
+  }
+  if (live_ >= live_max) {
+    ++not_followed_;
+    return;
+  }
+  known.slot = take_slot();
+  Connection& connection = known.slot->emplace(
+      budget_, EventLimits{detail_of(found.segments.front().frame), options_.events_max}, options_.tap);
+  if (connection.with_events()) ++drawn_;
+  ++live_;
+  connection.pick_up(from, found.fpdu);
+  for (const PickUps::Kept& k : found.segments) connection.packet(from, k.segment, k.frame, k.at);
+  if (connection.not_mpa()) {
+    if (connection.with_events()) --drawn_;
+    drop(known.slot);
+  } else if (connection.closed()) {
+    closed_now(key, packet.at);
+  }
 }
 
 Analyzer::Slot* Analyzer::take_slot() {
@@ -153,12 +182,13 @@ void Analyzer::retire(Slot*& c) {
 void Analyzer::retire_closed(Instant now) {
   while (closed_.size() > closed_few) {
     const auto it = connections_.find(closed_.front());
-    const bool there = it != connections_.end() && it->second != nullptr && (*it->second)->closed();
-    if (there && closed_.size() <= closed_max && !(*it->second)->settled() &&
-        now - (*it->second)->last_at() < closed_quiet)
-      return;
+    const Slot* const slot = it != connections_.end() ? it->second.slot : nullptr;
+    const bool there = slot != nullptr && (*slot)->closed();
+    if (there && closed_.size() <= closed_max && !(*slot)->settled() && now - (*slot)->last_at() < closed_quiet) return;
     closed_.pop_front();
-    if (there) retire(it->second);
+    if (!there) continue;
+    it->second.may_be_mpa = false;  // what comes late is no connection of its own
+    retire(it->second.slot);
   }
 }
 
@@ -185,8 +215,9 @@ void Analyzer::list(ConnectionReport&& r) {
 void Analyzer::make_room() {
   // Finished connections make place; those of no interest are forgotten, which costs at most a second look at one.
   for (auto it = connections_.begin(); it != connections_.end();) {
-    if (it->second != nullptr && (*it->second)->closed()) retire(it->second);
-    it = it->second != nullptr ? std::next(it) : connections_.erase(it);
+    Slot*& slot = it->second.slot;
+    if (slot != nullptr && (*slot)->closed()) retire(slot);
+    it = slot != nullptr ? std::next(it) : connections_.erase(it);
   }
 }
 
@@ -230,8 +261,8 @@ void Analyzer::tell_unlisted() {
 FileReport Analyzer::finish() {
   // In the order of the file, since not all may be listed.
   std::vector<Slot**> left;
-  for (auto& [key, c] : connections_)
-    if (c != nullptr) left.push_back(&c);
+  for (auto& [key, known] : connections_)
+    if (known.slot != nullptr) left.push_back(&known.slot);
   std::sort(left.begin(), left.end(),
             [](Slot* const* a, Slot* const* b) { return (**a)->first_frame() < (**b)->first_frame(); });
   for (Slot** c : left) retire(*c);
@@ -249,13 +280,14 @@ FileReport Analyzer::finish() {
                     "like a fault here",
                     altered_copies_));
   if (report_.fragments > 0)
-    note(fmt::format("{} IP fragments carry TCP; fragments are not joined, their octets count as missing",
-                     report_.fragments));
+    note(fmt::format("{} of TCP; fragments are not joined, their octets count as missing",
+                     counted(report_.fragments, "IP fragment")));
   if (report_.cut_packets > 0)
-    note(fmt::format("{} packets are cut by the snap length; what they lack is not judged", report_.cut_packets));
+    note(fmt::format("{} cut by the snap length; what is lacking is not judged",
+                     counted(report_.cut_packets, "packet")));
   if (report_.unsupported_packets > 0)
-    note(fmt::format("{} packets have link type {}, which is not decoded", report_.unsupported_packets,
-                     report_.unsupported_link_type));
+    note(fmt::format("{} of link type {}, which is not decoded", counted(report_.unsupported_packets, "packet"),
+                     link_type_text(report_.unsupported_link_type)));
   if (not_followed_ > 0)
     note(fmt::format("{} packets belong to connections beyond the {} that can be followed at one time", not_followed_,
                      live_max));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "verdict/connection.hpp"
+#include "verdict/pick_up.hpp"
 #include "wire/pcap.hpp"
 
 namespace parley::verdict {
@@ -21,7 +22,9 @@ struct AnalyzerOptions {
   std::uint64_t only = 0;           ///< only of the connection that begins with this frame; 0: of all
   std::size_t drawn_max = 1024;     ///< only of so many connections, the first ones
   std::size_t events_max = 20'000;  ///< of one connection; a ladder longer than that nobody reads
-  StreamTap* tap = nullptr;         ///< is told what is understood of each stream; outlives the Analyzer
+  /// Connections to these ports carry MPA: if their set-up is not captured, FPDUs are believed without a good CRC too.
+  std::vector<std::uint16_t> mpa_ports{};
+  StreamTap* tap = nullptr;  ///< is told what is understood of each stream; outlives the Analyzer
   /// What the listed verdicts may take in memory without their ladders; a quarter is kept for those with findings.
   std::size_t report_octets_max = 24 << 20;
 };
@@ -36,16 +39,13 @@ class Analyzer {
   FileReport finish();
 
  private:
-  /// Both ends, in an order that does not depend on the direction.
-  struct Key {
-    Address a, b;
-    bool operator==(const Key&) const = default;
-  };
-  struct KeyHash {
-    std::size_t operator()(const Key& k) const;
-  };
   using Slot = std::optional<Connection>;
-  using Connections = std::unordered_map<Key, Slot*, KeyHash>;  // null: not MPA, or over
+  using Key = ConnectionKey;
+  struct Known {
+    Slot* slot = nullptr;     // null: not MPA as far as is known, or over
+    bool may_be_mpa = false;  // its set-up may not be in the capture: FPDUs of it are looked for
+  };
+  using Connections = std::unordered_map<Key, Known, ConnectionKeyHash>;
 
   static constexpr std::size_t live_max = 65536;     // connections followed at one time
   static constexpr std::size_t known_max = 1 << 17;  // addresses and ports remembered, with those of no interest
@@ -60,6 +60,10 @@ class Analyzer {
   EventDetail detail_of(std::uint64_t first_frame) const;
   bool seen_before(const wire::CapturedPacket& packet);
   void tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& packet);
+  void pick_up(const Key& key, Known& known, unsigned from, const wire::TcpSegmentView& t,
+               const wire::CapturedPacket& packet);
+  void closed_now(const Key& key, Instant now);
+  bool told_port(const Key& key) const;
   Slot* take_slot();
   void drop(Slot*& c);
   void retire(Slot*& c);
@@ -74,6 +78,7 @@ class Analyzer {
   std::deque<Slot> slots_;   // what connections are followed in, used again and again; at most live_max
   std::vector<Slot*> free_;  // of slots_
   Connections connections_;
+  PickUps pick_ups_;
   Fifo<Key> closed_;  // by the time of closing; some may have been followed by others on their addresses and ports
   std::size_t live_ = 0, reports_octets_ = 0;
   std::size_t drawn_ = 0;

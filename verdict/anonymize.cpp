@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/bytes_io.hpp"
+#include "verdict/link_type.hpp"
 
 namespace parley::verdict {
 namespace {
@@ -95,6 +96,10 @@ Anonymizer::Anonymizer(const AnonymizeOptions& options)
 void Anonymizer::note(const wire::CapturedPacket& packet) {
   earliest_ = std::min(earliest_, packet.at);
   analyzer_.push(packet);
+  ++noted_;
+  if (wire::link_type_supported(packet.link_type)) return;
+  ++foreign_;
+  foreign_link_type_ = packet.link_type;
 }
 
 void Anonymizer::learned() {
@@ -108,6 +113,7 @@ std::string Anonymizer::refusal() const {
         "what has to be remembered of its FPDUs takes more than {} MiB; split the capture (by connection)",
         StreamPlan::state_max >> 20);
   if (names_.full()) return fmt::format("it names more than {} IPv4 addresses; split the capture", Pseudonyms::v4_max);
+  if (foreign_ > 0 && foreign_ == noted_) return link_type_refusal(foreign_link_type_);
   return {};
 }
 

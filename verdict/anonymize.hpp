@@ -32,7 +32,8 @@ class Anonymizer {
   /// First pass: every packet of the file, in order; then learned().
   void note(const wire::CapturedPacket& packet);
   void learned();
-  /// Empty, or why this file cannot be rewritten: it needs more memory than is set aside.
+  /// Empty, or why this file cannot be rewritten: it needs more memory than is set aside, or nothing of it is
+  /// understood, so that nothing but zeros would be left.
   std::string refusal() const;
 
   /// Second pass: like wire::CaptureReader::next, but appends to `out` what the consumed octets become.
@@ -69,6 +70,8 @@ class Anonymizer {
   Analyzer analyzer_;
   FrameAnonymizer frames_;
   ContainerCounts container_;
+  std::uint64_t noted_ = 0, foreign_ = 0;  // packets, and those of a link type that is not decoded
+  std::uint16_t foreign_link_type_ = 0;
   Instant earliest_{Duration{std::numeric_limits<std::int64_t>::max()}};
   wire::CaptureReader reader_;
   enum class Format : std::uint8_t { unknown, pcap, pcapng } format_ = Format::unknown;

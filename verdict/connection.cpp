@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "verdict/fields.hpp"
+#include "verdict/text.hpp"
 
 namespace parley::verdict {
 namespace {
@@ -109,7 +110,7 @@ void Connection::classify(Half& h, SegmentClass c, const wire::TcpSegmentView& t
   using Kind = LadderEvent::Kind;
   if (c == SegmentClass::retransmission) {
     if (h.counts.retransmissions++ == 0) h.first_again_frame = frame;
-    tcp_event(h, Kind::repeated, t, frame, at, fmt::format("{} octets again", t.length));
+    tcp_event(h, Kind::repeated, t, frame, at, fmt::format("{} again", counted(t.length, "octet")));
   }
   if (c == SegmentClass::out_of_order) {
     ++h.counts.out_of_order;
@@ -136,7 +137,7 @@ TappedStream Connection::tapped(const Half& h) const {
 }
 
 void Connection::Half::feed(ConstBytes in, std::uint64_t n, const SegmentRef& ref, bool start, std::uint64_t at) {
-  if (!fed) fed_at = at;
+  if (!fed) fed_at = at - pick_up_phase;
   fed = true;
   if (n > 0) {
     const std::uint64_t begun = fed_at + walker.position();
@@ -186,6 +187,7 @@ void Connection::packet(unsigned from, const wire::TcpSegmentView& t, std::uint6
   if (protocol_ == Protocol::other) {
     for (Half& each : halves_) each.tcp.forget(budget_);
     events_ = {};
+    if (picked_up_ && tap_ != nullptr) tap_->judged(first_frame_, frame);
   }
 }
 
@@ -198,7 +200,9 @@ void Connection::Half::octets(ConstBytes in, const SegmentRef& ref, bool start) 
       owner->keep_early(*this, in, 0, ref, false, start);
       return owner->extra_octets(*this, in.size(), ref);
     case Phase::rtr_or_fpdu: owner->keep_early(*this, in, 0, ref, false, start); return owner->rtr_or_fpdu(*this);
-    case Phase::fpdus: return feed(in, 0, ref, start, tcp.position() - in.size());
+    case Phase::fpdus:
+      if (owner->picked_up_ && start) owner->look_for_markers(*this, in, tcp.position() - in.size());
+      return feed(in, 0, ref, start, tcp.position() - in.size());
     case Phase::over:
     case Phase::blind: return;
   }
@@ -450,8 +454,9 @@ void Connection::extra_octets(Half& h, std::size_t n, const SegmentRef& ref) {
   // received some of the Reply, the capture would only lack that.
   if (ref.peer_received == 0) {
     if (h.extra_after_startup == 0)
-      findings_.error(ref.frame, "RFC 5044 §7.1.2",
-                      fmt::format("the initiator sent {} octets after its Request before the Reply came", n));
+      findings_.error(
+          ref.frame, "RFC 5044 §7.1.2",
+          fmt::format("the initiator sent {} after its Request before the Reply came", counted(n, "octet")));
     h.extra_after_startup += n;
   }
 }

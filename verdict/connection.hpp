@@ -10,6 +10,9 @@
 //   after_request             any, before the Reply                    kept until the Reply is known
 //   rtr_or_fpdu               Rtr frame, or the first FPDU             fpdus
 //   any                       octets of a startup frame are missing    blind
+//
+// A connection of which only FPDUs are in the capture is picked up at one of them (verdict/pick_up.hpp): both
+// directions are in "fpdus" and look for FPDUs as after a loss, and nothing of the set-up is judged.
 #pragma once
 #include <memory>
 #include <optional>
@@ -17,6 +20,7 @@
 #include "verdict/fifo.hpp"
 #include "verdict/findings.hpp"
 #include "verdict/fpdu_walker.hpp"
+#include "verdict/pick_up.hpp"
 #include "verdict/rdmap_check.hpp"
 #include "verdict/startup_check.hpp"
 #include "verdict/stream_tap.hpp"
@@ -45,6 +49,10 @@ class Connection {
 
   /// `from` is 0 for the end that the Analyzer calls a, 1 for b.
   void packet(unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
+  /// Before the first packet, which is one of `from` and begins with `fpdu`: the set-up is not in the capture.
+  void pick_up(unsigned from, const ProvenFpdu& fpdu);
+  /// The capture may lack the set-up, so that octets that are none of it prove nothing.
+  bool may_lack_set_up() const;
   /// Decided: the connection carries something else.
   bool not_mpa() const { return protocol_ == Protocol::other; }
   bool with_events() const { return with_events_; }
@@ -102,6 +110,10 @@ class Connection {
     std::uint32_t first_seq = 0;  // of stream position 0; only kept for a tap
     std::uint64_t fed_at = 0;     // stream position of the walker's position 0
     bool fed = false;
+    bool met = false;                 // picked up: an FPDU was found
+    std::uint64_t proven = 0;         // picked up: octets of good FPDUs in a row
+    bool markers_settled = false;     // picked up: whether there are markers is known
+    std::uint32_t pick_up_phase = 0;  // picked up: the walker's position of the first octet
 
     /// Octets (or, without any, what is missing) that stand at `at` in the stream go to the walker.
     void feed(ConstBytes in, std::uint64_t missing, const SegmentRef& ref, bool start, std::uint64_t at);
@@ -134,6 +146,9 @@ class Connection {
   void rtr_or_fpdu(Half& h);
   void extra_octets(Half& h, std::size_t n, const SegmentRef& ref);
   void on_fpdu(Half& h, const WalkedFpdu& f);
+  bool picked_up_fpdu(Half& h, const WalkedFpdu& f);
+  bool doubted(Half& h);
+  void look_for_markers(Half& h, ConstBytes in, std::uint64_t at);
   void check_frame(Half& h, const WalkedFpdu& f);
   void check_fence(Half& h, const WalkedFpdu& f);
   void check_first_fpdu(const WalkedFpdu& f);
@@ -173,6 +188,9 @@ class Connection {
   unsigned initiator_ = 0;
   Half halves_[2];
   bool wired_ = false;
+  bool picked_up_ = false;
+  Known crc_ = Known::yes;        // picked up: unknown only of ports that are said to carry MPA
+  std::uint64_t good_fpdus_ = 0;  // picked up
   std::uint64_t first_frame_ = 0, last_frame_ = 0;
   Instant first_at_{}, last_at_{};
   std::optional<StartupSeen> request_, reply_, rtr_frame_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "verdict/connection.hpp"
 
@@ -14,6 +15,7 @@ void Connection::Half::bad_length(std::uint32_t length, const SegmentRef& ref) {
   Connection& c = *owner;
   const Side side = c.side_of(*this);
   if (c.tap_ != nullptr) c.tap_->lone_length(c.tapped(*this), fed_at + walker.position());
+  if (c.doubted(*this)) return;
   // RFC 5044 §3: an ULPDU has 1 to 64768 octets. After an earlier fault the octets mean nothing any more (§8).
   if (!c.rdmap_->faulty(side))
     c.findings_.error(
@@ -39,6 +41,8 @@ void Connection::Half::markers_differ(bool present, const SegmentRef& ref) {
 }
 
 void Connection::Half::resynchronised(std::uint64_t octets, const SegmentRef& ref) {
+  proven = 0;
+  if (owner->picked_up_ && !std::exchange(met, true)) return;  // it was never lost
   owner->findings_.note(ref.frame, "RFC 5044 §6",
                         fmt::format("the FPDUs of the {} can be followed again, {} octets after they were lost",
                                     to_string(owner->side_of(*this)), octets));
@@ -59,11 +63,12 @@ void Connection::on_fpdu(Half& h, const WalkedFpdu& f) {
   const Side side = side_of(h);
   Half& peer = peer_of(h);
   if (tap_ != nullptr) tap_->fpdu(tapped(h), f);
+  if (picked_up_ && !picked_up_fpdu(h, f)) return;
   if (f.first.peer_received > peer.tcp.position()) rdmap_->behind(other(side));
   if (++h.fpdus == 1) h.first_fpdu_frame = f.first.frame;
   check_frame(h, f);
   if (side == Side::responder) check_fence(h, f);
-  if (side == Side::initiator && h.fpdus == 1) {
+  if (side == Side::initiator && h.fpdus == 1 && !picked_up_) {
     check_after_reply(f);
     check_first_fpdu(f);
   }
@@ -75,7 +80,7 @@ void Connection::on_fpdu(Half& h, const WalkedFpdu& f) {
   }
   rdmap_->segment(side, f);
   remember_fpdu(h, f);
-  check_setup_terminate(h, f);
+  if (!picked_up_) check_setup_terminate(h, f);
 }
 
 void Connection::check_frame(Half& h, const WalkedFpdu& f) {

@@ -161,6 +161,14 @@ void Connection::suspect_lost_wakeup() {
 }
 
 void Connection::judge_outcome(ConnectionReport& r) {
+  if (picked_up_) {
+    r.outcome = Outcome::not_captured;
+    findings_.note(
+        first_frame_, "",
+        "the set-up is not in the capture: what was agreed is not judged, and which end was the initiator is "
+        "not known (the one seen first is called so)");
+    return;
+  }
   const Half& i = halves_[initiator_];
   if (reply_ && reply_->r()) {
     r.outcome = Outcome::rejected;
@@ -230,10 +238,15 @@ ConnectionReport Connection::finish(bool capture_truncated) {
   r.revision = request_ || reply_ ? agreement_.revision : std::uint8_t{1};
   r.crc = half_of(Side::initiator).walker.crc() == Known::yes && agreement_.crc != Known::no && agreement_.accepted;
   if (agreement_.crc == Known::yes) r.crc = true;
+  if (picked_up_) r.crc = halves_[0].walker.crc() == Known::yes || halves_[1].walker.crc() == Known::yes;
   r.markers_to_responder = agreement_.markers_to_responder == Known::yes;
   r.markers_to_initiator =
       agreement_.markers_to_initiator == Known::yes ||
       (agreement_.markers_to_initiator == Known::unknown && half_of(Side::responder).walker.markers() == Known::yes);
+  if (picked_up_) {
+    r.markers_to_responder = half_of(Side::initiator).walker.markers() == Known::yes;
+    r.markers_to_initiator = half_of(Side::responder).walker.markers() == Known::yes;
+  }
   r.rtr = rtr_seen_;
   if (agreement_.rtr_frame) r.rtr_agreed = mpa::Rtr::frame;
   for (const auto kind : {mpa::Rtr::send, mpa::Rtr::write, mpa::Rtr::read})

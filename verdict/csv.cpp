@@ -78,7 +78,12 @@ void direction(Line& l, const DirectionCounts& c) {
 std::string connection(std::string_view file, std::size_t number, const ConnectionReport& c) {
   Line l;
   l.text(file).number(number).text(c.initiator.to_string()).text(c.responder.to_string());
-  l.text(to_string(c.outcome)).text(c.end).number(c.revision).flag(c.crc);
+  l.text(to_string(c.outcome)).text(c.end);
+  if (c.outcome == Outcome::not_captured)
+    l.none();
+  else
+    l.number(c.revision);
+  l.flag(c.crc);
   l.flag(c.markers_to_responder).flag(c.markers_to_initiator).flag(c.peer_to_peer);
   l.text(mpa::to_string(c.rtr)).text(mpa::to_string(c.rtr_agreed)).flag(c.depths_negotiated);
   l.number(c.ird).number(c.ord).number(c.first_frame).number(c.last_frame);

@@ -39,6 +39,13 @@ std::uint32_t FpduWalker::wire_size(std::uint64_t position, std::uint32_t ulpdu_
 
 void FpduWalker::start(Known crc, Known markers) { *this = {}, crc_ = crc, markers_ = markers; }
 
+void FpduWalker::start_inside(Known crc, bool markers, std::uint64_t position) {
+  start(crc, markers ? Known::yes : Known::no);
+  begun_ = true;
+  base_ = position;
+  lose(position);
+}
+
 bool FpduWalker::unknown_in(std::uint64_t begin, std::uint64_t stop) const {
   // The ranges are in order and do not touch: the first that ends after `begin` decides.
   const auto it = std::upper_bound(unknown_.begin(), unknown_.end(), begin,

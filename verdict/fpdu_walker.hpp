@@ -53,6 +53,9 @@ class FpduWalker {
   /// Forgets everything; the next octet is position 0. CRC unknown: decided by the first whole FPDU. Markers unknown:
   /// decided by the first octets (a stream with markers begins with one that is all zero, which no length is).
   void start(Known crc, Known markers);
+  /// Forgets everything; the next octet is `position`, somewhere inside a stream: as after a loss, an FPDU is looked
+  /// for.
+  void start_inside(Known crc, bool markers, std::uint64_t position);
   void octets(ConstBytes in, const SegmentRef& ref, bool start, FpduSink& sink);
   void missing(std::uint64_t n, const SegmentRef& ref, FpduSink& sink);
   /// No more octets come: what was kept back to see how the stream begins is walked as agreed.

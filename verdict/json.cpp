@@ -144,7 +144,11 @@ void direction(JsonOut& j, std::string_view key, const DirectionCounts& c) {
 void connection(JsonOut& j, const ConnectionReport& c) {
   j.open('{').key("protocol").text("mpa");
   j.key("initiator").text(c.initiator.to_string()).key("responder").text(c.responder.to_string());
-  j.key("revision").number(c.revision).key("crc").flag(c.crc);
+  if (c.outcome == Outcome::not_captured)
+    j.key("revision").raw("null");
+  else
+    j.key("revision").number(c.revision);
+  j.key("crc").flag(c.crc);
   j.key("markers").open('{').key("to_responder").flag(c.markers_to_responder);
   j.key("to_initiator").flag(c.markers_to_initiator).close('}');
   j.key("rtr").text(mpa::to_string(c.rtr)).key("rtr_agreed").text(mpa::to_string(c.rtr_agreed));

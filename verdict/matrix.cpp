@@ -68,6 +68,7 @@ MatrixVerdict judge(const ConnectionReport& c) {
 }
 
 std::string form_of(const ConnectionReport& c) {
+  if (c.outcome == Outcome::not_captured) return std::string(to_string(c.outcome));
   std::string out = fmt::format("rev {}", c.revision);
   if (c.rtr != mpa::Rtr::none)
     out += fmt::format(", RTR {}", mpa::to_string(c.rtr));
@@ -201,8 +202,9 @@ std::string to_text(const Matrix& m, std::size_t width) {
   std::size_t unread = 0;
   for (const MatrixFile& f : m.files)
     if (!f.error.empty()) out += fmt::format("{}cannot be read: {}: {}\n", unread++ == 0 ? "\n" : "", f.file, f.error);
-  out += fmt::format("\n{} files, {} connections: {} pass, {} partial, {} fail\n", m.files.size(), m.entries.size(),
-                     m.count(MatrixVerdict::pass), m.count(MatrixVerdict::partial), m.count(MatrixVerdict::fail));
+  out += fmt::format("\n{}, {}: {} pass, {} partial, {} fail\n", counted(m.files.size(), "file"),
+                     counted(m.entries.size(), "connection"), m.count(MatrixVerdict::pass),
+                     m.count(MatrixVerdict::partial), m.count(MatrixVerdict::fail));
   if (m.not_kept > 0) out += fmt::format("{} more connections are not in the table\n", m.not_kept);
   return out;
 }

@@ -7,6 +7,7 @@
 
 #include "verdict/matrix.hpp"
 #include "verdict/picture_words.hpp"
+#include "verdict/text.hpp"
 
 namespace parley::verdict {
 namespace {
@@ -91,10 +92,10 @@ std::string to_html(const Matrix& m, std::string_view title) {
       "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<h1>{}</h1>\n",
       html(title), style, html(title));
   out += fmt::format(
-      "<p class=\"sub\">{} files, {} connections: {} pass, {} partial, {} fail. A row is who began with whom, a column "
+      "<p class=\"sub\">{}, {}: {} pass, {} partial, {} fail. A row is who began with whom, a column "
       "how they set up; choose a cell to see its connections.</p>\n",
-      m.files.size(), m.entries.size(), m.count(MatrixVerdict::pass), m.count(MatrixVerdict::partial),
-      m.count(MatrixVerdict::fail));
+      counted(m.files.size(), "file"), counted(m.entries.size(), "connection"), m.count(MatrixVerdict::pass),
+      m.count(MatrixVerdict::partial), m.count(MatrixVerdict::fail));
   if (m.not_kept > 0) out += fmt::format("<p class=\"sub\">{} more connections are not listed.</p>\n", m.not_kept);
   out += "<div class=\"scroll\" id=\"matrix\"><table>\n<thead><tr><th>initiator &rarr; responder</th>";
   for (const std::string& f : forms) out += fmt::format("<th scope=\"col\">{}</th>", html(f));

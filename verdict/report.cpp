@@ -20,6 +20,7 @@ std::string_view to_string(Outcome outcome) {
     case Outcome::rejected: return "rejected";
     case Outcome::failed: return "failed";
     case Outcome::incomplete: return "incomplete";
+    case Outcome::not_captured: return "handshake not captured";
   }
   return "incomplete";
 }

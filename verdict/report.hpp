@@ -33,10 +33,11 @@ struct Finding {
 };
 
 enum class Outcome : std::uint8_t {
-  established,  ///< an accepting Reply, and the agreed RTR if there is one
-  rejected,     ///< a Reply with R=1
-  failed,       ///< a peer ended the set-up: Terminate, FIN or RST, invalid frame
-  incomplete,   ///< the set-up was not over when the capture or, without a visible reason, the connection ended
+  established,   ///< an accepting Reply, and the agreed RTR if there is one
+  rejected,      ///< a Reply with R=1
+  failed,        ///< a peer ended the set-up: Terminate, FIN or RST, invalid frame
+  incomplete,    ///< the set-up was not over when the capture or, without a visible reason, the connection ended
+  not_captured,  ///< FPDUs of a connection that was set up before the capture began, or where it has a hole
 };
 std::string_view to_string(Outcome outcome);
 
@@ -100,7 +101,7 @@ struct ConnectionReport {
   Instant first_at{}, last_at{};
   Address initiator, responder;
   std::optional<StartupSeen> request, reply, rtr_frame;
-  std::uint8_t revision = 1;
+  std::uint8_t revision = 1;  ///< no meaning when the set-up was not captured
   bool crc = false;
   bool markers_to_responder = false, markers_to_initiator = false;
   mpa::Rtr rtr = mpa::Rtr::none;         ///< as seen
@@ -121,7 +122,7 @@ struct ConnectionReport {
 /// What is told of connections that are not listed one by one.
 struct UnlistedConnections {
   std::uint64_t connections = 0;
-  std::array<std::uint64_t, 4> outcomes{};  ///< by Outcome
+  std::array<std::uint64_t, 5> outcomes{};  ///< by Outcome
   std::array<std::uint64_t, 3> findings{};  ///< by Severity
   std::uint64_t fpdus = 0;
 };

@@ -36,7 +36,10 @@ class Words {
 };
 
 void agreed_text(const ConnectionReport& c, Words out) {
-  out << "revision " << c.revision << ", CRC " << (c.crc ? "on" : "off");
+  if (c.outcome == Outcome::not_captured)
+    out << "not captured; CRC " << (c.crc ? "on" : "not in use");
+  else
+    out << "revision " << c.revision << ", CRC " << (c.crc ? "on" : "off");
   if (c.markers_to_responder && c.markers_to_initiator)
     out << ", markers both ways";
   else if (c.markers_to_responder)
@@ -45,6 +48,7 @@ void agreed_text(const ConnectionReport& c, Words out) {
     out << ", markers to the initiator";
   else
     out << ", no markers";
+  if (c.outcome == Outcome::not_captured) return;
   if (c.rtr != mpa::Rtr::none)
     out << ", RTR " << mpa::to_string(c.rtr);
   else if (c.rtr_agreed != mpa::Rtr::none)
@@ -134,6 +138,12 @@ void connection_text(const ConnectionReport& c, const TextOptions& o, std::strin
 
 }  // namespace
 
+std::string counted(std::uint64_t n, std::string_view word) {
+  std::string out;
+  Words(out).plural(n, word);
+  return out;
+}
+
 std::size_t columns(std::string_view text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
@@ -202,6 +212,10 @@ void write_text(std::string_view file, const FileReport& r, const TextOptions& o
   words << file << ": ";
   words.plural(r.packets, "packet") << ", ";
   words.plural(r.tcp_connections, "TCP connection") << ", ";
+  if (r.connections.empty() && r.unlisted.connections == 0) {
+    words << "none of them MPA: neither startup frames nor FPDUs were found\n";
+    return write(out);
+  }
   words << r.connections.size() + r.unlisted.connections << " of them MPA; ";
   words.plural(r.count(Severity::error), "error") << ", ";
   words.plural(r.count(Severity::warning), "warning") << ", ";

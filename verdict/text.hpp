@@ -21,6 +21,8 @@ void write_text(std::string_view file, const FileReport& report, const TextOptio
                 const std::function<void(std::string_view)>& write);
 /// One connection's block, without the file.
 std::string to_text(const ConnectionReport& connection, const TextOptions& options = {});
+/// "1 packet", "2 packets"
+std::string counted(std::uint64_t n, std::string_view word);
 /// "1.25 ms", "3.2 s", "850 µs".
 std::string duration_text(Duration d);
 /// Words wrapped at `width`, every line after the first begun with `indent` spaces.

@@ -91,6 +91,27 @@ class Anonymize(cli.CliTest):
         self.assertIn("truncated", done.err)
         self.assertEqual(cli.run("pcap", "check", target).code, 0)
 
+    def test_check_says_the_same_of_connections_set_up_before_the_capture(self):
+        whole, at, records = read(CAPTURES[0]), 24, []
+        while at < len(whole):
+            size = 16 + struct.unpack_from("<I", whole, at + 8)[0]
+            records.append(whole[at:at + size])
+            at += size
+        source = self.path("late.pcap", whole[:24] + b"".join(records[5:]))
+        outcomes = {c["outcome"] for c in self.verdict(source)["connections"]}
+        self.assertEqual(outcomes, {"handshake not captured"})
+        _, target = self.anonymize(source)
+        self.assertEqual(self.verdict(source), self.verdict(target))
+
+    def test_a_link_type_that_is_not_decoded_is_refused_by_name(self):
+        whole = read(CAPTURES[0])
+        target = self.path("public.pcap")
+        for number, name in ((189, "link type 189 (USB, Linux)"), (299, "link type 299 is")):
+            source = self.path("link.pcap", whole[:20] + struct.pack("<I", number) + whole[24:])
+            self.refused(cli.run("pcap", "anonymize", source, "-o", target), 3, name)
+            self.refused(cli.run("pcap", "check", source), 3, name)
+        self.assertFalse(os.path.exists(target))
+
     def test_mistakes_are_told_in_one_line_and_write_nothing(self):
         target = self.path("public.pcap")
         self.refused(cli.run("pcap", "anonymize", self.path("none"), "-o", target), 3, "No such file")

@@ -287,7 +287,7 @@ TEST(Anonymize, ZeroesTheSecondConnectionOnTheSamePortsIfItIsNotMpa) {
 TEST(Anonymize, NothingOfRandomFramesIsPassedThrough) {
   // Frames of noise behind each kind of header: whatever they claim to be, no eight octets of them are in the output.
   Rng rng(7);
-  for (const std::uint16_t link : std::initializer_list<std::uint16_t>{0, 1, 12, 101, 108, 113, 147, 228, 229, 276})
+  for (const std::uint16_t link : std::initializer_list<std::uint16_t>{0, 1, 12, 101, 108, 113, 228, 229, 276})
     for (int round = 0; round < 300; ++round) {
       Bytes frame(40 + rng.below(200));
       for (auto& o : frame) o = static_cast<std::uint8_t>(rng.next());
@@ -306,6 +306,10 @@ TEST(Anonymize, NothingOfRandomFramesIsPassedThrough) {
       for (std::size_t i = 0; i + 13 <= frame.size(); ++i)
         ASSERT_FALSE(contains(done.file, ConstBytes(frame).subspan(i, 13))) << link << " " << round << " " << i;
     }
+}
+
+TEST(Anonymize, RefusesAFileOfWhichNoFrameIsUnderstood) {
+  EXPECT_TRUE(anonymize(to_pcap({{Bytes(60, 7), {}, 0}}, 147)).file.empty());
 }
 
 TEST(Anonymize, DamagedFilesNeverHurtAndTheirBeginningIsKept) {

@@ -48,6 +48,14 @@ TEST(Text, GivesALargeReportInPiecesThatAreTheWhole) {
             each + "a.pcap: 14000 packets, 1000 TCP connections, 1000 of them MPA; 0 errors, 1000 warnings, 0 notes\n");
 }
 
+TEST(Text, SaysInOneLineThatNothingIsMpa) {
+  FileReport r;
+  r.packets = 1;
+  r.tcp_connections = 2;
+  EXPECT_EQ(to_text("a", r),
+            "a: 1 packet, 2 TCP connections, none of them MPA: neither startup frames nor FPDUs were found\n");
+}
+
 TEST(Text, WrapsRowsAtTheWidthAndKeepsTheirWords) {
   const ConnectionReport c = many(2).connections.back();
   std::istringstream rows(to_text(c, {.width = 60}));
