@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/bytes_io.hpp"
+
 namespace parley::tools {
 
 using replay::Item;
@@ -195,6 +197,29 @@ bool Mirror::post(const Item& item, const Act& what) {
       payload.clear();
       break;
     }
+    case RdmapOpcode::atomic_request: {
+      const auto a = wire::AtomicRequest::parse(item.payload);
+      if (!a || (a->aop != PARLEY_RDMAP_ATOMIC_FETCH_ADD && a->aop != PARLEY_RDMAP_ATOMIC_CMP_SWAP)) return true;
+      wr.opcode = a->aop == PARLEY_RDMAP_ATOMIC_FETCH_ADD ? SendWr::Opcode::fetch_add : SendWr::Opcode::cmp_swap;
+      wr.remote_stag = a->stag;
+      wr.remote_to = a->to;
+      wr.swap_add = a->add_swap;
+      wr.swap_add_mask = a->add_swap_mask;
+      wr.compare = a->compare;
+      wr.compare_mask = a->compare_mask;
+      length = sizeof(std::uint64_t);
+      payload.clear();
+      break;
+    }
+    case RdmapOpcode::immediate:
+    case RdmapOpcode::immediate_se:
+      if (length != PARLEY_RDMAP_IMMEDIATE_LEN) return true;  // RFC 7306 §6.1; verbs know no other
+      wr.opcode = SendWr::Opcode::immediate;
+      wr.solicited = item.is(RdmapOpcode::immediate_se);
+      wr.immediate = Reader(payload).be64();
+      length = 0;
+      payload.clear();
+      break;
     default: return true;  // nothing that verbs can post
   }
   const std::size_t at = arena_used_;

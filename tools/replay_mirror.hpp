@@ -5,6 +5,7 @@
 // what gets compared.
 #pragma once
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,7 @@ class Mirror final : public sim::App {
   void plan_acts();
   void plan_regions();
   void fill(const std::vector<std::size_t>& responses);
+  void fill_atomic(const replay::Item& response, const replay::Item& request);
   Bytes with_names(std::size_t item, ConstBytes octets) const;
   Region* region_of(std::uint32_t recorded);
   void event(sim::Host& host, cm::Event event);
@@ -81,6 +83,7 @@ class Mirror final : public sim::App {
   std::vector<Act> acts_;
   std::vector<std::size_t> first_reads_;                         // data that have to be in place from the beginning
   std::vector<std::pair<std::size_t, std::size_t>> read_pairs_;  // our responses and the requests they answer
+  std::set<std::pair<std::uint32_t, std::uint64_t>> atomics_filled_;  // STag and TO
   std::optional<Address> peer_;
   std::uint16_t port_ = 0;
 

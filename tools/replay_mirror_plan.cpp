@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "tools/replay_mirror.hpp"
 
@@ -116,7 +117,7 @@ void Mirror::plan_acts() {
   Instant before = mine().startup() != nullptr ? mine().startup()->last.at : Instant{};
   for (std::size_t i = 0; i < items.size(); ++i) {
     const Item& item = items[i];
-    if (item.is(RdmapOpcode::read_response)) {
+    if (item.is(RdmapOpcode::read_response) || item.is(RdmapOpcode::atomic_response)) {
       (acts_.empty() ? first_reads_ : acts_.back().reads).push_back(i);
       continue;
     }
@@ -167,6 +168,10 @@ void Mirror::fill(const std::vector<std::size_t>& responses) {
     const auto pair =
         std::find_if(read_pairs_.begin(), read_pairs_.end(), [response](const auto& p) { return p.first == response; });
     if (pair == read_pairs_.end()) continue;
+    if (mine().items[response].is(RdmapOpcode::atomic_response)) {
+      fill_atomic(mine().items[response], theirs().items[pair->second]);
+      continue;
+    }
     const auto q = wire::ReadRequest::parse(theirs().items[pair->second].payload);
     Region* r = q ? region_of(q->source_stag) : nullptr;
     const Bytes& data = mine().items[response].payload;
@@ -175,6 +180,18 @@ void Mirror::fill(const std::vector<std::size_t>& responses) {
     if (at > r->memory.size() || r->memory.size() - at < data.size()) continue;
     std::copy(data.begin(), data.end(), r->memory.begin() + static_cast<std::ptrdiff_t>(at));
   }
+}
+
+// The value that the first Atomic at a place found there; what the next ones find, the stack makes of it.
+void Mirror::fill_atomic(const Item& response, const Item& request) {
+  const auto a = wire::AtomicRequest::parse(request.payload);
+  const auto was = wire::AtomicResponse::parse(response.payload);
+  if (!a || !was || !response.unknown.empty() || !atomics_filled_.emplace(a->stag, a->to).second) return;
+  Region* r = region_of(a->stag);
+  if (r == nullptr || a->to < r->begin) return;
+  const std::uint64_t at = a->to - r->begin;
+  if (at > r->memory.size() || r->memory.size() - at < sizeof was->original) return;
+  std::memcpy(r->memory.data() + at, &was->original, sizeof was->original);  // in the machine's own order
 }
 
 Bytes Mirror::with_names(std::size_t item, ConstBytes octets) const {

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/bytes_io.hpp"
+#include "replay_atomics.hpp"
 #include "replay_kit.hpp"
 
 namespace parley::replay::test {
@@ -296,6 +297,44 @@ TEST(ReplayPlayer, AReadOfAnotherLengthIsAnsweredInFull) {
       if (item.is(RdmapOpcode::read_response)) answered = item.length;
     EXPECT_EQ(answered, asked);
     EXPECT_NE(words(a.result()).find(asked < 600 ? "are cut" : "are repeated"), std::string::npos);
+  }
+}
+
+TEST(ReplayPlayer, AtomicsAndImmediateDataGoThroughInBothRolesUnderOtherNamesAndIdentifiers) {
+  const Recording one = record(atomics(0x1111, 0x10000, 1, 100)), two = record(atomics(0x9999, 0x7F0000, 70, 100));
+  for (const bool swap : {false, true}) {
+    const Outcome out = play(swap ? two : one, swap ? one : two);
+    EXPECT_TRUE(out.same()) << out.words();
+    EXPECT_EQ(out.initiator.compared, out.initiator.expected);
+    EXPECT_EQ(out.responder.compared, out.responder.expected);
+    EXPECT_EQ(out.initiator.steps_played, out.initiator.steps);
+  }
+  const Outcome other = play(one, record(atomics(0x1111, 0x10000, 1, 101)));
+  ASSERT_TRUE(other.initiator.difference) << other.words();
+  EXPECT_EQ(other.initiator.difference->what, "the response differs at octet 11: recorded 64, live 65");
+  EXPECT_EQ(other.initiator.difference->rule, "RFC 7306 §5.2.2");
+}
+
+TEST(ReplayPlayer, AnAtomicWhoseAnswerWasLostIsAnsweredAllTheSame) {
+  const Exchange x = atomics(0x1111, 0x10000, 1, 100);
+  for (const std::size_t lost : {8U, 10U, 12U}) {
+    Frames frames = x.frames;
+    frames.erase(frames.begin() + static_cast<std::ptrdiff_t>(lost));
+    PlayOptions on;
+    on.keep_going = true;
+    const Recording lossy = record(file_of(frames)), whole = record(x);
+    Player initiator(whole, Side::initiator, on), responder(lossy, Side::responder, {});
+    Duel duel(initiator, responder);
+    ASSERT_TRUE(duel.run());
+    EXPECT_FALSE(responder.result().difference) << lost << "\n" << words(responder.result());
+    EXPECT_EQ(initiator.result().differences, 1U) << lost << "\n" << words(initiator.result());
+    std::uint32_t next = 1;
+    for (const Item& item : items_of(duel.said[1]))
+      if (item.is(RdmapOpcode::atomic_response)) {
+        EXPECT_EQ(item.header.msn, next);
+        EXPECT_EQ(wire::AtomicResponse::parse(item.payload)->request_id, next++);
+      }
+    EXPECT_EQ(next, 4U);
   }
 }
 

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "replay/recording.hpp"
+#include "replay_atomics.hpp"
 #include "sim/record.hpp"
 #include "sim/run.hpp"
 #include "tools/replay_sim.hpp"
@@ -200,6 +201,21 @@ TEST(ToolsReplay, ATruncatedCaptureNeverEndsInAnythingButAResult) {
     }
   }
   EXPECT_GT(played, 100U);
+}
+
+TEST(ToolsReplay, AtomicsAndImmediateDataMeetParleyWithoutDifferenceInBothRoles) {
+  Bytes file;
+  wire::PcapWriter writer(file, 1);
+  for (const auto& f : replay::test::atomics(0x1111, 0x10000, 1, 100).frames)
+    writer.packet(f.at, f.octets, f.original_length);
+  const auto recording = replay::read_recording(file, 1);
+  ASSERT_TRUE(recording) << recording.error();
+  for (const Side side : {Side::initiator, Side::responder}) {
+    const Played p = play(*recording, side);
+    EXPECT_EQ(p.difference, "same") << log_of(p);
+    EXPECT_EQ(p.result.compared, p.result.expected) << log_of(p);
+    EXPECT_EQ(p.result.steps_played, p.result.steps);
+  }
 }
 
 /// The capture without some packets, or with their heads alone.
