@@ -58,7 +58,8 @@ def chunks(names, at_once=1000):
 def command(run, stem, options):
     port = run["port"]
     if run["iut"] == "responder":
-        words = ["/tmp/parley", "conform", "responder", f"{ADDRESS['b'][4]}:{port}", "--run", fresh_rping("server", port)]
+        words = ["/tmp/parley", "conform", "responder", f"{ADDRESS['b'][4]}:{port}", "--run", fresh_rping("server", port),
+                 "--connect-timeout", "20s"]  # rping takes its time to listen where the host is busy
     else:
         words = ["/tmp/parley", "conform", "initiator", "--listen", f"{ADDRESS['a'][4]}:{port}", "--run",
                  fresh_rping("client", port)]
