@@ -21,11 +21,11 @@ struct ByItem {
 
 constexpr std::size_t asks_max = 1 << 20;  // Read and Atomic Requests that are remembered; the rest stay unanswered
 
-/// What no correct stream earns, whatever was left out of it: the live side's own faults, and its objections.
+/// What no correct stream earns, whatever was left out of it: the live side's own faults, and its Terminate. A RST may
+/// be its program's, which misses what was left out.
 bool objects(const Item& item) {
   return item.kind == Item::Kind::bad_crc || item.kind == Item::Kind::raw || item.kind == Item::Kind::startup ||
-         item.kind == Item::Kind::rtr_frame || item.kind == Item::Kind::rst || item.marker_fault || item.pad_fault ||
-         item.is(RdmapOpcode::terminate);
+         item.kind == Item::Kind::rtr_frame || item.marker_fault || item.pad_fault || item.is(RdmapOpcode::terminate);
 }
 
 }  // namespace

@@ -187,6 +187,23 @@ TEST(ReplayGaps, AnObjectionIsADifferenceAlsoBehindAGap) {
   EXPECT_NE(r.difference->what.find("Terminate"), std::string::npos) << r.difference->what;
 }
 
+TEST(ReplayGaps, AProgramThatEndsForWantOfWhatWasNotPlayedIsNoDifference) {
+  for (const std::size_t lost : {0U, 7U}) {
+    const Recording r = echoes_without(lost);
+    Player p(r, Side::initiator, {});
+    Instant now(1s);
+    p.start(now, 1460);
+    p.handle_bytes(now, verdict::test::startup(wire::MpaKey::rep, PARLEY_MPA_FLAG_C, 1));
+    for (int turn = 0; turn < 100 && p.result().steps_played < 2; ++turn) p.handle_deadline(now = p.next_deadline());
+    p.handle_bytes(now, fpdu(send_segment(1, 40)));
+    p.handle_deadline(now += 1ms);
+    p.handle_end(now, StreamEnd::rst);
+    EXPECT_TRUE(p.done());
+    EXPECT_EQ(p.result().difference.has_value(), lost == 0) << words(p.result());
+    EXPECT_EQ(p.result().partial, lost != 0);
+  }
+}
+
 TEST(ReplayGaps, AReadWhoseAnswerWasLostIsAnsweredWithZeros) {
   Exchange x;
   x.set_up().send(0, fpdu(send_segment(1, 16)));
