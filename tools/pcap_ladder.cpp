@@ -2,6 +2,7 @@
 // `parley pcap ladder`: each MPA connection of a capture as a picture, initiator left and responder right.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <vector>
@@ -25,8 +26,8 @@ struct PcapOptions {
   std::vector<std::uint16_t> mpa_ports;
 };
 
-// A page has room for so many connections and rows of each; -n chooses among more.
-constexpr std::size_t page_connections_max = 60, page_rows_max = 5000;
+// A page has room for so many connections, rows of each and rows in all, at some 2 kB a row; -n chooses among more.
+constexpr std::size_t page_connections_max = 60, page_rows_max = 5000, page_rows_in_all = 20'000;
 
 class Ladders {
  public:
@@ -122,8 +123,10 @@ class Ladders {
     }
     if (options_.html.empty()) {
       out_.text(verdict::to_ladder(c, {.width = options_.width, .ascii = options_.ascii, .findings = !options_.quiet}));
-    } else if (pictures_.size() < page_connections_max) {  // of all files together
-      pictures_.push_back(verdict::to_picture(file, c, {.rows_max = page_rows_max, .notes = !options_.quiet}));
+    } else if (pictures_.size() < page_connections_max && rows_left_ > 0) {  // of all files together
+      const std::size_t most = std::min(page_rows_max, rows_left_);
+      pictures_.push_back(verdict::to_picture(file, c, {.rows_max = most, .notes = !options_.quiet}));
+      rows_left_ -= std::min(rows_left_, pictures_.back().rows.size());
     } else {
       ++left_out_;
     }
@@ -133,7 +136,7 @@ class Ladders {
   Output& out_;
   Exit exit_ = Exit::ok;
   std::vector<verdict::Picture> pictures_;
-  std::size_t left_out_ = 0;
+  std::size_t left_out_ = 0, rows_left_ = page_rows_in_all;
 };
 
 int run_ladder(const PcapOptions& options, Output& out) { return Ladders(options, out).run(); }
