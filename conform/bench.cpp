@@ -266,6 +266,7 @@ Task<> Bench::ask_form(unsigned form) {
   if (!instead_.empty()) co_return;
   const Heard* reply = conns_.empty() ? nullptr : &conns_.back().reply;
   instead_ = reply != nullptr ? octets_words(*reply, settings_.reply) : trouble_.observed;
+  gone_ = reply == nullptr;
   foreign_ = reply != nullptr && !reply->closed() && !reply->is(wire::MpaKey::rep);
 }
 

@@ -137,6 +137,8 @@ class Bench {
   const std::string& instead() const { return instead_; }
   /// That was neither a Reply nor the end of the connection: a server of something else, or one that waits.
   bool foreign() const { return foreign_; }
+  /// The sound Request could not be put to it, since it took no further connection; instead() says how that showed.
+  bool gone() const { return gone_; }
   /// Why the last of these gave null.
   Finding trouble() const { return trouble_; }
 
@@ -176,7 +178,7 @@ class Bench {
   std::optional<bool> plain_accepted_;
   bool refused_ = false;  // the last open() of a responder failed
   bool closed_early_ = false;
-  bool accepted_ = false, spoke_mpa_ = false, foreign_ = false;
+  bool accepted_ = false, spoke_mpa_ = false, foreign_ = false, gone_ = false;
   std::string instead_;
   std::uint8_t revision_ = 0;  // the highest of an initiator's Requests
 };

@@ -55,6 +55,8 @@ class Run {
   std::string why_foreign() const;
   /// Its answers were Replies, if only rejecting ones.
   bool spoke_mpa() const { return bench_.spoke_mpa(); }
+  /// It could not be asked for a set-up, since it took no further connection.
+  bool gone() const { return bench_.gone(); }
   /// Cases were left out because interrupt() was called, or Hooks::stopped asked for an end.
   bool interrupted() const { return interrupted_; }
 

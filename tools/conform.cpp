@@ -29,8 +29,8 @@ using conform::Verdict;
 /// --only: names separated by commas, or a regular expression that is found in the name. Errors: usage.
 class Only {
  public:
-  // The parser of expressions recurses over the text and into each group.
-  static constexpr std::size_t octets_max = 1000;
+  // The parser of expressions recurses over the text and into each group. All cases by name are some 2,000 octets.
+  static constexpr std::size_t octets_max = 10'000, expression_octets_max = 1000;
   static constexpr std::ptrdiff_t groups_max = 100;
 
   static Or<Only> parse(const std::string& text) {
@@ -43,6 +43,9 @@ class Only {
     try {
       for (std::size_t at = 0; !text.empty() && at <= text.size();) {
         const std::size_t comma = std::min(text.find(',', at), text.size());
+        if (comma - at > expression_octets_max)
+          return complain(Exit::usage, fmt::format("--only has an expression of {} octets; at most {} can be",
+                                                   comma - at, expression_octets_max));
         if (comma > at) only.patterns_.emplace_back(text.substr(at, comma - at), flavour);
         at = comma + 1;
       }
@@ -302,6 +305,11 @@ int Conform::verdict(const conform::Run& run, const conform::Tally& t) {
       return out.error(Exit::environment, fmt::format("nothing that connected to {} spoke MPA: in place of a Request "
                                                       "came {}",
                                                       at, instead));
+    if (run.gone())
+      return out.error(Exit::environment,
+                       fmt::format("{} took no further connection, so that no sound Request could be "
+                                   "put to it: {}; --run starts a program anew for each case",
+                                   at, instead));
     if (run.spoke_mpa())
       return out.error(Exit::environment, fmt::format("{} speaks MPA but accepted no Request, so that nothing could be "
                                                       "told: a plain one was answered by {}",

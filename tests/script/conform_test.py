@@ -335,6 +335,21 @@ class ConformTest(cli.CliTest):
         self.refused(cli.run("conform", "responder", "localhost:1", "--only", "nosuch"), 2, "no case")
         self.assertEqual(cli.run("conform").code, 2)
 
+    def test_all_names_can_be_written_out(self):
+        names = [e["name"] for e in cli.run("conform", "responder", "--list", "--json").events if "name" in e]
+        done = self.ok(cli.run("conform", "responder", "--list", "--json", "--only", ",".join(names)))
+        self.assertEqual([e["name"] for e in done.events if "name" in e], names)
+        self.refused(cli.run("conform", "responder", "localhost:1", "--only", "x," * 5001), 2, "10000")
+
+    def test_a_program_of_one_connection_is_not_called_foreign(self):
+        def serve(sock):
+            peer.close()
+            sock.recv(100)
+
+        peer = OddPeer(serve)
+        done = cli.run("conform", "responder", f"127.0.0.1:{peer.port}", "--only", "^bad-key-closes$", "--connect-timeout", "300ms")
+        self.refused(done, 3, "took no further connection", "--run")
+
     def test_no_expression_brings_it_down(self):
         for hostile in ("(" * 100000, "(" * 1000, "(" * 500 + ")" * 500, "(" * 100 + ")" * 100, "[" * 1000,
                         "(a*)*" * 100 + "z", "(.*)*" * 100, "(a|a)*" * 100 + "$", "((.{99}){99}){99}", "(.{90}){90}" * 90,
