@@ -43,7 +43,8 @@ const CLI::App& innermost(const CLI::App& app) {
 /// Where a command's name was due and another word stands, the parser says only that something is missing or too many.
 std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& group = innermost(app);
-  const auto known = group.get_subcommands([](const CLI::App*) { return true; });
+  // A group of options is an App without a name.
+  const auto known = group.get_subcommands([](const CLI::App* sub) { return !sub->get_name().empty(); });
   const std::vector<std::string> left = group.remaining();
   if (known.empty() || left.empty() || left.front().empty() || left.front().front() == '-')
     return one_line(error.what());

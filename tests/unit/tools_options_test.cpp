@@ -175,6 +175,8 @@ TEST(ToolsCommand, NamesAWordThatIsNoCommandAndThoseThatAre) {
   EXPECT_EQ(err.find("parley: no command 'nope'; there are: listen, connect, rping,"), 0U) << err;
   EXPECT_EQ(run({"sim", "nope"}, nullptr, &err), 2);
   EXPECT_EQ(err.find("parley sim: no command 'nope'; there are: run,"), 0U) << err;
+  EXPECT_EQ(run({"rping", "-s", "nope"}, nullptr, &err), 2);
+  EXPECT_EQ(err.find("there are"), std::string::npos) << err;
   EXPECT_EQ(run({"conform"}, nullptr, &err), 2);
   EXPECT_NE(err.find("A subcommand is required"), std::string::npos) << err;
 }
