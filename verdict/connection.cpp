@@ -509,11 +509,13 @@ void Connection::rtr_or_fpdu(Half& h) {
   if (e != nullptr && with_fields_) startup_fields(*rtr_frame_, e->fields);
   if (!rtr_key) {
     findings_.error(rtr_frame_->frame, "RFC 5044 §7.1.2", "the initiator sent a second startup frame");
-  } else if (!agreement_.rtr_frame) {
+  } else if (request_ && !agreement_.rtr_frame) {
     findings_.error(rtr_frame_->frame, "OFA 2007-10 Rtr §2", "the initiator sent an Rtr frame that was not agreed (S)");
   } else {
+    // What a Request that is not in the capture offered is not known.
     findings_.note(rtr_frame_->frame, "OFA 2007-10 Rtr §2",
-                   fmt::format("the initiator sent the Rtr frame, spelt \"{}\"", to_string(v->key)));
+                   fmt::format("the initiator sent the Rtr frame, spelt \"{}\"{}", to_string(v->key),
+                               request_ ? "" : "; whether it was agreed is not known without the Request"));
     operational_ = true;
   }
   rtr_seen_ = mpa::Rtr::frame;

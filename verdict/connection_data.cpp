@@ -191,6 +191,7 @@ void Connection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
   if (rtr_frame_ && peer.fpdus == 0 && h.fpdus == 1) {
     setup_failed_ = true;
     operational_ = false;
+    if (!agreement_.rtr_frame) return;  // it need not know the frame
     findings_.error(
         f.first.frame, "RFC 5044 §7.1.1",
         "the responder took the agreed Rtr frame for an FPDU: the S of its Reply was an echo of reserved bits");

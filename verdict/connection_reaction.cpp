@@ -114,8 +114,8 @@ void Connection::finish_set_up() {
     findings_.warn(i.fin_frame != 0 ? i.fin_frame : i.rst_frame, "RFC 6581 §9.2",
                    "the initiator closed without the Terminate (layer 2, code 7) that a Reply without a common RTR "
                    "kind asks for");
-  if (rtr_frame_ && r.fpdus == 0 && r.rst_frame != 0 && r.rst_frame > rtr_frame_->frame && !setup_failed_ &&
-      r.counts.missing_octets == 0 && i.fpdus == 0)
+  if (rtr_frame_ && agreement_.rtr_frame && r.fpdus == 0 && r.rst_frame != 0 && r.rst_frame > rtr_frame_->frame &&
+      !setup_failed_ && r.counts.missing_octets == 0 && i.fpdus == 0)
     findings_.warn(r.rst_frame, "OFA 2007-10 Rtr §2",
                    "the responder reset the connection on the agreed Rtr frame: the S of its Reply may be an echo of "
                    "reserved bits");

@@ -211,6 +211,34 @@ TEST(VerdictCheck, ACaptureThatBeginsWithTheRtrFrameAccusesNobody) {  // OFA 200
   EXPECT_EQ(test::analyse(x.frames).connections.size(), 0u) << test::words(test::analyse(x.frames));
 }
 
+TEST(VerdictCheck, AnRtrFrameIsNoFaultOfAnyoneIfTheRequestIsNotInTheCapture) {  // OFA 2007-10 Rtr §2
+  wire::DdpHeader h;
+  h.opcode = RdmapOpcode::terminate;
+  h.qn = 2;
+  h.msn = 1;
+  const Bytes took_it_for_an_fpdu = fpdu(test::segment(h, Bytes{0x02, 0x05, 0, 0}));
+  for (const std::uint8_t s : {std::uint8_t{0}, S})
+    for (const bool terminates : {false, true}) {
+      Exchange x;
+      x.open().send(0, test::startup(MpaKey::req, C | s, 1)).send(1, test::startup(MpaKey::rep, C | s, 1));
+      x.send(0, test::startup(MpaKey::rtr, C, 1));
+      if (terminates)
+        x.send(1, took_it_for_an_fpdu).rst(1);
+      else
+        x.send(0, fpdu(send_segment(1, 4))).send(1, fpdu(send_segment(1, 4)));
+      x.frames.erase(x.frames.begin(), x.frames.begin() + 4);
+      const FileReport r = test::analyse(x.frames);
+      EXPECT_EQ(r.count(Severity::error), 0u) << test::words(r);
+      EXPECT_TRUE(test::has(r, Severity::note, "whether it was agreed is not known without the Request"));
+    }
+  // Nor is a responder to blame for not knowing a frame that was not agreed.
+  Exchange unasked;
+  unasked.set_up().send(0, test::startup(MpaKey::rtr, C, 1)).send(1, took_it_for_an_fpdu);
+  const FileReport r = test::analyse(unasked.frames);
+  EXPECT_EQ(r.count(Severity::error), 1u) << test::words(r);
+  EXPECT_TRUE(test::has(r, Severity::error, "the initiator sent an Rtr frame that was not agreed"));
+}
+
 TEST(VerdictCheck, AnRtrThatTheCaptureLacksIsNotHeldAgainstTheInitiator) {  // RFC 6581 §9.2, OFA 2007-10 Rtr §2
   for (const auto& [enhanced, length] : {std::pair{false, 4U}, {false, 0U}, {true, 4U}, {true, 0U}}) {
     const std::uint8_t revision = enhanced ? 2 : 1;
