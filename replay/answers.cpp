@@ -104,14 +104,22 @@ class Pairing {
   std::size_t gap_ = 0;                                   // of gaps_: the first in which an answer may be lost
 };
 
+/// The head of a request that says where and how much; nothing in other messages.
+std::size_t names_size(const Item& item) {
+  return item.is(RdmapOpcode::read_request)     ? PARLEY_RDMAP_READ_REQUEST_LEN
+         : item.is(RdmapOpcode::atomic_request) ? PARLEY_RDMAP_ATOMIC_REQUEST_LEN
+                                                : 0;
+}
+
 }  // namespace
 
 bool names_known(const Item& item) {
-  if (item.kind != Item::Kind::message || !item.whole || item.headless) return false;
-  const std::size_t needed = item.is(RdmapOpcode::read_request)     ? PARLEY_RDMAP_READ_REQUEST_LEN
-                             : item.is(RdmapOpcode::atomic_request) ? PARLEY_RDMAP_ATOMIC_REQUEST_LEN
-                                                                    : 0;
-  return item.unknown.empty() || item.unknown.front().first >= needed;
+  return item.kind == Item::Kind::message && item.whole && !item.headless && item.payload.size() >= names_size(item) &&
+         !names_lost(item);
+}
+
+bool names_lost(const Item& item) {
+  return item.kind == Item::Kind::message && !item.unknown.empty() && item.unknown.front().first < names_size(item);
 }
 
 Answers pair_answers(const SideRecord& answering, const SideRecord& asking) {

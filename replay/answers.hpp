@@ -24,7 +24,11 @@ struct Answers {
 };
 Answers pair_answers(const SideRecord& answering, const SideRecord& asking);
 
-/// A request for memory or an answer of which the recording holds every octet that says where and how much.
+/// A request for memory or an answer of which the recording holds every octet that says where and how much. A Read or
+/// Atomic Request that was sent shorter than RFC 5040 §4.4 and RFC 7306 §5.2.1 have it names no memory.
 bool names_known(const Item& item);
+/// A request for memory of which the recording lacks octets that say where and how much; one that was sent too short
+/// lacks nothing.
+bool names_lost(const Item& item);
 
 }  // namespace parley::replay

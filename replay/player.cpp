@@ -51,9 +51,7 @@ void Player::plan_lanes() {
     // What was begun and not ended when the recording stopped is nothing to compare with.
     if (last_of_all || (item.kind == Item::Kind::message && !item.whole && !recording_.closed)) continue;
     // A program cannot ask for memory that the recording does not name.
-    if (options_.says_recorded_only && item.whole &&
-        (item.is(wire::RdmapOpcode::read_request) || item.is(wire::RdmapOpcode::atomic_request)) && !names_known(item))
-      continue;
+    if (options_.says_recorded_only && item.whole && names_lost(item)) continue;
     // Octets that are missing may have been of either kind.
     if (gap) lanes_[static_cast<std::size_t>(Lane::answered)].items.push_back(i);
     lanes_[static_cast<std::size_t>(gap ? Lane::said : item.lane())].items.push_back(i);

@@ -105,8 +105,7 @@ std::string Player::why_left_out(const Item& item, const Step& step) const {
   if (item.cut && !item.header.tagged) return "its end is not in the recording";
   if (item.is(RdmapOpcode::terminate) && !item.unknown.empty() && item.unknown.front().first < 4)
     return "what it says is not in the recording";
-  if (item.whole && !item.header.tagged && !names_known(item))
-    return "the memory that it names is not in the recording";
+  if (item.whole && !item.header.tagged && names_lost(item)) return "the memory that it names is not in the recording";
   constexpr const char* lost = "where the live side tells the name of that memory is not in the recording";
   if (item.is(RdmapOpcode::rdma_write) && item.length > 0 && name_lost(item.header.stag, step)) return lost;
   if (const auto q = wire::ReadRequest::parse(item.payload); q && item.is(RdmapOpcode::read_request))
@@ -238,9 +237,9 @@ std::optional<bool> Player::answer(const Step& step, const Item& item) {
   if (atomic) return {};
   const wire::ReadRequest& live = asked.read;
   const auto paired = answers_.request_of.find(item_[index]);
-  const auto q = paired == answers_.request_of.end()
-                     ? std::nullopt
-                     : std::optional(*wire::ReadRequest::parse(other().items[paired->second].payload));
+  std::optional<wire::ReadRequest> q;
+  if (paired != answers_.request_of.end())
+    if (const auto asking = wire::ReadRequest::parse(other().items[paired->second].payload)) q = *asking;
   const bool partial = item.cut || (item.after_gap && q && item.header.to != q->sink_to);
   if (live.size > Item::payload_max || (live.size == item.length && !partial)) return {};
   made_item_ = item_[index];

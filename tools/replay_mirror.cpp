@@ -190,6 +190,7 @@ bool Mirror::post(const Item& item, const Act& what) {
       break;
     case RdmapOpcode::read_request: {
       const auto q = wire::ReadRequest::parse(item.payload);
+      if (!q) return true;  // verbs know no shorter one (RFC 5040 §4.4)
       wr.opcode = SendWr::Opcode::rdma_read;
       wr.remote_stag = q->source_stag;
       wr.remote_to = q->source_to;

@@ -257,5 +257,34 @@ TEST(ReplayBounds, AnRtrFrameInCrumbsIsReadOnceAndNotOncePerCrumb) {
   EXPECT_EQ(reader.steps()[2].kind, Step::Kind::fpdu);
 }
 
+/// A request for memory of which the last octet was not sent.
+Bytes too_short(RdmapOpcode opcode, std::uint32_t qn, std::size_t octets) {
+  wire::DdpHeader h;
+  h.opcode = opcode;
+  h.qn = qn;
+  h.msn = 1;
+  return segment(h, Bytes(octets, 0x11));
+}
+
+TEST(ReplayBounds, ARequestForMemoryThatWasSentTooShortNamesNoneAndIsPlayedAsItWas) {
+  for (const bool atomic : {false, true}) {
+    Exchange x;
+    x.set_up().send(0, fpdu(atomic ? too_short(RdmapOpcode::atomic_request, 1, PARLEY_RDMAP_ATOMIC_REQUEST_LEN - 1)
+                                   : too_short(RdmapOpcode::read_request, 1, PARLEY_RDMAP_READ_REQUEST_LEN - 1)));
+    if (atomic)
+      x.send(1, fpdu(too_short(RdmapOpcode::atomic_response, 3, PARLEY_RDMAP_ATOMIC_RESPONSE_LEN)));
+    else
+      x.send(1, fpdu(tagged(RdmapOpcode::read_response, 0x11111111, 0x1111111111111111, 16)));
+    x.close();
+    const Recording r = record(x);
+    EXPECT_FALSE(names_known(r.side(Side::initiator).items.at(1)));
+    EXPECT_TRUE(pair_answers(r.side(Side::responder), r.side(Side::initiator)).request_of.empty());
+    const Outcome out = play(r, r);
+    EXPECT_TRUE(out.same()) << out.words();
+    EXPECT_EQ(out.initiator.steps_played, out.initiator.steps) << out.words();
+    EXPECT_EQ(out.responder.steps_played, out.responder.steps) << out.words();
+  }
+}
+
 }  // namespace
 }  // namespace parley::replay::test

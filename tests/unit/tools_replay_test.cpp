@@ -281,5 +281,24 @@ TEST(ToolsReplay, MemoryThatASmallCaptureNamesIsRefusedBeforeAnyOfItIsTaken) {
   EXPECT_LT(most() - before, 200 << 10);
 }
 
+TEST(ToolsReplay, AReadRequestThatWasSentTooShortIsNotMadeUpByTheProgram) {
+  verdict::test::Exchange x;
+  wire::DdpHeader h;
+  h.opcode = wire::RdmapOpcode::read_request;
+  h.qn = 1;
+  h.msn = 1;
+  x.set_up().send(0, verdict::test::fpdu(verdict::test::segment(h, Bytes(PARLEY_RDMAP_READ_REQUEST_LEN - 1, 0x11))));
+  x.close();
+  Bytes file;
+  wire::PcapWriter writer(file, 1);
+  for (const auto& f : x.frames) writer.packet(f.at, f.octets, f.original_length);
+  const auto recording = replay::read_recording(file, 1);
+  ASSERT_TRUE(recording) << recording.error();
+  const Played p = play(*recording, Side::responder);
+  ASSERT_TRUE(p.result.difference) << log_of(p);
+  EXPECT_EQ(p.result.difference->recorded->words.find("RDMA Read Request"), 0U) << p.result.difference->recorded->words;
+  EXPECT_TRUE(p.result.difference->live->octets.empty()) << "a Read of what nobody named: " << log_of(p);
+}
+
 }  // namespace
 }  // namespace parley::tools
