@@ -133,7 +133,7 @@ Duration Player::scaled(Duration d) const {
 
 void Player::start(Instant now, std::uint16_t emss) {
   started_ = true;
-  begun_ = last_sent_ = last_live_ = idle_since_ = now;
+  begun_ = last_sent_ = last_live_ = last_made_ = last_taken_ = idle_since_ = now;
   emss_ = emss;
   advance(now);
 }
@@ -149,6 +149,7 @@ void Player::handle_deadline(Instant now) {
 }
 
 void Player::written(Instant now, std::size_t n) {
+  last_taken_ = now;
   out_begin_ += n;
   if (out_begin_ == out_.size() || out_begin_ > out_max) {
     out_.erase(out_.begin(), out_.begin() + static_cast<std::ptrdiff_t>(out_begin_));
@@ -189,7 +190,7 @@ void Player::progress(Instant now) {
 // may take. So a large message may be slow, and yet nobody who only talks keeps the run going.
 Instant Player::limit(Duration patience, std::uint64_t octets) const {
   const std::uint64_t seconds = std::min<std::uint64_t>(octets / slowest, 86'400);
-  return std::min(std::max(last_sent_, last_live_) + patience,
+  return std::min(std::max({last_sent_, last_made_, last_live_}) + patience,
                   idle_since_ + patience + std::chrono::seconds(static_cast<std::int64_t>(seconds)));
 }
 
@@ -242,10 +243,28 @@ Player::Met Player::needs_met(const Need& need, Instant now, Instant& since) {
   return Met::yes;
 }
 
+// What was said already has to be read before there is more of it.
+void Player::wait_for_room(Instant now) {
+  const Instant until = std::max({last_taken_, last_sent_, last_made_}) + options_.patience;
+  if (now < until) return wait_until(until);
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(options_.patience).count();
+  differ(now, {fmt::format("the live side reads nothing: {} octets wait", out_.size() - out_begin_), ""}, nullptr,
+         nullptr, fmt::format("nothing read for {} ms", ms));
+  if (!done_) finish(Close::reset);
+}
+
+// Plays the next step, or a piece of an answer that is due before it; false: neither can be now.
 bool Player::try_step(Instant now) {
+  if (full()) {
+    wait_for_room(now);
+    return false;
+  }
+  if (owes()) {
+    make_some(now);
+    return true;
+  }
   const Step& step = mine().steps[next_step_];
   Instant since{};
-  if (out_.size() - out_begin_ >= out_max) return false;
   if (const Met met = needs_met(needs_[next_step_], now, since); met != Met::yes) {
     if (met == Met::answer_missing) wait_for_answer(now);
     return false;
@@ -255,6 +274,7 @@ bool Player::try_step(Instant now) {
     wait_until(when);
     return false;
   }
+  if (owe_before(step)) return true;
   last_sent_ = now;
   progress(now);
   there_at_.reset();
@@ -319,9 +339,10 @@ void Player::pass(LaneState& lane, Instant now) {
 void Player::advance(Instant now) {
   deadline_ = never;
   if (!started_ || done_) return;
-  while (!done_ && !ended_ && next_step_ < mine().steps.size() && try_step(now)) {
+  const auto more = [this] { return !ended_ && (owes() || next_step_ < mine().steps.size()); };
+  while (!done_ && more() && try_step(now)) {
   }
-  if (done_ || (next_step_ < mine().steps.size() && !ended_)) return;
+  if (done_ || more()) return;
   for (LaneState& lane : lanes_)
     if (next_known(lane) == nullptr)
       while (!lane.over()) lane.matched_at.push_back(now);

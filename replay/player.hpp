@@ -17,6 +17,7 @@
 // then says is matched where it can be, and only what no correct stream earns is a difference.
 #pragma once
 #include <array>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
@@ -106,8 +107,9 @@ class Player {
   const PlayResult& result() const { return result_; }
 
  private:
-  static constexpr std::size_t out_max = 4 << 20;  // octets waiting to be written; steps wait beyond it
-  static constexpr std::size_t aligned_max = 256;  // recorded answers that one live one may leave out
+  static constexpr std::size_t out_max = 4 << 20;    // octets waiting to be written; steps wait beyond it
+  static constexpr std::size_t unrecorded_max = 64;  // requests that wait, if our IRD does not allow more of them
+  static constexpr std::size_t aligned_max = 256;    // recorded answers that one live one may leave out
   static constexpr Duration gap_patience = std::chrono::milliseconds(300);
   static constexpr Duration unseen_patience = std::chrono::seconds(1);
   static constexpr std::uint64_t slowest = 128 << 10;  // octets a second; who awaits many gives more time for them
@@ -129,6 +131,18 @@ class Player {
     std::uint32_t id = 0;      // of an Atomic
   };
   enum class Asks : std::uint8_t { read, atomic };
+  /// Requests of a kind that are to be answered with zeros, up to one.
+  struct Owed {
+    Asks kind{};
+    std::size_t upto = 0;  // of asked_
+  };
+  /// A Read Response that is made a segment at a time, as there is room for it.
+  struct Making {
+    wire::ReadRequest read;
+    std::uint64_t at = 0;  // octets made
+    bool repeats = false;  // the first of the parts fills all of it; else what is in none of them is zeros
+    std::vector<std::pair<std::uint64_t, ConstBytes>> parts;  // of the recording: where each goes
+  };
   /// MSNs of one queue that we send (RFC 5041 §5.3).
   struct Numbering {
     std::uint32_t next = 1;  // as recorded
@@ -156,6 +170,8 @@ class Player {
 
   void advance(Instant now);
   bool try_step(Instant now);
+  bool full() const { return out_.size() - out_begin_ >= out_max; }
+  void wait_for_room(Instant now);
   Met needs_met(const Need& need, Instant now, Instant& since);
   Met unseen_needs_met(const Need& need, Instant now, Instant& since);
   Instant octets_there(Instant now);
@@ -181,7 +197,8 @@ class Player {
   bool align(LaneState& lane, const Item& live, Instant now);
   std::string half_said() const;
   std::optional<Mismatch> differs(std::size_t index, const Item& live, std::uint32_t less) const;
-  void remember(const Item& live, std::size_t recorded);
+  void remember(Instant now, const Item& live, std::size_t recorded);
+  bool too_many_ask(Instant now, const Item& live, Asks kind);
   void match(Instant now, LaneState& lane, const Item& live);
   void live_startup(const Item& item);
   void settle();
@@ -198,10 +215,13 @@ class Player {
   bool leave_out(const Step& step, const Item& item);
   void number(wire::DdpHeader& h, bool first);
   std::optional<bool> answer(const Step& step, const Item& item);
-  bool ask_for(std::size_t index, Asks kind);
+  bool owe_before(const Step& step);
   void answer_lost(std::size_t request);
+  bool owes() const { return making_ || !owed_answers_.empty(); }
+  void make_some(Instant now);
+  Asked& take_asked(Asks kind);
   void make_answer(Asks kind);
-  void make_read_response(const wire::ReadRequest& live, ConstBytes content);
+  void make_segment();
   void map_header(Bytes& ulpdu, const Step& step);
   void frame(ConstBytes ulpdu, const Step& step);
   void send(ConstBytes octets) { out_.insert(out_.end(), octets.begin(), octets.end()); }
@@ -219,6 +239,7 @@ class Player {
 
   bool started_ = false, done_ = false, ended_ = false;
   Instant begun_{}, last_sent_{}, last_live_{}, deadline_ = never;
+  Instant last_made_{}, last_taken_{};  // when an answer was made up, and when the live side took octets last
   Instant idle_since_{};             // when something was sent or matched last; what else is said is no reason to wait
   std::uint64_t idle_octets_ = 0;    // live_octets_ then
   std::uint64_t matched_end_ = 0;    // where the last item matched ends in the recorded stream
@@ -238,10 +259,14 @@ class Player {
   std::optional<verdict::StartupSeen> own_startup_, live_startup_;
   bool settled_ = false, tx_crc_ = true, tx_markers_ = false;
   std::uint64_t tx_position_ = 0;
-  std::array<std::vector<Asked>, 2> asked_;           // by Asks, in order; as many as recorded, and at most asks_max
+  // By Asks, in order: those recorded, and of others at most unrecorded_max or our IRD that are not answered.
+  std::array<std::vector<Asked>, 2> asked_;
   std::array<std::size_t, 2> answered_{};             // of them
   std::array<std::size_t, 2> answering_{none, none};  // of them: the one that the response at hand goes to
   Answers answers_;                                   // of our items
+  std::array<std::size_t, 2> unrecorded_{};  // of those that are not answered: the recording does not hold them
+  std::deque<Owed> owed_answers_;            // in order; at most one for each recorded request and response
+  std::optional<Making> making_;
   std::set<std::size_t> owed_;    // recorded requests of which the answer was lost, and that have not come yet
   std::size_t made_item_ = none;  // the response that was made as a whole
   std::size_t left_item_ = none;  // the message that is not played

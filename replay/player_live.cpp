@@ -19,8 +19,6 @@ struct ByItem {
   bool operator()(std::size_t item, const Field& f) const { return item < f.item; }
 };
 
-constexpr std::size_t asks_max = 1 << 20;  // Read and Atomic Requests that are remembered; the rest stay unanswered
-
 /// What no correct stream earns, whatever was left out of it: the live side's own faults, and its Terminate. A RST may
 /// be its program's, which misses what was left out.
 bool objects(const Item& item) {
@@ -89,12 +87,12 @@ void Player::live_item(Instant now, Item& item) {
   LaneState& lane = lanes_[static_cast<std::size_t>(item.lane())];
   const bool end = item.kind == Item::Kind::fin || item.kind == Item::Kind::rst;
   if (result_.left_out && !align(lane, item, now) && !objects(item)) {
-    remember(item, none);
+    remember(now, item, none);
     ++result_.not_compared;
     return log(now, false, 0, describe(item) + " (not compared: it may answer what was not played)");
   }
   if (!lane.over() && other().items[lane.items[lane.next()]].vague() && !pass_gap(lane, item, now)) {
-    remember(item, none);
+    remember(now, item, none);
     ++result_.not_compared;
     log(now, false, 0, describe(item) + " (not compared: not in the recording)");
     return;
@@ -114,7 +112,7 @@ void Player::live_item(Instant now, Item& item) {
       // What was taken for a message behind the gap was one that looks like it, in the gap.
       lane.matched_at.resize(*lane.unsure);
       lane.unsure.reset();
-      remember(item, none);
+      remember(now, item, none);
       ++result_.not_compared;
       return log(now, false, 0, describe(item) + " (not compared: not in the recording)");
     }
@@ -148,20 +146,38 @@ void Player::unexpected(Instant now, const Item& item) {
                   &item);
   ++result_.not_compared;
   log(now, false, 0, describe(item) + " (not compared: the recording does not reach so far)");
-  remember(item, none);
+  remember(now, item, none);
 }
 
 // A Read or Atomic that is to be answered.
-void Player::remember(const Item& live, std::size_t recorded) {
+void Player::remember(Instant now, const Item& live, std::size_t recorded) {
   if (const auto q = wire::ReadRequest::parse(live.payload); q && live.is(RdmapOpcode::read_request)) {
-    auto& reads = asked_[static_cast<std::size_t>(Asks::read)];
-    if (reads.size() < asks_max) reads.push_back({recorded, *q, 0});
+    if (recorded == none && too_many_ask(now, live, Asks::read)) return;
+    asked_[static_cast<std::size_t>(Asks::read)].push_back({recorded, *q, 0});
   }
   if (const auto a = wire::AtomicRequest::parse(live.payload); a && live.is(RdmapOpcode::atomic_request)) {
-    auto& atomics = asked_[static_cast<std::size_t>(Asks::atomic)];
-    if (atomics.size() < asks_max) atomics.push_back({recorded, {}, a->request_id});
+    if (recorded == none && too_many_ask(now, live, Asks::atomic)) return;
+    asked_[static_cast<std::size_t>(Asks::atomic)].push_back({recorded, {}, a->request_id});
   }
   if (owed_.erase(recorded) > 0) answer_lost(recorded);
+}
+
+// Requests that the recording does not hold are kept to be answered, as many as a peer may have waiting: no more than
+// the IRD that we announced (RFC 6581 §9.1), which a frame without enhanced data does not tell.
+bool Player::too_many_ask(Instant now, const Item& live, Asks kind) {
+  std::size_t& waiting = unrecorded_[static_cast<std::size_t>(kind)];
+  const bool told =
+      own_startup_ && own_startup_->enhanced && own_startup_->enhanced->ird != PARLEY_MPA_ENH_NOT_NEGOTIATED;
+  if (waiting < std::max<std::size_t>(unrecorded_max, told ? own_startup_->enhanced->ird : 0)) {
+    ++waiting;
+    return false;
+  }
+  differ(now,
+         {fmt::format("{} came while {} others that the recording does not hold wait for their answers", describe(live),
+                      waiting),
+          told ? "RFC 6581 §9.1" : ""},
+         nullptr, &live);
+  return true;
 }
 
 // What the live side has begun to say.
@@ -239,7 +255,7 @@ void Player::match(Instant now, LaneState& lane, const Item& live) {
     else
       map_.learn_stag(f.stag, static_cast<std::uint32_t>(value));
   }
-  remember(live, index);
+  remember(now, live, index);
 }
 
 void Player::live_startup(const Item& item) {

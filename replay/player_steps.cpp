@@ -162,26 +162,51 @@ bool Player::play_fpdu(const Step& step) {
   return true;
 }
 
-// The request at hand is the one that the response answers; those before it are answered first, if it is known that
-// their answers were lost. False: the live side has not asked for anything.
-bool Player::ask_for(std::size_t index, Asks kind) {
+// The step begins the answer to a request: those before it are answered first, if it is known that their answers were
+// lost. False: there are none.
+bool Player::owe_before(const Step& step) {
+  const Item* item = item_of_step(next_step_);
+  if (gaps_ == 0 || item == nullptr || item->first_step != next_step_ || !(item->whole || item->cut)) return false;
+  const auto paired = answers_.request_of.find(item_[next_step_]);
+  if (paired == answers_.request_of.end() || !why_left_out(*item, step).empty()) return false;
+  const Asks kind = item->is(RdmapOpcode::atomic_response) ? Asks::atomic : Asks::read;
   const auto& asked = asked_[static_cast<std::size_t>(kind)];
-  std::size_t& done = answered_[static_cast<std::size_t>(kind)];
-  const auto paired = answers_.request_of.find(index);
-  if (paired != answers_.request_of.end() && gaps_ > 0)
-    while (done < asked.size() && asked[done].recorded != none && asked[done].recorded < paired->second)
-      make_answer(kind);
-  return done < asked.size();
+  std::size_t upto = answered_[static_cast<std::size_t>(kind)];
+  while (upto < asked.size() && asked[upto].recorded != none && asked[upto].recorded < paired->second) ++upto;
+  if (upto == answered_[static_cast<std::size_t>(kind)]) return false;
+  owed_answers_.push_back({kind, upto});
+  return true;
+}
+
+// One segment of what is owed to the live side.
+void Player::make_some(Instant now) {
+  last_made_ = now;
+  progress(now);
+  if (making_) return make_segment();
+  const Owed owed = owed_answers_.front();
+  if (answered_[static_cast<std::size_t>(owed.kind)] < owed.upto) return make_answer(owed.kind);
+  owed_answers_.pop_front();
+}
+
+// The oldest request of the kind that is not answered.
+Player::Asked& Player::take_asked(Asks kind) {
+  const auto k = static_cast<std::size_t>(kind);
+  Asked& asked = asked_[k][answered_[k]++];
+  if (asked.recorded == none) --unrecorded_[k];
+  return asked;
 }
 
 // Answers the oldest request of the kind with zeros.
 void Player::make_answer(Asks kind) {
-  const Asked& asked = asked_[static_cast<std::size_t>(kind)][answered_[static_cast<std::size_t>(kind)]++];
+  const Asked& asked = take_asked(kind);
   left_out(
       kind == Asks::read
           ? fmt::format("the answer to a Read of {} octets is not in the recording: zeros are played", asked.read.size)
           : fmt::format("the answer to Atomic {} is not in the recording: zeros are played", asked.id));
-  if (kind == Asks::read) return make_read_response(asked.read, {});
+  if (kind == Asks::read) {
+    making_ = Making{.read = asked.read, .parts = {}};
+    return;
+  }
   wire::DdpHeader h;
   h.opcode = RdmapOpcode::atomic_response;
   h.qn = PARLEY_DDP_QN_ATOMIC_RESPONSE;
@@ -199,15 +224,13 @@ void Player::make_answer(Asks kind) {
 void Player::answer_lost(std::size_t request) {
   const Asks kind = other().items[request].is(RdmapOpcode::read_request) ? Asks::read : Asks::atomic;
   const auto& asked = asked_[static_cast<std::size_t>(kind)];
-  std::size_t& done = answered_[static_cast<std::size_t>(kind)];
-  const auto mine = std::find_if(asked.begin() + static_cast<std::ptrdiff_t>(done), asked.end(),
-                                 [request](const Asked& a) { return a.recorded == request; });
+  const auto mine = std::find_if(asked.begin() + static_cast<std::ptrdiff_t>(answered_[static_cast<std::size_t>(kind)]),
+                                 asked.end(), [request](const Asked& a) { return a.recorded == request; });
   if (mine == asked.end()) {
     owed_.insert(request);  // it has not come yet
     return;
   }
-  const auto upto = static_cast<std::size_t>(mine - asked.begin());
-  while (done <= upto) make_answer(kind);
+  owed_answers_.push_back({kind, static_cast<std::size_t>(mine - asked.begin()) + 1});
 }
 
 // A response goes to the live request that it answers, whole: what the recording lacks of it is zeros. Nothing: it is
@@ -224,7 +247,7 @@ std::optional<bool> Player::answer(const Step& step, const Item& item) {
   const Asks kind = atomic ? Asks::atomic : Asks::read;
   std::size_t& answering = answering_[static_cast<std::size_t>(kind)];
   answering = none;
-  if (!ask_for(item_[index], kind)) {
+  if (answered_[static_cast<std::size_t>(kind)] >= asked_[static_cast<std::size_t>(kind)].size()) {
     // Only where the recording has the request, or would have it, an answer to nothing is the recorded side's own.
     if (!result_.left_out && step.first.peer_received < lost_of_other_) return {};
     left_item_ = item_[index];
@@ -232,8 +255,8 @@ std::optional<bool> Player::answer(const Step& step, const Item& item) {
                          describe(item)));
     return false;
   }
-  answering = answered_[static_cast<std::size_t>(kind)]++;
-  const Asked& asked = asked_[static_cast<std::size_t>(kind)][answering];
+  answering = answered_[static_cast<std::size_t>(kind)];
+  const Asked& asked = take_asked(kind);
   if (atomic) return {};
   const wire::ReadRequest& live = asked.read;
   const auto paired = answers_.request_of.find(item_[index]);
@@ -246,45 +269,57 @@ std::optional<bool> Player::answer(const Step& step, const Item& item) {
   if (!partial) {
     note(fmt::format("frame {}: the live side reads {} octets where {} were recorded: the recorded ones are {}",
                      item.last.frame, live.size, item.length, live.size < item.length ? "cut" : "repeated"));
-    make_read_response(live, item.payload);
+    making_ = Making{.read = live, .repeats = !item.payload.empty(), .parts = {{0, item.payload}}};
     return true;
   }
-  Bytes content(live.size);
+  making_ = Making{.read = live, .parts = {}};
   const auto place = [&](const Item& part) {
-    const std::uint64_t at = part.header.to - (q ? q->sink_to : item.header.to);
-    if (at >= content.size()) return;
-    const std::size_t n = std::min(part.payload.size(), content.size() - static_cast<std::size_t>(at));
-    std::copy_n(part.payload.begin(), n, content.begin() + static_cast<std::ptrdiff_t>(at));
+    making_->parts.emplace_back(part.header.to - (q ? q->sink_to : item.header.to), part.payload);
   };
   place(item);
   if (const auto rest = answers_.rest_of.find(item_[index]); rest != answers_.rest_of.end())
     place(mine().items[rest->second]);
   left_out(fmt::format("frame {}: {}: not all of it is in the recording; zeros are played in place of the rest",
                        item.last.frame, describe(item)));
-  make_read_response(live, content);
   return true;
 }
 
-// As many octets as the live side asks for: those that there are, cut or repeated; without any, zeros.
-void Player::make_read_response(const wire::ReadRequest& live, ConstBytes content) {
+// As many octets as the live side asks for, in all: those that there are, cut or repeated; without any, zeros.
+void Player::make_segment() {
+  Making& m = *making_;
   const std::size_t step = std::max<std::size_t>(mpa::mulpdu_of(emss_, tx_markers_), 128) - PARLEY_DDP_TAGGED_LEN;
-  const std::uint64_t size = std::min<std::uint64_t>(live.size, Item::payload_max);
-  std::uint64_t at = 0;
-  do {
-    const std::size_t n = static_cast<std::size_t>(std::min<std::uint64_t>(step, size - at));
-    wire::DdpHeader h;
-    h.tagged = true;
-    h.opcode = RdmapOpcode::read_response;
-    h.stag = live.sink_stag;
-    h.to = live.sink_to + at;
-    h.last = at + n == size;
-    Bytes ulpdu(h.size() + n);
-    h.emit(ulpdu);
-    Writer w(MutBytes(ulpdu).subspan(h.size()));
-    for (std::size_t i = 0; i < n && !content.empty(); ++i) w.u8(content.subspan((at + i) % content.size(), 1).front());
-    frame(ulpdu, {});
-    at += n;
-  } while (at < size);
+  const std::uint64_t size = std::min<std::uint64_t>(m.read.size, Item::payload_max);
+  const std::size_t n = static_cast<std::size_t>(std::min<std::uint64_t>(step, size - m.at));
+  wire::DdpHeader h;
+  h.tagged = true;
+  h.opcode = RdmapOpcode::read_response;
+  h.stag = m.read.sink_stag;
+  h.to = m.read.sink_to + m.at;
+  h.last = m.at + n == size;
+  Bytes ulpdu(h.size() + n);
+  h.emit(ulpdu);
+  const MutBytes body = MutBytes(ulpdu).subspan(h.size());
+  if (m.repeats) {
+    const ConstBytes content = m.parts.front().second;
+    for (std::size_t done = 0; done < n;) {
+      const ConstBytes rest = content.subspan(static_cast<std::size_t>((m.at + done) % content.size()));
+      const std::size_t some = std::min(rest.size(), n - done);
+      std::copy_n(rest.begin(), some, body.subspan(done).begin());
+      done += some;
+    }
+  } else {
+    for (const auto& part : m.parts) {
+      const std::uint64_t begin = std::max(part.first, m.at), end = std::min(part.first + part.second.size(), m.at + n);
+      if (begin >= end || part.first + part.second.size() < part.first) continue;
+      const ConstBytes from = part.second.subspan(static_cast<std::size_t>(begin - part.first));
+      std::copy_n(from.begin(), static_cast<std::size_t>(end - begin),
+                  body.subspan(static_cast<std::size_t>(begin - m.at)).begin());
+    }
+  }
+  m.at += n;
+  const bool over = h.last;
+  frame(ulpdu, {});
+  if (over) making_.reset();
 }
 
 void Player::map_header(Bytes& ulpdu, const Step& step) {

@@ -286,5 +286,89 @@ TEST(ReplayBounds, ARequestForMemoryThatWasSentTooShortNamesNoneAndIsPlayedAsItW
   }
 }
 
+/// A responder of whose recording the answer to a Read is lost, and what its live peer says: a Send, Reads that are not
+/// recorded, then the recorded one.
+class Flooded {
+ public:
+  explicit Flooded(std::uint32_t reads, std::uint32_t octets, Duration patience = 5s)
+      : recording_(record(file_of(lossy()))), player_(recording_, Side::responder, options(patience)) {
+    player_.start(now, 1460);
+    player_.handle_bytes(now, startup(MpaKey::req, PARLEY_MPA_FLAG_C, 1));
+    Bytes in = fpdu(send_segment(1, 8));
+    for (std::uint32_t n = 0; n < reads; ++n) in = joined(in, fpdu(read(1000 + n, octets)));
+    player_.handle_bytes(now, joined(in, fpdu(read(1, 16))));
+  }
+  Player& player() { return player_; }
+  /// The live side reads so many octets at most.
+  void take(std::size_t octets) {
+    said += std::min(octets, player_.output().size());
+    player_.written(now, std::min(octets, player_.output().size()));
+  }
+
+  Instant now{1s};
+  std::uint64_t said = 0;
+
+ private:
+  static Bytes read(std::uint32_t msn, std::uint32_t octets) {
+    return verdict::test::read_request(msn, {0x77, 0x100, octets, 0x88, 0x200});
+  }
+  static PlayOptions options(Duration patience) {
+    PlayOptions o;
+    o.patience = patience;
+    o.speed_of = 0;
+    return o;
+  }
+  static Frames lossy() {
+    Exchange x;
+    x.set_up().send(0, fpdu(send_segment(1, 8))).send(0, fpdu(read(1, 16)));
+    const std::size_t lost = x.frames.size();
+    x.send(1, fpdu(tagged(RdmapOpcode::read_response, 0x77, 0x100, 16))).send(1, fpdu(send_segment(1, 8))).close();
+    x.frames.erase(x.frames.begin() + static_cast<std::ptrdiff_t>(lost));
+    return x.frames;
+  }
+
+  Recording recording_;
+  Player player_;
+};
+
+TEST(ReplayBounds, AnswersThatAreOwedAreMadeAsThereIsRoomForThem) {
+  constexpr std::uint32_t reads = 64, octets = 1 << 20;
+  constexpr std::size_t room = (4 << 20) + 2048;
+  Flooded f(reads, octets);
+  std::size_t most = 0;
+  for (int turn = 0; turn < 10'000 && !f.player().output().empty(); ++turn) {
+    most = std::max(most, f.player().output().size());
+    f.take(1 << 20);
+  }
+  EXPECT_LE(most, room);
+  EXPECT_GT(most, room / 2);
+  EXPECT_GT(f.said, std::uint64_t{reads} * octets) << "all of them are answered:\n" << words(f.player().result());
+  EXPECT_FALSE(f.player().result().difference) << words(f.player().result());
+  EXPECT_NE(words(f.player().result()).find("Send, QN 0, MSN 1, 8 octets"), std::string::npos);
+}
+
+TEST(ReplayBounds, MoreReadsThatAreNotRecordedThanMayWaitAreADifference) {
+  Flooded f(65, 64 << 20);
+  EXPECT_TRUE(f.player().done());
+  ASSERT_TRUE(f.player().result().difference) << words(f.player().result());
+  EXPECT_NE(f.player().result().difference->what.find("came while 64 others that the recording does not hold wait"),
+            std::string::npos)
+      << f.player().result().difference->what;
+}
+
+TEST(ReplayBounds, WhoAsksForMuchAndReadsNothingEndsTheRun) {
+  Flooded f(64, 64 << 20, 300ms);
+  f.take(20'000);
+  const Instant begin = f.now;
+  while (!f.player().done() && f.player().next_deadline() != never) {
+    f.now = std::max(f.now, f.player().next_deadline());
+    f.player().handle_deadline(f.now);
+  }
+  ASSERT_TRUE(f.player().done());
+  ASSERT_TRUE(f.player().result().difference) << words(f.player().result());
+  EXPECT_NE(f.player().result().difference->what.find("the live side reads nothing"), std::string::npos);
+  EXPECT_LE(f.now - begin, 600ms) << "from when it took octets last, or they were made";
+}
+
 }  // namespace
 }  // namespace parley::replay::test
