@@ -113,6 +113,7 @@ class Connection {
     bool met = false;                 // picked up: an FPDU was found
     std::uint64_t proven = 0;         // picked up: octets of good FPDUs in a row
     bool markers_settled = false;     // picked up: whether there are markers is known
+    std::uint64_t plausible = 0;      // picked up, without CRC: FPDUs in a row that have nothing amiss
     std::uint32_t pick_up_phase = 0;  // picked up: the walker's position of the first octet
 
     /// Octets (or, without any, what is missing) that stand at `at` in the stream go to the walker.
@@ -147,7 +148,10 @@ class Connection {
   void extra_octets(Half& h, std::size_t n, const SegmentRef& ref);
   void on_fpdu(Half& h, const WalkedFpdu& f);
   bool picked_up_fpdu(Half& h, const WalkedFpdu& f);
+  bool trusted(const Half& h) const;
   bool doubted(Half& h);
+  void believe(Half& h, const WalkedFpdu& f);
+  void count_unjudged(Half& h, const WalkedFpdu& f);
   void look_for_markers(Half& h, ConstBytes in, std::uint64_t at);
   void check_frame(Half& h, const WalkedFpdu& f);
   void check_fence(Half& h, const WalkedFpdu& f);

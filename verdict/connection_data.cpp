@@ -41,7 +41,8 @@ void Connection::Half::markers_differ(bool present, const SegmentRef& ref) {
 }
 
 void Connection::Half::resynchronised(std::uint64_t octets, const SegmentRef& ref) {
-  proven = 0;
+  proven = plausible = 0;
+  owner->rdmap_->lost(owner->side_of(*this));
   if (owner->picked_up_ && !std::exchange(met, true)) return;  // it was never lost
   owner->findings_.note(ref.frame, "RFC 5044 §6",
                         fmt::format("the FPDUs of the {} can be followed again, {} octets after they were lost",

@@ -294,6 +294,7 @@ bool FpduWalker::build(std::uint64_t at, std::uint32_t length, std::uint32_t tot
   out.ulpdu = body.first(length);
   out.known = length;
   const bool holes = unknown_in(at, at + total);
+  out.whole = !holes;
   if (holes) {
     for (const Range& r : unknown_)
       if (r.begin < at + total && r.end > at) {

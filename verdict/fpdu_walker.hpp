@@ -25,6 +25,7 @@ struct WalkedFpdu {
   SegmentRef first, last;  ///< the segments that carried its first and its last octet
   Crc crc = Crc::off;
   std::uint32_t crc_sent = 0, crc_computed = 0;
+  bool whole = true;  ///< the capture holds all of it
   bool pad_not_zero = false;
   bool starts_segment = false;
   bool spans_segments = false;
