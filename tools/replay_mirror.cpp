@@ -171,6 +171,12 @@ bool Mirror::act(const Act& what) {
   return post(item, what);
 }
 
+// Whatever waits for the answer to it would wait for ever.
+bool Mirror::not_posted(const Item& item) {
+  if (item.is(RdmapOpcode::read_request) || item.is(RdmapOpcode::atomic_request)) ++reads_done_;
+  return true;
+}
+
 bool Mirror::post(const Item& item, const Act& what) {
   QueuePair* qp = id_ ? id_.qp() : nullptr;
   if (qp == nullptr) return false;
@@ -190,7 +196,7 @@ bool Mirror::post(const Item& item, const Act& what) {
       break;
     case RdmapOpcode::read_request: {
       const auto q = wire::ReadRequest::parse(item.payload);
-      if (!q) return true;  // verbs know no shorter one (RFC 5040 §4.4)
+      if (!q) return not_posted(item);  // verbs know no shorter one (RFC 5040 §4.4)
       wr.opcode = SendWr::Opcode::rdma_read;
       wr.remote_stag = q->source_stag;
       wr.remote_to = q->source_to;
@@ -200,7 +206,8 @@ bool Mirror::post(const Item& item, const Act& what) {
     }
     case RdmapOpcode::atomic_request: {
       const auto a = wire::AtomicRequest::parse(item.payload);
-      if (!a || (a->aop != PARLEY_RDMAP_ATOMIC_FETCH_ADD && a->aop != PARLEY_RDMAP_ATOMIC_CMP_SWAP)) return true;
+      if (!a || (a->aop != PARLEY_RDMAP_ATOMIC_FETCH_ADD && a->aop != PARLEY_RDMAP_ATOMIC_CMP_SWAP))
+        return not_posted(item);
       wr.opcode = a->aop == PARLEY_RDMAP_ATOMIC_FETCH_ADD ? SendWr::Opcode::fetch_add : SendWr::Opcode::cmp_swap;
       wr.remote_stag = a->stag;
       wr.remote_to = a->to;
@@ -224,13 +231,14 @@ bool Mirror::post(const Item& item, const Act& what) {
     default: return true;  // nothing that verbs can post
   }
   const std::size_t at = arena_used_;
-  if (arena_.size() - at < length) return true;
+  if (arena_.size() - at < length) return not_posted(item);
   std::copy(payload.begin(), payload.end(), arena_.begin() + static_cast<std::ptrdiff_t>(at));
   const Sge sge{.stag = arena_mr_.stag, .to = arena_mr_.to + at, .length = static_cast<std::uint32_t>(length)};
   if (length > 0) wr.sges = {&sge, 1};
   if (const auto posted = qp->post_send(wr); !posted) {
     if (posted.error() == make_error_code(Errc::no_space)) return false;  // a completion makes room
     events_.push_back(fmt::format("Parley cannot post the {}: {}", replay::describe(item), posted.error().message()));
+    return not_posted(item);
   }
   arena_used_ += length;
   return true;

@@ -70,6 +70,7 @@ class Mirror final : public sim::App {
   void proceed(sim::Host& host);
   bool act(const Act& what);
   bool post(const replay::Item& item, const Act& what);
+  bool not_posted(const replay::Item& item);
   void post_receive(std::size_t slot);
   const replay::SideRecord& mine() const { return recording_.side(side_); }
   const replay::SideRecord& theirs() const { return recording_.side(verdict::other(side_)); }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "tools/replay_mirror.hpp"
 
@@ -111,6 +112,7 @@ void Mirror::plan_acts() {
   const mpa::Rtr rtr = recording_.report.rtr;
   bool rtr_to_come =
       side_ == Side::initiator && (rtr == mpa::Rtr::send || rtr == mpa::Rtr::write || rtr == mpa::Rtr::read);
+  std::set<std::size_t> asked;  // what is posted so far
   bool complained = false, ended = false;
   std::size_t received = 0, sends_seen = 0, reads_done = 0;
   Instant received_at{};
@@ -125,7 +127,7 @@ void Mirror::plan_acts() {
     const bool end = item.kind == Item::Kind::fin || item.kind == Item::Kind::rst;
     const bool posted = replay::names_known(item) && item.lane() == replay::Lane::said &&
                         !item.is(RdmapOpcode::terminate) && item.length < Item::payload_max;
-    if (posted && std::exchange(rtr_to_come, false)) continue;  // the stack sends it
+    if (posted && std::exchange(rtr_to_come, false)) continue;  // the stack sends it, and tells nobody of its answer
     // After a Terminate the stack closes by itself, and so it does after the peer's end.
     Act act;
     // What its sender had received by then; that only grows.
@@ -134,9 +136,10 @@ void Mirror::plan_acts() {
       if (other.end > item.first.peer_received || other.last.frame >= item.first.frame) break;
       received_at = std::max(received_at, other.last.at);
       if (other.is_send() && replay::names_known(other)) ++sends_seen;  // the rest is not played
-      if (!answers.rests.contains(received) &&
-          (other.is(RdmapOpcode::read_response) || other.is(RdmapOpcode::atomic_response)))
-        ++reads_done;
+      // An answer to a request that nobody posts, since the recording lacks it or its names, never comes.
+      const auto answered = answers.request_of.find(received);
+      const bool played = other.header.tagged || replay::names_known(other);
+      if (answered != answers.request_of.end() && played && asked.contains(answered->second)) ++reads_done;
       ended = ended || other.kind == Item::Kind::fin || other.kind == Item::Kind::rst;
     }
     act.sends_seen = sends_seen;
@@ -144,16 +147,15 @@ void Mirror::plan_acts() {
     const Instant since = std::max(before, received_at);
     const bool stack_closes = complained || ended;
     if (!(end && !stack_closes) && !posted) continue;
+    if (posted) asked.insert(i);
     act.item = i;
     act.delay = std::max(item.first.at - since, Duration{});
     before = item.last.at;
     acts_.push_back(std::move(act));
   }
-  // The ULP is told nothing of the Send or Read that was the RTR.
+  // The ULP is told nothing of the Send that was the RTR.
   if (rtr == mpa::Rtr::send && side_ == Side::responder)
     for (Act& act : acts_) act.sends_seen -= std::min<std::size_t>(act.sends_seen, 1);
-  if (rtr == mpa::Rtr::read && side_ == Side::initiator)
-    for (Act& act : acts_) act.reads_done -= std::min<std::size_t>(act.reads_done, 1);
 }
 
 Mirror::Region* Mirror::region_of(std::uint32_t recorded) {
