@@ -157,7 +157,27 @@ void Gatherer::what_lacks(Recording& out) const {
     out.lacks.emplace_back("the end of the connection");
 }
 
+/// The number of the only connection that can be played; of several, the user has to say which.
+tl::expected<std::size_t, std::string> choose(const verdict::FileReport& report) {
+  const auto& connections = report.connections;
+  std::size_t playable = 0, first = 0;
+  for (std::size_t i = 0; i < connections.size(); ++i)
+    if (set_up_captured(connections[i]) && ++playable == 1) first = i + 1;
+  const std::size_t all = connections.size();
+  if (playable == 1 || all == 1) return std::max<std::size_t>(first, 1);
+  if (playable == 0)
+    return tl::unexpected(
+        fmt::format("{} MPA connections in it, the handshake of none of which was captured: none can be played", all));
+  return tl::unexpected(fmt::format(
+      "{} MPA connections in it{}: say which with --connection 1 to {}", all,
+      playable < all ? fmt::format(", {} of which can be played (--list tells)", playable) : std::string(), all));
+}
+
 }  // namespace
+
+bool set_up_captured(const verdict::ConnectionReport& connection) {
+  return connection.outcome != verdict::Outcome::not_captured;
+}
 
 const Item* SideRecord::startup() const {
   for (const Item& item : items)
@@ -190,14 +210,16 @@ tl::expected<Recording, std::string> read_recording(ConstBytes file, std::size_t
   Contents contents = list_connections(file);
   verdict::FileReport& report = contents.report;
   if (report.connections.empty()) return tl::unexpected(contents.why_empty());
-  if (number == 0 && report.connections.size() > 1)
-    return tl::unexpected(fmt::format("{} MPA connections in it: say which with --connection 1 to {}",
-                                      report.connections.size(), report.connections.size()));
+  if (number == 0) {
+    const auto chosen = choose(report);
+    if (!chosen) return tl::unexpected(chosen.error());
+    number = *chosen;
+  }
   if (number > report.connections.size())
     return tl::unexpected(
         fmt::format("there is no connection {}: {} MPA connections in it", number, report.connections.size()));
   Recording out;
-  out.connection = std::max<std::size_t>(number, 1);
+  out.connection = number;
   out.connections = report.connections.size();
   out.report = std::move(report.connections[out.connection - 1]);
   out.notes = std::move(report.notes);

@@ -50,7 +50,10 @@ struct Contents {
 };
 Contents list_connections(ConstBytes file);
 
-/// Reads connection `number` (from 1; 0: the only one). Errors: a sentence.
+/// The set-up of a connection is in the file, or some of it; else no side of it can be played.
+bool set_up_captured(const verdict::ConnectionReport& connection);
+
+/// Reads connection `number` (from 1; 0: the only one of which the set-up was captured). Errors: a sentence.
 tl::expected<Recording, std::string> read_recording(ConstBytes file, std::size_t number);
 
 /// What keeps `side` from being played from the beginning; empty when nothing does.

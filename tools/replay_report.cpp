@@ -58,9 +58,10 @@ void print_contents(Output& out, const std::string& file, const replay::Contents
   std::size_t number = 0;
   for (const auto& c : contents.report.connections) {
     ++number;
-    out.text(fmt::format("{}: {} > {}, frames {} to {}, {}{}", number, c.initiator.to_string(), c.responder.to_string(),
-                         c.first_frame, c.last_frame, verdict::to_string(c.outcome),
-                         c.end.empty() ? "" : ", " + c.end));
+    const bool playable = replay::set_up_captured(c);
+    out.text(fmt::format("{}: {} > {}, frames {} to {}, {}{}{}", number, c.initiator.to_string(),
+                         c.responder.to_string(), c.first_frame, c.last_frame, verdict::to_string(c.outcome),
+                         playable ? "" : ": cannot be played", c.end.empty() ? "" : ", " + c.end));
     out.object({{"event", "connection"},
                 {"file", file},
                 {"connection", number},
@@ -68,7 +69,8 @@ void print_contents(Output& out, const std::string& file, const replay::Contents
                 {"responder", c.responder.to_string()},
                 {"first_frame", c.first_frame},
                 {"last_frame", c.last_frame},
-                {"outcome", verdict::to_string(c.outcome)}});
+                {"outcome", verdict::to_string(c.outcome)},
+                {"playable", playable}});
   }
 }
 

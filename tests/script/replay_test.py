@@ -188,6 +188,28 @@ class Words(Replay):
         done = self.ok(run("replay", capture("siw_probe_startup.pcap"), "--list", "--json"))
         self.assertEqual([event["connection"] for event in done.events], list(range(1, 42)))
 
+    def test_a_connection_that_was_set_up_before_the_capture_is_marked_and_not_counted(self):
+        """Of the two connections of the capture, the Request and the Reply of the first are lost."""
+        with open(RPING, "rb") as file:
+            octets = file.read()
+        kept, at, lost = [octets[:24]], 24, 0
+        while at < len(octets):
+            size = 16 + struct.unpack("<I", octets[at + 8:at + 12])[0]
+            startup = b"MPA ID Re" in octets[at:at + size] and lost < 2
+            lost += startup
+            if not startup:
+                kept.append(octets[at:at + size])
+            at += size
+        path = self.path("mid.pcap", b"".join(kept))
+        listed = self.ok(run("replay", path, "--list"))
+        self.assertIn("handshake not captured: cannot be played", listed.out.splitlines()[0])
+        self.assertNotIn("cannot be played", listed.out.splitlines()[1])
+        self.assertEqual([event["playable"] for event in run("replay", path, "--list", "--json").events], [False, True])
+        done = run("replay", path, "--role", "initiator", "--against", "sim:parley", "--json")
+        self.summary(done, 0, "same")
+        self.assertEqual(done.event("replay")["connection"], 2)
+        self.refused(run("replay", path, "-n", 1, "--role", "initiator", "--against", "sim:parley"), 3, "cannot begin")
+
     def test_wrong_words_are_refused(self):
         for words, code, text in (
                 ((RPING,), 2, "say which side to play"),
