@@ -7,6 +7,7 @@
 #include <set>
 
 #include "verdict/analyzer.hpp"
+#include "verdict/link_type.hpp"
 #include "verdict/tcp_half.hpp"
 #include "wire/pcapng.hpp"
 
@@ -189,8 +190,7 @@ std::string Contents::why_empty() const {
   if (!report.connections.empty()) return "";
   if (!error.empty()) return error;
   if (report.unsupported_packets > 0 && report.unsupported_packets == report.packets)
-    return fmt::format("link type {} is not decoded (Ethernet, Linux cooked, loopback and raw IP are)",
-                       report.unsupported_link_type);
+    return verdict::link_type_refusal(report.unsupported_link_type);
   return fmt::format(
       "no MPA connection in it ({} packets, {} of TCP{}): its Request or Reply has to be in the recording",
       report.packets, report.tcp_packets,

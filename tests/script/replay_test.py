@@ -237,7 +237,7 @@ class Words(Replay):
         for name, content, text in (("empty", b"", "the file is empty"), ("foreign", b"PK\x03\x04" * 100, ""),
                                     ("no_packets", header + struct.pack("<I", 1), "no MPA connection in it (0 packets"),
                                     ("no_mpa", header + struct.pack("<I", 1) + packet, "no MPA connection in it (1 packet"),
-                                    ("usb", header + struct.pack("<I", 189) + packet, "link type 189 is not decoded")):
+                                    ("usb", header + struct.pack("<I", 189) + packet, "link type 189 (USB, Linux) is not decoded; Ethernet")):
             for words in ((), ("--json",)):
                 done = run("replay", self.path(name, content), "--list", *words)
                 self.assertEqual(done.code, 3, str(done))
