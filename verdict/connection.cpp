@@ -472,7 +472,11 @@ void Connection::rtr_or_fpdu(Half& h) {
   const bool whole_story = !h.early.empty() && h.early.back().missing > 0;
   if (may_be && head.size() < PARLEY_MPA_HEADER_LEN && !whole_story) return;
   if (!may_be || head.size() < PARLEY_MPA_HEADER_LEN) {
-    h.phase = Phase::fpdus;
+    // RFC 5044 §4.3: positions count from the end of the Request, and how long that was is not known.
+    const bool unknown_positions =
+        !request_ && h.walker.markers() == Known::yes && (h.tcp.from_syn() || h.counts.missing_octets > 0);
+    if (unknown_positions) h.early.clear(), rdmap_->lost(side_of(h));
+    h.phase = unknown_positions ? Phase::blind : Phase::fpdus;
     return replay(h);
   }
   const auto v = wire::MpaFrameView::parse(head);

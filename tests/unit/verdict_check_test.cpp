@@ -239,6 +239,27 @@ TEST(VerdictCheck, AnRtrFrameIsNoFaultOfAnyoneIfTheRequestIsNotInTheCapture) {  
   EXPECT_TRUE(test::has(r, Severity::error, "the initiator sent an Rtr frame that was not agreed"));
 }
 
+TEST(VerdictCheck, MarkersAreNotJudgedIfTheRequestFromWhichTheyCountIsMissing) {  // RFC 5044 §4.3
+  // So many frames before the Request are missing as well; with all of them, the Reply tells where the Request ended.
+  for (const std::size_t first : {0u, 1u, 2u, 3u}) {
+    Exchange x;
+    x.open().send(0, test::startup(MpaKey::req, C, 1)).send(1, test::startup(MpaKey::rep, C | PARLEY_MPA_FLAG_M, 1));
+    std::uint64_t at = 0;
+    for (std::uint32_t msn = 1; msn < 30; ++msn) {
+      const Bytes f = fpdu(send_segment(msn, 100), at, true);
+      at += f.size();
+      x.send(0, f).send(1, fpdu(send_segment(msn, 10)));
+    }
+    x.frames.erase(x.frames.begin() + 3);
+    x.frames.erase(x.frames.begin(), x.frames.begin() + static_cast<std::ptrdiff_t>(first));
+    const FileReport r = test::analyse(x.frames);
+    ASSERT_EQ(r.connections.size(), 1u);
+    EXPECT_EQ(r.count(Severity::error) + r.count(Severity::warning), 0u) << test::words(r);
+    EXPECT_EQ(r.connections[0].from_responder.fpdus, 29u);
+    EXPECT_EQ(r.connections[0].from_initiator.fpdus, first < 3 ? 0u : 29u);
+  }
+}
+
 TEST(VerdictCheck, AnRtrThatTheCaptureLacksIsNotHeldAgainstTheInitiator) {  // RFC 6581 §9.2, OFA 2007-10 Rtr §2
   for (const auto& [enhanced, length] : {std::pair{false, 4U}, {false, 0U}, {true, 4U}, {true, 0U}}) {
     const std::uint8_t revision = enhanced ? 2 : 1;
