@@ -14,6 +14,7 @@
 #define TOML_HEADER_ONLY 1
 #include <toml++/toml.h>
 
+#include "sim/scenario_ascii.hpp"
 #include "sim/scenario_value.hpp"
 
 namespace parley::sim {
@@ -91,6 +92,15 @@ tl::expected<DocValue, ScenarioError> parse_document(std::string_view toml, std:
   ScenarioError error{.file = std::string(file_name), .key = {}, .text = {}};
   if (toml.size() > document_max) {
     error.text = fmt::format("the file has {} octets, at most {} are read", toml.size(), document_max);
+    return tl::unexpected(std::move(error));
+  }
+  // toml++ 3.3 tells the compiler that a character like U+00E9 cannot come where it looks for white space.
+  if (const auto at = beyond_ascii(toml)) {
+    const std::string_view before = toml.substr(0, *at);
+    error.line = static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1;
+    error.column = static_cast<int>(*at - (before.rfind('\n') + 1)) + 1;
+    error.text = fmt::format("not TOML: octet 0x{:02X}, beyond ASCII, outside of a string or comment",
+                             static_cast<unsigned char>(toml[*at]));
     return tl::unexpected(std::move(error));
   }
   const toml::parse_result result = toml::parse(toml, std::string_view());

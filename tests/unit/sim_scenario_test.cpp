@@ -289,6 +289,26 @@ TEST(SimScenario, ReportsTextThatIsNotToml) {
   EXPECT_THAT(errors_of(std::string(2 << 20, '#')), ElementsAre(HasSubstr("2097152 octets")));
 }
 
+TEST(SimScenario, CharactersBeyondAsciiStandInStringsAndCommentsOnly) {
+  const std::string start = "\xEF\xBB\xBF# RFC 5044 §4.3\nname = \"café \\\" é\"\n";
+  const std::string strings = R"(description = """é "" \""" '
+é"""""
+)";
+  for (const std::string& text : {start, start + strings, std::string("a = 'it\\'\nb = '''\n'é'''''\n")}) {
+    const auto read = parse_document(text, "x.toml");
+    EXPECT_TRUE(read) << text << (read ? std::string() : read.error().text);
+  }
+  // Each of these made toml++ go on from where its code says that nothing can be.
+  for (const std::string& text : {start + "café = 1\n", start + "a = 1 é\n", start + "b4 §4.3 = 2\n",
+                                  start + strings + "é", start + "a = '''x'''''é # '\n"}) {
+    const auto wrong = parse_document(text, "x.toml");
+    ASSERT_FALSE(wrong) << text;
+    EXPECT_NE(wrong.error().text.find("beyond ASCII, outside of a string or comment"), std::string::npos)
+        << wrong.error().text;
+    EXPECT_GE(wrong.error().line, 3);
+  }
+}
+
 TEST(SimScenario, CollectsAllErrorsInFileOrderAndAtMostFifty) {
   std::string text(good);
   for (const auto& [from, to] : {std::pair{"seed", "sed"}, {"rto_min", "rto_mni"}, {"\"7s\"", "7"}}) {

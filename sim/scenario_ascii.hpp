@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Where TOML allows characters beyond ASCII: in strings and comments, and nowhere else (TOML v1.0.0).
+#pragma once
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace parley::sim {
+
+/// Offset of the first octet above 0x7F outside strings and comments; a byte order mark at the beginning is let pass.
+/// Behind the first error of a text that is no TOML anything may come out.
+std::optional<std::size_t> beyond_ascii(std::string_view toml);
+
+}  // namespace parley::sim
