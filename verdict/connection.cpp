@@ -116,9 +116,7 @@ void Connection::classify(Half& h, SegmentClass c, const wire::TcpSegmentView& t
     ++h.counts.out_of_order;
     tcp_event(h, Kind::repeated, t, frame, at, fmt::format("{} octets ahead of their turn", t.length));
   }
-  if (h.tcp.differed() && h.differing++ == 0)
-    findings_.warn(frame, "RFC 9293 §3.4",
-                   "a TCP retransmission holds other octets than the first copy, which is used");
+  if (h.tcp.differed() && h.first_differing_frame == 0) h.first_differing_frame = frame;
   if (t.payload.size() < t.length) ++h.cut_segments;
 }
 
@@ -224,10 +222,8 @@ void Connection::Half::missing(std::uint64_t n, const SegmentRef& ref, bool cut)
       }
       if (owner->protocol_ == Protocol::undecided && head.size() < key_head.size()) return;
       phase = Phase::blind;
-      owner->findings_.note(ref.frame, "",
-                            fmt::format("{} octets of a startup frame are not in the capture: this "
-                                        "direction cannot be followed",
-                                        n));
+      blind_octets = n;
+      blind_frame = ref.frame;
       return;
     case Phase::after_request: return owner->keep_early(*this, {}, n, ref, cut, false);
     case Phase::rtr_or_fpdu: owner->keep_early(*this, {}, n, ref, cut, false); return owner->rtr_or_fpdu(*this);
@@ -295,11 +291,13 @@ void Connection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, b
 // an accepting Reply is likely: the peers go on.
 void Connection::no_startup_frame(Half& h, const SegmentRef& ref, bool start) {
   if (h.counts.missing_octets == 0) {
-    findings_.error(ref.frame, "RFC 5044 §7.1.1", "octets that are no startup frame stand where one is due");
+    findings_.error(ref.frame, side_of(h), "RFC 5044 §7.1.1",
+                    "octets that are no startup frame stand where one is due");
     return;
   }
   if (!request_ || reply_ || side_of(h) == Side::initiator) return;
-  findings_.note(ref.frame, "", "the Reply is not in the capture: what was agreed is known from the Request only");
+  findings_.note(ref.frame, Side::responder, "",
+                 "the Reply is not in the capture: what was agreed is known from the Request only");
   reply_lost_ = true;
   agreement_ = agree(request_, {});
   begin_data();
@@ -391,7 +389,8 @@ void Connection::reply_seen(Half& h, StartupSeen seen) {
   if (lost_request && !initiator.head.empty())
     check_reply_in_time(initiator, seen, h.head_first);
   else if (lost_request)
-    findings_.note(seen.frame, "", "the Request is not in the capture: what it asked for is not known");
+    findings_.note(seen.frame, Side::initiator, "",
+                   "the Request is not in the capture: what it asked for is not known");
   check_reply(request_, seen, findings_);
   startup_event(h, seen, seen.key == wire::MpaKey::rep ? "MPA Reply" : "MPA startup frame");
   setup_failed_ = seen.key != wire::MpaKey::rep;
@@ -455,7 +454,7 @@ void Connection::extra_octets(Half& h, std::size_t n, const SegmentRef& ref) {
   if (ref.peer_received == 0) {
     if (h.extra_after_startup == 0)
       findings_.error(
-          ref.frame, "RFC 5044 §7.1.2",
+          ref.frame, Side::initiator, "RFC 5044 §7.1.2",
           fmt::format("the initiator sent {} after its Request before the Reply came", counted(n, "octet")));
     h.extra_after_startup += n;
   }
@@ -512,12 +511,13 @@ void Connection::rtr_or_fpdu(Half& h) {
             rtr_key ? fmt::format("MPA Rtr frame ({})", to_string(v->key).substr(7, 3)) : "a second startup frame");
   if (e != nullptr && with_fields_) startup_fields(*rtr_frame_, e->fields);
   if (!rtr_key) {
-    findings_.error(rtr_frame_->frame, "RFC 5044 §7.1.2", "the initiator sent a second startup frame");
+    findings_.error(rtr_frame_->frame, Side::initiator, "RFC 5044 §7.1.2", "the initiator sent a second startup frame");
   } else if (request_ && !agreement_.rtr_frame) {
-    findings_.error(rtr_frame_->frame, "OFA 2007-10 Rtr §2", "the initiator sent an Rtr frame that was not agreed (S)");
+    findings_.error(rtr_frame_->frame, Side::initiator, "OFA 2007-10 Rtr §2",
+                    "the initiator sent an Rtr frame that was not agreed (S)");
   } else {
     // What a Request that is not in the capture offered is not known.
-    findings_.note(rtr_frame_->frame, "OFA 2007-10 Rtr §2",
+    findings_.note(rtr_frame_->frame, Side::initiator, "OFA 2007-10 Rtr §2",
                    fmt::format("the initiator sent the Rtr frame, spelt \"{}\"{}", to_string(v->key),
                                request_ ? "" : "; whether it was agreed is not known without the Request"));
     operational_ = true;

@@ -94,7 +94,7 @@ class Connection {
     bool timestamps = false;
     std::uint64_t syn_frame = 0, fin_frame = 0, rst_frame = 0, data_frame = 0;
     Instant syn_at{}, fin_at{}, data_at{};
-    std::uint64_t differing = 0, cut_segments = 0, big_fpdus = 0, biggest = 0, biggest_frame = 0;
+    std::uint64_t first_differing_frame = 0, cut_segments = 0, big_fpdus = 0, biggest = 0, biggest_frame = 0;
     std::uint64_t extra_after_startup = 0;
     std::uint64_t fpdus = 0, first_fpdu_frame = 0;
     std::uint64_t heard = 0;       // how much of the other stream its FPDUs acknowledged
@@ -104,6 +104,7 @@ class Connection {
     std::uint64_t early_dropped = 0;
     std::uint64_t first_again_frame = 0;
     std::uint64_t lost_places = 0, first_lost_frame = 0;
+    std::uint64_t blind_octets = 0, blind_frame = 0;  // of a startup frame that the capture lacks
     DirectionCounts counts;
     std::uint64_t head_at = 0;    // where `head` begins in the stream
     bool head_told = false;       // to the tap

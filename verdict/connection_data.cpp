@@ -19,7 +19,7 @@ void Connection::Half::bad_length(std::uint32_t length, const SegmentRef& ref) {
   // RFC 5044 §3: an ULPDU has 1 to 64768 octets. After an earlier fault the octets mean nothing any more (§8).
   if (!c.rdmap_->faulty(side))
     c.findings_.error(
-        ref.frame, "RFC 5044 §4.1",
+        ref.frame, side, "RFC 5044 §4.1",
         fmt::format("the {} sent an FPDU with ULPDU_Length {} (1 to 64768 are allowed)", to_string(side), length));
   c.event(ref.frame, ref.at, index, LadderEvent::Kind::fpdu, fmt::format("FPDU with ULPDU_Length {}", length));
   c.rdmap_->complaint(side, {PARLEY_RDMAP_LAYER_DDP, 2, 6, ref.frame, true});
@@ -32,7 +32,7 @@ void Connection::Half::bad_length(std::uint32_t length, const SegmentRef& ref) {
 void Connection::Half::markers_differ(bool present, const SegmentRef& ref) {
   Connection& c = *owner;
   const Side side = c.side_of(*this);
-  c.findings_.error(ref.frame, "RFC 5044 §4.3",
+  c.findings_.error(ref.frame, side, "RFC 5044 §4.3",
                     present ? fmt::format("the {} inserts markers, which the {} did not ask for (M=0)", to_string(side),
                                           to_string(other(side)))
                             : fmt::format("the {} sends FPDUs without the markers that the {} requires (M=1)",
@@ -44,7 +44,7 @@ void Connection::Half::resynchronised(std::uint64_t octets, const SegmentRef& re
   proven = plausible = 0;
   owner->rdmap_->lost(owner->side_of(*this));
   if (owner->picked_up_ && !std::exchange(met, true)) return;  // it was never lost
-  owner->findings_.note(ref.frame, "RFC 5044 §6",
+  owner->findings_.note(ref.frame, owner->side_of(*this), "RFC 5044 §6",
                         fmt::format("the FPDUs of the {} can be followed again, {} octets after they were lost",
                                     to_string(owner->side_of(*this)), octets));
 }
@@ -87,23 +87,23 @@ void Connection::on_fpdu(Half& h, const WalkedFpdu& f) {
 void Connection::check_frame(Half& h, const WalkedFpdu& f) {
   const Side side = side_of(h);
   if (f.crc == WalkedFpdu::Crc::bad) {
-    findings_.error(f.last.frame, "RFC 5044 §4.4",
+    findings_.error(f.last.frame, side, "RFC 5044 §4.4",
                     fmt::format("the {} sent an FPDU with CRC {:08x}, its octets give {:08x}", to_string(side),
                                 f.crc_sent, f.crc_computed));
     rdmap_->complaint(side, {PARLEY_RDMAP_LAYER_LLP, 0, 2, f.last.frame});
   }
   if (!f.marker_fault.empty() && f.crc != WalkedFpdu::Crc::bad) {
-    findings_.error(f.last.frame, "RFC 5044 §4.3",
+    findings_.error(f.last.frame, side, "RFC 5044 §4.3",
                     fmt::format("the {} sent wrong markers: {}", to_string(side), f.marker_fault));
     rdmap_->complaint(side, {PARLEY_RDMAP_LAYER_LLP, 0, 3, f.last.frame});
   }
   if (f.marker_bits && f.crc != WalkedFpdu::Crc::bad)
     // They are sent as 0 and treated as 0, so that no receiver is hurt.
-    findings_.warn(f.last.frame, "RFC 5044 §4.3",
+    findings_.warn(f.last.frame, side, "RFC 5044 §4.3",
                    fmt::format("the {} set bits of a marker that are 0 (its first half, or the low two of FPDUPTR)",
                                to_string(side)));
   if (f.pad_not_zero && f.crc != WalkedFpdu::Crc::bad)
-    findings_.error(f.last.frame, "RFC 5044 §4.1",
+    findings_.error(f.last.frame, side, "RFC 5044 §4.1",
                     fmt::format("the {} sent pad octets that are not 0", to_string(side)));
   const Half& peer = peer_of(h);
   if (peer.mss == 0) return;
@@ -122,7 +122,7 @@ void Connection::check_fence(Half& h, const WalkedFpdu& f) {
   const std::uint64_t received = f.first.peer_received;
   if (initiator.startup_length == 0 || received == 0 || received > initiator.startup_length) return;
   findings_.error(
-      f.first.frame, "RFC 5044 §7.1.2",
+      f.first.frame, Side::responder, "RFC 5044 §7.1.2",
       fmt::format("the responder sent an FPDU{} before it had received one (rule 4): nothing of the initiator's after "
                   "the Request was acknowledged by then",
                   reply_ && f.first.frame == reply_->frame ? " in the segment of its Reply," : ""));
@@ -146,19 +146,19 @@ void Connection::check_first_fpdu(const WalkedFpdu& f) {
       rtr_seen_ = form;
     } else {
       if (form != mpa::Rtr::none) rtr_seen_ = form;
-      findings_.error(f.first.frame, "RFC 6581 §9.2",
+      findings_.error(f.first.frame, Side::initiator, "RFC 6581 §9.2",
                       fmt::format("the initiator's first FPDU is {}, not an RTR of an agreed kind{}{}{}", shown,
                                   agreement_.rtr.send ? " [Send]" : "", agreement_.rtr.write ? " [Write]" : "",
                                   agreement_.rtr.read ? " [Read]" : ""));
     }
   } else if (agreement_.rtr_frame && rtr_seen_ == mpa::Rtr::none) {
     operational_ = true;
-    findings_.error(f.first.frame, "OFA 2007-10 Rtr §2",
+    findings_.error(f.first.frame, Side::initiator, "OFA 2007-10 Rtr §2",
                     "the initiator sent an FPDU first although the Rtr frame was agreed (S on both sides)");
   } else if (agreement_.revision <= 1 && form != mpa::Rtr::none && rtr_seen_ == mpa::Rtr::none) {
     rtr_seen_ = form;
     findings_.note(
-        f.first.frame, "",
+        f.first.frame, Side::initiator, "",
         fmt::format("the initiator's first FPDU is {}: an RTR by configuration, nothing announced it", shown));
   }
 }
@@ -181,12 +181,13 @@ void Connection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
       if (t->code == 6 && reply_ && reply_->enhanced &&
           (reply_->enhanced->ird == PARLEY_MPA_ENH_NOT_NEGOTIATED ||
            reply_->enhanced->ord == PARLEY_MPA_ENH_NOT_NEGOTIATED))
-        findings_.warn(f.first.frame, "RFC 6581 §9.1",
+        findings_.warn(f.first.frame, Side::initiator, "RFC 6581 §9.1",
                        "the initiator terminates for lack of IRD although the Reply asks not to negotiate (0x3fff)");
     }
     if (reply_ && reply_->key != wire::MpaKey::rep)
       // RFC 5044 §8: after an invalid startup frame TCP is closed at once; there is no FPDU mode to send one in.
-      findings_.error(f.first.frame, "RFC 5044 §8", "the initiator sent a Terminate after an invalid Reply");
+      findings_.error(f.first.frame, Side::initiator, "RFC 5044 §8",
+                      "the initiator sent a Terminate after an invalid Reply");
     return;
   }
   if (rtr_frame_ && peer.fpdus == 0 && h.fpdus == 1) {
@@ -194,7 +195,7 @@ void Connection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
     operational_ = false;
     if (!agreement_.rtr_frame) return;  // it need not know the frame
     findings_.error(
-        f.first.frame, "RFC 5044 §7.1.1",
+        f.first.frame, Side::responder, "RFC 5044 §7.1.1",
         "the responder took the agreed Rtr frame for an FPDU: the S of its Reply was an echo of reserved bits");
   }
 }

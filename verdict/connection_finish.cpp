@@ -67,9 +67,10 @@ void Connection::finish_startup(bool capture_truncated) {
       request_ = std::move(seen);
     }
     const std::size_t due = v ? v->frame_size() : std::size_t{PARLEY_MPA_HEADER_LEN};
-    findings_.note(h.head_last.frame, "RFC 5044 §7.1.2",
-                   fmt::format("the {}'s startup frame is not whole: {} of {} octets came",
-                               to_string(initiator ? Side::initiator : Side::responder), h.head.size(), due));
+    const Side side = initiator ? Side::initiator : Side::responder;
+    findings_.note(
+        h.head_last.frame, side, "RFC 5044 §7.1.2",
+        fmt::format("the {}'s startup frame is not whole: {} of {} octets came", to_string(side), h.head.size(), due));
   }
   const Half& r = halves_[1 - initiator_];
   if (request_ && !reply_ && r.phase == Phase::startup && r.head.empty()) finish_unanswered();
@@ -88,7 +89,7 @@ void Connection::finish_unanswered() {
   if (given_up != 0 && (frame == 0 || given_up < frame)) {
     // RFC 5044 §7.1.2 rule 10 asks for a timeout and gives no figure.
     findings_.note(
-        given_up, "RFC 5044 §7.1.2",
+        given_up, Side::initiator, "RFC 5044 §7.1.2",
         fmt::format("no Reply came; the initiator {} {}", i.fin_frame != 0 ? "closed" : "reset the connection",
                     i.fin_frame != 0 ? seconds(i.fin_at - request_->at) + " after its Request" : "then"));
     return;
@@ -96,14 +97,14 @@ void Connection::finish_unanswered() {
   if (frame == 0 || !good) return;
   if (request_->revision == 2)
     // What one that knows only revision 1 is expected to do.
-    findings_.note(frame, "RFC 6581 §10",
+    findings_.note(frame, Side::responder, "RFC 6581 §10",
                    fmt::format("the responder {} instead of answering; it may not know revision 2{}",
                                r.rst_frame != 0 ? "reset the connection" : "closed the connection",
                                r.rst_frame != 0 ? "" : " (Linux's initiators try revision 1 only after a reset)"));
   else
     // RFC 5044 §7.1.2 rule 2: a good Request is answered, if only with R=1.
     findings_.warn(
-        frame, "RFC 5044 §7.1.2",
+        frame, Side::responder, "RFC 5044 §7.1.2",
         fmt::format("the responder closed without a Reply to a valid Request{}{}",
                     request_->pd_length > 256
                         ? fmt::format(" with {} octets of private data (up to 512 are allowed)", request_->pd_length)
@@ -114,29 +115,37 @@ void Connection::finish_unanswered() {
 void Connection::finish_halves() {
   for (Half& h : halves_) {
     const Side side = side_of(h);
+    if (h.first_differing_frame != 0)
+      findings_.warn(h.first_differing_frame, side, "RFC 9293 §3.4",
+                     "a TCP retransmission holds other octets than the first copy, which is used");
+    if (h.blind_frame != 0)
+      findings_.note(
+          h.blind_frame, side, "",
+          fmt::format("{} octets of a startup frame are not in the capture: this direction cannot be followed",
+                      h.blind_octets));
     if (h.counts.missing_octets > 0)
       findings_.note(
-          h.first_lost_frame, "",
+          h.first_lost_frame, side, "",
           fmt::format("{} octets of the {} are not in the capture ({} place{}{}); what they held is not judged",
                       h.counts.missing_octets, to_string(side), h.lost_places, h.lost_places == 1 ? "" : "s",
                       h.cut_segments > 0 ? ", packets cut by the snap length" : ""));
     if (h.big_fpdus > 0)
       findings_.note(
-          h.biggest_frame, "RFC 5044 §4.5",
+          h.biggest_frame, side, "RFC 5044 §4.5",
           fmt::format("{} FPDUs of the {} are longer than a TCP segment of this connection (up to {} octets)",
                       h.big_fpdus, to_string(side), h.biggest));
     if (h.phase == Phase::fpdus && h.walker.left() > 0 && h.counts.missing_octets == 0 &&
         (h.fin_frame != 0 || h.rst_frame != 0))
-      findings_.note(h.data_frame, "RFC 5044 §7.2",
+      findings_.note(h.data_frame, side, "RFC 5044 §7.2",
                      fmt::format("the stream of the {} ends inside an FPDU ({} octets of it came)", to_string(side),
                                  h.walker.left()));
     if (h.early_dropped > 0)
-      findings_.note(h.data_frame, "",
+      findings_.note(h.data_frame, side, "",
                      fmt::format("{} octets of the {} waited for a Reply longer than they could be kept ({} KiB): they "
                                  "are not judged",
                                  h.early_dropped, to_string(side), early_max >> 10));
     if (h.counts.retransmissions > 0)
-      findings_.note(h.first_again_frame, "",
+      findings_.note(h.first_again_frame, side, "",
                      fmt::format("{} TCP retransmission{} by the {}", h.counts.retransmissions,
                                  h.counts.retransmissions == 1 ? "" : "s", to_string(side)));
   }
@@ -154,7 +163,7 @@ void Connection::suspect_lost_wakeup() {
   if (r.fin_frame != 0) end = std::min(end, r.fin_at);
   if (end - i.data_at < long_silence) return;
   findings_.note(
-      i.first_fpdu_frame, "RFC 5044 §7.1.2",
+      i.first_fpdu_frame, Side::responder, "RFC 5044 §7.1.2",
       fmt::format("the responder acknowledged the initiator's FPDU in TCP and then sent nothing for {}; a peer "
                   "that misses what comes right after its Reply (Linux siw) looks like this",
                   seconds(end - i.data_at)));
@@ -164,7 +173,7 @@ void Connection::judge_outcome(ConnectionReport& r) {
   if (picked_up_) {
     r.outcome = Outcome::not_captured;
     findings_.note(
-        first_frame_, "",
+        first_frame_, {}, "",
         "the set-up is not in the capture: what was agreed is not judged, and which end was the initiator is "
         "not known (the one seen first is called so)");
     return;
@@ -178,10 +187,11 @@ void Connection::judge_outcome(ConnectionReport& r) {
   const std::uint64_t refusal = i.fin_frame != 0 ? i.fin_frame : i.rst_frame;
   if (refused && !setup_failed_ && reply_->m() && !invalid_reply(*reply_))
     findings_.warn(
-        refusal, "RFC 5044 §4.3",
+        refusal, Side::initiator, "RFC 5044 §4.3",
         "the initiator closed after a Reply that requires markers; every sender must be able to insert them");
   else if (refused && !setup_failed_)  // which it may, and after an invalid Reply must
-    findings_.note(refusal, "RFC 6581 §10", "the initiator closed after a Reply that does not fit its Request");
+    findings_.note(refusal, Side::initiator, "RFC 6581 §10",
+                   "the initiator closed after a Reply that does not fit its Request");
   if (setup_failed_ || refused) {
     r.outcome = Outcome::failed;
   } else if (operational_) {
@@ -192,11 +202,12 @@ void Connection::judge_outcome(ConnectionReport& r) {
     r.outcome = Outcome::failed;
   }
   if (agreement_.rtr_frame && !rtr_frame_ && (reply_->flags & PARLEY_MPA_RES_V2) == 0)
-    findings_.warn(reply_->frame, "OFA 2007-10 Rtr §2",
+    findings_.warn(reply_->frame, Side::responder, "OFA 2007-10 Rtr §2",
                    "the responder answered S with S under revision 1, and nothing shows whether it knows the Rtr frame "
                    "or echoes reserved bits, as Linux siw does");
   if (reply_ && !operational_ && !setup_failed_ && !refused && closed())
-    findings_.note(i.fin_frame != 0 ? i.fin_frame : 0, agreement_.rtr_frame ? "OFA 2007-10 Rtr §2" : "RFC 6581 §9.2",
+    findings_.note(i.fin_frame != 0 ? i.fin_frame : 0, Side::initiator,
+                   agreement_.rtr_frame ? "OFA 2007-10 Rtr §2" : "RFC 6581 §9.2",
                    fmt::format("the connection ended before the initiator sent the agreed {}",
                                agreement_.rtr_frame ? "Rtr frame" : "RTR"));
 }
@@ -264,8 +275,11 @@ ConnectionReport Connection::finish(bool capture_truncated) {
   r.from_responder = half_of(Side::responder).counts;
   r.findings = findings_.list();
   if (findings_.dropped() > 0)
-    r.findings.push_back({last_frame_, Severity::note, "",
-                          fmt::format("{} more findings like these are not listed", findings_.dropped())});
+    r.findings.push_back({last_frame_,
+                          Severity::note,
+                          "",
+                          fmt::format("{} more findings like these are not listed", findings_.dropped()),
+                          {}});
   std::stable_sort(r.findings.begin(), r.findings.end(),
                    [](const Finding& a, const Finding& b) { return a.frame < b.frame; });
   r.events = std::move(events_);

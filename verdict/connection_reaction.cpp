@@ -51,12 +51,12 @@ void Connection::remember_fpdu(Half& h, const WalkedFpdu& f) {
 void Connection::check_after_reply(const WalkedFpdu& f) {
   if (!reply_ || is_terminate(f)) return;
   if (invalid_reply(*reply_))
-    findings_.error(f.first.frame, "RFC 5044 §7.1.2",
+    findings_.error(f.first.frame, Side::initiator, "RFC 5044 §7.1.2",
                     fmt::format("the initiator went on with FPDUs after the invalid Reply of frame {}", reply_->frame));
   const auto* q = request_ && request_->enhanced ? &*request_->enhanced : nullptr;
   const auto* r = reply_->enhanced ? &*reply_->enhanced : nullptr;
   if (q != nullptr && r != nullptr && q->a && !r->a)
-    findings_.warn(f.first.frame, "RFC 6581 §9.2",
+    findings_.warn(f.first.frame, Side::initiator, "RFC 6581 §9.2",
                    "the initiator, which asked for A=1, went on although the Reply has A=0: no RTR was agreed, and it "
                    "must terminate (layer 2, code 7)");
 }
@@ -67,11 +67,12 @@ void Connection::check_reply_in_time(const Half& initiator, const StartupSeen& r
   const bool all_seen = initiator.tcp.from_syn() && initiator.counts.missing_octets == 0 && !initiator.tcp.holding() &&
                         carrier.peer_received <= initiator.tcp.position();
   if (!all_seen) {
-    findings_.note(reply.frame, "", "the Request is not whole in the capture: what it asked for is not known");
+    findings_.note(reply.frame, Side::initiator, "",
+                   "the Request is not whole in the capture: what it asked for is not known");
     return;
   }
   // RFC 5044 §7.1.2 rule 9: PD_Length is compared with what came.
-  findings_.error(reply.frame, "RFC 5044 §7.1.2",
+  findings_.error(reply.frame, Side::responder, "RFC 5044 §7.1.2",
                   fmt::format("the responder answered a Request of which {} octets had come, {} were due",
                               initiator.head.size(), v ? v->frame_size() : std::size_t{PARLEY_MPA_HEADER_LEN}));
 }
@@ -83,19 +84,19 @@ void Connection::check_setup_code(const WalkedFpdu& f, std::uint8_t code) {
   const auto* r = reply_->enhanced ? &*reply_->enhanced : nullptr;
   if (code == 7 && q != nullptr && r != nullptr && q->a && r->a &&
       (agreement_.rtr.send || agreement_.rtr.write || agreement_.rtr.read))
-    findings_.error(f.first.frame, "RFC 6581 §9.2",
+    findings_.error(f.first.frame, Side::initiator, "RFC 6581 §9.2",
                     fmt::format("the initiator found no matching RTR although Request and Reply have{}{}{} in common",
                                 agreement_.rtr.send ? " Send" : "", agreement_.rtr.write ? " Write" : "",
                                 agreement_.rtr.read ? " Read" : ""));
   const bool unnegotiated = r != nullptr && (r->ird == PARLEY_MPA_ENH_NOT_NEGOTIATED ||
                                              r->ord == PARLEY_MPA_ENH_NOT_NEGOTIATED);  // told elsewhere
   if (code == 6 && q != nullptr && r != nullptr && !unnegotiated && depths_fit(*q, *r))
-    findings_.warn(f.first.frame, "RFC 6581 §9.1",
+    findings_.warn(f.first.frame, Side::initiator, "RFC 6581 §9.1",
                    fmt::format("the initiator terminates for lack of IRD, yet the Reply (IRD {}, ORD {}) asks for no "
                                "more than its Request (IRD {}, ORD {}) offers",
                                r->ird, r->ord, q->ird, q->ord));
   if (code == 4)
-    findings_.warn(f.first.frame, "RFC 5044 §8",
+    findings_.warn(f.first.frame, Side::initiator, "RFC 5044 §8",
                    "the initiator calls the Reply invalid, and nothing in the capture shows why");
 }
 
@@ -106,17 +107,17 @@ void Connection::finish_set_up() {
   // RFC 5044 §7.1.2 rule 3: no octets are due between Request and Reply; whoever reads them has no use for them.
   if (reply_ && !reply_->r() && i.extra_after_startup > 0 && i.startup_length > 0 &&
       reply_heard >= i.startup_length + i.extra_after_startup)
-    findings_.warn(reply_->frame, "RFC 5044 §7.1.2",
+    findings_.warn(reply_->frame, Side::responder, "RFC 5044 §7.1.2",
                    fmt::format("the responder accepted although {} octets stood behind the Request by then",
                                i.extra_after_startup));
   if (agreement_.peer_to_peer && !agreement_.rtr.send && !agreement_.rtr.write && !agreement_.rtr.read &&
       i.fpdus == 0 && i.counts.missing_octets == 0 && (i.fin_frame != 0 || i.rst_frame != 0))
-    findings_.warn(i.fin_frame != 0 ? i.fin_frame : i.rst_frame, "RFC 6581 §9.2",
+    findings_.warn(i.fin_frame != 0 ? i.fin_frame : i.rst_frame, Side::initiator, "RFC 6581 §9.2",
                    "the initiator closed without the Terminate (layer 2, code 7) that a Reply without a common RTR "
                    "kind asks for");
   if (rtr_frame_ && agreement_.rtr_frame && r.fpdus == 0 && r.rst_frame != 0 && r.rst_frame > rtr_frame_->frame &&
       !setup_failed_ && r.counts.missing_octets == 0 && i.fpdus == 0)
-    findings_.warn(r.rst_frame, "OFA 2007-10 Rtr §2",
+    findings_.warn(r.rst_frame, Side::responder, "OFA 2007-10 Rtr §2",
                    "the responder reset the connection on the agreed Rtr frame: the S of its Reply may be an echo of "
                    "reserved bits");
 }
@@ -144,7 +145,7 @@ void Connection::judge_reaction(Side culprit) {
   if (const auto& said = rdmap_->terminate_of(other(culprit))) {
     const bool fits = std::any_of(faults.begin(), faults.end(), [&](const Complaint& c) { return answers(*said, c); });
     if (fits || good.term_heard < bad.fault_end) return;
-    findings_.warn(said->frame, "RFC 5040 §7.2",
+    findings_.warn(said->frame, other(culprit), "RFC 5040 §7.2",
                    fmt::format("the {} answered the fault of frame {} with a Terminate that says {}; {}", who,
                                first.frame, describe_terminate(said->layer, said->etype, said->code), deserved(first)));
     return;
@@ -160,7 +161,7 @@ void Connection::judge_reaction(Side culprit) {
     did = "closed";
   if (did.empty()) return;
   const std::uint64_t frame = did == "closed" ? good.fin_frame : did == "went on" ? first.frame : good.rst_frame;
-  findings_.warn(frame, "RFC 5040 §7.2",
+  findings_.warn(frame, other(culprit), "RFC 5040 §7.2",
                  fmt::format("the {} received the fault of frame {} and {} without a Terminate; {}", who, first.frame,
                              did, deserved(first)));
 }
@@ -182,11 +183,11 @@ void Connection::judge_terminate_without_cause(Side terminator) {
   if (of_crc && request_ && reply_ && agreement_.crc == Known::no) {
     // RFC 5044 §4.4: without C on either side the field holds anything and is not checked.
     findings_.error(
-        said->frame, "RFC 5044 §4.4",
+        said->frame, terminator, "RFC 5044 §4.4",
         fmt::format("the {} complains of a CRC although neither side asked for CRCs", to_string(terminator)));
     return;
   }
-  findings_.warn(said->frame, "RFC 5040 §5.4",
+  findings_.warn(said->frame, terminator, "RFC 5040 §5.4",
                  fmt::format("the {} complains of {}, and nothing that the {} sent gives cause", to_string(terminator),
                              describe_terminate(said->layer, said->etype, said->code), to_string(other(terminator))));
 }
@@ -196,7 +197,7 @@ void Connection::judge_end_of_terminated(const Half& h) {
   if (h.term_end == 0 || h.rst_frame == 0 || h.tcp.acked_position() >= h.term_end) return;
   const Half& peer = halves_[1 - h.index];
   if (peer.rst_frame != 0 && peer.rst_frame < h.rst_frame) return;
-  findings_.warn(h.rst_frame, "RFC 5040 §6.2.1",
+  findings_.warn(h.rst_frame, side_of(h), "RFC 5040 §6.2.1",
                  fmt::format("the {} reset the connection before its Terminate was acknowledged: it may never arrive",
                              to_string(side_of(h))));
 }

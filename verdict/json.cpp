@@ -166,17 +166,14 @@ void connection(JsonOut& j, const ConnectionReport& c) {
   direction(j, "from_initiator", c.from_initiator);
   direction(j, "from_responder", c.from_responder);
   j.key("findings").open('[');
-  for (const Finding& f : c.findings)
-    j.open('{')
-        .key("frame")
-        .number(f.frame)
-        .key("severity")
-        .text(to_string(f.severity))
-        .key("rule")
-        .text(f.rule)
-        .key("text")
-        .text(f.text)
-        .close('}');
+  for (const Finding& f : c.findings) {
+    j.open('{').key("frame").number(f.frame).key("severity").text(to_string(f.severity)).key("side");
+    if (f.side)
+      j.text(to_string(*f.side));
+    else
+      j.raw("null");
+    j.key("rule").text(f.rule).key("text").text(f.text).close('}');
+  }
   j.close(']').close('}');
 }
 

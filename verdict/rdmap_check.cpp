@@ -42,7 +42,7 @@ void RdmapCheck::complaint(Side culprit, Complaint c, bool weak) {
 }
 
 void RdmapCheck::accuse(Side from, const WalkedFpdu& f, std::string_view rule, std::string text) {
-  findings_.error(f.first.frame, rule, fmt::format("the {} {}", to_string(from), text));
+  findings_.error(f.first.frame, from, rule, fmt::format("the {} {}", to_string(from), text));
 }
 
 void RdmapCheck::lost(Side side) {
@@ -132,7 +132,7 @@ bool RdmapCheck::check_controls(Side from, const WalkedFpdu& f, const DdpHeader&
   // RFC 5040 §4.1: only the Sends with Invalidate have a use for this word.
   if (!h.tagged && h.stag != 0 && !invalidates(h.opcode))
     findings_.warn(
-        f.first.frame, "RFC 5040 §4.1",
+        f.first.frame, from, "RFC 5040 §4.1",
         fmt::format("the {} set the Invalidate STag word of a {} to 0x{:08x}", to_string(from), name_of(h), h.stag));
   return true;
 }
@@ -235,7 +235,7 @@ bool RdmapCheck::room_for_request(Side from, const WalkedFpdu& f, std::size_t ou
   if (outstanding < outstanding_max) return true;
   State& s = at(from);
   if (!s.reads_too_many)
-    findings_.note(f.first.frame, "",
+    findings_.note(f.first.frame, from, "",
                    fmt::format("the {} has more than {} requests outstanding: from here on its Reads and Atomics are "
                                "not matched with their answers",
                                to_string(from), outstanding_max));
@@ -349,12 +349,12 @@ void RdmapCheck::finish(std::uint64_t last_frame) {
     const bool ended = at(other(side)).terminated || s.terminated;
     if (!s.reads.empty() && s.reads_reliable && !ended)
       findings_.note(
-          last_frame, "RFC 5040 §5.2",
+          last_frame, side, "RFC 5040 §5.2",
           fmt::format("{} Read Request{} of the {} (first in frame {}) got no complete answer", s.reads.size(),
                       s.reads.size() == 1 ? "" : "s", to_string(side), s.reads.front().frame));
     for (std::uint32_t qn = 0; qn < s.queues.size(); ++qn)
       if (s.queues[qn].open && !ended)
-        findings_.note(last_frame, "RFC 5041 §5.2",
+        findings_.note(last_frame, side, "RFC 5041 §5.2",
                        fmt::format("the last message of the {} on queue {} (MSN {}) has no last segment",
                                    to_string(side), qn, s.queues[qn].msn));
   }

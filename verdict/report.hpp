@@ -25,11 +25,16 @@ enum class Severity : std::uint8_t {
 };
 std::string_view to_string(Severity severity);
 
+enum class Side : std::uint8_t { initiator, responder };
+constexpr Side other(Side s) { return s == Side::initiator ? Side::responder : Side::initiator; }
+std::string_view to_string(Side side);
+
 struct Finding {
   std::uint64_t frame = 0;  ///< as Wireshark numbers it; 0: no single frame
   Severity severity = Severity::note;
-  std::string rule;  ///< "RFC 5044 §7.1.2"; empty when no rule is at stake
-  std::string text;  ///< a sentence that names who did it
+  std::string rule;            ///< "RFC 5044 §7.1.2"; empty when no rule is at stake
+  std::string text;            ///< a sentence that names who did it
+  std::optional<Side> side{};  ///< whose fault it is, or of whom it speaks; none: of both or of neither
 };
 
 enum class Outcome : std::uint8_t {
@@ -40,10 +45,6 @@ enum class Outcome : std::uint8_t {
   not_captured,  ///< FPDUs of a connection that was set up before the capture began, or where it has a hole
 };
 std::string_view to_string(Outcome outcome);
-
-enum class Side : std::uint8_t { initiator, responder };
-constexpr Side other(Side s) { return s == Side::initiator ? Side::responder : Side::initiator; }
-std::string_view to_string(Side side);
 
 /// A startup frame as it was seen.
 struct StartupSeen {

@@ -56,7 +56,7 @@ void RdmapCheck::check_terminate(Side from, const WalkedFpdu& f, const DdpHeader
   if (t->layer == PARLEY_RDMAP_LAYER_LLP && t->etype == 3 && !t->nibbles_swapped)
     // RFC 6580 §3.3 registers type 0 for MPA's errors.
     findings_.warn(
-        f.first.frame, "RFC 6580 §3.3",
+        f.first.frame, from, "RFC 6580 §3.3",
         fmt::format("the {} sent an MPA error with error type 3, it is type 0 (hardware of Chelsio and Intel "
                     "does so)",
                     to_string(from)));
@@ -102,18 +102,18 @@ void RdmapCheck::check_terminate_order(Side from, const WalkedFpdu& f, const Ter
                     "meant is {}{}",
                     octet0, t.code, bits, sent, hi == lo ? sent + " with M, D and R in the low bits" : exchanged, why));
   } else if (wire::terminate_text(t.layer, t.etype, t.code).empty()) {
-    findings_.warn(f.first.frame, "RFC 5040 §4.8",
+    findings_.warn(f.first.frame, from, "RFC 5040 §4.8",
                    fmt::format("the {} sent a Terminate with {}", to_string(from), sent));
     return;
   }
-  findings_.note(f.first.frame, "RFC 5040 §5.4",
+  findings_.note(f.first.frame, from, "RFC 5040 §5.4",
                  fmt::format("the {} terminated the stream: {}", to_string(from), swapped ? exchanged : sent));
 }
 
 // RFC 5040 §4.8 tells which headers come with which error.
 void RdmapCheck::check_terminate_parts(Side from, const WalkedFpdu& f, const Terminate& t) {
   const auto warn = [&](std::string_view text) {
-    findings_.warn(f.first.frame, "RFC 5040 §4.8", fmt::format("the {} {}", to_string(from), text));
+    findings_.warn(f.first.frame, from, "RFC 5040 §4.8", fmt::format("the {} {}", to_string(from), text));
   };
   const Complaint meant = at(from).terminate.value_or(Complaint{t.layer, t.etype, t.code});
   if (meant.layer == PARLEY_RDMAP_LAYER_LLP) {

@@ -11,15 +11,6 @@ Address plain(Address address) {
   return address;
 }
 
-/// Whom a finding speaks of first: that end did it.
-enum class Subject : std::uint8_t { nobody, initiator, responder };
-Subject subject_of(std::string_view text) {
-  const std::size_t i = text.find("the initiator"), r = text.find("the responder");
-  if (i == std::string_view::npos && r == std::string_view::npos) return Subject::nobody;
-  if (i == std::string_view::npos) return Subject::responder;
-  return r == std::string_view::npos || i < r ? Subject::initiator : Subject::responder;
-}
-
 bool is_rtr_by_s(const verdict::Finding& finding) {
   return finding.text.find("although the Rtr frame was agreed") != std::string::npos;
 }
@@ -66,9 +57,8 @@ void WireCheck::judge_connection(const std::string& host, const verdict::Connect
                             : fmt::format("{} > {}", report.initiator.to_string(), report.responder.to_string());
   for (const verdict::Finding& finding : report.findings) {
     if (finding.severity != verdict::Severity::error) continue;
-    const Subject subject = subject_of(finding.text);
-    if (subject != Subject::responder && is_one_of(options_.quirky, report.initiator)) continue;
-    if (subject != Subject::initiator && is_one_of(options_.quirky, report.responder)) continue;
+    if (finding.side != verdict::Side::responder && is_one_of(options_.quirky, report.initiator)) continue;
+    if (finding.side != verdict::Side::initiator && is_one_of(options_.quirky, report.responder)) continue;
     const bool fence = is_fence(finding);
     if (fence && !options_.fence) continue;
     if (is_rtr_by_s(finding) && is_one_of(options_.announce_by_s, report.initiator)) continue;

@@ -23,6 +23,18 @@ TEST_P(Golden, VerdictIsTheReviewedOne) {
   EXPECT_EQ(std::string(expected.begin(), expected.end()), verdict);
 }
 
+// Programs read the side; it is the one of which the sentence speaks.
+TEST_P(Golden, FindingsNameTheirSide) {
+  for (const auto& c : test::analyse_file(test::read_file(test::capture_path(GetParam()))).connections)
+    for (const Finding& f : c.findings) {
+      EXPECT_TRUE(f.severity != Severity::error || f.side) << f.text;
+      for (const Side side : {Side::initiator, Side::responder}) {
+        const bool spoken_of = f.text.starts_with(std::string("the ").append(to_string(side)).append(" "));
+        EXPECT_TRUE(!spoken_of || f.side == side) << f.text;
+      }
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Captures, Golden, testing::ValuesIn(test::capture_names()),
                          [](const auto& which) { return which.param; });
 
