@@ -8,11 +8,14 @@
 
 #include "bench/raw_epoll.hpp"
 #include "bench/raw_socket.hpp"
+#include "mpa/crc32c.hpp"
 
 namespace parley::bench {
 namespace {
 
 constexpr std::size_t receive_at_once = 256 << 10;
+constexpr std::size_t send_at_once =
+    256 << 10;  // what stays in the second-level cache until it is read on the same thread
 
 struct Pair {
   Fd initiator, responder;
@@ -58,55 +61,76 @@ class Poller {
 
 class BulkSender {
  public:
-  BulkSender(int fd, const BulkOptions& options) : fd_(fd), left_(options.total), chunk_(options.chunk, 0x5A) {}
+  BulkSender(int fd, const BulkOptions& options)
+      : fd_(fd), crc_(options.crc), left_(options.total), chunk_(options.chunk, 0x5A) {}
   bool done() const { return left_ == 0; }
   /// Sends until the socket takes no more; a chunk that went out in part is continued first.
   void ready() {
-    while (left_ > 0) {
-      const std::size_t want = std::min<std::uint64_t>(left_, chunk_.size() - offset_);
-      const ssize_t n = ::send(fd_, chunk_.data() + offset_, want, MSG_NOSIGNAL);
-      if (n < 0 && errno == EAGAIN) return;
-      checked(n, "send");
-      left_ -= static_cast<std::uint64_t>(n);
-      offset_ = (offset_ + static_cast<std::size_t>(n)) % chunk_.size();
+    while (left_ > 0 && ready_once()) {
     }
   }
-  /// One send(), so that the receiver on the same thread finds the octets still in the cache.
-  void ready_once() {
-    const std::size_t want = std::min<std::uint64_t>(left_, chunk_.size() - offset_);
-    const ssize_t n = want == 0 ? 0 : ::send(fd_, chunk_.data() + offset_, want, MSG_NOSIGNAL);
-    if (n < 0 && errno == EAGAIN) return;
+  /// One send(), so that the receiver on the same thread finds the octets still in the cache; false when nothing went.
+  bool ready_once() {
+    const std::size_t want = std::min<std::uint64_t>({left_, chunk_.size() - offset_, send_at_once});
+    if (want == 0) return false;
+    if (crc_ && !summed_) sum_ = mpa::crc32c_extend(sum_, ConstBytes(chunk_).subspan(offset_, want));
+    summed_ = true;
+    const ssize_t n = ::send(fd_, chunk_.data() + offset_, want, MSG_NOSIGNAL);
+    if (n < 0 && errno == EAGAIN) return false;
     checked(n, "send");
     left_ -= static_cast<std::uint64_t>(n);
     offset_ = (offset_ + static_cast<std::size_t>(n)) % chunk_.size();
+    summed_ = false;
+    return true;
   }
 
  private:
   int fd_;
+  bool crc_;
+  bool summed_ = false;  ///< the piece at offset_; a refused send() does not take it again
+  std::uint32_t sum_ = mpa::crc32c_init;
   std::uint64_t left_;
   std::size_t offset_ = 0;
-  std::vector<char> chunk_;
+  Bytes chunk_;
 };
 
 class BulkReceiver {
  public:
   BulkReceiver(int fd, const BulkOptions& options)
-      : fd_(fd), left_(options.total), buffer_(std::max(receive_at_once, options.chunk)) {}
+      : fd_(fd),
+        left_(options.total),
+        buffer_(options.crc ? receive_at_once : std::max(receive_at_once, options.chunk)),
+        region_(options.crc ? options.chunk : 0) {}
   bool done() const { return left_ == 0; }
   void ready() {
     // A message longer than one read ends where a receiver wants it: in a buffer of its length.
-    const ssize_t n = ::recv(fd_, buffer_.data() + offset_, std::min(receive_at_once, buffer_.size() - offset_), 0);
+    const std::size_t at = region_.empty() ? offset_ : 0;
+    const ssize_t n = ::recv(fd_, buffer_.data() + at, std::min(receive_at_once, buffer_.size() - at), 0);
     if (n < 0 && errno == EAGAIN) return;
     checked(n, "recv");
     left_ -= std::min<std::uint64_t>(left_, static_cast<std::uint64_t>(n));
-    if (buffer_.size() > receive_at_once) offset_ = (offset_ + static_cast<std::size_t>(n)) % buffer_.size();
+    if (!region_.empty())
+      place(ConstBytes(buffer_).first(static_cast<std::size_t>(n)));
+    else if (buffer_.size() > receive_at_once)
+      offset_ = (offset_ + static_cast<std::size_t>(n)) % buffer_.size();
   }
 
  private:
+  void place(ConstBytes in) {
+    while (!in.empty()) {
+      const ConstBytes piece = in.first(std::min(in.size(), region_.size() - offset_));
+      sum_ = mpa::crc32c_copy(sum_, region_.data() + offset_, piece);
+      offset_ = (offset_ + piece.size()) % region_.size();
+      in = in.subspan(piece.size());
+    }
+  }
+
   int fd_;
   std::uint64_t left_;
   std::size_t offset_ = 0;
-  std::vector<char> buffer_;
+  std::uint32_t sum_ = mpa::crc32c_init;
+  Bytes buffer_;
+  Bytes region_;  ///< where messages belong; empty when the buffer serves as that
 };
 
 Sample bulk_on_one_thread(const Pair& pair, const BulkOptions& options) {
@@ -117,7 +141,12 @@ Sample bulk_on_one_thread(const Pair& pair, const BulkOptions& options) {
   poller.add(pair.responder.get(), EPOLLIN);
   const Stopwatch watch_;
   while (!receiver.done()) {
-    poller.turn(-1, [&](int fd) { fd == pair.initiator.get() ? sender.ready_once() : receiver.ready(); });
+    poller.turn(-1, [&](int fd) {
+      if (fd == pair.initiator.get())
+        sender.ready_once();
+      else
+        receiver.ready();
+    });
   }
   return watch_.stop(static_cast<double>(options.total));
 }

@@ -35,9 +35,12 @@ struct BulkOptions {
   std::uint64_t total = 0;    ///< octets of one segment
   std::string congestion;     ///< TCP_CONGESTION of both ends
   Threads threads = Threads::one;
+  bool crc = false;  ///< do what RFC 5044 §4.4 demands of both ends, see raw_bulk
 };
 
-/// `total` octets one way; a receiver reads at most 256 KiB at a time, as Parley's driver does.
+/// `total` octets one way; a receiver reads at most 256 KiB at a time, as Parley's driver does. With `crc` the sender
+/// takes the CRC32c of each message before it sends it, and the receiver that of what it read while it copies it to the
+/// place where a message belongs: before the CRC is known nothing may lie there. Without, nobody looks at the octets.
 Sample raw_bulk(const BulkOptions& options);
 
 struct PingPongOptions {

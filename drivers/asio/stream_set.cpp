@@ -22,7 +22,9 @@ constexpr int accepts_per_turn = 64;  // so that a flood of connections leaves r
 constexpr int reads_per_turn = 4;     // and one fast stream for the others
 constexpr int guesses_max = 16;       // reads of guessed sockets before the others are asked for again
 constexpr int looks_max = 64;         // fruitless ones, for a caller that polls
-constexpr std::size_t write_bound = 4 << 20;
+// Octets written to one stream before the others have their turn. What is written stays in the second-level cache until
+// a reader on the same machine takes it: 4 MiB at once carry a quarter less.
+constexpr std::size_t write_bound = 256 << 10;
 constexpr std::size_t small_write = 4096;  // after less than this it is not worth asking whether there is more
 constexpr Duration rearm_delay = std::chrono::milliseconds(100);
 
