@@ -94,7 +94,7 @@ Result<void> Qp::post_send(const SendWr& wr) {
   }
   wqe.framed = wqe.answered = false;
   wqe.status = WcStatus::success;
-  wqe.offset = wqe.received = 0;
+  wqe.offset = 0;
   wqe.end = 0;
   wqe.wr_id = wr.wr_id;
   wqe.opcode = wr.opcode;

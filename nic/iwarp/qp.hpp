@@ -25,6 +25,7 @@
 #include "nic/iwarp/cursor.hpp"
 #include "nic/iwarp/device.hpp"
 #include "nic/iwarp/output.hpp"
+#include "nic/iwarp/placed.hpp"
 #include "nic/objects.hpp"
 #include "wire/rdmap.hpp"
 
@@ -39,9 +40,8 @@ struct SendWqe {
   bool answered = false;  // Read, Atomic: the response is complete
   WcStatus status = WcStatus::success;
   WrMemory memory;
-  std::uint32_t offset = 0;    // octets framed
-  std::uint32_t received = 0;  // Read: octets placed
-  std::uint64_t end = 0;       // stream octet after its last segment
+  std::uint32_t offset = 0;  // octets framed
+  std::uint64_t end = 0;     // stream octet after its last segment
   std::uint32_t invalidate = 0;
   std::uint32_t remote_stag = 0;
   std::uint64_t remote_to = 0;
@@ -119,7 +119,7 @@ class Qp final : public StreamQp {
     RecvWqe shared;  // from the SRQ; an own receive stays at the front of its queue
     wire::RdmapOpcode opcode = wire::RdmapOpcode::send;
     std::uint32_t invalidate = 0;
-    std::uint32_t received = 0;
+    Placed placed;
   };
 
   // qp.cpp: states, posting, completions
@@ -159,6 +159,8 @@ class Qp final : public StreamQp {
   mpa::Rtr rtr_form(const Segment& segment) const;
   void first_fpdu(mpa::Rtr form);
   bool handle_send(Segment& segment);
+  bool begin_or_go_on(Segment& segment);
+  bool check_place(Segment& segment);
   bool finish_incoming(Segment& segment);
   bool handle_immediate(Segment& segment);
   bool take_receive(Segment& segment);
@@ -168,7 +170,9 @@ class Qp final : public StreamQp {
   bool handle_terminate(Segment& segment);
   bool handle_write(Segment& segment);
   bool handle_read_response(Segment& segment);
+  bool place_response(Segment& segment, SendWqe& wqe);
   bool whole_untagged(Segment& segment, MutBytes out);
+  bool too_scattered(Segment& segment);
   bool ird_left(const Segment& segment);
   SendWqe* oldest_fetch();
   bool awaits_response() const;
@@ -218,6 +222,7 @@ class Qp final : public StreamQp {
   std::uint32_t ord_ = 0;
   std::uint32_t fetches_out_ = 0;  // at most ORD
   std::uint64_t next_fetch_ = 0;   // no earlier request waits for a response
+  Placed read_placed_;             // of the Read whose response is coming
   bool rtr_read_out_ = false;      // the 0B Read RTR awaits its response, before all others
   std::uint32_t next_request_id_ = 0;
 

@@ -119,31 +119,14 @@ void Qp::first_fpdu(mpa::Rtr form) {
   push_event(std::move(event));
 }
 
+// RFC 5041 §5.3: that the segments of a message are sent in increasing MO order is a SHOULD, so each is placed where
+// its MO says, in any order. That the one with the L bit comes last and has the highest MO is a MUST (§4.1): with it
+// the message is whole, or never will be.
 bool Qp::handle_send(Segment& segment) {
   const wire::DdpHeader& h = segment.header;
-  const bool invalidates = h.opcode == wire::RdmapOpcode::send_inv || h.opcode == wire::RdmapOpcode::send_se_inv;
-  if (h.msn != rx_msn_send_)
-    return refuse({1, 2, 0x03}, segment, "RFC 5041 §5.1", fmt::format("MSN {} for {}", h.msn, rx_msn_send_));
-  const std::uint32_t expected = incoming_.active ? incoming_.received : 0;
-  if (h.mo != expected)
-    return refuse({1, 2, 0x04}, segment, "RFC 5041 §5.1", fmt::format("MO {} for {}", h.mo, expected));
-  if (!incoming_.active) {
-    if (!take_receive(segment)) return false;
-    incoming_.opcode = h.opcode;
-    incoming_.invalidate = invalidates ? h.stag : 0;
-    incoming_.received = 0;
-  } else if (h.opcode != incoming_.opcode || (invalidates && h.stag != incoming_.invalidate)) {
-    // RFC 5041 §5.2: all segments of a message carry the same ULP octets.
-    return refuse({0, 2, 0x06}, segment, "RFC 5041 §5.2",
-                  fmt::format("{} inside another message", to_string(h.opcode)));
-  }
-  const WrMemory& buffer = incoming_wqe().memory;
-  if (segment.length > buffer.length - incoming_.received)
-    return refuse(
-        {1, 2, 0x05}, segment, "RFC 5041 §7.1",
-        fmt::format("at least {} octets for a receive of {}", incoming_.received + segment.length, buffer.length));
-  std::size_t skip = incoming_.received, left = segment.length;
-  for (const MutBytes piece : buffer.view()) {
+  if (!begin_or_go_on(segment) || !check_place(segment)) return false;
+  std::size_t skip = h.mo, left = segment.length;
+  for (const MutBytes piece : incoming_wqe().memory.view()) {
     if (skip >= piece.size()) {
       skip -= piece.size();
       continue;
@@ -154,8 +137,53 @@ bool Qp::handle_send(Segment& segment) {
     left -= n;
     skip = 0;
   }
-  incoming_.received += static_cast<std::uint32_t>(segment.length);
   return !h.last || finish_incoming(segment);
+}
+
+bool Qp::begin_or_go_on(Segment& segment) {
+  const wire::DdpHeader& h = segment.header;
+  const bool invalidates = h.opcode == wire::RdmapOpcode::send_inv || h.opcode == wire::RdmapOpcode::send_se_inv;
+  if (h.msn != rx_msn_send_)
+    return refuse({1, 2, 0x03}, segment, "RFC 5041 §5.1", fmt::format("MSN {} for {}", h.msn, rx_msn_send_));
+  if (!incoming_.active) {
+    if (!take_receive(segment)) return false;
+    incoming_.opcode = h.opcode;
+    incoming_.invalidate = invalidates ? h.stag : 0;
+    incoming_.placed.start();
+  } else if (h.opcode != incoming_.opcode || (invalidates && h.stag != incoming_.invalidate)) {
+    // RFC 5041 §5.2: all segments of a message carry the same ULP octets.
+    return refuse({0, 2, 0x06}, segment, "RFC 5041 §5.2",
+                  fmt::format("{} inside another message", to_string(h.opcode)));
+  }
+  return true;
+}
+
+// RFC 5041 §7.1: MO, and MO with the payload, lie in the buffer. §5.2: segments share no octet.
+bool Qp::check_place(Segment& segment) {
+  const wire::DdpHeader& h = segment.header;
+  const std::uint32_t room = incoming_wqe().memory.length;
+  if (h.mo > room)
+    return refuse({1, 2, 0x04}, segment, "RFC 5041 §7.1", fmt::format("MO {} in a receive of {}", h.mo, room));
+  if (segment.length > room - h.mo)
+    return refuse({1, 2, 0x05}, segment, "RFC 5041 §7.1",
+                  fmt::format("at least {} octets for a receive of {}", h.mo + segment.length, room));
+  switch (incoming_.placed.add(h.mo, static_cast<std::uint32_t>(segment.length))) {
+    case Placed::Result::ok: break;
+    case Placed::Result::again:
+      return refuse({1, 2, 0x04}, segment, "RFC 5041 §5.2",
+                    fmt::format("{} octets at MO {}, where some were placed before", segment.length, h.mo));
+    case Placed::Result::full: return too_scattered(segment);
+  }
+  if (!h.last || incoming_.placed.exactly(h.mo + static_cast<std::uint32_t>(segment.length))) return true;
+  return refuse(
+      {1, 2, 0x04}, segment, "RFC 5041 §4.1",
+      fmt::format("the last segment at MO {}; the message is whole up to {}", h.mo, incoming_.placed.without_hole()));
+}
+
+// A bound of this implementation, not an error of the peer.
+bool Qp::too_scattered(Segment& segment) {
+  return refuse({1, 0, 0x00}, segment, "RFC 5041 §7.2",
+                fmt::format("more than {} runs of octets of one message", Placed::runs_max));
 }
 
 bool Qp::finish_incoming(Segment& segment) {
@@ -167,7 +195,7 @@ bool Qp::finish_incoming(Segment& segment) {
   }
   ++rx_msn_send_;
   WorkCompletion& completion = complete_incoming(WcOpcode::recv, WcStatus::success);
-  completion.byte_len = incoming_.received;
+  completion.byte_len = incoming_.placed.without_hole();
   completion.invalidated_stag = incoming_.invalidate;
   completion.solicited =
       incoming_.opcode == wire::RdmapOpcode::send_se || incoming_.opcode == wire::RdmapOpcode::send_se_inv;

@@ -47,25 +47,36 @@ bool Qp::handle_read_response(Segment& segment) {
   SendWqe* wqe = oldest_fetch();
   if (!wqe || wqe->opcode != SendWr::Opcode::rdma_read)
     return refuse({0, 2, 0x06}, segment, "RFC 5040 §5.2", "a Read Response that nothing asked for");
-  if (segment.length > 0) {
-    // RFC 5041 §5.1: segments arrive in order, so each starts where the last one ended.
-    const bool other = h.stag != wqe->sink_stag;
-    if (other || h.to != wqe->sink_to + wqe->received || segment.length > wqe->memory.length - wqe->received) {
-      wqe->status = WcStatus::bad_response;
-      return refuse({1, 1, static_cast<std::uint8_t>(other ? 0x00 : 0x01)}, segment, "RFC 5041 §7.1",
-                    fmt::format("Read Response of {} octets at STag 0x{:08x} TO 0x{:x}", segment.length, h.stag, h.to));
-    }
-    segment.payload.copy(wqe->memory.pieces[0].subspan(wqe->received, segment.length));
-    wqe->received += static_cast<std::uint32_t>(segment.length);
-  }
+  if (segment.length > 0 && !place_response(segment, *wqe)) return false;
   if (!h.last) return true;
-  if (wqe->received != wqe->memory.length) {
+  // RFC 5041 §4.1: the segment with the L bit is sent last.
+  if (!read_placed_.exactly(wqe->memory.length)) {
     wqe->status = WcStatus::bad_response;
     return refuse({0, 2, 0x07}, segment, "RFC 5040 §5.2",
-                  fmt::format("Read Response of {} octets to a Read of {}", wqe->received, wqe->memory.length));
+                  fmt::format("the last segment of a Read Response at TO 0x{:x}; of {} octets it is whole up to {}",
+                              h.to, wqe->memory.length, read_placed_.without_hole()));
   }
+  read_placed_.start();
   fetch_answered(*wqe);
   return true;
+}
+
+// RFC 5041 §5.3: increasing TO order is a SHOULD, so that a segment may stand anywhere in the sink.
+bool Qp::place_response(Segment& segment, SendWqe& wqe) {
+  const wire::DdpHeader& h = segment.header;
+  const bool other = h.stag != wqe.sink_stag;
+  const std::uint64_t at = h.to - wqe.sink_to;  // of what lies before the sink: beyond any length
+  Placed::Result placed = Placed::Result::again;
+  if (!other && at <= wqe.memory.length && segment.length <= wqe.memory.length - at)
+    placed = read_placed_.add(static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(segment.length));
+  if (placed == Placed::Result::ok) {
+    segment.payload.copy(wqe.memory.pieces[0].subspan(static_cast<std::size_t>(at), segment.length));
+    return true;
+  }
+  wqe.status = WcStatus::bad_response;
+  if (placed == Placed::Result::full) return too_scattered(segment);
+  return refuse({1, 1, static_cast<std::uint8_t>(other ? 0x00 : 0x01)}, segment, "RFC 5041 §7.1",
+                fmt::format("Read Response of {} octets at STag 0x{:08x} TO 0x{:x}", segment.length, h.stag, h.to));
 }
 
 }  // namespace parley::nic::iwarp

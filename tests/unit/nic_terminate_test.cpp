@@ -341,7 +341,7 @@ struct Reader16 : Solo {
 TEST(NicTerminate, ReadResponseIsHeldToWhatWasAsked) {
   Reader16 stag, to, too_long, too_short;
   expect_terminate(stag, tagged("c142", "00000199", stag.to()), zeros(16), "1100");
-  expect_terminate(to, tagged("c142", to.stag(), to.to(1)), zeros(15), "1101");
+  expect_terminate(to, tagged("c142", to.stag(), to.to(1)), zeros(16), "1101");
   expect_terminate(too_long, tagged("c142", too_long.stag(), too_long.to()), zeros(17), "1101");
   expect_terminate(too_short, tagged("c142", too_short.stag(), too_short.to()), zeros(15), "0207");
   for (Reader16* solo : {&stag, &to, &too_long, &too_short})

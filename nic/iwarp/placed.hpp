@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Which octets of one message have been placed, when its segments come in any order (RFC 5041 §5.3 asks for increasing
+// MO or TO as SHOULD only). Segments in order touch one number and take no memory.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace parley::nic::iwarp {
+
+class Placed {
+ public:
+  /// Runs of octets kept apart from the beginning of the message: 32 KiB. A message in order has none, one backwards
+  /// has one; the worst order of a message of 8 MB in segments of 1 KiB needs them all.
+  static constexpr std::size_t runs_max = 4096;
+
+  enum class Result : std::uint8_t {
+    ok,
+    again,  ///< some of these octets were placed before
+    full,   ///< that would be one run too many
+  };
+
+  void start() {
+    from_start_ = 0;
+    apart_.clear();
+  }
+  /// [at, at + length) of a message below 2^32 octets.
+  Result add(std::uint32_t at, std::uint32_t length) {
+    if (length == 0) return Result::ok;
+    if (at == from_start_ && apart_.empty()) {
+      from_start_ += length;
+      return Result::ok;
+    }
+    return add_apart(at, at + length);
+  }
+  /// Whether the octets placed are exactly the first `size`.
+  bool exactly(std::uint32_t size) const { return apart_.empty() && from_start_ == size; }
+  /// How many octets from the first one on stand without a hole.
+  std::uint32_t without_hole() const { return from_start_; }
+
+ private:
+  struct Run {
+    std::uint32_t begin, end;
+  };
+
+  Result add_apart(std::uint32_t begin, std::uint32_t end) {
+    const auto next = std::lower_bound(apart_.begin(), apart_.end(), begin,
+                                       [](const Run& r, std::uint32_t b) { return r.begin < b; });
+    const std::uint32_t before = next == apart_.begin() ? from_start_ : std::prev(next)->end;
+    if (begin < before || (next != apart_.end() && next->begin < end)) return Result::again;
+    const bool joins_next = next != apart_.end() && next->begin == end;
+    if (begin == before) {
+      std::uint32_t& grows = next == apart_.begin() ? from_start_ : std::prev(next)->end;
+      grows = joins_next ? next->end : end;
+      if (joins_next) apart_.erase(next);
+    } else if (joins_next) {
+      next->begin = begin;
+    } else {
+      if (apart_.size() == runs_max) return Result::full;
+      apart_.insert(next, {begin, end});
+    }
+    return Result::ok;
+  }
+
+  std::uint32_t from_start_ = 0;
+  std::vector<Run> apart_;  // sorted, none touching another or the beginning; at most runs_max
+};
+
+}  // namespace parley::nic::iwarp
