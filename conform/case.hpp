@@ -50,6 +50,7 @@ std::span<const Case> enhanced_cases();   ///< RFC 6581 and the Rtr frame, respo
 std::span<const Case> initiator_cases();  ///< the Reply and what follows
 std::span<const Case> framing_cases();    ///< FPDUs, markers, CRC
 std::span<const Case> rdmap_cases();      ///< DDP and RDMAP
+std::span<const Case> order_cases();      ///< segments out of order
 /// All of that role, in the order of the table.
 std::vector<const Case*> cases(Iut iut);
 

@@ -360,7 +360,8 @@ std::span<const Case> framing_cases() { return table; }
 
 std::vector<const Case*> cases(Iut iut) {
   std::vector<const Case*> all;
-  for (const auto& table_of : {startup_cases(), enhanced_cases(), initiator_cases(), framing_cases(), rdmap_cases()})
+  for (const auto& table_of :
+       {startup_cases(), enhanced_cases(), initiator_cases(), framing_cases(), rdmap_cases(), order_cases()})
     for (const Case& c : table_of)
       if (c.iut == iut) all.push_back(&c);
   // By row, the rest as in the tables.

@@ -216,13 +216,42 @@ Task<std::optional<Region>> rping_advertised(Bench& bench, Conn& conn) {
   Heard ad = conn.first;
   if (!advertises(ad)) ad = co_await conn.hear_fpdu(bench.settings().reply);
   if (!advertises(ad)) co_return std::nullopt;
-  // rping's order: be64 address, be32 STag, be32 octets.
-  Reader in(ad.payload());
+  co_return rping_region(ad.payload());
+}
+
+Bytes rping_advertisement() {
+  // be64 address, be32 STag, be32 length: what rping's client sends first.
+  Bytes out(16, 0);
+  out[6] = 0x10;
+  out[11] = 0x77;
+  out[15] = 64;
+  return out;
+}
+Region rping_region(ConstBytes advertisement) {
+  Reader in(advertisement);
   Region region;
   region.to = in.be64();
   region.stag = in.be32();
   region.length = in.be32();
-  co_return region;
+  return region;
+}
+
+Task<std::optional<Region>> region_of(Bench& b, Conn& conn) {
+  if (b.settings().ulp != Ulp::rping) co_return std::nullopt;
+  if (b.initiator()) {
+    auto advertised = co_await rping_advertised(b, conn);
+    co_return advertised;
+  }
+  conn.say_fpdu(peer::segment(peer::send_header(conn.next_send()), rping_advertisement()));
+  for (unsigned i = 0; i < 4; ++i) {
+    const Heard asked = co_await conn.hear_fpdu(b.settings().reply);
+    if (asked.kind != Heard::Kind::fpdu) co_return std::nullopt;
+    if (!asked.is(wire::RdmapOpcode::read_request)) continue;
+    const auto read = wire::ReadRequest::parse(asked.payload());
+    if (!read || read->size == 0) continue;
+    co_return Region{read->sink_stag, read->sink_to, read->size};
+  }
+  co_return std::nullopt;
 }
 
 Finding judge_closed(const Heard& heard, Duration within) {

@@ -83,6 +83,16 @@ struct Region {
 };
 /// What rping's client sends first names its memory. Nothing: no such message came.
 Task<std::optional<Region>> rping_advertised(Bench& bench, Conn& conn);
+/// Such a message of the tester's, which rping's server answers by a Read; and what one says.
+Bytes rping_advertisement();
+Region rping_region(ConstBytes advertisement);
+/// What rping's client advertises, or the sink of the Read that rping's server asks for.
+Task<std::optional<Region>> region_of(Bench& bench, Conn& conn);
+/// What a Write to such memory may end in although it is there: no RFC says that the sink of a Read, or memory that may
+/// be read, takes Writes from afar, nor whether its STag is invalid for them or lacks the right.
+inline constexpr TermCode not_for_writes[] = {{0, 1, 0x02}, {1, 1, 0x00}};
+inline constexpr std::string_view not_for_writes_why =
+    "the memory may not be written at all, which is the first error found";
 
 /// The peer has to end the TCP connection by FIN or RST and send nothing before that.
 Finding judge_closed(const Heard& heard, Duration within);

@@ -60,10 +60,11 @@ Task<Finding> mo_4(Bench& b) {
   DdpHeader h = peer::send_header(1);
   h.mo = 4;
   TerminateDue due{.codes = {{1, 2, 0x04}}};
-  // Without a buffer, that is the first error found.
+  // Without a buffer, or with one of less than 8 octets, that is the first error found.
   if (!b.settings().recv_size) due.unclear = {no_buffer};
+  if (b.settings().recv_size.value_or(0) < 8) due.codes = {{1, 2, 0x04}, {1, 2, 0x05}};
   due.unclear_why = no_buffer_why;
-  return one(b, send_of(16, h), std::move(due));
+  return one(b, send_of(4, h), std::move(due));
 }
 
 Task<Finding> too_long(Bench& b) {
@@ -118,33 +119,6 @@ Task<Finding> write_bad_stag(Bench& b) {
   return one(b, peer::segment(peer::write_header(0x123456, 0), Bytes{'a', 'b', 'c', 'd'}), {.codes = {{1, 1, 0x00}}});
 }
 
-Bytes rping_advertisement() {
-  // be64 address, be32 STag, be32 length: what rping's client sends first.
-  Bytes out(16, 0);
-  out[6] = 0x10;
-  out[11] = 0x77;
-  out[15] = 64;
-  return out;
-}
-/// Memory that the peer named itself: the sink of a Read it asks for, or what rping's client advertises.
-Task<std::optional<Region>> region_of(Bench& b, Conn& conn) {
-  if (b.settings().ulp != Ulp::rping) co_return std::nullopt;
-  if (b.initiator()) {
-    auto advertised = co_await rping_advertised(b, conn);
-    co_return advertised;
-  }
-  conn.say_fpdu(peer::segment(peer::send_header(conn.next_send()), rping_advertisement()));
-  for (unsigned i = 0; i < 4; ++i) {
-    const Heard asked = co_await conn.hear_fpdu(b.settings().reply);
-    if (asked.kind != Heard::Kind::fpdu) co_return std::nullopt;
-    if (!asked.is(RdmapOpcode::read_request)) continue;
-    const auto read = wire::ReadRequest::parse(asked.payload());
-    if (!read || read->size == 0) continue;
-    co_return Region{read->sink_stag, read->sink_to, read->size};
-  }
-  co_return std::nullopt;
-}
-
 Task<Finding> write_outside(Bench& b, bool wrap) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
@@ -156,8 +130,10 @@ Task<Finding> write_outside(Bench& b, bool wrap) {
   p.due.codes = {{1, 1, 0x01}};
   // An address range that wraps is out of bounds as well.
   if (wrap) p.due.codes = {{1, 1, 0x03}, {1, 1, 0x01}};
-  p.due.unclear = {{0, 1, 0x02}};
-  p.due.unclear_why = "the memory may not be written at all, which is the first error found";
+  // The sink of a Read is the peer's own business: nothing asks it to be open to Writes.
+  for (const TermCode& code : not_for_writes)
+    if (!b.initiator() || code.layer == PARLEY_RDMAP_LAYER_RDMAP) p.due.unclear.list[p.due.unclear.size++] = code;
+  p.due.unclear_why = not_for_writes_why;
   const Finding f = co_await provoke_on(b, *conn, std::move(p));
   co_return f;
 }
@@ -318,6 +294,21 @@ Task<Finding> silent_after_terminate(Bench& b) {
   co_return failed(ending_words(after) + ": the stream is not closed");
 }
 
+// RFC 5040 §6.2.1: the connection ends gracefully so that the Terminate is delivered. An RST makes TCP drop what the
+// receiver has not read.
+Task<Finding> terminate_then_fin(Bench& b) {
+  Conn* conn = co_await b.set_up({});
+  if (conn == nullptr) co_return b.trouble();
+  conn->say_fpdu(wrong_version_segment(conn->next_send()));
+  const Heard heard = co_await conn->hear_terminate(b.settings().reply);
+  if (heard.kind == Heard::Kind::rst) co_return failed("RST and no Terminate, or one that it overtook");
+  if (!heard.terminate()) co_return unclear("no Terminate came: " + ending_words(heard));
+  const Heard after = co_await conn->hear_fpdu(b.settings().reply);
+  if (after.kind == Heard::Kind::rst) co_return failed("RST straight after the Terminate, which it may overtake");
+  if (after.kind == Heard::Kind::fin) co_return pass("Terminate, then FIN");
+  co_return unclear(ending_words(after) + " after the Terminate");
+}
+
 Task<Finding> terminate_received(Bench& b) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
@@ -365,7 +356,7 @@ constexpr Case table[] = {
     BOTH("51", "opcode-f", rd7, must, "opcode F", "Terminate 02 06", opcode_f),
     BOTH("52", "queue-5", ddp7, must, "Send on queue 5", "Terminate 12 01", qn_5),
     BOTH("52", "msn-2-first", ddp7, must, "first Send with MSN 2", "Terminate 12 03", msn_2),
-    BOTH("52", "mo-4-first", ddp7, must, "first segment with MO 4", "Terminate 12 04", mo_4),
+    BOTH("52", "mo-4-first", ddp7, must, "a message of one segment with MO 4", "Terminate 12 04", mo_4),
     BOTH("53", "message-too-long", ddp7, must, "Send of 1024 octets more than the receive", "Terminate 12 05",
          too_long),
     BOTH("54", "no-receive", ddp7, must, "64 Sends more than receives", "Terminate 12 02", more_sends_than_buffers),
@@ -396,6 +387,8 @@ constexpr Case table[] = {
          "MSN 0 after FFFFFFFF; not testable on a live peer in useful time, Parley's unit tests do it", nullptr),
     BOTH("63", "silent-after-terminate", "RFC 5040 §5.4", must, "an error, and a Write behind it",
          "Terminate, nothing more, TCP closed", silent_after_terminate),
+    BOTH("95", "terminate-then-fin", "RFC 5040 §6.2.1", should, "an error, and nothing behind it",
+         "Terminate, then FIN; an RST may overtake it", terminate_then_fin),
     BOTH("64", "half-close", "RFC 5044 §7.2", must, "zero-length Read, then FIN", "Read Response after the FIN",
          half_close),
     BOTH("68", "immediate-of-7-octets", "RFC 7306 §6.3", must, "Immediate Data of 7 octets", "a Terminate",

@@ -138,6 +138,8 @@ void Run::interrupt() {
 }
 
 std::string Run::why_not_now(unsigned refused, unsigned ran) {
+  // A port where nobody ever was is told at once. A program that is started anew for each case may be slow to come.
+  if (!reached_ && refused > 0 && !bench_.initiator() && !hooks_.before) return "the peer was never reached";
   if (refused >= settings_.refused_max) {
     gave_up_ = true;
     return fmt::format("the peer was not there for the last {} cases", refused);

@@ -176,6 +176,8 @@ class Conform {
   std::unique_ptr<asio_driver::MachineLoop> loop_;
   Program program_;
   std::unique_ptr<Progress> progress_;
+  const conform::Run* run_ = nullptr;
+  bool nobody_told_ = false;
   std::size_t done_ = 0, failed_ = 0;
 };
 
@@ -240,7 +242,12 @@ void Conform::print(const Result& result) {
   if (counts_as_failed(result, args_.strict)) ++failed_;
   const bool chosen = only_.has(result.what->name);
   if (chosen && progress_) progress_->clear();
-  if (chosen && !args_.quiet)
+  // A dead port is the first thing to be said, and lines of cases that could not be put to it would bury that.
+  const bool nobody = run_ != nullptr && run_->unreachable();
+  if (nobody && !nobody_told_)
+    context_.out.text(fmt::format("nobody at {}: {}", args_.settings.target.to_string(), run_->why_unreachable()));
+  nobody_told_ = nobody_told_ || nobody;
+  if (chosen && !args_.quiet && !nobody)
     context_.out.text(fmt::format("{:<13} {:<6} {:<34} {}", verdict_words(result, args_.strict), result.what->row,
                                   result.what->name, result.finding.observed));
   if (chosen) context_.out.object(result_json(result));
@@ -342,6 +349,7 @@ int Conform::run() {
   hooks.stopped = [&] { return StopSignals::requested() || !broken.empty(); };
   conform::Run run(
       stage_, args_.settings, all, [&](const Case& c) { return left_out(c); }, std::move(hooks));
+  run_ = &run;
   stage_.start(loop_->now(), run.script());
   while (!stage_.done()) {
     turn();

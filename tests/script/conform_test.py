@@ -323,8 +323,13 @@ class ConformTest(cli.CliTest):
         done = cli.run("conform", "responder", f"127.0.0.1:{port}", "--connect-timeout", "400ms", "--pause", "1ms",
                        "--json")
         self.assertEqual(done.code, 3, str(done))
-        self.assertEqual(sum(v == "inconclusive" for v in self.verdicts(done).values()), 3)
+        self.assertEqual(sum(v == "inconclusive" for v in self.verdicts(done).values()), 1)
         self.assertIn("never reached", done.err)
+        done = cli.run("conform", "responder", f"127.0.0.1:{port}", "--connect-timeout", "400ms")
+        self.assertEqual(done.code, 3, str(done))
+        first, *rest = done.out.splitlines()
+        self.assertEqual(first, f"nobody at 127.0.0.1:{port}: the responder takes no TCP connection: Connection refused")
+        self.assertEqual(len(rest), 1, done.out)  # the tally
 
     def test_usage(self):
         self.refused(cli.run("conform", "responder"), 2, "HOST:PORT")
