@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-"""Octets of MPA connections and captures of them, for tests of the Wireshark plugin.
+"""Octets of MPA connections and captures of them, for tests of what reads captures.
 
 Made without any code of Parley or of Wireshark, so that it can be evidence against both. Everything is deterministic.
 """
@@ -50,18 +50,26 @@ def enhanced(ird, ord_, kinds=""):
 class Framer:
     """The FPDU stream of one direction: RFC 5044 §4. Position 0 is the first octet after the startup frames."""
 
-    def __init__(self, crc=True, markers=False):
-        self.crc, self.markers, self.position = crc, markers, 0
+    def __init__(self, crc=True, markers=False, filler=bytes(4)):
+        self.crc, self.markers, self.position, self.filler = crc, markers, 0, filler
         self.made = []  # the length of each ULPDU
 
     def fpdu(self, ulpdu, pad=b"\0\0\0", damage_crc=0, damage_pointer=0):
+        """`filler` stands where the CRC does if there is none: any value will do (RFC 5044 §4.4)."""
         self.made += [len(ulpdu)] if ulpdu else []  # RFC 5044 §3: an ULPDU has an octet at least
         octets = struct.pack(">H", len(ulpdu)) + ulpdu
         octets += pad[:-len(octets) % 4]
+        out = self.marked(octets, damage_pointer) if self.markers else octets
+        self.position += 0 if self.markers else len(octets) + 4
+        check = crc32c(out) if self.crc else self.filler
+        return out + bytes([check[0] ^ damage_crc]) + check[1:]
+
+    def marked(self, octets, damage_pointer):
+        """RFC 5044 §4.3: the FPDU up to its CRC with the markers that fall into it."""
         words = [octets[i:i + 4] for i in range(0, len(octets), 4)]
         out, header = b"", None
         for word in words + [None]:  # None: the place of the CRC, before which a marker may fall
-            if self.markers and self.position % 512 == 0:
+            if self.position % 512 == 0:
                 pointer = 0 if header is None else self.position - header
                 out += struct.pack(">HH", 0, pointer + damage_pointer)
                 self.position += 4
@@ -70,8 +78,7 @@ class Framer:
             if word is not None:
                 out += word
             self.position += 4
-        check = crc32c(out) if self.crc else bytes(4)
-        return out + bytes([check[0] ^ damage_crc]) + check[1:]
+        return out
 
 
 # --- DDP and RDMAP -----------------------------------------------------------------------------------------
@@ -134,6 +141,21 @@ def checksum(octets):
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF
+
+
+def packet(side, source, target, tcp, octets, identification=0, tags=()):
+    """An Ethernet frame from address to address (packed: IPv4 or IPv6); the checksum of `tcp` is filled in. `tags`: VLANs."""
+    length = len(tcp) + len(octets)
+    sum_ = checksum(source + target + struct.pack(">IHH", length, 0, 6) + tcp + octets)
+    tcp = tcp[:16] + struct.pack(">H", sum_) + tcp[18:]
+    ethernet = b"\2\0\0\0\0" + bytes([2 - side]) + b"\2\0\0\0\0" + bytes([1 + side])
+    ethernet += b"".join(struct.pack(">HH", 0x88A8 if tag != tags[-1] else 0x8100, tag) for tag in tags)
+    if len(source) == 16:
+        ip = struct.pack(">IHBB", 6 << 28, length, 6, 64) + source + target
+        return ethernet + b"\x86\xdd" + ip + tcp + octets
+    ip = struct.pack(">BBHHHBBH", 0x45, 0, 20 + length, identification, 0x4000, 64, 6, 0) + source + target
+    ip = ip[:10] + struct.pack(">H", checksum(ip)) + ip[12:]
+    return ethernet + b"\x08\x00" + ip + tcp + octets
 
 
 class Capture:
@@ -234,14 +256,5 @@ class Connection:
 
     def packet(self, side, tcp, octets):
         source, target = self.address[side].packed, self.address[1 - side].packed
-        length = len(tcp) + len(octets)
-        sum_ = checksum(source + target + struct.pack(">IHH", length, 0, 6) + tcp + octets)
-        tcp = tcp[:16] + struct.pack(">H", sum_) + tcp[18:]
-        ethernet = b"\2\0\0\0\0" + bytes([2 - side]) + b"\2\0\0\0\0" + bytes([1 + side])
-        if self.v6:
-            ip = struct.pack(">IHBB", 6 << 28, length, 6, 64) + source + target
-            return ethernet + b"\x86\xdd" + ip + tcp + octets
-        self.identification += 1
-        ip = struct.pack(">BBHHHBBH", 0x45, 0, 20 + length, self.identification, 0x4000, 64, 6, 0) + source + target
-        ip = ip[:10] + struct.pack(">H", checksum(ip)) + ip[12:]
-        return ethernet + b"\x08\x00" + ip + tcp + octets
+        self.identification += not self.v6
+        return packet(side, source, target, tcp, octets, self.identification)
