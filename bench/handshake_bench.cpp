@@ -14,7 +14,7 @@
 namespace parley::bench {
 namespace {
 
-constexpr double goal_of_raw = 0.75;
+constexpr double goal_of_raw = 0.85;
 constexpr double goal_flat = 0.90;
 constexpr long open_files_besides = 40;  // standard streams, listener, epoll and what drivers keep
 
@@ -105,34 +105,28 @@ void beside_libfabric(const Settings& settings, Report& report, const HandshakeF
   // the way there, which flatters whoever slows down.
   const long n = std::min<long>(settings.quick ? 100 : 3000, most * 4 / 5), more = n / 4;
   report.section(fmt::format("Beside libfabric, {} kept open ({})", n, form.name));
-  const struct {
-    const char* provider;
-    double goal;
-  } peers[] = {{"tcp", 9}, {"net", 3}};
-  for (const auto& peer : peers) {
-    const std::string missing = libfabric_missing(peer.provider);
+  for (const char* const provider : {"tcp", "net"}) {
+    const std::string missing = libfabric_missing(provider);
     if (!missing.empty()) {
-      report.note(fmt::format("no column for libfabric {}: {}", peer.provider, missing));
+      report.note(fmt::format("no column for libfabric {}: {}", provider, missing));
       continue;
     }
     for (const bool further : {true, false}) {
       const long k = further ? more : 0;
       const auto samples = alternate({{"Parley", [&] { return parley_keep_open(form, n, k); }},
-                                      {peer.provider, [&] { return libfabric_keep_open(peer.provider, n, k, 30); }},
+                                      {provider, [&] { return libfabric_keep_open(provider, n, k, 30); }},
                                       {"raw", [&] { return raw_keep_open(form.octets, n, k); }}},
                                      settings.rounds);
       const double raw = median_ratio(samples[2], samples[1], Reading::per_second);
-      report.add(
-          {.what = further ? fmt::format("beside {}, {} more while {} stay open", peer.provider, more, n)
-                           : fmt::format("beside {}, mean of the first {}", peer.provider, n),
-           .unit = "1/s",
-           .figure = median_of(samples[0], Reading::per_second),
-           .limit_name = fmt::format("libfabric {}", peer.provider),
-           .limit = median_of(samples[1], Reading::per_second),
-           .ratio = median_ratio(samples[0], samples[1], Reading::per_second),
-           .goal_kind = Row::Goal::ratio_at_least,
-           .goal = peer.goal,
-           .note = fmt::format("raw epoll: {:.2f}{}", raw, raw < peer.goal ? ", itself below the goal here" : "")});
+      // No goal: how slow the other program is says nothing about this one, whose limit is raw epoll.
+      report.add({.what = further ? fmt::format("beside {}, {} more while {} stay open", provider, more, n)
+                                  : fmt::format("beside {}, mean of the first {}", provider, n),
+                  .unit = "1/s",
+                  .figure = median_of(samples[0], Reading::per_second),
+                  .limit_name = fmt::format("libfabric {}", provider),
+                  .limit = median_of(samples[1], Reading::per_second),
+                  .ratio = median_ratio(samples[0], samples[1], Reading::per_second),
+                  .note = fmt::format("raw epoll: {:.2f}", raw)});
     }
   }
 }
