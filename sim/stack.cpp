@@ -68,6 +68,7 @@ void Stack::remove(std::uint32_t slot) {
   Connection& c = connections_[slot];
   unname(slot);
   keys_.erase(hash_of(c.key), slot);
+  std::erase_if(exhausted_, [&c](const ConnectionKey& key) { return same_destination(key, c.key); });
   const std::uint32_t generation = c.generation + 1;
   // What stands in the host's list still does, and is passed over there.
   const bool dirty = c.dirty;
@@ -90,7 +91,9 @@ void Stack::note_time_wait(std::uint32_t slot) {
 // A stream of ports for each destination, as Linux has (RFC 6056 §3.3.4): from a secret place of its own, one after
 // another, so that a port comes back as late as possible.
 std::uint16_t Stack::pick_port(ConnectionKey key) {
-  constexpr std::uint32_t range = ephemeral_last - ephemeral_first + 1;
+  for (const ConnectionKey& known : exhausted_)
+    if (same_destination(known, key)) return 0;
+  constexpr std::uint32_t range = ephemeral_ports;
   key.local_port = 0;
   const std::uint64_t mixed = mix_bits(hash_of(key) ^ port_secret_);
   std::uint16_t& step = port_steps_[mixed & 0xFF];
@@ -102,15 +105,15 @@ std::uint16_t Stack::pick_port(ConnectionKey key) {
     key.local_port = static_cast<std::uint16_t>(ephemeral_first + offset);
     if (find(key) == SlotIndex::none && !listens_on(family, key.local_port)) return key.local_port;
   }
+  exhausted_.push_back(key);
   return 0;
 }
 
 std::optional<std::errc> Stack::listen(StreamId id, Address& local, int backlog) {
   if (local.port == 0) {
-    const auto first = static_cast<std::uint32_t>(mix_bits(port_secret_ + id) % (ephemeral_last - ephemeral_first + 1));
-    for (std::uint32_t i = 0; i <= ephemeral_last - ephemeral_first && local.port == 0; ++i) {
-      const auto port =
-          static_cast<std::uint16_t>(ephemeral_first + (first + i) % (ephemeral_last - ephemeral_first + 1));
+    const auto first = static_cast<std::uint32_t>(mix_bits(port_secret_ + id) % ephemeral_ports);
+    for (std::uint32_t i = 0; i < ephemeral_ports && local.port == 0; ++i) {
+      const auto port = static_cast<std::uint16_t>(ephemeral_first + (first + i) % ephemeral_ports);
       if (!listeners_.contains(port)) local.port = port;
     }
     if (local.port == 0) return std::errc::address_in_use;
@@ -131,6 +134,7 @@ bool Stack::unlisten(StreamId id) {
   std::erase_if(here, [id](const Listener& listener) { return listener.id == id; });
   if (here.empty()) listeners_.erase(at->second);
   listener_ports_.erase(at);
+  exhausted_.clear();
   return true;
 }
 

@@ -64,6 +64,7 @@ class Stack {
  public:
   static constexpr std::size_t connections_max = 131072;                           // TIME-WAIT included
   static constexpr std::uint16_t ephemeral_first = 32768, ephemeral_last = 60999;  // as Linux
+  static constexpr std::uint32_t ephemeral_ports = ephemeral_last - ephemeral_first + 1;
 
   explicit Stack(Rng& rng);
 
@@ -102,6 +103,9 @@ class Stack {
   static std::uint32_t hash_of(const ConnectionKey& key);
   static std::uint32_t hash_of(StreamId stream) { return static_cast<std::uint32_t>(mix_bits(stream)); }
   bool make_room();
+  static bool same_destination(const ConnectionKey& a, const ConnectionKey& b) {
+    return a.peer == b.peer && a.peer_port == b.peer_port && a.port == b.port && a.kind == b.kind;
+  }
 
   std::deque<Connection> connections_;  // stable addresses
   std::vector<std::uint32_t> free_;
@@ -111,6 +115,9 @@ class Stack {
   std::map<StreamId, std::uint16_t> listener_ports_;
   std::uint64_t port_secret_ = 0;
   std::array<std::uint16_t, 256> port_steps_{};  // how far each stream of ports is; destinations share them by hash
+  // Destinations towards which no port was free when last looked at, so that nobody looks again before one is. As many
+  // as connections_max has ranges of ports, four.
+  std::vector<ConnectionKey> exhausted_;
 };
 
 }  // namespace parley::sim

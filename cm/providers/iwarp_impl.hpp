@@ -253,6 +253,8 @@ class Iwarp final : public IwarpProvider {
 };
 
 // iwarp_words.cpp: failures in words
+/// Every local port towards `address` is in use.
+mpa::Failure ports_exhausted(const Address& address);
 mpa::Failure system_failure(mpa::Stage stage, std::error_code why, const Address& address);
 mpa::Failure listen_failure(std::error_code why, const Address& address);
 mpa::Failure stream_lost(mpa::Stage stage, StreamEnd end);

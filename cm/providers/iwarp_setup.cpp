@@ -355,7 +355,10 @@ void Iwarp::handle_connect_failed(Instant now, StreamId stream, std::error_code 
   unmap_stream(stream);
   c->stream = 0;
   c->wire = Wire::gone;
-  fail_setup(*c, now, system_failure(mpa::Stage::tcp_connect, why, c->peer), mpa::StartupEvent::Close::none);
+  // Where no local address was asked for, none can be wrong: what is not available is a port.
+  const bool out_of_ports = why == std::errc::address_not_available && !c->setup->bind_local;
+  fail_setup(*c, now, out_of_ports ? ports_exhausted(c->peer) : system_failure(mpa::Stage::tcp_connect, why, c->peer),
+             mpa::StartupEvent::Close::none);
   refresh_deadline(*c);
 }
 

@@ -81,6 +81,13 @@ mpa::Failure system_failure(mpa::Stage stage, std::error_code why, const Address
   return failure;
 }
 
+mpa::Failure ports_exhausted(const Address& address) {
+  return plain_failure(mpa::Stage::tcp_connect, Errc::address_in_use, {},
+                       fmt::format("no local port is free towards {}", address.to_string()),
+                       "close connections first (a port stays taken through TIME-WAIT), spread them over more local or "
+                       "remote addresses or remote ports, or widen the range of local ports");
+}
+
 mpa::Failure listen_failure(std::error_code why, const Address& address) {
   mpa::Failure failure = from_table(listen_words, mpa::Stage::tcp_connect, why);
   failure.received = fmt::format("cannot listen on {}: {}", address.to_string(), failure.received);

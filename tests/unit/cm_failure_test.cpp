@@ -66,6 +66,21 @@ TEST(CmFailure, NobodyListens) {
   EXPECT_EQ(id->peer_address()->to_string(), "192.0.2.77:7471") << "the id still knows its peer";
 }
 
+TEST(CmFailure, NoLocalPortIsFree) {
+  Net net;
+  net.refusal = std::errc::address_not_available;  // as connect(2) says it
+  Host& a = net.add_host(1);
+  const Address peer = Address::v4(192, 0, 2, 77, 7471);
+  ASSERT_TRUE(a.cm.connect(peer));
+  ASSERT_TRUE(net.run_until([&] { return a.last<cm::ConnectFailed>() != nullptr; }));
+  expect_words(a.last<cm::ConnectFailed>()->why, mpa::Stage::tcp_connect, Errc::address_in_use,
+               "no local port is free towards 192.0.2.77:7471");
+  Host& b = net.add_host(2);
+  ASSERT_TRUE(b.cm.connect(peer, {.local = Address::v4(198, 51, 100, 1, 0)}));
+  ASSERT_TRUE(net.run_until([&] { return b.last<cm::ConnectFailed>() != nullptr; }));
+  expect_words(b.last<cm::ConnectFailed>()->why, mpa::Stage::tcp_connect, Errc::bad_address, "192.0.2.77:7471: ");
+}
+
 TEST(CmFailure, NobodyAnswers) {
   Net net;
   Host& a = net.add_host(1);

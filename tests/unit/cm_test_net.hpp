@@ -151,6 +151,7 @@ class Net {
   };
   Opts options;
   Instant now{1s};
+  std::errc refusal = std::errc::connection_refused;  ///< what a host is told where nobody listens
   std::vector<End*> raw_accepted;
   bool partitioned = false;                               // nothing arrives while set; what was sent is lost
   std::function<void(End& from, ConstBytes octets)> spy;  // sees what hosts send
@@ -294,7 +295,7 @@ inline void Net::deliver(Item& item) {
     case What::refused:
       to.closed = true;
       host.ends_.erase(to.id);
-      host.provider->handle_connect_failed(now, to.id, std::make_error_code(std::errc::connection_refused));
+      host.provider->handle_connect_failed(now, to.id, std::make_error_code(refusal));
       break;
     case What::accept: break;
   }

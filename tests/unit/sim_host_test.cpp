@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Hosts as a driver: what a plain TCP program and its peer see.
+#include "sim/stack.hpp"
 #include "sim_host_kit.hpp"
 
 namespace parley::sim::testing_hosts {
@@ -142,6 +143,25 @@ TEST(SimHost, ALocalPortThatWasAskedForIsUsedAndOnlyOnce) {
   ASSERT_TRUE(p.cable.run_until([&] { return p.a.connected == 1 && p.a.failures.size() == 1; }));
   EXPECT_EQ(p.a.streams[0].info.local.port, 5555);
   EXPECT_EQ(p.a.failures[0], code(std::errc::address_in_use));
+}
+
+TEST(SimHost, PortsThatRanOutAreNotLookedForAgainBeforeOneIsFree) {
+  Rng rng(1);
+  Stack stack(rng);
+  ConnectionKey key{.peer_port = 7471};
+  std::vector<std::uint32_t> slots;
+  for (std::uint32_t i = 0; i < Stack::ephemeral_ports; ++i) {
+    key.local_port = stack.pick_port(key);
+    ASSERT_GE(key.local_port, Stack::ephemeral_first);
+    slots.push_back(stack.add(key));
+  }
+  // Each look at all the ports takes half a millisecond, which this many would make most of an hour.
+  for (int i = 0; i < 5'000'000; ++i) ASSERT_EQ(stack.pick_port(key), 0);
+  ConnectionKey elsewhere{.peer_port = 7472};
+  EXPECT_NE(stack.pick_port(elsewhere), 0) << "another port of the peer";
+  const std::uint16_t freed = stack.at(slots[100]).key.local_port;
+  stack.remove(slots[100]);
+  EXPECT_EQ(stack.pick_port(key), freed);
 }
 
 TEST(SimHost, ASilentPeerEndsAnOpenWithATimeout) {
