@@ -11,20 +11,23 @@ constexpr std::uint32_t ethernet_header = 14;
 constexpr Duration delay_max = std::chrono::hours(24);
 
 using Problem = std::string;  // empty: none
+using Problems = std::vector<std::string>;
 
 bool is_neighbour(Meaning m) { return m >= Meaning::arp_request && m <= Meaning::nd_advert; }
 bool is_startup(Meaning m) { return m == Meaning::mpa_request || m == Meaning::mpa_reply || m == Meaning::mpa_rtr; }
 bool is_fpdu(Meaning m) { return m == Meaning::fpdu || m == Meaning::terminate || m == Meaning::mpa_rtr; }
 bool is_startup_field(MpaField f) { return f <= MpaField::private_data; }
 
-Problem check_time(const FaultRule& r) {
-  if (r.from < Instant{}) return "from is before the start of the run: write 0 or more";
+Problems check_time(const FaultRule& r) {
+  Problems out;
+  if (r.from < Instant{}) out.push_back("from is before the start of the run: write 0 or more");
   if (r.action != FaultAction::set_rate && r.until <= r.from)
-    return fmt::format("until = {} is not after from = {}: write a later until, or leave it out",
-                       duration_words(r.until.time_since_epoch()), duration_words(r.from.time_since_epoch()));
-  if (r.delay < Duration{} || r.jitter < Duration{}) return "delay and jitter are not negative: write 0 or more";
-  if (r.delay > delay_max || r.jitter > delay_max) return "delay and jitter are at most 24 h";
-  return {};
+    out.push_back(fmt::format("until = {} is not after from = {}: write a later until, or leave it out",
+                              duration_words(r.until.time_since_epoch()), duration_words(r.from.time_since_epoch())));
+  if (r.delay < Duration{} || r.jitter < Duration{})
+    out.push_back("delay and jitter are not negative: write 0 or more");
+  if (r.delay > delay_max || r.jitter > delay_max) out.push_back("delay and jitter are at most 24 h");
+  return out;
 }
 
 Problem check_match(const FaultRule& r) {
@@ -52,20 +55,23 @@ Problem check_chance(const FaultRule& r) {
 }
 
 /// Keys that only some actions know.
-Problem check_keys(const FaultRule& r) {
+Problems check_keys(const FaultRule& r) {
+  Problems out;
   const std::string_view action = to_string(r.action);
   const bool counts = r.action == FaultAction::duplicate || r.action == FaultAction::corrupt;
   const bool cuts = r.action == FaultAction::truncate || r.action == FaultAction::cut_stream;
   const bool delays = r.action == FaultAction::delay;
-  if (r.count != 1 && !counts) return fmt::format("count is of duplicate and corrupt: leave it out with {}", action);
-  if (r.octets != 0 && !cuts) return fmt::format("octets is of truncate and cut_stream: leave it out with {}", action);
-  if (r.rate_bps != 0 && r.action != FaultAction::set_rate)
-    return fmt::format("rate is of set_rate: leave it out with {}", action);
-  if (r.jitter != Duration{} && !delays) return fmt::format("jitter is of delay: leave it out with {}", action);
-  if (r.reorder && !delays) return fmt::format("reorder is of delay: leave it out with {}", action);
-  if (r.delay != Duration{} && !delays && !is_host_action(r.action))
-    return fmt::format("delay is of action = \"delay\" and of what befalls hosts: leave it out with {}", action);
-  return {};
+  const auto only_of = [&](bool strays, std::string_view key, std::string_view owner) {
+    if (strays) out.push_back(fmt::format("{} is of {}: leave it out with {}", key, owner, action));
+  };
+  only_of(r.count != 1 && !counts, "count", "duplicate and corrupt");
+  only_of(r.octets != 0 && !cuts, "octets", "truncate and cut_stream");
+  only_of(r.rate_bps != 0 && r.action != FaultAction::set_rate, "rate", "set_rate");
+  only_of(r.jitter != Duration{} && !delays, "jitter", "delay");
+  only_of(r.reorder && !delays, "reorder", "delay");
+  only_of(r.delay != Duration{} && !delays && !is_host_action(r.action), "delay",
+          "action = \"delay\" and of what befalls hosts");
+  return out;
 }
 
 Problem check_corrupt_mpa(const FaultRule& r) {
@@ -126,9 +132,20 @@ Problem check_action(const FaultRule& r) {
 
 }  // namespace
 
+std::vector<std::string> rule_problems(const FaultRule& rule) {
+  Problems out = check_time(rule);
+  const auto take = [&out](Problem problem) {
+    if (!problem.empty()) out.push_back(std::move(problem));
+  };
+  take(check_match(rule));
+  take(check_chance(rule));
+  for (Problem& problem : check_keys(rule)) take(std::move(problem));
+  take(check_action(rule));
+  return out;
+}
+
 Checked<void> check_rule(const FaultRule& rule) {
-  for (const auto check : {check_time, check_match, check_chance, check_keys, check_action})
-    if (Problem problem = check(rule); !problem.empty()) return tl::unexpected(std::move(problem));
+  if (auto problems = rule_problems(rule); !problems.empty()) return tl::unexpected(std::move(problems.front()));
   return {};
 }
 

@@ -88,7 +88,7 @@ void Checker::check_hosts() {
   for (std::size_t i = 0; i < s_.hosts.size(); ++i) {
     const ScenarioHost& host = s_.hosts[i];
     const std::string_view kind = host.is_switch ? "switch" : "host";
-    if (host.name.empty() && !distrust_.hosts)
+    if (host.name.empty())
       add(Section::host, i, "name", fmt::format("this {} has no name: add name = \"...\"", kind));
     else if (!host.name.empty() && !is_name(host.name))
       add(Section::host, i, "name",
@@ -129,16 +129,14 @@ void Checker::check_links() {
   for (std::size_t i = 0; i < s_.links.size(); ++i) {
     const ScenarioLink& link = s_.links[i];
     const auto complain = [&](std::string_view key, std::string text) { add(Section::link, i, key, std::move(text)); };
-    if (link.ends[0].empty() || link.ends[1].empty()) {
-      if (!distrust_.links) complain("ends", "ends are missing: add ends = [\"a\", \"b\"]");
-      continue;
-    }
+    const bool has_ends = !link.ends[0].empty() && !link.ends[1].empty();
+    if (!has_ends) complain("ends", "ends are missing: add ends = [\"a\", \"b\"]");
     for (const std::string& end : link.ends)
-      if (node(end) == nullptr && !distrust_.hosts)
+      if (has_ends && node(end) == nullptr && !distrust_.hosts)
         complain("ends", fmt::format("ends: {}", unknown("host or switch", end, true)));
-    if (link.ends[0] == link.ends[1])
+    if (has_ends && link.ends[0] == link.ends[1])
       complain("ends", fmt::format("ends: '{}' is linked to itself; a link joins two", link.ends[0]));
-    if (!names.insert(name_of(link)).second)
+    if (has_ends && !names.insert(name_of(link)).second)
       complain("name", fmt::format("name: a link is called '{}' already; give this one another name", name_of(link)));
     if (!is_name(name_of(link)) && !link.name.empty())
       complain("name", fmt::format("name: '{}' is no name: use letters, digits, '.', '_' and '-'",

@@ -18,10 +18,11 @@ struct Finding {
   std::string text;
 };
 
-/// What not to look at because reading went wrong there already, and would only be reported a second time.
+/// What cannot be judged because a key was not read that it needs.
 struct Distrust {
-  bool hosts = false;  ///< names of hosts and switches
-  bool links = false;
+  bool hosts = false;    ///< a host or switch whose name is not known
+  bool links = false;    ///< a link whose name or ends are not known
+  bool listens = false;  ///< a listener of which it is not known where it listens
 };
 
 std::vector<Finding> find_faults(const Scenario& scenario, const Distrust& distrust);

@@ -13,6 +13,7 @@
 #include "sim/fault_words.hpp"
 #include "sim/scenario_checker.hpp"
 #include "sim/scenario_value.hpp"
+#include "sim/stack.hpp"
 
 namespace parley::sim {
 namespace {
@@ -146,13 +147,28 @@ void Checker::check_partner(std::size_t i) {
   if (connect.from == connect.to)
     return complain("to", fmt::format("to: '{}' connects to itself; nothing of that would cross a link", connect.from));
   if (!distrust_.links && !distrust_.hosts && !reaches(connect.from, connect.to))
-    return complain("to",
-                    fmt::format("to: no path leads from '{}' to '{}'; hosts do not forward: join them by a link or "
-                                "over switches",
-                                connect.from, connect.to));
-  if (connect.address != AddressKind::v4 && (!node(connect.from)->options.ipv6 || !node(connect.to)->options.ipv6))
-    return complain("address", "address: one of the two hosts has ipv6 = false");
-  if (connect.expect == Expect::failed || connect.expect == Expect::settled) return;
+    complain("to", fmt::format("to: no path leads from '{}' to '{}'; hosts do not forward: join them by a link or "
+                               "over switches",
+                               connect.from, connect.to));
+  const bool v4_only = !node(connect.from)->options.ipv6 || !node(connect.to)->options.ipv6;
+  if (connect.address != AddressKind::v4 && v4_only)
+    complain("address", "address: one of the two hosts has ipv6 = false");
+  else
+    check_listener(i);
+  // All of them are begun at one moment, and each takes a port for itself; those without one fail.
+  if (connect.count > Stack::ephemeral_ports && connect.interval == Duration{} && connect.retries == 0 &&
+      (connect.expect == Expect::established || connect.expect == Expect::rejected))
+    complain("count", fmt::format("count: {} connections at once from '{}' to one address and port, and a host has {} "
+                                  "local ports for those: spread them over more hosts or listeners, or over time with "
+                                  "interval",
+                                  connect.count, connect.from, Stack::ephemeral_ports));
+}
+
+/// Is somebody there who answers?
+void Checker::check_listener(std::size_t i) {
+  const ScenarioConnect& connect = s_.connects[i];
+  const auto complain = [&](std::string_view key, std::string text) { add(Section::connect, i, key, std::move(text)); };
+  if (distrust_.listens || connect.expect == Expect::failed || connect.expect == Expect::settled) return;
   const auto same = [&](const ScenarioListen& listen) {
     return listen.host == connect.to && listen.port == connect.port &&
            (listen.address == AddressKind::v4) == (connect.address == AddressKind::v4);
@@ -241,14 +257,14 @@ void Checker::check_fault(std::size_t i) {
   else if (!fault.host.empty())
     add(Section::fault, i, "host",
         fmt::format("host: {} happens to frames, not to a host: leave it out", to_string(fault.rule.action)));
-  const auto checked = check_rule(fault.rule);
-  if (checked) return;
-  // Its sentence begins with the key, where one key is wrong.
-  const std::string& text = checked.error();
-  std::string key(text.substr(0, std::min(text.find_first_of(" ,"), text.size())));
   const auto keys = fault_keys();
-  if (std::none_of(keys.begin(), keys.end(), [&](const Key<ScenarioFault>& k) { return k.key == key; })) key = "action";
-  add(Section::fault, i, key, text);
+  for (const std::string& text : rule_problems(fault.rule)) {
+    // The sentence begins with the key, where one key is wrong.
+    std::string key(text.substr(0, std::min(text.find_first_of(" ,"), text.size())));
+    if (std::none_of(keys.begin(), keys.end(), [&](const Key<ScenarioFault>& k) { return k.key == key; }))
+      key = "action";
+    add(Section::fault, i, key, text);
+  }
 }
 
 }  // namespace parley::sim

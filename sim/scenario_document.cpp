@@ -86,9 +86,7 @@ DocValue convert(const toml::node& node, const Source& source) {
   return out;
 }
 
-}  // namespace
-
-tl::expected<DocValue, ScenarioError> parse_document(std::string_view toml, std::string_view file_name) {
+tl::expected<DocValue, ScenarioError> parse_once(std::string_view toml, std::string_view file_name) {
   ScenarioError error{.file = std::string(file_name), .key = {}, .text = {}};
   if (toml.size() > document_max) {
     error.text = fmt::format("the file has {} octets, at most {} are read", toml.size(), document_max);
@@ -111,6 +109,64 @@ tl::expected<DocValue, ScenarioError> parse_document(std::string_view toml, std:
     return tl::unexpected(std::move(error));
   }
   return convert(result.table(), Source(toml));
+}
+
+bool is_toml(std::string_view text) { return !beyond_ascii(text) && toml::parse(text, std::string_view()); }
+
+/// In place of a line that is no TOML, one that keeps what follows where it belongs: the same key with a number that no
+/// scenario takes, or the same table. Empty: nobody knows what was meant, or the mistake began on another line.
+std::string stand_in(std::string_view line, const ScenarioError& error) {
+  constexpr std::string_view blank = " \t";
+  constexpr std::string_view word = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+  const std::size_t first = line.find_first_not_of(blank);
+  if (first == std::string_view::npos) return {};
+  const bool table = line[first] == '[';
+  const std::size_t begin = table ? line.find_first_not_of("[ \t", first) : first;
+  if (begin == std::string_view::npos) return {};
+  const std::size_t end = std::min(line.find_first_not_of(word, begin), line.size());
+  const std::string name(line.substr(begin, end - begin));
+  if (name.empty()) return {};
+  // A key that comes twice is wrong by what stands before it, and may go.
+  if (is_toml(line)) return error.text.find("redefine") == std::string::npos ? std::string() : " ";
+  if (table) return fmt::format("[[{}]]", name);
+  const std::size_t equals = line.find_first_not_of(blank, end);
+  if (equals == std::string_view::npos || line[equals] != '=') return {};
+  return name + " = nan";
+}
+
+}  // namespace
+
+Document read_document(std::string_view toml, std::string_view file_name) {
+  constexpr std::size_t errors_max = 50;
+  Document out;
+  std::string mended(toml);
+  for (;;) {
+    auto read = parse_once(mended, file_name);
+    if (read) {
+      out.root = std::move(*read);
+      return out;
+    }
+    out.errors.push_back(std::move(read.error()));
+    const ScenarioError& error = out.errors.back();
+    out.whole = false;
+    const bool again = out.errors.size() > 1 && error.line <= out.errors[out.errors.size() - 2].line;
+    if (again) out.errors.pop_back();  // of what was put in
+    if (again || error.line == 0 || out.errors.size() == errors_max) return out;
+    std::size_t begin = 0;
+    for (int line = 1; line < error.line && begin < mended.size(); ++line)
+      begin = std::min(mended.find('\n', begin), mended.size() - 1) + 1;
+    const std::size_t end = std::min(mended.find('\n', begin), mended.size());
+    const std::string better = stand_in(std::string_view(mended).substr(begin, end - begin), error);
+    if (better.empty()) return out;
+    mended.replace(begin, end - begin, better);
+    out.whole = true;
+  }
+}
+
+tl::expected<DocValue, ScenarioError> parse_document(std::string_view toml, std::string_view file_name) {
+  Document read = read_document(toml, file_name);
+  if (!read.errors.empty()) return tl::unexpected(std::move(read.errors.front()));
+  return std::move(read.root);
 }
 
 }  // namespace parley::sim

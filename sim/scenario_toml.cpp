@@ -2,6 +2,9 @@
 // From a document to a Scenario, by the lists of keys in scenario_schema.hpp.
 #include <algorithm>
 #include <array>
+#include <initializer_list>
+#include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -54,12 +57,10 @@ class ScenarioReader {
  public:
   explicit ScenarioReader(std::string_view file) { scenario_.file = file; }
 
-  tl::expected<Scenario, std::vector<ScenarioError>> read(const DocValue& root) {
-    read_keys(root, "a scenario", scenario_keys(), scenario_, section_keys());
-    for (const DocEntry& entry : root.entries) read_section(entry);
-    put_hosts_in_order();
-    settle_names_and_ways();
-    judge();
+  tl::expected<Scenario, std::vector<ScenarioError>> read(Document& document) {
+    errors_ = std::move(document.errors);
+    for (const ScenarioError& error : errors_) broken_lines_.insert(error.line);
+    if (document.whole) read_tables(document.root);
     std::stable_sort(errors_.begin(), errors_.end(), [](const ScenarioError& a, const ScenarioError& b) {
       return std::tie(a.line, a.column) < std::tie(b.line, b.column);
     });
@@ -69,6 +70,14 @@ class ScenarioReader {
   }
 
  private:
+  void read_tables(const DocValue& root) {
+    read_keys(root, "a scenario", scenario_keys(), scenario_, section_keys());
+    for (const DocEntry& entry : root.entries) read_section(entry);
+    put_hosts_in_order();
+    settle_names_and_ways();
+    judge(root);
+  }
+
   static std::vector<std::string_view> section_keys() {
     std::vector<std::string_view> out;
     for (const SectionName& section : section_names) out.push_back(section.key);
@@ -76,14 +85,17 @@ class ScenarioReader {
   }
 
   void complain(int line, int column, std::string_view key, std::string text) {
+    if (broken_lines_.contains(line)) return;  // it is told already that this line is no TOML
     // Beyond this nobody reads on; the list is cut to errors_max after it was put in order.
     if (errors_.size() < 20 * errors_max)
       errors_.push_back({scenario_.file, line, column, std::string(key), std::move(text)});
   }
 
-  void complain_unknown(const DocEntry& entry, std::string_view section, const std::vector<std::string_view>& known) {
+  void complain_unknown(const DocValue& table, const DocEntry& entry, std::string_view section,
+                        const std::vector<std::string_view>& known) {
     const std::string_view home = home_of(entry.key);
     const std::string_view meant = nearest(entry.key, known);
+    lost_[&table].emplace(meant);
     std::string text = fmt::format("key '{}' is unknown in {}", entry.key.substr(0, 60), section);
     if (!home.empty())
       text += fmt::format("; it belongs in {}", home);
@@ -104,11 +116,13 @@ class ScenarioReader {
       if (key == keys.end()) {
         std::vector<std::string_view> known = others;
         add_names(known, keys);
-        complain_unknown(entry, section, known);
+        complain_unknown(table, entry, section, known);
         continue;
       }
-      if (std::string wrong = key->read(entry.value, out); !wrong.empty())
-        complain(entry.line, entry.column, entry.key, fmt::format("{}: {}", entry.key, wrong));
+      std::string wrong = key->read(entry.value, out);
+      if (wrong.empty()) continue;
+      lost_[&table].emplace(entry.key);
+      complain(entry.line, entry.column, entry.key, fmt::format("{}: {}", entry.key, wrong));
     }
   }
 
@@ -118,23 +132,25 @@ class ScenarioReader {
       const DocValue& value = entry.value;
       if (!section.array) {
         if (value.kind == DocValue::Kind::table) return read_bounds(value);
+        malformed_.emplace(section.key);
         return complain(entry.line, entry.column, entry.key,
                         fmt::format("{} is a table: write {}", entry.key, section.shown));
       }
       const bool tables = value.kind == DocValue::Kind::array &&
                           std::all_of(value.items.begin(), value.items.end(),
                                       [](const DocValue& item) { return item.kind == DocValue::Kind::table; });
-      if (!tables)
+      if (!tables) {
+        malformed_.emplace(section.key);
         return complain(
             entry.line, entry.column, entry.key,
             fmt::format("there can be several of {}: write {} with two brackets", entry.key, section.shown));
+      }
       for (const DocValue& item : value.items) read_item(section, item);
       return;
     }
   }
 
   void read_item(const SectionName& section, const DocValue& item) {
-    const std::size_t before = errors_.size();
     if (section.key == "host") read_host(item);
     if (section.key == "switch") {
       ScenarioHost& out = begin(item, scenario_.hosts, Section::host);
@@ -147,9 +163,6 @@ class ScenarioReader {
     if (section.key == "connect")
       read_keys(item, section.shown, connect_keys(), begin(item, scenario_.connects, Section::connect));
     if (section.key == "fault") read_fault(item);
-    if (errors_.size() == before) return;
-    distrust_.hosts |= section.key == "host" || section.key == "switch";
-    distrust_.links |= section.key == "link";
   }
 
   template <class T>
@@ -185,7 +198,7 @@ class ScenarioReader {
   void read_fault(const DocValue& item) {
     ScenarioFault& out = begin(item, scenario_.faults, Section::fault);
     read_keys(item, "[[fault]]", fault_keys(), out);
-    if (item.find("action") == nullptr)
+    if (item.find("action") == nullptr && !lost(&item, {"action"}))
       complain(item.line, item.column, "action", "the fault has no action: add action = \"drop\" or another");
     const DocEntry* at = item.find("at");
     if (at != nullptr && item.find("from") != nullptr)
@@ -229,15 +242,33 @@ class ScenarioReader {
           fault.way = fault.toward == link.ends[1] ? Way::forward : Way::backward;
   }
 
-  void judge() {
-    const std::size_t read_errors = errors_.size();
-    for (Finding& finding : find_faults(scenario_, distrust_)) {
-      if (finding.section == Section::scenario && read_errors > 0) continue;  // what is missing may be misspelt
+  /// Whether one of these keys of a table could not be read, or stands there misspelt.
+  bool lost(const DocValue* table, std::initializer_list<std::string_view> keys) const {
+    const auto found = lost_.find(table);
+    return found != lost_.end() &&
+           std::any_of(keys.begin(), keys.end(), [&](std::string_view key) { return found->second.contains(key); });
+  }
+
+  /// The same for any table of a section, or for the section's own name.
+  bool lost(const DocValue& root, Section section, std::initializer_list<std::string_view> names,
+            std::initializer_list<std::string_view> keys) const {
+    const auto& tables = tables_[static_cast<std::size_t>(section)];
+    return lost(&root, names) ||
+           std::any_of(names.begin(), names.end(), [&](std::string_view name) { return malformed_.contains(name); }) ||
+           std::any_of(tables.begin(), tables.end(), [&](const DocValue* table) { return lost(table, keys); });
+  }
+
+  void judge(const DocValue& root) {
+    const Distrust distrust{.hosts = lost(root, Section::host, {"host", "switch"}, {"name"}),
+                            .links = lost(root, Section::link, {"link"}, {"name", "ends"}),
+                            .listens = lost(root, Section::listen, {"listen"}, {"host", "port", "address"})};
+    const bool connects_lost = lost(root, Section::connect, {"connect"}, {});
+    for (Finding& finding : find_faults(scenario_, distrust)) {
+      if (finding.section == Section::scenario && connects_lost) continue;
+      const auto& tables = tables_[static_cast<std::size_t>(finding.section)];
+      if (finding.index < tables.size() && lost(tables[finding.index], {finding.key})) continue;
       const auto [line, column] = place_of(finding);
-      const bool known =
-          std::any_of(errors_.begin(), errors_.begin() + static_cast<std::ptrdiff_t>(read_errors),
-                      [&, at = line](const ScenarioError& e) { return e.key == finding.key && e.line == at; });
-      if (!known) complain(line, column, finding.key, std::move(finding.text));
+      complain(line, column, finding.key, std::move(finding.text));
     }
   }
 
@@ -254,7 +285,11 @@ class ScenarioReader {
   Scenario scenario_;
   std::vector<ScenarioError> errors_;
   std::array<std::vector<const DocValue*>, 7> tables_;  // by Section, one for each entry of the scenario's vector
-  Distrust distrust_;
+  // Keys that a table was to have and that were not read: those with a wrong value, and those that a misspelt one
+  // means.
+  std::map<const DocValue*, std::set<std::string, std::less<>>> lost_;
+  std::set<std::string_view> malformed_;  // sections that are no tables
+  std::set<int> broken_lines_;            // that are no TOML
 };
 
 }  // namespace
@@ -267,9 +302,8 @@ std::string ScenarioError::to_string() const {
 }
 
 tl::expected<Scenario, std::vector<ScenarioError>> parse_scenario(std::string_view toml, std::string_view file_name) {
-  auto document = parse_document(toml, file_name);
-  if (!document) return tl::unexpected(std::vector{std::move(document.error())});
-  return ScenarioReader(file_name).read(*document);
+  Document document = read_document(toml, file_name);
+  return ScenarioReader(file_name).read(document);
 }
 
 }  // namespace parley::sim

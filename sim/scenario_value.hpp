@@ -40,7 +40,16 @@ struct DocEntry {
 /// What a reader is told that got something else: "'2.5' is a number with a fraction".
 std::string describe(const DocValue& value);
 
-/// Reads TOML v1.0; at most 1 MiB. Errors: one, at the first place where the text is not TOML.
+/// A text as far as it is TOML.
+struct Document {
+  DocValue root;
+  std::vector<ScenarioError> errors;  ///< where it is not; at most 50
+  bool whole = true;                  ///< but for the lines of the errors, root is what the author meant
+};
+/// Reads TOML v1.0; at most 1 MiB. A line that is wrong by itself does not hide what follows: in `root` its key has a
+/// value that no scenario takes.
+Document read_document(std::string_view toml, std::string_view file_name);
+/// The same for whom the first error is enough.
 tl::expected<DocValue, ScenarioError> parse_document(std::string_view toml, std::string_view file_name);
 /// A TOML string that reads back as `text`.
 std::string quote(std::string_view text);

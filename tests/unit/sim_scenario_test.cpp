@@ -321,6 +321,36 @@ TEST(SimScenario, CollectsAllErrorsInFileOrderAndAtMostFifty) {
   EXPECT_EQ(errors_of(many).size(), 50u);
 }
 
+// A key that was not read hides only what cannot be judged without it.
+TEST(SimScenario, AMistakeDoesNotHideAnother) {
+  EXPECT_THAT(errors_of("name = \"x\"\n[[host]]\nname = \"a\"\nipv7 = false\n[[host]]\nname = \"b\"\n[[link]]\n"
+                        "ends = [\"a\", \"c\"]\nrate = \"10\"\n[[listen]]\nhost = \"bb\"\nprot = 7471\n[[connect]]\n"
+                        "from = \"a\"\nto = \"bb\"\nport = 7000\nrtr = \"foo\"\n[[fault]]\naction = \"drop\"\n"
+                        "link = \"a-q\"\njitter = \"1us\"\ncount = 3\n"),
+              ElementsAre(HasSubstr("x.toml:4:1: key 'ipv7' is unknown"), HasSubstr("x.toml:6:1: host 'b' has no link"),
+                          HasSubstr("x.toml:8:1: ends: host or switch 'c'"), HasSubstr("x.toml:9:1: rate"),
+                          HasSubstr("x.toml:11:1: host: host 'bb'"), HasSubstr("x.toml:12:1: key 'prot' is unknown"),
+                          HasSubstr("x.toml:15:1: to: host 'bb'"), HasSubstr("x.toml:17:1: rtr: 'foo'"),
+                          HasSubstr("x.toml:20:1: link: no link is called 'a-q'"),
+                          HasSubstr("x.toml:21:1: jitter is of"), HasSubstr("x.toml:22:1: count is of")));
+  EXPECT_THAT(errors_of(with("port = 4711\naccept", "prot = 4711\naccept")), ElementsAre(HasSubstr("'prot'")))
+      << "whether somebody listens on 4711 cannot be told";
+  EXPECT_THAT(errors_of(with("[[connect]]", "[[conect]]") + "[[fault]]\naction = \"drop\"\nlink = \"q\"\n"),
+              ElementsAre(HasSubstr("conect"), HasSubstr("no link is called 'q'")));
+}
+
+TEST(SimScenario, ALineThatIsNotTomlDoesNotHideTheRest) {
+  EXPECT_THAT(errors_of("name = \"x\nseed = = 7\n[[host]\nname = \"a\"\nipv6 = maybe\n[[host]]\nname = \"b\"\n"
+                        "name = \"b\"\n[[link]]\nends = [\"a\", \"b\"]\nrate = \"10\"\n[[listen]]\nhost = \"b\"\n"
+                        "port = 80 80\n[[connect]]\nfrom = \"a\"\nto = \"b\"\nport = 80\n"),
+              ElementsAre(HasSubstr("x.toml:1:"), HasSubstr("x.toml:2:8: not TOML"), HasSubstr("x.toml:3:8: not TOML"),
+                          HasSubstr("x.toml:5:8: not TOML"), HasSubstr("x.toml:8:8: not TOML"),
+                          HasSubstr("x.toml:11:1: rate: '10'"), HasSubstr("x.toml:14:11: not TOML")));
+  // Where an array is not closed, nobody knows which of the lines that follow belong to it.
+  EXPECT_THAT(errors_of(with("ends = [\"a\", \"s\"]", "ends = [\"a\", \"s\"")),
+              ElementsAre(AllOf(HasSubstr("x.toml:22:"), HasSubstr("not TOML"))));
+}
+
 TEST(SimScenario, FindsImpossibleTopology) {
   EXPECT_THAT(errors_of(with("name = \"b\"", "name = \"a\"")), Contains(HasSubstr("name: 'a' is taken already")));
   EXPECT_THAT(errors_of(with("name = \"b\"", "name = \"b b\"")), Contains(HasSubstr("'b b' is no name")));
@@ -360,7 +390,8 @@ TEST(SimScenario, FindsWorkThatCannotBe) {
   EXPECT_THAT(errors_of(with("from = \"a\"", "from = \"s\"")),
               ElementsAre(HasSubstr("'s' is a switch, and a host is needed")));
   EXPECT_THAT(errors_of(with("from = \"a\"", "from = \"b\"")), ElementsAre(HasSubstr("connects to itself")));
-  EXPECT_THAT(errors_of(std::string(good) + "[[connect]]\nfrom = \"a\"\nto = \"b\"\nport = 4711\ncount = 1000000\n"),
+  EXPECT_THAT(errors_of(std::string(good) + "[[connect]]\nfrom = \"a\"\nto = \"b\"\nport = 4711\ncount = 1000000\n"
+                                            "interval = \"1us\"\n"),
               ElementsAre(HasSubstr("1000003 connections up to here, at most 1000000")));
   EXPECT_THAT(errors_of(with("interval = \"1ms\"", "interval = \"20s\"")),
               ElementsAre(HasSubstr("when the run is over")));
@@ -371,6 +402,15 @@ TEST(SimScenario, FindsWorkThatCannotBe) {
   EXPECT_THAT(errors_of(with("private_data = 100", "private_data = 509")),
               ElementsAre(HasSubstr("at most 508 fit into a Request of revision 2")));
   EXPECT_THAT(errors_of(with("\"hex:00ff\"", "509")), ElementsAre(HasSubstr("at most 508 fit into the Reply")));
+}
+
+TEST(SimScenario, RefusesMoreConnectionsAtOnceThanAHostHasLocalPorts) {
+  const std::string at_once = "[[connect]]\nfrom = \"a\"\nto = \"b\"\nport = 4711\n";
+  EXPECT_THAT(errors_of(std::string(good) + at_once + "count = 28233\n"),
+              ElementsAre(AllOf(HasSubstr("x.toml:74:1: count: 28233 connections at once"), HasSubstr("28232 local"))));
+  for (const char* fine : {"count = 28232\n", "count = 100000\ninterval = \"1us\"\n",
+                           "count = 100000\nexpect = \"settled\"\n", "count = 100000\nretries = 1\n"})
+    EXPECT_THAT(errors_of(std::string(good) + at_once + fine), IsEmpty()) << fine;
 }
 
 TEST(SimScenario, RefusesOptionsThatTheMachineWouldRefuse) {
