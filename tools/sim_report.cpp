@@ -46,14 +46,6 @@ std::string bound_text(const sim::RunReport& report) {
   return {};
 }
 
-std::string violation_text(const sim::Violation& violation) {
-  std::string text = fmt::format("{} at {}", violation.checker, virtual_time(violation.at.time_since_epoch()));
-  if (!violation.connection.empty()) text += fmt::format(", {}", violation.connection);
-  text += ": " + violation.text;
-  if (!violation.rule.empty()) text += fmt::format(" ({})", violation.rule);
-  return text;
-}
-
 /// Indented lines below the run's own line.
 std::string details(const SimResult& result) {
   const sim::RunReport& report = result.report;
@@ -121,6 +113,14 @@ std::string_view result_word(const SimResult& result) {
 std::string outcome_text(const sim::RunReport& report) {
   const std::string text = sim::connections_text(report);
   return text.empty() ? "no connection" : text;
+}
+
+std::string violation_text(const sim::Violation& violation) {
+  std::string text = fmt::format("{} at {}", violation.checker, virtual_time(violation.at.time_since_epoch()));
+  if (!violation.connection.empty()) text += fmt::format(", {}", violation.connection);
+  text += ": " + violation.text;
+  if (!violation.rule.empty()) text += fmt::format(" ({})", violation.rule);
+  return text;
 }
 
 std::string first_trouble(const sim::RunReport& report) {

@@ -18,6 +18,8 @@ using sim::plural;
 std::string_view result_word(const SimResult& result);
 /// "3 established, 1 rejected"; "no connection".
 std::string outcome_text(const sim::RunReport& report);
+/// A broken rule on one line: checker, time, connection, sentence.
+std::string violation_text(const sim::Violation& violation);
 /// The first thing that went wrong, on one line; empty when nothing did.
 std::string first_trouble(const sim::RunReport& report);
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley sim shrink`: a smaller scenario that still fails in the same way.
-#include <algorithm>
 #include <memory>
-#include <set>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -10,6 +9,7 @@
 #include "tools/session.hpp"
 #include "tools/sim.hpp"
 #include "tools/sim_report.hpp"
+#include "tools/sim_trouble.hpp"
 
 namespace parley::tools {
 
@@ -20,26 +20,6 @@ struct ShrinkArgs {
   std::optional<std::uint64_t> seed, drop_mask;
   bool swarm = false, settled = false;
   std::uint32_t tries = 2000;
-};
-
-/// What makes two failures the same one: the checkers that complained, or the bound that was hit.
-struct Failure {
-  std::set<std::string> checkers;
-  sim::RunEnd end = sim::RunEnd::settled;
-
-  static Failure of(const sim::RunReport& report) {
-    Failure failure;
-    for (const sim::Violation& violation : report.violations) failure.checkers.insert(violation.checker);
-    failure.end = report.end;
-    return failure;
-  }
-  /// A smaller scenario may break fewer rules, but one of those at least.
-  bool again_in(const sim::RunReport& report) const {
-    if (report.passed()) return false;
-    if (checkers.empty()) return report.end == end;
-    return std::any_of(report.violations.begin(), report.violations.end(),
-                       [this](const sim::Violation& v) { return checkers.contains(v.checker); });
-  }
 };
 
 std::string size_text(const sim::Scenario& s) {
@@ -54,12 +34,12 @@ class Shrinker {
 
  private:
   sim::RunReport once(const sim::Scenario& scenario) const;
-  int write(const sim::Scenario& smallest, OutputFile& output);
+  int write(sim::Scenario smallest, OutputFile& output);
 
   const ShrinkArgs& args_;
   Output& out_;
   ScenarioFile file_;
-  Failure failure_;
+  std::optional<SimTrouble> failure_;
   std::string trouble_, size_before_;
   std::uint32_t tries_ = 0;
 };
@@ -73,7 +53,9 @@ sim::RunReport Shrinker::once(const sim::Scenario& scenario) const {
   return sim::run_scenario(scenario, options);
 }
 
-int Shrinker::write(const sim::Scenario& smallest, OutputFile& output) {
+int Shrinker::write(sim::Scenario smallest, OutputFile& output) {
+  // What the given one was about need not be what is left of it.
+  smallest.description = fmt::format("What is left of {} when all goes that its failure does not need.", file_.shown);
   std::string comment = fmt::format("# Shrunk from {} with seed {}{}. It fails with:\n", file_.shown,
                                     seed_text(*args_.seed), args_.swarm ? " and drawn parameters" : "");
   std::string trouble = trouble_;
@@ -87,7 +69,7 @@ int Shrinker::write(const sim::Scenario& smallest, OutputFile& output) {
   if (!again)
     return out_.error(Exit::failed,
                       fmt::format("the file written is not read back: {}", again.error().front().to_string()));
-  if (!StopSignals::requested() && !failure_.again_in(once(*again)))
+  if (!StopSignals::requested() && !failure_->find_in(once(*again)))
     return out_.error(Exit::failed, "the file written does not fail when it is read back");
   const std::string mask = args_.drop_mask ? fmt::format(" --drop-mask {}", seed_text(*args_.drop_mask)) : "";
   const std::string command =
@@ -123,7 +105,7 @@ int Shrinker::run() {
     return out_.error(Exit::failed, fmt::format("{} passes with seed {}; there is nothing to shrink", file_.shown,
                                                 seed_text(*args_.seed)));
   size_before_ = size_text(failing);
-  failure_ = Failure::of(first);
+  failure_.emplace(failing, first);
   trouble_ = first_trouble(first);
   Progress progress(out_, "tries", args_.tries);
   std::string last_step = "fails as told";
@@ -132,9 +114,9 @@ int Shrinker::run() {
       [&](const sim::Scenario& candidate) {
         progress.update(++tries_, last_step);
         if (StopSignals::requested()) return false;
-        const sim::RunReport report = once(candidate);
-        if (!failure_.again_in(report)) return false;
-        trouble_ = first_trouble(report);
+        auto trouble = failure_->find_in(once(candidate));
+        if (!trouble) return false;
+        trouble_ = std::move(*trouble);
         return true;
       },
       args_.tries, [&](const sim::ShrinkStep& step) { last_step = step.what; });
@@ -161,8 +143,10 @@ void add_sim_shrink(CLI::App& sim, Context& context) {
       ->capture_default_str();
   add_json_flag(*sub, context);
   sub->footer(
-      "The smaller scenario breaks one of the rules that the given one breaks (or hits the same bound), with the same\n"
-      "seed. Exit code: 0 written, 1 the given one does not fail, 2 usage or a wrong scenario, 3 a file cannot be "
+      "The smaller scenario fails as the given one does first: the same checker says the same thing (figures and "
+      "names\n"
+      "aside) of a connection that got as far, or the same bound is hit with the same left open; with the same seed.\n"
+      "Exit code: 0 written, 1 the given one does not fail, 2 usage or a wrong scenario, 3 a file cannot be "
       "read\n"
       "or written.\n\n"
       "Examples:\n"

@@ -294,6 +294,29 @@ class Many(SimTest):
         self.assertTrue(content.startswith("# Shrunk from "), content)
         self.assertNotIn("fault", re.sub("#.*", "", content))
 
+    def test_shrink_keeps_to_the_failure_that_it_was_given(self):
+        # Without the fault the connection comes up, which breaks the same expectation for another reason.
+        file = self.scenario(PLAIN + 'expect = "rejected"\ncount = 2\n[[fault]]\nlink = "a-b"\naction = "drop"\n',
+                             "lost.toml")
+        small = self.path("minimal.toml")
+        done = self.ok(run("sim", "shrink", file, "--seed", 9, "-o", small))
+        self.assertIn("expectation at ", done.out)
+        self.assertIn("open the TCP connection: the peer cannot be reached", done.out)
+        with open(small, encoding="utf-8") as text:
+            content = text.read()
+        self.assertIn("[[fault]]", content)
+        self.assertNotIn("count", content)
+        self.assertIn("open the TCP connection", run("sim", "run", small).out)
+
+    def test_shrink_describes_what_is_left(self):
+        file = self.scenario('description = "Three peers meet."\n' + FAILING, "described.toml")
+        small = self.path("minimal.toml")
+        self.ok(run("sim", "shrink", file, "--seed", 9, "-o", small))
+        with open(small, encoding="utf-8") as text:
+            content = text.read()
+        self.assertNotIn("Three peers", content)
+        self.assertIn('description = "What is left of ', content)
+
     def test_nothing_to_shrink(self):
         small = self.path("minimal.toml")
         self.refused(run("sim", "shrink", self.scenario(), "--seed", 1, "-o", small), 1, "nothing to shrink")

@@ -15,6 +15,7 @@
 #include "tools/junit.hpp"
 #include "tools/progress.hpp"
 #include "tools/sim_report.hpp"
+#include "tools/sim_trouble.hpp"
 
 namespace parley::tools {
 namespace {
@@ -313,6 +314,53 @@ TEST_F(ToolsFiles, DirectoriesMeanTheirScenariosByName) {
   std::filesystem::create_directory(path("empty"));
   EXPECT_THAT(find_scenarios({path("empty")}).error().text, HasSubstr("no scenario"));
   EXPECT_THAT(find_scenarios({path("none.toml")}).error().text, HasSubstr("no such file"));
+}
+
+TEST(ToolsSimTrouble, IsTheSameWhateverItsFiguresAndNamesAre) {
+  const std::set<std::string, std::less<>> names{"a", "b", "left-host", "a-b"};
+  const auto kind = [&](std::string_view text) { return SimTrouble::message_class(text, names); };
+  EXPECT_EQ(kind("octet 3 of 64 of message 1 to the responder is wrong; it is message 9"),
+            kind("octet 17 of 2048 of message 5 to the responder is wrong; it is message 2"));
+  EXPECT_EQ(kind("b still holds 3 endpoints"), kind("left-host still holds 0x12 endpoints"));
+  EXPECT_EQ(kind("60 s after: open: a > b:7471 (and 7 more)"), kind("1.5 ms after: open: b > a:40000"));
+  EXPECT_NE(kind("failed: open the TCP connection: refused"), kind("failed: wait for the Reply: refused"));
+  EXPECT_NE(kind("recv 1 failed: flushed"), kind("send 1 failed: flushed"));
+}
+
+TEST(ToolsSimTrouble, IsFoundAgainByCheckerWordsAndHowFarTheSetUpGot) {
+  sim::RunReport first;
+  first.violations = {{.checker = "delivery", .connection = "a > b", .text = "octet 3 is wrong", .rule = {}}};
+  first.outcomes = {{.label = "a > b", .initiator = "failed: wait for the Reply: FIN (x)", .responder = {}}};
+  const SimTrouble trouble({}, first);
+  sim::RunReport again = first;
+  again.violations.insert(again.violations.begin(), {.checker = "wire", .connection = {}, .text = "x", .rule = {}});
+  again.violations[1].text = "octet 4 is wrong";
+  EXPECT_THAT(trouble.find_in(again).value_or(""), HasSubstr("delivery at 0"));
+  sim::RunReport other = again;
+  other.violations[1].checker = "completions";
+  EXPECT_FALSE(trouble.find_in(other)) << "another checker";
+  other = again;
+  other.violations[1].text = "octet 4 is missing";
+  EXPECT_FALSE(trouble.find_in(other)) << "another sentence";
+  other = again;
+  other.outcomes[0].initiator = "established";
+  EXPECT_FALSE(trouble.find_in(other)) << "another phase";
+  EXPECT_FALSE(trouble.find_in({}));
+}
+
+TEST(ToolsSimTrouble, ABoundIsTheSameWithTheSameLeftOpen) {
+  sim::RunReport first;
+  first.end = sim::RunEnd::time_bound;
+  first.pending = {"a > b: the initiator waits for 3 messages", "a > b: the responder waits"};
+  const SimTrouble trouble({}, first);
+  sim::RunReport again = first;
+  again.pending = {"c: other", "a > b: the initiator waits for 1 messages"};
+  EXPECT_TRUE(trouble.find_in(again));
+  again.pending.pop_back();
+  EXPECT_FALSE(trouble.find_in(again));
+  again = first;
+  again.end = sim::RunEnd::event_bound;
+  EXPECT_FALSE(trouble.find_in(again));
 }
 
 }  // namespace
