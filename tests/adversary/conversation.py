@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """Valid MPA, DDP and RDMAP conversations out of a seed, as a list of what each side says in turn.
 
-What is valid is decided by the RFCs alone: nothing here knows how Parley judges. A Unit is a startup frame, an Rtr frame, an
-FPDU, or an end of a stream. It names the units of the other side that its sender must have received before, so that segments.py
-can lay the units out in any way that TCP permits.
+What is valid is decided by the RFCs alone: nothing here knows how Parley judges. A Unit is a startup frame, an Rtr frame,
+an FPDU, or an end of a stream. It names the units of the other side that its sender must have received before, so that
+segments.py can lay the units out in any way that TCP permits.
 """
 import random
 import struct
@@ -92,6 +92,7 @@ class Conversation:
         self.pick("steps", {0: 1, 1: 1, 2: 1, 4: 2, 8: 3, 14: 2, 30: 0.3})
         self.chance("rfc7306", 0.4)
         self.pick("ending", {"close": 12, "terminate": 4, "reset": 1, "open": 1})
+        self.inserts = [self.m[RESPONDER], self.m[INITIATOR]]  # RFC 5044 §4.3: M is for what the other side sends
         self.filler = draw.choice([bytes(4), bytes(4), b"\xff" * 4, draw.randbytes(4)])
 
     def draw_private(self):
@@ -137,12 +138,13 @@ class Conversation:
         self.rtr = self.wish.get("rtr", draw.choice(["none", "none", "none", "frame", "send", "write", "read"]))
         if self.rtr == "frame":
             self.s, self.spelling = (True, True), draw.choice([wire.RTR_TEXT, wire.RTR_HEX])
-        elif draw.random() < 0.1:
+        elif self.wish.get("s", draw.random() < 0.1):
             self.s = (True, False)
 
     def draw_kinds(self, draw, kinds):
         offered = draw.sample(kinds, draw.randint(1, 3))
         answered = draw.sample(kinds, draw.randint(1, 3))
+        offered, answered = self.wish.get("kinds", (offered, answered))
         if "rtr" in self.wish and self.wish["rtr"] != "none":
             offered, answered = [*{*offered, self.wish["rtr"]}], [*{*answered, self.wish["rtr"]}]
         if self.style == "no_rtr":
@@ -279,14 +281,18 @@ class Conversation:
 
     # --- one action after the other ----------------------------------------------------------------------
     def data(self):
-        if self.ready():
-            for _ in range(self.steps):
-                side = self.draw.choice([INITIATOR, RESPONDER]) if self.peer[INITIATOR].said or self.rtr_frame else INITIATOR
-                self.step(side)
-        self.finish()
+        self.ready()
+        self.go_on(self.steps)
+        if not self.wish.get("open"):
+            self.finish()
+
+    def go_on(self, steps):
+        for _ in range(steps):
+            begun = self.peer[INITIATOR].said or self.rtr_frame
+            self.step(self.draw.choice([INITIATOR, RESPONDER]) if begun else INITIATOR)
 
     def ready(self):
-        """The initiator's first: False if the conversation has nothing to say."""
+        """What the initiator says to be ready to receive."""
         draw, rtr = self.draw, self.rtr
         stag, to = draw.choice([(0, 0), (1, 0), (1, 1), (draw.getrandbits(32), draw.getrandbits(63))])
         if rtr == "frame":
@@ -298,7 +304,6 @@ class Conversation:
             self.stream(INITIATOR, 0, stag, to, b"", rtr=True)
         elif rtr == "read":
             self.read(INITIATOR, 0, (stag, to), (draw.getrandbits(32), to), rtr=True)
-        return self.steps > 0
 
     def step(self, side):
         peer, draw = self.peer[side], self.draw
@@ -445,6 +450,8 @@ class Conversation:
         opcode = quoted.opcode
         if opcode == 1:
             request = quoted.body[18:]
+            if quoted.size == 0:  # RFC 5040 §5.2: the source of no octets is not looked at
+                return 0x02, 7, 0xC0, self.copied(quoted), [quoted]
             return 0x01, draw.choice([0, 1, 2, 3, 4, 0xFF]), 0xE0, self.copied(quoted) + request, [quoted]
         if opcode in (0, 2):
             layer, code = draw.choice([(0x11, 0), (0x11, 1), (0x11, 2), (0x02, 7)])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """What happens to captures of conversations in which nothing went wrong.
 
-Each takes the list of segments and gives another; none changes what was on the wire, only what of it was captured, when, and
-how often it was sent. Applied to a valid conversation, none gives a reader cause to accuse anybody.
+Each takes the list of segments and gives another; none changes what was on the wire, only what of it was captured, when,
+and how often it was sent. Applied to a valid conversation, none gives a reader cause to accuse anybody.
 """
 from wire import ACK, FIN, PSH, RST, SYN
 
@@ -92,7 +92,8 @@ def doubled(_, segments, draw):
 
 def cut(_, segments, draw):
     """The snaplen, of all frames or of some."""
-    snap, share = draw.choice([54, 60, 68, 70, 80, 96, 100, 128, 200]) + draw.choice([0, 0, draw.randint(0, 40)]), draw.choice([1.0, 1.0, 0.2])
+    snap = draw.choice([54, 60, 68, 70, 80, 96, 100, 128, 200]) + draw.choice([0, 0, draw.randint(0, 40)])
+    share = draw.choice([1.0, 1.0, 0.2])
     out = []
     for segment in segments:
         segment = segment.copy()

@@ -21,8 +21,13 @@ import traceback
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent / "dissectors")]
 import conversation  # noqa: E402
 import impair  # noqa: E402
+import plant  # noqa: E402
+import plant_rdmap  # noqa: E402, F401
+import plant_setup  # noqa: E402, F401
+import plant_stream  # noqa: E402, F401
 import said  # noqa: E402
 import segments  # noqa: E402
+import wire  # noqa: E402
 
 BATCH = 250
 
@@ -30,10 +35,10 @@ BATCH = 250
 class Case:
     """A conversation in a capture, and what its readers must make of it."""
 
-    def __init__(self, seed, number, conversation_, name=None):
-        self.seed, self.number, self.name = seed, number, name
+    def __init__(self, seed, number, conversation_, option):
+        self.seed, self.number, self.option = seed, number, option
         self.layout = segments.Layout(conversation_, f"{seed} {number}", number)
-        self.segments, self.impairments = impair.impair(self.layout, random.Random(f"impair {seed} {number}"))
+        self.segments, self.impairments = self.layout.segments, []
         self.base = 0  # the frames that stand before it in its file
 
     @property
@@ -43,37 +48,91 @@ class Case:
     def octets(self):
         return segments.pcap(self.layout.frames(self.segments))
 
+
+class Valid(Case):
+    """Nobody did wrong, whatever the capture lacks."""
+
+    about = ""
+
+    def __init__(self, seed, number, conversation_):
+        super().__init__(seed, number, conversation_, f"--valid {seed}")
+        self.segments, self.impairments = impair.impair(self.layout, random.Random(f"impair {seed} {number}"))
+
     def judge(self, found):
         """What is wrong with what was said, a sentence each; and what else was said of a capture that lacks nothing."""
         wrong, odd = [], []
-        if not self.impairments and self.layout.conversation.known and len(found) != 1:
+        known = self.layout.conversation.known
+        if not self.impairments and known and len(found) != 1:
             wrong.append(f"{len(found)} connections are listed for one")
         for connection, findings in found:
             wrong += [str(finding) for finding in findings if finding.severity == "error"]
             if self.impairments:
                 continue
             odd += [finding.kind() for finding in findings if finding.severity == "warning"]
-            for key, value in self.layout.conversation.known.items():
+            for key, value in known.items():
                 if value is not None and connection[key] != value:
                     wrong.append(f"{key} is {connection[key]!r}, {value!r} is due")
-            for side in ("from_initiator", "from_responder"):
-                sent = sum(unit.kind == "fpdu" and side.endswith("ir"[unit.side] + ("nitiator", "esponder")[unit.side])
-                           for unit in self.layout.conversation.units)
-                if self.layout.conversation.known and connection[side]["fpdus"] != sent:
-                    wrong.append(f"{side} has {connection[side]['fpdus']} FPDUs, {sent} were sent")
+            for side, name in enumerate(("from_initiator", "from_responder")):
+                sent = sum(unit.kind == "fpdu" and unit.side == side for unit in self.layout.conversation.units)
+                if known and connection[name]["fpdus"] != sent:
+                    wrong.append(f"{name} has {connection[name]['fpdus']} FPDUs, {sent} were sent")
         return wrong, odd
 
     def title(self):
         return f"{self.layout.conversation.style}, {', '.join(self.impairments) or 'whole'}"
 
 
-def valid_cases(seed, number):
-    return [Case(seed, number * 2 + index, one) for index, one in enumerate(conversation.fall_back(seed))]
+# What else may be said of a conversation with one fault: it is true of it, and no fault.
+BESIDE = r"did not ask for CRC \(C=0\)"
+
+
+class Planted(Case):
+    """One side broke one rule once."""
+
+    def __init__(self, seed, number, name):
+        self.planted = plant.Planted(name, seed)
+        self.about = f"{name}: "
+        super().__init__(seed, number, self.planted.conversation, f"--kind {name} --planted {seed}")
+
+    def judge(self, found):
+        row, planted = self.planted.row, self.planted
+        if len(found) != 1:
+            return [f"{len(found)} connections are listed for one"], []
+        findings = [finding for finding in found[0][1] if finding.severity != "note"]
+        places = {self.base + place + 1 for unit in planted.units for place in self.places(unit)}
+        due = [finding for finding in findings if finding.severity in row.severity and finding.rule in row.rules and
+               finding.side == plant.SIDES[planted.side] and finding.frame in places]
+        beside = "|".join(filter(None, (BESIDE, row.beside, planted.conversation.rtr == "frame" and "answered S with S")))
+        wrong = [f"also said: {finding}" for finding in findings if finding not in due and not re.search(beside, finding.text)]
+        if not due:
+            wrong.insert(0, f"not found: {' or '.join(row.severity)} by the {plant.SIDES[planted.side]} at frame {', '.join(map(str, sorted(places)))} "
+                            f"[{' or '.join(row.rules)}]")
+        return wrong, []
+
+    def places(self, unit):
+        if unit.kind == "fin":
+            return [index for index, segment in enumerate(self.segments) if segment.side == unit.side and segment.flags & wire.FIN]
+        return self.layout.frames_of(unit, self.segments)
+
+    def title(self):
+        return f"{self.planted.row.name} by the {plant.SIDES[self.planted.side]}"
+
+
+def valid_cases(_, seed, number):
+    return [Valid(seed, number * 2 + index, one) for index, one in enumerate(conversation.fall_back(seed))]
+
+
+def planted_cases(options, seed, number):
+    kinds = options.kind or list(plant.ROWS)
+    return [Planted(seed, number * 2, kinds[seed % len(kinds)])]
+
+
+MAKE = {"valid": valid_cases, "planted": planted_cases}
 
 
 def shrink(parley, case, keep):
     """The fewest segments of which the same is said: leaving one out is a loss by the capture, which accuses nobody."""
-    path = pathlib.Path(keep) / f"valid_{case.seed}_{case.number & 1}.pcap"
+    path = pathlib.Path(keep) / f"{case.option.strip('-').replace(' --', '_').replace(' ', '_')}_{case.number & 1}.pcap"
 
     def complaint():
         path.write_bytes(case.octets())
@@ -96,9 +155,9 @@ def shrink(parley, case, keep):
 
 
 def run_batch(task):
-    options, seeds = task
+    options, make, seeds = task
     failures, odd = [], collections.Counter()
-    cases = [case for seed in seeds for case in valid_cases(seed, seed % BATCH)]
+    cases = [case for seed in seeds for case in MAKE[make](options, seed, seed % BATCH)]
     with tempfile.TemporaryDirectory(prefix="parley-adversary-") as folder:
         frames = []
         for case in cases:
@@ -121,10 +180,10 @@ def run_batch(task):
 def failure(options, case, wrong):
     """What a person needs to know of it, and the kinds of what is wrong."""
     lines = [f"seed {case.seed} ({case.title()}), frames from {case.base}:", *(f"    {sentence}" for sentence in wrong)]
-    lines.append(f"    again: tests/adversary/run.py --parley {options.parley} --valid {case.seed} --keep .")
+    lines.append(f"    again: tests/adversary/run.py --parley {options.parley} {case.option} --keep .")
     if options.keep:
         lines.append(f"    kept: {shrink(options.parley, case, options.keep)}")
-    return case.seed, "\n".join(lines), [said.kind(re.sub("^frame [0-9]+: ", "", sentence)) for sentence in wrong]
+    return case.seed, "\n".join(lines), [case.about + said.kind(re.sub("frames? [0-9, ]+(: )?", "", sentence)) for sentence in wrong]
 
 
 def numbers(text):
@@ -136,6 +195,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parley", default=os.environ.get("PARLEY", "build/bin/parley"), help="the program")
     parser.add_argument("--valid", type=numbers, default=(), metavar="FIRST..LAST", help="seeds of valid conversations")
+    parser.add_argument("--planted", type=numbers, default=(), metavar="FIRST..LAST", help="seeds with one violation each")
+    parser.add_argument("--kind", action="append", choices=plant.ROWS, metavar="NAME", help="these violations alone")
+    parser.add_argument("--kinds", action="store_true", help="list the violations")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--keep", metavar="DIR", help="where to leave the smallest capture of each failure")
     parser.add_argument("--odd", action="store_true", help="list the warnings that whole captures drew")
@@ -143,8 +205,11 @@ def main():
     options = parser.parse_args()
     if options.keep:
         os.makedirs(options.keep, exist_ok=True)
-    seeds = list(options.valid)
-    tasks = [(options, seeds[i:i + BATCH]) for i in range(0, len(seeds), BATCH)]
+    if options.kinds:
+        print(*plant.ROWS, sep="\n")
+        return 0
+    tasks = [(options, make, seeds[i:i + BATCH]) for make, seeds in (("valid", options.valid), ("planted", options.planted))
+             for i in range(0, len(seeds), BATCH)]
     passed, failed, kinds, odd = 0, 0, collections.Counter(), collections.Counter()
     with multiprocessing.Pool(options.jobs) as pool:
         for good, failures, strange in (pool.imap_unordered(guarded, tasks) if options.jobs > 1 else map(guarded, tasks)):

@@ -25,7 +25,7 @@ def kind(text):
 
 def side_of(text):
     """Who a sentence accuses: the side named first."""
-    found = re.search(r"\b(initiator|responder)\b", text)
+    found = re.search(r"\bthe (initiator|responder) answered", text) or re.search(r"\b(initiator|responder)\b", text)
     return found.group(1) if found else None
 
 

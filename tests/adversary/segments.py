@@ -67,8 +67,7 @@ class Layout:
     def frame(self):
         """The octets of all units: RFC 5044 §4."""
         c = self.conversation
-        # RFC 5044 §7.1.1: M of one's own startup frame is for what the other side sends.
-        framer = [wire.Framer(c.crc, c.m[1 - side], c.filler) for side in (INITIATOR, RESPONDER)]
+        framer = [wire.Framer(c.crc, c.inserts[side], c.filler) for side in (INITIATOR, RESPONDER)]
         for unit in c.units:
             stream = self.streams[unit.side]
             unit.begin = len(stream)
@@ -98,6 +97,8 @@ class Layout:
                 self.end(side, unit, waiting[side], waiting[1 - side])
                 continue
             waiting[side] = unit.end
+            if unit.glued:
+                continue
             if unit.kind in ("request", "reply") or unit.apart:
                 self.flush(side, unit.begin, unit.begin)
                 self.flush(side, unit.end, unit.end, unit.kind != "fpdu" and draw.random() < 0.15)

@@ -54,25 +54,27 @@ class Framer:
         self.crc, self.markers, self.position, self.filler = crc, markers, 0, filler
         self.made = []  # the length of each ULPDU
 
-    def fpdu(self, ulpdu, pad=b"\0\0\0", damage_crc=0, damage_pointer=0):
+    def fpdu(self, ulpdu, pad=b"\0\0\0", damage_crc=0, length=None, **markers):
         """`filler` stands where the CRC does if there is none: any value will do (RFC 5044 §4.4)."""
         self.made += [len(ulpdu)] if ulpdu else []  # RFC 5044 §3: an ULPDU has an octet at least
-        octets = struct.pack(">H", len(ulpdu)) + ulpdu
+        octets = struct.pack(">H", len(ulpdu) if length is None else length) + ulpdu
         octets += pad[:-len(octets) % 4]
-        out = self.marked(octets, damage_pointer) if self.markers else octets
+        out = self.marked(octets, **markers) if self.markers else octets
         self.position += 0 if self.markers else len(octets) + 4
         check = crc32c(out) if self.crc else self.filler
         return out + bytes([check[0] ^ damage_crc]) + check[1:]
 
-    def marked(self, octets, damage_pointer):
-        """RFC 5044 §4.3: the FPDU up to its CRC with the markers that fall into it."""
+    def marked(self, octets, damage_pointer=0, reserved=0, omit=False):
+        """RFC 5044 §4.3: the FPDU up to its CRC with the markers that fall into it; `omit` leaves the first one out."""
         words = [octets[i:i + 4] for i in range(0, len(octets), 4)]
         out, header = b"", None
         for word in words + [None]:  # None: the place of the CRC, before which a marker may fall
-            if self.position % 512 == 0:
+            if self.position % 512 == 0 and not omit:
                 pointer = 0 if header is None else self.position - header
-                out += struct.pack(">HH", 0, pointer + damage_pointer)
+                out += struct.pack(">HH", reserved, pointer + damage_pointer)
                 self.position += 4
+            elif self.position % 512 == 0:
+                omit = False
             if header is None:
                 header = self.position
             if word is not None:

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""Violations of MPA framing and of DDP."""
+import struct
+
+import wire
+from plant import (ANY, DDP_ORDER, DDP_UNTAGGED, LOCAL, OP, QUEUE, Row, SHORT, a_write, atomic, atomic_response, field,
+                   put, read)
+from wire import RESPONDER
+
+# --- framing ----------------------------------------------------------------------------------------------
+def damaged(size=40, opcode=None, **damage):
+    def make(self, c, side):
+        unit = c.say(side, size=size(self) if callable(size) else size, opcode=opcode)
+        unit.damage.update(damage)
+        return unit
+    return make
+
+
+def marked(side, draw):
+    m = [draw.random() < 0.5, draw.random() < 0.5]
+    m[1 - side] = True
+    return {"m": tuple(m), "mulpdu": 1442}
+
+
+def unmarked(side, draw):
+    m = [draw.random() < 0.5, draw.random() < 0.5]
+    m[1 - side] = False
+    return {"m": tuple(m)}
+
+
+Row("crc_wrong", damaged(damage_crc=1), "RFC 5044 §4.4", (0x20, 2))
+Row("crc_wrong_of_empty_send", damaged(size=0, damage_crc=0x80), "RFC 5044 §4.4", (0x20, 2))
+Row("crc_wrong_with_markers", damaged(size=700, damage_crc=0x10), "RFC 5044 §4.4", (0x20, 2), of=marked)
+Row("pad_not_zero", damaged(size=21, pad=b"\xff\0\1"), "RFC 5044 §4.1")
+Row("marker_pointer", damaged(size=700, damage_pointer=4), "RFC 5044 §4.3", (0x20, 3), of=marked)
+Row("marker_pointer_far", damaged(size=1100, damage_pointer=512), "RFC 5044 §4.3", (0x20, 3), of=marked)
+Row("marker_missing", damaged(size=1100, omit=True), "RFC 5044 §4.3", (0x20, 2), of=marked)
+Row("marker_low_bits", damaged(size=700, damage_pointer=1), "RFC 5044 §4.3", severity="warning", of=marked)
+Row("marker_reserved_half", damaged(size=700, reserved=0x100), "RFC 5044 §4.3", severity="warning", of=marked)
+
+
+def switched(self, c, side):
+    """From its first FPDU on, a side that does with markers what it must not."""
+    c.inserts[side] = not c.inserts[side]
+    if not c.peer[side].said:
+        c.say(side, size=600)
+    unit = c.peer[side].said[0]
+    index = c.units.index(unit)
+    c.units[index + 1:] = []
+    c.peer[1 - side].said = [other for other in c.peer[1 - side].said if other in c.units] or (
+        [unit] if side == RESPONDER else [])
+    unit.apart = True
+    return unit
+
+
+Row("markers_left_out", switched, "RFC 5044 §4.3", (0x20, 2), of=marked)
+Row("markers_unasked", switched, "RFC 5044 §4.3", (0x20, 2), of=unmarked)
+
+
+def zero_length(self, c, side):
+    unit = c.fpdu(side, b"")
+    unit.apart = True
+    return unit
+
+
+Row("ulpdu_length_0", zero_length, "RFC 5044 §4.1", LOCAL)
+
+
+def raw(*sizes):
+    def make(self, c, side):
+        return c.fpdu(side, wire.send(c.peer[side].msn[0], bytes(20))[:self.draw.choice(sizes)])
+    return make
+
+
+Row("ulpdu_without_header", raw(1, 2, 10, 13, 17), "RFC 5041 §4", LOCAL)
+
+# --- DDP --------------------------------------------------------------------------------------------------
+DDP = "RFC 5041 §4.1"
+
+
+
+
+def empty_send(self, c, side):
+    return c.say(side, size=0)
+
+
+for version in (0, 2, 3):
+    Row(f"ddp_version_{version}_untagged", field(0, ">B", lambda old, v=version: old & 0xFC | v), DDP, (0x12, 6))
+    Row(f"ddp_version_{version}_tagged", field(0, ">B", lambda old, v=version: old & 0xFC | v, say=a_write), DDP,
+        (0x11, 4))
+    Row(f"rdmap_version_{version}", field(1, ">B", lambda old, v=version: old & 0x3F | v << 6), OP, (0x02, 5))
+for bit in (0x04, 0x08, 0x10, 0x20):
+    Row(f"ddp_reserved_{bit:02x}", field(0, ">B", lambda old, b=bit: old | b), DDP)
+    Row(f"ddp_reserved_{bit:02x}_tagged", field(0, ">B", lambda old, b=bit: old | b, say=a_write), DDP)
+for bit in (0x10, 0x20):
+    Row(f"rdmap_reserved_{bit:02x}", field(1, ">B", lambda old, b=bit: old | b), OP)
+for queue in (1, 2, 3, 4, 2**32 - 1):
+    Row(f"send_on_queue_{queue:x}", field(6, ">I", queue), QUEUE, (0x12, 1))
+for queue in (0, 2, 3, 7):
+    Row(f"read_request_on_queue_{queue}", field(6, ">I", queue, say=read), QUEUE, (0x12, 1))
+    Row(f"atomic_request_on_queue_{queue}", field(6, ">I", queue, say=atomic), QUEUE, (0x12, 1))
+for queue in (0, 1, 2):
+    Row(f"atomic_response_on_queue_{queue}", field(6, ">I", queue, say=atomic_response), QUEUE, (0x12, 1))
+Row("send_msn_ahead", field(10, ">I", lambda old: old + 1, lambda old: old + 1000), DDP_UNTAGGED, (0x12, 3))
+Row("send_msn_again", field(10, ">I", lambda old: old - 1, say=lambda self, c, side: (c.say(side, size=3), c.say(side,
+    size=9))[1]), DDP_UNTAGGED, (0x12, 3))
+Row("send_msn_far_behind", field(10, ">I", lambda old: old + 2**31 & 0xFFFFFFFF), DDP_UNTAGGED, (0x12, 3))
+Row("read_request_msn_ahead", field(10, ">I", lambda old: old + 3, say=read), DDP_UNTAGGED, (0x12, 3))
+Row("atomic_request_msn_ahead", field(10, ">I", lambda old: old + 1, say=atomic), DDP_UNTAGGED, (0x12, 3))
+Row("atomic_response_msn_ahead", field(10, ">I", lambda old: old + 1, say=atomic_response), DDP_UNTAGGED, (0x12, 3))
+Row("immediate_msn_ahead", field(10, ">I", lambda old: old + 1, say=lambda self, c, side: c.message(side, 8,
+    bytes(8))), DDP_UNTAGGED, (0x12, 3))
+Row("empty_send_msn_ahead", field(10, ">I", lambda old: old + 1, say=empty_send), DDP_UNTAGGED, (0x12, 3))
+
+
+def parts(size=2000, **more):
+    """A Send of several segments, the conversation's last: its units in order."""
+    def make(self, c, side, opcode=3):
+        begin = len(c.units)
+        c.say(side, size=size, opcode=opcode)
+        return c.units[begin:]
+    return make
+
+
+
+
+def overlapping(self, c, side):
+    units = parts(700)(self, c, side)
+    second = units[1]
+    put(second, 14, ">I", second.offset - 8)
+    del c.units[c.units.index(second) + 1:]
+    return second
+
+
+def reopened(self, c, side):
+    """RFC 5041 §5.2: a message after one whose last segment never came."""
+    units = parts(700)(self, c, side)
+    c.units.remove(units[-1])
+    return c.say(side, size=10)
+
+
+def early_last(self, c, side):
+    """L on a segment that more follow."""
+    units = parts(700)(self, c, side)
+    put(units[0], 0, ">B", units[0].body[0] | 0x40)
+    del c.units[c.units.index(units[1]) + 1:]
+    return units[1]
+
+
+def other_opcode(self, c, side):
+    units = parts(700)(self, c, side)
+    put(units[1], 1, ">B", units[1].body[1] & 0xF0 | 5)
+    del c.units[c.units.index(units[1]) + 1:]
+    return units[1]
+
+
+def other_word(opcode, word):
+    def make(self, c, side):
+        units = parts(700)(self, c, side, opcode)
+        which = self.draw.choice([1, len(units) - 1])
+        put(units[which], 2, ">I", struct.unpack_from(">I", units[which].body, 2)[0] ^ word)
+        del c.units[c.units.index(units[which]) + 1:]
+        return units[which]
+    return make
+
+
+Row("send_segments_overlap", overlapping, DDP_ORDER, (0x12, 4), **SHORT)
+Row("message_before_last_segment", reopened, DDP_ORDER, ANY, **SHORT)
+Row("last_too_early", early_last, (DDP_UNTAGGED, DDP_ORDER), (0x12, 3), **SHORT)
+Row("opcode_changes_in_message", other_opcode, OP, ANY, **SHORT)
+Row("invalidate_stag_changes", other_word(4, 0x100), ("RFC 5041 §4.3", "RFC 5041 §5.2", "RFC 5040 §4.1",
+    "RFC 5040 §5.3"), ANY, **SHORT)
+Row("invalidate_stag_changes_se", other_word(6, 1), ("RFC 5041 §4.3", "RFC 5041 §5.2", "RFC 5040 §4.1",
+    "RFC 5040 §5.3"), ANY, **SHORT)
+Row("word_of_send_not_zero", field(2, ">I", 1, 2**31, opcode=3), OP, severity="warning")
+Row("word_of_solicited_send_not_zero", field(2, ">I", 7, opcode=5), OP, severity="warning")
+Row("word_of_read_request_not_zero", field(2, ">I", 1, say=read), OP, severity="warning")
+
+
+def mo_of_the_only(self, c, side):
+    unit = c.say(side, size=20)
+    put(unit, 14, ">I", self.draw.choice([1, 4, 4096]))
+    after = c.say(side, size=4)
+    after.about["due"] = (0x12, 4)
+    return [unit, after]
+
+
+Row("send_at_mo_4", mo_of_the_only, DDP_ORDER, (0x12, 4))
+
+
+def at_mo(make):
+    """A message that has one segment, which does not begin at 0."""
+    return field(14, ">I", 4, say=make)
+
+
+Row("read_request_at_mo_4", at_mo(read), (DDP_ORDER, QUEUE), (0x12, 4))
+Row("atomic_request_at_mo_4", at_mo(atomic), (DDP_ORDER, QUEUE), (0x12, 4))
+Row("immediate_at_mo_4", at_mo(lambda self, c, side: c.message(side, 9, bytes(8))), (DDP_ORDER, QUEUE,
+    "RFC 7306 §6.3"), (0x12, 4))
+
+
+def not_last(make):
+    """RFC 5040 §4.2: these messages have one segment."""
+    return field(0, ">B", lambda old: old & ~0x40, say=make)
+
+
+Row("read_request_not_last", not_last(read), QUEUE, ANY)
+Row("atomic_request_not_last", not_last(atomic), QUEUE, ANY)
+Row("atomic_response_not_last", not_last(atomic_response), QUEUE, ANY)
+Row("immediate_not_last", not_last(lambda self, c, side: c.message(side, 8, bytes(8))), QUEUE, ANY)
+
+
+def write_parts(offset, form, change):
+    def make(self, c, side):
+        begin = len(c.units)
+        c.write(side, 700)
+        units = c.units[begin:]
+        unit = units[1]
+        put(unit, offset, form, change(struct.unpack_from(form, unit.body, offset)[0]))
+        del c.units[c.units.index(unit) + 1:]
+        return unit
+    return make
+
+
+Row("write_stag_changes", write_parts(2, ">I", lambda old: old ^ 0x100), DDP_ORDER, ANY, **SHORT)
+Row("write_to_wraps", field(6, ">Q", 2**64 - 10, say=a_write), "RFC 5041 §7.1", (0x11, 3))
