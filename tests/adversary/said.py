@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-"""What the readers of captures say: `parley pcap check`, as findings by connection."""
+"""What the three readers of captures say, each as findings: `parley pcap check`, the Wireshark plugin, the ladder's page."""
+import html
 import json
+import os
 import re
 import subprocess
 
+SEVERITIES = {8388608: "error", 6291456: "warning", 4194304: "note", 2097152: "note", 1048576: "note"}  # epan/proto.h
+
 
 class Finding:
-    """One thing said about one connection; `side`: who did it, or None."""
+    """One thing said; `side`: who did it, or None; `rules`: the clauses cited."""
 
     def __init__(self, frame, severity, rule, text, side=None):
         self.frame, self.severity, self.rule, self.text, self.side = frame, severity, rule, text, side
+        self.rules = frozenset(clauses(rule))
 
     def __str__(self):
         return f"frame {self.frame}: {self.severity}: {self.text} [{self.rule}]"
@@ -17,24 +22,33 @@ class Finding:
     def kind(self):
         return f"{self.severity}: {kind(self.text)} [{self.rule}]"
 
+    def key(self):
+        return self.frame, self.severity, min(self.rules, default="")
+
+
+def clauses(rule):
+    """Each clause by itself: "RFC 5044 §4.4, §8" are two."""
+    document = ""
+    for part in re.split(r"[,;] ?(?:and )?", rule):
+        document = part.split("§")[0].strip() or document
+        if part:
+            yield f"{document} §{part.split('§')[1]}" if "§" in part else part.strip()
+
 
 def kind(text):
     """A sentence without its figures."""
-    return re.sub(r"(?<!§)(?<![.\d])\b(0x[0-9a-fA-F]+|[0-9]+)\b(?!\.)", "N", text)
+    return re.sub(r"(?<![§.\w])(0x[0-9a-fA-F]+|[0-9a-f]{8}|[0-9]+)\b(?! §)", "N", text)
 
 
 def side_of(text):
     """Who a sentence accuses: the side named first."""
-    found = re.search(r"\bthe (initiator|responder) answered", text) or re.search(r"\b(initiator|responder)\b", text)
+    found = (re.search(r"\bthe (initiator|responder) answered", text) or
+             re.search(r"\b(initiator|responder)\b", text))
     return found.group(1) if found else None
 
 
-def ends(connection):
-    return frozenset((connection["initiator"], connection["responder"]))
-
-
 def check(parley, path):
-    """{the two ends: (the connection, [Finding])} of a capture."""
+    """{the two ends: [(the connection, [Finding])]} of a capture."""
     done = subprocess.run([parley, "pcap", "check", "--json", path], capture_output=True, text=True, timeout=600)
     if done.returncode not in (0, 1):
         raise RuntimeError(f"parley pcap check ended with {done.returncode}: {done.stderr}")
@@ -42,5 +56,35 @@ def check(parley, path):
     for connection in json.loads(done.stdout)["connections"]:
         findings = [Finding(f["frame"], f["severity"], f["rule"], f["text"], f.get("side") or side_of(f["text"]))
                     for f in connection["findings"]]
-        said.setdefault(ends(connection), []).append((connection, findings))
+        said.setdefault(frozenset((connection["initiator"], connection["responder"])), []).append((connection, findings))
     return said
+
+
+def plugin(tshark, path):
+    """[Finding] of a capture; `tshark` has the plugin. What a sentence does not name, the sender of the frame did."""
+    done = tshark.run("-n", "-r", path, "-Y", "_ws.expert", "-T", "fields", "-E", "aggregator=\x01", "-e", "frame.number",
+                      "-e", "_ws.expert.severity", "-e", "_ws.expert.message", timeout=600)
+    if done.returncode or done.stderr.strip():
+        raise RuntimeError(f"tshark ended with {done.returncode}: {done.stderr}")
+    for line in done.stdout.splitlines():
+        frame, severities, messages = line.split("\t")
+        for severity, message in zip(severities.split("\x01"), messages.split("\x01")):
+            found = re.fullmatch(r"(.*) \[((?:RFC|OFA) [^]]*)\]", message)
+            if found:  # the plugin's cite their clause, those of Wireshark's own dissectors do not
+                yield Finding(int(frame), SEVERITIES[int(severity)], found.group(2), found.group(1), side_of(found.group(1)))
+
+
+def page(parley, path):
+    """[Finding] of a capture of at most 60 connections, out of its ladders as a page."""
+    to = f"{path}.html"
+    done = subprocess.run([parley, "pcap", "ladder", "--html", to, path], capture_output=True, text=True, timeout=600)
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"parley pcap ladder ended with {done.returncode}: {done.stderr}")
+    with open(to, encoding="utf-8") as file:
+        text = file.read()
+    os.unlink(to)
+    if "srcdoc=" in text:  # each connection is a page in the page
+        text = html.unescape(text)
+    for block in re.findall(r"<pre[^>]*>Finding\n(.*?)</pre>", text, re.S):
+        fields = dict(line.strip().split(": ", 1) for line in html.unescape(block).splitlines() if ": " in line)
+        yield Finding(int(fields["Frame"]), fields["Severity"], fields.get("Rule", ""), fields["What was found"])

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""A conversation in a capture, and what its readers must make of it."""
+import random
+import re
+
+import conversation
+import impair
+import plant
+import plant_rdmap  # noqa: F401: these three fill the table
+import plant_setup  # noqa: F401
+import plant_stream  # noqa: F401
+import segments
+import wire
+
+# What else may be said of a conversation with one fault: it is true of it, and no fault.
+BESIDE = r"did not ask for CRC \(C=0\)"
+
+
+class Case:
+    about = ""  # what failures are counted by, beside what is wrong
+
+    def __init__(self, seed, number, conversation_, option):
+        self.seed, self.option = seed, option
+        self.layout = segments.Layout(conversation_, f"{seed} {number}", number)
+        self.segments, self.impairments = self.layout.segments, []
+        self.base = 0  # the frames that stand before it in its file
+
+    @property
+    def ends(self):
+        return frozenset(self.layout.names())
+
+    def octets(self):
+        return segments.pcap(self.layout.frames(self.segments))
+
+    def holds(self, finding):
+        return self.base < finding.frame <= self.base + len(self.segments)
+
+    def sender(self, finding):
+        return plant.SIDES[self.segments[finding.frame - self.base - 1].side]
+
+
+class Valid(Case):
+    """Nobody did wrong, whatever the capture lacks."""
+
+    def __init__(self, seed, number, conversation_):
+        super().__init__(seed, number, conversation_, f"--valid {seed}")
+        self.segments, self.impairments = impair.impair(self.layout, random.Random(f"impair {seed} {number}"))
+
+    def judge(self, findings):
+        return [str(finding) for finding in findings if finding.severity == "error"]
+
+    def judge_table(self, connections):
+        """What the capture lacks nothing of, a reader knows as the generator does."""
+        known = self.layout.conversation.known
+        if self.impairments or not known:
+            return []
+        if len(connections) != 1:
+            return [f"{len(connections)} connections are listed for one"]
+        wrong = [f"{key} is {connections[0][key]!r}, {value!r} is due" for key, value in known.items()
+                 if connections[0][key] != value]
+        for side, name in enumerate(("from_initiator", "from_responder")):
+            sent = sum(unit.kind == "fpdu" and unit.side == side for unit in self.layout.conversation.units)
+            if connections[0][name]["fpdus"] != sent:
+                wrong.append(f"{name} has {connections[0][name]['fpdus']} FPDUs, {sent} were sent")
+        return wrong
+
+    def title(self):
+        return f"{self.layout.conversation.style}, {', '.join(self.impairments) or 'whole'}"
+
+
+class Planted(Case):
+    """One side broke one rule once."""
+
+    def __init__(self, seed, number, name):
+        self.planted, self.about = plant.Planted(name, seed), f"{name}: "
+        super().__init__(seed, number, self.planted.conversation, f"--kind {name} --planted {seed}")
+
+    def judge(self, findings):
+        row, planted = self.planted.row, self.planted
+        side = plant.SIDES[planted.side]
+        places = {self.base + place + 1 for unit in planted.units for place in self.places(unit)}
+        said = [finding for finding in findings if finding.severity != "note"]
+        due = [finding for finding in said if finding.severity in row.severity and finding.rules & set(row.rules) and
+               (finding.side or self.sender(finding)) == side and finding.frame in places]
+        beside = "|".join(filter(None, (BESIDE, row.beside, planted.conversation.rtr == "frame" and "S with S")))
+        wrong = [f"also said: {finding}" for finding in said if finding not in due and not re.search(beside, finding.text)]
+        if not due:
+            wrong.insert(0, f"not found: {' or '.join(row.severity)} by the {side} at frame "
+                            f"{', '.join(map(str, sorted(places)))} [{' or '.join(row.rules)}]")
+        return wrong
+
+    def judge_table(self, connections):
+        return [] if len(connections) == 1 else [f"{len(connections)} connections are listed for one"]
+
+    def places(self, unit):
+        if unit.kind == "fin":
+            return [index for index, segment in enumerate(self.segments)
+                    if segment.side == unit.side and segment.flags & wire.FIN]
+        return self.layout.frames_of(unit, self.segments)
+
+    def title(self):
+        return f"{self.planted.row.name} by the {plant.SIDES[self.planted.side]}"
+
+
+def valid(seed, number, _):
+    return [Valid(seed, number * 2 + index, one) for index, one in enumerate(conversation.fall_back(seed))]
+
+
+def planted(seed, number, kinds):
+    kinds = kinds or list(plant.ROWS)
+    return [Planted(seed, number * 2, kinds[seed % len(kinds)])]
+
+
+MAKE = {"valid": valid, "planted": planted}
