@@ -19,9 +19,9 @@ BESIDE = r"did not ask for CRC \(C=0\)"
 class Case:
     about = ""  # what failures are counted by, beside what is wrong
 
-    def __init__(self, seed, number, conversation_, option):
+    def __init__(self, seed, number, conversation_, option, before=None):
         self.seed, self.option = seed, option
-        self.layout = segments.Layout(conversation_, f"{seed} {number}", number)
+        self.layout = segments.Layout(conversation_, f"{seed} {number}", number, before)
         self.segments, self.impairments = self.layout.segments, []
         self.base = 0  # the frames that stand before it in its file
 
@@ -42,8 +42,8 @@ class Case:
 class Valid(Case):
     """Nobody did wrong, whatever the capture lacks."""
 
-    def __init__(self, seed, number, conversation_):
-        super().__init__(seed, number, conversation_, f"--valid {seed}")
+    def __init__(self, seed, number, conversation_, before=None):
+        super().__init__(seed, number, conversation_, f"--valid {seed}", before)
         self.segments, self.impairments = impair.impair(self.layout, random.Random(f"impair {seed} {number}"))
 
     def judge(self, findings):
@@ -103,7 +103,12 @@ class Planted(Case):
 
 
 def valid(seed, number, _):
-    return [Valid(seed, number * 2 + index, one) for index, one in enumerate(conversation.fall_back(seed))]
+    made = []
+    for index, one in enumerate(conversation.fall_back(seed)):
+        # What follows a connection that was refused may come from the same port.
+        before = made[0].layout if made and seed % 3 == 0 else None
+        made.append(Valid(seed, number * 2 + index, one, before))
+    return made
 
 
 def planted(seed, number, kinds):

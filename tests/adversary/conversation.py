@@ -38,8 +38,8 @@ class Unit:
 class Peer:
     """What one side knows when it speaks."""
 
-    def __init__(self):
-        self.msn = {0: 1, 1: 1, 2: 1, 3: 1}
+    def __init__(self, draw=None, old=False):
+        self.msn = {queue: 2**32 - draw.randint(1, 6) if old else 1 for queue in (0, 1, 3)}
         self.limit = None  # of requests outstanding: RFC 6581 §9.1; None: not agreed
         self.asked = []  # requests whose answer it has not seen
         self.owed = []  # requests of the other side that it has yet to answer
@@ -54,8 +54,8 @@ class Conversation:
         self.seed, self.wish = seed, wish
         self.draw = random.Random(seed)
         self.units, self.known = [], {}
-        self.peer = (Peer(), Peer())
         self.draw_shape()
+        self.peer = (Peer(self.draw, self.old), Peer(self.draw, self.old))
         self.speak()
 
     # --- the draws ---------------------------------------------------------------------------------------
@@ -88,9 +88,10 @@ class Conversation:
         self.draw_private()
         self.draw_depths()
         self.draw_rtr()
-        self.pick("mulpdu", {128: 1, 200: 1, 522: 1, 1000: 1, 1442: 2, 4000: 0.3})
+        self.pick("mulpdu", {128: 1, 200: 1, 522: 1, 1000: 1, 1442: 2, 4000: 0.3, 64768: 0.1})
         self.pick("steps", {0: 1, 1: 1, 2: 1, 4: 2, 8: 3, 14: 2, 30: 0.3})
         self.chance("rfc7306", 0.4)
+        self.chance("old", 0.03)  # set up long ago: message numbers are about to wrap
         self.pick("ending", {"close": 12, "terminate": 4, "reset": 1, "open": 1})
         self.inserts = [self.m[RESPONDER], self.m[INITIATOR]]  # RFC 5044 §4.3: M is for what the other side sends
         self.filler = draw.choice([bytes(4), bytes(4), b"\xff" * 4, draw.randbytes(4)])
@@ -241,7 +242,7 @@ class Conversation:
     def message(self, side, opcode, payload, needs=(), word=0, queue=0, **about):
         """An untagged message, in as many segments as it takes."""
         peer = self.peer[side]
-        msn, peer.msn[queue] = peer.msn[queue], peer.msn[queue] + 1
+        msn, peer.msn[queue] = peer.msn[queue], (peer.msn[queue] + 1) % 2**32  # RFC 5041 §4.3
         room = self.mulpdu - 18
         cuts = list(range(0, len(payload), room)) or [0]
         order = self.order(len(cuts))
@@ -385,7 +386,8 @@ class Conversation:
             [draw.getrandbits(64) for _ in range(4)]
         number = draw.getrandbits(32)
         unit = self.message(side, 0xA, struct.pack(">IIIQQQQQ", operation, number, draw.getrandbits(32),
-                                                   8 * draw.getrandbits(59), *fields), needs, queue=1, number=number, **more)
+                                                   8 * draw.getrandbits(59), *fields), needs, queue=1, number=number,
+                            **more)
         self.ask(side, unit)
         return unit
 
@@ -396,10 +398,11 @@ class Conversation:
             return
         self.peer[side].owed.pop(0)
         if request.opcode == 1:
-            request.about["answered"] = self.stream(side, 2, *request.sink, self.octets(request.size), [request], answers=request)
+            answer = self.stream(side, 2, *request.sink, self.octets(request.size), [request], answers=request)
         else:
-            request.about["answered"] = self.message(
-                side, 0xB, struct.pack(">IQ", request.number, self.draw.getrandbits(64)), [request], queue=3, answers=request)
+            answer = self.message(side, 0xB, struct.pack(">IQ", request.number, self.draw.getrandbits(64)), [request],
+                                  queue=3, answers=request)
+        request.about["answered"] = answer
 
     # --- ends --------------------------------------------------------------------------------------------
     def finish(self):
@@ -408,6 +411,8 @@ class Conversation:
             for side in (INITIATOR, RESPONDER):
                 while self.peer[side].owed:
                     self.answer(side)
+        if ending == "terminate" and self.draw.random() < 0.2 and self.refuse_in_the_midst():
+            return
         if ending == "terminate" and self.units[-1].kind == "fpdu":
             speakers = [INITIATOR] + [RESPONDER] * bool(self.peer[INITIATOR].said)
             self.terminate(draw.choice(speakers))
@@ -437,6 +442,26 @@ class Conversation:
         self.peer[side].over = True
         self.style = "ended"
         self.close(self.draw.choice([side, 1 - side]) if not late else 1 - side, [unit])
+
+    def refuse_in_the_midst(self):
+        """RFC 5040 §4.8: of a Read that was answered in part, the Terminate copies what is left of it."""
+        side = self.draw.choice([INITIATOR, RESPONDER]) if self.peer[INITIATOR].said else RESPONDER
+        room, other = self.mulpdu - 14, 1 - side
+        if self.mulpdu > 2000 or (needs := self.room(other)) is None or self.peer[side].owed:
+            return False
+        request = self.read(other, 3 * room, self.place(), self.place(), needs)
+        (stag, to), source, size = request.sink, request.source, request.size
+        done = 0
+        for _ in range(self.draw.randint(1, 2)):
+            self.fpdu(side, wire.tagged(2, stag, to + done, self.octets(room), False), [request], opcode=2, stag=stag,
+                      to=to + done, answers=request)
+            done += room
+        left = struct.pack(">IQIIQ", stag, to + done, size - done, source[0], source[1] + done)
+        unit = self.fpdu(side, wire.terminate(0x01, self.draw.choice([0, 1, 2, 3]), 0xE0, self.copied(request) + left),
+                         [request], opcode=7, queue=2, msn=1, quotes=request)
+        self.style = "ended"
+        self.close(self.draw.choice([INITIATOR, RESPONDER]), [unit])
+        return True
 
     def complaint(self, quoted):
         """Layer and type, code, M D R, what is copied: one that the octets need not bear out."""
@@ -499,7 +524,7 @@ class Conversation:
         self.add(RESPONDER, "fin", needs=[self.units[-1]])
 
     def no_revision(self):
-        """RFC 6581 §10: one that knows revision 1 alone ends the connection, and the initiator comes back with revision 1."""
+        """RFC 6581 §10: one that knows revision 1 alone ends the connection; the initiator comes back with revision 1."""
         self.add(RESPONDER, self.draw.choice(["fin", "rst"]), needs=[self.request])
         if self.units[-1].kind == "fin":
             self.add(INITIATOR, "fin", needs=[self.units[-1]])
@@ -507,7 +532,7 @@ class Conversation:
     # --- what a reader must make of it, if it sees all of it ---------------------------------------------
     def tell(self):
         known = self.known
-        if self.reply is None or self.refusal:  # a Request that came again has no place in a reader's table
+        if self.reply is None or self.refusal or self.old:  # a Request that came again has no place in a reader's table
             return
         known.update(revision=self.revision, crc=self.crc)
         if self.style == "reject":

@@ -4,6 +4,8 @@
 Each takes the list of segments and gives another; none changes what was on the wire, only what of it was captured, when,
 and how often it was sent. Applied to a valid conversation, none gives a reader cause to accuse anybody.
 """
+from conversation import STARTUP
+from segments import Segment
 from wire import ACK, FIN, PSH, RST, SYN
 
 
@@ -119,6 +121,20 @@ def one_way(_, segments, draw):
     return segments[:begin] + [segment for segment in segments[begin:] if segment.side == side]
 
 
+def kept_alive(layout, segments, draw):
+    """TCP asked whether the other side lives, with an octet that was sent before or with none (RFC 9293 §3.8.4)."""
+    segments = list(segments)
+    for _ in range(draw.choice([1, 2, 4])):
+        place, side = draw.randint(0, len(segments)), draw.randrange(2)
+        before = [segment for segment in segments[:place] if segment.side == side]
+        sent = max((segment.end for segment in before), default=0)
+        if sent > 0 and not any(segment.flags & (FIN | RST) for segment in segments[:place]):
+            octets = bytes(layout.streams[side][sent - 1:sent]) if draw.random() < 0.5 else b""
+            segments.insert(place, Segment(side, sent - 1, octets, ACK, max(segment.acks for segment in before)))
+            segments[place].again = True
+    return segments
+
+
 def split_startup(layout, segments, draw):
     """A startup frame in several segments, of which some were captured late."""
     frames = [unit for unit in layout.conversation.units if unit.kind in ("request", "reply", "rtr")]
@@ -140,14 +156,25 @@ def split_startup(layout, segments, draw):
     return segments
 
 
-ALL = {way.__name__: way for way in (lost, late, repeated, doubled, cut, late_start, early_stop, one_way, split_startup)}
+ALL = {way.__name__: way for way in (lost, late, repeated, doubled, cut, late_start, early_stop, one_way, kept_alive,
+                                   split_startup)}
+
+
+def begun_late(layout):
+    """What there is of a connection that was set up long before."""
+    upto = [max((unit.end for unit in layout.conversation.units if unit.side == side and unit.kind in STARTUP), default=0)
+            for side in (0, 1)]
+    first = max((index for index, segment in enumerate(layout.segments) if segment.begin < upto[segment.side]), default=-1)
+    return layout.segments[first + 1:]
 
 
 def impair(layout, draw):
     """Segments after some of the above, and their names."""
+    if layout.conversation.old:
+        return begun_late(layout), ["begun_late"]
     if draw.random() < 0.25:
         return layout.segments, []
-    names = draw.choices(list(ALL), [6, 4, 3, 1, 2, 2, 1, 0.5, 2], k=draw.choice([1, 1, 2, 3]))
+    names = draw.choices(list(ALL), [6, 4, 3, 1, 2, 2, 1, 0.5, 0.5, 2], k=draw.choice([1, 1, 2, 3]))
     segments = layout.segments
     for name in names:
         segments = ALL[name](layout, segments, draw)

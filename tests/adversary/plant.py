@@ -44,7 +44,7 @@ class Planted:
         draw = random.Random(f"{name} {seed}")
         self.side = draw.choice(row.sides)
         wish = {"style": "data", "open": True, "c": (True, True), "steps": draw.randint(1, 8), "shuffle": False,
-            **row.wish}
+                "old": False, **row.wish}
         wish.update(wish.pop("of", lambda *_: {})(self.side, draw))
         if "depths" not in wish:  # enough for what the rows ask
             wish["depths"] = wish["answered_depths"] = draw.choice([(8, 8), (128, 128), (0x3FFF, 0x3FFF)])

@@ -76,7 +76,8 @@ class Readers:
             with open(path, "rb") as file:
                 shown = dict(by_case(cases, said.plugin(self.tshark, self.tshark.file("batch.pcap", file.read()))))
         for case in cases:
-            found = checked.get(case.ends, [])
+            found = [(connection, findings) for connection, findings in checked.get(case.ends, [])
+                     if case.base < connection["first_frame"] <= case.base + len(case.segments)]
             readers = {"check": [finding for _, findings in found for finding in findings]}
             wrong = case.judge_table([connection for connection, _ in found])
             if shown is not None:

@@ -31,7 +31,8 @@ class Segment:
 class Layout:
     """The segments of one TCP connection, as they pass the place of the capture."""
 
-    def __init__(self, conversation, seed, number):
+    def __init__(self, conversation, seed, number, before=None):
+        """`before`: the connection after which this one uses the same ports again."""
         draw = self.draw = random.Random(f"layout {seed}")
         self.conversation, self.number = conversation, number
         self.segments = []
@@ -40,11 +41,15 @@ class Layout:
         self.seen = [-1, -1]  # of the other side's octets, by the acknowledgments of this side
         self.finished = [False, False]
         self.pushed = [0, 0]  # up to here nothing may wait for more
-        self.way = draw.choice(["aligned", "aligned", "packed", "ragged"])
-        self.mss = draw.choice([1460, 1460, 1440, 536, 8960]) if self.way != "ragged" else draw.choice([1460, 536, 100, 37])
+        self.way = draw.choice(["aligned", "aligned", "packed", "ragged", "offload"])
+        self.mss = draw.choice({"ragged": [1460, 536, 100, 37]}.get(self.way, [1460, 1460, 1440, 536, 8960]))
+        self.most = draw.choice([20000, 60000]) if self.way == "offload" else self.mss  # a NIC cuts them later
+        self.padded = draw.random() < 0.5  # Ethernet's shortest frame
         self.lag = draw.choice([0.0, 0.3, 0.8])
         self.frame()
         self.address(draw)
+        if before:
+            self.hosts, self.ports, self.v6 = before.hosts, before.ports, before.v6
         self.lay_out()
 
     def address(self, draw):
@@ -104,7 +109,7 @@ class Layout:
                 self.flush(side, unit.end, unit.end, unit.kind != "fpdu" and draw.random() < 0.15)
             elif self.way == "aligned":
                 self.flush(side, unit.end, unit.end)
-            elif self.way == "packed" and draw.random() < 0.6:
+            elif self.way in ("packed", "offload") and draw.random() < 0.6:
                 self.flush(side, unit.end, unit.end)
             elif self.way == "ragged" and draw.random() < 0.7:
                 self.flush(side, draw.randint(self.sent[side], unit.end), unit.end, True)
@@ -120,7 +125,7 @@ class Layout:
             self.put(side, self.sent[side], b"", draw.choice([RST, RST | ACK]))
             self.finished = [True, True]
             return
-        if draw.random() < 0.3 and self.sent[side] < upto <= self.sent[side] + self.mss:
+        if draw.random() < 0.3 and self.sent[side] < upto <= self.sent[side] + self.most:
             octets = bytes(self.streams[side][self.sent[side]:upto])
             self.put(side, self.sent[side], octets, FIN | ACK | PSH)
         else:
@@ -137,11 +142,12 @@ class Layout:
         draw = self.draw
         while self.sent[side] < upto:
             begin = self.sent[side]
-            size = min(self.mss, upto - begin)
+            size = min(self.most, upto - begin)
             if small and draw.random() < 0.7:
                 size = draw.randint(1, size)
             self.acknowledge(side)
-            self.put(side, begin, bytes(self.streams[side][begin:begin + size]), ACK | (PSH if begin + size == whole else 0))
+            self.put(side, begin, bytes(self.streams[side][begin:begin + size]),
+                     ACK | (PSH if begin + size == whole else 0))
             self.sent[side] = begin + size
             if draw.random() < 0.25 and not self.conversation.wish.get("terse"):
                 self.acknowledge(1 - side)
@@ -169,6 +175,8 @@ class Layout:
                 self.first[1 - side] + 1 + segment.acks & 0xFFFFFFFF if segment.flags & ACK else 0,
                 5 + len(options) // 4 << 4, segment.flags, 0xFFFF, 0, 0) + options
             packet = wire.packet(side, hosts[side], hosts[1 - side], header, segment.octets, index & 0xFFFF, self.tags)
+            if self.padded:
+                packet = packet.ljust(60, b"\0")
             yield packet[:segment.cap], len(packet)
 
     def frames_of(self, unit, segments):
