@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """A conversation in a capture, and what its readers must make of it."""
+import copy
 import random
 import re
 
@@ -39,20 +40,37 @@ class Case:
         return plant.SIDES[self.segments[finding.frame - self.base - 1].side]
 
 
+WHOLE = 1 << 20  # far from the numbers, and so from the addresses, of all other cases
+# What no loss makes of an outcome.
+NEVER = {"established": {"rejected", "failed"}, "rejected": {"established", "failed"}}
+
+
 class Valid(Case):
     """Nobody did wrong, whatever the capture lacks."""
 
     def __init__(self, seed, number, conversation_, before=None):
         super().__init__(seed, number, conversation_, f"--valid {seed}", before)
+        self.whole = None  # the same without impairments
         self.segments, self.impairments = impair.impair(self.layout, random.Random(f"impair {seed} {number}"))
 
     def judge(self, findings):
         return [str(finding) for finding in findings if finding.severity == "error"]
 
+    def without_impairments(self):
+        """For a reader that must warn of no more than in the whole capture."""
+        self.whole = copy.copy(self)
+        self.whole.segments, self.whole.impairments, self.whole.seed = self.layout.segments, [], None
+        number = self.layout.number + WHOLE
+        self.whole.layout = segments.Layout(self.layout.conversation, f"{self.seed} {self.layout.number}", number)
+        return self.whole
+
     def judge_table(self, connections):
         """What the capture lacks nothing of, a reader knows as the generator does."""
         known = self.layout.conversation.known
-        if self.impairments or not known:
+        if self.impairments:
+            seen = {connection["outcome"] for connection in connections}
+            return [f"the outcome is {outcome!r}, no octet says so" for outcome in seen & NEVER.get(known.get("outcome"), set())]
+        if not known:
             return []
         if len(connections) != 1:
             return [f"{len(connections)} connections are listed for one"]
@@ -74,6 +92,8 @@ class Planted(Case):
     def __init__(self, seed, number, name):
         self.planted, self.about = plant.Planted(name, seed), f"{name}: "
         super().__init__(seed, number, self.planted.conversation, f"--kind {name} --planted {seed}")
+        self.segments, self.impairments = impair.harmless(
+            self.layout, random.Random(f"impair {seed} {number}"), any(unit.kind == "fin" for unit in self.planted.units))
 
     def judge(self, findings):
         row, planted = self.planted.row, self.planted
@@ -99,7 +119,7 @@ class Planted(Case):
         return self.layout.frames_of(unit, self.segments)
 
     def title(self):
-        return f"{self.planted.row.name} by the {plant.SIDES[self.planted.side]}"
+        return f"{self.planted.row.name} by the {plant.SIDES[self.planted.side]}, {', '.join(self.impairments) or 'whole'}"
 
 
 def valid(seed, number, _):

@@ -89,6 +89,7 @@ def doubled(_, segments, draw):
         out.append(segment)
         if draw.random() < 0.1:
             out.append(segment.copy())
+            out[-1].again = True
     return out
 
 
@@ -158,6 +159,32 @@ def split_startup(layout, segments, draw):
 
 ALL = {way.__name__: way for way in (lost, late, repeated, doubled, cut, late_start, early_stop, one_way, kept_alive,
                                    split_startup)}
+
+
+def acks_lost(_, segments, draw):
+    return [segment for segment in segments if segment.octets or segment.flags != ACK or draw.random() < 0.5]
+
+
+def unclosed(_, segments, draw):
+    """The capture stopped while TCP closed."""
+    count = 0
+    while count < len(segments) and not segments[-1 - count].octets:
+        count += 1
+    return segments[:len(segments) - draw.randint(0, count)]
+
+
+HARMLESS = (repeated, doubled, kept_alive, acks_lost, unclosed)
+
+
+def harmless(layout, draw, closed):
+    """Segments after impairments that leave every octet in its place, and the FIN too if it has to be `closed`."""
+    if draw.random() < 0.5:
+        return layout.segments, []
+    ways = draw.choices([way for way in HARMLESS if not closed or way is not unclosed], k=draw.choice([1, 1, 2]))
+    segments = layout.segments
+    for way in ways:
+        segments = way(layout, segments, draw)
+    return segments, [way.__name__ for way in ways]
 
 
 def begun_late(layout):

@@ -143,16 +143,26 @@ def shrink(readers, case, keep):
 def run_batch(task):
     options, make, seeds = task
     cases = [case for seed in seeds for case in cases_.MAKE[make](seed, seed % BATCH, options.kind)]
+    wholes = [case.without_impairments() for case in cases if options.warnings and case.impairments]
     failures, odd = [], collections.Counter()
     with Readers(options) as readers:
-        for case, found, wrong in list(readers.read(cases)):
+        everything = list(readers.read(cases + wholes))
+        warned = {case: {reader: warnings(findings) for reader, findings in found.items()} for case, found, _ in everything}
+        for case, found, wrong in everything[:len(cases)]:
             for reader, findings in found.items():
                 wrong += [f"{reader}: {sentence}" for sentence in case.judge(findings)]
+            if options.warnings and case.impairments:
+                wrong += [f"{reader}: the whole capture draws no {warning}" for reader, seen in warned[case].items()
+                          for warning in seen - warned[case.whole][reader]]
             if not case.impairments and make == "valid":
                 odd.update(finding.kind() for finding in found["check"] if finding.severity == "warning")
             if wrong:
                 failures.append(failure(options, readers, case, wrong))
     return len(seeds) - len({seed for seed, _, _ in failures}), failures, odd
+
+
+def warnings(findings):
+    return {finding.kind() for finding in findings if finding.severity == "warning"}
 
 
 def guarded(task):
@@ -188,6 +198,7 @@ def arguments():
     parser.add_argument("--kinds", action="store_true", help="list the kinds of violations")
     parser.add_argument("--plugin", metavar="FILE", help="ask tshark with this plugin too")
     parser.add_argument("--html", action="store_true", help=f"ask the ladders as a page too, for {PAGE} of {BATCH}")
+    parser.add_argument("--warnings", action="store_true", help="allow impaired captures no warning but those of the whole ones")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--keep", metavar="DIR", help="where to leave the smallest capture of each failure")
     parser.add_argument("--odd", action="store_true", help="list the warnings about whole valid captures")

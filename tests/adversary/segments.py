@@ -83,10 +83,10 @@ class Layout:
     def lay_out(self):
         draw = self.draw
         self.put(INITIATOR, -1, b"", SYN)
+        self.seen = [0, 0]
         self.put(RESPONDER, -1, b"", SYN | ACK)
         if self.conversation.draw.random() < 0.95:
             self.put(INITIATOR, 0, b"", ACK)
-        self.seen = [0, 0]
         waiting = [0, 0]  # the end of what has been said by each side
         for unit in self.conversation.units:
             side = unit.side
@@ -182,7 +182,8 @@ class Layout:
     def frames_of(self, unit, segments):
         """The places in `segments` that hold octets of the unit for the first time."""
         return [index for index, segment in enumerate(segments)
-                if segment.side == unit.side and segment.begin < unit.end and segment.end > unit.begin]
+                if segment.side == unit.side and segment.begin < unit.end and segment.end > unit.begin
+                and not segment.again]
 
 
 def pcap(frames):
