@@ -157,6 +157,8 @@ Row("terminate_rdmap_code_unknown", term(0x02, 0x77, 0xC0, quotes=header), (TERM
     severity=("error", "warning"))
 Row("terminate_of_crc_without_cause", term(0x20, 2), "RFC 5040 §5.4", severity="warning")
 Row("terminate_of_crc_switched_off", term(0x20, 2), "RFC 5044 §4.4", c=(False, False))
+Row("terminate_r_of_send", term(0x01, 9, 0xE0, quotes=lambda c, unit: c.copied(unit) + bytes(28)), TERM)
+Row("terminate_nibbles_swapped", term(0x21, 2, 0x03, quotes=header), TERM)
 Row("terminate_of_version_without_cause", term(0x02, 5, 0xC0, quotes=header), "RFC 5040 §5.4", severity="warning",
     revision=2)
 Row("terminate_of_empty_write", ended(lambda self, c, side: _refusing(c, side, c.write(1 - side,
@@ -196,6 +198,7 @@ def after_terminate(say):
 Row("send_after_terminate", after_terminate(lambda self, c, side: c.say(side, size=5)), "RFC 5040 §5.4")
 Row("write_after_terminate", after_terminate(lambda self, c, side: c.write(side, 5)), "RFC 5040 §5.4")
 Row("read_request_after_terminate", after_terminate(read), "RFC 5040 §5.4")
+Row("terminate_again", after_terminate(lambda self, c, side: put(own_terminate(self, c, side), 10, ">I", 2)), "RFC 5040 §5.4")
 Row("terminate_on_queue_0", field(6, ">I", 0, say=own_terminate), QUEUE, (0x12, 1))
 Row("terminate_msn_2", field(10, ">I", 2, say=own_terminate), DDP_UNTAGGED, (0x12, 3))
 Row("terminate_at_mo_4", field(14, ">I", 4, say=own_terminate), DDP_ORDER, (0x12, 4))

@@ -256,3 +256,54 @@ Row("rtr_send_not_agreed", other_rtr, "RFC 6581 §9.2", sides=I, **one_kind("wri
 Row("rtr_write_not_agreed", other_rtr, "RFC 6581 §9.2", sides=I, **one_kind("send"))
 Row("rtr_not_the_read_agreed", other_rtr, "RFC 6581 §9.2", sides=I, **one_kind("read"))
 Row("message_instead_of_rtr_frame", instead_of_rtr, "OFA 2007-10 Rtr §2", sides=I, steps=0, revision=1, rtr="frame")
+
+
+# --- what becomes of a set-up -----------------------------------------------------------------------------
+def rtr_frame_unasked(self, c, side):
+    begin_again(c)
+    unit = c.add(INITIATOR, "rtr", wire.startup(wire.RTR_TEXT, wire.C, 1), [c.reply])
+    c.close(INITIATOR)  # to the responder these octets are the head of an FPDU, of which it awaits more
+    unit.about["due"] = None
+    return unit
+
+
+def given_up(code):
+    """The initiator terminates instead of sending its RTR."""
+    def make(self, c, side):
+        begin_again(c)
+        unit = c.fpdu(INITIATOR, wire.terminate(0x20, code), opcode=7, queue=2, msn=1)
+        unit.about["due"] = CLOSED
+        return unit
+    return make
+
+
+def unanswered(self, c, side):
+    """The responder closes instead of answering; with revision 2 it may (RFC 6581 §10)."""
+    c.units[1:] = []
+    fin = c.add(RESPONDER, "fin", needs=[c.request])
+    c.add(INITIATOR, "fin", needs=[fin])
+    fin.about["due"] = None
+    return fin
+
+
+def rejected(self, c, side):
+    put(c.reply, 16, ">B", c.reply.body[16] | wire.R)
+    c.units[2:] = []
+    c.close(RESPONDER)
+    c.reply.about["due"] = None
+    return c.reply
+
+
+Row("rtr_frame_unasked", rtr_frame_unasked, "OFA 2007-10 Rtr §2", sides=I, s=False, steps=0, **V1)
+Row("no_matching_rtr_said_of_a_match", given_up(7), "RFC 6581 §9.2", sides=I, **P2P)
+Row("no_ird_said_of_enough", given_up(6), "RFC 6581 §9.1", severity="warning", sides=I, **P2P)
+Row("reply_called_invalid", given_up(4), "RFC 5044 §8", severity="warning", sides=I, **P2P)
+Row("request_unanswered", unanswered, SETUP, severity="warning", sides=R, **V1)
+Row("markers_rejected", rejected, "RFC 5044 §4.3", severity="warning", sides=R, m=(True, False), s=False, **V1)
+Row("crc_not_asked", request(lambda self, c, unit: None, IGNORED), "RFC 5044 §4.4", severity="warning", sides=I,
+    c=(False, True))
+Row("reply_ord_above_ird", reply(words(same, lambda w: w & 0xC000 | 9), (0x20, 6)), "RFC 6581 §9.1", severity="warning",
+    sides=R, depths=(8, 8), answered_depths=(8, 8), **V2)
+Row("read_agreed_with_ird_0", reply(words(lambda w: w & 0xC000, same), (0x20, 6)), "RFC 6581 §9.1", severity="warning",
+    sides=R, depths=(8, 0), answered_depths=(0, 8), kinds=(["read"], ["read"]), rtr="read", **P2P)
+Row("reply_revision_1_to_2", reply(revision(1)), "RFC 6581 §10", severity="warning", sides=R, revision=2, enhanced=False)

@@ -29,6 +29,7 @@ def unmarked(side, draw):
 
 
 Row("crc_wrong", damaged(damage_crc=1), "RFC 5044 §4.4", (0x20, 2))
+Row("crc_of_zeros", damaged(crc=bytes(4)), "RFC 5044 §4.4", (0x20, 2))
 Row("crc_wrong_of_empty_send", damaged(size=0, damage_crc=0x80), "RFC 5044 §4.4", (0x20, 2))
 Row("crc_wrong_with_markers", damaged(size=700, damage_crc=0x10), "RFC 5044 §4.4", (0x20, 2), of=marked)
 Row("pad_not_zero", damaged(size=21, pad=b"\xff\0\1"), "RFC 5044 §4.1")
@@ -64,6 +65,15 @@ def zero_length(self, c, side):
 
 
 Row("ulpdu_length_0", zero_length, "RFC 5044 §4.1", LOCAL)
+
+
+def far_length(self, c, side):
+    unit = damaged(length=self.draw.randint(64769, 65535))(self, c, side)
+    unit.apart = True
+    return unit
+
+
+Row("ulpdu_length_above_64768", far_length, "RFC 5044 §4.1", LOCAL, of=unmarked)
 
 
 def raw(*sizes):
@@ -164,6 +174,23 @@ def other_word(opcode, word):
     return make
 
 
+def hole(self, c, side):
+    """RFC 5041 §5.2: a message of which a segment never came is over when the next one begins."""
+    units = parts(700)(self, c, side)
+    c.units.remove(units[1])
+    after = c.say(side, size=10)
+    return [*units[2:], after]
+
+
+def twice(self, c, side):
+    """A segment that DDP sends a second time."""
+    unit = c.say(side, size=20)
+    again = c.fpdu(side, unit.body, opcode=unit.opcode, queue=0, msn=unit.msn)
+    return again
+
+
+Row("segment_of_message_missing", hole, DDP_ORDER, (0x12, 4), **SHORT)
+Row("message_twice", twice, DDP_UNTAGGED, (0x12, 3))
 Row("send_segments_overlap", overlapping, DDP_ORDER, (0x12, 4), **SHORT)
 Row("message_before_last_segment", reopened, DDP_ORDER, ANY, **SHORT)
 Row("last_too_early", early_last, (DDP_UNTAGGED, DDP_ORDER), (0x12, 3), **SHORT)

@@ -54,14 +54,14 @@ class Framer:
         self.crc, self.markers, self.position, self.filler = crc, markers, 0, filler
         self.made = []  # the length of each ULPDU
 
-    def fpdu(self, ulpdu, pad=b"\0\0\0", damage_crc=0, length=None, **markers):
+    def fpdu(self, ulpdu, pad=b"\0\0\0", damage_crc=0, length=None, crc=None, **markers):
         """`filler` stands where the CRC does if there is none: any value will do (RFC 5044 §4.4)."""
         self.made += [len(ulpdu)] if ulpdu else []  # RFC 5044 §3: an ULPDU has an octet at least
         octets = struct.pack(">H", len(ulpdu) if length is None else length) + ulpdu
         octets += pad[:-len(octets) % 4]
         out = self.marked(octets, **markers) if self.markers else octets
         self.position += 0 if self.markers else len(octets) + 4
-        check = crc32c(out) if self.crc else self.filler
+        check = crc or (crc32c(out) if self.crc else self.filler)
         return out + bytes([check[0] ^ damage_crc]) + check[1:]
 
     def marked(self, octets, damage_pointer=0, reserved=0, omit=False):
