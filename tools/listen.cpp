@@ -119,7 +119,7 @@ void Listener::handle(const cm::Event& event) {
   } else if (const auto* up = std::get_if<cm::Established>(&event)) {
     const auto at = served_.find(up->id.number());
     if (at == served_.end()) return;
-    if (at->second.traffic) at->second.traffic->established(up->parameters.rtr == mpa::Rtr::send);
+    if (at->second.traffic) at->second.traffic->established(send_rtr_takes_receive(up->parameters, args_.mpa.mpa));
     if (args_.hold != ListenArgs::never_hold) at->second.close_at = session_.now() + args_.hold;
   } else if (const auto* failed = std::get_if<cm::ConnectFailed>(&event)) {
     // Before its Request it is no connection yet: told, not counted, and not this command's failure.

@@ -318,4 +318,10 @@ Or<Bytes> settle(MpaArgs& args) {
   return load_private_data(args.private_data, mpa.revision >= 2 ? 508 : 512);
 }
 
+bool send_rtr_takes_receive(const mpa::Parameters& agreed, const mpa::Options& options) {
+  const bool consumed =
+      agreed.answered.has(mpa::Rtr::send) || agreed.announced || options.rtr_expected == mpa::Rtr::send;
+  return agreed.rtr == mpa::Rtr::send && !consumed;
+}
+
 }  // namespace parley::tools

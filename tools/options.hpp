@@ -65,4 +65,8 @@ void add_responder_options(CLI::App& sub, MpaArgs& args);
 /// asked.
 Or<Bytes> settle(MpaArgs& args);
 
+/// Whether the zero-length Send that released the responder reached its program and took one of its receives. One that
+/// was agreed, announced or configured is consumed below the program; one in place of another RTR is not.
+bool send_rtr_takes_receive(const mpa::Parameters& agreed, const mpa::Options& options);
+
 }  // namespace parley::tools

@@ -71,7 +71,7 @@ class Client {
   mpa::Parameters parameters_;
   std::size_t candidate_ = 0;
   std::uint32_t pings_ = 0, retried_ = 0;
-  bool nudged_ = false, send_rtr_due_ = false, stopping_ = false;
+  bool nudged_ = false, stopping_ = false;
   Instant answer_by_ = never, nudge_at_ = never, ping_at_{};
   Duration fastest_ = Duration::max(), slowest_{}, total_{};
   std::vector<std::string> peer_faults_;  ///< at most one per connection
@@ -125,10 +125,6 @@ void Client::start_ping() {
 }
 
 void Client::answered(const RpingLink::Done& done) {
-  if (send_rtr_due_ && done.octets == 0) {
-    send_rtr_due_ = false;
-    return;
-  }
   if (done.octets != RpingInfo::wire_size)
     return fault(Exit::failed, fmt::format("the server sent a message of {} octets where rping has {}", done.octets,
                                            RpingInfo::wire_size));
@@ -193,7 +189,6 @@ void Client::handle(const cm::Event& event) {
   report_.event(event);
   if (const auto* up = std::get_if<cm::Established>(&event)) {
     parameters_ = up->parameters;
-    send_rtr_due_ = parameters_.rtr == mpa::Rtr::send;
     if (const std::string missing = rping_depth_words(parameters_); !missing.empty())
       context_.out.note("note: " + missing);
     nudged_ = false;

@@ -154,12 +154,15 @@ void Server::handle(const cm::Event& event) {
     ClientOf& client = at->second;
     client.up = true;
     client.parameters = up->parameters;
-    client.send_rtr_due = up->parameters.rtr == mpa::Rtr::send;
+    client.send_rtr_due = send_rtr_takes_receive(up->parameters, args_.mpa.mpa);
     if (const std::string missing = rping_depth_words(up->parameters); !missing.empty())
       context_.out.note(fmt::format("note: {}: {}", client.peer, missing));
     wait_for_message(client);
   } else if (const auto* failed = std::get_if<cm::ConnectFailed>(&event)) {
     ++faulty_;
+    // Before its Request it is no client yet.
+    if (const auto at = clients_.find(failed->id.number()); at != clients_.end())
+      last_fault_ = failed->why.to_string(at->second.peer);
     end(failed->id.number());
   } else if (const auto* down = std::get_if<cm::Disconnected>(&event)) {
     disconnected(*down);

@@ -37,7 +37,7 @@ class Traffic {
   QpInit init() const;
   /// Posts the receives; before accept, or right after connect.
   Or<void> attach(QueuePair& qp);
-  /// The connection is up; a Send used as ready-to-receive took one receive (RFC 6581 §9.2).
+  /// The connection is up; `send_rtr`: a Send used as ready-to-receive takes one receive (send_rtr_takes_receive).
   void established(bool send_rtr);
   void poll();
   bool done() const { return sent_ == options_.sends && received_ >= expected(); }

@@ -157,6 +157,22 @@ int run(std::initializer_list<const char*> words, std::string* out = nullptr, st
   return code;
 }
 
+// RFC 6581 §9.2: an agreed Send is consumed below the program, so the program's first empty message is a message.
+TEST(ToolsOptions, ASendAsRtrTakesAReceiveOnlyWhereItWasNotAgreed) {
+  mpa::Parameters p;
+  p.rtr = mpa::Rtr::send;
+  EXPECT_TRUE(send_rtr_takes_receive(p, {}));  // in place of another form
+  EXPECT_FALSE(send_rtr_takes_receive(p, {.rtr_expected = mpa::Rtr::send}));
+  p.answered = mpa::RtrSet::of(mpa::Rtr::send);
+  EXPECT_FALSE(send_rtr_takes_receive(p, {}));
+  p.answered = {};
+  p.announced = true;
+  EXPECT_FALSE(send_rtr_takes_receive(p, {}));
+  p.rtr = mpa::Rtr::write;
+  p.announced = false;
+  EXPECT_FALSE(send_rtr_takes_receive(p, {}));
+}
+
 TEST(ToolsCommand, RunsInProcess) {
   std::string out, err;
   EXPECT_EQ(run({"--version"}, &out), 0);

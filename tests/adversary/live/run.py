@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""Parley's commands on real sockets against a strict peer: each octet that Parley sends is held to the RFCs, valid behaviour of
+any kind is taken without complaint, and one planted fault is answered as the RFCs prescribe.
+
+    tests/adversary/live/run.py --parley build/bin/parley --valid 1..1000
+    tests/adversary/live/run.py --parley build/bin/parley --faults 1..1000
+    tests/adversary/live/run.py --parley build/bin/parley --valid 77 --verbose
+
+A seed says everything that the peer does; how the two processes are scheduled it does not. Standard library only.
+"""
+import argparse
+import json
+import multiprocessing
+import pathlib
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent.parent / "dissectors")]
+import faults  # noqa: E402
+import programs  # noqa: E402
+import startup  # noqa: E402
+from strict import LIMIT, Ended, Line, Terminated, Wrong, demand  # noqa: E402
+
+SEGMENT_SIZES = (None, None, 536, 1000, 1460, 4096)
+
+
+class Command:
+    """A command of Parley in the background, with --json."""
+
+    def __init__(self, parley, words):
+        self.words = [parley, *map(str, words), "--json"]
+        self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        self.process = subprocess.Popen(self.words, stdout=self.out, stderr=self.err)
+
+    def said(self):
+        self.out.seek(0)
+        lines = self.out.read().decode().split("\n")
+        return [json.loads(line) for line in lines[:-1]]
+
+    def port(self):
+        end = time.monotonic() + LIMIT
+        while time.monotonic() < end:
+            for event in self.said():
+                if event["event"] == "listening":
+                    return event["port"]
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.002)
+        raise Wrong(f"it does not listen: {self.complaint()}")
+
+    def await_event(self, *names):
+        end = time.monotonic() + LIMIT
+        while time.monotonic() < end:
+            if any(event["event"] in names for event in self.said()):
+                return
+            if self.process.poll() is not None and not any(event["event"] in names for event in self.said()):
+                break
+            time.sleep(0.002)
+        raise Wrong(f"no event of {names}")
+
+    def complaint(self):
+        self.err.seek(0)
+        return self.err.read().decode().strip()
+
+    def finish(self, stop=False):
+        if stop:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(LIMIT)
+        except subprocess.TimeoutExpired:
+            raise Wrong("it does not end") from None
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.out.close()
+        self.err.close()
+
+
+class Run:
+    """One seed: a command, a connection, and what came of it."""
+
+    def __init__(self, parley, seed, planted):
+        self.draw = random.Random(f"{'fault' if planted else 'valid'} {seed}")
+        self.fault = faults.draw(self.draw, seed) if planted else None
+        name = self.draw.choice(sorted(self.fault.programs if planted else programs.PROGRAMS))
+        self.program = programs.PROGRAMS[name](self.draw)
+        if planted:
+            self.fault.prepare(self.program)
+        self.set_up = startup.SetUp(self.draw, self.program.peer_is_initiator, name, **(self.fault.wish if planted else {}))
+        self.size = self.draw.choice(SEGMENT_SIZES)
+        self.parley, self.command, self.socket = parley, None, None
+
+    def words(self):
+        return " ".join(map(str, self.command.words[1:])) if self.command else "not started"
+
+    def connect(self):
+        """A connection with Parley, which is started for it."""
+        options = self.set_up.options()
+        if self.program.peer_is_initiator:
+            self.command = Command(self.parley, [*self.program.command(), *options])
+            self.socket = socket.socket()
+            self.limit(self.socket)
+            self.socket.connect(("127.0.0.1", self.command.port()))
+            return self.socket
+        with socket.socket() as listener:
+            self.limit(listener)
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
+            listener.settimeout(LIMIT)
+            port = str(listener.getsockname()[1])
+            words = [str(word).replace("PORT", port) for word in self.program.command()]
+            self.command = Command(self.parley, [*words, *options])
+            self.socket = listener.accept()[0]
+        return self.socket
+
+    def line(self, connection):
+        return Line(connection, self.draw)
+
+    def limit(self, sock):
+        if self.size:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, self.size)
+
+    def carry_out(self):
+        connection = self.connect()
+        if self.fault and self.fault.in_set_up:
+            return self.fault.carry_out(self, connection)
+        peer = self.set_up.as_initiator(connection) if self.program.peer_is_initiator else self.set_up.as_responder(connection)
+        at = self.draw.randint(0, self.program.rounds)
+
+        def pause(number):
+            if self.fault and number == min(at, self.fault.latest(self.program)):
+                raise faults.Now()
+
+        try:
+            self.program.run(peer, pause)
+        except faults.Now:
+            peer.all_responses()
+            return self.fault.carry_out(self, peer)
+        self.end(peer)
+        return self.judge_end()
+
+    def end(self, peer):
+        """Either side ends its half first, or both at once: RFC 5044 §7.2."""
+        order = self.draw.choice(("after", "before")) if self.program.tells_end else "before"
+        if order == "before":
+            peer.line.fin()
+        ending = peer.line.ending()
+        demand(ending == "FIN", f"{ending} at the end")
+        peer.line.close()
+
+    def judge_end(self):
+        code = self.command.finish()
+        said = self.command.said()
+        down = [event for event in said if event["event"] == "disconnected"]
+        demand(len(down) == 1 and down[0]["graceful"], f"a valid peer is accused: {down or said}")
+        demand(code == 0, f"exit {code}: {self.command.complaint()}")
+
+    def close(self):
+        if self.socket:
+            self.socket.close()
+        if self.command:
+            self.command.close()
+
+
+def one(job):
+    """What is wrong with that seed; empty: nothing."""
+    parley, seed, planted, verbose = job
+    run = None
+    try:
+        run = Run(parley, seed, planted)
+        run.carry_out()
+        return seed, run.fault.name if planted else "", ""
+    except (Wrong, Ended, Terminated, OSError) as error:
+        words = f"{type(error).__name__}: {error}"
+        if isinstance(error, Terminated):
+            words = f"Terminate {error.args[0].payload.hex()}"
+        if verbose:
+            words += "\n" + traceback.format_exc()
+        said = run.command.said()[-3:] if run.command else []
+        words += f"\n  {run.words()}\n  said {json.dumps(said)}\n  {run.command.complaint() if run.command else ''}"
+        return seed, run.fault.name if run.fault else "", words
+    except Exception:
+        return seed, "", f"{traceback.format_exc()}\n  {run.words() if run else ''}"
+    finally:
+        if run:
+            run.close()
+
+
+def seeds(text):
+    first, _, last = text.partition("..")
+    return range(int(first), int(last or first) + 1)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parley", required=True)
+    parser.add_argument("--valid", type=seeds, default=range(0))
+    parser.add_argument("--faults", type=seeds, default=range(0))
+    parser.add_argument("--jobs", type=int, default=4, help="connections at once")
+    parser.add_argument("--verbose", action="store_true")
+    options = parser.parse_args()
+    jobs = [(options.parley, seed, planted, options.verbose) for planted, all_ in ((False, options.valid), (True, options.faults))
+            for seed in all_]
+    wrong, seen = 0, set()
+    with multiprocessing.Pool(options.jobs) as pool:
+        for (seed, name, words), job in zip(pool.imap(one, jobs), jobs):
+            seen.add(name)
+            if words:
+                wrong += 1
+                print(f"{'--faults' if job[2] else '--valid'} {seed} {name}: {words}", flush=True)
+    missing = faults.names() - seen if len(options.faults) >= len(faults.names()) else set()
+    print(f"{len(jobs)} connections, {wrong} wrong" + (f"; never planted: {sorted(missing)}" if missing else ""))
+    sys.exit(1 if wrong or missing else 0)
+
+
+if __name__ == "__main__":
+    main()
