@@ -52,6 +52,8 @@ class Valid(Case):
         super().__init__(seed, number, conversation_, f"--valid {seed}", before)
         self.whole = None  # the same without impairments
         self.segments, self.impairments = impair.impair(self.layout, random.Random(f"impair {seed} {number}"))
+        if before and not any(segment.flags == wire.SYN for segment in self.segments[:1]):
+            self.segments, self.impairments = self.layout.segments, []  # its SYN tells it from the one before
 
     def judge(self, findings):
         return [str(finding) for finding in findings if finding.severity == "error"]

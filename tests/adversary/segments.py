@@ -50,6 +50,7 @@ class Layout:
         self.address(draw)
         if before:
             self.hosts, self.ports, self.v6 = before.hosts, before.ports, before.v6
+            self.first = [number + 100_000 + draw.getrandbits(20) for number in before.first]  # RFC 9293 §3.4.1
         self.lay_out()
 
     def address(self, draw):
