@@ -123,9 +123,10 @@ def shrink(readers, case, keep):
     path = pathlib.Path(keep) / f"{name}_{case.layout.number & 1}.pcap"
 
     def complaint():
-        return {(reader, finding.kind()) for _, found, _ in readers.read([case]) for reader, findings in found.items()
-                for finding in findings if finding.severity == "error"}
-    wanted = complaint() if case.impairments else ()
+        (_, found, wrong), = readers.read([case])
+        return {*wrong, *((reader, finding.kind()) for reader, findings in found.items() for finding in findings
+                          if finding.severity == "error")}
+    wanted = complaint() if case.impairments and isinstance(case, cases_.Valid) else ()
     size = len(case.segments) // 2 if wanted else 0
     while size:
         place = 0
