@@ -247,7 +247,7 @@ def out_of_turn(*kinds):
     return make
 
 
-ATOMICS = ("RFC 7306 §5.2.2", "RFC 7306 §5.2", "RFC 7306 §5.3", READS)
+ATOMICS = ("RFC 7306 §5.1", "RFC 7306 §5.2", "RFC 7306 §5.2.2", "RFC 7306 §5.4", READS)
 Row("atomic_response_unasked", atomic_unasked, "RFC 7306 §5.2.2", ANY)
 Row("atomic_responses_swapped", out_of_turn("atomic", "atomic"), "RFC 7306 §5.2.2", ANY, **TWO)
 Row("atomic_response_before_read_response", out_of_turn("read", "atomic"), ATOMICS, ANY, **TWO)

@@ -189,7 +189,9 @@ def twice(self, c, side):
     return again
 
 
-Row("segment_of_message_missing", hole, DDP_ORDER, (0x12, 4), **SHORT)
+# RFC 5041 §5.3: until the message is over, its segments may be out of order, which is worth a warning.
+AHEAD = "out of (the )?order"
+Row("segment_of_message_missing", hole, DDP_ORDER, (0x12, 4), beside=AHEAD, **SHORT)
 Row("message_twice", twice, DDP_UNTAGGED, (0x12, 3))
 Row("send_segments_overlap", overlapping, DDP_ORDER, (0x12, 4), **SHORT)
 Row("message_before_last_segment", reopened, DDP_ORDER, ANY, **SHORT)
@@ -212,7 +214,7 @@ def mo_of_the_only(self, c, side):
     return [unit, after]
 
 
-Row("send_at_mo_4", mo_of_the_only, DDP_ORDER, (0x12, 4))
+Row("send_at_mo_4", mo_of_the_only, DDP_ORDER, (0x12, 4), beside=AHEAD)
 
 
 def at_mo(make):
