@@ -71,10 +71,11 @@ class Readers:
             bases = {case: case.base for case in pages}
         path = self.write(cases)
         checked = said.check(self.parley, path)
-        shown = None
+        shown = table = None
         if self.tshark:
             with open(path, "rb") as file:
-                shown = dict(by_case(cases, said.plugin(self.tshark, self.tshark.file("batch.pcap", file.read()))))
+                findings, table = said.plugin(self.tshark, self.tshark.file("batch.pcap", file.read()))
+            shown = dict(by_case(cases, findings))
         for case in cases:
             found = [(connection, findings) for connection, findings in checked.get(case.ends, [])
                      if case.base < connection["first_frame"] <= case.base + len(case.segments)]
@@ -83,6 +84,7 @@ class Readers:
             if shown is not None:
                 readers["plugin"] = shown[case]
                 wrong += differences(case, readers)
+                wrong += table_differs(case, [connection for connection, _ in found], table.get(case.ends, []))
             if self.html and case in pages:
                 wrong += page_differs(case, readers["check"], pages[case], bases[case])
             yield case, readers, wrong
@@ -106,6 +108,34 @@ def differences(case, readers):
             if finding.severity != "note" and keys[one][finding.key()] > keys[other][finding.key()]:
                 wrong.append(f"{one} alone: {finding}")
     return wrong
+
+
+COLUMNS = {"Outcome": lambda c: c["outcome"], "Rev": lambda c: c["revision"], "Errors": lambda c: severity(c, "error"),
+           "Warnings": lambda c: severity(c, "warning"), "FPDUs>": lambda c: c["from_initiator"]["fpdus"],
+           "<FPDUs": lambda c: c["from_responder"]["fpdus"], "Msgs>": lambda c: c["from_initiator"]["messages"],
+           "<Msgs": lambda c: c["from_responder"]["messages"], "Request ms": lambda c: step(c, "request"),
+           "Reply ms": lambda c: step(c, "reply"), "First FPDU ms": lambda c: step(c, "first_fpdu"),
+           "IRD/ORD": lambda c: f"{c['ird']}/{c['ord']}" if c["depths_negotiated"] else None}
+
+
+def severity(connection, name):
+    return sum(finding["severity"] == name for finding in connection["findings"])
+
+
+def step(connection, name):
+    value = connection["steps_ms"][name]
+    return "-" if value is None else f"{value:.3f}"
+
+
+def table_differs(case, connections, rows):
+    """What the plugin's table and check's say of a connection of which nothing is missing."""
+    if case.impairments or len(connections) != 1:
+        return []
+    if len(rows) != 1:
+        return [f"the plugin's table has {len(rows)} rows for one connection"]
+    return [f"the plugin's table says {name} {rows[0][name]}, check {value}"
+            for name, value in ((name, due(connections[0])) for name, due in COLUMNS.items())
+            if value is not None and rows[0][name] != str(value)]
 
 
 def page_differs(case, checked, page, base):

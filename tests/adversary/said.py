@@ -61,12 +61,34 @@ def check(parley, path):
 
 
 def plugin(tshark, path):
-    """[Finding] of a capture; `tshark` has the plugin. What a sentence does not name, the sender of the frame did."""
+    """[Finding] of a capture and {the two ends: [row of the table of connections]}; `tshark` has the plugin.
+
+    What a sentence does not name, the sender of the frame did."""
     done = tshark.run("-n", "-r", path, "-Y", "_ws.expert", "-T", "fields", "-E", "aggregator=\x01", "-e", "frame.number",
-                      "-e", "_ws.expert.severity", "-e", "_ws.expert.message", timeout=600)
+                      "-e", "_ws.expert.severity", "-e", "_ws.expert.message", "-z", "parley,conn", timeout=600)
     if done.returncode or done.stderr.strip():
         raise RuntimeError(f"tshark ended with {done.returncode}: {done.stderr}")
-    for line in done.stdout.splitlines():
+    experts, _, table = done.stdout.partition("\nConn ") if "\nConn " in done.stdout else ("", "", done.stdout[5:])
+    rows = {}
+    title, *lines = f"Conn {table}".splitlines()
+    columns = [(found.group(0).strip(), found.start()) for found in re.finditer(r"\S+( \S+)*", title)]
+    for line in filter(str.strip, lines):
+        row = cells(columns, line)
+        rows.setdefault(frozenset((row["Initiator"], row["Responder"])), []).append(row)
+    return list(expert_items(experts)), rows
+
+
+def cells(columns, line):
+    """Words of a column stand below its title: flush with its begin, or with its end where they are numbers."""
+    row, at = {}, [(found.group(0), found.start(), found.end()) for found in re.finditer(r"\S+( \S+)*", line)]
+    for name, begin in columns:
+        end = begin + len(name)
+        row[name] = next((text for text, first, last in at if first < end and last > begin), "")
+    return row
+
+
+def expert_items(text):
+    for line in text.splitlines():
         frame, severities, messages = line.split("\t")
         for severity, message in zip(severities.split("\x01"), messages.split("\x01")):
             found = re.fullmatch(r"(.*) \[((?:RFC|OFA) [^]]*)\]", message)
