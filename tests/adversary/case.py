@@ -3,6 +3,7 @@
 import copy
 import random
 import re
+import struct
 
 import conversation
 import impair
@@ -69,11 +70,13 @@ class Valid(Case):
     def judge_table(self, connections):
         """What the capture lacks nothing of, a reader knows as the generator does."""
         known = self.layout.conversation.known
+        misread = [f"{kind}: {sentence}" for connection in connections for kind in ("request", "reply")
+                   if connection[kind] for sentence in self.misread(kind, connection[kind])]
         if self.impairments:
-            seen = {connection["outcome"] for connection in connections}
-            return [f"the outcome is {outcome!r}, no octet says so" for outcome in seen & NEVER.get(known.get("outcome"), set())]
-        if not known:
-            return []
+            seen = {connection["outcome"] for connection in connections} & NEVER.get(known.get("outcome"), set())
+            return misread + [f"the outcome is {outcome!r}, no octet says so" for outcome in seen]
+        if not known or misread:
+            return misread
         if len(connections) != 1:
             return [f"{len(connections)} connections are listed for one"]
         wrong = [f"{key} is {connections[0][key]!r}, {value!r} is due" for key, value in known.items()
@@ -84,8 +87,31 @@ class Valid(Case):
                 wrong.append(f"{name} has {connections[0][name]['fpdus']} FPDUs, {sent} were sent")
         return wrong
 
+    def misread(self, kind, told):
+        """What is told of a startup frame that is not what was sent; private data may lack its end."""
+        sent = [read_startup(unit.body) for unit in self.layout.conversation.units if unit.kind == kind]
+        for frame in sent:
+            wrong = [f"{key} is {told[key]!r}, {value!r} was sent" for key, value in frame.items()
+                     if key != "private_data" and key in told and told[key] != value]
+            if not frame["private_data"].startswith(told["private_data"]):
+                wrong.append(f"private data is {told['private_data']}, {frame['private_data']} was sent")
+            if not wrong:
+                return []
+        return wrong if sent else [f"there was none: {told}"]
+
     def title(self):
         return f"{self.layout.conversation.style}, {', '.join(self.impairments) or 'whole'}"
+
+
+def read_startup(body):
+    """RFC 5044 §7.1.1, RFC 6581 §6, in the words of check's JSON."""
+    flags, revision, length = struct.unpack_from(">BBH", body, 16)
+    frame = {"revision": revision, "flags": f"{flags:02x}", "pd_length": length, "private_data": body[20:].hex()}
+    if revision == 2 and flags & wire.S:
+        ird, ord_ = struct.unpack_from(">HH", body, 20)
+        frame.update(a=bool(ird & 0x8000), b=bool(ird & 0x4000), c=bool(ord_ & 0x8000), d=bool(ord_ & 0x4000),
+                     ird=ird & 0x3FFF, ord=ord_ & 0x3FFF, private_data=body[24:].hex())
+    return frame
 
 
 class Planted(Case):
