@@ -131,7 +131,8 @@ class Planted(Case):
         due = [finding for finding in said if finding.severity in row.severity and finding.rules & set(row.rules) and
                (finding.side or self.sender(finding)) == side and finding.frame in places]
         beside = "|".join(filter(None, (BESIDE, row.beside, planted.conversation.rtr == "frame" and "S with S")))
-        wrong = [f"also said: {finding}" for finding in said if finding not in due and not re.search(beside, finding.text)]
+        wrong = [f"also said: {finding}" for finding in said
+                 if finding not in due and not re.search(beside, finding.text)]
         if not due:
             wrong.insert(0, f"not found: {' or '.join(row.severity)} by the {side} at frame "
                             f"{', '.join(map(str, sorted(places)))} [{' or '.join(row.rules)}]")
@@ -147,7 +148,8 @@ class Planted(Case):
         return self.layout.frames_of(unit, self.segments)
 
     def title(self):
-        return f"{self.planted.row.name} by the {plant.SIDES[self.planted.side]}, {', '.join(self.impairments) or 'whole'}"
+        side = plant.SIDES[self.planted.side]
+        return f"{self.planted.row.name} by the {side}, {', '.join(self.impairments) or 'whole'}"
 
 
 def valid(seed, number, _):

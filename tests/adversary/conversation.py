@@ -175,8 +175,8 @@ class Conversation:
                                  wire.read_response(7, 0, draw.randbytes(14))])
             unit = struct.pack(">H", len(inner)) + inner
             unit += bytes(-len(unit) % 4)
-            return (bytes(draw.choice([0, 0, 2])) + (unit + draw.choice([bytes(4), wire.crc32c(unit)])) * (length // 24 + 1)
-                    )[:length]
+            unit += draw.choice([bytes(4), wire.crc32c(unit)])
+            return (bytes(draw.choice([0, 0, 2])) + unit * (length // 24 + 1))[:length]
         if kind == "key":
             return (draw.choice([wire.REQ, wire.REP, wire.RTR_TEXT]) * (length // 16 + 1))[:length]
         return (b"\0" if kind == "zero" else b"\xff") * length
@@ -326,7 +326,9 @@ class Conversation:
             self.atomic(side, needs)
 
     def place(self):
-        return self.draw.getrandbits(32), self.draw.getrandbits(62)
+        """STag and TO; some use the same ones again and again."""
+        return self.draw.choice([(0, 0), (1, 0)]) if self.draw.random() < 0.2 else (
+            self.draw.getrandbits(32), self.draw.getrandbits(62))
 
     def size(self):
         draw = self.draw
@@ -428,7 +430,9 @@ class Conversation:
         if self.style == "data" and (self.peer[INITIATOR].said or self.rtr_frame) and self.draw.random() < 0.3:
             for _ in range(self.draw.randint(1, 2)):
                 self.say(other) if self.draw.random() < 0.5 else self.write(other)
-        self.add(other, "fin", needs=[fin] if self.draw.random() < 0.7 else ())
+        # TCP resets the connection if its user closes it before reading all.
+        end = "rst" if self.style == "data" and self.draw.random() < 0.1 else "fin"
+        self.add(other, end, needs=[fin] if self.draw.random() < 0.7 else ())
 
     def terminate(self, side):
         """RFC 5040 §4.8, §5.4: of what the other side sent, or of a trouble of one's own."""

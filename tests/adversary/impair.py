@@ -191,7 +191,8 @@ def begun_late(layout):
     """What there is of a connection that was set up long before."""
     upto = [max((unit.end for unit in layout.conversation.units if unit.side == side and unit.kind in STARTUP), default=0)
             for side in (0, 1)]
-    first = max((index for index, segment in enumerate(layout.segments) if segment.begin < upto[segment.side]), default=-1)
+    first = max((index for index, segment in enumerate(layout.segments) if segment.begin < upto[segment.side]),
+                default=-1)
     return layout.segments[first + 1:]
 
 

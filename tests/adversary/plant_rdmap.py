@@ -198,7 +198,8 @@ def after_terminate(say):
 Row("send_after_terminate", after_terminate(lambda self, c, side: c.say(side, size=5)), "RFC 5040 §5.4")
 Row("write_after_terminate", after_terminate(lambda self, c, side: c.write(side, 5)), "RFC 5040 §5.4")
 Row("read_request_after_terminate", after_terminate(read), "RFC 5040 §5.4")
-Row("terminate_again", after_terminate(lambda self, c, side: put(own_terminate(self, c, side), 10, ">I", 2)), "RFC 5040 §5.4")
+Row("terminate_again", after_terminate(lambda self, c, side: put(own_terminate(self, c, side), 10, ">I", 2)),
+    "RFC 5040 §5.4")
 Row("terminate_on_queue_0", field(6, ">I", 0, say=own_terminate), QUEUE, (0x12, 1))
 Row("terminate_msn_2", field(10, ">I", 2, say=own_terminate), DDP_UNTAGGED, (0x12, 3))
 Row("terminate_at_mo_4", field(14, ">I", 4, say=own_terminate), DDP_ORDER, (0x12, 4))

@@ -6,8 +6,8 @@
     tests/adversary/run.py --planted 1..2200 --plugin build/dissectors/parley.so --html
     tests/adversary/run.py --kind crc_wrong --planted 1..50 --keep /tmp/kept
 
-A seed of --valid is a conversation in which nobody did wrong, whole or impaired as captures are. A seed of --planted is one
-with a single violation, of the kinds in turn. A seed says everything. Standard library only.
+A seed of --valid is a conversation in which nobody did wrong, whole or impaired as captures are. A seed of --planted is
+one with a single violation, of the kinds in turn. A seed says everything. Standard library only.
 """
 import argparse
 import collections
@@ -178,7 +178,8 @@ def run_batch(task):
     failures, odd = [], collections.Counter()
     with Readers(options) as readers:
         everything = list(readers.read(cases + wholes))
-        warned = {case: {reader: warnings(findings) for reader, findings in found.items()} for case, found, _ in everything}
+        warned = {case: {reader: warnings(findings) for reader, findings in found.items()}
+                  for case, found, _ in everything}
         for case, found, wrong in everything[:len(cases)]:
             for reader, findings in found.items():
                 wrong += [f"{reader}: {sentence}" for sentence in case.judge(findings)]
@@ -206,7 +207,8 @@ def guarded(task):
 
 def failure(options, readers, case, wrong):
     """What a person needs to know of it, and the kinds of what is wrong."""
-    lines = [f"seed {case.seed} ({case.title()}), frames from {case.base + 1}:", *(f"    {sentence}" for sentence in wrong)]
+    lines = [f"seed {case.seed} ({case.title()}), frames from {case.base + 1}:",
+             *(f"    {sentence}" for sentence in wrong)]
     more = f" --plugin {options.plugin}" * bool(options.plugin) + " --html" * options.html
     lines.append(f"    again: tests/adversary/run.py --parley {options.parley} {case.option}{more} --keep .")
     if options.keep:
@@ -224,12 +226,13 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parley", default=os.environ.get("PARLEY", "build/bin/parley"), help="the program")
     parser.add_argument("--valid", type=numbers, default=(), metavar="FIRST..LAST", help="seeds without a violation")
-    parser.add_argument("--planted", type=numbers, default=(), metavar="FIRST..LAST", help="seeds with one violation each")
+    parser.add_argument("--planted", type=numbers, default=(), metavar="FIRST..LAST", help="seeds with one violation")
     parser.add_argument("--kind", action="append", choices=plant.ROWS, metavar="NAME", help="plant these alone")
     parser.add_argument("--kinds", action="store_true", help="list the kinds of violations")
     parser.add_argument("--plugin", metavar="FILE", help="ask tshark with this plugin too")
     parser.add_argument("--html", action="store_true", help=f"ask the ladders as a page too, for {PAGE} of {BATCH}")
-    parser.add_argument("--warnings", action="store_true", help="allow impaired captures no warning but those of the whole ones")
+    parser.add_argument("--warnings", action="store_true",
+                        help="allow impaired captures no warning but those of the whole ones")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--keep", metavar="DIR", help="where to leave the smallest capture of each failure")
     parser.add_argument("--odd", action="store_true", help="list the warnings about whole valid captures")
@@ -244,7 +247,8 @@ def main():
         return 0
     if options.keep:
         os.makedirs(options.keep, exist_ok=True)
-    tasks = [(options, make, seeds[i:i + BATCH]) for make, seeds in (("valid", options.valid), ("planted", options.planted))
+    tasks = [(options, make, seeds[i:i + BATCH])
+             for make, seeds in (("valid", options.valid), ("planted", options.planted))
              for i in range(0, len(seeds), BATCH)]
     passed, failed, kinds, odd = 0, 0, collections.Counter(), collections.Counter()
     with multiprocessing.Pool(options.jobs) as pool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-"""What the three readers of captures say, each as findings: `parley pcap check`, the Wireshark plugin, the ladder's page."""
+"""What the three readers of captures say: `parley pcap check`, the Wireshark plugin, the ladder's page."""
 import html
 import json
 import os
@@ -93,7 +93,8 @@ def expert_items(text):
         for severity, message in zip(severities.split("\x01"), messages.split("\x01")):
             found = re.fullmatch(r"(.*) \[((?:RFC|OFA) [^]]*)\]", message)
             if found:  # the plugin's cite their clause, those of Wireshark's own dissectors do not
-                yield Finding(int(frame), SEVERITIES[int(severity)], found.group(2), found.group(1), side_of(found.group(1)))
+                text, rule = found.groups()
+                yield Finding(int(frame), SEVERITIES[int(severity)], rule, text, side_of(text))
 
 
 def page(parley, path):
