@@ -559,4 +559,4 @@ def fall_back(seed, **wish):
     first = Conversation(seed, **wish)
     if first.style != "no_revision":
         return [first]
-    return [first, Conversation(seed ^ 1 << 40, **{**wish, "revision": 1, "style": "data"})]
+    return [first, Conversation(seed ^ 1 << 40, **{**wish, "revision": 1, "style": "data", "old": False})]

@@ -78,7 +78,7 @@ class Readers:
             shown = dict(by_case(cases, findings))
         for case in cases:
             found = [(connection, findings) for connection, findings in checked.get(case.ends, [])
-                     if case.base < connection["first_frame"] <= case.base + len(case.segments)]
+                     if case.base < connection["last_frame"] <= case.base + len(case.segments)]
             readers = {"check": [finding for _, findings in found for finding in findings]}
             wrong = case.judge_table([connection for connection, _ in found])
             if shown is not None:
