@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Feeds a capture file, classic pcap or pcapng, packet by packet to a callback through a window of bounded size, and
-// tells how far it is. Whatever the file holds, it returns: damage is an error in words after the packets before it.
+// Feeds a capture file, classic pcap or pcapng, packed or not, packet by packet to a callback through a window of
+// bounded size, and tells how far it is. Whatever the file holds, it returns: damage is an error in words after the
+// packets before it.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -18,7 +19,7 @@ struct FeedResult {
 
 /// The packet's octets live until the callback returns.
 using OnPacket = std::function<void(const wire::CapturedPacket& packet)>;
-/// Octets read so far, of how many; a total of 0 is unknown (a pipe). Called about once per mebibyte.
+/// Octets of the file read so far, of how many; a total of 0 is unknown (a pipe). Called about once per mebibyte.
 using OnFeedProgress = std::function<void(std::uint64_t octets, std::uint64_t total)>;
 
 /// Reads `path` to its end or to its first damage; "-" is standard input. Never throws of its own.

@@ -12,6 +12,7 @@
 #include <iterator>
 #include <memory>
 
+#include "tools/capture_source.hpp"
 #include "tools/options.hpp"
 #include "tools/pcap.hpp"
 #include "tools/progress.hpp"
@@ -132,16 +133,11 @@ class Anonymize {
   }
 
   Or<void> write(verdict::Anonymizer& work, Draft& draft) {
-    struct Closer {
-      void operator()(std::FILE* f) const { std::fclose(f); }
-    };
-    const std::unique_ptr<std::FILE, Closer> file(std::fopen(args_.in.c_str(), "rb"));
-    if (!file) return complain(Exit::environment, fmt::format("{}: {}", args_.in, std::strerror(errno)));
+    const auto source = CaptureSource::open(args_.in);
+    if (!source) return complain(source.error().exit, fmt::format("{}: {}", args_.in, source.error().text));
     constexpr std::size_t chunk = 1 << 20;  // what is read and written at a time
     Bytes buffer(wire::capture_window_min + chunk), made;
-    const std::uint64_t size = std::filesystem::file_size(args_.in);
     std::size_t begin = 0, end = 0;
-    std::uint64_t octets = 0;
     for (bool more = true; more;) {
       std::size_t consumed = 0;
       const auto status = work.rewrite(ConstBytes(buffer).subspan(begin, end - begin), made, consumed);
@@ -156,11 +152,10 @@ class Anonymize {
                 buffer.begin());
       end -= begin;
       begin = 0;
-      const std::size_t n = std::fread(buffer.data() + end, 1, buffer.size() - end, file.get());
+      const std::size_t n = (*source)->read(MutBytes(buffer).subspan(end));
       end += n;
-      octets += n;
       more = n > 0;
-      progress(size + octets, 2 * size);
+      progress((*source)->total() + (*source)->octets(), 2 * (*source)->total());
     }
     return {};
   }

@@ -32,10 +32,15 @@ constexpr std::size_t ladder_lines_max = 400;         // of one connection; who 
 constexpr std::size_t ladders_octets_max = 32 << 20;  // of the whole page
 constexpr std::size_t names_file_max = 1 << 20;
 
-bool looks_like_capture(const fs::path& path) {
-  std::string end = path.extension().string();
-  std::transform(end.begin(), end.end(), end.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+bool looks_like_capture(fs::path path) {
+  const auto ending = [&path] {
+    std::string end = path.extension().string();
+    std::transform(end.begin(), end.end(), end.begin(),
+                   [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+    return end;
+  };
+  if (const std::string end = ending(); end == ".gz" || end == ".zst" || end == ".lz4") path = path.stem();
+  const std::string end = ending();
   return end == ".pcap" || end == ".pcapng" || end == ".cap" || end == ".dmp";
 }
 
@@ -88,7 +93,8 @@ class MatrixRun {
     files_.erase(std::unique(files_.begin(), files_.end()), files_.end());
     if (files_.empty())
       return complain(Exit::environment,
-                      "no capture there: files that end with .pcap, .pcapng, .cap or .dmp are looked for");
+                      "no capture there: files that end with .pcap, .pcapng, .cap or .dmp are looked for, packed (.gz, "
+                      ".zst, .lz4) or not");
     for (const std::string& file : files_)
       for (const std::string& target : {args_.html, args_.csv, args_.names}) {
         std::error_code error;

@@ -13,6 +13,7 @@
 #include "mpa/quirks.hpp"
 #include "replay/machine.hpp"
 #include "tools/capture.hpp"
+#include "tools/capture_source.hpp"
 #include "tools/command.hpp"
 #include "tools/replay_report.hpp"
 #include "tools/replay_sim.hpp"
@@ -41,28 +42,24 @@ constexpr std::size_t file_max =
     std::size_t{256} << 20;  // octets, kept about three times over; the connections of a longer file are cut out of it
 
 Or<Bytes> read_whole(const std::string& path) {
-  struct Closer {
-    void operator()(std::FILE* f) const {
-      if (f != stdin) std::fclose(f);
-    }
+  const auto cannot = [&path](const std::string& why) {
+    return complain(Exit::environment, fmt::format("cannot read '{}': {}", path, why));
   };
-  errno = 0;
-  const std::unique_ptr<std::FILE, Closer> file(path == "-" ? stdin : std::fopen(path.c_str(), "rb"));
-  if (!file) return complain(Exit::environment, fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
+  auto source = CaptureSource::open(path);
+  if (!source) return cannot(source.error().text);
   Bytes out;
   constexpr std::size_t chunk = 1 << 20;
   for (;;) {
     const std::size_t had = out.size();
     out.resize(had + chunk);
-    const std::size_t n = std::fread(out.data() + had, 1, chunk, file.get());
+    const std::size_t n = (*source)->read(MutBytes(out).subspan(had));
     out.resize(had + n);
-    if (n < chunk) break;
+    if (n == 0) break;
     if (out.size() > file_max)
       return complain(Exit::environment, fmt::format("'{}' is longer than {} MiB: cut the connection out of it first",
                                                      path, file_max >> 20));
   }
-  if (std::ferror(file.get()) != 0)
-    return complain(Exit::environment, fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
+  if (const std::string& why = (*source)->error(); !why.empty()) return cannot(why);
   return out;
 }
 

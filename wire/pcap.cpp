@@ -25,6 +25,11 @@ CaptureStatus PcapReader::fail_at(std::uint64_t offset, std::string text) {
   return CaptureStatus::error;
 }
 
+bool PcapReader::is_magic(std::uint32_t first) {
+  const std::uint32_t swapped = first >> 24 | (first >> 8 & 0xFF00) | (first << 8 & 0xFF0000) | (first & 0xFF) << 24;
+  return known(first) || known(swapped);
+}
+
 CaptureStatus PcapReader::read_header(ConstBytes window, std::size_t& consumed) {
   if (window.size() < file_header_len) return CaptureStatus::need_more;
   Reader be(window), le(window);
@@ -61,6 +66,11 @@ CaptureStatus PcapReader::next(ConstBytes window, CapturedPacket& out, std::size
   Reader r(window);
   const auto u32 = [&] { return swapped_ ? r.le32() : r.be32(); };
   const std::uint32_t seconds = u32(), fraction = u32(), captured = u32(), original = u32();
+  // What a file is filled up with that was made longer than what was written into it.
+  if (seconds == 0 && fraction == 0 && captured == 0 && original == 0)
+    return fail_at(offset_, fmt::format("the record of packet {} is nothing but zeros: the file was not written to "
+                                        "its end",
+                                        frames_ + 1));
   if (captured > capture_packet_max)
     return fail_at(offset_ + 8, fmt::format("packet {} claims {} captured octets (at most {} make sense)", frames_ + 1,
                                             captured, capture_packet_max));

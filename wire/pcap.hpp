@@ -45,6 +45,8 @@ enum class CaptureStatus : std::uint8_t {
 
 class PcapReader {
  public:
+  /// Whether a file whose first four octets are this, read as big-endian, is one.
+  static bool is_magic(std::uint32_t first);
   CaptureStatus next(ConstBytes window, CapturedPacket& out, std::size_t& consumed);
   const CaptureError& error() const { return error_; }
   std::uint64_t offset() const { return offset_; }

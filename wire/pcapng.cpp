@@ -292,16 +292,37 @@ std::optional<CaptureError> PcapngReader::finish(std::size_t left) const {
   return CaptureError{offset_, fmt::format("the file is truncated: it ends inside a block, after packet {}", frames_)};
 }
 
+namespace {
+
+/// What a file is that begins so, where people take it for a capture; null: nobody knows.
+const char* other_format(std::uint32_t magic) {
+  if (magic >> 16 == 0x1F8B) return "it is compressed with gzip; unpack it first";
+  switch (magic) {
+    case 0x28B52FFD: return "it is compressed with zstd; unpack it first";
+    case 0x04224D18: return "it is compressed with lz4; unpack it first";
+    case 0xFD377A58: return "it is compressed with xz; unpack it first";
+    case 0x504B0304: return "it is a zip archive; unpack it first";
+    case 0x736E6F6F: return "it is a snoop capture; convert it first (editcap -F pcapng)";
+    case 0x474D4255: return "it is a Network Monitor capture; convert it first (editcap -F pcapng)";
+    default: break;
+  }
+  if (magic >> 8 == 0x425A68) return "it is compressed with bzip2; unpack it first";
+  return nullptr;
+}
+
+}  // namespace
+
 CaptureStatus CaptureReader::next(ConstBytes window, CapturedPacket& out, std::size_t& consumed) {
   consumed = 0;
   if (format_ == Format::unknown) {
     if (window.size() < 4) return CaptureStatus::need_more;
     Reader r(window);
     const std::uint32_t magic = r.be32();
-    format_ = magic == block_section ? Format::pcapng : Format::pcap;
-    if ((magic >> 16) == 0x1F8B) {
-      format_ = Format::neither;
-      error_ = {0, "the file is compressed with gzip; unpack it first"};
+    format_ = magic == block_section ? Format::pcapng : PcapReader::is_magic(magic) ? Format::pcap : Format::neither;
+    if (format_ == Format::neither) {
+      const char* known = other_format(magic);
+      error_ = {0, known != nullptr ? fmt::format("not a pcap or pcapng file: {}", known)
+                                    : fmt::format("not a pcap or pcapng file (it begins with {:08x})", magic)};
     }
   }
   if (format_ == Format::pcapng) return pcapng_.next(window, out, consumed);

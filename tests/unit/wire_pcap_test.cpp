@@ -141,11 +141,33 @@ TEST(WirePcap, AbsurdLengthIsAnErrorWithItsOffset) {
   EXPECT_EQ(r.error, "offset 52: packet 2 claims 2130706436 captured octets (at most 1048576 make sense)");
 }
 
+TEST(WirePcap, ARecordOfZerosEndsTheFile) {
+  Bytes file = classic(0xA1B2C3D4, true);
+  file.resize(file.size() + 4096);  // as a file that was made longer than what was written
+  const Read r = read_whole(file);
+  EXPECT_EQ(r.packets.size(), 3u);
+  EXPECT_EQ(r.error, "offset 84: the record of packet 4 is nothing but zeros: the file was not written to its end");
+}
+
 TEST(WirePcap, OtherFilesAreNamedForWhatTheyAre) {
   EXPECT_EQ(read_whole({}).error, "offset 0: the file is empty");
-  EXPECT_EQ(read_whole(Bytes(100, 'x')).error, "offset 0: not a pcap file (it begins with 78787878)");
-  EXPECT_EQ(read_whole(Bytes{0x1F, 0x8B, 8, 0, 0}).error,
-            "offset 0: the file is compressed with gzip; unpack it first");
+  EXPECT_EQ(read_whole(Bytes(100, 'x')).error, "offset 0: not a pcap or pcapng file (it begins with 78787878)");
+  EXPECT_EQ(read_whole(Bytes(4, 'x')).error, "offset 0: not a pcap or pcapng file (it begins with 78787878)");
+  struct Known {
+    Bytes head;
+    const char* words;
+  };
+  for (const Known& known : {Known{{0x1F, 0x8B, 8, 0}, "compressed with gzip"},
+                             {{0x28, 0xB5, 0x2F, 0xFD}, "compressed with zstd"},
+                             {{0x04, 0x22, 0x4D, 0x18}, "compressed with lz4"},
+                             {{0xFD, '7', 'z', 'X'}, "compressed with xz"},
+                             {{'B', 'Z', 'h', '9'}, "compressed with bzip2"},
+                             {{'P', 'K', 3, 4}, "a zip archive"},
+                             {{'s', 'n', 'o', 'o'}, "a snoop capture"},
+                             {{'G', 'M', 'B', 'U'}, "a Network Monitor capture"}}) {
+    const std::string error = read_whole(known.head).error;
+    EXPECT_TRUE(error.starts_with(std::string("offset 0: not a pcap or pcapng file: it is ") + known.words)) << error;
+  }
 }
 
 Bytes section_block(bool little) {
