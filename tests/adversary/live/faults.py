@@ -10,6 +10,7 @@ import time
 
 import wire
 from programs import PROGRAMS, Echo, RpingClient, RpingServer, Sink
+from startup import Frame
 from strict import SEND, Ended, Terminated, demand
 
 ALL = tuple(sorted(PROGRAMS))
@@ -48,7 +49,7 @@ class Fault:
         octets = b"".join(peer.frame(ulpdu, **damage) if damage is not BARE else self.bare(peer, ulpdu)
                           for ulpdu, damage in ulpdus)
         if run.draw.random() < 0.3:  # behind an error nothing is read any more: RFC 5044 §8, RFC 5040 §7
-            octets += peer.frame(wire.send(peer.msn[0])) + peer.frame(wire.read_request(peer.msn[1], 0))
+            octets += b"".join(peer.frame(wire.write(1, 0)) for _ in range(peer.draw.choice((1, 5))))
         peer.line.send(octets)
         segment = peer.terminate()
         self.judge(segment.payload, ulpdus[-1][0])
@@ -325,6 +326,60 @@ def half_message(peer, _run):
     return peer.frame(wire.send(peer.msn[0], b"abcd", last=False))
 
 
+class Terminates(Fault):
+    """The peer terminates: nothing more is sent, the stream is closed, and the Terminate is told as received."""
+
+    def carry_out(self, run, peer):
+        if peer.strict.position == 0 and not run.program.peer_is_initiator:
+            peer.next()
+        peer.line.send(peer.frame(self.make(peer, run)[0][0]))
+        try:
+            while True:
+                peer.next()  # what was under way; a Terminate is not answered by one
+        except Ended:
+            pass
+        peer.line.close()
+        tell(run, self.codes, False)
+
+
+class Silent(Fault):
+    """Silence where a timer of Parley's runs: it closes, and says for what it waited. RFC 5044 §7.1.2 rules 8 and 10."""
+
+    in_set_up = True
+    LIMIT_MS = 150
+
+    def __init__(self, name, option, stage, programs, wish=None):
+        super().__init__(name, (), None, programs, wish)
+        self.option, self.stage = option, stage
+
+    def prepare(self, program):
+        command = program.command
+        program.command = lambda: [*command(), self.option, f"{self.LIMIT_MS}ms"]
+
+    def carry_out(self, run, connection):
+        line = run.line(connection)
+        begin = time.monotonic()
+        if self.stage == "wait_request":
+            line.send(half(run.set_up.request(), run) if self.name.startswith("half") else b"")
+        elif self.stage == "wait_rtr":
+            line.send(run.set_up.request())
+            run.set_up.judge_reply(Frame(line, {wire.REP}))
+        else:
+            request = run.set_up.judge_request(line)
+            line.send(half(run.set_up.reply(request), run) if self.name.startswith("half") else b"")
+        line.ending()
+        took = (time.monotonic() - begin) * 1000
+        # Parley's timer may have begun when it connected, a while before this side looked.
+        demand(took > 0.5 * self.LIMIT_MS, f"closed after {took:.0f} ms, {self.LIMIT_MS} were allowed")
+        line.close()
+        run.command.await_event("connect_failed")
+        code = run.command.finish(stop=run.program.peer_is_initiator)
+        why = next(event for event in run.command.said() if event["event"] == "connect_failed")["why"]
+        demand(why["stage"] == self.stage, f"{why['stage']}: {why['text']}")
+        # Before its Request it is no connection of the listener's.
+        demand(code == (0 if self.stage == "wait_request" else 1), f"exit {code}")
+
+
 class Startup(Fault):
     """A faulty startup frame: TCP is closed and nothing is said, or a Terminate where RFC 6581 asks for one."""
 
@@ -401,7 +456,7 @@ def depths(ird, ord_, kinds):
     return lambda frame, run: frame[:20] + wire.enhanced(ird, ord_, kinds) + frame[24:]
 
 
-V2 = {"revision": 2, "unnegotiated": False}
+V2 = {"revision": 2, "unnegotiated": False, "bare": False}
 CRC = {"own_crc": True}
 TABLE = [
     Fault("wrong CRC", {(2, 0, 2)}, flipped, wish=CRC),
@@ -449,6 +504,15 @@ TABLE = [
     Broken("FIN in an FPDU", (), half_fpdu),
     Broken("FIN in a message", (), half_message, QUIET),
     Broken("RST", (), lambda peer, run: b""),
+    Terminates("Terminate of the LLP", {(2, 0, 5)}, lambda peer, run: sound(wire.terminate(0x20, 5))),
+    Terminates("Terminate with a header", {(1, 2, 2)}, lambda peer, run: sound(wire.terminate(
+        0x12, 2, 0xC0, struct.pack(">H", 22) + wire.send(1)))),
+    Silent("no Request", "--request-timeout", "wait_request", RESPONDERS),
+    Silent("half a Request", "--request-timeout", "wait_request", RESPONDERS),
+    Silent("no RTR", "--rtr-timeout", "wait_rtr", RESPONDERS,
+           {**V2, "form": "write"}),
+    Silent("no Reply", "--reply-timeout", "wait_reply", INITIATORS),
+    Silent("half a Reply", "--reply-timeout", "wait_reply", INITIATORS),
     Startup("wrong key", (), with_key(b"MPA ID Foo Frame")),
     Startup("key of the other side", (), lambda frame, run: with_key(
         wire.REP if run.program.peer_is_initiator else wire.REQ)(frame, run)),

@@ -27,9 +27,11 @@ sys.path[:0] = [str(HERE), str(HERE.parent.parent / "dissectors")]
 import faults  # noqa: E402
 import programs  # noqa: E402
 import startup  # noqa: E402
+import wire  # noqa: E402
 from strict import LIMIT, Ended, Line, Terminated, Wrong, demand  # noqa: E402
 
 SEGMENT_SIZES = (None, None, 536, 1000, 1460, 4096)
+STYLES = ("set up",) * 12 + ("reject", "again")
 
 
 class Command:
@@ -89,7 +91,8 @@ class Command:
 class Run:
     """One seed: a command, a connection, and what came of it."""
 
-    def __init__(self, parley, seed, planted):
+    def __init__(self, parley, seed, planted, keep=None):
+        self.more = ["--pcapng", f"{keep}/{'fault' if planted else 'valid'}-{seed}.pcapng"] if keep else []
         self.draw = random.Random(f"{'fault' if planted else 'valid'} {seed}")
         self.fault = faults.draw(self.draw, seed) if planted else None
         name = self.draw.choice(sorted(self.fault.programs if planted else programs.PROGRAMS))
@@ -98,7 +101,8 @@ class Run:
             self.fault.prepare(self.program)
         self.set_up = startup.SetUp(self.draw, self.program.peer_is_initiator, name, **(self.fault.wish if planted else {}))
         self.size = self.draw.choice(SEGMENT_SIZES)
-        self.parley, self.command, self.socket = parley, None, None
+        self.style = self.draw.choice(STYLES) if not planted else "set up"
+        self.parley, self.command, self.socket, self.listener = parley, None, None, None
 
     def words(self):
         return " ".join(map(str, self.command.words[1:])) if self.command else "not started"
@@ -107,20 +111,53 @@ class Run:
         """A connection with Parley, which is started for it."""
         options = self.set_up.options()
         if self.program.peer_is_initiator:
-            self.command = Command(self.parley, [*self.program.command(), *options])
+            if self.style == "reject" and self.program.command()[0] == "listen":
+                options.append("--reject")
+            self.command = Command(self.parley, [*self.program.command(), *options, *self.more])
             self.socket = socket.socket()
             self.limit(self.socket)
             self.socket.connect(("127.0.0.1", self.command.port()))
             return self.socket
-        with socket.socket() as listener:
-            self.limit(listener)
-            listener.bind(("127.0.0.1", 0))
-            listener.listen()
-            listener.settimeout(LIMIT)
-            port = str(listener.getsockname()[1])
-            words = [str(word).replace("PORT", port) for word in self.program.command()]
-            self.command = Command(self.parley, [*words, *options])
-            self.socket = listener.accept()[0]
+        self.listener = socket.socket()
+        self.limit(self.listener)
+        self.listener.bind(("127.0.0.1", 0))
+        self.listener.listen()
+        self.listener.settimeout(LIMIT)
+        port = str(self.listener.getsockname()[1])
+        words = [str(word).replace("PORT", port) for word in self.program.command()]
+        self.command = Command(self.parley, [*words, *options, *self.more])
+        self.socket = self.listener.accept()[0]
+        return self.socket
+
+    def reject(self, connection):
+        """One side rejects the other: TCP is closed, and the private data comes through."""
+        line = self.line(connection)
+        if self.program.peer_is_initiator:
+            line.send(self.set_up.request())
+            self.set_up.judge_rejection(line)
+        else:
+            request = self.set_up.judge_request(line)
+            reply = self.set_up.reply(request)
+            line.send(reply[:16] + bytes([reply[16] | wire.R]) + reply[17:], whole=True)
+        line.ending()
+        line.close()
+        code = self.command.finish()
+        if self.program.peer_is_initiator:
+            return demand(code == 0, f"exit {code} for a rejection that was asked for")
+        rejected = [event for event in self.command.said() if event["event"] == "rejected"]
+        demand(rejected and rejected[0]["private_data"]["hex"] == self.set_up.own_data.hex(), f"{rejected}")
+        return demand(code == 1 and "rejected" in self.command.complaint(), f"exit {code}")
+
+    def again(self, connection):
+        """A responder that knows revision 1 only closes; Parley tries again with that. RFC 6581 §10."""
+        line = self.line(connection)
+        self.set_up.judge_request(line)
+        if self.draw.random() < 0.5:
+            line.reset()
+        else:
+            line.close()
+        self.socket = self.listener.accept()[0]
+        self.set_up.fall_back()
         return self.socket
 
     def line(self, connection):
@@ -134,6 +171,10 @@ class Run:
         connection = self.connect()
         if self.fault and self.fault.in_set_up:
             return self.fault.carry_out(self, connection)
+        if self.style == "reject" and self.program.peer_is_initiator == (self.command.words[1] == "listen"):
+            return self.reject(connection)
+        if self.style == "again" and not self.program.peer_is_initiator and self.set_up.revision == 2:
+            connection = self.again(connection)
         peer = self.set_up.as_initiator(connection) if self.program.peer_is_initiator else self.set_up.as_responder(connection)
         at = self.draw.randint(0, self.program.rounds)
 
@@ -150,10 +191,14 @@ class Run:
         return self.judge_end()
 
     def end(self, peer):
-        """Either side ends its half first, or both at once: RFC 5044 §7.2."""
+        """Either side ends its half first, or both at once. What was asked for before is still answered: RFC 5044 §7.2."""
         order = self.draw.choice(("after", "before")) if self.program.tells_end else "before"
         if order == "before":
+            if not self.program.tells_end:
+                for _ in range(min(peer.reads, self.draw.choice((0, 0, 1, 5)))):
+                    peer.read((self.draw.getrandbits(32), 0), 0)
             peer.line.fin()
+            peer.all_responses()
         ending = peer.line.ending()
         demand(ending == "FIN", f"{ending} at the end")
         peer.line.close()
@@ -166,18 +211,19 @@ class Run:
         demand(code == 0, f"exit {code}: {self.command.complaint()}")
 
     def close(self):
-        if self.socket:
-            self.socket.close()
+        for sock in (self.socket, self.listener):
+            if sock:
+                sock.close()
         if self.command:
             self.command.close()
 
 
 def one(job):
     """What is wrong with that seed; empty: nothing."""
-    parley, seed, planted, verbose = job
+    parley, seed, planted, verbose, keep = job
     run = None
     try:
-        run = Run(parley, seed, planted)
+        run = Run(parley, seed, planted, keep)
         run.carry_out()
         return seed, run.fault.name if planted else "", ""
     except (Wrong, Ended, Terminated, OSError) as error:
@@ -208,9 +254,10 @@ def main():
     parser.add_argument("--faults", type=seeds, default=range(0))
     parser.add_argument("--jobs", type=int, default=4, help="connections at once")
     parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--keep", metavar="DIR", help="where a capture of each connection is left, for parley pcap check")
     options = parser.parse_args()
-    jobs = [(options.parley, seed, planted, options.verbose) for planted, all_ in ((False, options.valid), (True, options.faults))
-            for seed in all_]
+    jobs = [(options.parley, seed, planted, options.verbose, options.keep)
+            for planted, all_ in ((False, options.valid), (True, options.faults)) for seed in all_]
     wrong, seen = 0, set()
     with multiprocessing.Pool(options.jobs) as pool:
         for (seed, name, words), job in zip(pool.imap(one, jobs), jobs):

@@ -65,7 +65,11 @@ class SetUp:
         self.others = wish.get("others", others)
         self.spelling = self.pick("spelling", ("text", "hex"))
         self.unnegotiated = self.pick("unnegotiated", (False,) * 9 + (True,)) and not rping
-        self.read_owed = False
+        # RFC 6581 §10: revision 2 without enhanced data is as revision 1.
+        self.bare = self.pick("bare", (False,) * 9 + (True,)) and initiator and self.revision == 2 and not rping
+        if self.bare:
+            self.form, self.others = "none", []
+        self.fallen = "none"  # the form that was asked for before a fall-back to revision 1
 
     def pick(self, name, choices):
         drawn = self.draw.choice(choices)
@@ -92,8 +96,8 @@ class SetUp:
     def request(self):
         flags = wire.M * self.own_markers | wire.C * self.own_crc
         data = self.own_data
-        if self.revision == 1:
-            return wire.startup(wire.REQ, flags | wire.S * (self.form == "frame"), 1, data)
+        if self.revision == 1 or self.bare:
+            return wire.startup(wire.REQ, flags | wire.S * (self.form == "frame"), self.revision, data)
         kinds = "".join(BITS[kind] for kind in [self.form, *self.others] if kind in BITS)
         depths = (UNNEGOTIATED,) * 2 if self.unnegotiated else (self.own_ird, self.own_ord)
         return wire.startup(wire.REQ, flags | wire.S, 2, wire.enhanced(*depths, "A" + kinds if kinds else "") + data)
@@ -115,12 +119,20 @@ class SetUp:
         self.indicate(peer, reply)
         return peer
 
+    def judge_rejection(self, line):
+        """Of `parley listen --reject`: RFC 5044 §7.1.2 rule 2."""
+        reply = Frame(line, {wire.REP})
+        demand(reply.flags & wire.R and reply.revision == self.revision, f"{reply.flags:02x}/{reply.revision} for a rejection")
+        if reply.flags & wire.S and self.revision == 2:
+            reply.split()
+        demand(reply.data == self.data, f"private data {reply.data.hex()}")
+
     def judge_reply(self, reply):
         demand(bool(reply.flags & wire.M) == self.markers, f"M of the Reply: {reply.flags:02x}")
         demand(reply.flags & wire.C or not self.crc, f"C of the Reply: {reply.flags:02x}")
         demand(not reply.flags & wire.R, "the Reply rejects")
         demand(reply.revision == self.revision, f"Rev {reply.revision} of the Reply")
-        if self.revision == 1:
+        if self.revision == 1 or self.bare:
             demand(bool(reply.flags & wire.S) == (self.form == "frame"), f"S of the Reply: {reply.flags:02x}")
         else:
             demand(reply.flags & wire.S, "S of the Reply is not set")
@@ -149,7 +161,7 @@ class SetUp:
                 key = wire.RTR_TEXT if self.spelling == "text" else wire.RTR_HEX
                 peer.line.send(wire.startup(key, reply.flags & (wire.M | wire.C), 1))
             return
-        if not self.common:
+        if self.bare or not self.common:
             return
         form = self.draw.choice(self.common)
         if form == "write":
@@ -207,6 +219,11 @@ class SetUp:
         self.indicated(peer, request)
         return peer
 
+    def fall_back(self):
+        """From here on under revision 1, which has no depths and no kinds."""
+        self.fallen = self.form
+        self.revision, self.form, self.others = 1, "none", []
+
     def peer(self, line, request):
         """The peer behind the Reply."""
         if self.revision == 2 and not self.unnegotiated:
@@ -222,6 +239,14 @@ class SetUp:
             if self.form == "frame":
                 rtr = Frame(peer.line, {wire.RTR_TEXT if self.spelling == "text" else wire.RTR_HEX})
                 demand(rtr.revision == 1 and not rtr.data and not rtr.flags & (wire.R | wire.S), "the Rtr frame's fields")
+            if self.fallen != "none":  # what nothing announces any more; a Send would reach the program (docs/mpa-rtr.md)
+                kind, payload = peer.next()
+                demand(kind.opcode == (1 if self.fallen == "read" else 0), f"{kind} after a fall-back from {self.fallen}")
+                if self.fallen == "read":
+                    demand(peer.asked[0][2] == 0, f"a Read of {peer.asked[0][2]} octets as indication")
+                    peer.respond()
+                else:
+                    demand(not payload, f"an indication of {len(payload)} octets")
             return
         if not self.agreed:
             return
