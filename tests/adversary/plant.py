@@ -120,7 +120,8 @@ def asked_by(self, c, side, *makers):
     out = []
     for make in makers:
         if make == "read":
-            out.append(c.read(1 - side, 40, c.place(), c.place(), needs))
+            sink = c.draw.getrandbits(32), c.draw.getrandbits(62)  # another one for each
+            out.append(c.read(1 - side, 40, sink, c.place(), needs))
         else:
             out.append(c.atomic(1 - side, needs))
         needs = []

@@ -4,7 +4,7 @@ import struct
 
 import conversation
 import wire
-from plant import CLOSED, I, IGNORED, MPA, P2P, R, Row, SETUP, V1, V2, put
+from plant import CLOSED, I, IGNORED, LOCAL, MPA, P2P, R, Row, SETUP, V1, V2, put
 from wire import INITIATOR, RESPONDER
 
 # --- set-up: the Request ----------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ Row("reply_s_unasked", reply(flag(wire.S), IGNORED), MPA, sides=R, s=False, **V1
 Row("reply_key_of_request", reply(key(wire.REQ)), SETUP, sides=R)
 Row("reply_key_unknown", reply(key(b"MPA ID Rex Frame")), MPA, sides=R)
 Row("reply_key_of_rtr", reply(key(wire.RTR_TEXT)), MPA, sides=R)
-Row("reply_revision_3", reply(revision(3, 77)), ENH, sides=R)
+Row("reply_revision_3", reply(revision(3, 77)), ENH, sides=R, s=False, **V1)
 Row("reply_revision_2_to_1", reply(revision(2)), "RFC 6581 §10", sides=R, s=False, **V1)
 Row("reply_private_data_513", reply(long_private), MPA, sides=R)
 Row("reply_no_room_for_enhanced", reply(no_room), ENH, sides=R, **V2)
@@ -179,7 +179,7 @@ def early_reply(self, c, _):
     """RFC 5044 §7.1.2 rule 2: the responder answers before the whole Request has come."""
     body = c.request.body
     part = self.draw.randint(1, len(body) - 1)
-    rest = conversation.Unit(INITIATOR, "request", body[part:], apart=True)
+    rest = conversation.Unit(INITIATOR, "request", body[part:])
     c.request.body = body[:part]
     c.units.insert(2, rest)
     for unit in c.units[3:]:
@@ -200,12 +200,10 @@ def begin_again(c):
 
 def second_reply(self, c, _):
     begin_again(c)
-    again = c.add(RESPONDER, "reply", c.reply.body, apart=True, due=None)
-    c.add(INITIATOR, "rst", needs=[again])
-    return again
+    return c.add(RESPONDER, "reply", c.reply.body)
 
 
-Row("second_reply", second_reply, (MPA, SETUP), sides=R)
+Row("second_reply", second_reply, (MPA, SETUP), LOCAL, sides=R, s=False, **V1)
 
 
 # --- who speaks first -------------------------------------------------------------------------------------
