@@ -54,6 +54,12 @@ class StreamMachine {
   virtual void handle_connect_failed(Instant now, StreamId stream, std::error_code why) = 0;
   /// A peer connected to `listener`; the driver names the stream (even number). false: refuse it (driver resets it).
   virtual bool handle_accepted(Instant now, StreamId listener, StreamId stream, const StreamInfo& info) = 0;
+  /// The driver has no room for the peer that waits at `listener`. true: the machine has given up another stream, whose
+  /// reset is among its commands.
+  virtual bool handle_no_room(Instant now, StreamId listener) {
+    (void)now, (void)listener;
+    return false;
+  }
   virtual void handle_bytes(Instant now, StreamId stream, ConstBytes in) = 0;
   /// FIN: the peer sends no more, our half may go on (RFC 5044 §7.2). RST or timeout: the stream is gone.
   virtual void handle_end(Instant now, StreamId stream, StreamEnd end) = 0;

@@ -117,6 +117,7 @@ class ParleyHandshakes {
     id.destroy();
     responders_.erase(e.id.number());
   }
+  void on(const cm::TurnedAway& e) { throw std::runtime_error("no room for all: " + e.why.to_string()); }
   void on(const cm::Retrying& e) { throw std::runtime_error("had to retry: " + e.why.to_string()); }
 
   HandshakeForm form_;

@@ -37,6 +37,7 @@ std::optional<Event> Manager::poll_event() {
     case Kind::rejected: return Rejected{id, std::move(e.private_data), std::move(e.parameters), std::move(e.why)};
     case Kind::connect_failed: return ConnectFailed{id, std::move(e.why), e.responder};
     case Kind::retrying: return Retrying{id, std::move(e.why)};
+    case Kind::turned_away: return TurnedAway{id, e.gave_way, e.refused, e.address, std::move(e.why)};
     case Kind::disconnected: return Disconnected{id, e.graceful, std::move(e.why), std::move(e.terminate)};
   }
   return std::nullopt;

@@ -21,12 +21,13 @@ struct ProviderEvent {
     rejected,
     connect_failed,
     retrying,
-    disconnected
+    disconnected,
+    turned_away
   };
   Kind kind = Kind::listening;
   EndpointId endpoint = 0;
   EndpointId listener = 0;  ///< connect_request
-  Address address{};        ///< listening: local; connect_request: peer
+  Address address{};        ///< listening: local; connect_request, turned_away: peer
   mpa::Parameters parameters{};
   Bytes private_data{};
   StepTimes times{};
@@ -34,6 +35,7 @@ struct ProviderEvent {
   std::optional<TerminateInfo> terminate{};
   bool graceful = false;
   bool responder = false;
+  std::uint64_t gave_way = 0, refused = 0;  ///< turned_away; `endpoint` is the listener
 };
 
 class Provider {

@@ -76,6 +76,7 @@ struct ScenarioConnect {
   Closer closer = Closer::initiator;
   Duration close_after{};  ///< after the last transfer
   Expect expect = Expect::established;
+  Duration established_within{};  ///< with `established`: longest time from start to up, on either end; 0: any
   /// How often the workload starts anew a connection that failed or was cut; each attempt is judged by the invariants,
   /// `expect` holds for the last.
   std::uint32_t retries = 0;

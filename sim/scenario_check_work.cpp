@@ -198,6 +198,9 @@ void Checker::check_amounts(std::size_t i) {
   must(connect.at >= Instant{} && connect.at != never, "at", "write a time from 0s on");
   must(connect.interval >= Duration{}, "interval", "a time is not negative");
   must(connect.close_after >= Duration{}, "close_after", "a time is not negative");
+  must(connect.established_within >= Duration{}, "established_within", "a time is not negative");
+  must(connect.established_within == Duration{} || connect.expect == Expect::established, "established_within",
+       "it says how an established connection must have come up: it needs expect = \"established\"");
   must(connect.retry_after >= Duration{}, "retry_after", "a time is not negative");
   must(connect.tcp_timeout > Duration{}, "tcp_timeout", "write a time above 0s");
   if (connect.transfer == Transfer::read && connect.messages > 0)

@@ -275,6 +275,8 @@ constexpr Key<ScenarioConnect> connect_table[] = {
     key<Whole<1, 1'000'000>, &ScenarioConnect::count>("count", "how many such connections"),
     key<Time, &ScenarioConnect::interval>("interval", "between the starts of two"),
     key<Choice<Expect, Expect::settled>, &ScenarioConnect::expect>("expect", "how each must end; see below"),
+    key<Time, &ScenarioConnect::established_within>("established_within",
+                                                    "expect established: longest set-up on either end; 0s is any"),
     key<Choice<Transfer, Transfer::read>, &ScenarioConnect::transfer>("transfer", "what goes over it"),
     key<Whole<0, 1'000'000>, &ScenarioConnect::messages>("messages", "each way for Sends, else from the initiator"),
     key<Octets<16'777'216>, &ScenarioConnect::octets>("octets", "of each message"),

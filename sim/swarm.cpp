@@ -242,6 +242,7 @@ void Swarm::draw_connect(ScenarioConnect& connect) {
   if (one_in(3)) connect.close_after = time(1us, 100ms);
   // What makes a connection fail in the file may not do so after the draw: CRC off, other times, nothing to transfer.
   if (connect.expect == Expect::failed) connect.expect = Expect::settled;
+  connect.established_within = {};
   if (mild_) {
     // A queue that overflows, or ARP lost three times, can cost one attempt even so.
     connect.retries = std::max<std::uint32_t>(connect.retries, 2);

@@ -185,6 +185,12 @@ void HostApp::on(cm::Disconnected& event) {
   end_of(*end);
 }
 
+// Nobody had an id for those peers; their initiators are told by TCP.
+void HostApp::on(cm::TurnedAway& event) {
+  if (event.gave_way + event.refused == 0 || !event.why.code || event.why.to_string().empty())
+    workload_.judge_.add("settlement", host_.now(), {}, host_.name() + " was told of no room without number or reason");
+}
+
 void HostApp::after_progress(Live& end) {
   if (end.transfer->progress() != end.progress) {
     end.progress = end.transfer->progress();

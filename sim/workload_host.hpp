@@ -74,6 +74,7 @@ class HostApp final : public App {
   void on(cm::ConnectFailed& event);
   void on(cm::Retrying& event);
   void on(cm::Disconnected& event);
+  void on(cm::TurnedAway& event);
   void decide(Live& end);
   void learn_address(Live& end);
   void told(Live& end, check::ToldEvent event);

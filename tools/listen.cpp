@@ -23,7 +23,7 @@ struct ListenArgs {
   TrafficOptions traffic;
   std::uint64_t count = 0;
   std::uint32_t concurrency = 1024;
-  int backlog = 256;
+  int backlog = cm::ListenOptions{}.backlog;
   bool reject = false;
   bool quiet = false;
   Duration decide_after{};
@@ -69,6 +69,7 @@ class Listener {
   Session& session_;
   Context& context_;
   Reporter report_;
+  TurnedAwayNews turned_away_;
   PdHandle pd_ = 0;
   cm::Id listener_;
   std::map<std::uint64_t, Served> served_;  ///< bounded by the listener's pending_max and the host's streams
@@ -101,6 +102,7 @@ int Listener::run(const Address& local) {
   const bool timed_out = !over() && !Session::stopped();
   listener_.destroy();
   close_all();
+  if (const auto news = turned_away_.finish()) report_.event(*news);
   return summary(timed_out);
 }
 
@@ -109,6 +111,7 @@ void Listener::handle(const cm::Event& event) {
     listen_failure_ = failed->why;
     return;
   }
+  if (const auto* turned = std::get_if<cm::TurnedAway>(&event)) return turned_away_.add(*turned);
   report_.event(event);
   if (const auto* request = std::get_if<cm::ConnectRequest>(&event)) {
     Served& served = served_[request->id.number()];
@@ -188,6 +191,7 @@ void Listener::end(std::uint64_t number) {
 /// Messages, decisions and ends that are due.
 void Listener::tend() {
   const Instant now = session_.now();
+  if (const auto news = turned_away_.poll(now)) report_.event(*news);
   for (const std::uint64_t number : std::exchange(leaving_, {})) end(number);
   for (auto& [number, served] : served_) {
     if (served.traffic) served.traffic->poll();
@@ -201,7 +205,7 @@ void Listener::tend() {
 }
 
 Instant Listener::next_deadline() const {
-  Instant next = never;
+  Instant next = turned_away_.next();
   if (!leaving_.empty()) return session_.now();
   for (const auto& [number, served] : served_) next = std::min({next, served.decide_at, served.close_at});
   return next;
@@ -227,11 +231,16 @@ void Listener::close_all() {
 int Listener::summary(bool timed_out) {
   const auto captured = session_.finish();
   const Tally& tally = report_.tally();
-  context_.out.text(fmt::format("{} requests: {} established, {} rejected, {} failed", tally.started, tally.established,
-                                refused_, tally.failed));
+  std::string text = fmt::format("{} requests: {} established, {} rejected, {} failed", tally.started,
+                                 tally.established, refused_, tally.failed);
+  if (tally.gave_way + tally.refused > 0)
+    text += fmt::format("; no room (--concurrency {}): {} half-open gave way, {} refused", args_.concurrency,
+                        tally.gave_way, tally.refused);
+  context_.out.text(text);
   Json object{{"event", "summary"}, {"command", "listen"}};
   object.update(report_.tally_json());
   object["rejected"] = refused_;
+  object["turned_away"] = {{"gave_way", tally.gave_way}, {"refused", tally.refused}};
   object["messages"] = {{"received", received_}, {"sent", sent_}};
   context_.out.object(object);
   if (!captured) return context_.out.error(captured.error().exit, captured.error().text);
@@ -268,7 +277,9 @@ void register_listen(CLI::App& app, Context& context) {
       ->capture_default_str();
   sub->add_flag("--reject", args->reject, "Reject every Request, with the private data");
   sub->add_option("-n,--count", args->count, "End after this many connections (0: by Ctrl-C)")->capture_default_str();
-  sub->add_option("--concurrency", args->concurrency, "Connections in set-up at once; more are reset")
+  sub->add_option("--concurrency", args->concurrency,
+                  "Connections in set-up at once; then the oldest half-open one of the busiest address is reset for a "
+                  "new one")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   sub->add_option("--backlog", args->backlog, "TCP connections the system may hold for us")

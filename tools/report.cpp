@@ -107,6 +107,25 @@ std::string end_words(const cm::Disconnected& end, const std::string& peer) {
   return text;
 }
 
+std::string turned_away_text(const cm::TurnedAway& event) {
+  return fmt::format("no room: {} half-open {} gave way, {} refused; the last: {}", event.gave_way,
+                     event.gave_way == 1 ? "connection" : "connections", event.refused,
+                     event.why.to_string(event.peer.to_string()));
+}
+
+void TurnedAwayNews::add(const cm::TurnedAway& event) {
+  const std::uint64_t gave_way = news_ ? news_->gave_way : 0, refused = news_ ? news_->refused : 0;
+  news_ = event;
+  news_->gave_way += gave_way;
+  news_->refused += refused;
+}
+
+std::optional<cm::TurnedAway> TurnedAwayNews::poll(Instant now) {
+  if (!news_ || now < not_before_) return std::nullopt;
+  not_before_ = now + interval;
+  return finish();
+}
+
 Json private_data_json(ConstBytes octets) {
   Json json{{"length", octets.size()}, {"hex", hex(octets)}};
   if (!octets.empty() && printable(octets)) json["text"] = std::string(octets.begin(), octets.end());
@@ -286,6 +305,16 @@ void Reporter::on(const cm::Disconnected& e) {
   }
   emit(text, object);
   known_.erase(e.id.number());
+}
+
+void Reporter::on(const cm::TurnedAway& e) {
+  tally_.gave_way += e.gave_way;
+  tally_.refused += e.refused;
+  emit(turned_away_text(e), {{"event", "turned_away"},
+                             {"gave_way", e.gave_way},
+                             {"refused", e.refused},
+                             {"peer", e.peer.to_string()},
+                             {"why", failure_json(e.why, e.peer.to_string())}});
 }
 
 Json Reporter::tally_json() const {

@@ -2,7 +2,9 @@
 // Connection events for people and for programs: one text block or one JSON object per event (schema: docs/cli.md).
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "parley/cm.hpp"
 #include "tools/output.hpp"
@@ -26,6 +28,26 @@ std::string end_words(const cm::Disconnected& end, const std::string& peer);
 /// An error of a call, in words.
 std::string words(const std::error_code& error);
 
+/// Peers that were turned away before they had a number: "976 half-open connections gave way, ...".
+std::string turned_away_text(const cm::TurnedAway& event);
+
+/// Sums up such news, so that a flood of peers is no flood of lines.
+class TurnedAwayNews {
+ public:
+  static constexpr Duration interval = std::chrono::seconds(1);
+  void add(const cm::TurnedAway& event);
+  /// What has come together: at once when nothing was told for an interval, and then once in each.
+  std::optional<cm::TurnedAway> poll(Instant now);
+  /// The rest, whatever the time.
+  std::optional<cm::TurnedAway> finish() { return std::exchange(news_, std::nullopt); }
+  /// When poll() will have something.
+  Instant next() const { return news_ ? not_before_ : never; }
+
+ private:
+  std::optional<cm::TurnedAway> news_;
+  Instant not_before_{};
+};
+
 /// What became of the connections of one command.
 struct Tally {
   std::uint64_t started = 0;  ///< connect() called, or ConnectRequest received
@@ -35,6 +57,9 @@ struct Tally {
   std::uint64_t retried = 0;  ///< went on by other means
   std::uint64_t disconnected = 0;
   std::uint64_t broken = 0;  ///< of these: not graceful
+  // Listeners, of peers that sent no Request yet:
+  std::uint64_t gave_way = 0;  ///< half-open, and reset to make room
+  std::uint64_t refused = 0;   ///< reset at once, because nobody could give way
 };
 
 /// Prints each event once and counts it.
@@ -70,6 +95,7 @@ class Reporter {
   void on(const cm::ConnectFailed& e);
   void on(const cm::Retrying& e);
   void on(const cm::Disconnected& e);
+  void on(const cm::TurnedAway& e);
   Known known(cm::Id id) const;
 
   Output& out_;

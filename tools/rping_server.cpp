@@ -59,6 +59,7 @@ class Server {
   void tend();
   Instant next_deadline() const;
   void close_all();
+  void tell_turned_away(const std::optional<cm::TurnedAway>& news);
   void debug(const ClientOf& client, const std::string& text);
   int summary();
 
@@ -67,6 +68,7 @@ class Server {
   Session& session_;
   Context& context_;
   Reporter report_;
+  TurnedAwayNews turned_away_;
   PdHandle pd_ = 0;
   cm::Id listener_;
   std::map<std::uint64_t, ClientOf> clients_;  ///< bounded by the host's streams
@@ -105,6 +107,7 @@ int Server::run(const Address& local) {
                               fmt::format("cannot listen on {}: {}", local.to_string(), words(listen_failure_->code)));
   listener_.destroy();
   close_all();
+  tell_turned_away(turned_away_.finish());
   return summary();
 }
 
@@ -143,6 +146,7 @@ void Server::handle(const cm::Event& event) {
     listen_failure_ = failed->why;
     return;
   }
+  if (const auto* turned = std::get_if<cm::TurnedAway>(&event)) return turned_away_.add(*turned);
   if (const auto* failed = std::get_if<cm::ConnectFailed>(&event))
     context_.out.note("note: " + failed->why.to_string(report_.peer(failed->id)));
   report_.event(event);
@@ -167,6 +171,12 @@ void Server::handle(const cm::Event& event) {
   } else if (const auto* down = std::get_if<cm::Disconnected>(&event)) {
     disconnected(*down);
   }
+}
+
+void Server::tell_turned_away(const std::optional<cm::TurnedAway>& news) {
+  if (!news) return;
+  context_.out.note("note: " + turned_away_text(*news));
+  report_.event(*news);
 }
 
 void Server::disconnected(const cm::Disconnected& event) {
@@ -276,6 +286,7 @@ void Server::end(std::uint64_t number) {
 }
 
 void Server::tend() {
+  tell_turned_away(turned_away_.poll(session_.now()));
   std::vector<std::uint64_t> over;
   for (auto& [number, client] : clients_) {
     serve(client);
@@ -288,7 +299,7 @@ void Server::tend() {
 }
 
 Instant Server::next_deadline() const {
-  Instant next = client_by_;
+  Instant next = std::min(client_by_, turned_away_.next());
   for (const auto& [number, client] : clients_) next = std::min(next, client.message_by);
   return next;
 }

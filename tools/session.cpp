@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "tools/session.hpp"
 
+#include <sys/resource.h>
+
 #include <csignal>
 
 #include <algorithm>
@@ -40,10 +42,23 @@ StopSignals::~StopSignals() {
 
 bool StopSignals::requested() { return stop_requested != 0; }
 
+namespace {
+
+/// Shells give 1024 by habit, for the sake of select(); nothing here uses that.
+void raise_open_files() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= files.rlim_max) return;
+  files.rlim_cur = files.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &files);
+}
+
+}  // namespace
+
 Session::Session() = default;
 Session::~Session() = default;
 
 Or<std::unique_ptr<Session>> Session::open(const SessionOptions& options) {
+  raise_open_files();
   std::unique_ptr<Session> session(new Session());
   auto host = TcpHost::open();
   if (!host) return complain(Exit::environment, "cannot open sockets: " + words(host.error()));

@@ -138,12 +138,6 @@ Result<void> Iwarp::make_qp(Connection& c, const QpInit* init) {
 
 void Iwarp::drop_qp(Connection& c) { c.qp.reset(); }
 
-void Iwarp::uncount(Connection& c) {
-  if (!c.counted) return;
-  c.counted = false;
-  if (Listener* l = find_listener(c.listener)) --l->pending;
-}
-
 ProviderEvent Iwarp::event_of(const Connection& c, ProviderEvent::Kind kind) const {
   ProviderEvent event;
   event.kind = kind;
@@ -162,12 +156,8 @@ Result<EndpointId> Iwarp::listen(const Address& local, const ListenOptions& opti
   EndpointId id = 0;
   Slot* slot = new_slot(id);
   if (slot == nullptr) return fail(Errc::no_space);
-  slot->listener = std::make_unique<Listener>();
-  Listener& l = *slot->listener;
-  l.id = id;
-  l.address = local;
-  l.options = options;
-  l.stream = next_stream(slot_index(id));
+  slot->listener = std::make_unique<Listener>(id, next_stream(slot_index(id)), local, options);
+  listeners_.push_back(id);
   note(id);
   return id;
 }
@@ -274,6 +264,7 @@ void Iwarp::destroy(EndpointId endpoint) {
   if (reported_dead_ == endpoint) reported_dead_ = 0;
   if (Listener* l = find_listener(endpoint)) {
     if (l->up) command(StreamCommand::Kind::close, l->stream);
+    std::erase(listeners_, endpoint);
     free_slot(slot_index(endpoint));
     return;
   }
@@ -301,7 +292,10 @@ std::optional<ProviderEvent> Iwarp::poll_event() {
       events_.erase(events_.begin(), events_.begin() + static_cast<std::ptrdiff_t>(events_at_));
       events_at_ = 0;
     }
-    if (find_listener(event.endpoint) != nullptr) return event;
+    if (Listener* l = find_listener(event.endpoint)) {
+      if (event.kind == ProviderEvent::Kind::turned_away) tell_turned(*l, event);
+      return event;
+    }
     Connection* c = find(event.endpoint);
     if (c == nullptr || c->orphan) continue;  // destroyed meanwhile
     if (c->phase == Phase::over) uncount(*c);
@@ -350,13 +344,16 @@ bool Iwarp::handle_accepted(Instant now, StreamId listener, StreamId stream, con
   now_ = now;
   free_retired();
   Listener* l = listener_by_stream(listener);
-  if (l == nullptr || l->pending >= l->options.pending_max) return false;
+  if (l == nullptr) return false;
   auto startup = mpa::Startup::create(mpa::Role::responder, l->options.mpa, {}, now);
   if (!startup) return false;
   EndpointId id = 0;
   Slot* slot = new_slot(id);
-  if (slot == nullptr) return false;
-  l = listener_by_stream(listener);
+  if (slot == nullptr && make_room(now, Scarce::endpoints_max)) slot = new_slot(id);
+  if (slot == nullptr) {
+    ++turned(*l, Scarce::endpoints_max, info.peer).refused;
+    return false;
+  }
   slot->connection = std::make_unique<Connection>();
   Connection& c = *slot->connection;
   c.id = id;
@@ -373,8 +370,10 @@ bool Iwarp::handle_accepted(Instant now, StreamId listener, StreamId stream, con
   c.setup->options = l->options.mpa;
   c.setup->start = now;
   c.setup->startup.emplace(std::move(*startup));
-  ++l->pending;
-  c.counted = true;
+  if (!admit(c, now)) {
+    free_slot(c.slot);
+    return false;
+  }
   accepted_.emplace(stream, c.slot);
   drain_startup(c, now);
   return true;

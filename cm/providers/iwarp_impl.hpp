@@ -24,12 +24,14 @@
 // closing     | all sent, FIN both ways        | over      | Disconnected, graceful
 // over        | destroy()                      | gone      | octets still owed and FINs pass without the id
 #pragma once
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <unordered_map>
 #include <vector>
 
 #include "base/deadline_queue.hpp"
+#include "cm/admission.hpp"
 #include "cm/providers/iwarp.hpp"
 #include "mpa/startup.hpp"
 #include "nic/iwarp/stream_qp.hpp"
@@ -80,14 +82,15 @@ struct Connection {
   bool peer_fin = false;
   bool want_fin = false;  // FIN as soon as nothing is left to send
   bool in_ready = false;
-  bool counted = false;   // in the listener's pending
   bool attached = false;  // the queue pair owns the stream's octets
   bool grace = false;     // open, after the peer's FIN: `deadline` is the end of half_close_grace
   std::uint16_t emss = 1460;
   std::uint32_t tx_at = 0;
   StreamId stream = 0;
   EndpointId listener = 0;
-  Instant deadline = never;  // phases without a Startup: TCP, holding, half close, linger
+  Instant deadline = never;     // phases without a Startup: TCP, holding, half close, linger
+  Admission::Ticket pending{};  // in its listener's table of that name
+  Admission::Ticket silent{};   // in the provider's
   Address local{};
   Address peer{};
   Bytes tx;  // startup frames, at most two; of an orphan the queue pair's last octets, at most tail_max
@@ -97,13 +100,37 @@ struct Connection {
 inline constexpr std::uint32_t slot_bits = 24;
 inline constexpr std::size_t tail_max = 288 << 10;  // what a queue pair frames ahead, one FPDU more and a Terminate
 
+/// What there was no room for.
+enum class Scarce : std::uint8_t { pending_max, endpoints_max, streams };
+
+/// Peers that were turned away and that the user has not been told of.
+struct Turned {
+  Scarce scarce = Scarce::pending_max;
+  std::uint64_t gave_way = 0, refused = 0;
+  Address peer{};
+  std::optional<Duration> waited;  // that peer; none for a newcomer
+  bool any() const { return gave_way + refused > 0; }
+};
+
 struct Listener {
+  Listener(EndpointId own_id, StreamId own_stream, const Address& at, const ListenOptions& with)
+      : id(own_id),
+        stream(own_stream),
+        address(at),
+        options(with),
+        pending(with.pending_max + share(with.pending_max), share(with.pending_max)) {}
+  /// For networks that have none in set-up, beyond pending_max.
+  static constexpr std::uint32_t share(std::uint32_t pending_max) {
+    return std::min(pending_max / 8, 0xFFFFFFFF - pending_max);
+  }
+
   EndpointId id = 0;
   StreamId stream = 0;
   bool up = false;
-  std::uint32_t pending = 0;  // connections in set-up, at most options.pending_max
   Address address{};
   ListenOptions options;
+  Admission pending;  // connections in set-up: at most options.pending_max and the share
+  Turned turned;
 };
 
 struct Slot {
@@ -160,6 +187,7 @@ class Iwarp final : public IwarpProvider {
   void handle_connected(Instant now, StreamId stream, const StreamInfo& info) override;
   void handle_connect_failed(Instant now, StreamId stream, std::error_code why) override;
   bool handle_accepted(Instant now, StreamId listener, StreamId stream, const StreamInfo& info) override;
+  bool handle_no_room(Instant now, StreamId listener) override;
   void handle_bytes(Instant now, StreamId stream, ConstBytes in) override;
   void handle_end(Instant now, StreamId stream, StreamEnd end) override;
   void handle_deadline(Instant now) override;
@@ -183,7 +211,6 @@ class Iwarp final : public IwarpProvider {
   Result<void> make_qp(Connection& c, const QpInit* init);
   void drop_qp(Connection& c);
   void keep_tail(Connection& c);
-  void uncount(Connection& c);
   void push_event(ProviderEvent event) { events_.push_back(std::move(event)); }
   ProviderEvent event_of(const Connection& c, ProviderEvent::Kind kind) const;
   // This side's streams are odd and carry their slot, so that only the driver's need a map.
@@ -193,6 +220,17 @@ class Iwarp final : public IwarpProvider {
   }
   std::uint32_t slot_of(StreamId stream) const;
   void command(StreamCommand::Kind kind, StreamId stream);
+
+  // iwarp_admission.cpp: who may be in set-up, and who gives way
+  bool admit(Connection& c, Instant now);
+  void our_turn(Connection& c);
+  void peers_turn(Connection& c);
+  void await_first_message(Connection& c);
+  void uncount(Connection& c);
+  bool make_room(Instant now, Scarce scarce);
+  void give_way(EndpointId who, Instant now, Scarce scarce);
+  Turned& turned(Listener& l, Scarce scarce, const Address& peer);
+  void tell_turned(Listener& l, ProviderEvent& event);
 
   // iwarp_setup.cpp: from nothing to Established or a reason why not
   void carry_out(Connection& c, Instant now);
@@ -242,11 +280,14 @@ class Iwarp final : public IwarpProvider {
   std::vector<EndpointId> noted_;       // at most two per endpoint
   std::deque<StreamCommand> commands_;  // at most two per stream
   std::deque<StreamId> ready_;          // each stream once
-  // Per endpoint: at most two Retrying, ConnectRequest, Established and an end. Those before events_at_ were read. An
-  // event is larger than a piece of a deque, which would allocate for each.
+  // Per endpoint: at most two Retrying, ConnectRequest, Established and an end; per listener one turned_away. Those
+  // before events_at_ were read. An event is larger than a piece of a deque, which would allocate for each.
   std::vector<ProviderEvent> events_;
   std::size_t events_at_ = 0;
   DeadlineQueue deadlines_;
+  std::vector<EndpointId> listeners_;
+  // Accepted without an RTR, and not heard of since. They give way only when endpoints or streams run out.
+  Admission silent_{0xFFFFFFFF, 0};
   EchoMemory echoes_;
   EndpointId reported_dead_ = 0;  // an endpoint the user never knew: gone after its ConnectFailed was read
   Instant now_{};
@@ -258,6 +299,8 @@ mpa::Failure ports_exhausted(const Address& address);
 mpa::Failure system_failure(mpa::Stage stage, std::error_code why, const Address& address);
 mpa::Failure listen_failure(std::error_code why, const Address& address);
 mpa::Failure stream_lost(mpa::Stage stage, StreamEnd end);
+/// `limit`: what `scarce` allows; not used for streams, which the driver counts.
+mpa::Failure no_room(mpa::Stage stage, Scarce scarce, std::uint32_t limit, std::string received);
 mpa::Failure plain_failure(mpa::Stage stage, Errc code, std::string rule, std::string received, std::string advice);
 std::string seconds_text(Duration duration);
 std::string terminate_text(const TerminateInfo& info);

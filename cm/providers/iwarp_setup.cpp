@@ -118,6 +118,7 @@ void Iwarp::on_startup_event(Connection& c, Instant now, mpa::StartupEvent& even
     case Kind::request: {
       c.phase = Phase::deciding;
       c.announced = true;
+      our_turn(c);
       c.setup->times.request = now - c.setup->start;
       ProviderEvent request = event_of(c, ProviderEvent::Kind::connect_request);
       request.parameters = std::move(event.parameters);
@@ -307,7 +308,10 @@ void Iwarp::decide(Connection& c, Instant now) {
   }
   // RFC 5044 §7.1.2 rule 4: from here a classic initiator may be silent as long as its ULP likes. The ULP on this side
   // knows of the connection and can end it; it takes no room from those that nobody has looked at.
-  if (setup.startup->parameters().rtr == mpa::Rtr::none) uncount(c);
+  if (setup.startup->parameters().rtr == mpa::Rtr::none)
+    await_first_message(c);
+  else
+    peers_turn(c);
   drain_startup(c, now);
 }
 
@@ -328,6 +332,7 @@ void Iwarp::fail_setup(Connection& c, Instant now, mpa::Failure why, mpa::Startu
   event.why = std::move(why);
   if (c.attached) event.terminate = c.qp->terminate();
   c.phase = Phase::over;
+  our_turn(c);
   if (!c.orphan) push_event(std::move(event));
   if (c.wire == Wire::up && close == mpa::StartupEvent::Close::reset)
     drop_stream(c, StreamCommand::Kind::reset);

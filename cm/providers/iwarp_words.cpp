@@ -108,6 +108,25 @@ mpa::Failure stream_lost(mpa::Stage stage, StreamEnd end) {
   return plain_failure(stage, Errc::peer_closed, "RFC 5044 §7.2", "FIN", "connect again if more is to be sent");
 }
 
+mpa::Failure no_room(mpa::Stage stage, Scarce scarce, std::uint32_t limit, std::string received) {
+  std::string advice;
+  switch (scarce) {
+    case Scarce::pending_max:
+      advice = fmt::format(
+          "pending_max is {}, and as many connections were in set-up; raise it, decide sooner, or keep the busiest "
+          "address out",
+          limit);
+      break;
+    case Scarce::endpoints_max:
+      advice = fmt::format("endpoints_max is {}, and as many ids were alive; raise it, or destroy ids sooner", limit);
+      break;
+    case Scarce::streams:
+      advice = "the host had no stream or descriptor left; raise streams_max and the limit of open files (ulimit -n)";
+      break;
+  }
+  return plain_failure(stage, Errc::no_space, {}, std::move(received), std::move(advice));
+}
+
 std::string terminate_text(const TerminateInfo& info) {
   return fmt::format("Terminate with layer {}, error type {}, code {:#04x}{}{}", info.layer, info.etype, info.code,
                      info.text.empty() ? "" : ": ", info.text);

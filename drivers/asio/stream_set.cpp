@@ -3,6 +3,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -332,7 +333,7 @@ void StreamSet::accept_some(std::uint32_t slot) {
   for (int i = 0; i < accepts_per_turn; ++i) {
     if (!same(slot, generation)) return;
     if (streams_ >= options_.streams_max) {
-      park(slot);
+      if (make_room(slot)) continue;
       return;
     }
     SockAddr peer;
@@ -341,13 +342,25 @@ void StreamSet::accept_some(std::uint32_t slot) {
     if (fd >= 0) {
       take_in(slot, fd, from_sockaddr(peer));
     } else if (out_of_descriptors(errno)) {
-      park(slot);
-      return;
+      if (!make_room(slot)) return;
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return;
     }
     // Anything else concerns the one connection that was being taken (accept(2)).
   }
+}
+
+// Out of descriptors or streams: a connection that is half-open gives way if somebody waits at the listener, which the
+// system does not look at before it has a descriptor. Where nobody can, the backlog holds the peers for a while.
+bool StreamSet::make_room(std::uint32_t listener) {
+  pollfd waits{.fd = sockets_[listener].fd, .events = POLLIN, .revents = 0};
+  if (::poll(&waits, 1, 0) != 1) return false;
+  if (machine_.handle_no_room(now_, sockets_[listener].id)) {
+    pump(machine_, *this);
+    return true;
+  }
+  park(listener);
+  return false;
 }
 
 void StreamSet::take_in(std::uint32_t listener, int fd, const Address& peer) {
@@ -369,7 +382,7 @@ void StreamSet::take_in(std::uint32_t listener, int fd, const Address& peer) {
   if (same(slot, generation)) watch(slot);
 }
 
-// Out of descriptors or streams: the backlog holds the peers, and the set must not report the listener without end.
+// The set must not report the listener without end.
 void StreamSet::park(std::uint32_t listener) {
   sockets_[listener].parked = true;
   parked_.push_back(listener);

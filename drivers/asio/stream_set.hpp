@@ -79,6 +79,7 @@ class StreamSet {
   void close(StreamId id, bool reset);
   void shut(StreamId id);
   void accept_some(std::uint32_t slot);
+  bool make_room(std::uint32_t listener);
   void take_in(std::uint32_t listener, int fd, const Address& peer);
   void park(std::uint32_t listener);
   void unpark();

@@ -30,9 +30,11 @@ struct ConnectOptions {
 
 struct ListenOptions {
   mpa::Options mpa{};
-  int backlog = 256;
-  /// Connections in set-up at once; more are reset. One that was accepted and waits for its peer's first message only,
-  /// with no RTR agreed, is in set-up no more.
+  int backlog = 4096;  ///< TCP connections that the system may hold until they are looked at; it may cap the number
+  /// Connections in set-up at once, and an eighth more for addresses that have none. Beyond that the oldest half-open
+  /// one of the busiest address is reset to make room for a newcomer, or the newcomer itself where all others wait for
+  /// accept() or reject(); told by TurnedAway (docs/cm.md). One that was accepted and waits for its peer's first
+  /// message only, with no RTR agreed, is in set-up no more.
   std::uint32_t pending_max = 1024;
 };
 
@@ -120,8 +122,17 @@ struct Disconnected {
   mpa::Failure why;       ///< code is zero when graceful
   std::optional<TerminateInfo> terminate;
 };
+/// Peers were reset for lack of room before their ConnectRequest: told once for all since it was last polled.
+struct TurnedAway {
+  Id id;                       ///< the listener
+  std::uint64_t gave_way = 0;  ///< half-open ones, for newcomers that had a better claim
+  std::uint64_t refused = 0;   ///< newcomers that nobody could give way to
+  Address peer;                ///< the last of them
+  mpa::Failure why;            ///< of the last of them; names the limit
+};
 
-using Event = std::variant<Listening, ConnectRequest, Established, Rejected, ConnectFailed, Retrying, Disconnected>;
+using Event =
+    std::variant<Listening, ConnectRequest, Established, Rejected, ConnectFailed, Retrying, Disconnected, TurnedAway>;
 
 class Manager {
  public:

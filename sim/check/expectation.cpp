@@ -21,9 +21,17 @@ std::string lacks_establishment(const End* end, std::string_view name, Closer cl
   return {};
 }
 
+std::string came_late(const End& end, std::string_view name, Duration longest) {
+  if (longest == Duration{} || end.setup <= longest) return {};
+  const auto us = [](Duration time) { return time / std::chrono::microseconds(1); };
+  return fmt::format("{} took {} us to come up, and {} us were allowed", name, us(end.setup), us(longest));
+}
+
 std::string lacks_establishment(const Attempt& attempt, const ScenarioConnect& wanted) {
   std::string wrong = lacks_establishment(&attempt.initiator, "the initiator", wanted.closer, attempt.touched);
   if (wrong.empty()) wrong = lacks_establishment(attempt.responder(), "the responder", wanted.closer, attempt.touched);
+  if (wrong.empty()) wrong = came_late(attempt.initiator, "the initiator", wanted.established_within);
+  if (wrong.empty()) wrong = came_late(*attempt.responder(), "the responder", wanted.established_within);
   return wrong;
 }
 

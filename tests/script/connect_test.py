@@ -192,7 +192,7 @@ class Schema(CliTest):
                          {"tcp", "request", "decision", "reply", "established"})
         self.assertEqual(set(ended.event("summary")),
                          {"event", "command", "started", "established", "rejected", "failed", "retried", "disconnected",
-                          "broken", "messages"})
+                          "broken", "messages", "turned_away"})
         self.assertEqual(set(done.event("disconnected")), {"event", "id", "peer", "graceful"})
 
     def test_every_key_is_in_the_documentation(self):

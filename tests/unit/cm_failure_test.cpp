@@ -421,8 +421,9 @@ TEST(CmFailure, SilentClassicClientsThatWereAcceptedLeaveRoom) {
   EXPECT_EQ(b.provider->endpoint_count(), 6U);
 }
 
-// A peer that agreed on an RTR owes it, and stands in the room of those in set-up until it comes or the time is over.
-TEST(CmFailure, AcceptedPeersThatOweAnRtrStillCount) {
+// A peer that agreed on an RTR owes it, and stands in the room of those in set-up until it comes; where that is full,
+// it gives way like any other half-open one, and the user hears why.
+TEST(CmFailure, AcceptedPeersThatOweAnRtrGiveWay) {
   Net net;
   Host& b = net.add_host(2);
   b.on_request = [](cm::ConnectRequest& request) { ASSERT_TRUE(request.id.accept()); };
@@ -433,13 +434,16 @@ TEST(CmFailure, AcceptedPeersThatOweAnRtrStillCount) {
   net.settle();
   owing.send(frame(wire::MpaKey::req, PARLEY_MPA_FLAG_C | PARLEY_MPA_FLAG_S, 1));
   net.run_for(1s);
-  End& early = net.raw_connect(to);
+  EXPECT_FALSE(owing.rst_in);
+  End& newcomer = net.raw_connect(to);
   net.settle();
-  EXPECT_TRUE(early.rst_in);
-  net.run_for(10s);
-  End& late = net.raw_connect(to);
-  net.settle();
-  EXPECT_FALSE(late.rst_in);
+  EXPECT_TRUE(owing.rst_in);
+  EXPECT_FALSE(newcomer.rst_in);
+  ASSERT_NE(b.last<cm::ConnectFailed>(), nullptr);
+  const mpa::Failure& why = b.last<cm::ConnectFailed>()->why;
+  expect_words(why, mpa::Stage::wait_rtr, Errc::no_space, "192.0.2.250:50000");
+  EXPECT_NE(why.to_string().find("pending_max is 1"), std::string::npos) << why.to_string();
+  EXPECT_EQ(b.last<cm::TurnedAway>(), nullptr) << "the user knows it by its id";
 }
 
 // A connection that failed no longer counts once its user has read so, although he may keep the id.

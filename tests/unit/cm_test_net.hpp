@@ -111,9 +111,10 @@ class Net {
   /// Nobody answers there, not even with a RST.
   void black_hole(const Address& address) { holes_.push_back(address); }
   /// A raw peer connects to a host.
-  End& raw_connect(const Address& to) {
+  End& raw_connect(const Address& to, Address from = Address::v4(192, 0, 2, 250, 0)) {
     End& raw = new_end(nullptr);
-    raw.info = {.local = Address::v4(192, 0, 2, 250, next_raw_port_++), .peer = to, .emss = options.emss()};
+    from.port = next_raw_port_++;
+    raw.info = {.local = from, .peer = to, .emss = options.emss()};
     begin_connect(raw, to);
     return raw;
   }

@@ -79,6 +79,26 @@ TEST(SimCheck, SeesNothingInARightHistory) {
   EXPECT_THAT(judge_all(attempt), IsEmpty());
 }
 
+TEST(SimCheck, SeesASetUpThatCameLateOnEitherEnd) {
+  for (const bool initiator : {true, false}) {
+    Attempt attempt;
+    make_right(attempt);
+    (initiator ? attempt.initiator : *attempt.responders[0]).setup = 101ms;
+    ScenarioConnect wanted;
+    for (const Duration allowed : {Duration{}, Duration{101ms}}) {
+      Judge judge;
+      wanted.established_within = allowed;
+      check_expectation(attempt, wanted, noon, judge);
+      EXPECT_THAT(texts(judge), IsEmpty());
+    }
+    Judge judge;
+    wanted.established_within = 100ms;
+    check_expectation(attempt, wanted, noon, judge);
+    EXPECT_THAT(texts(judge), ::testing::ElementsAre(HasSubstr(initiator ? "the initiator took 101000 us to come up"
+                                                                         : "the responder took 101000 us")));
+  }
+}
+
 // ---- agreement
 
 struct Disagreement {

@@ -44,9 +44,9 @@ inline auto fields(const ScenarioListen& l) {
 }
 inline auto fields(const ScenarioConnect& c) {
   const auto& [from, to, port, address, mpa, tcp, data, at, count, interval, transfer, messages, octets, both, closer,
-               close_after, expect, retries, retry_after, line] = c;
+               close_after, expect, within, retries, retry_after, line] = c;
   return std::tuple_cat(std::make_tuple(from, to, port, address, tcp, data, at, count, interval, transfer, messages,
-                                        octets, both, closer, close_after, expect, retries, retry_after),
+                                        octets, both, closer, close_after, expect, within, retries, retry_after),
                         fields(mpa));
 }
 inline auto fields(const ScenarioFault& f) {

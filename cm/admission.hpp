@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Who may be in set-up at a listener, and who gives way when there is no room: the oldest half-open set-up of the
+// busiest address. Pure bookkeeping that knows no protocol; docs/cm.md says why the rules are as they are.
+//
+// A set-up is half-open while its peer owes the next step, and held while this side does (the user has not decided
+// yet). Only half-open ones give way. Addresses are counted twice: by network (an IPv4 address, a /64 of IPv6, which
+// is what one subscriber holds) and within it by address.
+//
+// A newcomer         | room                                      | no room
+// -------------------|-------------------------------------------|-------------------------------------------------
+// network has none   | fewer than `max` are in set-up            | the oldest half-open one of the busiest address
+// network has others | fewer than `max` - `share` are in set-up  | of the busiest network gives way; if there is
+//                    |                                           | none, the newcomer is refused
+//
+// Busiest is who has most half-open ones, the newcomer counted for its own; among equals not the newcomer's own, but
+// the one whose oldest has waited longest. Each call is O(log n). Memory: at most `max` set-ups, and no more addresses
+// than set-ups.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "parley/address.hpp"
+
+namespace parley::cm {
+
+/// Things ranked by a count, highest first, and among equals the one with the smallest age. No call allocates but the
+/// one that ranks a thing anew.
+template <class T>
+class Ranking {
+ public:
+  /// A count of 0 takes it out.
+  void set(T& thing, std::uint32_t count, std::uint64_t age) {
+    const Rank to{count, age, &thing};
+    if (thing.ranked.count == 0) {
+      if (count != 0) ranks_.insert(to);
+    } else if (count == 0) {
+      ranks_.erase(thing.ranked);
+    } else {
+      auto node = ranks_.extract(thing.ranked);
+      node.value() = to;
+      ranks_.insert(std::move(node));
+    }
+    thing.ranked = to;
+  }
+  /// The first; null when there is none.
+  T* first() const { return ranks_.empty() ? nullptr : ranks_.begin()->thing; }
+
+  struct Rank {
+    std::uint32_t count = 0;
+    std::uint64_t age = 0;  // different for each
+    T* thing = nullptr;
+    bool operator<(const Rank& other) const { return count != other.count ? count > other.count : age < other.age; }
+  };
+
+ private:
+  std::set<Rank> ranks_;
+};
+
+class Admission {
+ public:
+  /// The caller's name of a set-up, never 0.
+  using Owner = std::uint64_t;
+
+  /// Names a set-up in here. A stale one, and one that was never given, is ignored.
+  struct Ticket {
+    std::uint32_t entry = 0;
+    std::uint32_t generation = 0;  // 0: none
+    explicit operator bool() const { return generation != 0; }
+  };
+
+  struct Answer {
+    Ticket ticket{};     ///< none: refused
+    Owner gave_way = 0;  ///< not 0: this one is out and is to be ended
+  };
+
+  /// `share` of the `max` places are for networks that have none; it is less than `max`.
+  Admission(std::uint32_t max, std::uint32_t share);
+  Admission(Admission&&) = delete;
+
+  /// A new half-open set-up.
+  Answer arrive(const Address& peer, Owner owner);
+  /// This side owes the next step.
+  void hold(Ticket ticket);
+  /// The peer owes the next step; it waits from now on.
+  void release(Ticket ticket);
+  void leave(Ticket ticket);
+  /// Room is needed for another reason: whoever would give way is out. 0: there is none.
+  Owner give_way();
+  std::size_t size() const { return size_; }
+  std::size_t half_open() const { return half_open_; }
+
+ private:
+  struct Network;
+  static constexpr std::uint32_t nobody = 0xFFFFFFFF;
+  /// Its half-open set-ups stand in a list, the longest waiting first.
+  struct Source {
+    Address address;
+    Network* network = nullptr;
+    std::uint32_t total = 0, half_open = 0;
+    std::uint32_t first = nobody, last = nobody;
+    Ranking<Source>::Rank ranked{};
+  };
+  struct Network {
+    std::uint32_t total = 0, half_open = 0;
+    std::map<Address, Source> sources;
+    Ranking<Source> ranking;
+    Ranking<Network>::Rank ranked{};
+  };
+  struct Entry {
+    std::uint32_t generation = 0;
+    bool used = false, held = false;
+    std::uint32_t before = nobody, after = nobody;
+    std::uint64_t since = 0;
+    Owner owner = 0;
+    Source* source = nullptr;
+  };
+
+  static Address network_of(const Address& peer);
+  Entry* find(Ticket ticket);
+  std::uint32_t add(Network& network, Source& source, Owner owner);
+  void append(std::uint32_t at);
+  void unlink(std::uint32_t at);
+  void rank(Source& source);
+  Owner remove(std::uint32_t at);
+  Source* busiest(Network* newcomer_network, Source* newcomer) const;
+
+  std::uint32_t max_, share_;
+  std::size_t size_ = 0, half_open_ = 0;
+  std::uint64_t clock_ = 0;  // counts what was appended: a smaller number has waited longer
+  std::vector<Entry> entries_;
+  std::vector<std::uint32_t> free_;
+  std::map<Address, Network> networks_;
+  Ranking<Network> ranking_;
+};
+
+}  // namespace parley::cm
