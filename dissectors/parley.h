@@ -3,12 +3,16 @@
  * it is a parley_pdu, made once, in stream order, when its last octet was first seen. Everything lives in file scope.
  *
  *   parley_plugin.c   registration, preferences, Decode As, heuristics
+ *   parley_tcp.c      the TCP header in a frame's octets
  *   parley_stream.c   TCP segments to octets in order (reordering, repetition, wrap, gaps)
- *   parley_mpa.c      set-up of a connection: RFC 5044, RFC 6581, OFA 2007-10 Rtr; parley_startup.c judges its frames
- *   parley_fpdu.c     FPDUs, markers, CRC; parley_show.c shows all of MPA
+ *   parley_mpa.c      one TCP connection: what its octets are; parley_setup.c its set-up: RFC 5044, RFC 6581, OFA
+ *                     2007-10 Rtr; parley_startup.c judges the startup frames
+ *   parley_fpdu.c     FPDUs, CRC; parley_markers.c markers; parley_fpdu_meaning.c what an FPDU means for the set-up;
+ *                     parley_show.c shows all of MPA
  *   parley_rdmap.c    DDP and RDMAP headers and messages: RFC 5041, RFC 5040, RFC 7306
  *   parley_end.c      what is unfinished at a FIN or RST
  *   parley_terminate.c  Terminates in every variant; parley_blame.c judges them by what happened before
+ *   parley_react.c    how each side took what the other one did wrong, and the set-up
  *   parley_track.c    versions, opcodes, MSN, MO, TO, messages of several segments
  *   parley_fetch.c    Reads and Atomics: requests, their responses, how many are outstanding
  *   parley_ulp.c      whole messages to Wireshark's dissectors of what runs over iWARP
@@ -32,8 +36,10 @@ typedef struct parley_startup {
   guint32 frame;
   nstime_t at;
   guint8 flags, revision;
+  guint8 key; /* PARLEY_KEY_* of parley_mpa.h */
   guint16 pd_length;
   gboolean enhanced; /* the two words below are there */
+  gboolean cut;      /* the capture lacks octets of it */
   guint16 ird, ord;  /* whole words, bits A to D included */
 } parley_startup;
 
@@ -41,6 +47,7 @@ typedef struct parley_direction {
   gboolean crc, markers; /* of the FPDUs that this side sends */
   gint32 reads_max;      /* Reads and Atomics it may have outstanding; -1: not negotiated */
   guint64 octets;        /* TCP payload seen, without repetitions */
+  guint64 missing;       /* octets that were sent and are not in the capture */
   guint64 fpdus, messages;
   guint32 crc_errors, marker_errors, retransmissions, out_of_order;
   guint32 terminate_frame, fin_frame, rst_frame;
@@ -52,7 +59,9 @@ typedef struct parley_conn {
   guint32 number; /* from 1, by first frame */
   guint32 first_frame, last_frame;
   nstime_t first_at, last_at; /* of the TCP connection */
-  address addr[2];            /* by side */
+  gboolean syns_seen;         /* both, at these times */
+  nstime_t syn_at, syn_ack_at;
+  address addr[2]; /* by side */
   guint16 port[2];
   gboolean roles_known; /* from startup frames or a preference */
   parley_startup request, reply, rtr_frame;
@@ -77,13 +86,21 @@ typedef struct parley_pdu {
   gboolean after_gap;   /* octets before it are missing: MSN, MO and Reads start anew */
   gboolean peer_behind; /* its sender had received more than was followed of the other side */
   gboolean bad_crc;     /* RFC 5044 §4.4: it is shown, what it says counts for nothing */
+  gboolean unproven;    /* found again without a CRC: shown, but neither judged nor believed */
+  gboolean proving;     /* found again, and not yet followed by enough others: it is not accused */
+  gboolean refuted;     /* by what does not fit in it */
+  guint64 end;          /* stream position behind it */
+  guint64 heard;        /* position up to which its sender had received the other side's stream */
   void* facts;          /* parley_track.c: what is shown of it besides its octets */
 } parley_pdu;
 
 /* parley_mpa.c calls these for each FPDU: track once, in stream order, on the first pass; show whenever the packet is
  * dissected. `tvb` is the ULPDU, without length, markers, pad and CRC. */
 void parley_rdmap_track(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo);
+void parley_rdmap_count(const parley_pdu* pdu, const guint8* ulpdu, guint32 octets);
 void parley_rdmap_show(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo, proto_tree* top, proto_tree* tree);
+
+static inline const char* parley_side_name(int side) { return side == PARLEY_INITIATOR ? "initiator" : "responder"; }
 
 /* The ULP's part of the private data. `big` is the enhanced data's presence. */
 void parley_private_show(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const parley_conn* conn, int from);

@@ -7,54 +7,75 @@
 #include "parley_mpa.h"
 #include "parley_rdmap.h"
 
-static void say(parley_half* half, int severity, const char* format, ...) G_GNUC_PRINTF(3, 4);
-static void say(parley_half* half, int severity, const char* format, ...) {
+void parley_end_say(parley_half* half, int severity, const char* format, ...) {
   parley_end* const item = (parley_end*)parley_item_add(half, PARLEY_ITEM_END, sizeof *item);
   va_list arguments;
   va_start(arguments, format);
   item->text = wmem_strdup_vprintf(wmem_file_scope(), format, arguments);
   va_end(arguments);
   item->severity = severity;
+  if (severity == PI_ERROR) ++half->tcp->conn->errors;
   if (severity == PI_WARN) ++half->tcp->conn->warnings;
 }
 
-static const char* name_of(const parley_half* half) {
-  return half->side == PARLEY_INITIATOR ? "initiator" : "responder";
-}
+static const char* name_of(const parley_half* half) { return parley_side_name(half->side); }
 
 static gboolean terminated(const parley_conn* c) {
   return c->side[PARLEY_INITIATOR].terminate_frame != 0 || c->side[PARLEY_RESPONDER].terminate_frame != 0;
 }
 
 /* Octets that wait for more of their frame. */
-static void end_of_octets(parley_half* half) {
+static void end_of_octets(parley_half* half, gboolean reset) {
   if (half->pending_length == 0) return;
   if (half->phase == PARLEY_PHASE_FPDUS && !half->lost && !half->trying)
-    say(half, PI_NOTE, "the stream of the %s ends inside an FPDU, of which %u octets came [RFC 5044 §7.2]",
-        name_of(half), half->pending_length);
-  if (half->phase == PARLEY_PHASE_STARTUP)
-    say(half, PI_NOTE, "the startup frame of the %s is not whole: %u octets came [RFC 5044 §7.1.2]", name_of(half),
-        half->pending_length);
+    parley_end_say(half, PI_NOTE, "the stream of the %s ends inside an FPDU, of which %u octets came [RFC 5044 §7.2]",
+                   name_of(half), half->pending_length);
+  if (half->phase != PARLEY_PHASE_STARTUP && half->startup_due == 0) return;
+  /* RFC 5044 §7.1.1: PD_Length is exact. Who resets gives up in the middle of what it says. */
+  const gboolean promised = !reset && half->from_syn && half->pending_length >= PARLEY_MPA_HEADER_LEN;
+  parley_end_say(half, promised ? PI_ERROR : PI_NOTE,
+                 promised
+                     ? "the %s announced more private data than it sent: %u octets of its startup frame came before "
+                       "its FIN [RFC 5044 §7.1.1]"
+                     : "the startup frame of the %s is not whole: %u octets came [RFC 5044 §7.1.2]",
+                 name_of(half), half->pending_length);
 }
 
 static void end_of_messages(parley_half* half) {
   const parley_track* const t = (const parley_track*)half->tcp->conn->side[half->side].track;
   if (t == NULL || t->lossy) return;
-  for (guint32 qn = 0; qn < G_N_ELEMENTS(t->queues); qn++)
-    if (t->queues[qn].open)
-      say(half, PI_NOTE, "the last message of the %s on queue %u (MSN %u) has no last segment [RFC 5041 §5.2]",
-          name_of(half), qn, t->queues[qn].msn_before);
+  for (guint32 qn = 0; qn < G_N_ELEMENTS(t->queues); qn++) {
+    const parley_extent* const e = &t->queues[qn].extent;
+    if (!e->open || e->after_gap) continue;
+    if (e->last)
+      parley_end_say(half, PI_ERROR,
+                     "the last message of the %s on queue %u (MSN %u) lacks the octets from MO %" PRIu64
+                     " on [RFC 5041 §5.2]",
+                     name_of(half), qn, t->queues[qn].msn_before, e->run.end);
+    else
+      parley_end_say(half, PI_NOTE,
+                     "the last message of the %s on queue %u (MSN %u) has no last segment [RFC 5041 §5.2]",
+                     name_of(half), qn, t->queues[qn].msn_before);
+  }
+  if (t->write.extent.ahead_count > 0 && !t->write.extent.after_gap)
+    parley_end_say(half, PI_ERROR,
+                   "the last RDMA Write of the %s lacks the octets from TO 0x%" PRIx64
+                   " on (STag 0x%08x) "
+                   "[RFC 5041 §5.2]",
+                   name_of(half), t->write.extent.run.end, t->write.stag);
 }
 
 /* This side sends no more, so the other's Reads and Atomics stay without answer. */
 static void end_of_answers(parley_half* half) {
   parley_half* const asker = parley_peer_of(half);
   const parley_track* const t = (const parley_track*)half->tcp->conn->side[asker->side].track;
-  if (t == NULL || t->lossy || t->fetches_unknown || t->read_count + t->atomic_count == 0) return;
-  const parley_fetch* const first = t->reads != NULL ? t->reads : t->atomics;
-  say(half, PI_NOTE,
+  if (t == NULL || t->lossy || t->fetches_unknown || t->fetch_count == 0) return;
+  if (t->answer.open && t->answer.ahead_count > 0 && !t->answer_wrong)
+    parley_end_say(half, PI_ERROR, "the last Read Response of the %s lacks octets [RFC 5040 §4.5]", name_of(half));
+  parley_end_say(
+      half, PI_NOTE,
       "of the Reads and Atomics of the %s %u got no complete answer, the one of frame %u for instance [RFC 5040 §5.2]",
-      name_of(asker), t->read_count + t->atomic_count, first->request_frame);
+      name_of(asker), t->fetch_count, t->fetches->request_frame);
 }
 
 static gboolean silent(const parley_half* half) {
@@ -66,12 +87,14 @@ static gboolean silent(const parley_half* half) {
 static void end_without_reply(parley_half* half, const char* how) {
   const parley_conn* const c = half->tcp->conn;
   if (half->side == PARLEY_INITIATOR)
-    say(half, PI_NOTE, "no Reply came before the initiator %s the connection [RFC 5044 §7.1.2]", how);
+    parley_end_say(half, PI_NOTE, "no Reply came before the initiator %s the connection [RFC 5044 §7.1.2]", how);
   else if (c->request.revision == 2)
-    say(half, PI_NOTE,
-        "the responder %s the connection instead of answering; it may not know revision 2 [RFC 6581 §10]", how);
+    parley_end_say(half, PI_NOTE,
+                   "the responder %s the connection instead of answering; it may not know revision 2 [RFC 6581 §10]",
+                   how);
   else if (c->errors == 0) /* of the Request */
-    say(half, PI_WARN, "the responder %s the connection without a Reply to a valid Request [RFC 5044 §7.1.2]", how);
+    parley_end_say(half, PI_WARN,
+                   "the responder %s the connection without a Reply to a valid Request [RFC 5044 §7.1.2]", how);
 }
 
 /* What was agreed and did not come. */
@@ -81,9 +104,10 @@ static void end_without_rtr(parley_half* half) {
   if (initiator->fpdus_seen > 0 || initiator->any_gap || initiator->pending_length > 0) return;
   if ((c->reply.flags & PARLEY_MPA_FLAG_R) != 0 || c->side[PARLEY_RESPONDER].terminate_frame != 0) return;
   if (c->peer_to_peer)
-    say(half, PI_NOTE, "the connection ended before the initiator sent the agreed RTR [RFC 6581 §9.2]");
+    parley_end_say(half, PI_NOTE, "the connection ended before the initiator sent the agreed RTR [RFC 6581 §9.2]");
   else if ((c->rtr_agreed & (1 << PARLEY_RTR_FRAME)) != 0 && c->rtr_frame.frame == 0)
-    say(half, PI_NOTE, "the connection ended before the initiator sent the agreed Rtr frame [OFA 2007-10 Rtr §2]");
+    parley_end_say(half, PI_NOTE,
+                   "the connection ended before the initiator sent the agreed Rtr frame [OFA 2007-10 Rtr §2]");
 }
 
 void parley_mpa_ended(parley_half* half, gboolean reset) {
@@ -91,8 +115,9 @@ void parley_mpa_ended(parley_half* half, gboolean reset) {
   const parley_direction *const own = &c->side[half->side], *const other = &c->side[1 - half->side];
   const gboolean first = other->fin_frame == 0 && other->rst_frame == 0;
   if ((reset && own->fin_frame != 0) || half->stream.first != NULL) return; /* told at the FIN, or octets are missing */
+  parley_react_at_end(half, reset, first);
   if (!half->any_gap) {
-    end_of_octets(half);
+    end_of_octets(half, reset);
     if (!terminated(c)) {
       end_of_messages(half);
       end_of_answers(half);

@@ -10,45 +10,45 @@ enum {
   search_max = 256
 };
 
-static parley_fetch* append(parley_pdu* pdu, parley_fetch*** tail) {
+static parley_fetch* append(parley_pdu* pdu, parley_track* t) {
   parley_fetch* fetch = wmem_new0(wmem_file_scope(), parley_fetch);
   fetch->request_frame = pdu->frame;
   fetch->request_at = pdu->at;
-  **tail = fetch;
-  *tail = &fetch->next;
+  *t->fetches_tail = fetch;
+  t->fetches_tail = &fetch->next;
+  ++t->fetch_count;
   parley_facts_of(pdu)->fetch = fetch;
   return fetch;
 }
 
 /* Takes the fetch that `link` points to out of its list; the facts of its FPDUs keep it. */
-static void take_out(parley_fetch** link, parley_fetch*** tail) {
+static void take_out(parley_track* t, parley_fetch** link) {
   parley_fetch* fetch = *link;
   *link = fetch->next;
-  if (fetch->next == NULL) *tail = link;
+  if (fetch->next == NULL) t->fetches_tail = link;
   fetch->next = NULL;
+  --t->fetch_count;
 }
 
-static void pop_reads(parley_track* t, guint32 count) {
-  for (; count > 0 && t->reads != NULL; --count) {
-    take_out(&t->reads, &t->reads_tail);
-    --t->read_count;
-  }
+/* With what was asked before: answers keep the order of requests (RFC 5040 §5.2, RFC 7306 §5.1). */
+static void take_out_up_to(parley_track* t, const parley_fetch* fetch) {
+  while (t->fetches != NULL && t->fetches != fetch) take_out(t, &t->fetches);
 }
 
 static gboolean room(parley_track* t) {
-  if (t->read_count + t->atomic_count < fetches_max) return TRUE;
+  if (t->fetch_count < fetches_max) return TRUE;
   t->fetches_unknown = TRUE;
   return FALSE;
 }
 
 static void check_depth(parley_pdu* pdu, const parley_track* t) {
   const gint32 limit = pdu->conn->side[pdu->from].reads_max;
-  const guint32 outstanding = t->read_count + t->atomic_count;
-  if (t->fetches_unknown || limit < 0 || outstanding <= (guint32)limit) return;
+  const guint32 outstanding = t->fetch_count;
+  /* Of a Read as RTR was said with the Reply that IRD is too small for it. */
+  if (pdu->is_rtr || t->fetches_unknown || limit < 0 || outstanding <= (guint32)limit) return;
   /* RFC 6581 §9.1: ORD is at most the peer's IRD; RFC 5040 §5.2.1: no more are outstanding. */
   parley_find(pdu, PARLEY_FINDING_reads_over, PARLEY_AT_BODY,
-              "%u RDMA Reads and Atomics are outstanding, %d were agreed [RFC 5040 §5.2.1, RFC 6581 §9.1]", outstanding,
-              limit);
+              "%u RDMA Reads and Atomics are outstanding, %d were agreed [RFC 5040 §5.2.1]", outstanding, limit);
 }
 
 static gboolean captured(tvbuff_t* tvb, const parley_segment* s) {
@@ -60,15 +60,16 @@ void parley_fetch_read_request(parley_pdu* pdu, tvbuff_t* tvb, const parley_segm
   if (s->payload != PARLEY_RDMAP_READ_REQUEST_LEN) {
     parley_find(pdu, PARLEY_FINDING_body_length, PARLEY_AT_BODY,
                 "Read Request has %u octets, 28 are due [RFC 5040 §4.4]", s->payload);
+    t->fetches_unknown = TRUE; /* how it is answered is open */
     return;
   }
   if (!captured(tvb, s)) t->fetches_unknown = TRUE;
   if (!captured(tvb, s) || !room(t)) return;
-  parley_fetch* fetch = append(pdu, &t->reads_tail);
+  parley_fetch* fetch = append(pdu, t);
+  fetch->msn = s->msn;
   fetch->sink_stag = tvb_get_ntohl(tvb, (gint)s->head);
   fetch->sink_to = tvb_get_ntoh64(tvb, (gint)s->head + 4);
   fetch->size = tvb_get_ntohl(tvb, (gint)s->head + 12);
-  ++t->read_count;
   check_depth(pdu, t);
 }
 
@@ -77,28 +78,89 @@ static void answered(parley_pdu* pdu, parley_fetch* fetch) {
   fetch->response_at = pdu->at;
 }
 
-/* Some requests or responses are not known: a response belongs to the oldest request that it fits, if there is one.
- * Older ones were answered in what is missing, for responses keep the order of requests (RFC 5040 §5.2). */
+/* Some requests or responses are not known: a response belongs to the oldest request that it fits, if there is one. */
 static void find_read(parley_pdu* pdu, const parley_segment* s, parley_track* requester) {
   guint32 older = 0;
-  for (parley_fetch* fetch = requester->reads; fetch != NULL && older < search_max; fetch = fetch->next, ++older) {
-    if (fetch->sink_stag != s->stag || s->to < fetch->sink_to || s->to - fetch->sink_to + s->payload > fetch->size)
+  for (parley_fetch* fetch = requester->fetches; fetch != NULL && older < search_max; fetch = fetch->next, ++older) {
+    if (fetch->atomic || fetch->sink_stag != s->stag || s->to < fetch->sink_to ||
+        s->to - fetch->sink_to + s->payload > fetch->size)
       continue;
     parley_facts_of(pdu)->fetch = fetch;
-    fetch->done += s->payload;
     if (s->last) answered(pdu, fetch);
-    pop_reads(requester, older + (s->last ? 1 : 0));
+    take_out_up_to(requester, fetch);
+    if (s->last) take_out(requester, &requester->fetches);
     return;
   }
 }
 
-static void check_sink(parley_pdu* pdu, const parley_segment* s, const parley_fetch* fetch) {
-  const guint64 due = fetch->sink_to + fetch->done;
-  if (s->stag == fetch->sink_stag && s->to == due) return;
-  parley_find(pdu, PARLEY_FINDING_sink, PARLEY_AT_STAG,
-              "Response to the Read Request of frame %u is for STag 0x%08x TO 0x%" PRIx64
-              ", its sink is STag 0x%08x TO 0x%" PRIx64 " [RFC 5040 §4.5]",
-              fetch->request_frame, s->stag, s->to, fetch->sink_stag, due);
+static parley_fetch** first_read(parley_track* t) {
+  parley_fetch** link = &t->fetches;
+  while (*link != NULL && (*link)->atomic) link = &(*link)->next;
+  return link;
+}
+
+/* The answer to the first Read is over. */
+static void answer_over(parley_pdu* pdu, parley_track* requester) {
+  parley_fetch** link = first_read(requester);
+  if (!requester->answer_wrong && requester->answer.ahead_count > 0)
+    parley_find(pdu, PARLEY_FINDING_sink, PARLEY_AT_TO,
+                "The answer to the Read Request of frame %u lacks octets: TO 0x%" PRIx64 " was due [RFC 5040 §4.5]",
+                (*link)->request_frame, (*link)->sink_to + requester->answer.run.end);
+  else if (!requester->answer_wrong && requester->answer.odd_frame != 0)
+    parley_find(pdu, PARLEY_FINDING_order, PARLEY_AT_TO,
+                "The segments of the answer to frame %u were not sent in the order of their TO, from frame %u on "
+                "[RFC 5041 §5.3]",
+                (*link)->request_frame, requester->answer.odd_frame);
+  parley_extent_close(&requester->answer);
+  requester->order_told = requester->answer_wrong = FALSE;
+  answered(pdu, *link);
+  take_out(requester, link);
+}
+
+static parley_fetch* answered_read(parley_pdu* pdu, parley_track* requester) {
+  parley_fetch* const fetch = *first_read(requester);
+  if (fetch == NULL) {
+    parley_find(pdu, PARLEY_FINDING_unasked, PARLEY_AT_SEGMENT,
+                "Read Response although no Read is outstanding [RFC 5040 §5.2]");
+    parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 2, 6, PARLEY_BLAME_ANY);
+    return NULL;
+  }
+  if (fetch != requester->fetches && !requester->order_told) {
+    parley_find(pdu, PARLEY_FINDING_sink, PARLEY_AT_SEGMENT,
+                "The Read Request of frame %u is answered before the Atomic Request of frame %u [RFC 7306 §5.1]",
+                fetch->request_frame, requester->fetches->request_frame);
+    requester->order_told = TRUE;
+  }
+  return fetch;
+}
+
+static void place_answer(parley_pdu* pdu, const parley_segment* s, parley_track* requester, const parley_fetch* fetch) {
+  parley_extent* const e = &requester->answer;
+  if (!e->open) parley_extent_open(e, 0, FALSE);
+  const guint64 offset = s->to - fetch->sink_to, due = parley_extent_due(e);
+  const gboolean fits = s->stag == fetch->sink_stag && offset <= fetch->size && s->payload <= fetch->size - offset;
+  const parley_placed placed = fits ? parley_extent_place(e, offset, s->payload, s->last) : PARLEY_PLACED_WRONG;
+  if (placed == PARLEY_PLACED_AHEAD && e->odd_frame == 0) e->odd_frame = pdu->frame;
+  if (placed == PARLEY_PLACED_WRONG && s->stag == fetch->sink_stag && offset == due)
+    parley_find(pdu, PARLEY_FINDING_response_length, PARLEY_AT_SEGMENT,
+                "%" PRIu64 " octets for the Read Request of frame %u, which asks for %u [RFC 5040 §5.2]",
+                due + s->payload, fetch->request_frame, fetch->size);
+  else if (placed == PARLEY_PLACED_WRONG)
+    parley_find(pdu, PARLEY_FINDING_sink, PARLEY_AT_STAG,
+                "Response to the Read Request of frame %u is for STag 0x%08x TO 0x%" PRIx64
+                ", its sink is STag 0x%08x TO 0x%" PRIx64 " [RFC 5040 §4.5]",
+                fetch->request_frame, s->stag, s->to, fetch->sink_stag, fetch->sink_to + due);
+  else if (s->last && offset + s->payload < fetch->size)
+    parley_find(pdu, PARLEY_FINDING_response_length, PARLEY_AT_SEGMENT,
+                "Read Response ends after %" PRIu64 " octets, the request of frame %u asks for %u [RFC 5040 §5.2]",
+                offset + s->payload, fetch->request_frame, fetch->size);
+  if (placed == PARLEY_PLACED_WRONG || placed == PARLEY_PLACED_UNKNOWN) requester->answer_wrong = TRUE;
+}
+
+/* Octets are missing from the last answer, and this is of the next one. */
+static gboolean next_answer(const parley_track* requester, const parley_fetch* fetch, const parley_segment* s) {
+  const gboolean inside = s->stag == fetch->sink_stag && s->to - fetch->sink_to <= fetch->size;
+  return requester->answer.open && requester->answer.last && !inside;
 }
 
 void parley_fetch_read_response(parley_pdu* pdu, const parley_segment* s) {
@@ -107,51 +169,43 @@ void parley_fetch_read_response(parley_pdu* pdu, const parley_segment* s) {
     find_read(pdu, s, requester);
     return;
   }
-  parley_fetch* fetch = requester->reads;
-  if (fetch == NULL) {
-    parley_find(pdu, PARLEY_FINDING_unasked, PARLEY_AT_SEGMENT,
-                "Read Response although no Read is outstanding [RFC 5040 §5.2]");
-    parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 2, 6, FALSE);
-    return;
+  parley_fetch* fetch = answered_read(pdu, requester);
+  if (fetch != NULL && next_answer(requester, fetch, s)) {
+    answer_over(pdu, requester);
+    fetch = answered_read(pdu, requester);
   }
-  check_sink(pdu, s, fetch);
+  if (fetch == NULL) return;
   parley_facts_of(pdu)->fetch = fetch;
-  fetch->done += s->payload;
-  if (fetch->done > fetch->size)
-    parley_find(pdu, PARLEY_FINDING_response_length, PARLEY_AT_SEGMENT,
-                "%" PRIu64 " octets for the Read Request of frame %u, which asks for %u [RFC 5040 §5.2]", fetch->done,
-                fetch->request_frame, fetch->size);
-  if (!s->last) return;
-  if (fetch->done < fetch->size)
-    parley_find(pdu, PARLEY_FINDING_response_length, PARLEY_AT_SEGMENT,
-                "Read Response ends after %" PRIu64 " octets, the request of frame %u asks for %u [RFC 5040 §5.2]",
-                fetch->done, fetch->request_frame, fetch->size);
-  answered(pdu, fetch);
-  pop_reads(requester, 1);
+  if (!requester->answer_wrong) place_answer(pdu, s, requester, fetch);
+  if (requester->answer_wrong ? s->last : parley_extent_whole(&requester->answer)) answer_over(pdu, requester);
 }
 
 void parley_fetch_atomic_request(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment* s) {
   parley_track* t = parley_track_of(pdu->conn, pdu->from);
   if (s->payload != PARLEY_RDMAP_ATOMIC_REQUEST_LEN) {
     parley_find(pdu, PARLEY_FINDING_body_length, PARLEY_AT_BODY,
-                "Atomic Request has %u octets, 52 are due [RFC 7306 §5.2.1]", s->payload);
+                "Atomic Request has %u octets, 52 are due [RFC 7306 §5.2]", s->payload);
+    t->fetches_unknown = TRUE;
     return;
   }
   if (!captured(tvb, s)) t->fetches_unknown = TRUE;
   if (!captured(tvb, s) || !room(t)) return;
-  const guint8 aop = tvb_get_guint8(tvb, (gint)s->head + 3) & 0xF;
+  const guint32 word = tvb_get_ntohl(tvb, (gint)s->head);
+  const guint32 aop = word & 0xF;
   const guint64 to = tvb_get_ntoh64(tvb, (gint)s->head + 12);
+  if (word >> 4 != 0) /* RFC 7306 §5.2.1: the AOpCode has the low four bits of its word, the others are 0. */
+    parley_find(pdu, PARLEY_FINDING_atomic, PARLEY_AT_BODY,
+                "Reserved bits beside the AOpCode are set: 0x%08x [RFC 7306 §5.2.1]", word);
   if (aop != PARLEY_RDMAP_ATOMIC_FETCH_ADD && aop != PARLEY_RDMAP_ATOMIC_CMP_SWAP)
     parley_find(pdu, PARLEY_FINDING_atomic, PARLEY_AT_BODY, "AOpCode %u is not assigned [RFC 7306 §5.2.1]", aop);
   if (to % 8 != 0) {
     parley_find(pdu, PARLEY_FINDING_atomic, PARLEY_AT_BODY,
                 "Atomic at TO 0x%" PRIx64 ", not a multiple of 8 [RFC 7306 §5.1]", to);
-    parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 2, 7, FALSE);
+    parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 2, 7, PARLEY_BLAME);
   }
-  parley_fetch* fetch = append(pdu, &t->atomics_tail);
+  parley_fetch* fetch = append(pdu, t);
   fetch->atomic = TRUE;
   fetch->id = tvb_get_ntohl(tvb, (gint)s->head + 4);
-  ++t->atomic_count;
   check_depth(pdu, t);
 }
 
@@ -159,7 +213,8 @@ void parley_fetch_atomic_response(parley_pdu* pdu, tvbuff_t* tvb, const parley_s
   parley_track* requester = parley_track_of(pdu->conn, 1 - pdu->from);
   if (s->payload != PARLEY_RDMAP_ATOMIC_RESPONSE_LEN) {
     parley_find(pdu, PARLEY_FINDING_body_length, PARLEY_AT_BODY,
-                "Atomic Response has %u octets, 12 are due [RFC 7306 §5.2.2]", s->payload);
+                "Atomic Response has %u octets, 12 are due [RFC 7306 §5.2]", s->payload);
+    requester->fetches_unknown = TRUE;
     return;
   }
   if (!captured(tvb, s)) {
@@ -167,26 +222,33 @@ void parley_fetch_atomic_response(parley_pdu* pdu, tvbuff_t* tvb, const parley_s
     return;
   }
   const guint32 id = tvb_get_ntohl(tvb, (gint)s->head);
-  parley_fetch** link = &requester->atomics;
+  parley_fetch** link = &requester->fetches;
   guint32 older = 0;
-  while (*link != NULL && (*link)->id != id && older < search_max) {
+  while (*link != NULL && (!(*link)->atomic || (*link)->id != id) && older < search_max) {
     link = &(*link)->next;
     ++older;
   }
-  if (*link == NULL || (*link)->id != id) {
+  parley_fetch* const fetch = *link;
+  const parley_fetch* const first = requester->fetches;
+  if (fetch == NULL || !fetch->atomic || fetch->id != id) {
     if (!requester->fetches_unknown)
       parley_find(pdu, PARLEY_FINDING_unasked, PARLEY_AT_BODY,
                   "Atomic Response for request 0x%x, which is not outstanding [RFC 7306 §5.2.2]", id);
     return;
   }
-  if (!requester->fetches_unknown && older > 0)
+  if (!requester->fetches_unknown && fetch != first && first->atomic)
     parley_find(pdu, PARLEY_FINDING_sink, PARLEY_AT_BODY,
-                "Atomic request 0x%x is answered before 0x%x [RFC 7306 §5.2.2]", id, requester->atomics->id);
-  parley_facts_of(pdu)->fetch = *link;
-  answered(pdu, *link);
-  take_out(link, &requester->atomics_tail);
-  --requester->atomic_count;
-  /* Older ones were answered in what is missing (RFC 7306 §5.4). */
-  for (; requester->fetches_unknown && older > 0; --older, --requester->atomic_count)
-    take_out(&requester->atomics, &requester->atomics_tail);
+                "Atomic request 0x%x is answered before 0x%x [RFC 7306 §5.2.2]", id, first->id);
+  else if (!requester->fetches_unknown && fetch != first)
+    /* RFC 7306 §5.1: Atomics are answered in one order with the Reads. */
+    parley_find(pdu, PARLEY_FINDING_sink, PARLEY_AT_BODY,
+                "Atomic request 0x%x is answered before the Read Request of frame %u [RFC 7306 §5.1]", id,
+                first->request_frame);
+  parley_facts_of(pdu)->fetch = fetch;
+  answered(pdu, fetch);
+  if (requester->fetches_unknown) {
+    take_out_up_to(requester, fetch); /* they were answered in what is missing */
+    link = &requester->fetches;
+  }
+  take_out(requester, link);
 }

@@ -10,34 +10,6 @@ enum { NOT_A_LENGTH = 0, HEAD_MAX = PARLEY_MPA_MARKER_LEN + PARLEY_MPA_LEN_LEN }
 
 static guint32 be32(const guint8* at) { return (guint32)parley_be16(at) << 16 | parley_be16(at + 2); }
 
-/* RFC 5044 §4.1, §4.3: a marker every 512 octets, the markers themselves counted. */
-guint32 parley_wire_size(guint64 position, guint32 ulpdu_length, gboolean markers) {
-  const guint32 plain = ((PARLEY_MPA_LEN_LEN + ulpdu_length + 3) & ~3u) + PARLEY_MPA_CRC_LEN;
-  if (!markers) return plain;
-  const guint32 phase = (guint32)(position % PARLEY_MPA_MARKER_INTERVAL);
-  const guint32 distance = phase == 0 ? 0 : PARLEY_MPA_MARKER_INTERVAL - phase;
-  if (distance >= plain) return plain;
-  const guint32 count = 1 + (plain - distance - 1) / (PARLEY_MPA_MARKER_INTERVAL - PARLEY_MPA_MARKER_LEN);
-  return plain + PARLEY_MPA_MARKER_LEN * count;
-}
-
-/* Octets to the next marker from here. */
-static guint32 to_marker(guint64 position) {
-  const guint32 phase = (guint32)(position % PARLEY_MPA_MARKER_INTERVAL);
-  return phase == 0 ? 0 : PARLEY_MPA_MARKER_INTERVAL - phase;
-}
-
-guint32 parley_without_markers(const guint8* wire, guint32 length, guint64 position, guint8* out) {
-  guint32 at = 0, made = 0;
-  while (at < length) {
-    const guint32 run = MIN(to_marker(position + at), length - at);
-    memcpy(out + made, wire + at, run);
-    made += run;
-    at += run + (run < length - at ? PARLEY_MPA_MARKER_LEN : 0);
-  }
-  return made;
-}
-
 /* Whether octets can begin a DDP segment at all; used only to recognise FPDUs, never to accuse.
  * RFC 5041 §4.1, RFC 5040 §4.1 to §4.3, RFC 7306 §4. */
 gboolean parley_plausible(const guint8* ulpdu, guint32 octets, guint32 ulpdu_length, guint8 versions) {
@@ -118,36 +90,32 @@ static guint32 needed(parley_half* half, const guint8* octets, guint32 length, g
   return parley_wire_size(position, ulpdu_length, markers);
 }
 
-static gboolean plausible_at(const parley_half* half, const guint8* octets, guint32 length, guint64 at) {
-  const gboolean markers = half->markers == PARLEY_YES;
-  const guint64 position = at - half->zero;
-  const guint32 lead = parley_lead_at(markers, position);
-  if (length < lead + PARLEY_MPA_LEN_LEN + 2) return FALSE;
-  const guint32 ulpdu_length = parley_be16(octets + lead);
-  guint8 head[PARLEY_DDP_UNTAGGED_LEN + 2 * PARLEY_MPA_MARKER_LEN];
-  const guint32 have = MIN(length - lead - PARLEY_MPA_LEN_LEN, PARLEY_DDP_UNTAGGED_LEN + PARLEY_MPA_MARKER_LEN);
-  guint32 clean = have;
-  if (markers)
-    clean =
-        parley_without_markers(octets + lead + PARLEY_MPA_LEN_LEN, have, position + lead + PARLEY_MPA_LEN_LEN, head);
-  else
-    memcpy(head, octets + lead + PARLEY_MPA_LEN_LEN, have);
-  return parley_plausible(head, MIN(clean, ulpdu_length), ulpdu_length, half->tcp->versions);
-}
-
-static parley_crc_state crc_state(const guint8* wire, guint32 octets) {
-  const guint8* const sent = wire + octets - PARLEY_MPA_CRC_LEN;
-  /* RFC 5044 §4.4: least significant octet first. */
-  const guint32 value = (guint32)sent[0] | (guint32)sent[1] << 8 | (guint32)sent[2] << 16 | (guint32)sent[3] << 24;
-  return parley_crc32c(wire, octets - PARLEY_MPA_CRC_LEN) == value ? PARLEY_CRC_GOOD : PARLEY_CRC_BAD;
-}
-
 static void lose(parley_half* half) {
   half->lost = half->gap = half->any_gap = TRUE;
-  half->trying = FALSE;
+  half->trying = half->after_bad_crc = FALSE;
+  half->unproven = 0;
   if (half->markers_guessed) half->markers = PARLEY_UNKNOWN;
   if (half->crc_guessed) half->crc = PARLEY_UNKNOWN;
   parley_pending_drop(half);
+}
+
+/* RFC 5044 §6 trusts an FPDU that was found again if its CRC is right. Without one nothing proves it, and payload may
+ * look like one: so many in a row have to fit together before they are judged, or what does not fit is called wrong. */
+enum { BELIEVED_AFTER = 3 };
+
+/* Header, pad and markers are as those of an FPDU. */
+static gboolean fits(const parley_half* half, const guint8* wire, guint32 octets, guint32 known, guint64 at) {
+  if (!parley_plausible_at(half, wire, known, at)) return FALSE;
+  const gboolean markers = half->markers == PARLEY_YES;
+  const guint64 position = at - half->zero;
+  const guint32 lead = parley_lead_at(markers, position), length = parley_be16(wire + lead);
+  for (guint32 m = markers ? parley_to_marker(position) : octets; m + PARLEY_MPA_MARKER_LEN <= known;
+       m += PARLEY_MPA_MARKER_INTERVAL)
+    if ((parley_be16(wire + m + 2) & 0xFFFCu) != (m < lead ? 0 : m - lead)) return FALSE;
+  if (known < octets || (markers && octets > PARLEY_MPA_MARKER_INTERVAL)) return TRUE;
+  for (guint32 pad = PARLEY_MPA_LEN_LEN + length; (pad & 3) != 0; pad++)
+    if (!markers && wire[pad] != 0) return FALSE;
+  return TRUE;
 }
 
 /* An FPDU's octets are all there (or are known to be missing). Returns false when they turn out to be none. */
@@ -155,28 +123,33 @@ static gboolean whole(parley_half* half, const guint8* wire, guint32 octets, gui
                       guint32 first_frame, guint64 peer, gboolean in_payload) {
   parley_crc_state crc = PARLEY_CRC_OFF;
   if (half->crc != PARLEY_NO) {
-    crc = known < octets ? PARLEY_CRC_NOT_SEEN : crc_state(wire, octets);
-    if (half->trying) {
-      /* RFC 5044 §6: only an FPDU whose CRC is good is trusted. If nobody knows whether there are CRCs, being told that
-       * this is MPA has to do. */
-      if (crc == PARLEY_CRC_BAD && (half->crc == PARLEY_YES || !half->tcp->forced)) return FALSE;
-      if (crc == PARLEY_CRC_NOT_SEEN && !plausible_at(half, wire, known, at)) return FALSE;
-    }
+    crc = known < octets ? PARLEY_CRC_NOT_SEEN : parley_crc_state_of(wire, octets);
+    /* RFC 5044 §6: only an FPDU whose CRC is good is trusted. If nobody knows whether there are CRCs, being told that
+     * this is MPA has to do. */
+    if (half->trying && crc == PARLEY_CRC_BAD && (half->crc == PARLEY_YES || !half->tcp->forced)) return FALSE;
     if (half->crc == PARLEY_UNKNOWN && crc != PARLEY_CRC_NOT_SEEN) {
       half->crc = crc == PARLEY_CRC_GOOD ? PARLEY_YES : PARLEY_NO;
       half->crc_guessed = half->trying && crc != PARLEY_CRC_GOOD; /* it may have been no FPDU */
     }
     if (half->crc == PARLEY_NO) crc = PARLEY_CRC_OFF;
   }
-  if (half->trying) parley_mpa_note(half, PARLEY_NOTE_FOUND, 0, parley_stream_seq_of(&half->stream, at));
-  half->trying = FALSE;
+  /* A payload may hold whole FPDUs, right CRC and all. What follows such a find is nobody's fault either. */
+  if (half->unproven > 0 && crc == PARLEY_CRC_BAD) return FALSE;
+  if (half->unproven > 0 && crc != PARLEY_CRC_GOOD && !fits(half, wire, octets, known, at)) return FALSE;
+  if (half->trying && !half->after_bad_crc)
+    parley_mpa_note(half, PARLEY_NOTE_FOUND, 0, parley_stream_seq_of(&half->stream, at));
+  half->trying = half->after_bad_crc = FALSE;
   parley_mpa_fpdu(half, wire, octets, known, at, first_frame, peer, in_payload, crc);
+  /* What is wrong may be its length: behind it an FPDU has to be right before it is believed. */
+  half->trying = half->after_bad_crc = crc == PARLEY_CRC_BAD;
+  if (half->unproven > 0) half->unproven = half->refuted ? BELIEVED_AFTER : half->unproven - 1;
+  half->refuted = FALSE;
   return TRUE;
 }
 
 /* No marker was found so far; an FPDU whose CRC is wrong without them may be one with its first. */
 static gboolean guessed_wrong(const parley_half* half, const guint8* wire, guint32 octets) {
-  return half->markers_guessed && half->crc == PARLEY_YES && crc_state(wire, octets) == PARLEY_CRC_BAD;
+  return half->markers_guessed && half->crc == PARLEY_YES && parley_crc_state_of(wire, octets) == PARLEY_CRC_BAD;
 }
 
 /* Takes over the buffer: what is shown later keeps it. */
@@ -193,59 +166,29 @@ static void pending_whole(parley_half* half, guint32 octets) {
   half->pending_length = half->pending_room = 0;
 }
 
-enum { NO_PHASE = PARLEY_MPA_MARKER_INTERVAL, LONGEST_HEAD = PARLEY_MPA_LEN_LEN + PARLEY_DDP_UNTAGGED_LEN };
-
-/* Where markers stand is not known. If an FPDU with markers begins here, its first marker tells, for it points back to
- * ULPDU_Length (RFC 5044 §4.3): how far on it is, 0 if it comes first. Fields of the header and payload may look like
- * one, so the CRC has to be right; `sure`: it has to be seen, too. */
-static guint32 find_phase(guint8 crc, guint8 versions, const guint8* octets, guint32 length, gboolean sure) {
-  for (guint32 q = 0; q < PARLEY_MPA_MARKER_INTERVAL && q + PARLEY_MPA_MARKER_LEN <= length; q += 4) {
-    if (be32(octets + q) != q) continue;
-    const guint32 lead = q == 0 ? PARLEY_MPA_MARKER_LEN : 0;
-    if (length < lead + PARLEY_MPA_LEN_LEN + 2) continue;
-    const guint32 ulpdu_length = parley_be16(octets + lead);
-    const guint32 before_marker = (q == 0 ? length : q) - lead - PARLEY_MPA_LEN_LEN;
-    if (!parley_plausible(octets + lead + PARLEY_MPA_LEN_LEN, MIN(before_marker, 10), ulpdu_length, versions)) continue;
-    const guint32 total = parley_wire_size(q == 0 ? 0 : PARLEY_MPA_MARKER_INTERVAL - q, ulpdu_length, TRUE);
-    if (total <= q + PARLEY_MPA_MARKER_LEN) continue;
-    const gboolean seen = total <= length && crc != PARLEY_NO;
-    if (seen ? crc_state(octets, total) == PARLEY_CRC_GOOD : !sure && (q == 0 || q >= LONGEST_HEAD)) return q;
-  }
-  return NO_PHASE;
-}
-
-static gboolean take_phase(parley_half* half, const guint8* octets, guint32 length, guint64 at, gboolean sure) {
-  const guint32 q = find_phase(half->crc, half->tcp->versions, octets, length, sure);
-  if (q == NO_PHASE) return FALSE;
-  half->markers = PARLEY_YES;
-  half->markers_guessed = FALSE;
-  half->zero = q == 0 ? at : at + q - PARLEY_MPA_MARKER_INTERVAL;
-  half->zero_known = TRUE;
-  return TRUE;
-}
-
 /* Whether the octets, which begin a segment, may begin an FPDU. */
 static gboolean may_begin(parley_half* half, const guint8* octets, guint32 length, guint64 at) {
   if (length < PARLEY_MPA_LEN_LEN + 2) return FALSE;
   if (!half->zero_known) {
     const guint8 before = half->markers;
-    if (half->markers != PARLEY_NO && take_phase(half, octets, length, at, FALSE)) return TRUE;
+    if (half->markers != PARLEY_NO && parley_take_phase(half, octets, length, at, FALSE)) return TRUE;
     if (half->markers == PARLEY_YES) return FALSE;
     half->zero = at;
     half->markers = PARLEY_NO;
-    const gboolean may = plausible_at(half, octets, length, at);
+    const gboolean may = parley_plausible_at(half, octets, length, at);
     half->markers_guessed = before == PARLEY_UNKNOWN;
     if (!may) half->markers = before;
     return may;
   }
-  return needed(half, octets, length, at) != NOT_A_LENGTH && plausible_at(half, octets, length, at);
+  return needed(half, octets, length, at) != NOT_A_LENGTH && parley_plausible_at(half, octets, length, at);
 }
 
 /* RFC 5044 §6: a marker tells where its FPDU began, or that one begins right after it. Returns how many octets to skip;
  * all of them when there is none here. */
 static guint32 by_marker(const parley_half* half, const guint8* octets, guint32 length, guint64 at) {
   if (!half->zero_known || half->markers != PARLEY_YES) return length;
-  for (guint32 m = to_marker(at - half->zero); m + PARLEY_MPA_MARKER_LEN <= length; m += PARLEY_MPA_MARKER_INTERVAL) {
+  for (guint32 m = parley_to_marker(at - half->zero); m + PARLEY_MPA_MARKER_LEN <= length;
+       m += PARLEY_MPA_MARKER_INTERVAL) {
     const guint32 pointer = parley_be16(octets + m + 2) & 0xFFFCu;
     if (pointer > m) continue;
     guint32 start = m - pointer;
@@ -254,7 +197,7 @@ static guint32 by_marker(const parley_half* half, const guint8* octets, guint32 
       start -= PARLEY_MPA_MARKER_LEN; /* the leading marker belongs to it */
     parley_half look = *half;
     if (needed(&look, octets + start, length - start, at + start) != NOT_A_LENGTH &&
-        plausible_at(half, octets + start, length - start, at + start))
+        parley_plausible_at(half, octets + start, length - start, at + start))
       return start;
   }
   return length;
@@ -278,7 +221,7 @@ static guint32 by_header(parley_half* half, const guint8* octets, guint32 length
       if (first == length) first = o;
     } else if (total <= budget) {
       budget -= total;
-      if (crc_state(here, total) != PARLEY_CRC_GOOD) continue;
+      if (parley_crc_state_of(here, total) != PARLEY_CRC_GOOD) continue;
       first = o;
       break;
     }
@@ -301,14 +244,15 @@ static guint32 look_for(parley_half* half, const parley_tcp_segment* part, guint
   if (skip < part->captured) {
     half->lost = FALSE;
     half->trying = TRUE;
+    half->unproven = BELIEVED_AFTER;
   }
   return skip;
 }
 
 static void bad_length(parley_half* half, const guint8* octets, guint64 at) {
   const guint32 lead = parley_lead_at(half->markers == PARLEY_YES, at - half->zero);
-  if (!half->trying)
-    parley_mpa_note(half, PARLEY_NOTE_BAD_LENGTH, parley_be16(octets + lead), parley_stream_seq_of(&half->stream, at));
+  if (!half->trying && half->unproven == 0)
+    parley_mpa_wrong(half, PARLEY_NOTE_BAD_LENGTH, parley_be16(octets + lead), at);
   lose(half);
 }
 
@@ -322,20 +266,40 @@ static void skip_head(parley_tcp_segment* part, guint32 octets) {
 /* What was found at the head of the part is no FPDU: found there again, it would be tried for ever. */
 static void skip_false_find(parley_tcp_segment* part) { skip_head(part, MIN(part->captured, 4)); }
 
+/* RFC 5044 §4.3. Where the next marker stands, its sender alone knows. */
+static void lacks_marker(parley_half* half, guint64 at) {
+  parley_mpa_wrong(half, PARLEY_NOTE_MARKER_LEFT_OUT, 0, at);
+  lose(half);
+  half->zero_known = FALSE;
+}
+
+static void fill_pending(parley_half* half, parley_tcp_segment* part, guint32 need) {
+  if (half->pending_length >= need) return;
+  parley_tcp_segment head = *part;
+  head.captured = MIN(part->captured, need - half->pending_length);
+  parley_pending_add(half, &head, need);
+  skip_head(part, head.captured);
+}
+
 /* One step with what is pending; `part` gives what it needs. */
 static void step_pending(parley_half* half, parley_tcp_segment* part) {
+  const guint32 settled = parley_settle_markers(half, half->pending, half->pending_length, half->pending_at);
+  if (settled > 0) {
+    fill_pending(half, part, settled);
+    return;
+  }
   const guint32 need = needed(half, half->pending, half->pending_length, half->pending_at);
   if (need == NOT_A_LENGTH) {
     bad_length(half, half->pending, half->pending_at);
     return;
   }
-  if (half->pending_length < need) {
-    parley_tcp_segment head = *part;
-    head.captured = MIN(part->captured, need - half->pending_length);
-    parley_pending_add(half, &head, need);
-    skip_head(part, head.captured);
-  }
-  if (half->pending_length >= need && need > HEAD_MAX) pending_whole(half, need);
+  fill_pending(half, part, need);
+  if (need <= HEAD_MAX) return;
+  const guint32 known = MIN(half->pending_known, half->pending_length);
+  if (known == half->pending_length && parley_lacks_marker(half, half->pending, known, half->pending_at, need))
+    lacks_marker(half, half->pending_at);
+  else if (half->pending_length >= need)
+    pending_whole(half, need);
 }
 
 void parley_fpdus_add(parley_half* half, const parley_tcp_segment* whole_part) {
@@ -350,15 +314,24 @@ void parley_fpdus_add(parley_half* half, const parley_tcp_segment* whole_part) {
       step_pending(half, &part);
       continue;
     }
+    const guint32 settled = parley_settle_markers(half, part.data, part.captured, at);
+    if (settled > part.captured) {
+      half->pending_at = at;
+      parley_pending_add(half, &part, settled);
+      return;
+    }
     const guint32 need = needed(half, part.data, part.captured, at);
     if (half->markers_guessed && need <= part.captured &&
         (need == NOT_A_LENGTH || guessed_wrong(half, part.data, need)) &&
-        take_phase(half, part.data, part.captured, at, need != NOT_A_LENGTH))
+        parley_take_phase(half, part.data, part.captured, at, need != NOT_A_LENGTH))
       continue;
     if (need == NOT_A_LENGTH) {
       const gboolean found_here = half->trying;
       bad_length(half, part.data, at);
       if (found_here) skip_false_find(&part);
+    } else if (parley_lacks_marker(half, part.data, part.captured, at, need)) {
+      lacks_marker(half, at);
+      skip_head(&part, need - PARLEY_MPA_MARKER_LEN);
     } else if (need > part.captured) {
       half->pending_at = at;
       parley_pending_add(half, &part, need);
@@ -407,8 +380,8 @@ void parley_fpdus_peek(parley_half* half, const parley_tcp_segment* segment) {
   while (part.captured > 0) {
     const guint64 here = parley_stream_position_of(&half->stream, part.seq);
     const guint32 need = needed(&look, part.data, part.captured, here);
-    if (need <= HEAD_MAX || need > part.captured || !plausible_at(&look, part.data, part.captured, here)) return;
-    const parley_crc_state crc = half->crc == PARLEY_NO ? PARLEY_CRC_OFF : crc_state(part.data, need);
+    if (need <= HEAD_MAX || need > part.captured || !parley_plausible_at(&look, part.data, part.captured, here)) return;
+    const parley_crc_state crc = half->crc == PARLEY_NO ? PARLEY_CRC_OFF : parley_crc_state_of(part.data, need);
     if (crc == PARLEY_CRC_BAD) return;
     parley_mpa_show_ahead(half, part.data, need, here, crc);
     skip_head(&part, need);
@@ -420,7 +393,7 @@ gboolean parley_looks_like_fpdu(const guint8* octets, guint32 length) {
   const guint32 ulpdu_length = parley_be16(octets);
   if (parley_plausible(octets + PARLEY_MPA_LEN_LEN, PARLEY_DDP_TAGGED_LEN, ulpdu_length, 0)) {
     const guint32 total = parley_wire_size(0, ulpdu_length, FALSE);
-    if (total <= length && crc_state(octets, total) == PARLEY_CRC_GOOD) return TRUE;
+    if (total <= length && parley_crc_state_of(octets, total) == PARLEY_CRC_GOOD) return TRUE;
   }
-  return find_phase(PARLEY_YES, 0, octets, length, TRUE) != NO_PHASE;
+  return parley_find_phase(PARLEY_YES, 0, octets, length, TRUE) != PARLEY_NO_PHASE;
 }

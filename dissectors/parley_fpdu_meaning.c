@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "parley_mpa.h"
+#include "parley_rdmap.h"
 
 static guint8 rtr_form(const guint8* ulpdu, guint32 octets, guint32 length) {
   if (octets < length || octets < PARLEY_DDP_TAGGED_LEN || (ulpdu[0] & PARLEY_DDP_L) == 0) return PARLEY_RTR_NONE;
@@ -20,20 +21,33 @@ static gboolean is_terminate(const guint8* ulpdu, guint32 octets) {
   return octets >= 2 && (ulpdu[0] & PARLEY_DDP_T) == 0 && (ulpdu[1] & PARLEY_RDMAP_OPCODE_MASK) == 7;
 }
 
+/* RFC 5044 §8, RFC 6581 §8: codes 4 to 7 of the LLP speak of the set-up. Nothing came from the responder that another
+ * layer could complain about. */
+static void first_is_terminate(parley_half* half, parley_fpdu* f, const guint8* ulpdu, guint32 octets) {
+  const guint8* const control = ulpdu + PARLEY_DDP_UNTAGGED_LEN;
+  if (octets < PARLEY_DDP_UNTAGGED_LEN + PARLEY_RDMAP_TERM_CTRL_LEN) return;
+  const gboolean llp = control[0] >> 4 == PARLEY_RDMAP_LAYER_LLP || control[0] == PARLEY_RDMAP_LAYER_LLP;
+  const gboolean set_up =
+      llp && control[1] >= 4 && control[1] <= 7 && half->tcp->half[PARLEY_RESPONDER].fpdus_seen == 0;
+  if (set_up) half->tcp->conn->outcome = PARLEY_FAILED;
+  parley_set_up_terminated(&f->pdu, set_up ? control[1] : 0);
+}
+
 /* The initiator's first FPDU: is it the RTR that was agreed? RFC 6581 §9.2. */
 static void first_of_initiator(parley_half* half, parley_fpdu* f, const guint8* ulpdu, guint32 octets) {
   parley_conn* const c = half->tcp->conn;
   c->first_fpdu_frame = f->item.frame;
-  c->first_fpdu_at = f->pdu.at;
-  if (f->crc == PARLEY_CRC_BAD || octets < f->pdu.ulpdu_length) return;
+  if (c->rtr_frame.frame == 0) c->first_fpdu_at = f->pdu.at;
   if (is_terminate(ulpdu, octets)) {
-    /* RFC 5044 §8, RFC 6581 §8: codes 4 to 7 of the LLP speak of the set-up. */
-    const guint32 at = PARLEY_DDP_UNTAGGED_LEN;
-    if (octets >= at + 2 && ((ulpdu[at] >> 4) == PARLEY_RDMAP_LAYER_LLP || ulpdu[at] == PARLEY_RDMAP_LAYER_LLP) &&
-        ulpdu[at + 1] >= 4 && ulpdu[at + 1] <= 7 && half->tcp->half[PARLEY_RESPONDER].fpdus_seen == 0)
-      c->outcome = PARLEY_FAILED;
+    first_is_terminate(half, f, ulpdu, octets);
     return;
   }
+  if (!half->any_gap) {
+    const char* const unproven = parley_rtr_frame_unproven(c);
+    if (unproven != NULL) parley_find(&f->pdu, PARLEY_FINDING_set_up_warning, PARLEY_AT_SEGMENT, "%s", unproven);
+    parley_after_reply(&f->pdu);
+  }
+  if (f->crc == PARLEY_CRC_BAD || octets < f->pdu.ulpdu_length) return;
   const guint8 form = rtr_form(ulpdu, octets, f->pdu.ulpdu_length);
   const guint8 agreed = c->rtr_agreed & (guint8) ~(1 << PARLEY_RTR_FRAME);
   if (c->outcome == PARLEY_OPEN) c->outcome = PARLEY_ESTABLISHED;
@@ -45,7 +59,8 @@ static void first_of_initiator(parley_half* half, parley_fpdu* f, const guint8* 
   } else if ((c->rtr_agreed & (1 << PARLEY_RTR_FRAME)) != 0 && c->rtr_frame.frame == 0) {
     f->no_rtr_frame = !half->any_gap;
     f->rtr = form;
-  } else if (c->request.frame != 0 && MIN(c->request.revision, c->reply.revision) <= 1 && c->rtr == PARLEY_RTR_NONE) {
+  } else if (c->request.frame != 0 && c->reply.frame != 0 && MIN(c->request.revision, c->reply.revision) <= 1 &&
+             c->rtr == PARLEY_RTR_NONE) {
     /* Linux's cxgb4 and irdma send one without announcing it, under revision 1. */
     f->rtr = form;
     f->pdu.is_rtr = form != PARLEY_RTR_NONE;
@@ -61,23 +76,50 @@ static void first_of_responder(parley_half* half, parley_fpdu* f, guint64 peer_r
                  peer_received <= initiator->request_end;
 }
 
-static void check_markers(parley_half* half, parley_fpdu* f, const guint8* wire, guint32 known) {
+static void check_markers(parley_half* half, parley_fpdu* f, const guint8* wire, guint32 known, gboolean* bits) {
   const guint64 position = f->pdu.position;
   const guint32 phase = (guint32)(position % PARLEY_MPA_MARKER_INTERVAL);
   const guint32 first = phase == 0 ? 0 : PARLEY_MPA_MARKER_INTERVAL - phase;
   const guint32 header = first == 0 ? PARLEY_MPA_MARKER_LEN : 0;
   for (guint32 m = first; m + PARLEY_MPA_MARKER_LEN <= MIN(known, f->item.octets); m += PARLEY_MPA_MARKER_INTERVAL) {
     /* RFC 5044 §4.3: the low two bits of FPDUPTR are treated as 0. */
-    const guint32 pointer = parley_be16(wire + m + 2) & 0xFFFCu;
+    const guint16 sent = parley_be16(wire + m + 2);
+    const guint32 pointer = sent & 0xFFFCu;
+    if (parley_be16(wire + m) != 0 || pointer != sent) *bits = TRUE;
     const guint32 expected = m < header ? 0 : m - header;
-    if (pointer == (expected & 0xFFFFu)) continue;
+    if (pointer == (expected & 0xFFFFu) || f->marker_wrong) continue;
     f->marker_wrong = TRUE;
     f->marker_ptr = (guint16)pointer;
     f->marker_expected = (guint16)expected;
     f->marker_at = m;
     half->tcp->conn->side[half->side].marker_errors++;
-    return;
   }
+}
+
+/* Markers and pad of an FPDU whose CRC is right, or not used. */
+static void check_frame(parley_half* half, parley_fpdu* f, const guint8* wire, guint32 known, const guint8* body) {
+  gboolean bits = FALSE;
+  if (f->markers) check_markers(half, f, wire, known, &bits);
+  if (f->marker_wrong) parley_blame(&f->pdu, PARLEY_RDMAP_LAYER_LLP, 0, 3, PARLEY_BLAME);
+  if (bits) /* They are sent as 0 and treated as 0, so that no receiver is hurt. */
+    parley_find(&f->pdu, PARLEY_FINDING_marker_bits, PARLEY_AT_SEGMENT,
+                "the %s set bits of a marker that are 0 (its first half, or the low two of FPDUPTR) [RFC 5044 §4.3]",
+                parley_side_name(half->side));
+  if (known < f->item.octets) return;
+  for (guint32 pad = f->pdu.ulpdu_length; ((PARLEY_MPA_LEN_LEN + pad) & 3) != 0; pad++)
+    f->pad_not_zero |= body[pad] != 0;
+}
+
+void parley_mpa_wrong(parley_half* half, parley_note note, guint32 value, guint64 at) {
+  parley_conn* const c = half->tcp->conn;
+  const parley_fault length = {TRUE, TRUE, PARLEY_RDMAP_LAYER_DDP, 2, 6, half->tcp->pinfo->num},
+                     marker = {TRUE, TRUE, PARLEY_RDMAP_LAYER_LLP, 0, 3, half->tcp->pinfo->num};
+  const gboolean of_length = note == PARLEY_NOTE_BAD_LENGTH;
+  /* RFC 5044 §8: after an earlier fault the octets mean nothing any more. */
+  if (!of_length || parley_track_of(c, half->side)->fault_count == 0)
+    parley_mpa_note(half, note, value, parley_stream_seq_of(&half->stream, at));
+  parley_blame_at(c, half->side, of_length ? &length : &marker, at + PARLEY_MPA_LEN_LEN);
+  if (of_length) parley_forget(c, half->side);
 }
 
 static tvbuff_t* ulpdu_tvb(const parley_half* half, const guint8* ulpdu, guint32 octets, guint32 length) {
@@ -153,10 +195,13 @@ void parley_mpa_fpdu(parley_half* half, const guint8* wire, guint32 octets, guin
   half->fpdus_seen++;
   f->pdu.number = half->any_gap ? 0 : half->fpdus_seen;
   f->pdu.after_gap = half->gap;
+  f->pdu.end = at + octets;
+  f->pdu.heard = peer_received;
+  f->pdu.proving = half->unproven > 0;
+  f->pdu.unproven = half->unproven > 0 && crc != PARLEY_CRC_GOOD;
   const parley_half* const other = parley_peer_of(half);
   f->pdu.peer_behind =
       other->gap || other->lost || other->phase == PARLEY_PHASE_OVER || peer_received > other->stream.position;
-  half->gap = FALSE;
   const guint32 lead = parley_lead_of(f), length = f->pdu.ulpdu_length;
   const guint8* body = wire + lead + PARLEY_MPA_LEN_LEN;
   guint32 body_known = known > lead + PARLEY_MPA_LEN_LEN ? known - lead - PARLEY_MPA_LEN_LEN : 0;
@@ -165,17 +210,25 @@ void parley_mpa_fpdu(parley_half* half, const guint8* wire, guint32 octets, guin
     body_known = parley_without_markers(body, MIN(body_known, octets - lead - PARLEY_MPA_LEN_LEN - PARLEY_MPA_CRC_LEN),
                                         f->pdu.position + lead + PARLEY_MPA_LEN_LEN, clean);
     body = clean;
-    check_markers(half, f, wire, known);
   }
-  if (known == octets)
-    for (guint32 pad = length; ((PARLEY_MPA_LEN_LEN + pad) & 3) != 0; pad++) f->pad_not_zero |= body[pad] != 0;
   const guint32 have = MIN(length, body_known);
+  if (f->pdu.unproven) {
+    parley_rdmap_count(&f->pdu, body, have);
+    half->gap = TRUE;
+    return;
+  }
+  half->gap = FALSE;
+  if (crc == PARLEY_CRC_BAD)
+    parley_blame(&f->pdu, PARLEY_RDMAP_LAYER_LLP, 0, 2, PARLEY_BLAME);
+  else
+    check_frame(half, f, wire, known, body);
   if (half->fpdus_seen == 1 && half->side == PARLEY_INITIATOR) first_of_initiator(half, f, body, have);
   if (half->fpdus_seen == 1 && half->side == PARLEY_RESPONDER) {
     first_of_responder(half, f, peer_received);
-    if (tcp->conn->rtr_frame.frame != 0 && is_terminate(body, have)) {
+    if (tcp->conn->rtr_frame.frame != 0 && other->fpdus_seen == 0 && !other->any_gap && !half->any_gap &&
+        is_terminate(body, have)) {
       /* OFA 2007-10 Rtr §2: with S in its Reply the responder said that it knows the Rtr frame. */
-      f->took_rtr_for_fpdu = TRUE;
+      f->took_rtr_for_fpdu = (tcp->conn->rtr_agreed & (1 << PARLEY_RTR_FRAME)) != 0;
       tcp->conn->outcome = PARLEY_FAILED;
     }
   }
@@ -186,4 +239,7 @@ void parley_mpa_fpdu(parley_half* half, const guint8* wire, guint32 octets, guin
     return;
   }
   parley_rdmap_track(&f->pdu, ulpdu_tvb(half, body, have, length), tcp->pinfo);
+  if (!f->pdu.refuted) return;
+  /* A payload may hold many FPDUs, right CRC and all. Their numbers do not fit together. */
+  half->gap = half->refuted = TRUE;
 }

@@ -26,6 +26,9 @@ typedef enum {
   PARLEY_NOTE_EARLY,       /* the initiator sent octets before the Reply; value: octets */
   PARLEY_NOTE_NOT_STARTUP, /* octets that are no startup frame stand where one is due */
   PARLEY_NOTE_STARTUP_CUT, /* octets of a startup frame are missing */
+  PARLEY_NOTE_MARKERS,     /* the stream has markers, which nobody asked for */
+  PARLEY_NOTE_NO_MARKERS,  /* it has none although they were asked for */
+  PARLEY_NOTE_MARKER_LEFT_OUT,
 } parley_note;
 
 typedef enum { PARLEY_CRC_OFF, PARLEY_CRC_GOOD, PARLEY_CRC_BAD, PARLEY_CRC_NOT_SEEN } parley_crc_state;
@@ -63,12 +66,20 @@ typedef struct parley_fpdu {
   guint32 marker_at; /* within the FPDU's octets */
 } parley_fpdu;
 
+/* What is to be told of a startup frame. */
+typedef struct parley_remark {
+  struct parley_remark* next;
+  int severity;
+  const char* text;
+} parley_remark;
+
 typedef struct parley_startup_item {
   parley_item item;
   parley_startup seen;
-  guint8 key;          /* PARLEY_KEY_* */
   guint8 is_rtr_frame; /* it came where the Rtr frame of 2007 is due */
+  guint8 second;       /* its sender had sent its startup frame, and it was no reject */
   guint8 again;        /* there was a rejected Request on this TCP connection before */
+  parley_remark* remarks;
 } parley_startup_item;
 
 /* Octets of an FPDU or startup frame that became whole in a later frame. */
@@ -119,18 +130,27 @@ typedef struct parley_half {
   guint8 side;
   guint8 phase;
   parley_stream stream;
+  gboolean from_syn;   /* stream position 0 is the octet behind its SYN */
   guint64 startup_end; /* stream position behind the startup frame(s); 0: unknown */
   guint64 request_end; /* the same, without the Rtr frame of 2007 */
   /* FPDUs */
   guint8 crc, markers; /* parley_known */
   gboolean markers_guessed, crc_guessed;
-  gboolean zero_known;   /* of markers */
-  guint64 zero;          /* stream position of FPDU position 0 */
-  gboolean lost;         /* where the next FPDU begins is not known */
-  gboolean trying;       /* what is in `pending` may be no FPDU */
-  gboolean hole_in_kept; /* octets are missing among those kept until the Reply */
+  gboolean markers_settled; /* the stream begins with or without, as was told */
+  gboolean zero_known;      /* of markers */
+  guint64 zero;             /* stream position of FPDU position 0 */
+  gboolean lost;            /* where the next FPDU begins is not known */
+  gboolean trying;          /* what is in `pending` may be no FPDU */
+  gboolean refuted;         /* what was found does not fit together */
+  gboolean after_bad_crc;   /* so, because the CRC of the one before was wrong */
+  guint8 unproven;          /* so many FPDUs more have to fit together before they are believed; see parley_fpdu.c */
+  gboolean hole_in_kept;    /* octets are missing among those kept until the Reply */
   guint8 kept_after_reply;
-  gboolean gap; /* octets are missing before the next FPDU */
+  gboolean kept_has_ack;
+  guint32 kept_ack;    /* raw, of the last of these octets */
+  guint32 early;       /* octets that came before the Reply */
+  guint32 startup_due; /* octets that a startup frame with an impossible PD_Length still promises */
+  gboolean gap;        /* octets are missing before the next FPDU */
   gboolean any_gap;
   /* Octets not yet walked: of a startup frame, before the Reply, or of one FPDU. Bounded by the constants above. */
   guint8* pending;
@@ -150,10 +170,12 @@ typedef struct parley_tcp {
   parley_conn* conn; /* the present one: a second Request after a reject begins another */
   parley_half half[2];
   gboolean forced;                 /* Decode As: it is MPA because somebody says so */
+  parley_tcp_segment* first_piece; /* of the Request, which waits for the connection to be known */
   parley_tcp_segment* second_half; /* of the Request; it came first and waits for the first */
   guint8 versions;                 /* DV and RV that plausible FPDUs have: 0 for the RDMA Consortium's */
   gboolean reply_lost;
   /* of the frame being dissected */
+  guint64 heard; /* position up to which its sender had received; 0: nothing, or not known */
   packet_info* pinfo;
   tvbuff_t* tvb;
 } parley_tcp;
@@ -169,9 +191,19 @@ static inline guint32 parley_lead_at(gboolean markers, guint64 position) {
 
 static inline guint32 parley_lead_of(const parley_fpdu* f) { return parley_lead_at(f->markers, f->pdu.position); }
 
-/* parley_fpdu.c */
+/* parley_markers.c */
+enum { PARLEY_NO_PHASE = PARLEY_MPA_MARKER_INTERVAL };
+guint32 parley_to_marker(guint64 position);
+guint32 parley_find_phase(guint8 crc, guint8 versions, const guint8* octets, guint32 length, gboolean sure);
+gboolean parley_take_phase(parley_half* half, const guint8* octets, guint32 length, guint64 at, gboolean sure);
+guint32 parley_settle_markers(parley_half* half, const guint8* octets, guint32 length, guint64 at);
+gboolean parley_lacks_marker(const parley_half* half, const guint8* octets, guint32 length, guint64 at, guint32 need);
+parley_crc_state parley_crc_state_of(const guint8* wire, guint32 octets);
+gboolean parley_plausible_at(const parley_half* half, const guint8* octets, guint32 length, guint64 at);
 guint32 parley_wire_size(guint64 position, guint32 ulpdu_length, gboolean markers);
 guint32 parley_without_markers(const guint8* wire, guint32 length, guint64 position, guint8* out);
+
+/* parley_fpdu.c */
 gboolean parley_plausible(const guint8* ulpdu, guint32 octets, guint32 ulpdu_length, guint8 versions);
 void parley_fpdus_begin(parley_half* half, parley_known crc, parley_known markers, guint64 zero);
 void parley_fpdus_add(parley_half* half, const parley_tcp_segment* part);
@@ -197,19 +229,43 @@ guint32 parley_conn_number(void);
 void parley_mpa_fpdu(parley_half* half, const guint8* wire, guint32 octets, guint32 known, guint64 at,
                      guint32 first_frame, guint64 peer_received, gboolean in_payload, parley_crc_state crc);
 void parley_mpa_note(parley_half* half, parley_note note, guint32 value, guint32 seq);
+/* A note of a fault of this side, for which a Terminate is due. */
+void parley_mpa_wrong(parley_half* half, parley_note note, guint32 value, guint64 at);
 /* Shows an FPDU before its turn, unless one was shown at its place. */
 void parley_mpa_show_ahead(parley_half* half, const guint8* wire, guint32 octets, guint64 at, parley_crc_state crc);
 parley_item* parley_item_add(parley_half* half, parley_item_kind kind, gsize size);
 parley_frame* parley_frame_of(packet_info* pinfo);
 guint parley_key_of(const guint8* key);
+/* All keys begin so, and a misspelt one is still worth showing. */
+gboolean parley_begins_like_key(const guint8* octets, guint32 length);
+
+/* parley_setup.c: startup frames, on the first pass */
+void parley_startup_add(parley_half* half, parley_tcp_segment* part);
+gboolean parley_startup_again(parley_half* half, parley_tcp_segment* part);
+void parley_startup_announced(parley_half* half, parley_tcp_segment* part);
+guint32 parley_startup_hole(parley_half* half, guint32 octets, gboolean cut, const parley_tcp_segment* shown_by);
+void parley_rtr_or_fpdu(parley_half* half);
+void parley_initiator_goes_on(parley_half* half, const parley_tcp_segment* part);
+void parley_request_after_reply(parley_half* half, const parley_tcp_segment* segment);
+void parley_reply_is_lost(parley_tcp* tcp);
 
 /* parley_end.c: the side's FIN, behind all that it sent, or RST. */
 void parley_mpa_ended(parley_half* half, gboolean reset);
+void parley_end_say(parley_half* half, int severity, const char* format, ...) G_GNUC_PRINTF(3, 4);
+
+/* parley_react.c: of the initiator's first FPDU, and of a FIN or RST; `first`: neither side had ended. */
+void parley_after_reply(parley_pdu* pdu);
+void parley_set_up_terminated(parley_pdu* pdu, guint8 code);
+const char* parley_rtr_frame_unproven(const parley_conn* c);
+void parley_react_at_end(parley_half* half, gboolean reset, gboolean first);
 
 /* parley_startup.c: what startup frames agree on, and what is wrong with them; parley_show.c: trees and columns */
 void parley_agree(parley_tcp* tcp);
-typedef void (*parley_remark)(void* context, int severity, const char* text);
-void parley_startup_judge(const parley_startup_item* item, parley_remark remark, void* context);
+void parley_startup_say(parley_startup_item* item, int severity, const char* format, ...) G_GNUC_PRINTF(3, 4);
+/* On the first pass, when the frame and what is known of the other one stand in the connection. */
+void parley_startup_judge(parley_startup_item* item);
+/* RFC 5044 §7.1.2: whether nobody may go on after this Reply. */
+gboolean parley_reply_invalid(const parley_startup* r);
 /* Whether the frame brought more than remarks on the connection's end, which leave the columns to TCP. */
 gboolean parley_fills_columns(packet_info* pinfo);
 /* Shows what the frame brought of this connection; false if nothing. `seq` is that of the first octet of `tvb`. */

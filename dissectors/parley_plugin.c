@@ -25,6 +25,7 @@
 #include <ws_version.h>
 
 #include "parley_mpa.h"
+#include "parley_tcp.h"
 
 #ifndef PARLEY_PLUGIN_VERSION
 #define PARLEY_PLUGIN_VERSION "0"
@@ -54,98 +55,11 @@ static void forget_file(void) {
   front_door_frame = 0;
 }
 
-/* ------------------------------------------------------------------ the TCP header */
-
-typedef struct tcp_header {
-  guint32 seq, ack;
-  guint16 flags;
-  tvbuff_t* tvb;  /* that holds it */
-  gint payload;   /* offset in tvb */
-  guint32 length; /* of the payload, on the wire */
-} tcp_header;
-
-/* Where the segment begins behind an IP header, and how long it is; false if this is no whole TCP segment. */
-static gboolean behind_ipv4(tvbuff_t* tvb, gint ip, gint* tcp, guint32* length) {
-  if (ip < 0 || tvb_captured_length_remaining(tvb, ip) < 20) return FALSE;
-  const guint head = (tvb_get_guint8(tvb, ip) & 0x0Fu) * 4;
-  const guint total = tvb_get_ntohs(tvb, ip + 2);
-  if (tvb_get_guint8(tvb, ip) >> 4 != 4 || head < 20 || tvb_get_guint8(tvb, ip + 9) != 6) return FALSE;
-  if ((tvb_get_ntohs(tvb, ip + 6) & 0x3FFF) != 0) return FALSE; /* a fragment */
-  *tcp = ip + (gint)head;
-  /* A total length of 0 is what offloading leaves. */
-  *length = total > head ? total - head : total == 0 ? (guint32)tvb_reported_length_remaining(tvb, *tcp) : 0;
-  return *length > 0;
-}
-
-static gboolean behind_ipv6(tvbuff_t* tvb, gint ip, gint* tcp, guint32* length) {
-  enum { HOP_BY_HOP = 0, TCP = 6, ROUTING = 43, DESTINATION = 60 };
-  if (ip < 0 || tvb_captured_length_remaining(tvb, ip) < 40 || tvb_get_guint8(tvb, ip) >> 4 != 6) return FALSE;
-  guint32 left = tvb_get_ntohs(tvb, ip + 4);
-  guint8 next = tvb_get_guint8(tvb, ip + 6);
-  gint at = ip + 40;
-  if (left == 0) left = (guint32)tvb_reported_length_remaining(tvb, at);
-  while (next == HOP_BY_HOP || next == ROUTING || next == DESTINATION) {
-    if (tvb_captured_length_remaining(tvb, at) < 8) return FALSE;
-    const guint32 octets = (tvb_get_guint8(tvb, at + 1) + 1u) * 8;
-    if (octets > left) return FALSE;
-    next = tvb_get_guint8(tvb, at);
-    at += (gint)octets;
-    left -= octets;
-  }
-  *tcp = at;
-  *length = left;
-  return next == TCP;
-}
-
-/* Where the source address stands, with the destination behind it; -1: nowhere. IPv4's address points there; that of
- * IPv6 may be a copy, so that it is looked for, as far as headers below it can reach. */
-static gint addresses_in(tvbuff_t* tvb, const packet_info* pinfo) {
-  enum { REACH = 256 };
-  const gint captured = (gint)tvb_captured_length(tvb), each = pinfo->net_src.len;
-  if (captured == 0) return -1;
-  const guint8 *const octets = tvb_get_ptr(tvb, 0, captured), *const source = (const guint8*)pinfo->net_src.data;
-  if (source >= octets && source < octets + captured) return (gint)(source - octets);
-  if (pinfo->net_src.type != AT_IPv6 || pinfo->net_dst.len != each || pinfo->net_dst.data == NULL) return -1;
-  for (gint at = 8; at <= REACH && at + 2 * each <= captured; at++)
-    if (memcmp(octets + at, source, (size_t)each) == 0 &&
-        memcmp(octets + at + each, pinfo->net_dst.data, (size_t)each) == 0)
-      return at;
-  return -1;
-}
-
-static gboolean header_in(tvbuff_t* tvb, packet_info* pinfo, tcp_header* out) {
-  const gint at = addresses_in(tvb, pinfo);
-  if (at < 0) return FALSE;
-  gint tcp = 0;
-  guint32 length = 0;
-  if (pinfo->net_src.type == AT_IPv4 ? !behind_ipv4(tvb, at - 12, &tcp, &length)
-                                     : !behind_ipv6(tvb, at - 8, &tcp, &length))
-    return FALSE;
-  if (tvb_captured_length_remaining(tvb, tcp) < 20) return FALSE;
-  if (tvb_get_ntohs(tvb, tcp) != pinfo->srcport || tvb_get_ntohs(tvb, tcp + 2) != pinfo->destport) return FALSE;
-  const guint32 head = (guint32)(tvb_get_guint8(tvb, tcp + 12) >> 4) * 4;
-  if (head < 20 || head > length || (guint32)tvb_captured_length_remaining(tvb, tcp) < head) return FALSE;
-  out->seq = tvb_get_ntohl(tvb, tcp + 4);
-  out->ack = tvb_get_ntohl(tvb, tcp + 8);
-  out->flags = tvb_get_guint8(tvb, tcp + 13);
-  out->tvb = tvb;
-  out->payload = tcp + (gint)head;
-  out->length = length - head;
-  return TRUE;
-}
-
-static gboolean find_header(packet_info* pinfo, tcp_header* out) {
-  if (pinfo->net_src.data == NULL || (pinfo->net_src.type != AT_IPv4 && pinfo->net_src.type != AT_IPv6)) return FALSE;
-  for (GSList* source = pinfo->data_src; source != NULL; source = source->next)
-    if (header_in(get_data_source_tvb((const struct data_source*)source->data), pinfo, out)) return TRUE;
-  return FALSE;
-}
-
 /* ------------------------------------------------------------------ connections */
 
 /* What hangs on a TCP conversation. Before a connection is known to carry MPA, only the first octets of a Request that
  * came in tiny pieces are kept. */
-enum { ENOUGH = 10 }; /* octets of a startup frame that tell what it is: "MPA ID Re", and q or p */
+enum { ENOUGH = PARLEY_MPA_KEY_LEN }; /* octets of a startup frame that tell what it is */
 
 typedef struct entry {
   parley_tcp* tcp;
@@ -155,6 +69,8 @@ typedef struct entry {
   guint32 head_frame;
   parley_tcp_segment* second_half; /* see keep_second_half() */
   guint16 second_port;
+  guint32 syn_frame, syn_ack_frame; /* 0: not seen */
+  nstime_t syn_at, syn_ack_at;
 } entry;
 
 static entry* entry_of(conversation_t* conversation) {
@@ -191,13 +107,23 @@ static gboolean sender_is_initiator(const packet_info* pinfo, const struct tcp_a
   return !low;
 }
 
-typedef enum { BEGINS_NOTHING, BEGINS_PERHAPS, BEGINS_REQUEST, BEGINS_REPLY } beginning;
+typedef enum { BEGINS_NOTHING, BEGINS_PERHAPS, BEGINS_REQUEST, BEGINS_REPLY, BEGINS_RTR, BEGINS_OTHER } beginning;
+
+/* Of a key that a packet cuts, octets 8 and 9 tell Request and Reply apart (RFC 5044 §7.1.1). */
+enum { TELLS = 10 };
 
 static beginning startup_begins(const guint8* octets, guint32 length) {
-  static const guint8 head[] = "MPA ID Re";
-  if (length == 0 || memcmp(octets, head, MIN(length, sizeof head - 1)) != 0) return BEGINS_NOTHING;
-  if (length < ENOUGH) return BEGINS_PERHAPS;
-  return octets[ENOUGH - 1] == 'q' ? BEGINS_REQUEST : BEGINS_REPLY;
+  const guint32 have = MIN(length, ENOUGH);
+  if (length == 0 || !parley_begins_like_key(octets, length)) return BEGINS_NOTHING;
+  if (have >= TELLS && memcmp(octets, PARLEY_MPA_KEY_REQ, have) == 0) return BEGINS_REQUEST;
+  if (have >= TELLS && memcmp(octets, PARLEY_MPA_KEY_REP, have) == 0) return BEGINS_REPLY;
+  if (have < ENOUGH) return BEGINS_PERHAPS;
+  const guint key = parley_key_of(octets);
+  return key == PARLEY_KEY_RTR || key == PARLEY_KEY_RTR_HEX ? BEGINS_RTR : BEGINS_OTHER;
+}
+
+static gboolean begins_startup(beginning how) {
+  return how == BEGINS_REQUEST || how == BEGINS_REPLY || how == BEGINS_OTHER;
 }
 
 static beginning tvb_begins(tvbuff_t* tvb) {
@@ -205,18 +131,35 @@ static beginning tvb_begins(tvbuff_t* tvb) {
   return length == 0 ? BEGINS_NOTHING : startup_begins(tvb_get_ptr(tvb, 0, length), (guint32)length);
 }
 
-/* A Reply to a side that has sent nothing, as both SYNs and its acknowledgment show: its sender claims the wrong role.
- */
-static gboolean reply_to_nothing(packet_info* pinfo, const struct tcp_analysis* analysis) {
-  enum { SYN_AND_SYN_ACK = 0x03 };
-  tcp_header h;
-  return analysis != NULL && (analysis->conversation_completeness & SYN_AND_SYN_ACK) == SYN_AND_SYN_ACK &&
-         find_header(pinfo, &h) && h.ack == analysis->rev->base_seq + 1;
+/* Where the two directions begin, as far as SYNs tell; the SYN with ACK tells both (RFC 9293 §3.5). */
+typedef struct syns {
+  gboolean own, other; /* of the sender of this packet, and of its peer */
+  guint32 own_first, other_first;
+} syns;
+
+static syns syns_of(const packet_info* pinfo, const struct tcp_analysis* analysis) {
+  enum { SYN = 0x01, SYN_ACK = 0x02 };
+  syns s = {0};
+  if (analysis == NULL) return s;
+  const gboolean both = (analysis->conversation_completeness & SYN_ACK) != 0;
+  const gboolean one = (analysis->conversation_completeness & SYN) != 0 && pinfo->srcport != pinfo->destport;
+  s.own = both || (one && pinfo->destport == analysis->server_port);
+  s.other = both || (one && pinfo->srcport == analysis->server_port);
+  s.own_first = analysis->fwd->base_seq + 1;
+  s.other_first = analysis->rev->base_seq + 1;
+  return s;
+}
+
+/* A startup frame of a side whose peer has sent nothing, as both SYNs and its acknowledgment show. */
+static gboolean peer_sent_nothing(packet_info* pinfo, const struct tcp_analysis* analysis) {
+  const syns s = syns_of(pinfo, analysis);
+  parley_tcp_header h;
+  return s.own && s.other && parley_tcp_find(pinfo, &h) && h.ack == s.other_first;
 }
 
 /* Whether TCP says that octets before this segment have not come. Its remarks go by frame and by the numbers that it
  * shows, which are relative or not. */
-static gboolean behind_a_hole(struct tcp_analysis* analysis, guint32 frame, const tcp_header* h) {
+static gboolean behind_a_hole(struct tcp_analysis* analysis, guint32 frame, const parley_tcp_header* h) {
   enum { LOST_PACKET = 0x0002 }; /* TCP_A_LOST_PACKET of Wireshark's packet-tcp.c */
   for (int relative = 0; relative < 2; relative++) {
     guint32 seq = h->seq - (relative ? analysis->fwd->base_seq : 0);
@@ -230,7 +173,8 @@ static gboolean behind_a_hole(struct tcp_analysis* analysis, guint32 frame, cons
 
 /* A Request in two segments, of which the second came first: it is kept until the first shows what this is. What TCP
  * says keeps this to segments behind a hole, and the distance from the SYN to the first of a direction. */
-static void keep_second_half(conversation_t* conversation, packet_info* pinfo, tvbuff_t* payload, const tcp_header* h) {
+static void keep_second_half(conversation_t* conversation, packet_info* pinfo, tvbuff_t* payload,
+                             const parley_tcp_header* h) {
   enum { SYN_SEEN = 0x01 };
   struct tcp_analysis* const analysis = get_tcp_conversation_data(conversation, pinfo);
   if (analysis == NULL) return;
@@ -245,13 +189,16 @@ static void keep_second_half(conversation_t* conversation, packet_info* pinfo, t
   kept->seq = h->seq;
   kept->length = kept->captured = h->length;
   kept->data = (const guint8*)tvb_memdup(wmem_file_scope(), payload, 0, h->length);
+  kept->ack = h->ack;
+  kept->has_ack = (h->flags & PARLEY_TCP_ACK) != 0;
   kept->held = TRUE;
   e->second_half = kept;
   e->second_port = (guint16)pinfo->srcport;
 }
 
 /* What a short first half and the second one behind it begin with together. */
-static beginning with_second_half(const entry* e, const packet_info* pinfo, tvbuff_t* payload, const tcp_header* h) {
+static beginning with_second_half(const entry* e, const packet_info* pinfo, tvbuff_t* payload,
+                                  const parley_tcp_header* h) {
   const parley_tcp_segment* const second = e->second_half;
   const guint32 length = tvb_captured_length(payload);
   if (second == NULL || e->second_port != pinfo->srcport || length >= ENOUGH || h->seq + length != second->seq)
@@ -263,11 +210,64 @@ static beginning with_second_half(const entry* e, const packet_info* pinfo, tvbu
   return startup_begins(head, length + more);
 }
 
+/* Whether octets that begin like a startup frame are one. Payload may do so, too: behind a hole of a connection whose
+ * SYN is there nothing but payload can stand, and where the SYN is not a frame has to look right. The Rtr frame of 2007
+ * follows two others: where nothing else can have been sent, it is a Request with another key. */
+static beginning believed(beginning how, conversation_t* conversation, packet_info* pinfo, tvbuff_t* payload) {
+  const entry* const e = entry_of(conversation);
+  const gboolean in_pieces = e != NULL && e->head_length > 0 && e->head_port == pinfo->srcport;
+  if (how == BEGINS_NOTHING || how == BEGINS_PERHAPS) return how;
+  struct tcp_analysis* const analysis = get_tcp_conversation_data(conversation, pinfo);
+  if (how == BEGINS_RTR) return peer_sent_nothing(pinfo, analysis) ? BEGINS_OTHER : BEGINS_NOTHING;
+  const syns s = syns_of(pinfo, analysis);
+  parley_tcp_header h;
+  if (!parley_tcp_find(pinfo, &h) || (s.own && (in_pieces ? e->head_seq : h.seq) == s.own_first)) return how;
+  if (in_pieces) return BEGINS_NOTHING;
+  if (s.own && behind_a_hole(analysis, pinfo->num, &h)) return BEGINS_NOTHING;
+  if (tvb_captured_length(payload) < PARLEY_MPA_HEADER_LEN) return s.own ? how : BEGINS_NOTHING;
+  const guint8 revision = tvb_get_guint8(payload, PARLEY_MPA_REV_OFF), erdma = 129;
+  const gboolean right =
+      (revision <= 2 || revision == erdma) && tvb_get_ntohs(payload, PARLEY_MPA_PD_LENGTH_OFF) <= PARLEY_MPA_PD_MAX;
+  return right ? how : BEGINS_NOTHING;
+}
+
+/* The pieces of a startup frame that came before it could be told. */
+static parley_tcp_segment* head_of(const entry* e) {
+  parley_tcp_segment* const head = wmem_new0(wmem_file_scope(), parley_tcp_segment);
+  head->frame = e->head_frame;
+  head->seq = e->head_seq;
+  head->length = head->captured = e->head_length;
+  head->data = e->head;
+  head->start = head->held = TRUE;
+  return head;
+}
+
+/* Who sent the startup frame that a connection begins with. A Reply comes first if its Request is not in the capture,
+ * and so may any other; but who hears nothing and sends one takes itself for the initiator. */
+static gboolean startup_is_initiators(beginning how, packet_info* pinfo, const struct tcp_analysis* analysis) {
+  if (how == BEGINS_REQUEST || peer_sent_nothing(pinfo, analysis)) return TRUE;
+  return how == BEGINS_OTHER && (syns_of(pinfo, analysis).own == FALSE || sender_is_initiator(pinfo, analysis));
+}
+
+/* A side of which the SYN is known and that begins with this frame, or has sent something before that the capture
+ * lacks, is counted from there. */
+static void sync_to_syns(parley_tcp* tcp, const syns* s, guint sender, guint32 first_seq, const parley_tcp_header* h) {
+  parley_half *const own = &tcp->half[sender], *const other = &tcp->half[1 - sender];
+  const guint32 heard = h->ack - s->other_first;
+  if (s->own && first_seq == s->own_first) {
+    own->from_syn = TRUE;
+    parley_stream_sync(&own->stream, s->own_first);
+  }
+  if (s->other && (h->flags & PARLEY_TCP_ACK) != 0 && heard < PARLEY_HELD_OCTETS_MAX) {
+    other->from_syn = TRUE;
+    parley_stream_sync(&other->stream, s->other_first);
+  }
+}
+
 static parley_tcp* tcp_begin(conversation_t* conversation, packet_info* pinfo, beginning how) {
   const struct tcp_analysis* const analysis = get_tcp_conversation_data(conversation, pinfo);
-  const gboolean known = how == BEGINS_REQUEST || how == BEGINS_REPLY;
-  const gboolean initiator =
-      known ? how == BEGINS_REQUEST || reply_to_nothing(pinfo, analysis) : sender_is_initiator(pinfo, analysis);
+  const gboolean known = begins_startup(how);
+  const gboolean initiator = known ? startup_is_initiators(how, pinfo, analysis) : sender_is_initiator(pinfo, analysis);
   const guint sender = initiator ? PARLEY_INITIATOR : PARLEY_RESPONDER;
   parley_tcp* const tcp = parley_tcp_new();
   parley_conn* const c = tcp->conn;
@@ -278,19 +278,30 @@ static parley_tcp* tcp_begin(conversation_t* conversation, packet_info* pinfo, b
   c->number = parley_conn_number();
   c->first_frame = conversation->setup_frame;
   c->first_at = analysis != NULL ? analysis->ts_first : pinfo->abs_ts;
+  const entry* const before = entry_of(conversation);
+  if (before != NULL && before->syn_frame != 0 && before->syn_ack_frame != 0) {
+    c->syns_seen = TRUE;
+    c->syn_at = before->syn_at;
+    c->syn_ack_at = before->syn_ack_at;
+  }
   c->roles_known = known || parley_prefs.role != PARLEY_ROLE_AUTO;
   entry* const e = entry_made(conversation);
   e->tcp = tcp;
   /* Who sends a Reply first has the octets behind its Request, not these. */
-  if (how == BEGINS_REQUEST && e->second_port == pinfo->srcport) tcp->second_half = e->second_half;
+  if (initiator && e->second_port == pinfo->srcport) tcp->second_half = e->second_half;
   conversation_set_dissector_from_frame_number(conversation, pinfo->num, parley_handle);
+  parley_tcp_header h;
+  const syns s = syns_of(pinfo, analysis);
+  const gboolean in_pieces = e->head_length > 0 && e->head_port == pinfo->srcport;
+  if (known && parley_tcp_find(pinfo, &h)) sync_to_syns(tcp, &s, sender, in_pieces ? e->head_seq : h.seq, &h);
+  if (!initiator && e->head_length > 0 && !in_pieces) tcp->first_piece = head_of(e);
   if (!known) parley_mpa_midstream(tcp);
   return tcp;
 }
 
 /* ------------------------------------------------------------------ segments */
 
-static void feed(parley_tcp* tcp, packet_info* pinfo, tvbuff_t* payload, const tcp_header* h) {
+static void feed(parley_tcp* tcp, packet_info* pinfo, tvbuff_t* payload, const parley_tcp_header* h) {
   const guint32 captured = tvb_captured_length(payload);
   const parley_tcp_segment segment = {.frame = pinfo->num,
                                       .seq = h->seq,
@@ -300,6 +311,11 @@ static void feed(parley_tcp* tcp, packet_info* pinfo, tvbuff_t* payload, const t
                                       .ack = h->ack,
                                       .has_ack = (h->flags & PARLEY_TCP_ACK) != 0,
                                       .start = TRUE};
+  if (tcp->first_piece != NULL) {
+    const parley_tcp_segment* const piece = tcp->first_piece;
+    tcp->first_piece = NULL;
+    parley_mpa_segment(tcp, pinfo, payload, PARLEY_INITIATOR, piece, 0);
+  }
   if (tcp->second_half != NULL) {
     const parley_tcp_segment* const second = tcp->second_half;
     tcp->second_half = NULL;
@@ -309,26 +325,14 @@ static void feed(parley_tcp* tcp, packet_info* pinfo, tvbuff_t* payload, const t
   parley_mpa_segment(tcp, pinfo, payload, side_of(tcp, pinfo), &segment, h->flags);
 }
 
-/* The pieces of a Request (or Reply) that came before it could be told. */
-static void feed_head(const entry* e, packet_info* pinfo, tvbuff_t* payload) {
-  const parley_tcp_segment segment = {.frame = e->head_frame,
-                                      .seq = e->head_seq,
-                                      .length = e->head_length,
-                                      .captured = e->head_length,
-                                      .data = e->head,
-                                      .start = TRUE,
-                                      .held = TRUE};
-  parley_mpa_segment(e->tcp, pinfo, payload, side_of(e->tcp, pinfo), &segment, 0);
-}
-
 /* TCP's numbers are relative or not, by preference. `info` speaks of the octets that it handed on, which are those of
  * this segment or, if the user has TCP put segments in order, more. */
 static void header_of(packet_info* pinfo, conversation_t* conversation, const struct tcpinfo* info, tvbuff_t* tvb,
-                      tcp_header* out) {
-  tcp_header seen = {0};
+                      parley_tcp_header* out) {
+  parley_tcp_header seen = {0};
   const struct tcp_analysis* const analysis = get_tcp_conversation_data(conversation, pinfo);
   guint32 seq_base = analysis->fwd->base_seq, ack_base = analysis->rev->base_seq;
-  if (find_header(pinfo, &seen)) {
+  if (parley_tcp_find(pinfo, &seen)) {
     seq_base = seen.seq + seen.length - info->nxtseq;
     ack_base = seen.ack - info->lastackseq;
   }
@@ -352,7 +356,8 @@ static void tap_frame(const parley_tcp* tcp, packet_info* pinfo) {
   }
 }
 
-static int dissect_known(parley_tcp* tcp, tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const tcp_header* h) {
+static int dissect_known(parley_tcp* tcp, tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree,
+                         const parley_tcp_header* h) {
   if (!pinfo->fd->visited) feed(tcp, pinfo, tvb, h);
   front_door_frame = pinfo->num;
   if (parley_frame_of(pinfo) == NULL) /* nothing new, or no MPA any more: then others may have it */
@@ -374,20 +379,22 @@ static int dissect_parley(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, v
   parley_tcp* tcp = tcp_of(conversation);
   if (tcp == NULL) {
     if (pinfo->fd->visited) return 0;
-    const beginning how = tvb_begins(tvb);
+    const beginning how = believed(tvb_begins(tvb), conversation, pinfo, tvb);
     if (how == BEGINS_PERHAPS) return 0; /* see watch() */
     tcp = tcp_begin(conversation, pinfo, how);
     tcp->forced = how == BEGINS_NOTHING;
   }
-  tcp_header h;
+  parley_tcp_header h;
   header_of(pinfo, conversation, info, tvb, &h);
   return dissect_known(tcp, tvb, pinfo, tree, &h);
 }
 
 static gboolean dissect_heuristic(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void* data) {
   const struct tcpinfo* const info = (const struct tcpinfo*)data;
-  if (info == NULL || pinfo->flags.in_error_pkt || tvb_captured_length(tvb) < ENOUGH) return FALSE;
-  const beginning how = tvb_begins(tvb);
+  if (info == NULL || pinfo->flags.in_error_pkt || tvb_captured_length(tvb) < TELLS) return FALSE;
+  beginning how = tvb_begins(tvb);
+  if (how == BEGINS_PERHAPS) return FALSE; /* see watch() */
+  if (how != BEGINS_NOTHING) how = believed(how, find_or_create_conversation(pinfo), pinfo, tvb);
   if (how == BEGINS_NOTHING) {
     /* A connection whose beginning is not in the capture: a good CRC over a plausible DDP segment is no accident. */
     if (!parley_prefs.heuristic_fpdu || pinfo->fd->visited) return FALSE;
@@ -398,14 +405,14 @@ static gboolean dissect_heuristic(tvbuff_t* tvb, packet_info* pinfo, proto_tree*
   parley_tcp* tcp = tcp_of(conversation);
   if (tcp == NULL && pinfo->fd->visited) return FALSE;
   if (tcp == NULL) tcp = tcp_begin(conversation, pinfo, how);
-  tcp_header h;
+  parley_tcp_header h;
   header_of(pinfo, conversation, info, tvb, &h);
   return dissect_known(tcp, tvb, pinfo, tree, &h) != 0;
 }
 
 /* Looks for the beginning of a connection where the front door is shut: another dissector is registered for its port
  * (4420, 5445), TCP calls the segment a retransmission, or a startup frame comes octet by octet. First pass only. */
-static parley_tcp* watch(packet_info* pinfo, tvbuff_t* payload, const tcp_header* h) {
+static parley_tcp* watch(packet_info* pinfo, tvbuff_t* payload, const parley_tcp_header* h) {
   beginning how = tvb_begins(payload);
   const gboolean fits = h->length < PARLEY_MPA_STARTUP_MAX; /* into a startup frame, with octets before it */
   if (how == BEGINS_NOTHING && heads == 0 && !fits) return NULL;
@@ -413,7 +420,8 @@ static parley_tcp* watch(packet_info* pinfo, tvbuff_t* payload, const tcp_header
   conversation_t* const conversation = find_conversation_pinfo(pinfo, 0);
   if (conversation == NULL) return NULL;
   if (how == BEGINS_NOTHING && fits) keep_second_half(conversation, pinfo, payload, h);
-  if (how == BEGINS_REQUEST || how == BEGINS_REPLY) return tcp_begin(conversation, pinfo, how);
+  how = believed(how, conversation, pinfo, payload);
+  if (begins_startup(how)) return tcp_begin(conversation, pinfo, how);
   entry* e = entry_of(conversation);
   if (how == BEGINS_PERHAPS && e != NULL && with_second_half(e, pinfo, payload, h) == BEGINS_REQUEST)
     return tcp_begin(conversation, pinfo, BEGINS_REQUEST);
@@ -441,10 +449,24 @@ static parley_tcp* watch(packet_info* pinfo, tvbuff_t* payload, const tcp_header
     heads--;
     return NULL;
   }
-  parley_tcp* const tcp = tcp_begin(conversation, pinfo, how);
-  feed_head(e, pinfo, payload);
   heads--;
+  how = believed(how, conversation, pinfo, payload);
+  if (!begins_startup(how)) return NULL;
+  parley_tcp* const tcp = tcp_begin(conversation, pinfo, how);
+  parley_mpa_segment(tcp, pinfo, payload, side_of(tcp, pinfo), head_of(e), 0);
   return tcp;
+}
+
+/* When TCP was opened, for who may become a connection of ours. */
+static void note_syn(packet_info* pinfo, const parley_tcp_header* h) {
+  conversation_t* const conversation = find_conversation_pinfo(pinfo, 0);
+  if (conversation == NULL || pinfo->fd->visited) return;
+  entry* const e = entry_made(conversation);
+  const gboolean answer = (h->flags & PARLEY_TCP_ACK) != 0;
+  guint32* const frame = answer ? &e->syn_ack_frame : &e->syn_frame;
+  if (*frame != 0) return;
+  *frame = pinfo->num;
+  *(answer ? &e->syn_ack_at : &e->syn_at) = pinfo->abs_ts;
 }
 
 /* What TCP handed on to others, or to nobody. */
@@ -455,8 +477,10 @@ static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* tree,
     return 0;
   }
   if (pinfo->fd->visited && parley_frame_of(pinfo) == NULL) return 0;
-  tcp_header h;
-  if (!find_header(pinfo, &h) || (connections == 0 && h.length == 0)) return 0;
+  parley_tcp_header h;
+  if (!parley_tcp_find(pinfo, &h)) return 0;
+  if ((h.flags & PARLEY_TCP_SYN) != 0) note_syn(pinfo, &h);
+  if (connections == 0 && h.length == 0) return 0;
   tvbuff_t* const payload = tvb_new_subset_length(h.tvb, h.payload, (gint)h.length);
   conversation_t* const conversation = connections == 0 ? NULL : find_conversation_pinfo(pinfo, 0);
   parley_tcp* tcp = tcp_of(conversation);

@@ -7,6 +7,7 @@
 #include <epan/expert.h>
 
 #include "parley.h"
+#include "parley_extent.h"
 
 /* One DDP segment's headers: RFC 5041 §4, RFC 5040 §4.1. */
 typedef struct parley_segment {
@@ -48,6 +49,9 @@ gboolean parley_terminate_read(tvbuff_t* tvb, guint offset, parley_terminate* t)
 void parley_terminate_set_swapped(parley_terminate* t, gboolean swapped);
 /* `length`: what the Terminate has, captured or not. */
 parley_terminate_parts parley_terminate_layout(tvbuff_t* tvb, guint offset, guint length, const parley_terminate* t);
+/* The DDP header that it quotes; false if it has none, or not all of it. */
+gboolean parley_terminate_quotes(tvbuff_t* tvb, guint offset, guint length, const parley_terminate* t,
+                                 parley_segment* quoted);
 /* NULL: nothing is registered. */
 const char* parley_terminate_text(guint8 layer, guint8 etype, guint8 code);
 const char* parley_terminate_describe(wmem_allocator_t* scope, guint8 layer, guint8 etype, guint8 code);
@@ -70,33 +74,42 @@ enum {
 };
 
 /* X(name, group, severity, text). The name ends the filter: parley.rdmap.expert.<name>. */
-#define PARLEY_FINDINGS(X)                                                                                  \
-  X(too_short, PI_PROTOCOL, PI_ERROR, "ULPDU is too short for a DDP header [RFC 5041 §4]")                  \
-  X(ddp_version, PI_PROTOCOL, PI_ERROR, "DDP version is not the connection's [RFC 5041 §4.1]")              \
-  X(rdmap_version, PI_PROTOCOL, PI_ERROR, "RDMAP version is not the connection's [RFC 5040 §4.1]")          \
-  X(reserved, PI_PROTOCOL, PI_ERROR, "Reserved bits are set [RFC 5041 §4.1, RFC 5040 §4.1]")                \
-  X(reserved_ulp, PI_PROTOCOL, PI_WARN, "Invalidate STag word is set [RFC 5040 §4.1]")                      \
-  X(opcode, PI_PROTOCOL, PI_ERROR, "RDMAP opcode is not assigned [RFC 5040 §4.1]")                          \
-  X(t_bit, PI_PROTOCOL, PI_ERROR, "T bit does not fit the opcode [RFC 5040 §4.2]")                          \
-  X(queue, PI_PROTOCOL, PI_ERROR, "Queue number does not fit the opcode [RFC 5040 §4.2]")                   \
-  X(msn, PI_SEQUENCE, PI_ERROR, "MSN is not the next one of its queue [RFC 5041 §4.3]")                     \
-  X(mo, PI_SEQUENCE, PI_ERROR, "MO is not where the message goes on [RFC 5041 §5.2]")                       \
-  X(unfinished, PI_SEQUENCE, PI_ERROR, "Message begins before the last ends [RFC 5041 §5.2]")               \
-  X(mixed, PI_SEQUENCE, PI_ERROR, "Opcode changes inside a message [RFC 5040 §4.1]")                        \
-  X(segmented, PI_SEQUENCE, PI_ERROR, "Message is cut although it has one segment [RFC 5040 §4.2]")         \
-  X(to, PI_SEQUENCE, PI_ERROR, "Tagged message does not go on where it was [RFC 5041 §5.2]")                \
-  X(to_wrap, PI_SEQUENCE, PI_ERROR, "TO wraps [RFC 5041 §7.1]")                                             \
-  X(body_length, PI_PROTOCOL, PI_ERROR, "Message has a wrong length [RFC 5040 §4, RFC 7306 §5.2, §6.3]")    \
-  X(atomic, PI_PROTOCOL, PI_ERROR, "Atomic is not allowed [RFC 7306 §5]")                                   \
-  X(reads_over, PI_SEQUENCE, PI_ERROR, "More Reads are outstanding than agreed [RFC 5040 §5.2.1]")          \
-  X(unasked, PI_SEQUENCE, PI_ERROR, "Response has no request [RFC 5040 §5.2]")                              \
-  X(sink, PI_SEQUENCE, PI_ERROR, "Response is not for the oldest request [RFC 5040 §4.5]")                  \
-  X(response_length, PI_SEQUENCE, PI_ERROR, "Response is not as long as asked for [RFC 5040 §5.2]")         \
-  X(after_terminate, PI_SEQUENCE, PI_ERROR, "Message follows its sender's Terminate [RFC 5040 §5.4]")       \
-  X(terminate, PI_SEQUENCE, PI_NOTE, "Stream was terminated [RFC 5040 §5.4]")                               \
-  X(terminate_order, PI_PROTOCOL, PI_ERROR, "Terminate control word is in the wrong order [RFC 5040 §4.8]") \
-  X(terminate_type, PI_PROTOCOL, PI_WARN, "Error type 3 for an error of MPA [RFC 6580 §3.3]")               \
-  X(terminate_code, PI_PROTOCOL, PI_WARN, "Terminate has no registered meaning [RFC 5040 §4.8]")            \
+#define PARLEY_FINDINGS(X)                                                                                    \
+  X(too_short, PI_PROTOCOL, PI_ERROR, "ULPDU is too short for a DDP header [RFC 5041 §4]")                    \
+  X(ddp_version, PI_PROTOCOL, PI_ERROR, "DDP version is not the connection's [RFC 5041 §4.1]")                \
+  X(rdmap_version, PI_PROTOCOL, PI_ERROR, "RDMAP version is not the connection's [RFC 5040 §4.1]")            \
+  X(reserved, PI_PROTOCOL, PI_ERROR, "Reserved bits are set [RFC 5041 §4.1, RFC 5040 §4.1]")                  \
+  X(reserved_ulp, PI_PROTOCOL, PI_WARN, "Invalidate STag word is set [RFC 5040 §4.1]")                        \
+  X(opcode, PI_PROTOCOL, PI_ERROR, "RDMAP opcode is not assigned [RFC 5040 §4.1]")                            \
+  X(t_bit, PI_PROTOCOL, PI_ERROR, "T bit does not fit the opcode [RFC 5040 §4.2]")                            \
+  X(queue, PI_PROTOCOL, PI_ERROR, "Queue number does not fit the opcode [RFC 5040 §4.2]")                     \
+  X(msn, PI_SEQUENCE, PI_ERROR, "MSN is not the next one of its queue [RFC 5041 §4.3]")                       \
+  X(mo, PI_SEQUENCE, PI_ERROR, "MO is not where the message goes on [RFC 5041 §5.2]")                         \
+  X(order, PI_SEQUENCE, PI_WARN, "Segments are not in the order of MO or TO [RFC 5041 §5.3]")                 \
+  X(stag_changed, PI_SEQUENCE, PI_ERROR, "Invalidate STag changes inside a message [RFC 5041 §4.3]")          \
+  X(unfinished, PI_SEQUENCE, PI_ERROR, "Message begins before the last ends [RFC 5041 §5.2]")                 \
+  X(mixed, PI_SEQUENCE, PI_ERROR, "Opcode changes inside a message [RFC 5040 §4.1]")                          \
+  X(segmented, PI_SEQUENCE, PI_ERROR, "Message is cut although it has one segment [RFC 5040 §4.2]")           \
+  X(to, PI_SEQUENCE, PI_ERROR, "Tagged message does not go on where it was [RFC 5041 §5.2]")                  \
+  X(to_wrap, PI_SEQUENCE, PI_ERROR, "TO wraps [RFC 5041 §7.1]")                                               \
+  X(body_length, PI_PROTOCOL, PI_ERROR, "Message has a wrong length [RFC 5040 §4, RFC 7306 §5.2, §6.3]")      \
+  X(atomic, PI_PROTOCOL, PI_ERROR, "Atomic is not allowed [RFC 7306 §5]")                                     \
+  X(reads_over, PI_SEQUENCE, PI_ERROR, "More Reads are outstanding than agreed [RFC 5040 §5.2.1]")            \
+  X(unasked, PI_SEQUENCE, PI_ERROR, "Response has no request [RFC 5040 §5.2]")                                \
+  X(sink, PI_SEQUENCE, PI_ERROR, "Response is not for the oldest request [RFC 5040 §4.5]")                    \
+  X(response_length, PI_SEQUENCE, PI_ERROR, "Response is not as long as asked for [RFC 5040 §5.2]")           \
+  X(after_terminate, PI_SEQUENCE, PI_ERROR, "Message follows its sender's Terminate [RFC 5040 §5.4]")         \
+  X(marker_bits, PI_PROTOCOL, PI_WARN, "Bits of a marker are set that are 0 [RFC 5044 §4.3]")                 \
+  X(set_up, PI_SEQUENCE, PI_ERROR, "What was agreed is not kept [RFC 5044 §7.1.2, RFC 6581 §9]")              \
+  X(set_up_warning, PI_SEQUENCE, PI_WARN, "Set-up went on, or was given up, oddly [RFC 6581 §9]")             \
+  X(reaction, PI_SEQUENCE, PI_WARN, "Terminate does not answer what happened [RFC 5040 §7.2, §5.4]")          \
+  X(groundless, PI_SEQUENCE, PI_ERROR, "Terminate complains of what is right [RFC 5044 §4.4, RFC 5041 §5.1]") \
+  X(terminate_parts, PI_PROTOCOL, PI_WARN, "Terminate has not the headers of its error [RFC 5040 §4.8]")      \
+  X(terminate, PI_SEQUENCE, PI_NOTE, "Stream was terminated [RFC 5040 §5.4]")                                 \
+  X(terminate_order, PI_PROTOCOL, PI_ERROR, "Terminate control word is in the wrong order [RFC 5040 §4.8]")   \
+  X(terminate_type, PI_PROTOCOL, PI_WARN, "Error type 3 for an error of MPA [RFC 6580 §3.3]")                 \
+  X(terminate_code, PI_PROTOCOL, PI_WARN, "Terminate has no registered meaning [RFC 5040 §4.8]")              \
+  X(terminate_form, PI_PROTOCOL, PI_ERROR, "Terminate is not formed as it says [RFC 5040 §4.8]")              \
   X(terminate_header, PI_PROTOCOL, PI_ERROR, "Terminate does not carry what it says [RFC 5040 §4.8]")
 
 typedef enum {
@@ -129,8 +142,9 @@ typedef struct parley_fetch {
   guint32 request_frame, response_frame; /* response_frame 0: not (completely) answered */
   nstime_t request_at, response_at;
   guint32 id; /* of an Atomic */
+  guint32 msn;
   guint32 sink_stag, size;
-  guint64 sink_to, done;
+  guint64 sink_to;
 } parley_fetch;
 
 /* Made only for FPDUs of which something is to be told. */
@@ -146,27 +160,40 @@ parley_facts* parley_facts_of(parley_pdu* pdu);
 void parley_find(parley_pdu* pdu, parley_finding_kind kind, guint8 place, const char* format, ...) G_GNUC_PRINTF(4, 5);
 void parley_findings_show(const parley_pdu* pdu, packet_info* pinfo, proto_item* const items[PARLEY_PLACES]);
 
-/* What one side did wrong first, as the Terminate that it deserves: tells how to read siw's Terminates. */
+/* What one side did wrong, as the Terminate that it deserves. */
 typedef struct parley_fault {
-  gboolean known, weak; /* weak: no fault by itself, so it displaces none */
+  gboolean known;
+  gboolean any; /* no RFC says which code it deserves */
   guint8 layer, etype, code;
   guint32 frame;
 } parley_fault;
 
+/* Who has not answered by the last of these answers none. */
+enum { PARLEY_FAULTS_MAX = 8 };
+
+typedef enum {
+  PARLEY_BLAME,     /* the Terminate that is due is known */
+  PARLEY_BLAME_ANY, /* any will do */
+  PARLEY_BLAME_NOT  /* no fault by itself, yet a peer may take it for one */
+} parley_blame_kind;
+
 typedef struct parley_queue {
   gboolean unknown; /* of next_msn; zeroed memory is a queue at its beginning, see msn_before */
   guint32 msn_before;
-  gboolean open;
-  guint32 mo;
+  parley_extent extent; /* of the message that is under way */
   guint8 opcode;
+  guint32 stag; /* RFC 5041 §4.3: what DDP carries for the ULP */
   parley_message* message;
 } parley_queue;
 
-typedef struct parley_tagged {
-  gboolean open;
+typedef struct parley_write {
+  parley_extent extent;
+  gboolean unknown; /* whether the next segment begins a message */
   guint32 stag;
-  guint64 to;
-} parley_tagged;
+  gboolean before_known; /* the message before it */
+  guint32 before_stag;
+  guint64 before_to;
+} parley_write;
 
 /* The heads of the last segments: what a Terminate of the other side may quote. */
 enum { PARLEY_RECENT = 32 };
@@ -179,20 +206,32 @@ typedef struct parley_recent {
 
 typedef struct parley_track {
   parley_queue queues[4];
-  parley_tagged write;
-  parley_fetch *reads, **reads_tail; /* at most fetches_max together with atomics */
-  parley_fetch *atomics, **atomics_tail;
-  guint32 read_count, atomic_count;
+  parley_write write;
+  parley_fetch *fetches, **fetches_tail; /* Reads and Atomics in one order (RFC 7306 §5.1), at most fetches_max */
+  guint32 fetch_count;
   gboolean fetches_unknown; /* requests or responses were missed */
+  parley_extent answer;     /* of the first Read */
+  gboolean answer_wrong;    /* and nothing more is said of it */
+  gboolean order_told;
   gboolean lossy;
   guint32 terminate_frame;
   guint64 segments;
-  parley_fault fault;
+  parley_fault faults[PARLEY_FAULTS_MAX];
+  guint8 fault_count;
+  parley_fault cause;      /* the last fault, or what may be taken for one */
+  guint64 fault_end;       /* stream position behind the first fault */
+  guint64 heard;           /* position up to which it had received when it sent its last FPDU */
+  parley_fault terminated; /* what its Terminate says, as it is meant */
+  guint64 terminate_end;   /* stream position behind it */
   parley_recent recent[PARLEY_RECENT];
 } parley_track;
 
 parley_track* parley_track_of(parley_conn* conn, int side);
-void parley_blame(parley_pdu* pdu, guint8 layer, guint8 etype, guint8 code, gboolean weak);
+void parley_blame(parley_pdu* pdu, guint8 layer, guint8 etype, guint8 code, parley_blame_kind kind);
+/* The same for what is no FPDU. */
+void parley_blame_at(parley_conn* conn, int side, const parley_fault* fault, guint64 end);
+/* Octets of the side are missing, or their meaning: nothing is due any more until it was seen again. */
+void parley_forget(parley_conn* conn, int side);
 
 /* parley_fetch.c: Reads and Atomics. */
 void parley_fetch_read_request(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment* s);
@@ -202,6 +241,9 @@ void parley_fetch_atomic_response(parley_pdu* pdu, tvbuff_t* tvb, const parley_s
 
 /* parley_blame.c: how a Terminate is to be read. */
 void parley_terminate_track(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment* s);
+
+/* parley_react.c: whether it answers what the other side did. */
+void parley_terminate_answers(parley_pdu* pdu);
 
 /* Preferences. */
 extern gboolean parley_reassemble;

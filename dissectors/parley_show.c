@@ -14,7 +14,7 @@ static int hf_fpdu, hf_ulpdu_length, hf_pad, hf_crc, hf_crc_status, hf_crc_compu
 static gint ett_mpa = -1, ett_flags = -1, ett_enhanced = -1, ett_marker = -1;
 static expert_field ei_startup_error, ei_startup_warning, ei_startup_note, ei_crc, ei_marker, ei_early_responder,
     ei_rtr, ei_rtr_frame, ei_rtr_unannounced, ei_pad, ei_bad_length, ei_lost, ei_found, ei_early_initiator,
-    ei_not_startup, ei_startup_cut, ei_end, ei_end_warning;
+    ei_not_startup, ei_startup_cut, ei_end, ei_end_warning, ei_end_error;
 
 static const value_string side_names[] = {{PARLEY_INITIATOR, "initiator"}, {PARLEY_RESPONDER, "responder"}, {0, NULL}};
 static const value_string type_names[] = {{PARLEY_KEY_REQ, "Request"},
@@ -38,25 +38,19 @@ typedef struct scene {
 
 /* ------------------------------------------------------------------ findings */
 
-typedef struct finding_place {
-  packet_info* pinfo;
-  proto_item* item;
-  parley_conn* conn;
-} finding_place;
-
 static void count(packet_info* pinfo, parley_conn* conn, int severity) {
   if (pinfo->fd->visited) return;
   if (severity == PI_ERROR) conn->errors++;
   if (severity == PI_WARN) conn->warnings++;
 }
 
-static void startup_remark(void* context, int severity, const char* text) {
-  const finding_place* const at = (const finding_place*)context;
-  expert_field* const field = severity == PI_ERROR  ? &ei_startup_error
-                              : severity == PI_WARN ? &ei_startup_warning
-                                                    : &ei_startup_note;
-  count(at->pinfo, at->conn, severity);
-  expert_add_info_format(at->pinfo, at->item, field, "%s", text);
+static void show_remarks(packet_info* pinfo, proto_item* item, const parley_remark* remark) {
+  for (; remark != NULL; remark = remark->next)
+    expert_add_info_format(pinfo, item,
+                           remark->severity == PI_ERROR  ? &ei_startup_error
+                           : remark->severity == PI_WARN ? &ei_startup_warning
+                                                         : &ei_startup_note,
+                           "%s", remark->text);
 }
 
 /* ------------------------------------------------------------------ where an item's octets are */
@@ -120,17 +114,16 @@ static void show_startup(const scene* s, const parley_startup_item* item) {
   if (tvb == NULL) return;
   wmem_strbuf_t* const text = wmem_strbuf_new(s->pinfo->pool, NULL);
   describe_startup(text, seen);
-  const char* const name = val_to_str_const(item->key, type_names, "startup frame");
+  const char* const name = val_to_str_const(seen->key, type_names, "startup frame");
   parley_info_add(s->pinfo->cinfo, wmem_strdup_printf(s->pinfo->pool, "MPA %s %s", name, wmem_strbuf_get_str(text)));
   proto_item* const top = proto_tree_add_protocol_format(s->top, proto_parley, tvb, 0, (gint)item->item.known,
                                                          "iWARP MPA %s: %s", name, wmem_strbuf_get_str(text));
   proto_tree* const tree = proto_item_add_subtree(top, ett_mpa);
-  finding_place place = {s->pinfo, top, item->item.conn};
-  parley_startup_judge(item, startup_remark, &place);
+  show_remarks(s->pinfo, top, item->remarks);
   if (tree != NULL) {
     proto_item_set_generated(proto_tree_add_uint(tree, hf_conn, tvb, 0, 0, item->item.conn->number));
     proto_item_set_generated(proto_tree_add_uint(tree, hf_from, tvb, 0, 0, item->item.from));
-    startup_fields(tree, tvb, seen, item->key);
+    startup_fields(tree, tvb, seen, seen->key);
   }
   const guint head = PARLEY_MPA_HEADER_LEN + (seen->enhanced ? PARLEY_MPA_ENH_LEN : 0);
   if (tvb_captured_length(tvb) <= head) return;
@@ -300,6 +293,7 @@ static void show_part(const scene* s, const parley_part* part) {
 
 static void show_note(const scene* s, const parley_item* item) {
   const char* const who = val_to_str_const(item->from, side_names, "");
+  const char* const other = val_to_str_const(1u - item->from, side_names, "");
   expert_field* field = &ei_lost;
   int severity = PI_NOTE;
   const char* text = "";
@@ -340,6 +334,20 @@ static void show_note(const scene* s, const parley_item* item) {
                                 "followed",
                                 item->value);
       break;
+    case PARLEY_NOTE_MARKERS:
+      field = &ei_marker, severity = PI_ERROR;
+      text = wmem_strdup_printf(pool, "the %s inserts markers, which the %s did not ask for (M=0) [RFC 5044 §4.3]", who,
+                                other);
+      break;
+    case PARLEY_NOTE_NO_MARKERS:
+      field = &ei_marker, severity = PI_ERROR;
+      text = wmem_strdup_printf(
+          pool, "the %s sends FPDUs without the markers that the %s requires (M=1) [RFC 5044 §4.3]", who, other);
+      break;
+    case PARLEY_NOTE_MARKER_LEFT_OUT:
+      field = &ei_marker, severity = PI_ERROR;
+      text = wmem_strdup_printf(pool, "the %s left a marker out of its FPDU [RFC 5044 §4.3]", who);
+      break;
   }
   count(s->pinfo, item->conn, severity);
   proto_item* const top = proto_tree_add_protocol_format(s->top, proto_parley, s->tvb, 0, 0, "iWARP MPA: %s", text);
@@ -349,7 +357,11 @@ static void show_note(const scene* s, const parley_item* item) {
 static void show_end(const scene* s, const parley_end* end) {
   proto_item* const top =
       proto_tree_add_protocol_format(s->top, proto_parley, s->tvb, 0, 0, "iWARP MPA: %s", end->text);
-  expert_add_info_format(s->pinfo, top, end->severity == PI_WARN ? &ei_end_warning : &ei_end, "%s", end->text);
+  expert_add_info_format(s->pinfo, top,
+                         end->severity == PI_ERROR  ? &ei_end_error
+                         : end->severity == PI_WARN ? &ei_end_warning
+                                                    : &ei_end,
+                         "%s", end->text);
 }
 
 gboolean parley_fills_columns(packet_info* pinfo) {
@@ -463,7 +475,8 @@ static void register_experts(void) {
       EXPERT(ei_early_initiator, "initiator_early", PI_SEQUENCE, PI_ERROR, "Octets before the Reply [RFC 5044 §7.1.2]"),
       EXPERT(ei_not_startup, "startup.missing", PI_PROTOCOL, PI_ERROR, "No startup frame [RFC 5044 §7.1.1]"),
       EXPERT(ei_end, "end.note", PI_SEQUENCE, PI_NOTE, "Something was not finished"),
-      EXPERT(ei_end_warning, "end.warning", PI_SEQUENCE, PI_WARN, "A Request was not answered [RFC 5044 §7.1.2]"),
+      EXPERT(ei_end_warning, "end.warning", PI_SEQUENCE, PI_WARN, "What was due did not come [RFC 5044 §7.1.2]"),
+      EXPERT(ei_end_error, "end.error", PI_SEQUENCE, PI_ERROR, "What was promised did not come [RFC 5044 §7.1.1]"),
       EXPERT(ei_startup_cut, "startup.cut", PI_SEQUENCE, PI_NOTE, "Startup frame is not whole"),
   };
 #undef EXPERT

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What the two startup frames agree on; and what is wrong with one or worth knowing about it, in words: RFC 5044 §7.1,
- * RFC 6581 §6 to §10, OFA 2007-10 Rtr §2. Judged whenever it is shown, from what was kept of it and of the frame it
- * answers. */
+ * RFC 6581 §6 to §10, OFA 2007-10 Rtr §2. Judged once, on the first pass: what is told of a frame must not go by what
+ * comes later. */
 #include <epan/expert.h>
 
 #include "parley_mpa.h"
@@ -15,7 +15,7 @@ static void agree_depths(parley_conn* c) {
   const guint none = PARLEY_MPA_ENH_NOT_NEGOTIATED;
   const guint q_ird = c->request.ird & PARLEY_MPA_ENH_DEPTH_MASK, q_ord = c->request.ord & PARLEY_MPA_ENH_DEPTH_MASK;
   const guint r_ird = c->reply.ird & PARLEY_MPA_ENH_DEPTH_MASK, r_ord = c->reply.ord & PARLEY_MPA_ENH_DEPTH_MASK;
-  if (q_ord != none && r_ird != none && r_ird > 0) c->side[PARLEY_INITIATOR].reads_max = (gint32)r_ird;
+  if (q_ord != none && r_ird != none) c->side[PARLEY_INITIATOR].reads_max = (gint32)r_ird;
   if (q_ird != none && r_ord != none) c->side[PARLEY_RESPONDER].reads_max = (gint32)r_ord;
 }
 
@@ -61,21 +61,26 @@ void parley_agree(parley_tcp* tcp) {
 
 /* ------------------------------------------------------------------ judgement */
 
+void parley_startup_say(parley_startup_item* item, int severity, const char* format, ...) {
+  parley_remark** link = &item->remarks;
+  while (*link != NULL) link = &(*link)->next;
+  parley_remark* const remark = wmem_new0(wmem_file_scope(), parley_remark);
+  va_list arguments;
+  va_start(arguments, format);
+  remark->text = wmem_strdup_vprintf(wmem_file_scope(), format, arguments);
+  va_end(arguments);
+  remark->severity = severity;
+  *link = remark;
+  if (severity == PI_ERROR) ++item->item.conn->errors;
+  if (severity == PI_WARN) ++item->item.conn->warnings;
+}
+
 typedef struct judge {
-  parley_remark remark;
-  void* context;
+  parley_startup_item* item;
   const char* who;
 } judge;
 
-static void say(const judge* j, int severity, const char* format, ...) G_GNUC_PRINTF(3, 4);
-static void say(const judge* j, int severity, const char* format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  gchar* const text = g_strdup_vprintf(format, arguments);
-  va_end(arguments);
-  j->remark(j->context, severity, text);
-  g_free(text);
-}
+#define say(j, severity, ...) parley_startup_say((j)->item, severity, __VA_ARGS__)
 
 static gboolean flag(const parley_startup* s, guint8 mask) { return (s->flags & mask) != 0; }
 static guint depth(guint16 word) { return word & PARLEY_MPA_ENH_DEPTH_MASK; }
@@ -84,6 +89,15 @@ static void judge_revision(const judge* j, const parley_startup* s) {
   const guint8 erdma = 129;
   if (s->revision == 0)
     say(j, PI_NOTE, "the %s speaks revision 0, that of the RDMA Consortium [RFC 5044 Appendix C]", j->who);
+  const gboolean known = s->key == PARLEY_KEY_REQ || s->key == PARLEY_KEY_REP;
+  const gboolean m = flag(s, PARLEY_MPA_FLAG_M), c = flag(s, PARLEY_MPA_FLAG_C);
+  if (known && s->revision == 0 && !flag(s, PARLEY_MPA_FLAG_R) && (!m || !c))
+    /* An appendix only informs, so that this is no more than a warning. */
+    say(j, PI_WARN, "the %s speaks revision 0 without %s: there, markers and CRC are always on [RFC 5044 Appendix C]",
+        j->who,
+        m   ? "C"
+        : c ? "M"
+            : "M and C");
   if (s->revision > 2)
     say(j, PI_ERROR, "the %s sent revision %u, which no RFC defines%s [RFC 6581 §6]", j->who, s->revision,
         s->revision == erdma ? " (Alibaba's erdma uses it privately)" : "");
@@ -105,7 +119,7 @@ static void judge_exchanged(const judge* j, const parley_startup* s) {
   if ((s->ord & PARLEY_MPA_ENH_C) != 0 && (send || read))
     say(j, PI_ERROR,
         "the %s set B, C or D although A is 0; with its two words exchanged this is A%s%s, IRD %u, ORD %u "
-        "[RFC 6581 §6, §9.2]",
+        "[RFC 6581 §9.2]",
         j->who, send ? "+B" : "", read ? "+D" : "", depth(s->ord), depth(s->ird));
   else
     say(j, PI_ERROR, "the %s set B, C or D although A is 0 [RFC 6581 §9.2]", j->who);
@@ -121,9 +135,9 @@ static void judge_enhanced(const judge* j, const parley_startup* s) {
 
 static void judge_request(const judge* j, const parley_startup_item* item) {
   const parley_startup* const q = &item->seen;
-  if (item->key == PARLEY_KEY_REP)
+  if (item->seen.key == PARLEY_KEY_REP)
     say(j, PI_ERROR, "the initiator began with a Reply key [RFC 5044 §7.1.2]");
-  else if (item->key != PARLEY_KEY_REQ)
+  else if (item->seen.key != PARLEY_KEY_REQ)
     say(j, PI_ERROR, "the initiator began with a key that is not that of a Request [RFC 5044 §7.1.1]");
   if (item->again)
     say(j, PI_NOTE,
@@ -160,7 +174,11 @@ static void judge_reply_bits(const judge* j, const parley_startup* q, const parl
 }
 
 static void judge_reply_revision(const judge* j, const parley_startup* q, const parley_startup* r) {
-  if (r->revision > q->revision && r->revision <= 2)
+  if (q->revision == 0 && r->revision == 1)
+    say(j, PI_NOTE,
+        "the responder does not speak revision 0 and answered with revision 1; the connection ends here "
+        "[RFC 5044 Appendix C]");
+  else if (r->revision > q->revision && r->revision <= 2)
     say(j, PI_ERROR, "the responder answered revision %u with revision %u [RFC 6581 §10]", q->revision, r->revision);
   if (r->revision < q->revision && q->revision <= 2)
     say(j, PI_WARN,
@@ -206,58 +224,101 @@ static void judge_peer_to_peer(const judge* j, const parley_startup* q, const pa
     say(j, PI_WARN, "the responder agreed to a Read as RTR but did not raise its IRD from 0 to 1 [RFC 6581 §9.1]");
 }
 
-static void judge_reject(const judge* j, const parley_startup* q, const parley_startup* r) {
-  const gboolean known = q->frame != 0;
-  say(j, PI_NOTE, "the responder rejected the connection (R=1)%s [RFC 5044 §7.1.2]",
-      known && flag(q, PARLEY_MPA_FLAG_C) && !flag(r, PARLEY_MPA_FLAG_C)
-          ? "; it shows C=0 to an initiator that wants CRC"
-          : "");
-  if (known && flag(q, PARLEY_MPA_FLAG_M))
+static void judge_reject(const judge* j, const parley_startup* q) {
+  if (flag(q, PARLEY_MPA_FLAG_M))
     say(j, PI_WARN,
         "the responder rejected a Request that requires markers; every sender must be able to insert them "
         "[RFC 5044 §4.3]");
-  if (known && flag(q, PARLEY_MPA_FLAG_R))
+  if (flag(q, PARLEY_MPA_FLAG_R))
     say(j, PI_WARN, "the Reply's R=1 may only be an echo of the Request's [RFC 5044 §7.1.1]");
 }
 
-static void judge_reply(const judge* j, const parley_startup_item* item) {
-  const parley_startup *const q = &item->item.conn->request, *const r = &item->seen;
-  if (item->key == PARLEY_KEY_REQ)
-    say(j, PI_ERROR, "the responder answered with a Request key: both sides are initiators [RFC 5044 §7.1.2]");
-  else if (item->key != PARLEY_KEY_REP)
-    say(j, PI_ERROR, "the responder answered with a key that is not that of a Reply [RFC 5044 §7.1.1]");
-  judge_reply_bits(j, q, r);
-  judge_revision(j, r);
-  judge_lengths(j, r);
-  if (q->frame != 0)
-    judge_reply_revision(j, q, r);
+/* What is wrong with a Request so that nobody may answer it; NULL: nothing. */
+static const char* improper(const parley_startup* q, wmem_allocator_t* scope) {
+  if (q->key != PARLEY_KEY_REQ) return "has another key";
+  if (q->pd_length > PARLEY_MPA_PD_MAX)
+    return wmem_strdup_printf(scope, "announces %u octets of private data", q->pd_length);
+  if (q->revision == 2 && flag(q, PARLEY_MPA_FLAG_S) && q->pd_length < PARLEY_MPA_ENH_LEN)
+    return "has no room for the enhanced data";
+  return NULL;
+}
+
+/* RFC 5044 §7.1.2 rule 2: an improper Request is not answered, TCP is closed. */
+static void judge_acceptance(const judge* j, const parley_startup* q, const parley_startup* r) {
+  const char* const why = improper(q, wmem_file_scope());
+  if (why == NULL || r->key != PARLEY_KEY_REP) return;
+  if (flag(r, PARLEY_MPA_FLAG_R))
+    say(j, PI_WARN,
+        "the responder rejected a Request that %s; it must close the connection without a Reply [RFC 5044 §7.1.2]",
+        why);
   else
-    say(j, PI_NOTE, "the Request is not in the capture: what it asked for is not known");
+    say(j, PI_ERROR, "the responder accepted a Request that %s; it must close the connection [RFC 5044 §7.1.2]", why);
+}
+
+/* The Reply beside its Request, once both are known. */
+static void judge_both(const judge* j, const parley_startup* q, const parley_startup* r) {
+  judge_reply_revision(j, q, r);
+  judge_acceptance(j, q, r);
   if (flag(r, PARLEY_MPA_FLAG_R)) {
-    judge_reject(j, q, r);
+    judge_reject(j, q);
     return;
   }
-  judge_enhanced(j, r);
-  if (q->frame == 0 || !q->enhanced || !r->enhanced) return;
+  if (!q->enhanced || !r->enhanced) return;
   judge_depths(j, q, r);
   judge_peer_to_peer(j, q, r);
 }
 
-void parley_startup_judge(const parley_startup_item* item, parley_remark remark, void* context) {
-  const judge j = {remark, context, item->item.from == PARLEY_INITIATOR ? "initiator" : "responder"};
-  if (item->is_rtr_frame) {
-    if ((item->item.conn->rtr_agreed & (1 << PARLEY_RTR_FRAME)) == 0)
-      say(&j, PI_ERROR, "the initiator sent an Rtr frame that was not agreed (S on both sides) [OFA 2007-10 Rtr §2]");
-    if (item->key == PARLEY_KEY_RTR_HEX)
-      say(&j, PI_NOTE,
-          "the key is spelt as in the proposal's octets (RtR), not as in its text (Rtr) "
-          "[OFA 2007-10 Rtr §1]");
-    if (item->key == PARLEY_KEY_OTHER || item->key == PARLEY_KEY_REP)
-      say(&j, PI_ERROR, "a startup frame with another key stands where FPDUs are due [RFC 5044 §7.1.1]");
-    return;
-  }
-  if (item->item.from == PARLEY_INITIATOR)
-    judge_request(&j, item);
+static void judge_reply(const judge* j, const parley_startup_item* item) {
+  const parley_startup *const q = &item->item.conn->request, *const r = &item->seen;
+  if (r->key == PARLEY_KEY_REQ)
+    say(j, PI_ERROR, "the responder answered with a Request key: both sides are initiators [RFC 5044 §7.1.2]");
+  else if (r->key != PARLEY_KEY_REP)
+    say(j, PI_ERROR, "the responder answered with a key that is not that of a Reply [RFC 5044 §7.1.1]");
+  judge_reply_bits(j, q, r);
+  judge_revision(j, r);
+  judge_lengths(j, r);
+  if (q->frame == 0) say(j, PI_NOTE, "the Request is not in the capture: what it asked for is not known");
+  if (flag(r, PARLEY_MPA_FLAG_R))
+    say(j, PI_NOTE, "the responder rejected the connection (R=1)%s [RFC 5044 §7.1.2]",
+        q->frame != 0 && flag(q, PARLEY_MPA_FLAG_C) && !flag(r, PARLEY_MPA_FLAG_C)
+            ? "; it shows C=0 to an initiator that wants CRC"
+            : "");
   else
-    judge_reply(&j, item);
+    judge_enhanced(j, r);
+  if (q->frame != 0) judge_both(j, q, r);
+}
+
+static void judge_rtr_frame(const judge* j, const parley_startup_item* item) {
+  const parley_conn* const c = item->item.conn;
+  const gboolean known = c->request.frame != 0 && c->reply.frame != 0;
+  /* What a frame that is not in the capture offered is not known. */
+  if (known && (c->rtr_agreed & (1 << PARLEY_RTR_FRAME)) == 0)
+    say(j, PI_ERROR, "the initiator sent an Rtr frame that was not agreed (S on both sides) [OFA 2007-10 Rtr §2]");
+  if (item->seen.key == PARLEY_KEY_RTR_HEX)
+    say(j, PI_NOTE,
+        "the key is spelt as in the proposal's octets (RtR), not as in its text (Rtr) "
+        "[OFA 2007-10 Rtr §1]");
+}
+
+gboolean parley_reply_invalid(const parley_startup* r) {
+  return r->key != PARLEY_KEY_REP || r->pd_length > PARLEY_MPA_PD_MAX || r->revision > 2 ||
+         (r->revision == 2 && flag(r, PARLEY_MPA_FLAG_S) && r->pd_length < PARLEY_MPA_ENH_LEN);
+}
+
+void parley_startup_judge(parley_startup_item* item) {
+  const parley_conn* const c = item->item.conn;
+  const judge own = {item, item->item.from == PARLEY_INITIATOR ? "initiator" : "responder"};
+  if (item->second) {
+    say(&own, PI_ERROR, "the %s sent a second startup frame [RFC 5044 §7.1.2]", own.who);
+  } else if (item->is_rtr_frame) {
+    judge_rtr_frame(&own, item);
+  } else if (item->item.from == PARLEY_RESPONDER) {
+    judge_reply(&own, item);
+  } else {
+    judge_request(&own, item);
+    if (c->reply.frame != 0) { /* captured the wrong way round */
+      const judge other = {item, "responder"};
+      judge_both(&other, &c->request, &c->reply);
+    }
+  }
 }

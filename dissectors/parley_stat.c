@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* One line per MPA connection: `tshark -q -z parley,conn[,FILTER]` prints them, and Wireshark shows the same in a table
  * that its Statistics menu opens. Both are fed by the tap "parley". RFC 5044 §7.1, RFC 6581 §9. */
-#include "parley.h"
+#include "parley_mpa.h"
 
 #include <epan/stat_tap_ui.h>
 #include <epan/to_str.h>
@@ -20,11 +20,13 @@
   X(markers, STRING, LEFT, "Markers")           \
   X(rtr, STRING, LEFT, "RTR")                   \
   X(depth, STRING, LEFT, "IRD/ORD")             \
+  X(result, STRING, LEFT, "Result")             \
   X(outcome, STRING, LEFT, "Outcome")           \
   X(fpdus_out, UINT, RIGHT, "FPDUs>")           \
   X(fpdus_back, UINT, RIGHT, "<FPDUs")          \
   X(messages_out, UINT, RIGHT, "Msgs>")         \
   X(messages_back, UINT, RIGHT, "<Msgs")        \
+  X(tcp, STRING, RIGHT, "TCP ms")               \
   X(request, STRING, RIGHT, "Request ms")       \
   X(reply, STRING, RIGHT, "Reply ms")           \
   X(first_fpdu, STRING, RIGHT, "First FPDU ms") \
@@ -38,8 +40,6 @@ enum {
 #undef PARLEY_X
       column_count
 };
-
-static const char* side_name(int side) { return side == PARLEY_INITIATOR ? "initiator" : "responder"; }
 
 static char* endpoint(const parley_conn* conn, int side) {
   char* host = address_to_str(NULL, &conn->addr[side]);
@@ -85,27 +85,56 @@ static char* rtr(const parley_conn* conn) {
   return g_string_free(text, FALSE);
 }
 
-static char* half_depth(gint32 reads_max) { return reads_max < 0 ? g_strdup("-") : g_strdup_printf("%d", reads_max); }
-
-/* As the initiator sees them: what it takes is what the responder may have outstanding. */
+/* The initiator's, after negotiation: RFC 6581 §9.1. */
 static char* depth(const parley_conn* conn) {
-  char *ird = half_depth(conn->side[PARLEY_RESPONDER].reads_max),
-       *ord = half_depth(conn->side[PARLEY_INITIATOR].reads_max);
-  char* text = g_strdup_printf("%s/%s", ird, ord);
-  g_free(ird);
-  g_free(ord);
-  return text;
+  const parley_startup *const q = &conn->request, *const r = &conn->reply;
+  const guint none = PARLEY_MPA_ENH_NOT_NEGOTIATED, mask = PARLEY_MPA_ENH_DEPTH_MASK;
+  if (!q->enhanced || !r->enhanced || (r->flags & PARLEY_MPA_FLAG_R) != 0) return g_strdup("-");
+  const guint q_ird = q->ird & mask, q_ord = q->ord & mask, r_ird = r->ird & mask, r_ord = r->ord & mask;
+  return g_strdup_printf("%u/%u", q_ird != none && r_ord != none ? MAX(q_ird, r_ord) : q_ird,
+                         q_ord != none && r_ird != none ? MIN(q_ord, r_ird) : q_ord);
 }
 
-static char* outcome(const parley_conn* conn) {
-  static const char* const names[] = {"open", "established", "rejected", "failed"};
-  return g_strdup(conn->outcome < array_length(names) ? names[conn->outcome] : "?");
+static gboolean closed(const parley_conn* conn) {
+  const parley_direction *const out = &conn->side[PARLEY_INITIATOR], *const back = &conn->side[PARLEY_RESPONDER];
+  return out->rst_frame != 0 || back->rst_frame != 0 || (out->fin_frame != 0 && back->fin_frame != 0);
 }
 
-/* "-": one of the two was not seen. Padded, for Wireshark's table sorts the text. */
+typedef enum { ESTABLISHED, REJECTED, FAILED, INCOMPLETE, NOT_CAPTURED } outcome_kind;
+
+/* In the words of `parley pcap check`. */
+static const char* const outcomes[] = {"established", "rejected", "failed", "incomplete", "handshake not captured"};
+
+static outcome_kind outcome(const parley_conn* conn) {
+  if (conn->outcome == PARLEY_REJECTED) return REJECTED;
+  if (conn->outcome == PARLEY_FAILED) return FAILED;
+  if (conn->request.frame == 0 && conn->reply.frame == 0) return NOT_CAPTURED;
+  if (conn->outcome == PARLEY_ESTABLISHED) return ESTABLISHED;
+  return conn->reply.frame == 0 && closed(conn) ? FAILED : INCOMPLETE;
+}
+
+/* Octets of a side that the capture lacks, or that wait behind such. */
+static gboolean lacks_octets(const parley_direction* side) {
+  const parley_half* const half = (const parley_half*)side->stream;
+  if (side->missing > 0) return TRUE;
+  /* RFC 9293 §3.4: a FIN takes a place in the sequence. */
+  return half != NULL && half->stream.synced &&
+         (half->stream.first != NULL || half->stream.acked > half->stream.position + 1);
+}
+
+/* failed: an error, a set-up that failed, or an end by Terminate. partial: not all of it could be looked at. */
+static const char* result(const parley_conn* conn) {
+  const outcome_kind how = outcome(conn);
+  const parley_direction *const out = &conn->side[PARLEY_INITIATOR], *const back = &conn->side[PARLEY_RESPONDER];
+  if (conn->errors > 0 || how == FAILED || out->terminate_frame != 0 || back->terminate_frame != 0) return "failed";
+  return how == INCOMPLETE || how == NOT_CAPTURED || lacks_octets(out) || lacks_octets(back) ? "partial" : "passed";
+}
+
+/* "-": one of the two was not seen, or the capture has them the wrong way round. Padded, for Wireshark's table sorts
+ * the text. */
 static char* step(gboolean seen, const nstime_t* from, const nstime_t* to) {
   nstime_t delta;
-  if (!seen) return g_strdup_printf("%14s", "-");
+  if (!seen || nstime_cmp(from, to) > 0) return g_strdup_printf("%14s", "-");
   nstime_delta(&delta, to, from);
   return g_strdup_printf("%14.3f", nstime_to_msec(&delta));
 }
@@ -131,7 +160,7 @@ static char* ended(const parley_conn* conn) {
   if (count == 0) return g_strdup("not in the capture");
   GString* text = g_string_new(NULL);
   for (guint i = 0; i < count; ++i)
-    g_string_append_printf(text, "%s%s's %s (%u)", i == 0 ? "" : ", ", side_name(ends[i].side), ends[i].what,
+    g_string_append_printf(text, "%s%s's %s (%u)", i == 0 ? "" : ", ", parley_side_name(ends[i].side), ends[i].what,
                            ends[i].frame);
   return g_string_free(text, FALSE);
 }
@@ -157,16 +186,20 @@ static void fill_row(const parley_conn* conn, stat_tap_table_item_type row[colum
   set_text(&row[column_markers], both(conn, out->markers, back->markers));
   set_text(&row[column_rtr], rtr(conn));
   set_text(&row[column_depth], depth(conn));
-  set_text(&row[column_outcome], outcome(conn));
+  set_text(&row[column_result], g_strdup(result(conn)));
+  set_text(&row[column_outcome], g_strdup(outcomes[outcome(conn)]));
   for (int side = PARLEY_INITIATOR; side <= PARLEY_RESPONDER; ++side) {
     set_number(&row[column_fpdus_out + side], conn->side[side].fpdus);
     set_number(&row[column_messages_out + side], conn->side[side].messages);
   }
-  set_text(&row[column_request], step(conn->request.frame != 0, &conn->first_at, &conn->request.at));
+  set_text(&row[column_tcp], step(conn->syns_seen, &conn->syn_at, &conn->syn_ack_at));
+  set_text(&row[column_request],
+           step(conn->syns_seen && conn->request.frame != 0, &conn->syn_ack_at, &conn->request.at));
   set_text(&row[column_reply],
            step(conn->request.frame != 0 && conn->reply.frame != 0, &conn->request.at, &conn->reply.at));
   set_text(&row[column_first_fpdu],
-           step(conn->reply.frame != 0 && conn->first_fpdu_frame != 0, &conn->reply.at, &conn->first_fpdu_at));
+           step(conn->reply.frame != 0 && (conn->first_fpdu_frame != 0 || conn->rtr_frame.frame != 0), &conn->reply.at,
+                &conn->first_fpdu_at));
   set_number(&row[column_errors], conn->errors);
   set_number(&row[column_warnings], conn->warnings);
   set_text(&row[column_ended], ended(conn));

@@ -38,6 +38,7 @@ static parley_tcp_segment without_head(const parley_tcp_segment* s, guint32 octe
   rest.captured -= captured;
   rest.data += captured;
   rest.start = s->start && octets == 0;
+  rest.again = s->again || octets > 0;
   return rest;
 }
 

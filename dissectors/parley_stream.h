@@ -26,6 +26,7 @@ typedef struct parley_tcp_segment {
   guint32 ack; /* raw; with has_ack */
   gboolean has_ack;
   gboolean start; /* it begins a TCP segment: the end of a trimmed one does not */
+  gboolean again; /* octets before it in its segment had come: its acknowledgment may be theirs */
   gboolean held;  /* its octets came in an earlier frame than the one that is being dissected */
 } parley_tcp_segment;
 

@@ -101,6 +101,14 @@ parley_terminate_parts parley_terminate_layout(tvbuff_t* tvb, guint offset, guin
   return parts;
 }
 
+gboolean parley_terminate_quotes(tvbuff_t* tvb, guint offset, guint length, const parley_terminate* t,
+                                 parley_segment* quoted) {
+  const parley_terminate_parts parts = parley_terminate_layout(tvb, offset, length, t);
+  const guint at = offset + PARLEY_RDMAP_TERM_CTRL_LEN + (parts.length ? 2 : 0);
+  if (parts.head == 0 || tvb_captured_length(tvb) < at + parts.head) return FALSE;
+  return parley_segment_read(tvb_new_subset_length(tvb, (gint)at, (gint)parts.head), parts.head, quoted);
+}
+
 static void show_control(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, gint at, const parley_terminate* t,
                          proto_item** control) {
   static int* const rfc_bits[] = {&hf_m, &hf_d, &hf_r, &hf_reserved, NULL};

@@ -31,6 +31,10 @@ parley_facts* parley_facts_of(parley_pdu* pdu) {
 }
 
 void parley_find(parley_pdu* pdu, parley_finding_kind kind, guint8 place, const char* format, ...) {
+  if (pdu->proving && kinds[kind].severity == PI_ERROR) {
+    pdu->refuted = TRUE;
+    return;
+  }
   parley_facts* facts = parley_facts_of(pdu);
   parley_finding* finding = wmem_new0(wmem_file_scope(), parley_finding);
   va_list arguments;
@@ -58,31 +62,42 @@ parley_track* parley_track_of(parley_conn* conn, int side) {
   parley_direction* direction = &conn->side[side];
   if (direction->track == NULL) {
     parley_track* t = wmem_new0(wmem_file_scope(), parley_track);
-    t->reads_tail = &t->reads;
-    t->atomics_tail = &t->atomics;
+    t->fetches_tail = &t->fetches;
     direction->track = t;
   }
   return (parley_track*)direction->track;
 }
 
-void parley_blame(parley_pdu* pdu, guint8 layer, guint8 etype, guint8 code, gboolean weak) {
-  parley_fault* fault = &parley_track_of(pdu->conn, pdu->from)->fault;
-  if (weak && fault->known && !fault->weak) return;
-  *fault = (parley_fault){TRUE, weak, layer, etype, code, pdu->frame};
+void parley_blame_at(parley_conn* conn, int side, const parley_fault* fault, guint64 end) {
+  parley_track* t = parley_track_of(conn, side);
+  if (t->fault_count < PARLEY_FAULTS_MAX) t->faults[t->fault_count++] = *fault;
+  t->cause = *fault;
+  if (t->fault_end == 0) t->fault_end = end;
 }
 
-/* Octets or their meaning are missing: nothing is due any more until it was seen again. */
-static void forget(parley_pdu* pdu) {
+void parley_blame(parley_pdu* pdu, guint8 layer, guint8 etype, guint8 code, parley_blame_kind kind) {
+  if (pdu->proving) return;
+  const parley_fault fault = {TRUE, kind == PARLEY_BLAME_ANY, layer, etype, code, pdu->frame};
   parley_track* t = parley_track_of(pdu->conn, pdu->from);
+  if (kind != PARLEY_BLAME_NOT)
+    parley_blame_at(pdu->conn, pdu->from, &fault, pdu->end);
+  else if (t->fault_count == 0)
+    t->cause = fault;
+}
+
+void parley_forget(parley_conn* conn, int side) {
+  parley_track* t = parley_track_of(conn, side);
   t->lossy = TRUE;
   for (int i = 0; i < 4; ++i) {
     t->queues[i].unknown = TRUE;
-    t->queues[i].open = FALSE;
+    parley_extent_close(&t->queues[i].extent);
     t->queues[i].message = NULL;
   }
-  t->write.open = FALSE;
+  parley_extent_close(&t->write.extent);
+  t->write.before_known = FALSE;
+  t->write.unknown = TRUE;
   t->fetches_unknown = TRUE;
-  parley_track_of(pdu->conn, 1 - pdu->from)->fetches_unknown = TRUE;
+  parley_track_of(conn, 1 - side)->fetches_unknown = TRUE;
 }
 
 /* RFC 5044 Appendix C: peers of the RDMA Consortium speak version 0 everywhere. */
@@ -98,13 +113,13 @@ static gboolean check_controls(parley_pdu* pdu, const parley_segment* s) {
   if (dv != due) {
     parley_find(pdu, PARLEY_FINDING_ddp_version, PARLEY_AT_DDP_CONTROL, "DDP version %u, %u is due [RFC 5041 §4.1]", dv,
                 due);
-    parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, s->tagged ? 1 : 2, s->tagged ? 4 : 6, FALSE);
+    parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, s->tagged ? 1 : 2, s->tagged ? 4 : 6, PARLEY_BLAME);
     return FALSE;
   }
   if (rv != due) {
     parley_find(pdu, PARLEY_FINDING_rdmap_version, PARLEY_AT_RDMAP_CONTROL,
                 "RDMAP version %u, %u is due [RFC 5040 §4.1]", rv, due);
-    parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 2, 5, FALSE);
+    parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 2, 5, PARLEY_BLAME);
     return FALSE;
   }
   if ((s->ddp & PARLEY_DDP_RSVD) != 0)
@@ -125,22 +140,22 @@ static gboolean check_opcode(parley_pdu* pdu, const parley_segment* s) {
     parley_find(
         pdu, PARLEY_FINDING_opcode, PARLEY_AT_RDMAP_CONTROL, "Opcode 0x%X %s", s->opcode,
         s->opcode == 0xF ? "is for experiments [RFC 5040 §4.1, RFC 6580 §3.1]" : "is not assigned [RFC 5040 §4.1]");
-    parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 2, 6, FALSE);
+    parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 2, 6, PARLEY_BLAME);
     return FALSE;
   }
   /* Peers that know only RFC 5040 answer the opcodes of RFC 7306 with "unexpected opcode". */
-  if (s->opcode >= 0x8) parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 2, 6, TRUE);
+  if (s->opcode >= 0x8) parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 2, 6, PARLEY_BLAME_NOT);
   if (tagged != s->tagged) {
     parley_find(pdu, PARLEY_FINDING_t_bit, PARLEY_AT_DDP_CONTROL, "%s in %s DDP segment [RFC 5040 §4.2]", name,
                 s->tagged ? "a tagged" : "an untagged");
-    parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 2, 6, FALSE);
+    parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 2, 6, PARLEY_BLAME_ANY);
     return FALSE;
   }
   if (s->tagged) return TRUE;
   if (qn != s->qn) {
     parley_find(pdu, PARLEY_FINDING_queue, PARLEY_AT_QN, "%s on queue %u, it belongs on queue %u [RFC 5040 §4.2]", name,
                 s->qn, qn);
-    parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 2, 1, FALSE);
+    parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 2, 1, PARLEY_BLAME);
     return FALSE;
   }
   if (s->stag != 0 && !parley_opcode_invalidates(s->opcode))
@@ -179,78 +194,175 @@ static void put_together(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment* s
   q->message = NULL;
 }
 
+/* Another segment of the message that is under way. */
 static void check_next_segment(parley_pdu* pdu, const parley_segment* s, parley_queue* q) {
   const char* name = parley_opcode_name(s->opcode);
-  if (s->mo != q->mo) {
-    parley_find(pdu, PARLEY_FINDING_mo, PARLEY_AT_MO,
-                "%s goes on at MO %u, %u is due (queue %u, MSN %u) [RFC 5041 §5.2]", name, s->mo, q->mo, s->qn, s->msn);
-    parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 2, 4, FALSE);
-    q->message = NULL;
-  }
   if (s->opcode != q->opcode) {
     parley_find(pdu, PARLEY_FINDING_mixed, PARLEY_AT_RDMAP_CONTROL,
                 "Opcode changes inside a message, from %s to %s (queue %u, MSN %u) [RFC 5040 §4.1]",
                 parley_opcode_name(q->opcode), name, s->qn, s->msn);
     q->message = NULL;
+  } else if (s->stag != q->stag) {
+    parley_find(pdu, PARLEY_FINDING_stag_changed, PARLEY_AT_STAG,
+                "Invalidate STag changes inside a message, from 0x%08x to 0x%08x (queue %u, MSN %u) [RFC 5041 §4.3]",
+                q->stag, s->stag, s->qn, s->msn);
   }
 }
 
 static void check_first_segment(parley_pdu* pdu, const parley_segment* s, parley_queue* q) {
   const char* name = parley_opcode_name(s->opcode);
   const guint32 due = q->msn_before + 1;
-  if (q->open)
+  const gboolean judged = q->extent.open && !q->extent.after_gap;
+  if (judged && !q->extent.last)
     parley_find(pdu, PARLEY_FINDING_unfinished, PARLEY_AT_MSN,
                 "Message %u begins on queue %u before message %u has its last segment [RFC 5041 §5.2]", s->msn, s->qn,
                 q->msn_before);
+  else if (judged)
+    parley_find(pdu, PARLEY_FINDING_mo, PARLEY_AT_MSN,
+                "Message %u begins on queue %u although message %u lacks the octets from MO %" PRIu64
+                " on [RFC 5041 §5.2]",
+                s->msn, s->qn, q->msn_before, q->extent.run.end);
+  if (judged && q->extent.last) parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 2, 4, PARLEY_BLAME);
   q->message = NULL;
-  if (q->unknown) return;
-  if (s->msn != due) {
-    parley_find(pdu, PARLEY_FINDING_msn, PARLEY_AT_MSN, "%s has MSN %u, %u is due (queue %u) [RFC 5041 §4.3]", name,
-                s->msn, due, s->qn);
-    parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 2, 3, FALSE);
+  parley_extent_open(&q->extent, q->unknown ? s->mo : 0, q->unknown);
+  q->extent.after_gap = q->unknown;
+  q->opcode = s->opcode;
+  q->stag = s->stag;
+  if (q->unknown || s->msn == due) return;
+  parley_find(pdu, PARLEY_FINDING_msn, PARLEY_AT_MSN, "%s has MSN %u, %u is due (queue %u) [RFC 5041 §4.3]", name,
+              s->msn, due, s->qn);
+  parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 2, 3, PARLEY_BLAME);
+}
+
+/* RFC 5041 §5.3: segments SHOULD be sent in the order of their MO; a receiver places them in any. */
+static void place_untagged(parley_pdu* pdu, const parley_segment* s, parley_queue* q) {
+  const guint64 due = parley_extent_due(&q->extent);
+  const char* name = parley_opcode_name(s->opcode);
+  if (!parley_opcode_is_send(s->opcode)) { /* RFC 5040 §4.2: a message of one segment */
+    if (s->mo != 0) {
+      parley_find(pdu, PARLEY_FINDING_mo, PARLEY_AT_MO,
+                  "%s begins at MO %u, a message begins at 0 (queue %u, MSN %u) [RFC 5041 §5.2]", name, s->mo, s->qn,
+                  s->msn);
+      parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 2, 4, PARLEY_BLAME);
+    }
+    if (s->last) parley_extent_close(&q->extent);
+    return;
   }
-  if (s->mo != 0) {
-    parley_find(pdu, PARLEY_FINDING_mo, PARLEY_AT_MO,
-                "%s begins at MO %u, a message begins at 0 (MSN %u) [RFC 5041 §5.2]", name, s->mo, s->msn);
-    parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 2, 4, FALSE);
+  switch (parley_extent_place(&q->extent, s->mo, s->payload, s->last)) {
+    case PARLEY_PLACED_IN_ORDER: break;
+    case PARLEY_PLACED_AHEAD:
+      /* A peer may take it for a fault. */
+      parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 2, 4, PARLEY_BLAME_NOT);
+      if (q->extent.odd_frame == 0) q->extent.odd_frame = pdu->frame;
+      q->message = NULL;
+      break;
+    case PARLEY_PLACED_WRONG:
+      parley_find(pdu, PARLEY_FINDING_mo, PARLEY_AT_MO,
+                  "%s goes on at MO %u, %" PRIu64 " is due (queue %u, MSN %u) [RFC 5041 §5.2]", name, s->mo, due, s->qn,
+                  s->msn);
+      parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 2, 4, PARLEY_BLAME);
+      parley_extent_close(&q->extent);
+      if (!s->last) parley_extent_open(&q->extent, (guint64)s->mo + s->payload, TRUE);
+      q->extent.after_gap = TRUE;
+      q->message = NULL;
+      return;
+    case PARLEY_PLACED_UNKNOWN:
+      q->unknown = TRUE;
+      parley_extent_close(&q->extent);
+      return;
   }
+  /* Of one whose begin may be missing, segments with lower MO may still come. */
+  if (!parley_extent_whole(&q->extent) || q->extent.run.begin != 0) return;
+  if (q->extent.odd_frame != 0)
+    parley_find(pdu, PARLEY_FINDING_order, PARLEY_AT_MO,
+                "The segments of this %s were not sent in the order of their MO, from frame %u on (queue %u, MSN %u) "
+                "[RFC 5041 §5.3]",
+                name, q->extent.odd_frame, s->qn, s->msn);
+  parley_extent_close(&q->extent);
 }
 
 static void track_untagged(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment* s, parley_track* t) {
   parley_queue* q = &t->queues[s->qn & 3];
-  const gboolean goes_on = q->open && s->msn == q->msn_before;
+  const gboolean goes_on = q->extent.open && s->msn == q->msn_before;
   if (goes_on)
     check_next_segment(pdu, s, q);
   else
     check_first_segment(pdu, s, q);
-  if (!s->last && !parley_opcode_is_send(s->opcode))
-    parley_find(pdu, PARLEY_FINDING_segmented, PARLEY_AT_DDP_CONTROL,
-                "%s is cut in several segments, it has one [RFC 5040 §4.2]", parley_opcode_name(s->opcode));
-  if (!goes_on && !s->last && s->mo == 0 && parley_opcode_is_send(s->opcode)) begin_message(pdu, q);
-  put_together(pdu, tvb, s, q);
   q->unknown = FALSE;
   q->msn_before = s->msn;
-  q->mo = s->mo + s->payload;
-  q->open = !s->last;
-  q->opcode = s->opcode;
+  if (!goes_on && !s->last && s->mo == 0 && parley_opcode_is_send(s->opcode)) begin_message(pdu, q);
+  place_untagged(pdu, s, q);
+  if (!s->last && !parley_opcode_is_send(s->opcode)) {
+    parley_find(pdu, PARLEY_FINDING_segmented, PARLEY_AT_DDP_CONTROL,
+                "%s is cut in several segments, it has one [RFC 5040 §4.2]", parley_opcode_name(s->opcode));
+    parley_extent_close(&q->extent);
+  }
+  put_together(pdu, tvb, s, q);
+}
+
+static gboolean place_write(parley_pdu* pdu, const parley_segment* s, parley_write* w) {
+  const parley_placed placed = parley_extent_place(&w->extent, s->to, s->payload, s->last);
+  if (placed == PARLEY_PLACED_AHEAD && w->extent.odd_frame == 0) w->extent.odd_frame = pdu->frame;
+  if (placed == PARLEY_PLACED_UNKNOWN) parley_extent_close(&w->extent);
+  return placed != PARLEY_PLACED_WRONG;
+}
+
+/* The message is over. Tagged segments do not say to which message they belong: those before a last one that was sent
+ * too early look like the begin of another. */
+static void settle_write(parley_pdu* pdu, const parley_segment* s, parley_write* w) {
+  const guint64 due = parley_extent_due(&w->extent);
+  const gboolean joins =
+      w->before_known && w->before_stag == w->stag && w->extent.ahead_count == 0 && due == w->before_to;
+  if (w->extent.after_gap) return;
+  if (w->extent.ahead_count > 0 || (!w->extent.last && !joins))
+    parley_find(pdu, PARLEY_FINDING_to, PARLEY_AT_TO,
+                "RDMA Write at STag 0x%08x TO 0x%" PRIx64
+                " although the one before lacks octets: STag 0x%08x TO 0x%" PRIx64 " is due [RFC 5041 §5.2]",
+                s->stag, s->to, w->stag, w->extent.ahead_count > 0 ? w->extent.run.end : due);
+  else if (!w->extent.last && joins && w->extent.odd_frame == 0)
+    parley_find(pdu, PARLEY_FINDING_order, PARLEY_AT_TO,
+                "The RDMA Write before had its last segment in front of the others (STag 0x%08x) [RFC 5041 §5.3]",
+                w->stag);
+}
+
+static void write_over(parley_pdu* pdu, parley_write* w) {
+  if (w->extent.odd_frame != 0 && w->extent.ahead_count == 0)
+    parley_find(pdu, PARLEY_FINDING_order, PARLEY_AT_TO,
+                "The segments of an RDMA Write were not sent in the order of their TO, from frame %u on (STag 0x%08x) "
+                "[RFC 5041 §5.3]",
+                w->extent.odd_frame, w->stag);
+  w->before_known = TRUE;
+  w->before_stag = w->stag;
+  w->before_to = w->extent.run.begin;
+  parley_extent_close(&w->extent);
 }
 
 static void track_write(parley_pdu* pdu, const parley_segment* s, parley_track* t) {
-  parley_tagged* w = &t->write;
-  if (w->open && (s->stag != w->stag || s->to != w->to))
-    parley_find(pdu, PARLEY_FINDING_to, PARLEY_AT_TO,
-                "RDMA Write goes on at STag 0x%08x TO 0x%" PRIx64 ", STag 0x%08x TO 0x%" PRIx64
-                " is due [RFC 5041 §5.2]",
-                s->stag, s->to, w->stag, w->to);
+  parley_write* w = &t->write;
+  if (w->extent.open && (s->stag != w->stag || !place_write(pdu, s, w))) {
+    settle_write(pdu, s, w);
+    write_over(pdu, w);
+  } else if (w->extent.open) {
+    if (parley_extent_whole(&w->extent)) write_over(pdu, w);
+    if (s->payload > 0) parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 1, 0, PARLEY_BLAME_NOT);
+    return;
+  }
   if (s->payload > 0 && s->to + s->payload < s->to) {
     parley_find(pdu, PARLEY_FINDING_to_wrap, PARLEY_AT_TO,
                 "RDMA Write of %u octets wraps TO 0x%" PRIx64 " [RFC 5041 §7.1]", s->payload, s->to);
-    parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 1, 3, FALSE);
-  } else if (s->payload > 0) {
-    /* Whether the STag is valid cannot be seen; if the peer says it is not, this is what it speaks of. */
-    parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 1, 0, TRUE);
+    parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 1, 3, PARLEY_BLAME);
+    return;
   }
-  *w = (parley_tagged){!s->last, s->stag, s->to + s->payload};
+  /* Whether the STag is valid cannot be seen; if the peer says it is not, this is what it speaks of. */
+  if (s->payload > 0) parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 1, 0, PARLEY_BLAME_NOT);
+  w->stag = s->stag;
+  parley_extent_open(&w->extent, s->to, TRUE);
+  w->extent.after_gap = w->unknown;
+  w->unknown = w->unknown && s->last;
+  if (!s->last)
+    place_write(pdu, s, w);
+  else
+    write_over(pdu, w);
 }
 
 static void dispatch(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment* s, parley_track* t) {
@@ -263,9 +375,10 @@ static void dispatch(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment* s, pa
     case 0x7: parley_terminate_track(pdu, tvb, s); return;
     case 0x8:
     case 0x9:
-      if (s->payload != PARLEY_RDMAP_IMMEDIATE_LEN)
-        parley_find(pdu, PARLEY_FINDING_body_length, PARLEY_AT_BODY,
-                    "Immediate Data has %u octets, 8 are due [RFC 7306 §6.3]", s->payload);
+      if (s->payload == PARLEY_RDMAP_IMMEDIATE_LEN) return;
+      parley_find(pdu, PARLEY_FINDING_body_length, PARLEY_AT_BODY,
+                  "Immediate Data has %u octets, 8 are due [RFC 7306 §6.3]", s->payload);
+      parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 2, 6, PARLEY_BLAME_ANY);
       return;
     case 0xA: parley_fetch_atomic_request(pdu, tvb, s); return;
     case 0xB: parley_fetch_atomic_response(pdu, tvb, s); return;
@@ -284,18 +397,20 @@ static void remember(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment* s, pa
 void parley_rdmap_track(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo _U_) {
   parley_track* t = parley_track_of(pdu->conn, pdu->from);
   parley_segment s;
-  if (pdu->after_gap || (pdu->number == 0 && t->segments == 0)) forget(pdu);
+  if (pdu->after_gap || (pdu->number == 0 && t->segments == 0)) parley_forget(pdu->conn, pdu->from);
   ++t->segments;
+  if (pdu->heard > t->heard) t->heard = pdu->heard;
   if (pdu->peer_behind) {
+    /* What the other side said by then may have asked for this, or have answered what was asked before. */
     parley_track* peer = parley_track_of(pdu->conn, 1 - pdu->from);
-    peer->lossy = peer->fetches_unknown = TRUE;
+    peer->lossy = peer->fetches_unknown = t->fetches_unknown = TRUE;
   }
   if (!parley_segment_read(tvb, pdu->ulpdu_length, &s)) {
-    forget(pdu);
+    parley_forget(pdu->conn, pdu->from);
     if (tvb_captured_length(tvb) < pdu->ulpdu_length) return; /* the capture cut it */
     parley_find(pdu, PARLEY_FINDING_too_short, PARLEY_AT_SEGMENT,
                 "ULPDU of %u octets is too short for a DDP header [RFC 5041 §4]", pdu->ulpdu_length);
-    parley_blame(pdu, PARLEY_RDMAP_LAYER_LLP, 0, 3, FALSE);
+    parley_blame(pdu, PARLEY_RDMAP_LAYER_LLP, 0, 3, PARLEY_BLAME_ANY);
     return;
   }
   remember(pdu, tvb, &s, t);
@@ -310,6 +425,11 @@ void parley_rdmap_track(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo _U_) 
     return;
   }
   dispatch(pdu, tvb, &s, t);
+}
+
+/* Of an FPDU that may be none. */
+void parley_rdmap_count(const parley_pdu* pdu, const guint8* ulpdu, guint32 octets) {
+  if (octets > 0 && (ulpdu[0] & PARLEY_DDP_L) != 0) ++pdu->conn->side[pdu->from].messages;
 }
 
 void parley_track_register(void) {

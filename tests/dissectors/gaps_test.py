@@ -52,7 +52,7 @@ GAPS = {
     "bad_startup": ("startup frames that break a rule are barely checked", ()),
     "bad_headers": ("versions, opcodes, T bits and queues are not checked", ()),
     "ipv6": ("none: shows that addresses of both families are followed", ()),
-    "not_mpa": ("none: shows that strangers are left alone", ()),
+    "not_mpa": ("none: shows that strangers are left alone; who misspells a key is none", ()),
 }
 STOCK = ("_ws.col.Protocol", "_ws.col.Info", "iwarp_mpa.marker_flag", "iwarp_mpa.crc_flag", "iwarp_mpa.rev",
          "iwarp_mpa.res", "iwarp_mpa.privatedata", "iwarp_mpa.ulpdulength", "iwarp_mpa.marker_fpduptr",

@@ -93,4 +93,5 @@ class Tshark:
 
 def captures():
     """Every capture of the repository."""
-    return sorted([*(SOURCE / "tests/captures").rglob("*.pcap*"), *(HERE / "captures").glob("*.pcap")])
+    return sorted([*(SOURCE / "tests/captures").rglob("*.pcap*"), *(HERE / "captures").glob("*.pcap"),
+                   *(HERE / "adversarial").glob("*.pcap")])

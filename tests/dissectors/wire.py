@@ -246,6 +246,10 @@ class Connection:
         self.framer[side].made.pop()
         self.next[side] = self.next[side] + len(octets) & 0xFFFFFFFF
 
+    def skip_octets(self, side, count):
+        """Octets that went over the wire and did not get into the capture."""
+        self.next[side] = self.next[side] + count & 0xFFFFFFFF
+
     def segment(self, side, octets, flags, number=None):
         """One TCP segment. With a number it is a repetition, or one out of its place, and moves nothing."""
         own = self.next[side] if number is None else number

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* How each side took what the other one did wrong, on the first pass. A fault proves itself by its octets; what a peer
+ * made of it is told from what it acknowledged, sent and closed, so that most of this is warnings. Whatever a Terminate
+ * may still answer is judged when its sender ends. RFC 5040 §5.4, §7.2; RFC 5041 §7; RFC 5044 §7.1.2, §8; RFC 6581 §9.
+ */
+#include "parley_mpa.h"
+#include "parley_rdmap.h"
+
+static const char* due(const parley_fault* f) {
+  if (f->any) return "a Terminate is due";
+  return wmem_strdup_printf(wmem_file_scope(), "%s is due",
+                            parley_terminate_describe(wmem_file_scope(), f->layer, f->etype, f->code));
+}
+
+static gboolean answers(const parley_fault* terminate, const parley_fault* fault) {
+  if (fault->any) return TRUE;
+  /* Hardware of Chelsio and Intel sends MPA's errors with type 3; that is told elsewhere. */
+  return terminate->layer == fault->layer && terminate->code == fault->code &&
+         (terminate->etype == fault->etype || terminate->layer == PARLEY_RDMAP_LAYER_LLP);
+}
+
+/* Errors of which the octets tell whether they are there. STags, buffers and resources are the peer's own knowledge. */
+static gboolean visible(const parley_fault* terminate) {
+  static const parley_fault errors[] = {
+      {TRUE, FALSE, PARLEY_RDMAP_LAYER_LLP, 0, 2, 0},   {TRUE, FALSE, PARLEY_RDMAP_LAYER_LLP, 0, 3, 0},
+      {TRUE, FALSE, PARLEY_RDMAP_LAYER_DDP, 1, 3, 0},   {TRUE, FALSE, PARLEY_RDMAP_LAYER_DDP, 1, 4, 0},
+      {TRUE, FALSE, PARLEY_RDMAP_LAYER_DDP, 2, 1, 0},   {TRUE, FALSE, PARLEY_RDMAP_LAYER_DDP, 2, 3, 0},
+      {TRUE, FALSE, PARLEY_RDMAP_LAYER_DDP, 2, 4, 0},   {TRUE, FALSE, PARLEY_RDMAP_LAYER_DDP, 2, 6, 0},
+      {TRUE, FALSE, PARLEY_RDMAP_LAYER_RDMAP, 2, 5, 0}, {TRUE, FALSE, PARLEY_RDMAP_LAYER_RDMAP, 2, 6, 0}};
+  for (guint i = 0; i < G_N_ELEMENTS(errors); i++)
+    if (answers(terminate, &errors[i])) return TRUE;
+  return FALSE;
+}
+
+/* Whose own stream is broken or incomplete cannot be blamed for silence. */
+static gboolean blameless(const parley_conn* c, int side, const parley_fault* first) {
+  const parley_track* const t = (const parley_track*)c->side[side].track;
+  if (c->side[side].missing > 0) return TRUE;
+  return t != NULL && (t->lossy || (t->fault_count > 0 && t->faults[0].frame <= first->frame));
+}
+
+static void without_cause(parley_pdu* pdu, const parley_track* own, const parley_track* peer) {
+  const parley_conn* const c = pdu->conn;
+  const parley_fault* const said = &own->terminated;
+  if (peer->cause.known && answers(said, &peer->cause)) return;
+  if (c->side[1 - pdu->from].missing > 0 || peer->lossy || !visible(said)) return;
+  /* RFC 5044 §4.4: without C on either side the field holds anything and is not checked. */
+  if (said->layer == PARLEY_RDMAP_LAYER_LLP && said->code == 2 && c->request.frame != 0 && c->reply.frame != 0 &&
+      ((c->request.flags | c->reply.flags) & PARLEY_MPA_FLAG_C) == 0) {
+    parley_find(pdu, PARLEY_FINDING_groundless, PARLEY_AT_BODY,
+                "the %s complains of a CRC although neither side asked for CRCs [RFC 5044 §4.4]",
+                parley_side_name(pdu->from));
+    return;
+  }
+  parley_find(pdu, PARLEY_FINDING_reaction, PARLEY_AT_BODY,
+              "the %s complains of %s, and nothing that the %s sent gives cause [RFC 5040 §5.4]",
+              parley_side_name(pdu->from),
+              parley_terminate_describe(wmem_file_scope(), said->layer, said->etype, said->code),
+              parley_side_name(1 - pdu->from));
+}
+
+void parley_terminate_answers(parley_pdu* pdu) {
+  const parley_conn* const c = pdu->conn;
+  const parley_track *const own = parley_track_of(pdu->conn, pdu->from), *const peer =
+                                                                             parley_track_of(pdu->conn, 1 - pdu->from);
+  if (c->outcome == PARLEY_FAILED) return; /* it speaks of the set-up */
+  if (peer->fault_count == 0) {
+    without_cause(pdu, own, peer);
+    return;
+  }
+  for (guint i = 0; i < peer->fault_count; i++)
+    if (answers(&own->terminated, &peer->faults[i])) return;
+  if (pdu->heard < peer->fault_end || blameless(c, pdu->from, &peer->faults[0])) return;
+  parley_find(
+      pdu, PARLEY_FINDING_reaction, PARLEY_AT_BODY,
+      "the %s answered the fault of frame %u with a Terminate that says %s; %s [RFC 5040 §7.2]",
+      parley_side_name(pdu->from), peer->faults[0].frame,
+      parley_terminate_describe(wmem_file_scope(), own->terminated.layer, own->terminated.etype, own->terminated.code),
+      due(&peer->faults[0]));
+}
+
+/* This side ends without a Terminate. A FIN that was sent before the fault came says nothing. */
+static void no_terminate(parley_half* half, gboolean reset) {
+  const parley_conn* const c = half->tcp->conn;
+  const parley_half* const bad = parley_peer_of(half);
+  const parley_track *const own = (const parley_track*)c->side[half->side].track,
+                            *const peer = (const parley_track*)c->side[bad->side].track;
+  if (peer == NULL || peer->fault_count == 0 || peer->fault_end == 0 || c->outcome == PARLEY_FAILED) return;
+  const parley_fault* const first = &peer->faults[0];
+  if (blameless(c, half->side, first) || c->side[half->side].terminate_frame != 0 ||
+      c->side[bad->side].terminate_frame != 0 || c->side[bad->side].rst_frame != 0)
+    return;
+  if (bad->stream.acked < peer->fault_end) return; /* perhaps it never arrived */
+  const gboolean went_on = own != NULL && own->heard >= peer->fault_end;
+  parley_end_say(half, PI_WARN, "the %s received the fault of frame %u and %s without a Terminate; %s [RFC 5040 §7.2]",
+                 parley_side_name(half->side), first->frame,
+                 went_on ? "went on"
+                 : reset ? "reset the connection"
+                         : "closed",
+                 due(first));
+}
+
+/* RFC 5040 §6.2.1: the stream is closed so that the Terminate arrives. */
+static void reset_after_terminate(parley_half* half) {
+  const parley_conn* const c = half->tcp->conn;
+  const parley_track* const own = (const parley_track*)c->side[half->side].track;
+  if (own == NULL || own->terminate_end == 0 || half->stream.acked >= own->terminate_end) return;
+  if (c->side[1 - half->side].rst_frame != 0 || c->outcome == PARLEY_FAILED) return;
+  parley_end_say(half, PI_WARN,
+                 "the %s reset the connection before its Terminate was acknowledged: it may never arrive "
+                 "[RFC 5040 §6.2.1]",
+                 parley_side_name(half->side));
+}
+
+/* ------------------------------------------------------------------ the set-up */
+
+static gboolean flag(const parley_startup* s, guint8 mask) { return (s->flags & mask) != 0; }
+static guint depth(guint16 word) { return word & PARLEY_MPA_ENH_DEPTH_MASK; }
+static gboolean negotiated(guint16 word) { return depth(word) != PARLEY_MPA_ENH_NOT_NEGOTIATED; }
+
+/* RFC 5044 §7.1.2 rules 3, 5 and 9: the initiator closes after a Reply that is none. */
+void parley_after_reply(parley_pdu* pdu) {
+  const parley_startup *const q = &pdu->conn->request, *const r = &pdu->conn->reply;
+  if (r->frame == 0) return;
+  if (parley_reply_invalid(r))
+    parley_find(pdu, PARLEY_FINDING_set_up, PARLEY_AT_SEGMENT,
+                "the initiator went on with FPDUs after the invalid Reply of frame %u [RFC 5044 §7.1.2]", r->frame);
+  if (q->frame != 0 && q->enhanced && r->enhanced && (q->ird & PARLEY_MPA_ENH_A) != 0 &&
+      (r->ird & PARLEY_MPA_ENH_A) == 0)
+    parley_find(
+        pdu, PARLEY_FINDING_set_up_warning, PARLEY_AT_SEGMENT,
+        "the initiator, which asked for A=1, went on although the Reply has A=0: no RTR was agreed, and it must "
+        "terminate (layer 2, code 7) [RFC 6581 §9.2]");
+}
+
+/* RFC 6581 §9.1: whether the Reply asks for no more than the Request offers. */
+static gboolean depths_fit(const parley_startup* q, const parley_startup* r) {
+  const gboolean read_rtr = (q->ird & r->ird & PARLEY_MPA_ENH_A) != 0 && (q->ord & r->ord & PARLEY_MPA_ENH_D) != 0;
+  if (negotiated(r->ord) && negotiated(q->ird) && depth(r->ord) > depth(q->ird)) return FALSE;
+  if (negotiated(q->ord) && negotiated(r->ird) && depth(q->ord) > depth(r->ird)) return FALSE;
+  return !(read_rtr && depth(r->ird) == 0);
+}
+
+/* The initiator gave up the set-up with a Terminate: was there cause? */
+void parley_set_up_terminated(parley_pdu* pdu, guint8 code) {
+  const parley_conn* const c = pdu->conn;
+  const parley_startup *const q = &c->request, *const r = &c->reply;
+  if (r->frame != 0 && r->key != PARLEY_KEY_REP) {
+    /* RFC 5044 §8: after an invalid startup frame TCP is closed at once; there is no FPDU mode to send one in. */
+    parley_find(pdu, PARLEY_FINDING_set_up, PARLEY_AT_SEGMENT,
+                "the initiator sent a Terminate after an invalid Reply [RFC 5044 §8]");
+    return;
+  }
+  if (q->frame == 0 || r->frame == 0 || parley_reply_invalid(r) || q->cut || r->cut) return;
+  const gboolean both = q->enhanced && r->enhanced;
+  if (code == 7 && both && c->peer_to_peer && c->rtr_agreed != 0)
+    parley_find(pdu, PARLEY_FINDING_set_up, PARLEY_AT_SEGMENT,
+                "the initiator found no matching RTR although Request and Reply have%s%s%s in common [RFC 6581 §9.2]",
+                (c->rtr_agreed & (1 << PARLEY_RTR_SEND)) != 0 ? " Send" : "",
+                (c->rtr_agreed & (1 << PARLEY_RTR_WRITE)) != 0 ? " Write" : "",
+                (c->rtr_agreed & (1 << PARLEY_RTR_READ)) != 0 ? " Read" : "");
+  if (code == 6 && both && (!negotiated(r->ird) || !negotiated(r->ord)))
+    parley_find(pdu, PARLEY_FINDING_set_up_warning, PARLEY_AT_SEGMENT,
+                "the initiator terminates for lack of IRD although the Reply asks not to negotiate (0x3fff) "
+                "[RFC 6581 §9.1]");
+  else if (code == 6 && both && depths_fit(q, r))
+    parley_find(pdu, PARLEY_FINDING_set_up_warning, PARLEY_AT_SEGMENT,
+                "the initiator terminates for lack of IRD, yet the Reply (IRD %u, ORD %u) asks for no more than its "
+                "Request (IRD %u, ORD %u) offers [RFC 6581 §9.1]",
+                depth(r->ird), depth(r->ord), depth(q->ird), depth(q->ord));
+  if (code == 4)
+    parley_find(pdu, PARLEY_FINDING_set_up_warning, PARLEY_AT_SEGMENT,
+                "the initiator calls the Reply invalid, and nothing in the capture shows why [RFC 5044 §8]");
+}
+
+/* Whether the initiator may take the Reply for one that does not fit its Request (RFC 6581 §10). */
+static gboolean may_refuse(const parley_startup* q, const parley_startup* r) {
+  const gboolean enhanced_refused =
+      q->frame != 0 && flag(q, PARLEY_MPA_FLAG_S) && q->revision >= 2 && !flag(r, PARLEY_MPA_FLAG_S);
+  return flag(r, PARLEY_MPA_FLAG_M) || r->revision > 2 || r->pd_length > PARLEY_MPA_PD_MAX || enhanced_refused ||
+         (q->frame != 0 && r->revision != q->revision);
+}
+
+/* The initiator ends, and sent nothing behind the Reply. */
+static void initiator_closed(parley_half* half) {
+  parley_conn* const c = half->tcp->conn;
+  const parley_startup *const q = &c->request, *const r = &c->reply;
+  if (r->frame == 0 || flag(r, PARLEY_MPA_FLAG_R) || half->fpdus_seen > 0 || half->any_gap || c->rtr_frame.frame != 0 ||
+      half->pending_length > 0 || c->outcome == PARLEY_FAILED)
+    return;
+  if (c->peer_to_peer && c->rtr_agreed == 0)
+    parley_end_say(
+        half, PI_WARN,
+        "the initiator closed without the Terminate (layer 2, code 7) that a Reply without a common RTR kind "
+        "asks for [RFC 6581 §9.2]");
+  if (!may_refuse(q, r)) return;
+  c->outcome = PARLEY_FAILED;
+  if (flag(r, PARLEY_MPA_FLAG_M) && !parley_reply_invalid(r) && q->frame != 0 && q->revision == r->revision)
+    parley_end_say(half, PI_WARN,
+                   "the initiator closed after a Reply that requires markers; every sender must be able to insert them "
+                   "[RFC 5044 §4.3]");
+  else /* which it may, and after an invalid Reply must */
+    parley_end_say(half, PI_NOTE, "the initiator closed after a Reply that does not fit its Request [RFC 6581 §10]");
+}
+
+static void responder_reset(parley_half* half) {
+  const parley_conn* const c = half->tcp->conn;
+  const parley_half* const initiator = parley_peer_of(half);
+  if (c->rtr_frame.frame == 0 || (c->rtr_agreed & (1 << PARLEY_RTR_FRAME)) == 0 || half->fpdus_seen > 0 ||
+      c->outcome == PARLEY_FAILED || half->any_gap || initiator->fpdus_seen > 0)
+    return;
+  parley_end_say(half, PI_WARN,
+                 "the responder reset the connection on the agreed Rtr frame: the S of its Reply may be an echo of "
+                 "reserved bits [OFA 2007-10 Rtr §2]");
+}
+
+const char* parley_rtr_frame_unproven(const parley_conn* c) {
+  if ((c->rtr_agreed & (1 << PARLEY_RTR_FRAME)) == 0 || c->rtr_frame.frame != 0 ||
+      (c->reply.flags & (PARLEY_MPA_RES_V2 | PARLEY_MPA_FLAG_R)) != 0)
+    return NULL;
+  return "the responder answered S with S under revision 1, and nothing shows whether it knows the Rtr frame or echoes "
+         "reserved bits, as Linux siw does [OFA 2007-10 Rtr §2]";
+}
+
+void parley_react_at_end(parley_half* half, gboolean reset, gboolean first) {
+  const parley_conn* const c = half->tcp->conn;
+  const parley_half* const initiator = &half->tcp->half[PARLEY_INITIATOR];
+  const gboolean silent = initiator->fpdus_seen == 0 && !initiator->any_gap;
+  const char* const unproven = first && silent ? parley_rtr_frame_unproven(c) : NULL;
+  no_terminate(half, reset);
+  if (reset) reset_after_terminate(half);
+  if (half->side == PARLEY_INITIATOR) initiator_closed(half);
+  if (half->side == PARLEY_RESPONDER && reset) responder_reset(half);
+  if (unproven != NULL) parley_end_say(half, PI_WARN, "%s", unproven);
+}

@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The set-up on the first pass: where startup frames end, which of them came, and what follows from one that is not in
+ * the capture. RFC 5044 §7.1, RFC 6581 §6, OFA 2007-10 Rtr. */
+#include <epan/expert.h>
+#include <string.h>
+
+#include "parley_mpa.h"
+#include "parley_rdmap.h"
+
+guint parley_key_of(const guint8* key) {
+  static const char* const keys[] = {PARLEY_MPA_KEY_REQ, PARLEY_MPA_KEY_REP, PARLEY_MPA_KEY_RTR,
+                                     PARLEY_MPA_KEY_RTR_HEX};
+  for (guint i = 0; i < G_N_ELEMENTS(keys); i++)
+    if (memcmp(key, keys[i], PARLEY_MPA_KEY_LEN) == 0) return i;
+  return PARLEY_KEY_OTHER;
+}
+
+gboolean parley_begins_like_key(const guint8* octets, guint32 length) {
+  static const char head[] = "MPA ID ";
+  return memcmp(octets, head, MIN(length, sizeof head - 1)) == 0;
+}
+
+/* Alibaba's erdma puts 8 octets before the private data and does not count them; others use its revision without. */
+enum { ERDMA_REVISION = 129, ERDMA_OCTETS = 8 };
+
+static guint32 promised_size(const guint8* octets) {
+  return PARLEY_MPA_HEADER_LEN + (guint32)parley_be16(octets + PARLEY_MPA_PD_LENGTH_OFF);
+}
+
+/* Octets to wait for. RFC 5044 §7.1.1: a frame that announces more than 512 octets of private data is wrong whatever
+ * follows, so that its head is enough. */
+static guint32 startup_size(const guint8* octets, guint32 length) {
+  if (length < PARLEY_MPA_HEADER_LEN) return PARLEY_MPA_HEADER_LEN;
+  const guint32 size = promised_size(octets);
+  if (size > PARLEY_MPA_STARTUP_MAX) return MIN(length, size);
+  return octets[PARLEY_MPA_REV_OFF] == ERDMA_REVISION && length >= size + ERDMA_OCTETS ? size + ERDMA_OCTETS : size;
+}
+
+static void startup_seen(parley_half* half, const guint8* octets, guint32 known, parley_startup* seen) {
+  packet_info* const pinfo = half->tcp->pinfo;
+  memset(seen, 0, sizeof *seen);
+  seen->frame = pinfo->num;
+  seen->at = pinfo->abs_ts;
+  seen->key = (guint8)parley_key_of(octets);
+  seen->flags = octets[PARLEY_MPA_FLAGS_OFF];
+  seen->revision = octets[PARLEY_MPA_REV_OFF];
+  seen->pd_length = parley_be16(octets + PARLEY_MPA_PD_LENGTH_OFF);
+  seen->cut = known < promised_size(octets) && seen->pd_length <= PARLEY_MPA_PD_MAX;
+  /* RFC 6581 §6: enhanced data needs S and revision 2. */
+  seen->enhanced = seen->revision >= 2 && (seen->flags & PARLEY_MPA_FLAG_S) != 0 &&
+                   seen->pd_length >= PARLEY_MPA_ENH_LEN && known >= PARLEY_MPA_HEADER_LEN + PARLEY_MPA_ENH_LEN;
+  if (!seen->enhanced) return;
+  seen->ird = parley_be16(octets + PARLEY_MPA_HEADER_LEN);
+  seen->ord = parley_be16(octets + PARLEY_MPA_HEADER_LEN + 2);
+}
+
+/* ------------------------------------------------------------------ what comes next */
+
+static void begin_half(parley_half* half, parley_phase phase) {
+  half->phase = (guint8)phase;
+  half->zero = half->startup_end;
+  half->zero_known = TRUE;
+}
+
+/* RFC 5044 §4.3: positions count from the end of the last startup frame. Where that was among what the capture lacks,
+ * it is not known. */
+static void forget_zero(parley_half* half) {
+  if (half->markers == PARLEY_NO) return;
+  half->zero_known = FALSE;
+  half->lost = half->gap = half->any_gap = TRUE;
+}
+
+/* OFA 2007-10 Rtr §2: the initiator may have sent the Rtr frame, which no octet that was seen shows. */
+static gboolean rtr_frame_may_come(const parley_half* half) {
+  const parley_conn* const c = half->tcp->conn;
+  if (half->side != PARLEY_INITIATOR || c->rtr_frame.frame != 0) return FALSE;
+  if (c->request.frame == 0) return c->reply.frame == 0 || c->reply.revision <= 1;
+  if (c->reply.frame == 0) return c->request.revision <= 1 && (c->request.flags & PARLEY_MPA_FLAG_S) != 0;
+  return (c->rtr_agreed & (1 << PARLEY_RTR_FRAME)) != 0;
+}
+
+/* Octets that were kept go on as if they came now. */
+static void replay(parley_half* half) {
+  if (half->pending_length == 0) return;
+  guint8* const kept = half->pending;
+  const parley_tcp_segment part = {.frame = half->pending_frame,
+                                   .seq = parley_stream_seq_of(&half->stream, half->pending_at),
+                                   .length = half->pending_length,
+                                   .captured = half->pending_length,
+                                   .data = kept,
+                                   .ack = half->kept_ack,
+                                   .has_ack = half->kept_has_ack,
+                                   .start = TRUE,
+                                   .held = TRUE};
+  half->pending = NULL;
+  half->pending_length = half->pending_room = 0;
+  parley_fpdus_add(half, &part);
+  wmem_free(wmem_file_scope(), kept);
+}
+
+static void begin_fpdus(parley_half* half) {
+  begin_half(half, PARLEY_PHASE_FPDUS);
+  if (half->hole_in_kept) {
+    half->lost = half->gap = half->any_gap = TRUE;
+    if (rtr_frame_may_come(half)) forget_zero(half);
+    parley_pending_drop(half);
+  }
+  replay(half);
+}
+
+void parley_rtr_or_fpdu(parley_half* half) {
+  if (half->hole_in_kept) {
+    begin_fpdus(half);
+    return;
+  }
+  if (half->pending_length == 0) return;
+  if (!parley_begins_like_key(half->pending, half->pending_length)) {
+    begin_fpdus(half);
+    return;
+  }
+  if (half->pending_length < startup_size(half->pending, half->pending_length) ||
+      half->pending_length < PARLEY_MPA_HEADER_LEN)
+    return;
+  guint8* const kept = half->pending;
+  const guint32 length = half->pending_length;
+  parley_tcp_segment rest = {.frame = half->pending_frame,
+                             .seq = parley_stream_seq_of(&half->stream, half->pending_at),
+                             .length = length,
+                             .captured = length,
+                             .data = kept,
+                             .ack = half->kept_ack,
+                             .has_ack = half->kept_has_ack,
+                             .held = TRUE};
+  half->pending = NULL;
+  half->pending_length = half->pending_room = 0;
+  parley_startup_add(half, &rest);
+  if (rest.captured > 0 && half->phase == PARLEY_PHASE_FPDUS) parley_fpdus_add(half, &rest);
+  wmem_free(wmem_file_scope(), kept);
+}
+
+/* The initiator goes on behind its Request and the Reply, wherever those are. */
+static void begin_initiator(parley_half* half) {
+  if (!rtr_frame_may_come(half) && half->tcp->conn->request.revision > 1) {
+    begin_fpdus(half);
+    return;
+  }
+  begin_half(half, PARLEY_PHASE_RTR_OR_FPDU);
+  parley_rtr_or_fpdu(half);
+}
+
+/* Octets that are no Rtr frame, in order. */
+void parley_initiator_goes_on(parley_half* half, const parley_tcp_segment* part) {
+  if (half->tcp->conn->request.frame == 0) forget_zero(half); /* how long it was is not known */
+  if (!half->zero_known && half->markers == PARLEY_NO) {
+    half->zero = parley_stream_position_of(&half->stream, part->seq);
+    half->zero_known = TRUE;
+  }
+  half->phase = PARLEY_PHASE_FPDUS;
+}
+
+/* ------------------------------------------------------------------ Request and Reply */
+
+static void set_outcome(parley_conn* c) {
+  const parley_startup* const r = &c->reply;
+  c->outcome = r->key != PARLEY_KEY_REP                ? PARLEY_FAILED
+               : c->peer_to_peer || c->rtr_agreed != 0 ? PARLEY_OPEN
+                                                       : PARLEY_ESTABLISHED;
+}
+
+/* Part of the Request is there, and the responder acknowledged more: the capture has it out of order. */
+static gboolean request_still_comes(const parley_half* initiator) {
+  return initiator->phase == PARLEY_PHASE_STARTUP && initiator->pending_length > 0 &&
+         (initiator->stream.first != NULL || initiator->stream.acked > initiator->stream.position);
+}
+
+/* RFC 5044 §7.1.2 rule 9: PD_Length is compared with what came. */
+static void answered_too_soon(parley_startup_item* item, parley_half* initiator) {
+  const guint32 came = initiator->startup_due > 0
+                           ? PARLEY_MPA_HEADER_LEN + initiator->tcp->conn->request.pd_length - initiator->startup_due
+                           : initiator->pending_length;
+  guint32 due = PARLEY_MPA_HEADER_LEN;
+  if (initiator->startup_due > 0)
+    due = came + initiator->startup_due;
+  else if (came >= PARLEY_MPA_HEADER_LEN)
+    due = promised_size(initiator->pending);
+  if (came == 0 || !initiator->from_syn || initiator->any_gap || initiator->stream.first != NULL ||
+      initiator->tcp->heard > initiator->stream.position)
+    return;
+  parley_startup_say(item, PI_ERROR,
+                     "the responder answered a Request of which %u octets had come, %u were due [RFC 5044 §7.1.2]",
+                     came, due);
+  initiator->startup_due = due - came;
+}
+
+/* What the initiator sent so far is not in the capture; it may have been more than the Request. */
+static void request_is_lost(parley_half* initiator) {
+  initiator->gap = initiator->any_gap = TRUE;
+  parley_forget(initiator->tcp->conn, PARLEY_INITIATOR);
+  parley_pending_drop(initiator);
+  parley_stream_skip_acked(&initiator->stream);
+  if (initiator->stream.synced) initiator->startup_end = initiator->stream.position;
+  begin_half(initiator, PARLEY_PHASE_RTR_OR_FPDU);
+  initiator->zero_known = initiator->stream.synced;
+}
+
+/* RFC 5044 §7.1.2 rule 3: nothing is due between Request and Reply; whoever reads it has no use for it. */
+static void accepted_early_octets(parley_startup_item* item, const parley_half* initiator) {
+  if (initiator->early == 0 || initiator->startup_end == 0) return;
+  if (initiator->tcp->heard < initiator->startup_end + initiator->early) return;
+  parley_startup_say(item, PI_WARN,
+                     "the responder accepted although %u octets stood behind the Request by then [RFC 5044 §7.1.2]",
+                     initiator->early);
+}
+
+/* What was kept behind a Request that was rejected is a second one. */
+static void startup_of_kept(parley_half* half) {
+  guint8* const kept = half->pending;
+  parley_tcp_segment part = {.frame = half->pending_frame,
+                             .seq = parley_stream_seq_of(&half->stream, half->pending_at),
+                             .length = half->pending_length,
+                             .captured = half->pending_length,
+                             .data = kept,
+                             .held = TRUE};
+  half->pending = NULL;
+  half->pending_length = half->pending_room = 0;
+  if (!half->hole_in_kept)
+    while (part.captured > 0 && half->phase == PARLEY_PHASE_STARTUP) parley_startup_add(half, &part);
+  half->hole_in_kept = FALSE;
+  wmem_free(wmem_file_scope(), kept);
+}
+
+static void reply_seen(parley_half* half, parley_startup_item* item) {
+  parley_tcp* const tcp = half->tcp;
+  parley_conn* const c = tcp->conn;
+  parley_half* const initiator = parley_peer_of(half);
+  const gboolean lost_before = tcp->reply_lost;
+  c->reply = item->seen;
+  parley_agree(tcp);
+  parley_startup_judge(item);
+  const gboolean request_comes = request_still_comes(initiator);
+  if (!request_comes && (c->request.frame == 0 || initiator->startup_due > 0)) answered_too_soon(item, initiator);
+  if ((c->reply.flags & PARLEY_MPA_FLAG_R) != 0) {
+    /* TCP is left to the ULP, which may try again on it. */
+    c->outcome = PARLEY_REJECTED;
+    half->phase = initiator->phase = PARLEY_PHASE_STARTUP;
+    startup_of_kept(initiator);
+    return;
+  }
+  if (c->request.frame != 0) accepted_early_octets(item, initiator);
+  if (c->reply.revision == 0) tcp->versions = 0;
+  set_outcome(c);
+  begin_half(half, PARLEY_PHASE_FPDUS);
+  if (c->request.frame != 0) {
+    if (!lost_before || initiator->phase != PARLEY_PHASE_FPDUS) begin_initiator(initiator);
+  } else if (!request_comes) {
+    request_is_lost(initiator);
+  }
+}
+
+static void request_seen(parley_half* half, parley_startup_item* item) {
+  parley_tcp* const tcp = half->tcp;
+  tcp->conn->request = item->seen;
+  half->request_end = half->startup_end;
+  half->phase = PARLEY_PHASE_AFTER_REQUEST;
+  if (tcp->conn->reply.frame != 0 || tcp->reply_lost) parley_agree(tcp);
+  parley_startup_judge(item);
+  if (tcp->conn->outcome == PARLEY_REJECTED) {
+    half->phase = PARLEY_PHASE_STARTUP;
+    return;
+  }
+  if (tcp->conn->reply.frame != 0) set_outcome(tcp->conn); /* captured the wrong way round */
+  if (tcp->conn->reply.frame != 0 || tcp->reply_lost) begin_initiator(half);
+}
+
+/* A second try on the same TCP connection. */
+static parley_conn* conn_again(const parley_conn* old) {
+  parley_conn* const c = wmem_new0(wmem_file_scope(), parley_conn);
+  c->number = parley_conn_number();
+  c->first_frame = old->last_frame;
+  c->first_at = old->last_at;
+  c->last_frame = old->last_frame;
+  c->last_at = old->last_at;
+  for (guint i = 0; i < 2; i++) {
+    c->addr[i] = old->addr[i];
+    c->port[i] = old->port[i];
+    c->side[i].reads_max = -1;
+    c->side[i].stream = old->side[i].stream;
+  }
+  c->roles_known = TRUE;
+  return c;
+}
+
+static void rtr_frame_seen(parley_half* half, parley_startup_item* item, gboolean all_seen) {
+  parley_conn* const c = half->tcp->conn;
+  item->is_rtr_frame = item->seen.key == PARLEY_KEY_RTR || item->seen.key == PARLEY_KEY_RTR_HEX;
+  item->second = !item->is_rtr_frame;
+  if (item->is_rtr_frame || all_seen) parley_startup_judge(item);
+  if (item->is_rtr_frame) {
+    c->rtr_frame = item->seen;
+    c->rtr = PARLEY_RTR_FRAME;
+    c->outcome = PARLEY_ESTABLISHED;
+    if (c->first_fpdu_frame == 0) c->first_fpdu_at = item->seen.at;
+  }
+  begin_half(half, PARLEY_PHASE_FPDUS);
+}
+
+/* A whole startup frame. */
+static void startup_whole(parley_half* half, const guint8* octets, guint32 size, guint8* copy, guint32 seq) {
+  parley_tcp* const tcp = half->tcp;
+  const guint key = parley_key_of(octets);
+  /* The Reply to a second Request may come before it, or without it; where the initiator is known to have sent nothing
+   * more it is one too many. */
+  const gboolean asked = half->side == PARLEY_INITIATOR ? tcp->conn->request.frame != 0
+                                                        : tcp->heard > parley_peer_of(half)->stream.position;
+  const parley_half* const peer = parley_peer_of(half);
+  const gboolean all_seen = half->from_syn && peer->from_syn && !half->any_gap && !peer->any_gap && !tcp->reply_lost;
+  const gboolean again = tcp->conn->outcome == PARLEY_REJECTED && (asked || !all_seen);
+  const guint32 known = MIN(half->pending_known, size);
+  if (again) {
+    tcp->conn = conn_again(tcp->conn);
+    tcp->half[PARLEY_INITIATOR].early = 0;
+  }
+  parley_startup_item* const item = (parley_startup_item*)parley_item_add(half, PARLEY_ITEM_STARTUP, sizeof *item);
+  item->item.seq = seq;
+  item->item.octets = size;
+  item->item.known = known;
+  item->item.copy = copy;
+  item->again = again;
+  startup_seen(half, octets, known, &item->seen);
+  half->startup_end = parley_stream_position_of(&half->stream, seq) + size;
+  const gboolean too_long = promised_size(octets) > PARLEY_MPA_STARTUP_MAX;
+  half->startup_due = too_long ? promised_size(octets) - size : 0;
+  if (half->side == PARLEY_INITIATOR) {
+    const gboolean request =
+        half->phase == PARLEY_PHASE_STARTUP ||
+        (half->phase == PARLEY_PHASE_RTR_OR_FPDU && key == PARLEY_KEY_REQ && tcp->conn->request.frame == 0);
+    if (request)
+      request_seen(half, item);
+    else
+      rtr_frame_seen(half, item, all_seen);
+  } else if (tcp->conn->reply.frame == 0) {
+    reply_seen(half, item);
+  } else {
+    item->second = TRUE;
+    if (all_seen) parley_startup_judge(item);
+    tcp->conn->outcome = PARLEY_FAILED;
+    if (half->phase == PARLEY_PHASE_FPDUS) begin_half(half, PARLEY_PHASE_FPDUS);
+  }
+}
+
+/* ------------------------------------------------------------------ frames that are not there */
+
+/* The Request, or what came before the Reply of which nothing was seen either. */
+static void no_request(parley_half* half) {
+  parley_tcp* const tcp = half->tcp;
+  half->phase = PARLEY_PHASE_FPDUS;
+  half->lost = half->gap = TRUE;
+  parley_agree(tcp);
+  half->zero_known = half->markers == PARLEY_NO;
+  tcp->conn->outcome = PARLEY_ESTABLISHED;
+}
+
+/* An accepting Reply is likely: the peers go on. */
+void parley_reply_is_lost(parley_tcp* tcp) {
+  parley_half *const initiator = &tcp->half[PARLEY_INITIATOR], *const responder = &tcp->half[PARLEY_RESPONDER];
+  responder->any_gap = TRUE;
+  if (tcp->reply_lost) return; /* and what was found out since stays */
+  tcp->reply_lost = TRUE;
+  parley_agree(tcp);
+  tcp->conn->outcome = PARLEY_ESTABLISHED;
+  if (initiator->phase == PARLEY_PHASE_AFTER_REQUEST) begin_initiator(initiator);
+}
+
+/* Octets that are no startup frame where one is due. */
+static void no_startup(parley_half* half, guint32 seq) {
+  parley_tcp* const tcp = half->tcp;
+  if (tcp->conn->outcome == PARLEY_REJECTED) { /* the ULP may use TCP for what it likes */
+    half->phase = parley_peer_of(half)->phase = PARLEY_PHASE_OVER;
+    return;
+  }
+  if (!half->any_gap && half->from_syn) {
+    half->phase = PARLEY_PHASE_OVER;
+    parley_mpa_note(half, PARLEY_NOTE_NOT_STARTUP, 0, seq);
+    return;
+  }
+  if (half->side == PARLEY_INITIATOR) {
+    no_request(half);
+    return;
+  }
+  half->phase = PARLEY_PHASE_FPDUS;
+  half->lost = half->gap = TRUE;
+  parley_reply_is_lost(tcp);
+  half->zero_known = half->markers == PARLEY_NO;
+}
+
+/* ------------------------------------------------------------------ octets */
+
+static void take(parley_tcp_segment* part, guint32 octets) {
+  part->seq += octets;
+  part->data += octets;
+  part->captured -= octets;
+  part->start = FALSE;
+}
+
+/* Octets that a wrong PD_Length announced. */
+void parley_startup_announced(parley_half* half, parley_tcp_segment* part) {
+  const guint32 more = MIN(half->startup_due, part->captured);
+  if (more == 0) return;
+  half->startup_due -= more;
+  half->startup_end += more;
+  if (half->side == PARLEY_INITIATOR) half->request_end = half->startup_end;
+  if (half->phase == PARLEY_PHASE_RTR_OR_FPDU || half->phase == PARLEY_PHASE_FPDUS) half->zero = half->startup_end;
+  take(part, more);
+}
+
+/* Takes what belongs to a startup frame from the part; what is left stands behind it. */
+void parley_startup_add(parley_half* half, parley_tcp_segment* part) {
+  if (half->pending_length == 0) {
+    half->pending_at = parley_stream_position_of(&half->stream, part->seq);
+    const guint32 size = startup_size(part->data, part->captured);
+    if (!part->held && parley_begins_like_key(part->data, part->captured) && part->captured >= size) {
+      const parley_tcp_segment frame = *part;
+      take(part, size);
+      half->pending_known = size;
+      startup_whole(half, frame.data, size, NULL, frame.seq);
+      return;
+    }
+  }
+  while (part->captured > 0) {
+    const guint32 size = startup_size(half->pending, half->pending_length);
+    parley_tcp_segment head = *part;
+    head.captured = MIN(part->captured, size - half->pending_length);
+    parley_pending_add(half, &head, size);
+    take(part, head.captured);
+    if (!parley_begins_like_key(half->pending, half->pending_length)) {
+      const guint32 seq = parley_stream_seq_of(&half->stream, half->pending_at);
+      no_startup(half, seq);
+      if (half->phase == PARLEY_PHASE_FPDUS) replay(half);
+      parley_pending_drop(half);
+      return;
+    }
+    if (half->pending_length < PARLEY_MPA_HEADER_LEN ||
+        half->pending_length < startup_size(half->pending, half->pending_length))
+      continue;
+    guint8* const octets = half->pending;
+    const guint32 length = half->pending_length, seq = parley_stream_seq_of(&half->stream, half->pending_at);
+    parley_parts_whole(half);
+    half->pending = NULL;
+    half->pending_length = half->pending_room = 0;
+    startup_whole(half, octets, length, octets, seq);
+    return;
+  }
+}
+
+/* One where FPDUs are due already. As an FPDU it would have RDMAP version 0 (RFC 5040 §4.1). */
+gboolean parley_startup_again(parley_half* half, parley_tcp_segment* part) {
+  if (half->fpdus_seen > 0 || half->lost || half->pending_length > 0 || part->captured < PARLEY_MPA_HEADER_LEN ||
+      half->tcp->conn->reply.frame == 0 || parley_key_of(part->data) == PARLEY_KEY_OTHER ||
+      startup_size(part->data, part->captured) > part->captured)
+    return FALSE;
+  parley_startup_add(half, part);
+  return TRUE;
+}
+
+/* Octets are missing while a startup frame is under way. Returns how many of them stand behind it. */
+guint32 parley_startup_hole(parley_half* half, guint32 octets, gboolean cut, const parley_tcp_segment* shown_by) {
+  if (half->startup_due > 0) {
+    const guint32 announced = MIN(half->startup_due, octets);
+    half->startup_due -= announced;
+    half->startup_end += announced;
+    return octets - announced;
+  }
+  if (half->pending_length == 0 && !cut) return 0; /* perhaps a whole startup frame; what follows will show */
+  if (half->pending_length < PARLEY_MPA_HEADER_LEN) {
+    parley_mpa_note(half, PARLEY_NOTE_STARTUP_CUT, octets, half->stream.next_seq);
+    half->phase = PARLEY_PHASE_OVER;
+    parley_pending_drop(half);
+    return 0;
+  }
+  /* Only private data is missing. */
+  const guint32 due = startup_size(half->pending, half->pending_length) - half->pending_length;
+  const guint32 fill = MIN(octets, due), known = MIN(half->pending_known, half->pending_length);
+  parley_tcp_segment zeros = *shown_by;
+  zeros.seq = half->stream.next_seq - octets;
+  zeros.data = (guint8*)wmem_alloc0(half->tcp->pinfo->pool, fill);
+  zeros.captured = zeros.length = fill;
+  zeros.held = TRUE;
+  half->pending_known = known;
+  parley_startup_add(half, &zeros);
+  return octets - fill;
+}
+
+/* A capture may have the Reply in front of the Request, which then lies before the point where the Reply's
+ * acknowledgment puts the stream. */
+void parley_request_after_reply(parley_half* half, const parley_tcp_segment* segment) {
+  const parley_conn* const c = half->tcp->conn;
+  parley_stream* const stream = &half->stream;
+  if (half->side != PARLEY_INITIATOR || half->phase != PARLEY_PHASE_RTR_OR_FPDU || c->request.frame != 0) return;
+  const guint32 back = stream->next_seq - segment->seq;
+  if (stream->position != half->startup_end || (gint32)back <= 0 || half->pending_length > 0) return;
+  if (segment->captured < PARLEY_MPA_HEADER_LEN || parley_key_of(segment->data) != PARLEY_KEY_REQ) return;
+  stream->next_seq = segment->seq;
+  stream->position = stream->position > back ? stream->position - back : 0;
+}

@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""Whom the plugin accuses of what, and in which frame: nobody where the capture only lacks something."""
+import re
+import unittest
+
+import harness
+from wire import (ACK, C, FIN, INITIATOR, M, R, REP, REQ, RESPONDER, RST, RTR_TEXT, S, Capture, Framer, atomic_request,
+                  atomic_response, crc32c, enhanced, pattern, read_request, read_response, send, startup, terminate,
+                  untagged, write)
+
+V1 = startup(REQ, C, 1), startup(REP, C, 1)
+ERROR, WARNING = "8388608", "6291456"
+ADVERSARIAL = harness.HERE / "adversarial"
+
+
+def v2(kinds="", ird=8, ord_=8, reply=None):
+    return startup(REQ, C | S, 2, enhanced(ird, ord_, kinds)), startup(REP, C | S, 2, enhanced(*reply or (ord_, ird), kinds))
+
+
+class Judgement(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.tshark = cls.enterClassContext(harness.Tshark(True))
+
+    def said(self, octets, *passes):
+        """[(frame, severity, words)] of the plugin's errors and warnings."""
+        path = self.tshark.file(f"{self._testMethodName}.pcap", octets)
+        frames = self.tshark.fields(path, ("_ws.expert.severity", "_ws.expert.message"), passes)
+        words = {ERROR: "error", WARNING: "warning"}
+        return [(int(number), words[severity], text) for number, layers in frames.items()
+                for severity, text in zip(layers["_ws.expert.severity"], layers["_ws.expert.message"])
+                if severity in words and re.search(r"\[(RFC|OFA) ", text)]
+
+    def judged(self, capture):
+        """What is said in the first of two passes is what is said in the second."""
+        once = self.said(capture.octets())
+        self.assertEqual(self.said(capture.octets(), "-2"), once)
+        return once
+
+    def check(self, build, *expected):
+        """`expected`: (frame, severity, clause, a part of the words) of all that is said."""
+        capture = Capture()
+        build(capture.connect())
+        said = self.judged(capture)
+        self.assertEqual([(frame, severity, re.search(r"\[(.*)\]$", text).group(1)) for frame, severity, text in said],
+                         [(frame, severity, clause) for frame, severity, clause, _ in expected], said)
+        for (_, _, text), (_, _, _, words) in zip(said, expected):
+            self.assertIn(words, text)
+
+    # ---------------------------------------------------------------- captures that lack something
+
+    def test_no_valid_capture_draws_an_error(self):
+        captures = sorted(ADVERSARIAL.glob("*.pcap"))
+        self.assertGreater(len(captures), 12)
+        for path in captures:
+            with self.subTest(capture=path.name):
+                octets = path.read_bytes()
+                for passes in (), ("-2",):
+                    self.assertEqual([said for said in self.said(octets, *passes) if said[1] == "error"], [])
+
+    def test_an_rtr_frame_whose_request_is_lost_accuses_nobody(self):
+        def build(a):
+            a.handshake()
+            a.skip_octets(INITIATOR, len(V1[0]))
+            a.send(RESPONDER, startup(REP, C | S, 1))
+            a.send(INITIATOR, startup(RTR_TEXT, C, 1))
+            a.fpdu(INITIATOR, send(1, b"after it"))
+        self.check(build)
+
+    def test_a_read_response_that_is_lost_frees_its_place(self):
+        def build(a):
+            a.set_up(*v2(ird=1, ord_=1))
+            a.fpdu(INITIATOR, read_request(1, 8, sink=(7, 0)))
+            a.skip(RESPONDER, a.framer[RESPONDER].fpdu(read_response(7, 0, pattern(8))))
+            a.fpdu(INITIATOR, read_request(2, 8, sink=(7, 8)))
+        self.check(build)
+
+    def test_two_reads_where_one_was_agreed(self):
+        def build(a):
+            a.set_up(*v2(ird=1, ord_=1))
+            a.fpdus(INITIATOR, read_request(1, 8, sink=(7, 0)), read_request(2, 8, sink=(7, 8)))
+        self.check(build, (6, "error", "RFC 5040 §5.2.1", "2 RDMA Reads and Atomics are outstanding, 1 were agreed"))
+
+    def test_a_request_whose_tail_comes_late_is_known_from_then_on(self):
+        def build(a):
+            a.handshake()
+            a.segment(INITIATOR, V1[0][:10], ACK)
+            tail = a.next[INITIATOR]
+            a.next[INITIATOR] += 10
+            a.send(RESPONDER, V1[1])
+            a.segment(INITIATOR, V1[0][10:], ACK, number=tail)
+            a.fpdu(INITIATOR, send(1, b"and on"))
+            a.fpdu(RESPONDER, send(1, b"and back"))
+        self.check(build)
+
+    def test_crc_off_and_payload_like_fpdus_behind_a_loss(self):
+        """Segments that begin with what looks like an FPDU accuse nobody before three of them fit together."""
+        lookalike = Framer(crc=False).fpdu(untagged(0, 9, 77, b"x", ddp=1))[:40] + b"\xff" * 21
+
+        def build(a):
+            a.set_up(startup(REQ, 0, 1), startup(REP, 0, 1), crc=False)
+            a.fpdu(INITIATOR, send(1, b"first"))
+            whole = a.framer[INITIATOR].fpdu(send(2, lookalike * 20))
+            a.skip_octets(INITIATOR, 300)
+            a.send(INITIATOR, whole[300:], cuts=(61, 122, 183))
+            a.segment(RESPONDER, b"", ACK)
+            for msn in range(3, 30):
+                a.fpdu(INITIATOR, send(msn, b"more"))
+                a.ack(RESPONDER)
+        capture = Capture()
+        build(capture.connect())
+        self.assertEqual([said for said in self.judged(capture) if said[1] == "error"], [])
+
+    # ---------------------------------------------------------------- order within a message
+
+    def test_segments_out_of_order_are_a_warning(self):
+        def build(a):
+            a.set_up(*V1)
+            a.fpdu(INITIATOR, send(1, pattern(10), offset=10, last=False))
+            a.fpdu(INITIATOR, send(1, pattern(10), offset=0, last=False))
+            a.fpdu(INITIATOR, send(1, pattern(5), offset=20))
+            a.fpdu(INITIATOR, send(2, b"next"))
+        self.check(build, (8, "warning", "RFC 5041 §5.3", "not sent in the order of their MO, from frame 6 on"))
+
+    def test_a_message_that_lacks_octets_is_an_error_when_the_next_begins(self):
+        def build(a):
+            a.set_up(*V1)
+            a.fpdu(INITIATOR, send(1, pattern(10), last=False))
+            a.fpdu(INITIATOR, send(1, pattern(5), offset=20))
+            a.fpdu(INITIATOR, send(2, b"next"))
+        self.check(build, (8, "error", "RFC 5041 §5.2", "message 1 lacks the octets from MO 10 on"))
+
+    def test_a_message_that_lacks_octets_is_an_error_at_the_fin(self):
+        def build(a):
+            a.set_up(*V1)
+            a.fpdu(INITIATOR, send(1, pattern(5), offset=4))
+            a.close(INITIATOR)
+        self.check(build, (7, "error", "RFC 5041 §5.2", "lacks the octets from MO 0 on"))
+
+    def test_octets_sent_twice_are_an_error(self):
+        def build(a):
+            a.set_up(*V1)
+            a.fpdu(INITIATOR, send(1, pattern(10), last=False))
+            a.fpdu(INITIATOR, send(1, pattern(10), offset=5, last=False))
+        self.check(build, (7, "error", "RFC 5041 §5.2", "Send goes on at MO 5, 10 is due"))
+
+    def test_writes_and_read_responses_in_any_order(self):
+        def build(a):
+            a.set_up(*v2())
+            a.fpdu(INITIATOR, write(9, 100, pattern(10), last=False))
+            a.fpdu(INITIATOR, write(9, 90, pattern(10), last=False))
+            a.fpdu(INITIATOR, write(9, 110, pattern(3)))
+            a.fpdu(INITIATOR, read_request(1, 30, sink=(7, 0)))
+            a.fpdu(RESPONDER, read_response(7, 10, pattern(20)))
+            a.fpdu(RESPONDER, read_response(7, 0, pattern(10), last=False))
+        self.check(build, (8, "warning", "RFC 5041 §5.3", "of an RDMA Write"),
+                   (11, "warning", "RFC 5041 §5.3", "of the answer to frame 9"))
+
+    def test_the_invalidate_stag_of_a_message_stays(self):
+        def build(a):
+            a.set_up(*V1)
+            a.fpdu(INITIATOR, send(1, pattern(10), opcode=4, last=False, reserved=5))
+            a.fpdu(INITIATOR, send(1, pattern(10), opcode=4, offset=10, reserved=6))
+        self.check(build, (7, "error", "RFC 5041 §4.3", "Invalidate STag changes inside a message"))
+
+    # ---------------------------------------------------------------- Reads and Atomics
+
+    def test_a_read_although_the_peers_ird_is_0(self):
+        def build(a):
+            a.set_up(*v2(ird=4, ord_=0, reply=(0, 4)))
+            a.fpdu(INITIATOR, send(1, b"first"))
+            a.fpdu(INITIATOR, read_request(1, 8, sink=(7, 0)))
+        self.check(build, (7, "error", "RFC 5040 §5.2.1", "1 RDMA Reads and Atomics are outstanding, 0 were agreed"))
+
+    def test_atomics_and_reads_are_answered_in_one_order(self):
+        def build(a):
+            a.set_up(*v2())
+            a.fpdu(INITIATOR, read_request(1, 8, sink=(7, 0)))
+            a.fpdu(INITIATOR, atomic_request(2, 0, 9, 7, 8, 1))
+            a.fpdu(RESPONDER, atomic_response(1, 9, 0))
+        self.check(build, (8, "error", "RFC 7306 §5.1", "is answered before the Read Request of frame 6"))
+
+    def test_reserved_bits_beside_the_atomic_opcode(self):
+        def build(a):
+            a.set_up(*v2())
+            a.fpdu(INITIATOR, atomic_request(1, 0x10, 9, 7, 8, 1))
+        self.check(build, (6, "error", "RFC 7306 §5.2.1", "Reserved bits beside the AOpCode are set: 0x00000010"))
+
+    # ---------------------------------------------------------------- startup frames
+
+    def test_a_request_with_another_key(self):
+        def build(a):
+            a.handshake()
+            a.send(INITIATOR, startup(b"MPA ID Foo Frame", C, 1))
+            a.close(RESPONDER)
+        self.check(build, (4, "error", "RFC 5044 §7.1.1", "a key that is not that of a Request"))
+
+    def test_private_data_beyond_512_octets_is_judged_with_its_head(self):
+        for length, sent in (513, 513), (513, 0), (65535, 8):
+            with self.subTest(length=length, sent=sent):
+                self.check(lambda a: a.handshake().send(INITIATOR, startup(REQ, C, 1, bytes(sent), length)),
+                           (4, "error", "RFC 5044 §7.1.1", f"announced {length} octets of private data"))
+        self.check(lambda a: a.handshake().start(startup(REQ, C, 1, bytes(513)), V1[1]),
+                   (4, "error", "RFC 5044 §7.1.1", "announced 513 octets"),
+                   (5, "error", "RFC 5044 §7.1.2", "accepted a Request that announces 513 octets"))
+
+    def test_a_fin_in_the_middle_of_what_pd_length_promises(self):
+        def build(a):
+            a.handshake()
+            a.send(INITIATOR, startup(REQ, C, 1, bytes(8), 16))
+            a.segment(INITIATOR, b"", FIN | ACK)
+        self.check(build, (5, "error", "RFC 5044 §7.1.1", "announced more private data than it sent"))
+
+    def test_a_reply_before_the_request_is_whole(self):
+        def build(a):
+            a.handshake()
+            a.send(INITIATOR, startup(REQ, C, 1, bytes(8), 16))
+            a.send(RESPONDER, V1[1])
+            a.send(INITIATOR, bytes(8))
+            a.fpdu(INITIATOR, send(1, b"and on"))
+        self.check(build, (5, "error", "RFC 5044 §7.1.2", "of which 28 octets had come, 36 were due"))
+
+    def test_a_second_reply(self):
+        def build(a):
+            a.set_up(*V1)
+            a.send(RESPONDER, V1[1])
+        self.check(build, (6, "error", "RFC 5044 §7.1.2", "the responder sent a second startup frame"))
+
+    def test_octets_behind_the_request_are_told_once_and_so_is_who_takes_them(self):
+        def build(a):
+            a.handshake()
+            a.send(INITIATOR, V1[0] + b"1234")
+            a.send(INITIATOR, b"5678")
+            a.send(RESPONDER, V1[1])
+        self.check(build, (4, "error", "RFC 5044 §7.1.2", "sent 4 octets after its Request"),
+                   (6, "warning", "RFC 5044 §7.1.2", "accepted although 8 octets stood behind the Request"))
+
+    # ---------------------------------------------------------------- markers
+
+    def test_markers_that_nobody_asked_for_and_markers_that_do_not_come(self):
+        self.check(lambda a: self.with_markers(a, asked=False, sent=True),
+                   (6, "error", "RFC 5044 §4.3", "inserts markers, which the responder did not ask for"))
+        self.check(lambda a: self.with_markers(a, asked=True, sent=False),
+                   (6, "error", "RFC 5044 §4.3", "sends FPDUs without the markers that the responder requires"))
+
+    def with_markers(self, a, asked, sent):
+        a.set_up(V1[0], startup(REP, C | M * asked, 1), markers=(sent, False))
+        a.fpdu(INITIATOR, send(1, pattern(40)))
+
+    def test_one_marker_left_out_is_no_wrong_crc(self):
+        def build(a):
+            a.set_up(V1[0], startup(REP, C | M, 1), markers=(True, False))
+            whole = a.framer[INITIATOR].fpdu(send(1, pattern(700)))[:-4]
+            less = whole[:512] + whole[516:]
+            a.send(INITIATOR, less + crc32c(less))
+        self.check(build, (6, "error", "RFC 5044 §4.3", "the initiator left a marker out of its FPDU"))
+
+    def test_bits_of_a_marker_that_are_0(self):
+        def build(a):
+            a.set_up(V1[0], startup(REP, C | M, 1), markers=(True, False))
+            a.send(INITIATOR, a.framer[INITIATOR].fpdu(send(1, pattern(700)), damage_pointer=3))
+        self.check(build, (6, "warning", "RFC 5044 §4.3", "set bits of a marker that are 0"))
+
+    # ---------------------------------------------------------------- Terminates and who answers what
+
+    def terminated(self, rest, bits, control=0x12, code=3, cause=True, octet3=0):
+        def build(a):
+            a.set_up(*V1)
+            a.fpdu(INITIATOR, send(1, b"first"))
+            if cause:
+                a.fpdu(INITIATOR, send(5, b"far ahead"))
+            head = bytes([control, code, bits, octet3])
+            a.fpdu(RESPONDER, untagged(7, 2, 1, head + rest))
+        return build
+
+    def test_the_form_of_a_terminate(self):
+        head = send(5, b"far ahead")[:18]
+        msn = (7, "error", "RFC 5041 §4.3", "MSN 5, 2 is due")
+        quote = b"\0\x1b" + head
+        clause = "RFC 5040 §4.8"
+        for rest, bits, octet3, words in ((quote, 0xC0, 0, None), (quote[:12], 0xC0, 0, "cut its Terminate: it has 16 octets"),
+                                          (quote + b"12", 0xC0, 0, "sent 2 octets behind the end of its Terminate"),
+                                          (quote, 0xD0, 0, "set reserved bits in its Terminate (0x1000)"),
+                                          (quote, 0xC0, 9, "set reserved bits in its Terminate (0x0009)"),
+                                          (quote, 0x40, 0, "set D without M")):
+            with self.subTest(words=words):
+                self.check(self.terminated(rest, bits, octet3=octet3), msn,
+                           *([(8, "error", clause, words)] if words else []))
+        self.check(self.terminated(b"\0\x1b", 0x80), msn, (8, "error", clause, "set M without D"),
+                   (8, "warning", clause, "left the DDP header of the faulty segment out"))
+        self.check(self.terminated(quote, 0xC0, control=0x00, code=0), msn,
+                   (8, "warning", clause, "headers with the Terminate of a local catastrophic error"),
+                   (8, "warning", "RFC 5040 §7.2", "answered the fault of frame 7 with a Terminate that says"))
+
+    def test_a_terminate_without_cause(self):
+        self.check(self.terminated(b"", 0, control=0x20, code=2, cause=False),
+                   (7, "warning", "RFC 5040 §5.4", "and nothing that the initiator sent gives cause"))
+
+    def test_a_fault_that_nobody_answers(self):
+        def build(a, go_on):
+            a.set_up(*V1)
+            a.fpdu(INITIATOR, send(1, b"first"))
+            a.fpdu(INITIATOR, send(5, b"far ahead"))
+            if go_on:
+                a.fpdu(RESPONDER, send(1, b"as if nothing had been"))
+            a.close(RESPONDER)
+        msn = (7, "error", "RFC 5041 §4.3", "MSN 5, 2 is due")
+        self.check(lambda a: build(a, False), msn,
+                   (8, "warning", "RFC 5040 §7.2", "received the fault of frame 7 and closed without a Terminate"))
+        self.check(lambda a: build(a, True), msn,
+                   (9, "warning", "RFC 5040 §7.2", "received the fault of frame 7 and went on without a Terminate"))
+
+    def test_a_fin_before_the_fault_is_no_answer_to_it(self):
+        def build(a):
+            a.set_up(*V1)
+            a.fpdu(INITIATOR, send(1, b"first"))
+            a.segment(RESPONDER, b"", FIN | ACK)
+            a.fpdu(INITIATOR, send(5, b"far ahead"))
+            a.segment(INITIATOR, b"", FIN | ACK)
+            a.ack(RESPONDER)
+        self.check(build, (8, "error", "RFC 5041 §4.3", "MSN 5, 2 is due"))
+
+    def test_a_reset_before_the_terminate_is_acknowledged(self):
+        def build(a):
+            self.terminated(b"\0\x1b" + send(5, b"far ahead")[:18], 0xC0)(a)
+            a.segment(RESPONDER, b"", RST | ACK)
+        self.check(build, (7, "error", "RFC 5041 §4.3", "MSN 5"), (9, "warning", "RFC 5040 §6.2.1", "may never arrive"))
+
+    # ---------------------------------------------------------------- the table
+
+    def results(self, build):
+        capture = Capture()
+        build(capture.connect())
+        path = self.tshark.file(f"{self._testMethodName}.pcap", capture.octets())
+        head, *lines = self.tshark.run("-n", "-q", "-r", path, "-z", "parley,conn").stdout.splitlines()
+        names = re.split(r" {2,}", head.strip())
+        return [tuple(dict(zip(names, re.split(r" {2,}", line.strip())))[name] for name in ("Result", "Outcome"))
+                for line in lines]
+
+    def test_passed_failed_and_partial(self):
+        def good(a):
+            a.set_up(*V1)
+            a.fpdu(INITIATOR, send(1, b"hello"))
+            a.close()
+
+        def wrong(a):
+            a.set_up(*V1)
+            a.fpdu(INITIATOR, send(3, b"hello"))
+            a.close()
+
+        def lacking(a):
+            a.set_up(*V1)
+            a.skip(INITIATOR, a.framer[INITIATOR].fpdu(send(1, b"hello")))
+            a.fpdu(RESPONDER, send(1, b"hello"))
+            a.close()
+        rows = ((good, "passed", "established"), (wrong, "failed", "established"), (lacking, "partial", "established"),
+                (lambda a: a.handshake().start(V1[0], startup(REP, C | R, 1)), "passed", "rejected"),
+                (lambda a: a.handshake().send(INITIATOR, V1[0]), "partial", "incomplete"),
+                (lambda a: (a.handshake().send(INITIATOR, V1[0]), a.close(RESPONDER)), "failed", "failed"),
+                (lambda a: (a.set_up(*V1), a.fpdu(INITIATOR, send(1, b"x")), a.fpdu(RESPONDER, terminate(0x00, 0))),
+                 "failed", "established"))
+        for build, result, outcome in rows:
+            with self.subTest(result=result, outcome=outcome):
+                self.assertEqual(self.results(build), [(result, outcome)])
+
+
+if __name__ == "__main__":
+    unittest.main()
