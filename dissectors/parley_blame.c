@@ -58,13 +58,13 @@ static void check_order(parley_pdu* pdu, tvbuff_t* tvb, guint offset, parley_ter
 static void check_headers(parley_pdu* pdu, tvbuff_t* tvb, guint offset, const parley_terminate* t) {
   const char* who = parley_side_name(pdu->from);
   if (t->layer == PARLEY_RDMAP_LAYER_LLP) {
-    if (t->m || t->d || t->r)
+    if (t->d || t->r) /* of M alone is said that it lacks D */
       parley_find(pdu, PARLEY_FINDING_terminate_parts, PARLEY_AT_BODY,
                   "the %s sent headers with the Terminate of an MPA error, which has none [RFC 5040 §4.8]", who);
     return;
   }
   if (t->etype == 0) {
-    if (t->m || t->d || t->r)
+    if (t->d || t->r)
       parley_find(
           pdu, PARLEY_FINDING_terminate_parts, PARLEY_AT_BODY,
           "the %s sent headers with the Terminate of a local catastrophic error, which has none [RFC 5040 §4.8]", who);

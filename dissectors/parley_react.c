@@ -195,7 +195,8 @@ static void initiator_closed(parley_half* half) {
         "asks for [RFC 6581 §9.2]");
   if (!may_refuse(q, r)) return;
   c->outcome = PARLEY_FAILED;
-  if (flag(r, PARLEY_MPA_FLAG_M) && !parley_reply_invalid(r) && q->frame != 0 && q->revision == r->revision)
+  if (flag(r, PARLEY_MPA_FLAG_M) && !parley_reply_invalid(r) && q->frame != 0 && q->revision == r->revision &&
+      (flag(q, PARLEY_MPA_FLAG_S) || !flag(r, PARLEY_MPA_FLAG_S)))
     parley_end_say(half, PI_WARN,
                    "the initiator closed after a Reply that requires markers; every sender must be able to insert them "
                    "[RFC 5044 §4.3]");
