@@ -224,6 +224,7 @@ void Iwarp::settle(Connection& c, Instant now) {
       if (c.want_fin && !c.peer_fin) {
         command(StreamCommand::Kind::shutdown, c.stream);
         c.wire = Wire::shut;
+        if (c.qp) c.qp->end_transmit();
         c.deadline = after(now, options_.linger);
       }
     }

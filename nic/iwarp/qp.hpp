@@ -90,6 +90,7 @@ class Qp final : public StreamQp {
   void release_fence() override;
   void handle_bytes(ConstBytes in) override;
   void handle_end(bool reset) override;
+  void end_transmit() override { transmit_ended_ = true; }
   void send_terminate(std::uint8_t layer, std::uint8_t etype, std::uint8_t code) override;
   void begin_close() override;
   bool drained() const override;
@@ -209,6 +210,7 @@ class Qp final : public StreamQp {
   // Transmit.
   Output output_;
   bool fenced_ = false;
+  bool transmit_ended_ = false;  // our FIN is out
   GrowRing<SendWqe> sends_;      // at most max_send_wr
   std::uint64_t next_work_ = 0;  // the first not wholly framed
   GrowRing<Reply> replies_;      // at most IRD

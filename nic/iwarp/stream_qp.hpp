@@ -46,6 +46,8 @@ class StreamQp : public QueuePair {
   virtual void handle_bytes(ConstBytes in) = 0;
   /// FIN (reset false) ends the receive half only (RFC 5044 §7.2); a reset flushes everything.
   virtual void handle_end(bool reset) = 0;
+  /// Our half of the stream is over: an error from here on is `failed`, for no Terminate can be sent.
+  virtual void end_transmit() = 0;
   /// Queues a Terminate as the last message of our half (RFC 5040 §5.4); ignored if one was queued before.
   virtual void send_terminate(std::uint8_t layer, std::uint8_t etype, std::uint8_t code) = 0;
   /// No more posts; what is posted or was asked for is still sent. Once no own Read or Atomic waits for its response,

@@ -80,9 +80,14 @@ bool Qp::refuse(TermCode code, const Segment* segment, ConstBytes read_request, 
   event.failure.rule = rule;
   event.failure.received = std::move(received);
   event.failure.offset = segment ? segment->position : deframer_->position();
-  queue_terminate(code, segment, read_request);
-  state_ = QpState::terminate;
-  flush_all();
+  if (transmit_ended_) {
+    event.kind = QpEvent::Kind::failed;
+    to_error();
+  } else {
+    queue_terminate(code, segment, read_request);
+    state_ = QpState::terminate;
+    flush_all();
+  }
   push_event(std::move(event));
   return false;
 }

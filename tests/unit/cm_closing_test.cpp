@@ -48,6 +48,26 @@ TEST(CmClosing, TimesBeyondTheClocksEndAreForEver) {
   EXPECT_TRUE(p.a.last<cm::Disconnected>()->graceful) << p.a.last<cm::Disconnected>()->why.to_string();
 }
 
+// RFC 5040 §5.4: the Terminate is the last message of our half, and that was over before the error came.
+TEST(CmClosing, AnErrorBehindOurFinClaimsNoTerminate) {
+  Pair p;
+  const Address to = p.listen();
+  p.accept_all();
+  p.connect(to, {.rtr = mpa::Rtr::read});
+  ASSERT_TRUE(p.net.run_until([&] { return p.established(); }));
+  std::size_t written = 0;
+  p.net.spy = [&](End& from, ConstBytes octets) { written += from.host == &p.a ? octets.size() : 0; };
+  ASSERT_TRUE(p.ca.disconnect());
+  ASSERT_TRUE(p.vb.send(*p.cb.qp(), 0, 100));  // crosses the FIN, and finds no receive
+  ASSERT_TRUE(p.net.run_until([&] { return p.a.last<cm::Disconnected>() != nullptr; }));
+  const cm::Disconnected& told = *p.a.last<cm::Disconnected>();
+  EXPECT_FALSE(told.graceful);
+  expect_words(told.why, mpa::Stage::data, Errc::malformed, "192.0.2.2:7471");
+  EXPECT_FALSE(told.terminate.has_value());
+  EXPECT_FALSE(p.ca.qp()->terminate().has_value());
+  EXPECT_EQ(written, 0U);
+}
+
 // disconnect() ends our half whatever the peer goes on asking for.
 TEST(CmClosing, APeerThatKeepsReadingCannotHoldOffTheEnd) {
   Pair p({.window = 8192});
