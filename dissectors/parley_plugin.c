@@ -210,8 +210,8 @@ static beginning with_second_half(const entry* e, const packet_info* pinfo, tvbu
   return startup_begins(head, length + more);
 }
 
-/* Whether octets that begin like a startup frame are one. Payload may do so, too: behind a hole of a connection whose
- * SYN is there nothing but payload can stand, and where the SYN is not a frame has to look right. The Rtr frame of 2007
+/* Whether octets that begin like a startup frame are one. Payload may do so, too: what does not come first behind its
+ * side's SYN has to look right, and behind a hole to have a key that is spelt right. The Rtr frame of 2007
  * follows two others: where nothing else can have been sent, it is a Request with another key. */
 static beginning believed(beginning how, conversation_t* conversation, packet_info* pinfo, tvbuff_t* payload) {
   const entry* const e = entry_of(conversation);
@@ -223,7 +223,7 @@ static beginning believed(beginning how, conversation_t* conversation, packet_in
   parley_tcp_header h;
   if (!parley_tcp_find(pinfo, &h) || (s.own && (in_pieces ? e->head_seq : h.seq) == s.own_first)) return how;
   if (in_pieces) return BEGINS_NOTHING;
-  if (s.own && behind_a_hole(analysis, pinfo->num, &h)) return BEGINS_NOTHING;
+  if (how == BEGINS_OTHER && s.own && behind_a_hole(analysis, pinfo->num, &h)) return BEGINS_NOTHING;
   if (tvb_captured_length(payload) < PARLEY_MPA_HEADER_LEN) return s.own ? how : BEGINS_NOTHING;
   const guint8 revision = tvb_get_guint8(payload, PARLEY_MPA_REV_OFF), erdma = 129;
   const gboolean right =
