@@ -22,13 +22,16 @@ void say_out_of_order(Conn& conn, const DdpHeader& header, ConstBytes payload) {
   }
 }
 
-/// What the peer makes of it, told by its answer to a segment of RDMAP version 0 behind.
-Task<Finding> judged_by_what_follows(Bench& b, Conn& conn) {
+/// What the peer makes of it, told by its answer to a segment of RDMAP version 0 behind. `open`: Terminates that have
+/// another cause.
+Task<Finding> judged_by_what_follows(Bench& b, Conn& conn, std::span<const TermCode> open = {}) {
   conn.say_fpdu(wrong_version_segment(conn.next_send()));
   const Heard heard = co_await conn.hear_terminate(b.settings().reply);
   if (means(heard, wrong_version)) co_return pass("taken");
   // The program above has the message then, and may not like it.
   if (heard.closed()) co_return unclear(ending_words(heard) + " without a Terminate; it may be the program's wish");
+  for (const TermCode& code : open)
+    if (means(heard, code)) co_return unclear(ending_words(heard) + ": " + std::string(not_for_writes_why));
   Finding f = failed(ending_words(heard));
   f.silent = heard.kind == Heard::Kind::silence;
   co_return f;
@@ -68,13 +71,7 @@ Task<Finding> write_out_of_order(Bench& b) {
   const auto region = co_await region_of(b, *conn);
   if (!region || region->length < 3) co_return unclear("the peer names no memory of its own (--ulp rping)");
   say_out_of_order(*conn, peer::write_header(region->stag, region->to), Bytes(std::min(region->length, 48U), 0));
-  conn->say_fpdu(wrong_version_segment(conn->next_send()));
-  const Heard heard = co_await conn->hear_terminate(b.settings().reply);
-  if (means(heard, wrong_version)) co_return pass("taken");
-  for (const TermCode& code : not_for_writes)
-    if (means(heard, code)) co_return unclear(ending_words(heard) + ": " + std::string(not_for_writes_why));
-  Finding f = failed(ending_words(heard));
-  f.silent = heard.kind == Heard::Kind::silence;
+  const Finding f = co_await judged_by_what_follows(b, *conn, not_for_writes);
   co_return f;
 }
 

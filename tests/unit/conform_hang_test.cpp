@@ -43,16 +43,7 @@ TEST(ConformHang, ARejectedInitiatorThatIsSilentMayNotHaveSeenTheRejection) {
     const std::size_t reply = PARLEY_MPA_HEADER_LEN + PARLEY_MPA_ENH_LEN + 2;
     const bool asked = co_await stage.more(line, reply, 20s);
     if (!asked) co_return;
-    wire::Terminate t;
-    t.layer = wrong_version.layer;
-    t.etype = wrong_version.etype;
-    t.code = wrong_version.code;
-    Bytes body(t.size());
-    t.emit(body);
-    wire::DdpHeader header = peer::send_header(1);
-    header.opcode = wire::RdmapOpcode::terminate;
-    header.qn = PARLEY_DDP_QN_TERMINATE;
-    line.send(peer::FpduWriter(true, false).write(peer::segment(header, body)));
+    line.send(peer::FpduWriter(true, false).write(terminate_of(wrong_version)));
   });
   const Finding missed = goes_on.only_result().finding;
   EXPECT_EQ(to_string(missed.verdict), "fail") << missed.observed;

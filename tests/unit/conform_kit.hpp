@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "conform/judge.hpp"
 #include "conform/report.hpp"
 #include "conform/run.hpp"
 #include "parley/sim.hpp"
@@ -164,6 +165,20 @@ inline std::vector<Result> run(const Under& under, const std::function<bool(cons
   auto results = run.results();
   stage.stop();
   return results;
+}
+
+/// The ULPDU of a Terminate without headers.
+inline Bytes terminate_of(TermCode code) {
+  wire::Terminate t;
+  t.layer = code.layer;
+  t.etype = code.etype;
+  t.code = code.code;
+  Bytes body(t.size());
+  t.emit(body);
+  wire::DdpHeader header = peer::send_header(1);
+  header.opcode = wire::RdmapOpcode::terminate;
+  header.qn = PARLEY_DDP_QN_TERMINATE;
+  return peer::segment(header, body);
 }
 
 using Script = std::function<Task<void>(peer::Stage&, peer::Line&)>;

@@ -9,19 +9,6 @@ namespace {
 
 using namespace kit;
 
-Bytes terminate_of(TermCode code) {
-  wire::Terminate t;
-  t.layer = code.layer;
-  t.etype = code.etype;
-  t.code = code.code;
-  Bytes body(t.size());
-  t.emit(body);
-  wire::DdpHeader header = peer::send_header(1);
-  header.opcode = wire::RdmapOpcode::terminate;
-  header.qn = PARLEY_DDP_QN_TERMINATE;
-  return peer::segment(header, body);
-}
-
 Task<bool> accepts(peer::Stage& stage, peer::Line& line) {
   constexpr std::size_t request = PARLEY_MPA_HEADER_LEN + PARLEY_MPA_ENH_LEN;
   const bool asked = co_await stage.more(line, request - 1, 20s);
