@@ -12,6 +12,7 @@ A seed says everything that the peer does; how the two processes are scheduled i
 import argparse
 import json
 import multiprocessing
+import os
 import pathlib
 import random
 import signal
@@ -42,9 +43,12 @@ class Command:
         self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
         self.process = subprocess.Popen(self.words, stdout=self.out, stderr=self.err)
 
+    @staticmethod
+    def read(file):
+        return os.pread(file.fileno(), 1 << 24, 0).decode()  # the command writes at the file's own position
+
     def said(self):
-        self.out.seek(0)
-        lines = self.out.read().decode().split("\n")
+        lines = self.read(self.out).split("\n")
         return [json.loads(line) for line in lines[:-1]]
 
     def port(self):
@@ -69,8 +73,7 @@ class Command:
         raise Wrong(f"no event of {names}")
 
     def complaint(self):
-        self.err.seek(0)
-        return self.err.read().decode().strip()
+        return self.read(self.err).strip()
 
     def finish(self, stop=False):
         if stop:

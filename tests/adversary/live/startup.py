@@ -2,7 +2,6 @@
 """Connection set-up with Parley on the other side, in either role: options for Parley and frames for the peer are drawn
 together, and Parley's frame is held to RFC 5044 §7.1, RFC 6581 and the Rtr proposal.
 """
-import select
 import struct
 
 import wire
@@ -206,7 +205,7 @@ class SetUp:
             demand(set(kinds) == (due | {"A"} if due else set()), f"kinds {kinds}, {due} are due")
         demand(request.data == self.data, f"private data {request.data.hex()}")
         # RFC 5044 §7.1.2 rule 1: nothing before the Reply.
-        demand(not line.buffer and not select.select([line.socket], [], [], 0)[0], "octets behind the Request")
+        demand(not line.more(), "octets behind the Request")
         return request
 
     def as_responder(self, connection):

@@ -71,6 +71,15 @@ class Line:
         taken, self.buffer = self.buffer[:count], self.buffer[count:]
         return taken
 
+    def more(self):
+        """Whether octets have come that nobody took; the end of the stream is none."""
+        if self.buffer or not select.select([self.socket], [], [], 0)[0]:
+            return bool(self.buffer)
+        try:
+            return bool(self.socket.recv(1, socket.MSG_PEEK))
+        except ConnectionResetError:
+            return False
+
     def quiet(self, seconds):
         """Nothing may come for so long."""
         ready = self.buffer or select.select([self.socket], [], [], seconds)[0]
