@@ -11,8 +11,13 @@ namespace {
 
 class Feeder {
  public:
-  Feeder(CaptureSource& source, const OnPacket& on_packet, const OnFeedProgress& on_progress)
-      : source_(source), on_packet_(on_packet), on_progress_(on_progress), buffer_(wire::capture_window_min + chunk) {}
+  Feeder(CaptureSource& source, const OnPacket& on_packet, const OnFeedProgress& on_progress,
+         pcap_driver::PacketFilter* filter)
+      : source_(source),
+        on_packet_(on_packet),
+        on_progress_(on_progress),
+        filter_(filter),
+        buffer_(wire::capture_window_min + chunk) {}
 
   FeedResult run() {
     FeedResult result;
@@ -21,8 +26,10 @@ class Feeder {
       wire::CapturedPacket packet;
       const auto status = reader_.next(ConstBytes(buffer_).subspan(begin_, end_ - begin_), packet, consumed);
       if (status == wire::CaptureStatus::packet) {
-        ++result.packets;
-        on_packet_(packet);
+        const bool wanted =
+            filter_ == nullptr || filter_->passes(packet.link_type, packet.octets, packet.original_length);
+        ++(wanted ? result.packets : result.passed_over);
+        if (wanted) on_packet_(packet);
       }
       begin_ += consumed;
       if (status == wire::CaptureStatus::error) {
@@ -64,6 +71,7 @@ class Feeder {
   CaptureSource& source_;
   const OnPacket& on_packet_;
   const OnFeedProgress& on_progress_;
+  pcap_driver::PacketFilter* filter_;
   std::uint64_t told_ = 0;
   wire::CaptureReader reader_;
   Bytes buffer_;
@@ -72,10 +80,13 @@ class Feeder {
 
 }  // namespace
 
-FeedResult feed_capture(const std::string& path, const OnPacket& on_packet, const OnFeedProgress& on_progress) {
+FeedResult feed_capture(const std::string& path, const OnPacket& on_packet, const OnFeedProgress& on_progress,
+                        pcap_driver::PacketFilter* filter) {
   const auto source = CaptureSource::open(path);
   if (!source) return {.error = source.error().text};
-  return Feeder(**source, on_packet, on_progress).run();
+  FeedResult result = Feeder(**source, on_packet, on_progress, filter).run();
+  if (result.error.empty() && filter != nullptr) result.error = filter->error();
+  return result;
 }
 
 }  // namespace parley::tools

@@ -7,14 +7,16 @@
 #include <functional>
 #include <string>
 
+#include "drivers/pcap/filter.hpp"
 #include "wire/pcapng.hpp"
 
 namespace parley::tools {
 
 /// How a feed ended.
 struct FeedResult {
-  std::string error;          ///< why the file could not be read (to its end), as one line; empty when it was
-  std::uint64_t packets = 0;  ///< how many the callback was given
+  std::string error;              ///< why the file could not be read (to its end), as one line; empty when it was
+  std::uint64_t packets = 0;      ///< how many the callback was given
+  std::uint64_t passed_over = 0;  ///< by the filter
 };
 
 /// The packet's octets live until the callback returns.
@@ -23,6 +25,8 @@ using OnPacket = std::function<void(const wire::CapturedPacket& packet)>;
 using OnFeedProgress = std::function<void(std::uint64_t octets, std::uint64_t total)>;
 
 /// Reads `path` to its end or to its first damage; "-" is standard input. Never throws of its own.
-FeedResult feed_capture(const std::string& path, const OnPacket& on_packet, const OnFeedProgress& on_progress = {});
+/// With a filter, only the packets that pass it are given; they keep their numbers.
+FeedResult feed_capture(const std::string& path, const OnPacket& on_packet, const OnFeedProgress& on_progress = {},
+                        pcap_driver::PacketFilter* filter = nullptr);
 
 }  // namespace parley::tools

@@ -3,6 +3,7 @@
 // pcap.cpp; others (the demo) may call check_capture_file too.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,10 +23,13 @@ struct CaptureVerdict {
 /// Reads the file in pieces, "-" is standard input; never throws.
 CaptureVerdict check_capture_file(const std::string& path, bool with_events, const OnFeedProgress& on_progress = {});
 CaptureVerdict check_capture_file(const std::string& path, const verdict::AnalyzerOptions& options,
-                                  const OnFeedProgress& on_progress = {});
+                                  const OnFeedProgress& on_progress = {}, pcap_driver::PacketFilter* filter = nullptr);
 
 void register_pcap(CLI::App& app, Context& context);
 
+/// `--filter EXPRESSION`, in libpcap's language; null until it is given.
+using CaptureFilter = std::shared_ptr<pcap_driver::PacketFilter>;
+void add_filter(CLI::App& sub, CaptureFilter& filter);
 /// `--mpa-port PORT`, as often as wanted.
 void add_mpa_port(CLI::App& sub, std::vector<std::uint16_t>& ports);
 void add_pcap_check(CLI::App& pcap, Context& context);

@@ -26,6 +26,7 @@ struct PcapOptions {
   bool quiet = false;
   std::size_t width = 100;
   std::vector<std::uint16_t> mpa_ports;
+  CaptureFilter filter;
 };
 
 // Below that a file is read before a person sees a bar.
@@ -61,12 +62,13 @@ class Sink {
 CaptureVerdict check_with_progress(const std::string& file, const PcapOptions& options, Output& out) {
   std::unique_ptr<Progress> bar;
   const verdict::AnalyzerOptions how{.mpa_ports = options.mpa_ports};
-  if (!Progress::standard_error_is_terminal()) return check_capture_file(file, how);
-  return check_capture_file(file, how, [&](std::uint64_t octets, std::uint64_t total) {
+  if (!Progress::standard_error_is_terminal()) return check_capture_file(file, how, {}, options.filter.get());
+  const auto progress = [&](std::uint64_t octets, std::uint64_t total) {
     if (!bar && std::max(octets, total) >= progress_octets_min)
       bar = std::make_unique<Progress>(out, "MiB", total >> 20, true);
     if (bar) bar->update(octets >> 20, file);
-  });
+  };
+  return check_capture_file(file, how, progress, options.filter.get());
 }
 
 class Check {
@@ -141,12 +143,14 @@ CaptureVerdict check_capture_file(const std::string& path, bool with_events, con
 }
 
 CaptureVerdict check_capture_file(const std::string& path, const verdict::AnalyzerOptions& options,
-                                  const OnFeedProgress& on_progress) {
+                                  const OnFeedProgress& on_progress, pcap_driver::PacketFilter* filter) {
   CaptureVerdict v;
   verdict::Analyzer analyzer(options);
   const FeedResult fed = feed_capture(
-      path, [&analyzer](const wire::CapturedPacket& packet) { analyzer.push(packet); }, on_progress);
+      path, [&analyzer](const wire::CapturedPacket& packet) { analyzer.push(packet); }, on_progress, filter);
   v.error = fed.error;
+  if (fed.passed_over > 0)
+    analyzer.note(fmt::format("the filter left {} out", verdict::counted(fed.passed_over, "packet")));
   if (!v.error.empty()) analyzer.note(v.error);
   v.report = analyzer.finish();
   v.readable = v.error.empty() || fed.packets > 0;
@@ -176,6 +180,7 @@ void add_pcap_check(CLI::App& pcap, Context& context) {
   sub->add_option("--csv", options->csv, "Write a line per connection as CSV; - is standard output")->type_name("FILE");
   sub->add_option("--width", options->width, "Columns of the text")->check(CLI::Range(60, 1000))->capture_default_str();
   add_mpa_port(*sub, options->mpa_ports);
+  add_filter(*sub, options->filter);
   add_json_flag(*sub, context);
   sub->footer(
       "Exit code: 0 no error found, 1 a peer broke a MUST (severity error), 2 usage, 3 a file cannot be read to its "

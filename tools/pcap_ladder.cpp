@@ -24,6 +24,7 @@ struct PcapOptions {
   std::size_t width = 100;
   std::uint64_t connection = 0;
   std::vector<std::uint16_t> mpa_ports;
+  CaptureFilter filter;
 };
 
 // A page has room for so many connections, rows of each and rows in all, at some 2 kB a row; -n chooses among more.
@@ -71,11 +72,12 @@ class Ladders {
     }
     std::error_code error;
     if (options_.connection == 0 || !std::filesystem::is_regular_file(file, error) || error)
-      return check_capture_file(file, o);
-    CaptureVerdict v = check_capture_file(file, verdict::AnalyzerOptions{.mpa_ports = options_.mpa_ports});
+      return check_capture_file(file, o, {}, options_.filter.get());
+    CaptureVerdict v =
+        check_capture_file(file, verdict::AnalyzerOptions{.mpa_ports = options_.mpa_ports}, {}, options_.filter.get());
     if (options_.connection > v.report.connections.size()) return v;
     o.only = v.report.connections[options_.connection - 1].first_frame;
-    return check_capture_file(file, o);
+    return check_capture_file(file, o, {}, options_.filter.get());
   }
 
   void one(const std::string& file) {
@@ -155,6 +157,7 @@ void add_pcap_ladder(CLI::App& pcap, Context& context) {
   sub->add_flag("--ascii", options->ascii, "Without box-drawing characters");
   sub->add_option("--width", options->width, "Columns of the text")->check(CLI::Range(60, 1000))->capture_default_str();
   add_mpa_port(*sub, options->mpa_ports);
+  add_filter(*sub, options->filter);
   add_json_flag(*sub, context);
   sub->footer(
       "Examples:\n  parley pcap ladder siw.pcap\n  parley pcap ladder -n 2 --ascii siw.pcap\n"

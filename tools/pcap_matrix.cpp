@@ -26,6 +26,7 @@ struct MatrixArgs {
   std::string names, html, csv, title = "Interoperability matrix";
   std::size_t width = 100;
   std::vector<std::uint16_t> mpa_ports;
+  CaptureFilter filter;
 };
 
 constexpr std::size_t ladder_lines_max = 400;         // of one connection; who needs more draws it by itself
@@ -123,7 +124,8 @@ class MatrixRun {
 
   void one(const std::string& file) {
     CaptureVerdict v =
-        check_capture_file(file, verdict::AnalyzerOptions{.events = !args_.html.empty(), .mpa_ports = args_.mpa_ports});
+        check_capture_file(file, verdict::AnalyzerOptions{.events = !args_.html.empty(), .mpa_ports = args_.mpa_ports},
+                           {}, args_.filter.get());
     matrix_.files.push_back({file, v.report.packets, v.report.connections.size(), v.error});
     if (!v.error.empty()) ++unread_;
     std::string first, second;
@@ -231,6 +233,7 @@ void add_pcap_matrix(CLI::App& pcap, Context& context) {
   sub->add_option("--title", args->title, "Title of the page")->capture_default_str();
   sub->add_option("--width", args->width, "Columns of the text")->check(CLI::Range(60, 1000))->capture_default_str();
   add_mpa_port(*sub, args->mpa_ports);
+  add_filter(*sub, args->filter);
   add_json_flag(*sub, context);
   sub->footer(
       "A peer is called what --names says of its address; else what the path says (parley--siw.pcap, or a directory\n"

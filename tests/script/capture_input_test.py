@@ -137,6 +137,42 @@ class CaptureInput(CliTest):
                              (b"snoop\0\0\0", "snoop"), (b"", "the file is empty"), (b"\xd4\xc3", "too short")):
             self.unreadable(self.path("other", begin), words, before=False)
 
+    def raw_ip(self):
+        """The plain capture without its Ethernet headers: link type 101."""
+        plain, at = content(PLAIN), 24
+        out = plain[:20] + struct.pack("<I", 101)
+        while at < len(plain):
+            seconds, fraction, captured, original = struct.unpack_from("<IIII", plain, at)
+            octets = plain[at + 16:at + 16 + captured]
+            if octets[12:14] in (b"\x08\x00", b"\x86\xdd"):
+                out += struct.pack("<IIII", seconds, fraction, captured - 14, original - 14) + octets[14:]
+            at += 16 + captured
+        return self.path("raw.pcap", out)
+
+    def filtered(self, path, expression):
+        answer = json.loads(run("pcap", "check", "--json", path, "--filter", expression).out)
+        return [connection["responder"] for connection in answer["connections"]], answer
+
+    def test_a_filter_chooses_packets_on_every_link_type(self):
+        for path in (PLAIN, PACKED["zstd"], self.raw_ip()):
+            self.assertEqual(self.filtered(path, "ip6")[0], ["[2001:db8::1]:9003"], path)
+            self.assertEqual(self.filtered(path, "tcp port 9001 and host 192.0.2.2")[0], ["192.0.2.1:9001"], path)
+            self.assertEqual(self.filtered(path, "tcp")[1]["packets"], 101, path)
+        whole, some = verdict(PLAIN)[1], self.filtered(PLAIN, "ip6")[1]
+        self.assertEqual(some["connections"], whole["connections"][1:], "frames keep their numbers")
+        self.assertIn("the filter left 64 packets out", some["notes"])
+        ladder = run("pcap", "ladder", PLAIN, "--filter", "ip6").out
+        self.assertIn("9003", ladder)
+        self.assertNotIn("9001", ladder)
+        self.assertEqual(json.loads(run("pcap", "matrix", "--json", PLAIN, "--filter", "ip6").out)["connections"], 1)
+
+    def test_a_wrong_filter_is_refused_in_the_words_of_libpcap(self):
+        for command in ("check", "ladder", "matrix"):
+            self.refused(run("pcap", command, PLAIN, "--filter", "tcp prot 1"), 2, "--filter: 'tcp prot 1': ",
+                         "syntax error")
+        self.refused(run("pcap", "check", self.raw_ip(), "--filter", "ether broadcast"), 3,
+                     "cannot be used on link type 101: ", "not a broadcast link")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
