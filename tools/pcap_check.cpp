@@ -10,6 +10,7 @@
 
 #include "tools/pcap.hpp"
 #include "tools/pcap_junit.hpp"
+#include "tools/pcap_standing.hpp"
 #include "tools/progress.hpp"
 #include "tools/sim_files.hpp"
 #include "verdict/csv.hpp"
@@ -27,6 +28,7 @@ struct PcapOptions {
   std::size_t width = 100;
   std::vector<std::uint16_t> mpa_ports;
   CaptureFilter filter;
+  StandingArgs standing;
 };
 
 // Below that a file is read before a person sees a bar.
@@ -61,7 +63,8 @@ class Sink {
 
 CaptureVerdict check_with_progress(const std::string& file, const PcapOptions& options, Output& out) {
   std::unique_ptr<Progress> bar;
-  const verdict::AnalyzerOptions how{.mpa_ports = options.mpa_ports};
+  const verdict::AnalyzerOptions how{
+      .mpa_ports = options.mpa_ports, .fail_on = options.standing.fail_on, .expect = options.standing.expect};
   if (!Progress::standard_error_is_terminal()) return check_capture_file(file, how, {}, options.filter.get());
   const auto progress = [&](std::uint64_t octets, std::uint64_t total) {
     if (!bar && std::max(octets, total) >= progress_octets_min)
@@ -117,13 +120,13 @@ class Check {
                           [this](std::string_view lines) { out_.text(lines.substr(0, lines.size() - 1)); });
       out_.text("");
     }
-    if (junit.wanted()) suites_.push_back(junit_suite(file, v));
+    if (junit.wanted()) suites_.push_back(junit_suite(file, v, options_.standing));
     if (csv.wanted()) csv.write(verdict::to_csv(file, v.report));
     if (!v.error.empty()) {
       out_.note(fmt::format("parley pcap check: {}: {}", file, v.error));
       exit_ = Exit::environment;
-    } else if (exit_ == Exit::ok && v.report.count(verdict::Severity::error) > 0) {
-      exit_ = Exit::failed;
+    } else if (exit_ == Exit::ok) {
+      exit_ = exit_for(v.report.judgement.standing, options_.standing);
     }
   }
 
@@ -151,7 +154,7 @@ CaptureVerdict check_capture_file(const std::string& path, const verdict::Analyz
   v.error = fed.error;
   if (fed.passed_over > 0)
     analyzer.note(fmt::format("the filter left {} out", verdict::counted(fed.passed_over, "packet")));
-  if (!v.error.empty()) analyzer.note(v.error);
+  if (!v.error.empty()) analyzer.unread(v.error);
   v.report = analyzer.finish();
   v.readable = v.error.empty() || fed.packets > 0;
   if (v.readable && v.report.unsupported_packets > 0 && v.report.unsupported_packets == v.report.packets) {
@@ -181,11 +184,14 @@ void add_pcap_check(CLI::App& pcap, Context& context) {
   sub->add_option("--width", options->width, "Columns of the text")->check(CLI::Range(60, 1000))->capture_default_str();
   add_mpa_port(*sub, options->mpa_ports);
   add_filter(*sub, options->filter);
+  add_standing_options(*sub, options->standing);
   add_json_flag(*sub, context);
   sub->footer(
-      "Exit code: 0 no error found, 1 a peer broke a MUST (severity error), 2 usage, 3 a file cannot be read to its "
-      "end\n"
-      "(what comes before that is analysed and printed).\n\n"
+      "failed: a peer broke a MUST (severity error), the set-up failed, or a Terminate ended the connection; a file\n"
+      "without a connection of a known protocol. partial: not failed, but the set-up is not whole or octets are\n"
+      "missing. passed: all else, a rejection in good order too.\n"
+      "Exit code: 0 all passed, 1 something failed or is partial, 2 usage, 3 a file cannot be read to its end (what\n"
+      "comes before that is analysed and printed).\n\n"
       "Examples:\n"
       "  parley pcap check siw.pcap\n"
       "  parley pcap check --json *.pcap | jq '.connections[] | .outcome'\n"

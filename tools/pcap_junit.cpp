@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "verdict/standing.hpp"
 #include "verdict/text.hpp"
 
 namespace parley::tools {
@@ -44,15 +45,40 @@ std::string line_of(const Finding& f) {
 
 void add_line(std::string& to, const std::string& line) { to += (to.empty() ? "" : "\n") + line; }
 
-JunitCase connection_case(const std::string& file, std::size_t number, const ConnectionReport& c,
-                          const Family& family) {
+JunitCase named_case(const std::string& file, std::string name) {
   JunitCase k;
   k.class_name = k.file = file;
-  k.name =
-      fmt::format("connection {} {} -> {}: {}", number, c.initiator.to_string(), c.responder.to_string(), family.name);
+  k.name = std::move(name);
+  return k;
+}
+
+std::string case_name(std::size_t number, const ConnectionReport& c, std::string_view what) {
+  return fmt::format("connection {} {} -> {}: {}", number, c.initiator.to_string(), c.responder.to_string(), what);
+}
+
+/// What was not seen fails the case, or leaves it out: never is it a pass.
+void not_seen(JunitCase& k, const std::string& why, bool partial_ok) {
+  if (why.empty()) return;
+  if (partial_ok)
+    k.skipped = "partial: " + why;
+  else
+    add_line(k.failure, "partial: " + why);
+}
+
+JunitCase end_case(const std::string& file, std::size_t number, const ConnectionReport& c, bool partial_ok) {
+  JunitCase k = named_case(file, case_name(number, c, "the connection was seen whole and ended well"));
+  k.failure = verdict::ended_badly(c);
+  not_seen(k, verdict::not_seen_whole(c), partial_ok && k.failure.empty());
+  add_line(k.output, fmt::format("{}; {}", to_string(c.outcome), c.end));
+  return k;
+}
+
+JunitCase connection_case(const std::string& file, std::size_t number, const ConnectionReport& c, const Family& family,
+                          Severity fail_on) {
+  JunitCase k = named_case(file, case_name(number, c, family.name));
   for (const Finding& f : c.findings) {
     if (rule_family(f.rule) != family.name) continue;
-    if (f.severity == Severity::error)
+    if (f.severity >= fail_on)
       add_line(k.failure, line_of(f));
     else
       add_line(k.output, fmt::format("{}: {}", to_string(f.severity), line_of(f)));
@@ -62,15 +88,28 @@ JunitCase connection_case(const std::string& file, std::size_t number, const Con
 }
 
 JunitCase file_case(const std::string& file, const CaptureVerdict& verdict) {
-  JunitCase k;
-  k.class_name = k.file = file;
-  k.name = "the capture can be read to its end";
+  JunitCase k = named_case(file, "the capture can be read to its end");
   k.failure = verdict.error;
-  const auto& unlisted = verdict.report.unlisted;
-  if (const auto errors = unlisted.findings[static_cast<std::size_t>(Severity::error)]; errors > 0)
-    add_line(k.failure, fmt::format("{} in {}, not listed one by one", verdict::counted(errors, "error"),
-                                    verdict::counted(unlisted.connections, "connection")));
   for (const std::string& note : verdict.report.notes) add_line(k.output, note);
+  return k;
+}
+
+JunitCase holdings_case(const std::string& file, const CaptureVerdict& verdict, const StandingArgs& standing) {
+  JunitCase k = named_case(file, "the capture holds connections of a known protocol, as many as are expected");
+  const verdict::FileReport& r = verdict.report;
+  if (!verdict.readable) {
+    k.skipped = "the capture cannot be read";
+    return k;
+  }
+  k.failure = verdict::shortfall(r, standing.expect);
+  const auto of = [&](verdict::Standing s) { return r.unlisted.standings[static_cast<std::size_t>(s)]; };
+  if (const auto n = of(verdict::Standing::failed); n > 0)
+    add_line(k.failure, fmt::format("{} of {} that are not listed one by one failed", n, r.unlisted.connections));
+  if (const auto n = of(verdict::Standing::partial); n > 0)
+    not_seen(k, fmt::format("{} of {} that are not listed one by one", n, r.unlisted.connections), standing.partial_ok);
+  if (r.not_followed > 0)
+    not_seen(k, fmt::format("{} not looked at", verdict::counted(r.not_followed, "packet")), standing.partial_ok);
+  if (!k.failure.empty()) k.skipped.clear();
   return k;
 }
 
@@ -88,18 +127,19 @@ std::string_view rule_family(std::string_view rule) {
   return "MPA set-up";  // what cites no rule is about the connection as a whole
 }
 
-JunitSuite junit_suite(const std::string& file, const CaptureVerdict& verdict) {
-  JunitSuite suite{file, {file_case(file, verdict)}};
+JunitSuite junit_suite(const std::string& file, const CaptureVerdict& verdict, const StandingArgs& standing) {
+  JunitSuite suite{file, {file_case(file, verdict), holdings_case(file, verdict, standing)}};
   std::size_t number = 0, left_out = 0;
   for (const ConnectionReport& c : verdict.report.connections) {
     ++number;
-    for (const Family& family : families) {
-      JunitCase k = connection_case(file, number, c, family);
+    const auto add = [&](JunitCase k) {
       if (suite.cases.size() < cases_max || !k.failure.empty())
         suite.cases.push_back(std::move(k));
       else
         ++left_out;
-    }
+    };
+    add(end_case(file, number, c, standing.partial_ok));
+    for (const Family& family : families) add(connection_case(file, number, c, family, standing.fail_on));
   }
   if (left_out > 0)
     add_line(suite.cases.front().output,

@@ -6,15 +6,17 @@
 
 #include "tools/junit.hpp"
 #include "tools/pcap.hpp"
+#include "tools/pcap_standing.hpp"
 
 namespace parley::tools {
 
 /// "MPA set-up", "MPA framing", "enhanced set-up", ...: the family of a finding's rule ("RFC 5044 §4.4").
 std::string_view rule_family(std::string_view rule);
 
-/// The suite of one capture: first whether it could be read to its end, then each connection in each family. Findings
-/// of severity error fail a case; warnings and notes are its output. A family that nothing in the connection could
-/// break is skipped.
-JunitSuite junit_suite(const std::string& file, const CaptureVerdict& verdict);
+/// The suite of one capture: whether it could be read to its end and holds connections, then each connection: whether
+/// it ended well, and each family. Findings of severity `fail_on` fail a case; other findings are its output. A family
+/// that nothing in the connection could break is skipped. With `partial_ok` so is what was not seen whole, which fails
+/// otherwise: a suite fails when the command does.
+JunitSuite junit_suite(const std::string& file, const CaptureVerdict& verdict, const StandingArgs& standing = {});
 
 }  // namespace parley::tools

@@ -11,6 +11,7 @@
 #include "tools/sim_files.hpp"
 #include "verdict/capture_picture.hpp"
 #include "verdict/ladder.hpp"
+#include "verdict/standing.hpp"
 #include "verdict/text.hpp"
 
 namespace parley::tools {
@@ -92,7 +93,8 @@ class Ladders {
         show(file, c);
     }
     if (v.readable && v.report.connections.empty()) {
-      out_.text(fmt::format("{}: no MPA connection in it", file));
+      out_.note(fmt::format("parley pcap ladder: {}: {}", file, verdict::shortfall(v.report, 0)));
+      if (exit_ == Exit::ok) exit_ = Exit::failed;
     } else if (v.readable && shown == 0) {
       out_.note(fmt::format("parley pcap ladder: {}: it has {} MPA connection{}, no number {}", file,
                             v.report.connections.size(), v.report.connections.size() == 1 ? "" : "s",

@@ -11,10 +11,12 @@
 #include <set>
 
 #include "tools/pcap.hpp"
+#include "tools/pcap_standing.hpp"
 #include "tools/progress.hpp"
 #include "tools/sim_files.hpp"
 #include "verdict/ladder.hpp"
 #include "verdict/matrix.hpp"
+#include "verdict/standing.hpp"
 
 namespace parley::tools {
 namespace {
@@ -27,6 +29,7 @@ struct MatrixArgs {
   std::size_t width = 100;
   std::vector<std::uint16_t> mpa_ports;
   CaptureFilter filter;
+  StandingArgs standing;
 };
 
 constexpr std::size_t ladder_lines_max = 400;         // of one connection; who needs more draws it by itself
@@ -70,7 +73,7 @@ class MatrixRun {
         if (const auto written = (*file)->finish(); !written)
           return out_.error(written.error().exit, written.error().text);
     if (unread_ > 0) return code(Exit::environment);
-    return code(matrix_.count(verdict::MatrixVerdict::fail) > 0 ? Exit::failed : Exit::ok);
+    return code(exit_for(matrix_.standing(), args_.standing));
   }
 
  private:
@@ -123,10 +126,14 @@ class MatrixRun {
   }
 
   void one(const std::string& file) {
-    CaptureVerdict v =
-        check_capture_file(file, verdict::AnalyzerOptions{.events = !args_.html.empty(), .mpa_ports = args_.mpa_ports},
-                           {}, args_.filter.get());
-    matrix_.files.push_back({file, v.report.packets, v.report.connections.size(), v.error});
+    const verdict::AnalyzerOptions how{.events = !args_.html.empty(),
+                                       .mpa_ports = args_.mpa_ports,
+                                       .fail_on = args_.standing.fail_on,
+                                       .expect = args_.standing.expect};
+    CaptureVerdict v = check_capture_file(file, how, {}, args_.filter.get());
+    matrix_.files.push_back({file, v.report.packets, v.report.connections.size(), v.error,
+                             v.readable ? verdict::shortfall(v.report, args_.standing.expect) : "",
+                             v.report.judgement});
     if (!v.error.empty()) ++unread_;
     std::string first, second;
     const bool named = verdict::names_in_path(file, first, second);
@@ -153,8 +160,7 @@ class MatrixRun {
       e.initiator = name(c.initiator, true);
       e.responder = name(c.responder, false);
       e.form = verdict::form_of(c);
-      e.verdict = verdict::judge(c);
-      if (e.verdict != verdict::MatrixVerdict::pass) e.ladder = ladder(c);
+      if (c.judgement.standing != verdict::Standing::passed) e.ladder = ladder(c);
       c.events = {};
       e.report = std::move(c);
       matrix_.entries.push_back(std::move(e));
@@ -176,7 +182,7 @@ class MatrixRun {
   void print() {
     out_.text(verdict::to_text(matrix_, args_.width));
     if (!out_.json) return;
-    Json rows = Json::array(), unread = Json::array();
+    Json rows = Json::array(), unread = Json::array(), short_of = Json::array();
     for (const auto& [pair, row] : matrix_.cells())
       for (const auto& [form, cell] : row) {
         Json connections = Json::array();
@@ -190,7 +196,8 @@ class MatrixRun {
                                   {"rule", f.rule},
                                   {"text", f.text}});
           connections.push_back({{"file", e.file},
-                                 {"verdict", std::string(verdict::to_string(e.verdict))},
+                                 {"standing", std::string(verdict::to_string(e.report.judgement.standing))},
+                                 {"why", e.report.judgement.why},
                                  {"outcome", std::string(verdict::to_string(e.report.outcome))},
                                  {"first_frame", e.report.first_frame},
                                  {"last_frame", e.report.last_frame},
@@ -199,17 +206,21 @@ class MatrixRun {
         rows.push_back({{"initiator", pair.first},
                         {"responder", pair.second},
                         {"form", form},
-                        {"verdict", std::string(verdict::to_string(worst(matrix_, cell)))},
+                        {"standing", std::string(verdict::to_string(worst(matrix_, cell)))},
                         {"connections", std::move(connections)}});
       }
     for (const auto& f : matrix_.files)
       if (!f.error.empty()) unread.push_back({{"file", f.file}, {"error", f.error}});
+    for (const auto& f : matrix_.files)
+      if (!f.shortfall.empty()) short_of.push_back({{"file", f.file}, {"standing", "failed"}, {"why", f.shortfall}});
     out_.object({{"files", matrix_.files.size()},
                  {"connections", matrix_.entries.size()},
-                 {"pass", matrix_.count(verdict::MatrixVerdict::pass)},
-                 {"partial", matrix_.count(verdict::MatrixVerdict::partial)},
-                 {"fail", matrix_.count(verdict::MatrixVerdict::fail)},
+                 {"standing", std::string(verdict::to_string(matrix_.standing()))},
+                 {"passed", matrix_.count(verdict::Standing::passed)},
+                 {"partial", matrix_.count(verdict::Standing::partial)},
+                 {"failed", matrix_.count(verdict::Standing::failed)},
                  {"cells", std::move(rows)},
+                 {"lacking", std::move(short_of)},
                  {"unread", std::move(unread)}});
   }
 
@@ -234,13 +245,14 @@ void add_pcap_matrix(CLI::App& pcap, Context& context) {
   sub->add_option("--width", args->width, "Columns of the text")->check(CLI::Range(60, 1000))->capture_default_str();
   add_mpa_port(*sub, args->mpa_ports);
   add_filter(*sub, args->filter);
+  add_standing_options(*sub, args->standing);
   add_json_flag(*sub, context);
   sub->footer(
       "A peer is called what --names says of its address; else what the path says (parley--siw.pcap, or a directory\n"
       "parley--siw: the initiator of the first connection, then its responder); else by its address.\n"
-      "pass: established, no rule broken. partial: warnings, a rejection, or not seen to its end. fail: the set-up\n"
-      "failed, or a peer broke a MUST.\n"
-      "Exit code: 0 nothing failed, 1 something did, 2 usage, 3 a capture cannot be read (to its end)\n\n"
+      "passed, partial and failed are those of parley pcap check. A capture without a connection of a known protocol\n"
+      "has failed, and a row of its own says what it holds.\n"
+      "Exit code: 0 all passed, 1 something failed or is partial, 2 usage, 3 a capture cannot be read (to its end)\n\n"
       "Examples:\n"
       "  parley pcap matrix captures/\n"
       "  parley pcap matrix captures/ --names peers.txt --html matrix.html --csv matrix.csv");

@@ -7,6 +7,7 @@
 
 #include "base/fnv1a.hpp"
 #include "verdict/link_type.hpp"
+#include "verdict/standing.hpp"
 #include "verdict/text.hpp"
 
 namespace parley::verdict {
@@ -14,7 +15,7 @@ namespace {
 
 /// What a report takes in memory, strings and private data included.
 std::size_t octets_of(const ConnectionReport& r) {
-  std::size_t n = sizeof r + r.end.capacity();
+  std::size_t n = sizeof r + r.end.capacity() + r.judgement.why.capacity();
   for (const auto* s : {&r.request, &r.reply, &r.rtr_frame})
     if (*s) n += (*s)->private_data.capacity();
   for (const Finding& f : r.findings) n += sizeof f + f.rule.capacity() + f.text.capacity();
@@ -29,6 +30,11 @@ std::size_t octets_of(const ConnectionReport& r) {
 
 void Analyzer::note(std::string text) { report_.notes.push_back(std::move(text)); }
 
+void Analyzer::unread(std::string why) {
+  report_.unread = why;
+  note(std::move(why));
+}
+
 EventDetail Analyzer::detail_of(std::uint64_t first_frame) const {
   if (!options_.events || drawn_ >= options_.drawn_max || (options_.only != 0 && options_.only != first_frame))
     return EventDetail::none;
@@ -39,7 +45,7 @@ bool Analyzer::seen_before(const wire::CapturedPacket& packet) {
   const std::uint64_t id = *packet.packet_id, digest = fnv1a(packet.octets);
   const auto [it, added] = packet_ids_.try_emplace(id, digest);
   if (!added) {
-    ++copies_;
+    ++report_.copies;
     if (it->second != digest) ++altered_copies_;
     return true;
   }
@@ -69,9 +75,18 @@ void Analyzer::push(const wire::CapturedPacket& packet) {
       ++report_.unsupported_packets;
       report_.unsupported_link_type = packet.link_type;
       return;
-    case wire::PacketKind::other:
+    case wire::PacketKind::other: return count_other(v.cargo);
     case wire::PacketKind::cut:
     case wire::PacketKind::malformed: return;
+  }
+}
+
+void Analyzer::count_other(wire::PacketCargo cargo) {
+  switch (cargo) {
+    case wire::PacketCargo::rocev2: ++report_.other.rocev2; return;
+    case wire::PacketCargo::rocev1: ++report_.other.rocev1; return;
+    case wire::PacketCargo::udp: ++report_.other.udp; return;
+    case wire::PacketCargo::other: return;
   }
 }
 
@@ -81,7 +96,8 @@ void Analyzer::tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& pa
   const bool forward = t.source < t.destination;
   const Key key = forward ? Key{t.source, t.destination} : Key{t.destination, t.source};
   // Before the look-up, since it removes entries; seldom while it has nothing to remove.
-  if (connections_.size() > known_max || (live_ >= live_max && t.syn() && not_followed_ % 4096 == 0)) make_room();
+  if (connections_.size() > known_max || (live_ >= live_max && t.syn() && report_.not_followed % 4096 == 0))
+    make_room();
   auto [it, added] = connections_.try_emplace(key);
   Known& known = it->second;
   Slot*& c = known.slot;
@@ -98,7 +114,7 @@ void Analyzer::tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& pa
   if (c == nullptr) {
     known.may_be_mpa = false;
     if (live_ >= live_max) {
-      ++not_followed_;
+      ++report_.not_followed;
       return;
     }
     if (added || opening) ++report_.tcp_connections;
@@ -140,7 +156,7 @@ void Analyzer::pick_up(const Key& key, Known& known, unsigned from, const wire::
     found.fpdu.crc = false;
   }
   if (live_ >= live_max) {
-    ++not_followed_;
+    ++report_.not_followed;
     return;
   }
   known.slot = take_slot();
@@ -194,6 +210,7 @@ void Analyzer::retire_closed(Instant now) {
 
 // The first ones are listed; then those with something wrong in them have the rest of the room to themselves.
 void Analyzer::list(ConnectionReport&& r) {
+  r.judgement = judge(r, options_.fail_on);
   const std::size_t octets = octets_of(r);
   const std::size_t errors = r.count(Severity::error), warnings = r.count(Severity::warning);
   const std::size_t all = options_.events ? ladder_octets_max : options_.report_octets_max;
@@ -206,6 +223,7 @@ void Analyzer::list(ConnectionReport&& r) {
   UnlistedConnections& u = report_.unlisted;
   ++u.connections;
   ++u.outcomes[static_cast<std::size_t>(r.outcome)];
+  ++u.standings[static_cast<std::size_t>(r.judgement.standing)];
   u.findings[static_cast<std::size_t>(Severity::error)] += errors;
   u.findings[static_cast<std::size_t>(Severity::warning)] += warnings;
   u.findings[static_cast<std::size_t>(Severity::note)] += r.findings.size() - errors - warnings;
@@ -269,11 +287,11 @@ FileReport Analyzer::finish() {
   connections_.clear();
   closed_.clear();
   sort_reports();
-  if (copies_ > 0)
+  if (report_.copies > 0)
     note(
         fmt::format("{} of {} packets show one again that was captured elsewhere (the same epb_packetid): each is "
                     "judged once, as it was captured first",
-                    copies_, report_.packets));
+                    report_.copies, report_.packets));
   if (altered_copies_ > 0)
     note(
         fmt::format("{} of those hold other octets than before: altered on the way, so that what answers them may look "
@@ -288,10 +306,11 @@ FileReport Analyzer::finish() {
   if (report_.unsupported_packets > 0)
     note(fmt::format("{} of link type {}, which is not decoded", counted(report_.unsupported_packets, "packet"),
                      link_type_text(report_.unsupported_link_type)));
-  if (not_followed_ > 0)
-    note(fmt::format("{} packets belong to connections beyond the {} that can be followed at one time", not_followed_,
-                     live_max));
+  if (report_.not_followed > 0)
+    note(fmt::format("{} packets belong to connections beyond the {} that can be followed at one time",
+                     report_.not_followed, live_max));
   tell_unlisted();
+  report_.judgement = judge(report_, options_.expect);
   return std::move(report_);
 }
 

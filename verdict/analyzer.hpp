@@ -24,7 +24,9 @@ struct AnalyzerOptions {
   std::size_t events_max = 20'000;  ///< of one connection; a ladder longer than that nobody reads
   /// Connections to these ports carry MPA: if their set-up is not captured, FPDUs are believed without a good CRC too.
   std::vector<std::uint16_t> mpa_ports{};
-  StreamTap* tap = nullptr;  ///< is told what is understood of each stream; outlives the Analyzer
+  StreamTap* tap = nullptr;            ///< is told what is understood of each stream; outlives the Analyzer
+  Severity fail_on = Severity::error;  ///< findings as grave as that fail a connection
+  std::uint64_t expect = 0;            ///< a file with fewer connections has failed
   /// What the listed verdicts may take in memory without their ladders; a quarter is kept for those with findings.
   std::size_t report_octets_max = 24 << 20;
 };
@@ -36,6 +38,8 @@ class Analyzer {
   void push(const wire::CapturedPacket& packet);
   /// Something to be told about the file: it is truncated, for instance.
   void note(std::string text);
+  /// The packets that were pushed are not all: the file is damaged, for instance. A note as well.
+  void unread(std::string why);
   FileReport finish();
 
  private:
@@ -59,6 +63,7 @@ class Analyzer {
 
   EventDetail detail_of(std::uint64_t first_frame) const;
   bool seen_before(const wire::CapturedPacket& packet);
+  void count_other(wire::PacketCargo cargo);
   void tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& packet);
   void pick_up(const Key& key, Known& known, unsigned from, const wire::TcpSegmentView& t,
                const wire::CapturedPacket& packet);
@@ -82,7 +87,7 @@ class Analyzer {
   Fifo<Key> closed_;  // by the time of closing; some may have been followed by others on their addresses and ports
   std::size_t live_ = 0, reports_octets_ = 0;
   std::size_t drawn_ = 0;
-  std::uint64_t not_followed_ = 0, copies_ = 0, altered_copies_ = 0;
+  std::uint64_t altered_copies_ = 0;
   // The last packet_ids_max of them, each with a digest of its octets; packet_id_ring_ tells their order.
   std::unordered_map<std::uint64_t, std::uint64_t> packet_ids_;
   std::vector<std::uint64_t> packet_id_ring_;

@@ -57,7 +57,7 @@ class Filler {
     // Rows go by time; a capture may have a clock that was set back.
     latest_ = std::max(latest_, now_);
     row.at = row.arrived = latest_;
-    if (p_.rows.size() >= o_.rows_max && row.kind != PictureRow::Kind::violation)
+    if (p_.rows.size() >= o_.rows_max && !row.finding())
       ++p_.rows_dropped;
     else
       p_.rows.push_back(std::move(row));
@@ -104,8 +104,9 @@ class Filler {
       row.text = f.text;
       if (!f.rule.empty()) row.detail = fmt::format("[{}]", f.rule);
     } else {
-      row.kind = PictureRow::Kind::violation;
-      row.layer = "violation";
+      const bool error = f.severity == Severity::error;
+      row.kind = error ? PictureRow::Kind::violation : PictureRow::Kind::warning;
+      row.layer = error ? "violation" : "warning";
       row.text = f.text;
       row.detail = fmt::format("{}{}{}", to_string(f.severity), where.empty() ? "" : ", ", where);
       row.why = f.rule;
@@ -114,20 +115,21 @@ class Filler {
   }
 
   void facts() {
-    const std::size_t errors = c_.count(Severity::error), warnings = c_.count(Severity::warning);
-    const auto count = [](std::size_t n, std::string_view what) {
-      return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
-    };
-    p_.facts = {{"result", fmt::format("{}: {}, {}", errors == 0 ? "passed" : "failed", count(errors, "error"),
-                                       count(warnings, "warning"))},
+    p_.facts = {{"result", standing_text(c_.judgement)},
+                {"findings", fmt::format("{}, {}", counted(c_.count(Severity::error), "error"),
+                                         counted(c_.count(Severity::warning), "warning"))},
                 {"outcome", std::string(to_string(c_.outcome))},
-                {"frames", fmt::format("{} to {}", c_.first_frame, c_.last_frame)},
-                {"revision", fmt::format("{}", c_.revision)},
-                {"CRC", c_.crc ? "on" : "off"},
-                {"markers", markers()},
-                {"RTR", std::string(mpa::to_string(c_.rtr))},
-                {"end", c_.end}};
-    if (c_.depths_negotiated) p_.facts.emplace_back("IRD, ORD", fmt::format("{}, {}", c_.ird, c_.ord));
+                {"frames", fmt::format("{} to {}", c_.first_frame, c_.last_frame)}};
+    if (const std::string_view why = c_.not_agreed(); !why.empty()) {
+      p_.facts.emplace_back("agreed", std::string(why));
+    } else {
+      p_.facts.emplace_back("revision", fmt::format("{}", c_.revision));
+      p_.facts.emplace_back("CRC", c_.crc ? "on" : "off");
+      p_.facts.emplace_back("markers", markers());
+      p_.facts.emplace_back("RTR", rtr_text(c_));
+      if (c_.depths_negotiated) p_.facts.emplace_back("IRD, ORD", fmt::format("{}, {}", c_.ird, c_.ord));
+    }
+    p_.facts.emplace_back("end", c_.end);
   }
   std::string markers() const {
     if (c_.markers_to_initiator && c_.markers_to_responder) return "both ways";
@@ -141,12 +143,12 @@ class Filler {
 };
 
 constexpr std::string_view book_style = R"(
-:root{color-scheme:light dark;--ink:#1c2330;--paper:#fff;--faint:#5c6675;--rule:#d6dbe3;--good:#146c2e;--bad:#a81e1e}
-@media (prefers-color-scheme:dark){:root{--ink:#e6e9ef;--paper:#12161d;--faint:#9aa5b5;--rule:#333b49;--good:#6fd08c;--bad:#ff8f8f}}
+:root{color-scheme:light dark;--ink:#1c2330;--paper:#fff;--faint:#5c6675;--rule:#d6dbe3;--good:#146c2e;--bad:#a81e1e;--warn:#8a5800}
+@media (prefers-color-scheme:dark){:root{--ink:#e6e9ef;--paper:#12161d;--faint:#9aa5b5;--rule:#333b49;--good:#6fd08c;--bad:#ff8f8f;--warn:#e9b44c}}
 *{box-sizing:border-box}
 body{margin:0;padding:16px;background:var(--paper);color:var(--ink);font:15px/1.45 system-ui,sans-serif;overflow-wrap:anywhere}
 h1{font-size:20px;margin:0 0 8px}h2{font-size:16px;margin:24px 0 8px}
-a{color:inherit}li{margin:2px 0}.good{color:var(--good)}.bad{color:var(--bad)}.faint{color:var(--faint)}
+a{color:inherit}li{margin:2px 0}.good{color:var(--good)}.bad{color:var(--bad)}.warn{color:var(--warn)}.faint{color:var(--faint)}
 iframe{display:block;width:100%;height:85vh;border:1px solid var(--rule);border-radius:8px}
 )";
 // Each frame becomes as high as what is in it, so that only the page scrolls; without script each scrolls by itself.
@@ -183,7 +185,7 @@ std::string to_html(std::string_view title, const std::vector<Picture>& pictures
     const std::string heading = html_escape(picture_words(pictures[i].title, false));
     const std::string result = result_of(pictures[i]);
     out += fmt::format("<li><a href=\"#c{}\">{}</a> <span class=\"{}\">{}</span></li>\n", i + 1, heading,
-                       result.starts_with("passed") ? "good" : "bad", html_escape(result));
+                       result_class(result), html_escape(result));
     sections += fmt::format(
         "<section id=\"c{0}\">\n<h2>{0}. {1}</h2>\n<iframe title=\"{1}\" srcdoc=\"{2}\"></iframe>\n</section>\n", i + 1,
         heading, html_escape(to_html(pictures[i])));

@@ -114,7 +114,8 @@ void Connection::classify(Half& h, SegmentClass c, const wire::TcpSegmentView& t
   }
   if (c == SegmentClass::out_of_order) {
     ++h.counts.out_of_order;
-    tcp_event(h, Kind::repeated, t, frame, at, fmt::format("{} octets ahead of their turn", t.length));
+    tcp_event(h, Kind::tcp, t, frame, at,
+              fmt::format("{} ahead of {} turn", counted(t.length, "octet"), t.length == 1 ? "its" : "their"));
   }
   if (h.tcp.differed() && h.first_differing_frame == 0) h.first_differing_frame = frame;
   if (t.payload.size() < t.length) ++h.cut_segments;
@@ -154,7 +155,7 @@ void Connection::packet(unsigned from, const wire::TcpSegmentView& t, std::uint6
   if (!wired_) {
     wired_ = true;
     first_frame_ = frame;
-    first_at_ = at;
+    first_at_ = earliest_ = latest_ = at;
     // Until a startup frame tells, the end that opened TCP; which address is the lower one must not matter.
     initiator_ = t.syn() && t.has_ack() ? 1 - from : from;
     for (unsigned i = 0; i < 2; ++i) halves_[i].owner = this, halves_[i].index = i;
@@ -163,6 +164,8 @@ void Connection::packet(unsigned from, const wire::TcpSegmentView& t, std::uint6
   }
   last_frame_ = frame;
   last_at_ = at;
+  earliest_ = std::min(earliest_, at);
+  latest_ = std::max(latest_, at);
   if (t.syn() && h.syn_frame == 0) h.tcp.syn(t.seq);
   tcp_flags(h, t, frame, at);
   SegmentRef ref{frame, at, 0};

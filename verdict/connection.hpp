@@ -182,6 +182,7 @@ class Connection {
   void judge_end_of_terminated(const Half& h);
   void judge_outcome(ConnectionReport& r);
   std::string describe_end() const;
+  std::optional<TerminateSeen> first_terminate() const;
   Steps steps() const;
 
   ReassemblyBudget& budget_;
@@ -198,6 +199,7 @@ class Connection {
   std::uint64_t good_fpdus_ = 0;  // picked up
   std::uint64_t first_frame_ = 0, last_frame_ = 0;
   Instant first_at_{}, last_at_{};
+  Instant earliest_{}, latest_{};  // of all packets: a capture may hold some late, or its clock may be set back
   std::optional<StartupSeen> request_, reply_, rtr_frame_;
   Agreement agreement_;
   mpa::Rtr rtr_seen_ = mpa::Rtr::none;

@@ -41,10 +41,14 @@ Steps Connection::steps() const {
   const Half& first = i.syn_at <= r.syn_at ? i : r;
   const Half& second = i.syn_at <= r.syn_at ? r : i;
   const bool both = i.syn_frame != 0 && r.syn_frame != 0;
-  if (both) s.tcp = second.syn_at - first.syn_at;
-  if (both && request_) s.request = request_->at - second.syn_at;
-  if (request_ && reply_) s.reply = reply_->at - request_->at;
-  if (reply_ && first_fpdu_at_ != Instant{}) s.first_fpdu = first_fpdu_at_ - reply_->at;
+  // A step that seems to end before it began was captured late in part, or the clock was set back: nobody knows it.
+  const auto step = [](Instant from, Instant to) -> std::optional<Duration> {
+    return to < from ? std::nullopt : std::optional(to - from);
+  };
+  if (both) s.tcp = step(first.syn_at, second.syn_at);
+  if (both && request_) s.request = step(second.syn_at, request_->at);
+  if (request_ && reply_) s.reply = step(request_->at, reply_->at);
+  if (reply_ && first_fpdu_at_ != Instant{}) s.first_fpdu = step(reply_->at, first_fpdu_at_);
   return s;
 }
 
@@ -91,7 +95,9 @@ void Connection::finish_unanswered() {
     findings_.note(
         given_up, Side::initiator, "RFC 5044 §7.1.2",
         fmt::format("no Reply came; the initiator {} {}", i.fin_frame != 0 ? "closed" : "reset the connection",
-                    i.fin_frame != 0 ? seconds(i.fin_at - request_->at) + " after its Request" : "then"));
+                    i.fin_frame != 0 && i.fin_at >= request_->at
+                        ? seconds(i.fin_at - request_->at) + " after its Request"
+                        : "then"));
     return;
   }
   if (frame == 0 || !good) return;
@@ -205,7 +211,8 @@ void Connection::judge_outcome(ConnectionReport& r) {
     findings_.warn(reply_->frame, Side::responder, "OFA 2007-10 Rtr §2",
                    "the responder answered S with S under revision 1, and nothing shows whether it knows the Rtr frame "
                    "or echoes reserved bits, as Linux siw does");
-  if (reply_ && !operational_ && !setup_failed_ && !refused && closed())
+  const bool rtr_due = agreement_.rtr_frame || !agreement_.rtr.empty();
+  if (reply_ && rtr_due && !operational_ && !setup_failed_ && !refused && closed())
     findings_.note(i.fin_frame != 0 ? i.fin_frame : 0, Side::initiator,
                    agreement_.rtr_frame ? "OFA 2007-10 Rtr §2" : "RFC 6581 §9.2",
                    fmt::format("the connection ended before the initiator sent the agreed {}",
@@ -221,6 +228,15 @@ void Connection::tell_tap_the_rest() {
     if (h.phase == Phase::fpdus && h.walker.left() > 0) tap_->lone_length(tapped(h), h.fed_at + h.walker.position());
   }
   tap_->judged(first_frame_, last_frame_);
+}
+
+std::optional<TerminateSeen> Connection::first_terminate() const {
+  std::optional<TerminateSeen> first;
+  for (const Side side : {Side::initiator, Side::responder}) {
+    const std::uint64_t frame = rdmap_ ? rdmap_->terminate_frame(side) : 0;
+    if (frame != 0 && (!first || frame < first->frame)) first = TerminateSeen{side, frame};
+  }
+  return first;
 }
 
 ConnectionReport Connection::finish(bool capture_truncated) {
@@ -241,8 +257,8 @@ ConnectionReport Connection::finish(bool capture_truncated) {
   for (Half& h : halves_) h.tcp.forget(budget_);
   r.first_frame = first_frame_;
   r.last_frame = last_frame_;
-  r.first_at = first_at_;
-  r.last_at = last_at_;
+  r.first_at = earliest_;
+  r.last_at = latest_;
   r.initiator = halves_[initiator_].address;
   r.responder = halves_[1 - initiator_].address;
   agreement_ = agree(request_, reply_);
@@ -263,6 +279,7 @@ ConnectionReport Connection::finish(bool capture_truncated) {
   for (const auto kind : {mpa::Rtr::send, mpa::Rtr::write, mpa::Rtr::read})
     if (agreement_.rtr == mpa::RtrSet::of(kind)) r.rtr_agreed = kind;
   r.peer_to_peer = agreement_.peer_to_peer;
+  r.rtr_common = agreement_.rtr;
   r.ird = agreement_.ird;
   r.ord = agreement_.ord;
   r.depths_negotiated = agreement_.depths;
@@ -271,6 +288,7 @@ ConnectionReport Connection::finish(bool capture_truncated) {
   r.reply = std::move(reply_);
   r.rtr_frame = std::move(rtr_frame_);
   r.end = describe_end();
+  r.terminate = first_terminate();
   r.from_initiator = half_of(Side::initiator).counts;
   r.from_responder = half_of(Side::responder).counts;
   r.findings = findings_.list();

@@ -8,7 +8,7 @@
 namespace parley::verdict {
 namespace {
 
-constexpr std::array<std::string_view, 37> columns_of_a_connection{"file",
+constexpr std::array<std::string_view, 40> columns_of_a_connection{"file",
                                                                    "connection",
                                                                    "initiator",
                                                                    "responder",
@@ -44,7 +44,12 @@ constexpr std::array<std::string_view, 37> columns_of_a_connection{"file",
                                                                    "notes",
                                                                    "first_error_frame",
                                                                    "first_error_rule",
-                                                                   "first_error"};
+                                                                   "first_error",
+                                                                   "standing",
+                                                                   "why",
+                                                                   "agreed"};
+
+constexpr std::size_t standing_columns = 3;
 
 class Line {
  public:
@@ -75,6 +80,10 @@ void direction(Line& l, const DirectionCounts& c) {
   l.number(c.octets).number(c.fpdus).number(c.messages).number(c.retransmissions).number(c.missing_octets);
 }
 
+std::string standing(Line& l, const ConnectionReport& c) {
+  return l.text(to_string(c.judgement.standing)).text(c.judgement.why).flag(c.not_agreed().empty()).take();
+}
+
 std::string connection(std::string_view file, std::size_t number, const ConnectionReport& c) {
   Line l;
   l.text(file).number(number).text(c.initiator.to_string()).text(c.responder.to_string());
@@ -97,8 +106,12 @@ std::string connection(std::string_view file, std::size_t number, const Connecti
   direction(l, c.from_responder);
   l.number(c.count(Severity::error)).number(c.count(Severity::warning)).number(c.count(Severity::note));
   for (const Finding& f : c.findings)
-    if (f.severity == Severity::error) return l.number(f.frame).text(f.rule).text(f.text).take();
-  return l.none().none().none().take();
+    if (f.severity == Severity::error) {
+      l.number(f.frame).text(f.rule).text(f.text);
+      return standing(l, c);
+    }
+  l.none().none().none();
+  return standing(l, c);
 }
 
 }  // namespace
@@ -128,6 +141,12 @@ std::string to_csv(std::string_view file, const FileReport& report) {
   std::string out;
   std::size_t number = 0;
   for (const auto& c : report.connections) out += connection(file, ++number, c);
+  if (report.all_connections() > 0) return out;
+  // A file that has nothing to judge must not look like one that nobody asked for.
+  Line l;
+  l.text(file);
+  for (std::size_t i = 1; i + standing_columns < columns_of_a_connection.size(); ++i) l.none();
+  out += l.text(to_string(report.judgement.standing)).text(report.judgement.why).none().take();
   return out;
 }
 

@@ -135,6 +135,10 @@ void startup(JsonOut& j, std::string_view key, const std::optional<StartupSeen>&
   j.key("private_data").text(hex(s->private_data)).close('}');
 }
 
+void standing(JsonOut& j, const Judgement& judged) {
+  j.key("standing").text(to_string(judged.standing)).key("why").text(judged.why);
+}
+
 void direction(JsonOut& j, std::string_view key, const DirectionCounts& c) {
   j.key(key).open('{').key("octets").number(c.octets).key("fpdus").number(c.fpdus).key("messages").number(c.messages);
   j.key("retransmissions").number(c.retransmissions).key("out_of_order").number(c.out_of_order);
@@ -153,7 +157,9 @@ void connection(JsonOut& j, const ConnectionReport& c) {
   j.key("to_initiator").flag(c.markers_to_initiator).close('}');
   j.key("rtr").text(mpa::to_string(c.rtr)).key("rtr_agreed").text(mpa::to_string(c.rtr_agreed));
   j.key("ird").number(c.ird).key("ord").number(c.ord).key("depths_negotiated").flag(c.depths_negotiated);
+  j.key("agreed").flag(c.not_agreed().empty());
   j.key("outcome").text(to_string(c.outcome)).key("end").text(c.end);
+  standing(j, c.judgement);
   j.key("first_frame").number(c.first_frame).key("last_frame").number(c.last_frame);
   startup(j, "request", c.request);
   startup(j, "reply", c.reply);
@@ -187,7 +193,13 @@ std::string to_json(std::string_view file, const FileReport& r, int indent) {
   j.close(']').key("errors").number(r.count(Severity::error)).key("warnings").number(r.count(Severity::warning));
   j.key("notes").open('[');
   for (const auto& n : r.notes) j.text(n);
-  return j.close(']').close('}').take();
+  j.close(']');
+  standing(j, r.judgement);
+  for (const Standing s : {Standing::passed, Standing::partial, Standing::failed})
+    j.key(to_string(s)).number(r.count(s));
+  j.key("holds").open('{').key("tcp").number(r.tcp_packets).key("rocev2").number(r.other.rocev2);
+  j.key("rocev1").number(r.other.rocev1).key("other_udp").number(r.other.udp).close('}');
+  return j.close('}').take();
 }
 
 std::string error_json(std::string_view file, std::string_view error) {
@@ -200,6 +212,8 @@ std::string error_json(std::string_view file, std::string_view error) {
       .close(']')
       .key("error")
       .text(error)
+      .key("standing")
+      .text(to_string(Standing::failed))
       .close('}')
       .take();
 }

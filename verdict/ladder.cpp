@@ -45,6 +45,7 @@ class Ladder {
     const std::string right = o_.right_name.empty() ? c_.responder.to_string() : o_.right_name;
     const std::size_t used = columns(left) + columns(right);
     const std::size_t gap = inner_ + 2 > used ? inner_ + 2 - used : 1;
+    out_ += result_text(c_) + "\n";
     out_ += fmt::format("{:>7}  {:>10}  {}{}{}\n", "frame", "time", left, std::string(gap, ' '), right);
     const std::string_view l = "initiator", r = "responder";
     out_ += std::string(margin, ' ') + std::string(l) + std::string(inner_ + 2 - l.size() - r.size(), ' ') +
@@ -75,8 +76,8 @@ class Ladder {
     const std::string rule = f.rule.empty() ? "" : fmt::format(" [{}]", f.rule);
     const bool away = f.frame != 0 && f.frame != last_frame_;
     const std::string where = away ? fmt::format("frame {}: ", f.frame) : "";
-    note(fmt::format("{} {}: {}{}{}", f.severity == Severity::note ? "i" : std::string(g_.cross), to_string(f.severity),
-                     where, f.text, rule));
+    const std::string_view mark = f.severity == Severity::note ? "i" : f.severity == Severity::warning ? "!" : g_.cross;
+    note(fmt::format("{} {}: {}{}{}", mark, to_string(f.severity), where, f.text, rule));
   }
 
   void note(const std::string& text) {

@@ -36,9 +36,9 @@ std::string host_of(Address a) {
 
 std::string counts_of(const Matrix& m, const Matrix::Cell& cell) {
   std::array<std::size_t, 3> n{};
-  for (const std::size_t i : cell) ++n[static_cast<std::size_t>(m.entries[i].verdict)];
+  for (const std::size_t i : cell) ++n[static_cast<std::size_t>(m.entries[i].report.judgement.standing)];
   std::string out;
-  for (const MatrixVerdict v : {MatrixVerdict::fail, MatrixVerdict::partial, MatrixVerdict::pass})
+  for (const Standing v : {Standing::failed, Standing::partial, Standing::passed})
     if (const std::size_t k = n[static_cast<std::size_t>(v)]; k > 0)
       out += fmt::format("{}{} {}", out.empty() ? "" : ", ", k, to_string(v));
   return out;
@@ -50,32 +50,48 @@ std::string pad(std::string text, std::size_t width) {
   return text;
 }
 
-}  // namespace
+/// The first finding of the gravest severity above a note; null: there is none.
+const Finding* gravest(const ConnectionReport& c) {
+  const Finding* found = nullptr;
+  for (const Finding& f : c.findings)
+    if (f.severity != Severity::note && (found == nullptr || f.severity > found->severity)) found = &f;
+  return found;
+}
 
-std::string_view to_string(MatrixVerdict v) {
-  switch (v) {
-    case MatrixVerdict::pass: return "pass";
-    case MatrixVerdict::partial: return "partial";
-    case MatrixVerdict::fail: return "fail";
+/// Each connection that failed, and why.
+std::string failures_text(const Matrix& m, std::size_t width) {
+  std::string out;
+  std::size_t listed = 0, more = 0;
+  for (const MatrixEntry& e : m.entries) {
+    const Judgement& judged = e.report.judgement;
+    if (judged.standing != Standing::failed) continue;
+    if (++listed > listed_max) {
+      ++more;
+      continue;
+    }
+    std::string line = fmt::format("{}: {} -> {}: {}", e.file, e.initiator, e.responder, judged.why);
+    if (const Finding* f = gravest(e.report))
+      line += fmt::format("; frame {}: {}{}", f->frame, f->text, f->rule.empty() ? "" : fmt::format(" [{}]", f->rule));
+    else
+      line += fmt::format("; {}", e.report.end);
+    out += (listed == 1 ? "\nfailed " : "failed ") + wrap(picture_words(line, false), width, 7) + "\n";
   }
-  return "?";
+  if (more > 0) out += fmt::format("failed and {} more\n", more);
+  return out;
 }
 
-MatrixVerdict judge(const ConnectionReport& c) {
-  if (c.outcome == Outcome::failed || c.count(Severity::error) > 0) return MatrixVerdict::fail;
-  if (c.outcome != Outcome::established || c.count(Severity::warning) > 0) return MatrixVerdict::partial;
-  return MatrixVerdict::pass;
-}
+}  // namespace
 
 std::string form_of(const ConnectionReport& c) {
   if (c.outcome == Outcome::not_captured) return std::string(to_string(c.outcome));
   std::string out = fmt::format("rev {}", c.revision);
+  if (!c.reply) return out + ", no Reply seen";
   if (c.rtr != mpa::Rtr::none)
     out += fmt::format(", RTR {}", mpa::to_string(c.rtr));
   else if (c.rtr_agreed != mpa::Rtr::none)
     out += fmt::format(", RTR {}", mpa::to_string(c.rtr_agreed));
   else
-    out += c.peer_to_peer ? ", RTR open" : ", no RTR";
+    out += !c.peer_to_peer ? ", no RTR" : c.rtr_common.empty() ? ", no RTR in common" : ", RTR open";
   out += c.crc ? ", CRC" : ", no CRC";
   if (c.markers_to_responder && c.markers_to_initiator)
     out += ", markers both ways";
@@ -104,14 +120,21 @@ std::vector<std::string> Matrix::forms() const {
   return out;
 }
 
-std::size_t Matrix::count(MatrixVerdict v) const {
-  return static_cast<std::size_t>(
-      std::count_if(entries.begin(), entries.end(), [v](const MatrixEntry& e) { return e.verdict == v; }));
+std::size_t Matrix::count(Standing v) const {
+  return static_cast<std::size_t>(std::count_if(
+      entries.begin(), entries.end(), [v](const MatrixEntry& e) { return e.report.judgement.standing == v; }));
 }
 
-MatrixVerdict worst(const Matrix& m, const Matrix::Cell& cell) {
-  MatrixVerdict out = MatrixVerdict::pass;
-  for (const std::size_t i : cell) out = std::max(out, m.entries[i].verdict);
+Standing Matrix::standing() const {
+  if (files.empty()) return Standing::failed;
+  Standing out = Standing::passed;
+  for (const MatrixFile& f : files) out = std::max(out, f.judgement.standing);
+  return out;
+}
+
+Standing worst(const Matrix& m, const Matrix::Cell& cell) {
+  Standing out = Standing::passed;
+  for (const std::size_t i : cell) out = std::max(out, m.entries[i].report.judgement.standing);
   return out;
 }
 
@@ -183,47 +206,38 @@ std::string to_text(const Matrix& m, std::size_t width) {
     }
     out += "\n";
   }
-  std::size_t listed = 0, more = 0;
-  for (const MatrixEntry& e : m.entries) {
-    if (e.verdict != MatrixVerdict::fail) continue;
-    if (++listed > listed_max) {
-      ++more;
-      continue;
-    }
-    const auto finding = std::find_if(e.report.findings.begin(), e.report.findings.end(),
-                                      [](const Finding& f) { return f.severity == Severity::error; });
-    std::string line = fmt::format("{}: {} -> {}: ", e.file, e.initiator, e.responder);
-    line += finding == e.report.findings.end()
-                ? fmt::format("frame {}: the set-up failed, {}", e.report.first_frame, e.report.end)
-                : fmt::format("frame {}: {} [{}]", finding->frame, finding->text, finding->rule);
-    out += (listed == 1 ? "\nfail " : "fail ") + wrap(picture_words(line, false), width, 5) + "\n";
-  }
-  if (more > 0) out += fmt::format("fail and {} more\n", more);
+  for (const MatrixFile& f : m.files)
+    if (!f.shortfall.empty())
+      out += wrap(picture_words(fmt::format("{}  failed: {}", f.file, f.shortfall), false), width, 2) + "\n";
+  out += failures_text(m, width);
   std::size_t unread = 0;
   for (const MatrixFile& f : m.files)
     if (!f.error.empty()) out += fmt::format("{}cannot be read: {}: {}\n", unread++ == 0 ? "\n" : "", f.file, f.error);
-  out += fmt::format("\n{}, {}: {} pass, {} partial, {} fail\n", counted(m.files.size(), "file"),
-                     counted(m.entries.size(), "connection"), m.count(MatrixVerdict::pass),
-                     m.count(MatrixVerdict::partial), m.count(MatrixVerdict::fail));
+  out += fmt::format("\n{}, {}: {} passed, {} partial, {} failed\n", counted(m.files.size(), "file"),
+                     counted(m.entries.size(), "connection"), m.count(Standing::passed), m.count(Standing::partial),
+                     m.count(Standing::failed));
   if (m.not_kept > 0) out += fmt::format("{} more connections are not in the table\n", m.not_kept);
   return out;
 }
 
 std::string to_csv(const Matrix& m) {
   std::string out =
-      "file,initiator,responder,form,verdict,outcome,first_frame,last_frame,errors,warnings,first_finding_frame,"
-      "first_finding_rule,first_finding\n";
+      "file,initiator,responder,form,standing,outcome,first_frame,last_frame,errors,warnings,first_finding_frame,"
+      "first_finding_rule,first_finding,why\n";
   for (const MatrixEntry& e : m.entries) {
     const ConnectionReport& c = e.report;
-    const Finding* found = nullptr;
-    for (const Finding& f : c.findings)
-      if (f.severity != Severity::note && (found == nullptr || f.severity > found->severity)) found = &f;
-    out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_quote(e.file), csv_quote(e.initiator),
-                       csv_quote(e.responder), csv_quote(e.form), to_string(e.verdict), to_string(c.outcome),
+    const Finding* found = gravest(c);
+    out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_quote(e.file), csv_quote(e.initiator),
+                       csv_quote(e.responder), csv_quote(e.form), to_string(c.judgement.standing), to_string(c.outcome),
                        c.first_frame, c.last_frame, c.count(Severity::error), c.count(Severity::warning),
                        found == nullptr ? "" : fmt::format("{}", found->frame),
-                       found == nullptr ? "" : csv_quote(found->rule), found == nullptr ? "" : csv_quote(found->text));
+                       found == nullptr ? "" : csv_quote(found->rule), found == nullptr ? "" : csv_quote(found->text),
+                       csv_quote(c.judgement.why));
   }
+  for (const MatrixFile& f : m.files)
+    if (!f.shortfall.empty())
+      out +=
+          fmt::format("{},,,,{},,,,,,,,,{}\n", csv_quote(f.file), to_string(Standing::failed), csv_quote(f.shortfall));
   return out;
 }
 

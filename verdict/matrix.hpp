@@ -12,15 +12,6 @@
 
 namespace parley::verdict {
 
-/// What one connection is worth in the matrix.
-enum class MatrixVerdict : std::uint8_t {
-  pass,     ///< established, and no rule broken
-  partial,  ///< established with warnings, rejected in good order, or not seen to its end
-  fail,     ///< a set-up that failed, or a peer that broke a MUST
-};
-std::string_view to_string(MatrixVerdict verdict);
-MatrixVerdict judge(const ConnectionReport& connection);
-
 /// How a connection was set up: the column. "rev 2, RTR read, CRC, markers to the responder".
 std::string form_of(const ConnectionReport& connection);
 
@@ -28,14 +19,15 @@ struct MatrixEntry {
   std::string file;
   std::string initiator, responder;  ///< names
   std::string form;
-  MatrixVerdict verdict = MatrixVerdict::pass;
-  ConnectionReport report;  ///< without its events
+  ConnectionReport report;  ///< judged, and without its events
   std::string ladder;       ///< as text; empty when there is none
 };
 struct MatrixFile {
   std::string file;
   std::uint64_t packets = 0, connections = 0;
-  std::string error;  ///< why it could not be read (to its end)
+  std::string error;      ///< why it could not be read (to its end)
+  std::string shortfall;  ///< it has no connection, or too few: a row of its own
+  Judgement judgement;
 };
 
 struct Matrix {
@@ -48,10 +40,12 @@ struct Matrix {
   using Cell = std::vector<std::size_t>;
   std::map<std::pair<std::string, std::string>, std::map<std::string, Cell>> cells() const;
   std::vector<std::string> forms() const;
-  std::size_t count(MatrixVerdict verdict) const;
+  std::size_t count(Standing standing) const;
+  /// Of all files; a matrix without any has looked at nothing, and failed.
+  Standing standing() const;
 };
-/// The worst one decides: a cell is fail when one connection in it is.
-MatrixVerdict worst(const Matrix& matrix, const Matrix::Cell& cell);
+/// The worst one decides: a cell has failed when one connection in it has.
+Standing worst(const Matrix& matrix, const Matrix::Cell& cell);
 
 /// Names for addresses, one per line: `192.0.2.1 alpha` or, as TOML has it, `"192.0.2.1" = "alpha"`. '#' begins a
 /// comment.

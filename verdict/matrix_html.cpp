@@ -33,7 +33,8 @@ td{padding:0;height:1px}td.none{color:var(--dim);text-align:center}
 td a{display:block;height:100%;min-height:44px;padding:6px 10px;border-radius:8px;text-decoration:none;
 font-variant-numeric:tabular-nums;border:1px solid transparent;color:var(--c);background:var(--b)}
 td a:hover{border-color:var(--c)}td a b{display:block}td a small{display:block}
-.fail{--c:var(--fail);--b:var(--failbg)}.partial{--c:var(--partial);--b:var(--partialbg)}.pass{--c:var(--pass);--b:var(--passbg)}
+.failed{--c:var(--fail);--b:var(--failbg)}.partial{--c:var(--partial);--b:var(--partialbg)}.passed{--c:var(--pass);--b:var(--passbg)}
+td.whole{padding:10px;border-radius:8px;color:var(--c);background:var(--b)}
 section.cell{display:none;margin-top:20px;border-top:2px solid var(--faint)}section.cell:target{display:block}
 article{border-left:4px solid var(--c);padding:2px 0 2px 14px;margin:0 0 18px}
 article h3{font-size:14px;margin:0;overflow-wrap:anywhere}article h3 b{color:var(--c)}
@@ -64,8 +65,9 @@ std::string html_lines(std::string_view text) {
 
 std::string article(const MatrixEntry& e) {
   const ConnectionReport& c = e.report;
-  std::string out = fmt::format("<article class=\"{}\"><h3><b>{}</b> {}, frames {} to {}</h3>\n", to_string(e.verdict),
-                                to_string(e.verdict), html(e.file), c.first_frame, c.last_frame);
+  std::string out = fmt::format("<article class=\"{0}\"><h3><b>{0}</b> {1}, frames {2} to {3}</h3>\n",
+                                to_string(c.judgement.standing), html(e.file), c.first_frame, c.last_frame);
+  if (!c.judgement.why.empty()) out += fmt::format("<p>{}</p>\n", html(c.judgement.why));
   out += fmt::format("<p>{} &rarr; {}, {}; {}</p>\n", html(c.initiator.to_string()), html(c.responder.to_string()),
                      to_string(c.outcome), html(c.end));
   if (!c.findings.empty()) out += "<ul>\n";
@@ -92,10 +94,10 @@ std::string to_html(const Matrix& m, std::string_view title) {
       "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<h1>{}</h1>\n",
       html(title), style, html(title));
   out += fmt::format(
-      "<p class=\"sub\">{}, {}: {} pass, {} partial, {} fail. A row is who began with whom, a column "
+      "<p class=\"sub\">{}, {}: {} passed, {} partial, {} failed. A row is who began with whom, a column "
       "how they set up; choose a cell to see its connections.</p>\n",
-      counted(m.files.size(), "file"), counted(m.entries.size(), "connection"), m.count(MatrixVerdict::pass),
-      m.count(MatrixVerdict::partial), m.count(MatrixVerdict::fail));
+      counted(m.files.size(), "file"), counted(m.entries.size(), "connection"), m.count(Standing::passed),
+      m.count(Standing::partial), m.count(Standing::failed));
   if (m.not_kept > 0) out += fmt::format("<p class=\"sub\">{} more connections are not listed.</p>\n", m.not_kept);
   out += "<div class=\"scroll\" id=\"matrix\"><table>\n<thead><tr><th>initiator &rarr; responder</th>";
   for (const std::string& f : forms) out += fmt::format("<th scope=\"col\">{}</th>", html(f));
@@ -113,9 +115,9 @@ std::string to_html(const Matrix& m, std::string_view title) {
       ++number;
       const std::string_view verdict = to_string(worst(m, it->second));
       std::array<std::size_t, 3> n{};
-      for (const std::size_t i : it->second) ++n[static_cast<std::size_t>(m.entries[i].verdict)];
+      for (const std::size_t i : it->second) ++n[static_cast<std::size_t>(m.entries[i].report.judgement.standing)];
       std::string counts;
-      for (const MatrixVerdict v : {MatrixVerdict::pass, MatrixVerdict::partial, MatrixVerdict::fail})
+      for (const Standing v : {Standing::passed, Standing::partial, Standing::failed})
         if (const std::size_t k = n[static_cast<std::size_t>(v)]; k > 0 && k < it->second.size())
           counts += fmt::format("<small>{} {}</small>", k, to_string(v));
       out += fmt::format("<td class=\"{0}\"><a href=\"#c{1}\"><b>{0}</b><small>{2} connection{3}</small>{4}</a></td>",
@@ -124,13 +126,19 @@ std::string to_html(const Matrix& m, std::string_view title) {
                               html(pair.first), html(pair.second), html(f));
       // What failed comes first.
       Matrix::Cell order = it->second;
-      std::stable_sort(order.begin(), order.end(),
-                       [&m](std::size_t a, std::size_t b) { return m.entries[a].verdict > m.entries[b].verdict; });
+      std::stable_sort(order.begin(), order.end(), [&m](std::size_t a, std::size_t b) {
+        return m.entries[a].report.judgement.standing > m.entries[b].report.judgement.standing;
+      });
       for (const std::size_t i : order) sections += article(m.entries[i]);
       sections += "<a class=\"back\" href=\"#matrix\">back to the matrix</a></section>\n";
     }
     out += "</tr>\n";
   }
+  for (const MatrixFile& f : m.files)
+    if (!f.shortfall.empty())
+      out += fmt::format(
+          "<tr><th scope=\"row\">{}</th><td class=\"whole failed\" colspan=\"{}\"><b>failed</b> {}</td></tr>\n",
+          html(f.file), std::max<std::size_t>(forms.size(), 1), html(f.shortfall));
   out += "</tbody></table></div>\n" + sections;
   std::string unread;
   for (const MatrixFile& f : m.files)

@@ -114,7 +114,7 @@ class Canvas {
       if (c < n) used[c] = true;
     };
     for (const PictureRow& row : p_.rows) {
-      if (row.kind == Kind::violation) continue;
+      if (row.finding()) continue;
       use(row.from);
       use(row.kind == Kind::frame ? row.to : row.from);
       for (std::uint32_t c : row.also) use(c);
@@ -225,10 +225,11 @@ void Canvas::facts() {
   if (p_.facts.empty()) return;
   out_ += '\n';
   for (const auto& [name, value] : p_.facts) {
-    const bool bad = name == "result" && !value.starts_with("passed");
+    const std::string_view colour = name == "result" ? result_class(value) : "";
     line({{fmt::format("{:>{}}  ", words(name), margin - 2), Style::dim},
-          {words(value), bad                ? Style::bad
-                         : name == "result" ? Style::rdmap
+          {words(value), colour == "good"   ? Style::rdmap
+                         : colour == "warn" ? Style::warn
+                         : colour == "bad"  ? Style::bad
                                             : Style::normal}});
   }
 }
@@ -274,7 +275,9 @@ void Canvas::note(const PictureRow& row) {
 
 void Canvas::violation(const PictureRow& row) {
   const std::string rule = row.why.empty() ? "" : fmt::format(" [{}]", row.why);
-  remark(words(fmt::format("{} {}: {}{}", g_.cross, row.text, row.detail, rule)), Style::bad);
+  const bool bad = row.kind == Kind::violation;
+  remark(words(fmt::format("{} {}: {}{}", bad ? g_.cross : "!", row.text, row.detail, rule)),
+         bad ? Style::bad : Style::warn);
 }
 
 /// `│── text ─────────▶│`, `│── text ──────✗ why │`, and the same from the right.

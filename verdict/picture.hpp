@@ -11,12 +11,13 @@
 
 namespace parley::verdict {
 
-/// A frame, a note, or something that went wrong.
+/// A frame, a note, something that went wrong, or something that may be.
 struct PictureRow {
-  enum class Kind : std::uint8_t { frame, note, violation };
+  enum class Kind : std::uint8_t { frame, note, violation, warning };
   /// discarded: arrived and was thrown away; under_way: not arrived when the run ended.
   enum class Fate : std::uint8_t { arrived, dropped, discarded, under_way };
   Kind kind = Kind::frame;
+  bool finding() const { return kind == Kind::violation || kind == Kind::warning; }
   Instant at{};                       ///< sent (frame), or happened
   Instant arrived{};                  ///< frame that arrived
   std::uint32_t from = 0, to = 0;     ///< columns; a note stands at `from`

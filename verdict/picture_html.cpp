@@ -74,7 +74,7 @@ class Page {
   void lay_out();
   void head();
   void facts();
-  void violations();
+  void findings(Kind kind, std::string_view style, std::string_view heading);
   void tools();
   void ladder();
   void hosts();
@@ -110,6 +110,7 @@ class Page {
 /// Only what the style knows; a layer of another name is "other".
 std::string_view Page::layer(const PictureRow& r) {
   if (r.kind == Kind::violation) return "violation";
+  if (r.kind == Kind::warning) return "warning";
   if (r.kind == Kind::note) return r.layer == "crash" ? "note crash" : "note";
   for (const std::string_view known : {"arp", "nd", "tcp", "ack", "mpa", "rdmap", "terminate"})
     if (r.layer == known) return known;
@@ -191,13 +192,12 @@ void Page::head() {
   out_ += "<script>document.documentElement.className='js'</script>\n</head>\n<body>\n<header>\n<div class=\"top\">";
   out_ += fmt::format("<h1>{}</h1>", title);
   for (const auto& [key, value] : p_.facts)
-    if (key == "result")
-      out_ +=
-          fmt::format("<span class=\"badge {}\">{}</span>", value.starts_with("passed") ? "good" : "bad", html(value));
+    if (key == "result") out_ += fmt::format("<span class=\"badge {}\">{}</span>", result_class(value), html(value));
   out_ += "</div>\n";
   if (!p_.subtitle.empty()) out_ += fmt::format("<p class=\"sub\">{}</p>\n", html(p_.subtitle));
   facts();
-  violations();
+  findings(Kind::violation, "broken", "What went wrong");
+  findings(Kind::warning, "doubts", "Warnings");
   out_ += "</header>\n";
   tools();
 }
@@ -209,18 +209,17 @@ void Page::facts() {
   if (!items.empty()) out_ += fmt::format("<dl class=\"facts\">{}</dl>\n", items);
 }
 
-void Page::violations() {
+void Page::findings(Kind kind, std::string_view style, std::string_view heading) {
   std::string items;
   for (std::size_t i = 0; i < p_.rows.size(); ++i) {
     const PictureRow& r = p_.rows[i];
-    if (r.kind != Kind::violation) continue;
+    if (r.kind != kind) continue;
     const std::string rule = r.why.empty() ? "" : fmt::format(" [{}]", html(r.why));
     items += fmt::format("<li><a href=\"#r{}\"><b>{}</b></a> at {} s: {}{}</li>\n", i, html(r.text), picture_time(r.at),
                          html(r.detail), rule);
   }
   if (!items.empty())
-    out_ += fmt::format(
-        "<section class=\"broken\" aria-label=\"violations\"><b>What went wrong</b><ul>\n{}</ul></section>\n", items);
+    out_ += fmt::format("<section class=\"{}\"><b>{}</b><ul>\n{}</ul></section>\n", style, heading, items);
 }
 
 void Page::tools() {
@@ -316,7 +315,7 @@ void Page::ladder() {
 }
 
 std::string Page::way(const PictureRow& r) const {
-  if (r.kind == Kind::violation) return fmt::format("at {} s", picture_exact_time(r.at));
+  if (r.finding()) return fmt::format("at {} s", picture_exact_time(r.at));
   if (r.kind == Kind::note) return fmt::format("{}, at {} s", name(r.from), picture_exact_time(r.at));
   std::string to = name(r.to);
   for (std::uint32_t c : r.also) to += ", " + name(c);
@@ -431,7 +430,7 @@ void Page::row(std::size_t i) {
     const bool left = column <= 5000;
     label(r, column, 18, left ? " s" : " e");
   }
-  if (r.kind == Kind::violation) {
+  if (r.finding()) {
     out_ += "<rect class=\"box\" x=\"0\" y=\"4\" width=\"100%\" height=\"28\" rx=\"6\"/>";
     label(r, 150, 23, " s");
   }

@@ -6,10 +6,10 @@ namespace parley::verdict {
 const std::string_view picture_style = R"css(
 :root{--bg:#fff;--fg:#1b1f24;--dim:#5d6670;--faint:#d7dce1;--raise:#f4f6f8;--hit:#e8effa;--focus:#0b57d0;
 --arp:#6b7280;--nd:#0f766e;--tcp:#1d5fa8;--ack:#656e78;--mpa:#8a2fb0;--rdmap:#19753a;--terminate:#c2410c;--other:#5d6670;
---bad:#c81e1e;--badbg:#fdecec;--warn:#9a6200;--good:#19753a;--gutter:78px}
+--bad:#c81e1e;--badbg:#fdecec;--warn:#9a6200;--warnbg:#fdf3dc;--good:#19753a;--gutter:78px}
 @media(prefers-color-scheme:dark){:root{--bg:#14171b;--fg:#e4e8ec;--dim:#99a3ae;--faint:#363c44;--raise:#1d2127;
 --hit:#22303f;--focus:#8ab4f8;--arp:#a0a8b3;--nd:#4fd1c0;--tcp:#7ab8ff;--ack:#87919c;--mpa:#dc8cff;--rdmap:#62d48a;
---terminate:#ff9d66;--other:#99a3ae;--bad:#ff7b72;--badbg:#3a1d1f;--warn:#e9b44c;--good:#62d48a}}
+--terminate:#ff9d66;--other:#99a3ae;--bad:#ff7b72;--badbg:#3a1d1f;--warn:#e9b44c;--warnbg:#33290f;--good:#62d48a}}
 *{box-sizing:border-box}
 html{color-scheme:light dark;scroll-padding-top:64px}
 body{margin:0;padding:20px 24px 48px;background:var(--bg);color:var(--fg);
@@ -18,13 +18,14 @@ h1{font-size:22px;margin:0;overflow-wrap:anywhere}h2{font-size:16px;margin:32px 
 a{color:var(--focus)}
 .top{display:flex;flex-wrap:wrap;gap:4px 12px;align-items:center}
 .badge{font-weight:700;font-size:12px;padding:2px 10px;border-radius:99px;border:1.5px solid;letter-spacing:.02em}
-.badge.good{color:var(--good)}.badge.bad{color:var(--bad);background:var(--badbg)}
+.badge.good{color:var(--good)}.badge.bad{color:var(--bad);background:var(--badbg)}.badge.warn{color:var(--warn);background:var(--warnbg)}
 .sub{color:var(--dim);margin:2px 0 0}
 .facts{display:flex;flex-wrap:wrap;gap:6px 28px;margin:14px 0 0}
 .facts div{min-width:0}.facts dt{font-size:12px;color:var(--dim)}
 .facts dd{margin:0;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
 .broken{margin:16px 0 0;padding:10px 14px;background:var(--badbg);border-radius:8px;border-left:4px solid var(--bad)}
-.broken ul{margin:4px 0 0;padding-left:18px}.broken li{overflow-wrap:anywhere}.broken a{color:inherit}
+.doubts{margin:16px 0 0;padding:10px 14px;background:var(--warnbg);border-radius:8px;border-left:4px solid var(--warn)}
+.broken ul,.doubts ul{margin:4px 0 0;padding-left:18px}.broken li,.doubts li{overflow-wrap:anywhere}.broken a,.doubts a{color:inherit}
 .tools{display:none;flex-wrap:wrap;gap:6px 8px;align-items:center;margin:18px 0 0}
 .js .tools{display:flex}
 .tools label{display:inline-flex;gap:5px;align-items:center;padding:3px 10px 3px 8px;border:1px solid var(--faint);
@@ -59,10 +60,10 @@ svg.wires{display:block;width:100%;overflow:visible}
 .r.lost .y,.r.thrown .y{fill:var(--bad);font-weight:600}
 .r.lost .l,.r.thrown .l{fill:var(--c)}
 .arp{--c:var(--arp)}.nd{--c:var(--nd)}.tcp{--c:var(--tcp)}.ack{--c:var(--ack)}.mpa{--c:var(--mpa)}.rdmap{--c:var(--rdmap)}
-.terminate{--c:var(--terminate)}.other{--c:var(--other)}.note{--c:var(--warn)}.crash,.violation{--c:var(--bad)}
+.terminate{--c:var(--terminate)}.other{--c:var(--other)}.note,.warning{--c:var(--warn)}.crash,.violation{--c:var(--bad)}
 .r.ack .l{font-weight:400}.r.note .m{fill:var(--c);stroke:var(--bg);stroke-width:2}
-.r.violation .box{fill:var(--badbg);stroke:var(--bad)}.r.violation .l{stroke:none}
-.r.violation .d{fill:var(--fg)}
+.r.violation .box{fill:var(--badbg);stroke:var(--bad)}.r.warning .box{fill:var(--warnbg);stroke:var(--warn)}
+.r.violation .l,.r.warning .l{stroke:none}.r.violation .d,.r.warning .d{fill:var(--fg)}
 .head{fill:var(--c)}.cross{stroke:var(--bad);stroke-width:2.4;fill:none}
 .gap text{text-anchor:middle;font-size:12px;fill:var(--dim);paint-order:stroke;stroke:var(--bg);stroke-width:8px}
 .gap line{stroke:var(--faint);stroke-dasharray:1 5;stroke-width:2;stroke-linecap:round}
@@ -167,7 +168,7 @@ function hide(){
   const r=$('.r.on');if(r){r.classList.remove('on');r.focus({preventScroll:true})}
 }
 for(const r of rows)r.addEventListener('click',e=>{e.preventDefault();show(r)});
-for(const a of all('.broken a'))a.addEventListener('click',e=>{
+for(const a of all('.broken a,.doubts a'))a.addEventListener('click',e=>{
   const r=document.querySelector(a.getAttribute('href'));
   if(r){e.preventDefault();r.scrollIntoView({block:'center'});r.focus({preventScroll:true});show(r)}});
 $('#close').addEventListener('click',hide);

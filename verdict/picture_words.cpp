@@ -73,6 +73,10 @@ std::string picture_words(std::string_view text, bool ascii) {
   return out;
 }
 
+std::string_view result_class(std::string_view result) {
+  return result.starts_with("passed") ? "good" : result.starts_with("partial") ? "warn" : "bad";
+}
+
 std::string html_escape(std::string_view text) {
   std::string out;
   for (const char c : text) switch (c) {

@@ -21,6 +21,9 @@ std::string picture_duration(Duration d);
 /// everything beyond ASCII.
 std::string picture_words(std::string_view text, bool ascii);
 
+/// The colour of a result: "good" of one that begins with "passed", "warn" of "partial", else "bad".
+std::string_view result_class(std::string_view result);
+
 /// Text in HTML: nothing in it can end an element, an attribute or the page.
 std::string html_escape(std::string_view text);
 

@@ -54,6 +54,8 @@ class RdmapCheck {
   /// Octets of `side` are missing, or its boundaries were lost.
   bool lossy(Side side) const { return at(side).lossy; }
   bool terminated(Side side) const { return at(side).terminated; }
+  /// Of its first Terminate; 0: none was seen.
+  std::uint64_t terminate_frame(Side side) const { return at(side).terminate_frame; }
   std::uint64_t segments(Side side) const { return at(side).segments; }
 
  private:

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "verdict/startup_check.hpp"
+
 namespace parley::verdict {
 
 std::string_view to_string(Severity severity) {
@@ -12,6 +14,15 @@ std::string_view to_string(Severity severity) {
     case Severity::error: return "error";
   }
   return "note";
+}
+
+std::string_view to_string(Standing standing) {
+  switch (standing) {
+    case Standing::passed: return "passed";
+    case Standing::partial: return "partial";
+    case Standing::failed: return "failed";
+  }
+  return "failed";
 }
 
 std::string_view to_string(Outcome outcome) {
@@ -32,9 +43,24 @@ std::size_t ConnectionReport::count(Severity severity) const {
       std::count_if(findings.begin(), findings.end(), [&](const Finding& f) { return f.severity == severity; }));
 }
 
+std::string_view ConnectionReport::not_agreed() const {
+  if (outcome == Outcome::not_captured) return "not known: the set-up is not in the capture";
+  const bool carried_on = from_initiator.fpdus + from_responder.fpdus > 0 || outcome == Outcome::established;
+  if (!reply) return carried_on ? "not known: the Reply is not in the capture" : "nothing: no Reply is in the capture";
+  if (reply->r()) return "nothing: the Reply rejects";
+  return invalid_reply(*reply) ? "nothing: the Reply is not valid" : "";
+}
+
 std::size_t FileReport::count(Severity severity) const {
   std::size_t n = unlisted.findings[static_cast<std::size_t>(severity)];
   for (const auto& c : connections) n += c.count(severity);
+  return n;
+}
+
+std::size_t FileReport::count(Standing standing) const {
+  std::size_t n = unlisted.standings[static_cast<std::size_t>(standing)];
+  for (const auto& c : connections)
+    if (c.judgement.standing == standing) ++n;
   return n;
 }
 

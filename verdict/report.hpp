@@ -37,6 +37,18 @@ struct Finding {
   std::optional<Side> side{};  ///< whose fault it is, or of whom it speaks; none: of both or of neither
 };
 
+/// What a connection, or a file, is worth. Every report has this word, and the exit code follows it.
+enum class Standing : std::uint8_t {
+  passed,
+  partial,  ///< nothing that fails it, but not all of it could be looked at
+  failed,
+};
+std::string_view to_string(Standing standing);
+struct Judgement {
+  Standing standing = Standing::passed;
+  std::string why;  ///< "1 error", "400 octets are not in the capture"; empty when passed
+};
+
 enum class Outcome : std::uint8_t {
   established,   ///< an accepting Reply, and the agreed RTR if there is one
   rejected,      ///< a Reply with R=1
@@ -61,6 +73,12 @@ struct StartupSeen {
   bool c() const { return (flags & PARLEY_MPA_FLAG_C) != 0; }
   bool r() const { return (flags & PARLEY_MPA_FLAG_R) != 0; }
   bool s() const { return (flags & PARLEY_MPA_FLAG_S) != 0; }
+};
+
+/// The first Terminate of a connection.
+struct TerminateSeen {
+  Side from = Side::initiator;
+  std::uint64_t frame = 0;
 };
 
 /// Counts of one direction, named by who sent.
@@ -108,24 +126,37 @@ struct ConnectionReport {
   mpa::Rtr rtr = mpa::Rtr::none;         ///< as seen
   mpa::Rtr rtr_agreed = mpa::Rtr::none;  ///< none also when several kinds are agreed (then the initiator chooses)
   bool peer_to_peer = false;
+  mpa::RtrSet rtr_common;          ///< under peer_to_peer: the kinds that both sides take
   std::uint16_t ird = 0, ord = 0;  ///< the initiator's, after negotiation; 0 when nothing was negotiated
   bool depths_negotiated = false;
   Steps steps;
   Outcome outcome = Outcome::incomplete;
   std::string end;  ///< "FIN by the initiator (frame 75), FIN by the responder (frame 76)"
+  std::optional<TerminateSeen> terminate;
+  Judgement judgement;
   DirectionCounts from_initiator, from_responder;
   std::vector<Finding> findings;    ///< by frame
   std::vector<LadderEvent> events;  ///< by frame; only when asked for
   std::uint64_t events_dropped = 0;
   std::size_t count(Severity severity) const;
+  /// Why the parameters above were never agreed: "nothing: no Reply is in the capture". Empty when they were, as far as
+  /// the capture shows.
+  std::string_view not_agreed() const;
 };
 
 /// What is told of connections that are not listed one by one.
 struct UnlistedConnections {
   std::uint64_t connections = 0;
-  std::array<std::uint64_t, 5> outcomes{};  ///< by Outcome
-  std::array<std::uint64_t, 3> findings{};  ///< by Severity
+  std::array<std::uint64_t, 5> outcomes{};   ///< by Outcome
+  std::array<std::uint64_t, 3> findings{};   ///< by Severity
+  std::array<std::uint64_t, 3> standings{};  ///< by Standing
   std::uint64_t fpdus = 0;
+};
+
+/// Packets that are not TCP, by what they carry.
+struct OtherPackets {
+  std::uint64_t rocev2 = 0, rocev1 = 0;
+  std::uint64_t udp = 0;  ///< the rest of UDP
 };
 
 struct FileReport {
@@ -136,11 +167,18 @@ struct FileReport {
   std::uint64_t cut_packets = 0;          ///< shorter in the capture than on the wire
   std::uint64_t unsupported_packets = 0;  ///< link type not decoded
   std::uint16_t unsupported_link_type = 0;
+  OtherPackets other;
+  std::uint64_t copies = 0;        ///< of packets that were captured at another place already
+  std::uint64_t not_followed = 0;  ///< packets of connections beyond those that can be followed at one time
+  std::string unread;              ///< why the file was not read to its end; empty when it was
+  Judgement judgement;
   std::deque<ConnectionReport> connections;  ///< MPA only, by first frame
   UnlistedConnections unlisted;              ///< MPA connections beyond what one report may hold
   std::vector<std::string> notes;            ///< about the file as a whole
   /// Of all connections, listed or not.
   std::size_t count(Severity severity) const;
+  std::size_t count(Standing standing) const;
+  std::uint64_t all_connections() const { return connections.size() + unlisted.connections; }
 };
 
 }  // namespace parley::verdict

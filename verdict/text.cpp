@@ -36,9 +36,12 @@ class Words {
 };
 
 void agreed_text(const ConnectionReport& c, Words out) {
-  if (c.outcome == Outcome::not_captured)
+  if (c.outcome == Outcome::not_captured) {
     out << "not captured; CRC " << (c.crc ? "on" : "not in use");
-  else
+  } else if (const std::string_view why = c.not_agreed(); !why.empty()) {
+    out << why;
+    return;
+  } else
     out << "revision " << c.revision << ", CRC " << (c.crc ? "on" : "off");
   if (c.markers_to_responder && c.markers_to_initiator)
     out << ", markers both ways";
@@ -49,16 +52,11 @@ void agreed_text(const ConnectionReport& c, Words out) {
   else
     out << ", no markers";
   if (c.outcome == Outcome::not_captured) return;
-  if (c.rtr != mpa::Rtr::none)
-    out << ", RTR " << mpa::to_string(c.rtr);
-  else if (c.rtr_agreed != mpa::Rtr::none)
-    out << ", RTR " << mpa::to_string(c.rtr_agreed) << " agreed, not seen";
-  else
-    out << (c.peer_to_peer ? ", RTR agreed, not seen" : ", no RTR");
+  out << ", " << rtr_text(c);
   if (c.depths_negotiated)
     out << ", IRD " << c.ird << " ORD " << c.ord << " (initiator)";
   else
-    out << ", IRD/ORD not negotiated";
+    out << (c.request ? ", IRD/ORD not negotiated" : ", IRD/ORD not known");
 }
 
 void steps_text(const Steps& s, Words out) {
@@ -116,7 +114,7 @@ void connection_text(const ConnectionReport& c, const TextOptions& o, std::strin
     }
     out += '\n';
   };
-  words << c.initiator.to_string() << " -> " << c.responder.to_string() << "  " << to_string(c.outcome) << "\n";
+  words << c.initiator.to_string() << " -> " << c.responder.to_string() << "  " << result_text(c) << "\n";
   for (const auto& [name, frame] : {std::pair{"request", &c.request}, std::pair{"reply", &c.reply}}) {
     if (!*frame) continue;
     begin(name);
@@ -137,6 +135,25 @@ void connection_text(const ConnectionReport& c, const TextOptions& o, std::strin
 }
 
 }  // namespace
+
+std::string rtr_text(const ConnectionReport& c) {
+  if (c.rtr != mpa::Rtr::none) return fmt::format("RTR {}", mpa::to_string(c.rtr));
+  std::string kinds;
+  for (const auto kind : {mpa::Rtr::frame, mpa::Rtr::send, mpa::Rtr::write, mpa::Rtr::read})
+    if (c.rtr_agreed == kind || c.rtr_common.has(kind))
+      kinds += fmt::format("{}{}", kinds.empty() ? "" : " or ", mpa::to_string(kind));
+  if (!kinds.empty()) return fmt::format("RTR {} agreed, not seen", kinds);
+  return c.peer_to_peer ? "no RTR in common" : "no RTR";
+}
+
+std::string result_text(const ConnectionReport& c) {
+  const std::string standing = standing_text(c.judgement);
+  return c.outcome == Outcome::failed ? standing : fmt::format("{}, {}", to_string(c.outcome), standing);
+}
+
+std::string standing_text(const Judgement& j) {
+  return fmt::format("{}{}{}", to_string(j.standing), j.why.empty() ? "" : ": ", j.why);
+}
 
 std::string counted(std::uint64_t n, std::string_view word) {
   std::string out;
@@ -209,14 +226,16 @@ void write_text(std::string_view file, const FileReport& r, const TextOptions& o
   }
   Words words(out);
   for (const auto& n : r.notes) words << "note: " << n << "\n";
-  words << file << ": ";
-  words.plural(r.packets, "packet") << ", ";
-  words.plural(r.tcp_connections, "TCP connection") << ", ";
-  if (r.connections.empty() && r.unlisted.connections == 0) {
-    words << "none of them MPA: neither startup frames nor FPDUs were found\n";
+  words << file << ": " << standing_text(r.judgement);
+  if (r.all_connections() == 0) {  // which the standing has told, and what the file holds instead
+    words << "\n";
     return write(out);
   }
-  words << r.connections.size() + r.unlisted.connections << " of them MPA; ";
+  words << "; ";
+  words.plural(r.packets, "packet") << ", ";
+  words.plural(r.tcp_connections, "TCP connection") << ", ";
+  words << r.all_connections() << " of them MPA: " << r.count(Standing::passed) << " passed, "
+        << r.count(Standing::partial) << " partial, " << r.count(Standing::failed) << " failed; ";
   words.plural(r.count(Severity::error), "error") << ", ";
   words.plural(r.count(Severity::warning), "warning") << ", ";
   words.plural(r.count(Severity::note), "note") << "\n";

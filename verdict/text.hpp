@@ -21,6 +21,12 @@ void write_text(std::string_view file, const FileReport& report, const TextOptio
                 const std::function<void(std::string_view)>& write);
 /// One connection's block, without the file.
 std::string to_text(const ConnectionReport& connection, const TextOptions& options = {});
+/// "RTR read", "RTR read or write agreed, not seen", "no RTR in common", "no RTR".
+std::string rtr_text(const ConnectionReport& connection);
+/// "rejected, passed", "established, failed: 1 error".
+std::string result_text(const ConnectionReport& connection);
+/// "passed", "failed: 1 error"
+std::string standing_text(const Judgement& judgement);
 /// "1 packet", "2 packets"
 std::string counted(std::uint64_t n, std::string_view word);
 /// "1.25 ms", "3.2 s", "850 µs".

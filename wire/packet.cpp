@@ -9,8 +9,9 @@ namespace parley::wire {
 namespace {
 
 constexpr std::uint16_t ethertype_ipv4 = 0x0800, ethertype_ipv6 = 0x86DD, ethertype_vlan = 0x8100,
-                        ethertype_qinq = 0x88A8, ethertype_qinq_old = 0x9100;
-constexpr std::uint8_t protocol_tcp = 6;
+                        ethertype_qinq = 0x88A8, ethertype_qinq_old = 0x9100, ethertype_rocev1 = 0x8915;
+constexpr std::uint8_t protocol_tcp = 6, protocol_udp = 17;
+constexpr std::uint16_t port_rocev2 = 4791;
 constexpr std::size_t tags_max = 4, extensions_max = 16;
 
 /// What is captured of an IP packet and how much there was on the wire.
@@ -126,6 +127,14 @@ void parse_tcp(ConstBytes ip_payload, std::size_t length, PacketView& out) {
     t.payload = ip_payload.subspan(header, std::min(ip_payload.size() - header, std::size_t{t.length}));
 }
 
+/// `later`: a fragment that does not begin with the UDP header.
+PacketCargo cargo_of_udp(ConstBytes ip_payload, bool later) {
+  Reader r(ip_payload);
+  r.skip(2);
+  const std::uint16_t to = r.be16();
+  return r.ok() && !later && to == port_rocev2 ? PacketCargo::rocev2 : PacketCargo::udp;
+}
+
 void parse_ipv4(const Datagram& d, PacketView& out) {
   Reader r(d.octets);
   const std::uint8_t version_ihl = r.u8();
@@ -148,6 +157,8 @@ void parse_ipv4(const Datagram& d, PacketView& out) {
     out.kind = PacketKind::malformed;
     return;
   }
+  if (protocol == protocol_udp)
+    out.cargo = cargo_of_udp(d.octets.subspan(std::min(header, d.octets.size())), (fragment & 0x1FFF) != 0);
   if (protocol != protocol_tcp) return;
   if ((fragment & 0x1FFF) != 0) {
     out.kind = PacketKind::fragment;
@@ -184,6 +195,7 @@ void parse_ipv6(const Datagram& d, PacketView& out) {
   for (std::size_t n = 0; next != protocol_tcp; ++n) {
     const bool authentication = next == 51, fragment = next == 44;
     const bool walkable = next == 0 || next == 43 || next == 60 || next == 135 || authentication || fragment;
+    if (next == protocol_udp) out.cargo = cargo_of_udp(rest, false);
     if (!walkable || n == extensions_max) return;
     Reader e(rest);
     next = e.u8();
@@ -199,6 +211,7 @@ void parse_ipv6(const Datagram& d, PacketView& out) {
       return;
     }
     if (fragment && (where & 0xFFF8) != 0) {
+      if (next == protocol_udp) out.cargo = PacketCargo::udp;
       if (next == protocol_tcp) out.kind = PacketKind::fragment;
       return;
     }
@@ -307,6 +320,7 @@ PacketView parse_packet(std::uint16_t link_type, ConstBytes frame, std::uint32_t
   const Datagram d = strip_link(link_type, frame, std::max<std::size_t>(original_length, frame.size()));
   if (d.ethertype == ethertype_ipv4) parse_ipv4(d, out);
   if (d.ethertype == ethertype_ipv6) parse_ipv6(d, out);
+  if (d.ethertype == ethertype_rocev1) out.cargo = PacketCargo::rocev1;
   return out;
 }
 

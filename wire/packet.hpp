@@ -57,10 +57,19 @@ enum class PacketKind : std::uint8_t {
   unsupported,  ///< link type
 };
 
+/// What a packet that is not TCP carries.
+enum class PacketCargo : std::uint8_t {
+  other,
+  udp,
+  rocev2,  ///< to UDP port 4791
+  rocev1,  ///< InfiniBand packets right over Ethernet, type 0x8915
+};
+
 struct PacketView {
   PacketKind kind = PacketKind::other;
-  bool first_fragment = false;  ///< kind tcp: the rest of its payload is in fragments
-  TcpSegmentView tcp;           ///< kind tcp
+  PacketCargo cargo = PacketCargo::other;  ///< kind other
+  bool first_fragment = false;             ///< kind tcp: the rest of its payload is in fragments
+  TcpSegmentView tcp;                      ///< kind tcp
 };
 
 /// Total: any octets give a kind. `original_length` is the frame's length on the wire.

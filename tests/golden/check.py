@@ -7,6 +7,8 @@ import json
 import os
 import pathlib
 import pty
+import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -32,8 +34,8 @@ def golden(parley, tests, problems):
         if verdict != expected:
             problems.append(f"{capture.name}: the verdict is not the reviewed one")
         alone, _, _ = run(parley, capture)
-        if alone != (1 if expected["errors"] else 0):
-            problems.append(f"{capture.name}: exit code {alone}, errors {expected['errors']}")
+        if alone != (0 if expected["standing"] == "passed" else 1):
+            problems.append(f"{capture.name}: exit code {alone}, but it is {expected['standing']}")
     if status != 1:
         problems.append(f"all captures together: exit code {status}, not 1")
 
@@ -73,8 +75,9 @@ def reports(parley, tests, problems):
     for capture, verdict, suite in zip(captures, verdicts, suites):
         failures = "\n".join(f.text for f in suite.iter("failure")).splitlines()
         cases = suite.findall("testcase")
-        if len(cases) != 1 + 7 * len(verdict["connections"]) or len(failures) != verdict["errors"]:
-            problems.append(f"{capture.name}: {len(cases)} JUnit cases, {len(failures)} failures")
+        of_rules = [line for line in failures if line.startswith("frame ")]
+        if len(cases) != 2 + 8 * len(verdict["connections"]) or len(of_rules) != verdict["errors"]:
+            problems.append(f"{capture.name}: {len(cases)} JUnit cases, {len(of_rules)} errors")
         errors = [f for c in verdict["connections"] for f in c["findings"] if f["severity"] == "error"]
         for f in errors:
             if f"frame {f['frame']}: {f['text']} [{f['rule']}]" not in failures:
@@ -85,6 +88,78 @@ def reports(parley, tests, problems):
             problems.append(f"{capture.name}: the lines of the CSV are not its connections")
         if sum(int(r["errors"]) for r in mine) != verdict["errors"]:
             problems.append(f"{capture.name}: the CSV counts other errors")
+
+
+def capture_of(link_type, frames):
+    """A pcap file in memory."""
+    out = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, link_type)
+    return out + b"".join(struct.pack("<IIII", i, 0, len(f), len(f)) + f for i, f in enumerate(frames))
+
+
+def udp(port):
+    return (bytes(12) + b"\x08\x00\x45\x00" + struct.pack(">H", 40) + bytes(5) + b"\x11" + bytes(10) +
+            struct.pack(">HHHH", 9, port, 20, 0) + bytes(12))
+
+
+def one_word(parley, tests, problems):
+    """Text, JSON, CSV, JUnit, matrix, page and exit codes have one and the same word for each connection and file."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        whole = (tests / "captures" / "iwarp" / "made_12_v2_rtr_read.pcap").read_bytes()
+        names = ("made_01_v1_nomarker", "made_10_badcrc", "made_20_terminate_variants", "siw_v2_reject", "siw_probe_startup")
+        for name in names:
+            (folder / f"{name}.pcap").write_bytes((tests / "captures" / "iwarp" / f"{name}.pcap").read_bytes())
+        head, records, at = whole[:24], [], 24
+        while at < len(whole):
+            size = 16 + struct.unpack_from("<I", whole, at + 8)[0]
+            records.append(whole[at:at + size])
+            at += size
+        (folder / "partial.pcap").write_bytes(head + b"".join(records[:4]))  # no more than the Request
+        (folder / "roce.pcap").write_bytes(capture_of(1, [udp(4791), udp(4791), udp(53)]))
+        (folder / "nothing.pcap").write_bytes(capture_of(1, []))
+        expected = {"made_01_v1_nomarker": "passed", "made_10_badcrc": "failed", "made_20_terminate_variants": "failed",
+                    "siw_v2_reject": "passed", "siw_probe_startup": "failed", "partial": "partial", "roce": "failed",
+                    "nothing": "failed"}
+        for name, word in expected.items():
+            file = folder / f"{name}.pcap"
+            code, text, _ = run(parley, file)
+            lenient, _, _ = run(parley, "--partial-ok", file)
+            _, out, _ = run(parley, "--json", file)
+            verdict = json.loads(out)
+            words = [c["standing"] for c in verdict["connections"]]
+            _, out, _ = run(parley, "--csv", "-", file)
+            lines = [row["standing"] for row in csv.DictReader(io.StringIO(out))]
+            _, out, _ = run(parley, "--junit", "-", file)
+            broken = len(xml.etree.ElementTree.fromstring(out).findall(".//failure"))
+            _, out, _ = run(parley, "--junit", "-", "--partial-ok", file)
+            broken_leniently = len(xml.etree.ElementTree.fromstring(out).findall(".//failure"))
+            done = subprocess.run([parley, "pcap", "matrix", "--json", file], capture_output=True, text=True, timeout=50)
+            matrix = json.loads(done.stdout)
+            done_page = subprocess.run([parley, "pcap", "ladder", "--html", "-", file], capture_output=True, text=True,
+                                       timeout=50)
+            badges = [badge.split(":")[0] for badge in re.findall(
+                r'class=(?:"|&quot;)badge [a-z]*(?:"|&quot;)(?:>|&gt;)([^<&]*)', done_page.stdout)]
+            found = {"exit code": code == (0 if word == "passed" else 1), "text": f"{file}: {word}" in text,
+                     "--partial-ok": lenient == (1 if word == "failed" else 0), "JSON": verdict["standing"] == word,
+                     "counts": all(verdict[w] == words.count(w) for w in ("passed", "partial", "failed")),
+                     "CSV": lines == (words or [word]), "JUnit": (broken > 0) == (word != "passed"),
+                     "lenient JUnit": (broken_leniently > 0) == (word == "failed"), "matrix": matrix["standing"] == word,
+                     "matrix's exit code": done.returncode == code, "page": badges == words,
+                     "lines of the text": [line.count(f", {w}") or line.count(f"  {w}") for line, w in zip(
+                         [line for line in text.splitlines() if " -> " in line and not line.startswith(" ")], words)] ==
+                     [1] * len(words)}
+            problems += [f"{name}: it is {word}, but not so: {what}" for what, good in found.items() if not good]
+        _, text, _ = run(parley, folder / "roce.pcap")
+        if "2 packets of RoCEv2 (UDP port 4791), 1 packet of other UDP" not in text:
+            problems.append(f"what a capture without a connection holds: {text!r}")
+        for words, wanted in ((["--expect", "2"], 1), (["--expect", "1"], 0)):
+            code, text, _ = run(parley, *words, folder / "made_01_v1_nomarker.pcap")
+            if code != wanted:
+                problems.append(f"{words}: exit code {code}, {text[-200:]!r}")
+        warned = tests / "captures" / "iwarp" / "siw_v1.pcap"  # C=0: warnings only
+        for words, wanted in (([], 0), (["--fail-on", "error"], 0), (["--fail-on", "warning"], 1), (["--fail-on", "note"], 2)):
+            if run(parley, *words, warned)[0] != wanted:
+                problems.append(f"{words} of a capture with warnings: exit code is not {wanted}")
 
 
 def targets(parley, tests, problems):
@@ -175,6 +250,7 @@ def main():
     golden(parley, tests, problems)
     unreadable(parley, tests, problems)
     reports(parley, tests, problems)
+    one_word(parley, tests, problems)
     targets(parley, tests, problems)
     pages(parley, tests, problems)
     progress(parley, tests, problems)

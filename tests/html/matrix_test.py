@@ -68,13 +68,13 @@ class Matrix(unittest.TestCase):
     def test_a_cell_opens_its_connections_with_findings_and_frames(self):
         page = self.open()
         self.assertEqual(page.js(SHOWN + ".length"), 0)
-        page.js("document.querySelector('td.fail a').click()")
+        page.js("document.querySelector('td.failed a').click()")
         self.assertEqual(page.js(SHOWN + ".length"), 1)
         self.assertRegex(page.js(SHOWN + "[0].querySelector('li.error').textContent"), r"error, frame \d+ .*\[RFC \d+ §")
         page.js(SHOWN + "[0].querySelector('details').open=true")
         self.assertRegex(page.js(SHOWN + "[0].querySelector('pre').textContent"), r"MPA Request")
         self.shot(page, "matrix-cell")
-        page.js("document.querySelectorAll('td.pass a')[0].click()")
+        page.js("document.querySelectorAll('td.passed a')[0].click()")
         self.assertEqual(page.js(SHOWN + ".length"), 1)
         self.assertEqual(page.js(SHOWN + "[0].querySelectorAll('li.error').length"), 0)
 
@@ -90,7 +90,7 @@ class Matrix(unittest.TestCase):
         self.assertGreaterEqual(page.js("Math.min(...[...document.querySelectorAll('td a')].map("
                                         "a=>a.getBoundingClientRect().height))"), 44)
         self.shot(page, "matrix-phone")
-        page.js("document.querySelector('td.fail a').click()")
+        page.js("document.querySelector('td.failed a').click()")
         self.assertLessEqual(page.js("document.documentElement.scrollWidth"), 390)
         self.shot(page, "matrix-phone-cell")
 

@@ -34,16 +34,35 @@ class Matrix(cli.CliTest):
         self.add("made_10_badcrc.pcap", "alpha--beta", "bad.pcap")
         done = self.matrix()
         self.assertEqual(done.code, 1, str(done))
-        self.assertRegex(done.out, r"fail .*bad\.pcap: alpha -> beta: frame \d+: ")
+        self.assertRegex(done.out, r"failed .*bad\.pcap: alpha -> beta: [^\[]*1 error; frame\s+\d+: ")
 
     def test_json_names_the_frames_of_findings(self):
         self.add("made_10_badcrc.pcap", "alpha--beta", "bad.pcap")
         (about,) = self.matrix("--json").events
-        self.assertEqual(about["fail"], 1)
+        self.assertEqual(about["failed"], 1)
         cell = next(c for c in about["cells"] if c["initiator"] == "alpha")
-        self.assertEqual(cell["verdict"], "fail")
+        self.assertEqual(cell["standing"], "failed")
         found = [f for c in cell["connections"] for f in c["findings"]]
         self.assertTrue(any(f["frame"] > 0 and "RFC 5044" in f["rule"] for f in found))
+
+    def test_a_capture_without_a_connection_is_a_row_and_fails(self):
+        with open(os.path.join(CAPTURES, "made_01_v1_nomarker.pcap"), "rb") as file:
+            header = file.read(24)
+        with open(os.path.join(self.captures, "nothing.pcap"), "wb") as file:
+            file.write(header)
+        done = self.matrix()
+        self.assertEqual(done.code, 1, str(done))
+        self.assertRegex(done.out, r"nothing\.pcap  failed: no connection of a known protocol; the\s+file\s+holds no packet")
+        done = self.matrix("--json")
+        self.assertEqual(done.events[0]["standing"], "failed")
+        (lacking,) = done.events[0]["lacking"]
+        self.assertTrue(lacking["file"].endswith("nothing.pcap"))
+
+    def test_a_file_with_fewer_connections_than_expected_fails(self):
+        self.ok(self.matrix("--expect", "1"))
+        done = self.matrix("--expect", "2")
+        self.assertEqual(done.code, 1, str(done))
+        self.assertIn("1 connection, at least 2 expected", done.out)
 
     def test_csv_and_page_are_written(self):
         page, table = self.path("m.html"), self.path("m.csv")

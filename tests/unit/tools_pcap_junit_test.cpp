@@ -23,6 +23,7 @@ CaptureVerdict two_connections() {
                 {6, Severity::error, "RFC 5044 §4.1", "a pad"},
                 {7, Severity::warning, "RFC 6581 §9.1", "an ORD"},
                 {0, Severity::note, "", "octets are missing"}};
+  v.report.connections[0].outcome = c.outcome = verdict::Outcome::established;
   return v;
 }
 const JunitCase* find(const JunitSuite& s, std::string_view name) {
@@ -46,7 +47,7 @@ TEST(PcapJunit, RulesHaveFamilies) {
 
 TEST(PcapJunit, ErrorsFailTheirFamilyAndNothingElse) {
   const JunitSuite s = junit_suite("a.pcap", two_connections());
-  ASSERT_EQ(s.cases.size(), 1U + 2 * 7);
+  ASSERT_EQ(s.cases.size(), 2U + 2 * 8);
   const std::string head = "connection 2 192.0.2.1:40000 -> 192.0.2.2:9001: ";
   const JunitCase *framing = find(s, head + "MPA framing"), *enhanced = find(s, head + "enhanced set-up"),
                   *set_up = find(s, head + "MPA set-up"), *rtr = find(s, head + "Rtr frame of 2007");
@@ -57,7 +58,7 @@ TEST(PcapJunit, ErrorsFailTheirFamilyAndNothingElse) {
   EXPECT_EQ(enhanced->output, "warning: frame 7: an ORD [RFC 6581 §9.1]");
   EXPECT_EQ(set_up->output, "note: octets are missing");
   EXPECT_EQ(rtr->skipped, "the Rtr frame is not offered");
-  EXPECT_EQ(s.cases[4].skipped, "no FPDU in the capture") << s.cases[4].name;
+  EXPECT_EQ(s.cases[6].skipped, "no FPDU in the capture") << s.cases[6].name;
 }
 
 TEST(PcapJunit, WhatIsWrongWithTheFileFailsItsFirstCase) {
@@ -66,15 +67,47 @@ TEST(PcapJunit, WhatIsWrongWithTheFileFailsItsFirstCase) {
   v.error = "offset 77: the file is truncated";
   EXPECT_EQ(junit_suite("a.pcap", v).cases[0].failure, v.error);
   v.report.unlisted.connections = 9;
-  v.report.unlisted.findings[static_cast<std::size_t>(Severity::error)] = 4;
-  EXPECT_NE(junit_suite("a.pcap", v).cases[0].failure.find("4 errors in 9 connections"), std::string::npos);
+  v.report.unlisted.standings[static_cast<std::size_t>(verdict::Standing::failed)] = 4;
+  EXPECT_EQ(junit_suite("a.pcap", v).cases[1].failure, "4 of 9 that are not listed one by one failed");
+}
+
+TEST(PcapJunit, AConnectionThatDidNotEndWellFailsACaseOfItsOwn) {
+  CaptureVerdict v = two_connections();
+  const std::string name =
+      "connection 2 192.0.2.1:40000 -> 192.0.2.2:9001: the connection was seen whole and ended well";
+  EXPECT_EQ(find(junit_suite("a", v), name)->failure, "");
+  v.report.connections[1].terminate = verdict::TerminateSeen{verdict::Side::initiator, 8};
+  EXPECT_EQ(find(junit_suite("a", v), name)->failure, "ended by a Terminate of the initiator (frame 8)");
+  v.report.connections[1].terminate.reset();
+  v.report.connections[1].outcome = verdict::Outcome::incomplete;
+  EXPECT_EQ(find(junit_suite("a", v), name)->failure, "partial: the set-up was not completed");
+  const JunitSuite lenient = junit_suite("a", v, {.partial_ok = true});
+  EXPECT_EQ(find(lenient, name)->failure, "");
+  EXPECT_EQ(find(lenient, name)->skipped, "partial: the set-up was not completed");
+}
+
+TEST(PcapJunit, WarningsFailTheirFamilyWhenAskedTo) {
+  const JunitSuite s = junit_suite("a", two_connections(), {.fail_on = Severity::warning});
+  const JunitCase* enhanced = find(s, "connection 2 192.0.2.1:40000 -> 192.0.2.2:9001: enhanced set-up");
+  ASSERT_NE(enhanced, nullptr);
+  EXPECT_EQ(enhanced->failure, "frame 7: an ORD [RFC 6581 §9.1]");
+}
+
+TEST(PcapJunit, ACaptureWithoutEnoughConnectionsFails) {
+  CaptureVerdict v;
+  v.readable = true;
+  v.report.packets = v.report.other.rocev2 = 3;
+  EXPECT_EQ(junit_suite("a", v).cases[1].failure,
+            "no connection of a known protocol; the file holds 3 packets of RoCEv2 (UDP port 4791)");
+  EXPECT_EQ(junit_suite("a", two_connections(), {.expect = 3}).cases[1].failure, "2 connections, at least 3 expected");
+  EXPECT_EQ(junit_suite("a", two_connections(), {.expect = 2}).cases[1].failure, "");
 }
 
 TEST(PcapJunit, SuitesAreCountedTogether) {
   const JunitSuite s = junit_suite("a & b.pcap", two_connections());
   const std::string xml = junit_xml("all", {s, s});
-  EXPECT_NE(xml.find("<testsuites name=\"all\" tests=\"30\" failures=\"2\""), std::string::npos) << xml.substr(0, 200);
-  EXPECT_NE(xml.find("<testsuite name=\"a &amp; b.pcap\" tests=\"15\" failures=\"1\""), std::string::npos);
+  EXPECT_NE(xml.find("<testsuites name=\"all\" tests=\"36\" failures=\"2\""), std::string::npos) << xml.substr(0, 200);
+  EXPECT_NE(xml.find("<testsuite name=\"a &amp; b.pcap\" tests=\"18\" failures=\"1\""), std::string::npos);
 }
 
 }  // namespace

@@ -72,13 +72,24 @@ TEST(VerdictCsv, EachConnectionIsALineWithAllColumns) {
   EXPECT_EQ(value(csv, 1, "initiator_messages"), "12");
   EXPECT_EQ(value(csv, 1, "begin_s").substr(0, 8), "1000000.");
   EXPECT_EQ(value(csv, 1, "first_error"), "");
+  EXPECT_EQ(value(csv, 1, "standing") + value(csv, 1, "why"), "passed");
+  EXPECT_EQ(value(csv, 2, "standing") + " " + value(csv, 2, "why"), "failed 1 error");
   EXPECT_EQ(value(csv, 2, "errors"), "1");
   EXPECT_EQ(value(csv, 2, "first_error_rule"), "RFC 5044 §4.4");
   EXPECT_NE(value(csv, 2, "first_error").find("the initiator sent an FPDU with CRC"), std::string::npos);
   EXPECT_EQ(value(csv, 2, "first_error_frame"), std::to_string(x.frames.size()));
 }
 
-TEST(VerdictCsv, AFileWithoutMpaHasNoLines) { EXPECT_EQ(to_csv("empty.pcap", FileReport{}), ""); }
+TEST(VerdictCsv, AFileWithoutAConnectionIsALineThatSaysSo) {
+  const std::string csv = csv_header() + to_csv("empty.pcap", test::analyse({}));
+  const auto lines = read(csv);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[1].size(), lines[0].size());
+  EXPECT_EQ(value(csv, 1, "file"), "empty.pcap");
+  EXPECT_EQ(value(csv, 1, "connection"), "");
+  EXPECT_EQ(value(csv, 1, "standing"), "failed");
+  EXPECT_EQ(value(csv, 1, "why"), "no connection of a known protocol; the file holds no packet");
+}
 
 }  // namespace
 }  // namespace parley::verdict

@@ -26,31 +26,48 @@ ConnectionReport broken() {
   return only(x.set_up().send(0, bad).close());
 }
 
-ConnectionReport rejected() {
+ConnectionReport unfinished() {
   test::Exchange x;
-  return only(x.open()
-                  .send(0, test::startup(wire::MpaKey::req, PARLEY_MPA_FLAG_C, 1))
-                  .send(1, test::startup(wire::MpaKey::rep, PARLEY_MPA_FLAG_C | PARLEY_MPA_FLAG_R, 1))
-                  .close());
+  return only(x.open().send(0, test::startup(wire::MpaKey::req, PARLEY_MPA_FLAG_C, 1)));
 }
 
 MatrixEntry entry(const std::string& a, const std::string& b, const ConnectionReport& c) {
-  return {a + "--" + b + ".pcap", a, b, form_of(c), judge(c), c, "frame  <ladder>\n"};
+  return {a + "--" + b + ".pcap", a, b, form_of(c), c, "frame  <ladder>\n"};
 }
 
 Matrix sample() {
   Matrix m;
-  m.entries = {entry("alpha", "beta", clean()), entry("alpha", "beta", broken()), entry("beta", "alpha", rejected()),
+  m.entries = {entry("alpha", "beta", clean()), entry("alpha", "beta", broken()), entry("beta", "alpha", unfinished()),
                entry("<b>alpha", "\"beta\"", clean())};
-  m.files = {{"one.pcap", 10, 4, ""}, {"two.pcap", 0, 0, "offset 0: not a pcap file"}};
+  m.files = {{"one.pcap", 10, 4, "", "", {Standing::failed, "1 connection failed"}},
+             {"two.pcap", 0, 0, "offset 0: not a pcap file"},
+             {"roce, <1>.pcap", 9, 0, "", "no connection of a known protocol", {Standing::failed, "as said"}}};
   return m;
 }
 
-TEST(Matrix, JudgesAConnectionByOutcomeAndFindings) {
-  EXPECT_EQ(judge(clean()), MatrixVerdict::pass);
-  EXPECT_EQ(judge(broken()), MatrixVerdict::fail);
-  EXPECT_EQ(judge(rejected()), MatrixVerdict::partial);
+TEST(Matrix, HasFailedWhenOneFileHasOrThereIsNone) {
+  EXPECT_EQ(sample().standing(), Standing::failed);
+  EXPECT_EQ(Matrix{}.standing(), Standing::failed);
+  Matrix m;
+  m.files = {{"a", 1, 1, "", "", {Standing::passed, ""}}};
+  EXPECT_EQ(m.standing(), Standing::passed);
+  m.files.push_back({"b", 1, 1, "", "", {Standing::partial, "1 connection partial"}});
+  EXPECT_EQ(m.standing(), Standing::partial);
 }
+
+TEST(Matrix, AFileWithoutAConnectionIsARowOfItsOwn) {
+  const std::string row = "roce, <1>.pcap  failed: no connection of a known protocol";
+  EXPECT_NE(to_text(sample(), 100).find(row), std::string::npos) << to_text(sample(), 100);
+  const std::string page = to_html(sample(), "x");
+  EXPECT_NE(page.find("<tr><th scope=\"row\">roce, &lt;1&gt;.pcap</th><td class=\"whole failed\" colspan=\"2\">"
+                      "<b>failed</b> no connection of a known protocol</td></tr>"),
+            std::string::npos);
+  EXPECT_NE(to_csv(sample()).find("\"roce, <1>.pcap\",,,,failed,,,,,,,,,no connection of a known protocol\n"),
+            std::string::npos)
+      << to_csv(sample());
+}
+
+TEST(Matrix, WithoutAReplyNoFormIsClaimed) { EXPECT_EQ(form_of(unfinished()), "rev 1, no Reply seen"); }
 
 TEST(Matrix, AColumnIsTheFormOfTheSetUp) {
   EXPECT_EQ(form_of(clean()), "rev 1, no RTR, CRC");
@@ -63,23 +80,23 @@ TEST(Matrix, TheWorstConnectionDecidesItsCell) {
   ASSERT_EQ(cells.size(), 3u);
   const auto& cell = cells.at({"alpha", "beta"}).at("rev 1, no RTR, CRC");
   EXPECT_EQ(cell.size(), 2u);
-  EXPECT_EQ(worst(m, cell), MatrixVerdict::fail);
-  EXPECT_EQ(worst(m, cells.at({"beta", "alpha"}).begin()->second), MatrixVerdict::partial);
+  EXPECT_EQ(worst(m, cell), Standing::failed);
+  EXPECT_EQ(worst(m, cells.at({"beta", "alpha"}).begin()->second), Standing::partial);
 }
 
 TEST(Matrix, TextShowsCountsFailuresAndUnreadFiles) {
   const std::string text = to_text(sample(), 100);
   EXPECT_NE(text.find("alpha -> beta"), std::string::npos) << text;
-  EXPECT_NE(text.find("1 fail, 1 pass"), std::string::npos) << text;
+  EXPECT_NE(text.find("1 failed, 1 passed"), std::string::npos) << text;
   EXPECT_NE(text.find("RFC 5044 §4.4"), std::string::npos) << text;
   EXPECT_NE(text.find("cannot be read: two.pcap: offset 0"), std::string::npos) << text;
-  EXPECT_NE(text.find("2 files, 4 connections: 2 pass, 1 partial, 1 fail"), std::string::npos) << text;
+  EXPECT_NE(text.find("3 files, 4 connections: 2 passed, 1 partial, 1 failed"), std::string::npos) << text;
 }
 
 TEST(Matrix, CsvHasALinePerConnectionWithTheWorstFinding) {
   const std::string csv = to_csv(sample());
-  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5);
-  EXPECT_NE(csv.find("alpha--beta.pcap,alpha,beta,\"rev 1, no RTR, CRC\",fail"), std::string::npos) << csv;
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 6);
+  EXPECT_NE(csv.find("alpha--beta.pcap,alpha,beta,\"rev 1, no RTR, CRC\",failed"), std::string::npos) << csv;
   EXPECT_NE(csv.find("RFC 5044 §4.4"), std::string::npos);
 }
 

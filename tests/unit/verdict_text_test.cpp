@@ -7,6 +7,8 @@
 
 #include <sstream>
 
+#include "verdict/standing.hpp"
+
 namespace parley::verdict {
 namespace {
 
@@ -44,16 +46,21 @@ TEST(Text, GivesALargeReportInPiecesThatAreTheWhole) {
   EXPECT_EQ(all, to_text("a.pcap", r));
   std::string each;
   for (const ConnectionReport& c : r.connections) each += to_text(c) + "\n";
-  EXPECT_EQ(all,
-            each + "a.pcap: 14000 packets, 1000 TCP connections, 1000 of them MPA; 0 errors, 1000 warnings, 0 notes\n");
+  EXPECT_EQ(
+      all,
+      each +
+          "a.pcap: passed; 14000 packets, 1000 TCP connections, 1000 of them MPA: 1000 passed, 0 partial, 0 failed; "
+          "0 errors, 1000 warnings, 0 notes\n");
 }
 
 TEST(Text, SaysInOneLineThatNothingIsMpa) {
   FileReport r;
-  r.packets = 1;
+  r.packets = r.tcp_packets = 3;
   r.tcp_connections = 2;
+  r.judgement = judge(r);
   EXPECT_EQ(to_text("a", r),
-            "a: 1 packet, 2 TCP connections, none of them MPA: neither startup frames nor FPDUs were found\n");
+            "a: failed: no connection of a known protocol; the file holds 2 TCP connections that are not MPA (3 "
+            "packets)\n");
 }
 
 TEST(Text, WrapsRowsAtTheWidthAndKeepsTheirWords) {
