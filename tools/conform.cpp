@@ -326,6 +326,10 @@ int Conform::verdict(const conform::Run& run, const conform::Tally& t) {
         fmt::format("nothing that answered at {} spoke MPA: a plain Request was answered by {}", at, instead));
   }
   if (run.interrupted()) return out.error(Exit::failed, "interrupted: the results are partial");
+  if (t.passed + t.failed + t.should_failed + t.may_failed == 0)
+    return out.error(Exit::failed,
+                     fmt::format("no case came to a verdict ({} inconclusive, {} not run): that is no pass",
+                                 t.inconclusive, t.not_run));
   return code(t.failed > 0 ? Exit::failed : Exit::ok);
 }
 

@@ -77,6 +77,9 @@ class Listener {
   std::uint64_t early_ = 0, ended_ = 0, refused_ = 0, received_ = 0, sent_ = 0;
   std::optional<mpa::Failure> listen_failure_;
   std::optional<std::string> fault_;
+  bool closing_ = false;
+  std::uint64_t broke_ = 0;
+  std::string last_break_;
 };
 
 int Listener::run(const Address& local) {
@@ -131,6 +134,11 @@ void Listener::handle(const cm::Event& event) {
   } else if (const auto* rejected = std::get_if<cm::Rejected>(&event)) {
     end(rejected->id.number());
   } else if (const auto* down = std::get_if<cm::Disconnected>(&event)) {
+    // Once this command is closing, a peer that is in a hurry breaks nothing.
+    if (!down->graceful && !closing_) {
+      ++broke_;
+      last_break_ = end_words(*down, report_.peer(down->id));
+    }
     end(down->id.number());
   }
 }
@@ -213,6 +221,7 @@ Instant Listener::next_deadline() const {
 
 /// At the end: graceful for a second, then by force.
 void Listener::close_all() {
+  closing_ = true;
   for (auto at = served_.begin(); at != served_.end();) {
     Served& served = (at++)->second;
     if (!served.id.disconnect()) end(served.id.number());
@@ -245,6 +254,9 @@ int Listener::summary(bool timed_out) {
   context_.out.object(object);
   if (!captured) return context_.out.error(captured.error().exit, captured.error().text);
   if (fault_) return context_.out.error(Exit::failed, *fault_);
+  if (broke_ > 0)
+    return context_.out.error(
+        Exit::failed, fmt::format("{} of {} connections broke; the last: {}", broke_, tally.established, last_break_));
   if (args_.count > 0 && timed_out)
     return context_.out.error(Exit::failed, fmt::format("{} of {} connections came within {}", ended_, args_.count,
                                                         duration_text(args_.timeout)));

@@ -148,6 +148,7 @@ int print_result(Output& out, const ReplayRun& run, const replay::PlayResult& r)
               {"differences", r.differences},
               {"partial", r.partial},
               {"notes", r.notes}});
+  if (!r.difference && r.compared == 0) return out.error(Exit::failed, "no answer was compared: that is no pass");
   return code(r.difference ? Exit::failed : Exit::ok);
 }
 

@@ -78,6 +78,11 @@ class ConformTest(cli.CliTest):
             self.assertIn("| 1 | plain-v1 | RFC 5044 §7.1.1 | MUST | pass | Rep 40/01/0000 |", file.read())
         self.assertGreater(os.path.getsize(capture), 1000)
 
+    def test_that_no_case_came_to_a_verdict_is_no_pass(self):
+        _, port = self.listener()
+        done = cli.run("conform", "responder", f"127.0.0.1:{port}", "--only", "^rtr-lost$")  # needs --destructive
+        self.refused(done, 1, "no case came to a verdict")
+
     def test_parley_passes_as_rping_server(self):
         _, port = self.rping_server("-P")
         self.ok(cli.run("conform", "responder", f"127.0.0.1:{port}", "--ulp", "rping", "--only",

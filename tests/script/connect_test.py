@@ -322,6 +322,29 @@ class RawPeers(CliTest):
         done = self.raw_responder(lambda peer: peer.close(), "--revision", 1, "--no-v1-retry")
         self.refused(done, 1, "wait for the MPA Reply")
 
+    def reset_by_the_initiator(self, port):
+        """A connection of revision 1 that is set up, and then broken."""
+        with socket.create_connection(("127.0.0.1", port)) as peer:
+            peer.settimeout(10)
+            peer.sendall(b"MPA ID Req Frame" + struct.pack(">BBH", 0, 1, 0))
+            self.assertTrue(peer.recv(20).startswith(b"MPA ID Rep Frame"))
+            # An empty RDMA Write, so that the responder may send; C=0, so that the CRC field is not looked at.
+            peer.sendall(bytes.fromhex("000e c140 00000000 0000000000000000 00000000"))
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close() resets
+
+    def test_a_listener_whose_connections_broke_has_failed(self):
+        peer, port = self.listener("--count", 2, "--no-crc")
+        for _ in range(2):
+            self.reset_by_the_initiator(port)
+        done = self.refused(peer.finish(), 1, "2 of 2 connections broke")
+        self.assertEqual(done.event("summary")["broken"], 2)
+
+    def test_a_listener_that_ends_breaks_nothing(self):
+        peer, port = self.listener("--no-crc")
+        held = self.start("connect", f"127.0.0.1:{port}", "--hold", "60s", "--timeout", "0", "--no-crc")
+        held.wait_for("established")
+        self.ok(peer.finish(stop=True))
+
     def test_a_silent_initiator_is_given_up(self):
         peer, port = self.listener("--count", 1, "--request-timeout", "200ms")
         with socket.create_connection(("127.0.0.1", port)) as silent:

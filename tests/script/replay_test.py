@@ -124,6 +124,16 @@ class OverSockets(Replay):
             self.assertIn("11 of the at least 20 octets of a startup frame, then " + ("the end" if ends else "nothing for"),
                           said)
 
+    def test_that_nothing_was_compared_is_no_pass(self):
+        with open(capture("made_12_v2_rtr_read.pcap"), "rb") as file:
+            octets = file.read()
+        end = 24
+        for _ in range(4):  # SYN, SYN ACK, ACK, Request: nothing of the responder's answers
+            end += 16 + struct.unpack_from("<I", octets, end + 8)[0]
+        done = run("replay", self.path("request.pcap", octets[:end]), "--role", "initiator", "--against", "sim:parley")
+        self.assertIn("nothing compared: 1 of 1 steps played", done.out)
+        self.refused(done, 1, "no answer was compared")
+
     def test_a_recording_that_is_not_whole_says_so(self):
         path = self.recorded(connect=["--send", 2, "--echoed"])
         whole = run("replay", path, "--role", "initiator", "--against", "sim:parley", "--json")

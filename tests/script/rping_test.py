@@ -329,6 +329,18 @@ class RawClient(CliTest):
         peer.socket.close()
         self.assertEqual(server.finish().code, 1)
 
+    def test_a_client_that_breaks_before_its_first_ping_fails_the_server(self):
+        server, port = self.rping_server("-P")
+        for _ in range(2):
+            peer = self.connect(port)
+            peer.socket.sendall(bytes.fromhex("ffff"))
+            peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            peer.socket.close()
+            server.wait_for("connect_failed")
+        done = server.finish(stop=True)
+        self.assertEqual(done.code, 1, str(done))
+        self.assertEqual(done.event("summary")["faulty"], 2)
+
     def test_one_client_at_a_time_without_p(self):
         server, port = self.rping_server()
         first = self.connect(port)

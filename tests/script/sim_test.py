@@ -253,6 +253,11 @@ class Many(SimTest):
         self.assertLess(time.monotonic() - begin, 20)
         self.assertIn("time budget of 1s is used up", done.err)
 
+    def test_that_no_seed_was_run_is_no_pass(self):
+        done = run("sim", "explore", self.scenario(), "--seeds", "1..5", "--time-budget", "1us")
+        self.assertEqual(done.code, 1, str(done))
+        self.assertIn("none of 5 seeds was run", done.err)
+
     def test_swarm_runs_are_replayed(self):
         done = self.ok(run("sim", "explore", "lossy_handshake", "--seeds", "1..5", "--swarm", "--json"))
         third = done.events[2]
