@@ -85,6 +85,7 @@ class Connection {
     Bytes head;  // the startup frame as far as it came; at most 20 + 65535
     SegmentRef head_first, head_last;
     bool head_split = false;
+    std::size_t head_known = ~std::size_t{0};  // so many octets of it are in the capture, the others read 0
     std::uint64_t startup_length = 0;
     Fifo<Early> early;  // at most early_max octets
     std::size_t early_octets = 0;
@@ -92,10 +93,15 @@ class Connection {
     Address address;
     std::uint16_t mss = 0;
     bool timestamps = false;
+    std::uint64_t fin_position = 0;  // where the stream ends by its FIN
     std::uint64_t syn_frame = 0, fin_frame = 0, rst_frame = 0, data_frame = 0;
     Instant syn_at{}, fin_at{}, data_at{};
     std::uint64_t first_differing_frame = 0, cut_segments = 0, big_fpdus = 0, biggest = 0, biggest_frame = 0;
     std::uint64_t extra_after_startup = 0;
+    std::size_t extra_octets = 0;  // the first of them, and what carried those
+    SegmentRef extra;
+    bool extra_told = false;
+    bool again_told = false;  // that it began again after a rejection
     std::uint64_t fpdus = 0, first_fpdu_frame = 0;
     std::uint64_t heard = 0;       // how much of the other stream its FPDUs acknowledged
     std::uint64_t fault_end = 0;   // stream position behind its first fault; 0: none
@@ -111,6 +117,7 @@ class Connection {
     std::uint32_t first_seq = 0;  // of stream position 0; only kept for a tap
     std::uint64_t fed_at = 0;     // stream position of the walker's position 0
     bool fed = false;
+    bool marker_missed = false;       // its positions mean nothing any more
     bool met = false;                 // picked up: an FPDU was found
     std::uint64_t proven = 0;         // picked up: octets of good FPDUs in a row
     bool markers_settled = false;     // picked up: whether there are markers is known
@@ -123,6 +130,7 @@ class Connection {
     void octets(ConstBytes in, const SegmentRef& ref, bool start) override;
     void missing(std::uint64_t n, const SegmentRef& ref, bool cut) override;
     void fpdu(const WalkedFpdu& f) override;
+    void startup_frame(const wire::MpaFrameView& frame, const SegmentRef& ref) override;
     void bad_length(std::uint32_t length, const SegmentRef& ref) override;
     void markers_differ(bool present, const SegmentRef& ref) override;
     void resynchronised(std::uint64_t octets, const SegmentRef& ref) override;
@@ -134,9 +142,13 @@ class Connection {
   Half& peer_of(const Half& h) { return halves_[1 - h.index]; }
 
   void tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
+  void go_on(const SegmentRef& ref);
+  void settle_waits(const SegmentRef& ref);
   void classify(Half& h, SegmentClass c, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
   void startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, bool start);
   bool identify(Half& h);
+  void startup_missing(Half& h, std::uint64_t n, const SegmentRef& ref, bool cut);
+  void reply_is_lost(Half& responder, std::uint64_t frame);
   void no_startup_frame(Half& h, const SegmentRef& ref, bool start);
   void begin_data();
   void startup_frame(Half& h, std::size_t size);
@@ -146,9 +158,14 @@ class Connection {
   void keep_early(Half& h, ConstBytes in, std::uint64_t missing, const SegmentRef& ref, bool cut, bool start);
   void replay(Half& h);
   void rtr_or_fpdu(Half& h);
+  void fpdus_from(Half& h, std::size_t skip, bool after_hole);
+  static void drop_early(Half& h, std::size_t n);
+  void accuse_extra_octets(Half& h);
+  void after_rejection(Half& h, ConstBytes in, const SegmentRef& ref);
   void extra_octets(Half& h, std::size_t n, const SegmentRef& ref);
   void on_fpdu(Half& h, const WalkedFpdu& f);
   bool picked_up_fpdu(Half& h, const WalkedFpdu& f);
+  void count_doubtful(Half& h, const WalkedFpdu& f);
   bool trusted(const Half& h) const;
   bool doubted(Half& h);
   void believe(Half& h, const WalkedFpdu& f);
@@ -171,6 +188,7 @@ class Connection {
   void note_sequence(Half& h, const wire::TcpSegmentView& t) const;
   TappedStream tapped(const Half& h) const;
   void tell_tap_the_rest();
+  void flush_streams();
   void finish_startup(bool capture_truncated);
   void finish_halves();
   void finish_unanswered();

@@ -6,10 +6,35 @@
 #include <utility>
 
 #include "verdict/connection.hpp"
+#include "verdict/fields.hpp"
 
 namespace parley::verdict {
 
 void Connection::Half::fpdu(const WalkedFpdu& f) { owner->on_fpdu(*this, f); }
+
+// RFC 5044 §7.1: each side sends one startup frame, and FPDUs from then on.
+void Connection::Half::startup_frame(const wire::MpaFrameView& frame, const SegmentRef& ref) {
+  Connection& c = *owner;
+  const Side side = c.side_of(*this);
+  // After a rejection that the capture lacks, the ULP may have begun again.
+  if (c.picked_up_ || c.rdmap_->faulty(side) || !c.request_ || !c.reply_ || counts.missing_octets > 0) return;
+  const bool reply = frame.key == wire::MpaKey::rep;
+  if (frame.key == wire::MpaKey::rtr || frame.key == wire::MpaKey::rtr_hex)
+    c.findings_.error(ref.frame, side, "OFA 2007-10 Rtr §2",
+                      fmt::format("the {} sent an Rtr frame that was not agreed (S)", to_string(side)));
+  else
+    c.findings_.error(ref.frame, side, "RFC 5044 §7.1.2",
+                      fmt::format("the {} sent a second {} where an FPDU is due", to_string(side),
+                                  reply ? "Reply" : "startup frame"));
+  c.rdmap_->complaint(side, {.layer = PARLEY_RDMAP_LAYER_LLP,
+                             .code = 3,
+                             .frame = ref.frame,
+                             .any_code = true,
+                             .end = walker.position() + PARLEY_MPA_HEADER_LEN});
+  LadderEvent* e = c.event(ref.frame, ref.at, index, LadderEvent::Kind::startup,
+                           reply ? "a second MPA Reply" : "a second startup frame");
+  if (e != nullptr && c.with_fields_) startup_fields(verdict::read_startup(frame), e->fields);
+}
 
 void Connection::Half::bad_length(std::uint32_t length, const SegmentRef& ref) {
   Connection& c = *owner;
@@ -22,9 +47,13 @@ void Connection::Half::bad_length(std::uint32_t length, const SegmentRef& ref) {
         ref.frame, side, "RFC 5044 §4.1",
         fmt::format("the {} sent an FPDU with ULPDU_Length {} (1 to 64768 are allowed)", to_string(side), length));
   c.event(ref.frame, ref.at, index, LadderEvent::Kind::fpdu, fmt::format("FPDU with ULPDU_Length {}", length));
-  c.rdmap_->complaint(side, {PARLEY_RDMAP_LAYER_DDP, 2, 6, ref.frame, true});
+  c.rdmap_->complaint(side, {.layer = PARLEY_RDMAP_LAYER_DDP,
+                             .etype = 2,
+                             .code = 6,
+                             .frame = ref.frame,
+                             .any_code = true,
+                             .end = walker.position() + PARLEY_MPA_LEN_LEN});
   c.rdmap_->lost(side);
-  if (fault_end == 0) fault_end = fed_at + walker.position() + PARLEY_MPA_LEN_LEN;
   if (fpdus++ == 0) first_fpdu_frame = ref.frame;
 }
 
@@ -44,6 +73,7 @@ void Connection::Half::resynchronised(std::uint64_t octets, const SegmentRef& re
   proven = plausible = 0;
   owner->rdmap_->lost(owner->side_of(*this));
   if (owner->picked_up_ && !std::exchange(met, true)) return;  // it was never lost
+  if (octets == 0) return;
   owner->findings_.note(ref.frame, owner->side_of(*this), "RFC 5044 §6",
                         fmt::format("the FPDUs of the {} can be followed again, {} octets after they were lost",
                                     to_string(owner->side_of(*this)), octets));
@@ -65,6 +95,7 @@ void Connection::on_fpdu(Half& h, const WalkedFpdu& f) {
   Half& peer = peer_of(h);
   if (tap_ != nullptr) tap_->fpdu(tapped(h), f);
   if (picked_up_ && !picked_up_fpdu(h, f)) return;
+  if (!picked_up_ && f.doubtful) return count_doubtful(h, f);
   if (f.first.peer_received > peer.tcp.position()) rdmap_->behind(other(side));
   if (++h.fpdus == 1) h.first_fpdu_frame = f.first.frame;
   check_frame(h, f);
@@ -84,18 +115,45 @@ void Connection::on_fpdu(Half& h, const WalkedFpdu& f) {
   if (!picked_up_) check_setup_terminate(h, f);
 }
 
+void Connection::fpdu_event(const Half& h, const WalkedFpdu& f, LadderEvent::Kind kind, std::string text) {
+  LadderEvent* e = event(f.last.frame, f.last.at, h.index, kind, std::move(text));
+  const auto header = wire::DdpHeader::parse(f.ulpdu.first(std::min(f.known, f.ulpdu.size())));
+  if (e == nullptr || !header) return;
+  const std::string_view name = to_string(header->opcode);
+  if (e->text.starts_with(name)) e->name = name.size();
+  if (!with_fields_) return;
+  e->fields.emplace_back(fmt::format("FPDU {}", h.fpdus), "");
+  e->fields.emplace_back("Frames", f.first.frame == f.last.frame
+                                       ? fmt::format("{}", f.last.frame)
+                                       : fmt::format("{} to {}", f.first.frame, f.last.frame));
+  e->fields.emplace_back("Octets on the wire", fmt::format("{}", f.wire_octets));
+  fpdu_fields(f, *header, e->fields);
+}
+
 void Connection::check_frame(Half& h, const WalkedFpdu& f) {
   const Side side = side_of(h);
-  if (f.crc == WalkedFpdu::Crc::bad) {
+  if (f.crc == WalkedFpdu::Crc::bad && h.marker_missed) return;  // told by its first octets
+  if (f.marker_missing) {
+    h.marker_missed = true;
+    findings_.error(f.last.frame, side, "RFC 5044 §4.3",
+                    fmt::format("the {} left out the marker at stream position {}", to_string(side), f.missing_marker));
+    rdmap_->complaint(side, {.layer = PARLEY_RDMAP_LAYER_LLP,
+                             .code = 2,
+                             .frame = f.last.frame,
+                             .any_code = true,
+                             .end = f.position + f.wire_octets});
+  } else if (f.crc == WalkedFpdu::Crc::bad) {
     findings_.error(f.last.frame, side, "RFC 5044 §4.4",
                     fmt::format("the {} sent an FPDU with CRC {:08x}, its octets give {:08x}", to_string(side),
                                 f.crc_sent, f.crc_computed));
-    rdmap_->complaint(side, {PARLEY_RDMAP_LAYER_LLP, 0, 2, f.last.frame});
+    rdmap_->complaint(
+        side, {.layer = PARLEY_RDMAP_LAYER_LLP, .code = 2, .frame = f.last.frame, .end = f.position + f.wire_octets});
   }
   if (!f.marker_fault.empty() && f.crc != WalkedFpdu::Crc::bad) {
     findings_.error(f.last.frame, side, "RFC 5044 §4.3",
                     fmt::format("the {} sent wrong markers: {}", to_string(side), f.marker_fault));
-    rdmap_->complaint(side, {PARLEY_RDMAP_LAYER_LLP, 0, 3, f.last.frame});
+    rdmap_->complaint(
+        side, {.layer = PARLEY_RDMAP_LAYER_LLP, .code = 3, .frame = f.last.frame, .end = f.position + f.wire_octets});
   }
   if (f.marker_bits && f.crc != WalkedFpdu::Crc::bad)
     // They are sent as 0 and treated as 0, so that no receiver is hurt.
@@ -120,7 +178,7 @@ void Connection::check_fence(Half& h, const WalkedFpdu& f) {
   // RFC 5044 §7.1.2 rule 4: the responder receives and validates an FPDU before it sends one. Its TCP acknowledgment
   // says what it had received, whatever the capture holds; the Rtr frame of 2007 counts as well.
   const std::uint64_t received = f.first.peer_received;
-  if (initiator.startup_length == 0 || received == 0 || received > initiator.startup_length) return;
+  if (!request_ || initiator.startup_length == 0 || received == 0 || received > initiator.startup_length) return;
   findings_.error(
       f.first.frame, Side::responder, "RFC 5044 §7.1.2",
       fmt::format("the responder sent an FPDU{} before it had received one (rule 4): nothing of the initiator's after "
@@ -174,7 +232,8 @@ void Connection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
     // Codes 4 to 7 of the LLP speak of the set-up (RFC 5044 §8, RFC 6581 §8). Nothing came from the responder that
     // another layer could complain about.
     const bool llp = t->layer == PARLEY_RDMAP_LAYER_LLP || (t->layer == 0 && t->etype == PARLEY_RDMAP_LAYER_LLP);
-    if (h.fpdus == 1 && peer.fpdus == 0 && llp && t->code >= 4 && t->code <= 7) {
+    const bool all_seen = h.counts.missing_octets == 0 && peer.counts.missing_octets == 0;
+    if (all_seen && h.fpdus == 1 && peer.fpdus == 0 && llp && t->code >= 4 && t->code <= 7) {
       setup_failed_ = true;
       operational_ = false;
       check_setup_code(f, t->code);

@@ -71,10 +71,22 @@ void Connection::finish_startup(bool capture_truncated) {
       request_ = std::move(seen);
     }
     const std::size_t due = v ? v->frame_size() : std::size_t{PARLEY_MPA_HEADER_LEN};
-    const Side side = initiator ? Side::initiator : Side::responder;
+    const Half& peer = peer_of(h);
+    const bool ended_it =
+        h.fin_frame != 0 && (peer.fin_frame == 0 || h.fin_frame < peer.fin_frame) && peer.rst_frame == 0;
+    const Side who = initiator ? Side::initiator : Side::responder;
+    if (v && !initiator && v->pd_length > PARLEY_MPA_PD_MAX)
+      findings_.error(h.head_last.frame, who, "RFC 5044 §7.1.1",
+                      fmt::format("the responder announced {} octets of private data (at most 512)", v->pd_length));
+    // RFC 5044 §7.1.1: PD_Length is what follows; nothing does behind a FIN.
+    else if (v && v->pd_length <= PARLEY_MPA_PD_MAX && ended_it && h.tcp.from_syn() && h.counts.missing_octets == 0 &&
+             h.fin_position == h.tcp.position())
+      findings_.error(h.head_last.frame, who, "RFC 5044 §7.1.1",
+                      fmt::format("the {} announced {} octets of private data and closed after {} of them",
+                                  to_string(who), v->pd_length, h.head.size() - PARLEY_MPA_HEADER_LEN));
     findings_.note(
-        h.head_last.frame, side, "RFC 5044 §7.1.2",
-        fmt::format("the {}'s startup frame is not whole: {} of {} octets came", to_string(side), h.head.size(), due));
+        h.head_last.frame, who, "RFC 5044 §7.1.2",
+        fmt::format("the {}'s startup frame is not whole: {} of {} octets came", to_string(who), h.head.size(), due));
   }
   const Half& r = halves_[1 - initiator_];
   if (request_ && !reply_ && r.phase == Phase::startup && r.head.empty()) finish_unanswered();
@@ -189,7 +201,9 @@ void Connection::judge_outcome(ConnectionReport& r) {
     r.outcome = Outcome::rejected;
     return;
   }
-  const bool refused = initiator_may_refuse_ && i.fpdus == 0 && !rtr_frame_ && (i.fin_frame != 0 || i.rst_frame != 0);
+  // One of which octets are missing may have gone on.
+  const bool silent = request_ && i.counts.missing_octets == 0 && i.tcp.position() == i.startup_length;
+  const bool refused = initiator_may_refuse_ && silent && !rtr_frame_ && (i.fin_frame != 0 || i.rst_frame != 0);
   const std::uint64_t refusal = i.fin_frame != 0 ? i.fin_frame : i.rst_frame;
   if (refused && !setup_failed_ && reply_->m() && !invalid_reply(*reply_))
     findings_.warn(
@@ -198,11 +212,13 @@ void Connection::judge_outcome(ConnectionReport& r) {
   else if (refused && !setup_failed_)  // which it may, and after an invalid Reply must
     findings_.note(refusal, Side::initiator, "RFC 6581 §10",
                    "the initiator closed after a Reply that does not fit its Request");
+  const auto seen = [](const Half& h) { return h.tcp.from_syn() && h.counts.missing_octets == 0; };
+  const bool all_seen = seen(halves_[0]) && seen(halves_[1]);
   if (setup_failed_ || refused) {
     r.outcome = Outcome::failed;
   } else if (operational_) {
     r.outcome = Outcome::established;
-  } else if (reply_ || reply_lost_ || !closed()) {
+  } else if (reply_ || reply_lost_ || !closed() || !all_seen) {
     r.outcome = Outcome::incomplete;
   } else {
     r.outcome = Outcome::failed;
@@ -239,17 +255,29 @@ std::optional<TerminateSeen> Connection::first_terminate() const {
   return first;
 }
 
-ConnectionReport Connection::finish(bool capture_truncated) {
+// No octets come any more: what was held back, waited for or kept is read as far as it goes.
+void Connection::flush_streams() {
   const SegmentRef end{last_frame_, last_at_, 0};
+  settle_waits(end);
+  for (Half& h : halves_) h.tcp.flush(end, budget_, h);
+  // Who sent more than its Request had the Reply; if the capture can lack it, it does.
+  if (Half& r = halves_[1 - initiator_]; request_ && !reply_ && !reply_lost_ && r.phase == Phase::startup &&
+                                         r.head.empty() && !halves_[initiator_].early.empty() &&
+                                         (!r.tcp.from_syn() || r.counts.missing_octets > 0))
+    reply_is_lost(r, halves_[initiator_].data_frame);
   for (Half& h : halves_) {
-    h.tcp.flush(end, budget_, h);
     if (h.phase == Phase::fpdus) h.walker.finish(h);
   }
+}
+
+ConnectionReport Connection::finish(bool capture_truncated) {
+  flush_streams();
   if (tap_ != nullptr) tell_tap_the_rest();
   finish_startup(capture_truncated);
   ConnectionReport r;
   judge_outcome(r);
-  if (rdmap_) rdmap_->finish(last_frame_);
+  if (rdmap_)
+    rdmap_->finish(last_frame_, half_of(Side::initiator).fin_frame != 0, half_of(Side::responder).fin_frame != 0);
   finish_set_up();
   judge_reactions();
   suspect_lost_wakeup();

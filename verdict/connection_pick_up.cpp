@@ -38,10 +38,12 @@ void Connection::pick_up(unsigned from, const ProvenFpdu& fpdu) {
   for (unsigned i = 0; i < 2; ++i) {
     Half& h = halves_[i];
     h.phase = Phase::fpdus;
+    h.tcp.never_wait();  // until it is known what this is, nothing is kept
     const bool marked = i == from && fpdu.markers;
     h.markers_settled = marked;
     h.pick_up_phase = marked ? fpdu.phase : 0;
     h.walker.start_inside(crc_, marked, h.pick_up_phase);
+    h.walker.never_doubt();
   }
   // Numbers go on from those of the first FPDU that is seen; what the other side asked for before is not known.
   rdmap_->lost(Side::initiator);
@@ -62,6 +64,7 @@ void Connection::look_for_markers(Half& h, ConstBytes in, std::uint64_t at) {
   crc_ = Known::yes;
   h.markers_settled = true;
   h.walker.start_inside(crc_, true, proof.fpdu.phase);
+  h.walker.never_doubt();
   h.fed = true;
   h.fed_at = at - proof.fpdu.phase;
   rdmap_->lost(side_of(h));  // what the walker held back is gone
@@ -94,6 +97,12 @@ void Connection::believe(Half& h, const WalkedFpdu& f) {
   if (++h.plausible < believed_after || h.markers_settled) return;
   h.proven += f.wire_octets;
   if (h.proven >= unmarked_min) h.markers_settled = true;
+}
+
+/// Found after a loss by nothing but its header: it is no more than counted, and none that follows is more certain.
+void Connection::count_doubtful(Half& h, const WalkedFpdu& f) {
+  count_unjudged(h, f);
+  rdmap_->lost(side_of(h));
 }
 
 /// One that may be misread is counted by the octets that no marker can stand before (RFC 5044 §4.3: not inside the

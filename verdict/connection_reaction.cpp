@@ -134,8 +134,10 @@ void Connection::judge_reactions() {
 void Connection::judge_reaction(Side culprit) {
   const auto& faults = rdmap_->faults(culprit);
   const Half &bad = half_of(culprit), &good = half_of(other(culprit));
-  if (faults.empty() || bad.fault_end == 0) return;
+  if (faults.empty()) return;
   const Complaint& first = faults.front();
+  const std::uint64_t fault_end = first.end != 0 ? bad.fed_at + first.end : bad.fault_end;
+  if (fault_end == 0) return;
   const auto& others = rdmap_->faults(other(culprit));
   // Whose own stream is broken, incomplete or ended cannot be blamed for silence.
   if ((!others.empty() && others.front().frame <= first.frame) || good.counts.missing_octets > 0 ||
@@ -144,16 +146,16 @@ void Connection::judge_reaction(Side culprit) {
   const std::string_view who = to_string(other(culprit));
   if (const auto& said = rdmap_->terminate_of(other(culprit))) {
     const bool fits = std::any_of(faults.begin(), faults.end(), [&](const Complaint& c) { return answers(*said, c); });
-    if (fits || good.term_heard < bad.fault_end) return;
+    if (fits || good.term_heard < fault_end) return;
     findings_.warn(said->frame, other(culprit), "RFC 5040 §7.2",
                    fmt::format("the {} answered the fault of frame {} with a Terminate that says {}; {}", who,
                                first.frame, describe_terminate(said->layer, said->etype, said->code), deserved(first)));
     return;
   }
   if (rdmap_->terminated(other(culprit)) || rdmap_->terminated(culprit) || bad.rst_frame != 0) return;
-  if (bad.tcp.acked_position() < bad.fault_end) return;  // perhaps it never arrived
+  if (bad.tcp.acked_position() < fault_end) return;  // perhaps it never arrived
   std::string_view did;
-  if (good.heard >= bad.fault_end)
+  if (good.heard >= fault_end)
     did = "went on";
   else if (good.rst_frame != 0)
     did = "reset the connection";

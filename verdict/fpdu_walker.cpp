@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/bytes_io.hpp"
 #include "mpa/crc32c.hpp"
@@ -14,6 +15,7 @@ namespace parley::verdict {
 namespace {
 
 constexpr std::uint64_t interval = PARLEY_MPA_MARKER_INTERVAL;
+constexpr std::uint32_t startup_length = 0x4D50;  // "MP", with which startup frames begin
 
 std::uint64_t next_marker(std::uint64_t at) { return (at + interval - 1) / interval * interval; }
 
@@ -142,6 +144,52 @@ void FpduWalker::missing(std::uint64_t n, const SegmentRef& ref, FpduSink& sink)
   have_candidate_ = false;
 }
 
+/// Whether an FPDU that may be none can be one; if it proves itself, there is no doubt any more.
+bool FpduWalker::dispel(WalkedFpdu& f, Known crc_before) {
+  const bool marked =
+      markers_ == Known::yes && f.wire_octets > wire_size(0, static_cast<std::uint32_t>(f.ulpdu.size()), false);
+  if (!plausible_segment(f.ulpdu) || f.pad_not_zero || !f.marker_fault.empty()) return false;
+  doubtful_ = f.crc != WalkedFpdu::Crc::good && !marked;
+  if (f.crc != WalkedFpdu::Crc::good && crc_before == Known::unknown) crc_ = crc_before;
+  f.doubtful = doubtful_;
+  return true;
+}
+
+/// Whether a startup frame begins here, with 'MP' where ULPDU_Length is due and no DDP version behind it.
+bool FpduWalker::startup_here(FpduSink& sink, bool& wait) {
+  const std::size_t have = std::min<std::size_t>(size(), PARLEY_MPA_HEADER_LEN);
+  constexpr std::string_view head = "MPA ID R";
+  const ConstBytes in = view(base_, have);
+  const std::size_t common = std::min(have, head.size());
+  if (unknown_in(base_, base_ + have) ||
+      !std::equal(head.begin(), head.begin() + static_cast<std::ptrdiff_t>(common), in.begin(),
+                  [](char a, std::uint8_t b) { return static_cast<std::uint8_t>(a) == b; }))
+    return false;
+  const auto v = wire::MpaFrameView::parse(view(base_, size()));
+  wait = !v || size() < v->frame_size();
+  if (wait) return true;
+  const std::size_t n = v->frame_size();
+  sink.startup_frame(*v, mark_at(base_ + n - 1).ref);
+  consume(base_ + n);
+  if (markers_ == Known::yes) lose(base_);  // from where its sender counts them now is open
+  return true;
+}
+
+// RFC 5044 §4.3: a sender that leaves a marker out has computed the CRC without it.
+void FpduWalker::find_missing_marker(std::uint64_t at, std::uint64_t header, WalkedFpdu& out) const {
+  const std::uint64_t stop = at + out.wire_octets - PARLEY_MPA_MARKER_LEN;
+  for (std::uint64_t m = next_marker(at); m < stop; m += interval) {
+    if (m <= header) continue;  // without it, the length would stand elsewhere
+    Reader here(view(m, PARLEY_MPA_MARKER_LEN));
+    if ((here.be32() & 0xFFFC) == m - header) continue;
+    Reader r(view(stop - PARLEY_MPA_CRC_LEN, PARLEY_MPA_CRC_LEN));
+    if (r.le32() != mpa::crc32c(view(at, stop - PARLEY_MPA_CRC_LEN - at))) return;
+    out.marker_missing = true;
+    out.missing_marker = m;
+    return;
+  }
+}
+
 void FpduWalker::lose(std::uint64_t candidate) {
   resync_ = true;
   lost_at_ = base_;
@@ -168,6 +216,19 @@ void FpduWalker::walk(FpduSink& sink) {
 void FpduWalker::finish(FpduSink& sink) {
   begun_ = true;
   walk(sink);
+  if (markers_ != Known::yes || crc_ != Known::yes || wanted() != PARLEY_MPA_MARKER_LEN) return;
+  // The last FPDU lacks as much as a marker has.
+  const std::uint64_t header = base_ + (base_ % interval == 0 ? PARLEY_MPA_MARKER_LEN : 0);
+  Reader r(view(header, 2));
+  const std::uint32_t length = r.be16();
+  buffer_.resize(buffer_.size() + PARLEY_MPA_MARKER_LEN);
+  window_ = buffer_;
+  WalkedFpdu f;
+  build(base_, length, wire_size(base_, length, true), f);
+  find_missing_marker(base_, header, f);
+  if (f.marker_missing) sink.fpdu(f);
+  buffer_.resize(f.marker_missing ? 0 : buffer_.size() - PARLEY_MPA_MARKER_LEN);
+  window_ = buffer_;
 }
 
 bool FpduWalker::step(FpduSink& sink) {
@@ -196,20 +257,32 @@ bool FpduWalker::step(FpduSink& sink) {
   }
   Reader r(view(header, 2));
   const std::uint32_t length = r.be16();
+  Reader begin(view(base_, 2));
+  if (bool wait = false; begin.be16() == startup_length && startup_here(sink, wait)) return !wait;
   // RFC 5044 §3: an ULPDU has 1 to 64768 octets; the DDP header alone takes 14.
   if (length == 0 || length > PARLEY_MPA_ULPDU_MAX) {
     const SegmentRef ref = mark_at(header).ref;
+    const bool doubted = doubtful_;
     lose(base_ + wire_size(base_, length, markers));
-    sink.bad_length(length, ref);
+    if (!doubted) sink.bad_length(length, ref);
     return true;
   }
   const std::uint32_t total = wire_size(base_, length, markers);
   if (size() < total) return false;
   WalkedFpdu f;
+  const Known before = crc_;
   build(base_, length, total, f);
+  if (doubtful_ && !dispel(f, before)) {
+    if (before == Known::unknown) crc_ = before;
+    consume(base_ + 1);
+    lose(base_);
+    have_candidate_ = false;
+    return true;
+  }
+  if (f.crc == WalkedFpdu::Crc::bad && markers) find_missing_marker(base_, header, f);
   sink.fpdu(f);
   if (f.crc == WalkedFpdu::Crc::bad) {
-    const std::uint64_t next = base_ + total;
+    const std::uint64_t next = base_ + total - (f.marker_missing ? PARLEY_MPA_MARKER_LEN : 0);
     consume(next);
     lose(next);
   } else {
@@ -393,6 +466,7 @@ bool FpduWalker::resync(FpduSink& sink) {
       const std::uint64_t skipped = candidate_ - lost_at_;
       consume(candidate_);
       resync_ = have_candidate_ = false;
+      doubtful_ = doubts_ && crc_ != Known::yes;
       sink.resynchronised(skipped, ref);
       return true;
     }

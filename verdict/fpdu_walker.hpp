@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "verdict/tcp_half.hpp"
+#include "wire/mpa.hpp"
 
 namespace parley::verdict {
 
@@ -25,6 +26,10 @@ struct WalkedFpdu {
   SegmentRef first, last;  ///< the segments that carried its first and its last octet
   Crc crc = Crc::off;
   std::uint32_t crc_sent = 0, crc_computed = 0;
+  /// Found after a loss by its header alone, without CRC or marker: payload can look so.
+  bool doubtful = false;
+  bool marker_missing = false;  ///< CRC bad, but right if the marker at `missing_marker` is not there
+  std::uint64_t missing_marker = 0;
   bool whole = true;  ///< the capture holds all of it
   bool pad_not_zero = false;
   bool starts_segment = false;
@@ -37,6 +42,11 @@ class FpduSink {
  public:
   virtual ~FpduSink() = default;
   virtual void fpdu(const WalkedFpdu& fpdu) = 0;
+  /// Where an FPDU is due stands a startup frame; the walker goes on behind it.
+  virtual void startup_frame(const wire::MpaFrameView& frame, const SegmentRef& ref) {
+    (void)frame;
+    (void)ref;
+  }
   /// An ULPDU_Length that no FPDU can have. The walker then looks for the next good FPDU.
   virtual void bad_length(std::uint32_t length, const SegmentRef& ref) = 0;
   /// The stream began with markers although it was started without (`present`), or the other way round; the walker goes
@@ -57,6 +67,8 @@ class FpduWalker {
   /// Forgets everything; the next octet is `position`, somewhere inside a stream: as after a loss, an FPDU is looked
   /// for.
   void start_inside(Known crc, bool markers, std::uint64_t position);
+  /// Whoever listens decides what to believe after a loss.
+  void never_doubt() { doubts_ = false; }
   void octets(ConstBytes in, const SegmentRef& ref, bool start, FpduSink& sink);
   void missing(std::uint64_t n, const SegmentRef& ref, FpduSink& sink);
   /// No more octets come: what was kept back to see how the stream begins is walked as agreed.
@@ -64,6 +76,8 @@ class FpduWalker {
   /// Octets of an FPDU that never became whole.
   std::size_t left() const { return resync_ ? 0 : size(); }
   bool lost() const { return resync_; }
+  /// It is no longer sure where FPDUs begin.
+  bool doubtful() const { return doubtful_; }
   Known crc() const { return crc_; }
   Known markers() const { return markers_; }
   std::uint64_t position() const { return base_; }
@@ -98,6 +112,9 @@ class FpduWalker {
   void strip_markers(std::uint64_t at, std::uint64_t header, std::uint32_t total, WalkedFpdu& out);
   void consume(std::uint64_t to);
   void lose(std::uint64_t candidate);
+  bool dispel(WalkedFpdu& f, Known crc_before);
+  bool startup_here(FpduSink& sink, bool& wait);
+  void find_missing_marker(std::uint64_t at, std::uint64_t header, WalkedFpdu& out) const;
   bool resync(FpduSink& sink);
   enum class Verdict : std::uint8_t { good, bad, wait };
   Verdict judge(std::uint64_t at);
@@ -105,6 +122,8 @@ class FpduWalker {
 
   Known crc_ = Known::yes, markers_ = Known::no;
   bool resync_ = false;
+  bool doubtful_ = false;  // see WalkedFpdu
+  bool doubts_ = true;
   bool begun_ = false;           // whether the stream begins with a marker is settled
   std::uint64_t base_ = 0;       // stream position of window_[begin_]
   std::size_t begin_ = 0;        // what lies before is walked; dropped at the end of each turn

@@ -35,10 +35,20 @@ void RdmapCheck::count_into(DirectionCounts& from_initiator, DirectionCounts& fr
 
 void RdmapCheck::complaint(Side culprit, Complaint c, bool weak) {
   State& s = at(culprit);
-  if (!weak && s.faults.size() < faults_max) s.faults.push_back(c);
+  if (!weak && s.faults.size() < faults_max) {
+    // Some are only told from what follows them; the order is that of the stream.
+    const auto later = [&](const Complaint& other) { return c.end != 0 && other.end > c.end; };
+    s.faults.insert(std::find_if(s.faults.begin(), s.faults.end(), later), c);
+  }
   if (weak && s.fault && !s.fault_weak) return;
   s.fault = c;
   s.fault_weak = weak;
+}
+
+void RdmapCheck::blame(Side from, const WalkedFpdu& f, Complaint c) {
+  c.frame = f.first.frame;
+  c.end = f.position + f.wire_octets;
+  complaint(from, c);
 }
 
 void RdmapCheck::accuse(Side from, const WalkedFpdu& f, std::string_view rule, std::string text) {
@@ -48,9 +58,13 @@ void RdmapCheck::accuse(Side from, const WalkedFpdu& f, std::string_view rule, s
 void RdmapCheck::lost(Side side) {
   State& s = at(side);
   s.lossy = true;
-  for (auto& q : s.queues) q.known = q.open = false;
-  s.write.open = s.response.open = false;
-  s.reads_reliable = at(other(side)).reads_reliable = false;
+  for (auto& q : s.queues) {
+    q.known = false;
+    q.extent.close();
+  }
+  s.write.extent.close();
+  s.previous_write = {};
+  reads_unknown();
 }
 
 void RdmapCheck::segment(Side from, const WalkedFpdu& f) {
@@ -62,7 +76,7 @@ void RdmapCheck::segment(Side from, const WalkedFpdu& f) {
     if (f.known < f.ulpdu.size()) return lost(from);  // the capture cut the header
     accuse(from, f, "RFC 5041 §4",
            fmt::format("sent an ULPDU of {} octets, too short for a DDP header", f.ulpdu.size()));
-    complaint(from, {PARLEY_RDMAP_LAYER_LLP, 0, 3, f.first.frame, true});
+    blame(from, f, {.layer = PARLEY_RDMAP_LAYER_LLP, .etype = 0, .code = 3, .any_code = true});
     return;
   }
   if (s.recent.empty()) s.recent.reserve(4);
@@ -73,6 +87,7 @@ void RdmapCheck::segment(Side from, const WalkedFpdu& f) {
   r.length = static_cast<std::uint32_t>(f.ulpdu.size());
   r.frame = f.first.frame;
   std::copy_n(f.ulpdu.begin(), r.size, r.head.begin());
+  find_terminated(at(other(from)), r);
   tell(from, f, *h);
   if (s.terminated)
     // RFC 5040 §5.4: after the Terminate its sender sends no RDMAP message.
@@ -81,10 +96,11 @@ void RdmapCheck::segment(Side from, const WalkedFpdu& f) {
   if (!check_controls(from, f, *h)) {
     // What cannot be decoded leaves the numbering of this direction unknown.
     for (auto& q : s.queues) q.known = false;
-    s.reads_reliable = at(other(from)).reads_reliable = false;
-    return;
+    reads_unknown();
+  } else {
+    dispatch(from, f, *h);
   }
-  dispatch(from, f, *h);
+  at(other(from)).behind = false;
 }
 
 bool RdmapCheck::check_controls(Side from, const WalkedFpdu& f, const DdpHeader& h) {
@@ -93,12 +109,12 @@ bool RdmapCheck::check_controls(Side from, const WalkedFpdu& f, const DdpHeader&
   const std::uint8_t version_code = h.tagged ? 4 : 6, type = h.tagged ? 1 : 2;
   if (h.ddp_version != version_) {
     accuse(from, f, "RFC 5041 §4.1", fmt::format("sent DDP version {} ({} is due)", h.ddp_version, version_));
-    complaint(from, {PARLEY_RDMAP_LAYER_DDP, type, version_code, f.first.frame});
+    blame(from, f, {PARLEY_RDMAP_LAYER_DDP, type, version_code});
     return false;
   }
   if (h.rdmap_version != version_) {
     accuse(from, f, "RFC 5040 §4.1", fmt::format("sent RDMAP version {} ({} is due)", h.rdmap_version, version_));
-    complaint(from, {PARLEY_RDMAP_LAYER_RDMAP, 2, 5, f.first.frame});
+    blame(from, f, {PARLEY_RDMAP_LAYER_RDMAP, 2, 5});
     return false;
   }
   if ((ddp & PARLEY_DDP_RSVD) != 0)
@@ -111,7 +127,7 @@ bool RdmapCheck::check_controls(Side from, const WalkedFpdu& f, const DdpHeader&
         from, f, "RFC 5040 §4.1",
         fmt::format("sent RDMAP opcode 0x{:X}, which {}", static_cast<unsigned>(h.opcode),
                     static_cast<unsigned>(h.opcode) == 0xF ? "is for experiments (RFC 6580 §3.1)" : "is not assigned"));
-    complaint(from, {PARLEY_RDMAP_LAYER_RDMAP, 2, 6, f.first.frame});
+    blame(from, f, {PARLEY_RDMAP_LAYER_RDMAP, 2, 6});
     return false;
   }
   // Peers that know RFC 5040 only answer the opcodes of RFC 7306 with "unexpected opcode"; that is no fault of the
@@ -120,13 +136,13 @@ bool RdmapCheck::check_controls(Side from, const WalkedFpdu& f, const DdpHeader&
   if (rule.tagged != h.tagged) {
     accuse(from, f, "RFC 5040 §4.2",
            fmt::format("sent a {} in {} DDP segment", name_of(h), h.tagged ? "a tagged" : "an untagged"));
-    complaint(from, {PARLEY_RDMAP_LAYER_RDMAP, 2, 6, f.first.frame, true});
+    blame(from, f, {.layer = PARLEY_RDMAP_LAYER_RDMAP, .etype = 2, .code = 6, .any_code = true});
     return false;
   }
   if (!h.tagged && rule.qn != h.qn) {
     accuse(from, f, "RFC 5040 §4.2",
            fmt::format("sent a {} on queue {}, it belongs on queue {}", name_of(h), h.qn, rule.qn));
-    complaint(from, {PARLEY_RDMAP_LAYER_DDP, 2, 1, f.first.frame});
+    blame(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 1});
     return false;
   }
   // RFC 5040 §4.1: only the Sends with Invalidate have a use for this word.
@@ -139,9 +155,8 @@ bool RdmapCheck::check_controls(Side from, const WalkedFpdu& f, const DdpHeader&
 
 void RdmapCheck::dispatch(Side from, const WalkedFpdu& f, const DdpHeader& h) {
   State& s = at(from);
-  bool count = h.last;
-  if (!h.tagged && !check_untagged(from, f, h)) count = h.last;
-  if (count && s.counts != nullptr) {
+  if (!h.tagged) check_untagged(from, f, h);
+  if (h.last && s.counts != nullptr) {
     ++s.counts->messages;
     ++s.counts->messages_by_opcode[static_cast<std::size_t>(h.opcode) & 0xF];
   }
@@ -156,204 +171,194 @@ void RdmapCheck::dispatch(Side from, const WalkedFpdu& f, const DdpHeader& h) {
     case RdmapOpcode::immediate_se:
       if (payload_of(f, h) != PARLEY_RDMAP_IMMEDIATE_LEN) {
         accuse(from, f, "RFC 7306 §6.3", fmt::format("sent Immediate Data of {} octets (8 is due)", payload_of(f, h)));
-        complaint(from, {PARLEY_RDMAP_LAYER_RDMAP, 2, 6, f.first.frame, true});
+        blame(from, f, {.layer = PARLEY_RDMAP_LAYER_RDMAP, .etype = 2, .code = 6, .any_code = true});
       }
       return;
     default: return;
   }
 }
 
-bool RdmapCheck::check_untagged(Side from, const WalkedFpdu& f, const DdpHeader& h) {
+void RdmapCheck::check_untagged(Side from, const WalkedFpdu& f, const DdpHeader& h) {
   State& s = at(from);
   Queue& q = s.queues[h.qn & 3];
   const std::string name = name_of(h);
-  bool good = true;
-  if (q.open && h.msn == q.msn) {
-    if (h.mo != q.mo) {
-      accuse(from, f, "RFC 5041 §5.2",
-             fmt::format("sent a {} segment with MO {}, {} was due (queue {}, MSN {})", name, h.mo, q.mo, h.qn, h.msn));
-      complaint(from, {PARLEY_RDMAP_LAYER_DDP, 2, 4, f.first.frame});
-      good = false;
-    }
+  if (q.extent.open() && h.msn == q.msn) {
     if (h.opcode != q.opcode)
       accuse(from, f, "RFC 5040 §4.1",
              fmt::format("changed the opcode inside a message to {} (queue {}, MSN {})", name, h.qn, h.msn));
+    else if (h.stag != q.word)
+      // RFC 5041 §4.3: what DDP carries for the ULP is the same in all segments of a message.
+      accuse(from, f, "RFC 5041 §4.3",
+             fmt::format("changed the Invalidate STag inside a message from 0x{:08x} to 0x{:08x} (queue {}, MSN {})",
+                         q.word, h.stag, h.qn, h.msn));
   } else {
-    if (q.open)
+    // RFC 5041 §5.3: messages are sent in order, each whole before the next.
+    if (q.extent.open() && !q.extent.last_seen())
       accuse(from, f, "RFC 5041 §5.2",
              fmt::format("began message {} on queue {} before the last segment of message {}", h.msn, h.qn, q.msn));
+    settle_untagged(from, h.qn & 3, true);
     if (q.known && h.msn != q.next_msn) {
       // RFC 5041 §4.3: MSN begins at 1 and grows by one per message and queue.
       accuse(from, f, "RFC 5041 §4.3",
              fmt::format("sent a {} with MSN {}, {} was due (queue {})", name, h.msn, q.next_msn, h.qn));
-      complaint(from, {PARLEY_RDMAP_LAYER_DDP, 2, 3, f.first.frame});
-      good = false;
+      blame(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 3});
     }
-    if (q.known && h.mo != 0) {
-      accuse(from, f, "RFC 5041 §5.2",
-             fmt::format("began a {} at MO {}, a message begins at 0 (queue {}, MSN {})", name, h.mo, h.qn, h.msn));
-      complaint(from, {PARLEY_RDMAP_LAYER_DDP, 2, 4, f.first.frame});
-      good = false;
-    }
+    q.known&& h.msn == q.next_msn ? q.extent.open_at(0) : q.extent.open_with(h.mo);
+    q.opcode = h.opcode;
+    q.word = h.stag;
   }
   q.known = true;
   q.msn = h.msn;
   q.next_msn = h.msn + 1;
-  q.mo = h.mo + static_cast<std::uint32_t>(payload_of(f, h));
-  q.open = !h.last;
-  q.opcode = h.opcode;
-  if (!h.last && !is_send(h.opcode))
+  place_untagged(from, f, h, q);
+  if (!h.last && !is_send(h.opcode)) {
     accuse(from, f, "RFC 5040 §4.2", fmt::format("cut a {} in several segments; it has one", name));
-  return good;
+    q.extent.close();
+  }
+}
+
+void RdmapCheck::place_untagged(Side from, const WalkedFpdu& f, const DdpHeader& h, Queue& q) {
+  using Placed = MessageExtent::Placed;
+  const std::uint64_t due = q.extent.due();
+  if (!is_send(h.opcode) && h.mo != 0) {
+    // RFC 5040 §4.2: all but the Sends have one segment.
+    accuse(from, f, "RFC 5041 §5.2",
+           fmt::format("began a {} at MO {}, a message begins at 0 (queue {}, MSN {})", name_of(h), h.mo, h.qn, h.msn));
+    blame(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 4});
+    q.extent.close();
+    return;
+  }
+  switch (q.extent.place(h.mo, payload_of(f, h), h.last)) {
+    case Placed::in_order: break;
+    case Placed::out_of_order: q.extent.note_odd({f.first.frame, h.mo, due, f.position + f.wire_octets}); break;
+    case Placed::wrong:
+      accuse(from, f, "RFC 5041 §5.2",
+             fmt::format("sent a {} segment with MO {}, {} was due (queue {}, MSN {})", name_of(h), h.mo, due, h.qn,
+                         h.msn));
+      blame(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 4});
+      if (!h.last) q.extent.open_with(h.mo + payload_of(f, h));
+      if (h.last) q.extent.close();
+      return;
+    case Placed::unknown:
+      q.known = false;
+      q.extent.close();
+      return;
+  }
+  if (q.extent.whole()) settle_untagged(from, h.qn & 3, true);
+}
+
+// A message of a queue is over: `surely`, or as far as the capture shows.
+void RdmapCheck::settle_untagged(Side from, std::uint32_t qn, bool surely) {
+  Queue& q = at(from).queues[qn];
+  const MessageExtent::Odd odd = q.extent.odd();
+  const std::string name(to_string(q.opcode));
+  if (odd.frame == 0) {
+  } else if (q.extent.contiguous() || !surely) {
+    // RFC 5041 §5.3: segments SHOULD be sent in the order of their MO; a receiver places them in any.
+    findings_.warn(odd.frame, from, "RFC 5041 §5.3",
+                   fmt::format("the {} sent the segments of a {} out of the order of their MO (queue {}, MSN {})",
+                               to_string(from), name, qn, q.msn));
+  } else {
+    findings_.error(odd.frame, from, "RFC 5041 §5.2",
+                    odd.due == 0 ? fmt::format("the {} began a {} at MO {}, a message begins at 0 (queue {}, MSN {})",
+                                               to_string(from), name, odd.at, qn, q.msn)
+                                 : fmt::format("the {} sent a {} segment with MO {}, {} was due (queue {}, MSN {})",
+                                               to_string(from), name, odd.at, odd.due, qn, q.msn));
+    complaint(from,
+              {.layer = PARLEY_RDMAP_LAYER_DDP, .etype = 2, .code = 4, .frame = odd.frame, .end = odd.stream_end});
+  }
+  q.extent.close();
 }
 
 void RdmapCheck::check_write(Side from, const WalkedFpdu& f, const DdpHeader& h) {
-  Tagged& w = at(from).write;
-  if (w.open && (h.stag != w.stag || h.to != w.to))
-    accuse(from, f, "RFC 5041 §5.2",
-           fmt::format("continued an RDMA Write at STag 0x{:08x} TO 0x{:x}, STag 0x{:08x} TO 0x{:x} was due", h.stag,
-                       h.to, w.stag, w.to));
-  if (payload_of(f, h) > 0 && h.to + payload_of(f, h) < h.to) {
+  State& s = at(from);
+  const std::size_t n = payload_of(f, h);
+  if (s.write.extent.open() && (h.stag != s.write.stag || !place_write(from, f, h))) {
+    const bool joined = joins_previous(s);
+    if (!s.write.extent.last_seen() && !joined && s.write.extent.odd().frame == 0)
+      accuse(from, f, "RFC 5041 §5.2",
+             fmt::format("continued an RDMA Write at STag 0x{:08x} TO 0x{:x}, STag 0x{:08x} TO 0x{:x} was due", h.stag,
+                         h.to, s.write.stag, s.write.extent.due()));
+    if (joined) s.write.extent.note_odd({f.first.frame, h.to, s.write.extent.due(), f.position + f.wire_octets});
+    settle_write(from, true);
+  }
+  if (n > 0 && h.to + n < h.to) {
     accuse(from, f, "RFC 5041 §7.1", fmt::format("sent an RDMA Write whose TO 0x{:x} wraps", h.to));
-    complaint(from, {PARLEY_RDMAP_LAYER_DDP, 1, 3, f.first.frame});
-  } else if (payload_of(f, h) > 0) {
-    // Whether the STag is valid cannot be seen; if the peer says it is not, this is what it speaks of.
-    complaint(from, {PARLEY_RDMAP_LAYER_DDP, 1, 0, f.first.frame}, true);
+    blame(from, f, {PARLEY_RDMAP_LAYER_DDP, 1, 3});
+    s.write.extent.close();
+    return;
   }
-  w = {!h.last, h.stag, h.to + payload_of(f, h)};
+  // Whether the STag is valid cannot be seen; if the peer says it is not, this is what it speaks of.
+  if (n > 0) complaint(from, {PARLEY_RDMAP_LAYER_DDP, 1, 0, f.first.frame}, true);
+  if (!s.write.extent.open() && !h.last) {
+    s.write.stag = h.stag;
+    s.write.extent.open_with(h.to);
+    (void)place_write(from, f, h);
+  } else if (!s.write.extent.open()) {
+    s.previous_write = {true, h.stag, h.to};
+  }
+  if (s.write.extent.whole()) settle_write(from, true);
 }
 
-void RdmapCheck::check_outstanding(Side from, const WalkedFpdu& f) {
+/// Whether the segment can be one of the message that is open.
+bool RdmapCheck::place_write(Side from, const WalkedFpdu& f, const DdpHeader& h) {
+  using Placed = MessageExtent::Placed;
   State& s = at(from);
-  const std::size_t n = s.reads.size() + s.atomics.size();
-  if (!s.reads_reliable || !s.read_limit || n <= *s.read_limit) return;
-  // RFC 6581 §9.1: ORD is at most the peer's IRD; RFC 5040 §5.2.1: never more outstanding than that.
-  accuse(from, f, "RFC 5040 §5.2.1", fmt::format("has {} RDMA Reads outstanding, {} were agreed", n, *s.read_limit));
+  MessageExtent& e = s.write.extent;
+  const std::uint64_t due = e.due();
+  const Placed placed = e.place(h.to, payload_of(f, h), h.last);
+  if (placed == Placed::out_of_order) e.note_odd({f.first.frame, h.to, due, f.position + f.wire_octets});
+  if (placed == Placed::unknown) e.close();
+  return placed != Placed::wrong;
 }
 
-bool RdmapCheck::room_for_request(Side from, const WalkedFpdu& f, std::size_t outstanding) {
-  if (outstanding < outstanding_max) return true;
+/// Tagged segments do not say to which message they belong: those before a last one that was sent too early look like
+/// the begin of another.
+bool RdmapCheck::joins_previous(const State& s) {
+  return s.previous_write.known && s.previous_write.stag == s.write.stag && s.write.extent.contiguous() &&
+         s.write.extent.due() == s.previous_write.to;
+}
+
+void RdmapCheck::settle_write(Side from, bool surely) {
   State& s = at(from);
-  if (!s.reads_too_many)
-    findings_.note(f.first.frame, from, "",
-                   fmt::format("the {} has more than {} requests outstanding: from here on its Reads and Atomics are "
-                               "not matched with their answers",
-                               to_string(from), outstanding_max));
-  s.reads_too_many = true;
-  return false;
+  MessageExtent& e = s.write.extent;
+  const MessageExtent::Odd odd = e.odd();
+  const bool whole = e.contiguous();
+  if (odd.frame != 0 && !whole && surely)
+    findings_.error(odd.frame, from, "RFC 5041 §5.2",
+                    fmt::format("the {} continued an RDMA Write at STag 0x{:08x} TO 0x{:x}, TO 0x{:x} was due",
+                                to_string(from), s.write.stag, odd.at, odd.due));
+  else if (odd.frame != 0)
+    // RFC 5041 §5.3: as above, by TO.
+    findings_.warn(odd.frame, from, "RFC 5041 §5.3",
+                   fmt::format("the {} sent the segments of an RDMA Write out of the order of their TO (STag 0x{:08x})",
+                               to_string(from), s.write.stag));
+  s.previous_write = {true, s.write.stag, e.begin()};
+  e.close();
 }
 
-void RdmapCheck::check_read_request(Side from, const WalkedFpdu& f, const DdpHeader& h) {
-  State& s = at(from);
-  if (payload_of(f, h) != PARLEY_RDMAP_READ_REQUEST_LEN) {
-    accuse(from, f, "RFC 5040 §4.4", fmt::format("sent a Read Request of {} octets (28 is due)", payload_of(f, h)));
-    return;
+void RdmapCheck::finish(std::uint64_t last_frame, bool initiator_ended, bool responder_ended) {
+  for (const Side side : {Side::initiator, Side::responder}) {
+    State& s = at(side);
+    // Before a FIN the side may have sent the rest later than the capture ends.
+    const auto ended = [&](Side of) { return of == Side::initiator ? initiator_ended : responder_ended; };
+    const bool whole = ended(side);
+    for (std::uint32_t qn = 0; qn < s.queues.size(); ++qn)
+      if (s.queues[qn].extent.odd().frame != 0) settle_untagged(side, qn, whole);
+    if (s.write.extent.odd().frame != 0) settle_write(side, whole);
+    if (s.answer.odd().frame != 0) settle_answer(other(side), ended(other(side)));
   }
-  const auto q = f.known < f.ulpdu.size() ? Result<wire::ReadRequest>(fail(Errc::truncated))
-                                          : wire::ReadRequest::parse(f.ulpdu.subspan(h.size()));
-  if (!q || !room_for_request(from, f, s.reads.size())) {
-    s.reads_reliable = false;
-    return;
-  }
-  s.reads.push_back({*q, f.first.frame, 0, h.msn});
-  check_outstanding(from, f);
-}
-
-void RdmapCheck::check_read_response(Side from, const WalkedFpdu& f, const DdpHeader& h) {
-  State& requester = at(other(from));
-  auto& reads = requester.reads;
-  if (!requester.reads_reliable) {  // some requests or answers are not known: look for one that fits
-    const auto fits = [&](const Outstanding& o) {
-      return o.request.sink_stag == h.stag && h.to >= o.request.sink_to &&
-             h.to - o.request.sink_to + payload_of(f, h) <= o.request.size;
-    };
-    const auto it = std::find_if(reads.begin(), reads.end(), fits);
-    if (it == reads.end()) return;
-    reads.erase(reads.begin(), h.last ? it + 1 : it);
-    return;
-  }
-  if (reads.empty()) {
-    accuse(from, f, "RFC 5040 §5.2", "sent a Read Response although no Read is outstanding");
-    complaint(from, {PARLEY_RDMAP_LAYER_RDMAP, 2, 6, f.first.frame, true});
-    return;
-  }
-  Outstanding& o = reads.front();
-  const std::uint64_t due = o.request.sink_to + o.done;
-  if (h.stag != o.request.sink_stag || h.to != due)
-    accuse(from, f, "RFC 5040 §4.5",
-           fmt::format("answered the Read Request of frame {} at STag 0x{:08x} TO 0x{:x}, its sink is STag 0x{:08x} "
-                       "TO 0x{:x}",
-                       o.frame, h.stag, h.to, o.request.sink_stag, due));
-  o.done += payload_of(f, h);
-  if (o.done > o.request.size)
-    accuse(from, f, "RFC 5040 §5.2",
-           fmt::format("sent {} octets for the Read Request of frame {}, which asked for {}", o.done, o.frame,
-                       o.request.size));
-  if (!h.last) return;
-  if (o.done < o.request.size)
-    accuse(from, f, "RFC 5040 §5.2",
-           fmt::format("ended the Read Response after {} octets, the request of frame {} asked for {}", o.done, o.frame,
-                       o.request.size));
-  reads.pop_front();
-}
-
-void RdmapCheck::check_atomic_request(Side from, const WalkedFpdu& f, const DdpHeader& h) {
-  State& s = at(from);
-  if (payload_of(f, h) != PARLEY_RDMAP_ATOMIC_REQUEST_LEN) {
-    accuse(from, f, "RFC 7306 §5.2", fmt::format("sent an Atomic Request of {} octets (52 is due)", payload_of(f, h)));
-    return;
-  }
-  const auto q = f.known < f.ulpdu.size() ? Result<wire::AtomicRequest>(fail(Errc::truncated))
-                                          : wire::AtomicRequest::parse(f.ulpdu.subspan(h.size()));
-  if (!q || !room_for_request(from, f, s.atomics.size())) {
-    s.reads_reliable = false;
-    return;
-  }
-  if (q->aop != PARLEY_RDMAP_ATOMIC_FETCH_ADD && q->aop != PARLEY_RDMAP_ATOMIC_CMP_SWAP)
-    accuse(from, f, "RFC 7306 §5.2.1", fmt::format("sent an Atomic Request with AOpCode {}, not assigned", q->aop));
-  if (q->to % 8 != 0) {
-    accuse(from, f, "RFC 7306 §5.1", fmt::format("asked for an Atomic at TO 0x{:x}, not a multiple of 8", q->to));
-    complaint(from, {PARLEY_RDMAP_LAYER_RDMAP, 2, 7, f.first.frame});
-  }
-  s.atomics.push_back(q->request_id);
-  check_outstanding(from, f);
-}
-
-void RdmapCheck::check_atomic_response(Side from, const WalkedFpdu& f, const DdpHeader& h) {
-  State& requester = at(other(from));
-  if (payload_of(f, h) != PARLEY_RDMAP_ATOMIC_RESPONSE_LEN) {
-    accuse(from, f, "RFC 7306 §5.2", fmt::format("sent an Atomic Response of {} octets (12 is due)", payload_of(f, h)));
-    return;
-  }
-  if (f.known < f.ulpdu.size()) {
-    requester.reads_reliable = false;
-    return;
-  }
-  const auto a = wire::AtomicResponse::parse(f.ulpdu.subspan(h.size()));
-  const auto it = std::find(requester.atomics.begin(), requester.atomics.end(), a ? a->request_id : 0);
-  if (it == requester.atomics.end()) {
-    if (requester.reads_reliable && a)
-      accuse(from, f, "RFC 7306 §5.2.2",
-             fmt::format("sent an Atomic Response for request 0x{:x}, which is not outstanding", a->request_id));
-    return;
-  }
-  if (requester.reads_reliable && it != requester.atomics.begin())
-    accuse(from, f, "RFC 7306 §5.2.2",
-           fmt::format("answered Atomic request 0x{:x} before 0x{:x}", a->request_id, requester.atomics.front()));
-  requester.atomics.erase(it);
-}
-
-void RdmapCheck::finish(std::uint64_t last_frame) {
+  for (const Side side : {Side::initiator, Side::responder}) judge_terminate(side);
   for (const Side side : {Side::initiator, Side::responder}) {
     State& s = at(side);
     const bool ended = at(other(side)).terminated || s.terminated;
-    if (!s.reads.empty() && s.reads_reliable && !ended)
+    if (!s.requests.empty() && s.reads_reliable && !ended)
       findings_.note(
           last_frame, side, "RFC 5040 §5.2",
-          fmt::format("{} Read Request{} of the {} (first in frame {}) got no complete answer", s.reads.size(),
-                      s.reads.size() == 1 ? "" : "s", to_string(side), s.reads.front().frame));
+          fmt::format("{} Read Request{} of the {} (first in frame {}) got no complete answer", s.requests.size(),
+                      s.requests.size() == 1 ? "" : "s", to_string(side), s.requests.front().frame));
     for (std::uint32_t qn = 0; qn < s.queues.size(); ++qn)
-      if (s.queues[qn].open && !ended)
+      if (s.queues[qn].extent.open() && !ended)
         findings_.note(last_frame, side, "RFC 5041 §5.2",
                        fmt::format("the last message of the {} on queue {} (MSN {}) has no last segment",
                                    to_string(side), qn, s.queues[qn].msn));

@@ -4,11 +4,13 @@
 #pragma once
 #include <array>
 #include <functional>
+#include <memory>
 #include <optional>
 
 #include "verdict/fifo.hpp"
 #include "verdict/findings.hpp"
 #include "verdict/fpdu_walker.hpp"
+#include "verdict/message_extent.hpp"
 #include "wire/rdmap.hpp"
 
 namespace parley::verdict {
@@ -18,6 +20,7 @@ struct Complaint {
   std::uint8_t layer = 0, etype = 0, code = 0;
   std::uint64_t frame = 0;
   bool any_code = false;  ///< no RFC says which code such a fault deserves
+  std::uint64_t end = 0;  ///< position behind the FPDU, as WalkedFpdu counts; 0: not known
 };
 
 class RdmapCheck {
@@ -29,19 +32,29 @@ class RdmapCheck {
   void count_into(DirectionCounts& from_initiator, DirectionCounts& from_responder);
   void set_events(EventFn fn) { event_ = std::move(fn); }
   /// RDMA Consortium peers speak DDP and RDMAP version 0 (RFC 5044 Appendix C).
+  /// Request and Reply are in the capture.
+  void set_up_known() { set_up_known_ = true; }
   void set_version(std::uint8_t version) { version_ = version; }
-  /// How many Reads and Atomics `side` may have outstanding; none: not negotiated.
-  void set_read_limit(Side side, std::optional<std::uint16_t> limit) { at(side).read_limit = limit; }
+  /// How many Reads and Atomics `side` may have outstanding; none: not negotiated. `rtr`: its first FPDU may be a Read
+  /// of no octets in any case, as a ready-to-receive.
+  void set_read_limit(Side side, std::optional<std::uint16_t> limit, bool rtr = false) {
+    at(side).read_limit = limit;
+    at(side).read_rtr = rtr;
+  }
   /// What `culprit` did that its peer may complain about; `weak`: no fault by itself, so it displaces no fault.
   void complaint(Side culprit, Complaint c, bool weak = false);
 
   void segment(Side from, const WalkedFpdu& fpdu);
   /// Octets of `side` are missing or its boundaries were lost.
   void lost(Side side);
-  /// Octets of `side` that its peer had received are not decoded (yet): answers may look unasked for.
-  void behind(Side side) { at(side).reads_reliable = false; }
-  /// The connection is over: what was left unfinished.
-  void finish(std::uint64_t last_frame);
+  /// Octets of `side` that its peer had received before the segment that comes next are not decoded (yet): answers may
+  /// look unasked for, and requests unanswered.
+  void behind(Side side) {
+    at(side).behind = true;
+    reads_unknown();
+  }
+  /// The connection is over: what was left unfinished. `ended`: the FIN of that side is in the capture.
+  void finish(std::uint64_t last_frame, bool initiator_ended, bool responder_ended);
 
   /// `side` already did something that ends its half of the stream.
   bool faulty(Side side) const { return at(side).fault && !at(side).fault_weak; }
@@ -62,20 +75,26 @@ class RdmapCheck {
   struct Queue {
     bool known = true;  // next_msn is
     std::uint32_t next_msn = 1;
-    bool open = false;  // a message waits for its last segment
-    std::uint32_t msn = 0, mo = 0;
+    std::uint32_t msn = 0, word = 0;  // of the message that is open
     wire::RdmapOpcode opcode = wire::RdmapOpcode::send;
+    MessageExtent extent;
   };
   struct Tagged {
-    bool open = false;
+    std::uint32_t stag = 0;
+    MessageExtent extent;
+  };
+  struct Whereabouts {
+    bool known = false;
     std::uint32_t stag = 0;
     std::uint64_t to = 0;
   };
+  /// A Read or an Atomic: their answers share one order and their number one limit (RFC 7306 §5.1).
   struct Outstanding {
     wire::ReadRequest request;
-    std::uint64_t frame = 0;
-    std::uint64_t done = 0;
+    bool atomic = false;
+    std::uint32_t request_id = 0;  // atomic
     std::uint32_t msn = 0;
+    std::uint64_t frame = 0;
   };
   struct Recent {
     std::array<std::uint8_t, PARLEY_DDP_UNTAGGED_LEN> head{};
@@ -83,22 +102,40 @@ class RdmapCheck {
     std::uint32_t length = 0;
     std::uint64_t frame = 0;
   };
+  /// A Terminate is judged at the end: what it speaks of may stand behind it in the capture, or not at all.
+  struct HeldTerminate {
+    std::uint64_t frame = 0;
+    Bytes ulpdu;  // its head, at most held_max
+    std::size_t size = 0, known = 0;
+    std::uint64_t before = 0;        // segments of the other side that stand before it
+    std::optional<Complaint> cause;  // what the other side had done last
+    bool behind = false;             // octets that its sender had received are not among those
+    std::optional<Recent> quoted;    // the segment of which it has the header
+  };
+  static constexpr std::size_t held_max = 256;
+
   struct State {
     std::array<Queue, 4> queues;
-    Tagged write, response;
-    Fifo<Outstanding> reads;      // at most outstanding_max
-    Fifo<std::uint32_t> atomics;  // request ids, at most outstanding_max
+    Tagged write;
+    Whereabouts previous_write;  // where the last one began that is over
+    Fifo<Outstanding> requests;  // at most outstanding_max
+    MessageExtent answer;        // to the first Read of them
+    bool order_told = false;     // that this answer comes before its turn
+    bool answer_wrong = false;   // so that the rest of it tells nothing
     bool reads_reliable = true;
+    bool behind = false;
     bool reads_too_many = false;  // told once
     bool lossy = false;
     bool terminated = false;
     std::uint64_t terminate_frame = 0;
     std::uint64_t segments = 0;
     std::optional<std::uint16_t> read_limit;
+    bool read_rtr = false;
     std::optional<Complaint> fault;
     bool fault_weak = false;
     std::vector<Complaint> faults;  // at most faults_max
     std::optional<Complaint> terminate;
+    std::unique_ptr<HeldTerminate> held;
     std::vector<Recent> recent;   // ring of the last recent_max segments
     std::size_t recent_next = 0;  // where the next one goes
     DirectionCounts* counts = nullptr;
@@ -110,19 +147,37 @@ class RdmapCheck {
 
   State& at(Side s) { return state_[static_cast<std::size_t>(s)]; }
   const State& at(Side s) const { return state_[static_cast<std::size_t>(s)]; }
+  void blame(Side from, const WalkedFpdu& f, Complaint c);
+  void reads_unknown() {
+    for (State& s : state_) {
+      s.reads_reliable = s.answer_wrong = false;
+      s.answer.close();
+    }
+  }
   void accuse(Side from, const WalkedFpdu& f, std::string_view rule, std::string text);
   bool check_controls(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
-  bool check_untagged(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
+  void check_untagged(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
+  void place_untagged(Side from, const WalkedFpdu& f, const wire::DdpHeader& h, Queue& q);
+  void settle_untagged(Side from, std::uint32_t qn, bool surely);
   void check_write(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
+  bool place_write(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
+  static bool joins_previous(const State& s);
+  void settle_write(Side from, bool surely);
   void check_read_request(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   void check_read_response(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   void check_atomic_request(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   void check_atomic_response(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   void check_outstanding(Side from, const WalkedFpdu& f);
-  bool room_for_request(Side from, const WalkedFpdu& f, std::size_t outstanding);
+  bool room_for_request(Side from, const WalkedFpdu& f);
+  Outstanding* answered_read(Side from, const WalkedFpdu& f);
+  void place_answer(Side from, const WalkedFpdu& f, const wire::DdpHeader& h, const Outstanding& o);
+  void settle_answer(Side from, bool surely);
+  void guess_answered(State& requester, const wire::DdpHeader& h, std::size_t payload);
   void check_terminate(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
-  void check_terminate_order(Side from, const WalkedFpdu& f, const wire::Terminate& t, std::uint8_t octet0,
-                             std::uint8_t bits);
+  static void find_terminated(State& terminator, const Recent& segment);
+  void judge_terminate(Side from);
+  void check_terminate_form(Side from, const WalkedFpdu& f, ConstBytes body, const wire::Terminate& t);
+  void check_terminate_order(Side from, const WalkedFpdu& f, const wire::Terminate& t, ConstBytes body);
   void check_terminate_parts(Side from, const WalkedFpdu& f, const wire::Terminate& t);
   void check_terminate_header(Side from, const WalkedFpdu& f, const wire::Terminate& t);
   void check_terminate_of_nothing(Side from, const WalkedFpdu& f, const wire::Terminate& t, const wire::DdpHeader& h);
@@ -132,6 +187,7 @@ class RdmapCheck {
   Findings& findings_;
   EventFn event_;
   std::uint8_t version_ = 1;
+  bool set_up_known_ = false;
   std::array<State, 2> state_;
 };
 

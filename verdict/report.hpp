@@ -67,6 +67,7 @@ struct StartupSeen {
   std::uint8_t revision = 0;
   std::uint16_t pd_length = 0;
   std::optional<wire::MpaEnhanced> enhanced;
+  bool enhanced_cut = false;        ///< there are enhanced data, but not (whole) in the capture
   Bytes private_data;               ///< the ULP's: without the enhanced data; as much as was captured
   bool private_data_whole = false;  ///< false when the capture lacks some of it
   bool m() const { return (flags & PARLEY_MPA_FLAG_M) != 0; }

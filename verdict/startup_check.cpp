@@ -240,7 +240,7 @@ Agreement agree(const std::optional<StartupSeen>& request, const std::optional<S
   // RFC 6581 §9.1: the initiator takes ORD at most the responder's IRD and IRD at least the responder's ORD.
   if (q.ord != unnegotiated && r.ird != unnegotiated) {
     a.ord = std::min(q.ord, r.ird);
-    if (r.ird > 0) a.initiator_reads = r.ird;
+    a.initiator_reads = r.ird;
   }
   if (q.ird != unnegotiated && r.ord != unnegotiated) {
     a.ird = std::max(q.ird, r.ord);
@@ -249,21 +249,24 @@ Agreement agree(const std::optional<StartupSeen>& request, const std::optional<S
   return a;
 }
 
-StartupSeen read_startup(const wire::MpaFrameView& frame) {
+StartupSeen read_startup(const wire::MpaFrameView& frame, std::size_t known) {
   StartupSeen s;
   s.key = frame.key;
   s.flags = frame.flags;
   s.revision = frame.revision;
   s.pd_length = frame.pd_length;
-  ConstBytes data = frame.private_data;
+  ConstBytes data = frame.private_data.first(std::min(known, frame.private_data.size()));
+  s.enhanced_cut =
+      frame.revision >= 2 && frame.s() && frame.pd_length >= PARLEY_MPA_ENH_LEN && data.size() < PARLEY_MPA_ENH_LEN;
   // RFC 6581 §6: the enhanced data stand at the head of the private data.
-  if (frame.revision >= 2 && frame.s())
+  if (frame.revision >= 2 && frame.s() && !s.enhanced_cut)
     if (const auto e = wire::MpaEnhanced::parse(data)) {
       s.enhanced = *e;
       data = data.subspan(PARLEY_MPA_ENH_LEN);
     }
+  if (s.enhanced_cut) data = {};
   s.private_data.assign(data.begin(), data.end());
-  s.private_data_whole = frame.complete();
+  s.private_data_whole = frame.complete() && known >= frame.pd_length;
   return s;
 }
 

@@ -34,7 +34,8 @@ bool invalid_reply(const StartupSeen& reply);
 bool depths_fit(const wire::MpaEnhanced& request, const wire::MpaEnhanced& reply);
 
 /// What a frame says; when and where it was seen is the caller's to add.
-StartupSeen read_startup(const wire::MpaFrameView& frame);
+/// `known`: so many octets of the private data, as PD_Length counts them, are in the capture.
+StartupSeen read_startup(const wire::MpaFrameView& frame, std::size_t known = ~std::size_t{0});
 /// "rev=2 C S A D ird=8 ord=8 pd=4", for people.
 std::string describe_startup(const StartupSeen& frame);
 

@@ -106,6 +106,19 @@ SegmentClass TcpHalf::segment(const wire::TcpSegmentView& t, const SegmentRef& r
   }
   const std::int64_t distance = static_cast<std::int32_t>(seq - next_seq_);
   if (t.length == 0) return distance == -1 && !t.fin() && !t.syn() ? SegmentClass::keepalive : SegmentClass::empty;
+  const bool queue = must_wait(ref) || (!held_.empty() && held_.begin()->first == position_);
+  if (queue && distance > -static_cast<std::int64_t>(t.length) &&
+      distance <= static_cast<std::int64_t>(absurd_distance) && !(distance == -1 && t.length == 1)) {
+    const std::uint64_t at = position_ + static_cast<std::uint64_t>(distance), next = held_in_a_row();
+    if (distance < 0) compare(at, t.payload);
+    hold(at, t, ref, budget);
+    if (held_octets_ > held_octets_max || held_.size() > held_segments_max || budget.used > ReassemblyBudget::max)
+      never_wait();
+    drain(budget, sink);
+    return at > next               ? SegmentClass::out_of_order
+           : at + t.length <= next ? SegmentClass::retransmission
+                                   : SegmentClass::in_order;
+  }
   if (distance == 0) {
     waited_ = 0;
     deliver(t.payload, t.length, ref, true, budget, sink);
@@ -136,7 +149,7 @@ SegmentClass TcpHalf::segment(const wire::TcpSegmentView& t, const SegmentRef& r
 }
 
 void TcpHalf::hold(std::uint64_t at, const wire::TcpSegmentView& t, const SegmentRef& ref, ReassemblyBudget& budget) {
-  std::uint64_t begin = at;
+  std::uint64_t begin = std::max(at, position_);
   const std::uint64_t end = at + t.length;
   auto it = held_.upper_bound(begin);
   if (it != held_.begin()) --it;
@@ -177,7 +190,7 @@ void TcpHalf::hold(std::uint64_t at, const wire::TcpSegmentView& t, const Segmen
 }
 
 void TcpHalf::drain(ReassemblyBudget& budget, HalfSink& sink) {
-  while (!held_.empty() && held_.begin()->first <= position_) {
+  while (!held_.empty() && held_.begin()->first <= position_ && !must_wait(held_.begin()->second.ref)) {
     auto node = held_.extract(held_.begin());
     Held& h = node.mapped();
     const std::uint64_t back = position_ - node.key();
@@ -192,29 +205,65 @@ void TcpHalf::drain(ReassemblyBudget& budget, HalfSink& sink) {
 
 void TcpHalf::skip_hole(const SegmentRef& ref, ReassemblyBudget& budget, HalfSink& sink) {
   if (held_.empty()) return;
-  const std::uint64_t n = held_.begin()->first - position_;
-  history_known_ = 0;
-  position_ += n;
-  next_seq_ += static_cast<std::uint32_t>(n);
   waited_ = 0;
-  sink.missing(n, ref, false);
+  lose(held_.begin()->first - position_, ref, sink);
   drain(budget, sink);
 }
 
+void TcpHalf::lose(std::uint64_t n, const SegmentRef& ref, HalfSink& sink) {
+  if (n == 0) return;
+  history_known_ = 0;
+  position_ += n;
+  next_seq_ += static_cast<std::uint32_t>(n);
+  sink.missing(n, ref, false);
+}
+
+std::uint64_t TcpHalf::held_in_a_row() const {
+  std::uint64_t end = position_;
+  for (const auto& [at, h] : held_) {
+    if (at != end) break;
+    end += h.length;
+  }
+  return end;
+}
+
+std::uint64_t TcpHalf::waits_for() const {
+  if (held_.empty() || held_.begin()->first != position_) return 0;
+  return must_wait(held_.begin()->second.ref) ? held_.begin()->second.ref.peer_received : 0;
+}
+
+bool TcpHalf::waited_long() {
+  if (++waiting_ <= wait_max) return false;
+  waiting_ = 0;
+  ++vain_waits_;
+  return true;
+}
+
+void TcpHalf::concede(std::uint64_t position, const SegmentRef& ref, ReassemblyBudget& budget, HalfSink& sink) {
+  while (position_ < position) {
+    const std::uint64_t next = held_.empty() ? position : std::min(position, held_.begin()->first);
+    lose(next - position_, ref, sink);
+    const std::uint64_t before = position_;
+    drain(budget, sink);
+    if (position_ < position && position_ == before && !held_.empty() && held_.begin()->first == position_) {
+      never_wait();  // each waits for the other
+      drain(budget, sink);
+    }
+  }
+}
+
 void TcpHalf::tick(const SegmentRef& ref, ReassemblyBudget& budget, HalfSink& sink) {
-  if (held_.empty() || acked_ <= position_) return;
+  if (held_.empty() || acked_ <= position_ || held_.begin()->first == position_) return;
   if (++waited_ > patience) skip_hole(ref, budget, sink);
 }
 
 void TcpHalf::flush(const SegmentRef& ref, ReassemblyBudget& budget, HalfSink& sink) {
+  never_wait();
+  drain(budget, sink);
   while (!held_.empty()) skip_hole(ref, budget, sink);
   // One octet more than seen is the FIN's place in the sequence, not data.
   if (synchronised_ && acked_ > position_ + 1) {
-    const std::uint64_t n = acked_ - position_;
-    position_ += n;
-    next_seq_ += static_cast<std::uint32_t>(n);
-    history_known_ = 0;
-    sink.missing(n, ref, false);
+    lose(acked_ - position_, ref, sink);
   }
 }
 

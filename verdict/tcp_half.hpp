@@ -61,6 +61,20 @@ class TcpHalf {
   /// Later repetitions are compared with what was delivered.
   void keep_history() { keep_history_ = true; }
 
+  /// What the sender of a segment had received is read before it, as far as it comes at all: `position` is how far that
+  /// direction is. A capture may show an answer before its question.
+  void heard(std::uint64_t position) { peer_position_ = position; }
+  /// The position of the other direction that is waited for; 0: nothing waits.
+  std::uint64_t waits_for() const;
+  /// Called for each packet while something waits: whether that has lasted too long. What waits is then let go.
+  bool waited_long();
+  /// No longer waits, now and then.
+  void never_wait() { vain_waits_ = vain_waits_max; }
+  /// Delivers what waits no longer.
+  void go_on(ReassemblyBudget& budget, HalfSink& sink) { drain(budget, sink); }
+  /// Octets up to `position` that are not there are not in the capture.
+  void concede(std::uint64_t position, const SegmentRef& ref, ReassemblyBudget& budget, HalfSink& sink);
+
   /// Octets delivered or missing so far.
   std::uint64_t position() const { return position_; }
   std::optional<std::uint64_t> position_of(std::uint32_t seq) const;
@@ -80,13 +94,22 @@ class TcpHalf {
   static constexpr std::size_t held_segments_max = 4096;
   static constexpr std::uint64_t absurd_distance = 1 << 28;  // a sequence number so far ahead belongs to nobody
   static constexpr std::uint32_t patience = 16;
+  static constexpr std::uint32_t wait_max = 40;       // packets of the connection; captures shuffle less
+  static constexpr std::uint32_t vain_waits_max = 8;  // a capture of one direction alone shows nothing to wait for
   static constexpr std::size_t history_min = 256, history_max = 64 << 10;  // powers of two
 
   void deliver(ConstBytes data, std::uint32_t length, const SegmentRef& ref, bool start, ReassemblyBudget& budget,
                HalfSink& sink);
   void hold(std::uint64_t at, const wire::TcpSegmentView& t, const SegmentRef& ref, ReassemblyBudget& budget);
   void drain(ReassemblyBudget& budget, HalfSink& sink);
+  void lose(std::uint64_t n, const SegmentRef& ref, HalfSink& sink);
   void skip_hole(const SegmentRef& ref, ReassemblyBudget& budget, HalfSink& sink);
+  bool must_wait(const SegmentRef& ref) const {
+    // One octet more may be a FIN, which takes a place in the sequence.
+    return ref.peer_received > peer_position_ + 1 && ref.peer_received - peer_position_ < held_octets_max &&
+           vain_waits_ < vain_waits_max;
+  }
+  std::uint64_t held_in_a_row() const;
   void remember(ConstBytes data, ReassemblyBudget& budget);
   bool grow_history(std::size_t wanted, ReassemblyBudget& budget);
   void compare(std::uint64_t at, ConstBytes data);
@@ -97,6 +120,8 @@ class TcpHalf {
   std::uint64_t position_ = 0;
   std::uint64_t acked_ = 0;
   std::uint32_t waited_ = 0;
+  std::uint64_t peer_position_ = 0;
+  std::uint32_t waiting_ = 0, vain_waits_ = 0;
   std::uint64_t held_octets_ = 0;
   std::map<std::uint64_t, Held> held_;  // by position, without overlaps; bounded by the constants above
   Bytes history_;                       // ring of delivered octets: position p at p modulo its size, a power of two
