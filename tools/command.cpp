@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "tools/command.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
 #include <exception>
-#include <ostream>
+#include <iostream>
 
 #include <fmt/format.h>
 
-#include "tools/pcap.hpp"
+#include "tools/command_tree.hpp"
+#include "tools/terminal.hpp"
 
 namespace parley::tools {
 
 namespace {
 
 /// Every subcommand, in the order in which --help lists them.
-constexpr std::array commands = {register_listen, register_connect, register_rping,   register_demo,  register_sim,
-                                 register_pcap,   register_replay,  register_conform, register_quirks};
+constexpr std::array commands = {register_listen, register_connect, register_rping,      register_demo,
+                                 register_sim,    register_pcap,    register_replay,     register_conform,
+                                 register_quirks, register_help,    register_completion};
 
 /// "rping" or "pcap check": the subcommands the user named, for messages and hints.
 std::string chosen(const CLI::App& app) {
@@ -43,14 +48,13 @@ const CLI::App& innermost(const CLI::App& app) {
 /// Where a command's name was due and another word stands, the parser says only that something is missing or too many.
 std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& group = innermost(app);
-  // A group of options is an App without a name.
-  const auto known = group.get_subcommands([](const CLI::App* sub) { return !sub->get_name().empty(); });
   const std::vector<std::string> left = group.remaining();
-  if (known.empty() || left.empty() || left.front().empty() || left.front().front() == '-')
-    return one_line(error.what());
-  std::vector<std::string> names;
-  for (const CLI::App* sub : known) names.push_back(sub->get_name());
-  return fmt::format("no command '{}'; there are: {}", left.front(), fmt::join(names, ", "));
+  if (left.empty() || left.front().empty()) return one_line(error.what());
+  if (left.front().front() == '-') {
+    const std::string meant = nearest_option(group, left.front());
+    return one_line(error.what()) + (meant.empty() ? std::string() : fmt::format("; did you mean '{}'?", meant));
+  }
+  return command_names(group).empty() ? one_line(error.what()) : no_command(group, left.front());
 }
 
 int parse_failed(const CLI::App& app, const CLI::ParseError& error, bool json_wanted, Context& context,
@@ -67,6 +71,13 @@ int parse_failed(const CLI::App& app, const CLI::ParseError& error, bool json_wa
 }  // namespace
 
 void Output::text(std::string_view lines) {
+  if (colour && !json)
+    out_ << painted(lines) << std::endl;
+  else
+    verbatim(lines);
+}
+
+void Output::verbatim(std::string_view lines) {
   if (!json) out_ << lines << std::endl;
 }
 
@@ -88,8 +99,34 @@ void add_json_flag(CLI::App& sub, Context& context) {
   sub.add_flag("--json", context.out.json, "Print JSON, one object per line, instead of text");
 }
 
+void add_color_option(CLI::App& sub, Context& context) {
+  // Without the option too: only commands that have it paint their text.
+  sub.preparse_callback([&context](std::size_t) { context.out.colour = context.out.terminal && !colour_refused(); });
+  sub.add_option_function<std::string>(
+         "--color",
+         [&context](const std::string& when) {
+           if (when != "auto") context.out.colour = when == "always";
+         },
+         "Verdicts in colour; auto: on a terminal, unless NO_COLOR is set")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->type_name("WHEN")
+      ->default_str("auto");
+}
+
+void add_width_option(CLI::App& sub, std::size_t& width, const Context& context, const std::string& help) {
+  constexpr std::size_t least = 60, most = 1000;
+  if (context.out.columns > 0) width = std::clamp(context.out.columns, least, most);
+  sub.add_option("--width", width, help + ": the terminal's, or 100")
+      ->check(CLI::Range(least, most))
+      ->capture_default_str();
+}
+
 int run_command_line(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
   Context context{Output(out, err), {}};
+  if (&out == &std::cout) {
+    context.out.terminal = is_terminal(STDOUT_FILENO);
+    context.out.columns = terminal_columns(STDOUT_FILENO);
+  }
   CLI::App app("RDMA connection set-up that works anywhere: iWARP over plain TCP, no NIC, no module, no root.",
                "parley");
   app.set_version_flag("--version", "parley " PARLEY_VERSION);

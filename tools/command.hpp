@@ -30,6 +30,11 @@ using Register = void (*)(CLI::App& app, Context& context);
 /// --json, worded the same everywhere.
 void add_json_flag(CLI::App& sub, Context& context);
 
+/// --color auto|always|never, for commands whose text has verdicts in it.
+void add_color_option(CLI::App& sub, Context& context);
+/// --width: the terminal's, within what the drawings can do, or 100.
+void add_width_option(CLI::App& sub, std::size_t& width, const Context& context, const std::string& help);
+
 void register_listen(CLI::App& app, Context& context);
 void register_connect(CLI::App& app, Context& context);
 void register_rping(CLI::App& app, Context& context);
@@ -39,5 +44,7 @@ void register_replay(CLI::App& app, Context& context);
 void register_sim(CLI::App& app, Context& context);
 void register_conform(CLI::App& app, Context& context);
 void register_quirks(CLI::App& app, Context& context);
+void register_help(CLI::App& app, Context& context);
+void register_completion(CLI::App& app, Context& context);
 
 }  // namespace parley::tools

@@ -17,6 +17,7 @@
 #include "tools/report.hpp"
 #include "tools/session.hpp"
 #include "tools/sim_files.hpp"
+#include "verdict/text.hpp"
 
 namespace parley::tools {
 namespace {
@@ -160,6 +161,7 @@ class Conform {
   Or<void> listen(const Address& at);
   void turn();
   std::string left_out(const Case& c) const;
+  std::string line(const Result& result) const;
   void print(const Result& result);
   Or<void> write_reports(const conform::Run& run);
   int finish(const conform::Run& run);
@@ -237,6 +239,14 @@ Or<void> Conform::open() {
   return iut_ == Iut::initiator ? listen(args_.settings.target) : Or<void>{};
 }
 
+std::string Conform::line(const Result& result) const {
+  constexpr std::size_t words_at = 56, words_least = 24;  // columns; the words are wrapped where so many are left
+  const std::string& observed = result.finding.observed;
+  const std::size_t columns = context_.out.columns;
+  return fmt::format("{:<13} {:<6} {:<34} {}", verdict_words(result, args_.strict), result.what->row, result.what->name,
+                     columns < words_at + words_least ? observed : verdict::wrap(observed, columns, words_at));
+}
+
 void Conform::print(const Result& result) {
   ++done_;
   if (counts_as_failed(result, args_.strict)) ++failed_;
@@ -247,9 +257,7 @@ void Conform::print(const Result& result) {
   if (nobody && !nobody_told_)
     context_.out.text(fmt::format("nobody at {}: {}", args_.settings.target.to_string(), run_->why_unreachable()));
   nobody_told_ = nobody_told_ || nobody;
-  if (chosen && !args_.quiet && !nobody)
-    context_.out.text(fmt::format("{:<13} {:<6} {:<34} {}", verdict_words(result, args_.strict), result.what->row,
-                                  result.what->name, result.finding.observed));
+  if (chosen && !args_.quiet && !nobody) context_.out.text(line(result));
   if (chosen) context_.out.object(result_json(result));
   if (progress_) progress_->update(done_, fmt::format("{} failed", failed_));
 }
@@ -399,11 +407,12 @@ void add_common(CLI::App& sub, ConformArgs& args, Context& context) {
   add_duration(sub, "--pause", args.settings.pause, "Between two cases");
   add_duration(sub, "--first-fpdu-after", args.settings.first_fpdu, "From the Reply to the tester's first FPDU");
   sub.add_option("--title", args.title, "Name of the peer, for the reports");
-  sub.add_option("--junit", args.junit, "Write the results as JUnit XML");
-  sub.add_option("--html", args.html, "Write one page with every exchange");
-  sub.add_option("--markdown", args.markdown, "Write a report that is the same from run to run");
-  sub.add_option("--pcapng", args.pcapng, "Write what went over the sockets");
+  sub.add_option("--junit", args.junit, "Write the results as JUnit XML")->type_name("FILE");
+  sub.add_option("--html", args.html, "Write one page with every exchange")->type_name("FILE");
+  sub.add_option("--markdown", args.markdown, "Write a report that is the same from run to run")->type_name("FILE");
+  sub.add_option("--pcapng", args.pcapng, "Write what went over the sockets")->type_name("FILE");
   sub.add_flag("--quiet", args.quiet, "Print the summary only");
+  add_color_option(sub, context);
   add_json_flag(sub, context);
 }
 

@@ -283,7 +283,8 @@ void register_demo(CLI::App& app, Context& context) {
   auto args = std::make_shared<DemoArgs>();
   CLI::App* sub = app.add_subcommand(
       "demo", "Show connections, simulated and real, their data, and captures, judged; takes seconds");
-  sub->add_option("captures", args->captures, "Captures to judge (default: those of Linux siw in the source tree)");
+  sub->add_option("captures", args->captures, "Captures to judge (default: those of Linux siw in the source tree)")
+      ->type_name("FILE");
   sub->add_flag("-6,--ipv6", args->ipv6, "Over IPv6 loopback");
   sub->add_option("--pcapng", args->session.pcapng,
                   "Where the capture goes (default: demo.pcapng in the build directory)")

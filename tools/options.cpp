@@ -136,7 +136,7 @@ void add_quirk(CLI::App& sub, const std::string& name, std::string& target, cons
            target = text;
          },
          help)
-      ->type_name("NAME");
+      ->type_name("QUIRK");
 }
 
 }  // namespace

@@ -28,11 +28,16 @@ class Output {
  public:
   Output(std::ostream& out, std::ostream& err) : out_(out), err_(err) {}
 
-  bool json = false;    ///< set by --json
-  std::string command;  ///< "rping", "pcap check": stands before errors
+  bool json = false;        ///< set by --json
+  std::string command;      ///< "rping", "pcap check": stands before errors
+  bool colour = false;      ///< text() puts words of judgement in colour
+  bool terminal = false;    ///< standard output is one
+  std::size_t columns = 0;  ///< of the terminal; 0: there is none, or it does not say, and no line need be wrapped
 
   /// A line (or several) for people on standard output; nothing under --json.
   void text(std::string_view lines);
+  /// The same as it is, whatever the colours: a document or a script that goes to standard output.
+  void verbatim(std::string_view lines);
   /// One object on one line of standard output; nothing without --json. Octets that are not UTF-8 become U+FFFD.
   void object(const Json& value);
   /// A line for people on standard error, in both modes: progress, peer faults that were survived.

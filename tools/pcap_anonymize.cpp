@@ -217,13 +217,14 @@ void add_pcap_anonymize(CLI::App& pcap, Context& context) {
   auto args = std::make_shared<AnonymizeArgs>();
   CLI::App* sub =
       pcap.add_subcommand("anonymize", "Replaces addresses, ports, private data and payload; the verdict stays");
-  sub->add_option("IN", args->in, "Capture: pcap or pcapng")->required();
-  sub->add_option("-o,--output", args->out, "Where the new capture goes")->required();
+  sub->add_option("IN", args->in, "Capture: pcap or pcapng")->type_name("FILE")->required();
+  sub->add_option("-o,--output", args->out, "Where the new capture goes")->type_name("FILE")->required();
   auto* key = sub->add_option("--key", args->key,
                               "Words that decide what replaces what; the same for several files makes them alike")
                   // An unset variable of the shell would quietly make each file unlike the others.
                   ->check([](const std::string& text) { return text.empty() ? "the key is empty" : ""; });
   sub->add_option("--key-file", args->key_file, "The same from a file, so that it is in no list of processes")
+      ->type_name("FILE")
       ->excludes(key);
   sub->add_flag("--keep-stags", args->keep_stags,
                 "Leave STags and tagged offsets as they are, to compare them with a program's log");

@@ -50,7 +50,7 @@ class Sink {
     if (file_)
       file_->write(octets);
     else if (!octets.empty())
-      out_->text(octets.substr(0, octets.size() - (octets.back() == '\n' ? 1 : 0)));
+      out_->verbatim(octets.substr(0, octets.size() - (octets.back() == '\n' ? 1 : 0)));
   }
   Or<void> finish() { return file_ ? file_->finish() : Or<void>{}; }
 
@@ -181,7 +181,8 @@ void add_pcap_check(CLI::App& pcap, Context& context) {
   sub->add_flag("-q,--quiet", options->quiet, "Leave out findings of severity note");
   sub->add_option("--junit", options->junit, "Write the verdict as JUnit XML; - is standard output")->type_name("FILE");
   sub->add_option("--csv", options->csv, "Write a line per connection as CSV; - is standard output")->type_name("FILE");
-  sub->add_option("--width", options->width, "Columns of the text")->check(CLI::Range(60, 1000))->capture_default_str();
+  add_width_option(*sub, options->width, context, "Columns of the text");
+  add_color_option(*sub, context);
   add_mpa_port(*sub, options->mpa_ports);
   add_filter(*sub, options->filter);
   add_standing_options(*sub, options->standing);

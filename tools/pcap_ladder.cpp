@@ -51,7 +51,7 @@ class Ladders {
     const std::string title = options_.files.size() == 1 ? options_.files.front() : "Captures";
     const std::string html = verdict::to_html("MPA connections of " + title, pictures_, left_out_);
     if (to_output) {
-      out_.text(html);
+      out_.verbatim(html);
       return code(exit_);
     }
     (*page)->write(html);
@@ -157,7 +157,8 @@ void add_pcap_ladder(CLI::App& pcap, Context& context) {
       ->type_name("FILE");
   sub->add_flag("-q,--quiet", options->quiet, "Without findings (a page: without notes)");
   sub->add_flag("--ascii", options->ascii, "Without box-drawing characters");
-  sub->add_option("--width", options->width, "Columns of the text")->check(CLI::Range(60, 1000))->capture_default_str();
+  add_width_option(*sub, options->width, context, "Columns of the text");
+  add_color_option(*sub, context);
   add_mpa_port(*sub, options->mpa_ports);
   add_filter(*sub, options->filter);
   add_json_flag(*sub, context);

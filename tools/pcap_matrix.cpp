@@ -238,11 +238,11 @@ void add_pcap_matrix(CLI::App& pcap, Context& context) {
   auto args = std::make_shared<MatrixArgs>();
   CLI::App* sub = pcap.add_subcommand("matrix", "Who with whom, set up how, and whether it worked, of many captures");
   sub->add_option("DIR", args->inputs, "Directories of captures, with those below; or captures")->required();
-  sub->add_option("--names", args->names, "Names of peers: lines of an address and its name");
-  sub->add_option("--html", args->html, "Write one page that needs nothing else");
-  sub->add_option("--csv", args->csv, "Write a line per connection");
+  sub->add_option("--names", args->names, "Names of peers: lines of an address and its name")->type_name("FILE");
+  sub->add_option("--html", args->html, "Write one page that needs nothing else")->type_name("FILE");
+  sub->add_option("--csv", args->csv, "Write a line per connection")->type_name("FILE");
   sub->add_option("--title", args->title, "Title of the page")->capture_default_str();
-  sub->add_option("--width", args->width, "Columns of the text")->check(CLI::Range(60, 1000))->capture_default_str();
+  add_width_option(*sub, args->width, context, "Columns of the text");
   add_mpa_port(*sub, args->mpa_ports);
   add_filter(*sub, args->filter);
   add_standing_options(*sub, args->standing);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "tools/progress.hpp"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include <fmt/format.h>
+
+#include "tools/terminal.hpp"
 
 namespace parley::tools {
 
@@ -18,9 +18,8 @@ constexpr milliseconds redraw{100};        ///< on a terminal
 constexpr milliseconds line_every{5'000};  ///< elsewhere: a log should stay short
 
 std::size_t terminal_width() {
-  winsize size{};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20) return size.ws_col;
-  return 80;
+  const std::size_t columns = terminal_columns(STDERR_FILENO);
+  return columns >= 20 ? columns : 80;
 }
 
 std::string left(std::uint64_t done, std::uint64_t total, milliseconds elapsed) {
@@ -46,10 +45,7 @@ Progress::Progress(Output& out, std::string unit, std::uint64_t total, bool term
 
 Progress::~Progress() { clear(); }
 
-bool Progress::standard_error_is_terminal() {
-  const char* term = std::getenv("TERM");
-  return isatty(STDERR_FILENO) == 1 && term != nullptr && std::string_view(term) != "dumb";
-}
+bool Progress::standard_error_is_terminal() { return is_terminal(STDERR_FILENO); }
 
 std::string Progress::bar(std::uint64_t done, std::uint64_t total, std::string_view unit, std::string_view remark,
                           milliseconds elapsed, std::size_t width) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley quirks`: the table of known departures of real peers, for --peer-quirk and --play-quirk.
+#include <algorithm>
 #include <memory>
 
 #include <fmt/format.h>
@@ -56,10 +57,11 @@ std::string wrapped(std::string_view text, std::size_t width, std::string_view i
 int run_quirks(const std::string& only, Context& context) {
   if (!only.empty() && (only == "none" || !mpa::find_quirk(only)))
     return context.out.error(Exit::usage, fmt::format("no quirk is named '{}'; 'parley quirks' lists them", only));
+  const std::size_t width = std::clamp<std::size_t>(context.out.columns == 0 ? 100 : context.out.columns, 60, 100) - 4;
   for (const mpa::Quirk& q : mpa::all_quirks()) {
     if (!only.empty() && q.name != only) continue;
-    context.out.text(fmt::format("{}\n{}\n{}\n", q.name, wrapped(q.summary, 96, "    "),
-                                 wrapped(fmt::format("Evidence: {}.", q.evidence), 96, "    ")));
+    context.out.text(fmt::format("{}\n{}\n{}\n", q.name, wrapped(q.summary, width, "    "),
+                                 wrapped(fmt::format("Evidence: {}.", q.evidence), width, "    ")));
     context.out.object({{"name", q.name},
                         {"summary", q.summary},
                         {"evidence", q.evidence},
@@ -74,7 +76,7 @@ int run_quirks(const std::string& only, Context& context) {
 void register_quirks(CLI::App& app, Context& context) {
   auto only = std::make_shared<std::string>();
   CLI::App* sub = app.add_subcommand("quirks", "List the known departures of real peers");
-  sub->add_option("name", *only, "Only this one");
+  sub->add_option("name", *only, "Only this one")->type_name("QUIRK");
   add_json_flag(*sub, context);
   sub->footer(
       "Examples:\n"

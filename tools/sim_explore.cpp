@@ -103,6 +103,7 @@ void add_common(CLI::App& sub, ManyArgs& args, Context& context) {
       ->type_name("DIR");
   sub.add_option("--junit", args.sinks.junit, "Write the results as JUnit XML")->type_name("FILE");
   add_jobs(sub, args.jobs);
+  add_color_option(sub, context);
   add_json_flag(sub, context);
 }
 
@@ -111,7 +112,7 @@ void add_common(CLI::App& sub, ManyArgs& args, Context& context) {
 void add_sim_explore(CLI::App& sim, Context& context) {
   auto args = std::make_shared<ManyArgs>();
   CLI::App* sub = sim.add_subcommand("explore", "Runs one scenario with many seeds");
-  sub->add_option("FILE", args->file, "The scenario")->required();
+  sub->add_option("FILE", args->file, "The scenario")->type_name("SCENARIO")->required();
   sub->add_option_function<std::string>(
          "--seeds",
          [args](const std::string& text) {
@@ -142,7 +143,7 @@ void add_sim_explore(CLI::App& sim, Context& context) {
 void add_sim_exhaust(CLI::App& sim, Context& context) {
   auto args = std::make_shared<ManyArgs>();
   CLI::App* sub = sim.add_subcommand("exhaust", "Runs one scenario with every pattern of early losses");
-  sub->add_option("FILE", args->file, "The scenario")->required();
+  sub->add_option("FILE", args->file, "The scenario")->type_name("SCENARIO")->required();
   sub->add_option("-k,--packets", args->packets, "Frames that may be lost: 2^K runs")
       ->type_name("K")
       ->check(CLI::Range(1u, 20u))

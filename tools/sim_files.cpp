@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -50,9 +51,7 @@ std::vector<std::string> scenarios_in(const fs::path& directory) {
 
 /// The shipped scenario whose name is nearest; empty when none is near.
 std::string nearest_shipped(const std::string& word) {
-  std::vector<std::string> names;
-  for (const std::string& directory : library_directories())
-    for (const std::string& file : scenarios_in(directory)) names.push_back(fs::path(file).stem().string());
+  const std::vector<std::string> names = shipped_scenarios();
   return std::string(sim::nearest(word, {names.begin(), names.end()}));
 }
 
@@ -142,6 +141,13 @@ std::vector<std::string> library_directories() {
   add(self.parent_path() / "share" / "parley" / "scenarios");
   add(PARLEY_SHIPPED_SCENARIOS);
   return directories;
+}
+
+std::vector<std::string> shipped_scenarios() {
+  std::set<std::string> names;
+  for (const std::string& directory : library_directories())
+    for (const std::string& file : scenarios_in(directory)) names.insert(fs::path(file).stem().string());
+  return {names.begin(), names.end()};
 }
 
 Or<std::vector<std::string>> find_scenarios(const std::vector<std::string>& words) {

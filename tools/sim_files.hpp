@@ -24,6 +24,8 @@ struct ScenarioFile {
 /// above the program or the working directory, share/parley/scenarios beside the program's directory, and sim/scenarios
 /// of the tree that the program was built from.
 std::vector<std::string> library_directories();
+/// The names of the shipped scenarios, in order.
+std::vector<std::string> shipped_scenarios();
 
 /// The files that the words mean: a file, a directory (every *.toml in it, by name), or the name of a shipped scenario
 /// without ".toml". Errors: environment, one line for each word that means nothing.

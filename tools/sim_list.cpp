@@ -11,6 +11,7 @@
 #include "tools/sim_files.hpp"
 #include "tools/sim_once.hpp"
 #include "verdict/picture_words.hpp"
+#include "verdict/text.hpp"
 
 namespace parley::tools {
 
@@ -37,7 +38,9 @@ int run_list(const ListArgs& args, Output& out) {
   for (const ScenarioFile& file : *all) {
     const std::string name = std::filesystem::path(file.shown).stem().string();
     if (!told.insert(name).second) continue;  // the first directory hides the others, as when a name is looked up
-    out.text(fmt::format("{:<{}}  {}", name, widest, verdict::picture_words(file.scenario.description, false)));
+    std::string words = verdict::picture_words(file.scenario.description, false);
+    if (out.columns > widest + 22) words = verdict::wrap(words, out.columns, widest + 2);
+    out.text(fmt::format("{:<{}}  {}", name, widest, words));
     out.object({{"event", "scenario"},
                 {"name", name},
                 {"file", file.scenario.file},
@@ -77,7 +80,10 @@ void add_sim_list(CLI::App& sim, Context& context) {
 void add_sim_check(CLI::App& sim, Context& context) {
   auto args = std::make_shared<ListArgs>();
   CLI::App* sub = sim.add_subcommand("check", "Checks scenarios without running them");
-  sub->add_option("FILE", args->words, "Scenarios, directories of them, or names of shipped ones")->required();
+  sub->add_option("FILE", args->words, "Scenarios, directories of them, or names of shipped ones")
+      ->type_name("SCENARIO")
+      ->required();
+  add_color_option(*sub, context);
   add_json_flag(*sub, context);
   sub->footer(
       "Each error is a line 'file:line:column: key and what is wrong with it', which editors can jump to.\n"

@@ -147,13 +147,14 @@ int Runner::run() {
   return trouble_ ? out_.error(trouble_->exit, trouble_->text) : exit;
 }
 
-void add_pictures(CLI::App& sub, RunArgs& args) {
+void add_pictures(CLI::App& sub, RunArgs& args, Context& context) {
   sub.add_option("--pcapng", args.pcapng, "Record every frame at both ends of its links; prints the file's hash")
       ->type_name("FILE");
   sub.add_flag("--ladder", args.ladder, "Draw the run: hosts as columns, each frame with its meaning and its fate");
   sub.add_option("--html", args.html, "Draw the run as one page for a browser")->type_name("FILE");
   sub.add_flag("--ascii", args.ascii, "The ladder without box-drawing characters");
-  sub.add_option("--width", args.width, "Columns of the ladder")->check(CLI::Range(60, 1000))->capture_default_str();
+  add_width_option(sub, args.width, context, "Columns of the ladder");
+  add_color_option(sub, context);
 }
 
 void add_sinks(CLI::App& sub, SimSinkOptions& sinks) {
@@ -175,11 +176,13 @@ void set_run(CLI::App& sub, Context& context, const std::shared_ptr<RunArgs>& ar
 void add_sim_run(CLI::App& sim, Context& context) {
   auto args = std::make_shared<RunArgs>();
   CLI::App* sub = sim.add_subcommand("run", "Runs scenarios and judges them");
-  sub->add_option("FILE", args->files, "Scenarios, directories of them, or names of shipped ones")->required();
+  sub->add_option("FILE", args->files, "Scenarios, directories of them, or names of shipped ones")
+      ->type_name("SCENARIO")
+      ->required();
   add_seed(*sub, "--seed", args->seed, "In place of the seed in the file; decimal or 0x hexadecimal");
   add_jobs(*sub, args->jobs);
   add_settled(*sub, args->settled);
-  add_pictures(*sub, *args);
+  add_pictures(*sub, *args, context);
   add_sinks(*sub, args->sinks);
   add_json_flag(*sub, context);
   sub->footer(
@@ -198,12 +201,12 @@ void add_sim_replay(CLI::App& sim, Context& context) {
   args->always_hash = true;
   args->files.resize(1);
   CLI::App* sub = sim.add_subcommand("replay", "Runs one scenario with one seed again, octet for octet");
-  sub->add_option("FILE", args->files.front(), "The scenario")->required();
+  sub->add_option("FILE", args->files.front(), "The scenario")->type_name("SCENARIO")->required();
   add_seed(*sub, "--seed", args->seed, "The seed that the failed run printed")->required();
   sub->add_flag("--swarm", args->swarm, "Parameters were drawn from the seed too");
   add_seed(*sub, "--drop-mask", args->drop_mask, "Bit i loses the i-th frame, as 'sim exhaust' does");
   add_settled(*sub, args->settled);
-  add_pictures(*sub, *args);
+  add_pictures(*sub, *args, context);
   add_json_flag(*sub, context);
   sub->footer(
       "The hash printed is that of the run's pcapng: where it is equal, the run was the same, on any machine and with "

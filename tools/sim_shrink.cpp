@@ -132,7 +132,7 @@ int Shrinker::run() {
 void add_sim_shrink(CLI::App& sim, Context& context) {
   auto args = std::make_shared<ShrinkArgs>();
   CLI::App* sub = sim.add_subcommand("shrink", "Makes a failing scenario smaller while it still fails");
-  sub->add_option("FILE", args->file, "The scenario")->required();
+  sub->add_option("FILE", args->file, "The scenario")->type_name("SCENARIO")->required();
   add_seed(*sub, "--seed", args->seed, "The seed that the failed run printed")->required();
   sub->add_flag("--swarm", args->swarm, "Parameters were drawn from the seed too");
   add_seed(*sub, "--drop-mask", args->drop_mask, "Bit i loses the i-th frame, as 'sim exhaust' does");

@@ -177,6 +177,7 @@ void add_sim_storm(CLI::App& sim, Context& context) {
       ->default_str("0");
   sub->add_flag("--keep-open", args->storm.keep_open, "Leave every connection open until the last is up");
   add_seed(*sub, "--seed", args->seed, "Seed of the losses; decimal or 0x hexadecimal");
+  add_color_option(*sub, context);
   add_json_flag(*sub, context);
   sub->footer(
       "Exit code: 0 every connection was established, 1 some were not or a rule was broken, 2 usage.\n\n"

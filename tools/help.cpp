@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// `parley help` and `parley completion`: both tell what the table of commands holds, and hold nothing themselves.
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "tools/command.hpp"
+#include "tools/command_tree.hpp"
+
+namespace parley::tools {
+
+namespace {
+
+// The shells ask the program itself at each press of Tab, so that the script is never older than the program.
+// bash takes "--option=value" apart at the "="; here it is put together again.
+constexpr std::string_view bash_script =
+    R"(# Completion of the parley command for bash: source <(parley completion bash)
+_parley() {
+  local line words=() i
+  COMPREPLY=()
+  for ((i = 1; i <= COMP_CWORD; i++)); do
+    if [[ ${COMP_WORDS[i]} == "=" && ${#words[@]} -gt 0 ]]; then
+      words[-1]+="="
+      if ((i < COMP_CWORD)); then words[-1]+=${COMP_WORDS[++i]}; fi
+    else
+      words+=("${COMP_WORDS[i]}")
+    fi
+  done
+  while IFS= read -r line; do
+    if [[ $line == ":files" ]]; then
+      compopt -o default
+    else
+      line=${line%%$'\t'*}
+      if [[ $line == --*=* ]]; then line=${line#*=}; fi
+      COMPREPLY+=("$line")
+    fi
+  done < <("$1" completion bash -- "${words[@]}" 2>/dev/null)
+}
+complete -F _parley parley
+)";
+
+constexpr std::string_view zsh_script = R"(#compdef parley
+# Completion of the parley command for zsh: source <(parley completion zsh), behind compinit
+_parley() {
+  local line files=0
+  local -a found shown
+  while IFS= read -r line; do
+    if [[ $line == ":files" ]]; then
+      files=1
+    else
+      found+=("${line%%$'\t'*}")
+      shown+=("${line/$'\t'/  }")
+    fi
+  done < <("${words[1]}" completion zsh -- "${(@)words[2,CURRENT]}" 2>/dev/null)
+  compadd -l -d shown -a found
+  if ((files)); then _files; fi
+}
+# Read from a directory of $fpath, this file is the function itself, and asked at once.
+if [[ ${funcstack[1]} == _parley ]]; then _parley "$@"; else compdef _parley parley; fi
+)";
+
+struct HelpArgs {
+  std::vector<std::string> words;
+};
+
+int run_help(const CLI::App& root, const HelpArgs& args, Output& out) {
+  const auto command = find_command(root, args.words);
+  if (!command) return out.error(command.error().exit, command.error().text);
+  std::string path;
+  for (const CLI::App* app = *command; app != nullptr; app = app->get_parent())
+    path = app->get_name() + (path.empty() ? "" : " " + path);
+  // App::help() would go on to the subcommand that was chosen, which is this one.
+  std::string text = (*command)->get_formatter()->make_help(*command, path, CLI::AppFormatMode::Normal);
+  text.pop_back();  // out.text ends the line
+  out.verbatim(text);
+  return code(Exit::ok);
+}
+
+struct CompletionArgs {
+  std::string shell;
+  std::vector<std::string> words;
+};
+
+int run_completion(const CLI::App& root, const CompletionArgs& args, Output& out) {
+  if (args.words.empty()) {
+    std::string_view script = args.shell == "bash" ? bash_script : zsh_script;
+    script.remove_suffix(1);
+    out.verbatim(script);
+    return code(Exit::ok);
+  }
+  const Completion next = complete(root, args.words);
+  for (const Candidate& c : next.words) out.verbatim(c.help.empty() ? c.word : c.word + "\t" + c.help);
+  if (next.files) out.verbatim(":files");
+  return code(Exit::ok);
+}
+
+}  // namespace
+
+void register_help(CLI::App& app, Context& context) {
+  auto args = std::make_shared<HelpArgs>();
+  CLI::App* sub = app.add_subcommand("help", "Explain a command, as its --help does");
+  sub->add_option("command", args->words, "The command, and its subcommand")->type_name("COMMAND");
+  sub->footer("Examples:\n  parley help connect\n  parley help pcap check");
+  sub->callback(
+      [args, &app, &context] { context.run = [args, &app, &context] { return run_help(app, *args, context.out); }; });
+}
+
+void register_completion(CLI::App& app, Context& context) {
+  auto args = std::make_shared<CompletionArgs>();
+  CLI::App* sub = app.add_subcommand("completion", "Print the completion of this command for a shell");
+  sub->add_option("shell", args->shell, "The shell")->check(CLI::IsMember({"bash", "zsh"}))->required();
+  sub->add_option("word", args->words,
+                  "Behind --: print what may stand in place of the last of these words; the script asks so");
+  sub->footer(
+      "Examples:\n"
+      "  source <(parley completion bash)                              for this shell\n"
+      "  parley completion bash > ~/.local/share/bash-completion/completions/parley\n"
+      "  parley completion zsh > ~/.zfunc/_parley                      a directory in $fpath");
+  sub->callback([args, &app, &context] {
+    context.run = [args, &app, &context] { return run_completion(app, *args, context.out); };
+  });
+}
+
+}  // namespace parley::tools
