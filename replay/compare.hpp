@@ -3,9 +3,12 @@
 // (mapping.hpp), what the recording does not hold, and where the answer to a Read is to be put, which is the live
 // side's own affair.
 #pragma once
+#include <bitset>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "replay/mapping.hpp"
 
@@ -16,9 +19,48 @@ struct Mismatch {
   std::string rule;  ///< "RFC 6581 §9.2"; empty when no clause is at stake
 };
 
+/// What of an answer a user may declare to be free. What an answer is, and whether it ends, is not among it.
+enum class Compared : std::uint8_t {
+  revision,
+  m,
+  c,
+  r,
+  s,
+  reserved,
+  ird,
+  ord,
+  rtr,  ///< A, B, C and D of the enhanced data (RFC 6581 §9.2)
+  pd_length,
+  private_data,
+  version,
+  stag,
+  to,
+  qn,
+  msn,
+  mo,
+  length,
+  payload,
+  terminate,
+  terminate_order,
+  marker,
+  pad,
+};
+inline constexpr std::size_t compared_count = static_cast<std::size_t>(Compared::pad) + 1;
+using Ignored = std::bitset<compared_count>;
+/// Their names, in the order of the enumeration: "revision", "M", "C", ...
+std::span<const std::string_view> compared_names();
+/// By its name, in capitals or not.
+std::optional<Compared> find_compared(std::string_view name);
+
+/// How lenient a comparison is, and what it let pass.
+struct Leniency {
+  Ignored ignored;
+  std::vector<Mismatch>* told = nullptr;  ///< where differences go that are ignored; null: nowhere
+};
+
 /// `masks`: the fields of the recorded item. `less`: so many messages of its queue that are recorded before it are not
 /// said by the live side, which therefore counts its MSN without them. The first thing that differs, or nothing.
 std::optional<Mismatch> compare(const Item& recorded, const Item& live, std::span<const Field> masks,
-                                std::uint32_t less = 0);
+                                std::uint32_t less = 0, const Leniency& leniency = {});
 
 }  // namespace parley::replay

@@ -41,6 +41,8 @@ struct PlayOptions {
   /// The live side says what the recording holds of it and no more: behind a gap it counts its messages without those
   /// that are lost.
   bool says_recorded_only = false;
+  /// Differences in these are told and are none.
+  Ignored ignored{};
 };
 
 /// One side of a difference.
@@ -71,6 +73,8 @@ struct PlayResult {
   std::uint64_t steps = 0, steps_played = 0;
   std::uint64_t expected = 0, compared = 0;  ///< what the recorded other side said, and what of it was compared
   std::uint64_t not_compared = 0;            ///< live items that the recording says nothing of
+  std::uint64_t ignored = 0;                 ///< differences that were to be ignored
+  std::vector<std::string> ignored_words;    ///< of the first of them
   bool left_out = false;                     ///< something of the recorded side could not be played, or not whole
   bool partial = false;                      ///< left_out, or the recording does not hold all of the connection
   std::vector<std::string> notes;            ///< what was not played or compared, and why
@@ -196,7 +200,9 @@ class Player {
   bool pass_gap(LaneState& lane, const Item& live, Instant now);
   bool align(LaneState& lane, const Item& live, Instant now);
   std::string half_said() const;
-  std::optional<Mismatch> differs(std::size_t index, const Item& live, std::uint32_t less) const;
+  std::optional<Mismatch> differs(std::size_t index, const Item& live, std::uint32_t less,
+                                  std::vector<Mismatch>* ignored = nullptr) const;
+  void tell_ignored(Instant now, const std::vector<Mismatch>& ignored, const Item& recorded, const Item& live);
   void remember(Instant now, const Item& live, std::size_t recorded);
   bool too_many_ask(Instant now, const Item& live, Asks kind);
   void match(Instant now, LaneState& lane, const Item& live);

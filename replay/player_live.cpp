@@ -107,7 +107,8 @@ void Player::live_item(Instant now, Item& item) {
     if (done_) return;
   }
   const std::uint32_t less = item.header.tagged ? 0 : live_numbering_[item.header.qn].less;
-  if (auto mismatch = differs(index, item, less)) {
+  std::vector<Mismatch> ignored;
+  if (auto mismatch = differs(index, item, less, &ignored)) {
     if (lane.unsure && !objects(item)) {
       // What was taken for a message behind the gap was one that looks like it, in the gap.
       lane.matched_at.resize(*lane.unsure);
@@ -121,7 +122,9 @@ void Player::live_item(Instant now, Item& item) {
     differ(now, std::move(*mismatch), &recorded, &item);
     if (done_) return;
   } else {
-    log(now, false, recorded.last.frame, describe(item) + ": same");
+    log(now, false, recorded.last.frame,
+        describe(item) + (ignored.empty() ? ": same" : ": same but for what is ignored"));
+    tell_ignored(now, ignored, recorded, item);
   }
   ++result_.compared;
   match(now, lane, item);
@@ -187,8 +190,21 @@ std::string Player::half_said() const {
   return out;
 }
 
-std::optional<Mismatch> Player::differs(std::size_t index, const Item& live, std::uint32_t less) const {
-  return compare(other().items[index], live, fields_of(index), less + (msn_less_.empty() ? 0 : msn_less_[index]));
+std::optional<Mismatch> Player::differs(std::size_t index, const Item& live, std::uint32_t less,
+                                        std::vector<Mismatch>* ignored) const {
+  return compare(other().items[index], live, fields_of(index), less + (msn_less_.empty() ? 0 : msn_less_[index]),
+                 {options_.ignored, ignored});
+}
+
+void Player::tell_ignored(Instant now, const std::vector<Mismatch>& ignored, const Item& recorded, const Item& live) {
+  constexpr std::size_t words_max = 200;
+  for (const Mismatch& m : ignored) {
+    ++result_.ignored;
+    const std::string words = fmt::format("ignored: {}: {}", describe(live), m.what);
+    log(now, false, recorded.last.frame, words);
+    if (result_.ignored_words.size() < words_max)
+      result_.ignored_words.push_back(fmt::format("{} (frame {} of the recording)", words, recorded.last.frame));
+  }
 }
 
 // True when the lane's next is what the live item is to be compared with: the item whose end is missing, if the two

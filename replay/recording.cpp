@@ -207,8 +207,8 @@ Contents list_connections(ConstBytes file) {
 }
 
 tl::expected<Recording, std::string> read_recording(ConstBytes file, std::size_t number) {
-  Contents contents = list_connections(file);
-  verdict::FileReport& report = contents.report;
+  const Contents contents = list_connections(file);
+  const verdict::FileReport& report = contents.report;
   if (report.connections.empty()) return tl::unexpected(contents.why_empty());
   if (number == 0) {
     const auto chosen = choose(report);
@@ -218,11 +218,16 @@ tl::expected<Recording, std::string> read_recording(ConstBytes file, std::size_t
   if (number > report.connections.size())
     return tl::unexpected(
         fmt::format("there is no connection {}: {} MPA connections in it", number, report.connections.size()));
+  return read_recording(file, contents, number);
+}
+
+Recording read_recording(ConstBytes file, const Contents& contents, std::size_t number) {
+  const verdict::FileReport& report = contents.report;
   Recording out;
   out.connection = number;
   out.connections = report.connections.size();
-  out.report = std::move(report.connections[out.connection - 1]);
-  out.notes = std::move(report.notes);
+  out.report = report.connections[out.connection - 1];
+  out.notes = report.notes;
   if (!contents.error.empty()) out.notes.push_back("the file is not whole: " + contents.error);
   Gatherer gatherer(out.report);
   (void)wire::read_capture(file, [&](const wire::CapturedPacket& p) { gatherer.packet(p); });

@@ -53,6 +53,8 @@ Contents list_connections(ConstBytes file);
 /// The set-up of a connection is in the file, or some of it; else no side of it can be played.
 bool set_up_captured(const verdict::ConnectionReport& connection);
 
+/// Reads connection `number`, from 1, of the contents, which are those of the file and have so many.
+Recording read_recording(ConstBytes file, const Contents& contents, std::size_t number);
 /// Reads connection `number` (from 1; 0: the only one of which the set-up was captured). Errors: a sentence.
 tl::expected<Recording, std::string> read_recording(ConstBytes file, std::size_t number);
 

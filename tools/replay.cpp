@@ -8,6 +8,7 @@
 #include <memory>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "drivers/asio/machine_loop.hpp"
 #include "mpa/quirks.hpp"
@@ -30,7 +31,8 @@ struct ReplayArgs {
   std::string listen;
   std::string speed = "1";
   std::string pcapng;
-  std::size_t connection = 0;
+  std::string connection;  ///< a number, "all", or empty
+  std::vector<std::string> ignore;
   Duration timeout = std::chrono::seconds(5);
   Duration wait{};
   bool keep_going = false;
@@ -84,22 +86,31 @@ Or<void> parse_speed(const std::string& text, replay::PlayOptions& out) {
   return {};
 }
 
+/// What the command line means, once it has been looked at.
+struct Job {
+  const ReplayArgs& args;
+  ReplayRun run;
+  replay::PlayOptions play;
+  std::optional<std::string> quirk;  ///< of the simulated peer; none: over sockets
+  Address where;
+  bool listen = false;
+};
+
 /// Plays over sockets until it is over, a signal comes, or nobody connects.
-int play_live(const ReplayArgs& args, const ReplayRun& run, const replay::Recording& recording,
-              const replay::PlayOptions& options, const Address& where, bool listen, Output& out) {
-  replay::Player player(recording, run.side, options);
-  replay::PlayerMachine machine(player, where, listen);
+Played play_live(const Job& job, const replay::Recording& recording, Output& out) {
+  const auto cannot = [&out](Exit exit, const std::string& why) { return Played{out.error(exit, why), {}}; };
+  replay::Player player(recording, job.run.side, job.play);
+  replay::PlayerMachine machine(player, job.where, job.listen);
   auto loop = asio_driver::MachineLoop::open(machine);
-  if (!loop) return out.error(Exit::environment, "no sockets: " + loop.error().message());
+  if (!loop) return cannot(Exit::environment, "no sockets: " + loop.error().message());
   std::unique_ptr<CaptureWriter> capture;
-  if (!args.pcapng.empty()) {
-    auto made = CaptureWriter::create(args.pcapng);
-    if (!made) return out.error(made.error().exit, made.error().text);
+  if (!job.args.pcapng.empty()) {
+    auto made = CaptureWriter::create(job.args.pcapng);
+    if (!made) return cannot(made.error().exit, made.error().text);
     capture = std::move(*made);
     (*loop)->set_tap([&capture](const TapRecord& record) { capture->add(record); });
   }
-  const StopSignals signals;
-  const Instant give_up = args.wait == Duration{} ? never : (*loop)->now() + args.wait;
+  const Instant give_up = job.args.wait == Duration{} ? never : (*loop)->now() + job.args.wait;
   bool told = false;
   while (!machine.over() && !StopSignals::requested()) {
     (void)(*loop)->run_once(std::chrono::milliseconds(100));
@@ -112,25 +123,60 @@ int play_live(const ReplayArgs& args, const ReplayRun& run, const replay::Record
   }
   for (int i = 0; i < 10; ++i) (void)(*loop)->run_once(std::chrono::milliseconds(5));  // a FIN or RST leaves
   if (capture)
-    if (const auto written = capture->finish(); !written) return out.error(written.error().exit, written.error().text);
+    if (const auto written = capture->finish(); !written) return cannot(written.error().exit, written.error().text);
   if (machine.failed())
-    return out.error(Exit::environment, fmt::format("cannot {} {}: {}", listen ? "listen on" : "connect to",
-                                                    where.to_string(), machine.failed().message()));
+    return cannot(Exit::environment, fmt::format("cannot {} {}: {}", job.listen ? "listen on" : "connect to",
+                                                 job.where.to_string(), machine.failed().message()));
   if (!player.started())
-    return out.error(Exit::environment, StopSignals::requested()
-                                            ? "ended before anybody connected"
-                                            : "nobody connected within " + duration_text(args.wait));
+    return cannot(Exit::environment, StopSignals::requested()
+                                         ? "ended before anybody connected"
+                                         : "nobody connected within " + duration_text(job.args.wait));
   if (!player.done()) player.fail("ended by a signal before the recording was over");
-  const int exit = print_result(out, run, player.result());
-  return player.result().difference || !StopSignals::requested() ? exit : code(Exit::environment);
+  Played played = print_result(out, job.run, player.result());
+  if (!player.result().difference && StopSignals::requested()) played.exit = code(Exit::environment);
+  return played;
 }
 
-int play_simulated(const ReplayArgs& args, ReplayRun run, const replay::Recording& recording,
-                   const replay::PlayOptions& options, const std::string& quirk, Output& out) {
-  auto result = replay_in_simulator(recording, run.side, {.play = options, .quirk = quirk, .pcapng = args.pcapng});
-  if (!result) return out.error(result.error().exit, result.error().text);
+Played play_simulated(const Job& job, const replay::Recording& recording, Output& out) {
+  auto result =
+      replay_in_simulator(recording, job.run.side, {.play = job.play, .quirk = *job.quirk, .pcapng = job.args.pcapng});
+  if (!result) return {out.error(result.error().exit, result.error().text), {}};
+  ReplayRun run = job.run;
   run.events = std::move(result->events);
   return print_result(out, run, result->played);
+}
+
+Played play(const Job& job, const replay::Recording& recording, Output& out) {
+  print_begin(out, job.run, recording);
+  return job.quirk ? play_simulated(job, recording, out) : play_live(job, recording, out);
+}
+
+/// Every connection of the file in turn. One that the recording does not hold well enough is said and not counted; a
+/// peer that cannot be reached ends it.
+int play_all(const Job& job, ConstBytes file, Output& out) {
+  const replay::Contents contents = replay::list_connections(file);
+  const std::size_t all = contents.report.connections.size();
+  if (all == 0) return out.error(Exit::environment, fmt::format("{}: {}", job.args.file, contents.why_empty()));
+  ReplayTotal total;
+  for (std::size_t number = 1; number <= all && !StopSignals::requested(); ++number) {
+    const verdict::ConnectionReport& c = contents.report.connections[number - 1];
+    std::string why = replay::set_up_captured(c) ? "" : "its handshake was not captured";
+    std::optional<replay::Recording> recording;
+    if (why.empty()) {
+      recording = replay::read_recording(file, contents, number);
+      why = why_not_playable(*recording, job.run.side);
+    }
+    if (!why.empty()) {
+      print_not_played(out, job.run, c, number, all, why);
+      total.not_played.push_back(number);
+      continue;
+    }
+    const Played played = play(job, *recording, out);
+    out.text("");
+    total.add(number, played);
+    if (!job.quirk && played.exit == code(Exit::environment)) break;
+  }
+  return print_total(out, total, all, job.args.file);
 }
 
 /// What the words after sim: name; none: it is no such word.
@@ -146,54 +192,85 @@ Or<std::optional<std::string>> simulated_peer(const std::string& against) {
   return std::optional<std::string>{name};
 }
 
-int run_replay(const ReplayArgs& args, Output& out) {
-  if (args.list) {
-    const auto file = read_whole(args.file);
-    if (!file) return out.error(file.error().exit, file.error().text);
-    const replay::Contents contents = replay::list_connections(*file);
-    print_contents(out, args.file, contents);
-    // Whoever lists the connections of a file means to play one: a file without any is of no use (docs/cli.md).
-    const std::string wrong = contents.report.connections.empty() ? contents.why_empty() : contents.error;
-    if (!wrong.empty()) return out.error(Exit::environment, args.file + ": " + wrong);
-    return code(Exit::ok);
-  }
-  const bool listen = !args.listen.empty();
-  if (args.role.empty()) return out.error(Exit::usage, "say which side to play: --role initiator or --role responder");
-  if (listen == !args.against.empty())
-    return out.error(Exit::usage, listen ? "--against and --listen exclude each other"
-                                         : "say whom to play against: --against or --listen");
-  replay::PlayOptions play;
-  play.patience = args.timeout;
-  play.keep_going = args.keep_going;
-  if (const auto speed = parse_speed(args.speed, play); !speed)
-    return out.error(speed.error().exit, speed.error().text);
-  const auto simulated = simulated_peer(args.against);
-  if (!simulated) return out.error(simulated.error().exit, simulated.error().text);
-  ReplayRun run;
-  run.file = args.file;
-  run.against = listen ? "whoever connects to " + args.listen : args.against;
-  run.side = args.role == "initiator" ? verdict::Side::initiator : verdict::Side::responder;
-  run.verbose = args.verbose;
-  if (!*simulated && listen != (run.side == verdict::Side::responder))
-    return out.error(Exit::usage, listen ? "an initiator connects: give --against instead of --listen"
-                                         : "a responder waits for a peer: give --listen instead of --against");
-  Address where;
-  if (!*simulated) {
-    const auto endpoint = parse_endpoint(listen ? args.listen : args.against, default_port);
-    if (!endpoint) return out.error(endpoint.error().exit, endpoint.error().text);
-    const auto addresses = resolve(*endpoint);
-    if (!addresses) return out.error(addresses.error().exit, addresses.error().text);
-    where = addresses->front();
-  }
+int list(const ReplayArgs& args, Output& out) {
   const auto file = read_whole(args.file);
   if (!file) return out.error(file.error().exit, file.error().text);
-  const auto recording = replay::read_recording(*file, args.connection);
+  const replay::Contents contents = replay::list_connections(*file);
+  print_contents(out, args.file, contents);
+  // Whoever lists the connections of a file means to play one: a file without any is of no use (docs/cli.md).
+  const std::string wrong = contents.report.connections.empty() ? contents.why_empty() : contents.error;
+  if (!wrong.empty()) return out.error(Exit::environment, args.file + ": " + wrong);
+  return code(Exit::ok);
+}
+
+Or<replay::Ignored> parse_ignored(const std::vector<std::string>& fields) {
+  replay::Ignored ignored;
+  for (const std::string& name : fields) {
+    const auto field = replay::find_compared(name);
+    if (!field)
+      return complain(Exit::usage, fmt::format("--ignore: no field is named '{}'; there are: {}", name,
+                                               fmt::join(replay::compared_names(), ", ")));
+    ignored.set(static_cast<std::size_t>(*field));
+  }
+  return ignored;
+}
+
+/// The n-th, or 0 where none is named or all are.
+Or<std::size_t> parse_connection(const std::string& text) {
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || text == "all" || (error == std::errc{} && end == text.data() + text.size())) return number;
+  return complain(Exit::usage, fmt::format("--connection: '{}' is neither a number nor all", text));
+}
+
+Or<Job> understand(const ReplayArgs& args) {
+  Job job{.args = args, .run = {}, .play = {}, .quirk = {}, .where = {}, .listen = !args.listen.empty()};
+  if (args.role.empty()) return complain(Exit::usage, "say which side to play: --role initiator or --role responder");
+  if (job.listen == !args.against.empty())
+    return complain(Exit::usage, job.listen ? "--against and --listen exclude each other"
+                                            : "say whom to play against: --against or --listen");
+  if (args.connection == "all" && !args.pcapng.empty())
+    return complain(Exit::usage, "--pcapng keeps one connection: choose it with --connection N instead of all");
+  job.play.patience = args.timeout;
+  job.play.keep_going = args.keep_going;
+  if (const auto speed = parse_speed(args.speed, job.play); !speed) return tl::unexpected(speed.error());
+  const auto ignored = parse_ignored(args.ignore);
+  if (!ignored) return tl::unexpected(ignored.error());
+  job.play.ignored = *ignored;
+  auto simulated = simulated_peer(args.against);
+  if (!simulated) return tl::unexpected(simulated.error());
+  job.quirk = std::move(*simulated);
+  job.run.file = args.file;
+  job.run.against = job.listen ? "whoever connects to " + args.listen : args.against;
+  job.run.side = args.role == "initiator" ? verdict::Side::initiator : verdict::Side::responder;
+  job.run.verbose = args.verbose;
+  if (job.quirk) return job;
+  if (job.listen != (job.run.side == verdict::Side::responder))
+    return complain(Exit::usage, job.listen ? "an initiator connects: give --against instead of --listen"
+                                            : "a responder waits for a peer: give --listen instead of --against");
+  const auto endpoint = parse_endpoint(job.listen ? args.listen : args.against, default_port);
+  if (!endpoint) return tl::unexpected(endpoint.error());
+  const auto addresses = resolve(*endpoint);
+  if (!addresses) return tl::unexpected(addresses.error());
+  job.where = addresses->front();
+  return job;
+}
+
+int run_replay(const ReplayArgs& args, Output& out) {
+  const auto number = parse_connection(args.connection);
+  if (!number) return out.error(number.error().exit, number.error().text);
+  if (args.list) return list(args, out);
+  const auto job = understand(args);
+  if (!job) return out.error(job.error().exit, job.error().text);
+  const auto file = read_whole(args.file);
+  if (!file) return out.error(file.error().exit, file.error().text);
+  const StopSignals signals;
+  if (args.connection == "all") return play_all(*job, *file, out);
+  const auto recording = replay::read_recording(*file, *number);
   if (!recording) return out.error(Exit::environment, fmt::format("{}: {}", args.file, recording.error()));
-  if (const std::string why = why_not_playable(*recording, run.side); !why.empty())
+  if (const std::string why = why_not_playable(*recording, job->run.side); !why.empty())
     return out.error(Exit::environment, fmt::format("{}: {}", args.file, why));
-  print_begin(out, run, *recording);
-  if (*simulated) return play_simulated(args, run, *recording, play, **simulated, out);
-  return play_live(args, run, *recording, play, where, listen, out);
+  return play(*job, *recording, out).exit;
 }
 
 }  // namespace
@@ -209,22 +286,30 @@ void register_replay(CLI::App& app, Context& context) {
       "HOST:PORT of a live responder; or sim:parley, Parley's own stack in the simulator; or sim:QUIRK, the "
       "same playing one of 'parley quirks'");
   sub->add_option("--listen", args->listen, "ADDRESS:PORT to wait for a live initiator; port 0: any free one, printed");
-  sub->add_option("-n,--connection", args->connection, "The n-th MPA connection of the file, if it has several");
+  sub->add_option("-n,--connection", args->connection,
+                  "The n-th MPA connection of the file, if it has several; all: one after the other")
+      ->type_name("N|all");
+  sub->add_option("--ignore", args->ignore,
+                  fmt::format("Tell differences in these fields and count them for nothing: {}",
+                              fmt::join(replay::compared_names(), ", ")))
+      ->delimiter(',')
+      ->type_name("FIELD,...");
   sub->add_option("--speed", args->speed, "Recorded pauses are divided by this: 1 keeps them, 0 makes none")
       ->capture_default_str();
   add_duration(*sub, "--timeout", args->timeout, "How much longer than the recorded side the live one may take");
   add_duration(*sub, "--wait", args->wait, "With --listen: how long to wait for the connection (0: for ever)");
   sub->add_flag("--keep-going", args->keep_going, "Play on after a difference; the first one is reported all the same");
-  sub->add_option("--pcapng", args->pcapng, "Write the live exchange to this file");
+  sub->add_option("--pcapng", args->pcapng, "Write the live exchange to this file")->type_name("FILE");
   sub->add_flag("--list", args->list, "List the MPA connections of the file, and play nothing");
   sub->add_flag("-v,--verbose", args->verbose, "Show every step and every answer");
   add_json_flag(*sub, context);
   sub->footer(
       "Exit code: 0 every answer means what the recorded one did, 1 there is a difference, 2 usage, 3 the recording "
-      "cannot\nbe played or the peer not be reached.\n\n"
+      "cannot\nbe played or the peer not be reached; of all connections, the worst.\n\n"
       "Examples:\n"
       "  parley replay event.pcap --list\n"
       "  parley replay event.pcap -n 3 --role initiator --against 192.0.2.1:7174\n"
+      "  parley replay event.pcap -n all --role initiator --against sim:parley --ignore C,IRD,ORD\n"
       "  parley replay event.pcap --role responder --listen 0.0.0.0:7174 --speed 0\n"
       "  parley replay event.pcap --role initiator --against sim:parley\n"
       "  parley replay event.pcap --role initiator --against sim:siw -v");

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "tools/replay_report.hpp"
 
+#include <algorithm>
+#include <numeric>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -102,7 +105,7 @@ void print_begin(Output& out, const ReplayRun& run, const replay::Recording& rec
        {"notes", recording.notes}});
 }
 
-int print_result(Output& out, const ReplayRun& run, const replay::PlayResult& r) {
+Played print_result(Output& out, const ReplayRun& run, const replay::PlayResult& r) {
   if (run.verbose || out.json)
     for (const replay::LogLine& line : r.log) {
       out.text(fmt::format("  {:>12}  {} {:<9} {}", seconds(line.at), line.played ? "played" : "  live",
@@ -116,6 +119,9 @@ int print_result(Output& out, const ReplayRun& run, const replay::PlayResult& r)
   if (run.verbose)
     for (const std::string& event : run.events) out.text("  Parley's side: " + event);
   for (const std::string& note : r.notes) out.text("  " + note);
+  for (const std::string& words : r.ignored_words) out.text("  " + words);
+  if (r.ignored > r.ignored_words.size())
+    out.text(fmt::format("  ignored: {} more", r.ignored - r.ignored_words.size()));
   if (r.difference) {
     const auto& d = *r.difference;
     out.text(fmt::format("first difference: {}{}", d.what, d.rule.empty() ? "" : " [" + d.rule + "]"));
@@ -131,6 +137,7 @@ int print_result(Output& out, const ReplayRun& run, const replay::PlayResult& r)
   std::string line = fmt::format("{}: {} of {} steps played, {} of {} answers compared", result_word(r), r.steps_played,
                                  r.steps, r.compared, r.expected);
   if (r.differences > 1) line += fmt::format(", {} differences", r.differences);
+  if (r.ignored > 0) line += fmt::format(", {} ignored", r.ignored);
   if (r.not_compared > 0) line += fmt::format(", {} live answers that the recording says nothing of", r.not_compared);
   if (r.left_out)
     line += "; some of the recording could not be played";
@@ -146,10 +153,52 @@ int print_result(Output& out, const ReplayRun& run, const replay::PlayResult& r)
               {"answers_compared", r.compared},
               {"not_compared", r.not_compared},
               {"differences", r.differences},
+              {"ignored", r.ignored},
+              {"ignored_words", r.ignored_words},
               {"partial", r.partial},
               {"notes", r.notes}});
-  if (!r.difference && r.compared == 0) return out.error(Exit::failed, "no answer was compared: that is no pass");
-  return code(r.difference ? Exit::failed : Exit::ok);
+  if (!r.difference && r.compared == 0)
+    return {out.error(Exit::failed, "no answer was compared: that is no pass"), result_word(r)};
+  return {code(r.difference ? Exit::failed : Exit::ok), result_word(r)};
+}
+
+void ReplayTotal::add(std::size_t number, const Played& played) {
+  auto& where = played.exit == code(Exit::environment) ? broken_off
+                : played.word == "same"                ? same
+                : played.word == "different"           ? different
+                                                       : nothing_compared;
+  where.push_back(number);
+}
+
+void print_not_played(Output& out, const ReplayRun& run, const verdict::ConnectionReport& connection,
+                      std::size_t number, std::size_t all, const std::string& why) {
+  out.text(fmt::format("{}: connection {} of {}, {} > {}\nnot played: {}\n", run.file, number, all,
+                       connection.initiator.to_string(), connection.responder.to_string(), why));
+  out.object({{"event", "not_played"}, {"file", run.file}, {"connection", number}, {"text", why}});
+}
+
+int print_total(Output& out, const ReplayTotal& total, std::size_t all, const std::string& file) {
+  const std::size_t reached = total.same.size() + total.different.size() + total.nothing_compared.size() +
+                              total.broken_off.size() + total.not_played.size();
+  std::vector<std::size_t> left(all - reached);  // they are the last
+  std::iota(left.begin(), left.end(), reached + 1);
+  std::string line = fmt::format("{} connection{}: {} same", all, all == 1 ? "" : "s", total.same.size());
+  Json object{{"event", "total"}, {"command", "replay"}, {"file", file}, {"connections", all}, {"same", total.same}};
+  const auto tell = [&](const char* words, const char* key, const std::vector<std::size_t>& numbers) {
+    if (!numbers.empty()) line += fmt::format(", {} {} ({})", numbers.size(), words, fmt::join(numbers, ", "));
+    object[key] = numbers;
+  };
+  tell("different", "different", total.different);
+  tell("with nothing compared", "nothing_compared", total.nothing_compared);
+  tell("broken off", "broken_off", total.broken_off);
+  tell("not played", "not_played", total.not_played);
+  tell("not reached", "not_reached", left);
+  out.text(line);
+  out.object(object);
+  if (total.not_played.size() == all)
+    return out.error(Exit::environment, file + ": none of its connections can be played");
+  if (!total.broken_off.empty() || !left.empty()) return code(Exit::environment);
+  return code(total.different.empty() && total.nothing_compared.empty() ? Exit::ok : Exit::failed);
 }
 
 }  // namespace parley::tools

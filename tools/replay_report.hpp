@@ -21,7 +21,23 @@ struct ReplayRun {
 void print_contents(Output& out, const std::string& file, const replay::Contents& contents);
 /// Before the run: what is played, and what is known of the recording.
 void print_begin(Output& out, const ReplayRun& run, const replay::Recording& recording);
-/// The result, and the exit code that it means.
-int print_result(Output& out, const ReplayRun& run, const replay::PlayResult& result);
+/// What became of one connection.
+struct Played {
+  int exit = 0;
+  std::string word;  ///< "same", "different", "nothing compared"; empty: it could not be played to its end
+};
+/// Prints the result, and says what it means.
+Played print_result(Output& out, const ReplayRun& run, const replay::PlayResult& result);
+
+/// What became of all the connections of a file: their numbers.
+struct ReplayTotal {
+  std::vector<std::size_t> same, different, nothing_compared, broken_off, not_played;
+  void add(std::size_t number, const Played& played);
+};
+/// Connection `number` of `all` is not played; `why` is a sentence.
+void print_not_played(Output& out, const ReplayRun& run, const verdict::ConnectionReport& connection,
+                      std::size_t number, std::size_t all, const std::string& why);
+/// The exit code that it means.
+int print_total(Output& out, const ReplayTotal& total, std::size_t all, const std::string& file);
 
 }  // namespace parley::tools

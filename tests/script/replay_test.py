@@ -264,5 +264,105 @@ class Words(Replay):
         self.assertTrue(any("not whole" in note for note in done.event("replay")["notes"]), str(done))
 
 
+class EveryConnection(Replay):
+    FILE = "siw_probe_startup.pcap"
+
+    def test_each_in_turn_and_one_summary(self):
+        done = run("replay", capture(self.FILE), "-n", "all", "--role", "initiator", "--against", "sim:parley", "--json")
+        total = done.events[-1]
+        self.assertEqual(total["event"], "total")
+        listed = [e for e in run("replay", capture(self.FILE), "--list", "--json").events if e["event"] == "connection"]
+        told = {number: word for word in ("same", "different", "nothing_compared", "broken_off", "not_played")
+                for number in total[word]}
+        self.assertEqual(sorted(told), list(range(1, len(listed) + 1)))
+        self.assertEqual((total["connections"], total["not_reached"]), (len(listed), []))
+        self.assertEqual(done.code, 1, "some differ")
+        for number in (told_first for word in ("same", "different", "not_played") for told_first in total[word][:2]):
+            alone = run("replay", capture(self.FILE), "-n", number, "--role", "initiator", "--against", "sim:parley")
+            self.assertEqual(alone.code, {"same": 0, "different": 1, "not_played": 3}[told[number]], str(alone))
+
+    def test_its_text_ends_with_the_numbers(self):
+        done = run("replay", capture(self.FILE), "-n", "all", "--role", "initiator", "--against", "sim:parley")
+        self.assertRegex(done.out.splitlines()[-1], r"^41 connections: \d+ same, \d+ different \([\d, ]*\b5\b")
+
+    def test_all_the_same_is_0(self):
+        done = run("replay", capture("siw_v2_crc.pcap"), "-n", "all", "--role", "initiator", "--against", "sim:siw")
+        self.assertEqual(done.code, 0, str(done))
+        self.assertEqual(done.out.splitlines()[-1], "2 connections: 2 same")
+
+    def test_what_cannot_be_played_is_said_and_does_not_count(self):
+        two = self.path("two.pcapng")
+        server, port = self.listener("--count", 2, "--echo")
+        self.ok(run("connect", f"127.0.0.1:{port}", "--count", 2, "--concurrency", 1, "--send", 2, "--echoed", "--pcapng",
+                    two))
+        self.ok(server.finish())
+        # Without the first frames up to the first Request, the first connection was set up before the capture began.
+        with open(two, "rb") as file:
+            octets = file.read()
+        at, kept, seen = 0, [], 0
+        while at < len(octets):
+            kind, length = struct.unpack_from("<II", octets, at)
+            seen += kind == 6
+            if kind != 6 or seen > 5:  # SYN, SYN ACK, ACK, Request, Reply
+                kept.append(octets[at:at + length])
+            at += length
+        late = self.path("late.pcapng", b"".join(kept))
+        done = run("replay", late, "-n", "all", "--role", "initiator", "--against", "sim:parley")
+        self.assertEqual(done.code, 0, str(done))
+        self.assertIn("not played: ", done.out)
+        self.assertEqual(done.out.splitlines()[-1], "2 connections: 1 same, 1 not played (1)")
+
+    def test_a_peer_that_is_not_there_ends_it(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            port = taken.getsockname()[1]
+            done = run("replay", capture(self.FILE), "-n", "all", "--role", "initiator", "--against", f"127.0.0.1:{port}")
+        self.assertEqual(done.code, 3, str(done))
+        self.assertIn("1 broken off (1), 40 not reached", done.out.splitlines()[-1])
+
+    def test_over_sockets(self):
+        path = self.path("three.pcapng")
+        server, port = self.listener("--count", 3)
+        self.ok(run("connect", f"127.0.0.1:{port}", "--count", 3, "--pcapng", path))
+        self.ok(server.finish())
+        server, port = self.listener("--count", 3)
+        done = run("replay", path, "-n", "all", "--role", "initiator", "--against", f"127.0.0.1:{port}", "--speed", 0)
+        self.assertEqual(done.code, 0, str(done))
+        self.assertEqual(done.out.splitlines()[-1], "3 connections: 3 same")
+        self.ok(server.finish())
+
+    def test_what_does_not_go_together(self):
+        words = ("replay", capture(self.FILE), "--role", "initiator", "--against", "sim:parley")
+        self.refused(run(*words, "-n", "all", "--pcapng", self.path("x")), 2, "--pcapng", "all")
+        self.refused(run(*words, "-n", "some"), 2, "'some'", "all")
+
+
+class Ignore(Replay):
+    WORDS = ("replay", capture("siw_probe_startup.pcap"), "-n", 5, "--role", "initiator", "--against", "sim:parley",
+             "--json")
+
+    def test_a_named_field_does_not_fail(self):
+        self.assertEqual(run(*self.WORDS).event("difference")["text"],
+                         "bits that are reserved: flags are 0x10, recorded were 0x1f")
+        summary = self.summary(run(*self.WORDS, "--ignore", "C,Reserved"), 0, "same")
+        self.assertEqual(summary["ignored"], 1)
+        self.assertIn("bits that are reserved: flags are 0x10", summary["ignored_words"][0])
+        self.summary(run(*self.WORDS, "--ignore", "C,IRD"), 1, "different")
+
+    def test_the_rest_of_the_same_answer_is_compared(self):
+        path = self.recorded(listen=["--ord", 4, "--private-data", "recorded"])
+        server, port = self.listener("--ord", 9, "--private-data", "measured")
+        words = ("replay", path, "--role", "initiator", "--against", f"127.0.0.1:{port}", "--json")
+        self.assertIn("ORD=9", run(*words).event("difference")["text"])
+        self.assertIn("private data", run(*words, "--ignore", "ORD").event("difference")["text"])
+        summary = self.summary(run(*words, "--ignore", "ORD,private-data"), 0, "same")
+        self.assertEqual(summary["ignored"], 2)
+        server.finish(stop=True)
+
+    def test_an_unknown_name_is_an_error_with_the_list(self):
+        self.refused(run(*self.WORDS[:-1], "--ignore", "IRD,colour"), 2, "'colour'", "there are: revision, M, C,",
+                     "terminate-order")
+
+
 if __name__ == "__main__":
     main()
