@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "tools/capture.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -29,6 +31,9 @@ CaptureWriter::CaptureWriter(std::string path, std::FILE* file)
                .comment = "Written from the program's own sockets: octets and times are real, TCP segmentation, "
                           "sequence numbers and acknowledgements are reconstructed."}) {
   interface_ = writer_.add_interface("parley", static_cast<std::uint16_t>(wire::LinkType::ethernet));
+  struct stat what {};
+  at_once_ = fstat(fileno(file), &what) == 0 && !S_ISREG(what.st_mode);
+  if (at_once_) flush();
 }
 
 void CaptureWriter::frame(Flow& flow, bool out, Instant at, std::uint8_t flags, ConstBytes payload) {
@@ -47,7 +52,7 @@ void CaptureWriter::frame(Flow& flow, bool out, Instant at, std::uint8_t flags, 
   if (!made) return;
   writer_.packet(interface_, at + to_epoch_, *made, {},
                  out ? wire::PacketDirection::outbound : wire::PacketDirection::inbound);
-  if (buffer_.size() >= buffer_max) flush();
+  if (at_once_ || buffer_.size() >= buffer_max) flush();
 }
 
 /// The handshake, which the sockets hide.
@@ -108,6 +113,7 @@ void CaptureWriter::add(const TapRecord& record) {
 void CaptureWriter::flush() {
   if (!buffer_.empty() && !failed_ && std::fwrite(buffer_.data(), 1, buffer_.size(), file_.get()) != buffer_.size())
     failed_ = true;
+  if (at_once_ && std::fflush(file_.get()) != 0) failed_ = true;
   buffer_.clear();
 }
 

@@ -17,7 +17,7 @@ namespace parley::tools {
 
 class CaptureWriter {
  public:
-  /// Creates the file. Errors: environment.
+  /// Creates the file, or opens a FIFO, whose reader sees each frame at once. Errors: environment.
   static Or<std::unique_ptr<CaptureWriter>> create(const std::string& path);
   void add(const TapRecord& record);
   /// Flushes and closes. Errors: environment.
@@ -55,6 +55,7 @@ class CaptureWriter {
   std::uint32_t flows_seen_ = 0;
   Duration to_epoch_{};  ///< from the host's clock to 1970
   bool clock_known_ = false;
+  bool at_once_ = false;  ///< it is a pipe, with somebody at the other end who waits for each frame
   bool failed_ = false;
 };
 

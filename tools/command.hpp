@@ -46,5 +46,6 @@ void register_conform(CLI::App& app, Context& context);
 void register_quirks(CLI::App& app, Context& context);
 void register_help(CLI::App& app, Context& context);
 void register_completion(CLI::App& app, Context& context);
+void register_extcap(CLI::App& app, Context& context);
 
 }  // namespace parley::tools

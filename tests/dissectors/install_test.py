@@ -49,6 +49,10 @@ class Install(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="parley-install-"))
         self.addCleanup(shutil.rmtree, self.folder)
         (self.folder / "bin").mkdir()
+        self.command = self.folder / "build/bin/parley"
+        self.command.parent.mkdir(parents=True)
+        self.command.write_text("#!/bin/sh\necho 'interface {value=parley-of-the-test}{display=stands there}'\n")
+        self.command.chmod(0o755)
         self.drop = []
         # What the command needs of the project, where any user can read it.
         clone = self.folder / "clone"
@@ -81,6 +85,19 @@ class Install(unittest.TestCase):
         self.assertTrue(file.exists(), done.stdout)
         self.assertIn(f"installed {file}", done.stdout)
         self.assertIn("tshark loads it", done.stdout)
+        extcap = self.folder / "home/.local/lib/wireshark/extcap"
+        self.assertIn(f"start Wireshark with WIRESHARK_EXTCAP_DIR={extcap}\n", done.stdout)
+        self.assertEqual((extcap / "parley-extcap").read_text(), self.command.read_text())
+        env = dict(os.environ, WIRESHARK_EXTCAP_DIR=str(extcap))
+        listed = subprocess.run([*self.drop, "tshark", "-D"], env=env, capture_output=True, text=True, timeout=60, check=False)
+        self.assertIn(". parley-of-the-test (stands there)\n", listed.stdout)
+
+    def test_without_the_command_there_are_no_interfaces(self):
+        self.command.unlink()
+        done = self.dev()
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        self.assertIn(f"no interfaces of Parley's in Wireshark: {self.command} is not there", done.stdout)
+        self.assertFalse((self.folder / "home/.local/lib/wireshark/extcap").exists())
 
     if os.getuid() == 0:
         def test_root_is_told_that_its_wireshark_would_not_load_it(self):
