@@ -189,6 +189,7 @@ void Analyzer::drop(Slot*& c) {
 }
 
 void Analyzer::retire(Slot*& c) {
+  (*c)->stop_waiting();
   if ((*c)->is_mpa()) list((*c)->finish(false));
   drop(c);
 }

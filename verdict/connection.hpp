@@ -64,6 +64,8 @@ class Connection {
   Instant last_at() const { return last_at_; }
   /// Whether this SYN begins another connection on the same addresses and ports.
   bool is_new_syn(unsigned from, const wire::TcpSegmentView& t) const;
+  /// No packet comes any more. What waited may be what tells that this is MPA.
+  void stop_waiting() { settle_waits({last_frame_, last_at_, 0}); }
   /// Call once, at the end. Only for MPA connections.
   ConnectionReport finish(bool capture_truncated);
 

@@ -233,6 +233,18 @@ TEST(VerdictGaps, ARequestThatTheCaptureLacksFailsNoSetUp) {  // RFC 5044 §4.3
   EXPECT_NE(r.connections.at(0).outcome, Outcome::failed);
 }
 
+TEST(VerdictGaps, OneDirectionAloneIsAConnectionToo) {  // RFC 5044 §7.1.2
+  for (const bool of_responder : {false, true}) {
+    Exchange x;
+    x.set_up().send(0, fpdu(send_segment(1, 8))).send(1, fpdu(send_segment(1, 8))).close();
+    const std::uint8_t last = of_responder ? 2 : 1;  // of the source's address, 12 octets into the IP header
+    std::erase_if(x.frames, [&](const test::Frame& f) { return f.octets[14 + 15] != last; });
+    const FileReport r = test::analyse(x.frames);
+    ASSERT_EQ(r.connections.size(), 1u);
+    EXPECT_EQ(r.count(Severity::error), 0u) << test::words(r);
+  }
+}
+
 TEST(VerdictGaps, TheUlpMayBeginAgainAfterARejection) {  // RFC 5044 §7.1.2 rule 2
   Exchange x;
   x.open().send(0, startup(MpaKey::req, C, 1)).send(1, startup(MpaKey::rep, C | R, 1));
