@@ -205,7 +205,10 @@ void Connection::judge_outcome(ConnectionReport& r) {
   const bool silent = request_ && i.counts.missing_octets == 0 && i.tcp.position() == i.startup_length;
   const bool refused = initiator_may_refuse_ && silent && !rtr_frame_ && (i.fin_frame != 0 || i.rst_frame != 0);
   const std::uint64_t refusal = i.fin_frame != 0 ? i.fin_frame : i.rst_frame;
-  if (refused && !setup_failed_ && reply_->m() && !invalid_reply(*reply_))
+  // A Reply of another revision, or with enhanced data that nobody asked for, is reason enough to close.
+  const bool other_reason =
+      refused && (invalid_reply(*reply_) || request_->revision != reply_->revision || (reply_->s() && !request_->s()));
+  if (refused && !setup_failed_ && reply_->m() && !other_reason)
     findings_.warn(
         refusal, Side::initiator, "RFC 5044 §4.3",
         "the initiator closed after a Reply that requires markers; every sender must be able to insert them");
