@@ -105,7 +105,7 @@ void DescribedStream::startup(ConstBytes in) {
     const auto v = wire::MpaFrameView::parse(head_);
     if (!v || !v->complete()) return;
     const std::size_t size = v->frame_size();
-    const bool again = startup_frame();
+    const bool again = take_startup_frame();
     messages_.back().begin = from;
     messages_.back().end = from + size;
     from += size;
@@ -120,7 +120,7 @@ void DescribedStream::startup(ConstBytes in) {
 }
 
 /// The whole startup frame at the beginning of head_; whether another may follow.
-bool DescribedStream::startup_frame() {
+bool DescribedStream::take_startup_frame() {
   const auto v = wire::MpaFrameView::parse(head_);
   const verdict::StartupSeen s = verdict::read_startup(*v);
   DescribedMessage m;

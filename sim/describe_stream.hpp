@@ -49,7 +49,7 @@ class DescribedStream final : private verdict::FpduSink {
 
   void octets(ConstBytes in, Instant at);
   void startup(ConstBytes in);
-  bool startup_frame();
+  bool take_startup_frame();
   void fpdu(const verdict::WalkedFpdu& f) override;
   void bad_length(std::uint32_t length, const verdict::SegmentRef& ref) override;
   void resynchronised(std::uint64_t octets, const verdict::SegmentRef& ref) override;
