@@ -19,7 +19,6 @@ bool is_send(RdmapOpcode op) {
          op == RdmapOpcode::send_se_inv;
 }
 bool invalidates(RdmapOpcode op) { return op == RdmapOpcode::send_inv || op == RdmapOpcode::send_se_inv; }
-std::size_t payload_of(const WalkedFpdu& f, const DdpHeader& h) { return f.ulpdu.size() - h.size(); }
 std::string name_of(const DdpHeader& h) {
   const auto text = to_string(h.opcode);
   return wire::rule_of(h.opcode).assigned ? std::string(text)
@@ -251,14 +250,14 @@ void RdmapCheck::place_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
 void RdmapCheck::settle_untagged(Side from, std::uint32_t qn, bool surely) {
   Queue& q = at(from).queues[qn];
   const MessageExtent::Odd odd = q.extent.odd();
-  const std::string name(to_string(q.opcode));
-  if (odd.frame == 0) {
-  } else if (q.extent.contiguous() || !surely) {
+  const std::string_view name = to_string(q.opcode);
+  const bool out_of_order = odd.frame != 0;
+  if (out_of_order && (q.extent.contiguous() || !surely)) {
     // RFC 5041 §5.3: segments SHOULD be sent in the order of their MO; a receiver places them in any.
     findings_.warn(odd.frame, from, "RFC 5041 §5.3",
                    fmt::format("the {} sent the segments of a {} out of the order of their MO (queue {}, MSN {})",
                                to_string(from), name, qn, q.msn));
-  } else {
+  } else if (out_of_order) {
     findings_.error(odd.frame, from, "RFC 5041 §5.2",
                     odd.due == 0 ? fmt::format("the {} began a {} at MO {}, a message begins at 0 (queue {}, MSN {})",
                                                to_string(from), name, odd.at, qn, q.msn)

@@ -23,6 +23,9 @@ struct Complaint {
   std::uint64_t end = 0;  ///< position behind the FPDU, as WalkedFpdu counts; 0: not known
 };
 
+/// Octets behind the DDP header of a segment.
+inline std::size_t payload_of(const WalkedFpdu& f, const wire::DdpHeader& h) { return f.ulpdu.size() - h.size(); }
+
 class RdmapCheck {
  public:
   using EventFn = std::function<void(const WalkedFpdu&, Side, LadderEvent::Kind, std::string)>;

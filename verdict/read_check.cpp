@@ -12,12 +12,6 @@ namespace parley::verdict {
 
 using wire::DdpHeader;
 
-namespace {
-
-std::size_t payload_of(const WalkedFpdu& f, const DdpHeader& h) { return f.ulpdu.size() - h.size(); }
-
-}  // namespace
-
 void RdmapCheck::check_outstanding(Side from, const WalkedFpdu& f) {
   State& s = at(from);
   if (!s.reads_reliable || !s.read_limit || s.requests.size() <= *s.read_limit) return;
@@ -132,14 +126,14 @@ void RdmapCheck::settle_answer(Side from, bool surely) {
   auto& requests = requester.requests;
   const auto it = std::find_if(requests.begin(), requests.end(), [](const Outstanding& o) { return !o.atomic; });
   const std::uint64_t frame = it == requests.end() ? 0 : it->frame;
-  if (requester.answer_wrong) {
-  } else if (odd.frame != 0 && !requester.answer.contiguous() && surely)
+  const bool out_of_order = odd.frame != 0 && !requester.answer_wrong;
+  if (out_of_order && !requester.answer.contiguous() && surely)
     findings_.error(
         odd.frame, from, "RFC 5040 §4.5",
         fmt::format("the {} left out octets of its answer to the Read Request of frame {}: it went on at TO "
                     "0x{:x}, 0x{:x} was due",
                     to_string(from), frame, odd.at, odd.due));
-  else if (odd.frame != 0)
+  else if (out_of_order)
     findings_.warn(
         odd.frame, from, "RFC 5041 §5.3",
         fmt::format("the {} sent the segments of a Read Response out of the order of their TO (the request is "

@@ -150,12 +150,11 @@ void RdmapCheck::check_terminate_order(Side from, const WalkedFpdu& f, const Ter
   bool swapped = t.nibbles_swapped;
   std::string why;
   // Both readings are registered and no header bit tells: what happened before decides, where all of it is known.
-  const bool either = (bits & 0xE7) == 0 && !wire::terminate_text(hi, lo, t.code).empty() &&
+  const bool either = hi != lo && (bits & 0xE7) == 0 && !wire::terminate_text(hi, lo, t.code).empty() &&
                       !wire::terminate_text(lo, hi, t.code).empty();
-  if (hi != lo && either && !set_up_known_) {
+  if (either && !set_up_known_) {
     swapped = false;
-  } else if (hi != lo && (bits & 0xE7) == 0 && !wire::terminate_text(hi, lo, t.code).empty() &&
-             !wire::terminate_text(lo, hi, t.code).empty()) {
+  } else if (either) {
     const bool heard_nothing = held.before == 0 && !held.behind;
     const Complaint *as_sent = cause(hi, lo), *as_meant = cause(lo, hi);
     if ((as_sent == nullptr) != (as_meant == nullptr)) {

@@ -14,18 +14,7 @@ using test::fpdu;
 using test::send_segment;
 
 FileReport drawn(const Exchange& x, AnalyzerOptions options = {.events = true, .fields = true}) {
-  Analyzer analyzer(options);
-  std::uint64_t number = 0;
-  for (const auto& f : x.frames) {
-    wire::CapturedPacket p;
-    p.frame = ++number;
-    p.at = f.at;
-    p.link_type = 1;
-    p.octets = f.octets;
-    p.original_length = static_cast<std::uint32_t>(f.octets.size());
-    analyzer.push(p);
-  }
-  return analyzer.finish();
+  return test::analyse(x.frames, options);
 }
 Picture picture(const Exchange& x) {
   const FileReport r = drawn(x);

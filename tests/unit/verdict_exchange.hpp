@@ -25,8 +25,8 @@ struct Frame {
 };
 using Frames = std::vector<Frame>;
 
-inline FileReport analyse(const Frames& frames, std::uint16_t link_type = 1, bool events = false) {
-  Analyzer analyzer({.events = events});
+inline FileReport analyse(const Frames& frames, const AnalyzerOptions& options, std::uint16_t link_type = 1) {
+  Analyzer analyzer(options);
   std::uint64_t number = 0;
   for (const Frame& f : frames) {
     wire::CapturedPacket p;
@@ -38,6 +38,9 @@ inline FileReport analyse(const Frames& frames, std::uint16_t link_type = 1, boo
     analyzer.push(p);
   }
   return analyzer.finish();
+}
+inline FileReport analyse(const Frames& frames, std::uint16_t link_type = 1, bool events = false) {
+  return analyse(frames, AnalyzerOptions{.events = events}, link_type);
 }
 
 inline std::string words(const FileReport& r) {
@@ -285,6 +288,15 @@ inline const std::vector<std::string>& capture_names() {
 }
 inline std::string capture_path(const std::string& name) {
   return std::string(PARLEY_SOURCE_DIR) + "/tests/captures/iwarp/" + name + ".pcap";
+}
+
+/// What a capture draws of severity error, a line each: "text [rule]".
+inline std::string errors(const Exchange& x) {
+  std::string out;
+  for (const auto& c : analyse(x.frames).connections)
+    for (const auto& f : c.findings)
+      if (f.severity == Severity::error) out += f.text + " [" + f.rule + "]\n";
+  return out;
 }
 
 }  // namespace parley::verdict::test

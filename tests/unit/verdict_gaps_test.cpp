@@ -9,6 +9,7 @@
 namespace parley::verdict {
 namespace {
 
+using test::errors;
 using test::Exchange;
 using test::fpdu;
 using test::send_segment;
@@ -18,13 +19,6 @@ using wire::RdmapOpcode;
 
 constexpr std::uint8_t M = PARLEY_MPA_FLAG_M, C = PARLEY_MPA_FLAG_C, R = PARLEY_MPA_FLAG_R, S = PARLEY_MPA_FLAG_S;
 
-std::string errors(const Exchange& x) {
-  std::string out;
-  for (const auto& c : test::analyse(x.frames).connections)
-    for (const auto& f : c.findings)
-      if (f.severity == Severity::error) out += f.text + " [" + f.rule + "]\n";
-  return out;
-}
 void expect_part(const std::string& all, std::string_view part) {
   EXPECT_NE(all.find(part), std::string::npos) << all << "lacks: " << part;
 }

@@ -7,6 +7,7 @@
 namespace parley::verdict {
 namespace {
 
+using test::errors;
 using test::Exchange;
 using test::fpdu;
 using test::send_segment;
@@ -16,14 +17,6 @@ using wire::RdmapOpcode;
 
 constexpr std::uint8_t M = PARLEY_MPA_FLAG_M, C = PARLEY_MPA_FLAG_C, S = PARLEY_MPA_FLAG_S;
 
-/// The errors of the capture.
-std::string errors(const Exchange& x) {
-  std::string out;
-  for (const auto& c : test::analyse(x.frames).connections)
-    for (const auto& f : c.findings)
-      if (f.severity == Severity::error) out += f.text + " [" + f.rule + "]\n";
-  return out;
-}
 /// The only one.
 void expect_error(const Exchange& x, std::string_view part) {
   const std::string all = errors(x);

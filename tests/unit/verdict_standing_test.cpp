@@ -202,18 +202,7 @@ TEST(Standing, WarningsFailWhenAskedTo) {
       .close();
   for (const auto& [severity, standing] :
        {std::pair{Severity::error, Standing::passed}, std::pair{Severity::warning, Standing::failed}}) {
-    Analyzer analyzer({.fail_on = severity});
-    std::uint64_t n = 0;
-    for (const auto& f : x.frames) {
-      wire::CapturedPacket p;
-      p.frame = ++n;
-      p.at = f.at;
-      p.link_type = 1;
-      p.octets = f.octets;
-      p.original_length = static_cast<std::uint32_t>(f.octets.size());
-      analyzer.push(p);
-    }
-    EXPECT_EQ(analyzer.finish().judgement.standing, standing);
+    EXPECT_EQ(test::analyse(x.frames, AnalyzerOptions{.fail_on = severity}).judgement.standing, standing);
   }
 }
 
