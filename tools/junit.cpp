@@ -54,6 +54,14 @@ std::string case_xml(const JunitCase& c) {
   return xml + "    </testcase>\n";
 }
 
+std::string properties_xml(const std::vector<std::pair<std::string, std::string>>& properties) {
+  if (properties.empty()) return {};
+  std::string xml = "    <properties>\n";
+  for (const auto& [name, value] : properties)
+    xml += fmt::format("      <property name=\"{}\" value=\"{}\"/>\n", xml_escape(name), xml_escape(value));
+  return xml + "    </properties>\n";
+}
+
 struct Totals {
   std::size_t tests = 0, failures = 0, skipped = 0;
   std::uint64_t time_us = 0;
@@ -109,6 +117,7 @@ std::string junit_xml(std::string_view name, const std::vector<JunitSuite>& suit
     const Totals totals = totals_of(suite.cases);
     all.add(totals);
     body += fmt::format("  <testsuite {}>\n", totals.attributes(suite.name));
+    body += properties_xml(suite.properties);
     for (const JunitCase& c : suite.cases) body += case_xml(c);
     body += "  </testsuite>\n";
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace parley::tools {
@@ -22,6 +23,7 @@ struct JunitCase {
 struct JunitSuite {
   std::string name;
   std::vector<JunitCase> cases;
+  std::vector<std::pair<std::string, std::string>> properties{};  ///< name and value
 };
 
 /// One <testsuites> with a <testsuite> for each, in the order given.

@@ -17,6 +17,7 @@
 #include "verdict/json.hpp"
 #include "verdict/link_type.hpp"
 #include "verdict/text.hpp"
+#include "verdict/total.hpp"
 
 namespace parley::tools {
 namespace {
@@ -90,7 +91,8 @@ class Check {
       if (!*sink) return out_.error(sink->error().exit, sink->error().text);
     if (csv->wanted()) csv->write(verdict::csv_header());
     for (const std::string& file : options_.files) one(file, *junit, *csv);
-    if (junit->wanted()) junit->write(junit_xml("parley pcap check", suites_));
+    if (several() && text_) out_.text(verdict::to_text(total_));
+    if (junit->wanted()) write_junit(*junit);
     for (auto* sink : {&*junit, &*csv})
       if (const auto written = sink->finish(); !written) return out_.error(written.error().exit, written.error().text);
     return code(exit_);
@@ -112,9 +114,12 @@ class Check {
 
   void one(const std::string& file, const Sink& junit, Sink& csv) {
     const CaptureVerdict v = check_with_progress(file, options_, out_);
+    total_.add(v.report, v.error.empty());
     if (out_.json) {
       // The object is printed as verdict/json makes it: its key order is part of the reviewed golden files.
-      out_.object(Json::parse(v.readable ? verdict::to_json(file, v.report) : verdict::error_json(file, v.error)));
+      Json object = Json::parse(v.readable ? verdict::to_json(file, v.report) : verdict::error_json(file, v.error));
+      if (several() && &file == &options_.files.back()) object["total"] = total_json();
+      out_.object(object);
     } else if (v.readable && text_) {
       verdict::write_text(file, v.report, {.width = options_.width, .notes = !options_.quiet},
                           [this](std::string_view lines) { out_.text(lines.substr(0, lines.size() - 1)); });
@@ -130,8 +135,32 @@ class Check {
     }
   }
 
+  bool several() const { return options_.files.size() > 1; }
+
+  Json total_json() const {
+    const auto counts = [](const verdict::Total::ByStanding& of) {
+      Json json{{"all", verdict::sum(of)}};
+      for (std::size_t i = 0; i < of.size(); ++i)
+        json[std::string(verdict::to_string(static_cast<verdict::Standing>(i)))] = of[i];
+      return json;
+    };
+    Json files = counts(total_.files);
+    files["unread"] = total_.unread;
+    return {{"files", std::move(files)},
+            {"connections", counts(total_.connections)},
+            {"errors", total_.errors},
+            {"warnings", total_.warnings}};
+  }
+
+  void write_junit(Sink& junit) {
+    if (several())
+      for (JunitSuite& suite : suites_) suite.properties = junit_properties(total_);
+    junit.write(junit_xml("parley pcap check", suites_));
+  }
+
   const PcapOptions& options_;
   Output& out_;
+  verdict::Total total_;
   bool text_ = true;
   Exit exit_ = Exit::ok;
   std::vector<JunitSuite> suites_;

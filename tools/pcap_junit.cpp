@@ -127,6 +127,24 @@ std::string_view rule_family(std::string_view rule) {
   return "MPA set-up";  // what cites no rule is about the connection as a whole
 }
 
+std::vector<std::pair<std::string, std::string>> junit_properties(const verdict::Total& total) {
+  std::vector<std::pair<std::string, std::string>> out;
+  const auto add = [&out](std::string name, std::uint64_t n) {
+    out.emplace_back(std::move(name), fmt::format("{}", n));
+  };
+  const auto counts = [&](std::string_view what, const verdict::Total::ByStanding& of) {
+    add(fmt::format("total.{}", what), verdict::sum(of));
+    for (std::size_t i = 0; i < of.size(); ++i)
+      add(fmt::format("total.{}.{}", what, to_string(static_cast<verdict::Standing>(i))), of[i]);
+  };
+  counts("files", total.files);
+  add("total.files.unread", total.unread);
+  counts("connections", total.connections);
+  add("total.errors", total.errors);
+  add("total.warnings", total.warnings);
+  return out;
+}
+
 JunitSuite junit_suite(const std::string& file, const CaptureVerdict& verdict, const StandingArgs& standing) {
   JunitSuite suite{file, {file_case(file, verdict), holdings_case(file, verdict, standing)}};
   std::size_t number = 0, left_out = 0;

@@ -3,10 +3,13 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "tools/junit.hpp"
 #include "tools/pcap.hpp"
 #include "tools/pcap_standing.hpp"
+#include "verdict/total.hpp"
 
 namespace parley::tools {
 
@@ -18,5 +21,7 @@ std::string_view rule_family(std::string_view rule);
 /// that nothing in the connection could break is skipped. With `partial_ok` so is what was not seen whole, which fails
 /// otherwise: a suite fails when the command does.
 JunitSuite junit_suite(const std::string& file, const CaptureVerdict& verdict, const StandingArgs& standing = {});
+/// What the total says: every suite of a run over several files has these properties.
+std::vector<std::pair<std::string, std::string>> junit_properties(const verdict::Total& total);
 
 }  // namespace parley::tools

@@ -217,6 +217,7 @@ std::string to_text(const ConnectionReport& c, const TextOptions& o) {
 void write_text(std::string_view file, const FileReport& r, const TextOptions& o,
                 const std::function<void(std::string_view)>& write) {
   std::string out;
+  if (r.all_connections() > 0) Words(out) << file << ": " << counted(r.all_connections(), "MPA connection") << "\n\n";
   for (const auto& c : r.connections) {
     connection_text(c, o, out);
     out += '\n';

@@ -14,7 +14,7 @@ struct TextOptions {
   bool notes = true;  ///< findings of severity note as well
 };
 
-/// One block per connection, then a summary line. Ends with a newline.
+/// The file's name, one block per connection, then a summary line. Ends with a newline.
 std::string to_text(std::string_view file, const FileReport& report, const TextOptions& options = {});
 /// The same in pieces of some 64 KiB, each ended by a newline: nobody has to hold the whole of a large report.
 void write_text(std::string_view file, const FileReport& report, const TextOptions& options,

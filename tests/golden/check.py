@@ -30,6 +30,7 @@ def golden(parley, tests, problems):
     for capture, line in zip(captures, lines):
         verdict = json.loads(line)
         verdict["file"] = capture.name
+        verdict.pop("total", None)  # of the last one: totals() looks at it
         expected = json.loads((tests / "golden" / "iwarp" / f"{capture.stem}.json").read_text(encoding="utf-8"))
         if verdict != expected:
             problems.append(f"{capture.name}: the verdict is not the reviewed one")
@@ -162,6 +163,46 @@ def one_word(parley, tests, problems):
                 problems.append(f"{words} of a capture with warnings: exit code is not {wanted}")
 
 
+def totals(parley, tests, problems):
+    """Several files end with a total in text, JSON and JUnit, and each file's name stands before its connections."""
+    captures = sorted((tests / "captures" / "iwarp").glob("*.pcap"))
+    verdicts = [json.loads((tests / "golden" / "iwarp" / f"{c.stem}.json").read_text(encoding="utf-8")) for c in captures]
+    words = ("passed", "partial", "failed")
+    files = {"all": len(verdicts), **{w: sum(v["standing"] == w for v in verdicts) for w in words}, "unread": 0}
+    connections = {w: sum(v[w] for v in verdicts) for w in words}
+    wanted = {"files": files, "connections": {"all": sum(connections.values()), **connections},
+              "errors": sum(v["errors"] for v in verdicts), "warnings": sum(v["warnings"] for v in verdicts)}
+    lines = [json.loads(line) for line in run(parley, "--json", *captures)[1].splitlines()]
+    if ["total" in line for line in lines] != [False] * (len(captures) - 1) + [True] or lines[-1]["total"] != wanted:
+        problems.append(f"the total in JSON: {lines[-1].get('total')}, not {wanted}")
+    if "total" in json.loads(run(parley, "--json", captures[0])[1]):
+        problems.append("one file has a total of its own")
+    text = run(parley, *captures)[1]
+    line = (f"{files['all']} files: {files['passed']} passed, {files['partial']} partial, {files['failed']} failed; "
+            f"{sum(connections.values())} MPA connections: {connections['passed']} passed, {connections['partial']} partial, "
+            f"{connections['failed']} failed; {wanted['errors']} errors, {wanted['warnings']} warnings")
+    if line not in text.splitlines()[-8:]:
+        problems.append(f"the total in text: {text[-400:]!r}, not {line!r}")
+    at = 0
+    for capture, verdict in zip(captures, verdicts):
+        n = len(verdict["connections"])
+        head = text.find(f"{capture}: {n} MPA connection{'' if n == 1 else 's'}\n\n{verdict['connections'][0]['initiator']} ", at)
+        end = text.find(f"\n{capture}: {verdict['standing']}", at)
+        if not at <= head < end:
+            problems.append(f"{capture.name}: its name does not stand before its connections")
+        at = end
+    with tempfile.TemporaryDirectory() as folder:
+        broken = pathlib.Path(folder) / "broken.pcap"
+        broken.write_bytes(captures[0].read_bytes()[:-7])
+        status, out, _ = run(parley, "--junit", "-", captures[0], broken, pathlib.Path(folder) / "missing.pcap")
+    suites = xml.etree.ElementTree.fromstring(out).findall("testsuite")
+    for suite in suites:
+        said = {p.get("name"): p.get("value") for p in suite.findall("properties/property")}
+        found = {name: said.get(f"total.{name}") for name in ("files", "files.failed", "files.unread", "connections.passed")}
+        if status != 3 or found != {"files": "3", "files.failed": "1", "files.unread": "2", "connections.passed": "2"}:
+            problems.append(f"the total in JUnit: {said}")
+
+
 def targets(parley, tests, problems):
     """Where reports may go, and where not."""
     capture = tests / "captures" / "iwarp" / "made_10_badcrc.pcap"
@@ -251,6 +292,7 @@ def main():
     unreadable(parley, tests, problems)
     reports(parley, tests, problems)
     one_word(parley, tests, problems)
+    totals(parley, tests, problems)
     targets(parley, tests, problems)
     pages(parley, tests, problems)
     progress(parley, tests, problems)

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "verdict/standing.hpp"
+#include "verdict/total.hpp"
 
 namespace parley::verdict {
 namespace {
@@ -48,7 +49,7 @@ TEST(Text, GivesALargeReportInPiecesThatAreTheWhole) {
   for (const ConnectionReport& c : r.connections) each += to_text(c) + "\n";
   EXPECT_EQ(
       all,
-      each +
+      "a.pcap: 1000 MPA connections\n\n" + each +
           "a.pcap: passed; 14000 packets, 1000 TCP connections, 1000 of them MPA: 1000 passed, 0 partial, 0 failed; "
           "0 errors, 1000 warnings, 0 notes\n");
 }
@@ -61,6 +62,27 @@ TEST(Text, SaysInOneLineThatNothingIsMpa) {
   EXPECT_EQ(to_text("a", r),
             "a: failed: no connection of a known protocol; the file holds 2 TCP connections that are not MPA (3 "
             "packets)\n");
+}
+
+TEST(Text, SumsUpSeveralFiles) {
+  Total total;
+  FileReport two = many(2);
+  two.judgement = judge(two);
+  two.connections[1].judgement = {Standing::failed, "1 error"};
+  two.connections[1].findings.push_back({9, Severity::error, "RFC 5044 §4.4", "a CRC"});
+  total.add(two, true);
+  FileReport cut = many(1);
+  cut.unread = "truncated";
+  cut.judgement = judge(cut);
+  cut.unlisted.connections = 4;
+  cut.unlisted.standings = {1, 3, 0};
+  total.add(cut, false);
+  FileReport nothing;
+  nothing.judgement = judge(nothing);
+  total.add(nothing, true);
+  EXPECT_EQ(to_text(total),
+            "3 files: 1 passed, 1 partial, 1 failed, 1 of them not read to the end; "
+            "7 MPA connections: 3 passed, 3 partial, 1 failed; 1 error, 3 warnings");
 }
 
 TEST(Text, WrapsRowsAtTheWidthAndKeepsTheirWords) {
