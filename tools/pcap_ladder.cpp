@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "tools/connection_choice.hpp"
 #include "tools/pcap.hpp"
 #include "tools/sim_files.hpp"
 #include "verdict/capture_picture.hpp"
@@ -23,12 +24,13 @@ struct PcapOptions {
   bool quiet = false;
   bool ascii = false;
   std::size_t width = 100;
-  std::uint64_t connection = 0;
+  ConnectionChoice choice;
   std::vector<std::uint16_t> mpa_ports;
   CaptureFilter filter;
 };
 
-// A page has room for so many connections, rows of each and rows in all, at some 2 kB a row; -n chooses among more.
+// A page has room for so many connections, rows of each and rows in all, at some 2 kB a row. What failed is drawn
+// first. -n chooses among more.
 constexpr std::size_t page_connections_max = 60, page_rows_max = 5000, page_rows_in_all = 20'000;
 
 class Ladders {
@@ -47,23 +49,29 @@ class Ladders {
     auto page = open_output(to_output ? "" : options_.html);
     if (!page) return out_.error(page.error().exit, page.error().text);
     for (const std::string& file : options_.files) one(file);
-    if (options_.html.empty()) return code(exit_);
+    if (options_.html.empty() || (exit_ == Exit::usage && drawn_.empty())) return code(exit_);
+    std::vector<verdict::Picture> pictures;
+    for (Drawn& drawn : drawn_) pictures.push_back(std::move(drawn.picture));
     const std::string title = options_.files.size() == 1 ? options_.files.front() : "Captures";
-    const std::string html = verdict::to_html("MPA connections of " + title, pictures_, left_out_);
+    const std::string html = verdict::to_html("MPA connections of " + title, pictures, left_out_);
     if (to_output) {
       out_.verbatim(html);
       return code(exit_);
     }
     (*page)->write(html);
     if (const auto written = (*page)->finish(); !written) return out_.error(written.error().exit, written.error().text);
-    out_.text(fmt::format("{}: {} connection{} drawn{}", options_.html, pictures_.size(),
-                          pictures_.size() == 1 ? "" : "s",
+    out_.text(fmt::format("{}: {} drawn{}", options_.html, verdict::counted(pictures.size(), "connection"),
                           left_out_ > 0 ? fmt::format(", {} more left out (choose with -n)", left_out_) : ""));
     return code(exit_);
   }
 
  private:
-  /// With -n, a file that can be read twice is: the first time tells with which frame the connection begins.
+  struct Drawn {
+    int rank;
+    verdict::Picture picture;
+  };
+
+  /// A file that can be read twice is, where only the first reading tells what is to be drawn.
   CaptureVerdict read(const std::string& file) const {
     verdict::AnalyzerOptions o{.events = true, .mpa_ports = options_.mpa_ports};
     if (!options_.html.empty()) {
@@ -72,47 +80,65 @@ class Ladders {
       o.events_max = page_rows_max;
     }
     std::error_code error;
-    if (options_.connection == 0 || !std::filesystem::is_regular_file(file, error) || error)
+    if (!std::filesystem::is_regular_file(file, error) || error)
       return check_capture_file(file, o, {}, options_.filter.get());
-    CaptureVerdict v =
-        check_capture_file(file, verdict::AnalyzerOptions{.mpa_ports = options_.mpa_ports}, {}, options_.filter.get());
-    if (options_.connection > v.report.connections.size()) return v;
-    o.only = v.report.connections[options_.connection - 1].first_frame;
+    const verdict::AnalyzerOptions plain{.mpa_ports = options_.mpa_ports};
+    CaptureVerdict v = check_capture_file(file, options_.choice.all() ? o : plain, {}, options_.filter.get());
+    const auto& all = v.report.connections;
+    if (std::none_of(all.begin(), all.end(), [](const auto& c) { return c.events.empty(); })) return v;
+    std::vector<std::size_t> meant = options_.choice.of(v.report);
+    if (meant.empty()) return v;
+    if (meant.size() > o.drawn_max) meant.resize(o.drawn_max);
+    for (const std::size_t i : meant) o.only.push_back(all[i].first_frame);
+    std::sort(o.only.begin(), o.only.end());
     return check_capture_file(file, o, {}, options_.filter.get());
   }
 
   void one(const std::string& file) {
     const CaptureVerdict v = read(file);
-    std::uint64_t number = 0, shown = 0, undrawn = 0;
-    for (const auto& c : v.report.connections) {
-      if (++number != options_.connection && options_.connection != 0) continue;
-      ++shown;
-      if (c.events.empty())
+    std::uint64_t undrawn = 0;
+    const std::vector<std::size_t> meant =
+        lacks_a_number(file, v) ? std::vector<std::size_t>{} : options_.choice.of(v.report);
+    for (const std::size_t i : meant) {
+      if (v.report.connections[i].events.empty())
         ++undrawn;
       else
-        show(file, c);
+        show(file, v.report, i);
     }
     if (v.readable && v.report.connections.empty()) {
       out_.note(fmt::format("parley pcap ladder: {}: {}", file, verdict::shortfall(v.report, 0)));
-      if (exit_ == Exit::ok) exit_ = Exit::failed;
-    } else if (v.readable && shown == 0) {
-      out_.note(fmt::format("parley pcap ladder: {}: it has {} MPA connection{}, no number {}", file,
-                            v.report.connections.size(), v.report.connections.size() == 1 ? "" : "s",
-                            options_.connection));
-      if (exit_ == Exit::ok) exit_ = Exit::failed;
+      end_with(Exit::failed);
+    } else if (v.readable && meant.empty() && exit_ != Exit::usage && options_.html.empty()) {
+      out_.text(fmt::format("{}: none of {} failed", file,
+                            options_.choice.highest() > 0
+                                ? "these connections"
+                                : verdict::counted(v.report.connections.size(), "connection")));
     }
     if (undrawn > 0)
       out_.note(
-          fmt::format("parley pcap ladder: {}: not drawn: {}, since only the first of a file are; choose one with -n",
+          fmt::format("parley pcap ladder: {}: not drawn: {}, since only the first of a file are; choose some with -n",
                       file, verdict::counted(undrawn, "connection")));
     if (!v.error.empty()) {
       out_.note(fmt::format("parley pcap ladder: {}: {}", file, v.error));
-      exit_ = Exit::environment;
+      end_with(Exit::environment);
     }
     if (!options_.html.empty()) left_out_ += undrawn;
   }
 
-  void show(const std::string& file, const verdict::ConnectionReport& c) {
+  /// A number that the user asks for and the file does not have. What was not read may have it.
+  bool lacks_a_number(const std::string& file, const CaptureVerdict& v) {
+    const std::uint64_t last = v.report.connections.size(), asked = options_.choice.highest();
+    if (asked <= last || last == 0 || !v.error.empty()) return false;
+    out_.error(Exit::usage,
+               fmt::format("{}: it has {}, no number {}", file, verdict::counted(last, "MPA connection"), asked));
+    end_with(Exit::usage);
+    return true;
+  }
+
+  void end_with(Exit exit) { exit_ = std::max(exit_, exit); }
+
+  void show(const std::string& file, const verdict::FileReport& report, std::size_t index) {
+    const verdict::ConnectionReport& c = report.connections[index];
     if (out_.json) {
       Json lines = Json::array();
       for (const auto& e : c.events)
@@ -121,17 +147,31 @@ class Ladders {
                          {"from", std::string(verdict::to_string(e.from))},
                          {"text", e.text}});
       out_.object({{"file", file},
+                   {"connection", index + 1},
+                   {"standing", std::string(verdict::to_string(c.judgement.standing))},
                    {"initiator", c.initiator.to_string()},
                    {"responder", c.responder.to_string()},
                    {"ladder", std::move(lines)}});
     }
     if (options_.html.empty()) {
+      out_.text(fmt::format("{}: connection {} of {}", file, index + 1, report.connections.size()));
       out_.text(verdict::to_ladder(c, {.width = options_.width, .ascii = options_.ascii, .findings = !options_.quiet}));
-    } else if (pictures_.size() < page_connections_max && rows_left_ > 0) {  // of all files together
-      const std::size_t most = std::min(page_rows_max, rows_left_);
-      pictures_.push_back(verdict::to_picture(file, c, {.rows_max = most, .notes = !options_.quiet}));
-      rows_left_ -= std::min(rows_left_, pictures_.back().rows.size());
     } else {
+      verdict::Picture picture =
+          verdict::to_picture(file, c, {.rows_max = page_rows_max, .notes = !options_.quiet, .number = index + 1});
+      add_to_page(rank(c.judgement.standing), std::move(picture));
+    }
+  }
+
+  /// The page has what failed first, whichever file it is in; what has no room any more goes.
+  void add_to_page(int standing, verdict::Picture picture) {
+    const auto behind = std::upper_bound(drawn_.begin(), drawn_.end(), standing,
+                                         [](int rank, const Drawn& drawn) { return rank < drawn.rank; });
+    rows_ += picture.rows.size();
+    drawn_.insert(behind, {standing, std::move(picture)});
+    while (drawn_.size() > page_connections_max || (rows_ > page_rows_in_all && drawn_.size() > 1)) {
+      rows_ -= drawn_.back().picture.rows.size();
+      drawn_.pop_back();
       ++left_out_;
     }
   }
@@ -139,8 +179,8 @@ class Ladders {
   const PcapOptions& options_;
   Output& out_;
   Exit exit_ = Exit::ok;
-  std::vector<verdict::Picture> pictures_;
-  std::size_t left_out_ = 0, rows_left_ = page_rows_in_all;
+  std::vector<Drawn> drawn_;
+  std::size_t left_out_ = 0, rows_ = 0;
 };
 
 int run_ladder(const PcapOptions& options, Output& out) { return Ladders(options, out).run(); }
@@ -151,7 +191,7 @@ void add_pcap_ladder(CLI::App& pcap, Context& context) {
   auto options = std::make_shared<PcapOptions>();
   CLI::App* sub = pcap.add_subcommand("ladder", "Draws each MPA connection: initiator left, responder right");
   sub->add_option("FILE", options->files, "Captures: pcap or pcapng; - is standard input")->required();
-  sub->add_option("-n,--connection", options->connection, "Only the n-th MPA connection of the file");
+  add_connection_choice(*sub, options->choice);
   sub->add_option("--html", options->html,
                   "Draw one page for a browser, with every field of each frame, instead of text; - is standard output")
       ->type_name("FILE");
@@ -163,7 +203,9 @@ void add_pcap_ladder(CLI::App& pcap, Context& context) {
   add_filter(*sub, options->filter);
   add_json_flag(*sub, context);
   sub->footer(
-      "Examples:\n  parley pcap ladder siw.pcap\n  parley pcap ladder -n 2 --ascii siw.pcap\n"
+      "What failed comes first, then what is partial.\n\n"
+      "Examples:\n  parley pcap ladder siw.pcap\n  parley pcap ladder -n 2,5-9 --ascii siw.pcap\n"
+      "  parley pcap ladder --failed siw.pcap\n"
       "  parley pcap ladder --html siw.html siw.pcap");
   sub->callback([options, &context] {
     context.out.command = "pcap ladder";

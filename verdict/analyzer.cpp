@@ -36,7 +36,8 @@ void Analyzer::unread(std::string why) {
 }
 
 EventDetail Analyzer::detail_of(std::uint64_t first_frame) const {
-  if (!options_.events || drawn_ >= options_.drawn_max || (options_.only != 0 && options_.only != first_frame))
+  if (!options_.events || drawn_ >= options_.drawn_max) return EventDetail::none;
+  if (!options_.only.empty() && !std::binary_search(options_.only.begin(), options_.only.end(), first_frame))
     return EventDetail::none;
   return options_.fields ? EventDetail::fields : EventDetail::lines;
 }

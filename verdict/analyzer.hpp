@@ -17,11 +17,11 @@
 namespace parley::verdict {
 
 struct AnalyzerOptions {
-  bool events = false;              ///< collect what the ladder draws
-  bool fields = false;              ///< with every field of it
-  std::uint64_t only = 0;           ///< only of the connection that begins with this frame; 0: of all
-  std::size_t drawn_max = 1024;     ///< only of so many connections, the first ones
-  std::size_t events_max = 20'000;  ///< of one connection; a ladder longer than that nobody reads
+  bool events = false;                ///< collect what the ladder draws
+  bool fields = false;                ///< with every field of it
+  std::vector<std::uint64_t> only{};  ///< only of connections that begin with these frames, in order; empty: of all
+  std::size_t drawn_max = 1024;       ///< only of so many connections, the first ones
+  std::size_t events_max = 20'000;    ///< of one connection; a ladder longer than that nobody reads
   /// Connections to these ports carry MPA: if their set-up is not captured, FPDUs are believed without a good CRC too.
   std::vector<std::uint16_t> mpa_ports{};
   StreamTap* tap = nullptr;            ///< is told what is understood of each stream; outlives the Analyzer

@@ -29,7 +29,7 @@ class Filler {
  public:
   Filler(std::string_view file, const ConnectionReport& c, const CapturePictureOptions& o) : c_(c), o_(o) {
     p_.title = fmt::format("{} -> {}: {}", c.initiator.to_string(), c.responder.to_string(), to_string(c.outcome));
-    p_.subtitle = std::string(file);
+    p_.subtitle = o.number == 0 ? std::string(file) : fmt::format("{}, connection {}", file, o.number);
     p_.columns = {"initiator", "responder"};
     p_.addresses = {c.initiator.to_string(), c.responder.to_string()};
     p_.rows_dropped = c.events_dropped;

@@ -14,6 +14,7 @@ namespace parley::verdict {
 struct CapturePictureOptions {
   std::size_t rows_max = 5000;  ///< more no browser shows at ease; the rest is counted
   bool notes = true;            ///< findings of severity note as well
+  std::size_t number = 0;       ///< the connection's in its file, from 1; 0: not told
 };
 
 /// `connection` was reported with events, best with fields. Times count from its first packet.

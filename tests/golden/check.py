@@ -145,7 +145,7 @@ def one_word(parley, tests, problems):
                      "counts": all(verdict[w] == words.count(w) for w in ("passed", "partial", "failed")),
                      "CSV": lines == (words or [word]), "JUnit": (broken > 0) == (word != "passed"),
                      "lenient JUnit": (broken_leniently > 0) == (word == "failed"), "matrix": matrix["standing"] == word,
-                     "matrix's exit code": done.returncode == code, "page": badges == words,
+                     "matrix's exit code": done.returncode == code, "page": badges == sorted(words, key=("failed", "partial", "passed").index),
                      "lines of the text": [line.count(f", {w}") or line.count(f"  {w}") for line, w in zip(
                          [line for line in text.splitlines() if " -> " in line and not line.startswith(" ")], words)] ==
                      [1] * len(words)}
@@ -250,11 +250,70 @@ def pages(parley, tests, problems):
         if status or err or "<section id=\"c" in out or "MPA Reply" not in out:
             problems.append(f"ladder --html - -n 2: exit code {status}")
         status, out, err = ladder("-n", "3", captures / "siw_v2_reject.pcap")
-        if status != 1 or "it has 2 MPA connections, no number 3" not in err:
+        if status != 2 or "it has 2 MPA connections, no number 3" not in err or err.count("\n") != 1 or out:
             problems.append(f"ladder -n 3 of 2: exit code {status}, {err!r}")
+        for words in ("9-5", "0", "1-", "x", "1,,2", "1-2-3", "2,0-1", "", "99999999999999999999"):
+            status, out, err = ladder(f"--connection={words}", captures / "siw_v2_reject.pcap")
+            if status != 2 or "--connection" not in err or err.count("\n") != 1 or out:
+                problems.append(f"ladder --connection={words}: exit code {status}, {err!r}")
+        status, out, err = ladder("--html", page, "-n", "1-3", captures / "siw_v2_reject.pcap")
+        if status != 2 or page.read_text(encoding="utf-8") != text:
+            problems.append(f"ladder --html -n 1-3 of 2: exit code {status}, and the page is another")
         status, out, err = ladder("--html", "-", "--json", captures / "siw_v2_reject.pcap")
         if status != 2:
             problems.append(f"ladder --html - --json: exit code {status}")
+
+
+def failed_first(parley, tests, problems):
+    """Ladders begin with what failed, and can be asked for it alone; each says its number in the file."""
+    captures = tests / "captures" / "iwarp"
+    many, clean, one = (captures / f"{name}.pcap" for name in ("siw_probe_startup", "siw_v2_reject", "made_10_badcrc"))
+    verdict = json.loads((tests / "golden" / "iwarp" / "siw_probe_startup.json").read_text(encoding="utf-8"))
+    words = [c["standing"] for c in verdict["connections"]]
+    if len(set(words)) < 3:
+        problems.append("the capture does not have all three standings")
+
+    def ladder(*args):
+        done = subprocess.run([parley, "pcap", "ladder", *map(str, args)], capture_output=True, text=True, timeout=50)
+        return done.returncode, done.stdout, done.stderr
+
+    def numbers(*args):
+        status, out, err = ladder(*args)
+        if status or err:
+            problems.append(f"ladder {args}: exit code {status}, {err!r}")
+        return [int(n) for n in re.findall(r": connection (\d+) of \d+$", out, flags=re.M)], out
+    order = sorted(range(1, len(words) + 1), key=lambda n: (("failed", "partial", "passed").index(words[n - 1]), n))
+    failed = [n for n in order if words[n - 1] == "failed"]
+    last = order[-1]
+    for args, wanted in (((many,), order), (("--failed", many), failed), (("-n", "2", many), [2]),
+                         (("--connection", f"1-3,{last}", many), [n for n in order if n in (1, 2, 3, last)]),
+                         (("--failed", "-n", f"{failed[1]}-{last}", many), [n for n in failed if failed[1] <= n <= last]),
+                         (("--failed", clean), [])):
+        if numbers(*args)[0] != wanted:
+            problems.append(f"ladder {args[:-1]}: {numbers(*args)[0]}, not {wanted}")
+    if numbers("--failed", clean)[1] != f"{clean}: none of 2 connections failed\n":
+        problems.append(f"ladder --failed of what passed: {numbers('--failed', clean)[1]!r}")
+    objects = [json.loads(line) for line in ladder("--json", many)[1].splitlines()]
+    if [(o["connection"], o["standing"], o["initiator"]) for o in objects] != \
+            [(n, words[n - 1], verdict["connections"][n - 1]["initiator"]) for n in order]:
+        problems.append("ladder --json does not begin with what failed")
+    # A page has room for so many: what failed is on it, wherever it stands in whichever file.
+    with tempfile.TemporaryDirectory() as folder:
+        long = pathlib.Path(folder) / "long.pcap"
+        reject, bad = clean.read_bytes(), one.read_bytes()
+        records = b""
+        for i in range(40):  # other ports, so that these are other connections
+            records += reject[24:].replace(struct.pack(">H", 9001), struct.pack(">H", 10000 + i)).replace(
+                struct.pack(">H", 9003), struct.pack(">H", 11000 + i))
+        long.write_bytes(reject[:24] + records + bad[24:])
+        for files in ([long], [clean, long]):
+            status, out, err = ladder("--html", "-", *files)
+            titles = re.findall(r'<li[^>]*><a href="#c\d+">([^<]*)</a>', out)
+            if status or len(titles) != 60 or "made_10" in out or "wrong CRC" not in out and "with CRC" not in out:
+                problems.append(f"ladder --html of {len(files)} files: exit code {status}, {len(titles)} connections, {err!r}")
+        status, out, err = ladder("--html", "-", "--failed", clean)
+        if status or err or "<iframe" in out or not out.startswith("<!DOCTYPE html>"):
+            problems.append(f"ladder --html - --failed of what passed: exit code {status}, {out[:200]!r}, {err!r}")
 
 
 def progress(parley, tests, problems):
@@ -295,6 +354,7 @@ def main():
     totals(parley, tests, problems)
     targets(parley, tests, problems)
     pages(parley, tests, problems)
+    failed_first(parley, tests, problems)
     progress(parley, tests, problems)
     print("\n".join(problems) or "every verdict is the reviewed one")
     return 1 if problems else 0

@@ -104,7 +104,7 @@ TEST(VerdictCapturePicture, OnlyTheConnectionAskedForIsDrawn) {
   second.set_up().send(0, fpdu(send_segment(1, 4))).close();
   const std::uint64_t first = x.frames.size() + 1;
   x.frames.insert(x.frames.end(), second.frames.begin(), second.frames.end());
-  FileReport r = drawn(x, {.events = true, .only = first});
+  FileReport r = drawn(x, {.events = true, .only = {first}});
   ASSERT_EQ(r.connections.size(), 2U);
   EXPECT_TRUE(r.connections[0].events.empty());
   EXPECT_FALSE(r.connections[1].events.empty());
