@@ -162,6 +162,7 @@ void Connection::packet(unsigned from, const wire::TcpSegmentView& t, std::uint6
     peer.tcp.acked(t.ack);
     ref.peer_received = peer.tcp.position_of(t.ack).value_or(0);
   }
+  if (h.fin_frame == frame || (h.fin_frame == 0 && h.rst_frame == frame)) h.end_heard = peer.tcp.acked_position();
   if (t.length > 0) {
     h.data_frame = frame;
     h.data_at = at;

@@ -106,6 +106,7 @@ class Connection {
     bool again_told = false;  // that it began again after a rejection
     std::uint64_t fpdus = 0, first_fpdu_frame = 0;
     std::uint64_t heard = 0;       // how much of the other stream its FPDUs acknowledged
+    std::uint64_t end_heard = 0;   // how much it had acknowledged at its FIN, or RST without one
     std::uint64_t fault_end = 0;   // stream position behind its first fault; 0: none
     std::uint64_t term_heard = 0;  // how much of the other stream its Terminate acknowledged
     std::uint64_t term_end = 0;    // stream position behind its Terminate; 0: none

@@ -97,7 +97,7 @@ void Connection::on_fpdu(Half& h, const WalkedFpdu& f) {
   if (picked_up_ && !picked_up_fpdu(h, f)) return;
   if (!picked_up_ && f.doubtful) return count_doubtful(h, f);
   if (f.first.peer_received > peer.tcp.position()) rdmap_->behind(other(side));
-  if (++h.fpdus == 1) h.first_fpdu_frame = f.first.frame;
+  if (++h.fpdus == 1) h.first_fpdu_frame = f.last.frame;
   check_frame(h, f);
   if (side == Side::responder) check_fence(h, f);
   if (side == Side::initiator && h.fpdus == 1 && !picked_up_) {
@@ -180,7 +180,7 @@ void Connection::check_fence(Half& h, const WalkedFpdu& f) {
   const std::uint64_t received = f.first.peer_received;
   if (!request_ || initiator.startup_length == 0 || received == 0 || received > initiator.startup_length) return;
   findings_.error(
-      f.first.frame, Side::responder, "RFC 5044 §7.1.2",
+      f.last.frame, Side::responder, "RFC 5044 §7.1.2",
       fmt::format("the responder sent an FPDU{} before it had received one (rule 4): nothing of the initiator's after "
                   "the Request was acknowledged by then",
                   reply_ && f.first.frame == reply_->frame ? " in the segment of its Reply," : ""));
@@ -204,19 +204,19 @@ void Connection::check_first_fpdu(const WalkedFpdu& f) {
       rtr_seen_ = form;
     } else {
       if (form != mpa::Rtr::none) rtr_seen_ = form;
-      findings_.error(f.first.frame, Side::initiator, "RFC 6581 §9.2",
+      findings_.error(f.last.frame, Side::initiator, "RFC 6581 §9.2",
                       fmt::format("the initiator's first FPDU is {}, not an RTR of an agreed kind{}{}{}", shown,
                                   agreement_.rtr.send ? " [Send]" : "", agreement_.rtr.write ? " [Write]" : "",
                                   agreement_.rtr.read ? " [Read]" : ""));
     }
   } else if (agreement_.rtr_frame && rtr_seen_ == mpa::Rtr::none) {
     operational_ = true;
-    findings_.error(f.first.frame, Side::initiator, "OFA 2007-10 Rtr §2",
+    findings_.error(f.last.frame, Side::initiator, "OFA 2007-10 Rtr §2",
                     "the initiator sent an FPDU first although the Rtr frame was agreed (S on both sides)");
   } else if (agreement_.revision <= 1 && form != mpa::Rtr::none && rtr_seen_ == mpa::Rtr::none) {
     rtr_seen_ = form;
     findings_.note(
-        f.first.frame, Side::initiator, "",
+        f.last.frame, Side::initiator, "",
         fmt::format("the initiator's first FPDU is {}: an RTR by configuration, nothing announced it", shown));
   }
 }
@@ -240,12 +240,12 @@ void Connection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
       if (t->code == 6 && reply_ && reply_->enhanced &&
           (reply_->enhanced->ird == PARLEY_MPA_ENH_NOT_NEGOTIATED ||
            reply_->enhanced->ord == PARLEY_MPA_ENH_NOT_NEGOTIATED))
-        findings_.warn(f.first.frame, Side::initiator, "RFC 6581 §9.1",
+        findings_.warn(f.last.frame, Side::initiator, "RFC 6581 §9.1",
                        "the initiator terminates for lack of IRD although the Reply asks not to negotiate (0x3fff)");
     }
     if (reply_ && reply_->key != wire::MpaKey::rep)
       // RFC 5044 §8: after an invalid startup frame TCP is closed at once; there is no FPDU mode to send one in.
-      findings_.error(f.first.frame, Side::initiator, "RFC 5044 §8",
+      findings_.error(f.last.frame, Side::initiator, "RFC 5044 §8",
                       "the initiator sent a Terminate after an invalid Reply");
     return;
   }
@@ -254,7 +254,7 @@ void Connection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
     operational_ = false;
     if (!agreement_.rtr_frame) return;  // it need not know the frame
     findings_.error(
-        f.first.frame, Side::responder, "RFC 5044 §7.1.1",
+        f.last.frame, Side::responder, "RFC 5044 §7.1.1",
         "the responder took the agreed Rtr frame for an FPDU: the S of its Reply was an echo of reserved bits");
   }
 }

@@ -279,8 +279,8 @@ ConnectionReport Connection::finish(bool capture_truncated) {
   finish_startup(capture_truncated);
   ConnectionReport r;
   judge_outcome(r);
-  if (rdmap_)
-    rdmap_->finish(last_frame_, half_of(Side::initiator).fin_frame != 0, half_of(Side::responder).fin_frame != 0);
+  const auto end_of = [&](Side side) { return RdmapCheck::End{half_of(side).fin_frame, half_of(side).rst_frame}; };
+  if (rdmap_) rdmap_->finish(last_frame_, end_of(Side::initiator), end_of(Side::responder));
   finish_set_up();
   judge_reactions();
   suspect_lost_wakeup();

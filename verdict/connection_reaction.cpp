@@ -51,12 +51,12 @@ void Connection::remember_fpdu(Half& h, const WalkedFpdu& f) {
 void Connection::check_after_reply(const WalkedFpdu& f) {
   if (!reply_ || is_terminate(f)) return;
   if (invalid_reply(*reply_))
-    findings_.error(f.first.frame, Side::initiator, "RFC 5044 §7.1.2",
+    findings_.error(f.last.frame, Side::initiator, "RFC 5044 §7.1.2",
                     fmt::format("the initiator went on with FPDUs after the invalid Reply of frame {}", reply_->frame));
   const auto* q = request_ && request_->enhanced ? &*request_->enhanced : nullptr;
   const auto* r = reply_->enhanced ? &*reply_->enhanced : nullptr;
   if (q != nullptr && r != nullptr && q->a && !r->a)
-    findings_.warn(f.first.frame, Side::initiator, "RFC 6581 §9.2",
+    findings_.warn(f.last.frame, Side::initiator, "RFC 6581 §9.2",
                    "the initiator, which asked for A=1, went on although the Reply has A=0: no RTR was agreed, and it "
                    "must terminate (layer 2, code 7)");
 }
@@ -84,19 +84,19 @@ void Connection::check_setup_code(const WalkedFpdu& f, std::uint8_t code) {
   const auto* r = reply_->enhanced ? &*reply_->enhanced : nullptr;
   if (code == 7 && q != nullptr && r != nullptr && q->a && r->a &&
       (agreement_.rtr.send || agreement_.rtr.write || agreement_.rtr.read))
-    findings_.error(f.first.frame, Side::initiator, "RFC 6581 §9.2",
+    findings_.error(f.last.frame, Side::initiator, "RFC 6581 §9.2",
                     fmt::format("the initiator found no matching RTR although Request and Reply have{}{}{} in common",
                                 agreement_.rtr.send ? " Send" : "", agreement_.rtr.write ? " Write" : "",
                                 agreement_.rtr.read ? " Read" : ""));
   const bool unnegotiated = r != nullptr && (r->ird == PARLEY_MPA_ENH_NOT_NEGOTIATED ||
                                              r->ord == PARLEY_MPA_ENH_NOT_NEGOTIATED);  // told elsewhere
   if (code == 6 && q != nullptr && r != nullptr && !unnegotiated && depths_fit(*q, *r))
-    findings_.warn(f.first.frame, Side::initiator, "RFC 6581 §9.1",
+    findings_.warn(f.last.frame, Side::initiator, "RFC 6581 §9.1",
                    fmt::format("the initiator terminates for lack of IRD, yet the Reply (IRD {}, ORD {}) asks for no "
                                "more than its Request (IRD {}, ORD {}) offers",
                                r->ird, r->ord, q->ird, q->ord));
   if (code == 4)
-    findings_.warn(f.first.frame, Side::initiator, "RFC 5044 §8",
+    findings_.warn(f.last.frame, Side::initiator, "RFC 5044 §8",
                    "the initiator calls the Reply invalid, and nothing in the capture shows why");
 }
 
@@ -152,18 +152,16 @@ void Connection::judge_reaction(Side culprit) {
                                first.frame, describe_terminate(said->layer, said->etype, said->code), deserved(first)));
     return;
   }
-  if (rdmap_->terminated(other(culprit)) || rdmap_->terminated(culprit) || bad.rst_frame != 0) return;
-  if (bad.tcp.acked_position() < fault_end) return;  // perhaps it never arrived
-  std::string_view did;
-  if (good.heard >= fault_end)
-    did = "went on";
-  else if (good.rst_frame != 0)
-    did = "reset the connection";
-  else if (good.fin_frame != 0)
-    did = "closed";
-  if (did.empty()) return;
-  const std::uint64_t frame = did == "closed" ? good.fin_frame : did == "went on" ? first.frame : good.rst_frame;
-  findings_.warn(frame, other(culprit), "RFC 5040 §7.2",
+  // Until it ends a Terminate may still come. Who ended before the fault came, or after the other side had, owes none.
+  const std::uint64_t ended = good.fin_frame != 0 ? good.fin_frame : good.rst_frame;
+  const auto before_end = [&](std::uint64_t frame) { return frame != 0 && frame < ended; };
+  if (ended == 0 || good.end_heard < fault_end || rdmap_->terminated(other(culprit)) ||
+      before_end(rdmap_->terminate_frame(culprit)) || before_end(bad.rst_frame))
+    return;
+  const std::string_view did = good.heard >= fault_end ? "went on"
+                               : good.fin_frame != 0   ? "closed"
+                                                       : "reset the connection";
+  findings_.warn(ended, other(culprit), "RFC 5040 §7.2",
                  fmt::format("the {} received the fault of frame {} and {} without a Terminate; {}", who, first.frame,
                              did, deserved(first)));
 }

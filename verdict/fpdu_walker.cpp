@@ -240,12 +240,13 @@ bool FpduWalker::step(FpduSink& sink) {
     markers_ = r.be16() == 0 ? Known::yes : Known::no;
   }
   if (!begun_) {
-    const Beginning b = beginning();
+    std::uint32_t proof = 0;
+    const Beginning b = beginning(proof);
     if (b == Beginning::wait) return false;
     begun_ = true;
     if (b == Beginning::otherwise) {
       markers_ = markers_ == Known::yes ? Known::no : Known::yes;
-      sink.markers_differ(markers_ == Known::yes, mark_at(base_).ref);
+      sink.markers_differ(markers_ == Known::yes, mark_at(base_ + proof - 1).ref);
     }
   }
   const bool markers = markers_ == Known::yes;
@@ -261,7 +262,7 @@ bool FpduWalker::step(FpduSink& sink) {
   if (bool wait = false; begin.be16() == startup_length && startup_here(sink, wait)) return !wait;
   // RFC 5044 §3: an ULPDU has 1 to 64768 octets; the DDP header alone takes 14.
   if (length == 0 || length > PARLEY_MPA_ULPDU_MAX) {
-    const SegmentRef ref = mark_at(header).ref;
+    const SegmentRef ref = mark_at(header + 1).ref;
     const bool doubted = doubtful_;
     lose(base_ + wire_size(base_, length, markers));
     if (!doubted) sink.bad_length(length, ref);
@@ -293,8 +294,8 @@ bool FpduWalker::step(FpduSink& sink) {
 
 /// Whether the first octets are those of a stream with markers if there should be none, or of one without if there
 /// should be (RFC 5044 §4.3). Only a good FPDU under the other reading proves that; octets that fit the agreed one are
-/// never kept waiting.
-FpduWalker::Beginning FpduWalker::beginning() {
+/// never kept waiting. `total`: the octets of that FPDU.
+FpduWalker::Beginning FpduWalker::beginning(std::uint32_t& total) {
   if (base_ != 0 || resync_) return Beginning::as_agreed;
   const bool agreed = markers_ == Known::yes;
   if (size() < 2 || unknown_in(0, 2)) return size() < 2 ? Beginning::wait : Beginning::as_agreed;
@@ -309,7 +310,7 @@ FpduWalker::Beginning FpduWalker::beginning() {
   if (!agreed && (r.be32() & ~std::uint32_t{3}) != 0) return Beginning::as_agreed;
   const std::uint32_t length = r.be16();
   if (length < PARLEY_DDP_TAGGED_LEN || length > PARLEY_MPA_ULPDU_MAX) return Beginning::as_agreed;
-  const std::uint32_t total = wire_size(0, length, !agreed);
+  total = wire_size(0, length, !agreed);
   if (size() < total) return Beginning::wait;
   markers_ = agreed ? Known::no : Known::yes;
   const Verdict verdict = judge(0);

@@ -107,7 +107,7 @@ class FpduWalker {
   void walk(FpduSink& sink);
   bool step(FpduSink& sink);
   enum class Beginning : std::uint8_t { as_agreed, otherwise, wait };
-  Beginning beginning();
+  Beginning beginning(std::uint32_t& total);
   bool build(std::uint64_t at, std::uint32_t length, std::uint32_t total, WalkedFpdu& out);
   void strip_markers(std::uint64_t at, std::uint64_t header, std::uint32_t total, WalkedFpdu& out);
   void consume(std::uint64_t to);

@@ -23,7 +23,6 @@ class MessageExtent {
   struct Odd {
     std::uint64_t frame = 0;  ///< 0: none
     std::uint64_t at = 0, due = 0;
-    std::uint64_t stream_end = 0;  ///< the position behind its FPDU
   };
 
   /// A message whose first octet has the offset `start`.

@@ -45,13 +45,13 @@ void RdmapCheck::complaint(Side culprit, Complaint c, bool weak) {
 }
 
 void RdmapCheck::blame(Side from, const WalkedFpdu& f, Complaint c) {
-  c.frame = f.first.frame;
+  c.frame = f.last.frame;
   c.end = f.position + f.wire_octets;
   complaint(from, c);
 }
 
 void RdmapCheck::accuse(Side from, const WalkedFpdu& f, std::string_view rule, std::string text) {
-  findings_.error(f.first.frame, from, rule, fmt::format("the {} {}", to_string(from), text));
+  findings_.error(f.last.frame, from, rule, fmt::format("the {} {}", to_string(from), text));
 }
 
 void RdmapCheck::lost(Side side) {
@@ -84,7 +84,7 @@ void RdmapCheck::segment(Side from, const WalkedFpdu& f) {
   s.recent_next = (s.recent_next + 1) % recent_max;
   r.size = h->size();
   r.length = static_cast<std::uint32_t>(f.ulpdu.size());
-  r.frame = f.first.frame;
+  r.frame = f.last.frame;
   std::copy_n(f.ulpdu.begin(), r.size, r.head.begin());
   find_terminated(at(other(from)), r);
   tell(from, f, *h);
@@ -131,7 +131,7 @@ bool RdmapCheck::check_controls(Side from, const WalkedFpdu& f, const DdpHeader&
   }
   // Peers that know RFC 5040 only answer the opcodes of RFC 7306 with "unexpected opcode"; that is no fault of the
   // sender, yet it explains the Terminate.
-  if (h.opcode >= RdmapOpcode::immediate) complaint(from, {PARLEY_RDMAP_LAYER_RDMAP, 2, 6, f.first.frame}, true);
+  if (h.opcode >= RdmapOpcode::immediate) complaint(from, {PARLEY_RDMAP_LAYER_RDMAP, 2, 6, f.last.frame}, true);
   if (rule.tagged != h.tagged) {
     accuse(from, f, "RFC 5040 §4.2",
            fmt::format("sent a {} in {} DDP segment", name_of(h), h.tagged ? "a tagged" : "an untagged"));
@@ -147,7 +147,7 @@ bool RdmapCheck::check_controls(Side from, const WalkedFpdu& f, const DdpHeader&
   // RFC 5040 §4.1: only the Sends with Invalidate have a use for this word.
   if (!h.tagged && h.stag != 0 && !invalidates(h.opcode))
     findings_.warn(
-        f.first.frame, from, "RFC 5040 §4.1",
+        f.last.frame, from, "RFC 5040 §4.1",
         fmt::format("the {} set the Invalidate STag word of a {} to 0x{:08x}", to_string(from), name_of(h), h.stag));
   return true;
 }
@@ -195,7 +195,8 @@ void RdmapCheck::check_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
     if (q.extent.open() && !q.extent.last_seen())
       accuse(from, f, "RFC 5041 §5.2",
              fmt::format("began message {} on queue {} before the last segment of message {}", h.msn, h.qn, q.msn));
-    settle_untagged(from, h.qn & 3, true);
+    else
+      settle_untagged(from, h.qn & 3, over_at(f));
     if (q.known && h.msn != q.next_msn) {
       // RFC 5041 §4.3: MSN begins at 1 and grows by one per message and queue.
       accuse(from, f, "RFC 5041 §4.3",
@@ -229,7 +230,10 @@ void RdmapCheck::place_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
   }
   switch (q.extent.place(h.mo, payload_of(f, h), h.last)) {
     case Placed::in_order: break;
-    case Placed::out_of_order: q.extent.note_odd({f.first.frame, h.mo, due, f.position + f.wire_octets}); break;
+    case Placed::out_of_order:
+      complaint(from, {PARLEY_RDMAP_LAYER_DDP, 2, 4, f.last.frame}, true);  // a peer may take it for a fault
+      q.extent.note_odd({f.last.frame, h.mo, due});
+      break;
     case Placed::wrong:
       accuse(from, f, "RFC 5041 §5.2",
              fmt::format("sent a {} segment with MO {}, {} was due (queue {}, MSN {})", name_of(h), h.mo, due, h.qn,
@@ -243,28 +247,44 @@ void RdmapCheck::place_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
       q.extent.close();
       return;
   }
-  if (q.extent.whole()) settle_untagged(from, h.qn & 3, true);
+  if (q.extent.whole()) settle_untagged(from, h.qn & 3, over_at(f));
 }
 
-// A message of a queue is over: `surely`, or as far as the capture shows.
-void RdmapCheck::settle_untagged(Side from, std::uint32_t qn, bool surely) {
+// Only a FIN says that this was all. Whoever reset or was told of an error may have had the rest still to send, and
+// without an end it may come later than the capture goes.
+RdmapCheck::Over RdmapCheck::over_at_end(const End& end, const MessageExtent::Odd& odd) const {
+  const std::uint64_t frame = end.fin_frame != 0 ? end.fin_frame : end.rst_frame;
+  const bool terminated = std::any_of(state_.begin(), state_.end(), [&](const State& s) {
+    return s.terminate_frame != 0 && s.terminate_frame < frame;
+  });
+  return {frame != 0 ? frame : odd.frame, 0, end.fin_frame != 0 && !terminated};
+}
+
+/// ", from frame 7 on" of what was out of order since an earlier frame.
+std::string RdmapCheck::since(const MessageExtent::Odd& odd, const Over& over) {
+  return odd.frame == over.frame ? std::string() : fmt::format(", from frame {} on", odd.frame);
+}
+
+void RdmapCheck::settle_untagged(Side from, std::uint32_t qn, const Over& over) {
   Queue& q = at(from).queues[qn];
   const MessageExtent::Odd odd = q.extent.odd();
   const std::string_view name = to_string(q.opcode);
   const bool out_of_order = odd.frame != 0;
-  if (out_of_order && (q.extent.contiguous() || !surely)) {
+  if (out_of_order && (q.extent.contiguous() || !over.surely)) {
     // RFC 5041 §5.3: segments SHOULD be sent in the order of their MO; a receiver places them in any.
-    findings_.warn(odd.frame, from, "RFC 5041 §5.3",
-                   fmt::format("the {} sent the segments of a {} out of the order of their MO (queue {}, MSN {})",
-                               to_string(from), name, qn, q.msn));
+    findings_.warn(over.frame, from, "RFC 5041 §5.3",
+                   fmt::format("the {} sent the segments of a {} out of the order of their MO{} (queue {}, MSN {})",
+                               to_string(from), name, since(odd, over), qn, q.msn));
   } else if (out_of_order) {
-    findings_.error(odd.frame, from, "RFC 5041 §5.2",
-                    odd.due == 0 ? fmt::format("the {} began a {} at MO {}, a message begins at 0 (queue {}, MSN {})",
-                                               to_string(from), name, odd.at, qn, q.msn)
-                                 : fmt::format("the {} sent a {} segment with MO {}, {} was due (queue {}, MSN {})",
-                                               to_string(from), name, odd.at, odd.due, qn, q.msn));
-    complaint(from,
-              {.layer = PARLEY_RDMAP_LAYER_DDP, .etype = 2, .code = 4, .frame = odd.frame, .end = odd.stream_end});
+    findings_.error(over.frame, from, "RFC 5041 §5.2",
+                    odd.due == 0 ? fmt::format("the {} began a {} at MO {} in frame {}, a message begins at 0 "
+                                               "(queue {}, MSN {})",
+                                               to_string(from), name, odd.at, odd.frame, qn, q.msn)
+                                 : fmt::format("the {} left out octets of a {}: in frame {} it went on at MO {}, {} "
+                                               "was due (queue {}, MSN {})",
+                                               to_string(from), name, odd.frame, odd.at, odd.due, qn, q.msn));
+    if (over.end != 0)
+      complaint(from, {.layer = PARLEY_RDMAP_LAYER_DDP, .etype = 2, .code = 4, .frame = over.frame, .end = over.end});
   }
   q.extent.close();
 }
@@ -274,12 +294,12 @@ void RdmapCheck::check_write(Side from, const WalkedFpdu& f, const DdpHeader& h)
   const std::size_t n = payload_of(f, h);
   if (s.write.extent.open() && (h.stag != s.write.stag || !place_write(from, f, h))) {
     const bool joined = joins_previous(s);
-    if (!s.write.extent.last_seen() && !joined && s.write.extent.odd().frame == 0)
+    if (!s.write.extent.last_seen() && !joined && s.write.extent.contiguous())
       accuse(from, f, "RFC 5041 §5.2",
              fmt::format("continued an RDMA Write at STag 0x{:08x} TO 0x{:x}, STag 0x{:08x} TO 0x{:x} was due", h.stag,
                          h.to, s.write.stag, s.write.extent.due()));
-    if (joined) s.write.extent.note_odd({f.first.frame, h.to, s.write.extent.due(), f.position + f.wire_octets});
-    settle_write(from, true);
+    if (joined) s.write.extent.note_odd({f.last.frame, h.to, s.write.extent.due()});
+    settle_write(from, over_at(f));
   }
   if (n > 0 && h.to + n < h.to) {
     accuse(from, f, "RFC 5041 §7.1", fmt::format("sent an RDMA Write whose TO 0x{:x} wraps", h.to));
@@ -288,7 +308,7 @@ void RdmapCheck::check_write(Side from, const WalkedFpdu& f, const DdpHeader& h)
     return;
   }
   // Whether the STag is valid cannot be seen; if the peer says it is not, this is what it speaks of.
-  if (n > 0) complaint(from, {PARLEY_RDMAP_LAYER_DDP, 1, 0, f.first.frame}, true);
+  if (n > 0) complaint(from, {PARLEY_RDMAP_LAYER_DDP, 1, 0, f.last.frame}, true);
   if (!s.write.extent.open() && !h.last) {
     s.write.stag = h.stag;
     s.write.extent.open_with(h.to);
@@ -296,7 +316,7 @@ void RdmapCheck::check_write(Side from, const WalkedFpdu& f, const DdpHeader& h)
   } else if (!s.write.extent.open()) {
     s.previous_write = {true, h.stag, h.to};
   }
-  if (s.write.extent.whole()) settle_write(from, true);
+  if (s.write.extent.whole()) settle_write(from, over_at(f));
 }
 
 /// Whether the segment can be one of the message that is open.
@@ -306,7 +326,7 @@ bool RdmapCheck::place_write(Side from, const WalkedFpdu& f, const DdpHeader& h)
   MessageExtent& e = s.write.extent;
   const std::uint64_t due = e.due();
   const Placed placed = e.place(h.to, payload_of(f, h), h.last);
-  if (placed == Placed::out_of_order) e.note_odd({f.first.frame, h.to, due, f.position + f.wire_octets});
+  if (placed == Placed::out_of_order) e.note_odd({f.last.frame, h.to, due});
   if (placed == Placed::unknown) e.close();
   return placed != Placed::wrong;
 }
@@ -318,34 +338,35 @@ bool RdmapCheck::joins_previous(const State& s) {
          s.write.extent.due() == s.previous_write.to;
 }
 
-void RdmapCheck::settle_write(Side from, bool surely) {
+void RdmapCheck::settle_write(Side from, const Over& over) {
   State& s = at(from);
   MessageExtent& e = s.write.extent;
   const MessageExtent::Odd odd = e.odd();
   const bool whole = e.contiguous();
-  if (odd.frame != 0 && !whole && surely)
-    findings_.error(odd.frame, from, "RFC 5041 §5.2",
-                    fmt::format("the {} continued an RDMA Write at STag 0x{:08x} TO 0x{:x}, TO 0x{:x} was due",
-                                to_string(from), s.write.stag, odd.at, odd.due));
+  if (odd.frame != 0 && !whole && over.surely)
+    findings_.error(over.frame, from, "RFC 5041 §5.2",
+                    fmt::format("the {} left out octets of an RDMA Write: in frame {} it went on at STag 0x{:08x} TO "
+                                "0x{:x}, TO 0x{:x} was due",
+                                to_string(from), odd.frame, s.write.stag, odd.at, odd.due));
   else if (odd.frame != 0)
     // RFC 5041 §5.3: as above, by TO.
-    findings_.warn(odd.frame, from, "RFC 5041 §5.3",
-                   fmt::format("the {} sent the segments of an RDMA Write out of the order of their TO (STag 0x{:08x})",
-                               to_string(from), s.write.stag));
+    findings_.warn(
+        over.frame, from, "RFC 5041 §5.3",
+        fmt::format("the {} sent the segments of an RDMA Write out of the order of their TO{} (STag 0x{:08x})",
+                    to_string(from), since(odd, over), s.write.stag));
   s.previous_write = {true, s.write.stag, e.begin()};
   e.close();
 }
 
-void RdmapCheck::finish(std::uint64_t last_frame, bool initiator_ended, bool responder_ended) {
+void RdmapCheck::finish(std::uint64_t last_frame, End initiator, End responder) {
   for (const Side side : {Side::initiator, Side::responder}) {
     State& s = at(side);
-    // Before a FIN the side may have sent the rest later than the capture ends.
-    const auto ended = [&](Side of) { return of == Side::initiator ? initiator_ended : responder_ended; };
-    const bool whole = ended(side);
+    const End &own = side == Side::initiator ? initiator : responder,
+              &answering = side == Side::initiator ? responder : initiator;
     for (std::uint32_t qn = 0; qn < s.queues.size(); ++qn)
-      if (s.queues[qn].extent.odd().frame != 0) settle_untagged(side, qn, whole);
-    if (s.write.extent.odd().frame != 0) settle_write(side, whole);
-    if (s.answer.odd().frame != 0) settle_answer(other(side), ended(other(side)));
+      if (const auto& odd = s.queues[qn].extent.odd(); odd.frame != 0) settle_untagged(side, qn, over_at_end(own, odd));
+    if (const auto& odd = s.write.extent.odd(); odd.frame != 0) settle_write(side, over_at_end(own, odd));
+    if (const auto& odd = s.answer.odd(); odd.frame != 0) settle_answer(other(side), over_at_end(answering, odd));
   }
   for (const Side side : {Side::initiator, Side::responder}) judge_terminate(side);
   for (const Side side : {Side::initiator, Side::responder}) {

@@ -56,8 +56,12 @@ class RdmapCheck {
     at(side).behind = true;
     reads_unknown();
   }
-  /// The connection is over: what was left unfinished. `ended`: the FIN of that side is in the capture.
-  void finish(std::uint64_t last_frame, bool initiator_ended, bool responder_ended);
+  /// Where the octets of a side end; 0: not in the capture.
+  struct End {
+    std::uint64_t fin_frame = 0, rst_frame = 0;
+  };
+  /// The connection is over: what was left unfinished.
+  void finish(std::uint64_t last_frame, End initiator, End responder);
 
   /// `side` already did something that ends its half of the stream.
   bool faulty(Side side) const { return at(side).fault && !at(side).fault_weak; }
@@ -161,11 +165,20 @@ class RdmapCheck {
   bool check_controls(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   void check_untagged(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   void place_untagged(Side from, const WalkedFpdu& f, const wire::DdpHeader& h, Queue& q);
-  void settle_untagged(Side from, std::uint32_t qn, bool surely);
+  /// A message is over, and this is where that shows. Surely, or as far as the capture goes.
+  struct Over {
+    std::uint64_t frame = 0;
+    std::uint64_t end = 0;  // position behind the FPDU; 0: none
+    bool surely = true;
+  };
+  static Over over_at(const WalkedFpdu& f) { return {f.last.frame, f.position + f.wire_octets}; }
+  Over over_at_end(const End& end, const MessageExtent::Odd& odd) const;
+  static std::string since(const MessageExtent::Odd& odd, const Over& over);
+  void settle_untagged(Side from, std::uint32_t qn, const Over& over);
   void check_write(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   bool place_write(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   static bool joins_previous(const State& s);
-  void settle_write(Side from, bool surely);
+  void settle_write(Side from, const Over& over);
   void check_read_request(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   void check_read_response(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   void check_atomic_request(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
@@ -174,7 +187,7 @@ class RdmapCheck {
   bool room_for_request(Side from, const WalkedFpdu& f);
   Outstanding* answered_read(Side from, const WalkedFpdu& f);
   void place_answer(Side from, const WalkedFpdu& f, const wire::DdpHeader& h, const Outstanding& o);
-  void settle_answer(Side from, bool surely);
+  void settle_answer(Side from, const Over& over);
   void guess_answered(State& requester, const wire::DdpHeader& h, std::size_t payload);
   void check_terminate(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   static void find_terminated(State& terminator, const Recent& segment);

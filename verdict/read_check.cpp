@@ -26,7 +26,7 @@ bool RdmapCheck::room_for_request(Side from, const WalkedFpdu& f) {
   State& s = at(from);
   if (s.requests.size() < outstanding_max) return true;
   if (!s.reads_too_many)
-    findings_.note(f.first.frame, from, "",
+    findings_.note(f.last.frame, from, "",
                    fmt::format("the {} has more than {} requests outstanding: from here on its Reads and Atomics are "
                                "not matched with their answers",
                                to_string(from), outstanding_max));
@@ -47,7 +47,7 @@ void RdmapCheck::check_read_request(Side from, const WalkedFpdu& f, const DdpHea
     s.reads_reliable = false;
     return;
   }
-  s.requests.push_back({.request = *q, .msn = h.msn, .frame = f.first.frame});
+  s.requests.push_back({.request = *q, .msn = h.msn, .frame = f.last.frame});
   check_outstanding(from, f);
 }
 
@@ -80,13 +80,13 @@ void RdmapCheck::check_read_response(Side from, const WalkedFpdu& f, const DdpHe
     return h.stag == r.request.sink_stag && h.to - r.request.sink_to <= r.request.size;
   };
   if (requester.answer.open() && requester.answer.last_seen() && !inside(*o)) {
-    settle_answer(from, true);
+    settle_answer(from, over_at(f));
     o = answered_read(from, f);
     if (o == nullptr) return;
   }
   if (!requester.answer_wrong) place_answer(from, f, h, *o);
   // Of an answer that is wrong no more is said; it is over with its last segment.
-  if (requester.answer_wrong ? h.last : requester.answer.whole()) settle_answer(from, true);
+  if (requester.answer_wrong ? h.last : requester.answer.whole()) settle_answer(from, over_at(f));
 }
 
 void RdmapCheck::place_answer(Side from, const WalkedFpdu& f, const DdpHeader& h, const Outstanding& o) {
@@ -97,7 +97,7 @@ void RdmapCheck::place_answer(Side from, const WalkedFpdu& f, const DdpHeader& h
   const std::uint64_t offset = h.to - o.request.sink_to, due = e.due();
   const bool fits = h.stag == o.request.sink_stag && offset <= size && n <= size - offset;
   const Placed placed = fits ? e.place(offset, n, h.last) : Placed::wrong;
-  if (placed == Placed::out_of_order) e.note_odd({f.first.frame, h.to, o.request.sink_to + due, 0});
+  if (placed == Placed::out_of_order) e.note_odd({f.last.frame, h.to, o.request.sink_to + due});
   if (placed == Placed::wrong) {
     if (h.stag == o.request.sink_stag && offset == due)
       accuse(
@@ -119,26 +119,26 @@ void RdmapCheck::place_answer(Side from, const WalkedFpdu& f, const DdpHeader& h
   at(other(from)).answer_wrong = true;
 }
 
-// The answer to the first Read is over: `surely`, or as far as the capture shows.
-void RdmapCheck::settle_answer(Side from, bool surely) {
+// The answer to the first Read is over.
+void RdmapCheck::settle_answer(Side from, const Over& over) {
   State& requester = at(other(from));
   const MessageExtent::Odd odd = requester.answer.odd();
   auto& requests = requester.requests;
   const auto it = std::find_if(requests.begin(), requests.end(), [](const Outstanding& o) { return !o.atomic; });
   const std::uint64_t frame = it == requests.end() ? 0 : it->frame;
   const bool out_of_order = odd.frame != 0 && !requester.answer_wrong;
-  if (out_of_order && !requester.answer.contiguous() && surely)
+  if (out_of_order && !requester.answer.contiguous() && over.surely)
     findings_.error(
-        odd.frame, from, "RFC 5040 §4.5",
-        fmt::format("the {} left out octets of its answer to the Read Request of frame {}: it went on at TO "
-                    "0x{:x}, 0x{:x} was due",
-                    to_string(from), frame, odd.at, odd.due));
+        over.frame, from, "RFC 5040 §4.5",
+        fmt::format("the {} left out octets of its answer to the Read Request of frame {}: in frame {} it went on at "
+                    "TO 0x{:x}, 0x{:x} was due",
+                    to_string(from), frame, odd.frame, odd.at, odd.due));
   else if (out_of_order)
     findings_.warn(
-        odd.frame, from, "RFC 5041 §5.3",
-        fmt::format("the {} sent the segments of a Read Response out of the order of their TO (the request is "
+        over.frame, from, "RFC 5041 §5.3",
+        fmt::format("the {} sent the segments of a Read Response out of the order of their TO{} (the request is "
                     "in frame {})",
-                    to_string(from), frame));
+                    to_string(from), since(odd, over), frame));
   requester.answer.close();
   requester.order_told = requester.answer_wrong = false;
   if (it != requests.end()) requests.erase(it);
@@ -181,7 +181,7 @@ void RdmapCheck::check_atomic_request(Side from, const WalkedFpdu& f, const DdpH
     blame(from, f, {PARLEY_RDMAP_LAYER_RDMAP, 2, 7});
   }
   s.requests.push_back(
-      {.request = {}, .atomic = true, .request_id = q->request_id, .msn = h.msn, .frame = f.first.frame});
+      {.request = {}, .atomic = true, .request_id = q->request_id, .msn = h.msn, .frame = f.last.frame});
   check_outstanding(from, f);
 }
 

@@ -45,11 +45,11 @@ void RdmapCheck::check_terminate(Side from, const WalkedFpdu& f, const DdpHeader
   State& s = at(from);
   if (s.terminated) return;  // that it sent one more is told
   s.terminated = true;
-  s.terminate_frame = f.first.frame;
+  s.terminate_frame = f.last.frame;
   const State& peer = at(other(from));
   s.held = std::make_unique<HeldTerminate>();
   HeldTerminate& held = *s.held;
-  held.frame = f.first.frame;
+  held.frame = f.last.frame;
   held.size = f.ulpdu.size();
   held.known = std::min(f.known, held.size);
   const ConstBytes kept = f.ulpdu.first(std::min(held.size, held_max));
@@ -58,7 +58,7 @@ void RdmapCheck::check_terminate(Side from, const WalkedFpdu& f, const DdpHeader
   held.cause = peer.fault;
   held.behind = peer.behind || peer.lossy;
   const ConstBytes body = f.ulpdu.first(held.known).subspan(std::min(held.known, h.size()));
-  if (const auto t = Terminate::parse(body)) s.terminate = Complaint{t->layer, t->etype, t->code, f.first.frame};
+  if (const auto t = Terminate::parse(body)) s.terminate = Complaint{t->layer, t->etype, t->code, f.last.frame};
   for (std::size_t i = peer.recent.size(); i > 0; --i)
     find_terminated(s, peer.recent[(peer.recent_next + i - 1) % peer.recent.size()]);
 }
@@ -79,7 +79,7 @@ void RdmapCheck::judge_terminate(Side from) {
   State& s = at(from);
   if (!s.held) return;
   WalkedFpdu f;
-  f.first.frame = f.last.frame = s.held->frame;
+  f.last.frame = s.held->frame;
   f.known = s.held->known;
   f.ulpdu = s.held->ulpdu;
   const bool whole = f.known == s.held->size;
@@ -95,7 +95,7 @@ void RdmapCheck::judge_terminate(Side from) {
   if (t->layer == PARLEY_RDMAP_LAYER_LLP && t->etype == 3 && !t->nibbles_swapped)
     // RFC 6580 §3.3 registers type 0 for MPA's errors.
     findings_.warn(
-        f.first.frame, from, "RFC 6580 §3.3",
+        f.last.frame, from, "RFC 6580 §3.3",
         fmt::format("the {} sent an MPA error with error type 3, it is type 0 (hardware of Chelsio and Intel "
                     "does so)",
                     to_string(from)));
@@ -167,7 +167,7 @@ void RdmapCheck::check_terminate_order(Side from, const WalkedFpdu& f, const Ter
       why = "; the first would come with the DDP header of the faulty segment";
     }
   }
-  at(from).terminate = swapped ? Complaint{lo, hi, t.code, f.first.frame} : Complaint{hi, lo, t.code, f.first.frame};
+  at(from).terminate = swapped ? Complaint{lo, hi, t.code, f.last.frame} : Complaint{hi, lo, t.code, f.last.frame};
   if (swapped) {
     accuse(
         from, f, "RFC 5040 §4.8",
@@ -175,18 +175,18 @@ void RdmapCheck::check_terminate_order(Side from, const WalkedFpdu& f, const Ter
                     "meant is {}{}",
                     octet0, t.code, bits, sent, hi == lo ? sent + " with M, D and R in the low bits" : exchanged, why));
   } else if (wire::terminate_text(t.layer, t.etype, t.code).empty()) {
-    findings_.warn(f.first.frame, from, "RFC 5040 §4.8",
+    findings_.warn(f.last.frame, from, "RFC 5040 §4.8",
                    fmt::format("the {} sent a Terminate with {}", to_string(from), sent));
     return;
   }
-  findings_.note(f.first.frame, from, "RFC 5040 §5.4",
+  findings_.note(f.last.frame, from, "RFC 5040 §5.4",
                  fmt::format("the {} terminated the stream: {}", to_string(from), swapped ? exchanged : sent));
 }
 
 // RFC 5040 §4.8 tells which headers come with which error.
 void RdmapCheck::check_terminate_parts(Side from, const WalkedFpdu& f, const Terminate& t) {
   const auto warn = [&](std::string_view text) {
-    findings_.warn(f.first.frame, from, "RFC 5040 §4.8", fmt::format("the {} {}", to_string(from), text));
+    findings_.warn(f.last.frame, from, "RFC 5040 §4.8", fmt::format("the {} {}", to_string(from), text));
   };
   const Complaint meant = at(from).terminate.value_or(Complaint{t.layer, t.etype, t.code});
   if (meant.layer == PARLEY_RDMAP_LAYER_LLP) {
