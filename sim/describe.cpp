@@ -112,6 +112,8 @@ void Describer::look_tcp(ConstBytes segment, const Address& source, const Addres
   Key key{source, destination};
   key.from.port = t.source_port;
   key.to.port = t.destination_port;
+  out.from_port = t.source_port;
+  out.to_port = t.destination_port;
   const Key back{key.to, key.from};
   const auto known = live_.find(key);
   const bool fresh = t.syn() && known != live_.end() && streams_[known->second]->is_new(t.seq);

@@ -21,8 +21,9 @@ class Describer {
     static constexpr std::uint32_t no_stream = ~0u;
     Bytes head;  ///< the frame's first octets, at most head_max
     std::uint32_t size = 0;
-    std::optional<Address> from, to;  ///< no `to`: for everyone. Ports are 0
-    bool repeated = false;            ///< the sender sent all of it before
+    std::optional<Address> from, to;           ///< no `to`: for everyone. Ports are 0
+    std::uint16_t from_port = 0, to_port = 0;  ///< of TCP
+    bool repeated = false;                     ///< the sender sent all of it before
     std::uint32_t stream = no_stream, opposite = no_stream;
     std::uint64_t begin = 0, end = 0;  ///< of its payload in the stream
     std::uint64_t acked = 0;           ///< octets of the opposite stream

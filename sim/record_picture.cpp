@@ -38,7 +38,32 @@ Address bare(Address a) {
   return a;
 }
 
-std::vector<PictureRow> violation_rows(const RunReport& report) {
+/// The connections of a run, those that broke a rule first, and where each outcome went.
+struct Connections {
+  std::vector<verdict::PictureConnection> listed;
+  std::vector<std::size_t> places;            // of each outcome, from 1
+  std::map<std::string, std::size_t> labels;  // to places
+};
+
+Connections connections_of(const RunReport& report) {
+  Connections out;
+  out.places.resize(report.outcomes.size());
+  std::map<std::string, std::size_t> broken;
+  for (const Violation& v : report.violations) ++broken[v.connection];
+  for (const bool failed : {true, false})
+    for (std::size_t i = 0; i < report.outcomes.size(); ++i) {
+      const ConnectionOutcome& o = report.outcomes[i];
+      const auto violations = broken.find(o.label);
+      if ((violations != broken.end()) != failed) continue;
+      const std::string result = failed ? fmt::format("failed: {}", plural(violations->second, "violation")) : "passed";
+      const std::string outcome = o.initiator.substr(0, o.initiator.find(':'));
+      out.listed.push_back({o.label, result, outcome == "failed" ? "set-up failed" : outcome});
+      out.places[i] = out.labels[o.label] = out.listed.size();
+    }
+  return out;
+}
+
+std::vector<PictureRow> violation_rows(const RunReport& report, const Connections& connections) {
   std::vector<PictureRow> rows;
   for (const Violation& v : report.violations) {
     PictureRow row;
@@ -48,6 +73,8 @@ std::vector<PictureRow> violation_rows(const RunReport& report) {
     row.text = v.checker;
     row.detail = v.connection.empty() ? v.text : fmt::format("{}: {}", v.connection, v.text);
     row.why = v.rule;
+    if (const auto at = connections.labels.find(v.connection); at != connections.labels.end())
+      row.connection = at->second;
     row.fields = {{"Violation", ""}, {"Checker", v.checker}, {"At", seconds(v.at)}};
     if (!v.connection.empty()) row.fields.emplace_back("Connection", v.connection);
     row.fields.emplace_back("What is wrong", v.text);
@@ -86,6 +113,7 @@ struct PictureTap::Impl {
   std::vector<std::pair<std::uint64_t, PictureRow>> notes;  // with their order; at most notes_max
   std::uint64_t order = 0;
   std::uint64_t taps = 0, rows_dropped = 0, frames = 0, lost = 0;
+  std::map<StreamName, std::size_t> connection_of_stream;  // its place in the picture, from 1
 
   std::uint32_t column(NodeId node) const { return node < column_of_node.size() ? column_of_node[node] : nowhere; }
   std::uint32_t column(const std::optional<Address>& a) const {
@@ -256,6 +284,13 @@ void PictureTap::Impl::finish_row(Way& w) const {
     if (row.fate == PictureRow::Fate::under_way)
       row.why += row.why.empty() ? "still on its way at the end" : "; still on its way at the end";
   }
+  if (w.seen.from && w.seen.to && w.seen.from_port != 0) {
+    Address from = *w.seen.from, to = *w.seen.to;
+    from.port = w.seen.from_port;
+    to.port = w.seen.to_port;
+    const auto known = connection_of_stream.find(stream_name(from, to));
+    if (known != connection_of_stream.end()) row.connection = known->second;
+  }
   Fields fields{{"Frame", ""}, {"Number in the capture", fmt::format("{}", row.frame)}, {"Sent", seconds(row.at)}};
   if (w.arrived)
     fields.emplace_back(row.fate == PictureRow::Fate::discarded ? "Arrived, discarded" : "Arrived",
@@ -296,6 +331,9 @@ verdict::Picture PictureTap::finish(const RunReport* report) {
   picture.columns = m.columns;
   picture.addresses = m.addresses;
   std::vector<std::pair<std::uint64_t, PictureRow>> rows = std::move(m.notes);
+  const Connections connections = report != nullptr ? connections_of(*report) : Connections{};
+  if (report != nullptr)
+    for (const auto& [name, outcome] : report->streams) m.connection_of_stream[name] = connections.places[outcome];
   for (Impl::Way& w : m.ways) {
     m.finish_row(w);
     rows.emplace_back(w.order, std::move(w.row));
@@ -305,12 +343,13 @@ verdict::Picture PictureTap::finish(const RunReport* report) {
   m.way_of_id.clear();
   // A violation is found after what shows it.
   if (report != nullptr)
-    for (PictureRow& row : violation_rows(*report)) rows.emplace_back(~std::uint64_t{0}, std::move(row));
+    for (PictureRow& row : violation_rows(*report, connections)) rows.emplace_back(~std::uint64_t{0}, std::move(row));
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
     return a.second.at != b.second.at ? a.second.at < b.second.at : a.first < b.first;
   });
   for (auto& [order, row] : rows) picture.rows.push_back(std::move(row));
   picture.rows_dropped = m.rows_dropped;
+  picture.connections = connections.listed;
   m.add_facts(report, picture);
   return picture;
 }

@@ -174,6 +174,8 @@ class Run {
                                   .setup = i.setup,
                                   .octets = i.octets_got + (r != nullptr ? r->octets_got : 0)});
     }
+    report_.streams = workload_.stream_attempts();
+    std::erase_if(report_.streams, [this](const auto& stream) { return stream.second >= report_.outcomes.size(); });
     report_.faults_hit = watch_ ? watch_->faults() : 0;
     report_.counters = world_.counters();
     report_.violations = judge_.take();

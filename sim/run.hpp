@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/scenario.hpp"
+#include "sim/stream_name.hpp"
 
 namespace parley::sim {
 
@@ -43,9 +44,10 @@ struct RunReport {
   std::string scenario;
   std::uint64_t seed = 0;
   RunEnd end = RunEnd::settled;
-  std::vector<Violation> violations;        ///< at most 100
-  std::vector<std::string> pending;         ///< what was still open at a bound, in words; at most 100
-  std::vector<ConnectionOutcome> outcomes;  ///< at most 10,000
+  std::vector<Violation> violations;          ///< at most 100
+  std::vector<std::string> pending;           ///< what was still open at a bound, in words; at most 100
+  std::vector<ConnectionOutcome> outcomes;    ///< at most 10,000
+  std::map<StreamName, std::size_t> streams;  ///< which of the outcomes has a TCP stream; the last one that used it
   std::uint64_t established = 0, rejected = 0, failed = 0;
   std::uint64_t faults_hit = 0;  ///< frames and hosts that a fault touched
   Instant finished_at{};

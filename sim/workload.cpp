@@ -53,11 +53,6 @@ Checked<void> Workload::attach() {
   return {};
 }
 
-Workload::StreamName Workload::stream_name(const Address& a, const Address& b) {
-  const Address x = key(a), y = key(b);
-  return x < y ? StreamName{x, y} : StreamName{y, x};
-}
-
 check::Attempt& Workload::new_attempt(std::uint32_t wanted, HostApp& app) {
   Wanted& w = wanted_[wanted];
   check::Attempt& a = attempts_.emplace_back();
@@ -212,9 +207,15 @@ std::size_t Workload::resting(const std::string& host) const {
   return 0;
 }
 
-std::map<std::pair<Address, Address>, std::string> Workload::stream_labels() const {
-  std::map<std::pair<Address, Address>, std::string> out;
+std::map<StreamName, std::string> Workload::stream_labels() const {
+  std::map<StreamName, std::string> out;
   for (const auto& [name, attempt] : by_stream_) out[name] = attempt->label;
+  return out;
+}
+
+std::map<StreamName, std::size_t> Workload::stream_attempts() const {
+  std::map<StreamName, std::size_t> out;
+  for (const auto& [name, attempt] : by_stream_) out[name] = attempt->number;
   return out;
 }
 

@@ -14,6 +14,7 @@
 
 #include "sim/check/history.hpp"
 #include "sim/check/judge.hpp"
+#include "sim/stream_name.hpp"
 #include "sim/workload_route.hpp"
 
 namespace parley::sim {
@@ -55,7 +56,9 @@ class Workload {
   std::size_t endpoints_expected(const std::string& host) const;
   std::size_t resting(const std::string& host) const;
   /// Labels of all streams that attempts are known for.
-  std::map<std::pair<Address, Address>, std::string> stream_labels() const;
+  std::map<StreamName, std::string> stream_labels() const;
+  /// The same by number of the attempt.
+  std::map<StreamName, std::size_t> stream_attempts() const;
 
   /// A fault touched the host (crash, pause), or something that cannot be told apart.
   void touch_host(const std::string& host);
@@ -66,16 +69,10 @@ class Workload {
 
  private:
   friend class HostApp;
-  using StreamName = std::pair<Address, Address>;
   struct Touch {
     bool corrupted = false;
   };
 
-  static Address key(Address address) {
-    address.scope_id = 0;  // each host counts its interfaces for itself
-    return address;
-  }
-  static StreamName stream_name(const Address& a, const Address& b);
   check::Attempt& new_attempt(std::uint32_t wanted, HostApp& app);
   check::Attempt* find_attempt(const Address& initiator, const Address& responder);
   check::Attempt& stray(const Address& peer, HostApp& app, std::uint16_t port);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "verdict/picture_index.hpp"
 #include "verdict/picture_words.hpp"
 #include "verdict/text.hpp"
 
@@ -28,7 +29,9 @@ std::string_view layer_of(Kind kind) {
 class Filler {
  public:
   Filler(std::string_view file, const ConnectionReport& c, const CapturePictureOptions& o) : c_(c), o_(o) {
-    p_.title = fmt::format("{} -> {}: {}", c.initiator.to_string(), c.responder.to_string(), to_string(c.outcome));
+    const std::string ends = fmt::format("{} -> {}", c.initiator.to_string(), c.responder.to_string());
+    p_.title = fmt::format("{}: {}", ends, to_string(c.outcome));
+    p_.connections = {{ends, standing_text(c.judgement), std::string(to_string(c.outcome))}};
     p_.subtitle = o.number == 0 ? std::string(file) : fmt::format("{}, connection {}", file, o.number);
     p_.columns = {"initiator", "responder"};
     p_.addresses = {c.initiator.to_string(), c.responder.to_string()};
@@ -143,27 +146,36 @@ class Filler {
 };
 
 constexpr std::string_view book_style = R"(
-:root{color-scheme:light dark;--ink:#1c2330;--paper:#fff;--faint:#5c6675;--rule:#d6dbe3;--good:#146c2e;--bad:#a81e1e;--warn:#8a5800}
-@media (prefers-color-scheme:dark){:root{--ink:#e6e9ef;--paper:#12161d;--faint:#9aa5b5;--rule:#333b49;--good:#6fd08c;--bad:#ff8f8f;--warn:#e9b44c}}
+:root{color-scheme:light dark;--fg:#1b1f24;--bg:#fff;--dim:#5d6670;--faint:#d7dce1;--raise:#f4f6f8;--focus:#0b57d0;
+--good:#19753a;--bad:#c81e1e;--warn:#8a5800}
+@media(prefers-color-scheme:dark){:root{--fg:#e4e8ec;--bg:#14171b;--dim:#99a3ae;--faint:#363c44;--raise:#1d2127;--focus:#8ab4f8;
+--good:#62d48a;--bad:#ff7b72;--warn:#e9b44c}}
 *{box-sizing:border-box}
-body{margin:0;padding:16px;background:var(--paper);color:var(--ink);font:15px/1.45 system-ui,sans-serif;overflow-wrap:anywhere}
+body{margin:0;padding:16px;background:var(--bg);color:var(--fg);font:15px/1.45 system-ui,sans-serif;overflow-wrap:anywhere}
 h1{font-size:20px;margin:0 0 8px}h2{font-size:16px;margin:24px 0 8px}
-a{color:inherit}li{margin:2px 0}.good{color:var(--good)}.bad{color:var(--bad)}.warn{color:var(--warn)}.faint{color:var(--faint)}
-iframe{display:block;width:100%;height:85vh;border:1px solid var(--rule);border-radius:8px}
+.dim{color:var(--dim)}
+iframe{display:block;width:100%;height:85vh;border:1px solid var(--faint);border-radius:8px}
 )";
 // Each frame becomes as high as what is in it, so that only the page scrolls; without script each scrolls by itself.
 constexpr std::string_view book_script = R"(
-for(const f of document.querySelectorAll('iframe')){
-  const fit=()=>{const d=f.contentDocument;if(d&&d.documentElement)f.style.height=Math.min(d.documentElement.scrollHeight+4,innerHeight*.9)+'px'};
-  f.addEventListener('load',fit);addEventListener('resize',fit);fit();
-}
+const frames=[...document.querySelectorAll('iframe')];
+const fit=f=>{
+  const d=f.closest('section').hidden?null:f.contentDocument;
+  if(d&&d.documentElement)f.style.height=Math.min(d.documentElement.scrollHeight+4,innerHeight*.9)+'px';
+};
+const fitAll=()=>frames.forEach(fit);
+for(const f of frames)f.addEventListener('load',()=>fit(f));
+addEventListener('resize',fitAll);
+const items=connectionIndex(()=>{
+  for(const li of items)document.querySelector(li.querySelector('a').getAttribute('href')).hidden=li.hidden;
+  fitAll();
+});
+fitAll();
+addEventListener('keydown',e=>{
+  const find=document.querySelector('#index [type=search]');
+  if(find&&e.key==='/'&&!/INPUT|SELECT/.test(document.activeElement.tagName)){e.preventDefault();find.focus()}
+});
 )";
-
-std::string result_of(const Picture& p) {
-  for (const auto& [name, value] : p.facts)
-    if (name == "result") return value;
-  return {};
-}
 
 }  // namespace
 
@@ -176,24 +188,29 @@ std::string to_html(std::string_view title, const std::vector<Picture>& pictures
   const std::string name = html_escape(picture_words(title, false));
   std::string out = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-      "content=\"width=device-width,initial-scale=1\">\n<title>{}</title>\n<style>{}</style>\n</"
-      "head>\n<body>\n<header>\n"
-      "<h1>{}</h1>\n<ol>\n",
-      name, book_style, name);
+      "content=\"width=device-width,initial-scale=1\">\n<title>{}</title>\n<style>{}{}</style>\n"
+      "<script>document.documentElement.className='js'</script>\n</head>\n<body>\n<header>\n<h1>{}</h1>\n",
+      name, book_style, index_style, name);
   std::string sections;
-  for (std::size_t i = 0; i < pictures.size(); ++i) {
-    const std::string heading = html_escape(picture_words(pictures[i].title, false));
-    const std::string result = result_of(pictures[i]);
-    out += fmt::format("<li><a href=\"#c{}\">{}</a> <span class=\"{}\">{}</span></li>\n", i + 1, heading,
-                       result_class(result), html_escape(result));
+  std::vector<IndexEntry> index;
+  for (const Picture& p : pictures) {
+    const std::size_t number = index.size() + 1;
+    const std::string heading = html_escape(picture_words(p.title, false));
+    index.push_back({.href = fmt::format("#c{}", number), .where = p.subtitle, .number = number});
+    if (!p.connections.empty()) {
+      index.back().name = p.connections.front().name;
+      index.back().result = p.connections.front().result;
+      index.back().outcome = p.connections.front().outcome;
+    }
     sections += fmt::format(
-        "<section id=\"c{0}\">\n<h2>{0}. {1}</h2>\n<iframe title=\"{1}\" srcdoc=\"{2}\"></iframe>\n</section>\n", i + 1,
-        heading, html_escape(to_html(pictures[i])));
+        "<section id=\"c{0}\">\n<h2>{0}. {1}</h2>\n<iframe title=\"{1}\" srcdoc=\"{2}\"></iframe>\n</section>\n",
+        number, heading, html_escape(to_html(p)));
   }
-  out += "</ol>\n";
-  if (left_out > 0) out += fmt::format("<p class=\"faint\">{} more connections are left out.</p>\n", left_out);
-  if (pictures.empty()) out += "<p class=\"faint\">No MPA connection is in it.</p>\n";
-  return out + "</header>\n" + sections + fmt::format("<script>{}</script>\n</body>\n</html>\n", book_script);
+  out += index_html(index);
+  if (left_out > 0) out += fmt::format("<p class=\"dim\">{} more connections are left out.</p>\n", left_out);
+  if (pictures.empty()) out += "<p class=\"dim\">No MPA connection is drawn.</p>\n";
+  return out + "</header>\n" + sections +
+         fmt::format("<script>{}{}</script>\n</body>\n</html>\n", index_script, book_script);
 }
 
 }  // namespace parley::verdict

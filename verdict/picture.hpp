@@ -33,7 +33,15 @@ struct PictureRow {
   std::string why;     ///< what a fault did; the rule that was broken
   /// Name and value, for hover and click; a name without a value heads the fields after it.
   std::vector<std::pair<std::string, std::string>> fields;
-  std::uint64_t frame = 0;  ///< number in the capture of the same run; 0: none
+  std::uint64_t frame = 0;     ///< number in the capture of the same run; 0: none
+  std::size_t connection = 0;  ///< its place among Picture::connections, from 1; 0: of none of them
+};
+
+/// A connection in a picture.
+struct PictureConnection {
+  std::string name;     ///< "a:40000 > b:7471 (1st of connect 1)"
+  std::string result;   ///< "passed", "failed: 1 error"
+  std::string outcome;  ///< "established"
 };
 
 struct Picture {
@@ -42,6 +50,7 @@ struct Picture {
   std::vector<std::string> addresses;  ///< of each column, shown below its name; may be empty
   std::vector<PictureRow> rows;        ///< by time
   std::uint64_t rows_dropped = 0;
+  std::vector<PictureConnection> connections;  ///< of several the page has an index; those that failed first
   std::vector<std::pair<std::string, std::string>> facts;  ///< "seed", "commit", "result"
 };
 

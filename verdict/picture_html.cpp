@@ -8,6 +8,7 @@
 #include <map>
 
 #include "verdict/picture.hpp"
+#include "verdict/picture_index.hpp"
 #include "verdict/picture_page.hpp"
 #include "verdict/picture_words.hpp"
 #include "verdict/text.hpp"
@@ -52,7 +53,7 @@ class Page {
     out_ +=
         "<aside id=\"panel\" hidden aria-live=\"polite\"><button id=\"close\" type=\"button\" aria-label=\"close\">"
         "&times;</button><div id=\"about\"></div></aside>\n";
-    out_ += fmt::format("<script>{}</script>\n</body>\n</html>\n", picture_script);
+    out_ += fmt::format("<script>{}{}</script>\n</body>\n</html>\n", index_script, picture_script);
     return std::move(out_);
   }
 
@@ -73,6 +74,7 @@ class Page {
   void number_events();
   void lay_out();
   void head();
+  std::vector<IndexEntry> index() const;
   void facts();
   void findings(Kind kind, std::string_view style, std::string_view heading);
   void tools();
@@ -188,7 +190,7 @@ void Page::head() {
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src 'unsafe-inline';"
       "script-src 'unsafe-inline';img-src data:\">\n<link rel=\"icon\" href=\"data:,\">\n";
-  out_ += fmt::format("<title>{}</title>\n<style>{}</style>\n", title, picture_style);
+  out_ += fmt::format("<title>{}</title>\n<style>{}{}</style>\n", title, picture_style, index_style);
   out_ += "<script>document.documentElement.className='js'</script>\n</head>\n<body>\n<header>\n<div class=\"top\">";
   out_ += fmt::format("<h1>{}</h1>", title);
   for (const auto& [key, value] : p_.facts)
@@ -198,8 +200,21 @@ void Page::head() {
   facts();
   findings(Kind::violation, "broken", "What went wrong");
   findings(Kind::warning, "doubts", "Warnings");
+  out_ += index_html(index());
   out_ += "</header>\n";
   tools();
+}
+
+/// Each connection leads to its first row.
+std::vector<IndexEntry> Page::index() const {
+  std::vector<IndexEntry> out;
+  for (const PictureConnection& c : p_.connections)
+    out.push_back({.name = c.name, .result = c.result, .outcome = c.outcome, .number = out.size() + 1});
+  for (std::size_t i = 0; i < p_.rows.size(); ++i) {
+    const std::size_t c = p_.rows[i].connection;
+    if (c > 0 && c <= out.size() && out[c - 1].href.empty()) out[c - 1].href = fmt::format("#r{}", i);
+  }
+  return out;
 }
 
 void Page::facts() {
@@ -415,6 +430,8 @@ void Page::row(std::size_t i) {
       i, classes, at.y, at.sent, at.height, layer(r));
   if (at.arrived != 0) out_ += fmt::format(" data-e=\"{}\"", at.arrived);
   if (astray) out_ += " data-f=\"1\"";
+  if (p_.connections.size() > 1 && (r.connection > 0 || r.kind == Kind::frame))
+    out_ += fmt::format(" data-c=\"{}\"", r.connection);
   out_ += fmt::format(" data-name=\"{}{}\" data-more=\"{}\" data-way=\"{}\" data-why=\"{}\">", html(r.text),
                       r.repeated ? " again" : "", html(r.detail), html(way(r)), html(r.why));
   out_ += fmt::format("<title>{}</title><rect class=\"hit\" x=\"-76\" y=\"1\" width=\"100%\" height=\"{}\" rx=\"6\"/>",

@@ -128,10 +128,13 @@ function layout(){
 function filter(){
   const off=new Set(all('.tools [data-layer]').filter(c=>!c.checked).map(c=>c.dataset.layer));
   const words=$('#find').value.toLowerCase().split(/\s+/).filter(Boolean),only=$('#only').checked;
+  const open=new Set(items.filter(li=>!li.hidden).map(li=>li.value));
   let n=0;
   for(const r of rows){
+    const c=r.dataset.c===undefined?-1:+r.dataset.c;
+    const other=c>=0&&(chosen?c!==chosen:c>0&&!open.has(c));
     const text=words.length?(r.textContent+' '+fields(r)).toLowerCase():'';
-    const hide=off.has(r.dataset.layer)||(only&&!r.dataset.f)||words.some(w=>!text.includes(w));
+    const hide=other||off.has(r.dataset.layer)||(only&&!r.dataset.f)||words.some(w=>!text.includes(w));
     r.classList.toggle('gone',hide);if(!hide)n++;
   }
   const some=n<rows.length;
@@ -139,6 +142,20 @@ function filter(){
   $('#count').textContent=some?`${n} of ${rows.length} rows`:'';
   layout();
 }
+// The index of connections: a link there leaves the rows of its connection, and pressed again all of them.
+let chosen=0;
+const items=connectionIndex(filter);
+function choose(number){
+  chosen=number;
+  for(const li of items){const a=li.querySelector('a');if(a){if(li.value===chosen)a.setAttribute('aria-current','true');else a.removeAttribute('aria-current')}}
+  $('#index button').hidden=!chosen;
+  filter();
+}
+for(const li of items){
+  const a=li.querySelector('a');
+  if(a)a.addEventListener('click',e=>{e.preventDefault();choose(chosen===li.value?0:li.value)});
+}
+if(items.length)$('#index button').addEventListener('click',()=>{choose(0);$('#index [type=search]').focus()});
 const fields=r=>{const p=document.getElementById(r.getAttribute('href').slice(1));return p?p.textContent:''};
 function make(name,text,parent){const e=document.createElement(name);e.textContent=text;parent.append(e);return e}
 function show(r){

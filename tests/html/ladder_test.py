@@ -16,6 +16,8 @@ CHROMIUM = os.environ.get("CHROMIUM", "chromium")
 LADDER_PAGES = os.environ.get("LADDER_PAGES", "ladder_pages")
 SCREENSHOTS = os.environ.get("SCREENSHOTS")
 ROWS = "[...document.querySelectorAll('svg.wires .r')]"
+ITEMS = "[...document.querySelectorAll('#index li')]"
+LISTED = ITEMS + ".filter(li=>getComputedStyle(li).display!=='none')"
 
 
 class Ladder(unittest.TestCase):
@@ -127,7 +129,7 @@ class Ladder(unittest.TestCase):
             self.assertEqual(page.js(where), before, name)
 
     def test_it_fits_a_phone(self):
-        for name in ("run", "two", "eight"):
+        for name in ("run", "three", "two", "eight"):
             for dark in (False, True):
                 with self.subTest(name, dark=dark):
                     page = self.open(name, width=360, height=740, phone=True, dark=dark)
@@ -164,9 +166,10 @@ class Ladder(unittest.TestCase):
             const s=getComputedStyle(e);return ratio(e.closest('svg')?s.fill:s.color)}))})()"""
         backgrounds = []
         for dark in (False, True):
+            # WCAG 2.1 §1.4.3: text of this size needs 4.5 to 1.
+            self.assertGreaterEqual(self.open("three", dark=dark).js(contrast), 4.5, "dark" if dark else "light")
             page = self.open("two", dark=dark)
             backgrounds.append(page.js("getComputedStyle(document.body).backgroundColor"))
-            # WCAG 2.1 §1.4.3: text of this size needs 4.5 to 1.
             self.assertGreaterEqual(page.js(contrast), 4.5, "dark" if dark else "light")
         self.assertNotEqual(*backgrounds)
 
@@ -212,6 +215,82 @@ class Ladder(unittest.TestCase):
                 self.assertTrue(all(page.js(inside)))
                 self.assertEqual(page.complaints(), [])
         self.shot(self.open("book", width=1200, height=1600), "book")
+
+    def pick(self, page, what, value):
+        page.js(f"(()=>{{const f=document.querySelector('#index {what}');f.value='{value}';"
+                "f.dispatchEvent(new Event('input',{bubbles:true}))})()")
+
+    def test_the_index_of_a_book_filters_by_result_and_words(self):
+        for how in ({}, {"dark": True}, {"width": 360, "height": 740, "phone": True}):
+            with self.subTest(**how):
+                page = self.open("book", **how)
+                sections = "[...document.querySelectorAll('section')].filter(s=>getComputedStyle(s).display!=='none').map(s=>s.id)"
+                self.assertEqual(page.js(ITEMS + ".map(li=>li.dataset.result)"), ["failed", "passed"])
+                self.assertEqual(page.js("document.querySelectorAll('#index select').length"), 0)  # one outcome alone
+                page.click("document.querySelector('#index [data-result=passed]')")
+                self.assertEqual(page.js(sections), ["c1"])
+                self.assertEqual(page.js(LISTED + ".length"), 1)
+                self.assertEqual(page.js("document.querySelector('#index output').textContent"), "1 of 2 connections")
+                page.click("document.querySelector('#index [data-result=passed]')")
+                page.click("document.querySelector('#index [data-result=failed]')")
+                self.assertEqual(page.js(sections), ["c2"])
+                page.click("document.querySelector('#index [data-result=failed]')")
+                for words, wanted in (("192.0.2.3", ["c1"]), ("192.0.2.1 PASSED", ["c2"]), ("nowhere", []), ("", ["c1", "c2"])):
+                    self.pick(page, "[type=search]", words)
+                    self.assertEqual(page.js(sections), wanted, words)
+                self.assertEqual(page.js("document.querySelector('#index output').textContent"), "")
+                self.assertEqual(page.complaints(), [])
+
+    def test_the_index_of_a_run_leaves_the_rows_of_a_connection(self):
+        page = self.open("three")
+        of = f"[...new Set({ROWS}.filter(r=>!r.matches('.gone')).map(r=>r.dataset.c))].sort()"
+        self.assertEqual(page.js(ITEMS + ".map(li=>li.dataset.result+' '+li.dataset.outcome)"),
+                         ["failed rejected", "passed established", "passed rejected"])
+        self.assertEqual(page.js(of), ["0", "1", "2", "3"])
+        self.assertTrue(page.js("document.querySelector('#index button').hidden"))
+        page.click(ITEMS + "[1].querySelector('a')")
+        self.assertEqual(page.js(of), ["2"])
+        self.assertEqual(page.js(ITEMS + ".map(li=>li.querySelector('a').getAttribute('aria-current'))"), [None, "true", None])
+        self.assertIn(" of ", page.js("document.querySelector('#count').textContent"))
+        page.click(ITEMS + "[0].querySelector('a')")
+        self.assertEqual(page.js(of), ["1"])
+        self.assertTrue(page.js(f"{ROWS}.some(r=>r.matches('.violation')&&!r.matches('.gone'))"))
+        page.click("document.querySelector('#index button')")
+        self.assertEqual(page.js(of), ["0", "1", "2", "3"])
+        self.pick(page, "select", "rejected")
+        self.assertEqual(page.js(LISTED + ".map(li=>li.value)"), [1, 3])
+        self.assertEqual(page.js(of), ["0", "1", "3"])
+        self.pick(page, "select", "")
+        page.click("document.querySelector('#index [data-result=passed]')")
+        self.assertEqual(page.js(of), ["0", "1"])
+        self.assertEqual(page.complaints(), [])
+        self.shot(self.open("three", dark=True), "index")
+
+    def test_the_index_works_by_keyboard(self):
+        page = self.open("three")
+        page.js("document.querySelector('#index [data-result]').focus()")
+        for target in ("INPUT", "SELECT", "INPUT", "A"):  # the other box, outcomes, words, the first connection
+            page.key("Tab", 9)
+            self.assertEqual(page.js("document.activeElement.tagName"), target)
+        page.key("ArrowDown", 40)
+        page.key("ArrowDown", 40)
+        self.assertEqual(page.js("document.activeElement.parentElement.value"), 3)
+        page.key("ArrowUp", 38)
+        page.call("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter", windowsVirtualKeyCode=13, text="\r")
+        self.assertEqual(page.js(ITEMS + "[1].querySelector('a').getAttribute('aria-current')"), "true")
+        book = self.open("book")
+        book.key("/", 191)
+        self.assertEqual(book.js("document.activeElement.type"), "search")
+        self.assertEqual(book.js("[...document.querySelectorAll('#index :is(input,select,button)')]"
+                                 ".every(e=>e.closest('label')||e.getAttribute('aria-label')||e.textContent)"), True)
+
+    def test_without_script_the_index_is_a_list_of_links(self):
+        page = self.open("three", script=False)
+        self.assertEqual(page.js("getComputedStyle(document.querySelector('#index form')).display"), "none")
+        self.assertEqual(page.js(LISTED + ".length"), 3)
+        self.assertTrue(page.js(ITEMS + ".every(li=>document.querySelector(li.querySelector('a').getAttribute('href')))"))
+        for name in ("capture", "empty", "two"):
+            self.assertEqual(self.open(name).js("document.querySelectorAll('#index').length"), 0, name)
 
     def test_pictures_for_people(self):
         for name, how in (("desk-light", {}), ("desk-dark", {"dark": True})):

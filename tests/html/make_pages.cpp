@@ -60,8 +60,8 @@ host = "responder"
 at = "420ms"
 )";
 
-verdict::Picture of_a_run() {
-  const auto scenario = sim::parse_scenario(crash_scenario, "crash.toml");
+verdict::Picture of_a_run(std::string_view text) {
+  const auto scenario = sim::parse_scenario(text, "a.toml");
   if (!scenario) {
     for (const auto& error : scenario.error()) std::cerr << error.to_string() << '\n';
     return {};
@@ -129,6 +129,35 @@ verdict::Picture by_hand(std::size_t hosts) {
   return p;
 }
 
+constexpr std::string_view three_scenario = R"(
+name = "three, of which one is rejected and one breaks what is expected"
+[[host]]
+name = "initiator"
+[[host]]
+name = "responder"
+[[link]]
+ends = ["initiator", "responder"]
+delay = "20us"
+[[listen]]
+host = "responder"
+[[listen]]
+host = "responder"
+port = 7472
+reject = true
+[[connect]]
+from = "initiator"
+to = "responder"
+[[connect]]
+from = "initiator"
+to = "responder"
+port = 7472
+expect = "rejected"
+[[connect]]
+from = "initiator"
+to = "responder"
+port = 7472
+)";
+
 /// A connection of a capture in which an FPDU was sent twice and another has a wrong CRC.
 verdict::FileReport of_a_capture() {
   namespace vt = verdict::test;
@@ -176,7 +205,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::cout << "{\n";
-  bool fine = write(argv[1], "run", of_a_run());
+  bool fine = write(argv[1], "run", of_a_run(crash_scenario));
+  fine = write(argv[1], "three", of_a_run(three_scenario)) && fine;
   fine = write(argv[1], "two", by_hand(2)) && fine;
   fine = write(argv[1], "eight", by_hand(8)) && fine;
   const verdict::FileReport capture = of_a_capture();
