@@ -121,6 +121,7 @@ void Analyzer::tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& pa
     if (added || opening) ++report_.tcp_connections;
     c = take_slot();
     c->emplace(budget_, EventLimits{detail_of(packet.frame), options_.events_max}, options_.tap);
+    (*c)->dropped_before = dropped_before_;
     if ((*c)->with_events()) ++drawn_;
     ++live_;
   }
@@ -163,6 +164,7 @@ void Analyzer::pick_up(const Key& key, Known& known, unsigned from, const wire::
   known.slot = take_slot();
   Connection& connection = known.slot->emplace(
       budget_, EventLimits{detail_of(found.segments.front().frame), options_.events_max}, options_.tap);
+  connection.dropped_before = dropped_before_;
   if (connection.with_events()) ++drawn_;
   ++live_;
   connection.pick_up(from, found.fpdu);
@@ -191,7 +193,12 @@ void Analyzer::drop(Slot*& c) {
 
 void Analyzer::retire(Slot*& c) {
   (*c)->stop_waiting();
-  if ((*c)->is_mpa()) list((*c)->finish(false));
+  if ((*c)->is_mpa()) {
+    const std::uint64_t dropped = (*c)->whole() ? 0 : report_.dropped - (*c)->dropped_before;
+    ConnectionReport r = (*c)->finish(false);
+    r.dropped = dropped;
+    list(std::move(r));
+  }
   drop(c);
 }
 
@@ -222,14 +229,7 @@ void Analyzer::list(ConnectionReport&& r) {
     report_.connections.push_back(std::move(r));
     return;
   }
-  UnlistedConnections& u = report_.unlisted;
-  ++u.connections;
-  ++u.outcomes[static_cast<std::size_t>(r.outcome)];
-  ++u.standings[static_cast<std::size_t>(r.judgement.standing)];
-  u.findings[static_cast<std::size_t>(Severity::error)] += errors;
-  u.findings[static_cast<std::size_t>(Severity::warning)] += warnings;
-  u.findings[static_cast<std::size_t>(Severity::note)] += r.findings.size() - errors - warnings;
-  u.fpdus += r.from_initiator.fpdus + r.from_responder.fpdus;
+  report_.unlisted.add(r);
 }
 
 void Analyzer::make_room() {
@@ -263,7 +263,7 @@ void Analyzer::sort_reports() {
 }
 
 void Analyzer::tell_unlisted() {
-  const UnlistedConnections& u = report_.unlisted;
+  const ConnectionTally& u = report_.unlisted;
   if (u.connections == 0) return;
   std::string outcomes;
   for (std::size_t i = 0; i < u.outcomes.size(); ++i)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // From captured packets to verdicts: the front door of this room. Push packets in file order, then finish().
 // Memory is bounded by the constants below whatever the file holds; what does not fit is named in the notes.
+// A capture that goes on has no end to wait for: take_ended() hands connections out as they end, and forgets them.
 // A packet that the capture shows at several places and says so (pcapng's epb_packetid) is judged where it came first.
 #pragma once
 #include <deque>
@@ -29,6 +30,7 @@ struct AnalyzerOptions {
   std::uint64_t expect = 0;            ///< a file with fewer connections has failed
   /// What the listed verdicts may take in memory without their ladders; a quarter is kept for those with findings.
   std::size_t report_octets_max = 24 << 20;
+  Duration idle = std::chrono::hours(1);  ///< take_ended() hands out a connection that was silent for so long
 };
 
 class Analyzer {
@@ -41,6 +43,12 @@ class Analyzer {
   /// The packets that were pushed are not all: the file is damaged, for instance. A note as well.
   void unread(std::string why);
   FileReport finish();
+
+  /// The connections that have ended by `now`, in the clock of the packets, in about the order of their ends. finish()
+  /// counts them, and lists the rest. Called often enough, it keeps memory within the bounds below for good.
+  std::vector<ConnectionReport> take_ended(Instant now);
+  /// The capture lost `n` packets since the last call or, as it has queues, about then. Called regularly, with 0 too.
+  void dropped(std::uint64_t n);
 
  private:
   using Slot = std::optional<Connection>;
@@ -56,8 +64,12 @@ class Analyzer {
   static constexpr std::size_t closed_few = 64;      // so many closed connections may always see late packets,
   static constexpr std::size_t closed_max = 1024;    // and so many at most; between the two
   static constexpr Duration closed_quiet = std::chrono::seconds(3);  // a silence as long as that ends it
-  static constexpr std::size_t reports_max = 65536;                  // verdicts listed in one report
-  static constexpr std::size_t ladder_octets_max = 1 << 29;          // what they may take with their ladders
+  // take_ended(): a silence as long as that ends a closed connection of which nothing is due,
+  static constexpr Duration settled_quiet = std::chrono::seconds(1);
+  static constexpr Duration undecided_quiet = std::chrono::minutes(1);  // and one that may or may not become MPA.
+  static constexpr Duration sweep_every = std::chrono::seconds(5);
+  static constexpr std::size_t reports_max = 65536;          // verdicts listed in one report
+  static constexpr std::size_t ladder_octets_max = 1 << 29;  // what they may take with their ladders
 
   static constexpr std::size_t packet_ids_max = 1 << 16;  // a packet is not longer on its way than so many others take
 
@@ -73,6 +85,8 @@ class Analyzer {
   void drop(Slot*& c);
   void retire(Slot*& c);
   void retire_closed(Instant now);
+  void end_closed(Instant now);
+  void end_silent(Instant now);
   void list(ConnectionReport&& r);
   void sort_reports();
   void tell_unlisted();
@@ -87,6 +101,8 @@ class Analyzer {
   Fifo<Key> closed_;  // by the time of closing; some may have been followed by others on their addresses and ports
   std::size_t live_ = 0, reports_octets_ = 0;
   std::size_t drawn_ = 0;
+  Instant next_sweep_{};
+  std::uint64_t dropped_before_ = 0;  // so many packets were dropped for sure before what comes now
   std::uint64_t altered_copies_ = 0;
   // The last packet_ids_max of them, each with a digest of its octets; packet_id_ring_ tells their order.
   std::unordered_map<std::uint64_t, std::uint64_t> packet_ids_;

@@ -66,6 +66,13 @@ bool Connection::settled() const {
   return closed() && all_acked(halves_[0]) && all_acked(halves_[1]);
 }
 
+bool Connection::whole() const {
+  const auto seen = [](const Half& h) {
+    return h.tcp.from_syn() && h.fin_frame != 0 && h.rst_frame == 0 && h.counts.missing_octets == 0;
+  };
+  return seen(halves_[0]) && seen(halves_[1]) && settled();
+}
+
 void Connection::tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
   using Kind = LadderEvent::Kind;
   if (t.syn()) {

@@ -60,6 +60,8 @@ class Connection {
   bool closed() const;
   /// Closed, and all octets that were acknowledged or sent before the end were seen: what comes is a repetition.
   bool settled() const;
+  /// Seen from SYN to both FINs, and all that was acknowledged between: it lacks nothing, whatever the capture lost.
+  bool whole() const;
   std::uint64_t first_frame() const { return first_frame_; }
   Instant last_at() const { return last_at_; }
   /// Whether this SYN begins another connection on the same addresses and ports.
@@ -68,6 +70,8 @@ class Connection {
   void stop_waiting() { settle_waits({last_frame_, last_at_, 0}); }
   /// Call once, at the end. Only for MPA connections.
   ConnectionReport finish(bool capture_truncated);
+
+  std::uint64_t dropped_before = 0;  ///< the Analyzer's: packets that the capture had lost when this one began
 
  private:
   enum class Protocol : std::uint8_t { undecided, mpa, other };

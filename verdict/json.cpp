@@ -202,6 +202,12 @@ std::string to_json(std::string_view file, const FileReport& r, int indent) {
   return j.close('}').take();
 }
 
+std::string to_json(const ConnectionReport& c) {
+  JsonOut j(0);
+  connection(j, c);
+  return j.take();
+}
+
 std::string error_json(std::string_view file, std::string_view error) {
   JsonOut j(0);
   return j.open('{')

@@ -10,6 +10,8 @@ namespace parley::verdict {
 
 /// One object. `indent` 0: on one line; else pretty, for files that people review.
 std::string to_json(std::string_view file, const FileReport& report, int indent = 0);
+/// One connection's object, on one line.
+std::string to_json(const ConnectionReport& connection);
 /// The object for a file that cannot be read at all.
 std::string error_json(std::string_view file, std::string_view error);
 

@@ -51,14 +51,35 @@ std::string_view ConnectionReport::not_agreed() const {
   return invalid_reply(*reply) ? "nothing: the Reply is not valid" : "";
 }
 
+void ConnectionTally::add(const ConnectionReport& c) {
+  ++connections;
+  ++outcomes[static_cast<std::size_t>(c.outcome)];
+  ++standings[static_cast<std::size_t>(c.judgement.standing)];
+  for (const Finding& f : c.findings) ++findings[static_cast<std::size_t>(f.severity)];
+  fpdus += c.from_initiator.fpdus + c.from_responder.fpdus;
+}
+
+std::vector<ConnectionReport> FileReport::take_connections() {
+  std::vector<ConnectionReport> out;
+  out.reserve(connections.size());
+  for (ConnectionReport& c : connections) {
+    taken.add(c);
+    out.push_back(std::move(c));
+  }
+  connections.clear();
+  return out;
+}
+
 std::size_t FileReport::count(Severity severity) const {
-  std::size_t n = unlisted.findings[static_cast<std::size_t>(severity)];
+  const auto at = static_cast<std::size_t>(severity);
+  std::size_t n = unlisted.findings[at] + taken.findings[at];
   for (const auto& c : connections) n += c.count(severity);
   return n;
 }
 
 std::size_t FileReport::count(Standing standing) const {
-  std::size_t n = unlisted.standings[static_cast<std::size_t>(standing)];
+  const auto at = static_cast<std::size_t>(standing);
+  std::size_t n = unlisted.standings[at] + taken.standings[at];
   for (const auto& c : connections)
     if (c.judgement.standing == standing) ++n;
   return n;

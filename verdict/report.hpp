@@ -136,6 +136,8 @@ struct ConnectionReport {
   std::optional<TerminateSeen> terminate;
   Judgement judgement;
   DirectionCounts from_initiator, from_responder;
+  /// Packets, of whatever connection, that the capture dropped while this one was followed; 0 when all of it was seen.
+  std::uint64_t dropped = 0;
   std::vector<Finding> findings;    ///< by frame
   std::vector<LadderEvent> events;  ///< by frame; only when asked for
   std::uint64_t events_dropped = 0;
@@ -145,13 +147,14 @@ struct ConnectionReport {
   std::string_view not_agreed() const;
 };
 
-/// What is told of connections that are not listed one by one.
-struct UnlistedConnections {
+/// Connections in numbers.
+struct ConnectionTally {
   std::uint64_t connections = 0;
   std::array<std::uint64_t, 5> outcomes{};   ///< by Outcome
   std::array<std::uint64_t, 3> findings{};   ///< by Severity
   std::array<std::uint64_t, 3> standings{};  ///< by Standing
   std::uint64_t fpdus = 0;
+  void add(const ConnectionReport& connection);
 };
 
 /// Packets that are not TCP, by what they carry.
@@ -171,15 +174,19 @@ struct FileReport {
   OtherPackets other;
   std::uint64_t copies = 0;        ///< of packets that were captured at another place already
   std::uint64_t not_followed = 0;  ///< packets of connections beyond those that can be followed at one time
+  std::uint64_t dropped = 0;       ///< packets that came and were lost before they could be captured
   std::string unread;              ///< why the file was not read to its end; empty when it was
   Judgement judgement;
   std::deque<ConnectionReport> connections;  ///< MPA only, by first frame
-  UnlistedConnections unlisted;              ///< MPA connections beyond what one report may hold
+  ConnectionTally unlisted;                  ///< MPA connections beyond what one report may hold
+  ConnectionTally taken;                     ///< MPA connections that were handed out before
   std::vector<std::string> notes;            ///< about the file as a whole
-  /// Of all connections, listed or not.
+  /// Of all connections, listed or not, handed out or not.
   std::size_t count(Severity severity) const;
   std::size_t count(Standing standing) const;
-  std::uint64_t all_connections() const { return connections.size() + unlisted.connections; }
+  std::uint64_t all_connections() const { return connections.size() + unlisted.connections + taken.connections; }
+  /// Hands the listed connections out; they are counted on.
+  std::vector<ConnectionReport> take_connections();
 };
 
 }  // namespace parley::verdict

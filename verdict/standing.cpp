@@ -14,6 +14,10 @@ void add(std::string& to, const std::string& part) { to += (to.empty() ? "" : ",
 
 }  // namespace
 
+std::string dropped_text(std::uint64_t packets) {
+  return fmt::format("the capture dropped {}", counted(packets, "packet"));
+}
+
 std::string ended_badly(const ConnectionReport& c) {
   std::string why;
   if (c.outcome == Outcome::failed) add(why, "the set-up failed");
@@ -29,6 +33,7 @@ std::string not_seen_whole(const ConnectionReport& c) {
   if (c.outcome == Outcome::not_captured) add(why, "the set-up is not in the capture");
   if (const std::uint64_t n = c.from_initiator.missing_octets + c.from_responder.missing_octets; n > 0)
     add(why, fmt::format("{} {} not in the capture", counted(n, "octet"), n == 1 ? "is" : "are"));
+  if (c.dropped > 0) add(why, dropped_text(c.dropped) + " while it was followed");
   return why;
 }
 
@@ -54,6 +59,7 @@ Judgement judge(const FileReport& file, std::uint64_t expect) {
   if (failed > 0) add(why, fmt::format("{} failed", counted(failed, "connection")));
   if (!why.empty()) return {Standing::failed, std::move(why)};
   if (partial > 0) add(why, fmt::format("{} partial", counted(partial, "connection")));
+  if (file.dropped > 0) add(why, dropped_text(file.dropped));
   if (!file.unread.empty()) add(why, "not read to its end");
   if (file.not_followed > 0) add(why, fmt::format("{} not looked at", counted(file.not_followed, "packet")));
   if (!why.empty()) return {Standing::partial, std::move(why)};

@@ -25,6 +25,9 @@ Judgement judge(const FileReport& file, std::uint64_t expect = 0);
 /// What is wrong with a file as a whole: no connection of a known protocol, or fewer than `expect`. Empty: nothing.
 std::string shortfall(const FileReport& file, std::uint64_t expect);
 
+/// "the capture dropped 12 packets"
+std::string dropped_text(std::uint64_t packets);
+
 /// What stands in a file, in words: "12 packets of RoCEv2 (UDP port 4791), 3 TCP connections (40 packets)".
 std::string contents_text(const FileReport& file);
 

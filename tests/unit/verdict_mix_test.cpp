@@ -67,7 +67,7 @@ TEST(ManyConnections, BeyondTheRoomOfAReportAreJudgedAndCounted) {
   EXPECT_TRUE(all.report.notes.empty());
   EXPECT_LT(few.report.connections.size(), 200u);
   EXPECT_GT(few.report.connections.size(), 20u);
-  const UnlistedConnections& rest = few.report.unlisted;
+  const ConnectionTally& rest = few.report.unlisted;
   EXPECT_EQ(few.report.connections.size() + rest.connections, few.made.connections);
   EXPECT_EQ(rest.outcomes[static_cast<std::size_t>(Outcome::established)], rest.connections);
   EXPECT_EQ(few.report.connections.size() * 6 + rest.fpdus, few.made.fpdus);
