@@ -79,7 +79,7 @@ function(parley_pcap_driver)
     target_link_libraries(parley_pcap PRIVATE PkgConfig::PCAP)
     target_compile_definitions(parley_pcap PRIVATE PARLEY_HAVE_PCAP=1)
   else()
-    message(STATUS "--filter is not there: libpcap is missing (Debian: libpcap-dev)")
+    message(STATUS "--filter and pcap live are not there: libpcap is missing (Debian: libpcap-dev)")
   endif()
 endfunction()
 

@@ -18,11 +18,12 @@ void add_filter(CLI::App& sub, CaptureFilter& filter) {
 }
 
 void register_pcap(CLI::App& app, Context& context) {
-  CLI::App* pcap =
-      app.add_subcommand("pcap", "Checks captures of MPA connections, draws, compares and anonymizes them");
+  CLI::App* pcap = app.add_subcommand(
+      "pcap", "Checks captures of MPA connections and live traffic; draws, compares and anonymizes captures");
   pcap->require_subcommand(1);
   add_pcap_check(*pcap, context);
   add_pcap_ladder(*pcap, context);
+  add_pcap_live(*pcap, context);
   add_pcap_anonymize(*pcap, context);
   add_pcap_matrix(*pcap, context);
 }

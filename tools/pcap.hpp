@@ -33,6 +33,7 @@ void add_filter(CLI::App& sub, CaptureFilter& filter);
 /// `--mpa-port PORT`, as often as wanted.
 void add_mpa_port(CLI::App& sub, std::vector<std::uint16_t>& ports);
 void add_pcap_check(CLI::App& pcap, Context& context);
+void add_pcap_live(CLI::App& pcap, Context& context);
 void add_pcap_ladder(CLI::App& pcap, Context& context);
 void add_pcap_anonymize(CLI::App& pcap, Context& context);
 void add_pcap_matrix(CLI::App& pcap, Context& context);

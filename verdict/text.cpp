@@ -214,6 +214,26 @@ std::string to_text(const ConnectionReport& c, const TextOptions& o) {
   return out;
 }
 
+std::string summary_text(std::string_view file, const FileReport& r) {
+  std::string out;
+  Words words(out);
+  for (const auto& n : r.notes) words << "note: " << n << "\n";
+  words << file << ": " << standing_text(r.judgement);
+  if (r.all_connections() == 0) {  // which the standing has told, and what the file holds instead
+    words << "\n";
+    return out;
+  }
+  words << "; ";
+  words.plural(r.packets, "packet") << ", ";
+  words.plural(r.tcp_connections, "TCP connection") << ", ";
+  words << r.all_connections() << " of them MPA: " << r.count(Standing::passed) << " passed, "
+        << r.count(Standing::partial) << " partial, " << r.count(Standing::failed) << " failed; ";
+  words.plural(r.count(Severity::error), "error") << ", ";
+  words.plural(r.count(Severity::warning), "warning") << ", ";
+  words.plural(r.count(Severity::note), "note") << "\n";
+  return out;
+}
+
 void write_text(std::string_view file, const FileReport& r, const TextOptions& o,
                 const std::function<void(std::string_view)>& write) {
   std::string out;
@@ -225,22 +245,7 @@ void write_text(std::string_view file, const FileReport& r, const TextOptions& o
     write(out);
     out.clear();
   }
-  Words words(out);
-  for (const auto& n : r.notes) words << "note: " << n << "\n";
-  words << file << ": " << standing_text(r.judgement);
-  if (r.all_connections() == 0) {  // which the standing has told, and what the file holds instead
-    words << "\n";
-    return write(out);
-  }
-  words << "; ";
-  words.plural(r.packets, "packet") << ", ";
-  words.plural(r.tcp_connections, "TCP connection") << ", ";
-  words << r.all_connections() << " of them MPA: " << r.count(Standing::passed) << " passed, "
-        << r.count(Standing::partial) << " partial, " << r.count(Standing::failed) << " failed; ";
-  words.plural(r.count(Severity::error), "error") << ", ";
-  words.plural(r.count(Severity::warning), "warning") << ", ";
-  words.plural(r.count(Severity::note), "note") << "\n";
-  write(out);
+  write(out + summary_text(file, r));
 }
 
 std::string to_text(std::string_view file, const FileReport& r, const TextOptions& o) {

@@ -19,6 +19,8 @@ std::string to_text(std::string_view file, const FileReport& report, const TextO
 /// The same in pieces of some 64 KiB, each ended by a newline: nobody has to hold the whole of a large report.
 void write_text(std::string_view file, const FileReport& report, const TextOptions& options,
                 const std::function<void(std::string_view)>& write);
+/// What stands at the end of that: the notes about the file and the summary line.
+std::string summary_text(std::string_view file, const FileReport& report);
 /// One connection's block, without the file.
 std::string to_text(const ConnectionReport& connection, const TextOptions& options = {});
 /// "RTR read", "RTR read or write agreed, not seen", "no RTR in common", "no RTR".
