@@ -22,7 +22,8 @@ def files(root, folders=None, suffixes=None):
     for start in folders or [""]:
         for path in (root / start).rglob("*"):
             relative = path.relative_to(root)
-            if path.is_file() and not any(p in LEFT_OUT or p.startswith("build") for p in relative.parts[:-1]):
+            if path.is_file() and not any(p in LEFT_OUT or p.startswith("build") for p in relative.parts[:-1]) \
+                    and path.name not in LEFT_OUT:  # in a work tree of git's, .git is a file
                 if suffixes is None or path.suffix in suffixes:
                     found.append(relative)
     return sorted(found)
