@@ -185,11 +185,11 @@ Result<Address> Address::parse(std::string_view text) {
   bool has_port = false;
   if (!text.empty() && text.front() == '[') {
     const std::size_t close = text.find(']');
-    if (close == std::string_view::npos) return fail(Errc::bad_address);
+    if (close == std::string_view::npos) return fail(Errc::bad_address, "'[' without ']' behind the IPv6 address");
     host = text.substr(1, close - 1);
     std::string_view behind = text.substr(close + 1);
     has_port = !behind.empty();
-    if (has_port && behind.front() != ':') return fail(Errc::bad_address);
+    if (has_port && behind.front() != ':') return fail(Errc::bad_address, "after ']' comes ':' and the port");
     if (has_port) port = behind.substr(1);
     a.family = Family::v6;
   } else if (text.find(':') == text.rfind(':')) {
@@ -202,17 +202,21 @@ Result<Address> Address::parse(std::string_view text) {
   }
   if (has_port) {
     const auto v = decimal<std::uint16_t>(port);
-    if (!v) return fail(Errc::bad_address);
+    if (!v) return fail(Errc::bad_address, "the port is not a number from 0 to 65535");
     a.port = *v;
   }
-  if (a.family == Family::v4) return parse_v4(host, a.octets.data()) ? Result<Address>(a) : fail(Errc::bad_address);
+  if (a.family == Family::v4)
+    return parse_v4(host, a.octets.data()) ? Result<Address>(a)
+                                           : fail(Errc::bad_address, "an IPv4 address is four numbers from 0 to 255");
   if (const std::size_t percent = host.find('%'); percent != std::string_view::npos) {  // RFC 4007 §11.2
     const auto v = decimal<std::uint32_t>(host.substr(percent + 1));
-    if (!v) return fail(Errc::bad_address);
+    if (!v) return fail(Errc::bad_address, "the scope behind '%' is not an interface's number");
     a.scope_id = *v;
     host = host.substr(0, percent);
   }
-  return parse_v6(host, a.octets) ? Result<Address>(a) : fail(Errc::bad_address);
+  return parse_v6(host, a.octets)
+             ? Result<Address>(a)
+             : fail(Errc::bad_address, "an IPv6 address is eight groups of hexadecimal digits (RFC 4291 §2.2)");
 }
 
 }  // namespace parley

@@ -20,6 +20,21 @@ struct Category final : std::error_category {
 
 }  // namespace
 
+std::string Error::sentence() const {
+  std::string out;
+  for (std::size_t i = 0; i < sentence_.size(); ++i) {
+    if (const std::string_view place = sentence_.substr(i, 3); place == "{a}" || place == "{b}") {
+      out += std::to_string(place == "{a}" ? a_ : b_);
+      i += 2;
+    } else {
+      out += sentence_[i];
+    }
+  }
+  return out;
+}
+
+std::string Error::message() const { return sentence_.empty() ? code_.message() : code_.message() + ": " + sentence(); }
+
 const std::error_category& error_category() noexcept {
   static const Category category;
   return category;

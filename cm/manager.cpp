@@ -6,6 +6,14 @@
 
 namespace parley::cm {
 
+namespace {
+
+auto no_id() {
+  return fail(Errc::wrong_state, "this Id names nothing: it was never made, or destroy() was called on it");
+}
+
+}  // namespace
+
 Manager::Manager(Provider& provider) : provider_(provider) {}
 Manager::~Manager() = default;
 
@@ -44,34 +52,34 @@ std::optional<Event> Manager::poll_event() {
 }
 
 Result<QueuePair*> Id::create_qp(const QpInit& init) {
-  if (manager_ == nullptr) return fail(Errc::wrong_state);
+  if (manager_ == nullptr) return no_id();
   return manager_->provider().create_qp(number_, init);
 }
 
 QueuePair* Id::qp() const { return manager_ == nullptr ? nullptr : manager_->provider().qp(number_); }
 
 Result<Address> Id::local_address() const {
-  if (manager_ == nullptr) return fail(Errc::wrong_state);
+  if (manager_ == nullptr) return no_id();
   return manager_->provider().local_address(number_);
 }
 
 Result<Address> Id::peer_address() const {
-  if (manager_ == nullptr) return fail(Errc::wrong_state);
+  if (manager_ == nullptr) return no_id();
   return manager_->provider().peer_address(number_);
 }
 
 Result<void> Id::accept(const AcceptOptions& options) {
-  if (manager_ == nullptr) return fail(Errc::wrong_state);
+  if (manager_ == nullptr) return no_id();
   return manager_->provider().accept(number_, options);
 }
 
 Result<void> Id::reject(ConstBytes private_data) {
-  if (manager_ == nullptr) return fail(Errc::wrong_state);
+  if (manager_ == nullptr) return no_id();
   return manager_->provider().reject(number_, private_data);
 }
 
 Result<void> Id::disconnect() {
-  if (manager_ == nullptr) return fail(Errc::wrong_state);
+  if (manager_ == nullptr) return no_id();
   return manager_->provider().disconnect(number_);
 }
 

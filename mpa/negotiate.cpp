@@ -85,19 +85,42 @@ std::string to_string(const RtrSet& set) {
   return out.empty() ? "none" : out;
 }
 
+namespace {
+
+auto bad(std::string_view sentence, std::int64_t a = 0, std::int64_t b = 0) {
+  return fail(Errc::invalid_argument, sentence, a, b);
+}
+
+Result<void> check_ranges(const Options& o) {
+  if (o.revision != 1 && o.revision != 2) return bad("mpa::Options::revision is {a}; it is 1 or 2", o.revision);
+  if (!depth_in_range(o.ird))
+    return bad("mpa::Options::ird is {a}; it is 0 to {b}, or depth_not_negotiated", o.ird, depth_max);
+  if (!depth_in_range(o.ord))
+    return bad("mpa::Options::ord is {a}; it is 0 to {b}, or depth_not_negotiated", o.ord, depth_max);
+  if (o.ird_max > depth_max) return bad("mpa::Options::ird_max is {a}; at most {b}", o.ird_max, depth_max);
+  if (o.private_data_max > PARLEY_MPA_PD_MAX)
+    return bad("mpa::Options::private_data_max is {a}; at most {b}", o.private_data_max, PARLEY_MPA_PD_MAX);
+  if (!find_quirk(o.peer_quirk)) return bad("mpa::Options::peer_quirk is the name of no quirk (`parley quirks`)");
+  if (!find_quirk(o.play_quirk)) return bad("mpa::Options::play_quirk is the name of no quirk (`parley quirks`)");
+  return {};
+}
+
+}  // namespace
+
 Result<void> check_options(Role role, const Options& o) {
-  const bool ranges = (o.revision == 1 || o.revision == 2) && depth_in_range(o.ird) && depth_in_range(o.ord) &&
-                      o.ird_max <= depth_max && o.private_data_max <= PARLEY_MPA_PD_MAX;
-  if (!ranges || !find_quirk(o.peer_quirk) || !find_quirk(o.play_quirk)) return fail(Errc::invalid_argument);
+  if (auto ranges = check_ranges(o); !ranges) return ranges;
   if (role == Role::initiator) {
     // The Rtr frame exists under revision 1 only, and can stand in for nothing else (OFA 2007-10 Rtr §2).
-    const bool frame_misused = (o.revision == 2 && o.rtr == Rtr::frame) || o.rtr_fallback == Rtr::frame;
-    return frame_misused ? Result<void>(fail(Errc::invalid_argument)) : Result<void>();
+    if (o.revision == 2 && o.rtr == Rtr::frame)
+      return bad("mpa::Options::rtr is frame and revision is 2; the Rtr frame exists under revision 1 only");
+    if (o.rtr_fallback == Rtr::frame) return bad("mpa::Options::rtr_fallback is frame, which is what it stands in for");
+    return {};
   }
   // RFC 6581 §9.2: a responder supports at least one kind; a Read alone needs room for one.
-  const bool read_only = o.rtr_accept == RtrSet{.read = true};
-  if (o.rtr_accept.empty() || (read_only && ceiling(o) == 0) || o.rtr_expected == Rtr::frame)
-    return fail(Errc::invalid_argument);
+  if (o.rtr_accept.empty()) return bad("mpa::Options::rtr_accept is empty; a responder takes at least one form");
+  if (o.rtr_accept == RtrSet{.read = true} && ceiling(o) == 0)
+    return bad("mpa::Options::rtr_accept is read alone, and ird and ird_max are 0: there is no room for that Read");
+  if (o.rtr_expected == Rtr::frame) return bad("mpa::Options::rtr_expected is frame, which is always announced by S");
   return {};
 }
 

@@ -48,7 +48,7 @@ std::string_view to_string(Rtr rtr) {
 Result<Rtr> parse_rtr(std::string_view text) {
   for (const RtrText& t : rtr_texts)
     if (t.text == text) return t.rtr;
-  return fail(Errc::invalid_argument);
+  return fail(Errc::invalid_argument, "an RTR is none, frame, send, write or read");
 }
 
 std::string_view to_string(Stage stage) { return text_of(stage).text; }

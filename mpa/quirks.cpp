@@ -138,7 +138,7 @@ Result<const Quirk*> find_quirk(std::string_view name) {
   if (name.empty()) return &none;
   for (const Quirk& quirk : table)
     if (quirk.name == name) return &quirk;
-  return fail(Errc::invalid_argument);
+  return fail(Errc::invalid_argument, "no quirk has this name; mpa/quirks.hpp and `parley quirks` list them");
 }
 
 std::span<const Quirk> all_quirks() { return table; }

@@ -12,7 +12,10 @@ Result<void> Startup::check_request(const Options& options, ConstBytes private_d
   // As plan_request: the enhanced data takes its octets of the same field (RFC 6581 §6).
   const bool enhanced = play.private_revision == 0 && options.revision == 2;
   const std::size_t whole = private_data.size() + (enhanced ? PARLEY_MPA_ENH_LEN : 0);
-  return whole > peer.private_data_max ? Result<void>(fail(Errc::bad_private_data)) : Result<void>();
+  if (whole <= peer.private_data_max) return {};
+  return fail(Errc::bad_private_data, "private_data has {a} octets; at most {b} fit into this Request",
+              static_cast<std::int64_t>(private_data.size()),
+              static_cast<std::int64_t>(peer.private_data_max - (enhanced ? PARLEY_MPA_ENH_LEN : 0)));
 }
 
 Result<void> Startup::send_request(Instant now, ConstBytes private_data) {

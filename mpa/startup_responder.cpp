@@ -85,7 +85,9 @@ void Startup::judge_request(Instant, const wire::MpaFrameView& frame) {
 // Builds the Reply; parameters are changed only if it can be sent.
 Result<void> Startup::reply(const Options& options, ConstBytes private_data, bool accepting, bool& frame_follows) {
   const std::size_t whole = private_data.size() + (peer_enhanced_ ? PARLEY_MPA_ENH_LEN : 0);
-  if (whole > peer_->private_data_max) return fail(Errc::bad_private_data);
+  if (whole > peer_->private_data_max)
+    return fail(Errc::bad_private_data, "private_data has {a} octets; this peer takes {b} with what MPA adds",
+                static_cast<std::int64_t>(private_data.size()), peer_->private_data_max);
   Parameters p = parameters_;
   const bool own_c = options.crc && !play_->crc_off;
   wire::MpaFrame frame{.key = wire::MpaKey::rep, .revision = p.revision, .private_data = private_data};

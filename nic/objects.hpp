@@ -122,6 +122,8 @@ struct WrMemory {
 /// Resolves and pins; on an error nothing is pinned. ok, invalid_argument (more than sge_max, 2^32 octets or more),
 /// protection.
 Errc resolve(MrTable& regions, PdHandle pd, std::span<const Sge> sges, Access needed, WrMemory& out);
+/// What resolve refused, with a sentence about the piece that it did not like.
+Error refusal(const MrTable& regions, PdHandle pd, std::span<const Sge> sges, Access needed, Errc fault);
 inline void unpin(MrTable& regions, const WrMemory& memory) {
   for (std::size_t i = 0; i < memory.count; ++i) regions.unpin(memory.slots[i]);
 }

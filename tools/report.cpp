@@ -97,6 +97,7 @@ std::string duration_words(Duration duration) {
   return fmt::format("{:.2f} s", us / 1e6);
 }
 
+std::string words(const Error& error) { return error.message(); }
 std::string words(const std::error_code& error) { return error ? error.message() : "no error"; }
 
 std::string end_words(const cm::Disconnected& end, const std::string& peer) {

@@ -27,6 +27,7 @@ Exit exit_for(const mpa::Failure& failure);
 std::string end_words(const cm::Disconnected& end, const std::string& peer);
 /// An error of a call, in words.
 std::string words(const std::error_code& error);
+std::string words(const Error& error);
 
 /// Peers that were turned away before they had a number: "976 half-open connections gave way, ...".
 std::string turned_away_text(const cm::TurnedAway& event);

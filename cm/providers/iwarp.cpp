@@ -30,6 +30,11 @@ constexpr EndpointId endpoint_of(std::uint32_t generation, std::uint32_t slot) {
 }
 constexpr std::uint32_t slot_index(EndpointId endpoint) { return static_cast<std::uint32_t>(endpoint - 1); }
 
+auto stale() { return fail(Errc::wrong_state, "the id is not a connection, or it was destroyed"); }
+auto not_deciding() {
+  return fail(Errc::wrong_state, "only a connection that waits for accept() or reject() allows this");
+}
+
 // RFC 6581 §6: the enhanced data takes four octets of the private data of an enhanced Reply.
 std::size_t reply_room(const mpa::Parameters& offered) {
   const bool enhanced = offered.revision >= 2 && (offered.peer_flags & PARLEY_MPA_FLAG_S) != 0;
@@ -44,6 +49,11 @@ Iwarp::Iwarp(const IwarpProviderOptions& options)
 }
 
 Iwarp::~Iwarp() = default;
+
+tl::unexpected<Error> Iwarp::no_endpoint() const {
+  return fail(Errc::no_space, "{a} ids are alive, which is endpoints_max; destroy some, or raise it",
+              options_.endpoints_max);
+}
 
 Slot* Iwarp::new_slot(EndpointId& id) {
   if (alive_ >= options_.endpoints_max) return nullptr;
@@ -152,10 +162,13 @@ Result<EndpointId> Iwarp::listen(const Address& local, const ListenOptions& opti
   // The options are checked now, so that a contradiction is the caller's error and not each peer's.
   if (const auto checked = mpa::check_options(mpa::Role::responder, options.mpa); !checked)
     return tl::unexpected(checked.error());
-  if (options.backlog <= 0 || options.pending_max == 0) return fail(Errc::invalid_argument);
+  if (options.backlog <= 0)
+    return fail(Errc::invalid_argument, "ListenOptions::backlog is {a}; it is at least 1", options.backlog);
+  if (options.pending_max == 0)
+    return fail(Errc::invalid_argument, "ListenOptions::pending_max is 0; it is at least 1");
   EndpointId id = 0;
   Slot* slot = new_slot(id);
-  if (slot == nullptr) return fail(Errc::no_space);
+  if (slot == nullptr) return no_endpoint();
   slot->listener = std::make_unique<Listener>(id, next_stream(slot_index(id)), local, options);
   listeners_.push_back(id);
   note(id);
@@ -165,11 +178,13 @@ Result<EndpointId> Iwarp::listen(const Address& local, const ListenOptions& opti
 Result<EndpointId> Iwarp::connect(const Address& peer, const ConnectOptions& options) {
   if (const auto checked = mpa::Startup::check_request(options.mpa, options.private_data); !checked)
     return tl::unexpected(checked.error());
-  if (peer.port == 0) return fail(Errc::bad_address);
-  if (options.local && options.local->family != peer.family) return fail(Errc::bad_address);
+  if (peer.port == 0) return fail(Errc::bad_address, "the peer's port is 0; it is 1 to 65535");
+  if (options.local && options.local->family != peer.family)
+    return fail(Errc::bad_address, "ConnectOptions::local is of IP version {a}, and the peer of version {b}",
+                static_cast<int>(options.local->family), static_cast<int>(peer.family));
   EndpointId id = 0;
   Slot* slot = new_slot(id);
-  if (slot == nullptr) return fail(Errc::no_space);
+  if (slot == nullptr) return no_endpoint();
   slot->connection = std::make_unique<Connection>();
   Connection& c = *slot->connection;
   c.id = id;
@@ -192,7 +207,9 @@ Result<EndpointId> Iwarp::connect(const Address& peer, const ConnectOptions& opt
 
 Result<QueuePair*> Iwarp::create_qp(EndpointId endpoint, const QpInit& init) {
   Connection* c = find(endpoint);
-  if (c == nullptr || c->orphan || c->qp || c->phase != Phase::deciding) return fail(Errc::wrong_state);
+  if (c == nullptr || c->orphan) return stale();
+  if (c->qp) return fail(Errc::wrong_state, "the id has a queue pair already");
+  if (c->phase != Phase::deciding) return not_deciding();
   if (auto made = make_qp(*c, &init); !made) return tl::unexpected(made.error());
   return c->qp.get();
 }
@@ -205,20 +222,24 @@ QueuePair* Iwarp::qp(EndpointId endpoint) {
 Result<Address> Iwarp::local_address(EndpointId endpoint) const {
   if (const Listener* l = find_listener(endpoint)) return l->address;
   const Connection* c = find(endpoint);
-  if (c == nullptr || c->orphan || c->local.port == 0) return fail(Errc::wrong_state);
+  if (c == nullptr || c->orphan) return stale();
+  if (c->local.port == 0) return fail(Errc::wrong_state, "TCP is not open yet, so there is no local address");
   return c->local;
 }
 
 Result<Address> Iwarp::peer_address(EndpointId endpoint) const {
   const Connection* c = find(endpoint);
-  if (c == nullptr || c->orphan) return fail(Errc::wrong_state);
+  if (c == nullptr || c->orphan) return stale();
   return c->peer;
 }
 
 Result<void> Iwarp::accept(EndpointId endpoint, const AcceptOptions& options) {
   Connection* c = find(endpoint);
-  if (c == nullptr || c->orphan || c->phase != Phase::deciding) return fail(Errc::wrong_state);
-  if (options.private_data.size() > reply_room(c->setup->startup->parameters())) return fail(Errc::bad_private_data);
+  if (c == nullptr || c->orphan) return stale();
+  if (c->phase != Phase::deciding) return not_deciding();
+  if (const std::size_t room = reply_room(c->setup->startup->parameters()); options.private_data.size() > room)
+    return fail(Errc::bad_private_data, "AcceptOptions::private_data has {a} octets; at most {b} fit into this Reply",
+                std::ssize(options.private_data), static_cast<std::int64_t>(room));
   if (options.mpa) {
     if (auto checked = mpa::check_options(mpa::Role::responder, *options.mpa); !checked) return checked;
   }
@@ -234,8 +255,11 @@ Result<void> Iwarp::accept(EndpointId endpoint, const AcceptOptions& options) {
 
 Result<void> Iwarp::reject(EndpointId endpoint, ConstBytes private_data) {
   Connection* c = find(endpoint);
-  if (c == nullptr || c->orphan || c->phase != Phase::deciding) return fail(Errc::wrong_state);
-  if (private_data.size() > reply_room(c->setup->startup->parameters())) return fail(Errc::bad_private_data);
+  if (c == nullptr || c->orphan) return stale();
+  if (c->phase != Phase::deciding) return not_deciding();
+  if (const std::size_t room = reply_room(c->setup->startup->parameters()); private_data.size() > room)
+    return fail(Errc::bad_private_data, "private_data has {a} octets; at most {b} fit into this Reply",
+                std::ssize(private_data), static_cast<std::int64_t>(room));
   c->setup->decision = Decision{.accept = false, .mpa = {}, .private_data = {private_data.begin(), private_data.end()}};
   c->phase = Phase::decided;
   note(endpoint);
@@ -244,7 +268,8 @@ Result<void> Iwarp::reject(EndpointId endpoint, ConstBytes private_data) {
 
 Result<void> Iwarp::disconnect(EndpointId endpoint) {
   Connection* c = find(endpoint);
-  if (c == nullptr || c->orphan || c->phase != Phase::open) return fail(Errc::wrong_state);
+  if (c == nullptr || c->orphan) return stale();
+  if (c->phase != Phase::open) return fail(Errc::wrong_state, "only an established connection can be disconnected");
   c->phase = Phase::closing;
   note(endpoint);
   return {};

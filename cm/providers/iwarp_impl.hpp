@@ -199,6 +199,7 @@ class Iwarp final : public IwarpProvider {
 
  private:
   // iwarp.cpp: endpoints and commands
+  tl::unexpected<Error> no_endpoint() const;
   Slot* new_slot(EndpointId& id);
   void free_slot(std::uint32_t slot);
   void free_retired();

@@ -50,13 +50,19 @@ struct MachineLoop::Waiter {
 };
 
 Result<std::unique_ptr<MachineLoop>> MachineLoop::open(StreamMachine& machine, const TcpHostOptions& options) {
-  if (options.streams_max == 0 || options.receive_buffer == 0) return fail(Errc::invalid_argument);
-  if (!congestion_known(options.congestion)) return fail(Errc::unsupported);
+  if (options.streams_max == 0)
+    return fail(Errc::invalid_argument, "TcpHostOptions::streams_max is 0; it is at least 1");
+  if (options.receive_buffer == 0)
+    return fail(Errc::invalid_argument, "TcpHostOptions::receive_buffer is 0; it is at least 1");
+  if (!congestion_known(options.congestion))
+    return fail(Errc::unsupported,
+                "TcpHostOptions::congestion is not known to this system (sysctl "
+                "net.ipv4.tcp_available_congestion_control)");
   try {
     return std::unique_ptr<MachineLoop>(new MachineLoop(machine, options));
   } catch (const std::exception&) {
     // Asio throws when the system refuses it a descriptor, its own or the one it is given.
-    return fail(Errc::no_space);
+    return fail(Errc::no_space, "the system gives no descriptor; raise the limit of open files (ulimit -n)");
   }
 }
 

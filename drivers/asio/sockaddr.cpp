@@ -65,7 +65,8 @@ Result<std::vector<Address>> TcpHost::resolve(const std::string& host, std::uint
   addrinfo* found = nullptr;
   if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) {
     hints.ai_flags = 0;
-    if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return fail(Errc::bad_address);
+    if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0)
+      return fail(Errc::bad_address, "host is no address, and no name that the system can resolve");
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
   std::vector<Address> out;
@@ -77,7 +78,7 @@ Result<std::vector<Address>> TcpHost::resolve(const std::string& host, std::uint
     address.port = port;
     if (std::find(out.begin(), out.end(), address) == out.end()) out.push_back(address);
   }
-  if (out.empty()) return fail(Errc::bad_address);
+  if (out.empty()) return fail(Errc::bad_address, "host has no IPv4 or IPv6 address");
   return out;
 }
 

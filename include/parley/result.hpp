@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// One error type for the library: std::error_code of category "parley", carried by tl::expected.
+// One error type for the library: a code of category "parley" and, where one argument or limit is the cause, a sentence
+// about it; carried by tl::expected.
 #pragma once
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <tl/expected.hpp>
 
@@ -45,17 +48,52 @@ enum class Errc {
 #undef PARLEY_X
 };
 
-/// The category "parley". One object per process; it holds no state.
-const std::error_category& error_category() noexcept;
-inline std::error_code make_error_code(Errc e) noexcept { return {static_cast<int>(e), error_category()}; }
-
-template <class T>
-using Result = tl::expected<T, std::error_code>;
-
-/// `return fail(Errc::timed_out);` from a function that returns a Result.
-inline tl::unexpected<std::error_code> fail(Errc e) { return tl::unexpected(make_error_code(e)); }
-
 }  // namespace parley
 
 template <>
 struct std::is_error_code_enum<parley::Errc> : std::true_type {};
+
+namespace parley {
+
+/// The category "parley". One object per process; it holds no state.
+const std::error_category& error_category() noexcept;
+inline std::error_code make_error_code(Errc e) noexcept { return {static_cast<int>(e), error_category()}; }
+
+/// What a call says that failed. It compares and converts as its code does. The sentence is put together only when
+/// somebody asks for it: to make, copy and return an Error allocates nothing.
+class Error {
+ public:
+  Error(std::error_code code) : code_(code) {}        // NOLINT(google-explicit-constructor): a code is an Error
+  Error(Errc code) : Error(make_error_code(code)) {}  // NOLINT(google-explicit-constructor)
+  /// `sentence` is of static lifetime, names the argument and what it may be, and has {a} and {b} where the numbers go.
+  Error(Errc code, std::string_view sentence, std::int64_t a = 0, std::int64_t b = 0)
+      : code_(make_error_code(code)), sentence_(sentence), a_(a), b_(b) {}
+
+  const std::error_code& code() const { return code_; }
+  operator const std::error_code&() const { return code_; }  // NOLINT(google-explicit-constructor)
+  explicit operator bool() const { return static_cast<bool>(code_); }
+  /// "ListenOptions::backlog is 0; it is at least 1"; empty where the code says all.
+  std::string sentence() const;
+  /// The code's text and the sentence: "an argument is out of its documented range: ListenOptions::backlog is 0; ...".
+  std::string message() const;
+
+  friend bool operator==(const Error& x, const Error& y) { return x.code_ == y.code_; }
+  friend bool operator==(const Error& x, const std::error_code& y) { return x.code_ == y; }
+  friend bool operator==(const Error& x, Errc y) { return x.code_ == make_error_code(y); }
+
+ private:
+  std::error_code code_;
+  std::string_view sentence_;
+  std::int64_t a_ = 0, b_ = 0;
+};
+
+template <class T>
+using Result = tl::expected<T, Error>;
+
+/// `return fail(Errc::timed_out);` from a function that returns a Result.
+inline tl::unexpected<Error> fail(Errc code) { return tl::unexpected(Error(code)); }
+inline tl::unexpected<Error> fail(Errc code, std::string_view sentence, std::int64_t a = 0, std::int64_t b = 0) {
+  return tl::unexpected(Error(code, sentence, a, b));
+}
+
+}  // namespace parley

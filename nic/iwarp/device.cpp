@@ -6,6 +6,8 @@
 namespace parley::nic::iwarp {
 namespace {
 
+auto no_pd(std::string_view sentence, PdHandle pd) { return fail(Errc::invalid_argument, sentence, pd); }
+
 class SoftDevice final : public IwarpDevice {
  public:
   explicit SoftDevice(std::uint64_t tagged_offset_base) { tables_->regions.set_offset_base(tagged_offset_base); }
@@ -14,7 +16,7 @@ class SoftDevice final : public IwarpDevice {
   Result<void> dealloc_pd(PdHandle pd) override { return tables_->pds.remove(pd); }
 
   Result<MemoryRegion> reg_mr(PdHandle pd, MutBytes memory, Access access) override {
-    if (!tables_->pds.known(pd)) return fail(Errc::invalid_argument);
+    if (!tables_->pds.known(pd)) return no_pd("pd {a} is no protection domain of this device", pd);
     auto region = tables_->regions.add(pd, memory, access);
     if (region) tables_->pds.use(pd);
     return region;
@@ -46,14 +48,21 @@ class SoftDevice final : public IwarpDevice {
 };
 
 Result<std::unique_ptr<StreamQp>> SoftDevice::create_stream_qp(const QpInit& init) {
-  if (!tables_->pds.known(init.pd) || init.max_send_wr > wr_max || init.max_recv_wr > wr_max)
-    return fail(Errc::invalid_argument);
+  if (!tables_->pds.known(init.pd)) return no_pd("QpInit::pd {a} is no protection domain of this device", init.pd);
+  if (init.max_send_wr > wr_max)
+    return fail(Errc::invalid_argument, "QpInit::max_send_wr is {a}; at most {b}", init.max_send_wr, wr_max);
+  if (init.max_recv_wr > wr_max)
+    return fail(Errc::invalid_argument, "QpInit::max_recv_wr is {a}; at most {b}", init.max_recv_wr, wr_max);
   const auto send_cq = tables_->cqs.find(init.send_cq), recv_cq = tables_->cqs.find(init.recv_cq);
-  if (send_cq == tables_->cqs.end() || recv_cq == tables_->cqs.end()) return fail(Errc::invalid_argument);
+  if (send_cq == tables_->cqs.end())
+    return fail(Errc::invalid_argument, "QpInit::send_cq is no completion queue of this device");
+  if (recv_cq == tables_->cqs.end())
+    return fail(Errc::invalid_argument, "QpInit::recv_cq is no completion queue of this device");
   QpParts parts;
   if (init.srq) {
     const auto srq = tables_->srqs.find(init.srq);
-    if (srq == tables_->srqs.end()) return fail(Errc::invalid_argument);
+    if (srq == tables_->srqs.end())
+      return fail(Errc::invalid_argument, "QpInit::srq is no shared receive queue of this device");
     parts.srq = srq->second;
   }
   parts.send_cq = send_cq->second;
@@ -62,7 +71,8 @@ Result<std::unique_ptr<StreamQp>> SoftDevice::create_stream_qp(const QpInit& ini
 }
 
 Result<std::unique_ptr<StreamQp>> SoftDevice::create_lone_qp(PdHandle pd, std::uint32_t depth) {
-  if (!tables_->pds.known(pd) || depth > wr_max) return fail(Errc::invalid_argument);
+  if (!tables_->pds.known(pd)) return no_pd("pd {a} is no protection domain of this device", pd);
+  if (depth > wr_max) return fail(Errc::invalid_argument, "the depth is {a}; at most {b}", depth, wr_max);
   QpParts parts;
   parts.send_cq = parts.recv_cq = Ref<CqRing>(new CqRing(std::size_t{2} * depth));
   return make(std::move(parts), pd, depth, depth);

@@ -23,21 +23,41 @@ bool fetches(SendWr::Opcode opcode) {
          opcode == SendWr::Opcode::cmp_swap;
 }
 
+auto posting_is_over() {
+  return fail(Errc::wrong_state, "the connection of this queue pair is over or closing; nothing more can be posted");
+}
+auto cq_is_full(const CqRing& ring) {
+  return fail(Errc::no_space, "the completion queue holds {a}, and as many are due or not polled",
+              static_cast<std::int64_t>(ring.done.max()));
+}
+
 Result<void> check_shape(const SendWr& wr) {
-  if (wr.opcode > SendWr::Opcode::immediate) return fail(Errc::invalid_argument);
-  if (wr.invalidate != 0 && wr.opcode != SendWr::Opcode::send) return fail(Errc::invalid_argument);
+  if (wr.opcode > SendWr::Opcode::immediate)
+    return fail(Errc::invalid_argument, "SendWr::opcode is {a}, which is none", static_cast<int>(wr.opcode));
+  if (wr.invalidate != 0 && wr.opcode != SendWr::Opcode::send)
+    return fail(Errc::invalid_argument, "SendWr::invalidate goes with a Send only (RFC 5040 §4.4)");
   switch (wr.opcode) {
     case SendWr::Opcode::rdma_read:
       // RFC 5040 §4.4: a Read Request names one sink buffer.
-      if (wr.sges.size() > 1) return fail(Errc::invalid_argument);
+      if (wr.sges.size() > 1)
+        return fail(Errc::invalid_argument, "SendWr::sges has {a} pieces; an RDMA Read takes one", std::ssize(wr.sges));
       break;
     case SendWr::Opcode::fetch_add:
     case SendWr::Opcode::cmp_swap:
       // RFC 7306 §5.1: 64 bits, aligned.
-      if (wr.sges.size() != 1 || wr.sges[0].length != 8 || wr.remote_to % 8 != 0) return fail(Errc::invalid_argument);
+      if (wr.sges.size() != 1)
+        return fail(Errc::invalid_argument, "SendWr::sges has {a} pieces; an atomic takes one of 8 octets",
+                    std::ssize(wr.sges));
+      if (wr.sges[0].length != 8)
+        return fail(Errc::invalid_argument, "SendWr::sges[0] has {a} octets; an atomic takes 8", wr.sges[0].length);
+      if (wr.remote_to % 8 != 0)
+        return fail(Errc::invalid_argument, "SendWr::remote_to of an atomic is {a} octets behind a multiple of 8",
+                    static_cast<std::int64_t>(wr.remote_to % 8));
       break;
     case SendWr::Opcode::immediate:
-      if (!wr.sges.empty()) return fail(Errc::invalid_argument);
+      if (!wr.sges.empty())
+        return fail(Errc::invalid_argument, "SendWr::sges has {a} pieces; Immediate Data takes none",
+                    std::ssize(wr.sges));
       break;
     default: break;
   }
@@ -71,26 +91,28 @@ Qp::~Qp() {
 }
 
 Result<void> Qp::check_send(const SendWr& wr) const {
-  if (state_ != QpState::idle && state_ != QpState::rts) return fail(Errc::wrong_state);
+  if (state_ != QpState::idle && state_ != QpState::rts) return posting_is_over();
   if (auto shape = check_shape(wr); !shape) return shape;
   if (fetches(wr.opcode)) {
-    if (receive_ended_) return fail(Errc::wrong_state);
-    if (state_ == QpState::rts && ord_ == 0) return fail(Errc::insufficient_ird);
+    if (receive_ended_) return fail(Errc::wrong_state, "the peer has closed its half and answers nothing any more");
+    if (state_ == QpState::rts && ord_ == 0)
+      return fail(Errc::insufficient_ird, "the ORD of this connection is 0; a Read or Atomic needs 1");
   }
-  if (sends_.full()) return fail(Errc::no_space);
+  if (sends_.full())
+    return fail(Errc::no_space, "QpInit::max_send_wr is {a}, and as many requests are posted", parts_.max_send_wr);
   return {};
 }
 
 Result<void> Qp::post_send(const SendWr& wr) {
   if (auto ok = check_send(wr); !ok) return ok;
-  if (!parts_.send_cq->reserve()) return fail(Errc::no_space);
+  if (!parts_.send_cq->reserve()) return cq_is_full(*parts_.send_cq);
   SendWqe& wqe = sends_.push();
   const Access needed = iwarp::fetches(wr.opcode) ? Access::local_write : Access::none;
   const Errc fault = resolve(parts_.tables->regions, parts_.pd, wr.sges, needed, wqe.memory);
   if (fault != Errc::ok) {
     sends_.unpush();
     parts_.send_cq->release();
-    return fail(fault);
+    return tl::unexpected(refusal(parts_.tables->regions, parts_.pd, wr.sges, needed, fault));
   }
   wqe.framed = wqe.answered = false;
   wqe.status = WcStatus::success;
@@ -116,21 +138,23 @@ Result<void> Qp::post_send(const SendWr& wr) {
 }
 
 Result<void> Qp::post_recv(const RecvWr& wr) {
-  if ((state_ != QpState::idle && state_ != QpState::rts) || receive_ended_) return fail(Errc::wrong_state);
-  if (parts_.srq) return fail(Errc::invalid_argument);
-  if (receives_.full()) return fail(Errc::no_space);
-  if (!parts_.recv_cq->reserve()) return fail(Errc::no_space);
+  if (state_ != QpState::idle && state_ != QpState::rts) return posting_is_over();
+  if (receive_ended_) return fail(Errc::wrong_state, "the peer has closed its half and sends nothing any more");
+  if (parts_.srq) return fail(Errc::invalid_argument, "the queue pair has QpInit::srq; post there");
+  if (receives_.full())
+    return fail(Errc::no_space, "QpInit::max_recv_wr is {a}, and as many requests are posted", parts_.max_recv_wr);
+  if (!parts_.recv_cq->reserve()) return cq_is_full(*parts_.recv_cq);
   RecvWqe& wqe = receives_.push();
   wqe.wr_id = wr.wr_id;
   const Errc fault = resolve(parts_.tables->regions, parts_.pd, wr.sges, Access::local_write, wqe.memory);
   if (fault == Errc::ok) return {};
   receives_.unpush();
   parts_.recv_cq->release();
-  return fail(fault);
+  return tl::unexpected(refusal(parts_.tables->regions, parts_.pd, wr.sges, Access::local_write, fault));
 }
 
 Result<void> Qp::attach(const AttachOptions& options) {
-  if (state_ != QpState::idle) return fail(Errc::wrong_state);
+  if (state_ != QpState::idle) return fail(Errc::wrong_state, "the queue pair had a connection already");
   role_ = options.role;
   agreed_rtr_ = options.parameters.rtr;
   rtr_stag_zero_ = options.rtr_stag_zero;

@@ -468,12 +468,21 @@ TEST(Drivers, ResolvesNumbersAndRefusesNonsense) {
   const auto v6 = TcpHost::resolve("::1", 1);
   ASSERT_TRUE(v6);
   EXPECT_EQ(v6->front(), Address::loopback(Address::Family::v6, 1));
-  EXPECT_EQ(TcpHost::resolve("no such host", 1).error(), make_error_code(Errc::bad_address));
+  const auto none = TcpHost::resolve("no such host", 1);
+  EXPECT_EQ(none.error(), Errc::bad_address);
+  EXPECT_EQ(none.error().sentence(), "host is no address, and no name that the system can resolve");
 }
 
-TEST(Drivers, UnknownCongestionControlIsRefused) {
-  EXPECT_EQ(TcpHost::open({.congestion = "nosuchthing"}).error(), make_error_code(Errc::unsupported));
+TEST(Drivers, OptionsThatAreRefusedAreNamed) {
+  const auto congestion = TcpHost::open({.congestion = "nosuchthing"});
+  EXPECT_EQ(congestion.error(), Errc::unsupported);
+  EXPECT_NE(congestion.error().sentence().find("TcpHostOptions::congestion"), std::string::npos);
   EXPECT_TRUE(TcpHost::open({.congestion = "reno"}));
+  const auto buffer = TcpHost::open({.receive_buffer = 0});
+  EXPECT_EQ(buffer.error(), Errc::invalid_argument);
+  EXPECT_EQ(buffer.error().sentence(), "TcpHostOptions::receive_buffer is 0; it is at least 1");
+  const auto streams = TcpHost::open({.streams_max = 0});
+  EXPECT_EQ(streams.error().sentence(), "TcpHostOptions::streams_max is 0; it is at least 1");
 }
 
 // "Up to Duration::max()" is a long wait and not a busy loop.
