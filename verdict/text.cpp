@@ -219,7 +219,7 @@ std::string summary_text(std::string_view file, const FileReport& r) {
   Words words(out);
   for (const auto& n : r.notes) words << "note: " << n << "\n";
   words << file << ": " << standing_text(r.judgement);
-  if (r.all_connections() == 0) {  // which the standing has told, and what the file holds instead
+  if (r.all_connections() == 0) {  // which the standing has told, and what is there instead
     words << "\n";
     return out;
   }

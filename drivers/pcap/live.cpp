@@ -85,6 +85,7 @@ struct LiveCapture::Handle {
 
   pcap_t* pcap;
   bool nanoseconds = false;
+  std::uint32_t kernel_last = 0, interface_last = 0;  // libpcap counts in 32 bits
 };
 
 OrLive<std::vector<Interface>> list_interfaces() {
@@ -152,8 +153,8 @@ OrLive<std::size_t> LiveCapture::read(Duration wait, const std::function<void(co
 LiveDrops LiveCapture::drops() {
   pcap_stat now{};
   if (::pcap_stats(handle_->pcap, &now) == 0) {
-    drops_.kernel += more(now.ps_drop, kernel_last_);
-    drops_.interface += more(now.ps_ifdrop, interface_last_);
+    drops_.kernel += more(now.ps_drop, handle_->kernel_last);
+    drops_.interface += more(now.ps_ifdrop, handle_->interface_last);
   }
   return drops_;
 }

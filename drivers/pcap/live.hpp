@@ -76,7 +76,6 @@ class LiveCapture {
   std::uint16_t link_type_ = 0;
   std::string warning_;
   LiveDrops drops_;
-  std::uint32_t kernel_last_ = 0, interface_last_ = 0;  // libpcap counts in 32 bits
 };
 
 }  // namespace parley::pcap_driver

@@ -233,6 +233,20 @@ class Live(CliTest):
         self.assertRegex(out, rf"127\.0\.0\.1:\d+ -> 127\.0\.0\.1:{port}  rejected, passed\n  request +frame 4: ")
         self.assertRegex(out, r"\nany: passed; \d+ packets, 1 TCP connection, 1 of them MPA: 1 passed, 0 partial, 0 failed; 0 ")
 
+    @unittest.skipIf(os.getuid() != 0, "only root makes interfaces")
+    def test_an_interface_that_goes_away_ends_it(self):
+        name = f"pl{os.getpid() % 100000}"
+        subprocess.run(["ip", "link", "add", name, "type", "veth", "peer", "name", name + "p"], check=True)
+        self.addCleanup(subprocess.run, ["ip", "link", "delete", name], stderr=subprocess.DEVNULL, check=False)
+        for end in (name, name + "p"):
+            subprocess.run(["ip", "link", "set", end, "up"], check=True)
+        live = self.start("pcap", "live", "-i", name)
+        live.wait_for("capturing")
+        subprocess.run(["ip", "link", "delete", name], check=True)
+        done = live.finish()
+        self.assertEqual((done.code, done.event("summary")["end"]), (3, "error"), str(done))
+        self.assertIn(f"the capture on '{name}' ended: ", done.event("error")["text"])
+
     def test_what_cannot_be_captured_is_said(self):
         unknown = self.refused(run("pcap", "live", "-i", "nowhere0"), 3, "no interface 'nowhere0'; there are: ")
         self.assertIn("lo", unknown.err.split("there are:")[1])

@@ -98,7 +98,7 @@ TEST(PcapJunit, ACaptureWithoutEnoughConnectionsFails) {
   v.readable = true;
   v.report.packets = v.report.other.rocev2 = 3;
   EXPECT_EQ(junit_suite("a", v).cases[1].failure,
-            "no connection of a known protocol; the file holds 3 packets of RoCEv2 (UDP port 4791)");
+            "no connection of a known protocol; the capture holds 3 packets of RoCEv2 (UDP port 4791)");
   EXPECT_EQ(junit_suite("a", two_connections(), {.expect = 3}).cases[1].failure, "2 connections, at least 3 expected");
   EXPECT_EQ(junit_suite("a", two_connections(), {.expect = 2}).cases[1].failure, "");
 }

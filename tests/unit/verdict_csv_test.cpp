@@ -88,7 +88,7 @@ TEST(VerdictCsv, AFileWithoutAConnectionIsALineThatSaysSo) {
   EXPECT_EQ(value(csv, 1, "file"), "empty.pcap");
   EXPECT_EQ(value(csv, 1, "connection"), "");
   EXPECT_EQ(value(csv, 1, "standing"), "failed");
-  EXPECT_EQ(value(csv, 1, "why"), "no connection of a known protocol; the file holds no packet");
+  EXPECT_EQ(value(csv, 1, "why"), "no connection of a known protocol; the capture holds no packet");
 }
 
 }  // namespace

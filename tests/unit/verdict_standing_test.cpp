@@ -154,7 +154,7 @@ Bytes ethernet(std::uint16_t type) {
 }
 
 TEST(Standing, AFileWithoutAConnectionSaysWhatItHolds) {
-  EXPECT_EQ(test::analyse({}).judgement.why, "no connection of a known protocol; the file holds no packet");
+  EXPECT_EQ(test::analyse({}).judgement.why, "no connection of a known protocol; the capture holds no packet");
   Exchange web(Address::v4(192, 0, 2, 1, 40000), Address::v4(192, 0, 2, 2, 80), 1, 2);
   const Bytes get{'G', 'E', 'T', ' ', '/', ' ', 'H', 'T', 'T', 'P'};
   web.open().send(0, get).close();
@@ -163,10 +163,10 @@ TEST(Standing, AFileWithoutAConnectionSaysWhatItHolds) {
   const FileReport r = test::analyse(frames);
   EXPECT_EQ(r.judgement.standing, Standing::failed);
   EXPECT_EQ(r.judgement.why,
-            "no connection of a known protocol; the file holds 2 packets of RoCEv2 (UDP port 4791), 1 packet of "
+            "no connection of a known protocol; the capture holds 2 packets of RoCEv2 (UDP port 4791), 1 packet of "
             "InfiniBand over Ethernet (RoCEv1, type 0x8915), 1 TCP connection that is not MPA (7 packets), 1 packet of "
             "other UDP, 1 other packet");
-  EXPECT_NE(to_text("a", r).find("a: failed: no connection of a known protocol; the file holds 2 packets of RoCEv2"),
+  EXPECT_NE(to_text("a", r).find("a: failed: no connection of a known protocol; the capture holds 2 packets of RoCEv2"),
             std::string::npos);
   EXPECT_NE(to_json("a", r).find(R"("standing":"failed","why":"no connection of)"), std::string::npos);
   EXPECT_NE(to_json("a", r).find(R"("holds":{"tcp":7,"rocev2":2,"rocev1":1,"other_udp":1})"), std::string::npos);

@@ -60,7 +60,7 @@ TEST(Text, SaysInOneLineThatNothingIsMpa) {
   r.tcp_connections = 2;
   r.judgement = judge(r);
   EXPECT_EQ(to_text("a", r),
-            "a: failed: no connection of a known protocol; the file holds 2 TCP connections that are not MPA (3 "
+            "a: failed: no connection of a known protocol; the capture holds 2 TCP connections that are not MPA (3 "
             "packets)\n");
 }
 
