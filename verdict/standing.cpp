@@ -48,7 +48,8 @@ Judgement judge(const ConnectionReport& c, Severity fail_on) {
 
 std::string shortfall(const FileReport& file, std::uint64_t expect) {
   const std::uint64_t connections = file.all_connections();
-  if (connections == 0) return fmt::format("no connection of a known protocol; the capture holds {}", contents_text(file));
+  if (connections == 0)
+    return fmt::format("no connection of a known protocol; the capture holds {}", contents_text(file));
   if (connections >= expect) return {};
   return fmt::format("{}, at least {} expected", counted(connections, "connection"), expect);
 }
