@@ -40,6 +40,7 @@ typedef struct parley_startup {
   guint16 pd_length;
   gboolean enhanced; /* the two words below are there */
   gboolean cut;      /* the capture lacks octets of it */
+  gboolean whole;    /* all that it announced came, as far as that may be announced (RFC 5044 §7.1.1) */
   guint16 ird, ord;  /* whole words, bits A to D included */
 } parley_startup;
 
@@ -67,6 +68,7 @@ typedef struct parley_conn {
   parley_startup request, reply, rtr_frame;
   guint8 rtr, rtr_agreed; /* PARLEY_RTR_*; agreed: a mask, 1 << PARLEY_RTR_* */
   gboolean peer_to_peer;
+  gboolean echo_told;       /* that the S of its Reply may be an echo */
   guint8 outcome;           /* PARLEY_OPEN... */
   guint32 first_fpdu_frame; /* of the initiator */
   nstime_t first_fpdu_at;

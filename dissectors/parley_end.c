@@ -31,6 +31,11 @@ static void end_of_octets(parley_half* half, gboolean reset) {
     parley_end_say(half, PI_NOTE, "the stream of the %s ends inside an FPDU, of which %u octets came [RFC 5044 §7.2]",
                    name_of(half), half->pending_length);
   if (half->phase != PARLEY_PHASE_STARTUP && half->startup_due == 0) return;
+  parley_startup* const request = &half->tcp->conn->request;
+  if (half->side == PARLEY_INITIATOR && request->frame == 0 && half->pending_length >= PARLEY_MPA_HEADER_LEN) {
+    parley_startup_read(half, half->pending, half->pending_length, request);
+    request->whole = FALSE;
+  }
   /* RFC 5044 §7.1.1: PD_Length is exact. Who resets gives up in the middle of what it says. */
   const gboolean promised = !reset && half->from_syn && half->pending_length >= PARLEY_MPA_HEADER_LEN;
   parley_end_say(half, promised ? PI_ERROR : PI_NOTE,
@@ -41,37 +46,54 @@ static void end_of_octets(parley_half* half, gboolean reset) {
                  name_of(half), half->pending_length);
 }
 
-static void end_of_messages(parley_half* half) {
+static void end_out_of_order(parley_half* half, const char* what, guint32 since) {
+  parley_end_say(half, PI_WARN,
+                 "the %s sent the segments of its last %s out of order, from frame %u on [RFC 5041 §5.3]",
+                 name_of(half), what, since);
+}
+
+/* `all`: the side sent what it had to send. */
+static void end_of_messages(parley_half* half, gboolean all) {
   const parley_track* const t = (const parley_track*)half->tcp->conn->side[half->side].track;
   if (t == NULL || t->lossy) return;
   for (guint32 qn = 0; qn < G_N_ELEMENTS(t->queues); qn++) {
     const parley_extent* const e = &t->queues[qn].extent;
     if (!e->open || e->after_gap) continue;
-    if (e->last)
+    if (e->ahead_count > 0 && all)
       parley_end_say(half, PI_ERROR,
                      "the last message of the %s on queue %u (MSN %u) lacks the octets from MO %" PRIu64
                      " on [RFC 5041 §5.2]",
                      name_of(half), qn, t->queues[qn].msn_before, e->run.end);
-    else
+    else if (e->odd_frame != 0)
+      end_out_of_order(half, "message", e->odd_frame);
+    else if (!terminated(half->tcp->conn))
       parley_end_say(half, PI_NOTE,
                      "the last message of the %s on queue %u (MSN %u) has no last segment [RFC 5041 §5.2]",
                      name_of(half), qn, t->queues[qn].msn_before);
   }
-  if (t->write.extent.ahead_count > 0 && !t->write.extent.after_gap)
+  const parley_extent* const write = &t->write.extent;
+  if (write->after_gap || write->odd_frame == 0) return;
+  if (write->ahead_count > 0 && all)
     parley_end_say(half, PI_ERROR,
                    "the last RDMA Write of the %s lacks the octets from TO 0x%" PRIx64
                    " on (STag 0x%08x) "
                    "[RFC 5041 §5.2]",
-                   name_of(half), t->write.extent.run.end, t->write.stag);
+                   name_of(half), write->run.end, t->write.stag);
+  else
+    end_out_of_order(half, "RDMA Write", write->odd_frame);
 }
 
 /* This side sends no more, so the other's Reads and Atomics stay without answer. */
-static void end_of_answers(parley_half* half) {
+static void end_of_answers(parley_half* half, gboolean all) {
   parley_half* const asker = parley_peer_of(half);
   const parley_track* const t = (const parley_track*)half->tcp->conn->side[asker->side].track;
   if (t == NULL || t->lossy || t->fetches_unknown || t->fetch_count == 0) return;
-  if (t->answer.open && t->answer.ahead_count > 0 && !t->answer_wrong)
+  const parley_extent* const answer = &t->answer;
+  if (answer->ahead_count > 0 && all && !t->answer_wrong)
     parley_end_say(half, PI_ERROR, "the last Read Response of the %s lacks octets [RFC 5040 §4.5]", name_of(half));
+  else if (answer->odd_frame != 0 && !t->answer_wrong)
+    end_out_of_order(half, "Read Response", answer->odd_frame);
+  if (terminated(half->tcp->conn)) return;
   parley_end_say(
       half, PI_NOTE,
       "of the Reads and Atomics of the %s %u got no complete answer, the one of frame %u for instance [RFC 5040 §5.2]",
@@ -115,13 +137,13 @@ void parley_mpa_ended(parley_half* half, gboolean reset) {
   const parley_direction *const own = &c->side[half->side], *const other = &c->side[1 - half->side];
   const gboolean first = other->fin_frame == 0 && other->rst_frame == 0;
   if ((reset && own->fin_frame != 0) || half->stream.first != NULL) return; /* told at the FIN, or octets are missing */
-  parley_react_at_end(half, reset, first);
+  parley_react_at_end(half, reset);
   if (!half->any_gap) {
     end_of_octets(half, reset);
-    if (!terminated(c)) {
-      end_of_messages(half);
-      end_of_answers(half);
-    }
+    /* Who resets, or was told of an error, may have had more to send. */
+    const gboolean all = !reset && !terminated(c);
+    end_of_messages(half, all);
+    end_of_answers(half, all);
   }
   if (!first || c->request.frame == 0) return;
   if (c->reply.frame != 0)

@@ -269,6 +269,7 @@ static void skip_false_find(parley_tcp_segment* part) { skip_head(part, MIN(part
 /* RFC 5044 §4.3. Where the next marker stands, its sender alone knows. */
 static void lacks_marker(parley_half* half, guint64 at) {
   parley_mpa_wrong(half, PARLEY_NOTE_MARKER_LEFT_OUT, 0, at);
+  half->tcp->conn->side[half->side].fpdus++;
   lose(half);
   half->zero_known = FALSE;
 }

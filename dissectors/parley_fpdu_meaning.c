@@ -38,15 +38,13 @@ static void first_of_initiator(parley_half* half, parley_fpdu* f, const guint8* 
   parley_conn* const c = half->tcp->conn;
   c->first_fpdu_frame = f->item.frame;
   if (c->rtr_frame.frame == 0) c->first_fpdu_at = f->pdu.at;
+  const char* const unproven = half->any_gap ? NULL : parley_rtr_frame_unproven(c);
+  if (unproven != NULL) parley_find(&f->pdu, PARLEY_FINDING_set_up_warning, PARLEY_AT_SEGMENT, "%s", unproven);
   if (is_terminate(ulpdu, octets)) {
     first_is_terminate(half, f, ulpdu, octets);
     return;
   }
-  if (!half->any_gap) {
-    const char* const unproven = parley_rtr_frame_unproven(c);
-    if (unproven != NULL) parley_find(&f->pdu, PARLEY_FINDING_set_up_warning, PARLEY_AT_SEGMENT, "%s", unproven);
-    parley_after_reply(&f->pdu);
-  }
+  if (!half->any_gap) parley_after_reply(&f->pdu);
   if (f->crc == PARLEY_CRC_BAD || octets < f->pdu.ulpdu_length) return;
   const guint8 form = rtr_form(ulpdu, octets, f->pdu.ulpdu_length);
   const guint8 agreed = c->rtr_agreed & (guint8) ~(1 << PARLEY_RTR_FRAME);

@@ -145,6 +145,7 @@ typedef struct parley_half {
   gboolean after_bad_crc;   /* so, because the CRC of the one before was wrong */
   guint8 unproven;          /* so many FPDUs more have to fit together before they are believed; see parley_fpdu.c */
   gboolean hole_in_kept;    /* octets are missing among those kept until the Reply */
+  gboolean startup_kept;    /* what is pending begins like a startup frame, where an FPDU is due */
   guint8 kept_after_reply;
   gboolean kept_has_ack;
   guint32 kept_ack;    /* raw, of the last of these octets */
@@ -241,6 +242,8 @@ gboolean parley_begins_like_key(const guint8* octets, guint32 length);
 
 /* parley_setup.c: startup frames, on the first pass */
 void parley_startup_add(parley_half* half, parley_tcp_segment* part);
+/* `known`: so many of the octets, a whole header at least, are in the capture. */
+void parley_startup_read(parley_half* half, const guint8* octets, guint32 known, parley_startup* seen);
 gboolean parley_startup_again(parley_half* half, parley_tcp_segment* part);
 void parley_startup_announced(parley_half* half, parley_tcp_segment* part);
 guint32 parley_startup_hole(parley_half* half, guint32 octets, gboolean cut, const parley_tcp_segment* shown_by);
@@ -253,11 +256,12 @@ void parley_reply_is_lost(parley_tcp* tcp);
 void parley_mpa_ended(parley_half* half, gboolean reset);
 void parley_end_say(parley_half* half, int severity, const char* format, ...) G_GNUC_PRINTF(3, 4);
 
-/* parley_react.c: of the initiator's first FPDU, and of a FIN or RST; `first`: neither side had ended. */
+/* parley_react.c: of the initiator's first FPDU, and of a FIN or RST. */
 void parley_after_reply(parley_pdu* pdu);
 void parley_set_up_terminated(parley_pdu* pdu, guint8 code);
-const char* parley_rtr_frame_unproven(const parley_conn* c);
-void parley_react_at_end(parley_half* half, gboolean reset, gboolean first);
+/* What to say, once, when it is known that no Rtr frame comes; NULL: nothing. */
+const char* parley_rtr_frame_unproven(parley_conn* c);
+void parley_react_at_end(parley_half* half, gboolean reset);
 
 /* parley_startup.c: what startup frames agree on, and what is wrong with them; parley_show.c: trees and columns */
 void parley_agree(parley_tcp* tcp);

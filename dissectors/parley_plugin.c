@@ -469,9 +469,7 @@ static void note_syn(packet_info* pinfo, const parley_tcp_header* h) {
   *(answer ? &e->syn_ack_at : &e->syn_at) = pinfo->abs_ts;
 }
 
-/* What TCP handed on to others, or to nobody. */
-static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* tree, void* data _U_) {
-  if (pinfo->ptype != PT_TCP) return 0;
+static int dissect_passed_by(packet_info* pinfo, proto_tree* tree) {
   if (front_door_frame == pinfo->num) {
     front_door_frame = 0;
     return 0;
@@ -495,6 +493,17 @@ static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* tree,
   }
   parley_show(payload, h.seq, pinfo, tree, tcp);
   return 1;
+}
+
+/* What TCP handed on to others, or to nobody. The built-in dissector leaves its own port type behind, by which no
+ * conversation of TCP is found. */
+static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* tree, void* data _U_) {
+  const port_type left = pinfo->ptype;
+  if (left != PT_TCP && left != PT_IWARP_MPA) return 0;
+  pinfo->ptype = PT_TCP;
+  const int taken = dissect_passed_by(pinfo, tree);
+  pinfo->ptype = left;
+  return taken;
 }
 
 /* ------------------------------------------------------------------ registration */

@@ -188,11 +188,13 @@ static void initiator_closed(parley_half* half) {
   if (r->frame == 0 || flag(r, PARLEY_MPA_FLAG_R) || half->fpdus_seen > 0 || half->any_gap || c->rtr_frame.frame != 0 ||
       half->pending_length > 0 || c->outcome == PARLEY_FAILED)
     return;
-  if (c->peer_to_peer && c->rtr_agreed == 0)
+  if (c->peer_to_peer && c->rtr_agreed == 0) {
     parley_end_say(
         half, PI_WARN,
         "the initiator closed without the Terminate (layer 2, code 7) that a Reply without a common RTR kind "
         "asks for [RFC 6581 §9.2]");
+    c->outcome = PARLEY_FAILED;
+  }
   if (!may_refuse(q, r)) return;
   c->outcome = PARLEY_FAILED;
   if (flag(r, PARLEY_MPA_FLAG_M) && !parley_reply_invalid(r) && q->frame != 0 && q->revision == r->revision &&
@@ -215,19 +217,20 @@ static void responder_reset(parley_half* half) {
                  "reserved bits [OFA 2007-10 Rtr §2]");
 }
 
-const char* parley_rtr_frame_unproven(const parley_conn* c) {
-  if ((c->rtr_agreed & (1 << PARLEY_RTR_FRAME)) == 0 || c->rtr_frame.frame != 0 ||
+const char* parley_rtr_frame_unproven(parley_conn* c) {
+  if ((c->rtr_agreed & (1 << PARLEY_RTR_FRAME)) == 0 || c->rtr_frame.frame != 0 || c->echo_told ||
       (c->reply.flags & (PARLEY_MPA_RES_V2 | PARLEY_MPA_FLAG_R)) != 0)
     return NULL;
+  c->echo_told = TRUE;
   return "the responder answered S with S under revision 1, and nothing shows whether it knows the Rtr frame or echoes "
          "reserved bits, as Linux siw does [OFA 2007-10 Rtr §2]";
 }
 
-void parley_react_at_end(parley_half* half, gboolean reset, gboolean first) {
-  const parley_conn* const c = half->tcp->conn;
+void parley_react_at_end(parley_half* half, gboolean reset) {
   const parley_half* const initiator = &half->tcp->half[PARLEY_INITIATOR];
-  const gboolean silent = initiator->fpdus_seen == 0 && !initiator->any_gap;
-  const char* const unproven = first && silent ? parley_rtr_frame_unproven(c) : NULL;
+  /* Until the initiator ends, or is cut off, the Rtr frame may come. */
+  const gboolean no_more = half->side == PARLEY_INITIATOR || reset;
+  const char* const unproven = no_more && !initiator->any_gap ? parley_rtr_frame_unproven(half->tcp->conn) : NULL;
   no_terminate(half, reset);
   if (reset) reset_after_terminate(half);
   if (half->side == PARLEY_INITIATOR) initiator_closed(half);

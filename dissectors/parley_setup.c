@@ -36,7 +36,7 @@ static guint32 startup_size(const guint8* octets, guint32 length) {
   return octets[PARLEY_MPA_REV_OFF] == ERDMA_REVISION && length >= size + ERDMA_OCTETS ? size + ERDMA_OCTETS : size;
 }
 
-static void startup_seen(parley_half* half, const guint8* octets, guint32 known, parley_startup* seen) {
+void parley_startup_read(parley_half* half, const guint8* octets, guint32 known, parley_startup* seen) {
   packet_info* const pinfo = half->tcp->pinfo;
   memset(seen, 0, sizeof *seen);
   seen->frame = pinfo->num;
@@ -46,6 +46,7 @@ static void startup_seen(parley_half* half, const guint8* octets, guint32 known,
   seen->revision = octets[PARLEY_MPA_REV_OFF];
   seen->pd_length = parley_be16(octets + PARLEY_MPA_PD_LENGTH_OFF);
   seen->cut = known < promised_size(octets) && seen->pd_length <= PARLEY_MPA_PD_MAX;
+  seen->whole = seen->pd_length <= PARLEY_MPA_PD_MAX;
   /* RFC 6581 §6: enhanced data needs S and revision 2. */
   seen->enhanced = seen->revision >= 2 && (seen->flags & PARLEY_MPA_FLAG_S) != 0 &&
                    seen->pd_length >= PARLEY_MPA_ENH_LEN && known >= PARLEY_MPA_HEADER_LEN + PARLEY_MPA_ENH_LEN;
@@ -108,19 +109,8 @@ static void begin_fpdus(parley_half* half) {
   replay(half);
 }
 
-void parley_rtr_or_fpdu(parley_half* half) {
-  if (half->hole_in_kept) {
-    begin_fpdus(half);
-    return;
-  }
-  if (half->pending_length == 0) return;
-  if (!parley_begins_like_key(half->pending, half->pending_length)) {
-    begin_fpdus(half);
-    return;
-  }
-  if (half->pending_length < startup_size(half->pending, half->pending_length) ||
-      half->pending_length < PARLEY_MPA_HEADER_LEN)
-    return;
+/* What is pending begins with a whole startup frame. */
+static void startup_of_pending(parley_half* half) {
   guint8* const kept = half->pending;
   const guint32 length = half->pending_length;
   parley_tcp_segment rest = {.frame = half->pending_frame,
@@ -136,6 +126,22 @@ void parley_rtr_or_fpdu(parley_half* half) {
   parley_startup_add(half, &rest);
   if (rest.captured > 0 && half->phase == PARLEY_PHASE_FPDUS) parley_fpdus_add(half, &rest);
   wmem_free(wmem_file_scope(), kept);
+}
+
+void parley_rtr_or_fpdu(parley_half* half) {
+  if (half->hole_in_kept) {
+    begin_fpdus(half);
+    return;
+  }
+  if (half->pending_length == 0) return;
+  if (!parley_begins_like_key(half->pending, half->pending_length)) {
+    begin_fpdus(half);
+    return;
+  }
+  if (half->pending_length < startup_size(half->pending, half->pending_length) ||
+      half->pending_length < PARLEY_MPA_HEADER_LEN)
+    return;
+  startup_of_pending(half);
 }
 
 /* The initiator goes on behind its Request and the Reply, wherever those are. */
@@ -190,6 +196,9 @@ static void answered_too_soon(parley_startup_item* item, parley_half* initiator)
                      "the responder answered a Request of which %u octets had come, %u were due [RFC 5044 §7.1.2]",
                      came, due);
   initiator->startup_due = due - came;
+  if (due > PARLEY_MPA_HEADER_LEN || came >= PARLEY_MPA_HEADER_LEN) return;
+  initiator->startup_due = 0; /* how much more comes is not known */
+  initiator->lost = TRUE;
 }
 
 /* What the initiator sent so far is not in the capture; it may have been more than the Request. */
@@ -304,6 +313,15 @@ static void rtr_frame_seen(parley_half* half, parley_startup_item* item, gboolea
   begin_half(half, PARLEY_PHASE_FPDUS);
 }
 
+/* Where an FPDU is due. No RFC says which Terminate that deserves. */
+static void second_startup(parley_half* half, parley_startup_item* item) {
+  parley_conn* const c = half->tcp->conn;
+  const parley_fault fault = {TRUE, TRUE, PARLEY_RDMAP_LAYER_LLP, 0, 3, half->tcp->pinfo->num};
+  if (parley_track_of(c, half->side)->fault_count > 0) return; /* the octets mean nothing any more */
+  parley_startup_judge(item);
+  parley_blame_at(c, half->side, &fault, half->startup_end);
+}
+
 /* A whole startup frame. */
 static void startup_whole(parley_half* half, const guint8* octets, guint32 size, guint8* copy, guint32 seq) {
   parley_tcp* const tcp = half->tcp;
@@ -326,7 +344,7 @@ static void startup_whole(parley_half* half, const guint8* octets, guint32 size,
   item->item.known = known;
   item->item.copy = copy;
   item->again = again;
-  startup_seen(half, octets, known, &item->seen);
+  parley_startup_read(half, octets, known, &item->seen);
   half->startup_end = parley_stream_position_of(&half->stream, seq) + size;
   const gboolean too_long = promised_size(octets) > PARLEY_MPA_STARTUP_MAX;
   half->startup_due = too_long ? promised_size(octets) - size : 0;
@@ -334,16 +352,20 @@ static void startup_whole(parley_half* half, const guint8* octets, guint32 size,
     const gboolean request =
         half->phase == PARLEY_PHASE_STARTUP ||
         (half->phase == PARLEY_PHASE_RTR_OR_FPDU && key == PARLEY_KEY_REQ && tcp->conn->request.frame == 0);
-    if (request)
+    if (request) {
       request_seen(half, item);
-    else
+    } else if (half->fpdus_seen > 0) {
+      item->is_rtr_frame = key == PARLEY_KEY_RTR || key == PARLEY_KEY_RTR_HEX;
+      item->second = !item->is_rtr_frame;
+      if (all_seen) second_startup(half, item);
+      begin_half(half, PARLEY_PHASE_FPDUS);
+    } else
       rtr_frame_seen(half, item, all_seen);
   } else if (tcp->conn->reply.frame == 0) {
     reply_seen(half, item);
   } else {
     item->second = TRUE;
-    if (all_seen) parley_startup_judge(item);
-    tcp->conn->outcome = PARLEY_FAILED;
+    if (all_seen) second_startup(half, item);
     if (half->phase == PARLEY_PHASE_FPDUS) begin_half(half, PARLEY_PHASE_FPDUS);
   }
 }
@@ -452,13 +474,41 @@ void parley_startup_add(parley_half* half, parley_tcp_segment* part) {
   }
 }
 
-/* One where FPDUs are due already. As an FPDU it would have RDMAP version 0 (RFC 5040 §4.1). */
+/* Where an FPDU is due. As one it would have RDMAP version 0 (RFC 5040 §4.1). */
+static gboolean begins_startup(const guint8* octets, guint32 length) {
+  static const char head[] = "MPA ID R";
+  return length > 0 && memcmp(octets, head, MIN(length, sizeof head - 1)) == 0;
+}
+
+static gboolean is_startup(const guint8* octets, guint32 length) {
+  return length >= PARLEY_MPA_HEADER_LEN && startup_size(octets, length) <= length;
+}
+
+/* A startup frame where FPDUs are due already; it may come in pieces. Nothing but its own octets is kept waiting. */
 gboolean parley_startup_again(parley_half* half, parley_tcp_segment* part) {
-  if (half->fpdus_seen > 0 || half->lost || half->pending_length > 0 || part->captured < PARLEY_MPA_HEADER_LEN ||
-      half->tcp->conn->reply.frame == 0 || parley_key_of(part->data) == PARLEY_KEY_OTHER ||
-      startup_size(part->data, part->captured) > part->captured)
+  if (half->pending_length == 0) half->startup_kept = FALSE;
+  if (half->lost || half->tcp->conn->reply.frame == 0 || (half->pending_length > 0 && !half->startup_kept))
     return FALSE;
-  parley_startup_add(half, part);
+  if (half->pending_length == 0) {
+    if (!begins_startup(part->data, part->captured)) return FALSE;
+    if (is_startup(part->data, part->captured)) {
+      parley_startup_add(half, part);
+      return TRUE;
+    }
+    half->startup_kept = TRUE;
+    half->pending_at = parley_stream_position_of(&half->stream, part->seq);
+  }
+  parley_pending_add(half, part, PARLEY_MPA_STARTUP_MAX);
+  half->kept_has_ack = part->has_ack;
+  half->kept_ack = part->ack;
+  take(part, part->captured);
+  if (!begins_startup(half->pending, half->pending_length)) {
+    half->startup_kept = FALSE;
+    replay(half);
+  } else if (is_startup(half->pending, half->pending_length)) {
+    half->startup_kept = FALSE;
+    startup_of_pending(half);
+  }
   return TRUE;
 }
 

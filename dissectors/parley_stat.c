@@ -193,12 +193,10 @@ static void fill_row(const parley_conn* conn, stat_tap_table_item_type row[colum
     set_number(&row[column_messages_out + side], conn->side[side].messages);
   }
   set_text(&row[column_tcp], step(conn->syns_seen, &conn->syn_at, &conn->syn_ack_at));
-  set_text(&row[column_request],
-           step(conn->syns_seen && conn->request.frame != 0, &conn->syn_ack_at, &conn->request.at));
-  set_text(&row[column_reply],
-           step(conn->request.frame != 0 && conn->reply.frame != 0, &conn->request.at, &conn->reply.at));
+  set_text(&row[column_request], step(conn->syns_seen && conn->request.whole, &conn->syn_ack_at, &conn->request.at));
+  set_text(&row[column_reply], step(conn->request.whole && conn->reply.whole, &conn->request.at, &conn->reply.at));
   set_text(&row[column_first_fpdu],
-           step(conn->reply.frame != 0 && (conn->first_fpdu_frame != 0 || conn->rtr_frame.frame != 0), &conn->reply.at,
+           step(conn->reply.whole && (conn->first_fpdu_frame != 0 || conn->rtr_frame.frame != 0), &conn->reply.at,
                 &conn->first_fpdu_at));
   set_number(&row[column_errors], conn->errors);
   set_number(&row[column_warnings], conn->warnings);

@@ -224,11 +224,12 @@ static void check_first_segment(parley_pdu* pdu, const parley_segment* s, parley
                 s->msn, s->qn, q->msn_before, q->extent.run.end);
   if (judged && q->extent.last) parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 2, 4, PARLEY_BLAME);
   q->message = NULL;
-  parley_extent_open(&q->extent, q->unknown ? s->mo : 0, q->unknown);
-  q->extent.after_gap = q->unknown;
+  const gboolean as_due = !q->unknown && s->msn == due;
+  parley_extent_open(&q->extent, as_due ? 0 : s->mo, !as_due);
+  q->extent.after_gap = !as_due;
   q->opcode = s->opcode;
   q->stag = s->stag;
-  if (q->unknown || s->msn == due) return;
+  if (q->unknown || as_due) return;
   parley_find(pdu, PARLEY_FINDING_msn, PARLEY_AT_MSN, "%s has MSN %u, %u is due (queue %u) [RFC 5041 §4.3]", name,
               s->msn, due, s->qn);
   parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 2, 3, PARLEY_BLAME);

@@ -90,6 +90,7 @@ class Connection {
     Phase phase = Phase::startup;
     Bytes head;  // the startup frame as far as it came; at most 20 + 65535
     SegmentRef head_first, head_last;
+    SegmentRef head_header;  // that completed its header
     bool head_split = false;
     std::size_t head_known = ~std::size_t{0};  // so many octets of it are in the capture, the others read 0
     std::uint64_t startup_length = 0;
@@ -181,6 +182,7 @@ class Connection {
   void check_frame(Half& h, const WalkedFpdu& f);
   void check_fence(Half& h, const WalkedFpdu& f);
   void check_first_fpdu(const WalkedFpdu& f);
+  void suspect_echo(std::uint64_t frame);
   void check_setup_terminate(Half& h, const WalkedFpdu& f);
   void check_setup_code(const WalkedFpdu& f, std::uint8_t code);
   void check_after_reply(const WalkedFpdu& f);
@@ -227,6 +229,7 @@ class Connection {
   Instant earliest_{}, latest_{};  // of all packets: a capture may hold some late, or its clock may be set back
   std::optional<StartupSeen> request_, reply_, rtr_frame_;
   Agreement agreement_;
+  bool echo_told_ = false;  // that the S of the Reply may be an echo
   mpa::Rtr rtr_seen_ = mpa::Rtr::none;
   Instant first_fpdu_at_{};
   bool reply_lost_ = false;            // it is not in the capture, and the connection went on

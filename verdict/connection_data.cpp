@@ -186,7 +186,18 @@ void Connection::check_fence(Half& h, const WalkedFpdu& f) {
                   reply_ && f.first.frame == reply_->frame ? " in the segment of its Reply," : ""));
 }
 
+// OFA 2007-10 Rtr §2: that a responder knows the Rtr frame is shown when it takes one.
+void Connection::suspect_echo(std::uint64_t frame) {
+  if (!agreement_.rtr_frame || rtr_frame_ || (reply_->flags & PARLEY_MPA_RES_V2) != 0 ||
+      half_of(Side::initiator).counts.missing_octets > 0 || std::exchange(echo_told_, true))
+    return;
+  findings_.warn(frame, Side::responder, "OFA 2007-10 Rtr §2",
+                 "the responder answered S with S under revision 1, and nothing shows whether it knows the Rtr frame "
+                 "or echoes reserved bits, as Linux siw does");
+}
+
 void Connection::check_first_fpdu(const WalkedFpdu& f) {
+  suspect_echo(f.last.frame);
   if (rtr_seen_ == mpa::Rtr::none) first_fpdu_at_ = f.last.at;
   if (reply_lost_) operational_ = operational_ || f.crc != WalkedFpdu::Crc::bad;
   const mpa::Rtr form = f.known == f.ulpdu.size() || f.known >= PARLEY_DDP_UNTAGGED_LEN ? rtr_form(f) : mpa::Rtr::none;

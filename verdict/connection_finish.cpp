@@ -46,9 +46,14 @@ Steps Connection::steps() const {
     return to < from ? std::nullopt : std::optional(to - from);
   };
   if (both) s.tcp = step(first.syn_at, second.syn_at);
-  if (both && request_) s.request = step(second.syn_at, request_->at);
-  if (request_ && reply_) s.reply = step(request_->at, reply_->at);
-  if (reply_ && first_fpdu_at_ != Instant{}) s.first_fpdu = step(reply_->at, first_fpdu_at_);
+  // RFC 5044 §7.1.1: one that announces too much never is a whole frame.
+  const auto whole = [](const std::optional<StartupSeen>& seen) {
+    return seen && seen->pd_length <= PARLEY_MPA_PD_MAX;
+  };
+  const bool asked = whole(request_) && i.phase != Phase::startup, answered = whole(reply_);
+  if (both && asked) s.request = step(second.syn_at, request_->at);
+  if (asked && answered) s.reply = step(request_->at, reply_->at);
+  if (answered && first_fpdu_at_ != Instant{}) s.first_fpdu = step(reply_->at, first_fpdu_at_);
   return s;
 }
 
@@ -76,12 +81,12 @@ void Connection::finish_startup(bool capture_truncated) {
         h.fin_frame != 0 && (peer.fin_frame == 0 || h.fin_frame < peer.fin_frame) && peer.rst_frame == 0;
     const Side who = initiator ? Side::initiator : Side::responder;
     if (v && !initiator && v->pd_length > PARLEY_MPA_PD_MAX)
-      findings_.error(h.head_last.frame, who, "RFC 5044 §7.1.1",
+      findings_.error(h.head_header.frame, who, "RFC 5044 §7.1.1",
                       fmt::format("the responder announced {} octets of private data (at most 512)", v->pd_length));
     // RFC 5044 §7.1.1: PD_Length is what follows; nothing does behind a FIN.
     else if (v && v->pd_length <= PARLEY_MPA_PD_MAX && ended_it && h.tcp.from_syn() && h.counts.missing_octets == 0 &&
              h.fin_position == h.tcp.position())
-      findings_.error(h.head_last.frame, who, "RFC 5044 §7.1.1",
+      findings_.error(h.fin_frame, who, "RFC 5044 §7.1.1",
                       fmt::format("the {} announced {} octets of private data and closed after {} of them",
                                   to_string(who), v->pd_length, h.head.size() - PARLEY_MPA_HEADER_LEN));
     findings_.note(
@@ -204,6 +209,9 @@ void Connection::judge_outcome(ConnectionReport& r) {
   // One of which octets are missing may have gone on.
   const bool silent = request_ && i.counts.missing_octets == 0 && i.tcp.position() == i.startup_length;
   const bool refused = initiator_may_refuse_ && silent && !rtr_frame_ && (i.fin_frame != 0 || i.rst_frame != 0);
+  // RFC 6581 §9.2: without an RTR kind in common the initiator gives the set-up up.
+  const bool no_rtr =
+      agreement_.peer_to_peer && agreement_.rtr.empty() && silent && (i.fin_frame != 0 || i.rst_frame != 0);
   const std::uint64_t refusal = i.fin_frame != 0 ? i.fin_frame : i.rst_frame;
   // A Reply of another revision, or with enhanced data that nobody asked for, is reason enough to close.
   const bool other_reason =
@@ -217,7 +225,7 @@ void Connection::judge_outcome(ConnectionReport& r) {
                    "the initiator closed after a Reply that does not fit its Request");
   const auto seen = [](const Half& h) { return h.tcp.from_syn() && h.counts.missing_octets == 0; };
   const bool all_seen = seen(halves_[0]) && seen(halves_[1]);
-  if (setup_failed_ || refused) {
+  if (setup_failed_ || refused || no_rtr) {
     r.outcome = Outcome::failed;
   } else if (operational_) {
     r.outcome = Outcome::established;
@@ -226,10 +234,11 @@ void Connection::judge_outcome(ConnectionReport& r) {
   } else {
     r.outcome = Outcome::failed;
   }
-  if (agreement_.rtr_frame && !rtr_frame_ && (reply_->flags & PARLEY_MPA_RES_V2) == 0)
-    findings_.warn(reply_->frame, Side::responder, "OFA 2007-10 Rtr §2",
-                   "the responder answered S with S under revision 1, and nothing shows whether it knows the Rtr frame "
-                   "or echoes reserved bits, as Linux siw does");
+  // Until the initiator ends, or is cut off, the Rtr frame may come.
+  std::uint64_t no_more = 0;
+  for (const std::uint64_t end : {i.fin_frame, i.rst_frame, halves_[1 - initiator_].rst_frame})
+    if (end != 0 && (no_more == 0 || end < no_more)) no_more = end;
+  if (no_more != 0) suspect_echo(no_more);
   const bool rtr_due = agreement_.rtr_frame || !agreement_.rtr.empty();
   if (reply_ && rtr_due && !operational_ && !setup_failed_ && !refused && closed())
     findings_.note(i.fin_frame != 0 ? i.fin_frame : 0, Side::initiator,

@@ -59,6 +59,7 @@ void Connection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, b
   const std::size_t before = h.head.size();
   h.head.insert(h.head.end(), in.begin(), in.end());
   if (!in.empty()) h.head_last = ref;
+  if (before < PARLEY_MPA_HEADER_LEN && h.head.size() >= PARLEY_MPA_HEADER_LEN) h.head_header = ref;
   if (before < key_head.size() && !identify(h)) {
     if (h.phase == Phase::blind) no_startup_frame(h, ref, start);
     return;
@@ -138,8 +139,10 @@ void Connection::begin_data() {
 StartupSeen Connection::read_startup(const Half& h, const wire::MpaFrameView& v) const {
   const std::size_t known = std::min(h.head_known, v.frame_size());
   StartupSeen s = verdict::read_startup(v, known - std::min<std::size_t>(known, PARLEY_MPA_HEADER_LEN));
-  s.frame = h.head_last.frame;
-  s.at = h.head_last.at;
+  // RFC 5044 §7.1.1: a frame that announces more than 512 octets is wrong whatever follows its header.
+  const SegmentRef& ref = v.pd_length > PARLEY_MPA_PD_MAX ? h.head_header : h.head_last;
+  s.frame = ref.frame;
+  s.at = ref.at;
   s.private_data_whole = s.private_data_whole && h.counts.missing_octets == 0;
   return s;
 }

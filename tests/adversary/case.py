@@ -37,6 +37,13 @@ class Case:
     def holds(self, finding):
         return self.base < finding.frame <= self.base + len(self.segments)
 
+    def second_request(self):
+        """The frame of the one behind a reject; 0: there is none."""
+        conversation_ = self.layout.conversation
+        if not conversation_.refusal:
+            return 0
+        return self.base + min(self.layout.frames_of(conversation_.request, self.segments)) + 1
+
     def sender(self, finding):
         return plant.SIDES[self.segments[finding.frame - self.base - 1].side]
 

@@ -137,6 +137,28 @@ class Judgement(unittest.TestCase):
             a.close(INITIATOR)
         self.check(build, (7, "error", "RFC 5041 §5.2", "lacks the octets from MO 0 on"))
 
+    def test_who_resets_or_is_told_of_an_error_need_not_send_the_rest(self):
+        def reset(a):
+            a.set_up(*V1)
+            a.fpdu(INITIATOR, send(1, pattern(5), offset=4))
+            a.segment(INITIATOR, b"", RST | ACK)
+
+        def terminated(a):
+            a.set_up(*V1)
+            a.fpdu(INITIATOR, send(1, pattern(5), offset=4))
+            a.fpdu(RESPONDER, terminate(0x02, 9))
+            a.close()
+        self.check(reset, (7, "warning", "RFC 5041 §5.3", "its last message out of order, from frame 6 on"))
+        self.check(terminated, (8, "warning", "RFC 5041 §5.3", "its last message out of order, from frame 6 on"))
+
+    def test_what_has_a_wrong_number_need_not_begin_at_0(self):
+        def build(a):
+            a.set_up(*V1)
+            a.fpdu(INITIATOR, send(1, pattern(10)))
+            a.fpdu(INITIATOR, send(1, pattern(10), offset=10))
+            a.fpdu(INITIATOR, send(2, pattern(10)))
+        self.check(build, (7, "error", "RFC 5041 §4.3", "MSN 1, 2 is due"))
+
     def test_octets_sent_twice_are_an_error(self):
         def build(a):
             a.set_up(*V1)
@@ -328,6 +350,76 @@ class Judgement(unittest.TestCase):
 
     # ---------------------------------------------------------------- the table
 
+    # ---------------------------------------------------------------- the set-up
+
+    def test_a_second_reply_in_pieces(self):
+        for cuts in (), (1, 9), (12, 19):
+            def build(a, cuts=cuts):
+                a.set_up(*V1)
+                a.fpdu(INITIATOR, send(1, b"hello"))
+                a.send(RESPONDER, V1[1], cuts)
+                a.close(INITIATOR)
+            with self.subTest(cuts=cuts):
+                self.check(build, (7 + len(cuts), "error", "RFC 5044 §7.1.2", "a second startup frame"),
+                           (8 + len(cuts), "warning", "RFC 5040 §7.2", "without a Terminate"))
+
+    def test_a_startup_frame_behind_fpdus(self):
+        def build(a):
+            a.set_up(*V1)
+            a.fpdu(INITIATOR, send(1, b"hello"))
+            a.fpdu(RESPONDER, send(1, b"hello"))
+            a.send(RESPONDER, V1[1])
+            a.fpdu(RESPONDER, send(2, b"hello"))
+        self.check(build, (8, "error", "RFC 5044 §7.1.2", "a second startup frame"))
+
+    def test_payload_that_begins_like_a_startup_frame_and_is_none(self):
+        def build(a):
+            a.set_up(*V1)
+            a.fpdu(INITIATOR, send(1, b"MPA ID Req Frame" * 30), cuts=(20, 23, 36))
+            a.send(RESPONDER, b"MP", ())
+            a.send(RESPONDER, b"x" * 40)
+        self.check(build)
+
+    def test_whether_an_s_is_an_echo_is_open_until_the_initiator_ends(self):  # OFA 2007-10 Rtr §2
+        frames = startup(REQ, C | S, 1), startup(REP, C | S, 1)
+
+        def knows(a):
+            a.set_up(*frames)
+            a.segment(RESPONDER, b"", FIN | ACK)
+            a.send(INITIATOR, startup(RTR_TEXT, C, 1))
+
+        def echoes(a):
+            a.set_up(*frames)
+            a.fpdu(INITIATOR, terminate(0x20, 7))
+        self.check(knows)
+        self.check(echoes, (6, "warning", "OFA 2007-10 Rtr §2", "answered S with S"))
+
+    def test_octets_behind_the_head_of_a_request_that_was_answered_too_soon(self):
+        def build(a):
+            a.handshake()
+            request, reply = v2("AD")
+            a.send(INITIATOR, request[:4])
+            a.send(RESPONDER, reply)
+            a.send(INITIATOR, request[4:])
+            a.fpdu(INITIATOR, read_request(1, 0))
+            a.fpdu(INITIATOR, send(1, b"hello"))
+        self.check(build, (5, "error", "RFC 5044 §7.1.2", "of which 4 octets had come, 20 were due"))
+
+    def test_a_connection_that_the_built_in_dissector_takes_first(self):
+        """It leaves its port type behind, and is asked first from then on."""
+        def taken(a):
+            a.send(INITIATOR, REQ + bytes([0x40, 9, 0, 0]))  # of a connection that began earlier, and no Request
+
+        def ours(a):
+            a.set_up(*V1)
+            a.fpdu(INITIATOR, send(7, b"hello"))
+            a.close()
+        capture = Capture()
+        taken(capture.connect())
+        ours(capture.connect())
+        self.assertEqual([(frame, severity) for frame, severity, _ in self.judged(capture)],
+                         [(7, "error"), (9, "warning")])
+
     def results(self, build):
         capture = Capture()
         build(capture.connect())
@@ -353,7 +445,17 @@ class Judgement(unittest.TestCase):
             a.skip(INITIATOR, a.framer[INITIATOR].fpdu(send(1, b"hello")))
             a.fpdu(RESPONDER, send(1, b"hello"))
             a.close()
-        rows = ((good, "passed", "established"), (wrong, "failed", "established"), (lacking, "partial", "established"),
+
+        def no_common_rtr(a):
+            a.set_up(v2("AB")[0], v2("AD")[1])
+            a.close()
+
+        def unfinished(a):
+            a.handshake()
+            a.send(INITIATOR, startup(REQ, C, 1, pattern(40))[:30])
+            a.close()
+        rows = ((no_common_rtr, "failed", "failed"), (unfinished, "failed", "failed"),
+                (good, "passed", "established"), (wrong, "failed", "established"), (lacking, "partial", "established"),
                 (lambda a: a.handshake().start(V1[0], startup(REP, C | R, 1)), "passed", "rejected"),
                 (lambda a: a.handshake().send(INITIATOR, V1[0]), "partial", "incomplete"),
                 (lambda a: (a.handshake().send(INITIATOR, V1[0]), a.close(RESPONDER)), "failed", "failed"),

@@ -68,6 +68,38 @@ TEST(VerdictFrames, MarkersThatNobodyAskedForShowByAWholeFpdu) {  // RFC 5044 §
   EXPECT_EQ(placed(x.send(0, fpdu(send_segment(1, 40), 0, true), 30).fin(0)), Places{"8 error RFC 5044 §4.3"});
 }
 
+TEST(VerdictFrames, ALengthOfPrivateDataIsTooMuchOnceTheHeaderIsThere) {  // RFC 5044 §7.1.1
+  Bytes request = startup(MpaKey::req, C, 1);
+  request[18] = 0x02, request[19] = 0x01;
+  request.resize(request.size() + 513);
+  Exchange x;
+  x.open().send(0, request, 18).fin(0);  // frames 4 to 33
+  EXPECT_EQ(placed(x), Places{"5 error RFC 5044 §7.1.1"});
+  EXPECT_FALSE(test::analyse(x.frames).connections[0].steps.request);
+}
+
+TEST(VerdictFrames, PrivateDataThatNeverCameIsMissedAtTheFin) {  // RFC 5044 §7.1.1
+  Bytes request = startup(MpaKey::req, C, 1);
+  request[19] = 9;
+  Exchange x;
+  x.open().send(0, request).fin(0);
+  EXPECT_EQ(placed(x), Places{"5 error RFC 5044 §7.1.1"});
+  EXPECT_FALSE(test::analyse(x.frames).connections[0].steps.request);
+}
+
+TEST(VerdictFrames, WhetherAnSIsAnEchoIsOpenUntilTheInitiatorEnds) {  // OFA 2007-10 Rtr §2
+  const auto made = [] {
+    Exchange x;
+    x.open().send(0, startup(MpaKey::req, C | S, 1)).send(1, startup(MpaKey::rep, C | S, 1));
+    return x;
+  };
+  EXPECT_EQ(placed(made()), Places{});
+  EXPECT_EQ(placed(made().fin(1).send(0, startup(MpaKey::rtr, C, 1))), Places{});
+  EXPECT_EQ(placed(made().fin(1).fin(0)), Places{"7 warning OFA 2007-10 Rtr §2"});
+  EXPECT_EQ(placed(made().rst(1)), Places{"6 warning OFA 2007-10 Rtr §2"});
+  EXPECT_EQ(placed(made().send(0, fpdu(terminate(0x20, 7)))), Places{"6 warning OFA 2007-10 Rtr §2"});
+}
+
 TEST(VerdictFrames, SegmentsOutOfOrderAreToldWhenTheirMessageIsWhole) {  // RFC 5041 §5.3
   EXPECT_EQ(placed(set_up().send(0, fpdu(part(10, true))).send(0, fpdu(part(0, false))).close()),
             Places{"7 warning RFC 5041 §5.3"});

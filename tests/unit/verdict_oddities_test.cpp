@@ -48,6 +48,7 @@ TEST(Oddities, NoRtrInCommonIsNotAnAgreedOne) {
   const FileReport r = test::analyse(
       rtr_set_up(peer_to_peer(true, false, false), peer_to_peer(false, true, false)).close().frames, 1, true);
   ASSERT_EQ(r.connections.size(), 1u);
+  EXPECT_EQ(r.connections[0].outcome, Outcome::failed);  // RFC 6581 §9.2
   EXPECT_TRUE(says(r, "no RTR in common")) << all_texts(r);
   EXPECT_FALSE(says(r, "agreed, not seen")) << all_texts(r);
   EXPECT_FALSE(says(r, "the agreed RTR")) << all_texts(r);

@@ -186,7 +186,8 @@ TEST(WireRdmap, SiwsTerminateIsPutRight) {
 
 TEST(WireRdmap, CorrectTerminatesAreTakenAsTheyAre) {
   for (const char* octets :
-       {"20020000", "20070000", "1206c000", "0100e000", "0206c000", "1101c000", "00000000", "23020000", "23070000"})
+       {"20020000", "20070000", "1206c000", "0100e000", "0206c000", "1101c000", "00000000", "23020000", "23070000",
+        "00000400", "00000100"})  // no header stands behind these, so that the low bits are no M, D or R
     EXPECT_FALSE(Terminate::parse(unhex(octets))->nibbles_swapped) << octets;
   EXPECT_EQ(terminate_text(2, 3, 2), terminate_text(2, 0, 2));  // cxgb4 and irdma
   EXPECT_TRUE(terminate_text(1, 2, 0x77).empty());
