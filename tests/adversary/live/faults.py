@@ -98,9 +98,8 @@ def tell(run, codes, sent):
             demand(terminate and terminate["sent"] == sent, f"Terminate in the event: {terminate}")
             demand((terminate["layer"], terminate["etype"], terminate["code"]) in codes, f"{terminate}")
             demand(terminate["text"], "no text")
-    # A listener's own status is that of its program, which may have had all that it waited for.
-    demand(code == 1 or code == 0 and run.command.words[1] == "listen", f"exit {code}")
-    demand(code == 0 or run.command.complaint(), "it is not told in words")
+    demand(code == 1, f"exit {code}")
+    demand(run.command.complaint(), "it is not told in words")
 
 
 def sound(ulpdu):
