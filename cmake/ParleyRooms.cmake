@@ -23,9 +23,19 @@ if(PARLEY_SANITIZE)
     target_compile_options(parley_flags INTERFACE -Wno-maybe-uninitialized)
   endif()
 endif()
-if(PARLEY_FUZZ)
-  target_compile_options(parley_flags INTERFACE -fsanitize=fuzzer-no-link)
-endif()
+
+# What many files of a target parse first, once for all of them. clang writes the times of headers into it, and then
+# refuses one that comes out of ccache after a system update: it is told not to.
+function(parley_precompile target) # headers..., or REUSE_FROM another target
+  if(ARGV1 STREQUAL "REUSE_FROM")
+    target_precompile_headers(${target} REUSE_FROM ${ARGV2})
+  else()
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  endif()
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>)
+  endif()
+endfunction()
 
 # parley_room(<name> <rooms it may use>...)
 function(parley_room name)
@@ -35,11 +45,16 @@ function(parley_room name)
   endif()
   add_library(parley_${name} STATIC ${sources})
   target_link_libraries(parley_${name} PUBLIC parley_flags fmt::fmt)
+  if(PARLEY_FUZZ)
+    target_compile_options(parley_${name} PRIVATE -fsanitize=fuzzer-no-link)  # the fuzzers watch the rooms, not the tests
+  endif()
   foreach(room IN LISTS ARGN)
     if(TARGET parley_${room})
       target_link_libraries(parley_${name} PUBLIC parley_${room})
     endif()
   endforeach()
+  parley_precompile(parley_${name} <algorithm> <array> <cstdint> <functional> <map> <memory> <optional> <span> <string>
+    <string_view> <unordered_map> <variant> <vector> <fmt/format.h> <tl/expected.hpp>)
   if(name STREQUAL "sim")
     # toml++ is used header-only and without exceptions: a wrong file is a value.
     find_package(PkgConfig REQUIRED)
@@ -51,7 +66,8 @@ function(parley_room name)
       target_link_libraries(parley_mpa PRIVATE PkgConfig::ISAL)
       target_compile_definitions(parley_mpa PRIVATE PARLEY_HAVE_ISAL=1)
     endif()
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/mpa/crc32c_sse42.cpp PROPERTIES COMPILE_OPTIONS "-msse4.2;-mpclmul")
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/mpa/crc32c_sse42.cpp PROPERTIES
+      COMPILE_OPTIONS "-msse4.2;-mpclmul" SKIP_PRECOMPILE_HEADERS ON)
   endif()
 endfunction()
 
@@ -93,6 +109,8 @@ function(parley_tools)
   find_package(nlohmann_json REQUIRED)
   add_library(parley_tools STATIC ${sources})
   target_link_libraries(parley_tools PUBLIC parley_flags fmt::fmt CLI11::CLI11 nlohmann_json::nlohmann_json)
+  parley_precompile(parley_tools <CLI/CLI.hpp> <nlohmann/json.hpp> <fmt/format.h> <algorithm> <functional> <map> <memory>
+    <optional> <span> <string> <variant> <vector>)
   # Each is optional: without it, captures packed that way are refused with the package's name.
   foreach(packing "ZLIB;zlib;gzip;zlib1g-dev" "ZSTD;libzstd;zstd;libzstd-dev" "LZ4;liblz4;lz4;liblz4-dev")
     list(POP_FRONT packing name module shown package)

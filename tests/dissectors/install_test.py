@@ -19,7 +19,7 @@ def for_another_minor_version(octets):
         command = "readelf", option, "-W", harness.PLUGIN
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
-    address = int(re.search(r"([0-9a-f]{16}) +4 OBJECT +GLOBAL +DEFAULT +\d+ plugin_want_minor", run("-s"))[1], 16)
+    address = int(re.search(r"([0-9a-f]{16}) +\d+ OBJECT +GLOBAL +DEFAULT +\d+ plugin_want_minor", run("-s"))[1], 16)
     number = r"0x([0-9a-f]+) +"
     for segment in re.findall(f"LOAD +{number}{number}0x[0-9a-f]+ +{number}", run("-l")):
         place, begin, length = (int(text, 16) for text in segment)

@@ -4,7 +4,8 @@
 # Builds the libFuzzer targets with clang++, AddressSanitizer and UndefinedBehaviorSanitizer and runs each for 30 s (or
 # as told), from the checked-in corpus. Fails on any crash, leak, input over 5 s, or memory over 2 GiB; the input is kept
 # beside the executables. New inputs go to a folder of the build, never to the source tree.
-# PARLEY_FUZZ_BUILD: the build folder (default build-fuzz); PARLEY_FUZZ_JOBS: compilers at once.
+# PARLEY_FUZZ_BUILD: the build folder (default build-fuzz), configured for the fuzzers alone unless it is there already;
+# PARLEY_FUZZ_JOBS: compilers at once.
 set -eu
 source=$(cd "$(dirname "$0")/../.." && pwd)
 build=${PARLEY_FUZZ_BUILD:-$source/build-fuzz}
@@ -12,11 +13,16 @@ seconds=${1:-30}
 [ $# -eq 0 ] || shift
 [ $# -ne 0 ] || set -- startup deframer rdmap pcap scenario host
 
-generator=
-[ -f "$build/CMakeCache.txt" ] || ! command -v ninja >/dev/null || generator="-G Ninja"
-# shellcheck disable=SC2086
-cmake -S "$source" -B "$build" $generator -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=clang++ \
-  -DCMAKE_C_COMPILER=clang -DPARLEY_FUZZ=ON -DPARLEY_SANITIZE=ON -DPARLEY_TESTS=OFF -DPARLEY_BENCH=OFF >/dev/null
+if [ ! -f "$build/CMakeCache.txt" ]; then
+  generator=
+  ! command -v ninja >/dev/null || generator="-G Ninja"
+  # shellcheck disable=SC2086
+  cmake -S "$source" -B "$build" $generator -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=clang++ \
+    -DCMAKE_C_COMPILER=clang -DPARLEY_FUZZ=ON -DPARLEY_SANITIZE=ON -DPARLEY_TESTS=OFF -DPARLEY_BENCH=OFF >/dev/null
+elif ! grep -q '^PARLEY_FUZZ:BOOL=ON' "$build/CMakeCache.txt"; then
+  echo "run.sh: $build is a build without fuzzers; name another in PARLEY_FUZZ_BUILD, or configure it with -DPARLEY_FUZZ=ON" >&2
+  exit 2
+fi
 targets=
 for name; do targets="$targets fuzz_$name"; done
 # shellcheck disable=SC2086
