@@ -50,7 +50,8 @@ bool Connection::is_new_syn(unsigned from, const wire::TcpSegmentView& t) const 
   if (!t.syn() || t.has_ack() || !wired_) return false;
   const Half& h = halves_[from];
   if (h.syn_frame != 0) return t.seq != h.tcp.syn_seq();
-  return h.tcp.position() > 0 || halves_[1 - from].tcp.position() > 0;
+  if (h.tcp.synchronised()) return !h.tcp.may_begin_at(t.seq);
+  return halves_[1 - from].tcp.position() > 0;
 }
 
 bool Connection::closed() const {
@@ -77,7 +78,6 @@ void Connection::tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint64_t
   using Kind = LadderEvent::Kind;
   if (t.syn()) {
     if (h.syn_frame == 0) {
-      h.tcp.syn(t.seq);
       h.syn_frame = frame;
       h.syn_at = at;
       h.mss = t.mss;
@@ -162,7 +162,7 @@ void Connection::packet(unsigned from, const wire::TcpSegmentView& t, std::uint6
   last_at_ = at;
   earliest_ = std::min(earliest_, at);
   latest_ = std::max(latest_, at);
-  if (t.syn() && h.syn_frame == 0) h.tcp.syn(t.seq);
+  if (t.syn() && h.syn_frame == 0) h.tcp.syn(t.seq, peer.tcp.position() > 0 || peer.tcp.holding());
   tcp_flags(h, t, frame, at);
   SegmentRef ref{frame, at, 0};
   if (t.has_ack()) {

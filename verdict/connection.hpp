@@ -67,7 +67,7 @@ class Connection {
   /// Whether this SYN begins another connection on the same addresses and ports.
   bool is_new_syn(unsigned from, const wire::TcpSegmentView& t) const;
   /// No packet comes any more. What waited may be what tells that this is MPA.
-  void stop_waiting() { settle_waits({last_frame_, last_at_, 0}); }
+  void stop_waiting() { flush_streams(); }
   /// Call once, at the end. Only for MPA connections.
   ConnectionReport finish(bool capture_truncated);
 
@@ -155,6 +155,9 @@ class Connection {
   void classify(Half& h, SegmentClass c, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
   void startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, bool start);
   bool identify(Half& h);
+  static bool may_be_startup(const Half& h, const wire::MpaFrameView& v);
+  void settle_roles(const Half& h);
+  bool rejection_may_be_lost() const;
   void startup_missing(Half& h, std::uint64_t n, const SegmentRef& ref, bool cut);
   void reply_is_lost(Half& responder, std::uint64_t frame);
   void no_startup_frame(Half& h, const SegmentRef& ref, bool start);
@@ -162,6 +165,7 @@ class Connection {
   void startup_frame(Half& h, std::size_t size);
   StartupSeen read_startup(const Half& h, const wire::MpaFrameView& v) const;
   void request_seen(Half& h, StartupSeen seen);
+  void request_behind(Half& h, StartupSeen seen);
   void reply_seen(Half& h, StartupSeen seen);
   void keep_early(Half& h, ConstBytes in, std::uint64_t missing, const SegmentRef& ref, bool cut, bool start);
   void replay(Half& h);
@@ -197,6 +201,7 @@ class Connection {
   void note_sequence(Half& h, const wire::TcpSegmentView& t) const;
   TappedStream tapped(const Half& h) const;
   void tell_tap_the_rest();
+  void tell_unread();
   void flush_streams();
   void finish_startup(bool capture_truncated);
   void finish_halves();
@@ -221,6 +226,7 @@ class Connection {
   unsigned initiator_ = 0;
   Half halves_[2];
   bool wired_ = false;
+  bool flushed_ = false;
   bool picked_up_ = false;
   Known crc_ = Known::yes;        // picked up: unknown only of ports that are said to carry MPA
   std::uint64_t good_fpdus_ = 0;  // picked up

@@ -16,8 +16,8 @@ void Connection::Half::fpdu(const WalkedFpdu& f) { owner->on_fpdu(*this, f); }
 void Connection::Half::startup_frame(const wire::MpaFrameView& frame, const SegmentRef& ref) {
   Connection& c = *owner;
   const Side side = c.side_of(*this);
-  // After a rejection that the capture lacks, the ULP may have begun again.
   if (c.picked_up_ || c.rdmap_->faulty(side) || !c.request_ || !c.reply_ || counts.missing_octets > 0) return;
+  if (side == Side::initiator && c.rejection_may_be_lost()) return;
   const bool reply = frame.key == wire::MpaKey::rep;
   if (frame.key == wire::MpaKey::rtr || frame.key == wire::MpaKey::rtr_hex)
     c.findings_.error(ref.frame, side, "OFA 2007-10 Rtr §2",
@@ -96,7 +96,8 @@ void Connection::on_fpdu(Half& h, const WalkedFpdu& f) {
   if (tap_ != nullptr) tap_->fpdu(tapped(h), f);
   if (picked_up_ && !picked_up_fpdu(h, f)) return;
   if (!picked_up_ && f.doubtful) return count_doubtful(h, f);
-  if (f.first.peer_received > peer.tcp.position()) rdmap_->behind(other(side));
+  const bool unread = peer.phase != Phase::fpdus && f.first.peer_received > peer.startup_length;
+  if (unread || f.first.peer_received > peer.tcp.position()) rdmap_->behind(other(side));
   if (++h.fpdus == 1) h.first_fpdu_frame = f.last.frame;
   check_frame(h, f);
   if (side == Side::responder) check_fence(h, f);
@@ -243,7 +244,8 @@ void Connection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
     // Codes 4 to 7 of the LLP speak of the set-up (RFC 5044 §8, RFC 6581 §8). Nothing came from the responder that
     // another layer could complain about.
     const bool llp = t->layer == PARLEY_RDMAP_LAYER_LLP || (t->layer == 0 && t->etype == PARLEY_RDMAP_LAYER_LLP);
-    const bool all_seen = h.counts.missing_octets == 0 && peer.counts.missing_octets == 0;
+    const bool all_seen =
+        h.counts.missing_octets == 0 && peer.counts.missing_octets == 0 && f.first.peer_received <= peer.tcp.position();
     if (all_seen && h.fpdus == 1 && peer.fpdus == 0 && llp && t->code >= 4 && t->code <= 7) {
       setup_failed_ = true;
       operational_ = false;
@@ -260,7 +262,8 @@ void Connection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
                       "the initiator sent a Terminate after an invalid Reply");
     return;
   }
-  if (rtr_frame_ && peer.fpdus == 0 && h.fpdus == 1) {
+  const bool all_read = f.first.peer_received <= peer.tcp.position() && peer.counts.missing_octets == 0;
+  if (rtr_frame_ && peer.fpdus == 0 && h.fpdus == 1 && h.counts.missing_octets == 0 && all_read) {
     setup_failed_ = true;
     operational_ = false;
     if (!agreement_.rtr_frame) return;  // it need not know the frame

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "verdict/connection.hpp"
 
@@ -62,12 +63,9 @@ void Connection::finish_startup(bool capture_truncated) {
   for (Half* each : {&halves_[initiator_], &halves_[1 - initiator_]}) {
     Half& h = *each;
     if (h.phase != Phase::startup || h.head.empty()) continue;
-    const bool initiator = !roles_known_ || side_of(h) == Side::initiator;
-    if (!roles_known_) {
-      roles_known_ = true;
-      initiator_ = h.index;
-    }
+    settle_roles(h);
     const auto v = wire::MpaFrameView::parse(h.head);
+    const bool initiator = side_of(h) == Side::initiator;
     // Part of a Reply to a Request from before the capture accuses nobody.
     const bool earlier = v && v->key == wire::MpaKey::rep && !h.tcp.from_syn();
     if (v && initiator && !earlier) {
@@ -267,8 +265,19 @@ std::optional<TerminateSeen> Connection::first_terminate() const {
   return first;
 }
 
+// Octets that no FPDU was read from may hold what a Terminate quotes.
+void Connection::tell_unread() {
+  if (!rdmap_) return;
+  for (const Half& h : halves_) {
+    const bool unread =
+        h.phase == Phase::blind || h.counts.missing_octets > 0 || !h.early.empty() || h.early_dropped > 0;
+    if (h.phase != Phase::fpdus && unread) rdmap_->not_all_read(side_of(h));
+  }
+}
+
 // No octets come any more: what was held back, waited for or kept is read as far as it goes.
 void Connection::flush_streams() {
+  if (std::exchange(flushed_, true)) return;
   const SegmentRef end{last_frame_, last_at_, 0};
   settle_waits(end);
   for (Half& h : halves_) h.tcp.flush(end, budget_, h);
@@ -288,6 +297,7 @@ ConnectionReport Connection::finish(bool capture_truncated) {
   finish_startup(capture_truncated);
   ConnectionReport r;
   judge_outcome(r);
+  tell_unread();
   const auto end_of = [&](Side side) { return RdmapCheck::End{half_of(side).fin_frame, half_of(side).rst_frame}; };
   if (rdmap_) rdmap_->finish(last_frame_, end_of(Side::initiator), end_of(Side::responder));
   finish_set_up();

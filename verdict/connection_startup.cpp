@@ -14,6 +14,7 @@ namespace parley::verdict {
 namespace {
 
 constexpr std::string_view key_head = "MPA ID ";  // all keys begin so, and a misspelt one is still worth a finding
+constexpr std::string_view reply_head = "MPA ID Rep";
 
 bool begins_like_key(ConstBytes head, std::string_view text) {
   const std::size_t n = std::min(head.size(), text.size());
@@ -34,6 +35,31 @@ bool Connection::identify(Half& h) {
     for (Half& each : halves_) each.tcp.keep_history();
   }
   return true;
+}
+
+// Where octets before it are not in the capture, payload can stand where a startup frame is due, and read like one.
+bool Connection::may_be_startup(const Half& h, const wire::MpaFrameView& v) {
+  if (h.tcp.from_syn() && h.counts.missing_octets == 0) return true;
+  const bool known = v.key == wire::MpaKey::req || v.key == wire::MpaKey::rep || v.key == wire::MpaKey::rtr ||
+                     v.key == wire::MpaKey::rtr_hex;
+  return known && v.revision <= 2 && v.pd_length <= PARLEY_MPA_PD_MAX;
+}
+
+// A Reply as the first frame: its Request was sent before the capture began, or is lost. If the other side is known to
+// have sent nothing, this one claims the wrong role; unless it is of an earlier connection, without a SYN here.
+void Connection::settle_roles(const Half& h) {
+  if (std::exchange(roles_known_, true)) return;
+  const Half& peer = peer_of(h);
+  const bool peer_silent =
+      h.tcp.from_syn() && peer.tcp.from_syn() && peer.tcp.position() == 0 && h.head_last.peer_received == 0;
+  const bool is_reply = h.head.size() >= reply_head.size() && begins_like_key(h.head, reply_head) && !peer_silent;
+  initiator_ = is_reply ? 1 - h.index : h.index;
+}
+
+// RFC 5044 §7.1.2 rule 2: after a rejection the ULP may begin again. Octets of the responder before its Reply may have
+// been one.
+bool Connection::rejection_may_be_lost() const {
+  return reply_lost_ || halves_[1 - initiator_].head_at > 0 || halves_[initiator_].counts.missing_octets > 0;
 }
 
 void Connection::startup_missing(Half& h, std::uint64_t n, const SegmentRef& ref, bool cut) {
@@ -65,6 +91,13 @@ void Connection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, b
     return;
   }
   const auto v = wire::MpaFrameView::parse(h.head);
+  if (v && !may_be_startup(h, *v)) {
+    const bool peer_began = peer_of(h).phase != Phase::startup || !peer_of(h).head.empty();
+    if (!peer_began) protocol_ = Protocol::other;
+    h.phase = Phase::blind;
+    if (peer_began && roles_known_) no_startup_frame(h, ref, start);
+    return;
+  }
   if (!v || h.head.size() < v->frame_size()) return;
   const std::size_t size = v->frame_size();
   const Bytes rest(h.head.begin() + static_cast<std::ptrdiff_t>(size), h.head.end());
@@ -120,8 +153,7 @@ void Connection::reply_is_lost(Half& responder, std::uint64_t frame) {
   responder.walker.start_inside(agreement_.crc, false, 0);  // where its FPDUs begin is not known
   rdmap_->lost(Side::responder);
   initiator.walker.start(agreement_.crc, Known::unknown);
-  initiator.phase = agreement_.revision <= 1 ? Phase::rtr_or_fpdu : Phase::fpdus;
-  if (initiator.phase == Phase::fpdus) return replay(initiator);
+  initiator.phase = Phase::rtr_or_fpdu;  // or a second Request, if the Reply was a rejection
   if (!initiator.early.empty()) rtr_or_fpdu(initiator);
 }
 
@@ -152,19 +184,13 @@ void Connection::startup_frame(Half& h, std::size_t size) {
   StartupSeen seen = read_startup(h, *v);
   const bool rtr = seen.key == wire::MpaKey::rtr || seen.key == wire::MpaKey::rtr_hex;
   if (rtr && !roles_known_ && (!h.tcp.from_syn() || h.counts.missing_octets > 0)) {
-    protocol_ = Protocol::other;  // Request and Reply are not in the capture: nothing can be judged
+    // Request and Reply are not in the capture, or only part of the Reply: nothing can be judged.
+    if (peer_of(h).head.empty()) protocol_ = Protocol::other;
+    settle_roles(h);
+    h.phase = Phase::blind;
     return;
   }
-  if (!roles_known_) {
-    const Half& peer = peer_of(h);
-    // A Reply as the first frame: its Request was sent before the capture began, or is lost. If the other side is known
-    // to have sent nothing, this one claims the wrong role; unless it is of an earlier connection, without a SYN here.
-    const bool peer_silent =
-        h.tcp.from_syn() && peer.tcp.from_syn() && peer.tcp.position() == 0 && h.head_last.peer_received <= 0;
-    const bool is_reply = seen.key == wire::MpaKey::rep && !peer_silent;
-    roles_known_ = true;
-    initiator_ = is_reply ? 1 - h.index : h.index;
-  }
+  settle_roles(h);
   if (!rdmap_) rdmap_.emplace(findings_);
   if (side_of(h) == Side::initiator) return request_seen(h, std::move(seen));
   reply_seen(h, std::move(seen));
@@ -218,7 +244,8 @@ void Connection::reply_seen(Half& h, StartupSeen seen) {
       rdmap_->lost(Side::initiator);
   }
   // The Request may also come late, when the capture has packets out of order.
-  initiator.phase = agreement_.revision <= 1 || !request_ ? Phase::rtr_or_fpdu : Phase::fpdus;
+  const bool startup_may_come = agreement_.revision <= 1 || !request_ || rejection_may_be_lost();
+  initiator.phase = startup_may_come ? Phase::rtr_or_fpdu : Phase::fpdus;
   if (initiator.phase == Phase::fpdus) return replay(initiator);
   if (!initiator.early.empty()) rtr_or_fpdu(initiator);
 }
@@ -315,6 +342,17 @@ void Connection::fpdus_from(Half& h, std::size_t skip, bool after_hole) {
   replay(h);
 }
 
+// A Request where FPDUs may begin: the capture had the Reply first, or lacks a rejection after which it is the second.
+void Connection::request_behind(Half& h, StartupSeen seen) {
+  request_seen(h, std::move(seen));
+  agreement_ = agree(request_, reply_);
+  h.walker.start(agreement_.crc, agreement_.markers_to_responder);
+  if (reply_) operational_ = !agreement_.peer_to_peer && !agreement_.rtr_frame && !setup_failed_;
+  begin_data();
+  h.phase = Phase::rtr_or_fpdu;
+  if (!h.early.empty()) rtr_or_fpdu(h);
+}
+
 // The octets of the initiator that may be an Rtr frame, and whether it is known how they go on.
 void Connection::rtr_or_fpdu(Half& h) {
   Bytes head;
@@ -329,20 +367,18 @@ void Connection::rtr_or_fpdu(Half& h) {
   const auto v = wire::MpaFrameView::parse(head);
   const bool whole = may_be && v && head.size() >= v->frame_size();
   if (may_be && !whole && !hole) return;
-  if (!whole) return fpdus_from(h, may_be && head.size() >= rtr_head.size() ? head.size() : 0, may_be && hole);
+  const bool startup_due = agreement_.rtr_frame || !request_ || rejection_may_be_lost();
+  const bool lost_one = may_be && (startup_due || head.size() >= rtr_head.size());
+  if (!whole) return fpdus_from(h, lost_one ? head.size() : 0, may_be && hole);
   const SegmentRef carrier = h.early.back().ref;
   if (tap_ != nullptr) tap_->startup(tapped(h), h.early.front().at, ConstBytes(head).first(v->frame_size()));
   h.head_last = carrier;
   h.head_known = ~std::size_t{0};
   StartupSeen seen = read_startup(h, *v);
-  if (v->key == wire::MpaKey::req && !request_) {
-    h.startup_length += v->frame_size();
+  if (v->key == wire::MpaKey::req && (!request_ || rejection_may_be_lost())) {
+    h.startup_length = h.early.front().at + v->frame_size();
     drop_early(h, v->frame_size());
-    request_seen(h, std::move(seen));
-    h.phase = agreement_.revision <= 1 ? Phase::rtr_or_fpdu : Phase::fpdus;
-    if (h.phase == Phase::fpdus) return replay(h);
-    if (!h.early.empty()) rtr_or_fpdu(h);
-    return;
+    return request_behind(h, std::move(seen));
   }
   rtr_frame_ = std::move(seen);
   const bool rtr_key = v->key == wire::MpaKey::rtr || v->key == wire::MpaKey::rtr_hex;
@@ -350,9 +386,7 @@ void Connection::rtr_or_fpdu(Half& h) {
       event(rtr_frame_->frame, rtr_frame_->at, h.index, LadderEvent::Kind::startup,
             rtr_key ? fmt::format("MPA Rtr frame ({})", to_string(v->key).substr(7, 3)) : "a second startup frame");
   if (e != nullptr && with_fields_) startup_fields(*rtr_frame_, e->fields);
-  if (!rtr_key && (reply_lost_ || h.counts.missing_octets > 0)) {
-    // Perhaps the Reply was a rejection, after which the ULP may begin again (RFC 5044 §7.1.2 rule 2).
-  } else if (!rtr_key) {
+  if (!rtr_key) {
     findings_.error(rtr_frame_->frame, Side::initiator, "RFC 5044 §7.1.2", "the initiator sent a second startup frame");
   } else if (request_ && reply_ && !agreement_.rtr_frame) {
     findings_.error(rtr_frame_->frame, Side::initiator, "OFA 2007-10 Rtr §2",

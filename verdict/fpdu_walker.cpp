@@ -190,6 +190,39 @@ void FpduWalker::find_missing_marker(std::uint64_t at, std::uint64_t header, Wal
   }
 }
 
+// The same where a marker is due before the FPDU: its ULPDU_Length stands there instead.
+FpduWalker::Lead FpduWalker::leading_marker(WalkedFpdu& out) {
+  constexpr std::uint32_t probe = PARLEY_MPA_LEN_LEN + PARLEY_DDP_UNTAGGED_LEN;
+  if (markers_ != Known::yes || crc_ != Known::yes || base_ % interval != 0 || doubtful_) return Lead::there;
+  if (size() < PARLEY_MPA_LEN_LEN) return ended_ ? Lead::there : Lead::wait;
+  Reader r(view(base_, PARLEY_MPA_LEN_LEN));
+  const std::uint32_t length = r.be16();  // RFC 5044 §4.3: the first half of a marker is 0
+  if (length < PARLEY_DDP_TAGGED_LEN || length > PARLEY_MPA_ULPDU_MAX) return Lead::there;
+  if (size() < probe) return ended_ ? Lead::there : Lead::wait;
+  if (unknown_in(base_, base_ + probe) || !plausible_segment(view(base_ + PARLEY_MPA_LEN_LEN, probe - 2)))
+    return Lead::there;
+  const std::uint32_t plain = wire_size(0, length, false);
+  const std::uint32_t more =
+      plain <= interval ? 0 : 1 + (plain - PARLEY_MPA_MARKER_INTERVAL - 1) / (PARLEY_MPA_MARKER_INTERVAL - 4);
+  const std::uint32_t total = plain + more * PARLEY_MPA_MARKER_LEN;
+  if (size() < total) return ended_ ? Lead::there : Lead::wait;
+  const std::uint64_t crc_at = base_ + total - PARLEY_MPA_CRC_LEN;
+  Reader crc(view(crc_at, PARLEY_MPA_CRC_LEN));
+  if (unknown_in(base_, base_ + total) || crc.le32() != mpa::crc32c(view(base_, total - PARLEY_MPA_CRC_LEN)))
+    return Lead::there;
+  out.position = out.missing_marker = base_;
+  out.marker_missing = true;
+  out.crc = WalkedFpdu::Crc::bad;  // to a receiver, which takes the markers out where they are due
+  out.wire_octets = total;
+  out.wire = view(base_, total);
+  out.first = mark_at(base_).ref;
+  out.last = mark_at(base_ + total - 1).ref;
+  strip_markers(base_ + interval, base_, crc_at, out);
+  out.ulpdu = ConstBytes(scratch_).first(length);
+  out.known = length;
+  return Lead::missing;
+}
+
 void FpduWalker::lose(std::uint64_t candidate) {
   resync_ = true;
   lost_at_ = base_;
@@ -214,7 +247,7 @@ void FpduWalker::walk(FpduSink& sink) {
 }
 
 void FpduWalker::finish(FpduSink& sink) {
-  begun_ = true;
+  begun_ = ended_ = true;
   walk(sink);
   if (markers_ != Known::yes || crc_ != Known::yes || wanted() != PARLEY_MPA_MARKER_LEN) return;
   // The last FPDU lacks as much as a marker has.
@@ -250,6 +283,16 @@ bool FpduWalker::step(FpduSink& sink) {
     }
   }
   const bool markers = markers_ == Known::yes;
+  WalkedFpdu f;
+  const Lead lead = leading_marker(f);
+  if (lead == Lead::wait) return false;
+  if (lead == Lead::missing) {
+    const std::uint64_t next = base_ + f.wire_octets;
+    sink.fpdu(f);
+    consume(next);
+    lose(next);
+    return true;
+  }
   const std::uint64_t header = base_ + (markers && base_ % interval == 0 ? 4 : 0);
   if (end() < header + 2) return false;
   if (unknown_in(base_, header + 2)) {
@@ -270,7 +313,6 @@ bool FpduWalker::step(FpduSink& sink) {
   }
   const std::uint32_t total = wire_size(base_, length, markers);
   if (size() < total) return false;
-  WalkedFpdu f;
   const Known before = crc_;
   build(base_, length, total, f);
   if (doubtful_ && !dispel(f, before)) {
@@ -318,11 +360,10 @@ FpduWalker::Beginning FpduWalker::beginning(std::uint32_t& total) {
   return verdict == Verdict::good ? Beginning::otherwise : Beginning::as_agreed;
 }
 
-void FpduWalker::strip_markers(std::uint64_t at, std::uint64_t header, std::uint32_t total, WalkedFpdu& out) {
-  const std::uint64_t stop = at + total - PARLEY_MPA_CRC_LEN;
+void FpduWalker::strip_markers(std::uint64_t first_marker, std::uint64_t header, std::uint64_t stop, WalkedFpdu& out) {
   scratch_.clear();
   std::uint64_t from = header + 2;
-  for (std::uint64_t m = next_marker(at); m < stop; m += interval) {
+  for (std::uint64_t m = first_marker; m < stop; m += interval) {
     if (m > from) {
       const ConstBytes part = view(from, m - from);
       scratch_.insert(scratch_.end(), part.begin(), part.end());
@@ -360,7 +401,7 @@ bool FpduWalker::build(std::uint64_t at, std::uint32_t length, std::uint32_t tot
   out.spans_segments = first.at != last.at;
   ConstBytes body;  // ULPDU and pad
   if (markers) {
-    strip_markers(at, header, total, out);
+    strip_markers(next_marker(at), header, crc_at, out);
     body = scratch_;
   } else {
     body = view(header + 2, total - 2 - PARLEY_MPA_CRC_LEN);

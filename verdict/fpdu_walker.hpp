@@ -109,11 +109,13 @@ class FpduWalker {
   enum class Beginning : std::uint8_t { as_agreed, otherwise, wait };
   Beginning beginning(std::uint32_t& total);
   bool build(std::uint64_t at, std::uint32_t length, std::uint32_t total, WalkedFpdu& out);
-  void strip_markers(std::uint64_t at, std::uint64_t header, std::uint32_t total, WalkedFpdu& out);
+  void strip_markers(std::uint64_t first_marker, std::uint64_t header, std::uint64_t stop, WalkedFpdu& out);
   void consume(std::uint64_t to);
   void lose(std::uint64_t candidate);
   bool dispel(WalkedFpdu& f, Known crc_before);
   bool startup_here(FpduSink& sink, bool& wait);
+  enum class Lead : std::uint8_t { there, missing, wait };
+  Lead leading_marker(WalkedFpdu& out);
   void find_missing_marker(std::uint64_t at, std::uint64_t header, WalkedFpdu& out) const;
   bool resync(FpduSink& sink);
   enum class Verdict : std::uint8_t { good, bad, wait };
@@ -124,6 +126,7 @@ class FpduWalker {
   bool resync_ = false;
   bool doubtful_ = false;  // see WalkedFpdu
   bool doubts_ = true;
+  bool ended_ = false;           // no more octets come
   bool begun_ = false;           // whether the stream begins with a marker is settled
   std::uint64_t base_ = 0;       // stream position of window_[begin_]
   std::size_t begin_ = 0;        // what lies before is walked; dropped at the end of each turn

@@ -40,6 +40,8 @@ class MessageExtent {
   /// Without holes, as far as it came.
   bool contiguous() const { return ahead_.empty(); }
   bool whole() const { return last_ && ahead_.empty(); }
+  /// Segments of it may have come before what was seen first.
+  bool begin_unknown() const { return !start_known_; }
   std::uint64_t begin() const { return run_.begin; }
   /// The offset that is due next when segments come in order.
   std::uint64_t due() const { return ahead_.empty() ? run_.end : ahead_.back().end; }

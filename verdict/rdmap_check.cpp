@@ -62,6 +62,7 @@ void RdmapCheck::lost(Side side) {
     q.extent.close();
   }
   s.write.extent.close();
+  s.write_under_way = true;
   s.previous_write = {};
   reads_unknown();
 }
@@ -192,7 +193,7 @@ void RdmapCheck::check_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
                          q.word, h.stag, h.qn, h.msn));
   } else {
     // RFC 5041 §5.3: messages are sent in order, each whole before the next.
-    if (q.extent.open() && !q.extent.last_seen())
+    if (q.extent.open() && !q.extent.last_seen() && !q.extent.begin_unknown())
       accuse(from, f, "RFC 5041 §5.2",
              fmt::format("began message {} on queue {} before the last segment of message {}", h.msn, h.qn, q.msn));
     else
@@ -247,7 +248,9 @@ void RdmapCheck::place_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
       q.extent.close();
       return;
   }
-  if (q.extent.whole()) settle_untagged(from, h.qn & 3, over_at(f));
+  // Of a message that was under way when a loss ended, segments of any offset may still come (RFC 5041 §5.3).
+  if (q.extent.whole() && (!q.extent.begin_unknown() || q.extent.begin() == 0))
+    settle_untagged(from, h.qn & 3, over_at(f));
 }
 
 // Only a FIN says that this was all. Whoever reset or was told of an error may have had the rest still to send, and
@@ -270,7 +273,7 @@ void RdmapCheck::settle_untagged(Side from, std::uint32_t qn, const Over& over) 
   const MessageExtent::Odd odd = q.extent.odd();
   const std::string_view name = to_string(q.opcode);
   const bool out_of_order = odd.frame != 0;
-  if (out_of_order && (q.extent.contiguous() || !over.surely)) {
+  if (out_of_order && (q.extent.contiguous() || q.extent.begin_unknown() || !over.surely)) {
     // RFC 5041 §5.3: segments SHOULD be sent in the order of their MO; a receiver places them in any.
     findings_.warn(over.frame, from, "RFC 5041 §5.3",
                    fmt::format("the {} sent the segments of a {} out of the order of their MO{} (queue {}, MSN {})",
@@ -315,6 +318,7 @@ void RdmapCheck::check_write(Side from, const WalkedFpdu& f, const DdpHeader& h)
     (void)place_write(from, f, h);
   } else if (!s.write.extent.open()) {
     s.previous_write = {true, h.stag, h.to};
+    s.write_under_way = false;
   }
   if (s.write.extent.whole()) settle_write(from, over_at(f));
 }
@@ -343,7 +347,7 @@ void RdmapCheck::settle_write(Side from, const Over& over) {
   MessageExtent& e = s.write.extent;
   const MessageExtent::Odd odd = e.odd();
   const bool whole = e.contiguous();
-  if (odd.frame != 0 && !whole && over.surely)
+  if (odd.frame != 0 && !whole && over.surely && !s.write_under_way)
     findings_.error(over.frame, from, "RFC 5041 §5.2",
                     fmt::format("the {} left out octets of an RDMA Write: in frame {} it went on at STag 0x{:08x} TO "
                                 "0x{:x}, TO 0x{:x} was due",
@@ -355,6 +359,7 @@ void RdmapCheck::settle_write(Side from, const Over& over) {
         fmt::format("the {} sent the segments of an RDMA Write out of the order of their TO{} (STag 0x{:08x})",
                     to_string(from), since(odd, over), s.write.stag));
   s.previous_write = {true, s.write.stag, e.begin()};
+  s.write_under_way = false;
   e.close();
 }
 
@@ -378,7 +383,7 @@ void RdmapCheck::finish(std::uint64_t last_frame, End initiator, End responder) 
           fmt::format("{} Read Request{} of the {} (first in frame {}) got no complete answer", s.requests.size(),
                       s.requests.size() == 1 ? "" : "s", to_string(side), s.requests.front().frame));
     for (std::uint32_t qn = 0; qn < s.queues.size(); ++qn)
-      if (s.queues[qn].extent.open() && !ended)
+      if (s.queues[qn].extent.open() && !s.queues[qn].extent.last_seen() && !ended)
         findings_.note(last_frame, side, "RFC 5041 §5.2",
                        fmt::format("the last message of the {} on queue {} (MSN {}) has no last segment",
                                    to_string(side), qn, s.queues[qn].msn));

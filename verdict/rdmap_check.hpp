@@ -50,6 +50,8 @@ class RdmapCheck {
   void segment(Side from, const WalkedFpdu& fpdu);
   /// Octets of `side` are missing or its boundaries were lost.
   void lost(Side side);
+  /// Not all that `side` sent was read: nothing can be said to be missing among it.
+  void not_all_read(Side side) { at(side).lossy = true; }
   /// Octets of `side` that its peer had received before the segment that comes next are not decoded (yet): answers may
   /// look unasked for, and requests unanswered.
   void behind(Side side) {
@@ -116,6 +118,7 @@ class RdmapCheck {
     std::size_t size = 0, known = 0;
     std::uint64_t before = 0;        // segments of the other side that stand before it
     std::optional<Complaint> cause;  // what the other side had done last
+    bool cause_weak = false;         // and that is no fault
     bool behind = false;             // octets that its sender had received are not among those
     std::optional<Recent> quoted;    // the segment of which it has the header
   };
@@ -124,11 +127,12 @@ class RdmapCheck {
   struct State {
     std::array<Queue, 4> queues;
     Tagged write;
-    Whereabouts previous_write;  // where the last one began that is over
-    Fifo<Outstanding> requests;  // at most outstanding_max
-    MessageExtent answer;        // to the first Read of them
-    bool order_told = false;     // that this answer comes before its turn
-    bool answer_wrong = false;   // so that the rest of it tells nothing
+    bool write_under_way = false;  // when a loss ended: segments of it may be lost
+    Whereabouts previous_write;    // where the last one began that is over
+    Fifo<Outstanding> requests;    // at most outstanding_max
+    MessageExtent answer;          // to the first Read of them
+    bool order_told = false;       // that this answer comes before its turn
+    bool answer_wrong = false;     // so that the rest of it tells nothing
     bool reads_reliable = true;
     bool behind = false;
     bool reads_too_many = false;  // told once

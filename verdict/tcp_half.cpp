@@ -17,11 +17,27 @@ void pieces_of(Span ring, std::uint64_t at, std::size_t n, Visit&& visit) {
 
 }  // namespace
 
-void TcpHalf::syn(std::uint32_t seq) {
+void TcpHalf::syn(std::uint32_t seq, bool counted) {
   syn_seq_ = seq;
+  if (synchronised_ && (counted || position_ > 0 || !held_.empty() || acked_ > 0)) {
+    from_syn_ = next_seq_ - static_cast<std::uint32_t>(position_) == seq + 1;
+    return;
+  }
   from_syn_ = synchronised_ = true;
   next_seq_ = seq + 1;
   position_ = 0;
+}
+
+bool TcpHalf::may_begin_at(std::uint32_t seq) const {
+  return synchronised_ && next_seq_ - static_cast<std::uint32_t>(position_) - (seq + 1) <= late_syn_max;
+}
+
+// A segment without octets has the number of what its sender sends next (RFC 9293 §3.4): all before it was sent.
+void TcpHalf::note_sent(const wire::TcpSegmentView& t) {
+  const auto at = position_of(t.seq + t.length);
+  if (t.syn() || !at || *at > position_ + held_octets_max) return;
+  sent_ = std::max(sent_, *at);
+  if (t.fin() && !ends_at_) ends_at_ = *at;
 }
 
 std::optional<std::uint64_t> TcpHalf::position_of(std::uint32_t seq) const {
@@ -105,6 +121,7 @@ SegmentClass TcpHalf::segment(const wire::TcpSegmentView& t, const SegmentRef& r
     next_seq_ = seq;
   }
   const std::int64_t distance = static_cast<std::int32_t>(seq - next_seq_);
+  if (t.length == 0 || t.fin()) note_sent(t);
   if (t.length == 0) return distance == -1 && !t.fin() && !t.syn() ? SegmentClass::keepalive : SegmentClass::empty;
   const bool queue = must_wait(ref) || (!held_.empty() && held_.begin()->first == position_);
   if (queue && distance > -static_cast<std::int64_t>(t.length) &&
@@ -261,10 +278,12 @@ void TcpHalf::flush(const SegmentRef& ref, ReassemblyBudget& budget, HalfSink& s
   never_wait();
   drain(budget, sink);
   while (!held_.empty()) skip_hole(ref, budget, sink);
-  // One octet more than seen is the FIN's place in the sequence, not data.
-  if (synchronised_ && acked_ > position_ + 1) {
-    lose(acked_ - position_, ref, sink);
-  }
+  const std::uint64_t shown = std::max(acked_, sent_);
+  if (ends_at_ && shown >= *ends_at_ && *ends_at_ > position_)
+    lose(*ends_at_ - position_, ref, sink);
+  else if (synchronised_ && !ends_at_ && shown > position_ + 1)
+    // One octet more than seen is the FIN's place in the sequence, not data.
+    lose(shown - position_, ref, sink);
 }
 
 void TcpHalf::forget(ReassemblyBudget& budget) {

@@ -42,8 +42,11 @@ struct ReassemblyBudget {
 
 class TcpHalf {
  public:
-  /// The SYN of this direction: its data begins at seq + 1.
-  void syn(std::uint32_t seq);
+  /// The SYN of this direction: its data begins at seq + 1. One that was captured late moves no position that was told
+  /// (`counted`: to the other direction) or read.
+  void syn(std::uint32_t seq, bool counted = false);
+  /// Whether a SYN with this number, captured late, can have begun this stream.
+  bool may_begin_at(std::uint32_t seq) const;
   bool synchronised() const { return synchronised_; }
   bool from_syn() const { return from_syn_; }
   std::uint32_t syn_seq() const { return syn_seq_; }
@@ -92,6 +95,7 @@ class TcpHalf {
   };
   static constexpr std::uint64_t held_octets_max = 2 << 20;  // more than any window seen in practice is in flight
   static constexpr std::size_t held_segments_max = 4096;
+  static constexpr std::uint32_t late_syn_max = 1 << 20;     // octets behind a SYN that is still taken for theirs
   static constexpr std::uint64_t absurd_distance = 1 << 28;  // a sequence number so far ahead belongs to nobody
   static constexpr std::uint32_t patience = 16;
   static constexpr std::uint32_t wait_max = 40;       // packets of the connection; captures shuffle less
@@ -104,6 +108,7 @@ class TcpHalf {
   void drain(ReassemblyBudget& budget, HalfSink& sink);
   void lose(std::uint64_t n, const SegmentRef& ref, HalfSink& sink);
   void skip_hole(const SegmentRef& ref, ReassemblyBudget& budget, HalfSink& sink);
+  void note_sent(const wire::TcpSegmentView& t);
   bool must_wait(const SegmentRef& ref) const {
     // One octet more may be a FIN, which takes a place in the sequence.
     return ref.peer_received > peer_position_ + 1 && ref.peer_received - peer_position_ < held_octets_max &&
@@ -119,6 +124,8 @@ class TcpHalf {
   std::uint32_t next_seq_ = 0;
   std::uint64_t position_ = 0;
   std::uint64_t acked_ = 0;
+  std::uint64_t sent_ = 0;                // by the numbers of its own segments without octets, a FIN's place included
+  std::optional<std::uint64_t> ends_at_;  // by its FIN
   std::uint32_t waited_ = 0;
   std::uint64_t peer_position_ = 0;
   std::uint32_t waiting_ = 0, vain_waits_ = 0;

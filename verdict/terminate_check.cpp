@@ -23,7 +23,8 @@ std::string describe_terminate(std::uint8_t layer, std::uint8_t etype, std::uint
 
 namespace {
 
-constexpr std::size_t segment_length_len = 2;  // DDP Segment Length
+constexpr std::size_t segment_length_len = 2;      // DDP Segment Length
+constexpr std::uint8_t rdmap_version_code = 0x05;  // of layer 0, type 2: RFC 5040 §4.8
 
 /// The first four octets of a Terminate as it went over the wire, before anyone's reading.
 struct RawControl {
@@ -56,6 +57,7 @@ void RdmapCheck::check_terminate(Side from, const WalkedFpdu& f, const DdpHeader
   held.ulpdu.assign(kept.begin(), kept.end());
   held.before = peer.segments;
   held.cause = peer.fault;
+  held.cause_weak = peer.fault_weak;
   held.behind = peer.behind || peer.lossy;
   const ConstBytes body = f.ulpdu.first(held.known).subspan(std::min(held.known, h.size()));
   if (const auto t = Terminate::parse(body)) s.terminate = Complaint{t->layer, t->etype, t->code, f.last.frame};
@@ -143,7 +145,9 @@ void RdmapCheck::check_terminate_order(Side from, const WalkedFpdu& f, const Ter
   const HeldTerminate& held = *at(from).held;
   const auto cause = [&](std::uint8_t layer, std::uint8_t etype) -> const Complaint* {
     const auto is = [&](const Complaint& c) { return c.layer == layer && c.etype == etype && c.code == t.code; };
-    if (held.cause && is(*held.cause)) return &*held.cause;
+    // Who took FPDUs behind an Rtr frame has understood it.
+    const bool outdated = held.cause_weak && (held.before > 0 || held.behind) && held.cause->code == rdmap_version_code;
+    if (held.cause && is(*held.cause) && !outdated) return &*held.cause;
     const auto it = std::find_if(peer.faults.begin(), peer.faults.end(), is);
     return it == peer.faults.end() ? nullptr : &*it;
   };

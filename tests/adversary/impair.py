@@ -161,6 +161,9 @@ ALL = {way.__name__: way for way in (lost, late, repeated, doubled, cut, late_st
                                    split_startup)}
 
 
+ON_THE_WIRE = (repeated, kept_alive)
+
+
 def acks_lost(_, segments, draw):
     return [segment for segment in segments if segment.octets or segment.flags != ACK or draw.random() < 0.5]
 
@@ -203,6 +206,9 @@ def impair(layout, draw):
     if draw.random() < 0.25:
         return layout.segments, []
     names = draw.choices(list(ALL), [6, 4, 3, 1, 2, 2, 1, 0.5, 0.5, 2], k=draw.choice([1, 1, 2, 3]))
+    # What TCP did comes before what the capture missed: a repetition acknowledges no less than what it repeats, even if
+    # the capture lacks the first copy.
+    names.sort(key=lambda name: ALL[name] not in ON_THE_WIRE)
     segments = layout.segments
     for name in names:
         segments = ALL[name](layout, segments, draw)
