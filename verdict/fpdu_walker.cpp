@@ -175,17 +175,33 @@ bool FpduWalker::startup_here(FpduSink& sink, bool& wait) {
   return true;
 }
 
-// RFC 5044 §4.3: a sender that leaves a marker out has computed the CRC without it.
-void FpduWalker::find_missing_marker(std::uint64_t at, std::uint64_t header, WalkedFpdu& out) const {
-  const std::uint64_t stop = at + out.wire_octets - PARLEY_MPA_MARKER_LEN;
-  for (std::uint64_t m = next_marker(at); m < stop; m += interval) {
+/// FPDU octets on the wire at `at` with all markers but that at `omitted`.
+std::uint32_t FpduWalker::size_without(std::uint64_t at, std::uint32_t length, std::uint64_t omitted) {
+  const std::uint32_t plain = wire_size(0, length, false);
+  std::uint32_t markers = 0;
+  for (std::uint64_t m = next_marker(at); m < at + plain + markers; m += interval)
+    if (m != omitted) markers += PARLEY_MPA_MARKER_LEN;
+  return plain + markers;
+}
+
+// RFC 5044 §4.3: a sender that leaves a marker out has computed the CRC without it. `stop`: where known octets end.
+void FpduWalker::find_missing_marker(std::uint64_t at, std::uint64_t header, std::uint64_t stop,
+                                     WalkedFpdu& out) const {
+  const auto length = static_cast<std::uint32_t>(out.ulpdu.size());
+  for (std::uint64_t m = next_marker(at); m + PARLEY_MPA_MARKER_LEN <= stop && m < at + out.wire_octets;
+       m += interval) {
     if (m <= header) continue;  // without it, the length would stand elsewhere
     Reader here(view(m, PARLEY_MPA_MARKER_LEN));
     if ((here.be32() & 0xFFFC) == m - header) continue;
-    Reader r(view(stop - PARLEY_MPA_CRC_LEN, PARLEY_MPA_CRC_LEN));
-    if (r.le32() != mpa::crc32c(view(at, stop - PARLEY_MPA_CRC_LEN - at))) return;
+    const std::uint64_t crc_at = at + size_without(at, length, m) - PARLEY_MPA_CRC_LEN;
+    if (crc_at + PARLEY_MPA_CRC_LEN > stop) return;
+    Reader r(view(crc_at, PARLEY_MPA_CRC_LEN));
+    if (r.le32() != mpa::crc32c(view(at, crc_at - at))) return;
     out.marker_missing = true;
     out.missing_marker = m;
+    out.wire_octets = static_cast<std::uint32_t>(crc_at + PARLEY_MPA_CRC_LEN - at);
+    out.wire = view(at, out.wire_octets);
+    out.last = mark_at(at + out.wire_octets - 1).ref;
     return;
   }
 }
@@ -201,10 +217,7 @@ FpduWalker::Lead FpduWalker::leading_marker(WalkedFpdu& out) {
   if (size() < probe) return ended_ ? Lead::there : Lead::wait;
   if (unknown_in(base_, base_ + probe) || !plausible_segment(view(base_ + PARLEY_MPA_LEN_LEN, probe - 2)))
     return Lead::there;
-  const std::uint32_t plain = wire_size(0, length, false);
-  const std::uint32_t more =
-      plain <= interval ? 0 : 1 + (plain - PARLEY_MPA_MARKER_INTERVAL - 1) / (PARLEY_MPA_MARKER_INTERVAL - 4);
-  const std::uint32_t total = plain + more * PARLEY_MPA_MARKER_LEN;
+  const std::uint32_t total = size_without(base_, length, base_);
   if (size() < total) return ended_ ? Lead::there : Lead::wait;
   const std::uint64_t crc_at = base_ + total - PARLEY_MPA_CRC_LEN;
   Reader crc(view(crc_at, PARLEY_MPA_CRC_LEN));
@@ -249,18 +262,19 @@ void FpduWalker::walk(FpduSink& sink) {
 void FpduWalker::finish(FpduSink& sink) {
   begun_ = ended_ = true;
   walk(sink);
-  if (markers_ != Known::yes || crc_ != Known::yes || wanted() != PARLEY_MPA_MARKER_LEN) return;
-  // The last FPDU lacks as much as a marker has.
-  const std::uint64_t header = base_ + (base_ % interval == 0 ? PARLEY_MPA_MARKER_LEN : 0);
+  const std::size_t due = wanted();
+  if (markers_ != Known::yes || crc_ != Known::yes || due == 0 || due > 2 * PARLEY_MPA_MARKER_LEN) return;
+  // The last FPDU lacks as much as a marker has; without it, a second one may fall behind its end.
+  const std::uint64_t header = base_ + (base_ % interval == 0 ? PARLEY_MPA_MARKER_LEN : 0), stop = end();
   Reader r(view(header, 2));
   const std::uint32_t length = r.be16();
-  buffer_.resize(buffer_.size() + PARLEY_MPA_MARKER_LEN);
+  buffer_.resize(buffer_.size() + due);
   window_ = buffer_;
   WalkedFpdu f;
   build(base_, length, wire_size(base_, length, true), f);
-  find_missing_marker(base_, header, f);
+  find_missing_marker(base_, header, stop, f);
   if (f.marker_missing) sink.fpdu(f);
-  buffer_.resize(f.marker_missing ? 0 : buffer_.size() - PARLEY_MPA_MARKER_LEN);
+  buffer_.resize(f.marker_missing ? 0 : buffer_.size() - due);
   window_ = buffer_;
 }
 
@@ -322,10 +336,10 @@ bool FpduWalker::step(FpduSink& sink) {
     have_candidate_ = false;
     return true;
   }
-  if (f.crc == WalkedFpdu::Crc::bad && markers) find_missing_marker(base_, header, f);
+  if (f.crc == WalkedFpdu::Crc::bad && markers) find_missing_marker(base_, header, end(), f);
   sink.fpdu(f);
   if (f.crc == WalkedFpdu::Crc::bad) {
-    const std::uint64_t next = base_ + total - (f.marker_missing ? PARLEY_MPA_MARKER_LEN : 0);
+    const std::uint64_t next = base_ + f.wire_octets;
     consume(next);
     lose(next);
   } else {

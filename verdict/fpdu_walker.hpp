@@ -116,7 +116,8 @@ class FpduWalker {
   bool startup_here(FpduSink& sink, bool& wait);
   enum class Lead : std::uint8_t { there, missing, wait };
   Lead leading_marker(WalkedFpdu& out);
-  void find_missing_marker(std::uint64_t at, std::uint64_t header, WalkedFpdu& out) const;
+  static std::uint32_t size_without(std::uint64_t at, std::uint32_t length, std::uint64_t omitted);
+  void find_missing_marker(std::uint64_t at, std::uint64_t header, std::uint64_t stop, WalkedFpdu& out) const;
   bool resync(FpduSink& sink);
   enum class Verdict : std::uint8_t { good, bad, wait };
   Verdict judge(std::uint64_t at);

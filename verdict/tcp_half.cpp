@@ -206,17 +206,32 @@ void TcpHalf::hold(std::uint64_t at, const wire::TcpSegmentView& t, const Segmen
   }
 }
 
-void TcpHalf::drain(ReassemblyBudget& budget, HalfSink& sink) {
-  while (!held_.empty() && held_.begin()->first <= position_ && !must_wait(held_.begin()->second.ref)) {
+// What is held begins at position_ or later: a segment that came in its place may hold some of it as well.
+void TcpHalf::trim(ReassemblyBudget& budget) {
+  while (!held_.empty() && held_.begin()->first < position_) {
     auto node = held_.extract(held_.begin());
     Held& h = node.mapped();
-    const std::uint64_t back = position_ - node.key();
+    const std::uint64_t back = std::min<std::uint64_t>(position_ - node.key(), h.length);
+    const std::size_t known = std::min<std::size_t>(back, h.data.size());
+    held_octets_ -= back;
+    budget.used -= known;
+    if (back == h.length) continue;
+    h.data.erase(h.data.begin(), h.data.begin() + static_cast<std::ptrdiff_t>(known));
+    h.length -= static_cast<std::uint32_t>(back);
+    h.start = false;
+    node.key() = position_;
+    held_.insert(std::move(node));
+  }
+}
+
+void TcpHalf::drain(ReassemblyBudget& budget, HalfSink& sink) {
+  trim(budget);
+  while (!held_.empty() && held_.begin()->first == position_ && !must_wait(held_.begin()->second.ref)) {
+    const auto node = held_.extract(held_.begin());
+    const Held& h = node.mapped();
     held_octets_ -= h.length;
     budget.used -= h.data.size();
-    if (back >= h.length) continue;
-    const ConstBytes data(h.data);
-    deliver(data.size() > back ? data.subspan(back) : ConstBytes{}, h.length - static_cast<std::uint32_t>(back), h.ref,
-            h.start && back == 0, budget, sink);
+    deliver(h.data, h.length, h.ref, h.start, budget, sink);
   }
 }
 

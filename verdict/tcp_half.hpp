@@ -105,6 +105,7 @@ class TcpHalf {
   void deliver(ConstBytes data, std::uint32_t length, const SegmentRef& ref, bool start, ReassemblyBudget& budget,
                HalfSink& sink);
   void hold(std::uint64_t at, const wire::TcpSegmentView& t, const SegmentRef& ref, ReassemblyBudget& budget);
+  void trim(ReassemblyBudget& budget);
   void drain(ReassemblyBudget& budget, HalfSink& sink);
   void lose(std::uint64_t n, const SegmentRef& ref, HalfSink& sink);
   void skip_hole(const SegmentRef& ref, ReassemblyBudget& budget, HalfSink& sink);
@@ -130,7 +131,7 @@ class TcpHalf {
   std::uint64_t peer_position_ = 0;
   std::uint32_t waiting_ = 0, vain_waits_ = 0;
   std::uint64_t held_octets_ = 0;
-  std::map<std::uint64_t, Held> held_;  // by position, without overlaps; bounded by the constants above
+  std::map<std::uint64_t, Held> held_;  // by position, from position_ on, without overlaps; bounded as above
   Bytes history_;                       // ring of delivered octets: position p at p modulo its size, a power of two
   std::size_t history_known_ = 0;       // how many octets before position_ it holds
 };

@@ -100,6 +100,23 @@ TEST(VerdictGaps, AnAnswerIsReadAfterWhatItAcknowledges) {  // RFC 5044 §7.1.2
   EXPECT_EQ(r.connections[0].outcome, Outcome::established);
 }
 
+TEST(VerdictGaps, ASegmentInItsPlaceMayHoldWhatWaits) {  // RFC 9293 §3.4
+  const Bytes reply = startup(MpaKey::rep, C, 1, {}, Bytes(20, 7));
+  Exchange x;
+  x.open().send(0, startup(MpaKey::req, C, 1)).send(1, reply, 30).send(0, fpdu(send_segment(1, 8)));
+  x.seq(1) -= 20;
+  x.send(1, ConstBytes(reply).subspan(20, 10));  // again, with an acknowledgment of the FPDU
+  x.seq(1) += 10;
+  x.send(1, fpdu(send_segment(1, 8))).close();
+  drop(x, 6);      // the FPDU
+  delay(x, 4, 2);  // the first part of the Reply behind the other two
+  const FileReport r = test::analyse(x.frames);
+  EXPECT_EQ(r.count(Severity::error), 0u) << test::words(r);
+  ASSERT_TRUE(r.connections.at(0).reply);
+  EXPECT_EQ(r.connections[0].from_responder.fpdus, 1u) << test::words(r);
+  EXPECT_EQ(r.connections[0].from_responder.missing_octets, 0u);
+}
+
 TEST(VerdictGaps, OctetsThatTheSnapLengthCutAreNotZero) {  // RFC 6581 §6
   const wire::MpaEnhanced d{.a = true, .d = true, .ird = 4, .ord = 4};
   for (std::uint32_t keep = 0; keep <= 24; ++keep) {
