@@ -52,7 +52,7 @@ class Matrix(cli.CliTest):
             file.write(header)
         done = self.matrix()
         self.assertEqual(done.code, 1, str(done))
-        self.assertRegex(done.out, r"nothing\.pcap  failed: no connection of a known protocol; the\s+file\s+holds no packet")
+        self.assertRegex(done.out, r"nothing\.pcap  failed: no connection of a known protocol; the\s+capture\s+holds no packet")
         done = self.matrix("--json")
         self.assertEqual(done.events[0]["standing"], "failed")
         (lacking,) = done.events[0]["lacking"]
