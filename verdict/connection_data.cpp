@@ -263,6 +263,8 @@ void Connection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
     return;
   }
   const bool all_read = f.first.peer_received <= peer.tcp.position() && peer.counts.missing_octets == 0;
+  // RFC 5040 §4.8: a local catastrophic error is no answer to what came.
+  if (t->layer == PARLEY_RDMAP_LAYER_RDMAP && t->etype == 0 && agreement_.rtr_frame) return;
   if (rtr_frame_ && peer.fpdus == 0 && h.fpdus == 1 && h.counts.missing_octets == 0 && all_read) {
     setup_failed_ = true;
     operational_ = false;

@@ -159,6 +159,48 @@ class Planted(Case):
         return f"{self.planted.row.name} by the {side}, {', '.join(self.impairments) or 'whole'}"
 
 
+# What one FPDU shows, whatever was or was not captured before it.
+ALONE = {"RFC 5040 §4.1", "RFC 5040 §4.2", "RFC 5040 §4.3", "RFC 5040 §4.4", "RFC 5041 §4.2", "RFC 5041 §5.1", "RFC 5044 §4.1",
+         "RFC 5044 §4.4", "RFC 7306 §5.2.1"}
+
+
+class BesideLoss(Planted):
+    """The same, and the capture lacks one segment of the data before it, whole octets away: nobody else is accused. The
+    fault is still due where its FPDU alone shows it and the loss was in the other direction; else the loss may hide it."""
+
+    def __init__(self, seed, number, name):
+        super().__init__(seed, number, name)
+        self.option = f"--kind {name} --beside-loss {seed}"
+        places, self.lost = self.apart(), None
+        if places:
+            place = random.Random(f"loss {seed} {number}").choice(places)
+            self.lost = self.segments[place].side
+            self.segments = self.segments[:place] + self.segments[place + 1:]
+            self.impairments = [*self.impairments, "lost"]
+
+    def judge(self, findings):
+        wrong = super().judge(findings)
+        row = self.planted.row
+        alone = ALONE.issuperset(row.rules) and not row.name.startswith("terminate_of_")  # these speak of what came before
+        if self.lost is None or (alone and self.lost != self.planted.side):
+            return wrong
+        return [sentence for sentence in wrong if not sentence.startswith("not found")]
+
+    def apart(self):
+        """Segments that hold nothing of the set-up, of the fault or of what came after it, and have octets between
+        them and the fault; each the only one with its octets."""
+        planted = self.planted
+        first = min((place for unit in planted.units for place in self.places(unit)), default=0)
+        edge = min((unit.begin for unit in planted.units if unit.kind != "fin"), default=0)
+        setup = [max((unit.end for unit in planted.conversation.units if unit.side == side and
+                      unit.kind in conversation.STARTUP), default=0) for side in (0, 1)]
+        data = [(index, segment) for index, segment in enumerate(self.segments) if segment.octets]
+        return [index for index, segment in data if index < first and segment.begin >= setup[segment.side]
+                and (segment.side != planted.side or segment.end < edge)
+                and not any(other is not segment and other.side == segment.side and other.begin < segment.end
+                            and segment.begin < other.end for _, other in data)]
+
+
 def valid(seed, number, _):
     made = []
     for index, one in enumerate(conversation.fall_back(seed)):
@@ -173,4 +215,9 @@ def planted(seed, number, kinds):
     return [Planted(seed, number * 2, kinds[seed % len(kinds)])]
 
 
-MAKE = {"valid": valid, "planted": planted}
+def beside_loss(seed, number, kinds):
+    kinds = kinds or list(plant.ROWS)
+    return [BesideLoss(seed, number * 2, kinds[seed % len(kinds)])]
+
+
+MAKE = {"valid": valid, "planted": planted, "beside_loss": beside_loss}

@@ -234,6 +234,8 @@ def arguments():
     parser.add_argument("--parley", default=os.environ.get("PARLEY", "build/bin/parley"), help="the program")
     parser.add_argument("--valid", type=numbers, default=(), metavar="FIRST..LAST", help="seeds without a violation")
     parser.add_argument("--planted", type=numbers, default=(), metavar="FIRST..LAST", help="seeds with one violation")
+    parser.add_argument("--beside-loss", type=numbers, default=(), metavar="FIRST..LAST",
+                        help="seeds with one violation, of which the capture lacks a segment elsewhere")
     parser.add_argument("--kind", action="append", choices=plant.ROWS, metavar="NAME", help="plant these alone")
     parser.add_argument("--kinds", action="store_true", help="list the kinds of violations")
     parser.add_argument("--plugin", metavar="FILE", help="ask tshark with this plugin too")
@@ -255,7 +257,8 @@ def main():
     if options.keep:
         os.makedirs(options.keep, exist_ok=True)
     tasks = [(options, make, seeds[i:i + BATCH])
-             for make, seeds in (("valid", options.valid), ("planted", options.planted))
+             for make, seeds in (("valid", options.valid), ("planted", options.planted),
+                                ("beside_loss", options.beside_loss))
              for i in range(0, len(seeds), BATCH)]
     passed, failed, kinds, odd = 0, 0, collections.Counter(), collections.Counter()
     with multiprocessing.Pool(options.jobs) as pool:

@@ -183,6 +183,21 @@ TEST(VerdictLosses, ATerminateMayQuoteWhatWasNeverRead) {  // RFC 5040 §4.8
               "copied into its Terminate a DDP header that the other side never sent");
 }
 
+TEST(VerdictLosses, ATerminateMayQuoteTheLostOneOfTwoWithOneHeader) {  // RFC 5040 §4.8
+  const auto made = [](std::uint8_t length) {
+    const Bytes quoted = test::tagged(RdmapOpcode::rdma_write, 5, 0, 0);
+    Bytes body{0x11, 0, 0xC0, 0, 0, length};  // an invalid STag
+    body.insert(body.end(), quoted.begin(), quoted.begin() + 14);
+    Exchange x;
+    x.set_up().send(0, fpdu(test::tagged(RdmapOpcode::rdma_write, 5, 0, 38))).send(0, fpdu(quoted));
+    return x.send(1, fpdu(terminate(body))).close();
+  };
+  Exchange lost = made(14);
+  drop(lost, 6);
+  EXPECT_EQ(errors(lost), "");
+  expect_part(errors(made(20)), "a length of 20 octets, it had 14");
+}
+
 TEST(VerdictLosses, AReadThatWasNeverReadMayBeAnswered) {  // RFC 5040 §5.2
   Exchange x;
   x.open().send(0, startup(MpaKey::req, C, 1)).send(1, startup(MpaKey::rep, C | M, 1));
@@ -231,14 +246,15 @@ TEST(VerdictLosses, SegmentsOfAWriteThatWasUnderWayMayBeLost) {  // RFC 5041 §5
 }
 
 TEST(VerdictLosses, WhoTookFpdusBehindAnRtrFrameUnderstoodIt) {  // RFC 5040 §4.8, RFC 6581 §8
-  const auto made = [](bool spoke) {
+  const auto made = [](bool spoke, std::uint8_t layer = 0x20, std::uint8_t code = 0x05) {
     Exchange x;
     x.open().send(0, startup(MpaKey::req, C | S, 1)).send(1, startup(MpaKey::rep, C | S, 1));
     x.send(0, startup(MpaKey::rtr, C, 1));
     if (spoke) x.send(0, fpdu(send_segment(1, 8)));
-    return x.send(1, fpdu(terminate({0x20, 0x05, 0, 0}))).close();
+    return x.send(1, fpdu(terminate({layer, code, 0, 0}))).close();
   };
   EXPECT_EQ(errors(made(true)), "");
+  EXPECT_EQ(errors(made(false, 0x00, 0x00)), "");  // a local catastrophic error is no answer to anything
   expect_part(errors(made(false)), "the responder took the agreed Rtr frame for an FPDU");
   Exchange lost = made(true);
   drop(lost, 6);
