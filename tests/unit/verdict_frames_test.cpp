@@ -14,7 +14,7 @@ using test::startup;
 using wire::MpaKey;
 using wire::RdmapOpcode;
 
-constexpr std::uint8_t M = PARLEY_MPA_FLAG_M, C = PARLEY_MPA_FLAG_C, S = PARLEY_MPA_FLAG_S;
+constexpr std::uint8_t C = PARLEY_MPA_FLAG_C, S = PARLEY_MPA_FLAG_S;
 
 /// "6 error RFC 5041 §4.3" of each error and warning.
 std::vector<std::string> placed(const Exchange& x) {
