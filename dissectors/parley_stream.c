@@ -36,7 +36,7 @@ static parley_tcp_segment without_head(const parley_tcp_segment* s, guint32 octe
   rest.seq += octets;
   rest.length -= octets;
   rest.captured -= captured;
-  rest.data += captured;
+  if (captured > 0) rest.data += captured; /* without octets there may be no data */
   rest.start = s->start && octets == 0;
   rest.again = s->again || octets > 0;
   return rest;
