@@ -161,6 +161,7 @@ std::string html(const ReportHead& head, Iut iut, const std::vector<Result>& res
     if (!r.output.empty()) out += fmt::format("<pre>{}</pre>", escape(r.output));
     out += "</div></details>\n";
   }
+  if (head.provenance != nullptr) out += verdict::footer_html(*head.provenance);
   return out + "</html>\n";
 }
 

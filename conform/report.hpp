@@ -5,6 +5,7 @@
 #include <string>
 
 #include "conform/run.hpp"
+#include "verdict/provenance.hpp"
 
 namespace parley::conform {
 
@@ -13,6 +14,8 @@ struct ReportHead {
   std::string command;  ///< how to repeat it
   bool strict = false;
   bool interrupted = false;  ///< the run was ended before its time: the report says that it is partial
+  /// Of the page alone: Markdown is the same from run to run.
+  const verdict::Provenance* provenance = nullptr;
 };
 
 /// "pass", "FAIL", "FAIL (SHOULD)", "inconclusive", "not run".

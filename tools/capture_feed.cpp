@@ -81,11 +81,12 @@ class Feeder {
 }  // namespace
 
 FeedResult feed_capture(const std::string& path, const OnPacket& on_packet, const OnFeedProgress& on_progress,
-                        pcap_driver::PacketFilter* filter) {
-  const auto source = CaptureSource::open(path);
-  if (!source) return {.error = source.error().text};
+                        pcap_driver::PacketFilter* filter, bool digest) {
+  const auto source = CaptureSource::open(path, digest);
+  if (!source) return {.error = source.error().text, .input = {.path = path}};
   FeedResult result = Feeder(**source, on_packet, on_progress, filter).run();
   if (result.error.empty() && filter != nullptr) result.error = filter->error();
+  result.input = (*source)->input();
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "drivers/pcap/filter.hpp"
+#include "verdict/provenance.hpp"
 #include "wire/pcapng.hpp"
 
 namespace parley::tools {
@@ -17,6 +18,7 @@ struct FeedResult {
   std::string error;              ///< why the file could not be read (to its end), as one line; empty when it was
   std::uint64_t packets = 0;      ///< how many the callback was given
   std::uint64_t passed_over = 0;  ///< by the filter
+  verdict::InputFile input{};     ///< what was read, for reports; without digest if none was asked for
 };
 
 /// The packet's octets live until the callback returns.
@@ -27,6 +29,6 @@ using OnFeedProgress = std::function<void(std::uint64_t octets, std::uint64_t to
 /// Reads `path` to its end or to its first damage; "-" is standard input. Never throws of its own.
 /// With a filter, only the packets that pass it are given; they keep their numbers.
 FeedResult feed_capture(const std::string& path, const OnPacket& on_packet, const OnFeedProgress& on_progress = {},
-                        pcap_driver::PacketFilter* filter = nullptr);
+                        pcap_driver::PacketFilter* filter = nullptr, bool digest = false);
 
 }  // namespace parley::tools

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -22,11 +23,11 @@ std::uint64_t size_of(std::FILE* file) {
 
 }  // namespace
 
-Or<std::unique_ptr<CaptureSource>> CaptureSource::open(const std::string& path) {
+Or<std::unique_ptr<CaptureSource>> CaptureSource::open(const std::string& path, bool digest) {
   errno = 0;
   std::FILE* file = path == "-" ? stdin : std::fopen(path.c_str(), "rb");
   if (file == nullptr) return complain(Exit::environment, std::strerror(errno));
-  std::unique_ptr<CaptureSource> source(new CaptureSource(file));
+  std::unique_ptr<CaptureSource> source(new CaptureSource(path, file, digest));
   // A pipe gives what there is; the first octets decide.
   while (source->end_ < 4 && source->error_.empty() && source->refill()) continue;
   source->packing_ = packing_of(ConstBytes(source->packed_).first(source->end_));
@@ -43,7 +44,9 @@ Or<std::unique_ptr<CaptureSource>> CaptureSource::open(const std::string& path) 
   return source;
 }
 
-CaptureSource::CaptureSource(std::FILE* file) : file_(file), total_(size_of(file)), packed_(chunk) {
+CaptureSource::CaptureSource(std::string path, std::FILE* file, bool digest)
+    : path_(std::move(path)), file_(file), total_(size_of(file)), packed_(chunk) {
+  if (digest) digest_.emplace();
   std::setvbuf(file, nullptr, _IONBF, 0);  // pieces go where they are wanted, and as large as they are asked for
 }
 
@@ -51,8 +54,24 @@ std::size_t CaptureSource::read_file(MutBytes into) {
   errno = 0;
   const std::size_t n = std::fread(into.data(), 1, into.size(), file_.get());
   if (n == 0 && std::ferror(file_.get()) != 0) error_ = std::strerror(errno != 0 ? errno : EIO);
+  if (n == 0 && !into.empty() && error_.empty()) at_end_ = true;
   octets_ += n;
+  if (digest_) digest_->add(into.first(n));
   return n;
+}
+
+verdict::InputFile CaptureSource::input() {
+  verdict::InputFile out{.path = path_};
+  if (!digest_) return out;
+  // What was said of the file stays; only a disk that gives no more octets ends this.
+  const std::string said = std::exchange(error_, {});
+  if (total_ > 0 && total_ - std::min(total_, octets_) <= unread_max)
+    while (!at_end_ && error_.empty()) read_file(packed_);
+  error_ = said;
+  if (!at_end_) return out;
+  out.size = octets_;
+  out.sha256 = digest_->finish();
+  return out;
 }
 
 /// More behind what is there.

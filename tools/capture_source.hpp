@@ -4,17 +4,20 @@
 #pragma once
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "tools/capture_unpack.hpp"
+#include "tools/digest.hpp"
 #include "tools/options.hpp"
+#include "verdict/provenance.hpp"
 
 namespace parley::tools {
 
 class CaptureSource {
  public:
-  /// "-" is standard input. Errors: environment.
-  static Or<std::unique_ptr<CaptureSource>> open(const std::string& path);
+  /// "-" is standard input. With `digest` input() tells the SHA-256. Errors: environment.
+  static Or<std::unique_ptr<CaptureSource>> open(const std::string& path, bool digest = false);
 
   /// The next octets, at most what fits; 0 at the end, or when error() says why there are no more.
   std::size_t read(MutBytes into);
@@ -24,6 +27,9 @@ class CaptureSource {
   /// Read from the file so far, as it is packed, and its size; a size of 0 is unknown (a pipe).
   std::uint64_t octets() const { return octets_; }
   std::uint64_t total() const { return total_; }
+  /// The file as it lies on the disk. Of a damaged file what is left is read for that, if it is no more than
+  /// `unread_max`; of a pipe, or a longer one, that was not read to its end nothing is known. Once, at the end.
+  verdict::InputFile input();
 
  private:
   struct FileCloser {
@@ -32,13 +38,17 @@ class CaptureSource {
     }
   };
   static constexpr std::size_t chunk = 128 << 10;  ///< packed octets read at a time
+  static constexpr std::uint64_t unread_max = 256 << 20;
 
-  explicit CaptureSource(std::FILE* file);
+  CaptureSource(std::string path, std::FILE* file, bool digest);
   std::size_t read_file(MutBytes into);
   std::size_t unpack(MutBytes into);
   bool refill();
 
+  std::string path_;
   std::unique_ptr<std::FILE, FileCloser> file_;
+  std::optional<Sha256> digest_;
+  bool at_end_ = false;
   std::uint64_t total_ = 0, octets_ = 0, unpacked_ = 0;
   Packing packing_ = Packing::none;
   std::unique_ptr<Unpacker> unpacker_;

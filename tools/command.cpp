@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "tools/command_tree.hpp"
+#include "tools/provenance.hpp"
 #include "tools/terminal.hpp"
 
 namespace parley::tools {
@@ -123,6 +124,8 @@ void add_width_option(CLI::App& sub, std::size_t& width, const Context& context,
 
 int run_command_line(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
   Context context{Output(out, err), {}};
+  context.out.command_line = command_line_of(argc, argv);
+  context.out.date = report_date();
   if (&out == &std::cout) {
     context.out.terminal = is_terminal(STDOUT_FILENO);
     context.out.columns = terminal_columns(STDOUT_FILENO);

@@ -14,6 +14,7 @@
 #include "tools/command.hpp"
 #include "tools/junit.hpp"
 #include "tools/progress.hpp"
+#include "tools/provenance.hpp"
 #include "tools/report.hpp"
 #include "tools/session.hpp"
 #include "tools/sim_files.hpp"
@@ -152,7 +153,7 @@ struct Outputs {
 class Conform {
  public:
   Conform(ConformArgs& args, Only only, Iut iut, Context& context)
-      : args_(args), only_(std::move(only)), iut_(iut), context_(context) {}
+      : args_(args), only_(std::move(only)), iut_(iut), context_(context), provenance_(provenance(context.out)) {}
   int run();
 
  private:
@@ -171,6 +172,7 @@ class Conform {
   Only only_;
   Iut iut_;
   Context& context_;
+  verdict::Provenance provenance_;
   StopSignals signals_;
   peer::Stage stage_;
   Outputs outputs_;
@@ -236,6 +238,7 @@ Or<void> Conform::open() {
     capture_ = std::move(*capture);
     loop_->set_tap([writer = capture_.get()](const TapRecord& record) { writer->add(record); });
   }
+  print_provenance(context_.out, provenance_);
   return iut_ == Iut::initiator ? listen(args_.settings.target) : Or<void>{};
 }
 
@@ -265,7 +268,7 @@ void Conform::print(const Result& result) {
 Or<void> Conform::write_reports(const conform::Run& run) {
   const auto& results = run.results();
   const conform::ReportHead head{args_.title, fmt::format("parley conform {}", to_string(iut_)), args_.strict,
-                                 run.interrupted()};
+                                 run.interrupted(), &provenance_};
   Or<void> written;
   const auto save = [&written](const std::unique_ptr<OutputFile>& file, const auto& make) {
     if (!file) return;
@@ -277,7 +280,8 @@ Or<void> Conform::write_reports(const conform::Run& run) {
   save(outputs_.junit, [&] {
     std::vector<JunitCase> cases;
     for (const Result& r : results) cases.push_back(junit_case(r, args_.strict));
-    return junit_xml(fmt::format("parley conform {}", to_string(iut_)), cases);
+    const std::string suite = fmt::format("parley conform {}", to_string(iut_));
+    return junit_xml(suite, {{suite, std::move(cases), report_properties(provenance_)}});
   });
   if (capture_) {
     loop_->set_tap({});
@@ -303,7 +307,8 @@ int Conform::finish(const conform::Run& run) {
                        {"may_failed", t.may_failed},
                        {"inconclusive", t.inconclusive},
                        {"not_run", t.not_run},
-                       {"interrupted", run.interrupted()}});
+                       {"interrupted", run.interrupted()},
+                       {"report", report_json(provenance_)}});
   if (!written) return context_.out.error(written.error().exit, written.error().text);
   return verdict(run, t);
 }

@@ -28,10 +28,11 @@ class Output {
  public:
   Output(std::ostream& out, std::ostream& err) : out_(out), err_(err) {}
 
-  bool json = false;        ///< set by --json
-  std::string command;      ///< "rping", "pcap check": stands before errors
-  bool colour = false;      ///< text() puts words of judgement in colour
-  bool terminal = false;    ///< standard output is one
+  bool json = false;               ///< set by --json
+  std::string command;             ///< "rping", "pcap check": stands before errors
+  std::string command_line, date;  ///< all of it, and when it began: for reports
+  bool colour = false;             ///< text() puts words of judgement in colour
+  bool terminal = false;           ///< standard output is one
   std::size_t columns = 0;  ///< of the terminal; 0: there is none, or it does not say, and no line need be wrapped
 
   /// A line (or several) for people on standard output; nothing under --json.

@@ -18,6 +18,7 @@ struct CaptureVerdict {
   verdict::FileReport report;
   std::string error;      ///< why the file could not be read (to its end), as one line; empty when it was
   bool readable = false;  ///< the report holds what came before the error
+  verdict::InputFile input{};
 };
 
 /// Reads the file in pieces, "-" is standard input; never throws.

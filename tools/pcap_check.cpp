@@ -12,6 +12,7 @@
 #include "tools/pcap_junit.hpp"
 #include "tools/pcap_standing.hpp"
 #include "tools/progress.hpp"
+#include "tools/provenance.hpp"
 #include "tools/sim_files.hpp"
 #include "verdict/csv.hpp"
 #include "verdict/json.hpp"
@@ -77,7 +78,7 @@ CaptureVerdict check_with_progress(const std::string& file, const PcapOptions& o
 
 class Check {
  public:
-  Check(const PcapOptions& options, Output& out) : options_(options), out_(out) {}
+  Check(const PcapOptions& options, Output& out) : options_(options), out_(out), report_(provenance(out)) {}
 
   int run() {
     // Only one thing at a time can stand on standard output.
@@ -89,9 +90,10 @@ class Check {
     auto junit = Sink::open(options_.junit, out_), csv = Sink::open(options_.csv, out_);
     for (const auto* sink : {&junit, &csv})
       if (!*sink) return out_.error(sink->error().exit, sink->error().text);
-    if (csv->wanted()) csv->write(verdict::csv_header());
+    if (csv->wanted()) csv->write(verdict::csv_header(&report_));
+    if (text_) print_provenance(out_, report_, false);
     for (const std::string& file : options_.files) one(file, *junit, *csv);
-    if (several() && text_) out_.text(verdict::to_text(total_));
+    if (several() && text_) out_.text("\n" + verdict::to_text(total_));
     if (junit->wanted()) write_junit(*junit);
     for (auto* sink : {&*junit, &*csv})
       if (const auto written = sink->finish(); !written) return out_.error(written.error().exit, written.error().text);
@@ -115,18 +117,23 @@ class Check {
   void one(const std::string& file, const Sink& junit, Sink& csv) {
     const CaptureVerdict v = check_with_progress(file, options_, out_);
     total_.add(v.report, v.error.empty());
+    report_.inputs = {v.input};
     if (out_.json) {
       // The object is printed as verdict/json makes it: its key order is part of the reviewed golden files.
       Json object = Json::parse(v.readable ? verdict::to_json(file, v.report) : verdict::error_json(file, v.error));
+      object["report"] = report_json(report_);
       if (several() && &file == &options_.files.back()) object["total"] = total_json();
       out_.object(object);
     } else if (v.readable && text_) {
+      out_.verbatim("\n" + verdict::input_text(v.input));
       verdict::write_text(file, v.report, {.width = options_.width, .notes = !options_.quiet},
                           [this](std::string_view lines) { out_.text(lines.substr(0, lines.size() - 1)); });
-      out_.text("");
     }
-    if (junit.wanted()) suites_.push_back(junit_suite(file, v, options_.standing));
-    if (csv.wanted()) csv.write(verdict::to_csv(file, v.report));
+    if (junit.wanted()) {
+      suites_.push_back(junit_suite(file, v, options_.standing));
+      suites_.back().properties = report_properties(report_);
+    }
+    if (csv.wanted()) csv.write(verdict::to_csv(file, v.report, &report_));
     if (!v.error.empty()) {
       out_.note(fmt::format("parley pcap check: {}: {}", file, v.error));
       exit_ = Exit::environment;
@@ -154,12 +161,16 @@ class Check {
 
   void write_junit(Sink& junit) {
     if (several())
-      for (JunitSuite& suite : suites_) suite.properties = junit_properties(total_);
+      for (JunitSuite& suite : suites_) {
+        const auto total = junit_properties(total_);
+        suite.properties.insert(suite.properties.end(), total.begin(), total.end());
+      }
     junit.write(junit_xml("parley pcap check", suites_));
   }
 
   const PcapOptions& options_;
   Output& out_;
+  verdict::Provenance report_;  ///< its input is the file at hand
   verdict::Total total_;
   bool text_ = true;
   Exit exit_ = Exit::ok;
@@ -179,8 +190,9 @@ CaptureVerdict check_capture_file(const std::string& path, const verdict::Analyz
   CaptureVerdict v;
   verdict::Analyzer analyzer(options);
   const FeedResult fed = feed_capture(
-      path, [&analyzer](const wire::CapturedPacket& packet) { analyzer.push(packet); }, on_progress, filter);
+      path, [&analyzer](const wire::CapturedPacket& packet) { analyzer.push(packet); }, on_progress, filter, true);
   v.error = fed.error;
+  v.input = fed.input;
   if (fed.passed_over > 0)
     analyzer.note(fmt::format("the filter left {} out", verdict::counted(fed.passed_over, "packet")));
   if (!v.error.empty()) analyzer.unread(v.error);

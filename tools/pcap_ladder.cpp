@@ -9,6 +9,7 @@
 
 #include "tools/connection_choice.hpp"
 #include "tools/pcap.hpp"
+#include "tools/provenance.hpp"
 #include "tools/sim_files.hpp"
 #include "verdict/capture_picture.hpp"
 #include "verdict/ladder.hpp"
@@ -35,7 +36,7 @@ constexpr std::size_t page_connections_max = 60, page_rows_max = 5000, page_rows
 
 class Ladders {
  public:
-  Ladders(const PcapOptions& options, Output& out) : options_(options), out_(out) {}
+  Ladders(const PcapOptions& options, Output& out) : options_(options), out_(out), report_(provenance(out)) {}
 
   int run() {
     const bool to_output = options_.html == "-";
@@ -48,12 +49,13 @@ class Ladders {
     }
     auto page = open_output(to_output ? "" : options_.html);
     if (!page) return out_.error(page.error().exit, page.error().text);
+    if (options_.html.empty()) print_provenance(out_, report_);
     for (const std::string& file : options_.files) one(file);
     if (options_.html.empty() || (exit_ == Exit::usage && drawn_.empty())) return code(exit_);
     std::vector<verdict::Picture> pictures;
     for (Drawn& drawn : drawn_) pictures.push_back(std::move(drawn.picture));
     const std::string title = options_.files.size() == 1 ? options_.files.front() : "Captures";
-    const std::string html = verdict::to_html("MPA connections of " + title, pictures, left_out_);
+    const std::string html = verdict::to_html("MPA connections of " + title, pictures, left_out_, &report_);
     if (to_output) {
       out_.verbatim(html);
       return code(exit_);
@@ -96,6 +98,8 @@ class Ladders {
 
   void one(const std::string& file) {
     const CaptureVerdict v = read(file);
+    report_.inputs.push_back(v.input);
+    if (options_.html.empty() && v.readable) out_.verbatim("\n" + verdict::input_text(v.input));
     std::uint64_t undrawn = 0;
     const std::vector<std::size_t> meant =
         lacks_a_number(file, v) ? std::vector<std::size_t>{} : options_.choice.of(v.report);
@@ -140,6 +144,8 @@ class Ladders {
   void show(const std::string& file, const verdict::FileReport& report, std::size_t index) {
     const verdict::ConnectionReport& c = report.connections[index];
     if (out_.json) {
+      verdict::Provenance of_file = report_;
+      of_file.inputs = {report_.inputs.back()};
       Json lines = Json::array();
       for (const auto& e : c.events)
         lines.push_back({{"frame", e.frame},
@@ -151,7 +157,8 @@ class Ladders {
                    {"standing", std::string(verdict::to_string(c.judgement.standing))},
                    {"initiator", c.initiator.to_string()},
                    {"responder", c.responder.to_string()},
-                   {"ladder", std::move(lines)}});
+                   {"ladder", std::move(lines)},
+                   {"report", report_json(of_file)}});
     }
     if (options_.html.empty()) {
       out_.text(fmt::format("{}: connection {} of {}", file, index + 1, report.connections.size()));
@@ -179,6 +186,7 @@ class Ladders {
   const PcapOptions& options_;
   Output& out_;
   Exit exit_ = Exit::ok;
+  verdict::Provenance report_;
   std::vector<Drawn> drawn_;
   std::size_t left_out_ = 0, rows_ = 0;
 };

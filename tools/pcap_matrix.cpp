@@ -13,6 +13,7 @@
 #include "tools/pcap.hpp"
 #include "tools/pcap_standing.hpp"
 #include "tools/progress.hpp"
+#include "tools/provenance.hpp"
 #include "tools/sim_files.hpp"
 #include "verdict/ladder.hpp"
 #include "verdict/matrix.hpp"
@@ -50,7 +51,7 @@ bool looks_like_capture(fs::path path) {
 
 class MatrixRun {
  public:
-  MatrixRun(const MatrixArgs& args, Output& out) : args_(args), out_(out) {}
+  MatrixRun(const MatrixArgs& args, Output& out) : args_(args), out_(out), report_(provenance(out)) {}
 
   int run() {
     if (const auto ready = prepare(); !ready) return out_.error(ready.error().exit, ready.error().text);
@@ -66,8 +67,8 @@ class MatrixRun {
     }
     bar.clear();
     print();
-    if (*html) (*html)->write(verdict::to_html(matrix_, args_.title));
-    if (*csv) (*csv)->write(verdict::to_csv(matrix_));
+    if (*html) (*html)->write(verdict::to_html(matrix_, args_.title, &report_));
+    if (*csv) (*csv)->write(verdict::to_csv(matrix_, &report_));
     for (auto* file : {&*html, &*csv})
       if (*file)
         if (const auto written = (*file)->finish(); !written)
@@ -131,6 +132,7 @@ class MatrixRun {
                                        .fail_on = args_.standing.fail_on,
                                        .expect = args_.standing.expect};
     CaptureVerdict v = check_capture_file(file, how, {}, args_.filter.get());
+    report_.inputs.push_back(v.input);
     matrix_.files.push_back({file, v.report.packets, v.report.connections.size(), v.error,
                              v.readable ? verdict::shortfall(v.report, args_.standing.expect) : "",
                              v.report.judgement});
@@ -180,7 +182,8 @@ class MatrixRun {
   }
 
   void print() {
-    out_.text(verdict::to_text(matrix_, args_.width));
+    print_provenance(out_, report_);
+    out_.text("\n" + verdict::to_text(matrix_, args_.width));
     if (!out_.json) return;
     Json rows = Json::array(), unread = Json::array(), short_of = Json::array();
     for (const auto& [pair, row] : matrix_.cells())
@@ -221,12 +224,14 @@ class MatrixRun {
                  {"failed", matrix_.count(verdict::Standing::failed)},
                  {"cells", std::move(rows)},
                  {"lacking", std::move(short_of)},
-                 {"unread", std::move(unread)}});
+                 {"unread", std::move(unread)},
+                 {"report", report_json(report_)}});
   }
 
   const MatrixArgs& args_;
   Output& out_;
   std::vector<std::string> files_;
+  verdict::Provenance report_;
   verdict::PeerNames names_;
   verdict::Matrix matrix_;
   std::size_t unread_ = 0, ladder_octets_ = 0;

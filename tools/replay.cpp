@@ -16,6 +16,7 @@
 #include "tools/capture.hpp"
 #include "tools/capture_source.hpp"
 #include "tools/command.hpp"
+#include "tools/provenance.hpp"
 #include "tools/replay_report.hpp"
 #include "tools/replay_sim.hpp"
 #include "tools/session.hpp"
@@ -43,11 +44,11 @@ struct ReplayArgs {
 constexpr std::size_t file_max =
     std::size_t{256} << 20;  // octets, kept about three times over; the connections of a longer file are cut out of it
 
-Or<Bytes> read_whole(const std::string& path) {
+Or<Bytes> read_whole(const std::string& path, verdict::InputFile* input = nullptr) {
   const auto cannot = [&path](const std::string& why) {
     return complain(Exit::environment, fmt::format("cannot read '{}': {}", path, why));
   };
-  auto source = CaptureSource::open(path);
+  auto source = CaptureSource::open(path, input != nullptr);
   if (!source) return cannot(source.error().text);
   Bytes out;
   constexpr std::size_t chunk = 1 << 20;
@@ -62,6 +63,7 @@ Or<Bytes> read_whole(const std::string& path) {
                                                      path, file_max >> 20));
   }
   if (const std::string& why = (*source)->error(); !why.empty()) return cannot(why);
+  if (input != nullptr) *input = (*source)->input();
   return out;
 }
 
@@ -176,7 +178,7 @@ int play_all(const Job& job, ConstBytes file, Output& out) {
     total.add(number, played);
     if (!job.quirk && played.exit == code(Exit::environment)) break;
   }
-  return print_total(out, total, all, job.args.file);
+  return print_total(out, total, all, job.run);
 }
 
 /// What the words after sim: name; none: it is no such word.
@@ -260,10 +262,13 @@ int run_replay(const ReplayArgs& args, Output& out) {
   const auto number = parse_connection(args.connection);
   if (!number) return out.error(number.error().exit, number.error().text);
   if (args.list) return list(args, out);
-  const auto job = understand(args);
+  auto job = understand(args);
   if (!job) return out.error(job.error().exit, job.error().text);
-  const auto file = read_whole(args.file);
+  verdict::InputFile input;
+  const auto file = read_whole(args.file, &input);
   if (!file) return out.error(file.error().exit, file.error().text);
+  job->run.provenance = provenance(out, {input});
+  print_provenance(out, job->run.provenance);
   const StopSignals signals;
   if (args.connection == "all") return play_all(*job, *file, out);
   const auto recording = replay::read_recording(*file, *number);

@@ -9,6 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tools/provenance.hpp"
+
 namespace parley::tools {
 
 namespace {
@@ -156,7 +158,8 @@ Played print_result(Output& out, const ReplayRun& run, const replay::PlayResult&
               {"ignored", r.ignored},
               {"ignored_words", r.ignored_words},
               {"partial", r.partial},
-              {"notes", r.notes}});
+              {"notes", r.notes},
+              {"report", report_json(run.provenance)}});
   if (!r.difference && r.compared == 0)
     return {out.error(Exit::failed, "no answer was compared: that is no pass"), result_word(r)};
   return {code(r.difference ? Exit::failed : Exit::ok), result_word(r)};
@@ -177,7 +180,8 @@ void print_not_played(Output& out, const ReplayRun& run, const verdict::Connecti
   out.object({{"event", "not_played"}, {"file", run.file}, {"connection", number}, {"text", why}});
 }
 
-int print_total(Output& out, const ReplayTotal& total, std::size_t all, const std::string& file) {
+int print_total(Output& out, const ReplayTotal& total, std::size_t all, const ReplayRun& run) {
+  const std::string& file = run.file;
   const std::size_t reached = total.same.size() + total.different.size() + total.nothing_compared.size() +
                               total.broken_off.size() + total.not_played.size();
   std::vector<std::size_t> left(all - reached);  // they are the last
@@ -193,6 +197,7 @@ int print_total(Output& out, const ReplayTotal& total, std::size_t all, const st
   tell("broken off", "broken_off", total.broken_off);
   tell("not played", "not_played", total.not_played);
   tell("not reached", "not_reached", left);
+  object["report"] = report_json(run.provenance);
   out.text(line);
   out.object(object);
   if (total.not_played.size() == all)

@@ -6,6 +6,7 @@
 
 #include "replay/player.hpp"
 #include "tools/options.hpp"
+#include "verdict/provenance.hpp"
 
 namespace parley::tools {
 
@@ -15,6 +16,7 @@ struct ReplayRun {
   verdict::Side side = verdict::Side::initiator;
   bool verbose = false;
   std::vector<std::string> events{};  ///< of Parley's side in the simulator
+  verdict::Provenance provenance{};
 };
 
 /// The MPA connections of a file, for --list.
@@ -38,6 +40,6 @@ struct ReplayTotal {
 void print_not_played(Output& out, const ReplayRun& run, const verdict::ConnectionReport& connection,
                       std::size_t number, std::size_t all, const std::string& why);
 /// The exit code that it means.
-int print_total(Output& out, const ReplayTotal& total, std::size_t all, const std::string& file);
+int print_total(Output& out, const ReplayTotal& total, std::size_t all, const ReplayRun& run);
 
 }  // namespace parley::tools

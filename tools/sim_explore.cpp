@@ -74,6 +74,7 @@ int run_explore(const ManyArgs& args, Output& out) {
   auto reporter = SimReporter::open(args.sinks, out);
   if (!reporter) return out.error(reporter.error().exit, reporter.error().text);
   (*reporter)->tell_passed = false;
+  (*reporter)->begin({&*file});
   const Plan plan{args.seeds.last - args.seeds.first, "seed", "seeds", [&](std::uint64_t i) {
                     return SimRun{&*file, args.seeds.first + i, args.swarm, {}, args.settled};
                   }};
@@ -86,6 +87,7 @@ int run_exhaust(const ManyArgs& args, Output& out) {
   auto reporter = SimReporter::open(args.sinks, out);
   if (!reporter) return out.error(reporter.error().exit, reporter.error().text);
   (*reporter)->tell_passed = false;
+  (*reporter)->begin({&*file});
   const std::uint64_t runs = std::uint64_t{1} << args.packets;
   const std::uint64_t seed = args.seed.value_or(file->scenario.seed);
   out.text(fmt::format("{} runs: every pattern of losses among the first {} TCP frames of {}, seed {}", runs,

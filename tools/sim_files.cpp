@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/scenario_value.hpp"
+#include "tools/digest.hpp"
 #include "tools/sim_report.hpp"
 
 namespace parley::tools {
@@ -79,6 +80,12 @@ Or<std::string> read_scenario_file(const std::string& path) {
     return complain(Exit::usage,
                     fmt::format("'{}' has more than {} octets; that is no scenario", path, scenario_file_max));
   return text;
+}
+
+verdict::InputFile input_of(const std::string& path, std::string_view text) {
+  Sha256 digest;
+  digest.add(ConstBytes(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
+  return {path, text.size(), digest.finish()};
 }
 
 void tell(const sim::ScenarioError& error, Output& out) {
@@ -182,7 +189,7 @@ Or<std::vector<ScenarioFile>> load_scenarios(const std::vector<std::string>& wor
       }
       auto scenario = sim::parse_scenario(*text, path);
       if (scenario) {
-        scenarios.push_back({shown_for(word, path), std::move(*scenario)});
+        scenarios.push_back({shown_for(word, path), std::move(*scenario), input_of(path, *text)});
         continue;
       }
       ++wrong;

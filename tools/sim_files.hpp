@@ -8,6 +8,7 @@
 
 #include "sim/scenario.hpp"
 #include "tools/options.hpp"
+#include "verdict/provenance.hpp"
 
 namespace parley::tools {
 
@@ -18,6 +19,7 @@ inline constexpr std::size_t scenario_file_max = 1 << 20;
 struct ScenarioFile {
   std::string shown;  ///< what the user can type to mean it: a path, or the name of a shipped scenario
   sim::Scenario scenario;
+  verdict::InputFile input{};  ///< for reports
 };
 
 /// The directories of shipped scenarios, those that are there: $PARLEY_SCENARIOS, sim/scenarios of the source tree

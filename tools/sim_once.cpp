@@ -148,7 +148,7 @@ std::string file_stem(const SimRun& run) {
 }
 
 Or<void> record_failure(SimResult& failed, const std::string& directory, const std::string& stem,
-                        const std::atomic<bool>& stop) {
+                        const std::atomic<bool>& stop, const verdict::Provenance& report) {
   const std::string base = (std::filesystem::path(directory) / stem).string();
   auto pcapng = OutputFile::open(base + ".pcapng");
   if (!pcapng) return tl::unexpected(pcapng.error());
@@ -156,7 +156,7 @@ Or<void> record_failure(SimResult& failed, const std::string& directory, const s
   if (!html) return tl::unexpected(html.error());
   SimResult again = carry_out(failed.run, {.pcapng = &*pcapng, .picture = true}, stop);
   if (again.stopped()) return {};
-  html->write(std::string_view(verdict::to_html(*again.picture)));
+  html->write(std::string_view(verdict::to_html(*again.picture, &report)));
   for (OutputFile* file : {&*pcapng, &*html})
     if (const auto written = file->finish(); !written) return written;
   const sim::RunReport &a = failed.report, &b = again.report;

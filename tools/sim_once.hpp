@@ -71,6 +71,6 @@ std::string file_stem(const SimRun& run);
 /// Writes what was recorded of a failed run, by running it once more: DIR/<stem>.pcapng and .html. The run is a
 /// function of its inputs, so the second must be equal to the first; if it is not, that is said too.
 Or<void> record_failure(SimResult& failed, const std::string& directory, const std::string& stem,
-                        const std::atomic<bool>& stop);
+                        const std::atomic<bool>& stop, const verdict::Provenance& report);
 
 }  // namespace parley::tools

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "tools/provenance.hpp"
+
 namespace parley::tools {
 
 namespace {
@@ -248,7 +250,7 @@ void SimReporter::take(SimResult& result) {
     // Files of one name in several folders have records of their own.
     std::string stem = file_stem(result.run);
     if (const int others = stems_[stem]++; others > 0) stem += fmt::format("-{}", others + 1);
-    if (auto recorded = record_failure(result, directory_, stem, no_stop); !recorded && !trouble_)
+    if (auto recorded = record_failure(result, directory_, stem, no_stop, provenance_); !recorded && !trouble_)
       trouble_ = recorded.error();
   }
   if (out_.json)
@@ -265,15 +267,27 @@ void SimReporter::take(SimResult& result) {
         passed ? "" : markdown_cell(first_trouble(result.report)) + "<br>`" + replay_command(result.run) + "`"));
 }
 
+void SimReporter::begin(const std::vector<const ScenarioFile*>& files) {
+  std::vector<verdict::InputFile> inputs;
+  for (const ScenarioFile* file : files) inputs.push_back(file->input);
+  provenance_ = tools::provenance(out_, std::move(inputs));
+  print_provenance(out_, provenance_);
+}
+
 int SimReporter::finish(std::uint64_t wanted, bool fewer_is_well, const std::string& what) {
   const std::uint64_t done = passed_ + failed_;
   std::string text = fmt::format("{}: {} passed, {} failed", plural(done, what), passed_, failed_);
   if (done < wanted) text += fmt::format("; {} of {} were not run", wanted - done, wanted);
   out_.text(text);
-  out_.object(
-      {{"event", "summary"}, {"command", out_.command}, {"wanted", wanted}, {"passed", passed_}, {"failed", failed_}});
+  out_.object({{"event", "summary"},
+               {"command", out_.command},
+               {"wanted", wanted},
+               {"passed", passed_},
+               {"failed", failed_},
+               {"report", report_json(provenance_)}});
   if (junit_) {
-    junit_->write(junit_xml("parley " + out_.command, cases_));
+    junit_->write(
+        junit_xml("parley " + out_.command, {{"parley " + out_.command, cases_, report_properties(provenance_)}}));
     if (const auto written = junit_->finish(); !written && !trouble_) trouble_ = written.error();
   }
   if (summary_) {

@@ -45,6 +45,9 @@ class SimReporter {
   bool tell_passed = true;
   bool connections = false;  ///< in JSON
 
+  /// Says where what follows comes from. Before the first run.
+  void begin(const std::vector<const ScenarioFile*>& files);
+  const verdict::Provenance& provenance() const { return provenance_; }
   /// Prints and counts one finished run.
   void take(SimResult& result);
   std::uint64_t passed() const { return passed_; }
@@ -58,6 +61,7 @@ class SimReporter {
   void annotate(const SimResult& result);
 
   Output& out_;
+  verdict::Provenance provenance_;
   std::string directory_;
   std::unique_ptr<OutputFile> junit_;
   std::map<std::string, int> stems_;     ///< of the records written, at most recorded_max

@@ -98,6 +98,9 @@ int Runner::prepare() {
   auto html = open_output(args_.html);
   if (!html) return out_.error(html.error().exit, html.error().text);
   html_ = std::move(*html);
+  std::vector<const ScenarioFile*> files;
+  for (const ScenarioFile& file : scenarios_) files.push_back(&file);
+  reporter_->begin(files);
   return code(Exit::ok);
 }
 
@@ -109,7 +112,7 @@ SimResult Runner::work(std::uint64_t index, const std::atomic<bool>& stop) const
 
 void Runner::take(SimResult& result) {
   if (html_) {
-    html_->write(std::string_view(verdict::to_html(*result.picture)));
+    html_->write(std::string_view(verdict::to_html(*result.picture, &reporter_->provenance())));
     result.html_file = html_->path();
   }
   for (OutputFile* file : {pcapng_.get(), html_.get()})

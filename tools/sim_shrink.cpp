@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "tools/progress.hpp"
+#include "tools/provenance.hpp"
 #include "tools/session.hpp"
 #include "tools/sim.hpp"
 #include "tools/sim_report.hpp"
@@ -74,6 +75,7 @@ int Shrinker::write(sim::Scenario smallest, OutputFile& output) {
   const std::string mask = args_.drop_mask ? fmt::format(" --drop-mask {}", seed_text(*args_.drop_mask)) : "";
   const std::string command =
       fmt::format("parley sim replay {} --seed {}{}", file_word(args_.output), seed_text(*args_.seed), mask);
+  print_provenance(out_, provenance(out_, {file_.input}));
   out_.text(fmt::format("{}: {} after {}; it was {}\n  {}\n  reproduce: {}", args_.output, size_text(smallest),
                         plural(tries_, "run"), size_before_, trouble_, command));
   out_.object({{"event", "shrunk"},
@@ -84,7 +86,8 @@ int Shrinker::write(sim::Scenario smallest, OutputFile& output) {
                {"connects", smallest.connects.size()},
                {"faults", smallest.faults.size()},
                {"trouble", trouble_},
-               {"reproduce", command}});
+               {"reproduce", command},
+               {"report", report_json(provenance(out_, {file_.input}))}});
   return code(Exit::ok);
 }
 

@@ -11,6 +11,7 @@
 #include "sim/scenario_value.hpp"
 #include "sim/storm_plan.hpp"
 #include "tools/progress.hpp"
+#include "tools/provenance.hpp"
 #include "tools/session.hpp"
 #include "tools/sim.hpp"
 #include "tools/sim_report.hpp"
@@ -73,6 +74,7 @@ void tell(const StormArgs& args, const sim::StormReport& report, const Cost& cos
   const auto each = [](std::uint64_t total, std::uint64_t n) {
     return n == 0 ? 0.0 : static_cast<double>(total) / static_cast<double>(n);
   };
+  print_provenance(out, provenance(out));
   out.text(fmt::format("{}: {} nodes, {} process{} on each, {} connections wanted, seed {}", args.pattern,
                        args.storm.nodes, args.storm.ppn, args.storm.ppn == 1 ? "" : "es", report.wanted,
                        seed_text(args.storm.seed)));
@@ -122,6 +124,7 @@ void tell(const StormArgs& args, const sim::StormReport& report, const Cost& cos
     object["violations"].push_back({{"checker", v.checker}, {"connection", v.connection}, {"text", v.text}});
     out.text(fmt::format("  {} at {}, {}: {}", v.checker, virtual_time(v.at.time_since_epoch()), v.connection, v.text));
   }
+  object["report"] = report_json(provenance(out));
   out.object(object);
 }
 

@@ -183,8 +183,9 @@ Picture to_picture(std::string_view file, const ConnectionReport& connection, co
   return Filler(file, connection, options).fill();
 }
 
-std::string to_html(std::string_view title, const std::vector<Picture>& pictures, std::size_t left_out) {
-  if (pictures.size() == 1 && left_out == 0) return to_html(pictures.front());
+std::string to_html(std::string_view title, const std::vector<Picture>& pictures, std::size_t left_out,
+                    const Provenance* provenance) {
+  if (pictures.size() == 1 && left_out == 0) return to_html(pictures.front(), provenance);
   const std::string name = html_escape(picture_words(title, false));
   std::string out = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
@@ -209,8 +210,9 @@ std::string to_html(std::string_view title, const std::vector<Picture>& pictures
   out += index_html(index);
   if (left_out > 0) out += fmt::format("<p class=\"dim\">{} more connections are left out.</p>\n", left_out);
   if (pictures.empty()) out += "<p class=\"dim\">No MPA connection is drawn.</p>\n";
-  return out + "</header>\n" + sections +
-         fmt::format("<script>{}{}</script>\n</body>\n</html>\n", index_script, book_script);
+  out += "</header>\n" + sections;
+  if (provenance != nullptr) out += footer_html(*provenance);
+  return out + fmt::format("<script>{}{}</script>\n</body>\n</html>\n", index_script, book_script);
 }
 
 }  // namespace parley::verdict

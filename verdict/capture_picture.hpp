@@ -23,6 +23,7 @@ Picture to_picture(std::string_view file, const ConnectionReport& connection,
 
 /// One page for any number of ladders, one below the other; as self-contained as each of them. `left_out` more are only
 /// counted. One picture alone is the page of to_html(picture).
-std::string to_html(std::string_view title, const std::vector<Picture>& pictures, std::size_t left_out);
+std::string to_html(std::string_view title, const std::vector<Picture>& pictures, std::size_t left_out,
+                    const Provenance* provenance = nullptr);
 
 }  // namespace parley::verdict

@@ -63,7 +63,7 @@ class Line {
     const auto size = static_cast<std::uint64_t>(minus ? -ns : ns), one = static_cast<std::uint64_t>(unit);
     return add(fmt::format("{}{}.{:0{}}", minus ? "-" : "", size / one, size % one, digits));
   }
-  std::string take() { return std::move(out_) + "\n"; }
+  std::string take() { return std::move(out_); }
 
  private:
   Line& add(std::string_view v) {
@@ -128,26 +128,27 @@ std::string csv_quote(std::string_view value) {
   return out + '"';
 }
 
-std::string csv_header() {
+std::string csv_header(const Provenance* provenance) {
   std::string out;
   for (const std::string_view name : columns_of_a_connection) {
     if (!out.empty()) out += ',';
     out += name;
   }
+  if (provenance != nullptr) out += csv_report_names();
   return out + "\n";
 }
 
-std::string to_csv(std::string_view file, const FileReport& report) {
+std::string to_csv(std::string_view file, const FileReport& report, const Provenance* provenance) {
+  const std::string end = (provenance != nullptr ? csv_report(*provenance, file) : "") + "\n";
   std::string out;
   std::size_t number = 0;
-  for (const auto& c : report.connections) out += connection(file, ++number, c);
+  for (const auto& c : report.connections) out += connection(file, ++number, c) + end;
   if (report.all_connections() > 0) return out;
   // A file that has nothing to judge must not look like one that nobody asked for.
   Line l;
   l.text(file);
   for (std::size_t i = 1; i + standing_columns < columns_of_a_connection.size(); ++i) l.none();
-  out += l.text(to_string(report.judgement.standing)).text(report.judgement.why).none().take();
-  return out;
+  return l.text(to_string(report.judgement.standing)).text(report.judgement.why).none().take() + end;
 }
 
 }  // namespace parley::verdict

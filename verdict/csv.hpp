@@ -5,14 +5,15 @@
 #include <string>
 #include <string_view>
 
+#include "verdict/provenance.hpp"
 #include "verdict/report.hpp"
 
 namespace parley::verdict {
 
 /// The names of the columns; they only ever grow at the end.
-std::string csv_header();
+std::string csv_header(const Provenance* provenance = nullptr);
 /// A line per connection of the file, none if it has none.
-std::string to_csv(std::string_view file, const FileReport& report);
+std::string to_csv(std::string_view file, const FileReport& report, const Provenance* provenance = nullptr);
 /// One value, in quotes where RFC 4180 §2 asks for them.
 std::string csv_quote(std::string_view value);
 

@@ -220,24 +220,31 @@ std::string to_text(const Matrix& m, std::size_t width) {
   return out;
 }
 
-std::string to_csv(const Matrix& m) {
+std::string to_csv(const Matrix& m, const Provenance* provenance) {
+  const auto end = [provenance](const std::string& file) {
+    return (provenance != nullptr ? csv_report(*provenance, file) : "") + "\n";
+  };
   std::string out =
       "file,initiator,responder,form,standing,outcome,first_frame,last_frame,errors,warnings,first_finding_frame,"
-      "first_finding_rule,first_finding,why\n";
+      "first_finding_rule,first_finding,why";
+  if (provenance != nullptr) out += csv_report_names();
+  out += "\n";
   for (const MatrixEntry& e : m.entries) {
     const ConnectionReport& c = e.report;
     const Finding* found = gravest(c);
-    out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_quote(e.file), csv_quote(e.initiator),
+    out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}", csv_quote(e.file), csv_quote(e.initiator),
                        csv_quote(e.responder), csv_quote(e.form), to_string(c.judgement.standing), to_string(c.outcome),
                        c.first_frame, c.last_frame, c.count(Severity::error), c.count(Severity::warning),
                        found == nullptr ? "" : fmt::format("{}", found->frame),
                        found == nullptr ? "" : csv_quote(found->rule), found == nullptr ? "" : csv_quote(found->text),
                        csv_quote(c.judgement.why));
+    out += end(e.file);
   }
   for (const MatrixFile& f : m.files)
     if (!f.shortfall.empty())
       out +=
-          fmt::format("{},,,,{},,,,,,,,,{}\n", csv_quote(f.file), to_string(Standing::failed), csv_quote(f.shortfall));
+          fmt::format("{},,,,{},,,,,,,,,{}", csv_quote(f.file), to_string(Standing::failed), csv_quote(f.shortfall)) +
+          end(f.file);
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "verdict/provenance.hpp"
 #include "verdict/report.hpp"
 
 namespace parley::verdict {
@@ -64,8 +65,8 @@ bool names_in_path(std::string_view path, std::string& initiator, std::string& r
 
 std::string to_text(const Matrix& matrix, std::size_t width);
 /// One line per connection, with a header.
-std::string to_csv(const Matrix& matrix);
+std::string to_csv(const Matrix& matrix, const Provenance* provenance = nullptr);
 /// One page that needs nothing else.
-std::string to_html(const Matrix& matrix, std::string_view title);
+std::string to_html(const Matrix& matrix, std::string_view title, const Provenance* provenance = nullptr);
 
 }  // namespace parley::verdict

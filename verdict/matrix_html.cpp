@@ -85,7 +85,7 @@ std::string article(const MatrixEntry& e) {
 
 }  // namespace
 
-std::string to_html(const Matrix& m, std::string_view title) {
+std::string to_html(const Matrix& m, std::string_view title, const Provenance* provenance) {
   const auto cells = m.cells();
   const auto forms = m.forms();
   std::string out = fmt::format(
@@ -144,6 +144,7 @@ std::string to_html(const Matrix& m, std::string_view title) {
   for (const MatrixFile& f : m.files)
     if (!f.error.empty()) unread += fmt::format("<li>{}: {}</li>\n", html(f.file), html(f.error));
   if (!unread.empty()) out += "<h2>Not read, or not to the end</h2>\n<ul>" + unread + "</ul>\n";
+  if (provenance != nullptr) out += footer_html(*provenance);
   return out + "</body>\n</html>\n";
 }
 

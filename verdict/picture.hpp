@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "parley/time.hpp"
+#include "verdict/provenance.hpp"
 
 namespace parley::verdict {
 
@@ -62,6 +63,6 @@ struct PictureTextOptions {
 /// Two hosts: labels on the arrows. More: labels beside them. Dashed: sent before; a cross: it did not arrive.
 std::string to_text(const Picture& picture, const PictureTextOptions& options = {});
 /// One file: no network, no fonts, dark and light, works on a phone and without JavaScript (less clickable then).
-std::string to_html(const Picture& picture);
+std::string to_html(const Picture& picture, const Provenance* provenance = nullptr);
 
 }  // namespace parley::verdict

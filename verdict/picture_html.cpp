@@ -43,13 +43,14 @@ std::string percent(std::uint64_t hundredths) { return fmt::format("{}.{:02}%", 
 
 class Page {
  public:
-  explicit Page(const Picture& p) : p_(p) {}
+  Page(const Picture& p, const Provenance* provenance) : p_(p), provenance_(provenance) {}
   std::string write() {
     number_events();
     lay_out();
     head();
     ladder();
     list();
+    if (provenance_ != nullptr) out_ += footer_html(*provenance_);
     out_ +=
         "<aside id=\"panel\" hidden aria-live=\"polite\"><button id=\"close\" type=\"button\" aria-label=\"close\">"
         "&times;</button><div id=\"about\"></div></aside>\n";
@@ -103,6 +104,7 @@ class Page {
   static std::string_view layer(const PictureRow& r);
 
   const Picture& p_;
+  const Provenance* provenance_;
   std::vector<Event> events_;  // numbered from 1
   std::vector<Place> places_;
   int height_ = 0;
@@ -473,6 +475,6 @@ void Page::list() {
 
 }  // namespace
 
-std::string to_html(const Picture& picture) { return Page(picture).write(); }
+std::string to_html(const Picture& picture, const Provenance* provenance) { return Page(picture, provenance).write(); }
 
 }  // namespace parley::verdict

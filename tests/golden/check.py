@@ -2,6 +2,7 @@
 """Runs `parley pcap check` on every capture and compares verdicts and exit codes with the reviewed ones; then its
 reports as JUnit XML and CSV, and the ladders as a page, with those verdicts."""
 import csv
+import hashlib
 import io
 import json
 import os
@@ -31,6 +32,7 @@ def golden(parley, tests, problems):
         verdict = json.loads(line)
         verdict["file"] = capture.name
         verdict.pop("total", None)  # of the last one: totals() looks at it
+        verdict.pop("report")  # provenance() looks at it
         expected = json.loads((tests / "golden" / "iwarp" / f"{capture.stem}.json").read_text(encoding="utf-8"))
         if verdict != expected:
             problems.append(f"{capture.name}: the verdict is not the reviewed one")
@@ -203,6 +205,66 @@ def totals(parley, tests, problems):
             problems.append(f"the total in JUnit: {said}")
 
 
+def provenance(parley, tests, problems):
+    """Every format says version, commit, date, command, and the file with its SHA-256."""
+    capture = tests / "captures" / "iwarp" / "made_10_badcrc.pcap"
+    packed = tests / "captures" / "packed" / "siw_v2_p2p_write_rtr.pcap.zst"
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+    date = "2023-11-14T22:13:20Z"
+
+    def made(*args, **how):
+        return subprocess.run([parley, *map(str, args)], capture_output=True, timeout=50, env=environment, **how).stdout
+
+    def sha256(path):
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    for command in ("check", "ladder", "matrix"):
+        said = json.loads(made("pcap", command, "--json", capture))["report"]
+        inputs = [{"path": str(capture), "sha256": sha256(capture), "size": capture.stat().st_size}]
+        if (said["date"], said["command"], said["inputs"]) != (date, f"parley pcap {command} --json {capture}", inputs) or \
+                not re.fullmatch(r"\d+\.\d+\.\d+", said["version"]) or \
+                not re.fullmatch(r"[0-9a-f]{12}(-dirty)?|unknown", said["commit"]):
+            problems.append(f"report of pcap {command} --json: {said}")
+        first, *rest = made("pcap", command, capture).decode().splitlines()
+        head = f"parley {said['version']} (commit {said['commit']}) at {date}: parley pcap {command} {capture}"
+        if first != head or f"{capture}: {capture.stat().st_size} octets, SHA-256 {sha256(capture)}" not in rest:
+            problems.append(f"text of pcap {command}: {first!r}, {rest[:3]}")
+    with tempfile.TemporaryDirectory() as folder:
+        pages = {"ladder": pathlib.Path(folder) / "l.html", "matrix": pathlib.Path(folder) / "m.html"}
+        for command, page in pages.items():
+            made("pcap", command, "--html", page, capture)
+            footer = page.read_text(encoding="utf-8").partition("<footer")[2]
+            if date not in footer or sha256(capture) not in footer or f"pcap {command} --html" not in footer:
+                problems.append(f"the end of the page of pcap {command}: {footer[:300]!r}")
+        table = pathlib.Path(folder) / "m.csv"
+        made("pcap", "matrix", "--csv", table, capture)
+        tables = {"check": made("pcap", "check", "--csv", "-", capture).decode(), "matrix": table.read_text(encoding="utf-8")}
+        for command, text in tables.items():
+            for row in csv.DictReader(io.StringIO(text)):
+                if (row["input_sha256"], row["input_size"], row["report_date"]) != \
+                        (sha256(capture), str(capture.stat().st_size), date) or not row["report_version"] or \
+                        f"pcap {command}" not in row["report_command"]:
+                    problems.append(f"CSV of pcap {command}: {row}")
+        broken = pathlib.Path(folder) / "broken.pcap"  # damaged early: the rest counts for the SHA-256
+        broken.write_bytes(capture.read_bytes()[:24] + b"\xff" * 64 + bytes(1 << 20))
+        missing = pathlib.Path(folder) / "missing.pcap"
+        for file, wanted in ((broken, sha256(broken)), (packed, sha256(packed)), (missing, None)):
+            said = json.loads(made("pcap", "check", "--json", file))["report"]["inputs"][0]
+            if said["sha256"] != wanted or said["size"] != (None if wanted is None else file.stat().st_size):
+                problems.append(f"{file.name}: {said}, not {wanted}")
+    piped = json.loads(made("pcap", "check", "--json", "-", input=packed.read_bytes()))["report"]["inputs"]
+    if piped != [{"path": "-", "sha256": sha256(packed), "size": packed.stat().st_size}]:
+        problems.append(f"report of what came through a pipe: {piped}")
+    suite = xml.etree.ElementTree.fromstring(made("pcap", "check", "--junit", "-", capture)).find("testsuite")
+    said = {p.get("name"): p.get("value") for p in suite.findall("properties/property")}
+    if (said.get("report.date"), said.get("input.path"), said.get("input.sha256")) != (date, str(capture), sha256(capture)):
+        problems.append(f"JUnit's properties: {said}")
+    played = made("replay", packed, "--json", "-n", "1", "--role", "initiator", "--against", "sim:parley")
+    if json.loads(played.splitlines()[-1])["report"]["inputs"][0]["sha256"] != sha256(packed):
+        problems.append(f"report of replay: {played!r}")
+    if made("pcap", "check", "--json", capture) != made("pcap", "check", "--json", capture):
+        problems.append("the same run with SOURCE_DATE_EPOCH differs")
+
+
 def targets(parley, tests, problems):
     """Where reports may go, and where not."""
     capture = tests / "captures" / "iwarp" / "made_10_badcrc.pcap"
@@ -250,7 +312,7 @@ def pages(parley, tests, problems):
         if status or err or "<section id=\"c" in out or "MPA Reply" not in out:
             problems.append(f"ladder --html - -n 2: exit code {status}")
         status, out, err = ladder("-n", "3", captures / "siw_v2_reject.pcap")
-        if status != 2 or "it has 2 MPA connections, no number 3" not in err or err.count("\n") != 1 or out:
+        if status != 2 or "it has 2 MPA connections, no number 3" not in err or err.count("\n") != 1 or "connection 1" in out:
             problems.append(f"ladder -n 3 of 2: exit code {status}, {err!r}")
         for words in ("9-5", "0", "1-", "x", "1,,2", "1-2-3", "2,0-1", "", "99999999999999999999"):
             status, out, err = ladder(f"--connection={words}", captures / "siw_v2_reject.pcap")
@@ -291,7 +353,7 @@ def failed_first(parley, tests, problems):
                          (("--failed", clean), [])):
         if numbers(*args)[0] != wanted:
             problems.append(f"ladder {args[:-1]}: {numbers(*args)[0]}, not {wanted}")
-    if numbers("--failed", clean)[1] != f"{clean}: none of 2 connections failed\n":
+    if numbers("--failed", clean)[1].splitlines()[3:] != [f"{clean}: none of 2 connections failed"]:
         problems.append(f"ladder --failed of what passed: {numbers('--failed', clean)[1]!r}")
     objects = [json.loads(line) for line in ladder("--json", many)[1].splitlines()]
     if [(o["connection"], o["standing"], o["initiator"]) for o in objects] != \
@@ -352,6 +414,7 @@ def main():
     reports(parley, tests, problems)
     one_word(parley, tests, problems)
     totals(parley, tests, problems)
+    provenance(parley, tests, problems)
     targets(parley, tests, problems)
     pages(parley, tests, problems)
     failed_first(parley, tests, problems)

@@ -7,7 +7,7 @@ import struct
 import subprocess
 import unittest
 
-from cli import PARLEY, SOURCE_DIR, CliTest, run
+from cli import PARLEY, SOURCE_DIR, CliTest, body, run
 
 NAME = "siw_v2_p2p_write_rtr.pcap"
 PLAIN = os.path.join(SOURCE_DIR, "tests", "captures", "iwarp", NAME)
@@ -24,7 +24,7 @@ def content(path):
 def verdict(path):
     done = run("pcap", "check", "--json", path)
     answer = json.loads(done.out)
-    del answer["file"]
+    del answer["file"], answer["report"]  # which name the file as it lies on the disk
     return done.code, answer
 
 
@@ -48,10 +48,10 @@ class CaptureInput(CliTest):
 
     def test_packed_captures_have_the_verdict_of_the_plain_one(self):
         wanted = verdict(PLAIN)
-        ladder = run("pcap", "ladder", PLAIN).out
+        ladder = body(run("pcap", "ladder", PLAIN).out)
         for kind, path in PACKED.items():
             self.assertEqual(verdict(path), wanted, kind)
-            self.assertEqual(run("pcap", "ladder", path).out.replace(path, PLAIN), ladder, kind)
+            self.assertEqual(body(run("pcap", "ladder", path).out).replace(path, PLAIN), ladder, kind)
             with open(path, "rb") as file:
                 piped = subprocess.run([PARLEY, "pcap", "check", "--json", "-"], stdin=file, capture_output=True,
                                        text=True, timeout=30, check=False)

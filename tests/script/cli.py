@@ -3,6 +3,7 @@
 import json
 import os
 import queue
+import re
 import shutil
 import signal
 import subprocess
@@ -39,6 +40,12 @@ class Finished:
 def run(*args):
     done = subprocess.run([PARLEY, *map(str, args)], capture_output=True, text=True, timeout=LIMIT, check=False)
     return Finished(done.returncode, done.stdout, done.stderr)
+
+
+def body(text):
+    """A report without the lines that say where it comes from."""
+    said = re.compile(r"parley \d\S* \(commit \S+\) at \S+Z: parley |.*: (\d+ octets?|not read to its end), SHA-256 ")
+    return "".join(line for line in text.splitlines(True) if not said.match(line))
 
 
 class Running:

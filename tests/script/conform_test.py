@@ -332,7 +332,7 @@ class ConformTest(cli.CliTest):
         self.assertIn("never reached", done.err)
         done = cli.run("conform", "responder", f"127.0.0.1:{port}", "--connect-timeout", "400ms")
         self.assertEqual(done.code, 3, str(done))
-        first, *rest = done.out.splitlines()
+        first, *rest = cli.body(done.out).splitlines()
         self.assertEqual(first, f"nobody at 127.0.0.1:{port}: the responder takes no TCP connection: Connection refused")
         self.assertEqual(len(rest), 1, done.out)  # the tally
 

@@ -8,7 +8,7 @@ import subprocess
 import time
 import xml.etree.ElementTree as ElementTree
 
-from cli import PARLEY, SOURCE_DIR, CliTest, Finished, main, run
+from cli import PARLEY, SOURCE_DIR, CliTest, Finished, body, main, run
 
 SCENARIOS = os.path.join(SOURCE_DIR, "sim", "scenarios")
 
@@ -60,8 +60,8 @@ class SimTest(CliTest):
 class Run(SimTest):
     def test_a_good_scenario_is_one_line(self):
         done = self.ok(run("sim", "run", self.scenario()))
-        self.assertEqual(len(done.out.splitlines()), 2, done.out)
-        self.assertRegex(done.out, r"^ok +\S+plain\.toml +seed 0x1 +1 established")
+        self.assertEqual(len(body(done.out).splitlines()), 2, done.out)
+        self.assertRegex(body(done.out), r"^ok +\S+plain\.toml +seed 0x1 +1 established")
         self.assertIn("1 scenario: 1 passed, 0 failed", done.out)
 
     def test_a_failure_says_what_and_how_to_see_it_again(self):
@@ -77,7 +77,7 @@ class Run(SimTest):
     def test_output_keeps_the_order_of_the_input(self):
         files = [self.scenario(name=f"s{i}.toml") for i in range(9)]
         files.insert(4, self.failing())
-        outputs = {run("sim", "run", "--jobs", jobs, *files).out for jobs in (1, 2, 7)}
+        outputs = {body(run("sim", "run", "--jobs", jobs, *files).out) for jobs in (1, 2, 7)}
         self.assertEqual(len(outputs), 1)
         self.assertEqual(re.findall(r"^(?:ok|FAILED) +(\S+)", outputs.pop(), re.M), files)
 
@@ -101,14 +101,22 @@ class Run(SimTest):
         self.assertEqual(run_event["seed"], "0xffffffffffffffff")
 
     def test_json_is_the_same_each_time(self):
-        self.assertEqual(self.ok(run("sim", "run", "lossy_handshake", "--json")).out,
-                         self.ok(run("sim", "run", "lossy_handshake", "--json", "--jobs", 3)).out)
+        def events(*more):
+            said = self.ok(run("sim", "run", "lossy_handshake", "--json", *more)).events
+            self.assertEqual(said[-1].pop("report")["inputs"][0]["size"],
+                             os.path.getsize(os.path.join(SCENARIOS, "lossy_handshake.toml")))
+            return [json.dumps(event) for event in said]
+        self.assertEqual(events(), events("--jobs", 3))
 
     def test_pictures(self):
         file, html = self.path("run.pcapng"), self.path("run.html")
         done = self.ok(run("sim", "run", "lossy_handshake", "--pcapng", file, "--html", html, "--ladder"))
         for words in ("MPA", "Request", "Reply", "dropped"):
             self.assertIn(words.lower(), done.out.lower())
+        with open(html, encoding="utf-8") as page:
+            footer = page.read().partition("<footer")[2]
+        self.assertIn("parley sim run lossy_handshake --pcapng", footer)
+        self.assertRegex(footer, r"lossy_handshake\.toml: \d+ octets, SHA-256 [0-9a-f]{64}")
         value = int(re.search(r"pcapng fnv1a 0x([0-9a-f]{16})", done.out)[1], 16)
         fnv = 0xcbf29ce484222325
         with open(file, "rb") as capture:

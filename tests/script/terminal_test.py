@@ -8,7 +8,7 @@ import struct
 import subprocess
 import termios
 
-from cli import PARLEY, SOURCE_DIR, CliTest, main, run
+from cli import PARLEY, SOURCE_DIR, CliTest, body, main, run
 
 CAPTURE = os.path.join(SOURCE_DIR, "tests", "captures", "iwarp", "siw_probe_startup.pcap")
 RED, GREEN, YELLOW, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"
@@ -50,7 +50,7 @@ class Colour(CliTest):
                      ("sim", "run", "lossy_handshake")):
             painted = on_terminal(*args)
             self.assertRegex(painted, COLOUR)
-            self.assertEqual(COLOUR.sub("", painted), run(*args).out, args)
+            self.assertEqual(body(COLOUR.sub("", painted)), body(run(*args).out), args)
 
     def test_not_in_a_pipe_unless_asked(self):
         self.assertNotIn("\x1b", run("pcap", "check", CAPTURE).out)
@@ -71,7 +71,7 @@ class Colour(CliTest):
 class Width(CliTest):
     def widest(self, text):
         # The lines of a run, of a file and of a connection are one sentence each, and not wrapped.
-        lines = (COLOUR.sub("", line) for line in text.splitlines())
+        lines = (COLOUR.sub("", line) for line in body(text).splitlines())
         return max(len(line) for line in lines if not line.startswith(("ok  ", CAPTURE)) and " -> " not in line)
 
     def test_lines_are_as_long_as_the_terminal_is_wide(self):
@@ -88,7 +88,7 @@ class Width(CliTest):
 
     def test_elsewhere_it_is_as_ever(self):
         self.assertEqual(self.widest(run("pcap", "ladder", "-n", 5, CAPTURE).out), 100)
-        self.assertEqual(run("pcap", "check", CAPTURE).out, run("pcap", "check", "--width", 100, CAPTURE).out)
+        self.assertEqual(body(run("pcap", "check", CAPTURE).out), body(run("pcap", "check", "--width", 100, CAPTURE).out))
 
 
 if __name__ == "__main__":
