@@ -206,6 +206,45 @@ TEST(CmClosing, ATerminateLeavesBehindAFullOutputAlthoughTheIdIsDestroyed) {
   EXPECT_EQ(Bytes(last.begin() + 20, last.begin() + 24), (Bytes{0x20, 0x02, 0x00, 0x00}));
 }
 
+/// Why a connection that still has octets to send is under a deadline.
+enum class Ending { disconnect, fin_of_the_peer, terminate };
+class SlowEnd : public ::testing::TestWithParam<Ending> {};
+
+// RFC 5044 §7.2: linger is a bound on standing still. Whoever reads slowly gets everything; who stops does not.
+TEST_P(SlowEnd, LastsAsLongAsThePeerTakesOctets) {
+  ByHand t;
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(t.verbs.send(*t.id.qp(), 0, 1 << 20));
+  switch (GetParam()) {
+    case Ending::disconnect: ASSERT_TRUE(t.id.disconnect()); break;
+    case Ending::fin_of_the_peer: t.provider->handle_end(t.now, t.stream, StreamEnd::fin); break;
+    case Ending::terminate:
+      for (int i = 0; i < 5; ++i) (void)t.write();  // until as much as possible is framed ahead
+      (void)t.framed();
+      Bytes broken = t.fpdu({0xC1, 0x40, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0});
+      broken.back() ^= 1;
+      t.feed(broken);
+      ASSERT_TRUE(t.event<cm::Disconnected>());
+  }
+  t.provider->handle_deadline(t.now);
+  StreamCommand command;
+  for (int i = 0; i < 4; ++i) {  // each within the five seconds, all of them far beyond
+    t.now += 4s;
+    t.provider->handle_deadline(t.now);
+    ASSERT_FALSE(t.provider->poll_command(command)) << "after " << 4 * (i + 1) << " s";
+    ASSERT_FALSE(t.cm.poll_event()) << "after " << 4 * (i + 1) << " s";
+    ASSERT_GT(t.framed(), 1000U);
+    t.provider->sent(t.now, t.stream, 1000);
+  }
+  t.now += 5s;
+  t.provider->handle_deadline(t.now);
+  ASSERT_TRUE(t.provider->poll_command(command)) << "and then no octet for all of linger";
+  EXPECT_EQ(command.kind, StreamCommand::Kind::reset);
+  EXPECT_EQ(t.event<cm::Disconnected>().has_value(), GetParam() != Ending::terminate);
+}
+
+INSTANTIATE_TEST_SUITE_P(CmClosing, SlowEnd,
+                         ::testing::Values(Ending::disconnect, Ending::fin_of_the_peer, Ending::terminate));
+
 /// Calls in any order, ends at any moment, octets that mean nothing: hosts that know nothing of each other's state.
 class AnyOrder : public ::testing::TestWithParam<std::uint64_t> {
  protected:

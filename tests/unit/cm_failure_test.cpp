@@ -515,6 +515,43 @@ TEST(CmFailure, ClosingIsBounded) {
   expect_words(p.a.last<cm::Disconnected>()->why, mpa::Stage::closing, Errc::timed_out, "192.0.2.2:7471");
 }
 
+// What was posted is the user's again when the stream has ended, however it did.
+TEST(CmFailure, ClosingThatTakesTooLongFlushesWhatIsPosted) {
+  Pair p({}, {.linger = 2s});
+  const Address to = p.listen();
+  p.accept_all();
+  p.connect(to, {.rtr = mpa::Rtr::read});
+  ASSERT_TRUE(p.net.run_until([&] { return p.established(); }));
+  p.net.partitioned = true;
+  ASSERT_TRUE(p.va.recv(*p.ca.qp(), 0, 100));
+  const Sge sink = p.va.at(200, 8);
+  ASSERT_TRUE(p.ca.qp()->post_send(
+      {.opcode = SendWr::Opcode::rdma_read, .sges = {&sink, 1}, .remote_stag = p.vb.mr.stag, .remote_to = p.vb.mr.to}));
+  ASSERT_TRUE(p.ca.disconnect());
+  ASSERT_TRUE(p.net.run_until([&] { return p.a.last<cm::Disconnected>() != nullptr; }));
+  (void)p.va.poll();
+  EXPECT_TRUE(p.va.saw(WcOpcode::recv, WcStatus::flushed));
+  EXPECT_TRUE(p.va.saw(WcOpcode::rdma_read, WcStatus::flushed));
+  EXPECT_EQ(p.ca.qp()->state(), QpState::error);
+}
+
+TEST(CmFailure, AGracefulEndLeavesTheQueuePairInError) {
+  Pair p;
+  const Address to = p.listen();
+  p.accept_all();
+  p.connect(to, {.rtr = mpa::Rtr::read});
+  ASSERT_TRUE(p.net.run_until([&] { return p.established(); }));
+  ASSERT_TRUE(p.va.recv(*p.ca.qp(), 0, 100));
+  ASSERT_TRUE(p.ca.disconnect());
+  const auto both = [&] { return p.a.last<cm::Disconnected>() && p.b.last<cm::Disconnected>(); };
+  ASSERT_TRUE(p.net.run_until(both));
+  EXPECT_TRUE(p.a.last<cm::Disconnected>()->graceful);
+  (void)p.va.poll();
+  EXPECT_TRUE(p.va.saw(WcOpcode::recv, WcStatus::flushed));
+  EXPECT_EQ(p.ca.qp()->state(), QpState::error);
+  EXPECT_EQ(p.cb.qp()->state(), QpState::error);
+}
+
 // RFC 5040 §5.4, §6.2.1
 TEST(Conformance, Row63_TerminateThenSilence) {
   Pair p;

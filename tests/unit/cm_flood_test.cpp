@@ -163,6 +163,16 @@ TEST(CmFlood, RequestsThatWaitForTheUserStay) {
   EXPECT_EQ(t.reset(), 24U);
 }
 
+// The Reply with R=1 ends the set-up: peers that stay on the line after it take no room from those that come.
+TEST(CmFlood, RejectedPeersLeaveTheirRoomAtOnce) {
+  Flooded t({.pending_max = 4});
+  t.server.on_request = [](cm::ConnectRequest& asked) { EXPECT_TRUE(asked.id.reject()); };
+  for (int i = 0; i < 20; ++i) t.asks(1, PARLEY_MPA_FLAG_C);
+  EXPECT_EQ(t.server.all<cm::ConnectRequest>().size(), 20U);
+  for (const End* end : t.ends) EXPECT_TRUE(end->fin_in && !end->rst_in && !end->in.empty()) << "each has its Reply";
+  EXPECT_EQ(t.server.all<cm::TurnedAway>().size(), 0U);
+}
+
 TEST(CmFlood, EstablishedConnectionsNeverGiveWay) {
   Flooded t({.pending_max = 16});
   for (int i = 0; i < 32; ++i) ASSERT_TRUE(t.sets_up());

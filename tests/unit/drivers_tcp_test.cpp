@@ -14,9 +14,13 @@
 #include <cstring>
 #include <functional>
 #include <thread>
+#include <utility>
 
 #include "drivers/asio/sockaddr.hpp"
+#include "mpa/framer.hpp"
 #include "parley/tcp_host.hpp"
+#include "parley/wire/mpa.h"
+#include "wire/mpa.hpp"
 
 namespace parley {
 namespace {
@@ -425,6 +429,79 @@ TEST(Drivers, RunsOutOfDescriptorsAndRecovers) {
   EXPECT_TRUE(Peer::run_until([&] { return a.count<cm::Established>() == 6; }, {&a, &c}));
   waiting.destroy();
   refused.destroy();
+}
+
+/// The number that the next descriptor of this process would get.
+int next_descriptor() {
+  const int fd = ::dup(0);
+  ::close(fd);
+  return fd;
+}
+
+TEST(Drivers, ConnectionsThatFailAtOnceLeaveNoDescriptorOpen) {
+  Peer a;
+  const int before = next_descriptor();
+  std::vector<cm::Id> ids;
+  for (int i = 0; i < 10; ++i) {
+    ids.push_back(*a.cm().connect(Address::v4(255, 255, 255, 255, 7471)));  // connect() refuses a broadcast address
+    ids.push_back(*a.cm().connect(Address::loopback(Address::Family::v4, 7471),
+                                  {.local = Address::v4(192, 0, 2, 99, 0)}));  // bind() a foreign one
+  }
+  ASSERT_TRUE(Peer::run_until([&] { return a.count<cm::ConnectFailed>() == ids.size(); }, {&a}));
+  EXPECT_EQ(next_descriptor(), before);
+}
+
+/// A socket that speaks MPA by hand, with blocking calls.
+struct RawClient {
+  explicit RawClient(const Address& to) : fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const auto peer = asio_driver::to_sockaddr(to);
+    EXPECT_EQ(::connect(fd, peer.get(), peer.size), 0);
+  }
+  ~RawClient() {
+    if (fd >= 0) ::close(fd);
+  }
+  RawClient(const RawClient&) = delete;
+  void say(ConstBytes octets) const {
+    EXPECT_EQ(::send(fd, octets.data(), octets.size(), 0), static_cast<ssize_t>(octets.size()));
+  }
+  void reset() {
+    const linger now{1, 0};
+    ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    ::close(std::exchange(fd, -1));
+  }
+  int fd;
+};
+
+// Behind a FIN the system tells a RST as EPIPE (tcp(7)); to the user it is what it is.
+TEST(Drivers, AResetBehindAFinIsReportedAsAReset) {
+  Peer b;
+  Memory memory(b.host->device(), 1 << 20);
+  cm::Id server;
+  b.on_request = [&](cm::ConnectRequest& request) {
+    server = request.id;
+    ASSERT_TRUE(server.accept({.qp = memory.qp()}));
+  };
+  RawClient raw(b.listen(Address::loopback(Address::Family::v4, 0)));
+  raw.say(*wire::MpaFrame{.key = wire::MpaKey::req, .flags = PARLEY_MPA_FLAG_C, .revision = 1}.emit());
+  ASSERT_TRUE(Peer::run_until([&] { return b.last<cm::ConnectRequest>() != nullptr; }, {&b}));
+  // A Write of no octets: 14 of header, and the CRC.
+  mpa::Framer framer({.crc = true, .markers = false, .emss = 1460});
+  const Bytes write{0xC1, 0x40, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0};
+  Bytes fpdu(framer.wire_size(write.size()));
+  framer.frame(write, {}, fpdu);
+  raw.say(fpdu);
+  ASSERT_TRUE(Peer::run_until([&] { return b.last<cm::Established>() != nullptr; }, {&b}));
+  const Sge all = memory.all();  // more than the system takes for a peer that does not read: the connection stays
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(server.qp()->post_send({.opcode = SendWr::Opcode::send, .sges = {&all, 1}}));
+  ASSERT_EQ(::shutdown(raw.fd, SHUT_WR), 0);
+  while (b.turn()) {
+  }
+  raw.reset();
+  ASSERT_TRUE(Peer::run_until([&] { return b.last<cm::Disconnected>() != nullptr; }, {&b}));
+  EXPECT_FALSE(b.last<cm::Disconnected>()->graceful);
+  EXPECT_EQ(b.last<cm::Disconnected>()->why.code, make_error_code(Errc::peer_reset))
+      << b.last<cm::Disconnected>()->why.to_string();
+  server.destroy();
 }
 
 TEST(Drivers, TapSeesEveryOctetOfBothSides) {

@@ -189,6 +189,33 @@ TEST(NicObjects, QueuesRefuseWhatWouldOverrunThem) {
   EXPECT_EQ(srq->post_recv({}).error(), code(Errc::no_space));
 }
 
+TEST(NicObjects, ARefusedRequestTakesNoPlaceInAnyQueue) {
+  auto device = make_device();
+  const PdHandle pd = device->alloc_pd().value();
+  auto send_cq = device->create_cq(2).value(), recv_cq = device->create_cq(2).value();
+  auto qp = device
+                ->create_stream_qp(
+                    {.pd = pd, .send_cq = send_cq.get(), .recv_cq = recv_cq.get(), .max_send_wr = 2, .max_recv_wr = 2})
+                .value();
+  auto srq = device->create_srq(pd, 2).value();
+  const Sge nowhere{.stag = 0x12345678, .to = 0, .length = 4};
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(qp->post_send({.sges = {&nowhere, 1}}).error(), code(Errc::protection));
+    EXPECT_EQ(qp->post_recv({.sges = {&nowhere, 1}}).error(), code(Errc::protection));
+    EXPECT_EQ(srq->post_recv({.sges = {&nowhere, 1}}).error(), code(Errc::protection));
+  }
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(qp->post_send({}).has_value());
+    EXPECT_TRUE(qp->post_recv({}).has_value());
+    EXPECT_TRUE(srq->post_recv({}).has_value());
+  }
+  EXPECT_EQ(srq->available(), 2U);
+  qp->flush();
+  std::array<WorkCompletion, 4> done;
+  EXPECT_EQ(send_cq->poll(done), 2U);
+  EXPECT_EQ(recv_cq->poll(done), 2U);
+}
+
 TEST(NicObjects, UnsignaledSuccessGivesItsPlaceBack) {
   auto device = make_device();
   const PdHandle pd = device->alloc_pd().value();

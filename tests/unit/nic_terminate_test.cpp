@@ -254,6 +254,23 @@ TEST(Conformance, Row61_InvalidateOfForeignStag) {
   expect_terminate(local_only, untagged("4144", 0, 1, 0, kept.region.stag), "aa", "0109");
 }
 
+// RFC 5041 §5.2: what DDP carries for RDMAP is the same in all segments of a message.
+TEST(NicTerminate, AnInvalidateStagOrAnOpcodeThatChangesInsideAMessageTerminatesWith0206) {
+  for (const bool opcode : {false, true}) {
+    Solo solo;
+    Buffer first(*solo.side.device, solo.side.pd, 16), second(*solo.side.device, solo.side.pd, 16);
+    ASSERT_TRUE(solo.side.recv(1, {solo.buffer.all()}).has_value());
+    EXPECT_EQ(solo.feed(untagged("0144", 0, 1, 0, first.region.stag) + "aabbccdd"), no_octets);
+    const std::uint32_t stag = opcode ? first.region.stag : second.region.stag;
+    expect_terminate(solo, untagged(opcode ? "4146" : "4144", 0, 1, 4, stag), "aabb", "0206");
+    EXPECT_EQ(solo.side.events.back().failure.rule, "RFC 5041 §5.2");
+    const auto received = solo.side.recvs();
+    ASSERT_EQ(received.size(), 1U);
+    EXPECT_EQ(received[0].status, WcStatus::flushed);
+    EXPECT_EQ(received[0].invalidated_stag, 0U);
+  }
+}
+
 TEST(Conformance, Row63_AfterATerminateNothingIsSentOrTaken) {
   Solo solo;
   Buffer from(*solo.side.device, solo.side.pd, 64);
@@ -362,6 +379,23 @@ TEST(NicTerminate, AReceivedTerminateFlushesAndNamesTheReadThatFailed) {
   EXPECT_EQ(info.text, "remote protection: invalid STag");
   EXPECT_TRUE(solo.side.saw(QpEvent::Kind::terminate_received));
   EXPECT_FALSE(solo.side.qp->has_transmit());
+}
+
+// RFC 5040 §4.8: the header that the Terminate carries says which; the others were only flushed with it.
+TEST(NicTerminate, AReceivedTerminateBlamesTheOneReadThatItQuotesAmongSeveral) {
+  Solo solo({}, mpa::Role::initiator);
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    const Sge sink = solo.buffer.sge(16 * i, 16);
+    const SendWr read{.wr_id = i, .opcode = SendWr::Opcode::rdma_read, .sges = {&sink, 1}, .remote_stag = 0x4711};
+    ASSERT_TRUE(solo.side.qp->post_send(read).has_value());
+  }
+  (void)solo.side.transmit_all();
+  const std::string request = read_request(solo.stag(), solo.to(48), 16, "00004711", zeros(8));
+  EXPECT_EQ(solo.feed(untagged("4147", 2, 1, 0) + "0100e000002e" + untagged("4141", 1, 3, 0) + request), no_octets);
+  const auto done = solo.side.sends();
+  ASSERT_EQ(done.size(), 4U);
+  for (const WorkCompletion& one : done)
+    EXPECT_EQ(one.status, one.wr_id == 3 ? WcStatus::remote_access_error : WcStatus::flushed) << one.wr_id;
 }
 
 // Linux siw writes octet 0 with its nibbles exchanged and M, D, R in the low bits.

@@ -279,6 +279,32 @@ TEST(NicTransfer, ResponsesAreNotStarvedByOwnSends) {
   EXPECT_NE(hex(p.b.transmit_all()).substr(0, 2 * (92 + 92 + 20)).find("c142"), std::string::npos);
 }
 
+// The peer keeps as many Reads under way as it may, and asks again for each that is answered: own Sends go between.
+TEST(NicTransfer, OwnSendsAreNotStarvedByAPeerThatKeepsReading) {
+  Pair p;
+  Buffer remote(*p.b.device, p.b.pd, 65536),
+      sink(*p.a.device, p.a.pd, 65536);  // 8 of them are more than is framed ahead
+  p.connect();
+  const SendWr read{
+      .opcode = SendWr::Opcode::rdma_read, .remote_stag = remote.region.stag, .remote_to = remote.region.to};
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    ASSERT_TRUE(p.a.recv(i, {sink.all()}).has_value());
+    ASSERT_TRUE(p.b.send(i, {remote.sge(0, 64)}).has_value());
+  }
+  p.b.list_max = 1024;
+  std::size_t answered = 0, arrived = 0;
+  for (int turn = 0; turn < 40 && arrived < 10; ++turn) {
+    while (post(p.a, read, {sink.all()}).has_value()) {
+    }
+    p.b.qp->handle_bytes(p.a.transmit_all());
+    p.a.qp->handle_bytes(p.b.transmit(65536));
+    answered += p.a.sends().size();
+    arrived += p.a.recvs().size();
+  }
+  EXPECT_EQ(arrived, 10U) << answered << " Reads were answered meanwhile";
+  EXPECT_GE(answered, 9U) << "and the Reads between them";
+}
+
 TEST(NicTransfer, AtomicsOnTheOtherSidesMemory) {
   Pair p;
   Buffer counter(*p.b.device, p.b.pd, 16), result(*p.a.device, p.a.pd, 32);
@@ -450,6 +476,29 @@ TEST(NicTransfer, ASharedReceiveQueueServesItsQueuePairsInOrder) {
   p.b.qp->flush();
   EXPECT_TRUE(p.b.recvs().empty());
   EXPECT_EQ(p.b.srq->available(), 1U);
+}
+
+// A receive that a message took out of the shared queue is the queue pair's: it completes, whatever becomes of them.
+TEST(NicTransfer, AMessageCutShortGivesItsSharedReceiveBackAsFlushed) {
+  Pair p(true);
+  Buffer from(*p.a.device, p.a.pd, 8000), to(*p.b.device, p.b.pd, 8000);
+  p.connect();
+  for (std::uint64_t i = 1; i <= 2; ++i) {
+    const Sge sge = to.all();
+    ASSERT_TRUE(p.b.srq->post_recv({.wr_id = i, .sges = {&sge, 1}}).has_value());
+  }
+  ASSERT_TRUE(p.a.send(7, {from.all()}).has_value());
+  const Bytes all = p.a.transmit_all();
+  p.b.qp->handle_bytes(ConstBytes(all).first(4000));
+  EXPECT_EQ(p.b.srq->available(), 1U);
+  p.b.qp->flush();
+  const auto received = p.b.recvs();
+  ASSERT_EQ(received.size(), 1U);
+  EXPECT_EQ(received[0].wr_id, 1U);
+  EXPECT_EQ(received[0].status, WcStatus::flushed);
+  EXPECT_EQ(p.b.srq->available(), 1U);
+  p.b.srq.reset();  // with the receive that nobody took
+  EXPECT_TRUE(p.b.device->dereg_mr(to.region.stag).has_value()) << "nothing holds the memory any more";
 }
 
 TEST(NicTransfer, ReadsPostedBeforeAConnectionWithoutOrdFailInTheirTurn) {

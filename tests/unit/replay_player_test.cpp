@@ -162,6 +162,33 @@ TEST(ReplayPlayer, StagsAndOffsetsOfTheLivePeerTakeThePlaceOfTheRecordedOnes) {
   }
 }
 
+/// The initiator announces two buffers under one STag; the responder writes to each, at its begin and behind that.
+Exchange two_buffers(std::uint32_t stag, std::uint64_t first, std::uint64_t second) {
+  Exchange x;
+  x.set_up();
+  x.send(0, fpdu(send_of(1, announcement(first, stag, 256))))
+      .send(0, fpdu(send_of(2, announcement(second, stag, 256))));
+  for (const std::uint64_t to : {first, first + 64, second, second + 64})
+    x.send(1, fpdu(tagged(RdmapOpcode::rdma_write, stag, to, 64)));
+  x.send(1, fpdu(send_of(1, Bytes(4, 1)))).close();
+  return x;
+}
+
+// Of two live buffers the second may lie before the first: each TO goes with the buffer in which it was recorded.
+TEST(ReplayPlayer, OffsetsInTwoBuffersOfOneStagFollowTheBufferTheyLieIn) {
+  const Recording recorded = record(two_buffers(0x1111, 0x10000, 0x20000));
+  const Recording live = record(two_buffers(0x9999, 0x7F0000, 0x5000));
+  Player a(live, Side::initiator, {}), b(recorded, Side::responder, {});
+  Duel duel(a, b);
+  ASSERT_TRUE(duel.run());
+  EXPECT_FALSE(a.result().difference) << words(a.result());
+  EXPECT_FALSE(b.result().difference) << words(b.result());
+  std::vector<std::uint64_t> written;
+  for (const Item& item : items_of(duel.said[1]))
+    if (item.is(RdmapOpcode::rdma_write)) written.push_back(item.header.to);
+  EXPECT_EQ(written, (std::vector<std::uint64_t>{0x7F0000, 0x7F0040, 0x5000, 0x5040}));
+}
+
 TEST(ReplayPlayer, FpdusAreFramedAnewForTheLiveCrcAndMarkers) {
   const Recording plain = record(rping_round(0x1111, 0x10000, 0x2222));
   const Recording marked = record(rping_round(0x1111, 0x10000, 0x2222, true));

@@ -70,7 +70,25 @@ TEST(VerdictMisses, AnInvalidateStagThatChangesInsideAMessage) {  // RFC 5041 §
     return test::segment(h, Bytes(40));
   };
   EXPECT_EQ(errors(talk({{0, part(5, 0, false)}, {0, part(5, 40, true)}})), "");
-  expect_error(talk({{0, part(5, 0, false)}, {0, part(6, 40, true)}}), "changed the Invalidate STag inside a message");
+  expect_error(
+      talk({{0, part(5, 0, false)}, {0, part(6, 40, true)}}),
+      "changed the Invalidate STag inside a message from 0x00000005 to 0x00000006 (queue 0, MSN 1) [RFC 5041 §4.3]");
+}
+
+TEST(VerdictMisses, AnOpcodeThatChangesInsideAMessage) {  // RFC 5040 §4.1
+  const auto part = [](RdmapOpcode opcode, std::uint32_t mo, bool last) {
+    wire::DdpHeader h;
+    h.opcode = opcode;
+    h.msn = 1;
+    h.mo = mo;
+    h.last = last;
+    return test::segment(h, Bytes(40));
+  };
+  const Bytes begin = part(RdmapOpcode::send, 0, false);
+  EXPECT_EQ(errors(talk({{0, begin}, {0, part(RdmapOpcode::send, 40, true)}})), "");
+  const Exchange changed = talk({{0, begin}, {0, part(RdmapOpcode::send_se, 40, true)}});
+  expect_error(changed,
+               "changed the opcode inside a message to Send with Solicited Event (queue 0, MSN 1) [RFC 5040 §4.1]");
 }
 
 TEST(VerdictMisses, AtomicsAndReadsAreAnsweredInOneOrder) {  // RFC 7306 §5.1

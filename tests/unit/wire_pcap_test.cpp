@@ -271,6 +271,31 @@ TEST(WirePcapng, SectionsOfBothOrdersFollowEachOtherAndUnknownBlocksArePassedOve
   EXPECT_EQ(r.packets[2].link_type, 113);
 }
 
+Bytes simple(std::uint32_t original, const Bytes& data) {
+  Builder body{true, {}};
+  body.u32(original);
+  body.bytes(data);
+  Builder b{true, {}};
+  b.block(3, body.out);
+  return b.out;
+}
+
+// A simple packet block tells the length of the packet only: of that the interface's snap length was captured, and what
+// follows up to the next 32 bits is padding.
+TEST(WirePcapng, ASimplePacketBlockHoldsNoMoreThanTheSnapLength) {
+  const Bytes eight{1, 2, 3, 4, 5, 6, 0xEE, 0xEE};
+  const Bytes file = joined({section_block(true), interface_block(true, 1, 9, 6), simple(60, eight), simple(5, eight),
+                             section_block(true), interface_block(true, 1, 9, 0), simple(60, eight)});
+  const Read r = read_whole(file);
+  EXPECT_EQ(r.error, "");
+  ASSERT_EQ(r.packets.size(), 3u);
+  EXPECT_EQ(r.packets[0].octets, (Bytes{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(r.packets[0].original, 60u);
+  EXPECT_EQ(r.packets[1].octets, (Bytes{1, 2, 3, 4, 5}));
+  EXPECT_EQ(r.packets[1].original, 5u);
+  EXPECT_EQ(r.packets[2].octets, eight) << "a snap length of 0 is none";
+}
+
 TEST(WirePcapng, DamageIsAnErrorWithItsOffset) {
   Bytes lengths = joined({section_block(true), interface_block(true, 1, 9), enhanced(true, 0, 1, {1})});
   lengths[lengths.size() - 4] ^= 4;
