@@ -63,7 +63,7 @@ class Valid(Case):
         if before and not any(segment.flags == wire.SYN for segment in self.segments[:1]):
             self.segments, self.impairments = self.layout.segments, []  # its SYN tells it from the one before
 
-    def judge(self, findings):
+    def judge(self, findings, _):
         return [str(finding) for finding in findings if finding.severity == "error"]
 
     def without_impairments(self):
@@ -130,13 +130,14 @@ class Planted(Case):
         self.segments, self.impairments = impair.harmless(
             self.layout, random.Random(f"impair {seed} {number}"), any(unit.kind == "fin" for unit in self.planted.units))
 
-    def judge(self, findings):
+    def judge(self, findings, reader):
         row, planted = self.planted.row, self.planted
         side = plant.SIDES[planted.side]
         places = {self.base + place + 1 for unit in planted.units for place in self.places(unit)}
         said = [finding for finding in findings if finding.severity != "note"]
-        due = [finding for finding in said if finding.severity in row.severity and finding.rules & set(row.rules) and
-               (finding.side or self.sender(finding)) == side and finding.frame in places]
+        due = [finding for finding in said if finding.severity in row.severity and finding.rules & set(row.rules) and (
+               (finding.side or self.sender(finding)) == side and finding.frame in places or
+               finding.side in (side, None) and self.may_be_late(reader) and finding.frame > min(places))]
         beside = "|".join(filter(None, (BESIDE, row.beside, planted.conversation.rtr == "frame" and "S with S")))
         wrong = [f"also said: {finding}" for finding in said
                  if finding not in due and not re.search(beside, finding.text)]
@@ -144,6 +145,9 @@ class Planted(Case):
             wrong.insert(0, f"not found: {' or '.join(row.severity)} by the {side} at frame "
                             f"{', '.join(map(str, sorted(places)))} [{' or '.join(row.rules)}]")
         return wrong
+
+    def may_be_late(self, _):
+        return False
 
     def judge_table(self, connections):
         return [] if len(connections) == 1 else [f"{len(connections)} connections are listed for one"]
@@ -178,8 +182,13 @@ class BesideLoss(Planted):
             self.segments = self.segments[:place] + self.segments[place + 1:]
             self.impairments = [*self.impairments, "lost"]
 
-    def judge(self, findings):
-        wrong = super().judge(findings)
+    def may_be_late(self, reader):
+        """tshark has printed a frame when the next is read: what waited behind a loss, the plugin shows in the frame
+        that ended the wait."""
+        return reader == "plugin" and self.lost == self.planted.side
+
+    def judge(self, findings, reader):
+        wrong = super().judge(findings, reader)
         row = self.planted.row
         alone = ALONE.issuperset(row.rules) and not row.name.startswith("terminate_of_")  # these speak of what came before
         if self.lost is None or (alone and self.lost != self.planted.side):

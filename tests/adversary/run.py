@@ -189,7 +189,7 @@ def run_batch(task):
                   for case, found, _ in everything}
         for case, found, wrong in everything[:len(cases)]:
             for reader, findings in found.items():
-                wrong += [f"{reader}: {sentence}" for sentence in case.judge(findings)]
+                wrong += [f"{reader}: {sentence}" for sentence in case.judge(findings, reader)]
             if options.warnings and case.impairments:
                 wrong += [f"{reader}: the whole capture draws no {warning}" for reader, seen in warned[case].items()
                           for warning in seen - warned[case.whole][reader]]
