@@ -282,13 +282,33 @@ static void fill_pending(parley_half* half, parley_tcp_segment* part, guint32 ne
   skip_head(part, head.captured);
 }
 
+/* What is looked at before an FPDU is read as agreed. Returns how many octets are needed to tell, 0: it is told; with
+ * `lacks`, those of an FPDU that lacks the marker in front of it. */
+static guint32 look_at_markers(parley_half* half, const guint8* octets, guint32 length, guint64 at, gboolean* lacks) {
+  const guint32 settled = parley_settle_markers(half, octets, length, at);
+  *lacks = FALSE;
+  return settled > 0 ? settled : parley_lacks_lead(half, octets, length, at, lacks);
+}
+
+/* The same for what is pending. False: it waits for more octets, or was no FPDU to go on with. */
+static gboolean markers_of_pending(parley_half* half, parley_tcp_segment* part) {
+  gboolean lacks = FALSE;
+  while (half->pending_known >= half->pending_length) { /* no octet of it is missing */
+    const guint32 due = look_at_markers(half, half->pending, half->pending_length, half->pending_at, &lacks);
+    if (lacks) {
+      lacks_marker(half, half->pending_at);
+      return FALSE;
+    }
+    if (due == 0) break;
+    fill_pending(half, part, due);
+    if (half->pending_length < due) return FALSE;
+  }
+  return TRUE;
+}
+
 /* One step with what is pending; `part` gives what it needs. */
 static void step_pending(parley_half* half, parley_tcp_segment* part) {
-  const guint32 settled = parley_settle_markers(half, half->pending, half->pending_length, half->pending_at);
-  if (settled > 0) {
-    fill_pending(half, part, settled);
-    return;
-  }
+  if (!markers_of_pending(half, part)) return;
   const guint32 need = needed(half, half->pending, half->pending_length, half->pending_at);
   if (need == NOT_A_LENGTH) {
     bad_length(half, half->pending, half->pending_at);
@@ -297,7 +317,7 @@ static void step_pending(parley_half* half, parley_tcp_segment* part) {
   fill_pending(half, part, need);
   if (need <= HEAD_MAX) return;
   const guint32 known = MIN(half->pending_known, half->pending_length);
-  if (known == half->pending_length && parley_lacks_marker(half, half->pending, known, half->pending_at, need))
+  if (known == half->pending_length && parley_lacks_marker(half, half->pending, known, half->pending_at, need) > 0)
     lacks_marker(half, half->pending_at);
   else if (half->pending_length >= need)
     pending_whole(half, need);
@@ -315,13 +335,20 @@ void parley_fpdus_add(parley_half* half, const parley_tcp_segment* whole_part) {
       step_pending(half, &part);
       continue;
     }
-    const guint32 settled = parley_settle_markers(half, part.data, part.captured, at);
-    if (settled > part.captured) {
+    gboolean lacks;
+    const guint32 due = look_at_markers(half, part.data, part.captured, at, &lacks);
+    if (lacks) {
+      lacks_marker(half, at);
+      skip_head(&part, due);
+      continue;
+    }
+    if (due > part.captured) {
       half->pending_at = at;
-      parley_pending_add(half, &part, settled);
+      parley_pending_add(half, &part, due);
       return;
     }
     const guint32 need = needed(half, part.data, part.captured, at);
+    guint32 without;
     if (half->markers_guessed && need <= part.captured &&
         (need == NOT_A_LENGTH || guessed_wrong(half, part.data, need)) &&
         parley_take_phase(half, part.data, part.captured, at, need != NOT_A_LENGTH))
@@ -330,9 +357,9 @@ void parley_fpdus_add(parley_half* half, const parley_tcp_segment* whole_part) {
       const gboolean found_here = half->trying;
       bad_length(half, part.data, at);
       if (found_here) skip_false_find(&part);
-    } else if (parley_lacks_marker(half, part.data, part.captured, at, need)) {
+    } else if ((without = parley_lacks_marker(half, part.data, part.captured, at, need)) > 0) {
       lacks_marker(half, at);
-      skip_head(&part, need - PARLEY_MPA_MARKER_LEN);
+      skip_head(&part, without);
     } else if (need > part.captured) {
       half->pending_at = at;
       parley_pending_add(half, &part, need);

@@ -143,13 +143,54 @@ guint32 parley_settle_markers(parley_half* half, const guint8* octets, guint32 l
   return 0;
 }
 
-/* Whether an FPDU lacks one of its markers: the CRC covers those that are there, so that it is right four octets
- * sooner. `need`: its octets with all of them. */
-gboolean parley_lacks_marker(const parley_half* half, const guint8* octets, guint32 length, guint64 at, guint32 need) {
-  if (half->markers != PARLEY_YES || half->crc != PARLEY_YES || half->trying) return FALSE;
-  const guint32 least = PARLEY_MPA_LEN_LEN + PARLEY_DDP_TAGGED_LEN + PARLEY_MPA_CRC_LEN;
-  if (need < least + PARLEY_MPA_MARKER_LEN || length < need - PARLEY_MPA_MARKER_LEN) return FALSE;
-  if (parley_to_marker(at - half->zero) + PARLEY_MPA_MARKER_LEN > need) return FALSE;
-  if (length >= need && parley_crc_state_of(octets, need) == PARLEY_CRC_GOOD) return FALSE;
-  return parley_crc_state_of(octets, need - PARLEY_MPA_MARKER_LEN) == PARLEY_CRC_GOOD;
+/* Octets of an FPDU with all its markers but the one at `omitted`, a stream position as well. */
+static guint32 size_without(guint64 position, guint32 ulpdu_length, guint64 omitted) {
+  const guint32 plain = parley_wire_size(0, ulpdu_length, FALSE);
+  guint32 markers = 0;
+  for (guint64 m = position + parley_to_marker(position); m < position + plain + markers;
+       m += PARLEY_MPA_MARKER_INTERVAL)
+    if (m != omitted) markers += PARLEY_MPA_MARKER_LEN;
+  return plain + markers;
+}
+
+static gboolean proves_markers(const parley_half* half) {
+  return half->markers == PARLEY_YES && half->crc == PARLEY_YES && half->zero_known && !half->trying &&
+         half->unproven == 0;
+}
+
+/* Whether an FPDU lacks one of the markers behind its ULPDU_Length (RFC 5044 §4.3): its sender computed the CRC without
+ * it, so that the FPDU is right so much sooner. `need`: its octets with all of them. Returns those that it has; 0: it
+ * lacks none, or not all that it has is there. */
+guint32 parley_lacks_marker(const parley_half* half, const guint8* octets, guint32 length, guint64 at, guint32 need) {
+  if (!proves_markers(half)) return 0;
+  const guint64 position = at - half->zero;
+  const guint32 lead = parley_lead_at(TRUE, position);
+  if (need <= lead + PARLEY_MPA_LEN_LEN + PARLEY_MPA_CRC_LEN || length < lead + PARLEY_MPA_LEN_LEN) return 0;
+  guint32 m = parley_to_marker(position + lead) + lead;
+  while (m + PARLEY_MPA_MARKER_LEN <= MIN(length, need) && (be32(octets + m) & 0xFFFCu) == m - lead)
+    m += PARLEY_MPA_MARKER_INTERVAL;
+  if (m + PARLEY_MPA_MARKER_LEN > MIN(length, need)) return 0;
+  const guint32 total = size_without(position, parley_be16(octets + lead), position + m);
+  if (length < total || (length >= need && parley_crc_state_of(octets, need) == PARLEY_CRC_GOOD)) return 0;
+  return parley_crc_state_of(octets, total) == PARLEY_CRC_GOOD ? total : 0;
+}
+
+/* The same of the marker that is due before the FPDU, where its ULPDU_Length stands instead: the first half of a marker
+ * is 0. Returns how many octets are needed to tell; with `lacks`, those of the FPDU. 0: the marker is there. */
+guint32 parley_lacks_lead(const parley_half* half, const guint8* octets, guint32 length, guint64 at, gboolean* lacks) {
+  enum { PROBE = PARLEY_MPA_LEN_LEN + PARLEY_DDP_UNTAGGED_LEN };
+  const guint64 position = at - half->zero;
+  *lacks = FALSE;
+  if (!proves_markers(half) || parley_lead_at(TRUE, position) == 0) return 0;
+  if (length < PARLEY_MPA_LEN_LEN) return PARLEY_MPA_LEN_LEN;
+  const guint32 ulpdu_length = parley_be16(octets);
+  if (ulpdu_length < PARLEY_DDP_TAGGED_LEN || ulpdu_length > PARLEY_MPA_ULPDU_MAX) return 0;
+  if (length < PROBE) return PROBE;
+  if (!parley_plausible(octets + PARLEY_MPA_LEN_LEN, MIN(ulpdu_length, PARLEY_DDP_UNTAGGED_LEN), ulpdu_length,
+                        half->tcp->versions))
+    return 0;
+  const guint32 total = size_without(position, ulpdu_length, position);
+  if (length < total) return total;
+  *lacks = parley_crc_state_of(octets, total) == PARLEY_CRC_GOOD;
+  return *lacks ? total : 0;
 }
