@@ -21,6 +21,11 @@ static gboolean is_terminate(const guint8* ulpdu, guint32 octets) {
   return octets >= 2 && (ulpdu[0] & PARLEY_DDP_T) == 0 && (ulpdu[1] & PARLEY_RDMAP_OPCODE_MASK) == 7;
 }
 
+/* RFC 5040 §4.8: a local catastrophic error is no answer to what came. */
+static gboolean is_local(const guint8* ulpdu, guint32 octets) {
+  return octets > PARLEY_DDP_UNTAGGED_LEN && ulpdu[PARLEY_DDP_UNTAGGED_LEN] == PARLEY_RDMAP_LAYER_RDMAP << 4;
+}
+
 /* RFC 5044 §8, RFC 6581 §8: codes 4 to 7 of the LLP speak of the set-up. Nothing came from the responder that another
  * layer could complain about. */
 static void first_is_terminate(parley_half* half, parley_fpdu* f, const guint8* ulpdu, guint32 octets) {
@@ -223,10 +228,12 @@ void parley_mpa_fpdu(parley_half* half, const guint8* wire, guint32 octets, guin
   if (half->fpdus_seen == 1 && half->side == PARLEY_INITIATOR) first_of_initiator(half, f, body, have);
   if (half->fpdus_seen == 1 && half->side == PARLEY_RESPONDER) {
     first_of_responder(half, f, peer_received);
-    if (tcp->conn->rtr_frame.frame != 0 && other->fpdus_seen == 0 && !other->any_gap && !half->any_gap &&
-        is_terminate(body, have)) {
+    const gboolean heard_rtr_alone = tcp->conn->rtr_frame.frame != 0 && other->fpdus_seen == 0 && !other->any_gap &&
+                                     peer_received <= other->stream.position;
+    const gboolean agreed = (tcp->conn->rtr_agreed & (1 << PARLEY_RTR_FRAME)) != 0;
+    if (heard_rtr_alone && !half->any_gap && is_terminate(body, have) && !(agreed && is_local(body, have))) {
       /* OFA 2007-10 Rtr §2: with S in its Reply the responder said that it knows the Rtr frame. */
-      f->took_rtr_for_fpdu = (tcp->conn->rtr_agreed & (1 << PARLEY_RTR_FRAME)) != 0;
+      f->took_rtr_for_fpdu = agreed;
       tcp->conn->outcome = PARLEY_FAILED;
     }
   }

@@ -435,12 +435,22 @@ void parley_startup_announced(parley_half* half, parley_tcp_segment* part) {
   take(part, more);
 }
 
+/* Where octets before it are not in the capture, payload can stand where a startup frame is due, and read like one. */
+static gboolean may_be_startup(const parley_half* half, const guint8* octets, guint32 length) {
+  if (!parley_begins_like_key(octets, length)) return FALSE;
+  if (length < PARLEY_MPA_HEADER_LEN || half->phase != PARLEY_PHASE_STARTUP || (half->from_syn && !half->any_gap))
+    return TRUE;
+  const guint8 revision = octets[PARLEY_MPA_REV_OFF];
+  return parley_key_of(octets) != PARLEY_KEY_OTHER && (revision <= 2 || revision == ERDMA_REVISION) &&
+         parley_be16(octets + PARLEY_MPA_PD_LENGTH_OFF) <= PARLEY_MPA_PD_MAX;
+}
+
 /* Takes what belongs to a startup frame from the part; what is left stands behind it. */
 void parley_startup_add(parley_half* half, parley_tcp_segment* part) {
   if (half->pending_length == 0) {
     half->pending_at = parley_stream_position_of(&half->stream, part->seq);
     const guint32 size = startup_size(part->data, part->captured);
-    if (!part->held && parley_begins_like_key(part->data, part->captured) && part->captured >= size) {
+    if (!part->held && part->captured >= size && may_be_startup(half, part->data, part->captured)) {
       const parley_tcp_segment frame = *part;
       take(part, size);
       half->pending_known = size;
@@ -454,7 +464,7 @@ void parley_startup_add(parley_half* half, parley_tcp_segment* part) {
     head.captured = MIN(part->captured, size - half->pending_length);
     parley_pending_add(half, &head, size);
     take(part, head.captured);
-    if (!parley_begins_like_key(half->pending, half->pending_length)) {
+    if (!may_be_startup(half, half->pending, half->pending_length)) {
       const guint32 seq = parley_stream_seq_of(&half->stream, half->pending_at);
       no_startup(half, seq);
       if (half->phase == PARLEY_PHASE_FPDUS) replay(half);
