@@ -16,16 +16,13 @@
  * did not come through the front door. It finds the TCP header by way of the network address, which points into the
  * frame's octets, and believes it only if version, protocol and both ports agree; taps would be the other source, but
  * they are idle in the first of two passes. */
-#include <epan/conversation.h>
-#include <epan/dissectors/packet-tcp.h>
 #include <epan/prefs.h>
 #include <epan/proto_data.h>
 #include <epan/tap.h>
 #include <string.h>
 #include <ws_version.h>
 
-#include "parley_mpa.h"
-#include "parley_tcp.h"
+#include "parley_begin.h"
 
 #ifndef PARLEY_PLUGIN_VERSION
 #define PARLEY_PLUGIN_VERSION "0"
@@ -57,39 +54,6 @@ static void forget_file(void) {
 
 /* ------------------------------------------------------------------ connections */
 
-/* What hangs on a TCP conversation. Before a connection is known to carry MPA, only the first octets of a Request that
- * came in tiny pieces are kept. */
-enum { ENOUGH = PARLEY_MPA_KEY_LEN }; /* octets of a startup frame that tell what it is */
-
-typedef struct entry {
-  parley_tcp* tcp;
-  guint8 head[ENOUGH];
-  guint32 head_length, head_seq;
-  guint16 head_port; /* of the sender */
-  guint32 head_frame;
-  parley_tcp_segment* second_half; /* see keep_second_half() */
-  guint16 second_port;
-  guint32 syn_frame, syn_ack_frame; /* 0: not seen */
-  nstime_t syn_at, syn_ack_at;
-} entry;
-
-static entry* entry_of(conversation_t* conversation) {
-  return conversation == NULL ? NULL : (entry*)conversation_get_proto_data(conversation, proto_parley);
-}
-
-static parley_tcp* tcp_of(conversation_t* conversation) {
-  const entry* const e = entry_of(conversation);
-  return e == NULL ? NULL : e->tcp;
-}
-
-static entry* entry_made(conversation_t* conversation) {
-  entry* e = entry_of(conversation);
-  if (e != NULL) return e;
-  e = wmem_new0(wmem_file_scope(), entry);
-  conversation_add_proto_data(conversation, proto_parley, e);
-  return e;
-}
-
 static guint side_of(const parley_tcp* tcp, const packet_info* pinfo) {
   const parley_conn* const c = tcp->conn;
   return c->port[0] == pinfo->srcport && c->port[1] == pinfo->destport && addresses_equal(&c->addr[0], &pinfo->src) ? 0
@@ -107,151 +71,18 @@ static gboolean sender_is_initiator(const packet_info* pinfo, const struct tcp_a
   return !low;
 }
 
-typedef enum { BEGINS_NOTHING, BEGINS_PERHAPS, BEGINS_REQUEST, BEGINS_REPLY, BEGINS_RTR, BEGINS_OTHER } beginning;
-
-/* Of a key that a packet cuts, octets 8 and 9 tell Request and Reply apart (RFC 5044 §7.1.1). */
-enum { TELLS = 10 };
-
-static beginning startup_begins(const guint8* octets, guint32 length) {
-  const guint32 have = MIN(length, ENOUGH);
-  if (length == 0 || !parley_begins_like_key(octets, length)) return BEGINS_NOTHING;
-  if (have >= TELLS && memcmp(octets, PARLEY_MPA_KEY_REQ, have) == 0) return BEGINS_REQUEST;
-  if (have >= TELLS && memcmp(octets, PARLEY_MPA_KEY_REP, have) == 0) return BEGINS_REPLY;
-  if (have < ENOUGH) return BEGINS_PERHAPS;
-  const guint key = parley_key_of(octets);
-  return key == PARLEY_KEY_RTR || key == PARLEY_KEY_RTR_HEX ? BEGINS_RTR : BEGINS_OTHER;
-}
-
-static gboolean begins_startup(beginning how) {
-  return how == BEGINS_REQUEST || how == BEGINS_REPLY || how == BEGINS_OTHER;
-}
-
-static beginning tvb_begins(tvbuff_t* tvb) {
-  const gint length = (gint)MIN(tvb_captured_length(tvb), ENOUGH);
-  return length == 0 ? BEGINS_NOTHING : startup_begins(tvb_get_ptr(tvb, 0, length), (guint32)length);
-}
-
-/* Where the two directions begin, as far as SYNs tell; the SYN with ACK tells both (RFC 9293 §3.5). */
-typedef struct syns {
-  gboolean own, other; /* of the sender of this packet, and of its peer */
-  guint32 own_first, other_first;
-} syns;
-
-static syns syns_of(const packet_info* pinfo, const struct tcp_analysis* analysis) {
-  enum { SYN = 0x01, SYN_ACK = 0x02 };
-  syns s = {0};
-  if (analysis == NULL) return s;
-  const gboolean both = (analysis->conversation_completeness & SYN_ACK) != 0;
-  const gboolean one = (analysis->conversation_completeness & SYN) != 0 && pinfo->srcport != pinfo->destport;
-  s.own = both || (one && pinfo->destport == analysis->server_port);
-  s.other = both || (one && pinfo->srcport == analysis->server_port);
-  s.own_first = analysis->fwd->base_seq + 1;
-  s.other_first = analysis->rev->base_seq + 1;
-  return s;
-}
-
-/* A startup frame of a side whose peer has sent nothing, as both SYNs and its acknowledgment show. */
-static gboolean peer_sent_nothing(packet_info* pinfo, const struct tcp_analysis* analysis) {
-  const syns s = syns_of(pinfo, analysis);
-  parley_tcp_header h;
-  return s.own && s.other && parley_tcp_find(pinfo, &h) && h.ack == s.other_first;
-}
-
-/* Whether TCP says that octets before this segment have not come. Its remarks go by frame and by the numbers that it
- * shows, which are relative or not. */
-static gboolean behind_a_hole(struct tcp_analysis* analysis, guint32 frame, const parley_tcp_header* h) {
-  enum { LOST_PACKET = 0x0002 }; /* TCP_A_LOST_PACKET of Wireshark's packet-tcp.c */
-  for (int relative = 0; relative < 2; relative++) {
-    guint32 seq = h->seq - (relative ? analysis->fwd->base_seq : 0);
-    guint32 ack = h->ack - (relative ? analysis->rev->base_seq : 0);
-    wmem_tree_key_t key[] = {{1, &frame}, {1, &seq}, {1, &ack}, {0, NULL}};
-    const struct tcp_acked* const said = (const struct tcp_acked*)wmem_tree_lookup32_array(analysis->acked_table, key);
-    if (said != NULL) return (said->flags & LOST_PACKET) != 0;
-  }
-  return FALSE;
-}
-
-/* A Request in two segments, of which the second came first: it is kept until the first shows what this is. What TCP
- * says keeps this to segments behind a hole, and the distance from the SYN to the first of a direction. */
-static void keep_second_half(conversation_t* conversation, packet_info* pinfo, tvbuff_t* payload,
-                             const parley_tcp_header* h) {
-  enum { SYN_SEEN = 0x01 };
-  struct tcp_analysis* const analysis = get_tcp_conversation_data(conversation, pinfo);
-  if (analysis == NULL) return;
-  const guint32 before = h->seq - (analysis->fwd->base_seq + 1);
-  if ((analysis->conversation_completeness & SYN_SEEN) == 0 || before == 0 || before >= PARLEY_MPA_STARTUP_MAX) return;
-  if (h->length > PARLEY_MPA_STARTUP_MAX - before || tvb_captured_length(payload) < h->length) return;
-  if (!behind_a_hole(analysis, pinfo->num, h)) return;
-  entry* const e = entry_made(conversation);
-  if (e->second_half != NULL) return;
-  parley_tcp_segment* const kept = wmem_new0(wmem_file_scope(), parley_tcp_segment);
-  kept->frame = pinfo->num;
-  kept->seq = h->seq;
-  kept->length = kept->captured = h->length;
-  kept->data = (const guint8*)tvb_memdup(wmem_file_scope(), payload, 0, h->length);
-  kept->ack = h->ack;
-  kept->has_ack = (h->flags & PARLEY_TCP_ACK) != 0;
-  kept->held = TRUE;
-  e->second_half = kept;
-  e->second_port = (guint16)pinfo->srcport;
-}
-
-/* What a short first half and the second one behind it begin with together. */
-static beginning with_second_half(const entry* e, const packet_info* pinfo, tvbuff_t* payload,
-                                  const parley_tcp_header* h) {
-  const parley_tcp_segment* const second = e->second_half;
-  const guint32 length = tvb_captured_length(payload);
-  if (second == NULL || e->second_port != pinfo->srcport || length >= ENOUGH || h->seq + length != second->seq)
-    return BEGINS_NOTHING;
-  guint8 head[ENOUGH];
-  const guint32 more = MIN(second->length, ENOUGH - length);
-  tvb_memcpy(payload, head, 0, length);
-  memcpy(head + length, second->data, more);
-  return startup_begins(head, length + more);
-}
-
-/* Whether octets that begin like a startup frame are one. Payload may do so, too: what does not come first behind its
- * side's SYN has to look right, and behind a hole to have a key that is spelt right. The Rtr frame of 2007
- * follows two others: where nothing else can have been sent, it is a Request with another key. */
-static beginning believed(beginning how, conversation_t* conversation, packet_info* pinfo, tvbuff_t* payload) {
-  const entry* const e = entry_of(conversation);
-  const gboolean in_pieces = e != NULL && e->head_length > 0 && e->head_port == pinfo->srcport;
-  if (how == BEGINS_NOTHING || how == BEGINS_PERHAPS) return how;
-  struct tcp_analysis* const analysis = get_tcp_conversation_data(conversation, pinfo);
-  if (how == BEGINS_RTR) return peer_sent_nothing(pinfo, analysis) ? BEGINS_OTHER : BEGINS_NOTHING;
-  const syns s = syns_of(pinfo, analysis);
-  parley_tcp_header h;
-  if (!parley_tcp_find(pinfo, &h) || (s.own && (in_pieces ? e->head_seq : h.seq) == s.own_first)) return how;
-  if (in_pieces) return BEGINS_NOTHING;
-  if (how == BEGINS_OTHER && s.own && behind_a_hole(analysis, pinfo->num, &h)) return BEGINS_NOTHING;
-  if (tvb_captured_length(payload) < PARLEY_MPA_HEADER_LEN) return s.own ? how : BEGINS_NOTHING;
-  const guint8 revision = tvb_get_guint8(payload, PARLEY_MPA_REV_OFF), erdma = 129;
-  const gboolean right =
-      (revision <= 2 || revision == erdma) && tvb_get_ntohs(payload, PARLEY_MPA_PD_LENGTH_OFF) <= PARLEY_MPA_PD_MAX;
-  return right ? how : BEGINS_NOTHING;
-}
-
-/* The pieces of a startup frame that came before it could be told. */
-static parley_tcp_segment* head_of(const entry* e) {
-  parley_tcp_segment* const head = wmem_new0(wmem_file_scope(), parley_tcp_segment);
-  head->frame = e->head_frame;
-  head->seq = e->head_seq;
-  head->length = head->captured = e->head_length;
-  head->data = e->head;
-  head->start = head->held = TRUE;
-  return head;
-}
-
 /* Who sent the startup frame that a connection begins with. A Reply comes first if its Request is not in the capture,
  * and so may any other; but who hears nothing and sends one takes itself for the initiator. */
-static gboolean startup_is_initiators(beginning how, packet_info* pinfo, const struct tcp_analysis* analysis) {
-  if (how == BEGINS_REQUEST || peer_sent_nothing(pinfo, analysis)) return TRUE;
-  return how == BEGINS_OTHER && (syns_of(pinfo, analysis).own == FALSE || sender_is_initiator(pinfo, analysis));
+static gboolean startup_is_initiators(parley_beginning how, packet_info* pinfo, const struct tcp_analysis* analysis) {
+  if (how == PARLEY_BEGINS_REQUEST || parley_peer_sent_nothing(pinfo, analysis)) return TRUE;
+  return how == PARLEY_BEGINS_OTHER &&
+         (parley_syns_of(pinfo, analysis).own == FALSE || sender_is_initiator(pinfo, analysis));
 }
 
 /* A side of which the SYN is known and that begins with this frame, or has sent something before that the capture
  * lacks, is counted from there. */
-static void sync_to_syns(parley_tcp* tcp, const syns* s, guint sender, guint32 first_seq, const parley_tcp_header* h) {
+static void sync_to_syns(parley_tcp* tcp, const parley_syns* s, guint sender, guint32 first_seq,
+                         const parley_tcp_header* h) {
   parley_half *const own = &tcp->half[sender], *const other = &tcp->half[1 - sender];
   const guint32 heard = h->ack - s->other_first;
   if (s->own && first_seq == s->own_first) {
@@ -264,9 +95,9 @@ static void sync_to_syns(parley_tcp* tcp, const syns* s, guint sender, guint32 f
   }
 }
 
-static parley_tcp* tcp_begin(conversation_t* conversation, packet_info* pinfo, beginning how) {
+static parley_tcp* tcp_begin(conversation_t* conversation, packet_info* pinfo, parley_beginning how) {
   const struct tcp_analysis* const analysis = get_tcp_conversation_data(conversation, pinfo);
-  const gboolean known = begins_startup(how);
+  const gboolean known = parley_begins_startup(how);
   const gboolean initiator = known ? startup_is_initiators(how, pinfo, analysis) : sender_is_initiator(pinfo, analysis);
   const guint sender = initiator ? PARLEY_INITIATOR : PARLEY_RESPONDER;
   parley_tcp* const tcp = parley_tcp_new();
@@ -278,23 +109,23 @@ static parley_tcp* tcp_begin(conversation_t* conversation, packet_info* pinfo, b
   c->number = parley_conn_number();
   c->first_frame = conversation->setup_frame;
   c->first_at = analysis != NULL ? analysis->ts_first : pinfo->abs_ts;
-  const entry* const before = entry_of(conversation);
+  const parley_entry* const before = parley_entry_of(conversation);
   if (before != NULL && before->syn_frame != 0 && before->syn_ack_frame != 0) {
     c->syns_seen = TRUE;
     c->syn_at = before->syn_at;
     c->syn_ack_at = before->syn_ack_at;
   }
   c->roles_known = known || parley_prefs.role != PARLEY_ROLE_AUTO;
-  entry* const e = entry_made(conversation);
+  parley_entry* const e = parley_entry_made(conversation);
   e->tcp = tcp;
   /* Who sends a Reply first has the octets behind its Request, not these. */
-  if (initiator && e->second_port == pinfo->srcport) tcp->second_half = e->second_half;
+  if (initiator && e->second_flow == parley_flow_of(conversation, pinfo)) tcp->second_half = e->second_half;
   conversation_set_dissector_from_frame_number(conversation, pinfo->num, parley_handle);
   parley_tcp_header h;
-  const syns s = syns_of(pinfo, analysis);
-  const gboolean in_pieces = e->head_length > 0 && e->head_port == pinfo->srcport;
+  const parley_syns s = parley_syns_of(pinfo, analysis);
+  const gboolean in_pieces = e->head_length > 0 && e->head_flow == parley_flow_of(conversation, pinfo);
   if (known && parley_tcp_find(pinfo, &h)) sync_to_syns(tcp, &s, sender, in_pieces ? e->head_seq : h.seq, &h);
-  if (!initiator && e->head_length > 0 && !in_pieces) tcp->first_piece = head_of(e);
+  if (!initiator && e->head_length > 0 && !in_pieces) tcp->first_piece = parley_head_of(e);
   if (!known) parley_mpa_midstream(tcp);
   return tcp;
 }
@@ -376,13 +207,13 @@ static int dissect_parley(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, v
   const struct tcpinfo* const info = (const struct tcpinfo*)data;
   if (info == NULL || pinfo->ptype != PT_TCP || pinfo->flags.in_error_pkt) return 0;
   conversation_t* const conversation = find_or_create_conversation(pinfo);
-  parley_tcp* tcp = tcp_of(conversation);
+  parley_tcp* tcp = parley_tcp_of(conversation);
   if (tcp == NULL) {
     if (pinfo->fd->visited) return 0;
-    const beginning how = believed(tvb_begins(tvb), conversation, pinfo, tvb);
-    if (how == BEGINS_PERHAPS) return 0; /* see watch() */
+    const parley_beginning how = parley_believed(parley_tvb_begins(tvb), conversation, pinfo, tvb);
+    if (how == PARLEY_BEGINS_PERHAPS) return 0; /* see watch() */
     tcp = tcp_begin(conversation, pinfo, how);
-    tcp->forced = how == BEGINS_NOTHING;
+    tcp->forced = how == PARLEY_BEGINS_NOTHING;
   }
   parley_tcp_header h;
   header_of(pinfo, conversation, info, tvb, &h);
@@ -391,18 +222,18 @@ static int dissect_parley(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, v
 
 static gboolean dissect_heuristic(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void* data) {
   const struct tcpinfo* const info = (const struct tcpinfo*)data;
-  if (info == NULL || pinfo->flags.in_error_pkt || tvb_captured_length(tvb) < TELLS) return FALSE;
-  beginning how = tvb_begins(tvb);
-  if (how == BEGINS_PERHAPS) return FALSE; /* see watch() */
-  if (how != BEGINS_NOTHING) how = believed(how, find_or_create_conversation(pinfo), pinfo, tvb);
-  if (how == BEGINS_NOTHING) {
+  if (info == NULL || pinfo->flags.in_error_pkt || tvb_captured_length(tvb) < PARLEY_BEGIN_TELLS) return FALSE;
+  parley_beginning how = parley_tvb_begins(tvb);
+  if (how == PARLEY_BEGINS_PERHAPS) return FALSE; /* see watch() */
+  if (how != PARLEY_BEGINS_NOTHING) how = parley_believed(how, find_or_create_conversation(pinfo), pinfo, tvb);
+  if (how == PARLEY_BEGINS_NOTHING) {
     /* A connection whose beginning is not in the capture: a good CRC over a plausible DDP segment is no accident. */
     if (!parley_prefs.heuristic_fpdu || pinfo->fd->visited) return FALSE;
     const gint captured = (gint)tvb_captured_length(tvb);
     if (!parley_looks_like_fpdu(tvb_get_ptr(tvb, 0, captured), (guint32)captured)) return FALSE;
   }
   conversation_t* const conversation = find_or_create_conversation(pinfo);
-  parley_tcp* tcp = tcp_of(conversation);
+  parley_tcp* tcp = parley_tcp_of(conversation);
   if (tcp == NULL && pinfo->fd->visited) return FALSE;
   if (tcp == NULL) tcp = tcp_begin(conversation, pinfo, how);
   parley_tcp_header h;
@@ -413,47 +244,47 @@ static gboolean dissect_heuristic(tvbuff_t* tvb, packet_info* pinfo, proto_tree*
 /* Looks for the beginning of a connection where the front door is shut: another dissector is registered for its port
  * (4420, 5445), TCP calls the segment a retransmission, or a startup frame comes octet by octet. First pass only. */
 static parley_tcp* watch(packet_info* pinfo, tvbuff_t* payload, const parley_tcp_header* h) {
-  beginning how = tvb_begins(payload);
+  parley_beginning how = parley_tvb_begins(payload);
   const gboolean fits = h->length < PARLEY_MPA_STARTUP_MAX; /* into a startup frame, with octets before it */
-  if (how == BEGINS_NOTHING && heads == 0 && !fits) return NULL;
+  if (how == PARLEY_BEGINS_NOTHING && heads == 0 && !fits) return NULL;
   if (heuristic == NULL || !heuristic->enabled) return NULL; /* who disabled it wants nothing recognised */
   conversation_t* const conversation = find_conversation_pinfo(pinfo, 0);
   if (conversation == NULL) return NULL;
-  if (how == BEGINS_NOTHING && fits) keep_second_half(conversation, pinfo, payload, h);
-  how = believed(how, conversation, pinfo, payload);
-  if (begins_startup(how)) return tcp_begin(conversation, pinfo, how);
-  entry* e = entry_of(conversation);
-  if (how == BEGINS_PERHAPS && e != NULL && with_second_half(e, pinfo, payload, h) == BEGINS_REQUEST)
-    return tcp_begin(conversation, pinfo, BEGINS_REQUEST);
+  if (how == PARLEY_BEGINS_NOTHING && fits) parley_keep_second_half(conversation, pinfo, payload, h);
+  how = parley_believed(how, conversation, pinfo, payload);
+  if (parley_begins_startup(how)) return tcp_begin(conversation, pinfo, how);
+  parley_entry* e = parley_entry_of(conversation);
+  if (how == PARLEY_BEGINS_PERHAPS && parley_with_second_half(conversation, pinfo, payload, h) == PARLEY_BEGINS_REQUEST)
+    return tcp_begin(conversation, pinfo, PARLEY_BEGINS_REQUEST);
   if (e == NULL || e->head_length == 0) {
-    if (how != BEGINS_PERHAPS) return NULL;
-    e = entry_made(conversation);
-    e->head_port = (guint16)pinfo->srcport;
+    if (how != PARLEY_BEGINS_PERHAPS) return NULL;
+    e = parley_entry_made(conversation);
+    e->head_flow = parley_flow_of(conversation, pinfo);
     e->head_seq = h->seq;
     e->head_frame = pinfo->num;
     heads++;
   }
-  if (e->head_port != pinfo->srcport || h->seq != e->head_seq + e->head_length) return NULL;
-  guint8 head[ENOUGH];
-  const guint32 more = MIN(tvb_captured_length(payload), ENOUGH - e->head_length);
+  if (e->head_flow != parley_flow_of(conversation, pinfo) || h->seq != e->head_seq + e->head_length) return NULL;
+  guint8 head[PARLEY_BEGIN_ENOUGH];
+  const guint32 more = MIN(tvb_captured_length(payload), PARLEY_BEGIN_ENOUGH - e->head_length);
   memcpy(head, e->head, e->head_length);
   tvb_memcpy(payload, head + e->head_length, 0, more);
-  how = startup_begins(head, e->head_length + more);
-  if (how == BEGINS_PERHAPS) {
-    memcpy(e->head, head, ENOUGH);
+  how = parley_startup_begins(head, e->head_length + more);
+  if (how == PARLEY_BEGINS_PERHAPS) {
+    memcpy(e->head, head, PARLEY_BEGIN_ENOUGH);
     e->head_length += more;
     return NULL;
   }
-  if (how == BEGINS_NOTHING) {
+  if (how == PARLEY_BEGINS_NOTHING) {
     e->head_length = 0;
     heads--;
     return NULL;
   }
   heads--;
-  how = believed(how, conversation, pinfo, payload);
-  if (!begins_startup(how)) return NULL;
+  how = parley_believed(how, conversation, pinfo, payload);
+  if (!parley_begins_startup(how)) return NULL;
   parley_tcp* const tcp = tcp_begin(conversation, pinfo, how);
-  parley_mpa_segment(tcp, pinfo, payload, side_of(tcp, pinfo), head_of(e), 0);
+  parley_mpa_segment(tcp, pinfo, payload, side_of(tcp, pinfo), parley_head_of(e), 0);
   return tcp;
 }
 
@@ -461,7 +292,7 @@ static parley_tcp* watch(packet_info* pinfo, tvbuff_t* payload, const parley_tcp
 static void note_syn(packet_info* pinfo, const parley_tcp_header* h) {
   conversation_t* const conversation = find_conversation_pinfo(pinfo, 0);
   if (conversation == NULL || pinfo->fd->visited) return;
-  entry* const e = entry_made(conversation);
+  parley_entry* const e = parley_entry_made(conversation);
   const gboolean answer = (h->flags & PARLEY_TCP_ACK) != 0;
   guint32* const frame = answer ? &e->syn_ack_frame : &e->syn_frame;
   if (*frame != 0) return;
@@ -481,7 +312,7 @@ static int dissect_passed_by(packet_info* pinfo, proto_tree* tree) {
   if (connections == 0 && h.length == 0) return 0;
   tvbuff_t* const payload = tvb_new_subset_length(h.tvb, h.payload, (gint)h.length);
   conversation_t* const conversation = connections == 0 ? NULL : find_conversation_pinfo(pinfo, 0);
-  parley_tcp* tcp = tcp_of(conversation);
+  parley_tcp* tcp = parley_tcp_of(conversation);
   if (tcp == NULL && !pinfo->fd->visited && h.length > 0) tcp = watch(pinfo, payload, &h);
   if (tcp == NULL) return 0;
   if (!pinfo->fd->visited) feed(tcp, pinfo, payload, &h);

@@ -242,6 +242,16 @@ class Judgement(unittest.TestCase):
             a.fpdu(INITIATOR, send(1, b"and on"))
         self.check(build, (5, "error", "RFC 5044 §7.1.2", "of which 28 octets had come, 36 were due"))
 
+    def test_a_reply_before_the_request_is_whole_on_a_connection_with_one_port(self):
+        capture = Capture()
+        a = capture.connect(ports=(7471, 7471)).handshake()
+        a.send(INITIATOR, V1[0][:6], (3, 5))
+        a.send(RESPONDER, V1[1])
+        a.send(INITIATOR, V1[0][6:])
+        self.assertEqual([(frame, severity, text) for frame, severity, text in self.judged(capture)],
+                         [(7, "error", "the responder answered a Request of which 6 octets had come, 20 were due "
+                                       "[RFC 5044 §7.1.2]")])
+
     def test_a_second_reply(self):
         def build(a):
             a.set_up(*V1)
@@ -265,9 +275,24 @@ class Judgement(unittest.TestCase):
         self.check(lambda a: self.with_markers(a, asked=True, sent=False),
                    (6, "error", "RFC 5044 §4.3", "sends FPDUs without the markers that the responder requires"))
 
-    def with_markers(self, a, asked, sent):
+    def with_markers(self, a, asked, sent, cuts=()):
         a.set_up(V1[0], startup(REP, C | M * asked, 1), markers=(sent, False))
-        a.fpdu(INITIATOR, send(1, pattern(40)))
+        a.fpdu(INITIATOR, send(1, pattern(40)), cuts=cuts)
+
+    def test_the_first_fpdu_ends_with_the_segment_that_tells_how_the_stream_begins(self):
+        for asked, sent, words in ((False, True, "inserts markers"), (True, False, "without the markers")):
+            with self.subTest(asked=asked):
+                self.check(lambda a, asked=asked, sent=sent: self.with_markers(a, asked, sent, cuts=(30, 50)),
+                           (8, "error", "RFC 5044 §4.3", words))
+
+    def test_the_marker_in_front_of_an_fpdu_is_left_out(self):
+        for cuts in (), (1, 9, 400):
+            def build(a, cuts=cuts):
+                a.set_up(V1[0], startup(REP, C | M, 1), markers=(True, False))
+                a.fpdu(INITIATOR, send(1, pattern(1100)), cuts=cuts, omit=True)
+                a.fpdu(RESPONDER, terminate(0x20, 2))
+            with self.subTest(cuts=cuts):
+                self.check(build, (6 + len(cuts), "error", "RFC 5044 §4.3", "left a marker out of its FPDU"))
 
     def test_one_marker_left_out_is_no_wrong_crc(self):
         def build(a):
@@ -276,6 +301,16 @@ class Judgement(unittest.TestCase):
             less = whole[:512] + whole[516:]
             a.send(INITIATOR, less + crc32c(less))
         self.check(build, (6, "error", "RFC 5044 §4.3", "the initiator left a marker out of its FPDU"))
+
+    def test_an_fpdu_that_ends_before_its_second_marker_for_want_of_the_first(self):
+        """With both it has 8 octets more."""
+        def build(a):
+            a.set_up(V1[0], startup(REP, C | M, 1), markers=(True, False))
+            a.fpdu(INITIATOR, send(1, pattern(20)))
+            behind = 1024 - a.framer[INITIATOR].position
+            a.fpdu(INITIATOR, send(2, pattern(behind - 2 - 18 - 4)), omit=True)
+            a.fpdu(RESPONDER, terminate(0x20, 2))
+        self.check(build, (7, "error", "RFC 5044 §4.3", "the initiator left a marker out of its FPDU"))
 
     def test_bits_of_a_marker_that_are_0(self):
         def build(a):
@@ -313,6 +348,31 @@ class Judgement(unittest.TestCase):
         self.check(self.terminated(quote, 0xC0, control=0x00, code=0), msn,
                    (8, "warning", clause, "headers with the Terminate of a local catastrophic error"),
                    (8, "warning", "RFC 5040 §7.2", "answered the fault of frame 7 with a Terminate that says"))
+
+    def test_a_local_error_right_behind_the_rtr_frame_is_no_answer_to_it(self):  # RFC 5040 §4.8
+        def build(code):
+            def made(a):
+                a.set_up(startup(REQ, C | S, 1), startup(REP, C | S, 1))
+                a.send(INITIATOR, startup(RTR_TEXT, 0, 1))
+                a.fpdu(RESPONDER, terminate(code, 6))
+            return made
+        self.check(build(0x00))
+        self.check(build(0x12), (7, "error", "RFC 5044 §7.1.1", "took the agreed Rtr frame for an FPDU"),
+                   (7, "warning", "RFC 5040 §4.8", "left the DDP header of the faulty segment out"))
+
+    def test_a_terminate_may_quote_a_segment_that_is_lost(self):
+        """Another one with the same header was captured."""
+        def build(lost):
+            def made(a):
+                a.set_up(*V1)
+                a.fpdu(INITIATOR, write(7, 0, pattern(16)))
+                again = a.framer[INITIATOR].fpdu(write(7, 0, pattern(8)))
+                a.skip(INITIATOR, again) if lost else a.send(INITIATOR, again)
+                quoted = b"\0\x16" if lost else b"\0\x17"
+                a.fpdu(RESPONDER, terminate(0x11, 0, 0xC0, quoted + write(7, 0)[:14]))
+            return made
+        self.check(build(lost=True))
+        self.check(build(lost=False), (8, "error", "RFC 5040 §4.8", "a length of 23 octets, it had"))
 
     def test_a_terminate_without_cause(self):
         self.check(self.terminated(b"", 0, control=0x20, code=2, cause=False),

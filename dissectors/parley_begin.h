@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Where a connection begins: what is kept with a TCP conversation before it is known to carry MPA, and whether octets
+ * that begin like a startup frame are one. First pass only. */
+#ifndef PARLEY_BEGIN_H
+#define PARLEY_BEGIN_H
+
+#include <epan/conversation.h>
+#include <epan/dissectors/packet-tcp.h>
+
+#include "parley_mpa.h"
+#include "parley_tcp.h"
+
+enum {
+  PARLEY_BEGIN_TELLS =
+      10, /* of a key that a packet cuts, octets 8 and 9 tell Request and Reply apart (RFC 5044 §7.1.1) */
+  PARLEY_BEGIN_ENOUGH = PARLEY_MPA_KEY_LEN /* octets of a startup frame that tell what it is */
+};
+
+/* What hangs on a TCP conversation. Before a connection is known to carry MPA, only the first octets of a Request that
+ * came in tiny pieces are kept. Who sent something is told by TCP's flow, since both ends may have one port. */
+typedef struct parley_entry {
+  parley_tcp* tcp;
+  guint8 head[PARLEY_BEGIN_ENOUGH];
+  guint32 head_length, head_seq;
+  const tcp_flow_t* head_flow; /* of the sender */
+  guint32 head_frame;
+  parley_tcp_segment* second_half; /* see parley_keep_second_half() */
+  const tcp_flow_t* second_flow;
+  guint32 syn_frame, syn_ack_frame; /* 0: not seen */
+  nstime_t syn_at, syn_ack_at;
+} parley_entry;
+
+typedef enum {
+  PARLEY_BEGINS_NOTHING,
+  PARLEY_BEGINS_PERHAPS,
+  PARLEY_BEGINS_REQUEST,
+  PARLEY_BEGINS_REPLY,
+  PARLEY_BEGINS_RTR,
+  PARLEY_BEGINS_OTHER
+} parley_beginning;
+
+/* Where the two directions begin, as far as SYNs tell; the SYN with ACK tells both (RFC 9293 §3.5). */
+typedef struct parley_syns {
+  gboolean own, other; /* of the sender of this packet, and of its peer */
+  guint32 own_first, other_first;
+} parley_syns;
+
+parley_entry* parley_entry_of(conversation_t* conversation);
+parley_entry* parley_entry_made(conversation_t* conversation);
+parley_tcp* parley_tcp_of(conversation_t* conversation);
+/* Of the sender of this packet; NULL: TCP knows nothing of it. */
+const tcp_flow_t* parley_flow_of(conversation_t* conversation, packet_info* pinfo);
+parley_syns parley_syns_of(const packet_info* pinfo, const struct tcp_analysis* analysis);
+gboolean parley_peer_sent_nothing(packet_info* pinfo, const struct tcp_analysis* analysis);
+
+parley_beginning parley_startup_begins(const guint8* octets, guint32 length);
+gboolean parley_begins_startup(parley_beginning how);
+parley_beginning parley_tvb_begins(tvbuff_t* tvb);
+parley_beginning parley_believed(parley_beginning how, conversation_t* conversation, packet_info* pinfo,
+                                 tvbuff_t* payload);
+void parley_keep_second_half(conversation_t* conversation, packet_info* pinfo, tvbuff_t* payload,
+                             const parley_tcp_header* h);
+parley_beginning parley_with_second_half(conversation_t* conversation, packet_info* pinfo, tvbuff_t* payload,
+                                         const parley_tcp_header* h);
+parley_tcp_segment* parley_head_of(const parley_entry* e);
+
+#endif
