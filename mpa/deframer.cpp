@@ -54,7 +54,7 @@ Deframer::Deframer(const FramerOptions& options, std::uint64_t position)
     : options_(options),
       position_(position),
       beyond_(options.markers ? 0 : ~(interval - 1)),
-      pieces_(options.markers ? fpdu::pieces_max : 1) {
+      pieces_(options.markers ? fpdu::pieces_max : 0) {
   PARLEY_ASSERT(position % 4 == 0);
 }
 
@@ -71,8 +71,8 @@ inline DeframeStatus Deframer::deliver_bare(ConstBytes whole, std::uint16_t ulpd
   // RFC 5044 §4.4: without CRC the field is not looked at.
   if (options_.crc && crc32c(covered) != received) [[unlikely]]
     return die(DeframeStatus::crc_error, position_ + covered.size());
-  pieces_[0] = covered.subspan(length_size, ulpdu_length);
-  out.pieces = {pieces_.data(), 1};
+  bare_ = covered.subspan(length_size, ulpdu_length);
+  out.pieces = {&bare_, 1};
   out.ulpdu_length = ulpdu_length;
   out.position = position_;
   out.crc = received;

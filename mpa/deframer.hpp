@@ -78,7 +78,8 @@ class Deframer {
   std::size_t beyond_;  ///< without markers the high bits, so that before_marker() is never reached
   ConstBytes in_;
   Bytes carry_;                     ///< at most one FPDU: fpdu::wire_max octets
-  std::vector<ConstBytes> pieces_;  ///< made once: 1 without markers, fpdu::pieces_max with them
+  ConstBytes bare_;                 ///< the one piece of an FPDU without markers
+  std::vector<ConstBytes> pieces_;  ///< made once: none without markers, fpdu::pieces_max with them
 };
 
 }  // namespace parley::mpa

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "mpa/startup_words.hpp"
@@ -76,7 +77,9 @@ std::size_t Startup::handle_bytes(Instant now, ConstBytes in) {
 
 std::size_t Startup::frame_wanted() const {
   if (in_.size() < PARLEY_MPA_HEADER_LEN) return PARLEY_MPA_HEADER_LEN;
-  return wire::MpaFrameView::parse(in_)->frame_size();
+  Reader r(in_);
+  r.skip(PARLEY_MPA_PD_LENGTH_OFF);
+  return PARLEY_MPA_HEADER_LEN + std::size_t{r.be16()};
 }
 
 std::size_t Startup::take_frame(Instant now, ConstBytes in) {
@@ -86,9 +89,10 @@ std::size_t Startup::take_frame(Instant now, ConstBytes in) {
   for (;;) {
     const std::size_t n = std::min(frame_wanted() - in_.size(), in.size() - taken);
     const ConstBytes piece = in.subspan(taken, n);
+    const bool head_known = in_.size() >= PARLEY_MPA_HEADER_LEN;
     in_.insert(in_.end(), piece.begin(), piece.end());
     taken += n;
-    if (!check_head()) return in.size();
+    if (!head_known && !check_head()) return in.size();
     if (in_.size() >= PARLEY_MPA_HEADER_LEN && in_.size() == frame_wanted()) break;
     if (taken < in.size()) continue;
     if (play_->whole_frame_only && !in_.empty())
@@ -354,12 +358,20 @@ void Startup::enter(StartupState state, Instant deadline) {
 }
 
 void Startup::emit(StartupEvent::Kind kind, Bytes private_data) {
-  StartupEvent event{.kind = kind};
+  StartupEvent& event = queue(kind);
+  // The reasons come with the end of startup, good or bad; fpdu_mode is for the queue pair, which has no use for them.
+  Reasons reasons;
+  if (kind == StartupEvent::Kind::fpdu_mode) std::swap(reasons, parameters_.reasons);
   event.parameters = parameters_;
+  if (kind == StartupEvent::Kind::fpdu_mode) std::swap(reasons, parameters_.reasons);
   event.private_data = std::move(private_data);
   if (kind == StartupEvent::Kind::rejected) event.close = StartupEvent::Close::graceful;
-  events_.push_back(std::move(event));
-  PARLEY_ASSERT(events_.size() <= 4);
+}
+
+StartupEvent& Startup::queue(StartupEvent::Kind kind) {
+  if (!event_ && more_events_.empty()) return event_.emplace(StartupEvent{.kind = kind});
+  PARLEY_ASSERT(more_events_.size() < 3);
+  return more_events_.emplace_back(StartupEvent{.kind = kind});
 }
 
 // RFC 5044 §7.1.2: whatever is wrong with startup ends the connection; nothing is queued behind it.
@@ -367,8 +379,8 @@ void Startup::finish(StartupEvent event) {
   event.parameters = parameters_;
   enter(StartupState::failed, never);
   in_ = {};
-  events_.push_back(std::move(event));
-  PARLEY_ASSERT(events_.size() <= 4);
+  const StartupEvent::Kind kind = event.kind;
+  queue(kind) = std::move(event);
 }
 
 void Startup::fail_with(Errc code, std::string_view rule, std::string received, std::string advice,
@@ -387,9 +399,14 @@ void Startup::fail_with(Errc code, std::string_view rule, std::string received, 
 Bytes Startup::poll_transmit() { return std::exchange(transmit_, {}); }
 
 std::optional<StartupEvent> Startup::poll_event() {
-  if (events_.empty()) return std::nullopt;
-  StartupEvent event = std::move(events_.front());
-  events_.erase(events_.begin());
+  if (event_) {
+    std::optional<StartupEvent> event = std::move(event_);
+    event_.reset();
+    return event;
+  }
+  if (more_events_.empty()) return std::nullopt;
+  std::optional<StartupEvent> event = std::move(more_events_.front());
+  more_events_.erase(more_events_.begin());
   return event;
 }
 

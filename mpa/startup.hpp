@@ -130,6 +130,7 @@ class Startup {
   void emit(StartupEvent::Kind kind, Bytes private_data = {});
   void fail_with(Errc code, std::string_view rule, std::string received, std::string advice,
                  StartupEvent::Close close = StartupEvent::Close::graceful, std::uint64_t offset = 0);
+  StartupEvent& queue(StartupEvent::Kind kind);
   void finish(StartupEvent event);
   void bad_key(std::size_t at);
 
@@ -158,11 +159,13 @@ class Startup {
   bool request_s_ = false;      // S of the Request, own or received
   bool peer_enhanced_ = false;  // the Request carried enhanced data
   wire::MpaEnhanced request_enhanced_{};
-  std::string local_error_;           // initiator: happened before the Reply
-  Bytes in_;                          // the startup frame so far; at most 532 octets, or 20 of an Rtr frame
-  Bytes leftover_;                    // at most 3 octets
-  Bytes transmit_;                    // at most two startup frames
-  std::vector<StartupEvent> events_;  // at most 4: request, then an end; or fpdu_mode, established
+  std::string local_error_;  // initiator: happened before the Reply
+  Bytes in_;                 // the startup frame so far; at most 532 octets, or 20 of an Rtr frame
+  Bytes leftover_;           // at most 3 octets
+  Bytes transmit_;           // at most two startup frames
+  // At most 4: request, then an end; or fpdu_mode, established. Mostly one stands there at a time.
+  std::optional<StartupEvent> event_;
+  std::vector<StartupEvent> more_events_;
 };
 
 }  // namespace parley::mpa

@@ -6,6 +6,7 @@
 namespace parley::mpa {
 
 bool Startup::request_revision_is_bad(std::uint8_t revision) {
+  if (revision != 0 && revision <= options_.revision) return false;
   const std::string received = "Rev " + std::to_string(revision);
   if (revision == 0) {
     // RFC 5044 Appendix C, a responder that does not speak the RDMA Consortium's protocol: its own revision, then
@@ -16,7 +17,6 @@ bool Startup::request_revision_is_bad(std::uint8_t revision) {
               StartupEvent::Close::graceful, PARLEY_MPA_REV_OFF);
     return true;
   }
-  if (revision <= options_.revision) return false;
   if (revision == 2) {
     // A reset, because Linux cxgb4 and irdma then try revision 1, and take a FIN as final.
     fail_with(Errc::bad_revision, "RFC 6581 §10", received,

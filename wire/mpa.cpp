@@ -79,8 +79,8 @@ Result<Bytes> MpaFrame::emit() const {
   if (pd > PARLEY_MPA_PD_MAX) return fail(Errc::bad_private_data);  // RFC 5044 §7.1.1
   const std::string_view text = to_string(key == MpaKey::unknown ? MpaKey::req : key);
   Bytes out(PARLEY_MPA_HEADER_LEN + pd);
-  Writer w(out);
-  for (char ch : text) w.u8(static_cast<std::uint8_t>(ch));
+  std::copy(text.begin(), text.end(), out.begin());
+  Writer w(MutBytes(out).subspan(PARLEY_MPA_KEY_LEN));
   w.u8(flags);
   w.u8(revision);
   w.be16(static_cast<std::uint16_t>(pd));
