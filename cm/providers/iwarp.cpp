@@ -246,8 +246,9 @@ Result<void> Iwarp::accept(EndpointId endpoint, const AcceptOptions& options) {
   if (!c->qp) {
     if (auto made = make_qp(*c, options.qp ? &*options.qp : nullptr); !made) return made;
   }
-  c->setup->decision = Decision{
-      .accept = true, .mpa = options.mpa, .private_data = {options.private_data.begin(), options.private_data.end()}};
+  c->setup->decision = Decision{.accept = true,
+                                .mpa = options.mpa ? std::make_unique<mpa::Options>(*options.mpa) : nullptr,
+                                .private_data = {options.private_data.begin(), options.private_data.end()}};
   c->phase = Phase::decided;
   note(endpoint);
   return {};

@@ -45,11 +45,12 @@ enum class Wire : std::uint8_t { none, opening, up, shut, gone };
 
 struct Decision {
   bool accept = false;
-  std::optional<mpa::Options> mpa;
+  std::unique_ptr<mpa::Options> mpa;  // null: the listener's
   Bytes private_data;
 };
 
-/// What only set-up needs; freed when it is over, so that an idle connection stays small.
+/// What only set-up needs; freed when it is over, so that an idle connection stays small. What is rare stands apart:
+/// from 1008 octets on glibc's malloc looks for room in its slow way.
 struct Setup {
   mpa::Options options;
   Bytes private_data;  // initiator: of the Request
@@ -58,8 +59,8 @@ struct Setup {
   Duration tcp_timeout{};
   std::optional<mpa::Startup> startup;
   std::optional<Decision> decision;
-  std::optional<mpa::StartupEvent> reply;  // holding: what Established will say
-  Bytes early;                             // holding: the peer's first octets; at most early_max
+  std::unique_ptr<mpa::StartupEvent> reply;  // holding: what Established will say
+  Bytes early;                               // holding: the peer's first octets; at most early_max
   Instant start{};
   bool watching = false;       // holding: for a Terminate that gives an echoing peer away
   bool request_timed = false;  // times.request is set

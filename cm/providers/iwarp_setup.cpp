@@ -180,7 +180,7 @@ void Iwarp::on_reply(Connection& c, Instant now, mpa::StartupEvent& event) {
   const Duration hold = std::max(delay, setup.watching ? options_.echo_watch : Duration{});
   if (hold > Duration{}) {
     c.phase = Phase::holding;
-    setup.reply = std::move(event);
+    setup.reply = std::make_unique<mpa::StartupEvent>(std::move(event));
     c.deadline = after(now, hold);
     return;
   }

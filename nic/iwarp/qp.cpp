@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "nic/iwarp/qp.hpp"
 
+#include <utility>
+
 #include "base/assert.hpp"
 
 namespace parley::nic::iwarp {
@@ -83,7 +85,7 @@ Qp::~Qp() {
     parts_.recv_cq->release();
   }
   if (incoming_.active && parts_.srq) {
-    unpin(parts_.tables->regions, incoming_.shared.memory);
+    unpin(parts_.tables->regions, incoming_.shared->memory);
     parts_.recv_cq->release();
   }
   flush_replies();
@@ -320,16 +322,20 @@ WorkCompletion& Qp::complete_incoming(WcOpcode opcode, WcStatus status) {
 }
 
 void Qp::push_event(QpEvent event) {
-  PARLEY_ASSERT(event_count_ < events_.size());
-  events_[(event_next_ + event_count_++) % events_.size()] = std::move(event);
+  if (event.kind == QpEvent::Kind::first_fpdu && events_.empty())
+    first_fpdu_event_ = event.form;
+  else
+    events_.push_back(std::move(event));
+  PARLEY_ASSERT(events_.size() <= 4);
   mark_dirty();
 }
 
 std::optional<QpEvent> Qp::poll_event() {
-  if (event_count_ == 0) return std::nullopt;
-  std::optional<QpEvent> event = std::move(events_[event_next_]);
-  event_next_ = (event_next_ + 1) % events_.size();
-  --event_count_;
+  if (first_fpdu_event_)
+    return QpEvent{.kind = QpEvent::Kind::first_fpdu, .form = *std::exchange(first_fpdu_event_, std::nullopt)};
+  if (events_.empty()) return std::nullopt;
+  std::optional<QpEvent> event = std::move(events_.front());
+  events_.erase(events_.begin());
   return event;
 }
 

@@ -16,8 +16,9 @@
 // A posted request completes exactly once and in order per queue; unsignaled ones that succeed leave no completion.
 #pragma once
 #include <algorithm>
-#include <array>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/bytes_io.hpp"
 #include "mpa/framer.hpp"
@@ -117,7 +118,7 @@ class Qp final : public StreamQp {
   /// The untagged message being received on queue 0.
   struct Incoming {
     bool active = false;
-    RecvWqe shared;  // from the SRQ; an own receive stays at the front of its queue
+    std::unique_ptr<RecvWqe> shared;  // from the SRQ, made at the first; an own receive stays at the front of its queue
     wire::RdmapOpcode opcode = wire::RdmapOpcode::send;
     std::uint32_t invalidate = 0;
     Placed placed;
@@ -130,7 +131,7 @@ class Qp final : public StreamQp {
   void unlink_dirty();
   void complete_sent();
   void complete(SendWqe& wqe, WcStatus status);
-  RecvWqe& incoming_wqe() { return parts_.srq ? incoming_.shared : receives_.front(); }
+  RecvWqe& incoming_wqe() { return parts_.srq ? *incoming_.shared : receives_.front(); }
   WorkCompletion& complete_incoming(WcOpcode opcode, WcStatus status);
   void flush_sends();
   void flush_receives();
@@ -199,8 +200,9 @@ class Qp final : public StreamQp {
   std::uint8_t terminate_llp_etype_ = 0;
   bool rtr_announced_ = false;
   std::optional<TerminateInfo> terminate_;
-  std::array<std::optional<QpEvent>, 4> events_;  // each kind happens at most once
-  std::size_t event_next_ = 0, event_count_ = 0;
+  // At most 4, for each kind happens at most once. The one that good connections have takes no memory.
+  std::optional<mpa::Rtr> first_fpdu_event_;  // before all others
+  std::vector<QpEvent> events_;
 
   // Dirty list link.
   bool dirty_ = false;

@@ -209,7 +209,8 @@ bool Qp::take_receive(Segment& segment) {
   if (parts_.srq) {
     if (!parts_.recv_cq->reserve())
       return refuse({1, 2, 0x02}, segment, "RFC 5041 §7.1", "a message while the receive completion queue is full");
-    incoming_.shared = parts_.srq->posted.front();
+    if (!incoming_.shared) incoming_.shared = std::make_unique<RecvWqe>();
+    *incoming_.shared = parts_.srq->posted.front();
     parts_.srq->posted.pop();
   }
   incoming_.active = true;

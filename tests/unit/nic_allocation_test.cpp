@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The data path allocates nothing once a connection has run for a while.
+// The data path allocates nothing once a connection has run for a while, and a connection without data takes little.
 #include <cstdlib>
 #include <new>
 
@@ -7,10 +7,11 @@
 
 #if !defined(__SANITIZE_ADDRESS__)
 namespace {
-std::size_t allocations = 0;  // of this test program; one thread
+std::size_t allocations = 0, allocated = 0;  // of this test program; one thread
 }
 void* operator new(std::size_t size) {
   ++allocations;
+  allocated += size;
   if (void* memory = std::malloc(size)) return memory;
   throw std::bad_alloc();
 }
@@ -69,6 +70,17 @@ TEST(NicAllocation, NoneInTheDataPathAfterTheStart) {
     }
     EXPECT_EQ(allocations - before, 0U);
   }
+}
+
+// Ten thousand idle connections are twenty thousand of these.
+TEST(NicAllocation, AQueuePairWithoutWorkTakesOneKilobyte) {
+  const auto device = make_device();
+  const PdHandle pd = *device->alloc_pd();
+  const std::size_t before = allocations, octets_before = allocated;
+  auto qp = device->create_lone_qp(pd, 2);
+  ASSERT_TRUE(qp && (*qp)->attach({}));
+  EXPECT_LE(allocations - before, 2U);  // itself and its completions
+  EXPECT_LE(allocated - octets_before, 1024U);
 }
 
 }  // namespace
