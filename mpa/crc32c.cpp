@@ -51,6 +51,7 @@ constexpr std::array<std::array<std::uint32_t, 256>, 3> crc32c_under_zeros = {
 namespace {
 
 using Kernel = std::uint32_t (*)(std::uint32_t, const std::uint8_t*, std::size_t);
+using CopyKernel = std::uint32_t (*)(std::uint32_t, std::uint8_t*, const std::uint8_t*, std::size_t);
 
 #if defined(__x86_64__)
 bool cpu_has_sse42() { return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul"); }
@@ -65,24 +66,29 @@ bool cpu_has_vpclmul() { return false; }
 // Below these lengths a wide kernel's set-up costs more than its registers save.
 constexpr std::size_t isal_pays_from = 256;
 constexpr std::size_t vpclmul_pays_from = 96;
+constexpr std::size_t sse42_copy_pays_from = 384;
 
 struct Choice {
   Kernel short_input = crc_kernels::portable;
   Kernel long_input = crc_kernels::portable;
   std::size_t long_from = 0;
-  bool fused_copy = false;
+  CopyKernel copy = nullptr;  ///< reads once what it copies and sums; null: first the one, then the other
+  std::size_t copy_from = 0;
   std::string_view name = "portable";
 };
 
 Choice choose() {
   if (crc_path_available(CrcPath::vpclmul))
-    return {crc_kernels::sse42, crc_kernels::vpclmul, vpclmul_pays_from, true, "vpclmul+sse42"};
+    return {crc_kernels::sse42,        crc_kernels::vpclmul, vpclmul_pays_from,
+            crc_kernels::vpclmul_copy, vpclmul_pays_from,    "vpclmul+sse42"};
   const bool isal = crc_path_available(CrcPath::isal);
   if (crc_path_available(CrcPath::sse42)) {
-    if (isal) return {crc_kernels::sse42, crc_kernels::isal, isal_pays_from, false, "isal+sse42"};
-    return {crc_kernels::sse42, crc_kernels::sse42, 0, false, "sse42"};
+    if (isal)
+      return {crc_kernels::sse42,      crc_kernels::isal,    isal_pays_from,
+              crc_kernels::sse42_copy, sse42_copy_pays_from, "isal+sse42"};
+    return {crc_kernels::sse42, crc_kernels::sse42, 0, crc_kernels::sse42_copy, sse42_copy_pays_from, "sse42"};
   }
-  if (isal) return {crc_kernels::isal, crc_kernels::isal, 0, false, "isal"};
+  if (isal) return {crc_kernels::isal, crc_kernels::isal, 0, nullptr, 0, "isal"};
   return {};
 }
 
@@ -101,11 +107,19 @@ std::uint32_t crc32c_extend(std::uint32_t state, ConstBytes in) {
 
 std::uint32_t crc32c_copy(std::uint32_t state, std::uint8_t* out, ConstBytes in) {
   const Choice& choice = chosen();
-  if (choice.fused_copy && in.size() >= choice.long_from)
-    return crc_kernels::vpclmul_copy(state, out, in.data(), in.size());
+  if (choice.copy != nullptr && in.size() >= choice.copy_from) return choice.copy(state, out, in.data(), in.size());
   if (in.empty()) return state;
   std::memcpy(out, in.data(), in.size());
   return crc32c_extend(state, {out, in.size()});
+}
+
+std::uint32_t crc32c_copy_by(CrcPath path, std::uint32_t state, std::uint8_t* out, ConstBytes in) {
+  if (!crc_path_available(path)) path = CrcPath::portable;
+  if (path == CrcPath::automatic) return crc32c_copy(state, out, in);
+  if (path == CrcPath::sse42) return crc_kernels::sse42_copy(state, out, in.data(), in.size());
+  if (path == CrcPath::vpclmul) return crc_kernels::vpclmul_copy(state, out, in.data(), in.size());
+  if (!in.empty()) std::memcpy(out, in.data(), in.size());
+  return crc32c_extend_by(path, state, {out, in.size()});
 }
 
 bool crc_path_available(CrcPath path) {

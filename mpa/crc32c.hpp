@@ -38,6 +38,7 @@ enum class CrcPath : std::uint8_t { automatic, isal, sse42, portable, vpclmul };
 bool crc_path_available(CrcPath path);
 /// One kernel by name, whatever the CPU's best is; for tests and benches.
 std::uint32_t crc32c_extend_by(CrcPath path, std::uint32_t state, ConstBytes in);
+std::uint32_t crc32c_copy_by(CrcPath path, std::uint32_t state, std::uint8_t* out, ConstBytes in);
 std::string_view crc_path_name();  ///< what automatic resolved to
 
 }  // namespace parley::mpa

@@ -23,6 +23,8 @@ std::uint32_t portable(std::uint32_t state, const std::uint8_t* in, std::size_t 
 /// Built with SSE4.2 and PCLMULQDQ; call only if the CPU has both. False on other architectures.
 extern const bool sse42_built;
 std::uint32_t sse42(std::uint32_t state, const std::uint8_t* in, std::size_t size);
+/// The same, copying what it reads; `in` and `out` do not overlap.
+std::uint32_t sse42_copy(std::uint32_t state, std::uint8_t* out, const std::uint8_t* in, std::size_t size);
 
 /// Built with AVX-512 and VPCLMULQDQ; call only if the CPU has them.
 extern const bool vpclmul_built;

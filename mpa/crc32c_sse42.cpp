@@ -31,24 +31,35 @@ std::uint32_t multiply(std::uint32_t state, std::uint32_t factor) {
   return static_cast<std::uint32_t>(_mm_crc32_u64(0, static_cast<std::uint64_t>(_mm_cvtsi128_si64(product)) << 1));
 }
 
-/// Three blocks of Block octets each.
-template <std::size_t Block>
-std::uint32_t three_blocks(std::uint32_t state, const std::uint8_t* in) {
+template <bool Copy>
+std::uint64_t take(std::uint64_t state, std::uint8_t* out, const std::uint8_t* in, std::size_t at) {
+  const std::uint64_t v = load64(in + at);
+  if constexpr (Copy) std::memcpy(out + at, &v, sizeof v);
+  return _mm_crc32_u64(state, v);
+}
+
+/// Three blocks of Block octets each. With Copy they are written to `out` on the way: a store costs nothing beside the
+/// CRC instruction.
+template <std::size_t Block, bool Copy>
+std::uint32_t three_blocks(std::uint32_t state, std::uint8_t* out, const std::uint8_t* in) {
   constexpr std::uint32_t over_two = power_of_x(16 * Block - 32);
   constexpr std::uint32_t over_one = power_of_x(8 * Block - 32);
   std::uint64_t a = state, b = 0, c = 0;
   for (std::size_t i = 0; i < Block; i += 8) {
-    a = _mm_crc32_u64(a, load64(in + i));
-    b = _mm_crc32_u64(b, load64(in + Block + i));
-    c = _mm_crc32_u64(c, load64(in + 2 * Block + i));
+    a = take<Copy>(a, out, in, i);
+    b = take<Copy>(b, out, in, Block + i);
+    c = take<Copy>(c, out, in, 2 * Block + i);
   }
   return multiply(static_cast<std::uint32_t>(a), over_two) ^ multiply(static_cast<std::uint32_t>(b), over_one) ^
          static_cast<std::uint32_t>(c);
 }
 
-template <std::size_t Block>
-std::uint32_t while_it_fits(std::uint32_t state, const std::uint8_t*& in, std::size_t& size) {
-  for (; size >= 3 * Block; in += 3 * Block, size -= 3 * Block) state = three_blocks<Block>(state, in);
+template <std::size_t Block, bool Copy>
+std::uint32_t while_it_fits(std::uint32_t state, std::uint8_t*& out, const std::uint8_t*& in, std::size_t& size) {
+  for (; size >= 3 * Block; in += 3 * Block, size -= 3 * Block) {
+    state = three_blocks<Block, Copy>(state, out, in);
+    if constexpr (Copy) out += 3 * Block;
+  }
   return state;
 }
 
@@ -76,13 +87,21 @@ std::uint32_t serial(std::uint32_t state, const std::uint8_t* in, std::size_t si
 const bool sse42_built = true;
 
 std::uint32_t sse42(std::uint32_t state, const std::uint8_t* in, std::size_t size) {
+  std::uint8_t* nowhere = nullptr;
   // Below three blocks of 32 octets merging costs more than it saves.
   if (size >= 96) {
-    state = while_it_fits<1024>(state, in, size);
-    state = while_it_fits<128>(state, in, size);
-    state = while_it_fits<32>(state, in, size);
+    state = while_it_fits<1024, false>(state, nowhere, in, size);
+    state = while_it_fits<128, false>(state, nowhere, in, size);
+    state = while_it_fits<32, false>(state, nowhere, in, size);
   }
   return serial(state, in, size);
+}
+
+std::uint32_t sse42_copy(std::uint32_t state, std::uint8_t* out, const std::uint8_t* in, std::size_t size) {
+  state = while_it_fits<1024, true>(state, out, in, size);
+  state = while_it_fits<128, true>(state, out, in, size);
+  if (size != 0) std::memcpy(out, in, size);
+  return sse42(state, out, size);
 }
 
 #else
@@ -90,6 +109,11 @@ std::uint32_t sse42(std::uint32_t state, const std::uint8_t* in, std::size_t siz
 const bool sse42_built = false;
 
 std::uint32_t sse42(std::uint32_t state, const std::uint8_t* in, std::size_t size) { return portable(state, in, size); }
+
+std::uint32_t sse42_copy(std::uint32_t state, std::uint8_t* out, const std::uint8_t* in, std::size_t size) {
+  for (std::size_t i = 0; i < size; ++i) out[i] = in[i];
+  return portable(state, out, size);
+}
 
 #endif
 

@@ -87,13 +87,15 @@ TEST(Crc, PathIsAvailableWhereThisProgramWasBuiltForIt) {
 #endif
 }
 
-TEST(Crc, CopyingExtendsOverWhatItWritesAndTouchesNothingElse) {
-  const Bytes data = reference::octets(1500 + 64, 6);
-  for (std::size_t size = 0; size <= 1500; ++size) {
+TEST_P(CrcOnPath, CopyingExtendsOverWhatItWritesAndTouchesNothingElse) {
+  const Bytes data = reference::octets(7000 + 64, 6);
+  // Every length of a small FPDU, then some of long ones.
+  for (std::size_t size = 0; size <= 7000; size += size < 1500 ? 1 : 97) {
     const std::size_t from = size % 61, to = size % 67;
     Bytes out(size + 67 + 64, 0xA5);
     const auto in = ConstBytes(data).subspan(from, size);
-    ASSERT_EQ(crc32c_final(crc32c_copy(crc32c_init, out.data() + to, in)), reference::crc_bitwise(in)) << size;
+    ASSERT_EQ(crc32c_final(crc32c_copy_by(GetParam(), crc32c_init, out.data() + to, in)), reference::crc_bitwise(in))
+        << size;
     Bytes expected(out.size(), 0xA5);
     std::copy(in.begin(), in.end(), expected.begin() + static_cast<std::ptrdiff_t>(to));
     ASSERT_EQ(out, expected) << size;
