@@ -183,6 +183,9 @@ TEST(NicSegmentOrder, TooManyRunsEndTheStreamWith1000) {
   EXPECT_EQ(feed(2 * 1000 + 1), no_octets);  // joins two runs, which makes room for one
   EXPECT_EQ(feed(2 * runs + 2), no_octets);
   EXPECT_EQ(feed(2 * runs + 4), Solo::terminate("10000000"));
+  side.drain_events();
+  EXPECT_EQ(side.events.back().failure.rule, "RFC 5041 §7.2");
+  EXPECT_EQ(side.events.back().failure.received, "more than 4096 runs of octets of one message");
   EXPECT_EQ(side.qp->state(), QpState::terminate);
 }
 

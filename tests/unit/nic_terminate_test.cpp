@@ -34,7 +34,9 @@ void expect_terminate(Solo& solo, const std::string& header, const std::string& 
   EXPECT_TRUE(solo.side.qp->terminate()->sent);
   EXPECT_FALSE(solo.side.qp->terminate()->text.empty());
   EXPECT_TRUE(solo.side.saw(QpEvent::Kind::terminate_queued));
-  EXPECT_FALSE(solo.side.events.back().failure.rule.empty());
+  const mpa::Failure& why = solo.side.events.back().failure;
+  EXPECT_TRUE(why.rule.starts_with("RFC ")) << why.rule;
+  EXPECT_FALSE(why.received.empty() || why.received.starts_with("RFC ")) << why.received;
   EXPECT_EQ(solo.feed(header + payload), no_octets);
 }
 
@@ -396,6 +398,43 @@ TEST(NicTerminate, AReceivedTerminateBlamesTheOneReadThatItQuotesAmongSeveral) {
   ASSERT_EQ(done.size(), 4U);
   for (const WorkCompletion& one : done)
     EXPECT_EQ(one.status, one.wr_id == 3 ? WcStatus::remote_access_error : WcStatus::flushed) << one.wr_id;
+}
+
+// Queues number their messages each for itself: MSN 1 of the Sends is not MSN 1 of the Reads.
+TEST(NicTerminate, AReceivedTerminateThatQuotesASendBlamesNoRead) {
+  Reader16 solo;
+  EXPECT_EQ(solo.feed(untagged("4147", 2, 1, 0) + "0100c0000016" + untagged("4143", 0, 1, 0)), no_octets);
+  EXPECT_EQ(solo.side.sends().at(0).status, WcStatus::flushed);
+}
+
+TEST(NicTerminate, AReceivedTerminateThatQuotesARequestThatWasNeverSentBlamesNobody) {
+  Solo solo({}, mpa::Role::initiator);
+  const SendWr read{.wr_id = 2, .opcode = SendWr::Opcode::rdma_read, .remote_stag = 0x4711};
+  ASSERT_TRUE(solo.side.send(1, {solo.buffer.sge(0, 8)}).has_value());
+  std::vector<ConstBytes> list(16);
+  ASSERT_GT(solo.side.qp->gather(list), 0U);  // framed, and TCP takes none of it
+  ASSERT_TRUE(solo.side.qp->post_send(read).has_value());
+  const std::string request = read_request(solo.stag(), solo.to(), 0, "00004711", zeros(8));
+  EXPECT_EQ(solo.feed(untagged("4147", 2, 1, 0) + "0100e000002e" + untagged("4141", 1, 0, 0) + request), no_octets);
+  for (const WorkCompletion& one : solo.side.sends()) EXPECT_EQ(one.status, WcStatus::flushed) << one.wr_id;
+}
+
+// No Terminate is longer than its headers; what is behind them is nobody's.
+TEST(NicTerminate, ATerminateWithMoreOctetsThanAnyHasIsReadAsFarAsItGoes) {
+  Reader16 solo;
+  const std::string request = read_request(solo.stag(), solo.to(), 16, "00004711", zeros(8));
+  const std::string body = "0100e000002e" + untagged("4141", 1, 1, 0) + request + zeros(20000);
+  EXPECT_EQ(solo.feed(untagged("4147", 2, 1, 0) + body), no_octets);
+  EXPECT_EQ(solo.side.qp->terminate()->text, "remote protection: invalid STag");
+  EXPECT_EQ(solo.side.sends().at(0).status, WcStatus::remote_access_error);
+}
+
+TEST(NicTerminate, ATerminateOfOnesOwnSaysHowFarThePeerWasRead) {
+  Solo solo;
+  EXPECT_EQ(solo.feed(tagged("c140", "00000001", zeros(8))), no_octets);  // an FPDU of 20 octets
+  solo.side.qp->send_terminate(PARLEY_RDMAP_LAYER_RDMAP, 2, 0xFF);
+  ASSERT_TRUE(solo.side.saw(QpEvent::Kind::terminate_queued));
+  EXPECT_EQ(solo.side.events.back().failure.offset, 20U);
 }
 
 // Linux siw writes octet 0 with its nibbles exchanged and M, D, R in the low bits.

@@ -444,6 +444,17 @@ TEST(NicTransfer, ASendCompletesWhenTcpHasItsLastOctet) {
   EXPECT_EQ(side.sends().size(), 1U);
 }
 
+// Neighbours in memory go to TCP as one piece, so that a list of a few pieces carries many small messages.
+TEST(NicTransfer, SmallMessagesThatFollowEachOtherLeaveInOnePiece) {
+  Side side;
+  Buffer from(*side.device, side.pd, 8);
+  ASSERT_TRUE(side.qp->attach(attach_options(mpa::Role::initiator)).has_value());
+  for (std::uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(side.send(i, {from.all()}).has_value());
+  std::vector<ConstBytes> list(16);
+  EXPECT_EQ(side.qp->gather(list), 1U);
+  EXPECT_EQ(list[0].size(), 3 * (2 + 18 + 8 + 4U));
+}
+
 TEST(NicTransfer, UnsignaledSendsLeaveNoCompletionUnlessTheyFail) {
   Side side;
   Buffer from(*side.device, side.pd, 8);

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""Compiles one changed source and links the test programs of its room with it, in a build directory of its own."""
+import fcntl
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+
+HERE = pathlib.Path(__file__).resolve().parent
+COMPILE_SECONDS = 300
+BUILD_SECONDS = 3600
+# Which test programs reach a room, the cheapest first.
+PROGRAMS = {
+    "base": ("base", "wire", "nic", "cm"), "wire": ("wire", "mpa", "nic", "cm", "verdict"), "mpa": ("mpa", "nic", "cm"),
+    "nic": ("nic", "cm"), "cm": ("cm",), "verdict": ("verdict",), "replay": ("replay",), "peer": ("peer", "replay"),
+    "conform": ("conform",), "sim": ("sim",), "drivers": ("drivers",), "tools": ("tools",),
+}
+
+
+class BuildError(Exception):
+    pass
+
+
+def run(command, seconds, what, **options):
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                              timeout=seconds, check=False, **options)
+    except subprocess.TimeoutExpired:
+        raise BuildError(f"{what} took longer than {seconds} s") from None
+    return done.returncode, done.stdout
+
+
+class Build:
+    def __init__(self, root, folder, jobs):
+        self.root, self.folder, self.jobs = root, folder, jobs
+        self.work = folder / "mutants"
+        self.commands = {}
+
+    def must(self, command, seconds, what):
+        status, output = run(command, seconds, what)
+        if status != 0:
+            raise BuildError(f"{what} failed:\n{output[-3000:]}")
+        return output
+
+    def prepare(self, rooms):
+        """The program as it is, without optimisation that costs more than it saves, and without sanitizers."""
+        self.work.mkdir(parents=True, exist_ok=True)
+        self.lock = (self.work / "lock").open("w")
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BuildError(f"{self.folder} is in use by another run; name another with --build") from None
+        programs = sorted({f"test_{p}" for room in rooms for p in PROGRAMS[room]})
+        self.must(["cmake", "-S", str(self.root), "-B", str(self.folder), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None",
+                   "-DCMAKE_CXX_FLAGS=-O1", "-DPARLEY_TESTS=ON"], 300, "cmake")
+        self.must(["ninja", "-C", str(self.folder), "-j", str(self.jobs), *programs], BUILD_SECONDS, "the build")
+        for entry in json.loads((self.folder / "compile_commands.json").read_text()):
+            self.commands.setdefault(entry["file"], shlex.split(entry["command"]))
+        self.links = {}
+        for name in programs:
+            last = self.must(["ninja", "-C", str(self.folder), "-t", "commands", name], 60, "ninja").splitlines()
+            link = next(line for line in reversed(last) if f"-o tests/{name}" in line)
+            link = link[link.index("&& ") + 3:link.rindex("&&")] if "&& " in link else link
+            self.links[name] = shlex.split(link.split(" && ")[0])
+        self.trace = self.compile(HERE / "trace.cpp", next(p for p in self.commands if "/tests/unit/" in p), "trace",
+                                  warm=True)
+
+    def compile(self, source, instead_of, name, warm=False):
+        """The object; for a source that does not compile, an error with what the compiler says."""
+        out = self.work / f"{name}.o"
+        command = list(self.commands[instead_of])
+        for i, word in enumerate(command):
+            if word in ("-o", "-MF", "-MT"):
+                command[i + 1] = str(out) + ("" if word == "-o" else ".d")
+        command = [str(source) if w == instead_of else w for w in command if w != "-Werror"]
+        at = command.index("-c")
+        status, output = run([*command[:at], "-w", "-Wno-narrowing", *command[at:]], COMPILE_SECONDS,
+                             f"compiling {source.name}", cwd=self.folder)
+        if status != 0:
+            raise BuildError(output)
+        return out
+
+    def arguments(self, file):
+        """What libclang has to know to read the file."""
+        path = str(self.root / file)
+        if path not in self.commands:
+            raise BuildError(f"{file} is no source that the build compiles; only .cpp files of rooms are mutated")
+        words = self.commands[path]
+        out = [w for w in words if w.startswith(("-I", "-D", "-std"))]
+        return out + [w for i, v in enumerate(words) if v == "-isystem" for w in words[i:i + 2]]
+
+    def object(self, file, text, name):
+        source = self.work / f"{name}.cpp"
+        source.write_text(text)
+        return self.compile(source, str(self.root / file), name)
+
+    def program(self, name, *objects):
+        """Linked with these objects before the libraries, which then have nothing to add."""
+        out = self.work / name
+        command = list(self.links[name])
+        at = command.index("-o")
+        command[at + 1] = str(out)
+        command[at:at] = [str(o) for o in objects]
+        status, output = run(command, COMPILE_SECONDS, f"linking {name}", cwd=self.folder)
+        if status != 0:
+            raise BuildError(f"{name} could not be linked:\n{output[-2000:]}")
+        return out
+
+
+def rooms_of(files):
+    found = {pathlib.PurePath(f).parts[0] for f in files}
+    if unknown := sorted(found - set(PROGRAMS)):
+        raise BuildError(f"no test programs are known for {', '.join(unknown)}; the rooms are {', '.join(PROGRAMS)}")
+    return found
+
+
+def environment(**more):
+    return {**os.environ, "GTEST_COLOR": "no", "NO_COLOR": "1", **more}

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""./dev mutate on a sample whose survivors are known. CXX names the compiler."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import build  # noqa: E402
+import judge  # noqa: E402
+import mutants  # noqa: E402
+import operators  # noqa: E402
+
+SAMPLE = HERE / "sample"
+CXX = [os.environ.get("CXX", "g++"), "-std=c++20", "-w", "-Wno-narrowing", f"-I{SAMPLE}"]
+
+
+class SampleBuild:
+    """Stands for build.Build: one source, one test program."""
+
+    def __init__(self, work):
+        self.work = work
+        self.trace = self.compile(HERE / "trace.cpp", "trace")
+        self.tests = self.compile(SAMPLE / "window_test.cpp", "tests")
+
+    def compile(self, source, name):
+        out = self.work / f"{name}.o"
+        done = subprocess.run([*CXX, "-c", source, "-o", out], stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode != 0:
+            raise build.BuildError(done.stderr)
+        return out
+
+    def object(self, _file, text, name):
+        source = self.work / f"{name}.cpp"
+        source.write_text(text)
+        return self.compile(source, name)
+
+    def program(self, name, *objects):
+        out = self.work / name
+        subprocess.run([*CXX, *objects, self.tests, "-lgtest_main", "-lgtest", "-o", out], check=True)
+        return out
+
+
+class Sample(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.octets, cls.found = operators.find(SAMPLE / "window.cpp", "wire/window.cpp", ["-std=c++20", f"-I{SAMPLE}"])
+        cls.build = SampleBuild(pathlib.Path(cls.folder.name))
+        build.PROGRAMS["wire"] = ("window",)
+        cls.told = []
+        judge.Judge(cls.build, time.monotonic() + 60, cls.told.append).file("wire/window.cpp", cls.octets, cls.found)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def fate(self, operator, after):
+        fitting = [m for m in self.found if m.operator == operator and after in m.after]
+        self.assertEqual(len(fitting), 1, [(m.operator, m.after) for m in self.found])
+        return fitting[0]
+
+    def test_what_a_test_looks_at_is_killed_and_the_test_is_named(self):
+        for operator, after in (("operator", "window.used -= n"), ("swapped sides", "Side::responder"), ("returned constant", "return true; }"),
+                                ("condition turned round", "!(window.from")):
+            mutant = self.fate(operator, after)
+            self.assertEqual(mutant.status, "killed", mutant.diff())
+            self.assertRegex(mutant.killed_by, r"^Window\.\w+$")
+
+    def test_what_no_test_looks_at_survives_and_is_told(self):
+        survivors = [self.fate("swapped sides", "std::min"), self.fate("operator", "used + more < room")]
+        for mutant in survivors:
+            self.assertEqual(mutant.status, "survived", mutant.diff())
+            self.assertIn(mutant, self.told)
+
+    def test_what_the_compiler_evaluates_is_compiled_alone(self):
+        mutant = self.fate("n to n + 1", "room = 9")
+        self.assertTrue(mutant.alone)
+        self.assertEqual(mutant.status, "killed")
+
+    def test_only_survivors_are_told_and_each_mutant_has_a_fate(self):
+        self.assertEqual({m.status for m in self.told}, {"survived"})
+        for mutant in self.found:
+            self.assertIn(mutant.status, ("killed", "survived", "does not compile"), mutant.diff())
+
+    def test_a_mutant_is_known_again_when_lines_before_it_change(self):
+        moved = pathlib.Path(self.folder.name) / "moved.cpp"
+        moved.write_text("// one more line\n" + (SAMPLE / "window.cpp").read_text())
+        _, again = operators.find(moved, "wire/window.cpp", ["-std=c++20", f"-I{SAMPLE}"])
+        self.assertEqual([m.key for m in again], [m.key for m in self.found])
+        self.assertEqual([m.line for m in again], [m.line + 1 for m in self.found])
+
+    def test_nested_mutants_leave_the_lines_where_they_are(self):
+        text = mutants.written_together(self.octets, [m for m in self.found if not m.alone])
+        self.assertEqual(text.split("#line 1", 1)[1].count("\n") - 1, self.octets.decode().count("\n"))
+
+
+class CommandLine(unittest.TestCase):
+    def run_it(self, *words):
+        return subprocess.run([sys.executable, "-B", HERE / "mutate.py", *words], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
+
+    def test_what_cannot_be_is_refused_in_words(self):
+        for words, part in (([], "name a room"), (["nowhere"], "no room nowhere; the rooms are"),
+                            (["--file", "wire/none.cpp"], "is no .cpp file of this tree"),
+                            (["wire", "--line", "3"], "--line goes with one --file"),
+                            (["wire", "--sample", "0"], "at least 1")):
+            done = self.run_it(*words)
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn(part, done.stdout)
+
+    def test_the_help_names_the_exit_status(self):
+        self.assertIn("Exit status: 0", self.run_it("--help").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
