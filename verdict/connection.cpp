@@ -233,6 +233,14 @@ void Connection::settle_waits(const SegmentRef& ref) {
 void Connection::Half::octets(ConstBytes in, const SegmentRef& ref, bool start) {
   if (owner->protocol_ == Protocol::other) return;
   counts.octets += in.size();
+  if (request_due > 0) {
+    const std::size_t rest = std::min<std::uint64_t>(request_due, in.size());
+    request_due -= rest;
+    startup_length += rest;
+    in = in.subspan(rest);
+    start = start && rest == 0;
+    if (in.empty()) return;
+  }
   switch (phase) {
     case Phase::startup: return owner->startup_octets(*this, in, ref, start);
     case Phase::after_request:
@@ -250,6 +258,7 @@ void Connection::Half::octets(ConstBytes in, const SegmentRef& ref, bool start) 
 void Connection::Half::missing(std::uint64_t n, const SegmentRef& ref, bool cut) {
   if (owner->protocol_ == Protocol::other) return;
   counts.missing_octets += n;
+  request_due -= std::min(request_due, n);
   if (lost_places++ == 0) first_lost_frame = ref.frame;
   if (owner->protocol_ == Protocol::mpa && !cut)
     owner->event(ref.frame, ref.at, index, LadderEvent::Kind::gap, fmt::format("{} octets are not in the capture", n));

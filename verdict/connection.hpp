@@ -94,7 +94,8 @@ class Connection {
     bool head_split = false;
     std::size_t head_known = ~std::size_t{0};  // so many octets of it are in the capture, the others read 0
     std::uint64_t startup_length = 0;
-    Fifo<Early> early;  // at most early_max octets
+    std::uint64_t request_due = 0;  // octets of a Request that was answered before they came
+    Fifo<Early> early;              // at most early_max octets
     std::size_t early_octets = 0;
     FpduWalker walker;
     Address address;
@@ -190,7 +191,7 @@ class Connection {
   void check_setup_terminate(Half& h, const WalkedFpdu& f);
   void check_setup_code(const WalkedFpdu& f, std::uint8_t code);
   void check_after_reply(const WalkedFpdu& f);
-  void check_reply_in_time(const Half& initiator, const StartupSeen& reply, const SegmentRef& carrier);
+  void check_reply_in_time(Half& initiator, const StartupSeen& reply, const SegmentRef& carrier);
   void remember_fpdu(Half& h, const WalkedFpdu& f);
   static mpa::Rtr rtr_form(const WalkedFpdu& f);
   LadderEvent* event(std::uint64_t frame, Instant at, unsigned from, LadderEvent::Kind kind, std::string text);

@@ -62,7 +62,7 @@ void Connection::check_after_reply(const WalkedFpdu& f) {
 }
 
 // A Reply while the Request is only known in part.
-void Connection::check_reply_in_time(const Half& initiator, const StartupSeen& reply, const SegmentRef& carrier) {
+void Connection::check_reply_in_time(Half& initiator, const StartupSeen& reply, const SegmentRef& carrier) {
   const auto v = wire::MpaFrameView::parse(initiator.head);
   const bool all_seen = initiator.tcp.from_syn() && initiator.counts.missing_octets == 0 && !initiator.tcp.holding() &&
                         carrier.peer_received <= initiator.tcp.position();
@@ -75,6 +75,9 @@ void Connection::check_reply_in_time(const Half& initiator, const StartupSeen& r
   findings_.error(reply.frame, Side::responder, "RFC 5044 §7.1.2",
                   fmt::format("the responder answered a Request of which {} octets had come, {} were due",
                               initiator.head.size(), v ? v->frame_size() : std::size_t{PARLEY_MPA_HEADER_LEN}));
+  // The rest of it is no FPDU. Where it ends, or whether it comes at all, its own words do not prove.
+  if (v) initiator.request_due = v->frame_size() - initiator.head.size();
+  rdmap_->lost(Side::initiator);
 }
 
 // The initiator gave up the set-up with a Terminate: was there cause?

@@ -229,6 +229,18 @@ TEST(VerdictRules, RequestsThatAreNotWhole) {  // RFC 5044 §7.1.2 rules 9, 10; 
   expect_part(noted(unanswered), "no Reply came; the initiator closed 10.00 s after its Request");
 }
 
+// What the Request still lacked is read as such, not as the head of an FPDU, which it may look like.
+TEST(VerdictRules, TheRestOfARequestThatWasAnsweredTooSoonIsNoFpdu) {  // RFC 5044 §7.1.2 rule 9
+  const Bytes request = startup(MpaKey::req, C, 1, {}, Bytes{0, 0x80, 0, 0x80});
+  Exchange x = answered(ConstBytes(request).first(21), startup(MpaKey::rep, C, 1));
+  x.send(0, ConstBytes(request).subspan(21));
+  x.send(0, fpdu(test::read_request(1, {0x11, 0x1000, 8, 0x22, 0x2000})));
+  x.send(1, fpdu(test::tagged(RdmapOpcode::read_response, 0x11, 0x1000, 8))).close();
+  EXPECT_EQ(accused(x),
+            "error: the responder answered a Request of which 21 octets had come, 24 were due [RFC 5044 §7.1.2]\n");
+  EXPECT_EQ(test::analyse(x.frames).connections.at(0).from_initiator.fpdus, 1u);
+}
+
 TEST(VerdictRules, NobodyGoesOnAfterAnInvalidReply) {  // RFC 5044 §7.1.2 rules 3, 5, 8; rows 10, 11, 45
   const Bytes request = startup(MpaKey::req, C, 1), more = fpdu(send_segment(1, 4));
   const Bytes invalid[] = {request, odd_frame("MPA ID Foo Frame", C, 1, 0, 0),
