@@ -219,6 +219,7 @@ static void responder_reset(parley_half* half) {
 
 const char* parley_rtr_frame_unproven(parley_conn* c) {
   if ((c->rtr_agreed & (1 << PARLEY_RTR_FRAME)) == 0 || c->rtr_frame.frame != 0 || c->echo_told ||
+      parley_reply_invalid(&c->reply) || /* which agrees on nothing */
       (c->reply.flags & (PARLEY_MPA_RES_V2 | PARLEY_MPA_FLAG_R)) != 0)
     return NULL;
   c->echo_told = TRUE;

@@ -352,10 +352,11 @@ static void startup_whole(parley_half* half, const guint8* octets, guint32 size,
     const gboolean request =
         half->phase == PARLEY_PHASE_STARTUP ||
         (half->phase == PARLEY_PHASE_RTR_OR_FPDU && key == PARLEY_KEY_REQ && tcp->conn->request.frame == 0);
-    if (request) {
+    const gboolean rtr = key == PARLEY_KEY_RTR || key == PARLEY_KEY_RTR_HEX;
+    if (request && (!rtr || (half->from_syn && !half->any_gap))) {
       request_seen(half, item);
     } else if (half->fpdus_seen > 0) {
-      item->is_rtr_frame = key == PARLEY_KEY_RTR || key == PARLEY_KEY_RTR_HEX;
+      item->is_rtr_frame = rtr;
       item->second = !item->is_rtr_frame;
       if (all_seen) second_startup(half, item);
       begin_half(half, PARLEY_PHASE_FPDUS);
@@ -559,6 +560,5 @@ void parley_request_after_reply(parley_half* half, const parley_tcp_segment* seg
   const guint32 back = stream->next_seq - segment->seq;
   if (stream->position != half->startup_end || (gint32)back <= 0 || half->pending_length > 0) return;
   if (segment->captured < PARLEY_MPA_HEADER_LEN || parley_key_of(segment->data) != PARLEY_KEY_REQ) return;
-  stream->next_seq = segment->seq;
-  stream->position = stream->position > back ? stream->position - back : 0;
+  parley_stream_rewind(stream, back);
 }

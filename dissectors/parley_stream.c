@@ -131,6 +131,15 @@ void parley_stream_acked(parley_stream* stream, guint32 ack, const parley_tcp_se
     give_up_hole(stream, by, sink);
 }
 
+void parley_stream_rewind(parley_stream* stream, guint32 back) {
+  const guint64 more =
+      back > stream->position ? back - stream->position : 0; /* all positions count from further back */
+  stream->next_seq -= back;
+  stream->position = stream->position + more - back;
+  stream->acked += more;
+  for (parley_held* held = stream->first; held != NULL; held = held->next) held->position += more;
+}
+
 void parley_stream_skip_acked(parley_stream* stream) {
   if (stream->acked <= stream->position || (stream->first != NULL && stream->first->position < stream->acked)) return;
   stream->next_seq += (guint32)(stream->acked - stream->position);

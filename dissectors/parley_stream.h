@@ -66,6 +66,8 @@ parley_tcp_class parley_stream_add(parley_stream* stream, const parley_tcp_segme
 /* The other side acknowledged; call for each packet of the connection that has an acknowledgment. */
 void parley_stream_acked(parley_stream* stream, guint32 ack, const parley_tcp_segment* by,
                          const parley_stream_sink* sink);
+/* The next octet is one so many octets back, which may lie before the first that was known of. */
+void parley_stream_rewind(parley_stream* stream, guint32 back);
 /* What the other side acknowledged and the capture lacks will not be waited for. */
 void parley_stream_skip_acked(parley_stream* stream);
 /* Position of a sequence number, 0 if it lies before the first octet. */

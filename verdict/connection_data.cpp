@@ -189,7 +189,7 @@ void Connection::check_fence(Half& h, const WalkedFpdu& f) {
 
 // OFA 2007-10 Rtr §2: that a responder knows the Rtr frame is shown when it takes one.
 void Connection::suspect_echo(std::uint64_t frame) {
-  if (!agreement_.rtr_frame || rtr_frame_ || (reply_->flags & PARLEY_MPA_RES_V2) != 0 ||
+  if (!agreement_.rtr_frame || rtr_frame_ || invalid_reply(*reply_) || (reply_->flags & PARLEY_MPA_RES_V2) != 0 ||
       half_of(Side::initiator).counts.missing_octets > 0 || std::exchange(echo_told_, true))
     return;
   findings_.warn(frame, Side::responder, "OFA 2007-10 Rtr §2",

@@ -67,6 +67,28 @@ class Judgement(unittest.TestCase):
             a.fpdu(INITIATOR, send(1, b"after it"))
         self.check(build)
 
+    def test_an_rtr_frame_before_the_rest_of_a_reply_is_no_request(self):
+        def build(a):
+            a.send(RESPONDER, startup(REP, C | S, 1, bytes(16))[:27])
+            a.skip_octets(RESPONDER, 9)
+            a.send(INITIATOR, startup(RTR_TEXT, C, 1))
+        self.check(build)
+
+    def test_a_request_behind_its_reply_and_behind_an_fpdu_that_waits(self):
+        """Nothing else tells where the initiator's stream begins."""
+        def build(a):
+            begin, request = a.next[INITIATOR], startup(REQ, C, 1, bytes(9))
+            a.ack(INITIATOR)
+            a.skip_octets(INITIATOR, len(request))
+            a.send(RESPONDER, V1[1])
+            first = a.framer[INITIATOR].fpdu(send(1, b"first"))
+            second, a.next[INITIATOR] = a.next[INITIATOR], a.next[INITIATOR] + len(first)
+            a.fpdu(INITIATOR, send(2, b"second"))
+            a.segment(INITIATOR, request, ACK, number=begin)
+            a.segment(INITIATOR, first, ACK, number=second)
+            a.fpdu(INITIATOR, send(4, b"not third"))
+        self.check(build, (6, "error", "RFC 5041 §4.3", "MSN 4, 3 is due"))
+
     def test_a_read_response_that_is_lost_frees_its_place(self):
         def build(a):
             a.set_up(*v2(ird=1, ord_=1))
@@ -451,6 +473,10 @@ class Judgement(unittest.TestCase):
         def echoes(a):
             a.set_up(*frames)
             a.fpdu(INITIATOR, terminate(0x20, 7))
+        def invalid(a):  # an initiator closes after that, whatever S says
+            a.set_up(frames[0], startup(REP, C | S, 1, bytes(513)))
+            a.close()
+        self.check(invalid, (5, "error", "RFC 5044 §7.1.1", "announced 513 octets"))
         self.check(knows)
         self.check(echoes, (6, "warning", "OFA 2007-10 Rtr §2", "answered S with S"))
 

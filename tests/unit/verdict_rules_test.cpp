@@ -229,6 +229,15 @@ TEST(VerdictRules, RequestsThatAreNotWhole) {  // RFC 5044 §7.1.2 rules 9, 10; 
   expect_part(noted(unanswered), "no Reply came; the initiator closed 10.00 s after its Request");
 }
 
+TEST(VerdictRules, AnInvalidReplyAgreesOnNoRtrFrame) {  // OFA 2007-10 Rtr §2, RFC 5044 §7.1.1
+  const Bytes request = startup(MpaKey::req, C | S, 1);
+  const auto closed = [&](std::uint16_t size) {
+    return accused(answered(request, odd_frame(PARLEY_MPA_KEY_REP, C | S, 1, size, size)).fin(0).fin(1));
+  };
+  expect_part(closed(512), "warning: the responder answered S with S under revision 1");
+  expect_none(closed(513), "answered S with S");
+}
+
 // What the Request still lacked is read as such, not as the head of an FPDU, which it may look like.
 TEST(VerdictRules, TheRestOfARequestThatWasAnsweredTooSoonIsNoFpdu) {  // RFC 5044 §7.1.2 rule 9
   const Bytes request = startup(MpaKey::req, C, 1, {}, Bytes{0, 0x80, 0, 0x80});
