@@ -53,7 +53,11 @@ TEST(MpaStartup, TwoParleysConnectByDefaultWithRevisionTwo) {
   ASSERT_EQ(p.r_events.size(), 3u);
   EXPECT_EQ(p.r_events[0].kind, Kind::request);
   EXPECT_EQ(p.r_events[1].kind, Kind::fpdu_mode);
+  EXPECT_TRUE(p.r_events[1].parameters.reasons.empty());
+  EXPECT_TRUE(p.r_events[1].parameters.crc);
   EXPECT_EQ(p.r_events[2].kind, Kind::established);
+  EXPECT_EQ(p.r_events[2].parameters.reasons.texts(), p.r.parameters().reasons.texts());
+  EXPECT_FALSE(p.r.parameters().reasons.empty());
 }
 
 TEST(MpaStartup, CommandsOutsideTheirStateAreRefusedAndChangeNothing) {
