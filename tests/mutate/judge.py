@@ -61,21 +61,34 @@ class Judge:
     def __init__(self, build, deadline, say):
         self.build, self.deadline, self.say = build, deadline, say
 
+    def over(self):
+        return time.monotonic() > self.deadline
+
     def file(self, file, octets, chosen):
         """Sets status (killed, survived, not reached, does not compile, not run) and killed_by of each."""
+        for mutant in chosen:
+            mutant.status = "not run"
+        if self.over():
+            return
         programs = [f"test_{p}" for p in PROGRAMS[file.split("/")[0]]]
-        together = [x for x in chosen if not x.alone]
-        together, thrown_out = self.compile_together(file, octets, together)
-        if together:
-            linked = [(name, self.build.program(name, self.build.work / "together.o", self.build.trace))
-                      for name in programs]
-            traces = {name: trace(path, self.build.work / f"{name}.trace") for name, path in linked}
-            for mutant in together:
-                self.one(mutant, [(path, traces[name].of(mutant.number), mutant.number) for name, path in linked])
-        again = [x for x in together if x.status == "not reached" and x.constant]
-        everything = {name: [(t[0], t[1]) for t in traces[name].tests] for name in programs} if together else {}
-        for mutant in [x for x in chosen if x.alone] + thrown_out + again:
-            self.alone(file, octets, mutant, programs, everything)
+        together, left = self.compile_together(file, octets, [x for x in chosen if not x.alone])
+        left += [x for x in chosen if x.alone]
+        tests = {}  # of each program, as far as it was looked at
+        for name in programs if together else ():
+            open_ones = [x for x in together if x.status != "killed"]
+            if self.over():
+                for mutant in open_ones:
+                    mutant.status = "not run"
+            if not open_ones or self.over():
+                break
+            program = self.build.program(name, self.build.work / "together.o", self.build.trace)
+            traced = trace(program, self.build.work / f"{name}.trace")
+            tests[name] = [(seconds, test) for seconds, test, _ in traced.tests]
+            for mutant in open_ones:
+                self.one(mutant, program, traced.of(mutant.number), mutant.number)
+        left += [x for x in together if x.status == "not reached" and x.constant]
+        for mutant in left:
+            self.alone(file, octets, mutant, programs, tests)
         for mutant in chosen:
             if mutant.status in ("survived", "not reached"):
                 self.say(mutant)
@@ -97,27 +110,26 @@ class Judge:
                 wanted = [x for x in wanted if x not in bad]
         return wanted, thrown_out
 
-    def alone(self, file, octets, mutant, programs, everything):
-        if time.monotonic() > self.deadline:
-            mutant.status = "not run"
+    def alone(self, file, octets, mutant, programs, tests):
+        mutant.status = "not run"
+        if self.over():
             return
         try:
             made = self.build.object(file, m.written_alone(octets, mutant), "alone")
         except BuildError:
             mutant.status = "does not compile"
             return
-        self.one(mutant, [(self.build.program(name, made, self.build.trace), everything.get(name) or [(30, "*")], 0)
-                          for name in programs])
+        for name in programs:
+            if mutant.status != "killed":
+                self.one(mutant, self.build.program(name, made, self.build.trace), tests.get(name, [(30, "*")]), 0)
 
-    def one(self, mutant, runs):
-        mutant.status = "not reached"
-        for program, tests, number in runs:
-            if time.monotonic() > self.deadline:
-                mutant.status = "not run"
-                return
-            if not tests:
-                continue
-            if failed := run_tests(program, tests, number):
-                mutant.status, mutant.killed_by = "killed", failed
-                return
+    def one(self, mutant, program, tests, number):
+        """Whether these tests kill it. Only who has met all programs, or was killed, has a verdict that counts."""
+        if self.over():
+            mutant.status = "not run"
+        elif not tests:
+            mutant.status = "not reached" if mutant.status == "not run" else mutant.status
+        elif failed := run_tests(program, tests, number):
+            mutant.status, mutant.killed_by = "killed", failed
+        else:
             mutant.status = "survived"

@@ -152,6 +152,37 @@ TEST(WirePacket, FragmentsAreNamed) {
   EXPECT_EQ(parse_packet(101, later, 0).kind, PacketKind::fragment);
 }
 
+// Behind the first fragment stand no ports: octets that look like RoCE's are data.
+TEST(WirePacket, ALaterFragmentOfUdpIsNotTakenForRoce) {
+  Bytes udp = without_link_header(frame(false, Bytes(64)));
+  udp[9] = 17;
+  udp[22] = 0x12, udp[23] = 0xB7;  // destination port 4791
+  Bytes later = udp;
+  later[7] = 3;  // offset
+  EXPECT_EQ(parse_packet(101, udp, 0).cargo, PacketCargo::rocev2);
+  EXPECT_EQ(parse_packet(101, later, 0).cargo, PacketCargo::udp);
+}
+
+// RFC 8200 §4.5: the fragment header names what was cut, in every fragment.
+TEST(WirePacket, FragmentsOfIpv6AreNamedForWhatTheyCarry) {
+  const auto fragment = [](std::uint8_t next, std::uint8_t offset_and_more) {
+    Bytes v6 = without_link_header(frame(true, Bytes(64)));
+    const Bytes header{next, 0, 0, offset_and_more, 0, 0, 0, 1};
+    v6.insert(v6.begin() + 40, header.begin(), header.end());
+    v6[6] = 44;
+    v6[5] = static_cast<std::uint8_t>(v6[5] + 8);
+    return parse_packet(101, v6, 0);
+  };
+  const PacketView first = fragment(6, 1), later = fragment(6, 8), whole = fragment(6, 0), udp = fragment(17, 8);
+  EXPECT_EQ(first.kind, PacketKind::tcp);
+  EXPECT_TRUE(first.first_fragment);
+  EXPECT_EQ(later.kind, PacketKind::fragment);
+  EXPECT_EQ(whole.kind, PacketKind::tcp);
+  EXPECT_FALSE(whole.first_fragment);
+  EXPECT_EQ(udp.kind, PacketKind::other);
+  EXPECT_EQ(udp.cargo, PacketCargo::udp);
+}
+
 TEST(WirePacket, ContradictingLengthsAreMalformed) {
   Bytes f = without_link_header(frame(false, Bytes(8)));
   Bytes short_total = f, long_header = f, small_header = f;
