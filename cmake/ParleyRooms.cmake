@@ -113,9 +113,9 @@ function(parley_tools)
   find_package(nlohmann_json REQUIRED)
   pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)  # SHA-256 of what a report speaks of
   add_library(parley_tools STATIC ${sources})
-  target_link_libraries(parley_tools PUBLIC parley_flags fmt::fmt CLI11::CLI11 nlohmann_json::nlohmann_json)
-  parley_precompile(parley_tools <CLI/CLI.hpp> <nlohmann/json.hpp> <fmt/format.h> <algorithm> <functional> <map> <memory>
-    <optional> <span> <string> <variant> <vector>)
+  target_link_libraries(parley_tools PUBLIC parley_flags fmt::fmt PRIVATE CLI11::CLI11 nlohmann_json::nlohmann_json)
+  parley_precompile(parley_tools <fmt/format.h> <algorithm> <functional> <map> <memory> <optional> <span> <string> <variant>
+    <vector>)
   target_link_libraries(parley_tools PRIVATE PkgConfig::CRYPTO)
   # Each is optional: without it, captures packed that way are refused with the package's name.
   foreach(packing "ZLIB;zlib;gzip;zlib1g-dev" "ZSTD;libzstd;zstd;libzstd-dev" "LZ4;liblz4;lz4;liblz4-dev")

@@ -12,6 +12,7 @@
 
 #include "tools/command_tree.hpp"
 #include "tools/provenance.hpp"
+#include "tools/real_text.hpp"
 #include "tools/terminal.hpp"
 
 namespace parley::tools {
@@ -24,49 +25,21 @@ constexpr std::array commands = {register_listen, register_connect, register_rpi
                                  register_quirks, register_help,    register_completion, register_extcap};
 
 /// "rping" or "pcap check": the subcommands the user named, for messages and hints.
-std::string chosen(const CLI::App& app) {
-  std::string path;
-  for (const CLI::App* sub : app.get_subcommands()) {
-    path = sub->get_name();
-    if (const std::string below = chosen(*sub); !below.empty()) path += " " + below;
-  }
-  return path;
-}
-
-/// One line, even where the parser's message has several.
-std::string one_line(std::string text) {
-  for (char& c : text)
-    if (c == '\n') c = ' ';
-  while (!text.empty() && (text.back() == ' ' || text.back() == '.')) text.pop_back();
-  return text;
-}
-
-const CLI::App& innermost(const CLI::App& app) {
-  const auto chosen_here = app.get_subcommands();
-  return chosen_here.empty() ? app : innermost(*chosen_here.back());
+std::string chosen(CommandLine& line) {
+  const std::string path = line.root().chosen().path(), all = line.root().name();
+  return path == all ? std::string() : path.substr(all.size() + 1);
 }
 
 /// Where a command's name was due and another word stands, the parser says only that something is missing or too many.
-std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
-  const CLI::App& group = innermost(app);
-  const std::vector<std::string> left = group.remaining();
-  if (left.empty() || left.front().empty()) return one_line(error.what());
+std::string what_is_wrong(CommandLine& line) {
+  const Command command = line.root().chosen();
+  const std::vector<std::string> left = command.left();
+  if (left.empty() || left.front().empty()) return line.wrong();
   if (left.front().front() == '-') {
-    const std::string meant = nearest_option(group, left.front());
-    return one_line(error.what()) + (meant.empty() ? std::string() : fmt::format("; did you mean '{}'?", meant));
+    const std::string meant = nearest_option(command, left.front());
+    return line.wrong() + (meant.empty() ? std::string() : fmt::format("; did you mean '{}'?", meant));
   }
-  return command_names(group).empty() ? one_line(error.what()) : no_command(group, left.front());
-}
-
-int parse_failed(const CLI::App& app, const CLI::ParseError& error, bool json_wanted, Context& context,
-                 std::ostream& out) {
-  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {  // --help or --version
-    return app.exit(error, out, out);
-  }
-  context.out.command = chosen(app);
-  context.out.json = context.out.json || json_wanted;
-  const std::string path = context.out.command.empty() ? "parley" : "parley " + context.out.command;
-  return context.out.error(Exit::usage, fmt::format("{}; try '{} --help'", what_is_wrong(app, error), path));
+  return command.commands().empty() ? line.wrong() : no_command(command, left.front());
 }
 
 }  // namespace
@@ -83,7 +56,7 @@ void Output::verbatim(std::string_view lines) {
 }
 
 void Output::object(const Json& value) {
-  if (json) out_ << value.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
+  if (json) out_ << value.dump(real_text) << std::endl;
 }
 
 void Output::note(std::string_view line) { err_ << line << std::endl; }
@@ -96,30 +69,27 @@ int Output::error(Exit exit, std::string_view line) {
   return code(exit);
 }
 
-void add_json_flag(CLI::App& sub, Context& context) {
-  sub.add_flag("--json", context.out.json, "Print JSON, one object per line, instead of text");
+void add_json_flag(Command sub, Context& context) {
+  sub.flag("--json", context.out.json, "Print JSON, one object per line, instead of text");
 }
 
-void add_color_option(CLI::App& sub, Context& context) {
+void add_color_option(Command sub, Context& context) {
   // Without the option too: only commands that have it paint their text.
-  sub.preparse_callback([&context](std::size_t) { context.out.colour = context.out.terminal && !colour_refused(); });
-  sub.add_option_function<std::string>(
-         "--color",
-         [&context](const std::string& when) {
-           if (when != "auto") context.out.colour = when == "always";
-         },
-         "Verdicts in colour; auto: on a terminal, unless NO_COLOR is set")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->type_name("WHEN")
-      ->default_str("auto");
+  sub.before_parsing([&context] { context.out.colour = context.out.terminal && !colour_refused(); });
+  const auto take = [&context](const std::string& when) {
+    if (when != "auto") context.out.colour = when == "always";
+    return std::string();
+  };
+  sub.option("--color", take, "Verdicts in colour; auto: on a terminal, unless NO_COLOR is set")
+      .one_of({"auto", "always", "never"})
+      .type("WHEN")
+      .shows_default("auto");
 }
 
-void add_width_option(CLI::App& sub, std::size_t& width, const Context& context, const std::string& help) {
+void add_width_option(Command sub, std::size_t& width, const Context& context, const std::string& help) {
   constexpr std::size_t least = 60, most = 1000;
   if (context.out.columns > 0) width = std::clamp(context.out.columns, least, most);
-  sub.add_option("--width", width, help + ": the terminal's, or 100")
-      ->check(CLI::Range(least, most))
-      ->capture_default_str();
+  sub.option("--width", width, help + ": the terminal's, or 100").range(least, most).shows_default();
 }
 
 int run_command_line(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
@@ -130,24 +100,24 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
     context.out.terminal = is_terminal(STDOUT_FILENO);
     context.out.columns = terminal_columns(STDOUT_FILENO);
   }
-  CLI::App app("RDMA connection set-up that works anywhere: iWARP over plain TCP, no NIC, no module, no root.",
-               "parley");
-  app.set_version_flag("--version", "parley " PARLEY_VERSION);
-  app.footer(
+  CommandLine line("parley",
+                   "RDMA connection set-up that works anywhere: iWARP over plain TCP, no NIC, no module, no root.",
+                   "parley " PARLEY_VERSION, context);
+  line.root().footer(
       "Exit codes: 0 ok, 1 failed or findings, 2 usage, 3 environment or unreadable input.\n"
       "'parley COMMAND --help' explains a command and gives examples; see also parley(1).");
-  app.require_subcommand(0, 1);
-  for (const Register add : commands) add(app, context);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
+  for (const auto add : commands) add(line.root(), context);
+  const CommandLine::Parsed parsed = line.parse(argc, argv, out);
+  if (parsed == CommandLine::Parsed::told) return code(Exit::ok);
+  context.out.command = chosen(line);
+  if (parsed == CommandLine::Parsed::wrong) {
     // The parser may have stopped before it came to the flag.
-    const bool json_wanted = std::find(argv, argv + argc, std::string_view("--json")) != argv + argc;
-    return parse_failed(app, error, json_wanted, context, out);
+    context.out.json = context.out.json || std::find(argv, argv + argc, std::string_view("--json")) != argv + argc;
+    return context.out.error(Exit::usage,
+                             fmt::format("{}; try '{} --help'", what_is_wrong(line), line.root().chosen().path()));
   }
-  context.out.command = chosen(app);
   if (!context.run) {
-    err << app.help();
+    err << line.root().chosen().explained();
     return code(Exit::usage);
   }
   try {

@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Questions about the table of commands and options that the option parser holds and --help prints: which command some
-// words name, which one a mistyped word may have meant, and what may come next on a command line.
+// Questions about the table of commands and options (tools/cli.hpp): which command some words name, which one a
+// mistyped word may have meant, and what may come next on a command line.
 #pragma once
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tools/cli.hpp"
 #include "tools/options.hpp"
 
 namespace parley::tools {
 
-/// Names of the commands below `app`.
-std::vector<std::string> command_names(const CLI::App& app);
 /// The command that the words name, from `app` down. Errors: usage.
-Or<const CLI::App*> find_command(const CLI::App& app, std::span<const std::string> words);
+Or<Command> find_command(const Command& app, std::span<const std::string> words);
 /// "no command 'chekc'; did you mean 'check'? there are: check, ladder"
-std::string no_command(const CLI::App& app, std::string_view word);
+std::string no_command(const Command& app, std::string_view word);
 
 /// The long option of `app` that the word was probably meant to be; empty: none is near.
-std::string nearest_option(const CLI::App& app, std::string_view word);
+std::string nearest_option(const Command& app, std::string_view word);
 
 struct Candidate {
   std::string word, help;
@@ -29,6 +28,6 @@ struct Completion {
   bool files = false;  ///< names of files fit too
 };
 /// What may stand in place of the last of `words`, which is empty or begun.
-Completion complete(const CLI::App& app, std::span<const std::string> words);
+Completion complete(const Command& app, std::span<const std::string> words);
 
 }  // namespace parley::tools

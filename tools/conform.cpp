@@ -393,69 +393,65 @@ int run_conform(ConformArgs& args, Iut iut, Context& context) {
   return Conform(args, std::move(*only), iut, context).run();
 }
 
-void add_common(CLI::App& sub, ConformArgs& args, Context& context) {
-  sub.add_option("--only", args.only, "Run only the cases whose name matches: REGEX or several, separated by commas");
-  sub.add_flag("--list", args.list, "Print the cases and stop");
-  sub.add_flag("--strict", args.strict, "Count a SHOULD or MAY that is not met as failed");
-  sub.add_flag("--destructive", args.destructive, "Also run the cases that have crashed a known peer");
-  sub.add_option("--ulp", args.ulp, "The peer's program, whose part the tester then plays: rping")
-      ->check(CLI::IsMember({"rping"}));
-  sub.add_option("--recv-size", args.recv_size, "Octets of the peer's first posted receive (unknown)")
-      ->each([&args](const std::string&) { args.recv_size_given = true; });
-  sub.add_option("--recv-count", args.recv_count, "Receives that the peer has posted (unknown)")
-      ->each([&args](const std::string&) { args.recv_count_given = true; });
-  sub.add_option("--run", args.run, "Shell command that starts the peer, anew for each case");
+void add_common(Command sub, ConformArgs& args, Context& context) {
+  sub.option("--only", args.only, "Run only the cases whose name matches: REGEX or several, separated by commas");
+  sub.flag("--list", args.list, "Print the cases and stop");
+  sub.flag("--strict", args.strict, "Count a SHOULD or MAY that is not met as failed");
+  sub.flag("--destructive", args.destructive, "Also run the cases that have crashed a known peer");
+  sub.option("--ulp", args.ulp, "The peer's program, whose part the tester then plays: rping").one_of({"rping"});
+  sub.option("--recv-size", args.recv_size, "Octets of the peer's first posted receive (unknown)").when_given([&args] {
+    args.recv_size_given = true;
+  });
+  sub.option("--recv-count", args.recv_count, "Receives that the peer has posted (unknown)").when_given([&args] {
+    args.recv_count_given = true;
+  });
+  sub.option("--run", args.run, "Shell command that starts the peer, anew for each case");
   add_duration(sub, "--run-limit", args.run_limit, "How long the command may go on after its case");
   add_duration(sub, "--timeout", args.settings.reply, "Wait so long for an answer");
   add_duration(sub, "--timer", args.settings.timer, "Wait so long for the peer's own timers");
   add_duration(sub, "--quiet-time", args.settings.quiet, "Silence that shows that nothing comes");
   add_duration(sub, "--pause", args.settings.pause, "Between two cases");
   add_duration(sub, "--first-fpdu-after", args.settings.first_fpdu, "From the Reply to the tester's first FPDU");
-  sub.add_option("--title", args.title, "Name of the peer, for the reports");
-  sub.add_option("--junit", args.junit, "Write the results as JUnit XML")->type_name("FILE");
-  sub.add_option("--html", args.html, "Write one page with every exchange")->type_name("FILE");
-  sub.add_option("--markdown", args.markdown, "Write a report that is the same from run to run")->type_name("FILE");
-  sub.add_option("--pcapng", args.pcapng, "Write what went over the sockets")->type_name("FILE");
-  sub.add_flag("--quiet", args.quiet, "Print the summary only");
+  sub.option("--title", args.title, "Name of the peer, for the reports");
+  sub.option("--junit", args.junit, "Write the results as JUnit XML").type("FILE");
+  sub.option("--html", args.html, "Write one page with every exchange").type("FILE");
+  sub.option("--markdown", args.markdown, "Write a report that is the same from run to run").type("FILE");
+  sub.option("--pcapng", args.pcapng, "Write what went over the sockets").type("FILE");
+  sub.flag("--quiet", args.quiet, "Print the summary only");
   add_color_option(sub, context);
   add_json_flag(sub, context);
 }
 
 }  // namespace
 
-void register_conform(CLI::App& app, Context& context) {
-  CLI::App* group = app.add_subcommand("conform", "Test a live peer against the RFCs, case by case");
-  group->require_subcommand(1);
+void register_conform(Command app, Context& context) {
+  Command group = app.subcommand("conform", "Test a live peer against the RFCs, case by case");
+  group.requires_subcommand();
   auto responder = std::make_shared<ConformArgs>();
-  CLI::App* r = group->add_subcommand("responder", "Test a peer that listens");
-  r->add_option("endpoint", responder->endpoint, "HOST:PORT where it listens");
-  add_duration(*r, "--connect-timeout", responder->settings.connect, "For a TCP connection");
-  r->add_flag("--speaks-first", responder->settings.speaks_first,
-              "The peer's program sends as soon as it is allowed to");
-  add_common(*r, *responder, context);
-  r->footer(
+  Command r = group.subcommand("responder", "Test a peer that listens");
+  r.option("endpoint", responder->endpoint, "HOST:PORT where it listens");
+  add_duration(r, "--connect-timeout", responder->settings.connect, "For a TCP connection");
+  r.flag("--speaks-first", responder->settings.speaks_first, "The peer's program sends as soon as it is allowed to");
+  add_common(r, *responder, context);
+  r.footer(
       "Examples:\n"
       "  parley conform responder 192.0.2.1:7174 --ulp rping      against 'rping -s -P'\n"
       "  parley conform responder 192.0.2.1:7174 --only 'rtr' --html report.html\n"
       "  parley conform responder localhost:7175 --run 'parley listen 127.0.0.1:7175 -n 1'\n"
       "  parley conform responder --list");
-  r->callback([responder, &context] {
-    context.run = [responder, &context] { return run_conform(*responder, Iut::responder, context); };
-  });
+  r.run([responder, &context] { return run_conform(*responder, Iut::responder, context); });
   auto initiator = std::make_shared<ConformArgs>();
-  CLI::App* i = group->add_subcommand("initiator", "Test a peer that connects");
-  i->add_option("--listen", initiator->endpoint, "ADDR:PORT to listen on; port 0: any free one, printed");
-  add_duration(*i, "--patience", initiator->settings.patience, "For the peer's next connection");
-  add_common(*i, *initiator, context);
-  i->footer(
+  Command i = group.subcommand("initiator", "Test a peer that connects");
+  i.option("--listen", initiator->endpoint, "ADDR:PORT to listen on; port 0: any free one, printed");
+  add_duration(i, "--patience", initiator->settings.patience, "For the peer's next connection");
+  add_common(i, *initiator, context);
+  i.footer(
       "Each connection serves the next case.\n"
       "Examples:\n"
       "  parley conform initiator --listen 0.0.0.0:7174 --ulp rping      and there: rping -c -a TESTER in a loop\n"
       "  parley conform initiator --listen 127.0.0.1:7175 --run 'parley connect 127.0.0.1:7175 --hold 2s'\n"
       "  parley conform initiator --list");
-  i->callback([initiator, &context] {
-    context.run = [initiator, &context] { return run_conform(*initiator, Iut::initiator, context); };
-  });
+  i.run([initiator, &context] { return run_conform(*initiator, Iut::initiator, context); });
 }
 
 }  // namespace parley::tools

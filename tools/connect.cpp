@@ -317,35 +317,33 @@ int run_connect(ConnectArgs& args, Context& context) {
 
 }  // namespace
 
-void register_connect(CLI::App& app, Context& context) {
+void register_connect(Command app, Context& context) {
   auto args = std::make_shared<ConnectArgs>();
-  CLI::App* sub = app.add_subcommand("connect", "Set up connections and disconnect them");
-  sub->add_option("-a,--address,endpoint", args->endpoint, "HOST, HOST:PORT or [ADDRESS%SCOPE]:PORT to connect to")
-      ->required();
-  sub->add_option("-p,--port", args->port, "Port, if ENDPOINT has none")->capture_default_str();
-  sub->add_option("--local", args->local, "Source address, with a port if wanted")->type_name("ADDRESS");
-  sub->add_option("-n,--count", args->count, "Connections to set up, in all")->capture_default_str();
-  sub->add_option("--concurrency", args->concurrency, "Connections at once")
-      ->check(CLI::Range(1, 60000))
-      ->capture_default_str();
-  add_duration(*sub, "--hold", args->hold, "Stay connected this long");
-  sub->add_flag("--echoed", args->traffic.echoed, "With --send: the peer returns each message (parley listen --echo)");
-  add_traffic_options(*sub, args->traffic);
-  add_mpa_options(*sub, args->mpa);
-  add_initiator_options(*sub, args->mpa);
-  add_duration(*sub, "--tcp-timeout", args->tcp_timeout, "Longest wait for the TCP connection");
-  add_duration(*sub, "--timeout", args->timeout, "Longest life of one connection (0: no limit)");
-  add_session_options(*sub, args->session);
-  sub->add_flag("--quiet", args->quiet, "Print the summary only");
-  add_json_flag(*sub, context);
-  sub->footer(
+  Command sub = app.subcommand("connect", "Set up connections and disconnect them");
+  sub.option("-a,--address,endpoint", args->endpoint, "HOST, HOST:PORT or [ADDRESS%SCOPE]:PORT to connect to")
+      .required();
+  sub.option("-p,--port", args->port, "Port, if ENDPOINT has none").shows_default();
+  sub.option("--local", args->local, "Source address, with a port if wanted").type("ADDRESS");
+  sub.option("-n,--count", args->count, "Connections to set up, in all").shows_default();
+  sub.option("--concurrency", args->concurrency, "Connections at once").range(1, 60000).shows_default();
+  add_duration(sub, "--hold", args->hold, "Stay connected this long");
+  sub.flag("--echoed", args->traffic.echoed, "With --send: the peer returns each message (parley listen --echo)");
+  add_traffic_options(sub, args->traffic);
+  add_mpa_options(sub, args->mpa);
+  add_initiator_options(sub, args->mpa);
+  add_duration(sub, "--tcp-timeout", args->tcp_timeout, "Longest wait for the TCP connection");
+  add_duration(sub, "--timeout", args->timeout, "Longest life of one connection (0: no limit)");
+  add_session_options(sub, args->session);
+  sub.flag("--quiet", args->quiet, "Print the summary only");
+  add_json_flag(sub, context);
+  sub.footer(
       "Examples:\n"
       "  parley connect 192.0.2.1                          revision 2, as a client of a server\n"
       "  parley connect [fe80::1%eth0]:7175 --rtr read     peer-to-peer, with a zero-length RDMA Read first\n"
       "  parley connect host --rtr frame                   revision 1 with the Rtr frame of 2007\n"
       "  parley connect host --send 10 --echoed --size 4096\n"
       "  parley connect host --count 10000 --concurrency 100 --quiet --json");
-  sub->callback([args, &context] { context.run = [args, &context] { return run_connect(*args, context); }; });
+  sub.run([args, &context] { return run_connect(*args, context); });
 }
 
 }  // namespace parley::tools

@@ -76,18 +76,19 @@ int rank(verdict::Standing standing) {
   return 2;
 }
 
-void add_connection_choice(CLI::App& sub, ConnectionChoice& choice) {
-  sub.add_flag_callback(
+void add_connection_choice(Command sub, ConnectionChoice& choice) {
+  sub.flag(
       "--failed", [&choice] { choice.failed_only(); }, "Only MPA connections that failed");
-  sub.add_option_function<std::string>(
+  sub.option(
          "-n,--connection",
          [&choice](const std::string& text) {
            auto parsed = ConnectionChoice::parse(text);
-           if (!parsed) throw CLI::ValidationError("--connection", parsed.error().text);
+           if (!parsed) return parsed.error().text;
            choice.numbers_of(*parsed);
+           return std::string();
          },
          "Only MPA connections of these numbers in the file: 5, 5-9 or 1,5-9")
-      ->type_name("N");
+      .type("N");
 }
 
 }  // namespace parley::tools

@@ -38,6 +38,6 @@ class ConnectionChoice {
 int rank(verdict::Standing standing);
 
 /// -n, --connection and --failed.
-void add_connection_choice(CLI::App& sub, ConnectionChoice& choice);
+void add_connection_choice(Command sub, ConnectionChoice& choice);
 
 }  // namespace parley::tools

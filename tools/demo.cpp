@@ -279,23 +279,22 @@ int run_demo(DemoArgs& args, Context& context) {
 
 }  // namespace
 
-void register_demo(CLI::App& app, Context& context) {
+void register_demo(Command app, Context& context) {
   auto args = std::make_shared<DemoArgs>();
-  CLI::App* sub = app.add_subcommand(
-      "demo", "Show connections, simulated and real, their data, and captures, judged; takes seconds");
-  sub->add_option("captures", args->captures, "Captures to judge (default: those of Linux siw in the source tree)")
-      ->type_name("FILE");
-  sub->add_flag("-6,--ipv6", args->ipv6, "Over IPv6 loopback");
-  sub->add_option("--pcapng", args->session.pcapng,
-                  "Where the capture goes (default: demo.pcapng in the build directory)")
-      ->type_name("FILE");
-  add_json_flag(*sub, context);
-  sub->footer(
+  Command sub =
+      app.subcommand("demo", "Show connections, simulated and real, their data, and captures, judged; takes seconds");
+  sub.option("captures", args->captures, "Captures to judge (default: those of Linux siw in the source tree)")
+      .type("FILE");
+  sub.flag("-6,--ipv6", args->ipv6, "Over IPv6 loopback");
+  sub.option("--pcapng", args->session.pcapng, "Where the capture goes (default: demo.pcapng in the build directory)")
+      .type("FILE");
+  add_json_flag(sub, context);
+  sub.footer(
       "Examples:\n"
       "  parley demo\n"
       "  parley demo --pcapng /tmp/rtr.pcapng          then: wireshark /tmp/rtr.pcapng\n"
       "  parley demo my-own-capture.pcapng");
-  sub->callback([args, &context] { context.run = [args, &context] { return run_demo(*args, context); }; });
+  sub.run([args, &context] { return run_demo(*args, context); });
 }
 
 }  // namespace parley::tools

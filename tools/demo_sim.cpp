@@ -2,7 +2,6 @@
 #include "tools/demo_sim.hpp"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "tools/lossy_handshake.hpp"
 #include "tools/sim_report.hpp"

@@ -125,33 +125,30 @@ int run_extcap(const ExtcapArgs& args, Output& out) {
 
 }  // namespace
 
-void register_extcap(CLI::App& app, Context& context) {
+void register_extcap(Command app, Context& context) {
   auto args = std::make_shared<ExtcapArgs>();
-  CLI::App* sub =
-      app.add_subcommand("extcap", "Be a capture program of Wireshark: scenarios and endpoints as interfaces");
-  sub->add_flag("--extcap-interfaces", args->interfaces, "List the interfaces");
-  sub->add_option("--extcap-version", args->version, "Wireshark's version, which changes nothing")
-      ->type_name("VERSION");
-  sub->add_option("--extcap-interface", args->interface, "The interface that is meant")->type_name("INTERFACE");
-  sub->add_flag("--extcap-dlts", args->dlts, "Say what the interface captures");
-  sub->add_flag("--extcap-config", args->config, "List what can be chosen for the interface");
-  sub->add_option("--extcap-capture-filter", args->filter, "A capture filter, which no interface takes")
-      ->type_name("FILTER");
-  sub->add_flag("--capture", args->capture, "Capture until it is over, or the FIFO's reader goes, or a signal comes");
-  sub->add_option("--fifo", args->fifo, "Where the capture goes, as pcapng")->type_name("FILE");
-  sub->add_option("--seed", args->seed, "Of a simulated scenario, in place of its own")->type_name("N");
-  sub->add_option("--endpoint", args->endpoint, "Of Parley's own endpoints: where to listen, where to connect to")
-      ->type_name("HOST:PORT");
-  sub->add_option("--options", args->options, "Of Parley's own endpoints: options of parley listen or parley connect")
-      ->type_name("WORDS");
-  sub->footer(
+  Command sub = app.subcommand("extcap", "Be a capture program of Wireshark: scenarios and endpoints as interfaces");
+  sub.flag("--extcap-interfaces", args->interfaces, "List the interfaces");
+  sub.option("--extcap-version", args->version, "Wireshark's version, which changes nothing").type("VERSION");
+  sub.option("--extcap-interface", args->interface, "The interface that is meant").type("INTERFACE");
+  sub.flag("--extcap-dlts", args->dlts, "Say what the interface captures");
+  sub.flag("--extcap-config", args->config, "List what can be chosen for the interface");
+  sub.option("--extcap-capture-filter", args->filter, "A capture filter, which no interface takes").type("FILTER");
+  sub.flag("--capture", args->capture, "Capture until it is over, or the FIFO's reader goes, or a signal comes");
+  sub.option("--fifo", args->fifo, "Where the capture goes, as pcapng").type("FILE");
+  sub.option("--seed", args->seed, "Of a simulated scenario, in place of its own").type("N");
+  sub.option("--endpoint", args->endpoint, "Of Parley's own endpoints: where to listen, where to connect to")
+      .type("HOST:PORT");
+  sub.option("--options", args->options, "Of Parley's own endpoints: options of parley listen or parley connect")
+      .type("WORDS");
+  sub.footer(
       "Wireshark runs it so, by the name parley-extcap in its extcap folder ('./dev install-plugin'; "
       "docs/wireshark.md).\n\n"
       "Examples:\n"
       "  tshark -D\n"
       "  tshark -i parley-sim-lossy_handshake\n"
       "  tshark -i parley-listen -o extcap.parley_listen.endpoint:0.0.0.0:7471");
-  sub->callback([args, &context] { context.run = [args, &context] { return run_extcap(*args, context.out); }; });
+  sub.run([args, &context] { return run_extcap(*args, context.out); });
 }
 
 }  // namespace parley::tools

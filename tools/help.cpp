@@ -63,14 +63,10 @@ struct HelpArgs {
   std::vector<std::string> words;
 };
 
-int run_help(const CLI::App& root, const HelpArgs& args, Output& out) {
+int run_help(const Command& root, const HelpArgs& args, Output& out) {
   const auto command = find_command(root, args.words);
   if (!command) return out.error(command.error().exit, command.error().text);
-  std::string path;
-  for (const CLI::App* app = *command; app != nullptr; app = app->get_parent())
-    path = app->get_name() + (path.empty() ? "" : " " + path);
-  // App::help() would go on to the subcommand that was chosen, which is this one.
-  std::string text = (*command)->get_formatter()->make_help(*command, path, CLI::AppFormatMode::Normal);
+  std::string text = command->explained();
   text.pop_back();  // out.text ends the line
   out.verbatim(text);
   return code(Exit::ok);
@@ -81,7 +77,7 @@ struct CompletionArgs {
   std::vector<std::string> words;
 };
 
-int run_completion(const CLI::App& root, const CompletionArgs& args, Output& out) {
+int run_completion(const Command& root, const CompletionArgs& args, Output& out) {
   if (args.words.empty()) {
     std::string_view script = args.shell == "bash" ? bash_script : zsh_script;
     script.remove_suffix(1);
@@ -96,29 +92,26 @@ int run_completion(const CLI::App& root, const CompletionArgs& args, Output& out
 
 }  // namespace
 
-void register_help(CLI::App& app, Context& context) {
+void register_help(Command app, Context& context) {
   auto args = std::make_shared<HelpArgs>();
-  CLI::App* sub = app.add_subcommand("help", "Explain a command, as its --help does");
-  sub->add_option("command", args->words, "The command, and its subcommand")->type_name("COMMAND");
-  sub->footer("Examples:\n  parley help connect\n  parley help pcap check");
-  sub->callback(
-      [args, &app, &context] { context.run = [args, &app, &context] { return run_help(app, *args, context.out); }; });
+  Command sub = app.subcommand("help", "Explain a command, as its --help does");
+  sub.option("command", args->words, "The command, and its subcommand").type("COMMAND");
+  sub.footer("Examples:\n  parley help connect\n  parley help pcap check");
+  sub.run([args, app, &context] { return run_help(app, *args, context.out); });
 }
 
-void register_completion(CLI::App& app, Context& context) {
+void register_completion(Command app, Context& context) {
   auto args = std::make_shared<CompletionArgs>();
-  CLI::App* sub = app.add_subcommand("completion", "Print the completion of this command for a shell");
-  sub->add_option("shell", args->shell, "The shell")->check(CLI::IsMember({"bash", "zsh"}))->required();
-  sub->add_option("word", args->words,
-                  "Behind --: print what may stand in place of the last of these words; the script asks so");
-  sub->footer(
+  Command sub = app.subcommand("completion", "Print the completion of this command for a shell");
+  sub.option("shell", args->shell, "The shell").one_of({"bash", "zsh"}).required();
+  sub.option("word", args->words,
+             "Behind --: print what may stand in place of the last of these words; the script asks so");
+  sub.footer(
       "Examples:\n"
       "  source <(parley completion bash)                              for this shell\n"
       "  parley completion bash > ~/.local/share/bash-completion/completions/parley\n"
       "  parley completion zsh > ~/.zfunc/_parley                      a directory in $fpath");
-  sub->callback([args, &app, &context] {
-    context.run = [args, &app, &context] { return run_completion(app, *args, context.out); };
-  });
+  sub.run([args, app, &context] { return run_completion(app, *args, context.out); });
 }
 
 }  // namespace parley::tools

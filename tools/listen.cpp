@@ -280,41 +280,38 @@ int run_listen(ListenArgs& args, Context& context) {
 
 }  // namespace
 
-void register_listen(CLI::App& app, Context& context) {
+void register_listen(Command app, Context& context) {
   auto args = std::make_shared<ListenArgs>();
-  CLI::App* sub = app.add_subcommand("listen", "Wait for connections and accept or reject them");
-  sub->add_option("endpoint,-a,--address", args->endpoint, "ADDRESS, ADDRESS:PORT or [ADDRESS%SCOPE]:PORT to listen on")
-      ->capture_default_str();
-  sub->add_option("-p,--port", args->port, "Port, if ENDPOINT has none; 0: any free one, printed")
-      ->capture_default_str();
-  sub->add_flag("--reject", args->reject, "Reject every Request, with the private data");
-  sub->add_option("-n,--count", args->count, "End after this many connections (0: by Ctrl-C)")->capture_default_str();
-  sub->add_option("--concurrency", args->concurrency,
-                  "Connections in set-up at once; then the oldest half-open one of the busiest address is reset for a "
-                  "new one")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  sub->add_option("--backlog", args->backlog, "TCP connections the system may hold for us")
-      ->check(CLI::Range(1, 65535))
-      ->capture_default_str();
-  add_duration(*sub, "--decide-after", args->decide_after, "Let the peer wait before accepting or rejecting");
-  add_duration(*sub, "--hold", args->hold, "Disconnect this long after set-up")->default_str("the peer disconnects");
-  add_duration(*sub, "--timeout", args->timeout, "End after this time (0: never)");
-  sub->add_flag("--echo", args->traffic.echo, "Return every message received");
-  add_traffic_options(*sub, args->traffic);
-  add_mpa_options(*sub, args->mpa);
-  add_responder_options(*sub, args->mpa);
-  add_session_options(*sub, args->session);
-  sub->add_flag("--quiet", args->quiet, "Print the address and the summary only");
-  add_json_flag(*sub, context);
-  sub->footer(
+  Command sub = app.subcommand("listen", "Wait for connections and accept or reject them");
+  sub.option("endpoint,-a,--address", args->endpoint, "ADDRESS, ADDRESS:PORT or [ADDRESS%SCOPE]:PORT to listen on")
+      .shows_default();
+  sub.option("-p,--port", args->port, "Port, if ENDPOINT has none; 0: any free one, printed").shows_default();
+  sub.flag("--reject", args->reject, "Reject every Request, with the private data");
+  sub.option("-n,--count", args->count, "End after this many connections (0: by Ctrl-C)").shows_default();
+  sub.option("--concurrency", args->concurrency,
+             "Connections in set-up at once; then the oldest half-open one of the busiest address is reset for a "
+             "new one")
+      .range(1, 1 << 20)
+      .shows_default();
+  sub.option("--backlog", args->backlog, "TCP connections the system may hold for us").range(1, 65535).shows_default();
+  add_duration(sub, "--decide-after", args->decide_after, "Let the peer wait before accepting or rejecting");
+  add_duration(sub, "--hold", args->hold, "Disconnect this long after set-up").shows_default("the peer disconnects");
+  add_duration(sub, "--timeout", args->timeout, "End after this time (0: never)");
+  sub.flag("--echo", args->traffic.echo, "Return every message received");
+  add_traffic_options(sub, args->traffic);
+  add_mpa_options(sub, args->mpa);
+  add_responder_options(sub, args->mpa);
+  add_session_options(sub, args->session);
+  sub.flag("--quiet", args->quiet, "Print the address and the summary only");
+  add_json_flag(sub, context);
+  sub.footer(
       "Examples:\n"
       "  parley listen                                   any IPv4 address, port 7175\n"
       "  parley listen [::1]:0 --count 1 --json          a free port, one connection\n"
       "  parley listen --revision 1 --private-data hello --pcapng setup.pcapng\n"
       "  parley listen --reject --private-data \"not today\"\n"
       "  parley listen --play-quirk siw                  behave like Linux siw");
-  sub->callback([args, &context] { context.run = [args, &context] { return run_listen(*args, context); }; });
+  sub.run([args, &context] { return run_listen(*args, context); });
 }
 
 }  // namespace parley::tools

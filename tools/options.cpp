@@ -70,18 +70,19 @@ Or<Bytes> read_file(const std::string& path, std::size_t max) {
   return Bytes(content.begin(), content.end());
 }
 
-CLI::Option* add_rtr(CLI::App& sub, const std::string& name, mpa::Rtr& target, const std::string& help) {
+Option add_rtr(Command sub, const std::string& name, mpa::Rtr& target, const std::string& help) {
   return sub
-      .add_option_function<std::string>(
+      .option(
           name,
           [name, &target](const std::string& text) {
             const auto rtr = mpa::parse_rtr(text);
-            if (!rtr) throw CLI::ValidationError(name, "'" + text + "' is not one of none, frame, send, write, read");
+            if (!rtr) return "'" + text + "' is not one of none, frame, send, write, read";
             target = *rtr;
+            return std::string();
           },
           help)
-      ->type_name("FORM")
-      ->default_str(std::string(mpa::to_string(target)));
+      .type("FORM")
+      .shows_default(std::string(mpa::to_string(target)));
 }
 
 std::string set_text(const mpa::RtrSet& set) {
@@ -91,52 +92,54 @@ std::string set_text(const mpa::RtrSet& set) {
   return text;
 }
 
-CLI::Option* add_rtr_set(CLI::App& sub, const std::string& name, mpa::RtrSet& target, const std::string& help) {
+Option add_rtr_set(Command sub, const std::string& name, mpa::RtrSet& target, const std::string& help) {
   return sub
-      .add_option_function<std::vector<std::string>>(
+      .option(
           name,
           [name, &target](const std::vector<std::string>& names) {
             target = {};
             for (const std::string& text : names) {
               const auto rtr = mpa::parse_rtr(text);
               if (!rtr || *rtr == mpa::Rtr::none || *rtr == mpa::Rtr::frame)
-                throw CLI::ValidationError(name, "'" + text + "' is not one of send, write, read");
+                return "'" + text + "' is not one of send, write, read";
               target.send |= *rtr == mpa::Rtr::send;
               target.write |= *rtr == mpa::Rtr::write;
               target.read |= *rtr == mpa::Rtr::read;
             }
+            return std::string();
           },
           help)
-      ->delimiter(',')
-      ->type_name("FORM,...")
-      ->default_str(set_text(target));
+      .delimiter(',')
+      .type("FORM,...")
+      .shows_default(set_text(target));
 }
 
-CLI::Option* add_depth(CLI::App& sub, const std::string& name, std::uint16_t& target, const std::string& help) {
+Option add_depth(Command sub, const std::string& name, std::uint16_t& target, const std::string& help) {
   return sub
-      .add_option_function<std::string>(
+      .option(
           name,
           [name, &target](const std::string& text) {
             const auto depth = parse_port(text);
             if (text != "none" && (!depth || *depth > mpa::depth_max))
-              throw CLI::ValidationError(name, fmt::format("'{}' is not 0..{} or none", text, mpa::depth_max));
+              return fmt::format("'{}' is not 0..{} or none", text, mpa::depth_max);
             target = text == "none" ? mpa::depth_not_negotiated : *depth;
+            return std::string();
           },
           help)
-      ->type_name("N|none")
-      ->default_str(std::to_string(target));
+      .type("N|none")
+      .shows_default(std::to_string(target));
 }
 
-void add_quirk(CLI::App& sub, const std::string& name, std::string& target, const std::string& help) {
-  sub.add_option_function<std::string>(
+void add_quirk(Command sub, const std::string& name, std::string& target, const std::string& help) {
+  sub.option(
          name,
          [name, &target](const std::string& text) {
-           if (!mpa::find_quirk(text))
-             throw CLI::ValidationError(name, "no quirk is named '" + text + "' ('parley quirks' lists them)");
+           if (!mpa::find_quirk(text)) return "no quirk is named '" + text + "' ('parley quirks' lists them)";
            target = text;
+           return std::string();
          },
          help)
-      ->type_name("QUIRK");
+      .type("QUIRK");
 }
 
 }  // namespace
@@ -199,20 +202,19 @@ std::string duration_text(Duration duration) {
   return fmt::format("{}us", static_cast<double>(ns) / 1e3);
 }
 
-CLI::Option* add_duration(CLI::App& sub, const std::string& name, Duration& target, const std::string& help) {
+Option add_duration(Command sub, const std::string& name, Duration& target, const std::string& help) {
   return sub
-      .add_option_function<std::string>(
+      .option(
           name,
           [name, &target](const std::string& text) {
             const auto duration = parse_duration(text);
-            if (!duration)
-              throw CLI::ValidationError(
-                  name, "'" + text + "' is not a time with a unit (250ms, 10s, 2m; units us ms s m h)");
+            if (!duration) return "'" + text + "' is not a time with a unit (250ms, 10s, 2m; units us ms s m h)";
             target = *duration;
+            return std::string();
           },
           help)
-      ->type_name("TIME")
-      ->default_str(duration_text(target));
+      .type("TIME")
+      .shows_default(duration_text(target));
 }
 
 Or<Bytes> load_private_data(const std::string& text, std::size_t max) {
@@ -234,56 +236,56 @@ Or<Bytes> load_private_data(const std::string& text, std::size_t max) {
   return octets;
 }
 
-void add_mpa_options(CLI::App& sub, MpaArgs& args) {
+void add_mpa_options(Command sub, MpaArgs& args) {
   mpa::Options& mpa = args.mpa;
-  sub.add_option_function<std::uint16_t>(
+  sub.option(
          "--revision",
          [&args](std::uint16_t revision) {
            args.mpa.revision = static_cast<std::uint8_t>(revision);
            args.revision_given = true;
          },
          "MPA revision: 1 (RFC 5044) or 2 (RFC 6581); a responder takes this and lower ones")
-      ->check(CLI::IsMember({1, 2}))
-      ->type_name("1|2")
-      ->default_str(std::to_string(mpa.revision));
-  sub.add_flag("--crc,!--no-crc", mpa.crc, "Ask for CRC32c (the default), or agree to do without");
-  sub.add_flag("--markers,!--no-markers", mpa.markers, "Require markers in what this side receives");
+      .one_of_numbers({1, 2})
+      .type("1|2")
+      .shows_default(std::to_string(mpa.revision));
+  sub.flag("--crc,!--no-crc", mpa.crc, "Ask for CRC32c (the default), or agree to do without");
+  sub.flag("--markers,!--no-markers", mpa.markers, "Require markers in what this side receives");
   add_depth(sub, "--ird", mpa.ird, "Inbound RDMA Reads this side can hold; none: leave it to the ULP (0x3FFF)");
   add_depth(sub, "--ord", mpa.ord, "Outbound RDMA Reads this side wants; none: leave it to the ULP (0x3FFF)");
   add_depth(sub, "--ird-max", mpa.ird_max, "To how much IRD may be raised to meet the peer's ORD");
-  sub.add_option("--private-data", args.private_data, "Private data: text, hex:00ff..., @FILE, or text:...")
-      ->type_name("DATA");
-  sub.add_option("--private-data-max", mpa.private_data_max, "Longest private data taken from the peer")
-      ->check(CLI::Range(0, 512))
-      ->capture_default_str();
+  sub.option("--private-data", args.private_data, "Private data: text, hex:00ff..., @FILE, or text:...").type("DATA");
+  sub.option("--private-data-max", mpa.private_data_max, "Longest private data taken from the peer")
+      .range(0, 512)
+      .shows_default();
   add_quirk(sub, "--peer-quirk", mpa.peer_quirk, "Tolerate the known departures of this peer ('parley quirks')");
   add_quirk(sub, "--play-quirk", mpa.play_quirk, "Play this peer's departures, for tests ('parley quirks')");
 }
 
-void add_initiator_options(CLI::App& sub, MpaArgs& args) {
+void add_initiator_options(Command sub, MpaArgs& args) {
   mpa::Options& mpa = args.mpa;
   add_rtr(sub, "--rtr", mpa.rtr, "Ready-to-receive this side sends first: none, frame (2007), send, write, read");
   add_rtr_set(sub, "--rtr-offer", mpa.rtr_offer, "Revision 2: further forms it can send (flags B, C, D)");
-  sub.add_flag("--rtr-by-s", mpa.rtr_by_s, "Revision 1: announce the form of --rtr with the S flag");
+  sub.flag("--rtr-by-s", mpa.rtr_by_s, "Revision 1: announce the form of --rtr with the S flag");
   add_rtr(sub, "--rtr-fallback", mpa.rtr_fallback, "Revision 1: form to use when the Reply does not confirm S");
-  sub.add_option_function<std::string>(
+  sub.option(
          "--rtr-spelling",
          [&mpa](const std::string& text) {
            mpa.rtr_spelling = text == "hex" ? mpa::RtrSpelling::hex : mpa::RtrSpelling::text;
+           return std::string();
          },
          "Key of the Rtr frame: text is 'MPA ID Rtr Frame', hex is 'MPA ID RtR Frame'")
-      ->check(CLI::IsMember({"text", "hex"}))
-      ->type_name("text|hex")
-      ->default_str("text");
-  sub.add_flag("!--no-v1-retry", mpa.fall_back_to_v1,
-               "Do not try again with revision 1 when the peer closes on revision 2");
+      .one_of({"text", "hex"})
+      .type("text|hex")
+      .shows_default("text");
+  sub.flag("!--no-v1-retry", mpa.fall_back_to_v1,
+           "Do not try again with revision 1 when the peer closes on revision 2");
   add_duration(sub, "--reply-timeout", mpa.timeouts.reply, "Longest wait for the Reply");
 }
 
-void add_responder_options(CLI::App& sub, MpaArgs& args) {
+void add_responder_options(Command sub, MpaArgs& args) {
   mpa::Options& mpa = args.mpa;
-  sub.add_flag("!--no-rtr-frame", mpa.accept_rtr_frame,
-               "Do not support the Rtr frame of 2007 (never confirm S on revision 1)");
+  sub.flag("!--no-rtr-frame", mpa.accept_rtr_frame,
+           "Do not support the Rtr frame of 2007 (never confirm S on revision 1)");
   add_rtr_set(sub, "--rtr-accept", mpa.rtr_accept, "Revision 2: ready-to-receive forms taken");
   add_rtr(sub, "--rtr-expected", mpa.rtr_expected, "Revision 1: form to wait for although nothing announced it");
   add_duration(sub, "--request-timeout", mpa.timeouts.request, "Longest wait for a whole Request");
@@ -292,17 +294,17 @@ void add_responder_options(CLI::App& sub, MpaArgs& args) {
                "Without ready-to-receive: longest wait for the first FPDU (0: for ever)");
 }
 
-void add_traffic_options(CLI::App& sub, TrafficOptions& options) {
-  sub.add_option("--send", options.sends, "Send this many messages once established")->type_name("N");
-  sub.add_option("--expect", options.expect, "Receive this many messages before disconnecting")->type_name("N");
-  sub.add_option("--size", options.size, "Octets of each message sent, and the longest received")
-      ->check(CLI::Range(0, 16 << 20))
-      ->type_name("N")
-      ->capture_default_str();
+void add_traffic_options(Command sub, TrafficOptions& options) {
+  sub.option("--send", options.sends, "Send this many messages once established").type("N");
+  sub.option("--expect", options.expect, "Receive this many messages before disconnecting").type("N");
+  sub.option("--size", options.size, "Octets of each message sent, and the longest received")
+      .range(0, 16 << 20)
+      .type("N")
+      .shows_default();
 }
 
-void add_session_options(CLI::App& sub, SessionOptions& options) {
-  sub.add_option("--pcapng", options.pcapng, "Write what went over the sockets to this file")->type_name("FILE");
+void add_session_options(Command sub, SessionOptions& options) {
+  sub.option("--pcapng", options.pcapng, "Write what went over the sockets to this file").type("FILE");
 }
 
 Or<Bytes> settle(MpaArgs& args) {

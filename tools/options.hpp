@@ -9,12 +9,8 @@
 
 #include "parley/address.hpp"
 #include "parley/mpa.hpp"
+#include "tools/cli.hpp"
 #include "tools/output.hpp"
-
-namespace CLI {
-class App;
-class Option;
-}  // namespace CLI
 
 namespace parley::tools {
 
@@ -47,7 +43,7 @@ Result<Duration> parse_duration(std::string_view text);
 /// The shortest exact text: "10s", "250ms".
 std::string duration_text(Duration duration);
 /// An option with a unit; its default is what `target` holds now.
-CLI::Option* add_duration(CLI::App& sub, const std::string& name, Duration& target, const std::string& help);
+Option add_duration(Command sub, const std::string& name, Duration& target, const std::string& help);
 
 /// "text", "hex:00ff", "@file", "text:@literal". Errors: usage (bad hex, longer than `max`), environment (file).
 Or<Bytes> load_private_data(const std::string& text, std::size_t max);
@@ -58,9 +54,9 @@ struct MpaArgs {
   std::string private_data;
   bool revision_given = false;
 };
-void add_mpa_options(CLI::App& sub, MpaArgs& args);
-void add_initiator_options(CLI::App& sub, MpaArgs& args);
-void add_responder_options(CLI::App& sub, MpaArgs& args);
+void add_mpa_options(Command sub, MpaArgs& args);
+void add_initiator_options(Command sub, MpaArgs& args);
+void add_responder_options(Command sub, MpaArgs& args);
 /// Checks the options against each other and loads the private data. `--rtr frame` means revision 1 when none was
 /// asked.
 Or<Bytes> settle(MpaArgs& args);

@@ -7,12 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include <nlohmann/json_fwd.hpp>
+#include "base/json.hpp"
 
 namespace parley::tools {
-
-/// Objects print their keys in the order in which they were set.
-using Json = nlohmann::ordered_json;
 
 enum class Exit : int {
   ok = 0,

@@ -5,27 +5,28 @@
 
 namespace parley::tools {
 
-void add_filter(CLI::App& sub, CaptureFilter& filter) {
-  sub.add_option_function<std::string>(
+void add_filter(Command sub, CaptureFilter& filter) {
+  sub.option(
          "--filter",
          [&filter](const std::string& expression) {
            auto made = pcap_driver::PacketFilter::make(expression);
-           if (!made) throw CLI::ValidationError("--filter", fmt::format("'{}': {}", expression, made.error()));
+           if (!made) return fmt::format("'{}': {}", expression, made.error());
            filter = std::move(*made);
+           return std::string();
          },
          "Read only the packets that this filter of tcpdump passes (pcap-filter(7)): 'tcp port 7471'")
-      ->type_name("EXPRESSION");
+      .type("EXPRESSION");
 }
 
-void register_pcap(CLI::App& app, Context& context) {
-  CLI::App* pcap = app.add_subcommand(
+void register_pcap(Command app, Context& context) {
+  Command pcap = app.subcommand(
       "pcap", "Checks captures of MPA connections and live traffic; draws, compares and anonymizes captures");
-  pcap->require_subcommand(1);
-  add_pcap_check(*pcap, context);
-  add_pcap_ladder(*pcap, context);
-  add_pcap_live(*pcap, context);
-  add_pcap_anonymize(*pcap, context);
-  add_pcap_matrix(*pcap, context);
+  pcap.requires_subcommand();
+  add_pcap_check(pcap, context);
+  add_pcap_ladder(pcap, context);
+  add_pcap_live(pcap, context);
+  add_pcap_anonymize(pcap, context);
+  add_pcap_matrix(pcap, context);
 }
 
 }  // namespace parley::tools

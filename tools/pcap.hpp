@@ -26,17 +26,17 @@ CaptureVerdict check_capture_file(const std::string& path, bool with_events, con
 CaptureVerdict check_capture_file(const std::string& path, const verdict::AnalyzerOptions& options,
                                   const OnFeedProgress& on_progress = {}, pcap_driver::PacketFilter* filter = nullptr);
 
-void register_pcap(CLI::App& app, Context& context);
+void register_pcap(Command app, Context& context);
 
 /// `--filter EXPRESSION`, in libpcap's language; null until it is given.
 using CaptureFilter = std::shared_ptr<pcap_driver::PacketFilter>;
-void add_filter(CLI::App& sub, CaptureFilter& filter);
+void add_filter(Command sub, CaptureFilter& filter);
 /// `--mpa-port PORT`, as often as wanted.
-void add_mpa_port(CLI::App& sub, std::vector<std::uint16_t>& ports);
-void add_pcap_check(CLI::App& pcap, Context& context);
-void add_pcap_live(CLI::App& pcap, Context& context);
-void add_pcap_ladder(CLI::App& pcap, Context& context);
-void add_pcap_anonymize(CLI::App& pcap, Context& context);
-void add_pcap_matrix(CLI::App& pcap, Context& context);
+void add_mpa_port(Command sub, std::vector<std::uint16_t>& ports);
+void add_pcap_check(Command pcap, Context& context);
+void add_pcap_live(Command pcap, Context& context);
+void add_pcap_ladder(Command pcap, Context& context);
+void add_pcap_anonymize(Command pcap, Context& context);
+void add_pcap_matrix(Command pcap, Context& context);
 
 }  // namespace parley::tools

@@ -213,24 +213,23 @@ class Anonymize {
 
 }  // namespace
 
-void add_pcap_anonymize(CLI::App& pcap, Context& context) {
+void add_pcap_anonymize(Command pcap, Context& context) {
   auto args = std::make_shared<AnonymizeArgs>();
-  CLI::App* sub =
-      pcap.add_subcommand("anonymize", "Replaces addresses, ports, private data and payload; the verdict stays");
-  sub->add_option("IN", args->in, "Capture: pcap or pcapng")->type_name("FILE")->required();
-  sub->add_option("-o,--output", args->out, "Where the new capture goes")->type_name("FILE")->required();
-  auto* key = sub->add_option("--key", args->key,
-                              "Words that decide what replaces what; the same for several files makes them alike")
-                  // An unset variable of the shell would quietly make each file unlike the others.
-                  ->check([](const std::string& text) { return text.empty() ? "the key is empty" : ""; });
-  sub->add_option("--key-file", args->key_file, "The same from a file, so that it is in no list of processes")
-      ->type_name("FILE")
-      ->excludes(key);
-  sub->add_flag("--keep-stags", args->keep_stags,
-                "Leave STags and tagged offsets as they are, to compare them with a program's log");
-  sub->add_flag("--shift-time", args->shift_time, "Let the earliest packet be at 1970-01-01 00:00:00");
-  add_json_flag(*sub, context);
-  sub->footer(
+  Command sub = pcap.subcommand("anonymize", "Replaces addresses, ports, private data and payload; the verdict stays");
+  sub.option("IN", args->in, "Capture: pcap or pcapng").type("FILE").required();
+  sub.option("-o,--output", args->out, "Where the new capture goes").type("FILE").required();
+  Option key = sub.option("--key", args->key,
+                          "Words that decide what replaces what; the same for several files makes them alike")
+                   // An unset variable of the shell would quietly make each file unlike the others.
+                   .check([](const std::string& text) { return text.empty() ? "the key is empty" : ""; });
+  sub.option("--key-file", args->key_file, "The same from a file, so that it is in no list of processes")
+      .type("FILE")
+      .excludes(key);
+  sub.flag("--keep-stags", args->keep_stags,
+           "Leave STags and tagged offsets as they are, to compare them with a program's log");
+  sub.flag("--shift-time", args->shift_time, "Let the earliest packet be at 1970-01-01 00:00:00");
+  add_json_flag(sub, context);
+  sub.footer(
       "Without a key a random one is drawn and forgotten: nobody can find the way back.\n"
       "Exit code: 0 written, 2 usage, 3 the capture cannot be read (to its end), is too large to be anonymized, or is "
       "of\n"
@@ -238,10 +237,7 @@ void add_pcap_anonymize(CLI::App& pcap, Context& context) {
       "Examples:\n"
       "  parley pcap anonymize a-b.pcapng -o public.pcapng\n"
       "  parley pcap anonymize --key \"$(cat secret)\" --shift-time side-a.pcap -o a.pcap");
-  sub->callback([args, &context] {
-    context.out.command = "pcap anonymize";
-    context.run = [args, &context] { return Anonymize(*args, context.out).run(); };
-  });
+  sub.run([args, &context] { return Anonymize(*args, context.out).run(); });
 }
 
 }  // namespace parley::tools

@@ -195,30 +195,27 @@ int run_ladder(const PcapOptions& options, Output& out) { return Ladders(options
 
 }  // namespace
 
-void add_pcap_ladder(CLI::App& pcap, Context& context) {
+void add_pcap_ladder(Command pcap, Context& context) {
   auto options = std::make_shared<PcapOptions>();
-  CLI::App* sub = pcap.add_subcommand("ladder", "Draws each MPA connection: initiator left, responder right");
-  sub->add_option("FILE", options->files, "Captures: pcap or pcapng; - is standard input")->required();
-  add_connection_choice(*sub, options->choice);
-  sub->add_option("--html", options->html,
-                  "Draw one page for a browser, with every field of each frame, instead of text; - is standard output")
-      ->type_name("FILE");
-  sub->add_flag("-q,--quiet", options->quiet, "Without findings (a page: without notes)");
-  sub->add_flag("--ascii", options->ascii, "Without box-drawing characters");
-  add_width_option(*sub, options->width, context, "Columns of the text");
-  add_color_option(*sub, context);
-  add_mpa_port(*sub, options->mpa_ports);
-  add_filter(*sub, options->filter);
-  add_json_flag(*sub, context);
-  sub->footer(
+  Command sub = pcap.subcommand("ladder", "Draws each MPA connection: initiator left, responder right");
+  sub.option("FILE", options->files, "Captures: pcap or pcapng; - is standard input").required();
+  add_connection_choice(sub, options->choice);
+  sub.option("--html", options->html,
+             "Draw one page for a browser, with every field of each frame, instead of text; - is standard output")
+      .type("FILE");
+  sub.flag("-q,--quiet", options->quiet, "Without findings (a page: without notes)");
+  sub.flag("--ascii", options->ascii, "Without box-drawing characters");
+  add_width_option(sub, options->width, context, "Columns of the text");
+  add_color_option(sub, context);
+  add_mpa_port(sub, options->mpa_ports);
+  add_filter(sub, options->filter);
+  add_json_flag(sub, context);
+  sub.footer(
       "What failed comes first, then what is partial.\n\n"
       "Examples:\n  parley pcap ladder siw.pcap\n  parley pcap ladder -n 2,5-9 --ascii siw.pcap\n"
       "  parley pcap ladder --failed siw.pcap\n"
       "  parley pcap ladder --html siw.html siw.pcap");
-  sub->callback([options, &context] {
-    context.out.command = "pcap ladder";
-    context.run = [options, &context] { return run_ladder(*options, context.out); };
-  });
+  sub.run([options, &context] { return run_ladder(*options, context.out); });
 }
 
 }  // namespace parley::tools

@@ -211,7 +211,7 @@ void Live::print(const verdict::ConnectionReport& c) {
   ++connections_;
   if (out_.json) {
     Json object{{"event", "connection"}, {"connection", connections_}};
-    object.update(Json::parse(verdict::to_json(c)));
+    object.update(verdict::json(c));
     if (ring_) object["recorded"] = {{"first", place_json(c.first_frame)}, {"last", place_json(c.last_frame)}};
     return out_.object(object);
   }
@@ -249,9 +249,9 @@ int Live::finish() {
   out_.text(std::string_view(summary).substr(0, summary.size() - 1));
   if (out_.json) {
     Json object{{"event", "summary"}, {"interface", args_.interface}, {"end", end_}};
-    const Json whole = Json::parse(verdict::to_json("", report));
-    for (const auto& [key, value] : whole.items())
-      if (key != "file") object[key] = value;
+    Json whole = verdict::json("", report);
+    whole.erase("file");
+    object.update(std::move(whole));
     object["connections"] = report.all_connections();
     object["dropped"] = {{"kernel", drops_.kernel}, {"interface", drops_.interface}};
     out_.object(object);
@@ -284,54 +284,55 @@ int run_live(const LiveArgs& args, Output& out) {
   return Live(args, out).run();
 }
 
-void add_capture_options(CLI::App& sub, LiveArgs& args) {
-  sub.add_option("-i,--interface", args.interface, "Where to capture; any: on all interfaces")->type_name("IFACE");
-  sub.add_flag("-D,--list-interfaces", args.list, "List the interfaces that there are, and end");
-  sub.add_option("FILTER", args.filter, "Only the packets that this filter of tcpdump passes (pcap-filter(7))");
-  sub.add_flag("-p,--no-promiscuous", args.no_promiscuous, "Only packets that this host would take anyway");
-  sub.add_option_function<std::string>(
+void add_capture_options(Command sub, LiveArgs& args) {
+  sub.option("-i,--interface", args.interface, "Where to capture; any: on all interfaces").type("IFACE");
+  sub.flag("-D,--list-interfaces", args.list, "List the interfaces that there are, and end");
+  sub.option("FILTER", args.filter, "Only the packets that this filter of tcpdump passes (pcap-filter(7))");
+  sub.flag("-p,--no-promiscuous", args.no_promiscuous, "Only packets that this host would take anyway");
+  sub.option(
          "--buffer",
          [&args](const std::string& text) {
            const auto octets = parse_octets(text);
            using Limits = pcap_driver::LiveOptions;
            if (!octets || *octets < Limits::buffer_octets_min || *octets > Limits::buffer_octets_max)
-             throw CLI::ValidationError("--buffer", fmt::format("'{}' is not a size from 1MiB to 1GiB", text));
+             return fmt::format("'{}' is not a size from 1MiB to 1GiB", text);
            args.buffer = *octets;
+           return std::string();
          },
          "What the kernel keeps for us while we are busy")
-      ->type_name("SIZE")
-      ->default_str("16MiB");
-  auto* ring = sub.add_option_function<std::string>(
-                      "--ring",
-                      [&args](const std::string& text) {
-                        const auto size = parse_ring_size(text);
-                        if (!size) throw CLI::ValidationError("--ring", size.error());
-                        args.ring = *size;
-                      },
-                      "Write the packets to at most so many files of at most that size; the oldest goes first")
-                   ->type_name("FILESxSIZE");
-  auto* base = sub.add_option("-w,--write", args.base, "Name of the ring: FILE_00001.pcapng and on")->type_name("FILE");
-  ring->needs(base);
-  base->needs(ring);
+      .type("SIZE")
+      .shows_default("16MiB");
+  Option ring = sub.option(
+                       "--ring",
+                       [&args](const std::string& text) {
+                         const auto size = parse_ring_size(text);
+                         if (!size) return size.error();
+                         args.ring = *size;
+                         return std::string();
+                       },
+                       "Write the packets to at most so many files of at most that size; the oldest goes first")
+                    .type("FILESxSIZE");
+  Option base = sub.option("-w,--write", args.base, "Name of the ring: FILE_00001.pcapng and on").type("FILE");
+  ring.needs(base);
+  base.needs(ring);
 }
 
 }  // namespace
 
-void add_pcap_live(CLI::App& pcap, Context& context) {
+void add_pcap_live(Command pcap, Context& context) {
   auto args = std::make_shared<LiveArgs>();
-  CLI::App* sub = pcap.add_subcommand("live", "Capture on an interface: a verdict as each MPA connection ends");
-  add_capture_options(*sub, *args);
-  add_duration(*sub, "--duration", args->duration, "End after this time (0: by Ctrl-C)");
-  sub->add_option("-n,--count", args->count, "End once so many connections have ended (0: by Ctrl-C)")
-      ->capture_default_str();
-  add_duration(*sub, "--idle", args->idle, "Judge and forget an open connection that was silent for so long");
-  sub->add_flag("-q,--quiet", args->quiet, "Leave out findings of severity note");
-  add_width_option(*sub, args->width, context, "Columns of the text");
-  add_color_option(*sub, context);
-  add_mpa_port(*sub, args->mpa_ports);
-  add_standing_options(*sub, args->standing);
-  add_json_flag(*sub, context);
-  sub->footer(
+  Command sub = pcap.subcommand("live", "Capture on an interface: a verdict as each MPA connection ends");
+  add_capture_options(sub, *args);
+  add_duration(sub, "--duration", args->duration, "End after this time (0: by Ctrl-C)");
+  sub.option("-n,--count", args->count, "End once so many connections have ended (0: by Ctrl-C)").shows_default();
+  add_duration(sub, "--idle", args->idle, "Judge and forget an open connection that was silent for so long");
+  sub.flag("-q,--quiet", args->quiet, "Leave out findings of severity note");
+  add_width_option(sub, args->width, context, "Columns of the text");
+  add_color_option(sub, context);
+  add_mpa_port(sub, args->mpa_ports);
+  add_standing_options(sub, args->standing);
+  add_json_flag(sub, context);
+  sub.footer(
       "Capturing needs CAP_NET_RAW: run it as root, or once sudo setcap cap_net_raw+ep $(command -v parley)\n"
       "Passed, partial and failed are as in 'parley pcap check'. Connections that are open at the end are judged as "
       "far\n"
@@ -344,10 +345,7 @@ void add_pcap_live(CLI::App& pcap, Context& context) {
       ".why]'\n"
       "  parley pcap live -i eth0 --ring 10x100MB -w /var/tmp/rdma --fail-on warning\n"
       "  parley pcap live -i lo --count 1 --expect 1 port 7175");
-  sub->callback([args, &context] {
-    context.out.command = "pcap live";
-    context.run = [args, &context] { return run_live(*args, context.out); };
-  });
+  sub.run([args, &context] { return run_live(*args, context.out); });
 }
 
 }  // namespace parley::tools

@@ -239,20 +239,20 @@ class MatrixRun {
 
 }  // namespace
 
-void add_pcap_matrix(CLI::App& pcap, Context& context) {
+void add_pcap_matrix(Command pcap, Context& context) {
   auto args = std::make_shared<MatrixArgs>();
-  CLI::App* sub = pcap.add_subcommand("matrix", "Who with whom, set up how, and whether it worked, of many captures");
-  sub->add_option("DIR", args->inputs, "Directories of captures, with those below; or captures")->required();
-  sub->add_option("--names", args->names, "Names of peers: lines of an address and its name")->type_name("FILE");
-  sub->add_option("--html", args->html, "Write one page that needs nothing else")->type_name("FILE");
-  sub->add_option("--csv", args->csv, "Write a line per connection")->type_name("FILE");
-  sub->add_option("--title", args->title, "Title of the page")->capture_default_str();
-  add_width_option(*sub, args->width, context, "Columns of the text");
-  add_mpa_port(*sub, args->mpa_ports);
-  add_filter(*sub, args->filter);
-  add_standing_options(*sub, args->standing);
-  add_json_flag(*sub, context);
-  sub->footer(
+  Command sub = pcap.subcommand("matrix", "Who with whom, set up how, and whether it worked, of many captures");
+  sub.option("DIR", args->inputs, "Directories of captures, with those below; or captures").required();
+  sub.option("--names", args->names, "Names of peers: lines of an address and its name").type("FILE");
+  sub.option("--html", args->html, "Write one page that needs nothing else").type("FILE");
+  sub.option("--csv", args->csv, "Write a line per connection").type("FILE");
+  sub.option("--title", args->title, "Title of the page").shows_default();
+  add_width_option(sub, args->width, context, "Columns of the text");
+  add_mpa_port(sub, args->mpa_ports);
+  add_filter(sub, args->filter);
+  add_standing_options(sub, args->standing);
+  add_json_flag(sub, context);
+  sub.footer(
       "A peer is called what --names says of its address; else what the path says (parley--siw.pcap, or a directory\n"
       "parley--siw: the initiator of the first connection, then its responder); else by its address.\n"
       "passed, partial and failed are those of parley pcap check. A capture without a connection of a known protocol\n"
@@ -261,10 +261,7 @@ void add_pcap_matrix(CLI::App& pcap, Context& context) {
       "Examples:\n"
       "  parley pcap matrix captures/\n"
       "  parley pcap matrix captures/ --names peers.txt --html matrix.html --csv matrix.csv");
-  sub->callback([args, &context] {
-    context.out.command = "pcap matrix";
-    context.run = [args, &context] { return MatrixRun(*args, context.out).run(); };
-  });
+  sub.run([args, &context] { return MatrixRun(*args, context.out).run(); });
 }
 
 }  // namespace parley::tools

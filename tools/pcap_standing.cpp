@@ -5,17 +5,18 @@
 
 namespace parley::tools {
 
-void add_standing_options(CLI::App& sub, StandingArgs& args) {
-  sub.add_option_function<std::string>(
+void add_standing_options(Command sub, StandingArgs& args) {
+  sub.option(
          "--fail-on",
          [&args](const std::string& word) {
            args.fail_on = word == "warning" ? verdict::Severity::warning : verdict::Severity::error;
+           return std::string();
          },
          "Findings as grave as that fail a connection: error, unless given, or warning")
-      ->type_name("SEVERITY")
-      ->check(CLI::IsMember({"error", "warning"}));
-  sub.add_option("--expect", args.expect, "A file with fewer connections than that has failed")->type_name("N");
-  sub.add_flag("--partial-ok", args.partial_ok, "What could be looked at in part only does not fail the command");
+      .type("SEVERITY")
+      .one_of({"error", "warning"});
+  sub.option("--expect", args.expect, "A file with fewer connections than that has failed").type("N");
+  sub.flag("--partial-ok", args.partial_ok, "What could be looked at in part only does not fail the command");
 }
 
 Exit exit_for(verdict::Standing standing, const StandingArgs& args) {

@@ -15,7 +15,7 @@ struct StandingArgs {
 };
 
 /// --fail-on, --expect, --partial-ok.
-void add_standing_options(CLI::App& sub, StandingArgs& args);
+void add_standing_options(Command sub, StandingArgs& args);
 Exit exit_for(verdict::Standing standing, const StandingArgs& args);
 
 }  // namespace parley::tools

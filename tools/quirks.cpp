@@ -73,18 +73,18 @@ int run_quirks(const std::string& only, Context& context) {
 
 }  // namespace
 
-void register_quirks(CLI::App& app, Context& context) {
+void register_quirks(Command app, Context& context) {
   auto only = std::make_shared<std::string>();
-  CLI::App* sub = app.add_subcommand("quirks", "List the known departures of real peers");
-  sub->add_option("name", *only, "Only this one")->type_name("QUIRK");
-  add_json_flag(*sub, context);
-  sub->footer(
+  Command sub = app.subcommand("quirks", "List the known departures of real peers");
+  sub.option("name", *only, "Only this one").type("QUIRK");
+  add_json_flag(sub, context);
+  sub.footer(
       "Examples:\n"
       "  parley quirks\n"
       "  parley quirks siw --json\n"
       "  parley connect --peer-quirk siw 192.0.2.1     tolerate such a peer\n"
       "  parley listen --play-quirk siw                behave like one");
-  sub->callback([only, &context] { context.run = [only, &context] { return run_quirks(*only, context); }; });
+  sub.run([only, &context] { return run_quirks(*only, context); });
 }
 
 }  // namespace parley::tools

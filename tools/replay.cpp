@@ -280,35 +280,32 @@ int run_replay(const ReplayArgs& args, Output& out) {
 
 }  // namespace
 
-void register_replay(CLI::App& app, Context& context) {
+void register_replay(Command app, Context& context) {
   auto args = std::make_shared<ReplayArgs>();
-  CLI::App* sub = app.add_subcommand("replay", "Play one side of a recorded connection and compare the answers");
-  sub->add_option("FILE", args->file, "Capture: pcap or pcapng; - is standard input")->required();
-  sub->add_option("--role", args->role, "The recorded side that is played")
-      ->check(CLI::IsMember({"initiator", "responder"}));
-  sub->add_option(
-      "--against", args->against,
-      "HOST:PORT of a live responder; or sim:parley, Parley's own stack in the simulator; or sim:QUIRK, the "
-      "same playing one of 'parley quirks'");
-  sub->add_option("--listen", args->listen, "ADDRESS:PORT to wait for a live initiator; port 0: any free one, printed");
-  sub->add_option("-n,--connection", args->connection,
-                  "The n-th MPA connection of the file, if it has several; all: one after the other")
-      ->type_name("N|all");
-  sub->add_option("--ignore", args->ignore,
-                  fmt::format("Tell differences in these fields and count them for nothing: {}",
-                              fmt::join(replay::compared_names(), ", ")))
-      ->delimiter(',')
-      ->type_name("FIELD,...");
-  sub->add_option("--speed", args->speed, "Recorded pauses are divided by this: 1 keeps them, 0 makes none")
-      ->capture_default_str();
-  add_duration(*sub, "--timeout", args->timeout, "How much longer than the recorded side the live one may take");
-  add_duration(*sub, "--wait", args->wait, "With --listen: how long to wait for the connection (0: for ever)");
-  sub->add_flag("--keep-going", args->keep_going, "Play on after a difference; the first one is reported all the same");
-  sub->add_option("--pcapng", args->pcapng, "Write the live exchange to this file")->type_name("FILE");
-  sub->add_flag("--list", args->list, "List the MPA connections of the file, and play nothing");
-  sub->add_flag("-v,--verbose", args->verbose, "Show every step and every answer");
-  add_json_flag(*sub, context);
-  sub->footer(
+  Command sub = app.subcommand("replay", "Play one side of a recorded connection and compare the answers");
+  sub.option("FILE", args->file, "Capture: pcap or pcapng; - is standard input").required();
+  sub.option("--role", args->role, "The recorded side that is played").one_of({"initiator", "responder"});
+  sub.option("--against", args->against,
+             "HOST:PORT of a live responder; or sim:parley, Parley's own stack in the simulator; or sim:QUIRK, the "
+             "same playing one of 'parley quirks'");
+  sub.option("--listen", args->listen, "ADDRESS:PORT to wait for a live initiator; port 0: any free one, printed");
+  sub.option("-n,--connection", args->connection,
+             "The n-th MPA connection of the file, if it has several; all: one after the other")
+      .type("N|all");
+  sub.option("--ignore", args->ignore,
+             fmt::format("Tell differences in these fields and count them for nothing: {}",
+                         fmt::join(replay::compared_names(), ", ")))
+      .delimiter(',')
+      .type("FIELD,...");
+  sub.option("--speed", args->speed, "Recorded pauses are divided by this: 1 keeps them, 0 makes none").shows_default();
+  add_duration(sub, "--timeout", args->timeout, "How much longer than the recorded side the live one may take");
+  add_duration(sub, "--wait", args->wait, "With --listen: how long to wait for the connection (0: for ever)");
+  sub.flag("--keep-going", args->keep_going, "Play on after a difference; the first one is reported all the same");
+  sub.option("--pcapng", args->pcapng, "Write the live exchange to this file").type("FILE");
+  sub.flag("--list", args->list, "List the MPA connections of the file, and play nothing");
+  sub.flag("-v,--verbose", args->verbose, "Show every step and every answer");
+  add_json_flag(sub, context);
+  sub.footer(
       "Exit code: 0 every answer means what the recorded one did, 1 there is a difference, 2 usage, 3 the recording "
       "cannot\nbe played or the peer not be reached; of all connections, the worst.\n\n"
       "Examples:\n"
@@ -318,7 +315,7 @@ void register_replay(CLI::App& app, Context& context) {
       "  parley replay event.pcap --role responder --listen 0.0.0.0:7174 --speed 0\n"
       "  parley replay event.pcap --role initiator --against sim:parley\n"
       "  parley replay event.pcap --role initiator --against sim:siw -v");
-  sub->callback([args, &context] { context.run = [args, &context] { return run_replay(*args, context.out); }; });
+  sub.run([args, &context] { return run_replay(*args, context.out); });
 }
 
 }  // namespace parley::tools

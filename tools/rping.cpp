@@ -34,53 +34,52 @@ int run_rping(RpingArgs& args, Context& context) {
   return run_rping_client(args, std::move(*data), std::move(*addresses), source, **session, context);
 }
 
-void add_rping_letters(CLI::App& sub, RpingArgs& args) {
-  auto* side = sub.add_option_group("side", "Which side to be");
-  side->add_flag("-s", args.server, "Run as the server");
-  side->add_flag("-c", args.client, "Run as the client");
-  side->require_option(1);
-  sub.add_option("-a", args.address, "Server: address to listen on (::0 for any IPv6); client: the server's address")
-      ->type_name("ADDRESS");
-  sub.add_option("-I", args.source, "Client: source address")->type_name("ADDRESS");
-  sub.add_option("-p", args.port, "Port; server: 0 takes any free one and prints it")->capture_default_str();
-  sub.add_flag("-v", args.verbose, "Print the ping data");
-  sub.add_flag("-V", args.validate, "Validate the ping data");
-  sub.add_flag("-d", args.debug, "Print each step");
-  sub.add_option("-C", args.count, "Pings over the connection (0: without end)")->capture_default_str();
-  sub.add_option("-S", args.size, "Octets of each ping; the server takes any size up to the maximum")
-      ->check(CLI::Range(1U, rping_size_max))
-      ->capture_default_str();
-  sub.add_flag("-P", args.persistent, "Server: serve any number of clients, at the same time too, until interrupted");
-  sub.add_flag("-q", args.own_qp, "Taken for compatibility: Parley always makes the queue pair itself");
+void add_rping_letters(Command sub, RpingArgs& args) {
+  Command side = sub.one_of("side", "Which side to be");
+  side.flag("-s", args.server, "Run as the server");
+  side.flag("-c", args.client, "Run as the client");
+  sub.option("-a", args.address, "Server: address to listen on (::0 for any IPv6); client: the server's address")
+      .type("ADDRESS");
+  sub.option("-I", args.source, "Client: source address").type("ADDRESS");
+  sub.option("-p", args.port, "Port; server: 0 takes any free one and prints it").shows_default();
+  sub.flag("-v", args.verbose, "Print the ping data");
+  sub.flag("-V", args.validate, "Validate the ping data");
+  sub.flag("-d", args.debug, "Print each step");
+  sub.option("-C", args.count, "Pings over the connection (0: without end)").shows_default();
+  sub.option("-S", args.size, "Octets of each ping; the server takes any size up to the maximum")
+      .range(1U, rping_size_max)
+      .shows_default();
+  sub.flag("-P", args.persistent, "Server: serve any number of clients, at the same time too, until interrupted");
+  sub.flag("-q", args.own_qp, "Taken for compatibility: Parley always makes the queue pair itself");
 }
 
 }  // namespace
 
-void register_rping(CLI::App& app, Context& context) {
+void register_rping(Command app, Context& context) {
   auto args = std::make_shared<RpingArgs>();
-  CLI::App* sub = app.add_subcommand("rping", "RDMA ping-pong with rping of rdmacm-utils or with itself");
-  add_rping_letters(*sub, *args);
-  add_mpa_options(*sub, args->mpa);
-  add_initiator_options(*sub, args->mpa);
-  add_responder_options(*sub, args->mpa);
-  add_duration(*sub, "--tcp-timeout", args->tcp_timeout, "Client: longest wait for the TCP connection");
-  add_duration(*sub, "--timeout", args->timeout,
+  Command sub = app.subcommand("rping", "RDMA ping-pong with rping of rdmacm-utils or with itself");
+  add_rping_letters(sub, *args);
+  add_mpa_options(sub, args->mpa);
+  add_initiator_options(sub, args->mpa);
+  add_responder_options(sub, args->mpa);
+  add_duration(sub, "--tcp-timeout", args->tcp_timeout, "Client: longest wait for the TCP connection");
+  add_duration(sub, "--timeout", args->timeout,
                "Longest wait for the peer's next message (0: no limit; the server waits without limit unless given)")
-      ->each([args](const std::string&) { args->timeout_given = true; });
-  add_duration(*sub, "--nudge-after", args->nudge_after,
+      .when_given([args] { args->timeout_given = true; });
+  add_duration(sub, "--nudge-after", args->nudge_after,
                "Client: when the first message stays unanswered so long, send a zero-length RDMA Write (0: never)");
-  sub->add_option("--retry", args->retries, "Client: connect again so often when the first message stays unanswered")
-      ->capture_default_str();
-  add_session_options(*sub, args->session);
-  add_json_flag(*sub, context);
-  sub->footer(
+  sub.option("--retry", args->retries, "Client: connect again so often when the first message stays unanswered")
+      .shows_default();
+  add_session_options(sub, args->session);
+  add_json_flag(sub, context);
+  sub.footer(
       "Examples:\n"
       "  parley rping -s -P                          serve everybody on port 7174\n"
       "  parley rping -c -a 192.0.2.1 -C 100 -S 4096 -V -v\n"
       "  parley rping -c -a fe80::1%eth0 -C 10       IPv6 link-local\n"
       "  parley rping -s -a ::0 -p 0 --json          any IPv6, a free port\n"
       "  rping -c -a 192.0.2.1 -C 10 -v              the stock client against parley rping -s");
-  sub->callback([args, &context] { context.run = [args, &context] { return run_rping(*args, context); }; });
+  sub.run([args, &context] { return run_rping(*args, context); });
 }
 
 }  // namespace parley::tools

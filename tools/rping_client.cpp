@@ -15,7 +15,6 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "tools/rping.hpp"
 

@@ -11,7 +11,6 @@
 #include <map>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "tools/rping.hpp"
 

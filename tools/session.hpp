@@ -24,7 +24,7 @@ class StopSignals {
 struct SessionOptions {
   std::string pcapng;  ///< file for the capture; empty: none
 };
-void add_session_options(CLI::App& sub, SessionOptions& options);
+void add_session_options(Command sub, SessionOptions& options);
 
 class Session {
  public:

@@ -6,16 +6,16 @@
 
 namespace parley::tools {
 
-void add_sim_run(CLI::App& sim, Context& context);
-void add_sim_replay(CLI::App& sim, Context& context);
-void add_sim_explore(CLI::App& sim, Context& context);
-void add_sim_exhaust(CLI::App& sim, Context& context);
-void add_sim_shrink(CLI::App& sim, Context& context);
-void add_sim_storm(CLI::App& sim, Context& context);
-void add_sim_list(CLI::App& sim, Context& context);
-void add_sim_check(CLI::App& sim, Context& context);
+void add_sim_run(Command sim, Context& context);
+void add_sim_replay(Command sim, Context& context);
+void add_sim_explore(Command sim, Context& context);
+void add_sim_exhaust(Command sim, Context& context);
+void add_sim_shrink(Command sim, Context& context);
+void add_sim_storm(Command sim, Context& context);
+void add_sim_list(Command sim, Context& context);
+void add_sim_check(Command sim, Context& context);
 
 /// --jobs, worded the same everywhere; one thread per processor unless given.
-void add_jobs(CLI::App& sub, unsigned& jobs);
+void add_jobs(Command sub, unsigned& jobs);
 
 }  // namespace parley::tools

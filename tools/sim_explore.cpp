@@ -98,12 +98,12 @@ int run_exhaust(const ManyArgs& args, Output& out) {
   return run_many(args, plan, **reporter, out);
 }
 
-void add_common(CLI::App& sub, ManyArgs& args, Context& context) {
-  sub.add_option("--failures", args.failures_max, "Stop after so many failed runs; 0: never")->capture_default_str();
-  sub.add_option("--pcapng-on-failure", args.sinks.pcapng_on_failure,
-                 "Directory for a capture and a page of each failed run (at most 20)")
-      ->type_name("DIR");
-  sub.add_option("--junit", args.sinks.junit, "Write the results as JUnit XML")->type_name("FILE");
+void add_common(Command sub, ManyArgs& args, Context& context) {
+  sub.option("--failures", args.failures_max, "Stop after so many failed runs; 0: never").shows_default();
+  sub.option("--pcapng-on-failure", args.sinks.pcapng_on_failure,
+             "Directory for a capture and a page of each failed run (at most 20)")
+      .type("DIR");
+  sub.option("--junit", args.sinks.junit, "Write the results as JUnit XML").type("FILE");
   add_jobs(sub, args.jobs);
   add_color_option(sub, context);
   add_json_flag(sub, context);
@@ -111,49 +111,44 @@ void add_common(CLI::App& sub, ManyArgs& args, Context& context) {
 
 }  // namespace
 
-void add_sim_explore(CLI::App& sim, Context& context) {
+void add_sim_explore(Command sim, Context& context) {
   auto args = std::make_shared<ManyArgs>();
-  CLI::App* sub = sim.add_subcommand("explore", "Runs one scenario with many seeds");
-  sub->add_option("FILE", args->file, "The scenario")->type_name("SCENARIO")->required();
-  sub->add_option_function<std::string>(
+  Command sub = sim.subcommand("explore", "Runs one scenario with many seeds");
+  sub.option("FILE", args->file, "The scenario").type("SCENARIO").required();
+  sub.option(
          "--seeds",
          [args](const std::string& text) {
            const auto range = parse_seed_range(text);
-           if (!range) throw CLI::ValidationError("--seeds", range.error().text);
+           if (!range) return range.error().text;
            args->seeds = *range;
+           return std::string();
          },
          "Seeds, both ends included; decimal or 0x hexadecimal, up to 2^64-1")
-      ->type_name("A..B")
-      ->required();
-  sub->add_flag("--swarm", args->swarm, "Draw delays, rates, faults, revisions, RTR forms, sizes from the seed too");
-  add_settled(*sub, args->settled);
-  add_duration(*sub, "--time-budget", args->time_budget, "Begin no more runs after this time; 0: no limit");
-  add_common(*sub, *args, context);
-  sub->footer(
+      .type("A..B")
+      .required();
+  sub.flag("--swarm", args->swarm, "Draw delays, rates, faults, revisions, RTR forms, sizes from the seed too");
+  add_settled(sub, args->settled);
+  add_duration(sub, "--time-budget", args->time_budget, "Begin no more runs after this time; 0: no limit");
+  add_common(sub, *args, context);
+  sub.footer(
       "Exit code: 0 every seed that was run passed, 1 one failed or Ctrl-C came, 2 usage or a wrong scenario, 3 a "
       "file\n"
       "cannot be read or written.\n\n"
       "Examples:\n"
       "  parley sim explore reconnect.toml --seeds 1..5000 --time-budget 120s\n"
       "  parley sim explore lossy_handshake --seeds 1..20000 --swarm --junit junit.xml --pcapng-on-failure artifacts/");
-  sub->callback([args, &context] {
-    context.out.command = "sim explore";
-    context.run = [args, &context] { return run_explore(*args, context.out); };
-  });
+  sub.run([args, &context] { return run_explore(*args, context.out); });
 }
 
-void add_sim_exhaust(CLI::App& sim, Context& context) {
+void add_sim_exhaust(Command sim, Context& context) {
   auto args = std::make_shared<ManyArgs>();
-  CLI::App* sub = sim.add_subcommand("exhaust", "Runs one scenario with every pattern of early losses");
-  sub->add_option("FILE", args->file, "The scenario")->type_name("SCENARIO")->required();
-  sub->add_option("-k,--packets", args->packets, "Frames that may be lost: 2^K runs")
-      ->type_name("K")
-      ->check(CLI::Range(1u, 20u))
-      ->required();
-  add_seed(*sub, "--seed", args->seed, "In place of the seed in the file; decimal or 0x hexadecimal");
-  sub->add_flag("--strict", args->strict, "Each connection must end as the scenario expects, whatever is lost");
-  add_common(*sub, *args, context);
-  sub->footer(
+  Command sub = sim.subcommand("exhaust", "Runs one scenario with every pattern of early losses");
+  sub.option("FILE", args->file, "The scenario").type("SCENARIO").required();
+  sub.option("-k,--packets", args->packets, "Frames that may be lost: 2^K runs").type("K").range(1u, 20u).required();
+  add_seed(sub, "--seed", args->seed, "In place of the seed in the file; decimal or 0x hexadecimal");
+  sub.flag("--strict", args->strict, "Each connection must end as the scenario expects, whatever is lost");
+  add_common(sub, *args, context);
+  sub.footer(
       "Frames are counted in the order in which the hosts send them, over all links, from 0; bit i of a pattern loses "
       "the\n"
       "i-th. Retransmissions count. 'parley sim replay FILE --seed N --drop-mask M' shows one pattern.\n"
@@ -162,10 +157,7 @@ void add_sim_exhaust(CLI::App& sim, Context& context) {
       "Examples:\n"
       "  parley sim exhaust handshake_v1_rtr_frame --packets 10\n"
       "  parley sim exhaust my.toml --packets 14 --jobs 2 --failures 1");
-  sub->callback([args, &context] {
-    context.out.command = "sim exhaust";
-    context.run = [args, &context] { return run_exhaust(*args, context.out); };
-  });
+  sub.run([args, &context] { return run_exhaust(*args, context.out); });
 }
 
 }  // namespace parley::tools

@@ -14,7 +14,6 @@
 #include <set>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "sim/scenario_value.hpp"
 #include "tools/digest.hpp"

@@ -65,34 +65,28 @@ int run_check(const ListArgs& args, Output& out) {
 
 }  // namespace
 
-void add_sim_list(CLI::App& sim, Context& context) {
+void add_sim_list(Command sim, Context& context) {
   auto args = std::make_shared<ListArgs>();
-  CLI::App* sub = sim.add_subcommand("list", "Lists the shipped scenarios, or those of a directory");
-  sub->add_option("DIR", args->directory, "A directory of scenarios");
-  add_json_flag(*sub, context);
-  sub->footer("Examples:\n  parley sim list\n  parley sim list tests/seeds --json");
-  sub->callback([args, &context] {
-    context.out.command = "sim list";
-    context.run = [args, &context] { return run_list(*args, context.out); };
-  });
+  Command sub = sim.subcommand("list", "Lists the shipped scenarios, or those of a directory");
+  sub.option("DIR", args->directory, "A directory of scenarios");
+  add_json_flag(sub, context);
+  sub.footer("Examples:\n  parley sim list\n  parley sim list tests/seeds --json");
+  sub.run([args, &context] { return run_list(*args, context.out); });
 }
 
-void add_sim_check(CLI::App& sim, Context& context) {
+void add_sim_check(Command sim, Context& context) {
   auto args = std::make_shared<ListArgs>();
-  CLI::App* sub = sim.add_subcommand("check", "Checks scenarios without running them");
-  sub->add_option("FILE", args->words, "Scenarios, directories of them, or names of shipped ones")
-      ->type_name("SCENARIO")
-      ->required();
-  add_color_option(*sub, context);
-  add_json_flag(*sub, context);
-  sub->footer(
+  Command sub = sim.subcommand("check", "Checks scenarios without running them");
+  sub.option("FILE", args->words, "Scenarios, directories of them, or names of shipped ones")
+      .type("SCENARIO")
+      .required();
+  add_color_option(sub, context);
+  add_json_flag(sub, context);
+  sub.footer(
       "Each error is a line 'file:line:column: key and what is wrong with it', which editors can jump to.\n"
       "Exit code: 0 all right, 2 a scenario is wrong, 3 a file cannot be read.\n\n"
       "Examples:\n  parley sim check my.toml\n  parley sim check scenarios/");
-  sub->callback([args, &context] {
-    context.out.command = "sim check";
-    context.run = [args, &context] { return run_check(*args, context.out); };
-  });
+  sub.run([args, &context] { return run_check(*args, context.out); });
 }
 
 }  // namespace parley::tools

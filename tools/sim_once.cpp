@@ -100,24 +100,24 @@ Or<SeedRange> parse_seed_range(std::string_view text) {
   return SeedRange{*first, *last};
 }
 
-CLI::Option* add_seed(CLI::App& sub, const std::string& name, std::optional<std::uint64_t>& target,
-                      const std::string& help) {
+Option add_seed(Command sub, const std::string& name, std::optional<std::uint64_t>& target, const std::string& help) {
   return sub
-      .add_option_function<std::string>(
+      .option(
           name,
           [name, &target](const std::string& text) {
             const auto seed = parse_seed(text);
-            if (!seed) throw CLI::ValidationError(name, seed.error().text);
+            if (!seed) return seed.error().text;
             target = *seed;
+            return std::string();
           },
           help)
-      ->type_name("N");
+      .type("N");
 }
 
-void add_settled(CLI::App& sub, bool& settled) {
-  sub.add_flag("--settled", settled,
-               "Connections may also be rejected or fail, if both ends are told; for more faults\n"
-               "than the scenario was written for");
+void add_settled(Command sub, bool& settled) {
+  sub.flag("--settled", settled,
+           "Connections may also be rejected or fail, if both ends are told; for more faults\n"
+           "than the scenario was written for");
 }
 
 std::string shell_word(const std::string& word) {

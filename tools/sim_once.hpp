@@ -54,10 +54,9 @@ struct SeedRange {
   std::uint64_t first = 1, last = 1;
 };
 Or<SeedRange> parse_seed_range(std::string_view text);
-CLI::Option* add_seed(CLI::App& sub, const std::string& name, std::optional<std::uint64_t>& target,
-                      const std::string& help);
+Option add_seed(Command sub, const std::string& name, std::optional<std::uint64_t>& target, const std::string& help);
 
-void add_settled(CLI::App& sub, bool& settled);
+void add_settled(Command sub, bool& settled);
 
 /// The command that shows this run again.
 std::string replay_command(const SimRun& run);

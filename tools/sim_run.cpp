@@ -150,45 +150,42 @@ int Runner::run() {
   return trouble_ ? out_.error(trouble_->exit, trouble_->text) : exit;
 }
 
-void add_pictures(CLI::App& sub, RunArgs& args, Context& context) {
-  sub.add_option("--pcapng", args.pcapng, "Record every frame at both ends of its links; prints the file's hash")
-      ->type_name("FILE");
-  sub.add_flag("--ladder", args.ladder, "Draw the run: hosts as columns, each frame with its meaning and its fate");
-  sub.add_option("--html", args.html, "Draw the run as one page for a browser")->type_name("FILE");
-  sub.add_flag("--ascii", args.ascii, "The ladder without box-drawing characters");
+void add_pictures(Command sub, RunArgs& args, Context& context) {
+  sub.option("--pcapng", args.pcapng, "Record every frame at both ends of its links; prints the file's hash")
+      .type("FILE");
+  sub.flag("--ladder", args.ladder, "Draw the run: hosts as columns, each frame with its meaning and its fate");
+  sub.option("--html", args.html, "Draw the run as one page for a browser").type("FILE");
+  sub.flag("--ascii", args.ascii, "The ladder without box-drawing characters");
   add_width_option(sub, args.width, context, "Columns of the ladder");
   add_color_option(sub, context);
 }
 
-void add_sinks(CLI::App& sub, SimSinkOptions& sinks) {
-  sub.add_option("--pcapng-on-failure", sinks.pcapng_on_failure,
-                 "Directory for a capture and a page of each failed run (at most 20)")
-      ->type_name("DIR");
-  sub.add_option("--junit", sinks.junit, "Write the results as JUnit XML")->type_name("FILE");
+void add_sinks(Command sub, SimSinkOptions& sinks) {
+  sub.option("--pcapng-on-failure", sinks.pcapng_on_failure,
+             "Directory for a capture and a page of each failed run (at most 20)")
+      .type("DIR");
+  sub.option("--junit", sinks.junit, "Write the results as JUnit XML").type("FILE");
 }
 
-void set_run(CLI::App& sub, Context& context, const std::shared_ptr<RunArgs>& args, const char* name) {
-  sub.callback([args, &context, name] {
-    context.out.command = name;
-    context.run = [args, &context] { return Runner(*args, context).run(); };
-  });
+void set_run(Command sub, Context& context, const std::shared_ptr<RunArgs>& args) {
+  sub.run([args, &context] { return Runner(*args, context).run(); });
 }
 
 }  // namespace
 
-void add_sim_run(CLI::App& sim, Context& context) {
+void add_sim_run(Command sim, Context& context) {
   auto args = std::make_shared<RunArgs>();
-  CLI::App* sub = sim.add_subcommand("run", "Runs scenarios and judges them");
-  sub->add_option("FILE", args->files, "Scenarios, directories of them, or names of shipped ones")
-      ->type_name("SCENARIO")
-      ->required();
-  add_seed(*sub, "--seed", args->seed, "In place of the seed in the file; decimal or 0x hexadecimal");
-  add_jobs(*sub, args->jobs);
-  add_settled(*sub, args->settled);
-  add_pictures(*sub, *args, context);
-  add_sinks(*sub, args->sinks);
-  add_json_flag(*sub, context);
-  sub->footer(
+  Command sub = sim.subcommand("run", "Runs scenarios and judges them");
+  sub.option("FILE", args->files, "Scenarios, directories of them, or names of shipped ones")
+      .type("SCENARIO")
+      .required();
+  add_seed(sub, "--seed", args->seed, "In place of the seed in the file; decimal or 0x hexadecimal");
+  add_jobs(sub, args->jobs);
+  add_settled(sub, args->settled);
+  add_pictures(sub, *args, context);
+  add_sinks(sub, args->sinks);
+  add_json_flag(sub, context);
+  sub.footer(
       "Exit code: 0 all passed, 1 a rule was broken or a bound was hit, 2 usage or a wrong scenario, 3 a file cannot "
       "be\n"
       "read or written. A failed run prints the one command that shows it again.\n\n"
@@ -196,29 +193,29 @@ void add_sim_run(CLI::App& sim, Context& context) {
       "  parley sim run lossy_handshake\n"
       "  parley sim run lossy_handshake --ladder --pcapng lossy.pcapng --html lossy.html\n"
       "  parley sim run scenarios/ --junit junit.xml --pcapng-on-failure artifacts/");
-  set_run(*sub, context, args, "sim run");
+  set_run(sub, context, args);
 }
 
-void add_sim_replay(CLI::App& sim, Context& context) {
+void add_sim_replay(Command sim, Context& context) {
   auto args = std::make_shared<RunArgs>();
   args->always_hash = true;
   args->files.resize(1);
-  CLI::App* sub = sim.add_subcommand("replay", "Runs one scenario with one seed again, octet for octet");
-  sub->add_option("FILE", args->files.front(), "The scenario")->type_name("SCENARIO")->required();
-  add_seed(*sub, "--seed", args->seed, "The seed that the failed run printed")->required();
-  sub->add_flag("--swarm", args->swarm, "Parameters were drawn from the seed too");
-  add_seed(*sub, "--drop-mask", args->drop_mask, "Bit i loses the i-th frame, as 'sim exhaust' does");
-  add_settled(*sub, args->settled);
-  add_pictures(*sub, *args, context);
-  add_json_flag(*sub, context);
-  sub->footer(
+  Command sub = sim.subcommand("replay", "Runs one scenario with one seed again, octet for octet");
+  sub.option("FILE", args->files.front(), "The scenario").type("SCENARIO").required();
+  add_seed(sub, "--seed", args->seed, "The seed that the failed run printed").required();
+  sub.flag("--swarm", args->swarm, "Parameters were drawn from the seed too");
+  add_seed(sub, "--drop-mask", args->drop_mask, "Bit i loses the i-th frame, as 'sim exhaust' does");
+  add_settled(sub, args->settled);
+  add_pictures(sub, *args, context);
+  add_json_flag(sub, context);
+  sub.footer(
       "The hash printed is that of the run's pcapng: where it is equal, the run was the same, on any machine and with "
       "any\n"
       "compiler.\n\n"
       "Examples:\n"
       "  parley sim replay reconnect.toml --seed 0x51ab --ladder\n"
       "  parley sim replay reconnect.toml --seed 0x51ab --swarm --pcapng run.pcapng --html run.html");
-  set_run(*sub, context, args, "sim replay");
+  set_run(sub, context, args);
 }
 
 }  // namespace parley::tools

@@ -132,20 +132,18 @@ int Shrinker::run() {
 
 }  // namespace
 
-void add_sim_shrink(CLI::App& sim, Context& context) {
+void add_sim_shrink(Command sim, Context& context) {
   auto args = std::make_shared<ShrinkArgs>();
-  CLI::App* sub = sim.add_subcommand("shrink", "Makes a failing scenario smaller while it still fails");
-  sub->add_option("FILE", args->file, "The scenario")->type_name("SCENARIO")->required();
-  add_seed(*sub, "--seed", args->seed, "The seed that the failed run printed")->required();
-  sub->add_flag("--swarm", args->swarm, "Parameters were drawn from the seed too");
-  add_seed(*sub, "--drop-mask", args->drop_mask, "Bit i loses the i-th frame, as 'sim exhaust' does");
-  add_settled(*sub, args->settled);
-  sub->add_option("-o,--output", args->output, "Where the smaller scenario goes")->type_name("FILE")->required();
-  sub->add_option("--tries", args->tries, "Runs to spend at most")
-      ->check(CLI::Range(1u, 1'000'000u))
-      ->capture_default_str();
-  add_json_flag(*sub, context);
-  sub->footer(
+  Command sub = sim.subcommand("shrink", "Makes a failing scenario smaller while it still fails");
+  sub.option("FILE", args->file, "The scenario").type("SCENARIO").required();
+  add_seed(sub, "--seed", args->seed, "The seed that the failed run printed").required();
+  sub.flag("--swarm", args->swarm, "Parameters were drawn from the seed too");
+  add_seed(sub, "--drop-mask", args->drop_mask, "Bit i loses the i-th frame, as 'sim exhaust' does");
+  add_settled(sub, args->settled);
+  sub.option("-o,--output", args->output, "Where the smaller scenario goes").type("FILE").required();
+  sub.option("--tries", args->tries, "Runs to spend at most").range(1u, 1'000'000u).shows_default();
+  add_json_flag(sub, context);
+  sub.footer(
       "The smaller scenario fails as the given one does first: the same checker says the same thing (figures and "
       "names\n"
       "aside) of a connection that got as far, or the same bound is hit with the same left open; with the same seed.\n"
@@ -155,10 +153,7 @@ void add_sim_shrink(CLI::App& sim, Context& context) {
       "Examples:\n"
       "  parley sim shrink reconnect.toml --seed 0x51ab -o minimal.toml\n"
       "  parley sim shrink reconnect.toml --seed 0x51ab --swarm -o minimal.toml");
-  sub->callback([args, &context] {
-    context.out.command = "sim shrink";
-    context.run = [args, &context] { return Shrinker(*args, context.out).run(); };
-  });
+  sub.run([args, &context] { return Shrinker(*args, context.out).run(); });
 }
 
 }  // namespace parley::tools

@@ -153,49 +153,46 @@ int run_storm_command(StormArgs& args, Output& out) {
 
 }  // namespace
 
-void add_sim_storm(CLI::App& sim, Context& context) {
+void add_sim_storm(Command sim, Context& context) {
   auto args = std::make_shared<StormArgs>();
-  CLI::App* sub = sim.add_subcommand("storm", "Many nodes connect at once: times per step, cost per connection");
-  sub->add_option("-n,--nodes", args->storm.nodes, "Hosts")->check(CLI::Range(2u, 10'000u))->capture_default_str();
-  sub->add_option("--ppn", args->storm.ppn, "Processes per node, each with connections of its own")
-      ->check(CLI::Range(1u, 256u))
-      ->capture_default_str();
-  sub->add_option("--pattern", args->pattern, "Who connects to whom")
-      ->check(CLI::IsMember({"alltoall", "ring", "incast"}))
-      ->capture_default_str();
-  sub->add_option("--in-setup", args->storm.in_setup, "Connections that one process sets up at once")
-      ->check(CLI::Range(1u, 65'536u))
-      ->capture_default_str();
-  sub->add_option_function<std::string>(
+  Command sub = sim.subcommand("storm", "Many nodes connect at once: times per step, cost per connection");
+  sub.option("-n,--nodes", args->storm.nodes, "Hosts").range(2u, 10'000u).shows_default();
+  sub.option("--ppn", args->storm.ppn, "Processes per node, each with connections of its own")
+      .range(1u, 256u)
+      .shows_default();
+  sub.option("--pattern", args->pattern, "Who connects to whom").one_of({"alltoall", "ring", "incast"}).shows_default();
+  sub.option("--in-setup", args->storm.in_setup, "Connections that one process sets up at once")
+      .range(1u, 65'536u)
+      .shows_default();
+  sub.option(
          "--loss",
          [args](const std::string& text) {
            const auto ratio = sim::parse_ratio(text);
-           if (!ratio)
-             throw CLI::ValidationError(
-                 "--loss", fmt::format("'{}' is no share of at most 1; write 0.01%, 1/10000 or 0.0001", text));
+           if (!ratio) return fmt::format("'{}' is no share of at most 1; write 0.01%, 1/10000 or 0.0001", text);
            args->storm.loss = *ratio;
+           return std::string();
          },
          "Share of frames lost on each link: 0.01%, 1/10000, 0.0001")
-      ->type_name("RATIO")
-      ->default_str("0");
-  sub->add_flag("--keep-open", args->storm.keep_open, "Leave every connection open until the last is up");
-  add_seed(*sub, "--seed", args->seed, "Seed of the losses; decimal or 0x hexadecimal");
-  add_color_option(*sub, context);
-  add_json_flag(*sub, context);
-  sub->footer(
+      .type("RATIO")
+      .shows_default("0");
+  sub.flag("--keep-open", args->storm.keep_open, "Leave every connection open until the last is up");
+  add_seed(sub, "--seed", args->seed, "Seed of the losses; decimal or 0x hexadecimal");
+  add_color_option(sub, context);
+  add_json_flag(sub, context);
+  sub.footer(
       "Exit code: 0 every connection was established, 1 some were not or a rule was broken, 2 usage.\n\n"
       "Examples:\n"
       "  parley sim storm --nodes 16 --pattern alltoall\n"
       "  parley sim storm --nodes 64 --ppn 4 --pattern incast --loss 0.01%\n"
       "  parley sim storm --nodes 1000 --pattern alltoall --json");
-  sub->callback([args, &context] {
-    args->storm.pattern = pattern_of(args->pattern);
-    if (const std::uint64_t wanted = sim::StormPlan(args->storm).wanted(); wanted > connections_max)
-      throw CLI::ValidationError(
-          "--nodes", fmt::format("{} connections would be wanted; {} are the most", wanted, connections_max));
-    context.out.command = "sim storm";
-    context.run = [args, &context] { return run_storm_command(*args, context.out); };
-  });
+  sub.run([args, &context] { return run_storm_command(*args, context.out); },
+          [args] {
+            args->storm.pattern = pattern_of(args->pattern);
+            const std::uint64_t wanted = sim::StormPlan(args->storm).wanted();
+            return wanted <= connections_max ? std::string()
+                                             : fmt::format("--nodes: {} connections would be wanted; {} are the most",
+                                                           wanted, connections_max);
+          });
 }
 
 }  // namespace parley::tools

@@ -19,7 +19,7 @@ struct TrafficOptions {
   bool echoed = false;       ///< the peer returns each message: send the next one then, and compare
   bool any() const { return sends > 0 || expect > 0 || echo; }
 };
-void add_traffic_options(CLI::App& sub, TrafficOptions& options);
+void add_traffic_options(Command sub, TrafficOptions& options);
 /// Errors: usage.
 Or<void> check(const TrafficOptions& options);
 

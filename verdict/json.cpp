@@ -3,114 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <vector>
-
 namespace parley::verdict {
 namespace {
 
-/// The length of the UTF-8 sequence at the head of `text`, 0 if there is none.
-std::size_t utf8_length(std::string_view text) {
-  const auto octet = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const auto tail = [&](std::size_t i) { return (octet(i) & 0xC0u) == 0x80u; };
-  const unsigned c = octet(0);
-  if (c < 0x80) return 1;
-  if (c >= 0xC2 && c < 0xE0 && tail(1)) return 2;
-  if (c >= 0xE0 && c < 0xF0 && tail(1) && tail(2) && !(c == 0xE0 && octet(1) < 0xA0) &&
-      !(c == 0xED && octet(1) >= 0xA0))
-    return 3;
-  if (c >= 0xF0 && c < 0xF5 && tail(1) && tail(2) && tail(3) && !(c == 0xF0 && octet(1) < 0x90) &&
-      !(c == 0xF4 && octet(1) >= 0x90))
-    return 4;
-  return 0;
-}
-
-/// Writes JSON as it is told; keeps track of commas and indentation only.
-class JsonOut {
- public:
-  explicit JsonOut(int indent) : indent_(indent) {}
-  JsonOut& open(char bracket) {
-    value_begins();
-    out_ += bracket;
-    first_.push_back(true);
-    return *this;
-  }
-  JsonOut& close(char bracket) {
-    const bool empty = first_.back();
-    first_.pop_back();
-    if (!empty) line();
-    out_ += bracket;
-    return *this;
-  }
-  JsonOut& key(std::string_view name) {
-    value_begins();
-    quote(name);
-    out_ += indent_ > 0 ? ": " : ":";
-    after_key_ = true;
-    return *this;
-  }
-  JsonOut& text(std::string_view v) {
-    value_begins();
-    quote(v);
-    return *this;
-  }
-  JsonOut& flag(bool v) { return raw(v ? "true" : "false"); }
-  template <class N>
-  JsonOut& number(N v) {
-    return raw(fmt::format("{}", v));
-  }
-  JsonOut& raw(std::string_view v) {
-    value_begins();
-    out_ += v;
-    return *this;
-  }
-  std::string take() { return std::move(out_); }
-
- private:
-  void value_begins() {
-    if (after_key_) {
-      after_key_ = false;
-      return;
-    }
-    if (first_.empty()) return;
-    if (!first_.back()) out_ += ',';
-    first_.back() = false;
-    line();
-  }
-  void line() {
-    if (indent_ == 0) return;
-    out_ += '\n';
-    out_.append(first_.size() * static_cast<std::size_t>(indent_), ' ');
-  }
-  void quote(std::string_view v) {
-    out_ += '"';
-    while (!v.empty()) {
-      const std::size_t n = utf8_length(v);
-      const char c = v.front();
-      if (n == 0)
-        out_ += "\xEF\xBF\xBD";
-      else if (c == '"' || c == '\\')
-        (out_ += '\\') += c;
-      else if (static_cast<unsigned char>(c) < 0x20)
-        out_ += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-      else
-        out_ += v.substr(0, n);
-      v.remove_prefix(n == 0 ? 1 : n);
-    }
-    out_ += '"';
-  }
-
-  int indent_;
-  std::string out_;
-  std::vector<bool> first_;
-  bool after_key_ = false;
-};
-
-void milliseconds(JsonOut& j, std::string_view key, const std::optional<Duration>& d) {
-  j.key(key);
-  if (!d)
-    j.raw("null");
-  else
-    j.raw(fmt::format("{:.6f}", static_cast<double>(d->count()) / 1e6));
+Json milliseconds(const std::optional<Duration>& d) {
+  if (!d) return nullptr;
+  return static_cast<double>(d->count()) / 1e6;
 }
 
 std::string hex(ConstBytes in) {
@@ -119,109 +17,98 @@ std::string hex(ConstBytes in) {
   return out;
 }
 
-void startup(JsonOut& j, std::string_view key, const std::optional<StartupSeen>& s) {
-  j.key(key);
-  if (!s) {
-    j.raw("null");
-    return;
-  }
-  j.open('{').key("frame").number(s->frame).key("revision").number(s->revision);
-  j.key("flags").text(fmt::format("{:02x}", s->flags)).key("pd_length").number(s->pd_length);
+Json startup(const std::optional<StartupSeen>& s) {
+  if (!s) return nullptr;
+  Json j{{"frame", s->frame},
+         {"revision", s->revision},
+         {"flags", fmt::format("{:02x}", s->flags)},
+         {"pd_length", s->pd_length}};
   if (s->enhanced) {
     const auto& e = *s->enhanced;
-    j.key("a").flag(e.a).key("b").flag(e.b).key("c").flag(e.c).key("d").flag(e.d);
-    j.key("ird").number(e.ird).key("ord").number(e.ord);
+    j.update({{"a", e.a}, {"b", e.b}, {"c", e.c}, {"d", e.d}, {"ird", e.ird}, {"ord", e.ord}});
   }
-  j.key("private_data").text(hex(s->private_data)).close('}');
+  j["private_data"] = hex(s->private_data);
+  return j;
 }
 
-void standing(JsonOut& j, const Judgement& judged) {
-  j.key("standing").text(to_string(judged.standing)).key("why").text(judged.why);
+Json standing(const Judgement& judged) { return {{"standing", to_string(judged.standing)}, {"why", judged.why}}; }
+
+Json direction(const DirectionCounts& c) {
+  return {{"octets", c.octets},
+          {"fpdus", c.fpdus},
+          {"messages", c.messages},
+          {"retransmissions", c.retransmissions},
+          {"out_of_order", c.out_of_order},
+          {"missing_octets", c.missing_octets}};
 }
 
-void direction(JsonOut& j, std::string_view key, const DirectionCounts& c) {
-  j.key(key).open('{').key("octets").number(c.octets).key("fpdus").number(c.fpdus).key("messages").number(c.messages);
-  j.key("retransmissions").number(c.retransmissions).key("out_of_order").number(c.out_of_order);
-  j.key("missing_octets").number(c.missing_octets).close('}');
+Json finding(const Finding& f) {
+  return {{"frame", f.frame},
+          {"severity", to_string(f.severity)},
+          {"side", f.side ? Json(to_string(*f.side)) : Json()},
+          {"rule", f.rule},
+          {"text", f.text}};
 }
 
-void connection(JsonOut& j, const ConnectionReport& c) {
-  j.open('{').key("protocol").text("mpa");
-  j.key("initiator").text(c.initiator.to_string()).key("responder").text(c.responder.to_string());
-  if (c.outcome == Outcome::not_captured)
-    j.key("revision").raw("null");
-  else
-    j.key("revision").number(c.revision);
-  j.key("crc").flag(c.crc);
-  j.key("markers").open('{').key("to_responder").flag(c.markers_to_responder);
-  j.key("to_initiator").flag(c.markers_to_initiator).close('}');
-  j.key("rtr").text(mpa::to_string(c.rtr)).key("rtr_agreed").text(mpa::to_string(c.rtr_agreed));
-  j.key("ird").number(c.ird).key("ord").number(c.ord).key("depths_negotiated").flag(c.depths_negotiated);
-  j.key("agreed").flag(c.not_agreed().empty());
-  j.key("outcome").text(to_string(c.outcome)).key("end").text(c.end);
-  standing(j, c.judgement);
-  j.key("first_frame").number(c.first_frame).key("last_frame").number(c.last_frame);
-  startup(j, "request", c.request);
-  startup(j, "reply", c.reply);
-  j.key("steps_ms").open('{');
-  milliseconds(j, "tcp", c.steps.tcp);
-  milliseconds(j, "request", c.steps.request);
-  milliseconds(j, "reply", c.steps.reply);
-  milliseconds(j, "first_fpdu", c.steps.first_fpdu);
-  j.close('}');
-  direction(j, "from_initiator", c.from_initiator);
-  direction(j, "from_responder", c.from_responder);
-  j.key("findings").open('[');
-  for (const Finding& f : c.findings) {
-    j.open('{').key("frame").number(f.frame).key("severity").text(to_string(f.severity)).key("side");
-    if (f.side)
-      j.text(to_string(*f.side));
-    else
-      j.raw("null");
-    j.key("rule").text(f.rule).key("text").text(f.text).close('}');
-  }
-  j.close(']').close('}');
-}
+/// In the texts of this room, times have all their digits.
+std::string nanoseconds_shown(double milliseconds) { return fmt::format("{:.6f}", milliseconds); }
 
 }  // namespace
 
-std::string to_json(std::string_view file, const FileReport& r, int indent) {
-  JsonOut j(indent);
-  j.open('{').key("file").text(file).key("packets").number(r.packets).key("tcp_connections").number(r.tcp_connections);
-  j.key("connections").open('[');
-  for (const auto& c : r.connections) connection(j, c);
-  j.close(']').key("errors").number(r.count(Severity::error)).key("warnings").number(r.count(Severity::warning));
-  j.key("notes").open('[');
-  for (const auto& n : r.notes) j.text(n);
-  j.close(']');
-  standing(j, r.judgement);
-  for (const Standing s : {Standing::passed, Standing::partial, Standing::failed})
-    j.key(to_string(s)).number(r.count(s));
-  j.key("holds").open('{').key("tcp").number(r.tcp_packets).key("rocev2").number(r.other.rocev2);
-  j.key("rocev1").number(r.other.rocev1).key("other_udp").number(r.other.udp).close('}');
-  return j.close('}').take();
+Json json(const ConnectionReport& c) {
+  Json j{{"protocol", "mpa"},
+         {"initiator", c.initiator.to_string()},
+         {"responder", c.responder.to_string()},
+         {"revision", c.outcome == Outcome::not_captured ? Json() : Json(c.revision)},
+         {"crc", c.crc},
+         {"markers", {{"to_responder", c.markers_to_responder}, {"to_initiator", c.markers_to_initiator}}},
+         {"rtr", mpa::to_string(c.rtr)},
+         {"rtr_agreed", mpa::to_string(c.rtr_agreed)},
+         {"ird", c.ird},
+         {"ord", c.ord},
+         {"depths_negotiated", c.depths_negotiated},
+         {"agreed", c.not_agreed().empty()},
+         {"outcome", to_string(c.outcome)},
+         {"end", c.end}};
+  j.update(standing(c.judgement));
+  j.update({{"first_frame", c.first_frame},
+            {"last_frame", c.last_frame},
+            {"request", startup(c.request)},
+            {"reply", startup(c.reply)},
+            {"steps_ms",
+             {{"tcp", milliseconds(c.steps.tcp)},
+              {"request", milliseconds(c.steps.request)},
+              {"reply", milliseconds(c.steps.reply)},
+              {"first_fpdu", milliseconds(c.steps.first_fpdu)}}},
+            {"from_initiator", direction(c.from_initiator)},
+            {"from_responder", direction(c.from_responder)},
+            {"findings", Json::array()}});
+  for (const Finding& f : c.findings) j["findings"].push_back(finding(f));
+  return j;
 }
 
-std::string to_json(const ConnectionReport& c) {
-  JsonOut j(0);
-  connection(j, c);
-  return j.take();
+Json json(std::string_view file, const FileReport& r) {
+  Json j{{"file", file}, {"packets", r.packets}, {"tcp_connections", r.tcp_connections}};
+  Json& connections = j["connections"] = Json::array();
+  for (const auto& c : r.connections) connections.push_back(json(c));
+  j["errors"] = r.count(Severity::error);
+  j["warnings"] = r.count(Severity::warning);
+  j["notes"] = r.notes;
+  j.update(standing(r.judgement));
+  for (const Standing s : {Standing::passed, Standing::partial, Standing::failed}) j[to_string(s)] = r.count(s);
+  j["holds"] = {
+      {"tcp", r.tcp_packets}, {"rocev2", r.other.rocev2}, {"rocev1", r.other.rocev1}, {"other_udp", r.other.udp}};
+  return j;
 }
 
-std::string error_json(std::string_view file, std::string_view error) {
-  JsonOut j(0);
-  return j.open('{')
-      .key("file")
-      .text(file)
-      .key("connections")
-      .open('[')
-      .close(']')
-      .key("error")
-      .text(error)
-      .key("standing")
-      .text(to_string(Standing::failed))
-      .close('}')
-      .take();
+Json error_json(std::string_view file, std::string_view error) {
+  return {{"file", file}, {"connections", Json::array()}, {"error", error}, {"standing", to_string(Standing::failed)}};
 }
+
+std::string to_json(std::string_view file, const FileReport& report, int indent) {
+  return json(file, report).dump(nanoseconds_shown, indent);
+}
+
+std::string to_json(const ConnectionReport& connection) { return json(connection).dump(nanoseconds_shown); }
 
 }  // namespace parley::verdict

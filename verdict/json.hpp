@@ -4,15 +4,18 @@
 #include <string>
 #include <string_view>
 
+#include "base/json.hpp"
 #include "verdict/report.hpp"
 
 namespace parley::verdict {
 
-/// One object. `indent` 0: on one line; else pretty, for files that people review.
-std::string to_json(std::string_view file, const FileReport& report, int indent = 0);
-/// One connection's object, on one line.
-std::string to_json(const ConnectionReport& connection);
+Json json(std::string_view file, const FileReport& report);
+Json json(const ConnectionReport& connection);
 /// The object for a file that cannot be read at all.
-std::string error_json(std::string_view file, std::string_view error);
+Json error_json(std::string_view file, std::string_view error);
+
+/// The text of one object. `indent` 0: on one line; else pretty, for files that people review.
+std::string to_json(std::string_view file, const FileReport& report, int indent = 0);
+std::string to_json(const ConnectionReport& connection);
 
 }  // namespace parley::verdict

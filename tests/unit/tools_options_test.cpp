@@ -4,6 +4,8 @@
 
 #include <sstream>
 
+#include <nlohmann/json.hpp>
+
 #include "tools/command.hpp"
 #include "tools/options.hpp"
 #include "tools/report.hpp"
@@ -180,7 +182,7 @@ TEST(ToolsCommand, RunsInProcess) {
   EXPECT_EQ(run({}, &out, &err), 2);
   EXPECT_NE(err.find("rping"), std::string::npos);
   EXPECT_EQ(run({"quirks", "siw", "--json"}, &out), 0);
-  EXPECT_EQ(Json::parse(out).at("name"), "siw");
+  EXPECT_EQ(nlohmann::json::parse(out).at("name"), "siw");
   EXPECT_EQ(run({"quirks", "--nonsense"}, &out, &err), 2);
   EXPECT_NE(err.find("try 'parley quirks --help'"), std::string::npos);
 }

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "tools/cli.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include "tools/output.hpp"
+
+namespace parley::tools {
+
+namespace {
+
+/// A group of options is an App without a name; its options are those of the command around it.
+std::vector<CLI::App*> below(CLI::App& app, bool groups) {
+  return app.get_subcommands([groups](CLI::App* sub) { return sub->get_name().empty() == groups; });
+}
+
+void add_facts(CLI::App& app, std::vector<OptionFacts>& out) {
+  for (const CLI::Option* option : app.get_options()) {
+    OptionFacts facts;
+    for (const std::string& name : option->get_lnames()) facts.words.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) facts.words.push_back("-" + name);
+    facts.help = option->get_description();
+    facts.type = option->get_type_name();
+    if (option->get_positional()) facts.positional = option->get_name(true);
+    facts.values_max = static_cast<std::size_t>(option->get_items_expected_max());
+    out.push_back(std::move(facts));
+  }
+  for (CLI::App* group : below(app, true)) add_facts(*group, out);
+}
+
+/// One line, even where the parser's message has several.
+std::string one_line(std::string text) {
+  for (char& c : text)
+    if (c == '\n') c = ' ';
+  while (!text.empty() && (text.back() == ' ' || text.back() == '.')) text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+Option Option::required() { return Option(*option_->required()); }
+Option Option::type(const std::string& name) { return Option(*option_->type_name(name)); }
+Option Option::shows_default() { return Option(*option_->capture_default_str()); }
+Option Option::shows_default(const std::string& text) { return Option(*option_->default_str(text)); }
+Option Option::range(int least, int most) { return Option(*option_->check(CLI::Range(least, most))); }
+Option Option::range(unsigned least, unsigned most) { return Option(*option_->check(CLI::Range(least, most))); }
+Option Option::range(std::size_t least, std::size_t most) { return Option(*option_->check(CLI::Range(least, most))); }
+Option Option::one_of(std::vector<std::string> values) {
+  return Option(*option_->check(CLI::IsMember(std::move(values))));
+}
+Option Option::one_of_numbers(std::vector<int> values) {
+  return Option(*option_->check(CLI::IsMember(std::move(values))));
+}
+Option Option::check(Check check) { return Option(*option_->check(std::move(check))); }
+Option Option::delimiter(char between) { return Option(*option_->delimiter(between)); }
+Option Option::one_at_a_time() { return Option(*option_->expected(1)); }
+Option Option::needs(Option other) { return Option(*option_->needs(other.option_)); }
+Option Option::excludes(Option other) { return Option(*option_->excludes(other.option_)); }
+Option Option::when_given(std::function<void()> then) {
+  return Option(*option_->each([then = std::move(then)](const std::string&) { then(); }));
+}
+
+template <class T>
+Option Command::add(const std::string& names, T& value, const std::string& help) {
+  return Option(*app_->add_option(names, value, help));
+}
+
+Option Command::option(const std::string& names, std::string& value, const std::string& help) {
+  return add(names, value, help);
+}
+Option Command::option(const std::string& names, std::vector<std::string>& values, const std::string& help) {
+  return add(names, values, help);
+}
+Option Command::option(const std::string& names, std::vector<std::uint16_t>& values, const std::string& help) {
+  return add(names, values, help);
+}
+Option Command::option(const std::string& names, std::uint16_t& value, const std::string& help) {
+  return add(names, value, help);
+}
+Option Command::option(const std::string& names, unsigned& value, const std::string& help) {
+  return add(names, value, help);
+}
+Option Command::option(const std::string& names, std::uint64_t& value, const std::string& help) {
+  return add(names, value, help);
+}
+Option Command::option(const std::string& names, int& value, const std::string& help) {
+  return add(names, value, help);
+}
+Option Command::option(const std::string& names, double& value, const std::string& help) {
+  return add(names, value, help);
+}
+Option Command::option(const std::string& names, std::optional<std::uint64_t>& value, const std::string& help) {
+  return add(names, value, help);
+}
+
+Option Command::option(const std::string& names, Option::Check take, const std::string& help) {
+  const auto option = std::make_shared<CLI::Option*>(nullptr);
+  *option = app_->add_option_function<std::string>(
+      names,
+      [take = std::move(take), option](const std::string& text) {
+        if (const std::string wrong = take(text); !wrong.empty())
+          throw CLI::ValidationError((*option)->get_name(), wrong);
+      },
+      help);
+  return Option(**option);
+}
+
+Option Command::option(const std::string& names, std::function<std::string(const std::vector<std::string>&)> take,
+                       const std::string& help) {
+  const auto option = std::make_shared<CLI::Option*>(nullptr);
+  *option = app_->add_option_function<std::vector<std::string>>(
+      names,
+      [take = std::move(take), option](const std::vector<std::string>& texts) {
+        if (const std::string wrong = take(texts); !wrong.empty())
+          throw CLI::ValidationError((*option)->get_name(), wrong);
+      },
+      help);
+  return Option(**option);
+}
+
+Option Command::option(const std::string& names, std::function<void(std::uint16_t)> take, const std::string& help) {
+  return Option(*app_->add_option_function<std::uint16_t>(names, take, help));
+}
+
+Option Command::flag(const std::string& names, bool& value, const std::string& help) {
+  return Option(*app_->add_flag(names, value, help));
+}
+Option Command::flag(const std::string& names, std::function<void()> given, const std::string& help) {
+  return Option(*app_->add_flag_callback(names, std::move(given), help));
+}
+
+Command Command::subcommand(const std::string& name, const std::string& help) {
+  return Command(*app_->add_subcommand(name, help), *context_);
+}
+void Command::requires_subcommand() { app_->require_subcommand(1); }
+
+Command Command::one_of(const std::string& name, const std::string& help) {
+  CLI::Option_group* group = app_->add_option_group(name, help);
+  group->require_option(1);
+  return Command(*group, *context_);
+}
+
+void Command::footer(const std::string& text) { app_->footer(text); }
+
+void Command::run(std::function<int()> work, std::function<std::string()> wrong) {
+  app_->callback([work = std::move(work), wrong = std::move(wrong), context = context_] {
+    if (const std::string words = wrong ? wrong() : std::string(); !words.empty()) throw CLI::ValidationError(words);
+    context->run = work;
+  });
+}
+
+void Command::before_parsing(std::function<void()> work) {
+  app_->preparse_callback([work = std::move(work)](std::size_t) { work(); });
+}
+
+std::string Command::name() const { return app_->get_name(); }
+std::string Command::help() const { return app_->get_description(); }
+
+std::string Command::path() const {
+  std::string path;
+  for (const CLI::App* app = app_; app != nullptr; app = app->get_parent())
+    path = app->get_name() + (path.empty() ? "" : " " + path);
+  return path;
+}
+
+std::string Command::explained() const {
+  // App::help() would go on to a subcommand that was chosen.
+  return app_->get_formatter()->make_help(app_, path(), CLI::AppFormatMode::Normal);
+}
+
+std::vector<Command> Command::commands() const {
+  std::vector<Command> out;
+  for (CLI::App* sub : below(*app_, false)) out.push_back(Command(*sub, *context_));
+  return out;
+}
+
+std::vector<OptionFacts> Command::options() const {
+  std::vector<OptionFacts> out;
+  add_facts(*app_, out);
+  return out;
+}
+
+Command Command::chosen() const {
+  const auto here = app_->get_subcommands();
+  return here.empty() ? *this : Command(*here.back(), *context_).chosen();
+}
+
+std::vector<std::string> Command::left() const { return app_->remaining(); }
+
+CommandLine::CommandLine(const std::string& name, const std::string& about, const std::string& version,
+                         Context& context)
+    : app_(std::make_unique<CLI::App>(about, name)), context_(context) {
+  app_->set_version_flag("--version", version);
+  app_->require_subcommand(0, 1);
+}
+CommandLine::~CommandLine() = default;
+
+Command CommandLine::root() { return Command(*app_, context_); }
+
+CommandLine::Parsed CommandLine::parse(int argc, const char* const* argv, std::ostream& out) {
+  try {
+    app_->parse(argc, argv);
+    return Parsed::good;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {  // --help or --version
+      app_->exit(error, out, out);
+      return Parsed::told;
+    }
+    wrong_ = one_line(error.what());
+    return Parsed::wrong;
+  }
+}
+
+}  // namespace parley::tools
