@@ -78,9 +78,11 @@ class Sample(unittest.TestCase):
             self.assertIn(mutant, self.told)
 
     def test_what_the_compiler_evaluates_is_compiled_alone(self):
-        mutant = self.fate("n to n + 1", "room = 9")
-        self.assertTrue(mutant.alone)
-        self.assertEqual(mutant.status, "killed")
+        constant, function = self.fate("n to n + 1", "room = twice(5)"), self.fate("operator", "n - n")
+        self.assertTrue(constant.alone)
+        self.assertTrue(function.constant and not function.alone)
+        for mutant in (constant, function):
+            self.assertEqual(mutant.status, "killed", mutant.diff())
 
     def test_only_survivors_are_told_and_each_mutant_has_a_fate(self):
         self.assertEqual({m.status for m in self.told}, {"survived"})

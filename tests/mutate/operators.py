@@ -76,6 +76,8 @@ class Finder:
         kind, saved = cursor.kind, (self.function, self.alone, self.constant)
         if kind in FUNCTIONS:
             self.function = cursor.spelling
+            head = self.text(*self.span(cursor)).split(cursor.spelling)[0]
+            self.constant = self.constant or re.search(r"\bconst(expr|eval)\b", head) is not None
         elif kind == K.STATIC_ASSERT or kind == K.ENUM_DECL:
             return
         elif kind == K.VAR_DECL:

@@ -7,7 +7,8 @@
 namespace sample {
 namespace {
 
-constexpr unsigned room = 8;
+constexpr unsigned twice(unsigned n) { return n + n; }
+constexpr unsigned room = twice(4);
 
 bool fits(unsigned used, unsigned more) { return used + more <= room; }
 
