@@ -561,4 +561,5 @@ void parley_request_after_reply(parley_half* half, const parley_tcp_segment* seg
   if (stream->position != half->startup_end || (gint32)back <= 0 || half->pending_length > 0) return;
   if (segment->captured < PARLEY_MPA_HEADER_LEN || parley_key_of(segment->data) != PARLEY_KEY_REQ) return;
   parley_stream_rewind(stream, back);
+  half->startup_end = stream->position + back; /* as before, until all of the Request is there */
 }
