@@ -237,14 +237,25 @@ void parley_mpa_wrong(parley_half* half, parley_note note, guint32 value, guint6
 void parley_mpa_show_ahead(parley_half* half, const guint8* wire, guint32 octets, guint64 at, parley_crc_state crc);
 parley_item* parley_item_add(parley_half* half, parley_item_kind kind, gsize size);
 parley_frame* parley_frame_of(packet_info* pinfo);
+
+/* parley_form.c: the form of startup frames */
 guint parley_key_of(const guint8* key);
 /* All keys begin so, and a misspelt one is still worth showing. */
 gboolean parley_begins_like_key(const guint8* octets, guint32 length);
+/* By PD_Length, of a whole header. */
+guint32 parley_promised_size(const guint8* octets);
+/* Octets to wait for. */
+guint32 parley_startup_size(const guint8* octets, guint32 length);
+/* Where a startup frame is due. */
+gboolean parley_may_be_startup(const parley_half* half, const guint8* octets, guint32 length);
+/* Where an FPDU is due. */
+gboolean parley_begins_like_startup(const guint8* octets, guint32 length);
+gboolean parley_whole_startup(const guint8* octets, guint32 length);
+/* `known`: so many of the octets, a whole header at least, are in the capture. */
+void parley_startup_read(parley_half* half, const guint8* octets, guint32 known, parley_startup* seen);
 
 /* parley_setup.c: startup frames, on the first pass */
 void parley_startup_add(parley_half* half, parley_tcp_segment* part);
-/* `known`: so many of the octets, a whole header at least, are in the capture. */
-void parley_startup_read(parley_half* half, const guint8* octets, guint32 known, parley_startup* seen);
 gboolean parley_startup_again(parley_half* half, parley_tcp_segment* part);
 void parley_startup_announced(parley_half* half, parley_tcp_segment* part);
 guint32 parley_startup_hole(parley_half* half, guint32 octets, gboolean cut, const parley_tcp_segment* shown_by);

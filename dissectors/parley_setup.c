@@ -7,54 +7,6 @@
 #include "parley_mpa.h"
 #include "parley_rdmap.h"
 
-guint parley_key_of(const guint8* key) {
-  static const char* const keys[] = {PARLEY_MPA_KEY_REQ, PARLEY_MPA_KEY_REP, PARLEY_MPA_KEY_RTR,
-                                     PARLEY_MPA_KEY_RTR_HEX};
-  for (guint i = 0; i < G_N_ELEMENTS(keys); i++)
-    if (memcmp(key, keys[i], PARLEY_MPA_KEY_LEN) == 0) return i;
-  return PARLEY_KEY_OTHER;
-}
-
-gboolean parley_begins_like_key(const guint8* octets, guint32 length) {
-  static const char head[] = "MPA ID ";
-  return memcmp(octets, head, MIN(length, sizeof head - 1)) == 0;
-}
-
-/* Alibaba's erdma puts 8 octets before the private data and does not count them; others use its revision without. */
-enum { ERDMA_REVISION = 129, ERDMA_OCTETS = 8 };
-
-static guint32 promised_size(const guint8* octets) {
-  return PARLEY_MPA_HEADER_LEN + (guint32)parley_be16(octets + PARLEY_MPA_PD_LENGTH_OFF);
-}
-
-/* Octets to wait for. RFC 5044 §7.1.1: a frame that announces more than 512 octets of private data is wrong whatever
- * follows, so that its head is enough. */
-static guint32 startup_size(const guint8* octets, guint32 length) {
-  if (length < PARLEY_MPA_HEADER_LEN) return PARLEY_MPA_HEADER_LEN;
-  const guint32 size = promised_size(octets);
-  if (size > PARLEY_MPA_STARTUP_MAX) return MIN(length, size);
-  return octets[PARLEY_MPA_REV_OFF] == ERDMA_REVISION && length >= size + ERDMA_OCTETS ? size + ERDMA_OCTETS : size;
-}
-
-void parley_startup_read(parley_half* half, const guint8* octets, guint32 known, parley_startup* seen) {
-  packet_info* const pinfo = half->tcp->pinfo;
-  memset(seen, 0, sizeof *seen);
-  seen->frame = pinfo->num;
-  seen->at = pinfo->abs_ts;
-  seen->key = (guint8)parley_key_of(octets);
-  seen->flags = octets[PARLEY_MPA_FLAGS_OFF];
-  seen->revision = octets[PARLEY_MPA_REV_OFF];
-  seen->pd_length = parley_be16(octets + PARLEY_MPA_PD_LENGTH_OFF);
-  seen->cut = known < promised_size(octets) && seen->pd_length <= PARLEY_MPA_PD_MAX;
-  seen->whole = seen->pd_length <= PARLEY_MPA_PD_MAX;
-  /* RFC 6581 §6: enhanced data needs S and revision 2. */
-  seen->enhanced = seen->revision >= 2 && (seen->flags & PARLEY_MPA_FLAG_S) != 0 &&
-                   seen->pd_length >= PARLEY_MPA_ENH_LEN && known >= PARLEY_MPA_HEADER_LEN + PARLEY_MPA_ENH_LEN;
-  if (!seen->enhanced) return;
-  seen->ird = parley_be16(octets + PARLEY_MPA_HEADER_LEN);
-  seen->ord = parley_be16(octets + PARLEY_MPA_HEADER_LEN + 2);
-}
-
 /* ------------------------------------------------------------------ what comes next */
 
 static void begin_half(parley_half* half, parley_phase phase) {
@@ -138,7 +90,7 @@ void parley_rtr_or_fpdu(parley_half* half) {
     begin_fpdus(half);
     return;
   }
-  if (half->pending_length < startup_size(half->pending, half->pending_length) ||
+  if (half->pending_length < parley_startup_size(half->pending, half->pending_length) ||
       half->pending_length < PARLEY_MPA_HEADER_LEN)
     return;
   startup_of_pending(half);
@@ -188,7 +140,7 @@ static void answered_too_soon(parley_startup_item* item, parley_half* initiator)
   if (initiator->startup_due > 0)
     due = came + initiator->startup_due;
   else if (came >= PARLEY_MPA_HEADER_LEN)
-    due = promised_size(initiator->pending);
+    due = parley_promised_size(initiator->pending);
   if (came == 0 || !initiator->from_syn || initiator->any_gap || initiator->stream.first != NULL ||
       initiator->tcp->heard > initiator->stream.position)
     return;
@@ -346,8 +298,8 @@ static void startup_whole(parley_half* half, const guint8* octets, guint32 size,
   item->again = again;
   parley_startup_read(half, octets, known, &item->seen);
   half->startup_end = parley_stream_position_of(&half->stream, seq) + size;
-  const gboolean too_long = promised_size(octets) > PARLEY_MPA_STARTUP_MAX;
-  half->startup_due = too_long ? promised_size(octets) - size : 0;
+  const gboolean too_long = parley_promised_size(octets) > PARLEY_MPA_STARTUP_MAX;
+  half->startup_due = too_long ? parley_promised_size(octets) - size : 0;
   if (half->side == PARLEY_INITIATOR) {
     const gboolean request =
         half->phase == PARLEY_PHASE_STARTUP ||
@@ -436,22 +388,12 @@ void parley_startup_announced(parley_half* half, parley_tcp_segment* part) {
   take(part, more);
 }
 
-/* Where octets before it are not in the capture, payload can stand where a startup frame is due, and read like one. */
-static gboolean may_be_startup(const parley_half* half, const guint8* octets, guint32 length) {
-  if (!parley_begins_like_key(octets, length)) return FALSE;
-  if (length < PARLEY_MPA_HEADER_LEN || half->phase != PARLEY_PHASE_STARTUP || (half->from_syn && !half->any_gap))
-    return TRUE;
-  const guint8 revision = octets[PARLEY_MPA_REV_OFF];
-  return parley_key_of(octets) != PARLEY_KEY_OTHER && (revision <= 2 || revision == ERDMA_REVISION) &&
-         parley_be16(octets + PARLEY_MPA_PD_LENGTH_OFF) <= PARLEY_MPA_PD_MAX;
-}
-
 /* Takes what belongs to a startup frame from the part; what is left stands behind it. */
 void parley_startup_add(parley_half* half, parley_tcp_segment* part) {
   if (half->pending_length == 0) {
     half->pending_at = parley_stream_position_of(&half->stream, part->seq);
-    const guint32 size = startup_size(part->data, part->captured);
-    if (!part->held && part->captured >= size && may_be_startup(half, part->data, part->captured)) {
+    const guint32 size = parley_startup_size(part->data, part->captured);
+    if (!part->held && part->captured >= size && parley_may_be_startup(half, part->data, part->captured)) {
       const parley_tcp_segment frame = *part;
       take(part, size);
       half->pending_known = size;
@@ -460,12 +402,12 @@ void parley_startup_add(parley_half* half, parley_tcp_segment* part) {
     }
   }
   while (part->captured > 0) {
-    const guint32 size = startup_size(half->pending, half->pending_length);
+    const guint32 size = parley_startup_size(half->pending, half->pending_length);
     parley_tcp_segment head = *part;
     head.captured = MIN(part->captured, size - half->pending_length);
     parley_pending_add(half, &head, size);
     take(part, head.captured);
-    if (!may_be_startup(half, half->pending, half->pending_length)) {
+    if (!parley_may_be_startup(half, half->pending, half->pending_length)) {
       const guint32 seq = parley_stream_seq_of(&half->stream, half->pending_at);
       no_startup(half, seq);
       if (half->phase == PARLEY_PHASE_FPDUS) replay(half);
@@ -473,7 +415,7 @@ void parley_startup_add(parley_half* half, parley_tcp_segment* part) {
       return;
     }
     if (half->pending_length < PARLEY_MPA_HEADER_LEN ||
-        half->pending_length < startup_size(half->pending, half->pending_length))
+        half->pending_length < parley_startup_size(half->pending, half->pending_length))
       continue;
     guint8* const octets = half->pending;
     const guint32 length = half->pending_length, seq = parley_stream_seq_of(&half->stream, half->pending_at);
@@ -485,24 +427,14 @@ void parley_startup_add(parley_half* half, parley_tcp_segment* part) {
   }
 }
 
-/* Where an FPDU is due. As one it would have RDMAP version 0 (RFC 5040 §4.1). */
-static gboolean begins_startup(const guint8* octets, guint32 length) {
-  static const char head[] = "MPA ID R";
-  return length > 0 && memcmp(octets, head, MIN(length, sizeof head - 1)) == 0;
-}
-
-static gboolean is_startup(const guint8* octets, guint32 length) {
-  return length >= PARLEY_MPA_HEADER_LEN && startup_size(octets, length) <= length;
-}
-
 /* A startup frame where FPDUs are due already; it may come in pieces. Nothing but its own octets is kept waiting. */
 gboolean parley_startup_again(parley_half* half, parley_tcp_segment* part) {
   if (half->pending_length == 0) half->startup_kept = FALSE;
   if (half->lost || half->tcp->conn->reply.frame == 0 || (half->pending_length > 0 && !half->startup_kept))
     return FALSE;
   if (half->pending_length == 0) {
-    if (!begins_startup(part->data, part->captured)) return FALSE;
-    if (is_startup(part->data, part->captured)) {
+    if (!parley_begins_like_startup(part->data, part->captured)) return FALSE;
+    if (parley_whole_startup(part->data, part->captured)) {
       parley_startup_add(half, part);
       return TRUE;
     }
@@ -513,10 +445,10 @@ gboolean parley_startup_again(parley_half* half, parley_tcp_segment* part) {
   half->kept_has_ack = part->has_ack;
   half->kept_ack = part->ack;
   take(part, part->captured);
-  if (!begins_startup(half->pending, half->pending_length)) {
+  if (!parley_begins_like_startup(half->pending, half->pending_length)) {
     half->startup_kept = FALSE;
     replay(half);
-  } else if (is_startup(half->pending, half->pending_length)) {
+  } else if (parley_whole_startup(half->pending, half->pending_length)) {
     half->startup_kept = FALSE;
     startup_of_pending(half);
   }
@@ -539,7 +471,7 @@ guint32 parley_startup_hole(parley_half* half, guint32 octets, gboolean cut, con
     return 0;
   }
   /* Only private data is missing. */
-  const guint32 due = startup_size(half->pending, half->pending_length) - half->pending_length;
+  const guint32 due = parley_startup_size(half->pending, half->pending_length) - half->pending_length;
   const guint32 fill = MIN(octets, due), known = MIN(half->pending_known, half->pending_length);
   parley_tcp_segment zeros = *shown_by;
   zeros.seq = half->stream.next_seq - octets;
