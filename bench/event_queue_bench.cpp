@@ -13,7 +13,7 @@
 
 #include "base/rng.hpp"
 #include "bench/harness.hpp"
-#include "sim/event_queue.hpp"
+#include "sim/net/event_queue.hpp"
 
 namespace parley::bench {
 namespace {

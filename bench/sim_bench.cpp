@@ -12,7 +12,7 @@
 #include "bench/harness.hpp"
 #include "bench/ns3_peer.hpp"
 #include "bench/sim_peer.hpp"
-#include "sim/run.hpp"
+#include "sim/run/run.hpp"
 
 namespace parley::bench {
 namespace {

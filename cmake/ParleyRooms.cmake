@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-# A room is a top-level folder: every .cpp below it goes into the static library parley_<room>.
+# A room is a top-level folder. Every .cpp below a pure one goes into the static library parley_<room>; rooms.txt says
+# which room may use which.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(PkgConfig REQUIRED)
@@ -39,6 +40,25 @@ function(parley_precompile target) # headers..., or REUSE_FROM another target
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>)
   endif()
+endfunction()
+
+# Reads rooms.txt: makes the library of each pure room, and sets PARLEY_PURE_ROOMS and PARLEY_TOOLS_USE.
+function(parley_rooms)
+  set(table ${PROJECT_SOURCE_DIR}/cmake/rooms.txt)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${table})
+  file(STRINGS ${table} lines REGEX "^[a-z]")
+  set(pure)
+  foreach(line IN LISTS lines)
+    separate_arguments(line UNIX_COMMAND "${line}")
+    list(POP_FRONT line name kind)
+    if(kind STREQUAL "pure")
+      parley_room(${name} ${line})
+      list(APPEND pure ${name})
+    elseif(name STREQUAL "tools")
+      set(PARLEY_TOOLS_USE ${line} PARENT_SCOPE)
+    endif()
+  endforeach()
+  set(PARLEY_PURE_ROOMS ${pure} PARENT_SCOPE)
 endfunction()
 
 # parley_room(<name> <rooms it may use>...)
@@ -104,7 +124,7 @@ function(parley_pcap_driver)
 endfunction()
 
 function(parley_tools)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.cpp)
   list(FILTER sources EXCLUDE REGEX "tools/main.cpp$")
   if(NOT sources OR NOT EXISTS ${PROJECT_SOURCE_DIR}/tools/main.cpp)
     return()
@@ -143,9 +163,9 @@ function(parley_tools)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/lossy_handshake.hpp.in ${generated}/tools/lossy_handshake.hpp @ONLY)
   target_include_directories(parley_tools PRIVATE ${generated})
   # Where names of shipped scenarios are looked up last: for builds outside the tree.
-  set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/sim_files.cpp PROPERTIES COMPILE_DEFINITIONS
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/sim/sim_files.cpp PROPERTIES COMPILE_DEFINITIONS
     PARLEY_SHIPPED_SCENARIOS="${PROJECT_SOURCE_DIR}/sim/scenarios")
-  foreach(room sim conform replay peer drivers pcap cm verdict mpa wire base)
+  foreach(room ${PARLEY_TOOLS_USE} pcap)
     if(TARGET parley_${room})
       target_link_libraries(parley_tools PUBLIC parley_${room})
     endif()

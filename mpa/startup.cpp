@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
-#include "mpa/startup_words.hpp"
+#include "mpa/startup_text.hpp"
 
 namespace parley::mpa {
 

@@ -82,8 +82,8 @@ class Comparison {
   Found octets(Compared field, std::string_view name, ConstBytes recorded, ConstBytes live,
                std::span<const Range> unknown, std::string_view rule) const;
   Found startup() const;
-  Found flags(const verdict::StartupSeen& r, const verdict::StartupSeen& l) const;
-  Found enhanced(const verdict::StartupSeen& r, const verdict::StartupSeen& l) const;
+  Found flags(const capture::StartupSeen& r, const capture::StartupSeen& l) const;
+  Found enhanced(const capture::StartupSeen& r, const capture::StartupSeen& l) const;
   Found terminate() const;
   Found headers() const;
   Found untagged_header() const;
@@ -105,14 +105,14 @@ Found Comparison::octets(Compared field, std::string_view name, ConstBytes recor
                  recorded.subspan(*at, 1).front(), live.subspan(*at, 1).front());
 }
 
-std::string bits(const verdict::StartupSeen& s) { return fmt::format("0x{:02x}", s.flags); }
+std::string bits(const capture::StartupSeen& s) { return fmt::format("0x{:02x}", s.flags); }
 
-std::string enhanced_words(const std::optional<wire::MpaEnhanced>& e) {
+std::string enhanced_text(const std::optional<wire::MpaEnhanced>& e) {
   if (!e) return "none";
   return fmt::format("A={:d} B={:d} C={:d} D={:d} IRD={} ORD={}", e->a, e->b, e->c, e->d, e->ird, e->ord);
 }
 
-Found Comparison::flags(const verdict::StartupSeen& r, const verdict::StartupSeen& l) const {
+Found Comparison::flags(const capture::StartupSeen& r, const capture::StartupSeen& l) const {
   const struct {
     Compared field;
     std::uint8_t mask;
@@ -129,12 +129,12 @@ Found Comparison::flags(const verdict::StartupSeen& r, const verdict::StartupSee
   return {};
 }
 
-Found Comparison::enhanced(const verdict::StartupSeen& r, const verdict::StartupSeen& l) const {
+Found Comparison::enhanced(const capture::StartupSeen& r, const capture::StartupSeen& l) const {
   const bool known = !r.enhanced || recorded_.octets_known >= PARLEY_MPA_HEADER_LEN + PARLEY_MPA_ENH_LEN;
   if (r.enhanced.has_value() == l.enhanced.has_value() && (!known || r.enhanced == l.enhanced)) return {};
   const auto say = [&](Compared field, std::string_view rule) {
-    return differs(field, rule, "the enhanced data differ: recorded {}, live {}", enhanced_words(r.enhanced),
-                   enhanced_words(l.enhanced));
+    return differs(field, rule, "the enhanced data differ: recorded {}, live {}", enhanced_text(r.enhanced),
+                   enhanced_text(l.enhanced));
   };
   // Where one has none, S differs: whoever leaves that open leaves open what S announces.
   if (!r.enhanced || !l.enhanced) return say(Compared::s, "RFC 6581 §9.1");
@@ -149,7 +149,7 @@ Found Comparison::enhanced(const verdict::StartupSeen& r, const verdict::Startup
 
 Found Comparison::startup() const {
   if (!recorded_.startup || !live_.startup) return Mismatch{"one of the two is no startup frame", "RFC 5044 §7.1.1"};
-  const verdict::StartupSeen &r = *recorded_.startup, &l = *live_.startup;
+  const capture::StartupSeen &r = *recorded_.startup, &l = *live_.startup;
   if (r.key != l.key || (r.key == wire::MpaKey::unknown &&
                          !std::equal(recorded_.octets.begin(), recorded_.octets.begin() + 16, live_.octets.begin())))
     return Mismatch{fmt::format("the key is \"{}\", recorded was \"{}\"", to_string(l.key), to_string(r.key)),

@@ -20,12 +20,12 @@ enum class Lane : std::uint8_t { said, answered };
 struct Item {
   enum class Kind : std::uint8_t { startup, rtr_frame, message, bad_crc, raw, gap, fin, rst };
   Kind kind = Kind::raw;
-  verdict::SegmentRef first, last;
+  capture::SegmentRef first, last;
   std::uint64_t end = 0;                      ///< where it ends in its stream
   std::size_t first_step = 0, last_step = 0;  ///< of the side's steps
   Bytes octets;                               ///< startup, rtr_frame, raw: all; message, bad_crc: the first ULPDU
   std::size_t octets_known = 0;               ///< head of `octets` that is not made up
-  std::optional<verdict::StartupSeen> startup;
+  std::optional<capture::StartupSeen> startup;
   wire::DdpHeader header;                                    ///< message: of its first segment
   Bytes payload;                                             ///< message, without DDP headers; at most payload_max
   std::uint64_t length = 0;                                  ///< of the payload, all of it

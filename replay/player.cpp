@@ -8,7 +8,7 @@
 
 namespace parley::replay {
 
-using verdict::Side;
+using capture::Side;
 
 Player::Player(const Recording& recording, Side side, const PlayOptions& options)
     : recording_(recording),

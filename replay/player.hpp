@@ -87,7 +87,7 @@ class Player {
   enum class Close : std::uint8_t { none, shutdown, close, reset };
 
   /// `recording` outlives the player.
-  Player(const Recording& recording, verdict::Side side, const PlayOptions& options);
+  Player(const Recording& recording, capture::Side side, const PlayOptions& options);
 
   /// Memory of the live side that it does not tell of on the wire but that the caller knows.
   void know_stag(std::uint32_t recorded, std::uint32_t live) { map_.learn_stag(recorded, live); }
@@ -191,7 +191,7 @@ class Player {
   void note(std::string text);
   void log(Instant now, bool played, std::uint64_t frame, std::string text);
   const SideRecord& mine() const { return recording_.side(side_); }
-  const SideRecord& other() const { return recording_.side(verdict::other(side_)); }
+  const SideRecord& other() const { return recording_.side(capture::other(side_)); }
 
   // player_live.cpp
   void take_live(Instant now);
@@ -234,7 +234,7 @@ class Player {
   const Item* item_of_step(std::size_t step) const;
 
   const Recording& recording_;
-  verdict::Side side_;
+  capture::Side side_;
   PlayOptions options_;
   PlayResult result_;
   Names names_;
@@ -262,7 +262,7 @@ class Player {
   std::size_t live_steps_ = 0;
   std::uint64_t live_octets_ = 0;
   std::string half_;  // what it had begun when it ended
-  std::optional<verdict::StartupSeen> own_startup_, live_startup_;
+  std::optional<capture::StartupSeen> own_startup_, live_startup_;
   bool settled_ = false, tx_crc_ = true, tx_markers_ = false;
   std::uint64_t tx_position_ = 0;
   // By Asks, in order: those recorded, and of others at most unrecorded_max or our IRD that are not answered.

@@ -8,8 +8,8 @@
 
 namespace parley::replay {
 
-using verdict::Known;
-using verdict::Side;
+using capture::Known;
+using capture::Side;
 using wire::RdmapOpcode;
 
 namespace {
@@ -284,8 +284,8 @@ void Player::settle() {
   if (settled_) return;
   settled_ = true;
   const bool initiator = side_ == Side::initiator;
-  const verdict::Agreement a =
-      verdict::agree(initiator ? own_startup_ : live_startup_, initiator ? live_startup_ : own_startup_);
+  const capture::Agreement a =
+      capture::agree(initiator ? own_startup_ : live_startup_, initiator ? live_startup_ : own_startup_);
   tx_crc_ = a.crc != Known::no;
   tx_markers_ = (initiator ? a.markers_to_responder : a.markers_to_initiator) == Known::yes;
   if (!a.accepted) return reader_.no_fpdus();

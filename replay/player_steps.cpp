@@ -11,7 +11,7 @@
 
 namespace parley::replay {
 
-using verdict::Side;
+using capture::Side;
 using wire::RdmapOpcode;
 
 namespace {

@@ -6,21 +6,21 @@
 #include <algorithm>
 #include <set>
 
-#include "verdict/analyzer.hpp"
-#include "verdict/link_type.hpp"
-#include "verdict/tcp_half.hpp"
+#include "capture/analyzer.hpp"
+#include "capture/link_type.hpp"
+#include "capture/read/tcp/tcp_half.hpp"
 #include "wire/pcapng.hpp"
 
 namespace parley::replay {
 namespace {
 
-using verdict::SegmentRef;
-using verdict::Side;
+using capture::SegmentRef;
+using capture::Side;
 
 /// Both directions of the chosen connection, packet by packet; index 0 is the initiator's.
 class Gatherer {
  public:
-  explicit Gatherer(const verdict::ConnectionReport& report) : report_(report) {
+  explicit Gatherer(const capture::ConnectionReport& report) : report_(report) {
     halves_[0].address = report.initiator;
     halves_[1].address = report.responder;
   }
@@ -40,9 +40,9 @@ class Gatherer {
  private:
   void what_lacks(Recording& out) const;
 
-  struct Half final : verdict::HalfSink {
+  struct Half final : capture::HalfSink {
     Address address;
-    verdict::TcpHalf tcp;
+    capture::TcpHalf tcp;
     StepReader reader;
     SegmentRef last;
     std::optional<Step> fin, rst;
@@ -86,17 +86,17 @@ class Gatherer {
     h.seen = h.seen || t.fin() || t.rst();
   }
 
-  const verdict::ConnectionReport& report_;
-  verdict::ReassemblyBudget budget_;
+  const capture::ConnectionReport& report_;
+  capture::ReassemblyBudget budget_;
   std::array<Half, 2> halves_;
   std::set<std::uint64_t> ids_;  // at most one per packet of the file
 };
 
 void Gatherer::finish(Recording& out) {
   for (Half& h : halves_) h.tcp.flush(h.last, budget_, h);
-  out.agreement = verdict::agree(report_.request, report_.reply);
-  const verdict::Agreement& a = out.agreement;
-  using verdict::Known;
+  out.agreement = capture::agree(report_.request, report_.reply);
+  const capture::Agreement& a = out.agreement;
+  using capture::Known;
   const bool both = report_.request && report_.reply;
   for (Half& h : halves_)
     if (!h.tcp.from_syn()) h.reader.not_from_beginning();
@@ -159,7 +159,7 @@ void Gatherer::what_lacks(Recording& out) const {
 }
 
 /// The number of the only connection that can be played; of several, the user has to say which.
-tl::expected<std::size_t, std::string> choose(const verdict::FileReport& report) {
+tl::expected<std::size_t, std::string> choose(const capture::FileReport& report) {
   const auto& connections = report.connections;
   std::size_t playable = 0, first = 0;
   for (std::size_t i = 0; i < connections.size(); ++i)
@@ -176,8 +176,8 @@ tl::expected<std::size_t, std::string> choose(const verdict::FileReport& report)
 
 }  // namespace
 
-bool set_up_captured(const verdict::ConnectionReport& connection) {
-  return connection.outcome != verdict::Outcome::not_captured;
+bool set_up_captured(const capture::ConnectionReport& connection) {
+  return connection.outcome != capture::Outcome::not_captured;
 }
 
 const Item* SideRecord::startup() const {
@@ -190,7 +190,7 @@ std::string Contents::why_empty() const {
   if (!report.connections.empty()) return "";
   if (!error.empty()) return error;
   if (report.unsupported_packets > 0 && report.unsupported_packets == report.packets)
-    return verdict::link_type_refusal(report.unsupported_link_type);
+    return capture::link_type_refusal(report.unsupported_link_type);
   return fmt::format(
       "no MPA connection in it ({} packets, {} of TCP{}): its Request or Reply has to be in the recording",
       report.packets, report.tcp_packets,
@@ -199,7 +199,7 @@ std::string Contents::why_empty() const {
 
 Contents list_connections(ConstBytes file) {
   Contents out;
-  verdict::Analyzer analyzer;
+  capture::Analyzer analyzer;
   const auto error = wire::read_capture(file, [&](const wire::CapturedPacket& p) { analyzer.push(p); });
   if (error) out.error = error->to_string();
   out.report = analyzer.finish();
@@ -208,7 +208,7 @@ Contents list_connections(ConstBytes file) {
 
 tl::expected<Recording, std::string> read_recording(ConstBytes file, std::size_t number) {
   const Contents contents = list_connections(file);
-  const verdict::FileReport& report = contents.report;
+  const capture::FileReport& report = contents.report;
   if (report.connections.empty()) return tl::unexpected(contents.why_empty());
   if (number == 0) {
     const auto chosen = choose(report);
@@ -222,7 +222,7 @@ tl::expected<Recording, std::string> read_recording(ConstBytes file, std::size_t
 }
 
 Recording read_recording(ConstBytes file, const Contents& contents, std::size_t number) {
-  const verdict::FileReport& report = contents.report;
+  const capture::FileReport& report = contents.report;
   Recording out;
   out.connection = number;
   out.connections = report.connections.size();
@@ -240,8 +240,8 @@ std::string why_not_playable(const Recording& recording, Side side) {
   const SideRecord& s = recording.side(side);
   const char* frame = side == Side::initiator ? "Request" : "Reply";
   if (!s.seen)
-    return fmt::format("nothing of the {} is in the recording: only the {} can be played", verdict::to_string(side),
-                       verdict::to_string(verdict::other(side)));
+    return fmt::format("nothing of the {} is in the recording: only the {} can be played", capture::to_string(side),
+                       capture::to_string(capture::other(side)));
   if (s.steps.empty() || s.steps.front().kind == Step::Kind::gap ||
       (!s.from_syn && s.steps.front().kind != Step::Kind::startup))
     return fmt::format("the {} is not in the recording: a connection cannot begin without it", frame);

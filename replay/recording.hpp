@@ -29,21 +29,21 @@ struct Recording {
   std::size_t connection = 0;   ///< which of the file, from 1
   std::size_t connections = 0;  ///< MPA connections in the file
   std::array<SideRecord, 2> sides;
-  verdict::Agreement agreement;
-  verdict::ConnectionReport report;  ///< what `parley pcap check` says of it
+  capture::Agreement agreement;
+  capture::ConnectionReport report;  ///< what `parley pcap check` says of it
   bool closed = false;               ///< a FIN or RST was seen: the recording holds the end
   std::vector<std::string> notes;    ///< about the file: it is truncated, packets are cut
   /// What of the connection is not in the file: "the end of the connection", "72 octets of the initiator". Empty when
   /// it is there whole.
   std::vector<std::string> lacks;
 
-  SideRecord& side(verdict::Side s) { return sides[static_cast<std::size_t>(s)]; }
-  const SideRecord& side(verdict::Side s) const { return sides[static_cast<std::size_t>(s)]; }
+  SideRecord& side(capture::Side s) { return sides[static_cast<std::size_t>(s)]; }
+  const SideRecord& side(capture::Side s) const { return sides[static_cast<std::size_t>(s)]; }
 };
 
 /// The MPA connections of a file, for those who choose one.
 struct Contents {
-  verdict::FileReport report;
+  capture::FileReport report;
   std::string error;  ///< what is wrong with the file; connections may be there all the same
   /// Why there is no connection in it; empty when there is one.
   std::string why_empty() const;
@@ -51,7 +51,7 @@ struct Contents {
 Contents list_connections(ConstBytes file);
 
 /// The set-up of a connection is in the file, or some of it; else no side of it can be played.
-bool set_up_captured(const verdict::ConnectionReport& connection);
+bool set_up_captured(const capture::ConnectionReport& connection);
 
 /// Reads connection `number`, from 1, of the contents, which are those of the file and have so many.
 Recording read_recording(ConstBytes file, const Contents& contents, std::size_t number);
@@ -59,6 +59,6 @@ Recording read_recording(ConstBytes file, const Contents& contents, std::size_t 
 tl::expected<Recording, std::string> read_recording(ConstBytes file, std::size_t number);
 
 /// What keeps `side` from being played from the beginning; empty when nothing does.
-std::string why_not_playable(const Recording& recording, verdict::Side side);
+std::string why_not_playable(const Recording& recording, capture::Side side);
 
 }  // namespace parley::replay

@@ -13,8 +13,8 @@
 namespace parley::replay {
 namespace {
 
-using verdict::Known;
-using verdict::SegmentRef;
+using capture::Known;
+using capture::SegmentRef;
 
 bool begins_like(ConstBytes head, std::string_view text) {
   const std::size_t n = std::min(head.size(), text.size());
@@ -39,10 +39,10 @@ std::string_view to_string(Step::Kind kind) {
   return "";
 }
 
-std::optional<verdict::StartupSeen> decode_startup(ConstBytes frame) {
+std::optional<capture::StartupSeen> decode_startup(ConstBytes frame) {
   const auto v = wire::MpaFrameView::parse(frame);
   if (!v) return {};
-  return verdict::read_startup(*v);
+  return capture::read_startup(*v);
 }
 
 Step& StepReader::add(Step::Kind kind, const SegmentRef& first, const SegmentRef& last) {
@@ -295,12 +295,12 @@ void StepReader::gap(std::uint64_t n, const SegmentRef& ref) {
   add(Step::Kind::gap, ref, ref).lost = n;
 }
 
-void StepReader::fpdu(const verdict::WalkedFpdu& f) {
+void StepReader::fpdu(const capture::WalkedFpdu& f) {
   if (broken_) return;
   Step& s = add(Step::Kind::fpdu, f.first, f.last);
   s.octets.assign(f.ulpdu.begin(), f.ulpdu.end());
   s.known = f.known;
-  s.bad_crc = f.crc == verdict::WalkedFpdu::Crc::bad;
+  s.bad_crc = f.crc == capture::WalkedFpdu::Crc::bad;
   s.crc_error = s.bad_crc ? f.crc_sent ^ f.crc_computed : 0;
   s.bad_pad = f.pad_not_zero;
   s.bad_marker = !f.marker_fault.empty();
@@ -333,7 +333,7 @@ std::string StepReader::begun() const {
   const std::uint32_t length = r.be16();  // 0 when it has not come yet
   if (length == 0) return fmt::format("{} octets of an FPDU", pending_.size());
   return fmt::format("{} of the {} octets of an FPDU", pending_.size(),
-                     verdict::FpduWalker::wire_size(pending_base_, length, markers));
+                     capture::FpduWalker::wire_size(pending_base_, length, markers));
 }
 
 void StepReader::finish(const SegmentRef& ref, bool closed) {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "verdict/fpdu_walker.hpp"
-#include "verdict/report.hpp"
-#include "verdict/startup_check.hpp"
+#include "capture/read/fpdu/fpdu_walker.hpp"
+#include "capture/report.hpp"
+#include "capture/rules/mpa/startup_check.hpp"
 
 namespace parley::replay {
 
@@ -26,7 +26,7 @@ struct Step {
     rst,
   };
   Kind kind = Kind::raw;
-  verdict::SegmentRef first, last;  ///< the segments with its first and its last octet; frames are 0 when live
+  capture::SegmentRef first, last;  ///< the segments with its first and its last octet; frames are 0 when live
   std::uint64_t end = 0;            ///< where it ends in its TCP stream; a FIN takes one octet
   Bytes octets;                     ///< startup, rtr_frame: the frame; fpdu: the ULPDU; raw: as it is
   std::size_t known = 0;            ///< length of the head of `octets` that the recording holds; zeros follow
@@ -39,22 +39,22 @@ struct Step {
 std::string_view to_string(Step::Kind kind);
 
 /// The fields of a startup frame; nothing for fewer than 20 octets.
-std::optional<verdict::StartupSeen> decode_startup(ConstBytes frame);
+std::optional<capture::StartupSeen> decode_startup(ConstBytes frame);
 
 /// State: startup, then waiting until agreed() tells how FPDUs look, then FPDUs; raw once nothing can be made of it.
-class StepReader final : private verdict::FpduSink {
+class StepReader final : private capture::FpduSink {
  public:
-  void octets(ConstBytes in, const verdict::SegmentRef& ref, bool start);
-  void missing(std::uint64_t n, const verdict::SegmentRef& ref, bool cut);
+  void octets(ConstBytes in, const capture::SegmentRef& ref, bool start);
+  void missing(std::uint64_t n, const capture::SegmentRef& ref, bool cut);
   /// The stream does not begin with its first octet: what is no startup frame may be FPDUs behind one.
   void not_from_beginning() { mid_stream_ = true; }
   /// FPDUs follow the startup frame; `rtr_frame`: before them, the Rtr frame may come.
-  void agreed(verdict::Known crc, verdict::Known markers, bool rtr_frame);
+  void agreed(capture::Known crc, capture::Known markers, bool rtr_frame);
   /// FPDU mode is never reached; what comes after the startup frame is raw.
   void no_fpdus();
   /// The stream is over: what was begun and never became whole is raw. `closed`: it ended with FIN or RST, not with the
   /// recording.
-  void finish(const verdict::SegmentRef& ref, bool closed);
+  void finish(const capture::SegmentRef& ref, bool closed);
 
   /// "11 of the 20 octets of a startup frame": what was begun and is not whole; empty when nothing is.
   std::string begun() const;
@@ -73,40 +73,40 @@ class StepReader final : private verdict::FpduSink {
     Bytes data;
     std::uint64_t missing = 0;
     bool cut = false, start = false;
-    verdict::SegmentRef ref;
+    capture::SegmentRef ref;
   };
   // Memory for octets before the startup frames are settled, chunks themselves among it; more octets are a gap.
   static constexpr std::size_t kept_max = 4 << 20;
 
-  void take(ConstBytes in, const verdict::SegmentRef& ref, bool start);
-  void take_missing(std::uint64_t n, const verdict::SegmentRef& ref, bool cut);
-  void startup_octets(ConstBytes in, const verdict::SegmentRef& ref);
+  void take(ConstBytes in, const capture::SegmentRef& ref, bool start);
+  void take_missing(std::uint64_t n, const capture::SegmentRef& ref, bool cut);
+  void startup_octets(ConstBytes in, const capture::SegmentRef& ref);
   void head_is_raw();
   void keep(Chunk chunk);
   void rtr_or_fpdus();
   void begin_fpdus();
   void flush_kept();
-  void walk(ConstBytes in, const verdict::SegmentRef& ref, bool start);
+  void walk(ConstBytes in, const capture::SegmentRef& ref, bool start);
   void after_walk();
-  void raw(ConstBytes in, const verdict::SegmentRef& ref);
+  void raw(ConstBytes in, const capture::SegmentRef& ref);
   void raw_pending();
-  void gap(std::uint64_t n, const verdict::SegmentRef& ref);
-  Step& add(Step::Kind kind, const verdict::SegmentRef& first, const verdict::SegmentRef& last);
+  void gap(std::uint64_t n, const capture::SegmentRef& ref);
+  Step& add(Step::Kind kind, const capture::SegmentRef& first, const capture::SegmentRef& last);
 
-  void fpdu(const verdict::WalkedFpdu& f) override;
-  void bad_length(std::uint32_t length, const verdict::SegmentRef& ref) override;
-  void resynchronised(std::uint64_t octets, const verdict::SegmentRef& ref) override;
+  void fpdu(const capture::WalkedFpdu& f) override;
+  void bad_length(std::uint32_t length, const capture::SegmentRef& ref) override;
+  void resynchronised(std::uint64_t octets, const capture::SegmentRef& ref) override;
 
   Phase phase_ = Phase::startup;
-  verdict::FpduWalker walker_;
-  verdict::Known crc_ = verdict::Known::unknown, markers_ = verdict::Known::unknown;
+  capture::FpduWalker walker_;
+  capture::Known crc_ = capture::Known::unknown, markers_ = capture::Known::unknown;
   std::uint64_t position_ = 0;        // octets of the stream so far
   std::uint64_t taken_ = 0;           // of them, without those that are kept
   std::uint64_t startup_length_ = 0;  // of its startup frame
   std::uint64_t fpdu_base_ = 0;       // where its FPDUs begin
   Bytes head_;                        // the startup frame as far as it came; at most 20 + 65535
   std::size_t head_known_ = 0;
-  std::vector<std::pair<std::size_t, verdict::SegmentRef>> head_parts_;  // where each part of it begins
+  std::vector<std::pair<std::size_t, capture::SegmentRef>> head_parts_;  // where each part of it begins
   bool mid_stream_ = false, without_startup_ = false;
   std::deque<Chunk> kept_;  // at most kept_max, and the chunk that goes beyond it
   std::size_t kept_octets_ = 0, kept_memory_ = 0;
@@ -115,12 +115,12 @@ class StepReader final : private verdict::FpduSink {
   bool rtr_cut_ = false;            // octets behind it are missing
   Bytes pending_;                   // what the walker holds, for when it turns out to be no FPDU
   std::uint64_t pending_base_ = 0;  // stream position, counted from fpdu_base_
-  std::deque<std::pair<std::uint64_t, verdict::SegmentRef>> pending_parts_;  // where each part of it begins
+  std::deque<std::pair<std::uint64_t, capture::SegmentRef>> pending_parts_;  // where each part of it begins
   bool broken_ = false;  // an ULPDU_Length that cannot be, at broken_at_
   std::uint64_t broken_at_ = 0;
   bool lost_ = false;  // boundaries, at lost_at_, for want of octets that are missing
   std::uint64_t lost_at_ = 0;
-  verdict::SegmentRef lost_ref_;
+  capture::SegmentRef lost_ref_;
   std::vector<Step> steps_;
 };
 

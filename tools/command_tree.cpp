@@ -8,8 +8,8 @@
 #include <fmt/ranges.h>
 
 #include "mpa/quirks.hpp"
-#include "sim/scenario_value.hpp"
-#include "tools/sim_files.hpp"
+#include "sim/scenario/scenario_value.hpp"
+#include "tools/sim/sim_files.hpp"
 
 namespace parley::tools {
 

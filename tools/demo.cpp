@@ -12,10 +12,10 @@
 
 #include "tools/command.hpp"
 #include "tools/demo_captures.hpp"
-#include "tools/demo_sim.hpp"
 #include "tools/report.hpp"
-#include "tools/rping_link.hpp"
-#include "tools/session.hpp"
+#include "tools/rping/rping_link.hpp"
+#include "tools/rping/session.hpp"
+#include "tools/sim/demo_sim.hpp"
 
 namespace parley::tools {
 

@@ -6,16 +6,17 @@
 
 #include <fmt/format.h>
 
-#include "tools/pcap.hpp"
-#include "verdict/ladder.hpp"
-#include "verdict/text.hpp"
+#include "base/text.hpp"
+#include "capture/report/text.hpp"
+#include "capture/report/text_ladder.hpp"
+#include "tools/pcap/pcap.hpp"
 
 namespace parley::tools {
 
 namespace {
 
 namespace fs = std::filesystem;
-using verdict::Severity;
+using capture::Severity;
 
 constexpr std::size_t width = 110;
 
@@ -43,7 +44,7 @@ std::vector<std::string> find_captures() {
   return files;
 }
 
-Json verdict_json(const std::string& file, const verdict::FileReport& report) {
+Json verdict_json(const std::string& file, const capture::FileReport& report) {
   return {{"event", "verdict"},
           {"file", file},
           {"connections", report.connections.size()},
@@ -52,19 +53,19 @@ Json verdict_json(const std::string& file, const verdict::FileReport& report) {
 }
 
 /// How often each outcome occurs: "3 established, 1 rejected".
-std::string outcomes(const verdict::FileReport& report) {
+std::string outcomes(const capture::FileReport& report) {
   std::string text;
-  for (const auto outcome : {verdict::Outcome::established, verdict::Outcome::rejected, verdict::Outcome::failed,
-                             verdict::Outcome::incomplete}) {
+  for (const auto outcome : {capture::Outcome::established, capture::Outcome::rejected, capture::Outcome::failed,
+                             capture::Outcome::incomplete}) {
     const auto n = std::count_if(report.connections.begin(), report.connections.end(),
                                  [outcome](const auto& c) { return c.outcome == outcome; });
-    if (n > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", n, verdict::to_string(outcome));
+    if (n > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", n, capture::to_string(outcome));
   }
   return text.empty() ? "no MPA connection" : text;
 }
 
 /// The different rules that a file's peers broke, each with its first example.
-void tell_errors(const verdict::FileReport& report, Context& context) {
+void tell_errors(const capture::FileReport& report, Context& context) {
   constexpr std::size_t rules_max = 4;
   std::vector<std::string> told;
   std::size_t left_out = 0;
@@ -77,9 +78,8 @@ void tell_errors(const verdict::FileReport& report, Context& context) {
         ++left_out;
         continue;
       }
-      context.out.text(
-          "      " +
-          verdict::wrap(fmt::format("frame {}: {} [{}]", finding.frame, finding.text, finding.rule), width, 8));
+      context.out.text("      " +
+                       wrap(fmt::format("frame {}: {} [{}]", finding.frame, finding.text, finding.rule), width, 8));
     }
   if (left_out > 0) context.out.text(fmt::format("      and {} more rules; see parley pcap check", left_out));
 }
@@ -91,7 +91,7 @@ int demo_captures(const std::string& own, std::vector<std::string> others, Conte
   if (!mine.error.empty()) return context.out.error(Exit::environment, fmt::format("{}: {}", own, mine.error));
   context.out.text(fmt::format("\nThe exchange, from {}:\n", own));
   for (const auto& connection : mine.report.connections)
-    context.out.text(verdict::to_ladder(connection, {.width = width}));
+    context.out.text(capture::to_ladder(connection, {.width = width}));
   context.out.object(verdict_json(own, mine.report));
   if (mine.report.connections.empty() || mine.report.count(Severity::error) > 0)
     return context.out.error(Exit::failed,

@@ -5,39 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "base/escape.hpp"
+
 namespace parley::tools {
 
 namespace {
-
-constexpr std::string_view replacement = "\xEF\xBF\xBD";
-
-/// Whether XML 1.0 §2.2 allows the character.
-bool xml_has(char32_t c) {
-  return c == 0x9 || c == 0xA || c == 0xD || (c >= 0x20 && c <= 0xD7FF) || (c >= 0xE000 && c <= 0xFFFD) ||
-         (c >= 0x10000 && c <= 0x10FFFF);
-}
-
-struct Decoded {
-  char32_t value = 0;
-  std::size_t octets = 1;
-};
-
-/// One UTF-8 character from the front of the text; nothing when it is ill-formed (RFC 3629 §4).
-std::optional<Decoded> decode(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text[0]);
-  if (first < 0x80) return Decoded{first, 1};
-  const std::size_t octets = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4 || text.size() < octets) return std::nullopt;
-  char32_t value = first & (0x7Fu >> octets);
-  for (std::size_t i = 1; i < octets; ++i) {
-    const auto next = static_cast<unsigned char>(text[i]);
-    if ((next & 0xC0) != 0x80) return std::nullopt;
-    value = value << 6 | (next & 0x3Fu);
-  }
-  const char32_t shortest = octets == 4 ? 0x10000 : octets == 3 ? 0x800 : 0x80;
-  if (value < shortest) return std::nullopt;
-  return Decoded{value, octets};
-}
 
 std::string seconds(std::uint64_t us) { return fmt::format("{}.{:06}", us / 1'000'000, us % 1'000'000); }
 
@@ -84,31 +56,6 @@ Totals totals_of(const std::vector<JunitCase>& cases) {
 }
 
 }  // namespace
-
-std::string xml_escape(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const auto c = decode(text);
-    const std::size_t octets = c ? c->octets : 1;
-    if (!c || !xml_has(c->value)) {
-      out += replacement;
-    } else {
-      switch (c->value) {
-        case '&': out += "&amp;"; break;
-        case '<': out += "&lt;"; break;
-        case '>': out += "&gt;"; break;
-        case '"': out += "&quot;"; break;
-        // As they are, a parser would turn these into spaces in attributes (XML 1.0 §3.3.3).
-        case '\n': out += "&#10;"; break;
-        case '\r': out += "&#13;"; break;
-        case '\t': out += "&#9;"; break;
-        default: out += text.substr(0, octets);
-      }
-    }
-    text.remove_prefix(octets);
-  }
-  return out;
-}
 
 std::string junit_xml(std::string_view name, const std::vector<JunitSuite>& suites) {
   Totals all;

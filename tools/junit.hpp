@@ -30,7 +30,5 @@ struct JunitSuite {
 std::string junit_xml(std::string_view name, const std::vector<JunitSuite>& suites);
 /// One <testsuites> with one <testsuite>; cases in the order given.
 std::string junit_xml(std::string_view suite, const std::vector<JunitCase>& cases);
-/// For text and attribute values alike.
-std::string xml_escape(std::string_view text);
 
 }  // namespace parley::tools

@@ -10,11 +10,12 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "mpa/quirks.hpp"
 #include "parley/tcp_host.hpp"
 #include "tools/command.hpp"
-#include "tools/session.hpp"
-#include "tools/traffic.hpp"
+#include "tools/rping/session.hpp"
+#include "tools/rping/traffic.hpp"
 
 namespace parley::tools {
 

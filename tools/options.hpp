@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.hpp"
 #include "parley/address.hpp"
 #include "parley/mpa.hpp"
 #include "tools/cli.hpp"

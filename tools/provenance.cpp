@@ -9,7 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "tools/sim_once.hpp"
+#include "base/escape.hpp"
+#include "tools/sim/sim_once.hpp"
 #include "tools/version.hpp"
 
 namespace parley::tools {
@@ -51,17 +52,17 @@ std::string report_date() {
                      utc.tm_hour, utc.tm_min, utc.tm_sec);
 }
 
-verdict::Provenance provenance(const Output& out, std::vector<verdict::InputFile> inputs) {
+draw::Provenance provenance(const Output& out, std::vector<draw::InputFile> inputs) {
   return {PARLEY_VERSION, commit_text(), out.date, out.command_line, std::move(inputs)};
 }
 
-void print_provenance(Output& out, const verdict::Provenance& report, bool with_inputs) {
-  out.verbatim(with_inputs ? verdict::provenance_text_with_inputs(report) : verdict::provenance_text(report));
+void print_provenance(Output& out, const draw::Provenance& report, bool with_inputs) {
+  out.verbatim(with_inputs ? draw::provenance_text_with_inputs(report) : draw::provenance_text(report));
 }
 
-Json report_json(const verdict::Provenance& report) {
+Json report_json(const draw::Provenance& report) {
   Json inputs = Json::array();
-  for (const verdict::InputFile& input : report.inputs) {
+  for (const draw::InputFile& input : report.inputs) {
     Json each{{"path", input.path}, {"sha256", nullptr}, {"size", nullptr}};
     if (!input.sha256.empty()) each["sha256"] = input.sha256;
     if (input.size) each["size"] = *input.size;
@@ -74,13 +75,13 @@ Json report_json(const verdict::Provenance& report) {
           {"inputs", std::move(inputs)}};
 }
 
-std::vector<std::pair<std::string, std::string>> report_properties(const verdict::Provenance& report) {
+std::vector<std::pair<std::string, std::string>> report_properties(const draw::Provenance& report) {
   std::vector<std::pair<std::string, std::string>> out{{"report.version", report.version},
                                                        {"report.commit", report.commit},
                                                        {"report.date", report.date},
                                                        {"report.command", report.command}};
   std::size_t number = 0;
-  for (const verdict::InputFile& input : report.inputs) {
+  for (const draw::InputFile& input : report.inputs) {
     const std::string head = report.inputs.size() == 1 ? "input" : fmt::format("input.{}", ++number);
     out.emplace_back(head + ".path", input.path);
     if (!input.sha256.empty()) out.emplace_back(head + ".sha256", input.sha256);

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "draw/provenance.hpp"
 #include "tools/output.hpp"
-#include "verdict/provenance.hpp"
 
 namespace parley::tools {
 
@@ -15,13 +15,13 @@ namespace parley::tools {
 std::string command_line_of(int argc, const char* const* argv);
 /// "2026-01-31T12:00:00Z": now, or the time in SOURCE_DATE_EPOCH, which makes reports reproducible.
 std::string report_date();
-verdict::Provenance provenance(const Output& out, std::vector<verdict::InputFile> inputs = {});
+draw::Provenance provenance(const Output& out, std::vector<draw::InputFile> inputs = {});
 /// What a reader of a terminal sees first; the verdict stays last.
-void print_provenance(Output& out, const verdict::Provenance& report, bool with_inputs = true);
+void print_provenance(Output& out, const draw::Provenance& report, bool with_inputs = true);
 
 /// The object "report".
-Json report_json(const verdict::Provenance& report);
+Json report_json(const draw::Provenance& report);
 /// "report.version", ..., "input.path", "input.sha256", "input.size"; of several inputs "input.1.path" and so on.
-std::vector<std::pair<std::string, std::string>> report_properties(const verdict::Provenance& report);
+std::vector<std::pair<std::string, std::string>> report_properties(const draw::Provenance& report);
 
 }  // namespace parley::tools

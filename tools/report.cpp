@@ -5,16 +5,12 @@
 
 #include <fmt/format.h>
 
+#include "base/escape.hpp"
+#include "base/text.hpp"
+
 namespace parley::tools {
 
 namespace {
-
-std::string hex(ConstBytes octets) {
-  std::string text;
-  text.reserve(octets.size() * 2);
-  for (const std::uint8_t octet : octets) text += fmt::format("{:02x}", octet);
-  return text;
-}
 
 bool printable(ConstBytes octets) {
   return std::all_of(octets.begin(), octets.end(), [](std::uint8_t c) { return c >= 0x20 && c < 0x7F; });
@@ -50,10 +46,12 @@ Json times_json(const cm::StepTimes& times, mpa::Role role) {
 
 std::string times_text(const cm::StepTimes& times, mpa::Role role) {
   if (role == mpa::Role::initiator)
-    return fmt::format("TCP {}, Request sent {}, Reply received {}, established {}", duration_words(times.tcp),
-                       duration_words(times.request), duration_words(times.reply), duration_words(times.established));
-  return fmt::format("Request received {}, decided {}, Reply sent {}, established {}", duration_words(times.request),
-                     duration_words(times.decision), duration_words(times.reply), duration_words(times.established));
+    return fmt::format("TCP {}, Request sent {}, Reply received {}, established {}", measured_duration_text(times.tcp),
+                       measured_duration_text(times.request), measured_duration_text(times.reply),
+                       measured_duration_text(times.established));
+  return fmt::format("Request received {}, decided {}, Reply sent {}, established {}",
+                     measured_duration_text(times.request), measured_duration_text(times.decision),
+                     measured_duration_text(times.reply), measured_duration_text(times.established));
 }
 
 /// A Request before the answer: what the peer offers.
@@ -89,17 +87,10 @@ std::string role_name(mpa::Role role) { return role == mpa::Role::initiator ? "i
 
 }  // namespace
 
-std::string duration_words(Duration duration) {
-  const double us = microseconds(duration);
-  if (us < 1000) return fmt::format("{:.0f} us", us);
-  if (us < 1e6) return fmt::format("{:.2f} ms", us / 1e3);
-  return fmt::format("{:.2f} s", us / 1e6);
-}
-
 std::string words(const Error& error) { return error.message(); }
 std::string words(const std::error_code& error) { return error ? error.message() : "no error"; }
 
-std::string end_words(const cm::Disconnected& end, const std::string& peer) {
+std::string end_text(const cm::Disconnected& end, const std::string& peer) {
   std::string text = end.why.to_string(peer);
   // The failure usually quotes the Terminate; then once is enough.
   if (end.terminate && text.find(end.terminate->text) == std::string::npos)
@@ -127,7 +118,7 @@ std::optional<cm::TurnedAway> TurnedAwayNews::poll(Instant now) {
 }
 
 Json private_data_json(ConstBytes octets) {
-  Json json{{"length", octets.size()}, {"hex", hex(octets)}};
+  Json json{{"length", octets.size()}, {"hex", hex_digits(octets)}};
   if (!octets.empty() && printable(octets)) json["text"] = std::string(octets.begin(), octets.end());
   return json;
 }
@@ -135,7 +126,7 @@ Json private_data_json(ConstBytes octets) {
 std::string private_data_text(ConstBytes octets) {
   if (octets.empty()) return "no private data";
   const std::string shown = printable(octets) ? fmt::format("\"{}\"", std::string(octets.begin(), octets.end()))
-                                              : fmt::format("hex:{}", hex(octets));
+                                              : fmt::format("hex:{}", hex_digits(octets));
   return fmt::format("private data of {} octet{}: {}", octets.size(), octets.size() == 1 ? "" : "s", shown);
 }
 

@@ -19,12 +19,11 @@ Json terminate_json(const TerminateInfo& terminate);
 std::string private_data_text(ConstBytes octets);
 /// "revision 2, CRC on, markers none, RTR read, IRD 32, ORD 32 (negotiated)"
 std::string parameters_text(const mpa::Parameters& parameters, mpa::Role role);
-std::string duration_words(Duration duration);  ///< "1.25 ms"
 
 /// The exit code that a failure means: the system or the network is in the way, or the peer said no.
 Exit exit_for(const mpa::Failure& failure);
 /// How a connection ended against our will, with the Terminate if there was one.
-std::string end_words(const cm::Disconnected& end, const std::string& peer);
+std::string end_text(const cm::Disconnected& end, const std::string& peer);
 /// An error of a call, in words.
 std::string words(const std::error_code& error);
 std::string words(const Error& error);

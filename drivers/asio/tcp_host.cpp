@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cm/providers/iwarp.hpp"
+#include "cm/providers/iwarp/iwarp.hpp"
 #include "drivers/asio/machine_loop.hpp"
 
 namespace parley {

@@ -125,7 +125,7 @@ class Host {
 // ---- faults ------------------------------------------------------------------------------------------------------
 
 /// What a frame carries, by protocol meaning. A frame may carry several.
-enum class Meaning : std::uint8_t {
+enum class MessageKind : std::uint8_t {
   any,
   arp_request,
   arp_reply,
@@ -143,12 +143,12 @@ enum class Meaning : std::uint8_t {
   fpdu,       ///< first octet of FPDU number `fpdu` (1: the first of its direction); 0: any
   terminate,  ///< an FPDU that is an RDMAP Terminate
 };
-std::string_view to_string(Meaning meaning);  ///< "mpa_request"
-std::optional<Meaning> parse_meaning(std::string_view text);
+std::string_view to_string(MessageKind message);  ///< "mpa_request"
+std::optional<MessageKind> parse_message_kind(std::string_view text);
 
 struct Match {
-  Meaning meaning = Meaning::any;
-  std::uint32_t fpdu = 0;        ///< Meaning::fpdu
+  MessageKind message = MessageKind::any;
+  std::uint32_t fpdu = 0;        ///< MessageKind::fpdu
   std::uint32_t connection = 0;  ///< only the n-th TCP connection over this link (in order of SYN); 0: each
   /// The n-th frame that matches (a retransmission counts), and `times` from there on; times 0: all from there on.
   std::uint32_t nth = 1;

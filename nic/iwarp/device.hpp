@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The software RNIC: hands out verbs objects and keeps the list of queue pairs that have something to send.
 #pragma once
+#include "nic/common/objects.hpp"
 #include "nic/iwarp/stream_qp.hpp"
-#include "nic/objects.hpp"
 
 namespace parley::nic::iwarp {
 

@@ -22,12 +22,12 @@
 
 #include "base/bytes_io.hpp"
 #include "mpa/framer.hpp"
+#include "nic/common/objects.hpp"
 #include "nic/iwarp/atomics.hpp"
 #include "nic/iwarp/cursor.hpp"
 #include "nic/iwarp/device.hpp"
 #include "nic/iwarp/output.hpp"
 #include "nic/iwarp/placed.hpp"
-#include "nic/objects.hpp"
 #include "wire/rdmap.hpp"
 
 namespace parley::nic::iwarp {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "sim/words.hpp"
+#include "base/text.hpp"
 
 namespace parley::sim::check {
 
@@ -29,7 +29,7 @@ bool Convergence::overdue(Instant now, Instant last_intent, const std::vector<st
   judge.add("convergence", now, {},
             fmt::format("{} after the last fault healed and the workload began its last step, this is still "
                         "open: {}{}",
-                        duration_words(now - (deadline(last_intent) - converge_)),
+                        exact_duration_text(now - (deadline(last_intent) - converge_)),
                         pending.empty() ? "nothing that has a name" : pending.front(),
                         pending.size() > 1 ? fmt::format(" (and {} more)", pending.size() - 1) : ""));
   return true;

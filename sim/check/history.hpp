@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "parley/cm.hpp"
-#include "sim/scenario.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace parley::sim::check {
 

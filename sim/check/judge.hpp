@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/run.hpp"
+#include "sim/run/run.hpp"
 
 namespace parley::sim::check {
 

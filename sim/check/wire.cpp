@@ -11,12 +11,12 @@ Address plain(Address address) {
   return address;
 }
 
-bool is_rtr_by_s(const verdict::Finding& finding) {
+bool is_rtr_by_s(const capture::Finding& finding) {
   return finding.text.find("although the Rtr frame was agreed") != std::string::npos;
 }
 
 /// RFC 5044 §7.1.2 rule 4 in verdict's words.
-bool is_fence(const verdict::Finding& finding) {
+bool is_fence(const capture::Finding& finding) {
   return finding.text.find("before it had received one") != std::string::npos;
 }
 
@@ -47,7 +47,7 @@ bool WireCheck::is_one_of(const std::set<Address>& ends, const Address& end) {
   return ends.contains(plain(end)) || ends.contains(any_port);
 }
 
-void WireCheck::judge_connection(const std::string& host, const verdict::ConnectionReport& report, const Labels& labels,
+void WireCheck::judge_connection(const std::string& host, const capture::ConnectionReport& report, const Labels& labels,
                                  std::set<std::string>& said, Judge& judge) const {
   const auto stream = name(report.initiator, report.responder);
   if (corrupted_.contains(stream)) return;
@@ -55,10 +55,10 @@ void WireCheck::judge_connection(const std::string& host, const verdict::Connect
   const std::string connection =
       label != labels.end() ? label->second
                             : fmt::format("{} > {}", report.initiator.to_string(), report.responder.to_string());
-  for (const verdict::Finding& finding : report.findings) {
-    if (finding.severity != verdict::Severity::error) continue;
-    if (finding.side != verdict::Side::responder && is_one_of(options_.quirky, report.initiator)) continue;
-    if (finding.side != verdict::Side::initiator && is_one_of(options_.quirky, report.responder)) continue;
+  for (const capture::Finding& finding : report.findings) {
+    if (finding.severity != capture::Severity::error) continue;
+    if (finding.side != capture::Side::responder && is_one_of(options_.quirky, report.initiator)) continue;
+    if (finding.side != capture::Side::initiator && is_one_of(options_.quirky, report.responder)) continue;
     const bool fence = is_fence(finding);
     if (fence && !options_.fence) continue;
     if (is_rtr_by_s(finding) && is_one_of(options_.announce_by_s, report.initiator)) continue;
@@ -84,7 +84,7 @@ void WireCheck::finish(const Labels& labels, Judge& judge) {
   for (auto& [host, capture] : captures_) finished_.emplace_back(host, capture.analyzer.finish());
   captures_.clear();
   for (const auto& [host, report] : finished_)
-    for (const verdict::ConnectionReport& connection : report.connections)
+    for (const capture::ConnectionReport& connection : report.connections)
       judge_connection(host, connection, labels, said, judge);
 }
 

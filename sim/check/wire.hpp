@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The wire as each host's own capture would show it, judged by verdict/: the responder is silent before the first FPDU
+// The wire as each host's own capture would show it, judged by capture/: the responder is silent before the first FPDU
 // where the fence applies (RFC 5044 §7.1.2 rule 4), and no other MUST of RFC 5040, 5041, 5044 and 6581 is broken by an
 // end that plays no quirk. The verdict shares the codecs with the code under test and none of its judgement.
 #pragma once
@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "capture/analyzer.hpp"
 #include "sim/check/judge.hpp"
-#include "verdict/analyzer.hpp"
 
 namespace parley::sim::check {
 
@@ -39,16 +39,16 @@ class WireCheck {
 
  private:
   struct Capture {
-    verdict::Analyzer analyzer;
+    capture::Analyzer analyzer;
     std::uint64_t frames = 0;
   };
-  void judge_connection(const std::string& host, const verdict::ConnectionReport& report, const Labels& labels,
+  void judge_connection(const std::string& host, const capture::ConnectionReport& report, const Labels& labels,
                         std::set<std::string>& said, Judge& judge) const;
   static bool is_one_of(const std::set<Address>& ends, const Address& end);
 
   WireOptions options_;
   std::map<std::string, Capture> captures_;                            // by host
-  std::vector<std::pair<std::string, verdict::FileReport>> finished_;  // of hosts that died
+  std::vector<std::pair<std::string, capture::FileReport>> finished_;  // of hosts that died
   std::set<std::pair<Address, Address>> corrupted_;
 };
 

@@ -10,8 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "sim/record.hpp"
-#include "sim/run.hpp"
+#include "sim/record/record.hpp"
+#include "sim/run/run.hpp"
 
 namespace {
 
@@ -39,22 +39,22 @@ std::string report_text(const sim::RunReport& report) {
 /// One run: pcapng, report, ladder and page.
 std::string run_hashes(const sim::Scenario& scenario, std::uint64_t seed) {
   sim::PcapngTap pcapng({"parley", scenario.name, seed}, [](ConstBytes) { return true; });
-  sim::PictureTap picture;
+  sim::LadderTap ladder;
   sim::TapFan fan;
   fan.add(&pcapng);
-  fan.add(&picture);
+  fan.add(&ladder);
   sim::RunOptions options;
   options.seed = seed;
   options.tap = &fan;
   options.on_world = [&](const sim::World& world) {
     pcapng.begin(world);
-    picture.begin(world);
+    ladder.begin(world);
   };
   const sim::RunReport report = sim::run_scenario(scenario, options);
   pcapng.finish(&report);
-  const verdict::Picture drawn = picture.finish(&report);
+  const draw::Ladder drawn = ladder.finish(&report);
   return fmt::format("{:016x} {:016x} {:016x} {:016x}", pcapng.hash(), fnv1a(report_text(report)),
-                     fnv1a(verdict::to_text(drawn)), fnv1a(verdict::to_html(drawn)));
+                     fnv1a(capture::to_text(drawn)), fnv1a(draw::to_html(drawn)));
 }
 
 bool tell_scenario(const std::string& path) {

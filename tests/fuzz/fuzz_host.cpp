@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "cm/providers/iwarp.hpp"
+#include "cm/providers/iwarp/iwarp.hpp"
 #include "draw.hpp"
-#include "sim/host.hpp"
+#include "sim/host/host.hpp"
 #include "wire/neighbour.hpp"
 #include "wire/packet.hpp"
 

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "capture/analyzer.hpp"
+#include "capture/report/json.hpp"
+#include "capture/report/text.hpp"
+#include "capture/report/text_ladder.hpp"
 #include "mpa/framer.hpp"
 #include "tests/fuzz/draw.hpp"
-#include "verdict/analyzer.hpp"
-#include "verdict/json.hpp"
-#include "verdict/ladder.hpp"
-#include "verdict/text.hpp"
 #include "wire/packet.hpp"
 #include "wire/pcapng.hpp"
 
@@ -30,17 +30,17 @@ Seen seen(const wire::CapturedPacket& p) {
   return {p.frame, p.offset, p.at, p.link_type, p.original_length, Bytes(p.octets.begin(), p.octets.end())};
 }
 
-void say(verdict::Analyzer& analyzer) {
-  const verdict::FileReport report = analyzer.finish();
-  (void)verdict::to_text("file", report);
-  (void)verdict::to_json("file", report);
-  for (const auto& connection : report.connections) (void)verdict::to_ladder(connection);
+void send(capture::Analyzer& analyzer) {
+  const capture::FileReport report = analyzer.finish();
+  (void)capture::to_text("file", report);
+  (void)capture::to_json("file", report);
+  for (const auto& connection : report.connections) (void)capture::to_ladder(connection);
 }
 
 /// The whole file at once.
 std::vector<Seen> read_at_once(ConstBytes file, std::string& error) {
   std::vector<Seen> out;
-  verdict::Analyzer analyzer({.events = true});
+  capture::Analyzer analyzer({.events = true});
   const auto failure = wire::read_capture(file, [&](const wire::CapturedPacket& packet) {
     out.push_back(seen(packet));
     analyzer.push(packet);
@@ -49,7 +49,7 @@ std::vector<Seen> read_at_once(ConstBytes file, std::string& error) {
     error = failure->to_string();
     analyzer.note(error);
   }
-  say(analyzer);
+  send(analyzer);
   return out;
 }
 
@@ -124,7 +124,7 @@ class Exchange {
       from.seq = segment.seq + static_cast<std::uint32_t>(payload.size()) + ((segment.flags & 3) != 0 ? 1 : 0);
   }
 
-  void finish() { say(analyzer_); }
+  void finish() { send(analyzer_); }
 
  private:
   void push(const wire::TcpFrame& segment, std::size_t cut) {
@@ -142,7 +142,7 @@ class Exchange {
   Draw& draw_;
   std::array<End, 2> ends_;
   std::uint64_t frames_ = 0;
-  verdict::Analyzer analyzer_{{.events = true}};
+  capture::Analyzer analyzer_{{.events = true}};
 };
 
 void run(ConstBytes in) {

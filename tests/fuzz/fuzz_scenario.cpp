@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/assert.hpp"
-#include "sim/scenario.hpp"
+#include "sim/scenario/scenario.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace parley::sim;

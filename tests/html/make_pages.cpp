@@ -4,10 +4,10 @@
 #include <iostream>
 #include <string>
 
-#include "sim/record.hpp"
-#include "tests/unit/verdict_exchange.hpp"
-#include "verdict/capture_picture.hpp"
-#include "verdict/picture.hpp"
+#include "capture/report/ladder.hpp"
+#include "draw/ladder.hpp"
+#include "sim/record/record.hpp"
+#include "tests/unit/capture/exchange.hpp"
 
 namespace {
 
@@ -60,13 +60,13 @@ host = "responder"
 at = "420ms"
 )";
 
-verdict::Picture of_a_run(std::string_view text) {
+draw::Ladder of_a_run(std::string_view text) {
   const auto scenario = sim::parse_scenario(text, "a.toml");
   if (!scenario) {
     for (const auto& error : scenario.error()) std::cerr << error.to_string() << '\n';
     return {};
   }
-  sim::PictureTap tap;
+  sim::LadderTap tap;
   tap.set_info({"parley, made for its tests", scenario->name, 7});
   sim::RunOptions options;
   options.seed = 7;
@@ -77,8 +77,8 @@ verdict::Picture of_a_run(std::string_view text) {
 }
 
 /// Every kind of row, and texts that would break a careless page.
-verdict::Picture by_hand(std::size_t hosts) {
-  verdict::Picture p;
+draw::Ladder by_hand(std::size_t hosts) {
+  draw::Ladder p;
   p.title = std::string("by hand ") + std::string(nasty);
   for (std::size_t i = 0; i < hosts; ++i) {
     p.columns.push_back(i == 0 ? "a " + std::string(nasty) : "h" + std::to_string(i));
@@ -86,12 +86,12 @@ verdict::Picture by_hand(std::size_t hosts) {
   }
   const auto last = static_cast<std::uint32_t>(hosts - 1);
   Instant at{};
-  const auto add = [&](verdict::PictureRow row) {
+  const auto add = [&](draw::LadderRow row) {
     row.at = at += std::chrono::microseconds(3);
     row.arrived = row.at + std::chrono::microseconds(4);  // after the next row was sent
     p.rows.push_back(std::move(row));
   };
-  using Row = verdict::PictureRow;
+  using Row = draw::LadderRow;
   for (const char* layer : {"arp", "nd", "tcp", "ack", "mpa", "rdmap", "terminate", "other"})
     add({.from = 0,
          .to = last,
@@ -159,8 +159,8 @@ port = 7472
 )";
 
 /// A connection of a capture in which an FPDU was sent twice and another has a wrong CRC.
-verdict::FileReport of_a_capture() {
-  namespace vt = verdict::test;
+capture::FileReport of_a_capture() {
+  namespace vt = capture::test;
   vt::Exchange x = vt::conversation();
   Bytes bad = vt::fpdu(vt::send_segment(1, 16));
   bad.back() ^= 1;
@@ -171,7 +171,7 @@ verdict::FileReport of_a_capture() {
   y.send(0, vt::fpdu(vt::send_segment(2, 16))).send(0, bad).close();
   vt::Frames frames = y.frames;
   frames.insert(frames.end(), x.frames.begin(), x.frames.end());
-  verdict::Analyzer analyzer({.events = true, .fields = true});
+  capture::Analyzer analyzer({.events = true, .fields = true});
   std::uint64_t number = 0;
   for (const vt::Frame& f : frames) {
     wire::CapturedPacket p;
@@ -185,11 +185,11 @@ verdict::FileReport of_a_capture() {
   return analyzer.finish();
 }
 
-bool write(const std::string& directory, const std::string& name, const verdict::Picture& p, bool last = false) {
-  std::ofstream(directory + "/" + name + ".html") << verdict::to_html(p);
+bool write(const std::string& directory, const std::string& name, const draw::Ladder& p, bool last = false) {
+  std::ofstream(directory + "/" + name + ".html") << draw::to_html(p);
   std::size_t lost = 0, repeated = 0;
   for (const auto& row : p.rows) {
-    if (row.kind == verdict::PictureRow::Kind::frame && row.fate == verdict::PictureRow::Fate::dropped) ++lost;
+    if (row.kind == draw::LadderRow::Kind::frame && row.fate == draw::LadderRow::Fate::dropped) ++lost;
     if (row.repeated) ++repeated;
   }
   std::cout << "  \"" << name << "\": {\"rows\": " << p.rows.size() << ", \"dropped\": " << lost
@@ -209,13 +209,13 @@ int main(int argc, char** argv) {
   fine = write(argv[1], "three", of_a_run(three_scenario)) && fine;
   fine = write(argv[1], "two", by_hand(2)) && fine;
   fine = write(argv[1], "eight", by_hand(8)) && fine;
-  const verdict::FileReport capture = of_a_capture();
+  const capture::FileReport capture = of_a_capture();
   if (capture.connections.size() != 2) return 1;
-  std::vector<verdict::Picture> pictures;
-  for (const auto& c : capture.connections) pictures.push_back(verdict::to_picture(std::string(nasty), c));
-  fine = write(argv[1], "capture", pictures[0]) && fine;
+  std::vector<draw::Ladder> ladders;
+  for (const auto& c : capture.connections) ladders.push_back(capture::ladder_of(std::string(nasty), c));
+  fine = write(argv[1], "capture", ladders[0]) && fine;
   // Several ladders in one page; not among those that every test of one ladder looks at.
-  std::ofstream(std::string(argv[1]) + "/book.html") << verdict::to_html("book " + std::string(nasty), pictures, 4);
+  std::ofstream(std::string(argv[1]) + "/book.html") << draw::to_html("book " + std::string(nasty), ladders, 4);
   write(argv[1], "empty", {}, true);
   std::cout << "}\n";
   return fine ? 0 : 1;

@@ -9,8 +9,25 @@ import sys
 import tempfile
 from pathlib import Path
 
-PURE_ROOMS = ("base", "wire", "mpa", "nic", "cm", "verdict", "peer", "replay", "conform", "sim")
-ROOMS = ("include", *PURE_ROOMS, "drivers", "tools", "tests", "bench")
+
+
+def read_rooms(table):
+    """cmake/rooms.txt: {room: (kind, what it may use)}, in its order."""
+    rooms = {}
+    for line in table.read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            room, kind, *uses = line.split()
+            rooms[room] = kind, {"include", room, *uses}
+    everything = set(rooms) - {room for room, (kind, _) in rooms.items() if kind == "last"}
+    for room, (kind, _) in rooms.items():
+        if kind == "last":
+            rooms[room] = kind, everything | {room}
+    return rooms
+
+
+ROOM_TABLE = read_rooms(Path(__file__).resolve().parents[2] / "cmake" / "rooms.txt")
+PURE_ROOMS = tuple(room for room, (kind, _) in ROOM_TABLE.items() if kind == "pure")
+ROOMS = tuple(ROOM_TABLE)
 SOURCE_SUFFIXES = (".cpp", ".hpp", ".h", ".c")
 LEFT_OUT = {"build", ".git", ".cache", "__pycache__", "corpus"}
 

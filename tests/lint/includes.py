@@ -1,30 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-"""lint.includes: which room may include which. The table is the one of docs/architecture.md."""
+"""lint.includes: which room may include which, by cmake/rooms.txt."""
 import re
 import sys
 
 import common
 
-MAY = {
-    "include": {"include"},
-    "base": {"include", "base"},
-    "wire": {"include", "base", "wire"},
-    "mpa": {"include", "base", "wire", "mpa"},
-    "nic": {"include", "base", "wire", "mpa", "nic"},
-    "cm": {"include", "base", "wire", "mpa", "nic", "cm"},
-    # A verdict must not share the judgement of the engine that may have put the octets on the wire.
-    "verdict": {"include", "base", "wire", "mpa", "verdict"},
-    # A scripted peer shares no judgement with the engine either: it must be able to be wrong on purpose.
-    "peer": {"include", "base", "wire", "mpa", "peer"},
-    "replay": {"include", "base", "wire", "mpa", "verdict", "peer", "replay"},
-    "conform": {"include", "base", "wire", "mpa", "verdict", "peer", "conform"},
-    # Pure as well: virtual time is its only clock. Not below drivers and not above: the two share nothing.
-    "sim": {"include", "base", "wire", "mpa", "nic", "cm", "verdict", "sim"},
-    "drivers": {"include", "base", "wire", "mpa", "nic", "cm", "drivers"},
-    "tools": {"include", "base", "wire", "mpa", "nic", "cm", "verdict", "peer", "replay", "conform", "sim", "drivers", "tools"},
-    "tests": {"include", "base", "wire", "mpa", "nic", "cm", "verdict", "peer", "replay", "conform", "sim", "drivers", "tools", "bench", "tests"},
-    "bench": {"include", "base", "wire", "mpa", "nic", "cm", "sim", "drivers", "bench"},
-}
+MAY = {room: uses for room, (_, uses) in common.ROOM_TABLE.items()}
+MAY["tests"] |= {"bench"}  # they test the benches' parts as well
 # Headers from outside the project that the pure rooms may use: the language, formatting, and kernels for the CRC.
 STANDARD = set("""algorithm any array bit bitset cassert cctype charconv chrono cinttypes climits compare concepts coroutine
     cstddef cstdint cstdlib cstring deque exception functional initializer_list iterator limits list map memory
@@ -88,8 +70,8 @@ def check(root):
 def self_test():
     tree = {
         "mpa/good.cpp": '#include "mpa/good.hpp"\n#include <span>\n#include <isa-l.h>\n#include "parley/mpa.hpp"\n',
-        "mpa/up.cpp": '#include "nic/objects.hpp"\n',
-        "verdict/engine.cpp": '#include "cm/manager.hpp"\n',
+        "mpa/up.cpp": '#include "nic/common/objects.hpp"\n',
+        "capture/engine.cpp": '#include "cm/manager.hpp"\n',
         "base/clock.cpp": "#include <thread>\n",
         "wire/crc.cpp": "#include <isa-l.h>\n",
         "cm/near.cpp": '#include "near.hpp"\n',
@@ -98,7 +80,7 @@ def self_test():
         "tools/t.cpp": '#include "tests/support.hpp"\n',
     }
     with common.made_tree(tree) as root:
-        common.expect(check(root), "mpa may not include nic", "verdict may not include cm", "<thread> in base",
+        common.expect(check(root), "mpa may not include nic", "capture may not include cm", "<thread> in base",
                       "<isa-l.h> in wire", "cm/near.cpp:1", "tools may not include tests", "dissectors/d.c:3: the Wireshark plugin may not include")
 
 

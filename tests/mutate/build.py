@@ -12,9 +12,10 @@ COMPILE_SECONDS = 300
 BUILD_SECONDS = 3600
 # Which test programs reach a room, the cheapest first.
 PROGRAMS = {
-    "base": ("base", "wire", "nic", "cm"), "wire": ("wire", "mpa", "nic", "cm", "verdict"), "mpa": ("mpa", "nic", "cm"),
-    "nic": ("nic", "cm"), "cm": ("cm",), "verdict": ("verdict",), "replay": ("replay",), "peer": ("peer", "replay"),
-    "conform": ("conform",), "sim": ("sim",), "drivers": ("drivers",), "tools": ("tools",),
+    "base": ("base", "wire", "nic", "cm"), "wire": ("wire", "mpa", "nic", "cm", "capture"), "draw": ("draw", "capture"),
+    "mpa": ("mpa", "nic", "cm"), "nic": ("nic", "cm"), "cm": ("cm",), "capture": ("capture",),
+    "tester": ("tester", "replay"), "replay": ("replay",), "conform": ("conform",), "sim": ("sim",),
+    "drivers": ("drivers",), "tools": ("tools",),
 }
 
 

@@ -27,7 +27,7 @@ JUDGED = ("killed", "survived", "not reached")
 def arguments():
     p = argparse.ArgumentParser(prog="./dev mutate", description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("room", nargs="?", help="a folder: wire, mpa, nic, cm, verdict, ...")
+    p.add_argument("room", nargs="?", help="a folder: wire, mpa, nic, cm, capture, ...")
     p.add_argument("--file", action="append", default=[], help="a .cpp file of a room, once or more often")
     p.add_argument("--line", type=int, help="only what begins in this line of the one --file")
     p.add_argument("--sample", type=int, metavar="N", help="only N of the mutants, chosen by the seed")

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "capture/analyzer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/fnv1a.hpp"
+#include "base/text.hpp"
+#include "capture/link_type.hpp"
+#include "capture/report/standing.hpp"
+#include "capture/report/text.hpp"
+
+namespace parley::capture {
+namespace {
+
+/// What a report takes in memory, strings and private data included.
+std::size_t octets_of(const ConnectionReport& r) {
+  std::size_t n = sizeof r + r.end.capacity() + r.judgement.why.capacity();
+  for (const auto* s : {&r.request, &r.reply, &r.rtr_frame})
+    if (*s) n += (*s)->private_data.capacity();
+  for (const Finding& f : r.findings) n += sizeof f + f.rule.capacity() + f.text.capacity();
+  for (const LadderEvent& e : r.events) {
+    n += sizeof e + e.text.capacity();
+    for (const auto& [name, value] : e.fields) n += sizeof(e.fields[0]) + name.size() + value.size();
+  }
+  return n;
+}
+
+}  // namespace
+
+void Analyzer::note(std::string text) { report_.notes.push_back(std::move(text)); }
+
+void Analyzer::unread(std::string why) {
+  report_.unread = why;
+  note(std::move(why));
+}
+
+EventDetail Analyzer::detail_of(std::uint64_t first_frame) const {
+  if (!options_.events || drawn_ >= options_.drawn_max) return EventDetail::none;
+  if (!options_.only.empty() && !std::binary_search(options_.only.begin(), options_.only.end(), first_frame))
+    return EventDetail::none;
+  return options_.fields ? EventDetail::fields : EventDetail::lines;
+}
+
+bool Analyzer::seen_before(const wire::CapturedPacket& packet) {
+  const std::uint64_t id = *packet.packet_id, digest = fnv1a(packet.octets);
+  const auto [it, added] = packet_ids_.try_emplace(id, digest);
+  if (!added) {
+    ++report_.copies;
+    if (it->second != digest) ++altered_copies_;
+    return true;
+  }
+  if (packet_id_ring_.size() < packet_ids_max) {
+    packet_id_ring_.push_back(id);
+    return false;
+  }
+  packet_ids_.erase(packet_id_ring_[packet_id_next_]);
+  packet_id_ring_[packet_id_next_] = id;
+  packet_id_next_ = (packet_id_next_ + 1) % packet_ids_max;
+  return false;
+}
+
+void Analyzer::push(const wire::CapturedPacket& packet) {
+  ++report_.packets;
+  // The same packet at another interface is no retransmission, whatever happened to it on its way.
+  if (packet.packet_id && seen_before(packet)) return;
+  if (packet.octets.size() < packet.original_length) ++report_.cut_packets;
+  const wire::PacketView v = wire::parse_packet(packet.link_type, packet.octets, packet.original_length);
+  switch (v.kind) {
+    case wire::PacketKind::tcp:
+      ++report_.tcp_packets;
+      if (v.first_fragment) ++report_.fragments;
+      return tcp(v.tcp, packet);
+    case wire::PacketKind::fragment: ++report_.fragments; return;
+    case wire::PacketKind::unsupported:
+      ++report_.unsupported_packets;
+      report_.unsupported_link_type = packet.link_type;
+      return;
+    case wire::PacketKind::other: return count_other(v.cargo);
+    case wire::PacketKind::cut:
+    case wire::PacketKind::malformed: return;
+  }
+}
+
+void Analyzer::count_other(wire::PacketCargo cargo) {
+  switch (cargo) {
+    case wire::PacketCargo::rocev2: ++report_.other.rocev2; return;
+    case wire::PacketCargo::rocev1: ++report_.other.rocev1; return;
+    case wire::PacketCargo::udp: ++report_.other.udp; return;
+    case wire::PacketCargo::other: return;
+  }
+}
+
+void Analyzer::tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& packet) {
+  // A connection of an end with itself has no two directions to tell apart.
+  if (t.source == t.destination) return;
+  const bool forward = t.source < t.destination;
+  const Key key = forward ? Key{t.source, t.destination} : Key{t.destination, t.source};
+  // Before the look-up, since it removes entries; seldom while it has nothing to remove.
+  if (connections_.size() > known_max || (live_ >= live_max && t.syn() && report_.not_followed % 4096 == 0))
+    make_room();
+  auto [it, added] = connections_.try_emplace(key);
+  Known& known = it->second;
+  Slot*& c = known.slot;
+  const unsigned from = forward ? 0 : 1;
+  const bool opening = t.syn() && !t.has_ack();
+  if (c != nullptr && opening && (*c)->is_new_syn(from, t)) {
+    retire(c);
+    added = true;
+  }
+  if (c == nullptr && !added && !opening) {
+    if (known.may_be_mpa) pick_up(key, known, from, t, packet);
+    return;
+  }
+  if (c == nullptr) {
+    known.may_be_mpa = false;
+    if (live_ >= live_max) {
+      ++report_.not_followed;
+      return;
+    }
+    if (added || opening) ++report_.tcp_connections;
+    c = take_slot();
+    c->emplace(budget_, EventLimits{detail_of(packet.frame), options_.events_max}, options_.tap);
+    (*c)->dropped_before = dropped_before_;
+    if ((*c)->with_events()) ++drawn_;
+    ++live_;
+  }
+  Connection& connection = **c;
+  const bool was_closed = connection.closed();
+  connection.packet(from, t, packet.frame, packet.at);
+  if (connection.not_mpa() || (connection.closed() && !connection.is_mpa())) {
+    if (connection.with_events()) --drawn_;
+    known.may_be_mpa = connection.may_lack_set_up();
+    drop(c);
+    if (known.may_be_mpa) pick_up(key, known, from, t, packet);
+    return;
+  }
+  if (!was_closed && connection.closed()) closed_now(key, packet.at);
+}
+
+void Analyzer::closed_now(const Key& key, Instant now) {
+  closed_.push_back(key);
+  retire_closed(now);
+}
+
+bool Analyzer::told_port(const Key& key) const {
+  return std::any_of(options_.mpa_ports.begin(), options_.mpa_ports.end(),
+                     [&](std::uint16_t port) { return key.a.port == port || key.b.port == port; });
+}
+
+// A segment of a connection that is not followed: is it one of MPA whose set-up is not in the capture?
+void Analyzer::pick_up(const Key& key, Known& known, unsigned from, const wire::TcpSegmentView& t,
+                       const wire::CapturedPacket& packet) {
+  PickUps::Found found = pick_ups_.segment(key, from, t, packet.frame, packet.at);
+  if (found.segments.empty()) {
+    if (options_.mpa_ports.empty() || !told_port(key) || !plausible_fpdu(t.payload)) return;
+    found.segments.push_back({t, {}, packet.frame, packet.at});
+    found.fpdu.crc = false;
+  }
+  if (live_ >= live_max) {
+    ++report_.not_followed;
+    return;
+  }
+  known.slot = take_slot();
+  Connection& connection = known.slot->emplace(
+      budget_, EventLimits{detail_of(found.segments.front().frame), options_.events_max}, options_.tap);
+  connection.dropped_before = dropped_before_;
+  if (connection.with_events()) ++drawn_;
+  ++live_;
+  connection.pick_up(from, found.fpdu);
+  for (const PickUps::Kept& k : found.segments) connection.packet(from, k.segment, k.frame, k.at);
+  if (connection.not_mpa()) {
+    if (connection.with_events()) --drawn_;
+    drop(known.slot);
+  } else if (connection.closed()) {
+    closed_now(key, packet.at);
+  }
+}
+
+Analyzer::Slot* Analyzer::take_slot() {
+  if (free_.empty()) return &slots_.emplace_back();
+  Slot* slot = free_.back();
+  free_.pop_back();
+  return slot;
+}
+
+void Analyzer::drop(Slot*& c) {
+  c->reset();
+  free_.push_back(c);
+  c = nullptr;
+  --live_;
+}
+
+void Analyzer::retire(Slot*& c) {
+  (*c)->stop_waiting();
+  if ((*c)->is_mpa()) {
+    const std::uint64_t dropped = (*c)->whole() ? 0 : report_.dropped - (*c)->dropped_before;
+    ConnectionReport r = (*c)->finish(false);
+    r.dropped = dropped;
+    list(std::move(r));
+  }
+  drop(c);
+}
+
+// A closed connection is kept for a while, since packets may come late or be captured out of order; longer when it
+// lacks some. Its verdict takes much less room than what is followed of it.
+void Analyzer::retire_closed(Instant now) {
+  while (closed_.size() > closed_few) {
+    const auto it = connections_.find(closed_.front());
+    const Slot* const slot = it != connections_.end() ? it->second.slot : nullptr;
+    const bool there = slot != nullptr && (*slot)->closed();
+    if (there && closed_.size() <= closed_max && !(*slot)->settled() && now - (*slot)->last_at() < closed_quiet) return;
+    closed_.pop_front();
+    if (!there) continue;
+    it->second.may_be_mpa = false;  // what comes late is no connection of its own
+    retire(it->second.slot);
+  }
+}
+
+// The first ones are listed; then those with something wrong in them have the rest of the room to themselves.
+void Analyzer::list(ConnectionReport&& r) {
+  r.judgement = judge(r, options_.fail_on);
+  const std::size_t octets = octets_of(r);
+  const std::size_t errors = r.count(Severity::error), warnings = r.count(Severity::warning);
+  const std::size_t all = options_.events ? ladder_octets_max : options_.report_octets_max;
+  const std::size_t room = errors + warnings > 0 ? all : all / 4 * 3;
+  if (report_.connections.size() < reports_max && reports_octets_ + octets <= room) {
+    reports_octets_ += octets;
+    report_.connections.push_back(std::move(r));
+    return;
+  }
+  report_.unlisted.add(r);
+}
+
+void Analyzer::make_room() {
+  // Finished connections make place; those of no interest are forgotten, which costs at most a second look at one.
+  for (auto it = connections_.begin(); it != connections_.end();) {
+    Slot*& slot = it->second.slot;
+    if (slot != nullptr && (*slot)->closed()) retire(slot);
+    it = slot != nullptr ? std::next(it) : connections_.erase(it);
+  }
+}
+
+// By first frame. Reports are large: their order is found first, and each moves once.
+void Analyzer::sort_reports() {
+  auto& reports = report_.connections;
+  std::vector<std::uint32_t> order(reports.size());
+  for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return reports[a].first_frame < reports[b].first_frame; });
+  for (std::uint32_t i = 0; i < order.size(); ++i) {
+    if (order[i] == i) continue;
+    ConnectionReport first = std::move(reports[i]);
+    std::uint32_t to = i;
+    for (std::uint32_t from = order[to]; from != i; from = order[to]) {
+      reports[to] = std::move(reports[from]);
+      order[to] = to;
+      to = from;
+    }
+    reports[to] = std::move(first);
+    order[to] = to;
+  }
+}
+
+void Analyzer::tell_unlisted() {
+  const ConnectionTally& u = report_.unlisted;
+  if (u.connections == 0) return;
+  std::string outcomes;
+  for (std::size_t i = 0; i < u.outcomes.size(); ++i)
+    if (u.outcomes[i] > 0)
+      outcomes +=
+          fmt::format("{}{} {}", outcomes.empty() ? "" : ", ", u.outcomes[i], to_string(static_cast<Outcome>(i)));
+  note(fmt::format(
+      "{} more MPA connections were judged but are not listed: one report holds {} at most, in {} KiB; "
+      "{}; {} FPDUs, {} errors, {} warnings, {} notes",
+      u.connections, reports_max, options_.report_octets_max >> 10, outcomes, u.fpdus,
+      u.findings[static_cast<std::size_t>(Severity::error)], u.findings[static_cast<std::size_t>(Severity::warning)],
+      u.findings[static_cast<std::size_t>(Severity::note)]));
+}
+
+FileReport Analyzer::finish() {
+  // In the order of the file, since not all may be listed.
+  std::vector<Slot**> left;
+  for (auto& [key, known] : connections_)
+    if (known.slot != nullptr) left.push_back(&known.slot);
+  std::sort(left.begin(), left.end(),
+            [](Slot* const* a, Slot* const* b) { return (**a)->first_frame() < (**b)->first_frame(); });
+  for (Slot** c : left) retire(*c);
+  connections_.clear();
+  closed_.clear();
+  sort_reports();
+  if (report_.copies > 0)
+    note(
+        fmt::format("{} of {} packets show one again that was captured elsewhere (the same epb_packetid): each is "
+                    "judged once, as it was captured first",
+                    report_.copies, report_.packets));
+  if (altered_copies_ > 0)
+    note(
+        fmt::format("{} of those hold other octets than before: altered on the way, so that what answers them may look "
+                    "like a fault here",
+                    altered_copies_));
+  if (report_.fragments > 0)
+    note(fmt::format("{} of TCP; fragments are not joined, their octets count as missing",
+                     counted(report_.fragments, "IP fragment")));
+  if (report_.cut_packets > 0)
+    note(fmt::format("{} cut by the snap length; what is lacking is not judged",
+                     counted(report_.cut_packets, "packet")));
+  if (report_.unsupported_packets > 0)
+    note(fmt::format("{} of link type {}, which is not decoded", counted(report_.unsupported_packets, "packet"),
+                     link_type_text(report_.unsupported_link_type)));
+  if (report_.not_followed > 0)
+    note(fmt::format("{} packets belong to connections beyond the {} that can be followed at one time",
+                     report_.not_followed, live_max));
+  tell_unlisted();
+  report_.judgement = judge(report_, options_.expect);
+  return std::move(report_);
+}
+
+}  // namespace parley::capture

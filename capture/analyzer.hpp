@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// From captured packets to verdicts: the front door of this room. Push packets in file order, then finish().
+// Memory is bounded by the constants below whatever the file holds; what does not fit is named in the notes.
+// A capture that goes on has no end to wait for: take_ended() hands connections out as they end, and forgets them.
+// A packet that the capture shows at several places and says so (pcapng's epb_packetid) is judged where it came first.
+#pragma once
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "capture/read/fpdu/pick_up.hpp"
+#include "capture/rules/mpa/connection.hpp"
+#include "wire/pcap.hpp"
+
+namespace parley::capture {
+
+struct AnalyzerOptions {
+  bool events = false;                ///< collect what the ladder draws
+  bool fields = false;                ///< with every field of it
+  std::vector<std::uint64_t> only{};  ///< only of connections that begin with these frames, in order; empty: of all
+  std::size_t drawn_max = 1024;       ///< only of so many connections, the first ones
+  std::size_t events_max = 20'000;    ///< of one connection; a ladder longer than that nobody reads
+  /// Connections to these ports carry MPA: if their set-up is not captured, FPDUs are believed without a good CRC too.
+  std::vector<std::uint16_t> mpa_ports{};
+  StreamTap* tap = nullptr;            ///< is told what is understood of each stream; outlives the Analyzer
+  Severity fail_on = Severity::error;  ///< findings as grave as that fail a connection
+  std::uint64_t expect = 0;            ///< a file with fewer connections has failed
+  /// What the listed verdicts may take in memory without their ladders; a quarter is kept for those with findings.
+  std::size_t report_octets_max = 24 << 20;
+  Duration idle = std::chrono::hours(1);  ///< take_ended() hands out a connection that was silent for so long
+};
+
+class Analyzer {
+ public:
+  explicit Analyzer(const AnalyzerOptions& options = {}) : options_(options) {}
+
+  void push(const wire::CapturedPacket& packet);
+  /// Something to be told about the file: it is truncated, for instance.
+  void note(std::string text);
+  /// The packets that were pushed are not all: the file is damaged, for instance. A note as well.
+  void unread(std::string why);
+  FileReport finish();
+
+  /// The connections that have ended by `now`, in the clock of the packets, in about the order of their ends. finish()
+  /// counts them, and lists the rest. Called often enough, it keeps memory within the bounds below for good.
+  std::vector<ConnectionReport> take_ended(Instant now);
+  /// The capture lost `n` packets since the last call or, as it has queues, about then. Called regularly, with 0 too.
+  void dropped(std::uint64_t n);
+
+ private:
+  using Slot = std::optional<Connection>;
+  using Key = ConnectionKey;
+  struct Known {
+    Slot* slot = nullptr;     // null: not MPA as far as is known, or over
+    bool may_be_mpa = false;  // its set-up may not be in the capture: FPDUs of it are looked for
+  };
+  using Connections = std::unordered_map<Key, Known, ConnectionKeyHash>;
+
+  static constexpr std::size_t live_max = 65536;     // connections followed at one time
+  static constexpr std::size_t known_max = 1 << 17;  // addresses and ports remembered, with those of no interest
+  static constexpr std::size_t closed_few = 64;      // so many closed connections may always see late packets,
+  static constexpr std::size_t closed_max = 1024;    // and so many at most; between the two
+  static constexpr Duration closed_quiet = std::chrono::seconds(3);  // a silence as long as that ends it
+  // take_ended(): a silence as long as that ends a closed connection of which nothing is due,
+  static constexpr Duration settled_quiet = std::chrono::seconds(1);
+  static constexpr Duration undecided_quiet = std::chrono::minutes(1);  // and one that may or may not become MPA.
+  static constexpr Duration sweep_every = std::chrono::seconds(5);
+  static constexpr std::size_t reports_max = 65536;          // verdicts listed in one report
+  static constexpr std::size_t ladder_octets_max = 1 << 29;  // what they may take with their ladders
+
+  static constexpr std::size_t packet_ids_max = 1 << 16;  // a packet is not longer on its way than so many others take
+
+  EventDetail detail_of(std::uint64_t first_frame) const;
+  bool seen_before(const wire::CapturedPacket& packet);
+  void count_other(wire::PacketCargo cargo);
+  void tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& packet);
+  void pick_up(const Key& key, Known& known, unsigned from, const wire::TcpSegmentView& t,
+               const wire::CapturedPacket& packet);
+  void closed_now(const Key& key, Instant now);
+  bool told_port(const Key& key) const;
+  Slot* take_slot();
+  void drop(Slot*& c);
+  void retire(Slot*& c);
+  void retire_closed(Instant now);
+  void end_closed(Instant now);
+  void end_silent(Instant now);
+  void list(ConnectionReport&& r);
+  void sort_reports();
+  void tell_unlisted();
+  void make_room();
+
+  AnalyzerOptions options_;
+  ReassemblyBudget budget_;
+  std::deque<Slot> slots_;   // what connections are followed in, used again and again; at most live_max
+  std::vector<Slot*> free_;  // of slots_
+  Connections connections_;
+  PickUps pick_ups_;
+  Fifo<Key> closed_;  // by the time of closing; some may have been followed by others on their addresses and ports
+  std::size_t live_ = 0, reports_octets_ = 0;
+  std::size_t drawn_ = 0;
+  Instant next_sweep_{};
+  std::uint64_t dropped_before_ = 0;  // so many packets were dropped for sure before what comes now
+  std::uint64_t altered_copies_ = 0;
+  // The last packet_ids_max of them, each with a digest of its octets; packet_id_ring_ tells their order.
+  std::unordered_map<std::uint64_t, std::uint64_t> packet_ids_;
+  std::vector<std::uint64_t> packet_id_ring_;
+  std::size_t packet_id_next_ = 0;
+  FileReport report_;
+};
+
+}  // namespace parley::capture

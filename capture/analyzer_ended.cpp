@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The Analyzer on a capture that goes on: which connections have ended, and what the capture lost.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "capture/analyzer.hpp"
+#include "capture/report/text.hpp"
+
+namespace parley::capture {
+
+void Analyzer::dropped(std::uint64_t n) {
+  // What comes now was queued before the last of them was dropped, perhaps: they count for connections begun since the
+  // call before.
+  dropped_before_ = report_.dropped;
+  report_.dropped += n;
+}
+
+std::vector<ConnectionReport> Analyzer::take_ended(Instant now) {
+  end_closed(now);
+  // A clock that was set back must not put the sweep off.
+  if (now >= next_sweep_ || next_sweep_ - now > sweep_every) {
+    next_sweep_ = now + sweep_every;
+    end_silent(now);
+  }
+  reports_octets_ = 0;
+  return report_.take_connections();
+}
+
+// As retire_closed(), but by time alone, and one that must wait keeps no other.
+void Analyzer::end_closed(Instant now) {
+  Fifo<Key> left;
+  for (const Key& key : closed_) {
+    const auto it = connections_.find(key);
+    Slot* const slot = it != connections_.end() ? it->second.slot : nullptr;
+    if (slot == nullptr || !(*slot)->closed()) continue;
+    const Duration quiet = now - (*slot)->last_at();
+    if (quiet < ((*slot)->settled() ? settled_quiet : closed_quiet)) {
+      left.push_back(key);
+      continue;
+    }
+    it->second.may_be_mpa = false;
+    retire(it->second.slot);
+  }
+  closed_ = std::move(left);
+}
+
+void Analyzer::end_silent(Instant now) {
+  for (auto it = connections_.begin(); it != connections_.end();) {
+    Known& known = it->second;
+    const bool followed = known.slot != nullptr && !(*known.slot)->closed();
+    const bool mpa = followed && (*known.slot)->is_mpa();
+    if (!followed ||
+        now - (*known.slot)->last_at() < (mpa ? options_.idle : std::min(options_.idle, undecided_quiet))) {
+      ++it;
+      continue;
+    }
+    const std::size_t listed = report_.connections.size();
+    retire(known.slot);
+    if (report_.connections.size() > listed)
+      report_.connections.back().end =
+          fmt::format("open, and silent for {}: not followed any longer", duration_text(options_.idle));
+    // If it goes on after all, an MPA connection is found by its FPDUs; of another the beginning may still come.
+    known.may_be_mpa = mpa;
+    it = mpa ? std::next(it) : connections_.erase(it);
+  }
+}
+
+}  // namespace parley::capture

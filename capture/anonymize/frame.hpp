@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// One captured frame with other addresses, ports and payload, of the same length. The new frame begins as zeros, and
+// only what is understood is written into it: link headers and VLAN tags, ARP (RFC 826), IPv4, IPv6 with extension
+// headers, TCP (RFC 9293 §3.1) with its common options, UDP, ICMP and Neighbour Discovery (RFC 4861 §4).
+// Checksums that were right are right again; wrong ones stay wrong, by another amount, since the amount tells something
+// of the octets; those of segments that are not captured whole become 0.
+#pragma once
+#include <cstdint>
+
+#include "capture/anonymize/plan.hpp"
+#include "wire/pcap.hpp"
+
+namespace parley::capture {
+
+struct FrameCounts {
+  std::uint64_t packets = 0;
+  std::uint64_t tcp = 0, udp = 0, icmp = 0, arp = 0, other = 0;
+  std::uint64_t addresses = 0, ports = 0;                  ///< fields, not distinct ones
+  std::uint64_t checksums_right = 0, checksums_wrong = 0;  ///< kept so
+  std::uint64_t options_dropped = 0;                       ///< TCP options and IP options
+  std::uint64_t octets_zeroed = 0;                         ///< not counting payload of TCP (StreamCounts)
+};
+
+class FrameAnonymizer {
+ public:
+  FrameAnonymizer(Pseudonyms& names, StreamPlan& plan) : names_(names), plan_(plan) {}
+  /// `out` has the size of packet.octets.
+  void rewrite(const wire::CapturedPacket& packet, MutBytes out);
+  const FrameCounts& counts() const { return counts_; }
+
+ private:
+  class Cursor;
+  struct Internet;
+
+  std::uint16_t link(std::uint16_t link_type, Cursor& c);
+  void cooked_address(Cursor& c, std::size_t length);
+  void mac(Cursor& c);
+  void v4(Cursor& c);
+  void v6(Cursor& c);
+  void port(Cursor& c);
+  void arp(Cursor& c);
+  void ipv4(Cursor& c, std::size_t wire_length, const wire::CapturedPacket& packet);
+  void ipv6(Cursor& c, std::size_t wire_length, const wire::CapturedPacket& packet);
+  void transport(std::uint8_t protocol, const Internet& ip, const wire::CapturedPacket& packet);
+  void tcp(Cursor& c, const wire::CapturedPacket& packet, const Internet& ip);
+  void tcp_options(ConstBytes in, MutBytes out, bool whole, const Internet& ip);
+  void udp(Cursor& c);
+  void icmp6(Cursor& c);
+  void checksum(ConstBytes before, MutBytes after, std::size_t at, ConstBytes pseudo_before, ConstBytes pseudo_after);
+
+  Pseudonyms& names_;
+  StreamPlan& plan_;
+  FrameCounts counts_;
+};
+
+}  // namespace parley::capture

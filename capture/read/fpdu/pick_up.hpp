@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Recognises FPDUs (RFC 5044 §4) of connections whose set-up is not in the capture, and keeps what may become the first
+// one of each until it is whole. An FPDU is looked for where a TCP segment begins (§5: senders align them); its CRC32c
+// over a header that DDP and RDMAP can have proves it, so that other traffic is not taken for MPA.
+#pragma once
+#include <cstdint>
+#include <list>
+#include <unordered_map>
+#include <vector>
+
+#include "parley/address.hpp"
+#include "parley/bytes.hpp"
+#include "parley/time.hpp"
+#include "wire/packet.hpp"
+
+namespace parley::capture {
+
+/// Both ends of a TCP connection, in an order that does not depend on the direction.
+struct ConnectionKey {
+  Address a, b;
+  bool operator==(const ConnectionKey&) const = default;
+};
+struct ConnectionKeyHash {
+  std::size_t operator()(const ConnectionKey& k) const;
+};
+
+/// How octets that begin with an FPDU are to be read.
+struct ProvenFpdu {
+  bool markers = false;
+  std::uint32_t phase = 0;  ///< stream position of its first octet modulo the marker interval (RFC 5044 §4.3)
+  bool crc = true;          ///< false: taken for an FPDU without its CRC, since the port is said to carry MPA
+};
+
+struct FpduProof {
+  enum class Is : std::uint8_t { none, more, proven };
+  Is is = Is::none;
+  std::uint32_t wanted = 0;  ///< more: so many octets decide
+  ProvenFpdu fpdu;
+};
+/// Whether an FPDU begins with the first of these octets.
+FpduProof prove_fpdu(ConstBytes in);
+/// Whether one may, as far as its length and its DDP header tell.
+bool plausible_fpdu(ConstBytes in);
+
+class PickUps {
+ public:
+  struct Kept {
+    wire::TcpSegmentView segment;  ///< its payload is that of `octets`
+    Bytes octets;
+    std::uint64_t frame = 0;
+    Instant at{};
+  };
+  struct Found {
+    std::vector<Kept> segments;  ///< in order; empty: no FPDU is proven (yet)
+    ProvenFpdu fpdu;
+  };
+  /// A segment of a connection that nobody follows.
+  Found segment(const ConnectionKey& key, unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame,
+                Instant at);
+
+ private:
+  struct Watched {
+    ConnectionKey key;
+    unsigned from = 0;
+    std::uint32_t next_seq = 0;
+    std::size_t have = 0, wanted = 0;
+    std::vector<Kept> segments;
+  };
+  using Watches = std::list<Watched>;                // the oldest first
+  static constexpr std::size_t watched_max = 64;     // hardly any segment of other traffic looks like the first of one
+  static constexpr std::size_t kept_max = 4 << 20;   // octets of all
+  static constexpr std::size_t segments_max = 2048;  // of one
+
+  void drop(Watches::iterator watch);
+  void keep(Watched& w, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
+
+  Watches watches_;
+  std::unordered_map<ConnectionKey, Watches::iterator, ConnectionKeyHash> by_ends_[2];  // by direction
+  std::size_t kept_ = 0;
+};
+
+}  // namespace parley::capture

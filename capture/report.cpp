@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "capture/report.hpp"
+
+#include <algorithm>
+
+#include "capture/rules/mpa/startup_check.hpp"
+
+namespace parley::capture {
+
+std::string_view to_string(Severity severity) {
+  switch (severity) {
+    case Severity::note: return "note";
+    case Severity::warning: return "warning";
+    case Severity::error: return "error";
+  }
+  return "note";
+}
+
+std::string_view to_string(Standing standing) {
+  switch (standing) {
+    case Standing::passed: return "passed";
+    case Standing::partial: return "partial";
+    case Standing::failed: return "failed";
+  }
+  return "failed";
+}
+
+std::string_view to_string(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::established: return "established";
+    case Outcome::rejected: return "rejected";
+    case Outcome::failed: return "failed";
+    case Outcome::incomplete: return "incomplete";
+    case Outcome::not_captured: return "handshake not captured";
+  }
+  return "incomplete";
+}
+
+std::string_view to_string(Side side) { return side == Side::initiator ? "initiator" : "responder"; }
+
+std::size_t ConnectionReport::count(Severity severity) const {
+  return static_cast<std::size_t>(
+      std::count_if(findings.begin(), findings.end(), [&](const Finding& f) { return f.severity == severity; }));
+}
+
+std::string_view ConnectionReport::not_agreed() const {
+  if (outcome == Outcome::not_captured) return "not known: the set-up is not in the capture";
+  const bool carried_on = from_initiator.fpdus + from_responder.fpdus > 0 || outcome == Outcome::established;
+  if (!reply) return carried_on ? "not known: the Reply is not in the capture" : "nothing: no Reply is in the capture";
+  if (reply->r()) return "nothing: the Reply rejects";
+  return invalid_reply(*reply) ? "nothing: the Reply is not valid" : "";
+}
+
+void ConnectionTally::add(const ConnectionReport& c) {
+  ++connections;
+  ++outcomes[static_cast<std::size_t>(c.outcome)];
+  ++standings[static_cast<std::size_t>(c.judgement.standing)];
+  for (const Finding& f : c.findings) ++findings[static_cast<std::size_t>(f.severity)];
+  fpdus += c.from_initiator.fpdus + c.from_responder.fpdus;
+}
+
+std::vector<ConnectionReport> FileReport::take_connections() {
+  std::vector<ConnectionReport> out;
+  out.reserve(connections.size());
+  for (ConnectionReport& c : connections) {
+    taken.add(c);
+    out.push_back(std::move(c));
+  }
+  connections.clear();
+  return out;
+}
+
+std::size_t FileReport::count(Severity severity) const {
+  const auto at = static_cast<std::size_t>(severity);
+  std::size_t n = unlisted.findings[at] + taken.findings[at];
+  for (const auto& c : connections) n += c.count(severity);
+  return n;
+}
+
+std::size_t FileReport::count(Standing standing) const {
+  const auto at = static_cast<std::size_t>(standing);
+  std::size_t n = unlisted.standings[at] + taken.standings[at];
+  for (const auto& c : connections)
+    if (c.judgement.standing == standing) ++n;
+  return n;
+}
+
+}  // namespace parley::capture

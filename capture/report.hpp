@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What the checker says about a capture: plain data, filled by capture/analyzer.hpp, printed by text, json and ladder.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "parley/address.hpp"
+#include "parley/bytes.hpp"
+#include "parley/mpa.hpp"
+#include "parley/time.hpp"
+#include "wire/mpa.hpp"
+
+namespace parley::capture {
+
+enum class Severity : std::uint8_t {
+  note,     ///< information, among it everything that is only known to be missing from the capture
+  warning,  ///< a SHOULD was broken, or something looks wrong but cannot be proven from the wire
+  error,    ///< a peer broke a MUST, proven by octets in the capture
+};
+std::string_view to_string(Severity severity);
+
+enum class Side : std::uint8_t { initiator, responder };
+constexpr Side other(Side s) { return s == Side::initiator ? Side::responder : Side::initiator; }
+std::string_view to_string(Side side);
+
+struct Finding {
+  std::uint64_t frame = 0;  ///< as Wireshark numbers it; 0: no single frame
+  Severity severity = Severity::note;
+  std::string rule;            ///< "RFC 5044 §7.1.2"; empty when no rule is at stake
+  std::string text;            ///< a sentence that names who did it
+  std::optional<Side> side{};  ///< whose fault it is, or of whom it speaks; none: of both or of neither
+};
+
+/// What a connection, or a file, is worth. Every report has this word, and the exit code follows it.
+enum class Standing : std::uint8_t {
+  passed,
+  partial,  ///< nothing that fails it, but not all of it could be looked at
+  failed,
+};
+std::string_view to_string(Standing standing);
+struct Judgement {
+  Standing standing = Standing::passed;
+  std::string why;  ///< "1 error", "400 octets are not in the capture"; empty when passed
+};
+
+enum class Outcome : std::uint8_t {
+  established,   ///< an accepting Reply, and the agreed RTR if there is one
+  rejected,      ///< a Reply with R=1
+  failed,        ///< a peer ended the set-up: Terminate, FIN or RST, invalid frame
+  incomplete,    ///< the set-up was not over when the capture or, without a visible reason, the connection ended
+  not_captured,  ///< FPDUs of a connection that was set up before the capture began, or where it has a hole
+};
+std::string_view to_string(Outcome outcome);
+
+/// A startup frame as it was seen.
+struct StartupSeen {
+  std::uint64_t frame = 0;
+  Instant at{};
+  wire::MpaKey key = wire::MpaKey::unknown;
+  std::uint8_t flags = 0;
+  std::uint8_t revision = 0;
+  std::uint16_t pd_length = 0;
+  std::optional<wire::MpaEnhanced> enhanced;
+  bool enhanced_cut = false;        ///< there are enhanced data, but not (whole) in the capture
+  Bytes private_data;               ///< the ULP's: without the enhanced data; as much as was captured
+  bool private_data_whole = false;  ///< false when the capture lacks some of it
+  bool m() const { return (flags & PARLEY_MPA_FLAG_M) != 0; }
+  bool c() const { return (flags & PARLEY_MPA_FLAG_C) != 0; }
+  bool r() const { return (flags & PARLEY_MPA_FLAG_R) != 0; }
+  bool s() const { return (flags & PARLEY_MPA_FLAG_S) != 0; }
+};
+
+/// The first Terminate of a connection.
+struct TerminateSeen {
+  Side from = Side::initiator;
+  std::uint64_t frame = 0;
+};
+
+/// Counts of one direction, named by who sent.
+struct DirectionCounts {
+  std::uint64_t octets = 0;  ///< TCP payload seen, without repetitions
+  std::uint64_t fpdus = 0;
+  std::uint64_t messages = 0;  ///< RDMAP messages of which the last segment was seen
+  std::array<std::uint64_t, 16> messages_by_opcode{};
+  std::uint64_t retransmissions = 0;  ///< TCP segments that held only octets already seen
+  std::uint64_t out_of_order = 0;
+  std::uint64_t missing_octets = 0;  ///< sent, but neither captured whole nor retransmitted
+};
+
+/// Durations of the set-up, as the capture point saw them.
+struct Steps {
+  std::optional<Duration> tcp;         ///< SYN to the SYN ACK
+  std::optional<Duration> request;     ///< SYN ACK to the whole Request
+  std::optional<Duration> reply;       ///< whole Request to the whole Reply
+  std::optional<Duration> first_fpdu;  ///< whole Reply to the initiator's RTR or first FPDU
+};
+
+/// Name and value; a name without a value heads the fields after it.
+using Fields = std::vector<std::pair<std::string, std::string>>;
+
+/// A line of the ladder: something that one side sent.
+struct LadderEvent {
+  enum class Kind : std::uint8_t { tcp, startup, fpdu, terminate, repeated, gap };
+  std::uint64_t frame = 0;
+  Instant at{};
+  Side from = Side::initiator;
+  Kind kind = Kind::tcp;
+  std::string text;
+  std::size_t name = 0;  ///< length of the name at the head of `text`; 0: all of it
+  Fields fields;         ///< only when asked for
+};
+
+struct ConnectionReport {
+  std::uint64_t first_frame = 0, last_frame = 0;
+  Instant first_at{}, last_at{};
+  Address initiator, responder;
+  std::optional<StartupSeen> request, reply, rtr_frame;
+  std::uint8_t revision = 1;  ///< no meaning when the set-up was not captured
+  bool crc = false;
+  bool markers_to_responder = false, markers_to_initiator = false;
+  mpa::Rtr rtr = mpa::Rtr::none;         ///< as seen
+  mpa::Rtr rtr_agreed = mpa::Rtr::none;  ///< none also when several kinds are agreed (then the initiator chooses)
+  bool peer_to_peer = false;
+  mpa::RtrSet rtr_common;          ///< under peer_to_peer: the kinds that both sides take
+  std::uint16_t ird = 0, ord = 0;  ///< the initiator's, after negotiation; 0 when nothing was negotiated
+  bool depths_negotiated = false;
+  Steps steps;
+  Outcome outcome = Outcome::incomplete;
+  std::string end;  ///< "FIN by the initiator (frame 75), FIN by the responder (frame 76)"
+  std::optional<TerminateSeen> terminate;
+  Judgement judgement;
+  DirectionCounts from_initiator, from_responder;
+  /// Packets, of whatever connection, that the capture dropped while this one was followed; 0 when all of it was seen.
+  std::uint64_t dropped = 0;
+  std::vector<Finding> findings;    ///< by frame
+  std::vector<LadderEvent> events;  ///< by frame; only when asked for
+  std::uint64_t events_dropped = 0;
+  std::size_t count(Severity severity) const;
+  /// Why the parameters above were never agreed: "nothing: no Reply is in the capture". Empty when they were, as far as
+  /// the capture shows.
+  std::string_view not_agreed() const;
+};
+
+/// Connections in numbers.
+struct ConnectionTally {
+  std::uint64_t connections = 0;
+  std::array<std::uint64_t, 5> outcomes{};   ///< by Outcome
+  std::array<std::uint64_t, 3> findings{};   ///< by Severity
+  std::array<std::uint64_t, 3> standings{};  ///< by Standing
+  std::uint64_t fpdus = 0;
+  void add(const ConnectionReport& connection);
+};
+
+/// Packets that are not TCP, by what they carry.
+struct OtherPackets {
+  std::uint64_t rocev2 = 0, rocev1 = 0;
+  std::uint64_t udp = 0;  ///< the rest of UDP
+};
+
+struct FileReport {
+  std::uint64_t packets = 0;
+  std::uint64_t tcp_packets = 0;
+  std::uint64_t tcp_connections = 0;      ///< all, MPA or not
+  std::uint64_t fragments = 0;            ///< IP fragments, which are not joined
+  std::uint64_t cut_packets = 0;          ///< shorter in the capture than on the wire
+  std::uint64_t unsupported_packets = 0;  ///< link type not decoded
+  std::uint16_t unsupported_link_type = 0;
+  OtherPackets other;
+  std::uint64_t copies = 0;        ///< of packets that were captured at another place already
+  std::uint64_t not_followed = 0;  ///< packets of connections beyond those that can be followed at one time
+  std::uint64_t dropped = 0;       ///< packets that came and were lost before they could be captured
+  std::string unread;              ///< why the file was not read to its end; empty when it was
+  Judgement judgement;
+  std::deque<ConnectionReport> connections;  ///< MPA only, by first frame
+  ConnectionTally unlisted;                  ///< MPA connections beyond what one report may hold
+  ConnectionTally taken;                     ///< MPA connections that were handed out before
+  std::vector<std::string> notes;            ///< about the file as a whole
+  /// Of all connections, listed or not, handed out or not.
+  std::size_t count(Severity severity) const;
+  std::size_t count(Standing standing) const;
+  std::uint64_t all_connections() const { return connections.size() + unlisted.connections + taken.connections; }
+  /// Hands the listed connections out; they are counted on.
+  std::vector<ConnectionReport> take_connections();
+};
+
+}  // namespace parley::capture

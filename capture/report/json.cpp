@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "capture/report/json.hpp"
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+
+namespace parley::capture {
+namespace {
+
+Json milliseconds(const std::optional<Duration>& d) {
+  if (!d) return nullptr;
+  return static_cast<double>(d->count()) / 1e6;
+}
+
+Json startup(const std::optional<StartupSeen>& s) {
+  if (!s) return nullptr;
+  Json j{{"frame", s->frame},
+         {"revision", s->revision},
+         {"flags", fmt::format("{:02x}", s->flags)},
+         {"pd_length", s->pd_length}};
+  if (s->enhanced) {
+    const auto& e = *s->enhanced;
+    j.update({{"a", e.a}, {"b", e.b}, {"c", e.c}, {"d", e.d}, {"ird", e.ird}, {"ord", e.ord}});
+  }
+  j["private_data"] = hex_digits(s->private_data);
+  return j;
+}
+
+Json standing(const Judgement& judged) { return {{"standing", to_string(judged.standing)}, {"why", judged.why}}; }
+
+Json direction(const DirectionCounts& c) {
+  return {{"octets", c.octets},
+          {"fpdus", c.fpdus},
+          {"messages", c.messages},
+          {"retransmissions", c.retransmissions},
+          {"out_of_order", c.out_of_order},
+          {"missing_octets", c.missing_octets}};
+}
+
+Json finding(const Finding& f) {
+  return {{"frame", f.frame},
+          {"severity", to_string(f.severity)},
+          {"side", f.side ? Json(to_string(*f.side)) : Json()},
+          {"rule", f.rule},
+          {"text", f.text}};
+}
+
+/// In the texts of this room, times have all their digits.
+std::string nanoseconds_shown(double milliseconds) { return fmt::format("{:.6f}", milliseconds); }
+
+}  // namespace
+
+Json json(const ConnectionReport& c) {
+  Json j{{"protocol", "mpa"},
+         {"initiator", c.initiator.to_string()},
+         {"responder", c.responder.to_string()},
+         {"revision", c.outcome == Outcome::not_captured ? Json() : Json(c.revision)},
+         {"crc", c.crc},
+         {"markers", {{"to_responder", c.markers_to_responder}, {"to_initiator", c.markers_to_initiator}}},
+         {"rtr", mpa::to_string(c.rtr)},
+         {"rtr_agreed", mpa::to_string(c.rtr_agreed)},
+         {"ird", c.ird},
+         {"ord", c.ord},
+         {"depths_negotiated", c.depths_negotiated},
+         {"agreed", c.not_agreed().empty()},
+         {"outcome", to_string(c.outcome)},
+         {"end", c.end}};
+  j.update(standing(c.judgement));
+  j.update({{"first_frame", c.first_frame},
+            {"last_frame", c.last_frame},
+            {"request", startup(c.request)},
+            {"reply", startup(c.reply)},
+            {"steps_ms",
+             {{"tcp", milliseconds(c.steps.tcp)},
+              {"request", milliseconds(c.steps.request)},
+              {"reply", milliseconds(c.steps.reply)},
+              {"first_fpdu", milliseconds(c.steps.first_fpdu)}}},
+            {"from_initiator", direction(c.from_initiator)},
+            {"from_responder", direction(c.from_responder)},
+            {"findings", Json::array()}});
+  for (const Finding& f : c.findings) j["findings"].push_back(finding(f));
+  return j;
+}
+
+Json json(std::string_view file, const FileReport& r) {
+  Json j{{"file", file}, {"packets", r.packets}, {"tcp_connections", r.tcp_connections}};
+  Json& connections = j["connections"] = Json::array();
+  for (const auto& c : r.connections) connections.push_back(json(c));
+  j["errors"] = r.count(Severity::error);
+  j["warnings"] = r.count(Severity::warning);
+  j["notes"] = r.notes;
+  j.update(standing(r.judgement));
+  for (const Standing s : {Standing::passed, Standing::partial, Standing::failed}) j[to_string(s)] = r.count(s);
+  j["holds"] = {
+      {"tcp", r.tcp_packets}, {"rocev2", r.other.rocev2}, {"rocev1", r.other.rocev1}, {"other_udp", r.other.udp}};
+  return j;
+}
+
+Json error_json(std::string_view file, std::string_view error) {
+  return {{"file", file}, {"connections", Json::array()}, {"error", error}, {"standing", to_string(Standing::failed)}};
+}
+
+std::string to_json(std::string_view file, const FileReport& report, int indent) {
+  return json(file, report).dump(nanoseconds_shown, indent);
+}
+
+std::string to_json(const ConnectionReport& connection) { return json(connection).dump(nanoseconds_shown); }
+
+}  // namespace parley::capture

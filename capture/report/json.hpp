@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A report as JSON, keys always in the same order; the schema is in docs/pcap-check.md.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "base/json.hpp"
+#include "capture/report.hpp"
+
+namespace parley::capture {
+
+Json json(std::string_view file, const FileReport& report);
+Json json(const ConnectionReport& connection);
+/// The object for a file that cannot be read at all.
+Json error_json(std::string_view file, std::string_view error);
+
+/// The text of one object. `indent` 0: on one line; else pretty, for files that people review.
+std::string to_json(std::string_view file, const FileReport& report, int indent = 0);
+std::string to_json(const ConnectionReport& connection);
+
+}  // namespace parley::capture

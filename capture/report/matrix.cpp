@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "capture/report/matrix.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/escape.hpp"
+#include "base/text.hpp"
+#include "capture/report/csv.hpp"
+#include "capture/report/text.hpp"
+#include "draw/ladder_text.hpp"
+
+namespace parley::capture {
+namespace {
+
+constexpr std::size_t listed_max = 40;  // findings below the text table; the others are in the page and the CSV
+
+std::string_view trim(std::string_view s) {
+  const auto space = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
+  while (!s.empty() && space(s.front())) s.remove_prefix(1);
+  while (!s.empty() && space(s.back())) s.remove_suffix(1);
+  return s;
+}
+
+std::string_view unquote(std::string_view s) {
+  return s.size() >= 2 && s.front() == '"' && s.back() == '"' ? s.substr(1, s.size() - 2) : s;
+}
+
+/// The address without its port, as it is printed.
+std::string host_of(Address a) {
+  a.port = 0;
+  const std::string text = a.to_string();
+  if (a.family == Address::Family::v4) return text.substr(0, text.rfind(':'));
+  const std::size_t end = text.rfind(']');
+  return end == std::string::npos ? text : text.substr(1, end - 1);
+}
+
+std::string counts_of(const Matrix& m, const Matrix::Cell& cell) {
+  std::array<std::size_t, 3> n{};
+  for (const std::size_t i : cell) ++n[static_cast<std::size_t>(m.entries[i].report.judgement.standing)];
+  std::string out;
+  for (const Standing v : {Standing::failed, Standing::partial, Standing::passed})
+    if (const std::size_t k = n[static_cast<std::size_t>(v)]; k > 0)
+      out += fmt::format("{}{} {}", out.empty() ? "" : ", ", k, to_string(v));
+  return out;
+}
+
+std::string pad(std::string text, std::size_t width) {
+  const std::size_t n = columns(text);
+  if (n < width) text.append(width - n, ' ');
+  return text;
+}
+
+/// The first finding of the gravest severity above a note; null: there is none.
+const Finding* gravest(const ConnectionReport& c) {
+  const Finding* found = nullptr;
+  for (const Finding& f : c.findings)
+    if (f.severity != Severity::note && (found == nullptr || f.severity > found->severity)) found = &f;
+  return found;
+}
+
+/// Each connection that failed, and why.
+std::string failures_text(const Matrix& m, std::size_t width) {
+  std::string out;
+  std::size_t listed = 0, more = 0;
+  for (const MatrixEntry& e : m.entries) {
+    const Judgement& judged = e.report.judgement;
+    if (judged.standing != Standing::failed) continue;
+    if (++listed > listed_max) {
+      ++more;
+      continue;
+    }
+    std::string line = fmt::format("{}: {} -> {}: {}", e.file, e.initiator, e.responder, judged.why);
+    if (const Finding* f = gravest(e.report))
+      line += fmt::format("; frame {}: {}{}", f->frame, f->text, f->rule.empty() ? "" : fmt::format(" [{}]", f->rule));
+    else
+      line += fmt::format("; {}", e.report.end);
+    out += (listed == 1 ? "\nfailed " : "failed ") + wrap(printable(line, false), width, 7) + "\n";
+  }
+  if (more > 0) out += fmt::format("failed and {} more\n", more);
+  return out;
+}
+
+}  // namespace
+
+std::string form_of(const ConnectionReport& c) {
+  if (c.outcome == Outcome::not_captured) return std::string(to_string(c.outcome));
+  std::string out = fmt::format("rev {}", c.revision);
+  if (!c.reply) return out + ", no Reply seen";
+  if (c.rtr != mpa::Rtr::none)
+    out += fmt::format(", RTR {}", mpa::to_string(c.rtr));
+  else if (c.rtr_agreed != mpa::Rtr::none)
+    out += fmt::format(", RTR {}", mpa::to_string(c.rtr_agreed));
+  else
+    out += !c.peer_to_peer ? ", no RTR" : c.rtr_common.empty() ? ", no RTR in common" : ", RTR open";
+  out += c.crc ? ", CRC" : ", no CRC";
+  if (c.markers_to_responder && c.markers_to_initiator)
+    out += ", markers both ways";
+  else if (c.markers_to_responder)
+    out += ", markers to responder";
+  else if (c.markers_to_initiator)
+    out += ", markers to initiator";
+  return out;
+}
+
+std::map<std::pair<std::string, std::string>, std::map<std::string, Matrix::Cell>> Matrix::cells() const {
+  std::map<std::pair<std::string, std::string>, std::map<std::string, Cell>> out;
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    out[{entries[i].initiator, entries[i].responder}][entries[i].form].push_back(i);
+  return out;
+}
+
+std::vector<std::string> Matrix::forms() const {
+  std::map<std::string, std::size_t> counts;
+  for (const MatrixEntry& e : entries) ++counts[e.form];
+  std::vector<std::string> out;
+  for (const auto& [form, n] : counts) out.push_back(form);
+  // The usual forms first, so that a narrow screen shows them.
+  std::stable_sort(out.begin(), out.end(),
+                   [&counts](const std::string& a, const std::string& b) { return counts[a] > counts[b]; });
+  return out;
+}
+
+std::size_t Matrix::count(Standing v) const {
+  return static_cast<std::size_t>(std::count_if(
+      entries.begin(), entries.end(), [v](const MatrixEntry& e) { return e.report.judgement.standing == v; }));
+}
+
+Standing Matrix::standing() const {
+  if (files.empty()) return Standing::failed;
+  Standing out = Standing::passed;
+  for (const MatrixFile& f : files) out = std::max(out, f.judgement.standing);
+  return out;
+}
+
+Standing worst(const Matrix& m, const Matrix::Cell& cell) {
+  Standing out = Standing::passed;
+  for (const std::size_t i : cell) out = std::max(out, m.entries[i].report.judgement.standing);
+  return out;
+}
+
+std::string PeerNames::read(std::string_view text) {
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    const std::size_t end = text.find('\n');
+    std::string_view line = trim(text.substr(0, text.find('\n')));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    if (line.empty() || line.front() == '#') continue;
+    const std::size_t space = line.find_first_of(" \t");
+    std::string_view name = trim(space == std::string_view::npos ? "" : line.substr(space));
+    if (!name.empty() && name.front() == '=') name = trim(name.substr(1));
+    const auto address = Address::parse(unquote(line.substr(0, space)));
+    if (!address && line.front() == '[' && line.back() == ']') continue;  // the heading of a TOML table
+    if (!address) return fmt::format("line {}: \"{}\" is no address", number, line.substr(0, space));
+    if (name.empty()) return fmt::format("line {}: the address has no name behind it", number);
+    names_[host_of(*address)] = std::string(unquote(name));
+  }
+  return {};
+}
+
+std::string PeerNames::name(const Address& address) const {
+  const std::string host = host_of(address);
+  const auto it = names_.find(host);
+  return it == names_.end() ? host : it->second;
+}
+
+bool names_in_path(std::string_view path, std::string& initiator, std::string& responder) {
+  // The file's own name first, then that of the directory it is in.
+  for (int level = 0; level < 2 && !path.empty(); ++level) {
+    const std::size_t slash = path.find_last_of('/');
+    std::string_view name = slash == std::string_view::npos ? path : path.substr(slash + 1);
+    path = slash == std::string_view::npos ? std::string_view() : path.substr(0, slash);
+    if (level == 0) name = name.substr(0, name.find_last_of('.'));
+    const std::size_t dashes = name.find("--");
+    if (dashes == std::string_view::npos || dashes == 0) continue;
+    std::string_view second = name.substr(dashes + 2);
+    second = second.substr(0, second.find("--"));  // what follows tells runs apart: "a--b--3.pcap"
+    if (second.empty()) continue;
+    initiator = std::string(name.substr(0, dashes));
+    responder = std::string(second);
+    return true;
+  }
+  return false;
+}
+
+std::string to_text(const Matrix& m, std::size_t width) {
+  const auto cells = m.cells();
+  const auto forms = m.forms();
+  std::string out;
+  for (std::size_t f = 0; f < forms.size(); ++f) out += fmt::format("{:>3}  {}\n", f + 1, forms[f]);
+  if (!forms.empty()) out += "\n";
+  std::vector<std::size_t> widths(forms.size(), 3);
+  std::size_t first = 4;
+  for (const auto& [pair, row] : cells) {
+    first = std::max(first, columns(printable(pair.first + " -> " + pair.second, false)));
+    for (std::size_t f = 0; f < forms.size(); ++f)
+      if (const auto it = row.find(forms[f]); it != row.end())
+        widths[f] = std::max(widths[f], counts_of(m, it->second).size());
+  }
+  if (!forms.empty()) out += std::string(first, ' ');
+  for (std::size_t f = 0; f < forms.size(); ++f) out += "  " + pad(fmt::format("{}", f + 1), widths[f]);
+  if (!forms.empty()) out += "\n";
+  for (const auto& [pair, row] : cells) {
+    out += pad(printable(pair.first + " -> " + pair.second, false), first);
+    for (std::size_t f = 0; f < forms.size(); ++f) {
+      const auto it = row.find(forms[f]);
+      out += "  " + pad(it == row.end() ? "-" : counts_of(m, it->second), widths[f]);
+    }
+    out += "\n";
+  }
+  for (const MatrixFile& f : m.files)
+    if (!f.shortfall.empty())
+      out += wrap(printable(fmt::format("{}  failed: {}", f.file, f.shortfall), false), width, 2) + "\n";
+  out += failures_text(m, width);
+  std::size_t unread = 0;
+  for (const MatrixFile& f : m.files)
+    if (!f.error.empty()) out += fmt::format("{}cannot be read: {}: {}\n", unread++ == 0 ? "\n" : "", f.file, f.error);
+  out += fmt::format("\n{}, {}: {} passed, {} partial, {} failed\n", counted(m.files.size(), "file"),
+                     counted(m.entries.size(), "connection"), m.count(Standing::passed), m.count(Standing::partial),
+                     m.count(Standing::failed));
+  if (m.not_kept > 0) out += fmt::format("{} more connections are not in the table\n", m.not_kept);
+  return out;
+}
+
+std::string to_csv(const Matrix& m, const draw::Provenance* provenance) {
+  const auto end = [provenance](const std::string& file) {
+    return (provenance != nullptr ? draw::csv_report(*provenance, file) : "") + "\n";
+  };
+  std::string out =
+      "file,initiator,responder,form,standing,outcome,first_frame,last_frame,errors,warnings,first_finding_frame,"
+      "first_finding_rule,first_finding,why";
+  if (provenance != nullptr) out += draw::csv_report_names();
+  out += "\n";
+  for (const MatrixEntry& e : m.entries) {
+    const ConnectionReport& c = e.report;
+    const Finding* found = gravest(c);
+    out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}", csv_quote(e.file), csv_quote(e.initiator),
+                       csv_quote(e.responder), csv_quote(e.form), to_string(c.judgement.standing), to_string(c.outcome),
+                       c.first_frame, c.last_frame, c.count(Severity::error), c.count(Severity::warning),
+                       found == nullptr ? "" : fmt::format("{}", found->frame),
+                       found == nullptr ? "" : csv_quote(found->rule), found == nullptr ? "" : csv_quote(found->text),
+                       csv_quote(c.judgement.why));
+    out += end(e.file);
+  }
+  for (const MatrixFile& f : m.files)
+    if (!f.shortfall.empty())
+      out +=
+          fmt::format("{},,,,{},,,,,,,,,{}", csv_quote(f.file), to_string(Standing::failed), csv_quote(f.shortfall)) +
+          end(f.file);
+  return out;
+}
+
+}  // namespace parley::capture

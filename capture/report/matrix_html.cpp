@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The matrix as one page without script: a cell is a link to its connections, which stand below and show when they are
+// the target. Dark and light follow the system; on a phone the table scrolls sideways under its first column.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/escape.hpp"
+#include "base/text.hpp"
+#include "capture/report/matrix.hpp"
+#include "capture/report/text.hpp"
+#include "draw/ladder_text.hpp"
+
+namespace parley::capture {
+namespace {
+
+constexpr std::string_view style = R"css(
+:root{--bg:#fff;--fg:#1b1f24;--dim:#5d6670;--faint:#d7dce1;--raise:#f4f6f8;--focus:#0b57d0;
+--fail:#b91c1c;--failbg:#fdecec;--partial:#8a5800;--partialbg:#fdf3dc;--pass:#19753a;--passbg:#e6f4ea}
+@media(prefers-color-scheme:dark){:root{--bg:#14171b;--fg:#e4e8ec;--dim:#99a3ae;--faint:#363c44;--raise:#1d2127;
+--focus:#8ab4f8;--fail:#ff8f87;--failbg:#3a1d1f;--partial:#e9b44c;--partialbg:#33290f;--pass:#62d48a;--passbg:#15301f}}
+*{box-sizing:border-box}html{color-scheme:light dark}
+body{margin:0;padding:20px 24px 48px;background:var(--bg);color:var(--fg);max-width:1500px;margin-inline:auto;
+font:14px/1.45 system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans",sans-serif}
+h1{font-size:22px;margin:0;overflow-wrap:anywhere}h2{font-size:16px;margin:32px 0 8px;overflow-wrap:anywhere}
+a{color:var(--focus)}a:focus-visible,summary:focus-visible{outline:2px solid var(--focus);outline-offset:2px}
+.sub{color:var(--dim);margin:4px 0 0}
+.scroll{overflow-x:auto;margin:18px -24px 0;padding:0 24px 8px}
+table{border-collapse:separate;border-spacing:4px}
+th{font-weight:600;text-align:left;vertical-align:bottom;padding:4px 8px}
+thead th{font-size:12px;font-weight:500;color:var(--dim);min-width:104px;max-width:150px}
+tbody th{position:sticky;left:0;background:var(--bg);z-index:1;max-width:230px;overflow-wrap:anywhere;vertical-align:middle}
+tbody th span{display:block;color:var(--dim);font-weight:400;font-size:12px}
+td{padding:0;height:1px}td.none{color:var(--dim);text-align:center}
+td a{display:block;height:100%;min-height:44px;padding:6px 10px;border-radius:8px;text-decoration:none;
+font-variant-numeric:tabular-nums;border:1px solid transparent;color:var(--c);background:var(--b)}
+td a:hover{border-color:var(--c)}td a b{display:block}td a small{display:block}
+.failed{--c:var(--fail);--b:var(--failbg)}.partial{--c:var(--partial);--b:var(--partialbg)}.passed{--c:var(--pass);--b:var(--passbg)}
+td.whole{padding:10px;border-radius:8px;color:var(--c);background:var(--b)}
+section.cell{display:none;margin-top:20px;border-top:2px solid var(--faint)}section.cell:target{display:block}
+article{border-left:4px solid var(--c);padding:2px 0 2px 14px;margin:0 0 18px}
+article h3{font-size:14px;margin:0;overflow-wrap:anywhere}article h3 b{color:var(--c)}
+article p{margin:2px 0;color:var(--dim);overflow-wrap:anywhere}
+ul{margin:6px 0;padding-left:18px}li{overflow-wrap:anywhere;margin:3px 0}li b{font-variant-numeric:tabular-nums}
+li.error b{color:var(--fail)}li.warning b{color:var(--partial)}li.note{color:var(--dim)}li i{font-style:normal;color:var(--dim)}
+summary{cursor:pointer;padding:8px 0}
+pre{overflow-x:auto;margin:0;padding:10px 12px;background:var(--raise);border-radius:8px;
+font:12px/1.4 ui-monospace,"DejaVu Sans Mono","Liberation Mono",monospace}
+.back{display:inline-block;padding:10px 0}
+@media(max-width:640px){body{padding:14px 12px 40px}.scroll{margin:14px -12px 0;padding:0 12px 8px}
+tbody th{max-width:118px;font-size:13px}thead th{min-width:92px}}
+@media print{section.cell{display:block}.back{display:none}}
+)css";
+
+std::string html(std::string_view text) { return html_escape(printable(text, false)); }
+
+/// Lines of a ladder, which printable would join.
+std::string html_lines(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    out += html(text.substr(0, end)) + "\n";
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return out;
+}
+
+std::string article(const MatrixEntry& e) {
+  const ConnectionReport& c = e.report;
+  std::string out = fmt::format("<article class=\"{0}\"><h3><b>{0}</b> {1}, frames {2} to {3}</h3>\n",
+                                to_string(c.judgement.standing), html(e.file), c.first_frame, c.last_frame);
+  if (!c.judgement.why.empty()) out += fmt::format("<p>{}</p>\n", html(c.judgement.why));
+  out += fmt::format("<p>{} &rarr; {}, {}; {}</p>\n", html(c.initiator.to_string()), html(c.responder.to_string()),
+                     to_string(c.outcome), html(c.end));
+  if (!c.findings.empty()) out += "<ul>\n";
+  for (const Finding& f : c.findings) {
+    const std::string where =
+        f.frame == 0 ? std::string(to_string(f.severity)) : fmt::format("{}, frame {}", to_string(f.severity), f.frame);
+    out += fmt::format("<li class=\"{}\"><b>{}</b> {}{}</li>\n", to_string(f.severity), where, html(f.text),
+                       f.rule.empty() ? "" : fmt::format(" <i>[{}]</i>", html(f.rule)));
+  }
+  if (!c.findings.empty()) out += "</ul>\n";
+  if (!e.ladder.empty())
+    out += fmt::format("<details><summary>ladder</summary><pre>{}</pre></details>\n", html_lines(e.ladder));
+  return out + "</article>\n";
+}
+
+}  // namespace
+
+std::string to_html(const Matrix& m, std::string_view title, const draw::Provenance* provenance) {
+  const auto cells = m.cells();
+  const auto forms = m.forms();
+  std::string out = fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n"
+      "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<h1>{}</h1>\n",
+      html(title), style, html(title));
+  out += fmt::format(
+      "<p class=\"sub\">{}, {}: {} passed, {} partial, {} failed. A row is who began with whom, a column "
+      "how they set up; choose a cell to see its connections.</p>\n",
+      counted(m.files.size(), "file"), counted(m.entries.size(), "connection"), m.count(Standing::passed),
+      m.count(Standing::partial), m.count(Standing::failed));
+  if (m.not_kept > 0) out += fmt::format("<p class=\"sub\">{} more connections are not listed.</p>\n", m.not_kept);
+  out += "<div class=\"scroll\" id=\"matrix\"><table>\n<thead><tr><th>initiator &rarr; responder</th>";
+  for (const std::string& f : forms) out += fmt::format("<th scope=\"col\">{}</th>", html(f));
+  out += "</tr></thead>\n<tbody>\n";
+  std::string sections;
+  std::size_t number = 0;
+  for (const auto& [pair, row] : cells) {
+    out += fmt::format("<tr><th scope=\"row\">{}<span>&rarr; {}</span></th>", html(pair.first), html(pair.second));
+    for (const std::string& f : forms) {
+      const auto it = row.find(f);
+      if (it == row.end()) {
+        out += "<td class=\"none\" aria-label=\"not seen\">&middot;</td>";
+        continue;
+      }
+      ++number;
+      const std::string_view verdict = to_string(worst(m, it->second));
+      std::array<std::size_t, 3> n{};
+      for (const std::size_t i : it->second) ++n[static_cast<std::size_t>(m.entries[i].report.judgement.standing)];
+      std::string counts;
+      for (const Standing v : {Standing::passed, Standing::partial, Standing::failed})
+        if (const std::size_t k = n[static_cast<std::size_t>(v)]; k > 0 && k < it->second.size())
+          counts += fmt::format("<small>{} {}</small>", k, to_string(v));
+      out += fmt::format("<td class=\"{0}\"><a href=\"#c{1}\"><b>{0}</b><small>{2} connection{3}</small>{4}</a></td>",
+                         verdict, number, it->second.size(), it->second.size() == 1 ? "" : "s", counts);
+      sections += fmt::format("<section class=\"cell\" id=\"c{}\"><h2>{} &rarr; {}: {}</h2>\n", number,
+                              html(pair.first), html(pair.second), html(f));
+      // What failed comes first.
+      Matrix::Cell order = it->second;
+      std::stable_sort(order.begin(), order.end(), [&m](std::size_t a, std::size_t b) {
+        return m.entries[a].report.judgement.standing > m.entries[b].report.judgement.standing;
+      });
+      for (const std::size_t i : order) sections += article(m.entries[i]);
+      sections += "<a class=\"back\" href=\"#matrix\">back to the matrix</a></section>\n";
+    }
+    out += "</tr>\n";
+  }
+  for (const MatrixFile& f : m.files)
+    if (!f.shortfall.empty())
+      out += fmt::format(
+          "<tr><th scope=\"row\">{}</th><td class=\"whole failed\" colspan=\"{}\"><b>failed</b> {}</td></tr>\n",
+          html(f.file), std::max<std::size_t>(forms.size(), 1), html(f.shortfall));
+  out += "</tbody></table></div>\n" + sections;
+  std::string unread;
+  for (const MatrixFile& f : m.files)
+    if (!f.error.empty()) unread += fmt::format("<li>{}: {}</li>\n", html(f.file), html(f.error));
+  if (!unread.empty()) out += "<h2>Not read, or not to the end</h2>\n<ul>" + unread + "</ul>\n";
+  if (provenance != nullptr) out += draw::footer_html(*provenance);
+  return out + "</body>\n</html>\n";
+}
+
+}  // namespace parley::capture

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "capture/report/standing.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "capture/report/text.hpp"
+
+namespace parley::capture {
+namespace {
+
+void add(std::string& to, const std::string& part) { to += (to.empty() ? "" : ", ") + part; }
+
+}  // namespace
+
+std::string dropped_text(std::uint64_t packets) {
+  return fmt::format("the capture dropped {}", counted(packets, "packet"));
+}
+
+std::string ended_badly(const ConnectionReport& c) {
+  std::string why;
+  if (c.outcome == Outcome::failed) add(why, "the set-up failed");
+  if (c.terminate)
+    add(why,
+        fmt::format("ended by a Terminate of the {} (frame {})", to_string(c.terminate->from), c.terminate->frame));
+  return why;
+}
+
+std::string not_seen_whole(const ConnectionReport& c) {
+  std::string why;
+  if (c.outcome == Outcome::incomplete) add(why, "the set-up was not completed");
+  if (c.outcome == Outcome::not_captured) add(why, "the set-up is not in the capture");
+  if (const std::uint64_t n = c.from_initiator.missing_octets + c.from_responder.missing_octets; n > 0)
+    add(why, fmt::format("{} {} not in the capture", counted(n, "octet"), n == 1 ? "is" : "are"));
+  if (c.dropped > 0) add(why, dropped_text(c.dropped) + " while it was followed");
+  return why;
+}
+
+Judgement judge(const ConnectionReport& c, Severity fail_on) {
+  std::string why = ended_badly(c);
+  for (const Severity s : {Severity::error, Severity::warning})
+    if (const std::size_t n = s >= fail_on ? c.count(s) : 0; n > 0) add(why, counted(n, to_string(s)));
+  if (!why.empty()) return {Standing::failed, std::move(why)};
+  why = not_seen_whole(c);
+  return {why.empty() ? Standing::passed : Standing::partial, std::move(why)};
+}
+
+std::string shortfall(const FileReport& file, std::uint64_t expect) {
+  const std::uint64_t connections = file.all_connections();
+  if (connections == 0)
+    return fmt::format("no connection of a known protocol; the capture holds {}", contents_text(file));
+  if (connections >= expect) return {};
+  return fmt::format("{}, at least {} expected", counted(connections, "connection"), expect);
+}
+
+Judgement judge(const FileReport& file, std::uint64_t expect) {
+  const std::size_t failed = file.count(Standing::failed), partial = file.count(Standing::partial);
+  std::string why = shortfall(file, expect);
+  if (failed > 0) add(why, fmt::format("{} failed", counted(failed, "connection")));
+  if (!why.empty()) return {Standing::failed, std::move(why)};
+  if (partial > 0) add(why, fmt::format("{} partial", counted(partial, "connection")));
+  if (file.dropped > 0) add(why, dropped_text(file.dropped));
+  if (!file.unread.empty()) add(why, "not read to its end");
+  if (file.not_followed > 0) add(why, fmt::format("{} not looked at", counted(file.not_followed, "packet")));
+  if (!why.empty()) return {Standing::partial, std::move(why)};
+  return {};
+}
+
+std::string contents_text(const FileReport& file) {
+  if (file.packets == 0) return "no packet";
+  std::string out;
+  const auto packets_of = [&out](std::uint64_t n, std::string_view what) {
+    if (n > 0) add(out, fmt::format("{} {}", counted(n, "packet"), what));
+  };
+  packets_of(file.other.rocev2, "of RoCEv2 (UDP port 4791)");
+  packets_of(file.other.rocev1, "of InfiniBand over Ethernet (RoCEv1, type 0x8915)");
+  if (file.tcp_packets > 0)
+    add(out, fmt::format("{} that {} not MPA ({})", counted(file.tcp_connections, "TCP connection"),
+                         file.tcp_connections == 1 ? "is" : "are", counted(file.tcp_packets, "packet")));
+  packets_of(file.other.udp, "of other UDP");
+  packets_of(file.unsupported_packets, "of a link type that is not decoded");
+  const std::uint64_t named = file.other.rocev2 + file.other.rocev1 + file.other.udp + file.tcp_packets +
+                              file.unsupported_packets + file.copies;
+  if (named < file.packets) add(out, counted(file.packets - named, "other packet"));
+  return out;
+}
+
+}  // namespace parley::capture

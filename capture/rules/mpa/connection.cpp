@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// TCP side; connection_startup.cpp reads the startup frames, connection_data.cpp follows the FPDUs,
+// connection_finish.cpp makes the verdict.
+#include "capture/rules/mpa/connection.hpp"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "base/text.hpp"
+#include "capture/report/text.hpp"
+#include "capture/rules/rdmap/fields.hpp"
+
+namespace parley::capture {
+LadderEvent* Connection::event(std::uint64_t frame, Instant at, unsigned from, LadderEvent::Kind kind,
+                               std::string text) {
+  if (!with_events_ || protocol_ == Protocol::other) return nullptr;
+  if (events_.size() >= events_max_) {
+    ++events_dropped_;
+    return nullptr;
+  }
+  // Until roles are known, `from` says which end; finish() turns it into a side.
+  events_.push_back({frame, at, from == 0 ? Side::initiator : Side::responder, kind, std::move(text), 0, {}});
+  return &events_.back();
+}
+
+void Connection::tcp_event(Half& h, LadderEvent::Kind kind, const wire::TcpSegmentView& t, std::uint64_t frame,
+                           Instant at, std::string text) {
+  LadderEvent* e = event(frame, at, h.index, kind, std::move(text));
+  if (e == nullptr || !with_fields_) return;
+  e->fields = {{"TCP", ""},
+               {"Sequence number", fmt::format("{}", t.seq)},
+               {"Acknowledgment", t.has_ack() ? fmt::format("{}", t.ack) : "none"},
+               {"Window", fmt::format("{}", t.window)},
+               {"Payload octets", fmt::format("{}", t.length)}};
+  if (t.mss != 0) e->fields.emplace_back("Maximum segment size", fmt::format("{}", t.mss));
+}
+
+void Connection::startup_event(const Half& h, const StartupSeen& seen, std::string_view name) {
+  if (!with_events_) return;
+  LadderEvent* e = event(seen.frame, seen.at, h.index, LadderEvent::Kind::startup,
+                         fmt::format("{} {}", name, describe_startup(seen)));
+  if (e == nullptr) return;
+  e->name = name.size();
+  if (!with_fields_) return;
+  e->fields.emplace_back(std::string(name), "");
+  startup_fields(seen, e->fields);
+}
+
+bool Connection::is_new_syn(unsigned from, const wire::TcpSegmentView& t) const {
+  if (!t.syn() || t.has_ack() || !wired_) return false;
+  const Half& h = halves_[from];
+  if (h.syn_frame != 0) return t.seq != h.tcp.syn_seq();
+  if (h.tcp.synchronised()) return !h.tcp.may_begin_at(t.seq);
+  return halves_[1 - from].tcp.position() > 0;
+}
+
+bool Connection::closed() const {
+  return halves_[0].rst_frame != 0 || halves_[1].rst_frame != 0 ||
+         (halves_[0].fin_frame != 0 && halves_[1].fin_frame != 0);
+}
+
+bool Connection::settled() const {
+  if (halves_[0].tcp.holding() || halves_[1].tcp.holding()) return false;
+  if (halves_[0].rst_frame != 0 || halves_[1].rst_frame != 0) return true;
+  // RFC 9293 §3.4: a FIN takes a place in the sequence.
+  const auto all_acked = [](const Half& h) { return h.tcp.acked_position() == h.tcp.position() + 1; };
+  return closed() && all_acked(halves_[0]) && all_acked(halves_[1]);
+}
+
+bool Connection::whole() const {
+  const auto seen = [](const Half& h) {
+    return h.tcp.from_syn() && h.fin_frame != 0 && h.rst_frame == 0 && h.counts.missing_octets == 0;
+  };
+  return seen(halves_[0]) && seen(halves_[1]) && settled();
+}
+
+void Connection::tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
+  using Kind = LadderEvent::Kind;
+  if (t.syn()) {
+    if (h.syn_frame == 0) {
+      h.syn_frame = frame;
+      h.syn_at = at;
+      h.mss = t.mss;
+      if (with_events_)
+        tcp_event(h, Kind::tcp, t, frame, at,
+                  fmt::format("SYN{}{}", t.has_ack() ? " ACK" : "", t.mss != 0 ? fmt::format(" mss={}", t.mss) : ""));
+    } else {
+      // A listener that forgot the half-open connection, or lived again, answers the same SYN with another number.
+      if (t.seq != h.tcp.syn_seq() && h.tcp.position() == 0 && !h.tcp.holding()) h.tcp.syn(t.seq);
+      tcp_event(h, Kind::repeated, t, frame, at, "SYN again");
+    }
+  }
+  h.timestamps = h.timestamps || t.timestamps;
+  if (t.rst() && h.rst_frame == 0) {
+    h.rst_frame = frame;
+    tcp_event(h, Kind::tcp, t, frame, at, "RST");
+  }
+  if (t.fin() && h.fin_frame == 0) {
+    h.fin_frame = frame;
+    h.fin_position = h.tcp.position_of(t.seq + t.length).value_or(0);
+    h.fin_at = at;
+  }
+}
+
+void Connection::classify(Half& h, SegmentClass c, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
+  using Kind = LadderEvent::Kind;
+  if (c == SegmentClass::retransmission) {
+    if (h.counts.retransmissions++ == 0) h.first_again_frame = frame;
+    tcp_event(h, Kind::repeated, t, frame, at, fmt::format("{} again", counted(t.length, "octet")));
+  }
+  if (c == SegmentClass::out_of_order) {
+    ++h.counts.out_of_order;
+    tcp_event(h, Kind::tcp, t, frame, at,
+              fmt::format("{} ahead of {} turn", counted(t.length, "octet"), t.length == 1 ? "its" : "their"));
+  }
+  if (h.tcp.differed() && h.first_differing_frame == 0) h.first_differing_frame = frame;
+  if (t.payload.size() < t.length) ++h.cut_segments;
+}
+
+// The number of stream position 0, from a number that is surely ahead of what was delivered.
+void Connection::note_sequence(Half& h, const wire::TcpSegmentView& t) const {
+  const std::uint32_t seq = t.syn() ? t.seq + 1 : t.seq;
+  const std::uint32_t ahead = seq + (1u << 30);
+  if (!h.tcp.synchronised())
+    h.first_seq = seq;
+  else if (const auto at = h.tcp.position_of(ahead))
+    h.first_seq = ahead - static_cast<std::uint32_t>(*at);
+}
+
+TappedStream Connection::tapped(const Half& h) const {
+  return {first_frame_, h.address, halves_[1 - h.index].address, h.first_seq, h.fed_at, h.walker.markers()};
+}
+
+void Connection::Half::feed(ConstBytes in, std::uint64_t n, const SegmentRef& ref, bool start, std::uint64_t at) {
+  if (!fed) fed_at = at - pick_up_phase;
+  fed = true;
+  if (n > 0) {
+    const std::uint64_t begun = fed_at + walker.position();
+    const bool open = walker.left() > 0;
+    walker.missing(n, ref, *this);
+    if (open && walker.lost() && owner->tap_ != nullptr) owner->tap_->lone_length(owner->tapped(*this), begun);
+    return;
+  }
+  walker.octets(in, ref, start, *this);
+}
+
+void Connection::packet(unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
+  if (protocol_ == Protocol::other) return;
+  Half& h = halves_[from];
+  Half& peer = halves_[1 - from];
+  if (!wired_) {
+    wired_ = true;
+    first_frame_ = frame;
+    first_at_ = earliest_ = latest_ = at;
+    // Until a startup frame tells, the end that opened TCP; which address is the lower one must not matter.
+    initiator_ = t.syn() && t.has_ack() ? 1 - from : from;
+    for (unsigned i = 0; i < 2; ++i) halves_[i].owner = this, halves_[i].index = i;
+    h.address = t.source;
+    peer.address = t.destination;
+  }
+  last_frame_ = frame;
+  last_at_ = at;
+  earliest_ = std::min(earliest_, at);
+  latest_ = std::max(latest_, at);
+  if (t.syn() && h.syn_frame == 0) h.tcp.syn(t.seq, peer.tcp.position() > 0 || peer.tcp.holding());
+  tcp_flags(h, t, frame, at);
+  SegmentRef ref{frame, at, 0};
+  if (t.has_ack()) {
+    peer.tcp.acked(t.ack);
+    ref.peer_received = peer.tcp.position_of(t.ack).value_or(0);
+  }
+  if (h.fin_frame == frame || (h.fin_frame == 0 && h.rst_frame == frame)) h.end_heard = peer.tcp.acked_position();
+  if (t.length > 0) {
+    h.data_frame = frame;
+    h.data_at = at;
+  }
+  const bool repeated_fin = t.fin() && h.fin_frame != frame;
+  if (tap_ != nullptr) note_sequence(h, t);
+  h.tcp.heard(peer.tcp.position());
+  const SegmentClass c = h.tcp.segment(t, ref, budget_, h);
+  classify(h, c, t, frame, at);
+  peer.tcp.tick(ref, budget_, peer);
+  if (h.tcp.holding() || peer.tcp.holding()) go_on(ref);
+  if (t.fin())
+    tcp_event(h, repeated_fin ? LadderEvent::Kind::repeated : LadderEvent::Kind::tcp, t, frame, at,
+              repeated_fin ? "FIN again" : "FIN");
+  if (protocol_ == Protocol::other) {
+    for (Half& each : halves_) each.tcp.forget(budget_);
+    events_ = {};
+    if (picked_up_ && tap_ != nullptr) tap_->judged(first_frame_, frame);
+  }
+}
+
+// What waited for octets of the other direction goes on when they came, or when they will not come.
+void Connection::go_on(const SegmentRef& ref) {
+  const bool now = closed() && protocol_ == Protocol::undecided;  // its first octets decide whether it is kept
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (Half& h : halves_) {
+      Half& peer = peer_of(h);
+      if (now) h.tcp.never_wait();
+      h.tcp.heard(peer.tcp.position());
+      const std::uint64_t before = h.tcp.position();
+      h.tcp.go_on(budget_, h);
+      moved = moved || h.tcp.position() != before;
+    }
+  }
+  for (Half& h : halves_) {
+    const std::uint64_t wanted = h.tcp.waits_for();
+    if (wanted == 0 || !h.tcp.waited_long()) continue;
+    Half& peer = peer_of(h);
+    peer.tcp.concede(wanted, ref, budget_, peer);
+    h.tcp.heard(peer.tcp.position());
+    h.tcp.go_on(budget_, h);
+  }
+}
+
+// The capture ends: what is waited for will not come.
+void Connection::settle_waits(const SegmentRef& ref) {
+  for (int turn = 0; turn < 2; ++turn)
+    for (Half& h : halves_) {
+      Half& peer = peer_of(h);
+      while (const std::uint64_t wanted = h.tcp.waits_for()) {
+        peer.tcp.concede(wanted, ref, budget_, peer);
+        h.tcp.heard(peer.tcp.position());
+        h.tcp.go_on(budget_, h);
+      }
+      peer.tcp.heard(h.tcp.position());
+      peer.tcp.go_on(budget_, peer);
+    }
+}
+
+void Connection::Half::octets(ConstBytes in, const SegmentRef& ref, bool start) {
+  if (owner->protocol_ == Protocol::other) return;
+  counts.octets += in.size();
+  if (request_due > 0) {
+    const std::size_t rest = std::min<std::uint64_t>(request_due, in.size());
+    request_due -= rest;
+    startup_length += rest;
+    in = in.subspan(rest);
+    start = start && rest == 0;
+    if (in.empty()) return;
+  }
+  switch (phase) {
+    case Phase::startup: return owner->startup_octets(*this, in, ref, start);
+    case Phase::after_request:
+      owner->keep_early(*this, in, 0, ref, false, start);
+      return owner->extra_octets(*this, in.size(), ref);
+    case Phase::rtr_or_fpdu: owner->keep_early(*this, in, 0, ref, false, start); return owner->rtr_or_fpdu(*this);
+    case Phase::fpdus:
+      if (owner->picked_up_ && start) owner->look_for_markers(*this, in, tcp.position() - in.size());
+      return feed(in, 0, ref, start, tcp.position() - in.size());
+    case Phase::over: return owner->after_rejection(*this, in, ref);
+    case Phase::blind: return;
+  }
+}
+
+void Connection::Half::missing(std::uint64_t n, const SegmentRef& ref, bool cut) {
+  if (owner->protocol_ == Protocol::other) return;
+  counts.missing_octets += n;
+  request_due -= std::min(request_due, n);
+  if (lost_places++ == 0) first_lost_frame = ref.frame;
+  if (owner->protocol_ == Protocol::mpa && !cut)
+    owner->event(ref.frame, ref.at, index, LadderEvent::Kind::gap, fmt::format("{} octets are not in the capture", n));
+  switch (phase) {
+    case Phase::startup: return owner->startup_missing(*this, n, ref, cut);
+    case Phase::after_request: return owner->keep_early(*this, {}, n, ref, cut, false);
+    case Phase::rtr_or_fpdu: owner->keep_early(*this, {}, n, ref, cut, false); return owner->rtr_or_fpdu(*this);
+    case Phase::fpdus:
+      if (walker.markers() == Known::unknown) {  // its first octets would have told
+        phase = Phase::blind;
+        return;
+      }
+      feed({}, n, ref, false, tcp.position() - n);
+      if (walker.lost()) owner->rdmap_->lost(owner->side_of(*this));
+      return;
+    case Phase::over:
+    case Phase::blind: return;
+  }
+}
+
+}  // namespace parley::capture

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// One TCP connection of a capture: finds out whether it speaks MPA, follows its set-up (RFC 5044 §7.1, RFC 6581, OFA
+// 2007-10 Rtr) and its FPDUs, and makes the verdict. Driven by capture::Analyzer.
+//
+//   state of each direction   octets seen                              next
+//   startup                   not a startup frame                      no MPA connection: forgotten
+//   startup                   whole Request (or what stands for it)    after_request
+//   startup                   whole Reply, R=0                         fpdus (both directions)
+//   startup                   whole Reply, R=1                         over (both directions)
+//   after_request             any, before the Reply                    kept until the Reply is known
+//   rtr_or_fpdu               Rtr frame, or the first FPDU             fpdus
+//   any                       octets of a startup frame are missing    blind
+//
+// A connection of which only FPDUs are in the capture is picked up at one of them (capture/read/fpdu/pick_up.hpp): both
+// directions are in "fpdus" and look for FPDUs as after a loss, and nothing of the set-up is judged.
+#pragma once
+#include <memory>
+#include <optional>
+
+#include "capture/fifo.hpp"
+#include "capture/findings.hpp"
+#include "capture/read/fpdu/fpdu_walker.hpp"
+#include "capture/read/fpdu/pick_up.hpp"
+#include "capture/read/tcp/stream_tap.hpp"
+#include "capture/read/tcp/tcp_half.hpp"
+#include "capture/rules/mpa/startup_check.hpp"
+#include "capture/rules/rdmap/rdmap_check.hpp"
+
+namespace parley::capture {
+
+/// What is collected for ladders: nothing, a line per event, or all fields of each as well.
+enum class EventDetail : std::uint8_t { none, lines, fields };
+struct EventLimits {
+  EventDetail detail = EventDetail::none;
+  std::size_t max = 0;  ///< events; those beyond are counted
+};
+
+class Connection {
+ public:
+  /// `tap` is told what is understood; null: nobody is.
+  Connection(ReassemblyBudget& budget, EventLimits events, StreamTap* tap = nullptr)
+      : budget_(budget),
+        with_events_(events.detail != EventDetail::none),
+        with_fields_(events.detail == EventDetail::fields),
+        events_max_(events.max),
+        tap_(tap) {}
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  /// `from` is 0 for the end that the Analyzer calls a, 1 for b.
+  void packet(unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
+  /// Before the first packet, which is one of `from` and begins with `fpdu`: the set-up is not in the capture.
+  void pick_up(unsigned from, const ProvenFpdu& fpdu);
+  /// The capture may lack the set-up, so that octets that are none of it prove nothing.
+  bool may_lack_set_up() const;
+  /// Decided: the connection carries something else.
+  bool not_mpa() const { return protocol_ == Protocol::other; }
+  bool with_events() const { return with_events_; }
+  bool is_mpa() const { return protocol_ == Protocol::mpa; }
+  bool closed() const;
+  /// Closed, and all octets that were acknowledged or sent before the end were seen: what comes is a repetition.
+  bool settled() const;
+  /// Seen from SYN to both FINs, and all that was acknowledged between: it lacks nothing, whatever the capture lost.
+  bool whole() const;
+  std::uint64_t first_frame() const { return first_frame_; }
+  Instant last_at() const { return last_at_; }
+  /// Whether this SYN begins another connection on the same addresses and ports.
+  bool is_new_syn(unsigned from, const wire::TcpSegmentView& t) const;
+  /// No packet comes any more. What waited may be what tells that this is MPA.
+  void stop_waiting() { flush_streams(); }
+  /// Call once, at the end. Only for MPA connections.
+  ConnectionReport finish(bool capture_truncated);
+
+  std::uint64_t dropped_before = 0;  ///< the Analyzer's: packets that the capture had lost when this one began
+
+ private:
+  enum class Protocol : std::uint8_t { undecided, mpa, other };
+  enum class Phase : std::uint8_t { startup, after_request, rtr_or_fpdu, fpdus, over, blind };
+  struct Early {
+    Bytes data;
+    std::uint64_t missing = 0;
+    bool cut = false, start = false;
+    SegmentRef ref;
+    std::uint64_t at = 0;  // in the stream
+  };
+  struct Half final : HalfSink, FpduSink {
+    Connection* owner = nullptr;
+    unsigned index = 0;
+    TcpHalf tcp;
+    Phase phase = Phase::startup;
+    Bytes head;  // the startup frame as far as it came; at most 20 + 65535
+    SegmentRef head_first, head_last;
+    SegmentRef head_header;  // that completed its header
+    bool head_split = false;
+    std::size_t head_known = ~std::size_t{0};  // so many octets of it are in the capture, the others read 0
+    std::uint64_t startup_length = 0;
+    std::uint64_t request_due = 0;  // octets of a Request that was answered before they came
+    Fifo<Early> early;              // at most early_max octets
+    std::size_t early_octets = 0;
+    FpduWalker walker;
+    Address address;
+    std::uint16_t mss = 0;
+    bool timestamps = false;
+    std::uint64_t fin_position = 0;  // where the stream ends by its FIN
+    std::uint64_t syn_frame = 0, fin_frame = 0, rst_frame = 0, data_frame = 0;
+    Instant syn_at{}, fin_at{}, data_at{};
+    std::uint64_t first_differing_frame = 0, cut_segments = 0, big_fpdus = 0, biggest = 0, biggest_frame = 0;
+    std::uint64_t extra_after_startup = 0;
+    std::size_t extra_octets = 0;  // the first of them, and what carried those
+    SegmentRef extra;
+    bool extra_told = false;
+    bool again_told = false;  // that it began again after a rejection
+    std::uint64_t fpdus = 0, first_fpdu_frame = 0;
+    std::uint64_t heard = 0;       // how much of the other stream its FPDUs acknowledged
+    std::uint64_t end_heard = 0;   // how much it had acknowledged at its FIN, or RST without one
+    std::uint64_t fault_end = 0;   // stream position behind its first fault; 0: none
+    std::uint64_t term_heard = 0;  // how much of the other stream its Terminate acknowledged
+    std::uint64_t term_end = 0;    // stream position behind its Terminate; 0: none
+    std::uint64_t early_dropped = 0;
+    std::uint64_t first_again_frame = 0;
+    std::uint64_t lost_places = 0, first_lost_frame = 0;
+    std::uint64_t blind_octets = 0, blind_frame = 0;  // of a startup frame that the capture lacks
+    DirectionCounts counts;
+    std::uint64_t head_at = 0;    // where `head` begins in the stream
+    bool head_told = false;       // to the tap
+    std::uint32_t first_seq = 0;  // of stream position 0; only kept for a tap
+    std::uint64_t fed_at = 0;     // stream position of the walker's position 0
+    bool fed = false;
+    bool marker_missed = false;       // its positions mean nothing any more
+    bool met = false;                 // picked up: an FPDU was found
+    std::uint64_t proven = 0;         // picked up: octets of good FPDUs in a row
+    bool markers_settled = false;     // picked up: whether there are markers is known
+    std::uint64_t plausible = 0;      // picked up, without CRC: FPDUs in a row that have nothing amiss
+    std::uint32_t pick_up_phase = 0;  // picked up: the walker's position of the first octet
+
+    /// Octets (or, without any, what is missing) that stand at `at` in the stream go to the walker.
+    void feed(ConstBytes in, std::uint64_t missing, const SegmentRef& ref, bool start, std::uint64_t at);
+
+    void octets(ConstBytes in, const SegmentRef& ref, bool start) override;
+    void missing(std::uint64_t n, const SegmentRef& ref, bool cut) override;
+    void fpdu(const WalkedFpdu& f) override;
+    void startup_frame(const wire::MpaFrameView& frame, const SegmentRef& ref) override;
+    void bad_length(std::uint32_t length, const SegmentRef& ref) override;
+    void markers_differ(bool present, const SegmentRef& ref) override;
+    void resynchronised(std::uint64_t octets, const SegmentRef& ref) override;
+  };
+  static constexpr std::size_t early_max = 256 << 10;
+
+  Half& half_of(Side s) { return halves_[s == Side::initiator ? initiator_ : 1 - initiator_]; }
+  Side side_of(const Half& h) const { return h.index == initiator_ ? Side::initiator : Side::responder; }
+  Half& peer_of(const Half& h) { return halves_[1 - h.index]; }
+
+  void tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
+  void go_on(const SegmentRef& ref);
+  void settle_waits(const SegmentRef& ref);
+  void classify(Half& h, SegmentClass c, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
+  void startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, bool start);
+  bool identify(Half& h);
+  static bool may_be_startup(const Half& h, const wire::MpaFrameView& v);
+  void settle_roles(const Half& h);
+  bool rejection_may_be_lost() const;
+  void startup_missing(Half& h, std::uint64_t n, const SegmentRef& ref, bool cut);
+  void reply_is_lost(Half& responder, std::uint64_t frame);
+  void no_startup_frame(Half& h, const SegmentRef& ref, bool start);
+  void begin_data();
+  void startup_frame(Half& h, std::size_t size);
+  StartupSeen read_startup(const Half& h, const wire::MpaFrameView& v) const;
+  void request_seen(Half& h, StartupSeen seen);
+  void request_behind(Half& h, StartupSeen seen);
+  void reply_seen(Half& h, StartupSeen seen);
+  void keep_early(Half& h, ConstBytes in, std::uint64_t missing, const SegmentRef& ref, bool cut, bool start);
+  void replay(Half& h);
+  void rtr_or_fpdu(Half& h);
+  void fpdus_from(Half& h, std::size_t skip, bool after_hole);
+  static void drop_early(Half& h, std::size_t n);
+  void accuse_extra_octets(Half& h);
+  void after_rejection(Half& h, ConstBytes in, const SegmentRef& ref);
+  void extra_octets(Half& h, std::size_t n, const SegmentRef& ref);
+  void on_fpdu(Half& h, const WalkedFpdu& f);
+  bool picked_up_fpdu(Half& h, const WalkedFpdu& f);
+  void count_doubtful(Half& h, const WalkedFpdu& f);
+  bool trusted(const Half& h) const;
+  bool doubted(Half& h);
+  void believe(Half& h, const WalkedFpdu& f);
+  void count_unjudged(Half& h, const WalkedFpdu& f);
+  void look_for_markers(Half& h, ConstBytes in, std::uint64_t at);
+  void check_frame(Half& h, const WalkedFpdu& f);
+  void check_fence(Half& h, const WalkedFpdu& f);
+  void check_first_fpdu(const WalkedFpdu& f);
+  void suspect_echo(std::uint64_t frame);
+  void check_setup_terminate(Half& h, const WalkedFpdu& f);
+  void check_setup_code(const WalkedFpdu& f, std::uint8_t code);
+  void check_after_reply(const WalkedFpdu& f);
+  void check_reply_in_time(Half& initiator, const StartupSeen& reply, const SegmentRef& carrier);
+  void remember_fpdu(Half& h, const WalkedFpdu& f);
+  static mpa::Rtr rtr_form(const WalkedFpdu& f);
+  LadderEvent* event(std::uint64_t frame, Instant at, unsigned from, LadderEvent::Kind kind, std::string text);
+  void tcp_event(Half& h, LadderEvent::Kind kind, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at,
+                 std::string text);
+  void fpdu_event(const Half& h, const WalkedFpdu& f, LadderEvent::Kind kind, std::string text);
+  void startup_event(const Half& h, const StartupSeen& seen, std::string_view name);
+  void note_sequence(Half& h, const wire::TcpSegmentView& t) const;
+  TappedStream tapped(const Half& h) const;
+  void tell_tap_the_rest();
+  void tell_unread();
+  void flush_streams();
+  void finish_startup(bool capture_truncated);
+  void finish_halves();
+  void finish_unanswered();
+  void finish_set_up();
+  void suspect_lost_wakeup();
+  void judge_reactions();
+  void judge_reaction(Side culprit);
+  void judge_terminate_without_cause(Side terminator);
+  void judge_end_of_terminated(const Half& h);
+  void judge_outcome(ConnectionReport& r);
+  std::string describe_end() const;
+  std::optional<TerminateSeen> first_terminate() const;
+  Steps steps() const;
+
+  ReassemblyBudget& budget_;
+  bool with_events_, with_fields_;
+  std::size_t events_max_;
+  StreamTap* tap_;
+  Protocol protocol_ = Protocol::undecided;
+  bool roles_known_ = false;
+  unsigned initiator_ = 0;
+  Half halves_[2];
+  bool wired_ = false;
+  bool flushed_ = false;
+  bool picked_up_ = false;
+  Known crc_ = Known::yes;        // picked up: unknown only of ports that are said to carry MPA
+  std::uint64_t good_fpdus_ = 0;  // picked up
+  std::uint64_t first_frame_ = 0, last_frame_ = 0;
+  Instant first_at_{}, last_at_{};
+  Instant earliest_{}, latest_{};  // of all packets: a capture may hold some late, or its clock may be set back
+  std::optional<StartupSeen> request_, reply_, rtr_frame_;
+  Agreement agreement_;
+  bool echo_told_ = false;  // that the S of the Reply may be an echo
+  mpa::Rtr rtr_seen_ = mpa::Rtr::none;
+  Instant first_fpdu_at_{};
+  bool reply_lost_ = false;            // it is not in the capture, and the connection went on
+  bool operational_ = false;           // established in the sense of Outcome
+  bool setup_failed_ = false;          // a Terminate of the set-up, or a startup frame nobody can accept
+  bool initiator_may_refuse_ = false;  // the Reply holds something that makes initiators give up
+  Findings findings_;
+  std::optional<RdmapCheck> rdmap_;
+  std::vector<LadderEvent> events_;
+  std::uint64_t events_dropped_ = 0;
+};
+
+}  // namespace parley::capture

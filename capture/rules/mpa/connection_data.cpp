@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Connection: what it makes of FPDUs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "capture/rules/mpa/connection.hpp"
+#include "capture/rules/rdmap/fields.hpp"
+
+namespace parley::capture {
+
+void Connection::Half::fpdu(const WalkedFpdu& f) { owner->on_fpdu(*this, f); }
+
+// RFC 5044 §7.1: each side sends one startup frame, and FPDUs from then on.
+void Connection::Half::startup_frame(const wire::MpaFrameView& frame, const SegmentRef& ref) {
+  Connection& c = *owner;
+  const Side side = c.side_of(*this);
+  if (c.picked_up_ || c.rdmap_->faulty(side) || !c.request_ || !c.reply_ || counts.missing_octets > 0) return;
+  if (side == Side::initiator && c.rejection_may_be_lost()) return;
+  const bool reply = frame.key == wire::MpaKey::rep;
+  if (frame.key == wire::MpaKey::rtr || frame.key == wire::MpaKey::rtr_hex)
+    c.findings_.error(ref.frame, side, "OFA 2007-10 Rtr §2",
+                      fmt::format("the {} sent an Rtr frame that was not agreed (S)", to_string(side)));
+  else
+    c.findings_.error(ref.frame, side, "RFC 5044 §7.1.2",
+                      fmt::format("the {} sent a second {} where an FPDU is due", to_string(side),
+                                  reply ? "Reply" : "startup frame"));
+  c.rdmap_->complaint(side, {.layer = PARLEY_RDMAP_LAYER_LLP,
+                             .code = 3,
+                             .frame = ref.frame,
+                             .any_code = true,
+                             .end = walker.position() + PARLEY_MPA_HEADER_LEN});
+  LadderEvent* e = c.event(ref.frame, ref.at, index, LadderEvent::Kind::startup,
+                           reply ? "a second MPA Reply" : "a second startup frame");
+  if (e != nullptr && c.with_fields_) startup_fields(capture::read_startup(frame), e->fields);
+}
+
+void Connection::Half::bad_length(std::uint32_t length, const SegmentRef& ref) {
+  Connection& c = *owner;
+  const Side side = c.side_of(*this);
+  if (c.tap_ != nullptr) c.tap_->lone_length(c.tapped(*this), fed_at + walker.position());
+  if (c.doubted(*this)) return;
+  // RFC 5044 §3: an ULPDU has 1 to 64768 octets. After an earlier fault the octets mean nothing any more (§8).
+  if (!c.rdmap_->faulty(side))
+    c.findings_.error(
+        ref.frame, side, "RFC 5044 §4.1",
+        fmt::format("the {} sent an FPDU with ULPDU_Length {} (1 to 64768 are allowed)", to_string(side), length));
+  c.event(ref.frame, ref.at, index, LadderEvent::Kind::fpdu, fmt::format("FPDU with ULPDU_Length {}", length));
+  c.rdmap_->complaint(side, {.layer = PARLEY_RDMAP_LAYER_DDP,
+                             .etype = 2,
+                             .code = 6,
+                             .frame = ref.frame,
+                             .any_code = true,
+                             .end = walker.position() + PARLEY_MPA_LEN_LEN});
+  c.rdmap_->lost(side);
+  if (fpdus++ == 0) first_fpdu_frame = ref.frame;
+}
+
+// RFC 5044 §4.3: markers stand in the stream to the side that asked for them, and in no other.
+void Connection::Half::markers_differ(bool present, const SegmentRef& ref) {
+  Connection& c = *owner;
+  const Side side = c.side_of(*this);
+  c.findings_.error(ref.frame, side, "RFC 5044 §4.3",
+                    present ? fmt::format("the {} inserts markers, which the {} did not ask for (M=0)", to_string(side),
+                                          to_string(other(side)))
+                            : fmt::format("the {} sends FPDUs without the markers that the {} requires (M=1)",
+                                          to_string(side), to_string(other(side))));
+  c.rdmap_->complaint(side, {PARLEY_RDMAP_LAYER_LLP, 0, 3, ref.frame, true});
+}
+
+void Connection::Half::resynchronised(std::uint64_t octets, const SegmentRef& ref) {
+  proven = plausible = 0;
+  owner->rdmap_->lost(owner->side_of(*this));
+  if (owner->picked_up_ && !std::exchange(met, true)) return;  // it was never lost
+  if (octets == 0) return;
+  owner->findings_.note(ref.frame, owner->side_of(*this), "RFC 5044 §6",
+                        fmt::format("the FPDUs of the {} can be followed again, {} octets after they were lost",
+                                    to_string(owner->side_of(*this)), octets));
+}
+
+mpa::Rtr Connection::rtr_form(const WalkedFpdu& f) {
+  const auto h = wire::DdpHeader::parse(f.ulpdu);
+  if (!h || !h->last) return mpa::Rtr::none;
+  const ConstBytes body = f.ulpdu.subspan(h->size());
+  if (h->opcode == wire::RdmapOpcode::send && body.empty() && !h->tagged) return mpa::Rtr::send;
+  if (h->opcode == wire::RdmapOpcode::rdma_write && body.empty() && h->tagged) return mpa::Rtr::write;
+  const auto q = wire::ReadRequest::parse(body);
+  if (h->opcode == wire::RdmapOpcode::read_request && !h->tagged && q && q->size == 0) return mpa::Rtr::read;
+  return mpa::Rtr::none;
+}
+
+void Connection::on_fpdu(Half& h, const WalkedFpdu& f) {
+  const Side side = side_of(h);
+  Half& peer = peer_of(h);
+  if (tap_ != nullptr) tap_->fpdu(tapped(h), f);
+  if (picked_up_ && !picked_up_fpdu(h, f)) return;
+  if (!picked_up_ && f.doubtful) return count_doubtful(h, f);
+  const bool unread = peer.phase != Phase::fpdus && f.first.peer_received > peer.startup_length;
+  if (unread || f.first.peer_received > peer.tcp.position()) rdmap_->behind(other(side));
+  if (++h.fpdus == 1) h.first_fpdu_frame = f.last.frame;
+  check_frame(h, f);
+  if (side == Side::responder) check_fence(h, f);
+  if (side == Side::initiator && h.fpdus == 1 && !picked_up_) {
+    check_after_reply(f);
+    check_first_fpdu(f);
+  }
+  if (f.crc == WalkedFpdu::Crc::bad) {
+    ++h.counts.fpdus;
+    remember_fpdu(h, f);
+    fpdu_event(h, f, LadderEvent::Kind::fpdu, fmt::format("FPDU of {} octets, CRC wrong", f.ulpdu.size()));
+    return rdmap_->lost(side);
+  }
+  rdmap_->segment(side, f);
+  remember_fpdu(h, f);
+  if (!picked_up_) check_setup_terminate(h, f);
+}
+
+void Connection::fpdu_event(const Half& h, const WalkedFpdu& f, LadderEvent::Kind kind, std::string text) {
+  LadderEvent* e = event(f.last.frame, f.last.at, h.index, kind, std::move(text));
+  const auto header = wire::DdpHeader::parse(f.ulpdu.first(std::min(f.known, f.ulpdu.size())));
+  if (e == nullptr || !header) return;
+  const std::string_view name = to_string(header->opcode);
+  if (e->text.starts_with(name)) e->name = name.size();
+  if (!with_fields_) return;
+  e->fields.emplace_back(fmt::format("FPDU {}", h.fpdus), "");
+  e->fields.emplace_back("Frames", f.first.frame == f.last.frame
+                                       ? fmt::format("{}", f.last.frame)
+                                       : fmt::format("{} to {}", f.first.frame, f.last.frame));
+  e->fields.emplace_back("Octets on the wire", fmt::format("{}", f.wire_octets));
+  fpdu_fields(f, *header, e->fields);
+}
+
+void Connection::check_frame(Half& h, const WalkedFpdu& f) {
+  const Side side = side_of(h);
+  if (f.crc == WalkedFpdu::Crc::bad && h.marker_missed) return;  // told by its first octets
+  if (f.marker_missing) {
+    h.marker_missed = true;
+    findings_.error(f.last.frame, side, "RFC 5044 §4.3",
+                    fmt::format("the {} left out the marker at stream position {}", to_string(side), f.missing_marker));
+    rdmap_->complaint(side, {.layer = PARLEY_RDMAP_LAYER_LLP,
+                             .code = 2,
+                             .frame = f.last.frame,
+                             .any_code = true,
+                             .end = f.position + f.wire_octets});
+  } else if (f.crc == WalkedFpdu::Crc::bad) {
+    findings_.error(f.last.frame, side, "RFC 5044 §4.4",
+                    fmt::format("the {} sent an FPDU with CRC {:08x}, its octets give {:08x}", to_string(side),
+                                f.crc_sent, f.crc_computed));
+    rdmap_->complaint(
+        side, {.layer = PARLEY_RDMAP_LAYER_LLP, .code = 2, .frame = f.last.frame, .end = f.position + f.wire_octets});
+  }
+  if (!f.marker_fault.empty() && f.crc != WalkedFpdu::Crc::bad) {
+    findings_.error(f.last.frame, side, "RFC 5044 §4.3",
+                    fmt::format("the {} sent wrong markers: {}", to_string(side), f.marker_fault));
+    rdmap_->complaint(
+        side, {.layer = PARLEY_RDMAP_LAYER_LLP, .code = 3, .frame = f.last.frame, .end = f.position + f.wire_octets});
+  }
+  if (f.marker_bits && f.crc != WalkedFpdu::Crc::bad)
+    // They are sent as 0 and treated as 0, so that no receiver is hurt.
+    findings_.warn(f.last.frame, side, "RFC 5044 §4.3",
+                   fmt::format("the {} set bits of a marker that are 0 (its first half, or the low two of FPDUPTR)",
+                               to_string(side)));
+  if (f.pad_not_zero && f.crc != WalkedFpdu::Crc::bad)
+    findings_.error(f.last.frame, side, "RFC 5044 §4.1",
+                    fmt::format("the {} sent pad octets that are not 0", to_string(side)));
+  const Half& peer = peer_of(h);
+  if (peer.mss == 0) return;
+  const std::uint32_t options = h.timestamps && peer.timestamps ? 12 : 0;
+  if (f.wire_octets + options > peer.mss && ++h.big_fpdus > 0 && f.wire_octets > h.biggest) {
+    h.biggest = f.wire_octets;
+    h.biggest_frame = f.last.frame;
+  }
+}
+
+void Connection::check_fence(Half& h, const WalkedFpdu& f) {
+  if (h.fpdus != 1) return;
+  const Half& initiator = peer_of(h);
+  // RFC 5044 §7.1.2 rule 4: the responder receives and validates an FPDU before it sends one. Its TCP acknowledgment
+  // says what it had received, whatever the capture holds; the Rtr frame of 2007 counts as well.
+  const std::uint64_t received = f.first.peer_received;
+  if (!request_ || initiator.startup_length == 0 || received == 0 || received > initiator.startup_length) return;
+  findings_.error(
+      f.last.frame, Side::responder, "RFC 5044 §7.1.2",
+      fmt::format("the responder sent an FPDU{} before it had received one (rule 4): nothing of the initiator's after "
+                  "the Request was acknowledged by then",
+                  reply_ && f.first.frame == reply_->frame ? " in the segment of its Reply," : ""));
+}
+
+// OFA 2007-10 Rtr §2: that a responder knows the Rtr frame is shown when it takes one.
+void Connection::suspect_echo(std::uint64_t frame) {
+  if (!agreement_.rtr_frame || rtr_frame_ || invalid_reply(*reply_) || (reply_->flags & PARLEY_MPA_RES_V2) != 0 ||
+      half_of(Side::initiator).counts.missing_octets > 0 || std::exchange(echo_told_, true))
+    return;
+  findings_.warn(frame, Side::responder, "OFA 2007-10 Rtr §2",
+                 "the responder answered S with S under revision 1, and nothing shows whether it knows the Rtr frame "
+                 "or echoes reserved bits, as Linux siw does");
+}
+
+void Connection::check_first_fpdu(const WalkedFpdu& f) {
+  suspect_echo(f.last.frame);
+  if (rtr_seen_ == mpa::Rtr::none) first_fpdu_at_ = f.last.at;
+  if (reply_lost_) operational_ = operational_ || f.crc != WalkedFpdu::Crc::bad;
+  const mpa::Rtr form = f.known == f.ulpdu.size() || f.known >= PARLEY_DDP_UNTAGGED_LEN ? rtr_form(f) : mpa::Rtr::none;
+  const auto header = wire::DdpHeader::parse(f.ulpdu);
+  if (header && header->opcode == wire::RdmapOpcode::terminate && !header->tagged) return;
+  const std::string shown = form == mpa::Rtr::none ? "a ULP message" : fmt::format("a zero-length {}", to_string(form));
+  if (half_of(Side::initiator).counts.missing_octets > 0 && !agreement_.rtr.has(form)) {
+    // What the capture lacks may have held the RTR; that this FPDU came first is not proven.
+    operational_ = operational_ || f.crc != WalkedFpdu::Crc::bad;
+    return;
+  }
+  if (agreement_.peer_to_peer) {
+    operational_ = operational_ || f.crc != WalkedFpdu::Crc::bad;
+    if (agreement_.rtr.has(form)) {
+      rtr_seen_ = form;
+    } else {
+      if (form != mpa::Rtr::none) rtr_seen_ = form;
+      findings_.error(f.last.frame, Side::initiator, "RFC 6581 §9.2",
+                      fmt::format("the initiator's first FPDU is {}, not an RTR of an agreed kind{}{}{}", shown,
+                                  agreement_.rtr.send ? " [Send]" : "", agreement_.rtr.write ? " [Write]" : "",
+                                  agreement_.rtr.read ? " [Read]" : ""));
+    }
+  } else if (agreement_.rtr_frame && rtr_seen_ == mpa::Rtr::none) {
+    operational_ = true;
+    findings_.error(f.last.frame, Side::initiator, "OFA 2007-10 Rtr §2",
+                    "the initiator sent an FPDU first although the Rtr frame was agreed (S on both sides)");
+  } else if (agreement_.revision <= 1 && form != mpa::Rtr::none && rtr_seen_ == mpa::Rtr::none) {
+    rtr_seen_ = form;
+    findings_.note(
+        f.last.frame, Side::initiator, "",
+        fmt::format("the initiator's first FPDU is {}: an RTR by configuration, nothing announced it", shown));
+  }
+}
+
+void Connection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
+  const auto header = wire::DdpHeader::parse(f.ulpdu);
+  if (!header || header->opcode != wire::RdmapOpcode::terminate || header->tagged || f.known < header->size() + 4)
+    return;
+  const auto t = wire::Terminate::parse(f.ulpdu.subspan(header->size()));
+  if (!t) return;
+  const Half& peer = peer_of(h);
+  if (side_of(h) == Side::initiator) {
+    // Codes 4 to 7 of the LLP speak of the set-up (RFC 5044 §8, RFC 6581 §8). Nothing came from the responder that
+    // another layer could complain about.
+    const bool llp = t->layer == PARLEY_RDMAP_LAYER_LLP || (t->layer == 0 && t->etype == PARLEY_RDMAP_LAYER_LLP);
+    const bool all_seen =
+        h.counts.missing_octets == 0 && peer.counts.missing_octets == 0 && f.first.peer_received <= peer.tcp.position();
+    if (all_seen && h.fpdus == 1 && peer.fpdus == 0 && llp && t->code >= 4 && t->code <= 7) {
+      setup_failed_ = true;
+      operational_ = false;
+      check_setup_code(f, t->code);
+      if (t->code == 6 && reply_ && reply_->enhanced &&
+          (reply_->enhanced->ird == PARLEY_MPA_ENH_NOT_NEGOTIATED ||
+           reply_->enhanced->ord == PARLEY_MPA_ENH_NOT_NEGOTIATED))
+        findings_.warn(f.last.frame, Side::initiator, "RFC 6581 §9.1",
+                       "the initiator terminates for lack of IRD although the Reply asks not to negotiate (0x3fff)");
+    }
+    if (reply_ && reply_->key != wire::MpaKey::rep)
+      // RFC 5044 §8: after an invalid startup frame TCP is closed at once; there is no FPDU mode to send one in.
+      findings_.error(f.last.frame, Side::initiator, "RFC 5044 §8",
+                      "the initiator sent a Terminate after an invalid Reply");
+    return;
+  }
+  const bool all_read = f.first.peer_received <= peer.tcp.position() && peer.counts.missing_octets == 0;
+  // RFC 5040 §4.8: a local catastrophic error is no answer to what came.
+  if (t->layer == PARLEY_RDMAP_LAYER_RDMAP && t->etype == 0 && agreement_.rtr_frame) return;
+  if (rtr_frame_ && peer.fpdus == 0 && h.fpdus == 1 && h.counts.missing_octets == 0 && all_read) {
+    setup_failed_ = true;
+    operational_ = false;
+    if (!agreement_.rtr_frame) return;  // it need not know the frame
+    findings_.error(
+        f.last.frame, Side::responder, "RFC 5044 §7.1.1",
+        "the responder took the agreed Rtr frame for an FPDU: the S of its Reply was an echo of reserved bits");
+  }
+}
+
+}  // namespace parley::capture

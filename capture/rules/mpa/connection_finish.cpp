@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Connection: the verdict.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "capture/rules/mpa/connection.hpp"
+
+namespace parley::capture {
+namespace {
+
+constexpr Duration long_silence = std::chrono::seconds(5);
+
+std::string seconds(Duration d) { return fmt::format("{:.2f} s", static_cast<double>(d.count()) / 1e9); }
+
+}  // namespace
+
+std::string Connection::describe_end() const {
+  std::string out;
+  const auto add = [&](std::string text) { out += (out.empty() ? "" : ", ") + text; };
+  struct End {
+    std::uint64_t frame;
+    std::string_view what;
+    Side side;
+  };
+  std::vector<End> ends;
+  for (const Half& h : halves_) {
+    if (h.fin_frame != 0) ends.push_back({h.fin_frame, "FIN", side_of(h)});
+    if (h.rst_frame != 0) ends.push_back({h.rst_frame, "RST", side_of(h)});
+  }
+  std::sort(ends.begin(), ends.end(), [](const End& a, const End& b) { return a.frame < b.frame; });
+  for (const End& e : ends) add(fmt::format("{} by the {} (frame {})", e.what, to_string(e.side), e.frame));
+  return out.empty() ? "open at the end of the capture" : out;
+}
+
+Steps Connection::steps() const {
+  Steps s;
+  const Half& i = halves_[initiator_];
+  const Half& r = halves_[1 - initiator_];
+  // Initiator and Responder are roles of the ULP; who sent the SYN is another matter (RFC 5044 §7.1).
+  const Half& first = i.syn_at <= r.syn_at ? i : r;
+  const Half& second = i.syn_at <= r.syn_at ? r : i;
+  const bool both = i.syn_frame != 0 && r.syn_frame != 0;
+  // A step that seems to end before it began was captured late in part, or the clock was set back: nobody knows it.
+  const auto step = [](Instant from, Instant to) -> std::optional<Duration> {
+    return to < from ? std::nullopt : std::optional(to - from);
+  };
+  if (both) s.tcp = step(first.syn_at, second.syn_at);
+  // RFC 5044 §7.1.1: one that announces too much never is a whole frame.
+  const auto whole = [](const std::optional<StartupSeen>& seen) {
+    return seen && seen->pd_length <= PARLEY_MPA_PD_MAX;
+  };
+  const bool asked = whole(request_) && i.phase != Phase::startup, answered = whole(reply_);
+  if (both && asked) s.request = step(second.syn_at, request_->at);
+  if (asked && answered) s.reply = step(request_->at, reply_->at);
+  if (answered && first_fpdu_at_ != Instant{}) s.first_fpdu = step(reply_->at, first_fpdu_at_);
+  return s;
+}
+
+void Connection::finish_startup(bool capture_truncated) {
+  (void)capture_truncated;
+  for (Half* each : {&halves_[initiator_], &halves_[1 - initiator_]}) {
+    Half& h = *each;
+    if (h.phase != Phase::startup || h.head.empty()) continue;
+    settle_roles(h);
+    const auto v = wire::MpaFrameView::parse(h.head);
+    const bool initiator = side_of(h) == Side::initiator;
+    // Part of a Reply to a Request from before the capture accuses nobody.
+    const bool earlier = v && v->key == wire::MpaKey::rep && !h.tcp.from_syn();
+    if (v && initiator && !earlier) {
+      StartupSeen seen = read_startup(h, *v);
+      check_request(seen, findings_);
+      request_ = std::move(seen);
+    }
+    const std::size_t due = v ? v->frame_size() : std::size_t{PARLEY_MPA_HEADER_LEN};
+    const Half& peer = peer_of(h);
+    const bool ended_it =
+        h.fin_frame != 0 && (peer.fin_frame == 0 || h.fin_frame < peer.fin_frame) && peer.rst_frame == 0;
+    const Side who = initiator ? Side::initiator : Side::responder;
+    if (v && !initiator && v->pd_length > PARLEY_MPA_PD_MAX)
+      findings_.error(h.head_header.frame, who, "RFC 5044 §7.1.1",
+                      fmt::format("the responder announced {} octets of private data (at most 512)", v->pd_length));
+    // RFC 5044 §7.1.1: PD_Length is what follows; nothing does behind a FIN.
+    else if (v && v->pd_length <= PARLEY_MPA_PD_MAX && ended_it && h.tcp.from_syn() && h.counts.missing_octets == 0 &&
+             h.fin_position == h.tcp.position())
+      findings_.error(h.fin_frame, who, "RFC 5044 §7.1.1",
+                      fmt::format("the {} announced {} octets of private data and closed after {} of them",
+                                  to_string(who), v->pd_length, h.head.size() - PARLEY_MPA_HEADER_LEN));
+    findings_.note(
+        h.head_last.frame, who, "RFC 5044 §7.1.2",
+        fmt::format("the {}'s startup frame is not whole: {} of {} octets came", to_string(who), h.head.size(), due));
+  }
+  const Half& r = halves_[1 - initiator_];
+  if (request_ && !reply_ && r.phase == Phase::startup && r.head.empty()) finish_unanswered();
+}
+
+// A Request, and no Reply.
+void Connection::finish_unanswered() {
+  const Half& i = halves_[initiator_];
+  const Half& r = halves_[1 - initiator_];
+  const bool good = request_->key == wire::MpaKey::req && request_->revision >= 1 && request_->revision <= 2 &&
+                    request_->pd_length <= PARLEY_MPA_PD_MAX && i.phase != Phase::startup &&
+                    i.extra_after_startup == 0 && !(request_->s() && request_->revision == 2 && !request_->enhanced);
+  if (r.counts.missing_octets > 0) return;
+  const std::uint64_t frame = r.rst_frame != 0 ? r.rst_frame : r.fin_frame;
+  const std::uint64_t given_up = i.fin_frame != 0 ? i.fin_frame : i.rst_frame;
+  if (given_up != 0 && (frame == 0 || given_up < frame)) {
+    // RFC 5044 §7.1.2 rule 10 asks for a timeout and gives no figure.
+    findings_.note(
+        given_up, Side::initiator, "RFC 5044 §7.1.2",
+        fmt::format("no Reply came; the initiator {} {}", i.fin_frame != 0 ? "closed" : "reset the connection",
+                    i.fin_frame != 0 && i.fin_at >= request_->at
+                        ? seconds(i.fin_at - request_->at) + " after its Request"
+                        : "then"));
+    return;
+  }
+  if (frame == 0 || !good) return;
+  if (request_->revision == 2)
+    // What one that knows only revision 1 is expected to do.
+    findings_.note(frame, Side::responder, "RFC 6581 §10",
+                   fmt::format("the responder {} instead of answering; it may not know revision 2{}",
+                               r.rst_frame != 0 ? "reset the connection" : "closed the connection",
+                               r.rst_frame != 0 ? "" : " (Linux's initiators try revision 1 only after a reset)"));
+  else
+    // RFC 5044 §7.1.2 rule 2: a good Request is answered, if only with R=1.
+    findings_.warn(
+        frame, Side::responder, "RFC 5044 §7.1.2",
+        fmt::format("the responder closed without a Reply to a valid Request{}{}",
+                    request_->pd_length > 256
+                        ? fmt::format(" with {} octets of private data (up to 512 are allowed)", request_->pd_length)
+                        : "",
+                    i.head_split ? " that came in several segments, as it may" : ""));
+}
+
+void Connection::finish_halves() {
+  for (Half& h : halves_) {
+    const Side side = side_of(h);
+    if (h.first_differing_frame != 0)
+      findings_.warn(h.first_differing_frame, side, "RFC 9293 §3.4",
+                     "a TCP retransmission holds other octets than the first copy, which is used");
+    if (h.blind_frame != 0)
+      findings_.note(
+          h.blind_frame, side, "",
+          fmt::format("{} octets of a startup frame are not in the capture: this direction cannot be followed",
+                      h.blind_octets));
+    if (h.counts.missing_octets > 0)
+      findings_.note(
+          h.first_lost_frame, side, "",
+          fmt::format("{} octets of the {} are not in the capture ({} place{}{}); what they held is not judged",
+                      h.counts.missing_octets, to_string(side), h.lost_places, h.lost_places == 1 ? "" : "s",
+                      h.cut_segments > 0 ? ", packets cut by the snap length" : ""));
+    if (h.big_fpdus > 0)
+      findings_.note(
+          h.biggest_frame, side, "RFC 5044 §4.5",
+          fmt::format("{} FPDUs of the {} are longer than a TCP segment of this connection (up to {} octets)",
+                      h.big_fpdus, to_string(side), h.biggest));
+    if (h.phase == Phase::fpdus && h.walker.left() > 0 && h.counts.missing_octets == 0 &&
+        (h.fin_frame != 0 || h.rst_frame != 0))
+      findings_.note(h.data_frame, side, "RFC 5044 §7.2",
+                     fmt::format("the stream of the {} ends inside an FPDU ({} octets of it came)", to_string(side),
+                                 h.walker.left()));
+    if (h.early_dropped > 0)
+      findings_.note(h.data_frame, side, "",
+                     fmt::format("{} octets of the {} waited for a Reply longer than they could be kept ({} KiB): they "
+                                 "are not judged",
+                                 h.early_dropped, to_string(side), early_max >> 10));
+    if (h.counts.retransmissions > 0)
+      findings_.note(h.first_again_frame, side, "",
+                     fmt::format("{} TCP retransmission{} by the {}", h.counts.retransmissions,
+                                 h.counts.retransmissions == 1 ? "" : "s", to_string(side)));
+  }
+}
+
+// Linux siw switches its socket callback only after its Reply is out: an FPDU that arrives in between is acknowledged
+// by TCP and not looked at until more data comes. From outside that is an FPDU without answer, and silence.
+void Connection::suspect_lost_wakeup() {
+  const Half& i = halves_[initiator_];
+  const Half& r = halves_[1 - initiator_];
+  if (!reply_ || i.fpdus == 0 || r.fpdus > 0 || r.rst_frame != 0) return;
+  if (i.tcp.acked_position() <= i.startup_length) return;
+  Instant end = last_at_;
+  if (i.fin_frame != 0) end = std::min(end, i.fin_at);
+  if (r.fin_frame != 0) end = std::min(end, r.fin_at);
+  if (end - i.data_at < long_silence) return;
+  findings_.note(
+      i.first_fpdu_frame, Side::responder, "RFC 5044 §7.1.2",
+      fmt::format("the responder acknowledged the initiator's FPDU in TCP and then sent nothing for {}; a peer "
+                  "that misses what comes right after its Reply (Linux siw) looks like this",
+                  seconds(end - i.data_at)));
+}
+
+void Connection::judge_outcome(ConnectionReport& r) {
+  if (picked_up_) {
+    r.outcome = Outcome::not_captured;
+    findings_.note(
+        first_frame_, {}, "",
+        "the set-up is not in the capture: what was agreed is not judged, and which end was the initiator is "
+        "not known (the one seen first is called so)");
+    return;
+  }
+  const Half& i = halves_[initiator_];
+  if (reply_ && reply_->r()) {
+    r.outcome = Outcome::rejected;
+    return;
+  }
+  // One of which octets are missing may have gone on.
+  const bool silent = request_ && i.counts.missing_octets == 0 && i.tcp.position() == i.startup_length;
+  const bool refused = initiator_may_refuse_ && silent && !rtr_frame_ && (i.fin_frame != 0 || i.rst_frame != 0);
+  // RFC 6581 §9.2: without an RTR kind in common the initiator gives the set-up up.
+  const bool no_rtr =
+      agreement_.peer_to_peer && agreement_.rtr.empty() && silent && (i.fin_frame != 0 || i.rst_frame != 0);
+  const std::uint64_t refusal = i.fin_frame != 0 ? i.fin_frame : i.rst_frame;
+  // A Reply of another revision, or with enhanced data that nobody asked for, is reason enough to close.
+  const bool other_reason =
+      refused && (invalid_reply(*reply_) || request_->revision != reply_->revision || (reply_->s() && !request_->s()));
+  if (refused && !setup_failed_ && reply_->m() && !other_reason)
+    findings_.warn(
+        refusal, Side::initiator, "RFC 5044 §4.3",
+        "the initiator closed after a Reply that requires markers; every sender must be able to insert them");
+  else if (refused && !setup_failed_)  // which it may, and after an invalid Reply must
+    findings_.note(refusal, Side::initiator, "RFC 6581 §10",
+                   "the initiator closed after a Reply that does not fit its Request");
+  const auto seen = [](const Half& h) { return h.tcp.from_syn() && h.counts.missing_octets == 0; };
+  const bool all_seen = seen(halves_[0]) && seen(halves_[1]);
+  if (setup_failed_ || refused || no_rtr) {
+    r.outcome = Outcome::failed;
+  } else if (operational_) {
+    r.outcome = Outcome::established;
+  } else if (reply_ || reply_lost_ || !closed() || !all_seen) {
+    r.outcome = Outcome::incomplete;
+  } else {
+    r.outcome = Outcome::failed;
+  }
+  // Until the initiator ends, or is cut off, the Rtr frame may come.
+  std::uint64_t no_more = 0;
+  for (const std::uint64_t end : {i.fin_frame, i.rst_frame, halves_[1 - initiator_].rst_frame})
+    if (end != 0 && (no_more == 0 || end < no_more)) no_more = end;
+  if (no_more != 0) suspect_echo(no_more);
+  const bool rtr_due = agreement_.rtr_frame || !agreement_.rtr.empty();
+  if (reply_ && rtr_due && !operational_ && !setup_failed_ && !refused && closed())
+    findings_.note(i.fin_frame != 0 ? i.fin_frame : 0, Side::initiator,
+                   agreement_.rtr_frame ? "OFA 2007-10 Rtr §2" : "RFC 6581 §9.2",
+                   fmt::format("the connection ended before the initiator sent the agreed {}",
+                               agreement_.rtr_frame ? "Rtr frame" : "RTR"));
+}
+
+// What never became whole is judged as well, so that whoever listens has to know of it.
+void Connection::tell_tap_the_rest() {
+  for (const Half& h : halves_) {
+    if (!h.head.empty() && !h.head_told) tap_->startup(tapped(h), h.head_at, h.head);
+    if (h.phase == Phase::rtr_or_fpdu && !h.early.empty())
+      tap_->startup(tapped(h), h.early.front().at, h.early.front().data);
+    if (h.phase == Phase::fpdus && h.walker.left() > 0) tap_->lone_length(tapped(h), h.fed_at + h.walker.position());
+  }
+  tap_->judged(first_frame_, last_frame_);
+}
+
+std::optional<TerminateSeen> Connection::first_terminate() const {
+  std::optional<TerminateSeen> first;
+  for (const Side side : {Side::initiator, Side::responder}) {
+    const std::uint64_t frame = rdmap_ ? rdmap_->terminate_frame(side) : 0;
+    if (frame != 0 && (!first || frame < first->frame)) first = TerminateSeen{side, frame};
+  }
+  return first;
+}
+
+// Octets that no FPDU was read from may hold what a Terminate quotes.
+void Connection::tell_unread() {
+  if (!rdmap_) return;
+  for (const Half& h : halves_) {
+    const bool unread =
+        h.phase == Phase::blind || h.counts.missing_octets > 0 || !h.early.empty() || h.early_dropped > 0;
+    if (h.phase != Phase::fpdus && unread) rdmap_->not_all_read(side_of(h));
+  }
+}
+
+// No octets come any more: what was held back, waited for or kept is read as far as it goes.
+void Connection::flush_streams() {
+  if (std::exchange(flushed_, true)) return;
+  const SegmentRef end{last_frame_, last_at_, 0};
+  settle_waits(end);
+  for (Half& h : halves_) h.tcp.flush(end, budget_, h);
+  // Who sent more than its Request had the Reply; if the capture can lack it, it does.
+  if (Half& r = halves_[1 - initiator_]; request_ && !reply_ && !reply_lost_ && r.phase == Phase::startup &&
+                                         r.head.empty() && !halves_[initiator_].early.empty() &&
+                                         (!r.tcp.from_syn() || r.counts.missing_octets > 0))
+    reply_is_lost(r, halves_[initiator_].data_frame);
+  for (Half& h : halves_) {
+    if (h.phase == Phase::fpdus) h.walker.finish(h);
+  }
+}
+
+ConnectionReport Connection::finish(bool capture_truncated) {
+  flush_streams();
+  if (tap_ != nullptr) tell_tap_the_rest();
+  finish_startup(capture_truncated);
+  ConnectionReport r;
+  judge_outcome(r);
+  tell_unread();
+  const auto end_of = [&](Side side) { return RdmapCheck::End{half_of(side).fin_frame, half_of(side).rst_frame}; };
+  if (rdmap_) rdmap_->finish(last_frame_, end_of(Side::initiator), end_of(Side::responder));
+  finish_set_up();
+  judge_reactions();
+  suspect_lost_wakeup();
+  finish_halves();
+  for (Half& h : halves_) h.tcp.forget(budget_);
+  r.first_frame = first_frame_;
+  r.last_frame = last_frame_;
+  r.first_at = earliest_;
+  r.last_at = latest_;
+  r.initiator = halves_[initiator_].address;
+  r.responder = halves_[1 - initiator_].address;
+  agreement_ = agree(request_, reply_);
+  r.revision = request_ || reply_ ? agreement_.revision : std::uint8_t{1};
+  r.crc = half_of(Side::initiator).walker.crc() == Known::yes && agreement_.crc != Known::no && agreement_.accepted;
+  if (agreement_.crc == Known::yes) r.crc = true;
+  if (picked_up_) r.crc = halves_[0].walker.crc() == Known::yes || halves_[1].walker.crc() == Known::yes;
+  r.markers_to_responder = agreement_.markers_to_responder == Known::yes;
+  r.markers_to_initiator =
+      agreement_.markers_to_initiator == Known::yes ||
+      (agreement_.markers_to_initiator == Known::unknown && half_of(Side::responder).walker.markers() == Known::yes);
+  if (picked_up_) {
+    r.markers_to_responder = half_of(Side::initiator).walker.markers() == Known::yes;
+    r.markers_to_initiator = half_of(Side::responder).walker.markers() == Known::yes;
+  }
+  r.rtr = rtr_seen_;
+  if (agreement_.rtr_frame) r.rtr_agreed = mpa::Rtr::frame;
+  for (const auto kind : {mpa::Rtr::send, mpa::Rtr::write, mpa::Rtr::read})
+    if (agreement_.rtr == mpa::RtrSet::of(kind)) r.rtr_agreed = kind;
+  r.peer_to_peer = agreement_.peer_to_peer;
+  r.rtr_common = agreement_.rtr;
+  r.ird = agreement_.ird;
+  r.ord = agreement_.ord;
+  r.depths_negotiated = agreement_.depths;
+  r.steps = steps();
+  r.request = std::move(request_);
+  r.reply = std::move(reply_);
+  r.rtr_frame = std::move(rtr_frame_);
+  r.end = describe_end();
+  r.terminate = first_terminate();
+  r.from_initiator = half_of(Side::initiator).counts;
+  r.from_responder = half_of(Side::responder).counts;
+  r.findings = findings_.list();
+  if (findings_.dropped() > 0)
+    r.findings.push_back({last_frame_,
+                          Severity::note,
+                          "",
+                          fmt::format("{} more findings like these are not listed", findings_.dropped()),
+                          {}});
+  std::stable_sort(r.findings.begin(), r.findings.end(),
+                   [](const Finding& a, const Finding& b) { return a.frame < b.frame; });
+  r.events = std::move(events_);
+  if (initiator_ == 1)
+    for (LadderEvent& e : r.events) e.from = other(e.from);
+  std::stable_sort(r.events.begin(), r.events.end(),
+                   [](const LadderEvent& a, const LadderEvent& b) { return a.frame < b.frame; });
+  r.events_dropped = events_dropped_;
+  return r;
+}
+
+}  // namespace parley::capture

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Connection: what it makes of a stream whose set-up is not in the capture. Until two FPDUs were proven it is not taken
+// for MPA; until a marker, or a marker interval without one, was seen, what does not fit is put down to the reading.
+#include "capture/rules/mpa/connection.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/bytes_io.hpp"
+
+namespace parley::capture {
+namespace {
+
+constexpr std::uint64_t believed_after = 3;  // so many FPDUs in a row that only look like some
+// RFC 5044 §4.3: in so many octets of a stream with markers stands one.
+constexpr std::uint64_t unmarked_min = PARLEY_MPA_MARKER_INTERVAL + PARLEY_MPA_MARKER_LEN;
+
+/// Whether a marker may stand in octets that were read as an FPDU without: it tells how far behind the ULPDU_Length it
+/// stands (RFC 5044 §4.3; the first half and the low two bits are not looked at).
+bool may_hold_marker(ConstBytes fpdu) {
+  Reader r(fpdu.subspan(std::min<std::size_t>(fpdu.size(), PARLEY_MPA_MARKER_LEN)));
+  for (std::uint32_t at = PARLEY_MPA_MARKER_LEN; r.left() >= PARLEY_MPA_MARKER_LEN; at += PARLEY_MPA_MARKER_LEN)
+    if ((r.be32() & 0xFFFC) == at) return true;
+  return false;
+}
+
+}  // namespace
+
+void Connection::pick_up(unsigned from, const ProvenFpdu& fpdu) {
+  picked_up_ = true;
+  roles_known_ = true;  // as far as they can be: see judge_outcome()
+  initiator_ = from;
+  for (unsigned i = 0; i < 2; ++i) halves_[i].index = i;
+  crc_ = fpdu.crc ? Known::yes : Known::unknown;
+  rdmap_.emplace(findings_);
+  begin_data();
+  for (unsigned i = 0; i < 2; ++i) {
+    Half& h = halves_[i];
+    h.phase = Phase::fpdus;
+    h.tcp.never_wait();  // until it is known what this is, nothing is kept
+    const bool marked = i == from && fpdu.markers;
+    h.markers_settled = marked;
+    h.pick_up_phase = marked ? fpdu.phase : 0;
+    h.walker.start_inside(crc_, marked, h.pick_up_phase);
+    h.walker.never_doubt();
+  }
+  // Numbers go on from those of the first FPDU that is seen; what the other side asked for before is not known.
+  rdmap_->lost(Side::initiator);
+  rdmap_->lost(Side::responder);
+}
+
+bool Connection::may_lack_set_up() const {
+  for (const Half& h : halves_)
+    if (h.tcp.from_syn() && h.tcp.position() > 0 && h.counts.missing_octets == 0) return false;
+  return true;
+}
+
+/// Beside the FPDUs' own order: a stream whose first FPDUs were too short to hold a marker may have them.
+void Connection::look_for_markers(Half& h, ConstBytes in, std::uint64_t at) {
+  if (h.markers_settled) return;
+  const FpduProof proof = prove_fpdu(in);
+  if (proof.is != FpduProof::Is::proven || !proof.fpdu.markers) return;
+  crc_ = Known::yes;
+  h.markers_settled = true;
+  h.walker.start_inside(crc_, true, proof.fpdu.phase);
+  h.walker.never_doubt();
+  h.fed = true;
+  h.fed_at = at - proof.fpdu.phase;
+  rdmap_->lost(side_of(h));  // what the walker held back is gone
+}
+
+/// Whether what stands where an FPDU is due is one, and is read as it is meant, whatever it holds.
+bool Connection::trusted(const Half& h) const {
+  return h.markers_settled && (h.walker.crc() == Known::yes || h.plausible >= believed_after);
+}
+
+/// Something that is no FPDU stands where one is due, and may be due to a wrong reading.
+bool Connection::doubted(Half& h) {
+  if (!picked_up_ || (protocol_ == Protocol::mpa && trusted(h))) return false;
+  if (protocol_ != Protocol::mpa) protocol_ = Protocol::other;
+  h.proven = h.plausible = 0;
+  rdmap_->lost(side_of(h));
+  return true;
+}
+
+/// An FPDU without a CRC that would prove it. Several in a row that fit together are one reading of the stream; it is
+/// the right one if no marker stands in a whole marker interval of it.
+void Connection::believe(Half& h, const WalkedFpdu& f) {
+  if (trusted(h)) return;
+  const bool fits = f.whole && plausible_fpdu(f.wire) && !f.pad_not_zero;
+  if (!fits || (!h.markers_settled && may_hold_marker(f.wire))) {
+    h.proven = h.plausible = 0;
+    return;
+  }
+  // The first ones may be payload that looks like some.
+  if (++h.plausible < believed_after || h.markers_settled) return;
+  h.proven += f.wire_octets;
+  if (h.proven >= unmarked_min) h.markers_settled = true;
+}
+
+/// Found after a loss by nothing but its header: it is no more than counted, and none that follows is more certain.
+void Connection::count_doubtful(Half& h, const WalkedFpdu& f) {
+  count_unjudged(h, f);
+  rdmap_->lost(side_of(h));
+}
+
+/// One that may be misread is counted by the octets that no marker can stand before (RFC 5044 §4.3: not inside the
+/// first four).
+void Connection::count_unjudged(Half& h, const WalkedFpdu& f) {
+  ++h.counts.fpdus;
+  if (++h.fpdus == 1) h.first_fpdu_frame = f.first.frame;
+  const auto header = wire::DdpHeader::parse(f.ulpdu.first(std::min(f.known, f.ulpdu.size())));
+  if (!header) return;
+  const auto rule = wire::rule_of(header->opcode);
+  if (!rule.assigned || rule.tagged != header->tagged) return;
+  if (header->last) {
+    ++h.counts.messages;
+    ++h.counts.messages_by_opcode[static_cast<std::size_t>(header->opcode) & 0xF];
+  }
+  const std::string_view name = to_string(header->opcode);
+  LadderEvent* e = event(f.last.frame, f.last.at, h.index, LadderEvent::Kind::fpdu,
+                         fmt::format("{} in an FPDU of {} octets, not judged", name, f.wire_octets));
+  if (e != nullptr) e->name = name.size();
+}
+
+/// Whether the FPDU is one to be judged.
+bool Connection::picked_up_fpdu(Half& h, const WalkedFpdu& f) {
+  using Crc = WalkedFpdu::Crc;
+  if (protocol_ == Protocol::other || (f.crc == Crc::bad && doubted(h))) return false;
+  if (f.crc == Crc::not_seen) h.proven = 0;
+  if (f.crc == Crc::off) believe(h, f);
+  if (f.crc == Crc::good) {
+    ++good_fpdus_;
+    h.proven += f.wire_octets;
+    if (h.proven >= unmarked_min) h.markers_settled = true;
+  }
+  if (protocol_ == Protocol::undecided && (good_fpdus_ >= 2 || f.crc == Crc::off)) {
+    protocol_ = Protocol::mpa;
+    for (Half& each : halves_) each.tcp.keep_history();
+  }
+  // A good CRC covers the markers as well; without, a marker may stand in the header, and the FPDU end elsewhere.
+  if (f.crc == Crc::good || trusted(h)) return true;
+  count_unjudged(h, f);
+  rdmap_->lost(side_of(h));
+  return false;
+}
+
+}  // namespace parley::capture

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Connection: how each side took what the other did wrong. A fault proves itself by its octets; what a peer made of it
+// is told from what it acknowledged, sent and closed, so that most of this is warnings.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "capture/rules/mpa/connection.hpp"
+
+namespace parley::capture {
+namespace {
+
+bool is_terminate(const WalkedFpdu& f) {
+  const auto h = wire::DdpHeader::parse(f.ulpdu.first(std::min(f.known, f.ulpdu.size())));
+  return h && h->opcode == wire::RdmapOpcode::terminate && !h->tagged;
+}
+
+std::string deserved(const Complaint& c) {
+  return c.any_code ? std::string("a Terminate is due") : describe_terminate(c.layer, c.etype, c.code) + " is due";
+}
+
+bool answers(const Complaint& terminate, const Complaint& fault) {
+  if (fault.any_code) return true;
+  // Hardware of Chelsio and Intel sends MPA's errors with type 3; that is told elsewhere.
+  const bool same_type = terminate.etype == fault.etype || terminate.layer == PARLEY_RDMAP_LAYER_LLP;
+  return terminate.layer == fault.layer && same_type && terminate.code == fault.code;
+}
+
+// Errors of which the octets tell whether they are there. STags, buffers and resources are the peer's own knowledge.
+constexpr std::array<Complaint, 10> visible{
+    Complaint{PARLEY_RDMAP_LAYER_LLP, 0, 2},   Complaint{PARLEY_RDMAP_LAYER_LLP, 0, 3},
+    Complaint{PARLEY_RDMAP_LAYER_DDP, 1, 3},   Complaint{PARLEY_RDMAP_LAYER_DDP, 1, 4},
+    Complaint{PARLEY_RDMAP_LAYER_DDP, 2, 1},   Complaint{PARLEY_RDMAP_LAYER_DDP, 2, 3},
+    Complaint{PARLEY_RDMAP_LAYER_DDP, 2, 4},   Complaint{PARLEY_RDMAP_LAYER_DDP, 2, 6},
+    Complaint{PARLEY_RDMAP_LAYER_RDMAP, 2, 5}, Complaint{PARLEY_RDMAP_LAYER_RDMAP, 2, 6}};
+
+}  // namespace
+
+void Connection::remember_fpdu(Half& h, const WalkedFpdu& f) {
+  const std::uint64_t stream_end = h.fed_at + f.position + f.wire_octets;
+  h.heard = std::max(h.heard, f.last.peer_received);
+  if (h.fault_end == 0 && !rdmap_->faults(side_of(h)).empty()) h.fault_end = stream_end;
+  if (h.term_end == 0 && rdmap_->terminated(side_of(h))) {  // by this very FPDU
+    h.term_heard = f.first.peer_received;
+    h.term_end = stream_end;
+  }
+}
+
+// RFC 5044 §7.1.2 rules 3, 5 and 9: the initiator closes after a Reply that is none.
+void Connection::check_after_reply(const WalkedFpdu& f) {
+  if (!reply_ || is_terminate(f)) return;
+  if (invalid_reply(*reply_))
+    findings_.error(f.last.frame, Side::initiator, "RFC 5044 §7.1.2",
+                    fmt::format("the initiator went on with FPDUs after the invalid Reply of frame {}", reply_->frame));
+  const auto* q = request_ && request_->enhanced ? &*request_->enhanced : nullptr;
+  const auto* r = reply_->enhanced ? &*reply_->enhanced : nullptr;
+  if (q != nullptr && r != nullptr && q->a && !r->a)
+    findings_.warn(f.last.frame, Side::initiator, "RFC 6581 §9.2",
+                   "the initiator, which asked for A=1, went on although the Reply has A=0: no RTR was agreed, and it "
+                   "must terminate (layer 2, code 7)");
+}
+
+// A Reply while the Request is only known in part.
+void Connection::check_reply_in_time(Half& initiator, const StartupSeen& reply, const SegmentRef& carrier) {
+  const auto v = wire::MpaFrameView::parse(initiator.head);
+  const bool all_seen = initiator.tcp.from_syn() && initiator.counts.missing_octets == 0 && !initiator.tcp.holding() &&
+                        carrier.peer_received <= initiator.tcp.position();
+  if (!all_seen) {
+    findings_.note(reply.frame, Side::initiator, "",
+                   "the Request is not whole in the capture: what it asked for is not known");
+    return;
+  }
+  // RFC 5044 §7.1.2 rule 9: PD_Length is compared with what came.
+  findings_.error(reply.frame, Side::responder, "RFC 5044 §7.1.2",
+                  fmt::format("the responder answered a Request of which {} octets had come, {} were due",
+                              initiator.head.size(), v ? v->frame_size() : std::size_t{PARLEY_MPA_HEADER_LEN}));
+  // The rest of it is no FPDU. Where it ends, or whether it comes at all, its own words do not prove.
+  if (v) initiator.request_due = v->frame_size() - initiator.head.size();
+  rdmap_->lost(Side::initiator);
+}
+
+// The initiator gave up the set-up with a Terminate: was there cause?
+void Connection::check_setup_code(const WalkedFpdu& f, std::uint8_t code) {
+  if (!request_ || !reply_ || invalid_reply(*reply_)) return;
+  const auto* q = request_->enhanced ? &*request_->enhanced : nullptr;
+  const auto* r = reply_->enhanced ? &*reply_->enhanced : nullptr;
+  if (code == 7 && q != nullptr && r != nullptr && q->a && r->a &&
+      (agreement_.rtr.send || agreement_.rtr.write || agreement_.rtr.read))
+    findings_.error(f.last.frame, Side::initiator, "RFC 6581 §9.2",
+                    fmt::format("the initiator found no matching RTR although Request and Reply have{}{}{} in common",
+                                agreement_.rtr.send ? " Send" : "", agreement_.rtr.write ? " Write" : "",
+                                agreement_.rtr.read ? " Read" : ""));
+  const bool unnegotiated = r != nullptr && (r->ird == PARLEY_MPA_ENH_NOT_NEGOTIATED ||
+                                             r->ord == PARLEY_MPA_ENH_NOT_NEGOTIATED);  // told elsewhere
+  if (code == 6 && q != nullptr && r != nullptr && !unnegotiated && depths_fit(*q, *r))
+    findings_.warn(f.last.frame, Side::initiator, "RFC 6581 §9.1",
+                   fmt::format("the initiator terminates for lack of IRD, yet the Reply (IRD {}, ORD {}) asks for no "
+                               "more than its Request (IRD {}, ORD {}) offers",
+                               r->ird, r->ord, q->ird, q->ord));
+  if (code == 4)
+    findings_.warn(f.last.frame, Side::initiator, "RFC 5044 §8",
+                   "the initiator calls the Reply invalid, and nothing in the capture shows why");
+}
+
+void Connection::finish_set_up() {
+  const Half& i = halves_[initiator_];
+  const Half& r = halves_[1 - initiator_];
+  const std::uint64_t reply_heard = r.head_last.peer_received;
+  // RFC 5044 §7.1.2 rule 3: no octets are due between Request and Reply; whoever reads them has no use for them.
+  if (reply_ && !reply_->r() && i.extra_after_startup > 0 && i.startup_length > 0 &&
+      reply_heard >= i.startup_length + i.extra_after_startup)
+    findings_.warn(reply_->frame, Side::responder, "RFC 5044 §7.1.2",
+                   fmt::format("the responder accepted although {} octets stood behind the Request by then",
+                               i.extra_after_startup));
+  if (agreement_.peer_to_peer && !agreement_.rtr.send && !agreement_.rtr.write && !agreement_.rtr.read &&
+      i.fpdus == 0 && i.counts.missing_octets == 0 && (i.fin_frame != 0 || i.rst_frame != 0))
+    findings_.warn(i.fin_frame != 0 ? i.fin_frame : i.rst_frame, Side::initiator, "RFC 6581 §9.2",
+                   "the initiator closed without the Terminate (layer 2, code 7) that a Reply without a common RTR "
+                   "kind asks for");
+  if (rtr_frame_ && agreement_.rtr_frame && r.fpdus == 0 && r.rst_frame != 0 && r.rst_frame > rtr_frame_->frame &&
+      !setup_failed_ && r.counts.missing_octets == 0 && i.fpdus == 0)
+    findings_.warn(r.rst_frame, Side::responder, "OFA 2007-10 Rtr §2",
+                   "the responder reset the connection on the agreed Rtr frame: the S of its Reply may be an echo of "
+                   "reserved bits");
+}
+
+void Connection::judge_reactions() {
+  if (!rdmap_ || setup_failed_) return;
+  for (const Side side : {Side::initiator, Side::responder}) {
+    judge_reaction(side);
+    judge_terminate_without_cause(side);
+    judge_end_of_terminated(half_of(side));
+  }
+}
+
+void Connection::judge_reaction(Side culprit) {
+  const auto& faults = rdmap_->faults(culprit);
+  const Half &bad = half_of(culprit), &good = half_of(other(culprit));
+  if (faults.empty()) return;
+  const Complaint& first = faults.front();
+  const std::uint64_t fault_end = first.end != 0 ? bad.fed_at + first.end : bad.fault_end;
+  if (fault_end == 0) return;
+  const auto& others = rdmap_->faults(other(culprit));
+  // Whose own stream is broken, incomplete or ended cannot be blamed for silence.
+  if ((!others.empty() && others.front().frame <= first.frame) || good.counts.missing_octets > 0 ||
+      rdmap_->lossy(other(culprit)))
+    return;
+  const std::string_view who = to_string(other(culprit));
+  if (const auto& said = rdmap_->terminate_of(other(culprit))) {
+    const bool fits = std::any_of(faults.begin(), faults.end(), [&](const Complaint& c) { return answers(*said, c); });
+    if (fits || good.term_heard < fault_end) return;
+    findings_.warn(said->frame, other(culprit), "RFC 5040 §7.2",
+                   fmt::format("the {} answered the fault of frame {} with a Terminate that says {}; {}", who,
+                               first.frame, describe_terminate(said->layer, said->etype, said->code), deserved(first)));
+    return;
+  }
+  // Until it ends a Terminate may still come. Who ended before the fault came, or after the other side had, owes none.
+  const std::uint64_t ended = good.fin_frame != 0 ? good.fin_frame : good.rst_frame;
+  const auto before_end = [&](std::uint64_t frame) { return frame != 0 && frame < ended; };
+  if (ended == 0 || good.end_heard < fault_end || rdmap_->terminated(other(culprit)) ||
+      before_end(rdmap_->terminate_frame(culprit)) || before_end(bad.rst_frame))
+    return;
+  const std::string_view did = good.heard >= fault_end ? "went on"
+                               : good.fin_frame != 0   ? "closed"
+                                                       : "reset the connection";
+  findings_.warn(ended, other(culprit), "RFC 5040 §7.2",
+                 fmt::format("the {} received the fault of frame {} and {} without a Terminate; {}", who, first.frame,
+                             did, deserved(first)));
+}
+
+void Connection::judge_terminate_without_cause(Side terminator) {
+  const auto& said = rdmap_->terminate_of(terminator);
+  const Half& peer = half_of(other(terminator));
+  if (!said || !rdmap_->faults(other(terminator)).empty()) return;
+  const auto& weak = rdmap_->cause(other(terminator));
+  if (weak && answers(*said, *weak)) return;
+  // Nothing is known of octets that the capture lacks.
+  if (peer.counts.missing_octets > 0 || peer.cut_segments > 0 || rdmap_->lossy(other(terminator))) return;
+  const bool checkable = std::any_of(visible.begin(), visible.end(), [&](const Complaint& c) {
+    return c.layer == said->layer && c.code == said->code &&
+           (c.etype == said->etype || c.layer == PARLEY_RDMAP_LAYER_LLP);
+  });
+  if (!checkable) return;
+  const bool of_crc = said->layer == PARLEY_RDMAP_LAYER_LLP && said->code == 2;
+  if (of_crc && request_ && reply_ && agreement_.crc == Known::no) {
+    // RFC 5044 §4.4: without C on either side the field holds anything and is not checked.
+    findings_.error(
+        said->frame, terminator, "RFC 5044 §4.4",
+        fmt::format("the {} complains of a CRC although neither side asked for CRCs", to_string(terminator)));
+    return;
+  }
+  findings_.warn(said->frame, terminator, "RFC 5040 §5.4",
+                 fmt::format("the {} complains of {}, and nothing that the {} sent gives cause", to_string(terminator),
+                             describe_terminate(said->layer, said->etype, said->code), to_string(other(terminator))));
+}
+
+// RFC 5040 §6.2.1: the stream is closed so that the Terminate arrives.
+void Connection::judge_end_of_terminated(const Half& h) {
+  if (h.term_end == 0 || h.rst_frame == 0 || h.tcp.acked_position() >= h.term_end) return;
+  const Half& peer = halves_[1 - h.index];
+  if (peer.rst_frame != 0 && peer.rst_frame < h.rst_frame) return;
+  findings_.warn(h.rst_frame, side_of(h), "RFC 5040 §6.2.1",
+                 fmt::format("the {} reset the connection before its Terminate was acknowledged: it may never arrive",
+                             to_string(side_of(h))));
+}
+
+}  // namespace parley::capture

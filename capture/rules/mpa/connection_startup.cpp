@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Connection: startup frames, and where the FPDUs begin behind them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "base/text.hpp"
+#include "capture/report/text.hpp"
+#include "capture/rules/mpa/connection.hpp"
+#include "capture/rules/rdmap/fields.hpp"
+
+namespace parley::capture {
+namespace {
+
+constexpr std::string_view key_head = "MPA ID ";  // all keys begin so, and a misspelt one is still worth a finding
+constexpr std::string_view reply_head = "MPA ID Rep";
+
+bool begins_like_key(ConstBytes head, std::string_view text) {
+  const std::size_t n = std::min(head.size(), text.size());
+  return std::equal(head.begin(), head.begin() + static_cast<std::ptrdiff_t>(n), text.begin(),
+                    [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
+}
+
+}  // namespace
+
+bool Connection::identify(Half& h) {
+  if (!begins_like_key(h.head, key_head)) {
+    if (protocol_ == Protocol::undecided) protocol_ = Protocol::other;
+    if (protocol_ == Protocol::mpa) h.phase = Phase::blind;
+    return false;
+  }
+  if (h.head.size() >= key_head.size() && protocol_ == Protocol::undecided) {
+    protocol_ = Protocol::mpa;
+    for (Half& each : halves_) each.tcp.keep_history();
+  }
+  return true;
+}
+
+// Where octets before it are not in the capture, payload can stand where a startup frame is due, and read like one.
+bool Connection::may_be_startup(const Half& h, const wire::MpaFrameView& v) {
+  if (h.tcp.from_syn() && h.counts.missing_octets == 0) return true;
+  const bool known = v.key == wire::MpaKey::req || v.key == wire::MpaKey::rep || v.key == wire::MpaKey::rtr ||
+                     v.key == wire::MpaKey::rtr_hex;
+  return known && v.revision <= 2 && v.pd_length <= PARLEY_MPA_PD_MAX;
+}
+
+// A Reply as the first frame: its Request was sent before the capture began, or is lost. If the other side is known to
+// have sent nothing, this one claims the wrong role; unless it is of an earlier connection, without a SYN here.
+void Connection::settle_roles(const Half& h) {
+  if (std::exchange(roles_known_, true)) return;
+  const Half& peer = peer_of(h);
+  const bool peer_silent =
+      h.tcp.from_syn() && peer.tcp.from_syn() && peer.tcp.position() == 0 && h.head_last.peer_received == 0;
+  const bool is_reply = h.head.size() >= reply_head.size() && begins_like_key(h.head, reply_head) && !peer_silent;
+  initiator_ = is_reply ? 1 - h.index : h.index;
+}
+
+// RFC 5044 §7.1.2 rule 2: after a rejection the ULP may begin again. Octets of the responder before its Reply may have
+// been one.
+bool Connection::rejection_may_be_lost() const {
+  return reply_lost_ || halves_[1 - initiator_].head_at > 0 || halves_[initiator_].counts.missing_octets > 0;
+}
+
+void Connection::startup_missing(Half& h, std::uint64_t n, const SegmentRef& ref, bool cut) {
+  if (h.head.empty()) return;                           // perhaps the whole startup frame; what follows will show
+  if (cut && h.head.size() >= PARLEY_MPA_HEADER_LEN) {  // only private data is cut
+    h.head_known = std::min(h.head_known, h.head.size());
+    h.head.resize(h.head.size() + n);
+    return startup_octets(h, {}, ref, false);
+  }
+  if (protocol_ == Protocol::undecided && h.head.size() < key_head.size()) return;
+  h.phase = Phase::blind;
+  h.blind_octets = n;
+  h.blind_frame = ref.frame;
+  if (roles_known_ && side_of(h) == Side::responder && request_ && !reply_ && !reply_lost_) reply_is_lost(h, ref.frame);
+}
+
+void Connection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, bool start) {
+  if (h.head.empty()) h.head_at = h.tcp.position() - in.size();
+  if (h.head.empty())
+    h.head_first = ref;
+  else if (!in.empty())
+    h.head_split = true;
+  const std::size_t before = h.head.size();
+  h.head.insert(h.head.end(), in.begin(), in.end());
+  if (!in.empty()) h.head_last = ref;
+  if (before < PARLEY_MPA_HEADER_LEN && h.head.size() >= PARLEY_MPA_HEADER_LEN) h.head_header = ref;
+  if (before < key_head.size() && !identify(h)) {
+    if (h.phase == Phase::blind) no_startup_frame(h, ref, start);
+    return;
+  }
+  const auto v = wire::MpaFrameView::parse(h.head);
+  if (v && !may_be_startup(h, *v)) {
+    const bool peer_began = peer_of(h).phase != Phase::startup || !peer_of(h).head.empty();
+    if (!peer_began) protocol_ = Protocol::other;
+    h.phase = Phase::blind;
+    if (peer_began && roles_known_) no_startup_frame(h, ref, start);
+    return;
+  }
+  if (!v || h.head.size() < v->frame_size()) return;
+  const std::size_t size = v->frame_size();
+  const Bytes rest(h.head.begin() + static_cast<std::ptrdiff_t>(size), h.head.end());
+  h.startup_length = h.tcp.position() - rest.size();
+  h.head_told = true;
+  if (tap_ != nullptr) tap_->startup(tapped(h), h.head_at, ConstBytes(h.head).first(size));
+  if (!roles_known_ && !h.tcp.from_syn() && (v->revision > 2 || v->pd_length > PARLEY_MPA_PD_MAX || !rest.empty())) {
+    protocol_ = Protocol::other;  // payload of a connection that began earlier can read so
+    return;
+  }
+  startup_frame(h, size);
+  if (rest.empty()) return;
+  // The rest came in the segment that completed the frame.
+  if (h.phase == Phase::after_request || h.phase == Phase::rtr_or_fpdu) {
+    keep_early(h, rest, 0, ref, false, false);
+    if (h.phase == Phase::after_request)
+      extra_octets(h, rest.size(), ref);
+    else
+      rtr_or_fpdu(h);
+  } else if (h.phase == Phase::over) {
+    after_rejection(h, rest, ref);
+  } else if (h.phase == Phase::fpdus) {
+    h.feed(rest, 0, ref, false, h.tcp.position() - rest.size());
+  }
+}
+
+// Octets that are no startup frame where one is due. If octets before them are missing, the frame was among those, and
+// an accepting Reply is likely: the peers go on.
+void Connection::no_startup_frame(Half& h, const SegmentRef& ref, bool start) {
+  if (h.counts.missing_octets == 0 && h.tcp.from_syn()) {
+    findings_.error(ref.frame, side_of(h), "RFC 5044 §7.1.1",
+                    "octets that are no startup frame stand where one is due");
+    return;
+  }
+  if (!request_ || reply_ || side_of(h) == Side::initiator) return;
+  reply_is_lost(h, ref.frame);
+  const std::uint64_t head_at = h.tcp.position() - h.head.size();
+  h.startup_length = head_at;
+  h.head_told = h.head_told || !request_->m();  // the walker gets it
+  // With markers, positions count from the end of the Reply, and how long that was is not known.
+  h.phase = request_->m() ? Phase::blind : Phase::fpdus;
+  if (h.phase == Phase::fpdus) h.feed(h.head, 0, ref, start, head_at);
+}
+
+// The capture lacks the Reply, or some of it, and the connection went on.
+void Connection::reply_is_lost(Half& responder, std::uint64_t frame) {
+  findings_.note(frame, Side::responder, "",
+                 "the Reply is not in the capture: what was agreed is known from the Request only");
+  reply_lost_ = true;
+  agreement_ = agree(request_, {});
+  begin_data();
+  Half& initiator = peer_of(responder);
+  responder.walker.start_inside(agreement_.crc, false, 0);  // where its FPDUs begin is not known
+  rdmap_->lost(Side::responder);
+  initiator.walker.start(agreement_.crc, Known::unknown);
+  initiator.phase = Phase::rtr_or_fpdu;  // or a second Request, if the Reply was a rejection
+  if (!initiator.early.empty()) rtr_or_fpdu(initiator);
+}
+
+void Connection::begin_data() {
+  if (request_ && reply_) rdmap_->set_up_known();
+  rdmap_->count_into(half_of(Side::initiator).counts, half_of(Side::responder).counts);
+  rdmap_->set_read_limit(Side::initiator, agreement_.initiator_reads, agreement_.peer_to_peer && agreement_.rtr.read);
+  rdmap_->set_read_limit(Side::responder, agreement_.responder_reads);
+  if (with_events_)
+    rdmap_->set_events([this](const WalkedFpdu& f, Side side, LadderEvent::Kind kind, std::string text) {
+      fpdu_event(half_of(side), f, kind, std::move(text));
+    });
+}
+
+StartupSeen Connection::read_startup(const Half& h, const wire::MpaFrameView& v) const {
+  const std::size_t known = std::min(h.head_known, v.frame_size());
+  StartupSeen s = capture::read_startup(v, known - std::min<std::size_t>(known, PARLEY_MPA_HEADER_LEN));
+  // RFC 5044 §7.1.1: a frame that announces more than 512 octets is wrong whatever follows its header.
+  const SegmentRef& ref = v.pd_length > PARLEY_MPA_PD_MAX ? h.head_header : h.head_last;
+  s.frame = ref.frame;
+  s.at = ref.at;
+  s.private_data_whole = s.private_data_whole && h.counts.missing_octets == 0;
+  return s;
+}
+
+void Connection::startup_frame(Half& h, std::size_t size) {
+  const auto v = wire::MpaFrameView::parse(ConstBytes(h.head).first(size));
+  StartupSeen seen = read_startup(h, *v);
+  const bool rtr = seen.key == wire::MpaKey::rtr || seen.key == wire::MpaKey::rtr_hex;
+  if (rtr && !roles_known_ && (!h.tcp.from_syn() || h.counts.missing_octets > 0)) {
+    // Request and Reply are not in the capture, or only part of the Reply: nothing can be judged.
+    if (peer_of(h).head.empty()) protocol_ = Protocol::other;
+    settle_roles(h);
+    h.phase = Phase::blind;
+    return;
+  }
+  settle_roles(h);
+  if (!rdmap_) rdmap_.emplace(findings_);
+  if (side_of(h) == Side::initiator) return request_seen(h, std::move(seen));
+  reply_seen(h, std::move(seen));
+}
+
+void Connection::request_seen(Half& h, StartupSeen seen) {
+  check_request(seen, findings_);
+  startup_event(h, seen, seen.key == wire::MpaKey::req ? "MPA Request" : "MPA startup frame");
+  h.phase = reply_ ? Phase::fpdus : Phase::after_request;
+  request_ = std::move(seen);
+  if (reply_) {  // captured the wrong way round
+    agreement_ = agree(request_, reply_);
+    h.walker.start(agreement_.crc, agreement_.markers_to_responder);
+  }
+}
+
+void Connection::reply_seen(Half& h, StartupSeen seen) {
+  Half& initiator = peer_of(h);
+  const bool lost_request = !request_ && initiator.phase == Phase::startup;
+  if (lost_request && !initiator.head.empty())
+    check_reply_in_time(initiator, seen, h.head_first);
+  else if (lost_request)
+    findings_.note(seen.frame, Side::initiator, "",
+                   "the Request is not in the capture: what it asked for is not known");
+  check_reply(request_, seen, findings_);
+  startup_event(h, seen, seen.key == wire::MpaKey::rep ? "MPA Reply" : "MPA startup frame");
+  setup_failed_ = seen.key != wire::MpaKey::rep;
+  const bool enhanced_refused = request_ && request_->s() && request_->revision >= 2 && !seen.s();
+  initiator_may_refuse_ = seen.m() || seen.revision > 2 || seen.pd_length > PARLEY_MPA_PD_MAX || enhanced_refused ||
+                          (request_ && seen.revision != request_->revision);
+  reply_ = std::move(seen);
+  if (initiator.extra_after_startup > 0 && initiator.extra.peer_received <= h.head_at) accuse_extra_octets(initiator);
+  agreement_ = agree(request_, reply_);
+  if (!agreement_.accepted) {
+    h.phase = initiator.phase = Phase::over;
+    h.head.clear();
+    initiator.head.clear();
+    return;
+  }
+  operational_ = !agreement_.peer_to_peer && !agreement_.rtr_frame && !setup_failed_;
+  begin_data();
+  if (reply_->revision == 0) rdmap_->set_version(0);
+  h.phase = Phase::fpdus;
+  h.walker.start(agreement_.crc, agreement_.markers_to_initiator);
+  initiator.walker.start(agreement_.crc, agreement_.markers_to_responder);
+  if (!request_) {
+    // Where the Request ended is taken from the Reply, and may be wrong.
+    initiator.walker.start_inside(agreement_.crc, agreement_.markers_to_responder == Known::yes, 0);
+    initiator.startup_length = initiator.tcp.position();
+    if (initiator.tcp.holding() || initiator.counts.missing_octets > 0 || initiator.phase == Phase::blind)
+      rdmap_->lost(Side::initiator);
+  }
+  // The Request may also come late, when the capture has packets out of order.
+  const bool startup_may_come = agreement_.revision <= 1 || !request_ || rejection_may_be_lost();
+  initiator.phase = startup_may_come ? Phase::rtr_or_fpdu : Phase::fpdus;
+  if (initiator.phase == Phase::fpdus) return replay(initiator);
+  if (!initiator.early.empty()) rtr_or_fpdu(initiator);
+}
+
+void Connection::keep_early(Half& h, ConstBytes in, std::uint64_t missing, const SegmentRef& ref, bool cut,
+                            bool start) {
+  if (h.early_octets + in.size() > early_max) {
+    h.early_dropped += in.size() + missing;
+    return;
+  }
+  h.early_octets += in.size() + 64;
+  h.early.push_back({Bytes(in.begin(), in.end()), missing, cut, start, ref, h.tcp.position() - in.size() - missing});
+}
+
+void Connection::replay(Half& h) {
+  while (!h.early.empty()) {
+    const Early e = std::move(h.early.front());
+    h.early.pop_front();
+    if (e.missing > 0 && h.walker.markers() == Known::unknown) {
+      h.phase = Phase::blind;
+      h.early.clear();
+      return;
+    }
+    if (e.missing > 0) {
+      h.feed({}, e.missing, e.ref, false, e.at);
+      if (h.walker.lost()) rdmap_->lost(side_of(h));
+    } else {
+      h.feed(e.data, 0, e.ref, e.start, e.at);
+    }
+  }
+  h.early_octets = 0;
+}
+
+void Connection::extra_octets(Half& h, std::size_t n, const SegmentRef& ref) {
+  // Had it received some of the Reply, the capture would only lack that.
+  if (ref.peer_received != 0) return;
+  if (h.extra_after_startup == 0) h.extra = ref, h.extra_octets = n;
+  h.extra_after_startup += n;
+  // Where the capture begins later than the other side's octets, the Reply may stand before.
+  if (peer_of(h).tcp.from_syn()) accuse_extra_octets(h);
+}
+
+// RFC 5044 §7.1.2 rule 2: a rejection leaves TCP to the ULP, which may begin again. Nothing of that is followed.
+void Connection::after_rejection(Half& h, ConstBytes in, const SegmentRef& ref) {
+  constexpr std::string_view head = "MPA ID Re";
+  if (h.again_told || h.counts.missing_octets > 0 || h.head.size() >= head.size()) return;
+  const ConstBytes part = in.first(std::min(in.size(), head.size() - h.head.size()));
+  h.head.insert(h.head.end(), part.begin(), part.end());
+  if (h.head.size() < head.size() || !begins_like_key(h.head, head)) return;
+  h.again_told = true;
+  if (side_of(h) == Side::initiator)
+    findings_.note(
+        ref.frame, Side::initiator, "RFC 5044 §7.1.2",
+        fmt::format("the initiator sent a second Request after the rejection of frame {}; what follows is not "
+                    "judged",
+                    reply_->frame));
+  else if (const Half& initiator = peer_of(h);
+           initiator.counts.missing_octets == 0 && ref.peer_received == initiator.startup_length)
+    // Nothing of the initiator stands between the two, so that this answers no second Request.
+    findings_.error(ref.frame, Side::responder, "RFC 5044 §7.1.2",
+                    fmt::format("the responder sent a second Reply after that of frame {}", reply_->frame));
+}
+
+void Connection::accuse_extra_octets(Half& h) {
+  // RFC 5044 §7.1.2 rule 3: the initiator receives and validates the Reply before it sends anything more.
+  if (std::exchange(h.extra_told, true)) return;
+  findings_.error(
+      h.extra.frame, Side::initiator, "RFC 5044 §7.1.2",
+      fmt::format("the initiator sent {} after its Request before the Reply came", counted(h.extra_octets, "octet")));
+}
+
+void Connection::drop_early(Half& h, std::size_t n) {
+  while (n > 0 && !h.early.empty()) {
+    Early& e = h.early.front();
+    const std::size_t skip = std::min(n, e.data.size());
+    e.data.erase(e.data.begin(), e.data.begin() + static_cast<std::ptrdiff_t>(skip));
+    e.start = false;
+    e.at += skip;
+    n -= skip;
+    if (e.data.empty()) h.early.pop_front();
+  }
+}
+
+// FPDUs stand from here on, behind `skip` octets of an Rtr frame that is not whole. `after_hole`: or there was one
+// among what the capture lacks.
+void Connection::fpdus_from(Half& h, std::size_t skip, bool after_hole) {
+  // RFC 5044 §4.3: positions count from the end of the startup frames, and how long those were is not known.
+  const bool rtr_lost = after_hole && (skip > 0 || agreement_.rtr_frame || !request_ || reply_lost_);
+  const bool request_lost = !request_ && (h.tcp.from_syn() || h.counts.missing_octets > 0);
+  const bool unknown_positions = h.walker.markers() != Known::no && (rtr_lost || request_lost);
+  drop_early(h, skip);
+  if (unknown_positions) h.early.clear(), rdmap_->lost(side_of(h));
+  h.phase = unknown_positions ? Phase::blind : Phase::fpdus;
+  replay(h);
+}
+
+// A Request where FPDUs may begin: the capture had the Reply first, or lacks a rejection after which it is the second.
+void Connection::request_behind(Half& h, StartupSeen seen) {
+  request_seen(h, std::move(seen));
+  agreement_ = agree(request_, reply_);
+  h.walker.start(agreement_.crc, agreement_.markers_to_responder);
+  if (reply_) operational_ = !agreement_.peer_to_peer && !agreement_.rtr_frame && !setup_failed_;
+  begin_data();
+  h.phase = Phase::rtr_or_fpdu;
+  if (!h.early.empty()) rtr_or_fpdu(h);
+}
+
+// The octets of the initiator that may be an Rtr frame, and whether it is known how they go on.
+void Connection::rtr_or_fpdu(Half& h) {
+  Bytes head;
+  bool hole = false;
+  for (const Early& e : h.early) {
+    hole = hole || e.missing > 0;
+    if (hole) break;
+    head.insert(head.end(), e.data.begin(), e.data.end());
+  }
+  constexpr std::string_view rtr_head = "MPA ID R";
+  const bool may_be = begins_like_key(head, rtr_head);
+  const auto v = wire::MpaFrameView::parse(head);
+  const bool whole = may_be && v && head.size() >= v->frame_size();
+  if (may_be && !whole && !hole) return;
+  const bool startup_due = agreement_.rtr_frame || !request_ || rejection_may_be_lost();
+  const bool lost_one = may_be && (startup_due || head.size() >= rtr_head.size());
+  if (!whole) return fpdus_from(h, lost_one ? head.size() : 0, may_be && hole);
+  const SegmentRef carrier = h.early.back().ref;
+  if (tap_ != nullptr) tap_->startup(tapped(h), h.early.front().at, ConstBytes(head).first(v->frame_size()));
+  h.head_last = carrier;
+  h.head_known = ~std::size_t{0};
+  StartupSeen seen = read_startup(h, *v);
+  if (v->key == wire::MpaKey::req && (!request_ || rejection_may_be_lost())) {
+    h.startup_length = h.early.front().at + v->frame_size();
+    drop_early(h, v->frame_size());
+    return request_behind(h, std::move(seen));
+  }
+  rtr_frame_ = std::move(seen);
+  const bool rtr_key = v->key == wire::MpaKey::rtr || v->key == wire::MpaKey::rtr_hex;
+  LadderEvent* e =
+      event(rtr_frame_->frame, rtr_frame_->at, h.index, LadderEvent::Kind::startup,
+            rtr_key ? fmt::format("MPA Rtr frame ({})", to_string(v->key).substr(7, 3)) : "a second startup frame");
+  if (e != nullptr && with_fields_) startup_fields(*rtr_frame_, e->fields);
+  if (!rtr_key) {
+    findings_.error(rtr_frame_->frame, Side::initiator, "RFC 5044 §7.1.2", "the initiator sent a second startup frame");
+  } else if (request_ && reply_ && !agreement_.rtr_frame) {
+    findings_.error(rtr_frame_->frame, Side::initiator, "OFA 2007-10 Rtr §2",
+                    "the initiator sent an Rtr frame that was not agreed (S)");
+  } else {
+    // What a Request that is not in the capture offered is not known.
+    findings_.note(rtr_frame_->frame, Side::initiator, "OFA 2007-10 Rtr §2",
+                   fmt::format("the initiator sent the Rtr frame, spelt \"{}\"{}", to_string(v->key),
+                               request_ ? "" : "; whether it was agreed is not known without the Request"));
+    operational_ = true;
+  }
+  rtr_seen_ = mpa::Rtr::frame;
+  first_fpdu_at_ = rtr_frame_->at;
+  // To a responder that does not know the frame, its octets are an FPDU whose RDMAP version is 0.
+  rdmap_->complaint(Side::initiator, {PARLEY_RDMAP_LAYER_RDMAP, 2, 5, rtr_frame_->frame}, true);
+  drop_early(h, v->frame_size());
+  h.phase = Phase::fpdus;
+  replay(h);
+}
+
+}  // namespace parley::capture

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// From nothing to Established, or to a reason why not: the part of a connection in which mpa::Startup speaks.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/bytes_io.hpp"
+#include "cm/providers/iwarp/iwarp_impl.hpp"
+#include "mpa/quirks.hpp"
+#include "wire/rdmap.hpp"
+
+namespace parley::cm::iwarp {
+namespace {
+
+bool is_fpdu_form(mpa::Rtr rtr) { return rtr == mpa::Rtr::send || rtr == mpa::Rtr::write || rtr == mpa::Rtr::read; }
+
+bool offers_rtr_frame(const mpa::Options& options) { return options.revision == 1 && options.rtr == mpa::Rtr::frame; }
+
+// OFA 2007-10 Rtr §2: a peer that does not know the Rtr frame gets what the user named for that case, and no S.
+void give_up_rtr_frame(mpa::Options& options) {
+  options.rtr = options.rtr_fallback == mpa::Rtr::frame ? mpa::Rtr::none : options.rtr_fallback;
+  options.rtr_by_s = false;
+}
+
+}  // namespace
+
+void Iwarp::carry_out(Listener& l) {
+  StreamCommand command;
+  command.kind = StreamCommand::Kind::listen;
+  command.id = l.stream;
+  command.address = l.address;
+  command.backlog = l.options.backlog;
+  commands_.push_back(command);
+  l.up = true;
+}
+
+void Iwarp::carry_out(Connection& c, Instant now) {
+  switch (c.phase) {
+    case Phase::noted:
+      c.setup->start = now;
+      if (offers_rtr_frame(c.setup->options) && c.setup->options.peer_quirk.empty() &&
+          echoes_.of(c.peer) == EchoMemory::Verdict::echoes) {
+        give_up_rtr_frame(c.setup->options);
+        ProviderEvent event = event_of(c, ProviderEvent::Kind::retrying);
+        event.why = plain_failure(mpa::Stage::send_request, Errc::unsupported, "OFA 2007-10 Rtr §2",
+                                  "S=1 echoed and the Rtr frame refused, on an earlier connection",
+                                  fmt::format("going on without S, with RTR {}", to_string(c.setup->options.rtr)));
+        push_event(std::move(event));
+      }
+      open_stream(c, now);
+      break;
+    case Phase::decided: decide(c, now); break;
+    case Phase::closing:
+      c.qp->begin_close();
+      c.deadline = after(now, options_.linger);
+      settle(c, now);
+      break;
+    default: break;  // it ended before its command's turn came; the event says so
+  }
+}
+
+void Iwarp::open_stream(Connection& c, Instant now) {
+  c.stream = next_stream(c.slot);
+  c.phase = Phase::opening;
+  c.wire = Wire::opening;
+  c.peer_fin = c.want_fin = false;
+  c.tx.clear();
+  c.tx_at = 0;
+  StreamCommand command;
+  command.kind = StreamCommand::Kind::open;
+  command.id = c.stream;
+  command.address = c.peer;
+  command.local = c.setup->bind_local ? c.setup->local : Address::any(c.peer.family, 0);
+  commands_.push_back(command);
+  c.deadline = after(now, c.setup->tcp_timeout);
+  refresh_deadline(c);
+}
+
+void Iwarp::begin_startup(Connection& c, Instant now) {
+  Setup& setup = *c.setup;
+  setup.times.tcp = now - setup.start;
+  auto startup = mpa::Startup::create(mpa::Role::initiator, setup.options, setup.private_data, now);
+  if (!startup) {
+    // Only a retry gets here: what contradicts itself at first was refused by connect().
+    fail_setup(c, now,
+               plain_failure(mpa::Stage::send_request, Errc::invalid_argument, {}, startup.error().message(),
+                             "choose options that hold for the fall-back too"),
+               mpa::StartupEvent::Close::graceful);
+    return;
+  }
+  c.phase = Phase::startup;
+  c.deadline = never;
+  setup.startup.emplace(std::move(*startup));
+  drain_startup(c, now);
+}
+
+void Iwarp::drain_startup(Connection& c, Instant now) {
+  // An event may end the set-up and free the Startup, or replace it.
+  while (c.setup && c.setup->startup) {
+    mpa::Startup& startup = *c.setup->startup;
+    for (Bytes out = startup.poll_transmit(); !out.empty(); out = startup.poll_transmit()) {
+      if (c.tx.empty())
+        c.tx = std::move(out);
+      else
+        c.tx.insert(c.tx.end(), out.begin(), out.end());
+    }
+    auto event = startup.poll_event();
+    if (!event) break;
+    on_startup_event(c, now, *event);
+    if (c.phase == Phase::opening || c.phase == Phase::over) break;
+  }
+  settle(c, now);
+}
+
+void Iwarp::on_startup_event(Connection& c, Instant now, mpa::StartupEvent& event) {
+  using Kind = mpa::StartupEvent::Kind;
+  switch (event.kind) {
+    case Kind::request: {
+      c.phase = Phase::deciding;
+      c.announced = true;
+      our_turn(c);
+      c.setup->times.request = now - c.setup->start;
+      ProviderEvent request = event_of(c, ProviderEvent::Kind::connect_request);
+      request.parameters = std::move(event.parameters);
+      request.private_data = std::move(event.private_data);
+      push_event(std::move(request));
+      return;
+    }
+    case Kind::fpdu_mode:
+      if (attach(c, now, event.parameters, mpa::Rtr::none, true) && !c.setup->startup->leftover().empty()) {
+        const ConstBytes head = c.setup->startup->leftover();
+        c.setup->early.assign(head.begin(), head.end());  // fed in front of what follows in the same octets
+      }
+      return;
+    case Kind::established:
+      if (c.role == mpa::Role::initiator) {
+        on_reply(c, now, event);
+      } else if (c.attached || attach(c, now, event.parameters, mpa::Rtr::none, true)) {
+        c.qp->release_fence();
+        establish(c, now, event);
+      }
+      return;
+    case Kind::rejected: {
+      if (c.role == mpa::Role::responder) return;  // decide() has done it
+      ProviderEvent rejected = event_of(c, ProviderEvent::Kind::rejected);
+      rejected.parameters = std::move(event.parameters);
+      rejected.private_data = std::move(event.private_data);
+      rejected.why = std::move(event.failure);
+      push_event(std::move(rejected));
+      c.phase = Phase::over;
+      begin_linger(c, now);
+      return;
+    }
+    case Kind::terminate: refuse_with_terminate(c, now, event); return;
+    case Kind::failed: fail_setup(c, now, std::move(event.failure), event.close); return;
+    case Kind::retry_v1: {
+      if (c.setup->retried_v1) {
+        fail_setup(c, now, std::move(event.failure), mpa::StartupEvent::Close::graceful);
+        return;
+      }
+      c.setup->retried_v1 = true;
+      c.setup->options.revision = 1;  // RFC 6581 §10
+      // A Send that nothing announces is a message to the peer's ULP, which nobody sent; a Write of no length says as
+      // much to MPA and nothing to the ULP.
+      if (c.setup->options.rtr == mpa::Rtr::send && !c.setup->options.rtr_by_s) c.setup->options.rtr = mpa::Rtr::write;
+      retry(c, now, std::move(event.failure));
+      return;
+    }
+  }
+}
+
+void Iwarp::on_reply(Connection& c, Instant now, mpa::StartupEvent& event) {
+  Setup& setup = *c.setup;
+  setup.times.reply = now - setup.start;
+  const Duration delay = setup.startup->peer_quirk().first_fpdu_delay;
+  // A peer that echoes reserved bits confirms S without knowing it, and shows it by a Terminate right after the Rtr
+  // frame. Nothing tells an honest peer apart but time, so an unknown one is watched, once.
+  setup.watching = event.parameters.rtr == mpa::Rtr::frame && setup.options.peer_quirk.empty() &&
+                   options_.echo_watch > Duration{} && echoes_.of(c.peer) == EchoMemory::Verdict::unknown;
+  const Duration hold = std::max(delay, setup.watching ? options_.echo_watch : Duration{});
+  if (hold > Duration{}) {
+    c.phase = Phase::holding;
+    setup.reply = std::make_unique<mpa::StartupEvent>(std::move(event));
+    c.deadline = after(now, hold);
+    return;
+  }
+  const mpa::Rtr rtr = is_fpdu_form(event.parameters.rtr) ? event.parameters.rtr : mpa::Rtr::none;
+  if (attach(c, now, event.parameters, rtr, false)) establish(c, now, event);
+}
+
+void Iwarp::end_hold(Connection& c, Instant now) {
+  mpa::StartupEvent event = std::move(*c.setup->reply);
+  if (c.setup->watching) echoes_.note(c.peer, EchoMemory::Verdict::honest);
+  const Bytes early = std::move(c.setup->early);
+  const mpa::Rtr rtr = is_fpdu_form(event.parameters.rtr) ? event.parameters.rtr : mpa::Rtr::none;
+  if (!attach(c, now, event.parameters, rtr, false)) return;
+  establish(c, now, event);
+  if (!early.empty()) feed_qp(c, now, early);
+}
+
+// Octets that come while the queue pair is not attached yet.
+void Iwarp::early_octets(Connection& c, Instant now, ConstBytes in) {
+  Setup& setup = *c.setup;
+  setup.early.insert(setup.early.end(), in.begin(), in.end());
+  if (setup.watching) {
+    Reader first(setup.early);
+    if (setup.reply->parameters.rx_markers) first.skip(4);  // RFC 5044 §7.1.2 rule 7: the stream begins with a marker
+    first.skip(3);                                          // ULPDU_Length and the DDP control octet
+    const std::uint8_t control = first.u8();
+    if (!first.ok()) return;
+    if ((control & PARLEY_RDMAP_OPCODE_MASK) == static_cast<std::uint8_t>(wire::RdmapOpcode::terminate)) {
+      echo_found(c, now, "a Terminate right after the Rtr frame");
+      return;
+    }
+  }
+  if (setup.watching || setup.early.size() > early_max) end_hold(c, now);
+}
+
+void Iwarp::echo_found(Connection& c, Instant now, std::string received) {
+  echoes_.note(c.peer, EchoMemory::Verdict::echoes);
+  give_up_rtr_frame(c.setup->options);
+  retry(c, now,
+        plain_failure(
+            mpa::Stage::send_rtr, Errc::unsupported, "OFA 2007-10 Rtr §2", std::move(received),
+            fmt::format("the peer echoes S without knowing the Rtr frame; connecting again without S, with RTR {}",
+                        to_string(c.setup->options.rtr))));
+}
+
+bool Iwarp::attach(Connection& c, Instant now, mpa::Parameters& parameters, mpa::Rtr send_rtr, bool fenced) {
+  const mpa::Quirk& played = c.setup->startup->play_quirk();
+  nic::iwarp::AttachOptions options;
+  options.role = c.role;
+  // The reasons are the user's to read; the queue pair has no use for a copy of them.
+  mpa::Reasons reasons = std::move(parameters.reasons);
+  parameters.reasons = {};
+  options.parameters = parameters;
+  parameters.reasons = std::move(reasons);
+  options.emss = c.emss;
+  options.send_rtr = send_rtr;
+  options.fenced = fenced && !played.no_fence;
+  options.rtr_stag_zero = played.rtr_stag_zero;
+  options.refuses_stag_zero = played.refuses_stag_zero;
+  options.terminate_nibbles_swapped = played.terminate_nibbles_swapped;
+  options.terminate_llp_etype = played.terminate_llp_etype;
+  if (auto attached = c.qp->attach(options); !attached) {
+    fail_setup(
+        c, now,
+        plain_failure(c.role == mpa::Role::initiator ? mpa::Stage::send_rtr : mpa::Stage::ulp_decision,
+                      Errc::wrong_state, {}, "the queue pair could not be attached: " + attached.error().message(),
+                      "give each connection a fresh queue pair"),
+        mpa::StartupEvent::Close::reset);
+    return false;
+  }
+  c.attached = true;
+  return true;
+}
+
+void Iwarp::establish(Connection& c, Instant now, mpa::StartupEvent& event) {
+  ProviderEvent established = event_of(c, ProviderEvent::Kind::established);
+  established.parameters = std::move(event.parameters);
+  established.private_data = std::move(event.private_data);
+  established.times = c.setup->times;
+  established.times.established = now - c.setup->start;
+  push_event(std::move(established));
+  c.phase = Phase::open;
+  c.deadline = never;
+  c.setup.reset();
+  uncount(c);
+}
+
+// RFC 6581 §8: the Reply was good MPA but cannot be lived with; the peer is told by a Terminate, which is an FPDU.
+void Iwarp::refuse_with_terminate(Connection& c, Instant now, mpa::StartupEvent& event) {
+  if (!attach(c, now, event.parameters, mpa::Rtr::none, false)) return;
+  c.qp->send_terminate(PARLEY_RDMAP_LAYER_LLP, 0, event.terminate_code);
+  fail_setup(c, now, std::move(event.failure), mpa::StartupEvent::Close::graceful);
+}
+
+void Iwarp::decide(Connection& c, Instant now) {
+  Setup& setup = *c.setup;
+  const Decision decision = std::move(*setup.decision);
+  setup.decision.reset();
+  setup.times.decision = now - setup.start;
+  if (!decision.accept) {
+    if (!setup.startup->reject(now, decision.private_data)) {
+      fail_setup(c, now,
+                 plain_failure(mpa::Stage::ulp_decision, Errc::invalid_argument, {}, "the rejection could not be sent",
+                               "use less private data"),
+                 mpa::StartupEvent::Close::reset);
+      return;
+    }
+    drain_startup(c, now);
+    if (c.phase == Phase::over) return;  // the peer was gone already
+    c.phase = Phase::over;
+    c.setup.reset();
+    uncount(c);
+    if (c.wire == Wire::up) begin_linger(c, now);
+    settle(c, now);
+    return;
+  }
+  if (decision.mpa) setup.options = *decision.mpa;
+  c.phase = Phase::startup;
+  if (auto accepted = setup.startup->accept(now, setup.options, decision.private_data); !accepted) {
+    fail_setup(c, now,
+               plain_failure(mpa::Stage::ulp_decision, Errc::invalid_argument, {}, accepted.error().message(),
+                             "choose options for accept() that fit the Request"),
+               mpa::StartupEvent::Close::reset);
+    return;
+  }
+  // RFC 5044 §7.1.2 rule 4: from here a classic initiator may be silent as long as its ULP likes. The ULP on this side
+  // knows of the connection and can end it; it takes no room from those that nobody has looked at.
+  if (setup.startup->parameters().rtr == mpa::Rtr::none)
+    await_first_message(c);
+  else
+    peers_turn(c);
+  drain_startup(c, now);
+}
+
+void Iwarp::retry(Connection& c, Instant now, mpa::Failure why) {
+  ProviderEvent event = event_of(c, ProviderEvent::Kind::retrying);
+  event.why = std::move(why);
+  push_event(std::move(event));
+  if (c.wire == Wire::up) drop_stream(c, StreamCommand::Kind::reset);
+  c.setup->startup.reset();
+  c.setup->reply.reset();
+  c.setup->early.clear();
+  c.setup->watching = c.setup->request_timed = false;
+  open_stream(c, now);
+}
+
+void Iwarp::fail_setup(Connection& c, Instant now, mpa::Failure why, mpa::StartupEvent::Close close) {
+  ProviderEvent event = event_of(c, ProviderEvent::Kind::connect_failed);
+  event.why = std::move(why);
+  if (c.attached) event.terminate = c.qp->terminate();
+  c.phase = Phase::over;
+  our_turn(c);
+  if (!c.orphan) push_event(std::move(event));
+  if (c.wire == Wire::up && close == mpa::StartupEvent::Close::reset)
+    drop_stream(c, StreamCommand::Kind::reset);
+  else if (c.wire == Wire::up)
+    begin_linger(c, now);
+  if (c.wire == Wire::gone || c.wire == Wire::none) stream_finished(c, now);
+}
+
+void Iwarp::handle_connected(Instant now, StreamId stream, const StreamInfo& info) {
+  now_ = now;
+  free_retired();
+  Connection* c = by_stream(stream);
+  if (c == nullptr) return;
+  c->wire = Wire::up;
+  c->local = info.local;
+  c->emss = info.emss;
+  begin_startup(*c, now);
+}
+
+void Iwarp::handle_connect_failed(Instant now, StreamId stream, std::error_code why) {
+  now_ = now;
+  free_retired();
+  Connection* c = by_stream(stream);
+  if (c == nullptr) return;
+  unmap_stream(stream);
+  c->stream = 0;
+  c->wire = Wire::gone;
+  // Where no local address was asked for, none can be wrong: what is not available is a port.
+  const bool out_of_ports = why == std::errc::address_not_available && !c->setup->bind_local;
+  fail_setup(*c, now, out_of_ports ? ports_exhausted(c->peer) : system_failure(mpa::Stage::tcp_connect, why, c->peer),
+             mpa::StartupEvent::Close::none);
+  refresh_deadline(*c);
+}
+
+}  // namespace parley::cm::iwarp

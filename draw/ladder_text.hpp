@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What both renderings of a ladder share: times, silences and the colour of a result.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "base/escape.hpp"
+#include "base/text.hpp"
+#include "parley/time.hpp"
+
+namespace parley::draw {
+
+/// A silence at least that long is worth a line of its own.
+inline constexpr Duration ladder_gap = std::chrono::milliseconds(10);
+
+/// "1.200013": seconds, cut to microseconds.
+std::string ladder_time(Instant at);
+/// All nine digits.
+std::string ladder_exact_time(Instant at);
+/// The colour of a result: "good" of one that begins with "passed", "warn" of "partial", else "bad".
+std::string_view result_class(std::string_view result);
+
+}  // namespace parley::draw

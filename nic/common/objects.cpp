@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "nic/common/objects.hpp"
+
+#include <bit>
+#include <limits>
+
+namespace parley::nic {
+namespace {
+
+template <class Slot>
+std::uint32_t take_slot(std::vector<Slot>& slots, std::vector<std::uint32_t>& free) {
+  if (!free.empty()) {
+    const std::uint32_t index = free.back();
+    free.pop_back();
+    return index;
+  }
+  slots.emplace_back();
+  return static_cast<std::uint32_t>(slots.size() - 1);
+}
+
+std::uint64_t address_of(MutBytes memory) { return std::bit_cast<std::uintptr_t>(memory.data()); }
+
+}  // namespace
+
+Result<PdHandle> PdTable::add() {
+  if (free_.empty() && slots_.size() > pd_max)
+    return fail(Errc::no_space, "a device has at most {a} protection domains", pd_max);
+  const std::uint32_t index = take_slot(slots_, free_);
+  Slot& slot = slots_[index];
+  const auto key = static_cast<std::uint8_t>(slot.key + 1);
+  slot = Slot{.users = 0, .key = key, .live = true};
+  return index << 8 | key;
+}
+
+Result<void> PdTable::remove(PdHandle pd) {
+  Slot* slot = find(pd);
+  if (!slot) return fail(Errc::invalid_argument, "pd {a} is no protection domain of this device", pd);
+  if (slot->users > 0)
+    return fail(Errc::wrong_state, "{a} objects still use the protection domain",
+                static_cast<std::int64_t>(slot->users));
+  slot->live = false;
+  free_.push_back(pd >> 8);
+  return {};
+}
+
+void PdTable::use(PdHandle pd) {
+  if (Slot* slot = find(pd)) ++slot->users;
+}
+
+void PdTable::release(PdHandle pd) {
+  if (Slot* slot = find(pd)) --slot->users;
+}
+
+const PdTable::Slot* PdTable::find(PdHandle pd) const {
+  const std::uint32_t index = pd >> 8;
+  if (index >= slots_.size()) return nullptr;
+  const Slot& slot = slots_[index];
+  return slot.live && slot.key == (pd & 0xFF) ? &slot : nullptr;
+}
+
+Result<MemoryRegion> MrTable::add(PdHandle pd, MutBytes memory, Access access) {
+  if (memory.empty()) return fail(Errc::invalid_argument, "memory has 0 octets; a region has at least 1");
+  if (free_.empty() && slots_.size() > mr_max)
+    return fail(Errc::no_space, "a device has at most {a} memory regions", mr_max);
+  std::uint64_t to = address_of(memory);
+  if (next_offset_ != 0) {
+    to = next_offset_;
+    // RFC 5041 §7.1: no tagged offset of a region wraps. 2^64 octets of registrations are the end of the device.
+    if (memory.size() + 2 * offset_gap > ~std::uint64_t{0} - to)
+      return fail(Errc::no_space, "the tagged offsets of this device are used up");
+    next_offset_ = (to + memory.size() + 2 * offset_gap - 1) / offset_gap * offset_gap;
+  }
+  const std::uint32_t index = take_slot(slots_, free_);
+  Slot& slot = slots_[index];
+  const auto key = static_cast<std::uint8_t>(slot.key + 1);
+  slot =
+      Slot{.memory = memory, .to = to, .pd = pd, .access = access, .pins = 0, .key = key, .live = true, .valid = true};
+  return MemoryRegion{.stag = index << 8 | key, .to = slot.to, .length = memory.size(), .pd = pd, .access = access};
+}
+
+Result<PdHandle> MrTable::remove(std::uint32_t stag) {
+  const Slot* found = find(stag);
+  if (!found) return fail(Errc::invalid_argument, "stag {a} names no memory region of this device", stag);
+  if (found->pins > 0)
+    return fail(Errc::wrong_state, "{a} posted requests still use the memory region",
+                static_cast<std::int64_t>(found->pins));
+  slots_[stag >> 8].live = false;
+  free_.push_back(stag >> 8);
+  return found->pd;
+}
+
+bool MrTable::invalidate_by_peer(std::uint32_t stag, PdHandle pd) {
+  const Slot* found = find(stag);
+  constexpr Access remote = Access::remote_read | Access::remote_write | Access::remote_atomic;
+  if (!found || !found->valid || found->pd != pd || !has(remote, found->access)) return false;
+  slots_[stag >> 8].valid = false;
+  return true;
+}
+
+Errc resolve(MrTable& regions, PdHandle pd, std::span<const Sge> sges, Access needed, WrMemory& out) {
+  out.count = out.length = 0;
+  if (sges.size() > sge_max) return Errc::invalid_argument;
+  std::uint64_t total = 0;
+  for (const Sge& sge : sges) {
+    if (sge.length == 0) continue;
+    MrRange range;
+    if (regions.check(sge.stag, sge.to, sge.length, pd, needed, range) != MrFault::none) return Errc::protection;
+    out.pieces[out.count] = range.memory;
+    out.slots[out.count++] = range.slot;
+    total += sge.length;
+  }
+  // RFC 5041 §5.1: a message is shorter than 2^32 octets.
+  if (total > std::numeric_limits<std::uint32_t>::max()) return Errc::invalid_argument;
+  out.length = static_cast<std::uint32_t>(total);
+  for (std::size_t i = 0; i < out.count; ++i) regions.pin(out.slots[i]);
+  return Errc::ok;
+}
+
+// Looks once more, for the words: posting is not to pay for them.
+Error refusal(const MrTable& regions, PdHandle pd, std::span<const Sge> sges, Access needed, Errc fault) {
+  if (sges.size() > sge_max)
+    return {fault, "sges has {a} pieces; at most {b}", static_cast<std::int64_t>(sges.size()), sge_max};
+  for (std::size_t i = 0; i < sges.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    const Sge& sge = sges[i];
+    MrRange range;
+    if (sge.length == 0) continue;
+    switch (regions.check(sge.stag, sge.to, sge.length, pd, needed, range)) {
+      case MrFault::none: break;
+      case MrFault::invalid_stag: return {fault, "sges[{a}]: stag {b} names no memory region", at, sge.stag};
+      case MrFault::other_pd:
+        return {fault, "sges[{a}]: stag {b} is of another protection domain than the queue", at, sge.stag};
+      case MrFault::wrap:
+      case MrFault::bounds:
+        return {fault, "sges[{a}]: to and length {b} lead out of the memory region", at, sge.length};
+      case MrFault::access: return {fault, "sges[{a}]: the region of stag {b} lacks local_write", at, sge.stag};
+    }
+  }
+  return {fault, "sges together have 2^32 octets or more (RFC 5041 §5.1)"};
+}
+
+namespace {
+
+class Cq final : public CompletionQueue {
+ public:
+  Cq(Ref<Tables> tables, std::size_t capacity) : tables_(std::move(tables)), ring_(new CqRing(capacity)) {
+    tables_->cqs.emplace(this, ring_);
+  }
+  ~Cq() override { tables_->cqs.erase(this); }
+
+  std::size_t poll(std::span<WorkCompletion> out) override {
+    std::size_t n = 0;
+    for (; n < out.size() && !ring_->done.empty(); ++n) {
+      out[n] = ring_->done.front();
+      ring_->done.pop();
+    }
+    return n;
+  }
+  std::size_t capacity() const override { return ring_->done.max(); }
+
+ private:
+  Ref<Tables> tables_;
+  Ref<CqRing> ring_;
+};
+
+class Srq final : public SharedReceiveQueue {
+ public:
+  Srq(Ref<Tables> tables, PdHandle pd, std::size_t capacity)
+      : tables_(std::move(tables)), ring_(new SrqRing(capacity)), pd_(pd) {
+    tables_->srqs.emplace(this, ring_);
+    tables_->pds.use(pd_);
+  }
+  ~Srq() override {
+    for (; !ring_->posted.empty(); ring_->posted.pop()) unpin(tables_->regions, ring_->posted.front().memory);
+    tables_->srqs.erase(this);
+    tables_->pds.release(pd_);
+  }
+
+  Result<void> post_recv(const RecvWr& wr) override {
+    if (ring_->posted.full())
+      return fail(Errc::no_space, "the shared receive queue holds {a}, and as many are posted",
+                  static_cast<std::int64_t>(ring_->posted.max()));
+    RecvWqe& wqe = ring_->posted.push();
+    wqe.wr_id = wr.wr_id;
+    const Errc fault = resolve(tables_->regions, pd_, wr.sges, Access::local_write, wqe.memory);
+    if (fault == Errc::ok) return {};
+    ring_->posted.unpush();
+    return tl::unexpected(refusal(tables_->regions, pd_, wr.sges, Access::local_write, fault));
+  }
+  std::size_t available() const override { return ring_->posted.size(); }
+
+ private:
+  Ref<Tables> tables_;
+  Ref<SrqRing> ring_;
+  PdHandle pd_;
+};
+
+}  // namespace
+
+namespace {
+
+tl::unexpected<Error> bad_capacity(std::size_t capacity, std::size_t max) {
+  return fail(Errc::invalid_argument, "capacity is {a}; it is 1 to {b}", static_cast<std::int64_t>(capacity),
+              static_cast<std::int64_t>(max));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CompletionQueue>> make_cq(const Ref<Tables>& tables, std::size_t capacity) {
+  if (capacity == 0 || capacity > cq_capacity_max) return bad_capacity(capacity, cq_capacity_max);
+  return std::make_unique<Cq>(tables, capacity);
+}
+
+Result<std::unique_ptr<SharedReceiveQueue>> make_srq(const Ref<Tables>& tables, PdHandle pd, std::size_t capacity) {
+  if (capacity == 0 || capacity > srq_capacity_max) return bad_capacity(capacity, srq_capacity_max);
+  if (!tables->pds.known(pd)) return fail(Errc::invalid_argument, "pd {a} is no protection domain of this device", pd);
+  return std::make_unique<Srq>(tables, pd, capacity);
+}
+
+}  // namespace parley::nic

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What every software NIC shares, whatever its transport: tables of protection domains and memory regions, completion
+// rings, receive queues. RFC 5040 §8.1 asks for the checks that find() and check() make before memory is touched.
+//
+// Handles carry a key octet that changes each time their slot is used again, so a stale handle is found out; none is 0,
+// and none is below 0x100, so the STags 0 and 1 of ready-to-receive indications never name memory (RFC 6581 §9.2).
+#pragma once
+#include <array>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "nic/common/ref.hpp"
+#include "nic/common/ring.hpp"
+#include "parley/verbs.hpp"
+
+namespace parley::nic {
+
+inline constexpr std::uint32_t pd_max = 1U << 20;  // more than the connections of one process
+inline constexpr std::uint32_t mr_max = 1U << 22;  // of the 2^24 an STag can name
+inline constexpr std::size_t cq_capacity_max = 1U << 20;
+inline constexpr std::size_t srq_capacity_max = 1U << 20;
+inline constexpr std::uint32_t wr_max = 1U << 16;  // max_send_wr and max_recv_wr
+// Between regions that follow one another: whoever runs over the end of one does not land in the next.
+inline constexpr std::uint64_t offset_gap = 1U << 16;
+
+class PdTable {
+ public:
+  Result<PdHandle> add();
+  /// Errors: invalid_argument (unknown), wrong_state (in use).
+  Result<void> remove(PdHandle pd);
+  bool known(PdHandle pd) const { return find(pd) != nullptr; }
+  void use(PdHandle pd);
+  void release(PdHandle pd);
+
+ private:
+  struct Slot {
+    std::uint32_t users = 0;
+    std::uint8_t key = 0;
+    bool live = false;
+  };
+  const Slot* find(PdHandle pd) const;
+  Slot* find(PdHandle pd) { return const_cast<Slot*>(std::as_const(*this).find(pd)); }
+
+  std::vector<Slot> slots_{1};  // slot 0 is never given out
+  std::vector<std::uint32_t> free_;
+};
+
+/// Why an STag may not be used as asked; in the order of the checks.
+enum class MrFault : std::uint8_t { none, invalid_stag, other_pd, wrap, bounds, access };
+
+/// A checked piece of registered memory; `slot` is what to pin.
+struct MrRange {
+  MutBytes memory;
+  std::uint32_t slot = 0;
+};
+
+class MrTable {
+ public:
+  /// Not 0: regions get tagged offsets one after another from there on, whatever their addresses are.
+  void set_offset_base(std::uint64_t base) { next_offset_ = base; }
+  Result<MemoryRegion> add(PdHandle pd, MutBytes memory, Access access);
+  /// The PD of the removed region. Errors: invalid_argument (unknown), wrong_state (pinned).
+  Result<PdHandle> remove(std::uint32_t stag);
+
+  /// [to, to + length) of stag, for an owner of `pd` with the rights `needed`. length is not 0.
+  MrFault check(std::uint32_t stag, std::uint64_t to, std::uint64_t length, PdHandle pd, Access needed,
+                MrRange& out) const {
+    const Slot* slot = find(stag);
+    if (!slot || !slot->valid) return MrFault::invalid_stag;
+    if (slot->pd != pd) return MrFault::other_pd;
+    // RFC 5041 §7.1: a TO that wraps is told apart from one that merely lies outside.
+    if (to > ~std::uint64_t{0} - (length - 1)) return MrFault::wrap;
+    if (to < slot->to || length > slot->memory.size() || to - slot->to > slot->memory.size() - length)
+      return MrFault::bounds;
+    const auto bits = static_cast<std::uint32_t>(needed);
+    if ((static_cast<std::uint32_t>(slot->access) & bits) != bits) return MrFault::access;
+    out.memory = slot->memory.subspan(static_cast<std::size_t>(to - slot->to), static_cast<std::size_t>(length));
+    out.slot = stag >> 8;
+    return MrFault::none;
+  }
+  /// RFC 5040 §5.3: the peer invalidates what it was given; that is a region of this PD with some remote right.
+  bool invalidate_by_peer(std::uint32_t stag, PdHandle pd);
+
+  /// A pinned region is being read or written by posted work or a peer's Read; its memory must stay.
+  void pin(std::uint32_t slot) { ++slots_[slot].pins; }
+  void unpin(std::uint32_t slot) { --slots_[slot].pins; }
+
+ private:
+  struct Slot {
+    MutBytes memory;
+    std::uint64_t to = 0;
+    PdHandle pd = 0;
+    Access access = Access::none;
+    std::uint32_t pins = 0;
+    std::uint8_t key = 0;
+    bool live = false;   // registered
+    bool valid = false;  // and not invalidated
+  };
+  const Slot* find(std::uint32_t stag) const {
+    const std::uint32_t index = stag >> 8;
+    if (index >= slots_.size()) return nullptr;
+    const Slot& slot = slots_[index];
+    return slot.live && slot.key == (stag & 0xFF) ? &slot : nullptr;
+  }
+
+  std::uint64_t next_offset_ = 0;  // 0: a tagged offset is an address
+  std::vector<Slot> slots_{1};     // slot 0 is never given out
+  std::vector<std::uint32_t> free_;
+};
+
+/// Local memory of one work request, resolved and pinned at post time.
+struct WrMemory {
+  std::array<MutBytes, sge_max> pieces;
+  std::array<std::uint32_t, sge_max> slots;
+  std::uint32_t count = 0;
+  std::uint32_t length = 0;  // of all pieces
+
+  std::span<const MutBytes> view() const { return {pieces.data(), count}; }
+};
+/// Resolves and pins; on an error nothing is pinned. ok, invalid_argument (more than sge_max, 2^32 octets or more),
+/// protection.
+Errc resolve(MrTable& regions, PdHandle pd, std::span<const Sge> sges, Access needed, WrMemory& out);
+/// What resolve refused, with a sentence about the piece that it did not like.
+Error refusal(const MrTable& regions, PdHandle pd, std::span<const Sge> sges, Access needed, Errc fault);
+inline void unpin(MrTable& regions, const WrMemory& memory) {
+  for (std::size_t i = 0; i < memory.count; ++i) regions.unpin(memory.slots[i]);
+}
+
+/// The completions behind a CompletionQueue. Every posted request holds a reservation, which its completion uses up.
+struct CqRing : Counted {
+  explicit CqRing(std::size_t capacity) : done(capacity) {}
+  bool reserve() {
+    if (done.size() + reserved >= done.max()) return false;
+    ++reserved;
+    return true;
+  }
+  void release() { --reserved; }
+  /// A completion to fill in; all but the identity is as in a success.
+  WorkCompletion& push(std::uint64_t wr_id, std::uint32_t qp_num, WcOpcode opcode, WcStatus status) {
+    --reserved;
+    WorkCompletion& completion = done.push();
+    completion = WorkCompletion{.wr_id = wr_id, .status = status, .opcode = opcode, .qp_num = qp_num};
+    return completion;
+  }
+  GrowRing<WorkCompletion> done;
+  std::size_t reserved = 0;
+};
+
+struct RecvWqe {
+  std::uint64_t wr_id = 0;
+  WrMemory memory;
+};
+
+struct SrqRing : Counted {
+  explicit SrqRing(std::size_t capacity) : posted(capacity) {}
+  GrowRing<RecvWqe> posted;
+};
+
+/// All tables of one device; alive until the last object made from it is gone.
+struct Tables : Counted {
+  PdTable pds;
+  MrTable regions;
+  // Only looked up, never walked. They tell a live queue of this device from any other pointer.
+  std::map<const CompletionQueue*, Ref<CqRing>> cqs;
+  std::map<const SharedReceiveQueue*, Ref<SrqRing>> srqs;
+};
+
+Result<std::unique_ptr<CompletionQueue>> make_cq(const Ref<Tables>& tables, std::size_t capacity);
+Result<std::unique_ptr<SharedReceiveQueue>> make_srq(const Ref<Tables>& tables, PdHandle pd, std::size_t capacity);
+
+}  // namespace parley::nic

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "sim/fault/fault.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "base/text.hpp"
+#include "sim/fault/fault_frame.hpp"
+#include "wire/packet.hpp"
+
+namespace parley::sim {
+namespace {
+
+/// How deeply frames must be looked into for a rule.
+enum class Need : std::uint8_t { nothing, layers, startup, fpdus };
+
+Need need_of(const FaultRule& rule) {
+  const MessageKind m = rule.match.message;
+  if (m == MessageKind::fpdu || m == MessageKind::terminate) return Need::fpdus;
+  if (m >= MessageKind::mpa_request || rule.match.connection != 0) return Need::startup;
+  return m == MessageKind::any ? Need::nothing : Need::layers;
+}
+
+struct Rule {
+  FaultRule rule;
+  Rng rng;
+  std::uint64_t matched = 0;  // frames so far
+  std::uint32_t number = 0;   // from 1, as notes show it
+};
+
+/// Whether the rule hits the frame that matches now.
+bool hits(Rule& r) {
+  const std::uint64_t index = r.matched++;
+  if (r.rule.mask) return index < 64 && (*r.rule.mask >> index & 1) != 0;
+  const Match& m = r.rule.match;
+  if (index + 1 < m.nth) return false;
+  if (m.times != 0 && index + 1 - m.nth >= m.times) return false;
+  return r.rule.chance.of >= r.rule.chance.in || r.rng.chance(r.rule.chance);
+}
+
+void flip_random(Frame& frame, std::uint32_t count, Rng& rng) {
+  std::array<std::uint64_t, 64> chosen{};  // check_rule allows no more
+  const std::uint64_t bits = std::uint64_t{frame.size} * 8;
+  const std::size_t wanted = static_cast<std::size_t>(std::min<std::uint64_t>({count, bits, chosen.size()}));
+  for (std::size_t n = 0; n < wanted;) {
+    const std::uint64_t bit = rng.below(bits);
+    const auto end = chosen.begin() + static_cast<std::ptrdiff_t>(n);
+    if (std::find(chosen.begin(), end, bit) != end) continue;
+    chosen[n++] = bit;
+    flip(frame, static_cast<std::uint32_t>(bit / 8), static_cast<std::uint8_t>(1u << bit % 8));
+  }
+}
+
+/// The stream of a connection ends at `at`.
+struct Cut {
+  std::uint64_t message = 0;  // where the message begins that is cut
+  std::uint32_t octets = 0;   // of it to pass
+  std::uint64_t at = 0;
+};
+
+/// A bit to be flipped in a message, maybe in a frame still to come.
+struct Flip {
+  std::uint32_t connection = 0;
+  std::uint64_t message = 0;
+  Rule* rule = nullptr;
+  bool placed = false;
+  std::uint64_t octet = 0;  // once placed: its position in the stream
+  std::uint8_t bits = 0;
+};
+
+constexpr std::size_t cuts_max = 1024;  // connections; the oldest is forgotten and speaks again
+constexpr std::size_t flips_max = 256;  // the oldest is forgotten
+
+}  // namespace
+
+struct FaultInjector::Impl {
+  explicit Impl(Rng r) : rng(r) {}
+
+  /// One frame on its way through the rules.
+  struct Pass {
+    Frame& frame;
+    bool describe;
+    FaultDecision decision{};
+    std::size_t flips_before = 0;
+  };
+
+  void look(const Frame& frame);
+  bool matches(const Rule& r, std::size_t& found) const;
+  void carry_out(Rule& r, std::size_t found, Pass& pass);
+  void begin_message_fault(Rule& r, std::size_t found, Pass& pass);
+  void cut(Pass& pass, const Rule* by);
+  bool carry_out(Flip& f, Pass& pass);
+  void flip_pending(Pass& pass);
+  bool place(Flip& f) const;
+  static void note(Pass& pass, const Rule* by, std::string_view what);
+
+  Rng rng;
+  std::vector<std::unique_ptr<Rule>> rules;  // decisions point into them
+  Need need = Need::nothing;
+  std::unique_ptr<MessageTracker> tracker;  // when need is startup or fpdus
+  FrameContent content;                     // of the present frame, as far as needed
+  std::map<std::uint32_t, Cut> cuts;        // by connection
+  std::vector<Flip> flips;
+};
+
+FaultInjector::FaultInjector(Rng rng) : impl_(std::make_unique<Impl>(rng)) {}
+FaultInjector::~FaultInjector() = default;
+
+bool FaultInjector::empty() const { return impl_->rules.empty(); }
+
+Checked<void> FaultInjector::add(const FaultRule& rule) {
+  if (impl_->rules.size() == rules_max)
+    return tl::unexpected(fmt::format("one way of a link has at most {} fault rules", rules_max));
+  if (auto checked = check_rule(rule); !checked) return checked;
+  impl_->rules.push_back(std::make_unique<Rule>(Rule{rule, impl_->rng.split()}));
+  impl_->rules.back()->number = rule.number != 0 ? rule.number : static_cast<std::uint32_t>(impl_->rules.size());
+  const Need need = need_of(rule);
+  if (need <= impl_->need) return {};
+  impl_->need = need;
+  if (need >= Need::startup)
+    impl_->tracker = std::make_unique<MessageTracker>(need == Need::fpdus ? StreamDepth::fpdus : StreamDepth::startup);
+  return {};
+}
+
+void FaultInjector::Impl::look(const Frame& frame) {
+  if (need == Need::nothing) return;
+  // A frame damaged on an earlier link will be thrown away by its receiver: it tells nothing about the stream.
+  const bool trusted = need != Need::layers && (!frame.altered || checksums_right(frame, lay_out(frame.octets())));
+  if (trusted) {
+    tracker->look(frame.octets(), content);
+    return;
+  }
+  const FrameLayout layout = lay_out(frame.octets());
+  content.kind = layout.kind;
+  content.kinds = layout.kinds;
+  content.connection = 0;
+  content.parts.clear();
+}
+
+bool FaultInjector::Impl::matches(const Rule& r, std::size_t& found) const {
+  const Match& m = r.rule.match;
+  if (m.connection != 0 && m.connection != content.connection) return false;
+  if (m.message == MessageKind::any) return true;
+  found = content.find(m.message, m.fpdu);
+  return found != 0;
+}
+
+void FaultInjector::Impl::note(Pass& pass, const Rule* by, std::string_view what) {
+  if (!pass.describe) return;
+  std::string& text = pass.decision.note;
+  if (!text.empty()) text += "; ";
+  text += what;
+  if (by == nullptr) return;
+  text += fmt::format(" by rule {} ({})", by->number, by->rule.name.empty() ? by->rule.to_string() : by->rule.name);
+}
+
+FaultDecision FaultInjector::apply(Instant now, Frame& frame, bool describe) {
+  Impl& i = *impl_;
+  Impl::Pass pass{frame, describe};
+  i.look(frame);
+  pass.flips_before = i.flips.size();
+  if (!i.cuts.empty()) i.cut(pass, nullptr);
+  for (const auto& r : i.rules) {
+    std::size_t found = 0;
+    if (now < r->rule.from || now >= r->rule.until || r->rule.action == FaultAction::set_rate) continue;
+    if (!i.matches(*r, found) || !hits(*r)) continue;
+    i.carry_out(*r, found, pass);
+    if (pass.decision.drop == DropReason::none) continue;
+    // What earlier rules wanted to do to this message goes with it.
+    i.flips.resize(std::min(i.flips.size(), pass.flips_before));
+    return std::move(pass.decision);
+  }
+  if (!i.flips.empty()) i.flip_pending(pass);
+  return std::move(pass.decision);
+}
+
+void FaultInjector::Impl::carry_out(Rule& r, std::size_t found, Pass& pass) {
+  FaultDecision& d = pass.decision;
+  const FaultRule& rule = r.rule;
+  switch (rule.action) {
+    case FaultAction::drop:
+      d.drop = DropReason::rule;
+      note(pass, &r, "dropped");
+      return;
+    case FaultAction::duplicate:
+      d.copies = std::min(d.copies + rule.count, FaultDecision::copies_max);
+      note(pass, &r, rule.count == 1 ? "doubled" : "copied");
+      return;
+    case FaultAction::delay: {
+      const auto jitter = static_cast<std::uint64_t>(rule.jitter.count());
+      const Duration extra =
+          rule.delay + Duration(static_cast<std::int64_t>(jitter != 0 ? r.rng.between(0, jitter) : 0));
+      d.extra += extra;
+      d.overtakable = d.overtakable || rule.reorder;
+      if (pass.describe) note(pass, &r, "delayed " + exact_duration_text(extra));
+      return;
+    }
+    case FaultAction::corrupt:
+      flip_random(pass.frame, rule.count, r.rng);
+      d.changes_stream = d.changes_stream || rule.count > 1;  // one flipped bit never passes the checksums
+      note(pass, &r, rule.count == 1 ? "one bit flipped" : "bits flipped");
+      return;
+    case FaultAction::truncate:
+      if (pass.frame.size <= rule.octets) return;
+      pass.frame.size = rule.octets;
+      pass.frame.altered = true;
+      note(pass, &r, "truncated");
+      return;
+    case FaultAction::corrupt_mpa:
+    case FaultAction::cut_stream: begin_message_fault(r, found, pass); return;
+    case FaultAction::reset: {
+      const FrameLayout layout = lay_out(pass.frame.octets());
+      if (!layout.tcp || (layout.flags & wire::tcp_flag::rst) != 0) return;
+      d.reset = true;
+      note(pass, &r, "followed by resets");
+      return;
+    }
+    case FaultAction::crash:
+    case FaultAction::restart:
+    case FaultAction::pause:
+    case FaultAction::resume:
+      d.hosts.push_back(&rule);
+      if (pass.describe) note(pass, &r, fmt::format("sets off {} of {}", to_string(rule.action), host_text(rule)));
+      return;
+    case FaultAction::set_rate: return;
+  }
+}
+
+void FaultInjector::Impl::begin_message_fault(Rule& r, std::size_t found, Pass& pass) {
+  if (found < 2) return;  // cannot be: check_rule wants a message
+  const Part& part = content.parts[found - 2];
+  if (r.rule.action == FaultAction::corrupt_mpa) {
+    if (flips.size() == flips_max) {
+      flips.erase(flips.begin());
+      pass.flips_before -= pass.flips_before != 0 ? 1 : 0;
+    }
+    Flip f;
+    f.connection = content.connection;
+    f.message = part.position;
+    f.rule = &r;
+    flips.push_back(f);
+    return;
+  }
+  if (cuts.contains(content.connection)) return;  // a stream ends once
+  if (cuts.size() == cuts_max) cuts.erase(cuts.begin());
+  cuts[content.connection] = Cut{part.position, r.rule.octets, part.position + r.rule.octets};
+  cut(pass, &r);
+}
+
+void FaultInjector::Impl::cut(Pass& pass, const Rule* by) {
+  const auto it = cuts.find(content.connection);
+  const MessageStream* stream = it != cuts.end() ? tracker->stream(it->first) : nullptr;
+  if (stream == nullptr) return;
+  Cut& c = it->second;
+  // The FIN stands for an octet that the sender has really sent: so both ends agree on sequence numbers afterwards.
+  if (const auto message = stream->at(c.message); message && message->whole != 0)
+    c.at = c.message + std::min(c.octets, message->whole - 1);
+  const FrameLayout layout = lay_out(pass.frame.octets());
+  using namespace wire::tcp_flag;
+  if (!layout.tcp || (layout.flags & (syn | rst)) != 0) return;
+  const std::uint64_t begin = content.position, end = begin + layout.payload_size;
+  const bool has_fin = (layout.flags & fin) != 0;
+  if (begin > c.at) {
+    if (layout.payload_size == 0 && !has_fin) return;
+    cut_payload(pass.frame, layout, 0, false);
+    pass.decision.changes_stream = true;
+    note(pass, by, "payload and FIN taken off after the cut of the stream");
+  } else if (end > c.at) {
+    const auto keep = static_cast<std::uint32_t>(c.at - begin);
+    cut_payload(pass.frame, layout, keep, true);
+    pass.decision.fin = pass.decision.changes_stream = true;
+    if (pass.describe) note(pass, by, fmt::format("payload cut to {} octets and FIN set", keep));
+  } else {
+    return;
+  }
+  const FrameLayout after = lay_out(pass.frame.octets());
+  content.kind = after.kind;
+  content.kinds = after.kinds;
+  content.payload_size = after.payload_size;
+  std::erase_if(content.parts, [&](const Part& p) { return p.offset >= after.payload + after.payload_size; });
+}
+
+/// Chooses the octet and the bit, among those that have not passed yet. False: there is none.
+bool FaultInjector::Impl::place(Flip& f) const {
+  const MessageStream* stream = tracker->stream(f.connection);
+  const auto message = stream != nullptr ? stream->at(f.message) : std::nullopt;
+  if (!message) return false;
+  const MpaField field = f.rule->rule.field;
+  const std::uint32_t size = stream->field_size(*message, field);
+  if (size == 0) return message->whole == 0;  // its length is still to come, or it has no such field
+  std::uint32_t low = 0, high = size;         // the first octet that is not behind us
+  while (low < high) {
+    const std::uint32_t middle = (low + high) / 2;
+    if (stream->field_octet(*message, field, middle) < content.position)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  if (low == size) return false;
+  const auto octet = low + static_cast<std::uint32_t>(f.rule->rng.below(size - low));
+  // RFC 5044 §4.3: receivers take the low two bits of FPDUPTR for 0.
+  const std::uint64_t lowest = field == MpaField::marker && octet % 2 == 1 ? 2 : 0;
+  f.octet = stream->field_octet(*message, field, octet);
+  f.bits = static_cast<std::uint8_t>(1u << f.rule->rng.between(lowest, 7));
+  f.placed = true;
+  return true;
+}
+
+/// Whether the flip is done with.
+bool FaultInjector::Impl::carry_out(Flip& f, Pass& pass) {
+  const std::string_view field = to_string(f.rule->rule.field);
+  if (!f.placed && !place(f)) {
+    if (pass.describe) note(pass, f.rule, fmt::format("no {} to corrupt", field));
+    return true;
+  }
+  if (!f.placed || f.octet < content.position || f.octet >= content.position + content.payload_size) return false;
+  const auto at = content.payload_offset + static_cast<std::uint32_t>(f.octet - content.position);
+  if (!flip_payload(pass.frame, lay_out(pass.frame.octets()), at, f.bits)) return false;
+  pass.decision.changes_stream = true;
+  if (pass.describe) note(pass, f.rule, fmt::format("{} corrupted (octet {}, bits {:#04x})", field, at, f.bits));
+  return true;
+}
+
+void FaultInjector::Impl::flip_pending(Pass& pass) {
+  if (content.connection == 0 || content.payload_size == 0 || content.position == FrameContent::nowhere) return;
+  std::size_t kept = 0;
+  for (Flip& f : flips)
+    if (f.connection != content.connection || !carry_out(f, pass)) flips[kept++] = f;
+  flips.resize(kept);
+}
+
+}  // namespace parley::sim

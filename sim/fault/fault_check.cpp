@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "sim/fault/fault_text.hpp"
+
+namespace parley::sim {
+namespace {
+
+constexpr std::uint32_t copies_max = 64, bits_max = 64;  // of one frame: a rule is to disturb, not to flood
+constexpr std::uint32_t ethernet_header = 14;
+constexpr Duration delay_max = std::chrono::hours(24);
+
+using Problem = std::string;  // empty: none
+using Problems = std::vector<std::string>;
+
+bool is_neighbour(MessageKind m) { return m >= MessageKind::arp_request && m <= MessageKind::nd_advert; }
+bool is_startup(MessageKind m) {
+  return m == MessageKind::mpa_request || m == MessageKind::mpa_reply || m == MessageKind::mpa_rtr;
+}
+bool is_fpdu(MessageKind m) {
+  return m == MessageKind::fpdu || m == MessageKind::terminate || m == MessageKind::mpa_rtr;
+}
+bool is_startup_field(MpaField f) { return f <= MpaField::private_data; }
+
+Problems check_time(const FaultRule& r) {
+  Problems out;
+  if (r.from < Instant{}) out.push_back("from is before the start of the run: write 0 or more");
+  if (r.action != FaultAction::set_rate && r.until <= r.from)
+    out.push_back(fmt::format("until = {} is not after from = {}: write a later until, or leave it out",
+                              exact_duration_text(r.until.time_since_epoch()),
+                              exact_duration_text(r.from.time_since_epoch())));
+  if (r.delay < Duration{} || r.jitter < Duration{})
+    out.push_back("delay and jitter are not negative: write 0 or more");
+  if (r.delay > delay_max || r.jitter > delay_max) out.push_back("delay and jitter are at most 24 h");
+  return out;
+}
+
+Problem check_match(const FaultRule& r) {
+  const Match& m = r.match;
+  if (m.nth == 0) return "nth counts from 1: write nth = 1 for the first frame that matches";
+  if (m.fpdu != 0 && m.message != MessageKind::fpdu)
+    return fmt::format("fpdu = {} goes with match = \"fpdu\", not with \"{}\"", m.fpdu, to_string(m.message));
+  if (m.connection != 0 && is_neighbour(m.message))
+    return fmt::format(
+        "connection = {} cannot hold for match = \"{}\", which belongs to no TCP connection: leave one out",
+        m.connection, to_string(m.message));
+  return {};
+}
+
+Problem check_chance(const FaultRule& r) {
+  if (r.chance.in == 0) return "chance has a 0 below the line: write it as of/in with in at least 1";
+  if (r.chance.of > r.chance.in)
+    return fmt::format("chance = {}/{} is more than 1: write at most {}/{}", r.chance.of, r.chance.in, r.chance.in,
+                       r.chance.in);
+  if (!r.mask) return {};
+  if (r.chance != Ratio{1, 1}) return "mask says exactly which frames are hit, so chance has no say: leave one out";
+  if (r.match.nth != 1 || r.match.times != 0)
+    return "mask counts the frames that match from the first on, so nth and times have no say: leave them out";
+  return {};
+}
+
+/// Keys that only some actions know.
+Problems check_keys(const FaultRule& r) {
+  Problems out;
+  const std::string_view action = to_string(r.action);
+  const bool counts = r.action == FaultAction::duplicate || r.action == FaultAction::corrupt;
+  const bool cuts = r.action == FaultAction::truncate || r.action == FaultAction::cut_stream;
+  const bool delays = r.action == FaultAction::delay;
+  const auto only_of = [&](bool strays, std::string_view key, std::string_view owner) {
+    if (strays) out.push_back(fmt::format("{} is of {}: leave it out with {}", key, owner, action));
+  };
+  only_of(r.count != 1 && !counts, "count", "duplicate and corrupt");
+  only_of(r.octets != 0 && !cuts, "octets", "truncate and cut_stream");
+  only_of(r.rate_bps != 0 && r.action != FaultAction::set_rate, "rate", "set_rate");
+  only_of(r.jitter != Duration{} && !delays, "jitter", "delay");
+  only_of(r.reorder && !delays, "reorder", "delay");
+  only_of(r.delay != Duration{} && !delays && !is_host_action(r.action), "delay",
+          "action = \"delay\" and of what befalls hosts");
+  return out;
+}
+
+Problem check_corrupt_mpa(const FaultRule& r) {
+  const MessageKind m = r.match.message;
+  if (!is_startup(m) && !is_fpdu(m))
+    return "corrupt_mpa needs a message: write match = \"mpa_request\", \"mpa_reply\", \"mpa_rtr\", \"fpdu\" or "
+           "\"terminate\"";
+  if (is_startup_field(r.field) && !is_startup(m))
+    return fmt::format(
+        "field = \"{}\" is of startup frames and match = \"{}\" is none: write length, payload, marker or "
+        "crc",
+        to_string(r.field), to_string(m));
+  if (!is_startup_field(r.field) && !is_fpdu(m))
+    return fmt::format(
+        "field = \"{}\" is of FPDUs and match = \"{}\" is none: write key, flags, revision, pd_length or "
+        "private_data",
+        to_string(r.field), to_string(m));
+  return {};
+}
+
+Problem check_action(const FaultRule& r) {
+  const MessageKind m = r.match.message;
+  switch (r.action) {
+    case FaultAction::duplicate:
+      if (r.count == 0 || r.count > copies_max)
+        return fmt::format("count = {} copies: write 1 to {}", r.count, copies_max);
+      return {};
+    case FaultAction::corrupt:
+      if (r.count == 0 || r.count > bits_max) return fmt::format("count = {} bits: write 1 to {}", r.count, bits_max);
+      return {};
+    case FaultAction::delay:
+      if (r.delay == Duration{} && r.jitter == Duration{}) return "delay needs a time: write delay or jitter, or both";
+      return {};
+    case FaultAction::truncate:
+      if (r.octets < ethernet_header)
+        return fmt::format("truncate needs octets, what is left of the frame: write {} (an Ethernet header) or more",
+                           ethernet_header);
+      return {};
+    case FaultAction::cut_stream:
+      if (!is_startup(m) && !is_fpdu(m))
+        return "cut_stream needs a message: write match = \"mpa_request\", \"mpa_reply\", \"mpa_rtr\", \"fpdu\" or "
+               "\"terminate\"";
+      return {};
+    case FaultAction::corrupt_mpa: return check_corrupt_mpa(r);
+    case FaultAction::reset:
+      if (is_neighbour(m) || m == MessageKind::tcp_rst)
+        return fmt::format("reset cannot follow match = \"{}\": write a match that is of a living TCP connection",
+                           to_string(m));
+      return {};
+    case FaultAction::set_rate:
+      if (r.rate_bps == 0) return "set_rate needs a rate that is not 0: write rate, or use drop for a dead link";
+      if (r.match != Match{} || r.mask || r.chance != Ratio{1, 1})
+        return "set_rate happens at the time from: leave out match, nth, times, chance and mask";
+      return {};
+    default: return {};
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> rule_problems(const FaultRule& rule) {
+  Problems out = check_time(rule);
+  const auto take = [&out](Problem problem) {
+    if (!problem.empty()) out.push_back(std::move(problem));
+  };
+  take(check_match(rule));
+  take(check_chance(rule));
+  for (Problem& problem : check_keys(rule)) take(std::move(problem));
+  take(check_action(rule));
+  return out;
+}
+
+Checked<void> check_rule(const FaultRule& rule) {
+  if (auto problems = rule_problems(rule); !problems.empty()) return tl::unexpected(std::move(problems.front()));
+  return {};
+}
+
+}  // namespace parley::sim

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Life and time of a host: start, crash, restart, pause, its timers, and the turn that ends everything that happens.
+#include "sim/host/host.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "sim/host/host_impl.hpp"
+
+namespace parley::sim {
+namespace {
+
+// Events name the incarnation they are meant for: those of a former one still come and are passed over.
+constexpr std::uint32_t event_bits = 3;
+
+// Regions begin here and not at addresses, so that no octet on the wire depends on where memory lies.
+constexpr std::uint64_t default_offset_base = 0x1000'0000;
+
+}  // namespace
+
+std::unique_ptr<HostNode> make_host(Engine& engine, NodeId id, std::uint32_t number, std::string name,
+                                    const HostOptions& options, Rng rng) {
+  return std::make_unique<SimHost>(engine, id, number, std::move(name), options, rng);
+}
+
+SimHost::SimHost(Engine& engine, NodeId id, std::uint32_t number, std::string name, const HostOptions& options, Rng rng)
+    : engine_(engine), id_(id), number_(number), name_(std::move(name)), options_(options), rng_(rng) {
+  if (options_.rnic.tagged_offset_base == 0) options_.rnic.tagged_offset_base = default_offset_base;
+  power_up();
+}
+
+SimHost::~SimHost() = default;
+
+void SimHost::power_up() {
+  stack_ = std::make_unique<Stack>(rng_);
+  ip_id_ = static_cast<std::uint16_t>(rng_.next() >> 48);
+  if (given_ == nullptr) {
+    provider_ = cm::make_iwarp_provider(options_.rnic);
+    manager_ = std::make_unique<cm::Manager>(*provider_);
+    machine_ = provider_.get();
+  } else {
+    machine_ = given_;
+  }
+}
+
+Address SimHost::address(Address::Family family, std::uint16_t port) const {
+  const LocalKind kind = family == Address::Family::v4 ? LocalKind::v4 : LocalKind::v6;
+  if (port < ports_.size()) return ports_[port].addresses.of(kind);
+  return make_addresses(number_, port, static_cast<std::uint8_t>(port)).of(kind);
+}
+
+Address SimHost::link_local(std::uint16_t port) const {
+  return make_addresses(number_, port, static_cast<std::uint8_t>(port)).link_local;
+}
+
+std::uint16_t SimHost::attach(LinkPort& port) {
+  const auto index = static_cast<std::uint16_t>(ports_.size());
+  ports_.push_back({&port, make_addresses(number_, index, static_cast<std::uint8_t>(index))});
+  return index;
+}
+
+void SimHost::set_network(std::uint16_t port, std::uint8_t network) {
+  if (port < ports_.size()) ports_[port].addresses = make_addresses(number_, port, network);
+}
+
+cm::Manager& SimHost::cm() {
+  PARLEY_ASSERT(manager_ != nullptr);  // not while the host is down, nor with a machine of the test's own
+  kick();
+  return *manager_;
+}
+
+Device& SimHost::device() {
+  PARLEY_ASSERT(provider_ != nullptr);
+  kick();
+  return provider_->device();
+}
+
+cm::IwarpProvider& SimHost::provider() {
+  PARLEY_ASSERT(provider_ != nullptr);
+  kick();
+  return *provider_;
+}
+
+void SimHost::set_machine(StreamMachine* machine) {
+  given_ = machine;
+  manager_.reset();
+  provider_.reset();
+  if (up_) power_up();
+}
+
+void SimHost::note(NoteKind kind, std::string_view text) {
+  if (engine_.tap != nullptr) engine_.tap->on_note(now(), id_, kind, text);
+}
+
+void SimHost::post(Instant at, Event event, std::uint64_t argument) {
+  engine_.at(at, *this, incarnation_ << event_bits | event, argument);
+}
+
+void SimHost::set_timer(Instant at, std::uint64_t cookie) { post(at, event_timer, cookie); }
+
+// Whoever calls from outside, between two steps of the world, may be about to ask for something. The host looks after
+// it in an event at this moment. A caller that asks again and again while it waits for time to pass must not hold time
+// up: so at each moment only so often.
+void SimHost::kick() {
+  if (in_turn_ || kick_pending_ || !started_ || !up_) return;
+  if (kicked_at_ != now()) kicks_ = 0;
+  if (kicks_ >= kicks_max) return;
+  kicked_at_ = now();
+  ++kicks_;
+  kick_pending_ = true;
+  post(now(), event_kick);
+}
+
+void SimHost::start() {
+  if (started_) return;
+  started_ = true;
+  if (!up_) return;
+  announce();
+  if (paused_) return;
+  in_turn_ = true;
+  if (app_ != nullptr) app_->on_start(*this);
+  in_turn_ = false;
+  stirred_ = true;
+  turn();
+}
+
+// RFC 5227 §3, RFC 4861 §7.2.6: peers that knew the address learn where it is now, and so do switches.
+void SimHost::announce() {
+  for (std::size_t i = 0; i < ports_.size(); ++i) {
+    const PortAddresses& own = ports_[i].addresses;
+    wire::Ip4 ip{};
+    std::copy_n(own.v4.octets.begin(), ip.size(), ip.begin());
+    const wire::ArpPacket packet{
+        .reply = false, .sender_mac = own.mac, .sender_ip = ip, .target_mac = {}, .target_ip = ip};
+    transmit(static_cast<std::uint16_t>(i), write_arp(engine_.frames, wire::broadcast_mac, packet));
+    if (!options_.ipv6) continue;
+    for (const Address* address : {&own.link_local, &own.v6}) {
+      const wire::NeighbourMessage advert{
+          .advert = true, .overrides = true, .target = address->octets, .link_address = own.mac};
+      transmit(static_cast<std::uint16_t>(i), write_neighbour(engine_.frames, own.mac, wire::group_mac(wire::all_nodes),
+                                                              address->octets, wire::all_nodes, advert));
+    }
+  }
+}
+
+void SimHost::crash() {
+  if (!up_) return;
+  if (in_turn_) {
+    post(now(), event_crash);  // an App asks, and stands on what would go
+    return;
+  }
+  note(NoteKind::crashed, "host " + name_ + " crashed");
+  // The App first: its queue pairs and memory regions belong to the device.
+  in_turn_ = true;
+  if (app_ != nullptr && started_) app_->on_crash(*this);
+  in_turn_ = false;
+  const HostCounters last = counters();
+  retransmits_gone_ = last.tcp_retransmits;
+  out_of_order_gone_ = last.tcp_out_of_order;
+  counters_.streams = 0;
+  up_ = paused_ = false;
+  machine_ = nullptr;
+  manager_.reset();
+  provider_.reset();
+  stack_.reset();
+  neighbours_ = NeighbourTable();
+  deadlines_ = DeadlineQueue();
+  dirty_.clear();
+  ring_.clear();
+  late_.clear();
+  ticks_.clear();
+  resting_until_ = Instant{};
+  kick_pending_ = stirred_ = false;
+}
+
+void SimHost::restart() {
+  if (in_turn_) {
+    post(now(), event_restart);
+    return;
+  }
+  if (up_) crash();
+  ++incarnation_;
+  up_ = true;
+  note(NoteKind::restarted, "host " + name_ + " started again");
+  power_up();
+  if (!started_) return;
+  started_ = false;
+  start();
+}
+
+void SimHost::pause() {
+  if (!up_ || paused_) return;
+  paused_ = true;
+  note(NoteKind::paused, "host " + name_ + " paused");
+}
+
+void SimHost::resume() {
+  if (!up_ || !paused_) return;
+  paused_ = false;
+  note(NoteKind::resumed, "host " + name_ + " goes on");
+  if (!started_) return;
+  while (!ring_.empty()) {
+    const RingFrame next = std::move(ring_.front());
+    ring_.pop_front();
+    handle_frame(next.port, *next.frame);
+    turn();
+  }
+  for (const std::uint64_t cookie : std::exchange(late_, {})) {
+    in_turn_ = true;
+    if (app_ != nullptr) app_->on_timer(*this, cookie);
+    in_turn_ = false;
+    turn();
+  }
+  tick();
+}
+
+void SimHost::on_event(std::uint32_t kind, std::uint64_t argument) {
+  if (kind >> event_bits != incarnation_ % (1U << (32 - event_bits)) || !up_) return;
+  switch (kind % (1U << event_bits)) {
+    case event_tick:
+      while (!ticks_.empty() && ticks_.back() <= now()) ticks_.pop_back();
+      if (!paused_) tick();
+      return;
+    case event_timer:
+      if (paused_) {
+        late_.push_back(argument);
+        return;
+      }
+      in_turn_ = true;
+      if (app_ != nullptr) app_->on_timer(*this, argument);
+      in_turn_ = false;
+      turn();
+      return;
+    case event_kick:
+      kick_pending_ = false;
+      if (!paused_) turn();
+      return;
+    case event_crash: crash(); return;
+    case event_restart: restart(); return;
+    default: return;
+  }
+}
+
+// Everything of this host that is due.
+void SimHost::tick() {
+  neighbours_.handle_deadline(now());
+  drain_neighbours();  // before a connection sends again to a neighbour that is not there
+  while (const auto slot = deadlines_.pop_due(now())) {
+    Connection& c = stack_->at(*slot);
+    c.armed = never;
+    if (c.stage == Stage::free) continue;
+    if (c.tcp->next_deadline() <= now()) {
+      c.tcp->handle_deadline(now());
+      mark_dirty(*slot);
+    }
+    watch(*slot);
+  }
+  turn();
+}
+
+// Deadlines move later with nearly every segment; the event that was pushed for an earlier one stays, comes to nothing
+// and looks again. So an event is pushed only if all that are pending come later.
+void SimHost::arm() {
+  const Instant machine = machine_->next_deadline();
+  Instant at = std::min({deadlines_.next(), neighbours_.next_deadline(), machine});
+  if (at == never) return;
+  at = std::max({at, resting_until_, now()});
+  if (!ticks_.empty() && ticks_.back() <= at) return;
+  ticks_.push_back(at);
+  post(at, event_tick);
+}
+
+// One round: what is due, what the machine asks for, what the App makes of it. True if there was anything.
+bool SimHost::work(int& rounds) {
+  if (machine_->next_deadline() <= now() && resting_until_ <= now()) {
+    machine_->handle_deadline(now());
+    stirred_ = true;
+  }
+  pump_machine();
+  const bool told = provider_ != nullptr && provider_->has_events() && rounds == 0;
+  if (!stirred_ && !told) return false;
+  stirred_ = false;
+  ++rounds;
+  if (app_ != nullptr) app_->on_turn(*this);
+  return true;
+}
+
+void SimHost::turn() {
+  if (in_turn_ || !up_ || paused_ || !started_) return;
+  in_turn_ = true;
+  int rounds = 0;
+  do {
+    while (rounds < rounds_max && work(rounds)) {
+    }
+    flush();
+    drain_neighbours();
+  } while (rounds < rounds_max && (stirred_ || !dirty_.empty()));
+  in_turn_ = false;
+  if (rounds >= rounds_max) {
+    resting_until_ = now() + rest;
+    note(NoteKind::restless, "host " + name_ + " does not come to rest: after " + std::to_string(rounds_max) +
+                                 " rounds its machine or App still asks for more; it goes on in 1 ms");
+  }
+  arm();
+}
+
+HostCounters SimHost::counters() const {
+  HostCounters out = counters_;
+  out.tcp_retransmits = retransmits_gone_;
+  out.tcp_out_of_order = out_of_order_gone_;
+  for (std::uint32_t slot = 0; stack_ != nullptr && slot < stack_->slots(); ++slot) {
+    const Connection& c = stack_->at(slot);
+    if (!c.tcp) continue;
+    out.tcp_retransmits += c.tcp->retransmits();
+    out.tcp_out_of_order += c.tcp->out_of_order();
+  }
+  return out;
+}
+
+}  // namespace parley::sim

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A host: ports with ARP and IPv6 neighbour discovery, TCP, and above it the software RNIC or another StreamMachine. It
+// is the driver of that machine in virtual time, as drivers/asio is in real time.
+//
+// Addresses: port p of host n (both from 0) has 02:00:00:p:h:l, 10.N.h.l, 2001:db8:N::n+1 and fe80::n+1%p+1, where h:l
+// is n+1 and N its network; hosts of one network reach each other, nothing is routed. Not modelled: IP options and
+// extension headers, fragments, ICMP errors, duplicate address detection (RFC 4862 §5.4), router discovery, multicast
+// listener reports.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/rng.hpp"
+#include "sim/net/engine.hpp"
+
+namespace parley::sim {
+
+/// A host as the world sees it.
+class HostNode : public Host, public Node {
+ public:
+  /// The host's next port; links come before the first step.
+  virtual std::uint16_t attach(LinkPort& port) = 0;
+  /// The network in which a port lies: all that switches join has one number, or neighbours have different prefixes.
+  /// Without this call it is the port's own number. Before the first step.
+  virtual void set_network(std::uint16_t port, std::uint8_t network) = 0;
+  /// First step of the world: calls App::on_start.
+  virtual void start() = 0;
+  NodeId id() const override = 0;
+  const std::string& name() const override = 0;
+};
+
+/// `number` counts hosts from 0; addresses come from it.
+std::unique_ptr<HostNode> make_host(Engine& engine, NodeId id, std::uint32_t number, std::string name,
+                                    const HostOptions& options, Rng rng);
+
+}  // namespace parley::sim

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Frames as a host writes and reads them: Ethernet with ARP (RFC 826), IPv4 (RFC 791), IPv6 (RFC 8200), ICMPv6
+// neighbour messages (RFC 4861) and TCP (RFC 9293 §3.1). Every length and checksum is right on the way out and is
+// checked on the way in.
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include "parley/address.hpp"
+#include "sim/net/frame.hpp"
+#include "wire/neighbour.hpp"
+#include "wire/tcp.hpp"
+
+namespace parley::sim {
+
+inline constexpr std::size_t ethernet_size = 14, ipv4_size = 20, ipv6_size = 40;
+
+/// Which of a port's addresses is ours in a packet.
+enum class LocalKind : std::uint8_t { v4, v6, link_local };
+constexpr std::size_t ip_size(LocalKind kind) { return kind == LocalKind::v4 ? ipv4_size : ipv6_size; }
+
+struct PortAddresses {
+  wire::Mac mac{};
+  Address v4{}, v6{}, link_local{};  ///< without a port; link_local with its scope
+  const Address& of(LocalKind kind) const {
+    return kind == LocalKind::v4 ? v4 : kind == LocalKind::v6 ? v6 : link_local;
+  }
+};
+/// The addresses of host `number` (from 0) on its `port` (from 0), which lies in `network`.
+PortAddresses make_addresses(std::uint32_t number, std::uint16_t port, std::uint8_t network);
+
+/// A TCP segment in a frame; the destination's MAC address is left to be filled in.
+FramePtr write_segment(FramePool& pool, const PortAddresses& local, LocalKind kind,
+                       const std::array<std::uint8_t, 16>& peer, const wire::TcpHeader& header,
+                       std::span<const ConstBytes> payload, std::uint16_t ip_id);
+FramePtr write_arp(FramePool& pool, const wire::Mac& destination, const wire::ArpPacket& packet);
+FramePtr write_neighbour(FramePool& pool, const wire::Mac& from, const wire::Mac& to, const wire::Ip6& source,
+                         const wire::Ip6& destination, const wire::NeighbourMessage& message);
+
+/// What a frame brought; only the fields of its kind are set.
+struct FrameIn {
+  enum class Kind : std::uint8_t { arp, neighbour, segment };
+  Kind kind = Kind::segment;
+  LocalKind local = LocalKind::v4;             ///< segment
+  std::array<std::uint8_t, 16> source{};       ///< of IP; IPv4 uses the first four, the others are 0
+  std::array<std::uint8_t, 16> destination{};  ///< neighbour
+  wire::ArpPacket arp;
+  wire::NeighbourMessage neighbour;
+  wire::TcpHeader header;
+  ConstBytes payload;
+};
+/// Null, or in words why the frame is thrown away.
+const char* read_frame(ConstBytes frame, const PortAddresses& local, bool ipv6, FrameIn& out);
+
+}  // namespace parley::sim

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The inside of a host. Everything begins in receive(), on_event() or a call from outside, and ends in turn(): what the
+// machine and the App ask for is carried out until they are content, then segments leave and the next timer is armed.
+#pragma once
+#include <array>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/deadline_queue.hpp"
+#include "cm/providers/iwarp/iwarp.hpp"
+#include "sim/host/host.hpp"
+#include "sim/host/host_frames.hpp"
+#include "sim/host/neighbour.hpp"
+#include "sim/host/stack.hpp"
+
+namespace parley::sim {
+
+class SimHost final : public HostNode {
+ public:
+  SimHost(Engine& engine, NodeId id, std::uint32_t number, std::string name, const HostOptions& options, Rng rng);
+  ~SimHost() override;
+
+  // Host
+  NodeId id() const override { return id_; }
+  const std::string& name() const override { return name_; }
+  Instant now() const override { return engine_.now(); }
+  Address address(Address::Family family, std::uint16_t port) const override;
+  Address link_local(std::uint16_t port) const override;
+  cm::Manager& cm() override;
+  Device& device() override;
+  cm::IwarpProvider& provider() override;
+  void set_machine(StreamMachine* machine) override;
+  void set_app(App* app) override { app_ = app; }
+  void set_timer(Instant at, std::uint64_t cookie) override;
+  bool up() const override { return up_; }
+  bool paused() const override { return paused_; }
+  std::uint32_t incarnation() const override { return incarnation_; }
+  void crash() override;
+  void restart() override;
+  void pause() override;
+  void resume() override;
+  HostCounters counters() const override;
+
+  // HostNode
+  std::uint16_t attach(LinkPort& port) override;
+  void set_network(std::uint16_t port, std::uint8_t network) override;
+  void start() override;
+  void receive(std::uint16_t port, FramePtr frame) override;
+  std::string_view would_discard(std::uint16_t port, const Frame& frame, DropReason& reason) const override;
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+
+  // Port of base/pump.hpp
+  void carry_out(const StreamCommand& command);
+  void write(StreamId stream);
+
+ private:
+  static constexpr int rounds_max = 1000;  // of machine and App answering each other at one moment
+  static constexpr Duration rest = std::chrono::milliseconds(1);  // after that many
+  static constexpr int kicks_max = 64;                            // looks at one moment for calls from outside
+  static constexpr std::size_t pieces_max = 64;                   // of one write
+
+  enum Event : std::uint32_t { event_tick, event_timer, event_kick, event_crash, event_restart };
+
+  struct Port {
+    LinkPort* link = nullptr;
+    PortAddresses addresses;
+  };
+  struct Route {
+    std::uint16_t port = 0;
+    LocalKind kind = LocalKind::v4;
+  };
+  struct RingFrame {
+    std::uint16_t port = 0;
+    FramePtr frame;
+  };
+
+  // host.cpp: life and time
+  void power_up();
+  void announce();
+  void note(NoteKind kind, std::string_view text);
+  void post(Instant at, Event event, std::uint64_t argument = 0);
+  void turn();
+  bool work(int& rounds);
+  void arm();
+  void tick();
+  void kick();
+
+  // host_receive.cpp: frames in
+  void handle_frame(std::uint16_t port, const Frame& frame);
+  void handle_arp(std::uint16_t port);
+  void handle_neighbour(std::uint16_t port);
+  void handle_segment(std::uint16_t port);
+  void handle_stray(const ConnectionKey& key);
+  void accept(const ConnectionKey& key, Listener& listener);
+  void drain_neighbours();
+  void ask(const NeighbourAsk& question);
+  void neighbour_failed(std::uint16_t port, const Address& address);
+
+  // host_stream.cpp: between the machine and the connections
+  void open(const StreamCommand& command);
+  std::optional<std::errc> open_connection(const StreamCommand& command);
+  std::optional<std::errc> route_to(const Address& peer, const Address& local, Route& out) const;
+  void listen(const StreamCommand& command);
+  std::optional<std::errc> check_local(const Address& local) const;
+  bool close_listener(StreamId id);
+  void close(std::uint32_t slot, bool reset);
+  void digest(ConnectionRef ref, ConstBytes in);
+  bool deliver(ConnectionRef ref, ConstBytes in);
+  void on_connected(ConnectionRef ref);
+  void on_ended(ConnectionRef ref, TcpEvent event);
+  void free_connection(std::uint32_t slot);
+  void pump_machine();
+  void flush();
+  void send_segments(Connection& c);
+  void send(const ConnectionKey& key, const wire::TcpHeader& header, std::span<const ConstBytes> payload,
+            NeighbourRef& neighbour);
+  void transmit(std::uint16_t port, FramePtr frame);
+  void mark_dirty(std::uint32_t slot);
+  void watch(std::uint32_t slot);
+  Address local_of(const Connection& c) const;
+  Address peer_of(const ConnectionKey& key) const;
+  StreamInfo info_of(const Connection& c) const;
+  std::uint16_t mss_of(Route route) const;
+  void count_stream();
+
+  Engine& engine_;
+  NodeId id_;
+  std::uint32_t number_;
+  std::string name_;
+  HostOptions options_;
+  Rng rng_;
+  std::vector<Port> ports_;
+  App* app_ = nullptr;
+
+  std::unique_ptr<cm::IwarpProvider> provider_;
+  std::unique_ptr<cm::Manager> manager_;
+  StreamMachine* given_ = nullptr;    // instead of the provider
+  StreamMachine* machine_ = nullptr;  // whichever it is; null while down
+  bool up_ = true, paused_ = false, started_ = false;
+  bool in_turn_ = false;
+  bool stirred_ = false;  // the machine was given something since the App last looked
+  std::uint32_t incarnation_ = 1;
+
+  TcpBuffers buffers_;  // before the connections, which give theirs back
+  std::unique_ptr<Stack> stack_;
+  NeighbourTable neighbours_;
+  DeadlineQueue deadlines_;           // of connections, by slot; never later than theirs, perhaps earlier
+  std::vector<ConnectionRef> dirty_;  // to be flushed; each slot once
+  StreamId serial_ = 0;               // even numbers are the driver's; not reused after a crash either
+  std::uint16_t ip_id_ = 0;
+  std::deque<RingFrame> ring_;       // while paused; at most options_.ring
+  std::vector<std::uint64_t> late_;  // cookies of timers that came while paused
+  std::vector<Instant> ticks_;       // pending tick events, each earlier than the one before it
+  Instant resting_until_{};          // machine and App did not come to rest
+  Instant kicked_at_ = never;
+  int kicks_ = 0;
+  bool kick_pending_ = false;
+
+  FrameIn in_;  // the frame being handled
+  std::array<ConstBytes, pieces_max> pieces_;
+  HostCounters counters_;
+  std::uint64_t retransmits_gone_ = 0;  // of connections that are no more
+  std::uint64_t out_of_order_gone_ = 0;
+};
+
+}  // namespace parley::sim

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The neighbours of a host, as a machine: which MAC address belongs to an IPv4 or IPv6 address on one of its ports, by
+// ARP (RFC 826) and neighbour discovery with its states (RFC 4861 §7.3.2); ARP entries go through the same states.
+//
+// State      | input                                  | next       | what happens
+// -----------|----------------------------------------|------------|---------------------------------------------------
+// (none)     | resolve                                | incomplete | a solicitation to all, or to the group
+// (none)     | a request from it to us                | stale      | its address is known without asking
+// incomplete | answer                                 | reachable  | what waited is sent
+// incomplete | 1 s without, 3 times                   | (none)     | what waited is dropped; failed
+// reachable  | 30 s without a sign of life            | stale      | (found out when it is used next)
+// stale      | resolve                                | delay      | sent to all the same
+// delay      | 5 s without a sign of life             | probe      | a solicitation to it alone
+// probe      | 1 s without, 3 times                   | (none)     | failed
+// any known  | answer, or TCP from it that was valid  | reachable  |
+// any known  | another MAC address by request, advert | stale      | the new address is used
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/deadline_queue.hpp"
+#include "parley/address.hpp"
+#include "sim/host/stack_index.hpp"
+#include "sim/net/frame.hpp"
+#include "wire/neighbour.hpp"
+
+namespace parley::sim {
+
+/// Names an entry; a stale one is found out.
+struct NeighbourRef {
+  std::uint32_t slot = SlotIndex::none;
+  std::uint32_t generation = 0;
+};
+
+/// A solicitation to be sent: to the group or to all when `mac` is empty, else to the neighbour alone.
+struct NeighbourAsk {
+  std::uint16_t port = 0;
+  Address address;
+  std::optional<wire::Mac> mac;
+};
+
+class NeighbourTable {
+ public:
+  static constexpr std::size_t entries_max = 16384;  // the oldest goes; a storm has 10,000 hosts
+  static constexpr std::size_t waiting_max = 128;    // frames per unresolved neighbour; the oldest goes
+  static constexpr int tries_max = 3;                // RFC 4861 §10: MAX_MULTICAST_SOLICIT, MAX_UNICAST_SOLICIT
+  static constexpr Duration retransmit = std::chrono::seconds(1);   // RFC 4861 §10: RETRANS_TIMER
+  static constexpr Duration reachable = std::chrono::seconds(30);   // REACHABLE_TIME, without its random factor
+  static constexpr Duration first_probe = std::chrono::seconds(5);  // DELAY_FIRST_PROBE_TIME
+
+  /// The entry of an address (its port and scope are not looked at) on a port; made when there is none.
+  NeighbourRef find(std::uint16_t port, const Address& address);
+  bool valid(NeighbourRef ref) const {
+    return ref.slot < entries_.size() && entries_[ref.slot].generation == ref.generation;
+  }
+  /// The MAC address to send to now; null when it is not known: then the frame is given to wait() instead. `ref` is
+  /// valid.
+  const wire::Mac* resolve(Instant now, NeighbourRef ref);
+  /// Keeps a frame whose destination MAC address is still to be filled in.
+  void wait(NeighbourRef ref, FramePtr frame);
+  /// A valid segment came from there: RFC 4861 §7.3.1, the upper layer's confirmation.
+  void confirm(Instant now, NeighbourRef ref) {
+    if (valid(ref) && entries_[ref.slot].state != State::incomplete) confirm_slot(now, ref.slot);
+  }
+
+  /// `mac` was told as the address of a neighbour. `answer`: because we asked. `may_make`: an entry may come of it.
+  /// `overrides`: a different MAC address than the one known is believed (RFC 4861 §7.2.5).
+  void heard(Instant now, std::uint16_t port, const Address& address, const wire::Mac& mac, bool answer, bool overrides,
+             bool may_make);
+
+  // What there is to do now, each drained until it gives nothing.
+  bool poll_ask(NeighbourAsk& out);
+  /// Frames of neighbours that were found, with their destination MAC address filled in.
+  FramePtr poll_frame(std::uint16_t& port);
+  /// A neighbour that cannot be found, after its entry is gone: no connection to it can be made.
+  bool poll_failure(std::uint16_t& port, Address& address);
+
+  Instant next_deadline() const { return deadlines_.next(); }
+  void handle_deadline(Instant now);
+  std::size_t size() const { return index_.size(); }
+
+ private:
+  enum class State : std::uint8_t { free, incomplete, reachable, delay, probe };
+  struct Entry {
+    std::array<std::uint8_t, 16> octets{};
+    std::uint16_t port = 0;
+    Address::Family family = Address::Family::v4;
+    State state = State::free;
+    std::uint8_t tries = 0;
+    wire::Mac mac{};
+    std::uint32_t generation = 0;
+    std::uint32_t older = SlotIndex::none, newer = SlotIndex::none;  // in order of creation
+    std::uint32_t queue = SlotIndex::none;                           // of frames that wait
+    Instant until{};                                                 // reachable: then it is stale
+  };
+  struct Outgoing {
+    std::uint16_t port = 0;
+    FramePtr frame;
+  };
+  struct Failure {
+    std::uint16_t port = 0;
+    Address address;
+  };
+
+  static std::uint32_t hash_of(std::uint16_t port, const Address& address);
+  std::uint32_t slot_of(std::uint16_t port, const Address& address) const;
+  std::uint32_t make(std::uint16_t port, const Address& address);
+  void remove(std::uint32_t slot);
+  void drop_queue(std::uint32_t slot);
+  void found(Instant now, std::uint32_t slot);
+  void confirm_slot(Instant now, std::uint32_t slot);
+  void ask(Instant now, std::uint32_t slot, bool alone);
+  Address address_of(const Entry& entry) const;
+
+  std::vector<Entry> entries_;
+  std::vector<std::uint32_t> free_;
+  std::uint32_t oldest_ = SlotIndex::none, newest_ = SlotIndex::none;
+  SlotIndex index_;
+  std::vector<std::vector<FramePtr>> queues_;  // of unresolved neighbours; reused
+  std::vector<std::uint32_t> free_queues_;
+  DeadlineQueue deadlines_;
+  std::vector<NeighbourAsk> asks_;  // at most one per entry and call
+  std::vector<Outgoing> outgoing_;  // at most waiting_max per answer
+  std::vector<Failure> failures_;   // at most one per entry and call
+  std::size_t asks_at_ = 0, outgoing_at_ = 0, failures_at_ = 0;
+};
+
+}  // namespace parley::sim

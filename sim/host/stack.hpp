@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The TCP connections and listeners of one host, and who is meant by a segment: four numbers name a connection (RFC
+// 9293 §3.3.2), a port and an address a listener, a StreamId either of them towards the machine.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/rng.hpp"
+#include "sim/host/host_frames.hpp"
+#include "sim/host/neighbour.hpp"
+#include "sim/host/stack_index.hpp"
+#include "sim/tcp/tcp.hpp"
+
+namespace parley::sim {
+
+struct ConnectionKey {
+  std::array<std::uint8_t, 16> peer{};
+  std::uint16_t local_port = 0, peer_port = 0;
+  std::uint16_t port = 0;  ///< of the host: the link
+  LocalKind kind = LocalKind::v4;
+  bool operator==(const ConnectionKey&) const = default;
+};
+
+/// What the machine knows of a connection.
+enum class Stage : std::uint8_t {
+  free,
+  opening,    ///< asked for by the machine, SYN sent
+  half_open,  ///< SYN received; the machine does not know of it yet
+  up,
+  forgotten,  ///< closed by the machine; octets and FINs still pass
+};
+
+struct Connection {
+  std::optional<Tcp> tcp;
+  ConnectionKey key;
+  StreamId stream = 0;    ///< 0: none (half open)
+  StreamId listener = 0;  ///< half open: of whom
+  NeighbourRef neighbour;
+  Instant armed = never;  ///< when the host looks at it next, at the latest
+  std::uint32_t generation = 0;
+  Stage stage = Stage::free;
+  bool blocked = false;    ///< the send buffer was full
+  bool dirty = false;      ///< stands in the host's list of those to be flushed
+  bool time_wait = false;  ///< stands in the table's list of those that may be dropped for new ones
+};
+
+struct ConnectionRef {
+  std::uint32_t slot = SlotIndex::none;
+  std::uint32_t generation = 0;
+};
+
+struct Listener {
+  StreamId id = 0;
+  Address local;  ///< any() for all of its family; with the port
+  int backlog = 0;
+  int half_open = 0;  ///< at most backlog
+};
+
+class Stack {
+ public:
+  static constexpr std::size_t connections_max = 131072;                           // TIME-WAIT included
+  static constexpr std::uint16_t ephemeral_first = 32768, ephemeral_last = 60999;  // as Linux
+  static constexpr std::uint32_t ephemeral_ports = ephemeral_last - ephemeral_first + 1;
+
+  explicit Stack(Rng& rng);
+
+  Connection& at(std::uint32_t slot) { return connections_[slot]; }
+  const Connection& at(std::uint32_t slot) const { return connections_[slot]; }
+  Connection* get(ConnectionRef ref) {
+    Connection& c = connections_[ref.slot];
+    return c.generation == ref.generation ? &c : nullptr;
+  }
+  ConnectionRef ref(std::uint32_t slot) const { return {slot, connections_[slot].generation}; }
+
+  std::uint32_t find(const ConnectionKey& key) const;
+  std::uint32_t find_stream(StreamId stream) const;
+  /// A free slot with that key, stage still free; none when the table is full. A TIME-WAIT makes room.
+  std::uint32_t add(const ConnectionKey& key);
+  /// `stream` names the connection from now on.
+  void name(std::uint32_t slot, StreamId stream);
+  void unname(std::uint32_t slot);
+  void remove(std::uint32_t slot);
+  /// It entered TIME-WAIT; the oldest of those make room.
+  void note_time_wait(std::uint32_t slot);
+  /// A local port that makes the key unique; 0 when all are taken.
+  std::uint16_t pick_port(ConnectionKey key);
+
+  /// Errors: address_in_use. Port 0 is filled in.
+  std::optional<std::errc> listen(StreamId id, Address& local, int backlog);
+  bool unlisten(StreamId id);
+  Listener* find_listener(const Address& local);
+  Listener* find_listener(StreamId id);
+  bool listens_on(Address::Family family, std::uint16_t port) const;
+
+  std::size_t size() const { return keys_.size(); }
+  std::size_t slots() const { return connections_.size(); }
+
+ private:
+  static std::uint32_t hash_of(const ConnectionKey& key);
+  static std::uint32_t hash_of(StreamId stream) { return static_cast<std::uint32_t>(mix_bits(stream)); }
+  bool make_room();
+  static bool same_destination(const ConnectionKey& a, const ConnectionKey& b) {
+    return a.peer == b.peer && a.peer_port == b.peer_port && a.port == b.port && a.kind == b.kind;
+  }
+
+  std::deque<Connection> connections_;  // stable addresses
+  std::vector<std::uint32_t> free_;
+  SlotIndex keys_, streams_;
+  std::deque<ConnectionRef> time_waits_;                      // oldest first; some are gone
+  std::map<std::uint16_t, std::vector<Listener>> listeners_;  // by port
+  std::map<StreamId, std::uint16_t> listener_ports_;
+  std::uint64_t port_secret_ = 0;
+  std::array<std::uint16_t, 256> port_steps_{};  // how far each stream of ports is; destinations share them by hash
+  // Destinations towards which no port was free when last looked at, so that nobody looks again before one is. As many
+  // as connections_max has ranges of ports, four.
+  std::vector<ConnectionKey> exhausted_;
+};
+
+}  // namespace parley::sim

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Puts a world together: nodes, links, faults at a time, and the step.
+#include <fmt/core.h>
+
+#include <utility>
+#include <vector>
+
+#include "base/rng.hpp"
+#include "base/text.hpp"
+#include "sim/host/host.hpp"
+#include "sim/net/link.hpp"
+#include "sim/net/switch.hpp"
+#include "sim/net/topology.hpp"
+
+namespace parley::sim {
+
+struct World::Impl final : EventTarget, HostActions {
+  enum Kind : std::uint32_t { host_action, rate_change };
+  static constexpr std::size_t faults_max = 100'000;  // at a time; those of links are counted there
+
+  explicit Impl(std::uint64_t seed) : Impl(Rng(seed)) {}
+  explicit Impl(Rng seed) : work_rng(seed.split()), host_rng(seed.split()), link_rng(seed.split()) {}
+
+  void start();
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  void schedule(Instant at, const FaultRule& rule) override;
+  void act(FaultAction action, HostNode& host);
+  void change_rate(std::size_t change);
+  Checked<void> check_host(const FaultRule& rule) const;
+  Checked<void> add_rate_change(LinkId link, Way way, const FaultRule& rule);
+  LinkWay& way(LinkId link, std::size_t end) { return *ways[link * 2 + end]; }
+
+  struct RateChange {
+    LinkId link = 0;
+    Way way = Way::both;
+    std::uint64_t rate_bps = 0;
+  };
+
+  // Destroyed from the last to the first: hosts give their frames back, and the engine's pool frees those under way.
+  Engine engine;
+  Rng work_rng, host_rng, link_rng;
+  Topology topology;
+  std::vector<RateChange> rate_changes;
+  std::size_t timed_faults = 0;
+  bool started = false;
+  std::vector<std::unique_ptr<LinkWay>> ways;  // two per link, forward first
+  std::vector<std::unique_ptr<Switch>> switches;
+  std::vector<std::unique_ptr<HostNode>> hosts;
+  std::vector<HostNode*> host_of;  // by NodeId; null for switches
+  std::vector<Switch*> switch_of;  // by NodeId; null for hosts
+};
+
+// ---- topology ----------------------------------------------------------------------------------------------------
+
+World::World(std::uint64_t seed) : impl_(std::make_unique<Impl>(seed)) {}
+World::~World() = default;
+World::World(World&&) noexcept = default;
+
+Checked<Host*> World::add_host(std::string_view name, const HostOptions& options) {
+  if (impl_->started) return tl::unexpected(fmt::format("host '{}': the world runs already", name));
+  const auto id = impl_->topology.add_node(name, false);
+  if (!id) return tl::unexpected(id.error());
+  const auto number = static_cast<std::uint32_t>(impl_->hosts.size());
+  impl_->hosts.push_back(make_host(impl_->engine, *id, number, std::string(name), options, impl_->host_rng.split()));
+  impl_->host_of.push_back(impl_->hosts.back().get());
+  impl_->switch_of.push_back(nullptr);
+  return impl_->hosts.back().get();
+}
+
+Checked<NodeId> World::add_switch(std::string_view name) {
+  if (impl_->started) return tl::unexpected(fmt::format("switch '{}': the world runs already", name));
+  const auto id = impl_->topology.add_node(name, true);
+  if (!id) return id;
+  impl_->switches.push_back(std::make_unique<Switch>(impl_->engine, *id, std::string(name)));
+  impl_->host_of.push_back(nullptr);
+  impl_->switch_of.push_back(impl_->switches.back().get());
+  return id;
+}
+
+Checked<LinkId> World::add_link(NodeId a, NodeId b, const LinkOptions& options) {
+  Impl& w = *impl_;
+  if (w.started) return tl::unexpected(fmt::format("a link from node {} to node {}: the world runs already", a, b));
+  std::vector<Topology::Placed> placed;
+  const auto id = w.topology.add_link(a, b, options, placed);
+  if (!id) return id;
+  const NodeId ends[2] = {a, b};
+  std::uint16_t ports[2] = {0, 0};
+  for (std::uint8_t end = 0; end < 2; ++end) {
+    HostNode* host = w.host_of[ends[end]];
+    w.ways.push_back(std::make_unique<LinkWay>(w.engine, w, *id, end, options, host != nullptr, w.link_rng.split()));
+    LinkWay& way = *w.ways.back();
+    ports[end] = host != nullptr ? host->attach(way) : w.switch_of[ends[end]]->attach(way);
+  }
+  for (std::size_t end = 0; end < 2; ++end) {
+    const NodeId other = ends[1 - end];
+    Node& receiver = w.host_of[other] != nullptr ? static_cast<Node&>(*w.host_of[other]) : *w.switch_of[other];
+    w.way(*id, end).connect(receiver, ports[1 - end], w.way(*id, 1 - end));
+  }
+  for (const Topology::Placed& place : placed) w.host_of[place.host]->set_network(place.port, place.network);
+  return id;
+}
+
+Host* World::find_host(std::string_view name) {
+  const auto id = impl_->topology.find(name);
+  return id ? impl_->host_of[*id] : nullptr;
+}
+std::size_t World::host_count() const { return impl_->hosts.size(); }
+Host& World::host(std::size_t index) { return *impl_->hosts[index]; }
+const Host& World::host(std::size_t index) const { return *impl_->hosts[index]; }
+std::size_t World::link_count() const { return impl_->topology.link_count(); }
+LinkEndInfo World::link_end(LinkId link, std::uint8_t end) const { return impl_->topology.end_info(link, end); }
+const LinkOptions& World::link_options(LinkId link) const { return impl_->topology.options(link); }
+std::size_t World::node_count() const { return impl_->topology.node_count(); }
+const std::string& World::node_name(NodeId node) const { return impl_->topology.name(node); }
+bool World::is_switch(NodeId node) const { return impl_->topology.is_switch(node); }
+
+// ---- faults ------------------------------------------------------------------------------------------------------
+
+Checked<void> World::Impl::check_host(const FaultRule& rule) const {
+  if (auto sound = check_rule(rule); !sound) return sound;
+  if (rule.host < host_of.size() && host_of[rule.host] != nullptr) return {};
+  if (rule.host < host_of.size()) {
+    return tl::unexpected(
+        fmt::format("{}: {} is a switch; write a host", to_string(rule.action), topology.name(rule.host)));
+  }
+  return tl::unexpected(fmt::format("{}: there is no node {}", to_string(rule.action), rule.host));
+}
+
+Checked<void> World::Impl::add_rate_change(LinkId link, Way way_of, const FaultRule& rule) {
+  if (auto sound = check_rule(rule); !sound) return sound;
+  if (rule.rate_bps > Topology::rate_max) {
+    return tl::unexpected(fmt::format("set_rate: a rate of {} b/s is above {}", rule.rate_bps, Topology::rate_max));
+  }
+  if (rule.until <= rule.from) {
+    return tl::unexpected(std::string("set_rate: until is not after from: leave it out, or write a later one"));
+  }
+  if (timed_faults++ == faults_max) {
+    return tl::unexpected(fmt::format("a world has at most {} faults at a time", faults_max));
+  }
+  rate_changes.push_back({link, way_of, rule.rate_bps});
+  engine.at(rule.from, *this, rate_change, rate_changes.size() - 1);
+  if (rule.until == never) return {};
+  rate_changes.push_back({link, way_of, topology.options(link).rate_bps});
+  engine.at(rule.until, *this, rate_change, rate_changes.size() - 1);
+  return {};
+}
+
+Checked<void> World::add_fault(LinkId link, Way way, const FaultRule& given) {
+  Impl& w = *impl_;
+  if (link >= w.topology.link_count()) {
+    return tl::unexpected(fmt::format("a fault of link {}: there is no such link", link));
+  }
+  const auto named = [&](std::string why) { return fmt::format("link {}: {}", w.topology.link_name(link), why); };
+  if (given.action == FaultAction::set_rate) return w.add_rate_change(link, way, given).map_error(named);
+  FaultRule rule = given;
+  if (is_host_action(rule.action)) {
+    if (auto sound = w.check_host(rule); !sound) return sound.map_error(named);
+    rule.host_name = w.topology.name(rule.host);
+  }
+  if (way != Way::backward) {
+    if (auto added = w.way(link, 0).add_fault(rule); !added) return added.map_error(named);
+  }
+  if (way != Way::forward) {
+    if (auto added = w.way(link, 1).add_fault(rule); !added) return added.map_error(named);
+  }
+  return {};
+}
+
+Checked<void> World::add_fault(const FaultRule& host_rule) {
+  if (!is_host_action(host_rule.action)) {
+    return tl::unexpected(fmt::format("{} is of a link: name one", to_string(host_rule.action)));
+  }
+  if (auto sound = impl_->check_host(host_rule); !sound) return sound;
+  if (impl_->timed_faults++ == Impl::faults_max) {
+    return tl::unexpected(fmt::format("a world has at most {} faults at a time", Impl::faults_max));
+  }
+  const Instant at = host_rule.delay < never - host_rule.from ? host_rule.from + host_rule.delay : never;
+  impl_->schedule(at, host_rule);
+  return {};
+}
+
+void World::Impl::schedule(Instant at, const FaultRule& rule) {
+  engine.at(at, *this, host_action, std::uint64_t{static_cast<std::uint8_t>(rule.action)} << 32 | rule.host);
+}
+
+void World::Impl::on_event(std::uint32_t kind, std::uint64_t argument) {
+  if (kind == rate_change) return change_rate(argument);
+  act(static_cast<FaultAction>(argument >> 32), *host_of[argument & 0xFFFFFFFF]);
+}
+
+/// The host itself tells the tap.
+void World::Impl::act(FaultAction action, HostNode& host) {
+  switch (action) {
+    case FaultAction::crash: return host.crash();
+    case FaultAction::restart: return host.restart();
+    case FaultAction::pause: return host.pause();
+    case FaultAction::resume: return host.resume();
+    default: return;
+  }
+}
+
+void World::Impl::change_rate(std::size_t index) {
+  const RateChange& change = rate_changes[index];
+  for (std::uint8_t end = 0; end < 2; ++end) {
+    if (change.way == (end == 0 ? Way::backward : Way::forward)) continue;
+    way(change.link, end).set_rate(change.rate_bps);
+    if (engine.tap == nullptr) continue;
+    const NodeId from = topology.end(change.link, end), to = topology.end(change.link, 1 - end);
+    engine.tap->on_note(engine.now(), from, NoteKind::rate,
+                        fmt::format("rate from {} to {} is {}", topology.name(from), topology.name(to),
+                                    bit_rate_text(change.rate_bps)));
+  }
+}
+
+// ---- running -----------------------------------------------------------------------------------------------------
+
+void World::set_tap(Tap* tap) { impl_->engine.tap = tap; }
+void World::set_drop_mask(std::uint64_t mask) {
+  impl_->engine.drop_mask = mask;
+  impl_->engine.mask_tcp_only = true;
+}
+Instant World::now() const { return impl_->engine.now(); }
+Rng& World::rng() { return impl_->work_rng; }
+
+void World::Impl::start() {
+  started = true;
+  for (const auto& host : hosts) host->start();
+}
+
+bool World::step(Instant limit) {
+  if (!impl_->started) impl_->start();
+  return impl_->engine.step(limit);
+}
+
+void World::run_for(Duration time) {
+  const Instant end = time < never - now() ? now() + time : never;
+  while (step(end)) {
+  }
+  if (end != never && !impl_->engine.exhausted()) impl_->engine.advance_to(end);
+}
+
+WorldCounters World::counters() const {
+  WorldCounters counters = impl_->engine.counters;
+  counters.exhausted = impl_->engine.exhausted();
+  counters.events_pending = impl_->engine.pending();
+  counters.frames_in_flight = impl_->engine.frames.out();
+  counters.frames_peak = impl_->engine.frames.peak();
+  return counters;
+}
+
+}  // namespace parley::sim

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Frames in words: what a person wants to read of an Ethernet frame with ARP (RFC 826), neighbour discovery (RFC 4861)
+// or TCP (RFC 9293) in it, and of the MPA messages that TCP carries. Frames are shown in the order of sending, as their
+// senders sent them; words are asked for afterwards, since a message may end in a later frame than it began.
+#pragma once
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "parley/address.hpp"
+#include "sim/record/describe_stream.hpp"
+
+namespace parley::sim {
+
+class Describer {
+ public:
+  static constexpr std::size_t head_max = 128;  ///< octets that hold the headers of every frame of a simulated host
+
+  /// What is kept of a frame until its words are asked for.
+  struct Seen {
+    static constexpr std::uint32_t no_stream = ~0u;
+    Bytes head;  ///< the frame's first octets, at most head_max
+    std::uint32_t size = 0;
+    std::optional<Address> from, to;           ///< no `to`: for everyone. Ports are 0
+    std::uint16_t from_port = 0, to_port = 0;  ///< of TCP
+    bool repeated = false;                     ///< the sender sent all of it before
+    std::uint32_t stream = no_stream, opposite = no_stream;
+    std::uint64_t begin = 0, end = 0;  ///< of its payload in the stream
+    std::uint64_t acked = 0;           ///< octets of the opposite stream
+  };
+  struct Words {
+    std::string layer, text, detail;  ///< as in draw::LadderRow
+    Fields fields;
+  };
+
+  Seen look(ConstBytes frame, Instant at);
+  Words words(const Seen& seen) const;
+
+ private:
+  struct Key {
+    Address from, to;
+    auto operator<=>(const Key&) const = default;
+  };
+  std::uint32_t stream_of(const Key& key, bool fresh);
+  void look_tcp(ConstBytes segment, const Address& source, const Address& destination, Instant at, Seen& out);
+
+  std::map<Key, std::uint32_t> live_;  // the newest stream of each direction
+  std::vector<std::unique_ptr<DescribedStream>> streams_;
+};
+
+}  // namespace parley::sim

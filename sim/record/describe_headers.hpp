@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The headers of one frame, for sim/describe: Ethernet, ARP, IPv4, IPv6, ICMPv6 neighbour discovery, TCP. Total: any
+// octets do; what is not understood is counted.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "sim/record/describe.hpp"
+#include "wire/tcp.hpp"
+
+namespace parley::sim {
+
+struct FrameHeaders {
+  enum class Kind : std::uint8_t { other, arp, nd, tcp };
+  Kind kind = Kind::other;
+  std::optional<Address> source, target;  ///< no target: for everyone
+  std::size_t tcp_at = 0, tcp_size = 0;   ///< the TCP segment in the octets given
+  std::string layer = "other", text, detail;
+};
+
+/// `frame` may be only the first Describer::head_max octets of one.
+FrameHeaders take_apart(ConstBytes frame);
+/// Everything below TCP. `size`: octets of the whole frame.
+void describe_headers(ConstBytes head, std::size_t size, const FrameHeaders& headers, Fields& out);
+void describe_tcp(const wire::TcpHeader& tcp, std::size_t header_size, const Describer::Seen& seen, Fields& out);
+
+}  // namespace parley::sim

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What a run looked like: a tap that writes pcapng into a buffer, and one that collects rows for a ladder.
+#pragma once
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "draw/ladder.hpp"
+#include "parley/sim.hpp"
+#include "sim/run/run.hpp"
+
+namespace parley::sim {
+
+struct RecordInfo {
+  std::string application;  ///< "parley 0.1.0 (commit abc)"
+  std::string scenario;
+  std::uint64_t seed = 0;
+};
+
+/// The names of what a tap sees: a world's, or made by hand.
+struct RecordTopology {
+  struct Node {
+    std::string name;
+    bool is_switch = false;
+    std::vector<Address> addresses;  ///< of a host: IPv4, global IPv6 and link-local of each port
+  };
+  struct Link {
+    std::array<LinkEndInfo, 2> ends;
+    LinkOptions options{};
+  };
+  std::vector<Node> nodes;  ///< by NodeId
+  std::vector<Link> links;  ///< by LinkId
+};
+RecordTopology topology_of(const World& world);
+
+/// pcapng: one interface per link end with its name, name records for hosts, what was done to a frame as its comment,
+/// epb_packetid joining the copies of a frame, seed and commit in the section header. Octets are handed to `sink` in
+/// pieces; it returns false to stop (disk full). What happened beside the frames (a crash, a violation) becomes a
+/// comment on the frame next in time, and on the last one when none follows.
+class PcapngTap final : public Tap {
+ public:
+  using Sink = std::function<bool(ConstBytes)>;
+  static constexpr std::size_t held_octets_max = 16 << 20;
+  PcapngTap(const RecordInfo& info, Sink sink);
+  ~PcapngTap() override;
+  /// Before the run: the interfaces and names of this world.
+  void begin(const World& world) { begin(topology_of(world)); }
+  void begin(const RecordTopology& topology);
+  void on_frame(const TapFrame& frame) override;
+  void on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) override;
+  /// Violations become comments on the frame next in time, among the last `held_octets_max` of frames: these are kept
+  /// until now. The report may be null.
+  void finish(const RunReport* report);
+  /// FNV-1a over every octet handed to the sink: equal files have equal hashes.
+  std::uint64_t hash() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Collects frames between hosts (switches are looked through) for draw/ladder.
+class LadderTap final : public Tap {
+ public:
+  explicit LadderTap(std::size_t rows_max = 5000);
+  ~LadderTap() override;
+  void begin(const World& world) { begin(topology_of(world)); }
+  void begin(const RecordTopology& topology);
+  /// Title and facts; what is not set is taken from the report.
+  void set_info(const RecordInfo& info);
+  void on_frame(const TapFrame& frame) override;
+  void on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) override;
+  draw::Ladder finish(const RunReport* report);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Feeds one tap to several.
+class TapFan final : public Tap {
+ public:
+  void add(Tap* tap) { taps_.push_back(tap); }
+  void on_frame(const TapFrame& frame) override {
+    for (Tap* tap : taps_) tap->on_frame(frame);
+  }
+  void on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) override {
+    for (Tap* tap : taps_) tap->on_note(at, host, kind, text);
+  }
+
+ private:
+  std::vector<Tap*> taps_;
+};
+
+}  // namespace parley::sim

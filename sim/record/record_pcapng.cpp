@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// PcapngTap: frames wait in a bounded window, so that what is known only after the run still finds its frame.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "base/fnv1a.hpp"
+#include "draw/ladder_text.hpp"
+#include "sim/record/record.hpp"
+#include "wire/packet.hpp"
+#include "wire/pcapng.hpp"
+
+namespace parley::sim {
+namespace {
+
+constexpr std::size_t comment_max = 2000;  // octets; a comment is read by people
+/// Programs that do not know epb_packetid take a second sight of a frame for a retransmission.
+constexpr std::string_view sights =
+    ". Every link end that a frame passes shows it; its sights have one packet id. What one end alone saw: "
+    "tshark -r FILE -Y 'frame.interface_name == \"a/p1\"' -w END";
+
+/// What pcapng asks of a comment: UTF-8. Other octets become '?', and nothing but line feeds controls.
+std::string clean(std::string_view text) {
+  std::string out;
+  std::size_t i = 0;
+  while (i < text.size() && out.size() < comment_max) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const std::size_t length = c < 0x80                ? 1
+                               : c >= 0xC2 && c < 0xE0 ? 2
+                               : c >= 0xE0 && c < 0xF0 ? 3
+                               : c >= 0xF0 && c < 0xF5 ? 4
+                                                       : 0;
+    const bool whole = length != 0 && i + length <= text.size() &&
+                       std::all_of(text.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                                   text.begin() + static_cast<std::ptrdiff_t>(i + length),
+                                   [](char x) { return (static_cast<unsigned char>(x) & 0xC0) == 0x80; });
+    if (!whole || (c < 0x20 && c != '\n') || c == 0x7F) {
+      out += '?';
+      ++i;
+    } else {
+      out += text.substr(i, length);
+      i += length;
+    }
+  }
+  return out;
+}
+
+std::string seconds(Instant at) { return draw::ladder_exact_time(at) + " s"; }
+
+/// "100 Gb/s", "1.5 Gb/s", "9600 b/s".
+std::string rate_text(std::uint64_t bps) {
+  struct Unit {
+    std::uint64_t size;
+    std::string_view name;
+  };
+  for (const Unit u : {Unit{1'000'000'000, "Gb/s"}, Unit{1'000'000, "Mb/s"}, Unit{1000, "kb/s"}})
+    if (bps >= u.size) {
+      const std::uint64_t tenths = bps % u.size / (u.size / 10);
+      return tenths == 0 ? fmt::format("{} {}", bps / u.size, u.name)
+                         : fmt::format("{}.{} {}", bps / u.size, tenths, u.name);
+    }
+  return fmt::format("{} b/s", bps);
+}
+
+std::string delay_text(Duration d) {
+  const std::int64_t ns = d.count();
+  if (ns % 1'000'000 == 0) return fmt::format("{} ms", ns / 1'000'000);
+  if (ns % 1000 == 0) return fmt::format("{} us", ns / 1000);
+  return fmt::format("{} ns", ns);
+}
+
+}  // namespace
+
+struct PcapngTap::Impl {
+  struct Held {
+    std::uint32_t interface = 0;
+    Instant at{};
+    wire::PacketDirection direction{};
+    std::uint64_t id = 0;
+    Bytes octets;
+    std::vector<std::string> comments;
+  };
+  static constexpr std::size_t piece = 64 << 10;  // octets given to the sink at once, about
+  static constexpr std::size_t pending_max = 64;  // comments that wait for a frame; one frame holds no more
+
+  RecordInfo info;
+  Sink sink;
+  Bytes out;
+  std::optional<wire::PcapngWriter> writer;
+  std::vector<std::uint32_t> first_interface;  // of each link
+  std::deque<Held> held;                       // at most held_octets_max octets, but one frame always
+  std::size_t held_octets = 0;
+  std::vector<std::string> pending;  // for the next frame
+  std::uint64_t hash = fnv1a_start;
+  bool stopped = false;
+
+  void drain(bool all) {
+    if (out.size() < piece && !all) return;
+    hash = fnv1a(out, hash);
+    if (!out.empty() && !sink(out)) stopped = true;
+    out.clear();
+  }
+  void write(const Held& h) {
+    writer->packet(h.interface, h.at, h.octets, {.comments = h.comments, .direction = h.direction, .packet_id = h.id});
+    drain(false);
+  }
+  void write_oldest() {
+    held_octets -= held.front().octets.size();
+    write(held.front());
+    held.pop_front();
+  }
+  /// To the first frame at or after `at` that is still held, else the last.
+  void attach(Instant at, std::string text) {
+    if (held.empty()) return;
+    auto it = std::lower_bound(held.begin(), held.end(), at, [](const Held& h, Instant t) { return h.at < t; });
+    if (it == held.end()) --it;
+    it->comments.push_back(std::move(text));
+  }
+};
+
+PcapngTap::PcapngTap(const RecordInfo& info, Sink sink) : impl_(std::make_unique<Impl>()) {
+  impl_->info = info;
+  impl_->sink = std::move(sink);
+}
+PcapngTap::~PcapngTap() = default;
+
+void PcapngTap::begin(const RecordTopology& topology) {
+  Impl& m = *impl_;
+  const std::string about = fmt::format("scenario {}, seed {}", m.info.scenario, m.info.seed);
+  m.writer.emplace(m.out, wire::PcapngSection{
+                              .application = clean(fmt::format("{}, {}", m.info.application, about)),
+                              .hardware = "simulated hosts",
+                              .system = "virtual time, 0 is the start of the run",
+                              .comment = clean(fmt::format("{}{}", about, sights)),
+                          });
+  for (const RecordTopology::Link& link : topology.links) {
+    const auto name = [&](std::size_t end) {
+      const NodeId node = link.ends[end].node;
+      return node < topology.nodes.size() ? topology.nodes[node].name : std::string("?");
+    };
+    const std::string what =
+        fmt::format("link {}-{}, {}, {}, MTU {}", name(0), name(1), rate_text(link.options.rate_bps),
+                    delay_text(link.options.delay), link.options.mtu);
+    for (std::size_t end = 0; end < 2; ++end) {
+      const std::uint32_t n =
+          m.writer->add_interface(clean(link.ends[end].name), static_cast<std::uint16_t>(wire::LinkType::ethernet),
+                                  clean(what), link.options.rate_bps);
+      if (end == 0) m.first_interface.push_back(n);
+    }
+  }
+  std::vector<std::pair<Address, std::string>> names;
+  for (const RecordTopology::Node& node : topology.nodes)
+    for (const Address& address : node.addresses) names.emplace_back(address, clean(node.name));
+  if (!names.empty()) m.writer->add_names(names);
+  m.drain(true);
+}
+
+void PcapngTap::on_frame(const TapFrame& frame) {
+  Impl& m = *impl_;
+  if (m.stopped || !m.writer || frame.link >= m.first_interface.size()) return;
+  Impl::Held h;
+  h.interface = m.first_interface[frame.link] + (frame.end == 0 ? 0u : 1u);
+  h.at = frame.at;
+  h.direction = frame.outbound ? wire::PacketDirection::outbound : wire::PacketDirection::inbound;
+  h.id = frame.frame_id;
+  h.octets.assign(frame.octets.begin(), frame.octets.end());
+  h.comments = std::move(m.pending);
+  m.pending.clear();
+  if (!frame.note.empty())
+    h.comments.push_back(clean(frame.note));
+  else if (frame.drop != DropReason::none)
+    h.comments.push_back(fmt::format("dropped: {}", to_string(frame.drop)));
+  m.held_octets += h.octets.size();
+  m.held.push_back(std::move(h));
+  while (m.held_octets > held_octets_max && m.held.size() > 1) m.write_oldest();
+}
+
+void PcapngTap::on_note(Instant at, NodeId, NoteKind, std::string_view text) {
+  Impl& m = *impl_;
+  if (m.stopped || m.pending.size() >= Impl::pending_max) return;
+  m.pending.push_back(clean(fmt::format("{} at {}", text, seconds(at))));
+}
+
+void PcapngTap::finish(const RunReport* report) {
+  Impl& m = *impl_;
+  if (!m.writer) return;
+  if (!m.held.empty())
+    for (std::string& text : m.pending) m.held.back().comments.push_back(std::move(text));
+  m.pending.clear();
+  if (report != nullptr) {
+    for (const Violation& v : report->violations) {
+      const std::string rule = v.rule.empty() ? "" : fmt::format(" [{}]", v.rule);
+      const std::string whose = v.connection.empty() ? "" : v.connection + ": ";
+      m.attach(v.at, clean(fmt::format("violation at {}: {}: {}{}{}", seconds(v.at), v.checker, whose, v.text, rule)));
+    }
+  }
+  while (!m.held.empty() && !m.stopped) m.write_oldest();
+  if (!m.stopped) m.drain(true);
+  m.held.clear();
+}
+
+std::uint64_t PcapngTap::hash() const { return impl_->hash; }
+
+}  // namespace parley::sim

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "sim/run/run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cm/providers/iwarp/iwarp.hpp"
+#include "sim/check/agreement.hpp"
+#include "sim/check/bounds.hpp"
+#include "sim/check/delivery.hpp"
+#include "sim/check/expectation.hpp"
+#include "sim/check/settlement.hpp"
+#include "sim/run/run_watch.hpp"
+#include "sim/run/run_world.hpp"
+
+namespace parley::sim {
+namespace {
+
+constexpr std::size_t pending_max = 100, outcomes_max = 10'000;  // as RunReport says
+constexpr std::uint64_t look_every = 1024;                       // events between two looks at what is outside
+/// After everything has settled the network may still have to close and to give up; silence comes within this.
+constexpr Duration silence_time = std::chrono::hours(2);
+constexpr std::uint64_t silence_events = 2'000'000;
+
+void add_ends(const Scenario& scenario, World& world, const std::string& name, std::uint16_t port,
+              std::set<Address>& out) {
+  const Host* host = world.find_host(name);
+  if (host == nullptr) return;
+  std::uint16_t ports = 0;
+  for (const ScenarioLink& link : scenario.links)
+    if (link.ends[0] == name || link.ends[1] == name) ++ports;
+  for (std::uint16_t p = 0; p < ports; ++p) {
+    for (Address a :
+         {host->address(Address::Family::v4, p), host->address(Address::Family::v6, p), host->link_local(p)}) {
+      a.scope_id = 0;
+      a.port = port;
+      out.insert(a);
+    }
+  }
+}
+
+check::WireOptions wire_options(const Scenario& scenario, World& world) {
+  check::WireOptions out;
+  out.fence = scenario.bounds.fence;
+  for (const ScenarioListen& l : scenario.listens)
+    if (!l.mpa.play_quirk.empty()) add_ends(scenario, world, l.host, l.port, out.quirky);
+  for (const ScenarioConnect& c : scenario.connects) {
+    if (!c.mpa.play_quirk.empty()) add_ends(scenario, world, c.from, 0, out.quirky);
+    if (c.mpa.rtr_by_s && c.mpa.rtr != mpa::Rtr::frame) add_ends(scenario, world, c.from, 0, out.announce_by_s);
+  }
+  return out;
+}
+
+/// One scenario in a world of its own.
+class Run {
+ public:
+  Run(const Scenario& scenario, const RunOptions& options)
+      : scenario_(scenario), options_(options), world_(options.seed), workload_(scenario, world_, judge_) {}
+
+  RunReport carry_out() {
+    report_.scenario = scenario_.name;
+    report_.seed = options_.seed;
+    if (const auto ready = prepare(); !ready) {
+      judge_.add("scenario", world_.now(), {}, ready.error());
+    } else {
+      until_settled();
+      report_.finished_at = world_.now();
+      if (report_.end != RunEnd::settled) report_.pending = workload_.pending(pending_max);
+      judge_attempts();
+      until_silent();
+      judge_world();
+    }
+    summarise();
+    return std::move(report_);
+  }
+
+ private:
+  Checked<void> prepare() {
+    if (auto built = build_world(scenario_, world_); !built) return built;
+    if (auto attached = workload_.attach(); !attached) return attached;
+    wire_.emplace(wire_options(scenario_, world_));
+    convergence_.emplace(scenario_);
+    watch_.emplace(world_, workload_, *wire_, *convergence_, options_.tap);
+    world_.set_tap(&*watch_);
+    if (options_.drop_mask != nullptr) world_.set_drop_mask(*options_.drop_mask);
+    if (options_.on_world) options_.on_world(world_);
+    return {};
+  }
+
+  void until_settled() {
+    const Instant end = world_.now() + scenario_.bounds.time;
+    report_.end = RunEnd::settled;
+    for (std::uint64_t events = 0;; ++events) {
+      if (events > 0 && workload_.quiet() && workload_.settled()) return;
+      if (events >= scenario_.bounds.events) return stop(RunEnd::event_bound);
+      if (!world_.step(end)) return nothing_happens();
+      if (world_.now() > convergence_->deadline(workload_.last_intent())) {
+        (void)convergence_->overdue(world_.now(), workload_.last_intent(), workload_.pending(pending_max), judge_);
+        return stop(RunEnd::converge_bound);
+      }
+      if (events % look_every == 0 && options_.keep_going && !options_.keep_going()) return stop(RunEnd::stopped);
+    }
+  }
+
+  void stop(RunEnd how) { report_.end = how; }
+
+  /// No event is due by the time bound. If there is none at all, hosts that are down have nobody to wait for them.
+  void nothing_happens() {
+    if (world_.counters().events_pending == 0) workload_.nothing_left();
+    if (!workload_.quiet() || !workload_.settled()) stop(RunEnd::time_bound);
+  }
+
+  /// Everything is over: what the network still has to say to itself, until nothing is left to happen.
+  void until_silent() {
+    if (report_.end != RunEnd::settled) return;
+    const Instant end = world_.now() + silence_time;
+    for (std::uint64_t events = 0; events < silence_events; ++events)
+      if (!world_.step(end)) break;
+    silent_ = world_.counters().events_pending == 0;
+    if (!silent_)
+      judge_.add("bounds", world_.now(), {},
+                 fmt::format("everything is over, but the network does not fall silent: {} events are pending",
+                             world_.counters().events_pending));
+  }
+
+  void judge_attempts() {
+    const bool ended = report_.end == RunEnd::settled;
+    for (const check::Attempt& attempt : workload_.attempts()) {
+      check::check_agreement(attempt, ended, world_.now(), judge_);
+      if (!ended) continue;
+      check::check_complete(attempt, world_.now(), judge_);
+      if (attempt.last) check::check_expectation(attempt, scenario_.connects[attempt.connect], world_.now(), judge_);
+    }
+  }
+
+  void judge_world() {
+    const bool ended = report_.end == RunEnd::settled;
+    for (const check::Attempt& attempt : workload_.attempts()) {
+      const bool stays = scenario_.connects[attempt.connect].closer == Closer::nobody;
+      check::check_settlement(attempt.initiator, attempt.label, ended, stays, world_.now(), judge_);
+      for (const auto& r : attempt.responders)
+        check::check_settlement(*r, attempt.label, ended, stays, world_.now(), judge_);
+    }
+    wire_->finish(workload_.stream_labels(), judge_);
+    check::check_frames(world_.counters(), scenario_.bounds, world_.now(), judge_);
+    for (std::size_t i = 0; i < world_.host_count(); ++i) {
+      Host& host = world_.host(i);
+      check::HostState state{.name = host.name(),
+                             .up = host.up() && !host.paused(),
+                             .counters = host.counters(),
+                             .endpoints_expected = workload_.endpoints_expected(host.name()),
+                             .streams_expected = workload_.resting(host.name())};
+      if (state.up) state.endpoints = host.provider().endpoint_count();
+      check::check_queues(state, scenario_.bounds, world_.now(), judge_);
+      if (ended) check::check_left_over(state, silent_, world_.now(), judge_);
+    }
+  }
+
+  void summarise() {
+    for (const check::Attempt& attempt : workload_.attempts()) {
+      const check::End& i = attempt.initiator;
+      if (i.established())
+        ++report_.established;
+      else if (i.find(check::Told::rejected) != nullptr)
+        ++report_.rejected;
+      else if (i.over())
+        ++report_.failed;
+      if (report_.outcomes.size() >= outcomes_max) continue;
+      const check::End* r = attempt.responder();
+      report_.outcomes.push_back({.label = attempt.label,
+                                  .initiator = check::outcome_text(&i),
+                                  .responder = check::outcome_text(r),
+                                  .setup = i.setup,
+                                  .octets = i.octets_got + (r != nullptr ? r->octets_got : 0)});
+    }
+    report_.streams = workload_.stream_attempts();
+    std::erase_if(report_.streams, [this](const auto& stream) { return stream.second >= report_.outcomes.size(); });
+    report_.faults_hit = watch_ ? watch_->faults() : 0;
+    report_.counters = world_.counters();
+    report_.violations = judge_.take();
+    std::stable_sort(report_.violations.begin(), report_.violations.end(),
+                     [](const Violation& a, const Violation& b) { return a.at < b.at; });
+    world_.set_tap(nullptr);
+  }
+
+  const Scenario& scenario_;
+  const RunOptions& options_;
+  RunReport report_;
+  check::Judge judge_;
+  World world_;
+  Workload workload_;  // after the world: its hosts' devices outlive what the workload made on them
+  std::optional<check::WireCheck> wire_;
+  std::optional<check::Convergence> convergence_;
+  std::optional<RunWatch> watch_;
+  bool silent_ = false;
+};
+
+}  // namespace
+
+std::string connections_text(const RunReport& report) {
+  std::string text;
+  const auto add = [&text](std::uint64_t n, std::string_view word) {
+    if (n > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", n, word);
+  };
+  add(report.established, "established");
+  add(report.rejected, "rejected");
+  add(report.failed, "failed");
+  return text;
+}
+
+RunReport run_scenario(const Scenario& scenario, const RunOptions& options) {
+  Run run(scenario, options);
+  return run.carry_out();
+}
+
+}  // namespace parley::sim

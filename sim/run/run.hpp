@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Runs a scenario in a world of its own and judges it. The checkers (sim/check/) see only what a user of both ends and
+// of the wire sees: events, completions, memory, frames. They share no state with the code under test.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/net/stream_name.hpp"
+#include "sim/scenario/scenario.hpp"
+
+namespace parley::sim {
+
+/// A broken invariant.
+struct Violation {
+  std::string checker;  ///< "agreement", "fence", "delivery", "convergence", ...
+  Instant at{};
+  std::string connection;  ///< "a:40000 > b:7471 (2nd of connect 1)"; empty for the world
+  std::string text;        ///< what was expected and what was seen
+  std::string rule;        ///< "RFC 5044 §7.1.2"; may be empty
+};
+
+enum class RunEnd : std::uint8_t {
+  settled,
+  time_bound,
+  event_bound,
+  converge_bound,  ///< not settled in ScenarioBounds::converge after the last fault
+  stopped,
+};
+
+/// One attempt at a connection, as both ends saw it.
+struct ConnectionOutcome {
+  std::string label;
+  std::string initiator, responder;  ///< "established", "rejected: ...", "failed: <words>", "unknown"
+  Duration setup{};                  ///< start to Established at the initiator; 0 when it never was
+  std::uint64_t octets = 0;          ///< delivered, both ways
+};
+
+struct RunReport {
+  std::string scenario;
+  std::uint64_t seed = 0;
+  RunEnd end = RunEnd::settled;
+  std::vector<Violation> violations;          ///< at most 100
+  std::vector<std::string> pending;           ///< what was still open at a bound, in words; at most 100
+  std::vector<ConnectionOutcome> outcomes;    ///< at most 10,000
+  std::map<StreamName, std::size_t> streams;  ///< which of the outcomes has a TCP stream; the last one that used it
+  std::uint64_t established = 0, rejected = 0, failed = 0;
+  std::uint64_t faults_hit = 0;  ///< frames and hosts that a fault touched
+  Instant finished_at{};
+  WorldCounters counters{};
+  bool passed() const { return violations.empty() && end == RunEnd::settled; }
+};
+
+/// "2 established, 1 failed"; empty when nobody connected.
+std::string connections_text(const RunReport& report);
+
+struct RunOptions {
+  std::uint64_t seed = 0;
+  Tap* tap = nullptr;                  ///< sees every frame besides the checkers
+  std::uint64_t* drop_mask = nullptr;  ///< exhaust: as World::set_drop_mask, from the beginning
+  /// Called once before the first step, with the world that will run: recorders learn its interfaces and names.
+  std::function<void(const World&)> on_world;
+  /// Asked every few thousand events; false ends the run at once as RunEnd::stopped (Ctrl-C, a time budget).
+  std::function<bool()> keep_going;
+};
+
+RunReport run_scenario(const Scenario& scenario, const RunOptions& options);
+
+// ---- storms: many nodes connecting at once (tools: parley sim storm) ------------------------------------------------
+
+enum class StormPattern : std::uint8_t { alltoall, ring, incast };
+struct StormOptions {
+  std::uint32_t nodes = 16;
+  std::uint32_t ppn = 1;  ///< processes per node: each has connections of its own
+  StormPattern pattern = StormPattern::alltoall;
+  mpa::Options mpa{};
+  std::uint32_t in_setup = 8;  ///< connections that one process sets up at once
+  Ratio loss{0, 1};
+  LinkOptions link{};
+  bool keep_open = false;  ///< false: closed once both ends were up
+  std::uint64_t seed = 1;
+  Tap* tap = nullptr;
+};
+struct StormReport {
+  std::uint64_t wanted = 0, established = 0, failed = 0, retried = 0;
+  std::uint64_t alive_peak = 0;
+  Duration virtual_time{};
+  WorldCounters counters{};
+  /// Virtual time per step over all connections: tcp, request, reply, established. Sorted quantiles 0, 50, 90, 99, 100
+  /// %.
+  std::map<std::string, std::array<Duration, 5>> steps;
+  std::vector<Violation> violations;
+};
+/// `progress` is called now and then with connections done; returning false ends the run.
+StormReport run_storm(const StormOptions& options, const std::function<bool(std::uint64_t)>& progress = {});
+
+}  // namespace parley::sim

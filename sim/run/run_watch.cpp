@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "sim/run/run_watch.hpp"
+
+#include "wire/packet.hpp"
+
+namespace parley::sim {
+
+RunWatch::RunWatch(const World& world, Workload& workload, check::WireCheck& wire, check::Convergence& convergence,
+                   Tap* next)
+    : world_(world), workload_(workload), wire_(wire), convergence_(convergence), next_(next) {
+  for (LinkId link = 0; link < world.link_count(); ++link)
+    for (std::uint8_t end = 0; end < 2; ++end) {
+      const NodeId node = world.link_end(link, end).node;
+      host_of_.push_back(world.is_switch(node) ? nullptr : &world.node_name(node));
+    }
+}
+
+void RunWatch::on_frame(const TapFrame& frame) {
+  if (next_ != nullptr) next_->on_frame(frame);
+  // A host throws away what is not for it, and what a fault spoilt: the first is no fault, the second was seen before.
+  const bool thrown_away = !frame.outbound && frame.drop == DropReason::discarded;
+  if (!thrown_away && (!frame.note.empty() || frame.drop != DropReason::none)) touched(frame);
+  const std::string* host = host_of_[frame.link * 2 + frame.end];
+  if (host != nullptr) wire_.frame(*host, frame);
+}
+
+void RunWatch::touched(const TapFrame& frame) {
+  convergence_.fault_seen(frame.at);
+  workload_.fault_seen(frame.at);
+  if (!frame.note.empty()) ++faults_;
+  const auto view = wire::parse_packet(static_cast<std::uint16_t>(wire::LinkType::ethernet), frame.octets,
+                                       static_cast<std::uint32_t>(frame.octets.size()));
+  if (view.kind != wire::PacketKind::tcp) return workload_.touch_host({});  // ARP and ND serve every connection
+  workload_.touch_stream(view.tcp.source, view.tcp.destination, frame.changes_stream);
+  if (frame.changes_stream) wire_.corrupted(view.tcp.source, view.tcp.destination);
+}
+
+void RunWatch::on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) {
+  if (next_ != nullptr) next_->on_note(at, host, kind, text);
+  if (kind == NoteKind::restless) return;  // no fault excuses a host that spins
+  convergence_.fault_seen(at);
+  workload_.fault_seen(at);
+  ++faults_;
+  if (host < world_.node_count() && !world_.is_switch(host)) {
+    workload_.touch_host(world_.node_name(host));
+    if (kind == NoteKind::crashed) wire_.restarted(world_.node_name(host));
+  }
+}
+
+}  // namespace parley::sim

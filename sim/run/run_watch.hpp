@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The tap of a run: shows every frame to the recorder and to the checkers of the wire, and notes which connections and
+// hosts a fault has touched, since these may end in other ways than the rest.
+#pragma once
+#include <vector>
+
+#include "sim/check/convergence.hpp"
+#include "sim/check/wire.hpp"
+#include "sim/workload/workload.hpp"
+
+namespace parley::sim {
+
+class RunWatch final : public Tap {
+ public:
+  RunWatch(const World& world, Workload& workload, check::WireCheck& wire, check::Convergence& convergence, Tap* next);
+  void on_frame(const TapFrame& frame) override;
+  void on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) override;
+  std::uint64_t faults() const { return faults_; }
+
+ private:
+  void touched(const TapFrame& frame);
+
+  const World& world_;
+  Workload& workload_;
+  check::WireCheck& wire_;
+  check::Convergence& convergence_;
+  Tap* next_;
+  std::vector<const std::string*> host_of_;  // by link end; null: a switch
+  std::uint64_t faults_ = 0;
+};
+
+}  // namespace parley::sim

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Builds the world that a scenario describes: its hosts, switches, links and faults, in file order.
+#pragma once
+#include "sim/scenario/scenario.hpp"
+
+namespace parley::sim {
+
+/// Errors: whatever the world refuses, which check_scenario should have found before.
+Checked<void> build_world(const Scenario& scenario, World& world);
+
+}  // namespace parley::sim

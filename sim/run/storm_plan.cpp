@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "sim/run/storm_plan.hpp"
+
+namespace parley::sim {
+
+StormPlan::StormPlan(const StormOptions& options)
+    : ppn_(options.ppn), processes_(options.nodes * options.ppn), pattern_(options.pattern) {}
+
+/// alltoall: every process connects to the half of the others that stand behind it on the circle, so that each
+/// unordered pair comes once and everybody has as much to do. Of two that face each other the first connects.
+std::uint32_t StormPlan::reach(std::uint32_t process) const {
+  if (pattern_ != StormPattern::alltoall) return 1;
+  const std::uint32_t half = (processes_ - 1) / 2;
+  return processes_ % 2 == 0 && process < processes_ / 2 ? half + 1 : half;
+}
+
+std::optional<std::uint32_t> StormPlan::next(std::uint32_t process, std::uint32_t& cursor) const {
+  while (cursor < reach(process)) {
+    ++cursor;
+    const std::uint32_t target = pattern_ == StormPattern::incast
+                                     ? 0
+                                     : static_cast<std::uint32_t>((std::uint64_t{process} + cursor) % processes_);
+    if (node_of(target) != node_of(process)) return target;
+  }
+  return std::nullopt;
+}
+
+std::uint64_t StormPlan::wanted() const {
+  const std::uint64_t p = processes_, n = p / ppn_;
+  switch (pattern_) {
+    case StormPattern::alltoall: return p * (p - 1) / 2 - n * (std::uint64_t{ppn_} * (ppn_ - 1) / 2);
+    case StormPattern::ring: return n;  // from the last process of each node to the first of the next
+    case StormPattern::incast: return p - ppn_;
+  }
+  return 0;
+}
+
+}  // namespace parley::sim

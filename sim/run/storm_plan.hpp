@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Who connects to whom in a storm, without a list: each process steps through its own targets.
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "sim/run/run.hpp"
+
+namespace parley::sim {
+
+/// Processes are numbered node by node: process p runs on node p / ppn.
+class StormPlan {
+ public:
+  explicit StormPlan(const StormOptions& options);
+  std::uint32_t processes() const { return processes_; }
+  std::uint32_t node_of(std::uint32_t process) const { return process / ppn_; }
+  /// All connections of the storm.
+  std::uint64_t wanted() const;
+  /// The next target of a process, which keeps where it stands in `cursor` (0 at first); none: it has had all.
+  std::optional<std::uint32_t> next(std::uint32_t process, std::uint32_t& cursor) const;
+
+ private:
+  std::uint32_t reach(std::uint32_t process) const;
+  std::uint32_t ppn_, processes_;
+  StormPattern pattern_;
+};
+
+}  // namespace parley::sim

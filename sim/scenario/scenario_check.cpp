@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What can be wrong with a scenario as a whole: names, topology, bounds. The workload and the faults are checked in
+// scenario_check_work.cpp.
+#include "sim/scenario/scenario_check.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/scenario/scenario_checker.hpp"
+#include "sim/scenario/scenario_value.hpp"
+
+namespace parley::sim {
+namespace {
+
+constexpr std::size_t name_max = 64;
+
+bool is_name(std::string_view name) {
+  return !name.empty() && name.size() <= name_max && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
+  });
+}
+
+}  // namespace
+
+Checker::Checker(const Scenario& scenario, const Distrust& distrust) : s_(scenario), distrust_(distrust) {
+  for (std::size_t i = 0; i < s_.hosts.size(); ++i) nodes_.emplace(s_.hosts[i].name, i);
+  for (std::size_t i = 0; i < s_.links.size(); ++i) links_.emplace(name_of(s_.links[i]), i);
+}
+
+std::string Checker::name_of(const ScenarioLink& link) {
+  return link.name.empty() ? default_link_name(link) : link.name;
+}
+
+void Checker::add(Section section, std::size_t index, std::string_view key, std::string text) {
+  if (findings_.size() < findings_max) findings_.push_back({section, index, std::string(key), std::move(text)});
+}
+
+const ScenarioHost* Checker::node(std::string_view name) const {
+  const auto found = nodes_.find(std::string(name));
+  return found == nodes_.end() ? nullptr : &s_.hosts[found->second];
+}
+
+std::string Checker::unknown(std::string_view what, std::string_view name, bool switches) const {
+  std::vector<std::string_view> names;
+  for (const ScenarioHost& host : s_.hosts)
+    if (switches || !host.is_switch) names.push_back(host.name);
+  const std::string_view meant = nearest(name, names);
+  return fmt::format("{} '{}' is not there{}", what, name,
+                     meant.empty() ? std::string() : fmt::format("; did you mean '{}'?", meant));
+}
+
+const ScenarioHost* Checker::expect_host(Section section, std::size_t index, std::string_view key,
+                                         const std::string& name) {
+  if (name.empty()) {
+    add(section, index, key, fmt::format("{} is missing: add {} = \"<name of a host>\"", key, key));
+    return nullptr;
+  }
+  const ScenarioHost* host = node(name);
+  if (host == nullptr && !distrust_.hosts)
+    add(section, index, key, fmt::format("{}: {}", key, unknown("host", name, false)));
+  if (host == nullptr) return nullptr;
+  if (!host->is_switch) return host;
+  add(section, index, key, fmt::format("{}: '{}' is a switch, and a host is needed", key, name));
+  return nullptr;
+}
+
+void Checker::check_bounds() {
+  const ScenarioBounds& b = s_.bounds;
+  const auto must = [&](bool fine, std::string_view key, std::string_view text) {
+    if (!fine) add(Section::bounds, 0, key, fmt::format("{}: {}", key, text));
+  };
+  must(b.time > Duration{}, "time", "a run of no time ends before it began: write a time above 0s, as \"120s\"");
+  must(b.converge > Duration{}, "converge", "write a time above 0s, as \"60s\"");
+  must(b.events > 0, "events", "write a number above 0");
+  must(b.send_queue > 0, "send_queue", "write a size above 0B");
+  must(b.reassembly > 0, "reassembly", "write a size above 0B");
+  must(b.frames > 0, "frames", "write a number above 0");
+  if (s_.connects.empty()) add(Section::scenario, 0, "", "nothing happens here: add a [[connect]]");
+}
+
+void Checker::check_hosts() {
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < s_.hosts.size(); ++i) {
+    const ScenarioHost& host = s_.hosts[i];
+    const std::string_view kind = host.is_switch ? "switch" : "host";
+    if (host.name.empty())
+      add(Section::host, i, "name", fmt::format("this {} has no name: add name = \"...\"", kind));
+    else if (!host.name.empty() && !is_name(host.name))
+      add(Section::host, i, "name",
+          fmt::format("name: '{}' is no name: use up to {} letters, digits, '.', '_' and '-'",
+                      host.name.substr(0, name_max), name_max));
+    else if (!host.name.empty() && !names.insert(host.name).second)
+      add(Section::host, i, "name",
+          fmt::format("name: '{}' is taken already; every host and switch needs its own", host.name));
+    if (!host.is_switch) check_host(i);
+  }
+}
+
+void Checker::check_host(std::size_t i) {
+  const ScenarioHost& host = s_.hosts[i];
+  const TcpOptions& tcp = host.options.tcp;
+  const auto must = [&](bool fine, std::string_view key, std::string_view text) {
+    if (!fine) add(Section::host, i, key, fmt::format("{}: {}", key, text));
+  };
+  constexpr std::uint32_t buffer_min = 2048, buffer_max = 1 << 30;
+  const auto in_range = [](std::uint32_t n) { return n >= buffer_min && n <= buffer_max; };
+  must(in_range(tcp.send_buffer), "tcp", "send_buffer is not in 2KiB..1GiB");
+  must(in_range(tcp.receive_buffer), "tcp", "receive_buffer is not in 2KiB..1GiB");
+  must(tcp.rto_min > Duration{} && tcp.rto_initial > Duration{}, "tcp", "rto_min and rto_initial must be above 0s");
+  must(tcp.rto_max >= tcp.rto_min && tcp.rto_max >= tcp.rto_initial, "tcp",
+       "rto_max is below rto_min or rto_initial: raise it");
+  must(tcp.delayed_ack >= Duration{} && tcp.time_wait >= Duration{}, "tcp", "a time is negative");
+  must(host.options.rnic.endpoints_max > 0, "rnic", "endpoints_max must be above 0");
+  const bool linked = std::any_of(s_.links.begin(), s_.links.end(), [&](const ScenarioLink& link) {
+    return link.ends[0] == host.name || link.ends[1] == host.name;
+  });
+  if (!linked && !host.name.empty() && !distrust_.links && !distrust_.hosts)
+    add(Section::host, i, "name",
+        fmt::format("host '{}' has no link: add a [[link]] with ends = [\"{}\", ...]", host.name, host.name));
+}
+
+void Checker::check_links() {
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < s_.links.size(); ++i) {
+    const ScenarioLink& link = s_.links[i];
+    const auto complain = [&](std::string_view key, std::string text) { add(Section::link, i, key, std::move(text)); };
+    const bool has_ends = !link.ends[0].empty() && !link.ends[1].empty();
+    if (!has_ends) complain("ends", "ends are missing: add ends = [\"a\", \"b\"]");
+    for (const std::string& end : link.ends)
+      if (has_ends && node(end) == nullptr && !distrust_.hosts)
+        complain("ends", fmt::format("ends: {}", unknown("host or switch", end, true)));
+    if (has_ends && link.ends[0] == link.ends[1])
+      complain("ends", fmt::format("ends: '{}' is linked to itself; a link joins two", link.ends[0]));
+    if (has_ends && !names.insert(name_of(link)).second)
+      complain("name", fmt::format("name: a link is called '{}' already; give this one another name", name_of(link)));
+    if (!is_name(name_of(link)) && !link.name.empty())
+      complain("name", fmt::format("name: '{}' is no name: use letters, digits, '.', '_' and '-'",
+                                   link.name.substr(0, name_max)));
+    const LinkOptions& options = link.options;
+    if (options.rate_bps == 0)
+      complain("rate", "rate: nothing crosses a link of rate 0; for a dead link use a fault with action = \"drop\"");
+    if (options.mtu < 576 || options.mtu > 9000)
+      complain("mtu", fmt::format("mtu: {} is not in 576..9000", options.mtu));
+    if (options.delay < Duration{}) complain("delay", "delay: a time is not negative");
+    if (options.queue_octets < std::uint32_t{options.mtu} + 14)
+      complain("queue", fmt::format("queue: {} octets do not hold one frame of the MTU ({} and 14 of Ethernet)",
+                                    options.queue_octets, options.mtu));
+  }
+}
+
+/// Links joined by switches form one segment. A loop of switches would carry a broadcast round for ever.
+void Checker::find_segments() {
+  segment_.assign(s_.links.size(), none);
+  std::vector<std::vector<std::size_t>> links_of(s_.hosts.size());
+  for (std::size_t i = 0; i < s_.links.size(); ++i)
+    for (const std::string& end : s_.links[i].ends)
+      if (const auto found = nodes_.find(end); found != nodes_.end()) links_of[found->second].push_back(i);
+  for (std::size_t first = 0; first < s_.links.size(); ++first) {
+    if (segment_[first] != none) continue;
+    std::deque<std::size_t> open{first};
+    segment_[first] = first;
+    while (!open.empty()) {
+      const std::size_t link = open.front();
+      open.pop_front();
+      for (const std::string& end : s_.links[link].ends) {
+        const auto found = nodes_.find(end);
+        if (found == nodes_.end() || !s_.hosts[found->second].is_switch) continue;
+        for (const std::size_t other : links_of[found->second]) {
+          if (segment_[other] != none) continue;
+          segment_[other] = first;
+          open.push_back(other);
+        }
+      }
+    }
+  }
+  for (std::size_t i = 0; i < s_.links.size(); ++i)
+    for (const std::string& end : s_.links[i].ends) segments_of_[end].insert(segment_[i]);
+}
+
+/// The switches from `from` to `to` over the links before link number `end`, both named.
+std::string Checker::path(std::size_t from, std::size_t to, std::size_t end) const {
+  std::vector<std::vector<std::size_t>> neighbours(s_.hosts.size());
+  for (std::size_t i = 0; i < end; ++i) {
+    const auto a = nodes_.find(s_.links[i].ends[0]), b = nodes_.find(s_.links[i].ends[1]);
+    if (a == nodes_.end() || b == nodes_.end()) continue;
+    if (!s_.hosts[a->second].is_switch || !s_.hosts[b->second].is_switch) continue;
+    neighbours[a->second].push_back(b->second);
+    neighbours[b->second].push_back(a->second);
+  }
+  std::vector<std::size_t> came_from(s_.hosts.size(), none);
+  std::deque<std::size_t> open{to};
+  came_from[to] = to;
+  while (!open.empty() && came_from[from] == none) {
+    const std::size_t at = open.front();
+    open.pop_front();
+    for (const std::size_t next : neighbours[at]) {
+      if (came_from[next] != none) continue;
+      came_from[next] = at;
+      open.push_back(next);
+    }
+  }
+  std::string out = s_.hosts[from].name;
+  if (came_from[from] == none) return out;
+  for (std::size_t at = from; at != to; at = came_from[at]) out += fmt::format(" - {}", s_.hosts[came_from[at]].name);
+  return out;
+}
+
+/// Hosts do not forward, so that only switches can close a loop.
+void Checker::check_loops() {
+  constexpr int loops_max = 10;
+  int loops = 0;
+  std::vector<std::size_t> group(s_.hosts.size());  // union-find
+  for (std::size_t i = 0; i < group.size(); ++i) group[i] = i;
+  const auto root = [&](std::size_t at) {
+    while (group[at] != at) at = group[at] = group[group[at]];
+    return at;
+  };
+  for (std::size_t i = 0; i < s_.links.size() && loops < loops_max; ++i) {
+    const auto a = nodes_.find(s_.links[i].ends[0]), b = nodes_.find(s_.links[i].ends[1]);
+    if (a == nodes_.end() || b == nodes_.end() || a->second == b->second) continue;
+    if (!s_.hosts[a->second].is_switch || !s_.hosts[b->second].is_switch) continue;
+    const std::size_t x = root(a->second), y = root(b->second);
+    if (x != y) {
+      group[x] = y;
+      continue;
+    }
+    ++loops;
+    const std::string back = path(b->second, a->second, i);
+    add(Section::link, i, "ends",
+        fmt::format("ends: this link closes a loop of switches, {} - {}; a broadcast would go round for ever: take one "
+                    "link out",
+                    s_.hosts[a->second].name, back));
+  }
+}
+
+bool Checker::reaches(const std::string& a, const std::string& b) const {
+  const auto x = segments_of_.find(a), y = segments_of_.find(b);
+  if (x == segments_of_.end() || y == segments_of_.end()) return false;
+  return std::any_of(x->second.begin(), x->second.end(), [&](std::size_t i) { return y->second.count(i) != 0; });
+}
+
+std::vector<Finding> Checker::run() {
+  check_bounds();
+  check_hosts();
+  check_links();
+  find_segments();
+  check_loops();
+  check_listens();
+  check_connects();
+  check_faults();
+  return std::move(findings_);
+}
+
+std::vector<Finding> find_faults(const Scenario& scenario, const Distrust& distrust) {
+  return Checker(scenario, distrust).run();
+}
+
+std::vector<ScenarioError> check_scenario(const Scenario& scenario) {
+  std::vector<ScenarioError> out;
+  const auto line_of = [&](const Finding& f) {
+    const auto at = [&](const auto& list) { return f.index < list.size() ? list[f.index].line : 0; };
+    switch (f.section) {
+      case Section::host: return at(scenario.hosts);
+      case Section::link: return at(scenario.links);
+      case Section::listen: return at(scenario.listens);
+      case Section::connect: return at(scenario.connects);
+      case Section::fault: return at(scenario.faults);
+      case Section::scenario:
+      case Section::bounds: break;
+    }
+    return 0;
+  };
+  constexpr std::size_t errors_max = 50;
+  for (Finding& finding : find_faults(scenario, {})) {
+    if (out.size() == errors_max) break;
+    const int line = line_of(finding);
+    out.push_back({scenario.file, line, 0, std::move(finding.key), std::move(finding.text)});
+  }
+  return out;
+}
+
+}  // namespace parley::sim

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The checks of a scenario, before their findings get a line: parse_scenario knows the line of each key, a scenario
+// made by code has none.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "sim/scenario/scenario.hpp"
+
+namespace parley::sim {
+
+enum class Section : std::uint8_t { scenario, bounds, host, link, listen, connect, fault };
+
+struct Finding {
+  Section section = Section::scenario;
+  std::size_t index = 0;  ///< in the scenario's vector
+  std::string key;        ///< may be empty
+  std::string text;
+};
+
+/// What cannot be judged because a key was not read that it needs.
+struct Distrust {
+  bool hosts = false;    ///< a host or switch whose name is not known
+  bool links = false;    ///< a link whose name or ends are not known
+  bool listens = false;  ///< a listener of which it is not known where it listens
+};
+
+std::vector<Finding> find_faults(const Scenario& scenario, const Distrust& distrust);
+
+}  // namespace parley::sim

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Checks a whole scenario: what it names must be there, what it asks for must be possible.
+#pragma once
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/scenario/scenario_check.hpp"
+#include "sim/scenario/scenario_schema.hpp"
+
+namespace parley::sim {
+
+class Checker {
+ public:
+  Checker(const Scenario& scenario, const Distrust& distrust);
+  std::vector<Finding> run();
+
+ private:
+  static constexpr std::size_t findings_max = 1000;
+  static constexpr std::size_t none = ~std::size_t{0};
+
+  static std::string name_of(const ScenarioLink& link);
+  void add(Section section, std::size_t index, std::string_view key, std::string text);
+  const ScenarioHost* node(std::string_view name) const;
+  std::string unknown(std::string_view what, std::string_view name, bool switches) const;
+  /// The host of that name; complains when there is none.
+  const ScenarioHost* expect_host(Section section, std::size_t index, std::string_view key, const std::string& name);
+
+  void check_bounds();
+  void check_hosts();
+  void check_host(std::size_t index);
+  void check_links();
+  void find_segments();
+  std::string path(std::size_t from, std::size_t to, std::size_t end) const;
+  void check_loops();
+  bool reaches(const std::string& a, const std::string& b) const;
+
+  void check_listens();
+  void check_connects();
+  void check_connect(std::size_t index);
+  void check_amounts(std::size_t index);
+  void check_partner(std::size_t index);
+  void check_listener(std::size_t index);
+  void check_mpa(Section section, std::size_t index, mpa::Role role, const mpa::Options& options);
+  void check_quirk(Section section, std::size_t index, std::string_view key, const std::string& name);
+  void check_faults();
+  void check_fault(std::size_t index);
+  void check_fault_place(std::size_t index);
+
+  const Scenario& s_;
+  const Distrust distrust_;
+  std::map<std::string, std::size_t> nodes_, links_;          // the first of a name
+  std::vector<std::size_t> segment_;                          // of each link: the first link of its segment
+  std::map<std::string, std::set<std::size_t>> segments_of_;  // of each node
+  std::vector<Finding> findings_;
+};
+
+}  // namespace parley::sim

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The schema itself, and the words of the enumerations in it.
+#include <array>
+
+#include "sim/scenario/scenario_forms.hpp"
+
+namespace parley::sim {
+
+std::string_view to_string(AddressKind kind) {
+  constexpr std::array<std::string_view, 3> words{"v4", "v6", "link_local"};
+  return words[static_cast<std::size_t>(kind)];
+}
+std::string_view to_string(Transfer transfer) {
+  constexpr std::array<std::string_view, 3> words{"send", "write", "read"};
+  return words[static_cast<std::size_t>(transfer)];
+}
+std::string_view to_string(Closer closer) {
+  constexpr std::array<std::string_view, 4> words{"initiator", "responder", "both", "nobody"};
+  return words[static_cast<std::size_t>(closer)];
+}
+std::string_view to_string(Expect expect) {
+  constexpr std::array<std::string_view, 4> words{"established", "rejected", "failed", "settled"};
+  return words[static_cast<std::size_t>(expect)];
+}
+
+std::string default_link_name(const ScenarioLink& link) { return link.ends[0] + "-" + link.ends[1]; }
+
+bool is_momentary(const ScenarioFault& fault) {
+  switch (fault.rule.action) {
+    case FaultAction::set_rate: return true;
+    case FaultAction::crash:
+    case FaultAction::restart:
+    case FaultAction::pause:
+    case FaultAction::resume: return fault.link.empty();
+    default: return false;
+  }
+}
+
+namespace {
+
+using namespace forms;
+using mpa::Options;
+using mpa::Timeouts;
+
+struct Spelling {
+  static std::string form() { return "one of text, hex"; }
+  static std::string read(const DocValue& value, mpa::RtrSpelling& out) {
+    if (value.kind != Kind::text || (value.text != "text" && value.text != "hex")) return wrong(value, form());
+    out = value.text == "hex" ? mpa::RtrSpelling::hex : mpa::RtrSpelling::text;
+    return {};
+  }
+  static std::string write(mpa::RtrSpelling in) { return in == mpa::RtrSpelling::hex ? "\"hex\"" : "\"text\""; }
+};
+
+/// 64 bits; TOML's integers have 63.
+struct Seed {
+  static std::string form() { return "a number of up to 64 bits"; }
+  static std::string read(const DocValue& value, std::uint64_t& out) {
+    std::optional<std::uint64_t> seed;
+    if (value.kind == Kind::text) seed = parse_mask(value.text);
+    if (value.kind == Kind::integer && value.integer >= 0) seed = static_cast<std::uint64_t>(value.integer);
+    if (!seed) return wrong(value, "a seed such as 7, 0x51ab or \"0xffffffffffffffff\"");
+    out = *seed;
+    return {};
+  }
+  static std::string write(std::uint64_t in) { return in >> 63 != 0 ? quote(mask_text(in)) : std::to_string(in); }
+};
+
+/// Every n-th request, or all.
+struct Reject {
+  static std::string form() { return "true, false, or n for every n-th"; }
+  static std::string read(const DocValue& value, std::uint32_t& out) {
+    if (value.kind == Kind::boolean) return out = value.boolean ? 1 : 0, std::string();
+    if (value.kind != Kind::integer) return wrong(value, form());
+    return Whole<0, 1'000'000>::read(value, out);
+  }
+  static std::string write(std::uint32_t in) { return in == 0 ? "false" : in == 1 ? "true" : std::to_string(in); }
+};
+
+/// drop has two more names, by which people look for it.
+struct Action {
+  using Plain = Choice<FaultAction, FaultAction::resume>;
+  static std::string form() { return Plain::form() + "; loss and partition mean drop"; }
+  static std::string read(const DocValue& value, FaultAction& out) {
+    if (value.kind == Kind::text && (value.text == "loss" || value.text == "partition"))
+      return out = FaultAction::drop, std::string();
+    return Plain::read(value, out);
+  }
+  static std::string write(FaultAction in) { return Plain::write(in); }
+};
+
+constexpr std::uint64_t any_number = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+constexpr std::uint64_t u32_max = 0xFFFF'FFFF;
+
+// ---- match: nth and times -----------------------------------------------------------------------------------------
+// `nth = 2` alone means the second and no other, as people say it.
+
+std::string read_times(const DocValue& value, ScenarioFault& out) {
+  if (value.kind == Kind::text && value.text == "all") return out.rule.match.times = 0, std::string();
+  if (value.kind == Kind::text) return wrong(value, "a number from 1, or \"all\"");
+  return Whole<1, u32_max>::read(value, out.rule.match.times);
+}
+std::string write_nth(const ScenarioFault& in) {
+  const Match& match = in.rule.match;
+  return match.nth != 1 || match.times == 1 ? std::to_string(match.nth) : std::string();
+}
+std::string write_times(const ScenarioFault& in) {
+  const Match& match = in.rule.match;
+  if (match.times == 1) return {};
+  if (match.times == 0) return match.nth == 1 ? std::string() : "\"all\"";
+  return std::to_string(match.times);
+}
+std::string times_form() { return "a number from 1, or \"all\""; }
+
+// ---- time: from, or at for what happens once ----------------------------------------------------------------------
+
+std::string read_from(const DocValue& value, ScenarioFault& out) { return Moment::read(value, out.rule.from); }
+std::string write_from(const ScenarioFault& in) {
+  return in.rule.from == Instant{} || is_momentary(in) ? std::string() : Moment::write(in.rule.from);
+}
+std::string write_at(const ScenarioFault& in) { return is_momentary(in) ? Moment::write(in.rule.from) : std::string(); }
+
+// ---- the action stands always: a reader should not have to know the default ---------------------------------------
+
+std::string read_action(const DocValue& value, ScenarioFault& out) { return Action::read(value, out.rule.action); }
+std::string write_action(const ScenarioFault& in) { return Action::write(in.rule.action); }
+
+// ---- ends = ["a", "b"] --------------------------------------------------------------------------------------------
+
+std::string read_ends(const DocValue& value, ScenarioLink& out) {
+  constexpr std::string_view words = "two names, as in [\"a\", \"b\"]";
+  if (value.kind != Kind::array || value.items.size() != 2) return wrong(value, words);
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (value.items[i].kind != Kind::text) return wrong(value.items[i], words);
+    out.ends[i] = value.items[i].text;
+  }
+  return {};
+}
+std::string write_ends(const ScenarioLink& in) { return fmt::format("[{}, {}]", quote(in.ends[0]), quote(in.ends[1])); }
+std::string ends_form() { return "two names"; }
+std::string read_link_name(const DocValue& value, ScenarioLink& out) { return Text::read(value, out.name); }
+std::string write_link_name(const ScenarioLink& in) {
+  return in.name.empty() || in.name == default_link_name(in) ? std::string() : quote(in.name);
+}
+
+// ---- the tables ---------------------------------------------------------------------------------------------------
+
+constexpr Key<Scenario> scenario_table[] = {
+    key<Text, &Scenario::name>("name", "shown in reports; the file's name when left out"),
+    key<Text, &Scenario::description>("description", "one sentence: what happens and what must come of it"),
+    key<Seed, &Scenario::seed>("seed", "used when the command line names none"),
+};
+
+constexpr Key<ScenarioBounds> bounds_table[] = {
+    key<Time, &ScenarioBounds::time>("time", "virtual time after which a run that is not over has failed"),
+    key<Whole<1, any_number>, &ScenarioBounds::events>("events", "the same as a number of events"),
+    key<Time, &ScenarioBounds::converge>("converge", "after the last fault has healed all is settled within this"),
+    key<Size<1, 1 << 30>, &ScenarioBounds::send_queue>("send_queue", "of one TCP connection: queued and in flight"),
+    key<Size<1, 1 << 30>, &ScenarioBounds::reassembly>("reassembly", "of one TCP connection: out of order"),
+    key<Whole<1, any_number>, &ScenarioBounds::frames>("frames", "in flight in the whole world"),
+    key<Flag, &ScenarioBounds::fence>(
+        "fence", "the responder must be silent before the first FPDU (RFC 5044 §7.1.2 rule 4); false for such quirks"),
+};
+
+constexpr Key<ScenarioHost> host_table[] = {
+    key<Text, &ScenarioHost::name>("name", "letters, digits, '.', '_' and '-'"),
+    key<Flag, &ScenarioHost::options, &HostOptions::ipv6>("ipv6", "has IPv6 addresses"),
+    key<Flag, &ScenarioHost::options, &HostOptions::learn_announcements>(
+        "learn_announcements", "learns neighbours from announcements too, and need not ask (RFC 9131)"),
+    key<Whole<0, u32_max>, &ScenarioHost::options, &HostOptions::ring>("ring", "frames kept while paused"),
+};
+
+constexpr Key<ScenarioHost> switch_table[] = {
+    key<Text, &ScenarioHost::name>("name", "as of a host"),
+};
+
+template <auto Part>
+constexpr auto tcp_time(std::string_view name, std::string_view text) {
+  return key<Time, &ScenarioHost::options, &HostOptions::tcp, Part>(name, text);
+}
+template <auto Part>
+constexpr auto tcp_flag(std::string_view name, std::string_view text) {
+  return key<Flag, &ScenarioHost::options, &HostOptions::tcp, Part>(name, text);
+}
+template <class Form, auto Part>
+constexpr auto tcp_key(std::string_view name, std::string_view text) {
+  return key<Form, &ScenarioHost::options, &HostOptions::tcp, Part>(name, text);
+}
+
+constexpr Key<ScenarioHost> tcp_table[] = {
+    tcp_key<Size<2048, 1 << 30>, &TcpOptions::send_buffer>("send_buffer", "of each connection"),
+    tcp_key<Size<2048, 1 << 30>, &TcpOptions::receive_buffer>("receive_buffer", "of each connection"),
+    tcp_flag<&TcpOptions::window_scale>("window_scale", "RFC 7323 §2"),
+    tcp_flag<&TcpOptions::sack_permitted>("sack_permitted", "RFC 2018 §2"),
+    tcp_flag<&TcpOptions::timestamps>("timestamps", "RFC 7323 §3"),
+    tcp_time<&TcpOptions::rto_initial>("rto_initial", "retransmission timeout before anything was measured"),
+    tcp_time<&TcpOptions::rto_min>("rto_min", "the least"),
+    tcp_time<&TcpOptions::rto_max>("rto_max", "the most"),
+    tcp_time<&TcpOptions::delayed_ack>("delayed_ack", "the longest that an ACK waits"),
+    tcp_key<Whole<0, 255>, &TcpOptions::syn_retries>("syn_retries", "then opening has failed"),
+    tcp_key<Whole<0, 255>, &TcpOptions::retries>("retries", "of data; then the connection has failed"),
+    tcp_time<&TcpOptions::time_wait>("time_wait", "how long a closed connection is remembered"),
+};
+
+template <auto Part>
+constexpr auto rnic_time(std::string_view name, std::string_view text) {
+  return key<Time, &ScenarioHost::options, &HostOptions::rnic, Part>(name, text);
+}
+
+constexpr Key<ScenarioHost> rnic_table[] = {
+    key<Whole<1, 16'777'216>, &ScenarioHost::options, &HostOptions::rnic, &cm::IwarpProviderOptions::endpoints_max>(
+        "endpoints_max", "ids alive at once"),
+    key<Whole<0, any_number>, &ScenarioHost::options, &HostOptions::rnic,
+        &cm::IwarpProviderOptions::tagged_offset_base>("tagged_offset_base", "of the first registered region"),
+    rnic_time<&cm::IwarpProviderOptions::linger>("linger", "closing: longest wait without progress"),
+    rnic_time<&cm::IwarpProviderOptions::half_close_grace>("half_close_grace", "time to answer after the peer's FIN"),
+    rnic_time<&cm::IwarpProviderOptions::echo_watch>("echo_watch",
+                                                     "how long an Rtr frame's sender watches for a Terminate"),
+};
+
+constexpr Key<ScenarioLink> link_table[] = {
+    Key<ScenarioLink>{"ends", ends_form, "what it joins: hosts and switches", read_ends, write_ends, nullptr},
+    Key<ScenarioLink>{"name", Text::form, "the names of its ends, joined by '-', when left out", read_link_name,
+                      write_link_name, nullptr},
+    key<Rate, &ScenarioLink::options, &LinkOptions::rate_bps>("rate", "of each direction"),
+    key<Time, &ScenarioLink::options, &LinkOptions::delay>("delay", "from end to end"),
+    key<Size<0, 1 << 30>, &ScenarioLink::options, &LinkOptions::queue_octets>("queue",
+                                                                              "waiting to be sent, per direction"),
+    key<Whole<576, 9000>, &ScenarioLink::options, &LinkOptions::mtu>("mtu", "octets of the IP packet"),
+};
+
+template <class Form, class Owner, auto... Part>
+constexpr auto mpa_key(std::string_view name, std::string_view text) {
+  return key<Form, &Owner::mpa, Part...>(name, text);
+}
+
+constexpr Key<ScenarioListen> listen_table[] = {
+    key<Text, &ScenarioListen::host>("host", "which host listens"),
+    key<Whole<1, 65535>, &ScenarioListen::port>("port", "TCP port"),
+    key<Choice<AddressKind, AddressKind::link_local>, &ScenarioListen::address>("address", "at which of its addresses"),
+    key<Moment, &ScenarioListen::at>("at", "when it begins to listen"),
+    key<Time, &ScenarioListen::accept_after>("accept_after", "how long it thinks before it answers a Request"),
+    key<Reject, &ScenarioListen::reject_every>("reject", "which requests it rejects"),
+    key<PrivateData, &ScenarioListen::private_data>("private_data", "of its Replies"),
+    key<Whole<1, 1'000'000>, &ScenarioListen::pending_max>(
+        "pending_max", "connections in set-up at once, and half-open in TCP; more SYNs are not answered"),
+    key<Flag, &ScenarioListen::relisten>("relisten", "listens again after a restart of the host"),
+    mpa_key<Whole<1, 2>, ScenarioListen, &Options::revision>("revision", "the highest MPA revision accepted"),
+    mpa_key<Flag, ScenarioListen, &Options::crc>("crc", "asks for CRC32c (RFC 5044 §4.4)"),
+    mpa_key<Flag, ScenarioListen, &Options::markers>("markers", "requires markers in what it receives (RFC 5044 §4.3)"),
+    mpa_key<Flag, ScenarioListen, &Options::accept_rtr_frame>("accept_rtr_frame", "takes the Rtr frame of 2007"),
+    mpa_key<RtrForms, ScenarioListen, &Options::rtr_accept>("rtr_accept", "RTR forms taken under revision 2"),
+    mpa_key<RtrForm, ScenarioListen, &Options::rtr_expected>(
+        "rtr_expected", "RTR waited for under revision 1 although nothing announced it"),
+    mpa_key<Depth, ScenarioListen, &Options::ird>("ird", "inbound RDMA Reads it can hold"),
+    mpa_key<Depth, ScenarioListen, &Options::ord>("ord", "outbound RDMA Reads it wants"),
+    mpa_key<Whole<0, mpa::depth_max>, ScenarioListen, &Options::ird_max>("ird_max", "to how much IRD may be raised"),
+    mpa_key<Whole<0, 512>, ScenarioListen, &Options::private_data_max>("private_data_max", "longest taken from a peer"),
+    mpa_key<Time, ScenarioListen, &Options::timeouts, &Timeouts::request>("request_timeout",
+                                                                          "TCP up to a whole Request"),
+    mpa_key<Time, ScenarioListen, &Options::timeouts, &Timeouts::rtr>("rtr_timeout", "Reply up to the agreed RTR"),
+    mpa_key<Time, ScenarioListen, &Options::timeouts, &Timeouts::first_fpdu>(
+        "first_fpdu_timeout", "without an RTR: Reply up to the first FPDU; 0s waits for ever"),
+    mpa_key<Text, ScenarioListen, &Options::peer_quirk>("peer_quirk", "whose known departures it tolerates"),
+    mpa_key<Text, ScenarioListen, &Options::play_quirk>("play_quirk", "whose known departures it plays"),
+};
+
+constexpr Key<ScenarioConnect> connect_table[] = {
+    key<Text, &ScenarioConnect::from>("from", "the initiator's host"),
+    key<Text, &ScenarioConnect::to>("to", "the responder's host"),
+    key<Whole<1, 65535>, &ScenarioConnect::port>("port", "TCP port"),
+    key<Choice<AddressKind, AddressKind::link_local>, &ScenarioConnect::address>("address",
+                                                                                 "which of the responder's addresses"),
+    key<Moment, &ScenarioConnect::at>("at", "when it begins"),
+    key<Whole<1, 1'000'000>, &ScenarioConnect::count>("count", "how many such connections"),
+    key<Time, &ScenarioConnect::interval>("interval", "between the starts of two"),
+    key<Choice<Expect, Expect::settled>, &ScenarioConnect::expect>("expect", "how each must end; see below"),
+    key<Time, &ScenarioConnect::established_within>("established_within",
+                                                    "expect established: longest set-up on either end; 0s is any"),
+    key<Choice<Transfer, Transfer::read>, &ScenarioConnect::transfer>("transfer", "what goes over it"),
+    key<Whole<0, 1'000'000>, &ScenarioConnect::messages>("messages", "each way for Sends, else from the initiator"),
+    key<Octets<16'777'216>, &ScenarioConnect::octets>("octets", "of each message"),
+    key<Flag, &ScenarioConnect::both_ways>("both_ways", "the responder sends too"),
+    key<Choice<Closer, Closer::nobody>, &ScenarioConnect::closer>("close", "who disconnects"),
+    key<Time, &ScenarioConnect::close_after>("close_after", "after the last transfer"),
+    key<Whole<0, 1000>, &ScenarioConnect::retries>("retries", "how often a failed connection is started anew"),
+    key<Time, &ScenarioConnect::retry_after>("retry_after", "and after which time"),
+    key<PrivateData, &ScenarioConnect::private_data>("private_data", "of its Request"),
+    key<Time, &ScenarioConnect::tcp_timeout>("tcp_timeout", "longest wait for TCP to open"),
+    mpa_key<Whole<1, 2>, ScenarioConnect, &Options::revision>("revision", "MPA revision of the Request"),
+    mpa_key<Flag, ScenarioConnect, &Options::fall_back_to_v1>("fall_back_to_v1", "tries revision 1 after RST or FIN"),
+    mpa_key<Flag, ScenarioConnect, &Options::crc>("crc", "asks for CRC32c (RFC 5044 §4.4)"),
+    mpa_key<Flag, ScenarioConnect, &Options::markers>("markers",
+                                                      "requires markers in what it receives (RFC 5044 §4.3)"),
+    mpa_key<RtrForm, ScenarioConnect, &Options::rtr>("rtr", "the ready-to-receive it sends first"),
+    mpa_key<RtrForms, ScenarioConnect, &Options::rtr_offer>("rtr_offer", "revision 2: further forms offered"),
+    mpa_key<Flag, ScenarioConnect, &Options::rtr_by_s>("rtr_by_s", "revision 1: announces its RTR with the S flag"),
+    mpa_key<RtrForm, ScenarioConnect, &Options::rtr_fallback>("rtr_fallback",
+                                                              "revision 1: RTR when the Reply does not confirm S"),
+    mpa_key<Spelling, ScenarioConnect, &Options::rtr_spelling>("rtr_spelling", "key of the Rtr frame: Rtr or RtR"),
+    mpa_key<Depth, ScenarioConnect, &Options::ird>("ird", "inbound RDMA Reads it can hold"),
+    mpa_key<Depth, ScenarioConnect, &Options::ord>("ord", "outbound RDMA Reads it wants"),
+    mpa_key<Whole<0, mpa::depth_max>, ScenarioConnect, &Options::ird_max>("ird_max", "to how much IRD may be raised"),
+    mpa_key<Whole<0, 512>, ScenarioConnect, &Options::private_data_max>("private_data_max",
+                                                                        "longest taken from a peer"),
+    mpa_key<Time, ScenarioConnect, &Options::timeouts, &Timeouts::reply>("reply_timeout",
+                                                                         "Request sent up to a whole Reply"),
+    mpa_key<Text, ScenarioConnect, &Options::peer_quirk>("peer_quirk", "whose known departures it tolerates"),
+    mpa_key<Text, ScenarioConnect, &Options::play_quirk>("play_quirk", "whose known departures it plays"),
+};
+
+template <class Form, auto... Part>
+constexpr auto rule_key(std::string_view name, std::string_view text) {
+  return key<Form, &ScenarioFault::rule, Part...>(name, text);
+}
+
+constexpr Key<ScenarioFault> fault_table[] = {
+    Key<ScenarioFault>{"action", Action::form, "what happens; see below", read_action, write_action, nullptr},
+    key<Text, &ScenarioFault::link>("link", "on which link; none for a host's crash, restart, pause, resume at a time"),
+    key<Text, &ScenarioFault::toward>("to", "only towards this end of the link; both ways when left out"),
+    key<Text, &ScenarioFault::host>("host", "crash, restart, pause, resume: of which host"),
+    rule_key<Choice<MessageKind, MessageKind::terminate>, &FaultRule::match, &Match::message>("match", "which frames"),
+    rule_key<Whole<0, u32_max>, &FaultRule::match, &Match::fpdu>("fpdu", "match fpdu: its number from 1; 0 is any"),
+    rule_key<Whole<0, u32_max>, &FaultRule::match, &Match::connection>(
+        "connection", "only the n-th TCP connection over this link; 0 is each"),
+    Key<ScenarioFault>{
+        "nth", Whole<1, u32_max>::form, "the n-th frame that matches, and no other unless `times` is given",
+        Member<Whole<1, u32_max>, &ScenarioFault::rule, &FaultRule::match, &Match::nth>::read, write_nth, nullptr},
+    Key<ScenarioFault>{"times", times_form, "so many frames from the n-th (or the first) on", read_times, write_times,
+                       nullptr},
+    rule_key<Chance, &FaultRule::chance>("chance", "how likely a matching frame is hit"),
+    rule_key<Mask, &FaultRule::mask>("mask", "instead of chance: bit i (from 0, the last written) hits match i"),
+    Key<ScenarioFault>{"from", Moment::form, "the rule holds from this time on", read_from, write_from, nullptr},
+    Key<ScenarioFault>{"at", Moment::form, "when a host or a rate changes", read_from, write_at, nullptr},
+    rule_key<Moment, &FaultRule::until>("until", "and no more from this time on"),
+    rule_key<Time, &FaultRule::delay>("delay", "delay: of the frame; host actions on a link: after the frame"),
+    rule_key<Time, &FaultRule::jitter>("jitter", "delay: up to this much more, drawn for each frame"),
+    rule_key<Flag, &FaultRule::reorder>("reorder", "delay: later frames may overtake"),
+    rule_key<Whole<1, 64>, &FaultRule::count>("count", "duplicate: copies; corrupt: bits"),
+    rule_key<Octets<9018>, &FaultRule::octets>("octets", "truncate, cut_stream: how many are left"),
+    rule_key<Choice<MpaField, MpaField::crc>, &FaultRule::field>("field", "corrupt_mpa: what is damaged"),
+    rule_key<Rate, &FaultRule::rate_bps>("rate", "set_rate: the new one, of both directions or towards `to`"),
+    rule_key<Text, &FaultRule::name>("name", "shown in captures and reports"),
+};
+
+}  // namespace
+
+std::span<const Key<Scenario>> scenario_keys() { return scenario_table; }
+std::span<const Key<ScenarioBounds>> bounds_keys() { return bounds_table; }
+std::span<const Key<ScenarioHost>> host_keys() { return host_table; }
+std::span<const Key<ScenarioHost>> switch_keys() { return switch_table; }
+std::span<const Key<ScenarioHost>> tcp_keys() { return tcp_table; }
+std::span<const Key<ScenarioHost>> rnic_keys() { return rnic_table; }
+std::span<const Key<ScenarioLink>> link_keys() { return link_table; }
+std::span<const Key<ScenarioListen>> listen_keys() { return listen_table; }
+std::span<const Key<ScenarioConnect>> connect_keys() { return connect_table; }
+std::span<const Key<ScenarioFault>> fault_keys() { return fault_table; }
+
+}  // namespace parley::sim

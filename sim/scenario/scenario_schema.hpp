@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The keys of scenario files: for each table of the file a list of keys, each with the member it stands for and the
+// form in which it is written. Reading, writing, suggestions and the documentation all come from these lists.
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "sim/scenario/scenario_value.hpp"
+
+namespace parley::sim {
+
+/// One key of a table that describes a T.
+template <class T>
+struct Key {
+  std::string_view key;
+  std::string (*form)() = nullptr;  ///< "time", "1..65535", "one of v4, v6, link_local"
+  std::string_view text;            ///< for the documentation
+  /// Sets the member; returns what is wrong, or nothing.
+  std::string (*read)(const DocValue& value, T& out) = nullptr;
+  /// As it stands after "key = "; empty when it has its default.
+  std::string (*write)(const T& in) = nullptr;
+  /// The default, as write puts it; empty when there is none worth telling.
+  std::string (*standard)() = nullptr;
+  /// Sets the member to its default; null where that says nothing.
+  void (*reset)(T& out) = nullptr;
+};
+
+std::span<const Key<Scenario>> scenario_keys();
+std::span<const Key<ScenarioBounds>> bounds_keys();
+std::span<const Key<ScenarioHost>> host_keys();
+std::span<const Key<ScenarioHost>> switch_keys();
+std::span<const Key<ScenarioHost>> tcp_keys();   ///< in the table `tcp` of a host
+std::span<const Key<ScenarioHost>> rnic_keys();  ///< in the table `rnic` of a host
+std::span<const Key<ScenarioLink>> link_keys();
+std::span<const Key<ScenarioListen>> listen_keys();
+std::span<const Key<ScenarioConnect>> connect_keys();
+std::span<const Key<ScenarioFault>> fault_keys();
+
+/// True for a fault that happens at a moment and not while frames pass: its time is then called `at`.
+bool is_momentary(const ScenarioFault& fault);
+/// "a-b".
+std::string default_link_name(const ScenarioLink& link);
+
+}  // namespace parley::sim

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// From a document to a Scenario, by the lists of keys in scenario_schema.hpp.
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/scenario/scenario_check.hpp"
+#include "sim/scenario/scenario_schema.hpp"
+
+namespace parley::sim {
+namespace {
+
+constexpr std::size_t errors_max = 50;
+
+struct SectionName {
+  std::string_view key;
+  std::string_view shown;
+  bool array;
+};
+constexpr std::array<SectionName, 7> section_names{{{"bounds", "[bounds]", false},
+                                                    {"host", "[[host]]", true},
+                                                    {"switch", "[[switch]]", true},
+                                                    {"link", "[[link]]", true},
+                                                    {"listen", "[[listen]]", true},
+                                                    {"connect", "[[connect]]", true},
+                                                    {"fault", "[[fault]]", true}}};
+
+template <class T>
+void add_names(std::vector<std::string_view>& out, std::span<const Key<T>> keys) {
+  for (const Key<T>& key : keys) out.push_back(key.key);
+}
+template <class T>
+bool has_key(std::span<const Key<T>> keys, std::string_view name) {
+  return std::any_of(keys.begin(), keys.end(), [name](const Key<T>& key) { return key.key == name; });
+}
+
+/// Where a key belongs that was written somewhere else; empty when nowhere.
+std::string_view home_of(std::string_view key) {
+  if (has_key(link_keys(), key)) return "[[link]]";
+  if (has_key(connect_keys(), key)) return "[[connect]]";
+  if (has_key(listen_keys(), key)) return "[[listen]]";
+  if (has_key(fault_keys(), key)) return "[[fault]]";
+  if (has_key(bounds_keys(), key)) return "[bounds]";
+  if (has_key(tcp_keys(), key)) return "tcp = {...} of a [[host]]";
+  if (has_key(rnic_keys(), key)) return "rnic = {...} of a [[host]]";
+  if (has_key(host_keys(), key)) return "[[host]]";
+  return {};
+}
+
+class ScenarioReader {
+ public:
+  explicit ScenarioReader(std::string_view file) { scenario_.file = file; }
+
+  tl::expected<Scenario, std::vector<ScenarioError>> read(Document& document) {
+    errors_ = std::move(document.errors);
+    for (const ScenarioError& error : errors_) broken_lines_.insert(error.line);
+    if (document.whole) read_tables(document.root);
+    std::stable_sort(errors_.begin(), errors_.end(), [](const ScenarioError& a, const ScenarioError& b) {
+      return std::tie(a.line, a.column) < std::tie(b.line, b.column);
+    });
+    if (errors_.empty()) return std::move(scenario_);
+    if (errors_.size() > errors_max) errors_.resize(errors_max);
+    return tl::unexpected(std::move(errors_));
+  }
+
+ private:
+  void read_tables(const DocValue& root) {
+    read_keys(root, "a scenario", scenario_keys(), scenario_, section_keys());
+    for (const DocEntry& entry : root.entries) read_section(entry);
+    put_hosts_in_order();
+    settle_names_and_ways();
+    judge(root);
+  }
+
+  static std::vector<std::string_view> section_keys() {
+    std::vector<std::string_view> out;
+    for (const SectionName& section : section_names) out.push_back(section.key);
+    return out;
+  }
+
+  void complain(int line, int column, std::string_view key, std::string text) {
+    if (broken_lines_.contains(line)) return;  // it is told already that this line is no TOML
+    // Beyond this nobody reads on; the list is cut to errors_max after it was put in order.
+    if (errors_.size() < 20 * errors_max)
+      errors_.push_back({scenario_.file, line, column, std::string(key), std::move(text)});
+  }
+
+  void complain_unknown(const DocValue& table, const DocEntry& entry, std::string_view section,
+                        const std::vector<std::string_view>& known) {
+    const std::string_view home = home_of(entry.key);
+    const std::string_view meant = nearest(entry.key, known);
+    lost_[&table].emplace(meant);
+    std::string text = fmt::format("key '{}' is unknown in {}", entry.key.substr(0, 60), section);
+    if (!home.empty())
+      text += fmt::format("; it belongs in {}", home);
+    else if (!meant.empty())
+      text += fmt::format("; did you mean '{}'?", meant);
+    else
+      text += fmt::format("; known are {}", fmt::join(known, ", "));
+    complain(entry.line, entry.column, entry.key, std::move(text));
+  }
+
+  /// `others` are keys of the table that somebody else reads.
+  template <class T>
+  void read_keys(const DocValue& table, std::string_view section, std::span<const Key<T>> keys, T& out,
+                 const std::vector<std::string_view>& others = {}) {
+    for (const DocEntry& entry : table.entries) {
+      if (std::find(others.begin(), others.end(), entry.key) != others.end()) continue;
+      const auto key = std::find_if(keys.begin(), keys.end(), [&](const Key<T>& k) { return k.key == entry.key; });
+      if (key == keys.end()) {
+        std::vector<std::string_view> known = others;
+        add_names(known, keys);
+        complain_unknown(table, entry, section, known);
+        continue;
+      }
+      std::string wrong = key->read(entry.value, out);
+      if (wrong.empty()) continue;
+      lost_[&table].emplace(entry.key);
+      complain(entry.line, entry.column, entry.key, fmt::format("{}: {}", entry.key, wrong));
+    }
+  }
+
+  void read_section(const DocEntry& entry) {
+    for (const SectionName& section : section_names) {
+      if (section.key != entry.key) continue;
+      const DocValue& value = entry.value;
+      if (!section.array) {
+        if (value.kind == DocValue::Kind::table) return read_bounds(value);
+        malformed_.emplace(section.key);
+        return complain(entry.line, entry.column, entry.key,
+                        fmt::format("{} is a table: write {}", entry.key, section.shown));
+      }
+      const bool tables = value.kind == DocValue::Kind::array &&
+                          std::all_of(value.items.begin(), value.items.end(),
+                                      [](const DocValue& item) { return item.kind == DocValue::Kind::table; });
+      if (!tables) {
+        malformed_.emplace(section.key);
+        return complain(
+            entry.line, entry.column, entry.key,
+            fmt::format("there can be several of {}: write {} with two brackets", entry.key, section.shown));
+      }
+      for (const DocValue& item : value.items) read_item(section, item);
+      return;
+    }
+  }
+
+  void read_item(const SectionName& section, const DocValue& item) {
+    if (section.key == "host") read_host(item);
+    if (section.key == "switch") {
+      ScenarioHost& out = begin(item, scenario_.hosts, Section::host);
+      out.is_switch = true;
+      read_keys(item, section.shown, switch_keys(), out);
+    }
+    if (section.key == "link") read_keys(item, section.shown, link_keys(), begin(item, scenario_.links, Section::link));
+    if (section.key == "listen")
+      read_keys(item, section.shown, listen_keys(), begin(item, scenario_.listens, Section::listen));
+    if (section.key == "connect")
+      read_keys(item, section.shown, connect_keys(), begin(item, scenario_.connects, Section::connect));
+    if (section.key == "fault") read_fault(item);
+  }
+
+  template <class T>
+  T& begin(const DocValue& item, std::vector<T>& list, Section section) {
+    list.emplace_back();
+    list.back().line = item.line;
+    tables_[static_cast<std::size_t>(section)].push_back(&item);
+    return list.back();
+  }
+
+  void read_bounds(const DocValue& table) {
+    tables_[static_cast<std::size_t>(Section::bounds)].push_back(&table);
+    read_keys(table, "[bounds]", bounds_keys(), scenario_.bounds);
+  }
+
+  void read_host(const DocValue& item) {
+    ScenarioHost& out = begin(item, scenario_.hosts, Section::host);
+    read_keys(item, "[[host]]", host_keys(), out, {"tcp", "rnic"});
+    read_inner(item, "tcp", tcp_keys(), out);
+    read_inner(item, "rnic", rnic_keys(), out);
+  }
+
+  void read_inner(const DocValue& item, std::string_view name, std::span<const Key<ScenarioHost>> keys,
+                  ScenarioHost& out) {
+    const DocEntry* entry = item.find(name);
+    if (entry == nullptr) return;
+    if (entry->value.kind != DocValue::Kind::table)
+      return complain(entry->line, entry->column, name,
+                      fmt::format("{} is a table: write {} = {{ {} = ... }}", name, name, keys.front().key));
+    read_keys(entry->value, fmt::format("{} of a host", name), keys, out);
+  }
+
+  void read_fault(const DocValue& item) {
+    ScenarioFault& out = begin(item, scenario_.faults, Section::fault);
+    read_keys(item, "[[fault]]", fault_keys(), out);
+    if (item.find("action") == nullptr && !lost(&item, {"action"}))
+      complain(item.line, item.column, "action", "the fault has no action: add action = \"drop\" or another");
+    const DocEntry* at = item.find("at");
+    if (at != nullptr && item.find("from") != nullptr)
+      complain(at->line, at->column, "at", "at and from are the same time: leave one out");
+    else if (at != nullptr && item.find("action") != nullptr && !is_momentary(out))
+      complain(at->line, at->column, "at",
+               fmt::format("{} lasts: write from (and until) in place of at", to_string(out.rule.action)));
+    // `nth = 2` alone is the second and no other.
+    if (item.find("nth") != nullptr && item.find("times") == nullptr) out.rule.match.times = 1;
+  }
+
+  /// [[host]] and [[switch]] may alternate; nodes are numbered as they stand in the file.
+  void put_hosts_in_order() {
+    auto& tables = tables_[static_cast<std::size_t>(Section::host)];
+    std::vector<std::size_t> order(tables.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return std::pair(tables[a]->line, tables[a]->column) < std::pair(tables[b]->line, tables[b]->column);
+    });
+    std::vector<ScenarioHost> hosts;
+    std::vector<const DocValue*> places;
+    for (const std::size_t i : order) {
+      hosts.push_back(std::move(scenario_.hosts[i]));
+      places.push_back(tables[i]);
+    }
+    scenario_.hosts = std::move(hosts);
+    tables = std::move(places);
+  }
+
+  void settle_names_and_ways() {
+    if (scenario_.name.empty()) {
+      std::string_view stem = scenario_.file;
+      if (const std::size_t slash = stem.rfind('/'); slash != std::string_view::npos) stem.remove_prefix(slash + 1);
+      scenario_.name = stem.substr(0, stem.rfind(".toml"));
+    }
+    for (ScenarioLink& link : scenario_.links)
+      if (link.name.empty()) link.name = default_link_name(link);
+    for (ScenarioFault& fault : scenario_.faults)
+      for (const ScenarioLink& link : scenario_.links)
+        if (!fault.toward.empty() && link.name == fault.link)
+          fault.way = fault.toward == link.ends[1] ? Way::forward : Way::backward;
+  }
+
+  /// Whether one of these keys of a table could not be read, or stands there misspelt.
+  bool lost(const DocValue* table, std::initializer_list<std::string_view> keys) const {
+    const auto found = lost_.find(table);
+    return found != lost_.end() &&
+           std::any_of(keys.begin(), keys.end(), [&](std::string_view key) { return found->second.contains(key); });
+  }
+
+  /// The same for any table of a section, or for the section's own name.
+  bool lost(const DocValue& root, Section section, std::initializer_list<std::string_view> names,
+            std::initializer_list<std::string_view> keys) const {
+    const auto& tables = tables_[static_cast<std::size_t>(section)];
+    return lost(&root, names) ||
+           std::any_of(names.begin(), names.end(), [&](std::string_view name) { return malformed_.contains(name); }) ||
+           std::any_of(tables.begin(), tables.end(), [&](const DocValue* table) { return lost(table, keys); });
+  }
+
+  void judge(const DocValue& root) {
+    const Distrust distrust{.hosts = lost(root, Section::host, {"host", "switch"}, {"name"}),
+                            .links = lost(root, Section::link, {"link"}, {"name", "ends"}),
+                            .listens = lost(root, Section::listen, {"listen"}, {"host", "port", "address"})};
+    const bool connects_lost = lost(root, Section::connect, {"connect"}, {});
+    for (Finding& finding : find_faults(scenario_, distrust)) {
+      if (finding.section == Section::scenario && connects_lost) continue;
+      const auto& tables = tables_[static_cast<std::size_t>(finding.section)];
+      if (finding.index < tables.size() && lost(tables[finding.index], {finding.key})) continue;
+      const auto [line, column] = place_of(finding);
+      complain(line, column, finding.key, std::move(finding.text));
+    }
+  }
+
+  std::pair<int, int> place_of(const Finding& finding) const {
+    const auto& tables = tables_[static_cast<std::size_t>(finding.section)];
+    if (finding.index >= tables.size()) return {1, 1};
+    const DocValue& table = *tables[finding.index];
+    const DocEntry* entry = table.find(finding.key);
+    if (entry == nullptr && finding.key == "from") entry = table.find("at");
+    if (entry == nullptr) return {table.line, table.column};
+    return {entry->line, entry->column};
+  }
+
+  Scenario scenario_;
+  std::vector<ScenarioError> errors_;
+  std::array<std::vector<const DocValue*>, 7> tables_;  // by Section, one for each entry of the scenario's vector
+  // Keys that a table was to have and that were not read: those with a wrong value, and those that a misspelt one
+  // means.
+  std::map<const DocValue*, std::set<std::string, std::less<>>> lost_;
+  std::set<std::string_view> malformed_;  // sections that are no tables
+  std::set<int> broken_lines_;            // that are no TOML
+};
+
+}  // namespace
+
+std::string ScenarioError::to_string() const {
+  std::string out = file.empty() ? std::string("scenario") : file;
+  if (line > 0) out += fmt::format(":{}", line);
+  if (line > 0 && column > 0) out += fmt::format(":{}", column);
+  return fmt::format("{}: {}", out, text);
+}
+
+tl::expected<Scenario, std::vector<ScenarioError>> parse_scenario(std::string_view toml, std::string_view file_name) {
+  Document document = read_document(toml, file_name);
+  return ScenarioReader(file_name).read(document);
+}
+
+}  // namespace parley::sim

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// One draw of draw_swarm: a copy of the scenario, and a generator that is asked for one number at a time.
+#pragma once
+#include <bit>
+#include <string>
+#include <vector>
+
+#include "base/rng.hpp"
+#include "sim/scenario/scenario_value.hpp"
+
+namespace parley::sim {
+
+class Swarm {
+ public:
+  Swarm(const Scenario& base, std::uint64_t seed) : rng_(seed), s_(base) { mild_ = one_in(2); }
+  Scenario draw() {
+    draw_hosts();
+    draw_links();
+    draw_work();
+    draw_faults();
+    return std::move(s_);
+  }
+
+ private:
+  bool one_in(std::uint32_t n) { return rng_.chance({1, n}); }
+  /// From low to high, each order of magnitude as likely as the others.
+  std::uint64_t around(std::uint64_t low, std::uint64_t high);
+  Duration time(Duration low, Duration high);
+  std::uint64_t pick(std::initializer_list<std::uint64_t> values) { return values.begin()[rng_.below(values.size())]; }
+
+  void draw_hosts();
+  void draw_links();
+  void draw_work();
+  void draw_rtr(ScenarioListen& listen, const std::vector<ScenarioConnect*>& clients);
+  static void settle_depths(ScenarioListen& listen, const std::vector<ScenarioConnect*>& clients);
+  void draw_flags(mpa::Options& options);
+  void draw_connect(ScenarioConnect& connect);
+  void fit_payload();
+
+  void draw_faults();
+  void draw_window(FaultRule& rule);
+  ScenarioFault on_a_link();
+  void draw_frame_fault();
+  void draw_mask();
+  void draw_partition();
+  void draw_pause();
+  void draw_crash();
+  void draw_rate();
+  void draw_message_fault();
+  void draw_damage(FaultRule& rule);
+  const std::string& some_host();
+
+  Rng rng_;
+  Scenario s_;
+  bool mild_ = false;
+  std::uint32_t smallest_buffer_ = 1 << 20;
+  std::uint16_t smallest_mtu_ = 9000;
+  std::uint32_t hits_left_ = 2;  ///< mild: so many messages may be lost on purpose
+};
+
+}  // namespace parley::sim

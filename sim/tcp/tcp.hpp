@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// One end of a TCP connection, as a machine: segments, octets and a time in; segments, octets and a deadline out.
+// Modelled (RFC 9293 unless said): the handshake, simultaneous open included, with MSS, window scale, SACK-permitted
+// and timestamps (RFC 7323, RFC 2018), cumulative and delayed ACK, reassembly with SACK blocks in the ACKs, sliding
+// window with zero-window probes, silly-window avoidance on both sides, RTO with back-off and Karn's rule (RFC 6298),
+// fast retransmit and recovery by NewReno (RFC 6582) with slow start from 10 segments (RFC 6928), PAWS, FIN in every
+// order, half-close, RST and SYN with the checks of RFC 5961 §3.2 and §4.2, TIME-WAIT, retry limits. Not modelled:
+// selective retransmission, ECN, urgent data, fast open, path-MTU discovery, keep-alive, Nagle (TCP_NODELAY is always
+// on), data on SYN, growth of buffers with the path, congestion-control fidelity of any kind.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/stream_port.hpp"
+#include "parley/sim.hpp"
+#include "sim/tcp/tcp_buffers.hpp"
+#include "sim/tcp/tcp_sequence.hpp"
+#include "wire/tcp.hpp"
+
+namespace parley::sim {
+
+enum class TcpState : std::uint8_t {
+  closed,
+  syn_sent,
+  syn_received,
+  established,
+  fin_wait_1,
+  fin_wait_2,
+  close_wait,
+  closing,
+  last_ack,
+  time_wait,
+};
+std::string_view to_string(TcpState state);
+
+/// A segment to be sent. The payload lies in the send buffer: valid until the next call that is not const.
+struct TcpOutput {
+  wire::TcpHeader header;               ///< ports left 0: the host knows them
+  std::array<ConstBytes, 2> payload{};  ///< in order; the buffer is a ring, so up to two pieces
+};
+
+/// What the owner has to be told, in order; drained with poll_event.
+enum class TcpEvent : std::uint8_t {
+  none,
+  connected,
+  fin,      ///< the peer's FIN, after all its octets have been handed out
+  reset,    ///< the peer's RST; octets that waited for a reader are gone
+  refused,  ///< RST in answer to our SYN
+  timeout,  ///< retries are used up
+  closed,   ///< the end needs no memory any more (both FINs acknowledged and TIME-WAIT over, or aborted); comes once
+};
+std::string_view to_string(TcpEvent event);
+
+/// After each call that is not const: drain poll_received, then poll_segment, then poll_event, then read
+/// next_deadline(). Each of these loops ends.
+class Tcp {
+ public:
+  /// `mss`: the largest payload the path takes (MTU - 40 or - 60), before options. Options and buffers are not copied
+  /// and outlive the connection.
+  Tcp(const TcpOptions& options, TcpBuffers& buffers, std::uint16_t mss, std::uint32_t iss);
+  ~Tcp();
+  Tcp(Tcp&&) noexcept = default;
+  Tcp& operator=(Tcp&&) = delete;
+
+  void connect(Instant now);
+  /// Passive open by a SYN.
+  void accept(Instant now, const wire::TcpHeader& syn);
+  /// Returns the octets that are now next in order and lie in `payload`; the owner takes them at once (they count as
+  /// consumed unless paused), then asks poll_received for more that had waited in the reassembly buffer.
+  ConstBytes handle_segment(Instant now, const wire::TcpHeader& header, ConstBytes payload);
+  /// More octets in order, until empty; each valid until the next call that is not const. None while paused.
+  ConstBytes poll_received();
+  /// Takes as much as there is room for; nothing before connect or accept and after shutdown.
+  std::size_t write(Instant now, ConstBytes octets);
+  std::size_t room() const;
+  void shutdown(Instant now);  ///< FIN after what is queued; the receive half stays
+  /// shutdown, and the owner reads no more, as close() of a socket: octets that wait or come are answered with RST
+  /// (RFC 9293 §3.6.1), the peer has TcpOptions::time_wait to send its FIN, and a window that stays shut uses up the
+  /// retries.
+  void close(Instant now);
+  void abort(Instant now);   ///< RST at once
+  void pause();              ///< the owner reads no more: the window closes when the buffer is full
+  void resume(Instant now);  ///< poll_received gives what waited, then the window opens again
+
+  bool poll_segment(Instant now, TcpOutput& out);
+  TcpEvent poll_event();
+  Instant next_deadline() const { return timer_at_ < ack_at_ ? timer_at_ : ack_at_; }
+  void handle_deadline(Instant now);
+
+  TcpState state() const { return state_; }
+  std::uint16_t emss() const { return emss_; }  ///< octets of payload per segment, options taken off
+  std::uint64_t retransmits() const { return retransmits_; }
+  std::uint64_t out_of_order() const { return out_of_order_; }  ///< segments that came behind a gap
+  std::size_t send_queue() const;                               ///< octets not acknowledged; at most the send buffer
+  /// Octets of memory for what waits to be read; at most the receive buffer, rounded up to a power of two.
+  std::size_t reassembly() const { return reassembly_ == nullptr ? 0 : reassembly_->ring.capacity(); }
+  /// TIME-WAIT, and `syn` opens a new connection between the same ports that cannot be confused with this one: the
+  /// owner may destroy this end and accept (RFC 9293 §3.6.1, RFC 6191 §2).
+  bool gives_way_to(const wire::TcpHeader& syn) const;
+
+ private:
+  /// Below this a segment holds nothing beside its options; an MSS that claims less is not believed.
+  static constexpr std::uint16_t mss_min = 48;
+  enum class Timer : std::uint8_t { none, retransmit, persist, end };
+
+  void enter(TcpState state);
+  void finish(TcpEvent why);
+  void raise(TcpEvent event) { events_ = static_cast<std::uint8_t>(events_ | 1u << static_cast<unsigned>(event)); }
+  void set_timer(Timer kind, Instant at) {
+    timer_ = kind;
+    timer_at_ = at;
+  }
+  void stop_timer() { set_timer(Timer::none, never); }
+  void release_idle_memory();
+
+  // sim/tcp/tcp_input.cpp
+  void learn_options(Instant now, const wire::TcpHeader& syn);
+  bool handle_syn_sent(Instant now, const wire::TcpHeader& header);
+  bool check_segment(Instant now, const wire::TcpHeader& header, std::uint32_t length);
+  void answer_unacceptable(Instant now, const wire::TcpHeader& header, std::uint32_t length);
+  void handle_reset(const wire::TcpHeader& header);
+  void refuse(std::uint32_t seq);
+  bool handle_ack(Instant now, const wire::TcpHeader& header, std::uint32_t length);
+  void handle_new_ack(Instant now, const wire::TcpHeader& header);
+  void handle_duplicate_ack();
+  void handle_fin_acknowledged(Instant now);
+  void recover(std::uint32_t acknowledged);
+  void grow_congestion_window(std::uint32_t acknowledged);
+  void take_rtt_sample(Duration rtt);
+  void establish();
+  ConstBytes handle_text(Instant now, std::uint32_t seq, ConstBytes payload, bool fin);
+  ConstBytes take_in_order(Instant now, std::uint32_t seq, ConstBytes payload);
+  void keep(std::uint32_t seq, ConstBytes payload);
+  void take_fin(Instant now);
+  void start_time_wait(Instant now);
+
+  // sim/tcp/tcp_output.cpp
+  void fill_header(Instant now, wire::TcpHeader& header, std::uint32_t seq, std::uint8_t flags);
+  /// RFC 7323 §5.4: a clock of 1 ms.
+  static std::uint32_t timestamp_of(Instant now) {
+    return static_cast<std::uint32_t>(now.time_since_epoch() / std::chrono::milliseconds(1));
+  }
+  void emit_syn(Instant now, wire::TcpHeader& header);
+  void emit_data(Instant now, TcpOutput& out, std::uint32_t seq, std::uint32_t size, bool fin);
+  bool emit_new_data(Instant now, TcpOutput& out);
+  bool emit_first_again(Instant now, TcpOutput& out);
+  void emit_sack(wire::TcpHeader& header) const;
+  Duration rto() const;
+
+  std::uint32_t receive_buffer() const;
+  std::uint32_t offered_edge() const;
+  /// What is worth an ACK of its own: two segments, or half of the buffer.
+  std::uint32_t window_step() const {
+    const std::uint32_t half = receive_buffer() / 2;
+    return half == 0 ? 1 : half < 2u * emss_ ? half : 2u * emss_;
+  }
+  std::uint32_t unread() const { return data_edge() - rcv_read_; }
+  std::uint32_t data_edge() const { return fin_taken_ ? rcv_nxt_ - 1 : rcv_nxt_; }
+  bool fin_sent() const { return seq_lt(snd_end_, snd_max_); }
+
+  const TcpOptions* options_;
+  TcpBuffers* buffers_;
+  TcpRing send_;                               // [una, end), when there are such octets
+  std::unique_ptr<TcpReassembly> reassembly_;  // when there is a gap or something unread
+  Instant timer_at_ = never;                   // one timer: see Timer
+  Instant ack_at_ = never;                     // delayed ACK
+  Instant rtt_from_{};                         // when the timed segment was sent
+  Duration srtt_{}, rttvar_{};                 // RFC 6298 §2; srtt 0: no sample yet
+  bool syn_was_late_ = false;                  // the first one timed out, and which one was answered is not known
+  Instant ts_recent_at_{};
+  Instant quiet_until_{};  // no answer to empty segments out of the window before
+
+  // The send sequence space, RFC 9293 §3.3.1: una <= nxt <= max; nxt goes back at a time-out. Data ends at end, where
+  // the FIN is if there is one.
+  std::uint32_t iss_, snd_una_, snd_nxt_, snd_max_, snd_end_;
+  std::uint32_t snd_wnd_ = 0, snd_wl1_ = 0, snd_wl2_ = 0;
+  std::uint32_t cwnd_ = 0, ssthresh_ = 0x7FFFFFFF, cwnd_credit_ = 0, recover_;
+  std::uint32_t rtt_end_ = 0;
+  // The receive sequence space: read <= nxt <= adv (the right edge that was announced).
+  std::uint32_t irs_ = 0, rcv_read_ = 0, rcv_nxt_ = 0, rcv_adv_ = 0, rcv_acked_ = 0;
+  std::uint32_t fin_at_ = 0, ts_recent_ = 0, reset_seq_ = 0;
+  std::uint32_t retransmits_ = 0, out_of_order_ = 0;
+
+  std::uint16_t mss_, emss_;
+  TcpState state_ = TcpState::closed;
+  Timer timer_ = Timer::none;
+  std::uint8_t snd_scale_ = 0, rcv_scale_ = 0;
+  std::uint8_t duplicates_ = 0, retries_ = 0, backoff_ = 0;
+  std::uint8_t events_ = 0;  // a bit for each TcpEvent
+  bool active_ = false, timestamps_ = false, sack_ = false, scaling_ = false;
+  bool fin_queued_ = false, fin_known_ = false, fin_taken_ = false, orphan_ = false, paused_ = false;
+  bool recovering_ = false, timing_ = false, probing_ = false;
+  bool ack_now_ = false, send_first_again_ = false, send_probe_ = false, send_reset_ = false, send_stray_reset_ = false;
+};
+
+}  // namespace parley::sim

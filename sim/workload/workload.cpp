@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "sim/workload/workload.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "sim/workload/workload_host.hpp"
+
+namespace parley::sim {
+namespace {
+
+constexpr std::uint32_t no_wanted = ~std::uint32_t{0};
+/// A restart that hangs on a frame may come this long after the crash; then the workload waits no longer for it.
+constexpr Duration restart_wait = std::chrono::seconds(10);
+
+std::string attempt_label(const Scenario& scenario, const check::Attempt& a) {
+  const ScenarioConnect& c = scenario.connects[a.connect];
+  std::string text = c.from;
+  if (a.initiator.local.port != 0) text += fmt::format(":{}", a.initiator.local.port);
+  text += fmt::format(" > {}:{} ({} of connect {}", c.to, c.port, ordinal(a.index + 1), a.connect + 1);
+  if (a.attempt > 0) text += fmt::format(", {} try", ordinal(a.attempt + 1));
+  return text + ")";
+}
+
+}  // namespace
+
+Workload::Workload(const Scenario& scenario, World& world, check::Judge& judge)
+    : scenario_(scenario),
+      world_(world),
+      judge_(judge),
+      next_index_(scenario.connects.size()),
+      requests_seen_(scenario.listens.size()) {
+  for (const ScenarioConnect& c : scenario.connects) wanted_total_ += c.count;
+  for (const ScenarioFault& f : scenario.faults)
+    if (f.link.empty()) last_host_fault_ = std::max(last_host_fault_, f.rule.from + f.rule.delay);
+}
+
+Workload::~Workload() = default;
+
+Checked<void> Workload::attach() {
+  for (const ScenarioConnect& c : scenario_.connects) {
+    auto route = find_route(scenario_, c.from, c.to);
+    if (!route) return tl::unexpected(route.error());
+    routes_.push_back(*route);
+    intend(c.at);
+  }
+  for (std::size_t i = 0; i < world_.host_count(); ++i) {
+    apps_.push_back(std::make_unique<HostApp>(*this, world_.host(i)));
+    world_.host(i).set_app(apps_.back().get());
+  }
+  return {};
+}
+
+check::Attempt& Workload::new_attempt(std::uint32_t wanted, HostApp& app) {
+  Wanted& w = wanted_[wanted];
+  check::Attempt& a = attempts_.emplace_back();
+  a.number = static_cast<std::uint32_t>(attempts_.size() - 1);
+  a.connect = w.connect;
+  a.index = w.index;
+  a.attempt = w.tries++;
+  a.started = app.host().now();
+  a.label = attempt_label(scenario_, a);
+  a.initiator.host = app.host().name();
+  a.initiator.incarnation = app.host().incarnation();
+  const Host* peer = world_.find_host(scenario_.connects[w.connect].to);
+  a.touched = peer == nullptr || !peer->up() || peer->paused();
+  attempt_wanted_.push_back(wanted);
+  w.attempt = &a;
+  return a;
+}
+
+void Workload::bind(const Address& local, const Address& peer, check::Attempt& attempt) {
+  const StreamName name = stream_name(local, peer);
+  by_stream_[name] = &attempt;
+  if (const auto at = touched_.find(name); at != touched_.end()) {
+    attempt.touched = true;
+    attempt.corrupted = attempt.corrupted || at->second.corrupted;
+    touched_.erase(at);
+  }
+  if (attempt_wanted_[attempt.number] != no_wanted) attempt.label = attempt_label(scenario_, attempt);
+}
+
+check::Attempt* Workload::find_attempt(const Address& initiator, const Address& responder) {
+  for (const auto& app : apps_) app->learn();
+  const auto at = by_stream_.find(stream_name(initiator, responder));
+  return at == by_stream_.end() ? nullptr : at->second;
+}
+
+// A responder's end whose initiator nobody knows: its host died before its address was known.
+check::Attempt& Workload::stray(const Address& peer, HostApp& app, std::uint16_t port) {
+  check::Attempt& a = attempts_.emplace_back();
+  a.number = static_cast<std::uint32_t>(attempts_.size() - 1);
+  for (std::size_t i = 0; i < scenario_.connects.size(); ++i)
+    if (scenario_.connects[i].to == app.host().name() && scenario_.connects[i].port == port)
+      a.connect = static_cast<std::uint32_t>(i);
+  a.started = app.host().now();
+  a.label = fmt::format("{} > {}:{} (of nobody known)", peer.to_string(), app.host().name(), port);
+  a.initiator.crashed = true;
+  a.touched = true;
+  attempt_wanted_.push_back(no_wanted);
+  return a;
+}
+
+bool Workload::wants_retry(const Wanted& wanted) const {
+  const ScenarioConnect& spec = scenario_.connects[wanted.connect];
+  if (wanted.tries > spec.retries) return false;
+  const check::End& end = wanted.attempt->initiator;
+  if (end.crashed) return true;
+  if (end.find(check::Told::rejected) != nullptr) return spec.expect == Expect::established;
+  return !(end.established() && end.transfers_done && end.graceful());
+}
+
+void Workload::attempt_over(check::Attempt& attempt) {
+  const std::uint32_t index = attempt_wanted_[attempt.number];
+  if (attempt.initiator.local.port == 0 && last_fault_ >= attempt.started && last_fault_ != Instant{})
+    attempt.touched = true;  // its stream was never known; any fault may have been its own
+  if (index == no_wanted || wanted_[index].attempt != &attempt || wanted_[index].done) return;
+  Wanted& wanted = wanted_[index];
+  if (!wants_retry(wanted)) {
+    wanted.done = true;
+    attempt.last = true;
+    --wanted_open_;
+    return;
+  }
+  for (const auto& app : apps_) {
+    if (&app->host() != world_.find_host(scenario_.connects[wanted.connect].from)) continue;
+    if (app->host().up()) app->schedule_try(index, scenario_.connects[wanted.connect].retry_after);
+  }
+}
+
+// Closed by nobody: it has come as far as it was to come.
+void Workload::attempt_rests(check::Attempt& attempt) {
+  const std::uint32_t index = attempt_wanted_[attempt.number];
+  if (index == no_wanted || wanted_[index].attempt != &attempt || wanted_[index].done) return;
+  wanted_[index].done = true;
+  attempt.last = true;
+  --wanted_open_;
+}
+
+bool Workload::comes_back(const std::string& name) const {
+  Host* host = world_.find_host(name);
+  if (host == nullptr || host->up()) return true;
+  if (nothing_left_) return false;
+  Instant crashed{};
+  for (const auto& app : apps_)
+    if (app->host().name() == name) crashed = app->crashed_at();
+  for (const ScenarioFault& fault : scenario_.faults) {
+    if (fault.rule.action != FaultAction::restart || fault.host != name) continue;
+    const Instant by_time = fault.rule.from + fault.rule.delay;
+    if (by_time > world_.now() || world_.now() < crashed + fault.rule.delay + restart_wait) return true;
+  }
+  return false;
+}
+
+Duration Workload::patience(const ScenarioConnect& spec) const {
+  return scenario_.bounds.converge / 2 + spec.close_after;
+}
+
+bool Workload::settled() {
+  if (wanted_.size() < wanted_total_ || wanted_open_ > 0) {
+    // Connections of a host that is down for good will never be.
+    for (std::size_t i = 0; i < scenario_.connects.size(); ++i)
+      if (next_index_[i] < scenario_.connects[i].count && comes_back(scenario_.connects[i].from)) return false;
+    for (const Wanted& w : wanted_) {
+      if (w.done) continue;
+      if (!w.attempt->initiator.over() || comes_back(scenario_.connects[w.connect].from)) return false;
+    }
+  }
+  if (ends_open_ > 0) return false;
+  bool resting = false;
+  for (const auto& app : apps_) {
+    app->wake_abandoned();
+    resting = resting || app->resting() > 0;
+  }
+  // What nobody closes is still to see the crashes that the scenario has in store.
+  if (resting && world_.now() < last_host_fault_) return false;
+  return ends_open_ == 0;
+}
+
+std::vector<std::string> Workload::pending(std::size_t max) const {
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < scenario_.connects.size() && out.size() < max; ++i) {
+    const ScenarioConnect& c = scenario_.connects[i];
+    if (next_index_[i] < c.count)
+      out.push_back(fmt::format("connect {} ({} > {}:{}): {} of {} not started", i + 1, c.from, c.to, c.port,
+                                c.count - next_index_[i], c.count));
+  }
+  for (const Wanted& w : wanted_) {
+    if (w.done || out.size() >= max || !w.attempt->initiator.over()) continue;
+    out.push_back(fmt::format("{}: another try is due", w.attempt->label));
+  }
+  for (const auto& app : apps_) app->pending(out, max);
+  return out;
+}
+
+std::size_t Workload::endpoints_expected(const std::string& host) const {
+  for (const auto& app : apps_)
+    if (app->host().name() == host) return app->listeners() + app->resting();
+  return 0;
+}
+
+std::size_t Workload::resting(const std::string& host) const {
+  for (const auto& app : apps_)
+    if (app->host().name() == host) return app->resting();
+  return 0;
+}
+
+std::map<StreamName, std::string> Workload::stream_labels() const {
+  std::map<StreamName, std::string> out;
+  for (const auto& [name, attempt] : by_stream_) out[name] = attempt->label;
+  return out;
+}
+
+std::map<StreamName, std::size_t> Workload::stream_attempts() const {
+  std::map<StreamName, std::size_t> out;
+  for (const auto& [name, attempt] : by_stream_) out[name] = attempt->number;
+  return out;
+}
+
+void Workload::touch_host(const std::string& host) {
+  for (check::Attempt& a : attempts_) {
+    const ScenarioConnect& c = scenario_.connects[a.connect];
+    const check::End* r = a.responder();
+    const bool open = !a.initiator.over() || (r != nullptr && !r->over());
+    if (!open || (!host.empty() && c.from != host && c.to != host)) continue;
+    a.touched = true;
+    a.touched_at = world_.now();
+  }
+}
+
+void Workload::touch_stream(const Address& a, const Address& b, bool corrupted) {
+  const StreamName name = stream_name(a, b);
+  const auto at = by_stream_.find(name);
+  if (at != by_stream_.end()) {
+    at->second->touched = true;
+    at->second->touched_at = world_.now();
+    at->second->corrupted = at->second->corrupted || corrupted;
+  }
+  // A later connection may use the same addresses and ports again, and not be known yet.
+  if (at == by_stream_.end() || (at->second->initiator.over() && touched_.size() < 65536))
+    touched_[name].corrupted |= corrupted;
+}
+
+}  // namespace parley::sim

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// HostApp: what the connection manager and the completion queue say, and what the user does about it.
+#include <fmt/format.h>
+
+#include <array>
+
+#include "sim/workload/workload_host.hpp"
+
+namespace parley::sim {
+namespace {
+
+// After its end was told an id is kept this long, so that an event too many would be seen.
+constexpr Duration grace = std::chrono::milliseconds(50);
+
+bool closes(Closer closer, mpa::Role role) {
+  if (closer == Closer::both) return true;
+  return closer == (role == mpa::Role::initiator ? Closer::initiator : Closer::responder);
+}
+
+}  // namespace
+
+void HostApp::on_turn(Host& host) {
+  if (!running_) return;
+  while (auto event = host.cm().poll_event()) {
+    // Completions first: what was done before the event belongs before it.
+    drain_completions();
+    dispatch(*event);
+  }
+  drain_completions();
+}
+
+void HostApp::drain_completions() {
+  std::array<WorkCompletion, 32> done;
+  while (const std::size_t n = cq_->poll(done)) {
+    for (std::size_t i = 0; i < n; ++i) {
+      const auto at = by_qp_.find(done[i].qp_num);
+      Live* end = at == by_qp_.end() ? nullptr : find(at->second);
+      if (end == nullptr || !end->transfer) continue;
+      end->transfer->completed(done[i], host_.now());
+      after_progress(*end);
+    }
+  }
+}
+
+void HostApp::dispatch(cm::Event& event) {
+  std::visit([this](auto& e) { on(e); }, event);
+}
+
+void HostApp::told(Live& end, check::ToldEvent event) {
+  event.at = host_.now();
+  end.record->told.push_back(std::move(event));
+  end.progress_at = host_.now();
+  learn_address(end);
+}
+
+void HostApp::told_failure(Live& end, check::Told what, const mpa::Failure& why) {
+  told(end, {.what = what,
+             .has_code = static_cast<bool>(why.code),
+             .in_close = why.stage == mpa::Stage::closing,
+             .words = why.to_string()});
+}
+
+void HostApp::stray(std::string_view event, const cm::Id& id) {
+  workload_.judge_.add(
+      "settlement", host_.now(), {},
+      fmt::format("{} was told {} of an id ({}) that it does not have", host_.name(), event, id.number() & 0xFFFFFFFF));
+}
+
+void HostApp::on(cm::Listening& event) { (void)event; }
+
+void HostApp::on(cm::ConnectRequest& event) {
+  std::size_t index = workload_.scenario_.listens.size();
+  for (const auto& [number, listen] : listening_)
+    if (number == event.listener.number()) index = listen;
+  if (index == workload_.scenario_.listens.size() || find(event.id) != nullptr)
+    return stray("ConnectRequest", event.id);
+  const ScenarioListen& listen = workload_.scenario_.listens[index];
+  const auto local = event.id.local_address();
+  check::Attempt* known = local ? workload_.find_attempt(event.peer, *local) : nullptr;
+  check::Attempt& attempt = known != nullptr ? *known : workload_.stray(event.peer, *this, listen.port);
+  attempt.responders.push_back(std::make_unique<check::End>());
+  check::End& record = *attempt.responders.back();
+  record.role = mpa::Role::responder;
+  record.peer = event.peer;
+  record.private_data_got = event.private_data;
+  record.quirky = !listen.mpa.play_quirk.empty();
+  Live& end = add(attempt, record, workload_.scenario_.connects[attempt.connect]);
+  end.listen = &listen;
+  end.id = event.id;
+  by_id_[event.id.number()] = end.serial;
+  told(end, {.what = check::Told::request});
+  const std::uint32_t seen = ++workload_.requests_seen_[index];
+  end.reject = listen.reject_every != 0 && seen % listen.reject_every == 0;
+  if (!end.reject) {
+    if (!prepare(end)) return;
+    const auto qp = end.id.create_qp(end.transfer->qp_init(pd_, cq_.get()));
+    if (!qp) return;  // the peer has gone meanwhile; ConnectFailed is on its way
+    by_qp_[(*qp)->qp_num()] = end.serial;
+    end.transfer->use(**qp, host_.now());
+  }
+  if (listen.accept_after == Duration{}) return decide(end);
+  set_timer(host_.now() + listen.accept_after, Timer::decide, end.serial);
+  workload_.intend(host_.now() + listen.accept_after);
+}
+
+void HostApp::decide(Live& end) {
+  if (end.over) return;
+  workload_.intend(host_.now());
+  const std::string& text = end.listen->private_data;
+  end.record->private_data_given.assign(text.begin(), text.end());
+  const ConstBytes data = end.record->private_data_given;
+  const auto decided = end.reject ? end.id.reject(data) : end.id.accept({.mpa = {}, .private_data = data, .qp = {}});
+  if (!decided) {
+    // Gone meanwhile: ConnectFailed follows. Anything else is the workload's own mistake.
+    if (decided.error() != make_error_code(Errc::wrong_state))
+      workload_.judge_.add(
+          "workload", host_.now(), end.attempt->label,
+          fmt::format("{} was refused: {}", end.reject ? "reject()" : "accept()", decided.error().message()));
+    return;
+  }
+  (end.reject ? end.record->refused : end.record->accepted) = true;
+  if (end.reject)
+    end_of(end);  // its user hears no more of it
+  else
+    set_timer(host_.now() + workload_.patience(*end.spec), Timer::watch, end.serial);
+}
+
+void HostApp::on(cm::Established& event) {
+  Live* end = find(event.id);
+  if (end == nullptr) return stray("Established", event.id);
+  told(*end, {.what = check::Told::established});
+  end->record->setup = event.times.established;
+  end->record->parameters = std::move(event.parameters);
+  end->record->parameters.reasons = {};
+  if (end->record->role == mpa::Role::initiator) end->record->private_data_got = std::move(event.private_data);
+  if (end->over) return;
+  set_timer(host_.now() + workload_.patience(*end->spec), Timer::watch, end->serial);
+  end->transfer->established(end->record->parameters, host_.now());
+  after_progress(*end);
+}
+
+void HostApp::on(cm::Rejected& event) {
+  Live* end = find(event.id);
+  if (end == nullptr) return stray("Rejected", event.id);
+  end->record->private_data_got = std::move(event.private_data);
+  told_failure(*end, check::Told::rejected, event.why);
+  end_of(*end);
+}
+
+void HostApp::on(cm::ConnectFailed& event) {
+  for (const auto& [number, listen] : listening_) {
+    if (number != event.id.number()) continue;
+    workload_.judge_.add("workload", host_.now(), {},
+                         fmt::format("{} cannot listen: {}", host_.name(), event.why.to_string()));
+    return;
+  }
+  Live* end = find(event.id);
+  // A peer that fails before its ConnectRequest is told of by an id that nobody had (docs/cm.md).
+  if (end == nullptr && event.responder) {
+    if (!event.why.code || event.why.to_string().empty())
+      workload_.judge_.add("settlement", host_.now(), {}, host_.name() + " was told of a failed peer without a reason");
+    return;
+  }
+  if (end == nullptr) return stray("ConnectFailed", event.id);
+  told_failure(*end, check::Told::failed, event.why);
+  end_of(*end);
+}
+
+void HostApp::on(cm::Retrying& event) {
+  Live* end = find(event.id);
+  if (end == nullptr) return stray("Retrying", event.id);
+  told_failure(*end, check::Told::retrying, event.why);
+  end->learned = false;
+  unlearned_.push_back(end->serial);
+}
+
+void HostApp::on(cm::Disconnected& event) {
+  Live* end = find(event.id);
+  if (end == nullptr) return stray("Disconnected", event.id);
+  if (event.graceful)
+    told(*end, {.what = check::Told::disconnected, .graceful = true});
+  else
+    told_failure(*end, check::Told::disconnected, event.why);
+  if (end->transfer) end->transfer->ended(host_.now());
+  end_of(*end);
+}
+
+// Nobody had an id for those peers; their initiators are told by TCP.
+void HostApp::on(cm::TurnedAway& event) {
+  if (event.gave_way + event.refused == 0 || !event.why.code || event.why.to_string().empty())
+    workload_.judge_.add("settlement", host_.now(), {}, host_.name() + " was told of no room without number or reason");
+}
+
+void HostApp::after_progress(Live& end) {
+  if (end.transfer->progress() != end.progress) {
+    end.progress = end.transfer->progress();
+    end.progress_at = host_.now();
+  }
+  if (end.over || !end.record->established() || !end.transfer->finished()) return;
+  end.record->transfers_done = true;
+  if (end.spec->closer == Closer::nobody && !end.resting) {
+    end.resting = true;
+    ++resting_;
+    --workload_.ends_open_;
+    if (end.record->role == mpa::Role::initiator) workload_.attempt_rests(*end.attempt);
+  }
+  if (end.closing || !closes(end.spec->closer, end.record->role)) return;
+  end.closing = true;
+  if (end.spec->close_after == Duration{}) return close(end);
+  set_timer(host_.now() + end.spec->close_after, Timer::close, end.serial);
+  workload_.intend(host_.now() + end.spec->close_after);
+}
+
+void HostApp::close(Live& end) {
+  if (end.over) return;
+  workload_.intend(host_.now());
+  if (end.id.disconnect()) end.record->asked_to_close = true;  // else it has ended, and the event is on its way
+}
+
+// Nothing moves: a program would close after a while, lest it wait for a peer that is gone for ever.
+void HostApp::watch(Live& end) {
+  if (end.over || end.resting) return;
+  const Instant since = std::max(end.progress_at, end.attempt->touched_at);
+  const Instant due = since + workload_.patience(*end.spec);
+  if (host_.now() < due) return set_timer(due, Timer::watch, end.serial);
+  give_up(end);
+}
+
+void HostApp::give_up(Live& end) {
+  if (end.record->gave_up) return;
+  end.record->gave_up = true;
+  if (!end.attempt->touched)
+    workload_.judge_.add("convergence", host_.now(), end.attempt->label,
+                         fmt::format("the {} waited {} s in vain and closed by itself, though no fault touched the "
+                                     "connection; {}",
+                                     end.record->role == mpa::Role::initiator ? "initiator" : "responder",
+                                     workload_.patience(*end.spec) / std::chrono::seconds(1), end.transfer->pending()));
+  if (end.record->established()) return close(end);
+  end.record->dropped = true;
+  end.id.destroy();
+  end_of(end);
+}
+
+void HostApp::end_of(Live& end) {
+  if (end.over) return;
+  end.over = true;
+  if (end.resting)
+    --resting_, end.resting = false;
+  else
+    --workload_.ends_open_;
+  set_timer(host_.now() + grace, Timer::forget, end.serial);
+  if (end.record->role == mpa::Role::initiator) workload_.attempt_over(*end.attempt);
+}
+
+void HostApp::forget(Live& end) {
+  by_id_.erase(end.id.number());
+  if (QueuePair* qp = end.id.qp()) by_qp_.erase(qp->qp_num());
+  end.id.destroy();
+  if (end.transfer)
+    if (const auto closed = end.transfer->close(host_.device()); !closed)
+      workload_.judge_.add("bounds", host_.now(), end.attempt->label,
+                           "a memory region is still held after its queue pair is gone: " + closed.error().message());
+  live_[end.serial].reset();
+}
+
+}  // namespace parley::sim

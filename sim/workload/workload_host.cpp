@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// HostApp: listeners, starts, timers, and the end of incarnations. What events do: workload_events.cpp.
+#include "sim/workload/workload_host.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace parley::sim {
+namespace {
+
+// A cookie: kind, incarnation (a timer of a dead one may still fire), index.
+constexpr unsigned kind_shift = 56, incarnation_shift = 40;
+constexpr std::uint64_t index_mask = (std::uint64_t{1} << incarnation_shift) - 1;
+constexpr std::uint64_t incarnation_mask = 0xFFFF;
+
+// Each queue pair reserves room for what it may post; this is for all of a host's together.
+constexpr std::size_t completions_max = 1 << 20;
+}  // namespace
+
+HostApp::HostApp(Workload& workload, Host& host) : workload_(workload), host_(host) {}
+HostApp::~HostApp() = default;
+
+void HostApp::set_timer(Instant at, Timer kind, std::uint64_t index) {
+  host_.set_timer(std::max(at, host_.now()), std::uint64_t{static_cast<std::uint8_t>(kind)} << kind_shift |
+                                                 (host_.incarnation() & incarnation_mask) << incarnation_shift | index);
+}
+
+void HostApp::on_start(Host& host) {
+  running_ = true;
+  const bool restarted = host.incarnation() > 1;
+  Device& device = host.device();
+  if (const auto pd = device.alloc_pd()) pd_ = *pd;
+  if (auto cq = device.create_cq(completions_max)) cq_ = std::move(*cq);
+  for (std::size_t i = 0; i < workload_.scenario_.listens.size(); ++i) {
+    const ScenarioListen& listen = workload_.scenario_.listens[i];
+    if (listen.host != host.name() || (restarted && !listen.relisten)) continue;
+    if (listen.at <= host.now())
+      open_listener(i);
+    else
+      set_timer(listen.at, Timer::listen, i);
+  }
+  schedule_all();
+}
+
+void HostApp::schedule_all() {
+  const auto& connects = workload_.scenario_.connects;
+  for (std::size_t i = 0; i < connects.size(); ++i) {
+    const std::uint32_t next = workload_.next_index_[i];
+    if (connects[i].from == host_.name() && next < connects[i].count)
+      set_timer(connects[i].at + connects[i].interval * next, Timer::next, i);
+  }
+  for (std::size_t i = 0; i < workload_.wanted_.size(); ++i) {
+    const Wanted& w = workload_.wanted_[i];
+    if (!w.done && connects[w.connect].from == host_.name() && w.attempt->initiator.over())
+      schedule_try(static_cast<std::uint32_t>(i), connects[w.connect].retry_after);
+  }
+}
+
+void HostApp::schedule_try(std::uint32_t wanted, Duration after) {
+  set_timer(host_.now() + after, Timer::start, wanted);
+  workload_.intend(host_.now() + after);
+}
+
+void HostApp::on_crash(Host& host) {
+  running_ = false;
+  crashed_at_ = host.now();
+  workload_.touch_host(host.name());
+  std::vector<check::Attempt*> ended;
+  for (const auto& end : live_) {
+    if (!end) continue;
+    learn_address(*end);
+    if (end->over) continue;
+    end->record->crashed = true;
+    if (!end->resting) --workload_.ends_open_;
+    if (end->record == &end->attempt->initiator) ended.push_back(end->attempt);
+  }
+  live_.clear();
+  by_id_.clear();
+  by_qp_.clear();
+  unlearned_.clear();
+  listening_.clear();
+  listeners_ = resting_ = 0;
+  cq_.reset();
+  for (check::Attempt* attempt : ended) workload_.attempt_over(*attempt);
+}
+
+void HostApp::on_timer(Host& host, std::uint64_t cookie) {
+  if ((cookie >> incarnation_shift & incarnation_mask) != (host.incarnation() & incarnation_mask) || !running_) return;
+  const auto kind = static_cast<Timer>(cookie >> kind_shift);
+  const std::uint64_t index = cookie & index_mask;
+  switch (kind) {
+    case Timer::listen: return open_listener(index);
+    case Timer::next: return start_next(static_cast<std::uint32_t>(index));
+    case Timer::start: return start_try(static_cast<std::uint32_t>(index));
+    default: break;
+  }
+  Live* end = find(index);
+  if (end == nullptr) return;
+  switch (kind) {
+    case Timer::decide: decide(*end); break;
+    case Timer::close: close(*end); break;
+    case Timer::forget: forget(*end); break;
+    case Timer::watch: watch(*end); break;
+    default: break;
+  }
+}
+
+void HostApp::open_listener(std::size_t index) {
+  const ScenarioListen& listen = workload_.scenario_.listens[index];
+  const auto family = listen.address == AddressKind::v4 ? Address::Family::v4 : Address::Family::v6;
+  cm::ListenOptions options;
+  options.mpa = listen.mpa;
+  options.pending_max = listen.pending_max;
+  options.backlog = static_cast<int>(std::min<std::uint32_t>(listen.pending_max, 1 << 20));
+  const auto id = host_.cm().listen(Address::any(family, listen.port), options);
+  if (!id) {
+    workload_.judge_.add(
+        "workload", host_.now(), {},
+        fmt::format("{} cannot listen on port {}: {}", host_.name(), listen.port, id.error().message()));
+    return;
+  }
+  ++listeners_;
+  listening_.push_back({id->number(), index});
+}
+
+void HostApp::start_next(std::uint32_t connect) {
+  const ScenarioConnect& spec = workload_.scenario_.connects[connect];
+  const std::uint32_t index = workload_.next_index_[connect]++;
+  workload_.wanted_.push_back({.connect = connect, .index = index});
+  ++workload_.wanted_open_;
+  if (index + 1 < spec.count) {
+    set_timer(spec.at + spec.interval * (index + 1), Timer::next, connect);
+    workload_.intend(spec.at + spec.interval * (index + 1));
+  }
+  start_try(static_cast<std::uint32_t>(workload_.wanted_.size() - 1));
+}
+
+void HostApp::start_try(std::uint32_t wanted) {
+  Wanted& w = workload_.wanted_[wanted];
+  if (w.done || (w.attempt != nullptr && !w.attempt->initiator.over())) return;
+  const ScenarioConnect& spec = workload_.scenario_.connects[w.connect];
+  const Route route = workload_.routes_[w.connect];
+  workload_.intend(host_.now());
+  check::Attempt& attempt = workload_.new_attempt(wanted, *this);
+  check::End& record = attempt.initiator;
+  record.quirky = !spec.mpa.play_quirk.empty();
+  record.private_data_given.assign(spec.private_data.begin(), spec.private_data.end());
+  Live& end = add(attempt, record, spec);
+  if (!prepare(end)) return;
+
+  const Host& to = *workload_.world_.find_host(spec.to);
+  const auto family = spec.address == AddressKind::v4 ? Address::Family::v4 : Address::Family::v6;
+  Address peer =
+      spec.address == AddressKind::link_local ? to.link_local(route.to_port) : to.address(family, route.to_port);
+  if (spec.address == AddressKind::link_local) peer.scope_id = host_.link_local(route.from_port).scope_id;
+  peer.port = spec.port;
+  cm::ConnectOptions options;
+  options.mpa = spec.mpa;
+  options.private_data = record.private_data_given;
+  options.qp = end.transfer->qp_init(pd_, cq_.get());
+  options.tcp_timeout = spec.tcp_timeout;
+  if (route.from_port != 0 && spec.address != AddressKind::link_local)
+    options.local = host_.address(family, route.from_port);
+  record.peer = peer;
+  const auto id = host_.cm().connect(peer, options);
+  if (!id) {
+    workload_.judge_.add("workload", host_.now(), attempt.label, "connect() was refused: " + id.error().message());
+    record.dropped = true;
+    end_of(end);
+    return;
+  }
+  end.id = *id;
+  by_id_[id->number()] = end.serial;
+  by_qp_[end.id.qp()->qp_num()] = end.serial;
+  unlearned_.push_back(end.serial);
+  end.transfer->use(*end.id.qp(), host_.now());
+}
+
+HostApp::Live& HostApp::add(check::Attempt& attempt, check::End& record, const ScenarioConnect& spec) {
+  live_.push_back(std::make_unique<Live>());
+  Live& end = *live_.back();
+  end.serial = static_cast<std::uint32_t>(live_.size() - 1);
+  end.attempt = &attempt;
+  end.record = &record;
+  end.spec = &spec;
+  end.progress_at = host_.now();
+  record.host = host_.name();
+  record.incarnation = host_.incarnation();
+  ++workload_.ends_open_;
+  return end;
+}
+
+bool HostApp::prepare(Live& end) {
+  TransferPlan plan{.kind = end.spec->transfer,
+                    .messages = end.spec->messages,
+                    .octets = end.spec->octets,
+                    .both_ways = end.spec->both_ways,
+                    .number = end.attempt->number,
+                    .role = end.record->role};
+  if (end.listen != nullptr && end.listen->mpa.ird != mpa::depth_not_negotiated) plan.ird = end.listen->mpa.ird;
+  if (end.listen != nullptr && end.listen->mpa.ird == mpa::depth_not_negotiated) plan.ird = 1;
+  end.transfer =
+      std::make_unique<TransferEnd>(plan, *end.record, end.attempt->label, end.attempt->corrupted, workload_.judge_);
+  const auto opened = end.transfer->open(host_.device(), pd_);
+  if (opened) return true;
+  workload_.judge_.add("workload", host_.now(), end.attempt->label,
+                       "memory could not be registered: " + opened.error().message());
+  end.record->dropped = true;
+  end_of(end);
+  return false;
+}
+
+void HostApp::learn() {
+  for (std::size_t i = 0; i < unlearned_.size();) {
+    Live* end = find(unlearned_[i]);
+    if (end != nullptr && !end->learned) learn_address(*end);
+    if (end == nullptr || end->learned)
+      unlearned_.erase(unlearned_.begin() + static_cast<std::ptrdiff_t>(i));
+    else
+      ++i;
+  }
+}
+
+void HostApp::learn_address(Live& end) {
+  if (end.learned || !end.id) return;
+  const auto local = end.id.local_address();
+  if (!local || local->port == 0 || *local == end.record->local) return;
+  end.learned = true;
+  end.record->local = *local;
+  if (end.record->role == mpa::Role::initiator) workload_.bind(*local, end.record->peer, *end.attempt);
+}
+
+HostApp::Live* HostApp::find(const cm::Id& id) {
+  const auto at = by_id_.find(id.number());
+  return at == by_id_.end() ? nullptr : find(at->second);
+}
+
+void HostApp::wake_abandoned() {
+  for (const auto& end : live_) {
+    if (!end || !end->resting) continue;
+    const check::End* other =
+        end->record->role == mpa::Role::initiator ? end->attempt->responder() : &end->attempt->initiator;
+    if (other != nullptr && other->established() && !other->over()) continue;
+    end->resting = false;
+    --resting_;
+    ++workload_.ends_open_;
+    set_timer(host_.now(), Timer::watch, end->serial);
+  }
+}
+
+void HostApp::pending(std::vector<std::string>& out, std::size_t max) const {
+  for (const auto& end : live_) {
+    if (!end || end->over || end->resting || out.size() >= max) continue;
+    const check::End& record = *end->record;
+    out.push_back(fmt::format("{}: the {} on {} waits; last told {}; {}{}", end->attempt->label,
+                              record.role == mpa::Role::initiator ? "initiator" : "responder", host_.name(),
+                              record.told.empty() ? "nothing" : to_string(record.told.back().what),
+                              end->transfer ? end->transfer->pending() : "nothing decided",
+                              record.asked_to_close ? ", closing" : ""));
+  }
+}
+
+}  // namespace parley::sim

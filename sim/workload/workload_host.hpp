@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What runs on one host of a workload: its listeners, its connections and their timers. It lives through crashes; all
+// that belongs to one incarnation is dropped with it.
+#pragma once
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/workload/workload.hpp"
+#include "sim/workload/workload_transfer.hpp"
+
+namespace parley::sim {
+
+class HostApp final : public App {
+ public:
+  HostApp(Workload& workload, Host& host);
+  ~HostApp() override;
+
+  void on_start(Host& host) override;
+  void on_crash(Host& host) override;
+  void on_turn(Host& host) override;
+  void on_timer(Host& host, std::uint64_t cookie) override;
+
+  Host& host() { return host_; }
+  const Host& host() const { return host_; }
+  /// Asks for the addresses of initiators that are not known yet.
+  void learn();
+  /// Ends that wait for nobody: up, done, and closed by nobody. Those whose peer has gone go on being watched.
+  void wake_abandoned();
+  std::size_t resting() const { return resting_; }
+  std::size_t listeners() const { return listeners_; }
+  void pending(std::vector<std::string>& out, std::size_t max) const;
+  Instant crashed_at() const { return crashed_at_; }
+  /// Not yet started connections are started, and such as have tries left begin again.
+  void schedule_all();
+  void schedule_try(std::uint32_t wanted, Duration after);
+
+ private:
+  enum class Timer : std::uint8_t { listen, next, start, decide, close, forget, watch };
+  /// One end of a connection in this incarnation.
+  struct Live {
+    std::uint32_t serial = 0;
+    check::Attempt* attempt = nullptr;
+    check::End* record = nullptr;
+    const ScenarioConnect* spec = nullptr;
+    const ScenarioListen* listen = nullptr;  // responder
+    cm::Id id;
+    std::unique_ptr<TransferEnd> transfer;
+    bool over = false;
+    bool resting = false;
+    bool closing = false;  // its close is scheduled or done
+    bool learned = false;  // its local address is known
+    bool reject = false;   // responder: what is to be decided
+    Instant progress_at{};
+    std::uint64_t progress = 0;
+  };
+
+  void set_timer(Instant at, Timer kind, std::uint64_t index);
+  Live* find(std::uint64_t serial) { return serial < live_.size() ? live_[serial].get() : nullptr; }
+  Live* find(const cm::Id& id);
+  Live& add(check::Attempt& attempt, check::End& record, const ScenarioConnect& spec);
+  void open_listener(std::size_t listen);
+  void start_next(std::uint32_t connect);
+  void start_try(std::uint32_t wanted);
+  void connect_refused(check::Attempt& attempt, std::error_code why);
+  bool prepare(Live& end);
+  void drain_completions();
+  void dispatch(cm::Event& event);
+  void on(cm::Listening& event);
+  void on(cm::ConnectRequest& event);
+  void on(cm::Established& event);
+  void on(cm::Rejected& event);
+  void on(cm::ConnectFailed& event);
+  void on(cm::Retrying& event);
+  void on(cm::Disconnected& event);
+  void on(cm::TurnedAway& event);
+  void decide(Live& end);
+  void learn_address(Live& end);
+  void told(Live& end, check::ToldEvent event);
+  void told_failure(Live& end, check::Told what, const mpa::Failure& why);
+  void after_progress(Live& end);
+  void close(Live& end);
+  void watch(Live& end);
+  void give_up(Live& end);
+  void end_of(Live& end);
+  void forget(Live& end);
+  void stray(std::string_view event, const cm::Id& id);
+
+  Workload& workload_;
+  Host& host_;
+  // Of the present incarnation.
+  PdHandle pd_ = 0;
+  std::unique_ptr<CompletionQueue> cq_;
+  std::vector<std::unique_ptr<Live>> live_;                       // by serial; null once forgotten
+  std::unordered_map<std::uint64_t, std::uint32_t> by_id_;        // only looked up
+  std::unordered_map<std::uint32_t, std::uint32_t> by_qp_;        // only looked up
+  std::vector<std::uint32_t> unlearned_;                          // initiators whose address is not known yet
+  std::vector<std::pair<std::uint64_t, std::size_t>> listening_;  // number of the id, index of the listen
+  std::size_t listeners_ = 0, resting_ = 0;
+  bool running_ = false;
+  Instant crashed_at_{};
+};
+
+}  // namespace parley::sim

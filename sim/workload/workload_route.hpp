@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Which port of a host reaches which port of another: two hosts talk over links that are joined by switches only.
+#pragma once
+#include "sim/scenario/scenario.hpp"
+
+namespace parley::sim {
+
+struct Route {
+  std::uint16_t from_port = 0, to_port = 0;
+};
+
+/// The first pair of ports, in the order of the initiator's links, that lie in one segment. Errors: none does.
+Checked<Route> find_route(const Scenario& scenario, const std::string& from, const std::string& to);
+
+}  // namespace parley::sim

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Every capture of tests/captures has its reviewed verdict in tests/golden. PARLEY_REWRITE=1 writes them anew: look at
+// the difference before keeping it.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "capture/report/json.hpp"
+#include "tests/unit/capture/exchange.hpp"
+
+namespace parley::capture {
+namespace {
+
+class Golden : public testing::TestWithParam<std::string> {};
+
+TEST_P(Golden, CaptureIsTheReviewedOne) {
+  const Bytes file = test::read_file(test::capture_path(GetParam()));
+  ASSERT_FALSE(file.empty());
+  const std::string verdict = to_json(GetParam() + ".pcap", test::analyse_file(file), 1) + "\n";
+  const std::string path = std::string(PARLEY_SOURCE_DIR) + "/tests/golden/iwarp/" + GetParam() + ".json";
+  if (std::getenv("PARLEY_REWRITE") != nullptr) std::ofstream(path, std::ios::binary) << verdict;
+  const Bytes expected = test::read_file(path);
+  EXPECT_EQ(std::string(expected.begin(), expected.end()), verdict);
+}
+
+// Programs read the side; it is the one of which the sentence speaks.
+TEST_P(Golden, FindingsNameTheirSide) {
+  for (const auto& c : test::analyse_file(test::read_file(test::capture_path(GetParam()))).connections)
+    for (const Finding& f : c.findings) {
+      EXPECT_TRUE(f.severity != Severity::error || f.side) << f.text;
+      for (const Side side : {Side::initiator, Side::responder}) {
+        const bool spoken_of = f.text.starts_with(std::string("the ").append(to_string(side)).append(" "));
+        EXPECT_TRUE(!spoken_of || f.side == side) << f.text;
+      }
+    }
+}
+
+// Valid conversations of which a capture shows less than all: nobody is accused.
+class Adversarial : public testing::TestWithParam<std::string> {};
+
+TEST_P(Adversarial, NobodyIsAccusedOfWhatTheCaptureLacks) {
+  const std::string tests = std::string(PARLEY_SOURCE_DIR) + "/tests/";
+  const Bytes file = test::read_file(tests + "captures/adversarial/" + GetParam() + ".pcap");
+  ASSERT_FALSE(file.empty());
+  const FileReport report = test::analyse_file(file);
+  EXPECT_EQ(report.count(Severity::error), 0u) << test::words(report);
+  for (const auto& c : report.connections) EXPECT_NE(c.outcome, Outcome::failed);
+  const std::string verdict = to_json(GetParam() + ".pcap", report, 1) + "\n";
+  const std::string path = tests + "golden/adversarial/" + GetParam() + ".json";
+  if (std::getenv("PARLEY_REWRITE") != nullptr) std::ofstream(path, std::ios::binary) << verdict;
+  const Bytes expected = test::read_file(path);
+  EXPECT_EQ(std::string(expected.begin(), expected.end()), verdict);
+}
+
+INSTANTIATE_TEST_SUITE_P(Captures, Adversarial,
+                         testing::Values("fa1_terminate_quotes_lost_segment", "fa2_reads_outstanding_lost_response",
+                                         "fa3_snaplen96_ipv6_enhanced", "fa4_request_tail_captured_after_reply",
+                                         "fa5_rtr_frame_lost_markers_crc0", "fa6_crc_off_loss_payload_like_header",
+                                         "fa7_late_capture_retransmitted_request", "fa9_mo_order_within_message",
+                                         "fw1_request_lost_markers_outcome_failed", "pw3_request_lost_rtr_frame",
+                                         "pw_seed1", "pw_seed1049", "pw_seed1265"),
+                         [](const auto& which) { return which.param; });
+
+INSTANTIATE_TEST_SUITE_P(Captures, Golden, testing::ValuesIn(test::capture_names()),
+                         [](const auto& which) { return which.param; });
+
+}  // namespace
+}  // namespace parley::capture

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The data path allocates nothing once a connection has run for a while, and a connection without data takes little.
+#include <cstdlib>
+#include <new>
+
+#include "test_pair.hpp"
+
+#if !defined(__SANITIZE_ADDRESS__)
+namespace {
+std::size_t allocations = 0, allocated = 0;  // of this test program; one thread
+}
+void* operator new(std::size_t size) {
+  ++allocations;
+  allocated += size;
+  if (void* memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace parley::nic::iwarp::test {
+namespace {
+
+/// Moves everything that waits from one side to the other without allocating.
+void move(StreamQp& from, StreamQp& to, MutBytes wire) {
+  std::array<ConstBytes, 32> list;
+  while (const std::size_t n = from.gather(list)) {
+    std::size_t octets = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      std::memcpy(wire.data() + octets, list[i].data(), list[i].size());
+      octets += list[i].size();
+    }
+    from.sent(octets);
+    // Cut where it hurts: in the middle of an FPDU.
+    to.handle_bytes(wire.first(octets / 2));
+    to.handle_bytes(wire.subspan(octets / 2, octets - octets / 2));
+  }
+}
+
+TEST(NicAllocation, NoneInTheDataPathAfterTheStart) {
+  for (const bool markers : {false, true}) {
+    Pair p;
+    Buffer a(*p.a.device, p.a.pd, 100000), b(*p.b.device, p.b.pd, 100000);
+    p.connect([=](AttachOptions& x, AttachOptions& y) {
+      x.parameters.tx_markers = x.parameters.rx_markers = y.parameters.tx_markers = y.parameters.rx_markers = markers;
+    });
+    Bytes wire(2 << 20);
+    std::array<WorkCompletion, 16> done;
+    const Sge receive = b.all();
+    std::size_t before = 0;
+    for (int round = 0; round < 200; ++round) {
+      if (round == 100) before = allocations;
+      for (const std::uint32_t length : {8U, 5000U, 100000U}) {
+        const Sge send = a.sge(0, length);
+        ASSERT_TRUE(p.b.qp->post_recv({.sges = {&receive, 1}}));
+        ASSERT_TRUE(p.a.qp->post_send({.sges = {&send, 1}}));
+        ASSERT_TRUE(p.a.qp->post_send({.opcode = SendWr::Opcode::rdma_write,
+                                       .sges = {&send, 1},
+                                       .remote_stag = b.region.stag,
+                                       .remote_to = b.region.to}));
+        ASSERT_TRUE(p.a.qp->post_send({.opcode = SendWr::Opcode::rdma_read,
+                                       .sges = {&send, 1},
+                                       .remote_stag = b.region.stag,
+                                       .remote_to = b.region.to}));
+      }
+      move(*p.a.qp, *p.b.qp, wire);
+      move(*p.b.qp, *p.a.qp, wire);
+      ASSERT_EQ(p.a.send_cq->poll(done), 9U);
+      ASSERT_EQ(p.b.recv_cq->poll(done), 3U);
+    }
+    EXPECT_EQ(allocations - before, 0U);
+  }
+}
+
+// Ten thousand idle connections are twenty thousand of these.
+TEST(NicAllocation, AQueuePairWithoutWorkTakesOneKilobyte) {
+  const auto device = make_device();
+  const PdHandle pd = *device->alloc_pd();
+  const std::size_t before = allocations, octets_before = allocated;
+  auto qp = device->create_lone_qp(pd, 2);
+  ASSERT_TRUE(qp && (*qp)->attach({}));
+  EXPECT_LE(allocations - before, 2U);  // itself and its completions
+  EXPECT_LE(allocated - octets_before, 1024U);
+}
+
+}  // namespace
+}  // namespace parley::nic::iwarp::test
+#endif

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Captures as they come: truncated, cut by the snap length, with packets lost, of one direction alone, foreign.
+#include "kit.hpp"
+
+namespace parley::replay::test {
+namespace {
+
+using capture::test::capture_path;
+using capture::test::conversation;
+using capture::test::fpdu;
+using capture::test::read_file;
+using capture::test::send_segment;
+
+Frames only(const Frames& frames, const Address& source) {
+  Frames out;
+  for (const auto& f : frames) {
+    const auto v = wire::parse_packet(1, f.octets, static_cast<std::uint32_t>(f.octets.size()));
+    if (v.tcp.source == source) out.push_back(f);
+  }
+  return out;
+}
+
+TEST(ReplayRecording, ACaptureTruncatedAnywhereIsPlayedAsFarAsItGoesOrRefusedInWords) {
+  const Bytes whole = read_file(capture_path("made_01_v1_nomarker"));
+  const Recording full = record(whole);
+  std::size_t refused = 0, played = 0;
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    const auto r = read_recording(ConstBytes(whole).first(size), 0);
+    if (!r) {
+      EXPECT_FALSE(r.error().empty());
+      ++refused;
+      continue;
+    }
+    for (const Side side : {Side::initiator, Side::responder}) {
+      if (const std::string why = why_not_playable(*r, side); !why.empty()) {
+        ++refused;
+        continue;
+      }
+      const Outcome out = side == Side::initiator ? play(*r, full) : play(full, *r);
+      ASSERT_TRUE(out.over) << size << " " << out.words();
+      const PlayResult& result = side == Side::initiator ? out.initiator : out.responder;
+      EXPECT_FALSE(result.difference) << size << "\n" << out.words();
+      ++played;
+    }
+  }
+  EXPECT_GT(refused, 100U);
+  EXPECT_GT(played, 1000U);
+}
+
+TEST(ReplayRecording, ADamagedCaptureIsPlayedOrRefusedAndAlwaysEnds) {
+  std::uint64_t state = 0x9E3779B97F4A7C15ULL;
+  const auto next = [&state] {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    return state;
+  };
+  std::size_t played = 0;
+  for (const char* name : {"made_02_markers_both_one_per_seg", "made_12_v2_rtr_read", "siw_v1"}) {
+    const Bytes whole = read_file(capture_path(name));
+    const Recording full = record(whole, 1);
+    for (int round = 0; round < 300; ++round) {
+      Bytes damaged = whole;
+      for (std::uint64_t flips = 1 + next() % 8; flips > 0; --flips)
+        damaged[24 + next() % (damaged.size() - 24)] ^= static_cast<std::uint8_t>(1 + next() % 255);
+      const auto r = read_recording(damaged, 1);
+      if (!r) continue;
+      for (const Side side : {Side::initiator, Side::responder}) {
+        if (!why_not_playable(*r, side).empty()) continue;
+        const Outcome out = side == Side::initiator ? play(*r, full) : play(full, *r);
+        ASSERT_TRUE(out.over) << name << " round " << round << "\n" << out.words();
+        ++played;
+      }
+    }
+  }
+  EXPECT_GT(played, 500U);
+}
+
+TEST(ReplayRecording, OneDirectionAloneIsPlayedAndItsPeerShown) {
+  for (const bool markers : {false, true}) {
+    const Exchange x = conversation(false, markers);
+    const Recording full = record(x);
+    for (const Side side : {Side::initiator, Side::responder}) {
+      const Address& source = full.side(side).address;
+      const Recording half = record(file_of(only(x.frames, source)));
+      ASSERT_TRUE(half.side(side).seen);
+      EXPECT_FALSE(half.side(capture::other(side)).seen);
+      EXPECT_EQ(why_not_playable(half, side), "");
+      EXPECT_NE(why_not_playable(half, capture::other(side)).find("nothing of the"), std::string::npos);
+      EXPECT_EQ(half.side(side).steps.size(), full.side(side).steps.size());
+      const Outcome out = side == Side::initiator ? play(half, full) : play(full, half);
+      EXPECT_TRUE(out.same()) << out.words();
+      const PlayResult& result = side == Side::initiator ? out.initiator : out.responder;
+      EXPECT_EQ(result.compared, 0U);
+      EXPECT_GT(result.not_compared, 5U);
+      EXPECT_EQ(result.steps_played, result.steps);
+    }
+  }
+}
+
+TEST(ReplayRecording, OctetsCutByTheSnapLengthArePlayedAsZerosAndTold) {
+  Exchange x;
+  x.set_up().send(0, fpdu(send_segment(1, 700))).send(1, fpdu(send_segment(1, 700))).close();
+  Frames cut = x.frames;
+  for (auto& f : cut) {
+    f.original_length = static_cast<std::uint32_t>(f.octets.size());
+    if (f.octets.size() > 128) f.octets.resize(128);
+  }
+  const Recording full = record(x), part = record(file_of(cut));
+  PlayOptions on;
+  on.keep_going = true;
+  Player a(part, Side::initiator, {}), b(full, Side::responder, on);
+  Duel duel(a, b);
+  ASSERT_TRUE(duel.run());
+  EXPECT_TRUE(a.result().partial);
+  EXPECT_NE(words(a.result()).find("are not in the recording; zeros are played"), std::string::npos)
+      << words(a.result());
+  EXPECT_FALSE(a.result().difference) << "what was cut is not compared: " << words(a.result());
+  ASSERT_TRUE(b.result().difference) << "the zeros are seen by whoever knows better";
+  EXPECT_NE(b.result().difference->what.find("live 00"), std::string::npos) << b.result().difference->what;
+}
+
+TEST(ReplayRecording, APacketThatTheCaptureLacksIsLeftOutAndWhatFollowsIsNumberedAnew) {
+  Exchange x;
+  x.set_up();
+  for (std::uint32_t msn = 1; msn <= 3; ++msn)
+    x.send(0, fpdu(send_segment(msn, 40))).send(1, fpdu(send_segment(msn, 40)));
+  x.close();
+  Frames lossy = x.frames;
+  lossy.erase(lossy.begin() + 7);  // the second Send of the initiator
+  const Recording r = record(file_of(lossy));
+  Player a(r, Side::initiator, {}), b(r, Side::responder, {});
+  Duel duel(a, b);
+  ASSERT_TRUE(duel.run());
+  EXPECT_TRUE(a.result().partial);
+  EXPECT_NE(words(a.result()).find("are not in the recording and are not played"), std::string::npos)
+      << words(a.result());
+}
+
+TEST(ReplayRecording, RetransmissionsAndDisorderAreNoStepsOfTheirOwn) {
+  Exchange x = conversation();
+  Frames f = x.frames;
+  f.insert(f.begin() + 8, f[6]);
+  std::swap(f[10], f[11]);
+  const Recording straight = record(x), crooked = record(file_of(f));
+  EXPECT_EQ(straight.side(Side::initiator).steps.size(), crooked.side(Side::initiator).steps.size());
+  EXPECT_EQ(straight.side(Side::responder).items.size(), crooked.side(Side::responder).items.size());
+  const Outcome out = play(crooked, straight);
+  EXPECT_TRUE(out.same()) << out.words();
+}
+
+TEST(ReplayRecording, WhatIsNoRecordingIsRefusedInOneLine) {
+  EXPECT_NE(read_recording({}, 0).error(), "");
+  const Bytes text{'n', 'o', ' ', 'c', 'a', 'p', 't', 'u', 'r', 'e'};
+  EXPECT_NE(read_recording(text, 0).error(), "");
+  Exchange http;
+  http.open().send(0, Bytes{'G', 'E', 'T', ' ', '/', '\r', '\n'}).close();
+  EXPECT_NE(read_recording(file_of(http.frames), 0).error().find("no MPA connection"), std::string::npos);
+  const Bytes many = read_file(capture_path("siw_probe_startup"));
+  EXPECT_NE(read_recording(many, 0).error().find("say which with --connection"), std::string::npos);
+  EXPECT_NE(read_recording(many, 1000).error().find("there is no connection 1000"), std::string::npos);
+}
+
+TEST(ReplayRecording, ACaptureWithoutTheSetUpCannotBePlayed) {
+  const Exchange x = conversation();
+  Frames late(x.frames.begin() + 4, x.frames.end());  // without Request
+  const auto r = read_recording(file_of(late), 0);
+  ASSERT_TRUE(r) << r.error();
+  EXPECT_NE(why_not_playable(*r, Side::initiator).find("the Request is not in the recording"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace parley::replay::test

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Two scenarios compared member by member. A member that is added to a struct and not here does not compile.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "sim/scenario/scenario.hpp"
+
+namespace parley::sim {
+
+inline auto fields(const TcpOptions& o) {
+  const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = o;
+  return std::make_tuple(a, b, c, d, e, f, g, h, i, j, k, l);
+}
+inline auto fields(const cm::IwarpProviderOptions& o) {
+  const auto& [a, b, c, d, e] = o;
+  return std::make_tuple(a, b, c, d, e);
+}
+inline auto fields(const ScenarioHost& h) {
+  const auto& [name, is_switch, options, line] = h;
+  const auto& [tcp, rnic, ipv6, learn, ring] = options;
+  return std::tuple_cat(std::make_tuple(name, is_switch, ipv6, learn, ring), fields(tcp), fields(rnic));
+}
+inline auto fields(const ScenarioLink& link) {
+  const auto& [name, ends, options, line] = link;
+  const auto& [rate, delay, queue, mtu] = options;
+  return std::make_tuple(name, ends[0], ends[1], rate, delay, queue, mtu);
+}
+inline auto fields(const mpa::RtrSet& s) { return std::make_tuple(s.send, s.write, s.read); }
+inline auto fields(const mpa::Options& o) {
+  const auto& [revision, fall_back, crc, markers, rtr, offer, by_s, fallback, spelling, frame, accept, expected, ird,
+               ord, ird_max, private_max, timeouts, peer, play] = o;
+  const auto& [t1, t2, t3, t4] = timeouts;
+  return std::tuple_cat(std::make_tuple(revision, fall_back, crc, markers, rtr, by_s, fallback, spelling, frame,
+                                        expected, ird, ord, ird_max, private_max, t1, t2, t3, t4, peer, play),
+                        fields(offer), fields(accept));
+}
+inline auto fields(const ScenarioListen& l) {
+  const auto& [host, port, address, mpa, at, after, reject, data, pending, relisten, line] = l;
+  return std::tuple_cat(std::make_tuple(host, port, address, at, after, reject, data, pending, relisten), fields(mpa));
+}
+inline auto fields(const ScenarioConnect& c) {
+  const auto& [from, to, port, address, mpa, tcp, data, at, count, interval, transfer, messages, octets, both, closer,
+               close_after, expect, within, retries, retry_after, line] = c;
+  return std::tuple_cat(std::make_tuple(from, to, port, address, tcp, data, at, count, interval, transfer, messages,
+                                        octets, both, closer, close_after, expect, within, retries, retry_after),
+                        fields(mpa));
+}
+inline auto fields(const ScenarioFault& f) {
+  const auto& [link, way, toward, host, rule, line] = f;
+  const auto& [name, number, from, until, match, chance, mask, action, delay, jitter, reorder, count, octets, rate,
+               field, node, node_name] = rule;
+  return std::make_tuple(link, way, toward, host, name, from, until, match, chance, mask, action, delay, jitter,
+                         reorder, count, octets, rate, field);
+}
+inline auto fields(const ScenarioBounds& b) {
+  const auto& [time, events, converge, send_queue, reassembly, frames, fence] = b;
+  return std::make_tuple(time, events, converge, send_queue, reassembly, frames, fence);
+}
+template <class T>
+void expect_same(const std::vector<T>& a, const std::vector<T>& b, std::string_view what) {
+  ASSERT_EQ(a.size(), b.size()) << what;
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(fields(a[i]) == fields(b[i])) << what << ' ' << i;
+}
+inline void expect_same(const Scenario& a, const Scenario& b) {
+  EXPECT_EQ(a.name, b.name);
+  EXPECT_EQ(a.description, b.description);
+  EXPECT_EQ(a.seed, b.seed);
+  expect_same(a.hosts, b.hosts, "host");
+  expect_same(a.links, b.links, "link");
+  expect_same(a.listens, b.listens, "listen");
+  expect_same(a.connects, b.connects, "connect");
+  expect_same(a.faults, b.faults, "fault");
+  EXPECT_TRUE(fields(a.bounds) == fields(b.bounds));
+}
+
+}  // namespace parley::sim

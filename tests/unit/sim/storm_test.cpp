@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Storms: every pattern gets all of its connections, losses are survived, nothing is left over, and the quantiles are
+// those of the times themselves.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/rng.hpp"
+#include "sim/run/storm_histogram.hpp"
+#include "sim/run/storm_plan.hpp"
+
+namespace parley::sim {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string words(const StormReport& report) {
+  std::string out;
+  for (const Violation& v : report.violations) out += v.connection + ": " + v.text + "\n";
+  return out;
+}
+
+// ---- who connects to whom
+
+using Connections = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+Connections all_of(const StormPlan& plan) {
+  Connections out;
+  for (std::uint32_t p = 0; p < plan.processes(); ++p) {
+    std::uint32_t cursor = 0;
+    while (const auto target = plan.next(p, cursor)) out.emplace_back(p, *target);
+  }
+  return out;
+}
+
+StormOptions sized(std::uint32_t nodes, std::uint32_t ppn, StormPattern pattern = StormPattern::alltoall) {
+  StormOptions options;
+  options.nodes = nodes;
+  options.ppn = ppn;
+  options.pattern = pattern;
+  return options;
+}
+
+TEST(SimStorm, AllToAllHasEachPairOfProcessesOnDifferentNodesOnce) {
+  for (std::uint32_t nodes = 2; nodes <= 9; ++nodes) {
+    for (std::uint32_t ppn = 1; ppn <= 4; ++ppn) {
+      SCOPED_TRACE(std::to_string(nodes) + " x " + std::to_string(ppn));
+      const StormPlan plan(sized(nodes, ppn));
+      std::set<std::pair<std::uint32_t, std::uint32_t>> pairs;
+      std::vector<std::size_t> each(plan.processes());
+      const Connections connections = all_of(plan);
+      for (const auto& [from, to] : connections) {
+        EXPECT_NE(plan.node_of(from), plan.node_of(to));
+        pairs.insert(std::minmax(from, to));
+        ++each[from];
+      }
+      EXPECT_EQ(pairs.size(), connections.size()) << "a pair came twice";
+      EXPECT_EQ(pairs.size(), std::size_t{nodes} * (nodes - 1) / 2 * ppn * ppn);
+      EXPECT_EQ(pairs.size(), plan.wanted());
+      EXPECT_LE(*std::max_element(each.begin(), each.end()) - *std::min_element(each.begin(), each.end()), ppn)
+          << "the work is shared";
+    }
+  }
+}
+
+TEST(SimStorm, ThousandNodesHaveAHalfMillionConnections) { EXPECT_EQ(StormPlan(sized(1000, 1)).wanted(), 499'500U); }
+
+TEST(SimStorm, RingAndIncastAreAsTheirNamesSay) {
+  const StormPlan ring(sized(4, 1, StormPattern::ring));
+  EXPECT_EQ(all_of(ring), (Connections{{0, 1}, {1, 2}, {2, 3}, {3, 0}}));
+  EXPECT_EQ(ring.wanted(), 4U);
+  const StormPlan wide(sized(3, 2, StormPattern::ring));
+  EXPECT_EQ(all_of(wide).size(), wide.wanted());
+  const StormPlan incast(sized(3, 2, StormPattern::incast));
+  EXPECT_EQ(all_of(incast), (Connections{{2, 0}, {3, 0}, {4, 0}, {5, 0}}));
+  EXPECT_EQ(incast.wanted(), 4U);
+}
+
+// ---- quantiles
+
+TEST(SimStorm, QuantilesAreRightToOnePartInAThousand) {
+  Rng rng(5);
+  for (const std::uint64_t scale : {100ULL, 3'000ULL, 1'000'000ULL, 60'000'000'000ULL}) {
+    DurationHistogram histogram;
+    std::vector<std::uint64_t> values;
+    for (int i = 0; i < 5000; ++i) {
+      values.push_back(rng.below(scale));
+      histogram.add(Duration(static_cast<Duration::rep>(values.back())));
+    }
+    std::sort(values.begin(), values.end());
+    EXPECT_EQ(histogram.count(), values.size());
+    EXPECT_EQ(histogram.quantile(0), Duration(static_cast<Duration::rep>(values.front())));
+    EXPECT_EQ(histogram.quantile(100), Duration(static_cast<Duration::rep>(values.back())));
+    for (const unsigned percent : {1U, 50U, 90U, 99U}) {
+      const std::uint64_t exact = values[(values.size() * percent + 99) / 100 - 1];
+      const auto said = static_cast<std::uint64_t>(histogram.quantile(percent).count());
+      EXPECT_LE(said, exact);
+      EXPECT_GE(said + exact / 1000 + (exact < 2048 ? 0 : 1), exact) << percent << " % of " << scale;
+    }
+  }
+}
+
+TEST(SimStorm, QuantilesOfNothingAreNothing) { EXPECT_EQ(DurationHistogram().quantile(50), Duration{}); }
+
+// ---- storms
+
+TEST(SimStorm, ConnectsEveryPatternUnderEveryForm) {
+  for (const StormPattern pattern : {StormPattern::alltoall, StormPattern::ring, StormPattern::incast})
+    for (const mpa::Rtr rtr : {mpa::Rtr::none, mpa::Rtr::send, mpa::Rtr::write, mpa::Rtr::read, mpa::Rtr::frame}) {
+      StormOptions options = sized(6, 2, pattern);
+      options.mpa.rtr = rtr;
+      if (rtr == mpa::Rtr::frame) options.mpa.revision = 1;
+      const StormReport report = run_storm(options);
+      EXPECT_THAT(report.violations, IsEmpty()) << words(report);
+      EXPECT_EQ(report.wanted, StormPlan(options).wanted());
+      EXPECT_EQ(report.established, report.wanted);
+      EXPECT_EQ(report.failed + report.retried, 0U);
+      EXPECT_GT(report.steps.at("total")[0], Duration{});
+      EXPECT_GE(report.steps.at("total")[4], report.steps.at("total")[0]);
+    }
+}
+
+TEST(SimStorm, KeepsConnectionsOpenWhenAskedTo) {
+  StormOptions options = sized(8, 2);
+  options.in_setup = 1;
+  const StormReport closing = run_storm(options);
+  options.keep_open = true;
+  const StormReport open = run_storm(options);
+  EXPECT_THAT(open.violations, IsEmpty()) << words(open);
+  EXPECT_EQ(open.alive_peak, open.wanted);
+  EXPECT_LT(closing.alive_peak, closing.wanted) << "those that were up have been closed";
+}
+
+TEST(SimStorm, SurvivesLoss) {
+  StormOptions options = sized(6, 2);
+  options.loss = {1, 20};
+  const StormReport report = run_storm(options);
+  EXPECT_EQ(report.established + report.failed, report.wanted);
+  EXPECT_GE(report.established, report.wanted - 1) << words(report);
+  EXPECT_GT(report.counters.dropped, 0U);
+}
+
+TEST(SimStorm, IsTheSameForTheSameSeed) {
+  StormOptions options = sized(5, 2);
+  options.loss = {1, 50};
+  const StormReport one = run_storm(options), two = run_storm(options);
+  EXPECT_EQ(one.counters.events, two.counters.events);
+  EXPECT_EQ(one.steps, two.steps);
+  options.seed = 2;
+  EXPECT_NE(run_storm(options).counters.events, one.counters.events);
+}
+
+TEST(SimStorm, StopsWhenAskedTo) {
+  std::uint64_t seen = 0;
+  const StormReport report = run_storm(sized(20, 2), [&](std::uint64_t done) {
+    seen = done;
+    return done < 100;
+  });
+  EXPECT_GE(seen, 100U);
+  EXPECT_LT(report.established, report.wanted);
+}
+
+TEST(SimStorm, SaysWhyItCannotBegin) {
+  const StormReport report = run_storm(sized(1, 1));
+  ASSERT_EQ(report.violations.size(), 1U);
+  EXPECT_THAT(report.violations[0].text, HasSubstr("two nodes"));
+}
+
+}  // namespace
+}  // namespace parley::sim

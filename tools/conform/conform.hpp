@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// `parley conform`: the options of both roles, and the peer's program that may be started for each case.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conform/core/report.hpp"
+#include "conform/core/run.hpp"
+#include "tools/options.hpp"
+
+namespace parley::tools {
+
+struct ConformArgs {
+  conform::Settings settings;
+  std::string endpoint;  ///< responder: HOST:PORT; initiator: ADDR:PORT
+  std::string only, ulp, title, run;
+  std::string junit, html, markdown, pcapng;
+  bool list = false, strict = false, destructive = false, quiet = false;
+  std::uint32_t recv_size = 0, recv_count = 0;
+  bool recv_size_given = false, recv_count_given = false;
+  Duration run_limit = std::chrono::seconds(10);
+};
+
+/// A shell command in the background, its output kept.
+class Program {
+ public:
+  static constexpr std::size_t output_max = 64 << 10;  ///< octets kept
+  Program() = default;
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  /// Errors in words; empty: it runs. It finds the case in $PARLEY_CASE.
+  std::string start(const std::string& command, std::string_view case_name);
+  /// Waits up to `limit`, or until a signal asks for the end; then ends it and what it started. Its output.
+  std::string finish(Duration limit);
+
+ private:
+  int pid_ = 0;
+  int output_ = -1;
+};
+
+}  // namespace parley::tools

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "tools/pcap/capture.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "wire/packet.hpp"
+
+namespace parley::tools {
+
+namespace flag = wire::tcp_flag;
+
+Or<std::unique_ptr<CaptureWriter>> CaptureWriter::create(const std::string& path) {
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr)
+    return complain(Exit::environment, fmt::format("cannot create '{}': {}", path, std::strerror(errno)));
+  return std::unique_ptr<CaptureWriter>(new CaptureWriter(path, file));
+}
+
+CaptureWriter::CaptureWriter(std::string path, std::FILE* file)
+    : path_(std::move(path)),
+      file_(file),
+      writer_(buffer_,
+              {.application = "parley " PARLEY_VERSION,
+               .comment = "Written from the program's own sockets: octets and times are real, TCP segmentation, "
+                          "sequence numbers and acknowledgements are reconstructed."}) {
+  interface_ = writer_.add_interface("parley", static_cast<std::uint16_t>(wire::LinkType::ethernet));
+  struct stat what {};
+  at_once_ = fstat(fileno(file), &what) == 0 && !S_ISREG(what.st_mode);
+  if (at_once_) flush();
+}
+
+void CaptureWriter::frame(Flow& flow, bool out, Instant at, std::uint8_t flags, ConstBytes payload) {
+  Half& from = out ? flow.out : flow.in;
+  const Half& to = out ? flow.in : flow.out;
+  wire::TcpFrame tcp;
+  tcp.source = from.from;
+  tcp.destination = to.from;
+  tcp.seq = from.next_seq;
+  tcp.ack = (flags & flag::ack) != 0 ? to.next_seq : 0;
+  tcp.flags = flags;
+  tcp.mss = (flags & flag::syn) != 0 ? 32768 : 0;
+  tcp.payload = payload;
+  from.next_seq += static_cast<std::uint32_t>(payload.size()) + ((flags & (flag::syn | flag::fin)) != 0 ? 1 : 0);
+  const auto made = wire::emit_tcp_frame(tcp);
+  if (!made) return;
+  writer_.packet(interface_, at + to_epoch_, *made, {},
+                 out ? wire::PacketDirection::outbound : wire::PacketDirection::inbound);
+  if (at_once_ || buffer_.size() >= buffer_max) flush();
+}
+
+/// The handshake, which the sockets hide.
+void CaptureWriter::open_flow(const TapRecord& record, bool accepted) {
+  const std::uint32_t base = ++flows_seen_ * 1'000'003;  // a start that differs from flow to flow
+  Flow& flow = flows_[{record.local, record.peer}];
+  flow.out = {record.local, base, false};
+  flow.in = {record.peer, base + 500'000, false};
+  frame(flow, !accepted, record.at, flag::syn);
+  frame(flow, accepted, record.at, flag::syn | flag::ack);
+  frame(flow, !accepted, record.at, flag::ack);
+}
+
+void CaptureWriter::data(Flow& flow, bool out, Instant at, ConstBytes octets) {
+  while (!octets.empty()) {
+    const std::size_t n = std::min(octets.size(), segment_max);
+    frame(flow, out, at, flag::psh | flag::ack, octets.first(n));
+    octets = octets.subspan(n);
+  }
+}
+
+void CaptureWriter::end_half(Flow& flow, bool out, Instant at) {
+  Half& half = out ? flow.out : flow.in;
+  if (half.fin) return;
+  half.fin = true;
+  frame(flow, out, at, flag::fin | flag::ack);
+  frame(flow, !out, at, flag::ack);
+}
+
+void CaptureWriter::add(const TapRecord& record) {
+  if (!clock_known_) {
+    const auto wall = std::chrono::system_clock::now().time_since_epoch();
+    to_epoch_ = std::chrono::duration_cast<Duration>(wall) - record.at.time_since_epoch();
+    clock_known_ = true;
+  }
+  using Kind = TapRecord::Kind;
+  if (record.kind == Kind::connected || record.kind == Kind::accepted)
+    return open_flow(record, record.kind == Kind::accepted);
+  const auto at = flows_.find({record.local, record.peer});
+  if (at == flows_.end()) return;
+  Flow& flow = at->second;
+  switch (record.kind) {
+    case Kind::sent: data(flow, true, record.at, record.octets); break;
+    case Kind::received: data(flow, false, record.at, record.octets); break;
+    case Kind::fin_sent: end_half(flow, true, record.at); break;
+    case Kind::fin_received: end_half(flow, false, record.at); break;
+    case Kind::rst_sent:
+    case Kind::rst_received:
+      frame(flow, record.kind == Kind::rst_sent, record.at, flag::rst | flag::ack);
+      flows_.erase(at);
+      return;
+    case Kind::connected:
+    case Kind::accepted: break;
+  }
+  if (flow.out.fin && flow.in.fin) flows_.erase(at);
+}
+
+void CaptureWriter::flush() {
+  if (!buffer_.empty() && !failed_ && std::fwrite(buffer_.data(), 1, buffer_.size(), file_.get()) != buffer_.size())
+    failed_ = true;
+  if (at_once_ && std::fflush(file_.get()) != 0) failed_ = true;
+  buffer_.clear();
+}
+
+Or<void> CaptureWriter::finish() {
+  flush();
+  if (std::fflush(file_.get()) != 0) failed_ = true;
+  const int error = errno;
+  file_.reset();
+  if (failed_) return complain(Exit::environment, fmt::format("cannot write '{}': {}", path_, std::strerror(error)));
+  return {};
+}
+
+}  // namespace parley::tools

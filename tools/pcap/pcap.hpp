@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// `parley pcap ...`: the file side of capture/. A subcommand is one declaration here, one file, and one line in
+// pcap.cpp; others (the demo) may call check_capture_file too.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "capture/analyzer.hpp"
+#include "tools/command.hpp"
+#include "tools/pcap/capture_feed.hpp"
+
+namespace parley::tools {
+
+/// What reading a capture file gave.
+struct CaptureVerdict {
+  capture::FileReport report;
+  std::string error;      ///< why the file could not be read (to its end), as one line; empty when it was
+  bool readable = false;  ///< the report holds what came before the error
+  draw::InputFile input{};
+};
+
+/// Reads the file in pieces, "-" is standard input; never throws.
+CaptureVerdict check_capture_file(const std::string& path, bool with_events, const OnFeedProgress& on_progress = {});
+CaptureVerdict check_capture_file(const std::string& path, const capture::AnalyzerOptions& options,
+                                  const OnFeedProgress& on_progress = {}, pcap_driver::PacketFilter* filter = nullptr);
+
+void register_pcap(Command app, Context& context);
+
+/// `--filter EXPRESSION`, in libpcap's language; null until it is given.
+using CaptureFilter = std::shared_ptr<pcap_driver::PacketFilter>;
+void add_filter(Command sub, CaptureFilter& filter);
+/// `--mpa-port PORT`, as often as wanted.
+void add_mpa_port(Command sub, std::vector<std::uint16_t>& ports);
+void add_pcap_check(Command pcap, Context& context);
+void add_pcap_live(Command pcap, Context& context);
+void add_pcap_ladder(Command pcap, Context& context);
+void add_pcap_anonymize(Command pcap, Context& context);
+void add_pcap_matrix(Command pcap, Context& context);
+
+}  // namespace parley::tools

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// `parley pcap check`: a verdict per MPA connection of each capture, as text, JSON, JUnit XML and CSV.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/text.hpp"
+#include "capture/link_type.hpp"
+#include "capture/report/csv.hpp"
+#include "capture/report/json.hpp"
+#include "capture/report/text.hpp"
+#include "capture/report/total.hpp"
+#include "tools/pcap/pcap.hpp"
+#include "tools/pcap/pcap_junit.hpp"
+#include "tools/pcap/pcap_standing.hpp"
+#include "tools/progress.hpp"
+#include "tools/provenance.hpp"
+#include "tools/sim/sim_files.hpp"
+
+namespace parley::tools {
+namespace {
+
+struct PcapOptions {
+  std::vector<std::string> files;
+  std::string junit, csv;  // empty: not asked for; "-": standard output
+  bool quiet = false;
+  std::size_t width = 100;
+  std::vector<std::uint16_t> mpa_ports;
+  CaptureFilter filter;
+  StandingArgs standing;
+};
+
+// Below that a file is read before a person sees a bar.
+constexpr std::uint64_t progress_octets_min = 16 << 20;
+
+/// Where --junit or --csv goes. It is opened, and so proven writable, before the first capture is read.
+class Sink {
+ public:
+  static Or<Sink> open(const std::string& path, Output& out) {
+    Sink sink(path, out);
+    if (path == "-") return sink;
+    auto file = open_output(path);
+    if (!file) return tl::unexpected(file.error());
+    sink.file_ = std::move(*file);
+    return sink;
+  }
+  bool wanted() const { return !path_.empty(); }
+  void write(std::string_view octets) {
+    if (file_)
+      file_->write(octets);
+    else if (!octets.empty())
+      out_->verbatim(octets.substr(0, octets.size() - (octets.back() == '\n' ? 1 : 0)));
+  }
+  Or<void> finish() { return file_ ? file_->finish() : Or<void>{}; }
+
+ private:
+  Sink(std::string path, Output& out) : path_(std::move(path)), out_(&out) {}
+  std::string path_;
+  Output* out_;
+  std::unique_ptr<OutputFile> file_;
+};
+
+CaptureVerdict check_with_progress(const std::string& file, const PcapOptions& options, Output& out) {
+  std::unique_ptr<Progress> bar;
+  const capture::AnalyzerOptions how{
+      .mpa_ports = options.mpa_ports, .fail_on = options.standing.fail_on, .expect = options.standing.expect};
+  if (!Progress::standard_error_is_terminal()) return check_capture_file(file, how, {}, options.filter.get());
+  const auto progress = [&](std::uint64_t octets, std::uint64_t total) {
+    if (!bar && std::max(octets, total) >= progress_octets_min)
+      bar = std::make_unique<Progress>(out, "MiB", total >> 20, true);
+    if (bar) bar->update(octets >> 20, file);
+  };
+  return check_capture_file(file, how, progress, options.filter.get());
+}
+
+class Check {
+ public:
+  Check(const PcapOptions& options, Output& out) : options_(options), out_(out), report_(provenance(out)) {}
+
+  int run() {
+    // Only one thing at a time can stand on standard output.
+    const bool junit_there = options_.junit == "-", csv_there = options_.csv == "-";
+    if (static_cast<int>(junit_there) + static_cast<int>(csv_there) + static_cast<int>(out_.json) > 1)
+      return out_.error(Exit::usage, "only one of --json, --junit - and --csv - can go to standard output");
+    text_ = !junit_there && !csv_there;
+    if (const auto refused = check_targets()) return out_.error(Exit::usage, *refused);
+    auto junit = Sink::open(options_.junit, out_), csv = Sink::open(options_.csv, out_);
+    for (const auto* sink : {&junit, &csv})
+      if (!*sink) return out_.error(sink->error().exit, sink->error().text);
+    if (csv->wanted()) csv->write(capture::csv_header(&report_));
+    if (text_) print_provenance(out_, report_, false);
+    for (const std::string& file : options_.files) one(file, *junit, *csv);
+    if (several() && text_) out_.text("\n" + capture::to_text(total_));
+    if (junit->wanted()) write_junit(*junit);
+    for (auto* sink : {&*junit, &*csv})
+      if (const auto written = sink->finish(); !written) return out_.error(written.error().exit, written.error().text);
+    return code(exit_);
+  }
+
+ private:
+  /// An output must be neither an input nor the other output.
+  std::optional<std::string> check_targets() const {
+    if (!options_.junit.empty() && options_.junit == options_.csv)
+      return fmt::format("--junit and --csv both name {}", options_.csv);
+    for (const auto& [option, path] : {std::pair{"--junit", &options_.junit}, std::pair{"--csv", &options_.csv}})
+      for (const std::string& file : options_.files) {
+        std::error_code error;
+        if (!path->empty() && *path != "-" && std::filesystem::equivalent(*path, file, error) && !error)
+          return fmt::format("{} {} would overwrite a capture that is to be read", option, *path);
+      }
+    return std::nullopt;
+  }
+
+  void one(const std::string& file, const Sink& junit, Sink& csv) {
+    const CaptureVerdict v = check_with_progress(file, options_, out_);
+    total_.add(v.report, v.error.empty());
+    report_.inputs = {v.input};
+    if (out_.json) {
+      Json object = v.readable ? capture::json(file, v.report) : capture::error_json(file, v.error);
+      object["report"] = report_json(report_);
+      if (several() && &file == &options_.files.back()) object["total"] = total_json();
+      out_.object(object);
+    } else if (v.readable && text_) {
+      out_.verbatim("\n" + draw::input_text(v.input));
+      capture::write_text(file, v.report, {.width = options_.width, .notes = !options_.quiet},
+                          [this](std::string_view lines) { out_.text(lines.substr(0, lines.size() - 1)); });
+    }
+    if (junit.wanted()) {
+      suites_.push_back(junit_suite(file, v, options_.standing));
+      suites_.back().properties = report_properties(report_);
+    }
+    if (csv.wanted()) csv.write(capture::to_csv(file, v.report, &report_));
+    if (!v.error.empty()) {
+      out_.note(fmt::format("parley pcap check: {}: {}", file, v.error));
+      exit_ = Exit::environment;
+    } else if (exit_ == Exit::ok) {
+      exit_ = exit_for(v.report.judgement.standing, options_.standing);
+    }
+  }
+
+  bool several() const { return options_.files.size() > 1; }
+
+  Json total_json() const {
+    const auto counts = [](const capture::Total::ByStanding& of) {
+      Json json{{"all", capture::sum(of)}};
+      for (std::size_t i = 0; i < of.size(); ++i)
+        json[std::string(capture::to_string(static_cast<capture::Standing>(i)))] = of[i];
+      return json;
+    };
+    Json files = counts(total_.files);
+    files["unread"] = total_.unread;
+    return {{"files", std::move(files)},
+            {"connections", counts(total_.connections)},
+            {"errors", total_.errors},
+            {"warnings", total_.warnings}};
+  }
+
+  void write_junit(Sink& junit) {
+    if (several())
+      for (JunitSuite& suite : suites_) {
+        const auto total = junit_properties(total_);
+        suite.properties.insert(suite.properties.end(), total.begin(), total.end());
+      }
+    junit.write(junit_xml("parley pcap check", suites_));
+  }
+
+  const PcapOptions& options_;
+  Output& out_;
+  draw::Provenance report_;  ///< its input is the file at hand
+  capture::Total total_;
+  bool text_ = true;
+  Exit exit_ = Exit::ok;
+  std::vector<JunitSuite> suites_;
+};
+
+int run_check(const PcapOptions& options, Output& out) { return Check(options, out).run(); }
+
+}  // namespace
+
+CaptureVerdict check_capture_file(const std::string& path, bool with_events, const OnFeedProgress& on_progress) {
+  return check_capture_file(path, capture::AnalyzerOptions{.events = with_events}, on_progress);
+}
+
+CaptureVerdict check_capture_file(const std::string& path, const capture::AnalyzerOptions& options,
+                                  const OnFeedProgress& on_progress, pcap_driver::PacketFilter* filter) {
+  CaptureVerdict v;
+  capture::Analyzer analyzer(options);
+  const FeedResult fed = feed_capture(
+      path, [&analyzer](const wire::CapturedPacket& packet) { analyzer.push(packet); }, on_progress, filter, true);
+  v.error = fed.error;
+  v.input = fed.input;
+  if (fed.passed_over > 0) analyzer.note(fmt::format("the filter left {} out", counted(fed.passed_over, "packet")));
+  if (!v.error.empty()) analyzer.unread(v.error);
+  v.report = analyzer.finish();
+  v.readable = v.error.empty() || fed.packets > 0;
+  if (v.readable && v.report.unsupported_packets > 0 && v.report.unsupported_packets == v.report.packets) {
+    v.error = capture::link_type_refusal(v.report.unsupported_link_type);
+    v.readable = false;
+  }
+  return v;
+}
+
+void add_mpa_port(Command sub, std::vector<std::uint16_t>& ports) {
+  sub.option("--mpa-port", ports,
+             "Connections of this TCP port carry MPA: where their handshake is not in the capture, take up FPDUs "
+             "without CRC too; may be given several times")
+      .type("PORT")
+      .one_at_a_time()
+      .range(1, 65535);
+}
+
+void add_pcap_check(Command pcap, Context& context) {
+  auto options = std::make_shared<PcapOptions>();
+  Command sub = pcap.subcommand("check", "Verdict per MPA connection: who, what was agreed, who broke which rule");
+  sub.option("FILE", options->files, "Captures: pcap or pcapng; - is standard input").required();
+  sub.flag("-q,--quiet", options->quiet, "Leave out findings of severity note");
+  sub.option("--junit", options->junit, "Write the verdict as JUnit XML; - is standard output").type("FILE");
+  sub.option("--csv", options->csv, "Write a line per connection as CSV; - is standard output").type("FILE");
+  add_width_option(sub, options->width, context, "Columns of the text");
+  add_color_option(sub, context);
+  add_mpa_port(sub, options->mpa_ports);
+  add_filter(sub, options->filter);
+  add_standing_options(sub, options->standing);
+  add_json_flag(sub, context);
+  sub.footer(
+      "failed: a peer broke a MUST (severity error), the set-up failed, or a Terminate ended the connection; a file\n"
+      "without a connection of a known protocol. partial: not failed, but the set-up is not whole or octets are\n"
+      "missing. passed: all else, a rejection in good order too.\n"
+      "Exit code: 0 all passed, 1 something failed or is partial, 2 usage, 3 a file cannot be read to its end (what\n"
+      "comes before that is analysed and printed).\n\n"
+      "Examples:\n"
+      "  parley pcap check siw.pcap\n"
+      "  parley pcap check --json *.pcap | jq '.connections[] | .outcome'\n"
+      "  parley pcap check --junit junit.xml --csv connections.csv captures/*.pcapng\n"
+      "  tcpdump -i any -w - port 7471 | parley pcap check -");
+  sub.run([options, &context] { return run_check(*options, context.out); });
+}
+
+}  // namespace parley::tools

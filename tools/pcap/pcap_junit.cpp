@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "tools/pcap/pcap_junit.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "base/text.hpp"
+#include "capture/report/standing.hpp"
+#include "capture/report/text.hpp"
+
+namespace parley::tools {
+namespace {
+
+using capture::ConnectionReport;
+using capture::Finding;
+using capture::Severity;
+
+struct Family {
+  std::string_view name;
+  bool needs_fpdus;  // nothing in a connection without FPDUs could break it
+};
+constexpr std::array families{Family{"MPA set-up", false},
+                              Family{"enhanced set-up", false},
+                              Family{"Rtr frame of 2007", false},
+                              Family{"MPA framing", true},
+                              Family{"DDP", true},
+                              Family{"RDMAP", true},
+                              Family{"Atomics and Immediate Data", true}};
+// More cases than that no CI system shows; of the connections beyond, only cases that failed are written.
+constexpr std::size_t cases_max = 50'000;
+
+std::string_view skip_reason(const Family& family, const ConnectionReport& c) {
+  if (family.needs_fpdus && c.from_initiator.fpdus + c.from_responder.fpdus == 0) return "no FPDU in the capture";
+  const bool enhanced = (c.request && c.request->revision >= 2) || (c.reply && c.reply->revision >= 2);
+  if (family.name == "enhanced set-up" && !enhanced) return "revision 2 is not used";
+  const bool offered = c.request && c.request->revision <= 1 && c.request->s();
+  if (family.name == "Rtr frame of 2007" && !offered && !c.rtr_frame) return "the Rtr frame is not offered";
+  return {};
+}
+
+std::string line_of(const Finding& f) {
+  return fmt::format("{}{}{}", f.frame == 0 ? "" : fmt::format("frame {}: ", f.frame), f.text,
+                     f.rule.empty() ? "" : fmt::format(" [{}]", f.rule));
+}
+
+void add_line(std::string& to, const std::string& line) { to += (to.empty() ? "" : "\n") + line; }
+
+JunitCase named_case(const std::string& file, std::string name) {
+  JunitCase k;
+  k.class_name = k.file = file;
+  k.name = std::move(name);
+  return k;
+}
+
+std::string case_name(std::size_t number, const ConnectionReport& c, std::string_view what) {
+  return fmt::format("connection {} {} -> {}: {}", number, c.initiator.to_string(), c.responder.to_string(), what);
+}
+
+/// What was not seen fails the case, or leaves it out: never is it a pass.
+void not_seen(JunitCase& k, const std::string& why, bool partial_ok) {
+  if (why.empty()) return;
+  if (partial_ok)
+    k.skipped = "partial: " + why;
+  else
+    add_line(k.failure, "partial: " + why);
+}
+
+JunitCase end_case(const std::string& file, std::size_t number, const ConnectionReport& c, bool partial_ok) {
+  JunitCase k = named_case(file, case_name(number, c, "the connection was seen whole and ended well"));
+  k.failure = capture::ended_badly(c);
+  not_seen(k, capture::not_seen_whole(c), partial_ok && k.failure.empty());
+  add_line(k.output, fmt::format("{}; {}", to_string(c.outcome), c.end));
+  return k;
+}
+
+JunitCase connection_case(const std::string& file, std::size_t number, const ConnectionReport& c, const Family& family,
+                          Severity fail_on) {
+  JunitCase k = named_case(file, case_name(number, c, family.name));
+  for (const Finding& f : c.findings) {
+    if (rule_family(f.rule) != family.name) continue;
+    if (f.severity >= fail_on)
+      add_line(k.failure, line_of(f));
+    else
+      add_line(k.output, fmt::format("{}: {}", to_string(f.severity), line_of(f)));
+  }
+  if (k.failure.empty() && k.output.empty()) k.skipped = skip_reason(family, c);
+  return k;
+}
+
+JunitCase file_case(const std::string& file, const CaptureVerdict& verdict) {
+  JunitCase k = named_case(file, "the capture can be read to its end");
+  k.failure = verdict.error;
+  for (const std::string& note : verdict.report.notes) add_line(k.output, note);
+  return k;
+}
+
+JunitCase holdings_case(const std::string& file, const CaptureVerdict& verdict, const StandingArgs& standing) {
+  JunitCase k = named_case(file, "the capture holds connections of a known protocol, as many as are expected");
+  const capture::FileReport& r = verdict.report;
+  if (!verdict.readable) {
+    k.skipped = "the capture cannot be read";
+    return k;
+  }
+  k.failure = capture::shortfall(r, standing.expect);
+  const auto of = [&](capture::Standing s) { return r.unlisted.standings[static_cast<std::size_t>(s)]; };
+  if (const auto n = of(capture::Standing::failed); n > 0)
+    add_line(k.failure, fmt::format("{} of {} that are not listed one by one failed", n, r.unlisted.connections));
+  if (const auto n = of(capture::Standing::partial); n > 0)
+    not_seen(k, fmt::format("{} of {} that are not listed one by one", n, r.unlisted.connections), standing.partial_ok);
+  if (r.not_followed > 0)
+    not_seen(k, fmt::format("{} not looked at", counted(r.not_followed, "packet")), standing.partial_ok);
+  if (!k.failure.empty()) k.skipped.clear();
+  return k;
+}
+
+}  // namespace
+
+std::string_view rule_family(std::string_view rule) {
+  const auto is = [&](std::string_view head) { return rule.starts_with(head); };
+  if (is("RFC 5044 §7") || is("RFC 5044 §8") || is("RFC 5044 Appendix")) return "MPA set-up";
+  if (is("RFC 5044")) return "MPA framing";
+  if (is("RFC 6581")) return "enhanced set-up";
+  if (is("OFA 2007-10 Rtr")) return "Rtr frame of 2007";
+  if (is("RFC 5041")) return "DDP";
+  if (is("RFC 7306")) return "Atomics and Immediate Data";
+  if (is("RFC 5040") || is("RFC 6580")) return "RDMAP";
+  return "MPA set-up";  // what cites no rule is about the connection as a whole
+}
+
+std::vector<std::pair<std::string, std::string>> junit_properties(const capture::Total& total) {
+  std::vector<std::pair<std::string, std::string>> out;
+  const auto add = [&out](std::string name, std::uint64_t n) {
+    out.emplace_back(std::move(name), fmt::format("{}", n));
+  };
+  const auto counts = [&](std::string_view what, const capture::Total::ByStanding& of) {
+    add(fmt::format("total.{}", what), capture::sum(of));
+    for (std::size_t i = 0; i < of.size(); ++i)
+      add(fmt::format("total.{}.{}", what, to_string(static_cast<capture::Standing>(i))), of[i]);
+  };
+  counts("files", total.files);
+  add("total.files.unread", total.unread);
+  counts("connections", total.connections);
+  add("total.errors", total.errors);
+  add("total.warnings", total.warnings);
+  return out;
+}
+
+JunitSuite junit_suite(const std::string& file, const CaptureVerdict& verdict, const StandingArgs& standing) {
+  JunitSuite suite{file, {file_case(file, verdict), holdings_case(file, verdict, standing)}};
+  std::size_t number = 0, left_out = 0;
+  for (const ConnectionReport& c : verdict.report.connections) {
+    ++number;
+    const auto add = [&](JunitCase k) {
+      if (suite.cases.size() < cases_max || !k.failure.empty())
+        suite.cases.push_back(std::move(k));
+      else
+        ++left_out;
+    };
+    add(end_case(file, number, c, standing.partial_ok));
+    for (const Family& family : families) add(connection_case(file, number, c, family, standing.fail_on));
+  }
+  if (left_out > 0)
+    add_line(suite.cases.front().output, fmt::format("left out: {} that did not fail", counted(left_out, "case")));
+  return suite;
+}
+
+}  // namespace parley::tools

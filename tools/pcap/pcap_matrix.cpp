@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// `parley pcap matrix`: the captures of an interop event as one table of who with whom and how, as text, JSON, CSV and
+// HTML. Directories are walked in order; what cannot be read is listed and stops nothing.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <set>
+
+#include "capture/report/matrix.hpp"
+#include "capture/report/standing.hpp"
+#include "capture/report/text_ladder.hpp"
+#include "tools/pcap/pcap.hpp"
+#include "tools/pcap/pcap_standing.hpp"
+#include "tools/progress.hpp"
+#include "tools/provenance.hpp"
+#include "tools/sim/sim_files.hpp"
+
+namespace parley::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct MatrixArgs {
+  std::vector<std::string> inputs;
+  std::string names, html, csv, title = "Interoperability matrix";
+  std::size_t width = 100;
+  std::vector<std::uint16_t> mpa_ports;
+  CaptureFilter filter;
+  StandingArgs standing;
+};
+
+constexpr std::size_t ladder_lines_max = 400;         // of one connection; who needs more draws it by itself
+constexpr std::size_t ladders_octets_max = 32 << 20;  // of the whole page
+constexpr std::size_t names_file_max = 1 << 20;
+
+bool looks_like_capture(fs::path path) {
+  const auto ending = [&path] {
+    std::string end = path.extension().string();
+    std::transform(end.begin(), end.end(), end.begin(),
+                   [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+    return end;
+  };
+  if (const std::string end = ending(); end == ".gz" || end == ".zst" || end == ".lz4") path = path.stem();
+  const std::string end = ending();
+  return end == ".pcap" || end == ".pcapng" || end == ".cap" || end == ".dmp";
+}
+
+class MatrixRun {
+ public:
+  MatrixRun(const MatrixArgs& args, Output& out) : args_(args), out_(out), report_(provenance(out)) {}
+
+  int run() {
+    if (const auto ready = prepare(); !ready) return out_.error(ready.error().exit, ready.error().text);
+    auto html = open_output(args_.html), csv = open_output(args_.csv);
+    for (const auto* file : {&html, &csv})
+      if (!*file) return out_.error(file->error().exit, file->error().text);
+    Progress bar(out_, "captures", files_.size());
+    const bool show = Progress::standard_error_is_terminal();
+    std::size_t done = 0;
+    for (const std::string& file : files_) {
+      one(file);
+      if (show) bar.update(++done, file);
+    }
+    bar.clear();
+    print();
+    if (*html) (*html)->write(capture::to_html(matrix_, args_.title, &report_));
+    if (*csv) (*csv)->write(capture::to_csv(matrix_, &report_));
+    for (auto* file : {&*html, &*csv})
+      if (*file)
+        if (const auto written = (*file)->finish(); !written)
+          return out_.error(written.error().exit, written.error().text);
+    if (unread_ > 0) return code(Exit::environment);
+    return code(exit_for(matrix_.standing(), args_.standing));
+  }
+
+ private:
+  Or<void> prepare() {
+    if (!args_.names.empty()) {
+      std::ifstream file(args_.names, std::ios::binary);
+      std::string text(names_file_max + 1, '\0');
+      file.read(text.data(), static_cast<std::streamsize>(text.size()));
+      if (!file.eof() || file.bad())
+        return complain(Exit::environment,
+                        fmt::format("{}: cannot be read, or is longer than {} octets", args_.names, names_file_max));
+      text.resize(static_cast<std::size_t>(file.gcount()));
+      if (const std::string why = names_.read(text); !why.empty())
+        return complain(Exit::usage, fmt::format("{}: {}", args_.names, why));
+    }
+    if (!args_.html.empty() && args_.html == args_.csv)
+      return complain(Exit::usage, fmt::format("--html and --csv both name {}", args_.html));
+    for (const std::string& input : args_.inputs)
+      if (const auto found = find(input); !found) return found;
+    std::sort(files_.begin(), files_.end());
+    files_.erase(std::unique(files_.begin(), files_.end()), files_.end());
+    if (files_.empty())
+      return complain(Exit::environment,
+                      "no capture there: files that end with .pcap, .pcapng, .cap or .dmp are looked for, packed (.gz, "
+                      ".zst, .lz4) or not");
+    for (const std::string& file : files_)
+      for (const std::string& target : {args_.html, args_.csv, args_.names}) {
+        std::error_code error;
+        if (!target.empty() && fs::equivalent(target, file, error) && !error)
+          return complain(Exit::usage, fmt::format("{} is one of the captures that are to be read", target));
+      }
+    return {};
+  }
+
+  Or<void> find(const std::string& input) {
+    std::error_code error;
+    if (!fs::is_directory(input, error)) {
+      if (!fs::exists(input, error))
+        return complain(Exit::environment, fmt::format("{}: there is no such file", input));
+      files_.push_back(input);
+      return {};
+    }
+    fs::recursive_directory_iterator it(input, fs::directory_options::skip_permission_denied, error), end;
+    for (; !error && it != end; it.increment(error)) {
+      std::error_code ignored;
+      if (looks_like_capture(it->path()) && it->is_regular_file(ignored)) files_.push_back(it->path().string());
+    }
+    if (error) return complain(Exit::environment, fmt::format("{}: {}", input, error.message()));
+    return {};
+  }
+
+  void one(const std::string& file) {
+    const capture::AnalyzerOptions how{.events = !args_.html.empty(),
+                                       .mpa_ports = args_.mpa_ports,
+                                       .fail_on = args_.standing.fail_on,
+                                       .expect = args_.standing.expect};
+    CaptureVerdict v = check_capture_file(file, how, {}, args_.filter.get());
+    report_.inputs.push_back(v.input);
+    matrix_.files.push_back({file, v.report.packets, v.report.connections.size(), v.error,
+                             v.readable ? capture::shortfall(v.report, args_.standing.expect) : "",
+                             v.report.judgement});
+    if (!v.error.empty()) ++unread_;
+    std::string first, second;
+    const bool named = capture::names_in_path(file, first, second);
+    // The path names the ends of the first connection; the same hosts have the same names in the others.
+    std::string first_host, second_host;
+    const capture::PeerNames plain;
+    for (auto& c : v.report.connections) {
+      if (matrix_.entries.size() >= capture::Matrix::entries_max) {
+        ++matrix_.not_kept;
+        continue;
+      }
+      if (named && first_host.empty()) {
+        first_host = plain.name(c.initiator);
+        second_host = plain.name(c.responder);
+      }
+      const auto name = [&](const Address& a, bool initiator) {
+        const std::string host = plain.name(a), given = names_.name(a);
+        if (given != host || !named) return given;
+        if (first_host == second_host && host == first_host) return initiator ? first : second;
+        return host == first_host ? first : host == second_host ? second : given;
+      };
+      capture::MatrixEntry e;
+      e.file = file;
+      e.initiator = name(c.initiator, true);
+      e.responder = name(c.responder, false);
+      e.form = capture::form_of(c);
+      if (c.judgement.standing != capture::Standing::passed) e.ladder = ladder(c);
+      c.events = {};
+      e.report = std::move(c);
+      matrix_.entries.push_back(std::move(e));
+    }
+  }
+
+  std::string ladder(const capture::ConnectionReport& c) {
+    if (c.events.empty() || ladder_octets_ > ladders_octets_max) return {};
+    capture::ConnectionReport shown = c;
+    if (shown.events.size() > ladder_lines_max) {
+      shown.events_dropped += shown.events.size() - ladder_lines_max;
+      shown.events.resize(ladder_lines_max);
+    }
+    std::string text = capture::to_ladder(shown, {.width = args_.width});
+    ladder_octets_ += text.size();
+    return text;
+  }
+
+  void print() {
+    print_provenance(out_, report_);
+    out_.text("\n" + capture::to_text(matrix_, args_.width));
+    if (!out_.json) return;
+    Json rows = Json::array(), unread = Json::array(), short_of = Json::array();
+    for (const auto& [pair, row] : matrix_.cells())
+      for (const auto& [form, cell] : row) {
+        Json connections = Json::array();
+        for (const std::size_t i : cell) {
+          const auto& e = matrix_.entries[i];
+          Json findings = Json::array();
+          for (const auto& f : e.report.findings)
+            if (f.severity != capture::Severity::note)
+              findings.push_back({{"frame", f.frame},
+                                  {"severity", std::string(capture::to_string(f.severity))},
+                                  {"rule", f.rule},
+                                  {"text", f.text}});
+          connections.push_back({{"file", e.file},
+                                 {"standing", std::string(capture::to_string(e.report.judgement.standing))},
+                                 {"why", e.report.judgement.why},
+                                 {"outcome", std::string(capture::to_string(e.report.outcome))},
+                                 {"first_frame", e.report.first_frame},
+                                 {"last_frame", e.report.last_frame},
+                                 {"findings", std::move(findings)}});
+        }
+        rows.push_back({{"initiator", pair.first},
+                        {"responder", pair.second},
+                        {"form", form},
+                        {"standing", std::string(capture::to_string(worst(matrix_, cell)))},
+                        {"connections", std::move(connections)}});
+      }
+    for (const auto& f : matrix_.files)
+      if (!f.error.empty()) unread.push_back({{"file", f.file}, {"error", f.error}});
+    for (const auto& f : matrix_.files)
+      if (!f.shortfall.empty()) short_of.push_back({{"file", f.file}, {"standing", "failed"}, {"why", f.shortfall}});
+    out_.object({{"files", matrix_.files.size()},
+                 {"connections", matrix_.entries.size()},
+                 {"standing", std::string(capture::to_string(matrix_.standing()))},
+                 {"passed", matrix_.count(capture::Standing::passed)},
+                 {"partial", matrix_.count(capture::Standing::partial)},
+                 {"failed", matrix_.count(capture::Standing::failed)},
+                 {"cells", std::move(rows)},
+                 {"lacking", std::move(short_of)},
+                 {"unread", std::move(unread)},
+                 {"report", report_json(report_)}});
+  }
+
+  const MatrixArgs& args_;
+  Output& out_;
+  std::vector<std::string> files_;
+  draw::Provenance report_;
+  capture::PeerNames names_;
+  capture::Matrix matrix_;
+  std::size_t unread_ = 0, ladder_octets_ = 0;
+};
+
+}  // namespace
+
+void add_pcap_matrix(Command pcap, Context& context) {
+  auto args = std::make_shared<MatrixArgs>();
+  Command sub = pcap.subcommand("matrix", "Who with whom, set up how, and whether it worked, of many captures");
+  sub.option("DIR", args->inputs, "Directories of captures, with those below; or captures").required();
+  sub.option("--names", args->names, "Names of peers: lines of an address and its name").type("FILE");
+  sub.option("--html", args->html, "Write one page that needs nothing else").type("FILE");
+  sub.option("--csv", args->csv, "Write a line per connection").type("FILE");
+  sub.option("--title", args->title, "Title of the page").shows_default();
+  add_width_option(sub, args->width, context, "Columns of the text");
+  add_mpa_port(sub, args->mpa_ports);
+  add_filter(sub, args->filter);
+  add_standing_options(sub, args->standing);
+  add_json_flag(sub, context);
+  sub.footer(
+      "A peer is called what --names says of its address; else what the path says (parley--siw.pcap, or a directory\n"
+      "parley--siw: the initiator of the first connection, then its responder); else by its address.\n"
+      "passed, partial and failed are those of parley pcap check. A capture without a connection of a known protocol\n"
+      "has failed, and a row of its own says what it holds.\n"
+      "Exit code: 0 all passed, 1 something failed or is partial, 2 usage, 3 a capture cannot be read (to its end)\n\n"
+      "Examples:\n"
+      "  parley pcap matrix captures/\n"
+      "  parley pcap matrix captures/ --names peers.txt --html matrix.html --csv matrix.csv");
+  sub.run([args, &context] { return MatrixRun(*args, context.out).run(); });
+}
+
+}  // namespace parley::tools

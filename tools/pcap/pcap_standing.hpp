@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What a user may say about passed, partial and failed, the same for every subcommand that judges captures.
+#pragma once
+#include <cstdint>
+
+#include "capture/analyzer.hpp"
+#include "tools/command.hpp"
+
+namespace parley::tools {
+
+struct StandingArgs {
+  capture::Severity fail_on = capture::Severity::error;
+  std::uint64_t expect = 0;
+  bool partial_ok = false;
+};
+
+/// --fail-on, --expect, --partial-ok.
+void add_standing_options(Command sub, StandingArgs& args);
+Exit exit_for(capture::Standing standing, const StandingArgs& args);
+
+}  // namespace parley::tools

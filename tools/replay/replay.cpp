@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// `parley replay`: plays one side of a recorded connection against a live peer, or against Parley's own stack in the
+// simulator, and tells the first answer that means something else than the recorded one.
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/text.hpp"
+#include "drivers/asio/machine_loop.hpp"
+#include "mpa/quirks.hpp"
+#include "replay/machine.hpp"
+#include "tools/command.hpp"
+#include "tools/pcap/capture.hpp"
+#include "tools/pcap/capture_source.hpp"
+#include "tools/provenance.hpp"
+#include "tools/replay/replay_report.hpp"
+#include "tools/replay/replay_sim.hpp"
+#include "tools/rping/session.hpp"
+
+namespace parley::tools {
+
+namespace {
+
+struct ReplayArgs {
+  std::string file;
+  std::string role;
+  std::string against;
+  std::string listen;
+  std::string speed = "1";
+  std::string pcapng;
+  std::string connection;  ///< a number, "all", or empty
+  std::vector<std::string> ignore;
+  Duration timeout = std::chrono::seconds(5);
+  Duration wait{};
+  bool keep_going = false;
+  bool list = false;
+  bool verbose = false;
+};
+
+constexpr std::size_t file_max =
+    std::size_t{256} << 20;  // octets, kept about three times over; the connections of a longer file are cut out of it
+
+Or<Bytes> read_whole(const std::string& path, draw::InputFile* input = nullptr) {
+  const auto cannot = [&path](const std::string& why) {
+    return complain(Exit::environment, fmt::format("cannot read '{}': {}", path, why));
+  };
+  auto source = CaptureSource::open(path, input != nullptr);
+  if (!source) return cannot(source.error().text);
+  Bytes out;
+  constexpr std::size_t chunk = 1 << 20;
+  for (;;) {
+    const std::size_t had = out.size();
+    out.resize(had + chunk);
+    const std::size_t n = (*source)->read(MutBytes(out).subspan(had));
+    out.resize(had + n);
+    if (n == 0) break;
+    if (out.size() > file_max)
+      return complain(Exit::environment, fmt::format("'{}' is longer than {} MiB: cut the connection out of it first",
+                                                     path, file_max >> 20));
+  }
+  if (const std::string& why = (*source)->error(); !why.empty()) return cannot(why);
+  if (input != nullptr) *input = (*source)->input();
+  return out;
+}
+
+/// "1", "0.5", "10", "0": how many times as fast as recorded; at most three digits behind the point.
+Or<void> parse_speed(const std::string& text, replay::PlayOptions& out) {
+  const std::size_t point = text.find('.');
+  std::string digits = text.substr(0, point);
+  std::uint32_t in = 1;
+  bool good = point == std::string::npos || (text.size() > point + 1 && text.size() <= point + 4);
+  if (good && point != std::string::npos) {
+    digits += text.substr(point + 1);
+    for (std::size_t i = point + 1; i < text.size(); ++i) in *= 10;
+  }
+  std::uint32_t of = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), of);
+  good = good && error == std::errc{} && end == digits.data() + digits.size() && of <= 1'000'000;
+  if (!good)
+    return complain(Exit::usage,
+                    fmt::format("'{}' is no speed: a number such as 1, 10, 0.5, or 0 for no pauses", text));
+  out.speed_of = of;
+  out.speed_in = in;
+  return {};
+}
+
+/// What the command line means, once it has been looked at.
+struct Job {
+  const ReplayArgs& args;
+  ReplayRun run;
+  replay::PlayOptions play;
+  std::optional<std::string> quirk;  ///< of the simulated peer; none: over sockets
+  Address where;
+  bool listen = false;
+};
+
+/// Plays over sockets until it is over, a signal comes, or nobody connects.
+Played play_live(const Job& job, const replay::Recording& recording, Output& out) {
+  const auto cannot = [&out](Exit exit, const std::string& why) { return Played{out.error(exit, why), {}}; };
+  replay::Player player(recording, job.run.side, job.play);
+  replay::PlayerMachine machine(player, job.where, job.listen);
+  auto loop = asio_driver::MachineLoop::open(machine);
+  if (!loop) return cannot(Exit::environment, "no sockets: " + loop.error().message());
+  std::unique_ptr<CaptureWriter> capture;
+  if (!job.args.pcapng.empty()) {
+    auto made = CaptureWriter::create(job.args.pcapng);
+    if (!made) return cannot(made.error().exit, made.error().text);
+    capture = std::move(*made);
+    (*loop)->set_tap([&capture](const TapRecord& record) { capture->add(record); });
+  }
+  const Instant give_up = job.args.wait == Duration{} ? never : (*loop)->now() + job.args.wait;
+  bool told = false;
+  while (!machine.over() && !StopSignals::requested()) {
+    (void)(*loop)->run_once(std::chrono::milliseconds(100));
+    if (machine.listening() && !std::exchange(told, true)) {
+      out.text(fmt::format("listening on {}", machine.listening()->to_string()));
+      out.object(
+          {{"event", "listening"}, {"address", machine.listening()->to_string()}, {"port", machine.listening()->port}});
+    }
+    if (!player.started() && (*loop)->now() >= give_up) break;
+  }
+  for (int i = 0; i < 10; ++i) (void)(*loop)->run_once(std::chrono::milliseconds(5));  // a FIN or RST leaves
+  if (capture)
+    if (const auto written = capture->finish(); !written) return cannot(written.error().exit, written.error().text);
+  if (machine.failed())
+    return cannot(Exit::environment, fmt::format("cannot {} {}: {}", job.listen ? "listen on" : "connect to",
+                                                 job.where.to_string(), machine.failed().message()));
+  if (!player.started())
+    return cannot(Exit::environment, StopSignals::requested()
+                                         ? "ended before anybody connected"
+                                         : "nobody connected within " + duration_text(job.args.wait));
+  if (!player.done()) player.fail("ended by a signal before the recording was over");
+  Played played = print_result(out, job.run, player.result());
+  if (!player.result().difference && StopSignals::requested()) played.exit = code(Exit::environment);
+  return played;
+}
+
+Played play_simulated(const Job& job, const replay::Recording& recording, Output& out) {
+  auto result =
+      replay_in_simulator(recording, job.run.side, {.play = job.play, .quirk = *job.quirk, .pcapng = job.args.pcapng});
+  if (!result) return {out.error(result.error().exit, result.error().text), {}};
+  ReplayRun run = job.run;
+  run.events = std::move(result->events);
+  return print_result(out, run, result->played);
+}
+
+Played play(const Job& job, const replay::Recording& recording, Output& out) {
+  print_begin(out, job.run, recording);
+  return job.quirk ? play_simulated(job, recording, out) : play_live(job, recording, out);
+}
+
+/// Every connection of the file in turn. One that the recording does not hold well enough is said and not counted; a
+/// peer that cannot be reached ends it.
+int play_all(const Job& job, ConstBytes file, Output& out) {
+  const replay::Contents contents = replay::list_connections(file);
+  const std::size_t all = contents.report.connections.size();
+  if (all == 0) return out.error(Exit::environment, fmt::format("{}: {}", job.args.file, contents.why_empty()));
+  ReplayTotal total;
+  for (std::size_t number = 1; number <= all && !StopSignals::requested(); ++number) {
+    const capture::ConnectionReport& c = contents.report.connections[number - 1];
+    std::string why = replay::set_up_captured(c) ? "" : "its handshake was not captured";
+    std::optional<replay::Recording> recording;
+    if (why.empty()) {
+      recording = replay::read_recording(file, contents, number);
+      why = why_not_playable(*recording, job.run.side);
+    }
+    if (!why.empty()) {
+      print_not_played(out, job.run, c, number, all, why);
+      total.not_played.push_back(number);
+      continue;
+    }
+    const Played played = play(job, *recording, out);
+    out.text("");
+    total.add(number, played);
+    if (!job.quirk && played.exit == code(Exit::environment)) break;
+  }
+  return print_total(out, total, all, job.run);
+}
+
+/// What the words after sim: name; none: it is no such word.
+Or<std::optional<std::string>> simulated_peer(const std::string& against) {
+  constexpr std::string_view prefix = "sim:";
+  if (!against.starts_with(prefix)) return std::optional<std::string>{};
+  const std::string name = against.substr(prefix.size());
+  if (name == "parley") return std::optional<std::string>{""};
+  if (name.empty() || !mpa::find_quirk(name))
+    return complain(
+        Exit::usage,
+        fmt::format("'{}' is no simulated peer: sim:parley, or sim: and a name of 'parley quirks'", against));
+  return std::optional<std::string>{name};
+}
+
+int list(const ReplayArgs& args, Output& out) {
+  const auto file = read_whole(args.file);
+  if (!file) return out.error(file.error().exit, file.error().text);
+  const replay::Contents contents = replay::list_connections(*file);
+  print_contents(out, args.file, contents);
+  // Whoever lists the connections of a file means to play one: a file without any is of no use (docs/cli.md).
+  const std::string wrong = contents.report.connections.empty() ? contents.why_empty() : contents.error;
+  if (!wrong.empty()) return out.error(Exit::environment, args.file + ": " + wrong);
+  return code(Exit::ok);
+}
+
+Or<replay::Ignored> parse_ignored(const std::vector<std::string>& fields) {
+  replay::Ignored ignored;
+  for (const std::string& name : fields) {
+    const auto field = replay::find_compared(name);
+    if (!field)
+      return complain(Exit::usage, fmt::format("--ignore: no field is named '{}'; there are: {}", name,
+                                               fmt::join(replay::compared_names(), ", ")));
+    ignored.set(static_cast<std::size_t>(*field));
+  }
+  return ignored;
+}
+
+/// The n-th, or 0 where none is named or all are.
+Or<std::size_t> parse_connection(const std::string& text) {
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || text == "all" || (error == std::errc{} && end == text.data() + text.size())) return number;
+  return complain(Exit::usage, fmt::format("--connection: '{}' is neither a number nor all", text));
+}
+
+Or<Job> understand(const ReplayArgs& args) {
+  Job job{.args = args, .run = {}, .play = {}, .quirk = {}, .where = {}, .listen = !args.listen.empty()};
+  if (args.role.empty()) return complain(Exit::usage, "say which side to play: --role initiator or --role responder");
+  if (job.listen == !args.against.empty())
+    return complain(Exit::usage, job.listen ? "--against and --listen exclude each other"
+                                            : "say whom to play against: --against or --listen");
+  if (args.connection == "all" && !args.pcapng.empty())
+    return complain(Exit::usage, "--pcapng keeps one connection: choose it with --connection N instead of all");
+  job.play.patience = args.timeout;
+  job.play.keep_going = args.keep_going;
+  if (const auto speed = parse_speed(args.speed, job.play); !speed) return tl::unexpected(speed.error());
+  const auto ignored = parse_ignored(args.ignore);
+  if (!ignored) return tl::unexpected(ignored.error());
+  job.play.ignored = *ignored;
+  auto simulated = simulated_peer(args.against);
+  if (!simulated) return tl::unexpected(simulated.error());
+  job.quirk = std::move(*simulated);
+  job.run.file = args.file;
+  job.run.against = job.listen ? "whoever connects to " + args.listen : args.against;
+  job.run.side = args.role == "initiator" ? capture::Side::initiator : capture::Side::responder;
+  job.run.verbose = args.verbose;
+  if (job.quirk) return job;
+  if (job.listen != (job.run.side == capture::Side::responder))
+    return complain(Exit::usage, job.listen ? "an initiator connects: give --against instead of --listen"
+                                            : "a responder waits for a peer: give --listen instead of --against");
+  const auto endpoint = parse_endpoint(job.listen ? args.listen : args.against, default_port);
+  if (!endpoint) return tl::unexpected(endpoint.error());
+  const auto addresses = resolve(*endpoint);
+  if (!addresses) return tl::unexpected(addresses.error());
+  job.where = addresses->front();
+  return job;
+}
+
+int run_replay(const ReplayArgs& args, Output& out) {
+  const auto number = parse_connection(args.connection);
+  if (!number) return out.error(number.error().exit, number.error().text);
+  if (args.list) return list(args, out);
+  auto job = understand(args);
+  if (!job) return out.error(job.error().exit, job.error().text);
+  draw::InputFile input;
+  const auto file = read_whole(args.file, &input);
+  if (!file) return out.error(file.error().exit, file.error().text);
+  job->run.provenance = provenance(out, {input});
+  print_provenance(out, job->run.provenance);
+  const StopSignals signals;
+  if (args.connection == "all") return play_all(*job, *file, out);
+  const auto recording = replay::read_recording(*file, *number);
+  if (!recording) return out.error(Exit::environment, fmt::format("{}: {}", args.file, recording.error()));
+  if (const std::string why = why_not_playable(*recording, job->run.side); !why.empty())
+    return out.error(Exit::environment, fmt::format("{}: {}", args.file, why));
+  return play(*job, *recording, out).exit;
+}
+
+}  // namespace
+
+void register_replay(Command app, Context& context) {
+  auto args = std::make_shared<ReplayArgs>();
+  Command sub = app.subcommand("replay", "Play one side of a recorded connection and compare the answers");
+  sub.option("FILE", args->file, "Capture: pcap or pcapng; - is standard input").required();
+  sub.option("--role", args->role, "The recorded side that is played").one_of({"initiator", "responder"});
+  sub.option("--against", args->against,
+             "HOST:PORT of a live responder; or sim:parley, Parley's own stack in the simulator; or sim:QUIRK, the "
+             "same playing one of 'parley quirks'");
+  sub.option("--listen", args->listen, "ADDRESS:PORT to wait for a live initiator; port 0: any free one, printed");
+  sub.option("-n,--connection", args->connection,
+             "The n-th MPA connection of the file, if it has several; all: one after the other")
+      .type("N|all");
+  sub.option("--ignore", args->ignore,
+             fmt::format("Tell differences in these fields and count them for nothing: {}",
+                         fmt::join(replay::compared_names(), ", ")))
+      .delimiter(',')
+      .type("FIELD,...");
+  sub.option("--speed", args->speed, "Recorded pauses are divided by this: 1 keeps them, 0 makes none").shows_default();
+  add_duration(sub, "--timeout", args->timeout, "How much longer than the recorded side the live one may take");
+  add_duration(sub, "--wait", args->wait, "With --listen: how long to wait for the connection (0: for ever)");
+  sub.flag("--keep-going", args->keep_going, "Play on after a difference; the first one is reported all the same");
+  sub.option("--pcapng", args->pcapng, "Write the live exchange to this file").type("FILE");
+  sub.flag("--list", args->list, "List the MPA connections of the file, and play nothing");
+  sub.flag("-v,--verbose", args->verbose, "Show every step and every answer");
+  add_json_flag(sub, context);
+  sub.footer(
+      "Exit code: 0 every answer means what the recorded one did, 1 there is a difference, 2 usage, 3 the recording "
+      "cannot\nbe played or the peer not be reached; of all connections, the worst.\n\n"
+      "Examples:\n"
+      "  parley replay event.pcap --list\n"
+      "  parley replay event.pcap -n 3 --role initiator --against 192.0.2.1:7174\n"
+      "  parley replay event.pcap -n all --role initiator --against sim:parley --ignore C,IRD,ORD\n"
+      "  parley replay event.pcap --role responder --listen 0.0.0.0:7174 --speed 0\n"
+      "  parley replay event.pcap --role initiator --against sim:parley\n"
+      "  parley replay event.pcap --role initiator --against sim:siw -v");
+  sub.run([args, &context] { return run_replay(*args, context.out); });
+}
+
+}  // namespace parley::tools

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Mirror: what it does and when. replay_mirror_plan.cpp makes the plan from the recording.
+#include "tools/replay/replay_mirror.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/bytes_io.hpp"
+
+namespace parley::tools {
+
+using capture::Side;
+using replay::Item;
+using wire::RdmapOpcode;
+
+Mirror::Mirror(const replay::Recording& recording, Side side, const std::string& quirk, replay::Player& player)
+    : recording_(recording),
+      side_(side),
+      quirk_(quirk),
+      player_(player),
+      names_(replay::find_names(mine(), theirs())) {}
+
+void Mirror::let_go() {
+  if (id_) id_.destroy();
+  id_ = listener_ = {};
+  cq_.reset();
+}
+
+void Mirror::on_start(sim::Host& host) {
+  Device& device = host.device();
+  pd_ = device.alloc_pd().value_or(0);
+  if (auto cq = device.create_cq(16384)) cq_ = std::move(*cq);
+  const Access all = Access::local_write | Access::remote_write | Access::remote_read | Access::remote_atomic;
+  for (Region& r : regions_) {
+    if (const auto mr = device.reg_mr(pd_, r.memory, all)) r.mr = *mr;
+    if (r.advertised) continue;
+    player_.know_stag(r.recorded, r.mr.stag);
+    player_.know_to(r.recorded, r.begin, r.mr.to);
+  }
+  arena_mr_ = device.reg_mr(pd_, arena_, Access::local_write).value_or(MemoryRegion{});
+  receive_mr_ = device.reg_mr(pd_, receive_arena_, Access::local_write).value_or(MemoryRegion{});
+  fill(first_reads_);
+  const mpa::Options options = mpa_options();
+  if (peer_) {
+    const Item* request = mine().startup();
+    Bytes data;
+    if (request != nullptr)
+      data = with_names(static_cast<std::size_t>(request - mine().items.data()), request->startup->private_data);
+    auto id = host.cm().connect(
+        *peer_,
+        {.mpa = options,
+         .private_data = data,
+         .qp = QpInit{
+             .pd = pd_, .send_cq = cq_.get(), .recv_cq = cq_.get(), .max_send_wr = sends, .max_recv_wr = receives}});
+    if (!id) {
+      events_.push_back(fmt::format("Parley cannot ask for this connection: {}", id.error().message()));
+      return player_.fail(events_.back());
+    }
+    id_ = *id;
+    for (std::size_t slot = 0; slot < receives; ++slot) post_receive(slot);
+  } else if (auto id = host.cm().listen(Address::any(Address::Family::v4, port_), {.mpa = options})) {
+    listener_ = *id;
+  }
+}
+
+void Mirror::post_receive(std::size_t slot) {
+  QueuePair* qp = id_ ? id_.qp() : nullptr;
+  if (qp == nullptr) return;
+  const Sge sge{.stag = receive_mr_.stag,
+                .to = receive_mr_.to + slot * receive_size_,
+                .length = static_cast<std::uint32_t>(receive_size_)};
+  (void)qp->post_recv({.wr_id = slot, .sges = {&sge, 1}});
+}
+
+void Mirror::answer(const cm::ConnectRequest& request) {
+  if (id_) {
+    cm::Id second = request.id;
+    return second.destroy();
+  }
+  id_ = request.id;
+  const Item* reply = mine().startup();
+  Bytes data;
+  if (reply != nullptr)
+    data = with_names(static_cast<std::size_t>(reply - mine().items.data()), reply->startup->private_data);
+  if (reply != nullptr && reply->startup->r()) {
+    (void)id_.reject(data);
+    return;
+  }
+  (void)id_.create_qp(
+      {.pd = pd_, .send_cq = cq_.get(), .recv_cq = cq_.get(), .max_send_wr = sends, .max_recv_wr = receives});
+  for (std::size_t slot = 0; slot < receives; ++slot) post_receive(slot);
+  if (const auto done = id_.accept({.mpa = mpa_options(), .private_data = data}); !done)
+    events_.push_back(fmt::format("Parley cannot accept so: {}", done.error().message()));
+  else
+    posting_ = true;  // when it may be sent is the stack's affair (RFC 5044 §7.1.2 rule 4)
+}
+
+void Mirror::event(sim::Host& host, cm::Event event) {
+  const auto mine_too = [this](const cm::Id& id) { return id_ && id == id_; };
+  if (const auto* asked = std::get_if<cm::ConnectRequest>(&event)) return answer(*asked);
+  if (const auto* is = std::get_if<cm::Established>(&event); is != nullptr && mine_too(is->id)) {
+    up_ = posting_ = true;
+    last_act_ = progress_at_ = host.now();
+    events_.emplace_back("established");
+  }
+  if (const auto* is = std::get_if<cm::Rejected>(&event); is != nullptr && mine_too(is->id))
+    events_.push_back("rejected: " + is->why.to_string());
+  if (const auto* is = std::get_if<cm::ConnectFailed>(&event)) events_.push_back("failed: " + is->why.to_string());
+  if (const auto* is = std::get_if<cm::Disconnected>(&event); is != nullptr && mine_too(is->id)) {
+    over_ = true;
+    events_.push_back(is->graceful ? std::string("closed") : "ended: " + is->why.to_string());
+  }
+}
+
+void Mirror::on_turn(sim::Host& host) {
+  while (auto next = host.cm().poll_event()) event(host, std::move(*next));
+  std::array<WorkCompletion, 64> done;
+  for (std::size_t n = cq_->poll(done); n > 0; n = cq_->poll(done))
+    for (const WorkCompletion& wc : std::span(done).first(n)) {
+      if (wc.status != WcStatus::success) continue;
+      if (wc.opcode == WcOpcode::recv || wc.opcode == WcOpcode::recv_immediate) {
+        ++sends_seen_;
+        progress_at_ = host.now();
+        post_receive(wc.wr_id);
+      } else if (wc.opcode == WcOpcode::rdma_read || wc.opcode == WcOpcode::fetch_add ||
+                 wc.opcode == WcOpcode::cmp_swap) {
+        ++reads_done_;
+        progress_at_ = host.now();
+      }
+    }
+  proceed(host);
+}
+
+void Mirror::on_timer(sim::Host& host, std::uint64_t) {
+  armed_ = never;
+  proceed(host);
+}
+
+void Mirror::proceed(sim::Host& host) {
+  while (posting_ && !over_ && next_act_ < acts_.size()) {
+    const Act& a = acts_[next_act_];
+    if (sends_seen_ < a.sends_seen || reads_done_ < a.reads_done) return;
+    const Instant when = std::max(last_act_, progress_at_) + a.delay;
+    if (host.now() < when) {
+      if (when < armed_) host.set_timer(armed_ = when, 0);
+      return;
+    }
+    if (!act(a)) return;
+    last_act_ = host.now();
+    ++next_act_;
+  }
+}
+
+bool Mirror::act(const Act& what) {
+  const Item& item = mine().items[what.item];
+  fill(what.reads);
+  const bool end = item.kind == Item::Kind::fin || item.kind == Item::Kind::rst;
+  if (end && !up_) return false;
+  if (item.kind == Item::Kind::fin) {
+    (void)id_.disconnect();
+    return true;
+  }
+  if (item.kind == Item::Kind::rst) {
+    id_.destroy();
+    id_ = {};
+    over_ = true;
+    return true;
+  }
+  return post(item, what);
+}
+
+// Whatever waits for the answer to it would wait for ever.
+bool Mirror::not_posted(const Item& item) {
+  if (item.is(RdmapOpcode::read_request) || item.is(RdmapOpcode::atomic_request)) ++reads_done_;
+  return true;
+}
+
+bool Mirror::post(const Item& item, const Act& what) {
+  QueuePair* qp = id_ ? id_.qp() : nullptr;
+  if (qp == nullptr) return false;
+  SendWr wr;
+  wr.wr_id = what.item;
+  Bytes payload = with_names(what.item, item.payload);
+  std::size_t length = payload.size();
+  switch (item.header.opcode) {
+    case RdmapOpcode::send_inv:
+    case RdmapOpcode::send_se_inv: wr.invalidate = item.header.stag; [[fallthrough]];
+    case RdmapOpcode::send:
+    case RdmapOpcode::send_se: wr.solicited = item.is(RdmapOpcode::send_se) || item.is(RdmapOpcode::send_se_inv); break;
+    case RdmapOpcode::rdma_write:
+      wr.opcode = SendWr::Opcode::rdma_write;
+      wr.remote_stag = item.header.stag;
+      wr.remote_to = item.header.to;
+      break;
+    case RdmapOpcode::read_request: {
+      const auto q = wire::ReadRequest::parse(item.payload);
+      if (!q) return not_posted(item);  // verbs know no shorter one (RFC 5040 §4.4)
+      wr.opcode = SendWr::Opcode::rdma_read;
+      wr.remote_stag = q->source_stag;
+      wr.remote_to = q->source_to;
+      length = q->size;
+      payload.clear();
+      break;
+    }
+    case RdmapOpcode::atomic_request: {
+      const auto a = wire::AtomicRequest::parse(item.payload);
+      if (!a || (a->aop != PARLEY_RDMAP_ATOMIC_FETCH_ADD && a->aop != PARLEY_RDMAP_ATOMIC_CMP_SWAP))
+        return not_posted(item);
+      wr.opcode = a->aop == PARLEY_RDMAP_ATOMIC_FETCH_ADD ? SendWr::Opcode::fetch_add : SendWr::Opcode::cmp_swap;
+      wr.remote_stag = a->stag;
+      wr.remote_to = a->to;
+      wr.swap_add = a->add_swap;
+      wr.swap_add_mask = a->add_swap_mask;
+      wr.compare = a->compare;
+      wr.compare_mask = a->compare_mask;
+      length = sizeof(std::uint64_t);
+      payload.clear();
+      break;
+    }
+    case RdmapOpcode::immediate:
+    case RdmapOpcode::immediate_se:
+      if (length != PARLEY_RDMAP_IMMEDIATE_LEN) return true;  // RFC 7306 §6.1; verbs know no other
+      wr.opcode = SendWr::Opcode::immediate;
+      wr.solicited = item.is(RdmapOpcode::immediate_se);
+      wr.immediate = Reader(payload).be64();
+      length = 0;
+      payload.clear();
+      break;
+    default: return true;  // nothing that verbs can post
+  }
+  const std::size_t at = arena_used_;
+  if (arena_.size() - at < length) return not_posted(item);
+  std::copy(payload.begin(), payload.end(), arena_.begin() + static_cast<std::ptrdiff_t>(at));
+  const Sge sge{.stag = arena_mr_.stag, .to = arena_mr_.to + at, .length = static_cast<std::uint32_t>(length)};
+  if (length > 0) wr.sges = {&sge, 1};
+  if (const auto posted = qp->post_send(wr); !posted) {
+    if (posted.error() == make_error_code(Errc::no_space)) return false;  // a completion makes room
+    events_.push_back(fmt::format("Parley cannot post the {}: {}", replay::describe(item), posted.error().message()));
+    return not_posted(item);
+  }
+  arena_used_ += length;
+  return true;
+}
+
+}  // namespace parley::tools

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Mirror: what one side of a recording wanted, as options, memory and work requests.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "tools/replay/replay_mirror.hpp"
+
+namespace parley::tools {
+
+using capture::Side;
+using replay::Item;
+using wire::RdmapOpcode;
+
+mpa::Options Mirror::mpa_options() const {
+  mpa::Options o;
+  o.play_quirk = quirk_;
+  const Item* item = mine().startup();
+  o.revision = 2;
+  o.rtr = mpa::Rtr::none;
+  if (item == nullptr) return o;
+  const capture::StartupSeen& s = *item->startup;
+  const mpa::Rtr seen = recording_.report.rtr;
+  o.crc = s.c();
+  o.markers = s.m();
+  o.fall_back_to_v1 = false;
+  if (side_ == Side::initiator) o.revision = s.revision >= 2 ? 2 : 1;
+  if (s.enhanced) {
+    o.ird = s.enhanced->ird;
+    o.ord = s.enhanced->ord;
+    // The Reply shows how far its sender raised its IRD.
+    if (side_ == Side::responder) o.ird_max = o.ird == mpa::depth_not_negotiated ? std::uint16_t{0} : o.ird;
+    const mpa::RtrSet kinds{.send = s.enhanced->b, .write = s.enhanced->c, .read = s.enhanced->d};
+    if (side_ == Side::responder && s.enhanced->a && !kinds.empty()) o.rtr_accept = kinds;
+    if (side_ == Side::initiator && s.enhanced->a) {
+      o.rtr_offer = kinds;
+      o.rtr = kinds.has(seen) ? seen
+              : kinds.send    ? mpa::Rtr::send
+              : kinds.write   ? mpa::Rtr::write
+              : kinds.read    ? mpa::Rtr::read
+                              : mpa::Rtr::none;
+    }
+  } else if (s.revision <= 1) {
+    if (side_ == Side::initiator) {
+      o.rtr = seen == mpa::Rtr::none && s.s() ? mpa::Rtr::frame : seen;
+      o.rtr_by_s = s.s();
+      const auto& frame = recording_.report.rtr_frame;
+      if (frame && frame->key == wire::MpaKey::rtr_hex) o.rtr_spelling = mpa::RtrSpelling::hex;
+    } else {
+      o.accept_rtr_frame = s.s();
+      if (!s.s() && seen != mpa::Rtr::frame) o.rtr_expected = seen;
+    }
+  }
+  return o;
+}
+
+Or<void> Mirror::prepare() {
+  plan_regions();
+  plan_acts();
+  std::uint64_t total = 0, sent = 0;
+  for (const Region& r : regions_) total += r.size;  // each at most memory_max: no sum of them overflows
+  for (const Act& a : acts_) {
+    const Item& item = mine().items[a.item];
+    sent += item.length;
+    if (const auto q = wire::ReadRequest::parse(item.payload); q && item.is(RdmapOpcode::read_request)) sent += q->size;
+  }
+  receive_size_ = 4096;
+  for (const Item& item : theirs().items)
+    if (item.is_send()) receive_size_ = std::max<std::size_t>(receive_size_, item.length);
+  total += sent + receive_size_ * receives;
+  if (total > memory_max)
+    return complain(Exit::environment,
+                    fmt::format("what the recorded {} moved needs {} MiB of memory in the simulator; {} are given",
+                                capture::to_string(side_), total >> 20, memory_max >> 20));
+  // Nothing is taken before all of it is known to fit: a small recording can name any amount.
+  for (Region& r : regions_) r.memory.assign(r.size, 0);
+  arena_.assign(std::max<std::size_t>(sent, 1), 0);
+  receive_arena_.assign(receive_size_ * receives, 0);
+  return {};
+}
+
+void Mirror::plan_regions() {
+  // A side that ended the connection over what it was told did not know the memory, perhaps.
+  const bool complained =
+      std::any_of(mine().items.begin(), mine().items.end(), [](const Item& i) { return i.is(RdmapOpcode::terminate); });
+  constexpr std::uint64_t reach_max = 64 << 20;
+  for (const replay::Use& u : names_.uses) {
+    if (!u.advertised && (!u.moved || complained)) continue;
+    std::uint64_t begin = u.begin, end = std::max(u.end, u.begin);
+    for (const replay::Field& f : names_.fields)
+      if (f.is_to && f.stag == u.stag) {
+        if (!u.moved || (f.to < begin && begin - f.to < reach_max)) begin = f.to;
+        end = std::max(end, begin);
+      }
+    if (end - begin > memory_max) continue;  // end is never below begin: note_use() does not let a TO wrap
+    Region r;
+    r.recorded = u.stag;
+    r.begin = begin;
+    r.size = static_cast<std::size_t>(std::max<std::uint64_t>(end - begin, 1));
+    r.advertised = u.advertised;
+    regions_.push_back(std::move(r));
+  }
+  const replay::Answers answers = replay::pair_answers(mine(), theirs());
+  read_pairs_.assign(answers.request_of.begin(), answers.request_of.end());
+}
+
+void Mirror::plan_acts() {
+  const auto& items = mine().items;
+  const replay::Answers answers = replay::pair_answers(theirs(), mine());
+  const mpa::Rtr rtr = recording_.report.rtr;
+  bool rtr_to_come =
+      side_ == Side::initiator && (rtr == mpa::Rtr::send || rtr == mpa::Rtr::write || rtr == mpa::Rtr::read);
+  std::set<std::size_t> asked;  // what is posted so far
+  bool complained = false, ended = false;
+  std::size_t received = 0, sends_seen = 0, reads_done = 0;
+  Instant received_at{};
+  Instant before = mine().startup() != nullptr ? mine().startup()->last.at : Instant{};
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const Item& item = items[i];
+    if (item.is(RdmapOpcode::read_response) || item.is(RdmapOpcode::atomic_response)) {
+      (acts_.empty() ? first_reads_ : acts_.back().reads).push_back(i);
+      continue;
+    }
+    if (item.is(RdmapOpcode::terminate)) complained = true;
+    const bool end = item.kind == Item::Kind::fin || item.kind == Item::Kind::rst;
+    const bool posted = replay::names_known(item) && item.lane() == replay::Lane::said &&
+                        !item.is(RdmapOpcode::terminate) && item.length < Item::payload_max;
+    if (posted && std::exchange(rtr_to_come, false)) continue;  // the stack sends it, and tells nobody of its answer
+    // After a Terminate the stack closes by itself, and so it does after the peer's end.
+    Act act;
+    // What its sender had received by then; that only grows.
+    for (; received < theirs().items.size(); ++received) {
+      const Item& other = theirs().items[received];
+      if (other.end > item.first.peer_received || other.last.frame >= item.first.frame) break;
+      received_at = std::max(received_at, other.last.at);
+      if (other.is_send() && replay::names_known(other)) ++sends_seen;  // the rest is not played
+      // An answer to a request that nobody posts, since the recording lacks it or its names, never comes.
+      const auto answered = answers.request_of.find(received);
+      const bool played = other.header.tagged || replay::names_known(other);
+      if (answered != answers.request_of.end() && played && asked.contains(answered->second)) ++reads_done;
+      ended = ended || other.kind == Item::Kind::fin || other.kind == Item::Kind::rst;
+    }
+    act.sends_seen = sends_seen;
+    act.reads_done = reads_done;
+    const Instant since = std::max(before, received_at);
+    const bool stack_closes = complained || ended;
+    if (!(end && !stack_closes) && !posted) continue;
+    if (posted) asked.insert(i);
+    act.item = i;
+    act.delay = std::max(item.first.at - since, Duration{});
+    before = item.last.at;
+    acts_.push_back(std::move(act));
+  }
+  // The ULP is told nothing of the Send that was the RTR.
+  if (rtr == mpa::Rtr::send && side_ == Side::responder)
+    for (Act& act : acts_) act.sends_seen -= std::min<std::size_t>(act.sends_seen, 1);
+}
+
+Mirror::Region* Mirror::region_of(std::uint32_t recorded) {
+  for (Region& r : regions_)
+    if (r.recorded == recorded) return &r;
+  return nullptr;
+}
+
+// The data that recorded Reads of this side's memory gave.
+void Mirror::fill(const std::vector<std::size_t>& responses) {
+  for (const std::size_t response : responses) {
+    const auto pair =
+        std::find_if(read_pairs_.begin(), read_pairs_.end(), [response](const auto& p) { return p.first == response; });
+    if (pair == read_pairs_.end()) continue;
+    if (mine().items[response].is(RdmapOpcode::atomic_response)) {
+      fill_atomic(mine().items[response], theirs().items[pair->second]);
+      continue;
+    }
+    const auto q = wire::ReadRequest::parse(theirs().items[pair->second].payload);
+    Region* r = q ? region_of(q->source_stag) : nullptr;
+    const Bytes& data = mine().items[response].payload;
+    if (r == nullptr || q->source_to < r->begin) continue;
+    const std::uint64_t at = q->source_to - r->begin;
+    if (at > r->memory.size() || r->memory.size() - at < data.size()) continue;
+    std::copy(data.begin(), data.end(), r->memory.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+}
+
+// The value that the first Atomic at a place found there; what the next ones find, the stack makes of it.
+void Mirror::fill_atomic(const Item& response, const Item& request) {
+  const auto a = wire::AtomicRequest::parse(request.payload);
+  const auto was = wire::AtomicResponse::parse(response.payload);
+  if (!a || !was || !response.unknown.empty() || !atomics_filled_.emplace(a->stag, a->to).second) return;
+  Region* r = region_of(a->stag);
+  if (r == nullptr || a->to < r->begin) return;
+  const std::uint64_t at = a->to - r->begin;
+  if (at > r->memory.size() || r->memory.size() - at < sizeof was->original) return;
+  std::memcpy(r->memory.data() + at, &was->original, sizeof was->original);  // in the machine's own order
+}
+
+Bytes Mirror::with_names(std::size_t item, ConstBytes octets) const {
+  Bytes out(octets.begin(), octets.end());
+  for (const replay::Field& f : names_.fields) {
+    if (f.item != item) continue;
+    for (const Region& r : regions_)
+      if (r.recorded == f.stag && r.mr.stag != 0)
+        replay::write_field(out, f, f.is_to ? r.mr.to + (f.to - r.begin) : r.mr.stag);
+  }
+  return out;
+}
+
+}  // namespace parley::tools

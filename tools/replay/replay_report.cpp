@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "tools/replay/replay_report.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "tools/provenance.hpp"
+
+namespace parley::tools {
+
+namespace {
+
+using replay::Evidence;
+
+std::string seconds(Duration d) {
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(d).count();
+  return fmt::format("{}.{:06} s", us / 1'000'000, us % 1'000'000);
+}
+
+/// Sixteen to a line, with their offset.
+std::string dump(const Evidence& e) {
+  constexpr std::size_t line = 16, lines_max = 16;
+  std::string out;
+  for (std::size_t at = 0; at < e.octets.size() && at < line * lines_max; at += line) {
+    const std::size_t n = std::min(line, e.octets.size() - at);
+    const std::size_t known = e.known > at ? std::min(e.known - at, n) : 0;
+    out += fmt::format("    {:04x}  {}\n", at, replay::hex(ConstBytes(e.octets).subspan(at, n), known, line));
+  }
+  if (e.octets.size() > line * lines_max) out += fmt::format("    .. {} octets in all\n", e.octets.size());
+  return out;
+}
+
+std::string side_text(const char* name, const std::optional<Evidence>& e) {
+  if (!e) return fmt::format("  {}: nothing\n", name);
+  const std::string frame = e->frame != 0 ? fmt::format(", frame {}", e->frame) : std::string();
+  return fmt::format("  {}{} at {}: {}\n{}", name, frame, seconds(e->at), e->words, dump(*e));
+}
+
+Json side_json(const std::optional<Evidence>& e) {
+  if (!e) return nullptr;
+  Json out{{"time", static_cast<double>(e->at.count()) / 1e9}, {"words", e->words}};
+  if (e->frame != 0) out["frame"] = e->frame;
+  std::string octets;
+  for (const std::uint8_t o : e->octets) octets += fmt::format("{:02x}", o);
+  out["octets"] = std::move(octets);
+  out["octets_known"] = e->known;
+  return out;
+}
+
+std::string result_word(const replay::PlayResult& r) {
+  if (r.difference) return "different";
+  return r.compared > 0 ? "same" : "nothing compared";
+}
+
+}  // namespace
+
+void print_contents(Output& out, const std::string& file, const replay::Contents& contents) {
+  std::size_t number = 0;
+  for (const auto& c : contents.report.connections) {
+    ++number;
+    const bool playable = replay::set_up_captured(c);
+    out.text(fmt::format("{}: {} > {}, frames {} to {}, {}{}{}", number, c.initiator.to_string(),
+                         c.responder.to_string(), c.first_frame, c.last_frame, capture::to_string(c.outcome),
+                         playable ? "" : ": cannot be played", c.end.empty() ? "" : ", " + c.end));
+    out.object({{"event", "connection"},
+                {"file", file},
+                {"connection", number},
+                {"initiator", c.initiator.to_string()},
+                {"responder", c.responder.to_string()},
+                {"first_frame", c.first_frame},
+                {"last_frame", c.last_frame},
+                {"outcome", capture::to_string(c.outcome)},
+                {"playable", playable}});
+  }
+}
+
+void print_begin(Output& out, const ReplayRun& run, const replay::Recording& recording) {
+  const auto& own = recording.side(run.side);
+  const auto& other = recording.side(capture::other(run.side));
+  out.text(fmt::format("{}: connection {} of {}, {} > {}", run.file, recording.connection, recording.connections,
+                       recording.report.initiator.to_string(), recording.report.responder.to_string()));
+  out.text(fmt::format("playing the {} against {}: {} steps, {} answers to compare", capture::to_string(run.side),
+                       run.against, own.steps.size(), other.items.size()));
+  if (!other.seen)
+    out.text(fmt::format("  nothing of the {} is in the recording: its answers are shown, not compared",
+                         capture::to_string(capture::other(run.side))));
+  for (const std::string& note : recording.notes) out.text("  " + note);
+  if (!recording.lacks.empty()) out.text(fmt::format("  not in the recording: {}", fmt::join(recording.lacks, ", ")));
+  out.object(
+      {{"event", "replay"},
+       {"file", run.file},
+       {"connection", recording.connection},
+       {"connections", recording.connections},
+       {"role", capture::to_string(run.side)},
+       {"against", run.against},
+       {"recorded",
+        {{"initiator", recording.report.initiator.to_string()}, {"responder", recording.report.responder.to_string()}}},
+       {"steps", own.steps.size()},
+       {"answers", other.items.size()},
+       {"other_side_seen", other.seen},
+       {"lacks", recording.lacks},
+       {"notes", recording.notes}});
+}
+
+Played print_result(Output& out, const ReplayRun& run, const replay::PlayResult& r) {
+  if (run.verbose || out.json)
+    for (const replay::LogLine& line : r.log) {
+      out.text(fmt::format("  {:>12}  {} {:<9} {}", seconds(line.at), line.played ? "played" : "  live",
+                           line.frame != 0 ? fmt::format("frame {}", line.frame) : std::string(), line.text));
+      if (run.verbose)
+        out.object({{"event", line.played ? "played" : "live"},
+                    {"time", static_cast<double>(line.at.count()) / 1e9},
+                    {"frame", line.frame},
+                    {"text", line.text}});
+    }
+  if (run.verbose)
+    for (const std::string& event : run.events) out.text("  Parley's side: " + event);
+  for (const std::string& note : r.notes) out.text("  " + note);
+  for (const std::string& words : r.ignored_words) out.text("  " + words);
+  if (r.ignored > r.ignored_words.size())
+    out.text(fmt::format("  ignored: {} more", r.ignored - r.ignored_words.size()));
+  if (r.difference) {
+    const auto& d = *r.difference;
+    out.text(fmt::format("first difference: {}{}", d.what, d.rule.empty() ? "" : " [" + d.rule + "]"));
+    std::string both = side_text("recorded", d.recorded) + side_text("live", d.live);
+    both.pop_back();
+    out.text(both);
+    out.object({{"event", "difference"},
+                {"text", d.what},
+                {"rule", d.rule},
+                {"recorded", side_json(d.recorded)},
+                {"live", side_json(d.live)}});
+  }
+  std::string line = fmt::format("{}: {} of {} steps played, {} of {} answers compared", result_word(r), r.steps_played,
+                                 r.steps, r.compared, r.expected);
+  if (r.differences > 1) line += fmt::format(", {} differences", r.differences);
+  if (r.ignored > 0) line += fmt::format(", {} ignored", r.ignored);
+  if (r.not_compared > 0) line += fmt::format(", {} live answers that the recording says nothing of", r.not_compared);
+  if (r.left_out)
+    line += "; some of the recording could not be played";
+  else if (r.partial)
+    line += "; the recording is not whole";
+  out.text(line);
+  out.object({{"event", "summary"},
+              {"command", "replay"},
+              {"result", result_word(r)},
+              {"steps", r.steps},
+              {"steps_played", r.steps_played},
+              {"answers", r.expected},
+              {"answers_compared", r.compared},
+              {"not_compared", r.not_compared},
+              {"differences", r.differences},
+              {"ignored", r.ignored},
+              {"ignored_words", r.ignored_words},
+              {"partial", r.partial},
+              {"notes", r.notes},
+              {"report", report_json(run.provenance)}});
+  if (!r.difference && r.compared == 0)
+    return {out.error(Exit::failed, "no answer was compared: that is no pass"), result_word(r)};
+  return {code(r.difference ? Exit::failed : Exit::ok), result_word(r)};
+}
+
+void ReplayTotal::add(std::size_t number, const Played& played) {
+  auto& where = played.exit == code(Exit::environment) ? broken_off
+                : played.word == "same"                ? same
+                : played.word == "different"           ? different
+                                                       : nothing_compared;
+  where.push_back(number);
+}
+
+void print_not_played(Output& out, const ReplayRun& run, const capture::ConnectionReport& connection,
+                      std::size_t number, std::size_t all, const std::string& why) {
+  out.text(fmt::format("{}: connection {} of {}, {} > {}\nnot played: {}\n", run.file, number, all,
+                       connection.initiator.to_string(), connection.responder.to_string(), why));
+  out.object({{"event", "not_played"}, {"file", run.file}, {"connection", number}, {"text", why}});
+}
+
+int print_total(Output& out, const ReplayTotal& total, std::size_t all, const ReplayRun& run) {
+  const std::string& file = run.file;
+  const std::size_t reached = total.same.size() + total.different.size() + total.nothing_compared.size() +
+                              total.broken_off.size() + total.not_played.size();
+  std::vector<std::size_t> left(all - reached);  // they are the last
+  std::iota(left.begin(), left.end(), reached + 1);
+  std::string line = fmt::format("{} connection{}: {} same", all, all == 1 ? "" : "s", total.same.size());
+  Json object{{"event", "total"}, {"command", "replay"}, {"file", file}, {"connections", all}, {"same", total.same}};
+  const auto tell = [&](const char* words, const char* key, const std::vector<std::size_t>& numbers) {
+    if (!numbers.empty()) line += fmt::format(", {} {} ({})", numbers.size(), words, fmt::join(numbers, ", "));
+    object[key] = numbers;
+  };
+  tell("different", "different", total.different);
+  tell("with nothing compared", "nothing_compared", total.nothing_compared);
+  tell("broken off", "broken_off", total.broken_off);
+  tell("not played", "not_played", total.not_played);
+  tell("not reached", "not_reached", left);
+  object["report"] = report_json(run.provenance);
+  out.text(line);
+  out.object(object);
+  if (total.not_played.size() == all)
+    return out.error(Exit::environment, file + ": none of its connections can be played");
+  if (!total.broken_off.empty() || !left.empty()) return code(Exit::environment);
+  return code(total.different.empty() && total.nothing_compared.empty() ? Exit::ok : Exit::failed);
+}
+
+}  // namespace parley::tools

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What `parley replay` prints.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "draw/provenance.hpp"
+#include "replay/player.hpp"
+#include "tools/options.hpp"
+
+namespace parley::tools {
+
+struct ReplayRun {
+  std::string file;
+  std::string against;  ///< "192.0.2.1:7175", "sim:parley"
+  capture::Side side = capture::Side::initiator;
+  bool verbose = false;
+  std::vector<std::string> events{};  ///< of Parley's side in the simulator
+  draw::Provenance provenance{};
+};
+
+/// The MPA connections of a file, for --list.
+void print_contents(Output& out, const std::string& file, const replay::Contents& contents);
+/// Before the run: what is played, and what is known of the recording.
+void print_begin(Output& out, const ReplayRun& run, const replay::Recording& recording);
+/// What became of one connection.
+struct Played {
+  int exit = 0;
+  std::string word;  ///< "same", "different", "nothing compared"; empty: it could not be played to its end
+};
+/// Prints the result, and says what it means.
+Played print_result(Output& out, const ReplayRun& run, const replay::PlayResult& result);
+
+/// What became of all the connections of a file: their numbers.
+struct ReplayTotal {
+  std::vector<std::size_t> same, different, nothing_compared, broken_off, not_played;
+  void add(std::size_t number, const Played& played);
+};
+/// Connection `number` of `all` is not played; `why` is a sentence.
+void print_not_played(Output& out, const ReplayRun& run, const capture::ConnectionReport& connection,
+                      std::size_t number, std::size_t all, const std::string& why);
+/// The exit code that it means.
+int print_total(Output& out, const ReplayTotal& total, std::size_t all, const ReplayRun& run);
+
+}  // namespace parley::tools

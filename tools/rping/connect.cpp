@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// `parley connect`: the initiator's side of connection set-up, by hand, once or many times at once.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "tools/command.hpp"
+#include "tools/report.hpp"
+#include "tools/rping/session.hpp"
+#include "tools/rping/traffic.hpp"
+
+namespace parley::tools {
+
+namespace {
+
+struct ConnectArgs {
+  std::string endpoint;
+  std::uint16_t port = default_port;
+  std::string local;
+  MpaArgs mpa;
+  SessionOptions session;
+  TrafficOptions traffic;
+  std::uint64_t count = 1;
+  std::uint64_t concurrency = 1;
+  bool quiet = false;
+  Duration hold{};
+  Duration tcp_timeout = std::chrono::seconds(10);
+  Duration timeout = std::chrono::seconds(60);
+};
+
+/// One connection from connect() to its end.
+struct Attempt {
+  cm::Id id;
+  std::unique_ptr<Traffic> traffic;  ///< outlives the id's queue pair
+  std::size_t candidate = 0;         ///< which of the peer's addresses
+  bool up = false;
+  bool closing = false;
+  Instant close_at = never;
+  Instant give_up_at = never;
+};
+
+class Connector {
+ public:
+  Connector(const ConnectArgs& args, Bytes private_data, std::vector<Address> peers, std::optional<Address> local,
+            Session& session, Context& context)
+      : args_(args),
+        data_(std::move(private_data)),
+        peers_(std::move(peers)),
+        local_(local),
+        session_(session),
+        context_(context),
+        report_(context.out, args.quiet) {}
+
+  int run();
+
+ private:
+  bool start(std::size_t candidate);
+  void handle(const cm::Event& event);
+  void established(const cm::Established& up);
+  void lost(Attempt& attempt, const mpa::Failure& why, const std::string& words);
+  void end(std::uint64_t number);
+  void tend();
+  Instant next_deadline() const;
+  void stop();
+  void blame(Exit exit, std::string text);
+  int summary();
+
+  const ConnectArgs& args_;
+  Bytes data_;
+  std::vector<Address> peers_;
+  std::optional<Address> local_;
+  Session& session_;
+  Context& context_;
+  Reporter report_;
+  PdHandle pd_ = 0;
+  std::map<std::uint64_t, Attempt> attempts_;  ///< at most `concurrency`
+  std::uint64_t begun_ = 0, good_ = 0, bad_ = 0, received_ = 0, sent_ = 0;
+  std::vector<Duration> times_;  ///< set-up times, for the summary
+  std::optional<Complaint> first_fault_;
+};
+
+void Connector::blame(Exit exit, std::string text) {
+  ++bad_;
+  if (!first_fault_) first_fault_ = Complaint{exit, std::move(text)};
+}
+
+bool Connector::start(std::size_t candidate) {
+  Attempt attempt;
+  attempt.candidate = candidate;
+  cm::ConnectOptions options;
+  options.mpa = args_.mpa.mpa;
+  options.private_data = data_;
+  options.local = local_;
+  options.tcp_timeout = args_.tcp_timeout;
+  if (args_.traffic.any()) {
+    auto traffic = Traffic::create(session_.host().device(), pd_, args_.traffic);
+    if (!traffic) {
+      blame(traffic.error().exit, traffic.error().text);
+      return false;
+    }
+    attempt.traffic = std::move(*traffic);
+    options.qp = attempt.traffic->init();
+  }
+  const auto id = session_.cm().connect(peers_[candidate], options);
+  if (!id) {
+    blame(Exit::usage, fmt::format("cannot connect to {} so: {}", peers_[candidate].to_string(), words(id.error())));
+    return false;
+  }
+  attempt.id = *id;
+  if (attempt.traffic) {
+    if (const auto posted = attempt.traffic->attach(*attempt.id.qp()); !posted)
+      blame(posted.error().exit, posted.error().text);
+  }
+  if (args_.timeout != Duration{0}) attempt.give_up_at = session_.now() + args_.timeout;
+  report_.started(attempt.id, peers_[candidate]);
+  attempts_[attempt.id.number()] = std::move(attempt);
+  return true;
+}
+
+void Connector::established(const cm::Established& up) {
+  const auto at = attempts_.find(up.id.number());
+  if (at == attempts_.end()) return;
+  Attempt& attempt = at->second;
+  attempt.up = true;
+  attempt.close_at = session_.now() + args_.hold;
+  times_.push_back(up.times.established);
+  if (attempt.traffic) attempt.traffic->established(false);
+  // Without an RTR only the first message releases the responder (RFC 5044 §7.1.2 rule 4). Where there is nothing else
+  // to say, an empty RDMA Write does: it completes nothing at the peer.
+  if (up.parameters.rtr == mpa::Rtr::none && args_.traffic.sends == 0)
+    (void)attempt.id.qp()->post_send({.opcode = SendWr::Opcode::rdma_write, .signaled = false, .remote_stag = 1});
+}
+
+/// A connection that will not be, or is no more, against our will.
+void Connector::lost(Attempt& attempt, const mpa::Failure& why, const std::string& text) {
+  const bool next_address =
+      !attempt.up && why.stage == mpa::Stage::tcp_connect && attempt.candidate + 1 < peers_.size();
+  const std::size_t candidate = attempt.candidate + 1;
+  end(attempt.id.number());
+  if (next_address) {
+    context_.out.note(text + "; trying " + peers_[candidate].to_string());
+    if (start(candidate)) return;
+  }
+  blame(exit_for(why), text);
+}
+
+void Connector::handle(const cm::Event& event) {
+  // Words first: the reporter forgets the peer when the connection is over.
+  std::string text;
+  if (const auto* rejected = std::get_if<cm::Rejected>(&event))
+    text = fmt::format("rejected by {}: {}", report_.peer(rejected->id), private_data_text(rejected->private_data));
+  if (const auto* failed = std::get_if<cm::ConnectFailed>(&event))
+    text = failed->why.to_string(report_.peer(failed->id));
+  if (const auto* down = std::get_if<cm::Disconnected>(&event))
+    text = down->graceful ? report_.peer(down->id) + " disconnected before the end"
+                          : end_text(*down, report_.peer(down->id));
+  report_.event(event);
+  const auto attempt_of = [this](cm::Id id) {
+    const auto at = attempts_.find(id.number());
+    return at == attempts_.end() ? nullptr : &at->second;
+  };
+  if (const auto* up = std::get_if<cm::Established>(&event)) {
+    established(*up);
+  } else if (const auto* rejected = std::get_if<cm::Rejected>(&event)) {
+    if (Attempt* attempt = attempt_of(rejected->id)) lost(*attempt, rejected->why, text);
+  } else if (const auto* failed = std::get_if<cm::ConnectFailed>(&event)) {
+    if (Attempt* attempt = attempt_of(failed->id)) lost(*attempt, failed->why, text);
+  } else if (const auto* down = std::get_if<cm::Disconnected>(&event)) {
+    Attempt* attempt = attempt_of(down->id);
+    if (attempt == nullptr) return;
+    if (attempt->traffic) attempt->traffic->poll();
+    const bool finished = !attempt->traffic || attempt->traffic->done();
+    if (down->graceful && finished && (attempt->closing || args_.hold == Duration{0})) {
+      ++good_;
+      end(down->id.number());
+    } else {
+      lost(*attempt, down->why, text);
+    }
+  }
+}
+
+/// Forgets a connection; its queue pair goes before the queues it uses.
+void Connector::end(std::uint64_t number) {
+  const auto at = attempts_.find(number);
+  if (at == attempts_.end()) return;
+  if (at->second.traffic) {
+    received_ += at->second.traffic->received();
+    sent_ += at->second.traffic->sent();
+  }
+  at->second.id.destroy();
+  attempts_.erase(at);
+}
+
+/// Messages, ends and time-outs that are due, and new connections while there is room.
+void Connector::tend() {
+  const Instant now = session_.now();
+  std::vector<std::pair<std::uint64_t, std::string>> over;
+  for (auto& [number, attempt] : attempts_) {
+    if (attempt.traffic) attempt.traffic->poll();
+    const bool finished = !attempt.traffic || attempt.traffic->done();
+    const std::string peer = report_.peer(attempt.id);
+    if (attempt.traffic && attempt.traffic->fault() && attempt.id.qp() != nullptr &&
+        attempt.id.qp()->state() == QpState::rts) {
+      over.emplace_back(number, fmt::format("traffic with {}: {}", peer, *attempt.traffic->fault()));
+    } else if (attempt.up && !attempt.closing && finished && attempt.close_at <= now) {
+      attempt.closing = true;
+      (void)attempt.id.disconnect();
+    } else if (attempt.give_up_at <= now) {
+      over.emplace_back(
+          number, attempt.up && !finished
+                      ? fmt::format("{}: {} messages sent and {} received within {}", peer, attempt.traffic->sent(),
+                                    attempt.traffic->received(), duration_text(args_.timeout))
+                      : fmt::format("{}: not over within {}", peer, duration_text(args_.timeout)));
+    }
+  }
+  for (const auto& [number, text] : over) {
+    end(number);
+    blame(Exit::failed, text);
+  }
+  while (begun_ < args_.count && attempts_.size() < args_.concurrency) {
+    ++begun_;
+    if (!start(0)) break;
+  }
+}
+
+Instant Connector::next_deadline() const {
+  Instant next = never;
+  for (const auto& [number, attempt] : attempts_) {
+    next = std::min(next, attempt.give_up_at);
+    if (attempt.up && !attempt.closing && attempt.close_at > session_.now()) next = std::min(next, attempt.close_at);
+  }
+  return next;
+}
+
+/// After a signal: graceful for a second, then by force.
+void Connector::stop() {
+  for (auto at = attempts_.begin(); at != attempts_.end();) {
+    Attempt& attempt = (at++)->second;
+    attempt.closing = true;
+    if (!attempt.up || !attempt.id.disconnect()) end(attempt.id.number());
+  }
+  const Instant deadline = session_.now() + std::chrono::seconds(1);
+  while (!attempts_.empty() && session_.now() < deadline) {
+    session_.turn(deadline);
+    while (auto event = session_.cm().poll_event()) handle(*event);
+  }
+  while (!attempts_.empty()) end(attempts_.begin()->first);
+}
+
+int Connector::run() {
+  const auto pd = session_.host().device().alloc_pd();
+  if (!pd) return context_.out.error(Exit::environment, "cannot make a protection domain: " + words(pd.error()));
+  pd_ = *pd;
+  report_.tell_failures(args_.count > 1);
+  tend();
+  while (!attempts_.empty() && !Session::stopped()) {
+    session_.turn(next_deadline());
+    while (auto event = session_.cm().poll_event()) handle(*event);
+    tend();
+  }
+  if (Session::stopped()) stop();
+  session_.settle();
+  return summary();
+}
+
+int Connector::summary() {
+  const auto captured = session_.finish();
+  Json object{{"event", "summary"}, {"command", "connect"}, {"count", args_.count}, {"good", good_}};
+  object.update(report_.tally_json());
+  object["messages"] = {{"received", received_}, {"sent", sent_}};
+  std::string text = fmt::format("{} of {} connections were set up and ended well", good_, args_.count);
+  if (!times_.empty()) {
+    std::sort(times_.begin(), times_.end());
+    const Duration median = times_[times_.size() / 2];
+    text +=
+        fmt::format("; set-up took {} at least, {} in the middle, {} at most", measured_duration_text(times_.front()),
+                    measured_duration_text(median), measured_duration_text(times_.back()));
+    const auto us = [](Duration d) { return static_cast<double>(d.count()) / 1e3; };
+    object["established_us"] = {{"min", us(times_.front())}, {"median", us(median)}, {"max", us(times_.back())}};
+  }
+  if (args_.count > 1 || !first_fault_) context_.out.text(text);
+  context_.out.object(object);
+  if (!captured) return context_.out.error(captured.error().exit, captured.error().text);
+  if (first_fault_) {
+    const std::string more = bad_ > 1 ? fmt::format(" (and {} more)", bad_ - 1) : "";
+    return context_.out.error(first_fault_->exit, first_fault_->text + more);
+  }
+  if (good_ < args_.count) return context_.out.error(Exit::failed, "interrupted");
+  return code(Exit::ok);
+}
+
+int run_connect(ConnectArgs& args, Context& context) {
+  const auto refuse = [&context](const Complaint& c) { return context.out.error(c.exit, c.text); };
+  const auto endpoint = parse_endpoint(args.endpoint, args.port);
+  if (!endpoint) return refuse(endpoint.error());
+  auto data = settle(args.mpa);
+  if (!data) return refuse(data.error());
+  if (args.traffic.echoed && args.traffic.sends == 0)
+    return refuse({Exit::usage, "--echoed compares what --send sent: say --send N too"});
+  if (const auto sane = check(args.traffic); !sane) return refuse(sane.error());
+  auto peers = resolve(*endpoint);
+  if (!peers) return refuse(peers.error());
+  std::optional<Address> local;
+  if (!args.local.empty()) {
+    const auto from = parse_endpoint(args.local, 0);
+    if (!from) return refuse(from.error());
+    const auto addresses = resolve(*from);
+    if (!addresses) return refuse(addresses.error());
+    local = addresses->front();
+  }
+  auto session = Session::open(args.session);
+  if (!session) return refuse(session.error());
+  return Connector(args, std::move(*data), std::move(*peers), local, **session, context).run();
+}
+
+}  // namespace
+
+void register_connect(Command app, Context& context) {
+  auto args = std::make_shared<ConnectArgs>();
+  Command sub = app.subcommand("connect", "Set up connections and disconnect them");
+  sub.option("-a,--address,endpoint", args->endpoint, "HOST, HOST:PORT or [ADDRESS%SCOPE]:PORT to connect to")
+      .required();
+  sub.option("-p,--port", args->port, "Port, if ENDPOINT has none").shows_default();
+  sub.option("--local", args->local, "Source address, with a port if wanted").type("ADDRESS");
+  sub.option("-n,--count", args->count, "Connections to set up, in all").shows_default();
+  sub.option("--concurrency", args->concurrency, "Connections at once").range(1, 60000).shows_default();
+  add_duration(sub, "--hold", args->hold, "Stay connected this long");
+  sub.flag("--echoed", args->traffic.echoed, "With --send: the peer returns each message (parley listen --echo)");
+  add_traffic_options(sub, args->traffic);
+  add_mpa_options(sub, args->mpa);
+  add_initiator_options(sub, args->mpa);
+  add_duration(sub, "--tcp-timeout", args->tcp_timeout, "Longest wait for the TCP connection");
+  add_duration(sub, "--timeout", args->timeout, "Longest life of one connection (0: no limit)");
+  add_session_options(sub, args->session);
+  sub.flag("--quiet", args->quiet, "Print the summary only");
+  add_json_flag(sub, context);
+  sub.footer(
+      "Examples:\n"
+      "  parley connect 192.0.2.1                          revision 2, as a client of a server\n"
+      "  parley connect [fe80::1%eth0]:7175 --rtr read     peer-to-peer, with a zero-length RDMA Read first\n"
+      "  parley connect host --rtr frame                   revision 1 with the Rtr frame of 2007\n"
+      "  parley connect host --send 10 --echoed --size 4096\n"
+      "  parley connect host --count 10000 --concurrency 100 --quiet --json");
+  sub.run([args, &context] { return run_connect(*args, context); });
+}
+
+}  // namespace parley::tools

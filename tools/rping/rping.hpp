@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// `parley rping`: what client and server have in common.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "tools/report.hpp"
+#include "tools/rping/rping_link.hpp"
+#include "tools/rping/session.hpp"
+
+namespace parley::tools {
+
+struct RpingArgs {
+  bool server = false, client = false;
+  bool verbose = false, validate = false, debug = false, persistent = false;
+  bool own_qp = false;  ///< -q: taken for rping's sake; the queue pair is always made by the program itself
+  std::string address, source;
+  std::uint16_t port = rping_port;
+  std::uint32_t count = 0;  ///< 0: until interrupted
+  std::uint32_t size = rping_size_default;
+  MpaArgs mpa;
+  SessionOptions session;
+  Duration tcp_timeout = std::chrono::seconds(10);
+  Duration timeout = std::chrono::seconds(10);
+  Duration nudge_after = std::chrono::seconds(2);
+  std::uint32_t retries = 3;
+  bool timeout_given = false;
+};
+
+int run_rping_client(const RpingArgs& args, Bytes private_data, std::vector<Address> servers,
+                     std::optional<Address> source, Session& session, Context& context);
+int run_rping_server(const RpingArgs& args, Bytes private_data, const Address& local, Session& session,
+                     Context& context);
+
+}  // namespace parley::tools

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "tools/rping/rping_link.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/bytes_io.hpp"
+#include "tools/report.hpp"
+
+namespace parley::tools {
+
+namespace {
+
+constexpr std::uint8_t first_letter = 'A', last_letter = 'z';
+constexpr std::uint32_t letters = last_letter - first_letter + 1;
+
+/// Marks the zero-length Write among the completions.
+constexpr std::uint64_t nudge_id = ~std::uint64_t{0};
+
+/// A connection that closes takes no more work, and that is no fault.
+bool accepts_work(const QueuePair& qp) { return qp.state() == QpState::idle || qp.state() == QpState::rts; }
+
+}  // namespace
+
+void RpingInfo::emit(MutBytes out) const {
+  Writer w(out);
+  w.be64(to);
+  w.be32(stag);
+  w.be32(size);
+}
+
+RpingInfo RpingInfo::parse(ConstBytes in) {
+  Reader r(in);
+  RpingInfo info;
+  info.to = r.be64();
+  info.stag = r.be32();
+  info.size = r.be32();
+  return info;
+}
+
+void rping_fill(MutBytes out, std::uint32_t ping) {
+  if (out.empty()) return;
+  const std::string head = fmt::format("rdma-ping-{}: ", ping);
+  std::uint32_t letter = ping % letters;
+  std::size_t at = 0;
+  for (std::uint8_t& octet : out) {
+    if (at < head.size()) {
+      octet = static_cast<std::uint8_t>(head[at]);
+    } else {
+      octet = static_cast<std::uint8_t>(first_letter + letter);
+      letter = (letter + 1) % letters;
+    }
+    ++at;
+  }
+  out.back() = 0;
+}
+
+std::optional<std::size_t> rping_difference(ConstBytes data, std::uint32_t ping) {
+  Bytes expected(data.size());
+  rping_fill(expected, ping);
+  const auto at = std::mismatch(data.begin(), data.end(), expected.begin()).first;
+  if (at == data.end()) return std::nullopt;
+  return static_cast<std::size_t>(at - data.begin());
+}
+
+std::string rping_text(ConstBytes data) {
+  return std::string(data.begin(), std::find(data.begin(), data.end(), std::uint8_t{0}));
+}
+
+std::string rping_depth_text(const mpa::Parameters& parameters) {
+  if (parameters.depths_negotiated) return {};
+  // RFC 5044 has no field for them; RFC 6581 §9.1 brought it, and 0x3FFF leaves them to the ULP.
+  return fmt::format(
+      "IRD and ORD were not negotiated ({}), so the other end may hold them at 0 and refuse rping's RDMA "
+      "Read, as Linux siw does under revision 1; use revision 2 at both ends",
+      parameters.revision < 2 ? fmt::format("MPA revision {} has no field for them", parameters.revision)
+                              : "the peer left them to the ULP");
+}
+
+RpingLink::RpingLink(Device& device, PdHandle pd, std::uint32_t size) : device_(device), pd_(pd), size_(size) {
+  memory_.resize(send_at(send_slots));
+}
+
+Or<std::unique_ptr<RpingLink>> RpingLink::create(Device& device, PdHandle pd, std::uint32_t size) {
+  std::unique_ptr<RpingLink> link(new RpingLink(device, pd, size));
+  auto cq = device.create_cq(send_wrs + receive_slots);
+  if (!cq) return tools::complain(Exit::environment, "cannot make a completion queue: " + words(cq.error()));
+  link->cq_ = std::move(*cq);
+  const MutBytes all(link->memory_);
+  const auto data =
+      device.reg_mr(pd, all.first(link->control()), Access::local_write | Access::remote_read | Access::remote_write);
+  if (data) link->region_ = *data;
+  const auto control = device.reg_mr(pd, all.subspan(link->control()), Access::local_write);
+  if (control) link->control_region_ = *control;
+  if (!data || !control)
+    return tools::complain(Exit::environment,
+                           "cannot register memory: " + words(data ? control.error() : data.error()));
+  return link;
+}
+
+RpingLink::~RpingLink() {
+  for (const MemoryRegion& region : {region_, control_region_})
+    if (region.stag != 0) (void)device_.dereg_mr(region.stag);
+}
+
+QpInit RpingLink::init() const {
+  QpInit init;
+  init.pd = pd_;
+  init.send_cq = cq_.get();
+  init.recv_cq = cq_.get();
+  init.max_send_wr = send_wrs;
+  init.max_recv_wr = receive_slots;
+  return init;
+}
+
+void RpingLink::complain(std::string text) {
+  if (!fault_) fault_ = std::move(text);
+}
+
+void RpingLink::attach(QueuePair& qp) {
+  qp_ = &qp;
+  for (std::uint64_t slot = 0; slot < receive_slots; ++slot) post_receive(slot);
+}
+
+void RpingLink::post_receive(std::uint64_t slot) {
+  const std::array sges{Sge{control_region_.stag, control_region_.to + receive_at(slot) - control(), receive_octets}};
+  if (const auto posted = qp_->post_recv({slot, sges}); !posted && accepts_work(*qp_))
+    complain("cannot post a receive: " + words(posted.error()));
+}
+
+void RpingLink::post(SendWr& wr, std::string_view what) {
+  if (const auto posted = qp_->post_send(wr); !posted)
+    complain(fmt::format("cannot post the {}: {}", what, words(posted.error())));
+}
+
+void RpingLink::send(const RpingInfo& info) {
+  const std::uint64_t slot = sends_++ % send_slots;
+  info.emit(MutBytes(memory_).subspan(send_at(slot), RpingInfo::wire_size));
+  const std::array sges{
+      Sge{control_region_.stag, control_region_.to + send_at(slot) - control(), RpingInfo::wire_size}};
+  SendWr wr;
+  wr.sges = sges;
+  post(wr, "Send");
+}
+
+void RpingLink::read_to_sink(const RpingInfo& from) {
+  const std::array sges{Sge{region_.stag, region_.to + size_, from.size}};
+  SendWr wr;
+  wr.opcode = SendWr::Opcode::rdma_read;
+  wr.sges = sges;
+  wr.remote_stag = from.stag;
+  wr.remote_to = from.to;
+  post(wr, "RDMA Read");
+}
+
+void RpingLink::write_from_sink(const RpingInfo& to, std::uint32_t length) {
+  const std::array sges{Sge{region_.stag, region_.to + size_, length}};
+  SendWr wr;
+  wr.opcode = SendWr::Opcode::rdma_write;
+  wr.sges = sges;
+  wr.remote_stag = to.stag;
+  wr.remote_to = to.to;
+  post(wr, "RDMA Write");
+}
+
+void RpingLink::nudge() {
+  SendWr wr;
+  wr.wr_id = nudge_id;
+  wr.opcode = SendWr::Opcode::rdma_write;
+  wr.remote_stag = 1;  // not checked at zero length; some hardware refuses 0 all the same
+  post(wr, "zero-length RDMA Write");
+}
+
+std::optional<RpingLink::Done> RpingLink::poll() {
+  std::array<WorkCompletion, 1> one;
+  while (!fault_ && cq_->poll(one) == 1) {
+    const WorkCompletion& wc = one.front();
+    if (wc.status == WcStatus::flushed) continue;
+    if (wc.status != WcStatus::success) {
+      complain(fmt::format("{} ended with: {}", to_string(wc.opcode), to_string(wc.status)));
+      break;
+    }
+    switch (wc.opcode) {
+      case WcOpcode::send: return Done{Does::sent, 0, {}};
+      case WcOpcode::rdma_read: return Done{Does::read, wc.byte_len, {}};
+      case WcOpcode::rdma_write: return Done{wc.wr_id == nudge_id ? Does::nudged : Does::written, 0, {}};
+      case WcOpcode::recv: {
+        Done done{Does::received, wc.byte_len, {}};
+        if (wc.byte_len == RpingInfo::wire_size)
+          done.info = RpingInfo::parse(ConstBytes(memory_).subspan(receive_at(wc.wr_id), RpingInfo::wire_size));
+        post_receive(wc.wr_id);
+        return done;
+      }
+      default: complain(fmt::format("unexpected completion: {}", to_string(wc.opcode)));
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace parley::tools

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "tools/rping/session.hpp"
+
+#include <sys/resource.h>
+
+#include <csignal>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "tools/pcap/capture.hpp"
+#include "tools/report.hpp"
+
+namespace parley::tools {
+
+namespace {
+
+/// Written by the signal handler, hence the one global of the tools.
+volatile std::sig_atomic_t stop_requested = 0;
+
+extern "C" void parley_request_stop(int) { stop_requested = 1; }
+
+void handle(int signal, void (*handler)(int), int flags) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
+
+StopSignals::StopSignals() {
+  stop_requested = 0;
+  // SA_RESETHAND: a second signal ends the process even if the orderly end hangs.
+  for (const int signal : {SIGINT, SIGTERM}) handle(signal, parley_request_stop, static_cast<int>(SA_RESETHAND));
+}
+
+StopSignals::~StopSignals() {
+  for (const int signal : {SIGINT, SIGTERM}) handle(signal, SIG_DFL, 0);
+}
+
+bool StopSignals::requested() { return stop_requested != 0; }
+
+namespace {
+
+/// Shells give 1024 by habit, for the sake of select(); nothing here uses that.
+void raise_open_files() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= files.rlim_max) return;
+  files.rlim_cur = files.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &files);
+}
+
+}  // namespace
+
+Session::Session() = default;
+Session::~Session() = default;
+
+Or<std::unique_ptr<Session>> Session::open(const SessionOptions& options) {
+  raise_open_files();
+  std::unique_ptr<Session> session(new Session());
+  auto host = TcpHost::open();
+  if (!host) return complain(Exit::environment, "cannot open sockets: " + words(host.error()));
+  session->host_ = std::move(*host);
+  if (!options.pcapng.empty()) {
+    auto capture = CaptureWriter::create(options.pcapng);
+    if (!capture) return tl::unexpected(capture.error());
+    session->capture_ = std::move(*capture);
+    session->host_->set_tap([writer = session->capture_.get()](const TapRecord& record) { writer->add(record); });
+  }
+  return session;
+}
+
+bool Session::turn(Instant deadline) {
+  constexpr Duration longest = std::chrono::milliseconds(100);
+  const Duration left = deadline - now();
+  return host_->run_once(deadline == never || left > longest ? longest : std::max(left, Duration{0}));
+}
+
+void Session::settle() {
+  const Instant end = now() + std::chrono::milliseconds(500);
+  while (now() < end && host_->run_once(std::chrono::milliseconds(20))) {
+  }
+}
+
+Or<void> Session::finish() {
+  if (!capture_) return {};
+  host_->set_tap({});
+  auto ended = capture_->finish();
+  capture_.reset();
+  return ended;
+}
+
+}  // namespace parley::tools

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "tools/sim/sim_once.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <ctime>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/escape.hpp"
+#include "tools/command.hpp"
+#include "tools/version.hpp"
+
+namespace parley::tools {
+
+namespace {
+
+std::uint64_t thread_cpu_us() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 + static_cast<std::uint64_t>(now.tv_nsec) / 1000;
+}
+
+}  // namespace
+
+sim::Scenario scenario_of(const SimRun& run, std::vector<std::string>* drawn) {
+  sim::Scenario scenario = run.swarm ? sim::draw_swarm(run.file->scenario, run.seed, drawn) : run.file->scenario;
+  if (run.settled)
+    for (sim::ScenarioConnect& connect : scenario.connects) connect.expect = sim::Expect::settled;
+  return scenario;
+}
+
+SimResult carry_out(const SimRun& run, const SimRecording& recording, const std::atomic<bool>& stop) {
+  SimResult result;
+  result.run = run;
+  const std::uint64_t began = thread_cpu_us();
+  const sim::Scenario scenario = scenario_of(run, &result.drawn);
+  sim::RunOptions options;
+  options.seed = run.seed;
+  std::uint64_t mask = run.drop_mask.value_or(0);
+  if (run.drop_mask) options.drop_mask = &mask;
+  options.keep_going = [&stop] { return !stop.load(std::memory_order_relaxed); };
+  std::optional<sim::PcapngTap> pcapng;
+  std::optional<sim::LadderTap> ladder;
+  sim::TapFan fan;
+  const sim::RecordInfo info{application_text(), scenario.name, run.seed};
+  if (recording.pcapng != nullptr || recording.hash) {
+    pcapng.emplace(info,
+                   [file = recording.pcapng](ConstBytes octets) { return file == nullptr || file->write(octets); });
+    fan.add(&*pcapng);
+  }
+  if (recording.ladder) {
+    ladder.emplace().set_info(info);
+    fan.add(&*ladder);
+  }
+  if (pcapng || ladder) options.tap = &fan;
+  options.on_world = [&](const sim::World& world) {
+    if (pcapng) pcapng->begin(world);
+    if (ladder) ladder->begin(world);
+  };
+  result.report = sim::run_scenario(scenario, options);
+  if (pcapng) {
+    pcapng->finish(&result.report);
+    result.hash = pcapng->hash();
+    if (recording.pcapng != nullptr) result.pcapng_file = recording.pcapng->path();
+  }
+  if (ladder) result.ladder = ladder->finish(&result.report);
+  result.cpu_us = thread_cpu_us() - began;
+  return result;
+}
+
+std::string seed_text(std::uint64_t seed) { return fmt::format("0x{:x}", seed); }
+
+Or<std::uint64_t> parse_seed(std::string_view text) {
+  const bool hex = text.starts_with("0x") || text.starts_with("0X");
+  const std::string_view digits = hex ? text.substr(2) : text;
+  std::uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), seed, hex ? 16 : 10);
+  if (error == std::errc::result_out_of_range)
+    return complain(Exit::usage, fmt::format("'{}' is more than 18446744073709551615 (0xffffffffffffffff)", text));
+  if (error != std::errc{} || end != digits.data() + digits.size())
+    return complain(Exit::usage, fmt::format("'{}' is neither a decimal nor a 0x hexadecimal number", text));
+  return seed;
+}
+
+Or<SeedRange> parse_seed_range(std::string_view text) {
+  const std::size_t dots = text.find("..");
+  const auto first = parse_seed(text.substr(0, dots));
+  if (!first) return complain(Exit::usage, fmt::format("{} in the seeds '{}'; write A..B", first.error().text, text));
+  if (dots == std::string_view::npos) return SeedRange{*first, *first};
+  const auto last = parse_seed(text.substr(dots + 2));
+  if (!last) return complain(Exit::usage, fmt::format("{} in the seeds '{}'; write A..B", last.error().text, text));
+  if (*last < *first)
+    return complain(Exit::usage, fmt::format("the seeds '{}' are reversed; the smaller one comes first", text));
+  return SeedRange{*first, *last};
+}
+
+Option add_seed(Command sub, const std::string& name, std::optional<std::uint64_t>& target, const std::string& help) {
+  return sub
+      .option(
+          name,
+          [name, &target](const std::string& text) {
+            const auto seed = parse_seed(text);
+            if (!seed) return seed.error().text;
+            target = *seed;
+            return std::string();
+          },
+          help)
+      .type("N");
+}
+
+void add_settled(Command sub, bool& settled) {
+  sub.flag("--settled", settled,
+           "Connections may also be rejected or fail, if both ends are told; for more faults\n"
+           "than the scenario was written for");
+}
+
+std::string file_word(const std::string& path) {
+  return shell_word(path.starts_with('-') ? "./" + path : path);  // a dash would make it an option
+}
+
+std::string replay_command(const SimRun& run) {
+  std::string command = fmt::format("parley sim replay {} --seed {}", file_word(run.file->shown), seed_text(run.seed));
+  if (run.swarm) command += " --swarm";
+  if (run.drop_mask) command += fmt::format(" --drop-mask {}", seed_text(*run.drop_mask));
+  if (run.settled) command += " --settled";
+  return command;
+}
+
+std::string file_stem(const SimRun& run) {
+  std::string stem = std::filesystem::path(run.file->shown).stem().string() + "-" + seed_text(run.seed);
+  if (run.swarm) stem += "-swarm";
+  if (run.settled) stem += "-settled";
+  if (run.drop_mask) stem += "-mask" + seed_text(*run.drop_mask);
+  return stem;
+}
+
+Or<void> record_failure(SimResult& failed, const std::string& directory, const std::string& stem,
+                        const std::atomic<bool>& stop, const draw::Provenance& report) {
+  const std::string base = (std::filesystem::path(directory) / stem).string();
+  auto pcapng = OutputFile::open(base + ".pcapng");
+  if (!pcapng) return tl::unexpected(pcapng.error());
+  auto html = OutputFile::open(base + ".html");
+  if (!html) return tl::unexpected(html.error());
+  SimResult again = carry_out(failed.run, {.pcapng = &*pcapng, .ladder = true}, stop);
+  if (again.stopped()) return {};
+  html->write(std::string_view(draw::to_html(*again.ladder, &report)));
+  for (OutputFile* file : {&*pcapng, &*html})
+    if (const auto written = file->finish(); !written) return written;
+  const sim::RunReport &a = failed.report, &b = again.report;
+  if (a.violations.size() != b.violations.size() || a.finished_at != b.finished_at ||
+      a.counters.events != b.counters.events)
+    return complain(Exit::failed, fmt::format("run again, {} went another way: the run depends on more than its seed",
+                                              replay_command(failed.run)));
+  failed.hash = again.hash;
+  failed.pcapng_file = pcapng->path();
+  failed.html_file = html->path();
+  return {};
+}
+
+}  // namespace parley::tools
