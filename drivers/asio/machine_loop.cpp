@@ -9,10 +9,13 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <system_error>
 
 namespace parley::asio_driver {
 namespace {
@@ -32,6 +35,18 @@ bool congestion_known(const std::string& name) {
   return result == 0;
 }
 
+[[noreturn]] void throw_errno() { throw std::system_error(errno, std::generic_category()); }
+
+struct EventFd {
+  EventFd() : fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (fd < 0) throw_errno();
+  }
+  ~EventFd() { ::close(fd); }
+  EventFd(const EventFd&) = delete;
+  EventFd& operator=(const EventFd&) = delete;
+  const int fd;
+};
+
 }  // namespace
 
 struct MachineLoop::Waiter {
@@ -43,7 +58,12 @@ struct MachineLoop::Waiter {
       if (epoll >= 0) ::close(epoll);
       throw;
     }
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = StreamSet::wake_data;
+    if (::epoll_ctl(epoll, EPOLL_CTL_ADD, wake.fd, &event) != 0) throw_errno();
   }
+  EventFd wake;
   asio::io_context io{1};
   asio::posix::stream_descriptor ready{io};  // the socket set as one descriptor, which it owns
   bool armed = false;
@@ -61,7 +81,7 @@ Result<std::unique_ptr<MachineLoop>> MachineLoop::open(StreamMachine& machine, c
   try {
     return std::unique_ptr<MachineLoop>(new MachineLoop(machine, options));
   } catch (const std::exception&) {
-    // Asio throws when the system refuses it a descriptor, its own or the one it is given.
+    // Asio throws when the system refuses it a descriptor, its own or the one it is given; so does Waiter.
     return fail(Errc::no_space, "the system gives no descriptor; raise the limit of open files (ulimit -n)");
   }
 }
@@ -69,9 +89,14 @@ Result<std::unique_ptr<MachineLoop>> MachineLoop::open(StreamMachine& machine, c
 MachineLoop::MachineLoop(StreamMachine& machine, const TcpHostOptions& options)
     : machine_(machine),
       waiter_(std::make_unique<Waiter>()),
-      streams_(machine, options, waiter_->ready.native_handle()) {}
+      streams_(machine, options, waiter_->ready.native_handle(), waiter_->wake.fd) {}
 
 MachineLoop::~MachineLoop() = default;
+
+int MachineLoop::fd() const { return waiter_->ready.native_handle(); }
+
+// It fails only where the count is at its end: then it is readable already.
+void MachineLoop::wake() noexcept { (void)::eventfd_write(waiter_->wake.fd, 1); }
 
 // Commands and deadlines, then what they made, then what the sockets have. A turn that had something to write leaves
 // the sockets to the next: an answer cannot be there yet, save from another socket of this host that keeps answering.
@@ -90,7 +115,7 @@ bool MachineLoop::turn(bool polling) {
 
 void MachineLoop::sleep(Duration longest) {
   const Instant now = StreamSet::clock();
-  const Instant deadline = std::min(machine_.next_deadline(), streams_.next_deadline());
+  const Instant deadline = next_deadline();
   if (deadline != never) longest = std::min(longest, std::max(deadline - now, Duration{}));
   if (!waiter_->armed) {
     waiter_->armed = true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Drives one StreamMachine over TCP sockets: the only place where a thread sleeps, and Asio does the sleeping.
 #pragma once
+#include <algorithm>
 #include <memory>
 
 #include "drivers/asio/stream_set.hpp"
@@ -27,6 +28,10 @@ class MachineLoop {
     sleep(wait);
     return turn();
   }
+  // As TcpHost's, as far as the machine's deadline tells.
+  int fd() const;
+  Instant next_deadline() const { return std::min(machine_.next_deadline(), streams_.next_deadline()); }
+  void wake() noexcept;
   Instant now() const { return StreamSet::clock(); }
   void set_tap(Tap tap) { streams_.set_tap(std::move(tap)); }
 

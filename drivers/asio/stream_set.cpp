@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -65,10 +66,11 @@ StreamEnd end_of(int error) { return error == ETIMEDOUT ? StreamEnd::timeout : S
 
 }  // namespace
 
-StreamSet::StreamSet(StreamMachine& machine, const TcpHostOptions& options, int epoll)
+StreamSet::StreamSet(StreamMachine& machine, const TcpHostOptions& options, int epoll, int wake)
     : machine_(machine),
       options_(options),
       epoll_(epoll),
+      wake_(wake),
       buffer_(std::max<std::size_t>(options.receive_buffer, 2048)) {}
 
 StreamSet::~StreamSet() {
@@ -167,27 +169,34 @@ bool StreamSet::serve(bool polling) {
     learn(events[0]);
   else
     guesses_left_ = 0;
-  for (int i = 0; i < n; ++i) {
-    const auto slot = static_cast<std::uint32_t>(events[i].data.u64);
-    const auto generation = static_cast<std::uint32_t>(events[i].data.u64 >> 32);
-    const std::uint32_t what = events[i].events;
-    if (!same(slot, generation)) continue;
-    switch (sockets_[slot].kind) {
-      case Kind::free: break;
-      case Kind::listener: accept_some(slot); break;
-      case Kind::connecting: finish_connect(slot); break;
-      case Kind::stream:
-        if ((what & EPOLLOUT) != 0) {
-          sockets_[slot].blocked = false;
-          write(sockets_[slot].id);
-          pump(machine_, *this);
-          if (same(slot, generation)) watch(slot);
-        }
-        if (same(slot, generation) && (what & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) read(slot);
-        break;
-    }
-  }
+  for (int i = 0; i < n; ++i) serve_event(events[i]);
   return true;
+}
+
+void StreamSet::serve_event(const epoll_event& event) {
+  if (event.data.u64 == wake_data) {
+    eventfd_t times = 0;
+    (void)::eventfd_read(wake_, &times);
+    return;
+  }
+  const auto slot = static_cast<std::uint32_t>(event.data.u64);
+  const auto generation = static_cast<std::uint32_t>(event.data.u64 >> 32);
+  const std::uint32_t what = event.events;
+  if (!same(slot, generation)) return;
+  switch (sockets_[slot].kind) {
+    case Kind::free: break;
+    case Kind::listener: accept_some(slot); break;
+    case Kind::connecting: finish_connect(slot); break;
+    case Kind::stream:
+      if ((what & EPOLLOUT) != 0) {
+        sockets_[slot].blocked = false;
+        write(sockets_[slot].id);
+        pump(machine_, *this);
+        if (same(slot, generation)) watch(slot);
+      }
+      if (same(slot, generation) && (what & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) read(slot);
+      break;
+  }
 }
 
 bool StreamSet::serve_partner() {
@@ -215,7 +224,9 @@ void StreamSet::learn(const epoll_event& only) {
   const auto slot = static_cast<std::uint32_t>(only.data.u64);
   const auto generation = static_cast<std::uint32_t>(only.data.u64 >> 32);
   guesses_left_ = 0;
-  if (!same(slot, generation) || sockets_[slot].kind != Kind::stream || only.events != EPOLLIN) return;
+  if (only.data.u64 == wake_data || !same(slot, generation) || sockets_[slot].kind != Kind::stream ||
+      only.events != EPOLLIN)
+    return;
   if (same(last_, last_generation_)) {
     Socket& last = sockets_[last_];
     last.follower_sure = last.follower == slot && last.follower_generation == generation;

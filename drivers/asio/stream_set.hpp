@@ -20,8 +20,11 @@ namespace parley::asio_driver {
 
 class StreamSet {
  public:
-  /// `epoll` stays the caller's.
-  StreamSet(StreamMachine& machine, const TcpHostOptions& options, int epoll);
+  /// The data of the event that `wake`, an eventfd in the set, gives. No socket's: there are not that many.
+  static constexpr std::uint64_t wake_data = ~std::uint64_t{0};
+
+  /// `epoll` and `wake` stay the caller's.
+  StreamSet(StreamMachine& machine, const TcpHostOptions& options, int epoll, int wake);
   ~StreamSet();
   StreamSet(const StreamSet&) = delete;
   StreamSet& operator=(const StreamSet&) = delete;
@@ -89,13 +92,14 @@ class StreamSet {
   bool guess(std::uint32_t& slot) const;
   bool read_guessed(std::uint32_t slot);
   void learn(const epoll_event& only);
+  void serve_event(const epoll_event& event);
   void ended(std::uint32_t slot, StreamEnd end);
   void tap(const Socket& socket, TapRecord::Kind kind, ConstBytes octets = {});
   void tap_sent(const Socket& socket, std::span<const ConstBytes> pieces, std::size_t n);
 
   StreamMachine& machine_;
   TcpHostOptions options_;
-  int epoll_;
+  int epoll_, wake_;
   Tap tap_;
   Bytes buffer_;  // one for all sockets: what is read is handed on at once
   Bytes tapped_;

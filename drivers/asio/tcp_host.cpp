@@ -24,6 +24,12 @@ class Host final : public TcpHost {
 
   cm::Manager& cm() override { return manager_; }
   Device& device() override { return provider_->device(); }
+  int fd() const override { return loop_->fd(); }
+  Instant next_deadline() const override {
+    // A time long past, and not now(): a caller may have asked for now() before.
+    return provider_->has_events() || provider_->has_work() ? Instant{} : loop_->next_deadline();
+  }
+  void wake() noexcept override { loop_->wake(); }
   Instant now() const override { return loop_->now(); }
   void set_tap(Tap tap) override { loop_->set_tap(std::move(tap)); }
 

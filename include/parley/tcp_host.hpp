@@ -47,6 +47,16 @@ class TcpHost {
   /// Handles what is ready, or waits up to `wait` for something to happen; true if anything did. Without a wait, true
   /// may also mean that there is more to look at; false means that nothing is left to do now.
   virtual bool run_once(Duration wait) = 0;
+  /// One descriptor for a loop of the caller's own (poll, epoll): readable while a socket has something for run_once()
+  /// or wake() was called. It is the host's: only to be waited for, and gone with the host.
+  virtual int fd() const = 0;
+  /// When run_once() must be called although fd() is not readable; never: no such time. A time that has passed while
+  /// commands or posted work wait for a turn, or events for poll_event(). Any call but wake() may change it: ask right
+  /// before waiting.
+  virtual Instant next_deadline() const = 0;
+  /// Makes fd() readable and a run_once() that waits return true; one that does not wait yet will not begin to. The only
+  /// call that any thread may make at any time (a signal handler too) while the host lives; all others are for one thread.
+  virtual void wake() noexcept = 0;
   /// The driver's time: monotonic since an arbitrary origin.
   virtual Instant now() const = 0;
   /// Sees every octet; costs nothing when not set.

@@ -39,6 +39,7 @@ class SoftDevice final : public IwarpDevice {
   Result<std::unique_ptr<StreamQp>> create_lone_qp(PdHandle pd, std::uint32_t depth) override;
 
   StreamQp* poll_dirty() override { return pop_dirty(*dirty_); }
+  bool has_dirty() const override { return dirty_->first != nullptr; }
 
  private:
   std::unique_ptr<StreamQp> make(QpParts parts, PdHandle pd, std::uint32_t max_send_wr, std::uint32_t max_recv_wr);

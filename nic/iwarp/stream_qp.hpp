@@ -74,6 +74,7 @@ class IwarpDevice : public Device {
   virtual Result<std::unique_ptr<StreamQp>> create_lone_qp(PdHandle pd, std::uint32_t depth) = 0;
   /// The next queue pair on which something was posted or queued since it was last polled; null when there is none.
   virtual StreamQp* poll_dirty() = 0;
+  virtual bool has_dirty() const = 0;
 };
 
 /// `tagged_offset_base`: 0 makes tagged offsets of addresses, as in verbs; anything else gives the first registered

@@ -15,6 +15,8 @@ class IwarpProvider : public Provider, public StreamMachine {
  public:
   /// Events wait for poll_event(): a driver with some must not sleep.
   virtual bool has_events() const = 0;
+  /// Commands or posted work wait for the driver's next turn.
+  virtual bool has_work() const = 0;
   /// Endpoints that hold memory now, those included that only finish sending after their id was destroyed.
   virtual std::size_t endpoint_count() const = 0;
 };

@@ -180,6 +180,9 @@ class Iwarp final : public IwarpProvider {
 
   // IwarpProvider
   bool has_events() const override { return events_at_ < events_.size(); }
+  bool has_work() const override {
+    return !noted_.empty() || !commands_.empty() || !ready_.empty() || device_->has_dirty();
+  }
   std::size_t endpoint_count() const override { return alive_; }
 
   // StreamMachine
