@@ -73,7 +73,7 @@ std::optional<T> decimal(std::string_view text) {
   return v;
 }
 
-// Exactly four decimal numbers without leading zeros, which other parsers take for octal.
+// Exactly four decimal numbers, no leading zeros: other parsers read those as octal.
 bool parse_v4(std::string_view text, std::uint8_t* out) {
   for (int i = 0; i < 4; ++i) {
     const std::size_t dot = i < 3 ? text.find('.') : text.size();
@@ -96,7 +96,7 @@ std::optional<std::uint16_t> hex_group(std::string_view text) {
   return v;
 }
 
-// One side of "::", or the whole: groups joined by ':', the last may be dotted (RFC 4291 §2.2).
+// One side of "::", or the whole: groups joined by ':'; the last may be dotted (RFC 4291 §2.2).
 bool parse_groups(std::string_view text, bool may_be_dotted, std::array<std::uint8_t, 16>& out, std::size_t& used) {
   used = 0;
   if (text.empty()) return true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Reader and Writer: cursors over a span with sticky failure, the only place that indexes raw octets.
-// After any overrun ok() is false for good, reads give zero and writes do nothing.
+// After an overrun, ok() stays false, reads give zero and writes do nothing.
 #pragma once
 #include <cstring>
 

@@ -38,7 +38,7 @@ class DeadlineQueue {
 
   Instant next() const { return heap_.empty() ? never : heap_.front().at; }
 
-  /// Takes the first key whose deadline has come; its deadline is then cleared.
+  /// Takes the first key whose deadline has passed; its deadline is then cleared.
   std::optional<Key> pop_due(Instant now) {
     if (heap_.empty() || heap_.front().at > now) return std::nullopt;
     const Key key = heap_.front().key;

@@ -8,18 +8,18 @@
 namespace parley {
 namespace {
 
-/// U+0080 to U+009F: some terminals obey them.
+/// U+0080 to U+009F: some terminals act on them.
 bool c1_control(std::string_view character) {
   return character.size() == 2 && character[0] == '\xC2' && static_cast<unsigned char>(character[1]) < 0xA0;
 }
 
-/// A half of a surrogate pair written as UTF-8 writes other characters, which it must not (RFC 3629 §3).
+/// Half of a surrogate pair, encoded as if it were a character, which UTF-8 forbids (RFC 3629 §3).
 bool surrogate_half(std::string_view text) {
   const auto octet = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   return text.size() >= 3 && octet(0) == 0xED && (octet(1) & 0xE0) == 0xA0 && (octet(2) & 0xC0) == 0x80;
 }
 
-/// Of a character that is well-formed UTF-8: XML 1.0 §2.2.
+/// Whether XML 1.0 §2.2 allows the character, which is well-formed UTF-8.
 bool in_xml(std::string_view character) {
   const auto first = static_cast<unsigned char>(character.front());
   if (character.size() == 1) return first >= 0x20 || first == '\t' || first == '\n' || first == '\r';
@@ -74,7 +74,7 @@ std::string xml_escape(std::string_view text) {
         case '<': out += "&lt;"; break;
         case '>': out += "&gt;"; break;
         case '"': out += "&quot;"; break;
-        // As they are, a parser would turn these into spaces in attributes (XML 1.0 §3.3.3).
+        // A parser would turn these into spaces in attributes if they stood as they are (XML 1.0 §3.3.3).
         case '\n': out += "&#10;"; break;
         case '\r': out += "&#13;"; break;
         case '\t': out += "&#9;"; break;

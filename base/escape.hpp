@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Text that may hold anything, made fit for where it goes. The one place for it.
+// Text that may hold anything, made safe for where it goes. The one place for it.
 #pragma once
 #include <string>
 #include <string_view>
 
 namespace parley {
 
-/// For a terminal: what controls one, and octets that are no UTF-8, become '?'; with `ascii` so does everything beyond
+/// For a terminal: control characters and octets that are not UTF-8 become '?'; with `ascii` so does everything beyond
 /// ASCII.
 std::string printable(std::string_view text, bool ascii);
 /// For HTML: nothing in it can end an element, an attribute or the page.

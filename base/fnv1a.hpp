@@ -9,7 +9,7 @@ namespace parley {
 
 inline constexpr std::uint64_t fnv1a_start = 0xCBF29CE484222325;
 
-/// Goes on from `hash`, so that octets may come in pieces.
+/// Continues from `hash`, so that octets may come in pieces.
 constexpr std::uint64_t fnv1a(ConstBytes octets, std::uint64_t hash = fnv1a_start) {
   for (const std::uint8_t octet : octets) hash = (hash ^ octet) * 0x100000001B3;
   return hash;

@@ -26,7 +26,7 @@ Sequence utf8_sequence(std::string_view text) {
                                                               : 0;
   if (length == 0) return {1, false};
   for (std::size_t i = 1; i < length; ++i) {
-    // The second octet says no to overlong forms, surrogates, and what lies above U+10FFFF.
+    // The second octet rules out overlong forms, surrogates and anything above U+10FFFF.
     const unsigned least = i > 1 ? 0x80 : first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
     const unsigned most = i > 1 ? 0xBF : first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
     if (i == text.size() || octet(i) < least || octet(i) > most) return {i, false};

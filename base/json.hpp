@@ -59,7 +59,7 @@ class Json {
   void update(Json object);
   void erase(std::string_view key);
 
-  /// On one line if `indent` is 0. `real` is the text of a number with a fraction. Octets that are not UTF-8 become
+  /// On one line if `indent` is 0. `real` turns a number with a fraction into text. Octets that are not UTF-8 become
   /// U+FFFD.
   std::string dump(std::string (*real)(double), int indent = 0) const;
 
@@ -80,7 +80,7 @@ class Json {
 
 struct JsonMember {
   std::string key;
-  mutable Json value;  ///< mutable: an initializer list hands out constants, and copies of whole trees are dear
+  mutable Json value;  ///< mutable: an initializer list hands out constants, and copying whole trees is expensive
 };
 
 }  // namespace parley

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The lower seam for byte streams. A StreamMachine is protocol code over many TCP connections; a driver (Asio sockets,
-// the simulator's TCP, a test) owns the connections, feeds the machine and carries out what it asks.
+// the simulator's TCP, a test) owns the connections, feeds the machine and carries out what it asks for.
 //
 // Driver's loop: feed one handle_*; then drain poll_command(); then for each poll_ready() stream gather() and write,
-// telling sent(); then arm next_deadline(). base/pump.hpp is that loop.
+// reporting it by sent(); then arm next_deadline(). base/pump.hpp is that loop.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -16,7 +16,7 @@
 namespace parley {
 
 /// Names a stream or a listener; chosen by the side that creates it: the machine uses odd, the driver even numbers.
-/// Never reused within a process run. 0 is none.
+/// Never reused within a process. 0 is none.
 using StreamId = std::uint64_t;
 
 struct StreamInfo {
@@ -40,7 +40,7 @@ struct StreamCommand {
   Kind kind = Kind::close;
   StreamId id = 0;
   Address address{};  ///< open, listen: where; open may bind `local` first
-  Address local{};    ///< open: source address, any() for the system's choice
+  Address local{};    ///< open: source address; any() lets the system choose
   int backlog = 128;  ///< listen
 };
 
@@ -54,25 +54,25 @@ class StreamMachine {
   virtual void handle_connect_failed(Instant now, StreamId stream, std::error_code why) = 0;
   /// A peer connected to `listener`; the driver names the stream (even number). false: refuse it (driver resets it).
   virtual bool handle_accepted(Instant now, StreamId listener, StreamId stream, const StreamInfo& info) = 0;
-  /// The driver has no room for the peer that waits at `listener`. true: the machine has given up another stream, whose
+  /// The driver has no room for the peer waiting at `listener`. true: the machine has given up another stream, whose
   /// reset is among its commands.
   virtual bool handle_no_room(Instant now, StreamId listener) {
     (void)now, (void)listener;
     return false;
   }
   virtual void handle_bytes(Instant now, StreamId stream, ConstBytes in) = 0;
-  /// FIN: the peer sends no more, our half may go on (RFC 5044 §7.2). RST or timeout: the stream is gone.
+  /// FIN: the peer sends no more; our half may go on (RFC 5044 §7.2). RST or timeout: the stream is gone.
   virtual void handle_end(Instant now, StreamId stream, StreamEnd end) = 0;
   virtual void handle_deadline(Instant now) = 0;
 
   virtual bool poll_command(StreamCommand& out) = 0;
   /// The next stream with octets to send, 0 when there is none. A stream appears once per drain.
   virtual StreamId poll_ready() = 0;
-  /// Fills `out` with pieces to send, in order, without consuming them; the number filled. Views live until the next
+  /// Fills `out` with pieces to send, in order, without consuming them; returns the number filled. Views live until the
   /// call.
   virtual std::size_t gather(StreamId stream, std::span<ConstBytes> out) = 0;
-  /// The driver wrote n octets of what gather gave; if less than all, it calls gather again when writable. A stream
-  /// that has more to send then is named by poll_ready once more, so the driver need not gather until there is nothing.
+  /// The driver wrote n octets of what gather gave; if not all, it calls gather again when writable. If the stream
+  /// has more to send then, poll_ready names it once more, so the driver need not gather until nothing is left.
   virtual void sent(Instant now, StreamId stream, std::size_t n) = 0;
   virtual Instant next_deadline() const = 0;
 };

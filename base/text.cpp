@@ -10,7 +10,7 @@ namespace {
 
 bool continues(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
-/// To the nearest, ties to the even one.
+/// To the nearest; ties go to the even one.
 std::int64_t rounded_microseconds(std::int64_t ns) {
   const std::int64_t whole = ns / 1000, rest = ns % 1000, away = ns < 0 ? -1 : 1;
   const bool up = rest * away > 500 || (rest * away == 500 && whole % 2 != 0);
@@ -112,7 +112,7 @@ std::size_t utf8_length(std::string_view text) {
                                                         : 0;
   if (n == 0 || n > text.size()) return 0;
   if (!std::all_of(text.begin() + 1, text.begin() + static_cast<std::ptrdiff_t>(n), continues)) return 0;
-  // Overlong forms, surrogates, and what is beyond U+10FFFF.
+  // Overlong forms, surrogates, and anything beyond U+10FFFF.
   const auto second = static_cast<unsigned char>(text[1]);
   const bool none = (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ||
                     (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F);

@@ -18,29 +18,29 @@ std::string ordinal(std::uint32_t n);
 
 /// Rounded: "1.25 s", "3.2 ms", "850 µs", "7 ns".
 std::string duration_text(Duration d);
-/// As it was measured: "850 us", "1.25 ms", "3.20 s".
+/// As measured: "850 us", "1.25 ms", "3.20 s".
 std::string measured_duration_text(Duration d);
-/// Cut, not rounded, and no zeros at the end: "3 s", "1.25 s", "800 us". Negative times are 0.
+/// Cut, not rounded, without trailing zeros: "3 s", "1.25 s", "800 us". Negative times are 0.
 std::string brief_duration_text(Duration d);
-/// Nothing lost, in the largest unit that divides it: "3 s", "1500 us", "7 ns".
+/// Exact, in the largest unit that divides it: "3 s", "1500 us", "7 ns".
 std::string exact_duration_text(Duration d);
 /// "10 Gb/s", "1500 kb/s": in the largest unit that needs no fraction.
 std::string bit_rate_text(std::uint64_t bits_per_second);
 
-/// "01 ab 20"; of more octets than `max` the first, and how many there are.
+/// "01 ab 20"; beyond `max` octets only the first ones and their total number.
 std::string hex_text(ConstBytes octets, std::size_t max = 32);
 /// "01ab20": all of them.
 std::string hex_digits(ConstBytes octets);
-/// Octets as ASCII, '.' for what is none; of more than `max` the first, and dots.
+/// Octets as ASCII, '.' for what is not; beyond `max` only the first ones, then dots.
 std::string readable_text(ConstBytes octets, std::size_t max);
 
-/// Octets of the UTF-8 character that the text begins with; 0 when it begins with none (RFC 3629 §4).
+/// Octets of the UTF-8 character that the text begins with; 0 if it begins with none (RFC 3629 §4).
 std::size_t utf8_length(std::string_view text);
-/// Columns that the text takes, counting UTF-8 characters as one.
+/// Columns that the text takes, counting each UTF-8 character as one.
 std::size_t columns(std::string_view text);
-/// Wrapped at `width`, each line after the first begun with `indent` spaces.
+/// Wrapped at `width`; each line after the first begins with `indent` spaces.
 std::string wrap(std::string_view text, std::size_t width, std::size_t indent);
-/// The text in at most n columns; what is cut off leaves dots behind.
+/// The text in at most n columns; dots replace what is cut off.
 std::string clip(const std::string& text, std::size_t n);
 std::string repeat(std::string_view glyph, std::size_t n);
 

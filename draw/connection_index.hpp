@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The index of connections on a page of ladders: a list that a form filters by result, outcome and words. It is plain
+// The index of connections on a page of ladders: a list that a form filters by result, outcome and text. It is plain
 // HTML with links; the script only adds the filter.
 #pragma once
 #include <cstddef>
@@ -10,15 +10,15 @@
 namespace parley::draw {
 
 struct IndexEntry {
-  std::string href;     ///< "#c1"; empty: there is nothing on the page to go to
+  std::string href;     ///< "#c1"; empty: the page has nothing to go to
   std::string name;     ///< "192.0.2.1:40000 -> 192.0.2.2:9001"
   std::string where;    ///< the file; may be empty
-  std::string result;   ///< "failed: 1 error"; its first word is what the filter goes by
+  std::string result;   ///< "failed: 1 error"; the filter goes by its first word
   std::string outcome;  ///< "established"
   std::size_t number = 0;
 };
 
-/// In the order given. Empty of fewer than two entries: nobody needs to look for one.
+/// In the order given. Empty for fewer than two entries: nobody has to search for one.
 std::string index_html(const std::vector<IndexEntry>& entries);
 
 extern const std::string_view index_style;

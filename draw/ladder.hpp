@@ -12,10 +12,10 @@
 
 namespace parley::draw {
 
-/// A frame, a note, something that went wrong, or something that may be.
+/// A frame, a note, a violation, or a possible one.
 struct LadderRow {
   enum class Kind : std::uint8_t { frame, note, violation, warning };
-  /// discarded: arrived and was thrown away; under_way: not arrived when the run ended.
+  /// discarded: arrived and was thrown away; under_way: still in flight when the run ended.
   enum class Fate : std::uint8_t { arrived, dropped, discarded, under_way };
   Kind kind = Kind::frame;
   bool finding() const { return kind == Kind::violation || kind == Kind::warning; }
@@ -30,12 +30,12 @@ struct LadderRow {
   /// "pause", "resume", "note".
   std::string layer;
   std::string text;    ///< "MPA Reply"
-  std::string detail;  ///< more where there is room: "rev=2 C S A ird=32 ord=32 pd=16"
+  std::string detail;  ///< shown if there is room: "rev=2 C S A ird=32 ord=32 pd=16"
   std::string why;     ///< what a fault did; the rule that was broken
   /// Name and value, for hover and click; a name without a value heads the fields after it.
   std::vector<std::pair<std::string, std::string>> fields;
   std::uint64_t frame = 0;     ///< number in the capture of the same run; 0: none
-  std::size_t connection = 0;  ///< its place among Ladder::connections, from 1; 0: of none of them
+  std::size_t connection = 0;  ///< its place in Ladder::connections, from 1; 0: belongs to none
 };
 
 /// A connection in a ladder.
@@ -51,20 +51,20 @@ struct Ladder {
   std::vector<std::string> addresses;  ///< of each column, shown below its name; may be empty
   std::vector<LadderRow> rows;         ///< by time
   std::uint64_t rows_dropped = 0;
-  std::vector<LadderConnection> connections;  ///< of several the page has an index; those that failed first
+  std::vector<LadderConnection> connections;  ///< if there are several, the page has an index; failed ones come first
   std::vector<std::pair<std::string, std::string>> facts;  ///< "seed", "commit", "result"
 };
 
 struct LadderTextOptions {
   std::size_t width = 100;  ///< at least 60
-  bool ascii = false;       ///< no box-drawing characters, nothing but ASCII
-  bool colour = false;      ///< with the escape sequences of terminals (ECMA-48 SGR)
+  bool ascii = false;       ///< ASCII only, no box-drawing characters
+  bool colour = false;      ///< with ANSI escape sequences (ECMA-48 SGR)
 };
-/// Two hosts: labels on the arrows. More: labels beside them. Dashed: sent before; a cross: it did not arrive.
+/// Two hosts: labels on the arrows. More: labels beside them. Dashed: a retransmission; a cross: it did not arrive.
 std::string to_text(const Ladder& ladder, const LadderTextOptions& options = {});
-/// One file: no network, no fonts, dark and light, works on a phone and without JavaScript (less clickable then).
+/// One file: no network, no fonts, dark and light, works on a phone and without JavaScript (with less to click).
 std::string to_html(const Ladder& ladder, const Provenance* provenance = nullptr);
-/// One page for any number of ladders, one below the other; as self-contained as each of them. `left_out` more are only
+/// One page for any number of ladders, one below the other, as self-contained as each of them. `left_out` more are only
 /// counted. One ladder alone is the page of to_html(ladder).
 std::string to_html(std::string_view title, const std::vector<Ladder>& ladders, std::size_t left_out,
                     const Provenance* provenance = nullptr);

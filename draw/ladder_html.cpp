@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The ladder as one HTML page. Everything that happens (a frame is sent, arrives, a host crashes) is an event with a
-// number; rows are laid out in the order of sending, and an arrow ends where its arrival stands among the events. The
-// script of ladder_page lays out what a filter leaves by the same numbers.
+// number; rows are laid out in the order of sending, and an arrow ends at the event of its arrival. The script of
+// ladder_page uses the same numbers to lay out what a filter leaves.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using Fate = LadderRow::Fate;
 
 constexpr int row_height = 36, row_height_why = 50, note_height = 28, gap_height = 30, top = 6, bottom = 10;
 constexpr int note_middle = 14, words_off = 14;
-constexpr std::size_t narrow = 40;      // columns of text that a phone has room for
+constexpr std::size_t narrow = 40;      // columns of text that fit on a phone
 constexpr std::size_t label_max = 160;  // characters; the rest is one click away
 
 std::string html(std::string_view text) { return html_escape(printable(text, false)); }
@@ -66,7 +66,7 @@ class Page {
     bool gap_before = false;
     std::size_t gap = 0;  // its event
     int gap_y = 0;
-    Duration silence{};  // that the gap stands for
+    Duration silence{};  // the silence that the gap stands for
   };
   struct Event {
     std::size_t row = 0;
@@ -94,7 +94,7 @@ class Page {
   std::string tooltip(const LadderRow& r) const;
   std::string way(const LadderRow& r) const;
 
-  /// Where a life line stands, in hundredths of a percent of the width.
+  /// Position of a life line, in hundredths of a percent of the width.
   std::uint64_t x(std::uint32_t column) const {
     const std::size_t n = p_.columns.size();
     if (n < 2) return 5000;
@@ -112,7 +112,7 @@ class Page {
   std::string out_;
 };
 
-/// Only what the style knows; a layer of another name is "other".
+/// Only layers that the style knows; any other becomes "other".
 std::string_view Page::layer(const LadderRow& r) {
   if (r.kind == Kind::violation) return "violation";
   if (r.kind == Kind::warning) return "warning";
@@ -208,7 +208,7 @@ void Page::head() {
   tools();
 }
 
-/// Each connection leads to its first row.
+/// Each connection links to its first row.
 std::vector<IndexEntry> Page::index() const {
   std::vector<IndexEntry> out;
   for (const LadderConnection& c : p_.connections)
@@ -338,7 +338,7 @@ std::string Page::way(const LadderRow& r) const {
   std::string to = name(r.to);
   for (std::uint32_t c : r.also) to += ", " + name(c);
   std::string out = fmt::format("{} → {}, sent at {} s", name(r.from), to, ladder_exact_time(r.at));
-  if (r.fate == Fate::arrived && r.arrived == r.at) return out;  // a capture at one place knows no more
+  if (r.fate == Fate::arrived && r.arrived == r.at) return out;  // a capture at one place has no second time
   if (r.fate == Fate::arrived || r.fate == Fate::discarded)
     out += fmt::format(", {} after {}", r.fate == Fate::discarded ? "thrown away" : "arrived",
                        brief_duration_text(r.arrived - r.at));
@@ -353,14 +353,14 @@ std::string Page::tooltip(const LadderRow& r) const {
   return out;
 }
 
-/// The screen on which a text of so many columns, with what stands before it, has room: 1 a phone ... 4 a desk. With
-/// many hosts there is less of it.
+/// The screen that has room for a text of so many columns and what precedes it: 1 a phone ... 4 a desktop. With many
+/// hosts there is less room.
 int Page::screen_for(std::size_t n) const {
   if (p_.columns.size() > 2) n = n * 3 / 2;
   return n <= narrow ? 1 : n <= 76 ? 2 : n <= 112 ? 3 : 4;
 }
 
-/// A text in two parts: what a phone shows, and the rest for wider screens.
+/// A text in two parts: one for a phone, and the rest for wider screens.
 std::string Page::in_parts(const std::string& text) const {
   const std::size_t n = columns(text);
   if (n <= narrow) return html(text);
@@ -372,7 +372,7 @@ std::string Page::in_parts(const std::string& text) const {
                      html(text.substr(cut)));
 }
 
-/// The name of a frame, and what of its details fits: the style shows more of them on wider screens.
+/// The name of a frame and as many of its details as fit: the style shows more of them on wider screens.
 void Page::label(const LadderRow& r, std::uint64_t at, int y, std::string_view anchor) {
   const std::string text = clip(r.text, label_max) + (r.repeated ? " again" : "");
   out_ += fmt::format("<text class=\"l{}\" x=\"{}\" y=\"{}\" dx=\"{}\">{}", anchor, percent(at), y,
@@ -398,7 +398,7 @@ void Page::frame_row(const LadderRow& r, const Place& at) {
   };
   wire(r.to);
   for (std::uint32_t c : r.also) wire(c);
-  // Words stand where the arrow begins and go with it, unless the edge of the ladder is too near for them.
+  // The text starts where the arrow begins and runs along it, unless the edge of the ladder is too near.
   const std::uint64_t low = std::min(x(r.from), x(r.to)), high = std::max(x(r.from), x(r.to));
   const bool rightward = x(r.from) <= x(r.to);
   const bool room = rightward ? x(r.from) <= 6000 : x(r.from) >= 4000;

@@ -10,14 +10,14 @@
 
 namespace parley::draw {
 
-/// A silence at least that long is worth a line of its own.
+/// A silence of at least this length gets a line of its own.
 inline constexpr Duration ladder_gap = std::chrono::milliseconds(10);
 
 /// "1.200013": seconds, cut to microseconds.
 std::string ladder_time(Instant at);
 /// All nine digits.
 std::string ladder_exact_time(Instant at);
-/// The colour of a result: "good" of one that begins with "passed", "warn" of "partial", else "bad".
+/// The colour of a result: "good" if it begins with "passed", "warn" for "partial", else "bad".
 std::string_view result_class(std::string_view result);
 
 }  // namespace parley::draw

@@ -20,7 +20,7 @@ h1{font-size:20px;margin:0 0 8px}h2{font-size:16px;margin:24px 0 8px}
 .dim{color:var(--dim)}
 iframe{display:block;width:100%;height:85vh;border:1px solid var(--faint);border-radius:8px}
 )";
-// Each frame becomes as high as what is in it, so that only the page scrolls; without script each scrolls by itself.
+// Each frame becomes as high as its content, so that only the page scrolls; without the script each scrolls by itself.
 constexpr std::string_view book_script = R"(
 const frames=[...document.querySelectorAll('iframe')];
 const fit=f=>{

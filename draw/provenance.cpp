@@ -12,7 +12,7 @@
 namespace parley::draw {
 namespace {
 
-constexpr std::size_t inputs_open = 3;  // more than that a page hides behind one line
+constexpr std::size_t inputs_open = 3;  // a page hides more than that behind one line
 
 std::string html(std::string_view text) { return html_escape(printable(text, false)); }
 

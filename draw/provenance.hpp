@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What every report says of itself: which build made it, when, by which command, and of which files. Filled by tools/;
-// here it is only data and its renderings. JSON and JUnit have theirs in tools/provenance.hpp.
+// What every report says about itself: which build made it, when, by which command, and from which files. Filled in by
+// tools/; here it is only data and its renderings. JSON and JUnit have theirs in tools/provenance.hpp.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -12,8 +12,8 @@ namespace parley::draw {
 
 /// A file that was read.
 struct InputFile {
-  std::string path;                     ///< as it was named; "-" is standard input
-  std::optional<std::uint64_t> size{};  ///< octets, packed as the file is; nothing if it was not read to its end
+  std::string path;                     ///< as given; "-" is standard input
+  std::optional<std::uint64_t> size{};  ///< octets of the file as stored, even packed; nothing if not read to its end
   std::string sha256{};                 ///< of the same octets, in hexadecimal; empty likewise
 };
 
@@ -29,13 +29,13 @@ struct Provenance {
 std::string provenance_text(const Provenance& report);
 /// "siw.pcap: 1234 octets, SHA-256 e3b0..."
 std::string input_text(const InputFile& input);
-/// Both, a line for each input. Ends without a newline.
+/// Both, with a line for each input. Ends without a newline.
 std::string provenance_text_with_inputs(const Provenance& report);
 
 /// The end of a page.
 std::string footer_html(const Provenance& report);
 
-/// Names of the columns that a CSV table ends with, and a line's values: each begins with a comma.
+/// Names of the columns at the end of a CSV table, and a line's values for them: each begins with a comma.
 std::string_view csv_report_names();
 std::string csv_report(const Provenance& report, std::string_view path);
 

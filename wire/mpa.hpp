@@ -12,12 +12,12 @@ namespace parley::wire {
 
 enum class MpaKey : std::uint8_t { req, rep, rtr, rtr_hex, unknown };
 std::string_view to_string(MpaKey key);
-/// Looks at 16 octets.
+/// Takes 16 octets.
 MpaKey classify_mpa_key(ConstBytes key);
 /// True while `head` (0..16 octets) can still become one of the known keys.
 bool may_become_mpa_key(ConstBytes head);
 
-/// A checked borrow of a startup frame: whatever its fields say, it can be printed.
+/// A checked view of a startup frame: whatever its fields say, it can be printed.
 struct MpaFrameView {
   MpaKey key = MpaKey::unknown;
   std::uint8_t flags = 0;
@@ -29,7 +29,7 @@ struct MpaFrameView {
   bool c() const { return flags & PARLEY_MPA_FLAG_C; }
   bool r() const { return flags & PARLEY_MPA_FLAG_R; }
   bool s() const { return flags & PARLEY_MPA_FLAG_S; }
-  /// Bits the revision reserves: 0x1F under 1, 0x0F under 2.
+  /// Bits that the revision reserves: 0x1F under 1, 0x0F under 2.
   std::uint8_t reserved() const { return flags & (revision >= 2 ? PARLEY_MPA_RES_V2 : PARLEY_MPA_RES_V1); }
   std::size_t frame_size() const { return PARLEY_MPA_HEADER_LEN + std::size_t{pd_length}; }
   bool complete() const { return private_data.size() == pd_length; }
@@ -48,7 +48,7 @@ struct MpaEnhanced {
   void emit(MutBytes out) const;  ///< 4 octets
 };
 
-/// A sane frame to send.
+/// A well-formed frame to send.
 struct MpaFrame {
   MpaKey key = MpaKey::req;
   std::uint8_t flags = 0;

@@ -32,7 +32,7 @@ std::uint16_t checksum_of(ConstBytes icmp, const Ip6& source, const Ip6& destina
 
 bool is_group(const Ip6& address) { return address[0] == 0xFF; }
 
-// The link-layer address in the options; false when one of them breaks a rule.
+// Finds the link-layer address among the options; false if one of them breaks a rule.
 bool parse_options(Reader& r, std::uint8_t wanted, std::optional<Mac>& link) {
   while (r.left() > 0) {
     const std::uint8_t type = r.u8();
@@ -127,10 +127,10 @@ Result<NeighbourMessage> parse_neighbour(ConstBytes icmp, const Ip6& source, con
   if (!parse_options(r, out.advert ? option_target_link : option_source_link, out.link_address))
     return fail(Errc::malformed);
   const bool unspecified = source == Ip6{};
-  // §7.1.1: whoever has no address yet asks the group and has no link-layer address to tell.
+  // §7.1.1: a sender without an address asks the group, and has no link-layer address to give.
   if (!out.advert && unspecified && (destination != solicited_node(out.target) || out.link_address))
     return fail(Errc::malformed);
-  // §7.1.2: nobody asked by way of a group.
+  // §7.1.2: an answer to a question never goes to a group.
   if (out.advert && is_group(destination) && out.solicited) return fail(Errc::malformed);
   return out;
 }

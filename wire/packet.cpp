@@ -14,7 +14,7 @@ constexpr std::uint8_t protocol_tcp = 6, protocol_udp = 17;
 constexpr std::uint16_t port_rocev2 = 4791;
 constexpr std::size_t tags_max = 4, extensions_max = 16;
 
-/// What is captured of an IP packet and how much there was on the wire.
+/// The captured part of an IP packet, and how much there was on the wire.
 struct Datagram {
   std::uint16_t ethertype = 0;
   ConstBytes octets;
@@ -31,7 +31,7 @@ std::uint16_t ethertype_of_version(ConstBytes ip) {
   return version == 4 ? ethertype_ipv4 : version == 6 ? ethertype_ipv6 : std::uint16_t{0};
 }
 
-// The address family numbers of the systems that write NULL and LOOP captures; IPv6 has several.
+// Address family numbers of the systems that write NULL and LOOP captures; IPv6 has several.
 std::uint16_t ethertype_of_family(ConstBytes head) {
   Reader be(head), le(head);
   const std::uint32_t a = be.be32(), b = le.le32();
@@ -41,7 +41,7 @@ std::uint16_t ethertype_of_family(ConstBytes head) {
   return 0;
 }
 
-/// Strips the link header; ethertype 0 when what follows is not IP or the frame is too short to tell.
+/// Strips the link header; ethertype 0 if what follows is not IP or the frame is too short to tell.
 Datagram strip_link(std::uint16_t link_type, ConstBytes frame, std::size_t wire_length) {
   Reader r(frame);
   Datagram d;
@@ -101,7 +101,7 @@ void parse_tcp_options(ConstBytes options, TcpSegmentView& t) {
   }
 }
 
-/// `ip_payload` octets were captured of `length` on the wire.
+/// `ip_payload` octets were captured, out of `length` on the wire.
 void parse_tcp(ConstBytes ip_payload, std::size_t length, PacketView& out) {
   Reader r(ip_payload);
   TcpSegmentView& t = out.tcp;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // From a captured frame to a TCP segment, and back. Decoded: Ethernet with any VLAN tags (802.1Q, QinQ), Linux cooked
 // SLL and SLL2, BSD loopback, raw IP; IPv4 with options, IPv6 with extension headers; TCP with options (RFC 9293 §3.1).
-// Frames cut by the snap length are understood as far as they go; IP fragments are named, not joined.
+// Frames cut by the snap length are decoded as far as they go; IP fragments are recognised, not reassembled.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -62,7 +62,7 @@ enum class PacketCargo : std::uint8_t {
   other,
   udp,
   rocev2,  ///< to UDP port 4791
-  rocev1,  ///< InfiniBand packets right over Ethernet, type 0x8915
+  rocev1,  ///< InfiniBand packets directly over Ethernet, type 0x8915
 };
 
 struct PacketView {

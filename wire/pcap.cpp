@@ -44,10 +44,10 @@ CaptureStatus PcapReader::read_header(ConstBytes window, std::size_t& consumed) 
   modified_ = magic == magic_modified;
   Reader r(window.subspan(4));
   const std::uint16_t major = swapped_ ? r.le16() : r.be16();
-  r.skip(2 + 4 + 4 + 4);  // minor version, time zone, accuracy and snap length tell nothing that the records do not
+  r.skip(2 + 4 + 4 + 4);  // minor version, time zone, accuracy and snap length add nothing to the records
   const std::uint32_t link = swapped_ ? r.le32() : r.be32();
   if (major != 2) return fail_at(4, fmt::format("pcap version {} is not known (2 is)", major));
-  link_type_ = static_cast<std::uint16_t>(link & 0xFFFF);  // the upper half speaks of a frame check sequence
+  link_type_ = static_cast<std::uint16_t>(link & 0xFFFF);  // the upper half describes the frame check sequence
   header_read_ = true;
   consumed = file_header_len;
   offset_ += file_header_len;
@@ -66,7 +66,7 @@ CaptureStatus PcapReader::next(ConstBytes window, CapturedPacket& out, std::size
   Reader r(window);
   const auto u32 = [&] { return swapped_ ? r.le32() : r.be32(); };
   const std::uint32_t seconds = u32(), fraction = u32(), captured = u32(), original = u32();
-  // What a file is filled up with that was made longer than what was written into it.
+  // The unwritten end of a file that was made longer than what was then written into it.
   if (seconds == 0 && fraction == 0 && captured == 0 && original == 0)
     return fail_at(offset_, fmt::format("the record of packet {} is nothing but zeros: the file was not written to "
                                         "its end",

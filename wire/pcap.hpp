@@ -14,7 +14,7 @@
 
 namespace parley::wire {
 
-/// A longer packet record is taken for damage: no TCP/IP frame comes near, and it bounds the reader's window.
+/// A longer packet record is taken for damage: no TCP/IP frame comes near it, and it bounds the reader's window.
 inline constexpr std::uint32_t capture_packet_max = 1 << 20;
 inline constexpr std::size_t capture_window_min = capture_packet_max + (64 << 10);
 
@@ -30,7 +30,7 @@ struct CapturedPacket {
   ConstBytes octets;  ///< view into the window
 };
 
-/// Why a file cannot be read (further), as one line.
+/// Why a file cannot be read (any further), as one line.
 struct CaptureError {
   std::uint64_t offset = 0;
   std::string text;
@@ -40,18 +40,18 @@ struct CaptureError {
 enum class CaptureStatus : std::uint8_t {
   packet,     ///< `out` holds one; its octets are a view into the window
   need_more,  ///< show a longer window (after dropping what was consumed); at the end of the file call finish()
-  error,      ///< error() tells; nothing more can be read
+  error,      ///< error() has the cause; nothing more can be read
 };
 
 class PcapReader {
  public:
-  /// Whether a file whose first four octets are this, read as big-endian, is one.
+  /// Whether a file starts this way: its first four octets, read as big-endian.
   static bool is_magic(std::uint32_t first);
   CaptureStatus next(ConstBytes window, CapturedPacket& out, std::size_t& consumed);
   const CaptureError& error() const { return error_; }
   std::uint64_t offset() const { return offset_; }
   std::uint16_t link_type() const { return link_type_; }
-  /// What is wrong with a file that ends `left` octets after offset(); empty when it ends between two records.
+  /// What is wrong with a file that ends `left` octets after offset(); empty if it ends between two records.
   std::optional<CaptureError> finish(std::size_t left) const;
 
  private:
@@ -64,7 +64,7 @@ class PcapReader {
   CaptureError error_;
 };
 
-/// Appends a classic pcap file (nanoseconds, little-endian) to a buffer that the caller drains to wherever it wants.
+/// Appends a classic pcap file (nanoseconds, little-endian) to a buffer that the caller drains wherever it likes.
 class PcapWriter {
  public:
   PcapWriter(Bytes& out, std::uint16_t link_type, std::uint32_t snap_length = 262144);

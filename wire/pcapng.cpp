@@ -233,7 +233,7 @@ CaptureStatus PcapngReader::next(ConstBytes window, CapturedPacket& out, std::si
   if (failed_) return CaptureStatus::error;
   for (;;) {
     ConstBytes in = window.subspan(consumed);
-    if (skip_ > 0) {  // the rest of a block that nobody needs
+    if (skip_ > 0) {  // the rest of a block that is not needed
       const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(skip_, in.size()));
       skip_ -= n;
       consumed += n;
@@ -294,7 +294,7 @@ std::optional<CaptureError> PcapngReader::finish(std::size_t left) const {
 
 namespace {
 
-/// What a file is that begins so, where people take it for a capture; null: nobody knows.
+/// What a file with this magic is, if people mistake it for a capture; null: unknown.
 const char* other_format(std::uint32_t magic) {
   if (magic >> 16 == 0x1F8B) return "it is compressed with gzip; unpack it first";
   switch (magic) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// pcapng files, read and written, and CaptureReader, which takes either format (wire/pcap.hpp tells how windows work).
-// Read: sections of either octet order, any number of interfaces with their own resolution and offset of time,
-// enhanced, simple and old packet blocks; other blocks and unknown options are passed over without being held in
+// pcapng files, read and written, and CaptureReader, which takes either format (wire/pcap.hpp explains windows).
+// Read: sections of either octet order, any number of interfaces with their own time resolution and offset,
+// enhanced, simple and old packet blocks; other blocks and unknown options are skipped without being held in
 // memory.
 #pragma once
 #include <optional>
@@ -48,13 +48,13 @@ class PcapngReader {
   CaptureError error_;
 };
 
-/// Reads pcap or pcapng, whichever the first four octets say.
+/// Reads pcap or pcapng, depending on the first four octets.
 class CaptureReader {
  public:
   CaptureStatus next(ConstBytes window, CapturedPacket& out, std::size_t& consumed);
   const CaptureError& error() const;
   std::uint64_t offset() const;
-  /// Call when the file has no more octets than the `left` not yet consumed: empty when it ended where it may.
+  /// Call when the file has no more octets than the `left` not yet consumed: empty if it may end there.
   std::optional<CaptureError> finish(std::size_t left) const;
 
  private:
@@ -65,7 +65,7 @@ class CaptureReader {
   CaptureError error_;
 };
 
-/// Reads a whole file that is in memory, packet by packet; what is wrong with it, if anything.
+/// Reads a whole file in memory, packet by packet; returns what is wrong with it, if anything.
 template <class Handler>
 std::optional<CaptureError> read_capture(ConstBytes file, Handler&& handle) {
   CaptureReader reader;
@@ -80,7 +80,7 @@ std::optional<CaptureError> read_capture(ConstBytes file, Handler&& handle) {
   }
 }
 
-/// What a section header says of where the file comes from. Empty strings are left out.
+/// What a section header says about where the file comes from. Empty strings are left out.
 struct PcapngSection {
   std::string application;  ///< shb_userappl: program, version, seed, commit
   std::string hardware, system;
@@ -89,7 +89,7 @@ struct PcapngSection {
 
 enum class PacketDirection : std::uint8_t { unknown = 0, inbound = 1, outbound = 2 };
 
-/// What may be said of a packet besides its octets.
+/// What may accompany a packet's octets.
 struct PacketRemarks {
   std::span<const std::string> comments{};  ///< each shows in Wireshark beside the packet; empty ones are left out
   PacketDirection direction = PacketDirection::unknown;
@@ -101,7 +101,7 @@ struct PacketRemarks {
 class PcapngWriter {
  public:
   PcapngWriter(Bytes& out, const PcapngSection& section);
-  /// The number of the interface. All of them come before the first packet that names them. speed_bps 0: not said.
+  /// Returns the interface's number. All of them come before the first packet that names them. speed_bps 0: left out.
   std::uint32_t add_interface(std::string_view name, std::uint16_t link_type, std::string_view description = {},
                               std::uint64_t speed_bps = 0);
   /// Names for addresses (a name resolution block); ports do not matter.

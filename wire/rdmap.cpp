@@ -18,20 +18,20 @@ constexpr TermText term_texts[] = {
 
 constexpr std::uint8_t siw_m = 0x01, siw_d = 0x02, siw_r = 0x04;
 
-// Linux siw lays the Terminate control word out with host bit-fields: on little-endian machines the nibbles of octet 0
-// are exchanged and M, D, R stand in the low bits of octet 2. RFC 5040 §4.8 has them the other way.
+// Linux siw lays out the Terminate control word with host bit-fields: on little-endian machines the nibbles of octet 0
+// are swapped, and M, D, R are the low bits of octet 2. RFC 5040 §4.8 has them the other way round.
 // `length`: of the whole Terminate.
 bool is_swapped(std::uint8_t octet0, std::uint8_t code, std::uint8_t bits, std::size_t length) {
   const auto hi = static_cast<std::uint8_t>(octet0 >> 4), lo = static_cast<std::uint8_t>(octet0 & 0xF);
   const bool as_sent = !terminate_text(hi, lo, code).empty();
   const bool exchanged = !terminate_text(lo, hi, code).empty();
   if ((bits & 0xE0) != 0) return false;
-  // Where both nibbles are the same, the low bits are siw's M, D and R only if something stands behind the control
+  // If both nibbles are the same, the low bits are siw's M, D and R only if something follows the control
   // word.
   if (hi == lo && length == PARLEY_RDMAP_TERM_CTRL_LEN) return false;
   if ((bits & (siw_m | siw_d | siw_r)) != 0) return exchanged || !as_sent;
-  // Codes 5 to 7 are registered for RDMAP remote operation errors and for MPA. The former come with a DDP header (RFC
-  // 5040 §4.8), so without one the octet is siw's.
+  // Codes 5 to 7 are registered for RDMAP remote operation errors and for MPA. The former come with a DDP header
+  // (RFC 5040 §4.8), so without one the octet is siw's.
   const bool headerless_rdmap = hi == PARLEY_RDMAP_LAYER_RDMAP && lo == 2;
   return exchanged && (!as_sent || headerless_rdmap);
 }

@@ -72,14 +72,14 @@ struct AtomicResponse {
 struct Terminate {
   std::uint8_t layer = 0, etype = 0, code = 0;
   bool m = false, d = false, r = false;
-  bool nibbles_swapped = false;  ///< octet 0 and the header bits stand in Linux siw's order; the fields are right
+  bool nibbles_swapped = false;  ///< octet 0 and the header bits are in Linux siw's order; the fields are right
   std::uint16_t ddp_segment_length = 0;
   ConstBytes ddp_header;    ///< 14 or 18 octets when d
   ConstBytes read_request;  ///< 28 octets when r
   /// Errors: truncated below 4 octets. Parts that are cut off are empty spans.
   static Result<Terminate> parse(ConstBytes in);
   std::size_t size() const;
-  void emit(MutBytes out) const;  ///< in the RFC's order, or siw's if nibbles_swapped says so
+  void emit(MutBytes out) const;  ///< in the RFC's order, or in siw's if nibbles_swapped is set
 };
 /// The registered meaning of (layer, etype, code); empty when there is none. Layer 2 type 3 (cxgb4, irdma) counts as
 /// type 0.

@@ -46,7 +46,7 @@ struct TcpParsed {
 };
 Result<TcpParsed> parse_tcp_header(ConstBytes segment);
 
-/// What answers a segment that belongs to no connection: RST (RFC 9293 §3.10.7.1). Not to be sent if `in` has RST.
+/// The answer to a segment that belongs to no connection: RST (RFC 9293 §3.10.7.1). Not to be sent if `in` has RST.
 /// `payload`: octets of data in it.
 TcpHeader reset_for(const TcpHeader& in, std::size_t payload);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The connection manager: rdma_cm's ideas (ids, events, private data, IRD/ORD) as values and typed events.
 // The same calls serve TCP sockets, the simulator and, later, real NICs: only the Provider behind a Manager differs.
-// A Manager belongs to one thread. Nothing blocks: commands are noted at once and carried out at the driver's next
+// A Manager belongs to one thread. Nothing blocks: commands are queued at once and carried out at the driver's next
 // turn.
 #pragma once
 #include <cstdint>
@@ -24,17 +24,17 @@ struct ConnectOptions {
   mpa::Options mpa{};
   ConstBytes private_data{};       ///< copied by the call; at most 512 octets (508 under revision 2)
   std::optional<QpInit> qp{};      ///< none: a small queue pair with completion queues of its own
-  std::optional<Address> local{};  ///< source address; none: the system's choice
+  std::optional<Address> local{};  ///< source address; none: the system chooses
   Duration tcp_timeout = std::chrono::seconds(10);
 };
 
 struct ListenOptions {
   mpa::Options mpa{};
-  int backlog = 4096;  ///< TCP connections that the system may hold until they are looked at; it may cap the number
-  /// Connections in set-up at once, and an eighth more for addresses that have none. Beyond that the oldest half-open
-  /// one of the busiest address is reset to make room for a newcomer, or the newcomer itself where all others wait for
-  /// accept() or reject(); told by TurnedAway (docs/cm.md). One that was accepted and waits for its peer's first
-  /// message only, with no RTR agreed, is in set-up no more.
+  int backlog = 4096;  ///< TCP connections that the system may hold until they are accepted; it may cap the number
+  /// Pending connections at once, and an eighth more for addresses that have none pending. Beyond that the oldest
+  /// half-open connection of the busiest address is reset to make room for a newcomer; the newcomer is reset instead if
+  /// all others wait for accept() or reject(). TurnedAway reports it (docs/cm.md). An accepted connection that only
+  /// waits for its peer's first message, with no RTR agreed, no longer counts as pending.
   std::uint32_t pending_max = 1024;
 };
 
@@ -63,7 +63,7 @@ class Id {
   Result<void> reject(ConstBytes private_data = {});
   /// Graceful: sends what is posted, then FIN. Ends with Disconnected.
   Result<void> disconnect();
-  /// Forgets the id at once (a live connection is reset); no more events for it. Destroys its queue pair.
+  /// Forgets the id at once and resets a live connection; no more events for it. Destroys its queue pair.
   void destroy();
 
  private:
@@ -105,13 +105,13 @@ struct Rejected {
   mpa::Parameters parameters;  ///< the peer's raw IRD and ORD are in here (RFC 6581 §9.1)
   mpa::Failure why;
 };
-/// The set-up failed, on either side; also a listener that could not listen.
+/// Connection set-up failed, on either side; also a listener that could not listen.
 struct ConnectFailed {
   Id id;
   mpa::Failure why;
   bool responder = false;
 };
-/// The set-up goes on by other means (revision 1, no S); the reason in words.
+/// Set-up continues by other means (revision 1, no S); the reason as text.
 struct Retrying {
   Id id;
   mpa::Failure why;
@@ -122,11 +122,11 @@ struct Disconnected {
   mpa::Failure why;       ///< code is zero when graceful
   std::optional<TerminateInfo> terminate;
 };
-/// Peers were reset for lack of room before their ConnectRequest: told once for all since it was last polled.
+/// Peers were reset for lack of room before their ConnectRequest: one event for all since it was last polled.
 struct TurnedAway {
   Id id;                       ///< the listener
-  std::uint64_t gave_way = 0;  ///< half-open ones, for newcomers that had a better claim
-  std::uint64_t refused = 0;   ///< newcomers that nobody could give way to
+  std::uint64_t gave_way = 0;  ///< half-open connections reset in favour of newcomers with a better claim
+  std::uint64_t refused = 0;   ///< newcomers reset because nobody could make room for them
   Address peer;                ///< the last of them
   mpa::Failure why;            ///< of the last of them; names the limit
 };

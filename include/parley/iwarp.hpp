@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Settings of the iWARP provider. What each is for: docs/cm.md.
+// Settings of the iWARP provider. What each one is for: docs/cm.md.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -10,18 +10,18 @@ namespace parley::cm {
 
 struct IwarpProviderOptions {
   std::uint32_t endpoints_max = 131072;  ///< ids alive at once
-  /// Not 0: the tagged offset of the first registered region. Regions follow one another from there, so that what goes
-  /// over the wire does not depend on where memory lies. 0: tagged offsets are addresses, as in verbs.
+  /// If not 0: the tagged offset of the first registered region. Regions follow one another from there, so that what
+  /// goes over the wire does not depend on where memory lies. 0: tagged offsets are addresses, as in verbs.
   std::uint64_t tagged_offset_base = 0;
 
-  /// Closing: how long without progress our octets may wait to be sent, and then how long the peer's FIN may take.
+  /// Closing: how long our octets may wait to be sent without progress, and then how long the peer's FIN may take.
   /// After that the stream is reset.
   Duration linger = std::chrono::seconds(5);
   /// After the peer's FIN our half is closed as soon as everything posted is done, but not before this has passed and
   /// the driver has had one more turn, so that the user can still answer what came before the FIN (RFC 5044 §7.2).
   Duration half_close_grace{};
   /// How long an initiator that sent an Rtr frame to an unknown peer watches for a Terminate before it believes that S
-  /// was confirmed and not echoed. 0 believes at once.
+  /// was confirmed and not merely echoed. 0: believes it at once.
   Duration echo_watch = std::chrono::milliseconds(20);
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What users say to MPA connection set-up and what it says back: options, outcome, failure.
+// What users pass to MPA connection set-up and what they get back: options, outcome, failure.
 // RFC 5044 (MPA), RFC 6581 (enhanced set-up), OFA 2007-10 Rtr (the Rtr proposal of October 2007).
 #pragma once
 #include <cstdint>
@@ -54,7 +54,7 @@ struct Timeouts {
   Duration request = 5s;     ///< responder: TCP up to a whole Request (RFC 5044 §7.1.2 rule 10)
   Duration reply = 30s;      ///< initiator: Request sent to a whole Reply; includes the peer ULP's thinking
   Duration rtr = 10s;        ///< responder: Reply sent to the agreed RTR
-  Duration first_fpdu = 0s;  ///< responder without RTR: Reply sent to the first FPDU; 0 waits for ever (ULP's affair)
+  Duration first_fpdu = 0s;  ///< responder without RTR: Reply sent to the first FPDU; 0 waits for ever (ULP's business)
 };
 
 /// How this side sets up connections. The defaults suit a modern client/server over any Linux stack.
@@ -66,16 +66,16 @@ struct Options {
 
   /// Initiator: the RTR to use. none = client/server (A=0 under revision 2).
   Rtr rtr = Rtr::none;
-  /// Initiator, revision 2: every kind it can generate; `rtr` is always offered too and preferred.
+  /// Initiator, revision 2: every kind it can generate; `rtr` is always offered too, and preferred.
   RtrSet rtr_offer{};
-  /// Initiator, revision 1: `rtr` is announced with the S flag (frame is always so); false = used by configuration.
+  /// Initiator, revision 1: announce `rtr` with the S flag (always done for frame); false: used by configuration.
   bool rtr_by_s = false;
   /// Initiator, revision 1: what to use when the Reply does not confirm S.
   Rtr rtr_fallback = Rtr::none;
   /// The spelling sent; both are accepted.
   RtrSpelling rtr_spelling = RtrSpelling::text;
 
-  /// Responder: Rtr frame of 2007 supported (a Request with S on revision 1 is answered with S).
+  /// Responder: supports the Rtr frame of 2007 (answers a Request with S on revision 1 with S).
   bool accept_rtr_frame = true;
   /// Responder: kinds it takes under revision 2 (B, C, D of the Reply); at least one (RFC 6581 §9.2).
   RtrSet rtr_accept{.send = true, .write = true, .read = true};
@@ -84,21 +84,21 @@ struct Options {
 
   std::uint16_t ird = 32;                ///< inbound RDMA Reads this side can hold; 0..0x3FFE, or depth_not_negotiated
   std::uint16_t ord = 32;                ///< outbound RDMA Reads this side wants; as ird
-  std::uint16_t ird_max = 128;           ///< to how much ird may be raised to meet the peer's ORD
+  std::uint16_t ird_max = 128;           ///< how far ird may be raised to meet the peer's ORD
   std::uint16_t private_data_max = 512;  ///< longest private data taken from a peer, 0..512
 
   Timeouts timeouts{};
-  /// Name of the peer's known departures (mpa/quirks): they are tolerated. Empty: none assumed.
+  /// Name of the peer's known departures (mpa/quirks), which are then tolerated. Empty: none assumed.
   std::string peer_quirk{};
-  /// Name of a quirk table entry that this side plays itself; for tests. Empty: behave.
+  /// Name of a quirk table entry that this side plays itself; for tests. Empty: follow the RFCs.
   std::string play_quirk{};
 };
 
-/// Why one thing was decided as it was. It is put into words only when somebody asks: a connection that nobody looks
-/// into pays for none.
+/// Why one thing was decided as it was. The text is made only when somebody asks for it, so a connection that nobody
+/// inspects pays nothing.
 struct Reason {
-  /// Of static lifetime, as `word`. Places to fill: {a} to {c} numbers, {r} the RTR's name, {x} and {y} sets of kinds,
-  /// {w} the word.
+  /// Both `text` and `word` have static lifetime. Placeholders: {a} to {c} numbers, {r} the RTR's name, {x} and {y}
+  /// sets of kinds, {w} the word.
   std::string_view text;
   std::string_view word{};
   std::uint16_t a = 0, b = 0, c = 0;
@@ -107,7 +107,7 @@ struct Reason {
   std::string to_string() const;
 };
 
-/// A list of sentences, each made as it is read.
+/// A list of sentences, each made when it is read.
 class Reasons {
  public:
   class Iterator {
@@ -132,7 +132,7 @@ class Reasons {
   std::string operator[](std::size_t i) const { return list_[i].to_string(); }
   std::vector<std::string> texts() const { return {begin(), end()}; }
   void add(const Reason& reason) {
-    if (list_.empty()) list_.reserve(4);  // what most connections come to
+    if (list_.empty()) list_.reserve(4);  // enough for most connections
     list_.push_back(reason);
   }
 
@@ -175,14 +175,14 @@ enum class Stage : std::uint8_t {
 };
 std::string_view to_string(Stage stage);
 
-/// Why something failed, in words. Every failure event carries one.
+/// Why something failed, as text. Every failure event carries one.
 struct Failure {
   Stage stage = Stage::data;
   std::error_code code;
   std::string rule;          ///< "RFC 5044 §7.1.1"; empty when no rule was broken
   std::string received;      ///< what the peer sent or did: "PD_Length 600", "FIN", "nothing for 5 s"
   std::string advice;        ///< what to try
-  std::uint64_t offset = 0;  ///< octet of the peer's stream at which it was seen
+  std::uint64_t offset = 0;  ///< octet of the peer's stream where it was seen
   /// "wait for the MPA Reply from 192.0.2.1:7471: peer reset the connection [RFC 6581 §10]; try revision 1"
   std::string to_string(std::string_view peer = {}) const;
 };

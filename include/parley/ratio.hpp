@@ -5,7 +5,7 @@
 
 namespace parley {
 
-/// A probability: `of` times in `in`. {0, 1} is never, {1, 1} always. in is never 0.
+/// A probability: `of` times out of `in`. {0, 1} is never, {1, 1} always. in is never 0.
 struct Ratio {
   std::uint32_t of = 0;
   std::uint32_t in = 1;

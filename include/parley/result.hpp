@@ -59,20 +59,20 @@ namespace parley {
 const std::error_category& error_category() noexcept;
 inline std::error_code make_error_code(Errc e) noexcept { return {static_cast<int>(e), error_category()}; }
 
-/// What a call says that failed. It compares and converts as its code does. The sentence is put together only when
-/// somebody asks for it: to make, copy and return an Error allocates nothing.
+/// What a failed call returns. It compares and converts as its code does. The sentence is put together only when
+/// somebody asks for it: making, copying and returning an Error allocates nothing.
 class Error {
  public:
   Error(std::error_code code) : code_(code) {}        // NOLINT(google-explicit-constructor): a code is an Error
   Error(Errc code) : Error(make_error_code(code)) {}  // NOLINT(google-explicit-constructor)
-  /// `sentence` is of static lifetime, names the argument and what it may be, and has {a} and {b} where the numbers go.
+  /// `sentence` has static lifetime, names the argument and its valid range, and has {a} and {b} where the numbers go.
   Error(Errc code, std::string_view sentence, std::int64_t a = 0, std::int64_t b = 0)
       : code_(make_error_code(code)), sentence_(sentence), a_(a), b_(b) {}
 
   const std::error_code& code() const { return code_; }
   operator const std::error_code&() const { return code_; }  // NOLINT(google-explicit-constructor)
   explicit operator bool() const { return static_cast<bool>(code_); }
-  /// "ListenOptions::backlog is 0; it is at least 1"; empty where the code says all.
+  /// "ListenOptions::backlog is 0; it is at least 1"; empty where the code says it all.
   std::string sentence() const;
   /// The code's text and the sentence: "an argument is out of its documented range: ListenOptions::backlog is 0; ...".
   std::string message() const;

@@ -38,7 +38,7 @@ struct LinkOptions {
   std::uint16_t mtu = 1500;              ///< octets of IP packet; 576..9000
 };
 
-/// Which way over a link; forward is from the end named first in add_link.
+/// Which direction of a link; forward is from the end named first in add_link.
 enum class Way : std::uint8_t { forward, backward, both };
 
 struct TcpOptions {
@@ -56,7 +56,7 @@ struct TcpOptions {
   Duration time_wait = std::chrono::seconds(60);
 };
 
-/// What makes hosts do something. Calls come from inside World::step; an App may call everything of Host except
+/// Makes a host do something. Calls come from inside World::step; an App may call everything of Host except
 /// crash and restart.
 class Host;
 class App {
@@ -64,8 +64,8 @@ class App {
   virtual ~App() = default;
   /// At the first step, and after each restart: listen, connect, register memory. The Manager is new.
   virtual void on_start(Host& host) = 0;
-  /// The host is dead: every cm::Id, QueuePair, CompletionQueue and MemoryRegion of it must be dropped now, while the
-  /// device still exists. Nothing may be said to peers.
+  /// The host has crashed: every cm::Id, QueuePair, CompletionQueue and MemoryRegion of it must be dropped now, while
+  /// the device still exists. Nothing may be sent to peers.
   virtual void on_crash(Host& host) = 0;
   /// Something happened in the NIC: drain cm().poll_event() and completion queues.
   virtual void on_turn(Host& host) = 0;
@@ -77,8 +77,8 @@ struct HostOptions {
   TcpOptions tcp{};
   cm::IwarpProviderOptions rnic{};
   bool ipv6 = true;
-  /// Neighbours are learnt from announcements too (arp_accept of Linux, RFC 9131), so that a host of a large segment
-  /// need not ask for everyone.
+  /// Neighbours are learnt from announcements too (arp_accept of Linux, RFC 9131), so that a host on a large segment
+  /// need not ask for each of them.
   bool learn_announcements = false;
   std::uint32_t ring = 1024;  ///< frames kept while paused; more are dropped
 };
@@ -102,7 +102,7 @@ class Host {
   virtual Address address(Address::Family family = Address::Family::v4, std::uint16_t port = 0) const = 0;
   virtual Address link_local(std::uint16_t port = 0) const = 0;
 
-  /// The software RNIC of the present incarnation. Not to be used while down.
+  /// The software RNIC of the present incarnation. Not to be used while the host is down.
   virtual cm::Manager& cm() = 0;
   virtual Device& device() = 0;
   virtual cm::IwarpProvider& provider() = 0;
@@ -150,7 +150,7 @@ struct Match {
   MessageKind message = MessageKind::any;
   std::uint32_t fpdu = 0;        ///< MessageKind::fpdu
   std::uint32_t connection = 0;  ///< only the n-th TCP connection over this link (in order of SYN); 0: each
-  /// The n-th frame that matches (a retransmission counts), and `times` from there on; times 0: all from there on.
+  /// The n-th frame that matches (a retransmission counts), and `times` frames from there on; times 0: all of them.
   std::uint32_t nth = 1;
   std::uint32_t times = 0;
   bool operator==(const Match&) const = default;
@@ -158,7 +158,7 @@ struct Match {
 
 enum class FaultAction : std::uint8_t {
   drop,
-  duplicate,    ///< `count` copies more
+  duplicate,    ///< `count` more copies
   delay,        ///< `delay` plus up to `jitter` more; later frames may overtake only if `reorder`
   corrupt,      ///< flips bits of the finished frame: the receiver's checksums see it
   corrupt_mpa,  ///< flips a bit of the matched message (`field`) and repairs the checksums: it reaches MPA
@@ -179,7 +179,7 @@ enum class MpaField : std::uint8_t { key, flags, revision, pd_length, private_da
 std::string_view to_string(MpaField field);
 std::optional<MpaField> parse_mpa_field(std::string_view text);
 
-/// One rule: when, which frames, how likely, what. Rules of a link are tried in order; the first drop ends.
+/// One rule: when, which frames, how likely, what. Rules of a link are tried in order; the first drop ends the search.
 struct FaultRule {
   std::string name{};        ///< shown in captures and reports; empty: made from the rest
   std::uint32_t number = 0;  ///< shown too; 0: counted for each way of a link
@@ -197,7 +197,7 @@ struct FaultRule {
   std::uint64_t rate_bps = 0;
   MpaField field = MpaField::crc;
   NodeId host = 0;
-  std::string host_name{};  ///< for words; the world fills it in
+  std::string host_name{};  ///< for texts; the world fills it in
   std::string to_string() const;
 };
 
@@ -205,9 +205,9 @@ struct FaultRule {
 enum class DropReason : std::uint8_t { none, rule, queue_full, too_big, host_down, ring_full, discarded };
 std::string_view to_string(DropReason reason);
 
-// ---- seeing ------------------------------------------------------------------------------------------------------
+// ---- observing ---------------------------------------------------------------------------------------------------
 
-/// A frame at one end of a link. What is sent is shown before the faults, what is received after them.
+/// A frame at one end of a link. A sent frame is shown before the faults, a received one after them.
 struct TapFrame {
   Instant at{};
   LinkId link = 0;
@@ -216,28 +216,28 @@ struct TapFrame {
   std::uint64_t frame_id = 0;  ///< the same at both ends and for copies; joins them
   ConstBytes octets;           ///< whole Ethernet frame without FCS; borrowed for the call
   DropReason drop = DropReason::none;
-  /// A fault did something to the frame after which TCP may deliver other octets than were sent.
+  /// Because of a fault on this frame, TCP may deliver other octets than were sent.
   bool changes_stream = false;
   std::string_view note{};  ///< what was done to it and why: "dropped by rule 2 (loss)", "bad TCP checksum"; or empty
 };
-/// What a note of Tap::on_note tells of.
+/// What a note of Tap::on_note is about.
 enum class NoteKind : std::uint8_t {
   crashed,
   restarted,
   paused,
   resumed,
-  restless,  ///< machine and App of a host keep asking for more at one moment
+  restless,  ///< machine and App of a host keep asking for more without time passing
   rate,      ///< of a link
 };
 class Tap {
  public:
   virtual ~Tap() = default;
   virtual void on_frame(const TapFrame& frame) = 0;
-  /// Something that is no frame: "host b crashed", "rate of a-b is 1 Gb/s".
+  /// Something other than a frame: "host b crashed", "rate of a-b is 1 Gb/s".
   virtual void on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) = 0;
 };
 
-/// Names of what a tap sees.
+/// Names for what a tap sees.
 struct LinkEndInfo {
   NodeId node = 0;
   std::string name;  ///< "a/p1": node and its port, counted from 1
@@ -245,10 +245,10 @@ struct LinkEndInfo {
 
 struct WorldCounters {
   std::uint64_t events = 0;
-  std::uint64_t packet_hops = 0;  ///< frames that began to cross a link
+  std::uint64_t packet_hops = 0;  ///< frames that started across a link
   std::uint64_t dropped = 0;
   std::size_t events_pending = 0, frames_in_flight = 0, frames_peak = 0;
-  bool exhausted = false;  ///< 2^24 events were pending, or 2^40 had been: no world keeps more, so it takes no step
+  bool exhausted = false;  ///< 2^24 events are pending, or 2^40 have been: no world keeps more, so it takes no step
 };
 
 class World {
@@ -261,13 +261,13 @@ class World {
   Checked<Host*> add_host(std::string_view name, const HostOptions& options = {});
   Checked<NodeId> add_switch(std::string_view name);
   Checked<LinkId> add_link(NodeId a, NodeId b, const LinkOptions& options = {});
-  /// Faults of one way of a link, or of both (then with one count of matches for each way).
+  /// Faults for one way of a link, or for both (matches are then counted separately for each way).
   Checked<void> add_fault(LinkId link, Way way, const FaultRule& rule);
   /// crash, restart, pause, resume at rule.from; set_rate needs a link.
   Checked<void> add_fault(const FaultRule& host_rule);
   void set_tap(Tap* tap);  ///< not owned
-  /// Bit i drops the i-th frame with a TCP segment (from 0) that a host, no switch, sends from now on; the rest passes,
-  /// and so do ARP and neighbour discovery, which are not counted.
+  /// Bit i drops the i-th frame with a TCP segment (from 0) that a host, not a switch, sends from now on. All others
+  /// pass; so do ARP and neighbour discovery, which are not counted.
   void set_drop_mask(std::uint64_t mask);
 
   Host* find_host(std::string_view name);
@@ -282,9 +282,9 @@ class World {
   bool is_switch(NodeId node) const;
 
   Instant now() const;
-  /// Carries out the next event if it is due by `limit`; false when there is none (now() is then unchanged).
+  /// Carries out the next event if it is due by `limit`; false if there is none (now() is then unchanged).
   bool step(Instant limit = never);
-  /// Runs until the condition holds (true), or nothing is left to happen or `limit` of virtual time has passed (false).
+  /// Runs until the condition holds (true), or until no event is left or `limit` of virtual time has passed (false).
   template <class Condition>
   bool run_until(Condition condition, Duration limit) {
     const Instant end = limit < never - now() ? now() + limit : never;

@@ -44,7 +44,7 @@ class TcpHost {
 
   virtual cm::Manager& cm() = 0;
   virtual Device& device() = 0;
-  /// Handles what is ready, or waits up to `wait` for something to happen; true if anything did. Without a wait, true
+  /// Handles what is ready, or waits up to `wait` for something to happen; true if anything did. With no wait, true
   /// may also mean that there is more to look at; false means that nothing is left to do now.
   virtual bool run_once(Duration wait) = 0;
   /// One descriptor for a loop of the caller's own (poll, epoll): readable while a socket has something for run_once()
@@ -61,7 +61,7 @@ class TcpHost {
   virtual Instant now() const = 0;
   /// Sees every octet; costs nothing when not set.
   virtual void set_tap(Tap tap) = 0;
-  /// Names and numbers to addresses ("host", "192.0.2.1", "fe80::1%eth0"); blocking. Errors: bad_address.
+  /// Resolves a name or number to addresses ("host", "192.0.2.1", "fe80::1%eth0"); blocks. Errors: bad_address.
   static Result<std::vector<Address>> resolve(const std::string& host, std::uint16_t port);
 };
 

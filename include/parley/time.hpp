@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Time as Parley's pure code sees it: int64 nanoseconds on a clock that cannot be asked.
+// Time as Parley's pure code sees it: int64 nanoseconds of a clock that it cannot read.
 #pragma once
 #include <chrono>
 #include <cstdint>
 
 namespace parley {
 
-/// A chrono clock without now(): drivers and the simulator make Instants, protocol code only receives them.
+/// A chrono clock without now(): drivers and the simulator make Instants; protocol code only receives them.
 struct Clock {
   using rep = std::int64_t;
   using period = std::nano;

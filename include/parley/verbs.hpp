@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Verbs objects of a software NIC: protection domains, memory regions, completion queues, shared receive queues and
-// queue pairs. The words are those of the RDMA verbs; the classes are seams, implemented by nic/iwarp (and more to
+// queue pairs. The terms are those of the RDMA verbs; the classes are seams, implemented by nic/iwarp (and more to
 // come). One device belongs to one thread.
 #pragma once
 #include <cstdint>
@@ -34,7 +34,7 @@ using PdHandle = std::uint32_t;  ///< 0 is none
 
 /// A registered region. Remote peers address it by `stag` and tagged offsets [to, to + length).
 struct MemoryRegion {
-  std::uint32_t stag = 0;  ///< never 0 (hardware of one vendor refuses STag 0)
+  std::uint32_t stag = 0;  ///< never 0 (one vendor's hardware refuses STag 0)
   std::uint64_t to = 0;    ///< tagged offset of the first octet: the address of the memory, as in verbs
   std::uint64_t length = 0;
   PdHandle pd = 0;
@@ -105,11 +105,11 @@ struct RecvWr {
   std::span<const Sge> sges{};  ///< at most sge_max
 };
 
-/// A completion queue. Overrun is refused at post time: the QPs on it reserve the room.
+/// A completion queue. It never overruns: posting to a QP reserves room here and is refused when there is none.
 class CompletionQueue {
  public:
   virtual ~CompletionQueue() = default;
-  /// Takes up to out.size() completions in order; the number taken.
+  /// Takes up to out.size() completions in order; returns the number taken.
   virtual std::size_t poll(std::span<WorkCompletion> out) = 0;
   virtual std::size_t capacity() const = 0;
 };
@@ -129,7 +129,7 @@ struct QpInit {
   PdHandle pd = 0;
   CompletionQueue* send_cq = nullptr;  ///< must outlive the QP
   CompletionQueue* recv_cq = nullptr;
-  SharedReceiveQueue* srq = nullptr;  ///< instead of an own receive queue
+  SharedReceiveQueue* srq = nullptr;  ///< instead of a receive queue of its own
   std::uint32_t max_send_wr = 64;
   std::uint32_t max_recv_wr = 64;
 };
