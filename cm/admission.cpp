@@ -8,13 +8,13 @@
 namespace parley::cm {
 namespace {
 
-constexpr std::size_t interface_id_at = 8;  // the network's half of an IPv6 address (RFC 4291 §2.5.1)
+constexpr std::size_t interface_id_at = 8;  // the network part of an IPv6 address (RFC 4291 §2.5.1)
 
 }  // namespace
 
 Admission::Admission(std::uint32_t max, std::uint32_t share) : max_(max), share_(share) { PARLEY_ASSERT(share < max); }
 
-// Every link-local address is in one /64, whoever has it: there each host is a network of its own.
+// All link-local addresses share one /64: there each host counts as a network of its own.
 Address Admission::network_of(const Address& peer) {
   Address network = peer;
   network.port = 0;
@@ -42,7 +42,7 @@ Admission::Answer Admission::arrive(const Address& peer, Owner owner) {
     if (network != nullptr)
       if (const auto at = network->sources.find(address); at != network->sources.end()) own = &at->second;
     Source* from = busiest(network, own);
-    // Those that are held may have left no place at all, or the share alone.
+    // Held ones may have taken every place, or all but the share.
     if (from == nullptr) return {};
     answer.gave_way = remove(from->first);
   }
@@ -55,7 +55,7 @@ Admission::Answer Admission::arrive(const Address& peer, Owner owner) {
   return answer;
 }
 
-// With the newcomer its own network and address have one more than they are ranked by.
+// The newcomer counts too: its own network and address have one more than their rank says.
 Admission::Source* Admission::busiest(Network* newcomer_network, Source* newcomer) const {
   Network* network = ranking_.first();
   if (network == nullptr) return nullptr;

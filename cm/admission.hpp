@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Who may be in set-up at a listener, and who gives way when there is no room: the oldest half-open set-up of the
-// busiest address. Pure bookkeeping that knows no protocol; docs/cm.md says why the rules are as they are.
+// Who may be pending at a listener, and who is evicted when there is no room: the oldest half-open connection of the
+// busiest address. Pure bookkeeping that knows no protocol; docs/cm.md explains the rules.
 //
-// A set-up is half-open while its peer owes the next step, and held while this side does (the user has not decided
-// yet). Only half-open ones give way. Addresses are counted twice: by network (an IPv4 address, a /64 of IPv6, which
-// is what one subscriber holds) and within it by address.
+// A pending connection is half-open while its peer owes the next step, and held while this side does (the user has not
+// decided yet). Only half-open ones are evicted. Addresses are counted twice: by network (an IPv4 address, or a /64 of
+// IPv6, which is what one subscriber holds) and, within it, by address.
 //
 // A newcomer         | room                                      | no room
 // -------------------|-------------------------------------------|-------------------------------------------------
-// network has none   | fewer than `max` are in set-up            | the oldest half-open one of the busiest address
-// network has others | fewer than `max` - `share` are in set-up  | of the busiest network gives way; if there is
+// network has none   | fewer than `max` are pending              | the oldest half-open one of the busiest address
+// network has others | fewer than `max` - `share` are pending    | of the busiest network is evicted; if there is
 //                    |                                           | none, the newcomer is refused
 //
-// Busiest is who has most half-open ones, the newcomer counted for its own; among equals not the newcomer's own, but
-// the one whose oldest has waited longest. Each call is O(log n). Memory: at most `max` set-ups, and no more addresses
-// than set-ups.
+// Busiest is whoever has the most half-open ones, the newcomer included; on a tie it is not the newcomer's own but the
+// one whose oldest has waited longest. Each call is O(log n). Memory: at most `max` connections, and no more addresses
+// than connections.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -27,12 +27,12 @@
 
 namespace parley::cm {
 
-/// Things ranked by a count, highest first, and among equals the one with the smallest age. No call allocates but the
-/// one that ranks a thing anew.
+/// Things ranked by a count, highest first, and on a tie by the smallest age. Only the call that ranks a thing anew
+/// allocates.
 template <class T>
 class Ranking {
  public:
-  /// A count of 0 takes it out.
+  /// A count of 0 removes it.
   void set(T& thing, std::uint32_t count, std::uint64_t age) {
     const Rank to{count, age, &thing};
     if (thing.ranked.count == 0) {
@@ -46,7 +46,7 @@ class Ranking {
     }
     thing.ranked = to;
   }
-  /// The first; null when there is none.
+  /// The first; null if there is none.
   T* first() const { return ranks_.empty() ? nullptr : ranks_.begin()->thing; }
 
   struct Rank {
@@ -62,10 +62,10 @@ class Ranking {
 
 class Admission {
  public:
-  /// The caller's name of a set-up, never 0.
+  /// The caller's name for a connection, never 0.
   using Owner = std::uint64_t;
 
-  /// Names a set-up in here. A stale one, and one that was never given, is ignored.
+  /// Names a connection in here. A stale one, or one that was never issued, is ignored.
   struct Ticket {
     std::uint32_t entry = 0;
     std::uint32_t generation = 0;  // 0: none
@@ -74,21 +74,21 @@ class Admission {
 
   struct Answer {
     Ticket ticket{};     ///< none: refused
-    Owner gave_way = 0;  ///< not 0: this one is out and is to be ended
+    Owner gave_way = 0;  ///< not 0: this one was evicted and must be ended
   };
 
-  /// `share` of the `max` places are for networks that have none; it is less than `max`.
+  /// `share` of the `max` places are reserved for networks that have none; it is less than `max`.
   Admission(std::uint32_t max, std::uint32_t share);
   Admission(Admission&&) = delete;
 
-  /// A new half-open set-up.
+  /// A new half-open connection.
   Answer arrive(const Address& peer, Owner owner);
   /// This side owes the next step.
   void hold(Ticket ticket);
-  /// The peer owes the next step; it waits from now on.
+  /// The peer owes the next step; it is waiting from now on.
   void release(Ticket ticket);
   void leave(Ticket ticket);
-  /// Room is needed for another reason: whoever would give way is out. 0: there is none.
+  /// Room is needed for another reason: removes and returns the one to evict. 0: there is none.
   Owner give_way();
   std::size_t size() const { return size_; }
   std::size_t half_open() const { return half_open_; }
@@ -96,7 +96,7 @@ class Admission {
  private:
   struct Network;
   static constexpr std::uint32_t nobody = 0xFFFFFFFF;
-  /// Its half-open set-ups stand in a list, the longest waiting first.
+  /// Its half-open connections are in a list, the longest waiting first.
   struct Source {
     Address address;
     Network* network = nullptr;
@@ -130,7 +130,7 @@ class Admission {
 
   std::uint32_t max_, share_;
   std::size_t size_ = 0, half_open_ = 0;
-  std::uint64_t clock_ = 0;  // counts what was appended: a smaller number has waited longer
+  std::uint64_t clock_ = 0;  // counts additions: a smaller number has waited longer
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> free_;
   std::map<Address, Network> networks_;

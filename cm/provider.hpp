@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The upper seam: what a NIC, or software that plays one, offers to the connection manager. Endpoints are numbers that
-// the provider hands out, never reused. Commands check their arguments and state at once, and act at the driver's next
+// The upper seam: what a NIC, or software acting as one, offers to the connection manager. Endpoints are numbers that
+// the provider issues and never reuses. Commands check their arguments and state at once, and act at the driver's next
 // turn.
 #pragma once
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace parley::cm {
 
 using EndpointId = std::uint64_t;
 
-/// As cm::Event, with endpoint numbers in place of Ids.
+/// As cm::Event, with endpoint numbers instead of Ids.
 struct ProviderEvent {
   enum class Kind : std::uint8_t {
     listening,

@@ -30,7 +30,7 @@ constexpr Tables tables = make_tables();
 
 }  // namespace
 
-// Slicing by eight: eight independent table look-ups per step instead of a chain of eight. It indexes raw octets, as
+// Slicing by eight: eight independent table look-ups per step instead of a chain of eight. It indexes raw octets: it is
 // the documented hot path of CPUs without a CRC instruction.
 std::uint32_t portable(std::uint32_t state, const std::uint8_t* in, std::size_t size) {
   for (; size >= 8; in += 8, size -= 8) {
@@ -72,7 +72,7 @@ struct Choice {
   Kernel short_input = crc_kernels::portable;
   Kernel long_input = crc_kernels::portable;
   std::size_t long_from = 0;
-  CopyKernel copy = nullptr;  ///< reads once what it copies and sums; null: first the one, then the other
+  CopyKernel copy = nullptr;  ///< copies and sums while reading once; null: first one, then the other
   std::size_t copy_from = 0;
   std::string_view name = "portable";
 };
@@ -134,7 +134,7 @@ bool crc_path_available(CrcPath path) {
 }
 
 std::uint32_t crc32c_extend_by(CrcPath path, std::uint32_t state, ConstBytes in) {
-  // A kernel the CPU cannot run is answered by the one it can: the value is the same.
+  // A kernel that the CPU cannot run is replaced by one that it can: the value is the same.
   if (!crc_path_available(path)) path = CrcPath::portable;
   switch (path) {
     case CrcPath::isal: return crc_kernels::isal(state, in.data(), in.size());

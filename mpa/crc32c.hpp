@@ -15,7 +15,7 @@ std::uint32_t crc32c_extend(std::uint32_t state, ConstBytes in);
 inline std::uint32_t crc32c_final(std::uint32_t state) { return ~state; }
 inline std::uint32_t crc32c(ConstBytes in) { return crc32c_final(crc32c_extend(crc32c_init, in)); }
 
-/// Copies `in` to `out` (which has the room and does not overlap) and extends over what was written there, even if
+/// Copies `in` to `out` (large enough, not overlapping) and extends over what was written there, even if
 /// somebody changes `in` meanwhile.
 std::uint32_t crc32c_copy(std::uint32_t state, std::uint8_t* out, ConstBytes in);
 
@@ -36,7 +36,7 @@ inline std::uint32_t crc32c_zeros(std::uint32_t state, std::size_t count) {
 /// automatic: the fastest the CPU has for the length at hand.
 enum class CrcPath : std::uint8_t { automatic, isal, sse42, portable, vpclmul };
 bool crc_path_available(CrcPath path);
-/// One kernel by name, whatever the CPU's best is; for tests and benches.
+/// One kernel by name, even if the CPU has a better one; for tests and benches.
 std::uint32_t crc32c_extend_by(CrcPath path, std::uint32_t state, ConstBytes in);
 std::uint32_t crc32c_copy_by(CrcPath path, std::uint32_t state, std::uint8_t* out, ConstBytes in);
 std::string_view crc_path_name();  ///< what automatic resolved to

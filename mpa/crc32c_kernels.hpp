@@ -8,7 +8,7 @@
 
 namespace parley::mpa::crc_kernels {
 
-/// RFC 5044 §4.4: 0x1EDC6F41 with its bits turned round, as all kernels keep polynomials: x^31 is bit 0.
+/// RFC 5044 §4.4: 0x1EDC6F41 with its bits reversed, as all kernels keep polynomials: x^31 is bit 0.
 inline constexpr std::uint32_t polynomial_reflected = 0x82F63B78;
 
 /// x^n modulo the polynomial. For constants only, so that it leaves nothing in the object file.

@@ -23,7 +23,7 @@ std::uint64_t load64(const std::uint8_t* p) {
   return v;
 }
 
-/// state * factor * x^32 modulo the polynomial. The product of two reflected 32-bit values stands one bit too low in 64
+/// state * factor * x^32 modulo the polynomial. The product of two reflected 32-bit values is one bit too low in 64
 /// bits, hence the shift; the CRC instruction then reduces it, which brings in the x^32.
 std::uint32_t multiply(std::uint32_t state, std::uint32_t factor) {
   const __m128i product =
@@ -38,7 +38,7 @@ std::uint64_t take(std::uint64_t state, std::uint8_t* out, const std::uint8_t* i
   return _mm_crc32_u64(state, v);
 }
 
-/// Three blocks of Block octets each. With Copy they are written to `out` on the way: a store costs nothing beside the
+/// Three blocks of Block octets each. With Copy they are written to `out` on the way: a store is free next to the
 /// CRC instruction.
 template <std::size_t Block, bool Copy>
 std::uint32_t three_blocks(std::uint32_t state, std::uint8_t* out, const std::uint8_t* in) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // CRC32c by carry-less multiplication on 512-bit registers: four of them run through the input 256 octets at a time,
-// and what each holds is multiplied forward over the octets it jumps. isa-l does so too, but takes long over lengths
-// that are no multiple of its block, which FPDUs never are, and cannot copy in the same pass. This file indexes raw
+// and what each holds is multiplied forward over the octets it skips. isa-l does so too, but is slow for lengths
+// that are not a multiple of its block, which FPDUs never are, and cannot copy in the same pass. This file indexes raw
 // octets: it is one of the documented hot paths. The instruction set is named function by function, so that nothing
 // shared with other files is compiled for it.
 #include "mpa/crc32c_kernels.hpp"
 
 #if defined(__x86_64__)
 #if defined(__GNUC__) && !defined(__clang__)
-// g++ 12 takes the "undefined" registers of its own intrinsics for a mistake of ours.
+// g++ 12 warns about the "undefined" registers of its own intrinsics as if they were our mistake.
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::size_t vector = 64;  // octets
 
-/// x^n as a factor: the product of two reflected values stands one bit too low, hence the shift.
+/// x^n as a factor: the product of two reflected values is one bit too low, hence the shift.
 constexpr long long factor(unsigned n) { return static_cast<long long>(std::uint64_t{power_of_x(n)} << 1); }
 
 /// Carries every 128-bit lane `Bits` forward. Its halves are 64 bits apart, and each factor is 32 bits short of the
@@ -66,8 +66,8 @@ PARLEY_WIDE inline std::uint32_t reduce(__m512i state) {
   return static_cast<std::uint32_t>(_mm_crc32_u64(low, static_cast<std::uint64_t>(_mm_extract_epi64(one, 1))));
 }
 
-/// Takes the `words` (1..15) four-octet words that are left: the state is turned round so that its first words stand
-/// where those of one vector earlier would, behind zeros, and its other words before the new ones. Leading zeros change
+/// Takes the remaining four-octet words (`words`, 1..15): the state is rotated so that its first words stand where
+/// those of one vector earlier would, behind zeros, and its other words before the new ones. Leading zeros change
 /// nothing.
 template <bool Copy>
 PARLEY_WIDE inline __m512i take_words(__m512i state, std::uint8_t* out, const std::uint8_t* in, unsigned words) {
@@ -76,7 +76,7 @@ PARLEY_WIDE inline __m512i take_words(__m512i state, std::uint8_t* out, const st
   const __m512i turned = _mm512_permutexvar_epi32(from, state);
   const unsigned absent = 16 - words;
   const auto present = static_cast<__mmask16>(0xFFFFU << absent);
-  // Words that the mask leaves out are not accessed, so that they may lie outside the input.
+  // Words that the mask leaves out are not accessed, so they may lie outside the input.
   const __m512i last = _mm512_mask_loadu_epi32(turned, present, in - 4 * absent);
   if constexpr (Copy) _mm512_mask_storeu_epi32(out - 4 * absent, present, last);
   return fold(_mm512_maskz_mov_epi32(present, turned), forward<512>(), last);
@@ -114,7 +114,7 @@ PARLEY_WIDE std::uint32_t run(std::uint32_t state, std::uint8_t* out, const std:
       c = fold(c, forward<2048>(), take<Copy>(out, in));
       d = fold(d, forward<2048>(), take<Copy>(out, in));
     }
-    for (; left != 0; --left) {  // up to three more; they do not wait for each other
+    for (; left != 0; --left) {  // up to three more, independent of each other
       const __m512i next = fold(a, forward<2048>(), take<Copy>(out, in));
       a = b, b = c, c = d, d = next;
     }

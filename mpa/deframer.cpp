@@ -22,7 +22,7 @@ std::uint32_t get_crc(const std::uint8_t* at) {
   return std::uint32_t{at[0]} | std::uint32_t{at[1]} << 8 | std::uint32_t{at[2]} << 16 | std::uint32_t{at[3]} << 24;
 }
 
-// RFC 5044 §4.3: the low two bits of FPDUPTR are treated as zero, the reserved half of the marker is not looked at.
+// RFC 5044 §4.3: the low two bits of FPDUPTR are treated as zero; the reserved half of the marker is ignored.
 std::size_t marker_pointer(const std::uint8_t* marker) { return get_be16(marker + 2) & ~std::size_t{3}; }
 
 }  // namespace
@@ -38,7 +38,7 @@ std::string_view to_string(DeframeStatus status) {
   return "unknown";
 }
 
-// RFC 5044 §8 has no code for a length that no FPDU may have; of its codes, the one about ULPDU_Length is the nearest.
+// RFC 5044 §8 has no code for a length that no FPDU may have; the one about ULPDU_Length comes nearest.
 std::uint8_t mpa_error_code(DeframeStatus status) {
   switch (status) {
     case DeframeStatus::crc_error: return 2;
@@ -60,7 +60,7 @@ Deframer::Deframer(const FramerOptions& options, std::uint64_t position)
 
 void Deframer::feed(ConstBytes in) {
   if (dead_ != DeframeStatus::fpdu) return;
-  PARLEY_ASSERT(in_.empty());  // the caller goes on to need_more before it feeds again
+  PARLEY_ASSERT(in_.empty());  // the caller calls next() until need_more before it feeds again
   in_ = in;
 }
 
@@ -68,7 +68,7 @@ void Deframer::feed(ConstBytes in) {
 inline DeframeStatus Deframer::deliver_bare(ConstBytes whole, std::uint16_t ulpdu_length, FpduView& out) {
   const ConstBytes covered = whole.first(whole.size() - crc_size);
   const std::uint32_t received = get_crc(covered.data() + covered.size());
-  // RFC 5044 §4.4: without CRC the field is not looked at.
+  // RFC 5044 §4.4: without CRC the field is ignored.
   if (options_.crc && crc32c(covered) != received) [[unlikely]]
     return die(DeframeStatus::crc_error, position_ + covered.size());
   bare_ = covered.subspan(length_size, ulpdu_length);
@@ -80,7 +80,7 @@ inline DeframeStatus Deframer::deliver_bare(ConstBytes whole, std::uint16_t ulpd
   return DeframeStatus::fpdu;
 }
 
-/// How much of an FPDU must be there to know its length: ULPDU_Length, behind a leading marker if one is due.
+/// How much of an FPDU is needed to know its length: ULPDU_Length, after a leading marker if one is due.
 inline std::size_t Deframer::head_size() const {
   return options_.markers && position_ % interval == 0 ? marker_size + length_size : length_size;
 }
@@ -88,8 +88,8 @@ inline std::size_t Deframer::head_size() const {
 inline bool Deframer::measure(ConstBytes head, Shape& shape) {
   shape.lead = head_size() - length_size;
   shape.ulpdu_length = get_be16(head.data() + shape.lead);
-  // RFC 5044 §3: no ULPDU has 0 octets or more than 64768. Refused as soon as it is seen, before the CRC: with such a
-  // length nothing says where the CRC is.
+  // RFC 5044 §3: a ULPDU has neither 0 octets nor more than 64768. Refused at once, before the CRC: with such a
+  // length nobody knows where the CRC is.
   if (!fpdu::length_allowed(shape.ulpdu_length)) [[unlikely]] {
     die(DeframeStatus::length_error, position_ + shape.lead);
     return false;
@@ -98,20 +98,20 @@ inline bool Deframer::measure(ConstBytes head, Shape& shape) {
   return true;
 }
 
-/// Checks the markers and lists what of the ULPDU lies between them.
+/// Checks the markers and lists the parts of the ULPDU between them.
 inline bool Deframer::take_pieces(ConstBytes covered, const Shape& shape, FpduView& out) {
   const std::uint8_t* const fpdu = covered.data();
   std::size_t wrong = shape.lead != 0 ? marker_pointer(fpdu) : 0;
   std::size_t at = shape.lead + length_size;
   ConstBytes* piece = pieces_.data();
-  // RFC 5044 §4.3: every marker inside the FPDU points back to ULPDU_Length, one between PAD and CRC included.
+  // RFC 5044 §4.3: every marker inside the FPDU points back to ULPDU_Length, including one between PAD and CRC.
   for (std::size_t marker = interval - position_ % interval; marker < covered.size(); marker += interval) {
     wrong |= marker_pointer(fpdu + marker) ^ (marker - shape.lead);
     *piece++ = {fpdu + at, marker - at};
     at = marker + marker_size;
   }
-  // PAD is cut off. It shares a word with the ULPDU's end, so either that word is still to be listed, or a marker
-  // followed it and the last piece has PAD at its end.
+  // PAD is cut off. It shares a word with the ULPDU's end, so either that word is yet to be listed, or a marker
+  // followed it and the last piece ends with PAD.
   const std::size_t end = covered.size() - fpdu::pad(shape.ulpdu_length);
   if (at < end)
     *piece++ = {fpdu + at, end - at};
@@ -147,7 +147,7 @@ DeframeStatus Deframer::next(FpduView& out) {
     carry_.clear();
     carry_taken_ = false;
   }
-  // The common case, kept short: the FPDU lies whole in the input and no marker falls into it.
+  // The common case, kept short: the whole FPDU is in the input and no marker falls into it.
   if (in_.size() >= length_size) [[likely]] {
     const std::uint16_t ulpdu_length = get_be16(in_.data());
     const std::size_t bare = fpdu::bare_size(ulpdu_length);
@@ -167,7 +167,7 @@ DeframeStatus Deframer::next(FpduView& out) {
   return examine(whole, shape, out);
 }
 
-/// Keeps the rest of the input, which is less than an FPDU. `wire`: the FPDU's size if it is known.
+/// Keeps the rest of the input, which is less than an FPDU. `wire`: the FPDU's size if known.
 DeframeStatus Deframer::keep(std::size_t wire) {
   if (!in_.empty()) {
     carry_.reserve(wire);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Finds ULPDUs in a TCP stream however it was cut: RFC 5044 §4.1 to §4.4, errors §8.
-// An FPDU that lies whole in the input is handed out where it lies; only one that the input cuts is copied.
+// An FPDU that is whole in the input is handed out in place; only one that the input cuts is copied.
 //
-//   | state    | input                                 | status               | next     |
-//   | reading  | an FPDU whole and in order            | fpdu                 | reading  |
-//   | reading  | the beginning of an FPDU              | need_more            | reading  |
-//   | reading  | ULPDU_Length 0 or above 64768         | length_error         | dead     |
-//   | reading  | an FPDU whole, CRC wrong              | crc_error            | dead     |
-//   | reading  | an FPDU whole, CRC good, FPDUPTR wrong | marker_error        | dead     |
-//   | dead     | anything                              | the same error again | dead     |
+//   | state    | input                                  | status               | next     |
+//   | reading  | an FPDU whole and in order             | fpdu                 | reading  |
+//   | reading  | the beginning of an FPDU               | need_more            | reading  |
+//   | reading  | ULPDU_Length 0 or above 64768          | length_error         | dead     |
+//   | reading  | an FPDU whole, CRC wrong               | crc_error            | dead     |
+//   | reading  | an FPDU whole, CRC good, FPDUPTR wrong | marker_error         | dead     |
+//   | dead     | anything                               | the same error again | dead     |
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -32,32 +32,32 @@ std::string_view to_string(DeframeStatus status);
 /// The code of a Terminate with layer LLP that reports the error (RFC 5044 §8); 0 for fpdu and need_more.
 std::uint8_t mpa_error_code(DeframeStatus status);
 
-/// feed() one input span, then next() until it says need_more (the rest is then kept inside). After an error the
-/// half stream is dead: next() repeats the error (RFC 5044 §8) and what is fed is dropped.
+/// feed() one input span, then call next() until it returns need_more (the rest is then kept inside). After an error
+/// the half stream is dead: next() repeats the error (RFC 5044 §8) and further input is dropped.
 class Deframer {
  public:
-  /// `position`: where in the stream the first octet fed stands; it begins an FPDU, so a multiple of four.
+  /// `position`: stream position of the first octet fed; an FPDU begins there, so it is a multiple of four.
   explicit Deframer(const FramerOptions& options, std::uint64_t position = 0);
 
   void feed(ConstBytes in);
   DeframeStatus next(FpduView& out);
 
-  /// Where the next FPDU begins (its leading marker if it has one); after an error, where the faulty one does.
+  /// Where the next FPDU begins (at its leading marker if it has one); after an error, where the faulty one does.
   std::uint64_t position() const { return position_; }
-  /// After an error: the position of the field found wrong (ULPDU_Length, CRC or marker).
+  /// After an error: the position of the offending field (ULPDU_Length, CRC or marker).
   std::uint64_t error_position() const { return error_position_; }
-  /// Octets kept of an FPDU that has not arrived whole; 0 when the stream stands between two FPDUs.
+  /// Octets kept of an FPDU that has not arrived whole; 0 if the stream is between two FPDUs.
   std::size_t carried() const { return carry_taken_ ? 0 : carry_.size(); }
 
  private:
-  /// An FPDU's measures, known once its ULPDU_Length is.
+  /// An FPDU's dimensions, known once its ULPDU_Length is.
   struct Shape {
     std::size_t lead = 0;  ///< octets of a leading marker
     std::size_t wire = 0;  ///< octets in all
     std::uint16_t ulpdu_length = 0;
   };
 
-  /// Octets until the next marker; more than any FPDU has when there are none.
+  /// Octets until the next marker; without markers, more than any FPDU has.
   std::size_t before_marker() const { return ((0 - position_) & (fpdu::interval - 1)) | beyond_; }
   std::size_t head_size() const;
   bool measure(ConstBytes head, Shape& shape);
@@ -75,11 +75,11 @@ class Deframer {
   bool carry_taken_ = false;                  ///< the FPDU in carry_ was handed out; the next call drops it
   std::uint64_t position_;
   std::uint64_t error_position_ = 0;
-  std::size_t beyond_;  ///< without markers the high bits, so that before_marker() is never reached
+  std::size_t beyond_;  ///< without markers the high bits, so that no FPDU reaches before_marker()
   ConstBytes in_;
   Bytes carry_;                     ///< at most one FPDU: fpdu::wire_max octets
   ConstBytes bare_;                 ///< the one piece of an FPDU without markers
-  std::vector<ConstBytes> pieces_;  ///< made once: none without markers, fpdu::pieces_max with them
+  std::vector<ConstBytes> pieces_;  ///< allocated once: none without markers, fpdu::pieces_max with them
 };
 
 }  // namespace parley::mpa

@@ -3,7 +3,7 @@
 //
 //   ULPDU_Length(2) ULPDU(n) PAD(0..3, zeros) CRC(4), a multiple of four octets
 //
-// With markers, four octets (reserved(2) FPDUPTR(2)) stand at every stream position that 512 divides; position 0 is the
+// With markers, four octets (reserved(2) FPDUPTR(2)) are at every stream position divisible by 512; position 0 is the
 // first octet after the startup frame. FPDUPTR counts from ULPDU_Length to the marker; 0 means the marker comes before
 // it. Everything is four-aligned, so a marker splits neither the word of ULPDU_Length nor the CRC.
 #pragma once
@@ -49,7 +49,7 @@ constexpr std::size_t wire_size(std::uint64_t position, std::size_t ulpdu_length
   return marked ? bare + marker_size * markers(position, bare) : bare;
 }
 
-/// The bounds of every buffer: the longest FPDU, the most markers in it, the most pieces its ULPDU falls into.
+/// The bounds of every buffer: the longest FPDU, the most markers in it, the most pieces of its ULPDU.
 constexpr std::size_t markers_max = markers(0, bare_size(PARLEY_MPA_ULPDU_MAX));
 constexpr std::size_t wire_max = wire_size(0, PARLEY_MPA_ULPDU_MAX, true);
 constexpr std::size_t pieces_max = markers_max + 1;

@@ -49,9 +49,9 @@ void put_header(std::uint8_t* at, ConstBytes in) {
     put(at, in);
 }
 
-/// The running CRC over ULPDU_Length and the header, taken from where the header came from: reading back octets that
-/// were just written in pieces would wait for them to reach the cache. Two octets are added to a running value as zeros
-/// are once they were added to its low bits.
+/// The running CRC over ULPDU_Length and the header, taken from the header's source: reading back octets that
+/// were just written in pieces would wait for them to reach the cache. Adding two octets to the low bits of a running
+/// value and then extending it over zeros is the same as extending it over them.
 std::uint32_t crc_of_head(std::size_t ulpdu_length, ConstBytes header) {
   const auto length = static_cast<std::uint32_t>(ulpdu_length >> 8 | (ulpdu_length & 0xFF) << 8);
   return crc32c_extend(crc32c_zeros(crc32c_init ^ length, length_size), header);
@@ -76,7 +76,7 @@ class MarkedCopy {
  public:
   MarkedCopy(std::uint8_t* out, std::uint64_t position) : at_(out), position_(position), start_(position) {
     marker_if_due();
-    start_ = position_;  // ULPDU_Length stands behind a leading marker
+    start_ = position_;  // ULPDU_Length comes after a leading marker
   }
   void octets(ConstBytes in) {
     while (!in.empty()) {
@@ -106,7 +106,7 @@ class MarkedCopy {
   std::uint64_t start_;
 };
 
-/// Lists octets as pieces, own ones copied to the side buffer and the payload's where they lie, markers in between.
+/// Lists octets as pieces, with markers in between: its own are copied to the side buffer, the payload's stay in place.
 class MarkedGather {
  public:
   MarkedGather(MutBytes side, std::span<ConstBytes> pieces, std::uint64_t position, bool crc)
@@ -116,7 +116,7 @@ class MarkedGather {
   }
   void own(ConstBytes in) { split(in, true); }
   void borrow(ConstBytes in) { split(in, false); }
-  /// The pieces used, 0 if there were too few.
+  /// The number of pieces used, 0 if there were too few.
   std::size_t finish() {
     marker_if_due();  // RFC 5044 §4.3: a marker between PAD and CRC belongs to this FPDU
     put_crc(at_, crc_ ? crc32c_final(state_) : 0);
@@ -192,12 +192,12 @@ std::size_t Framer::frame(ConstBytes header, ConstBytes payload, MutBytes out) {
   const std::size_t size = fpdu::bare_size(ulpdu_length);
   std::uint8_t* const fpdu = out.data();
   std::uint8_t* const crc = fpdu + size - crc_size;
-  std::memcpy(crc - zeros.size(), zeros.data(), zeros.size());  // PAD; what else is in that word is written now
+  std::memcpy(crc - zeros.size(), zeros.data(), zeros.size());  // PAD; the rest of that word is written below
   put_be16(fpdu, ulpdu_length);
   put_header(fpdu + length_size, header);
   std::uint8_t* const body = fpdu + length_size + header.size();
   if (!options_.crc) {
-    // RFC 5044 §4.4: without CRC the field is there all the same, and its value does not matter.
+    // RFC 5044 §4.4: without CRC the field is present all the same, and its value does not matter.
     put(body, payload);
     put_crc(crc, 0);
   } else if (payload.size() < fused_from) {
@@ -234,7 +234,7 @@ std::size_t Framer::side_size(std::size_t header, std::size_t ulpdu_length) {
 }
 
 std::size_t Framer::gather_pieces(std::size_t payload_spans, std::size_t ulpdu_length) {
-  // Each marker inside the payload cuts one piece into two with a piece of the side buffer between them.
+  // Each marker inside the payload cuts a piece in two, with a piece of the side buffer between them.
   return payload_spans + 2 + 2 * fpdu::markers(0, fpdu::bare_size(ulpdu_length));
 }
 
@@ -255,7 +255,7 @@ inline std::size_t Framer::gather_bare(ConstBytes header, std::span<const ConstB
     if (options_.crc) state = crc32c_extend(state, part);
     *piece++ = part;
   }
-  std::memcpy(tail, zeros.data(), zeros.size());  // the CRC takes the place of what is not PAD
+  std::memcpy(tail, zeros.data(), zeros.size());  // the CRC overwrites what is not PAD
   put_crc(tail + pad, options_.crc ? crc32c_final(crc32c_zeros(state, pad)) : 0);
   *piece++ = {tail, pad + crc_size};
   return static_cast<std::size_t>(piece - pieces.data());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // FPDU framing, both halves: RFC 5044 §4. Framer makes FPDUs from ULPDUs, Deframer (mpa/deframer.hpp) finds ULPDUs in a
-// TCP stream however it was cut. The Framer never allocates; it refuses what does not fit and then has changed nothing.
+// TCP stream however it was cut. The Framer never allocates; if something does not fit, it refuses and changes nothing.
 #pragma once
 #include <cstdint>
 
@@ -10,21 +10,21 @@
 
 namespace parley::mpa {
 
-/// RFC 5044 §4.5: the longest ULPDU that fits one TCP segment, markers' worst case included; 128 to 64768.
+/// RFC 5044 §4.5: the longest ULPDU that fits one TCP segment, with the most markers it can have; 128 to 64768.
 std::uint16_t mulpdu_of(std::uint16_t emss, bool markers);
 
 class Framer {
  public:
-  /// `position`: where in the stream the first FPDU begins, a multiple of four.
+  /// `position`: stream position of the first FPDU, a multiple of four.
   explicit Framer(const FramerOptions& options, std::uint64_t position = 0);
 
   std::uint16_t mulpdu() const { return mulpdu_of(options_.emss, options_.markers); }
-  /// Octets on the wire of an FPDU with this ULPDU at the present position, markers, pad and CRC included.
+  /// Octets on the wire of an FPDU with this ULPDU at the present position, including markers, pad and CRC.
   std::size_t wire_size(std::size_t ulpdu_length) const {
     return fpdu::wire_size(position_, ulpdu_length, options_.markers);
   }
-  /// Writes one FPDU whose ULPDU is `header` then `payload`; the octets written, wire_size() of them.
-  /// 0 and nothing written if header + payload is not 1..64768 octets, or `out` is shorter than wire_size().
+  /// Writes one FPDU whose ULPDU is `header` then `payload`; returns the octets written, wire_size() of them.
+  /// Returns 0 and writes nothing if header + payload is not 1..64768 octets, or `out` is shorter than wire_size().
   std::size_t frame(ConstBytes header, ConstBytes payload, MutBytes out);
 
   /// Scatter/gather form, payload not copied. `side` receives the FPDU's own octets (length, header, markers, pad, CRC;

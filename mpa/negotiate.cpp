@@ -29,7 +29,7 @@ std::uint16_t ceiling(const Options& o) { return std::max(o.ird, o.ird_max); }
 
 bool depth_in_range(std::uint16_t v) { return v <= depth_not_negotiated; }
 
-// The preference wherever this side is free: a Write asks nothing of the responder, a Read needs IRD and an answer, a
+// The preference where this side may choose: a Write asks nothing of the responder, a Read needs IRD and an answer, a
 // Send consumes a receive buffer (RFC 6581 §9.2).
 constexpr std::array preference{Rtr::write, Rtr::read, Rtr::send};
 
@@ -110,13 +110,13 @@ Result<void> check_ranges(const Options& o) {
 Result<void> check_options(Role role, const Options& o) {
   if (auto ranges = check_ranges(o); !ranges) return ranges;
   if (role == Role::initiator) {
-    // The Rtr frame exists under revision 1 only, and can stand in for nothing else (OFA 2007-10 Rtr §2).
+    // The Rtr frame exists under revision 1 only, and can replace nothing else (OFA 2007-10 Rtr §2).
     if (o.revision == 2 && o.rtr == Rtr::frame)
       return bad("mpa::Options::rtr is frame and revision is 2; the Rtr frame exists under revision 1 only");
     if (o.rtr_fallback == Rtr::frame) return bad("mpa::Options::rtr_fallback is frame, which is what it stands in for");
     return {};
   }
-  // RFC 6581 §9.2: a responder supports at least one kind; a Read alone needs room for one.
+  // RFC 6581 §9.2: a responder supports at least one kind; if that is only a Read, it needs an IRD of at least one.
   if (o.rtr_accept.empty()) return bad("mpa::Options::rtr_accept is empty; a responder takes at least one form");
   if (o.rtr_accept == RtrSet{.read = true} && ceiling(o) == 0)
     return bad("mpa::Options::rtr_accept is read alone, and ird and ird_max are 0: there is no room for that Read");
@@ -206,7 +206,7 @@ Refusal no_rtr(std::string received, std::string advice) {
           .advice = std::move(advice)};
 }
 
-// RFC 6581 §9.2: the initiator's choice among the kinds both sides named.
+// RFC 6581 §9.2: the initiator's choice among the kinds that both sides named.
 Refusal choose_rtr(const Quirk& play, bool read_possible, Parameters& p) {
   const auto exchanged = [&p] {
     return "kinds offered " + to_string(p.offered) + ", answered " + to_string(p.answered);
@@ -297,8 +297,8 @@ struct Kinds {
   bool a = true;
 };
 
-// RFC 6581 §9.2, responder's half. Exactly one kind where possible: an initiator that parses C before D and insists on
-// equality with its own kind then finds its own.
+// RFC 6581 §9.2, responder's half. Exactly one kind where possible, so that an initiator that parses C before D and
+// insists on its own kind finds just that one.
 Kinds answer_kinds(const Options& o, const Quirk& play, const RtrSet& offered, bool read_possible) {
   if (play.own_rtr_only) {
     const bool seen = offered.write || offered.read;  // such a peer does not know B
@@ -314,7 +314,7 @@ Kinds answer_kinds(const Options& o, const Quirk& play, const RtrSet& offered, b
   return {common.empty() ? able : RtrSet::of(first_of(common)), !play.omits_a};
 }
 
-// RFC 6581 §9.1, responder's half; the words of the answer.
+// RFC 6581 §9.1, responder's half: IRD and ORD of the answer.
 void answer_depths(const Options& o, const Quirk& play, bool read_chosen, wire::MpaEnhanced& e, Parameters& p) {
   const std::uint16_t want_ird = p.peer_ord, limit_ord = p.peer_ird;
   p.ird = o.ird;
@@ -420,8 +420,8 @@ bool answer_plain(const Options& o, const Quirk& peer, const Quirk& play, std::u
 
 void settle_flags(bool own_c, bool own_m, std::uint8_t peer_flags, Parameters& p) {
   const bool peer_c = (peer_flags & PARLEY_MPA_FLAG_C) != 0, peer_m = (peer_flags & PARLEY_MPA_FLAG_M) != 0;
-  p.crc = own_c || peer_c;  // RFC 5044 §7.1.1: one side's wish suffices
-  p.rx_markers = own_m;     // RFC 5044 §4.3: each side's M rules what it receives
+  p.crc = own_c || peer_c;  // RFC 5044 §7.1.1: it is enough that one side asks for it
+  p.rx_markers = own_m;     // RFC 5044 §4.3: each side's M governs what it receives
   p.tx_markers = peer_m;
   const std::string_view who = own_c && peer_c ? "both sides" : own_c ? "this side" : "the peer";
   add_reason(p,

@@ -10,7 +10,7 @@
 namespace parley::mpa {
 
 inline constexpr std::size_t reasons_max = 16;
-/// Adds a sentence, or nothing once there are reasons_max.
+/// Adds a sentence; does nothing once there are reasons_max.
 void add_reason(Parameters& p, const Reason& reason);
 inline void add_reason(Parameters& p, std::string_view text) { add_reason(p, Reason{.text = text}); }
 
@@ -20,10 +20,10 @@ inline RtrSet both(const RtrSet& x, const RtrSet& y) {
   return {x.send && y.send, x.write && y.write, x.read && y.read};
 }
 
-/// Errors: invalid_argument when a value is out of its range or two contradict.
+/// Errors: invalid_argument if a value is out of range or two contradict each other.
 Result<void> check_options(Role role, const Options& options);
 
-/// What the initiator says in its Request.
+/// What the initiator puts into its Request.
 struct RequestPlan {
   std::uint8_t revision = 1;
   std::uint8_t flags = 0;

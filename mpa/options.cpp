@@ -16,7 +16,7 @@ constexpr std::array<RtrText, 5> rtr_texts{
 struct StageText {
   Stage stage;
   std::string_view text;
-  std::string_view preposition;  // that joins the peer's name to the text
+  std::string_view preposition;  // joins the peer's name to the text
 };
 constexpr std::array<StageText, 11> stage_texts{{{Stage::resolve, "resolve the name", "of"},
                                                  {Stage::tcp_connect, "open the TCP connection", "to"},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Known departures of real MPA peers, as data. One table serves two ends: Options.peer_quirk tolerates such a peer,
 // Options.play_quirk makes this side behave like it, so that tests meet the peer without owning its hardware.
-// No code asks for an entry by name: it looks at the fields.
+// No code tests for an entry by name: it reads the fields.
 #pragma once
 #include <optional>
 #include <span>
@@ -26,7 +26,7 @@ struct Quirk {
   bool crc_off = false;   ///< sends C=0 in its Request by default
   bool refuses_markers = false;          ///< rejects a Request with M, and cannot insert markers
   bool whole_frame_only = false;         ///< resets unless a startup frame arrives whole in one TCP segment
-  std::uint16_t private_data_max = 512;  ///< longest PD_Length it takes, enhanced data included
+  std::uint16_t private_data_max = 512;  ///< longest PD_Length it accepts, enhanced data included
   std::uint8_t private_revision = 0;     ///< speaks and accepts this revision only; 0: the standard ones
   std::uint8_t private_extension = 0;    ///< octets between header and private data, not counted in PD_Length
 
@@ -35,7 +35,7 @@ struct Quirk {
   bool rejects_short_enhanced = false;  ///< answers S=1 with PD_Length 0..3 by R=1 and PD_Length 0 instead of closing
   bool needs_peer_to_peer = false;      ///< resets on A=0, and on A=1 without C or D
   bool omits_a = false;                 ///< its Reply has A=0 although it agrees to the peer-to-peer model
-  bool ignores_reply_a = false;         ///< initiator: takes C or D of a Reply with A=0
+  bool ignores_reply_a = false;         ///< initiator: accepts C or D of a Reply with A=0
   RtrSet rtr_offer{};                   ///< initiator: the kinds it offers; empty: what the options say
   Rtr own_rtr = Rtr::none;              ///< the one RTR kind it is configured for
   bool own_rtr_only = false;  ///< responder: answers own_rtr whatever was offered; initiator: takes C before D from the
@@ -48,9 +48,9 @@ struct Quirk {
   Fallback fallback = Fallback::rst_or_fin;
 
   // After the Reply.
-  bool no_fence = false;                   ///< responder: may send FPDUs before it got one
+  bool no_fence = false;                   ///< responder: may send FPDUs before it received one
   bool terminate_nibbles_swapped = false;  ///< Terminate control octets in host bit-field order
-  std::uint8_t terminate_llp_etype = 0;    ///< error type it puts beside layer LLP
+  std::uint8_t terminate_llp_etype = 0;    ///< error type it sends with layer LLP
   bool rtr_stag_zero = false;              ///< its Write and Read RTRs carry STag 0
   bool refuses_stag_zero = false;          ///< terminates on tagged STag 0 even at length zero
   Duration first_fpdu_delay{};  ///< wait this long after its Reply before the first FPDU, or it may be left unread

@@ -84,7 +84,7 @@ std::size_t Startup::frame_wanted() const {
 
 std::size_t Startup::take_frame(Instant now, ConstBytes in) {
   std::size_t taken = 0;
-  // The whole frame mostly comes at once; it is then stored without growing twice.
+  // The frame mostly arrives whole; it is then stored without growing twice.
   if (in_.empty()) in_.reserve(std::min<std::size_t>(in.size(), PARLEY_MPA_HEADER_LEN + PARLEY_MPA_PD_MAX));
   for (;;) {
     const std::size_t n = std::min(frame_wanted() - in_.size(), in.size() - taken);
@@ -106,7 +106,7 @@ std::size_t Startup::take_frame(Instant now, ConstBytes in) {
   return taken == in.size() ? taken : taken + handle_bytes(now, in.subspan(taken));
 }
 
-// Looks at as much as there is, in the order of the wire, so that the verdict does not depend on how the stream was
+// Checks what has arrived, in wire order, so that the verdict does not depend on how the stream was
 // cut.
 bool Startup::check_head() {
   const ConstBytes head = ConstBytes(in_).first(std::min<std::size_t>(in_.size(), PARLEY_MPA_KEY_LEN));
@@ -314,7 +314,7 @@ void Startup::handle_deadline(Instant now) {
       fail_with(Errc::timed_out, "RFC 5044 §7.1.2 rule 10", "no FPDU" + in_time,
                 parameters_.rtr == Rtr::none ? "the initiator's ULP must speak first, or agree on an RTR"
                                              : "the RTR that was agreed did not come",
-                // The initiator counts on the connection since the Reply: a FIN would tell it of a graceful end.
+                // After the Reply the initiator considers the connection up: a FIN would look like a graceful end.
                 StartupEvent::Close::reset);
       return;
     default: return;
@@ -374,7 +374,7 @@ StartupEvent& Startup::queue(StartupEvent::Kind kind) {
   return more_events_.emplace_back(StartupEvent{.kind = kind});
 }
 
-// RFC 5044 §7.1.2: whatever is wrong with startup ends the connection; nothing is queued behind it.
+// RFC 5044 §7.1.2: any error in startup ends the connection; nothing is queued after it.
 void Startup::finish(StartupEvent event) {
   event.parameters = parameters_;
   enter(StartupState::failed, never);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// MPA startup: from an open TCP connection to full operation, or to a reason why not.
-// Speaks RFC 5044 §7.1, RFC 6581 and OFA 2007-10 Rtr, both roles. It does not make FPDUs: where an FPDU must go first
+// MPA startup: from an open TCP connection to full operation, or to the reason for its failure.
+// Implements RFC 5044 §7.1, RFC 6581 and OFA 2007-10 Rtr, both roles. It does not make FPDUs: where one must go first
 // (the RTR forms, a Terminate), the event says which and the queue pair sends it.
 //
 // Transitions (tests/states/mpa_startup.txt has every state with every input):
@@ -11,7 +11,7 @@
 //                   | Reply R=0, no common RTR, IRD  | failed          | terminate 7, 6
 //                   | Reply R=1                      | rejected        | rejected
 //                   | Reply Rev 1 or S=0 to a Rev 2  | failed          | retry_v1 if fall_back_to_v1, else failed
-//                   | Reply with octets behind it    | failed          | failed (rule 4)
+//                   | Reply with octets after it     | failed          | failed (rule 4)
 //                   | RST, FIN                       | failed          | retry_v1 under Rev 2, else failed
 //   wait_request    | Request                        | ulp_decision    | request
 //                   | Rev 0                          | failed          | Reply Rev 1 with R=1; failed
@@ -74,20 +74,20 @@ std::string_view to_string(StartupEvent::Kind kind);
 /// The machine (base/machine.hpp). One per connection attempt; made when TCP is up.
 class Startup {
  public:
-  /// private_data: the Request's (initiator only). Errors: invalid_argument (options that contradict),
+  /// private_data: the Request's (initiator only). Errors: invalid_argument (contradictory options),
   /// bad_private_data.
   static Result<Startup> create(Role role, const Options& options, ConstBytes private_data, Instant now);
 
-  /// What create() would say to an initiator's private data and options, without a machine.
+  /// The result of create() for an initiator's private data and options, without a machine.
   static Result<void> check_request(const Options& options, ConstBytes private_data);
 
-  /// Feeds octets of the peer's stream; the number taken. Octets after it belong to the deframer, once the state says
-  /// so; where the protocol allows none, they are a failure here.
+  /// Feeds octets of the peer's stream; returns the number taken. Octets after those belong to the deframer once the
+  /// state says so; where the protocol allows none, they are a failure here.
   std::size_t handle_bytes(Instant now, ConstBytes in);
   /// The peer's FIN or RST during startup.
   void handle_end(Instant now, bool reset);
   void handle_deadline(Instant now);
-  /// Responder in wait_first_fpdu: the deframer passed a valid FPDU; `form` is the RTR form it has, none for a ULP
+  /// Responder in wait_first_fpdu: the deframer passed a valid FPDU; `form` is its RTR form, none for a ULP
   /// message.
   void handle_first_fpdu(Instant now, Rtr form);
   /// Something failed on this side that the peer cannot know. An initiator whose Reply accepts (or did) gets
@@ -95,28 +95,28 @@ class Startup {
   /// advice.
   void handle_local_error(Instant now, std::string_view what);
 
-  /// Errors: wrong_state, invalid_argument, bad_private_data (over 512 octets, 508 beside enhanced data).
+  /// Errors: wrong_state, invalid_argument, bad_private_data (over 512 octets, or 508 with enhanced data).
   Result<void> accept(Instant now, const Options& options, ConstBytes private_data);
   Result<void> reject(Instant now, ConstBytes private_data);
 
-  /// The octets to send, whole; empty when none.
+  /// The octets to send, all of them; empty if there are none.
   Bytes poll_transmit();
   std::optional<StartupEvent> poll_event();
   Instant next_deadline() const { return deadline_; }
 
   StartupState state() const { return state_; }
   const Parameters& parameters() const { return parameters_; }
-  /// Octets that earlier calls took as the possible head of an Rtr frame and that turned out to be the head of an FPDU
+  /// Octets that earlier calls took as the possible head of an Rtr frame but that turned out to be the head of an FPDU
   /// (at most 3). Filled by the handle_bytes that raises fpdu_mode, valid until the next handle_bytes.
   ConstBytes leftover() const { return leftover_; }
-  /// What the peer is known for, and what this side plays: never null, an entry without departures by default.
+  /// What the peer is known for, and what this side plays: never null; by default an entry without departures.
   const Quirk& peer_quirk() const { return *peer_; }
   const Quirk& play_quirk() const { return *play_; }
 
  private:
   Startup(Role role, const Options& options, const Quirk& peer, const Quirk& play);
 
-  // Common ground (startup.cpp).
+  // Common to both roles (startup.cpp).
   std::size_t take_frame(Instant now, ConstBytes in);
   std::size_t take_rtr_frame(ConstBytes in);
   bool check_head();
@@ -153,17 +153,17 @@ class Startup {
   const Quirk* peer_;
   const Quirk* play_;
   Instant deadline_ = never;
-  Duration waiting_{};  // what the deadline was set to, for the words
+  Duration waiting_{};  // what the deadline was set to, for messages
   StartupState state_ = StartupState::wait_request;
   Parameters parameters_;
-  bool request_s_ = false;      // S of the Request, own or received
+  bool request_s_ = false;      // S of the Request, our own or the peer's
   bool peer_enhanced_ = false;  // the Request carried enhanced data
   wire::MpaEnhanced request_enhanced_{};
   std::string local_error_;  // initiator: happened before the Reply
   Bytes in_;                 // the startup frame so far; at most 532 octets, or 20 of an Rtr frame
   Bytes leftover_;           // at most 3 octets
   Bytes transmit_;           // at most two startup frames
-  // At most 4: request, then an end; or fpdu_mode, established. Mostly one stands there at a time.
+  // At most 4: request, then an end; or fpdu_mode, established. Usually only one at a time.
   std::optional<StartupEvent> event_;
   std::vector<StartupEvent> more_events_;
 };

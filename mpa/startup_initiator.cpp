@@ -9,7 +9,7 @@ Result<void> Startup::check_request(const Options& options, ConstBytes private_d
   if (auto checked = check_options(Role::initiator, options); !checked) return checked;
   const Quirk& peer = **find_quirk(options.peer_quirk);
   const Quirk& play = **find_quirk(options.play_quirk);
-  // As plan_request: the enhanced data takes its octets of the same field (RFC 6581 §6).
+  // As plan_request: the enhanced data takes its octets from the same field (RFC 6581 §6).
   const bool enhanced = play.private_revision == 0 && options.revision == 2;
   const std::size_t whole = private_data.size() + (enhanced ? PARLEY_MPA_ENH_LEN : 0);
   if (whole <= peer.private_data_max) return {};
@@ -40,7 +40,7 @@ Result<void> Startup::send_request(Instant now, ConstBytes private_data) {
 
 bool Startup::reply_revision_is_bad(std::uint8_t revision) {
   if (revision == parameters_.revision) return false;
-  // A rejection is a rejection whatever its revision; the flags stand before the revision on the wire.
+  // A rejection is a rejection whatever its revision; the flags precede the revision on the wire.
   Reader r(in_);
   r.skip(PARLEY_MPA_FLAGS_OFF);
   const bool reject = (r.u8() & PARLEY_MPA_FLAG_R) != 0;
@@ -90,7 +90,7 @@ void Startup::terminate_with(std::uint8_t code, Errc errc, std::string_view rule
   finish(std::move(event));
 }
 
-// Returns how many of `fed` octets are taken, `taken` of which belong to the Reply.
+// Returns how many of the `fed` octets are taken, `taken` of which belong to the Reply.
 std::size_t Startup::judge_reply(Instant now, const wire::MpaFrameView& frame, std::size_t taken, std::size_t fed) {
   Parameters& p = parameters_;
   p.peer_flags = frame.flags;
@@ -160,7 +160,7 @@ std::size_t Startup::judge_reply(Instant now, const wire::MpaFrameView& frame, s
   return taken;
 }
 
-// OFA 2007-10 Rtr §2: S is 0 in it, and C is that of the Reply.
+// OFA 2007-10 Rtr §2: its S is 0, and its C is that of the Reply.
 void Startup::send_rtr_frame() {
   const std::uint8_t m = parameters_.rx_markers ? PARLEY_MPA_FLAG_M : 0;
   const auto c = static_cast<std::uint8_t>(parameters_.peer_flags & PARLEY_MPA_FLAG_C);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Small helpers of the startup machine: words for failures, and deadlines that do not overflow. Private to mpa/.
+// Small helpers of the startup machine: texts of failures, and deadlines that do not overflow. Private to mpa/.
 #pragma once
 #include <string>
 #include <string_view>
@@ -23,7 +23,7 @@ inline std::size_t first_difference(ConstBytes head, std::string_view text) {
   return head.size();
 }
 
-/// Quoted; what is not printable ASCII as \xNN.
+/// Quoted; anything but printable ASCII as \xNN.
 std::string printable(ConstBytes octets);
 /// "1 octet", "20 octets".
 std::string octets(std::size_t n);

@@ -2,7 +2,7 @@
 // What every software NIC shares, whatever its transport: tables of protection domains and memory regions, completion
 // rings, receive queues. RFC 5040 §8.1 asks for the checks that find() and check() make before memory is touched.
 //
-// Handles carry a key octet that changes each time their slot is used again, so a stale handle is found out; none is 0,
+// Handles carry a key octet that changes each time their slot is reused, so a stale handle is detected; none is 0,
 // and none is below 0x100, so the STags 0 and 1 of ready-to-receive indications never name memory (RFC 6581 §9.2).
 #pragma once
 #include <array>
@@ -22,7 +22,7 @@ inline constexpr std::uint32_t mr_max = 1U << 22;  // of the 2^24 an STag can na
 inline constexpr std::size_t cq_capacity_max = 1U << 20;
 inline constexpr std::size_t srq_capacity_max = 1U << 20;
 inline constexpr std::uint32_t wr_max = 1U << 16;  // max_send_wr and max_recv_wr
-// Between regions that follow one another: whoever runs over the end of one does not land in the next.
+// Between consecutive regions: an overrun of one does not land in the next.
 inline constexpr std::uint64_t offset_gap = 1U << 16;
 
 class PdTable {
@@ -43,11 +43,11 @@ class PdTable {
   const Slot* find(PdHandle pd) const;
   Slot* find(PdHandle pd) { return const_cast<Slot*>(std::as_const(*this).find(pd)); }
 
-  std::vector<Slot> slots_{1};  // slot 0 is never given out
+  std::vector<Slot> slots_{1};  // slot 0 is never used
   std::vector<std::uint32_t> free_;
 };
 
-/// Why an STag may not be used as asked; in the order of the checks.
+/// Why an STag may not be used as requested; in the order of the checks.
 enum class MrFault : std::uint8_t { none, invalid_stag, other_pd, wrap, bounds, access };
 
 /// A checked piece of registered memory; `slot` is what to pin.
@@ -58,10 +58,10 @@ struct MrRange {
 
 class MrTable {
  public:
-  /// Not 0: regions get tagged offsets one after another from there on, whatever their addresses are.
+  /// Not 0: regions get consecutive tagged offsets from there on, whatever their addresses are.
   void set_offset_base(std::uint64_t base) { next_offset_ = base; }
   Result<MemoryRegion> add(PdHandle pd, MutBytes memory, Access access);
-  /// The PD of the removed region. Errors: invalid_argument (unknown), wrong_state (pinned).
+  /// Returns the PD of the removed region. Errors: invalid_argument (unknown), wrong_state (pinned).
   Result<PdHandle> remove(std::uint32_t stag);
 
   /// [to, to + length) of stag, for an owner of `pd` with the rights `needed`. length is not 0.
@@ -70,7 +70,7 @@ class MrTable {
     const Slot* slot = find(stag);
     if (!slot || !slot->valid) return MrFault::invalid_stag;
     if (slot->pd != pd) return MrFault::other_pd;
-    // RFC 5041 §7.1: a TO that wraps is told apart from one that merely lies outside.
+    // RFC 5041 §7.1: a TO that wraps is distinguished from one that is merely out of bounds.
     if (to > ~std::uint64_t{0} - (length - 1)) return MrFault::wrap;
     if (to < slot->to || length > slot->memory.size() || to - slot->to > slot->memory.size() - length)
       return MrFault::bounds;
@@ -80,7 +80,7 @@ class MrTable {
     out.slot = stag >> 8;
     return MrFault::none;
   }
-  /// RFC 5040 §5.3: the peer invalidates what it was given; that is a region of this PD with some remote right.
+  /// RFC 5040 §5.3: the peer invalidates what it was given, a region of this PD with some remote right.
   bool invalidate_by_peer(std::uint32_t stag, PdHandle pd);
 
   /// A pinned region is being read or written by posted work or a peer's Read; its memory must stay.
@@ -106,7 +106,7 @@ class MrTable {
   }
 
   std::uint64_t next_offset_ = 0;  // 0: a tagged offset is an address
-  std::vector<Slot> slots_{1};     // slot 0 is never given out
+  std::vector<Slot> slots_{1};     // slot 0 is never used
   std::vector<std::uint32_t> free_;
 };
 
@@ -122,7 +122,7 @@ struct WrMemory {
 /// Resolves and pins; on an error nothing is pinned. ok, invalid_argument (more than sge_max, 2^32 octets or more),
 /// protection.
 Errc resolve(MrTable& regions, PdHandle pd, std::span<const Sge> sges, Access needed, WrMemory& out);
-/// What resolve refused, with a sentence about the piece that it did not like.
+/// What resolve refused, with a sentence about the piece at fault.
 Error refusal(const MrTable& regions, PdHandle pd, std::span<const Sge> sges, Access needed, Errc fault);
 inline void unpin(MrTable& regions, const WrMemory& memory) {
   for (std::size_t i = 0; i < memory.count; ++i) regions.unpin(memory.slots[i]);
@@ -137,7 +137,7 @@ struct CqRing : Counted {
     return true;
   }
   void release() { --reserved; }
-  /// A completion to fill in; all but the identity is as in a success.
+  /// A completion to fill in; everything but the identity is as in a success.
   WorkCompletion& push(std::uint64_t wr_id, std::uint32_t qp_num, WcOpcode opcode, WcStatus status) {
     --reserved;
     WorkCompletion& completion = done.push();
@@ -162,7 +162,7 @@ struct SrqRing : Counted {
 struct Tables : Counted {
   PdTable pds;
   MrTable regions;
-  // Only looked up, never walked. They tell a live queue of this device from any other pointer.
+  // Only looked up, never iterated. They tell a live queue of this device from any other pointer.
   std::map<const CompletionQueue*, Ref<CqRing>> cqs;
   std::map<const SharedReceiveQueue*, Ref<SrqRing>> srqs;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Ref: a counted pointer without threads. Verbs objects hold each other (a queue pair its completion queues, all of
-// them the device's tables); whoever destroys them in the wrong order must not reach freed memory, so the last one to
+// Ref: a reference-counted pointer, not thread-safe. Verbs objects hold each other (a queue pair its completion queues,
+// all of them the device's tables); destroying them in the wrong order must not reach freed memory, so the last one to
 // let go deletes. It is used for nothing else.
 #pragma once
 #include <cstdint>

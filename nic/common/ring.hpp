@@ -27,14 +27,14 @@ class GrowRing {
   T& front() { return (*this)[head_]; }
   const T& front() const { return (*this)[head_]; }
 
-  /// The new last element, holding whatever its slot held before: the caller assigns all of it. The caller has checked
+  /// Appends an element that holds whatever its slot held before: the caller assigns all of it. The caller has checked
   /// full().
   T& push() {
     if (size() == slots_.size()) grow();
     return (*this)[tail_++];
   }
   void pop() { ++head_; }
-  /// Takes back the last push().
+  /// Undoes the last push().
   void unpush() { --tail_; }
 
  private:

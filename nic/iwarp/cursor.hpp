@@ -20,7 +20,7 @@ class Cursor {
       n -= step;
     }
   }
-  /// Fills `out` as far as the pieces reach; the octets copied.
+  /// Fills `out` as far as the pieces reach; returns the octets copied.
   std::size_t copy(MutBytes out) {
     std::size_t done = 0;
     while (done < out.size() && !pieces_.empty()) {

@@ -8,15 +8,15 @@ namespace parley::nic::iwarp {
 
 class Qp;
 
-/// Queue pairs in the order in which they became dirty; a queue pair is a link of its own list. Outlives the device
-/// while queue pairs do.
+/// Queue pairs in the order in which they became dirty: an intrusive list. Outlives the device as long as queue pairs
+/// exist.
 struct DirtyList : Counted {
   Qp* first = nullptr;
   Qp* last = nullptr;
   std::uint32_t next_qp_num = 1;
 };
 
-/// What a queue pair holds on to.
+/// What a queue pair keeps alive.
 struct QpParts {
   Ref<Tables> tables;
   Ref<DirtyList> dirty;

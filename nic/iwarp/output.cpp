@@ -39,8 +39,8 @@ bool Output::add_whole(Arena& arena, ConstBytes header, ConstBytes payload) {
   return true;
 }
 
-// The pieces may already stand at tail_. The end of one FPDU and the start of the next are neighbours in the arena and
-// become one piece, which spares TCP a third of its list.
+// The pieces may already be in place at tail_. The end of one FPDU and the start of the next are adjacent in the arena
+// and become one piece, which saves TCP a third of its list.
 void Output::append(std::span<const ConstBytes> more) {
   if (tail_ > head_) {
     ConstBytes& last = list_[tail_ - 1];
@@ -102,7 +102,7 @@ void Output::own_all() {
   for (std::size_t i = head_; i < tail_; ++i) copy.insert(copy.end(), list_[i].begin(), list_[i].end());
   owned_ = std::move(copy);
   rewind();
-  // A Terminate follows, and must find room although something is unsent.
+  // A Terminate follows, and must find room even while something is unsent.
   if (arena_.octets.empty()) arena_.octets.resize(arena_.first);
   if (owned_.empty()) return;
   list_[tail_++] = ConstBytes(owned_);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The octets of a queue pair on their way to TCP: FPDUs framed but not yet handed over. Payload of posted work stays
-// where the user has it, who must not touch it before the completion; only headers, markers, pads and CRCs stand in a
-// side arena. What nobody promised to keep still, the source of a peer's Read, is copied, so that its CRC stays true.
-// RFC 5044 §4 through mpa::Framer.
+// in the user's memory, which must not change before the completion; only headers, markers, pads and CRCs are in a
+// side arena. Memory that nobody promised to keep still, the source of a peer's Read, is copied, so that its CRC stays
+// right. RFC 5044 §4 through mpa::Framer.
 //
 // The arenas and the list of pieces are filled from the front and start over when all is sent, so nothing is moved or
 // freed one by one; they grow to their bounds with use and then never allocate.
@@ -25,7 +25,7 @@ class Output {
   static constexpr std::size_t arena_first = 256, arena_max = 16 * 1024;
   static constexpr std::size_t copies_first = 1024, copies_max = 128 * 1024;
   static constexpr std::size_t pieces_first = 16, pieces_max = 1024;
-  /// The longest ULPDU, whatever TCP would take: 16 KiB of payload stay in the first cache from the CRC to the copy,
+  /// The longest ULPDU, even if TCP would take more: 16 KiB of payload stay in the L1 cache from the CRC to the copy,
   /// and a receiver keeps less of an FPDU that a read cuts. Only loopback has segments that would hold more.
   static constexpr std::size_t ulpdu_max = 16 * 1024 + 18;
   /// Payloads up to this are copied beside their header: one piece is cheaper than three.
@@ -39,11 +39,11 @@ class Output {
   /// The longest ULPDU to send (RFC 5044 §4.5).
   std::size_t mulpdu() const { return mulpdu_; }
 
-  /// Frames one ULPDU of `header` then `payload` (at most 4 pieces, `length` octets in all). False when there is no
+  /// Frames one ULPDU of `header` then `payload` (at most 4 pieces, `length` octets in all). False if there is no
   /// room until more is sent; nothing has changed then.
   bool add(ConstBytes header, std::span<const ConstBytes> payload, std::size_t length);
   /// The same with the payload copied now: later changes of that memory, by the user or by a peer's Write, do not
-  /// reach the wire. Without CRC it is add(): torn data is then what the verbs promise, and nothing breaks.
+  /// reach the wire. Without CRC it is add(): the verbs promise no more than torn data then, and nothing breaks.
   bool add_copy(ConstBytes header, ConstBytes payload);
 
   std::size_t gather(std::span<ConstBytes> out) const;
@@ -56,12 +56,12 @@ class Output {
   std::uint64_t framed_total() const { return framed_; }
   std::uint64_t sent_total() const { return sent_; }
 
-  /// Copies what is unsent, so that no user memory is needed any more.
+  /// Copies what is unsent, so that user memory is no longer needed.
   void own_all();
   void clear();
 
  private:
-  /// Octets that the list of pieces points into. It grows only while nothing points there.
+  /// Octets that the list of pieces points into. It grows only while nothing points into it.
   struct Arena {
     std::size_t first, max;
     std::vector<std::uint8_t> octets{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Which octets of one message have been placed, when its segments come in any order (RFC 5041 §5.3 asks for increasing
-// MO or TO as SHOULD only). Segments in order touch one number and take no memory.
+// Which octets of one message have been placed when its segments come in any order (increasing MO or TO is only a
+// SHOULD in RFC 5041 §5.3). Segments in order update one number and take no memory.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace parley::nic::iwarp {
 
 class Placed {
  public:
-  /// Runs of octets kept apart from the beginning of the message: 32 KiB. A message in order has none, one backwards
+  /// Runs of octets not connected to the start of the message: 32 KiB. A message in order has none, one backwards
   /// has one; the worst order of a message of 8 MB in segments of 1 KiB needs them all.
   static constexpr std::size_t runs_max = 4096;
 
@@ -36,7 +36,7 @@ class Placed {
   }
   /// Whether the octets placed are exactly the first `size`.
   bool exactly(std::uint32_t size) const { return apart_.empty() && from_start_ == size; }
-  /// How many octets from the first one on stand without a hole.
+  /// How many octets from the first on are contiguous.
   std::uint32_t without_hole() const { return from_start_; }
 
  private:
@@ -64,7 +64,7 @@ class Placed {
   }
 
   std::uint32_t from_start_ = 0;
-  std::vector<Run> apart_;  // sorted, none touching another or the beginning; at most runs_max
+  std::vector<Run> apart_;  // sorted, none touching another or the start; at most runs_max
 };
 
 }  // namespace parley::nic::iwarp

@@ -75,7 +75,7 @@ Qp::Qp(QpParts parts)
 
 Qp::~Qp() {
   unlink_dirty();
-  // The completions of a destroyed queue pair would name nothing: its requests give back what they hold, silently.
+  // Completions of a destroyed queue pair would name nothing: its requests silently release what they hold.
   for (; !sends_.empty(); sends_.pop()) {
     unpin(parts_.tables->regions, sends_.front().memory);
     parts_.send_cq->release();
@@ -169,7 +169,7 @@ Result<void> Qp::attach(const AttachOptions& options) {
   deframer_.emplace(mpa::FramerOptions{.crc = agreed.crc, .markers = agreed.rx_markers, .emss = options.emss});
   fenced_ = options.fenced;
   rtr_due_ = options.send_rtr == mpa::Rtr::frame ? mpa::Rtr::none : options.send_rtr;
-  // RFC 6581 §9.2: a Read as RTR needs one place on each side, whatever the depths say.
+  // RFC 6581 §9.2: a Read as RTR needs one slot on each side, whatever the depths say.
   ord_ = std::max<std::uint32_t>(agreed.ord, rtr_due_ == mpa::Rtr::read ? 1 : 0);
   ird_ = std::max<std::uint32_t>(agreed.ird, agreed.rtr == mpa::Rtr::read ? 1 : 0);
   replies_ = GrowRing<Reply>(ird_);
@@ -177,7 +177,7 @@ Result<void> Qp::attach(const AttachOptions& options) {
   rx_msn_send_ = rx_msn_read_ = rx_msn_atomic_ = options.first_msn;
   state_ = QpState::rts;
   if (agreed.ord == 0) {
-    // Reads posted while idle can never be sent now; they fail in their turn instead of blocking what follows.
+    // Reads posted while idle can never be sent now; they fail in order instead of blocking what follows.
     for (std::uint64_t at = sends_.head(); at != sends_.tail(); ++at) {
       SendWqe& wqe = sends_[at];
       if (!wqe.fetches()) continue;
@@ -206,7 +206,7 @@ void Qp::handle_end(bool reset) {
   if (reset) return fail_stream(Errc::peer_reset, "", "RST");
   if (receive_ended_) return;
   receive_ended_ = true;
-  // RFC 5044 §7.2: the half connection ends with its half of TCP; a message cut short can never be delivered.
+  // RFC 5044 §7.2: this half connection ends with its half of TCP; a message cut short can never be delivered.
   if (incoming_.active || deframer_->carried() != 0)
     return fail_stream(Errc::peer_closed, "RFC 5044 §7.2", "FIN in the middle of a message");
   flush_receives();
@@ -271,7 +271,7 @@ void Qp::flush_receives() {
   }
 }
 
-// No response can come any more: Reads and Atomics end as flushed, in their turn between the sends around them.
+// No response can come any more: Reads and Atomics are flushed, in order with the sends around them.
 void Qp::flush_fetches() {
   for (std::uint64_t at = sends_.head(); at != sends_.tail(); ++at) {
     SendWqe& wqe = sends_[at];
@@ -292,7 +292,7 @@ void Qp::flush_replies() {
   next_reply_ = replies_.tail();
 }
 
-// RFC 5040 §5.3: requests complete in the order in which they were posted; a send is complete when TCP has its last
+// RFC 5040 §5.3: requests complete in the order in which they were posted; a send is complete once TCP has its last
 // octet.
 void Qp::complete_sent() {
   const std::uint64_t sent = output_.sent_total();

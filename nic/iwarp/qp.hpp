@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The iWARP queue pair: DDP (RFC 5041), RDMAP (RFC 5040) and Atomics and Immediate Data (RFC 7306) between posted work
+// The iWARP queue pair: DDP (RFC 5041), RDMAP (RFC 5040), Atomics and Immediate Data (RFC 7306) between posted work
 // and the octets of a TCP stream. Driven by the connection provider through StreamQp and by the user through QueuePair.
 //
 //   state      event                              next       what happens
 //   idle       attach                             rts        posted sends may go out, unless fenced
 //   idle       begin_close, flush, end            error      everything posted completes as flushed
-//   rts        begin_close                        closing    no more posts; what is owed by now is still sent
+//   rts        begin_close                        closing    no more posts; what is owed so far is still sent
 //   rts, clos. peer's error, send_terminate       terminate  flush; a Terminate is the last message (RFC 5040 §5.4)
 //   rts, clos. Terminate received                 terminate  flush; nothing more is sent (RFC 5040 §6.2.1)
 //   rts, clos. FIN                                same       receives, Reads and Atomics flush; sends go on
@@ -37,7 +37,7 @@ struct SendWqe {
   std::uint64_t wr_id = 0;
   SendWr::Opcode opcode = SendWr::Opcode::send;
   bool signaled = true, solicited = false, fence = false;
-  bool framed = false;    // every segment stands in the output
+  bool framed = false;    // every segment is in the output
   bool answered = false;  // Read, Atomic: the response is complete
   WcStatus status = WcStatus::success;
   WrMemory memory;
@@ -103,7 +103,7 @@ class Qp final : public StreamQp {
 
  private:
   enum class Source : std::uint8_t { none, rtr, work, reply };
-  /// A received segment: its header as parsed and as it stood on the wire, and a cursor at its payload.
+  /// A received segment: its header as parsed and as on the wire, and a cursor at its payload.
   struct Segment {
     wire::DdpHeader header;
     ConstBytes octets;  // of the header
@@ -118,7 +118,7 @@ class Qp final : public StreamQp {
   /// The untagged message being received on queue 0.
   struct Incoming {
     bool active = false;
-    std::unique_ptr<RecvWqe> shared;  // from the SRQ, made at the first; an own receive stays at the front of its queue
+    std::unique_ptr<RecvWqe> shared;  // from the SRQ, made on first use; our own receive stays at the head of its queue
     wire::RdmapOpcode opcode = wire::RdmapOpcode::send;
     std::uint32_t invalidate = 0;
     Placed placed;
@@ -181,7 +181,7 @@ class Qp final : public StreamQp {
   void fetch_answered(SendWqe& wqe);
 
   // terminate.cpp
-  /// Queues the Terminate, flushes, tells; always false, so that a check reads `return refuse(...)`.
+  /// Queues the Terminate, flushes, reports; always false, so that a check reads `return refuse(...)`.
   bool refuse(TermCode code, const Segment* segment, ConstBytes read_request, std::string_view rule,
               std::string received, Errc errc = Errc::malformed);
   bool refuse(TermCode code, const Segment& segment, std::string_view rule, std::string_view what);
@@ -200,7 +200,7 @@ class Qp final : public StreamQp {
   std::uint8_t terminate_llp_etype_ = 0;
   bool rtr_announced_ = false;
   std::optional<TerminateInfo> terminate_;
-  // At most 4, for each kind happens at most once. The one that good connections have takes no memory.
+  // At most 4, since each kind happens at most once. The one that good connections have takes no memory.
   std::optional<mpa::Rtr> first_fpdu_event_;  // before all others
   std::vector<QpEvent> events_;
 
@@ -214,7 +214,7 @@ class Qp final : public StreamQp {
   bool fenced_ = false;
   bool transmit_ended_ = false;  // our FIN is out
   GrowRing<SendWqe> sends_;      // at most max_send_wr
-  std::uint64_t next_work_ = 0;  // the first not wholly framed
+  std::uint64_t next_work_ = 0;  // the first not fully framed
   GrowRing<Reply> replies_;      // at most IRD
   std::uint64_t next_reply_ = 0;
   Source current_ = Source::none;  // whose message is being segmented
@@ -222,11 +222,11 @@ class Qp final : public StreamQp {
   mpa::Rtr rtr_due_ = mpa::Rtr::none;
   std::uint32_t tx_msn_send_ = 1, tx_msn_read_ = 1, tx_msn_atomic_ = 1;
 
-  // Reads and Atomics that this side sent.
+  // Reads and Atomics sent by this side.
   std::uint32_t ord_ = 0;
   std::uint32_t fetches_out_ = 0;  // at most ORD
   std::uint64_t next_fetch_ = 0;   // no earlier request waits for a response
-  Placed read_placed_;             // of the Read whose response is coming
+  Placed read_placed_;             // of the Read whose response is arriving
   bool rtr_read_out_ = false;      // the 0B Read RTR awaits its response, before all others
   std::uint32_t next_request_id_ = 0;
 

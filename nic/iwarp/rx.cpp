@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The receiving half of the queue pair: every FPDU that MPA passes up is judged here, first as a DDP segment (RFC 5041
-// §7.1), then as part of an RDMAP message (RFC 5040 §7). Untagged messages; tagged ones are in rx_tagged.cpp.
+// The receiving half of the queue pair. Every FPDU that MPA passes up is checked here, first as a DDP segment
+// (RFC 5041 §7.1), then as part of an RDMAP message (RFC 5040 §7). Untagged messages; tagged ones: rx_tagged.cpp.
 #include <fmt/format.h>
 
 #include "nic/iwarp/qp.hpp"
@@ -21,14 +21,14 @@ void Qp::handle_bytes(ConstBytes in) {
 }
 
 void Qp::handle_fpdu(const mpa::FpduView& view) {
-  // The header stands in one piece, save where a marker or the end of the input cut it.
+  // The header is in one piece, unless a marker or the end of the input cut it.
   std::array<std::uint8_t, PARLEY_DDP_UNTAGGED_LEN> copy;
   ConstBytes head = view.pieces.empty() ? ConstBytes{} : view.pieces.front();
   const std::size_t wanted = std::min<std::size_t>(copy.size(), view.ulpdu_length);
   if (head.size() < wanted) head = ConstBytes(copy).first(Cursor(view.pieces).copy(MutBytes(copy).first(wanted)));
   const auto header = wire::DdpHeader::parse(head);
   if (!header) {
-    // No layer has a code for a ULPDU shorter than its header; DDP cannot go on with this stream.
+    // No layer has a code for a ULPDU shorter than its header; DDP cannot continue with this stream.
     refuse({PARLEY_RDMAP_LAYER_DDP, 0, 0}, nullptr, {}, "RFC 5041 §4",
            fmt::format("ULPDU_Length {}, shorter than a DDP header", view.ulpdu_length));
     return;
@@ -45,7 +45,7 @@ void Qp::handle_fpdu(const mpa::FpduView& view) {
   first_seen_ = true;
   const mpa::Rtr form = first ? rtr_form(segment) : mpa::Rtr::none;
   // RFC 6581 §9.2: the agreed Send is consumed below the ULP: it uses up its MSN, but no receive and no completion. So
-  // is a Send that stands where S promised an RTR of whatever form (the fence says that none has come yet).
+  // is a Send in the place of an RTR of any form that S promised (the fence shows that none has come yet).
   const bool agreed_send = form == mpa::Rtr::send && (agreed_rtr_ == mpa::Rtr::send || (rtr_announced_ && fenced_));
   if (agreed_send) ++rx_msn_send_;
   if (!agreed_send && !handle_message(segment)) return;
@@ -54,8 +54,8 @@ void Qp::handle_fpdu(const mpa::FpduView& view) {
 
 bool Qp::handle_message(Segment& segment) {
   const wire::RdmapOpcode opcode = segment.header.opcode;
-  // RFC 5044 §7.2: a closing half that waits for nothing sends what it owed by then. A peer that goes on asking must
-  // not hold off the FIN, which flushes what it asked for. While this side waits, both may be closing: then both
+  // RFC 5044 §7.2: a closing half that waits for nothing sends what it owed so far. A peer that keeps asking must
+  // not hold off the FIN, which flushes its requests. While this side waits, both may be closing: then both
   // answer.
   const bool asks = opcode == wire::RdmapOpcode::read_request || opcode == wire::RdmapOpcode::atomic_request;
   if (asks && state_ == QpState::closing && !awaits_response()) return true;
@@ -76,7 +76,7 @@ bool Qp::handle_message(Segment& segment) {
   return false;
 }
 
-// RFC 5041 §7.1 and RFC 5040 §7.2: what can be judged without knowing the message. The first error that is found
+// RFC 5041 §7.1 and RFC 5040 §7.2: what can be checked without knowing the message. The first error found
 // decides the Terminate (RFC 5040 §7.1).
 bool Qp::check_headers(const Segment& segment) {
   const wire::DdpHeader& h = segment.header;
@@ -119,9 +119,9 @@ void Qp::first_fpdu(mpa::Rtr form) {
   push_event(std::move(event));
 }
 
-// RFC 5041 §5.3: that the segments of a message are sent in increasing MO order is a SHOULD, so each is placed where
+// RFC 5041 §5.3: sending the segments of a message in increasing MO order is only a SHOULD, so each is placed where
 // its MO says, in any order. That the one with the L bit comes last and has the highest MO is a MUST (§4.1): with it
-// the message is whole, or never will be.
+// the message is complete, or never will be.
 bool Qp::handle_send(Segment& segment) {
   const wire::DdpHeader& h = segment.header;
   if (!begin_or_go_on(segment) || !check_place(segment)) return false;
@@ -158,7 +158,7 @@ bool Qp::begin_or_go_on(Segment& segment) {
   return true;
 }
 
-// RFC 5041 §7.1: MO, and MO with the payload, lie in the buffer. §5.2: segments share no octet.
+// RFC 5041 §7.1: MO, and MO plus the payload, lie within the buffer. §5.2: no two segments share an octet.
 bool Qp::check_place(Segment& segment) {
   const wire::DdpHeader& h = segment.header;
   const std::uint32_t room = incoming_wqe().memory.length;
@@ -188,7 +188,7 @@ bool Qp::too_scattered(Segment& segment) {
 
 bool Qp::finish_incoming(Segment& segment) {
   if (incoming_.opcode == wire::RdmapOpcode::send_inv || incoming_.opcode == wire::RdmapOpcode::send_se_inv) {
-    // RFC 5040 §7.2: what may not be invalidated is a protection error; siw says remote operation with the same code.
+    // RFC 5040 §7.2: forbidden invalidation is a protection error; siw reports remote operation with the same code.
     if (!parts_.tables->regions.invalidate_by_peer(incoming_.invalidate, parts_.pd))
       return refuse({0, 1, 0x09}, segment, "RFC 5040 §5.3",
                     fmt::format("STag 0x{:08x} to invalidate", incoming_.invalidate));
@@ -217,7 +217,7 @@ bool Qp::take_receive(Segment& segment) {
   return true;
 }
 
-// RFC 7306 §6: 8 octets that reach the ULP in the completion; the receive that is used up keeps its memory.
+// RFC 7306 §6: 8 octets that reach the ULP in the completion; the receive it uses up keeps its memory untouched.
 bool Qp::handle_immediate(Segment& segment) {
   const wire::DdpHeader& h = segment.header;
   if (h.msn != rx_msn_send_)
@@ -240,7 +240,7 @@ bool Qp::whole_untagged(Segment& segment, MutBytes out) {
   if (!h.last || segment.length > out.size())
     return refuse({1, 2, 0x05}, segment, "RFC 5041 §7.1",
                   fmt::format("{} longer than {} octets", to_string(h.opcode), out.size()));
-  // No code is assigned to a message that is too short; the stream cannot be understood any more.
+  // No code is assigned to a message that is too short; the stream makes no sense after it.
   if (segment.length < out.size())
     return refuse({0, 2, 0x07}, segment, h.opcode < wire::RdmapOpcode::immediate ? "RFC 5040 §4" : "RFC 7306 §6.3",
                   fmt::format("{} of {} octets, not {}", to_string(h.opcode), segment.length, out.size()));
@@ -248,8 +248,8 @@ bool Qp::whole_untagged(Segment& segment, MutBytes out) {
   return true;
 }
 
-// RFC 5040 §5.2.1: a Data Source dimensions queue 1 by its IRD. RFC 5041 §7.1 calls an MSN beyond the buffers of a
-// queue out of range, so 12 03, which is also what Chelsio's hardware says; no RFC names a code for this case.
+// RFC 5040 §5.2.1: a Data Source sizes queue 1 by its IRD. RFC 5041 §7.1 calls an MSN beyond the buffers of a
+// queue out of range, so 12 03, which is also what Chelsio's hardware sends; no RFC names a code for this case.
 bool Qp::ird_left(const Segment& segment) {
   const std::uint32_t msn = segment.header.msn;
   if (msn != rx_msn_read_)
@@ -265,7 +265,7 @@ bool Qp::handle_read_request(Segment& segment) {
   const auto request = wire::ReadRequest::parse(octets);
   if (!request) return false;
   MrRange range;
-  if (request->size > 0) {  // RFC 5040 §5.2: of a zero-length Read nothing is checked
+  if (request->size > 0) {  // RFC 5040 §5.2: nothing is checked for a zero-length Read
     const MrFault fault = parts_.tables->regions.check(request->source_stag, request->source_to, request->size,
                                                        parts_.pd, Access::remote_read, range);
     if (fault != MrFault::none)
@@ -286,8 +286,8 @@ bool Qp::handle_read_request(Segment& segment) {
   return true;
 }
 
-// RFC 7306 §5: done on arrival, so that it precedes the delivery of every later message; the response takes its turn
-// among the Read Responses.
+// RFC 7306 §5: executed on arrival, so that it precedes the delivery of every later message; the response takes its
+// turn among the Read Responses.
 bool Qp::handle_atomic_request(Segment& segment) {
   std::array<std::uint8_t, PARLEY_RDMAP_ATOMIC_REQUEST_LEN> octets;
   if (!ird_left(segment) || !whole_untagged(segment, octets)) return false;
@@ -304,7 +304,7 @@ bool Qp::handle_atomic_request(Segment& segment) {
   if (fault != MrFault::none)
     return refuse(protection_code(fault), &segment, {}, "RFC 5040 §7.2",
                   fmt::format("Atomic at STag 0x{:08x} TO 0x{:x}", request->stag, request->to), Errc::protection);
-  std::uint64_t value = 0;  // memory holds it in the machine's own order, as the program that shares it does
+  std::uint64_t value = 0;  // memory holds it in host order, as the program that shares it does
   std::memcpy(&value, range.memory.data(), sizeof value);
   Reply& reply = replies_.push() = Reply{};
   reply.atomic = true;
@@ -318,7 +318,7 @@ bool Qp::handle_atomic_request(Segment& segment) {
   return true;
 }
 
-// The first own Read or Atomic that was sent and has no response yet; responses come in that order (RFC 5040 §5.5).
+// Our oldest Read or Atomic that was sent and has no response yet; responses come in that order (RFC 5040 §5.5).
 SendWqe* Qp::oldest_fetch() {
   next_fetch_ = std::max(next_fetch_, sends_.head());
   for (; next_fetch_ != sends_.tail(); ++next_fetch_) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Tagged messages: RDMA Write into registered memory, Read Responses into the sinks of own Reads.
+// Tagged messages: RDMA Writes into registered memory, Read Responses into the sinks of our own Reads.
 #include <fmt/format.h>
 
 #include "nic/iwarp/qp.hpp"
@@ -10,7 +10,7 @@ bool Qp::handle_write(Segment& segment) {
   if (segment.header.stag == 0 && refuses_stag_zero_)
     return refuse({1, 1, 0x00}, segment, "RFC 5041 §7.1",
                   "an RDMA Write at STag 0, which this peer refuses at any length");
-  if (segment.length == 0) return true;  // RFC 5041 §5.1: STag and TO of a zero-length message are not looked at
+  if (segment.length == 0) return true;  // RFC 5041 §5.1: STag and TO of a zero-length message are ignored
   const wire::DdpHeader& h = segment.header;
   MrRange range;
   const MrFault fault =
@@ -35,7 +35,7 @@ bool Qp::handle_write(Segment& segment) {
 bool Qp::handle_read_response(Segment& segment) {
   const wire::DdpHeader& h = segment.header;
   if (rtr_read_out_) {
-    // The answer to the own ready-to-receive indication (RFC 6581 §9.2) ends here.
+    // The answer to our own ready-to-receive indication (RFC 6581 §9.2) ends here.
     if (segment.length > 0)
       return refuse({1, 1, 0x01}, segment, "RFC 5040 §5.2", "octets in answer to a zero-length Read");
     if (!h.last) return true;
@@ -61,11 +61,11 @@ bool Qp::handle_read_response(Segment& segment) {
   return true;
 }
 
-// RFC 5041 §5.3: increasing TO order is a SHOULD, so that a segment may stand anywhere in the sink.
+// RFC 5041 §5.3: increasing TO order is only a SHOULD, so a segment may be anywhere in the sink.
 bool Qp::place_response(Segment& segment, SendWqe& wqe) {
   const wire::DdpHeader& h = segment.header;
   const bool other = h.stag != wqe.sink_stag;
-  const std::uint64_t at = h.to - wqe.sink_to;  // of what lies before the sink: beyond any length
+  const std::uint64_t at = h.to - wqe.sink_to;  // wraps for a TO before the sink, to more than any length
   Placed::Result placed = Placed::Result::again;
   if (!other && at <= wqe.memory.length && segment.length <= wqe.memory.length - at)
     placed = read_placed_.add(static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(segment.length));

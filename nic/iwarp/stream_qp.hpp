@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The stream side of an iWARP queue pair: what the connection provider drives while the user posts work on the other
 // side. From attach() on the queue pair owns the TCP stream's octets: it deframes and frames FPDUs, runs DDP and RDMAP
-// (RFC 5040, 5041, 7306), and says by events what the connection must know. Pure: no time is needed here.
+// (RFC 5040, 5041, 7306), and reports by events what the connection must know. Pure: no time is needed here.
 #pragma once
 #include <optional>
 #include <span>
@@ -27,7 +27,7 @@ struct QpEvent {
   enum class Kind : std::uint8_t {
     first_fpdu,          ///< the first valid FPDU arrived; `form` is its RTR form, none for a ULP message
     terminate_received,  ///< see QueuePair::terminate()
-    terminate_queued,    ///< an error was found and a Terminate stands in the send queue; close after it is sent
+    terminate_queued,    ///< an error was found and a Terminate is in the send queue; close after it is sent
     failed,              ///< broken without a Terminate (framing error after which none can be sent, TCP lost)
   };
   Kind kind = Kind::failed;
@@ -37,7 +37,7 @@ struct QpEvent {
 
 class StreamQp : public QueuePair {
  public:
-  /// The provider's, to find what belongs to the queue pair; nothing here looks at it.
+  /// The provider's own, to find what belongs to the queue pair; ignored here.
   std::uint64_t owner = 0;
 
   /// idle -> rts. Errors: wrong_state.
@@ -46,16 +46,16 @@ class StreamQp : public QueuePair {
   virtual void handle_bytes(ConstBytes in) = 0;
   /// FIN (reset false) ends the receive half only (RFC 5044 §7.2); a reset flushes everything.
   virtual void handle_end(bool reset) = 0;
-  /// Our half of the stream is over: an error from here on is `failed`, for no Terminate can be sent.
+  /// Our half of the stream is over: an error from here on is `failed`, since no Terminate can be sent.
   virtual void end_transmit() = 0;
   /// Queues a Terminate as the last message of our half (RFC 5040 §5.4); ignored if one was queued before.
   virtual void send_terminate(std::uint8_t layer, std::uint8_t etype, std::uint8_t code) = 0;
-  /// No more posts; what is posted or was asked for is still sent. Once no own Read or Atomic waits for its response,
-  /// those that the peer still asks for are not answered. Then drained() becomes true.
+  /// No more posts; what is posted or was requested is still sent. Once none of our own Reads or Atomics is pending,
+  /// those that the peer still requests are not answered. Then drained() becomes true.
   virtual void begin_close() = 0;
-  /// Everything posted was sent, and every Read and Atomic answered or flushed.
+  /// Everything posted was sent, and every Read and Atomic was answered or flushed.
   virtual bool drained() const = 0;
-  /// To error state: all outstanding work completes as flushed.
+  /// Enters the error state: all outstanding work completes as flushed.
   virtual void flush() = 0;
 
   /// As StreamMachine::gather and sent.
@@ -69,15 +69,15 @@ class StreamQp : public QueuePair {
 class IwarpDevice : public Device {
  public:
   virtual Result<std::unique_ptr<StreamQp>> create_stream_qp(const QpInit& init) = 0;
-  /// A queue pair with completions of its own that nobody polls, for connections that need one only to speak iWARP:
-  /// `depth` requests each way. Errors: as create_stream_qp.
+  /// A queue pair with completion queues of its own that nobody polls, for connections that only need one to speak
+  /// iWARP: `depth` requests each way. Errors: as create_stream_qp.
   virtual Result<std::unique_ptr<StreamQp>> create_lone_qp(PdHandle pd, std::uint32_t depth) = 0;
-  /// The next queue pair on which something was posted or queued since it was last polled; null when there is none.
+  /// The next queue pair on which something was posted or queued since it was last polled; null if there is none.
   virtual StreamQp* poll_dirty() = 0;
   virtual bool has_dirty() const = 0;
 };
 
-/// `tagged_offset_base`: 0 makes tagged offsets of addresses, as in verbs; anything else gives the first registered
+/// `tagged_offset_base`: 0 uses addresses as tagged offsets, as in verbs; anything else gives the first registered
 /// region that offset and puts the others behind it, with gaps.
 std::unique_ptr<IwarpDevice> make_device(std::uint64_t tagged_offset_base = 0);
 

@@ -15,7 +15,7 @@ std::string meaning(std::uint8_t layer, std::uint8_t etype, std::uint8_t code) {
   return text.empty() ? fmt::format("unassigned code {:X}{:X} {:02X}", layer, etype, code) : std::string(text);
 }
 
-/// Octet 0 read the other way round, where that says something too.
+/// Octet 0 read with its nibbles swapped, if that means something too.
 std::string other_reading(const wire::Terminate& terminate) {
   const std::string_view other = wire::terminate_text(terminate.etype, terminate.layer, terminate.code);
   if (terminate.nibbles_swapped)
@@ -59,7 +59,7 @@ void Qp::queue_terminate(TermCode code, const Segment* segment, ConstBytes read_
   header.msn = 1;
   header.emit(octets);
   terminate.emit(MutBytes(octets).subspan(untagged_len));
-  // FPDUs that TCP may have begun must be finished first. Their payload is copied, for the requests end now.
+  // FPDUs that TCP may have begun must be finished first. Their payload is copied, since the requests end now.
   output_.own_all();
   output_.add(ConstBytes(octets).first(untagged_len + terminate.size()), {}, 0);
   terminate_ = TerminateInfo{.layer = code.layer,
@@ -72,7 +72,7 @@ void Qp::queue_terminate(TermCode code, const Segment* segment, ConstBytes read_
 
 bool Qp::refuse(TermCode code, const Segment* segment, ConstBytes read_request, std::string_view rule,
                 std::string received, Errc errc) {
-  // RFC 5044 §7.1.2 rule 4 keeps a responder quiet until the initiator is known to take FPDUs. It has sent one.
+  // RFC 5044 §7.1.2 rule 4 keeps a responder silent until the initiator is known to take FPDUs. It has sent one.
   fenced_ = false;
   QpEvent event;
   event.kind = QpEvent::Kind::terminate_queued;
@@ -96,7 +96,7 @@ bool Qp::refuse(TermCode code, const Segment& segment, std::string_view rule, st
   return refuse(code, &segment, {}, rule, std::string(what));
 }
 
-// RFC 5044 §8: nothing more is taken from this half; one last message may go out on the other.
+// RFC 5044 §8: nothing more is accepted from this half; one last message may go out on the other.
 void Qp::refuse_deframe(mpa::DeframeStatus status) {
   switch (status) {
     case mpa::DeframeStatus::crc_error:
@@ -107,7 +107,7 @@ void Qp::refuse_deframe(mpa::DeframeStatus status) {
              Errc::marker_mismatch);
       return;
     default:
-      // An impossible ULPDU_Length means that the start of an FPDU was missed, which is what code 3 says.
+      // An impossible ULPDU_Length means that the start of an FPDU was missed, which is what code 3 reports.
       refuse({2, 0, 0x03}, nullptr, {}, "RFC 5044 §8", "an impossible ULPDU_Length");
       return;
   }
@@ -153,7 +153,7 @@ bool Qp::handle_terminate(Segment& segment) {
   }
   event.failure.received = fmt::format("Terminate: {}", info.text);
   terminate_ = std::move(info);
-  // RFC 5040 §6.2.1: the peer takes nothing more, so nothing more is sent.
+  // RFC 5040 §6.2.1: the peer accepts nothing more, so nothing more is sent.
   state_ = QpState::terminate;
   output_.clear();
   flush_all();
@@ -161,7 +161,7 @@ bool Qp::handle_terminate(Segment& segment) {
   return false;
 }
 
-// A Terminate that carries the header of one of our Reads or Atomics tells which of them failed, and how.
+// A Terminate that carries the header of one of our Reads or Atomics says which of them failed, and how.
 void Qp::blame_fetch(const wire::Terminate& terminate) {
   if (terminate.layer != PARLEY_RDMAP_LAYER_RDMAP || !terminate.d) return;
   const auto header = wire::DdpHeader::parse(terminate.ddp_header);

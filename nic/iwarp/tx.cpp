@@ -2,7 +2,7 @@
 // The sending half of the queue pair: which message is next, and its segments. RFC 5041 §5.2, RFC 5040 §5.
 //
 // The segments of one message stay together. RFC 5041 would let tagged messages interleave, but receivers that keep one
-// reassembly state per kind (Linux siw) take that for an error. Own work and responses take turns message by message.
+// reassembly state per kind (Linux siw) take that for an error. Our own work and responses alternate by message.
 #include "base/bytes_io.hpp"
 #include "nic/iwarp/qp.hpp"
 
@@ -95,7 +95,7 @@ bool Qp::frame_next() {
 }
 
 // RFC 6581 §9.2: the ready-to-receive indication is the first FPDU, zero octets long. STag 1 where a form has one,
-// because hardware refuses tagged STag 0 even then.
+// because some hardware refuses tagged STag 0 even then.
 bool Qp::frame_rtr() {
   std::array<std::uint8_t, untagged_len + PARLEY_RDMAP_READ_REQUEST_LEN> octets{};
   std::size_t size = 0;
@@ -128,7 +128,7 @@ bool Qp::frame_rtr() {
 }
 
 bool Qp::frame_work() {
-  while (sends_[next_work_].framed) ++next_work_;  // flushed in their turn
+  while (sends_[next_work_].framed) ++next_work_;  // flushed, in order
   SendWqe& wqe = sends_[next_work_];
   switch (wqe.opcode) {
     case SendWr::Opcode::send:
@@ -252,7 +252,7 @@ bool Qp::frame_reply() {
     header.tagged = true;
     header.last = last = length == left;
     header.opcode = wire::RdmapOpcode::read_response;
-    header.stag = reply.sink_stag;  // RFC 5040 §4.5: as the Request named it
+    header.stag = reply.sink_stag;  // RFC 5040 §4.5: as named in the Request
     header.to = reply.sink_to + reply.offset;
     header.emit(octets);
     // The peer does not know when its Read is answered, and may write there; so may the user, who does not even know of

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Endpoints and commands: what the user calls, checked at once and noted for the driver's next turn.
+// Endpoints and commands: what the user calls, checked at once and queued for the driver's next turn.
 #include "cm/providers/iwarp/iwarp.hpp"
 
 #include <algorithm>
@@ -19,10 +19,10 @@ std::unique_ptr<IwarpProvider> make_iwarp_provider(const IwarpProviderOptions& o
 namespace iwarp {
 namespace {
 
-// An id without a queue pair of the user's still needs one, for RTRs and Terminates; this much is enough for that.
+// An id for which the user made no queue pair still needs one, for RTRs and Terminates; this depth is enough for that.
 constexpr std::uint32_t small_qp_depth = 2;
 
-constexpr std::size_t events_kept = 64;  // events already read that may stand before the others
+constexpr std::size_t events_kept = 64;  // events already read that may precede the others
 
 // An endpoint's number is its slot's generation above its slot, plus one: never 0, never reused.
 constexpr EndpointId endpoint_of(std::uint32_t generation, std::uint32_t slot) {
@@ -159,7 +159,7 @@ ProviderEvent Iwarp::event_of(const Connection& c, ProviderEvent::Kind kind) con
 }
 
 Result<EndpointId> Iwarp::listen(const Address& local, const ListenOptions& options) {
-  // The options are checked now, so that a contradiction is the caller's error and not each peer's.
+  // The options are checked now, so that a contradiction is the caller's error, not one for each peer.
   if (const auto checked = mpa::check_options(mpa::Role::responder, options.mpa); !checked)
     return tl::unexpected(checked.error());
   if (options.backlog <= 0)
@@ -313,7 +313,7 @@ std::optional<ProviderEvent> Iwarp::poll_event() {
   if (reported_dead_ != 0) destroy(std::exchange(reported_dead_, 0));
   while (events_at_ < events_.size()) {
     ProviderEvent event = std::move(events_[events_at_++]);
-    // What was read goes all at once, or half by half where the user never catches up.
+    // What was read is erased all at once, or half at a time if the user never catches up.
     if (events_at_ == events_.size() || events_at_ >= std::max(events_kept, events_.size() / 2)) {
       events_.erase(events_.begin(), events_.begin() + static_cast<std::ptrdiff_t>(events_at_));
       events_at_ = 0;
@@ -332,7 +332,7 @@ std::optional<ProviderEvent> Iwarp::poll_event() {
 }
 
 bool Iwarp::poll_command(StreamCommand& out) {
-  // The input is over, and no one looks at an endpoint any more; the next input may never come.
+  // The input is over and no one uses an endpoint any more; there may never be another input.
   if (!retired_.empty()) free_retired();
   if (commands_.empty()) return false;
   out = commands_.front();

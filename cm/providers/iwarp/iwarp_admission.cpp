@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Who may be in set-up, and who gives way when pending_max, endpoints or the driver's streams run out: cm/admission.hpp
-// chooses, here it is carried out and told. docs/cm.md has the rules as a user sees them.
+// Who may be pending, and who is evicted when pending_max, endpoints or the driver's streams run out: cm/admission.hpp
+// chooses, this file carries it out and reports it. docs/cm.md has the rules as a user sees them.
 #include <utility>
 
 #include "base/assert.hpp"
@@ -20,7 +20,7 @@ bool Iwarp::admit(Connection& c, Instant now) {
   return true;
 }
 
-// The ULP is to decide, or the end waits to be polled: it still takes room, and its peer can do nothing about it.
+// The ULP has to decide, or the end waits to be polled: it still takes room, but there is nothing its peer can do.
 void Iwarp::our_turn(Connection& c) {
   silent_.leave(std::exchange(c.silent, {}));
   if (Listener* l = find_listener(c.listener)) l->pending.hold(c.pending);
@@ -30,7 +30,7 @@ void Iwarp::peers_turn(Connection& c) {
   if (Listener* l = find_listener(c.listener)) l->pending.release(c.pending);
 }
 
-// RFC 5044 §7.1.2 rule 4: nothing obliges an accepted classic initiator to speak.
+// RFC 5044 §7.1.2 rule 4: nothing obliges an accepted classic initiator to send first within any time.
 void Iwarp::await_first_message(Connection& c) {
   uncount(c);
   c.silent = silent_.arrive(c.peer, c.id).ticket;
@@ -43,7 +43,7 @@ void Iwarp::uncount(Connection& c) {
   if (Listener* l = find_listener(c.listener)) l->pending.leave(ticket);
 }
 
-// Something other than pending_max ran out: whoever has sent no Request goes first, of the listener that has most.
+// Something other than pending_max ran out: first to go is one that has sent no Request, at the listener with the most.
 bool Iwarp::make_room(Instant now, Scarce scarce) {
   Listener* most = nullptr;
   for (const EndpointId id : listeners_) {
@@ -60,11 +60,11 @@ bool Iwarp::make_room(Instant now, Scarce scarce) {
 void Iwarp::give_way(EndpointId who, Instant now, Scarce scarce) {
   Connection* c = find(who);
   PARLEY_ASSERT(c != nullptr && c->setup && c->wire == Wire::up);
-  c->pending = c->silent = {};  // its place is gone already
+  c->pending = c->silent = {};  // its place is already free
   const Duration waited = now - c->setup->start;
   Listener* l = find_listener(c->listener);
   if (!c->announced && l != nullptr) {
-    // Nobody knows of it, so it needs no event of its own and leaves no trace but a number.
+    // The user never saw it, so it needs no event of its own and is only counted.
     Turned& note = turned(*l, scarce, c->peer);
     ++note.gave_way;
     note.waited = waited;
@@ -97,7 +97,7 @@ Turned& Iwarp::turned(Listener& l, Scarce scarce, const Address& peer) {
   return l.turned;
 }
 
-// What has come together until the event is polled.
+// What has accumulated until the event is polled.
 void Iwarp::tell_turned(Listener& l, ProviderEvent& event) {
   const Turned note = std::exchange(l.turned, {});
   event.address = note.peer;

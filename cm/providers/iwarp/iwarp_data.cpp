@@ -15,7 +15,7 @@ void Iwarp::handle_bytes(Instant now, StreamId stream, ConstBytes in) {
   switch (c->phase) {
     case Phase::open:
       feed_qp(*c, now, in);
-      if (c->phase == Phase::open && !c->peer_fin) {  // the usual case, as in sent()
+      if (c->phase == Phase::open && !c->peer_fin) {  // the common case, as in sent()
         if (has_transmit(*c)) mark_ready(*c);
         return;
       }
@@ -118,12 +118,12 @@ void Iwarp::handle_end(Instant now, StreamId stream, StreamEnd end) {
     case Phase::decided:
       c->setup->startup->handle_end(now, false);
       drain_startup(*c, now);
-      // A Startup in full operation has nothing to say to a FIN; the fenced queue pair then never gets its first FPDU.
+      // A Startup in full operation ignores a FIN; the fenced queue pair then never gets its first FPDU.
       if (c->phase == Phase::startup && c->attached)
         fail_setup(*c, now, stream_lost(mpa::Stage::wait_first_fpdu, end), mpa::StartupEvent::Close::graceful);
       break;
     case Phase::holding:
-      // An echoing peer says Terminate before it closes, so a FIN alone is an honest peer's half close. It proves
+      // An echoing peer sends a Terminate before it closes, so a FIN alone is an honest peer's half close. It proves
       // nothing for the next connection either.
       c->setup->watching = false;
       end_hold(*c, now);
@@ -164,7 +164,7 @@ void Iwarp::lose_stream(Connection& c, Instant now, StreamEnd end) {
     case Phase::open:
     case Phase::closing: {
       const mpa::Stage stage = c.phase == Phase::closing ? mpa::Stage::closing : mpa::Stage::data;
-      // What had arrived before the loss is already delivered; the queue pair flushes the rest.
+      // Whatever arrived before the loss is already delivered; the queue pair flushes the rest.
       c.qp->handle_end(true);
       disconnected(c, now, stream_lost(stage, end), false);
       stream_finished(c, now);
@@ -175,7 +175,7 @@ void Iwarp::lose_stream(Connection& c, Instant now, StreamEnd end) {
   refresh_deadline(c);
 }
 
-// The user's side has ended; our octets and both FINs still have to pass, under a bound.
+// The user's side has ended; our octets and both FINs still have to pass, within a time limit.
 void Iwarp::begin_linger(Connection& c, Instant now) {
   c.want_fin = true;
   c.deadline = after(now, options_.linger);
@@ -183,7 +183,7 @@ void Iwarp::begin_linger(Connection& c, Instant now) {
 
 void Iwarp::drop_stream(Connection& c, StreamCommand::Kind how) {
   command(how, c.stream);
-  c.in_ready = false;  // what stands in ready_ names the old stream
+  c.in_ready = false;  // the entry in ready_ names the old stream
   unmap_stream(c.stream);
   c.stream = 0;
   c.wire = Wire::gone;
@@ -214,7 +214,7 @@ void Iwarp::mark_ready(Connection& c) {
   ready_.push_back(c.stream);
 }
 
-// After every input: what is there to send, may the FIN go, has the stream done its duty.
+// After every input: is there anything to send, may the FIN go, is the stream finished.
 void Iwarp::settle(Connection& c, Instant now) {
   if (c.wire == Wire::up) {
     if (has_transmit(c)) {
@@ -234,7 +234,7 @@ void Iwarp::settle(Connection& c, Instant now) {
     drop_stream(c, StreamCommand::Kind::close);
     stream_finished(c, now);
   } else if (c.peer_fin && c.phase == Phase::open) {
-    // RFC 5044 §7.2: the peer's half is over, ours is not: what the user posted, and posts now, still goes out.
+    // RFC 5044 §7.2: the peer's half is closed, ours is not: what the user posted, and still posts, goes out.
     const bool idle = !has_transmit(c) && c.qp->drained();
     if (idle != c.grace || c.deadline == never) {
       c.grace = idle;
@@ -304,7 +304,7 @@ void Iwarp::on_deadline(Connection& c, Instant now) {
 void Iwarp::handle_deadline(Instant now) {
   now_ = now;
   free_retired();
-  // Commands first: what the user decided before a deadline was looked at counts as in time.
+  // Commands first: a decision that the user made before the deadline was checked counts as in time.
   for (std::size_t i = 0; i < noted_.size(); ++i) {
     if (Listener* l = find_listener(noted_[i]))
       carry_out(*l);
@@ -321,7 +321,7 @@ Instant Iwarp::next_deadline() const { return noted_.empty() ? deadlines_.next()
 
 StreamId Iwarp::poll_ready() {
   while (nic::iwarp::StreamQp* qp = device_->poll_dirty()) {
-    Connection* c = find(qp->owner);  // none: made by the user on the device, and without a stream
+    Connection* c = find(qp->owner);  // none: created by the user on the device, without a stream
     if (c == nullptr || !has_transmit(*c)) continue;
     if (ready_.empty()) return c->stream;
     mark_ready(*c);
@@ -368,11 +368,11 @@ void Iwarp::sent(Instant now, StreamId stream, std::size_t n) {
     }
   }
   if (n > 0 && c->attached && c->qp) c->qp->sent(n);
-  // Closing with progress is not stuck.
+  // A close that makes progress is not stuck.
   if (c->wire == Wire::up && c->deadline != never && (c->phase == Phase::closing || c->phase == Phase::over))
     c->deadline = after(now, options_.linger);
   if (c->wire == Wire::up && c->peer_fin && c->phase == Phase::open && !c->grace) c->deadline = never;
-  if (c->phase == Phase::open && !c->peer_fin) {  // the usual case: no deadline, no FIN
+  if (c->phase == Phase::open && !c->peer_fin) {  // the common case: no deadline, no FIN
     if (has_transmit(*c)) mark_ready(*c);
     return;
   }

@@ -10,10 +10,10 @@
 // (accepted)  | the driver accepts             | startup   | mpa::Startup made, waits for the Request
 // startup     | request                        | deciding  | ConnectRequest
 // startup     | retry_v1, echo found           | opening   | Retrying; a new stream
-// startup     | terminate, failed, rejected    | over      | ConnectFailed or Rejected, behind a Terminate if one is
-// due startup     | established                    | open      | queue pair attached, or its fence lifted; Established
+// startup     | terminate, failed, rejected    | over      | ConnectFailed or Rejected, after a Terminate if one is due
+// startup     | established                    | open      | queue pair attached, or its fence lifted; Established
 // startup     | established, peer unknown/slow | holding   | echo watch, first FPDU delay: attached afterwards
-// deciding    | accept() or reject()           | decided   | noted
+// deciding    | accept() or reject()           | decided   | queued for the driver's turn
 // deciding    | peer ends, stray octets        | over      | ConnectFailed
 // decided     | the driver's turn, accept      | startup   | queue pair attached and fenced, then the Reply leaves
 // decided     | the driver's turn, reject      | over      | the Reply with R=1 leaves, then FIN
@@ -49,8 +49,8 @@ struct Decision {
   Bytes private_data;
 };
 
-/// What only set-up needs; freed when it is over, so that an idle connection stays small. What is rare stands apart:
-/// from 1008 octets on glibc's malloc looks for room in its slow way.
+/// What only set-up needs; freed when it is over, so that an idle connection stays small. Rarely used parts are
+/// allocated on their own: from 1008 octets on, glibc's malloc takes a slow path.
 struct Setup {
   mpa::Options options;
   Bytes private_data;  // initiator: of the Request
@@ -62,12 +62,12 @@ struct Setup {
   std::unique_ptr<mpa::StartupEvent> reply;  // holding: what Established will say
   Bytes early;                               // holding: the peer's first octets; at most early_max
   Instant start{};
-  bool watching = false;       // holding: for a Terminate that gives an echoing peer away
+  bool watching = false;       // holding: for a Terminate that exposes an echoing peer
   bool request_timed = false;  // times.request is set
   bool retried_v1 = false;
   StepTimes times;
 };
-/// A deadline beyond the clock's end is none.
+/// A deadline beyond the clock's end means none.
 constexpr Instant after(Instant now, Duration wait) { return wait > never - now ? never : now + wait; }
 
 inline constexpr std::size_t early_max = 4096;  // octets kept while holding; more of them end the hold
@@ -78,7 +78,7 @@ struct Connection {
   mpa::Role role = mpa::Role::initiator;
   Phase phase = Phase::noted;
   Wire wire = Wire::none;
-  bool orphan = false;     // the id was destroyed; only octets still owed keep it
+  bool orphan = false;     // the id was destroyed; it exists only for octets still owed
   bool announced = false;  // the user has had an event with this id, or made it
   bool peer_fin = false;
   bool want_fin = false;  // FIN as soon as nothing is left to send
@@ -101,10 +101,10 @@ struct Connection {
 inline constexpr std::uint32_t slot_bits = 24;
 inline constexpr std::size_t tail_max = 288 << 10;  // what a queue pair frames ahead, one FPDU more and a Terminate
 
-/// What there was no room for.
+/// What ran out.
 enum class Scarce : std::uint8_t { pending_max, endpoints_max, streams };
 
-/// Peers that were turned away and that the user has not been told of.
+/// Peers that were turned away and not yet reported to the user.
 struct Turned {
   Scarce scarce = Scarce::pending_max;
   std::uint64_t gave_way = 0, refused = 0;
@@ -120,7 +120,7 @@ struct Listener {
         address(at),
         options(with),
         pending(with.pending_max + share(with.pending_max), share(with.pending_max)) {}
-  /// For networks that have none in set-up, beyond pending_max.
+  /// For networks that have no pending connection, beyond pending_max.
   static constexpr std::uint32_t share(std::uint32_t pending_max) {
     return std::min(pending_max / 8, 0xFFFFFFFF - pending_max);
   }
@@ -130,7 +130,7 @@ struct Listener {
   bool up = false;
   Address address{};
   ListenOptions options;
-  Admission pending;  // connections in set-up: at most options.pending_max and the share
+  Admission pending;  // pending connections: at most options.pending_max and the share
   Turned turned;
 };
 
@@ -140,7 +140,7 @@ struct Slot {
   std::unique_ptr<Listener> listener;
 };
 
-/// What is known of peers to which an Rtr frame was sent: by address and port, at most `max` of them.
+/// What is known about peers that were sent an Rtr frame: by address and port, at most `max` of them.
 class EchoMemory {
  public:
   enum class Verdict : std::uint8_t { unknown, honest, echoes };
@@ -150,7 +150,7 @@ class EchoMemory {
     return at == known_.end() ? Verdict::unknown : at->second;
   }
   void note(const Address& peer, Verdict verdict) {
-    // Forgetting everything costs each peer one more watch; an order of age would cost more than that.
+    // Forgetting everything costs each peer one more watch; keeping them ordered by age would cost more than that.
     if (known_.size() >= max && !known_.contains(peer)) known_.clear();
     known_[peer] = verdict;
   }
@@ -226,7 +226,7 @@ class Iwarp final : public IwarpProvider {
   std::uint32_t slot_of(StreamId stream) const;
   void command(StreamCommand::Kind kind, StreamId stream);
 
-  // iwarp_admission.cpp: who may be in set-up, and who gives way
+  // iwarp_admission.cpp: who may be pending, and who is evicted
   bool admit(Connection& c, Instant now);
   void our_turn(Connection& c);
   void peers_turn(Connection& c);
@@ -237,7 +237,7 @@ class Iwarp final : public IwarpProvider {
   Turned& turned(Listener& l, Scarce scarce, const Address& peer);
   void tell_turned(Listener& l, ProviderEvent& event);
 
-  // iwarp_setup.cpp: from nothing to Established or a reason why not
+  // iwarp_setup.cpp: from nothing to Established or to a failure
   void carry_out(Connection& c, Instant now);
   void carry_out(Listener& l);
   void open_stream(Connection& c, Instant now);
@@ -271,14 +271,14 @@ class Iwarp final : public IwarpProvider {
   void on_deadline(Connection& c, Instant now);
 
   IwarpProviderOptions options_;
-  std::unique_ptr<nic::iwarp::IwarpDevice> device_;  // before slots_: queue pairs go first
+  std::unique_ptr<nic::iwarp::IwarpDevice> device_;  // before slots_: queue pairs are destroyed first
   PdHandle default_pd_ = 0;
   std::vector<Slot> slots_;  // at most options_.endpoints_max
   std::vector<std::uint32_t> free_slots_;
-  std::vector<std::uint32_t> retired_;  // freed at the next input: someone up the stack still looks at them
+  std::vector<std::uint32_t> retired_;  // freed at the next input: callers up the stack still use them
   std::size_t alive_ = 0;
   std::unordered_map<StreamId, std::uint32_t> accepted_;  // the driver's streams; at most one per endpoint
-  // What was looked up last: one message asks several times. The caller compares the stream's name, so it may be stale.
+  // The last look-up: one message asks several times. The caller compares the stream's name, so it may be stale.
   mutable StreamId last_found_ = 0;
   mutable std::uint32_t last_found_slot_ = 0xFFFFFFFF;
   StreamId stream_serial_ = 0;
@@ -286,19 +286,19 @@ class Iwarp final : public IwarpProvider {
   std::deque<StreamCommand> commands_;  // at most two per stream
   std::deque<StreamId> ready_;          // each stream once
   // Per endpoint: at most two Retrying, ConnectRequest, Established and an end; per listener one turned_away. Those
-  // before events_at_ were read. An event is larger than a piece of a deque, which would allocate for each.
+  // before events_at_ were read. Not a deque: an event is larger than its chunks, so each would be allocated.
   std::vector<ProviderEvent> events_;
   std::size_t events_at_ = 0;
   DeadlineQueue deadlines_;
   std::vector<EndpointId> listeners_;
-  // Accepted without an RTR, and not heard of since. They give way only when endpoints or streams run out.
+  // Accepted without an RTR, and silent since. Evicted only when endpoints or streams run out.
   Admission silent_{0xFFFFFFFF, 0};
   EchoMemory echoes_;
-  EndpointId reported_dead_ = 0;  // an endpoint the user never knew: gone after its ConnectFailed was read
+  EndpointId reported_dead_ = 0;  // an endpoint the user never knew: destroyed after its ConnectFailed was read
   Instant now_{};
 };
 
-// iwarp_words.cpp: failures in words
+// iwarp_text.cpp: failures as text
 /// Every local port towards `address` is in use.
 mpa::Failure ports_exhausted(const Address& address);
 mpa::Failure system_failure(mpa::Stage stage, std::error_code why, const Address& address);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// From nothing to Established, or to a reason why not: the part of a connection in which mpa::Startup speaks.
+// From nothing to Established, or to a failure: the part of a connection in which mpa::Startup is in charge.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ bool is_fpdu_form(mpa::Rtr rtr) { return rtr == mpa::Rtr::send || rtr == mpa::Rt
 
 bool offers_rtr_frame(const mpa::Options& options) { return options.revision == 1 && options.rtr == mpa::Rtr::frame; }
 
-// OFA 2007-10 Rtr §2: a peer that does not know the Rtr frame gets what the user named for that case, and no S.
+// OFA 2007-10 Rtr §2: for a peer that does not know the Rtr frame, use what the user chose for that case, and no S.
 void give_up_rtr_frame(mpa::Options& options) {
   options.rtr = options.rtr_fallback == mpa::Rtr::frame ? mpa::Rtr::none : options.rtr_fallback;
   options.rtr_by_s = false;
@@ -81,7 +81,7 @@ void Iwarp::begin_startup(Connection& c, Instant now) {
   setup.times.tcp = now - setup.start;
   auto startup = mpa::Startup::create(mpa::Role::initiator, setup.options, setup.private_data, now);
   if (!startup) {
-    // Only a retry gets here: what contradicts itself at first was refused by connect().
+    // Only a retry gets here: options that contradict each other from the start were refused by connect().
     fail_setup(c, now,
                plain_failure(mpa::Stage::send_request, Errc::invalid_argument, {}, startup.error().message(),
                              "choose options that hold for the fall-back too"),
@@ -129,7 +129,7 @@ void Iwarp::on_startup_event(Connection& c, Instant now, mpa::StartupEvent& even
     case Kind::fpdu_mode:
       if (attach(c, now, event.parameters, mpa::Rtr::none, true) && !c.setup->startup->leftover().empty()) {
         const ConstBytes head = c.setup->startup->leftover();
-        c.setup->early.assign(head.begin(), head.end());  // fed in front of what follows in the same octets
+        c.setup->early.assign(head.begin(), head.end());  // fed before what follows in the same octets
       }
       return;
     case Kind::established:
@@ -160,7 +160,7 @@ void Iwarp::on_startup_event(Connection& c, Instant now, mpa::StartupEvent& even
       }
       c.setup->retried_v1 = true;
       c.setup->options.revision = 1;  // RFC 6581 §10
-      // A Send that nothing announces is a message to the peer's ULP, which nobody sent; a Write of no length says as
+      // A Send that nothing announces is a message to the peer's ULP, which nobody sent; a zero-length Write says as
       // much to MPA and nothing to the ULP.
       if (c.setup->options.rtr == mpa::Rtr::send && !c.setup->options.rtr_by_s) c.setup->options.rtr = mpa::Rtr::write;
       retry(c, now, std::move(event.failure));
@@ -173,8 +173,8 @@ void Iwarp::on_reply(Connection& c, Instant now, mpa::StartupEvent& event) {
   Setup& setup = *c.setup;
   setup.times.reply = now - setup.start;
   const Duration delay = setup.startup->peer_quirk().first_fpdu_delay;
-  // A peer that echoes reserved bits confirms S without knowing it, and shows it by a Terminate right after the Rtr
-  // frame. Nothing tells an honest peer apart but time, so an unknown one is watched, once.
+  // A peer that echoes reserved bits confirms S without knowing it, and shows that by a Terminate right after the Rtr
+  // frame. Only time tells it from an honest peer, so an unknown one is watched, once.
   setup.watching = event.parameters.rtr == mpa::Rtr::frame && setup.options.peer_quirk.empty() &&
                    options_.echo_watch > Duration{} && echoes_.of(c.peer) == EchoMemory::Verdict::unknown;
   const Duration hold = std::max(delay, setup.watching ? options_.echo_watch : Duration{});
@@ -198,7 +198,7 @@ void Iwarp::end_hold(Connection& c, Instant now) {
   if (!early.empty()) feed_qp(c, now, early);
 }
 
-// Octets that come while the queue pair is not attached yet.
+// Octets that arrive before the queue pair is attached.
 void Iwarp::early_octets(Connection& c, Instant now, ConstBytes in) {
   Setup& setup = *c.setup;
   setup.early.insert(setup.early.end(), in.begin(), in.end());
@@ -230,7 +230,7 @@ bool Iwarp::attach(Connection& c, Instant now, mpa::Parameters& parameters, mpa:
   const mpa::Quirk& played = c.setup->startup->play_quirk();
   nic::iwarp::AttachOptions options;
   options.role = c.role;
-  // The reasons are the user's to read; the queue pair has no use for a copy of them.
+  // The reasons are for the user to read; the queue pair has no use for a copy of them.
   mpa::Reasons reasons = std::move(parameters.reasons);
   parameters.reasons = {};
   options.parameters = parameters;
@@ -268,7 +268,7 @@ void Iwarp::establish(Connection& c, Instant now, mpa::StartupEvent& event) {
   uncount(c);
 }
 
-// RFC 6581 §8: the Reply was good MPA but cannot be lived with; the peer is told by a Terminate, which is an FPDU.
+// RFC 6581 §8: the Reply is valid MPA but unacceptable; the peer learns it from a Terminate, which is an FPDU.
 void Iwarp::refuse_with_terminate(Connection& c, Instant now, mpa::StartupEvent& event) {
   if (!attach(c, now, event.parameters, mpa::Rtr::none, false)) return;
   c.qp->send_terminate(PARLEY_RDMAP_LAYER_LLP, 0, event.terminate_code);
@@ -289,7 +289,7 @@ void Iwarp::decide(Connection& c, Instant now) {
       return;
     }
     drain_startup(c, now);
-    if (c.phase == Phase::over) return;  // the peer was gone already
+    if (c.phase == Phase::over) return;  // the peer had already gone
     c.phase = Phase::over;
     c.setup.reset();
     uncount(c);
@@ -360,7 +360,7 @@ void Iwarp::handle_connect_failed(Instant now, StreamId stream, std::error_code 
   unmap_stream(stream);
   c->stream = 0;
   c->wire = Wire::gone;
-  // Where no local address was asked for, none can be wrong: what is not available is a port.
+  // If no local address was requested, none can be wrong: what is not available is a port.
   const bool out_of_ports = why == std::errc::address_not_available && !c->setup->bind_local;
   fail_setup(*c, now, out_of_ports ? ports_exhausted(c->peer) : system_failure(mpa::Stage::tcp_connect, why, c->peer),
              mpa::StartupEvent::Close::none);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Failures in words. The driver gives the system's own error code; here it becomes an Errc and a piece of advice.
+// Failures as text. The driver gives the system's own error code; here it becomes an Errc and a piece of advice.
 #include <fmt/format.h>
 
 #include "cm/providers/iwarp/iwarp_impl.hpp"
