@@ -9,9 +9,9 @@ namespace {
 
 using wire::RdmapOpcode;
 
-constexpr std::size_t looked_at_max = 256;  // requests of which the answer may be lost, behind one gap
+constexpr std::size_t looked_at_max = 256;  // requests after one gap whose answers may be lost
 
-/// Reads or Atomics of a connection; the two are paired apart.
+/// Reads or Atomics of a connection; the two are paired separately.
 struct Kinds {
   RdmapOpcode request, response;
 };
@@ -29,7 +29,7 @@ class Pairing {
   }
 
   void run(Answers& out) {
-    // What follows a part on its own is no answer of its own, so it is found before the answers are counted.
+    // The rest of a split response is not an answer of its own, so it is found before the answers are counted.
     for (std::size_t n = 1; n < responses_.size(); ++n) {
       const Item &head = at(responses_[n - 1]), &rest = at(responses_[n]);
       if (head.cut && rest.after_gap && rest.header.tagged && rest.header.stag == head.header.stag &&
@@ -54,7 +54,7 @@ class Pairing {
  private:
   const Item& at(std::size_t item) const { return answering_.items[item]; }
 
-  // A gap is one step, and items are in the order of their ends: so are the steps of gaps.
+  // A gap is one step, and items are ordered by their ends: so are the steps of gaps.
   bool gap_before(std::size_t response) const {
     const auto gap = std::lower_bound(gaps_.begin(), gaps_.end(), answered_until_,
                                       [this](std::size_t g, std::size_t step) { return at(g).first_step < step; });
@@ -73,12 +73,12 @@ class Pairing {
            (response.after_gap && response.header.to > q->sink_to && response.header.to - q->sink_to < q->size);
   }
 
-  /// The n-th response answers the next request. Behind a gap it is the last one that it fits and that leaves enough
-  /// requests for the responses after it: a program that reads into one place again and again gives no other sign.
+  /// The n-th response answers the next request. After a gap, it answers the last one that it fits and that leaves
+  /// enough requests for the responses after it: a program that keeps reading into one place gives no other clue.
   std::optional<std::size_t> request_for(std::size_t n, std::size_t next) const {
     const Item& response = at(responses_[n]);
     if (!gap_before(responses_[n])) return next;
-    const std::size_t after = responses_.size() - n;  // this one among them
+    const std::size_t after = responses_.size() - n;  // including this one
     if (requests_.size() < next + after) return next;
     const auto received =
         std::upper_bound(requests_.begin(), requests_.end(), response.first.peer_received,
@@ -90,7 +90,7 @@ class Pairing {
   }
 
   void owe(std::size_t request, Answers& out) {
-    // Requests come in order, so no gap that is too early for one is late enough for another.
+    // Requests come in order, so a gap that is too early for one is too early for all after it.
     while (gap_ < gaps_.size() && (at(gaps_[gap_]).first_step < answered_until_ ||
                                    asking_.items[request].end > at(gaps_[gap_]).first.peer_received))
       ++gap_;
@@ -101,10 +101,10 @@ class Pairing {
   Kinds kinds_;
   std::vector<std::size_t> requests_, responses_, gaps_;  // items, in order
   std::size_t answered_until_ = 0;                        // step of the answering side
-  std::size_t gap_ = 0;                                   // of gaps_: the first in which an answer may be lost
+  std::size_t gap_ = 0;                                   // index into gaps_: the first in which an answer may be lost
 };
 
-/// The head of a request that says where and how much; nothing in other messages.
+/// Size of the head of a request that says where and how much; 0 for other messages.
 std::size_t names_size(const Item& item) {
   return item.is(RdmapOpcode::read_request)     ? PARLEY_RDMAP_READ_REQUEST_LEN
          : item.is(RdmapOpcode::atomic_request) ? PARLEY_RDMAP_ATOMIC_REQUEST_LEN

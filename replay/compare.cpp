@@ -30,15 +30,15 @@ std::vector<Range> ranges_of(std::span<const Field> fields) {
   return out;
 }
 
-/// Where the range ends that `at` is in; `at` itself when it is in none. The ranges are in order.
+/// The end of the range that `at` is in; `at` itself if it is in none. The ranges are in order.
 std::size_t end_of_range(std::span<const Range> ranges, std::size_t at) {
   const auto next =
       std::upper_bound(ranges.begin(), ranges.end(), at, [](std::size_t x, const Range& r) { return x < r.first; });
   return next == ranges.begin() ? at : std::max(at, std::prev(next)->second);
 }
 
-/// Where two runs of octets differ, the masked and the unknown ones left out. What is unknown may be most of it, in
-/// many ranges: each is left out at once.
+/// Where two runs of octets differ, apart from masked and unknown ones. The unknown may be most of it, in
+/// many ranges: each is skipped at once.
 std::optional<std::size_t> differs_at(ConstBytes recorded, ConstBytes live, std::span<const Field> masks,
                                       std::span<const Range> unknown) {
   const std::size_t n = std::min(recorded.size(), live.size());
@@ -69,7 +69,7 @@ class Comparison {
   Found items() const;
 
  private:
-  /// `what` and `rule` of a difference in `field`, unless that is ignored; text is made only when it is told.
+  /// `what` and `rule` of a difference in `field`, unless it is ignored; text is made only when it is reported.
   template <class... Args>
   Found differs(Compared field, std::string_view rule, fmt::format_string<Args...> what, Args&&... args) const {
     const bool ignored = leniency_.ignored[static_cast<std::size_t>(field)];
@@ -136,7 +136,7 @@ Found Comparison::enhanced(const capture::StartupSeen& r, const capture::Startup
     return differs(field, rule, "the enhanced data differ: recorded {}, live {}", enhanced_text(r.enhanced),
                    enhanced_text(l.enhanced));
   };
-  // Where one has none, S differs: whoever leaves that open leaves open what S announces.
+  // If only one has enhanced data, S differs: ignoring S means ignoring what S announces.
   if (!r.enhanced || !l.enhanced) return say(Compared::s, "RFC 6581 §9.1");
   const wire::MpaEnhanced &re = *r.enhanced, &le = *l.enhanced;
   if (re.ird != le.ird)
@@ -236,7 +236,7 @@ Found Comparison::read_request() const {
     if (auto found =
             differs(Compared::length, "RFC 5040 §4.4", "{} octets are asked for, recorded were {}", l->size, r->size))
       return found;
-  // An empty read touches no memory: what it names means nothing (RFC 5040 §4.4).
+  // An empty Read touches no memory: what it names means nothing (RFC 5040 §4.4).
   if (r->size == 0) return {};
   const auto say = [&](Compared field) {
     return differs(field, "RFC 5040 §4.4",
@@ -249,7 +249,7 @@ Found Comparison::read_request() const {
   return {};
 }
 
-// What the recording lacks, and the identifier beside it.
+// What the recording lacks, plus the identifier.
 std::vector<Range> and_unknown(const Item& recorded, const Range& also) {
   std::vector<Range> out = recorded.unknown;
   out.push_back(also);
@@ -276,7 +276,7 @@ Found Comparison::message() const {
   if (recorded_.whole && !live_.whole) return Mismatch{"the message has no end (L)", "RFC 5041 §4.1"};
   if (auto found = faults()) return found;
   if (h.opcode == RdmapOpcode::terminate) return terminate();
-  // How a message goes on whose end the recording lacks is not known.
+  // If the recording lacks the end of a message, the rest of it is unknown.
   if (recorded_.whole ? recorded_.length != live_.length : recorded_.length > live_.length)
     if (auto found = differs(Compared::length, "", "{} octets, recorded were {}", live_.length, recorded_.length))
       return found;

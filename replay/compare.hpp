@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Whether what a live side said means what a recorded one did. Not compared: how TCP and DDP cut it, names of memory
-// (mapping.hpp), what the recording does not hold, and where the answer to a Read is to be put, which is the live
-// side's own affair.
+// Whether what a live side said means the same as what a recorded one did. Not compared: how TCP and DDP cut it, names
+// of memory (mapping.hpp), what the recording does not hold, and where the answer to a Read is to be placed, which is
+// up to the live side.
 #pragma once
 #include <bitset>
 #include <optional>
@@ -16,10 +16,10 @@ namespace parley::replay {
 
 struct Mismatch {
   std::string what;  ///< "the private data differ at octet 12: recorded 0a, live 0b"
-  std::string rule;  ///< "RFC 6581 §9.2"; empty when no clause is at stake
+  std::string rule;  ///< "RFC 6581 §9.2"; empty if no clause is involved
 };
 
-/// What of an answer a user may declare to be free. What an answer is, and whether it ends, is not among it.
+/// What in an answer a user may allow to differ; not what kind of answer it is, nor whether it ends.
 enum class Compared : std::uint8_t {
   revision,
   m,
@@ -49,17 +49,17 @@ inline constexpr std::size_t compared_count = static_cast<std::size_t>(Compared:
 using Ignored = std::bitset<compared_count>;
 /// Their names, in the order of the enumeration: "revision", "M", "C", ...
 std::span<const std::string_view> compared_names();
-/// By its name, in capitals or not.
+/// By name, in upper or lower case.
 std::optional<Compared> find_compared(std::string_view name);
 
 /// How lenient a comparison is, and what it let pass.
 struct Leniency {
   Ignored ignored;
-  std::vector<Mismatch>* told = nullptr;  ///< where differences go that are ignored; null: nowhere
+  std::vector<Mismatch>* told = nullptr;  ///< where ignored differences are listed; null: nowhere
 };
 
-/// `masks`: the fields of the recorded item. `less`: so many messages of its queue that are recorded before it are not
-/// said by the live side, which therefore counts its MSN without them. The first thing that differs, or nothing.
+/// `masks`: the fields of the recorded item. `less`: how many recorded messages of its queue before it the live side
+/// does not send; it therefore counts its MSN without them. Returns the first difference, or nothing.
 std::optional<Mismatch> compare(const Item& recorded, const Item& live, std::span<const Field> masks,
                                 std::uint32_t less = 0, const Leniency& leniency = {});
 

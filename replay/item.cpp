@@ -35,7 +35,7 @@ std::string describe_message(const Item& item) {
   return out + fmt::format(", {} octets{}", item.length, item.whole ? "" : ", not its end");
 }
 
-/// An Assembler's Key: a message goes on with what has the same one.
+/// An Assembler's Key: a message continues with a segment that has the same one.
 std::tuple<bool, std::uint8_t, std::uint32_t, std::uint64_t, std::uint64_t> key_of(const Item& item,
                                                                                    std::uint64_t age) {
   const wire::DdpHeader& h = item.header;
@@ -128,7 +128,7 @@ void Assembler::segment(const Step& step, std::size_t index) {
     gap_ = false;
     it = open_.emplace_hint(open_.end(), begun_++, std::move(item));
   } else {
-    keys_.erase(key_of(it->second, it->first));  // of a tagged one, the next TO changes
+    keys_.erase(key_of(it->second, it->first));  // for a tagged one, the next TO changes
   }
   Item& item = it->second;
   const ConstBytes data = ConstBytes(step.octets).subspan(h->size());
@@ -154,7 +154,7 @@ void Assembler::segment(const Step& step, std::size_t index) {
   open_.erase(it);
 }
 
-// The oldest that the segment goes on with.
+// The oldest message that the segment continues.
 std::map<std::uint64_t, Item>::iterator Assembler::find_open(const wire::DdpHeader& h) {
   Item like;
   like.header = h;
@@ -169,7 +169,7 @@ void Assembler::close(std::map<std::uint64_t, Item>::iterator it) {
   open_.erase(it);
 }
 
-// What was begun before missing octets will not become whole.
+// A message begun before missing octets will never be whole.
 void Assembler::lose() {
   finish(true);
   gap_ = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What one side said, as its peer understands it: startup frames, RDMAP messages put together from their DDP segments
+// What one side said, as its peer understands it: startup frames, RDMAP messages reassembled from their DDP segments
 // (RFC 5041 §4, RFC 5040 §4), ends. How a message was cut into segments is no part of its meaning.
 #pragma once
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace parley::replay {
 
-/// Answers that a NIC gives by itself keep their order, and so does the rest; between the two there is none.
+/// A NIC's own answers are in order among themselves, and so is everything else; between the two there is no order.
 enum class Lane : std::uint8_t { said, answered };
 
 struct Item {
@@ -22,18 +22,18 @@ struct Item {
   Kind kind = Kind::raw;
   capture::SegmentRef first, last;
   std::uint64_t end = 0;                      ///< where it ends in its stream
-  std::size_t first_step = 0, last_step = 0;  ///< of the side's steps
+  std::size_t first_step = 0, last_step = 0;  ///< indices of the side's steps
   Bytes octets;                               ///< startup, rtr_frame, raw: all; message, bad_crc: the first ULPDU
-  std::size_t octets_known = 0;               ///< head of `octets` that is not made up
+  std::size_t octets_known = 0;               ///< length of the head of `octets` that is not made up
   std::optional<capture::StartupSeen> startup;
   wire::DdpHeader header;                                    ///< message: of its first segment
   Bytes payload;                                             ///< message, without DDP headers; at most payload_max
   std::uint64_t length = 0;                                  ///< of the payload, all of it
-  std::vector<std::pair<std::size_t, std::size_t>> unknown;  ///< begin and end of what the recording lacks of it
+  std::vector<std::pair<std::size_t, std::size_t>> unknown;  ///< begin and end of each part that the recording lacks
   bool whole = true;          ///< its last segment, or the last octet of its FPDU, was there
-  bool cut = false;           ///< message: not whole because the recording lacks octets of it or stops in it
+  bool cut = false;           ///< message: not whole because the recording lacks octets of it or stops inside it
   bool headless = false;      ///< message, untagged: its beginning is lost
-  bool after_gap = false;     ///< message: the first behind missing octets
+  bool after_gap = false;     ///< message: the first after missing octets
   bool marker_fault = false;  ///< message: a marker in it was wrong
   bool pad_fault = false;
   std::uint64_t lost = 0;  ///< gap
@@ -41,11 +41,11 @@ struct Item {
   static constexpr std::size_t payload_max = 64 << 20;
 
   Lane lane() const;
-  /// It is not known what belongs here, how it began or how it went on. What is tagged and comes right behind missing
-  /// octets may be the rest of a message: nothing in its header tells (RFC 5041 §4.2).
+  /// It is not known what belongs here, how it began or how it continued. A tagged message right after missing octets
+  /// may be the rest of another: nothing in its header tells (RFC 5041 §4.2).
   bool vague() const { return kind == Kind::gap || !whole || headless || (after_gap && header.tagged); }
   bool is(wire::RdmapOpcode opcode) const { return kind == Kind::message && header.opcode == opcode; }
-  /// Send in any form, or Immediate Data: it takes a receive of the peer's.
+  /// Send in any form, or Immediate Data: it consumes a receive of the peer's.
   bool is_send() const;
 };
 
@@ -53,22 +53,22 @@ struct Item {
 class Assembler {
  public:
   void add(const Step& step, std::size_t index);
-  /// Messages of which the last segment never came become items that are not whole; `cut`: since the recording stops.
+  /// Messages whose last segment never came become items that are not whole; `cut`: because the recording stops.
   void finish(bool cut = false);
   std::vector<Item>& items() { return items_; }
-  /// The oldest message that is not whole; null when there is none.
+  /// The oldest message that is not whole; null if there is none.
   const Item* begun() const { return open_.empty() ? nullptr : &open_.begin()->second; }
 
  private:
-  /// Which message a segment goes on with: tagged or not, opcode, QN and MSN or STag and next TO; then its age, of
-  /// messages alike.
+  /// Which message a segment continues: tagged or not, opcode, QN and MSN or STag and next TO; then the age, to tell
+  /// equal ones apart.
   using Key = std::tuple<bool, std::uint8_t, std::uint32_t, std::uint64_t, std::uint64_t>;
 
   void segment(const Step& step, std::size_t index);
   std::map<std::uint64_t, Item>::iterator find_open(const wire::DdpHeader& h);
   void close(std::map<std::uint64_t, Item>::iterator it);
   void lose();
-  static constexpr std::size_t open_max = 4096;  // messages begun and not ended; more are left alone
+  static constexpr std::size_t open_max = 4096;  // messages begun and not ended; more are ignored
 
   std::vector<Item> items_;
   std::map<std::uint64_t, Item> open_;  // by age
@@ -80,7 +80,7 @@ class Assembler {
 
 /// "Send, MSN 3, 16 octets", for people.
 std::string describe(const Item& item);
-/// "4d 50 41 20 ..", at most `max` octets; "??" for what is not known.
+/// "4d 50 41 20 ..", at most `max` octets; "??" for unknown ones.
 std::string hex(ConstBytes octets, std::size_t known, std::size_t max);
 
 }  // namespace parley::replay

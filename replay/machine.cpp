@@ -4,7 +4,7 @@
 namespace parley::replay {
 
 namespace {
-constexpr StreamId own_id = 1;  // the machine names what it begins with odd numbers
+constexpr StreamId own_id = 1;  // the machine uses odd numbers for streams that it opens
 }
 
 PlayerMachine::PlayerMachine(Player& player, const Address& where, bool listen) : player_(player) {
@@ -24,7 +24,7 @@ void PlayerMachine::tell(StreamCommand::Kind kind, StreamId id) {
   commands_.push_back(command);
 }
 
-// What the player wants done with the stream.
+// Does what the player asks for with the stream.
 void PlayerMachine::after() {
   if (stream_ == 0) return;
   if (!player_.output().empty()) ready_ = true;

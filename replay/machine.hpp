@@ -9,15 +9,15 @@ namespace parley::replay {
 
 class PlayerMachine final : public StreamMachine {
  public:
-  /// Connects to `where`, or listens there and plays over the first connection that comes.
+  /// Connects to `where`, or listens there and plays over the first connection that arrives.
   PlayerMachine(Player& player, const Address& where, bool listen);
 
-  /// The address that is listened on, once it is known.
+  /// The address it listens on, once known.
   const std::optional<Address>& listening() const { return listening_; }
   const std::optional<StreamInfo>& stream() const { return info_; }
   /// It cannot connect or listen.
   const std::error_code& failed() const { return failed_; }
-  /// All is played and written; nothing is left to be done.
+  /// Everything is played and written; nothing is left to do.
   bool over() const { return failed_ || (player_.done() && commands_.empty() && player_.output().empty()); }
 
   void handle_listening(Instant now, StreamId listener, const Address& local) override;

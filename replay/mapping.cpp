@@ -21,7 +21,7 @@ std::uint64_t read_value(ConstBytes octets, std::size_t at, std::size_t size, bo
 
 struct Used {
   Use use;
-  std::set<std::uint64_t> offsets;  // each TO that a message of the played side begins at
+  std::set<std::uint64_t> offsets;  // each TO at which a message of the played side begins
   std::size_t item = 0, past = 0;   // the last name found: in which item, and where it ends
 };
 
@@ -57,11 +57,11 @@ std::map<std::uint32_t, Used> uses_of(const SideRecord& played) {
   return uses;
 }
 
-/// The TO belongs to the STag beside it: before it as in rping, or after it, perhaps with a length between.
+/// The TO belonging to the STag next to it: before it as in rping, or after it, perhaps with a length in between.
 bool find_offset(ConstBytes octets, const Field& stag, const std::set<std::uint64_t>& wanted, Field& out) {
   const std::size_t places[] = {stag.offset - 8, stag.offset + 4, stag.offset + 8, stag.offset - 12};
   for (const std::size_t at : places) {
-    if (at > octets.size() || octets.size() - at < 8) continue;  // also when it would lie before the beginning
+    if (at > octets.size() || octets.size() - at < 8) continue;  // also if it would start before the beginning
     for (const bool little : {stag.little, !stag.little}) {
       const std::uint64_t value = read_value(octets, at, 8, little);
       if (value == 0 || !wanted.contains(value)) continue;
@@ -102,7 +102,7 @@ void find_in(const Item& item, std::size_t index, std::map<std::uint32_t, Used>&
     return;
   }
   const ConstBytes octets = names_in(item);
-  constexpr std::size_t searched_max = 4096;  // an announcement stands at the head of a message
+  constexpr std::size_t searched_max = 4096;  // an announcement is at the head of a message
   const std::size_t from = fields.size();
   const auto found = [&](std::size_t at, std::uint32_t stag, bool little) {
     const auto it = stag != 0 ? uses.find(stag) : uses.end();
@@ -126,7 +126,7 @@ void find_in(const Item& item, std::size_t index, std::map<std::uint32_t, Used>&
     const auto big = static_cast<std::uint32_t>(read_value(octets, at, 4, false));
     const auto little = static_cast<std::uint32_t>(read_value(octets, at, 4, true));
     found(at, big, false);
-    // Whatever has the same octets both ways is a name in either order.
+    // If both orders give the same octets, it is counted once.
     if (little != big) found(at, little, true);
   }
   std::stable_sort(fields.begin() + static_cast<std::ptrdiff_t>(from), fields.end(),

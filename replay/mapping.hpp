@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Which octets of what a peer says are names of its memory, and what the live peer calls it. A peer tells its STags and
-// tagged offsets in private data and in Sends (no RFC says where); a value that it told and that the played side then
-// uses in a tagged header or a Read Request (RFC 5041 §4.2, RFC 5040 §4.4) is such a name. A Send in rping's form, 16
-// octets of TO, STag and length, is one also where nobody uses it.
+// Which octets of a peer's messages name its memory, and how the live peer names it. A peer announces its STags and
+// tagged offsets in private data and in Sends (no RFC says where); a value that it announced and that the played side
+// then uses in a tagged header or a Read Request (RFC 5041 §4.2, RFC 5040 §4.4) is such a name. A Send in rping's form,
+// 16 octets of TO, STag and length, counts as one even if nobody uses it.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -23,16 +23,16 @@ struct Field {
   std::size_t size() const { return is_to ? 8 : 4; }
 };
 
-/// The octets in which fields stand: a message's payload, a startup frame's private data, or nothing.
+/// The octets that contain fields: a message's payload, a startup frame's private data, or nothing.
 ConstBytes names_in(const Item& item);
 std::uint64_t read_field(ConstBytes octets, const Field& field);
 void write_field(MutBytes octets, const Field& field, std::uint64_t value);
 
-/// Memory of the peer that the played side names: an STag, and the range of it.
+/// Memory of the peer that the played side names: an STag, and a range of it.
 struct Use {
   std::uint32_t stag = 0;
   std::uint64_t begin = 0, end = 0;  ///< tagged offsets; equal when nothing was moved
-  bool advertised = false;           ///< the peer told the STag in the recording
+  bool advertised = false;           ///< the peer announced the STag in the recording
   bool moved = false;                ///< data, not only an empty Write or Read
 };
 
@@ -40,10 +40,10 @@ struct Names {
   std::vector<Field> fields;  ///< by item
   std::vector<Use> uses;      ///< one for each STag
 };
-/// `peer`: who owns the memory.
+/// `peer`: the owner of the memory.
 Names find_names(const SideRecord& peer, const SideRecord& played);
 
-/// What the live peer calls what the recorded one called something else.
+/// Maps the recorded peer's names of memory to the live peer's.
 class NameMap {
  public:
   void learn_stag(std::uint32_t recorded, std::uint32_t live) { targets_[recorded].stag = live; }

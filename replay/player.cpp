@@ -44,23 +44,23 @@ void Player::plan_lanes() {
     const bool gap = item.kind == Item::Kind::gap;
     if (gap || !item.unknown.empty() || item.octets_known < item.octets.size())
       lost_of_other_ = std::min(lost_of_other_, item.end);
-    // What TCP answers to segments that come after its FIN, whoever sent them late, is no part of the conversation.
+    // TCP's answers to segments after its FIN, whichever side sent them late, are no part of the conversation.
     if (fin && item.kind == Item::Kind::rst) continue;
     fin = fin || item.kind == Item::Kind::fin;
     const bool last_of_all = !recording_.closed && gap && i + 1 == theirs.size();
-    // What was begun and not ended when the recording stopped is nothing to compare with.
+    // A message still incomplete when the recording stopped cannot be compared.
     if (last_of_all || (item.kind == Item::Kind::message && !item.whole && !recording_.closed)) continue;
     // A program cannot ask for memory that the recording does not name.
     if (options_.says_recorded_only && item.whole && names_lost(item)) continue;
-    // Octets that are missing may have been of either kind.
+    // Missing octets may have been of either kind.
     if (gap) lanes_[static_cast<std::size_t>(Lane::answered)].items.push_back(i);
     lanes_[static_cast<std::size_t>(gap ? Lane::said : item.lane())].items.push_back(i);
     if (!gap && !item.headless) ++result_.expected;
   }
 }
 
-// A program that is given the recording to say counts its messages without those that the recording lacks. What a NIC
-// answers by itself, it answers to everything.
+// A program that is given the recording to say counts its messages without those that the recording lacks. A NIC's own
+// answers are given to every request.
 void Player::plan_msn() {
   if (!options_.says_recorded_only) return;
   const std::vector<Item>& theirs = other().items;
@@ -90,7 +90,7 @@ void Player::plan() {
   for (std::size_t i = 0; i < mine().items.size(); ++i)
     for (std::size_t s = mine().items[i].first_step; s <= mine().items[i].last_step && s < steps.size(); ++s)
       if (item_[s] == mine().items.size() || mine().items[i].first_step == s) item_[s] = i;
-  std::optional<std::uint64_t> peer_startup;  // of an unseen peer, by what was acknowledged
+  std::optional<std::uint64_t> peer_startup;  // of an unseen peer, inferred from what was acknowledged
   Instant before = recording_.report.first_at;
   for (const Step& step : steps) {
     Need need;
@@ -118,7 +118,7 @@ void Player::plan() {
       need.startup_needed = true;
       need.octets = received - *peer_startup;
     }
-    // A responder never speaks first, and nothing follows a Request before its Reply but by mistake.
+    // A responder never speaks first, and nothing follows a Request before its Reply except by mistake.
     if (!other().seen && side_ == Side::responder) need.startup_needed = true;
     need.delay = std::max(step.first.at - since, Duration{});
     before = std::max(before, step.last.at);
@@ -167,7 +167,7 @@ void Player::finish(Close close) {
   if (done_) return;
   if (!ended_) close_ = close;
   if (close == Close::reset && !ended_) {
-    // Nobody may be reading any more.
+    // The peer may have stopped reading.
     out_.clear();
     out_begin_ = 0;
   }
@@ -186,15 +186,15 @@ void Player::progress(Instant now) {
   idle_octets_ = live_octets_;
 }
 
-// When waiting ends: after so long a silence, or after so long without progress and the time that the awaited octets
-// may take. So a large message may be slow, and yet nobody who only talks keeps the run going.
+// When waiting ends: after this long a silence, or after this long without progress plus the time that the awaited
+// octets may take. So a large message may be slow, but a peer that only chatters does not keep the run alive.
 Instant Player::limit(Duration patience, std::uint64_t octets) const {
   const std::uint64_t seconds = std::min<std::uint64_t>(octets / slowest, 86'400);
   return std::min(std::max({last_sent_, last_made_, last_live_}) + patience,
                   idle_since_ + patience + std::chrono::seconds(static_cast<std::int64_t>(seconds)));
 }
 
-// The recorded pause counts from when the octets were there, not from what is said beyond them.
+// The recorded pause counts from when the octets were there, not from what is said after them.
 Instant Player::octets_there(Instant now) {
   if (!there_at_) there_at_ = now;
   return *there_at_;
@@ -202,7 +202,7 @@ Instant Player::octets_there(Instant now) {
 
 // Nothing of the other side is in the recording: octets are counted, as far as they were acknowledged.
 Player::Met Player::unseen_needs_met(const Need& need, Instant now, Instant& since) {
-  // What the recording does not hold cannot be waited for exactly; a startup frame has to come in any case.
+  // What is not in the recording cannot be waited for exactly; a startup frame has to come in any case.
   if (need.startup_needed && !reader_.startup_done()) return Met::answer_missing;
   const std::uint64_t octets = need.octets > 0 ? reader_.startup_length() + need.octets : 0;
   if (live_octets_ < octets) {
@@ -216,7 +216,7 @@ Player::Met Player::unseen_needs_met(const Need& need, Instant now, Instant& sin
   return Met::yes;
 }
 
-// Whether everything is there that the step's sender had received; `since` is when the last of it came.
+// Whether everything that the step's sender had received has arrived; `since` is when the last of it came.
 Player::Met Player::needs_met(const Need& need, Instant now, Instant& since) {
   since = last_sent_;
   if (!other().seen) return unseen_needs_met(need, now, since);
@@ -225,11 +225,11 @@ Player::Met Player::needs_met(const Need& need, Instant now, Instant& since) {
     bool part_is_there = false;
     while (lane.next() < need.count[l]) {
       const Item& item = other().items[lane.items[lane.next()]];
-      // What never became a frame is only recognised at the end of the stream; its octets are there before.
+      // What never became a frame is only recognised at the end of the stream; its octets arrive earlier.
       part_is_there = item.kind == Item::Kind::raw && live_octets_ >= item.end;
       if (part_is_there) break;
       if (!item.vague()) return Met::answer_missing;
-      // Whatever the recording lacks here, the live side gets some time to say it.
+      // Whatever the recording lacks here, the live side gets some time to send it.
       const Instant until = limit(gap_patience, item.end - std::min(item.end, matched_end_));
       if (now < until) {
         wait_until(until);
@@ -243,7 +243,7 @@ Player::Met Player::needs_met(const Need& need, Instant now, Instant& since) {
   return Met::yes;
 }
 
-// What was said already has to be read before there is more of it.
+// Earlier output must be read before there is more of it.
 void Player::wait_for_room(Instant now) {
   const Instant until = std::max({last_taken_, last_sent_, last_made_}) + options_.patience;
   if (now < until) return wait_until(until);
@@ -253,7 +253,7 @@ void Player::wait_for_room(Instant now) {
   if (!done_) finish(Close::reset);
 }
 
-// Plays the next step, or a piece of an answer that is due before it; false: neither can be now.
+// Plays the next step, or a piece of an answer that is due before it; false: neither is possible now.
 bool Player::try_step(Instant now) {
   if (full()) {
     wait_for_room(now);
@@ -283,14 +283,14 @@ bool Player::try_step(Instant now) {
   return true;
 }
 
-// The next of the lane that the recording holds whole; null when there is none.
+// The lane's next item that is whole in the recording; null if there is none.
 const Item* Player::next_known(const LaneState& lane) const {
   for (std::size_t at = lane.next(); at < lane.items.size(); ++at)
     if (const Item& item = other().items[lane.items[at]]; !item.vague()) return &item;
   return nullptr;
 }
 
-// How long the live side may take: what the recorded one took, and the patience.
+// How long the live side may take: as long as the recorded one took, plus the patience.
 void Player::wait_for_answer(Instant now) {
   Instant recorded_before = recording_.report.first_at;
   if (next_step_ > 0) recorded_before = mine().steps[next_step_ - 1].last.at;
@@ -298,7 +298,7 @@ void Player::wait_for_answer(Instant now) {
   for (const LaneState& lane : lanes_)
     if (const Item* item = next_known(lane); item != nullptr)
       if (missing == nullptr || item->last.frame < missing->last.frame) missing = item;
-  // Whoever was told something else may not answer at all; that is not waited for as long.
+  // A peer that was told something else may not answer at all; the wait is shorter then.
   const Duration patience = result_.left_out ? std::min(options_.patience, unseen_patience) : options_.patience;
   const Duration taken = missing != nullptr && recorded_before != Instant{}
                              ? std::max(missing->last.at - recorded_before, Duration{})
@@ -327,7 +327,7 @@ void Player::wait_for_answer(Instant now) {
   if (!done_) finish(Close::reset);
 }
 
-// The next recorded answer of the lane is not waited for any longer.
+// Stops waiting for the lane's next recorded answer.
 void Player::pass(LaneState& lane, Instant now) {
   if (lane.over()) return;
   const Item& item = other().items[lane.items[lane.next()]];
@@ -349,7 +349,7 @@ void Player::advance(Instant now) {
   const bool all_seen = lanes_[0].over() && lanes_[1].over();
   if (ended_) return finish(Close::none);
   if (!all_seen) return wait_for_answer(now);
-  // All is said. What else comes now, the recording does not hold or the live side should not have said.
+  // Everything is said. Whatever still comes is not in the recording, or the live side should not have sent it.
   const Instant until = limit(options_.linger, 0);
   const bool ends_here = !lanes_[0].items.empty() && (other().items[lanes_[0].items.back()].kind == Item::Kind::fin ||
                                                       other().items[lanes_[0].items.back()].kind == Item::Kind::rst);

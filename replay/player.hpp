@@ -3,18 +3,18 @@
 // one did. A machine (base/machine.hpp) without a transport: replay/machine.hpp puts it on streams.
 //
 // A step goes out when everything of the other side that its recorded sender had received by then (TCP's
-// acknowledgment in the segment tells) has been matched by what the live side said, and the recorded time since has
+// acknowledgment in the segment shows it) has been matched by what the live side said, and the recorded time since has
 // passed, scaled. Then:
-//   startup frame  as recorded; in a Reply, IRD and ORD that echoed the Request's follow the live Request (RFC 6581
-//                  §9.1)
+//   startup frame  as recorded; in a Reply, an IRD and ORD that echoed the Request's follow the live Request
+//                  (RFC 6581 §9.1)
 //   FPDU           framed anew for the live connection's CRC and markers (RFC 5044 §4); a wrong CRC, pad or marker
-//   stays
-//                  wrong; STags and TOs of the peer become the live peer's (mapping.hpp); MSNs leave out what could not
-//                  be played; a Read Response goes where the live Read Request asks, in the length it asks for
+//                  stays wrong; STags and TOs of the peer become the live peer's (mapping.hpp); MSNs leave out what
+//                  could not be played; a Read Response goes where the live Read Request asks, in the length it asks
+//                  for
 //   raw, FIN, RST  as recorded
-//   a gap          nothing; Reads and Atomics that were answered in it get zeros, so that the live side can go on
-// Once something was left out or made up, the live side has been told something else than the recorded one: what it
-// then says is matched where it can be, and only what no correct stream earns is a difference.
+//   a gap          nothing; Reads and Atomics that were answered in it get zeros, so that the live side can continue
+// Once something was left out or made up, the live side has been told something else than the recorded one: its answers
+// are then matched where possible, and only what no correct stream can provoke is a difference.
 #pragma once
 #include <array>
 #include <deque>
@@ -30,18 +30,18 @@
 namespace parley::replay {
 
 struct PlayOptions {
-  /// Recorded pauses are divided by speed_of / speed_in; speed_of 0: none is made.
+  /// Recorded pauses are divided by speed_of / speed_in; speed_of 0: no pauses.
   std::uint32_t speed_of = 1, speed_in = 1;
   /// How long the live side may be silent beyond the time that the recorded one took.
   Duration patience = std::chrono::seconds(5);
-  /// How long something more may come after all is said.
+  /// How long to wait for anything more once everything is said.
   Duration linger = std::chrono::milliseconds(200);
-  /// Play on after a difference as far as possible; the first one is reported all the same.
+  /// Continue after a difference as far as possible; the first one is reported all the same.
   bool keep_going = false;
-  /// The live side says what the recording holds of it and no more: behind a gap it counts its messages without those
+  /// The live side says what the recording holds of it and no more: after a gap it counts its messages without those
   /// that are lost.
   bool says_recorded_only = false;
-  /// Differences in these are told and are none.
+  /// Differences in these are reported but do not count.
   Ignored ignored{};
 };
 
@@ -49,9 +49,9 @@ struct PlayOptions {
 struct Evidence {
   std::uint64_t frame = 0;  ///< of the recording; 0: live
   Duration at{};            ///< since the connection began
-  std::string words;        ///< "Send, QN 0, MSN 3, 16 octets"; what did not come, if nothing did
+  std::string words;        ///< "Send, QN 0, MSN 3, 16 octets"; if nothing came, what was missing
   Bytes octets;             ///< the startup frame, or the message's first ULPDU; empty when there are none
-  std::size_t known = 0;    ///< head of `octets` that the recording holds
+  std::size_t known = 0;    ///< length of the head of `octets` that the recording holds
 };
 
 struct Difference {
@@ -63,17 +63,17 @@ struct Difference {
 struct LogLine {
   Duration at{};
   bool played = false;      ///< by us; false: by the live side
-  std::uint64_t frame = 0;  ///< played: of the recording; else of what it was compared with
+  std::uint64_t frame = 0;  ///< played: of the recording; else of the item it was compared with
   std::string text;
 };
 
 struct PlayResult {
   std::optional<Difference> difference;  ///< the first
-  std::uint64_t differences = 0;         ///< with keep_going there may be more
+  std::uint64_t differences = 0;         ///< more than one only with keep_going
   std::uint64_t steps = 0, steps_played = 0;
-  std::uint64_t expected = 0, compared = 0;  ///< what the recorded other side said, and what of it was compared
-  std::uint64_t not_compared = 0;            ///< live items that the recording says nothing of
-  std::uint64_t ignored = 0;                 ///< differences that were to be ignored
+  std::uint64_t expected = 0, compared = 0;  ///< what the recorded other side said, and how much of it was compared
+  std::uint64_t not_compared = 0;            ///< live items that are not in the recording
+  std::uint64_t ignored = 0;                 ///< differences that were ignored as requested
   std::vector<std::string> ignored_words;    ///< of the first of them
   bool left_out = false;                     ///< something of the recorded side could not be played, or not whole
   bool partial = false;                      ///< left_out, or the recording does not hold all of the connection
@@ -89,7 +89,7 @@ class Player {
   /// `recording` outlives the player.
   Player(const Recording& recording, capture::Side side, const PlayOptions& options);
 
-  /// Memory of the live side that it does not tell of on the wire but that the caller knows.
+  /// Memory of the live side that it does not announce on the wire but that the caller knows.
   void know_stag(std::uint32_t recorded, std::uint32_t live) { map_.learn_stag(recorded, live); }
   void know_to(std::uint32_t stag, std::uint64_t recorded, std::uint64_t live) { map_.learn_to(stag, recorded, live); }
 
@@ -97,12 +97,12 @@ class Player {
   void handle_bytes(Instant now, ConstBytes in);
   void handle_end(Instant now, StreamEnd end);
   void handle_deadline(Instant now);
-  /// The live side could not even be reached, or nobody came.
+  /// The live side could not be reached, or nobody connected.
   void fail(const std::string& why);
 
   ConstBytes output() const { return ConstBytes(out_).subspan(out_begin_); }
   void written(Instant now, std::size_t n);
-  /// What to do with the stream once output() is written; told once.
+  /// What to do with the stream once output() is written; returned once.
   Close take_close();
 
   Instant next_deadline() const { return done_ ? never : deadline_; }
@@ -112,11 +112,11 @@ class Player {
 
  private:
   static constexpr std::size_t out_max = 4 << 20;    // octets waiting to be written; steps wait beyond it
-  static constexpr std::size_t unrecorded_max = 64;  // requests that wait, if our IRD does not allow more of them
-  static constexpr std::size_t aligned_max = 256;    // recorded answers that one live one may leave out
+  static constexpr std::size_t unrecorded_max = 64;  // requests that may wait if our IRD does not allow more
+  static constexpr std::size_t aligned_max = 256;    // recorded answers that one live one may skip
   static constexpr Duration gap_patience = std::chrono::milliseconds(300);
   static constexpr Duration unseen_patience = std::chrono::seconds(1);
-  static constexpr std::uint64_t slowest = 128 << 10;  // octets a second; who awaits many gives more time for them
+  static constexpr std::uint64_t slowest = 128 << 10;  // octets per second; a wait for many octets is longer by that
 
   static constexpr std::uint64_t never_lost = ~std::uint64_t{0};
   static constexpr std::size_t none = ~std::size_t{0};
@@ -128,23 +128,23 @@ class Player {
     std::size_t next() const { return matched_at.size(); }
     bool over() const { return matched_at.size() >= items.size(); }
   };
-  /// A request of the live side that is to be answered.
+  /// A request of the live side that needs an answer.
   struct Asked {
-    std::size_t recorded = 0;  // item of the other side; none: the recording does not hold it
+    std::size_t recorded = 0;  // item of the other side; none: not in the recording
     wire::ReadRequest read;    // of a Read
     std::uint32_t id = 0;      // of an Atomic
   };
   enum class Asks : std::uint8_t { read, atomic };
-  /// Requests of a kind that are to be answered with zeros, up to one.
+  /// Requests of a kind, up to this one, that are to be answered with zeros.
   struct Owed {
     Asks kind{};
-    std::size_t upto = 0;  // of asked_
+    std::size_t upto = 0;  // index into asked_
   };
-  /// A Read Response that is made a segment at a time, as there is room for it.
+  /// A Read Response that is made one segment at a time, as room permits.
   struct Making {
     wire::ReadRequest read;
     std::uint64_t at = 0;  // octets made
-    bool repeats = false;  // the first of the parts fills all of it; else what is in none of them is zeros
+    bool repeats = false;  // the first part, repeated, fills all of it; else what is in no part is zeros
     std::vector<std::pair<std::uint64_t, ConstBytes>> parts;  // of the recording: where each goes
   };
   /// MSNs of one queue that we send (RFC 5041 §5.3).
@@ -156,7 +156,7 @@ class Player {
   /// MSNs of one queue that the live side sends.
   struct Answered {
     std::uint32_t less = 0;    // recorded messages that it did not send
-    std::uint32_t passed = 0;  // since the last one that was matched; perhaps it sends them still
+    std::uint32_t passed = 0;  // since the last one matched; it may still send them
   };
   struct Need {
     std::array<std::size_t, 2> count{};  // of each lane's items
@@ -246,10 +246,10 @@ class Player {
   bool started_ = false, done_ = false, ended_ = false;
   Instant begun_{}, last_sent_{}, last_live_{}, deadline_ = never;
   Instant last_made_{}, last_taken_{};  // when an answer was made up, and when the live side took octets last
-  Instant idle_since_{};             // when something was sent or matched last; what else is said is no reason to wait
-  std::uint64_t idle_octets_ = 0;    // live_octets_ then
-  std::uint64_t matched_end_ = 0;    // where the last item matched ends in the recorded stream
-  std::optional<Instant> there_at_;  // when the octets that the next step needs were found to be there
+  Instant idle_since_{};                // when something was last sent or matched; other output is no reason to wait
+  std::uint64_t idle_octets_ = 0;       // live_octets_ then
+  std::uint64_t matched_end_ = 0;       // where the last item matched ends in the recorded stream
+  std::optional<Instant> there_at_;     // when the octets that the next step needs were seen to be there
   std::size_t next_step_ = 0;
   std::uint16_t emss_ = 1460;
   Close close_ = Close::none;
@@ -265,23 +265,23 @@ class Player {
   std::optional<capture::StartupSeen> own_startup_, live_startup_;
   bool settled_ = false, tx_crc_ = true, tx_markers_ = false;
   std::uint64_t tx_position_ = 0;
-  // By Asks, in order: those recorded, and of others at most unrecorded_max or our IRD that are not answered.
+  // By Asks, in order: the recorded ones, and of others at most unrecorded_max or our IRD unanswered.
   std::array<std::vector<Asked>, 2> asked_;
   std::array<std::size_t, 2> answered_{};             // of them
-  std::array<std::size_t, 2> answering_{none, none};  // of them: the one that the response at hand goes to
+  std::array<std::size_t, 2> answering_{none, none};  // of them: the one that the present response answers
   Answers answers_;                                   // of our items
-  std::array<std::size_t, 2> unrecorded_{};  // of those that are not answered: the recording does not hold them
-  std::deque<Owed> owed_answers_;            // in order; at most one for each recorded request and response
+  std::array<std::size_t, 2> unrecorded_{};           // unanswered ones that are not in the recording
+  std::deque<Owed> owed_answers_;                     // in order; at most one for each recorded request and response
   std::optional<Making> making_;
-  std::set<std::size_t> owed_;    // recorded requests of which the answer was lost, and that have not come yet
-  std::size_t made_item_ = none;  // the response that was made as a whole
+  std::set<std::size_t> owed_;    // recorded requests whose answer was lost and that have not come yet
+  std::size_t made_item_ = none;  // the response that was made in full
   std::size_t left_item_ = none;  // the message that is not played
   std::map<std::uint32_t, Numbering> numbering_;
   std::uint64_t gaps_ = 0;                    // passed so far on our side
   std::uint64_t lost_of_other_ = never_lost;  // where the recording first lacks octets of the other side
   std::map<std::uint32_t, Answered> live_numbering_;
   std::vector<std::uint32_t> msn_less_;  // for each item of the other side, with says_recorded_only
-  std::uint64_t not_come_ = 0;           // recorded answers that were not waited for any longer, as left_out
+  std::uint64_t not_come_ = 0;           // recorded answers no longer waited for, after something was left out
 };
 
 }  // namespace parley::replay

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Player: what the live side says, item by item, against what the recorded one said.
+// Player: what the live side says, item by item, compared with what the recorded one said.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,8 +19,8 @@ struct ByItem {
   bool operator()(std::size_t item, const Field& f) const { return item < f.item; }
 };
 
-/// What no correct stream earns, whatever was left out of it: the live side's own faults, and its Terminate. A RST may
-/// be its program's, which misses what was left out.
+/// What no correct stream can provoke, whatever was left out of it: the live side's own faults, and its Terminate. An
+/// RST may come from its program, which misses what was left out.
 bool objects(const Item& item) {
   return item.kind == Item::Kind::bad_crc || item.kind == Item::Kind::raw || item.kind == Item::Kind::startup ||
          item.kind == Item::Kind::rtr_frame || item.marker_fault || item.pad_fault || item.is(RdmapOpcode::terminate);
@@ -110,7 +110,7 @@ void Player::live_item(Instant now, Item& item) {
   std::vector<Mismatch> ignored;
   if (auto mismatch = differs(index, item, less, &ignored)) {
     if (lane.unsure && !objects(item)) {
-      // What was taken for a message behind the gap was one that looks like it, in the gap.
+      // What was taken for the message after the gap was a similar one inside the gap.
       lane.matched_at.resize(*lane.unsure);
       lane.unsure.reset();
       remember(now, item, none);
@@ -130,13 +130,13 @@ void Player::live_item(Instant now, Item& item) {
   match(now, lane, item);
 }
 
-// The recording says nothing of this one: an answer too much, or one that it does not reach.
+// Not in the recording: an answer too many, or one beyond its end.
 void Player::unexpected(Instant now, const Item& item) {
   const bool end = item.kind == Item::Kind::fin || item.kind == Item::Kind::rst;
   const bool recorded_so_far = recording_.closed || next_step_ < mine().steps.size();
   const bool sure = !result_.left_out && !lanes_[static_cast<std::size_t>(item.lane())].unsure;
   const bool known = other().seen && recorded_so_far && (sure || objects(item));
-  // Whoever is answered by RST or has closed may be answered so again; that the recording lacks it means little.
+  // A peer that answers with RST, or has closed, may do so again; if the recording lacks it, that means little.
   const bool after_end = end && std::any_of(other().items.begin(), other().items.end(), [](const Item& i) {
                            return i.kind == Item::Kind::fin || i.kind == Item::Kind::rst;
                          });
@@ -152,7 +152,7 @@ void Player::unexpected(Instant now, const Item& item) {
   remember(now, item, none);
 }
 
-// A Read or Atomic that is to be answered.
+// A Read or Atomic that needs an answer.
 void Player::remember(Instant now, const Item& live, std::size_t recorded) {
   if (const auto q = wire::ReadRequest::parse(live.payload); q && live.is(RdmapOpcode::read_request)) {
     if (recorded == none && too_many_ask(now, live, Asks::read)) return;
@@ -165,8 +165,8 @@ void Player::remember(Instant now, const Item& live, std::size_t recorded) {
   if (owed_.erase(recorded) > 0) answer_lost(recorded);
 }
 
-// Requests that the recording does not hold are kept to be answered, as many as a peer may have waiting: no more than
-// the IRD that we announced (RFC 6581 §9.1), which a frame without enhanced data does not tell.
+// Requests that are not in the recording are kept to be answered, as many as a peer may have outstanding: no more than
+// the IRD that we announced (RFC 6581 §9.1), which is unknown without enhanced data.
 bool Player::too_many_ask(Instant now, const Item& live, Asks kind) {
   std::size_t& waiting = unrecorded_[static_cast<std::size_t>(kind)];
   const bool told =
@@ -207,7 +207,7 @@ void Player::tell_ignored(Instant now, const std::vector<Mismatch>& ignored, con
   }
 }
 
-// True when the lane's next is what the live item is to be compared with: the item whose end is missing, if the two
+// True if the live item is to be compared with the lane's next: the item whose end is missing, if the two
 // begin alike, or what comes after the gap.
 bool Player::pass_gap(LaneState& lane, const Item& live, Instant now) {
   for (std::size_t at = lane.next(); at < lane.items.size(); ++at) {
@@ -215,23 +215,23 @@ bool Player::pass_gap(LaneState& lane, const Item& live, Instant now) {
     const Item& candidate = other().items[index];
     if (candidate.kind == Item::Kind::gap || candidate.headless) continue;
     if (!differs(index, live, live.header.tagged ? 0 : live_numbering_[live.header.qn].less)) {
-      // Nothing but a number tells one message from another of the same names and octets (RFC 5041 §4.2, §4.3).
+      // Only a number tells apart messages with the same names and octets (RFC 5041 §4.2, §4.3).
       if (live.header.tagged) lane.unsure = lane.next();
       while (lane.next() < at) lane.matched_at.push_back(now);
       return true;
     }
-    // A message of which the end is missing may have been given up by its sender.
+    // A message without its end may have been abandoned by its sender.
     if (!candidate.vague()) return false;
   }
   return false;
 }
 
 // Something was left out of what we say, so the live side may leave out answers to it, and count its messages without
-// them (RFC 5041 §5.3). True when the lane's next is what the live item is to be compared with.
+// them (RFC 5041 §5.3). True if the live item is to be compared with the lane's next.
 bool Player::align(LaneState& lane, const Item& live, Instant now) {
   const bool counted = live.kind == Item::Kind::message && !live.header.tagged;
   Answered& n = live_numbering_[counted ? live.header.qn : 0];
-  std::uint32_t skipped = 0;  // of the same queue, between the last one that was matched and the candidate
+  std::uint32_t skipped = 0;  // in the same queue, between the last match and the candidate
   const std::size_t stop = std::min(lane.items.size(), lane.next() + aligned_max);
   for (std::size_t at = lane.next(); at < stop; ++at) {
     const std::size_t index = lane.items[at];
@@ -244,7 +244,7 @@ bool Player::align(LaneState& lane, const Item& live, Instant now) {
       less = candidate.header.msn - (msn_less_.empty() ? 0 : msn_less_[index]) - live.header.msn;
       possible = less - n.less <= n.passed + skipped;
     }
-    // A Terminate of another meaning is the live side's answer in the place of the recorded one.
+    // A Terminate with another meaning is the live side's answer in place of the recorded one.
     const bool objection = possible && live.is(RdmapOpcode::terminate) && candidate.is(RdmapOpcode::terminate);
     if (possible && (objection || !differs(index, live, less))) {
       while (lane.next() < at) pass(lane, now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Player: recorded steps made into octets for the live connection.
+// Player: turns recorded steps into octets for the live connection.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -76,14 +76,14 @@ void Player::play_startup(const Step& step) {
   if (live_startup_) settle();
 }
 
-// What the recording lacks of a step that is played all the same.
+// Notes what the recording lacks of a step that is played all the same.
 void Player::tell_zeros(const Step& step) {
   if (step.known >= step.octets.size()) return;
   left_out(fmt::format("frame {}: {} of {} octets of the {} are not in the recording; zeros are played",
                        step.last.frame, step.octets.size() - step.known, step.octets.size(), to_string(step.kind)));
 }
 
-// Octets are missing here: whoever waits for an answer that was among them gets one.
+// Octets are missing here: any request whose answer was among them gets one.
 void Player::pass_lost() {
   ++gaps_;
   const auto owed = answers_.owed_at.find(next_step_ - 1);
@@ -91,12 +91,12 @@ void Player::pass_lost() {
   for (const std::size_t request : owed->second) answer_lost(request);
 }
 
-// A name of memory of the live side that it may have told where the recording has a gap.
+// A name of the live side's memory that it may have announced where the recording has a gap.
 bool Player::name_lost(std::uint32_t stag, const Step& step) const {
   return step.first.peer_received >= lost_of_other_ && !map_.knows(stag);
 }
 
-// Why a message is not played; empty when it is. Half a message would hold up everything after it, one with zeros where
+// Why a message is not played; empty if it is. Half a message would hold up everything after it, one with zeros where
 // memory is named would be refused, and neither is what the recorded side sent.
 std::string Player::why_left_out(const Item& item, const Step& step) const {
   if (item.kind == Item::Kind::gap) return "its header is not in the recording";
@@ -115,7 +115,7 @@ std::string Player::why_left_out(const Item& item, const Step& step) const {
   return "";
 }
 
-// True when nothing of the step is to be played.
+// True if nothing of the step is to be played.
 bool Player::leave_out(const Step& step, const Item& item) {
   const std::size_t index = next_step_ - 1;
   if (item.first_step != index) return left_item_ == item_[index];
@@ -125,7 +125,7 @@ bool Player::leave_out(const Step& step, const Item& item) {
   left_out(fmt::format("frame {}: {}: {}; it is not played", step.last.frame, describe(item), why));
   if (item.kind == Item::Kind::gap) {
     pass_lost();
-  } else if (!item.header.tagged && !item.headless) {  // a beginning that is lost counts where the next message is
+  } else if (!item.header.tagged && !item.headless) {  // a lost beginning counts at the next message
     wire::DdpHeader h = item.header;
     number(h, true);
     ++numbering_[h.qn].less;
@@ -133,7 +133,7 @@ bool Player::leave_out(const Step& step, const Item& item) {
   return true;
 }
 
-// RFC 5041 §5.3: the messages of a queue are numbered in sequence. A number that jumps behind a gap tells how many were
+// RFC 5041 §5.3: the messages of a queue are numbered in sequence. A number that jumps after a gap shows how many were
 // lost in it; one that jumps elsewhere is the recorded side's own fault, and stays.
 void Player::number(wire::DdpHeader& h, bool first) {
   Numbering& n = numbering_[h.qn];
@@ -162,7 +162,7 @@ bool Player::play_fpdu(const Step& step) {
   return true;
 }
 
-// The step begins the answer to a request: those before it are answered first, if it is known that their answers were
+// The step begins the answer to a request: those before it are answered first, if their answers are known to be
 // lost. False: there are none.
 bool Player::owe_before(const Step& step) {
   const Item* item = item_of_step(next_step_);
@@ -188,7 +188,7 @@ void Player::make_some(Instant now) {
   owed_answers_.pop_front();
 }
 
-// The oldest request of the kind that is not answered.
+// The oldest unanswered request of the kind.
 Player::Asked& Player::take_asked(Asks kind) {
   const auto k = static_cast<std::size_t>(kind);
   Asked& asked = asked_[k][answered_[k]++];
@@ -233,8 +233,8 @@ void Player::answer_lost(std::size_t request) {
   owed_answers_.push_back({kind, static_cast<std::size_t>(mine - asked.begin()) + 1});
 }
 
-// A response goes to the live request that it answers, whole: what the recording lacks of it is zeros. Nothing: it is
-// to be played segment by segment as recorded; else whether the step was played.
+// Sends a response to the live request that it answers, in full: zeros for what the recording lacks. Returns nothing if
+// it is to be played segment by segment as recorded; else whether the step was played.
 std::optional<bool> Player::answer(const Step& step, const Item& item) {
   const std::size_t index = next_step_ - 1;
   if (made_item_ == item_[index]) return true;
@@ -248,7 +248,7 @@ std::optional<bool> Player::answer(const Step& step, const Item& item) {
   std::size_t& answering = answering_[static_cast<std::size_t>(kind)];
   answering = none;
   if (answered_[static_cast<std::size_t>(kind)] >= asked_[static_cast<std::size_t>(kind)].size()) {
-    // Only where the recording has the request, or would have it, an answer to nothing is the recorded side's own.
+    // Only if the recording has the request, or would have it, is an answer to nothing the recorded side's own fault.
     if (!result_.left_out && step.first.peer_received < lost_of_other_) return {};
     left_item_ = item_[index];
     left_out(fmt::format("frame {}: {}: the live side did not ask for it; it is not played", step.last.frame,
@@ -284,7 +284,7 @@ std::optional<bool> Player::answer(const Step& step, const Item& item) {
   return true;
 }
 
-// As many octets as the live side asks for, in all: those that there are, cut or repeated; without any, zeros.
+// As many octets as the live side asks for in total: those recorded, cut or repeated; if there are none, zeros.
 void Player::make_segment() {
   Making& m = *making_;
   const std::size_t step = std::max<std::size_t>(mpa::mulpdu_of(emss_, tx_markers_), 128) - PARLEY_DDP_TAGGED_LEN;
@@ -340,7 +340,7 @@ void Player::map_header(Bytes& ulpdu, const Step& step) {
     h.stag = map_.stag(was.stag);
   if (!h.tagged) number(h, item != nullptr && item->kind == Item::Kind::message && item->first_step == next_step_ - 1);
   std::uint8_t control = ConstBytes(ulpdu).front();
-  // Nothing may follow a segment that is not the last of its message but the next of it (RFC 5041 §5.2): what there is
+  // After a segment that is not the last of its message, only the next one may follow (RFC 5041 §5.2): what is there
   // of a Write is played as a Write of its own.
   if (h.tagged && item != nullptr && item->cut && item->last_step == next_step_ - 1) control |= PARLEY_DDP_L;
   h.emit(ulpdu);
@@ -370,7 +370,7 @@ void Player::map_header(Bytes& ulpdu, const Step& step) {
     Writer(body).be32(atomics[answering_.back()].id);
 }
 
-// RFC 5044 §4.1 to §4.4, and the recorded faults put back in.
+// RFC 5044 §4.1 to §4.4, with the recorded faults put back in.
 void Player::frame(ConstBytes ulpdu, const Step& step) {
   mpa::Framer framer({.crc = tx_crc_, .markers = tx_markers_, .emss = emss_}, tx_position_);
   const std::size_t size = framer.wire_size(ulpdu.size());

@@ -100,7 +100,7 @@ void Gatherer::finish(Recording& out) {
   const bool both = report_.request && report_.reply;
   for (Half& h : halves_)
     if (!h.tcp.from_syn()) h.reader.not_from_beginning();
-  // Without both frames, the octets themselves have to tell.
+  // Without both frames, the octets themselves must show it.
   halves_[0].reader.agreed(both ? a.crc : Known::unknown, report_.reply ? a.markers_to_responder : Known::unknown,
                            a.revision <= 1);
   halves_[1].reader.agreed(both ? a.crc : Known::unknown, report_.request ? a.markers_to_initiator : Known::unknown,
@@ -158,7 +158,7 @@ void Gatherer::what_lacks(Recording& out) const {
     out.lacks.emplace_back("the end of the connection");
 }
 
-/// The number of the only connection that can be played; of several, the user has to say which.
+/// The number of the only playable connection; if there are several, the user has to say which.
 tl::expected<std::size_t, std::string> choose(const capture::FileReport& report) {
   const auto& connections = report.connections;
   std::size_t playable = 0, first = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A capture made playable: one MPA connection of it as what each side did, in steps (to be sent again) and in items (to
-// be compared). Works from pcap and pcapng, with packets lost, cut or doubled, and from one direction alone; what is
-// not known is marked, never guessed.
+// A capture made playable: one of its MPA connections as what each side did, in steps (to be sent again) and in items
+// (to be compared). Works from pcap and pcapng, with packets lost, cut or duplicated, and from one direction alone;
+// what is not known is marked, never guessed.
 #pragma once
 #include <array>
 #include <optional>
@@ -18,47 +18,47 @@ struct SideRecord {
   Address address;
   bool seen = false;      ///< something of its stream is in the recording
   bool from_syn = false;  ///< its first octet is the first of the stream
-  bool whole = true;      ///< nothing is known to be missing from it, up to where it stops
+  bool whole = true;      ///< nothing is known to be missing, up to where it stops
   std::vector<Step> steps;
   std::vector<Item> items;
   std::uint64_t startup_length = 0;
-  const Item* startup() const;  ///< its startup frame; null when there is none
+  const Item* startup() const;  ///< its startup frame; null if there is none
 };
 
 struct Recording {
-  std::size_t connection = 0;   ///< which of the file, from 1
+  std::size_t connection = 0;   ///< which one in the file, from 1
   std::size_t connections = 0;  ///< MPA connections in the file
   std::array<SideRecord, 2> sides;
   capture::Agreement agreement;
   capture::ConnectionReport report;  ///< what `parley pcap check` says of it
   bool closed = false;               ///< a FIN or RST was seen: the recording holds the end
   std::vector<std::string> notes;    ///< about the file: it is truncated, packets are cut
-  /// What of the connection is not in the file: "the end of the connection", "72 octets of the initiator". Empty when
-  /// it is there whole.
+  /// What part of the connection is not in the file: "the end of the connection", "72 octets of the initiator". Empty
+  /// if it is complete.
   std::vector<std::string> lacks;
 
   SideRecord& side(capture::Side s) { return sides[static_cast<std::size_t>(s)]; }
   const SideRecord& side(capture::Side s) const { return sides[static_cast<std::size_t>(s)]; }
 };
 
-/// The MPA connections of a file, for those who choose one.
+/// The MPA connections of a file, for choosing one.
 struct Contents {
   capture::FileReport report;
   std::string error;  ///< what is wrong with the file; connections may be there all the same
-  /// Why there is no connection in it; empty when there is one.
+  /// Why it has no connection; empty if it has one.
   std::string why_empty() const;
 };
 Contents list_connections(ConstBytes file);
 
-/// The set-up of a connection is in the file, or some of it; else no side of it can be played.
+/// Whether at least part of a connection's set-up is in the file; else no side of it can be played.
 bool set_up_captured(const capture::ConnectionReport& connection);
 
-/// Reads connection `number`, from 1, of the contents, which are those of the file and have so many.
+/// Reads connection `number`, from 1, of the contents, which must be those of the file and have that many.
 Recording read_recording(ConstBytes file, const Contents& contents, std::size_t number);
-/// Reads connection `number` (from 1; 0: the only one of which the set-up was captured). Errors: a sentence.
+/// Reads connection `number` (from 1; 0: the only one whose set-up was captured). Errors: a sentence.
 tl::expected<Recording, std::string> read_recording(ConstBytes file, std::size_t number);
 
-/// What keeps `side` from being played from the beginning; empty when nothing does.
+/// What keeps `side` from being played from the beginning; empty if nothing does.
 std::string why_not_playable(const Recording& recording, capture::Side side);
 
 }  // namespace parley::replay

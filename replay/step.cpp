@@ -80,7 +80,7 @@ void StepReader::take_missing(std::uint64_t n, const SegmentRef& ref, bool cut) 
   taken_ += n;
   switch (phase_) {
     case Phase::startup: {
-      // Only private data is cut away: the frame's length is known.
+      // Only private data is cut: the frame's length is known.
       const auto v = wire::MpaFrameView::parse(head_);
       if (v && head_.size() + n <= v->frame_size()) {
         head_.resize(head_.size() + static_cast<std::size_t>(n));
@@ -119,7 +119,7 @@ void StepReader::startup_octets(ConstBytes in, const SegmentRef& ref) {
   append(head_, in);
   if (!begins_like(head_, key_head) && mid_stream_) {
     startup_length_ = position_ - head_.size();
-    gap(1, head_parts_.front().second);  // how long it was is not known
+    gap(1, head_parts_.front().second);  // its length is unknown
     without_startup_ = true;
     phase_ = Phase::waiting;
     return keep({std::exchange(head_, {}), 0, false, true, ref});
@@ -140,7 +140,7 @@ void StepReader::startup_octets(ConstBytes in, const SegmentRef& ref) {
   if (!rest.empty()) keep({rest, 0, false, false, ref});
 }
 
-// It was no startup frame, or never became whole: the octets are played as they came.
+// It was not a startup frame, or never became whole: the octets are played as they came.
 void StepReader::head_is_raw() {
   phase_ = Phase::raw;
   const Bytes all = std::exchange(head_, {});
@@ -172,7 +172,7 @@ void StepReader::agreed(Known crc, Known markers, bool rtr_frame) {
   markers_ = markers;
   if (phase_ == Phase::startup) return;
   if (without_startup_ && markers != Known::no) {
-    // Markers stand at distances from an octet that nobody saw (RFC 5044 §4.3).
+    // Markers are at multiples of 512 from an octet that nobody saw (RFC 5044 §4.3).
     phase_ = Phase::raw;
     taken_ = position_;
     gap(kept_octets_, kept_.empty() ? SegmentRef{} : kept_.front().ref);
@@ -195,7 +195,7 @@ void StepReader::no_fpdus() {
 
 void StepReader::rtr_or_fpdus() {
   constexpr std::string_view rtr_head = "MPA ID R";
-  // Each chunk is looked at once, however small they are: what came of the frame so far is kept.
+  // Each chunk is looked at once, however small: the part of the frame received so far is kept.
   for (; !rtr_cut_ && rtr_chunks_ < kept_.size(); ++rtr_chunks_) {
     const Chunk& c = kept_[rtr_chunks_];
     if (c.missing > 0)
@@ -232,7 +232,7 @@ void StepReader::begin_fpdus() {
   taken_ = fpdu_base_;
   rtr_head_ = {};
   walker_.start(crc_, markers_);
-  walker_.finish(*this);  // what was agreed is believed: a live side is not to be waited for until more of it came
+  walker_.finish(*this);  // the agreement is trusted: a live side must not be waited for until more of it arrives
   flush_kept();
 }
 
@@ -261,7 +261,7 @@ void StepReader::after_walk() {
   pending_base_ = std::max(pending_base_, from);
   while (pending_parts_.size() > 1 && pending_parts_[1].first <= pending_base_) pending_parts_.pop_front();
   if (!broken_) return;
-  // Without a length there are no boundaries any more (RFC 5044 §8): the octets themselves are all there is.
+  // Without a length there are no boundaries any more (RFC 5044 §8): only the octets themselves are left.
   phase_ = Phase::raw;
   raw_pending();
 }
@@ -330,7 +330,7 @@ std::string StepReader::begun() const {
   const bool markers = walker_.markers() == Known::yes;
   Reader r(pending_);
   if (markers && pending_base_ % PARLEY_MPA_MARKER_INTERVAL == 0) r.skip(PARLEY_MPA_MARKER_LEN);
-  const std::uint32_t length = r.be16();  // 0 when it has not come yet
+  const std::uint32_t length = r.be16();  // 0 if it has not come yet
   if (length == 0) return fmt::format("{} octets of an FPDU", pending_.size());
   return fmt::format("{} of the {} octets of an FPDU", pending_.size(),
                      capture::FpduWalker::wire_size(pending_base_, length, markers));
@@ -344,12 +344,12 @@ void StepReader::finish(const SegmentRef& ref, bool closed) {
   }
   if (phase_ == Phase::rtr_frame) begin_fpdus();
   if (phase_ == Phase::waiting && !kept_.empty()) begin_fpdus();
-  if (phase_ == Phase::fpdus && lost_) {  // no FPDU was found behind what is missing
+  if (phase_ == Phase::fpdus && lost_) {  // no FPDU was found after the missing octets
     pending_.clear();
     return gap(taken_ - lost_at_, lost_ref_);
   }
   if (phase_ != Phase::fpdus || pending_.empty()) return;
-  // A recording that stops within an FPDU tells nothing of a sender that did.
+  // A recording that stops within an FPDU does not show that the sender did.
   if (closed && !walker_.lost()) {
     const std::size_t before = steps_.size();
     raw_pending();

@@ -18,7 +18,7 @@ void read_startup(const wire::MpaFrameView& view, Received& received) {
   received.revision = view.revision;
   received.pd_length = view.pd_length;
   ConstBytes data = view.private_data;
-  // RFC 6581 §6: the enhanced data stands first in the private data when S is set under revision 2.
+  // RFC 6581 §6: when S is set under revision 2, the enhanced data comes first in the private data.
   if (view.s() && view.revision == 2) {
     if (const auto words = wire::MpaEnhanced::parse(data)) {
       received.enhanced = *words;
@@ -169,7 +169,7 @@ Task<Received> FrameReader::fpdu(Duration patience) {
     if (next_fpdu(h)) co_return h;
     const ConstBytes in = tcp_.unread();
     if (!in.empty()) {
-      // The deframer borrows what it is fed until it asks for more, so it gets a copy that stays.
+      // The deframer borrows what it is fed until it asks for more, so it gets a copy that stays in place.
       fed_.assign(in.begin(), in.end());
       tcp_.take(fed_.size());
       deframer_->feed(fed_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a live peer says, taken off a TcpStream one meaningful thing at a time: a startup frame, an FPDU, FIN, RST, or
+// What a live peer sends, taken off a TcpStream one meaningful unit at a time: a startup frame, an FPDU, FIN, RST, or
 // nothing within the time given. How TCP cut it up does not matter.
 #pragma once
 #include <optional>
@@ -15,16 +15,16 @@ namespace parley::tester {
 struct Received {
   enum class Kind : std::uint8_t {
     startup,  ///< a whole startup frame, whatever its fields say
-    fpdu,     ///< with a good CRC where one is due
-    bad,      ///< octets that are neither; `why` says in which way; nothing after them is taken
+    fpdu,     ///< with a good CRC if one is due
+    bad,      ///< octets that are neither; `why` says why not; nothing after them is taken
     fin,
     rst,
     tcp_timeout,
-    silence,  ///< nothing in time, or not enough of it: `octets` holds the part that came
+    silence,  ///< nothing in time, or not enough: `octets` holds the part that came
   };
   Kind kind = Kind::silence;
   Instant at{};
-  Bytes octets;  ///< startup: the frame; fpdu: the ULPDU; bad, silence: what there is
+  Bytes octets;  ///< startup: the frame; fpdu: the ULPDU; bad, silence: whatever came
   std::string why;
   // startup
   wire::MpaKey key = wire::MpaKey::unknown;
@@ -51,13 +51,13 @@ class FrameReader {
  public:
   FrameReader(ScriptedPeer& peer, TcpStream& tcp) : peer_(peer), tcp_(tcp) {}
 
-  /// The next thing must be a startup frame.
+  /// The next unit must be a startup frame.
   Task<Received> startup(Duration patience);
   /// From here on the stream holds FPDUs.
   void fpdus(bool crc, bool markers);
-  /// The next FPDU, or how it ended.
+  /// The next FPDU, or how the stream ended.
   Task<Received> fpdu(Duration patience);
-  /// Whatever of FIN, RST, octets (as `bad`) or silence comes next.
+  /// Whichever of FIN, RST, octets (as `bad`) or silence comes next.
   Task<Received> anything(Duration patience);
 
  private:

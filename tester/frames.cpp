@@ -36,7 +36,7 @@ Bytes FpduWriter::write(ConstBytes ulpdu, const FpduFaults& faults) {
   Bytes out(size);
   Writer w(out);
   std::size_t taken = 0;
-  // RFC 5044 §4.3: a marker wherever 512 divides the stream position; it points back at ULPDU_Length.
+  // RFC 5044 §4.3: a marker at each stream position divisible by 512; it points back at ULPDU_Length.
   std::size_t length_at = 0;
   const auto marker = [&] {
     if (!markers_ || (position_ + w.size()) % PARLEY_MPA_MARKER_INTERVAL != 0) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Octets for a scripted peer: startup frames (RFC 5044 §7.1.1, RFC 6581 §6), FPDUs (RFC 5044 §4) and DDP segments with
-// every field free, so that a script can be wrong on purpose. Nothing here judges.
+// every field settable, so that a script can be wrong on purpose. Nothing here judges.
 #pragma once
 #include <optional>
 #include <string_view>
@@ -13,7 +13,7 @@
 namespace parley::tester {
 
 struct StartupOctets {
-  std::string_view key = PARLEY_MPA_KEY_REQ;  ///< cut to, or filled with zeros to, 16 octets
+  std::string_view key = PARLEY_MPA_KEY_REQ;  ///< cut to 16 octets, or padded with zeros
   std::uint8_t flags = 0;
   std::uint8_t revision = 1;
   std::optional<std::uint32_t> enhanced{};  ///< the IRD word in the high half, the ORD word in the low
@@ -31,12 +31,12 @@ constexpr std::uint32_t enhanced(unsigned ird_word, unsigned ord_word) {
 struct FpduFaults {
   bool bad_crc = false;                   ///< one bit of the CRC is wrong
   std::uint8_t pad = 0;                   ///< value of the pad octets
-  std::uint16_t fpduptr_add = 0;          ///< to each FPDUPTR, the CRC being right over it
+  std::uint16_t fpduptr_add = 0;          ///< added to each FPDUPTR; the CRC covers the result
   std::uint16_t marker_reserved = 0;      ///< of each marker
   std::optional<std::uint16_t> length{};  ///< ULPDU_Length instead of the true one
 };
 
-/// The FPDUs of one direction, one after the other.
+/// The FPDUs of one direction, in sequence.
 class FpduWriter {
  public:
   FpduWriter(bool crc, bool markers) : crc_(crc), markers_(markers) {}
@@ -51,7 +51,7 @@ class FpduWriter {
 
 /// Header and payload as one ULPDU.
 Bytes segment(const wire::DdpHeader& header, ConstBytes payload = {});
-/// Untagged: a Send of queue 0.
+/// Untagged: a Send on queue 0.
 wire::DdpHeader send_header(std::uint32_t msn);
 wire::DdpHeader write_header(std::uint32_t stag, std::uint64_t to);
 /// The whole ULPDU.

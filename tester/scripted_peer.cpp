@@ -5,8 +5,7 @@
 
 namespace parley::tester {
 
-// ---- TcpStream
-// ----------------------------------------------------------------------------------------------------------
+// ---- TcpStream -----------------------------------------------------------------------------------------------------
 
 void TcpStream::note(bool by_us, Exchanged::Kind kind, ConstBytes octets) {
   const std::size_t kept = std::min(octets.size(), kept_max - kept_);
@@ -29,7 +28,7 @@ void TcpStream::fin() {
   if (over_ || fin_wanted_) return;
   fin_wanted_ = true;
   note(true, Exchanged::Kind::fin, {});
-  // The driver sends what is queued before the FIN, but what is still here it does not know of.
+  // The driver sends what is queued before the FIN, but it does not know of what is still here.
   if (out_.empty()) {
     fin_out_ = true;
     peer_->command(StreamCommand::Kind::shutdown, id_);
@@ -50,8 +49,7 @@ void TcpStream::take(std::size_t n) {
   taken_ = 0;
 }
 
-// ---- ScriptedPeer: scripts
-// --------------------------------------------------------------------------------------------------
+// ---- ScriptedPeer: scripts -----------------------------------------------------------------------------------------
 
 void ScriptedPeer::start(Instant now, Task<void> script) {
   now_ = now;
@@ -148,8 +146,7 @@ void ScriptedPeer::forget_streams() {
   streams_.clear();
 }
 
-// ---- ScriptedPeer: the machine
-// ------------------------------------------------------------------------------------------------
+// ---- ScriptedPeer: the machine -------------------------------------------------------------------------------------
 
 void ScriptedPeer::command(StreamCommand::Kind kind, StreamId id, const Address& address) {
   commands_.push_back({.kind = kind, .id = id, .address = address});

@@ -37,18 +37,18 @@ struct Exchanged {
   std::size_t size = 0;  ///< how many there were
 };
 
-/// One TCP connection in the hand of a script. Ours until the ScriptedPeer forgets it.
+/// One TCP connection, as a script handles it. It exists until the ScriptedPeer forgets it.
 class TcpStream {
  public:
-  static constexpr std::size_t unread_max = 4 << 20;  ///< octets not taken; beyond it the stream is reset
+  static constexpr std::size_t unread_max = 4 << 20;  ///< octets not taken; beyond that the stream is reset
   static constexpr std::size_t unsent_max = 4 << 20;  ///< send() beyond it resets the stream as well
   static constexpr std::size_t kept_max = 64 << 10;   ///< octets in history()
   static constexpr std::size_t exchanged_max = 4096;  ///< entries of history()
 
   const StreamInfo& info() const { return info_; }
-  /// One write; writes are not joined here, TCP may do so.
+  /// One write; writes are not merged here, but TCP may do so.
   void send(ConstBytes octets);
-  void fin();                          ///< after what was sent
+  void fin();                          ///< after everything sent so far
   void reset();                        ///< at once; the stream is over
   bool over() const { return over_; }  ///< no more can be sent or received
 
@@ -63,7 +63,7 @@ class TcpStream {
   /// The peer will send no more.
   bool ended() const { return fin_in_ || rst_in_ || timed_out_ || over_; }
   Instant ended_at() const { return ended_at_; }
-  /// When the last octets came.
+  /// When the last octets arrived.
   Instant received_at() const { return received_at_; }
   const std::deque<Exchanged>& history() const { return history_; }
 
@@ -82,7 +82,7 @@ class TcpStream {
   std::size_t taken_ = 0;
   std::deque<Bytes> out_;  // at most unsent_max octets
   std::size_t out_octets_ = 0, out_first_ = 0;
-  bool ready_ = false;  // stands in ScriptedPeer::ready_
+  bool ready_ = false;  // is in ScriptedPeer::ready_
   std::uint64_t received_ = 0, sent_ = 0;
   std::deque<Exchanged> history_;  // at most exchanged_max entries with kept_max octets
   std::size_t kept_ = 0;
@@ -90,17 +90,17 @@ class TcpStream {
 
 class ScriptedPeer final : public StreamMachine {
  public:
-  static constexpr std::size_t streams_max = 256;  ///< of one script, ended ones included; forget_streams() empties
+  static constexpr std::size_t streams_max = 256;  ///< of one script, including ended ones; forget_streams() empties
   static constexpr std::size_t waiting_max = 64;   ///< accepted, not yet taken by accept(); more are refused
 
   ScriptedPeer() = default;
   ScriptedPeer(const ScriptedPeer&) = delete;
   ScriptedPeer& operator=(const ScriptedPeer&) = delete;
 
-  /// One script at a time. It runs up to its first wait at once.
+  /// One script at a time. It runs to its first wait at once.
   void start(Instant now, Task<void> script);
   bool done() const { return script_.done(); }
-  /// Drops the script where it waits.
+  /// Drops the script at the point where it waits.
   void stop() {
     wait_.reset();
     script_ = {};
@@ -109,7 +109,7 @@ class ScriptedPeer final : public StreamMachine {
   // ---- for scripts ----
   Instant now() const { return now_; }
 
-  /// What a script waits for; true when it came, false when `patience` ran out first.
+  /// What a script waits for; true if it came, false if `patience` ran out first.
   class Wait {
    public:
     Wait(ScriptedPeer& peer, std::function<bool()> ready, Duration patience)
@@ -128,16 +128,16 @@ class ScriptedPeer final : public StreamMachine {
   Wait sleep(Duration time);
   /// More than `n` unread octets, or the end of the stream.
   Wait more(const TcpStream& tcp, std::size_t n, Duration patience);
-  /// The end of the stream (FIN, RST, TCP's patience), whatever comes before it.
+  /// The end of the stream (FIN, RST, TCP timeout), whatever comes before it.
   Wait end(const TcpStream& tcp, Duration patience);
 
-  /// Null when it could not be had in time; why() then says it.
+  /// Null if it failed or took too long; why() has the reason.
   Task<TcpStream*> connect(Address to, Duration patience);
-  /// The address listened at; none: why().
+  /// The address it listens on; none: see why().
   Task<std::optional<Address>> listen(Address at, Duration patience);
-  /// The oldest connection not yet taken; null when none came in time.
+  /// The oldest connection not yet taken; null if none came in time.
   Task<TcpStream*> accept(Duration patience);
-  /// Connections that came and were not taken are reset: of no interest to what follows.
+  /// Resets connections that came and were not taken: of no interest to what follows.
   void drop_waiting();
   std::size_t waiting() const { return waiting_.size(); }
   const std::string& why() const { return why_; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// For tables of conformance cases: the two entries of a case that is put to responders and to initiators alike. To be
-// included by the .cpp files that hold such a table, by nothing else.
+// For tables of conformance cases: the two entries of a case put to responders and initiators alike. Include it only
+// in the .cpp files that hold such a table.
 #pragma once
 #include "conform/core/case.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a conformance case is: a question put to a live iWARP peer, and what the RFC expects for an answer. The cases
+// What a conformance case is: a question put to a live iWARP peer, and the answer that the RFC requires. The cases
 // are tables, one per topic; each has a coroutine of a few lines over a Tester.
 // RFC 5044, RFC 5041, RFC 5040, RFC 6581, RFC 7306, OFA 2007-10 Rtr.
 #pragma once
@@ -14,7 +14,7 @@ namespace parley::conform {
 
 class Tester;
 
-/// The implementation under test is the one or the other; the tester is the opposite.
+/// The role of the implementation under test; the tester takes the other one.
 enum class Iut : std::uint8_t { responder, initiator };
 enum class Level : std::uint8_t { must, should, may };
 enum class Verdict : std::uint8_t {
@@ -27,11 +27,11 @@ std::string_view to_string(Iut iut);
 std::string_view to_string(Level level);      ///< "MUST"
 std::string_view to_string(Verdict verdict);  ///< "not run"
 
-/// What a case found. The words hold no times, ports, addresses or STags, so that two runs can be compared.
+/// What a case found. The text holds no times, ports, addresses or STags, so that two runs can be compared.
 struct Finding {
   Verdict verdict = Verdict::inconclusive;
   std::string observed;
-  bool silent = false;  ///< rests on silence alone: the runner asks once more before it believes it
+  bool silent = false;  ///< rests on silence alone: the runner repeats the case before it believes it
 };
 
 struct Case {
@@ -51,7 +51,7 @@ std::span<const Case> initiator_cases();  ///< the Reply and what follows
 std::span<const Case> framing_cases();    ///< FPDUs, markers, CRC
 std::span<const Case> rdmap_cases();      ///< DDP and RDMAP
 std::span<const Case> order_cases();      ///< segments out of order
-/// All of that role, in the order of the table.
+/// All cases for that role, in the order of the table.
 std::vector<const Case*> cases(Iut iut);
 
 }  // namespace parley::conform

@@ -10,7 +10,7 @@
 namespace parley::conform {
 namespace {
 
-/// The control word of a Terminate as it went over the wire, before anyone's reading: RFC 5040 §4.8.
+/// The control word of a Terminate as it was on the wire, before any interpretation: RFC 5040 §4.8.
 struct RawControl {
   TermCode code;
   std::uint8_t octet0 = 0, bits = 0;
@@ -42,7 +42,7 @@ std::string code_text(const TermCode& c) {
 
 std::string_view part(bool here) { return here ? "set" : "not set"; }
 
-/// What is wrong with the parts behind the code; empty: nothing. `low`: M, D and R are read from the low bits.
+/// What is wrong with the parts after the code; empty: nothing. `low`: M, D and R are read from the low bits.
 std::string header_fault(const Received& received, const RawControl& raw, const TerminateDue& due) {
   const bool m = (raw.bits & PARLEY_RDMAP_TERM_M) != 0, d = (raw.bits & PARLEY_RDMAP_TERM_D) != 0,
              r = (raw.bits & PARLEY_RDMAP_TERM_R) != 0;
@@ -115,7 +115,7 @@ std::string ending_text(const Received& h) {
 bool means(const Received& received, const TermCode& code) {
   const auto raw = raw_control(received);
   if (!raw) return false;
-  // Chelsio and Intel send errors of the LLP with error type 3.
+  // Chelsio and Intel send LLP errors with error type 3.
   const bool llp3 = code.layer == PARLEY_RDMAP_LAYER_LLP && raw->code == TermCode{code.layer, 3, code.code};
   return llp3 || raw->code == code || raw->code == exchanged(code);
 }
@@ -132,7 +132,7 @@ Finding judge_terminate(const Received& received, const TerminateDue& due) {
   const std::string octets = fmt::format("Terminate {:02x} {:02x} {:02x}", raw->octet0, raw->code.code, raw->bits);
   const bool low_bits = (raw->bits & 0xE0) == 0 && (raw->bits & 0x07) != 0;
   const bool right = listed(due.codes, raw->code), right_swapped = listed(due.codes, exchanged(raw->code));
-  // A code that is right as it stands, with the bits of octet 2 in the wrong place, is still in the wrong order.
+  // If the code is right as it stands but the bits of octet 2 are misplaced, the order is still wrong.
   if (right && !(low_bits && right_swapped && raw->code.layer != raw->code.etype)) {
     const std::string fault = header_fault(received, *raw, due);
     const std::string words = fmt::format("{}: {}", octets, code_text(raw->code));
@@ -192,7 +192,7 @@ Task<std::optional<std::string>> still_understands(Tester& tester, Conn& conn) {
 Task<std::optional<std::string>> takes_rtr_frame(Tester& tester, Conn& conn, std::string_view key) {
   co_await tester.peer().sleep(tester.settings().first_fpdu);
   conn.send_startup({.key = key});
-  // Who takes the frame for an FPDU finds a wrong version in it: the question below must not be mixed up with that.
+  // A peer that takes the frame for an FPDU finds a wrong version in it: not to be confused with the question below.
   const Received after = co_await conn.receive_terminate(tester.settings().quiet);
   if (after.kind != Received::Kind::silence) co_return ending_text(after);
   auto wrong = co_await still_understands(tester, conn);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A conformance run in words: a Markdown report that is the same from run to run, and one page of HTML with every
+// A conformance run as text: a Markdown report that is the same from run to run, and one HTML page with every
 // exchange.
 #pragma once
 #include <string>
@@ -13,8 +13,8 @@ struct ReportHead {
   std::string title;    ///< "Linux 6.1 siw"
   std::string command;  ///< how to repeat it
   bool strict = false;
-  bool interrupted = false;  ///< the run was ended before its time: the report says that it is partial
-  /// Of the page alone: Markdown is the same from run to run.
+  bool interrupted = false;  ///< the run was ended early: the report says that it is partial
+  /// For the page only: Markdown is the same from run to run.
   const draw::Provenance* provenance = nullptr;
 };
 
@@ -22,13 +22,13 @@ struct ReportHead {
 std::string verdict_text(const Result& result, bool strict);
 /// "41 passed, 3 failed, 1 SHOULD not met, 2 MAY not met, 12 inconclusive, 4 not run"
 std::string tally_text(const Tally& tally);
-/// Each case that failed or did not meet a SHOULD or MAY, with its clause and what was expected; empty: none did.
+/// Each case that failed or did not meet a SHOULD or MAY, with its clause and what was expected; empty: none.
 std::string failures_text(const std::vector<Result>& results, bool strict);
 /// No times, addresses or ports: two runs can be compared.
 std::string markdown(const ReportHead& head, Iut iut, const std::vector<Result>& results);
 /// The table of all cases, for --list and docs/conform.md.
 std::string case_table();
-/// One page, without anything from elsewhere.
+/// One self-contained page.
 std::string html(const ReportHead& head, Iut iut, const std::vector<Result>& results);
 
 }  // namespace parley::conform

@@ -32,7 +32,7 @@ Run::Run(tester::ScriptedPeer& peer, Settings settings, std::vector<const Case*>
       hooks_(std::move(hooks)),
       tester_(peer, settings_) {}
 
-// Both halves are closed in order where the peer plays along; what is left open then is reset.
+// Both halves are closed in order if the peer cooperates; what is still open after that is reset.
 Task<> Run::close() {
   const bool open = tester_.finish();
   if (open) co_await peer_.until([this] { return tester_.all_over(); }, 300ms);
@@ -41,10 +41,10 @@ Task<> Run::close() {
 
 Task<> Run::begin(const Case& what) {
   if (!hooks_.before) co_return;
-  // A program that is started anew makes a connection of its own; what waits is a late retry.
+  // A freshly started program makes its own connection; any that is waiting is a late retry.
   peer_.drop_waiting();
   hooks_.before(what);
-  co_await peer_.sleep(1us);  // the hook took time, of which the stage learns at its next input
+  co_await peer_.sleep(1us);  // the hook took time, which the stage learns at its next input
 }
 
 Task<std::string> Run::end() {
@@ -70,7 +70,7 @@ Task<Result> Run::one(const Case& what) {
   co_return result;
 }
 
-// Each form on a connection of its own, before which the program is started anew: it may serve no more than one.
+// Each form on its own connection, with the program restarted before each: it may serve only one.
 Task<> Run::ask_for_set_up(const Case& what) {
   if (asked_for_set_up_ || tester_.initiator()) co_return;
   asked_for_set_up_ = true;
@@ -81,8 +81,8 @@ Task<> Run::ask_for_set_up(const Case& what) {
   }
 }
 
-// A server of something else also closes on a Request that is wrong, and answers one by octets that are no Reply. What
-// it does is no verdict on how it speaks MPA.
+// A server for something else also closes on a wrong Request, or answers one with octets that are no Reply. What
+// it does says nothing about how it speaks MPA.
 Task<Result> Run::judged(const Case& what) {
   Result result = co_await one(what);
   const auto told = [&result] {
@@ -93,7 +93,7 @@ Task<Result> Run::judged(const Case& what) {
     result.finding = {Verdict::inconclusive,
                       result.finding.observed + "; but no sound Request was accepted either, so that it tells nothing"};
   }
-  // Some peers leave an FPDU unread now and then; what rests on silence alone is asked once more.
+  // Some peers leave an FPDU unread now and then; a result that rests on silence alone is tried once more.
   if (!result.finding.silent) co_return result;
   Result again = co_await one(what);
   co_return again.finding.verdict != Verdict::inconclusive ? std::move(again) : std::move(result);
@@ -138,7 +138,7 @@ void Run::interrupt() {
 }
 
 std::string Run::why_not_now(unsigned refused, unsigned ran) {
-  // A port where nobody ever was is told at once. A program that is started anew for each case may be slow to come.
+  // A port where nobody ever was is reported at once. A program restarted for each case may be slow to start.
   if (!reached_ && refused > 0 && !tester_.initiator() && !hooks_.before) return "the peer was never reached";
   if (refused >= settings_.refused_max) {
     gave_up_ = true;
@@ -172,7 +172,7 @@ Task<> Run::script() {
     }
     add(std::move(result));
   }
-  // Where no case had anything to say, it may be for want of a peer that speaks MPA.
+  // If no case had a result, the peer may not speak MPA at all.
   if (last != nullptr && reached_ && !gave_up_ && !interrupted_ && !tester_.accepted()) co_await ask_for_set_up(*last);
 }
 

@@ -51,7 +51,7 @@ std::string frame_text(const Received& h) {
   return out;
 }
 
-/// What stands where a startup frame should: "48 54 54 50 ('HTTP'), then FIN".
+/// What came where a startup frame should: "48 54 54 50 ('HTTP'), then FIN".
 static std::string octets_text(const Received& h, Duration within) {
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(within).count();
   std::string end(h.kind == Received::Kind::silence ? fmt::format("silence for {} ms", ms) : to_string(h.kind));
@@ -178,7 +178,7 @@ void Tester::clear() {
   for (Conn& conn : conns_) streams.push_back(&conn.stream());
   conns_.clear();
   if (initiator()) {
-    // What waits is the peer's next attempt.
+    // A waiting connection is the peer's next attempt.
     for (tester::TcpStream* stream : streams) peer_.forget_stream(*stream);
   } else {
     peer_.forget_streams();
@@ -194,7 +194,7 @@ Task<Conn*> Tester::open(std::optional<Duration> patience) {
     const Instant until = peer_.now() + patience.value_or(settings_.patience);
     tester::TcpStream* stream = nullptr;
     do {
-      if (stream != nullptr) peer_.forget_stream(*stream);  // given up by the peer before it was its turn
+      if (stream != nullptr) peer_.forget_stream(*stream);  // given up by the peer before its turn
       stream = co_await peer_.accept(std::max(until - peer_.now(), Duration{}));
     } while (stream != nullptr && stream->ended());
     if (stream != nullptr) co_return &conns_.emplace_back(*this, *stream, static_cast<unsigned>(conns_.size() + 1));
@@ -224,7 +224,7 @@ Task<Conn*> Tester::ask(StartupOctets request) {
   co_return conn;
 }
 
-// An echo server answers a Reply by a Reply: only what answers a Request counts.
+// An echo server answers a Reply with a Reply: only the answer to a Request counts.
 void Tester::learn(const StartupOctets& request, const Received& reply) {
   if (request.key != PARLEY_MPA_KEY_REQ || !reply.is(wire::MpaKey::rep)) return;
   spoke_mpa_ = true;
@@ -239,7 +239,7 @@ Task<Conn*> Tester::asked() {
     conn->request = co_await conn->receive_startup(settings_.reply);
     if (!conn->request.is(wire::MpaKey::req)) break;
     accepted_ = spoke_mpa_ = true;
-    // RFC 6581 §10: a lower revision than before is what the peer tries after the case before this one.
+    // RFC 6581 §10: a lower revision than before is the peer's retry after the case before this one.
     if (conn->request.revision >= revision_) {
       revision_ = conn->request.revision;
       co_return conn;
@@ -336,13 +336,13 @@ Task<Conn*> Tester::set_up_responder(SetUp wish) {
     Conn* conn = co_await try_form(form_, wish);
     co_return conn;
   }
-  // Some hardware takes revision 2 with the peer-to-peer model only, some peers revision 1 only.
+  // Some hardware takes revision 2 in the peer-to-peer model only, some peers only revision 1.
   const Form forms[] = {Form::v2_client_server, Form::v2_peer_to_peer, Form::v1};
   Finding first_trouble;
   for (const Form form : forms) {
     Conn* conn = co_await try_form(form, wish);
     if (conn != nullptr) {
-      // What was refused for the sake of markers says nothing of the form.
+      // A refusal because of markers says nothing about the form.
       if (!wish.markers) form_ = form;
       co_return conn;
     }

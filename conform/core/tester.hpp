@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a conformance case works with: connections to (or from) the implementation under test, ways to speak and hear,
+// What a conformance case works with: connections to (or from) the implementation under test, ways to send and receive,
 // what is known of the program above it, and a record of the exchange.
 #pragma once
 #include <deque>
@@ -19,15 +19,15 @@ using tester::Received;
 using tester::Task;
 using namespace std::chrono_literals;
 
-/// The program above the implementation, as far as the tester has to play its part.
+/// The program above the implementation, if the tester has to play its counterpart.
 enum class Ulp : std::uint8_t { unknown, rping };
 
 struct Settings {
   Iut iut = Iut::responder;
   Address target{};            ///< responder: where it listens
-  Duration connect = 5s;       ///< for a TCP connection, with further attempts while it lasts
+  Duration connect = 5s;       ///< for a TCP connection, retrying within that time
   Duration reply = 5s;         ///< for an answer
-  Duration quiet = 700ms;      ///< how long a peer has to say nothing where nothing is due
+  Duration quiet = 700ms;      ///< how long a peer must be silent where nothing is due
   Duration timer = 65s;        ///< for the peer's own timers; the longest known is 60 s
   Duration patience = 30s;     ///< initiator: for its next connection
   Duration pause = 200ms;      ///< between two cases
@@ -61,7 +61,7 @@ class Conn {
   Task<Received> receive_startup(Duration patience);
   Task<Received> receive_fpdu(Duration patience);
   Task<Received> receive_anything(Duration patience);
-  /// The next Terminate or end; other FPDUs before it are passed over.
+  /// The next Terminate or end; other FPDUs before it are skipped.
   Task<Received> receive_terminate(Duration patience);
   /// Both startup frames are exchanged: how FPDUs look from here on.
   void full_operation(bool crc, bool markers_out, bool markers_in);
@@ -76,7 +76,7 @@ class Conn {
   std::uint32_t next_read() { return read_msn_++; }
   unsigned reads_asked() const { return read_msn_ - 1; }
 
-  Received request, reply;  ///< of which one is the tester's own; that one is not filled
+  Received request, reply;  ///< one of the two is the tester's own and is not filled in
   Received first;           ///< set-up with an initiator: its first FPDU
   unsigned ird = 0;         ///< Reads the peer answers at once; 0: not negotiated
   unsigned passed_over = 0;
@@ -95,18 +95,18 @@ class Conn {
   std::uint32_t send_msn_ = 1, read_msn_ = 1;
 };
 
-/// How a case wants its connection.
+/// The kind of connection a case wants.
 struct SetUp {
   bool crc = true;
-  bool markers = false;   ///< the peer shall insert markers
+  bool markers = false;   ///< the peer must insert markers
   std::uint16_t ord = 8;  ///< Reads that the tester wants to have outstanding
   bool enhanced = true;   ///< under revision 2, if the peer speaks it
 };
 
 class Tester {
  public:
-  static constexpr std::size_t exchanges_max = 512;  ///< kept of a case
-  static constexpr std::size_t octets_max = 2048;    ///< kept of an exchange
+  static constexpr std::size_t exchanges_max = 512;  ///< kept per case
+  static constexpr std::size_t octets_max = 2048;    ///< kept per exchange
 
   Tester(tester::ScriptedPeer& peer, const Settings& settings) : peer_(peer), settings_(settings) {}
 
@@ -114,49 +114,49 @@ class Tester {
   tester::ScriptedPeer& peer() { return peer_; }
   bool initiator() const { return settings_.iut == Iut::initiator; }
 
-  /// A TCP connection; null: trouble() says why. `patience`: an initiator's, instead of the usual one.
+  /// A TCP connection; null: trouble() says why. `patience`: for an initiator, instead of the usual one.
   Task<Conn*> open(std::optional<Duration> patience = std::nullopt);
-  /// A braced frame must not stand in the co_await expression itself: g++ 12 destroys it twice.
-  /// Responder: a connection on which that Request was sent, and its answer heard in Conn::reply. Null: no connection.
+  /// Do not put a braced frame into the co_await expression itself: g++ 12 destroys it twice.
+  /// Responder: a connection on which that Request was sent, with the answer in Conn::reply. Null: no connection.
   Task<Conn*> ask(tester::StartupOctets request);
-  /// Initiator: a connection whose Request was heard in Conn::request. Null: trouble() says why.
+  /// Initiator: a connection whose Request is in Conn::request. Null: trouble() says why.
   Task<Conn*> asked();
   /// A connection in full operation, either role. Null: trouble() says why.
   Task<Conn*> set_up(SetUp wish);
   /// Whether a plain Request (revision 1, C) is accepted: a peer whose program rejects everything breaks no rule.
   Task<bool> accepts_plain();
-  /// Whether this peer was ever heard to set up a connection: as responder it accepted a Request, as initiator it sent
-  /// one. As long as it was not, nothing that it does shows how it follows the RFCs: it may not speak MPA at all.
+  /// Whether this peer was ever seen to set up a connection: as responder it accepted a Request, as initiator it sent
+  /// one. Until then, nothing it does shows how it follows the RFCs: it may not speak MPA at all.
   bool accepted() const { return accepted_; }
-  /// Responder: asks once by each of the forms of set-up, from 0 to form_count - 1, until one is accepted.
+  /// Responder: tries each form of set-up once, from 0 to form_count - 1, until one is accepted.
   static constexpr unsigned form_count = 3;
   Task<> ask_form(unsigned form);
-  /// Answered by a Reply, if only a rejecting one.
+  /// It answered with a Reply, even if only a rejecting one.
   bool spoke_mpa() const { return spoke_mpa_; }
   /// What answered the first ask_form(), or came in place of an initiator's Request, with its octets.
   const std::string& instead() const { return instead_; }
-  /// That was neither a Reply nor the end of the connection: a server of something else, or one that waits.
+  /// That was neither a Reply nor the end of the connection: a server for something else, or one that waits.
   bool foreign() const { return foreign_; }
-  /// The sound Request could not be put to it, since it took no further connection; instead() says how that showed.
+  /// The sound Request could not be put to it, since it accepted no further connection; instead() has the symptom.
   bool gone() const { return gone_; }
-  /// Why the last of these gave null.
+  /// Why the last of these returned null.
   Finding trouble() const { return trouble_; }
 
   /// A Reply that accepts `request` and asks for nothing; also sets what the connection is to expect.
   tester::StartupOctets fitting_reply(const Received& request, const SetUp& wish) const;
-  /// After the initiator's Reply was sent: its first FPDU, an RTR answered. False: trouble() says why.
+  /// After the Reply to an initiator was sent: receives its first FPDU and answers an RTR. False: trouble() says why.
   Task<bool> first_fpdu(Conn& conn);
 
   std::vector<Exchange>& exchanges() { return exchanges_; }
-  /// Adds what came and was not heard.
+  /// Adds what came and was not received.
   void note_rest();
-  /// FIN on what is open; whether anything was.
+  /// Sends FIN on open connections; returns whether there were any.
   bool finish();
   bool all_over() const;
   /// Forgets connections and exchanges.
   void clear();
   bool refused() const { return refused_; }
-  /// The initiator closed where its first FPDU was due.
+  /// The initiator closed when its first FPDU was due.
   bool closed_early() const { return closed_early_; }
 
  private:
@@ -171,10 +171,10 @@ class Tester {
 
   tester::ScriptedPeer& peer_;
   const Settings& settings_;
-  std::deque<Conn> conns_;  // at most ScriptedPeer::lines_max
+  std::deque<Conn> conns_;  // at most ScriptedPeer::streams_max
   std::vector<Exchange> exchanges_;
   Finding trouble_;
-  Form form_ = Form::untried;  // what the responder was found to take
+  Form form_ = Form::untried;  // what the responder was found to accept
   std::optional<bool> plain_accepted_;
   bool refused_ = false;  // the last open() of a responder failed
   bool closed_early_ = false;
@@ -183,7 +183,7 @@ class Tester {
   std::uint8_t revision_ = 0;  // the highest of an initiator's Requests
 };
 
-/// "40/01/0000" and, if there, the enhanced data: stable words for an observed frame.
+/// "40/01/0000" and, if present, the enhanced data: stable text for an observed frame.
 std::string frame_text(const Received& received);
 
 }  // namespace parley::conform

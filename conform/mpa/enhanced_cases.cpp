@@ -52,10 +52,10 @@ Task<Answer> enhanced_answer(Tester& b, unsigned ird_word, unsigned ord_word) {
   co_return a;
 }
 
-// RFC 6581 §9.2: a responder that agreed to an indication is in full operation only after it. One that is left before
-// that may come to grief (Linux' iw_cm stops the kernel when the connection ends before it was established), which is
-// not what the cases about the Reply ask for. So they send the indication, and a Read of no octets whose answer shows
-// that it was taken; where none can be sent or answered, the peer gets some time.
+// RFC 6581 §9.2: a responder that agreed to an indication is in full operation only after it. One that is abandoned
+// before that may come to harm (Linux's iw_cm stops the kernel when the connection ends before it was established),
+// which is not what the cases about the Reply are about. So they send the indication, and a zero-length Read whose
+// answer shows that it was taken; if none can be sent or answered, the peer gets some time.
 Task<> complete(Tester& b, Conn& conn) {
   if (!conn.reply.enhanced || !conn.reply.enhanced->a || conn.stream().ended()) co_return;
   const MpaEnhanced& e = *conn.reply.enhanced;
@@ -94,7 +94,7 @@ std::string client_server_wrong(const MpaEnhanced& e) {
 Task<Finding> v2_client_server(Tester& b) { return enhanced(b, 8, 8, client_server_wrong); }
 Task<Finding> kinds_without_a(Tester& b) { return enhanced(b, 8 | B, 8 | C | D, client_server_wrong); }
 
-// RFC 6581 §9.1: the responder's ORD is at most what the initiator can hold. Its IRD may stay below what was wanted:
+// RFC 6581 §9.1: the responder's ORD is at most what the initiator can hold. Its IRD may stay below what was asked:
 // then the initiator lowers its ORD.
 Task<Finding> depths_fit(Tester& b) {
   return enhanced(b, 3, 5, [](const MpaEnhanced& e) -> std::string {
@@ -129,10 +129,9 @@ Task<Finding> depths_not_negotiated(Tester& b) {
   });
 }
 
-// ---- the indication itself
-// -------------------------------------------------------------------------------------------
+// ---- the indication itself -----------------------------------------------------------------------------------------
 
-/// Negotiates the kind and sends it; the stream has to be understood after it.
+/// Negotiates the kind and sends it; the stream must be understood after it.
 Task<Finding> indication(Tester& b, unsigned ird_bits, unsigned ord_bits, std::uint32_t stag) {
   const Answer a = co_await enhanced_answer(b, 8 | A | ird_bits, 8 | ord_bits);
   if (!a.enhanced) co_return a.trouble;
@@ -183,10 +182,9 @@ Task<Finding> rtr_missing(Tester& b) {
   co_return pass(ending_text(end));
 }
 
-// ---- an indication that comes to nothing
-// ----------------------------------------------------------------------------------------
+// ---- an indication that comes to nothing ---------------------------------------------------------------------------
 
-// RFC 5040 §7.2: the first FPDU is judged as any other, and an error ends the connection that is not yet established.
+// RFC 5040 §7.2: the first FPDU is judged like any other, and an error ends the connection before it is established.
 Task<Finding> rtr_faulty(Tester& b) {
   const Answer a = co_await enhanced_answer(b, 8 | A | B, 8 | C | D);
   if (!a.enhanced) co_return a.trouble;
@@ -218,8 +216,7 @@ Task<Finding> rtr_lost(Tester& b) {
   co_return failed(got);
 }
 
-// ---- frames that contradict themselves
-// --------------------------------------------------------------------------------
+// ---- frames that contradict themselves -----------------------------------------------------------------------------
 
 Task<Finding> short_enhanced(Tester& b, std::size_t octets) {
   const StartupOctets request{.flags = flag_c | flag_s, .revision = 2, .private_data = Bytes(octets, 1)};
@@ -243,8 +240,7 @@ Task<Finding> v2_without_s(Tester& b) {
   co_return pass(got);
 }
 
-// ---- the Rtr frame
-// -----------------------------------------------------------------------------------------------------
+// ---- the Rtr frame -------------------------------------------------------------------------------------------------
 
 Task<Finding> rtr_frame(Tester& b, std::string_view key) {
   const StartupOctets request{.flags = flag_c | flag_s};

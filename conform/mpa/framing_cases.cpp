@@ -18,8 +18,7 @@ constexpr std::uint8_t flag_c = PARLEY_MPA_FLAG_C;
 
 Bytes zero_write() { return tester::segment(tester::write_header(1, 0)); }
 
-// ---- CRC
-// ---------------------------------------------------------------------------------------------------------------
+// ---- CRC -----------------------------------------------------------------------------------------------------------
 
 Task<Finding> bad_crc(Tester& b) {
   Provocation p;
@@ -38,7 +37,7 @@ Task<Finding> bad_crc_after_good(Tester& b) {
 }
 
 // RFC 5044 §7.1.1: CRC in both directions if either side asks. The peer's side shows in its Terminate, which the tester
-// takes with a right CRC only.
+// accepts only with a right CRC.
 Task<Finding> crc_if_one_asks(Tester& b, bool tester_asks) {
   Conn* conn = co_await b.set_up({.crc = tester_asks});
   if (conn == nullptr) co_return b.trouble();
@@ -65,8 +64,7 @@ Task<Finding> crc_off(Tester& b) {
   co_return wrong ? failed(*wrong) : pass("accepted");
 }
 
-// ---- pad and reserved bits
-// ----------------------------------------------------------------------------------------------
+// ---- pad and reserved bits -----------------------------------------------------------------------------------------
 
 Task<Finding> nonzero_pad(Tester& b) {
   Conn* conn = co_await b.set_up({});
@@ -93,12 +91,12 @@ Task<Finding> reserved_ddp_bits(Tester& b) {
 Task<Finding> wrong_length(Tester& b, Bytes ulpdu) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
-  // Who reads whole headers only sees it when more comes.
+  // A peer that reads whole headers only notices when more comes.
   conn->send_fpdu(ulpdu);
   conn->send_fpdu(zero_write());
   const Received received = co_await conn->receive_terminate(b.settings().reply);
   if (received.closed()) co_return pass(ending_text(received));
-  // No code is assigned; what reads on finds no valid version, and MPA has a code for lengths that do not fit.
+  // No code is assigned; a peer that reads on finds no valid version, and MPA has a code for lengths that do not fit.
   TerminateDue due;
   due.codes = {{1, 0, 0x00}, {2, 0, 0x03}, {1, 2, 0x06}, {1, 1, 0x04}, {0, 2, 0x05}, {0, 2, 0x06}, {0, 2, 0x07}};
   due.header = false;
@@ -107,8 +105,7 @@ Task<Finding> wrong_length(Tester& b, Bytes ulpdu) {
 Task<Finding> length_zero(Tester& b) { return wrong_length(b, {}); }
 Task<Finding> length_4(Tester& b) { return wrong_length(b, {0x41, 0x43, 0, 0}); }
 
-// ---- how TCP cuts it
-// -----------------------------------------------------------------------------------------------------
+// ---- how TCP cuts it -----------------------------------------------------------------------------------------------
 
 Task<Finding> cut_everywhere(Tester& b) {
   Conn* conn = co_await b.set_up({});
@@ -153,7 +150,7 @@ Task<Finding> octet_by_octet(Tester& b) {
 void send_empty_read(Conn& conn, std::uint32_t sink) {
   conn.send_fpdu(tester::read_request(conn.next_read(), {.sink_stag = sink, .source_stag = 1}));
 }
-/// The Response to that Read, or what came in place of it; what the peer sends by itself is passed over.
+/// The Response to that Read, or what came in its place; what the peer sends unasked is skipped.
 Task<Received> receive_answer(Tester& b, Conn& conn, std::uint32_t sink) {
   Received received;
   for (unsigned n = 0; n < 8; ++n) {
@@ -164,10 +161,9 @@ Task<Received> receive_answer(Tester& b, Conn& conn, std::uint32_t sink) {
   co_return received;
 }
 
-// ---- markers in what the peer sends
-// ----------------------------------------------------------------------------------------
+// ---- markers in what the peer sends --------------------------------------------------------------------------------
 
-/// A connection on which the peer has to insert markers.
+/// A connection on which the peer must insert markers.
 Task<Conn*> with_markers(Tester& b, bool enhanced, Finding& trouble) {
   Conn* conn = co_await b.set_up({.markers = true, .enhanced = enhanced});
   if (conn != nullptr) co_return conn;
@@ -194,7 +190,7 @@ Task<Finding> markers_asked(Tester& b, bool enhanced) {
 Task<Finding> markers_v1(Tester& b) { return markers_asked(b, false); }
 Task<Finding> markers_any(Tester& b) { return markers_asked(b, true); }
 
-// RFC 5044 §4.3: markers are inserted in the direction in which they were asked for, and only there.
+// RFC 5044 §4.3: markers are inserted only in the direction for which they were requested.
 Task<Finding> markers_not_asked(Tester& b) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
@@ -203,8 +199,8 @@ Task<Finding> markers_not_asked(Tester& b) {
   co_return pass(conn->markers_out() ? "it asks for markers and inserts none itself" : "none inserted");
 }
 
-/// Zero-length Reads until the peer has sent 2700 octets: its 20-octet responses then meet markers at each place an
-/// FPDU has, behind the pad and between two FPDUs included.
+/// Zero-length Reads until the peer has sent 2700 octets: its 20-octet responses then meet markers at every place of an
+/// FPDU, including after the pad and between two FPDUs.
 Task<Finding> markers_everywhere(Tester& b) {
   Finding trouble;
   Conn* conn = co_await with_markers(b, true, trouble);
@@ -219,8 +215,7 @@ Task<Finding> markers_everywhere(Tester& b) {
   co_return pass("5 markers and more at all places of an FPDU, pointers and CRC right");
 }
 
-// ---- markers in what the tester sends
-// ----------------------------------------------------------------------------------------
+// ---- markers in what the tester sends ------------------------------------------------------------------------------
 
 constexpr std::string_view no_markers_wanted = "the peer does not ask for markers";
 
@@ -242,7 +237,7 @@ Task<Finding> pointer_low_bits(Tester& b) {
   co_return wrong ? failed(*wrong) : pass("treated as 0");
 }
 
-// RFC 5044 §8: no FPDU behind the one at fault is passed up, so that a question behind it stays without an answer.
+// RFC 5044 §8: no FPDU after the faulty one is passed up, so a question after it stays unanswered.
 Task<Finding> wrong_pointer(Tester& b) {
   constexpr std::uint32_t before = 0x11, behind = 0x12;
   Conn* conn = co_await b.set_up({});
@@ -271,10 +266,9 @@ Task<Finding> wrong_pointer(Tester& b) {
                     : unclear("silence: dropped, or the peer hangs");
 }
 
-// ---- segmentation
-// ------------------------------------------------------------------------------------------------------------
+// ---- segmentation --------------------------------------------------------------------------------------------------
 
-// RFC 5044 §4.5: MULPDU from the EMSS. rping's client holds memory that can be read; its length is the option -S.
+// RFC 5044 §4.5: MULPDU from the EMSS. rping's client has readable memory; its length is the option -S.
 Task<Finding> mulpdu(Tester& b) {
   if (b.settings().ulp != Ulp::rping || !b.initiator())
     co_return unclear("the peer cannot be made to send much (an initiator that is rping can, --ulp rping)");

@@ -31,7 +31,7 @@ StartupOctets fitting(Tester& b, const Received& request) {
   return b.fitting_reply(request, {.crc = (request.flags & flag_c) != 0});
 }
 
-/// A Reply with these words in place of the fitting ones.
+/// A Reply with these words instead of the fitting ones.
 StartupOctets enhanced_reply(Tester& b, const Received& request, unsigned ird_word, unsigned ord_word) {
   StartupOctets reply = fitting(b, request);
   reply.enhanced = tester::enhanced(ird_word, ord_word);
@@ -47,8 +47,7 @@ void reply(Conn& conn, const StartupOctets& frame) {
                       (frame.flags & flag_m) != 0);
 }
 
-// ---- the Request
-// -------------------------------------------------------------------------------------------------------
+// ---- the Request ---------------------------------------------------------------------------------------------------
 
 Task<Finding> request_sound(Tester& b) {
   Conn* conn = co_await b.asked();
@@ -67,7 +66,7 @@ Task<Finding> request_sound(Tester& b) {
     co_return failed(got + ": A without any kind of indication");
   if (!conn->stream().unread().empty()) co_return failed(got + ": octets follow it before the Reply");
   if (q.revision >= 2 || (q.flags & flag_s) == 0) co_return pass(got);
-  // OFA 2007-10 Rtr §1: who sets S under revision 1 sends the Rtr frame once a Reply sets it too.
+  // OFA 2007-10 Rtr §1: an initiator that sets S under revision 1 sends the Rtr frame once a Reply sets it too.
   StartupOctets granting = fitting(b, q);
   granting.flags |= flag_s;
   conn->send_startup(granting);
@@ -94,8 +93,7 @@ Task<Finding> silent_before_reply(Tester& b) {
   co_return failed(ending_text(early) + " before the Reply");
 }
 
-// ---- Replies that have to end the connection
-// -----------------------------------------------------------------------------
+// ---- Replies that have to end the connection -----------------------------------------------------------------------
 
 /// RFC 5044 §8: TCP is closed at once, so nothing may come before the end.
 Task<Finding> closes(Tester& b, StartupOctets frame) {
@@ -122,7 +120,7 @@ Task<Finding> pd_too_long(Tester& b) {
   return closes(b, {.key = PARLEY_MPA_KEY_REP, .revision = 0, .private_data = Bytes(600, 0x78)});
 }
 
-// RFC 5044 §7.1.2 rule 10: whoever waits for a startup frame gives up after a while.
+// RFC 5044 §7.1.2 rule 10: a side that waits for a startup frame gives up after a while.
 Task<Finding> ends_by_timer(Tester& b, Conn& conn) {
   const Received end = co_await conn.receive_startup(b.settings().timer);
   if (end.kind == Received::Kind::silence)
@@ -158,8 +156,8 @@ Task<Finding> rejected(Tester& b) {
   const Received end = co_await conn->receive_anything(b.settings().reply);
   if (end.closed()) co_return pass(ending_text(end));
   if (end.kind != Received::Kind::silence) co_return failed("octets after the rejection");
-  // RFC 5044 §7.1.2 rule 3 leaves TCP to the program, which may keep it; who did not see R is as silent when it has
-  // nothing to send. Only the latter knows FPDUs here.
+  // RFC 5044 §7.1.2 rule 3 leaves TCP to the program, which may keep it; a peer that missed R is as silent if it has
+  // nothing to send. Only the latter understands FPDUs here.
   const auto not_taken = co_await still_understands(b, *conn);
   if (!not_taken) co_return failed("R is not seen: an FPDU behind the rejection is answered as in full operation");
   co_return unclear("kept open, then " + *not_taken +
@@ -179,8 +177,7 @@ Task<Finding> fpdu_glued(Tester& b) {
   co_return failed("the connection goes on: " + ending_text(received));
 }
 
-// ---- enhanced Replies
-// -------------------------------------------------------------------------------------------------------
+// ---- enhanced Replies ----------------------------------------------------------------------------------------------
 
 Task<Finding> depths_not_negotiated(Tester& b) {
   Conn* conn = co_await b.asked();
@@ -276,8 +273,7 @@ Task<Finding> rtr_first(Tester& b) {
   co_return failed("first is " + ending_text(received));
 }
 
-// ---- other answers
-// ------------------------------------------------------------------------------------------------------------
+// ---- other answers -------------------------------------------------------------------------------------------------
 
 Task<Finding> v1_answer(Tester& b) {
   Conn* conn = co_await b.asked();
@@ -335,7 +331,7 @@ Task<Finding> reply_in_pieces(Tester& b) {
   co_return failed(ending_text(received));
 }
 
-// OFA 2007-10 Rtr §2: a Reply that copies the S bit may be of a peer that never heard of the Rtr frame.
+// OFA 2007-10 Rtr §2: a Reply that copies the S bit may come from a peer that never heard of the Rtr frame.
 Task<Finding> echoing_peer(Tester& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Faulty DDP segments and RDMAP messages, and the Terminates due for them; no knowledge of the program above is needed
-// save where a receive has to be posted. RFC 5041 §5, §7.1, RFC 5040 §4, §5, §7, RFC 7306.
+// Faulty DDP segments and RDMAP messages, and the Terminates due for them; nothing need be known of the program above
+// except where a receive must be posted. RFC 5041 §5, §7.1, RFC 5040 §4, §5, §7, RFC 7306.
 #include <fmt/format.h>
 
 #include "conform/core/both_roles.hpp"
@@ -100,7 +100,7 @@ Task<Finding> more_sends_than_buffers(Tester& b) {
 }
 
 Task<Finding> tagged_send(Tester& b) {
-  // Read as if T were 0, STag, TO and 4 octets are queue 0, MSN 1 and MO 0: a Send that a careless peer takes.
+  // Read as if T were 0, STag, TO and 4 octets are queue 0, MSN 1 and MO 0: a Send that a careless peer accepts.
   DdpHeader h = tester::write_header(0, 1);
   h.opcode = RdmapOpcode::send;
   Bytes ulpdu = tester::segment(h, Bytes(4 + 16, 0));
@@ -112,8 +112,7 @@ Task<Finding> untagged_write(Tester& b) {
   return one(b, send_of(16, h), {.codes = {{0, 2, 0x06}, {1, 0, 0x00}, {1, 2, 0x01}}});
 }
 
-// ---- Writes
-// ----------------------------------------------------------------------------------------------------------
+// ---- Writes --------------------------------------------------------------------------------------------------------
 
 Task<Finding> write_bad_stag(Tester& b) {
   return one(b, tester::segment(tester::write_header(0x123456, 0), Bytes{'a', 'b', 'c', 'd'}),
@@ -131,7 +130,7 @@ Task<Finding> write_outside(Tester& b, bool wrap) {
   p.due.codes = {{1, 1, 0x01}};
   // An address range that wraps is out of bounds as well.
   if (wrap) p.due.codes = {{1, 1, 0x03}, {1, 1, 0x01}};
-  // The sink of a Read is the peer's own business: nothing asks it to be open to Writes.
+  // The sink of a Read is the peer's own business: nothing requires it to be open to Writes.
   for (const TermCode& code : not_for_writes)
     if (!b.initiator() || code.layer == PARLEY_RDMAP_LAYER_RDMAP) p.due.unclear.list[p.due.unclear.size++] = code;
   p.due.unclear_why = not_for_writes_why;
@@ -149,8 +148,7 @@ Task<Finding> zero_write(Tester& b) {
   co_return wrong ? failed(*wrong) : pass("no error");
 }
 
-// ---- Reads
-// -------------------------------------------------------------------------------------------------------------
+// ---- Reads ---------------------------------------------------------------------------------------------------------
 
 Task<Finding> zero_read(Tester& b) {
   Conn* conn = co_await b.set_up({});
@@ -213,7 +211,7 @@ Task<Finding> read_on_queue_0(Tester& b) {
 Task<Finding> reads_over_ird(Tester& b) {
   Conn* conn = co_await b.set_up({.ord = 1});
   if (conn == nullptr) co_return b.trouble();
-  // Nothing is known of how many the peer holds under revision 1 but that it announced none.
+  // Under revision 1 nothing is known about how many the peer holds, except that it announced none.
   const unsigned ird = conn->reply.enhanced     ? conn->reply.enhanced->ird
                        : conn->request.enhanced ? conn->request.enhanced->ird
                                                 : 0;
@@ -241,8 +239,7 @@ Task<Finding> unasked_atomic_response(Tester& b) {
   return one(b, send_of(PARLEY_RDMAP_ATOMIC_RESPONSE_LEN, h), {.codes = {{0, 2, 0x06}, {1, 2, 0x01}, {1, 2, 0x03}}});
 }
 
-// ---- Sends of other kinds
-// ------------------------------------------------------------------------------------------------
+// ---- Sends of other kinds ------------------------------------------------------------------------------------------
 
 Task<Finding> invalidate_foreign(Tester& b) {
   DdpHeader h = tester::send_header(1);
@@ -271,15 +268,14 @@ Task<Finding> atomic_misaligned(Tester& b) {
   DdpHeader h = tester::send_header(1);
   h.opcode = RdmapOpcode::atomic_request;
   h.qn = PARLEY_DDP_QN_READ;
-  // RFC 7306 §5.1: misalignment is 02 07; who does not speak Atomics answers 02 06, and the STag is wrong as well.
+  // RFC 7306 §5.1: misalignment is 02 07; a peer without Atomics answers 02 06, and the STag is wrong as well.
   TerminateDue due{.codes = {{0, 2, 0x07}, {0, 2, 0x06}, {0, 1, 0x00}}};
   due.unclear = {{1, 2, 0x03}};
   due.unclear_why = "IRD 0, which is the first error found";
   return one(b, tester::segment(h, body), std::move(due));
 }
 
-// ---- the end
-// ---------------------------------------------------------------------------------------------------------------
+// ---- the end -------------------------------------------------------------------------------------------------------
 
 Task<Finding> silent_after_terminate(Tester& b) {
   Conn* conn = co_await b.set_up({});
@@ -323,13 +319,13 @@ Task<Finding> terminate_received(Tester& b) {
   h.opcode = RdmapOpcode::terminate;
   h.qn = PARLEY_DDP_QN_TERMINATE;
   conn->send_fpdu(tester::segment(h, body));
-  // What was under way when the Terminate arrived is passed over.
+  // What was in flight when the Terminate arrived is skipped.
   const Received after = co_await conn->receive_terminate(b.settings().reply);
   if (after.closed()) co_return pass(ending_text(after));
   co_return failed(ending_text(after) + " instead of the end of the connection");
 }
 
-// RFC 5044 §7.2: each half connection ends by itself. What was asked before the FIN is answered after it.
+// RFC 5044 §7.2: each half connection ends by itself. What was requested before the FIN is answered after it.
 Task<Finding> half_close(Tester& b) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
@@ -370,7 +366,7 @@ constexpr Case table[] = {
          write_bad_stag),
     BOTH("56", "write-out-of-bounds", ddp7, must, "Write far behind memory that the peer named", "Terminate 11 01",
          write_out_of_bounds),
-    // A peer that compares sums without thinking of their overflow may let it through to memory that is not its own.
+    // A peer that compares sums without considering overflow may let it through to memory that is not its own.
     Case{"56", "write-wraps", Iut::responder, ddp7, Level::must, true, "Write over the end of the address space",
          "Terminate 11 03 (or 11 01)", write_wraps},
     Case{"56", "write-wraps", Iut::initiator, ddp7, Level::must, true, "Write over the end of the address space",

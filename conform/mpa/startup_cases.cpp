@@ -15,14 +15,14 @@ constexpr std::uint8_t flag_m = PARLEY_MPA_FLAG_M, flag_c = PARLEY_MPA_FLAG_C, f
 
 bool accepted(const Received& reply) { return reply.is(MpaKey::rep) && (reply.flags & flag_r) == 0; }
 
-/// A plain Request is accepted, but this one, which has to be treated the same, is not.
+/// A plain Request is accepted, but this one, which must be treated the same, is not.
 Task<Finding> not_accepted(Tester& b, std::string got) {
   const bool plain = co_await b.accepts_plain();
   if (plain) co_return failed(got + ", where a plain Request is accepted");
   co_return unclear(got + "; a plain Request is not accepted either");
 }
 
-/// Sends the Request; the Reply has to accept, and `wrong` names what is wrong with it.
+/// Sends the Request; the Reply must accept, and `wrong` names what is wrong with it.
 Task<Finding> answer(Tester& b, StartupOctets request, std::string (*wrong)(const Received& reply)) {
   Conn* conn = co_await b.ask(std::move(request));
   if (conn == nullptr) co_return b.trouble();
@@ -49,7 +49,7 @@ Task<Finding> plain_v1(Tester& b) {
 
 Task<Finding> reserved_bits(Tester& b) { return answer(b, {.flags = flag_c | 0x0F}, reserved_wrong); }
 
-// RFC 5044 §7.1.1 calls the bit reserved; the 2007 proposal gives it a meaning, which the Rtr frame then has to have.
+// RFC 5044 §7.1.1 calls the bit reserved; the 2007 proposal gives it a meaning, which the Rtr frame must then have.
 Task<Finding> s_on_revision_1(Tester& b) {
   const StartupOctets request{.flags = flag_c | flag_s};
   Conn* conn = co_await b.ask(request);
@@ -88,7 +88,7 @@ Task<Finding> closes(Tester& b, StartupOctets request) {
 Task<Finding> bad_key(Tester& b) { return closes(b, {.key = "MPA ID Foo Frame", .flags = flag_c}); }
 Task<Finding> reply_key(Tester& b) { return closes(b, {.key = PARLEY_MPA_KEY_REP, .flags = flag_c}); }
 
-// RFC 5044 §7.1.1: closing, or first a Reply with the own revision.
+// RFC 5044 §7.1.1: closing, or first a Reply with its own revision.
 Task<Finding> unknown_revision(Tester& b, std::uint8_t revision) {
   const StartupOctets request{.flags = flag_c, .revision = revision};
   Conn* conn = co_await b.ask(request);
@@ -102,7 +102,7 @@ Task<Finding> unknown_revision(Tester& b, std::uint8_t revision) {
 Task<Finding> revision_3(Tester& b) { return unknown_revision(b, 3); }
 Task<Finding> revision_129(Tester& b) { return unknown_revision(b, 129); }
 
-// RFC 5044 Appendix C: permissive is Rev 0 with markers and CRC; the others answer their own revision and close.
+// RFC 5044 Appendix C: permissive means Rev 0 with markers and CRC; the others answer their own revision and close.
 Task<Finding> revision_0(Tester& b) {
   const StartupOctets request{.flags = flag_m | flag_c, .revision = 0};
   Conn* conn = co_await b.ask(request);
@@ -192,8 +192,7 @@ Task<Finding> in_pieces(Tester& b, std::size_t piece, Duration gap) {
 Task<Finding> octet_by_octet(Tester& b) { return in_pieces(b, 1, 20ms); }
 Task<Finding> in_two_parts(Tester& b) { return in_pieces(b, 10, 300ms); }
 
-// ---- rule 4
-// ----------------------------------------------------------------------------------------------------------
+// ---- rule 4 --------------------------------------------------------------------------------------------------------
 
 Task<Finding> responder_waits(Tester& b) {
   const StartupOctets request{.flags = flag_c};
