@@ -87,8 +87,8 @@ void check_alone(const End& end, const End* other, std::string_view name, std::s
 void check_graceful(const End& end, const End* other, std::string_view name, std::string_view other_name,
                     Compare& compare) {
   if (!end.graceful() || (other != nullptr && (other->graceful() || other->crashed || other->dropped))) return;
-  if (other != nullptr && !other->over()) return;  // said by check_alone, or not told yet
-  // Who waits for a FIN no longer than its linger cannot know that the other end has sent one (the two generals).
+  if (other != nullptr && !other->over()) return;  // said by check_alone, or not reported yet
+  // An end that waits for a FIN no longer than its linger cannot know that the other has sent one (the two generals).
   if (other != nullptr && other->failed_in_close()) return;
   compare.add(end.find(Told::disconnected)->at,
               fmt::format("{} was told of a graceful end, but {} {}", name, other_name, ending(other)),

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Both ends agree on what was negotiated (RFC 5044 §7.1, RFC 6581 §9), or both end with a reason; nobody stays
-// established alone, and nobody is told of a graceful end that the other end does not know of.
+// established alone, and no end reports a graceful end that the other end does not know of.
 #pragma once
 #include "sim/check/history.hpp"
 #include "sim/check/judge.hpp"
 
 namespace parley::sim::check {
 
-/// `ended`: the run is over. An attempt that a fault touched may end differently at its two ends, but not stay so.
+/// `ended`: the run is over. An attempt that a fault touched may end differently at its two ends, but must end at both.
 void check_agreement(const Attempt& attempt, bool ended, Instant now, Judge& judge);
 
 }  // namespace parley::sim::check

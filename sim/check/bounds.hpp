@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Every queue stays within its bound, and at the end nothing is left over: endpoints are back to the listeners, TCP
-// keeps no stream that nobody has.
+// Every queue stays within its bound, and at the end nothing is left over: endpoints are down to the listeners, TCP
+// keeps no stream without an owner.
 #pragma once
 #include "sim/check/judge.hpp"
 
 namespace parley::sim::check {
 
-/// What a host holds; at the end, or at any time.
+/// What a host holds, at the end or at any time.
 struct HostState {
   std::string name;
   bool up = true;
@@ -16,7 +16,7 @@ struct HostState {
   std::size_t streams_expected = 0;    ///< connections that nobody closes
 };
 
-/// Peaks, looked at whenever: queues of TCP and frames in flight.
+/// Peaks, checked at any time: TCP queues and frames in flight.
 void check_queues(const HostState& host, const ScenarioBounds& bounds, Instant now, Judge& judge);
 void check_frames(const WorldCounters& counters, const ScenarioBounds& bounds, Instant now, Judge& judge);
 /// After everything has fallen silent. `silent`: no event is left that could still change it.

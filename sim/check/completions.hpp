@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Every posted request completes exactly once and in order, unsignaled ones that succeed excepted; after the end of the
+// Every posted request completes exactly once and in order, except unsignaled ones that succeed; after the end of the
 // connection nothing is left over (RFC 5040 §5.3, docs/nic.md).
 #pragma once
 #include <deque>
@@ -18,7 +18,7 @@ class Ledger {
   void completed(const WorkCompletion& completion, bool corrupted, std::string_view label, Instant at, Judge& judge);
   /// The connection has ended: everything has completed by now.
   void ended(std::string_view label, Instant at, Judge& judge) const;
-  /// What must still complete: unsignaled requests at the end of the queue leave no trace when they succeed.
+  /// What must still complete: unsignaled requests at the end of the queue leave no completion when they succeed.
   std::size_t open() const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Safety first, then liveness: once the last fault has healed and the workload has begun nothing new, everything that
-// was asked for settles within ScenarioBounds::converge.
+// was requested settles within ScenarioBounds::converge.
 #pragma once
 #include "sim/check/judge.hpp"
 
@@ -9,11 +9,11 @@ namespace parley::sim::check {
 class Convergence {
  public:
   Convergence(const Scenario& scenario);
-  /// A frame or a host was touched by a fault just now.
+  /// A fault just touched a frame or a host.
   void fault_seen(Instant at) { last_fault_ = std::max(last_fault_, at); }
-  /// The latest moment at which the run may still be unsettled.
+  /// The latest time at which the run may still be unsettled.
   Instant deadline(Instant last_intent) const;
-  /// True when the deadline has passed; says so once.
+  /// True once the deadline has passed; reports it once.
   bool overdue(Instant now, Instant last_intent, const std::vector<std::string>& pending, Judge& judge);
 
  private:

@@ -69,7 +69,7 @@ void check_message(const MessageName& name, ConstBytes memory, std::size_t lengt
   }
   const auto wrong = find_mismatch(name, memory.first(std::min(memory.size(), length)));
   if (!wrong) return;
-  // A neighbour's pattern says what went wrong: something was lost, doubled or put in another order.
+  // The pattern of a neighbouring message shows what went wrong: something was lost, duplicated or reordered.
   std::string guess;
   for (std::uint64_t other = name.message < 8 ? 0 : name.message - 8; other < name.message + 8; ++other)
     if (other != name.message && !find_mismatch({name.attempt, name.direction, other}, memory.first(length)))

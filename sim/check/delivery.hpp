@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Data is delivered once, in order and unchanged. Every octet of a run has a value of its own place: which attempt,
-// which direction, which message, which octet; so what is lost, doubled or misplaced is seen where it lands.
+// Data is delivered once, in order and unchanged. Every octet of a run has a value specific to its attempt, direction,
+// message and place; so anything lost, duplicated or misplaced shows where it lands.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -23,10 +23,10 @@ struct MessageName {
   std::uint64_t message = 0;
 };
 void fill_pattern(const MessageName& name, MutBytes out);
-/// The first octet that is not as fill_pattern makes it.
+/// The first octet that differs from what fill_pattern writes.
 std::optional<std::size_t> find_mismatch(const MessageName& name, ConstBytes got);
 
-/// A message that its receiver was told of. `length` is what the completion says, `octets` the memory it names.
+/// A message whose completion its receiver has seen. `length` is from the completion, `memory` is what it names.
 void check_message(const MessageName& name, ConstBytes memory, std::size_t length, std::size_t wanted,
                    std::string_view label, Instant at, Judge& judge);
 /// At the end of the run: after a graceful end at both ends nothing that was sent is missing.

@@ -8,14 +8,14 @@ namespace {
 
 constexpr std::string_view checker = "expectation";
 
-/// Empty when this end was up, moved everything and ended as asked; else what is missing.
+/// Empty if this end was up, transferred everything and ended as asked; else what is missing.
 std::string lacks_establishment(const End* end, std::string_view name, Closer closer, bool touched) {
   if (end == nullptr) return fmt::format("{} never heard of it", name);
   if (!end->established()) return fmt::format("{}: {}", name, outcome_text(end));
   if (!end->transfers_done) return fmt::format("{} has not transferred everything ({})", name, outcome_text(end));
   if (closer == Closer::nobody) return end->over() ? fmt::format("{}: {}", name, outcome_text(end)) : "";
   if (!end->over()) return fmt::format("{} was not closed", name);
-  // After all was done, a crash or a lost FIN takes nothing away.
+  // Once everything was done, a crash or a lost FIN takes nothing away.
   if (end->crashed || (touched && end->failed_in_close())) return {};
   if (!end->graceful()) return fmt::format("{}: {}", name, outcome_text(end));
   return {};
@@ -43,7 +43,7 @@ std::string lacks_rejection(const Attempt& attempt) {
   return {};
 }
 
-/// Every end that knew of the connection ended with a reason, or its host died.
+/// Every end that knew of the connection ended with a reason, or its host crashed.
 std::string lacks_failure(const Attempt& attempt) {
   const auto judge = [](const End& end, std::string_view name) -> std::string {
     if (end.crashed || end.dropped) return {};
@@ -93,11 +93,11 @@ void check_expectation(const Attempt& attempt, const ScenarioConnect& wanted, In
       wrong = lacks_establishment(attempt, wanted);
       if (!wrong.empty() && lacks_rejection(attempt).empty()) wrong.clear();
       if (!wrong.empty()) wrong = lacks_failure(attempt);
-      // One that was not patient enough for the other's FIN, or:
+      // One that did not wait long enough for the other's FIN, or:
       if (attempt.touched &&
           (attempt.initiator.failed_in_close() || (attempt.responder() && attempt.responder()->failed_in_close())))
         wrong = attempt.initiator.over() && attempt.responder() && attempt.responder()->over() ? "" : wrong;
-      // Two ends that a fault kept apart may end differently (the two generals), as long as both end.
+      // Two ends separated by a fault may end differently (the two generals), as long as both end.
       if (attempt.touched && attempt.initiator.over() && (!attempt.responder() || attempt.responder()->over()))
         wrong.clear();
       break;

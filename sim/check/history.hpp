@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // What the users of both ends did and were told, as plain data: the workload writes it, the checkers judge it, and a
-// test can write any history it likes. Nothing of the code under test is in here but what it told its user.
+// test can write any history it likes. Of the code under test it holds only what that code told its user.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -23,7 +23,7 @@ struct ToldEvent {
   bool graceful = false;  ///< disconnected
   bool has_code = false;  ///< the failure carries an error code
   bool in_close = false;  ///< it happened while the connection was being closed (mpa::Stage::closing)
-  std::string words;      ///< the failure in words
+  std::string words;      ///< the failure as text
 };
 
 /// One end of one attempt. A responder's end begins with its ConnectRequest.
@@ -37,9 +37,9 @@ struct End {
   Bytes private_data_given, private_data_got;
   bool accepted = false, refused = false;  ///< responder: what its user decided
   bool asked_to_close = false;             ///< its user called disconnect()
-  bool gave_up = false;                    ///< its user lost patience: disconnect() or destroy() without being done
-  bool dropped = false;                    ///< the id was destroyed before its end was told
-  bool crashed = false;                    ///< its host died under it
+  bool gave_up = false;                    ///< its user lost patience: disconnect() or destroy() before being done
+  bool dropped = false;                    ///< the id was destroyed before its end was reported
+  bool crashed = false;                    ///< its host crashed under it
   bool quirky = false;                     ///< plays another vendor's departures
   bool transfers_done = false;             ///< everything that was to be sent and received here was
   std::uint64_t messages_sent = 0;         ///< posted
@@ -58,7 +58,7 @@ struct End {
     return crashed || dropped || refused || find(Told::rejected) != nullptr || find(Told::failed) != nullptr ||
            find(Told::disconnected) != nullptr;
   }
-  /// It was up and asked for its end, and then nothing more was heard in time.
+  /// It was up and asked to close, and then nothing more arrived in time.
   bool failed_in_close() const {
     const ToldEvent* end = find(Told::disconnected);
     return end != nullptr && !end->graceful && end->in_close;
@@ -69,14 +69,14 @@ struct End {
   }
 };
 
-/// One attempt at a connection, with every responder's end that it met: more than one when the set-up was retried by
+/// One attempt at a connection, with every responder's end that it reached: more than one if the set-up was retried by
 /// other means (RFC 6581 §10).
 struct Attempt {
   std::string label;
   std::uint32_t number = 0;   ///< of all attempts of the run; the pattern of its octets comes from it
   std::uint32_t connect = 0;  ///< index in Scenario::connects
   std::uint32_t index = 0;    ///< of its connections, from 0
-  std::uint32_t attempt = 0;  ///< of the tries at this connection, from 0
+  std::uint32_t attempt = 0;  ///< retry number of this connection, from 0
   bool last = false;          ///< no other try followed
   Instant started{};
   End initiator;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Where checkers put what they find, and how they name what they speak of. Bounded: a broken run repeats itself.
+// Where checkers put their findings, and how they name things. Bounded: a broken run repeats itself.
 #pragma once
 #include <string>
 #include <string_view>
@@ -12,7 +12,7 @@ namespace parley::sim::check {
 
 class Judge {
  public:
-  static constexpr std::size_t violations_max = 100;  // as RunReport::violations says; a person reads no more
+  static constexpr std::size_t violations_max = 100;  // as RunReport::violations says; nobody reads more
 
   void add(std::string_view checker, Instant at, std::string_view connection, std::string text,
            std::string_view rule = {}) {
@@ -20,7 +20,7 @@ class Judge {
     if (list_.size() < violations_max)
       list_.push_back({std::string(checker), at, std::string(connection), std::move(text), std::string(rule)});
   }
-  /// All that were found, also those beyond the first violations_max.
+  /// All violations found, including those beyond the first violations_max.
   std::uint64_t count() const { return count_; }
   const std::vector<Violation>& list() const { return list_; }
   std::vector<Violation> take() { return std::move(list_); }

@@ -13,10 +13,10 @@ std::string_view role_name(const End& end) {
   return end.role == mpa::Role::initiator ? "the initiator" : "the responder";
 }
 
-/// What the events of one end may be followed by.
+/// Which events of one end may follow which.
 class Order {
  public:
-  /// Empty, or what is wrong with this event at this place.
+  /// Empty, or what is wrong with this event at this point.
   std::string next(const End& end, const ToldEvent& event) {
     const bool responder = end.role == mpa::Role::responder;
     const std::string name(to_string(event.what));

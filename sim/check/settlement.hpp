@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// No lost and no double event: every connect and every accepted responder has exactly one end, and every failure is
-// told in words with a code (docs/cm.md, "What a user can rely on").
+// No event is lost or doubled: every connect and every accepted responder has exactly one end, and every failure is
+// reported as text with a code (docs/cm.md, "What a user can rely on").
 #pragma once
 #include "sim/check/history.hpp"
 #include "sim/check/judge.hpp"

@@ -15,7 +15,7 @@ bool is_rtr_by_s(const capture::Finding& finding) {
   return finding.text.find("although the Rtr frame was agreed") != std::string::npos;
 }
 
-/// RFC 5044 §7.1.2 rule 4 in verdict's words.
+/// RFC 5044 §7.1.2 rule 4 in the words of the verdict.
 bool is_fence(const capture::Finding& finding) {
   return finding.text.find("before it had received one") != std::string::npos;
 }
@@ -28,7 +28,7 @@ std::pair<Address, Address> WireCheck::name(const Address& a, const Address& b) 
 }
 
 void WireCheck::frame(const std::string& host, const TapFrame& frame) {
-  if (!frame.outbound && frame.drop != DropReason::none) return;  // thrown away: nobody has seen what is in it
+  if (!frame.outbound && frame.drop != DropReason::none) return;  // discarded: nobody has seen what is in it
   Capture& capture = captures_[host];
   wire::CapturedPacket packet;
   packet.frame = ++capture.frames;
@@ -62,7 +62,7 @@ void WireCheck::judge_connection(const std::string& host, const capture::Connect
     const bool fence = is_fence(finding);
     if (fence && !options_.fence) continue;
     if (is_rtr_by_s(finding) && is_one_of(options_.announce_by_s, report.initiator)) continue;
-    // Two hosts see the same fault; it is told once.
+    // Two hosts see the same fault; it is reported once.
     if (!said.insert(fmt::format("{} {} {}", connection, report.first_at.time_since_epoch().count() / 1'000'000'000,
                                  finding.text))
              .second)

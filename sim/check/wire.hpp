@@ -17,7 +17,7 @@ namespace parley::sim::check {
 
 struct WireOptions {
   bool fence = true;           ///< ScenarioBounds::fence
-  std::set<Address> quirky{};  ///< ends that play another vendor's departures; port 0: every end at the address
+  std::set<Address> quirky{};  ///< ends that play another vendor's departures; port 0: every end at that address
   /// Initiators that announce an FPDU form of the RTR by S under revision 1 (docs/mpa-rtr.md), against the letter of
   /// OFA 2007-10 Rtr §2.
   std::set<Address> announce_by_s{};
@@ -26,11 +26,11 @@ struct WireOptions {
 class WireCheck {
  public:
   explicit WireCheck(WireOptions options) : options_(std::move(options)) {}
-  /// A frame that this host sent, or took in without throwing it away.
+  /// A frame that this host sent, or received without discarding it.
   void frame(const std::string& host, const TapFrame& frame);
   /// What MPA saw of this stream was changed on the way: its octets prove nothing against its ends.
   void corrupted(const Address& a, const Address& b);
-  /// The host died, and its capture with it: what follows has nothing to do with what was.
+  /// The host crashed, and its capture with it: what follows is unrelated to what came before.
   void restarted(const std::string& host);
   /// `label` names a connection by its two ends, or is empty.
   using Labels = std::map<std::pair<Address, Address>, std::string>;
@@ -48,7 +48,7 @@ class WireCheck {
 
   WireOptions options_;
   std::map<std::string, Capture> captures_;                            // by host
-  std::vector<std::pair<std::string, capture::FileReport>> finished_;  // of hosts that died
+  std::vector<std::pair<std::string, capture::FileReport>> finished_;  // of hosts that crashed
   std::set<std::pair<Address, Address>> corrupted_;
 };
 

@@ -14,7 +14,7 @@
 namespace parley::sim {
 namespace {
 
-/// How deeply frames must be looked into for a rule.
+/// How deeply a rule needs to look into frames.
 enum class Need : std::uint8_t { nothing, layers, startup, fpdus };
 
 Need need_of(const FaultRule& rule) {
@@ -57,11 +57,11 @@ void flip_random(Frame& frame, std::uint32_t count, Rng& rng) {
 /// The stream of a connection ends at `at`.
 struct Cut {
   std::uint64_t message = 0;  // where the message begins that is cut
-  std::uint32_t octets = 0;   // of it to pass
+  std::uint32_t octets = 0;   // octets of it that pass
   std::uint64_t at = 0;
 };
 
-/// A bit to be flipped in a message, maybe in a frame still to come.
+/// A bit to be flipped in a message, possibly in a frame yet to come.
 struct Flip {
   std::uint32_t connection = 0;
   std::uint64_t message = 0;
@@ -71,7 +71,7 @@ struct Flip {
   std::uint8_t bits = 0;
 };
 
-constexpr std::size_t cuts_max = 1024;  // connections; the oldest is forgotten and speaks again
+constexpr std::size_t cuts_max = 1024;  // connections; the oldest is forgotten and its stream continues
 constexpr std::size_t flips_max = 256;  // the oldest is forgotten
 
 }  // namespace
@@ -127,7 +127,7 @@ Checked<void> FaultInjector::add(const FaultRule& rule) {
 
 void FaultInjector::Impl::look(const Frame& frame) {
   if (need == Need::nothing) return;
-  // A frame damaged on an earlier link will be thrown away by its receiver: it tells nothing about the stream.
+  // A frame damaged on an earlier link will be discarded by its receiver: it says nothing about the stream.
   const bool trusted = need != Need::layers && (!frame.altered || checksums_right(frame, lay_out(frame.octets())));
   if (trusted) {
     tracker->look(frame.octets(), content);
@@ -169,7 +169,7 @@ FaultDecision FaultInjector::apply(Instant now, Frame& frame, bool describe) {
     if (!i.matches(*r, found) || !hits(*r)) continue;
     i.carry_out(*r, found, pass);
     if (pass.decision.drop == DropReason::none) continue;
-    // What earlier rules wanted to do to this message goes with it.
+    // What earlier rules planned for this message is dropped with it.
     i.flips.resize(std::min(i.flips.size(), pass.flips_before));
     return std::move(pass.decision);
   }
@@ -230,7 +230,7 @@ void FaultInjector::Impl::carry_out(Rule& r, std::size_t found, Pass& pass) {
 }
 
 void FaultInjector::Impl::begin_message_fault(Rule& r, std::size_t found, Pass& pass) {
-  if (found < 2) return;  // cannot be: check_rule wants a message
+  if (found < 2) return;  // impossible: check_rule requires a message
   const Part& part = content.parts[found - 2];
   if (r.rule.action == FaultAction::corrupt_mpa) {
     if (flips.size() == flips_max) {
@@ -255,7 +255,7 @@ void FaultInjector::Impl::cut(Pass& pass, const Rule* by) {
   const MessageStream* stream = it != cuts.end() ? tracker->stream(it->first) : nullptr;
   if (stream == nullptr) return;
   Cut& c = it->second;
-  // The FIN stands for an octet that the sender has really sent: so both ends agree on sequence numbers afterwards.
+  // The FIN takes the place of an octet that the sender has really sent: so both ends agree on sequence numbers later.
   if (const auto message = stream->at(c.message); message && message->whole != 0)
     c.at = c.message + std::min(c.octets, message->whole - 1);
   const FrameLayout layout = lay_out(pass.frame.octets());
@@ -283,15 +283,15 @@ void FaultInjector::Impl::cut(Pass& pass, const Rule* by) {
   std::erase_if(content.parts, [&](const Part& p) { return p.offset >= after.payload + after.payload_size; });
 }
 
-/// Chooses the octet and the bit, among those that have not passed yet. False: there is none.
+/// Chooses the octet and the bit among those that have not passed yet. False: there are none.
 bool FaultInjector::Impl::place(Flip& f) const {
   const MessageStream* stream = tracker->stream(f.connection);
   const auto message = stream != nullptr ? stream->at(f.message) : std::nullopt;
   if (!message) return false;
   const MpaField field = f.rule->rule.field;
   const std::uint32_t size = stream->field_size(*message, field);
-  if (size == 0) return message->whole == 0;  // its length is still to come, or it has no such field
-  std::uint32_t low = 0, high = size;         // the first octet that is not behind us
+  if (size == 0) return message->whole == 0;  // its length is yet to come, or it has no such field
+  std::uint32_t low = 0, high = size;         // the first octet that has not passed yet
   while (low < high) {
     const std::uint32_t middle = (low + high) / 2;
     if (stream->field_octet(*message, field, middle) < content.position)
@@ -309,7 +309,7 @@ bool FaultInjector::Impl::place(Flip& f) const {
   return true;
 }
 
-/// Whether the flip is done with.
+/// Returns whether the flip is finished.
 bool FaultInjector::Impl::carry_out(Flip& f, Pass& pass) {
   const std::string_view field = to_string(f.rule->rule.field);
   if (!f.placed && !place(f)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The faults of one way of a link: rules tried in order on every finished frame that crosses it. Frames are looked into
-// only as deeply as the rules ask: rules of chance or mask over all frames cost a few comparisons.
+// The faults of one direction of a link: rules tried in order on every finished frame that crosses it. Frames are
+// parsed only as deeply as the rules need: rules of chance or mask over all frames cost a few comparisons.
 #pragma once
 #include <memory>
 #include <span>
@@ -16,14 +16,14 @@
 
 namespace parley::sim {
 
-/// What is to happen to a frame. The frame's octets have been changed already where a rule says so.
+/// What is to happen to a frame. If a rule changes its octets, that has already been done.
 struct FaultDecision {
   DropReason drop = DropReason::none;
-  Duration extra{};          ///< longer on the way
+  Duration extra{};          ///< additional delay
   bool overtakable = false;  ///< later frames need not wait for this one (FaultRule::reorder)
   std::uint32_t copies = 0;  ///< to be delivered besides; at most copies_max
   bool reset = false;        ///< inject a RST towards both ends after this frame (make_resets)
-  bool fin = false;          ///< cut_stream: the frame got FIN; the injector keeps back what its sender says later
+  bool fin = false;          ///< cut_stream: the frame got a FIN; the injector holds back what its sender sends later
   std::vector<const FaultRule*> hosts;  ///< crash, restart, pause, resume to be carried out after rule.delay
   bool changes_stream = false;          ///< what TCP delivers may differ from what was sent
   std::string note;                     ///< what was done, for the tap; empty: nothing
@@ -31,14 +31,14 @@ struct FaultDecision {
 };
 
 /// When a rule hits, in addition to parley/sim.hpp:
-/// - Only frames in [from, until) are tried and counted; each frame that a rule drops is the last that later rules see.
-/// - Each rule draws from a generator of its own, so a rule that hits more or less does not disturb the others.
-/// - corrupt_mpa damages the message that the matched frame begins, even where the field lies in a later frame of it.
+/// - Only frames in [from, until) are tried and counted; a frame that a rule drops is not seen by later rules.
+/// - Each rule draws from its own generator, so a rule that hits more or less does not disturb the others.
+/// - corrupt_mpa damages the message that begins in the matched frame, even if the field is in a later frame of it.
 /// - cut_stream: the sender's stream ends with a FIN after `octets` of the message, one octet before its end at the
-///   latest (the FIN takes the sequence number of the first octet cut, so both TCPs stay in step). What the sender says
-///   later goes on as bare acknowledgements, without payload and FIN; its RST passes. Retransmissions of what came
+///   latest (the FIN takes the sequence number of the first octet cut, so both TCPs stay in step). What is sent
+///   later continues as bare acknowledgements, without payload and FIN; its RST passes. Retransmissions of what came
 ///   before the cut are cut alike.
-/// - set_rate is the link's own business: it is checked and kept, but no frame sets it off.
+/// - set_rate is up to the link: it is checked and kept here, but no frame triggers it.
 class FaultInjector {
  public:
   static constexpr std::size_t rules_max = 256;
@@ -49,8 +49,8 @@ class FaultInjector {
   bool empty() const;
   /// May change the frame (never its capacity). `describe`: fill note (a tap listens).
   FaultDecision apply(Instant now, Frame& frame, bool describe);
-  /// The RST segments for the connection of `frame`, towards its receiver and towards its sender; empty when the frame
-  /// is no TCP segment or is a RST itself. Their sequence numbers are the ones the ends expect next (RFC 5961 §3.2):
+  /// The RST segments for the connection of `frame`, towards its receiver and towards its sender; empty if the frame
+  /// is no TCP segment or is itself a RST. Their sequence numbers are the ones the ends expect next (RFC 5961 §3.2):
   /// the octet after this frame, and what this frame acknowledges.
   static std::pair<FramePtr, FramePtr> make_resets(FramePool& pool, const Frame& frame);
 

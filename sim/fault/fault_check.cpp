@@ -7,7 +7,7 @@
 namespace parley::sim {
 namespace {
 
-constexpr std::uint32_t copies_max = 64, bits_max = 64;  // of one frame: a rule is to disturb, not to flood
+constexpr std::uint32_t copies_max = 64, bits_max = 64;  // per frame: a rule disturbs, it does not flood
 constexpr std::uint32_t ethernet_header = 14;
 constexpr Duration delay_max = std::chrono::hours(24);
 
@@ -60,7 +60,7 @@ Problem check_chance(const FaultRule& r) {
   return {};
 }
 
-/// Keys that only some actions know.
+/// Keys that only some actions use.
 Problems check_keys(const FaultRule& r) {
   Problems out;
   const std::string_view action = to_string(r.action);

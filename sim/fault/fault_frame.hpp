@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What faults do to the octets of a finished frame: flips, cuts, and checksums put right again (RFC 1071, RFC 1624,
+// What faults do to the octets of a finished frame: flips, cuts, and repaired checksums (RFC 1071, RFC 1624,
 // RFC 9293 §3.1).
 #pragma once
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace parley::sim {
 
-/// Flips bits of one octet; false when the frame does not hold it.
+/// Flips bits of one octet; false if the frame does not contain it.
 bool flip(Frame& frame, std::uint32_t octet, std::uint8_t bits);
 /// The same in the payload of a TCP segment, with its checksum adjusted: a right one stays right, a wrong one wrong.
 bool flip_payload(Frame& frame, const FrameLayout& layout, std::uint32_t octet, std::uint8_t bits);
-/// Cuts the TCP payload to `keep` octets and sets or takes off FIN; lengths and checksums are right afterwards.
+/// Cuts the TCP payload to `keep` octets and sets or clears FIN; lengths and checksums are right afterwards.
 void cut_payload(Frame& frame, const FrameLayout& layout, std::uint32_t keep, bool fin);
-/// Writes the checksums of the IPv4 header and of TCP. `layout.tcp` holds.
+/// Writes the checksums of the IPv4 header and of TCP. `layout.tcp` must be true.
 void write_checksums(Frame& frame, const FrameLayout& layout);
 /// Whether they are right.
 bool checksums_right(const Frame& frame, const FrameLayout& layout);

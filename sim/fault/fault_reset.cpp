@@ -17,7 +17,7 @@ struct Reset {
   std::uint8_t flags = 0;
 };
 
-/// Headers as in `frame`, options left out, turned round when the reset goes back.
+/// Headers as in `frame`, without options, and reversed if the reset goes back.
 FramePtr make_reset(FramePool& pool, const Frame& frame, const FrameLayout& f, const Reset& reset) {
   const std::uint32_t ip_header = f.ipv6 ? ipv6_header : ipv4_header;
   FramePtr out = pool.take(ethernet_header + ip_header + tcp_header);
@@ -67,7 +67,7 @@ std::pair<FramePtr, FramePtr> FaultInjector::make_resets(FramePool& pool, const 
   onward.seq = f.seq + length;
   onward.ack = f.ack;
   onward.flags = static_cast<std::uint8_t>(rst | (acks ? ack : 0));
-  // RFC 9293 §3.10.7.1: a RST takes its sequence number from the ACK field, and else is 0 and acknowledges.
+  // RFC 9293 §3.10.7.1: a RST takes its sequence number from the ACK field; without one it is 0 and acknowledges.
   back.back = true;
   back.seq = acks ? f.ack : 0;
   back.ack = f.seq + length;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What frames on one way of a link mean: follows the TCP connections that pass (a one-sided view: only this way, so
-// that each way of a link can be judged alone), knows where MPA startup frames and FPDUs begin, with markers. Bounded
-// memory: 65,536 connections, 1 Mi messages remembered for retransmissions, 16 MiB of octets ahead of holes.
+// What frames in one direction of a link mean: follows the TCP connections that pass (a one-sided view: only this
+// direction, so that each can be judged alone), and knows where MPA startup frames and FPDUs begin, with markers.
+// Bounded memory: 65,536 connections, 1 Mi messages remembered for retransmissions, 16 MiB of octets ahead of holes.
 //
-// Limits of the view. Connections are numbered by their SYNs on this way (a SYN ACK begins one on its way), so when
-// SYNs were lost the two ways may number differently. Octets ahead of a hole have no parts when they pass: nobody can
-// tell yet where an FPDU begins in them. A retransmission of a message that is no longer remembered has none either.
+// Limits of the view. Connections are numbered by their SYNs in this direction (a SYN ACK begins one), so if SYNs were
+// lost the two directions may number differently. Octets ahead of a hole have no parts when they pass: nobody can
+// tell yet where an FPDU begins in them. Neither has a retransmission of a message that is no longer remembered.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -19,12 +19,12 @@
 
 namespace parley::sim {
 
-/// A message, or its beginning, inside a frame. An FPDU that is a Terminate or the RTR is listed as an fpdu, and once
-/// more as what it is in the frame that carries the octet by which that is known (nearly always the same frame).
+/// A message, or its beginning, inside a frame. An FPDU that is a Terminate or the RTR is listed as an fpdu, and again
+/// as what it is in the frame with the octet that shows it (nearly always the same frame).
 struct Part {
   MessageKind message = MessageKind::any;  ///< mpa_request, mpa_reply, mpa_rtr, fpdu, terminate
   std::uint32_t fpdu = 0;                  ///< number of the FPDU in its direction, from 1; 0: a startup frame
-  std::uint32_t offset = 0;                ///< of its first octet in the Ethernet frame (of its first one there)
+  std::uint32_t offset = 0;                ///< offset of its first octet present in the Ethernet frame
   std::uint32_t size = 0;                  ///< octets of it in this frame
   std::uint32_t whole = 0;  ///< octets of the whole message on the wire (with pad, CRC and markers); 0: not known yet
   std::uint64_t position = 0;  ///< of its first octet in the stream
@@ -33,7 +33,7 @@ struct Part {
 struct FrameContent {
   MessageKind kind = MessageKind::any;  ///< the lowest layer: arp_request ... tcp_data
   std::uint32_t kinds = 0;              ///< meaning_bit of each kind that holds: a FIN may carry data
-  std::uint32_t connection = 0;         ///< n-th connection seen on this way, from 1; 0: none
+  std::uint32_t connection = 0;         ///< n-th connection seen in this direction, from 1; 0: none
   bool repeated = false;                ///< only octets that were seen before
   std::uint32_t payload_offset = 0, payload_size = 0;
   static constexpr std::uint64_t nowhere = ~std::uint64_t{0};
@@ -42,20 +42,20 @@ struct FrameContent {
   bool has(MessageKind message, std::uint32_t fpdu = 0) const {
     return message == MessageKind::any || find(message, fpdu) != 0;
   }
-  /// 0: not there; 1: it is what the frame is; above: parts[n - 2].
+  /// 0: not present; 1: the whole frame is one; above: parts[n - 2].
   std::size_t find(MessageKind message, std::uint32_t fpdu = 0) const;
 };
 
 class MessageTracker {
  public:
   static constexpr std::size_t connections_max = 65536;  ///< the oldest is forgotten
-  /// `depth` startup: who asks only for startup frames spares the walk over FPDUs.
+  /// `depth` startup: without interest in FPDUs, the walk over them is saved.
   explicit MessageTracker(StreamDepth depth = StreamDepth::fpdus);
   ~MessageTracker();
-  /// Frames in the order in which they pass. The peer's markers requirement is not visible on this way: whether FPDUs
+  /// Frames in the order in which they pass. The peer's M flag is not visible in this direction: whether FPDUs
   /// carry markers is found by looking, which is exact (sim/fault/message_kind_stream.hpp).
   FrameContent look(ConstBytes frame);
-  /// The same into a value whose memory is used again.
+  /// The same into a value whose memory is reused.
   void look(ConstBytes frame, FrameContent& out);
   /// The stream of a connection, as long as it is remembered.
   const MessageStream* stream(std::uint32_t connection) const;

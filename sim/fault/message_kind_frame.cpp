@@ -32,7 +32,7 @@ void lay_out_icmpv6(ConstBytes icmp, FrameLayout& out) {
   if (type == 136) mark(out, MessageKind::nd_advert);   // RFC 4861 §4.4
 }
 
-// The last mark names the frame in one word: the rarer a thing, the later it comes.
+// The last mark names the frame in one word: rarer kinds come later.
 void mark_tcp(FrameLayout& out) {
   using namespace wire::tcp_flag;
   const bool has_syn = (out.flags & syn) != 0, has_ack = (out.flags & ack) != 0;
@@ -43,7 +43,7 @@ void mark_tcp(FrameLayout& out) {
   if ((out.flags & rst) != 0) mark(out, MessageKind::tcp_rst);
 }
 
-/// `segment`: the TCP octets, whole.
+/// `segment`: the whole TCP segment.
 void lay_out_tcp(ConstBytes segment, FrameLayout& out) {
   Reader r(segment);
   r.skip(4);

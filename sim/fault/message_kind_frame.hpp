@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Where things lie in an Ethernet frame, for those who look into frames and for those who damage them. Understood:
+// Where the fields of an Ethernet frame are, for code that inspects or damages frames. Understood:
 // Ethernet II without VLAN tags, ARP (RFC 826), IPv4 with options, IPv6 without extension headers, neighbour discovery
-// (RFC 4861 §4), TCP (RFC 9293 §3.1). Anything else is a frame of which nothing is known. Total: any octets do.
+// (RFC 4861 §4), TCP (RFC 9293 §3.1). Of any other frame nothing is known. Total: accepts any octets.
 #pragma once
 #include <cstdint>
 
@@ -13,7 +13,7 @@ namespace parley::sim {
 struct FrameLayout {
   MessageKind kind = MessageKind::any;  ///< of the lowest layer: arp_request ... tcp_data
   std::uint32_t kinds = 0;              ///< a bit for each such meaning that holds (a FIN may carry data)
-  bool tcp = false;                     ///< a whole TCP header in an unfragmented packet that the frame holds whole
+  bool tcp = false;                     ///< a whole TCP header in an unfragmented packet that is whole in the frame
   bool ipv6 = false;
   std::uint32_t ip = 0, transport = 0, payload = 0;  ///< where they begin
   std::uint32_t payload_size = 0;

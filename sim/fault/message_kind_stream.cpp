@@ -36,7 +36,7 @@ MessageStream::MessageStream(std::uint32_t isn, bool active, StreamDepth depth)
     : isn_(isn), active_(active), depth_(depth) {}
 
 std::int64_t MessageStream::position_of(std::uint32_t seq) const {
-  // RFC 9293 §3.4: sequence numbers wrap; the difference to what is expected next is signed.
+  // RFC 9293 §3.4: sequence numbers wrap; the difference from what is expected next is signed.
   const auto expected = static_cast<std::uint32_t>(isn_ + 1 + static_cast<std::uint32_t>(next_));
   const auto ahead = static_cast<std::int32_t>(seq - expected);
   if (ahead > absurd_distance || ahead < -absurd_distance) return -1;
@@ -52,7 +52,7 @@ MessageStream::Seen MessageStream::offer(std::uint64_t at, ConstBytes octets, St
       hold(at, octets, budget);
       return held_ && held_->octets == before && held_->pieces.contains(at) ? Seen::repeated : Seen::ahead;
     }
-    next_ = at;  // nobody asks what lies in the hole
+    next_ = at;  // nobody asks what is in the hole
   }
   walk(octets.subspan(next_ - at), budget);
   if (held_) drain(budget);
@@ -120,7 +120,7 @@ void MessageStream::open_message(StreamBudget& budget) {
     log_message(m, budget);
     return;
   }
-  // Known for certain after the key; until then what can be expected here.
+  // Certain only after the key; until then, what can be expected here.
   m.message = state_ == State::second ? MessageKind::mpa_rtr
               : active_               ? MessageKind::mpa_request
                                       : MessageKind::mpa_reply;
@@ -129,7 +129,7 @@ void MessageStream::open_message(StreamBudget& budget) {
 }
 
 void MessageStream::log_message(const StreamMessage& m, StreamBudget& budget) {
-  constexpr std::size_t always = 4;  // also when other streams have used up the budget
+  constexpr std::size_t always = 4;  // even when other streams have used up the budget
   in_log_ = true;
   if (!ring_ && log_.size() < log_max && (log_.size() < always || budget.log < StreamBudget::log_max)) {
     log_.push_back(m);
@@ -178,7 +178,7 @@ void MessageStream::examine_startup(StreamBudget& budget) {
   }
   StreamMessage& m = current();
   const auto view = wire::MpaFrameView::parse(head);
-  if (!view) return;  // cannot be: the head is whole
+  if (!view) return;  // impossible: the head is whole
   m.message = kind_of_message(view->key);
   m.whole = static_cast<std::uint32_t>(view->frame_size());
   close_head(m.start + m.whole);
@@ -249,7 +249,7 @@ void MessageStream::examine_fpdu() {
     }
   }
   close_head(m.start + m.whole);
-  // A reader of startup frames alone goes on to the first FPDU, which may be the RTR.
+  // A reader of startup frames alone continues to the first FPDU, which may be the RTR.
   if (depth_ == StreamDepth::startup) state_ = State::beyond;
 }
 
@@ -281,7 +281,7 @@ std::uint32_t MessageStream::markers_in(const StreamMessage& m) const {
 std::uint32_t MessageStream::field_size(const StreamMessage& m, MpaField field) const {
   const bool fpdu = m.fpdu != 0;
   if (fpdu != (field >= MpaField::length)) return 0;
-  // These lie at the same place however long the message is.
+  // These are at the same place however long the message is.
   const bool fixed = field < MpaField::private_data || (field == MpaField::length && markers_known_);
   if (m.whole == 0 && !fixed) return 0;
   switch (field) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// One direction of one TCP connection as a row of MPA messages: the startup frames (RFC 5044 §7.1.1, OFA 2007-10 Rtr
-// §1), then FPDUs (RFC 5044 §4). What a message is follows from its place in the stream alone, so that a retransmission
-// finds the same messages again. Unlike mpa::Deframer and capture::FpduWalker it keeps no bodies and checks nothing: it
+// One direction of one TCP connection as a series of MPA messages: the startup frames (RFC 5044 §7.1.1, OFA 2007-10 Rtr
+// §1), then FPDUs (RFC 5044 §4). What a message is follows from its stream position alone, so a retransmission
+// contains the same messages. Unlike mpa::Deframer and capture::FpduWalker it keeps no bodies and checks nothing: it
 // reads the first octets of a message and steps over the rest.
 //
-// Positions count octets of the stream; 0 is the first after the SYN. Whether FPDUs carry markers needs no word from
-// the other way: a stream with markers begins with one, whose first two octets are zero, and no ULPDU_Length is zero
-// (RFC 5044 §3, §4.3).
+// Positions count octets of the stream; 0 is the first after the SYN. Whether FPDUs carry markers can be told without
+// the other direction: a stream with markers begins with one, whose first two octets are zero, and no ULPDU_Length is
+// zero (RFC 5044 §3, §4.3).
 #pragma once
 #include <array>
 #include <cstdint>
@@ -22,15 +22,15 @@ namespace parley::sim {
 
 struct StreamMessage {
   std::uint64_t start = 0;
-  std::uint32_t whole = 0;                 ///< octets on the wire; 0: its length has not passed yet, or is no length
+  std::uint32_t whole = 0;                 ///< octets on the wire; 0: its length has not passed yet, or is impossible
   std::uint32_t fpdu = 0;                  ///< number in its direction; 0: a startup frame
   MessageKind message = MessageKind::any;  ///< mpa_request, mpa_reply, mpa_rtr, fpdu
   MessageKind named = MessageKind::any;    ///< of an FPDU: terminate, or mpa_rtr
-  std::uint8_t named_at = 0;               ///< the octet of the message by which that is known
+  std::uint8_t named_at = 0;               ///< the octet of the message that shows it
   std::uint16_t ulpdu_length = 0;          ///< of an FPDU whose length is known
 };
 
-/// What all streams of a tracker use together; keeps the sum of them in bounds.
+/// What all streams of a tracker use together, so that their sum is bounded.
 struct StreamBudget {
   static constexpr std::size_t held_max = 16 << 20;  // octets ahead of holes
   static constexpr std::size_t log_max = 1 << 20;    // messages remembered for retransmissions
@@ -41,11 +41,11 @@ enum class StreamDepth : std::uint8_t { startup, fpdus };
 
 class MessageStream {
  public:
-  /// `active`: it began with a SYN without ACK; such a stream is expected to open with a Request.
+  /// `active`: it began with a SYN without ACK; such a stream should open with a Request.
   MessageStream(std::uint32_t isn, bool active, StreamDepth depth);
 
   std::uint32_t isn() const { return isn_; }
-  /// Where an octet with this sequence number lies; below 0 for one before the stream or absurdly far off.
+  /// Position of an octet with this sequence number; below 0 if it is before the stream or absurdly far off.
   std::int64_t position_of(std::uint32_t seq) const;
 
   enum class Seen : std::uint8_t { fresh, repeated, ahead };
@@ -63,13 +63,13 @@ class MessageStream {
   }
   std::optional<StreamMessage> at(std::uint64_t start) const;
 
-  /// Octets of a field in a message; 0 when it has no such field or its length is not known. Of the markers only their
+  /// Octets of a field in a message; 0 if it has no such field or its length is unknown. Of markers only the
   /// FPDUPTRs count (the rest is reserved), of the payload only the ULPDU (no pad).
   std::uint32_t field_size(const StreamMessage& message, MpaField field) const;
-  /// The position of a field's octet; `octet` is below field_size().
+  /// The position of an octet of the field; `octet` is below field_size().
   std::uint64_t field_octet(const StreamMessage& message, MpaField field, std::uint32_t octet) const;
 
-  /// Gives back what it took of the budget.
+  /// Returns its share of the budget.
   void release(StreamBudget& budget);
 
  private:
@@ -77,8 +77,8 @@ class MessageStream {
     startup,  // the first message is to come
     second,   // after a Request: a Rtr startup frame or the first FPDU
     fpdus,
-    beyond,  // past the startup frames, and nobody wants to know more
-    foreign  // no MPA, or an ULPDU_Length that is none: nothing more is known
+    beyond,  // past the startup frames, and nobody needs more
+    foreign  // not MPA, or an impossible ULPDU_Length: nothing more is known
   };
   struct Held {
     std::map<std::uint64_t, Bytes> pieces;
@@ -89,7 +89,7 @@ class MessageStream {
   static constexpr std::size_t held_octets_max = 1
                                                  << 20;  // of one direction: the largest window of the simulator's TCP
   static constexpr std::size_t held_pieces_max = 1024;
-  static constexpr std::int64_t absurd_distance = 1 << 28;  // nobody's window is that large
+  static constexpr std::int64_t absurd_distance = 1 << 28;  // no window is that large
 
   static bool reaches(const StreamMessage& m, std::uint64_t begin, std::uint64_t end) {
     return m.start < end && (m.start >= begin || (m.named != MessageKind::any && m.start + m.named_at >= begin));
@@ -116,8 +116,8 @@ class MessageStream {
   State state_ = State::startup;
   bool requested_ = false;  // this direction carried the Request
   bool markers_known_ = false, markers_ = false;
-  bool in_log_ = false;  // the message being read is the newest of the log
-  bool ring_ = false;    // the log is full: the oldest makes room
+  bool in_log_ = false;  // the message being read is the newest in the log
+  bool ring_ = false;    // the log is full: the oldest is overwritten
   std::uint8_t head_size_ = 0, head_need_ = 1;
   std::uint8_t startup_size_ = 0;
   std::uint32_t fpdus_ = 0;

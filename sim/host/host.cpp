@@ -11,10 +11,10 @@
 namespace parley::sim {
 namespace {
 
-// Events name the incarnation they are meant for: those of a former one still come and are passed over.
+// Events name the incarnation they are meant for: those for a former one still arrive and are ignored.
 constexpr std::uint32_t event_bits = 3;
 
-// Regions begin here and not at addresses, so that no octet on the wire depends on where memory lies.
+// Regions begin here and not at their addresses, so that no octet on the wire depends on where memory lies.
 constexpr std::uint64_t default_offset_base = 0x1000'0000;
 
 }  // namespace
@@ -99,9 +99,9 @@ void SimHost::post(Instant at, Event event, std::uint64_t argument) {
 
 void SimHost::set_timer(Instant at, std::uint64_t cookie) { post(at, event_timer, cookie); }
 
-// Whoever calls from outside, between two steps of the world, may be about to ask for something. The host looks after
-// it in an event at this moment. A caller that asks again and again while it waits for time to pass must not hold time
-// up: so at each moment only so often.
+// A call from outside, between two steps of the world, may be about to ask for something. The host looks after
+// it in an event at the present time. A caller that asks again and again while it waits for time to pass must not stop
+// time, so the number of such events at one time is bounded.
 void SimHost::kick() {
   if (in_turn_ || kick_pending_ || !started_ || !up_) return;
   if (kicked_at_ != now()) kicks_ = 0;
@@ -147,7 +147,7 @@ void SimHost::announce() {
 void SimHost::crash() {
   if (!up_) return;
   if (in_turn_) {
-    post(now(), event_crash);  // an App asks, and stands on what would go
+    post(now(), event_crash);  // the App that asks is still using what would be destroyed
     return;
   }
   note(NoteKind::crashed, "host " + name_ + " crashed");
@@ -242,10 +242,10 @@ void SimHost::on_event(std::uint32_t kind, std::uint64_t argument) {
   }
 }
 
-// Everything of this host that is due.
+// Runs everything of this host that is due.
 void SimHost::tick() {
   neighbours_.handle_deadline(now());
-  drain_neighbours();  // before a connection sends again to a neighbour that is not there
+  drain_neighbours();  // before a connection retransmits to a neighbour that is not there
   while (const auto slot = deadlines_.pop_due(now())) {
     Connection& c = stack_->at(*slot);
     c.armed = never;
@@ -259,8 +259,8 @@ void SimHost::tick() {
   turn();
 }
 
-// Deadlines move later with nearly every segment; the event that was pushed for an earlier one stays, comes to nothing
-// and looks again. So an event is pushed only if all that are pending come later.
+// Deadlines move later with nearly every segment; the event pushed for an earlier one stays, finds nothing due
+// and looks again. So an event is pushed only if all pending ones come later.
 void SimHost::arm() {
   const Instant machine = machine_->next_deadline();
   Instant at = std::min({deadlines_.next(), neighbours_.next_deadline(), machine});

@@ -21,7 +21,7 @@ class HostNode : public Host, public Node {
  public:
   /// The host's next port; links come before the first step.
   virtual std::uint16_t attach(LinkPort& port) = 0;
-  /// The network in which a port lies: all that switches join has one number, or neighbours have different prefixes.
+  /// The network of a port: everything joined by switches has one number, neighbours elsewhere have other prefixes.
   /// Without this call it is the port's own number. Before the first step.
   virtual void set_network(std::uint16_t port, std::uint8_t network) = 0;
   /// First step of the world: calls App::on_start.

@@ -15,7 +15,7 @@ namespace parley::sim {
 
 inline constexpr std::size_t ethernet_size = 14, ipv4_size = 20, ipv6_size = 40;
 
-/// Which of a port's addresses is ours in a packet.
+/// Which of a port's addresses a packet uses.
 enum class LocalKind : std::uint8_t { v4, v6, link_local };
 constexpr std::size_t ip_size(LocalKind kind) { return kind == LocalKind::v4 ? ipv4_size : ipv6_size; }
 
@@ -26,10 +26,10 @@ struct PortAddresses {
     return kind == LocalKind::v4 ? v4 : kind == LocalKind::v6 ? v6 : link_local;
   }
 };
-/// The addresses of host `number` (from 0) on its `port` (from 0), which lies in `network`.
+/// The addresses of host `number` (from 0) on its `port` (from 0), which belongs to `network`.
 PortAddresses make_addresses(std::uint32_t number, std::uint16_t port, std::uint8_t network);
 
-/// A TCP segment in a frame; the destination's MAC address is left to be filled in.
+/// A TCP segment in a frame; the destination's MAC address is filled in later.
 FramePtr write_segment(FramePool& pool, const PortAddresses& local, LocalKind kind,
                        const std::array<std::uint8_t, 16>& peer, const wire::TcpHeader& header,
                        std::span<const ConstBytes> payload, std::uint16_t ip_id);
@@ -37,7 +37,7 @@ FramePtr write_arp(FramePool& pool, const wire::Mac& destination, const wire::Ar
 FramePtr write_neighbour(FramePool& pool, const wire::Mac& from, const wire::Mac& to, const wire::Ip6& source,
                          const wire::Ip6& destination, const wire::NeighbourMessage& message);
 
-/// What a frame brought; only the fields of its kind are set.
+/// The content of a frame; only the fields of its kind are set.
 struct FrameIn {
   enum class Kind : std::uint8_t { arp, neighbour, segment };
   Kind kind = Kind::segment;
@@ -49,7 +49,7 @@ struct FrameIn {
   wire::TcpHeader header;
   ConstBytes payload;
 };
-/// Null, or in words why the frame is thrown away.
+/// Null, or a text that says why the frame is discarded.
 const char* read_frame(ConstBytes frame, const PortAddresses& local, bool ipv6, FrameIn& out);
 
 }  // namespace parley::sim

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The inside of a host. Everything begins in receive(), on_event() or a call from outside, and ends in turn(): what the
-// machine and the App ask for is carried out until they are content, then segments leave and the next timer is armed.
+// The inside of a host. Everything begins in receive(), on_event() or a call from outside, and ends in turn(): it
+// serves the machine and the App until they ask for nothing more, then sends segments and arms the next timer.
 #pragma once
 #include <array>
 #include <deque>
@@ -57,10 +57,10 @@ class SimHost final : public HostNode {
   void write(StreamId stream);
 
  private:
-  static constexpr int rounds_max = 1000;  // of machine and App answering each other at one moment
+  static constexpr int rounds_max = 1000;                         // of machine and App answering each other at one time
   static constexpr Duration rest = std::chrono::milliseconds(1);  // after that many
-  static constexpr int kicks_max = 64;                            // looks at one moment for calls from outside
-  static constexpr std::size_t pieces_max = 64;                   // of one write
+  static constexpr int kicks_max = 64;                            // events at one time for calls from outside
+  static constexpr std::size_t pieces_max = 64;                   // per write
 
   enum Event : std::uint32_t { event_tick, event_timer, event_kick, event_crash, event_restart };
 
@@ -144,7 +144,7 @@ class SimHost final : public HostNode {
   bool stirred_ = false;  // the machine was given something since the App last looked
   std::uint32_t incarnation_ = 1;
 
-  TcpBuffers buffers_;  // before the connections, which give theirs back
+  TcpBuffers buffers_;  // before the connections, which return theirs on destruction
   std::unique_ptr<Stack> stack_;
   NeighbourTable neighbours_;
   DeadlineQueue deadlines_;           // of connections, by slot; never later than theirs, perhaps earlier
@@ -154,7 +154,7 @@ class SimHost final : public HostNode {
   std::deque<RingFrame> ring_;       // while paused; at most options_.ring
   std::vector<std::uint64_t> late_;  // cookies of timers that came while paused
   std::vector<Instant> ticks_;       // pending tick events, each earlier than the one before it
-  Instant resting_until_{};          // machine and App did not come to rest
+  Instant resting_until_{};          // machine and App kept each other busy
   Instant kicked_at_ = never;
   int kicks_ = 0;
   bool kick_pending_ = false;
@@ -162,7 +162,7 @@ class SimHost final : public HostNode {
   FrameIn in_;  // the frame being handled
   std::array<ConstBytes, pieces_max> pieces_;
   HostCounters counters_;
-  std::uint64_t retransmits_gone_ = 0;  // of connections that are no more
+  std::uint64_t retransmits_gone_ = 0;  // of connections that no longer exist
   std::uint64_t out_of_order_gone_ = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Frames in: checked, shown to the neighbour table, given to the connection or listener they are for.
+// Frames in: checked, shown to the neighbour table, passed to their connection or listener.
 #include <algorithm>
 
 #include "sim/host/host_impl.hpp"
@@ -21,7 +21,7 @@ Address v6_address(const wire::Ip6& octets) {
   return address;
 }
 
-// Of our two IPv6 addresses the one with the same scope (RFC 6724 §5 rule 2).
+// The one of our two IPv6 addresses with the same scope (RFC 6724 §5 rule 2).
 const Address& source_for(const PortAddresses& own, const Address& peer) {
   return peer.is_link_local() ? own.link_local : own.v6;
 }
@@ -67,7 +67,7 @@ void SimHost::handle_frame(std::uint16_t port, const Frame& frame) {
   }
 }
 
-// RFC 826, "Packet Reception": whoever asks for us is worth an entry; others only correct the one we have.
+// RFC 826, "Packet Reception": a host that asks for us gets an entry; others only update an existing one.
 void SimHost::handle_arp(std::uint16_t port) {
   const PortAddresses& own = ports_[port].addresses;
   const wire::ArpPacket& packet = in_.arp;
@@ -92,7 +92,7 @@ void SimHost::handle_neighbour(std::uint16_t port) {
   const wire::NeighbourMessage& message = in_.neighbour;
   const Address target = v6_address(message.target);
   if (message.advert) {
-    // RFC 9131 §6.1.1: what announces itself may be taken for a neighbour before it is asked for.
+    // RFC 9131 §6.1.1: a neighbour that announces itself may get an entry before anyone asks for it.
     if (message.link_address)
       neighbours_.heard(now(), port, target, *message.link_address, message.solicited, message.overrides,
                         options_.learn_announcements && !message.solicited);
@@ -135,13 +135,13 @@ void SimHost::handle_segment(std::uint16_t port) {
   mark_dirty(slot);
   digest(ref, octets);
   Connection* still = stack_->get(ref);
-  // A third of the buffer, so that the stream does not go on octet by octet.
+  // A third of the buffer, so that the stream does not continue octet by octet.
   if (still == nullptr || !still->blocked || still->tcp->room() < options_.tcp.send_buffer / 3) return;
   still->blocked = false;
   write(still->stream);
 }
 
-// A segment for which there is no connection: RFC 9293 §3.10.7.1 and §3.10.7.2.
+// A segment that belongs to no connection: RFC 9293 §3.10.7.1 and §3.10.7.2.
 void SimHost::handle_stray(const ConnectionKey& key) {
   const wire::TcpHeader& header = in_.header;
   if (header.rst()) return;
@@ -158,7 +158,7 @@ void SimHost::handle_stray(const ConnectionKey& key) {
 }
 
 void SimHost::accept(const ConnectionKey& key, Listener& listener) {
-  // As a backlog that is full: the SYN is not answered, and the peer sends it again.
+  // Like a full backlog: the SYN is not answered, and the peer retransmits it.
   if (listener.half_open >= listener.backlog) return;
   const std::uint32_t slot = stack_->add(key);
   if (slot == SlotIndex::none) return;
@@ -199,8 +199,8 @@ void SimHost::ask(const NeighbourAsk& question) {
                                           source_for(own, question.address).octets, to, solicit));
 }
 
-// RFC 4861 §7.2.2: the packets that waited are returned as unreachable. A connection that is up is not told: it sends
-// again, and that asks again.
+// RFC 4861 §7.2.2: the waiting packets are returned as unreachable. An established connection is not told: it
+// retransmits, and that asks again.
 void SimHost::neighbour_failed(std::uint16_t port, const Address& address) {
   ++counters_.neighbour_failures;
   std::vector<StreamId> failed;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Between the machine and TCP: the machine's commands, its octets, and what connections have to tell it.
+// Between the machine and TCP: the machine's commands, its octets, and what connections report to it.
 #include <algorithm>
 
 #include "base/pump.hpp"
@@ -8,7 +8,7 @@
 namespace parley::sim {
 namespace {
 
-constexpr std::size_t small_write = 4096;  // after less than this it is not worth asking whether there is more
+constexpr std::size_t small_write = 4096;  // after less than this it is not worth asking for more
 
 bool same_prefix(const Address& a, const Address& b, std::size_t octets) {
   return std::equal(a.octets.begin(), a.octets.begin() + static_cast<std::ptrdiff_t>(octets), b.octets.begin());
@@ -83,7 +83,7 @@ std::optional<std::errc> SimHost::open_connection(const StreamCommand& command) 
                     .kind = route.kind};
   if (key.local_port == 0) {
     key.local_port = stack_->pick_port(key);
-    if (key.local_port == 0) return std::errc::address_not_available;  // as Linux, when all ports are in use
+    if (key.local_port == 0) return std::errc::address_not_available;  // as Linux does when all ports are in use
   } else if (stack_->find(key) != SlotIndex::none || stack_->listens_on(command.address.family, key.local_port)) {
     return std::errc::address_in_use;
   }
@@ -126,7 +126,7 @@ void SimHost::listen(const StreamCommand& command) {
     machine_->handle_listening(now(), command.id, local);
 }
 
-// Half-open connections go with their listener, in silence: the peer's next segment is answered by RST.
+// Half-open connections go with their listener, silently: the peer's next segment is answered by RST.
 bool SimHost::close_listener(StreamId id) {
   if (!stack_->unlisten(id)) return false;
   for (std::uint32_t slot = 0; slot < stack_->slots(); ++slot) {
@@ -139,7 +139,7 @@ bool SimHost::close_listener(StreamId id) {
 void SimHost::close(std::uint32_t slot, bool reset) {
   Connection& c = stack_->at(slot);
   if (c.stage == Stage::opening) {
-    free_connection(slot);  // RFC 9293 §3.10.4, §3.10.5: in SYN-SENT nothing is said
+    free_connection(slot);  // RFC 9293 §3.10.4, §3.10.5: nothing is sent in SYN-SENT
     return;
   }
   if (reset)
@@ -153,7 +153,7 @@ void SimHost::close(std::uint32_t slot, bool reset) {
   mark_dirty(slot);
 }
 
-// Gathers what the machine has for the stream and queues what there is room for.
+// Gathers what the machine has for the stream and queues as much as fits.
 void SimHost::write(StreamId stream) {
   const std::uint32_t slot = stack_->find_stream(stream);
   if (slot == SlotIndex::none) return;
@@ -183,7 +183,7 @@ void SimHost::write(StreamId stream) {
 
 void SimHost::pump_machine() { (void)pump(*machine_, *this); }
 
-// What a connection has for the machine, in order: that it is up, octets, its end. `in` lies in a frame.
+// What a connection has for the machine, in order: that it is up, octets, its end. `in` points into a frame.
 void SimHost::digest(ConnectionRef ref, ConstBytes in) {
   bool delivered = false;
   for (;;) {
@@ -211,7 +211,7 @@ void SimHost::digest(ConnectionRef ref, ConstBytes in) {
   }
 }
 
-// False when the connection is gone after it.
+// False if the connection is gone afterwards.
 bool SimHost::deliver(ConnectionRef ref, ConstBytes in) {
   const Connection* c = stack_->get(ref);
   if (c->stage == Stage::up) {
@@ -258,7 +258,7 @@ void SimHost::on_ended(ConnectionRef ref, TcpEvent event) {
     return;
   }
   if (event == TcpEvent::timeout) ++counters_.tcp_timeouts;
-  send_segments(c);  // a RST, perhaps
+  send_segments(c);  // possibly a RST
   const StreamId opened = c.stream;
   free_connection(ref.slot);
   if (event == TcpEvent::closed) return;
@@ -296,14 +296,14 @@ void SimHost::mark_dirty(std::uint32_t slot) {
   dirty_.push_back(stack_->ref(slot));
 }
 
-// After everything that happened: segments out, what came of them, the next deadline.
+// After everything else: sends segments, handles their results, sets the next deadline.
 void SimHost::flush() {
   for (std::size_t i = 0; i < dirty_.size(); ++i) {
     const ConnectionRef ref = dirty_[i];
     stack_->at(ref.slot).dirty = false;
     Connection* c = stack_->get(ref);
     if (c == nullptr || !c->tcp) {
-      // The slot was given to another connection, which stands behind this one if it has something to say.
+      // The slot now has another connection, which is queued behind this one if it has something to send.
       if (stack_->at(ref.slot).tcp) mark_dirty(ref.slot);
       continue;
     }
@@ -320,7 +320,7 @@ void SimHost::flush() {
 void SimHost::watch(std::uint32_t slot) {
   Connection& c = stack_->at(slot);
   const Instant at = c.tcp->next_deadline();
-  if (at >= c.armed) return;  // looked at early, and armed again then
+  if (at >= c.armed) return;  // looked at too early; it was armed again then
   c.armed = at;
   deadlines_.set(slot, at);
 }

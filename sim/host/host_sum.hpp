@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The Internet checksum (RFC 1071) at the speed of memory: sixteen octets at a time into 64-bit sums, and copying on
-// the way. A hot path: it walks raw octets.
+// The Internet checksum (RFC 1071) at memory speed: sixteen octets at a time into 64-bit sums, copying in the same
+// pass. A hot path: it indexes raw octets.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -10,18 +10,18 @@
 
 namespace parley::sim {
 
-/// A one's complement sum over octets in the order of a packet, in the machine's own byte order (RFC 1071 §2 B).
+/// A one's complement sum over octets in packet order, in host byte order (RFC 1071 §2 B).
 class InternetSum {
  public:
   void add(ConstBytes in) { run<false>(nullptr, in); }
   /// Copies to `out` as well.
   void copy(std::uint8_t* out, ConstBytes in) { run<true>(out, in); }
-  /// A 16-bit number in host order; at an even place.
+  /// A 16-bit number in host order; at an even offset.
   void add16(std::uint16_t value) { sum_ += swapped(value); }
 
-  /// The checksum as it stands in the packet, to be stored with memcpy.
+  /// The checksum as it is in the packet, to be stored with memcpy.
   std::uint16_t checksum() const { return static_cast<std::uint16_t>(~folded(sum_)); }
-  /// Over a packet that contains its checksum: is it right?
+  /// Over a packet that contains its checksum: whether it is right.
   bool right() const { return folded(sum_) == 0xFFFF; }
 
  private:
@@ -68,7 +68,7 @@ class InternetSum {
       if constexpr (copying) *out = *at;
       sum += swapped(static_cast<std::uint16_t>(*at << 8));
     }
-    // RFC 1071 §2 B: a piece that begins at an odd place counts with its octets swapped.
+    // RFC 1071 §2 B: a piece that begins at an odd offset counts with its octets swapped.
     const std::uint16_t part = folded(sum);
     sum_ += odd_ ? static_cast<std::uint16_t>(part << 8 | part >> 8) : part;
     odd_ = odd_ != ((in.size() & 1) != 0);

@@ -8,7 +8,7 @@ namespace parley::sim {
 
 namespace {
 
-// Takes what stands at `at`; a queue that was read to its end starts anew.
+// Takes the element at `at`; a queue that was read to its end starts over.
 template <class T>
 bool take(std::vector<T>& from, std::size_t& at, T& out) {
   if (at == from.size()) {
@@ -119,7 +119,7 @@ const wire::Mac* NeighbourTable::resolve(Instant now, NeighbourRef ref) {
     case State::incomplete: return nullptr;
     case State::reachable:
       if (now >= entry.until) {
-        // RFC 4861 §7.3.3: stale; the packet goes out, and its answer may spare the probe.
+        // RFC 4861 §7.3.3: stale; the packet goes out, and its answer may save the probe.
         entry.state = State::delay;
         deadlines_.set(ref.slot, now + first_probe);
       }
@@ -154,7 +154,7 @@ void NeighbourTable::confirm_slot(Instant now, std::uint32_t slot) {
   entry.tries = 0;
 }
 
-// The address is known: what waited for it leaves.
+// The address is known: sends what waited for it.
 void NeighbourTable::found(Instant now, std::uint32_t slot) {
   Entry& entry = entries_[slot];
   deadlines_.set(slot, never);
@@ -178,7 +178,7 @@ void NeighbourTable::heard(Instant now, std::uint16_t port, const Address& addre
   const bool unknown = entry.state == State::free || entry.state == State::incomplete;
   const bool changed = unknown || entry.mac != mac;
   if (!unknown && changed && !overrides) {
-    // RFC 4861 §7.2.5: not believed, but the one that is known is in doubt.
+    // RFC 4861 §7.2.5: not believed, but the known one is now in doubt.
     if (entry.state == State::reachable) entry.until = now;
     return;
   }

@@ -8,11 +8,11 @@
 // (none)     | a request from it to us                | stale      | its address is known without asking
 // incomplete | answer                                 | reachable  | what waited is sent
 // incomplete | 1 s without, 3 times                   | (none)     | what waited is dropped; failed
-// reachable  | 30 s without a sign of life            | stale      | (found out when it is used next)
-// stale      | resolve                                | delay      | sent to all the same
+// reachable  | 30 s without a sign of life            | stale      | (noticed when it is next used)
+// stale      | resolve                                | delay      | the frame is sent all the same
 // delay      | 5 s without a sign of life             | probe      | a solicitation to it alone
 // probe      | 1 s without, 3 times                   | (none)     | failed
-// any known  | answer, or TCP from it that was valid  | reachable  |
+// any known  | answer, or valid TCP from it           | reachable  |
 // any known  | another MAC address by request, advert | stale      | the new address is used
 #pragma once
 #include <cstdint>
@@ -27,13 +27,13 @@
 
 namespace parley::sim {
 
-/// Names an entry; a stale one is found out.
+/// Names an entry; a stale one is detected.
 struct NeighbourRef {
   std::uint32_t slot = SlotIndex::none;
   std::uint32_t generation = 0;
 };
 
-/// A solicitation to be sent: to the group or to all when `mac` is empty, else to the neighbour alone.
+/// A solicitation to be sent: to the group or to all if `mac` is empty, else to the neighbour alone.
 struct NeighbourAsk {
   std::uint16_t port = 0;
   Address address;
@@ -42,38 +42,38 @@ struct NeighbourAsk {
 
 class NeighbourTable {
  public:
-  static constexpr std::size_t entries_max = 16384;  // the oldest goes; a storm has 10,000 hosts
-  static constexpr std::size_t waiting_max = 128;    // frames per unresolved neighbour; the oldest goes
+  static constexpr std::size_t entries_max = 16384;  // the oldest is dropped; a storm has 10,000 hosts
+  static constexpr std::size_t waiting_max = 128;    // frames per unresolved neighbour; the oldest is dropped
   static constexpr int tries_max = 3;                // RFC 4861 §10: MAX_MULTICAST_SOLICIT, MAX_UNICAST_SOLICIT
   static constexpr Duration retransmit = std::chrono::seconds(1);   // RFC 4861 §10: RETRANS_TIMER
   static constexpr Duration reachable = std::chrono::seconds(30);   // REACHABLE_TIME, without its random factor
   static constexpr Duration first_probe = std::chrono::seconds(5);  // DELAY_FIRST_PROBE_TIME
 
-  /// The entry of an address (its port and scope are not looked at) on a port; made when there is none.
+  /// The entry of an address (its port and scope are ignored) on a port; created if there is none.
   NeighbourRef find(std::uint16_t port, const Address& address);
   bool valid(NeighbourRef ref) const {
     return ref.slot < entries_.size() && entries_[ref.slot].generation == ref.generation;
   }
-  /// The MAC address to send to now; null when it is not known: then the frame is given to wait() instead. `ref` is
+  /// The MAC address to send to now; null if unknown: then pass the frame to wait() instead. `ref` must be
   /// valid.
   const wire::Mac* resolve(Instant now, NeighbourRef ref);
-  /// Keeps a frame whose destination MAC address is still to be filled in.
+  /// Keeps a frame whose destination MAC address is not filled in yet.
   void wait(NeighbourRef ref, FramePtr frame);
   /// A valid segment came from there: RFC 4861 §7.3.1, the upper layer's confirmation.
   void confirm(Instant now, NeighbourRef ref) {
     if (valid(ref) && entries_[ref.slot].state != State::incomplete) confirm_slot(now, ref.slot);
   }
 
-  /// `mac` was told as the address of a neighbour. `answer`: because we asked. `may_make`: an entry may come of it.
-  /// `overrides`: a different MAC address than the one known is believed (RFC 4861 §7.2.5).
+  /// `mac` was given as the address of a neighbour. `answer`: because we asked. `may_make`: it may create an entry.
+  /// `overrides`: a MAC address other than the known one is believed (RFC 4861 §7.2.5).
   void heard(Instant now, std::uint16_t port, const Address& address, const wire::Mac& mac, bool answer, bool overrides,
              bool may_make);
 
-  // What there is to do now, each drained until it gives nothing.
+  // What there is to do now; drain each until it returns nothing.
   bool poll_ask(NeighbourAsk& out);
   /// Frames of neighbours that were found, with their destination MAC address filled in.
   FramePtr poll_frame(std::uint16_t& port);
-  /// A neighbour that cannot be found, after its entry is gone: no connection to it can be made.
+  /// A neighbour that cannot be found; its entry is gone: no connection to it can be made.
   bool poll_failure(std::uint16_t& port, Address& address);
 
   Instant next_deadline() const { return deadlines_.next(); }
@@ -92,7 +92,7 @@ class NeighbourTable {
     std::uint32_t generation = 0;
     std::uint32_t older = SlotIndex::none, newer = SlotIndex::none;  // in order of creation
     std::uint32_t queue = SlotIndex::none;                           // of frames that wait
-    Instant until{};                                                 // reachable: then it is stale
+    Instant until{};                                                 // reachable: then it becomes stale
   };
   struct Outgoing {
     std::uint16_t port = 0;

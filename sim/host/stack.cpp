@@ -70,7 +70,7 @@ void Stack::remove(std::uint32_t slot) {
   keys_.erase(hash_of(c.key), slot);
   std::erase_if(exhausted_, [&c](const ConnectionKey& key) { return same_destination(key, c.key); });
   const std::uint32_t generation = c.generation + 1;
-  // What stands in the host's list still does, and is passed over there.
+  // Its entries in the host's list remain, and are skipped there.
   const bool dirty = c.dirty;
   const Instant armed = c.armed;
   std::destroy_at(&c);
@@ -83,13 +83,13 @@ void Stack::remove(std::uint32_t slot) {
 
 void Stack::note_time_wait(std::uint32_t slot) {
   connections_[slot].time_wait = true;
-  // Each stays equally long, so that those in front go first and the list stays about as short as it can be.
+  // All wait equally long, so those in front leave first and the list stays short.
   while (!time_waits_.empty() && get(time_waits_.front()) == nullptr) time_waits_.pop_front();
   time_waits_.push_back(ref(slot));
 }
 
-// A stream of ports for each destination, as Linux has (RFC 6056 §3.3.4): from a secret place of its own, one after
-// another, so that a port comes back as late as possible.
+// A sequence of ports for each destination, as in Linux (RFC 6056 §3.3.4): from a secret offset of its own, in
+// order, so that a port is reused as late as possible.
 std::uint16_t Stack::pick_port(ConnectionKey key) {
   for (const ConnectionKey& known : exhausted_)
     if (same_destination(known, key)) return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The TCP connections and listeners of one host, and who is meant by a segment: four numbers name a connection (RFC
-// 9293 §3.3.2), a port and an address a listener, a StreamId either of them towards the machine.
+// The TCP connections and listeners of one host, and where a segment belongs: four numbers name a connection
+// (RFC 9293 §3.3.2), a port and an address a listener; towards the machine, a StreamId names either.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -28,8 +28,8 @@ struct ConnectionKey {
 /// What the machine knows of a connection.
 enum class Stage : std::uint8_t {
   free,
-  opening,    ///< asked for by the machine, SYN sent
-  half_open,  ///< SYN received; the machine does not know of it yet
+  opening,    ///< requested by the machine, SYN sent
+  half_open,  ///< SYN received; the machine does not know it yet
   up,
   forgotten,  ///< closed by the machine; octets and FINs still pass
 };
@@ -38,14 +38,14 @@ struct Connection {
   std::optional<Tcp> tcp;
   ConnectionKey key;
   StreamId stream = 0;    ///< 0: none (half open)
-  StreamId listener = 0;  ///< half open: of whom
+  StreamId listener = 0;  ///< half open: its listener
   NeighbourRef neighbour;
   Instant armed = never;  ///< when the host looks at it next, at the latest
   std::uint32_t generation = 0;
   Stage stage = Stage::free;
   bool blocked = false;    ///< the send buffer was full
-  bool dirty = false;      ///< stands in the host's list of those to be flushed
-  bool time_wait = false;  ///< stands in the table's list of those that may be dropped for new ones
+  bool dirty = false;      ///< is in the host's list of those to be flushed
+  bool time_wait = false;  ///< is in the table's list of those that may be evicted
 };
 
 struct ConnectionRef {
@@ -78,15 +78,15 @@ class Stack {
 
   std::uint32_t find(const ConnectionKey& key) const;
   std::uint32_t find_stream(StreamId stream) const;
-  /// A free slot with that key, stage still free; none when the table is full. A TIME-WAIT makes room.
+  /// A free slot with that key, its stage still free; none if the table is full. A TIME-WAIT is evicted if need be.
   std::uint32_t add(const ConnectionKey& key);
   /// `stream` names the connection from now on.
   void name(std::uint32_t slot, StreamId stream);
   void unname(std::uint32_t slot);
   void remove(std::uint32_t slot);
-  /// It entered TIME-WAIT; the oldest of those make room.
+  /// It entered TIME-WAIT; the oldest of those are evicted first.
   void note_time_wait(std::uint32_t slot);
-  /// A local port that makes the key unique; 0 when all are taken.
+  /// A local port that makes the key unique; 0 if all are taken.
   std::uint16_t pick_port(ConnectionKey key);
 
   /// Errors: address_in_use. Port 0 is filled in.
@@ -110,13 +110,13 @@ class Stack {
   std::deque<Connection> connections_;  // stable addresses
   std::vector<std::uint32_t> free_;
   SlotIndex keys_, streams_;
-  std::deque<ConnectionRef> time_waits_;                      // oldest first; some are gone
+  std::deque<ConnectionRef> time_waits_;                      // oldest first; some no longer exist
   std::map<std::uint16_t, std::vector<Listener>> listeners_;  // by port
   std::map<StreamId, std::uint16_t> listener_ports_;
   std::uint64_t port_secret_ = 0;
-  std::array<std::uint16_t, 256> port_steps_{};  // how far each stream of ports is; destinations share them by hash
-  // Destinations towards which no port was free when last looked at, so that nobody looks again before one is. As many
-  // as connections_max has ranges of ports, four.
+  std::array<std::uint16_t, 256> port_steps_{};  // how far each port sequence is; destinations share them by hash
+  // Destinations for which no port was free at the last look, so that nobody looks again before one is. As many
+  // as there are port ranges in connections_max, four.
   std::vector<ConnectionKey> exhausted_;
 };
 

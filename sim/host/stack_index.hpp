@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // A hash index of slots: open addressing with linear probing and removal by shifting back, so that no tombstones pile
-// up. The same on every machine: the hash is made of integers, and nothing ever walks the table in its order.
+// up. The same on every machine: the hash is made of integers, and nothing ever iterates the table in its order.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -49,7 +49,7 @@ class SlotIndex {
       at = (at + 1) & mask_;
     }
     --size_;
-    // Whoever stands behind the hole and could stand in it moves there; a lookup never meets a hole it must cross.
+    // An entry after the hole that may move into it does so; a lookup never meets a hole before its entry.
     for (std::size_t next = (at + 1) & mask_; cells_[next].slot != none; next = (next + 1) & mask_) {
       const std::size_t home = cells_[next].hash & mask_;
       if (((next - home) & mask_) < ((next - at) & mask_)) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What every part of a world stands on: virtual time, the one event queue, the frame pool, the tap. Links, switches and
-// hosts see the world through this and nothing more.
+// What every part of a world is built on: virtual time, the one event queue, the frame pool, the tap. Links, switches
+// and hosts see the world through this and nothing more.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -11,20 +11,20 @@
 
 namespace parley::sim {
 
-/// Receives its own events. Events cannot be cancelled: a target keeps what tells it that one is stale.
+/// Receives its own events. Events cannot be cancelled: a target must itself recognise stale ones.
 class EventTarget {
  public:
   virtual ~EventTarget() = default;
   virtual void on_event(std::uint32_t kind, std::uint64_t argument) = 0;
 };
 
-/// A host or a switch, as links see it. Frames are given away.
+/// A host or a switch, as links see it. Frames are handed over.
 class Node : public EventTarget {
  public:
   virtual NodeId id() const = 0;
   virtual const std::string& name() const = 0;
   virtual void receive(std::uint16_t port, FramePtr frame) = 0;
-  /// Why receive() would throw the frame away ("bad TCP checksum", "host is down"); empty: it would not. Only asked
+  /// Why receive() would discard the frame ("bad TCP checksum", "host is down"); empty: it would not. Only asked
   /// when a tap listens.
   virtual std::string_view would_discard(std::uint16_t port, const Frame& frame, DropReason& reason) const = 0;
 };
@@ -39,7 +39,7 @@ class LinkPort {
 
 class Engine {
  public:
-  /// Events that are pending at once; one beyond is not kept, and the engine stops (exhausted()).
+  /// Pending events at one time; one more is not kept, and the engine stops (exhausted()).
   static constexpr std::size_t events_max = EventQueue::handles_max;
   explicit Engine(std::size_t events_limit = events_max) : events_limit_(events_limit) {}
 
@@ -48,7 +48,7 @@ class Engine {
   void at(Instant when, EventTarget& target, std::uint32_t kind, std::uint64_t argument = 0);
   /// Carries out the next event if it is due by `limit`.
   bool step(Instant limit);
-  /// Time of the next event; `never` when there is none.
+  /// Time of the next event; `never` if there is none.
   Instant next() { return queue_.next(); }
 
   FramePool frames;
@@ -60,8 +60,8 @@ class Engine {
 
   void advance_to(Instant when) { now_ = when; }
   std::size_t pending() const { return queue_.size(); }
-  /// There were more events than the engine can keep or number: what follows would not be what was asked for, so
-  /// nothing does.
+  /// There were more events than the engine can keep or number: what follows would not be the run that was asked for,
+  /// so nothing more happens.
   bool exhausted() const { return exhausted_; }
 
  private:

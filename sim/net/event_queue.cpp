@@ -18,7 +18,7 @@ EventKey EventHeap::pop() {
     const std::size_t end = std::min(first + 4, size);
     std::size_t least = first;
     EventKey key = keys_[first];
-    for (std::size_t child = first + 1; child < end; ++child) {  // written so that it becomes conditional moves
+    for (std::size_t child = first + 1; child < end; ++child) {  // written to compile to conditional moves
       const bool less = keys_[child] < key;
       key = less ? keys_[child] : key;
       least = less ? child : least;
@@ -68,7 +68,7 @@ std::uint64_t EventQueue::next_bucket() const {
   return present_ + 1 + (found + buckets - from) % buckets;
 }
 
-/// The run is used up: the next bucket's turn, unless a heap has something that lies in a bucket before it.
+/// The run is used up: takes the next bucket, unless a heap has an event for an earlier one.
 void EventQueue::turn() {
   const std::uint64_t bucket = next_bucket();
   EventKey heaps = late_.empty() ? end_key : late_.top();
@@ -83,7 +83,7 @@ void EventQueue::turn() {
   load(bucket % buckets);
 }
 
-/// The bucket becomes the run, in push order and then sorted.
+/// Turns the bucket into the run: in push order, then sorted.
 void EventQueue::load(std::size_t bucket) {
   std::size_t count = 0;
   for (std::uint32_t c = head_[bucket]; c != none; c = chunks_[c].next) count += chunks_[c].count;

@@ -4,8 +4,8 @@
 // rest.
 //
 // A bucket is a list of small chunks, filled in push order and sorted by a stable counting sort over its 64 nanoseconds
-// when its turn comes: many events in one nanosecond cost no more than many apart. What is pushed into the bucket whose
-// turn it is goes to the end of the sorted run, or into a heap of its own when it does not belong there.
+// when its turn comes: many events in one nanosecond cost no more than many apart. An event pushed into the present
+// bucket goes to the end of the sorted run, or into a separate heap if it does not belong there.
 #pragma once
 #include <array>
 #include <bit>
@@ -60,11 +60,11 @@ class EventQueue {
   std::size_t size() const { return size_; }
   /// Nothing more can be pushed: all numbers are used up.
   bool full() const { return sequence_ == pushes_max; }
-  /// Time of the earliest; `never` when empty. Not const: the wheel may turn to it.
+  /// Time of the earliest; `never` if empty. Not const: the wheel may turn to it.
   Instant next() { return empty() ? never : time_of(earliest()); }
   /// `at` is not before the time of the last pop, nor before 1970; handle below handles_max.
   void push(Instant at, std::uint32_t handle);
-  /// The earliest; not when empty.
+  /// Removes the earliest; the queue must not be empty.
   Popped pop();
 
  private:
@@ -85,24 +85,24 @@ class EventQueue {
   static std::uint64_t bucket_of(EventKey key) { return static_cast<std::uint64_t>(key >> 64) / bucket_ns; }
   void into_bucket(std::size_t bucket, EventKey key);
   void into_present(EventKey key);
-  /// The bucket number (not its place in the wheel) of the next bucket with events; ~0 when there is none.
+  /// The bucket number (not its place in the wheel) of the next bucket with events; ~0 if there is none.
   std::uint64_t next_bucket() const;
   EventKey earliest();
   void turn();
   void load(std::size_t bucket);
   void sort_run();
 
-  std::uint64_t present_ = 0;  // number of the bucket whose turn it is; buckets behind it are empty
+  std::uint64_t present_ = 0;  // number of the present bucket; all before it are empty
   std::uint64_t sequence_ = 0;
   std::size_t size_ = 0;
   std::size_t run_at_ = 0;  // run_[run_at_...] is what is left of the present bucket, sorted
   std::vector<EventKey> run_;
   std::vector<EventKey> unsorted_;  // of sort_run
-  EventHeap late_;                  // events of the present bucket or before it that did not fit the run's end
-  EventHeap far_;                   // events that lay beyond the wheel when they were pushed
+  EventHeap late_;                  // events of the present bucket or before that did not fit the run's end
+  EventHeap far_;                   // events beyond the wheel when they were pushed
   std::vector<Chunk> chunks_;
   std::uint32_t free_chunk_ = none;
-  std::array<std::uint32_t, buckets> head_;  // the chunk that is being filled
+  std::array<std::uint32_t, buckets> head_;  // the chunk being filled
   std::array<std::uint64_t, buckets / 64> used_{};
   std::uint64_t used_words_ = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Ethernet frames in a pool: a frame is one block with its octets behind it, taken and given back without the heap once
+// Ethernet frames in a pool: a frame is one block followed by its octets, taken and returned without the heap once
 // the pool is warm. A world has one pool; nothing is shared between worlds.
 #pragma once
 #include <array>
@@ -44,7 +44,7 @@ class FramePool {
   FramePtr take(std::size_t size);
   /// The same octets and id.
   FramePtr copy(const Frame& frame);
-  std::size_t out() const { return out_; }  ///< frames not given back
+  std::size_t out() const { return out_; }  ///< frames not returned yet
   std::size_t peak() const { return peak_; }
 
  private:

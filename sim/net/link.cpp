@@ -19,7 +19,7 @@ std::uint32_t on_the_wire(const Frame& frame) {
   return std::max(frame.size + LinkWay::wire_overhead, LinkWay::wire_min);
 }
 
-/// As hosts here send it: no VLAN tag, and no header between IP and TCP.
+/// As hosts send it here: no VLAN tag, and no header between IP and TCP.
 bool carries_tcp(ConstBytes frame) {
   Reader r(frame);
   r.skip(12);
@@ -57,7 +57,7 @@ Checked<void> LinkWay::add_fault(const FaultRule& rule) {
   return added;
 }
 
-/// Picoseconds that `octets` take, rounded up. Frames of one size come in rows, so the last answer is kept.
+/// Picoseconds that `octets` take, rounded up. Frames of one size tend to follow each other, so the last is cached.
 std::uint64_t LinkWay::price(std::uint32_t octets) {
   if (octets != priced_octets_) {
     const std::uint64_t bits_ps = octets * 8 * ps_per_second;  // at most 9240 octets: below 2^57
@@ -75,7 +75,7 @@ void LinkWay::serialise(std::uint64_t duration_ps) {
   busy_until_.ps = static_cast<std::uint32_t>(ps % 1000);
 }
 
-/// What is left to be serialised, as time.
+/// What is yet to be serialised, as time.
 std::uint64_t LinkWay::backlog_ps() const {
   if (busy_until_.ns < engine_.now()) return 0;
   return static_cast<std::uint64_t>((busy_until_.ns - engine_.now()).count()) * 1000 + busy_until_.ps;
@@ -85,7 +85,7 @@ std::uint64_t LinkWay::octets_waiting() const {
   return static_cast<std::uint64_t>(static_cast<unsigned __int128>(backlog_ps()) * rate_bps_ / (8 * ps_per_second));
 }
 
-/// A frame that is longer than the link carries, or that finds the queue full, is not sent. An idle sender takes any.
+/// A frame that is too long for the link, or finds the queue full, is not sent. An idle sender takes any.
 bool LinkWay::fits(const Frame& frame, std::uint64_t duration_ps) {
   if (frame.size > ethernet_header + options_.mtu) {
     refuse(frame, DropReason::too_big);
@@ -134,7 +134,7 @@ void LinkWay::transmit(FramePtr frame) {
   arrive(std::move(frame), Duration{}, false);
 }
 
-/// The frame is on the wire: what the rules say happens to it there.
+/// The frame is on the wire: applies what the rules say.
 void LinkWay::fault(FramePtr frame) {
   const bool described = engine_.tap != nullptr;
   if (described) sent_.assign(frame->data(), frame->data() + frame->size);
@@ -157,7 +157,7 @@ void LinkWay::fault(FramePtr frame) {
   if (resets.second) opposite_->inject(std::move(resets.second), at);
 }
 
-/// `extra` is what a fault adds. A frame that may be overtaken leaves no mark for those behind it.
+/// `extra` is the delay added by a fault. A frame that may be overtaken does not hold up those behind it.
 void LinkWay::arrive(FramePtr frame, Duration extra, bool overtakable) {
   Fine fine = busy_until_;
   fine.ns += options_.delay + extra;
@@ -166,7 +166,7 @@ void LinkWay::arrive(FramePtr frame, Duration extra, bool overtakable) {
   engine_.at(at, *this, arrival, reinterpret_cast<std::uintptr_t>(frame.release()));
 }
 
-/// A frame that nobody sent. It holds up none of those behind it.
+/// A frame that nobody sent. It does not hold up those behind it.
 void LinkWay::inject(FramePtr frame, Instant at) {
   ++engine_.counters.packet_hops;
   engine_.at(std::max(at, last_arrival_), *this, injected, reinterpret_cast<std::uintptr_t>(frame.release()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// One way of a full-duplex link: a queue with a limit, serialisation at a rate, a delay, and the faults of that way.
-// There is no event for a departure: when the sender is busy until follows from what it was given, so that a frame
+// One direction of a full-duplex link: a queue with a limit, serialisation at a rate, a delay, and its faults.
+// A departure has no event: how long the sender is busy follows from what it was given, so that a frame
 // costs exactly one event, its arrival. Frames arrive in the order in which they were sent unless a fault rule says
 // otherwise.
 //
@@ -26,7 +26,7 @@ class HostActions {
 class LinkWay final : public LinkPort, public EventTarget {
  public:
   static constexpr std::uint32_t wire_overhead = 24, wire_min = 84;
-  /// `end`: the sending end; `from_host`: a host sends here, not a switch.
+  /// `end`: the sending end; `from_host`: the sender is a host, not a switch.
   LinkWay(Engine& engine, HostActions& actions, LinkId link, std::uint8_t end, const LinkOptions& options,
           bool from_host, Rng rng);
   void connect(Node& receiver, std::uint16_t receiver_port, LinkWay& opposite);
@@ -36,7 +36,7 @@ class LinkWay final : public LinkPort, public EventTarget {
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
 
   Checked<void> add_fault(const FaultRule& rule);
-  /// For frames sent from now on; what already waits keeps its times.
+  /// For frames sent from now on; frames already waiting keep their times.
   void set_rate(std::uint64_t rate_bps);
   std::uint64_t rate() const { return rate_bps_; }
   const LinkOptions& options() const { return options_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a TCP stream of a simulated world is known by, whichever end looks at it.
+// The name of a TCP stream in a simulated world, the same at either end.
 #pragma once
 #include <utility>
 
@@ -11,7 +11,7 @@ namespace parley::sim {
 using StreamName = std::pair<Address, Address>;
 
 inline StreamName stream_name(Address a, Address b) {
-  a.scope_id = b.scope_id = 0;  // each host counts its interfaces for itself
+  a.scope_id = b.scope_id = 0;  // each host numbers its own interfaces
   return a < b ? StreamName{a, b} : StreamName{b, a};
 }
 

@@ -75,7 +75,7 @@ void MacTable::learn(std::uint64_t mac, std::uint16_t port) {
   link_newest(index);
 }
 
-/// Closes the gap, so that no search ends early: what follows and could stand there moves up.
+/// Closes the gap, so that no search ends early: an entry after it that may stand there moves up.
 void MacTable::remove_place(std::size_t place) {
   const std::size_t mask = places_.size() - 1;
   places_[place] = none;
@@ -137,7 +137,7 @@ void Switch::receive(std::uint16_t port, FramePtr frame) {
 }
 
 void Switch::flood(std::uint16_t from, FramePtr frame) {
-  std::size_t last = ports_.size();  // gets the frame itself, the others a copy
+  std::size_t last = ports_.size();  // the last port gets the frame itself, the others a copy
   while (last != 0 && last - 1 == from) --last;
   if (last == 0) return;
   for (std::size_t port = 0; port + 1 < last; ++port) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A learning switch (IEEE 802.1D §7.7-7.9): learns on which port a MAC address was heard, forwards there, floods what
-// is unknown or for a group, and never sends a frame back where it came from. No spanning tree: a world has no loops.
+// A learning switch (IEEE 802.1D §7.7-7.9): learns on which port a MAC address was heard, forwards there, floods frames
+// for groups or unknown addresses, never sends a frame back where it came from. No spanning tree: no world has loops.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace parley::sim {
 
-/// Which port each MAC address was heard on last. Bounded: who was heard longest ago is forgotten first.
+/// The port on which each MAC address was last heard. Bounded: the one heard longest ago is forgotten first.
 class MacTable {
  public:
   static constexpr std::uint32_t entries_max = 16384;

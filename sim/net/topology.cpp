@@ -129,7 +129,7 @@ void Topology::each_host_port(std::uint32_t segment, Visit visit) const {
   }
 }
 
-/// A number that no host of the segment has for another network: `wanted`, or the first that is free.
+/// A number that no host of the segment has for another network: `wanted`, or the first free one.
 std::optional<std::uint8_t> Topology::free_network(std::uint32_t segment, std::uint8_t wanted) const {
   std::bitset<256> taken;
   each_host_port(segment, [&](NodeId host, std::uint16_t) {
@@ -145,7 +145,7 @@ std::optional<std::uint8_t> Topology::free_network(std::uint32_t segment, std::u
   return std::nullopt;
 }
 
-/// Whether a host lies in another network of the same number.
+/// Whether a host is in another network of the same number.
 bool Topology::clashes(NodeId node, std::uint32_t segment) const {
   if (nodes_[node].is_switch) return false;
   const std::vector<LinkId>& ports = nodes_[node].ports;
@@ -173,7 +173,7 @@ Checked<LinkId> Topology::add_link(NodeId a, NodeId b, const LinkOptions& option
   }
   links_.push_back(link);
   segments_[segment].links.push_back(id);
-  // With more than 256 networks numbers repeat; a host that lies in several still tells them apart.
+  // With more than 256 networks numbers repeat; a host that is in several still tells them apart.
   const std::uint8_t before = segments_[segment].network;
   const bool joined = both || clashes(a, segment) || clashes(b, segment);
   if (joined) segments_[segment].network = free_network(segment, before).value_or(before);

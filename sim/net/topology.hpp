@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The shape of a world: names of nodes and links, what a link may join, and which links form one network. Everything
-// that cannot be is refused here, with a sentence that says what and where.
+// impossible is refused here, with a sentence that says what and where.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -20,13 +20,13 @@ class Topology {
  public:
   static constexpr std::size_t nodes_max = 60'000;  ///< an IPv4 address has 16 bits for the host
   static constexpr std::size_t links_max = 500'000;
-  static constexpr std::size_t host_ports_max = 200;  ///< each may lie in a network of its own, of 256
+  static constexpr std::size_t host_ports_max = 200;  ///< each may be in a network of its own, of 256
   static constexpr std::size_t switch_ports_max = 60'000;
   static constexpr std::size_t name_max = 64;
   static constexpr std::uint64_t rate_max = 100'000'000'000'000;
   static constexpr Duration delay_max = std::chrono::hours(1);
 
-  /// A port of a host, and the network it lies in now.
+  /// A port of a host, and its present network.
   struct Placed {
     NodeId host = 0;
     std::uint16_t port = 0;
@@ -34,7 +34,7 @@ class Topology {
   };
 
   Checked<NodeId> add_node(std::string_view name, bool is_switch);
-  /// `placed` gets every host port whose network is new or another.
+  /// `placed` receives every host port whose network is new or has changed.
   Checked<LinkId> add_link(NodeId a, NodeId b, const LinkOptions& options, std::vector<Placed>& placed);
 
   std::size_t node_count() const { return nodes_.size(); }
@@ -60,7 +60,7 @@ class Topology {
     LinkOptions options{};
     std::uint32_t segment = 0;
   };
-  /// Links that switches join.
+  /// Links joined by switches.
   struct Segment {
     std::vector<LinkId> links;
     std::uint8_t network = 0;

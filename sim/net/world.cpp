@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Puts a world together: nodes, links, faults at a time, and the step.
+// Puts a world together: nodes, links, scheduled faults, and the step.
 #include <fmt/core.h>
 
 #include <utility>
@@ -16,7 +16,7 @@ namespace parley::sim {
 
 struct World::Impl final : EventTarget, HostActions {
   enum Kind : std::uint32_t { host_action, rate_change };
-  static constexpr std::size_t faults_max = 100'000;  // at a time; those of links are counted there
+  static constexpr std::size_t faults_max = 100'000;  // scheduled ones; those of links are counted there
 
   explicit Impl(std::uint64_t seed) : Impl(Rng(seed)) {}
   explicit Impl(Rng seed) : work_rng(seed.split()), host_rng(seed.split()), link_rng(seed.split()) {}
@@ -36,7 +36,7 @@ struct World::Impl final : EventTarget, HostActions {
     std::uint64_t rate_bps = 0;
   };
 
-  // Destroyed from the last to the first: hosts give their frames back, and the engine's pool frees those under way.
+  // Destroyed from the last to the first: hosts return their frames, and the engine's pool frees those in flight.
   Engine engine;
   Rng work_rng, host_rng, link_rng;
   Topology topology;
@@ -188,7 +188,7 @@ void World::Impl::on_event(std::uint32_t kind, std::uint64_t argument) {
   act(static_cast<FaultAction>(argument >> 32), *host_of[argument & 0xFFFFFFFF]);
 }
 
-/// The host itself tells the tap.
+/// The host itself reports to the tap.
 void World::Impl::act(FaultAction action, HostNode& host) {
   switch (action) {
     case FaultAction::crash: return host.crash();

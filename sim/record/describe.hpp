@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Frames in words: what a person wants to read of an Ethernet frame with ARP (RFC 826), neighbour discovery (RFC 4861)
-// or TCP (RFC 9293) in it, and of the MPA messages that TCP carries. Frames are shown in the order of sending, as their
-// senders sent them; words are asked for afterwards, since a message may end in a later frame than it began.
+// Frames as text: what a person wants to know of an Ethernet frame with ARP (RFC 826), neighbour discovery (RFC 4861)
+// or TCP (RFC 9293) in it, and about the MPA messages that TCP carries. Frames are shown in the order of sending, as
+// their senders sent them; texts are requested afterwards, since a message may end in a later frame than it began.
 #pragma once
 #include <map>
 #include <memory>
@@ -16,7 +16,7 @@ class Describer {
  public:
   static constexpr std::size_t head_max = 128;  ///< octets that hold the headers of every frame of a simulated host
 
-  /// What is kept of a frame until its words are asked for.
+  /// What is kept of a frame until its text is requested.
   struct Seen {
     static constexpr std::uint32_t no_stream = ~0u;
     Bytes head;  ///< the frame's first octets, at most head_max

@@ -77,7 +77,7 @@ void take_apart_nd(Reader r, FrameHeaders& h) {
   h.detail = type == nd_solicit
                  ? fmt::format("who has {}?", ip_text(target))
                  : fmt::format("{} is here{}", ip_text(target), (flags >> 30 & 1) != 0 ? ", solicited" : "");
-  if (type == nd_solicit) h.target = target;  // the group that it is sent to stands for this one host
+  if (type == nd_solicit) h.target = target;  // the group that it is sent to represents this one host
 }
 
 void take_apart_ip(ConstBytes frame, std::size_t at, bool v6, FrameHeaders& h) {

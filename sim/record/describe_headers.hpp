@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The headers of one frame, for sim/describe: Ethernet, ARP, IPv4, IPv6, ICMPv6 neighbour discovery, TCP. Total: any
-// octets do; what is not understood is counted.
+// The headers of one frame, for sim/describe: Ethernet, ARP, IPv4, IPv6, ICMPv6 neighbour discovery, TCP. Total: takes
+// any octets; what is not understood is counted.
 #pragma once
 #include <optional>
 #include <string>

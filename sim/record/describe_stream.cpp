@@ -18,7 +18,7 @@ using capture::WalkedFpdu;
 using wire::DdpHeader;
 using wire::RdmapOpcode;
 
-constexpr std::string_view key_head = "MPA ID ";  // all keys begin so
+constexpr std::string_view key_head = "MPA ID ";  // all keys begin with it
 constexpr std::string_view rtr_head = "MPA ID R";
 
 /// Whether the octets are the text, or its beginning.
@@ -28,7 +28,7 @@ bool begins_like(ConstBytes octets, std::string_view text) {
                     [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
 }
 
-/// RFC 6581 §9.2: what may stand for "ready to receive".
+/// RFC 6581 §9.2: what may serve as "ready to receive".
 bool is_zero_length(const DdpHeader& h, ConstBytes body) {
   if (!h.last) return false;
   if (h.opcode == RdmapOpcode::send) return !h.tagged && body.empty();
@@ -120,7 +120,7 @@ void DescribedStream::startup(ConstBytes in) {
   if (state_ == State::fpdus && !rest.empty()) walker_.octets(rest, {}, true, *this);
 }
 
-/// The whole startup frame at the beginning of head_; whether another may follow.
+/// Takes the whole startup frame at the beginning of head_; returns whether another may follow.
 bool DescribedStream::take_startup_frame() {
   const auto v = wire::MpaFrameView::parse(head_);
   const capture::StartupSeen s = capture::read_startup(*v);
@@ -162,7 +162,7 @@ void DescribedStream::fpdu(const WalkedFpdu& f) {
     m.detail = capture::describe_segment(f, *h);
     if (m.detail.starts_with(name)) m.detail.erase(0, std::min(name.size() + 1, m.detail.size()));
     if (h->opcode == RdmapOpcode::terminate && !h->tagged) m.layer = "terminate";
-    // RFC 6581 §9.2, and by configuration under revision 1: the initiator's first FPDU, when it says nothing else.
+    // RFC 6581 §9.2, and by configuration under revision 1: the initiator's first FPDU, if it carries nothing else.
     if (initiator_ && m.fpdu == 1 && is_zero_length(*h, f.ulpdu.subspan(h->size())))
       m.text = fmt::format("RTR: {}", name);
     capture::fpdu_fields(f, *h, m.fields);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// One direction of a TCP connection, octet by octet as its sender sent it, put into words: the startup frames (RFC 5044
-// §7.1, RFC 6581 §6, OFA 2007-10 Rtr §1) and FPDUs with what RDMAP says in them. Unlike a capture, a sender's own end
-// lacks nothing, so that boundaries are never lost; what is no MPA is counted in octets.
+// One direction of a TCP connection as text, octet by octet as its sender sent it: the startup frames
+// (RFC 5044 §7.1, RFC 6581 §6, OFA 2007-10 Rtr §1) and FPDUs with their RDMAP messages. Unlike a capture, a sender's
+// own end lacks nothing, so boundaries are never lost; what is not MPA is counted in octets.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -36,10 +36,10 @@ class DescribedStream final : private capture::FpduSink {
   Place segment(std::uint32_t seq, ConstBytes payload, Instant at);
   /// True if a FIN was sent before.
   bool fin();
-  /// Octets that an acknowledgment of this stream speaks of, the SYN and FIN not counted.
+  /// Octets of this stream that an acknowledgment covers, the SYN and FIN not counted.
   std::uint64_t acked(std::uint32_t ack) const;
 
-  /// Those that reach into [begin, end), in order.
+  /// Messages that reach into [begin, end), in order.
   std::vector<const DescribedMessage*> messages(std::uint64_t begin, std::uint64_t end) const;
   bool is_mpa() const { return state_ != State::startup && state_ != State::other; }
 

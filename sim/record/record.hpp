@@ -19,7 +19,7 @@ struct RecordInfo {
   std::uint64_t seed = 0;
 };
 
-/// The names of what a tap sees: a world's, or made by hand.
+/// The names of what a tap sees: from a world, or made by hand.
 struct RecordTopology {
   struct Node {
     std::string name;
@@ -37,8 +37,8 @@ RecordTopology topology_of(const World& world);
 
 /// pcapng: one interface per link end with its name, name records for hosts, what was done to a frame as its comment,
 /// epb_packetid joining the copies of a frame, seed and commit in the section header. Octets are handed to `sink` in
-/// pieces; it returns false to stop (disk full). What happened beside the frames (a crash, a violation) becomes a
-/// comment on the frame next in time, and on the last one when none follows.
+/// pieces; it returns false to stop (disk full). What happened between the frames (a crash, a violation) becomes a
+/// comment on the next frame in time, or on the last one if none follows.
 class PcapngTap final : public Tap {
  public:
   using Sink = std::function<bool(ConstBytes)>;
@@ -50,8 +50,8 @@ class PcapngTap final : public Tap {
   void begin(const RecordTopology& topology);
   void on_frame(const TapFrame& frame) override;
   void on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) override;
-  /// Violations become comments on the frame next in time, among the last `held_octets_max` of frames: these are kept
-  /// until now. The report may be null.
+  /// Violations become comments on the next frame in time, among the last `held_octets_max` of frames: these are held
+  /// back until now. The report may be null.
   void finish(const RunReport* report);
   /// FNV-1a over every octet handed to the sink: equal files have equal hashes.
   std::uint64_t hash() const;
@@ -61,7 +61,7 @@ class PcapngTap final : public Tap {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Collects frames between hosts (switches are looked through) for draw/ladder.
+/// Collects frames between hosts (switches do not appear) for draw/ladder.
 class LadderTap final : public Tap {
  public:
   explicit LadderTap(std::size_t rows_max = 5000);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// LadderTap: joins what link ends saw of a frame into one row from the host that sent it to the hosts that got it.
+// LadderTap: joins what link ends saw of a frame into one row from the host that sent it to the hosts that received it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ Address bare(Address a) {
   return a;
 }
 
-/// The connections of a run, those that broke a rule first, and where each outcome went.
+/// The connections of a run, those that broke a rule first, and where each outcome is listed.
 struct Connections {
   std::vector<draw::LadderConnection> listed;
   std::vector<std::size_t> places;            // of each outcome, from 1
@@ -88,14 +88,14 @@ std::vector<LadderRow> violation_rows(const RunReport& report, const Connections
 }  // namespace
 
 struct LadderTap::Impl {
-  /// A frame on its way, and its row.
+  /// A frame in flight, and its row.
   struct Way {
     LadderRow row;
     Describer::Seen seen;
     std::uint64_t id = 0;
-    std::uint64_t order = 0;     // of happening, among rows of one time
+    std::uint64_t order = 0;     // sequence number, to order rows of the same time
     std::uint64_t digest = 0;    // of the octets as sent
-    std::uint32_t to = nowhere;  // the column that it is meant for; nowhere: everyone
+    std::uint32_t to = nowhere;  // the column of its destination; nowhere: everyone
     bool arrived = false;
     bool copy = false;  // by a fault, of a frame that has a row already
     std::string note;
@@ -188,7 +188,7 @@ void LadderTap::Impl::deliver(Way& w, const TapFrame& frame, std::uint32_t to) {
 void LadderTap::Impl::came(const TapFrame& frame, std::uint32_t to) {
   Way* w = find(frame.frame_id);
   if (w == nullptr) {
-    // Nobody sent it: a fault made it up, in the name of the source address.
+    // Nobody sent it: a fault injected it, with the source address of an end.
     if (rows_dropped > 0) return;
     w = add(frame, to);
     if (w == nullptr) return;
@@ -280,7 +280,7 @@ void LadderTap::Impl::finish_row(Way& w) const {
   row.repeated = w.seen.repeated || w.copy;
   row.why = w.note;
   if (!w.arrived) {
-    // Where it would have gone; with nobody meant, the nearest.
+    // Where it would have gone; if it has no destination, the nearest.
     row.to = w.to != nowhere ? w.to : row.from + 1 < columns.size() ? row.from + 1 : row.from == 0 ? 0 : row.from - 1;
     if (row.fate == LadderRow::Fate::under_way)
       row.why += row.why.empty() ? "still on its way at the end" : "; still on its way at the end";

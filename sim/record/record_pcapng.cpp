@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// PcapngTap: frames wait in a bounded window, so that what is known only after the run still finds its frame.
+// PcapngTap: frames wait in a bounded window, so that what is only known after the run can still be attached to them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,13 +14,13 @@
 namespace parley::sim {
 namespace {
 
-constexpr std::size_t comment_max = 2000;  // octets; a comment is read by people
-/// Programs that do not know epb_packetid take a second sight of a frame for a retransmission.
+constexpr std::size_t comment_max = 2000;  // octets; people have to read it
+/// Programs that do not know epb_packetid take a second sighting of a frame for a retransmission.
 constexpr std::string_view sights =
     ". Every link end that a frame passes shows it; its sights have one packet id. What one end alone saw: "
     "tshark -r FILE -Y 'frame.interface_name == \"a/p1\"' -w END";
 
-/// What pcapng asks of a comment: UTF-8. Other octets become '?', and nothing but line feeds controls.
+/// What pcapng requires of a comment: UTF-8. Other octets become '?', and so do control characters except line feeds.
 std::string clean(std::string_view text) {
   std::string out;
   std::size_t i = 0;
@@ -82,14 +82,14 @@ struct PcapngTap::Impl {
     std::vector<std::string> comments;
   };
   static constexpr std::size_t piece = 64 << 10;  // octets given to the sink at once, about
-  static constexpr std::size_t pending_max = 64;  // comments that wait for a frame; one frame holds no more
+  static constexpr std::size_t pending_max = 64;  // comments waiting for a frame; one frame holds no more
 
   RecordInfo info;
   Sink sink;
   Bytes out;
   std::optional<wire::PcapngWriter> writer;
   std::vector<std::uint32_t> first_interface;  // of each link
-  std::deque<Held> held;                       // at most held_octets_max octets, but one frame always
+  std::deque<Held> held;                       // at most held_octets_max octets, but always one frame
   std::size_t held_octets = 0;
   std::vector<std::string> pending;  // for the next frame
   std::uint64_t hash = fnv1a_start;
@@ -110,7 +110,7 @@ struct PcapngTap::Impl {
     write(held.front());
     held.pop_front();
   }
-  /// To the first frame at or after `at` that is still held, else the last.
+  /// To the first frame at or after `at` that is still held, else to the last.
   void attach(Instant at, std::string text) {
     if (held.empty()) return;
     auto it = std::lower_bound(held.begin(), held.end(), at, [](const Held& h, Instant t) { return h.at < t; });

@@ -18,8 +18,8 @@ namespace parley::sim {
 namespace {
 
 constexpr std::size_t pending_max = 100, outcomes_max = 10'000;  // as RunReport says
-constexpr std::uint64_t look_every = 1024;                       // events between two looks at what is outside
-/// After everything has settled the network may still have to close and to give up; silence comes within this.
+constexpr std::uint64_t look_every = 1024;                       // events between two calls of keep_going
+/// After everything has settled, TCP may still have to close or give up; silence comes within this time.
 constexpr Duration silence_time = std::chrono::hours(2);
 constexpr std::uint64_t silence_events = 2'000'000;
 
@@ -105,13 +105,13 @@ class Run {
 
   void stop(RunEnd how) { report_.end = how; }
 
-  /// No event is due by the time bound. If there is none at all, hosts that are down have nobody to wait for them.
+  /// No event is due within the time limit. If there is none at all, nobody needs to wait for hosts that are down.
   void nothing_happens() {
     if (world_.counters().events_pending == 0) workload_.nothing_left();
     if (!workload_.quiet() || !workload_.settled()) stop(RunEnd::time_bound);
   }
 
-  /// Everything is over: what the network still has to say to itself, until nothing is left to happen.
+  /// Everything is over: runs the remaining network traffic until no event is left.
   void until_silent() {
     if (report_.end != RunEnd::settled) return;
     const Instant end = world_.now() + silence_time;

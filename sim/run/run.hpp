@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Runs a scenario in a world of its own and judges it. The checkers (sim/check/) see only what a user of both ends and
+// Runs a scenario in its own world and judges it. The checkers (sim/check/) see only what a user of both ends and
 // of the wire sees: events, completions, memory, frames. They share no state with the code under test.
 #pragma once
 #include <array>
@@ -36,7 +36,7 @@ enum class RunEnd : std::uint8_t {
 struct ConnectionOutcome {
   std::string label;
   std::string initiator, responder;  ///< "established", "rejected: ...", "failed: <words>", "unknown"
-  Duration setup{};                  ///< start to Established at the initiator; 0 when it never was
+  Duration setup{};                  ///< start to Established at the initiator; 0 if it never was
   std::uint64_t octets = 0;          ///< delivered, both ways
 };
 
@@ -45,9 +45,9 @@ struct RunReport {
   std::uint64_t seed = 0;
   RunEnd end = RunEnd::settled;
   std::vector<Violation> violations;          ///< at most 100
-  std::vector<std::string> pending;           ///< what was still open at a bound, in words; at most 100
+  std::vector<std::string> pending;           ///< what was still open at a bound, as text; at most 100
   std::vector<ConnectionOutcome> outcomes;    ///< at most 10,000
-  std::map<StreamName, std::size_t> streams;  ///< which of the outcomes has a TCP stream; the last one that used it
+  std::map<StreamName, std::size_t> streams;  ///< the outcome that a TCP stream belongs to: the last one that used it
   std::uint64_t established = 0, rejected = 0, failed = 0;
   std::uint64_t faults_hit = 0;  ///< frames and hosts that a fault touched
   Instant finished_at{};
@@ -55,13 +55,13 @@ struct RunReport {
   bool passed() const { return violations.empty() && end == RunEnd::settled; }
 };
 
-/// "2 established, 1 failed"; empty when nobody connected.
+/// "2 established, 1 failed"; empty if nobody connected.
 std::string connections_text(const RunReport& report);
 
 struct RunOptions {
   std::uint64_t seed = 0;
   Tap* tap = nullptr;                  ///< sees every frame besides the checkers
-  std::uint64_t* drop_mask = nullptr;  ///< exhaust: as World::set_drop_mask, from the beginning
+  std::uint64_t* drop_mask = nullptr;  ///< exhaust: as World::set_drop_mask, from the start
   /// Called once before the first step, with the world that will run: recorders learn its interfaces and names.
   std::function<void(const World&)> on_world;
   /// Asked every few thousand events; false ends the run at once as RunEnd::stopped (Ctrl-C, a time budget).
@@ -75,10 +75,10 @@ RunReport run_scenario(const Scenario& scenario, const RunOptions& options);
 enum class StormPattern : std::uint8_t { alltoall, ring, incast };
 struct StormOptions {
   std::uint32_t nodes = 16;
-  std::uint32_t ppn = 1;  ///< processes per node: each has connections of its own
+  std::uint32_t ppn = 1;  ///< processes per node, each with its own connections
   StormPattern pattern = StormPattern::alltoall;
   mpa::Options mpa{};
-  std::uint32_t in_setup = 8;  ///< connections that one process sets up at once
+  std::uint32_t in_setup = 8;  ///< connections that one process sets up at the same time
   Ratio loss{0, 1};
   LinkOptions link{};
   bool keep_open = false;  ///< false: closed once both ends were up
@@ -90,12 +90,12 @@ struct StormReport {
   std::uint64_t alive_peak = 0;
   Duration virtual_time{};
   WorldCounters counters{};
-  /// Virtual time per step over all connections: tcp, request, reply, established. Sorted quantiles 0, 50, 90, 99, 100
+  /// Virtual time per step over all connections: tcp, request, reply, established. Quantiles 0, 50, 90, 99, 100
   /// %.
   std::map<std::string, std::array<Duration, 5>> steps;
   std::vector<Violation> violations;
 };
-/// `progress` is called now and then with connections done; returning false ends the run.
+/// `progress` is called from time to time with the connections done; returning false ends the run.
 StormReport run_storm(const StormOptions& options, const std::function<bool(std::uint64_t)>& progress = {});
 
 }  // namespace parley::sim

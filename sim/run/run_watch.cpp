@@ -17,7 +17,7 @@ RunWatch::RunWatch(const World& world, Workload& workload, check::WireCheck& wir
 
 void RunWatch::on_frame(const TapFrame& frame) {
   if (next_ != nullptr) next_->on_frame(frame);
-  // A host throws away what is not for it, and what a fault spoilt: the first is no fault, the second was seen before.
+  // A host discards what is not for it, and what a fault damaged: the first is no fault, the second was seen before.
   const bool thrown_away = !frame.outbound && frame.drop == DropReason::discarded;
   if (!thrown_away && (!frame.note.empty() || frame.drop != DropReason::none)) touched(frame);
   const std::string* host = host_of_[frame.link * 2 + frame.end];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The tap of a run: shows every frame to the recorder and to the checkers of the wire, and notes which connections and
+// The tap of a run: shows every frame to the recorder and the wire checkers, and notes which connections and
 // hosts a fault has touched, since these may end in other ways than the rest.
 #pragma once
 #include <vector>

@@ -5,7 +5,7 @@
 
 namespace parley::sim {
 
-/// Errors: whatever the world refuses, which check_scenario should have found before.
+/// Errors: whatever the world refuses; check_scenario should have found it before.
 Checked<void> build_world(const Scenario& scenario, World& world);
 
 }  // namespace parley::sim

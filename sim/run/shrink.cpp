@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Makes a failing scenario smaller. Lists lose halves, then quarters, down to single entries (delta debugging); what
-// nothing refers to any more goes; numbers are halved; options go back to their defaults one key at a time, by the same
-// table of keys that reads the file. All of that again until nothing more can be taken away.
+// nothing refers to any more is removed; numbers are halved; options return to their defaults one key at a time, by the
+// table of keys that reads the file. All of that repeats until nothing more can be taken away.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -196,7 +196,7 @@ class Shrinker {
 
   // ---- options ----------------------------------------------------------------------------------------------------
 
-  /// Each key that is not at its default goes back there. `kept`: what a T cannot be without, or what says what is
+  /// Resets each key that is not at its default. `kept`: keys that a T cannot be without, or that say what is
   /// expected; those are not options.
   template <class T>
   bool reset_list(std::vector<T> Scenario::*list, std::span<const Key<T>> keys, std::string_view name,
@@ -213,7 +213,7 @@ class Shrinker {
     return any;
   }
 
-  /// The two sides of a set-up fit together: reset alone, one of them could fail for another reason.
+  /// The two sides of a set-up fit together: resetting only one could make it fail for another reason.
   bool reset_mpa() {
     Scenario candidate = best_;
     for (ScenarioListen& listen : candidate.listens) listen.mpa = {};
@@ -252,7 +252,7 @@ class Shrinker {
       any |= lower_fault_numbers(i);
       if (best_.faults[i].way == Way::both && !best_.faults[i].link.empty()) any |= one_way(i, where);
       if (best_.faults[i].rule.mask) any |= thin_mask(i, where);
-      // Only of a fault with a limit: a loss that became certain for ever would fail for another reason.
+      // Only for a fault with a limit: a loss that becomes certain for ever would fail for another reason.
       if (best_.faults[i].rule.chance != Ratio{1, 1} && best_.faults[i].rule.match.times != 0) {
         Scenario candidate = best_;
         candidate.faults[i].rule.chance = {1, 1};
@@ -324,7 +324,7 @@ class Shrinker {
     get(candidate) = after;
     return take(std::move(candidate), what + " rounded");
   }
-  /// The same for a moment.
+  /// The same for a point in time.
   template <class Get>
   bool round_moment(Get get, const std::string& what) {
     const Instant before = get(best_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Storms: many nodes on one switch that connect at once. A connection is done when both ends are up; then it is closed,
-// unless it is to stay. Memory holds what is alive and nothing of what was.
+// unless it is to stay. Memory holds only what is alive.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,22 +17,22 @@ namespace parley::sim {
 namespace {
 
 constexpr std::uint16_t port = 7471;
-constexpr std::uint32_t tries_max = 5;  // of one connection; then it counts as failed
+constexpr std::uint32_t tries_max = 5;  // per connection; then it counts as failed
 constexpr Duration retry_after = std::chrono::milliseconds(10);
 constexpr Duration time_max = std::chrono::hours(24);  // of virtual time: a storm that is not over then never will be
 constexpr std::size_t violations_max = 100;
 constexpr std::uint64_t tell_every = 1024;  // events between two calls of progress
-/// A cluster that opens and closes so many connections does not keep each for a minute (TIME-WAIT).
+/// A cluster that opens and closes that many connections does not keep each in TIME-WAIT for a minute.
 constexpr Duration time_wait = std::chrono::milliseconds(10);
 
-/// One connection under way or alive.
+/// One connection being set up or alive.
 struct Pair {
   std::uint32_t process = 0, target = 0;
-  std::uint32_t serial = 0;  // of the slot: a Request of an earlier use is told apart
+  std::uint32_t serial = 0;  // of the slot: tells apart a Request of an earlier use
   std::uint8_t tries = 0;
   bool used = false;
   bool initiator_up = false, responder_up = false;
-  std::uint8_t ends = 0;  // ids that are not destroyed yet
+  std::uint8_t ends = 0;  // ids not destroyed yet
   mpa::Rtr rtr = mpa::Rtr::none;
   std::uint8_t revision = 0;
   bool crc = false;
@@ -75,7 +75,7 @@ class StormApp final : public App {
   PdHandle pd_ = 0;
   std::unique_ptr<CompletionQueue> cq_;
   std::vector<Process> processes_;
-  std::unordered_map<std::uint64_t, Live> live_;  // by number of the id; only looked up
+  std::unordered_map<std::uint64_t, Live> live_;  // by number of the id; never iterated
 };
 
 class Storm {
@@ -222,7 +222,7 @@ class Storm {
   StormReport report_;
   World world_;
   std::vector<std::unique_ptr<StormApp>> apps_;  // after the world: what they made on its devices goes first
-  std::vector<Pair> pairs_;                      // as many as were ever alive at once
+  std::vector<Pair> pairs_;                      // as many as were ever alive at the same time
   std::vector<std::uint32_t> free_;
   std::uint64_t alive_ = 0, done_ = 0;
   DurationHistogram tcp_, request_, reply_, established_, total_;
@@ -241,7 +241,7 @@ void StormApp::on_start(Host& host) {
   if (const auto id = host.cm().listen(Address::any(Address::Family::v4, port), listen); !id)
     storm_.wrong({}, host.name() + " cannot listen: " + id.error().message());
   processes_.resize(storm_.options_.ppn);
-  // Not at once: everybody is to be listening.
+  // Not at once: all must be listening first.
   for (std::uint32_t i = 0; i < storm_.options_.ppn; ++i) host.set_timer(host.now() + std::chrono::milliseconds(1), i);
 }
 
@@ -295,7 +295,7 @@ void StormApp::start(std::uint32_t index) {
     --processes_[p.process % storm_.options_.ppn].in_setup;
     return storm_.free_pair(index);
   }
-  // RFC 5044 §7.1.2 rule 4: without an RTR a first message has to release the responder. One that is not signaled
+  // RFC 5044 §7.1.2 rule 4: without an RTR a first message must release the responder. An unsignaled one
   // leaves no completion.
   if (options.mpa.rtr == mpa::Rtr::none) (void)id->qp()->post_send({.wr_id = 1, .signaled = false});
   live_[id->number()] = {.pair = index, .serial = p.serial, .initiator = true};
@@ -324,7 +324,7 @@ void StormApp::on(cm::ConnectRequest& event) {
   Reader r(event.private_data);
   const std::uint32_t index = r.be32(), serial = r.be32();
   Pair* p = storm_.pair(index, serial);
-  if (p == nullptr || !r.ok()) return event.id.destroy();  // given up meanwhile
+  if (p == nullptr || !r.ok()) return event.id.destroy();  // abandoned meanwhile
   const auto qp = event.id.create_qp(qp_init());
   if (qp) (void)(*qp)->post_recv({.wr_id = 1});
   if (!qp || !event.id.accept()) return event.id.destroy();
@@ -358,7 +358,7 @@ void StormApp::on(cm::Established& event) {
   }
 }
 
-/// Whoever is up second closes; that is a call on its own host.
+/// The end that is up second closes; that is a call on its own host.
 void StormApp::both_up(Pair& pair, cm::Id id) {
   (void)pair;
   ++storm_.done_;
@@ -373,8 +373,8 @@ void StormApp::on_end(cm::Id id, bool established, std::string_view why) {
   const bool both = p != nullptr && p->initiator_up && p->responder_up;
   forget(id, live);
   if (p == nullptr || both || !live.initiator) return;
-  // The initiator has lost it before both were up: once more, under a new serial, so that what is left of the first
-  // try is told apart.
+  // The initiator lost it before both were up: retried, under a new serial, so that remains of the first
+  // try are told apart.
   const std::uint32_t process = p->process % storm_.options_.ppn;
   if (!established) --processes_[process].in_setup;
   if (p->tries >= tries_max) {

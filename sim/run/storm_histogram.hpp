@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Quantiles of any number of durations in bounded memory: a log-linear histogram of nanoseconds, 1,024 places for each
-// doubling, so that what it says is right to one part in a thousand; below 2,048 ns, the least and the most are exact.
+// Quantiles of any number of durations in bounded memory: a log-linear histogram of nanoseconds, 1,024 bins per
+// doubling, so that results are right to one part in a thousand; below 2,048 ns, the least and the most are exact.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -14,17 +14,17 @@ class DurationHistogram {
  public:
   void add(Duration duration);
   std::uint64_t count() const { return count_; }
-  /// The smallest duration that at least `percent` of all do not exceed; 0 without any.
+  /// The smallest duration that at least `percent` of all do not exceed; 0 if there are none.
   Duration quantile(unsigned percent) const;
   /// 0, 50, 90, 99 and 100 %.
   std::array<Duration, 5> summary() const;
 
  private:
-  static constexpr unsigned linear_bits = 10;  // places per doubling, as a power of two
+  static constexpr unsigned linear_bits = 10;  // bins per doubling, as a power of two
   static std::size_t place_of(std::uint64_t ns);
   static std::uint64_t value_at(std::size_t place);
 
-  std::vector<std::uint64_t> counts_;  // grows to the longest duration: at most 54 * 1024 places
+  std::vector<std::uint64_t> counts_;  // grows to the longest duration: at most 54 * 1024 bins
   std::uint64_t count_ = 0, least_ = ~std::uint64_t{0}, most_ = 0;
 };
 

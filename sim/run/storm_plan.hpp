@@ -16,7 +16,7 @@ class StormPlan {
   std::uint32_t node_of(std::uint32_t process) const { return process / ppn_; }
   /// All connections of the storm.
   std::uint64_t wanted() const;
-  /// The next target of a process, which keeps where it stands in `cursor` (0 at first); none: it has had all.
+  /// The next target of a process, which keeps its position in `cursor` (0 at first); none: all are done.
   std::optional<std::uint32_t> next(std::uint32_t process, std::uint32_t& cursor) const;
 
  private:

@@ -53,11 +53,11 @@ enum class Expect : std::uint8_t {
   established,  ///< up on both ends, everything transferred, closed as asked
   rejected,     ///< the initiator is told so, with the private data
   failed,       ///< an event with a reason on every end that knew of the connection
-  settled,      ///< any of the three, on both ends alike
+  settled,      ///< any of the three, the same on both ends
 };
 std::string_view to_string(Expect expect);
 
-/// Connections and what goes over them.
+/// Connections and what they transfer.
 struct ScenarioConnect {
   std::string from, to;
   std::uint16_t port = 7471;
@@ -67,8 +67,8 @@ struct ScenarioConnect {
   std::string private_data;
   Instant at{};
   std::uint32_t count = 1;
-  Duration interval{};  ///< between the starts of two
-  // After it is up. The initiator transfers first when RFC 5044 §7.1.2 asks it to.
+  Duration interval{};  ///< between the starts of two connections
+  // After it is up. The initiator transfers first if RFC 5044 §7.1.2 requires it.
   Transfer transfer = Transfer::send;
   std::uint32_t messages = 1;  ///< each way for Sends; from the initiator for writes and reads; 0: none
   std::uint32_t octets = 64;   ///< of each
@@ -77,7 +77,7 @@ struct ScenarioConnect {
   Duration close_after{};  ///< after the last transfer
   Expect expect = Expect::established;
   Duration established_within{};  ///< with `established`: longest time from start to up, on either end; 0: any
-  /// How often the workload starts anew a connection that failed or was cut; each attempt is judged by the invariants,
+  /// How often the workload retries a connection that failed or was cut; each attempt is judged by the invariants,
   /// `expect` holds for the last.
   std::uint32_t retries = 0;
   Duration retry_after = std::chrono::milliseconds(100);
@@ -87,15 +87,15 @@ struct ScenarioConnect {
 struct ScenarioFault {
   std::string link;  ///< empty for host actions at a time
   Way way = Way::both;
-  std::string toward;  ///< the TOML key `to`: the link's end towards which; sets `way`
+  std::string toward;  ///< the TOML key `to`: the end of the link towards which it acts; sets `way`
   std::string host;    ///< host actions
   FaultRule rule{};
   int line = 0;
 };
 
-/// Invariants that hold always need no key. These can be set.
+/// Invariants that always hold need no key. These can be set.
 struct ScenarioBounds {
-  Duration time = std::chrono::seconds(120);  ///< of virtual time; a run that is not over then has failed
+  Duration time = std::chrono::seconds(120);  ///< of virtual time; a run that is not over by then has failed
   std::uint64_t events = 50'000'000;
   Duration converge = std::chrono::seconds(60);  ///< after the last fault has healed, everything is settled within this
   std::size_t send_queue = 1 << 20;              ///< octets of one TCP connection, ours and in flight
@@ -128,9 +128,9 @@ struct ScenarioError {
 /// Reads and checks: everything that can be wrong before a run is found here (names, ports, rates, loops, faults on
 /// links that are not there). All errors, in file order; at most 50.
 tl::expected<Scenario, std::vector<ScenarioError>> parse_scenario(std::string_view toml, std::string_view file_name);
-/// The checks alone, for scenarios made by code.
+/// The checks alone, for scenarios made in code.
 std::vector<ScenarioError> check_scenario(const Scenario& scenario);
-/// A file that parse_scenario reads back to the same scenario; defaults are left out.
+/// A file that parse_scenario reads back as the same scenario; defaults are left out.
 std::string to_toml(const Scenario& scenario);
 /// The tables of keys in docs/simulator.md.
 std::string scenario_keys_markdown();

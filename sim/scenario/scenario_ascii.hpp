@@ -7,8 +7,8 @@
 
 namespace parley::sim {
 
-/// Offset of the first octet above 0x7F outside strings and comments; a byte order mark at the beginning is let pass.
-/// Behind the first error of a text that is no TOML anything may come out.
+/// Offset of the first octet above 0x7F outside strings and comments; a byte order mark at the start is accepted.
+/// After the first error of a text that is not TOML the result is undefined.
 std::optional<std::size_t> beyond_ascii(std::string_view toml);
 
 }  // namespace parley::sim

@@ -153,7 +153,7 @@ void Checker::check_links() {
   }
 }
 
-/// Links joined by switches form one segment. A loop of switches would carry a broadcast round for ever.
+/// Links joined by switches form one segment. A loop of switches would circulate a broadcast for ever.
 void Checker::find_segments() {
   segment_.assign(s_.links.size(), none);
   std::vector<std::vector<std::size_t>> links_of(s_.hosts.size());
@@ -182,7 +182,7 @@ void Checker::find_segments() {
     for (const std::string& end : s_.links[i].ends) segments_of_[end].insert(segment_[i]);
 }
 
-/// The switches from `from` to `to` over the links before link number `end`, both named.
+/// The switches from `from` to `to` over the links before link number `end`, both ends included.
 std::string Checker::path(std::size_t from, std::size_t to, std::size_t end) const {
   std::vector<std::vector<std::size_t>> neighbours(s_.hosts.size());
   for (std::size_t i = 0; i < end; ++i) {
@@ -210,7 +210,7 @@ std::string Checker::path(std::size_t from, std::size_t to, std::size_t end) con
   return out;
 }
 
-/// Hosts do not forward, so that only switches can close a loop.
+/// Hosts do not forward, so only switches can close a loop.
 void Checker::check_loops() {
   constexpr int loops_max = 10;
   int loops = 0;

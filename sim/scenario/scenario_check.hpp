@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The checks of a scenario, before their findings get a line: parse_scenario knows the line of each key, a scenario
+// The checks of a scenario, before their findings get a line: parse_scenario knows the line of each key; a scenario
 // made by code has none.
 #pragma once
 #include <string>
@@ -18,11 +18,11 @@ struct Finding {
   std::string text;
 };
 
-/// What cannot be judged because a key was not read that it needs.
+/// What cannot be judged because a key that it needs was not read.
 struct Distrust {
   bool hosts = false;    ///< a host or switch whose name is not known
   bool links = false;    ///< a link whose name or ends are not known
-  bool listens = false;  ///< a listener of which it is not known where it listens
+  bool listens = false;  ///< a listener whose address or port is not known
 };
 
 std::vector<Finding> find_faults(const Scenario& scenario, const Distrust& distrust);

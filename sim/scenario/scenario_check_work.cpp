@@ -140,7 +140,7 @@ void Checker::check_connect(std::size_t i) {
                     connect.private_data.size(), connect.mpa.peer_quirk));
 }
 
-/// Both hosts are there: can they meet?
+/// Both hosts exist: can they reach each other?
 void Checker::check_partner(std::size_t i) {
   const ScenarioConnect& connect = s_.connects[i];
   const auto complain = [&](std::string_view key, std::string text) { add(Section::connect, i, key, std::move(text)); };
@@ -155,7 +155,7 @@ void Checker::check_partner(std::size_t i) {
     complain("address", "address: one of the two hosts has ipv6 = false");
   else
     check_listener(i);
-  // All of them are begun at one moment, and each takes a port for itself; those without one fail.
+  // All of them start at the same time, and each needs its own port; those without one fail.
   if (connect.count > Stack::ephemeral_ports && connect.interval == Duration{} && connect.retries == 0 &&
       (connect.expect == Expect::established || connect.expect == Expect::rejected))
     complain("count", fmt::format("count: {} connections at once from '{}' to one address and port, and a host has {} "
@@ -164,7 +164,7 @@ void Checker::check_partner(std::size_t i) {
                                   connect.count, connect.from, Stack::ephemeral_ports));
 }
 
-/// Is somebody there who answers?
+/// Is there a listener to answer?
 void Checker::check_listener(std::size_t i) {
   const ScenarioConnect& connect = s_.connects[i];
   const auto complain = [&](std::string_view key, std::string text) { add(Section::connect, i, key, std::move(text)); };
@@ -262,7 +262,7 @@ void Checker::check_fault(std::size_t i) {
         fmt::format("host: {} happens to frames, not to a host: leave it out", to_string(fault.rule.action)));
   const auto keys = fault_keys();
   for (const std::string& text : rule_problems(fault.rule)) {
-    // The sentence begins with the key, where one key is wrong.
+    // The sentence begins with the key if one key is wrong.
     std::string key(text.substr(0, std::min(text.find_first_of(" ,"), text.size())));
     if (std::none_of(keys.begin(), keys.end(), [&](const Key<ScenarioFault>& k) { return k.key == key; }))
       key = "action";

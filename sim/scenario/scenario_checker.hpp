@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Checks a whole scenario: what it names must be there, what it asks for must be possible.
+// Checks a whole scenario: what it names must exist, what it asks for must be possible.
 #pragma once
 #include <map>
 #include <set>
@@ -25,7 +25,7 @@ class Checker {
   void add(Section section, std::size_t index, std::string_view key, std::string text);
   const ScenarioHost* node(std::string_view name) const;
   std::string unknown(std::string_view what, std::string_view name, bool switches) const;
-  /// The host of that name; complains when there is none.
+  /// The host of that name; complains if there is none.
   const ScenarioHost* expect_host(Section section, std::size_t index, std::string_view key, const std::string& name);
 
   void check_bounds();

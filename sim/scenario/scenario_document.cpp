@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-// toml++ 3.3 asserts in places that wrong text reaches ("[=]"), and in each of them goes on to report an error by
-// itself. With NDEBUG it would tell the compiler that such text cannot be. So: neither.
+// toml++ 3.3 asserts in places that malformed text reaches ("[=]"), and in each of them then reports an error by
+// itself. With NDEBUG it would tell the compiler that such text is impossible. So: neither.
 #undef NDEBUG
 #define TOML_ASSERT(condition) static_assert(true)
 #define TOML_EXCEPTIONS 0
@@ -32,7 +32,7 @@ class Source {
       text.remove_prefix(std::min(end + 1, text.size()));
     }
   }
-  /// Empty when it is not on one line of ASCII: columns count characters there, and octets here.
+  /// Empty if it is not on one line of ASCII: columns count characters there, and octets here.
   std::string quote(const toml::source_region& region) const {
     if (region.begin.line != region.end.line || region.begin.line == 0 || region.begin.line > lines_.size()) return {};
     const std::string_view line = lines_[region.begin.line - 1];
@@ -113,8 +113,8 @@ tl::expected<DocValue, ScenarioError> parse_once(std::string_view toml, std::str
 
 bool is_toml(std::string_view text) { return !beyond_ascii(text) && toml::parse(text, std::string_view()); }
 
-/// In place of a line that is no TOML, one that keeps what follows where it belongs: the same key with a number that no
-/// scenario takes, or the same table. Empty: nobody knows what was meant, or the mistake began on another line.
+/// Replaces a line that is not TOML by one that keeps what follows in place: the same key with a number that no
+/// scenario accepts, or the same table. Empty: nobody knows what was meant, or the mistake began on another line.
 std::string stand_in(std::string_view line, const ScenarioError& error) {
   constexpr std::string_view blank = " \t";
   constexpr std::string_view word = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
@@ -126,7 +126,7 @@ std::string stand_in(std::string_view line, const ScenarioError& error) {
   const std::size_t end = std::min(line.find_first_not_of(word, begin), line.size());
   const std::string name(line.substr(begin, end - begin));
   if (name.empty()) return {};
-  // A key that comes twice is wrong by what stands before it, and may go.
+  // A duplicate key is wrong only because of an earlier line, and may go.
   if (is_toml(line)) return error.text.find("redefine") == std::string::npos ? std::string() : " ";
   if (table) return fmt::format("[[{}]]", name);
   const std::size_t equals = line.find_first_not_of(blank, end);
@@ -150,7 +150,7 @@ Document read_document(std::string_view toml, std::string_view file_name) {
     const ScenarioError& error = out.errors.back();
     out.whole = false;
     const bool again = out.errors.size() > 1 && error.line <= out.errors[out.errors.size() - 2].line;
-    if (again) out.errors.pop_back();  // of what was put in
+    if (again) out.errors.pop_back();  // caused by the replacement
     if (again || error.line == 0 || out.errors.size() == errors_max) return out;
     std::size_t begin = 0;
     for (int line = 1; line < error.line && begin < mended.size(); ++line)

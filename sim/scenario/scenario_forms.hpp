@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The forms of values in scenario files. A form reads a DocValue into a member, says in words what it expects, and
+// The forms of values in scenario files. A form reads a DocValue into a member, describes what it expects, and
 // writes the member back; `key` makes a line of the schema from a form and the path to a member.
 #pragma once
 #include <limits>
@@ -13,11 +13,11 @@ namespace parley::sim::forms {
 
 using Kind = DocValue::Kind;
 
-/// "the number 2 is no time; ...": the one sentence for values of a wrong form.
+/// "the number 2 is not a time; ...": the one sentence for values of a wrong form.
 inline std::string wrong(const DocValue& value, std::string_view form) {
   return fmt::format("{} is not {}", describe(value), form);
 }
-/// A number without its unit: shows what could have been meant.
+/// A number without its unit: shows what may have been meant.
 inline std::string without_unit(const DocValue& value, std::string_view form, std::string_view unit,
                                 std::string_view other) {
   const bool number = value.kind == Kind::integer || value.kind == Kind::real;
@@ -131,7 +131,7 @@ struct Size {
   }
 };
 
-/// For keys called `octets`: their unit is in their name, so that a number is enough.
+/// For keys called `octets`: the unit is in the name, so a number is enough.
 template <std::uint64_t Max>
 struct Octets {
   static std::string form() { return fmt::format("0..{} or a size", Max); }

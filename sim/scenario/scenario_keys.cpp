@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The schema itself, and the words of the enumerations in it.
+// The schema itself, and the texts of its enumerations.
 #include <array>
 
 #include "sim/scenario/scenario_forms.hpp"
@@ -77,7 +77,7 @@ struct Reject {
   static std::string write(std::uint32_t in) { return in == 0 ? "false" : in == 1 ? "true" : std::to_string(in); }
 };
 
-/// drop has two more names, by which people look for it.
+/// drop has two more names that people look for.
 struct Action {
   using Plain = Choice<FaultAction, FaultAction::resume>;
   static std::string form() { return Plain::form() + "; loss and partition mean drop"; }
@@ -120,7 +120,7 @@ std::string write_from(const ScenarioFault& in) {
 }
 std::string write_at(const ScenarioFault& in) { return is_momentary(in) ? Moment::write(in.rule.from) : std::string(); }
 
-// ---- the action stands always: a reader should not have to know the default ---------------------------------------
+// ---- the action is always written: a reader should not have to know the default -----------------------------------
 
 std::string read_action(const DocValue& value, ScenarioFault& out) { return Action::read(value, out.rule.action); }
 std::string write_action(const ScenarioFault& in) { return Action::write(in.rule.action); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The keys of scenario files: for each table of the file a list of keys, each with the member it stands for and the
+// The keys of scenario files: for each table of the file a list of keys, each with its member and the
 // form in which it is written. Reading, writing, suggestions and the documentation all come from these lists.
 #pragma once
 #include <span>
@@ -18,11 +18,11 @@ struct Key {
   std::string_view text;            ///< for the documentation
   /// Sets the member; returns what is wrong, or nothing.
   std::string (*read)(const DocValue& value, T& out) = nullptr;
-  /// As it stands after "key = "; empty when it has its default.
+  /// As written after "key = "; empty if it has its default.
   std::string (*write)(const T& in) = nullptr;
-  /// The default, as write puts it; empty when there is none worth telling.
+  /// The default, as write puts it; empty if it is not worth mentioning.
   std::string (*standard)() = nullptr;
-  /// Sets the member to its default; null where that says nothing.
+  /// Sets the member to its default; null where that means nothing.
   void (*reset)(T& out) = nullptr;
 };
 
@@ -37,7 +37,7 @@ std::span<const Key<ScenarioListen>> listen_keys();
 std::span<const Key<ScenarioConnect>> connect_keys();
 std::span<const Key<ScenarioFault>> fault_keys();
 
-/// True for a fault that happens at a moment and not while frames pass: its time is then called `at`.
+/// True for a fault that happens at a set time and not while frames pass: its time is then called `at`.
 bool is_momentary(const ScenarioFault& fault);
 /// "a-b".
 std::string default_link_name(const ScenarioLink& link);

@@ -40,7 +40,7 @@ bool has_key(std::span<const Key<T>> keys, std::string_view name) {
   return std::any_of(keys.begin(), keys.end(), [name](const Key<T>& key) { return key.key == name; });
 }
 
-/// Where a key belongs that was written somewhere else; empty when nowhere.
+/// Where a misplaced key belongs; empty if nowhere.
 std::string_view home_of(std::string_view key) {
   if (has_key(link_keys(), key)) return "[[link]]";
   if (has_key(connect_keys(), key)) return "[[connect]]";
@@ -85,8 +85,8 @@ class ScenarioReader {
   }
 
   void complain(int line, int column, std::string_view key, std::string text) {
-    if (broken_lines_.contains(line)) return;  // it is told already that this line is no TOML
-    // Beyond this nobody reads on; the list is cut to errors_max after it was put in order.
+    if (broken_lines_.contains(line)) return;  // already reported that this line is not TOML
+    // Nobody reads on beyond this; the list is cut to errors_max once it is sorted.
     if (errors_.size() < 20 * errors_max)
       errors_.push_back({scenario_.file, line, column, std::string(key), std::move(text)});
   }
@@ -106,7 +106,7 @@ class ScenarioReader {
     complain(entry.line, entry.column, entry.key, std::move(text));
   }
 
-  /// `others` are keys of the table that somebody else reads.
+  /// `others` are keys of the table that are read elsewhere.
   template <class T>
   void read_keys(const DocValue& table, std::string_view section, std::span<const Key<T>> keys, T& out,
                  const std::vector<std::string_view>& others = {}) {
@@ -210,7 +210,7 @@ class ScenarioReader {
     if (item.find("nth") != nullptr && item.find("times") == nullptr) out.rule.match.times = 1;
   }
 
-  /// [[host]] and [[switch]] may alternate; nodes are numbered as they stand in the file.
+  /// [[host]] and [[switch]] may alternate; nodes are numbered in file order.
   void put_hosts_in_order() {
     auto& tables = tables_[static_cast<std::size_t>(Section::host)];
     std::vector<std::size_t> order(tables.size());
@@ -242,7 +242,7 @@ class ScenarioReader {
           fault.way = fault.toward == link.ends[1] ? Way::forward : Way::backward;
   }
 
-  /// Whether one of these keys of a table could not be read, or stands there misspelt.
+  /// Whether one of these keys of a table could not be read, or is misspelt.
   bool lost(const DocValue* table, std::initializer_list<std::string_view> keys) const {
     const auto found = lost_.find(table);
     return found != lost_.end() &&
@@ -285,11 +285,11 @@ class ScenarioReader {
   Scenario scenario_;
   std::vector<ScenarioError> errors_;
   std::array<std::vector<const DocValue*>, 7> tables_;  // by Section, one for each entry of the scenario's vector
-  // Keys that a table was to have and that were not read: those with a wrong value, and those that a misspelt one
-  // means.
+  // Keys that a table should have had but that were not read: those with a wrong value, and those meant by a
+  // misspelt one.
   std::map<const DocValue*, std::set<std::string, std::less<>>> lost_;
-  std::set<std::string_view> malformed_;  // sections that are no tables
-  std::set<int> broken_lines_;            // that are no TOML
+  std::set<std::string_view> malformed_;  // sections that are not tables
+  std::set<int> broken_lines_;            // that are not TOML
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ struct Unit {
   std::string_view name;
   std::uint64_t factor;
 };
-// In each table the units in which values are written come in descending order.
+// In each table the units used for writing come in descending order.
 constexpr Unit time_units[] = {{"h", 3'600'000'000'000}, {"m", 60'000'000'000}, {"s", 1'000'000'000},
                                {"ms", 1'000'000},        {"us", 1000},          {"ns", 1}};
 constexpr Unit rate_units[] = {
@@ -57,7 +57,7 @@ std::optional<Decimal> read_decimal(std::string_view text) {
   return out;
 }
 
-/// Exact, or none.
+/// Exact, or nothing.
 std::optional<std::uint64_t> read_units(std::string_view text, std::span<const Unit> units) {
   const auto number = read_decimal(text);
   if (!number) return std::nullopt;
@@ -103,7 +103,7 @@ std::optional<std::uint64_t> read_number(std::string_view text, unsigned base) {
   return value;
 }
 
-/// Optimal string alignment: insertions, deletions, exchanges and swapped neighbours count one each.
+/// Optimal string alignment: insertions, deletions, substitutions and transpositions count one each.
 std::size_t edits(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), row(b.size() + 1), next(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -194,7 +194,7 @@ std::optional<Ratio> parse_ratio(std::string_view text) {
     return std::nullopt;
   }
   if (of > in) return std::nullopt;
-  unsigned __int128 a = of, b = in;  // the greatest common divisor: "1/1000" and "0.1%" are one ratio
+  unsigned __int128 a = of, b = in;  // the greatest common divisor: "1/1000" and "0.1%" are the same ratio
   while (b != 0) {
     const unsigned __int128 rest = a % b;
     a = b;
@@ -259,7 +259,7 @@ std::string_view nearest(std::string_view word, const std::vector<std::string_vi
   std::string_view best;
   std::size_t best_edits = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string_view other : words) {
-    // A word that was cut short or goes on ("request" for "request_timeout") is one step away.
+    // A word that was cut short or continues ("request" for "request_timeout") is one step away.
     const bool part = word.size() >= 3 && (other.starts_with(word) || other.ends_with(word) || word.starts_with(other));
     const std::size_t distance =
         part && !other.empty() ? std::min<std::size_t>(1, edits(word, other)) : edits(word, other);

@@ -22,7 +22,7 @@ struct DocEntry;
 struct DocValue {
   enum class Kind : std::uint8_t { text, integer, boolean, real, date, array, table };
   Kind kind = Kind::table;
-  std::string text;  ///< of a text; otherwise as it stands in the file, where that is known
+  std::string text;  ///< of a text; otherwise as written in the file, if known
   std::int64_t integer = 0;
   bool boolean = false;
   std::vector<DocValue> items;    ///< of an array
@@ -37,19 +37,19 @@ struct DocEntry {
   DocValue value;
 };
 
-/// What a reader is told that got something else: "'2.5' is a number with a fraction".
+/// What to tell a reader that found something else: "'2.5' is a number with a fraction".
 std::string describe(const DocValue& value);
 
-/// A text as far as it is TOML.
+/// The parts of a text that are TOML.
 struct Document {
   DocValue root;
-  std::vector<ScenarioError> errors;  ///< where it is not; at most 50
-  bool whole = true;                  ///< but for the lines of the errors, root is what the author meant
+  std::vector<ScenarioError> errors;  ///< of the other parts; at most 50
+  bool whole = true;                  ///< except for the lines with errors, root is what the author meant
 };
 /// Reads TOML v1.0; at most 1 MiB. A line that is wrong by itself does not hide what follows: in `root` its key has a
-/// value that no scenario takes.
+/// value that no scenario accepts.
 Document read_document(std::string_view toml, std::string_view file_name);
-/// The same for whom the first error is enough.
+/// The same if the first error is enough.
 tl::expected<DocValue, ScenarioError> parse_document(std::string_view toml, std::string_view file_name);
 /// A TOML string that reads back as `text`.
 std::string quote(std::string_view text);
@@ -72,7 +72,7 @@ std::string mask_text(std::uint64_t mask);
 /// "hex:00ff" or text.
 std::optional<std::string> parse_octets(std::string_view text);
 std::string octets_text(std::string_view octets);
-/// Private data of so many octets whose content does not matter: the alphabet again and again.
+/// Private data of that many octets whose content does not matter: the alphabet over and over.
 std::string filler(std::size_t octets);
 
 /// The one of `words` that was probably meant, or empty.

@@ -22,7 +22,7 @@ void write_inner(std::string& out, std::string_view name, std::span<const Key<Sc
   if (!inner.empty()) out += fmt::format("{} = {{ {} }}\n", name, inner);
 }
 
-/// A file says the way of a fault by the end towards which it acts.
+/// A file states the direction of a fault by the end towards which it acts.
 ScenarioFault with_toward(const ScenarioFault& fault, const Scenario& scenario) {
   ScenarioFault out = fault;
   if (!out.toward.empty() || out.way == Way::both) return out;

@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint64_t payload_max = 512 << 10;  // octets of a whole run: some hundred frames
+constexpr std::uint64_t payload_max = 512 << 10;  // octets in a whole run: some hundred frames
 constexpr std::uint32_t connections_max = 40;
 
 template <class T>
@@ -57,7 +57,7 @@ void report_all(std::vector<std::string>& out, const Scenario& before, const Sce
 }  // namespace
 
 std::uint64_t Swarm::around(std::uint64_t low, std::uint64_t high) {
-  // Every power of two is as likely as the next: small and large values alike come up.
+  // Every power of two is equally likely, so small and large values both come up.
   const auto low_bits = static_cast<unsigned>(std::bit_width(low)),
              high_bits = static_cast<unsigned>(std::bit_width(high));
   const auto bits = static_cast<unsigned>(rng_.between(low_bits, high_bits));
@@ -68,7 +68,7 @@ std::uint64_t Swarm::around(std::uint64_t low, std::uint64_t high) {
 
 Duration Swarm::time(Duration low, Duration high) {
   const std::uint64_t ns = around(static_cast<std::uint64_t>(low.count()), static_cast<std::uint64_t>(high.count()));
-  // Two digits are enough, and can be read.
+  // Two digits are enough, and easy to read.
   std::uint64_t unit = 1;
   while (ns / unit >= 100) unit *= 10;
   return std::clamp(Duration(static_cast<std::int64_t>(ns / unit * unit)), low, high);
@@ -92,11 +92,11 @@ void Swarm::draw_hosts() {
     if (one_in(4)) rnic.echo_watch = Duration(pick({0, 1'000'000, 20'000'000}));
     if (mild_) continue;
     if (one_in(4)) tcp.rto_initial = Duration(pick({200'000'000, 1'000'000'000, 3'000'000'000}));
-    // Whoever talks to a dead host must find out before the run is over.
+    // An end that talks to a dead host must find out before the run is over.
     tcp.rto_max = std::max({tcp.rto_initial, tcp.rto_min, Duration(2s)});
     tcp.retries = static_cast<std::uint8_t>(rng_.between(4, 8));
     tcp.syn_retries = static_cast<std::uint8_t>(rng_.between(2, 6));
-    // Shorter, and what is only slow would not end alike on both ends.
+    // Any shorter, and what is merely slow would end differently on the two ends.
     if (one_in(4)) rnic.linger = Duration(pick({3'000'000'000, 5'000'000'000, 10'000'000'000}));
     if (one_in(4)) host.options.ring = static_cast<std::uint32_t>(around(4, 1024));
   }
@@ -132,7 +132,7 @@ void Swarm::draw_flags(mpa::Options& o) {
   o.ord = static_cast<std::uint16_t>(one_in(8) ? 0 : around(1, 128));
 }
 
-/// What both sides of a listener's connections do about the RTR, so that they can agree.
+/// What both sides of a listener's connections do about the RTR, chosen so that they can agree.
 void Swarm::draw_rtr(ScenarioListen& listen, const std::vector<ScenarioConnect*>& clients) {
   enum class Style { client_server, enhanced, classic, frame, configured, mismatch };
   const std::uint64_t last = static_cast<std::uint64_t>(mild_ ? Style::configured : Style::mismatch);
@@ -148,7 +148,7 @@ void Swarm::draw_rtr(ScenarioListen& listen, const std::vector<ScenarioConnect*>
   if (l.rtr_accept.empty()) l.rtr_accept = mpa::RtrSet::of(form);
   if (style == Style::mismatch) {
     l.accept_rtr_frame = !one_in(2);
-    // A Send that is waited for would swallow an empty message of a program.
+    // A Send expected as RTR would swallow a program's empty message.
     l.rtr_expected = one_in(2) && form != mpa::Rtr::send ? form : mpa::Rtr::none;
   }
   for (ScenarioConnect* connect : clients) {
@@ -168,7 +168,7 @@ void Swarm::draw_rtr(ScenarioListen& listen, const std::vector<ScenarioConnect*>
       c.rtr = static_cast<mpa::Rtr>(any);
       c.rtr_by_s = one_in(2);
       c.rtr_fallback = one_in(2) ? form : mpa::Rtr::none;
-      // An empty Send that the peer does not take for an RTR is a message like any other, and its program gets it.
+      // An empty Send that the peer does not take for an RTR is an ordinary message, and its program gets it.
       if ((c.revision == 1 || l.revision == 1) && c.rtr == mpa::Rtr::send) c.rtr = mpa::Rtr::write;
       if (c.rtr_fallback == mpa::Rtr::send) c.rtr_fallback = mpa::Rtr::write;
     }
@@ -218,7 +218,7 @@ void Swarm::draw_work() {
   fit_payload();
 }
 
-/// Revision 1 negotiates no depths: there both sides must have been told the same (RFC 5044 §7.1.1).
+/// Revision 1 negotiates no depths: both sides must have been configured alike (RFC 5044 §7.1.1).
 void Swarm::settle_depths(ScenarioListen& listen, const std::vector<ScenarioConnect*>& clients) {
   for (ScenarioConnect* connect : clients) {
     const bool reads = connect->transfer == Transfer::read;
@@ -237,7 +237,7 @@ void Swarm::draw_connect(ScenarioConnect& connect) {
   connect.both_ways = !one_in(3);
   const bool quirky = !connect.mpa.play_quirk.empty() || !connect.mpa.peer_quirk.empty();
   const auto closer = static_cast<Closer>(rng_.below(3));
-  // A responder that keeps no fence could close before the initiator's first octet.
+  // A responder without a fence could close before the initiator's first octet.
   if (connect.closer != Closer::nobody && !quirky) connect.closer = closer;
   if (one_in(3)) connect.close_after = time(1us, 100ms);
   // What makes a connection fail in the file may not do so after the draw: CRC off, other times, nothing to transfer.
@@ -252,7 +252,7 @@ void Swarm::draw_connect(ScenarioConnect& connect) {
   connect.expect = Expect::settled;
   const bool rejects = std::any_of(s_.listens.begin(), s_.listens.end(),
                                    [](const ScenarioListen& listen) { return listen.reject_every != 0; });
-  // Giving up on one side and a rejection (or the early start of a peer without a fence) on the other are not alike.
+  // Giving up on one side and a rejection (or the early start of a peer without a fence) on the other do not agree.
   if (!rejects && !quirky && one_in(4)) connect.mpa.timeouts.reply = time(10ms, 30s);
 }
 

@@ -55,7 +55,7 @@ class Swarm {
   bool mild_ = false;
   std::uint32_t smallest_buffer_ = 1 << 20;
   std::uint16_t smallest_mtu_ = 9000;
-  std::uint32_t hits_left_ = 2;  ///< mild: so many messages may be lost on purpose
+  std::uint32_t hits_left_ = 2;  ///< mild: how many messages may be lost on purpose
 };
 
 }  // namespace parley::sim

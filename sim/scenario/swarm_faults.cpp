@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The faults of a drawn scenario. All of them heal, or can be lived with (a slower link): what is lost by chance is
-// lost in a window of time, what is lost by name is lost a few times, who crashes comes back.
+// The faults of a drawn scenario. All of them heal or can be survived (a slower link): chance losses end after
+// a window of time, named losses after a few hits, and a crashed host comes back.
 #include <algorithm>
 
 #include "sim/fault/fault_text.hpp"
@@ -93,7 +93,7 @@ void Swarm::draw_mask() {
   std::uint64_t mask = rng_.next();
   mask &= rng_.next();
   if (one_in(2)) mask &= rng_.next();
-  if (one_in(2)) mask &= 0xFFFF;  // set-up alone
+  if (one_in(2)) mask &= 0xFFFF;  // set-up only
   fault.rule.mask = mask;
   s_.faults.push_back(std::move(fault));
 }
@@ -152,7 +152,7 @@ void Swarm::draw_rate() {
   s_.faults.push_back(std::move(fault));
 }
 
-/// Something happens to a message that is called by its name.
+/// A fault on a message chosen by kind.
 void Swarm::draw_message_fault() {
   if (mild_ && hits_left_ == 0) return;
   ScenarioFault fault = on_a_link();
@@ -179,7 +179,7 @@ void Swarm::draw_message_fault() {
   s_.faults.push_back(std::move(fault));
 }
 
-/// What MPA itself gets to see.
+/// Damage that MPA itself sees.
 void Swarm::draw_damage(FaultRule& rule) {
   rule.match.message = static_cast<MessageKind>(rng_.between(static_cast<std::uint64_t>(MessageKind::mpa_request),
                                                              static_cast<std::uint64_t>(MessageKind::fpdu)));

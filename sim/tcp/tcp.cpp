@@ -8,10 +8,10 @@
 namespace parley::sim {
 namespace {
 
-/// Back-off goes on while the time-out is below its maximum; this many doublings reach any maximum in use.
+/// Back-off continues while the time-out is below its maximum; this many doublings reach any maximum in use.
 constexpr std::uint8_t backoff_max = 32;
 
-// RFC 7323 §2.3: the smallest shift with which the whole buffer can be announced; at most 14.
+// RFC 7323 §2.3: the smallest shift that can announce the whole buffer; at most 14.
 std::uint8_t scale_for(std::uint32_t buffer) {
   std::uint8_t scale = 0;
   while (scale < 14 && (65535u << scale) < buffer) ++scale;
@@ -92,7 +92,7 @@ void Tcp::accept(Instant now, const wire::TcpHeader& syn) {
 
 void Tcp::enter(TcpState state) { state_ = state; }
 
-/// The end of the connection; `why` none: nothing to be told but closed.
+/// The end of the connection; `why` none: nothing to report but closed.
 void Tcp::finish(TcpEvent why) {
   if (state_ == TcpState::closed) return;
   enter(TcpState::closed);
@@ -142,7 +142,7 @@ std::size_t Tcp::write(Instant, ConstBytes octets) {
   return taken;
 }
 
-// RFC 9293 §3.10.4. Before the handshake is over the FIN waits; establish() goes on from there.
+// RFC 9293 §3.10.4. Before the handshake is over the FIN waits; establish() continues from there.
 void Tcp::shutdown(Instant) {
   if (state_ == TcpState::closed || fin_queued_) return;
   fin_queued_ = true;
@@ -152,12 +152,12 @@ void Tcp::shutdown(Instant) {
 
 void Tcp::close(Instant now) {
   orphan_ = true;
-  if (state_ == TcpState::syn_sent) {  // RFC 9293 §3.10.4: nothing to be ended yet
+  if (state_ == TcpState::syn_sent) {  // RFC 9293 §3.10.4: nothing to end yet
     finish(TcpEvent::closed);
     return;
   }
   if (unread() != 0 || (reassembly_ != nullptr && !reassembly_->ranges.empty())) {
-    abort(now);  // RFC 9293 §3.6.1: the peer is told that octets were lost
+    abort(now);  // RFC 9293 §3.6.1: the peer learns that octets were lost
     return;
   }
   shutdown(now);
@@ -183,7 +183,7 @@ ConstBytes Tcp::poll_received() {
   }
   const ConstBytes piece = reassembly_->ring.view(rcv_read_, unread())[0];
   rcv_read_ += static_cast<std::uint32_t>(piece.size());
-  // RFC 9293 §3.8.6.2.2: a wider window is told when it is wider by two segments or half of the buffer.
+  // RFC 9293 §3.8.6.2.2: a wider window is announced when it is wider by two segments or half of the buffer.
   if (!fin_taken_ && offered_edge() - rcv_adv_ >= window_step()) ack_now_ = true;
   return piece;
 }
@@ -221,20 +221,20 @@ void Tcp::handle_deadline(Instant now) {
     send_probe_ = true;  // RFC 9293 §3.8.6.1
     return;
   }
-  // RFC 5681 §3.1: half of what was under way, once for a segment; then slow start from one segment. RFC 6582 §3.2
+  // RFC 5681 §3.1: half of what was in flight, once for a segment; then slow start from one segment. RFC 6582 §3.2
   // step 4: no fast retransmit for what was sent before.
   if (retries_ == 1) ssthresh_ = std::max((snd_max_ - snd_una_) / 2, 2u * emss_);
   cwnd_ = emss_;
   cwnd_credit_ = 0;
   recover_ = snd_max_;
-  recovering_ = timing_ = send_first_again_ = false;  // RFC 6298 §3: what is sent again is not timed
+  recovering_ = timing_ = send_first_again_ = false;  // RFC 6298 §3: retransmissions are not timed
   duplicates_ = 0;
   snd_nxt_ = snd_una_;
 }
 
 bool Tcp::gives_way_to(const wire::TcpHeader& syn) const {
   if (state_ != TcpState::time_wait || !syn.syn() || syn.rst() || syn.has_ack()) return false;
-  // RFC 6191 §2: the clock of the timestamps tells an old SYN from a new one, whatever their sequence numbers.
+  // RFC 6191 §2: the timestamp clock tells an old SYN from a new one, whatever their sequence numbers.
   if (timestamps_ && syn.timestamps && ts_recent_ != syn.ts_value) return seq_lt(ts_recent_, syn.ts_value);
   return seq_lt(rcv_nxt_ - 1, syn.seq);
 }

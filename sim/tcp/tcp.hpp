@@ -35,13 +35,13 @@ enum class TcpState : std::uint8_t {
 };
 std::string_view to_string(TcpState state);
 
-/// A segment to be sent. The payload lies in the send buffer: valid until the next call that is not const.
+/// A segment to be sent. The payload is in the send buffer: valid until the next non-const call.
 struct TcpOutput {
   wire::TcpHeader header;               ///< ports left 0: the host knows them
   std::array<ConstBytes, 2> payload{};  ///< in order; the buffer is a ring, so up to two pieces
 };
 
-/// What the owner has to be told, in order; drained with poll_event.
+/// What the owner must be told, in order; drained with poll_event.
 enum class TcpEvent : std::uint8_t {
   none,
   connected,
@@ -53,35 +53,35 @@ enum class TcpEvent : std::uint8_t {
 };
 std::string_view to_string(TcpEvent event);
 
-/// After each call that is not const: drain poll_received, then poll_segment, then poll_event, then read
+/// After each non-const call: drain poll_received, then poll_segment, then poll_event, then read
 /// next_deadline(). Each of these loops ends.
 class Tcp {
  public:
   /// `mss`: the largest payload the path takes (MTU - 40 or - 60), before options. Options and buffers are not copied
-  /// and outlive the connection.
+  /// and must outlive the connection.
   Tcp(const TcpOptions& options, TcpBuffers& buffers, std::uint16_t mss, std::uint32_t iss);
   ~Tcp();
   Tcp(Tcp&&) noexcept = default;
   Tcp& operator=(Tcp&&) = delete;
 
   void connect(Instant now);
-  /// Passive open by a SYN.
+  /// Passive open in answer to a SYN.
   void accept(Instant now, const wire::TcpHeader& syn);
-  /// Returns the octets that are now next in order and lie in `payload`; the owner takes them at once (they count as
-  /// consumed unless paused), then asks poll_received for more that had waited in the reassembly buffer.
+  /// Returns the octets of `payload` that are now next in order; the owner takes them at once (they count as
+  /// consumed unless paused), then asks poll_received for more that waited in the reassembly buffer.
   ConstBytes handle_segment(Instant now, const wire::TcpHeader& header, ConstBytes payload);
-  /// More octets in order, until empty; each valid until the next call that is not const. None while paused.
+  /// More octets in order, until empty; each valid until the next non-const call. None while paused.
   ConstBytes poll_received();
-  /// Takes as much as there is room for; nothing before connect or accept and after shutdown.
+  /// Takes as much as there is room for; nothing before connect or accept, or after shutdown.
   std::size_t write(Instant now, ConstBytes octets);
   std::size_t room() const;
   void shutdown(Instant now);  ///< FIN after what is queued; the receive half stays
-  /// shutdown, and the owner reads no more, as close() of a socket: octets that wait or come are answered with RST
-  /// (RFC 9293 §3.6.1), the peer has TcpOptions::time_wait to send its FIN, and a window that stays shut uses up the
+  /// shutdown, and the owner reads no more, like close() of a socket: octets that wait or arrive are answered with RST
+  /// (RFC 9293 §3.6.1), the peer has TcpOptions::time_wait to send its FIN, and a window that stays closed uses up the
   /// retries.
   void close(Instant now);
   void abort(Instant now);   ///< RST at once
-  void pause();              ///< the owner reads no more: the window closes when the buffer is full
+  void pause();              ///< the owner stops reading: the window closes when the buffer is full
   void resume(Instant now);  ///< poll_received gives what waited, then the window opens again
 
   bool poll_segment(Instant now, TcpOutput& out);
@@ -92,16 +92,16 @@ class Tcp {
   TcpState state() const { return state_; }
   std::uint16_t emss() const { return emss_; }  ///< octets of payload per segment, options taken off
   std::uint64_t retransmits() const { return retransmits_; }
-  std::uint64_t out_of_order() const { return out_of_order_; }  ///< segments that came behind a gap
+  std::uint64_t out_of_order() const { return out_of_order_; }  ///< segments that arrived after a gap
   std::size_t send_queue() const;                               ///< octets not acknowledged; at most the send buffer
-  /// Octets of memory for what waits to be read; at most the receive buffer, rounded up to a power of two.
+  /// Octets of memory for data waiting to be read; at most the receive buffer, rounded up to a power of two.
   std::size_t reassembly() const { return reassembly_ == nullptr ? 0 : reassembly_->ring.capacity(); }
   /// TIME-WAIT, and `syn` opens a new connection between the same ports that cannot be confused with this one: the
   /// owner may destroy this end and accept (RFC 9293 §3.6.1, RFC 6191 §2).
   bool gives_way_to(const wire::TcpHeader& syn) const;
 
  private:
-  /// Below this a segment holds nothing beside its options; an MSS that claims less is not believed.
+  /// Below this a segment has no room beside its options; an MSS that claims less is not believed.
   static constexpr std::uint16_t mss_min = 48;
   enum class Timer : std::uint8_t { none, retransmit, persist, end };
 
@@ -162,17 +162,17 @@ class Tcp {
 
   const TcpOptions* options_;
   TcpBuffers* buffers_;
-  TcpRing send_;                               // [una, end), when there are such octets
-  std::unique_ptr<TcpReassembly> reassembly_;  // when there is a gap or something unread
+  TcpRing send_;                               // [una, end), if not empty
+  std::unique_ptr<TcpReassembly> reassembly_;  // if there is a gap or something unread
   Instant timer_at_ = never;                   // one timer: see Timer
   Instant ack_at_ = never;                     // delayed ACK
   Instant rtt_from_{};                         // when the timed segment was sent
   Duration srtt_{}, rttvar_{};                 // RFC 6298 §2; srtt 0: no sample yet
-  bool syn_was_late_ = false;                  // the first one timed out, and which one was answered is not known
+  bool syn_was_late_ = false;                  // the first one timed out, and it is unknown which one was answered
   Instant ts_recent_at_{};
-  Instant quiet_until_{};  // no answer to empty segments out of the window before
+  Instant quiet_until_{};  // until then, no answer to empty segments outside the window
 
-  // The send sequence space, RFC 9293 §3.3.1: una <= nxt <= max; nxt goes back at a time-out. Data ends at end, where
+  // The send sequence space, RFC 9293 §3.3.1: una <= nxt <= max; nxt goes back on a time-out. Data ends at end, where
   // the FIN is if there is one.
   std::uint32_t iss_, snd_una_, snd_nxt_, snd_max_, snd_end_;
   std::uint32_t snd_wnd_ = 0, snd_wl1_ = 0, snd_wl2_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Memory for what TCP connections send and reassemble: rings that are taken when there is something to keep, grow with
-// it and go back to a pool when it is gone, so that a million idle connections hold none. RFC 9293 §3.8 (what is kept).
+// it and return to a pool when it is gone, so that a million idle connections hold none. RFC 9293 §3.8 (what is kept).
 #pragma once
 #include <array>
 #include <cstdint>
@@ -11,31 +11,31 @@
 
 namespace parley::sim {
 
-/// Blocks of 2^n octets, for the connections of one host (or one world); outlives them. Steady traffic does not reach
-/// the heap: what one connection gives back the next one takes.
+/// Blocks of 2^n octets, for the connections of one host (or one world); must outlive them. Steady traffic does not
+/// reach the heap: what one connection returns, the next one takes.
 class TcpBuffers {
  public:
   static constexpr std::uint32_t block_min = 128;
-  /// Octets kept free for the next taker; what comes back beyond goes to the heap.
+  /// Octets kept free for the next taker; anything returned beyond that goes to the heap.
   static constexpr std::size_t free_max = 16 << 20;
   TcpBuffers() = default;
   TcpBuffers(const TcpBuffers&) = delete;
   TcpBuffers& operator=(const TcpBuffers&) = delete;
 
   std::size_t out() const { return out_; }      ///< octets taken and not given back
-  std::size_t peak() const { return peak_; }    ///< most of them at once
+  std::size_t peak() const { return peak_; }    ///< the peak of it
   std::uint64_t made() const { return made_; }  ///< blocks taken from the heap so far
 
  private:
   friend class TcpRing;
   std::uint8_t* take(std::uint32_t capacity);
   void give_back(std::uint8_t* block, std::uint32_t capacity);
-  std::array<std::vector<std::unique_ptr<std::uint8_t[]>>, 33> free_;  // by the logarithm of the size
+  std::array<std::vector<std::unique_ptr<std::uint8_t[]>>, 33> free_;  // by the binary logarithm of the size
   std::size_t out_ = 0, peak_ = 0, kept_ = 0;
   std::uint64_t made_ = 0;
 };
 
-/// Octets of a stream, addressed by their sequence number: number s lies at s modulo the capacity, a power of two. The
+/// Octets of a stream, addressed by their sequence number: number s is at s modulo the capacity, a power of two. The
 /// user knows which numbers are in use. One of the hot paths that handle raw octets without Reader and Writer.
 class TcpRing {
  public:
@@ -48,7 +48,7 @@ class TcpRing {
   TcpRing& operator=(TcpRing&&) = delete;
 
   std::uint32_t capacity() const { return capacity_; }
-  /// Room for [first, first + size), keeping what lies in [first, first + used); at most capacity_max.
+  /// Room for [first, first + size), keeping [first, first + used); at most capacity_max.
   void reserve(TcpBuffers& buffers, std::uint32_t first, std::uint32_t used, std::uint32_t size) {
     if (size > capacity_) grow(buffers, first, used, size);
   }
@@ -77,13 +77,13 @@ struct TcpRange {
 };
 
 /// What came and cannot be handed out yet: octets after a gap, and octets in order that nobody reads. Exists only while
-/// there are such.
+/// there are any.
 struct TcpReassembly {
-  /// More gaps than this at once are not remembered; the octets come again.
+  /// More gaps than this at one time are not remembered; those octets are retransmitted.
   static constexpr std::size_t ranges_max = 64;
   TcpRing ring;
-  std::vector<TcpRange> ranges;  ///< after the gap, in order, apart from each other; at most ranges_max
-  std::uint32_t newest = 0;      ///< left edge of what came last, to be reported first (RFC 2018 §4)
+  std::vector<TcpRange> ranges;  ///< after the gap, in order, not touching each other; at most ranges_max
+  std::uint32_t newest = 0;      ///< left edge of the latest arrival, to be reported first (RFC 2018 §4)
 
   /// Notes that the octets of `range` are there, unless there are too many gaps.
   void insert(TcpRange range);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a connection makes of a segment, in the order of RFC 9293 §3.10.7.
+// How a connection handles a segment, in the order of RFC 9293 §3.10.7.
 #include <algorithm>
 
 #include "sim/tcp/tcp.hpp"
@@ -7,9 +7,9 @@
 namespace parley::sim {
 namespace {
 
-/// RFC 7323 §5.5: a timestamp that was not renewed for so long says nothing.
+/// RFC 7323 §5.5: a timestamp that was not renewed for this long means nothing.
 constexpr Duration ts_lifetime = std::chrono::hours(24 * 24);
-/// Empty segments out of the window are answered no more often, lest two confused ends answer each other for ever
+/// Empty segments outside the window are answered no more often, lest two confused ends answer each other for ever
 /// (RFC 5961 §7).
 constexpr Duration quiet_time = std::chrono::milliseconds(500);
 /// No window is larger, so no congestion window needs to be.
@@ -17,7 +17,7 @@ constexpr std::uint32_t cwnd_max = 1u << 30;
 
 }  // namespace
 
-// What SYN of the peer says; options hold if both sides sent them (RFC 7323 §1.3, RFC 2018 §2).
+// What the peer's SYN says; options hold if both sides sent them (RFC 7323 §1.3, RFC 2018 §2).
 void Tcp::learn_options(Instant now, const wire::TcpHeader& syn) {
   irs_ = syn.seq;
   rcv_read_ = rcv_nxt_ = rcv_adv_ = rcv_acked_ = syn.seq + 1;
@@ -28,7 +28,7 @@ void Tcp::learn_options(Instant now, const wire::TcpHeader& syn) {
   scaling_ = scaling_ && syn.window_scale >= 0;
   if (!scaling_) rcv_scale_ = 0;
   snd_scale_ = static_cast<std::uint8_t>(scaling_ ? std::min<int>(syn.window_scale, 14) : 0);  // RFC 7323 §2.3
-  // RFC 9293 §3.7.1: 536 octets where the peer does not say; its number does not count options.
+  // RFC 9293 §3.7.1: 536 octets if the peer does not say; its number does not count options.
   const std::uint16_t theirs = syn.mss == 0 ? std::uint16_t{536} : std::max(syn.mss, mss_min);
   emss_ = static_cast<std::uint16_t>(std::min(mss_, theirs) - (timestamps_ ? 12 : 0));
   cwnd_ = 10u * emss_;    // RFC 6928 §2, the segments without its limit in octets
@@ -47,7 +47,7 @@ void Tcp::establish() {
   raise(TcpEvent::connected);
 }
 
-// RFC 9293 §3.10.7.3. True: the connection is established and the segment's text may be looked at.
+// RFC 9293 §3.10.7.3. True: the connection is established and the segment's text may be processed.
 bool Tcp::handle_syn_sent(Instant now, const wire::TcpHeader& header) {
   if (header.has_ack() && header.ack != iss_ + 1) {
     if (!header.rst()) refuse(header.ack);
@@ -60,7 +60,7 @@ bool Tcp::handle_syn_sent(Instant now, const wire::TcpHeader& header) {
   }
   if (!header.syn()) return false;
   learn_options(now, header);
-  if (!header.has_ack()) {  // simultaneous open: our SYN goes once more, with an ACK
+  if (!header.has_ack()) {  // simultaneous open: our SYN is sent once more, with an ACK
     enter(TcpState::syn_received);
     snd_nxt_ = iss_;
     return false;
@@ -71,7 +71,7 @@ bool Tcp::handle_syn_sent(Instant now, const wire::TcpHeader& header) {
   return true;
 }
 
-// RFC 9293 §3.10.7.4, first check. An answer to what is out of the window, but not to RST.
+// RFC 9293 §3.10.7.4, first check. Answers what is outside the window, except RST.
 void Tcp::answer_unacceptable(Instant now, const wire::TcpHeader& header, std::uint32_t length) {
   if (header.rst()) return;
   if (state_ == TcpState::syn_received && header.syn() && !header.has_ack() && header.seq == irs_) {
@@ -86,7 +86,7 @@ void Tcp::answer_unacceptable(Instant now, const wire::TcpHeader& header, std::u
   ack_now_ = true;
 }
 
-// RFC 5961 §3.2: RST counts if it hits the next sequence number; a near miss is asked to prove itself.
+// RFC 5961 §3.2: a RST counts if it hits the next sequence number; a near miss must prove itself.
 void Tcp::handle_reset(const wire::TcpHeader& header) {
   if (header.seq != rcv_nxt_) {
     ack_now_ = true;
@@ -106,7 +106,7 @@ bool Tcp::check_segment(Instant now, const wire::TcpHeader& header, std::uint32_
       return false;
     }
   }
-  // A segment at rcv.nxt counts whatever the window is, for its ACK and for RST; an empty one may stand at the right
+  // A segment at rcv.nxt counts whatever the window, for its ACK and for RST; an empty one may be at the right
   // edge, where a peer is that has filled the window.
   const std::uint32_t from = header.seq - rcv_nxt_, window = rcv_adv_ - rcv_nxt_;
   const bool begins_inside = from < window || (length == 0 && from == window);
@@ -124,7 +124,7 @@ bool Tcp::check_segment(Instant now, const wire::TcpHeader& header, std::uint32_
     return false;
   }
   if (!header.has_ack()) return false;
-  // RFC 7323 §4.3: the timestamp of the segment that the next ACK answers first.
+  // RFC 7323 §4.3: the timestamp of the earliest segment that the next ACK answers.
   if (timestamps_ && seq_le(header.seq, rcv_acked_) && seq_le(ts_recent_, header.ts_value)) {
     ts_recent_ = header.ts_value;
     ts_recent_at_ = now;
@@ -173,7 +173,7 @@ void Tcp::recover(std::uint32_t acknowledged) {
   }
   recovering_ = send_first_again_ = false;
   cwnd_ = std::min(ssthresh_, std::max<std::uint32_t>(snd_max_ - snd_una_, emss_) + emss_);
-  recover_ = snd_una_ - 1;  // only needed segments were sent again: duplicates from here on tell of a new loss
+  recover_ = snd_una_ - 1;  // only needed segments were retransmitted: duplicates from here on indicate a new loss
 }
 
 void Tcp::handle_new_ack(Instant now, const wire::TcpHeader& header) {
@@ -182,14 +182,14 @@ void Tcp::handle_new_ack(Instant now, const wire::TcpHeader& header) {
   snd_una_ = header.ack;
   snd_nxt_ = seq_max(snd_nxt_, snd_una_);
   probing_ = false;
-  // RFC 6298 §3: the timed segment, never sent twice; or the echo, which tells which copy is meant.
+  // RFC 6298 §3: the timed segment, never retransmitted; or the echo, which tells which copy is meant.
   if (timing_ && seq_le(rtt_end_, snd_una_)) {
     timing_ = false;
     take_rtt_sample(now - rtt_from_);
   } else if (backoff_ != 0 && timestamps_ && header.timestamps) {
     take_rtt_sample(std::chrono::milliseconds(std::max<std::uint32_t>(timestamp_of(now) - header.ts_echo, 1)));
   } else if (opening && backoff_ != 0) {
-    syn_was_late_ = true;  // RFC 6298 §5.7: the RTO is 3 s, where 1 s was too little for a SYN, until RTT is measured
+    syn_was_late_ = true;  // RFC 6298 §5.7: the RTO is 3 s, where 1 s was too short for a SYN, until RTT is measured
     backoff_ = 0;
   }
   retries_ = 0;
@@ -252,7 +252,7 @@ bool Tcp::handle_ack(Instant now, const wire::TcpHeader& header, std::uint32_t l
     if (state_ == TcpState::closed) return false;
   } else if (header.ack == snd_una_) {
     if (length == 0 && window == snd_wnd_ && window != 0 && snd_una_ != snd_max_) handle_duplicate_ack();
-    // RFC 9293 §3.8.6.1: it lives, and has no room. An end that its owner has left does not wait for ever.
+    // RFC 9293 §3.8.6.1: the peer is alive but has no room. An end that its owner has left does not wait for ever.
     if ((timer_ == Timer::persist || window == 0) && !orphan_) retries_ = 0;
   }
   if (seq_le(snd_una_, header.ack) &&
@@ -273,7 +273,7 @@ void Tcp::start_time_wait(Instant now) {
   set_timer(Timer::end, now + options_->time_wait);
 }
 
-/// Into the buffer: after a gap, or in order and unread.
+/// Stores in the buffer: after a gap, or in order and unread.
 void Tcp::keep(std::uint32_t seq, ConstBytes payload) {
   if (reassembly_ == nullptr) reassembly_ = std::make_unique<TcpReassembly>();
   std::uint32_t used = unread();
@@ -283,7 +283,7 @@ void Tcp::keep(std::uint32_t seq, ConstBytes payload) {
   reassembly_->ring.put(seq, payload);
 }
 
-/// `payload` begins at rcv.nxt and fits. Returns it if it may be handed out without a stop in the buffer.
+/// `payload` begins at rcv.nxt and fits. Returns it if it may be handed out without passing through the buffer.
 ConstBytes Tcp::take_in_order(Instant now, std::uint32_t seq, ConstBytes payload) {
   const auto size = static_cast<std::uint32_t>(payload.size());
   const bool through = unread() == 0 && !paused_;
@@ -298,7 +298,7 @@ ConstBytes Tcp::take_in_order(Instant now, std::uint32_t seq, ConstBytes payload
     ranges.erase(ranges.begin(), joined);
     ack_now_ = true;  // RFC 5681 §4.2: a gap was filled, wholly or in part
   }
-  // RFC 9293 §3.8.6.3: every second full segment at once; and what would leave the peer without a window.
+  // RFC 9293 §3.8.6.3: every second full segment at once; and whatever would leave the peer without a window.
   if (rcv_nxt_ - rcv_acked_ >= 2u * emss_ ||
       (rcv_adv_ - rcv_nxt_ < window_step() && offered_edge() - rcv_adv_ >= window_step()))
     ack_now_ = true;

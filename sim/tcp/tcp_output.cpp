@@ -102,7 +102,7 @@ void Tcp::emit_data(Instant now, TcpOutput& out, std::uint32_t seq, std::uint32_
   snd_max_ = seq_max(snd_max_, end);
 }
 
-/// From nxt on, as the windows allow. Less than a full segment only if it is the last one, or nothing is under way
+/// From nxt on, as the windows allow. Less than a full segment only if it is the last one, or nothing is in flight
 /// that would open the window (RFC 9293 §3.8.6.2.1).
 bool Tcp::emit_new_data(Instant now, TcpOutput& out) {
   const bool fin_due = fin_queued_ && seq_le(snd_nxt_, snd_end_);
@@ -126,7 +126,7 @@ bool Tcp::emit_new_data(Instant now, TcpOutput& out) {
   return true;
 }
 
-/// The first segment that is not acknowledged: fast retransmit, and partial ACKs (RFC 6582 §3.2).
+/// The first unacknowledged segment: fast retransmit, and partial ACKs (RFC 6582 §3.2).
 bool Tcp::emit_first_again(Instant now, TcpOutput& out) {
   send_first_again_ = false;
   const std::uint32_t edge = fin_sent() ? snd_end_ : snd_max_;
@@ -163,7 +163,7 @@ bool Tcp::poll_segment(Instant now, TcpOutput& out) {
     case TcpState::last_ack:
       if (send_first_again_ && emit_first_again(now, out)) return true;
       if (send_probe_) {
-        // One octet beyond the window, or the FIN: whatever its fate, the answer tells the window.
+        // One octet beyond the window, or the FIN: whatever happens to it, the answer carries the window.
         send_probe_ = false;
         probing_ = true;
         const std::uint32_t size = snd_una_ == snd_end_ ? 0 : 1;
@@ -178,7 +178,7 @@ bool Tcp::poll_segment(Instant now, TcpOutput& out) {
     case TcpState::time_wait: break;
   }
   if (state_ == TcpState::syn_sent || !ack_now_) return false;
-  // After a time-out nxt has gone back: an ACK there would be out of the peer's window, and unread.
+  // After a time-out nxt has gone back: an ACK there would be outside the peer's window, and ignored.
   fill_header(now, out.header, probing_ ? snd_una_ : snd_max_, ack);
   emit_sack(out.header);
   return true;

@@ -12,7 +12,7 @@ namespace parley::sim {
 namespace {
 
 constexpr std::uint32_t no_wanted = ~std::uint32_t{0};
-/// A restart that hangs on a frame may come this long after the crash; then the workload waits no longer for it.
+/// A restart tied to a frame may come this long after the crash; after that the workload no longer waits for it.
 constexpr Duration restart_wait = std::chrono::seconds(10);
 
 std::string attempt_label(const Scenario& scenario, const check::Attempt& a) {
@@ -88,7 +88,7 @@ check::Attempt* Workload::find_attempt(const Address& initiator, const Address& 
   return at == by_stream_.end() ? nullptr : at->second;
 }
 
-// A responder's end whose initiator nobody knows: its host died before its address was known.
+// A responder's end whose initiator is unknown: its host crashed before its address was known.
 check::Attempt& Workload::stray(const Address& peer, HostApp& app, std::uint16_t port) {
   check::Attempt& a = attempts_.emplace_back();
   a.number = static_cast<std::uint32_t>(attempts_.size() - 1);
@@ -115,7 +115,7 @@ bool Workload::wants_retry(const Wanted& wanted) const {
 void Workload::attempt_over(check::Attempt& attempt) {
   const std::uint32_t index = attempt_wanted_[attempt.number];
   if (attempt.initiator.local.port == 0 && last_fault_ >= attempt.started && last_fault_ != Instant{})
-    attempt.touched = true;  // its stream was never known; any fault may have been its own
+    attempt.touched = true;  // its stream was never known; any fault may have hit it
   if (index == no_wanted || wanted_[index].attempt != &attempt || wanted_[index].done) return;
   Wanted& wanted = wanted_[index];
   if (!wants_retry(wanted)) {
@@ -130,7 +130,7 @@ void Workload::attempt_over(check::Attempt& attempt) {
   }
 }
 
-// Closed by nobody: it has come as far as it was to come.
+// Closed by nobody: it has got as far as it should.
 void Workload::attempt_rests(check::Attempt& attempt) {
   const std::uint32_t index = attempt_wanted_[attempt.number];
   if (index == no_wanted || wanted_[index].attempt != &attempt || wanted_[index].done) return;
@@ -160,7 +160,7 @@ Duration Workload::patience(const ScenarioConnect& spec) const {
 
 bool Workload::settled() {
   if (wanted_.size() < wanted_total_ || wanted_open_ > 0) {
-    // Connections of a host that is down for good will never be.
+    // Connections of a host that is down for good will never exist.
     for (std::size_t i = 0; i < scenario_.connects.size(); ++i)
       if (next_index_[i] < scenario_.connects[i].count && comes_back(scenario_.connects[i].from)) return false;
     for (const Wanted& w : wanted_) {
@@ -174,7 +174,7 @@ bool Workload::settled() {
     app->wake_abandoned();
     resting = resting || app->resting() > 0;
   }
-  // What nobody closes is still to see the crashes that the scenario has in store.
+  // Connections that nobody closes must still live through the crashes that the scenario has planned.
   if (resting && world_.now() < last_host_fault_) return false;
   return ends_open_ == 0;
 }
@@ -238,7 +238,7 @@ void Workload::touch_stream(const Address& a, const Address& b, bool corrupted) 
     at->second->touched_at = world_.now();
     at->second->corrupted = at->second->corrupted || corrupted;
   }
-  // A later connection may use the same addresses and ports again, and not be known yet.
+  // A later connection may reuse the addresses and ports, and not be known yet.
   if (at == by_stream_.end() || (at->second->initiator.over() && touched_.size() < 65536))
     touched_[name].corrupted |= corrupted;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The workload of a scenario: one App per host that listens, accepts or rejects after a while, connects, transfers,
-// closes, tries again, and goes on after a restart. What every user did and was told goes into check/history.
+// closes, retries, and continues after a restart. What every user did and was told goes into check/history.
 //
 // A user of this workload is patient but not for ever: an end that has made no progress for half of
-// bounds.converge (plus the connection's own pauses) while nothing was being broken any more closes by itself, as
-// programs with a keep-alive of their own do. Where no fault explains it that is a violation.
+// bounds.converge (plus the connection's own pauses) while no fault was active any more closes by itself, as
+// programs with their own keep-alive do. If no fault explains it, that is a violation.
 #pragma once
 #include <deque>
 #include <map>
@@ -21,7 +21,7 @@ namespace parley::sim {
 
 class HostApp;
 
-/// One connection that the scenario wants, over all its attempts.
+/// One connection that the scenario asks for, over all its attempts.
 struct Wanted {
   std::uint32_t connect = 0, index = 0;
   std::uint32_t tries = 0;
@@ -38,15 +38,15 @@ class Workload {
 
   /// Gives every host its App. Errors: a connection between hosts that are not joined.
   Checked<void> attach();
-  /// Everything wanted has come to its end, and no end is under way.
+  /// Everything asked for has come to its end, and no end is open.
   bool settled();
-  /// Nothing is left to happen in the world: hosts that are down stay so.
+  /// No event is left in the world: hosts that are down stay down.
   void nothing_left() { nothing_left_ = true; }
-  /// No end is under way now: only then settled() can be true, and is worth its price.
+  /// No end is open now: only then can settled() be true, and is it worth its cost.
   bool quiet() const { return ends_open_ == 0; }
-  /// What is still open, in words; at most `max`.
+  /// What is still open, as text; at most `max`.
   std::vector<std::string> pending(std::size_t max) const;
-  /// When the workload last began something of its own accord: a start, a decision, a close.
+  /// When the workload last started something by itself: a connection, a decision, a close.
   Instant last_intent() const { return last_intent_; }
   const std::deque<check::Attempt>& attempts() const { return attempts_; }
   std::deque<check::Attempt>& attempts() { return attempts_; }
@@ -55,14 +55,14 @@ class Workload {
   /// How many endpoints a host should still have: its listeners, and connections that nobody closes.
   std::size_t endpoints_expected(const std::string& host) const;
   std::size_t resting(const std::string& host) const;
-  /// Labels of all streams that attempts are known for.
+  /// Labels of all streams whose attempts are known.
   std::map<StreamName, std::string> stream_labels() const;
-  /// The same by number of the attempt.
+  /// The same, with the number of the attempt.
   std::map<StreamName, std::size_t> stream_attempts() const;
 
-  /// A fault touched the host (crash, pause), or something that cannot be told apart.
+  /// A fault touched the host (crash, pause), or something that cannot be attributed.
   void touch_host(const std::string& host);
-  /// A fault touched a frame between these two; `corrupted`: what MPA sees was changed.
+  /// A fault touched a frame between these two; `corrupted`: it changed what MPA sees.
   void touch_stream(const Address& a, const Address& b, bool corrupted);
   void fault_seen(Instant at) { last_fault_ = at; }
   Instant last_fault() const { return last_fault_; }
@@ -89,18 +89,18 @@ class Workload {
   check::Judge& judge_;
   std::vector<std::unique_ptr<HostApp>> apps_;
   std::vector<Route> routes_;                 // by connect
-  std::vector<std::uint32_t> next_index_;     // by connect: the next of its connections to be started
+  std::vector<std::uint32_t> next_index_;     // by connect: the next of its connections to start
   std::vector<std::uint32_t> requests_seen_;  // by listen: for reject_every
   std::deque<Wanted> wanted_;
   std::deque<check::Attempt> attempts_;
   std::vector<std::uint32_t> attempt_wanted_;        // by number of the attempt; ~0 for strays
   std::map<StreamName, check::Attempt*> by_stream_;  // the newest wins
-  std::map<StreamName, Touch> touched_;              // streams that no attempt is known for yet
+  std::map<StreamName, Touch> touched_;              // streams whose attempt is not known yet
   std::uint64_t wanted_open_ = 0, ends_open_ = 0;
   std::uint64_t wanted_total_ = 0;
   bool nothing_left_ = false;
   Instant last_intent_{}, last_fault_{};
-  Instant last_host_fault_{};  // at a time that the scenario names
+  Instant last_host_fault_{};  // at a time that the scenario sets
 };
 
 }  // namespace parley::sim

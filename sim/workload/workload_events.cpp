@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// HostApp: what the connection manager and the completion queue say, and what the user does about it.
+// HostApp: what the connection manager and the completion queue report, and what the user does about it.
 #include <fmt/format.h>
 
 #include <array>
@@ -9,7 +9,7 @@
 namespace parley::sim {
 namespace {
 
-// After its end was told an id is kept this long, so that an event too many would be seen.
+// An id is kept this long after its end was reported, so that a surplus event would be seen.
 constexpr Duration grace = std::chrono::milliseconds(50);
 
 bool closes(Closer closer, mpa::Role role) {
@@ -155,7 +155,7 @@ void HostApp::on(cm::ConnectFailed& event) {
     return;
   }
   Live* end = find(event.id);
-  // A peer that fails before its ConnectRequest is told of by an id that nobody had (docs/cm.md).
+  // A peer that fails before its ConnectRequest is reported with an id that nobody had (docs/cm.md).
   if (end == nullptr && event.responder) {
     if (!event.why.code || event.why.to_string().empty())
       workload_.judge_.add("settlement", host_.now(), {}, host_.name() + " was told of a failed peer without a reason");
@@ -185,7 +185,7 @@ void HostApp::on(cm::Disconnected& event) {
   end_of(*end);
 }
 
-// Nobody had an id for those peers; their initiators are told by TCP.
+// Nobody had an id for those peers; their initiators learn it from TCP.
 void HostApp::on(cm::TurnedAway& event) {
   if (event.gave_way + event.refused == 0 || !event.why.code || event.why.to_string().empty())
     workload_.judge_.add("settlement", host_.now(), {}, host_.name() + " was told of no room without number or reason");
@@ -217,7 +217,7 @@ void HostApp::close(Live& end) {
   if (end.id.disconnect()) end.record->asked_to_close = true;  // else it has ended, and the event is on its way
 }
 
-// Nothing moves: a program would close after a while, lest it wait for a peer that is gone for ever.
+// No progress: a program would close after a while, rather than wait for ever for a peer that is gone.
 void HostApp::watch(Live& end) {
   if (end.over || end.resting) return;
   const Instant since = std::max(end.progress_at, end.attempt->touched_at);

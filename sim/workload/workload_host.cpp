@@ -10,12 +10,12 @@
 namespace parley::sim {
 namespace {
 
-// A cookie: kind, incarnation (a timer of a dead one may still fire), index.
+// A cookie: kind, incarnation (a timer of an earlier one may still fire), index.
 constexpr unsigned kind_shift = 56, incarnation_shift = 40;
 constexpr std::uint64_t index_mask = (std::uint64_t{1} << incarnation_shift) - 1;
 constexpr std::uint64_t incarnation_mask = 0xFFFF;
 
-// Each queue pair reserves room for what it may post; this is for all of a host's together.
+// Each queue pair reserves room for what it may post; this is for all queue pairs of a host together.
 constexpr std::size_t completions_max = 1 << 20;
 }  // namespace
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What runs on one host of a workload: its listeners, its connections and their timers. It lives through crashes; all
+// What runs on one host of a workload: its listeners, its connections and their timers. It survives crashes; everything
 // that belongs to one incarnation is dropped with it.
 #pragma once
 #include <memory>
@@ -26,13 +26,13 @@ class HostApp final : public App {
   const Host& host() const { return host_; }
   /// Asks for the addresses of initiators that are not known yet.
   void learn();
-  /// Ends that wait for nobody: up, done, and closed by nobody. Those whose peer has gone go on being watched.
+  /// Ends that wait for nobody: up, done, and closed by nobody. Those whose peer has gone are still watched.
   void wake_abandoned();
   std::size_t resting() const { return resting_; }
   std::size_t listeners() const { return listeners_; }
   void pending(std::vector<std::string>& out, std::size_t max) const;
   Instant crashed_at() const { return crashed_at_; }
-  /// Not yet started connections are started, and such as have tries left begin again.
+  /// Starts connections not yet started, and restarts those with retries left.
   void schedule_all();
   void schedule_try(std::uint32_t wanted, Duration after);
 
@@ -51,7 +51,7 @@ class HostApp final : public App {
     bool resting = false;
     bool closing = false;  // its close is scheduled or done
     bool learned = false;  // its local address is known
-    bool reject = false;   // responder: what is to be decided
+    bool reject = false;   // responder: the decision to make
     Instant progress_at{};
     std::uint64_t progress = 0;
   };
@@ -93,8 +93,8 @@ class HostApp final : public App {
   PdHandle pd_ = 0;
   std::unique_ptr<CompletionQueue> cq_;
   std::vector<std::unique_ptr<Live>> live_;                       // by serial; null once forgotten
-  std::unordered_map<std::uint64_t, std::uint32_t> by_id_;        // only looked up
-  std::unordered_map<std::uint32_t, std::uint32_t> by_qp_;        // only looked up
+  std::unordered_map<std::uint64_t, std::uint32_t> by_id_;        // never iterated
+  std::unordered_map<std::uint32_t, std::uint32_t> by_qp_;        // never iterated
   std::vector<std::uint32_t> unlearned_;                          // initiators whose address is not known yet
   std::vector<std::pair<std::uint64_t, std::size_t>> listening_;  // number of the id, index of the listen
   std::size_t listeners_ = 0, resting_ = 0;

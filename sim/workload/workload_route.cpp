@@ -13,7 +13,7 @@ bool is_switch(const Scenario& scenario, const std::string& name) {
                      [&](const ScenarioHost& h) { return h.name == name && h.is_switch; });
 }
 
-/// A number per link; links that a switch joins have the same.
+/// A number per link; links joined by a switch have the same.
 std::vector<std::size_t> segments(const Scenario& scenario) {
   std::vector<std::size_t> of(scenario.links.size());
   for (std::size_t i = 0; i < of.size(); ++i) of[i] = i;

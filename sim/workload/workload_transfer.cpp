@@ -11,7 +11,7 @@ namespace parley::sim {
 namespace {
 
 constexpr std::uint64_t receive_bit = std::uint64_t{1} << 63;  // tells receives from sends in a wr_id
-constexpr std::uint8_t untouched = 0xEE;                       // what data areas hold before and after their use
+constexpr std::uint8_t untouched = 0xEE;                       // what data areas hold before and after use
 constexpr std::size_t control_slot = 32;
 
 constexpr std::size_t round_up(std::size_t n) { return (n + 7) / 8 * 8; }
@@ -94,7 +94,7 @@ void TransferEnd::established(const mpa::Parameters& parameters, Instant now) {
     can_read_ = at_once > 0;
     reads_at_once_ = std::min(at_once, window_);
     // RFC 5044 §7.1.2 rule 4: without an RTR only our first message establishes the responder.
-    // One of no length would do, but a responder that is set to expect a Send as RTR takes it for that.
+    // A zero-length one would do, but a responder that expects a Send as RTR would take it for that.
     const bool silent = plan_.kind != Transfer::send || plan_.messages == 0 || plan_.octets == 0;
     if (parameters.rtr == mpa::Rtr::none && silent) tell({.kind = Kind::hello}, now);
   }
@@ -111,7 +111,7 @@ void TransferEnd::post_receive(std::uint64_t index, Instant now) {
   if (posted) {
     received_.posted(wr_id, WcOpcode::recv);
     ++receives_posted_;
-  } else if (posted.error() != make_error_code(Errc::wrong_state)) {  // that one: it has ended, and we will be told
+  } else if (posted.error() != make_error_code(Errc::wrong_state)) {  // that one: it has ended; its event will follow
     wrong(now, "a receive could not be posted: " + posted.error().message());
   }
 }
@@ -200,7 +200,7 @@ void TransferEnd::advance_writes(Instant now) {
     ++end_.messages_sent;
   }
   batch_end_ = until;
-  // RFC 5040 §5.4: the Send behind the Writes tells the responder that they are all placed.
+  // RFC 5040 §5.4: the Send after the Writes tells the responder that they are all placed.
   to_tell_.push_back({.kind = Kind::batch, .number = until});
   if (control_wrs_.size() < control_max && post_control(to_tell_.front(), now)) to_tell_.pop_front();
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What one end of a connection moves: memory of its own, receives, messages with a pattern, and the few small messages
-// by which both ends agree on regions, batches and credit. It knows the queue pair only as a user of the verbs does.
+// What one end of a connection transfers: its own memory, receives, messages with a pattern, and the few small messages
+// by which both ends agree on regions, batches and credit. It uses the queue pair only as any user of the verbs does.
 //
 //   send   every message is a Send of `octets`; the receiver grants credit as it consumes
-//   write  the responder tells its region, the initiator writes batches of at most `window` messages, each batch
+//   write  the responder announces its region, the initiator writes batches of at most `window` messages, each batch
 //          followed by a Send (a Write alone says nothing to the responder, RFC 5040 §5.4); the responder answers it
-//   read   the responder tells its region, the initiator reads from it and says when it has all
+//   read   the responder announces its region, the initiator reads from it and says when it has everything
 //
 // Small messages are 24 octets (32 if the data messages have 24): kind, a number, STag and tagged offset. The initiator
-// always speaks first where no RTR was agreed (RFC 5044 §7.1.2 rule 4); what the responder posts earlier waits behind
-// the fence, which is what puts the fence to the test.
+// always speaks first if no RTR was agreed (RFC 5044 §7.1.2 rule 4); what the responder posts earlier waits behind
+// the fence, which tests the fence.
 #pragma once
 #include <deque>
 
@@ -26,34 +26,34 @@ struct TransferPlan {
   bool both_ways = true;
   std::uint32_t number = 0;  ///< of the attempt, for the pattern
   mpa::Role role = mpa::Role::initiator;
-  std::uint16_t ird = 0;  ///< responder: how many Reads it lets the initiator have under way
+  std::uint16_t ird = 0;  ///< responder: how many Reads the initiator may have outstanding
 };
 
 class TransferEnd {
  public:
-  static constexpr std::uint32_t window_max = 16;          // data messages under way in one direction
-  static constexpr std::uint32_t control_max = 6;          // small messages under way in one direction
-  static constexpr std::size_t area_octets_max = 8 << 20;  // the window shrinks where messages are long
+  static constexpr std::uint32_t window_max = 16;          // data messages in flight in one direction
+  static constexpr std::uint32_t control_max = 6;          // small messages in flight in one direction
+  static constexpr std::size_t area_octets_max = 8 << 20;  // the window shrinks when messages are long
 
   TransferEnd(const TransferPlan& plan, check::End& end, const std::string& label, const bool& corrupted,
               check::Judge& judge);
 
-  /// Memory and regions. Errors: what the device says.
+  /// Memory and regions. Errors: as from the device.
   Result<void> open(Device& device, PdHandle pd);
   QpInit qp_init(PdHandle pd, CompletionQueue* cq) const;
-  /// Receives, and at the responder what waits for the fence to be lifted. `qp` lives until the end.
+  /// Posts receives and, at the responder, what waits for the fence to be lifted. `qp` lives until the end.
   void use(QueuePair& qp, Instant now);
   void established(const mpa::Parameters& parameters, Instant now);
   void completed(const WorkCompletion& completion, Instant now);
   /// Everything that this end has to send and to receive is done.
   bool finished() const;
-  /// The connection has ended: nothing is posted any more, and every completion has been handed in.
+  /// The connection has ended: nothing more is posted, and every completion has been handed in.
   void ended(Instant now) const;
   /// After the queue pair is gone. Errors: a region that is still held.
   Result<void> close(Device& device);
-  /// Counts up with every completion.
+  /// Increases with every completion.
   std::uint64_t progress() const { return progress_; }
-  std::string pending() const;  ///< in words
+  std::string pending() const;  ///< as text
 
  private:
   enum class Kind : std::uint8_t { hello = 1, region, batch, credit, done };
@@ -92,7 +92,7 @@ class TransferEnd {
 
   TransferPlan plan_;
   check::End& end_;
-  const std::string& label_;  // it becomes longer as the ports become known
+  const std::string& label_;  // grows as the ports become known
   const bool& corrupted_;
   check::Judge& judge_;
   check::Ledger sent_{"send"}, received_{"receive"};
@@ -105,7 +105,7 @@ class TransferEnd {
   std::deque<Control> to_tell_;      // at most control_max and one more
   bool up_ = false;
   std::uint64_t next_wr_ = 1;
-  std::deque<std::uint64_t> control_wrs_;  // of small messages that have not completed
+  std::deque<std::uint64_t> control_wrs_;  // of small messages not completed yet
   std::uint64_t controls_posted_ = 0;
   std::uint64_t receives_posted_ = 0;
   std::uint64_t progress_ = 0;
