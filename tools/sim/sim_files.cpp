@@ -142,9 +142,9 @@ std::vector<std::string> library_directories() {
   if (const char* own = std::getenv("PARLEY_SCENARIOS")) add(own);
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error).parent_path();
+  add(self.parent_path() / "share" / "parley" / "scenarios");  // installed
   add(scenarios_above(self));
   add(scenarios_above(fs::current_path(error)));
-  add(self.parent_path() / "share" / "parley" / "scenarios");
   add(PARLEY_SHIPPED_SCENARIOS);
   return directories;
 }

@@ -22,8 +22,8 @@ struct ScenarioFile {
   draw::InputFile input{};  ///< for reports
 };
 
-/// The directories of shipped scenarios, those that are there: $PARLEY_SCENARIOS, sim/scenarios of the source tree
-/// above the program or the working directory, share/parley/scenarios beside the program's directory, and sim/scenarios
+/// The directories of shipped scenarios, those that are there: $PARLEY_SCENARIOS, share/parley/scenarios beside the
+/// program's directory, sim/scenarios of the source tree above the program or the working directory, and sim/scenarios
 /// of the tree that the program was built from.
 std::vector<std::string> library_directories();
 /// The names of the shipped scenarios, in order.

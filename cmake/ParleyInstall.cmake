@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+# What `cmake --install` puts where, in three components:
+#   dev        headers, libparley.a, the CMake package, parley.pc
+#   tools      the command and its scenarios
+#   wireshark  the plugin
+# docs/install.md is the users' side of it.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+# libparley.a: the rooms behind include/parley, that is, sim, drivers and all that they use. Every object is compiled once,
+# for its room; here it is only put into a second archive.
+function(parley_public_library)
+  set(rooms)
+  foreach(top parley_sim parley_drivers)
+    get_target_property(used ${top} LINK_LIBRARIES)
+    list(APPEND rooms ${top} ${used})
+  endforeach()
+  list(FILTER rooms INCLUDE REGEX "^parley_")
+  list(REMOVE_ITEM rooms parley_flags)
+  list(REMOVE_DUPLICATES rooms)
+  list(SORT rooms)
+  list(TRANSFORM rooms REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
+  add_library(parley_public STATIC ${objects})
+  add_library(Parley::parley ALIAS parley_public)
+  set_target_properties(parley_public PROPERTIES OUTPUT_NAME parley EXPORT_NAME parley LINKER_LANGUAGE CXX
+    ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+  target_include_directories(parley_public INTERFACE
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_features(parley_public INTERFACE cxx_std_20)
+  target_link_libraries(parley_public INTERFACE fmt::fmt Threads::Threads)
+  if(ISAL_FOUND)
+    target_link_libraries(parley_public INTERFACE PkgConfig::ISAL)
+  endif()
+endfunction()
+
+function(parley_install_dev)
+  set(package ${CMAKE_INSTALL_LIBDIR}/cmake/Parley)
+  install(TARGETS parley_public EXPORT ParleyTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
+  # CMake strips programs and shared libraries on --strip; of an archive only the debug information may go.
+  install(CODE "if(CMAKE_INSTALL_DO_STRIP)
+    execute_process(COMMAND \"${CMAKE_STRIP}\" --strip-debug --enable-deterministic-archives
+      \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/libparley.a\" COMMAND_ERROR_IS_FATAL ANY)
+  endif()" COMPONENT dev)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/parley DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev
+    FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
+
+  install(EXPORT ParleyTargets NAMESPACE Parley:: DESTINATION ${package} COMPONENT dev)
+  configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/ParleyConfig.cmake.in
+    ${PROJECT_BINARY_DIR}/generated/ParleyConfig.cmake INSTALL_DESTINATION ${package} NO_SET_AND_CHECK_MACRO)
+  # 0.x: a new minor version may break the interface.
+  write_basic_package_version_file(${PROJECT_BINARY_DIR}/generated/ParleyConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+  install(FILES ${PROJECT_BINARY_DIR}/generated/ParleyConfig.cmake ${PROJECT_BINARY_DIR}/generated/ParleyConfigVersion.cmake
+    DESTINATION ${package} COMPONENT dev)
+
+  # The prefix is told from where the file lies, so that an installed tree may be moved.
+  file(RELATIVE_PATH PARLEY_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+  string(REGEX REPLACE "/$" "" PARLEY_PC_TO_PREFIX "${PARLEY_PC_TO_PREFIX}")
+  set(PARLEY_PC_REQUIRES "fmt")
+  if(ISAL_FOUND)
+    string(APPEND PARLEY_PC_REQUIRES ", libisal")
+  endif()
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/parley.pc.in ${PROJECT_BINARY_DIR}/generated/parley.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/generated/parley.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
+endfunction()
+
+function(parley_install_tools)
+  install(TARGETS parley RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/sim/scenarios DESTINATION ${CMAKE_INSTALL_DATADIR}/parley COMPONENT tools
+    FILES_MATCHING PATTERN "*.toml")
+endfunction()
+
+# Wireshark looks in the folder that its own package names; ours is the same one below our prefix.
+function(parley_install_wireshark)
+  pkg_get_variable(plugins wireshark plugindir)
+  pkg_get_variable(prefix wireshark prefix)
+  file(RELATIVE_PATH plugins "${prefix}" "${plugins}")
+  install(TARGETS parley_wireshark LIBRARY DESTINATION ${plugins}/epan COMPONENT wireshark)
+endfunction()
+
+function(parley_install)
+  if(PARLEY_SANITIZE OR PARLEY_FUZZ OR NOT TARGET parley)
+    return()  # nothing for others to link
+  endif()
+  parley_public_library()
+  parley_install_dev()
+  parley_install_tools()
+  add_custom_target(parley_installed DEPENDS parley_public parley)  # what has to be built before `cmake --install`
+  if(TARGET parley_wireshark)
+    parley_install_wireshark()
+    add_dependencies(parley_installed parley_wireshark)
+  endif()
+endfunction()

@@ -1,0 +1,95 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+# run.sh BUILD WORK: installs BUILD below WORK and uses what stands there as others would, from a copy of docs/examples
+# that sees nothing of the sources.
+set -uo pipefail
+source_dir=$(dirname -- "$(dirname -- "$(dirname -- "$(readlink -f -- "$0")")")")
+build=$(realpath -- "$1") work=$(realpath -m -- "$2")
+prefix=$work/moved/prefix log=$work/log
+passed=0 failed=0
+
+check() { # what a user wants, command...
+  local what=$1
+  shift
+  if "$@" >"$log" 2>&1; then
+    echo "ok      $what"
+    ((++passed))
+  else
+    echo "FAILED  $what: $*"
+    cat "$log"
+    ((++failed))
+  fi
+}
+
+# A prefix may be moved after the installation: nothing in it names its place.
+install_and_move() {
+  cmake --install "$build" --prefix "$work/first" && mkdir -p "$work/moved" && mv "$work/first" "$prefix" &&
+    ! grep -rlF -e "$work/first" -e "$source_dir" "$prefix/include" "$libdir/cmake" "$libdir/pkgconfig"
+}
+
+headers_complete() { diff -r "$source_dir/include/parley" "$prefix/include/parley"; }
+
+headers_compile() {
+  local header
+  cd "$prefix/include" && find parley -name '*.h*' | while read -r header; do
+    echo "#include <$header>" | "$cxx" -std=c++20 -fsyntax-only -Wall -Wextra -Wpedantic -Werror -I . -x c++ - || exit
+  done
+}
+
+program_runs() {
+  local version
+  version=$("$prefix/bin/parley" --version) && [ "$version" = "parley $project_version" ] &&
+    "$prefix/bin/parley" sim run lossy_handshake
+}
+
+# Its own scenarios, although the sources are above it too.
+scenarios_are_installed() {
+  "$prefix/bin/parley" sim list --json >"$work/list" &&
+    [ "$(grep -cF "$prefix/share/parley/scenarios" "$work/list")" = "$(find "$source_dir/sim/scenarios" -name '*.toml' | wc -l)" ]
+}
+
+examples_by_cmake() {
+  cmake -S "$work/examples" -B "$work/by-cmake" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$prefix" \
+    -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF && cmake --build "$work/by-cmake" -j "${PARLEY_JOBS:-2}" &&
+    grep -q "Parley_DIR:PATH=$libdir/cmake/Parley" "$work/by-cmake/CMakeCache.txt" &&
+    ctest --test-dir "$work/by-cmake" --output-on-failure --no-tests=error
+}
+
+example_by_pkg_config() { # options of pkg-config...
+  local flags
+  flags=$(PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config "$@" --cflags --libs parley) || return
+  # shellcheck disable=SC2086 # several words
+  "$cxx" -std=c++20 "$work/examples/sim_connect.cpp" -o "$work/by-pkg-config" $flags && "$work/by-pkg-config"
+}
+
+# Version 0.1 is found by a program that asks for it, and not by one that asks for 0.2.
+versions_are_told_apart() {
+  local found=(cmake -S "$work/version" -B "$work/by-version" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$prefix")
+  mkdir -p "$work/version"
+  printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(version LANGUAGES CXX)' \
+    "find_package(Parley \${WANTED} REQUIRED)" >"$work/version/CMakeLists.txt"
+  "${found[@]}" -DWANTED=0.1 && rm -r "$work/by-version" && ! "${found[@]}" -DWANTED=0.2 &&
+    PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --exists 'parley >= 0.1' &&
+    ! PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --exists 'parley >= 0.2'
+}
+
+rm -rf "$work"
+mkdir -p "$work"
+cp -r "$source_dir/docs/examples" "$work/examples"
+unset PARLEY_SCENARIOS
+cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
+cxx=$(cached CMAKE_CXX_COMPILER)
+libdir=$prefix/$(cached CMAKE_INSTALL_LIBDIR)
+project_version=$(cached CMAKE_PROJECT_VERSION)
+
+check "install, and move the prefix" install_and_move
+check "all public headers are there" headers_complete
+check "each compiles alone" headers_compile
+check "the command runs" program_runs
+check "it has its scenarios" scenarios_are_installed
+check "the examples build with CMake and run" examples_by_cmake
+check "an example builds with pkg-config and runs" example_by_pkg_config
+check "and with pkg-config --static" example_by_pkg_config --static
+check "version 0.1 is found, 0.2 is not" versions_are_told_apart
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
