@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 # What `cmake --install` puts where, in three components:
 #   dev        headers, libparley.a, the CMake package, parley.pc
-#   tools      the command and its scenarios
+#   tools      the command, its scenarios, manual pages and completions
 #   wireshark  the plugin
 # docs/install.md is the users' side of it.
 include(GNUInstallDirs)
@@ -69,6 +69,25 @@ function(parley_install_tools)
     FILES_MATCHING PATTERN "*.toml")
 endfunction()
 
+# Manual pages and completions are the program's own words, and follow it at each build.
+function(parley_install_pages)
+  set(pages ${PROJECT_BINARY_DIR}/generated/pages)
+  set(makers ${PROJECT_SOURCE_DIR}/cmake/pages.sh ${PROJECT_SOURCE_DIR}/cmake/manual.awk)
+  add_custom_command(OUTPUT ${pages}.stamp DEPENDS parley ${makers} VERBATIM
+    COMMAND ${PROJECT_SOURCE_DIR}/cmake/pages.sh $<TARGET_FILE:parley> ${PROJECT_VERSION} ${pages}
+    COMMAND ${CMAKE_COMMAND} -E touch ${pages}.stamp
+    COMMENT "Writing manual pages and completions")
+  add_custom_target(parley_pages ALL DEPENDS ${pages}.stamp)
+  install(FILES ${PROJECT_SOURCE_DIR}/docs/man/parley.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools)
+  install(DIRECTORY ${pages}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT tools)
+  install(FILES ${pages}/bash/parley DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT tools)
+  set(zsh site-functions)
+  if(CMAKE_INSTALL_PREFIX STREQUAL "/usr" AND EXISTS /etc/debian_version)
+    set(zsh vendor-completions)  # Debian's zsh does not look in /usr/share/zsh/site-functions
+  endif()
+  install(FILES ${pages}/zsh/_parley DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${zsh} COMPONENT tools)
+endfunction()
+
 # Wireshark looks in the folder that its own package names; ours is the same one below our prefix.
 function(parley_install_wireshark)
   pkg_get_variable(plugins wireshark plugindir)
@@ -84,7 +103,8 @@ function(parley_install)
   parley_public_library()
   parley_install_dev()
   parley_install_tools()
-  add_custom_target(parley_installed DEPENDS parley_public parley)  # what has to be built before `cmake --install`
+  parley_install_pages()
+  add_custom_target(parley_installed DEPENDS parley_public parley_pages)  # what has to be built before `cmake --install`
   if(TARGET parley_wireshark)
     parley_install_wireshark()
     add_dependencies(parley_installed parley_wireshark)

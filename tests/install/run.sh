@@ -48,6 +48,28 @@ scenarios_are_installed() {
     [ "$(grep -cF "$prefix/share/parley/scenarios" "$work/list")" = "$(find "$source_dir/sim/scenarios" -name '*.toml' | wc -l)" ]
 }
 
+# A page for the command and for each of its subcommands, and nothing in them that man complains of.
+manuals_read_well() {
+  local command page subcommands
+  subcommands=$("$prefix/bin/parley" --help | awk '/^Subcommands:$/ { on = 1; next } /^$/ { on = 0 } on { print $1 }')
+  [ -n "$subcommands" ] || return
+  for command in '' $subcommands; do
+    page=$prefix/share/man/man1/parley${command:+-$command}.1
+    LC_ALL=C.UTF-8 man --warnings -E UTF-8 -l "$page" >"$work/page" 2>"$work/complaints" || return
+    if [ -s "$work/complaints" ]; then
+      cat "$work/complaints"
+      return 1
+    fi
+  done
+  # The subcommands' options are there too, one to a paragraph.
+  LC_ALL=C.UTF-8 MANWIDTH=120 man -l "$prefix/share/man/man1/parley-sim.1" | grep -qE '^ {7}--swarm$'
+}
+
+completions_are_the_programs() {
+  "$prefix/bin/parley" completion bash | cmp - "$prefix/share/bash-completion/completions/parley" &&
+    "$prefix/bin/parley" completion zsh | cmp - "$prefix"/share/zsh/*/_parley
+}
+
 examples_by_cmake() {
   cmake -S "$work/examples" -B "$work/by-cmake" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$prefix" \
     -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF && cmake --build "$work/by-cmake" -j "${PARLEY_JOBS:-2}" &&
@@ -87,6 +109,8 @@ check "all public headers are there" headers_complete
 check "each compiles alone" headers_compile
 check "the command runs" program_runs
 check "it has its scenarios" scenarios_are_installed
+check "its manual pages are there and read well" manuals_read_well
+check "its completions are there" completions_are_the_programs
 check "the examples build with CMake and run" examples_by_cmake
 check "an example builds with pkg-config and runs" example_by_pkg_config
 check "and with pkg-config --static" example_by_pkg_config --static
