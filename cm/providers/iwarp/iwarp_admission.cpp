@@ -43,7 +43,7 @@ void Iwarp::uncount(Connection& c) {
   if (Listener* l = find_listener(c.listener)) l->pending.leave(ticket);
 }
 
-// Something other than pending_max ran out: first to go is one that has sent no Request, at the listener with the most.
+// Something other than pending_max ran out: first to go is a half-open connection, at the listener with most of them.
 bool Iwarp::make_room(Instant now, Scarce scarce) {
   Listener* most = nullptr;
   for (const EndpointId id : listeners_) {
