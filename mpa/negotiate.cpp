@@ -102,6 +102,12 @@ Result<void> check_ranges(const Options& o) {
     return bad("mpa::Options::private_data_max is {a}; at most {b}", o.private_data_max, PARLEY_MPA_PD_MAX);
   if (!find_quirk(o.peer_quirk)) return bad("mpa::Options::peer_quirk is the name of no quirk (`parley quirks`)");
   if (!find_quirk(o.play_quirk)) return bad("mpa::Options::play_quirk is the name of no quirk (`parley quirks`)");
+  const Timeouts& t = o.timeouts;
+  if (t.request < 0s) return bad("mpa::Options::timeouts.request is {a} ns; it is at least 0", t.request.count());
+  if (t.reply < 0s) return bad("mpa::Options::timeouts.reply is {a} ns; it is at least 0", t.reply.count());
+  if (t.rtr < 0s) return bad("mpa::Options::timeouts.rtr is {a} ns; it is at least 0", t.rtr.count());
+  if (t.first_fpdu < 0s)
+    return bad("mpa::Options::timeouts.first_fpdu is {a} ns; it is at least 0", t.first_fpdu.count());
   return {};
 }
 

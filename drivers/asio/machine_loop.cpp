@@ -25,6 +25,8 @@ namespace asio = boost::asio;
 // Asio adds the wait to its clock, which Duration::max() would carry past its end: such a wait would not wait at all.
 constexpr Duration longest_sleep = std::chrono::hours(24);
 
+constexpr std::size_t receive_buffer_limit = 1 << 30;
+
 // An unknown congestion control is refused here, once, and not silently ignored for each socket.
 bool congestion_known(const std::string& name) {
   if (name.empty()) return true;
@@ -74,6 +76,9 @@ Result<std::unique_ptr<MachineLoop>> MachineLoop::open(StreamMachine& machine, c
     return fail(Errc::invalid_argument, "TcpHostOptions::streams_max is 0; it is at least 1");
   if (options.receive_buffer == 0)
     return fail(Errc::invalid_argument, "TcpHostOptions::receive_buffer is 0; it is at least 1");
+  if (options.receive_buffer > receive_buffer_limit)
+    return fail(Errc::invalid_argument, "TcpHostOptions::receive_buffer is {a}; at most {b}",
+                static_cast<std::int64_t>(std::min(options.receive_buffer, SIZE_MAX / 2)), receive_buffer_limit);
   if (!congestion_known(options.congestion))
     return fail(Errc::unsupported,
                 "TcpHostOptions::congestion is not known to this system (sysctl "

@@ -15,6 +15,7 @@ using asio_driver::MachineLoop;
 class Host final : public TcpHost {
  public:
   static Result<std::unique_ptr<TcpHost>> open(const TcpHostOptions& options) {
+    if (auto checked = cm::check_options(options.iwarp); !checked) return tl::unexpected(checked.error());
     auto host = std::unique_ptr<Host>(new Host(options));
     auto loop = MachineLoop::open(*host->provider_, options);
     if (!loop) return tl::unexpected(loop.error());
@@ -45,9 +46,11 @@ class Host final : public TcpHost {
       : provider_(cm::make_iwarp_provider(provider_options(options))), manager_(*provider_) {}
 
   static cm::IwarpProviderOptions provider_options(const TcpHostOptions& options) {
-    cm::IwarpProviderOptions out;
+    cm::IwarpProviderOptions out = options.iwarp;
+    if (out.endpoints_max != 0) return out;
     // A stream that ended may live on as an id until the user destroys it, and listeners are endpoints too.
-    out.endpoints_max = static_cast<std::uint32_t>(std::min<std::size_t>(2 * options.streams_max + 1024, 1U << 24));
+    const std::size_t streams = std::min<std::size_t>(options.streams_max, cm::endpoints_limit);
+    out.endpoints_max = static_cast<std::uint32_t>(std::min<std::size_t>(2 * streams + 1024, cm::endpoints_limit));
     return out;
   }
 

@@ -75,7 +75,7 @@ class App {
 
 struct HostOptions {
   TcpOptions tcp{};
-  cm::IwarpProviderOptions rnic{};
+  cm::IwarpProviderOptions rnic{.endpoints_max = cm::endpoints_default};
   bool ipv6 = true;
   /// Neighbours are learnt from announcements too (arp_accept of Linux, RFC 9131), so that a host on a large segment
   /// need not ask for each of them.

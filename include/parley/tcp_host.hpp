@@ -9,13 +9,17 @@
 #include <vector>
 
 #include "parley/cm.hpp"
+#include "parley/iwarp.hpp"
 
 namespace parley {
 
+/// What holds for all connections of a host. What each may have of its own: cm::ConnectOptions, cm::ListenOptions
+/// (backlog, pending_max), mpa::Options (timeouts).
 struct TcpHostOptions {
   std::string congestion;                  ///< TCP_CONGESTION of every socket; empty: the system's default
-  std::size_t receive_buffer = 256 << 10;  ///< octets read per turn and shared by all streams
-  std::size_t streams_max = 65536;
+  std::size_t receive_buffer = 256 << 10;  ///< octets read at once, shared by all streams; 1 to 1 GiB, 2048 are taken
+  std::size_t streams_max = 65536;         ///< TCP connections at once; at least 1
+  cm::IwarpProviderOptions iwarp{};        ///< how connections close, ids alive at once, tagged offsets
 };
 
 /// One step of a stream as it went over the socket, for ladders and pcapng writers.
@@ -39,6 +43,7 @@ using Tap = std::function<void(const TapRecord&)>;
 
 class TcpHost {
  public:
+  /// Errors: invalid_argument, unsupported (congestion control unknown to the system), no_space (no descriptors).
   static Result<std::unique_ptr<TcpHost>> open(const TcpHostOptions& options = {});
   virtual ~TcpHost() = default;
 

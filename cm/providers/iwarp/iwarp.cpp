@@ -12,6 +12,22 @@
 
 namespace parley::cm {
 
+Result<void> check_options(const IwarpProviderOptions& options) {
+  if (options.endpoints_max > endpoints_limit)
+    return fail(Errc::invalid_argument, "IwarpProviderOptions::endpoints_max is {a}; at most {b}",
+                options.endpoints_max, endpoints_limit);
+  if (options.linger <= Duration{})
+    return fail(Errc::invalid_argument, "IwarpProviderOptions::linger is {a} ns; it is at least 1",
+                options.linger.count());
+  if (options.half_close_grace < Duration{})
+    return fail(Errc::invalid_argument, "IwarpProviderOptions::half_close_grace is {a} ns; it is at least 0",
+                options.half_close_grace.count());
+  if (options.echo_watch < Duration{})
+    return fail(Errc::invalid_argument, "IwarpProviderOptions::echo_watch is {a} ns; it is at least 0",
+                options.echo_watch.count());
+  return {};
+}
+
 std::unique_ptr<IwarpProvider> make_iwarp_provider(const IwarpProviderOptions& options) {
   return std::make_unique<iwarp::Iwarp>(options);
 }
@@ -45,7 +61,9 @@ std::size_t reply_room(const mpa::Parameters& offered) {
 
 Iwarp::Iwarp(const IwarpProviderOptions& options)
     : options_(options), device_(nic::iwarp::make_device(options.tagged_offset_base)) {
-  options_.endpoints_max = std::min(options_.endpoints_max, 1U << slot_bits);
+  static_assert(endpoints_limit == 1U << slot_bits);
+  if (options_.endpoints_max == 0) options_.endpoints_max = endpoints_default;
+  options_.endpoints_max = std::min(options_.endpoints_max, endpoints_limit);
 }
 
 Iwarp::~Iwarp() = default;
@@ -182,6 +200,9 @@ Result<EndpointId> Iwarp::connect(const Address& peer, const ConnectOptions& opt
   if (options.local && options.local->family != peer.family)
     return fail(Errc::bad_address, "ConnectOptions::local is of IP version {a}, and the peer of version {b}",
                 static_cast<int>(options.local->family), static_cast<int>(peer.family));
+  if (options.tcp_timeout < Duration{})
+    return fail(Errc::invalid_argument, "ConnectOptions::tcp_timeout is {a} ns; it is at least 0",
+                options.tcp_timeout.count());
   EndpointId id = 0;
   Slot* slot = new_slot(id);
   if (slot == nullptr) return no_endpoint();

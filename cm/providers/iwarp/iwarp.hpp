@@ -21,6 +21,9 @@ class IwarpProvider : public Provider, public StreamMachine {
   virtual std::size_t endpoint_count() const = 0;
 };
 
+/// Errors: invalid_argument, with the option's name.
+Result<void> check_options(const IwarpProviderOptions& options);
+/// `options` have passed check_options.
 std::unique_ptr<IwarpProvider> make_iwarp_provider(const IwarpProviderOptions& options = {});
 
 }  // namespace parley::cm

@@ -49,6 +49,10 @@ TEST(CmArguments, MpaOptionsAreNamed) {
       {"private_data_max is 513; at most 512", {.private_data_max = 513}},
       {"peer_quirk is the name of no quirk", {.peer_quirk = "sivv"}},
       {"play_quirk is the name of no quirk", {.play_quirk = "sivv"}},
+      {"timeouts.request is -1 ns; it is at least 0", {.timeouts = {.request = -1ns}}},
+      {"timeouts.reply is -1 ns", {.timeouts = {.reply = -1ns}}},
+      {"timeouts.rtr is -1 ns", {.timeouts = {.rtr = -1ns}}},
+      {"timeouts.first_fpdu is -1 ns", {.timeouts = {.first_fpdu = -1ns}}},
       {"rtr is frame and revision is 2", {.revision = 2, .rtr = mpa::Rtr::frame}, true, false},
       {"rtr_fallback is frame", {.rtr_fallback = mpa::Rtr::frame}, true, false},
       {"rtr_accept is empty", {.rtr_accept = {}}, false, true},
@@ -96,6 +100,8 @@ TEST(CmArguments, OfConnectAreNamed) {
   expect_refusal(a.cm.connect(to, {.mpa = {.revision = 1}, .private_data = long_data}), Errc::bad_private_data,
                  "private_data has 513 octets; at most 512");
   expect_refusal(a.cm.connect(to, {.qp = QpInit{.pd = 99}}), Errc::invalid_argument, "QpInit::pd 99");
+  expect_refusal(a.cm.connect(to, {.tcp_timeout = -1ns}), Errc::invalid_argument,
+                 "ConnectOptions::tcp_timeout is -1 ns; it is at least 0");
   ASSERT_TRUE(a.cm.connect(to, {.private_data = ConstBytes(long_data).first(enhanced_max)}));
   expect_refusal(a.cm.connect(to), Errc::no_space, "1 ids are alive");
 }
