@@ -6,7 +6,7 @@
 // Transitions (tests/states/mpa_startup.txt has every state with every input):
 //
 //   state           | input                          | next            | output
-//   ----------------+--------------------------------+-----------------+------------------------------------------------
+//   ----------------+--------------------------------+-----------------+-----------------------------------------------
 //   wait_reply      | Reply R=0                      | open            | established; Rtr frame if S was agreed
 //                   | Reply R=0, no common RTR, IRD  | failed          | terminate 7, 6
 //                   | Reply R=1                      | rejected        | rejected

@@ -52,15 +52,15 @@ class TcpHost {
   /// Handles what is ready, or waits up to `wait` for something to happen; true if anything did. With no wait, true
   /// may also mean that there is more to look at; false means that nothing is left to do now.
   virtual bool run_once(Duration wait) = 0;
-  /// One descriptor for a loop of the caller's own (poll, epoll): readable while a socket has something for run_once()
-  /// or wake() was called. It is the host's: only to be waited for, and gone with the host.
+  /// One descriptor for the caller's own loop (poll, epoll): readable while a socket has something for run_once()
+  /// or after wake(). It belongs to the host: only wait on it; it is gone with the host.
   virtual int fd() const = 0;
-  /// When run_once() must be called although fd() is not readable; never: no such time. A time that has passed while
+  /// When run_once() must be called although fd() is not readable; never: no such time. Already past while
   /// commands or posted work wait for a turn, or events for poll_event(). Any call but wake() may change it: ask right
   /// before waiting.
   virtual Instant next_deadline() const = 0;
-  /// Makes fd() readable and a run_once() that waits return true; one that does not wait yet will not begin to. The only
-  /// call that any thread may make at any time (a signal handler too) while the host lives; all others are for one thread.
+  /// Makes fd() readable and a waiting run_once() return true; if none is waiting, the next one will not wait. The
+  /// only call allowed from any thread at any time (even a signal handler) while the host lives; all others from one.
   virtual void wake() noexcept = 0;
   /// The driver's time: monotonic since an arbitrary origin.
   virtual Instant now() const = 0;

@@ -3,7 +3,7 @@
 // from above. RFC 5044 §7, RFC 6581 §9-10, OFA 2007-10 Rtr.
 //
 // Phase       | input                          | next      | what happens
-// ------------|--------------------------------|-----------|------------------------------------------------------------
+// ------------|--------------------------------|-----------|-----------------------------------------------------------
 // noted       | the driver's turn              | opening   | open the stream
 // opening     | connected                      | startup   | mpa::Startup made, Request sent
 // opening     | connect failed, tcp_timeout    | over      | ConnectFailed
