@@ -74,7 +74,8 @@ examples_by_cmake() {
   cmake -S "$work/examples" -B "$work/by-cmake" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$prefix" \
     -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF && cmake --build "$work/by-cmake" -j "${PARLEY_JOBS:-2}" &&
     grep -q "Parley_DIR:PATH=$libdir/cmake/Parley" "$work/by-cmake/CMakeCache.txt" &&
-    ctest --test-dir "$work/by-cmake" --output-on-failure --no-tests=error
+    ctest --test-dir "$work/by-cmake" --output-on-failure --no-tests=error &&
+    [ "$(ctest --test-dir "$work/by-cmake" -N | grep -c 'Test *#')" = "$(find "$work/examples" -name '*.cpp' | wc -l)" ]
 }
 
 example_by_pkg_config() { # options of pkg-config...

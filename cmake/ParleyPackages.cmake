@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+# `cpack` makes a Debian package of each component. The build is to be configured with -DCMAKE_INSTALL_PREFIX=/usr, so that
+# libraries go where Debian has them; ./dev deb does so.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME parley)
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # each package has a synopsis of its own
+set(CPACK_PACKAGE_CONTACT "The Parley authors <parley@localhost>" CACHE STRING "Maintainer of the Debian packages")
+set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
+  OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+set(CPACK_COMPONENTS_GROUPING IGNORE)
+set(CPACK_COMPONENTS_ALL)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
+set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+
+# parley_package(<component> <name> <section> <depends> <synopsis> <text>): a macro, for CPack reads variables.
+macro(parley_package component name section depends synopsis text)
+  string(TOUPPER ${component} key)
+  list(APPEND CPACK_COMPONENTS_ALL ${component})
+  set(CPACK_DEBIAN_${key}_PACKAGE_NAME ${name})
+  set(CPACK_DEBIAN_${key}_PACKAGE_SECTION ${section})
+  set(CPACK_DEBIAN_${key}_PACKAGE_DEPENDS "${depends}")
+  set(CPACK_DEBIAN_${key}_DESCRIPTION "${synopsis}\n${text}")
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${name} RENAME copyright
+    COMPONENT ${component})
+endmacro()
+
+if(TARGET parley_public)
+  set(libraries "libexpected-dev, libfmt-dev")
+  if(ISAL_FOUND)
+    string(APPEND libraries ", libisal-dev")
+  endif()
+  parley_package(dev libparley-dev libdevel "${libraries}" "RDMA connection set-up: static library and headers"
+    "MPA connection set-up, a software RNIC and a deterministic simulator, for C++20\nprograms. Parley::parley for CMake, parley for pkg-config.")
+  set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "pkg-config, cmake")
+  parley_package(tools parley-tools net "" "RDMA connection set-up: the parley command"
+    "Sets up iWARP connections over plain TCP, simulates them, judges captures of them\nand tests live peers.")
+  set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
+  if(TARGET parley_wireshark)
+    parley_package(wireshark parley-wireshark net "" "RDMA connection set-up: plugin for Wireshark"
+      "Dissects MPA, DDP and RDMAP, and tells which rule of the RFCs was broken by\nwhom.")
+    set(CPACK_DEBIAN_WIRESHARK_PACKAGE_SHLIBDEPS ON)
+    set(CPACK_DEBIAN_WIRESHARK_PACKAGE_ENHANCES "tshark, wireshark")
+  endif()
+  include(CPack)
+endif()

@@ -1,0 +1,105 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+# packages.sh PACKAGES WORK: installs the Debian packages in the folder PACKAGES on a bare Debian below WORK, uses them there
+# and removes them. Needs root and a Debian mirror; the bare Debian and what apt downloads are kept in WORK for the next time.
+# Exit status 3: this machine lacks something.
+set -uo pipefail
+source_dir=$(dirname -- "$(dirname -- "$(dirname -- "$(readlink -f -- "$0")")")")
+packages=$(realpath -- "$1") work=$(realpath -m -- "$2")
+bare=$work/bare root=$work/root archives=$work/archives log=$work/log
+passed=0 failed=0
+
+lacks() {
+  echo "packages: $*" >&2
+  exit 3
+}
+
+# Runs a command in there. The mounts are gone with the namespace that they were made in.
+inside() { # command...
+  # shellcheck disable=SC2016 # the inner shell expands it
+  unshare --mount --fork -- sh -c 'mount -t proc proc "$0/proc" && mount --bind "$1" "$0/var/cache/apt/archives" &&
+    root=$0 && shift && exec chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
+      http_proxy="${http_proxy:-}" https_proxy="${https_proxy:-}" DEBIAN_FRONTEND=noninteractive "$@"' "$root" "$archives" "$@"
+}
+
+check() { # what a user wants, command...
+  local what=$1 begin=$SECONDS
+  shift
+  if "$@" >"$log" 2>&1; then
+    echo "ok      $what ($((SECONDS - begin)) s)"
+    ((++passed))
+  else
+    echo "FAILED  $what: $*"
+    tail -n 40 "$log"
+    ((++failed))
+  fi
+}
+
+make_bare() {
+  if [ -e "$bare/done" ]; then return; fi
+  rm -rf "$bare"
+  # The mirror is debootstrap's own choice, or the one named.
+  timeout 300 debootstrap --variant=minbase bookworm "$bare" ${PARLEY_DEBIAN_MIRROR:+"$PARLEY_DEBIAN_MIRROR"} >"$log" 2>&1 ||
+    { tail -n 5 "$log" >&2; lacks "no bare Debian could be made; is a mirror in reach?"; }
+  touch "$bare/done"
+}
+
+deb() { (cd "$root" && printf '/%s' tmp/"$1"_*.deb); } # a package's file, as seen inside
+apt_install() { inside timeout 300 apt-get install -y -q --no-install-recommends -o APT::Keep-Downloaded-Packages=true \
+  -o Dpkg::Options::=--force-unsafe-io "$@"; }
+# shellcheck disable=SC2016 # dpkg-query's own variables
+ours() { inside dpkg-query -W -f '${Package} ${db:Status-Status}\n' '*parley*' 2>/dev/null; }
+# Whatever has our name and is neither package nor example, and of what our packages held, what belongs to no other now.
+left_of_ours() {
+  local path
+  find "$root" -xdev -iname '*parley*' -not -path "$root/tmp/*" -not -path "$root/var/cache/apt/*"
+  for deb in "$packages"/*.deb; do dpkg-deb --fsys-tarfile "$deb" | tar -t; done | sed 's|^\.||; s|/$||' | sort -u |
+    while read -r path; do
+      if [ -n "$path" ] && [ -e "$root$path" ]; then echo "$path"; fi
+    done | { xargs -r dpkg-query --admindir="$root/var/lib/dpkg" -S >/dev/null; } 2>&1
+}
+
+command_works() {
+  inside parley --version && inside parley sim run lossy_handshake &&
+    inside parley sim list --json | grep -F '"/usr/share/parley/scenarios/lossy_handshake.toml"' &&
+    [ -s "$root/usr/share/man/man1/parley-sim.1" ]
+}
+
+examples_work() {
+  inside cmake -S /tmp/examples -B /tmp/by-cmake && inside cmake --build /tmp/by-cmake &&
+    inside ctest --test-dir /tmp/by-cmake --output-on-failure --no-tests=error &&
+    inside sh -c "g++ -std=c++20 /tmp/examples/sim_connect.cpp -o /tmp/by-pkg-config \$(pkg-config --cflags --libs parley)" &&
+    inside /tmp/by-pkg-config
+}
+
+plugin_is_loaded() { inside tshark -G plugins 2>/dev/null | grep -E '^parley\.so\s.*/usr/lib/.*/epan/parley\.so'; }
+
+remove_all() {
+  local left
+  inside apt-get purge -y -q libparley-dev parley-tools parley-wireshark || return
+  left=$(ours; left_of_ours)
+  echo "$left"
+  [ -z "$left" ]
+}
+
+[ "$(id -u)" = 0 ] || lacks "only root can make a Debian to install on"
+command -v debootstrap >/dev/null || lacks "no debootstrap"
+unshare --mount --fork true 2>/dev/null || lacks "no mounts of our own are allowed here"
+mkdir -p "$work" "$archives/partial"
+make_bare
+rm -rf "$root"
+cp -a "$bare" "$root"
+cp "$packages"/*.deb "$root/tmp/"
+cp -r "$source_dir/docs/examples" "$root/tmp/examples"
+
+inside timeout 120 apt-get update -qq >"$log" 2>&1 || lacks "apt-get update failed in the bare Debian; is the mirror in reach?"
+check "parley-tools installs on a bare Debian" apt_install "$(deb parley-tools)"
+check "the command runs and has its scenarios" command_works
+check "parley-wireshark installs" apt_install "$(deb parley-wireshark)" tshark
+check "tshark loads the plugin" plugin_is_loaded
+check "libparley-dev installs" apt_install "$(deb libparley-dev)" g++ make cmake pkg-config
+check "the examples build there and run" examples_work
+check "all are removed, and nothing is left" remove_all
+rm -rf "$root"
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
