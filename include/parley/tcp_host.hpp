@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Parley on plain TCP sockets: a software RNIC, its connection manager and a socket driver in one object.
-// No root, no kernel module, no NIC. Single-threaded; the caller's loop drives it.
+// No root, no kernel module, no NIC. Single-threaded; the caller's loop drives it, or waits for it together with things
+// of its own (docs/event-loop.md).
 #pragma once
 #include <functional>
 #include <memory>

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A TcpHost in an io_context of the user's. Optional: only who includes this needs Boost.Asio (1.74 or later).
+#pragma once
+#include <utility>  // before Asio: Boost 1.74 uses std::exchange without including it, which g++ 12 notices
+
+#include <boost/asio/compose.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <optional>
+#include <system_error>
+
+#include "parley/tcp_host.hpp"
+
+namespace parley {
+
+/// Waits for a host and drives it. One thread, or one strand, runs it and makes all calls to the host but wake(). The
+/// host outlives it and every wait. A wait that is under way does not notice commands and posted work that come from
+/// elsewhere in the program: host.wake() makes it look.
+class AsioHost {
+ public:
+  /// Throws std::system_error when the system gives no descriptor.
+  template <class Executor>
+  AsioHost(const Executor& executor, TcpHost& host) : state_(std::make_shared<State>(executor, host)) {}
+  AsioHost(boost::asio::io_context& context, TcpHost& host) : AsioHost(context.get_executor(), host) {}
+  ~AsioHost() { cancel(); }
+  AsioHost(const AsioHost&) = delete;
+  AsioHost& operator=(const AsioHost&) = delete;
+
+  TcpHost& host() const { return state_->host; }
+
+  /// void(boost::system::error_code): a turn in which something happened (TcpHost::run_once); events and completions may
+  /// wait now. Errors: operation_aborted, and already_started where another wait of this object is under way.
+  template <class Token>
+  auto async_turn(Token&& token) {
+    return boost::asio::async_compose<Token, void(boost::system::error_code)>(Wait<false>{state_}, token,
+                                                                              state_->ready);
+  }
+  /// void(boost::system::error_code, cm::Event): the next event of cm(). Errors: as async_turn.
+  template <class Token>
+  auto async_wait_event(Token&& token) {
+    return boost::asio::async_compose<Token, void(boost::system::error_code, cm::Event)>(Wait<true>{state_}, token,
+                                                                                         state_->ready);
+  }
+  /// Ends the wait that is under way with operation_aborted.
+  void cancel() {
+    if (!state_->waiting) return;
+    state_->cancelled = true;
+    state_->ready.cancel();
+  }
+
+ private:
+  struct State {
+    template <class Executor>
+    State(const Executor& executor, TcpHost& with) : host(with), ready(executor), timer(executor) {
+      // Asio closes what it is given, so it gets a name of its own for the host's descriptor.
+      const int fd = ::fcntl(with.fd(), F_DUPFD_CLOEXEC, 0);
+      if (fd < 0) throw std::system_error(errno, std::generic_category(), "AsioHost");
+      ready.assign(fd);
+    }
+    TcpHost& host;
+    boost::asio::posix::stream_descriptor ready;
+    boost::asio::steady_timer timer;
+    bool waiting = false, cancelled = false, expired = false;
+  };
+
+  /// The timer cannot end a wait for the descriptor but by cancelling it, hence `expired`.
+  template <bool for_event>
+  struct Wait {
+    enum class At { start, refused, waiting, done };
+
+    std::shared_ptr<State> state;
+    At at = At::start;
+    boost::system::error_code result{};
+    std::optional<cm::Event> event{};
+
+    template <class Self>
+    void operator()(Self& self, boost::system::error_code error = {}) {
+      switch (at) {
+        case At::start:
+          if (state->waiting) {
+            result = boost::asio::error::already_started;
+            at = At::refused;
+            post(self);
+            return;
+          }
+          state->waiting = true;
+          state->cancelled = false;
+          at = At::waiting;
+          break;
+        case At::waiting:
+          state->timer.cancel();
+          if (state->cancelled) error = boost::asio::error::operation_aborted;
+          if (error && (state->cancelled || !state->expired)) {
+            state->waiting = false;
+            return complete(self, error);
+          }
+          break;
+        case At::done: state->waiting = false; [[fallthrough]];
+        case At::refused: return complete(self, result);
+      }
+      // Posted, so that it is never from within the call that began the wait, and the program's other work has its turn
+      // where there is no end of octets.
+      if (turn()) return post(self);
+      wait(self);
+    }
+
+    /// True if there is no need to wait.
+    bool turn() {
+      TcpHost& host = state->host;
+      if constexpr (for_event) {
+        event = host.cm().poll_event();
+        if (event) at = At::done;
+        return event || host.run_once(Duration{});
+      } else {
+        if (!host.run_once(Duration{})) return false;
+        at = At::done;
+        return true;
+      }
+    }
+
+    template <class Self>
+    void wait(Self& self) {
+      state->expired = false;
+      if (const Instant at_time = state->host.next_deadline(); at_time != never) {
+        const Duration left = at_time - state->host.now();
+        state->timer.expires_after(std::clamp<Duration>(left, Duration{}, std::chrono::hours(24)));
+        state->timer.async_wait([state = state](const boost::system::error_code& why) {
+          if (why) return;
+          state->expired = true;
+          state->ready.cancel();
+        });
+      }
+      boost::asio::posix::stream_descriptor& ready = state->ready;
+      ready.async_wait(boost::asio::posix::stream_descriptor::wait_read, std::move(self));
+    }
+
+    template <class Self>
+    void post(Self& self) {
+      const auto executor = state->ready.get_executor();
+      boost::asio::post(executor, std::move(self));
+    }
+
+    template <class Self>
+    void complete(Self& self, boost::system::error_code error) {
+      if constexpr (for_event) {
+        self.complete(error, event ? std::move(*event) : cm::Event{});
+      } else {
+        self.complete(error);
+      }
+    }
+  };
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace parley

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""run.py PROGRAM: runs an example and holds its output and exit code against what it should say."""
+import subprocess
+import sys
+from pathlib import Path
+
+MESSAGES = "echoed: message 1\nechoed: message 2\nechoed: message 3\n"
+EXPECTED = {
+    "example_epoll_echo": MESSAGES + "3 of 3 came back\n",
+    "example_poll_wake": MESSAGES.replace("message", "result") + "3 results were sent and came back\n",
+    "example_asio_coroutine": MESSAGES + "3 came back\n",
+}
+
+program = Path(sys.argv[1])
+done = subprocess.run([program], capture_output=True, text=True, timeout=30, check=False)
+expected = EXPECTED[program.name]
+if (done.returncode, done.stdout, done.stderr) != (0, expected, ""):
+    sys.exit(f"{program.name} ended with {done.returncode}\n--- said\n{done.stdout}{done.stderr}--- should say\n{expected}")
