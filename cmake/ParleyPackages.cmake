@@ -36,7 +36,7 @@ if(TARGET parley_public)
   endif()
   parley_package(dev libparley-dev libdevel "${libraries}" "RDMA connection set-up: static library and headers"
     "MPA connection set-up, a software RNIC and a deterministic simulator, for C++20\nprograms. Parley::parley for CMake, parley for pkg-config.")
-  set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "pkg-config, cmake")
+  set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "pkg-config, cmake, libboost-dev")
   parley_package(tools parley-tools net "" "RDMA connection set-up: the parley command"
     "Sets up iWARP connections over plain TCP, simulates them, judges captures of them\nand tests live peers.")
   set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
