@@ -121,7 +121,7 @@ void Analyzer::tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& pa
     }
     if (added || opening) ++report_.tcp_connections;
     c = take_slot();
-    c->emplace(budget_, EventLimits{detail_of(packet.frame), options_.events_max}, options_.tap);
+    c->emplace(budget_, EventLimits{detail_of(packet.frame), options_.events_max}, set_ups(), options_.tap);
     (*c)->dropped_before = dropped_before_;
     if ((*c)->with_events()) ++drawn_;
     ++live_;
@@ -164,7 +164,7 @@ void Analyzer::pick_up(const Key& key, Known& known, unsigned from, const wire::
   }
   known.slot = take_slot();
   Connection& connection = known.slot->emplace(
-      budget_, EventLimits{detail_of(found.segments.front().frame), options_.events_max}, options_.tap);
+      budget_, EventLimits{detail_of(found.segments.front().frame), options_.events_max}, set_ups(), options_.tap);
   connection.dropped_before = dropped_before_;
   if (connection.with_events()) ++drawn_;
   ++live_;
@@ -196,11 +196,22 @@ void Analyzer::retire(Slot*& c) {
   (*c)->stop_waiting();
   if ((*c)->is_mpa()) {
     const std::uint64_t dropped = (*c)->whole() ? 0 : report_.dropped - (*c)->dropped_before;
-    ConnectionReport r = (*c)->finish(false);
+    ConnectionReport r = (*c)->finish();
     r.dropped = dropped;
     list(std::move(r));
   }
   drop(c);
+}
+
+// One TCP connection may hold as many as fit in it, each of which counts as one in the bounds of the report.
+EventLimits Analyzer::set_up_rejected(Connection& connection, ConnectionReport&& report, bool whole,
+                                      std::uint64_t next) {
+  report.dropped = whole ? 0 : report_.dropped - connection.dropped_before;
+  connection.dropped_before = dropped_before_;
+  list(std::move(report));
+  const EventLimits events{detail_of(next), options_.events_max};
+  if (events.detail != EventDetail::none) ++drawn_;
+  return events;
 }
 
 // A closed connection is kept for a while, since packets may come late or be captured out of order; longer when it

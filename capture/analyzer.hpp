@@ -33,7 +33,7 @@ struct AnalyzerOptions {
   Duration idle = std::chrono::hours(1);  ///< take_ended() hands out a connection that was silent for so long
 };
 
-class Analyzer {
+class Analyzer : RejectedSetUps {
  public:
   explicit Analyzer(const AnalyzerOptions& options = {}) : options_(options) {}
 
@@ -74,6 +74,9 @@ class Analyzer {
   static constexpr std::size_t packet_ids_max = 1 << 16;  // a packet is not longer on its way than so many others take
 
   EventDetail detail_of(std::uint64_t first_frame) const;
+  RejectedSetUps& set_ups() { return *this; }
+  EventLimits set_up_rejected(Connection& connection, ConnectionReport&& report, bool whole,
+                              std::uint64_t next) override;
   bool seen_before(const wire::CapturedPacket& packet);
   void count_other(wire::PacketCargo cargo);
   void tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& packet);

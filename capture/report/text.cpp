@@ -174,8 +174,13 @@ std::string summary_text(std::string_view file, const FileReport& r) {
   words << "; ";
   words.plural(r.packets, "packet") << ", ";
   words.plural(r.tcp_connections, "TCP connection") << ", ";
-  words << r.all_connections() << " of them MPA: " << r.count(Standing::passed) << " passed, "
-        << r.count(Standing::partial) << " partial, " << r.count(Standing::failed) << " failed; ";
+  // RFC 5044 §7.1.2: after a reject, one TCP connection may hold another.
+  if (r.all_connections() > r.tcp_connections)
+    words.plural(r.all_connections(), "MPA connection");
+  else
+    words << r.all_connections() << " of them MPA";
+  words << ": " << r.count(Standing::passed) << " passed, " << r.count(Standing::partial) << " partial, "
+        << r.count(Standing::failed) << " failed; ";
   words.plural(r.count(Severity::error), "error") << ", ";
   words.plural(r.count(Severity::warning), "warning") << ", ";
   words.plural(r.count(Severity::note), "note") << "\n";

@@ -101,7 +101,7 @@ static void end_of_answers(parley_half* half, gboolean all) {
 }
 
 static gboolean silent(const parley_half* half) {
-  return half->stream.position == 0 && half->pending_length == 0 && !half->any_gap;
+  return half->stream.position == half->base && half->pending_length == 0 && !half->any_gap;
 }
 
 /* RFC 5044 §7.1.2 rule 2: a good Request is answered, if only with R=1. Who knows only revision 1 closes on seeing 2
@@ -133,6 +133,7 @@ static void end_without_rtr(parley_half* half) {
 }
 
 void parley_mpa_ended(parley_half* half, gboolean reset) {
+  parley_startup_broken_off(half);
   const parley_conn* const c = half->tcp->conn;
   const parley_direction *const own = &c->side[half->side], *const other = &c->side[1 - half->side];
   const gboolean first = other->fin_frame == 0 && other->rst_frame == 0;

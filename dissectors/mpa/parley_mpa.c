@@ -65,12 +65,12 @@ static void keep_early(parley_half* half, const parley_tcp_segment* part) {
 static void before_reply(parley_half* half, const parley_tcp_segment* part) {
   parley_half* const responder = parley_peer_of(half);
   const guint64 received = part->has_ack ? parley_stream_position_of(&responder->stream, part->ack) : 0;
-  const gboolean proven = responder->from_syn && part->has_ack && !part->again && received == 0;
+  const gboolean proven = responder->from_syn && part->has_ack && !part->again && received == responder->base;
   if (proven && half->early == 0) parley_mpa_note(half, PARLEY_NOTE_EARLY, part->captured, part->seq);
   if (proven) half->early += part->captured;
   keep_early(half, part);
-  const gboolean heard = received >= PARLEY_MPA_HEADER_LEN || !responder->from_syn;
-  const gboolean silent = responder->stream.position == 0 || responder->phase == PARLEY_PHASE_OVER;
+  const gboolean heard = received >= responder->base + PARLEY_MPA_HEADER_LEN || !responder->from_syn;
+  const gboolean silent = responder->stream.position == responder->base || responder->phase == PARLEY_PHASE_OVER;
   if (heard && ++half->kept_after_reply > 2 && silent) parley_reply_is_lost(half->tcp);
 }
 
@@ -159,6 +159,7 @@ void parley_mpa_segment(parley_tcp* tcp, packet_info* pinfo, tvbuff_t* tvb, guin
                        segment->seq + segment->length == half->stream.next_seq;
   const gboolean rst = (flags & PARLEY_TCP_RST) != 0 && c->side[side].rst_frame == 0;
   if (fin || rst) parley_mpa_ended(half, rst);
+  c = tcp->conn;
   if ((flags & PARLEY_TCP_FIN) != 0 && c->side[side].fin_frame == 0) c->side[side].fin_frame = pinfo->num;
   if ((flags & PARLEY_TCP_RST) != 0 && c->side[side].rst_frame == 0) c->side[side].rst_frame = pinfo->num;
   /* Unless it made the stream give up the hole in front of it, which handed it on. */

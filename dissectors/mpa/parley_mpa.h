@@ -131,6 +131,7 @@ typedef struct parley_half {
   guint8 phase;
   parley_stream stream;
   gboolean from_syn;   /* stream position 0 is the octet behind its SYN */
+  guint64 base;        /* where the present set-up begins in the stream: behind what was rejected */
   guint64 startup_end; /* stream position behind the startup frame(s); 0: unknown */
   guint64 request_end; /* the same, without the Rtr frame of 2007 */
   /* FPDUs */
@@ -174,6 +175,7 @@ typedef struct parley_tcp {
   parley_tcp_segment* first_piece; /* of the Request, which waits for the connection to be known */
   parley_tcp_segment* second_half; /* of the Request; it came first and waits for the first */
   guint8 versions;                 /* DV and RV that plausible FPDUs have: 0 for the RDMA Consortium's */
+  guint64 reply_heard;             /* of the initiator, by the acknowledgment of the last Reply; 0: unknown */
   gboolean reply_lost;
   /* of the frame being dissected */
   guint64 heard; /* position up to which its sender had received; 0: nothing, or not known */
@@ -256,6 +258,7 @@ void parley_startup_read(parley_half* half, const guint8* octets, guint32 known,
 
 /* parley_setup.c: startup frames, on the first pass */
 void parley_startup_add(parley_half* half, parley_tcp_segment* part);
+void parley_startup_broken_off(parley_half* half);
 gboolean parley_startup_again(parley_half* half, parley_tcp_segment* part);
 void parley_startup_announced(parley_half* half, parley_tcp_segment* part);
 guint32 parley_startup_hole(parley_half* half, guint32 octets, gboolean cut, const parley_tcp_segment* shown_by);

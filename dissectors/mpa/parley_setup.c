@@ -76,8 +76,17 @@ static void startup_of_pending(parley_half* half) {
   half->pending = NULL;
   half->pending_length = half->pending_room = 0;
   parley_startup_add(half, &rest);
+  /* Behind a Request whose Reply is lost, more may stand. */
+  const gboolean more = rest.captured > 0 && half->phase == PARLEY_PHASE_RTR_OR_FPDU;
+  const gboolean startup = more && parley_begins_like_key(rest.data, rest.captured);
+  if (more && !startup) parley_initiator_goes_on(half, &rest);
   if (rest.captured > 0 && half->phase == PARLEY_PHASE_FPDUS) parley_fpdus_add(half, &rest);
+  if (startup) {
+    half->pending_at = parley_stream_position_of(&half->stream, rest.seq);
+    parley_pending_add(half, &rest, rest.captured);
+  }
   wmem_free(wmem_file_scope(), kept);
+  if (startup) parley_rtr_or_fpdu(half);
 }
 
 void parley_rtr_or_fpdu(parley_half* half) {
@@ -186,8 +195,19 @@ static void startup_of_kept(parley_half* half) {
   half->pending_length = half->pending_room = 0;
   if (!half->hole_in_kept)
     while (part.captured > 0 && half->phase == PARLEY_PHASE_STARTUP) parley_startup_add(half, &part);
+  if (part.captured > 0 && half->phase == PARLEY_PHASE_AFTER_REQUEST) { /* one more, of which the Reply comes next */
+    half->pending_at = parley_stream_position_of(&half->stream, part.seq);
+    parley_pending_add(half, &part, part.captured);
+  }
   half->hole_in_kept = FALSE;
   wmem_free(wmem_file_scope(), kept);
+}
+
+/* A Reply acknowledges the Request that it answers. Where octets are missing, that may be a later one than is known. */
+static gboolean answers_another(const parley_half* half, const parley_half* initiator) {
+  const gboolean missing = half->any_gap || initiator->any_gap || initiator->stream.first != NULL ||
+                           half->tcp->heard > initiator->stream.position;
+  return missing && half->tcp->conn->request.frame != 0 && half->tcp->heard > initiator->request_end;
 }
 
 static void reply_seen(parley_half* half, parley_startup_item* item) {
@@ -195,6 +215,8 @@ static void reply_seen(parley_half* half, parley_startup_item* item) {
   parley_conn* const c = tcp->conn;
   parley_half* const initiator = parley_peer_of(half);
   const gboolean lost_before = tcp->reply_lost;
+  if (answers_another(half, initiator)) memset(&c->request, 0, sizeof c->request);
+  tcp->reply_heard = tcp->heard;
   c->reply = item->seen;
   parley_agree(tcp);
   parley_startup_judge(item);
@@ -251,6 +273,22 @@ static parley_conn* conn_again(const parley_conn* old) {
   return c;
 }
 
+/* `at`: where its first startup frame begins, of the side that spoke first. */
+static void begin_again(parley_half* half, guint64 at) {
+  parley_half* const peer = parley_peer_of(half);
+  half->tcp->conn = conn_again(half->tcp->conn);
+  half->tcp->half[PARLEY_INITIATOR].early = 0;
+  half->base = at;
+  peer->base = peer->startup_end;
+}
+
+/* Part of a second Request came, and no more of it will. */
+void parley_startup_broken_off(parley_half* half) {
+  const guint32 begin = 7; /* "MPA ID " */
+  const gboolean rejected = half->tcp->conn->outcome == PARLEY_REJECTED && half->phase == PARLEY_PHASE_STARTUP;
+  if (rejected && half->side == PARLEY_INITIATOR && half->pending_length >= begin) begin_again(half, half->pending_at);
+}
+
 static void rtr_frame_seen(parley_half* half, parley_startup_item* item, gboolean all_seen) {
   parley_conn* const c = half->tcp->conn;
   item->is_rtr_frame = item->seen.key == PARLEY_KEY_RTR || item->seen.key == PARLEY_KEY_RTR_HEX;
@@ -280,16 +318,16 @@ static void startup_whole(parley_half* half, const guint8* octets, guint32 size,
   const guint key = parley_key_of(octets);
   /* The Reply to a second Request may come before it, or without it; where the initiator is known to have sent nothing
    * more it is one too many. */
-  const gboolean asked = half->side == PARLEY_INITIATOR ? tcp->conn->request.frame != 0
-                                                        : tcp->heard > parley_peer_of(half)->stream.position;
   const parley_half* const peer = parley_peer_of(half);
+  const guint64 at = parley_stream_position_of(&half->stream, seq);
+  const gboolean asked = half->side == PARLEY_INITIATOR
+                             ? tcp->conn->request.frame != 0 || at >= tcp->reply_heard
+                             : tcp->heard > (peer->startup_end != 0 ? peer->startup_end : peer->stream.position);
   const gboolean all_seen = half->from_syn && peer->from_syn && !half->any_gap && !peer->any_gap && !tcp->reply_lost;
-  const gboolean again = tcp->conn->outcome == PARLEY_REJECTED && (asked || !all_seen);
+  const gboolean again =
+      tcp->conn->outcome == PARLEY_REJECTED && (asked || (half->side == PARLEY_RESPONDER && !all_seen));
   const guint32 known = MIN(half->pending_known, size);
-  if (again) {
-    tcp->conn = conn_again(tcp->conn);
-    tcp->half[PARLEY_INITIATOR].early = 0;
-  }
+  if (again) begin_again(half, at);
   parley_startup_item* const item = (parley_startup_item*)parley_item_add(half, PARLEY_ITEM_STARTUP, sizeof *item);
   item->item.seq = seq;
   item->item.octets = size;
@@ -297,15 +335,18 @@ static void startup_whole(parley_half* half, const guint8* octets, guint32 size,
   item->item.copy = copy;
   item->again = again;
   parley_startup_read(half, octets, known, &item->seen);
-  half->startup_end = parley_stream_position_of(&half->stream, seq) + size;
+  half->startup_end = at + size;
   const gboolean too_long = parley_promised_size(octets) > PARLEY_MPA_STARTUP_MAX;
   half->startup_due = too_long ? parley_promised_size(octets) - size : 0;
   if (half->side == PARLEY_INITIATOR) {
     const gboolean request =
         half->phase == PARLEY_PHASE_STARTUP ||
-        (half->phase == PARLEY_PHASE_RTR_OR_FPDU && key == PARLEY_KEY_REQ && tcp->conn->request.frame == 0);
+        (half->phase == PARLEY_PHASE_RTR_OR_FPDU && key == PARLEY_KEY_REQ &&
+         (tcp->conn->request.frame == 0 || tcp->reply_lost)); /* or the Reply that was lost rejected */
     const gboolean rtr = key == PARLEY_KEY_RTR || key == PARLEY_KEY_RTR_HEX;
-    if (request && (!rtr || (half->from_syn && !half->any_gap))) {
+    if (request && tcp->conn->request.frame == 0 && half->startup_end < tcp->reply_heard) {
+      /* That Reply answered a later one: this is of a set-up before, captured late. */
+    } else if (request && (!rtr || (half->from_syn && !half->any_gap))) {
       request_seen(half, item);
     } else if (half->fpdus_seen > 0) {
       item->is_rtr_frame = rtr;
@@ -492,6 +533,7 @@ void parley_request_after_reply(parley_half* half, const parley_tcp_segment* seg
   const guint32 back = stream->next_seq - segment->seq;
   if (stream->position != half->startup_end || (gint32)back <= 0 || half->pending_length > 0) return;
   if (segment->captured < PARLEY_MPA_HEADER_LEN || parley_key_of(segment->data) != PARLEY_KEY_REQ) return;
+  if (parley_promised_size(segment->data) < back) return; /* of a set-up before */
   parley_stream_rewind(stream, back);
   half->startup_end = stream->position + back; /* as before, until all of the Request is there */
 }

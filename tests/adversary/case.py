@@ -37,12 +37,10 @@ class Case:
     def holds(self, finding):
         return self.base < finding.frame <= self.base + len(self.segments)
 
-    def second_request(self):
-        """The frame of the one behind a reject; 0: there is none."""
-        conversation_ = self.layout.conversation
-        if not conversation_.refusal:
-            return 0
-        return self.base + min(self.layout.frames_of(conversation_.request, self.segments)) + 1
+    @property
+    def set_ups(self):
+        """Each try on the TCP connection is a connection to its readers."""
+        return len(self.layout.conversation.rejected) + 1
 
     def sender(self, finding):
         return plant.SIDES[self.segments[finding.frame - self.base - 1].side]
@@ -81,17 +79,23 @@ class Valid(Case):
                    if connection[kind] for sentence in self.misread(kind, connection[kind])]
         if self.impairments:
             seen = {connection["outcome"] for connection in connections} & NEVER.get(known.get("outcome"), set())
+            if self.set_ups > 1:
+                seen.discard("rejected")
             return misread + [f"the outcome is {outcome!r}, no octet says so" for outcome in seen]
         if not known or misread:
             return misread
-        if len(connections) != 1:
-            return [f"{len(connections)} connections are listed for one"]
-        wrong = [f"{key} is {connections[0][key]!r}, {value!r} is due" for key, value in known.items()
-                 if connections[0][key] != value]
-        for side, name in enumerate(("from_initiator", "from_responder")):
-            sent = sum(unit.kind == "fpdu" and unit.side == side for unit in self.layout.conversation.units)
-            if connections[0][name]["fpdus"] != sent:
-                wrong.append(f"{name} has {connections[0][name]['fpdus']} FPDUs, {sent} were sent")
+        if len(connections) != self.set_ups:
+            return [f"{len(connections)} connections are listed for {self.set_ups}"]
+        wrong = []
+        for number, (connection, due) in enumerate(zip(connections, [
+                *(one.known for one in self.layout.conversation.rejected), known]), 1):
+            wrong += [f"{key} is {connection[key]!r}, {value!r} is due" for key, value in due.items()
+                      if connection[key] != value]
+            for side, name in enumerate(("from_initiator", "from_responder")):
+                sent = sum(unit.kind == "fpdu" and unit.side == side for unit in self.layout.conversation.units
+                           ) if number == self.set_ups else 0
+                if connection[name]["fpdus"] != sent:
+                    wrong.append(f"{name} has {connection[name]['fpdus']} FPDUs, {sent} were sent")
         return wrong
 
     def misread(self, kind, told):
@@ -150,7 +154,9 @@ class Planted(Case):
         return False
 
     def judge_table(self, connections):
-        return [] if len(connections) == 1 else [f"{len(connections)} connections are listed for one"]
+        if len(connections) == self.set_ups:
+            return []
+        return [f"{len(connections)} connections are listed for {self.set_ups}"]
 
     def places(self, unit):
         if unit.kind == "fin":

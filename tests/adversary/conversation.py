@@ -55,6 +55,7 @@ class Conversation:
         self.draw = random.Random(seed)
         self.units, self.known = [], {}
         self.draw_shape()
+        self.draw_tries()
         self.peer = (Peer(self.draw, self.old), Peer(self.draw, self.old))
         self.speak()
 
@@ -83,7 +84,7 @@ class Conversation:
         self.pick("c", {(True, True): 5, (True, False): 1, (False, True): 1, (False, False): 2})
         self.crc = any(self.c)
         self.pick("m", {(False, False): 3, (True, False): 1, (False, True): 1, (True, True): 1})
-        if self.style in ("reject", "again"):
+        if self.style == "reject":
             self.m = (False, self.m[1])  # RFC 5044 §4.3: a Request that requires markers is no reason to reject
         self.draw_private()
         self.draw_depths()
@@ -95,6 +96,14 @@ class Conversation:
         self.pick("ending", {"close": 12, "terminate": 4, "reset": 1, "open": 1})
         self.inserts = [self.m[RESPONDER], self.m[INITIATOR]]  # RFC 5044 §4.3: M is for what the other side sends
         self.filler = draw.choice([bytes(4), bytes(4), b"\xff" * 4, draw.randbytes(4)])
+
+    def draw_tries(self):
+        """RFC 5044 §7.1.2 rule 2: a reject leaves TCP open, the ULP may begin again. What was rejected before."""
+        draw = random.Random(f"tries {self.seed}")
+        tries = draw.choices([0, 1, 2, 5], [90, 7, 2, 1])[0]
+        tries = self.wish.get("tries", max(tries, self.style == "again"))
+        same = {name: self.wish[name] for name in ("c",) if name in self.wish}
+        self.rejected = [Conversation(draw.getrandbits(40), style="reject", tries=0, **same) for _ in range(tries)]
 
     def draw_private(self):
         draw = self.draw
@@ -204,17 +213,17 @@ class Conversation:
         return wire.M * self.m[side] | wire.C * self.c[side] | wire.S * s | wire.R * reject
 
     def start(self):
+        before = ()
+        for one in self.rejected:
+            request = self.add(INITIATOR, "request", one.request.body, before)
+            before = [self.add(RESPONDER, "reply", one.reply.body, [request])]
+        self.before = len(self.units)  # of the set-ups that were rejected
         self.request = self.add(INITIATOR, "request", wire.startup(
             wire.REQ, self.flags(INITIATOR), self.revision,
-            self.words(INITIATOR, self.asked_depths, self.offered)))
-        self.reply = self.rtr_frame = self.refusal = None
+            self.words(INITIATOR, self.asked_depths, self.offered)), before)
+        self.reply = self.rtr_frame = None
         if self.style in ("no_reply", "no_revision"):
             return
-        if self.style == "again":  # RFC 5044 §7.1.2 rule 2: a reject leaves TCP open, the ULP may begin again
-            self.refusal = self.add(RESPONDER, "reply", wire.startup(
-                wire.REP, self.flags(RESPONDER, True) & ~wire.M, self.revision,
-                self.words(RESPONDER, self.answered_depths, self.answered)), [self.request], refused=True)
-            self.request = self.add(INITIATOR, "request", self.request.body, [self.refusal])
         reject = self.style == "reject"
         self.reply = self.add(RESPONDER, "reply", wire.startup(
             wire.REP, self.flags(RESPONDER, reject), self.revision,
@@ -536,7 +545,7 @@ class Conversation:
     # --- what a reader must make of it, if it sees all of it ---------------------------------------------
     def tell(self):
         known = self.known
-        if self.reply is None or self.refusal or self.old:  # a Request that came again has no place in a reader's table
+        if self.reply is None or self.old:
             return
         known.update(revision=self.revision, crc=self.crc)
         if self.style == "reject":

@@ -17,7 +17,7 @@ def request(change, due=CLOSED):
         unit = c.request
         change(self, c, unit)
         if due == CLOSED:
-            c.units[1:] = []
+            c.units[c.before + 1:] = []
             c.peer[INITIATOR].said.clear()
         unit.about["due"] = due
         return unit
@@ -67,7 +67,7 @@ def refused(change):
         put(c.reply, 16, ">B", c.reply.body[16] | wire.R)
         if c.enhanced:
             put(c.reply, 20, ">I", 0)
-        c.units[2:] = []
+        c.units[c.before + 2:] = []
         c.close(RESPONDER)
         c.request.about["due"] = None
         return c.request
@@ -97,7 +97,7 @@ Row("request_d_without_a", request(words(lambda w: w & 0x3FFF, lambda w: w & 0x3
 
 def behind_request(octets):
     def make(self, c, _):
-        c.units[1:] = []
+        c.units[c.before + 1:] = []
         extra = c.add(INITIATOR, "extra", octets(self, c), due=CLOSED)
         return extra
     return make
@@ -115,7 +115,7 @@ Row("second_request_before_reply", behind_request(lambda self, c: c.request.body
 
 def request_that_ends(self, c, _):
     """RFC 5044 §7.1.2 rule 9: PD_Length is more than comes before the FIN."""
-    c.units[1:] = []
+    c.units[c.before + 1:] = []
     if len(c.request.body) == 20:
         c.request.body += bytes(self.draw.randint(1, 30))
     put(c.request, 18, ">H", min(512, len(c.request.body) - 20 + self.draw.randint(1, 100)))
@@ -181,8 +181,8 @@ def early_reply(self, c, _):
     part = self.draw.randint(1, len(body) - 1)
     rest = conversation.Unit(INITIATOR, "request", body[part:])
     c.request.body = body[:part]
-    c.units.insert(2, rest)
-    for unit in c.units[3:]:
+    c.units.insert(c.before + 2, rest)
+    for unit in c.units[c.before + 3:]:
         unit.needs = [rest if need is c.request else need for need in unit.needs]
     c.reply.about["due"] = IGNORED
     return c.reply
@@ -193,7 +193,7 @@ Row("reply_before_request_whole", early_reply, SETUP, sides=R)
 
 def begin_again(c):
     """Nothing but the set-up has been said."""
-    del c.units[2:]
+    del c.units[c.before + 2:]
     c.peer, c.rtr_frame = (conversation.Peer(), conversation.Peer()), None
     c.set_limits()
 
@@ -277,7 +277,7 @@ def given_up(code):
 
 def unanswered(self, c, side):
     """The responder closes instead of answering; with revision 2 it may (RFC 6581 §10)."""
-    c.units[1:] = []
+    c.units[c.before + 1:] = []
     fin = c.add(RESPONDER, "fin", needs=[c.request])
     c.add(INITIATOR, "fin", needs=[fin])
     fin.about["due"] = None
@@ -286,7 +286,7 @@ def unanswered(self, c, side):
 
 def rejected(self, c, side):
     put(c.reply, 16, ">B", c.reply.body[16] | wire.R)
-    c.units[2:] = []
+    c.units[c.before + 2:] = []
     c.close(RESPONDER)
     c.reply.about["due"] = None
     return c.reply

@@ -27,7 +27,7 @@ import said  # noqa: E402
 import segments  # noqa: E402
 
 BATCH = 250  # conversations in a file: starting a program costs more than reading one
-PAGE = 50  # of them on a page: it draws at most 60
+PAGE = 40  # of them on a page: it draws at most 60, and some are several
 
 
 class Readers:
@@ -102,9 +102,6 @@ def differences(case, readers):
     """Where two readers of a capture that lacks nothing differ, one of them is wrong."""
     if case.impairments:
         return []
-    again = case.second_request()  # check judges nothing from there on, the plugin takes it for another connection
-    readers = {reader: [finding for finding in findings if not again or finding.frame < again]
-               for reader, findings in readers.items()}
     keys = {reader: collections.Counter(finding.key() for finding in findings if finding.severity != "note")
             for reader, findings in readers.items()}
     wrong = []
@@ -134,15 +131,14 @@ def step(connection, name):
 
 def table_differs(case, connections, rows):
     """What the plugin's table and check's say of a connection of which nothing is missing."""
-    if case.impairments or len(connections) != 1 or case.layout.conversation.refusal:
-        return []  # a Request after a reject may have a row of its own
-    if not connections[0]["request"]:
+    if case.impairments or not all(connection["request"] for connection in connections):
         return []  # where FPDUs begin is not known then: each finds some
-    if len(rows) != 1:
-        return [f"the plugin's table has {len(rows)} rows for one connection"]
-    return [f"the plugin's table says {name} {rows[0][name]}, check {value}"
-            for name, value in ((name, due(connections[0])) for name, due in COLUMNS.items())
-            if value is not None and str(value) != min(rows[0][name].split(", "))]  # revisions of Request and Reply
+    if len(rows) != len(connections):
+        return [f"the plugin's table has {len(rows)} rows, check lists {len(connections)} connections"]
+    return [f"the plugin's table says {name} {row[name]}, check {value}"
+            for connection, row in zip(connections, rows)
+            for name, value in ((name, due(connection)) for name, due in COLUMNS.items())
+            if value is not None and str(value) != min(row[name].split(", "))]  # revisions of Request and Reply
 
 
 def page_differs(case, checked, page, base):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// TCP side; connection_startup.cpp reads the startup frames, connection_data.cpp follows the FPDUs,
-// connection_finish.cpp makes the verdict.
+// TCP side; connection_startup.cpp reads the startup frames, connection_again.cpp begins again after a rejection,
+// connection_data.cpp follows the FPDUs, connection_finish.cpp makes the verdict.
 #include "capture/rules/mpa/connection.hpp"
 
 #include <fmt/format.h>
@@ -12,6 +12,13 @@
 #include "capture/rules/rdmap/fields.hpp"
 
 namespace parley::capture {
+
+void Connection::collect(const EventLimits& events) {
+  with_events_ = events.detail != EventDetail::none;
+  with_fields_ = events.detail == EventDetail::fields;
+  events_max_ = events.max;
+}
+
 LadderEvent* Connection::event(std::uint64_t frame, Instant at, unsigned from, LadderEvent::Kind kind,
                                std::string text) {
   if (!with_events_ || protocol_ == Protocol::other) return nullptr;
@@ -129,7 +136,7 @@ void Connection::note_sequence(Half& h, const wire::TcpSegmentView& t) const {
 }
 
 TappedStream Connection::tapped(const Half& h) const {
-  return {first_frame_, h.address, halves_[1 - h.index].address, h.first_seq, h.fed_at, h.walker.markers()};
+  return {tcp_first_frame_, h.address, halves_[1 - h.index].address, h.first_seq, h.fed_at, h.walker.markers()};
 }
 
 void Connection::Half::feed(ConstBytes in, std::uint64_t n, const SegmentRef& ref, bool start, std::uint64_t at) {
@@ -151,18 +158,18 @@ void Connection::packet(unsigned from, const wire::TcpSegmentView& t, std::uint6
   Half& peer = halves_[1 - from];
   if (!wired_) {
     wired_ = true;
-    first_frame_ = frame;
-    first_at_ = earliest_ = latest_ = at;
+    first_frame_ = tcp_first_frame_ = frame;
+    earliest_ = seen_.at = at;
     // Until a startup frame tells, the end that opened TCP; which address is the lower one must not matter.
     initiator_ = t.syn() && t.has_ack() ? 1 - from : from;
     for (unsigned i = 0; i < 2; ++i) halves_[i].owner = this, halves_[i].index = i;
     h.address = t.source;
     peer.address = t.destination;
   }
-  last_frame_ = frame;
+  before_packet_ = seen_;
+  seen_ = {frame, std::max(seen_.at, at)};
   last_at_ = at;
   earliest_ = std::min(earliest_, at);
-  latest_ = std::max(latest_, at);
   if (t.syn() && h.syn_frame == 0) h.tcp.syn(t.seq, peer.tcp.position() > 0 || peer.tcp.holding());
   tcp_flags(h, t, frame, at);
   SegmentRef ref{frame, at, 0};
@@ -188,7 +195,7 @@ void Connection::packet(unsigned from, const wire::TcpSegmentView& t, std::uint6
   if (protocol_ == Protocol::other) {
     for (Half& each : halves_) each.tcp.forget(budget_);
     events_ = {};
-    if (picked_up_ && tap_ != nullptr) tap_->judged(first_frame_, frame);
+    if (picked_up_ && tap_ != nullptr) tap_->judged(tcp_first_frame_, frame);
   }
 }
 
@@ -242,6 +249,11 @@ void Connection::Half::octets(ConstBytes in, const SegmentRef& ref, bool start) 
     start = start && rest == 0;
     if (in.empty()) return;
   }
+  read_to = tcp.position();
+  read(in, ref, start);
+}
+
+void Connection::Half::read(ConstBytes in, const SegmentRef& ref, bool start) {
   switch (phase) {
     case Phase::startup: return owner->startup_octets(*this, in, ref, start);
     case Phase::after_request:
@@ -249,9 +261,9 @@ void Connection::Half::octets(ConstBytes in, const SegmentRef& ref, bool start) 
       return owner->extra_octets(*this, in.size(), ref);
     case Phase::rtr_or_fpdu: owner->keep_early(*this, in, 0, ref, false, start); return owner->rtr_or_fpdu(*this);
     case Phase::fpdus:
-      if (owner->picked_up_ && start) owner->look_for_markers(*this, in, tcp.position() - in.size());
-      return feed(in, 0, ref, start, tcp.position() - in.size());
-    case Phase::over: return owner->after_rejection(*this, in, ref);
+      if (owner->picked_up_ && start) owner->look_for_markers(*this, in, read_to - in.size());
+      return feed(in, 0, ref, start, read_to - in.size());
+    case Phase::over: return owner->after_rejection(*this, in, ref, start);
     case Phase::blind: return;
   }
 }
@@ -263,6 +275,12 @@ void Connection::Half::missing(std::uint64_t n, const SegmentRef& ref, bool cut)
   if (lost_places++ == 0) first_lost_frame = ref.frame;
   if (owner->protocol_ == Protocol::mpa && !cut)
     owner->event(ref.frame, ref.at, index, LadderEvent::Kind::gap, fmt::format("{} octets are not in the capture", n));
+  if (phase == Phase::over) lost_behind += n;
+  read_to = tcp.position();
+  read_missing(n, ref, cut);
+}
+
+void Connection::Half::read_missing(std::uint64_t n, const SegmentRef& ref, bool cut) {
   switch (phase) {
     case Phase::startup: return owner->startup_missing(*this, n, ref, cut);
     case Phase::after_request: return owner->keep_early(*this, {}, n, ref, cut, false);
@@ -272,7 +290,7 @@ void Connection::Half::missing(std::uint64_t n, const SegmentRef& ref, bool cut)
         phase = Phase::blind;
         return;
       }
-      feed({}, n, ref, false, tcp.position() - n);
+      feed({}, n, ref, false, read_to - n);
       if (walker.lost()) owner->rdmap_->lost(owner->side_of(*this));
       return;
     case Phase::over:

@@ -7,6 +7,7 @@
 //   startup                   whole Request (or what stands for it)    after_request
 //   startup                   whole Reply, R=0                         fpdus (both directions)
 //   startup                   whole Reply, R=1                         over (both directions)
+//   over                      octets that begin like a startup frame   startup (both directions), in another report
 //   after_request             any, before the Reply                    kept until the Reply is known
 //   rtr_or_fpdu               Rtr frame, or the first FPDU             fpdus
 //   any                       octets of a startup frame are missing    blind
@@ -35,15 +36,46 @@ struct EventLimits {
   std::size_t max = 0;  ///< events; those beyond are counted
 };
 
-class Connection {
+class Connection;
+
+/// Is told of set-ups that were rejected and after which the peers began again on the same TCP connection.
+class RejectedSetUps {
+ public:
+  /// The report of the set-up that is over; `whole`: nothing of it can be missing, whatever the capture lost. The next
+  /// one begins with frame `next`: returns what to collect of it.
+  virtual EventLimits set_up_rejected(Connection& connection, ConnectionReport&& report, bool whole,
+                                      std::uint64_t next) = 0;
+
+ protected:
+  ~RejectedSetUps() = default;
+};
+
+/// One set-up and what follows it; begun anew after a rejection.
+struct SetUpState {
+  std::uint64_t first_frame_ = 0;
+  Instant earliest_{};              // a capture may hold packets late, or its clock may be set back
+  std::uint64_t after_reject_ = 0;  // the frame of the Reply that rejected the set-up before; 0: it is the first
+  std::optional<StartupSeen> request_, reply_, rtr_frame_;
+  Agreement agreement_;
+  bool echo_told_ = false;  // that the S of the Reply may be an echo
+  mpa::Rtr rtr_seen_ = mpa::Rtr::none;
+  Instant first_fpdu_at_{};
+  bool reply_lost_ = false;            // it is not in the capture, and the connection went on
+  bool operational_ = false;           // established in the sense of Outcome
+  bool setup_failed_ = false;          // a Terminate of the set-up, or a startup frame nobody can accept
+  bool initiator_may_refuse_ = false;  // the Reply holds something that makes initiators give up
+  Findings findings_;
+  std::vector<LadderEvent> events_;
+  std::uint64_t events_dropped_ = 0;
+};
+
+class Connection : SetUpState {
  public:
   /// `tap` is told what is understood; null: nobody is.
-  Connection(ReassemblyBudget& budget, EventLimits events, StreamTap* tap = nullptr)
-      : budget_(budget),
-        with_events_(events.detail != EventDetail::none),
-        with_fields_(events.detail == EventDetail::fields),
-        events_max_(events.max),
-        tap_(tap) {}
+  Connection(ReassemblyBudget& budget, EventLimits events, RejectedSetUps& rejected, StreamTap* tap = nullptr)
+      : budget_(budget), set_ups_(rejected), tap_(tap) {
+    collect(events);
+  }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
@@ -69,7 +101,7 @@ class Connection {
   /// No packet comes any more. What waited may be what tells that this is MPA.
   void stop_waiting() { flush_streams(); }
   /// Call once, at the end. Only for MPA connections.
-  ConnectionReport finish(bool capture_truncated);
+  ConnectionReport finish();
 
   std::uint64_t dropped_before = 0;  ///< the Analyzer's: packets that the capture had lost when this one began
 
@@ -83,10 +115,13 @@ class Connection {
     SegmentRef ref;
     std::uint64_t at = 0;  // in the stream
   };
-  struct Half final : HalfSink, FpduSink {
-    Connection* owner = nullptr;
-    unsigned index = 0;
-    TcpHalf tcp;
+  struct LastSeen {
+    std::uint64_t frame = 0;
+    Instant at{};  // the latest time, which need not be that of the last packet
+  };
+  /// What one direction means to one set-up and to the FPDUs after it; begun anew after a rejection.
+  struct HalfState {
+    std::uint64_t base = 0;  // where it begins in the stream
     Phase phase = Phase::startup;
     Bytes head;  // the startup frame as far as it came; at most 20 + 65535
     SegmentRef head_first, head_last;
@@ -98,33 +133,27 @@ class Connection {
     Fifo<Early> early;              // at most early_max octets
     std::size_t early_octets = 0;
     FpduWalker walker;
-    Address address;
-    std::uint16_t mss = 0;
-    bool timestamps = false;
-    std::uint64_t fin_position = 0;  // where the stream ends by its FIN
-    std::uint64_t syn_frame = 0, fin_frame = 0, rst_frame = 0, data_frame = 0;
-    Instant syn_at{}, fin_at{}, data_at{};
+    std::uint64_t data_frame = 0;
+    Instant data_at{};
     std::uint64_t first_differing_frame = 0, cut_segments = 0, big_fpdus = 0, biggest = 0, biggest_frame = 0;
     std::uint64_t extra_after_startup = 0;
     std::size_t extra_octets = 0;  // the first of them, and what carried those
     SegmentRef extra;
     bool extra_told = false;
-    bool again_told = false;  // that it began again after a rejection
     std::uint64_t fpdus = 0, first_fpdu_frame = 0;
     std::uint64_t heard = 0;       // how much of the other stream its FPDUs acknowledged
-    std::uint64_t end_heard = 0;   // how much it had acknowledged at its FIN, or RST without one
     std::uint64_t fault_end = 0;   // stream position behind its first fault; 0: none
     std::uint64_t term_heard = 0;  // how much of the other stream its Terminate acknowledged
     std::uint64_t term_end = 0;    // stream position behind its Terminate; 0: none
     std::uint64_t early_dropped = 0;
     std::uint64_t first_again_frame = 0;
     std::uint64_t lost_places = 0, first_lost_frame = 0;
+    std::uint64_t lost_behind = 0;                    // octets behind a rejection that are not in the capture
     std::uint64_t blind_octets = 0, blind_frame = 0;  // of a startup frame that the capture lacks
     DirectionCounts counts;
-    std::uint64_t head_at = 0;    // where `head` begins in the stream
-    bool head_told = false;       // to the tap
-    std::uint32_t first_seq = 0;  // of stream position 0; only kept for a tap
-    std::uint64_t fed_at = 0;     // stream position of the walker's position 0
+    std::uint64_t head_at = 0;  // where `head` begins in the stream
+    bool head_told = false;     // to the tap
+    std::uint64_t fed_at = 0;   // stream position of the walker's position 0
     bool fed = false;
     bool marker_missed = false;       // its positions mean nothing any more
     bool met = false;                 // picked up: an FPDU was found
@@ -132,9 +161,27 @@ class Connection {
     bool markers_settled = false;     // picked up: whether there are markers is known
     std::uint64_t plausible = 0;      // picked up, without CRC: FPDUs in a row that have nothing amiss
     std::uint32_t pick_up_phase = 0;  // picked up: the walker's position of the first octet
+  };
+  struct Half final : HalfSink, FpduSink, HalfState {
+    Connection* owner = nullptr;
+    unsigned index = 0;
+    TcpHalf tcp;
+    Address address;
+    std::uint16_t mss = 0;
+    bool timestamps = false;
+    std::uint64_t fin_position = 0;  // where the stream ends by its FIN
+    std::uint64_t syn_frame = 0, fin_frame = 0, rst_frame = 0;
+    Instant syn_at{}, fin_at{};
+    std::uint64_t end_heard = 0;  // how much it had acknowledged at its FIN, or RST without one
+    std::uint64_t read_to = 0;    // the stream position behind the octets that are being read
+    std::uint32_t first_seq = 0;  // of stream position 0; only kept for a tap
 
     /// Octets (or, without any, what is missing) that stand at `at` in the stream go to the walker.
     void feed(ConstBytes in, std::uint64_t missing, const SegmentRef& ref, bool start, std::uint64_t at);
+
+    /// Octets in order, or what is missing of them, by what is due.
+    void read(ConstBytes in, const SegmentRef& ref, bool start);
+    void read_missing(std::uint64_t n, const SegmentRef& ref, bool cut);
 
     void octets(ConstBytes in, const SegmentRef& ref, bool start) override;
     void missing(std::uint64_t n, const SegmentRef& ref, bool cut) override;
@@ -174,7 +221,16 @@ class Connection {
   void fpdus_from(Half& h, std::size_t skip, bool after_hole);
   static void drop_early(Half& h, std::size_t n);
   void accuse_extra_octets(Half& h);
-  void after_rejection(Half& h, ConstBytes in, const SegmentRef& ref);
+  void find_answered_request(const Half& responder, Half& initiator);
+  bool take_kept_request(Half& initiator, std::uint64_t until);
+  void kept_after_rejection(Half& initiator);
+  void after_rejection(Half& h, ConstBytes in, const SegmentRef& ref, bool start);
+  static std::uint64_t octets_behind(const Half& h);
+  bool may_begin_again(const Half& h, const SegmentRef& ref) const;
+  void begin_again(Half& h, ConstBytes in, const SegmentRef& ref, bool start);
+  void collect(const EventLimits& events);
+  ConnectionReport report();
+  ConnectionReport rejected_report(std::uint64_t next);
   void extra_octets(Half& h, std::size_t n, const SegmentRef& ref);
   void on_fpdu(Half& h, const WalkedFpdu& f);
   bool picked_up_fpdu(Half& h, const WalkedFpdu& f);
@@ -204,7 +260,7 @@ class Connection {
   void tell_tap_the_rest();
   void tell_unread();
   void flush_streams();
-  void finish_startup(bool capture_truncated);
+  void finish_startup();
   void finish_halves();
   void finish_unanswered();
   void finish_set_up();
@@ -219,9 +275,10 @@ class Connection {
   Steps steps() const;
 
   ReassemblyBudget& budget_;
-  bool with_events_, with_fields_;
-  std::size_t events_max_;
+  RejectedSetUps& set_ups_;
   StreamTap* tap_;
+  bool with_events_ = false, with_fields_ = false;  // of the present set-up
+  std::size_t events_max_ = 0;
   Protocol protocol_ = Protocol::undecided;
   bool roles_known_ = false;
   unsigned initiator_ = 0;
@@ -231,22 +288,12 @@ class Connection {
   bool picked_up_ = false;
   Known crc_ = Known::yes;        // picked up: unknown only of ports that are said to carry MPA
   std::uint64_t good_fpdus_ = 0;  // picked up
-  std::uint64_t first_frame_ = 0, last_frame_ = 0;
-  Instant first_at_{}, last_at_{};
-  Instant earliest_{}, latest_{};  // of all packets: a capture may hold some late, or its clock may be set back
-  std::optional<StartupSeen> request_, reply_, rtr_frame_;
-  Agreement agreement_;
-  bool echo_told_ = false;  // that the S of the Reply may be an echo
-  mpa::Rtr rtr_seen_ = mpa::Rtr::none;
-  Instant first_fpdu_at_{};
-  bool reply_lost_ = false;            // it is not in the capture, and the connection went on
-  bool operational_ = false;           // established in the sense of Outcome
-  bool setup_failed_ = false;          // a Terminate of the set-up, or a startup frame nobody can accept
-  bool initiator_may_refuse_ = false;  // the Reply holds something that makes initiators give up
-  Findings findings_;
-  std::optional<RdmapCheck> rdmap_;
-  std::vector<LadderEvent> events_;
-  std::uint64_t events_dropped_ = 0;
+  std::uint64_t tcp_first_frame_ = 0;
+  Instant last_at_{};
+  LastSeen seen_, before_packet_;    // up to now, and before the packet that is being read
+  LastSeen before_again_;            // before the octets with which the peers may begin again
+  bool left_mpa_ = false;            // after a rejection, TCP carries something else
+  std::optional<RdmapCheck> rdmap_;  // of the present set-up
 };
 
 }  // namespace parley::capture

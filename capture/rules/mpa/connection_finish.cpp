@@ -41,7 +41,8 @@ Steps Connection::steps() const {
   // Initiator and Responder are roles of the ULP; who sent the SYN is another matter (RFC 5044 §7.1).
   const Half& first = i.syn_at <= r.syn_at ? i : r;
   const Half& second = i.syn_at <= r.syn_at ? r : i;
-  const bool both = i.syn_frame != 0 && r.syn_frame != 0;
+  // Of a set-up after another, TCP's is no part.
+  const bool both = i.syn_frame != 0 && r.syn_frame != 0 && after_reject_ == 0;
   // A step that seems to end before it began was captured late in part, or the clock was set back: nobody knows it.
   const auto step = [](Instant from, Instant to) -> std::optional<Duration> {
     return to < from ? std::nullopt : std::optional(to - from);
@@ -58,8 +59,7 @@ Steps Connection::steps() const {
   return s;
 }
 
-void Connection::finish_startup(bool capture_truncated) {
-  (void)capture_truncated;
+void Connection::finish_startup() {
   for (Half* each : {&halves_[initiator_], &halves_[1 - initiator_]}) {
     Half& h = *each;
     if (h.phase != Phase::startup || h.head.empty()) continue;
@@ -253,7 +253,7 @@ void Connection::tell_tap_the_rest() {
       tap_->startup(tapped(h), h.early.front().at, h.early.front().data);
     if (h.phase == Phase::fpdus && h.walker.left() > 0) tap_->lone_length(tapped(h), h.fed_at + h.walker.position());
   }
-  tap_->judged(first_frame_, last_frame_);
+  tap_->judged(tcp_first_frame_, seen_.frame);
 }
 
 std::optional<TerminateSeen> Connection::first_terminate() const {
@@ -278,7 +278,7 @@ void Connection::tell_unread() {
 // No octets come any more: what was held back, waited for or kept is read as far as it goes.
 void Connection::flush_streams() {
   if (std::exchange(flushed_, true)) return;
-  const SegmentRef end{last_frame_, last_at_, 0};
+  const SegmentRef end{seen_.frame, last_at_, 0};
   settle_waits(end);
   for (Half& h : halves_) h.tcp.flush(end, budget_, h);
   // Who sent more than its Request had the Reply; if the capture can lack it, it does.
@@ -291,24 +291,29 @@ void Connection::flush_streams() {
   }
 }
 
-ConnectionReport Connection::finish(bool capture_truncated) {
+ConnectionReport Connection::finish() {
   flush_streams();
   if (tap_ != nullptr) tell_tap_the_rest();
-  finish_startup(capture_truncated);
+  ConnectionReport r = report();
+  for (Half& h : halves_) h.tcp.forget(budget_);
+  return r;
+}
+
+ConnectionReport Connection::report() {
+  finish_startup();
   ConnectionReport r;
   judge_outcome(r);
   tell_unread();
   const auto end_of = [&](Side side) { return RdmapCheck::End{half_of(side).fin_frame, half_of(side).rst_frame}; };
-  if (rdmap_) rdmap_->finish(last_frame_, end_of(Side::initiator), end_of(Side::responder));
+  if (rdmap_) rdmap_->finish(seen_.frame, end_of(Side::initiator), end_of(Side::responder));
   finish_set_up();
   judge_reactions();
   suspect_lost_wakeup();
   finish_halves();
-  for (Half& h : halves_) h.tcp.forget(budget_);
   r.first_frame = first_frame_;
-  r.last_frame = last_frame_;
+  r.last_frame = seen_.frame;
   r.first_at = earliest_;
-  r.last_at = latest_;
+  r.last_at = seen_.at;
   r.initiator = halves_[initiator_].address;
   r.responder = halves_[1 - initiator_].address;
   agreement_ = agree(request_, reply_);
@@ -343,7 +348,7 @@ ConnectionReport Connection::finish(bool capture_truncated) {
   r.from_responder = half_of(Side::responder).counts;
   r.findings = findings_.list();
   if (findings_.dropped() > 0)
-    r.findings.push_back({last_frame_,
+    r.findings.push_back({seen_.frame,
                           Severity::note,
                           "",
                           fmt::format("{} more findings like these are not listed", findings_.dropped()),

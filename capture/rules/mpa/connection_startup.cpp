@@ -60,7 +60,8 @@ void Connection::settle_roles(const Half& h) {
 // RFC 5044 §7.1.2 rule 2: after a rejection the ULP may begin again. Octets of the responder before its Reply may have
 // been one.
 bool Connection::rejection_may_be_lost() const {
-  return reply_lost_ || halves_[1 - initiator_].head_at > 0 || halves_[initiator_].counts.missing_octets > 0;
+  const Half& responder = halves_[1 - initiator_];
+  return reply_lost_ || responder.head_at > responder.base || halves_[initiator_].counts.missing_octets > 0;
 }
 
 void Connection::startup_missing(Half& h, std::uint64_t n, const SegmentRef& ref, bool cut) {
@@ -78,7 +79,7 @@ void Connection::startup_missing(Half& h, std::uint64_t n, const SegmentRef& ref
 }
 
 void Connection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, bool start) {
-  if (h.head.empty()) h.head_at = h.tcp.position() - in.size();
+  if (h.head.empty()) h.head_at = h.read_to - in.size();
   if (h.head.empty())
     h.head_first = ref;
   else if (!in.empty())
@@ -102,7 +103,7 @@ void Connection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, b
   if (!v || h.head.size() < v->frame_size()) return;
   const std::size_t size = v->frame_size();
   const Bytes rest(h.head.begin() + static_cast<std::ptrdiff_t>(size), h.head.end());
-  h.startup_length = h.tcp.position() - rest.size();
+  h.startup_length = h.read_to - rest.size();
   h.head_told = true;
   if (tap_ != nullptr) tap_->startup(tapped(h), h.head_at, ConstBytes(h.head).first(size));
   if (!roles_known_ && !h.tcp.from_syn() && (v->revision > 2 || v->pd_length > PARLEY_MPA_PD_MAX || !rest.empty())) {
@@ -119,9 +120,11 @@ void Connection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, b
     else
       rtr_or_fpdu(h);
   } else if (h.phase == Phase::over) {
-    after_rejection(h, rest, ref);
+    after_rejection(h, rest, ref, false);
+  } else if (h.phase == Phase::startup) {  // of the next set-up
+    startup_octets(h, rest, ref, false);
   } else if (h.phase == Phase::fpdus) {
-    h.feed(rest, 0, ref, false, h.tcp.position() - rest.size());
+    h.feed(rest, 0, ref, false, h.read_to - rest.size());
   }
 }
 
@@ -135,7 +138,7 @@ void Connection::no_startup_frame(Half& h, const SegmentRef& ref, bool start) {
   }
   if (!request_ || reply_ || side_of(h) == Side::initiator) return;
   reply_is_lost(h, ref.frame);
-  const std::uint64_t head_at = h.tcp.position() - h.head.size();
+  const std::uint64_t head_at = h.read_to - h.head.size();
   h.startup_length = head_at;
   h.head_told = h.head_told || !request_->m();  // the walker gets it
   // With markers, positions count from the end of the Reply, and how long that was is not known.
@@ -198,6 +201,11 @@ void Connection::startup_frame(Half& h, std::size_t size) {
 }
 
 void Connection::request_seen(Half& h, StartupSeen seen) {
+  if (after_reject_ != 0 && !reply_)
+    findings_.note(seen.frame, Side::initiator, "RFC 5044 §7.1.2",
+                   fmt::format("another Request on this TCP connection, after the reject of frame {}: what was agreed "
+                               "before is void",
+                               after_reject_));
   check_request(seen, findings_);
   startup_event(h, seen, seen.key == wire::MpaKey::req ? "MPA Request" : "MPA startup frame");
   h.phase = reply_ ? Phase::fpdus : Phase::after_request;
@@ -210,6 +218,7 @@ void Connection::request_seen(Half& h, StartupSeen seen) {
 
 void Connection::reply_seen(Half& h, StartupSeen seen) {
   Half& initiator = peer_of(h);
+  find_answered_request(h, initiator);
   const bool lost_request = !request_ && initiator.phase == Phase::startup;
   if (lost_request && !initiator.head.empty())
     check_reply_in_time(initiator, seen, h.head_first);
@@ -229,7 +238,8 @@ void Connection::reply_seen(Half& h, StartupSeen seen) {
     h.phase = initiator.phase = Phase::over;
     h.head.clear();
     initiator.head.clear();
-    return;
+    if (!request_) initiator.startup_length = std::max(initiator.tcp.position(), h.head_first.peer_received);
+    return kept_after_rejection(initiator);
   }
   operational_ = !agreement_.peer_to_peer && !agreement_.rtr_frame && !setup_failed_;
   begin_data();
@@ -258,7 +268,7 @@ void Connection::keep_early(Half& h, ConstBytes in, std::uint64_t missing, const
     return;
   }
   h.early_octets += in.size() + 64;
-  h.early.push_back({Bytes(in.begin(), in.end()), missing, cut, start, ref, h.tcp.position() - in.size() - missing});
+  h.early.push_back({Bytes(in.begin(), in.end()), missing, cut, start, ref, h.read_to - in.size() - missing});
 }
 
 void Connection::replay(Half& h) {
@@ -282,32 +292,11 @@ void Connection::replay(Half& h) {
 
 void Connection::extra_octets(Half& h, std::size_t n, const SegmentRef& ref) {
   // Had it received some of the Reply, the capture would only lack that.
-  if (ref.peer_received != 0) return;
+  if (ref.peer_received > peer_of(h).base) return;
   if (h.extra_after_startup == 0) h.extra = ref, h.extra_octets = n;
   h.extra_after_startup += n;
   // Where the capture begins later than the other side's octets, the Reply may stand before.
   if (peer_of(h).tcp.from_syn()) accuse_extra_octets(h);
-}
-
-// RFC 5044 §7.1.2 rule 2: a rejection leaves TCP to the ULP, which may begin again. Nothing of that is followed.
-void Connection::after_rejection(Half& h, ConstBytes in, const SegmentRef& ref) {
-  constexpr std::string_view head = "MPA ID Re";
-  if (h.again_told || h.counts.missing_octets > 0 || h.head.size() >= head.size()) return;
-  const ConstBytes part = in.first(std::min(in.size(), head.size() - h.head.size()));
-  h.head.insert(h.head.end(), part.begin(), part.end());
-  if (h.head.size() < head.size() || !begins_like_key(h.head, head)) return;
-  h.again_told = true;
-  if (side_of(h) == Side::initiator)
-    findings_.note(
-        ref.frame, Side::initiator, "RFC 5044 §7.1.2",
-        fmt::format("the initiator sent a second Request after the rejection of frame {}; what follows is not "
-                    "judged",
-                    reply_->frame));
-  else if (const Half& initiator = peer_of(h);
-           initiator.counts.missing_octets == 0 && ref.peer_received == initiator.startup_length)
-    // Nothing of the initiator stands between the two, so that this answers no second Request.
-    findings_.error(ref.frame, Side::responder, "RFC 5044 §7.1.2",
-                    fmt::format("the responder sent a second Reply after that of frame {}", reply_->frame));
 }
 
 void Connection::accuse_extra_octets(Half& h) {

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Connection: RFC 5044 §7.1.2 rules 2 and 3: a rejection leaves TCP to the ULP. If the peers go on with another Request,
+// that is another set-up, with all rules and with a report of its own.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+#include "capture/rules/mpa/connection.hpp"
+
+namespace parley::capture {
+namespace {
+
+constexpr std::string_view key_head = "MPA ID ";  // a misspelt key is told as such
+
+bool begins_like_key(ConstBytes head) {
+  const std::size_t n = std::min(head.size(), key_head.size());
+  return std::equal(head.begin(), head.begin() + static_cast<std::ptrdiff_t>(n), key_head.begin(),
+                    [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
+}
+
+}  // namespace
+
+// A Reply acknowledges the Request that it answers. Where the capture lacks octets, that may be a later one than the one
+// that is known: rejections were lost, or Requests.
+void Connection::find_answered_request(const Half& responder, Half& initiator) {
+  const std::uint64_t heard = responder.head_first.peer_received;
+  if (!request_ || initiator.phase != Phase::after_request || heard <= initiator.startup_length) return;
+  if (responder.head_at == responder.base && initiator.counts.missing_octets == 0) return;
+  initiator.extra_after_startup = 0;
+  while (initiator.startup_length < heard && take_kept_request(initiator, heard)) {
+  }
+  if (initiator.startup_length == heard) return;
+  request_.reset();
+  initiator.early.clear();
+  initiator.head.clear();
+  initiator.phase = Phase::startup;
+}
+
+/// The next octets that were kept may be a Request that ends at `until` or before.
+bool Connection::take_kept_request(Half& initiator, std::uint64_t until) {
+  constexpr std::size_t longest = PARLEY_MPA_HEADER_LEN + PARLEY_MPA_PD_MAX;
+  Bytes head;
+  for (const Early& e : initiator.early) {
+    if (e.missing > 0 || head.size() == longest) break;
+    const ConstBytes part = ConstBytes(e.data).first(std::min(e.data.size(), longest - head.size()));
+    head.insert(head.end(), part.begin(), part.end());
+  }
+  const auto v = wire::MpaFrameView::parse(head);
+  if (!v || v->key != wire::MpaKey::req || head.size() < v->frame_size()) return false;
+  const std::uint64_t at = initiator.early.front().at, end = at + v->frame_size();
+  if (at != initiator.startup_length || end > until) return false;
+  if (tap_ != nullptr) tap_->startup(tapped(initiator), at, ConstBytes(head).first(v->frame_size()));
+  initiator.head_last = initiator.early.front().ref;
+  initiator.head_known = ~std::size_t{0};
+  request_seen(initiator, read_startup(initiator, *v));
+  initiator.startup_length = end;
+  drop_early(initiator, v->frame_size());
+  return true;
+}
+
+// What stood behind the Request before its rejection was read goes on as if it came now.
+void Connection::kept_after_rejection(Half& initiator) {
+  Fifo<Early> kept = std::exchange(initiator.early, {});
+  initiator.early_octets = 0;
+  left_mpa_ = initiator.early_dropped > 0;
+  for (const Early& e : kept) initiator.lost_behind += e.missing;
+  const std::uint64_t read_to = initiator.read_to;
+  for (const Early& e : kept) {
+    initiator.read_to = e.at + e.data.size() + e.missing;
+    if (e.missing > 0)
+      initiator.read_missing(e.missing, e.ref, e.cut);
+    else
+      initiator.read(e.data, e.ref, e.start);
+  }
+  initiator.read_to = read_to;
+}
+
+void Connection::after_rejection(Half& h, ConstBytes in, const SegmentRef& ref, bool start) {
+  if (left_mpa_ || h.head.size() >= key_head.size()) return;
+  if (h.index == initiator_ && h.read_to - in.size() < h.startup_length) {  // some of the Request itself, captured late
+    const std::uint64_t late = h.startup_length - (h.read_to - in.size());
+    in = in.subspan(std::min<std::uint64_t>(in.size(), late));
+    start = false;
+  }
+  if (in.empty()) return;
+  if (h.head.empty()) {
+    h.head_first = ref;
+    h.head_at = h.read_to - in.size();
+    before_again_ = before_packet_;
+  }
+  Bytes head = h.head;
+  head.insert(head.end(), in.begin(), in.end());
+  if (!begins_like_key(head)) {
+    h.head.clear();
+    left_mpa_ = h.lost_behind == 0;  // the ULP may use TCP for what it likes
+    return;
+  }
+  const bool whole = head.size() >= key_head.size();
+  if (whole && may_begin_again(h, ref)) return begin_again(h, in, ref, start);
+  h.head = std::move(head);
+  h.head_last = ref;
+  const Half& peer = peer_of(h);
+  if (whole && side_of(h) == Side::responder && request_ && peer.counts.missing_octets == 0 &&
+      h.counts.missing_octets == 0 && ref.peer_received == peer.startup_length)
+    // Nothing of the initiator stands between the two, so that this answers no second Request.
+    findings_.error(ref.frame, Side::responder, "RFC 5044 §7.1.2",
+                    fmt::format("the responder sent a second Reply after that of frame {}", reply_->frame));
+}
+
+/// A startup frame of the initiator; or one of the responder, if of what it answers only part came, or the capture lacks
+/// it.
+bool Connection::may_begin_again(const Half& h, const SegmentRef& ref) const {
+  const Half &initiator = halves_[initiator_], &responder = halves_[1 - initiator_];
+  if (h.index == initiator_) return octets_behind(responder) == 0;
+  return (initiator.lost_behind > 0 || !initiator.head.empty()) && ref.peer_received > initiator.startup_length;
+}
+
+/// What came of the stream behind the startup frame of the set-up that was rejected.
+std::uint64_t Connection::octets_behind(const Half& h) {
+  const std::uint64_t accounted = h.startup_length + h.lost_behind;
+  return h.tcp.position() - std::min(h.tcp.position(), accounted);
+}
+
+ConnectionReport Connection::rejected_report(std::uint64_t next) {
+  for (Half& h : halves_) {
+    h.counts.octets -= octets_behind(h);
+    h.counts.missing_octets -= h.lost_behind;
+  }
+  ConnectionReport r = report();
+  r.end = fmt::format("another Request on the same TCP connection (frame {})", next);
+  return r;
+}
+
+/// `in` is the last of the octets that begin a startup frame of `h`; those before are in its head.
+void Connection::begin_again(Half& h, ConstBytes in, const SegmentRef& ref, bool start) {
+  const Half& peer = peer_of(h);
+  const SegmentRef first = peer.head.empty() ? h.head_first : peer.head_first;
+  const std::uint64_t rejected = reply_->frame;
+  HalfState next[2];
+  for (const Half& each : halves_) {
+    HalfState& s = next[each.index];
+    s.base = each.startup_length;
+    s.counts.octets = octets_behind(each);
+    s.counts.missing_octets = each.lost_behind;
+    s.head = each.head;
+    s.head_at = each.head_at;
+    s.head_first = each.head_first;
+    s.head_last = each.head_last;
+    if (each.lost_behind > 0) s.lost_places = 1, s.first_lost_frame = ref.frame;
+    s.data_frame = seen_.frame;
+    s.data_at = last_at_;
+  }
+  const LastSeen now = seen_;
+  seen_ = {std::max(before_again_.frame, rejected), std::max(before_again_.at, reply_->at)};
+  ConnectionReport report = rejected_report(first.frame);
+  const bool whole = std::all_of(std::begin(halves_), std::end(halves_), [](const Half& each) {
+    return each.tcp.from_syn() && each.counts.missing_octets == 0;
+  });
+  seen_ = now;
+  rdmap_.reset();
+  static_cast<SetUpState&>(*this) = SetUpState{};
+  for (Half& each : halves_) static_cast<HalfState&>(each) = std::move(next[each.index]);
+  first_frame_ = first.frame;
+  earliest_ = first.at;
+  after_reject_ = rejected;
+  collect(set_ups_.set_up_rejected(*this, std::move(report), whole, first.frame));
+  startup_octets(h, in, ref, start);
+}
+
+}  // namespace parley::capture
