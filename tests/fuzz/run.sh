@@ -11,7 +11,7 @@ source=$(cd "$(dirname "$0")/../.." && pwd)
 build=${PARLEY_FUZZ_BUILD:-$source/build-fuzz}
 seconds=${1:-30}
 [ $# -eq 0 ] || shift
-[ $# -ne 0 ] || set -- startup deframer rdmap pcap scenario host
+[ $# -ne 0 ] || set -- startup deframer rdmap pcap anonymize frame_reader replay scenario host
 
 if [ ! -f "$build/CMakeCache.txt" ]; then
   generator=
@@ -46,6 +46,6 @@ for name; do
     tail -n 40 "$log"
   fi
   executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
-  printf 'fuzz %-10s %s s, %s executions: %s\n' "$name" "$seconds" "${executions:-0}" "$verdict"
+  printf 'fuzz %-12s %s s, %s executions: %s\n' "$name" "$seconds" "${executions:-0}" "$verdict"
 done
 [ -z "$failed" ] || { printf 'failed:%s; inputs are in %s\n' "$failed" "$build"; exit 1; }
