@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// StreamPlan: filling it from what the checker read. anonymize_apply.cpp uses it.
+// StreamPlan: filling it from what the checker read. apply.cpp uses it.
 #include "capture/anonymize/plan.hpp"
 
 #include <algorithm>

@@ -32,7 +32,7 @@ struct Part {
 
 struct FrameContent {
   MessageKind kind = MessageKind::any;  ///< the lowest layer: arp_request ... tcp_data
-  std::uint32_t kinds = 0;              ///< meaning_bit of each kind that holds: a FIN may carry data
+  std::uint32_t kinds = 0;              ///< kind_bit of each kind that holds: a FIN may carry data
   std::uint32_t connection = 0;         ///< n-th connection seen in this direction, from 1; 0: none
   bool repeated = false;                ///< only octets that were seen before
   std::uint32_t payload_offset = 0, payload_size = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // A scenario: topology, workload, faults, expectations and bounds as data, read from and written to TOML. The keys are
-// documented in docs/simulator.md; scenario_toml.cpp holds the one table of them.
+// documented in docs/simulator-scenarios.md; scenario_keys.cpp holds the one table of them.
 #pragma once
 #include <optional>
 #include <string>
@@ -132,7 +132,7 @@ tl::expected<Scenario, std::vector<ScenarioError>> parse_scenario(std::string_vi
 std::vector<ScenarioError> check_scenario(const Scenario& scenario);
 /// A file that parse_scenario reads back as the same scenario; defaults are left out.
 std::string to_toml(const Scenario& scenario);
-/// The tables of keys in docs/simulator.md.
+/// The tables of keys in docs/simulator-scenarios.md.
 std::string scenario_keys_markdown();
 
 /// --swarm: other delays, rates, MTUs, faults, revisions, RTR forms, CRC, markers, depths, counts and sizes, drawn from

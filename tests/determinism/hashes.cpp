@@ -54,7 +54,7 @@ std::string run_hashes(const sim::Scenario& scenario, std::uint64_t seed) {
   pcapng.finish(&report);
   const draw::Ladder drawn = ladder.finish(&report);
   return fmt::format("{:016x} {:016x} {:016x} {:016x}", pcapng.hash(), fnv1a(report_text(report)),
-                     fnv1a(capture::to_text(drawn)), fnv1a(draw::to_html(drawn)));
+                     fnv1a(draw::to_text(drawn)), fnv1a(draw::to_html(drawn)));
 }
 
 bool tell_scenario(const std::string& path) {

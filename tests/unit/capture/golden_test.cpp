@@ -13,7 +13,7 @@ namespace {
 
 class Golden : public testing::TestWithParam<std::string> {};
 
-TEST_P(Golden, CaptureIsTheReviewedOne) {
+TEST_P(Golden, VerdictIsTheReviewedOne) {
   const Bytes file = test::read_file(test::capture_path(GetParam()));
   ASSERT_FALSE(file.empty());
   const std::string verdict = to_json(GetParam() + ".pcap", test::analyse_file(file), 1) + "\n";

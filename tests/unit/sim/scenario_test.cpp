@@ -504,7 +504,7 @@ TEST(SimScenario, EveryKeyIsDocumented) {
   std::string missing;
   for (std::string line; std::getline(table, line);)
     if (docs.find(line) == std::string::npos) missing += line + '\n';
-  EXPECT_EQ(missing, "") << "put these lines into docs/simulator.md";
+  EXPECT_EQ(missing, "") << "put these lines into docs/simulator-scenarios.md";
 }
 
 }  // namespace
