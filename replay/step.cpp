@@ -348,9 +348,13 @@ void StepReader::finish(const SegmentRef& ref, bool closed) {
     pending_.clear();
     return gap(taken_ - lost_at_, lost_ref_);
   }
+  if (phase_ == Phase::fpdus && walker_.lost() && !broken_) {  // nor behind an FPDU that was wrong
+    pending_.clear();
+    return gap(taken_ - fpdu_base_ - walker_.lost_at(), ref);
+  }
   if (phase_ != Phase::fpdus || pending_.empty()) return;
   // A recording that stops within an FPDU does not show that the sender did.
-  if (closed && !walker_.lost()) {
+  if (closed) {
     const std::size_t before = steps_.size();
     raw_pending();
     for (std::size_t i = before; i < steps_.size(); ++i) steps_[i].begun = true;

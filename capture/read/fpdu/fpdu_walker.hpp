@@ -76,6 +76,8 @@ class FpduWalker {
   /// Octets of an FPDU that never became whole.
   std::size_t left() const { return resync_ ? 0 : size(); }
   bool lost() const { return resync_; }
+  /// Where the boundaries were lost that are looked for now.
+  std::uint64_t lost_at() const { return lost_at_; }
   /// It is no longer sure where FPDUs begin.
   bool doubtful() const { return doubtful_; }
   Known crc() const { return crc_; }

@@ -291,5 +291,27 @@ TEST(ReplayGaps, WhatTheRecordingLacksIsToldAndTheResultIsPartial) {
   EXPECT_EQ(r.lacks.back(), "the rest of the file");
 }
 
+/// What is behind an FPDU with a wrong CRC and in which no FPDU is found is a gap, however TCP cut it.
+TEST(ReplayGaps, OctetsBehindAWrongFpduAreCountedInAnyCut) {
+  Bytes stream = capture::test::startup(wire::MpaKey::req, PARLEY_MPA_FLAG_C, 1);
+  const std::size_t startup = stream.size();
+  Bytes wrong = fpdu(send_segment(1, 4));
+  wrong.back() ^= 1;
+  stream.insert(stream.end(), wrong.begin(), wrong.end());
+  stream.insert(stream.end(), 1000, 0xEE);
+  for (const std::size_t cut : {std::size_t{1}, std::size_t{7}, std::size_t{100}, stream.size()}) {
+    StepReader reader;
+    for (std::size_t at = 0; at < stream.size(); at += cut) {
+      reader.octets(ConstBytes(stream).subspan(at, std::min(cut, stream.size() - at)), {}, at == 0);
+      if (at < startup && at + cut >= startup) reader.agreed(capture::Known::yes, capture::Known::no, false);
+    }
+    reader.finish({}, true);
+    ASSERT_FALSE(reader.steps().empty());
+    const Step& last = reader.steps().back();
+    EXPECT_EQ(last.kind, Step::Kind::gap) << "cut " << cut;
+    EXPECT_EQ(last.lost, 1000u) << "cut " << cut;
+  }
+}
+
 }  // namespace
 }  // namespace parley::replay::test
