@@ -101,14 +101,18 @@ class Ladders {
     const CaptureVerdict v = read(file);
     report_.inputs.push_back(v.input);
     if (options_.html.empty() && v.readable) out_.verbatim("\n" + draw::input_text(v.input));
-    std::uint64_t undrawn = 0;
+    std::uint64_t undrawn = 0, shown = 0;
     const std::vector<std::size_t> meant =
         lacks_a_number(file, v) ? std::vector<std::size_t>{} : options_.choice.of(v.report);
+    // One that holds nothing but part of a startup frame has no events, and still its findings.
+    const std::size_t events_for = options_.html.empty() ? capture::AnalyzerOptions{}.drawn_max : page_connections_max;
     for (const std::size_t i : meant) {
-      if (v.report.connections[i].events.empty())
+      if (v.report.connections[i].events.empty() && shown >= events_for) {
         ++undrawn;
-      else
+      } else {
         show(file, v.report, i);
+        ++shown;
+      }
     }
     if (v.readable && v.report.connections.empty()) {
       out_.note(fmt::format("parley pcap ladder: {}: {}", file, capture::shortfall(v.report, 0)));
