@@ -13,11 +13,13 @@
 namespace parley::capture {
 namespace {
 
-constexpr std::string_view key_head = "MPA ID ";  // a misspelt key is told as such
+// A misspelt key is told as such. Where the capture lacks the Request that was rejected, or octets behind it,
+// an Rtr frame or private data may stand there, and only a whole key is believed.
+constexpr std::string_view key_head = "MPA ID ", request_key = "MPA ID Req Frame";
 
-bool begins_like_key(ConstBytes head) {
-  const std::size_t n = std::min(head.size(), key_head.size());
-  return std::equal(head.begin(), head.begin() + static_cast<std::ptrdiff_t>(n), key_head.begin(),
+bool begins_like(ConstBytes head, std::string_view key) {
+  const std::size_t n = std::min(head.size(), key.size());
+  return std::equal(head.begin(), head.begin() + static_cast<std::ptrdiff_t>(n), key.begin(),
                     [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
 }
 
@@ -79,7 +81,9 @@ void Connection::kept_after_rejection(Half& initiator) {
 }
 
 void Connection::after_rejection(Half& h, ConstBytes in, const SegmentRef& ref, bool start) {
-  if (left_mpa_ || h.head.size() >= key_head.size()) return;
+  const bool next_octet = request_ && h.lost_behind == 0;
+  const std::string_view key = next_octet || h.index != initiator_ ? key_head : request_key;
+  if (left_mpa_ || h.head.size() >= key.size()) return;
   if (h.index == initiator_ && h.read_to - in.size() < h.startup_length) {  // some of the Request itself, captured late
     const std::uint64_t late = h.startup_length - (h.read_to - in.size());
     in = in.subspan(std::min<std::uint64_t>(in.size(), late));
@@ -93,12 +97,12 @@ void Connection::after_rejection(Half& h, ConstBytes in, const SegmentRef& ref, 
   }
   Bytes head = h.head;
   head.insert(head.end(), in.begin(), in.end());
-  if (!begins_like_key(head)) {
+  if (!begins_like(head, key)) {
     h.head.clear();
     left_mpa_ = h.lost_behind == 0;  // the ULP may use TCP for what it likes
     return;
   }
-  const bool whole = head.size() >= key_head.size();
+  const bool whole = head.size() >= key.size();
   if (whole && may_begin_again(h, ref)) return begin_again(h, in, ref, start);
   h.head = std::move(head);
   h.head_last = ref;

@@ -101,6 +101,15 @@ TEST(CaptureAgain, ARequestThatIsLostLeavesItsReplyASetUpOfItsOwn) {
   EXPECT_EQ(r.count(Severity::error), 0u) << test::words(r);
 }
 
+TEST(CaptureAgain, AnRtrFrameBehindALostRequestBeginsNothing) {
+  Exchange x;
+  x.open().send(0, startup(MpaKey::req, C, 1)).send(1, startup(MpaKey::rep, C | R, 1));
+  x.send(0, startup(MpaKey::req, C | PARLEY_MPA_FLAG_S, 1)).send(0, startup(MpaKey::rtr, C, 1)).close();
+  lose(x, 6);
+  const FileReport r = test::analyse(x.frames);
+  EXPECT_EQ(r.count(Severity::error), 0u) << test::words(r);
+}
+
 TEST(CaptureAgain, AReplyIsNotHeldToARequestThatAnotherReplyAnswered) {
   const wire::MpaEnhanced depths{.ird = 4, .ord = 4};
   Exchange x;
