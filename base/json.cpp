@@ -6,33 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
+
 namespace parley {
 
 namespace {
-
-struct Sequence {
-  std::size_t length;
-  bool whole;  ///< a character; if not, the octets stand for one U+FFFD together (Unicode §3.9, maximal subparts)
-};
-
-/// The UTF-8 sequence at the head of `text`, which is not empty.
-Sequence utf8_sequence(std::string_view text) {
-  const auto octet = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned first = octet(0);
-  const std::size_t length = first < 0x80                     ? 1
-                             : first >= 0xC2 && first <= 0xDF ? 2
-                             : first >= 0xE0 && first <= 0xEF ? 3
-                             : first >= 0xF0 && first <= 0xF4 ? 4
-                                                              : 0;
-  if (length == 0) return {1, false};
-  for (std::size_t i = 1; i < length; ++i) {
-    // The second octet rules out overlong forms, surrogates and anything above U+10FFFF.
-    const unsigned least = i > 1 ? 0x80 : first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
-    const unsigned most = i > 1 ? 0xBF : first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
-    if (i == text.size() || octet(i) < least || octet(i) > most) return {i, false};
-  }
-  return {length, true};
-}
 
 void quote(std::string& out, std::string_view text) {
   constexpr std::string_view escaped = "\b\t\n\f\r\"\\", letters = "btnfr\"\\";

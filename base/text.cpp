@@ -102,21 +102,28 @@ std::string readable_text(ConstBytes octets, std::size_t max) {
   return out;
 }
 
+Utf8Sequence utf8_sequence(std::string_view text) {
+  const auto octet = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned first = octet(0);
+  const std::size_t length = first < 0x80                     ? 1
+                             : first >= 0xC2 && first <= 0xDF ? 2
+                             : first >= 0xE0 && first <= 0xEF ? 3
+                             : first >= 0xF0 && first <= 0xF4 ? 4
+                                                              : 0;
+  if (length == 0) return {1, false};
+  for (std::size_t i = 1; i < length; ++i) {
+    // The second octet rules out overlong forms, surrogates and anything above U+10FFFF.
+    const unsigned least = i > 1 ? 0x80 : first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
+    const unsigned most = i > 1 ? 0xBF : first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
+    if (i == text.size() || octet(i) < least || octet(i) > most) return {i, false};
+  }
+  return {length, true};
+}
+
 std::size_t utf8_length(std::string_view text) {
   if (text.empty()) return 0;
-  const auto first = static_cast<unsigned char>(text.front());
-  if (first < 0x80) return 1;
-  const std::size_t n = first >= 0xC2 && first < 0xE0   ? 2
-                        : first >= 0xE0 && first < 0xF0 ? 3
-                        : first >= 0xF0 && first < 0xF5 ? 4
-                                                        : 0;
-  if (n == 0 || n > text.size()) return 0;
-  if (!std::all_of(text.begin() + 1, text.begin() + static_cast<std::ptrdiff_t>(n), continues)) return 0;
-  // Overlong forms, surrogates, and anything beyond U+10FFFF.
-  const auto second = static_cast<unsigned char>(text[1]);
-  const bool none = (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ||
-                    (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F);
-  return none ? 0 : n;
+  const auto [length, whole] = utf8_sequence(text);
+  return whole ? length : 0;
 }
 
 std::size_t columns(std::string_view text) {

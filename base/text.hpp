@@ -34,7 +34,13 @@ std::string hex_digits(ConstBytes octets);
 /// Octets as ASCII, '.' for what is not; beyond `max` only the first ones, then dots.
 std::string readable_text(ConstBytes octets, std::size_t max);
 
-/// Octets of the UTF-8 character that the text begins with; 0 if it begins with none (RFC 3629 §4).
+struct Utf8Sequence {
+  std::size_t length;
+  bool whole;  ///< a character; if not, the octets stand for one U+FFFD together (Unicode §3.9, maximal subparts)
+};
+/// The UTF-8 sequence (RFC 3629 §4) at the head of `text`, which is not empty.
+Utf8Sequence utf8_sequence(std::string_view text);
+/// Octets of the UTF-8 character that the text begins with; 0 if it begins with none.
 std::size_t utf8_length(std::string_view text);
 /// Columns that the text takes, counting each UTF-8 character as one.
 std::size_t columns(std::string_view text);
