@@ -93,29 +93,26 @@ Option Command::option(const std::string& names, std::optional<std::uint64_t>& v
   return add(names, value, help);
 }
 
-Option Command::option(const std::string& names, Option::Check take, const std::string& help) {
+template <class T>
+Option Command::add_checked(const std::string& names, std::function<std::string(const T&)> take,
+                            const std::string& help) {
   const auto option = std::make_shared<CLI::Option*>(nullptr);
-  *option = app_->add_option_function<std::string>(
+  *option = app_->add_option_function<T>(
       names,
-      [take = std::move(take), option](const std::string& text) {
-        if (const std::string wrong = take(text); !wrong.empty())
+      [take = std::move(take), option](const T& value) {
+        if (const std::string wrong = take(value); !wrong.empty())
           throw CLI::ValidationError((*option)->get_name(), wrong);
       },
       help);
   return Option(**option);
 }
 
+Option Command::option(const std::string& names, Option::Check take, const std::string& help) {
+  return add_checked(names, std::move(take), help);
+}
 Option Command::option(const std::string& names, std::function<std::string(const std::vector<std::string>&)> take,
                        const std::string& help) {
-  const auto option = std::make_shared<CLI::Option*>(nullptr);
-  *option = app_->add_option_function<std::vector<std::string>>(
-      names,
-      [take = std::move(take), option](const std::vector<std::string>& texts) {
-        if (const std::string wrong = take(texts); !wrong.empty())
-          throw CLI::ValidationError((*option)->get_name(), wrong);
-      },
-      help);
-  return Option(**option);
+  return add_checked(names, std::move(take), help);
 }
 
 Option Command::option(const std::string& names, std::function<void(std::uint16_t)> take, const std::string& help) {

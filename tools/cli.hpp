@@ -115,6 +115,8 @@ class Command {
   Command(CLI::App& app, Context& context) : app_(&app), context_(&context) {}
   template <class T>
   Option add(const std::string& names, T& value, const std::string& help);
+  template <class T>
+  Option add_checked(const std::string& names, std::function<std::string(const T&)> take, const std::string& help);
 
   CLI::App* app_;
   Context* context_;

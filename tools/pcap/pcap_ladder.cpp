@@ -74,12 +74,16 @@ class Ladders {
     draw::Ladder ladder;
   };
 
+  /// So many connections of a file have events.
+  std::size_t drawn_max() const {
+    return options_.html.empty() ? capture::AnalyzerOptions{}.drawn_max : page_connections_max;
+  }
+
   /// A file that can be read twice is, where only the first reading tells what is to be drawn.
   CaptureVerdict read(const std::string& file) const {
-    capture::AnalyzerOptions o{.events = true, .mpa_ports = options_.mpa_ports};
+    capture::AnalyzerOptions o{.events = true, .drawn_max = drawn_max(), .mpa_ports = options_.mpa_ports};
     if (!options_.html.empty()) {
       o.fields = true;
-      o.drawn_max = page_connections_max;
       o.events_max = page_rows_max;
     }
     std::error_code error;
@@ -105,9 +109,8 @@ class Ladders {
     const std::vector<std::size_t> meant =
         lacks_a_number(file, v) ? std::vector<std::size_t>{} : options_.choice.of(v.report);
     // One that holds nothing but part of a startup frame has no events, and still its findings.
-    const std::size_t events_for = options_.html.empty() ? capture::AnalyzerOptions{}.drawn_max : page_connections_max;
     for (const std::size_t i : meant) {
-      if (v.report.connections[i].events.empty() && shown >= events_for) {
+      if (v.report.connections[i].events.empty() && shown >= drawn_max()) {
         ++undrawn;
       } else {
         show(file, v.report, i);
