@@ -103,10 +103,7 @@ void StepReader::take_missing(std::uint64_t n, const SegmentRef& ref, bool cut) 
       }
       pending_.resize(pending_.size() + static_cast<std::size_t>(std::min<std::uint64_t>(n, 1 << 20)));
       walker_.missing(n, ref, *this);
-      if (walker_.lost() && !std::exchange(lost_, true)) {
-        lost_at_ = taken_ - n;
-        lost_ref_ = ref;
-      }
+      note_loss(ref);
       return after_walk();
     case Phase::raw: return gap(n, ref);
   }
@@ -250,7 +247,12 @@ void StepReader::walk(ConstBytes in, const SegmentRef& ref, bool start) {
   pending_parts_.emplace_back(pending_base_ + pending_.size(), ref);
   append(pending_, in);
   walker_.octets(in, ref, start, *this);
+  note_loss(ref);
   after_walk();
+}
+
+void StepReader::note_loss(const SegmentRef& ref) {
+  if (walker_.lost() && !lost_ref_) lost_ref_ = ref;
 }
 
 void StepReader::after_walk() {
@@ -314,7 +316,7 @@ void StepReader::bad_length(std::uint32_t, const SegmentRef&) {
 }
 
 void StepReader::resynchronised(std::uint64_t octets, const SegmentRef& ref) {
-  lost_ = false;
+  lost_ref_.reset();
   if (broken_ || octets == 0) return;
   gap(octets, ref);
   steps_.back().end = fpdu_base_ + walker_.position();
@@ -344,13 +346,9 @@ void StepReader::finish(const SegmentRef& ref, bool closed) {
   }
   if (phase_ == Phase::rtr_frame) begin_fpdus();
   if (phase_ == Phase::waiting && !kept_.empty()) begin_fpdus();
-  if (phase_ == Phase::fpdus && lost_) {  // no FPDU was found after the missing octets
+  if (phase_ == Phase::fpdus && walker_.lost()) {  // no FPDU was found after missing octets or a wrong FPDU
     pending_.clear();
-    return gap(taken_ - lost_at_, lost_ref_);
-  }
-  if (phase_ == Phase::fpdus && walker_.lost() && !broken_) {  // nor behind an FPDU that was wrong
-    pending_.clear();
-    return gap(taken_ - fpdu_base_ - walker_.lost_at(), ref);
+    return gap(taken_ - fpdu_base_ - walker_.lost_at(), lost_ref_.value_or(ref));
   }
   if (phase_ != Phase::fpdus || pending_.empty()) return;
   // A recording that stops within an FPDU does not show that the sender did.

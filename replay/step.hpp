@@ -87,6 +87,7 @@ class StepReader final : private capture::FpduSink {
   void begin_fpdus();
   void flush_kept();
   void walk(ConstBytes in, const capture::SegmentRef& ref, bool start);
+  void note_loss(const capture::SegmentRef& ref);
   void after_walk();
   void raw(ConstBytes in, const capture::SegmentRef& ref);
   void raw_pending();
@@ -118,9 +119,7 @@ class StepReader final : private capture::FpduSink {
   std::deque<std::pair<std::uint64_t, capture::SegmentRef>> pending_parts_;  // where each part of it begins
   bool broken_ = false;  // an impossible ULPDU_Length, at broken_at_
   std::uint64_t broken_at_ = 0;
-  bool lost_ = false;  // boundaries were lost, at lost_at_, because octets are missing
-  std::uint64_t lost_at_ = 0;
-  capture::SegmentRef lost_ref_;
+  std::optional<capture::SegmentRef> lost_ref_;  // what lost the boundaries, while they are lost
   std::vector<Step> steps_;
 };
 

@@ -313,5 +313,20 @@ TEST(ReplayGaps, OctetsBehindAWrongFpduAreCountedInAnyCut) {
   }
 }
 
+/// The gap begins with the FPDU whose end is missing, which is played no more than what is missing.
+TEST(ReplayGaps, AnFpduBegunBeforeTheMissingOctetsIsPartOfTheGap) {
+  const Bytes startup = capture::test::startup(wire::MpaKey::req, PARLEY_MPA_FLAG_C, 1);
+  const Bytes whole = fpdu(send_segment(1, 40));
+  StepReader reader;
+  reader.octets(startup, {}, true);
+  reader.agreed(capture::Known::yes, capture::Known::no, false);
+  reader.octets(ConstBytes(whole).first(20), {}, true);
+  reader.missing(500, {}, false);
+  reader.finish({}, true);
+  const Step& last = reader.steps().back();
+  EXPECT_EQ(last.kind, Step::Kind::gap);
+  EXPECT_EQ(last.lost, 520u);
+}
+
 }  // namespace
 }  // namespace parley::replay::test
