@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 # `cpack` makes a Debian package of each component. The build is to be configured with -DCMAKE_INSTALL_PREFIX=/usr, so that
-# libraries go where Debian has them; ./dev deb does so.
+# libraries go where Debian has them; ./dev packages does so.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME parley)
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # each package has a synopsis of its own
