@@ -28,6 +28,7 @@ def read_rooms(table):
 ROOM_TABLE = read_rooms(Path(__file__).resolve().parents[2] / "cmake" / "rooms.txt")
 PURE_ROOMS = tuple(room for room, (kind, _) in ROOM_TABLE.items() if kind == "pure")
 ROOMS = tuple(ROOM_TABLE)
+CODE_FOLDERS = (*ROOMS, "dissectors", "docs/examples")
 SOURCE_SUFFIXES = (".cpp", ".hpp", ".h", ".c")
 LEFT_OUT = {"build", ".git", ".cache", "__pycache__", "corpus"}
 

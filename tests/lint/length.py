@@ -53,7 +53,7 @@ def preprocessor_free(text):
 
 def check(root):
     findings = []
-    for path in common.files(root, [*common.ROOMS, "dissectors", "cmake"], SUFFIXES):
+    for path in common.files(root, [*common.CODE_FOLDERS, "cmake"], SUFFIXES):
         text = common.read(root, path)
         count = text.count("\n")
         if count > FILE_MAX:
@@ -68,6 +68,7 @@ def self_test():
     body = "  x();\n" * 80
     tree = {
         "mpa/long.cpp": "int a;\n" * 801,
+        "docs/examples/long.cpp": "int a;\n" * 801,
         "mpa/function.cpp": "namespace parley {\nstruct S {\n  int get() const { return 1; }\n};\n\n"
                             "int S::big(int a,\n           int b) {\n" + body + "}\n}  // namespace parley\n",
         "mpa/fine.cpp": "namespace parley {\nint f() {\n  const char* s = \"{\"; // {\n  char c = '{';\n  x();\n}\n"
@@ -76,7 +77,7 @@ def self_test():
         "mpa/test.cpp": "TEST(Suite, Name) {\n" + body + "}\n",
     }
     with common.made_tree(tree) as root:
-        common.expect(check(root), "mpa/long.cpp: 801 lines", "mpa/function.cpp:6: S::big has 83", "mpa/test.cpp:1: TEST")
+        common.expect(check(root), "docs/examples/long.cpp: 801 lines", "mpa/long.cpp: 801 lines", "mpa/function.cpp:6: S::big has 83", "mpa/test.cpp:1: TEST")
 
 
 if __name__ == "__main__":
