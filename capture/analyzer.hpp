@@ -30,7 +30,7 @@ struct AnalyzerOptions {
   std::uint64_t expect = 0;            ///< a file with fewer connections has failed
   /// What the listed verdicts may take in memory without their ladders; a quarter is kept for those with findings.
   std::size_t report_octets_max = 24 << 20;
-  Duration idle = std::chrono::hours(1);  ///< take_ended() hands out a connection that was silent for so long
+  Duration idle = std::chrono::hours(1);  ///< take_ended() hands out a connection that was silent for this long
 };
 
 class Analyzer : RejectedSetUps {

@@ -63,7 +63,7 @@ std::size_t Startup::handle_bytes(Instant now, ConstBytes in) {
     case StartupState::wait_rtr_frame: return take_rtr_frame(in);
     case StartupState::ulp_decision:
       if (!in.empty())  // RFC 5044 §7.1.2 rule 3: the initiator may send only after the Reply
-        fail_with(Errc::extra_octets, "RFC 5044 §7.1.2 rule 3", "octets behind the Request, before the Reply",
+        fail_with(Errc::extra_octets, "RFC 5044 §7.1.2 rule 3", "octets after the Request, before the Reply",
                   "the peer sends data too early or its PD_Length is too small", StartupEvent::Close::graceful,
                   in_.size());
       return in.size();

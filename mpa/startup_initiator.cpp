@@ -130,14 +130,14 @@ std::size_t Startup::judge_reply(Instant now, const wire::MpaFrameView& frame, s
     return fed;
   }
   if (taken < fed && !peer_->no_fence) {  // RFC 5044 §7.1.2 rule 4
-    fail_with(Errc::extra_octets, "RFC 5044 §7.1.2 rule 4", "octets right behind the Reply",
+    fail_with(Errc::extra_octets, "RFC 5044 §7.1.2 rule 4", "octets right after the Reply",
               "the responder must wait for the first FPDU before it sends one; name its quirk if it is known for that",
               StartupEvent::Close::reset, in_.size());
     return fed;
   }
   if (taken < fed)
-    add_reason(
-        p, "octets right behind the Reply were accepted as this peer's known departure from RFC 5044 §7.1.2 rule 4");
+    add_reason(p,
+               "octets right after the Reply were accepted as this peer's known departure from RFC 5044 §7.1.2 rule 4");
 
   settle_flags(p.crc, p.rx_markers, frame.flags, p);
   if (!local_error_.empty()) {

@@ -106,7 +106,7 @@ std::string Player::why_left_out(const Item& item, const Step& step) const {
   if (item.is(RdmapOpcode::terminate) && !item.unknown.empty() && item.unknown.front().first < 4)
     return "what it says is not in the recording";
   if (item.whole && !item.header.tagged && names_lost(item)) return "the memory that it names is not in the recording";
-  constexpr const char* lost = "where the live side tells the name of that memory is not in the recording";
+  constexpr const char* lost = "the recording lacks the place where the live side names that memory";
   if (item.is(RdmapOpcode::rdma_write) && item.length > 0 && name_lost(item.header.stag, step)) return lost;
   if (const auto q = wire::ReadRequest::parse(item.payload); q && item.is(RdmapOpcode::read_request))
     if (q->size > 0 && name_lost(q->source_stag, step)) return lost;

@@ -168,7 +168,7 @@ tl::expected<std::size_t, std::string> choose(const capture::FileReport& report)
   if (playable == 1 || all == 1) return std::max<std::size_t>(first, 1);
   if (playable == 0)
     return tl::unexpected(
-        fmt::format("{} MPA connections in it, the handshake of none of which was captured: none can be played", all));
+        fmt::format("{} MPA connections in it, none with a captured handshake: none can be played", all));
   return tl::unexpected(fmt::format(
       "{} MPA connections in it{}: say which with --connection 1 to {}", all,
       playable < all ? fmt::format(", {} of which can be played (--list tells)", playable) : std::string(), all));

@@ -59,7 +59,7 @@ struct Tally {
   std::uint64_t broken = 0;  ///< of these: not graceful
   // Listeners, of peers that sent no Request yet:
   std::uint64_t gave_way = 0;  ///< half-open, and reset to make room
-  std::uint64_t refused = 0;   ///< reset at once, because nobody could give way
+  std::uint64_t refused = 0;   ///< reset at once, because no connection could be evicted
 };
 
 /// Prints each event once and counts it.

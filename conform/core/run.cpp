@@ -91,7 +91,7 @@ Task<Result> Run::judged(const Case& what) {
   if (told() && !tester_.accepted()) co_await ask_for_set_up(what);
   if (told() && !tester_.accepted()) {
     result.finding = {Verdict::inconclusive,
-                      result.finding.observed + "; but no sound Request was accepted either, so that it tells nothing"};
+                      result.finding.observed + "; but no valid Request was accepted either, so this is inconclusive"};
   }
   // Some peers leave an FPDU unread now and then; a result that rests on silence alone is tried once more.
   if (!result.finding.silent) co_return result;

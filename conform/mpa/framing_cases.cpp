@@ -258,7 +258,7 @@ Task<Finding> wrong_pointer(Tester& b) {
   }
   const Received received = co_await receive_answer(b, *conn, behind);
   if (received.is(RdmapOpcode::read_response) || means(received, wrong_version))
-    co_return failed("not noticed: what stands behind it is answered");
+    co_return failed("not noticed: what follows it is answered");
   if (received.closed()) co_return pass(ending_text(received) + "; nothing was made of the FPDU");
   if (received.kind != Received::Kind::silence)
     co_return judge_terminate(received, {.codes = {marker_error}, .header = false});

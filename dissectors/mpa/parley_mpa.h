@@ -24,7 +24,7 @@ typedef enum {
   PARLEY_NOTE_LOST,        /* octets are missing, where the next FPDU begins is not known; value: octets */
   PARLEY_NOTE_FOUND,       /* FPDUs can be followed again */
   PARLEY_NOTE_EARLY,       /* the initiator sent octets before the Reply; value: octets */
-  PARLEY_NOTE_NOT_STARTUP, /* octets that are no startup frame stand where one is due */
+  PARLEY_NOTE_NOT_STARTUP, /* octets that are not a startup frame where one is due */
   PARLEY_NOTE_STARTUP_CUT, /* octets of a startup frame are missing */
   PARLEY_NOTE_MARKERS,     /* the stream has markers, which nobody asked for */
   PARLEY_NOTE_NO_MARKERS,  /* it has none although they were asked for */

@@ -154,8 +154,8 @@ static void answered_too_soon(parley_startup_item* item, parley_half* initiator)
       initiator->tcp->heard > initiator->stream.position)
     return;
   parley_startup_say(item, PI_ERROR,
-                     "the responder answered a Request of which %u octets had come, %u were due [RFC 5044 §7.1.2]",
-                     came, due);
+                     "the responder answered a Request when only %u of %u octets had arrived [RFC 5044 §7.1.2]", came,
+                     due);
   initiator->startup_due = due - came;
   if (due > PARLEY_MPA_HEADER_LEN || came >= PARLEY_MPA_HEADER_LEN) return;
   initiator->startup_due = 0; /* how much more comes is not known */
@@ -178,7 +178,7 @@ static void accepted_early_octets(parley_startup_item* item, const parley_half* 
   if (initiator->early == 0 || initiator->startup_end == 0) return;
   if (initiator->tcp->heard < initiator->startup_end + initiator->early) return;
   parley_startup_say(item, PI_WARN,
-                     "the responder accepted although %u octets stood behind the Request by then [RFC 5044 §7.1.2]",
+                     "the responder accepted although %u octets had followed the Request by then [RFC 5044 §7.1.2]",
                      initiator->early);
 }
 

@@ -323,7 +323,7 @@ static void show_note(const scene* s, const parley_item* item) {
     case PARLEY_NOTE_NOT_STARTUP:
       field = &ei_not_startup, severity = PI_ERROR;
       text = wmem_strdup_printf(pool,
-                                "octets of the %s that are no startup frame stand where one is due "
+                                "octets of the %s that are not a startup frame where one is due "
                                 "[RFC 5044 §7.1.1]",
                                 who);
       break;

@@ -177,7 +177,7 @@ static void check_form(parley_pdu* pdu, tvbuff_t* tvb, guint offset, const parle
                 parts.octets);
   else if (length > parts.octets)
     parley_find(pdu, PARLEY_FINDING_terminate_form, PARLEY_AT_BODY,
-                "the %s sent %u octets behind the end of its Terminate [RFC 5040 §4.8]", who, length - parts.octets);
+                "the %s sent %u octets after the end of its Terminate [RFC 5040 §4.8]", who, length - parts.octets);
 }
 
 /* The parts behind the control word are there, and they quote what the other side sent. */

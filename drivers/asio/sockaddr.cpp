@@ -66,7 +66,7 @@ Result<std::vector<Address>> TcpHost::resolve(const std::string& host, std::uint
   if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) {
     hints.ai_flags = 0;
     if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0)
-      return fail(Errc::bad_address, "host is no address, and no name that the system can resolve");
+      return fail(Errc::bad_address, "host is neither an address nor a name that the system can resolve");
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
   std::vector<Address> out;

@@ -29,7 +29,7 @@ auto posting_is_over() {
   return fail(Errc::wrong_state, "the connection of this queue pair is over or closing; nothing more can be posted");
 }
 auto cq_is_full(const CqRing& ring) {
-  return fail(Errc::no_space, "the completion queue holds {a}, and as many are due or not polled",
+  return fail(Errc::no_space, "the completion queue holds {a}, all of them reserved or not yet polled",
               static_cast<std::int64_t>(ring.done.max()));
 }
 

@@ -300,7 +300,7 @@ void SimHost::turn() {
   if (rounds >= rounds_max) {
     resting_until_ = now() + rest;
     note(NoteKind::restless, "host " + name_ + " does not come to rest: after " + std::to_string(rounds_max) +
-                                 " rounds its machine or App still asks for more; it goes on in 1 ms");
+                                 " rounds its machine or App still asks for more; it continues in 1 ms");
   }
   arm();
 }

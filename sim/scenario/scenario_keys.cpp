@@ -283,7 +283,7 @@ constexpr Key<ScenarioConnect> connect_table[] = {
     key<Flag, &ScenarioConnect::both_ways>("both_ways", "the responder sends too"),
     key<Choice<Closer, Closer::nobody>, &ScenarioConnect::closer>("close", "who disconnects"),
     key<Time, &ScenarioConnect::close_after>("close_after", "after the last transfer"),
-    key<Whole<0, 1000>, &ScenarioConnect::retries>("retries", "how often a failed connection is started anew"),
+    key<Whole<0, 1000>, &ScenarioConnect::retries>("retries", "how often a failed connection is retried"),
     key<Time, &ScenarioConnect::retry_after>("retry_after", "and after which time"),
     key<PrivateData, &ScenarioConnect::private_data>("private_data", "of its Request"),
     key<Time, &ScenarioConnect::tcp_timeout>("tcp_timeout", "longest wait for TCP to open"),

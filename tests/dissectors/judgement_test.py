@@ -262,7 +262,7 @@ class Judgement(unittest.TestCase):
             a.send(RESPONDER, V1[1])
             a.send(INITIATOR, bytes(8))
             a.fpdu(INITIATOR, send(1, b"and on"))
-        self.check(build, (5, "error", "RFC 5044 §7.1.2", "of which 28 octets had come, 36 were due"))
+        self.check(build, (5, "error", "RFC 5044 §7.1.2", "when only 28 of 36 octets had arrived"))
 
     def test_a_reply_before_the_request_is_whole_on_a_connection_with_one_port(self):
         capture = Capture()
@@ -271,7 +271,7 @@ class Judgement(unittest.TestCase):
         a.send(RESPONDER, V1[1])
         a.send(INITIATOR, V1[0][6:])
         self.assertEqual([(frame, severity, text) for frame, severity, text in self.judged(capture)],
-                         [(7, "error", "the responder answered a Request of which 6 octets had come, 20 were due "
+                         [(7, "error", "the responder answered a Request when only 6 of 20 octets had arrived "
                                        "[RFC 5044 §7.1.2]")])
 
     def test_a_second_reply(self):
@@ -287,7 +287,7 @@ class Judgement(unittest.TestCase):
             a.send(INITIATOR, b"5678")
             a.send(RESPONDER, V1[1])
         self.check(build, (4, "error", "RFC 5044 §7.1.2", "sent 4 octets after its Request"),
-                   (6, "warning", "RFC 5044 §7.1.2", "accepted although 8 octets stood behind the Request"))
+                   (6, "warning", "RFC 5044 §7.1.2", "accepted although 8 octets had followed the Request"))
 
     # ---------------------------------------------------------------- markers
 
@@ -358,7 +358,7 @@ class Judgement(unittest.TestCase):
         quote = b"\0\x1b" + head
         clause = "RFC 5040 §4.8"
         for rest, bits, octet3, words in ((quote, 0xC0, 0, None), (quote[:12], 0xC0, 0, "cut its Terminate: it has 16 octets"),
-                                          (quote + b"12", 0xC0, 0, "sent 2 octets behind the end of its Terminate"),
+                                          (quote + b"12", 0xC0, 0, "sent 2 octets after the end of its Terminate"),
                                           (quote, 0xD0, 0, "set reserved bits in its Terminate (0x1000)"),
                                           (quote, 0xC0, 9, "set reserved bits in its Terminate (0x0009)"),
                                           (quote, 0x40, 0, "set D without M")):
@@ -489,7 +489,7 @@ class Judgement(unittest.TestCase):
             a.send(INITIATOR, request[4:])
             a.fpdu(INITIATOR, read_request(1, 0))
             a.fpdu(INITIATOR, send(1, b"hello"))
-        self.check(build, (5, "error", "RFC 5044 §7.1.2", "of which 4 octets had come, 20 were due"))
+        self.check(build, (5, "error", "RFC 5044 §7.1.2", "when only 4 of 20 octets had arrived"))
 
     def test_a_connection_that_the_built_in_dissector_takes_first(self):
         """It leaves its port type behind, and is asked first from then on."""

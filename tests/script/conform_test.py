@@ -81,7 +81,7 @@ class ConformTest(cli.CliTest):
     def test_that_no_case_came_to_a_verdict_is_no_pass(self):
         _, port = self.listener()
         done = cli.run("conform", "responder", f"127.0.0.1:{port}", "--only", "^rtr-lost$")  # needs --destructive
-        self.refused(done, 1, "no case came to a verdict")
+        self.refused(done, 1, "no case reached a verdict")
 
     def test_parley_passes_as_rping_server(self):
         _, port = self.rping_server("-P")
@@ -333,7 +333,7 @@ class ConformTest(cli.CliTest):
         done = cli.run("conform", "responder", f"127.0.0.1:{port}", "--connect-timeout", "400ms")
         self.assertEqual(done.code, 3, str(done))
         first, *rest = cli.body(done.out).splitlines()
-        self.assertEqual(first, f"nobody at 127.0.0.1:{port}: the responder takes no TCP connection: Connection refused")
+        self.assertEqual(first, f"no peer at 127.0.0.1:{port}: the responder takes no TCP connection: Connection refused")
         self.assertEqual(len(rest), 1, done.out)  # the tally
 
     def test_usage(self):
@@ -358,7 +358,7 @@ class ConformTest(cli.CliTest):
 
         peer = OddPeer(serve)
         done = cli.run("conform", "responder", f"127.0.0.1:{peer.port}", "--only", "^bad-key-closes$", "--connect-timeout", "300ms")
-        self.refused(done, 3, "took no further connection", "--run")
+        self.refused(done, 3, "accepted no further connection", "--run")
 
     def test_no_expression_brings_it_down(self):
         for hostile in ("(" * 100000, "(" * 1000, "(" * 500 + ")" * 500, "(" * 100 + ")" * 100, "[" * 1000,

@@ -233,7 +233,7 @@ class Ends(CliTest):
     def test_listener_timeout(self):
         done = run("listen", "127.0.0.1:0", "--count", 1, "--timeout", "200ms")
         self.assertEqual(done.code, 1)
-        self.assertIn("0 of 1 connections came within 200ms", done.err)
+        self.assertIn("0 of 1 connections arrived within 200ms", done.err)
 
     def test_sends_without_echo(self):
         peer, port = self.listener("--count", 1, "--expect", 10, "--send", 5, "--size", 100)

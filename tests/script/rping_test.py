@@ -306,7 +306,7 @@ class RawClient(CliTest):
         self.spoil(untagged(3, 0, 1, bytes(15)), "15 octets where rping has 16")
 
     def test_an_absurd_size_is_refused(self):
-        self.spoil(untagged(3, 0, 1, struct.pack(">QII", 0, 1, 0xFFFFFFFF)), "4294967295 octets", "65536 is the most")
+        self.spoil(untagged(3, 0, 1, struct.pack(">QII", 0, 1, 0xFFFFFFFF)), "4294967295 octets", "the maximum is 65536")
 
     def test_a_terminate_under_revision_1_names_the_missing_depths(self):
         # Linux siw's answer to a Read under revision 1, its nibbles swapped: RDMAP, remote operation error, 7.

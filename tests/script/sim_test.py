@@ -193,7 +193,7 @@ class Wrong(SimTest):
         self.refused(run("sim", "run", "lossy_handshak"), 3, "did you mean 'lossy_handshake'?")
         self.refused(run("sim", "run", "q", "qq"), 3, "'q'", "'qq'", "parley sim list")
         self.refused(run("sim", "run", self.directory), 3, "no scenario")
-        self.refused(run("sim", "run", "/dev/zero"), 2, "that is no scenario")
+        self.refused(run("sim", "run", "/dev/zero"), 2, "too large for a scenario")
 
     def test_unwritable_outputs(self):
         file, nowhere = self.scenario(), os.path.join(self.directory, "no", "such")
@@ -230,7 +230,7 @@ class Wrong(SimTest):
         self.refused(run("sim", "run", file, file, "--pcapng", self.path("x")), 2, "--pcapng takes one scenario")
         self.refused(run("sim", "run", file, "--jobs", 0), 2, "--jobs")
         self.refused(run("sim", "storm", "--nodes", 1), 2, "--nodes")
-        self.refused(run("sim", "storm", "--loss", "101%"), 2, "'101%' is no share of at most 1")
+        self.refused(run("sim", "storm", "--loss", "101%"), 2, "'101%' is not a ratio from 0 to 1")
         self.refused(run("sim", "storm", "--pattern", "star"), 2, "star")
         self.refused(run("sim", "storm", "--nodes", 10000, "--ppn", 256), 2, "20000000 are the most")
         self.refused(run("sim", "explore", file, "--seeds", "1..2", "--time-budget", "10"), 2, "unit")

@@ -56,7 +56,8 @@ class Only {
       for (const Iut iut : {Iut::responder, Iut::initiator})
         for (const Case* c : conform::cases(iut)) (void)only.has(c->name);
     } catch (const std::regex_error& error) {
-      return complain(Exit::usage, fmt::format("--only '{}' is no regular expression: {}", text, error.what()));
+      return complain(Exit::usage,
+                      fmt::format("--only '{}' is not a valid regular expression: {}", text, error.what()));
     }
     return only;
   }
@@ -259,7 +260,7 @@ void Conform::print(const Result& result) {
   // A dead port is the first thing to be said, and lines of cases that could not be put to it would bury that.
   const bool nobody = run_ != nullptr && run_->unreachable();
   if (nobody && !nobody_told_)
-    context_.out.text(fmt::format("nobody at {}: {}", args_.settings.target.to_string(), run_->why_unreachable()));
+    context_.out.text(fmt::format("no peer at {}: {}", args_.settings.target.to_string(), run_->why_unreachable()));
   nobody_told_ = nobody_told_ || nobody;
   if (chosen && !args_.quiet && !nobody) context_.out.text(line(result));
   if (chosen) context_.out.object(result_json(result));
@@ -323,17 +324,16 @@ int Conform::verdict(const conform::Run& run, const conform::Tally& t) {
   if (const std::string instead = run.why_foreign(); !instead.empty()) {
     const std::string at = args_.settings.target.to_string();
     if (iut_ == Iut::initiator)
-      return out.error(Exit::environment, fmt::format("nothing that connected to {} spoke MPA: in place of a Request "
-                                                      "came {}",
+      return out.error(Exit::environment, fmt::format("nothing that connected to {} spoke MPA: instead of a Request it "
+                                                      "sent {}",
                                                       at, instead));
     if (run.gone())
-      return out.error(Exit::environment,
-                       fmt::format("{} took no further connection, so that no sound Request could be "
-                                   "put to it: {}; --run starts a program anew for each case",
-                                   at, instead));
+      return out.error(Exit::environment, fmt::format("{} accepted no further connection, so no valid Request could be "
+                                                      "tried: {}; --run restarts the program for each case",
+                                                      at, instead));
     if (run.spoke_mpa())
-      return out.error(Exit::environment, fmt::format("{} speaks MPA but accepted no Request, so that nothing could be "
-                                                      "told: a plain one was answered by {}",
+      return out.error(Exit::environment, fmt::format("{} speaks MPA but accepted no Request, so nothing could be "
+                                                      "tested: a plain one was answered with {}",
                                                       at, instead));
     return out.error(
         Exit::environment,
@@ -341,9 +341,10 @@ int Conform::verdict(const conform::Run& run, const conform::Tally& t) {
   }
   if (run.interrupted()) return out.error(Exit::failed, "interrupted: the results are partial");
   if (t.passed + t.failed + t.should_failed + t.may_failed == 0)
-    return out.error(Exit::failed,
-                     fmt::format("no case came to a verdict ({} inconclusive, {} not run): that is no pass",
-                                 t.inconclusive, t.not_run));
+    return out.error(
+        Exit::failed,
+        fmt::format("no case reached a verdict ({} inconclusive, {} not run); this does not count as passed",
+                    t.inconclusive, t.not_run));
   return code(t.failed > 0 ? Exit::failed : Exit::ok);
 }
 
@@ -406,11 +407,11 @@ void add_common(Command sub, ConformArgs& args, Context& context) {
   sub.option("--recv-count", args.recv_count, "Receives that the peer has posted (unknown)").when_given([&args] {
     args.recv_count_given = true;
   });
-  sub.option("--run", args.run, "Shell command that starts the peer, anew for each case");
+  sub.option("--run", args.run, "Shell command that starts the peer; run for each case");
   add_duration(sub, "--run-limit", args.run_limit, "How long the command may go on after its case");
-  add_duration(sub, "--timeout", args.settings.reply, "Wait so long for an answer");
-  add_duration(sub, "--timer", args.settings.timer, "Wait so long for the peer's own timers");
-  add_duration(sub, "--quiet-time", args.settings.quiet, "Silence that shows that nothing comes");
+  add_duration(sub, "--timeout", args.settings.reply, "How long to wait for an answer");
+  add_duration(sub, "--timer", args.settings.timer, "How long to wait for the peer's own timers");
+  add_duration(sub, "--quiet-time", args.settings.quiet, "How long a silence counts as no answer");
   add_duration(sub, "--pause", args.settings.pause, "Between two cases");
   add_duration(sub, "--first-fpdu-after", args.settings.first_fpdu, "From the Reply to the tester's first FPDU");
   sub.option("--title", args.title, "Name of the peer, for the reports");

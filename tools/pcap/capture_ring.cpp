@@ -85,7 +85,7 @@ Or<std::unique_ptr<CaptureRing>> CaptureRing::open(const Options& options) {
   ring->stem_ = named ? base.stem().string() : base.filename().string();
   ring->options_.base = base.parent_path().string();
   if (ring->stem_.empty())
-    return complain(Exit::usage, fmt::format("'{}' names no file: a ring needs a name to begin with", options.base));
+    return complain(Exit::usage, fmt::format("'{}' is not a file name; a ring needs a base name", options.base));
   if (auto found = ring->find_earlier(); !found) return tl::unexpected(found.error());
   if (auto made = ring->next_file(); !made) return tl::unexpected(made.error());
   return ring;

@@ -133,7 +133,8 @@ void register_extcap(Command app, Context& context) {
   sub.option("--extcap-interface", args->interface, "The interface that is meant").type("INTERFACE");
   sub.flag("--extcap-dlts", args->dlts, "Say what the interface captures");
   sub.flag("--extcap-config", args->config, "List what can be chosen for the interface");
-  sub.option("--extcap-capture-filter", args->filter, "A capture filter, which no interface takes").type("FILTER");
+  sub.option("--extcap-capture-filter", args->filter, "A capture filter; not supported by any interface")
+      .type("FILTER");
   sub.flag("--capture", args->capture, "Capture until it is over, or the FIFO's reader goes, or a signal comes");
   sub.option("--fifo", args->fifo, "Where the capture goes, as pcapng").type("FILE");
   sub.option("--seed", args->seed, "Of a simulated scenario, in place of its own").type("N");

@@ -196,7 +196,7 @@ class Anonymize {
         "{} -> {}: {}\n"
         "  replaced   {} ({} of IPv4), {}, {} of private data,\n"
         "             {} of startup frames and FPDUs rewritten ({}: {} right, {} wrong, as before)\n"
-        "  zeroed     {} of TCP payload that are no FPDU, payload of {} and {}, {} not understood\n"
+        "  zeroed     {} of TCP payload that is not FPDUs, payload of {} and {}, {} not understood\n"
         "  dropped    {} of headers, {} and {} of the file\n"
         "  checksums  {} right, {} wrong, as before",
         args_.in, args_.out, n(f.packets, "packet"), n(f.addresses, "address field"), work.ipv4_addresses(),
@@ -230,7 +230,7 @@ void add_pcap_anonymize(Command pcap, Context& context) {
   sub.flag("--shift-time", args->shift_time, "Let the earliest packet be at 1970-01-01 00:00:00");
   add_json_flag(sub, context);
   sub.footer(
-      "Without a key a random one is drawn and forgotten: nobody can find the way back.\n"
+      "Without a key a random one is drawn and forgotten: the change cannot be undone.\n"
       "Exit code: 0 written, 2 usage, 3 the capture cannot be read (to its end), is too large to be anonymized, or is "
       "of\n"
       "a link type that is not decoded\n\n"

@@ -217,7 +217,7 @@ void add_pcap_ladder(Command pcap, Context& context) {
   add_filter(sub, options->filter);
   add_json_flag(sub, context);
   sub.footer(
-      "What failed comes first, then what is partial.\n\n"
+      "Failed connections come first, then partial ones.\n\n"
       "Examples:\n  parley pcap ladder siw.pcap\n  parley pcap ladder -n 2,5-9 --ascii siw.pcap\n"
       "  parley pcap ladder --failed siw.pcap\n"
       "  parley pcap ladder --html siw.html siw.pcap");

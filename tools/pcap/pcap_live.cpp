@@ -311,7 +311,7 @@ void add_capture_options(Command sub, LiveArgs& args) {
                          args.ring = *size;
                          return std::string();
                        },
-                       "Write the packets to at most so many files of at most that size; the oldest goes first")
+                       "Write the packets to a ring of at most FILES files of at most SIZE; the oldest is deleted")
                     .type("FILESxSIZE");
   Option base = sub.option("-w,--write", args.base, "Name of the ring: FILE_00001.pcapng and on").type("FILE");
   ring.needs(base);
@@ -325,8 +325,8 @@ void add_pcap_live(Command pcap, Context& context) {
   Command sub = pcap.subcommand("live", "Capture on an interface: a verdict as each MPA connection ends");
   add_capture_options(sub, *args);
   add_duration(sub, "--duration", args->duration, "End after this time (0: by Ctrl-C)");
-  sub.option("-n,--count", args->count, "End once so many connections have ended (0: by Ctrl-C)").shows_default();
-  add_duration(sub, "--idle", args->idle, "Judge and forget an open connection that was silent for so long");
+  sub.option("-n,--count", args->count, "Stop once this many connections have ended (0: by Ctrl-C)").shows_default();
+  add_duration(sub, "--idle", args->idle, "Judge and forget an open connection that was silent for this long");
   sub.flag("-q,--quiet", args->quiet, "Leave out findings of severity note");
   add_width_option(sub, args->width, context, "Columns of the text");
   add_color_option(sub, context);
@@ -337,9 +337,9 @@ void add_pcap_live(Command pcap, Context& context) {
       "Capturing needs CAP_NET_RAW: run it as root, or once sudo setcap cap_net_raw+ep $(command -v parley)\n"
       "Passed, partial and failed are as in 'parley pcap check'. Connections that are open at the end are judged as "
       "far\n"
-      "as they came. What the kernel drops makes partial what is not seen whole.\n"
+      "as they came. If the kernel drops packets, connections not seen whole are partial.\n"
       "Exit code: 0 all passed, 1 something failed or is partial, or no connection was seen, 2 usage, 3 the capture\n"
-      "cannot be begun, or broke.\n\n"
+      "cannot be started, or broke off.\n\n"
       "Examples:\n"
       "  parley pcap live -i eth0 tcp port 7471\n"
       "  parley pcap live -i any --json --duration 10m | jq -c 'select(.event == \"connection\") | [.initiator, "

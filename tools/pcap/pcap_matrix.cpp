@@ -253,7 +253,8 @@ void add_pcap_matrix(Command pcap, Context& context) {
   add_standing_options(sub, args->standing);
   add_json_flag(sub, context);
   sub.footer(
-      "A peer is called what --names says of its address; else what the path says (parley--siw.pcap, or a directory\n"
+      "A peer is named by what --names gives for its address; else what the path says (parley--siw.pcap, or a "
+      "directory\n"
       "parley--siw: the initiator of the first connection, then its responder); else by its address.\n"
       "passed, partial and failed are those of parley pcap check. A capture without a connection of a known protocol\n"
       "has failed, and a row of its own says what it holds.\n"

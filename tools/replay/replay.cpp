@@ -83,7 +83,7 @@ Or<void> parse_speed(const std::string& text, replay::PlayOptions& out) {
   good = good && error == std::errc{} && end == digits.data() + digits.size() && of <= 1'000'000;
   if (!good)
     return complain(Exit::usage,
-                    fmt::format("'{}' is no speed: a number such as 1, 10, 0.5, or 0 for no pauses", text));
+                    fmt::format("'{}' is not a speed; use a number such as 1, 10, 0.5, or 0 for no pauses", text));
   out.speed_of = of;
   out.speed_in = in;
   return {};
@@ -191,7 +191,7 @@ Or<std::optional<std::string>> simulated_peer(const std::string& against) {
   if (name.empty() || !mpa::find_quirk(name))
     return complain(
         Exit::usage,
-        fmt::format("'{}' is no simulated peer: sim:parley, or sim: and a name of 'parley quirks'", against));
+        fmt::format("'{}' is not a simulated peer; use sim:parley, or sim: and a name of 'parley quirks'", against));
   return std::optional<std::string>{name};
 }
 
@@ -244,7 +244,7 @@ Or<Job> understand(const ReplayArgs& args) {
   if (!simulated) return tl::unexpected(simulated.error());
   job.quirk = std::move(*simulated);
   job.run.file = args.file;
-  job.run.against = job.listen ? "whoever connects to " + args.listen : args.against;
+  job.run.against = job.listen ? "the peer that connects to " + args.listen : args.against;
   job.run.side = args.role == "initiator" ? capture::Side::initiator : capture::Side::responder;
   job.run.verbose = args.verbose;
   if (job.quirk) return job;

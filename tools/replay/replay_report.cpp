@@ -138,7 +138,7 @@ Played print_result(Output& out, const ReplayRun& run, const replay::PlayResult&
                                  r.steps, r.compared, r.expected);
   if (r.differences > 1) line += fmt::format(", {} differences", r.differences);
   if (r.ignored > 0) line += fmt::format(", {} ignored", r.ignored);
-  if (r.not_compared > 0) line += fmt::format(", {} live answers that the recording says nothing of", r.not_compared);
+  if (r.not_compared > 0) line += fmt::format(", {} live answers that are not in the recording", r.not_compared);
   if (r.left_out)
     line += "; some of the recording could not be played";
   else if (r.partial)
@@ -159,7 +159,7 @@ Played print_result(Output& out, const ReplayRun& run, const replay::PlayResult&
               {"notes", r.notes},
               {"report", report_json(run.provenance)}});
   if (!r.difference && r.compared == 0)
-    return {out.error(Exit::failed, "no answer was compared: that is no pass"), result_word(r)};
+    return {out.error(Exit::failed, "no answer was compared; this does not count as passed"), result_word(r)};
   return {code(r.difference ? Exit::failed : Exit::ok), result_word(r)};
 }
 

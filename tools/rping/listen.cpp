@@ -259,7 +259,7 @@ int Listener::summary(bool timed_out) {
     return context_.out.error(
         Exit::failed, fmt::format("{} of {} connections broke; the last: {}", broke_, tally.established, last_break_));
   if (args_.count > 0 && timed_out)
-    return context_.out.error(Exit::failed, fmt::format("{} of {} connections came within {}", ended_, args_.count,
+    return context_.out.error(Exit::failed, fmt::format("{} of {} connections arrived within {}", ended_, args_.count,
                                                         duration_text(args_.timeout)));
   if (tally.failed > early_)
     return context_.out.error(Exit::failed, fmt::format("{} set-ups failed", tally.failed - early_));

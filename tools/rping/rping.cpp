@@ -50,7 +50,7 @@ void add_rping_letters(Command sub, RpingArgs& args) {
       .range(1U, rping_size_max)
       .shows_default();
   sub.flag("-P", args.persistent, "Server: serve any number of clients, at the same time too, until interrupted");
-  sub.flag("-q", args.own_qp, "Taken for compatibility: Parley always makes the queue pair itself");
+  sub.flag("-q", args.own_qp, "Accepted for compatibility: Parley always makes the queue pair itself");
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ void register_rping(Command app, Context& context) {
                "Longest wait for the peer's next message (0: no limit; the server waits without limit unless given)")
       .when_given([args] { args->timeout_given = true; });
   add_duration(sub, "--nudge-after", args->nudge_after,
-               "Client: when the first message stays unanswered so long, send a zero-length RDMA Write (0: never)");
+               "Client: if the first message is unanswered for this long, send a zero-length RDMA Write (0: never)");
   sub.option("--retry", args->retries, "Client: connect again so often when the first message stays unanswered")
       .shows_default();
   add_session_options(sub, args->session);

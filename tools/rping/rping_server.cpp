@@ -95,7 +95,7 @@ int Server::run(const Address& local) {
   if (limited && !args_.persistent) client_by_ = session_.now() + args_.timeout;
   while (!Session::stopped() && !listen_failure_ && (args_.persistent || served_ == 0)) {
     if (client_by_ <= session_.now()) {
-      last_fault_ = fmt::format("no client came within {}", duration_text(args_.timeout));
+      last_fault_ = fmt::format("no client connected within {}", duration_text(args_.timeout));
       break;
     }
     session_.turn(next_deadline());
@@ -223,7 +223,7 @@ void Server::advertised(ClientOf& client, const RpingLink::Done& done) {
   if (client.expects == Expects::source) {
     if (done.info.size > room)
       return fault(client,
-                   fmt::format("{} wants pings of {} octets; {} is the most", client.peer, done.info.size, room));
+                   fmt::format("{} asks for pings of {} octets; the maximum is {}", client.peer, done.info.size, room));
     client.octets = done.info.size;
     client.expects = Expects::reading;
     debug(client, fmt::format("source: STag 0x{:x}, offset 0x{:x}, {} octets; RDMA Read", done.info.stag, done.info.to,

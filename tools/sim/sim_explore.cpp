@@ -100,7 +100,7 @@ int run_exhaust(const ManyArgs& args, Output& out) {
 }
 
 void add_common(Command sub, ManyArgs& args, Context& context) {
-  sub.option("--failures", args.failures_max, "Stop after so many failed runs; 0: never").shows_default();
+  sub.option("--failures", args.failures_max, "Stop after this many failed runs; 0: never").shows_default();
   sub.option("--pcapng-on-failure", args.sinks.pcapng_on_failure,
              "Directory for a capture and a page of each failed run (at most 20)")
       .type("DIR");
@@ -129,10 +129,11 @@ void add_sim_explore(Command sim, Context& context) {
       .required();
   sub.flag("--swarm", args->swarm, "Draw delays, rates, faults, revisions, RTR forms, sizes from the seed too");
   add_settled(sub, args->settled);
-  add_duration(sub, "--time-budget", args->time_budget, "Begin no more runs after this time; 0: no limit");
+  add_duration(sub, "--time-budget", args->time_budget, "Start no more runs after this time; 0: no limit");
   add_common(sub, *args, context);
   sub.footer(
-      "Exit code: 0 every seed that was run passed, 1 one failed or Ctrl-C came, 2 usage or a wrong scenario, 3 a "
+      "Exit code: 0 every seed that was run passed, 1 one failed or it was interrupted, 2 usage or a wrong scenario, 3 "
+      "a "
       "file\n"
       "cannot be read or written.\n\n"
       "Examples:\n"

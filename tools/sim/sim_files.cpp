@@ -77,7 +77,7 @@ Or<std::string> read_scenario_file(const std::string& path) {
     return complain(Exit::environment, fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
   if (text.size() > scenario_file_max)
     return complain(Exit::usage,
-                    fmt::format("'{}' has more than {} octets; that is no scenario", path, scenario_file_max));
+                    fmt::format("'{}' has more than {} octets: too large for a scenario", path, scenario_file_max));
   return text;
 }
 

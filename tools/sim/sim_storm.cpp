@@ -168,7 +168,7 @@ void add_sim_storm(Command sim, Context& context) {
          "--loss",
          [args](const std::string& text) {
            const auto ratio = sim::parse_ratio(text);
-           if (!ratio) return fmt::format("'{}' is no share of at most 1; write 0.01%, 1/10000 or 0.0001", text);
+           if (!ratio) return fmt::format("'{}' is not a ratio from 0 to 1; write 0.01%, 1/10000 or 0.0001", text);
            args->storm.loss = *ratio;
            return std::string();
          },

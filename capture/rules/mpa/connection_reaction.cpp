@@ -73,7 +73,7 @@ void Connection::check_reply_in_time(Half& initiator, const StartupSeen& reply, 
   }
   // RFC 5044 §7.1.2 rule 9: PD_Length is compared with what came.
   findings_.error(reply.frame, Side::responder, "RFC 5044 §7.1.2",
-                  fmt::format("the responder answered a Request of which {} octets had come, {} were due",
+                  fmt::format("the responder answered a Request when only {} of {} octets had arrived",
                               initiator.head.size(), v ? v->frame_size() : std::size_t{PARLEY_MPA_HEADER_LEN}));
   // The rest of it is no FPDU. Where it ends, or whether it comes at all, its own words do not prove.
   if (v) initiator.request_due = v->frame_size() - initiator.head.size();
@@ -111,7 +111,7 @@ void Connection::finish_set_up() {
   if (reply_ && !reply_->r() && i.extra_after_startup > 0 && i.startup_length > 0 &&
       reply_heard >= i.startup_length + i.extra_after_startup)
     findings_.warn(reply_->frame, Side::responder, "RFC 5044 §7.1.2",
-                   fmt::format("the responder accepted although {} octets stood behind the Request by then",
+                   fmt::format("the responder accepted although {} octets had followed the Request by then",
                                i.extra_after_startup));
   if (agreement_.peer_to_peer && !agreement_.rtr.send && !agreement_.rtr.write && !agreement_.rtr.read &&
       i.fpdus == 0 && i.counts.missing_octets == 0 && (i.fin_frame != 0 || i.rst_frame != 0))

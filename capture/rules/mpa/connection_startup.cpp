@@ -132,8 +132,7 @@ void Connection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, b
 // an accepting Reply is likely: the peers go on.
 void Connection::no_startup_frame(Half& h, const SegmentRef& ref, bool start) {
   if (h.counts.missing_octets == 0 && h.tcp.from_syn()) {
-    findings_.error(ref.frame, side_of(h), "RFC 5044 §7.1.1",
-                    "octets that are no startup frame stand where one is due");
+    findings_.error(ref.frame, side_of(h), "RFC 5044 §7.1.1", "octets that are not a startup frame where one is due");
     return;
   }
   if (!request_ || reply_ || side_of(h) == Side::initiator) return;

@@ -133,7 +133,7 @@ void RdmapCheck::check_terminate_form(Side from, const WalkedFpdu& f, ConstBytes
     accuse(from, f, "RFC 5040 §4.8",
            fmt::format("cut its Terminate: it has {} octets, M, D and R ask for {}", came, due));
   else if (came > due)
-    accuse(from, f, "RFC 5040 §4.8", fmt::format("sent {} octets behind the end of its Terminate", came - due));
+    accuse(from, f, "RFC 5040 §4.8", fmt::format("sent {} octets after the end of its Terminate", came - due));
 }
 
 void RdmapCheck::check_terminate_order(Side from, const WalkedFpdu& f, const Terminate& t, ConstBytes body) {
@@ -166,7 +166,7 @@ void RdmapCheck::check_terminate_order(Side from, const WalkedFpdu& f, const Ter
       if (swapped) why = fmt::format("; frame {} gives cause for the second", as_meant->frame);
     } else if (heard_nothing && hi != PARLEY_RDMAP_LAYER_LLP && lo == PARLEY_RDMAP_LAYER_LLP) {
       swapped = true;
-      why = "; it had received no FPDU of which it could say the first";
+      why = "; it had received no FPDU to which the first could apply";
     } else if (swapped) {
       why = "; the first would come with the DDP header of the faulty segment";
     }

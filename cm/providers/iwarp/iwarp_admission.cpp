@@ -79,7 +79,7 @@ void Iwarp::give_way(EndpointId who, Instant now, Scarce scarce) {
   const std::uint32_t limit = scarce == Scarce::endpoints_max ? options_.endpoints_max
                               : l != nullptr                  ? l->options.pending_max
                                                               : 0;
-  fail_setup(*c, now, no_room(stage, scarce, limit, "gave way to a newcomer, half-open for " + seconds_text(waited)),
+  fail_setup(*c, now, no_room(stage, scarce, limit, "evicted for a newcomer, half-open for " + seconds_text(waited)),
              mpa::StartupEvent::Close::reset);
   refresh_deadline(*c);
 }
@@ -106,8 +106,8 @@ void Iwarp::tell_turned(Listener& l, ProviderEvent& event) {
   event.refused = note.refused;
   const std::uint32_t limit = note.scarce == Scarce::endpoints_max ? options_.endpoints_max : l.options.pending_max;
   event.why = no_room(mpa::Stage::wait_request, note.scarce, limit,
-                      note.waited ? "gave way to a newcomer, half-open for " + seconds_text(*note.waited)
-                                  : "refused, since nobody could give way");
+                      note.waited ? "evicted for a newcomer, half-open for " + seconds_text(*note.waited)
+                                  : "refused: no connection could be evicted");
 }
 
 bool Iwarp::handle_no_room(Instant now, StreamId listener) {

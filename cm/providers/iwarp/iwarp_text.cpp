@@ -113,12 +113,13 @@ mpa::Failure no_room(mpa::Stage stage, Scarce scarce, std::uint32_t limit, std::
   switch (scarce) {
     case Scarce::pending_max:
       advice = fmt::format(
-          "pending_max is {}, and as many connections were in set-up; raise it, decide sooner, or keep the busiest "
+          "pending_max is {}, and that many connections were pending; raise it, decide sooner, or keep the busiest "
           "address out",
           limit);
       break;
     case Scarce::endpoints_max:
-      advice = fmt::format("endpoints_max is {}, and as many ids were alive; raise it, or destroy ids sooner", limit);
+      advice =
+          fmt::format("endpoints_max is {}, and that many ids were in use; raise it, or destroy ids sooner", limit);
       break;
     case Scarce::streams:
       advice = "the host had no stream or descriptor left; raise streams_max and the limit of open files (ulimit -n)";

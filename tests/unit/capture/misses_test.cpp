@@ -116,7 +116,7 @@ TEST(CaptureMisses, TerminatesThatAreNotWhatTheirBitsSay) {  // RFC 5040 §4.8
   };
   EXPECT_EQ(errors(said(0xC0, 24)), "");
   expect_error(said(0xC0, 20), "cut its Terminate: it has 20 octets, M, D and R ask for 24");
-  expect_error(said(0xC0, 28), "sent 4 octets behind the end of its Terminate");
+  expect_error(said(0xC0, 28), "sent 4 octets after the end of its Terminate");
   expect_error(said(0xC1, 24), "set reserved bits in its Terminate");
   expect_error(said(0xC0, 24, 1), "set reserved bits in its Terminate");
   expect_error(said(0x40, 24), "set D without M");

@@ -206,16 +206,16 @@ TEST(CaptureRules, RevisionZero) {  // RFC 5044 Appendix C; row 13
 TEST(CaptureRules, RequestsThatAreNotWhole) {  // RFC 5044 §7.1.2 rules 9, 10; rows 16, 17, 18, 20
   const Bytes part = odd_frame(PARLEY_MPA_KEY_REQ, C, 1, 16, 8);
   expect_part(accused(answered(part, startup(MpaKey::rep, C, 1))),
-              "error: the responder answered a Request of which 28 octets had come, 36 were due");
+              "error: the responder answered a Request when only 28 of 36 octets had arrived");
   EXPECT_EQ(accused(asked(part).wait(std::chrono::seconds(5)).fin(1).fin(0)), "");
   Exchange lost = answered(part, startup(MpaKey::rep, C, 1));
   lost.frames.erase(lost.frames.begin());  // without the SYN nobody knows what came before
-  expect_none(accused(lost), "28 octets had come");
+  expect_none(accused(lost), "28 of 36 octets");
 
   Bytes extra = startup(MpaKey::req, C, 1);
   extra.resize(extra.size() + 4);
   expect_part(accused(answered(extra, startup(MpaKey::rep, C, 1))),
-              "warning: the responder accepted although 4 octets stood behind the Request");
+              "warning: the responder accepted although 4 octets had followed the Request");
   expect_none(accused(asked(extra).fin(1).fin(0)), "the responder");
 
   Exchange drops;
@@ -246,7 +246,7 @@ TEST(CaptureRules, TheRestOfARequestThatWasAnsweredTooSoonIsNoFpdu) {  // RFC 50
   x.send(0, fpdu(test::read_request(1, {0x11, 0x1000, 8, 0x22, 0x2000})));
   x.send(1, fpdu(test::tagged(RdmapOpcode::read_response, 0x11, 0x1000, 8))).close();
   EXPECT_EQ(accused(x),
-            "error: the responder answered a Request of which 21 octets had come, 24 were due [RFC 5044 §7.1.2]\n");
+            "error: the responder answered a Request when only 21 of 24 octets had arrived [RFC 5044 §7.1.2]\n");
   EXPECT_EQ(test::analyse(x.frames).connections.at(0).from_initiator.fpdus, 1u);
 }
 

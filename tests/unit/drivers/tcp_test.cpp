@@ -547,7 +547,7 @@ TEST(Drivers, ResolvesNumbersAndRefusesNonsense) {
   EXPECT_EQ(v6->front(), Address::loopback(Address::Family::v6, 1));
   const auto none = TcpHost::resolve("no such host", 1);
   EXPECT_EQ(none.error(), Errc::bad_address);
-  EXPECT_EQ(none.error().sentence(), "host is no address, and no name that the system can resolve");
+  EXPECT_EQ(none.error().sentence(), "host is neither an address nor a name that the system can resolve");
 }
 
 TEST(Drivers, OptionsThatAreRefusedAreNamed) {
