@@ -43,17 +43,16 @@ struct End {
     return {.pd = pd, .send_cq = cq.get(), .recv_cq = cq.get(), .max_send_wr = depth, .max_recv_wr = depth};
   }
   void post_recv() {
-    const Sge sge{.stag = region.stag, .to = region.to, .length = static_cast<std::uint32_t>(region.length)};
+    const Sge sge{.addr = region.addr, .length = static_cast<std::uint32_t>(region.length), .lkey = region.lkey};
     must(qp->post_recv({.sges = std::span(&sge, 1)}), "post_recv");
   }
   void post_send(std::uint32_t length, std::uint64_t wr_id = 0) {
-    const Sge sge{.stag = region.stag, .to = region.to, .length = length};
+    const Sge sge{.addr = region.addr, .length = length, .lkey = region.lkey};
     must(qp->post_send({.wr_id = wr_id, .sges = std::span(&sge, length > 0 ? 1 : 0)}), "post_send");
   }
   void post_tagged(SendWr::Opcode opcode, const MemoryRegion& remote) {
-    const Sge sge{.stag = region.stag, .to = region.to, .length = static_cast<std::uint32_t>(region.length)};
-    must(qp->post_send(
-             {.opcode = opcode, .sges = std::span(&sge, 1), .remote_stag = remote.stag, .remote_to = remote.to}),
+    const Sge sge{.addr = region.addr, .length = static_cast<std::uint32_t>(region.length), .lkey = region.lkey};
+    must(qp->post_send({.opcode = opcode, .sges = std::span(&sge, 1), .remote_addr = remote.addr, .rkey = remote.rkey}),
          "post_send");
   }
   /// Calls `each` with every completion that is there.

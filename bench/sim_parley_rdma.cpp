@@ -36,7 +36,8 @@ struct BulkApp : sim::App {
     return {.pd = pd, .send_cq = cq.get(), .recv_cq = cq.get(), .max_send_wr = depth, .max_recv_wr = depth};
   }
   Sge slot(std::uint64_t n) const {
-    return {.stag = region.stag, .to = region.to + n % slots * message, .length = static_cast<std::uint32_t>(message)};
+    return {
+        .addr = region.addr + n % slots * message, .length = static_cast<std::uint32_t>(message), .lkey = region.lkey};
   }
   template <class Each>
   void poll(Each each) {
@@ -108,8 +109,8 @@ struct BulkSender final : BulkApp {
       const auto opcode = receiver.sends ? SendWr::Opcode::send : SendWr::Opcode::rdma_write;
       must(id.qp()->post_send({.opcode = opcode,
                                .sges = {&from, 1},
-                               .remote_stag = receiver.sends ? 0 : receiver.region.stag,
-                               .remote_to = receiver.sends ? 0 : to.to}),
+                               .remote_addr = receiver.sends ? 0 : to.addr,
+                               .rkey = receiver.sends ? 0 : receiver.region.rkey}),
            "post_send");
       ++posted;
     }

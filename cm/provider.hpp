@@ -32,7 +32,7 @@ struct ProviderEvent {
   Bytes private_data{};
   StepTimes times{};
   mpa::Failure why{};
-  std::optional<TerminateInfo> terminate{};
+  std::optional<parley::iwarp::TerminateInfo> terminate{};
   bool graceful = false;
   bool responder = false;
   std::uint64_t gave_way = 0, refused = 0;  ///< turned_away; `endpoint` is the listener

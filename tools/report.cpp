@@ -169,7 +169,7 @@ Json failure_json(const mpa::Failure& failure, const std::string& peer) {
               {"text", failure.to_string(peer)}};
 }
 
-Json terminate_json(const TerminateInfo& t) {
+Json terminate_json(const parley::iwarp::TerminateInfo& t) {
   return Json{{"layer", t.layer}, {"etype", t.etype}, {"code", t.code},
               {"sent", t.sent},   {"text", t.text},   {"nibbles_swapped", t.nibbles_swapped}};
 }

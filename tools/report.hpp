@@ -14,7 +14,7 @@ namespace parley::tools {
 Json private_data_json(ConstBytes octets);
 Json parameters_json(const mpa::Parameters& parameters, mpa::Role role);
 Json failure_json(const mpa::Failure& failure, const std::string& peer);
-Json terminate_json(const TerminateInfo& terminate);
+Json terminate_json(const parley::iwarp::TerminateInfo& terminate);
 
 std::string private_data_text(ConstBytes octets);
 /// "revision 2, CRC on, markers none, RTR read, IRD 32, ORD 32 (negotiated)"

@@ -43,12 +43,12 @@ struct End {
     return {.pd = pd, .send_cq = cq.get(), .recv_cq = cq.get(), .max_send_wr = 4, .max_recv_wr = 4};
   }
   void receive() {
-    const parley::Sge piece{.stag = mr.stag, .to = mr.to, .length = room};
+    const parley::Sge piece{.addr = mr.addr, .length = room, .lkey = mr.lkey};
     must(id.qp()->post_recv({.sges = {&piece, 1}}));
   }
   void send(std::string_view text) {
     std::memcpy(memory.data() + room, text.data(), text.size());
-    const parley::Sge piece{.stag = mr.stag, .to = mr.to + room, .length = static_cast<std::uint32_t>(text.size())};
+    const parley::Sge piece{.addr = mr.addr + room, .length = static_cast<std::uint32_t>(text.size()), .lkey = mr.lkey};
     must(id.qp()->post_send({.sges = {&piece, 1}}));
   }
 

@@ -11,6 +11,7 @@
 
 #include "parley/address.hpp"
 #include "parley/bytes.hpp"
+#include "parley/iwarp.hpp"
 #include "parley/mpa.hpp"
 #include "parley/result.hpp"
 #include "parley/verbs.hpp"
@@ -120,7 +121,7 @@ struct Disconnected {
   Id id;
   bool graceful = false;  ///< FIN from both, all data delivered
   mpa::Failure why;       ///< code is zero when graceful
-  std::optional<TerminateInfo> terminate;
+  std::optional<parley::iwarp::TerminateInfo> terminate;
 };
 /// Peers were reset for lack of room before their ConnectRequest: one event for all since it was last polled.
 struct TurnedAway {

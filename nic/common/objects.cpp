@@ -75,12 +75,13 @@ Result<MemoryRegion> MrTable::add(PdHandle pd, MutBytes memory, Access access) {
   const auto key = static_cast<std::uint8_t>(slot.key + 1);
   slot =
       Slot{.memory = memory, .to = to, .pd = pd, .access = access, .pins = 0, .key = key, .live = true, .valid = true};
-  return MemoryRegion{.stag = index << 8 | key, .to = slot.to, .length = memory.size(), .pd = pd, .access = access};
+  const std::uint32_t stag = index << 8 | key;
+  return MemoryRegion{.lkey = stag, .rkey = stag, .addr = slot.to, .length = memory.size(), .pd = pd, .access = access};
 }
 
 Result<PdHandle> MrTable::remove(std::uint32_t stag) {
   const Slot* found = find(stag);
-  if (!found) return fail(Errc::invalid_argument, "stag {a} names no memory region of this device", stag);
+  if (!found) return fail(Errc::invalid_argument, "lkey {a} names no memory region of this device", stag);
   if (found->pins > 0)
     return fail(Errc::wrong_state, "{a} posted requests still use the memory region",
                 static_cast<std::int64_t>(found->pins));
@@ -104,7 +105,7 @@ Errc resolve(MrTable& regions, PdHandle pd, std::span<const Sge> sges, Access ne
   for (const Sge& sge : sges) {
     if (sge.length == 0) continue;
     MrRange range;
-    if (regions.check(sge.stag, sge.to, sge.length, pd, needed, range) != MrFault::none) return Errc::protection;
+    if (regions.check(sge.lkey, sge.addr, sge.length, pd, needed, range) != MrFault::none) return Errc::protection;
     out.pieces[out.count] = range.memory;
     out.slots[out.count++] = range.slot;
     total += sge.length;
@@ -125,15 +126,15 @@ Error refusal(const MrTable& regions, PdHandle pd, std::span<const Sge> sges, Ac
     const Sge& sge = sges[i];
     MrRange range;
     if (sge.length == 0) continue;
-    switch (regions.check(sge.stag, sge.to, sge.length, pd, needed, range)) {
+    switch (regions.check(sge.lkey, sge.addr, sge.length, pd, needed, range)) {
       case MrFault::none: break;
-      case MrFault::invalid_stag: return {fault, "sges[{a}]: stag {b} names no memory region", at, sge.stag};
+      case MrFault::invalid_stag: return {fault, "sges[{a}]: lkey {b} names no memory region", at, sge.lkey};
       case MrFault::other_pd:
-        return {fault, "sges[{a}]: stag {b} is of another protection domain than the queue", at, sge.stag};
+        return {fault, "sges[{a}]: lkey {b} is of another protection domain than the queue", at, sge.lkey};
       case MrFault::wrap:
       case MrFault::bounds:
-        return {fault, "sges[{a}]: to and length {b} lead out of the memory region", at, sge.length};
-      case MrFault::access: return {fault, "sges[{a}]: the region of stag {b} lacks local_write", at, sge.stag};
+        return {fault, "sges[{a}]: addr and length {b} lead out of the memory region", at, sge.length};
+      case MrFault::access: return {fault, "sges[{a}]: the region of lkey {b} lacks local_write", at, sge.lkey};
     }
   }
   return {fault, "sges together have 2^32 octets or more (RFC 5041 §5.1)"};

@@ -21,8 +21,8 @@ class SoftDevice final : public IwarpDevice {
     if (region) tables_->pds.use(pd);
     return region;
   }
-  Result<void> dereg_mr(std::uint32_t stag) override {
-    auto pd = tables_->regions.remove(stag);
+  Result<void> dereg_mr(std::uint32_t lkey) override {
+    auto pd = tables_->regions.remove(lkey);
     if (!pd) return tl::unexpected(pd.error());
     tables_->pds.release(*pd);
     return {};

@@ -8,21 +8,30 @@
 namespace parley::nic::iwarp {
 namespace {
 
-WcOpcode completion_opcode(SendWr::Opcode opcode) {
-  switch (opcode) {
-    case SendWr::Opcode::send: return WcOpcode::send;
-    case SendWr::Opcode::rdma_write: return WcOpcode::rdma_write;
-    case SendWr::Opcode::rdma_read: return WcOpcode::rdma_read;
-    case SendWr::Opcode::fetch_add: return WcOpcode::fetch_add;
-    case SendWr::Opcode::cmp_swap: return WcOpcode::cmp_swap;
-    case SendWr::Opcode::immediate: return WcOpcode::immediate;
+using Kind = SendWqe::Kind;
+
+WcOpcode completion_opcode(Kind kind) {
+  switch (kind) {
+    case Kind::send: return WcOpcode::send;
+    case Kind::write: return WcOpcode::rdma_write;
+    case Kind::read: return WcOpcode::rdma_read;
+    case Kind::fetch_add: return WcOpcode::fetch_add;
+    case Kind::cmp_swap: return WcOpcode::comp_swap;
+    case Kind::immediate: return WcOpcode::iwarp_immediate;
   }
   return WcOpcode::send;
 }
 
-bool fetches(SendWr::Opcode opcode) {
-  return opcode == SendWr::Opcode::rdma_read || opcode == SendWr::Opcode::fetch_add ||
-         opcode == SendWr::Opcode::cmp_swap;
+Kind kind_of(SendWr::Opcode opcode) {
+  switch (opcode) {
+    case SendWr::Opcode::rdma_write: return Kind::write;
+    case SendWr::Opcode::rdma_read: return Kind::read;
+    case SendWr::Opcode::atomic_cmp_and_swp:
+    case SendWr::Opcode::masked_atomic_cmp_and_swp: return Kind::cmp_swap;
+    case SendWr::Opcode::atomic_fetch_and_add:
+    case SendWr::Opcode::masked_atomic_fetch_and_add: return Kind::fetch_add;
+    default: return Kind::send;
+  }
 }
 
 auto posting_is_over() {
@@ -33,37 +42,67 @@ auto cq_is_full(const CqRing& ring) {
               static_cast<std::int64_t>(ring.done.max()));
 }
 
-Result<void> check_shape(const SendWr& wr) {
-  if (wr.opcode > SendWr::Opcode::immediate)
-    return fail(Errc::invalid_argument, "SendWr::opcode is {a}, which is none", static_cast<int>(wr.opcode));
-  if (wr.invalidate != 0 && wr.opcode != SendWr::Opcode::send)
-    return fail(Errc::invalid_argument, "SendWr::invalidate goes with a Send only (RFC 5040 §4.4)");
-  switch (wr.opcode) {
-    case SendWr::Opcode::rdma_read:
-      // RFC 5040 §4.4: a Read Request names one sink buffer.
-      if (wr.sges.size() > 1)
-        return fail(Errc::invalid_argument, "SendWr::sges has {a} pieces; an RDMA Read takes one", std::ssize(wr.sges));
-      break;
-    case SendWr::Opcode::fetch_add:
-    case SendWr::Opcode::cmp_swap:
-      // RFC 7306 §5.1: 64 bits, aligned.
-      if (wr.sges.size() != 1)
-        return fail(Errc::invalid_argument, "SendWr::sges has {a} pieces; an atomic takes one of 8 octets",
-                    std::ssize(wr.sges));
-      if (wr.sges[0].length != 8)
-        return fail(Errc::invalid_argument, "SendWr::sges[0] has {a} octets; an atomic takes 8", wr.sges[0].length);
-      if (wr.remote_to % 8 != 0)
-        return fail(Errc::invalid_argument, "SendWr::remote_to of an atomic is {a} octets behind a multiple of 8",
-                    static_cast<std::int64_t>(wr.remote_to % 8));
-      break;
-    case SendWr::Opcode::immediate:
-      if (!wr.sges.empty())
-        return fail(Errc::invalid_argument, "SendWr::sges has {a} pieces; Immediate Data takes none",
-                    std::ssize(wr.sges));
-      break;
-    default: break;
-  }
+Result<void> check_atomic(const SendWr& wr) {
+  // RFC 7306 §5.1: 64 bits, aligned.
+  if (wr.sges.size() != 1)
+    return fail(Errc::invalid_argument, "SendWr::sges has {a} pieces; an atomic takes one of 8 octets",
+                std::ssize(wr.sges));
+  if (wr.sges[0].length != 8)
+    return fail(Errc::invalid_argument, "SendWr::sges[0] has {a} octets; an atomic takes 8", wr.sges[0].length);
+  if (wr.remote_addr % 8 != 0)
+    return fail(Errc::invalid_argument, "SendWr::remote_addr of an atomic is {a} octets behind a multiple of 8",
+                static_cast<std::int64_t>(wr.remote_addr % 8));
   return {};
+}
+
+Result<void> check_shape(const SendWr& wr) {
+  using Opcode = SendWr::Opcode;
+  if (wr.invalidate_rkey != 0 && wr.opcode != Opcode::send_with_inv)
+    return fail(Errc::invalid_argument, "SendWr::invalidate_rkey goes with send_with_inv only (RFC 5040 §4.3)");
+  switch (wr.opcode) {
+    case Opcode::send:
+    case Opcode::rdma_write: return {};
+    case Opcode::send_with_inv:
+      if (wr.invalidate_rkey != 0) return {};
+      return fail(Errc::invalid_argument, "SendWr::invalidate_rkey is 0, which names no region to invalidate");
+    case Opcode::rdma_read:
+      // RFC 5040 §4.4: a Read Request names one sink buffer.
+      if (wr.sges.size() <= 1) return {};
+      return fail(Errc::invalid_argument, "SendWr::sges has {a} pieces; an RDMA Read takes one", std::ssize(wr.sges));
+    case Opcode::atomic_cmp_and_swp:
+    case Opcode::atomic_fetch_and_add:
+    case Opcode::masked_atomic_cmp_and_swp:
+    case Opcode::masked_atomic_fetch_and_add: return check_atomic(wr);
+    case Opcode::send_with_imm:
+      return fail(Errc::unsupported,
+                  "SendWr::opcode is send_with_imm, but an iWARP Send carries no immediate data (RFC 5040 §4); "
+                  "iwarp::QueuePair::post_immediate sends 64 bits");
+    case Opcode::rdma_write_with_imm:
+      return fail(Errc::unsupported,
+                  "SendWr::opcode is rdma_write_with_imm, which iWARP lacks (RFC 5040 §4); post rdma_write, then "
+                  "iwarp::QueuePair::post_immediate (RFC 7306 §6)");
+  }
+  return fail(Errc::invalid_argument, "SendWr::opcode is {a}, which is none", static_cast<int>(wr.opcode));
+}
+
+// RFC 7306 §5.1: every Atomic has masks on the wire. Those of a plain one: FetchAdd adds 64 bits at once (no mask bit
+// ends a field), CmpSwap compares and writes all of them.
+void set_atomic(SendWqe& wqe, const SendWr& wr) {
+  using Opcode = SendWr::Opcode;
+  const bool masked =
+      wr.opcode == Opcode::masked_atomic_cmp_and_swp || wr.opcode == Opcode::masked_atomic_fetch_and_add;
+  if (wqe.kind == Kind::fetch_add) {
+    wqe.swap_add = wr.compare_add;
+    wqe.swap_add_mask = masked ? wr.compare_add_mask : 0;
+    // RFC 7306 §5.1.1: FetchAdd sends compare data 0 and a compare mask of ones.
+    wqe.compare = 0;
+    wqe.compare_mask = ~0ULL;
+  } else {
+    wqe.compare = wr.compare_add;
+    wqe.compare_mask = masked ? wr.compare_add_mask : ~0ULL;
+    wqe.swap_add = wr.swap;
+    wqe.swap_add_mask = masked ? wr.swap_mask : ~0ULL;
+  }
 }
 
 }  // namespace
@@ -92,12 +131,23 @@ Qp::~Qp() {
   parts_.tables->pds.release(parts_.pd);
 }
 
-Result<void> Qp::check_send(const SendWr& wr) const {
-  if (state_ != QpState::idle && state_ != QpState::rts) return posting_is_over();
-  if (auto shape = check_shape(wr); !shape) return shape;
-  if (fetches(wr.opcode)) {
+QpState Qp::state() const {
+  switch (state_) {
+    case RdmapState::idle: return QpState::init;
+    case RdmapState::rts: return QpState::rts;
+    case RdmapState::closing:
+      return QpState::sqd;  // as Linux's iWARP drivers report it
+    // What is posted is flushed and nothing can be posted: what verbs call ERR, and not SQE, which keeps receives.
+    case RdmapState::terminate:
+    case RdmapState::error: break;
+  }
+  return QpState::err;
+}
+
+Result<void> Qp::check_room(Kind kind) const {
+  if (SendWqe::fetches(kind)) {
     if (receive_ended_) return fail(Errc::wrong_state, "the peer has closed its half and answers nothing any more");
-    if (state_ == QpState::rts && ord_ == 0)
+    if (state_ == RdmapState::rts && ord_ == 0)
       return fail(Errc::insufficient_ird, "the ORD of this connection is 0; a Read or Atomic needs 1");
   }
   if (sends_.full())
@@ -106,41 +156,51 @@ Result<void> Qp::check_send(const SendWr& wr) const {
 }
 
 Result<void> Qp::post_send(const SendWr& wr) {
-  if (auto ok = check_send(wr); !ok) return ok;
+  if (!takes_posts()) return posting_is_over();
+  if (auto shape = check_shape(wr); !shape) return shape;
+  const Kind kind = kind_of(wr.opcode);
+  if (auto room = check_room(kind); !room) return room;
   if (!parts_.send_cq->reserve()) return cq_is_full(*parts_.send_cq);
   SendWqe& wqe = sends_.push();
-  const Access needed = iwarp::fetches(wr.opcode) ? Access::local_write : Access::none;
+  const Access needed = SendWqe::fetches(kind) ? Access::local_write : Access::none;
   const Errc fault = resolve(parts_.tables->regions, parts_.pd, wr.sges, needed, wqe.memory);
   if (fault != Errc::ok) {
     sends_.unpush();
     parts_.send_cq->release();
     return tl::unexpected(refusal(parts_.tables->regions, parts_.pd, wr.sges, needed, fault));
   }
-  wqe.framed = wqe.answered = false;
-  wqe.status = WcStatus::success;
-  wqe.offset = 0;
-  wqe.end = 0;
-  wqe.wr_id = wr.wr_id;
-  wqe.opcode = wr.opcode;
+  wqe.start(kind, wr.wr_id);
   wqe.signaled = wr.signaled;
   wqe.solicited = wr.solicited;
   wqe.fence = wr.fence;
-  wqe.invalidate = wr.invalidate;
-  wqe.remote_stag = wr.remote_stag;
-  wqe.remote_to = wr.remote_to;
-  wqe.sink_stag = wr.sges.empty() ? 0 : wr.sges[0].stag;
-  wqe.sink_to = wr.sges.empty() ? 0 : wr.sges[0].to;
-  wqe.immediate = wr.immediate;
-  wqe.swap_add = wr.swap_add;
-  wqe.swap_add_mask = wr.swap_add_mask;
-  wqe.compare = wr.compare;
-  wqe.compare_mask = wr.compare_mask;
-  if (state_ == QpState::rts) mark_dirty();
+  wqe.invalidate = wr.invalidate_rkey;
+  wqe.remote_stag = wr.rkey;
+  wqe.remote_to = wr.remote_addr;
+  wqe.sink_stag = wr.sges.empty() ? 0 : wr.sges[0].lkey;
+  wqe.sink_to = wr.sges.empty() ? 0 : wr.sges[0].addr;
+  set_atomic(wqe, wr);
+  if (state_ == RdmapState::rts) mark_dirty();
+  return {};
+}
+
+Result<void> Qp::post_immediate(const parley::iwarp::ImmediateWr& wr) {
+  if (!takes_posts()) return posting_is_over();
+  if (auto room = check_room(Kind::immediate); !room) return room;
+  if (!parts_.send_cq->reserve()) return cq_is_full(*parts_.send_cq);
+  SendWqe& wqe = sends_.push();
+  wqe.memory.count = wqe.memory.length = 0;
+  wqe.start(Kind::immediate, wr.wr_id);
+  wqe.signaled = wr.signaled;
+  wqe.solicited = wr.solicited;
+  wqe.fence = wr.fence;
+  wqe.invalidate = 0;
+  wqe.immediate = wr.data;
+  if (state_ == RdmapState::rts) mark_dirty();
   return {};
 }
 
 Result<void> Qp::post_recv(const RecvWr& wr) {
-  if (state_ != QpState::idle && state_ != QpState::rts) return posting_is_over();
+  if (!takes_posts()) return posting_is_over();
   if (receive_ended_) return fail(Errc::wrong_state, "the peer has closed its half and sends nothing any more");
   if (parts_.srq) return fail(Errc::invalid_argument, "the queue pair has QpInit::srq; post there");
   if (receives_.full())
@@ -156,7 +216,7 @@ Result<void> Qp::post_recv(const RecvWr& wr) {
 }
 
 Result<void> Qp::attach(const AttachOptions& options) {
-  if (state_ != QpState::idle) return fail(Errc::wrong_state, "the queue pair had a connection already");
+  if (state_ != RdmapState::idle) return fail(Errc::wrong_state, "the queue pair had a connection already");
   role_ = options.role;
   agreed_rtr_ = options.parameters.rtr;
   rtr_stag_zero_ = options.rtr_stag_zero;
@@ -175,14 +235,14 @@ Result<void> Qp::attach(const AttachOptions& options) {
   replies_ = GrowRing<Reply>(ird_);
   tx_msn_send_ = tx_msn_read_ = tx_msn_atomic_ = options.first_msn;
   rx_msn_send_ = rx_msn_read_ = rx_msn_atomic_ = options.first_msn;
-  state_ = QpState::rts;
+  state_ = RdmapState::rts;
   if (agreed.ord == 0) {
     // Reads posted while idle can never be sent now; they fail in order instead of blocking what follows.
     for (std::uint64_t at = sends_.head(); at != sends_.tail(); ++at) {
       SendWqe& wqe = sends_[at];
       if (!wqe.fetches()) continue;
       wqe.framed = wqe.answered = true;
-      wqe.status = WcStatus::general_error;
+      wqe.status = WcStatus::loc_qp_op_err;
     }
     ord_ = rtr_due_ == mpa::Rtr::read ? 1 : 0;
     complete_sent();
@@ -197,9 +257,9 @@ void Qp::release_fence() {
 }
 
 void Qp::handle_end(bool reset) {
-  if (state_ == QpState::error) return;
-  if (state_ == QpState::idle) return to_error();
-  if (state_ == QpState::terminate) {
+  if (state_ == RdmapState::error) return;
+  if (state_ == RdmapState::idle) return to_error();
+  if (state_ == RdmapState::terminate) {
     if (reset) to_error();
     return;
   }
@@ -214,22 +274,22 @@ void Qp::handle_end(bool reset) {
 }
 
 void Qp::begin_close() {
-  if (state_ == QpState::idle) return to_error();
-  if (state_ == QpState::rts) state_ = QpState::closing;
+  if (state_ == RdmapState::idle) return to_error();
+  if (state_ == RdmapState::rts) state_ = RdmapState::closing;
 }
 
 bool Qp::drained() const {
-  if (state_ == QpState::terminate) return output_.empty();
+  if (state_ == RdmapState::terminate) return output_.empty();
   if (!connected()) return true;
   return sends_.empty() && replies_.empty() && output_.empty() && rtr_due_ == mpa::Rtr::none;
 }
 
 void Qp::flush() {
-  if (state_ != QpState::error) to_error();
+  if (state_ != RdmapState::error) to_error();
 }
 
 void Qp::to_error() {
-  state_ = QpState::error;
+  state_ = RdmapState::error;
   output_.clear();
   flush_all();
 }
@@ -254,7 +314,7 @@ void Qp::flush_all() {
 void Qp::flush_sends() {
   for (; !sends_.empty(); sends_.pop()) {
     SendWqe& wqe = sends_.front();
-    complete(wqe, wqe.status == WcStatus::success ? WcStatus::flushed : wqe.status);
+    complete(wqe, wqe.status == WcStatus::success ? WcStatus::wr_flush_err : wqe.status);
   }
   next_work_ = next_fetch_ = sends_.tail();
   current_ = Source::none;
@@ -264,10 +324,10 @@ void Qp::flush_sends() {
 }
 
 void Qp::flush_receives() {
-  if (incoming_.active) complete_incoming(WcOpcode::recv, WcStatus::flushed);
+  if (incoming_.active) complete_incoming(WcOpcode::recv, WcStatus::wr_flush_err);
   for (; !receives_.empty(); receives_.pop()) {
     unpin(parts_.tables->regions, receives_.front().memory);
-    parts_.recv_cq->push(receives_.front().wr_id, parts_.qp_num, WcOpcode::recv, WcStatus::flushed);
+    parts_.recv_cq->push(receives_.front().wr_id, parts_.qp_num, WcOpcode::recv, WcStatus::wr_flush_err);
   }
 }
 
@@ -277,7 +337,7 @@ void Qp::flush_fetches() {
     SendWqe& wqe = sends_[at];
     if (!wqe.fetches() || wqe.answered) continue;
     wqe.framed = wqe.answered = true;
-    wqe.status = WcStatus::flushed;
+    wqe.status = WcStatus::wr_flush_err;
   }
   fetches_out_ = 0;
   rtr_read_out_ = false;
@@ -308,7 +368,7 @@ void Qp::complete_sent() {
 void Qp::complete(SendWqe& wqe, WcStatus status) {
   unpin(parts_.tables->regions, wqe.memory);
   if (status == WcStatus::success && !wqe.signaled) return parts_.send_cq->release();
-  WorkCompletion& completion = parts_.send_cq->push(wqe.wr_id, parts_.qp_num, completion_opcode(wqe.opcode), status);
+  WorkCompletion& completion = parts_.send_cq->push(wqe.wr_id, parts_.qp_num, completion_opcode(wqe.kind), status);
   if (status == WcStatus::success && wqe.fetches()) completion.byte_len = wqe.memory.length;
 }
 

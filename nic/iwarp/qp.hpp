@@ -34,8 +34,9 @@ namespace parley::nic::iwarp {
 
 /// One posted send request.
 struct SendWqe {
+  enum class Kind : std::uint8_t { send, write, read, fetch_add, cmp_swap, immediate };
   std::uint64_t wr_id = 0;
-  SendWr::Opcode opcode = SendWr::Opcode::send;
+  Kind kind = Kind::send;
   bool signaled = true, solicited = false, fence = false;
   bool framed = false;    // every segment is in the output
   bool answered = false;  // Read, Atomic: the response is complete
@@ -53,10 +54,17 @@ struct SendWqe {
   std::uint32_t request_id = 0;
   std::uint32_t msn = 0;  // Read, Atomic: as sent
 
-  bool fetches() const {
-    return opcode == SendWr::Opcode::rdma_read || opcode == SendWr::Opcode::fetch_add ||
-           opcode == SendWr::Opcode::cmp_swap;
+  /// As just posted, with nothing framed; the caller assigns the rest.
+  void start(Kind what, std::uint64_t id) {
+    kind = what;
+    wr_id = id;
+    framed = answered = false;
+    status = WcStatus::success;
+    offset = 0;
+    end = 0;
   }
+  static bool fetches(Kind kind) { return kind == Kind::read || kind == Kind::fetch_add || kind == Kind::cmp_swap; }
+  bool fetches() const { return fetches(kind); }
 };
 
 /// An inbound Read or Atomic Request that waits for its response to be sent.
@@ -82,7 +90,9 @@ class Qp final : public StreamQp {
   Qp& operator=(const Qp&) = delete;
 
   std::uint32_t qp_num() const override { return parts_.qp_num; }
-  QpState state() const override { return state_; }
+  QpState state() const override;
+  RdmapState rdmap_state() const override { return state_; }
+  Result<void> post_immediate(const parley::iwarp::ImmediateWr& wr) override;
   Result<void> post_send(const SendWr& wr) override;
   Result<void> post_recv(const RecvWr& wr) override;
   const std::optional<TerminateInfo>& terminate() const override { return terminate_; }
@@ -125,8 +135,9 @@ class Qp final : public StreamQp {
   };
 
   // qp.cpp: states, posting, completions
-  bool connected() const { return state_ == QpState::rts || state_ == QpState::closing; }
-  Result<void> check_send(const SendWr& wr) const;
+  bool connected() const { return state_ == RdmapState::rts || state_ == RdmapState::closing; }
+  bool takes_posts() const { return state_ == RdmapState::idle || state_ == RdmapState::rts; }
+  Result<void> check_room(SendWqe::Kind kind) const;
   void mark_dirty();
   void unlink_dirty();
   void complete_sent();
@@ -191,7 +202,7 @@ class Qp final : public StreamQp {
   void refuse_deframe(mpa::DeframeStatus status);
 
   QpParts parts_;
-  QpState state_ = QpState::idle;
+  RdmapState state_ = RdmapState::idle;
   mpa::Role role_ = mpa::Role::initiator;
   mpa::Rtr agreed_rtr_ = mpa::Rtr::none;
   bool rtr_stag_zero_ = false;

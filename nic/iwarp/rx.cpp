@@ -58,7 +58,7 @@ bool Qp::handle_message(Segment& segment) {
   // not hold off the FIN, which flushes its requests. While this side waits, both may be closing: then both
   // answer.
   const bool asks = opcode == wire::RdmapOpcode::read_request || opcode == wire::RdmapOpcode::atomic_request;
-  if (asks && state_ == QpState::closing && !awaits_response()) return true;
+  if (asks && state_ == RdmapState::closing && !awaits_response()) return true;
   switch (opcode) {
     case wire::RdmapOpcode::rdma_write: return handle_write(segment);
     case wire::RdmapOpcode::read_request: return handle_read_request(segment);
@@ -196,7 +196,8 @@ bool Qp::finish_incoming(Segment& segment) {
   ++rx_msn_send_;
   WorkCompletion& completion = complete_incoming(WcOpcode::recv, WcStatus::success);
   completion.byte_len = incoming_.placed.without_hole();
-  completion.invalidated_stag = incoming_.invalidate;
+  completion.with_inv = incoming_.invalidate != 0;
+  completion.invalidated_rkey = incoming_.invalidate;
   completion.solicited =
       incoming_.opcode == wire::RdmapOpcode::send_se || incoming_.opcode == wire::RdmapOpcode::send_se_inv;
   return true;
@@ -226,9 +227,9 @@ bool Qp::handle_immediate(Segment& segment) {
   std::array<std::uint8_t, PARLEY_RDMAP_IMMEDIATE_LEN> octets;
   if (!whole_untagged(segment, octets) || !take_receive(segment)) return false;
   ++rx_msn_send_;
-  WorkCompletion& completion = complete_incoming(WcOpcode::recv_immediate, WcStatus::success);
+  WorkCompletion& completion = complete_incoming(WcOpcode::iwarp_recv_immediate, WcStatus::success);
   completion.byte_len = PARLEY_RDMAP_IMMEDIATE_LEN;
-  completion.immediate = Reader(octets).be64();
+  completion.transport_data = Reader(octets).be64();
   completion.solicited = h.opcode == wire::RdmapOpcode::immediate_se;
   return true;
 }
@@ -351,10 +352,10 @@ bool Qp::handle_atomic_response(Segment& segment) {
   const auto response = wire::AtomicResponse::parse(octets);
   if (!response) return false;
   SendWqe* wqe = rtr_read_out_ ? nullptr : oldest_fetch();
-  if (!wqe || wqe->opcode == SendWr::Opcode::rdma_read)
+  if (!wqe || wqe->kind == SendWqe::Kind::read)
     return refuse({0, 2, 0x06}, segment, "RFC 7306 §5.2", "an Atomic Response that nothing asked for");
   if (response->request_id != wqe->request_id) {
-    wqe->status = WcStatus::bad_response;
+    wqe->status = WcStatus::bad_resp_err;
     return refuse({0, 2, 0x07}, segment, "RFC 7306 §5.2",
                   fmt::format("Atomic Response to request {}, not {}", response->request_id, wqe->request_id));
   }

@@ -45,13 +45,13 @@ bool Qp::handle_read_response(Segment& segment) {
     return true;
   }
   SendWqe* wqe = oldest_fetch();
-  if (!wqe || wqe->opcode != SendWr::Opcode::rdma_read)
+  if (!wqe || wqe->kind != SendWqe::Kind::read)
     return refuse({0, 2, 0x06}, segment, "RFC 5040 §5.2", "a Read Response that nothing asked for");
   if (segment.length > 0 && !place_response(segment, *wqe)) return false;
   if (!h.last) return true;
   // RFC 5041 §4.1: the segment with the L bit is sent last.
   if (!read_placed_.exactly(wqe->memory.length)) {
-    wqe->status = WcStatus::bad_response;
+    wqe->status = WcStatus::bad_resp_err;
     return refuse({0, 2, 0x07}, segment, "RFC 5040 §5.2",
                   fmt::format("the last segment of a Read Response at TO 0x{:x}; of {} octets it is whole up to {}",
                               h.to, wqe->memory.length, read_placed_.without_hole()));
@@ -73,7 +73,7 @@ bool Qp::place_response(Segment& segment, SendWqe& wqe) {
     segment.payload.copy(wqe.memory.pieces[0].subspan(static_cast<std::size_t>(at), segment.length));
     return true;
   }
-  wqe.status = WcStatus::bad_response;
+  wqe.status = WcStatus::bad_resp_err;
   if (placed == Placed::Result::full) return too_scattered(segment);
   return refuse({1, 1, static_cast<std::uint8_t>(other ? 0x00 : 0x01)}, segment, "RFC 5041 §7.1",
                 fmt::format("Read Response of {} octets at STag 0x{:08x} TO 0x{:x}", segment.length, h.stag, h.to));

@@ -6,9 +6,13 @@
 #include <optional>
 #include <span>
 
-#include "parley/verbs.hpp"
+#include "parley/iwarp.hpp"
+#include "parley/mpa.hpp"
 
 namespace parley::nic::iwarp {
+
+using RdmapState = parley::iwarp::QpState;
+using parley::iwarp::TerminateInfo;
 
 struct AttachOptions {
   mpa::Role role = mpa::Role::initiator;
@@ -26,7 +30,7 @@ struct AttachOptions {
 struct QpEvent {
   enum class Kind : std::uint8_t {
     first_fpdu,          ///< the first valid FPDU arrived; `form` is its RTR form, none for a ULP message
-    terminate_received,  ///< see QueuePair::terminate()
+    terminate_received,  ///< see parley::iwarp::QueuePair::terminate()
     terminate_queued,    ///< an error was found and a Terminate is in the send queue; close after it is sent
     failed,              ///< broken without a Terminate (framing error after which none can be sent, TCP lost)
   };
@@ -35,7 +39,7 @@ struct QpEvent {
   mpa::Failure failure{};
 };
 
-class StreamQp : public QueuePair {
+class StreamQp : public parley::iwarp::QueuePair {
  public:
   /// The provider's own, to find what belongs to the queue pair; ignored here.
   std::uint64_t owner = 0;

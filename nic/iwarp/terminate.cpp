@@ -85,7 +85,7 @@ bool Qp::refuse(TermCode code, const Segment* segment, ConstBytes read_request, 
     to_error();
   } else {
     queue_terminate(code, segment, read_request);
-    state_ = QpState::terminate;
+    state_ = RdmapState::terminate;
     flush_all();
   }
   push_event(std::move(event));
@@ -124,7 +124,7 @@ void Qp::send_terminate(std::uint8_t layer, std::uint8_t etype, std::uint8_t cod
   event.failure.code = Errc::terminated;
   event.failure.offset = fed_;
   queue_terminate({layer, etype, code}, nullptr, {});
-  state_ = QpState::terminate;
+  state_ = RdmapState::terminate;
   flush_all();
   push_event(std::move(event));
 }
@@ -154,7 +154,7 @@ bool Qp::handle_terminate(Segment& segment) {
   event.failure.received = fmt::format("Terminate: {}", info.text);
   terminate_ = std::move(info);
   // RFC 5040 §6.2.1: the peer accepts nothing more, so nothing more is sent.
-  state_ = QpState::terminate;
+  state_ = RdmapState::terminate;
   output_.clear();
   flush_all();
   push_event(std::move(event));
@@ -169,7 +169,7 @@ void Qp::blame_fetch(const wire::Terminate& terminate) {
   for (std::uint64_t at = sends_.head(); at != sends_.tail(); ++at) {
     SendWqe& wqe = sends_[at];
     if (!wqe.fetches() || !wqe.framed || wqe.answered || wqe.msn != header->msn) continue;
-    wqe.status = terminate.etype == 1 ? WcStatus::remote_access_error : WcStatus::remote_operation_error;
+    wqe.status = terminate.etype == 1 ? WcStatus::rem_access_err : WcStatus::rem_op_err;
   }
 }
 

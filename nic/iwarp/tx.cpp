@@ -130,13 +130,13 @@ bool Qp::frame_rtr() {
 bool Qp::frame_work() {
   while (sends_[next_work_].framed) ++next_work_;  // flushed, in order
   SendWqe& wqe = sends_[next_work_];
-  switch (wqe.opcode) {
-    case SendWr::Opcode::send:
-    case SendWr::Opcode::immediate: return frame_send_like(wqe);
-    case SendWr::Opcode::rdma_write: return frame_write(wqe);
-    case SendWr::Opcode::rdma_read:
-    case SendWr::Opcode::fetch_add:
-    case SendWr::Opcode::cmp_swap: return frame_fetch(wqe);
+  switch (wqe.kind) {
+    case SendWqe::Kind::send:
+    case SendWqe::Kind::immediate: return frame_send_like(wqe);
+    case SendWqe::Kind::write: return frame_write(wqe);
+    case SendWqe::Kind::read:
+    case SendWqe::Kind::fetch_add:
+    case SendWqe::Kind::cmp_swap: return frame_fetch(wqe);
   }
   return false;
 }
@@ -152,7 +152,7 @@ void Qp::work_framed(SendWqe& wqe) {
 bool Qp::frame_send_like(SendWqe& wqe) {
   std::array<std::uint8_t, untagged_len + PARLEY_RDMAP_IMMEDIATE_LEN> octets;
   wire::DdpHeader header = untagged(send_opcode(wqe), PARLEY_DDP_QN_SEND, tx_msn_send_);
-  if (wqe.opcode == SendWr::Opcode::immediate) {
+  if (wqe.kind == SendWqe::Kind::immediate) {
     // RFC 7306 §6.1: 8 octets, always one segment.
     header.opcode = wqe.solicited ? wire::RdmapOpcode::immediate_se : wire::RdmapOpcode::immediate;
     header.emit(octets);
@@ -200,7 +200,7 @@ bool Qp::frame_write(SendWqe& wqe) {
 
 bool Qp::frame_fetch(SendWqe& wqe) {
   std::array<std::uint8_t, untagged_len + PARLEY_RDMAP_ATOMIC_REQUEST_LEN> octets;
-  const bool read = wqe.opcode == SendWr::Opcode::rdma_read;
+  const bool read = wqe.kind == SendWqe::Kind::read;
   const auto opcode = read ? wire::RdmapOpcode::read_request : wire::RdmapOpcode::atomic_request;
   untagged(opcode, PARLEY_DDP_QN_READ, tx_msn_read_).emit(octets);
   const MutBytes body = MutBytes(octets).subspan(untagged_len);
@@ -212,17 +212,15 @@ bool Qp::frame_fetch(SendWqe& wqe) {
                       .source_to = wqe.remote_to}
         .emit(body);
   } else {
-    const bool add = wqe.opcode == SendWr::Opcode::fetch_add;
     wire::AtomicRequest request;
-    request.aop = add ? PARLEY_RDMAP_ATOMIC_FETCH_ADD : PARLEY_RDMAP_ATOMIC_CMP_SWAP;
+    request.aop = wqe.kind == SendWqe::Kind::fetch_add ? PARLEY_RDMAP_ATOMIC_FETCH_ADD : PARLEY_RDMAP_ATOMIC_CMP_SWAP;
     request.request_id = next_request_id_;
     request.stag = wqe.remote_stag;
     request.to = wqe.remote_to;
     request.add_swap = wqe.swap_add;
     request.add_swap_mask = wqe.swap_add_mask;
-    // RFC 7306 §5.1.1: FetchAdd sends compare data 0 and a compare mask of ones.
-    request.compare = add ? 0 : wqe.compare;
-    request.compare_mask = add ? ~0ULL : wqe.compare_mask;
+    request.compare = wqe.compare;
+    request.compare_mask = wqe.compare_mask;
     request.emit(body);
   }
   const std::size_t size = untagged_len + (read ? PARLEY_RDMAP_READ_REQUEST_LEN : PARLEY_RDMAP_ATOMIC_REQUEST_LEN);

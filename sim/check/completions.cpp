@@ -38,8 +38,8 @@ void Ledger::completed(const WorkCompletion& completion, bool corrupted, std::st
     wrong(fmt::format("{} {} succeeded after an earlier one was flushed", name_, request.wr_id));
   if (completion.status == WcStatus::success && !request.signaled)
     wrong(fmt::format("{} {} is unsignaled, succeeded, and left a completion", name_, request.wr_id));
-  if (completion.status == WcStatus::flushed) flushing_ = true;
-  if (completion.status != WcStatus::success && completion.status != WcStatus::flushed && !corrupted)
+  if (completion.status == WcStatus::wr_flush_err) flushing_ = true;
+  if (completion.status != WcStatus::success && completion.status != WcStatus::wr_flush_err && !corrupted)
     wrong(fmt::format("{} {} failed: {}", name_, request.wr_id, to_string(completion.status)));
 }
 

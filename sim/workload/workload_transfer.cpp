@@ -83,7 +83,7 @@ void TransferEnd::use(QueuePair& qp, Instant now) {
   for (std::uint32_t i = 0; i < receive_slots(); ++i) post_receive(receives_posted_, now);
   if (initiator()) return;
   if (plan_.kind != Transfer::send && plan_.messages > 0)
-    tell({.kind = Kind::region, .number = plan_.ird, .stag = remote_.stag, .to = remote_.to}, now);
+    tell({.kind = Kind::region, .number = plan_.ird, .stag = remote_.rkey, .to = remote_.addr}, now);
   advance(now);
 }
 
@@ -105,7 +105,7 @@ void TransferEnd::established(const mpa::Parameters& parameters, Instant now) {
 void TransferEnd::post_receive(std::uint64_t index, Instant now) {
   const std::size_t octets = control_base_ / receive_slots();
   const std::size_t at = octets * static_cast<std::size_t>(index % receive_slots());
-  const Sge sge{.stag = local_.stag, .to = local_.to + at, .length = static_cast<std::uint32_t>(octets)};
+  const Sge sge{.addr = local_.addr + at, .length = static_cast<std::uint32_t>(octets), .lkey = local_.lkey};
   const std::uint64_t wr_id = receive_bit | index;
   const auto posted = qp_->post_recv({.wr_id = wr_id, .sges = {&sge, 1}});
   if (posted) {
@@ -142,7 +142,7 @@ bool TransferEnd::post_control(const Control& control, Instant now) {
   w.be64(control.number);
   w.be32(control.stag);
   w.be64(control.to);
-  const Sge sge{.stag = local_.stag, .to = local_.to + at, .length = static_cast<std::uint32_t>(octets.size())};
+  const Sge sge{.addr = local_.addr + at, .length = static_cast<std::uint32_t>(octets.size()), .lkey = local_.lkey};
   SendWr wr;
   wr.opcode = SendWr::Opcode::send;
   wr.sges = {&sge, 1};
@@ -172,7 +172,8 @@ void TransferEnd::advance_sends(Instant now) {
   while (posted_ < allowed_ && posted_ - completed_ < window_) {
     const MutBytes octets = slot(data_base_, slot_octets_, posted_ % window_).first(plan_.octets);
     check::fill_pattern({plan_.number, outgoing(), posted_}, octets);
-    const Sge sge{.stag = remote_.stag, .to = remote_.to + slot_octets_ * (posted_ % window_), .length = plan_.octets};
+    const Sge sge{
+        .addr = remote_.addr + slot_octets_ * (posted_ % window_), .length = plan_.octets, .lkey = remote_.lkey};
     SendWr wr;
     wr.opcode = SendWr::Opcode::send;
     if (plan_.octets > 0) wr.sges = {&sge, 1};
@@ -189,12 +190,12 @@ void TransferEnd::advance_writes(Instant now) {
     const std::size_t at = slot_octets_ * static_cast<std::size_t>(posted_ % window_);
     check::fill_pattern({plan_.number, outgoing(), posted_},
                         slot(data_base_, slot_octets_, posted_ % window_).first(plan_.octets));
-    const Sge sge{.stag = remote_.stag, .to = remote_.to + at, .length = plan_.octets};
+    const Sge sge{.addr = remote_.addr + at, .length = plan_.octets, .lkey = remote_.lkey};
     SendWr wr;
     wr.opcode = SendWr::Opcode::rdma_write;
     wr.signaled = false;
-    wr.remote_stag = peer_stag_;
-    wr.remote_to = peer_to_ + at;
+    wr.rkey = peer_stag_;
+    wr.remote_addr = peer_to_ + at;
     if (plan_.octets > 0) wr.sges = {&sge, 1};
     if (!post(wr, WcOpcode::rdma_write, now)) return;
     ++end_.messages_sent;
@@ -209,11 +210,11 @@ void TransferEnd::advance_reads(Instant now) {
   if (!initiator() || done_told_ || !up_) return;
   while (can_read_ && peer_known_ && posted_ < plan_.messages && posted_ - completed_ < reads_at_once_) {
     const std::size_t at = slot_octets_ * static_cast<std::size_t>(posted_ % window_);
-    const Sge sge{.stag = remote_.stag, .to = remote_.to + at, .length = plan_.octets};
+    const Sge sge{.addr = remote_.addr + at, .length = plan_.octets, .lkey = remote_.lkey};
     SendWr wr;
     wr.opcode = SendWr::Opcode::rdma_read;
-    wr.remote_stag = peer_stag_;
-    wr.remote_to = peer_to_ + at;
+    wr.rkey = peer_stag_;
+    wr.remote_addr = peer_to_ + at;
     if (plan_.octets > 0) wr.sges = {&sge, 1};
     if (!post(wr, WcOpcode::rdma_read, now)) return;
     ++posted_;
@@ -338,9 +339,9 @@ void TransferEnd::ended(Instant now) const {
 Result<void> TransferEnd::close(Device& device) {
   Result<void> result;
   for (MemoryRegion* region : {&local_, &remote_}) {
-    if (region->stag == 0) continue;
-    if (auto gone = device.dereg_mr(region->stag); !gone) result = gone;
-    region->stag = 0;
+    if (region->lkey == 0) continue;
+    if (auto gone = device.dereg_mr(region->lkey); !gone) result = gone;
+    region->lkey = 0;
   }
   memory_ = Bytes();
   return result;

@@ -90,11 +90,11 @@ class Harness {
  private:
   std::uint32_t stag() {
     const std::uint8_t which = draw_.u8();
-    return which < 200 ? region_.stag : which < 220 ? 0 : draw_.u32();
+    return which < 200 ? region_.rkey : which < 220 ? 0 : draw_.u32();
   }
   std::uint64_t offset() {
     const std::uint16_t v = draw_.u16();
-    return v == 0xFFFF ? draw_.u64() : region_.to + v % (region_size + 64);
+    return v == 0xFFFF ? draw_.u64() : region_.addr + v % (region_size + 64);
   }
 
   /// A segment near to what a peer would send, with one thing or another wrong.
@@ -107,7 +107,7 @@ class Harness {
     h.last = (what & 16) == 0;
     if ((odd & 0x82) == 0x82) h.ddp_version = draw_.u8() & 3;
     if ((odd & 0x84) == 0x84) h.rdmap_version = draw_.u8() & 3;
-    h.stag = h.tagged ? stag() : (what & 32) != 0 ? region_.stag : 0;
+    h.stag = h.tagged ? stag() : (what & 32) != 0 ? region_.lkey : 0;
     if (h.tagged) h.to = offset();
     h.qn = (odd & 0x88) == 0x88 ? draw_.u32() : rule.qn;
     std::uint32_t& msn = msn_[h.qn % msn_.size()];
@@ -146,24 +146,46 @@ class Harness {
 
   std::vector<Sge> sges() {
     std::vector<Sge> out(draw_.u8() % 8 % (sge_max + 1));
-    for (auto& s : out) s = {stag(), offset(), draw_.u16() % 2048U};
+    for (auto& s : out) {
+      s.lkey = stag();
+      s.addr = offset();
+      s.length = draw_.u16() % 2048U;
+    }
     return out;
   }
 
   void post_send() {
     const std::uint8_t what = draw_.u8();
+    const std::uint8_t kind = what % 8 % 6;
+    const auto list = sges();
+    const std::uint32_t invalidate = (what & 64) != 0 ? draw_.u32() : 0;
+    const std::uint32_t rkey = draw_.u32();
+    const std::uint64_t addr = draw_.u64();
+    const std::uint8_t compare = draw_.u8();
+    if (kind == 5) {
+      if (qp_->post_immediate({.wr_id = sent_posted_,
+                               .data = addr,
+                               .signaled = (what & 8) == 0,
+                               .solicited = (what & 16) != 0,
+                               .fence = (what & 32) != 0}))
+        ++sent_posted_;
+      return;
+    }
+    using enum SendWr::Opcode;
+    static constexpr SendWr::Opcode opcodes[] = {send, rdma_write, rdma_read, masked_atomic_fetch_and_add,
+                                                 masked_atomic_cmp_and_swp};
     SendWr wr;
     wr.wr_id = sent_posted_;
-    wr.opcode = static_cast<SendWr::Opcode>(what % 8 % 6);
-    const auto list = sges();
+    wr.opcode = kind == 0 && invalidate != 0 ? send_with_inv : opcodes[kind];
     wr.sges = list;
     wr.signaled = (what & 8) == 0;
     wr.solicited = (what & 16) != 0;
     wr.fence = (what & 32) != 0;
-    wr.invalidate = (what & 64) != 0 ? draw_.u32() : 0;
-    wr.remote_stag = draw_.u32();
-    wr.remote_to = draw_.u64();
-    wr.compare = draw_.u8();
+    wr.remote_addr = addr;
+    wr.rkey = rkey;
+    wr.invalidate_rkey = invalidate;
+    wr.compare_add = compare;
+    wr.compare_add_mask = ~0ULL;
     if (qp_->post_send(wr)) ++sent_posted_;
   }
 

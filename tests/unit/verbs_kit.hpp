@@ -21,7 +21,7 @@ struct Verbs {
     return {.pd = pd, .send_cq = cq.get(), .recv_cq = cq.get(), .max_send_wr = 16, .max_recv_wr = 16};
   }
   Sge at(std::size_t offset, std::size_t length) const {
-    return {.stag = mr.stag, .to = mr.to + offset, .length = static_cast<std::uint32_t>(length)};
+    return {.addr = mr.addr + offset, .length = static_cast<std::uint32_t>(length), .lkey = mr.lkey};
   }
   Result<void> recv(QueuePair& q, std::size_t offset, std::size_t length, std::uint64_t wr_id = 0) {
     const Sge sge = at(offset, length);

@@ -15,6 +15,25 @@ using capture::Side;
 using replay::Item;
 using wire::RdmapOpcode;
 
+namespace {
+
+/// False: it cannot be read, or verbs know no such operation. RFC 7306 §5.1: every Atomic has masks on the wire.
+bool make_atomic(ConstBytes payload, SendWr& wr) {
+  const auto a = wire::AtomicRequest::parse(payload);
+  if (!a || (a->aop != PARLEY_RDMAP_ATOMIC_FETCH_ADD && a->aop != PARLEY_RDMAP_ATOMIC_CMP_SWAP)) return false;
+  const bool add = a->aop == PARLEY_RDMAP_ATOMIC_FETCH_ADD;
+  wr.opcode = add ? SendWr::Opcode::masked_atomic_fetch_and_add : SendWr::Opcode::masked_atomic_cmp_and_swp;
+  wr.rkey = a->stag;
+  wr.remote_addr = a->to;
+  wr.compare_add = add ? a->add_swap : a->compare;
+  wr.compare_add_mask = add ? a->add_swap_mask : a->compare_mask;
+  wr.swap = a->add_swap;
+  wr.swap_mask = a->add_swap_mask;
+  return true;
+}
+
+}  // namespace
+
 Mirror::Mirror(const replay::Recording& recording, Side side, const std::string& quirk, replay::Player& player)
     : recording_(recording),
       side_(side),
@@ -36,8 +55,8 @@ void Mirror::on_start(sim::Host& host) {
   for (Region& r : regions_) {
     if (const auto mr = device.reg_mr(pd_, r.memory, all)) r.mr = *mr;
     if (r.advertised) continue;
-    player_.know_stag(r.recorded, r.mr.stag);
-    player_.know_to(r.recorded, r.begin, r.mr.to);
+    player_.know_stag(r.recorded, r.mr.rkey);
+    player_.know_to(r.recorded, r.begin, r.mr.addr);
   }
   arena_mr_ = device.reg_mr(pd_, arena_, Access::local_write).value_or(MemoryRegion{});
   receive_mr_ = device.reg_mr(pd_, receive_arena_, Access::local_write).value_or(MemoryRegion{});
@@ -68,9 +87,9 @@ void Mirror::on_start(sim::Host& host) {
 void Mirror::post_receive(std::size_t slot) {
   QueuePair* qp = id_ ? id_.qp() : nullptr;
   if (qp == nullptr) return;
-  const Sge sge{.stag = receive_mr_.stag,
-                .to = receive_mr_.to + slot * receive_size_,
-                .length = static_cast<std::uint32_t>(receive_size_)};
+  const Sge sge{.addr = receive_mr_.addr + slot * receive_size_,
+                .length = static_cast<std::uint32_t>(receive_size_),
+                .lkey = receive_mr_.lkey};
   (void)qp->post_recv({.wr_id = slot, .sges = {&sge, 1}});
 }
 
@@ -120,12 +139,12 @@ void Mirror::on_turn(sim::Host& host) {
   for (std::size_t n = cq_->poll(done); n > 0; n = cq_->poll(done))
     for (const WorkCompletion& wc : std::span(done).first(n)) {
       if (wc.status != WcStatus::success) continue;
-      if (wc.opcode == WcOpcode::recv || wc.opcode == WcOpcode::recv_immediate) {
+      if (wc.opcode == WcOpcode::recv || wc.opcode == WcOpcode::iwarp_recv_immediate) {
         ++sends_seen_;
         progress_at_ = host.now();
         post_receive(wc.wr_id);
       } else if (wc.opcode == WcOpcode::rdma_read || wc.opcode == WcOpcode::fetch_add ||
-                 wc.opcode == WcOpcode::cmp_swap) {
+                 wc.opcode == WcOpcode::comp_swap) {
         ++reads_done_;
         progress_at_ = host.now();
       }
@@ -182,49 +201,41 @@ bool Mirror::post(const Item& item, const Act& what) {
   if (qp == nullptr) return false;
   SendWr wr;
   wr.wr_id = what.item;
+  std::optional<parley::iwarp::ImmediateWr> immediate;
   Bytes payload = with_names(what.item, item.payload);
   std::size_t length = payload.size();
   switch (item.header.opcode) {
     case RdmapOpcode::send_inv:
-    case RdmapOpcode::send_se_inv: wr.invalidate = item.header.stag; [[fallthrough]];
+    case RdmapOpcode::send_se_inv:
+      wr.invalidate_rkey = item.header.stag;
+      if (wr.invalidate_rkey != 0) wr.opcode = SendWr::Opcode::send_with_inv;  // verbs cannot name STag 0
+      [[fallthrough]];
     case RdmapOpcode::send:
     case RdmapOpcode::send_se: wr.solicited = item.is(RdmapOpcode::send_se) || item.is(RdmapOpcode::send_se_inv); break;
     case RdmapOpcode::rdma_write:
       wr.opcode = SendWr::Opcode::rdma_write;
-      wr.remote_stag = item.header.stag;
-      wr.remote_to = item.header.to;
+      wr.rkey = item.header.stag;
+      wr.remote_addr = item.header.to;
       break;
     case RdmapOpcode::read_request: {
       const auto q = wire::ReadRequest::parse(item.payload);
       if (!q) return not_posted(item);  // verbs know no shorter one (RFC 5040 §4.4)
       wr.opcode = SendWr::Opcode::rdma_read;
-      wr.remote_stag = q->source_stag;
-      wr.remote_to = q->source_to;
+      wr.rkey = q->source_stag;
+      wr.remote_addr = q->source_to;
       length = q->size;
       payload.clear();
       break;
     }
-    case RdmapOpcode::atomic_request: {
-      const auto a = wire::AtomicRequest::parse(item.payload);
-      if (!a || (a->aop != PARLEY_RDMAP_ATOMIC_FETCH_ADD && a->aop != PARLEY_RDMAP_ATOMIC_CMP_SWAP))
-        return not_posted(item);
-      wr.opcode = a->aop == PARLEY_RDMAP_ATOMIC_FETCH_ADD ? SendWr::Opcode::fetch_add : SendWr::Opcode::cmp_swap;
-      wr.remote_stag = a->stag;
-      wr.remote_to = a->to;
-      wr.swap_add = a->add_swap;
-      wr.swap_add_mask = a->add_swap_mask;
-      wr.compare = a->compare;
-      wr.compare_mask = a->compare_mask;
+    case RdmapOpcode::atomic_request:
+      if (!make_atomic(item.payload, wr)) return not_posted(item);
       length = sizeof(std::uint64_t);
       payload.clear();
       break;
-    }
     case RdmapOpcode::immediate:
     case RdmapOpcode::immediate_se:
       if (length != PARLEY_RDMAP_IMMEDIATE_LEN) return true;  // RFC 7306 §6.1; verbs know no other
-      wr.opcode = SendWr::Opcode::immediate;
-      wr.solicited = item.is(RdmapOpcode::immediate_se);
-      wr.immediate = Reader(payload).be64();
+      immediate = {.wr_id = what.item, .data = Reader(payload).be64(), .solicited = item.is(RdmapOpcode::immediate_se)};
       length = 0;
       payload.clear();
       break;
@@ -233,9 +244,10 @@ bool Mirror::post(const Item& item, const Act& what) {
   const std::size_t at = arena_used_;
   if (arena_.size() - at < length) return not_posted(item);
   std::copy(payload.begin(), payload.end(), arena_.begin() + static_cast<std::ptrdiff_t>(at));
-  const Sge sge{.stag = arena_mr_.stag, .to = arena_mr_.to + at, .length = static_cast<std::uint32_t>(length)};
+  const Sge sge{.addr = arena_mr_.addr + at, .length = static_cast<std::uint32_t>(length), .lkey = arena_mr_.lkey};
   if (length > 0) wr.sges = {&sge, 1};
-  if (const auto posted = qp->post_send(wr); !posted) {
+  const auto posted = immediate ? parley::iwarp::queue_pair(qp)->post_immediate(*immediate) : qp->post_send(wr);
+  if (!posted) {
     if (posted.error() == make_error_code(Errc::no_space)) return false;  // a completion makes room
     events_.push_back(fmt::format("Parley cannot post the {}: {}", replay::describe(item), posted.error().message()));
     return not_posted(item);

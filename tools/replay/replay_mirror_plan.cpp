@@ -201,8 +201,8 @@ Bytes Mirror::with_names(std::size_t item, ConstBytes octets) const {
   for (const replay::Field& f : names_.fields) {
     if (f.item != item) continue;
     for (const Region& r : regions_)
-      if (r.recorded == f.stag && r.mr.stag != 0)
-        replay::write_field(out, f, f.is_to ? r.mr.to + (f.to - r.begin) : r.mr.stag);
+      if (r.recorded == f.stag && r.mr.rkey != 0)
+        replay::write_field(out, f, f.is_to ? r.mr.addr + (f.to - r.begin) : r.mr.rkey);
   }
   return out;
 }

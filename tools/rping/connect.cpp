@@ -132,7 +132,7 @@ void Connector::established(const cm::Established& up) {
   // Without an RTR only the first message releases the responder (RFC 5044 §7.1.2 rule 4). Where there is nothing else
   // to say, an empty RDMA Write does: it completes nothing at the peer.
   if (up.parameters.rtr == mpa::Rtr::none && args_.traffic.sends == 0)
-    (void)attempt.id.qp()->post_send({.opcode = SendWr::Opcode::rdma_write, .signaled = false, .remote_stag = 1});
+    (void)attempt.id.qp()->post_send({.opcode = SendWr::Opcode::rdma_write, .signaled = false, .rkey = 1});
 }
 
 /// A connection that will not be, or is no more, against our will.

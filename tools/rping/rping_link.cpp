@@ -19,7 +19,7 @@ constexpr std::uint32_t letters = last_letter - first_letter + 1;
 constexpr std::uint64_t nudge_id = ~std::uint64_t{0};
 
 /// A connection that closes takes no more work, and that is no fault.
-bool accepts_work(const QueuePair& qp) { return qp.state() == QpState::idle || qp.state() == QpState::rts; }
+bool accepts_work(const QueuePair& qp) { return qp.state() == QpState::init || qp.state() == QpState::rts; }
 
 }  // namespace
 
@@ -101,7 +101,7 @@ Or<std::unique_ptr<RpingLink>> RpingLink::create(Device& device, PdHandle pd, st
 
 RpingLink::~RpingLink() {
   for (const MemoryRegion& region : {region_, control_region_})
-    if (region.stag != 0) (void)device_.dereg_mr(region.stag);
+    if (region.lkey != 0) (void)device_.dereg_mr(region.lkey);
 }
 
 QpInit RpingLink::init() const {
@@ -124,7 +124,7 @@ void RpingLink::attach(QueuePair& qp) {
 }
 
 void RpingLink::post_receive(std::uint64_t slot) {
-  const std::array sges{Sge{control_region_.stag, control_region_.to + receive_at(slot) - control(), receive_octets}};
+  const std::array sges{Sge{control_region_.addr + receive_at(slot) - control(), receive_octets, control_region_.lkey}};
   if (const auto posted = qp_->post_recv({slot, sges}); !posted && accepts_work(*qp_))
     complain("cannot post a receive: " + words(posted.error()));
 }
@@ -138,29 +138,29 @@ void RpingLink::send(const RpingInfo& info) {
   const std::uint64_t slot = sends_++ % send_slots;
   info.emit(MutBytes(memory_).subspan(send_at(slot), RpingInfo::wire_size));
   const std::array sges{
-      Sge{control_region_.stag, control_region_.to + send_at(slot) - control(), RpingInfo::wire_size}};
+      Sge{control_region_.addr + send_at(slot) - control(), RpingInfo::wire_size, control_region_.lkey}};
   SendWr wr;
   wr.sges = sges;
   post(wr, "Send");
 }
 
 void RpingLink::read_to_sink(const RpingInfo& from) {
-  const std::array sges{Sge{region_.stag, region_.to + size_, from.size}};
+  const std::array sges{Sge{region_.addr + size_, from.size, region_.lkey}};
   SendWr wr;
   wr.opcode = SendWr::Opcode::rdma_read;
   wr.sges = sges;
-  wr.remote_stag = from.stag;
-  wr.remote_to = from.to;
+  wr.rkey = from.stag;
+  wr.remote_addr = from.to;
   post(wr, "RDMA Read");
 }
 
 void RpingLink::write_from_sink(const RpingInfo& to, std::uint32_t length) {
-  const std::array sges{Sge{region_.stag, region_.to + size_, length}};
+  const std::array sges{Sge{region_.addr + size_, length, region_.lkey}};
   SendWr wr;
   wr.opcode = SendWr::Opcode::rdma_write;
   wr.sges = sges;
-  wr.remote_stag = to.stag;
-  wr.remote_to = to.to;
+  wr.rkey = to.stag;
+  wr.remote_addr = to.to;
   post(wr, "RDMA Write");
 }
 
@@ -168,7 +168,7 @@ void RpingLink::nudge() {
   SendWr wr;
   wr.wr_id = nudge_id;
   wr.opcode = SendWr::Opcode::rdma_write;
-  wr.remote_stag = 1;  // not checked at zero length; some hardware refuses 0 all the same
+  wr.rkey = 1;  // not checked at zero length; some hardware refuses 0 all the same
   post(wr, "zero-length RDMA Write");
 }
 
@@ -176,7 +176,7 @@ std::optional<RpingLink::Done> RpingLink::poll() {
   std::array<WorkCompletion, 1> one;
   while (!fault_ && cq_->poll(one) == 1) {
     const WorkCompletion& wc = one.front();
-    if (wc.status == WcStatus::flushed) continue;
+    if (wc.status == WcStatus::wr_flush_err) continue;
     if (wc.status != WcStatus::success) {
       complain(fmt::format("{} ended with: {}", to_string(wc.opcode), to_string(wc.status)));
       break;

@@ -63,8 +63,8 @@ class RpingLink {
 
   MutBytes source() { return MutBytes(memory_).subspan(0, size_); }
   MutBytes sink() { return MutBytes(memory_).subspan(size_, size_); }
-  RpingInfo advertise_source() const { return {region_.to, region_.stag, size_}; }
-  RpingInfo advertise_sink() const { return {region_.to + size_, region_.stag, size_}; }
+  RpingInfo advertise_source() const { return {region_.addr, region_.rkey, size_}; }
+  RpingInfo advertise_sink() const { return {region_.addr + size_, region_.rkey, size_}; }
 
   void send(const RpingInfo& info);
   void read_to_sink(const RpingInfo& from);

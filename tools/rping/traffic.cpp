@@ -21,7 +21,7 @@ std::uint32_t receive_slots(const TrafficOptions& options) {
 std::uint8_t pattern(std::uint64_t message, std::size_t at) { return static_cast<std::uint8_t>(message * 7 + at); }
 
 /// A connection that closes takes no more work, and that is no fault.
-bool accepts_work(const QueuePair& qp) { return qp.state() == QpState::idle || qp.state() == QpState::rts; }
+bool accepts_work(const QueuePair& qp) { return qp.state() == QpState::init || qp.state() == QpState::rts; }
 
 }  // namespace
 
@@ -53,7 +53,7 @@ Or<std::unique_ptr<Traffic>> Traffic::create(Device& device, PdHandle pd, const 
 }
 
 Traffic::~Traffic() {
-  if (region_.stag != 0) (void)device_.dereg_mr(region_.stag);
+  if (region_.lkey != 0) (void)device_.dereg_mr(region_.lkey);
 }
 
 QpInit Traffic::init() const {
@@ -71,7 +71,7 @@ MutBytes Traffic::slot(std::uint32_t index) {
 }
 
 Sge Traffic::sge(std::uint32_t index, std::uint32_t length) const {
-  return {region_.stag, region_.to + std::uint64_t{index} * options_.size, length};
+  return {region_.addr + std::uint64_t{index} * options_.size, length, region_.lkey};
 }
 
 void Traffic::complain(std::string text) {
@@ -145,7 +145,7 @@ void Traffic::poll() {
     const std::size_t n = cq_->poll(done);
     if (n == 0) break;
     for (const WorkCompletion& wc : std::span(done).first(n)) {
-      if (wc.status == WcStatus::flushed) continue;
+      if (wc.status == WcStatus::wr_flush_err) continue;
       if (wc.status != WcStatus::success) {
         complain(fmt::format("{} ended with: {}", to_string(wc.opcode), to_string(wc.status)));
         break;

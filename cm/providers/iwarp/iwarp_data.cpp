@@ -201,7 +201,7 @@ void Iwarp::stream_finished(Connection& c, Instant now) {
   } else if (c.phase == Phase::closing) {
     disconnected(c, now, {}, true);
   }
-  if (c.qp && c.qp->state() != QpState::error) c.qp->flush();
+  if (c.qp) c.qp->flush();
 }
 
 bool Iwarp::has_transmit(const Connection& c) const {

@@ -308,6 +308,6 @@ mpa::Failure stream_lost(mpa::Stage stage, StreamEnd end);
 mpa::Failure no_room(mpa::Stage stage, Scarce scarce, std::uint32_t limit, std::string received);
 mpa::Failure plain_failure(mpa::Stage stage, Errc code, std::string rule, std::string received, std::string advice);
 std::string seconds_text(Duration duration);
-std::string terminate_text(const TerminateInfo& info);
+std::string terminate_text(const parley::iwarp::TerminateInfo& info);
 
 }  // namespace parley::cm::iwarp

@@ -128,7 +128,7 @@ mpa::Failure no_room(mpa::Stage stage, Scarce scarce, std::uint32_t limit, std::
   return plain_failure(stage, Errc::no_space, {}, std::move(received), std::move(advice));
 }
 
-std::string terminate_text(const TerminateInfo& info) {
+std::string terminate_text(const parley::iwarp::TerminateInfo& info) {
   return fmt::format("Terminate with layer {}, error type {}, code {:#04x}{}{}", info.layer, info.etype, info.code,
                      info.text.empty() ? "" : ": ", info.text);
 }

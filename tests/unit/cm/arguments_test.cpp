@@ -159,7 +159,7 @@ TEST(VerbsArguments, OfTheDeviceAreNamed) {
   expect_refusal(device.dealloc_pd(v.pd), Errc::wrong_state, "1 objects still use the protection domain");
   expect_refusal(device.reg_mr(99, memory, Access::none), Errc::invalid_argument, "pd 99");
   expect_refusal(device.reg_mr(v.pd, {}, Access::none), Errc::invalid_argument, "memory has 0 octets");
-  expect_refusal(device.dereg_mr(12345), Errc::invalid_argument, "stag 12345 names no memory region");
+  expect_refusal(device.dereg_mr(12345), Errc::invalid_argument, "lkey 12345 names no memory region");
   expect_refusal(device.create_cq(0), Errc::invalid_argument, "capacity is 0; it is 1 to 1048576");
   expect_refusal(device.create_cq(1 << 21), Errc::invalid_argument, "capacity is 2097152; it is 1 to 1048576");
   expect_refusal(device.create_srq(v.pd, 0), Errc::invalid_argument, "capacity is 0");
@@ -190,32 +190,35 @@ TEST(VerbsArguments, OfPostsAreNamed) {
   const auto send = [&](SendWr wr, Errc code, std::string_view words) {
     expect_refusal(qp->post_send(wr), code, words);
   };
-  send({.opcode = static_cast<Op>(9)}, Errc::invalid_argument, "SendWr::opcode is 9");
-  send({.opcode = Op::rdma_write, .invalidate = 1}, Errc::invalid_argument, "SendWr::invalidate");
+  send({.opcode = static_cast<Op>(99)}, Errc::invalid_argument, "SendWr::opcode is 99");
+  send({.opcode = Op::rdma_write, .invalidate_rkey = 1}, Errc::invalid_argument, "SendWr::invalidate_rkey goes with");
   send({.opcode = Op::rdma_read, .sges = two}, Errc::invalid_argument, "SendWr::sges has 2 pieces; an RDMA Read");
-  send({.opcode = Op::fetch_add, .sges = two}, Errc::invalid_argument, "SendWr::sges has 2 pieces; an atomic");
-  send({.opcode = Op::fetch_add, .sges = nine}, Errc::invalid_argument, "SendWr::sges[0] has 9 octets");
-  send({.opcode = Op::cmp_swap, .sges = one, .remote_to = 12}, Errc::invalid_argument,
+  send({.opcode = Op::atomic_fetch_and_add, .sges = two}, Errc::invalid_argument,
+       "SendWr::sges has 2 pieces; an atomic");
+  send({.opcode = Op::atomic_fetch_and_add, .sges = nine}, Errc::invalid_argument, "SendWr::sges[0] has 9 octets");
+  send({.opcode = Op::atomic_cmp_and_swp, .sges = one, .remote_addr = 12}, Errc::invalid_argument,
        "4 octets behind a multiple of 8");
-  send({.opcode = Op::immediate, .sges = one}, Errc::invalid_argument, "SendWr::sges has 1 pieces; Immediate Data");
+  send({.opcode = Op::send_with_inv}, Errc::invalid_argument, "SendWr::invalidate_rkey is 0");
+  send({.opcode = Op::send_with_imm}, Errc::unsupported, "SendWr::opcode is send_with_imm");
+  send({.opcode = Op::rdma_write_with_imm}, Errc::unsupported, "SendWr::opcode is rdma_write_with_imm");
   send({.sges = five}, Errc::invalid_argument, "sges has 5 pieces; at most 4");
   Sge stray = v.at(0, 8);
-  stray.stag = 777;
-  send({.sges = {&stray, 1}}, Errc::protection, "sges[0]: stag 777 names no memory region");
+  stray.lkey = 777;
+  send({.sges = {&stray, 1}}, Errc::protection, "sges[0]: lkey 777 names no memory region");
   const Sge beyond[] = {v.at(0, 8), v.at(65535, 8)};
-  send({.sges = beyond}, Errc::protection, "sges[1]: to and length 8 lead out of the memory region");
+  send({.sges = beyond}, Errc::protection, "sges[1]: addr and length 8 lead out of the memory region");
   Bytes memory(64);
   const MemoryRegion other = *device.reg_mr(*device.alloc_pd(), memory, Access::local_write);
-  const Sge foreign{.stag = other.stag, .to = other.to, .length = 8};
+  const Sge foreign{.addr = other.addr, .length = 8, .lkey = other.lkey};
   send({.sges = {&foreign, 1}}, Errc::protection, "is of another protection domain");
   const MemoryRegion closed = *device.reg_mr(v.pd, memory, Access::none);
-  const Sge read_only{.stag = closed.stag, .to = closed.to, .length = 8};
+  const Sge read_only{.addr = closed.addr, .length = 8, .lkey = closed.lkey};
   expect_refusal(qp->post_recv({.sges = {&read_only, 1}}), Errc::protection, "lacks local_write");
   ASSERT_TRUE(qp->post_send({.sges = one}));
   send({.sges = one}, Errc::no_space, "QpInit::max_send_wr is 1");
   ASSERT_TRUE(qp->post_recv({.sges = one}));
   expect_refusal(qp->post_recv({.sges = one}), Errc::no_space, "QpInit::max_recv_wr is 1");
-  expect_refusal(device.dereg_mr(v.mr.stag), Errc::wrong_state, "2 posted requests still use the memory region");
+  expect_refusal(device.dereg_mr(v.mr.lkey), Errc::wrong_state, "2 posted requests still use the memory region");
 }
 
 TEST(VerbsArguments, OfQueuesThatAreFull) {

@@ -64,7 +64,7 @@ TEST(CmClosing, AnErrorBehindOurFinClaimsNoTerminate) {
   EXPECT_FALSE(told.graceful);
   expect_text(told.why, mpa::Stage::data, Errc::malformed, "192.0.2.2:7471");
   EXPECT_FALSE(told.terminate.has_value());
-  EXPECT_FALSE(p.ca.qp()->terminate().has_value());
+  EXPECT_FALSE(parley::iwarp::queue_pair(p.ca.qp())->terminate().has_value());
   EXPECT_EQ(written, 0U);
 }
 
@@ -78,10 +78,8 @@ TEST(CmClosing, APeerThatKeepsReadingCannotHoldOffTheEnd) {
   std::size_t asked = 0;
   const auto ask = [&] {  // b keeps Reads of a's memory under way
     const Sge sink = p.vb.at(0, 4096);
-    while (p.cb.qp()->post_send({.opcode = SendWr::Opcode::rdma_read,
-                                 .sges = {&sink, 1},
-                                 .remote_stag = p.va.mr.stag,
-                                 .remote_to = p.va.mr.to}))
+    while (p.cb.qp()->post_send(
+        {.opcode = SendWr::Opcode::rdma_read, .sges = {&sink, 1}, .remote_addr = p.va.mr.addr, .rkey = p.va.mr.rkey}))
       ++asked;
   };
   const auto keep_asking = [&] {
@@ -108,7 +106,7 @@ TEST(CmClosing, ReadsThatCrossWhileBothSidesCloseAreAnswered) {
   const auto read = [](Verbs& own, cm::Id id, const MemoryRegion& source) {
     const Sge sink = own.at(0, 4096);
     ASSERT_TRUE(id.qp()->post_send(
-        {.opcode = SendWr::Opcode::rdma_read, .sges = {&sink, 1}, .remote_stag = source.stag, .remote_to = source.to}));
+        {.opcode = SendWr::Opcode::rdma_read, .sges = {&sink, 1}, .remote_addr = source.addr, .rkey = source.rkey}));
     ASSERT_TRUE(id.disconnect());
   };
   read(p.va, p.ca, p.vb.mr);
@@ -298,8 +296,8 @@ class AnyOrder : public ::testing::TestWithParam<std::uint64_t> {
   void post_tagged(std::size_t side, QueuePair& qp, const Sge& sge) {
     (void)qp.post_send({.opcode = random(2) ? SendWr::Opcode::rdma_read : SendWr::Opcode::rdma_write,
                         .sges = {&sge, 1},
-                        .remote_stag = verbs_[1 - side]->mr.stag,
-                        .remote_to = verbs_[1 - side]->mr.to});
+                        .remote_addr = verbs_[1 - side]->mr.addr,
+                        .rkey = verbs_[1 - side]->mr.rkey});
   }
 
   /// A peer that is no host: octets and ends as they come.

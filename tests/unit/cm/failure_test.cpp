@@ -496,7 +496,7 @@ TEST(CmFailure, ResetOfAnOpenConnectionIsToldAndFlushes) {
   ASSERT_TRUE(p.net.run_until([&] { return p.a.last<cm::Disconnected>() != nullptr; }));
   EXPECT_FALSE(p.a.last<cm::Disconnected>()->graceful);
   expect_text(p.a.last<cm::Disconnected>()->why, mpa::Stage::data, Errc::peer_reset, "192.0.2.2:7471");
-  EXPECT_TRUE(p.va.saw(WcOpcode::recv, WcStatus::flushed));
+  EXPECT_TRUE(p.va.saw(WcOpcode::recv, WcStatus::wr_flush_err));
 }
 
 // RFC 5044 §7.2: a peer that takes our FIN and never sends its own does not hold us for ever.
@@ -526,13 +526,13 @@ TEST(CmFailure, ClosingThatTakesTooLongFlushesWhatIsPosted) {
   ASSERT_TRUE(p.va.recv(*p.ca.qp(), 0, 100));
   const Sge sink = p.va.at(200, 8);
   ASSERT_TRUE(p.ca.qp()->post_send(
-      {.opcode = SendWr::Opcode::rdma_read, .sges = {&sink, 1}, .remote_stag = p.vb.mr.stag, .remote_to = p.vb.mr.to}));
+      {.opcode = SendWr::Opcode::rdma_read, .sges = {&sink, 1}, .remote_addr = p.vb.mr.addr, .rkey = p.vb.mr.rkey}));
   ASSERT_TRUE(p.ca.disconnect());
   ASSERT_TRUE(p.net.run_until([&] { return p.a.last<cm::Disconnected>() != nullptr; }));
   (void)p.va.poll();
-  EXPECT_TRUE(p.va.saw(WcOpcode::recv, WcStatus::flushed));
-  EXPECT_TRUE(p.va.saw(WcOpcode::rdma_read, WcStatus::flushed));
-  EXPECT_EQ(p.ca.qp()->state(), QpState::error);
+  EXPECT_TRUE(p.va.saw(WcOpcode::recv, WcStatus::wr_flush_err));
+  EXPECT_TRUE(p.va.saw(WcOpcode::rdma_read, WcStatus::wr_flush_err));
+  EXPECT_EQ(p.ca.qp()->state(), QpState::err);
 }
 
 TEST(CmFailure, AGracefulEndLeavesTheQueuePairInError) {
@@ -547,9 +547,9 @@ TEST(CmFailure, AGracefulEndLeavesTheQueuePairInError) {
   ASSERT_TRUE(p.net.run_until(both));
   EXPECT_TRUE(p.a.last<cm::Disconnected>()->graceful);
   (void)p.va.poll();
-  EXPECT_TRUE(p.va.saw(WcOpcode::recv, WcStatus::flushed));
-  EXPECT_EQ(p.ca.qp()->state(), QpState::error);
-  EXPECT_EQ(p.cb.qp()->state(), QpState::error);
+  EXPECT_TRUE(p.va.saw(WcOpcode::recv, WcStatus::wr_flush_err));
+  EXPECT_EQ(p.ca.qp()->state(), QpState::err);
+  EXPECT_EQ(p.cb.qp()->state(), QpState::err);
 }
 
 // RFC 5040 §5.4, §6.2.1

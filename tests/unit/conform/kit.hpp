@@ -74,9 +74,9 @@ class Program final : public sim::App {
     if (under_.rping && under_.iut == Iut::initiator) {
       // be64 address, be32 STag, be32 octets: rping's advertisement.
       const MemoryRegion& mr = link.verbs->mr;
-      std::uint64_t to = mr.to + 4096;
+      std::uint64_t to = mr.addr + 4096;
       for (int i = 7; i >= 0; --i, to >>= 8) link.verbs->memory[static_cast<std::size_t>(64 + i)] = to & 0xFF;
-      std::uint32_t stag = mr.stag;
+      std::uint32_t stag = mr.rkey;
       for (int i = 11; i >= 8; --i, stag >>= 8) link.verbs->memory[static_cast<std::size_t>(64 + i)] = stag & 0xFF;
       std::size_t n = under_.rping_size;
       for (int i = 15; i >= 12; --i, n >>= 8) link.verbs->memory[static_cast<std::size_t>(64 + i)] = n & 0xFF;
@@ -118,7 +118,7 @@ class Program final : public sim::App {
       (void)link.verbs->recv(*link.qp, 0, under_.receive_size);
       const Sge sink = link.verbs->at(4096, 64);
       (void)link.qp->post_send(
-          {.opcode = SendWr::Opcode::rdma_read, .sges = {&sink, 1}, .remote_stag = 0x77, .remote_to = 0x1000});
+          {.opcode = SendWr::Opcode::rdma_read, .sges = {&sink, 1}, .remote_addr = 0x1000, .rkey = 0x77});
     }
   }
 

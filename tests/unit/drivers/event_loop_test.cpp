@@ -72,7 +72,7 @@ struct Memory {
     mr = *device.reg_mr(pd, octets, Access::local_write);
   }
   QpInit qp() const { return {.pd = pd, .send_cq = cq.get(), .recv_cq = cq.get(), .max_send_wr = 8, .max_recv_wr = 8}; }
-  Sge all() const { return {.stag = mr.stag, .to = mr.to, .length = static_cast<std::uint32_t>(octets.size())}; }
+  Sge all() const { return {.addr = mr.addr, .length = static_cast<std::uint32_t>(octets.size()), .lkey = mr.lkey}; }
   void count() {
     std::array<WorkCompletion, 8> out;
     for (std::size_t n = cq->poll(out); n > 0; n = cq->poll(out))

@@ -59,7 +59,7 @@ TEST(Settings, IdsAliveAreBounded) {
 TEST(Settings, TaggedOffsetsMayBeginAnywhere) {
   const auto host = *TcpHost::open({.iwarp = {.tagged_offset_base = 0x1000}});
   Bytes memory(64);
-  EXPECT_EQ(host->device().reg_mr(*host->device().alloc_pd(), memory, Access::local_write)->to, 0x1000U);
+  EXPECT_EQ(host->device().reg_mr(*host->device().alloc_pd(), memory, Access::local_write)->addr, 0x1000U);
 }
 
 TEST(Settings, WhatCannotBeIsRefusedByName) {

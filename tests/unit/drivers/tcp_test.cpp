@@ -86,7 +86,7 @@ struct Memory {
     mr = *device.reg_mr(pd, octets, Access::local_write | Access::remote_write | Access::remote_read);
   }
   QpInit qp() const { return {.pd = pd, .send_cq = cq.get(), .recv_cq = cq.get(), .max_send_wr = 8, .max_recv_wr = 8}; }
-  Sge all() const { return {.stag = mr.stag, .to = mr.to, .length = static_cast<std::uint32_t>(octets.size())}; }
+  Sge all() const { return {.addr = mr.addr, .length = static_cast<std::uint32_t>(octets.size()), .lkey = mr.lkey}; }
   bool done(WcOpcode opcode) {
     std::array<WorkCompletion, 16> out;
     const std::size_t n = cq->poll(out);

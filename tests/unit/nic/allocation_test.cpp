@@ -56,12 +56,12 @@ TEST(NicAllocation, NoneInTheDataPathAfterTheStart) {
         ASSERT_TRUE(p.a.qp->post_send({.sges = {&send, 1}}));
         ASSERT_TRUE(p.a.qp->post_send({.opcode = SendWr::Opcode::rdma_write,
                                        .sges = {&send, 1},
-                                       .remote_stag = b.region.stag,
-                                       .remote_to = b.region.to}));
+                                       .remote_addr = b.region.addr,
+                                       .rkey = b.region.rkey}));
         ASSERT_TRUE(p.a.qp->post_send({.opcode = SendWr::Opcode::rdma_read,
                                        .sges = {&send, 1},
-                                       .remote_stag = b.region.stag,
-                                       .remote_to = b.region.to}));
+                                       .remote_addr = b.region.addr,
+                                       .rkey = b.region.rkey}));
       }
       move(*p.a.qp, *p.b.qp, wire);
       move(*p.b.qp, *p.a.qp, wire);

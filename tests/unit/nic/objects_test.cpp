@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Verbs objects: every handle is checked, every queue bounded, and no order of destruction reaches freed memory.
+#include <set>
+
 #include "nic/common/objects.hpp"
 #include "nic/iwarp/atomics.hpp"
 #include "test_pair.hpp"
@@ -13,10 +15,10 @@ TEST(NicObjects, StagsAreNeverZeroAndTheKeyTellsAStaleOne) {
   auto device = make_device();
   const PdHandle pd = device->alloc_pd().value();
   Bytes memory(16);
-  const std::uint32_t first = device->reg_mr(pd, memory, Access::local_write)->stag;
+  const std::uint32_t first = device->reg_mr(pd, memory, Access::local_write)->rkey;
   EXPECT_GT(first, 0xFFU);
   for (int i = 0; i < 600; ++i) {
-    const std::uint32_t stag = device->reg_mr(pd, memory, Access::local_write)->stag;
+    const std::uint32_t stag = device->reg_mr(pd, memory, Access::local_write)->rkey;
     EXPECT_NE(stag, 0U);
     ASSERT_TRUE(device->dereg_mr(stag).has_value());
     EXPECT_EQ(device->dereg_mr(stag).error(), code(Errc::invalid_argument));
@@ -36,9 +38,9 @@ TEST(NicObjects, TaggedOffsetsFromABaseDoNotDependOnAddressesAndLeaveGaps) {
     for (Bytes* memory : {swapped ? &three : &one, &two, swapped ? &one : &three}) {
       const MemoryRegion region =
           device->reg_mr(pd, MutBytes(*memory).first(memory == &two ? 200'000 : 1), Access::remote_write).value();
-      names.emplace_back(region.stag, region.to);
-      EXPECT_GE(region.to, end + (end == 0 ? 0 : offset_gap));
-      end = region.to + region.length;
+      names.emplace_back(region.lkey, region.addr);
+      EXPECT_GE(region.addr, end + (end == 0 ? 0 : offset_gap));
+      end = region.addr + region.length;
     }
   }
   EXPECT_EQ(given[0].front().second, 0x10000U);
@@ -53,10 +55,10 @@ TEST(NicObjects, AnOverrunOfARegionWithAGivenOffsetIsFoundOut) {
   const MemoryRegion region = tables->regions.add(pd, memory, Access::remote_write).value();
   (void)tables->regions.add(pd, next, Access::remote_write);
   MrRange range;
-  EXPECT_EQ(tables->regions.check(region.stag, region.to, 64, pd, Access::remote_write, range), MrFault::none);
+  EXPECT_EQ(tables->regions.check(region.lkey, region.addr, 64, pd, Access::remote_write, range), MrFault::none);
   EXPECT_EQ(range.memory.data(), memory.data());
-  EXPECT_EQ(tables->regions.check(region.stag, region.to + 1, 64, pd, Access::remote_write, range), MrFault::bounds);
-  EXPECT_EQ(tables->regions.check(region.stag, region.to - 1, 1, pd, Access::remote_write, range), MrFault::bounds);
+  EXPECT_EQ(tables->regions.check(region.lkey, region.addr + 1, 64, pd, Access::remote_write, range), MrFault::bounds);
+  EXPECT_EQ(tables->regions.check(region.lkey, region.addr - 1, 1, pd, Access::remote_write, range), MrFault::bounds);
 }
 
 TEST(NicObjects, OffsetsThatWouldWrapAreRefused) {
@@ -103,7 +105,7 @@ TEST(NicObjects, APdStaysWhileSomethingUsesIt) {
   auto device = make_device();
   const PdHandle pd = device->alloc_pd().value();
   Bytes memory(16);
-  const std::uint32_t stag = device->reg_mr(pd, memory, Access::none)->stag;
+  const std::uint32_t stag = device->reg_mr(pd, memory, Access::none)->rkey;
   auto cq = device->create_cq(8).value();
   auto srq = device->create_srq(pd, 8).value();
   auto qp = device->create_qp({.pd = pd, .send_cq = cq.get(), .recv_cq = cq.get()}).value();
@@ -123,21 +125,21 @@ TEST(NicObjects, MemoryStaysWhileWorkIsPostedOnIt) {
   ASSERT_TRUE(side.send(1, {sent.all()}).has_value());
   const Sge sge = shared.all();
   ASSERT_TRUE(side.srq->post_recv({.wr_id = 2, .sges = {&sge, 1}}).has_value());
-  EXPECT_EQ(side.device->dereg_mr(sent.region.stag).error(), code(Errc::wrong_state));
-  EXPECT_EQ(side.device->dereg_mr(shared.region.stag).error(), code(Errc::wrong_state));
+  EXPECT_EQ(side.device->dereg_mr(sent.region.lkey).error(), code(Errc::wrong_state));
+  EXPECT_EQ(side.device->dereg_mr(shared.region.lkey).error(), code(Errc::wrong_state));
   side.qp.reset();
-  EXPECT_TRUE(side.device->dereg_mr(sent.region.stag).has_value());
+  EXPECT_TRUE(side.device->dereg_mr(sent.region.lkey).has_value());
   side.srq.reset();
-  EXPECT_TRUE(side.device->dereg_mr(shared.region.stag).has_value());
+  EXPECT_TRUE(side.device->dereg_mr(shared.region.lkey).has_value());
 }
 
 TEST(NicObjects, MemoryStaysWhileAPeersReadIsAnswered) {
   Solo solo;
   solo.side.qp->handle_bytes(solo.fpdu(unhex("4141 00000000 00000001 00000001 00000000 00000011 0000000000000000" +
                                              Solo::hex32(16) + solo.stag() + solo.to())));
-  EXPECT_EQ(solo.side.device->dereg_mr(solo.buffer.region.stag).error(), code(Errc::wrong_state));
+  EXPECT_EQ(solo.side.device->dereg_mr(solo.buffer.region.lkey).error(), code(Errc::wrong_state));
   EXPECT_FALSE(solo.side.transmit_all().empty());
-  EXPECT_TRUE(solo.side.device->dereg_mr(solo.buffer.region.stag).has_value());
+  EXPECT_TRUE(solo.side.device->dereg_mr(solo.buffer.region.lkey).has_value());
 }
 
 TEST(NicObjects, AnyOrderOfDestructionIsSafe) {
@@ -198,7 +200,7 @@ TEST(NicObjects, ARefusedRequestTakesNoPlaceInAnyQueue) {
                     {.pd = pd, .send_cq = send_cq.get(), .recv_cq = recv_cq.get(), .max_send_wr = 2, .max_recv_wr = 2})
                 .value();
   auto srq = device->create_srq(pd, 2).value();
-  const Sge nowhere{.stag = 0x12345678, .to = 0, .length = 4};
+  const Sge nowhere{.addr = 0, .length = 4, .lkey = 0x12345678};
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(qp->post_send({.sges = {&nowhere, 1}}).error(), code(Errc::protection));
     EXPECT_EQ(qp->post_recv({.sges = {&nowhere, 1}}).error(), code(Errc::protection));
@@ -238,11 +240,11 @@ TEST(NicObjects, PostingChecksTheMemory) {
   Buffer buffer(*side.device, side.pd, 16), fixed(*side.device, side.pd, 16, Access::remote_read);
   Buffer foreign(*side.device, side.device->alloc_pd().value(), 16);
   const auto refused = [&](Sge sge) { return side.recv(1, {sge}).error() == code(Errc::protection); };
-  EXPECT_TRUE(refused({.stag = 0, .to = buffer.region.to, .length = 1}));
+  EXPECT_TRUE(refused({.addr = buffer.region.addr, .length = 1, .lkey = 0}));
   EXPECT_TRUE(refused(buffer.sge(16, 1)));
   EXPECT_TRUE(refused(buffer.sge(0, 17)));
   EXPECT_TRUE(refused(buffer.sge(static_cast<std::size_t>(-1), 1)));
-  EXPECT_TRUE(refused({buffer.region.stag, ~0ULL, 2}));
+  EXPECT_TRUE(refused({~0ULL, 2, buffer.region.lkey}));
   EXPECT_TRUE(refused(foreign.all()));
   EXPECT_TRUE(refused(fixed.all()));                          // no local write
   EXPECT_TRUE(side.send(1, {fixed.all()}).has_value());       // reading is always allowed
@@ -262,11 +264,11 @@ TEST(NicObjects, PostingChecksTheShape) {
   };
   using enum SendWr::Opcode;
   EXPECT_TRUE(refused({.opcode = rdma_read}, {buffer.sge(0, 4), buffer.sge(4, 4)}));
-  EXPECT_TRUE(refused({.opcode = fetch_add}, {}));
-  EXPECT_TRUE(refused({.opcode = fetch_add}, {buffer.sge(0, 4)}));
-  EXPECT_TRUE(refused({.opcode = cmp_swap, .remote_to = 4}, {buffer.sge(0, 8)}));
-  EXPECT_TRUE(refused({.opcode = immediate}, {buffer.sge(0, 8)}));
-  EXPECT_TRUE(refused({.opcode = rdma_write, .invalidate = 7}, {}));
+  EXPECT_TRUE(refused({.opcode = atomic_fetch_and_add}, {}));
+  EXPECT_TRUE(refused({.opcode = atomic_fetch_and_add}, {buffer.sge(0, 4)}));
+  EXPECT_TRUE(refused({.opcode = atomic_cmp_and_swp, .remote_addr = 4}, {buffer.sge(0, 8)}));
+  EXPECT_TRUE(refused({.opcode = rdma_write, .invalidate_rkey = 7}, {}));
+  EXPECT_TRUE(refused({.opcode = send_with_inv}, {buffer.sge(0, 8)}));
   EXPECT_TRUE(refused({.opcode = static_cast<SendWr::Opcode>(99)}, {}));
 }
 
@@ -315,14 +317,31 @@ TEST(NicAtomics, MaskedSwapLooksAndWritesThroughItsMasks) {
   EXPECT_EQ(masked_swap(0x1234, 0xFF34, 0xFF, 0xABCD, 0xFF00), 0xAB34U);
 }
 
+/// Every enumerator up to the last has a name, all differ, and what is none says so.
+template <class Enum>
+void expect_names(Enum last, std::string_view none) {
+  std::set<std::string_view> names;
+  for (int i = 0; i <= static_cast<int>(last); ++i) names.insert(to_string(static_cast<Enum>(i)));
+  EXPECT_EQ(names.size(), static_cast<std::size_t>(last) + 1);
+  EXPECT_FALSE(names.contains(none));
+  EXPECT_EQ(to_string(static_cast<Enum>(static_cast<int>(last) + 1)), none);
+}
+
 TEST(NicVerbsText, EveryEnumeratorHasAName) {
-  for (int i = 0; i <= static_cast<int>(WcStatus::general_error); ++i)
-    EXPECT_NE(to_string(static_cast<WcStatus>(i)), "unknown status");
-  for (int i = 0; i <= static_cast<int>(WcOpcode::recv_immediate); ++i)
-    EXPECT_NE(to_string(static_cast<WcOpcode>(i)), "unknown opcode");
-  for (int i = 0; i <= static_cast<int>(QpState::error); ++i)
-    EXPECT_NE(to_string(static_cast<QpState>(i)), "unknown state");
-  EXPECT_EQ(to_string(static_cast<QpState>(99)), "unknown state");
+  expect_names(WcStatus::tm_rndv_incomplete, "unknown status");
+  expect_names(WcOpcode::iwarp_recv_immediate, "unknown opcode");
+  expect_names(SendWr::Opcode::masked_atomic_fetch_and_add, "unknown opcode");
+  expect_names(QpState::err, "unknown state");
+  expect_names(RdmapState::error, "unknown state");
+}
+
+// Programs that speak of completions by number, and those who read their logs, know ibv_wc_status.
+TEST(NicVerbsText, StatusesHaveTheNumbersOfVerbs) {
+  EXPECT_EQ(static_cast<int>(WcStatus::wr_flush_err), 5);
+  EXPECT_EQ(static_cast<int>(WcStatus::rem_access_err), 10);
+  EXPECT_EQ(static_cast<int>(WcStatus::retry_exc_err), 12);
+  EXPECT_EQ(static_cast<int>(WcStatus::general_err), 21);
+  EXPECT_EQ(static_cast<int>(WcStatus::tm_rndv_incomplete), 23);
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ TEST(NicPlayedQuirks, Cxgb4RefusesStagZeroThatOthersLeaveAloneAtLengthZero) {
   EXPECT_EQ(cxgb4.feed(empty_write_at_stag_zero), Solo::terminate("1100c000"
                                                                   "000e" +
                                                                   empty_write_at_stag_zero));
-  EXPECT_EQ(cxgb4.side.qp->state(), QpState::terminate);
+  EXPECT_EQ(cxgb4.side.qp->rdmap_state(), RdmapState::terminate);
 }
 
 }  // namespace

@@ -101,9 +101,11 @@ std::string kind(QpEvent::Kind kind) {
 
 std::string completions(const std::vector<WorkCompletion>& done) {
   std::string out;
-  for (const auto& completion : done)
+  for (const auto& completion : done) {
+    EXPECT_TRUE(completion.status == WcStatus::success || completion.status == WcStatus::wr_flush_err);
     out += (out.empty() ? "" : " ") + std::to_string(completion.wr_id) + ":" +
-           (completion.status == WcStatus::success ? "done" : std::string(to_string(completion.status)));
+           (completion.status == WcStatus::success ? "done" : "flushed");
+  }
   return out.empty() ? "-" : out;
 }
 
@@ -126,7 +128,7 @@ std::string row(const State& state, const Event& event) {
   c.side.drain_events();
   std::string told;
   for (const auto& happened : c.side.events) told += (told.empty() ? "" : " ") + kind(happened.kind);
-  const std::string next{to_string(c.side.qp->state())};
+  const std::string next{to_string(c.side.qp->rdmap_state())};
   const std::string sent = completions(c.side.sends()), received = completions(c.side.recvs());
   const std::string octets = hex(c.side.transmit_all());
   const std::string message = octets.empty() ? "-" : octets.substr(6, 2) == "43" ? "Send" : "Terminate";

@@ -54,8 +54,8 @@ class Worker {
     for (std::size_t i = 0; i < received.size(); ++i) {
       EXPECT_EQ(received[i].wr_id, i);
       const Item& item = peer_->items_[peer_->sends_[i]];
-      if (item.opcode == SendWr::Opcode::immediate) {
-        EXPECT_EQ(received[i].immediate, peer_->sends_[i]);
+      if (item.opcode == immediate) {
+        EXPECT_EQ(parley::iwarp::immediate_data(received[i]), peer_->sends_[i]);
         continue;
       }
       ASSERT_EQ(received[i].byte_len, item.length);
@@ -70,7 +70,7 @@ class Worker {
       if (item.opcode == SendWr::Opcode::rdma_read) {
         EXPECT_TRUE(same(sink_, i * slot_size, peer_->exposed_, i * slot_size, item.length));
       }
-      if (item.opcode == SendWr::Opcode::fetch_add) {
+      if (item.opcode == SendWr::Opcode::atomic_fetch_and_add) {
         std::uint64_t value = 0;
         std::memcpy(&value, original_.memory.data() + 8 * i, 8);
         EXPECT_EQ(value, adds++);
@@ -88,10 +88,15 @@ class Worker {
     return n == 0 || std::memcmp(a.memory.data() + at, b.memory.data() + from, n) == 0;
   }
 
+  static constexpr auto immediate = static_cast<SendWr::Opcode>(0xFF);  // iWARP's own
+
   bool post(std::size_t i) {
-    static constexpr SendWr::Opcode kinds[] = {SendWr::Opcode::send,       SendWr::Opcode::send,
-                                               SendWr::Opcode::rdma_write, SendWr::Opcode::rdma_read,
-                                               SendWr::Opcode::fetch_add,  SendWr::Opcode::immediate};
+    static constexpr SendWr::Opcode kinds[] = {SendWr::Opcode::send,
+                                               SendWr::Opcode::send,
+                                               SendWr::Opcode::rdma_write,
+                                               SendWr::Opcode::rdma_read,
+                                               SendWr::Opcode::atomic_fetch_and_add,
+                                               immediate};
     Item item{kinds[rng_() % 6], 0, rng_() % 4 != 0};
     const std::size_t limit = rng_() % 2 == 0 ? 64 : slot_size;
     item.length = static_cast<std::uint32_t>(rng_() % (limit + 1));
@@ -104,28 +109,31 @@ class Worker {
     const std::size_t at = i * slot_size;
     switch (item.opcode) {
       case SendWr::Opcode::rdma_read:
-        wr.remote_stag = peer_->exposed_.region.stag;
-        wr.remote_to = peer_->exposed_.region.to + at;
+        wr.rkey = peer_->exposed_.region.rkey;
+        wr.remote_addr = peer_->exposed_.region.addr + at;
         sges = {sink_.sge(at, item.length)};
         break;
-      case SendWr::Opcode::fetch_add:
-        wr.remote_stag = peer_->counter_.region.stag;
-        wr.remote_to = peer_->counter_.region.to;
-        wr.swap_add = 1;
+      case SendWr::Opcode::atomic_fetch_and_add:
+        wr.rkey = peer_->counter_.region.rkey;
+        wr.remote_addr = peer_->counter_.region.addr;
+        wr.compare_add = 1;
         sges = {original_.sge(8 * i, 8)};
         break;
-      case SendWr::Opcode::immediate: wr.immediate = i; break;
       default: {
-        wr.remote_stag = peer_->written_.region.stag;
-        wr.remote_to = peer_->written_.region.to + at;
+        wr.rkey = peer_->written_.region.rkey;
+        wr.remote_addr = peer_->written_.region.addr + at;
         const std::size_t first = item.length == 0 ? 0 : rng_() % item.length;
         sges = {source_.sge(at, first), source_.sge(at + first, item.length - first)};
       }
     }
     wr.sges = sges;
-    if (!side_.qp->post_send(wr)) return false;
+    const auto posted =
+        item.opcode == immediate
+            ? side_.qp->post_immediate({.wr_id = i, .data = i, .signaled = item.signaled, .fence = wr.fence})
+            : side_.qp->post_send(wr);
+    if (!posted) return false;
     items_.push_back(item);
-    if (item.opcode == SendWr::Opcode::send || item.opcode == SendWr::Opcode::immediate) sends_.push_back(i);
+    if (item.opcode == SendWr::Opcode::send || item.opcode == immediate) sends_.push_back(i);
     ++posted_;
     return true;
   }
@@ -189,7 +197,7 @@ class Target {
     for (std::uint64_t i = 0; i < 4; ++i) {
       EXPECT_TRUE(side.recv(i, {buffer.sge(64 * i, rng() % 64)}).has_value());
       const Sge sink = buffer.sge(8 * i, 8);
-      const auto opcode = i % 2 == 0 ? SendWr::Opcode::rdma_read : SendWr::Opcode::fetch_add;
+      const auto opcode = i % 2 == 0 ? SendWr::Opcode::rdma_read : SendWr::Opcode::atomic_fetch_and_add;
       EXPECT_TRUE(side.qp->post_send({.wr_id = i, .opcode = opcode, .sges = {&sink, 1}}).has_value());
     }
     AttachOptions options = attach_options(rng() % 2 == 0 ? mpa::Role::initiator : mpa::Role::responder, 3);
@@ -202,8 +210,8 @@ class Target {
     side.qp->flush();
     EXPECT_EQ(side.sends().size(), 4U);
     EXPECT_EQ(side.recvs().size(), 4U);
-    EXPECT_EQ(side.qp->state(), QpState::error);
-    EXPECT_TRUE(side.device->dereg_mr(buffer.region.stag).has_value());  // nothing stayed pinned
+    EXPECT_EQ(side.qp->rdmap_state(), RdmapState::error);
+    EXPECT_TRUE(side.device->dereg_mr(buffer.region.lkey).has_value());  // nothing stayed pinned
   }
   Side side;
   Buffer buffer{*side.device, side.pd, 256};
@@ -226,7 +234,7 @@ TEST(NicRandom, RandomOctetsOnlyEndTheConnection) {
 
 /// A plausible ULPDU, then perhaps a bit of it turned.
 Bytes plausible(std::mt19937_64& rng, const MemoryRegion& region) {
-  const std::uint64_t to = region.to + rng() % 260;
+  const std::uint64_t to = region.addr + rng() % 260;
   const auto opcode = static_cast<std::uint8_t>(rng() % 16);
   wire::DdpHeader header;
   header.opcode = static_cast<wire::RdmapOpcode>(opcode);
@@ -236,19 +244,19 @@ Bytes plausible(std::mt19937_64& rng, const MemoryRegion& region) {
   header.qn = rule.qn;
   header.msn = 1 + static_cast<std::uint32_t>(rng() % 3);
   header.mo = rng() % 4 == 0 ? static_cast<std::uint32_t>(rng() % 64) : 0;
-  header.stag = region.stag;
+  header.stag = region.lkey;
   header.to = to;
   Bytes out(header.size() + 80);
   header.emit(out);
   std::size_t payload = rng() % 80;
   const MutBytes body = MutBytes(out).subspan(header.size());
   if (header.opcode == wire::RdmapOpcode::read_request) {
-    wire::ReadRequest{region.stag, to, static_cast<std::uint32_t>(rng() % 64), region.stag, to}.emit(body);
+    wire::ReadRequest{region.lkey, to, static_cast<std::uint32_t>(rng() % 64), region.lkey, to}.emit(body);
     payload = PARLEY_RDMAP_READ_REQUEST_LEN;
   } else if (header.opcode == wire::RdmapOpcode::atomic_request) {
     wire::AtomicRequest request;
     request.aop = static_cast<std::uint8_t>(rng() % 3);
-    request.stag = region.stag;
+    request.stag = region.lkey;
     request.to = to & ~7ULL;
     request.emit(body);
     payload = PARLEY_RDMAP_ATOMIC_REQUEST_LEN;

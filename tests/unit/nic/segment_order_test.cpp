@@ -74,7 +74,7 @@ TEST(NicSegmentOrder, AMessageThatTheLastSegmentLeavesWithAHoleTerminatesWith120
   for (Solo* solo : {&hole, &beyond, &again, &inside, &far}) {
     const auto done = solo->side.recvs();
     ASSERT_EQ(done.size(), 1U);
-    EXPECT_EQ(done[0].status, WcStatus::flushed);
+    EXPECT_EQ(done[0].status, WcStatus::wr_flush_err);
   }
 }
 
@@ -116,7 +116,7 @@ struct Reader16 : Solo {
   Reader16() : Solo({}, mpa::Role::initiator) {
     const Sge sink = buffer.sge(8, 16);
     EXPECT_TRUE(side.qp->post_send(
-        {.wr_id = 1, .opcode = SendWr::Opcode::rdma_read, .sges = {&sink, 1}, .remote_stag = 0x4711, .remote_to = 0}));
+        {.wr_id = 1, .opcode = SendWr::Opcode::rdma_read, .sges = {&sink, 1}, .remote_addr = 0, .rkey = 0x4711}));
     EXPECT_EQ(hex(side.transmit_all()).size(), 2 * 52U);
   }
   std::string respond(bool last, std::uint64_t at, const std::string& payload) {
@@ -147,7 +147,7 @@ TEST(NicSegmentOrder, AReadResponseIsHeldToItsSinkInAnyOrder) {
   EXPECT_EQ(code_of(before.respond(false, static_cast<std::uint64_t>(-1), "00")), "1101");
   EXPECT_EQ(code_of(behind.respond(false, 15, "0f10")), "1101");
   for (Reader16* solo : {&hole, &again, &before, &behind})
-    EXPECT_EQ(solo->side.sends().at(0).status, WcStatus::bad_response);
+    EXPECT_EQ(solo->side.sends().at(0).status, WcStatus::bad_resp_err);
 }
 
 TEST(NicSegmentOrder, TheNextReadBeginsWithNothingPlaced) {
@@ -186,7 +186,7 @@ TEST(NicSegmentOrder, TooManyRunsEndTheStreamWith1000) {
   side.drain_events();
   EXPECT_EQ(side.events.back().failure.rule, "RFC 5041 §7.2");
   EXPECT_EQ(side.events.back().failure.received, "more than 4096 runs of octets of one message");
-  EXPECT_EQ(side.qp->state(), QpState::terminate);
+  EXPECT_EQ(side.qp->rdmap_state(), RdmapState::terminate);
 }
 
 // ---- seeded chance against a model that keeps one flag per octet
@@ -298,7 +298,7 @@ TEST(NicSegmentOrder, RandomReadResponsesArriveWholeOnceOrEndInTheTerminateDue) 
       bool whole = false;
       for (const Piece& p : draw_pieces(rng, size)) {
         due = model.judge(p, false);
-        const std::string to = solo.to(sink.to - solo.buffer.region.to + p.at);
+        const std::string to = solo.to(sink.addr - solo.buffer.region.addr + p.at);
         ASSERT_EQ(code_of(solo.feed(response_segment(p.last, solo.stag(), to, octets_of(seed, p)))), due);
         whole = due.empty() && p.last;
         if (whole || !due.empty()) break;
@@ -309,7 +309,7 @@ TEST(NicSegmentOrder, RandomReadResponsesArriveWholeOnceOrEndInTheTerminateDue) 
       if (!whole) break;
       ++delivered;
       ASSERT_EQ(done[0].status, WcStatus::success);
-      EXPECT_EQ(memory(solo.buffer, sink.to - solo.buffer.region.to, size), octets_of(seed, {0, size, true}));
+      EXPECT_EQ(memory(solo.buffer, sink.addr - solo.buffer.region.addr, size), octets_of(seed, {0, size, true}));
     }
   }
   EXPECT_GT(delivered, 1000U);

@@ -29,7 +29,7 @@ std::string with_ddp(std::string_view code, const std::string& header, std::size
 void expect_terminate(Solo& solo, const std::string& header, const std::string& payload, std::string_view code) {
   const std::string answer = solo.feed(header + payload);
   EXPECT_EQ(answer, Solo::terminate(with_ddp(code, header, payload.size() / 2)));
-  EXPECT_EQ(solo.side.qp->state(), QpState::terminate);
+  EXPECT_EQ(solo.side.qp->rdmap_state(), RdmapState::terminate);
   ASSERT_TRUE(solo.side.qp->terminate().has_value());
   EXPECT_TRUE(solo.side.qp->terminate()->sent);
   EXPECT_FALSE(solo.side.qp->terminate()->text.empty());
@@ -49,10 +49,10 @@ TEST(Conformance, Row30_BadCrcTerminatesWith2002) {
   EXPECT_EQ(hex(solo.side.transmit_all()),
             "001641470000000000000002000000010000000020020000"
             "7fe42585");
-  EXPECT_EQ(solo.side.qp->state(), QpState::terminate);
+  EXPECT_EQ(solo.side.qp->rdmap_state(), RdmapState::terminate);
   const auto received = solo.side.recvs();
   ASSERT_EQ(received.size(), 1U);
-  EXPECT_EQ(received[0].status, WcStatus::flushed);
+  EXPECT_EQ(received[0].status, WcStatus::wr_flush_err);
   solo.side.drain_events();
   ASSERT_EQ(solo.side.events.size(), 1U);
   EXPECT_EQ(solo.side.events[0].kind, QpEvent::Kind::terminate_queued);
@@ -109,7 +109,7 @@ TEST(Conformance, Row53_MessageTooLong) {
   expect_terminate(solo, untagged("4143", 0, 1, 0), zeros(64), "1205");
   const auto received = solo.side.recvs();
   ASSERT_EQ(received.size(), 1U);
-  EXPECT_EQ(received[0].status, WcStatus::flushed);
+  EXPECT_EQ(received[0].status, WcStatus::wr_flush_err);
 }
 
 TEST(Conformance, Row53_MessageTooLongInALaterSegment) {
@@ -140,10 +140,10 @@ TEST(Conformance, Row55_TBitAgainstOpcode) {
 TEST(Conformance, Row56_WriteOutsideWhatIsAllowed) {
   Solo stag, stale, bounds, before, wrap;
   expect_terminate(stag, tagged("c140", "00000000", zeros(8)), "aabb", "1100");
-  const std::uint32_t freed = stale.side.device->reg_mr(stale.side.pd, stale.buffer.memory, Access::remote_write)->stag;
+  const std::uint32_t freed = stale.side.device->reg_mr(stale.side.pd, stale.buffer.memory, Access::remote_write)->rkey;
   ASSERT_TRUE(stale.side.device->dereg_mr(freed).has_value());
   const auto again = stale.side.device->reg_mr(stale.side.pd, stale.buffer.memory, Access::remote_write);
-  EXPECT_EQ(again->stag >> 8, freed >> 8);  // the slot is used again, the key tells
+  EXPECT_EQ(again->lkey >> 8, freed >> 8);  // the slot is used again, the key tells
   expect_terminate(stale, tagged("c140", Solo::hex32(freed), stale.to()), "aabb", "1100");
   expect_terminate(bounds, tagged("c140", bounds.stag(), bounds.to(255)), "aabb", "1101");
   expect_terminate(before, tagged("c140", before.stag(), before.to(static_cast<std::uint64_t>(-1))), "aabb", "1101");
@@ -154,10 +154,10 @@ TEST(NicTerminate, WriteToMemoryOfAnotherStreamOrWithoutTheRight) {
   Solo stream, right;
   const PdHandle other = stream.side.device->alloc_pd().value();
   Buffer foreign(*stream.side.device, other, 16);
-  expect_terminate(stream, tagged("c140", Solo::hex32(foreign.region.stag), stream.to()), "aabb", "1102");
+  expect_terminate(stream, tagged("c140", Solo::hex32(foreign.region.lkey), stream.to()), "aabb", "1102");
   Buffer local(*right.side.device, right.side.pd, 16, Access::local_write | Access::remote_read);
   right.buffer.region = local.region;
-  expect_terminate(right, tagged("c140", Solo::hex32(local.region.stag), right.to()), "aabb", "0102");
+  expect_terminate(right, tagged("c140", Solo::hex32(local.region.lkey), right.to()), "aabb", "0102");
 }
 
 TEST(Conformance, Row57_ZeroLengthWriteIsNotChecked) {
@@ -195,7 +195,7 @@ TEST(Conformance, Row59_ReadWithBadStag) {
                                     "002e" +
                                     header + request));
   EXPECT_EQ(answer.substr(0, 4), "0046");
-  EXPECT_EQ(solo.side.qp->state(), QpState::terminate);
+  EXPECT_EQ(solo.side.qp->rdmap_state(), RdmapState::terminate);
 }
 
 TEST(NicTerminate, ReadOutsideWhatIsAllowed) {
@@ -207,10 +207,10 @@ TEST(NicTerminate, ReadOutsideWhatIsAllowed) {
   refused(bounds, bounds.stag(), bounds.to(241), "0101");
   refused(wrap, wrap.stag(), "fffffffffffffff8", "0104");
   Buffer foreign(*stream.side.device, stream.side.device->alloc_pd().value(), 16);
-  refused(stream, Solo::hex32(foreign.region.stag), stream.to(), "0103");
+  refused(stream, Solo::hex32(foreign.region.lkey), stream.to(), "0103");
   Buffer closed(*right.side.device, right.side.pd, 16, Access::local_write | Access::remote_write);
   right.buffer.region = closed.region;
-  refused(right, Solo::hex32(closed.region.stag), right.to(), "0102");
+  refused(right, Solo::hex32(closed.region.lkey), right.to(), "0102");
 }
 
 TEST(Conformance, Row60_ReadsOverIrdTerminateWith1203) {
@@ -250,10 +250,10 @@ TEST(Conformance, Row61_InvalidateOfForeignStag) {
   expect_terminate(unknown, untagged("4144", 0, 1, 0, 0x12345601), "aa", "0109");
   ASSERT_TRUE(foreign_pd.side.recv(1, {foreign_pd.buffer.all()}).has_value());
   Buffer foreign(*foreign_pd.side.device, foreign_pd.side.device->alloc_pd().value(), 16);
-  expect_terminate(foreign_pd, untagged("4146", 0, 1, 0, foreign.region.stag), "aa", "0109");
+  expect_terminate(foreign_pd, untagged("4146", 0, 1, 0, foreign.region.lkey), "aa", "0109");
   ASSERT_TRUE(local_only.side.recv(1, {local_only.buffer.all()}).has_value());
   Buffer kept(*local_only.side.device, local_only.side.pd, 16, Access::local_write);
-  expect_terminate(local_only, untagged("4144", 0, 1, 0, kept.region.stag), "aa", "0109");
+  expect_terminate(local_only, untagged("4144", 0, 1, 0, kept.region.lkey), "aa", "0109");
 }
 
 // RFC 5041 §5.2: what DDP carries for RDMAP is the same in all segments of a message.
@@ -262,14 +262,14 @@ TEST(NicTerminate, AnInvalidateStagOrAnOpcodeThatChangesInsideAMessageTerminates
     Solo solo;
     Buffer first(*solo.side.device, solo.side.pd, 16), second(*solo.side.device, solo.side.pd, 16);
     ASSERT_TRUE(solo.side.recv(1, {solo.buffer.all()}).has_value());
-    EXPECT_EQ(solo.feed(untagged("0144", 0, 1, 0, first.region.stag) + "aabbccdd"), no_octets);
-    const std::uint32_t stag = opcode ? first.region.stag : second.region.stag;
+    EXPECT_EQ(solo.feed(untagged("0144", 0, 1, 0, first.region.lkey) + "aabbccdd"), no_octets);
+    const std::uint32_t stag = opcode ? first.region.lkey : second.region.lkey;
     expect_terminate(solo, untagged(opcode ? "4146" : "4144", 0, 1, 4, stag), "aabb", "0206");
     EXPECT_EQ(solo.side.events.back().failure.rule, "RFC 5041 §5.2");
     const auto received = solo.side.recvs();
     ASSERT_EQ(received.size(), 1U);
-    EXPECT_EQ(received[0].status, WcStatus::flushed);
-    EXPECT_EQ(received[0].invalidated_stag, 0U);
+    EXPECT_EQ(received[0].status, WcStatus::wr_flush_err);
+    EXPECT_EQ(received[0].invalidated_rkey, 0U);
   }
 }
 
@@ -281,8 +281,8 @@ TEST(Conformance, Row63_AfterATerminateNothingIsSentOrTaken) {
   const std::string answer = solo.feed(untagged("4143", 0, 9, 0));
   EXPECT_EQ(answer, Solo::terminate(with_ddp("1203", untagged("4143", 0, 9, 0), 0)));  // the Send does not go out
   EXPECT_TRUE(solo.side.qp->drained());
-  EXPECT_EQ(solo.side.sends().at(0).status, WcStatus::flushed);
-  EXPECT_EQ(solo.side.recvs().at(0).status, WcStatus::flushed);
+  EXPECT_EQ(solo.side.sends().at(0).status, WcStatus::wr_flush_err);
+  EXPECT_EQ(solo.side.recvs().at(0).status, WcStatus::wr_flush_err);
   EXPECT_EQ(solo.side.send(3, {from.all()}).error(), make_error_code(Errc::wrong_state));
   EXPECT_EQ(solo.side.recv(3, {from.all()}).error(), make_error_code(Errc::wrong_state));
   EXPECT_EQ(solo.feed(untagged("4143", 0, 1, 0)), no_octets);
@@ -296,7 +296,7 @@ TEST(NicTerminate, AnFpduThatTcpHasBegunIsFinishedBeforeTheTerminate) {
   Bytes out = solo.side.transmit(1000);
   const std::string header = untagged("4143", 0, 9, 0);
   solo.side.qp->handle_bytes(solo.fpdu(unhex(header)));
-  EXPECT_EQ(solo.side.sends().at(0).status, WcStatus::flushed);
+  EXPECT_EQ(solo.side.sends().at(0).status, WcStatus::wr_flush_err);
   std::fill(from.memory.begin(), from.memory.end(), std::uint8_t{0});  // the memory is the user's again
   const Bytes rest = solo.side.transmit_all();
   out.insert(out.end(), rest.begin(), rest.end());
@@ -333,7 +333,7 @@ TEST(NicTerminate, AtomicsThatAreNotAllowed) {
   expect_terminate(bounds, untagged("414a", 1, 1, 0), atomic(2, bounds.stag(), bounds.to(256)), "0101");
   Buffer closed(*right.side.device, right.side.pd, 16, Access::local_write | Access::remote_write);
   right.buffer.region = closed.region;
-  expect_terminate(right, untagged("414a", 1, 1, 0), atomic(0, Solo::hex32(closed.region.stag), right.to()), "0102");
+  expect_terminate(right, untagged("414a", 1, 1, 0), atomic(0, Solo::hex32(closed.region.lkey), right.to()), "0102");
 }
 
 TEST(NicTerminate, ResponsesThatNothingAskedFor) {
@@ -346,13 +346,11 @@ TEST(NicTerminate, ResponsesThatNothingAskedFor) {
 struct Reader16 : Solo {
   Reader16() : Solo({}, mpa::Role::initiator) {
     const Sge sink = buffer.sge(0, 16);
-    EXPECT_TRUE(side.qp
-                    ->post_send({.wr_id = 1,
-                                 .opcode = SendWr::Opcode::rdma_read,
-                                 .sges = {&sink, 1},
-                                 .remote_stag = 0x4711,
-                                 .remote_to = 0})
-                    .has_value());
+    EXPECT_TRUE(
+        side.qp
+            ->post_send(
+                {.wr_id = 1, .opcode = SendWr::Opcode::rdma_read, .sges = {&sink, 1}, .remote_addr = 0, .rkey = 0x4711})
+            .has_value());
     EXPECT_EQ(hex(side.transmit_all()).size(), 2 * 52U);
   }
 };
@@ -364,7 +362,7 @@ TEST(NicTerminate, ReadResponseIsHeldToWhatWasAsked) {
   expect_terminate(too_long, tagged("c142", too_long.stag(), too_long.to()), zeros(17), "1101");
   expect_terminate(too_short, tagged("c142", too_short.stag(), too_short.to()), zeros(15), "0207");
   for (Reader16* solo : {&stag, &to, &too_long, &too_short})
-    EXPECT_EQ(solo->side.sends().at(0).status, WcStatus::bad_response);
+    EXPECT_EQ(solo->side.sends().at(0).status, WcStatus::bad_resp_err);
 }
 
 TEST(NicTerminate, AReceivedTerminateFlushesAndNamesTheReadThatFailed) {
@@ -373,9 +371,9 @@ TEST(NicTerminate, AReceivedTerminateFlushesAndNamesTheReadThatFailed) {
   const std::string header = untagged("4141", 1, 1, 0);
   const std::string request = read_request(solo.stag(), solo.to(), 16, "00004711", zeros(8));
   EXPECT_EQ(solo.feed(untagged("4147", 2, 1, 0) + "0100e000002e" + header + request), no_octets);
-  EXPECT_EQ(solo.side.qp->state(), QpState::terminate);
-  EXPECT_EQ(solo.side.sends().at(0).status, WcStatus::remote_access_error);
-  EXPECT_EQ(solo.side.recvs().at(0).status, WcStatus::flushed);
+  EXPECT_EQ(solo.side.qp->rdmap_state(), RdmapState::terminate);
+  EXPECT_EQ(solo.side.sends().at(0).status, WcStatus::rem_access_err);
+  EXPECT_EQ(solo.side.recvs().at(0).status, WcStatus::wr_flush_err);
   const TerminateInfo& info = *solo.side.qp->terminate();
   EXPECT_FALSE(info.sent);
   EXPECT_EQ(info.text, "remote protection: invalid STag");
@@ -388,7 +386,7 @@ TEST(NicTerminate, AReceivedTerminateBlamesTheOneReadThatItQuotesAmongSeveral) {
   Solo solo({}, mpa::Role::initiator);
   for (std::uint64_t i = 1; i <= 4; ++i) {
     const Sge sink = solo.buffer.sge(16 * i, 16);
-    const SendWr read{.wr_id = i, .opcode = SendWr::Opcode::rdma_read, .sges = {&sink, 1}, .remote_stag = 0x4711};
+    const SendWr read{.wr_id = i, .opcode = SendWr::Opcode::rdma_read, .sges = {&sink, 1}, .rkey = 0x4711};
     ASSERT_TRUE(solo.side.qp->post_send(read).has_value());
   }
   (void)solo.side.transmit_all();
@@ -397,26 +395,26 @@ TEST(NicTerminate, AReceivedTerminateBlamesTheOneReadThatItQuotesAmongSeveral) {
   const auto done = solo.side.sends();
   ASSERT_EQ(done.size(), 4U);
   for (const WorkCompletion& one : done)
-    EXPECT_EQ(one.status, one.wr_id == 3 ? WcStatus::remote_access_error : WcStatus::flushed) << one.wr_id;
+    EXPECT_EQ(one.status, one.wr_id == 3 ? WcStatus::rem_access_err : WcStatus::wr_flush_err) << one.wr_id;
 }
 
 // Queues number their messages each for itself: MSN 1 of the Sends is not MSN 1 of the Reads.
 TEST(NicTerminate, AReceivedTerminateThatQuotesASendBlamesNoRead) {
   Reader16 solo;
   EXPECT_EQ(solo.feed(untagged("4147", 2, 1, 0) + "0100c0000016" + untagged("4143", 0, 1, 0)), no_octets);
-  EXPECT_EQ(solo.side.sends().at(0).status, WcStatus::flushed);
+  EXPECT_EQ(solo.side.sends().at(0).status, WcStatus::wr_flush_err);
 }
 
 TEST(NicTerminate, AReceivedTerminateThatQuotesARequestThatWasNeverSentBlamesNobody) {
   Solo solo({}, mpa::Role::initiator);
-  const SendWr read{.wr_id = 2, .opcode = SendWr::Opcode::rdma_read, .remote_stag = 0x4711};
+  const SendWr read{.wr_id = 2, .opcode = SendWr::Opcode::rdma_read, .rkey = 0x4711};
   ASSERT_TRUE(solo.side.send(1, {solo.buffer.sge(0, 8)}).has_value());
   std::vector<ConstBytes> list(16);
   ASSERT_GT(solo.side.qp->gather(list), 0U);  // framed, and TCP takes none of it
   ASSERT_TRUE(solo.side.qp->post_send(read).has_value());
   const std::string request = read_request(solo.stag(), solo.to(), 0, "00004711", zeros(8));
   EXPECT_EQ(solo.feed(untagged("4147", 2, 1, 0) + "0100e000002e" + untagged("4141", 1, 0, 0) + request), no_octets);
-  for (const WorkCompletion& one : solo.side.sends()) EXPECT_EQ(one.status, WcStatus::flushed) << one.wr_id;
+  for (const WorkCompletion& one : solo.side.sends()) EXPECT_EQ(one.status, WcStatus::wr_flush_err) << one.wr_id;
 }
 
 // No Terminate is longer than its headers; what is behind them is nobody's.
@@ -426,7 +424,7 @@ TEST(NicTerminate, ATerminateWithMoreOctetsThanAnyHasIsReadAsFarAsItGoes) {
   const std::string body = "0100e000002e" + untagged("4141", 1, 1, 0) + request + zeros(20000);
   EXPECT_EQ(solo.feed(untagged("4147", 2, 1, 0) + body), no_octets);
   EXPECT_EQ(solo.side.qp->terminate()->text, "remote protection: invalid STag");
-  EXPECT_EQ(solo.side.sends().at(0).status, WcStatus::remote_access_error);
+  EXPECT_EQ(solo.side.sends().at(0).status, WcStatus::rem_access_err);
 }
 
 TEST(NicTerminate, ATerminateOfOnesOwnSaysHowFarThePeerWasRead) {
@@ -488,7 +486,7 @@ TEST(NicTerminate, TheFenceHoldsATerminateThatNoFpduCausedAndLetsOutOneThatWasPr
   Solo silent([](AttachOptions& o) { o.fenced = true; });
   silent.side.qp->send_terminate(2, 0, 7);
   EXPECT_EQ(hex(silent.side.transmit_all()), no_octets);
-  EXPECT_EQ(silent.side.qp->state(), QpState::error);
+  EXPECT_EQ(silent.side.qp->rdmap_state(), RdmapState::error);
   EXPECT_TRUE(silent.side.saw(QpEvent::Kind::failed));
   Solo provoked([](AttachOptions& o) { o.fenced = true; });
   expect_terminate(provoked, untagged("4143", 0, 7, 0), "", "1203");

@@ -66,7 +66,7 @@ struct Buffer {
   }
   Buffer(const Buffer&) = delete;
   Sge sge(std::size_t offset, std::size_t length) const {
-    return {region.stag, region.to + offset, static_cast<std::uint32_t>(length)};
+    return {region.addr + offset, static_cast<std::uint32_t>(length), region.lkey};
   }
   Sge all() const { return sge(0, memory.size()); }
   void fill(std::uint64_t seed) {
@@ -227,9 +227,9 @@ struct Solo {
     framer.frame(ulpdu, {}, out);
     return hex(out);
   }
-  std::string stag() const { return hex32(buffer.region.stag); }
+  std::string stag() const { return hex32(buffer.region.rkey); }
   std::string to(std::uint64_t offset = 0) const {
-    const std::uint64_t at = buffer.region.to + offset;
+    const std::uint64_t at = buffer.region.addr + offset;
     return hex32(static_cast<std::uint32_t>(at >> 32)) + hex32(static_cast<std::uint32_t>(at));
   }
   static std::string hex32(std::uint32_t v) {

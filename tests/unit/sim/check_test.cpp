@@ -219,7 +219,7 @@ class Ledgers : public ::testing::Test {
 
 TEST_F(Ledgers, AreContentWithEachRequestOnceAndInOrder) {
   post(1), post(2, false, WcOpcode::rdma_write), post(3), post(4, false), post(5);
-  complete(1), complete(3), complete(4, WcStatus::flushed), complete(5, WcStatus::flushed);
+  complete(1), complete(3), complete(4, WcStatus::wr_flush_err), complete(5, WcStatus::wr_flush_err);
   ledger_.ended("it", noon, judge_);
   EXPECT_THAT(texts(judge_), IsEmpty());
 }
@@ -245,8 +245,8 @@ TEST_F(Ledgers, SeeACompletionThatNeverComes) {
 
 TEST_F(Ledgers, SeeWrongKindsFailuresAndALateSuccess) {
   post(1), post(2), post(3), post(4);
-  complete(1, WcStatus::success, WcOpcode::recv), complete(2, WcStatus::remote_access_error);
-  complete(3, WcStatus::flushed), complete(4);
+  complete(1, WcStatus::success, WcOpcode::recv), complete(2, WcStatus::rem_access_err);
+  complete(3, WcStatus::wr_flush_err), complete(4);
   EXPECT_THAT(texts(judge_), ::testing::ElementsAre(HasSubstr("completed as recv"), HasSubstr("send 2 failed"),
                                                     HasSubstr("succeeded after an earlier one was flushed")));
 }

@@ -245,7 +245,7 @@ TEST(SimHostRnic, WhatGoesOverTheWireDoesNotDependOnWhereMemoryLies) {
     const Bytes other(ballast);
     RnicPair p;
     p.cable.start();
-    return std::pair{p.va->mr.stag, p.va->mr.to};
+    return std::pair{p.va->mr.rkey, p.va->mr.addr};
   };
   EXPECT_EQ(stag_and_offset(1), stag_and_offset(1'000'003));
   EXPECT_EQ(stag_and_offset(1).second, 0x1000'0000U);
