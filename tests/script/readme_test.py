@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""Every command of README.md, as written there: from the root of the source tree, one after the other. `./dev` builds and
+installs packages; of its commands only the names are checked, and what `./dev demo` runs."""
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from cli import LIMIT, PARLEY, SOURCE_DIR
+
+# In a network of its own the test has the ports of the README for itself, and may capture.
+INSIDE = "PARLEY_README_NETWORK"
+# What takes a minute is cut to some cases here; tests/script/conform_test.py runs all.
+SHORTER = {"parley conform": " --only plain"}
+# `cmake` and the program it builds need an installed Parley: tests/install/run.sh.
+ELSEWHERE = ("cmake ", "./dev ")
+
+
+def commands(text):
+    """The commands of the indented blocks, without the remarks beside them."""
+    found = []
+    for line in text.splitlines():
+        if re.match(r"    (parley|cmake|\./dev)\b", line):
+            found.append(re.sub(r"\s{2,}.*|\s+# .*", "", line.strip()))
+    return found
+
+
+def listening(port):
+    """Whether somebody listens there, without connecting."""
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with open(table, encoding="ascii") as lines:
+            if any(f":{port:04X} " in line.split(maxsplit=2)[1] + " " and " 0A " in line for line in lines):
+                return True
+    return False
+
+
+def wait_for(condition, what):
+    end = time.monotonic() + LIMIT
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"{what}: not within {LIMIT} s")
+        time.sleep(0.01)
+
+
+class Shell:
+    """Runs the commands with `parley` in PATH."""
+
+    def __init__(self, folder):
+        os.symlink(os.path.abspath(PARLEY), os.path.join(folder, "parley"))
+        self.environment = {**os.environ, "PATH": folder + os.pathsep + os.environ["PATH"]}
+        self.background, self.failed = [], []
+
+    def start(self, command):
+        return subprocess.Popen(["bash", "-c", "exec " + command], cwd=SOURCE_DIR, env=self.environment, text=True,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def end(self, command, process):
+        try:
+            out, _ = process.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out = process.communicate()[0] + f"\nnot over after {LIMIT} s"
+        if process.returncode != 0:
+            self.failed.append(f"{command}: exit status {process.returncode}\n{out}")
+
+    def run(self, command):
+        if command.endswith("&"):
+            process = self.start(command[:-1])
+            # A user needs longer to type the next line than a listener to begin.
+            port = re.search(r"(?:^|:|-p )(\d{4})\b", command)
+            number = int(port[1]) if port else 7174  # rping's own
+            wait_for(lambda: listening(number) or process.poll() is not None, command)
+            self.background.append((command, process))
+            return
+        self.end(command, self.start(command))
+        # The peers that end by themselves have done so, and leave their ports.
+        for pair in [pair for pair in self.background if " -P " not in pair[0]]:
+            self.background.remove(pair)
+            self.end(*pair)
+
+    def stop(self):
+        for _, process in self.background:  # served until now, wrong set-ups on purpose among them
+            process.terminate()
+            process.communicate(timeout=LIMIT)
+
+
+class Readme(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with open(os.path.join(SOURCE_DIR, "README.md"), encoding="utf-8") as file:
+            cls.commands = commands(file.read())
+
+    def test_each_command_does_what_its_block_says(self):
+        own = [c for c in self.commands if c.startswith("parley ") and not c.startswith("parley pcap live")]
+        self.assertGreater(len(own), 10, self.commands)
+        with tempfile.TemporaryDirectory() as folder:
+            shell = Shell(folder)
+            for command in own:
+                shell.run(command + next((more for head, more in SHORTER.items() if command.startswith(head)), ""))
+            shell.stop()
+            self.assertEqual(shell.failed, [])
+
+    def test_a_live_capture_judges_the_connection_of_the_first_lines(self):
+        live = [c for c in self.commands if c.startswith("parley pcap live")]
+        self.assertEqual(len(live), 1)
+        if INSIDE not in os.environ:
+            self.skipTest("no network of its own is allowed here (unshare --net); pcap_live_test.py captures where it may")
+        with tempfile.TemporaryDirectory() as folder:
+            shell = Shell(folder)
+            capture = shell.start(live[0])
+            first = capture.stdout.readline()  # it says what it captures on once it does
+            for command in self.commands[:self.commands.index(live[0])]:
+                if re.match(r"parley (listen|connect)\b", command):
+                    shell.run(command)
+            out = first + capture.communicate(timeout=LIMIT)[0]
+            self.assertEqual((shell.failed, capture.returncode), ([], 0), out)
+            self.assertIn("1 of them MPA: 1 passed", out)
+
+    def test_dev_has_the_commands_that_are_named(self):
+        with open(os.path.join(SOURCE_DIR, "dev"), encoding="utf-8") as file:
+            known = set(re.findall(r"(?m)^  ([a-z-]+)\)", file.read()))
+        with open(os.path.join(SOURCE_DIR, "README.md"), encoding="utf-8") as file:
+            named = set(re.findall(r"\./dev ([a-z][a-z-]*)", file.read()))
+        self.assertGreaterEqual(named, {"demo", "test", "build", "install", "packages"})
+        self.assertEqual(named - known, set())
+
+    def test_no_command_is_left_out(self):
+        for command in self.commands:
+            self.assertTrue(command.startswith(("parley ", *ELSEWHERE)), command)
+            self.assertTrue(shlex.split(command), command)
+
+
+if __name__ == "__main__":
+    own_network = ["unshare", "--map-root-user", "--net"]
+    up = ["ip", "link", "set", "lo", "up"]
+    if INSIDE not in os.environ and subprocess.run([*own_network, *up], check=False, capture_output=True).returncode == 0:
+        os.environ[INSIDE] = "yes"
+        os.execvp("unshare", [*own_network, "sh", "-c", " ".join(up) + ' && exec "$@"', "sh", sys.executable, "-B", *sys.argv])
+    unittest.main()
