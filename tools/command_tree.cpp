@@ -119,6 +119,12 @@ std::optional<OptionFacts> positional(const Reached& at) {
   return std::nullopt;
 }
 
+/// Where a command went that was of another name; empty: it never was one.
+std::string moved(const std::string& path, std::string_view word) {
+  const bool role = word == "responder" || word == "initiator";
+  return path == "parley conform" && role ? fmt::format("parley conform mpa {}", word) : std::string();
+}
+
 }  // namespace
 
 Or<Command> find_command(const Command& app, std::span<const std::string> words) {
@@ -135,6 +141,8 @@ std::string no_command(const Command& app, std::string_view word) {
   std::vector<std::string> names;
   for (const Command& sub : app.commands()) names.push_back(sub.name());
   if (names.empty()) return fmt::format("'{}' has no command '{}', nor any other", app.name(), word);
+  if (const std::string now = moved(app.path(), word); !now.empty())
+    return fmt::format("'{} {}' is now '{}'", app.path(), word, now);
   const std::string_view meant = sim::nearest(word, {names.begin(), names.end()});
   return fmt::format("no command '{}'; {}there are: {}", word,
                      meant.empty() ? std::string() : fmt::format("did you mean '{}'? ", meant), fmt::join(names, ", "));

@@ -58,10 +58,10 @@ def chunks(names, at_once=1000):
 def command(run, stem, options):
     port = run["port"]
     if run["iut"] == "responder":
-        words = ["/tmp/parley", "conform", "responder", f"{ADDRESS['b'][4]}:{port}", "--run", fresh_rping("server", port),
+        words = ["/tmp/parley", "conform", "mpa", "responder", f"{ADDRESS['b'][4]}:{port}", "--run", fresh_rping("server", port),
                  "--connect-timeout", "20s"]  # rping takes its time to listen where the host is busy
     else:
-        words = ["/tmp/parley", "conform", "initiator", "--listen", f"{ADDRESS['a'][4]}:{port}", "--run",
+        words = ["/tmp/parley", "conform", "mpa", "initiator", "--listen", f"{ADDRESS['a'][4]}:{port}", "--run",
                  fresh_rping("client", port)]
     return words + ["--run-limit", "0s", "--ulp", "rping", *PACE, "--markdown", f"/out/{stem}.md", "--junit",
                     f"/out/{stem}.xml", "--pcapng", f"/out/{stem}.pcapng", "--json", *options]

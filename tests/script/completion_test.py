@@ -34,6 +34,12 @@ def commands(*path):
     return re.findall(r"^  ([a-z]+) ", section, re.MULTILINE)
 
 
+def every_command(path=()):
+    for name in commands(*path):
+        yield (*path, name)
+        yield from every_command((*path, name))
+
+
 class Help(CliTest):
     def test_it_is_the_same_text_as_the_option(self):
         for path in ((), ("connect",), ("pcap",), ("pcap", "check"), ("sim", "run"), ("help",)):
@@ -51,6 +57,12 @@ class Meant(CliTest):
         self.refused(run("conect"), 2, "did you mean 'connect'?")
         self.refused(run("matr"), 2, "no command 'matr'; there are: ")
         self.refused(run("pcap", "matr"), 2, "did you mean 'matrix'?")
+
+    def test_a_command_of_an_earlier_version_tells_the_new_one(self):
+        for role in ("responder", "initiator"):
+            now = f"'parley conform {role}' is now 'parley conform mpa {role}'"
+            self.refused(run("conform", role, "--list"), 2, now)
+            self.refused(run("help", "conform", role), 2, now)
 
     def test_options(self):
         self.refused(run("pcap", "check", "--quite", "x.pcap"), 2, "--quite", "did you mean '--quiet'?")
@@ -75,7 +87,7 @@ class Bash(CliTest):
         self.assertNotIn("--rtr-accept", tab("connect", "--rtr-"))
 
     def test_every_option_of_every_help(self):
-        for path in [(c,) for c in commands()] + [(c, s) for c in commands() for s in commands(c)]:
+        for path in every_command():
             text = run(*path, "--help").out
             names = set(re.findall(r"(?<=[ ,])(--[a-z][a-z0-9-]*)(?=[ ,{\n])", "\n".join(
                 line for line in text.splitlines() if re.match(r" {2,4}-", line))))

@@ -55,7 +55,7 @@ class ConformTest(cli.CliTest):
     def test_parley_passes_as_responder(self):
         _, port = self.listener("--expect", 1, "--size", 16)
         junit, html, markdown, capture = (self.path(n) for n in ("r.xml", "r.html", "r.md", "r.pcapng"))
-        done = self.ok(cli.run("conform", "responder", f"127.0.0.1:{port}", "--only", QUICK, "--recv-size", 16,
+        done = self.ok(cli.run("conform", "mpa", "responder", f"127.0.0.1:{port}", "--only", QUICK, "--recv-size", 16,
                                "--recv-count", 1, "--pause", "10ms", "--json", "--junit", junit, "--html", html,
                                "--markdown", markdown,
                                "--pcapng", capture))
@@ -68,7 +68,7 @@ class ConformTest(cli.CliTest):
         cases = {c.get("name"): c for c in suite.findall("testcase")}
         self.assertEqual(set(cases), set(verdicts) | {n for n, c in cases.items() if c.find("skipped") is not None})
         self.assertEqual(len(cases), len(suite.findall("testcase")), "one for each case")
-        self.assertEqual({c.get("classname") for c in cases.values()}, {"conform.responder"})
+        self.assertEqual({c.get("classname") for c in cases.values()}, {"conform.mpa.responder"})
         self.assertEqual(int(suite.get("tests")), len(cases))
         for name, verdict in verdicts.items():
             self.assertEqual(cases[name].find("skipped") is not None, verdict in ("inconclusive", "not run"), name)
@@ -80,16 +80,16 @@ class ConformTest(cli.CliTest):
 
     def test_that_no_case_came_to_a_verdict_is_no_pass(self):
         _, port = self.listener()
-        done = cli.run("conform", "responder", f"127.0.0.1:{port}", "--only", "^rtr-lost$")  # needs --destructive
+        done = cli.run("conform", "mpa", "responder", f"127.0.0.1:{port}", "--only", "^rtr-lost$")  # needs --destructive
         self.refused(done, 1, "no case reached a verdict")
 
     def test_parley_passes_as_rping_server(self):
         _, port = self.rping_server("-P")
-        self.ok(cli.run("conform", "responder", f"127.0.0.1:{port}", "--ulp", "rping", "--only",
+        self.ok(cli.run("conform", "mpa", "responder", f"127.0.0.1:{port}", "--ulp", "rping", "--only",
                         "^write-,^message-too-long,^qn,^msn-2,^half-close", "--pause", "10ms"))
 
     def test_parley_passes_as_initiator(self):
-        tester = self.start("conform", "initiator", "--listen", "127.0.0.1:0", "--ulp", "rping", "--only",
+        tester = self.start("conform", "mpa", "initiator", "--listen", "127.0.0.1:0", "--ulp", "rping", "--only",
                             "^crc-by-default,^bad-key,^rdmap-version,^read-bad-stag,^write-out,^rejected", "--pause",
                             "10ms")
         port = tester.wait_for("listening")["port"]
@@ -104,7 +104,7 @@ class ConformTest(cli.CliTest):
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         command = f"exec {cli.PARLEY} connect 127.0.0.1:{port} --rtr write --hold 5s"
-        done = self.ok(cli.run("conform", "initiator", "--listen", f"127.0.0.1:{port}", "--run", command,
+        done = self.ok(cli.run("conform", "mpa", "initiator", "--listen", f"127.0.0.1:{port}", "--run", command,
                                "--run-limit", "0s", "--only", "^rtr-first,^rdmap-version,^reply-without-a$", "--json"))
         cases = [e for e in done.events if e["event"] == "case"]
         self.assertEqual([c["verdict"] for c in cases], ["pass"] * 3, str(done))
@@ -112,7 +112,7 @@ class ConformTest(cli.CliTest):
     def test_the_command_is_told_the_case(self):
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        done = cli.run("conform", "initiator", "--listen", f"127.0.0.1:{port}", "--run", "echo for $PARLEY_CASE",
+        done = cli.run("conform", "mpa", "initiator", "--listen", f"127.0.0.1:{port}", "--run", "echo for $PARLEY_CASE",
                        "--run-limit", "5s", "--only", "^crc-by-default,^silent-before", "--patience", "300ms", "--json")
         for event in done.events:
             if event["event"] == "case":
@@ -136,27 +136,27 @@ class ConformTest(cli.CliTest):
         for words, first in (("8008c008", "000ec140"), ("80084008", "002e4141"), ("c0080008", "00124143")):
             self.reply_words = bytes.fromhex(words)
             came.clear()
-            cli.run("conform", "responder", f"127.0.0.1:{peer.port}", "--only", "^a-alone$", "--timeout", "300ms",
+            cli.run("conform", "mpa", "responder", f"127.0.0.1:{peer.port}", "--only", "^a-alone$", "--timeout", "300ms",
                     "--quiet-time", "100ms", "--pause", "300ms", "--json")
             agreed = [after for request, after in came if request == "80080008"]
             self.assertEqual([after[:4].hex() for after in agreed], [first], words)
         # IRD 0 and a Read: no indication can be sent that the peer has room for.
         self.reply_words = bytes.fromhex("80004008")
         came.clear()
-        cli.run("conform", "responder", f"127.0.0.1:{peer.port}", "--only", "^a-alone$", "--timeout", "300ms", "--quiet-time",
+        cli.run("conform", "mpa", "responder", f"127.0.0.1:{peer.port}", "--only", "^a-alone$", "--timeout", "300ms", "--quiet-time",
                 "100ms", "--pause", "300ms", "--json")
         self.assertEqual([after for request, after in came if request == "80080008"], [b""])
 
     def test_a_peer_that_plays_siw_fails_where_siw_does(self):
         _, port = self.listener("--play-quirk", "siw")
-        done = cli.run("conform", "responder", f"127.0.0.1:{port}", "--only", QUICK, "--pause", "10ms", "--json")
+        done = cli.run("conform", "mpa", "responder", f"127.0.0.1:{port}", "--only", QUICK, "--pause", "10ms", "--json")
         self.assertEqual(done.code, 1, str(done))
         verdicts = self.verdicts(done)
         for name in ("reserved-bits-ignored", "markers-asked", "markers-asked-v1"):
             self.assertEqual(verdicts[name], "fail", name)
         for name in ("plain-v1", "bad-key-closes", "v2-client-server", "write-rtr-stag-0"):
             self.assertEqual(verdicts[name], "pass", name)
-        text = cli.run("conform", "responder", f"127.0.0.1:{port}", "--only", "^reserved-bits,^plain-v1$",
+        text = cli.run("conform", "mpa", "responder", f"127.0.0.1:{port}", "--only", "^reserved-bits,^plain-v1$",
                           "--pause", "10ms").out
         told = text.partition("FAIL reserved-bits-ignored (RFC 5044 §7.1.1, MUST)")[2]
         self.assertIn("expected  accepted; reserved bits of the Reply 0", told, text)
@@ -170,7 +170,7 @@ class ConformTest(cli.CliTest):
         for serve in (lambda peer: None, garbage, lambda peer: peer.recv(1)):
             peer = OddPeer(serve)
             self.addCleanup(peer.close)
-            done = cli.run("conform", "responder", f"127.0.0.1:{peer.port}", "--only", "^plain,^bad-crc$,^pd",
+            done = cli.run("conform", "mpa", "responder", f"127.0.0.1:{peer.port}", "--only", "^plain,^bad-crc$,^pd",
                            "--pause", "1ms", "--timeout", "300ms", "--json")
             self.assertEqual(done.code, 3, str(done))
             self.assertEqual(done.event("summary")["command"], "conform")
@@ -188,14 +188,14 @@ class ConformTest(cli.CliTest):
         for serve, words in ((http, "48 54 54 50"), (echo, "MPA ID Req Frame"), (lambda peer: None, "and not one octet")):
             peer = OddPeer(serve)
             self.addCleanup(peer.close)
-            done = cli.run("conform", "responder", f"127.0.0.1:{peer.port}", "--pause", "1ms", "--timeout", "300ms",
+            done = cli.run("conform", "mpa", "responder", f"127.0.0.1:{peer.port}", "--pause", "1ms", "--timeout", "300ms",
                            "--timer", "1s", "--json")
             self.assertEqual(set(self.verdicts(done).values()), {"inconclusive", "not run"}, str(done))
             self.refused(done, 3, "nothing that answered at 127.0.0.1", "spoke MPA", words)
 
     def test_what_rejects_everything_speaks_mpa(self):
         _, port = self.listener("--reject", "--count", 0)
-        done = cli.run("conform", "responder", f"127.0.0.1:{port}", "--only", "^plain,^bad-key", "--pause", "1ms")
+        done = cli.run("conform", "mpa", "responder", f"127.0.0.1:{port}", "--only", "^plain,^bad-key", "--pause", "1ms")
         self.refused(done, 3, "speaks MPA but accepted no Request")
 
     def test_a_signal_ends_the_case_that_runs_and_reports_are_written(self):
@@ -210,7 +210,7 @@ class ConformTest(cli.CliTest):
         peer = OddPeer(silent)
         self.addCleanup(peer.close)
         files = [self.path(n) for n in ("r.xml", "r.html", "r.md", "r.pcapng")]
-        tester = self.start("conform", "responder", f"127.0.0.1:{peer.port}", "--only", "^half-request-times-out,^plain",
+        tester = self.start("conform", "mpa", "responder", f"127.0.0.1:{peer.port}", "--only", "^half-request-times-out,^plain",
                             "--timeout", "60s", "--junit", files[0], "--html", files[1], "--markdown", files[2],
                             "--pcapng", files[3])
         self.assertTrue(heard.wait(cli.LIMIT))
@@ -235,10 +235,10 @@ class ConformTest(cli.CliTest):
         target = f"127.0.0.1:{peer.port}"
         for option in ("--junit", "--html", "--markdown", "--pcapng"):
             for where in (self.path("none/there"), self.directory):
-                self.refused(cli.run("conform", "responder", target, option, where), 3, "cannot create", where)
+                self.refused(cli.run("conform", "mpa", "responder", target, option, where), 3, "cannot create", where)
             same = self.path("same")
             other = "--html" if option != "--html" else "--junit"
-            self.refused(cli.run("conform", "responder", target, option, same, other,
+            self.refused(cli.run("conform", "mpa", "responder", target, option, same, other,
                                  os.path.join(self.directory, ".", "same")), 2, option, other)
         self.assertEqual(os.listdir(self.directory), [], "nothing is left of a run that did not begin")
 
@@ -246,7 +246,7 @@ class ConformTest(cli.CliTest):
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         with mock.patch.dict(os.environ, {"TMPDIR": self.directory}):
-            done = cli.run("conform", "initiator", "--listen", f"127.0.0.1:{port}", "--run",
+            done = cli.run("conform", "mpa", "initiator", "--listen", f"127.0.0.1:{port}", "--run",
                            "readlink /proc/self/fd/1 >&2", "--run-limit", "5s", "--only", "^crc-by-default",
                            "--patience", "300ms", "--json")
         # A file system without unnamed files gives none at all, and no output then.
@@ -311,13 +311,13 @@ class ConformTest(cli.CliTest):
             port = free.getsockname()[1]
         # Without exec the shell waits for the program, and is the one that is told to end.
         command = f"{cli.PARLEY} listen 127.0.0.1:{port} --expect 1 --size 16; true"
-        done = self.ok(cli.run("conform", "responder", f"127.0.0.1:{port}", "--run", command, "--run-limit", "1s", "--only",
+        done = self.ok(cli.run("conform", "mpa", "responder", f"127.0.0.1:{port}", "--run", command, "--run-limit", "1s", "--only",
                                "^plain-v1$,^bad-key,^v2-client,^rdmap-version", "--recv-size", 16, "--json"))
         self.assertEqual(list(self.verdicts(done).values()).count("pass"), 4, str(done))
 
     def test_a_peer_that_dies_ends_the_run_as_one_that_is_not_there(self):
         peer = OddPeer(lambda stream: peer.close())
-        done = cli.run("conform", "responder", f"127.0.0.1:{peer.port}", "--only", "^plain,^bad-key,^crc,^reserved,^revision",
+        done = cli.run("conform", "mpa", "responder", f"127.0.0.1:{peer.port}", "--only", "^plain,^bad-key,^crc,^reserved,^revision",
                        "--connect-timeout", "300ms", "--pause", "1ms", "--timeout", "200ms", "--json")
         self.assertEqual(done.code, 3, str(done))
         self.assertIn("the peer was not there", done.err)
@@ -325,31 +325,31 @@ class ConformTest(cli.CliTest):
     def test_nobody_there(self):
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        done = cli.run("conform", "responder", f"127.0.0.1:{port}", "--connect-timeout", "400ms", "--pause", "1ms",
+        done = cli.run("conform", "mpa", "responder", f"127.0.0.1:{port}", "--connect-timeout", "400ms", "--pause", "1ms",
                        "--json")
         self.assertEqual(done.code, 3, str(done))
         self.assertEqual(sum(v == "inconclusive" for v in self.verdicts(done).values()), 1)
         self.assertIn("never reached", done.err)
-        done = cli.run("conform", "responder", f"127.0.0.1:{port}", "--connect-timeout", "400ms")
+        done = cli.run("conform", "mpa", "responder", f"127.0.0.1:{port}", "--connect-timeout", "400ms")
         self.assertEqual(done.code, 3, str(done))
         first, *rest = cli.body(done.out).splitlines()
         self.assertEqual(first, f"no peer at 127.0.0.1:{port}: the responder takes no TCP connection: Connection refused")
         self.assertEqual(len(rest), 1, done.out)  # the tally
 
     def test_usage(self):
-        self.refused(cli.run("conform", "responder"), 2, "HOST:PORT")
-        self.refused(cli.run("conform", "initiator"), 2, "--listen")
-        self.refused(cli.run("conform", "responder", "localhost:1", "--only", "("), 2, "--only")
-        self.refused(cli.run("conform", "responder", "localhost:1", "--ulp", "nfs"), 2, "rping")
-        self.refused(cli.run("conform", "responder", "localhost:1", "--only", "x" * 1001), 2, "--only", "1000")
-        self.refused(cli.run("conform", "responder", "localhost:1", "--only", "nosuch"), 2, "no case")
+        self.refused(cli.run("conform", "mpa", "responder"), 2, "HOST:PORT")
+        self.refused(cli.run("conform", "mpa", "initiator"), 2, "--listen")
+        self.refused(cli.run("conform", "mpa", "responder", "localhost:1", "--only", "("), 2, "--only")
+        self.refused(cli.run("conform", "mpa", "responder", "localhost:1", "--ulp", "nfs"), 2, "rping")
+        self.refused(cli.run("conform", "mpa", "responder", "localhost:1", "--only", "x" * 1001), 2, "--only", "1000")
+        self.refused(cli.run("conform", "mpa", "responder", "localhost:1", "--only", "nosuch"), 2, "no case")
         self.assertEqual(cli.run("conform").code, 2)
 
     def test_all_names_can_be_written_out(self):
-        names = [e["name"] for e in cli.run("conform", "responder", "--list", "--json").events if "name" in e]
-        done = self.ok(cli.run("conform", "responder", "--list", "--json", "--only", ",".join(names)))
+        names = [e["name"] for e in cli.run("conform", "mpa", "responder", "--list", "--json").events if "name" in e]
+        done = self.ok(cli.run("conform", "mpa", "responder", "--list", "--json", "--only", ",".join(names)))
         self.assertEqual([e["name"] for e in done.events if "name" in e], names)
-        self.refused(cli.run("conform", "responder", "localhost:1", "--only", "x," * 5001), 2, "10000")
+        self.refused(cli.run("conform", "mpa", "responder", "localhost:1", "--only", "x," * 5001), 2, "10000")
 
     def test_a_program_of_one_connection_is_not_called_foreign(self):
         def serve(sock):
@@ -357,7 +357,7 @@ class ConformTest(cli.CliTest):
             sock.recv(100)
 
         peer = OddPeer(serve)
-        done = cli.run("conform", "responder", f"127.0.0.1:{peer.port}", "--only", "^bad-key-closes$", "--connect-timeout", "300ms")
+        done = cli.run("conform", "mpa", "responder", f"127.0.0.1:{peer.port}", "--only", "^bad-key-closes$", "--connect-timeout", "300ms")
         self.refused(done, 3, "accepted no further connection", "--run")
 
     def test_no_expression_brings_it_down(self):
@@ -366,17 +366,17 @@ class ConformTest(cli.CliTest):
                         "|" * 1000, "(" * 100 + "a" + ")*" * 100, ".*" * 499 + "z", "\\" * 999):
             with self.subTest(hostile[:20]):
                 begin = time.monotonic()
-                done = cli.run("conform", "responder", "--list", "--only", hostile)
+                done = cli.run("conform", "mpa", "responder", "--list", "--only", hostile)
                 self.assertIn(done.code, (0, 2), str(done)[:500])
                 self.assertLess(time.monotonic() - begin, 20)
 
     def test_list(self):
         for role in ("responder", "initiator"):
-            done = self.ok(cli.run("conform", role, "--list", "--json"))
+            done = self.ok(cli.run("conform", "mpa", role, "--list", "--json"))
             rows = {e["row"] for e in done.events}
             self.assertIn("30", rows)
             self.assertTrue(all(e["clause"] and e["level"] in ("MUST", "SHOULD", "MAY") for e in done.events))
-        text = self.ok(cli.run("conform", "initiator", "--list", "--only", "^reply-private")).out
+        text = self.ok(cli.run("conform", "mpa", "initiator", "--list", "--only", "^reply-private")).out
         self.assertIn("destructive", text)
         json.dumps(text)
 

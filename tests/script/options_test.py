@@ -81,9 +81,9 @@ def page_options():
 class Options(CliTest):
     def test_each_option_of_help_is_in_the_manual_and_in_the_pages(self):
         commands = helps()
-        self.assertIn(("conform", "responder"), commands)
+        self.assertIn(("conform", "mpa", "responder"), commands)
         self.assertIn(("sim", "explore"), commands)
-        self.assertIn("--quiet-time", options(commands[("conform", "responder")]))
+        self.assertIn("--quiet-time", options(commands[("conform", "mpa", "responder")]))
         pages = page_options()
         for path, text in commands.items():
             manual = man_options(path[0] if path else "")

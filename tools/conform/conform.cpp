@@ -113,7 +113,7 @@ Json result_json(const Result& r) {
 
 JunitCase junit_case(const Result& r, bool strict) {
   JunitCase c;
-  c.class_name = fmt::format("conform.{}", to_string(r.what->iut));
+  c.class_name = fmt::format("conform.mpa.{}", to_string(r.what->iut));
   c.name = std::string(r.what->name);
   c.time_us = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(r.took).count());
   const std::string words = fmt::format("{}\nclause: {} ({})\nstimulus: {}\nexpected: {}", r.finding.observed,
@@ -269,7 +269,7 @@ void Conform::print(const Result& result) {
 
 Or<void> Conform::write_reports(const conform::Run& run) {
   const auto& results = run.results();
-  const conform::ReportHead head{args_.title, fmt::format("parley conform {}", to_string(iut_)), args_.strict,
+  const conform::ReportHead head{args_.title, fmt::format("parley conform mpa {}", to_string(iut_)), args_.strict,
                                  run.interrupted(), &provenance_};
   Or<void> written;
   const auto save = [&written](const std::unique_ptr<OutputFile>& file, const auto& make) {
@@ -282,7 +282,7 @@ Or<void> Conform::write_reports(const conform::Run& run) {
   save(outputs_.junit, [&] {
     std::vector<JunitCase> cases;
     for (const Result& r : results) cases.push_back(junit_case(r, args_.strict));
-    const std::string suite = fmt::format("parley conform {}", to_string(iut_));
+    const std::string suite = fmt::format("parley conform mpa {}", to_string(iut_));
     return junit_xml(suite, {{suite, std::move(cases), report_properties(provenance_)}});
   });
   if (capture_) {
@@ -427,7 +427,9 @@ void add_common(Command sub, ConformArgs& args, Context& context) {
 }  // namespace
 
 void register_conform(Command app, Context& context) {
-  Command group = app.subcommand("conform", "Test a live peer against the RFCs, case by case");
+  Command conform = app.subcommand("conform", "Test a live peer against the RFCs, case by case");
+  conform.requires_subcommand();
+  Command group = conform.subcommand("mpa", "Test an iWARP peer: MPA, DDP and RDMAP");
   group.requires_subcommand();
   auto responder = std::make_shared<ConformArgs>();
   Command r = group.subcommand("responder", "Test a peer that listens");
@@ -437,10 +439,10 @@ void register_conform(Command app, Context& context) {
   add_common(r, *responder, context);
   r.footer(
       "Examples:\n"
-      "  parley conform responder 192.0.2.1:7174 --ulp rping      against 'rping -s -P'\n"
-      "  parley conform responder 192.0.2.1:7174 --only 'rtr' --html report.html\n"
-      "  parley conform responder localhost:7175 --run 'parley listen 127.0.0.1:7175 -n 1'\n"
-      "  parley conform responder --list");
+      "  parley conform mpa responder 192.0.2.1:7174 --ulp rping      against 'rping -s -P'\n"
+      "  parley conform mpa responder 192.0.2.1:7174 --only 'rtr' --html report.html\n"
+      "  parley conform mpa responder localhost:7175 --run 'parley listen 127.0.0.1:7175 -n 1'\n"
+      "  parley conform mpa responder --list");
   r.run([responder, &context] { return run_conform(*responder, Iut::responder, context); });
   auto initiator = std::make_shared<ConformArgs>();
   Command i = group.subcommand("initiator", "Test a peer that connects");
@@ -450,9 +452,9 @@ void register_conform(Command app, Context& context) {
   i.footer(
       "Each connection serves the next case.\n"
       "Examples:\n"
-      "  parley conform initiator --listen 0.0.0.0:7174 --ulp rping      and there: rping -c -a TESTER in a loop\n"
-      "  parley conform initiator --listen 127.0.0.1:7175 --run 'parley connect 127.0.0.1:7175 --hold 2s'\n"
-      "  parley conform initiator --list");
+      "  parley conform mpa initiator --listen 0.0.0.0:7174 --ulp rping      and there: rping -c -a TESTER in a loop\n"
+      "  parley conform mpa initiator --listen 127.0.0.1:7175 --run 'parley connect 127.0.0.1:7175 --hold 2s'\n"
+      "  parley conform mpa initiator --list");
   i.run([initiator, &context] { return run_conform(*initiator, Iut::initiator, context); });
 }
 

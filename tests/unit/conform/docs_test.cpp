@@ -19,7 +19,7 @@ TEST(ConformDocs, TheTableOfCasesIsTheOneOfTheCode) {
 
 TEST(ConformDocs, TheMarkdownReportIsTheSameFromRunToRun) {
   const Under under{.rping = true};
-  const ReportHead head{"Parley", "parley conform responder", false};
+  const ReportHead head{"Parley", "parley conform mpa responder", false};
   const std::string first = markdown(head, Iut::responder, run(under));
   EXPECT_EQ(first, markdown(head, Iut::responder, run(under)));
   EXPECT_NE(first.find("| 1 | plain-v1 | RFC 5044 §7.1.1 | MUST | pass |"), std::string::npos) << first;
