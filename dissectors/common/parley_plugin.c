@@ -84,10 +84,10 @@ static gboolean startup_is_initiators(parley_beginning how, packet_info* pinfo, 
 static void sync_to_syns(parley_tcp* tcp, const parley_syns* s, guint sender, guint32 first_seq,
                          const parley_tcp_header* h) {
   parley_half *const own = &tcp->half[sender], *const other = &tcp->half[1 - sender];
-  const guint32 heard = h->ack - s->other_first;
-  if (s->own && first_seq == s->own_first) {
-    own->from_syn = TRUE;
-    parley_stream_sync(&own->stream, s->own_first);
+  const guint32 heard = h->ack - s->other_first, before = first_seq - s->own_first;
+  if (s->own && before < PARLEY_HELD_OCTETS_MAX) {
+    own->from_syn = before == 0;
+    parley_stream_sync_behind(&own->stream, first_seq, before);
   }
   if (s->other && (h->flags & PARLEY_TCP_ACK) != 0 && heard < PARLEY_HELD_OCTETS_MAX) {
     other->from_syn = TRUE;

@@ -12,6 +12,11 @@ void parley_stream_sync(parley_stream* stream, guint32 seq) {
   stream->next_seq = seq;
 }
 
+void parley_stream_sync_behind(parley_stream* stream, guint32 seq, guint32 before) {
+  parley_stream_sync(stream, seq);
+  stream->position = before;
+}
+
 guint64 parley_stream_position_of(const parley_stream* stream, guint32 seq) {
   const gint64 at = (gint64)stream->position + (gint32)(seq - stream->next_seq);
   return at > 0 ? (guint64)at : 0;

@@ -61,6 +61,8 @@ typedef enum {
 
 /* The next octet of this direction has this sequence number. */
 void parley_stream_sync(parley_stream* stream, guint32 seq);
+/* The same, and so many octets stand before it that the capture lacks. */
+void parley_stream_sync_behind(parley_stream* stream, guint32 seq, guint32 before);
 parley_tcp_class parley_stream_add(parley_stream* stream, const parley_tcp_segment* segment,
                                    const parley_stream_sink* sink);
 /* The other side acknowledged; call for each packet of the connection that has an acknowledgment. */

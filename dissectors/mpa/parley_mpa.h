@@ -133,7 +133,8 @@ typedef struct parley_half {
   gboolean from_syn;   /* stream position 0 is the octet behind its SYN */
   guint64 base;        /* where the present set-up begins in the stream: behind what was rejected */
   guint64 startup_end; /* stream position behind the startup frame(s); 0: unknown */
-  guint64 request_end; /* the same, without the Rtr frame of 2007 */
+  guint64 request_at;  /* stream position of the Request */
+  guint64 request_end; /* the same as startup_end, without the Rtr frame of 2007 */
   /* FPDUs */
   guint8 crc, markers; /* parley_known */
   gboolean markers_guessed, crc_guessed;

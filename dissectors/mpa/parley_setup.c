@@ -105,9 +105,10 @@ void parley_rtr_or_fpdu(parley_half* half) {
   startup_of_pending(half);
 }
 
-/* The initiator goes on behind its Request and the Reply, wherever those are. */
+/* The initiator goes on behind its Request and the Reply, wherever those are. A Reply that was lost may have been a
+ * reject, and another Request come next. */
 static void begin_initiator(parley_half* half) {
-  if (!rtr_frame_may_come(half) && half->tcp->conn->request.revision > 1) {
+  if (!rtr_frame_may_come(half) && half->tcp->conn->request.revision > 1 && !half->tcp->reply_lost) {
     begin_fpdus(half);
     return;
   }
@@ -166,6 +167,7 @@ static void answered_too_soon(parley_startup_item* item, parley_half* initiator)
 static void request_is_lost(parley_half* initiator) {
   initiator->gap = initiator->any_gap = TRUE;
   parley_forget(initiator->tcp->conn, PARLEY_INITIATOR);
+  if (initiator->phase == PARLEY_PHASE_AFTER_REQUEST && initiator->pending_length > 0) initiator->lost = TRUE;
   parley_pending_drop(initiator);
   parley_stream_skip_acked(&initiator->stream);
   if (initiator->stream.synced) initiator->startup_end = initiator->stream.position;
@@ -203,11 +205,39 @@ static void startup_of_kept(parley_half* half) {
   wmem_free(wmem_file_scope(), kept);
 }
 
-/* A Reply acknowledges the Request that it answers. Where octets are missing, that may be a later one than is known. */
-static gboolean answers_another(const parley_half* half, const parley_half* initiator) {
+/* A Reply acknowledges the Request that it answers. Where octets are missing, that may be a later one than is known;
+ * unless both stand first, where a Reply that was sent again acknowledges FPDUs as well. */
+static gboolean answers_another(const parley_half* half, const parley_half* initiator, guint64 at) {
   const gboolean missing = half->any_gap || initiator->any_gap || initiator->stream.first != NULL ||
                            half->tcp->heard > initiator->stream.position;
-  return missing && half->tcp->conn->request.frame != 0 && half->tcp->heard > initiator->request_end;
+  const gboolean both_first =
+      half->from_syn && at == half->base && initiator->from_syn && initiator->request_at == initiator->base;
+  return missing && !both_first && half->tcp->conn->request.frame != 0 && half->tcp->heard > initiator->request_end;
+}
+
+/* It answered one before, which the capture lacks, and was captured late. */
+static gboolean answers_one_before(const parley_half* half, const parley_half* initiator) {
+  const parley_conn* const c = half->tcp->conn;
+  const gboolean all_seen = half->from_syn && initiator->from_syn && !half->any_gap && !initiator->any_gap;
+  return c->request.frame != 0 && !all_seen && half->tcp->heard != 0 && half->tcp->heard <= initiator->request_at;
+}
+
+static gboolean keeps_a_request(const parley_half* initiator) {
+  return !initiator->hole_in_kept && initiator->pending_at == initiator->request_end &&
+         initiator->pending_length >= PARLEY_MPA_HEADER_LEN && parley_key_of(initiator->pending) == PARLEY_KEY_REQ &&
+         parley_whole_startup(initiator->pending, initiator->pending_length);
+}
+
+/* What was kept behind the Request that is known may hold the one that was answered. */
+static void find_answered_request(parley_half* initiator, guint64 heard) {
+  parley_conn* const c = initiator->tcp->conn;
+  initiator->early = 0;
+  while (initiator->request_end < heard && keeps_a_request(initiator)) {
+    memset(&c->request, 0, sizeof c->request);
+    initiator->phase = PARLEY_PHASE_STARTUP;
+    startup_of_kept(initiator);
+  }
+  if (initiator->request_end != heard) memset(&c->request, 0, sizeof c->request);
 }
 
 static void reply_seen(parley_half* half, parley_startup_item* item) {
@@ -215,17 +245,21 @@ static void reply_seen(parley_half* half, parley_startup_item* item) {
   parley_conn* const c = tcp->conn;
   parley_half* const initiator = parley_peer_of(half);
   const gboolean lost_before = tcp->reply_lost;
-  if (answers_another(half, initiator)) memset(&c->request, 0, sizeof c->request);
+  const guint64 at = half->startup_end - item->item.octets;
+  if (answers_another(half, initiator, at)) find_answered_request(initiator, tcp->heard);
   tcp->reply_heard = tcp->heard;
   c->reply = item->seen;
   parley_agree(tcp);
   parley_startup_judge(item);
   const gboolean request_comes = request_still_comes(initiator);
-  if (!request_comes && (c->request.frame == 0 || initiator->startup_due > 0)) answered_too_soon(item, initiator);
+  const gboolean kept = initiator->phase == PARLEY_PHASE_AFTER_REQUEST;
+  if (!request_comes && (c->request.frame == 0 ? !kept : initiator->startup_due > 0))
+    answered_too_soon(item, initiator);
   if ((c->reply.flags & PARLEY_MPA_FLAG_R) != 0) {
     /* TCP is left to the ULP, which may try again on it. */
     c->outcome = PARLEY_REJECTED;
     half->phase = initiator->phase = PARLEY_PHASE_STARTUP;
+    if (c->request.frame == 0 && kept) parley_pending_drop(initiator);
     startup_of_kept(initiator);
     return;
   }
@@ -244,6 +278,7 @@ static void request_seen(parley_half* half, parley_startup_item* item) {
   parley_tcp* const tcp = half->tcp;
   tcp->conn->request = item->seen;
   half->request_end = half->startup_end;
+  half->request_at = half->startup_end - item->item.octets;
   half->phase = PARLEY_PHASE_AFTER_REQUEST;
   if (tcp->conn->reply.frame != 0 || tcp->reply_lost) parley_agree(tcp);
   parley_startup_judge(item);
@@ -278,6 +313,7 @@ static void begin_again(parley_half* half, guint64 at) {
   parley_half* const peer = parley_peer_of(half);
   half->tcp->conn = conn_again(half->tcp->conn);
   half->tcp->half[PARLEY_INITIATOR].early = 0;
+  half->tcp->reply_lost = FALSE;
   half->base = at;
   peer->base = peer->startup_end;
 }
@@ -356,7 +392,8 @@ static void startup_whole(parley_half* half, const guint8* octets, guint32 size,
     } else
       rtr_frame_seen(half, item, all_seen);
   } else if (tcp->conn->reply.frame == 0) {
-    reply_seen(half, item);
+    /* That of a set-up before, captured late, is only shown. */
+    if (!answers_one_before(half, peer)) reply_seen(half, item);
   } else {
     item->second = TRUE;
     if (all_seen) second_startup(half, item);
@@ -519,6 +556,7 @@ guint32 parley_startup_hole(parley_half* half, guint32 octets, gboolean cut, con
   zeros.data = (guint8*)wmem_alloc0(half->tcp->pinfo->pool, fill);
   zeros.captured = zeros.length = fill;
   zeros.held = TRUE;
+  half->tcp->heard = half->pending_peer;
   half->pending_known = known;
   parley_startup_add(half, &zeros);
   return octets - fill;

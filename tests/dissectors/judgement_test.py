@@ -4,9 +4,9 @@ import re
 import unittest
 
 import harness
-from wire import (ACK, C, FIN, INITIATOR, M, R, REP, REQ, RESPONDER, RST, RTR_TEXT, S, Capture, Framer, atomic_request,
-                  atomic_response, crc32c, enhanced, pattern, read_request, read_response, send, startup, terminate,
-                  untagged, write)
+from wire import (ACK, C, FIN, INITIATOR, M, PSH, R, REP, REQ, RESPONDER, RST, RTR_TEXT, S, Capture, Framer,
+                  atomic_request, atomic_response, crc32c, enhanced, pattern, read_request, read_response, send, startup,
+                  terminate, untagged, write)
 
 V1 = startup(REQ, C, 1), startup(REP, C, 1)
 ERROR, WARNING = "8388608", "6291456"
@@ -132,6 +132,82 @@ class Judgement(unittest.TestCase):
         capture = Capture()
         build(capture.connect())
         self.assertEqual([said for said in self.judged(capture) if said[1] == "error"], [])
+
+    # ---------------------------------------------------------------- another Request behind a reject
+
+    def tries(self, a, *requests, private=b""):
+        """All but the last are rejected: RFC 5044 §7.1.2 rule 2. Frames 4, 5 and so on."""
+        a.handshake()
+        for request in requests[:-1]:
+            a.start(request, startup(REP, C | R, request[17], private))
+        a.start(requests[-1], startup(REP, C, requests[-1][17]))
+
+    @staticmethod
+    def lacks(a, *frames):
+        """Of the frames so far, these are not in the capture."""
+        a.capture.frames = [frame for number, frame in enumerate(a.capture.frames, 1) if number not in frames]
+
+    @staticmethod
+    def late(a, frame, place):
+        a.capture.frames.insert(place - 1, a.capture.frames.pop(frame - 1))
+
+    def goes_on(self, a, first=1):
+        """Until the capture's holes are given up."""
+        for msn in range(first, 30):
+            a.fpdu(INITIATOR, send(msn, b"more"))
+            a.ack(RESPONDER)
+
+    def test_a_late_reply_is_not_held_to_a_request_behind_it(self):
+        def build(a):
+            self.tries(a, startup(REQ, C, 2), startup(REQ, C, 2), V1[0])
+            self.late(a, 5, 8)
+            self.lacks(a, 4, 5, 6)
+            a.fpdu(INITIATOR, send(1, b"and on"))
+        self.check(build)
+
+    def test_a_reply_that_waits_is_held_to_the_request_that_it_acknowledges(self):
+        def build(a):
+            self.tries(a, startup(REQ, C, 2), startup(REQ, C, 2), V1[0])
+            self.goes_on(a)
+            self.lacks(a, 5, 7)
+        self.check(build)
+
+    def test_a_reply_that_was_sent_again_acknowledges_fpdus(self):
+        def build(a):
+            begin = a.next[RESPONDER] + 1
+            a.set_up(*v2("AB"))
+            self.lacks(a, 5)
+            a.fpdu(INITIATOR, send(1))
+            for msn in range(2, 6):
+                a.fpdu(INITIATOR, send(msn, b"more"))
+            last = a.framer[INITIATOR].fpdu(send(6, bytes(40)))
+            a.send(INITIATOR, last[:20])
+            a.segment(RESPONDER, v2("AB")[1], PSH | ACK, number=begin)
+            a.send(INITIATOR, last[20:])
+        self.check(build)
+
+    def test_a_reply_of_which_octets_are_lost_answers_the_request_before_it(self):
+        def build(a):
+            a.handshake()
+            a.start(V1[0], startup(REP, C | R, 1, bytes(60)))
+            a.send(INITIATOR, startup(REQ, C, 2))
+            a.send(RESPONDER, startup(REP, C | R, 2, bytes(60)), cuts=(79,))
+            a.start(*V1)
+            self.goes_on(a)
+            self.lacks(a, 8)
+        self.check(build)
+
+    def test_fpdus_behind_a_request_whose_reject_comes_late(self):
+        for revision in 1, 2:
+            def build(a, revision=revision):
+                self.tries(a, startup(REQ, C, revision), V1[0])
+                for msn in 1, 2, 3:
+                    a.fpdu(INITIATOR, send(msn, b"more"))
+                    a.ack(RESPONDER)
+                self.late(a, 5, 13)
+                a.fpdu(INITIATOR, send(5, b"not the fourth"))
+            with self.subTest(revision=revision):
+                self.check(build, (14, "error", "RFC 5041 §4.3", "MSN 5, 4 is due"))
 
     # ---------------------------------------------------------------- order within a message
 
