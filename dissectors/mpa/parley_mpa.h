@@ -178,6 +178,7 @@ typedef struct parley_tcp {
   guint8 versions;                 /* DV and RV that plausible FPDUs have: 0 for the RDMA Consortium's */
   guint64 reply_heard;             /* of the initiator, by the acknowledgment of the last Reply; 0: unknown */
   gboolean reply_lost;
+  gboolean request_lost; /* and perhaps another Request, which voids the one that is known */
   /* of the frame being dissected */
   guint64 heard; /* position up to which its sender had received; 0: nothing, or not known */
   packet_info* pinfo;

@@ -313,7 +313,7 @@ static void begin_again(parley_half* half, guint64 at) {
   parley_half* const peer = parley_peer_of(half);
   half->tcp->conn = conn_again(half->tcp->conn);
   half->tcp->half[PARLEY_INITIATOR].early = 0;
-  half->tcp->reply_lost = FALSE;
+  half->tcp->reply_lost = half->tcp->request_lost = FALSE;
   half->base = at;
   peer->base = peer->startup_end;
 }
@@ -413,6 +413,18 @@ static void no_request(parley_half* half) {
   tcp->conn->outcome = PARLEY_ESTABLISHED;
 }
 
+/* RFC 5044 §7.1.2 rule 2: the Reply may have been a reject, and another Request have followed it, if what stood right
+ * behind the last one is not in the capture. */
+static gboolean request_among_kept(const parley_half* initiator) {
+  return initiator->hole_in_kept && (initiator->pending_length == 0 || initiator->pending_at > initiator->request_end ||
+                                     parley_begins_like_key(initiator->pending, initiator->pending_length));
+}
+
+static gboolean request_may_be_lost(const parley_half* initiator) {
+  return initiator->phase == PARLEY_PHASE_RTR_OR_FPDU && initiator->pending_length == 0 &&
+         initiator->stream.acked > initiator->startup_end;
+}
+
 /* An accepting Reply is likely: the peers go on. */
 void parley_reply_is_lost(parley_tcp* tcp) {
   parley_half *const initiator = &tcp->half[PARLEY_INITIATOR], *const responder = &tcp->half[PARLEY_RESPONDER];
@@ -421,7 +433,21 @@ void parley_reply_is_lost(parley_tcp* tcp) {
   tcp->reply_lost = TRUE;
   parley_agree(tcp);
   tcp->conn->outcome = PARLEY_ESTABLISHED;
-  if (initiator->phase == PARLEY_PHASE_AFTER_REQUEST) begin_initiator(initiator);
+  if (initiator->phase != PARLEY_PHASE_AFTER_REQUEST) return;
+  const gboolean kept = request_among_kept(initiator);
+  begin_initiator(initiator);
+  tcp->request_lost = kept || request_may_be_lost(initiator);
+  if (tcp->request_lost) forget_zero(initiator);
+}
+
+/* The FPDUs of the responder, whose Reply is not in the capture. */
+static void begin_responder(parley_half* half, guint64 at) {
+  half->phase = PARLEY_PHASE_FPDUS;
+  half->lost = half->gap = TRUE;
+  parley_reply_is_lost(half->tcp);
+  /* What the Request that is known asks for may be void; two Replies have that many octets. */
+  if (half->tcp->request_lost && at >= half->base + 2 * PARLEY_MPA_HEADER_LEN) half->markers = PARLEY_UNKNOWN;
+  half->zero_known = half->markers == PARLEY_NO;
 }
 
 /* Octets that are no startup frame where one is due. */
@@ -440,10 +466,7 @@ static void no_startup(parley_half* half, guint32 seq) {
     no_request(half);
     return;
   }
-  half->phase = PARLEY_PHASE_FPDUS;
-  half->lost = half->gap = TRUE;
-  parley_reply_is_lost(tcp);
-  half->zero_known = half->markers == PARLEY_NO;
+  begin_responder(half, parley_stream_position_of(&half->stream, seq));
 }
 
 /* ------------------------------------------------------------------ octets */

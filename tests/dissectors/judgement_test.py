@@ -209,6 +209,19 @@ class Judgement(unittest.TestCase):
             with self.subTest(revision=revision):
                 self.check(build, (14, "error", "RFC 5041 §4.3", "MSN 5, 4 is due"))
 
+    def test_what_was_agreed_is_open_where_another_set_up_may_be_lost(self):
+        """The Request that is known asks for no markers; one that is lost did."""
+        def build(a):
+            a.handshake()
+            a.send(INITIATOR, V1[0])
+            a.skip_octets(INITIATOR, 44)
+            a.skip_octets(RESPONDER, 40)
+            a.framer[RESPONDER] = Framer(True, True)
+            for msn in range(1, 40):
+                a.fpdu(RESPONDER, send(msn, bytes(24)))
+                a.ack(INITIATOR)
+        self.check(build)
+
     # ---------------------------------------------------------------- order within a message
 
     def test_segments_out_of_order_are_a_warning(self):

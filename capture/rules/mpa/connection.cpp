@@ -261,7 +261,7 @@ void Connection::Half::read(ConstBytes in, const SegmentRef& ref, bool start) {
       return owner->extra_octets(*this, in.size(), ref);
     case Phase::rtr_or_fpdu: owner->keep_early(*this, in, 0, ref, false, start); return owner->rtr_or_fpdu(*this);
     case Phase::fpdus:
-      if (owner->picked_up_ && start) owner->look_for_markers(*this, in, read_to - in.size());
+      if (unagreed && start) owner->look_for_markers(*this, in, read_to - in.size());
       return feed(in, 0, ref, start, read_to - in.size());
     case Phase::over: return owner->after_rejection(*this, in, ref, start);
     case Phase::blind: return;

@@ -153,13 +153,15 @@ class Connection : SetUpState {
     DirectionCounts counts;
     std::uint64_t head_at = 0;  // where `head` begins in the stream
     bool head_told = false;     // to the tap
+    bool behind_lost = false;   // what stood right behind its last startup frame is not in the capture
     std::uint64_t fed_at = 0;   // stream position of the walker's position 0
     bool fed = false;
     bool marker_missed = false;       // its positions mean nothing any more
-    bool met = false;                 // picked up: an FPDU was found
-    std::uint64_t proven = 0;         // picked up: octets of good FPDUs in a row
-    bool markers_settled = false;     // picked up: whether there are markers is known
-    std::uint64_t plausible = 0;      // picked up, without CRC: FPDUs in a row that have nothing amiss
+    bool unagreed = false;            // picked up, or another set-up may be lost: what was agreed is not known
+    bool met = false;                 // unagreed: an FPDU was found
+    std::uint64_t proven = 0;         // unagreed: octets of good FPDUs in a row
+    bool markers_settled = false;     // unagreed: whether there are markers is known
+    std::uint64_t plausible = 0;      // unagreed, without CRC: FPDUs in a row that have nothing amiss
     std::uint32_t pick_up_phase = 0;  // picked up: the walker's position of the first octet
   };
   struct Half final : HalfSink, FpduSink, HalfState {
@@ -206,6 +208,7 @@ class Connection : SetUpState {
   static bool may_be_startup(const Half& h, const wire::MpaFrameView& v);
   void settle_roles(const Half& h);
   bool rejection_may_be_lost() const;
+  bool set_up_may_be_lost(const Half& responder, const SegmentRef& ref) const;
   void startup_missing(Half& h, std::uint64_t n, const SegmentRef& ref, bool cut);
   void reply_is_lost(Half& responder, std::uint64_t frame);
   void no_startup_frame(Half& h, const SegmentRef& ref, bool start);
@@ -233,7 +236,7 @@ class Connection : SetUpState {
   ConnectionReport rejected_report(std::uint64_t next);
   void extra_octets(Half& h, std::size_t n, const SegmentRef& ref);
   void on_fpdu(Half& h, const WalkedFpdu& f);
-  bool picked_up_fpdu(Half& h, const WalkedFpdu& f);
+  bool proven_fpdu(Half& h, const WalkedFpdu& f);
   void count_doubtful(Half& h, const WalkedFpdu& f);
   bool trusted(const Half& h) const;
   bool doubted(Half& h);

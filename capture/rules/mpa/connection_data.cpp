@@ -72,7 +72,7 @@ void Connection::Half::markers_differ(bool present, const SegmentRef& ref) {
 void Connection::Half::resynchronised(std::uint64_t octets, const SegmentRef& ref) {
   proven = plausible = 0;
   owner->rdmap_->lost(owner->side_of(*this));
-  if (owner->picked_up_ && !std::exchange(met, true)) return;  // it was never lost
+  if (unagreed && !std::exchange(met, true)) return;  // it was never lost
   if (octets == 0) return;
   owner->findings_.note(ref.frame, owner->side_of(*this), "RFC 5044 §6",
                         fmt::format("the FPDUs of the {} can be followed again, {} octets after they were lost",
@@ -94,8 +94,8 @@ void Connection::on_fpdu(Half& h, const WalkedFpdu& f) {
   const Side side = side_of(h);
   Half& peer = peer_of(h);
   if (tap_ != nullptr) tap_->fpdu(tapped(h), f);
-  if (picked_up_ && !picked_up_fpdu(h, f)) return;
-  if (!picked_up_ && f.doubtful) return count_doubtful(h, f);
+  if (h.unagreed && !proven_fpdu(h, f)) return;
+  if (!h.unagreed && f.doubtful) return count_doubtful(h, f);
   const bool unread = peer.phase != Phase::fpdus && f.first.peer_received > peer.startup_length;
   if (unread || f.first.peer_received > peer.tcp.position()) rdmap_->behind(other(side));
   if (++h.fpdus == 1) h.first_fpdu_frame = f.last.frame;

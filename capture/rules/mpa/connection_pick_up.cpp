@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Connection: what it makes of a stream whose set-up is not in the capture. Until two FPDUs were proven it is not taken
-// for MPA; until a marker, or a marker interval without one, was seen, what does not fit is put down to the reading.
+// Connection: what it makes of a stream whose set-up, or the last one of several, is not in the capture. Without any,
+// it is not taken for MPA until two FPDUs were proven; until a marker, or a marker interval without one, was seen, what
+// does not fit is put down to the reading.
 #include "capture/rules/mpa/connection.hpp"
 
 #include <fmt/format.h>
@@ -38,6 +39,7 @@ void Connection::pick_up(unsigned from, const ProvenFpdu& fpdu) {
   for (unsigned i = 0; i < 2; ++i) {
     Half& h = halves_[i];
     h.phase = Phase::fpdus;
+    h.unagreed = true;
     h.tcp.never_wait();  // until it is known what this is, nothing is kept
     const bool marked = i == from && fpdu.markers;
     h.markers_settled = marked;
@@ -77,7 +79,7 @@ bool Connection::trusted(const Half& h) const {
 
 /// Something that is no FPDU stands where one is due, and may be due to a wrong reading.
 bool Connection::doubted(Half& h) {
-  if (!picked_up_ || (protocol_ == Protocol::mpa && trusted(h))) return false;
+  if (!h.unagreed || (protocol_ == Protocol::mpa && trusted(h))) return false;
   if (protocol_ != Protocol::mpa) protocol_ = Protocol::other;
   h.proven = h.plausible = 0;
   rdmap_->lost(side_of(h));
@@ -125,7 +127,7 @@ void Connection::count_unjudged(Half& h, const WalkedFpdu& f) {
 }
 
 /// Whether the FPDU is one to be judged.
-bool Connection::picked_up_fpdu(Half& h, const WalkedFpdu& f) {
+bool Connection::proven_fpdu(Half& h, const WalkedFpdu& f) {
   using Crc = WalkedFpdu::Crc;
   if (protocol_ == Protocol::other || (f.crc == Crc::bad && doubted(h))) return false;
   if (f.crc == Crc::not_seen) h.proven = 0;

@@ -64,6 +64,17 @@ bool Connection::rejection_may_be_lost() const {
   return reply_lost_ || responder.head_at > responder.base || halves_[initiator_].counts.missing_octets > 0;
 }
 
+// RFC 5044 §7.1.2 rule 2: the Reply that is lost may have been a rejection, and another Request and Reply have stood
+// behind it, if the capture lacks what was right behind the last Request and as much of the responder as two Replies
+// have.
+bool Connection::set_up_may_be_lost(const Half& responder, const SegmentRef& ref) const {
+  const Half& initiator = halves_[initiator_];
+  const bool not_yet_seen =
+      initiator.phase == Phase::rtr_or_fpdu && initiator.early.empty() && ref.peer_received > initiator.startup_length;
+  return (initiator.behind_lost || not_yet_seen) &&
+         responder.counts.missing_octets >= std::uint64_t{2} * PARLEY_MPA_HEADER_LEN;
+}
+
 void Connection::startup_missing(Half& h, std::uint64_t n, const SegmentRef& ref, bool cut) {
   if (h.head.empty()) return;                           // perhaps the whole startup frame; what follows will show
   if (cut && h.head.size() >= PARLEY_MPA_HEADER_LEN) {  // only private data is cut
@@ -137,6 +148,8 @@ void Connection::no_startup_frame(Half& h, const SegmentRef& ref, bool start) {
   }
   if (!request_ || reply_ || side_of(h) == Side::initiator) return;
   reply_is_lost(h, ref.frame);
+  h.unagreed = set_up_may_be_lost(h, ref);
+  if (h.unagreed) h.walker.never_doubt();
   const std::uint64_t head_at = h.read_to - h.head.size();
   h.startup_length = head_at;
   h.head_told = h.head_told || !request_->m();  // the walker gets it
@@ -358,6 +371,7 @@ void Connection::rtr_or_fpdu(Half& h) {
   if (may_be && !whole && !hole) return;
   const bool startup_due = agreement_.rtr_frame || !request_ || rejection_may_be_lost();
   const bool lost_one = may_be && (startup_due || head.size() >= rtr_head.size());
+  h.behind_lost = !whole && may_be;
   if (!whole) return fpdus_from(h, lost_one ? head.size() : 0, may_be && hole);
   const SegmentRef carrier = h.early.back().ref;
   if (tap_ != nullptr) tap_->startup(tapped(h), h.early.front().at, ConstBytes(head).first(v->frame_size()));

@@ -122,6 +122,40 @@ TEST(CaptureAgain, AReplyIsNotHeldToARequestThatAnotherReplyAnswered) {
   EXPECT_EQ(r.count(Severity::error), 0u) << test::words(r);
 }
 
+/// A Request without markers whose Reply is lost; what followed was answered by FPDUs with markers. `behind`: octets of the
+/// initiator that the capture lacks right behind it, or behind another Request that it holds.
+Exchange lost_set_up(bool another, std::size_t behind, std::size_t replies) {
+  Exchange x;
+  x.open().send(0, startup(MpaKey::req, C, 1)).send(1, Bytes(replies));
+  if (another) x.send(0, startup(MpaKey::req, C, 1));
+  x.send(0, behind > 0 ? Bytes(behind) : fpdu(send_segment(1, 8)));
+  std::uint64_t position = 0;
+  for (std::uint32_t msn = 1; msn < 20; ++msn) {
+    const Bytes octets = fpdu(send_segment(msn, 40), position, true);
+    position += octets.size();
+    x.send(1, octets).acknowledge(0);
+  }
+  x.close();
+  if (behind > 0) lose(x, another ? 7 : 6);
+  lose(x, 5);
+  return x;
+}
+
+TEST(CaptureAgain, WhatWasAgreedIsNotKnownWhereAnotherSetUpMayBeLost) {
+  for (const bool another : {false, true}) {
+    const FileReport r = test::analyse(lost_set_up(another, 60, 60).frames);
+    EXPECT_EQ(r.count(Severity::error), 0u) << another << test::words(r);
+    ASSERT_EQ(r.connections.size(), 1u);
+    EXPECT_GT(r.connections[0].from_responder.fpdus, 0u);
+  }
+}
+
+TEST(CaptureAgain, WhatTheRequestAsksForHoldsWhereNoOtherSetUpCanBeLost) {
+  const char* const wrong = "the responder sent an FPDU with CRC";
+  EXPECT_NE(test::words(test::analyse(lost_set_up(false, 0, 60).frames)).find(wrong), std::string::npos);
+  EXPECT_NE(test::words(test::analyse(lost_set_up(false, 60, 20).frames)).find(wrong), std::string::npos);
+}
+
 TEST(CaptureAgain, AThousandRejectsStayWithinTheBoundsOfTheReport) {
   Exchange x;
   x.open();
