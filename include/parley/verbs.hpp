@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Verbs objects of a software NIC: protection domains, memory regions, completion queues, shared receive queues and
 // queue pairs. The terms are those of the RDMA verbs (docs/verbs.md); the classes are seams, implemented by nic/iwarp.
-// What is posted and how it completes: parley/work.hpp. What only iWARP has: parley/iwarp.hpp. One device belongs to
-// one thread.
+// What is posted and how it completes: parley/work.hpp. States and attributes of a queue pair: parley/qp.hpp. What only
+// iWARP has: parley/iwarp.hpp. One device belongs to one thread.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -10,24 +10,11 @@
 #include <string_view>
 
 #include "parley/bytes.hpp"
+#include "parley/qp.hpp"
 #include "parley/result.hpp"
 #include "parley/work.hpp"
 
 namespace parley {
-
-enum class Access : std::uint32_t {
-  none = 0,
-  local_write = 1,
-  remote_write = 2,
-  remote_read = 4,
-  remote_atomic = 8,
-};
-constexpr Access operator|(Access a, Access b) {
-  return static_cast<Access>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
-}
-constexpr bool has(Access set, Access bit) {
-  return (static_cast<std::uint32_t>(set) & static_cast<std::uint32_t>(bit)) != 0;
-}
 
 using PdHandle = std::uint32_t;  ///< 0 is none
 
@@ -59,10 +46,6 @@ class SharedReceiveQueue {
   virtual std::size_t available() const = 0;
 };
 
-/// The states of ibv_qp_state, with its numbers. docs/verbs.md says how a queue pair of iWARP gets from one to another.
-enum class QpState : std::uint8_t { reset, init, rtr, rts, sqd, sqe, err };
-std::string_view to_string(QpState state);  ///< "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"
-
 struct QpInit {
   PdHandle pd = 0;
   CompletionQueue* send_cq = nullptr;  ///< must outlive the QP
@@ -78,6 +61,14 @@ class QueuePair {
   virtual ~QueuePair() = default;
   virtual std::uint32_t qp_num() const = 0;
   virtual QpState state() const = 0;
+  /// ibv_modify_qp: goes to another state, changes attributes, or both; nothing is changed by a call that fails. What
+  /// an iWARP queue pair can do is in docs/verbs.md: INIT and RESET before the connection, SQD and back, ERR, and its
+  /// rights. RTR and RTS are the connection manager's.
+  /// Errors, each with a sentence: unsupported (the transport lacks the attribute or the transition), wrong_state (there
+  /// is no such transition, or cur_state is not the state), invalid_argument.
+  virtual Result<void> modify(const QpAttr& attr) = 0;
+  /// ibv_query_qp: the state and what else the transport has; what it lacks is not set.
+  virtual QpAttr query() const = 0;
   /// Allowed in init and rts; on iWARP what is posted in init is sent once connected. The list of pieces is copied; the
   /// memory is the queue pair's until the completion. Errors: unsupported (the transport lacks the operation),
   /// invalid_argument, no_space (the queue, or the completion queue), protection (an lkey), wrong_state,

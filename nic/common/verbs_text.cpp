@@ -65,6 +65,17 @@ std::string_view to_string(SendWr::Opcode opcode) {
   return "unknown opcode";
 }
 
+std::string_view to_string(QpType type) {
+  switch (type) {
+    case QpType::rc: return "RC";
+    case QpType::uc: return "UC";
+    case QpType::ud: return "UD";
+    case QpType::xrc_ini: return "XRC_INI";
+    case QpType::xrc_tgt: return "XRC_TGT";
+  }
+  return "unknown type";
+}
+
 std::string_view to_string(QpState state) {
   switch (state) {
     case QpState::reset: return "RESET";

@@ -34,9 +34,6 @@ Kind kind_of(SendWr::Opcode opcode) {
   }
 }
 
-auto posting_is_over() {
-  return fail(Errc::wrong_state, "the connection of this queue pair is over or closing; nothing more can be posted");
-}
 auto cq_is_full(const CqRing& ring) {
   return fail(Errc::no_space, "the completion queue holds {a}, all of them reserved or not yet polled",
               static_cast<std::int64_t>(ring.done.max()));
@@ -114,15 +111,7 @@ Qp::Qp(QpParts parts)
 
 Qp::~Qp() {
   unlink_dirty();
-  // Completions of a destroyed queue pair would name nothing: its requests silently release what they hold.
-  for (; !sends_.empty(); sends_.pop()) {
-    unpin(parts_.tables->regions, sends_.front().memory);
-    parts_.send_cq->release();
-  }
-  for (; !receives_.empty(); receives_.pop()) {
-    unpin(parts_.tables->regions, receives_.front().memory);
-    parts_.recv_cq->release();
-  }
+  drop_posted();  // completions of a destroyed queue pair would name nothing
   if (incoming_.active && parts_.srq) {
     unpin(parts_.tables->regions, incoming_.shared->memory);
     parts_.recv_cq->release();
@@ -131,17 +120,24 @@ Qp::~Qp() {
   parts_.tables->pds.release(parts_.pd);
 }
 
-QpState Qp::state() const {
-  switch (state_) {
-    case RdmapState::idle: return QpState::init;
-    case RdmapState::rts: return QpState::rts;
-    case RdmapState::closing:
-      return QpState::sqd;  // as Linux's iWARP drivers report it
-    // What is posted is flushed and nothing can be posted: what verbs call ERR, and not SQE, which keeps receives.
-    case RdmapState::terminate:
-    case RdmapState::error: break;
+// Without completions: the requests silently release what they hold.
+void Qp::drop_posted() {
+  for (; !sends_.empty(); sends_.pop()) {
+    unpin(parts_.tables->regions, sends_.front().memory);
+    parts_.send_cq->release();
   }
-  return QpState::err;
+  for (; !receives_.empty(); receives_.pop()) {
+    unpin(parts_.tables->regions, receives_.front().memory);
+    parts_.recv_cq->release();
+  }
+  next_work_ = next_fetch_ = sends_.tail();
+}
+
+Result<void> Qp::check_posting() const {
+  if (state_ == RdmapState::idle && reset_)
+    return fail(Errc::wrong_state, "the queue pair is in RESET; it takes requests from INIT on");
+  if (state_ == RdmapState::idle || state_ == RdmapState::rts) return {};
+  return fail(Errc::wrong_state, "the connection of this queue pair is over or closing; nothing more can be posted");
 }
 
 Result<void> Qp::check_room(Kind kind) const {
@@ -156,7 +152,7 @@ Result<void> Qp::check_room(Kind kind) const {
 }
 
 Result<void> Qp::post_send(const SendWr& wr) {
-  if (!takes_posts()) return posting_is_over();
+  if (auto posting = check_posting(); !posting) return posting;
   if (auto shape = check_shape(wr); !shape) return shape;
   const Kind kind = kind_of(wr.opcode);
   if (auto room = check_room(kind); !room) return room;
@@ -184,7 +180,7 @@ Result<void> Qp::post_send(const SendWr& wr) {
 }
 
 Result<void> Qp::post_immediate(const parley::iwarp::ImmediateWr& wr) {
-  if (!takes_posts()) return posting_is_over();
+  if (auto posting = check_posting(); !posting) return posting;
   if (auto room = check_room(Kind::immediate); !room) return room;
   if (!parts_.send_cq->reserve()) return cq_is_full(*parts_.send_cq);
   SendWqe& wqe = sends_.push();
@@ -200,7 +196,7 @@ Result<void> Qp::post_immediate(const parley::iwarp::ImmediateWr& wr) {
 }
 
 Result<void> Qp::post_recv(const RecvWr& wr) {
-  if (!takes_posts()) return posting_is_over();
+  if (auto posting = check_posting(); !posting) return posting;
   if (receive_ended_) return fail(Errc::wrong_state, "the peer has closed its half and sends nothing any more");
   if (parts_.srq) return fail(Errc::invalid_argument, "the queue pair has QpInit::srq; post there");
   if (receives_.full())
@@ -216,7 +212,9 @@ Result<void> Qp::post_recv(const RecvWr& wr) {
 }
 
 Result<void> Qp::attach(const AttachOptions& options) {
+  if (state_ == RdmapState::error) return fail(Errc::wrong_state, "the queue pair is in ERR");
   if (state_ != RdmapState::idle) return fail(Errc::wrong_state, "the queue pair had a connection already");
+  reset_ = false;
   role_ = options.role;
   agreed_rtr_ = options.parameters.rtr;
   rtr_stag_zero_ = options.rtr_stag_zero;
@@ -266,6 +264,7 @@ void Qp::handle_end(bool reset) {
   if (reset) return fail_stream(Errc::peer_reset, "", "RST");
   if (receive_ended_) return;
   receive_ended_ = true;
+  sqd_ = false;  // our half ends once everything posted is sent
   // RFC 5044 §7.2: this half connection ends with its half of TCP; a message cut short can never be delivered.
   if (incoming_.active || deframer_->carried() != 0)
     return fail_stream(Errc::peer_closed, "RFC 5044 §7.2", "FIN in the middle of a message");
@@ -276,6 +275,7 @@ void Qp::handle_end(bool reset) {
 void Qp::begin_close() {
   if (state_ == RdmapState::idle) return to_error();
   if (state_ == RdmapState::rts) state_ = RdmapState::closing;
+  sqd_ = false;  // what is posted is still sent
 }
 
 bool Qp::drained() const {

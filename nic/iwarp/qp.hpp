@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The iWARP queue pair: DDP (RFC 5041), RDMAP (RFC 5040), Atomics and Immediate Data (RFC 7306) between posted work
-// and the octets of a TCP stream. Driven by the connection provider through StreamQp and by the user through QueuePair.
+// and the octets of a TCP stream. Driven by the connection provider through StreamQp and by the user through QueuePair,
+// whose modify() is in the table by the state that it asks for.
 //
 //   state      event                              next       what happens
 //   idle       attach                             rts        posted sends may go out, unless fenced
-//   idle       begin_close, flush, end            error      everything posted completes as flushed
+//   idle       begin_close, flush, end, ERR       error      everything posted completes as flushed
+//   idle       RESET, INIT                        same       RESET drops everything posted; nothing is posted in it
+//   rts        SQD                                same       no request is begun until RTS, begin_close or FIN
 //   rts        begin_close                        closing    no more posts; what is owed so far is still sent
 //   rts, clos. peer's error, send_terminate       terminate  flush; a Terminate is the last message (RFC 5040 §5.4)
 //   rts, clos. Terminate received                 terminate  flush; nothing more is sent (RFC 5040 §6.2.1)
 //   rts, clos. FIN                                same       receives, Reads and Atomics flush; sends go on
-//   rts, clos. reset, flush                       error      flush; unsent octets are dropped
+//   rts, clos. reset, flush, ERR                  error      flush; unsent octets are dropped
 //   terminate  flush, reset                       error      the Terminate is dropped if still unsent
 //   error      anything                           error      nothing
 //
@@ -91,6 +94,8 @@ class Qp final : public StreamQp {
 
   std::uint32_t qp_num() const override { return parts_.qp_num; }
   QpState state() const override;
+  Result<void> modify(const QpAttr& attr) override;
+  QpAttr query() const override;
   RdmapState rdmap_state() const override { return state_; }
   Result<void> post_immediate(const parley::iwarp::ImmediateWr& wr) override;
   Result<void> post_send(const SendWr& wr) override;
@@ -109,6 +114,7 @@ class Qp final : public StreamQp {
   std::size_t gather(std::span<ConstBytes> out) override;
   void sent(std::size_t n) override;
   bool has_transmit() const override;
+  bool has_event() const override { return first_fpdu_event_ || !events_.empty(); }
   std::optional<QpEvent> poll_event() override;
 
  private:
@@ -134,9 +140,14 @@ class Qp final : public StreamQp {
     Placed placed;
   };
 
+  // modify.cpp: verbs' states and attributes
+  Result<void> check_step(QpState to) const;
+  void go_to(QpState to);
+  void reset();
+
   // qp.cpp: states, posting, completions
   bool connected() const { return state_ == RdmapState::rts || state_ == RdmapState::closing; }
-  bool takes_posts() const { return state_ == RdmapState::idle || state_ == RdmapState::rts; }
+  Result<void> check_posting() const;
   Result<void> check_room(SendWqe::Kind kind) const;
   void mark_dirty();
   void unlink_dirty();
@@ -144,6 +155,7 @@ class Qp final : public StreamQp {
   void complete(SendWqe& wqe, WcStatus status);
   RecvWqe& incoming_wqe() { return parts_.srq ? *incoming_.shared : receives_.front(); }
   WorkCompletion& complete_incoming(WcOpcode opcode, WcStatus status);
+  void drop_posted();
   void flush_sends();
   void flush_receives();
   void flush_fetches();
@@ -184,6 +196,11 @@ class Qp final : public StreamQp {
   bool handle_write(Segment& segment);
   bool handle_read_response(Segment& segment);
   bool place_response(Segment& segment, SendWqe& wqe);
+  /// As MrTable::check, and the queue pair itself must grant `right` too (QpAttr::access).
+  MrFault check_remote(std::uint32_t stag, std::uint64_t to, std::uint64_t length, Access right, MrRange& out) const {
+    const MrFault fault = parts_.tables->regions.check(stag, to, length, parts_.pd, right, out);
+    return fault == MrFault::none && !has(access_, right) ? MrFault::access : fault;
+  }
   bool whole_untagged(Segment& segment, MutBytes out);
   bool too_scattered(Segment& segment);
   bool ird_left(const Segment& segment);
@@ -203,6 +220,9 @@ class Qp final : public StreamQp {
 
   QpParts parts_;
   RdmapState state_ = RdmapState::idle;
+  bool reset_ = false;  // idle: verbs' RESET, not INIT
+  bool sqd_ = false;    // rts: no new request is begun
+  Access access_ = Access::remote_write | Access::remote_read | Access::remote_atomic;
   mpa::Role role_ = mpa::Role::initiator;
   mpa::Rtr agreed_rtr_ = mpa::Rtr::none;
   bool rtr_stag_zero_ = false;

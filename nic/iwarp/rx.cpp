@@ -267,8 +267,8 @@ bool Qp::handle_read_request(Segment& segment) {
   if (!request) return false;
   MrRange range;
   if (request->size > 0) {  // RFC 5040 §5.2: nothing is checked for a zero-length Read
-    const MrFault fault = parts_.tables->regions.check(request->source_stag, request->source_to, request->size,
-                                                       parts_.pd, Access::remote_read, range);
+    const MrFault fault =
+        check_remote(request->source_stag, request->source_to, request->size, Access::remote_read, range);
     if (fault != MrFault::none)
       return refuse(protection_code(fault), &segment, octets, "RFC 5040 §7.2",
                     fmt::format("RDMA Read of {} octets at STag 0x{:08x} TO 0x{:x}", request->size,
@@ -300,8 +300,7 @@ bool Qp::handle_atomic_request(Segment& segment) {
   if (request->to % 8 != 0)
     return refuse({0, 2, 0x07}, segment, "RFC 7306 §5.1", fmt::format("Atomic at TO 0x{:x}, not aligned", request->to));
   MrRange range;
-  const MrFault fault =
-      parts_.tables->regions.check(request->stag, request->to, 8, parts_.pd, Access::remote_atomic, range);
+  const MrFault fault = check_remote(request->stag, request->to, 8, Access::remote_atomic, range);
   if (fault != MrFault::none)
     return refuse(protection_code(fault), &segment, {}, "RFC 5040 §7.2",
                   fmt::format("Atomic at STag 0x{:08x} TO 0x{:x}", request->stag, request->to), Errc::protection);

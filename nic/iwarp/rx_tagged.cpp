@@ -13,8 +13,7 @@ bool Qp::handle_write(Segment& segment) {
   if (segment.length == 0) return true;  // RFC 5041 §5.1: STag and TO of a zero-length message are ignored
   const wire::DdpHeader& h = segment.header;
   MrRange range;
-  const MrFault fault =
-      parts_.tables->regions.check(h.stag, h.to, segment.length, parts_.pd, Access::remote_write, range);
+  const MrFault fault = check_remote(h.stag, h.to, segment.length, Access::remote_write, range);
   if (fault != MrFault::none) {
     TermCode code{1, 1, 0x00};  // RFC 5041 §7.1
     switch (fault) {

@@ -66,6 +66,8 @@ class StreamQp : public parley::iwarp::QueuePair {
   virtual std::size_t gather(std::span<ConstBytes> out) = 0;
   virtual void sent(std::size_t n) = 0;
   virtual bool has_transmit() const = 0;
+  /// For events that a user's call caused, which the provider hears of by poll_dirty.
+  virtual bool has_event() const = 0;
   virtual std::optional<QpEvent> poll_event() = 0;
 };
 

@@ -67,6 +67,7 @@ bool Qp::has_transmit() const {
 }
 
 bool Qp::work_ready() const {
+  if (sqd_) return false;  // IBA 1.x §10.3.1: in SQD a message under way is finished, and none begun
   std::uint64_t at = next_work_;
   while (at != sends_.tail() && sends_[at].framed) ++at;
   if (at == sends_.tail()) return false;

@@ -322,7 +322,9 @@ Instant Iwarp::next_deadline() const { return noted_.empty() ? deadlines_.next()
 StreamId Iwarp::poll_ready() {
   while (nic::iwarp::StreamQp* qp = device_->poll_dirty()) {
     Connection* c = find(qp->owner);  // none: created by the user on the device, without a stream
-    if (c == nullptr || !has_transmit(*c)) continue;
+    if (c == nullptr) continue;
+    if (qp->has_event()) note(qp->owner);  // of the user's own call
+    if (!has_transmit(*c)) continue;
     if (ready_.empty()) return c->stream;
     mark_ready(*c);
   }

@@ -282,7 +282,7 @@ class Iwarp final : public IwarpProvider {
   mutable StreamId last_found_ = 0;
   mutable std::uint32_t last_found_slot_ = 0xFFFFFFFF;
   StreamId stream_serial_ = 0;
-  std::vector<EndpointId> noted_;       // at most two per endpoint
+  std::vector<EndpointId> noted_;       // at most three per endpoint
   std::deque<StreamCommand> commands_;  // at most two per stream
   std::deque<StreamId> ready_;          // each stream once
   // Per endpoint: at most two Retrying, ConnectRequest, Established and an end; per listener one turned_away. Those

@@ -52,10 +52,12 @@ void Iwarp::carry_out(Connection& c, Instant now) {
     case Phase::decided: decide(c, now); break;
     case Phase::closing:
       c.qp->begin_close();
+      poll_qp(c, now);
+      if (c.phase != Phase::closing) break;
       c.deadline = after(now, options_.linger);
       settle(c, now);
       break;
-    default: break;  // it ended before its command's turn came; the event says so
+    default: poll_qp(c, now);  // the user's modify() ended it; or it ended before its command's turn came
   }
 }
 

@@ -273,6 +273,23 @@ TEST(Drivers, HalfCloseStillAnswers) {
   server.destroy();
 }
 
+// modify() is a user's call between two turns: the loop is due at once, and the next turn carries it out.
+TEST(Drivers, AQueuePairMovedToErrEndsItsConnectionAtTheNextTurn) {
+  Peer a, b;
+  const Address to = b.listen(Address::loopback(Address::Family::v4, 0));
+  accept_all(b);
+  auto id = a.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::read}});
+  ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::Established>() && b.last<cm::Established>(); }, {&a, &b}));
+  while (a.turn()) {
+  }
+  ASSERT_TRUE(id->qp()->modify({.state = QpState::err}));
+  EXPECT_LE(a.host->next_deadline(), a.host->now());
+  for (int i = 0; i < 3; ++i) a.turn();
+  ASSERT_NE(a.last<cm::Disconnected>(), nullptr);
+  EXPECT_EQ(a.last<cm::Disconnected>()->why.code, Errc::cancelled);
+  EXPECT_TRUE(Peer::run_until([&] { return b.last<cm::Disconnected>() != nullptr; }, {&b}));
+}
+
 // Two ends on one host that answer each other are read by habit; everything else must still get its turn.
 TEST(Drivers, AnEndlessPingPongKeepsNobodyWaiting) {
   Peer host, other;

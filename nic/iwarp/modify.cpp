@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Verbs' states and attributes on an iWARP queue pair: what modify() carries out of them, and what query() tells.
+#include "nic/common/qp_modify.hpp"
+#include "nic/iwarp/qp.hpp"
+
+namespace parley::nic::iwarp {
+namespace {
+
+// X(attribute, why iWARP has none)
+#define PARLEY_IWARP_LACKS(X)                                                                          \
+  X(en_sqd_async_notify, "there are no asynchronous events yet; query() tells when the queue drained") \
+  X(pkey_index, "iWARP has no partitions")                                                             \
+  X(port_num, "the connection's address says which interface it is on")                                \
+  X(qkey, "iWARP has no datagrams")                                                                    \
+  X(ah, "the connection's address is the path")                                                        \
+  X(path_mtu, "TCP finds it")                                                                          \
+  X(timeout, "TCP retransmits; see cm::ConnectOptions and cm::IwarpProviderOptions::linger")           \
+  X(retry_cnt, "TCP retransmits")                                                                      \
+  X(rnr_retry, "a message without a posted receive ends the connection (RFC 5041 §7.1)")               \
+  X(rq_psn, "RDMAP numbers messages from 1 (RFC 5041 §5.1)")                                           \
+  X(max_rd_atomic, "MPA agrees on it: mpa::Options::ord (RFC 6581 §9.1)")                              \
+  X(alt_path, "iWARP has no path migration")                                                           \
+  X(min_rnr_timer, "a message without a posted receive ends the connection (RFC 5041 §7.1)")           \
+  X(sq_psn, "RDMAP numbers messages from 1 (RFC 5041 §5.1)")                                           \
+  X(max_dest_rd_atomic, "MPA agrees on it: mpa::Options::ird (RFC 6581 §9.1)")                         \
+  X(path_mig_state, "iWARP has no path migration")                                                     \
+  X(dest_qp_num, "a TCP connection has one queue pair at its other end")
+
+Result<void> check_attributes(const QpAttr& attr) {
+#define PARLEY_X(name, why) \
+  if (attr.name) return fail(Errc::unsupported, "QpAttr::" #name " cannot be set: " why);
+  PARLEY_IWARP_LACKS(PARLEY_X)
+#undef PARLEY_X
+  return {};
+}
+
+}  // namespace
+
+QpState Qp::state() const {
+  switch (state_) {
+    case RdmapState::idle: return reset_ ? QpState::reset : QpState::init;
+    case RdmapState::rts: return sqd_ ? QpState::sqd : QpState::rts;
+    case RdmapState::closing:
+      return QpState::sqd;  // as Linux's iWARP drivers report it
+    // What is posted is flushed and nothing can be posted: what verbs call ERR, and not SQE, which keeps receives.
+    case RdmapState::terminate:
+    case RdmapState::error: break;
+  }
+  return QpState::err;
+}
+
+// What iWARP has its own reason to refuse comes first: it says more than the table of transitions.
+Result<void> Qp::check_step(QpState to) const {
+  if (state_ == RdmapState::idle && (to == QpState::rtr || to == QpState::rts))
+    return fail(Errc::unsupported,
+                "QpAttr::state: an iWARP queue pair gets to RTS by the connection manager, when MPA is done (RFC 5044 "
+                "§7.1); there is no RTR");
+  if (state_ != RdmapState::idle && to == QpState::reset)
+    return fail(Errc::unsupported,
+                "QpAttr::state: a queue pair that had a connection is not used again; create another one");
+  if (state_ == RdmapState::closing && to == QpState::rts)
+    return fail(Errc::wrong_state, "QpAttr::state: the connection is closing and does not come back to RTS");
+  return check_transition(state(), to);
+}
+
+Result<void> Qp::modify(const QpAttr& attr) {
+  if (auto now = check_cur_state(state(), attr); !now) return now;
+  const QpState to = attr.state.value_or(state());
+  if (auto step = check_step(to); !step) return step;
+  if (auto attributes = check_attributes(attr); !attributes) return attributes;
+  if (attr.access) access_ = *attr.access;
+  if (to != state()) go_to(to);
+  return {};
+}
+
+void Qp::go_to(QpState to) {
+  switch (to) {
+    case QpState::reset: reset(); break;
+    case QpState::init: reset_ = false; break;
+    case QpState::sqd: sqd_ = true; break;
+    case QpState::rts:
+      sqd_ = false;
+      if (has_transmit()) mark_dirty();
+      break;
+    case QpState::err: {
+      if (!connected()) return to_error();
+      QpEvent event;
+      event.failure.code = Errc::cancelled;
+      event.failure.received = "nothing; this side moved its queue pair to ERR";
+      event.failure.advice = "disconnect() ends a connection without losing what was posted";
+      event.failure.offset = fed_;
+      to_error();
+      push_event(std::move(event));
+      break;
+    }
+    case QpState::rtr:
+    case QpState::sqe: break;  // check_step refuses them
+  }
+}
+
+// IBA 1.x §10.3.1: RESET takes what was posted out of the queues, and leaves no completions.
+void Qp::reset() {
+  reset_ = true;
+  drop_posted();
+}
+
+QpAttr Qp::query() const {
+  QpAttr attr;
+  attr.state = attr.cur_state = state();
+  attr.access = access_;
+  if (connected()) {
+    attr.max_rd_atomic = static_cast<std::uint16_t>(ord_);
+    attr.max_dest_rd_atomic = static_cast<std::uint16_t>(ird_);
+  }
+  attr.sq_draining = sqd_ && !sends_.empty() && (sends_.front().framed || current_ == Source::work);
+  return attr;
+}
+
+}  // namespace parley::nic::iwarp
