@@ -229,8 +229,10 @@ class Shrinker {
     any |= reset_list(&Scenario::hosts, rnic_keys(), "host", {});
     any |= reset_list(&Scenario::links, link_keys(), "link", {"name", "ends"});
     any |= reset_list(&Scenario::listens, listen_keys(), "listen", {"host", "port", "address", "reject"});
+    any |= reset_list(&Scenario::listens, listen_mpa_keys(), "listen", {});
     any |= reset_list(&Scenario::connects, connect_keys(), "connect",
                       {"from", "to", "port", "address", "expect", "count", "messages", "octets", "retries"});
+    any |= reset_list(&Scenario::connects, connect_mpa_keys(), "connect", {});
     any |= reset_list(&Scenario::faults, fault_keys(), "fault",
                       {"link", "to", "host", "match", "fpdu", "connection", "chance", "mask", "until", "count",
                        "octets", "field", "rate", "delay"});

@@ -113,6 +113,12 @@ tl::expected<DocValue, ScenarioError> parse_once(std::string_view toml, std::str
 
 bool is_toml(std::string_view text) { return !beyond_ascii(text) && toml::parse(text, std::string_view()); }
 
+/// The header of a table in a table, such as `[connect.mpa`; empty if no more is known of it.
+std::string inner_table(std::string_view name) {
+  name = name.substr(0, name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_."));
+  return name.back() == '.' ? std::string() : fmt::format("[{}]", name);
+}
+
 /// Replaces a line that is not TOML by one that keeps what follows in place: the same key with a number that no
 /// scenario accepts, or the same table. Empty: nobody knows what was meant, or the mistake began on another line.
 std::string stand_in(std::string_view line, const ScenarioError& error) {
@@ -124,6 +130,7 @@ std::string stand_in(std::string_view line, const ScenarioError& error) {
   const std::size_t begin = table ? line.find_first_not_of("[ \t", first) : first;
   if (begin == std::string_view::npos) return {};
   const std::size_t end = std::min(line.find_first_not_of(word, begin), line.size());
+  if (table && end < line.size() && line[end] == '.') return inner_table(line.substr(begin));
   const std::string name(line.substr(begin, end - begin));
   if (name.empty()) return {};
   // A duplicate key is wrong only because of an earlier line, and may go.

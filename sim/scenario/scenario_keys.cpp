@@ -245,6 +245,15 @@ constexpr Key<ScenarioListen> listen_table[] = {
     key<Whole<1, 1'000'000>, &ScenarioListen::pending_max>(
         "pending_max", "connections in set-up at once, and half-open in TCP; more SYNs are not answered"),
     key<Flag, &ScenarioListen::relisten>("relisten", "listens again after a restart of the host"),
+    mpa_key<Depth, ScenarioListen, &Options::ird>("ird", "inbound RDMA Reads it can hold"),
+    mpa_key<Depth, ScenarioListen, &Options::ord>("ord", "outbound RDMA Reads it wants"),
+    mpa_key<Whole<0, mpa::depth_max>, ScenarioListen, &Options::ird_max>("ird_max", "to how much IRD may be raised"),
+    mpa_key<Whole<0, 512>, ScenarioListen, &Options::private_data_max>("private_data_max", "longest taken from a peer"),
+    mpa_key<Text, ScenarioListen, &Options::peer_quirk>("peer_quirk", "whose known departures it tolerates"),
+    mpa_key<Text, ScenarioListen, &Options::play_quirk>("play_quirk", "whose known departures it plays"),
+};
+
+constexpr Key<ScenarioListen> listen_mpa_table[] = {
     mpa_key<Whole<1, 2>, ScenarioListen, &Options::revision>("revision", "the highest MPA revision accepted"),
     mpa_key<Flag, ScenarioListen, &Options::crc>("crc", "asks for CRC32c (RFC 5044 §4.4)"),
     mpa_key<Flag, ScenarioListen, &Options::markers>("markers", "requires markers in what it receives (RFC 5044 §4.3)"),
@@ -252,17 +261,11 @@ constexpr Key<ScenarioListen> listen_table[] = {
     mpa_key<RtrForms, ScenarioListen, &Options::rtr_accept>("rtr_accept", "RTR forms taken under revision 2"),
     mpa_key<RtrForm, ScenarioListen, &Options::rtr_expected>(
         "rtr_expected", "RTR waited for under revision 1 although nothing announced it"),
-    mpa_key<Depth, ScenarioListen, &Options::ird>("ird", "inbound RDMA Reads it can hold"),
-    mpa_key<Depth, ScenarioListen, &Options::ord>("ord", "outbound RDMA Reads it wants"),
-    mpa_key<Whole<0, mpa::depth_max>, ScenarioListen, &Options::ird_max>("ird_max", "to how much IRD may be raised"),
-    mpa_key<Whole<0, 512>, ScenarioListen, &Options::private_data_max>("private_data_max", "longest taken from a peer"),
     mpa_key<Time, ScenarioListen, &Options::timeouts, &Timeouts::request>("request_timeout",
                                                                           "TCP up to a whole Request"),
     mpa_key<Time, ScenarioListen, &Options::timeouts, &Timeouts::rtr>("rtr_timeout", "Reply up to the agreed RTR"),
     mpa_key<Time, ScenarioListen, &Options::timeouts, &Timeouts::first_fpdu>(
         "first_fpdu_timeout", "without an RTR: Reply up to the first FPDU; 0s waits for ever"),
-    mpa_key<Text, ScenarioListen, &Options::peer_quirk>("peer_quirk", "whose known departures it tolerates"),
-    mpa_key<Text, ScenarioListen, &Options::play_quirk>("play_quirk", "whose known departures it plays"),
 };
 
 constexpr Key<ScenarioConnect> connect_table[] = {
@@ -287,6 +290,16 @@ constexpr Key<ScenarioConnect> connect_table[] = {
     key<Time, &ScenarioConnect::retry_after>("retry_after", "and after which time"),
     key<PrivateData, &ScenarioConnect::private_data>("private_data", "of its Request"),
     key<Time, &ScenarioConnect::tcp_timeout>("tcp_timeout", "longest wait for TCP to open"),
+    mpa_key<Depth, ScenarioConnect, &Options::ird>("ird", "inbound RDMA Reads it can hold"),
+    mpa_key<Depth, ScenarioConnect, &Options::ord>("ord", "outbound RDMA Reads it wants"),
+    mpa_key<Whole<0, mpa::depth_max>, ScenarioConnect, &Options::ird_max>("ird_max", "to how much IRD may be raised"),
+    mpa_key<Whole<0, 512>, ScenarioConnect, &Options::private_data_max>("private_data_max",
+                                                                        "longest taken from a peer"),
+    mpa_key<Text, ScenarioConnect, &Options::peer_quirk>("peer_quirk", "whose known departures it tolerates"),
+    mpa_key<Text, ScenarioConnect, &Options::play_quirk>("play_quirk", "whose known departures it plays"),
+};
+
+constexpr Key<ScenarioConnect> connect_mpa_table[] = {
     mpa_key<Whole<1, 2>, ScenarioConnect, &Options::revision>("revision", "MPA revision of the Request"),
     mpa_key<Flag, ScenarioConnect, &Options::fall_back_to_v1>("fall_back_to_v1", "tries revision 1 after RST or FIN"),
     mpa_key<Flag, ScenarioConnect, &Options::crc>("crc", "asks for CRC32c (RFC 5044 §4.4)"),
@@ -298,15 +311,8 @@ constexpr Key<ScenarioConnect> connect_table[] = {
     mpa_key<RtrForm, ScenarioConnect, &Options::rtr_fallback>("rtr_fallback",
                                                               "revision 1: RTR when the Reply does not confirm S"),
     mpa_key<Spelling, ScenarioConnect, &Options::rtr_spelling>("rtr_spelling", "key of the Rtr frame: Rtr or RtR"),
-    mpa_key<Depth, ScenarioConnect, &Options::ird>("ird", "inbound RDMA Reads it can hold"),
-    mpa_key<Depth, ScenarioConnect, &Options::ord>("ord", "outbound RDMA Reads it wants"),
-    mpa_key<Whole<0, mpa::depth_max>, ScenarioConnect, &Options::ird_max>("ird_max", "to how much IRD may be raised"),
-    mpa_key<Whole<0, 512>, ScenarioConnect, &Options::private_data_max>("private_data_max",
-                                                                        "longest taken from a peer"),
     mpa_key<Time, ScenarioConnect, &Options::timeouts, &Timeouts::reply>("reply_timeout",
                                                                          "Request sent up to a whole Reply"),
-    mpa_key<Text, ScenarioConnect, &Options::peer_quirk>("peer_quirk", "whose known departures it tolerates"),
-    mpa_key<Text, ScenarioConnect, &Options::play_quirk>("play_quirk", "whose known departures it plays"),
 };
 
 template <class Form, auto... Part>
@@ -353,7 +359,9 @@ std::span<const Key<ScenarioHost>> tcp_keys() { return tcp_table; }
 std::span<const Key<ScenarioHost>> rnic_keys() { return rnic_table; }
 std::span<const Key<ScenarioLink>> link_keys() { return link_table; }
 std::span<const Key<ScenarioListen>> listen_keys() { return listen_table; }
+std::span<const Key<ScenarioListen>> listen_mpa_keys() { return listen_mpa_table; }
 std::span<const Key<ScenarioConnect>> connect_keys() { return connect_table; }
+std::span<const Key<ScenarioConnect>> connect_mpa_keys() { return connect_mpa_table; }
 std::span<const Key<ScenarioFault>> fault_keys() { return fault_table; }
 
 }  // namespace parley::sim

@@ -36,15 +36,29 @@ void add_names(std::vector<std::string_view>& out, std::span<const Key<T>> keys)
   for (const Key<T>& key : keys) out.push_back(key.key);
 }
 template <class T>
+const Key<T>* find_key(std::span<const Key<T>> keys, std::string_view name) {
+  const auto found = std::find_if(keys.begin(), keys.end(), [name](const Key<T>& key) { return key.key == name; });
+  return found == keys.end() ? nullptr : &*found;
+}
+template <class T>
 bool has_key(std::span<const Key<T>> keys, std::string_view name) {
-  return std::any_of(keys.begin(), keys.end(), [name](const Key<T>& key) { return key.key == name; });
+  return find_key(keys, name) != nullptr;
 }
 
-/// Where a misplaced key belongs; empty if nowhere.
-std::string_view home_of(std::string_view key) {
+/// The table of what only MPA has, in one of a listen or connect.
+const DocValue* mpa_table(const DocValue& table) {
+  const DocEntry* entry = table.find("mpa");
+  return entry == nullptr || entry->value.kind != DocValue::Kind::table ? nullptr : &entry->value;
+}
+
+/// Where a key belongs that is misplaced in a section; empty if nowhere.
+std::string_view home_of(std::string_view key, std::string_view section) {
+  if (section == "[listen.mpa]" && has_key(listen_keys(), key)) return "[[listen]]";
   if (has_key(link_keys(), key)) return "[[link]]";
   if (has_key(connect_keys(), key)) return "[[connect]]";
+  if (has_key(connect_mpa_keys(), key)) return "[connect.mpa]";
   if (has_key(listen_keys(), key)) return "[[listen]]";
+  if (has_key(listen_mpa_keys(), key)) return "[listen.mpa]";
   if (has_key(fault_keys(), key)) return "[[fault]]";
   if (has_key(bounds_keys(), key)) return "[bounds]";
   if (has_key(tcp_keys(), key)) return "tcp = {...} of a [[host]]";
@@ -72,7 +86,7 @@ class ScenarioReader {
  private:
   void read_tables(const DocValue& root) {
     read_keys(root, "a scenario", scenario_keys(), scenario_, section_keys());
-    for (const DocEntry& entry : root.entries) read_section(entry);
+    for (const DocEntry& entry : root.entries) read_section(root, entry);
     put_hosts_in_order();
     settle_names_and_ways();
     judge(root);
@@ -93,7 +107,7 @@ class ScenarioReader {
 
   void complain_unknown(const DocValue& table, const DocEntry& entry, std::string_view section,
                         const std::vector<std::string_view>& known) {
-    const std::string_view home = home_of(entry.key);
+    const std::string_view home = home_of(entry.key, section);
     const std::string_view meant = nearest(entry.key, known);
     lost_[&table].emplace(meant);
     std::string text = fmt::format("key '{}' is unknown in {}", entry.key.substr(0, 60), section);
@@ -112,8 +126,8 @@ class ScenarioReader {
                  const std::vector<std::string_view>& others = {}) {
     for (const DocEntry& entry : table.entries) {
       if (std::find(others.begin(), others.end(), entry.key) != others.end()) continue;
-      const auto key = std::find_if(keys.begin(), keys.end(), [&](const Key<T>& k) { return k.key == entry.key; });
-      if (key == keys.end()) {
+      const Key<T>* key = find_key(keys, entry.key);
+      if (key == nullptr) {
         std::vector<std::string_view> known = others;
         add_names(known, keys);
         complain_unknown(table, entry, section, known);
@@ -126,7 +140,7 @@ class ScenarioReader {
     }
   }
 
-  void read_section(const DocEntry& entry) {
+  void read_section(const DocValue& root, const DocEntry& entry) {
     for (const SectionName& section : section_names) {
       if (section.key != entry.key) continue;
       const DocValue& value = entry.value;
@@ -141,6 +155,7 @@ class ScenarioReader {
                                       [](const DocValue& item) { return item.kind == DocValue::Kind::table; });
       if (!tables) {
         malformed_.emplace(section.key);
+        if (lost(&root, {section.key}) && mpa_table(value) != nullptr) return;  // the name above it is misspelt
         return complain(
             entry.line, entry.column, entry.key,
             fmt::format("there can be several of {}: write {} with two brackets", entry.key, section.shown));
@@ -159,9 +174,9 @@ class ScenarioReader {
     }
     if (section.key == "link") read_keys(item, section.shown, link_keys(), begin(item, scenario_.links, Section::link));
     if (section.key == "listen")
-      read_keys(item, section.shown, listen_keys(), begin(item, scenario_.listens, Section::listen));
+      read_end(item, section, listen_keys(), listen_mpa_keys(), begin(item, scenario_.listens, Section::listen));
     if (section.key == "connect")
-      read_keys(item, section.shown, connect_keys(), begin(item, scenario_.connects, Section::connect));
+      read_end(item, section, connect_keys(), connect_mpa_keys(), begin(item, scenario_.connects, Section::connect));
     if (section.key == "fault") read_fault(item);
   }
 
@@ -181,18 +196,35 @@ class ScenarioReader {
   void read_host(const DocValue& item) {
     ScenarioHost& out = begin(item, scenario_.hosts, Section::host);
     read_keys(item, "[[host]]", host_keys(), out, {"tcp", "rnic"});
-    read_inner(item, "tcp", tcp_keys(), out);
-    read_inner(item, "rnic", rnic_keys(), out);
+    read_inner(item, "tcp", "tcp of a host", tcp_keys(), out);
+    read_inner(item, "rnic", "rnic of a host", rnic_keys(), out);
   }
 
-  void read_inner(const DocValue& item, std::string_view name, std::span<const Key<ScenarioHost>> keys,
-                  ScenarioHost& out) {
+  /// One end of connections, with the table of what only MPA has.
+  template <class T>
+  void read_end(const DocValue& item, const SectionName& section, std::span<const Key<T>> keys,
+                std::span<const Key<T>> mpa_keys, T& out) {
+    std::vector<std::string_view> others{"mpa"};
+    for (const DocEntry& entry : item.entries)
+      if (const Key<T>* key = find_key(mpa_keys, entry.key); key != nullptr) {  // as it was once
+        complain(entry.line, entry.column, entry.key, fmt::format("{0}.{1} is now {0}.mpa.{1}", section.key, key->key));
+        (void)key->read(entry.value, out);
+        lost_[&item].emplace(key->key);
+        others.push_back(key->key);
+      }
+    read_keys(item, section.shown, keys, out, others);
+    read_inner(item, "mpa", fmt::format("[{}.mpa]", section.key), mpa_keys, out);
+  }
+
+  template <class T>
+  void read_inner(const DocValue& item, std::string_view name, std::string_view shown, std::span<const Key<T>> keys,
+                  T& out) {
     const DocEntry* entry = item.find(name);
     if (entry == nullptr) return;
     if (entry->value.kind != DocValue::Kind::table)
       return complain(entry->line, entry->column, name,
                       fmt::format("{} is a table: write {} = {{ {} = ... }}", name, name, keys.front().key));
-    read_keys(entry->value, fmt::format("{} of a host", name), keys, out);
+    read_keys(entry->value, shown, keys, out);
   }
 
   void read_fault(const DocValue& item) {
@@ -266,7 +298,9 @@ class ScenarioReader {
     for (Finding& finding : find_faults(scenario_, distrust)) {
       if (finding.section == Section::scenario && connects_lost) continue;
       const auto& tables = tables_[static_cast<std::size_t>(finding.section)];
-      if (finding.index < tables.size() && lost(tables[finding.index], {finding.key})) continue;
+      if (finding.index < tables.size() &&
+          (lost(tables[finding.index], {finding.key}) || lost(mpa_table(*tables[finding.index]), {finding.key})))
+        continue;
       const auto [line, column] = place_of(finding);
       complain(line, column, finding.key, std::move(finding.text));
     }
@@ -278,6 +312,7 @@ class ScenarioReader {
     const DocValue& table = *tables[finding.index];
     const DocEntry* entry = table.find(finding.key);
     if (entry == nullptr && finding.key == "from") entry = table.find("at");
+    if (const DocValue* mpa = mpa_table(table); entry == nullptr && mpa != nullptr) entry = mpa->find(finding.key);
     if (entry == nullptr) return {table.line, table.column};
     return {entry->line, entry->column};
   }

@@ -13,6 +13,14 @@ void write_keys(std::string& out, std::span<const Key<T>> keys, const T& in) {
     if (const std::string value = key.write(in); !value.empty()) out += fmt::format("{} = {}\n", key.key, value);
 }
 
+/// A table of its own, unless it would be empty.
+template <class T>
+void write_table(std::string& out, std::string_view name, std::span<const Key<T>> keys, const T& in) {
+  std::string inner;
+  write_keys(inner, keys, in);
+  if (!inner.empty()) out += fmt::format("[{}]\n{}", name, inner);
+}
+
 void write_inner(std::string& out, std::string_view name, std::span<const Key<ScenarioHost>> keys,
                  const ScenarioHost& in) {
   std::string inner;
@@ -66,10 +74,12 @@ std::string to_toml(const Scenario& scenario) {
   for (const ScenarioListen& listen : scenario.listens) {
     out += "\n[[listen]]\n";
     write_keys(out, listen_keys(), listen);
+    write_table(out, "listen.mpa", listen_mpa_keys(), listen);
   }
   for (const ScenarioConnect& connect : scenario.connects) {
     out += "\n[[connect]]\n";
     write_keys(out, connect_keys(), connect);
+    write_table(out, "connect.mpa", connect_mpa_keys(), connect);
   }
   for (const ScenarioFault& fault : scenario.faults) {
     out += "\n[[fault]]\n";
@@ -88,7 +98,9 @@ std::string scenario_keys_markdown() {
   document(out, "`[[switch]]`", switch_keys());
   document(out, "`[[link]]`", link_keys());
   document(out, "`[[listen]]`", listen_keys());
+  document(out, "`[listen.mpa]` of a listen", listen_mpa_keys());
   document(out, "`[[connect]]`", connect_keys());
+  document(out, "`[connect.mpa]` of a connect", connect_mpa_keys());
   document(out, "`[[fault]]`", fault_keys());
   return out;
 }

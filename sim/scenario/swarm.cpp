@@ -23,12 +23,12 @@ constexpr std::uint32_t connections_max = 40;
 
 template <class T>
 void report(std::vector<std::string>& out, const std::string& where, std::span<const Key<T>> keys, const T& before,
-            const T& after) {
+            const T& after, std::string_view table = {}) {
   for (const Key<T>& key : keys) {
     const std::string was = key.write(before), is = key.write(after);
     if (was == is) continue;
-    out.push_back(
-        fmt::format("{}: {} = {}", where, key.key, is.empty() && key.standard != nullptr ? key.standard() : is));
+    out.push_back(fmt::format("{}: {}{} = {}", where, table, key.key,
+                              is.empty() && key.standard != nullptr ? key.standard() : is));
   }
 }
 
@@ -41,10 +41,16 @@ void report_all(std::vector<std::string>& out, const Scenario& before, const Sce
   }
   for (std::size_t i = 0; i < after.links.size(); ++i)
     report(out, "link " + after.links[i].name, link_keys(), before.links[i], after.links[i]);
-  for (std::size_t i = 0; i < after.listens.size(); ++i)
-    report(out, fmt::format("listen {}", i + 1), listen_keys(), before.listens[i], after.listens[i]);
-  for (std::size_t i = 0; i < after.connects.size(); ++i)
-    report(out, fmt::format("connect {}", i + 1), connect_keys(), before.connects[i], after.connects[i]);
+  for (std::size_t i = 0; i < after.listens.size(); ++i) {
+    const std::string where = fmt::format("listen {}", i + 1);
+    report(out, where, listen_keys(), before.listens[i], after.listens[i]);
+    report(out, where, listen_mpa_keys(), before.listens[i], after.listens[i], "mpa.");
+  }
+  for (std::size_t i = 0; i < after.connects.size(); ++i) {
+    const std::string where = fmt::format("connect {}", i + 1);
+    report(out, where, connect_keys(), before.connects[i], after.connects[i]);
+    report(out, where, connect_mpa_keys(), before.connects[i], after.connects[i], "mpa.");
+  }
   for (std::size_t i = before.faults.size(); i < after.faults.size(); ++i) {
     std::string line;
     for (const Key<ScenarioFault>& key : fault_keys())

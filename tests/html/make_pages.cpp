@@ -30,12 +30,13 @@ private_data = "welcome </script><img src=x onerror=alert(1)>"
 [[connect]]
 from = "initiator"
 to = "responder"
-revision = 2
-rtr = "read"
 transfer = "write"
 octets = 4000
 private_data = "hello"
 retries = 3
+[connect.mpa]
+revision = 2
+rtr = "read"
 [[fault]]
 name = "loss"
 link = "initiator-responder"

@@ -58,8 +58,9 @@ host = "b"
 port = 4711
 accept_after = "3ms"
 reject = 4
-rtr_accept = ["read", "send"]
 private_data = "hex:00ff"
+[listen.mpa]
+rtr_accept = ["read", "send"]
 
 [[connect]]
 from = "a"
@@ -67,12 +68,13 @@ to = "b"
 port = 4711
 count = 3
 interval = "1ms"
-rtr = "read"
-rtr_offer = ["write"]
 ird = "none"
 octets = "64KiB"
 close = "both"
 private_data = 100
+[connect.mpa]
+rtr = "read"
+rtr_offer = ["write"]
 
 [[fault]]
 action = "loss"
@@ -251,11 +253,33 @@ TEST(SimScenario, NamesLineAndKeyAndSuggestsTheRightOne) {
   EXPECT_THAT(errors_of(with("accept_after", "acept_after")),
               ElementsAre("x.toml:34:1: key 'acept_after' is unknown in [[listen]]; did you mean 'accept_after'?"));
   EXPECT_THAT(errors_of(with("[[connect]]", "[[conect]]")),
-              ElementsAre(HasSubstr("x.toml:39:3: key 'conect' is unknown in "
+              ElementsAre(HasSubstr("x.toml:40:3: key 'conect' is unknown in "
                                     "a scenario; did you mean 'connect'?")));
   EXPECT_THAT(errors_of(with("seed = 7", "mtu = 7")), ElementsAre(HasSubstr("it belongs in [[link]]")));
   EXPECT_THAT(errors_of(with("rto_min", "rto_mni")), ElementsAre(HasSubstr("did you mean 'rto_min'?")));
   EXPECT_THAT(errors_of(with("seed = 7", "qqq = 7")), ElementsAre(HasSubstr("known are ")));
+  EXPECT_THAT(errors_of(with("seed = 7", "rtr = 7")), ElementsAre(HasSubstr("it belongs in [connect.mpa]")));
+  EXPECT_THAT(errors_of(with("rtr_offer", "ird")),
+              ElementsAre(HasSubstr("key 'ird' is unknown in [connect.mpa]; it belongs in [[connect]]")));
+  EXPECT_THAT(errors_of(with("rtr_accept", "ird")),
+              ElementsAre(HasSubstr("key 'ird' is unknown in [listen.mpa]; it belongs in [[listen]]")));
+}
+
+TEST(SimScenario, TellsWhereTheKeysOfMpaAreNow) {
+  EXPECT_THAT(errors_of(with("[connect.mpa]\n", "")), ElementsAre("x.toml:50:1: connect.rtr is now connect.mpa.rtr",
+                                                                  "x.toml:51:1: connect.rtr_offer is now "
+                                                                  "connect.mpa.rtr_offer"));
+  EXPECT_THAT(errors_of(with("[listen.mpa]\n", "")),
+              ElementsAre("x.toml:37:1: listen.rtr_accept is now listen.mpa.rtr_accept"));
+  // What follows from the key is told as if it were in its place.
+  EXPECT_THAT(errors_of(with("private_data = 100", "private_data = 512\nrevision = 1")),
+              ElementsAre(HasSubstr("connect.revision is now connect.mpa.revision")));
+  EXPECT_THAT(errors_of(with("private_data = 100", "private_data = 100\nmpa = 3")), Contains(HasSubstr("not TOML")));
+  EXPECT_THAT(errors_of(with("accept_after", "mpa = 3\n[[listen]]\naccept_after")),
+              Contains(HasSubstr("mpa is a table: write mpa = { revision = ... }")));
+  EXPECT_THAT(errors_of(with("rtr_offer = [\"write\"]", "fall_back_to_v2 = true")),
+              ElementsAre(HasSubstr("is unknown in [connect.mpa]; did you mean 'fall_back_to_v1'?")));
+  EXPECT_THAT(errors_of(with("[connect.mpa]", "[connect.mpa")), ElementsAre(HasSubstr("x.toml:50:13: not TOML")));
 }
 
 TEST(SimScenario, ShowsTheRightFormOfAValue) {
@@ -315,7 +339,7 @@ TEST(SimScenario, CollectsAllErrorsInFileOrderAndAtMostFifty) {
     const std::size_t at = text.find(from);
     text.replace(at, std::string_view(from).size(), to);
   }
-  EXPECT_THAT(errors_of(text), ElementsAre(HasSubstr("x.toml:3:"), HasSubstr("x.toml:11:"), HasSubstr("x.toml:69:")));
+  EXPECT_THAT(errors_of(text), ElementsAre(HasSubstr("x.toml:3:"), HasSubstr("x.toml:11:"), HasSubstr("x.toml:71:")));
   std::string many;
   for (int i = 0; i < 200; ++i) many += "wrong" + std::to_string(i) + " = 1\n";
   EXPECT_EQ(errors_of(many).size(), 50u);
@@ -323,16 +347,17 @@ TEST(SimScenario, CollectsAllErrorsInFileOrderAndAtMostFifty) {
 
 // A key that was not read hides only what cannot be judged without it.
 TEST(SimScenario, AMistakeDoesNotHideAnother) {
-  EXPECT_THAT(errors_of("name = \"x\"\n[[host]]\nname = \"a\"\nipv7 = false\n[[host]]\nname = \"b\"\n[[link]]\n"
-                        "ends = [\"a\", \"c\"]\nrate = \"10\"\n[[listen]]\nhost = \"bb\"\nprot = 7471\n[[connect]]\n"
-                        "from = \"a\"\nto = \"bb\"\nport = 7000\nrtr = \"foo\"\n[[fault]]\naction = \"drop\"\n"
-                        "link = \"a-q\"\njitter = \"1us\"\ncount = 3\n"),
-              ElementsAre(HasSubstr("x.toml:4:1: key 'ipv7' is unknown"), HasSubstr("x.toml:6:1: host 'b' has no link"),
-                          HasSubstr("x.toml:8:1: ends: host or switch 'c'"), HasSubstr("x.toml:9:1: rate"),
-                          HasSubstr("x.toml:11:1: host: host 'bb'"), HasSubstr("x.toml:12:1: key 'prot' is unknown"),
-                          HasSubstr("x.toml:15:1: to: host 'bb'"), HasSubstr("x.toml:17:1: rtr: 'foo'"),
-                          HasSubstr("x.toml:20:1: link: no link is called 'a-q'"),
-                          HasSubstr("x.toml:21:1: jitter is of"), HasSubstr("x.toml:22:1: count is of")));
+  EXPECT_THAT(
+      errors_of("name = \"x\"\n[[host]]\nname = \"a\"\nipv7 = false\n[[host]]\nname = \"b\"\n[[link]]\n"
+                "ends = [\"a\", \"c\"]\nrate = \"10\"\n[[listen]]\nhost = \"bb\"\nprot = 7471\n[[connect]]\n"
+                "from = \"a\"\nto = \"bb\"\nport = 7000\n[connect.mpa]\nrtr = \"foo\"\n[[fault]]\naction = \"drop\"\n"
+                "link = \"a-q\"\njitter = \"1us\"\ncount = 3\n"),
+      ElementsAre(HasSubstr("x.toml:4:1: key 'ipv7' is unknown"), HasSubstr("x.toml:6:1: host 'b' has no link"),
+                  HasSubstr("x.toml:8:1: ends: host or switch 'c'"), HasSubstr("x.toml:9:1: rate"),
+                  HasSubstr("x.toml:11:1: host: host 'bb'"), HasSubstr("x.toml:12:1: key 'prot' is unknown"),
+                  HasSubstr("x.toml:15:1: to: host 'bb'"), HasSubstr("x.toml:18:1: rtr: 'foo'"),
+                  HasSubstr("x.toml:21:1: link: no link is called 'a-q'"), HasSubstr("x.toml:22:1: jitter is of"),
+                  HasSubstr("x.toml:23:1: count is of")));
   EXPECT_THAT(errors_of(with("port = 4711\naccept", "prot = 4711\naccept")), ElementsAre(HasSubstr("'prot'")))
       << "whether somebody listens on 4711 cannot be told";
   EXPECT_THAT(errors_of(with("[[connect]]", "[[conect]]") + "[[fault]]\naction = \"drop\"\nlink = \"q\"\n"),
@@ -407,7 +432,7 @@ TEST(SimScenario, FindsWorkThatCannotBe) {
 TEST(SimScenario, RefusesMoreConnectionsAtOnceThanAHostHasLocalPorts) {
   const std::string at_once = "[[connect]]\nfrom = \"a\"\nto = \"b\"\nport = 4711\n";
   EXPECT_THAT(errors_of(std::string(good) + at_once + "count = 28233\n"),
-              ElementsAre(AllOf(HasSubstr("x.toml:74:1: count: 28233 connections at once"), HasSubstr("28232 local"))));
+              ElementsAre(AllOf(HasSubstr("x.toml:76:1: count: 28233 connections at once"), HasSubstr("28232 local"))));
   for (const char* fine : {"count = 28232\n", "count = 100000\ninterval = \"1us\"\n",
                            "count = 100000\nexpect = \"settled\"\n", "count = 100000\nretries = 1\n"})
     EXPECT_THAT(errors_of(std::string(good) + at_once + fine), IsEmpty()) << fine;
@@ -419,9 +444,11 @@ TEST(SimScenario, RefusesOptionsThatTheMachineWouldRefuse) {
   EXPECT_THAT(errors_of(with("rtr = \"read\"", "rtr_fallback = \"frame\"")), ElementsAre(HasSubstr("rtr_fallback")));
   EXPECT_THAT(errors_of(with("[\"read\", \"send\"]", "[]")),
               ElementsAre(HasSubstr("at least one of send, write, read")));
-  EXPECT_THAT(errors_of(with("[\"read\", \"send\"]", "[\"read\"]\nird = 0\nird_max = 0")),
+  EXPECT_THAT(errors_of(with("[listen.mpa]\nrtr_accept = [\"read\", \"send\"]",
+                             "ird = 0\nird_max = 0\n[listen.mpa]\nrtr_accept = [\"read\"]")),
               ElementsAre(HasSubstr("a Read alone")));
-  EXPECT_THAT(errors_of(with("reject = 4", "rtr_expected = \"frame\"")), ElementsAre(HasSubstr("always announced")));
+  EXPECT_THAT(errors_of(with("[listen.mpa]", "[listen.mpa]\nrtr_expected = \"frame\"")),
+              ElementsAre(HasSubstr("always announced")));
   EXPECT_THAT(errors_of(with("reject = 4", "play_quirk = \"swi\"")), ElementsAre(HasSubstr("did you mean 'siw'?")));
   EXPECT_THAT(errors_of(with("reject = 4", "peer_quirk = \"irmda\"")), ElementsAre(HasSubstr("did you mean 'irdma'?")));
   EXPECT_THAT(errors_of(with("private_data = 100", "private_data = 300\npeer_quirk = \"siw\"")),

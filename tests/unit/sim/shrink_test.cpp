@@ -22,10 +22,11 @@ Scenario big() {
       "[[link]]\nends = [\"a\", \"s\"]\ndelay = \"12.345us\"\n[[link]]\nends = [\"b\", \"t\"]\n[[link]]\n"
       "ends = [\"c\", \"s\"]\n[[link]]\nends = [\"d\", \"t\"]\n[[link]]\nends = [\"s\", \"t\"]\nrate = \"1Gbps\"\n";
   for (const char* host : {"b", "c", "d"})
-    text += std::string("[[listen]]\nhost = \"") + host + "\"\nmarkers = true\naccept_after = \"3ms\"\n";
+    text += std::string("[[listen]]\nhost = \"") + host + "\"\naccept_after = \"3ms\"\n[listen.mpa]\nmarkers = true\n";
   for (const char* to : {"b", "c", "d", "b"})
     text += std::string("[[connect]]\nfrom = \"a\"\nto = \"") + to +
-            "\"\ncount = 100\ninterval = \"1ms\"\nmessages = 50\noctets = 1000\nrtr = \"read\"\nprivate_data = 44\n";
+            "\"\ncount = 100\ninterval = \"1ms\"\nmessages = 50\noctets = 1000\nprivate_data = 44\n"
+            "[connect.mpa]\nrtr = \"read\"\n";
   for (int i = 0; i < 6; ++i)
     text +=
         "[[fault]]\naction = \"drop\"\nlink = \"s-t\"\nchance = \"5%\"\nfrom = \"123.456ms\"\nuntil = \"1.777s\"\n"

@@ -42,6 +42,7 @@ from = "a"
 to = "c"
 port = 99
 transfer = "read"
+[connect.mpa]
 rtr = "read"
 )";
 
