@@ -88,7 +88,7 @@ enum {
   X(order, PI_SEQUENCE, PI_WARN, "Segments are not in the order of MO or TO [RFC 5041 §5.3]")                 \
   X(stag_changed, PI_SEQUENCE, PI_ERROR, "Invalidate STag changes inside a message [RFC 5041 §4.3]")          \
   X(unfinished, PI_SEQUENCE, PI_ERROR, "Message begins before the last ends [RFC 5041 §5.2]")                 \
-  X(mixed, PI_SEQUENCE, PI_ERROR, "Opcode changes inside a message [RFC 5040 §4.1]")                          \
+  X(mixed, PI_SEQUENCE, PI_ERROR, "Opcode changes inside a message [RFC 5041 §4.3]")                          \
   X(segmented, PI_SEQUENCE, PI_ERROR, "Message is cut although it has one segment [RFC 5040 §4.2]")           \
   X(to, PI_SEQUENCE, PI_ERROR, "Tagged message does not go on where it was [RFC 5041 §5.2]")                  \
   X(to_wrap, PI_SEQUENCE, PI_ERROR, "TO wraps [RFC 5041 §7.1]")                                               \

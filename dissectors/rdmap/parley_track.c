@@ -199,7 +199,7 @@ static void check_next_segment(parley_pdu* pdu, const parley_segment* s, parley_
   const char* name = parley_opcode_name(s->opcode);
   if (s->opcode != q->opcode) {
     parley_find(pdu, PARLEY_FINDING_mixed, PARLEY_AT_RDMAP_CONTROL,
-                "Opcode changes inside a message, from %s to %s (queue %u, MSN %u) [RFC 5040 §4.1]",
+                "Opcode changes inside a message, from %s to %s (queue %u, MSN %u) [RFC 5041 §4.3]",
                 parley_opcode_name(q->opcode), name, s->qn, s->msn);
     q->message = NULL;
   } else if (s->stag != q->stag) {

@@ -151,8 +151,8 @@ bool Qp::begin_or_go_on(Segment& segment) {
     incoming_.invalidate = invalidates ? h.stag : 0;
     incoming_.placed.start();
   } else if (h.opcode != incoming_.opcode || (invalidates && h.stag != incoming_.invalidate)) {
-    // RFC 5041 §5.2: all segments of a message carry the same ULP octets.
-    return refuse({0, 2, 0x06}, segment, "RFC 5041 §5.2",
+    // RFC 5041 §4.3: RsvdULP is the same in all segments of a message.
+    return refuse({0, 2, 0x06}, segment, "RFC 5041 §4.3",
                   fmt::format("{} inside another message", to_string(h.opcode)));
   }
   return true;
@@ -223,7 +223,7 @@ bool Qp::handle_immediate(Segment& segment) {
   const wire::DdpHeader& h = segment.header;
   if (h.msn != rx_msn_send_)
     return refuse({1, 2, 0x03}, segment, "RFC 5041 §5.1", fmt::format("MSN {} for {}", h.msn, rx_msn_send_));
-  if (incoming_.active) return refuse({0, 2, 0x06}, segment, "RFC 5041 §5.2", "Immediate Data inside another message");
+  if (incoming_.active) return refuse({0, 2, 0x06}, segment, "RFC 5041 §4.3", "Immediate Data inside another message");
   std::array<std::uint8_t, PARLEY_RDMAP_IMMEDIATE_LEN> octets;
   if (!whole_untagged(segment, octets) || !take_receive(segment)) return false;
   ++rx_msn_send_;

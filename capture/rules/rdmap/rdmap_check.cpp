@@ -183,11 +183,11 @@ void RdmapCheck::check_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
   Queue& q = s.queues[h.qn & 3];
   const std::string name = name_of(h);
   if (q.extent.open() && h.msn == q.msn) {
+    // RFC 5041 §4.3: RsvdULP, which holds the opcode and the Invalidate STag, is the same in all segments of a message.
     if (h.opcode != q.opcode)
-      accuse(from, f, "RFC 5040 §4.1",
+      accuse(from, f, "RFC 5041 §4.3",
              fmt::format("changed the opcode inside a message to {} (queue {}, MSN {})", name, h.qn, h.msn));
     else if (h.stag != q.word)
-      // RFC 5041 §4.3: what DDP carries for the ULP is the same in all segments of a message.
       accuse(from, f, "RFC 5041 §4.3",
              fmt::format("changed the Invalidate STag inside a message from 0x{:08x} to 0x{:08x} (queue {}, MSN {})",
                          q.word, h.stag, h.qn, h.msn));

@@ -75,7 +75,7 @@ TEST(CaptureMisses, AnInvalidateStagThatChangesInsideAMessage) {  // RFC 5041 §
       "changed the Invalidate STag inside a message from 0x00000005 to 0x00000006 (queue 0, MSN 1) [RFC 5041 §4.3]");
 }
 
-TEST(CaptureMisses, AnOpcodeThatChangesInsideAMessage) {  // RFC 5040 §4.1
+TEST(CaptureMisses, AnOpcodeThatChangesInsideAMessage) {  // RFC 5041 §4.3
   const auto part = [](RdmapOpcode opcode, std::uint32_t mo, bool last) {
     wire::DdpHeader h;
     h.opcode = opcode;
@@ -88,7 +88,7 @@ TEST(CaptureMisses, AnOpcodeThatChangesInsideAMessage) {  // RFC 5040 §4.1
   EXPECT_EQ(errors(talk({{0, begin}, {0, part(RdmapOpcode::send, 40, true)}})), "");
   const Exchange changed = talk({{0, begin}, {0, part(RdmapOpcode::send_se, 40, true)}});
   expect_error(changed,
-               "changed the opcode inside a message to Send with Solicited Event (queue 0, MSN 1) [RFC 5040 §4.1]");
+               "changed the opcode inside a message to Send with Solicited Event (queue 0, MSN 1) [RFC 5041 §4.3]");
 }
 
 TEST(CaptureMisses, AtomicsAndReadsAreAnsweredInOneOrder) {  // RFC 7306 §5.1

@@ -256,7 +256,7 @@ TEST(Conformance, Row61_InvalidateOfForeignStag) {
   expect_terminate(local_only, untagged("4144", 0, 1, 0, kept.region.lkey), "aa", "0109");
 }
 
-// RFC 5041 §5.2: what DDP carries for RDMAP is the same in all segments of a message.
+// RFC 5041 §4.3: RsvdULP is the same in all segments of a message.
 TEST(NicTerminate, AnInvalidateStagOrAnOpcodeThatChangesInsideAMessageTerminatesWith0206) {
   for (const bool opcode : {false, true}) {
     Solo solo;
@@ -265,7 +265,7 @@ TEST(NicTerminate, AnInvalidateStagOrAnOpcodeThatChangesInsideAMessageTerminates
     EXPECT_EQ(solo.feed(untagged("0144", 0, 1, 0, first.region.lkey) + "aabbccdd"), no_octets);
     const std::uint32_t stag = opcode ? first.region.lkey : second.region.lkey;
     expect_terminate(solo, untagged(opcode ? "4146" : "4144", 0, 1, 4, stag), "aabb", "0206");
-    EXPECT_EQ(solo.side.events.back().failure.rule, "RFC 5041 §5.2");
+    EXPECT_EQ(solo.side.events.back().failure.rule, "RFC 5041 §4.3");
     const auto received = solo.side.recvs();
     ASSERT_EQ(received.size(), 1U);
     EXPECT_EQ(received[0].status, WcStatus::wr_flush_err);
