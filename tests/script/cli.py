@@ -12,6 +12,8 @@ import threading
 import time
 import unittest
 
+import schema
+
 PARLEY = os.environ.get("PARLEY", "parley")
 SOURCE_DIR = os.environ.get("PARLEY_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "..", ".."))
 LIMIT = 30  # seconds that any one command may take; only a hang gets near it
@@ -39,6 +41,7 @@ class Finished:
 
 def run(*args):
     done = subprocess.run([PARLEY, *map(str, args)], capture_output=True, text=True, timeout=LIMIT, check=False)
+    schema.check_all(args, done.stdout)
     return Finished(done.returncode, done.stdout, done.stderr)
 
 
@@ -88,6 +91,7 @@ class Running:
             thread.join(timeout=LIMIT)
         self.process.stdout.close()
         self.process.stderr.close()
+        schema.check_all(self.process.args[1:], "".join(self.seen))
         return Finished(code, "".join(self.seen), "".join(self.err))
 
     def kill(self):

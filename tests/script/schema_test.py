@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""docs/schema describes what --json prints. cli.py holds every line that any of these tests sees against it; here it is what
+the others do not ask for, and that a wrong line is found."""
+import glob
+import json
+import os
+
+import schema
+from cli import SOURCE_DIR, CliTest, main, run
+
+CAPTURES = sorted(glob.glob(os.path.join(SOURCE_DIR, "tests", "captures", "**", "*.pcap"), recursive=True))
+
+
+def subschemas(value):
+    """Every object in a schema that is one itself."""
+    if "properties" in value:
+        for inner in value["properties"].values():
+            yield from subschemas(inner)
+    for word in ("anyOf", "oneOf"):
+        for inner in value.get(word, []):
+            yield from subschemas(inner)
+    for inner in value.get("$defs", {}).values():
+        yield from subschemas(inner)
+    if "items" in value:
+        yield from subschemas(value["items"])
+    yield value
+
+
+class Schemas(CliTest):
+    def test_each_is_well_formed_and_named_in_the_docs(self):
+        with open(os.path.join(SOURCE_DIR, "docs", "cli.md"), encoding="utf-8") as file:
+            docs = file.read()
+        files = sorted(os.listdir(schema.FOLDER))
+        self.assertEqual(set(files), {"common.json", *(f"{name}.json" for name in schema.FILES.values())})
+        for name in files:
+            self.assertTrue(f"(schema/{name})" in docs, name)
+            for part in subschemas(schema.load(name)):
+                self.assertEqual(set(part) - schema.KNOWN, set(), name)
+                self.assertLessEqual(set(part.get("required", [])), set(part.get("properties", {})), name)
+                if "$ref" in part:
+                    self.assertIsInstance(schema.resolve(part["$ref"], name)[0], dict)
+
+    def test_wrong_lines_are_found(self):
+        line = json.loads(run("sim", "check", "lossy_handshake", "--json").out.splitlines()[0])
+        for wrong in ({**line, "event": "scenarios"}, {**line, "name": 7}, {**line, "colour": "red"},
+                      {key: value for key, value in line.items() if key != "file"}):
+            with self.assertRaises(AssertionError):
+                schema.check(["sim", "check"], json.dumps(wrong))
+        schema.check(["sim", "check"], json.dumps(line))
+
+    def test_captures(self):
+        self.assertGreater(len(CAPTURES), 10)
+        unread = self.path("not-a-capture.pcap", b"x" * 99)
+        for command in ("check", "ladder", "matrix"):
+            self.assertIn("{", run("pcap", command, "--json", *CAPTURES).out)
+            self.assertEqual(run("pcap", command, "--json", unread).code, 3)
+
+    def test_simulation(self):
+        failing = self.path("failing.toml", b"""[[host]]
+name = "a"
+[[host]]
+name = "b"
+[[link]]
+ends = ["a", "b"]
+[[listen]]
+host = "b"
+reject = true
+[[connect]]
+from = "a"
+to = "b"
+""")
+        for words in (("run", failing, "--ladder"), ("run", "duplicate_and_reorder_storm", "--ladder"),
+                      ("run", "lossy_handshake", "--pcapng", self.path("a.pcapng"), "--html", self.path("a.html")),
+                      ("replay", "lossy_handshake", "--seed", "7", "--swarm", "--drop-mask", "5"),
+                      ("explore", failing, "--seeds", "1..3"), ("exhaust", "handshake_v2_read", "--packets", "3"),
+                      ("shrink", failing, "--seed", "1", "-o", self.path("small.toml")), ("list",),
+                      ("storm", "--nodes", "4", "--ppn", "1", "--pattern", "ring")):
+            self.assertIn('{"event":', run("sim", *words, "--json").out)
+
+    def test_replay_and_quirks(self):
+        file = os.path.join(SOURCE_DIR, "tests", "captures", "iwarp", "siw_v2_p2p_write_rtr.pcap")
+        for role in ("initiator", "responder"):
+            for against in ("sim:parley", "sim:erdma"):
+                run("replay", file, "-n", "all", "--role", role, "--against", against, "--json", "-v")
+        run("quirks", "--json")
+        run("conform", "mpa", "initiator", "--list", "--json")
+
+
+if __name__ == "__main__":
+    main()
