@@ -86,7 +86,7 @@ std::string standing(Line& l, const ConnectionReport& c) {
   return l.text(to_string(c.judgement.standing)).text(c.judgement.why).flag(c.not_agreed().empty()).take();
 }
 
-std::string connection(std::string_view file, std::size_t number, const ConnectionReport& c) {
+std::string connection(std::string_view file, std::uint64_t number, const ConnectionReport& c) {
   Line l;
   l.text(file).number(number).text(c.initiator.to_string()).text(c.responder.to_string());
   l.text(to_string(c.outcome)).text(c.end);
@@ -116,6 +116,10 @@ std::string connection(std::string_view file, std::size_t number, const Connecti
   return standing(l, c);
 }
 
+std::string end_of_line(std::string_view file, const draw::Provenance* provenance) {
+  return (provenance != nullptr ? draw::csv_report(*provenance, file) : "") + "\n";
+}
+
 }  // namespace
 
 std::string csv_header(const draw::Provenance* provenance) {
@@ -128,10 +132,15 @@ std::string csv_header(const draw::Provenance* provenance) {
   return out + "\n";
 }
 
+std::string to_csv(std::string_view file, std::uint64_t number, const ConnectionReport& c,
+                   const draw::Provenance* provenance) {
+  return connection(file, number, c) + end_of_line(file, provenance);
+}
+
 std::string to_csv(std::string_view file, const FileReport& report, const draw::Provenance* provenance) {
-  const std::string end = (provenance != nullptr ? draw::csv_report(*provenance, file) : "") + "\n";
+  const std::string end = end_of_line(file, provenance);
   std::string out;
-  std::size_t number = 0;
+  std::uint64_t number = 0;
   for (const auto& c : report.connections) out += connection(file, ++number, c) + end;
   if (report.all_connections() > 0) return out;
   // A file that has nothing to judge must not look like one that nobody asked for.

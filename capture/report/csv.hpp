@@ -12,7 +12,10 @@ namespace parley::capture {
 
 /// The names of the columns; they only ever grow at the end.
 std::string csv_header(const draw::Provenance* provenance = nullptr);
-/// A line per connection of the file, none if it has none.
+/// The line of one connection, of that number.
+std::string to_csv(std::string_view file, std::uint64_t number, const ConnectionReport& connection,
+                   const draw::Provenance* provenance = nullptr);
+/// A line per connection of the file that is listed; if it has none at all, one that says so.
 std::string to_csv(std::string_view file, const FileReport& report, const draw::Provenance* provenance = nullptr);
 
 }  // namespace parley::capture

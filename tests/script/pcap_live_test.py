@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """`parley pcap live` on loopback, against Parley's own endpoints and hand-made ones."""
+import csv
 import json
 import os
 import resource
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import time
 import unittest
+from xml.etree import ElementTree
 
 from cli import LIMIT, PARLEY, CliTest, main, run
 
@@ -38,6 +40,8 @@ class CommandLine(CliTest):
         self.refused(run("pcap", "live", "-i", "lo", "--ring", "1x1MB", "-w", "x"), 2, "2 to 100000 files")
         self.refused(run("pcap", "live", "-i", "lo", "--buffer", "1kB"), 2, "1MiB to 1GiB")
         self.refused(run("pcap", "live", "-i", "lo", "--duration", "10"), 2, "time with a unit")
+        self.refused(run("pcap", "live", "-i", "lo", "--json", "--csv", "-"), 2, "only one of --json, --junit - and --csv -")
+        self.refused(run("pcap", "live", "-i", "lo", "--csv", "/nowhere/x.csv"), 3, "/nowhere/x.csv")
 
     @unittest.skipUnless(os.getuid() == 0 and shutil.which("setpriv"), "only root can give its rights away")
     def test_who_may_not_capture_is_told_what_to_do(self):
@@ -104,6 +108,38 @@ class Live(CliTest):
         self.assertEqual([summary[key] for key in ("connections", "passed", "partial", "failed")], [3, 2, 0, 1])
         self.assertEqual((summary["standing"], summary["why"]), ("failed", "1 connection failed"))
         self.assertEqual((summary["end"], summary["dropped"]), ("signal", {"kernel": 0, "interface": 0}))
+
+    def test_csv_and_junit_are_those_of_check(self):
+        _, port = self.listener()
+        table, junit = self.path("live.csv"), self.path("live.xml")
+        live = self.live(port, "--csv", table, "--junit", junit)
+        self.connect(port)
+        first = live.wait_for("connection")
+        with open(table, newline="", encoding="utf-8") as file:  # its line stands there while the capture goes on
+            row, = csv.DictReader(file)
+        self.assertEqual([row[key] for key in ("file", "connection", "initiator", "outcome", "standing")],
+                         ["lo", "1", first["initiator"], "established", "passed"])
+        self.bad_request(port)
+        live.wait_for("connection")
+        done = self.interrupt(live)
+        self.assertEqual(done.code, 1, str(done))
+        with open(table, newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual([row["standing"] for row in rows], ["passed", "failed"])
+        report = done.event("summary")["report"]
+        self.assertEqual({row["report_command"] for row in rows}, {report["command"]})
+        self.assertEqual(done.event("capturing")["report"], report)
+        suite, = ElementTree.parse(junit).getroot()
+        self.assertEqual((suite.get("name"), len(suite.findall("testcase"))), ("lo", 2 + 2 * 8))
+        failed = [case.get("name") for case in suite.findall("testcase") if case.find("failure") is not None]
+        self.assertTrue(failed and all(name.startswith("connection 2 ") for name in failed), failed)
+        self.assertEqual({p.get("name"): p.get("value") for p in suite.iter("property")}["report.date"], report["date"])
+
+    def test_a_table_of_nothing_says_so(self):
+        none = run("pcap", "live", "-i", "lo", "--duration", "50ms", "--csv", "-", "tcp port 1")
+        self.assertEqual(none.code, 1, str(none))
+        row, = csv.DictReader(none.out.splitlines())
+        self.assertEqual((row["file"], row["connection"], row["standing"]), ("lo", "", "failed"))
 
     def test_the_ring_holds_what_was_judged(self):
         _, port = self.listener()
@@ -225,6 +261,7 @@ class Live(CliTest):
     def test_any_interface_and_text_for_people(self):
         _, port = self.listener("--reject")
         live = self.plain("-i", "any", "--count", 1, "tcp", "port", port)
+        self.assertRegex(live.stdout.readline(), r"^parley \S+ \(commit \S+\) at \S+Z: parley pcap live -i any")
         begun = live.stdout.readline()
         self.assertEqual(begun, f"capturing on any, link type 113 (Linux cooked), filter 'tcp port {port}'\n")
         self.assertEqual(run("connect", f"127.0.0.1:{port}").code, 1)

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "base/text.hpp"
@@ -16,17 +14,17 @@
 #include "capture/report/total.hpp"
 #include "tools/pcap/pcap.hpp"
 #include "tools/pcap/pcap_junit.hpp"
+#include "tools/pcap/pcap_reports.hpp"
 #include "tools/pcap/pcap_standing.hpp"
 #include "tools/progress.hpp"
 #include "tools/provenance.hpp"
-#include "tools/sim/sim_files.hpp"
 
 namespace parley::tools {
 namespace {
 
 struct PcapOptions {
   std::vector<std::string> files;
-  std::string junit, csv;  // empty: not asked for; "-": standard output
+  ReportArgs reports;
   bool quiet = false;
   std::size_t width = 100;
   std::vector<std::uint16_t> mpa_ports;
@@ -36,33 +34,6 @@ struct PcapOptions {
 
 // Below that a file is read before a person sees a bar.
 constexpr std::uint64_t progress_octets_min = 16 << 20;
-
-/// Where --junit or --csv goes. It is opened, and so proven writable, before the first capture is read.
-class Sink {
- public:
-  static Or<Sink> open(const std::string& path, Output& out) {
-    Sink sink(path, out);
-    if (path == "-") return sink;
-    auto file = open_output(path);
-    if (!file) return tl::unexpected(file.error());
-    sink.file_ = std::move(*file);
-    return sink;
-  }
-  bool wanted() const { return !path_.empty(); }
-  void write(std::string_view octets) {
-    if (file_)
-      file_->write(octets);
-    else if (!octets.empty())
-      out_->verbatim(octets.substr(0, octets.size() - (octets.back() == '\n' ? 1 : 0)));
-  }
-  Or<void> finish() { return file_ ? file_->finish() : Or<void>{}; }
-
- private:
-  Sink(std::string path, Output& out) : path_(std::move(path)), out_(&out) {}
-  std::string path_;
-  Output* out_;
-  std::unique_ptr<OutputFile> file_;
-};
 
 CaptureVerdict check_with_progress(const std::string& file, const PcapOptions& options, Output& out) {
   std::unique_ptr<Progress> bar;
@@ -82,40 +53,20 @@ class Check {
   Check(const PcapOptions& options, Output& out) : options_(options), out_(out), report_(provenance(out)) {}
 
   int run() {
-    // Only one thing at a time can stand on standard output.
-    const bool junit_there = options_.junit == "-", csv_there = options_.csv == "-";
-    if (static_cast<int>(junit_there) + static_cast<int>(csv_there) + static_cast<int>(out_.json) > 1)
-      return out_.error(Exit::usage, "only one of --json, --junit - and --csv - can go to standard output");
-    text_ = !junit_there && !csv_there;
-    if (const auto refused = check_targets()) return out_.error(Exit::usage, *refused);
-    auto junit = Sink::open(options_.junit, out_), csv = Sink::open(options_.csv, out_);
-    for (const auto* sink : {&junit, &csv})
-      if (!*sink) return out_.error(sink->error().exit, sink->error().text);
-    if (csv->wanted()) csv->write(capture::csv_header(&report_));
-    if (text_) print_provenance(out_, report_, false);
-    for (const std::string& file : options_.files) one(file, *junit, *csv);
-    if (several() && text_) out_.text("\n" + capture::to_text(total_));
-    if (junit->wanted()) write_junit(*junit);
-    for (auto* sink : {&*junit, &*csv})
-      if (const auto written = sink->finish(); !written) return out_.error(written.error().exit, written.error().text);
+    auto reports = Reports::open(options_.reports, options_.files, out_);
+    if (!reports) return out_.error(reports.error().exit, reports.error().text);
+    reports->add_csv(capture::csv_header(&report_));
+    if (reports->text()) print_provenance(out_, report_, false);
+    for (const std::string& file : options_.files) one(file, *reports);
+    if (several() && reports->text()) out_.text("\n" + capture::to_text(total_));
+    if (several()) add_total();
+    if (const auto written = reports->finish("parley pcap check", suites_); !written)
+      return out_.error(written.error().exit, written.error().text);
     return code(exit_);
   }
 
  private:
-  /// An output must be neither an input nor the other output.
-  std::optional<std::string> check_targets() const {
-    if (!options_.junit.empty() && options_.junit == options_.csv)
-      return fmt::format("--junit and --csv both name {}", options_.csv);
-    for (const auto& [option, path] : {std::pair{"--junit", &options_.junit}, std::pair{"--csv", &options_.csv}})
-      for (const std::string& file : options_.files) {
-        std::error_code error;
-        if (!path->empty() && *path != "-" && std::filesystem::equivalent(*path, file, error) && !error)
-          return fmt::format("{} {} would overwrite a capture that is to be read", option, *path);
-      }
-    return std::nullopt;
-  }
-
-  void one(const std::string& file, const Sink& junit, Sink& csv) {
+  void one(const std::string& file, Reports& reports) {
     const CaptureVerdict v = check_with_progress(file, options_, out_);
     total_.add(v.report, v.error.empty());
     report_.inputs = {v.input};
@@ -124,16 +75,16 @@ class Check {
       object["report"] = report_json(report_);
       if (several() && &file == &options_.files.back()) object["total"] = total_json();
       out_.object(object);
-    } else if (v.readable && text_) {
+    } else if (v.readable && reports.text()) {
       out_.verbatim("\n" + draw::input_text(v.input));
       capture::write_text(file, v.report, {.width = options_.width, .notes = !options_.quiet},
                           [this](std::string_view lines) { out_.text(lines.substr(0, lines.size() - 1)); });
     }
-    if (junit.wanted()) {
+    if (reports.junit()) {
       suites_.push_back(junit_suite(file, v, options_.standing));
       suites_.back().properties = report_properties(report_);
     }
-    if (csv.wanted()) csv.write(capture::to_csv(file, v.report, &report_));
+    if (reports.csv()) reports.add_csv(capture::to_csv(file, v.report, &report_));
     if (!v.error.empty()) {
       out_.note(fmt::format("parley pcap check: {}: {}", file, v.error));
       exit_ = Exit::environment;
@@ -159,20 +110,17 @@ class Check {
             {"warnings", total_.warnings}};
   }
 
-  void write_junit(Sink& junit) {
-    if (several())
-      for (JunitSuite& suite : suites_) {
-        const auto total = junit_properties(total_);
-        suite.properties.insert(suite.properties.end(), total.begin(), total.end());
-      }
-    junit.write(junit_xml("parley pcap check", suites_));
+  void add_total() {
+    for (JunitSuite& suite : suites_) {
+      const auto total = junit_properties(total_);
+      suite.properties.insert(suite.properties.end(), total.begin(), total.end());
+    }
   }
 
   const PcapOptions& options_;
   Output& out_;
   draw::Provenance report_;  ///< its input is the file at hand
   capture::Total total_;
-  bool text_ = true;
   Exit exit_ = Exit::ok;
   std::vector<JunitSuite> suites_;
 };
@@ -218,8 +166,7 @@ void add_pcap_check(Command pcap, Context& context) {
   Command sub = pcap.subcommand("check", "Verdict per MPA connection: who, what was agreed, who broke which rule");
   sub.option("FILE", options->files, "Captures: pcap or pcapng; - is standard input").required();
   sub.flag("-q,--quiet", options->quiet, "Leave out findings of severity note");
-  sub.option("--junit", options->junit, "Write the verdict as JUnit XML; - is standard output").type("FILE");
-  sub.option("--csv", options->csv, "Write a line per connection as CSV; - is standard output").type("FILE");
+  add_report_options(sub, options->reports);
   add_width_option(sub, options->width, context, "Columns of the text");
   add_color_option(sub, context);
   add_mpa_port(sub, options->mpa_ports);

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <iterator>
+#include <utility>
 
 #include "base/text.hpp"
 #include "capture/report/standing.hpp"
@@ -27,8 +29,8 @@ constexpr std::array families{Family{"MPA set-up", false},
                               Family{"DDP", true},
                               Family{"RDMAP", true},
                               Family{"Atomics and Immediate Data", true}};
-// More cases than that no CI system shows; of the connections beyond, only cases that failed are written.
-constexpr std::size_t cases_max = 50'000;
+// More cases than that no CI system shows; of the connections beyond, only cases that failed are written, so many.
+constexpr std::size_t cases_max = 50'000, failed_more_max = 50'000;
 
 std::string_view skip_reason(const Family& family, const ConnectionReport& c) {
   if (family.needs_fpdus && c.from_initiator.fpdus + c.from_responder.fpdus == 0) return "no FPDU in the capture";
@@ -53,7 +55,7 @@ JunitCase named_case(const std::string& file, std::string name) {
   return k;
 }
 
-std::string case_name(std::size_t number, const ConnectionReport& c, std::string_view what) {
+std::string case_name(std::uint64_t number, const ConnectionReport& c, std::string_view what) {
   return fmt::format("connection {} {} -> {}: {}", number, c.initiator.to_string(), c.responder.to_string(), what);
 }
 
@@ -66,7 +68,7 @@ void not_seen(JunitCase& k, const std::string& why, bool partial_ok) {
     add_line(k.failure, "partial: " + why);
 }
 
-JunitCase end_case(const std::string& file, std::size_t number, const ConnectionReport& c, bool partial_ok) {
+JunitCase end_case(const std::string& file, std::uint64_t number, const ConnectionReport& c, bool partial_ok) {
   JunitCase k = named_case(file, case_name(number, c, "the connection was seen whole and ended well"));
   k.failure = capture::ended_badly(c);
   not_seen(k, capture::not_seen_whole(c), partial_ok && k.failure.empty());
@@ -74,8 +76,8 @@ JunitCase end_case(const std::string& file, std::size_t number, const Connection
   return k;
 }
 
-JunitCase connection_case(const std::string& file, std::size_t number, const ConnectionReport& c, const Family& family,
-                          Severity fail_on) {
+JunitCase connection_case(const std::string& file, std::uint64_t number, const ConnectionReport& c,
+                          const Family& family, Severity fail_on) {
   JunitCase k = named_case(file, case_name(number, c, family.name));
   for (const Finding& f : c.findings) {
     if (rule_family(f.rule) != family.name) continue;
@@ -146,23 +148,35 @@ std::vector<std::pair<std::string, std::string>> junit_properties(const capture:
   return out;
 }
 
-JunitSuite junit_suite(const std::string& file, const CaptureVerdict& verdict, const StandingArgs& standing) {
-  JunitSuite suite{file, {file_case(file, verdict), holdings_case(file, verdict, standing)}};
-  std::size_t number = 0, left_out = 0;
-  for (const ConnectionReport& c : verdict.report.connections) {
-    ++number;
-    const auto add = [&](JunitCase k) {
-      if (suite.cases.size() < cases_max || !k.failure.empty())
-        suite.cases.push_back(std::move(k));
-      else
-        ++left_out;
-    };
-    add(end_case(file, number, c, standing.partial_ok));
-    for (const Family& family : families) add(connection_case(file, number, c, family, standing.fail_on));
-  }
-  if (left_out > 0)
-    add_line(suite.cases.front().output, fmt::format("left out: {} that did not fail", counted(left_out, "case")));
+void JunitCapture::add(JunitCase k) {
+  if (cases_.size() < (k.failure.empty() ? cases_max : cases_max + failed_more_max))
+    cases_.push_back(std::move(k));
+  else
+    ++(k.failure.empty() ? passed_left_out_ : failed_left_out_);
+}
+
+void JunitCapture::connection(const ConnectionReport& c) {
+  ++connections_;
+  add(end_case(file_, connections_, c, standing_.partial_ok));
+  for (const Family& family : families) add(connection_case(file_, connections_, c, family, standing_.fail_on));
+}
+
+JunitSuite JunitCapture::finish(const CaptureVerdict& verdict) {
+  JunitSuite suite{file_, {file_case(file_, verdict), holdings_case(file_, verdict, standing_)}};
+  if (passed_left_out_ > 0)
+    add_line(suite.cases.front().output,
+             fmt::format("left out: {} that did not fail", counted(passed_left_out_, "case")));
+  if (failed_left_out_ > 0)
+    add_line(suite.cases.back().failure, fmt::format("left out: {} that failed", counted(failed_left_out_, "case")));
+  suite.cases.insert(suite.cases.end(), std::make_move_iterator(cases_.begin()), std::make_move_iterator(cases_.end()));
+  cases_.clear();
   return suite;
+}
+
+JunitSuite junit_suite(const std::string& file, const CaptureVerdict& verdict, const StandingArgs& standing) {
+  JunitCapture suite(file, standing);
+  for (const ConnectionReport& c : verdict.report.connections) suite.connection(c);
+  return suite.finish(verdict);
 }
 
 }  // namespace parley::tools

@@ -11,12 +11,16 @@
 
 #include "base/text.hpp"
 #include "capture/link_type.hpp"
+#include "capture/report/csv.hpp"
 #include "capture/report/json.hpp"
 #include "capture/report/text.hpp"
 #include "drivers/pcap/live.hpp"
 #include "tools/pcap/capture_ring.hpp"
 #include "tools/pcap/pcap.hpp"
+#include "tools/pcap/pcap_junit.hpp"
+#include "tools/pcap/pcap_reports.hpp"
 #include "tools/pcap/pcap_standing.hpp"
+#include "tools/provenance.hpp"
 #include "tools/rping/session.hpp"
 #include "wire/packet.hpp"
 
@@ -38,6 +42,7 @@ struct LiveArgs {
   std::size_t width = 100;
   std::vector<std::uint16_t> mpa_ports;
   StandingArgs standing;
+  ReportArgs reports;
 };
 
 constexpr Duration turn_wait = std::chrono::milliseconds(100);   // so soon are ends, and the end, seen
@@ -56,13 +61,18 @@ class Live {
   Live(const LiveArgs& args, Output& out)
       : args_(args),
         out_(out),
+        report_(provenance(out)),
         filter_(fmt::format("{}", fmt::join(args.filter, " "))),
         analyzer_({.mpa_ports = args.mpa_ports,
                    .fail_on = args.standing.fail_on,
                    .expect = args.standing.expect,
-                   .idle = args.idle}) {}
+                   .idle = args.idle}),
+        junit_(args.interface, args.standing) {}
 
   int run() {
+    auto reports = Reports::open(args_.reports, {}, out_);
+    if (!reports) return out_.error(reports.error().exit, reports.error().text);
+    reports_ = &*reports;
     if (const auto wrong = open()) return out_.error(wrong->exit, wrong->text);
     const StopSignals signals;
     tell_begin();
@@ -86,20 +96,28 @@ class Live {
   void take_rest();
   void count_drops();
   void tell_drops();
+  void ended(const capture::ConnectionReport& c);
   void print(const capture::ConnectionReport& c);
+  void say(std::string_view text) {
+    if (reports_->text()) out_.text(text);
+  }
   void broken(std::string why) {
     if (fault_.empty()) fault_ = std::move(why);
     end_ = "error";
   }
   Json place_json(std::uint64_t frame) const;
   int finish();
+  Or<void> write_junit(const CaptureVerdict& verdict);
 
   const LiveArgs& args_;
   Output& out_;
+  draw::Provenance report_;
+  Reports* reports_ = nullptr;  // run()'s
   std::string filter_;
   capture::Analyzer analyzer_;
   std::unique_ptr<LiveCapture> capture_;
   std::unique_ptr<CaptureRing> ring_;
+  JunitCapture junit_;
   std::uint64_t frames_ = 0, connections_ = 0;
   LiveDrops drops_;
   std::uint64_t drops_told_ = 0;
@@ -136,12 +154,15 @@ void Live::tell_begin() {
   if (ring_)
     text += fmt::format(", into {} and on, at most {} files of {} octets", ring_->current(), args_.ring->files,
                         args_.ring->octets);
-  out_.text(text + "\n");
+  if (reports_->text()) print_provenance(out_, report_);
+  say(text + "\n");
+  reports_->add_csv(capture::csv_header(&report_));
   out_.object({{"event", "capturing"},
                {"interface", args_.interface},
                {"link_type", capture_->link_type()},
                {"filter", filter_},
-               {"ring", ring_ ? Json(ring_->current()) : Json()}});
+               {"ring", ring_ ? Json(ring_->current()) : Json()},
+               {"report", report_json(report_)}});
   if (!capture_->warning().empty()) out_.note(fmt::format("parley pcap live: {}", capture_->warning()));
 }
 
@@ -177,7 +198,7 @@ void Live::turn(Duration wait) {
     drops_told_at_ = now;
     tell_drops();
   }
-  for (const capture::ConnectionReport& c : analyzer_.take_ended(packet_time())) print(c);
+  for (const capture::ConnectionReport& c : analyzer_.take_ended(packet_time())) ended(c);
   if (args_.count > 0 && connections_ >= args_.count && end_.empty()) end_ = "count";
 }
 
@@ -208,8 +229,14 @@ Json Live::place_json(std::uint64_t frame) const {
   return {{"file", place->file}, {"frame", place->frame}};
 }
 
-void Live::print(const capture::ConnectionReport& c) {
+void Live::ended(const capture::ConnectionReport& c) {
   ++connections_;
+  print(c);
+  if (reports_->csv()) reports_->add_csv(capture::to_csv(args_.interface, connections_, c, &report_));
+  if (reports_->junit()) junit_.connection(c);
+}
+
+void Live::print(const capture::ConnectionReport& c) {
   if (out_.json) {
     Json object{{"event", "connection"}, {"connection", connections_}};
     object.update(capture::json(c));
@@ -230,7 +257,7 @@ void Live::print(const capture::ConnectionReport& c) {
     else
       text += "  recorded   no longer: the ring has gone round\n";
   }
-  out_.text(text);
+  say(text);
 }
 
 int Live::finish() {
@@ -245,9 +272,9 @@ int Live::finish() {
                     counted(drops_.kernel, "packet"), drops_.interface));
   if (!fault_.empty()) analyzer_.unread(fault_);
   capture::FileReport report = analyzer_.finish();
-  for (const capture::ConnectionReport& c : report.take_connections()) print(c);
+  for (const capture::ConnectionReport& c : report.take_connections()) ended(c);
   const std::string summary = capture::summary_text(args_.interface, report);
-  out_.text(std::string_view(summary).substr(0, summary.size() - 1));
+  say(std::string_view(summary).substr(0, summary.size() - 1));
   if (out_.json) {
     Json object{{"event", "summary"}, {"interface", args_.interface}, {"end", end_}};
     Json whole = capture::json("", report);
@@ -255,10 +282,24 @@ int Live::finish() {
     object.update(std::move(whole));
     object["connections"] = report.all_connections();
     object["dropped"] = {{"kernel", drops_.kernel}, {"interface", drops_.interface}};
+    object["report"] = report_json(report_);
     out_.object(object);
   }
+  reports_->add_csv(capture::to_csv(args_.interface, report, &report_));  // that there was no connection
+  const Exit verdict = exit_for(report.judgement.standing, args_.standing);
+  const auto written = write_junit({.report = std::move(report), .error = fault_, .readable = true});
   if (!fault_.empty()) return out_.error(Exit::environment, fault_);
-  return code(exit_for(report.judgement.standing, args_.standing));
+  if (!written) return out_.error(written.error().exit, written.error().text);
+  return code(verdict);
+}
+
+Or<void> Live::write_junit(const CaptureVerdict& verdict) {
+  std::vector<JunitSuite> suites;
+  if (reports_->junit()) {
+    suites.push_back(junit_.finish(verdict));
+    suites.back().properties = report_properties(report_);
+  }
+  return reports_->finish("parley pcap live", suites);
 }
 
 int list_interfaces(Output& out) {
@@ -328,6 +369,7 @@ void add_pcap_live(Command pcap, Context& context) {
   sub.option("-n,--count", args->count, "Stop once this many connections have ended (0: by Ctrl-C)").shows_default();
   add_duration(sub, "--idle", args->idle, "Judge and forget an open connection that was silent for this long");
   sub.flag("-q,--quiet", args->quiet, "Leave out findings of severity note");
+  add_report_options(sub, args->reports);
   add_width_option(sub, args->width, context, "Columns of the text");
   add_color_option(sub, context);
   add_mpa_port(sub, args->mpa_ports);
@@ -345,6 +387,7 @@ void add_pcap_live(Command pcap, Context& context) {
       "  parley pcap live -i any --json --duration 10m | jq -c 'select(.event == \"connection\") | [.initiator, "
       ".why]'\n"
       "  parley pcap live -i eth0 --ring 10x100MB -w /var/tmp/rdma --fail-on warning\n"
+      "  parley pcap live -i eth0 --csv connections.csv --junit junit.xml --duration 1h\n"
       "  parley pcap live -i lo --count 1 --expect 1 port 7175");
   sub.run([args, &context] { return run_live(*args, context.out); });
 }

@@ -249,6 +249,11 @@ bool OutputFile::write(ConstBytes octets) {
   return write(std::string_view(reinterpret_cast<const char*>(octets.data()), octets.size()));
 }
 
+bool OutputFile::flush() {
+  if (error_ == 0 && file_ && std::fflush(file_.get()) != 0) error_ = errno;
+  return error_ == 0;
+}
+
 Or<void> OutputFile::finish() {
   if (!file_) return {};
   if (std::fclose(file_.release()) != 0 && error_ == 0) error_ = errno;

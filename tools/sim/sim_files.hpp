@@ -53,6 +53,8 @@ class OutputFile {
   /// False once writing failed; finish() says why.
   bool write(std::string_view octets);
   bool write(ConstBytes octets);
+  /// What was written so far stands in the file afterwards. False as above.
+  bool flush();
   /// Flushes and closes. Errors: environment (disk full).
   Or<void> finish();
 

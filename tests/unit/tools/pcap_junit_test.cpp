@@ -103,6 +103,16 @@ TEST(PcapJunit, ACaptureWithoutEnoughConnectionsFails) {
   EXPECT_EQ(junit_suite("a", two_connections(), {.expect = 2}).cases[1].failure, "");
 }
 
+TEST(PcapJunit, ACaptureWithoutEndStaysWithinBoundsAndTellsWhatItLeavesOut) {
+  const CaptureVerdict v = two_connections();
+  JunitCapture live("lo", {});
+  for (int i = 0; i < 120'000; ++i) live.connection(v.report.connections[1]);
+  const JunitSuite s = live.finish({.report = {}, .error = {}, .readable = true});
+  EXPECT_EQ(s.cases.size(), 2U + 100'000);
+  EXPECT_EQ(s.cases[0].output, "left out: 796250 cases that did not fail");
+  EXPECT_NE(s.cases[1].failure.find("left out: 63750 cases that failed"), std::string::npos) << s.cases[1].failure;
+}
+
 TEST(PcapJunit, SuitesAreCountedTogether) {
   const JunitSuite s = junit_suite("a & b.pcap", two_connections());
   const std::string xml = junit_xml("all", {s, s});
