@@ -57,8 +57,8 @@ class TcpHost {
   /// or after wake(). It belongs to the host: only wait on it; it is gone with the host.
   virtual int fd() const = 0;
   /// When run_once() must be called although fd() is not readable; never: no such time. Already past while
-  /// commands or posted work wait for a turn, or events for poll_event(). Any call but wake() may change it: ask right
-  /// before waiting.
+  /// commands or posted work wait for a turn, or events to be polled: of connections, of a completion channel, of the
+  /// device. Any call but wake() may change it: ask right before waiting.
   virtual Instant next_deadline() const = 0;
   /// Makes fd() readable and a waiting run_once() return true; if none is waiting, the next one will not wait. The
   /// only call allowed from any thread at any time (even a signal handler) while the host lives; all others from one.

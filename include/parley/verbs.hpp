@@ -6,8 +6,11 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
+#include <variant>
+#include <vector>
 
 #include "parley/bytes.hpp"
 #include "parley/qp.hpp"
@@ -29,6 +32,27 @@ struct MemoryRegion {
   Access access = Access::none;
 };
 
+class CompletionQueue;
+
+/// ibv_comp_channel: says which completion queues have something new, for programs that wait instead of polling. It
+/// has no descriptor of its own: TcpHost::fd() is readable when something may have completed, and
+/// TcpHost::next_deadline() is past while an event waits here. docs/verbs.md has the loop.
+class CompletionChannel {
+ public:
+  virtual ~CompletionChannel() = default;
+  /// ibv_get_cq_event without waiting: the next completion queue whose request came true, in that order; null if there
+  /// is none. Nothing need be acknowledged: a queue that is destroyed takes its event along.
+  virtual CompletionQueue* poll_event() = 0;
+  /// At most one event of each completion queue waits; a second merges with it.
+  virtual std::size_t waiting() const = 0;
+};
+
+/// What CompletionQueue::req_notify asks for: ibv_req_notify_cq's solicited_only.
+enum class Notify : std::uint8_t {
+  next_comp,  ///< the next completion
+  solicited,  ///< the next receive that the peer marked as solicited, or the next failure
+};
+
 /// A completion queue. It never overruns: posting to a QP reserves room here and is refused when there is none.
 class CompletionQueue {
  public:
@@ -36,26 +60,101 @@ class CompletionQueue {
   /// Takes up to out.size() completions in order; returns the number taken.
   virtual std::size_t poll(std::span<WorkCompletion> out) = 0;
   virtual std::size_t capacity() const = 0;
+  /// Arms the queue for one event in its channel: of the next completion that is added from now on. Those that are
+  /// there already make none, so poll once more after arming. next_comp holds until it comes true, whatever is asked
+  /// for after it. Errors: wrong_state (made without a channel, or the channel is gone).
+  virtual Result<void> req_notify(Notify which) = 0;
 };
 
+/// Arguments of ibv_create_cq.
+struct CqInit {
+  std::size_t capacity = 256;            ///< completions and posted requests together: ibv_create_cq's cqe; 1 to 2^20
+  CompletionChannel* channel = nullptr;  ///< for req_notify; none: the queue is only polled
+};
+
+/// ibv_srq_attr. To modify: what is set is changed.
+struct SrqAttr {
+  std::optional<std::uint32_t> max_wr{};     ///< query: the capacity; setting it is refused
+  std::optional<std::uint32_t> srq_limit{};  ///< fewer posted receives than this cause SrqLimitReached; 0: never
+};
+
+/// Receives that several queue pairs take from: ibv_srq.
 class SharedReceiveQueue {
  public:
   virtual ~SharedReceiveQueue() = default;
   /// Errors: no_space, protection, invalid_argument.
   virtual Result<void> post_recv(const RecvWr& wr) = 0;
   virtual std::size_t available() const = 0;
+  /// Arms the limit, for one event; if fewer are posted already, at once. Errors: unsupported (max_wr),
+  /// invalid_argument (a limit above the capacity).
+  virtual Result<void> modify(const SrqAttr& attr) = 0;
+  virtual SrqAttr query() const = 0;
+  /// The number by which a peer's XRC_INI names it, 24 bits; none but of an XRC shared receive queue.
+  virtual std::optional<std::uint32_t> srq_num() const = 0;
 };
 
+/// Fewer receives are posted than the limit that was armed: IBV_EVENT_SRQ_LIMIT_REACHED. The limit is 0 now.
+struct SrqLimitReached {
+  SharedReceiveQueue* srq = nullptr;
+};
+/// ibv_async_event. Those of connections are cm::Event.
+using AsyncEvent = std::variant<SrqLimitReached>;
+
+/// ibv_xrcd: what XRC shared receive queues and the XRC_TGT queue pairs that may reach them have in common.
+class XrcDomain {
+ public:
+  virtual ~XrcDomain() = default;
+};
+
+/// ibv_ah: where a datagram goes.
+class AddressHandle {
+ public:
+  virtual ~AddressHandle() = default;
+};
+
+/// ibv_srq_init_attr_ex; the limit is armed by modify.
+struct SrqInit {
+  PdHandle pd = 0;
+  std::size_t capacity = 256;     ///< receives: ibv_srq_attr's max_wr; 1 to 2^20
+  XrcDomain* xrcd = nullptr;      ///< if not null: an XRC shared receive queue of this domain
+  CompletionQueue* cq = nullptr;  ///< with xrcd: where its receives complete
+};
+
+/// ibv_qp_init_attr.
 struct QpInit {
+  QpType type = QpType::rc;
   PdHandle pd = 0;
   CompletionQueue* send_cq = nullptr;  ///< must outlive the QP
   CompletionQueue* recv_cq = nullptr;
   SharedReceiveQueue* srq = nullptr;  ///< instead of a receive queue of its own
-  std::uint32_t max_send_wr = 64;
-  std::uint32_t max_recv_wr = 64;
+  std::uint32_t max_send_wr = 64;     ///< requests posted and not complete; at most DeviceAttr::max_qp_wr
+  std::uint32_t max_recv_wr = 64;     ///< as max_send_wr; unused with srq
+  XrcDomain* xrcd = nullptr;          ///< xrc_tgt: the domain that it belongs to, in place of pd, queues and srq
 };
 
-/// A reliable connected queue pair.
+/// What carries a device's messages: TCP with MPA (RFC 5044), or InfiniBand's transport over UDP.
+enum class Transport : std::uint8_t { iwarp, roce };
+std::string_view to_string(Transport transport);  ///< "iWARP", "RoCE"
+
+/// ibv_device_attr: what a device can do, and its limits. What is false is refused at the call.
+struct DeviceAttr {
+  Transport transport = Transport::iwarp;
+  std::vector<QpType> qp_types;  ///< what create_qp makes
+  bool imm_data = false;         ///< send_with_imm, rdma_write_with_imm
+  bool xrc = false;              ///< open_xrcd, XRC shared receive queues
+  bool address_handles = false;  ///< create_ah
+  std::uint32_t max_pd = 0, max_mr = 0;
+  std::uint32_t max_cqe = 0;              ///< CqInit::capacity
+  std::uint32_t max_qp_wr = 0;            ///< QpInit::max_send_wr, max_recv_wr
+  std::uint32_t max_srq_wr = 0;           ///< SrqInit::capacity
+  std::uint32_t max_sge = 0;              ///< pieces of a request
+  std::uint32_t max_sge_rd = 0;           ///< pieces of an RDMA Read
+  std::uint32_t max_inline_data = 0;      ///< octets that a request can carry itself
+  std::uint32_t max_qp_rd_atom = 0;       ///< Reads and Atomics of the peer answered at once; iWARP: IRD
+  std::uint32_t max_qp_init_rd_atom = 0;  ///< Reads and Atomics outstanding; iWARP: ORD
+};
+
+/// A queue pair of one of the types above.
 class QueuePair {
  public:
   virtual ~QueuePair() = default;
@@ -82,6 +181,7 @@ class QueuePair {
 class Device {
  public:
   virtual ~Device() = default;
+  /// Errors: no_space.
   virtual Result<PdHandle> alloc_pd() = 0;
   /// Errors: wrong_state while objects use it.
   virtual Result<void> dealloc_pd(PdHandle pd) = 0;
@@ -89,9 +189,26 @@ class Device {
   virtual Result<MemoryRegion> reg_mr(PdHandle pd, MutBytes memory, Access access) = 0;
   /// Errors: invalid_argument (no such region), wrong_state (posted work uses it).
   virtual Result<void> dereg_mr(std::uint32_t lkey) = 0;
-  virtual Result<std::unique_ptr<CompletionQueue>> create_cq(std::size_t capacity) = 0;
-  virtual Result<std::unique_ptr<SharedReceiveQueue>> create_srq(PdHandle pd, std::size_t capacity) = 0;
+  virtual Result<std::unique_ptr<CompletionChannel>> create_comp_channel() = 0;
+  /// Errors: invalid_argument.
+  virtual Result<std::unique_ptr<CompletionQueue>> create_cq(const CqInit& init) = 0;
+  Result<std::unique_ptr<CompletionQueue>> create_cq(std::size_t capacity) {
+    return create_cq(CqInit{.capacity = capacity});
+  }
+  /// Errors: invalid_argument, unsupported (an XRC one on a device without XRC).
+  virtual Result<std::unique_ptr<SharedReceiveQueue>> create_srq(const SrqInit& init) = 0;
+  Result<std::unique_ptr<SharedReceiveQueue>> create_srq(PdHandle pd, std::size_t capacity) {
+    return create_srq(SrqInit{.pd = pd, .capacity = capacity});
+  }
+  /// Errors: unsupported (a type that the device lacks), invalid_argument.
   virtual Result<std::unique_ptr<QueuePair>> create_qp(const QpInit& init) = 0;
+  /// A domain of this device alone. Errors: unsupported (on iWARP).
+  virtual Result<std::unique_ptr<XrcDomain>> open_xrcd() = 0;
+  /// Errors: unsupported (on iWARP), invalid_argument.
+  virtual Result<std::unique_ptr<AddressHandle>> create_ah(PdHandle pd, const AhAttr& attr) = 0;
+  /// ibv_get_async_event without waiting. At most one of each object waits.
+  virtual std::optional<AsyncEvent> poll_async_event() = 0;
+  virtual DeviceAttr query() const = 0;
 };
 
 }  // namespace parley

@@ -8,6 +8,8 @@
 
 namespace parley {
 
+class AddressHandle;
+
 /// A piece of local memory: ibv_sge. An octet range inside a region that was registered with local access.
 struct Sge {
   std::uint64_t addr = 0;    ///< MemoryRegion::addr plus the offset of the first octet
@@ -46,7 +48,11 @@ struct SendWr {
   std::uint64_t swap = 0;             ///< *_cmp_and_swp: what is written if the comparison holds
   /// masked_atomic_cmp_and_swp: the bits that are compared. masked_atomic_fetch_and_add: the top bit of each field.
   std::uint64_t compare_add_mask = 0;
-  std::uint64_t swap_mask = 0;  ///< masked_atomic_cmp_and_swp: the bits that are written
+  std::uint64_t swap_mask = 0;        ///< masked_atomic_cmp_and_swp: the bits that are written
+  const AddressHandle* ah = nullptr;  ///< UD: where the datagram goes
+  std::uint32_t remote_qp_num = 0;    ///< UD: the queue pair there, 24 bits
+  std::uint32_t remote_qkey = 0;      ///< UD: its Q_Key
+  std::uint32_t remote_srq_num = 0;   ///< XRC_INI: SharedReceiveQueue::srq_num of the peer's, 24 bits
 };
 std::string_view to_string(SendWr::Opcode opcode);
 

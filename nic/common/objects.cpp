@@ -142,37 +142,18 @@ Error refusal(const MrTable& regions, PdHandle pd, std::span<const Sge> sges, Ac
 
 namespace {
 
-class Cq final : public CompletionQueue {
- public:
-  Cq(Ref<Tables> tables, std::size_t capacity) : tables_(std::move(tables)), ring_(new CqRing(capacity)) {
-    tables_->cqs.emplace(this, ring_);
-  }
-  ~Cq() override { tables_->cqs.erase(this); }
-
-  std::size_t poll(std::span<WorkCompletion> out) override {
-    std::size_t n = 0;
-    for (; n < out.size() && !ring_->done.empty(); ++n) {
-      out[n] = ring_->done.front();
-      ring_->done.pop();
-    }
-    return n;
-  }
-  std::size_t capacity() const override { return ring_->done.max(); }
-
- private:
-  Ref<Tables> tables_;
-  Ref<CqRing> ring_;
-};
-
 class Srq final : public SharedReceiveQueue {
  public:
-  Srq(Ref<Tables> tables, PdHandle pd, std::size_t capacity)
-      : tables_(std::move(tables)), ring_(new SrqRing(capacity)), pd_(pd) {
+  Srq(Ref<Tables> tables, const SrqInit& init)
+      : tables_(std::move(tables)), ring_(new SrqRing(init.capacity)), pd_(init.pd) {
+    ring_->owner = this;
     tables_->srqs.emplace(this, ring_);
     tables_->pds.use(pd_);
   }
   ~Srq() override {
     for (; !ring_->posted.empty(); ring_->posted.pop()) unpin(tables_->regions, ring_->posted.front().memory);
+    tables_->srq_events.forget(*ring_);
+    ring_->owner = nullptr;
     tables_->srqs.erase(this);
     tables_->pds.release(pd_);
   }
@@ -190,6 +171,21 @@ class Srq final : public SharedReceiveQueue {
   }
   std::size_t available() const override { return ring_->posted.size(); }
 
+  Result<void> modify(const SrqAttr& attr) override {
+    if (attr.max_wr) return fail(Errc::unsupported, "SrqAttr::max_wr cannot be set: the queue keeps its capacity");
+    if (!attr.srq_limit) return {};
+    if (*attr.srq_limit > ring_->posted.max())
+      return fail(Errc::invalid_argument, "SrqAttr::srq_limit is {a}; it is at most the capacity, {b}", *attr.srq_limit,
+                  static_cast<std::int64_t>(ring_->posted.max()));
+    ring_->limit = *attr.srq_limit;
+    tables_->check_limit(*ring_);
+    return {};
+  }
+  SrqAttr query() const override {
+    return {.max_wr = static_cast<std::uint32_t>(ring_->posted.max()), .srq_limit = ring_->limit};
+  }
+  std::optional<std::uint32_t> srq_num() const override { return std::nullopt; }
+
  private:
   Ref<Tables> tables_;
   Ref<SrqRing> ring_;
@@ -198,24 +194,18 @@ class Srq final : public SharedReceiveQueue {
 
 }  // namespace
 
-namespace {
-
-tl::unexpected<Error> bad_capacity(std::size_t capacity, std::size_t max) {
+Result<void> check_capacity(std::size_t capacity, std::size_t max) {
+  if (capacity > 0 && capacity <= max) return {};
   return fail(Errc::invalid_argument, "capacity is {a}; it is 1 to {b}", static_cast<std::int64_t>(capacity),
               static_cast<std::int64_t>(max));
 }
 
-}  // namespace
-
-Result<std::unique_ptr<CompletionQueue>> make_cq(const Ref<Tables>& tables, std::size_t capacity) {
-  if (capacity == 0 || capacity > cq_capacity_max) return bad_capacity(capacity, cq_capacity_max);
-  return std::make_unique<Cq>(tables, capacity);
-}
-
-Result<std::unique_ptr<SharedReceiveQueue>> make_srq(const Ref<Tables>& tables, PdHandle pd, std::size_t capacity) {
-  if (capacity == 0 || capacity > srq_capacity_max) return bad_capacity(capacity, srq_capacity_max);
-  if (!tables->pds.known(pd)) return fail(Errc::invalid_argument, "pd {a} is no protection domain of this device", pd);
-  return std::make_unique<Srq>(tables, pd, capacity);
+Result<std::unique_ptr<SharedReceiveQueue>> make_srq(const Ref<Tables>& tables, const SrqInit& init) {
+  if (auto capacity = check_capacity(init.capacity, srq_capacity_max); !capacity)
+    return tl::unexpected(capacity.error());
+  if (!tables->pds.known(init.pd))
+    return fail(Errc::invalid_argument, "pd {a} is no protection domain of this device", init.pd);
+  return std::make_unique<Srq>(tables, init);
 }
 
 }  // namespace parley::nic

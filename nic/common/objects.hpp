@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "nic/common/completion.hpp"
 #include "nic/common/ref.hpp"
 #include "nic/common/ring.hpp"
 #include "parley/verbs.hpp"
@@ -128,26 +129,6 @@ inline void unpin(MrTable& regions, const WrMemory& memory) {
   for (std::size_t i = 0; i < memory.count; ++i) regions.unpin(memory.slots[i]);
 }
 
-/// The completions behind a CompletionQueue. Every posted request holds a reservation, which its completion uses up.
-struct CqRing : Counted {
-  explicit CqRing(std::size_t capacity) : done(capacity) {}
-  bool reserve() {
-    if (done.size() + reserved >= done.max()) return false;
-    ++reserved;
-    return true;
-  }
-  void release() { --reserved; }
-  /// A completion to fill in; everything but the identity is as in a success.
-  WorkCompletion& push(std::uint64_t wr_id, std::uint32_t qp_num, WcOpcode opcode, WcStatus status) {
-    --reserved;
-    WorkCompletion& completion = done.push();
-    completion = WorkCompletion{.wr_id = wr_id, .status = status, .opcode = opcode, .qp_num = qp_num};
-    return completion;
-  }
-  GrowRing<WorkCompletion> done;
-  std::size_t reserved = 0;
-};
-
 struct RecvWqe {
   std::uint64_t wr_id = 0;
   WrMemory memory;
@@ -156,18 +137,41 @@ struct RecvWqe {
 struct SrqRing : Counted {
   explicit SrqRing(std::size_t capacity) : posted(capacity) {}
   GrowRing<RecvWqe> posted;
+  std::uint32_t limit = 0;  // armed if not 0: fewer receives than this are to be told
+  bool told = false;        // an event waits
+  SharedReceiveQueue* owner = nullptr;
 };
 
 /// All tables of one device; alive until the last object made from it is gone.
 struct Tables : Counted {
+  /// Uses up the oldest receive, which the caller has copied.
+  void pop_shared(SrqRing& srq) {
+    srq.posted.pop();
+    check_limit(srq);
+  }
+  /// One event for each arming.
+  void check_limit(SrqRing& srq) {
+    if (srq.posted.size() >= srq.limit) return;
+    srq.limit = 0;
+    if (srq.owner != nullptr) srq_events.add(srq);
+  }
+  /// Events of completion channels or of the device wait for the user.
+  bool has_events() const {
+    return srq_events.size() > 0 ||
+           std::any_of(channels.begin(), channels.end(), [](const auto& c) { return c.second->events.size() > 0; });
+  }
+
   PdTable pds;
   MrTable regions;
-  // Only looked up, never iterated. They tell a live queue of this device from any other pointer.
+  ToldList<SrqRing> srq_events;
+  // They tell a live object of this device from any other pointer; no order of theirs is ever seen.
+  std::map<const CompletionChannel*, Ref<ChannelRing>> channels;
   std::map<const CompletionQueue*, Ref<CqRing>> cqs;
   std::map<const SharedReceiveQueue*, Ref<SrqRing>> srqs;
 };
 
-Result<std::unique_ptr<CompletionQueue>> make_cq(const Ref<Tables>& tables, std::size_t capacity);
-Result<std::unique_ptr<SharedReceiveQueue>> make_srq(const Ref<Tables>& tables, PdHandle pd, std::size_t capacity);
+/// Errors: invalid_argument, unless `capacity` is 1 to `max`.
+Result<void> check_capacity(std::size_t capacity, std::size_t max);
+Result<std::unique_ptr<SharedReceiveQueue>> make_srq(const Ref<Tables>& tables, const SrqInit& init);
 
 }  // namespace parley::nic

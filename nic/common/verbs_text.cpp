@@ -65,6 +65,14 @@ std::string_view to_string(SendWr::Opcode opcode) {
   return "unknown opcode";
 }
 
+std::string_view to_string(Transport transport) {
+  switch (transport) {
+    case Transport::iwarp: return "iWARP";
+    case Transport::roce: return "RoCE";
+  }
+  return "unknown transport";
+}
+
 std::string_view to_string(QpType type) {
   switch (type) {
     case QpType::rc: return "RC";

@@ -52,10 +52,20 @@ Result<void> check_atomic(const SendWr& wr) {
   return {};
 }
 
+// What goes with queue pairs of types that iWARP lacks.
+Result<void> not_connected(const SendWr& wr) {
+  if (wr.remote_srq_num != 0)
+    return fail(Errc::unsupported, "SendWr::remote_srq_num is {a}, but iWARP has no XRC", wr.remote_srq_num);
+  return fail(Errc::unsupported,
+              "SendWr::ah, remote_qp_num and remote_qkey are for datagrams, which iWARP lacks; the peer is the "
+              "connection's");
+}
+
 Result<void> check_shape(const SendWr& wr) {
   using Opcode = SendWr::Opcode;
   if (wr.invalidate_rkey != 0 && wr.opcode != Opcode::send_with_inv)
     return fail(Errc::invalid_argument, "SendWr::invalidate_rkey goes with send_with_inv only (RFC 5040 §4.3)");
+  if (wr.ah != nullptr || (wr.remote_qp_num | wr.remote_qkey | wr.remote_srq_num) != 0) return not_connected(wr);
   switch (wr.opcode) {
     case Opcode::send:
     case Opcode::rdma_write: return {};
@@ -372,10 +382,10 @@ void Qp::complete(SendWqe& wqe, WcStatus status) {
   if (status == WcStatus::success && wqe.fetches()) completion.byte_len = wqe.memory.length;
 }
 
-WorkCompletion& Qp::complete_incoming(WcOpcode opcode, WcStatus status) {
+WorkCompletion& Qp::complete_incoming(WcOpcode opcode, WcStatus status, bool solicited) {
   const RecvWqe& wqe = incoming_wqe();
   unpin(parts_.tables->regions, wqe.memory);
-  WorkCompletion& completion = parts_.recv_cq->push(wqe.wr_id, parts_.qp_num, opcode, status);
+  WorkCompletion& completion = parts_.recv_cq->push(wqe.wr_id, parts_.qp_num, opcode, status, solicited);
   if (!parts_.srq) receives_.pop();
   incoming_.active = false;
   return completion;

@@ -154,7 +154,7 @@ class Qp final : public StreamQp {
   void complete_sent();
   void complete(SendWqe& wqe, WcStatus status);
   RecvWqe& incoming_wqe() { return parts_.srq ? *incoming_.shared : receives_.front(); }
-  WorkCompletion& complete_incoming(WcOpcode opcode, WcStatus status);
+  WorkCompletion& complete_incoming(WcOpcode opcode, WcStatus status, bool solicited = false);
   void drop_posted();
   void flush_sends();
   void flush_receives();

@@ -194,12 +194,12 @@ bool Qp::finish_incoming(Segment& segment) {
                     fmt::format("STag 0x{:08x} to invalidate", incoming_.invalidate));
   }
   ++rx_msn_send_;
-  WorkCompletion& completion = complete_incoming(WcOpcode::recv, WcStatus::success);
+  const bool solicited =
+      incoming_.opcode == wire::RdmapOpcode::send_se || incoming_.opcode == wire::RdmapOpcode::send_se_inv;
+  WorkCompletion& completion = complete_incoming(WcOpcode::recv, WcStatus::success, solicited);
   completion.byte_len = incoming_.placed.without_hole();
   completion.with_inv = incoming_.invalidate != 0;
   completion.invalidated_rkey = incoming_.invalidate;
-  completion.solicited =
-      incoming_.opcode == wire::RdmapOpcode::send_se || incoming_.opcode == wire::RdmapOpcode::send_se_inv;
   return true;
 }
 
@@ -212,7 +212,7 @@ bool Qp::take_receive(Segment& segment) {
       return refuse({1, 2, 0x02}, segment, "RFC 5041 §7.1", "a message while the receive completion queue is full");
     if (!incoming_.shared) incoming_.shared = std::make_unique<RecvWqe>();
     *incoming_.shared = parts_.srq->posted.front();
-    parts_.srq->posted.pop();
+    parts_.tables->pop_shared(*parts_.srq);
   }
   incoming_.active = true;
   return true;
@@ -227,10 +227,10 @@ bool Qp::handle_immediate(Segment& segment) {
   std::array<std::uint8_t, PARLEY_RDMAP_IMMEDIATE_LEN> octets;
   if (!whole_untagged(segment, octets) || !take_receive(segment)) return false;
   ++rx_msn_send_;
-  WorkCompletion& completion = complete_incoming(WcOpcode::iwarp_recv_immediate, WcStatus::success);
+  WorkCompletion& completion =
+      complete_incoming(WcOpcode::iwarp_recv_immediate, WcStatus::success, h.opcode == wire::RdmapOpcode::immediate_se);
   completion.byte_len = PARLEY_RDMAP_IMMEDIATE_LEN;
   completion.transport_data = Reader(octets).be64();
-  completion.solicited = h.opcode == wire::RdmapOpcode::immediate_se;
   return true;
 }
 

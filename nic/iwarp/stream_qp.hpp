@@ -81,6 +81,8 @@ class IwarpDevice : public Device {
   /// The next queue pair on which something was posted or queued since it was last polled; null if there is none.
   virtual StreamQp* poll_dirty() = 0;
   virtual bool has_dirty() const = 0;
+  /// Something waits in a completion channel or in poll_async_event().
+  virtual bool has_events() const = 0;
 };
 
 /// `tagged_offset_base`: 0 uses addresses as tagged offsets, as in verbs; anything else gives the first registered

@@ -30,7 +30,8 @@ class Harness {
                          : Access::local_write | Access::remote_write | Access::remote_read | Access::remote_atomic;
     region_ = *device_->reg_mr(pd, MutBytes(memory_).subspan(guard_size, region_size), access);
     send_cq_ = *device_->create_cq(64);
-    recv_cq_ = *device_->create_cq(64);
+    channel_ = *device_->create_comp_channel();
+    recv_cq_ = *device_->create_cq({.capacity = 64, .channel = channel_.get()});
     if ((flags & 2) != 0) srq_ = *device_->create_srq(pd, 16);
     qp_ = *device_->create_stream_qp({.pd = pd,
                                       .send_cq = send_cq_.get(),
@@ -75,6 +76,8 @@ class Harness {
     }
     while (device_->poll_dirty() != nullptr) {
     }
+    PARLEY_ASSERT(channel_->waiting() <= 1);
+    if (CompletionQueue* told = channel_->poll_event(); told != nullptr) PARLEY_ASSERT(told == recv_cq_.get());
   }
 
   void finish() {
@@ -219,7 +222,11 @@ class Harness {
       qp_->handle_end((how & 1) != 0);
     else if (how < 128)
       qp_->begin_close();
-    else if (how == 255)
+    else if (how < 192)
+      (void)qp_->modify({.state = static_cast<QpState>(how & 7)});
+    else if (how < 255)
+      (void)recv_cq_->req_notify((how & 1) != 0 ? Notify::next_comp : Notify::solicited);
+    else
       qp_->flush();
   }
 
@@ -234,6 +241,7 @@ class Harness {
   Bytes memory_;
   std::unique_ptr<IwarpDevice> device_;
   MemoryRegion region_;
+  std::unique_ptr<CompletionChannel> channel_;
   std::unique_ptr<CompletionQueue> send_cq_, recv_cq_;
   std::unique_ptr<SharedReceiveQueue> srq_;
   std::unique_ptr<StreamQp> qp_;

@@ -179,7 +179,7 @@ class Iwarp final : public IwarpProvider {
   std::optional<ProviderEvent> poll_event() override;
 
   // IwarpProvider
-  bool has_events() const override { return events_at_ < events_.size(); }
+  bool has_events() const override { return events_at_ < events_.size() || device_->has_events(); }
   bool has_work() const override {
     return !noted_.empty() || !commands_.empty() || !ready_.empty() || device_->has_dirty();
   }

@@ -133,6 +133,42 @@ TEST(EventLoop, DeadlineIsTheEarliestOfTheConnections) {
   EXPECT_TRUE(readable(*server));
 }
 
+// A completion channel has no descriptor: the host's tell when to look into it.
+TEST(EventLoop, CompletionEventsThatWaitAreDueNow) {
+  const auto server = open_host(), client = open_host();
+  Memory at_client(client->device(), 64), at_server(server->device(), 64);
+  const auto channel = std::move(*server->device().create_comp_channel());
+  at_server.cq = std::move(*server->device().create_cq({.capacity = 64, .channel = channel.get()}));
+  const Sge in = at_server.all(), out = at_client.all();
+  Address to;
+  cm::Id asking, answering;
+  const auto on_server = [&](cm::Event& event) {
+    if (auto* listening = std::get_if<cm::Listening>(&event)) to = listening->local;
+    if (auto* request = std::get_if<cm::ConnectRequest>(&event)) {
+      answering = request->id;
+      ASSERT_TRUE((*answering.create_qp(at_server.qp()))->post_recv({.sges = {&in, 1}}));
+      ASSERT_TRUE(answering.accept());
+    }
+  };
+  bool up = false;
+  Loop loop{{{*server, on_server},
+             {*client, [&](cm::Event& event) { up = up || std::holds_alternative<cm::Established>(event); }}}};
+  (void)server->cm().listen(anywhere);
+  ASSERT_TRUE(loop.run_until([&] { return to.port != 0; }));
+  asking = *client->cm().connect(to, {.mpa = {.rtr = mpa::Rtr::read}, .qp = at_client.qp()});
+  ASSERT_TRUE(loop.run_until([&] { return up; }));
+  settle(*server), settle(*client);
+  ASSERT_TRUE(at_server.cq->req_notify(Notify::next_comp));
+  ASSERT_TRUE(asking.qp()->post_send({.sges = {&out, 1}}));
+  ASSERT_TRUE(loop.run_until([&] { return channel->waiting() > 0; }));
+  EXPECT_TRUE(due(*server)) << "the event waits for the user";
+  EXPECT_TRUE(server->run_once(1h)) << "and nobody sleeps over it";
+  EXPECT_EQ(channel->poll_event(), at_server.cq.get());
+  at_server.count();
+  EXPECT_EQ(at_server.received, 1);
+  EXPECT_FALSE(server->run_once(0ms));
+}
+
 // Set-up, 200 messages of 100,000 octets there and back, and the end: all of it by poll().
 TEST(EventLoop, PollCarriesConnectionsAndData) {
   constexpr int rounds = 200;

@@ -331,6 +331,8 @@ TEST(NicVerbsText, EveryEnumeratorHasAName) {
   expect_names(WcStatus::tm_rndv_incomplete, "unknown status");
   expect_names(WcOpcode::iwarp_recv_immediate, "unknown opcode");
   expect_names(SendWr::Opcode::masked_atomic_fetch_and_add, "unknown opcode");
+  expect_names(QpType::xrc_tgt, "unknown type");
+  expect_names(Transport::roce, "unknown transport");
   expect_names(QpState::err, "unknown state");
   expect_names(RdmapState::error, "unknown state");
 }

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What is behind completion queues and their channels: the ring of completions, and the list of queues whose request
+// to be told came true. IBA 1.x §11.4.2: one event for each request, of a completion that was added after it.
+#pragma once
+#include <algorithm>
+#include <deque>
+
+#include "nic/common/ref.hpp"
+#include "nic/common/ring.hpp"
+#include "parley/verbs.hpp"
+
+namespace parley::nic {
+
+/// Objects that the user is to be told of, each at most once at a time: their number is the bound. T has `bool told`.
+template <class T>
+class ToldList {
+ public:
+  void add(T& object) {
+    if (object.told) return;
+    object.told = true;
+    list_.push_back(&object);
+  }
+  T* take() {
+    if (list_.empty()) return nullptr;
+    T* object = list_.front();
+    list_.pop_front();
+    object->told = false;
+    return object;
+  }
+  void forget(T& object) {
+    if (!object.told) return;
+    object.told = false;
+    list_.erase(std::find(list_.begin(), list_.end(), &object));
+  }
+  std::size_t size() const { return list_.size(); }
+
+ private:
+  std::deque<T*> list_;
+};
+
+struct CqRing;
+
+/// The events behind a CompletionChannel.
+struct ChannelRing : Counted {
+  ToldList<CqRing> events;
+  bool open = true;  // the user has it
+};
+
+/// The completions behind a CompletionQueue. Every posted request holds a reservation, which its completion uses up.
+struct CqRing : Counted {
+  enum class Armed : std::uint8_t { no, solicited, next_comp };
+
+  explicit CqRing(std::size_t capacity, Ref<ChannelRing> tells = {}) : done(capacity), channel(std::move(tells)) {}
+  bool reserve() {
+    if (done.size() + reserved >= done.max()) return false;
+    ++reserved;
+    return true;
+  }
+  void release() { --reserved; }
+  /// A completion to fill in; everything but the identity is as in a success.
+  WorkCompletion& push(std::uint64_t wr_id, std::uint32_t qp_num, WcOpcode opcode, WcStatus status,
+                       bool solicited = false) {
+    --reserved;
+    WorkCompletion& completion = done.push();
+    completion =
+        WorkCompletion{.wr_id = wr_id, .status = status, .opcode = opcode, .solicited = solicited, .qp_num = qp_num};
+    if (armed == Armed::next_comp || (armed == Armed::solicited && (solicited || status != WcStatus::success))) {
+      armed = Armed::no;
+      if (channel->open) channel->events.add(*this);
+    }
+    return completion;
+  }
+
+  GrowRing<WorkCompletion> done;
+  std::size_t reserved = 0;
+  Ref<ChannelRing> channel;  // or none
+  Armed armed = Armed::no;   // not without a channel
+  bool told = false;         // an event waits in the channel
+  CompletionQueue* owner = nullptr;
+};
+
+struct Tables;
+
+Result<std::unique_ptr<CompletionChannel>> make_channel(const Ref<Tables>& tables);
+Result<std::unique_ptr<CompletionQueue>> make_cq(const Ref<Tables>& tables, const CqInit& init);
+
+}  // namespace parley::nic
