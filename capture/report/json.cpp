@@ -51,15 +51,28 @@ std::string nanoseconds_shown(double milliseconds) { return fmt::format("{:.6f}"
 
 }  // namespace
 
+/// What only MPA has.
+Json mpa_part(const ConnectionReport& c) {
+  return {{"revision", c.outcome == Outcome::not_captured ? Json() : Json(c.revision)},
+          {"crc", c.crc},
+          {"markers", {{"to_responder", c.markers_to_responder}, {"to_initiator", c.markers_to_initiator}}},
+          {"rtr", mpa::to_string(c.rtr)},
+          {"rtr_agreed", mpa::to_string(c.rtr_agreed)},
+          {"request", startup(c.request)},
+          {"reply", startup(c.reply)}};
+}
+
 Json json(const ConnectionReport& c) {
-  Json j{{"protocol", "mpa"},
+  Json mpa = mpa_part(c);
+  // These four stood here before other protocols did, and stay readable here.
+  Json j{{"transport", "iwarp"},
+         {"protocol", "mpa"},
          {"initiator", c.initiator.to_string()},
          {"responder", c.responder.to_string()},
-         {"revision", c.outcome == Outcome::not_captured ? Json() : Json(c.revision)},
-         {"crc", c.crc},
-         {"markers", {{"to_responder", c.markers_to_responder}, {"to_initiator", c.markers_to_initiator}}},
-         {"rtr", mpa::to_string(c.rtr)},
-         {"rtr_agreed", mpa::to_string(c.rtr_agreed)},
+         {"revision", mpa["revision"]},
+         {"crc", mpa["crc"]},
+         {"markers", mpa["markers"]},
+         {"rtr", mpa["rtr"]},
          {"ird", c.ird},
          {"ord", c.ord},
          {"depths_negotiated", c.depths_negotiated},
@@ -69,8 +82,7 @@ Json json(const ConnectionReport& c) {
   j.update(standing(c.judgement));
   j.update({{"first_frame", c.first_frame},
             {"last_frame", c.last_frame},
-            {"request", startup(c.request)},
-            {"reply", startup(c.reply)},
+            {"mpa", std::move(mpa)},
             {"steps_ms",
              {{"tcp", milliseconds(c.steps.tcp)},
               {"request", milliseconds(c.steps.request)},

@@ -76,7 +76,7 @@ class Valid(Case):
         """What the capture lacks nothing of, a reader knows as the generator does."""
         known = self.layout.conversation.known
         misread = [f"{kind}: {sentence}" for connection in connections for kind in ("request", "reply")
-                   if connection[kind] for sentence in self.misread(kind, connection[kind])]
+                   if connection["mpa"][kind] for sentence in self.misread(kind, connection["mpa"][kind])]
         if self.impairments:
             seen = {connection["outcome"] for connection in connections} & NEVER.get(known.get("outcome"), set())
             if self.set_ups > 1:

@@ -131,7 +131,7 @@ def step(connection, name):
 
 def table_differs(case, connections, rows):
     """What the plugin's table and check's say of a connection of which nothing is missing."""
-    if case.impairments or not all(connection["request"] for connection in connections):
+    if case.impairments or not all(connection["mpa"]["request"] for connection in connections):
         return []  # where FPDUs begin is not known then: each finds some
     if len(rows) != len(connections):
         return [f"the plugin's table has {len(rows)} rows, check lists {len(connections)} connections"]
