@@ -132,21 +132,24 @@ std::string private_data_text(ConstBytes octets) {
 
 Json parameters_json(const mpa::Parameters& p, mpa::Role role) {
   const bool initiator = role == mpa::Role::initiator;
-  return Json{{"revision", p.revision},
-              {"crc", p.crc},
-              {"markers",
-               {{"to_responder", initiator ? p.tx_markers : p.rx_markers},
-                {"to_initiator", initiator ? p.rx_markers : p.tx_markers}}},
-              {"rtr", mpa::to_string(p.rtr)},
-              {"peer_to_peer", p.peer_to_peer},
+  return Json{{"transport", "iwarp"},
+              {"protocol", "mpa"},
               {"ird", p.ird},
               {"ord", p.ord},
               {"depths_negotiated", p.depths_negotiated},
               {"peer_ird", p.peer_ird},
               {"peer_ord", p.peer_ord},
-              {"peer_flags", p.peer_flags},
-              {"offered", kinds_json(p.offered)},
-              {"answered", kinds_json(p.answered)},
+              {"mpa",
+               {{"revision", p.revision},
+                {"crc", p.crc},
+                {"markers",
+                 {{"to_responder", initiator ? p.tx_markers : p.rx_markers},
+                  {"to_initiator", initiator ? p.rx_markers : p.tx_markers}}},
+                {"rtr", mpa::to_string(p.rtr)},
+                {"peer_to_peer", p.peer_to_peer},
+                {"peer_flags", p.peer_flags},
+                {"offered", kinds_json(p.offered)},
+                {"answered", kinds_json(p.answered)}}},
               {"reasons", p.reasons.texts()}};
 }
 

@@ -8,8 +8,8 @@ import struct
 
 from cli import SOURCE_DIR, CliTest, main, run
 
-PARAMETER_KEYS = {"revision", "crc", "markers", "rtr", "peer_to_peer", "ird", "ord", "depths_negotiated", "peer_ird",
-                  "peer_ord", "peer_flags", "offered", "answered", "reasons"}
+PARAMETER_KEYS = {"transport", "protocol", "ird", "ord", "depths_negotiated", "peer_ird", "peer_ord", "mpa", "reasons"}
+MPA_KEYS = {"revision", "crc", "markers", "rtr", "peer_to_peer", "peer_flags", "offered", "answered"}
 WHY_KEYS = {"stage", "error", "rule", "received", "advice", "offset", "text"}
 
 
@@ -21,8 +21,8 @@ class Forms(CliTest):
         ended = self.ok(peer.finish())
         ours, theirs = done.event("established"), ended.event("established")
         for side in (ours, theirs):
-            self.assertEqual(side["parameters"]["rtr"], rtr, side)
-            self.assertEqual(side["parameters"]["revision"], revision, side)
+            self.assertEqual(side["parameters"]["mpa"]["rtr"], rtr, side)
+            self.assertEqual(side["parameters"]["mpa"]["revision"], revision, side)
             self.assertTrue(side["parameters"]["reasons"])
         self.assertEqual(done.event("summary")["messages"], {"received": 2, "sent": 2})
         self.assertTrue(done.event("disconnected")["graceful"])
@@ -57,13 +57,13 @@ class Forms(CliTest):
         for form in ("send", "write", "read"):
             with self.subTest(form):
                 ours, theirs = self.set_up(["--rtr", form], ["--rtr-accept", form], rtr=form)
-                self.assertTrue(ours["peer_to_peer"] and theirs["peer_to_peer"])
-                self.assertIn(form, ours["offered"])
-                self.assertIn(form, ours["answered"])
+                self.assertTrue(ours["mpa"]["peer_to_peer"] and theirs["mpa"]["peer_to_peer"])
+                self.assertIn(form, ours["mpa"]["offered"])
+                self.assertIn(form, ours["mpa"]["answered"])
 
     def test_v2_offers_several_and_the_responder_narrows(self):
         ours, _ = self.set_up(["--rtr", "read", "--rtr-offer", "send,write"], ["--rtr-accept", "write"], rtr="write")
-        self.assertEqual(set(ours["offered"]), {"send", "write", "read"})
+        self.assertEqual(set(ours["mpa"]["offered"]), {"send", "write", "read"})
 
     def test_v1_rtr_frame_in_both_spellings(self):
         # OFA 2007-10 Rtr §1: the text and the octets of the proposal differ, so both are taken.
@@ -82,27 +82,27 @@ class Forms(CliTest):
 
     def test_crc_and_markers(self):
         ours, _ = self.set_up(["--no-crc"], ["--no-crc"])
-        self.assertFalse(ours["crc"])
+        self.assertFalse(ours["mpa"]["crc"])
         ours, _ = self.set_up(["--no-crc"], [])
-        self.assertTrue(ours["crc"])  # RFC 5044 §7.1.1: either side may insist
+        self.assertTrue(ours["mpa"]["crc"])  # RFC 5044 §7.1.1: either side may insist
         ours, theirs = self.set_up(["--markers", "--size", 5000], ["--size", 5000])
-        self.assertEqual(ours["markers"], {"to_responder": False, "to_initiator": True})
-        self.assertEqual(ours["markers"], theirs["markers"])
+        self.assertEqual(ours["mpa"]["markers"], {"to_responder": False, "to_initiator": True})
+        self.assertEqual(ours["mpa"]["markers"], theirs["mpa"]["markers"])
         ours, _ = self.set_up(["--markers", "--size", 5000], ["--markers", "--size", 5000])
-        self.assertEqual(ours["markers"], {"to_responder": True, "to_initiator": True})
+        self.assertEqual(ours["mpa"]["markers"], {"to_responder": True, "to_initiator": True})
 
     def test_v2_initiator_falls_back_to_a_v1_responder(self):
         peer, port = self.listener("--count", 1, "--echo", "--revision", 1)
         done = run("connect", f"127.0.0.1:{port}", "--send", 1, "--echoed", "--json")
         self.ok(done)
         self.assertEqual(done.event("retrying")["event"], "retrying")
-        self.assertEqual(done.event("established")["parameters"]["revision"], 1)
+        self.assertEqual(done.event("established")["parameters"]["mpa"]["revision"], 1)
         self.ok(peer.finish())
 
     def test_a_played_quirk_is_met(self):
         peer, port = self.listener("--count", 1, "--echo", "--play-quirk", "siw")
         done = self.ok(run("connect", f"127.0.0.1:{port}", "--peer-quirk", "siw", "--send", 1, "--echoed", "--json"))
-        self.assertEqual(done.event("established")["parameters"]["revision"], 2)
+        self.assertEqual(done.event("established")["parameters"]["mpa"]["revision"], 2)
         self.ok(peer.finish())
 
     def test_ipv6(self):
@@ -184,6 +184,7 @@ class Schema(CliTest):
         up = done.event("established")
         self.assertEqual(set(up), {"event", "id", "role", "local", "peer", "parameters", "private_data", "times_us"})
         self.assertEqual(set(up["parameters"]), PARAMETER_KEYS)
+        self.assertEqual(set(up["parameters"]["mpa"]), MPA_KEYS)
         self.assertEqual(up["role"], "initiator")
         self.assertEqual(set(up["times_us"]), {"tcp", "request", "reply", "established"})
         request = ended.event("connect_request")
