@@ -10,9 +10,7 @@ class Channel final : public CompletionChannel {
  public:
   explicit Channel(Ref<Tables> tables) : tables_(std::move(tables)) { tables_->channels.emplace(this, ring_); }
   ~Channel() override {
-    ring_->open = false;
-    while (poll_event() != nullptr) {
-    }
+    ring_->open = false;  // its queues tell nobody any more
     tables_->channels.erase(this);
   }
 

@@ -139,8 +139,10 @@ TEST(NicModify, SqdHoldsTheSendQueueAtAMessageBoundary) {
   ASSERT_TRUE(p.b.send(8, {to.sge(0, 4)}));
   p.run();
   EXPECT_EQ(p.a.recvs().size(), 1U);
+  while (p.a.device->poll_dirty() != nullptr) {
+  }
   ASSERT_TRUE(p.a.qp->modify({.state = QpState::rts, .cur_state = QpState::sqd}));
-  EXPECT_EQ(p.a.device->poll_dirty(), p.a.qp.get());
+  EXPECT_EQ(p.a.device->poll_dirty(), p.a.qp.get()) << "its provider is told that there is something to send";
   p.run();
   EXPECT_EQ(p.b.recvs().size(), 1U);
   EXPECT_EQ(p.a.sends().size(), 1U);

@@ -224,6 +224,22 @@ TEST(NicTransfer, ImmediateDataArrivesInTheCompletion) {
   EXPECT_TRUE(received[1].solicited);
 }
 
+TEST(NicTransfer, ImmediateDataIsRefusedLikeAnyRequest) {
+  Side side(false, 1);
+  const auto none = side.device->create_cq(1).value();
+  ASSERT_TRUE(side.qp->post_immediate({.wr_id = 1, .signaled = false}));
+  EXPECT_EQ(side.qp->post_immediate({}).error(), Errc::no_space);
+  side.qp->flush();
+  const auto done = side.sends();
+  ASSERT_EQ(done.size(), 1U);
+  EXPECT_EQ(done[0].opcode, WcOpcode::iwarp_immediate);
+  EXPECT_EQ(done[0].status, WcStatus::wr_flush_err);
+  EXPECT_EQ(side.qp->post_immediate({}).error(), Errc::wrong_state);
+  auto narrow = side.device->create_stream_qp({.pd = side.pd, .send_cq = none.get(), .recv_cq = none.get()}).value();
+  ASSERT_TRUE(narrow->post_immediate({}));
+  EXPECT_EQ(narrow->post_immediate({}).error(), Errc::no_space) << "the completion queue holds one";
+}
+
 TEST(NicTransfer, ZeroLengthMessagesOfEveryKind) {
   Pair p;
   p.connect();
