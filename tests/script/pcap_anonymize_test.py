@@ -24,8 +24,8 @@ class Anonymize(cli.CliTest):
             for key in ("initiator", "responder"):
                 del c[key]
             for frame in ("request", "reply"):
-                if c.get(frame):
-                    c[frame]["private_data"] = len(c[frame]["private_data"])
+                if c["mpa"][frame]:
+                    c["mpa"][frame]["private_data"] = len(c["mpa"][frame]["private_data"])
             for finding in c["findings"]:
                 finding["text"] = re.sub(r"0x[0-9a-f]+|\b[0-9a-f]{8}\b", "#", finding["text"])
             c["findings"].sort(key=lambda f: (f["frame"], f["text"]))

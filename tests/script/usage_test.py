@@ -91,7 +91,7 @@ class Quirks(CliTest):
     def test_json_has_one_object_per_quirk(self):
         entries = [json.loads(line) for line in self.ok(run("quirks", "--json")).out.splitlines()]
         siw = next(entry for entry in entries if entry["name"] == "siw")
-        self.assertEqual(set(siw), {"name", "summary", "evidence", "flags", "private_data_max"})
+        self.assertEqual(set(siw), {"name", "transport", "protocol", "summary", "evidence", "flags", "private_data_max"})
         self.assertIn("echoes_reserved", siw["flags"])
         self.assertEqual(siw["private_data_max"], 256)
 

@@ -92,6 +92,8 @@ Json exchange_json(const Result& r) {
 Json case_json(const Case& c) {
   return {{"row", c.row},
           {"name", c.name},
+          {"transport", "iwarp"},
+          {"protocol", "mpa"},
           {"iut", to_string(c.iut)},
           {"clause", c.clause},
           {"level", to_string(c.level)},
@@ -302,6 +304,8 @@ int Conform::finish(const conform::Run& run) {
   context_.out.text(tally_text(t));
   context_.out.object({{"event", "summary"},
                        {"command", "conform"},
+                       {"transport", "iwarp"},
+                       {"protocol", "mpa"},
                        {"iut", to_string(iut_)},
                        {"passed", t.passed},
                        {"failed", t.failed},

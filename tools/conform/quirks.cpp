@@ -63,6 +63,8 @@ int run_quirks(const std::string& only, Context& context) {
     context.out.text(fmt::format("{}\n{}\n{}\n", q.name, wrapped(q.summary, width, "    "),
                                  wrapped(fmt::format("Evidence: {}.", q.evidence), width, "    ")));
     context.out.object({{"name", q.name},
+                        {"transport", "iwarp"},
+                        {"protocol", "mpa"},
                         {"summary", q.summary},
                         {"evidence", q.evidence},
                         {"flags", flags_json(q)},

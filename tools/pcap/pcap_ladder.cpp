@@ -161,6 +161,8 @@ class Ladders {
       out_.object({{"file", file},
                    {"connection", index + 1},
                    {"standing", std::string(capture::to_string(c.judgement.standing))},
+                   {"transport", "iwarp"},
+                   {"protocol", "mpa"},
                    {"initiator", c.initiator.to_string()},
                    {"responder", c.responder.to_string()},
                    {"ladder", std::move(lines)},

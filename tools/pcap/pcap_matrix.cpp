@@ -208,6 +208,8 @@ class MatrixRun {
         }
         rows.push_back({{"initiator", pair.first},
                         {"responder", pair.second},
+                        {"transport", "iwarp"},
+                        {"protocol", "mpa"},
                         {"form", form},
                         {"standing", std::string(capture::to_string(worst(matrix_, cell)))},
                         {"connections", std::move(connections)}});
