@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // What the checker says about a capture: plain data, filled by capture/analyzer.hpp, printed by text, json and ladder.
+// It stands beside the folder report/, which prints it, since the rules fill it and know nothing of printing.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // What becomes of each octet of the TCP streams of a capture. The checker's reading of the file
-// (capture/read/tcp/stream_tap.hpp) fills the plan; then apply() rewrites a segment's payload, whichever part of an
+// (capture/read/stream_tap.hpp) fills the plan; then apply() rewrites a segment's payload, whichever part of an
 // FPDU it holds and however often.
 //
 //   startup frame (RFC 5044 §7.1.1)    header and enhanced data stay, private data is replaced
@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "capture/anonymize/key.hpp"
-#include "capture/read/tcp/stream_tap.hpp"
+#include "capture/read/stream_tap.hpp"
 #include "wire/mpa.hpp"
 #include "wire/packet.hpp"
 #include "wire/rdmap.hpp"

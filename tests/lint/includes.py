@@ -20,6 +20,9 @@ FORMATTING = {"base": {"cstdio"}}  # snprintf, and the last words of PARLEY_ASSE
 CRC_KERNELS = re.compile(r"^(isa-l\.h|isa-l/.*\.h|immintrin\.h|nmmintrin\.h|wmmintrin\.h|x86intrin\.h|cpuid\.h|arm_acle\.h)$")
 # The Wireshark plugin is C under another licence: of the project it knows the facts of the wire alone.
 PLUGIN = re.compile(r'"(parley(_\w+)?|parley/wire/\w+)\.h"|<((epan|wsutil|wiretap)/[\w/-]+|ws_version|config|glib|std\w+|string)\.h>')
+# Within a room: what is read knows no rule, and a rule does not know how its report is printed.
+UPWARDS = [("capture/read/tcp/", re.compile(r"capture/(read/(?!tcp/)|rules/|report)")),
+           ("capture/read/", re.compile(r"capture/(rules/|report)")), ("capture/rules/", re.compile(r"capture/report/"))]
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -53,6 +56,8 @@ def check_line(path, number, line):
             return f"{where}: \"{target}\" is not named from the root (\"room/file.hpp\")"
         if other not in MAY[room]:
             return f"{where}: {room} may not include {other} ({target})"
+        if any(path.as_posix().startswith(folder) and above.match(target) for folder, above in UPWARDS):
+            return f"{where}: {path.parent.as_posix()} may not include upwards ({target})"
         return None
     if not outside_allowed(path, room, target):
         return f"{where}: <{target}> in {room}, which is {'for users' if room == 'include' else 'pure'}"
@@ -78,6 +83,8 @@ def self_test():
         "mpa/good.cpp": '#include "mpa/good.hpp"\n#include <span>\n#include <isa-l.h>\n#include "parley/mpa.hpp"\n',
         "mpa/up.cpp": '#include "nic/common/objects.hpp"\n',
         "capture/engine.cpp": '#include "cm/manager.hpp"\n',
+        "capture/read/tcp/half.hpp": '#include "capture/read/tcp/a.hpp"\n#include "capture/read/fpdu/walker.hpp"\n',
+        "capture/rules/rule.cpp": '#include "capture/report.hpp"\n#include "capture/report/text.hpp"\n',
         "include/parley/words.hpp": '#include <tl/expected.hpp>\n#include "parley/time.hpp"\n#include <fmt/format.h>\n#include <boost/asio/post.hpp>\n',
         "include/parley/asio.hpp": "#include <boost/asio/post.hpp>\n#include <fcntl.h>\n#include <boost/beast.hpp>\n",
         "base/clock.cpp": "#include <thread>\n",
@@ -88,7 +95,8 @@ def self_test():
         "tools/t.cpp": '#include "tests/support.hpp"\n',
     }
     with common.made_tree(tree) as root:
-        common.expect(check(root), "mpa may not include nic", "capture may not include cm", "<thread> in base", "<fmt/format.h> in include",
+        common.expect(check(root), "mpa may not include nic", "capture may not include cm", "half.hpp:2: capture/read/tcp may not include upwards",
+                      "rule.cpp:2: capture/rules may not include upwards", "<thread> in base", "<fmt/format.h> in include",
                       "words.hpp:4: <boost/asio/post.hpp> in include", "asio.hpp:3: <boost/beast.hpp> in include",
                       "<isa-l.h> in wire", "cm/near.cpp:1", "tools may not include tests", "dissectors/d.c:3: the Wireshark plugin may not include")
 

@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "base/text.hpp"
-#include "capture/report/text.hpp"
 #include "capture/rules/rdmap/fields.hpp"
 
 namespace parley::capture {

@@ -22,7 +22,7 @@
 #include "capture/findings.hpp"
 #include "capture/read/fpdu/fpdu_walker.hpp"
 #include "capture/read/fpdu/pick_up.hpp"
-#include "capture/read/tcp/stream_tap.hpp"
+#include "capture/read/stream_tap.hpp"
 #include "capture/read/tcp/tcp_half.hpp"
 #include "capture/rules/mpa/startup_check.hpp"
 #include "capture/rules/rdmap/rdmap_check.hpp"

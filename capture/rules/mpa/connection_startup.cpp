@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "capture/report/text.hpp"
 #include "capture/rules/mpa/connection.hpp"
 #include "capture/rules/rdmap/fields.hpp"
 
