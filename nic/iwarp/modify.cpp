@@ -7,23 +7,23 @@ namespace parley::nic::iwarp {
 namespace {
 
 // X(attribute, why iWARP has none)
-#define PARLEY_IWARP_LACKS(X)                                                                          \
-  X(en_sqd_async_notify, "there are no asynchronous events yet; query() tells when the queue drained") \
-  X(pkey_index, "iWARP has no partitions")                                                             \
-  X(port_num, "the connection's address says which interface it is on")                                \
-  X(qkey, "iWARP has no datagrams")                                                                    \
-  X(ah, "the connection's address is the path")                                                        \
-  X(path_mtu, "TCP finds it")                                                                          \
-  X(timeout, "TCP retransmits; see cm::ConnectOptions and cm::IwarpProviderOptions::linger")           \
-  X(retry_cnt, "TCP retransmits")                                                                      \
-  X(rnr_retry, "a message without a posted receive ends the connection (RFC 5041 §7.1)")               \
-  X(rq_psn, "RDMAP numbers messages from 1 (RFC 5041 §5.1)")                                           \
-  X(max_rd_atomic, "MPA agrees on it: mpa::Options::ord (RFC 6581 §9.1)")                              \
-  X(alt_path, "iWARP has no path migration")                                                           \
-  X(min_rnr_timer, "a message without a posted receive ends the connection (RFC 5041 §7.1)")           \
-  X(sq_psn, "RDMAP numbers messages from 1 (RFC 5041 §5.1)")                                           \
-  X(max_dest_rd_atomic, "MPA agrees on it: mpa::Options::ird (RFC 6581 §9.1)")                         \
-  X(path_mig_state, "iWARP has no path migration")                                                     \
+#define PARLEY_IWARP_LACKS(X)                                                                \
+  X(en_sqd_async_notify, "no event tells of it; QpAttr::sq_draining of query() does")        \
+  X(pkey_index, "iWARP has no partitions")                                                   \
+  X(port_num, "the connection's address says which interface it is on")                      \
+  X(qkey, "iWARP has no datagrams")                                                          \
+  X(ah, "the connection's address is the path")                                              \
+  X(path_mtu, "TCP finds it")                                                                \
+  X(timeout, "TCP retransmits; see cm::ConnectOptions and cm::IwarpProviderOptions::linger") \
+  X(retry_cnt, "TCP retransmits")                                                            \
+  X(rnr_retry, "a message without a posted receive ends the connection (RFC 5041 §7.1)")     \
+  X(rq_psn, "RDMAP numbers messages from 1 (RFC 5041 §5.1)")                                 \
+  X(max_rd_atomic, "MPA agrees on it: mpa::Options::ord (RFC 6581 §9.1)")                    \
+  X(alt_path, "iWARP has no path migration")                                                 \
+  X(min_rnr_timer, "a message without a posted receive ends the connection (RFC 5041 §7.1)") \
+  X(sq_psn, "RDMAP numbers messages from 1 (RFC 5041 §5.1)")                                 \
+  X(max_dest_rd_atomic, "MPA agrees on it: mpa::Options::ird (RFC 6581 §9.1)")               \
+  X(path_mig_state, "iWARP has no path migration")                                           \
   X(dest_qp_num, "a TCP connection has one queue pair at its other end")
 
 Result<void> check_attributes(const QpAttr& attr) {
