@@ -181,7 +181,7 @@ Times parley_honest(std::uint16_t port, std::uint8_t from, double seconds) {
   Times times;
   const auto host = must(TcpHost::open({}), "TcpHost::open");
   for (const double end = wall_now() + seconds; wall_now() < end; std::this_thread::sleep_for(5ms)) {
-    cm::ConnectOptions options{.mpa = {.rtr = mpa::Rtr::send}};
+    cm::ConnectOptions options{.transport = mpa::Options{.rtr = mpa::Rtr::send}};
     options.local = Address::v4(127, 0, 0, from, 0);
     const double start = wall_now();
     cm::Id id = must(host->cm().connect(Address::loopback(Address::Family::v4, port), options), "connect");

@@ -83,11 +83,11 @@ class Setup {
   void listen(std::uint32_t receives) {
     listening_ = true;
     receives_ = receives;
-    must(end_.host.cm().listen(Address::loopback(Address::Family::v4, 0), {.mpa = options_with(crc_)}), "listen");
+    must(end_.host.cm().listen(Address::loopback(Address::Family::v4, 0), {.transport = options_with(crc_)}), "listen");
   }
   void connect(std::uint16_t port, std::uint32_t receives) {
     end_.id = must(end_.host.cm().connect(Address::loopback(Address::Family::v4, port),
-                                          {.mpa = options_with(crc_), .qp = end_.qp_init()}),
+                                          {.transport = options_with(crc_), .qp = end_.qp_init()}),
                    "connect");
     end_.qp = end_.id.qp();
     for (std::uint32_t i = 0; i < receives; ++i) end_.post_recv();

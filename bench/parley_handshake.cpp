@@ -26,7 +26,7 @@ class ParleyHandshakes {
   explicit ParleyHandshakes(const HandshakeForm& form, Tap tap = {})
       : form_(form), host_(must(TcpHost::open({}), "TcpHost::open")) {
     if (tap) host_->set_tap(std::move(tap));
-    const cm::ListenOptions options{.mpa = form_.responder, .backlog = 4096};
+    const cm::ListenOptions options{.transport = form_.responder, .backlog = 4096};
     must(host_->cm().listen(Address::any(Address::Family::v4, 0), options), "listen");
     while (port_ == 0) turn();
     if (form_.initiator.rtr == mpa::Rtr::frame) meet_all_peers();
@@ -75,7 +75,7 @@ class ParleyHandshakes {
 
   void start() {
     if (!close_when_done_ && to_start_-- <= 0) return;
-    must(host_->cm().connect(loopback(port_, turn_++), {.mpa = form_.initiator, .private_data = private_data}),
+    must(host_->cm().connect(loopback(port_, turn_++), {.transport = form_.initiator, .private_data = private_data}),
          "connect");
   }
 

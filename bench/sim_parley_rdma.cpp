@@ -64,7 +64,9 @@ struct BulkReceiver final : BulkApp {
   explicit BulkReceiver(bool its_sends) : BulkApp(0), sends(its_sends) {}
   void on_start(sim::Host& host) override {
     BulkApp::on_start(host);
-    (void)must(host.cm().listen(Address::any(Address::Family::v4, first_port), {.mpa = {.crc = true}}), "listen");
+    (void)must(
+        host.cm().listen(Address::any(Address::Family::v4, first_port), {.transport = mpa::Options{.crc = true}}),
+        "listen");
   }
   void on_turn(sim::Host& host) override {
     while (auto event = host.cm().poll_event()) {
@@ -95,7 +97,8 @@ struct BulkSender final : BulkApp {
       : BulkApp(0x5A), pair(its_pair), receiver(its_receiver) {}
   void on_start(sim::Host& host) override {
     BulkApp::on_start(host);
-    id = must(host.cm().connect(pair.server_at(0), {.mpa = {.crc = true}, .qp = qp_init()}), "connect");
+    id = must(host.cm().connect(pair.server_at(0), {.transport = mpa::Options{.crc = true}, .qp = qp_init()}),
+              "connect");
   }
   void on_turn(sim::Host& host) override {
     while (auto event = host.cm().poll_event()) {
@@ -173,9 +176,9 @@ struct ConnectApp final : sim::App {
   }
   void start(sim::Host& host) {
     if (started == work.count) return;
-    (void)must(
-        host.cm().connect(pair.server_at(started++), {.mpa = {.rtr = mpa::Rtr::send}, .private_data = private_data}),
-        "connect");
+    (void)must(host.cm().connect(pair.server_at(started++),
+                                 {.transport = mpa::Options{.rtr = mpa::Rtr::send}, .private_data = private_data}),
+               "connect");
   }
   void on_turn(sim::Host& host) override {
     while (auto event = host.cm().poll_event()) {

@@ -1,54 +1,163 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The Manager's body: arguments that every transport checks alike, ids, and what an event means for them.
+#include <algorithm>
 #include <utility>
 
+#include "cm/core.hpp"
 #include "cm/provider.hpp"
 #include "parley/cm.hpp"
 
 namespace parley::cm {
-
 namespace {
 
-auto no_id() {
+tl::unexpected<Error> no_id() {
   return fail(Errc::wrong_state, "this Id names nothing: it was never made, or destroy() was called on it");
+}
+
+tl::unexpected<Error> no_endpoint(const EndpointTable& ids) {
+  return fail(Errc::no_space, "{a} ids are alive, which is endpoints_max; destroy some, or raise it", ids.max());
+}
+
+Result<void> check_private_data(ConstBytes data, std::size_t max, std::string_view sentence) {
+  if (data.size() <= max) return {};
+  return fail(Errc::bad_private_data, sentence, std::ssize(data), static_cast<std::int64_t>(max));
+}
+
+Result<void> check_connect(const Address& peer, const ConnectOptions& options) {
+  if (peer.port == 0) return fail(Errc::bad_address, "the peer's port is 0; it is 1 to 65535");
+  if (options.local && options.local->family != peer.family)
+    return fail(Errc::bad_address, "ConnectOptions::local is of IP version {a}, and the peer of version {b}",
+                static_cast<int>(options.local->family), static_cast<int>(peer.family));
+  if (options.transport_timeout < Duration{})
+    return fail(Errc::invalid_argument, "ConnectOptions::transport_timeout is {a} ns; it is at least 0",
+                options.transport_timeout.count());
+  return Retries::check(options);
+}
+
+Id id_of(const Event& event) {
+  return std::visit([](const auto& e) { return e.id; }, event);
+}
+
+std::uint32_t table_size(const ManagerOptions& options) {
+  if (options.endpoints_max == 0) return endpoints_default;
+  return std::min(options.endpoints_max, endpoints_limit);
 }
 
 }  // namespace
 
-Manager::Manager(Provider& provider) : provider_(provider) {}
+static_assert(endpoints_limit == EndpointTable::limit);
+
+Result<void> check_options(const ManagerOptions& options) {
+  if (options.endpoints_max > endpoints_limit)
+    return fail(Errc::invalid_argument, "ManagerOptions::endpoints_max is {a}; at most {b}", options.endpoints_max,
+                endpoints_limit);
+  return {};
+}
+
+Manager::Manager(Provider& provider, const ManagerOptions& options)
+    : provider_(provider), core_(std::make_unique<Core>(*this, table_size(options), options.seed)) {
+  provider_.start(*core_);
+}
 Manager::~Manager() = default;
 
-Device& Manager::device() { return provider_.device(); }
+Device& Manager::device() { return *provider_.devices().front(); }
+
+bool Manager::has_events() const { return !core_->events.empty() || provider_.has_events(); }
 
 Result<Id> Manager::listen(const Address& local, const ListenOptions& options) {
-  const auto endpoint = provider_.listen(local, options);
-  if (!endpoint) return tl::unexpected(endpoint.error());
-  return make_id(*endpoint);
+  // The options are checked now, so that a contradiction is the caller's error, not one for each peer.
+  if (const auto limits = provider_.limits(mpa::Role::responder, options.transport, {options.ird, options.ord});
+      !limits)
+    return tl::unexpected(limits.error());
+  if (options.backlog <= 0)
+    return fail(Errc::invalid_argument, "ListenOptions::backlog is {a}; it is at least 1", options.backlog);
+  if (options.pending_max == 0)
+    return fail(Errc::invalid_argument, "ListenOptions::pending_max is 0; it is at least 1");
+  const EndpointId id = core_->ids.issue();
+  if (id == 0) return no_endpoint(core_->ids);
+  if (const auto listening = provider_.listen(id, local, options); !listening) {
+    core_->release(id);
+    return tl::unexpected(listening.error());
+  }
+  core_->ids.find(id)->announced = true;
+  core_->pending.open(id, options.pending_max);
+  core_->note(id);
+  return make_id(id);
 }
 
 Result<Id> Manager::connect(const Address& peer, const ConnectOptions& options) {
-  const auto endpoint = provider_.connect(peer, options);
-  if (!endpoint) return tl::unexpected(endpoint.error());
-  return make_id(*endpoint);
+  const auto limits = provider_.limits(mpa::Role::initiator, options.transport, {options.ird, options.ord});
+  if (!limits) return tl::unexpected(limits.error());
+  if (auto fits = check_private_data(options.private_data, limits->request,
+                                     "ConnectOptions::private_data has {a} octets; at most {b} fit into this Request");
+      !fits)
+    return tl::unexpected(fits.error());
+  if (const auto checked = check_connect(peer, options); !checked) return tl::unexpected(checked.error());
+  if (const auto route = provider_.resolve(peer, options.local); !route) return tl::unexpected(route.error());
+  const EndpointId id = core_->ids.issue();
+  if (id == 0) return no_endpoint(core_->ids);
+  Endpoint& endpoint = *core_->ids.find(id);
+  endpoint.announced = true;
+  endpoint.retried = core_->retries.plan(id, peer, options);
+  if (const auto connecting = provider_.connect(id, peer, options); !connecting) {
+    core_->release(id);
+    return tl::unexpected(connecting.error());
+  }
+  core_->note(id);
+  return make_id(id);
 }
 
 std::optional<Event> Manager::poll_event() {
-  auto from = provider_.poll_event();
-  if (!from) return std::nullopt;
-  ProviderEvent& e = *from;
-  const Id id = make_id(e.endpoint);
-  using Kind = ProviderEvent::Kind;
-  switch (e.kind) {
-    case Kind::listening: return Listening{id, e.address};
-    case Kind::connect_request:
-      return ConnectRequest{make_id(e.listener), id, e.address, std::move(e.parameters), std::move(e.private_data)};
-    case Kind::established: return Established{id, std::move(e.parameters), std::move(e.private_data), e.times};
-    case Kind::rejected: return Rejected{id, std::move(e.private_data), std::move(e.parameters), std::move(e.why)};
-    case Kind::connect_failed: return ConnectFailed{id, std::move(e.why), e.responder};
-    case Kind::retrying: return Retrying{id, std::move(e.why)};
-    case Kind::turned_away: return TurnedAway{id, e.gave_way, e.refused, e.address, std::move(e.why)};
-    case Kind::disconnected: return Disconnected{id, e.graceful, std::move(e.why), std::move(e.terminate)};
+  if (reported_dead_ != 0) destroy(std::exchange(reported_dead_, 0));
+  while (auto event = core_->events.pop()) {
+    const EndpointId id = id_of(*event).number();
+    const Endpoint* endpoint = core_->ids.find(id);
+    if (endpoint == nullptr || endpoint->orphan) continue;  // destroyed meanwhile
+    if (auto* away = std::get_if<TurnedAway>(&*event)) core_->tell_turned(*away);
+    if (endpoint->over) core_->pending.leave(id);
+    if (!endpoint->announced && std::holds_alternative<ConnectFailed>(*event)) reported_dead_ = id;
+    return event;
   }
   return std::nullopt;
+}
+
+void Manager::destroy(std::uint64_t number) {
+  if (reported_dead_ == number) reported_dead_ = 0;
+  const Endpoint* endpoint = core_->ids.find(number);
+  if (endpoint == nullptr || endpoint->orphan) return;
+  core_->forget_retries(number);
+  core_->pending.close(number);
+  provider_.destroy(number);
+}
+
+Result<void> Manager::accept(std::uint64_t number, const AcceptOptions& options) {
+  const auto room = provider_.limits(number);
+  if (!room) return tl::unexpected(room.error());
+  if (auto fits = check_private_data(options.private_data, room->reply,
+                                     "AcceptOptions::private_data has {a} octets; at most {b} fit into this Reply");
+      !fits)
+    return fits;
+  if (auto accepted = provider_.accept(number, options); !accepted) return accepted;
+  core_->note(number);
+  return {};
+}
+
+Result<void> Manager::reject(std::uint64_t number, ConstBytes private_data) {
+  const auto room = provider_.limits(number);
+  if (!room) return tl::unexpected(room.error());
+  if (auto fits =
+          check_private_data(private_data, room->reply, "private_data has {a} octets; at most {b} fit into this Reply");
+      !fits)
+    return fits;
+  if (auto rejected = provider_.reject(number, private_data); !rejected) return rejected;
+  core_->note(number);
+  return {};
+}
+
+Result<void> Manager::disconnect(std::uint64_t number) {
+  if (auto closing = provider_.disconnect(number); !closing) return closing;
+  core_->note(number);
+  return {};
 }
 
 Result<QueuePair*> Id::create_qp(const QpInit& init) {
@@ -70,21 +179,21 @@ Result<Address> Id::peer_address() const {
 
 Result<void> Id::accept(const AcceptOptions& options) {
   if (manager_ == nullptr) return no_id();
-  return manager_->provider().accept(number_, options);
+  return manager_->accept(number_, options);
 }
 
 Result<void> Id::reject(ConstBytes private_data) {
   if (manager_ == nullptr) return no_id();
-  return manager_->provider().reject(number_, private_data);
+  return manager_->reject(number_, private_data);
 }
 
 Result<void> Id::disconnect() {
   if (manager_ == nullptr) return no_id();
-  return manager_->provider().disconnect(number_);
+  return manager_->disconnect(number_);
 }
 
 void Id::destroy() {
-  if (manager_ != nullptr) manager_->provider().destroy(number_);
+  if (manager_ != nullptr) manager_->destroy(number_);
   *this = Id();
 }
 

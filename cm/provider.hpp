@@ -1,58 +1,67 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The upper seam: what a NIC, or software acting as one, offers to the connection manager. Endpoints are numbers that
-// the provider issues and never reuses. Commands check their arguments and state at once, and act at the driver's next
-// turn.
+// The upper seam: what a NIC, or software acting as one, offers to the connection manager. The Manager checks what holds
+// for every transport, issues the ids and keeps the events; a provider is left with its protocol. Commands check their
+// arguments and state at once, and act at the driver's next turn.
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <vector>
 
+#include "cm/core.hpp"
 #include "parley/cm.hpp"
 
 namespace parley::cm {
 
-using EndpointId = std::uint64_t;
+/// Octets of private data that fit into each message.
+struct Limits {
+  std::size_t request = 0;
+  std::size_t reply = 0;  ///< accept() and reject()
+};
 
-/// As cm::Event, with endpoint numbers instead of Ids.
-struct ProviderEvent {
-  enum class Kind : std::uint8_t {
-    listening,
-    connect_request,
-    established,
-    rejected,
-    connect_failed,
-    retrying,
-    disconnected,
-    turned_away
-  };
-  Kind kind = Kind::listening;
-  EndpointId endpoint = 0;
-  EndpointId listener = 0;  ///< connect_request
-  Address address{};        ///< listening: local; connect_request, turned_away: peer
-  mpa::Parameters parameters{};
-  Bytes private_data{};
-  StepTimes times{};
-  mpa::Failure why{};
-  std::optional<parley::iwarp::TerminateInfo> terminate{};
-  bool graceful = false;
-  bool responder = false;
-  std::uint64_t gave_way = 0, refused = 0;  ///< turned_away; `endpoint` is the listener
+struct Depths {
+  std::uint16_t ird = 0, ord = 0;
+};
+
+/// Where a connection to a peer leaves this machine.
+struct Route {
+  Device* device = nullptr;
+  Address local{};  ///< any(): the system chooses
 };
 
 class Provider {
  public:
   virtual ~Provider() = default;
-  virtual Device& device() = 0;
-  virtual Result<EndpointId> listen(const Address& local, const ListenOptions& options) = 0;
-  virtual Result<EndpointId> connect(const Address& peer, const ConnectOptions& options) = 0;
+  /// Before all other calls, once. The core outlives every call but the destructor.
+  virtual void start(Core& core) = 0;
+  /// At least one; the first is what resolve() gives when nothing else decides.
+  virtual std::vector<Device*> devices() = 0;
+
+  /// Of a connection set up with these options. Errors: unsupported (another transport's options), invalid_argument
+  /// (options that contradict each other), with the option's name.
+  virtual Result<Limits> limits(mpa::Role role, const TransportOptions& options, Depths depths) const = 0;
+  /// Of a connection that waits for accept() or reject(). Errors: wrong_state.
+  virtual Result<Limits> limits(EndpointId endpoint) const = 0;
+  /// Device and source address towards `peer`. Errors: bad_address, unreachable.
+  virtual Result<Route> resolve(const Address& peer, const std::optional<Address>& local) = 0;
+
+  /// These two begin the life of an id that the Manager has just issued; if they fail it is released.
+  virtual Result<void> listen(EndpointId endpoint, const Address& local, const ListenOptions& options) = 0;
+  virtual Result<void> connect(EndpointId endpoint, const Address& peer, const ConnectOptions& options) = 0;
   virtual Result<QueuePair*> create_qp(EndpointId endpoint, const QpInit& init) = 0;
   virtual QueuePair* qp(EndpointId endpoint) = 0;
   virtual Result<Address> local_address(EndpointId endpoint) const = 0;
   virtual Result<Address> peer_address(EndpointId endpoint) const = 0;
+  /// The private data fits limits(endpoint). Errors: those of limits(), no_space.
   virtual Result<void> accept(EndpointId endpoint, const AcceptOptions& options) = 0;
   virtual Result<void> reject(EndpointId endpoint, ConstBytes private_data) = 0;
   virtual Result<void> disconnect(EndpointId endpoint) = 0;
+  /// The user has done with it. What is still owed to the peer goes on; then the provider releases the id.
   virtual void destroy(EndpointId endpoint) = 0;
-  virtual std::optional<ProviderEvent> poll_event() = 0;
+
+  /// A completion channel of one of its devices has something to give: a driver must not sleep then.
+  virtual bool has_events() const = 0;
+  /// Readable when the provider has something to do; -1: its driver watches for that.
+  virtual int fd() const { return -1; }
 };
 
 }  // namespace parley::cm

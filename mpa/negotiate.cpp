@@ -25,7 +25,7 @@ std::string name_of(Rtr rtr) {
   return "no RTR";
 }
 
-std::uint16_t ceiling(const Options& o) { return std::max(o.ird, o.ird_max); }
+std::uint16_t ceiling(const StartupOptions& o) { return std::max(o.ird, o.ird_max); }
 
 bool depth_in_range(std::uint16_t v) { return v <= depth_not_negotiated; }
 
@@ -91,12 +91,10 @@ auto bad(std::string_view sentence, std::int64_t a = 0, std::int64_t b = 0) {
   return fail(Errc::invalid_argument, sentence, a, b);
 }
 
-Result<void> check_ranges(const Options& o) {
+Result<void> check_ranges(const StartupOptions& o) {
   if (o.revision != 1 && o.revision != 2) return bad("mpa::Options::revision is {a}; it is 1 or 2", o.revision);
-  if (!depth_in_range(o.ird))
-    return bad("mpa::Options::ird is {a}; it is 0 to {b}, or depth_not_negotiated", o.ird, depth_max);
-  if (!depth_in_range(o.ord))
-    return bad("mpa::Options::ord is {a}; it is 0 to {b}, or depth_not_negotiated", o.ord, depth_max);
+  if (!depth_in_range(o.ird)) return bad("ird is {a}; it is 0 to {b}, or mpa::depth_not_negotiated", o.ird, depth_max);
+  if (!depth_in_range(o.ord)) return bad("ord is {a}; it is 0 to {b}, or mpa::depth_not_negotiated", o.ord, depth_max);
   if (o.ird_max > depth_max) return bad("mpa::Options::ird_max is {a}; at most {b}", o.ird_max, depth_max);
   if (o.private_data_max > PARLEY_MPA_PD_MAX)
     return bad("mpa::Options::private_data_max is {a}; at most {b}", o.private_data_max, PARLEY_MPA_PD_MAX);
@@ -113,7 +111,7 @@ Result<void> check_ranges(const Options& o) {
 
 }  // namespace
 
-Result<void> check_options(Role role, const Options& o) {
+Result<void> check_options(Role role, const StartupOptions& o) {
   if (auto ranges = check_ranges(o); !ranges) return ranges;
   if (role == Role::initiator) {
     // The Rtr frame exists under revision 1 only, and can replace nothing else (OFA 2007-10 Rtr §2).
@@ -130,7 +128,7 @@ Result<void> check_options(Role role, const Options& o) {
   return {};
 }
 
-RequestPlan plan_request(const Options& o, const Quirk& peer, const Quirk& play, Parameters& p) {
+RequestPlan plan_request(const StartupOptions& o, const Quirk& peer, const Quirk& play, Parameters& p) {
   RequestPlan plan{.revision = play.private_revision != 0 ? play.private_revision : o.revision};
   p.revision = plan.revision;
   p.crc = o.crc && !play.crc_off;
@@ -180,7 +178,8 @@ RequestPlan plan_request(const Options& o, const Quirk& peer, const Quirk& play,
 namespace {
 
 // RFC 6581 §9.1, initiator's half.
-Refusal settle_initiator_depths(const Options& o, const Quirk& play, const wire::MpaEnhanced& reply, Parameters& p) {
+Refusal settle_initiator_depths(const StartupOptions& o, const Quirk& play, const wire::MpaEnhanced& reply,
+                                Parameters& p) {
   const bool literal = play.depth_cap != 0;  // the quirk: 0x3FFF is a number like any other
   p.depths_negotiated = p.ird != unset && p.ord != unset && reply.ird != unset && reply.ord != unset;
   if (!p.depths_negotiated) add_reason(p, "IRD or ORD of 0x3FFF: those depths are left to the ULP (RFC 6581 §9.1)");
@@ -243,8 +242,8 @@ Refusal choose_rtr(const Quirk& play, bool read_possible, Parameters& p) {
 
 }  // namespace
 
-Refusal judge_enhanced_reply(const Options& o, const Quirk& peer, const Quirk& play, const wire::MpaEnhanced& reply,
-                             Parameters& p) {
+Refusal judge_enhanced_reply(const StartupOptions& o, const Quirk& peer, const Quirk& play,
+                             const wire::MpaEnhanced& reply, Parameters& p) {
   p.peer_ird = reply.ird;
   p.peer_ord = reply.ord;
   p.answered = reply.a || peer.omits_a || play.ignores_reply_a ? kinds_of(reply) : RtrSet{};
@@ -269,7 +268,7 @@ Refusal judge_enhanced_reply(const Options& o, const Quirk& peer, const Quirk& p
   return choose_rtr(play, p.ord > 0, p);
 }
 
-void judge_plain_reply(const Options& o, const Quirk& peer, bool asked_s, bool reply_s, Parameters& p) {
+void judge_plain_reply(const StartupOptions& o, const Quirk& peer, bool asked_s, bool reply_s, Parameters& p) {
   p.depths_negotiated = false;
   p.peer_to_peer = false;
   add_reason(p,
@@ -305,7 +304,7 @@ struct Kinds {
 
 // RFC 6581 §9.2, responder's half. Exactly one kind where possible, so that an initiator that parses C before D and
 // insists on its own kind finds just that one.
-Kinds answer_kinds(const Options& o, const Quirk& play, const RtrSet& offered, bool read_possible) {
+Kinds answer_kinds(const StartupOptions& o, const Quirk& play, const RtrSet& offered, bool read_possible) {
   if (play.own_rtr_only) {
     const bool seen = offered.write || offered.read;  // such a peer does not know B
     return {seen ? RtrSet::of(play.own_rtr) : RtrSet{}, seen};
@@ -321,7 +320,7 @@ Kinds answer_kinds(const Options& o, const Quirk& play, const RtrSet& offered, b
 }
 
 // RFC 6581 §9.1, responder's half: IRD and ORD of the answer.
-void answer_depths(const Options& o, const Quirk& play, bool read_chosen, wire::MpaEnhanced& e, Parameters& p) {
+void answer_depths(const StartupOptions& o, const Quirk& play, bool read_chosen, wire::MpaEnhanced& e, Parameters& p) {
   const std::uint16_t want_ird = p.peer_ord, limit_ord = p.peer_ird;
   p.ird = o.ird;
   p.ord = o.ord;
@@ -359,7 +358,7 @@ void answer_depths(const Options& o, const Quirk& play, bool read_chosen, wire::
 
 }  // namespace
 
-wire::MpaEnhanced answer_enhanced(const Options& o, const Quirk& play, const wire::MpaEnhanced& request,
+wire::MpaEnhanced answer_enhanced(const StartupOptions& o, const Quirk& play, const wire::MpaEnhanced& request,
                                   Parameters& p) {
   wire::MpaEnhanced e;
   p.peer_ird = request.ird;
@@ -392,7 +391,7 @@ wire::MpaEnhanced answer_enhanced(const Options& o, const Quirk& play, const wir
   return e;
 }
 
-bool answer_plain(const Options& o, const Quirk& peer, const Quirk& play, std::uint8_t revision, bool request_s,
+bool answer_plain(const StartupOptions& o, const Quirk& peer, const Quirk& play, std::uint8_t revision, bool request_s,
                   Parameters& p) {
   p.peer_to_peer = false;
   p.depths_negotiated = false;

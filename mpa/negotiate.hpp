@@ -4,7 +4,7 @@
 // Every decision adds its sentence to Parameters.reasons.
 #pragma once
 #include "mpa/quirks.hpp"
-#include "parley/mpa.hpp"
+#include "mpa/startup_options.hpp"
 #include "wire/mpa.hpp"
 
 namespace parley::mpa {
@@ -21,7 +21,7 @@ inline RtrSet both(const RtrSet& x, const RtrSet& y) {
 }
 
 /// Errors: invalid_argument if a value is out of range or two contradict each other.
-Result<void> check_options(Role role, const Options& options);
+Result<void> check_options(Role role, const StartupOptions& options);
 
 /// What the initiator puts into its Request.
 struct RequestPlan {
@@ -30,7 +30,7 @@ struct RequestPlan {
   std::optional<wire::MpaEnhanced> enhanced;
 };
 /// Fills p with this side's half: crc, rx_markers, rtr wanted, ird, ord, offered, peer_to_peer.
-RequestPlan plan_request(const Options& options, const Quirk& peer, const Quirk& play, Parameters& p);
+RequestPlan plan_request(const StartupOptions& options, const Quirk& peer, const Quirk& play, Parameters& p);
 
 /// Why an accepting Reply cannot be used; terminate_code 0 stands for none.
 struct Refusal {
@@ -41,17 +41,17 @@ struct Refusal {
   std::string advice;
 };
 /// Initiator, enhanced Reply: settles p.ird, p.ord and p.rtr, or says what to terminate with (RFC 6581 §9.1, §9.2).
-Refusal judge_enhanced_reply(const Options& options, const Quirk& peer, const Quirk& play,
+Refusal judge_enhanced_reply(const StartupOptions& options, const Quirk& peer, const Quirk& play,
                              const wire::MpaEnhanced& reply, Parameters& p);
 /// Initiator, revision 1: settles p.rtr by the Reply's S flag (OFA 2007-10 Rtr §2).
-void judge_plain_reply(const Options& options, const Quirk& peer, bool asked_s, bool reply_s, Parameters& p);
+void judge_plain_reply(const StartupOptions& options, const Quirk& peer, bool asked_s, bool reply_s, Parameters& p);
 
 /// Responder, enhanced Request: what to answer, settling p.ird, p.ord, p.rtr, p.answered and p.peer_to_peer.
-wire::MpaEnhanced answer_enhanced(const Options& options, const Quirk& play, const wire::MpaEnhanced& request,
+wire::MpaEnhanced answer_enhanced(const StartupOptions& options, const Quirk& play, const wire::MpaEnhanced& request,
                                   Parameters& p);
 /// Responder, revision 1: whether to answer S; settles p.rtr (OFA 2007-10 Rtr §2).
-bool answer_plain(const Options& options, const Quirk& peer, const Quirk& play, std::uint8_t revision, bool request_s,
-                  Parameters& p);
+bool answer_plain(const StartupOptions& options, const Quirk& peer, const Quirk& play, std::uint8_t revision,
+                  bool request_s, Parameters& p);
 /// CRC and markers from both halves' flags (RFC 5044 §4.3, §4.4, §7.1.1).
 void settle_flags(bool own_c, bool own_m, std::uint8_t peer_flags, Parameters& p);
 

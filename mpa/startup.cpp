@@ -37,12 +37,12 @@ std::string_view to_string(StartupEvent::Kind kind) {
   return "unknown";
 }
 
-Startup::Startup(Role role, const Options& options, const Quirk& peer, const Quirk& play)
+Startup::Startup(Role role, const StartupOptions& options, const Quirk& peer, const Quirk& play)
     : role_(role), options_(options), peer_(&peer), play_(&play) {
   parameters_.revision = options.revision;
 }
 
-Result<Startup> Startup::create(Role role, const Options& options, ConstBytes private_data, Instant now) {
+Result<Startup> Startup::create(Role role, const StartupOptions& options, ConstBytes private_data, Instant now) {
   if (auto checked = check_options(role, options); !checked) return tl::unexpected(checked.error());
   const auto peer = find_quirk(options.peer_quirk), play = find_quirk(options.play_quirk);
   Startup machine(role, options, **peer, **play);
@@ -341,14 +341,14 @@ void Startup::handle_local_error(Instant, std::string_view what) {
   }
 }
 
-Stage Startup::stage() const {
+cm::Step Startup::step() const {
   switch (state_) {
-    case StartupState::wait_reply: return Stage::wait_reply;
-    case StartupState::wait_request: return Stage::wait_request;
-    case StartupState::ulp_decision: return Stage::ulp_decision;
-    case StartupState::wait_rtr_frame: return Stage::wait_rtr;
-    case StartupState::wait_first_fpdu: return parameters_.rtr == Rtr::none ? Stage::wait_first_fpdu : Stage::wait_rtr;
-    default: return Stage::data;
+    case StartupState::wait_reply: return step::wait_reply;
+    case StartupState::wait_request: return step::wait_request;
+    case StartupState::ulp_decision: return step::ulp_decision;
+    case StartupState::wait_rtr_frame: return step::wait_rtr;
+    case StartupState::wait_first_fpdu: return parameters_.rtr == Rtr::none ? step::wait_first_fpdu : step::wait_rtr;
+    default: return cm::step::data;
   }
 }
 
@@ -386,7 +386,7 @@ void Startup::finish(StartupEvent event) {
 void Startup::fail_with(Errc code, std::string_view rule, std::string received, std::string advice,
                         StartupEvent::Close close, std::uint64_t offset) {
   StartupEvent event{.kind = StartupEvent::Kind::failed};
-  event.failure = {.stage = stage(),
+  event.failure = {.step = step(),
                    .code = make_error_code(code),
                    .rule = std::string(rule),
                    .received = std::move(received),

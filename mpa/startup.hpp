@@ -33,6 +33,7 @@
 #include "base/machine.hpp"
 #include "mpa/negotiate.hpp"
 #include "mpa/quirks.hpp"
+#include "mpa/startup_options.hpp"
 #include "parley/mpa.hpp"
 
 namespace parley::mpa {
@@ -65,7 +66,7 @@ struct StartupEvent {
   Kind kind = Kind::failed;
   Parameters parameters{};
   Bytes private_data{};
-  Failure failure{};
+  cm::Failure failure{};
   std::uint8_t terminate_code = 0;
   Close close = Close::none;
 };
@@ -76,10 +77,11 @@ class Startup {
  public:
   /// private_data: the Request's (initiator only). Errors: invalid_argument (contradictory options),
   /// bad_private_data.
-  static Result<Startup> create(Role role, const Options& options, ConstBytes private_data, Instant now);
+  static Result<Startup> create(Role role, const StartupOptions& options, ConstBytes private_data, Instant now);
 
-  /// The result of create() for an initiator's private data and options, without a machine.
-  static Result<void> check_request(const Options& options, ConstBytes private_data);
+  /// Octets of private data that fit into an initiator's Request (RFC 5044 §7.1.1, RFC 6581 §6). `options` have passed
+  /// check_options.
+  static std::size_t request_room(const StartupOptions& options);
 
   /// Feeds octets of the peer's stream; returns the number taken. Octets after those belong to the deframer once the
   /// state says so; where the protocol allows none, they are a failure here.
@@ -96,7 +98,7 @@ class Startup {
   void handle_local_error(Instant now, std::string_view what);
 
   /// Errors: wrong_state, invalid_argument, bad_private_data (over 512 octets, or 508 with enhanced data).
-  Result<void> accept(Instant now, const Options& options, ConstBytes private_data);
+  Result<void> accept(Instant now, const StartupOptions& options, ConstBytes private_data);
   Result<void> reject(Instant now, ConstBytes private_data);
 
   /// The octets to send, all of them; empty if there are none.
@@ -109,12 +111,14 @@ class Startup {
   /// Octets that earlier calls took as the possible head of an Rtr frame but that turned out to be the head of an FPDU
   /// (at most 3). Filled by the handle_bytes that raises fpdu_mode, valid until the next handle_bytes.
   ConstBytes leftover() const { return leftover_; }
+  /// Octets of private data that fit into a responder's Reply; valid from the event `request` on.
+  std::size_t reply_room() const;
   /// What the peer is known for, and what this side plays: never null; by default an entry without departures.
   const Quirk& peer_quirk() const { return *peer_; }
   const Quirk& play_quirk() const { return *play_; }
 
  private:
-  Startup(Role role, const Options& options, const Quirk& peer, const Quirk& play);
+  Startup(Role role, const StartupOptions& options, const Quirk& peer, const Quirk& play);
 
   // Common to both roles (startup.cpp).
   std::size_t take_frame(Instant now, ConstBytes in);
@@ -125,7 +129,7 @@ class Startup {
   std::size_t frame_wanted() const;
   std::size_t private_data_limit(const wire::MpaFrameView& frame) const;
   bool enhanced(const wire::MpaFrameView& frame) const;
-  Stage stage() const;
+  cm::Step step() const;
   void enter(StartupState state, Instant deadline);
   void emit(StartupEvent::Kind kind, Bytes private_data = {});
   void fail_with(Errc code, std::string_view rule, std::string received, std::string advice,
@@ -146,10 +150,10 @@ class Startup {
   // Responder (startup_responder.cpp).
   void judge_request(Instant now, const wire::MpaFrameView& frame);
   bool request_revision_is_bad(std::uint8_t revision);
-  Result<void> reply(const Options& options, ConstBytes private_data, bool accepting, bool& frame_follows);
+  Result<void> reply(const StartupOptions& options, ConstBytes private_data, bool accepting, bool& frame_follows);
 
   Role role_;
-  Options options_;
+  StartupOptions options_;
   const Quirk* peer_;
   const Quirk* play_;
   Instant deadline_ = never;

@@ -5,17 +5,12 @@
 
 namespace parley::mpa {
 
-Result<void> Startup::check_request(const Options& options, ConstBytes private_data) {
-  if (auto checked = check_options(Role::initiator, options); !checked) return checked;
+std::size_t Startup::request_room(const StartupOptions& options) {
   const Quirk& peer = **find_quirk(options.peer_quirk);
   const Quirk& play = **find_quirk(options.play_quirk);
   // As plan_request: the enhanced data takes its octets from the same field (RFC 6581 §6).
   const bool enhanced = play.private_revision == 0 && options.revision == 2;
-  const std::size_t whole = private_data.size() + (enhanced ? PARLEY_MPA_ENH_LEN : 0);
-  if (whole <= peer.private_data_max) return {};
-  return fail(Errc::bad_private_data, "private_data has {a} octets; at most {b} fit into this Request",
-              static_cast<std::int64_t>(private_data.size()),
-              static_cast<std::int64_t>(peer.private_data_max - (enhanced ? PARLEY_MPA_ENH_LEN : 0)));
+  return peer.private_data_max - (enhanced ? PARLEY_MPA_ENH_LEN : 0U);
 }
 
 Result<void> Startup::send_request(Instant now, ConstBytes private_data) {
@@ -67,7 +62,7 @@ void Startup::retry_or_fail(Errc code, std::string_view rule, std::string receiv
   const bool retry = was_two && options_.fall_back_to_v1 && play_allows;
   if (was_two) advice += retry ? "; trying revision 1" : "; try revision 1";
   StartupEvent event{.kind = retry ? StartupEvent::Kind::retry_v1 : StartupEvent::Kind::failed};
-  event.failure = {.stage = stage(),
+  event.failure = {.step = step(),
                    .code = make_error_code(code),
                    .rule = std::string(was_two ? rule : std::string_view{}),
                    .received = std::move(received),
@@ -80,7 +75,7 @@ void Startup::retry_or_fail(Errc code, std::string_view rule, std::string receiv
 void Startup::terminate_with(std::uint8_t code, Errc errc, std::string_view rule, std::string received,
                              std::string advice) {
   StartupEvent event{.kind = StartupEvent::Kind::terminate};
-  event.failure = {.stage = Stage::send_rtr,
+  event.failure = {.step = step::send_rtr,
                    .code = make_error_code(errc),
                    .rule = std::string(rule),
                    .received = std::move(received),
@@ -109,7 +104,7 @@ std::size_t Startup::judge_reply(Instant now, const wire::MpaFrameView& frame, s
                              "(RFC 5044 §7.1.1)",
                      .a = frame.revision});
     StartupEvent event{.kind = StartupEvent::Kind::rejected};
-    event.failure = {.stage = Stage::wait_reply,
+    event.failure = {.step = step::wait_reply,
                      .code = make_error_code(Errc::rejected),
                      .received = "R=1 with " + words::octets(private_data.size()) + " of private data",
                      .advice = "ask the peer's application why",

@@ -82,12 +82,16 @@ void Startup::judge_request(Instant, const wire::MpaFrameView& frame) {
   emit(StartupEvent::Kind::request, Bytes(data.begin(), data.end()));
 }
 
+std::size_t Startup::reply_room() const {
+  return peer_->private_data_max - (peer_enhanced_ ? PARLEY_MPA_ENH_LEN : 0U);  // RFC 6581 §6
+}
+
 // Builds the Reply; parameters are changed only if it can be sent.
-Result<void> Startup::reply(const Options& options, ConstBytes private_data, bool accepting, bool& frame_follows) {
-  const std::size_t whole = private_data.size() + (peer_enhanced_ ? PARLEY_MPA_ENH_LEN : 0);
-  if (whole > peer_->private_data_max)
-    return fail(Errc::bad_private_data, "private_data has {a} octets; this peer takes {b} with what MPA adds",
-                static_cast<std::int64_t>(private_data.size()), peer_->private_data_max);
+Result<void> Startup::reply(const StartupOptions& options, ConstBytes private_data, bool accepting,
+                            bool& frame_follows) {
+  if (private_data.size() > reply_room())
+    return fail(Errc::bad_private_data, "private_data has {a} octets; at most {b} fit into this Reply",
+                std::ssize(private_data), static_cast<std::int64_t>(reply_room()));
   Parameters p = parameters_;
   const bool own_c = options.crc && !play_->crc_off;
   wire::MpaFrame frame{.key = wire::MpaKey::rep, .revision = p.revision, .private_data = private_data};
@@ -114,7 +118,7 @@ Result<void> Startup::reply(const Options& options, ConstBytes private_data, boo
   return {};
 }
 
-Result<void> Startup::accept(Instant now, const Options& options, ConstBytes private_data) {
+Result<void> Startup::accept(Instant now, const StartupOptions& options, ConstBytes private_data) {
   if (state_ != StartupState::ulp_decision) return fail(Errc::wrong_state);
   if (auto checked = check_options(Role::responder, options); !checked) return checked;
   bool frame_follows = false;

@@ -76,7 +76,7 @@ std::string_view to_string(Received::Kind kind) {
     case Received::Kind::bad: return "octets that are no frame";
     case Received::Kind::fin: return "FIN";
     case Received::Kind::rst: return "RST";
-    case Received::Kind::tcp_timeout: return "TCP gave up";
+    case Received::Kind::transport_timeout: return "TCP gave up";
     case Received::Kind::silence: return "silence";
   }
   return "?";
@@ -107,7 +107,7 @@ Received FrameReader::ending(Received::Kind otherwise) const {
   h.at = peer_.now();
   h.kind = tcp_.fin_seen()    ? Received::Kind::fin
            : tcp_.rst_seen()  ? Received::Kind::rst
-           : tcp_.timed_out() ? Received::Kind::tcp_timeout
+           : tcp_.timed_out() ? Received::Kind::transport_timeout
                               : otherwise;
   if (tcp_.ended()) h.at = tcp_.ended_at();
   const ConstBytes rest = tcp_.unread();

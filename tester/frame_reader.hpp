@@ -19,7 +19,7 @@ struct Received {
     bad,      ///< octets that are neither; `why` says why not; nothing after them is taken
     fin,
     rst,
-    tcp_timeout,
+    transport_timeout,
     silence,  ///< nothing in time, or not enough: `octets` holds the part that came
   };
   Kind kind = Kind::silence;

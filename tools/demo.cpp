@@ -196,7 +196,7 @@ bool Demo::step(const std::string& what, bool (Demo::*done)() const) {
 
 void Demo::tell_agreement() {
   for (const Party* party : {&initiator_, &responder_}) {
-    const mpa::Parameters& p = party->established->parameters;
+    const mpa::Parameters& p = *party->established->mpa();
     say(fmt::format("\n{}: {}", party->name(), parameters_text(p, party->role)));
     for (const std::string& reason : p.reasons) say("    because " + reason);
     Json object{{"event", "established"}, {"role", party->name()}};
@@ -216,8 +216,7 @@ int Demo::run(const std::string& pcapng) {
   if (good) {
     say("responder: listening on " + server_->to_string());
     cm::ConnectOptions options;
-    options.mpa.revision = 1;
-    options.mpa.rtr = mpa::Rtr::frame;
+    options.transport = mpa::Options{.revision = 1, .rtr = mpa::Rtr::frame};
     static constexpr std::string_view hello = "hello";
     const Bytes data(hello.begin(), hello.end());
     options.private_data = data;

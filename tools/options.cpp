@@ -238,7 +238,7 @@ Or<Bytes> load_private_data(const std::string& text, std::size_t max) {
 }
 
 void add_mpa_options(Command sub, MpaArgs& args) {
-  mpa::Options& mpa = args.mpa;
+  mpa::StartupOptions& mpa = args.mpa;
   sub.option(
          "--revision",
          [&args](std::uint16_t revision) {
@@ -263,7 +263,7 @@ void add_mpa_options(Command sub, MpaArgs& args) {
 }
 
 void add_initiator_options(Command sub, MpaArgs& args) {
-  mpa::Options& mpa = args.mpa;
+  mpa::StartupOptions& mpa = args.mpa;
   add_rtr(sub, "--rtr", mpa.rtr, "Ready-to-receive this side sends first: none, frame (2007), send, write, read");
   add_rtr_set(sub, "--rtr-offer", mpa.rtr_offer, "Revision 2: further forms it can send (flags B, C, D)");
   sub.flag("--rtr-by-s", mpa.rtr_by_s, "Revision 1: announce the form of --rtr with the S flag");
@@ -284,7 +284,7 @@ void add_initiator_options(Command sub, MpaArgs& args) {
 }
 
 void add_responder_options(Command sub, MpaArgs& args) {
-  mpa::Options& mpa = args.mpa;
+  mpa::StartupOptions& mpa = args.mpa;
   sub.flag("!--no-rtr-frame", mpa.accept_rtr_frame,
            "Do not support the Rtr frame of 2007 (never confirm S on revision 1)");
   add_rtr_set(sub, "--rtr-accept", mpa.rtr_accept, "Revision 2: ready-to-receive forms taken");
@@ -309,7 +309,7 @@ void add_session_options(Command sub, SessionOptions& options) {
 }
 
 Or<Bytes> settle(MpaArgs& args) {
-  mpa::Options& mpa = args.mpa;
+  mpa::StartupOptions& mpa = args.mpa;
   const bool frame = mpa.rtr == mpa::Rtr::frame;
   if (frame && args.revision_given && mpa.revision != 1)
     return complain(Exit::usage, "--rtr frame belongs to revision 1 (OFA 2007-10 Rtr §1): use --revision 1");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "mpa/startup_options.hpp"
 #include "parley/address.hpp"
 #include "parley/mpa.hpp"
 #include "tools/cli.hpp"
@@ -51,7 +52,7 @@ Or<Bytes> load_private_data(const std::string& text, std::size_t max);
 
 /// The set-up options as the user gave them.
 struct MpaArgs {
-  mpa::Options mpa{};
+  mpa::StartupOptions mpa{};
   std::string private_data;
   bool revision_given = false;
 };

@@ -36,19 +36,19 @@ std::string depth_text(std::uint16_t depth) {
 
 double microseconds(Duration duration) { return static_cast<double>(duration.count()) / 1e3; }
 
-Json times_json(const cm::StepTimes& times, mpa::Role role) {
-  Json json{{"tcp", microseconds(times.tcp)}, {"request", microseconds(times.request)}};
+Json times_json(const cm::Steps& times, mpa::Role role) {
+  Json json{{"transport", microseconds(times.transport)}, {"request", microseconds(times.request)}};
   if (role == mpa::Role::responder) json["decision"] = microseconds(times.decision);
   json["reply"] = microseconds(times.reply);
   json["established"] = microseconds(times.established);
   return json;
 }
 
-std::string times_text(const cm::StepTimes& times, mpa::Role role) {
+std::string times_text(const cm::Steps& times, mpa::Role role) {
   if (role == mpa::Role::initiator)
-    return fmt::format("TCP {}, Request sent {}, Reply received {}, established {}", measured_duration_text(times.tcp),
-                       measured_duration_text(times.request), measured_duration_text(times.reply),
-                       measured_duration_text(times.established));
+    return fmt::format("TCP {}, Request sent {}, Reply received {}, established {}",
+                       measured_duration_text(times.transport), measured_duration_text(times.request),
+                       measured_duration_text(times.reply), measured_duration_text(times.established));
   return fmt::format("Request received {}, decided {}, Reply sent {}, established {}",
                      measured_duration_text(times.request), measured_duration_text(times.decision),
                      measured_duration_text(times.reply), measured_duration_text(times.established));
@@ -63,24 +63,6 @@ std::string offer_text(const mpa::Parameters& p) {
   if (!p.offered.empty()) text += ", RTR " + kinds_text(p.offered);
   if (p.rtr == mpa::Rtr::frame) text += ", RTR frame";
   return text;
-}
-
-/// Stages by name for programs; the library's words are for people.
-std::string_view stage_name(mpa::Stage stage) {
-  switch (stage) {
-    case mpa::Stage::resolve: return "resolve";
-    case mpa::Stage::tcp_connect: return "tcp_connect";
-    case mpa::Stage::send_request: return "send_request";
-    case mpa::Stage::wait_request: return "wait_request";
-    case mpa::Stage::ulp_decision: return "ulp_decision";
-    case mpa::Stage::wait_reply: return "wait_reply";
-    case mpa::Stage::send_rtr: return "send_rtr";
-    case mpa::Stage::wait_rtr: return "wait_rtr";
-    case mpa::Stage::wait_first_fpdu: return "wait_first_fpdu";
-    case mpa::Stage::data: return "data";
-    case mpa::Stage::closing: return "closing";
-  }
-  return "unknown";
 }
 
 std::string role_name(mpa::Role role) { return role == mpa::Role::initiator ? "initiator" : "responder"; }
@@ -166,9 +148,14 @@ std::string parameters_text(const mpa::Parameters& p, mpa::Role role) {
                      p.depths_negotiated ? "negotiated" : "not negotiated");
 }
 
-Json failure_json(const mpa::Failure& failure, const std::string& peer) {
-  return Json{{"stage", stage_name(failure.stage)}, {"error", words(failure.code)}, {"rule", failure.rule},
-              {"received", failure.received},       {"advice", failure.advice},     {"offset", failure.offset},
+Json failure_json(const cm::Failure& failure, const std::string& peer) {
+  return Json{{"stage", to_string(failure.stage())},
+              {"step", failure.step.name},
+              {"error", words(failure.code)},
+              {"rule", failure.rule},
+              {"received", failure.received},
+              {"advice", failure.advice},
+              {"offset", failure.offset},
               {"text", failure.to_string(peer)}};
 }
 
@@ -177,14 +164,14 @@ Json terminate_json(const parley::iwarp::TerminateInfo& t) {
               {"sent", t.sent},   {"text", t.text},   {"nibbles_swapped", t.nibbles_swapped}};
 }
 
-Exit exit_for(const mpa::Failure& failure) {
+Exit exit_for(const cm::Failure& failure) {
   const std::error_code& error = failure.code;
   for (const Errc errc :
        {Errc::address_in_use, Errc::bad_address, Errc::not_permitted, Errc::unreachable, Errc::io, Errc::unreadable})
     if (error == make_error_code(errc)) return Exit::environment;
   // Nobody answers the SYN: for the user the same as an unreachable host.
-  if (error == make_error_code(Errc::timed_out) && failure.stage == mpa::Stage::tcp_connect) return Exit::environment;
-  if (failure.stage == mpa::Stage::resolve) return Exit::environment;
+  if (error == make_error_code(Errc::timed_out) && failure.stage() == cm::Stage::transport) return Exit::environment;
+  if (failure.stage() == cm::Stage::resolve) return Exit::environment;
   return Exit::failed;
 }
 
@@ -222,29 +209,31 @@ void Reporter::on(const cm::Listening& e) {
 
 void Reporter::on(const cm::ConnectRequest& e) {
   learn(e.id, e.peer, mpa::Role::responder);
-  emit(fmt::format("[{}] request from {}: {}; {}", number(e.id), e.peer.to_string(), offer_text(e.offered),
+  const mpa::Parameters& offered = *e.mpa();
+  emit(fmt::format("[{}] request from {}: {}; {}", number(e.id), e.peer.to_string(), offer_text(offered),
                    private_data_text(e.private_data)),
        {{"event", "connect_request"},
         {"id", number(e.id)},
         {"peer", e.peer.to_string()},
-        {"offered", parameters_json(e.offered, mpa::Role::responder)},
+        {"offered", parameters_json(offered, mpa::Role::responder)},
         {"private_data", private_data_json(e.private_data)}});
 }
 
 void Reporter::on(const cm::Established& e) {
   ++tally_.established;
   const Known with = known(e.id);
+  const mpa::Parameters& agreed = *e.mpa();
   std::string text =
-      fmt::format("[{}] established with {}: {}", with.number, with.peer, parameters_text(e.parameters, with.role));
+      fmt::format("[{}] established with {}: {}", with.number, with.peer, parameters_text(agreed, with.role));
   if (!e.private_data.empty()) text += "; " + private_data_text(e.private_data);
-  for (const std::string& reason : e.parameters.reasons) text += "\n      because " + reason;
-  text += "\n      steps: " + times_text(e.times, with.role);
+  for (const std::string& reason : agreed.reasons) text += "\n      because " + reason;
+  text += "\n      steps: " + times_text(e.steps, with.role);
   Json object{{"event", "established"}, {"id", with.number}, {"role", role_name(with.role)}};
   if (const auto local = e.id.local_address()) object["local"] = local->to_string();
   object["peer"] = with.peer;
-  object["parameters"] = parameters_json(e.parameters, with.role);
+  object["parameters"] = parameters_json(agreed, with.role);
   object["private_data"] = private_data_json(e.private_data);
-  object["times_us"] = times_json(e.times, with.role);
+  object["times_us"] = times_json(e.steps, with.role);
   emit(text, object);
 }
 
@@ -252,14 +241,15 @@ void Reporter::on(const cm::Rejected& e) {
   ++tally_.rejected;
   const Known with = known(e.id);
   std::string text = fmt::format("[{}] rejected by {}: {}", with.number, with.peer, private_data_text(e.private_data));
-  if (e.parameters.peer_ird != 0 || e.parameters.peer_ord != 0)
-    text += fmt::format("; the peer says IRD {}, ORD {}", e.parameters.peer_ird, e.parameters.peer_ord);
+  const mpa::Parameters& theirs = *e.mpa();
+  if (theirs.peer_ird != 0 || theirs.peer_ord != 0)
+    text += fmt::format("; the peer says IRD {}, ORD {}", theirs.peer_ird, theirs.peer_ord);
   emit(text,
        {{"event", "rejected"},
         {"id", with.number},
         {"peer", with.peer},
         {"private_data", private_data_json(e.private_data)},
-        {"parameters", parameters_json(e.parameters, with.role)},
+        {"parameters", parameters_json(theirs, with.role)},
         {"why", failure_json(e.why, with.peer)}},
        tell_failures_);
   known_.erase(e.id.number());
@@ -281,8 +271,17 @@ void Reporter::on(const cm::ConnectFailed& e) {
 void Reporter::on(const cm::Retrying& e) {
   ++tally_.retried;
   const Known with = known(e.id);
-  emit(fmt::format("[{}] trying again: {}", with.number, e.why.to_string(with.peer)),
-       {{"event", "retrying"}, {"id", with.number}, {"peer", with.peer}, {"why", failure_json(e.why, with.peer)}});
+  const std::string next = e.peer.to_string();
+  std::string text = fmt::format("[{}] trying again: {}", with.number, e.why.to_string(with.peer));
+  if (next != with.peer) text += "; next is " + next;
+  if (e.wait > Duration{}) text += "; in " + measured_duration_text(e.wait);
+  emit(text, {{"event", "retrying"},
+              {"id", with.number},
+              {"peer", with.peer},
+              {"next", next},
+              {"wait_us", microseconds(e.wait)},
+              {"why", failure_json(e.why, with.peer)}});
+  if (const auto at = known_.find(e.id.number()); at != known_.end()) at->second.peer = next;
 }
 
 void Reporter::on(const cm::Disconnected& e) {

@@ -13,7 +13,7 @@ namespace parley::tools {
 
 Json private_data_json(ConstBytes octets);
 Json parameters_json(const mpa::Parameters& parameters, mpa::Role role);
-Json failure_json(const mpa::Failure& failure, const std::string& peer);
+Json failure_json(const cm::Failure& failure, const std::string& peer);
 Json terminate_json(const parley::iwarp::TerminateInfo& terminate);
 
 std::string private_data_text(ConstBytes octets);
@@ -21,7 +21,7 @@ std::string private_data_text(ConstBytes octets);
 std::string parameters_text(const mpa::Parameters& parameters, mpa::Role role);
 
 /// The exit code that a failure means: the system or the network is in the way, or the peer said no.
-Exit exit_for(const mpa::Failure& failure);
+Exit exit_for(const cm::Failure& failure);
 /// How a connection ended against our will, with the Terminate if there was one.
 std::string end_text(const cm::Disconnected& end, const std::string& peer);
 /// An error of a call, in words.

@@ -25,7 +25,8 @@ asio::awaitable<void> serve(echo::End& server) {
 
 asio::awaitable<void> ask(echo::End& client, parley::Address to, int& echoed) {
   parley::AsioHost loop(co_await asio::this_coro::executor, *client.host);
-  client.id = echo::must(client.host->cm().connect(to, {.mpa = {.rtr = parley::mpa::Rtr::read}, .qp = client.qp()}));
+  client.id = echo::must(client.host->cm().connect(
+      to, {.transport = parley::mpa::Options{.rtr = parley::mpa::Rtr::read}, .qp = client.qp()}));
   client.receive();
   while (!client.established) client.handle(co_await loop.async_wait_event(use_awaitable));
 

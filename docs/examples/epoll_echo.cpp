@@ -68,8 +68,8 @@ int main() {
       end->drain();
     }
     if (server.listening.port != 0 && !client.id) {
-      client.id = echo::must(
-          client.host->cm().connect(server.listening, {.mpa = {.rtr = parley::mpa::Rtr::read}, .qp = client.qp()}));
+      client.id = echo::must(client.host->cm().connect(
+          server.listening, {.transport = parley::mpa::Options{.rtr = parley::mpa::Rtr::read}, .qp = client.qp()}));
       client.receive();
     }
     std::uint64_t ticks = 0;  // the program's own work, in the same loop

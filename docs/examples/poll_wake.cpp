@@ -76,8 +76,8 @@ int main() {
       end->drain();
     }
     if (server.listening.port != 0 && !client.id) {
-      client.id = echo::must(
-          client.host->cm().connect(server.listening, {.mpa = {.rtr = parley::mpa::Rtr::read}, .qp = client.qp()}));
+      client.id = echo::must(client.host->cm().connect(
+          server.listening, {.transport = parley::mpa::Options{.rtr = parley::mpa::Rtr::read}, .qp = client.qp()}));
       client.receive();
     }
     for (std::string& text : mailbox.take()) unsent.push_back(std::move(text));

@@ -35,11 +35,11 @@ void drain(parley::sim::Host& host, End& end) {
 }
 
 void print(const char* name, const Established& up) {
-  const parley::mpa::Parameters& p = up.parameters;
+  const parley::mpa::Parameters& p = *up.mpa();
   const std::string rtr(parley::mpa::to_string(p.rtr));
   std::printf("%s: MPA revision %u, CRC %s, RTR %s, IRD %u, ORD %u, established after %.3f ms\n", name,
               unsigned{p.revision}, p.crc ? "on" : "off", rtr.c_str(), unsigned{p.ird}, unsigned{p.ord},
-              std::chrono::duration<double, std::milli>(up.times.established).count());
+              std::chrono::duration<double, std::milli>(up.steps.established).count());
   for (const std::string& reason : p.reasons) std::printf("    %s\n", reason.c_str());
 }
 
@@ -61,8 +61,9 @@ int main() {
   parley::Address server = (*b)->address();
   server.port = 7471;
   if (auto listening = (*b)->cm().listen(server); !listening) return fail(listening.error().message());
-  const parley::mpa::Options options{.rtr = parley::mpa::Rtr::read, .ird = 16, .ord = 8};
-  if (auto id = (*a)->cm().connect(server, {.mpa = options}); !id) return fail(id.error().message());
+  const parley::mpa::Options options{.rtr = parley::mpa::Rtr::read};
+  if (auto id = (*a)->cm().connect(server, {.transport = options, .ird = 16, .ord = 8}); !id)
+    return fail(id.error().message());
 
   End initiator, responder;
   const bool done = world.run_until(

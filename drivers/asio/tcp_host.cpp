@@ -3,6 +3,7 @@
 #include "parley/tcp_host.hpp"
 
 #include <algorithm>
+#include <random>
 
 #include "cm/providers/iwarp/iwarp.hpp"
 #include "drivers/asio/machine_loop.hpp"
@@ -16,6 +17,7 @@ class Host final : public TcpHost {
  public:
   static Result<std::unique_ptr<TcpHost>> open(const TcpHostOptions& options) {
     if (auto checked = cm::check_options(options.iwarp); !checked) return tl::unexpected(checked.error());
+    if (auto checked = cm::check_options(options.manager); !checked) return tl::unexpected(checked.error());
     auto host = std::unique_ptr<Host>(new Host(options));
     auto loop = MachineLoop::open(*host->provider_, options);
     if (!loop) return tl::unexpected(loop.error());
@@ -24,29 +26,30 @@ class Host final : public TcpHost {
   }
 
   cm::Manager& cm() override { return manager_; }
-  Device& device() override { return provider_->device(); }
+  Device& device() override { return manager_.device(); }
   int fd() const override { return loop_->fd(); }
   Instant next_deadline() const override {
     // A time long past, and not now(): a caller may have asked for now() before.
-    return provider_->has_events() || provider_->has_work() ? Instant{} : loop_->next_deadline();
+    return manager_.has_events() || provider_->has_work() ? Instant{} : loop_->next_deadline();
   }
   void wake() noexcept override { loop_->wake(); }
   Instant now() const override { return loop_->now(); }
   void set_tap(Tap tap) override { loop_->set_tap(std::move(tap)); }
 
   bool run_once(Duration wait) override {
-    if (loop_->turn(wait <= Duration{}) || provider_->has_events()) return true;
+    if (loop_->turn(wait <= Duration{}) || manager_.has_events()) return true;
     if (wait <= Duration{}) return false;
     loop_->sleep(wait);
-    return loop_->turn() || provider_->has_events();
+    return loop_->turn() || manager_.has_events();
   }
 
  private:
   explicit Host(const TcpHostOptions& options)
-      : provider_(cm::make_iwarp_provider(provider_options(options))), manager_(*provider_) {}
+      : provider_(cm::make_iwarp_provider(options.iwarp)), manager_(*provider_, manager_options(options)) {}
 
-  static cm::IwarpProviderOptions provider_options(const TcpHostOptions& options) {
-    cm::IwarpProviderOptions out = options.iwarp;
+  static cm::ManagerOptions manager_options(const TcpHostOptions& options) {
+    cm::ManagerOptions out = options.manager;
+    if (out.seed == 0) out.seed = std::random_device{}();
     if (out.endpoints_max != 0) return out;
     // A stream that ended may live on as an id until the user destroys it, and listeners are endpoints too.
     const std::size_t streams = std::min<std::size_t>(options.streams_max, cm::endpoints_limit);

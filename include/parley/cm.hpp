@@ -8,9 +8,12 @@
 #include <memory>
 #include <optional>
 #include <variant>
+#include <vector>
 
 #include "parley/address.hpp"
 #include "parley/bytes.hpp"
+#include "parley/failure.hpp"
+#include "parley/ib.hpp"
 #include "parley/iwarp.hpp"
 #include "parley/mpa.hpp"
 #include "parley/result.hpp"
@@ -18,19 +21,42 @@
 
 namespace parley::cm {
 
+class Core;
 class Manager;
 class Provider;
 
+/// What only one transport has. std::monostate: that transport's defaults. A provider refuses another transport's
+/// options with Errc::unsupported.
+using TransportOptions = std::variant<std::monostate, mpa::Options, ib::Options>;
+/// What was negotiated, or offered, in the terms of the connection's transport.
+using TransportParameters = std::variant<std::monostate, mpa::Parameters>;
+
+/// When to try again after a set-up that failed for a reason that may pass: nobody listened, no route, no answer in time,
+/// a reset or FIN instead of a Reply. What broke a rule, and a rejection by the peer's ULP, is final.
+struct Retry {
+  std::uint32_t rounds = 1;                         ///< how often all addresses are tried; 1 to retry_rounds_max
+  Duration first = std::chrono::milliseconds(100);  ///< wait before the second round; doubled for each later one
+  Duration cap = std::chrono::seconds(10);          ///< longest wait
+};
+inline constexpr std::uint32_t retry_rounds_max = 100;
+inline constexpr std::size_t backups_max = 16;
+
 struct ConnectOptions {
-  mpa::Options mpa{};
-  ConstBytes private_data{};       ///< copied by the call; at most 512 octets (508 under revision 2)
-  std::optional<QpInit> qp{};      ///< none: a small queue pair with completion queues of its own
-  std::optional<Address> local{};  ///< source address; none: the system chooses
-  Duration tcp_timeout = std::chrono::seconds(10);
+  TransportOptions transport{};
+  std::uint16_t ird = 32;      ///< inbound RDMA Reads and Atomics this side can hold (responder_resources of rdma_cm)
+  std::uint16_t ord = 32;      ///< outbound ones it wants (initiator_depth); both may end lower, see Established
+  ConstBytes private_data{};   ///< copied by the call; at most Provider::limits() octets
+  std::optional<QpInit> qp{};  ///< none: a small queue pair with completion queues of its own
+  std::optional<Address> local{};                         ///< source address; none: the system chooses
+  Duration transport_timeout = std::chrono::seconds(10);  ///< for what lies below the set-up: TCP; per address
+  Retry retry{};
+  /// Tried in turn, at once, when the address before has failed; at most backups_max.
+  std::vector<Address> backups{};
 };
 
 struct ListenOptions {
-  mpa::Options mpa{};
+  TransportOptions transport{};
+  std::uint16_t ird = 32, ord = 32;  ///< as in ConnectOptions, for connections whose accept() says nothing else
   int backlog = 4096;  ///< TCP connections that the system may hold until they are accepted; it may cap the number
   /// Pending connections at once, and an eighth more for addresses that have none pending. Beyond that the oldest
   /// half-open connection of the busiest address is reset to make room for a newcomer; the newcomer is reset instead if
@@ -40,7 +66,8 @@ struct ListenOptions {
 };
 
 struct AcceptOptions {
-  std::optional<mpa::Options> mpa{};  ///< instead of the listener's
+  TransportOptions transport{};               ///< std::monostate: the listener's
+  std::optional<std::uint16_t> ird{}, ord{};  ///< none: the listener's
   ConstBytes private_data{};
   std::optional<QpInit> qp{};  ///< used if create_qp was not called before
 };
@@ -68,19 +95,20 @@ class Id {
   void destroy();
 
  private:
+  friend class Core;
   friend class Manager;
   Id(Manager* manager, std::uint64_t number) : manager_(manager), number_(number) {}
   Manager* manager_ = nullptr;
   std::uint64_t number_ = 0;
 };
 
-/// When each step was done, from the start of connect() (initiator) or the accepted TCP connection (responder).
-struct StepTimes {
-  Duration tcp{};          ///< TCP established
+/// When each step was done, from the start of connect() (initiator) or the accepted transport (responder).
+struct Steps {
+  Duration transport{};    ///< TCP established
   Duration request{};      ///< Request sent or received
   Duration decision{};     ///< responder: accept or reject called
   Duration reply{};        ///< Reply received or sent
-  Duration established{};  ///< RTR sent (initiator) or first FPDU received (responder)
+  Duration established{};  ///< ready-to-receive sent (initiator) or received (responder)
 };
 
 struct Listening {
@@ -91,36 +119,44 @@ struct ConnectRequest {
   Id listener;
   Id id;
   Address peer;
-  mpa::Parameters offered;  ///< the peer's half
+  TransportParameters offered;  ///< the peer's half
   Bytes private_data;
+  /// The offer in MPA's terms; null on another transport.
+  const mpa::Parameters* mpa() const { return std::get_if<mpa::Parameters>(&offered); }
 };
 struct Established {
   Id id;
-  mpa::Parameters parameters;
-  Bytes private_data;  ///< initiator: the Reply's
-  StepTimes times;
+  TransportParameters parameters;
+  Bytes private_data;              ///< initiator: the Reply's
+  std::uint16_t ird = 0, ord = 0;  ///< this side's from now on
+  Steps steps;
+  /// What was agreed in MPA's terms; null on another transport.
+  const mpa::Parameters* mpa() const { return std::get_if<mpa::Parameters>(&parameters); }
 };
 struct Rejected {
   Id id;
   Bytes private_data;
-  mpa::Parameters parameters;  ///< the peer's raw IRD and ORD are in here (RFC 6581 §9.1)
-  mpa::Failure why;
+  TransportParameters parameters;  ///< MPA: the peer's raw IRD and ORD are in here (RFC 6581 §9.1)
+  Failure why;
+  const mpa::Parameters* mpa() const { return std::get_if<mpa::Parameters>(&parameters); }
 };
 /// Connection set-up failed, on either side; also a listener that could not listen.
 struct ConnectFailed {
   Id id;
-  mpa::Failure why;
+  Failure why;
   bool responder = false;
 };
-/// Set-up continues by other means (revision 1, no S); the reason as text.
+/// Set-up continues by other means, at another address, or after a wait; the reason as text.
 struct Retrying {
   Id id;
-  mpa::Failure why;
+  Failure why;
+  Address peer;     ///< tried next
+  Duration wait{};  ///< until then
 };
 struct Disconnected {
   Id id;
   bool graceful = false;  ///< FIN from both, all data delivered
-  mpa::Failure why;       ///< code is zero when graceful
+  Failure why;            ///< code is zero when graceful
   std::optional<parley::iwarp::TerminateInfo> terminate;
 };
 /// Peers were reset for lack of room before their ConnectRequest: one event for all since it was last polled.
@@ -129,15 +165,28 @@ struct TurnedAway {
   std::uint64_t gave_way = 0;  ///< half-open connections reset in favour of newcomers with a better claim
   std::uint64_t refused = 0;   ///< newcomers reset because nobody could make room for them
   Address peer;                ///< the last of them
-  mpa::Failure why;            ///< of the last of them; names the limit
+  Failure why;                 ///< of the last of them; names the limit
 };
 
 using Event =
     std::variant<Listening, ConnectRequest, Established, Rejected, ConnectFailed, Retrying, Disconnected, TurnedAway>;
 
+inline constexpr std::uint32_t endpoints_default = 131072;
+inline constexpr std::uint32_t endpoints_limit = 1U << 24;
+
+struct ManagerOptions {
+  /// Ids alive at once, at most endpoints_limit. 0: what the driver has use for (TcpHost: twice streams_max and 1024,
+  /// because an id outlives its stream), else endpoints_default.
+  std::uint32_t endpoints_max = 0;
+  /// Of the random part of waits between attempts (Retry). 0: the driver's choice.
+  std::uint64_t seed = 0;
+};
+/// Errors: invalid_argument, with the option's name.
+Result<void> check_options(const ManagerOptions& options);
+
 class Manager {
  public:
-  explicit Manager(Provider& provider);
+  explicit Manager(Provider& provider, const ManagerOptions& options = {});
   ~Manager();
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
@@ -147,13 +196,22 @@ class Manager {
   /// Answered by Established, Rejected or ConnectFailed. Receives may be posted on id.qp() at once.
   Result<Id> connect(const Address& peer, const ConnectOptions& options = {});
   std::optional<Event> poll_event();
+  /// poll_event() has something to give, or a completion channel of the device has.
+  bool has_events() const;
   Device& device();
   Provider& provider() { return provider_; }
 
  private:
   friend class Id;
   Id make_id(std::uint64_t number) { return Id(this, number); }
+  Result<void> accept(std::uint64_t number, const AcceptOptions& options);
+  Result<void> reject(std::uint64_t number, ConstBytes private_data);
+  Result<void> disconnect(std::uint64_t number);
+  void destroy(std::uint64_t number);
+
   Provider& provider_;
+  std::unique_ptr<Core> core_;
+  std::uint64_t reported_dead_ = 0;  // an id the user never knew: destroyed after its ConnectFailed was polled
 };
 
 }  // namespace parley::cm

@@ -58,13 +58,7 @@ inline std::uint64_t immediate_data(const WorkCompletion& completion) {
 
 namespace parley::cm {
 
-inline constexpr std::uint32_t endpoints_default = 131072;
-inline constexpr std::uint32_t endpoints_limit = 1U << 24;
-
 struct IwarpProviderOptions {
-  /// Ids alive at once, at most endpoints_limit. 0: what the driver has use for (TcpHost: twice streams_max and 1024,
-  /// because an id outlives its stream), else endpoints_default.
-  std::uint32_t endpoints_max = 0;
   /// If not 0: the tagged offset of the first registered region. Regions follow one another from there, so that what
   /// goes over the wire does not depend on where memory lies. 0: tagged offsets are addresses, as in verbs.
   std::uint64_t tagged_offset_base = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What users pass to MPA connection set-up and what they get back: options, outcome, failure.
+// What users pass to MPA connection set-up and what they get back: options and outcome.
 // RFC 5044 (MPA), RFC 6581 (enhanced set-up), OFA 2007-10 Rtr (the Rtr proposal of October 2007).
 #pragma once
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "parley/bytes.hpp"
+#include "parley/failure.hpp"
 #include "parley/result.hpp"
 #include "parley/time.hpp"
 
@@ -46,9 +47,9 @@ struct RtrSet {
 /// The two spellings of the Rtr key: the proposal's text ("Rtr") contradicts its octets ("RtR").
 enum class RtrSpelling : std::uint8_t { text, hex };
 
-/// IRD or ORD value that says "do not negotiate, the ULP handles it" (RFC 6581 §9.1).
+/// IRD or ORD value of cm::ConnectOptions and its likes that says "do not negotiate, the ULP handles it" (RFC 6581 §9.1).
 inline constexpr std::uint16_t depth_not_negotiated = 0x3FFF;
-inline constexpr std::uint16_t depth_max = 0x3FFE;
+inline constexpr std::uint16_t depth_max = 0x3FFE;  ///< deepest that MPA can say
 
 struct Timeouts {
   Duration request = 5s;     ///< responder: TCP up to a whole Request (RFC 5044 §7.1.2 rule 10)
@@ -82,8 +83,6 @@ struct Options {
   /// Responder, revision 1: the configured RTR it waits for although nothing announced it (cxgb4's practice).
   Rtr rtr_expected = Rtr::none;
 
-  std::uint16_t ird = 32;                ///< inbound RDMA Reads this side can hold; 0..0x3FFE, or depth_not_negotiated
-  std::uint16_t ord = 32;                ///< outbound RDMA Reads this side wants; as ird
   std::uint16_t ird_max = 128;           ///< how far ird may be raised to meet the peer's ORD
   std::uint16_t private_data_max = 512;  ///< longest private data taken from a peer, 0..512
 
@@ -160,31 +159,18 @@ struct Parameters {
   Reasons reasons;              ///< one sentence per decision, with its RFC section; bounded by 16
 };
 
-enum class Stage : std::uint8_t {
-  resolve,
-  tcp_connect,
-  send_request,
-  wait_request,
-  ulp_decision,
-  wait_reply,
-  send_rtr,
-  wait_rtr,
-  wait_first_fpdu,
-  data,
-  closing,
-};
-std::string_view to_string(Stage stage);
-
-/// Why something failed, as text. Every failure event carries one.
-struct Failure {
-  Stage stage = Stage::data;
-  std::error_code code;
-  std::string rule;          ///< "RFC 5044 §7.1.1"; empty when no rule was broken
-  std::string received;      ///< what the peer sent or did: "PD_Length 600", "FIN", "nothing for 5 s"
-  std::string advice;        ///< what to try
-  std::uint64_t offset = 0;  ///< octet of the peer's stream where it was seen
-  /// "wait for the MPA Reply from 192.0.2.1:7471: peer reset the connection [RFC 6581 §10]; try revision 1"
-  std::string to_string(std::string_view peer = {}) const;
-};
+/// The steps of an MPA set-up, for cm::Failure.
+namespace step {
+using cm::Stage;
+using cm::Step;
+inline constexpr Step tcp_connect{Stage::transport, "tcp_connect", "open the TCP connection", "to"};
+inline constexpr Step send_request{Stage::request, "send_request", "send the MPA Request", "to"};
+inline constexpr Step wait_request{Stage::request, "wait_request", "wait for the MPA Request", "from"};
+inline constexpr Step ulp_decision{Stage::decision, "ulp_decision", "decide on the MPA Request", "from"};
+inline constexpr Step wait_reply{Stage::reply, "wait_reply", "wait for the MPA Reply", "from"};
+inline constexpr Step send_rtr{Stage::ready, "send_rtr", "send the RTR", "to"};
+inline constexpr Step wait_rtr{Stage::ready, "wait_rtr", "wait for the RTR", "from"};
+inline constexpr Step wait_first_fpdu{Stage::ready, "wait_first_fpdu", "wait for the first FPDU", "from"};
+}  // namespace step
 
 }  // namespace parley::mpa

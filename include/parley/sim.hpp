@@ -75,7 +75,8 @@ class App {
 
 struct HostOptions {
   TcpOptions tcp{};
-  cm::IwarpProviderOptions rnic{.endpoints_max = cm::endpoints_default};
+  cm::IwarpProviderOptions rnic{};
+  cm::ManagerOptions manager{.endpoints_max = cm::endpoints_default};
   bool ipv6 = true;
   /// Neighbours are learnt from announcements too (arp_accept of Linux, RFC 9131), so that a host on a large segment
   /// need not ask for each of them.

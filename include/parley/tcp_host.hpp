@@ -20,7 +20,8 @@ struct TcpHostOptions {
   std::string congestion;                  ///< TCP_CONGESTION of every socket; empty: the system's default
   std::size_t receive_buffer = 256 << 10;  ///< octets read at once, shared by all streams; 1 to 1 GiB, 2048 are taken
   std::size_t streams_max = 65536;         ///< TCP connections at once; at least 1
-  cm::IwarpProviderOptions iwarp{};        ///< how connections close, ids alive at once, tagged offsets
+  cm::ManagerOptions manager{};            ///< ids alive at once, seed of the waits between attempts
+  cm::IwarpProviderOptions iwarp{};        ///< how connections close, tagged offsets
 };
 
 /// One step of a stream as it went over the socket, for ladders and pcapng writers.

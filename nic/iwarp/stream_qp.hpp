@@ -36,7 +36,7 @@ struct QpEvent {
   };
   Kind kind = Kind::failed;
   mpa::Rtr form = mpa::Rtr::none;
-  mpa::Failure failure{};
+  cm::Failure failure{};
 };
 
 class StreamQp : public parley::iwarp::QueuePair {

@@ -22,7 +22,7 @@ struct ToldEvent {
   Instant at{};
   bool graceful = false;  ///< disconnected
   bool has_code = false;  ///< the failure carries an error code
-  bool in_close = false;  ///< it happened while the connection was being closed (mpa::Stage::closing)
+  bool in_close = false;  ///< it happened while the connection was being closed (cm::step::closing)
   std::string words;      ///< the failure as text
 };
 

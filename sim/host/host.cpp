@@ -27,6 +27,7 @@ std::unique_ptr<HostNode> make_host(Engine& engine, NodeId id, std::uint32_t num
 SimHost::SimHost(Engine& engine, NodeId id, std::uint32_t number, std::string name, const HostOptions& options, Rng rng)
     : engine_(engine), id_(id), number_(number), name_(std::move(name)), options_(options), rng_(rng) {
   if (options_.rnic.tagged_offset_base == 0) options_.rnic.tagged_offset_base = default_offset_base;
+  if (options_.manager.seed == 0) options_.manager.seed = Rng(rng_).next();  // of a copy: no other draw changes
   power_up();
 }
 
@@ -37,7 +38,7 @@ void SimHost::power_up() {
   ip_id_ = static_cast<std::uint16_t>(rng_.next() >> 48);
   if (given_ == nullptr) {
     provider_ = cm::make_iwarp_provider(options_.rnic);
-    manager_ = std::make_unique<cm::Manager>(*provider_);
+    manager_ = std::make_unique<cm::Manager>(*provider_, options_.manager);
     machine_ = provider_.get();
   } else {
     machine_ = given_;
@@ -73,7 +74,7 @@ cm::Manager& SimHost::cm() {
 Device& SimHost::device() {
   PARLEY_ASSERT(provider_ != nullptr);
   kick();
-  return provider_->device();
+  return manager_->device();
 }
 
 cm::IwarpProvider& SimHost::provider() {
@@ -278,7 +279,7 @@ bool SimHost::work(int& rounds) {
     stirred_ = true;
   }
   pump_machine();
-  const bool told = provider_ != nullptr && provider_->has_events() && rounds == 0;
+  const bool told = provider_ != nullptr && manager_->has_events() && rounds == 0;
   if (!stirred_ && !told) return false;
   stirred_ = false;
   ++rounds;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "mpa/startup_options.hpp"
 #include "sim/net/stream_name.hpp"
 #include "sim/scenario/scenario.hpp"
 
@@ -77,7 +78,7 @@ struct StormOptions {
   std::uint32_t nodes = 16;
   std::uint32_t ppn = 1;  ///< processes per node, each with its own connections
   StormPattern pattern = StormPattern::alltoall;
-  mpa::Options mpa{};
+  mpa::StartupOptions mpa{};
   std::uint32_t in_setup = 8;  ///< connections that one process sets up at the same time
   Ratio loss{0, 1};
   LinkOptions link{};

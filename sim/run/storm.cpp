@@ -115,7 +115,7 @@ class Storm {
     host_options.ipv6 = false;
     host_options.learn_announcements = true;
     host_options.tcp.time_wait = time_wait;
-    host_options.rnic.endpoints_max = 1U << 24;
+    host_options.manager.endpoints_max = 1U << 24;
     for (std::uint32_t i = 0; i < options_.nodes; ++i) {
       const auto host = world_.add_host(fmt::format("n{}", i), host_options);
       if (!host) return tl::unexpected(host.error());
@@ -162,9 +162,9 @@ class Storm {
     return index < pairs_.size() && pairs_[index].used && pairs_[index].serial == serial ? &pairs_[index] : nullptr;
   }
 
-  void measure(const cm::StepTimes& times) {
-    tcp_.add(times.tcp);
-    request_.add(times.request - times.tcp);
+  void measure(const cm::Steps& times) {
+    tcp_.add(times.transport);
+    request_.add(times.request - times.transport);
     reply_.add(times.reply - times.request);
     established_.add(times.established - times.reply);
     total_.add(times.established);
@@ -236,7 +236,9 @@ void StormApp::on_start(Host& host) {
   if (const auto pd = device.alloc_pd()) pd_ = *pd;
   if (auto cq = device.create_cq(1 << 20)) cq_ = std::move(*cq);
   cm::ListenOptions listen;
-  listen.mpa = storm_.options_.mpa;
+  listen.transport = storm_.options_.mpa;
+  listen.ird = storm_.options_.mpa.ird;
+  listen.ord = storm_.options_.mpa.ord;
   listen.backlog = listen.pending_max = 1 << 20;
   if (const auto id = host.cm().listen(Address::any(Address::Family::v4, port), listen); !id)
     storm_.wrong({}, host.name() + " cannot listen: " + id.error().message());
@@ -283,7 +285,9 @@ void StormApp::start(std::uint32_t index) {
   w.be32(index);
   w.be32(p.serial);
   cm::ConnectOptions options;
-  options.mpa = storm_.options_.mpa;
+  options.transport = storm_.options_.mpa;
+  options.ird = storm_.options_.mpa.ird;
+  options.ord = storm_.options_.mpa.ord;
   options.private_data = name;
   options.qp = qp_init();
   Address to = storm_.world_.host(storm_.plan_.node_of(p.target)).address();
@@ -297,7 +301,7 @@ void StormApp::start(std::uint32_t index) {
   }
   // RFC 5044 §7.1.2 rule 4: without an RTR a first message must release the responder. An unsignaled one
   // leaves no completion.
-  if (options.mpa.rtr == mpa::Rtr::none) (void)id->qp()->post_send({.wr_id = 1, .signaled = false});
+  if (storm_.options_.mpa.rtr == mpa::Rtr::none) (void)id->qp()->post_send({.wr_id = 1, .signaled = false});
   live_[id->number()] = {.pair = index, .serial = p.serial, .initiator = true};
   ++p.ends;
 }
@@ -340,15 +344,16 @@ void StormApp::on(cm::Established& event) {
   if (p == nullptr) return;
   const bool second = live.initiator ? p->responder_up : p->initiator_up;
   (live.initiator ? p->initiator_up : p->responder_up) = true;
+  const mpa::Parameters& agreed = *event.mpa();
   if (second) {
-    storm_.agree(*p, event.parameters);
+    storm_.agree(*p, agreed);
   } else {
-    p->rtr = event.parameters.rtr;
-    p->revision = event.parameters.revision;
-    p->crc = event.parameters.crc;
+    p->rtr = agreed.rtr;
+    p->revision = agreed.revision;
+    p->crc = agreed.crc;
   }
   if (live.initiator) {
-    storm_.measure(event.times);
+    storm_.measure(event.steps);
     const std::uint32_t process = p->process % storm_.options_.ppn;
     --processes_[process].in_setup;
     if (second) both_up(*p, event.id);

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "mpa/startup_options.hpp"
 #include "parley/sim.hpp"
 
 namespace parley::sim {
@@ -35,7 +36,7 @@ struct ScenarioListen {
   std::string host;
   std::uint16_t port = 7471;
   AddressKind address = AddressKind::v4;
-  mpa::Options mpa{};
+  mpa::StartupOptions mpa{};
   Instant at{};                    ///< when it begins to listen
   Duration accept_after{};         ///< slow ULP
   std::uint32_t reject_every = 0;  ///< every n-th request is rejected; 1: all; 0: none
@@ -62,7 +63,7 @@ struct ScenarioConnect {
   std::string from, to;
   std::uint16_t port = 7471;
   AddressKind address = AddressKind::v4;
-  mpa::Options mpa{};
+  mpa::StartupOptions mpa{};
   Duration tcp_timeout = std::chrono::seconds(10);
   std::string private_data;
   Instant at{};

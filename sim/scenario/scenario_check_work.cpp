@@ -22,7 +22,9 @@ constexpr std::uint64_t connections_max = 1'000'000;
 constexpr std::uint64_t octets_max = 16 << 20, transfer_max = 1 << 30;
 
 /// Private data of one frame: RFC 6581 §9 takes four of the 512 octets for IRD and ORD.
-std::size_t private_data_room(std::uint8_t revision) { return revision == 2 ? 508 : 512; }
+std::size_t private_data_room(std::uint8_t revision) {
+  return revision == 2 ? PARLEY_MPA_ENH_PD_MAX : PARLEY_MPA_PD_MAX;
+}
 
 }  // namespace
 
@@ -37,7 +39,7 @@ void Checker::check_quirk(Section section, std::size_t index, std::string_view k
           : fmt::format("{}: no quirk is called '{}'; did you mean '{}'?", key, name, meant));
 }
 
-void Checker::check_mpa(Section section, std::size_t index, mpa::Role role, const mpa::Options& o) {
+void Checker::check_mpa(Section section, std::size_t index, mpa::Role role, const mpa::StartupOptions& o) {
   const std::size_t before = findings_.size();
   const auto complain = [&](std::string_view key, std::string_view text) {
     add(section, index, key, fmt::format("{}: {}", key, text));
@@ -134,7 +136,7 @@ void Checker::check_connect(std::size_t i) {
                     connect.private_data.size(), room, connect.mpa.revision,
                     room == 512 ? "RFC 5044 §7.1.1" : "RFC 6581 §9 takes 4 of 512"));
   else if (mpa::check_options(mpa::Role::initiator, connect.mpa) &&
-           !mpa::Startup::check_request(connect.mpa, Bytes(connect.private_data.begin(), connect.private_data.end())))
+           connect.private_data.size() > mpa::Startup::request_room(connect.mpa))
     add(Section::connect, i, "private_data",
         fmt::format("private_data: {} octets are more than a peer with peer_quirk = \"{}\" takes",
                     connect.private_data.size(), connect.mpa.peer_quirk));

@@ -43,7 +43,7 @@ class Checker {
   void check_amounts(std::size_t index);
   void check_partner(std::size_t index);
   void check_listener(std::size_t index);
-  void check_mpa(Section section, std::size_t index, mpa::Role role, const mpa::Options& options);
+  void check_mpa(Section section, std::size_t index, mpa::Role role, const mpa::StartupOptions& options);
   void check_quirk(Section section, std::size_t index, std::string_view key, const std::string& name);
   void check_faults();
   void check_fault(std::size_t index);

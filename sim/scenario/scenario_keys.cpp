@@ -208,7 +208,7 @@ constexpr auto rnic_time(std::string_view name, std::string_view text) {
 }
 
 constexpr Key<ScenarioHost> rnic_table[] = {
-    key<Whole<1, 16'777'216>, &ScenarioHost::options, &HostOptions::rnic, &cm::IwarpProviderOptions::endpoints_max>(
+    key<Whole<1, 16'777'216>, &ScenarioHost::options, &HostOptions::manager, &cm::ManagerOptions::endpoints_max>(
         "endpoints_max", "ids alive at once"),
     key<Whole<0, any_number>, &ScenarioHost::options, &HostOptions::rnic,
         &cm::IwarpProviderOptions::tagged_offset_base>("tagged_offset_base", "of the first registered region"),
@@ -245,8 +245,8 @@ constexpr Key<ScenarioListen> listen_table[] = {
     key<Whole<1, 1'000'000>, &ScenarioListen::pending_max>(
         "pending_max", "connections in set-up at once, and half-open in TCP; more SYNs are not answered"),
     key<Flag, &ScenarioListen::relisten>("relisten", "listens again after a restart of the host"),
-    mpa_key<Depth, ScenarioListen, &Options::ird>("ird", "inbound RDMA Reads it can hold"),
-    mpa_key<Depth, ScenarioListen, &Options::ord>("ord", "outbound RDMA Reads it wants"),
+    mpa_key<Depth, ScenarioListen, &mpa::StartupOptions::ird>("ird", "inbound RDMA Reads it can hold"),
+    mpa_key<Depth, ScenarioListen, &mpa::StartupOptions::ord>("ord", "outbound RDMA Reads it wants"),
     mpa_key<Whole<0, mpa::depth_max>, ScenarioListen, &Options::ird_max>("ird_max", "to how much IRD may be raised"),
     mpa_key<Whole<0, 512>, ScenarioListen, &Options::private_data_max>("private_data_max", "longest taken from a peer"),
     mpa_key<Text, ScenarioListen, &Options::peer_quirk>("peer_quirk", "whose known departures it tolerates"),
@@ -290,8 +290,8 @@ constexpr Key<ScenarioConnect> connect_table[] = {
     key<Time, &ScenarioConnect::retry_after>("retry_after", "and after which time"),
     key<PrivateData, &ScenarioConnect::private_data>("private_data", "of its Request"),
     key<Time, &ScenarioConnect::tcp_timeout>("tcp_timeout", "longest wait for TCP to open"),
-    mpa_key<Depth, ScenarioConnect, &Options::ird>("ird", "inbound RDMA Reads it can hold"),
-    mpa_key<Depth, ScenarioConnect, &Options::ord>("ord", "outbound RDMA Reads it wants"),
+    mpa_key<Depth, ScenarioConnect, &mpa::StartupOptions::ird>("ird", "inbound RDMA Reads it can hold"),
+    mpa_key<Depth, ScenarioConnect, &mpa::StartupOptions::ord>("ord", "outbound RDMA Reads it wants"),
     mpa_key<Whole<0, mpa::depth_max>, ScenarioConnect, &Options::ird_max>("ird_max", "to how much IRD may be raised"),
     mpa_key<Whole<0, 512>, ScenarioConnect, &Options::private_data_max>("private_data_max",
                                                                         "longest taken from a peer"),

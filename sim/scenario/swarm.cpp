@@ -131,7 +131,7 @@ void Swarm::draw_links() {
   }
 }
 
-void Swarm::draw_flags(mpa::Options& o) {
+void Swarm::draw_flags(mpa::StartupOptions& o) {
   o.crc = !one_in(4);
   o.markers = one_in(4);
   o.ird = static_cast<std::uint16_t>(one_in(8) ? 0 : around(1, 128));
@@ -146,7 +146,7 @@ void Swarm::draw_rtr(ScenarioListen& listen, const std::vector<ScenarioConnect*>
   const mpa::Rtr form = static_cast<mpa::Rtr>(
       rng_.between(static_cast<std::uint64_t>(mpa::Rtr::send), static_cast<std::uint64_t>(mpa::Rtr::read)));
   const std::uint64_t accept_bits = rng_.below(8);
-  mpa::Options& l = listen.mpa;
+  mpa::StartupOptions& l = listen.mpa;
   l.revision = static_cast<std::uint8_t>(style == Style::enhanced || !one_in(4) ? 2 : 1);
   l.rtr_expected = style == Style::configured ? form : mpa::Rtr::none;
   l.accept_rtr_frame = true;
@@ -158,7 +158,7 @@ void Swarm::draw_rtr(ScenarioListen& listen, const std::vector<ScenarioConnect*>
     l.rtr_expected = one_in(2) && form != mpa::Rtr::send ? form : mpa::Rtr::none;
   }
   for (ScenarioConnect* connect : clients) {
-    mpa::Options& c = connect->mpa;
+    mpa::StartupOptions& c = connect->mpa;
     const std::uint64_t offer_bits = rng_.below(8);
     c.revision = static_cast<std::uint8_t>(style == Style::client_server || style == Style::enhanced ? 2 : 1);
     c.rtr = mpa::Rtr::none;

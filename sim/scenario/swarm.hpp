@@ -33,7 +33,7 @@ class Swarm {
   void draw_work();
   void draw_rtr(ScenarioListen& listen, const std::vector<ScenarioConnect*>& clients);
   static void settle_depths(ScenarioListen& listen, const std::vector<ScenarioConnect*>& clients);
-  void draw_flags(mpa::Options& options);
+  void draw_flags(mpa::StartupOptions& options);
   void draw_connect(ScenarioConnect& connect);
   void fit_payload();
 

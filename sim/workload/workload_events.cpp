@@ -53,10 +53,10 @@ void HostApp::told(Live& end, check::ToldEvent event) {
   learn_address(end);
 }
 
-void HostApp::told_failure(Live& end, check::Told what, const mpa::Failure& why) {
+void HostApp::told_failure(Live& end, check::Told what, const cm::Failure& why) {
   told(end, {.what = what,
              .has_code = static_cast<bool>(why.code),
-             .in_close = why.stage == mpa::Stage::closing,
+             .in_close = why.stage() == cm::Stage::closing,
              .words = why.to_string()});
 }
 
@@ -109,7 +109,8 @@ void HostApp::decide(Live& end) {
   const std::string& text = end.listen->private_data;
   end.record->private_data_given.assign(text.begin(), text.end());
   const ConstBytes data = end.record->private_data_given;
-  const auto decided = end.reject ? end.id.reject(data) : end.id.accept({.mpa = {}, .private_data = data, .qp = {}});
+  const auto decided =
+      end.reject ? end.id.reject(data) : end.id.accept({.transport = {}, .private_data = data, .qp = {}});
   if (!decided) {
     // Gone meanwhile: ConnectFailed follows. Anything else is the workload's own mistake.
     if (decided.error() != make_error_code(Errc::wrong_state))
@@ -129,8 +130,8 @@ void HostApp::on(cm::Established& event) {
   Live* end = find(event.id);
   if (end == nullptr) return stray("Established", event.id);
   told(*end, {.what = check::Told::established});
-  end->record->setup = event.times.established;
-  end->record->parameters = std::move(event.parameters);
+  end->record->setup = event.steps.established;
+  end->record->parameters = *event.mpa();
   end->record->parameters.reasons = {};
   if (end->record->role == mpa::Role::initiator) end->record->private_data_got = std::move(event.private_data);
   if (end->over) return;

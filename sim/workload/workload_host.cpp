@@ -111,7 +111,9 @@ void HostApp::open_listener(std::size_t index) {
   const ScenarioListen& listen = workload_.scenario_.listens[index];
   const auto family = listen.address == AddressKind::v4 ? Address::Family::v4 : Address::Family::v6;
   cm::ListenOptions options;
-  options.mpa = listen.mpa;
+  options.transport = listen.mpa;
+  options.ird = listen.mpa.ird;
+  options.ord = listen.mpa.ord;
   options.pending_max = listen.pending_max;
   options.backlog = static_cast<int>(std::min<std::uint32_t>(listen.pending_max, 1 << 20));
   const auto id = host_.cm().listen(Address::any(family, listen.port), options);
@@ -157,10 +159,12 @@ void HostApp::start_try(std::uint32_t wanted) {
   if (spec.address == AddressKind::link_local) peer.scope_id = host_.link_local(route.from_port).scope_id;
   peer.port = spec.port;
   cm::ConnectOptions options;
-  options.mpa = spec.mpa;
+  options.transport = spec.mpa;
+  options.ird = spec.mpa.ird;
+  options.ord = spec.mpa.ord;
   options.private_data = record.private_data_given;
   options.qp = end.transfer->qp_init(pd_, cq_.get());
-  options.tcp_timeout = spec.tcp_timeout;
+  options.transport_timeout = spec.tcp_timeout;
   if (route.from_port != 0 && spec.address != AddressKind::link_local)
     options.local = host_.address(family, route.from_port);
   record.peer = peer;

@@ -78,7 +78,7 @@ class HostApp final : public App {
   void decide(Live& end);
   void learn_address(Live& end);
   void told(Live& end, check::ToldEvent event);
-  void told_failure(Live& end, check::Told what, const mpa::Failure& why);
+  void told_failure(Live& end, check::Told what, const cm::Failure& why);
   void after_progress(Live& end);
   void close(Live& end);
   void watch(Live& end);

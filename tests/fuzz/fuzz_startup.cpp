@@ -26,8 +26,8 @@ std::string draw_quirk(Draw& draw) {
 RtrSet draw_set(std::uint8_t bits) { return {(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0}; }
 
 /// 15 octets.
-Options draw_options(Draw& draw) {
-  Options o;
+StartupOptions draw_options(Draw& draw) {
+  StartupOptions o;
   const std::uint8_t flags = draw.u8();
   o.revision = (flags & 1) != 0 ? 1 : 2;
   o.fall_back_to_v1 = (flags & 2) == 0;
@@ -72,7 +72,7 @@ class Drive {
     settle();
   }
 
-  void step(Draw& draw, const Options& options) {
+  void step(Draw& draw, const StartupOptions& options) {
     switch (draw.below(8)) {
       case 0:
       case 1: feed(draw.bytes(1 + std::size_t{draw.u8()})); break;
@@ -93,10 +93,10 @@ class Drive {
   }
 
  private:
-  void decide(Draw& draw, const Options& options) {
+  void decide(Draw& draw, const StartupOptions& options) {
     const std::uint8_t how = draw.u8();
     const Bytes private_data(how % 8 == 7 ? draw.u16() % 600 : how / 8, 0x50);
-    Options own = options;
+    StartupOptions own = options;
     if ((how & 2) != 0) own = draw_options(draw);
     (void)((how & 1) != 0 ? machine_.reject(now_, private_data) : machine_.accept(now_, own, private_data));
   }
@@ -131,7 +131,7 @@ void run(ConstBytes in) {
   Draw draw(in);
   const std::uint8_t flags = draw.u8();
   const Role role = (flags & 1) != 0 ? Role::initiator : Role::responder;
-  Options options = draw_options(draw);
+  StartupOptions options = draw_options(draw);
   options.peer_quirk = draw_quirk(draw);
   options.play_quirk = draw_quirk(draw);
   const bool plain = options.peer_quirk.empty() && options.play_quirk.empty();

@@ -10,7 +10,7 @@ from cli import SOURCE_DIR, CliTest, main, run
 
 PARAMETER_KEYS = {"transport", "protocol", "ird", "ord", "depths_negotiated", "peer_ird", "peer_ord", "mpa", "reasons"}
 MPA_KEYS = {"revision", "crc", "markers", "rtr", "peer_to_peer", "peer_flags", "offered", "answered"}
-WHY_KEYS = {"stage", "error", "rule", "received", "advice", "offset", "text"}
+WHY_KEYS = {"stage", "step", "error", "rule", "received", "advice", "offset", "text"}
 
 
 class Forms(CliTest):
@@ -99,6 +99,28 @@ class Forms(CliTest):
         self.assertEqual(done.event("established")["parameters"]["mpa"]["revision"], 1)
         self.ok(peer.finish())
 
+    def test_a_backup_takes_over(self):
+        peer, port = self.listener("--count", 1)
+        with socket.socket() as nobody:  # bound, not listening
+            nobody.bind(("127.0.0.1", 0))
+            dead = nobody.getsockname()[1]
+            done = self.ok(run("connect", f"127.0.0.1:{dead}", "--backup", f"127.0.0.1:{port}", "--rtr", "read", "--json"))
+        retrying = done.event("retrying")
+        self.assertEqual((retrying["peer"], retrying["next"]), (f"127.0.0.1:{dead}", f"127.0.0.1:{port}"))
+        self.assertEqual((retrying["why"]["stage"], retrying["wait_us"]), ("transport", 0))
+        self.assertEqual(done.event("established")["peer"], f"127.0.0.1:{port}")
+        self.ok(peer.finish())
+
+    def test_rounds_end(self):
+        with socket.socket() as nobody:
+            nobody.bind(("127.0.0.1", 0))
+            dead = nobody.getsockname()[1]
+            self.refused(run("connect", f"127.0.0.1:{dead}", "--rounds", 3, "--back-off", "10ms"), 1, "nobody listens")
+            done = run("connect", f"127.0.0.1:{dead}", "--rounds", 3, "--back-off", "10ms", "--json")
+        waits = [event["wait_us"] for event in done.events if event["event"] == "retrying"]
+        self.assertEqual([5000 <= waits[0] <= 10000, 10000 <= waits[1] <= 20000], [True, True], waits)
+        self.assertEqual(done.event("summary")["retried"], 2)
+
     def test_a_played_quirk_is_met(self):
         peer, port = self.listener("--count", 1, "--echo", "--play-quirk", "siw")
         done = self.ok(run("connect", f"127.0.0.1:{port}", "--peer-quirk", "siw", "--send", 1, "--echoed", "--json"))
@@ -186,11 +208,11 @@ class Schema(CliTest):
         self.assertEqual(set(up["parameters"]), PARAMETER_KEYS)
         self.assertEqual(set(up["parameters"]["mpa"]), MPA_KEYS)
         self.assertEqual(up["role"], "initiator")
-        self.assertEqual(set(up["times_us"]), {"tcp", "request", "reply", "established"})
+        self.assertEqual(set(up["times_us"]), {"transport", "request", "reply", "established"})
         request = ended.event("connect_request")
         self.assertEqual(set(request), {"event", "id", "peer", "offered", "private_data"})
         self.assertEqual(set(ended.event("established")["times_us"]),
-                         {"tcp", "request", "decision", "reply", "established"})
+                         {"transport", "request", "decision", "reply", "established"})
         self.assertEqual(set(ended.event("summary")),
                          {"event", "command", "started", "established", "rejected", "failed", "retried", "disconnected",
                           "broken", "messages", "turned_away"})
@@ -313,7 +335,8 @@ class RawPeers(CliTest):
             peer.recv(1)
         done = self.raw_responder(answer, "--revision", 1)
         self.refused(done, 1, "RFC 5044 §7.1", "600")
-        self.assertEqual(done.event("connect_failed")["why"]["stage"], "wait_reply")
+        self.assertEqual(done.event("connect_failed")["why"]["step"], "wait_reply")
+        self.assertEqual(done.event("connect_failed")["why"]["stage"], "reply")
 
     def test_no_reply(self):
         done = self.raw_responder(lambda peer: peer.recv(1), "--revision", 1, "--reply-timeout", "200ms")
@@ -353,7 +376,8 @@ class RawPeers(CliTest):
             self.assertEqual(silent.recv(1), b"")
         peer.wait_for("connect_failed")
         done = self.ok(peer.finish(stop=True))  # no Request, no connection: not the listener's failure
-        self.assertEqual(done.event("connect_failed")["why"]["stage"], "wait_request")
+        self.assertEqual(done.event("connect_failed")["why"]["step"], "wait_request")
+        self.assertEqual(done.event("connect_failed")["why"]["stage"], "request")
 
 
 class Capture(CliTest):

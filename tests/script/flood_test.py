@@ -138,7 +138,7 @@ class FloodTest(CliTest):
             peer.wait_for("connect_request")
         self.honest(port, "127.0.0.2", count=3)
         failed = [event for event in map(json.loads, peer.seen) if event["event"] == "connect_failed"][0]
-        self.assertEqual(failed["why"]["stage"], "wait_rtr")
+        self.assertEqual(failed["why"]["step"], "wait_rtr")
         self.assertIn("pending_max is 8", failed["why"]["text"])
 
     def test_requests_that_wait_for_the_decision_stay_and_newcomers_are_refused(self):

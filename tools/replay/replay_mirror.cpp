@@ -61,7 +61,7 @@ void Mirror::on_start(sim::Host& host) {
   arena_mr_ = device.reg_mr(pd_, arena_, Access::local_write).value_or(MemoryRegion{});
   receive_mr_ = device.reg_mr(pd_, receive_arena_, Access::local_write).value_or(MemoryRegion{});
   fill(first_reads_);
-  const mpa::Options options = mpa_options();
+  const mpa::StartupOptions options = mpa_options();
   if (peer_) {
     const Item* request = mine().startup();
     Bytes data;
@@ -69,7 +69,9 @@ void Mirror::on_start(sim::Host& host) {
       data = with_names(static_cast<std::size_t>(request - mine().items.data()), request->startup->private_data);
     auto id = host.cm().connect(
         *peer_,
-        {.mpa = options,
+        {.transport = options,
+         .ird = options.ird,
+         .ord = options.ord,
          .private_data = data,
          .qp = QpInit{
              .pd = pd_, .send_cq = cq_.get(), .recv_cq = cq_.get(), .max_send_wr = sends, .max_recv_wr = receives}});
@@ -79,7 +81,8 @@ void Mirror::on_start(sim::Host& host) {
     }
     id_ = *id;
     for (std::size_t slot = 0; slot < receives; ++slot) post_receive(slot);
-  } else if (auto id = host.cm().listen(Address::any(Address::Family::v4, port_), {.mpa = options})) {
+  } else if (auto id = host.cm().listen(Address::any(Address::Family::v4, port_),
+                                        {.transport = options, .ird = options.ird, .ord = options.ord})) {
     listener_ = *id;
   }
 }
@@ -110,7 +113,10 @@ void Mirror::answer(const cm::ConnectRequest& request) {
   (void)id_.create_qp(
       {.pd = pd_, .send_cq = cq_.get(), .recv_cq = cq_.get(), .max_send_wr = sends, .max_recv_wr = receives});
   for (std::size_t slot = 0; slot < receives; ++slot) post_receive(slot);
-  if (const auto done = id_.accept({.mpa = mpa_options(), .private_data = data}); !done)
+  const mpa::StartupOptions options = mpa_options();
+  if (const auto done =
+          id_.accept({.transport = options, .ird = options.ird, .ord = options.ord, .private_data = data});
+      !done)
     events_.push_back(fmt::format("Parley cannot accept so: {}", done.error().message()));
   else
     posting_ = true;  // when it may be sent is the stack's affair (RFC 5044 §7.1.2 rule 4)

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "mpa/startup_options.hpp"
 #include "parley/sim.hpp"
 #include "replay/player.hpp"
 #include "tools/options.hpp"
@@ -57,7 +58,7 @@ class Mirror final : public sim::App {
     std::vector<std::size_t> reads;  ///< Read Responses of which the data have to be in place now
   };
 
-  mpa::Options mpa_options() const;
+  mpa::StartupOptions mpa_options() const;
   void plan_acts();
   void plan_regions();
   void fill(const std::vector<std::size_t>& responses);

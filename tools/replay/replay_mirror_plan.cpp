@@ -14,8 +14,8 @@ using capture::Side;
 using replay::Item;
 using wire::RdmapOpcode;
 
-mpa::Options Mirror::mpa_options() const {
-  mpa::Options o;
+mpa::StartupOptions Mirror::mpa_options() const {
+  mpa::StartupOptions o;
   o.play_quirk = quirk_;
   const Item* item = mine().startup();
   o.revision = 2;

@@ -21,6 +21,8 @@ struct ConnectArgs {
   std::string endpoint;
   std::uint16_t port = default_port;
   std::string local;
+  std::vector<std::string> backups;
+  cm::Retry retry;
   MpaArgs mpa;
   SessionOptions session;
   TrafficOptions traffic;
@@ -36,7 +38,6 @@ struct ConnectArgs {
 struct Attempt {
   cm::Id id;
   std::unique_ptr<Traffic> traffic;  ///< outlives the id's queue pair
-  std::size_t candidate = 0;         ///< which of the peer's addresses
   bool up = false;
   bool closing = false;
   Instant close_at = never;
@@ -58,10 +59,10 @@ class Connector {
   int run();
 
  private:
-  bool start(std::size_t candidate);
+  bool start();
   void handle(const cm::Event& event);
   void established(const cm::Established& up);
-  void lost(Attempt& attempt, const mpa::Failure& why, const std::string& words);
+  void lost(Attempt& attempt, const cm::Failure& why, const std::string& words);
   void end(std::uint64_t number);
   void tend();
   Instant next_deadline() const;
@@ -71,7 +72,7 @@ class Connector {
 
   const ConnectArgs& args_;
   Bytes data_;
-  std::vector<Address> peers_;
+  std::vector<Address> peers_;  ///< tried in this order
   std::optional<Address> local_;
   Session& session_;
   Context& context_;
@@ -88,14 +89,17 @@ void Connector::blame(Exit exit, std::string text) {
   if (!first_fault_) first_fault_ = Complaint{exit, std::move(text)};
 }
 
-bool Connector::start(std::size_t candidate) {
+bool Connector::start() {
   Attempt attempt;
-  attempt.candidate = candidate;
   cm::ConnectOptions options;
-  options.mpa = args_.mpa.mpa;
+  options.transport = args_.mpa.mpa;
+  options.ird = args_.mpa.mpa.ird;
+  options.ord = args_.mpa.mpa.ord;
   options.private_data = data_;
   options.local = local_;
-  options.tcp_timeout = args_.tcp_timeout;
+  options.transport_timeout = args_.tcp_timeout;
+  options.retry = args_.retry;
+  options.backups.assign(peers_.begin() + 1, peers_.end());
   if (args_.traffic.any()) {
     auto traffic = Traffic::create(session_.host().device(), pd_, args_.traffic);
     if (!traffic) {
@@ -105,9 +109,9 @@ bool Connector::start(std::size_t candidate) {
     attempt.traffic = std::move(*traffic);
     options.qp = attempt.traffic->init();
   }
-  const auto id = session_.cm().connect(peers_[candidate], options);
+  const auto id = session_.cm().connect(peers_.front(), options);
   if (!id) {
-    blame(Exit::usage, fmt::format("cannot connect to {} so: {}", peers_[candidate].to_string(), words(id.error())));
+    blame(Exit::usage, fmt::format("cannot connect to {} so: {}", peers_.front().to_string(), words(id.error())));
     return false;
   }
   attempt.id = *id;
@@ -116,7 +120,7 @@ bool Connector::start(std::size_t candidate) {
       blame(posted.error().exit, posted.error().text);
   }
   if (args_.timeout != Duration{0}) attempt.give_up_at = session_.now() + args_.timeout;
-  report_.started(attempt.id, peers_[candidate]);
+  report_.started(attempt.id, peers_.front());
   attempts_[attempt.id.number()] = std::move(attempt);
   return true;
 }
@@ -127,24 +131,17 @@ void Connector::established(const cm::Established& up) {
   Attempt& attempt = at->second;
   attempt.up = true;
   attempt.close_at = session_.now() + args_.hold;
-  times_.push_back(up.times.established);
+  times_.push_back(up.steps.established);
   if (attempt.traffic) attempt.traffic->established(false);
   // Without an RTR only the first message releases the responder (RFC 5044 §7.1.2 rule 4). Where there is nothing else
   // to say, an empty RDMA Write does: it completes nothing at the peer.
-  if (up.parameters.rtr == mpa::Rtr::none && args_.traffic.sends == 0)
+  if (up.mpa()->rtr == mpa::Rtr::none && args_.traffic.sends == 0)
     (void)attempt.id.qp()->post_send({.opcode = SendWr::Opcode::rdma_write, .signaled = false, .rkey = 1});
 }
 
 /// A connection that will not be, or is no more, against our will.
-void Connector::lost(Attempt& attempt, const mpa::Failure& why, const std::string& text) {
-  const bool next_address =
-      !attempt.up && why.stage == mpa::Stage::tcp_connect && attempt.candidate + 1 < peers_.size();
-  const std::size_t candidate = attempt.candidate + 1;
+void Connector::lost(Attempt& attempt, const cm::Failure& why, const std::string& text) {
   end(attempt.id.number());
-  if (next_address) {
-    context_.out.note(text + "; trying " + peers_[candidate].to_string());
-    if (start(candidate)) return;
-  }
   blame(exit_for(why), text);
 }
 
@@ -223,7 +220,7 @@ void Connector::tend() {
   }
   while (begun_ < args_.count && attempts_.size() < args_.concurrency) {
     ++begun_;
-    if (!start(0)) break;
+    if (!start()) break;
   }
 }
 
@@ -293,6 +290,28 @@ int Connector::summary() {
   return code(Exit::ok);
 }
 
+/// Every address of the endpoint and of its backups, in the order in which they are tried.
+Or<std::vector<Address>> all_addresses(const Endpoint& endpoint, const ConnectArgs& args,
+                                       const std::optional<Address>& local) {
+  auto all = resolve(endpoint);
+  if (!all) return all;
+  for (const std::string& text : args.backups) {
+    const auto backup = parse_endpoint(text, endpoint.port);
+    if (!backup) return tl::unexpected(backup.error());
+    const auto addresses = resolve(*backup);
+    if (!addresses) return addresses;
+    all->insert(all->end(), addresses->begin(), addresses->end());
+  }
+  // A name may have addresses of both families; the first one stays, so that the complaint names an address.
+  if (local)
+    all->erase(
+        std::remove_if(all->begin() + 1, all->end(), [&](const Address& a) { return a.family != local->family; }),
+        all->end());
+  if (all->size() > 1 + cm::backups_max)
+    return complain(Exit::usage, fmt::format("{} addresses to try; at most {}", all->size(), 1 + cm::backups_max));
+  return all;
+}
+
 int run_connect(ConnectArgs& args, Context& context) {
   const auto refuse = [&context](const Complaint& c) { return context.out.error(c.exit, c.text); };
   const auto endpoint = parse_endpoint(args.endpoint, args.port);
@@ -302,8 +321,6 @@ int run_connect(ConnectArgs& args, Context& context) {
   if (args.traffic.echoed && args.traffic.sends == 0)
     return refuse({Exit::usage, "--echoed compares what --send sent: say --send N too"});
   if (const auto sane = check(args.traffic); !sane) return refuse(sane.error());
-  auto peers = resolve(*endpoint);
-  if (!peers) return refuse(peers.error());
   std::optional<Address> local;
   if (!args.local.empty()) {
     const auto from = parse_endpoint(args.local, 0);
@@ -312,6 +329,8 @@ int run_connect(ConnectArgs& args, Context& context) {
     if (!addresses) return refuse(addresses.error());
     local = addresses->front();
   }
+  auto peers = all_addresses(*endpoint, args, local);
+  if (!peers) return refuse(peers.error());
   auto session = Session::open(args.session);
   if (!session) return refuse(session.error());
   return Connector(args, std::move(*data), std::move(*peers), local, **session, context).run();
@@ -326,6 +345,12 @@ void register_connect(Command app, Context& context) {
       .required();
   sub.option("-p,--port", args->port, "Port, if ENDPOINT has none").shows_default();
   sub.option("--local", args->local, "Source address, with a port if wanted").type("ADDRESS");
+  sub.option("--backup", args->backups, "HOST or HOST:PORT to try when ENDPOINT fails; may be repeated").type("HOST");
+  sub.option("--rounds", args->retry.rounds, "How often all addresses are tried")
+      .range(1U, cm::retry_rounds_max)
+      .shows_default();
+  add_duration(sub, "--back-off", args->retry.first, "Wait before the second round; doubled for each later one");
+  add_duration(sub, "--back-off-max", args->retry.cap, "Longest such wait");
   sub.option("-n,--count", args->count, "Connections to set up, in all").shows_default();
   sub.option("--concurrency", args->concurrency, "Connections at once").range(1, 60000).shows_default();
   add_duration(sub, "--hold", args->hold, "Stay connected this long");

@@ -76,7 +76,7 @@ class Listener {
   std::map<std::uint64_t, Served> served_;  ///< bounded by the listener's pending_max and the host's streams
   std::vector<std::uint64_t> leaving_;      ///< rejected in the last round
   std::uint64_t early_ = 0, ended_ = 0, refused_ = 0, received_ = 0, sent_ = 0;
-  std::optional<mpa::Failure> listen_failure_;
+  std::optional<cm::Failure> listen_failure_;
   std::optional<std::string> fault_;
   bool closing_ = false;
   std::uint64_t broke_ = 0;
@@ -88,7 +88,9 @@ int Listener::run(const Address& local) {
   if (!pd) return context_.out.error(Exit::environment, "cannot make a protection domain: " + words(pd.error()));
   pd_ = *pd;
   cm::ListenOptions options;
-  options.mpa = args_.mpa.mpa;
+  options.transport = args_.mpa.mpa;
+  options.ird = args_.mpa.mpa.ird;
+  options.ord = args_.mpa.mpa.ord;
   options.backlog = args_.backlog;
   options.pending_max = args_.concurrency;
   const auto listener = session_.cm().listen(local, options);
@@ -126,7 +128,7 @@ void Listener::handle(const cm::Event& event) {
   } else if (const auto* up = std::get_if<cm::Established>(&event)) {
     const auto at = served_.find(up->id.number());
     if (at == served_.end()) return;
-    if (at->second.traffic) at->second.traffic->established(send_rtr_takes_receive(up->parameters, args_.mpa.mpa));
+    if (at->second.traffic) at->second.traffic->established(send_rtr_takes_receive(*up->mpa(), args_.mpa.mpa));
     if (args_.hold != ListenArgs::never_hold) at->second.close_at = session_.now() + args_.hold;
   } else if (const auto* failed = std::get_if<cm::ConnectFailed>(&event)) {
     // Before its Request it is no connection yet: told, not counted, and not this command's failure.

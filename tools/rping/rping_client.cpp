@@ -42,7 +42,7 @@ class Client {
 
   void connect();
   void handle(const cm::Event& event);
-  void lost(const mpa::Failure& why, const std::string& text);
+  void lost(const cm::Failure& why, const std::string& text);
   void answered(const RpingLink::Done& done);
   void start_ping();
   void finish_ping();
@@ -100,10 +100,12 @@ void Client::connect() {
   if (!link) return fault(link.error().exit, link.error().text);
   link_ = std::move(*link);
   cm::ConnectOptions options;
-  options.mpa = args_.mpa.mpa;
+  options.transport = args_.mpa.mpa;
+  options.ird = args_.mpa.mpa.ird;
+  options.ord = args_.mpa.mpa.ord;
   options.private_data = data_;
   options.local = source_;
-  options.tcp_timeout = args_.tcp_timeout;
+  options.transport_timeout = args_.tcp_timeout;
   options.qp = link_->init();
   const auto id = session_.cm().connect(servers_[candidate_], options);
   if (!id) return fault(Exit::usage, fmt::format("cannot connect to {} so: {}", server(), words(id.error())));
@@ -175,9 +177,9 @@ void Client::disconnect() {
   if (!id_ || !id_.disconnect()) state_ = State::over;
 }
 
-void Client::lost(const mpa::Failure& why, const std::string& text) {
+void Client::lost(const cm::Failure& why, const std::string& text) {
   const bool next =
-      state_ == State::connecting && why.stage == mpa::Stage::tcp_connect && candidate_ + 1 < servers_.size();
+      state_ == State::connecting && why.stage() == cm::Stage::transport && candidate_ + 1 < servers_.size();
   forget();
   if (!next) return fault(exit_for(why), text);
   ++candidate_;
@@ -188,7 +190,7 @@ void Client::lost(const mpa::Failure& why, const std::string& text) {
 void Client::handle(const cm::Event& event) {
   report_.event(event);
   if (const auto* up = std::get_if<cm::Established>(&event)) {
-    parameters_ = up->parameters;
+    parameters_ = *up->mpa();
     if (const std::string missing = rping_depth_text(parameters_); !missing.empty())
       context_.out.note("note: " + missing);
     nudged_ = false;

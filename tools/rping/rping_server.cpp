@@ -75,7 +75,7 @@ class Server {
   std::uint64_t served_ = 0, faulty_ = 0, pings_ = 0;
   Instant client_by_ = never;  ///< the first client's time limit
   std::optional<std::string> last_fault_;
-  std::optional<mpa::Failure> listen_failure_;
+  std::optional<cm::Failure> listen_failure_;
 };
 
 void Server::debug(const ClientOf& client, const std::string& text) {
@@ -87,7 +87,9 @@ int Server::run(const Address& local) {
   if (!pd) return context_.out.error(Exit::environment, "cannot make a protection domain: " + words(pd.error()));
   pd_ = *pd;
   cm::ListenOptions options;
-  options.mpa = args_.mpa.mpa;
+  options.transport = args_.mpa.mpa;
+  options.ird = args_.mpa.mpa.ird;
+  options.ord = args_.mpa.mpa.ord;
   const auto listener = session_.cm().listen(local, options);
   if (!listener) return context_.out.error(Exit::usage, "cannot listen so: " + words(listener.error()));
   listener_ = *listener;
@@ -157,9 +159,9 @@ void Server::handle(const cm::Event& event) {
     if (at == clients_.end()) return;
     ClientOf& client = at->second;
     client.up = true;
-    client.parameters = up->parameters;
-    client.send_rtr_due = send_rtr_takes_receive(up->parameters, args_.mpa.mpa);
-    if (const std::string missing = rping_depth_text(up->parameters); !missing.empty())
+    client.parameters = *up->mpa();
+    client.send_rtr_due = send_rtr_takes_receive(*up->mpa(), args_.mpa.mpa);
+    if (const std::string missing = rping_depth_text(*up->mpa()); !missing.empty())
       context_.out.note(fmt::format("note: {}: {}", client.peer, missing));
     wait_for_message(client);
   } else if (const auto* failed = std::get_if<cm::ConnectFailed>(&event)) {

@@ -13,9 +13,6 @@
 namespace parley::cm {
 
 Result<void> check_options(const IwarpProviderOptions& options) {
-  if (options.endpoints_max > endpoints_limit)
-    return fail(Errc::invalid_argument, "IwarpProviderOptions::endpoints_max is {a}; at most {b}",
-                options.endpoints_max, endpoints_limit);
   if (options.linger <= Duration{})
     return fail(Errc::invalid_argument, "IwarpProviderOptions::linger is {a} ns; it is at least 1",
                 options.linger.count());
@@ -38,68 +35,48 @@ namespace {
 // An id for which the user made no queue pair still needs one, for RTRs and Terminates; this depth is enough for that.
 constexpr std::uint32_t small_qp_depth = 2;
 
-constexpr std::size_t events_kept = 64;  // events already read that may precede the others
-
-// An endpoint's number is its slot's generation above its slot, plus one: never 0, never reused.
-constexpr EndpointId endpoint_of(std::uint32_t generation, std::uint32_t slot) {
-  return EndpointId{generation} << 32 | (EndpointId{slot} + 1);
-}
-constexpr std::uint32_t slot_index(EndpointId endpoint) { return static_cast<std::uint32_t>(endpoint - 1); }
-
 auto stale() { return fail(Errc::wrong_state, "the id is not a connection, or it was destroyed"); }
 auto not_deciding() {
   return fail(Errc::wrong_state, "only a connection that waits for accept() or reject() allows this");
 }
 
-// RFC 6581 §6: the enhanced data takes four octets of the private data of an enhanced Reply.
-std::size_t reply_room(const mpa::Parameters& offered) {
-  const bool enhanced = offered.revision >= 2 && (offered.peer_flags & PARLEY_MPA_FLAG_S) != 0;
-  return enhanced ? PARLEY_MPA_ENH_PD_MAX : PARLEY_MPA_PD_MAX;
+/// Errors: unsupported (another transport's options), and those of mpa::check_options.
+Result<mpa::StartupOptions> startup_options(mpa::Role role, const TransportOptions& options, Depths depths) {
+  mpa::StartupOptions out{{}, depths.ird, depths.ord};
+  if (const auto* mpa = std::get_if<mpa::Options>(&options))
+    static_cast<mpa::Options&>(out) = *mpa;
+  else if (!std::holds_alternative<std::monostate>(options))
+    return fail(Errc::unsupported, "`transport` holds the options of InfiniBand CM, and this provider speaks MPA");
+  if (const auto checked = mpa::check_options(role, out); !checked) return tl::unexpected(checked.error());
+  return out;
 }
 
 }  // namespace
 
 Iwarp::Iwarp(const IwarpProviderOptions& options)
     : options_(options), device_(nic::iwarp::make_device(options.tagged_offset_base)) {
-  static_assert(endpoints_limit == 1U << slot_bits);
-  if (options_.endpoints_max == 0) options_.endpoints_max = endpoints_default;
-  options_.endpoints_max = std::min(options_.endpoints_max, endpoints_limit);
+  static_assert(EndpointTable::limit == 1U << slot_bits);
 }
 
 Iwarp::~Iwarp() = default;
 
-tl::unexpected<Error> Iwarp::no_endpoint() const {
-  return fail(Errc::no_space, "{a} ids are alive, which is endpoints_max; destroy some, or raise it",
-              options_.endpoints_max);
-}
-
-Slot* Iwarp::new_slot(EndpointId& id) {
-  if (alive_ >= options_.endpoints_max) return nullptr;
-  std::uint32_t slot = 0;
-  if (free_slots_.empty()) {
-    slot = static_cast<std::uint32_t>(slots_.size());
-    slots_.emplace_back();
-  } else {
-    slot = free_slots_.back();
-    free_slots_.pop_back();
-  }
-  ++alive_;
-  id = endpoint_of(++slots_[slot].generation, slot);
-  return &slots_[slot];
+Slot& Iwarp::slot_for(EndpointId id) {
+  const std::size_t slot = EndpointTable::slot(id);
+  if (slot >= slots_.size()) slots_.resize(slot + 1);
+  return slots_[slot];
 }
 
 void Iwarp::free_slot(std::uint32_t slot) {
   Slot& s = slots_[slot];
+  const EndpointId id = s.connection ? s.connection->id : s.listener->id;
   if (s.connection) {
-    uncount(*s.connection);
     drop_qp(*s.connection);
     if (s.connection->stream != 0) unmap_stream(s.connection->stream);
     s.connection.reset();
   }
   s.listener.reset();
   deadlines_.set(slot, never);
-  free_slots_.push_back(slot);
-  --alive_;
+  core_->release(id);
 }
 
 void Iwarp::free_retired() {
@@ -107,20 +84,16 @@ void Iwarp::free_retired() {
   retired_.clear();
 }
 
-const Slot* Iwarp::slot_at(EndpointId endpoint) const {
-  const std::size_t slot = slot_index(endpoint);
-  if (endpoint == 0 || slot >= slots_.size() || slots_[slot].generation != endpoint >> 32) return nullptr;
-  return &slots_[slot];
-}
-
 Connection* Iwarp::find(EndpointId endpoint) const {
-  const Slot* slot = slot_at(endpoint);
-  return slot == nullptr ? nullptr : slot->connection.get();
+  const std::size_t slot = EndpointTable::slot(endpoint);
+  Connection* c = endpoint != 0 && slot < slots_.size() ? slots_[slot].connection.get() : nullptr;
+  return c != nullptr && c->id == endpoint ? c : nullptr;
 }
 
 Listener* Iwarp::find_listener(EndpointId endpoint) const {
-  const Slot* slot = slot_at(endpoint);
-  return slot == nullptr ? nullptr : slot->listener.get();
+  const std::size_t slot = EndpointTable::slot(endpoint);
+  Listener* l = endpoint != 0 && slot < slots_.size() ? slots_[slot].listener.get() : nullptr;
+  return l != nullptr && l->id == endpoint ? l : nullptr;
 }
 
 std::uint32_t Iwarp::slot_of(StreamId stream) const {
@@ -166,64 +139,62 @@ Result<void> Iwarp::make_qp(Connection& c, const QpInit* init) {
 
 void Iwarp::drop_qp(Connection& c) { c.qp.reset(); }
 
-ProviderEvent Iwarp::event_of(const Connection& c, ProviderEvent::Kind kind) const {
-  ProviderEvent event;
-  event.kind = kind;
-  event.endpoint = c.id;
-  event.listener = c.listener;
-  event.address = c.peer;
-  event.responder = c.role == mpa::Role::responder;
-  return event;
+// For the user it is over: no more events.
+void Iwarp::end(Connection& c) {
+  c.phase = Phase::over;
+  core_->ids.find(c.id)->over = true;
 }
 
-Result<EndpointId> Iwarp::listen(const Address& local, const ListenOptions& options) {
-  // The options are checked now, so that a contradiction is the caller's error, not one for each peer.
-  if (const auto checked = mpa::check_options(mpa::Role::responder, options.mpa); !checked)
-    return tl::unexpected(checked.error());
-  if (options.backlog <= 0)
-    return fail(Errc::invalid_argument, "ListenOptions::backlog is {a}; it is at least 1", options.backlog);
-  if (options.pending_max == 0)
-    return fail(Errc::invalid_argument, "ListenOptions::pending_max is 0; it is at least 1");
-  EndpointId id = 0;
-  Slot* slot = new_slot(id);
-  if (slot == nullptr) return no_endpoint();
-  slot->listener = std::make_unique<Listener>(id, next_stream(slot_index(id)), local, options);
-  listeners_.push_back(id);
-  note(id);
-  return id;
+Result<Limits> Iwarp::limits(mpa::Role role, const TransportOptions& options, Depths depths) const {
+  const auto mpa = startup_options(role, options, depths);
+  if (!mpa) return tl::unexpected(mpa.error());
+  const std::size_t request = mpa::Startup::request_room(*mpa);
+  return Limits{.request = request, .reply = request};
 }
 
-Result<EndpointId> Iwarp::connect(const Address& peer, const ConnectOptions& options) {
-  if (const auto checked = mpa::Startup::check_request(options.mpa, options.private_data); !checked)
-    return tl::unexpected(checked.error());
-  if (peer.port == 0) return fail(Errc::bad_address, "the peer's port is 0; it is 1 to 65535");
-  if (options.local && options.local->family != peer.family)
-    return fail(Errc::bad_address, "ConnectOptions::local is of IP version {a}, and the peer of version {b}",
-                static_cast<int>(options.local->family), static_cast<int>(peer.family));
-  if (options.tcp_timeout < Duration{})
-    return fail(Errc::invalid_argument, "ConnectOptions::tcp_timeout is {a} ns; it is at least 0",
-                options.tcp_timeout.count());
-  EndpointId id = 0;
-  Slot* slot = new_slot(id);
-  if (slot == nullptr) return no_endpoint();
-  slot->connection = std::make_unique<Connection>();
-  Connection& c = *slot->connection;
-  c.id = id;
-  c.slot = slot_index(id);
-  c.announced = true;
+Result<Limits> Iwarp::limits(EndpointId endpoint) const {
+  const Connection* c = find(endpoint);
+  if (c == nullptr || c->orphan) return stale();
+  if (c->phase != Phase::deciding) return not_deciding();
+  const std::size_t reply = c->setup->startup->reply_room();
+  return Limits{.request = reply, .reply = reply};
+}
+
+// The system's routing table decides when the stream is opened.
+Result<Route> Iwarp::resolve(const Address& peer, const std::optional<Address>& local) {
+  return Route{device_.get(), local.value_or(Address::any(peer.family, 0))};
+}
+
+Result<void> Iwarp::listen(EndpointId endpoint, const Address& local, const ListenOptions& options) {
+  auto own = startup_options(mpa::Role::responder, options.transport, {options.ird, options.ord});
+  if (!own) return tl::unexpected(own.error());
+  slot_for(endpoint).listener =
+      std::make_unique<Listener>(Listener{.id = endpoint,
+                                          .stream = next_stream(EndpointTable::slot(endpoint)),
+                                          .address = local,
+                                          .options = std::move(*own),
+                                          .backlog = options.backlog});
+  return {};
+}
+
+Result<void> Iwarp::connect(EndpointId endpoint, const Address& peer, const ConnectOptions& options) {
+  auto own = startup_options(mpa::Role::initiator, options.transport, {options.ird, options.ord});
+  if (!own) return tl::unexpected(own.error());
+  auto made = std::make_unique<Connection>();
+  Connection& c = *made;
+  c.id = endpoint;
+  c.slot = EndpointTable::slot(endpoint);
   c.peer = peer;
-  if (auto made = make_qp(c, options.qp ? &*options.qp : nullptr); !made) {
-    free_slot(c.slot);
-    return tl::unexpected(made.error());
-  }
+  if (auto qp = make_qp(c, options.qp ? &*options.qp : nullptr); !qp) return qp;
   c.setup = std::make_unique<Setup>();
-  c.setup->options = options.mpa;
+  c.setup->options = std::move(*own);
+  if (core_->ids.find(endpoint)->retried) c.setup->asked = std::make_unique<mpa::StartupOptions>(c.setup->options);
   c.setup->private_data.assign(options.private_data.begin(), options.private_data.end());
-  c.setup->tcp_timeout = options.tcp_timeout;
+  c.setup->transport_timeout = options.transport_timeout;
   c.setup->bind_local = options.local.has_value();
   if (options.local) c.local = c.setup->local = *options.local;
-  note(id);
-  return id;
+  slot_for(endpoint).connection = std::move(made);
+  return {};
 }
 
 Result<QueuePair*> Iwarp::create_qp(EndpointId endpoint, const QpInit& init) {
@@ -255,36 +226,33 @@ Result<Address> Iwarp::peer_address(EndpointId endpoint) const {
 }
 
 Result<void> Iwarp::accept(EndpointId endpoint, const AcceptOptions& options) {
-  Connection* c = find(endpoint);
-  if (c == nullptr || c->orphan) return stale();
-  if (c->phase != Phase::deciding) return not_deciding();
-  if (const std::size_t room = reply_room(c->setup->startup->parameters()); options.private_data.size() > room)
-    return fail(Errc::bad_private_data, "AcceptOptions::private_data has {a} octets; at most {b} fit into this Reply",
-                std::ssize(options.private_data), static_cast<std::int64_t>(room));
-  if (options.mpa) {
-    if (auto checked = mpa::check_options(mpa::Role::responder, *options.mpa); !checked) return checked;
+  Connection& c = *find(endpoint);
+  const mpa::StartupOptions& listener = c.setup->options;
+  std::unique_ptr<mpa::StartupOptions> own;
+  if (!std::holds_alternative<std::monostate>(options.transport) || options.ird || options.ord) {
+    const TransportOptions& transport = std::holds_alternative<std::monostate>(options.transport)
+                                            ? TransportOptions(static_cast<const mpa::Options&>(listener))
+                                            : options.transport;
+    auto merged = startup_options(mpa::Role::responder, transport,
+                                  {options.ird.value_or(listener.ird), options.ord.value_or(listener.ord)});
+    if (!merged) return tl::unexpected(merged.error());
+    own = std::make_unique<mpa::StartupOptions>(std::move(*merged));
   }
-  if (!c->qp) {
-    if (auto made = make_qp(*c, options.qp ? &*options.qp : nullptr); !made) return made;
+  if (!c.qp) {
+    if (auto made = make_qp(c, options.qp ? &*options.qp : nullptr); !made) return made;
   }
-  c->setup->decision = Decision{.accept = true,
-                                .mpa = options.mpa ? std::make_unique<mpa::Options>(*options.mpa) : nullptr,
-                                .private_data = {options.private_data.begin(), options.private_data.end()}};
-  c->phase = Phase::decided;
-  note(endpoint);
+  c.setup->decision = Decision{.accept = true,
+                               .options = std::move(own),
+                               .private_data = {options.private_data.begin(), options.private_data.end()}};
+  c.phase = Phase::decided;
   return {};
 }
 
 Result<void> Iwarp::reject(EndpointId endpoint, ConstBytes private_data) {
-  Connection* c = find(endpoint);
-  if (c == nullptr || c->orphan) return stale();
-  if (c->phase != Phase::deciding) return not_deciding();
-  if (const std::size_t room = reply_room(c->setup->startup->parameters()); private_data.size() > room)
-    return fail(Errc::bad_private_data, "private_data has {a} octets; at most {b} fit into this Reply",
-                std::ssize(private_data), static_cast<std::int64_t>(room));
-  c->setup->decision = Decision{.accept = false, .mpa = {}, .private_data = {private_data.begin(), private_data.end()}};
-  c->phase = Phase::decided;
-  note(endpoint);
+  Connection& c = *find(endpoint);
+  c.setup->decision =
+      Decision{.accept = false, .options = {}, .private_data = {private_data.begin(), private_data.end()}};
+  c.phase = Phase::decided;
   return {};
 }
 
@@ -293,7 +261,6 @@ Result<void> Iwarp::disconnect(EndpointId endpoint) {
   if (c == nullptr || c->orphan) return stale();
   if (c->phase != Phase::open) return fail(Errc::wrong_state, "only an established connection can be disconnected");
   c->phase = Phase::closing;
-  note(endpoint);
   return {};
 }
 
@@ -308,11 +275,9 @@ void Iwarp::keep_tail(Connection& c) {
 }
 
 void Iwarp::destroy(EndpointId endpoint) {
-  if (reported_dead_ == endpoint) reported_dead_ = 0;
   if (Listener* l = find_listener(endpoint)) {
     if (l->up) command(StreamCommand::Kind::close, l->stream);
-    std::erase(listeners_, endpoint);
-    free_slot(slot_index(endpoint));
+    free_slot(EndpointTable::slot(endpoint));
     return;
   }
   Connection* c = find(endpoint);
@@ -323,33 +288,11 @@ void Iwarp::destroy(EndpointId endpoint) {
     // The connection has ended for the user; the Reply with R=1, the Terminate or the FIN is still on its way.
     keep_tail(*c);
     drop_qp(*c);
-    c->orphan = true;
+    c->orphan = core_->ids.find(endpoint)->orphan = true;
     return;
   }
   if (on_wire) command(StreamCommand::Kind::reset, c->stream);
   free_slot(c->slot);
-}
-
-std::optional<ProviderEvent> Iwarp::poll_event() {
-  if (reported_dead_ != 0) destroy(std::exchange(reported_dead_, 0));
-  while (events_at_ < events_.size()) {
-    ProviderEvent event = std::move(events_[events_at_++]);
-    // What was read is erased all at once, or half at a time if the user never catches up.
-    if (events_at_ == events_.size() || events_at_ >= std::max(events_kept, events_.size() / 2)) {
-      events_.erase(events_.begin(), events_.begin() + static_cast<std::ptrdiff_t>(events_at_));
-      events_at_ = 0;
-    }
-    if (Listener* l = find_listener(event.endpoint)) {
-      if (event.kind == ProviderEvent::Kind::turned_away) tell_turned(*l, event);
-      return event;
-    }
-    Connection* c = find(event.endpoint);
-    if (c == nullptr || c->orphan) continue;  // destroyed meanwhile
-    if (c->phase == Phase::over) uncount(*c);
-    if (!c->announced && event.kind == ProviderEvent::Kind::connect_failed) reported_dead_ = event.endpoint;
-    return event;
-  }
-  return std::nullopt;
 }
 
 bool Iwarp::poll_command(StreamCommand& out) {
@@ -366,11 +309,7 @@ void Iwarp::handle_listening(Instant now, StreamId listener, const Address& loca
   Listener* l = listener_by_stream(listener);
   if (l == nullptr) return;
   l->address = local;
-  ProviderEvent event;
-  event.kind = ProviderEvent::Kind::listening;
-  event.endpoint = l->id;
-  event.address = local;
-  push_event(std::move(event));
+  core_->events.push(Listening{core_->id(l->id), local});
 }
 
 void Iwarp::handle_listen_failed(Instant now, StreamId listener, std::error_code why) {
@@ -378,13 +317,7 @@ void Iwarp::handle_listen_failed(Instant now, StreamId listener, std::error_code
   Listener* l = listener_by_stream(listener);
   if (l == nullptr) return;
   l->up = false;
-  ProviderEvent event;
-  event.kind = ProviderEvent::Kind::connect_failed;
-  event.endpoint = l->id;
-  event.address = l->address;
-  event.responder = true;
-  event.why = listen_failure(why, l->address);
-  push_event(std::move(event));
+  core_->events.push(ConnectFailed{core_->id(l->id), listen_failure(mpa::step::tcp_connect, why, l->address), true});
 }
 
 bool Iwarp::handle_accepted(Instant now, StreamId listener, StreamId stream, const StreamInfo& info) {
@@ -392,19 +325,20 @@ bool Iwarp::handle_accepted(Instant now, StreamId listener, StreamId stream, con
   free_retired();
   Listener* l = listener_by_stream(listener);
   if (l == nullptr) return false;
-  auto startup = mpa::Startup::create(mpa::Role::responder, l->options.mpa, {}, now);
+  auto startup = mpa::Startup::create(mpa::Role::responder, l->options, {}, now);
   if (!startup) return false;
-  EndpointId id = 0;
-  Slot* slot = new_slot(id);
-  if (slot == nullptr && make_room(now, Scarce::endpoints_max)) slot = new_slot(id);
-  if (slot == nullptr) {
-    ++turned(*l, Scarce::endpoints_max, info.peer).refused;
+  EndpointId id = core_->ids.issue();
+  if (id == 0 && make_room(now, Scarce::endpoints_max)) id = core_->ids.issue();
+  if (id == 0) {
+    core_->refused(l->id, Scarce::endpoints_max, info.peer, mpa::step::wait_request);
     return false;
   }
-  slot->connection = std::make_unique<Connection>();
-  Connection& c = *slot->connection;
+  core_->ids.find(id)->listener = l->id;
+  Slot& slot = slot_for(id);
+  slot.connection = std::make_unique<Connection>();
+  Connection& c = *slot.connection;
   c.id = id;
-  c.slot = slot_index(id);
+  c.slot = EndpointTable::slot(id);
   c.role = mpa::Role::responder;
   c.phase = Phase::startup;
   c.wire = Wire::up;
@@ -414,7 +348,7 @@ bool Iwarp::handle_accepted(Instant now, StreamId listener, StreamId stream, con
   c.peer = info.peer;
   c.emss = info.emss;
   c.setup = std::make_unique<Setup>();
-  c.setup->options = l->options.mpa;
+  c.setup->options = l->options;
   c.setup->start = now;
   c.setup->startup.emplace(std::move(*startup));
   if (!admit(c, now)) {

@@ -13,8 +13,6 @@ namespace parley::cm {
 /// Both seams in one object: Provider upwards, StreamMachine downwards.
 class IwarpProvider : public Provider, public StreamMachine {
  public:
-  /// Events are waiting for poll_event(): a driver must not sleep then.
-  virtual bool has_events() const = 0;
   /// Commands or posted work wait for the driver's next turn.
   virtual bool has_work() const = 0;
   /// Endpoints that hold memory now, including those that only finish sending after their id was destroyed.

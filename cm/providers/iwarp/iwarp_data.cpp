@@ -41,6 +41,7 @@ void Iwarp::handle_bytes(Instant now, StreamId stream, ConstBytes in) {
     }
     case Phase::holding: early_octets(*c, now, in); break;
     case Phase::noted:
+    case Phase::waiting:
     case Phase::opening:
     case Phase::over: break;  // after the end nothing is delivered any more (RFC 5044 §8)
   }
@@ -71,7 +72,7 @@ void Iwarp::on_qp_event(Connection& c, Instant now, const nic::iwarp::QpEvent& e
     return;
   }
   if (c.phase == Phase::over) return;
-  mpa::Failure why = event.failure;
+  Failure why = event.failure;
   if (event.kind == Kind::terminate_received && why.received.empty() && c.qp->terminate())
     why.received = terminate_text(*c.qp->terminate());
   if (why.advice.empty()) why.advice = "look at the peer's log for its side of the story";
@@ -79,7 +80,7 @@ void Iwarp::on_qp_event(Connection& c, Instant now, const nic::iwarp::QpEvent& e
   const bool can_close = event.kind != Kind::failed;
   if (c.phase == Phase::startup) {
     const mpa::Parameters& agreed = c.setup->startup->parameters();
-    why.stage = agreed.rtr == mpa::Rtr::none ? mpa::Stage::wait_first_fpdu : mpa::Stage::wait_rtr;
+    why.step = agreed.rtr == mpa::Rtr::none ? mpa::step::wait_first_fpdu : mpa::step::wait_rtr;
     fail_setup(c, now, std::move(why),
                can_close ? mpa::StartupEvent::Close::graceful : mpa::StartupEvent::Close::reset);
     return;
@@ -92,14 +93,10 @@ void Iwarp::on_qp_event(Connection& c, Instant now, const nic::iwarp::QpEvent& e
     drop_stream(c, StreamCommand::Kind::reset), stream_finished(c, now);
 }
 
-void Iwarp::disconnected(Connection& c, Instant now, mpa::Failure why, bool graceful) {
+void Iwarp::disconnected(Connection& c, Instant now, Failure why, bool graceful) {
   (void)now;
-  ProviderEvent event = event_of(c, ProviderEvent::Kind::disconnected);
-  event.graceful = graceful;
-  event.why = std::move(why);
-  event.terminate = c.qp->terminate();
-  push_event(std::move(event));
-  c.phase = Phase::over;
+  core_->events.push(Disconnected{id_of(c), graceful, std::move(why), c.qp->terminate()});
+  end(c);
 }
 
 void Iwarp::handle_end(Instant now, StreamId stream, StreamEnd end) {
@@ -120,7 +117,7 @@ void Iwarp::handle_end(Instant now, StreamId stream, StreamEnd end) {
       drain_startup(*c, now);
       // A Startup in full operation ignores a FIN; the fenced queue pair then never gets its first FPDU.
       if (c->phase == Phase::startup && c->attached)
-        fail_setup(*c, now, stream_lost(mpa::Stage::wait_first_fpdu, end), mpa::StartupEvent::Close::graceful);
+        fail_setup(*c, now, stream_lost(mpa::step::wait_first_fpdu, end), mpa::StartupEvent::Close::graceful);
       break;
     case Phase::holding:
       // An echoing peer sends a Terminate before it closes, so a FIN alone is an honest peer's half close. It proves
@@ -152,21 +149,24 @@ void Iwarp::lose_stream(Connection& c, Instant now, StreamEnd end) {
     case Phase::decided:
       c.setup->startup->handle_end(now, true);
       drain_startup(c, now);
-      if (c.phase != Phase::over && c.phase != Phase::opening)
-        fail_setup(c, now, stream_lost(mpa::Stage::wait_first_fpdu, end), mpa::StartupEvent::Close::none);
+      if (c.phase == Phase::startup || c.phase == Phase::deciding || c.phase == Phase::decided)
+        fail_setup(c, now, stream_lost(mpa::step::wait_first_fpdu, end), mpa::StartupEvent::Close::none);
+      break;
+    case Phase::opening:
+      fail_setup(c, now, stream_lost(mpa::step::tcp_connect, end), mpa::StartupEvent::Close::none);
       break;
     case Phase::holding:
       if (c.setup->watching)
         echo_found(c, now, "RST right after the Rtr frame");
       else
-        fail_setup(c, now, stream_lost(mpa::Stage::send_rtr, end), mpa::StartupEvent::Close::none);
+        fail_setup(c, now, stream_lost(mpa::step::send_rtr, end), mpa::StartupEvent::Close::none);
       break;
     case Phase::open:
     case Phase::closing: {
-      const mpa::Stage stage = c.phase == Phase::closing ? mpa::Stage::closing : mpa::Stage::data;
+      const Step& step = c.phase == Phase::closing ? step::closing : step::data;
       // Whatever arrived before the loss is already delivered; the queue pair flushes the rest.
       c.qp->handle_end(true);
-      disconnected(c, now, stream_lost(stage, end), false);
+      disconnected(c, now, stream_lost(step, end), false);
       stream_finished(c, now);
       break;
     }
@@ -196,7 +196,7 @@ void Iwarp::stream_finished(Connection& c, Instant now) {
   c.tx = Bytes();
   c.tx_at = 0;
   if (c.orphan) {
-    uncount(c);
+    core_->pending.leave(c.id);
     retired_.push_back(c.slot);
   } else if (c.phase == Phase::closing) {
     disconnected(c, now, {}, true);
@@ -254,9 +254,9 @@ void Iwarp::refresh_deadline(Connection& c) {
 void Iwarp::on_deadline(Connection& c, Instant now) {
   switch (c.phase) {
     case Phase::opening: {
-      const Duration waited = c.setup->tcp_timeout;
+      const Duration waited = c.setup->transport_timeout;
       drop_stream(c, StreamCommand::Kind::reset);
-      mpa::Failure why = system_failure(mpa::Stage::tcp_connect, make_error_code(Errc::timed_out), c.peer);
+      Failure why = system_failure(mpa::step::tcp_connect, make_error_code(Errc::timed_out), c.peer);
       why.received = "nothing for " + seconds_text(waited);
       fail_setup(c, now, std::move(why), mpa::StartupEvent::Close::none);
       return;
@@ -268,6 +268,7 @@ void Iwarp::on_deadline(Connection& c, Instant now) {
       drain_startup(c, now);
       return;
     case Phase::holding: end_hold(c, now); break;
+    case Phase::waiting: open_stream(c, now); return;
     case Phase::open:
       if (c.peer_fin && c.grace && c.qp->drained()) {
         c.phase = Phase::closing;
@@ -275,7 +276,7 @@ void Iwarp::on_deadline(Connection& c, Instant now) {
       } else if (c.peer_fin && !c.grace) {
         drop_stream(c, StreamCommand::Kind::reset);
         disconnected(c, now,
-                     plain_failure(mpa::Stage::closing, Errc::timed_out, "RFC 5044 §7.2",
+                     plain_failure(step::closing, Errc::timed_out, "RFC 5044 §7.2",
                                    "FIN, and then no octet taken for " + seconds_text(options_.linger),
                                    "let the peer read until it has our FIN"),
                      false);
@@ -289,7 +290,7 @@ void Iwarp::on_deadline(Connection& c, Instant now) {
       drop_stream(c, StreamCommand::Kind::reset);
       if (c.phase == Phase::closing)
         disconnected(c, now,
-                     plain_failure(mpa::Stage::closing, Errc::timed_out, "RFC 5044 §7.2",
+                     plain_failure(step::closing, Errc::timed_out, "RFC 5044 §7.2",
                                    (fin_sent ? "no FIN for " : "no octet taken for ") + seconds_text(options_.linger),
                                    "let the peer close its half, or allow a longer linger"),
                      false);
@@ -305,25 +306,26 @@ void Iwarp::handle_deadline(Instant now) {
   now_ = now;
   free_retired();
   // Commands first: a decision that the user made before the deadline was checked counts as in time.
-  for (std::size_t i = 0; i < noted_.size(); ++i) {
-    if (Listener* l = find_listener(noted_[i]))
+  core_->for_each_noted([&](EndpointId endpoint) {
+    if (Listener* l = find_listener(endpoint))
       carry_out(*l);
-    else if (Connection* c = find(noted_[i]))
+    else if (Connection* c = find(endpoint))
       carry_out(*c, now);
-  }
-  noted_.clear();
+  });
   while (const auto slot = deadlines_.pop_due(now)) {
     if (Connection* c = slots_[*slot].connection.get()) on_deadline(*c, now);
   }
 }
 
-Instant Iwarp::next_deadline() const { return noted_.empty() ? deadlines_.next() : std::min(now_, deadlines_.next()); }
+Instant Iwarp::next_deadline() const {
+  return core_->has_noted() ? std::min(now_, deadlines_.next()) : deadlines_.next();
+}
 
 StreamId Iwarp::poll_ready() {
   while (nic::iwarp::StreamQp* qp = device_->poll_dirty()) {
     Connection* c = find(qp->owner);  // none: created by the user on the device, without a stream
     if (c == nullptr) continue;
-    if (qp->has_event()) note(qp->owner);  // of the user's own call
+    if (c->phase != Phase::over && qp->has_event()) core_->note(qp->owner);  // of the user's own call
     if (!has_transmit(*c)) continue;
     if (ready_.empty()) return c->stream;
     mark_ready(*c);

@@ -6,10 +6,12 @@
 // ------------|--------------------------------|-----------|-----------------------------------------------------------
 // noted       | the driver's turn              | opening   | open the stream
 // opening     | connected                      | startup   | mpa::Startup made, Request sent
-// opening     | connect failed, tcp_timeout    | over      | ConnectFailed
+// opening     | connect failed, transport_timeout| over      | ConnectFailed, unless it is tried again
+// waiting     | the back-off is over           | opening   | a new stream, to the next address
 // (accepted)  | the driver accepts             | startup   | mpa::Startup made, waits for the Request
 // startup     | request                        | deciding  | ConnectRequest
 // startup     | retry_v1, echo found           | opening   | Retrying; a new stream
+// startup     | failed, to be tried again      | waiting   | Retrying; cm/retries.hpp decides
 // startup     | terminate, failed, rejected    | over      | ConnectFailed or Rejected, after a Terminate if one is due
 // startup     | established                    | open      | queue pair attached, or its fence lifted; Established
 // startup     | established, peer unknown/slow | holding   | echo watch, first FPDU delay: attached afterwards
@@ -31,32 +33,34 @@
 #include <vector>
 
 #include "base/deadline_queue.hpp"
-#include "cm/admission.hpp"
+#include "cm/core.hpp"
+#include "cm/failure_text.hpp"
 #include "cm/providers/iwarp/iwarp.hpp"
 #include "mpa/startup.hpp"
 #include "nic/iwarp/stream_qp.hpp"
 
 namespace parley::cm::iwarp {
 
-enum class Phase : std::uint8_t { noted, opening, startup, deciding, decided, holding, open, closing, over };
+enum class Phase : std::uint8_t { noted, waiting, opening, startup, deciding, decided, holding, open, closing, over };
 
 /// Our view of the byte stream. `shut`: our FIN is out and the peer's is awaited.
 enum class Wire : std::uint8_t { none, opening, up, shut, gone };
 
 struct Decision {
   bool accept = false;
-  std::unique_ptr<mpa::Options> mpa;  // null: the listener's
+  std::unique_ptr<mpa::StartupOptions> options;  // null: the listener's
   Bytes private_data;
 };
 
 /// What only set-up needs; freed when it is over, so that an idle connection stays small. Rarely used parts are
 /// allocated on their own: from 1008 octets on, glibc's malloc takes a slow path.
 struct Setup {
-  mpa::Options options;
-  Bytes private_data;  // initiator: of the Request
+  mpa::StartupOptions options;
+  std::unique_ptr<mpa::StartupOptions> asked;  // if another address may be tried: what to begin with there
+  Bytes private_data;                          // initiator: of the Request
   Address local{};
   bool bind_local = false;
-  Duration tcp_timeout{};
+  Duration transport_timeout{};
   std::optional<mpa::Startup> startup;
   std::optional<Decision> decision;
   std::unique_ptr<mpa::StartupEvent> reply;  // holding: what Established will say
@@ -65,7 +69,7 @@ struct Setup {
   bool watching = false;       // holding: for a Terminate that exposes an echoing peer
   bool request_timed = false;  // times.request is set
   bool retried_v1 = false;
-  StepTimes times;
+  Steps times;
 };
 /// A deadline beyond the clock's end means none.
 constexpr Instant after(Instant now, Duration wait) { return wait > never - now ? never : now + wait; }
@@ -78,8 +82,7 @@ struct Connection {
   mpa::Role role = mpa::Role::initiator;
   Phase phase = Phase::noted;
   Wire wire = Wire::none;
-  bool orphan = false;     // the id was destroyed; it exists only for octets still owed
-  bool announced = false;  // the user has had an event with this id, or made it
+  bool orphan = false;  // the id was destroyed; it exists only for octets still owed
   bool peer_fin = false;
   bool want_fin = false;  // FIN as soon as nothing is left to send
   bool in_ready = false;
@@ -89,9 +92,7 @@ struct Connection {
   std::uint32_t tx_at = 0;
   StreamId stream = 0;
   EndpointId listener = 0;
-  Instant deadline = never;     // phases without a Startup: TCP, holding, half close, linger
-  Admission::Ticket pending{};  // in its listener's table of that name
-  Admission::Ticket silent{};   // in the provider's
+  Instant deadline = never;  // phases without a Startup: TCP, holding, half close, linger
   Address local{};
   Address peer{};
   Bytes tx;  // startup frames, at most two; of an orphan the queue pair's last octets, at most tail_max
@@ -101,41 +102,17 @@ struct Connection {
 inline constexpr std::uint32_t slot_bits = 24;
 inline constexpr std::size_t tail_max = 288 << 10;  // what a queue pair frames ahead, one FPDU more and a Terminate
 
-/// What ran out.
-enum class Scarce : std::uint8_t { pending_max, endpoints_max, streams };
-
-/// Peers that were turned away and not yet reported to the user.
-struct Turned {
-  Scarce scarce = Scarce::pending_max;
-  std::uint64_t gave_way = 0, refused = 0;
-  Address peer{};
-  std::optional<Duration> waited;  // that peer; none for a newcomer
-  bool any() const { return gave_way + refused > 0; }
-};
-
 struct Listener {
-  Listener(EndpointId own_id, StreamId own_stream, const Address& at, const ListenOptions& with)
-      : id(own_id),
-        stream(own_stream),
-        address(at),
-        options(with),
-        pending(with.pending_max + share(with.pending_max), share(with.pending_max)) {}
-  /// For networks that have no pending connection, beyond pending_max.
-  static constexpr std::uint32_t share(std::uint32_t pending_max) {
-    return std::min(pending_max / 8, 0xFFFFFFFF - pending_max);
-  }
-
   EndpointId id = 0;
   StreamId stream = 0;
   bool up = false;
   Address address{};
-  ListenOptions options;
-  Admission pending;  // pending connections: at most options.pending_max and the share
-  Turned turned;
+  mpa::StartupOptions options;
+  int backlog = 0;
 };
 
+/// At most one of the two.
 struct Slot {
-  std::uint32_t generation = 0;
   std::unique_ptr<Connection> connection;
   std::unique_ptr<Listener> listener;
 };
@@ -165,9 +142,13 @@ class Iwarp final : public IwarpProvider {
   ~Iwarp() override;
 
   // Provider
-  Device& device() override { return *device_; }
-  Result<EndpointId> listen(const Address& local, const ListenOptions& options) override;
-  Result<EndpointId> connect(const Address& peer, const ConnectOptions& options) override;
+  void start(Core& core) override { core_ = &core; }
+  std::vector<Device*> devices() override { return {device_.get()}; }
+  Result<Limits> limits(mpa::Role role, const TransportOptions& options, Depths depths) const override;
+  Result<Limits> limits(EndpointId endpoint) const override;
+  Result<Route> resolve(const Address& peer, const std::optional<Address>& local) override;
+  Result<void> listen(EndpointId endpoint, const Address& local, const ListenOptions& options) override;
+  Result<void> connect(EndpointId endpoint, const Address& peer, const ConnectOptions& options) override;
   Result<QueuePair*> create_qp(EndpointId endpoint, const QpInit& init) override;
   QueuePair* qp(EndpointId endpoint) override;
   Result<Address> local_address(EndpointId endpoint) const override;
@@ -176,14 +157,13 @@ class Iwarp final : public IwarpProvider {
   Result<void> reject(EndpointId endpoint, ConstBytes private_data) override;
   Result<void> disconnect(EndpointId endpoint) override;
   void destroy(EndpointId endpoint) override;
-  std::optional<ProviderEvent> poll_event() override;
+  bool has_events() const override { return device_->has_events(); }
 
   // IwarpProvider
-  bool has_events() const override { return events_at_ < events_.size() || device_->has_events(); }
   bool has_work() const override {
-    return !noted_.empty() || !commands_.empty() || !ready_.empty() || device_->has_dirty();
+    return core_->has_noted() || !commands_.empty() || !ready_.empty() || device_->has_dirty();
   }
-  std::size_t endpoint_count() const override { return alive_; }
+  std::size_t endpoint_count() const override { return core_->ids.alive(); }
 
   // StreamMachine
   void handle_listening(Instant now, StreamId listener, const Address& local) override;
@@ -203,21 +183,18 @@ class Iwarp final : public IwarpProvider {
 
  private:
   // iwarp.cpp: endpoints and commands
-  tl::unexpected<Error> no_endpoint() const;
-  Slot* new_slot(EndpointId& id);
+  Slot& slot_for(EndpointId id);
   void free_slot(std::uint32_t slot);
   void free_retired();
-  const Slot* slot_at(EndpointId endpoint) const;
   Connection* find(EndpointId endpoint) const;
   Listener* find_listener(EndpointId endpoint) const;
   Connection* by_stream(StreamId stream);
   Listener* listener_by_stream(StreamId stream);
-  void note(EndpointId endpoint) { noted_.push_back(endpoint); }
   Result<void> make_qp(Connection& c, const QpInit* init);
   void drop_qp(Connection& c);
   void keep_tail(Connection& c);
-  void push_event(ProviderEvent event) { events_.push_back(std::move(event)); }
-  ProviderEvent event_of(const Connection& c, ProviderEvent::Kind kind) const;
+  Id id_of(const Connection& c) const { return core_->id(c.id); }
+  void end(Connection& c);
   // This side's streams are odd and carry their slot, so that only the driver's need a map.
   StreamId next_stream(std::uint32_t slot) { return (++stream_serial_ << slot_bits | slot) << 1 | 1; }
   void unmap_stream(StreamId stream) {
@@ -228,14 +205,8 @@ class Iwarp final : public IwarpProvider {
 
   // iwarp_admission.cpp: who may be pending, and who is evicted
   bool admit(Connection& c, Instant now);
-  void our_turn(Connection& c);
-  void peers_turn(Connection& c);
-  void await_first_message(Connection& c);
-  void uncount(Connection& c);
   bool make_room(Instant now, Scarce scarce);
   void give_way(EndpointId who, Instant now, Scarce scarce);
-  Turned& turned(Listener& l, Scarce scarce, const Address& peer);
-  void tell_turned(Listener& l, ProviderEvent& event);
 
   // iwarp_setup.cpp: from nothing to Established or to a failure
   void carry_out(Connection& c, Instant now);
@@ -252,15 +223,16 @@ class Iwarp final : public IwarpProvider {
   bool attach(Connection& c, Instant now, mpa::Parameters& parameters, mpa::Rtr send_rtr, bool fenced);
   void establish(Connection& c, Instant now, mpa::StartupEvent& event);
   void refuse_with_terminate(Connection& c, Instant now, mpa::StartupEvent& event);
-  void retry(Connection& c, Instant now, mpa::Failure why);
-  void fail_setup(Connection& c, Instant now, mpa::Failure why, mpa::StartupEvent::Close close);
+  void retry(Connection& c, Instant now, Failure why, Duration wait = {});
+  bool try_again(Connection& c, Instant now, Failure& why);
+  void fail_setup(Connection& c, Instant now, Failure why, mpa::StartupEvent::Close close);
 
   // iwarp_data.cpp: the open connection and its end
   void feed_qp(Connection& c, Instant now, ConstBytes in);
   void poll_qp(Connection& c, Instant now);
   void on_qp_event(Connection& c, Instant now, const nic::iwarp::QpEvent& event);
   void lose_stream(Connection& c, Instant now, StreamEnd end);
-  void disconnected(Connection& c, Instant now, mpa::Failure why, bool graceful);
+  void disconnected(Connection& c, Instant now, Failure why, bool graceful);
   void begin_linger(Connection& c, Instant now);
   void drop_stream(Connection& c, StreamCommand::Kind how);
   void stream_finished(Connection& c, Instant now);
@@ -273,41 +245,23 @@ class Iwarp final : public IwarpProvider {
   IwarpProviderOptions options_;
   std::unique_ptr<nic::iwarp::IwarpDevice> device_;  // before slots_: queue pairs are destroyed first
   PdHandle default_pd_ = 0;
-  std::vector<Slot> slots_;  // at most options_.endpoints_max
-  std::vector<std::uint32_t> free_slots_;
+  Core* core_ = nullptr;
+  std::vector<Slot> slots_;             // by EndpointTable::slot
   std::vector<std::uint32_t> retired_;  // freed at the next input: callers up the stack still use them
-  std::size_t alive_ = 0;
   std::unordered_map<StreamId, std::uint32_t> accepted_;  // the driver's streams; at most one per endpoint
   // The last look-up: one message asks several times. The caller compares the stream's name, so it may be stale.
   mutable StreamId last_found_ = 0;
   mutable std::uint32_t last_found_slot_ = 0xFFFFFFFF;
   StreamId stream_serial_ = 0;
-  std::vector<EndpointId> noted_;       // at most three per endpoint
   std::deque<StreamCommand> commands_;  // at most two per stream
   std::deque<StreamId> ready_;          // each stream once
-  // Per endpoint: at most two Retrying, ConnectRequest, Established and an end; per listener one turned_away. Those
-  // before events_at_ were read. Not a deque: an event is larger than its chunks, so each would be allocated.
-  std::vector<ProviderEvent> events_;
-  std::size_t events_at_ = 0;
   DeadlineQueue deadlines_;
-  std::vector<EndpointId> listeners_;
-  // Accepted without an RTR, and silent since. Evicted only when endpoints or streams run out.
-  Admission silent_{0xFFFFFFFF, 0};
   EchoMemory echoes_;
-  EndpointId reported_dead_ = 0;  // an endpoint the user never knew: destroyed after its ConnectFailed was read
   Instant now_{};
 };
 
 // iwarp_text.cpp: failures as text
-/// Every local port towards `address` is in use.
-mpa::Failure ports_exhausted(const Address& address);
-mpa::Failure system_failure(mpa::Stage stage, std::error_code why, const Address& address);
-mpa::Failure listen_failure(std::error_code why, const Address& address);
-mpa::Failure stream_lost(mpa::Stage stage, StreamEnd end);
-/// `limit`: what `scarce` allows; not used for streams, which the driver counts.
-mpa::Failure no_room(mpa::Stage stage, Scarce scarce, std::uint32_t limit, std::string received);
-mpa::Failure plain_failure(mpa::Stage stage, Errc code, std::string rule, std::string received, std::string advice);
-std::string seconds_text(Duration duration);
+Failure stream_lost(const Step& step, StreamEnd end);
 std::string terminate_text(const parley::iwarp::TerminateInfo& info);
 
 }  // namespace parley::cm::iwarp

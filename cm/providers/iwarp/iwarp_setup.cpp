@@ -29,7 +29,7 @@ void Iwarp::carry_out(Listener& l) {
   command.kind = StreamCommand::Kind::listen;
   command.id = l.stream;
   command.address = l.address;
-  command.backlog = l.options.backlog;
+  command.backlog = l.backlog;
   commands_.push_back(command);
   l.up = true;
 }
@@ -41,11 +41,12 @@ void Iwarp::carry_out(Connection& c, Instant now) {
       if (offers_rtr_frame(c.setup->options) && c.setup->options.peer_quirk.empty() &&
           echoes_.of(c.peer) == EchoMemory::Verdict::echoes) {
         give_up_rtr_frame(c.setup->options);
-        ProviderEvent event = event_of(c, ProviderEvent::Kind::retrying);
-        event.why = plain_failure(mpa::Stage::send_request, Errc::unsupported, "OFA 2007-10 Rtr §2",
-                                  "S=1 echoed and the Rtr frame refused, on an earlier connection",
-                                  fmt::format("going on without S, with RTR {}", to_string(c.setup->options.rtr)));
-        push_event(std::move(event));
+        core_->events.push(
+            Retrying{id_of(c),
+                     plain_failure(mpa::step::send_request, Errc::unsupported, "OFA 2007-10 Rtr §2",
+                                   "S=1 echoed and the Rtr frame refused, on an earlier connection",
+                                   fmt::format("going on without S, with RTR {}", to_string(c.setup->options.rtr))),
+                     c.peer});
       }
       open_stream(c, now);
       break;
@@ -74,18 +75,18 @@ void Iwarp::open_stream(Connection& c, Instant now) {
   command.address = c.peer;
   command.local = c.setup->bind_local ? c.setup->local : Address::any(c.peer.family, 0);
   commands_.push_back(command);
-  c.deadline = after(now, c.setup->tcp_timeout);
+  c.deadline = after(now, c.setup->transport_timeout);
   refresh_deadline(c);
 }
 
 void Iwarp::begin_startup(Connection& c, Instant now) {
   Setup& setup = *c.setup;
-  setup.times.tcp = now - setup.start;
+  setup.times.transport = now - setup.start;
   auto startup = mpa::Startup::create(mpa::Role::initiator, setup.options, setup.private_data, now);
   if (!startup) {
     // Only a retry gets here: options that contradict each other from the start were refused by connect().
     fail_setup(c, now,
-               plain_failure(mpa::Stage::send_request, Errc::invalid_argument, {}, startup.error().message(),
+               plain_failure(mpa::step::send_request, Errc::invalid_argument, {}, startup.error().message(),
                              "choose options that hold for the fall-back too"),
                mpa::StartupEvent::Close::graceful);
     return;
@@ -109,7 +110,7 @@ void Iwarp::drain_startup(Connection& c, Instant now) {
     auto event = startup.poll_event();
     if (!event) break;
     on_startup_event(c, now, *event);
-    if (c.phase == Phase::opening || c.phase == Phase::over) break;
+    if (c.phase == Phase::opening || c.phase == Phase::waiting || c.phase == Phase::over) break;
   }
   settle(c, now);
 }
@@ -119,13 +120,11 @@ void Iwarp::on_startup_event(Connection& c, Instant now, mpa::StartupEvent& even
   switch (event.kind) {
     case Kind::request: {
       c.phase = Phase::deciding;
-      c.announced = true;
-      our_turn(c);
+      core_->ids.find(c.id)->announced = true;
+      core_->pending.our_turn(c.id);
       c.setup->times.request = now - c.setup->start;
-      ProviderEvent request = event_of(c, ProviderEvent::Kind::connect_request);
-      request.parameters = std::move(event.parameters);
-      request.private_data = std::move(event.private_data);
-      push_event(std::move(request));
+      core_->events.push(ConnectRequest{core_->id(c.listener), id_of(c), c.peer, std::move(event.parameters),
+                                        std::move(event.private_data)});
       return;
     }
     case Kind::fpdu_mode:
@@ -144,12 +143,9 @@ void Iwarp::on_startup_event(Connection& c, Instant now, mpa::StartupEvent& even
       return;
     case Kind::rejected: {
       if (c.role == mpa::Role::responder) return;  // decide() has done it
-      ProviderEvent rejected = event_of(c, ProviderEvent::Kind::rejected);
-      rejected.parameters = std::move(event.parameters);
-      rejected.private_data = std::move(event.private_data);
-      rejected.why = std::move(event.failure);
-      push_event(std::move(rejected));
-      c.phase = Phase::over;
+      core_->events.push(
+          Rejected{id_of(c), std::move(event.private_data), std::move(event.parameters), std::move(event.failure)});
+      end(c);
       begin_linger(c, now);
       return;
     }
@@ -223,7 +219,7 @@ void Iwarp::echo_found(Connection& c, Instant now, std::string received) {
   give_up_rtr_frame(c.setup->options);
   retry(c, now,
         plain_failure(
-            mpa::Stage::send_rtr, Errc::unsupported, "OFA 2007-10 Rtr §2", std::move(received),
+            mpa::step::send_rtr, Errc::unsupported, "OFA 2007-10 Rtr §2", std::move(received),
             fmt::format("the peer echoes S without knowing the Rtr frame; connecting again without S, with RTR {}",
                         to_string(c.setup->options.rtr))));
 }
@@ -247,8 +243,8 @@ bool Iwarp::attach(Connection& c, Instant now, mpa::Parameters& parameters, mpa:
   if (auto attached = c.qp->attach(options); !attached) {
     fail_setup(
         c, now,
-        plain_failure(c.role == mpa::Role::initiator ? mpa::Stage::send_rtr : mpa::Stage::ulp_decision,
-                      Errc::wrong_state, {}, "the queue pair could not be attached: " + attached.error().message(),
+        plain_failure(c.role == mpa::Role::initiator ? mpa::step::send_rtr : mpa::step::ulp_decision, Errc::wrong_state,
+                      {}, "the queue pair could not be attached: " + attached.error().message(),
                       "give each connection a fresh queue pair"),
         mpa::StartupEvent::Close::reset);
     return false;
@@ -258,16 +254,17 @@ bool Iwarp::attach(Connection& c, Instant now, mpa::Parameters& parameters, mpa:
 }
 
 void Iwarp::establish(Connection& c, Instant now, mpa::StartupEvent& event) {
-  ProviderEvent established = event_of(c, ProviderEvent::Kind::established);
-  established.parameters = std::move(event.parameters);
-  established.private_data = std::move(event.private_data);
-  established.times = c.setup->times;
-  established.times.established = now - c.setup->start;
-  push_event(std::move(established));
+  c.setup->times.established = now - c.setup->start;
+  const std::uint16_t ird = event.parameters.ird, ord = event.parameters.ord;
+  core_->events.push(
+      Established{id_of(c), std::move(event.parameters), std::move(event.private_data), ird, ord, c.setup->times});
   c.phase = Phase::open;
   c.deadline = never;
   c.setup.reset();
-  uncount(c);
+  if (c.role == mpa::Role::responder)
+    core_->pending.leave(c.id);
+  else
+    core_->forget_retries(c.id);
 }
 
 // RFC 6581 §8: the Reply is valid MPA but unacceptable; the peer learns it from a Terminate, which is an FPDU.
@@ -285,25 +282,25 @@ void Iwarp::decide(Connection& c, Instant now) {
   if (!decision.accept) {
     if (!setup.startup->reject(now, decision.private_data)) {
       fail_setup(c, now,
-                 plain_failure(mpa::Stage::ulp_decision, Errc::invalid_argument, {}, "the rejection could not be sent",
+                 plain_failure(mpa::step::ulp_decision, Errc::invalid_argument, {}, "the rejection could not be sent",
                                "use less private data"),
                  mpa::StartupEvent::Close::reset);
       return;
     }
     drain_startup(c, now);
     if (c.phase == Phase::over) return;  // the peer had already gone
-    c.phase = Phase::over;
+    end(c);
     c.setup.reset();
-    uncount(c);
+    core_->pending.leave(c.id);
     if (c.wire == Wire::up) begin_linger(c, now);
     settle(c, now);
     return;
   }
-  if (decision.mpa) setup.options = *decision.mpa;
+  if (decision.options) setup.options = *decision.options;
   c.phase = Phase::startup;
   if (auto accepted = setup.startup->accept(now, setup.options, decision.private_data); !accepted) {
     fail_setup(c, now,
-               plain_failure(mpa::Stage::ulp_decision, Errc::invalid_argument, {}, accepted.error().message(),
+               plain_failure(mpa::step::ulp_decision, Errc::invalid_argument, {}, accepted.error().message(),
                              "choose options for accept() that fit the Request"),
                mpa::StartupEvent::Close::reset);
     return;
@@ -311,31 +308,48 @@ void Iwarp::decide(Connection& c, Instant now) {
   // RFC 5044 §7.1.2 rule 4: from here a classic initiator may be silent as long as its ULP likes. The ULP on this side
   // knows of the connection and can end it; it takes no room from those that nobody has looked at.
   if (setup.startup->parameters().rtr == mpa::Rtr::none)
-    await_first_message(c);
+    core_->pending.await_first_message(c.id, c.peer);
   else
-    peers_turn(c);
+    core_->pending.peers_turn(c.id);
   drain_startup(c, now);
 }
 
-void Iwarp::retry(Connection& c, Instant now, mpa::Failure why) {
-  ProviderEvent event = event_of(c, ProviderEvent::Kind::retrying);
-  event.why = std::move(why);
-  push_event(std::move(event));
+void Iwarp::retry(Connection& c, Instant now, Failure why, Duration wait) {
+  core_->events.push(Retrying{id_of(c), std::move(why), c.peer, wait});
   if (c.wire == Wire::up) drop_stream(c, StreamCommand::Kind::reset);
   c.setup->startup.reset();
   c.setup->reply.reset();
   c.setup->early.clear();
   c.setup->watching = c.setup->request_timed = false;
-  open_stream(c, now);
+  if (wait <= Duration{}) {
+    open_stream(c, now);
+    return;
+  }
+  c.phase = Phase::waiting;
+  c.wire = Wire::none;
+  c.deadline = after(now, wait);
+  refresh_deadline(c);
 }
 
-void Iwarp::fail_setup(Connection& c, Instant now, mpa::Failure why, mpa::StartupEvent::Close close) {
-  ProviderEvent event = event_of(c, ProviderEvent::Kind::connect_failed);
-  event.why = std::move(why);
-  if (c.attached) event.terminate = c.qp->terminate();
-  c.phase = Phase::over;
-  our_turn(c);
-  if (!c.orphan) push_event(std::move(event));
+// A new stream to the address that cm/retries.hpp chooses, with what the user asked for at first.
+bool Iwarp::try_again(Connection& c, Instant now, Failure& why) {
+  if (c.role == mpa::Role::responder || c.attached) return false;
+  const auto again = core_->again(c.id, why);
+  if (!again) return false;
+  c.setup->options = *c.setup->asked;
+  c.setup->retried_v1 = false;
+  c.peer = again->peer;
+  if (!c.setup->bind_local) c.local = {};
+  retry(c, now, std::move(why), again->wait);
+  return true;
+}
+
+void Iwarp::fail_setup(Connection& c, Instant now, Failure why, mpa::StartupEvent::Close close) {
+  if (try_again(c, now, why)) return;
+  core_->pending.our_turn(c.id);
+  ConnectFailed failed{id_of(c), std::move(why), c.role == mpa::Role::responder};
+  if (!c.orphan) core_->events.push(std::move(failed));
+  end(c);
   if (c.wire == Wire::up && close == mpa::StartupEvent::Close::reset)
     drop_stream(c, StreamCommand::Kind::reset);
   else if (c.wire == Wire::up)
@@ -347,7 +361,7 @@ void Iwarp::handle_connected(Instant now, StreamId stream, const StreamInfo& inf
   now_ = now;
   free_retired();
   Connection* c = by_stream(stream);
-  if (c == nullptr) return;
+  if (c == nullptr || c->phase != Phase::opening) return;
   c->wire = Wire::up;
   c->local = info.local;
   c->emss = info.emss;
@@ -358,13 +372,15 @@ void Iwarp::handle_connect_failed(Instant now, StreamId stream, std::error_code 
   now_ = now;
   free_retired();
   Connection* c = by_stream(stream);
-  if (c == nullptr) return;
+  if (c == nullptr || c->phase != Phase::opening) return;
   unmap_stream(stream);
   c->stream = 0;
   c->wire = Wire::gone;
   // If no local address was requested, none can be wrong: what is not available is a port.
   const bool out_of_ports = why == std::errc::address_not_available && !c->setup->bind_local;
-  fail_setup(*c, now, out_of_ports ? ports_exhausted(c->peer) : system_failure(mpa::Stage::tcp_connect, why, c->peer),
+  fail_setup(*c, now,
+             out_of_ports ? ports_exhausted(mpa::step::tcp_connect, c->peer)
+                          : system_failure(mpa::step::tcp_connect, why, c->peer),
              mpa::StartupEvent::Close::none);
   refresh_deadline(*c);
 }

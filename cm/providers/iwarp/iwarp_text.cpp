@@ -1,131 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Failures as text. The driver gives the system's own error code; here it becomes an Errc and a piece of advice.
+// What a lost stream and a Terminate are called.
 #include <fmt/format.h>
 
 #include "cm/providers/iwarp/iwarp_impl.hpp"
 
 namespace parley::cm::iwarp {
-namespace {
 
-struct SystemWords {
-  std::errc system;
-  Errc code;
-  const char* advice;
-};
-
-constexpr SystemWords connect_words[] = {
-    {std::errc::connection_refused, Errc::refused, "start the peer's listener, or check address and port"},
-    {std::errc::network_unreachable, Errc::unreachable,
-     "check the route to the peer, and that this address family is configured"},
-    {std::errc::host_unreachable, Errc::unreachable, "check that the peer is up and on this network"},
-    {std::errc::network_down, Errc::unreachable, "bring the network interface up"},
-    {std::errc::timed_out, Errc::timed_out, "check that the peer is up and that no firewall drops the packets"},
-    {std::errc::connection_reset, Errc::peer_reset, "look at the peer's log: it accepted and reset at once"},
-    {std::errc::address_in_use, Errc::address_in_use, "choose another local port, or none"},
-    {std::errc::address_not_available, Errc::bad_address, "use an address of this machine as the source"},
-    {std::errc::invalid_argument, Errc::bad_address, "give the interface of a link-local address, as in fe80::1%eth0"},
-    {std::errc::permission_denied, Errc::not_permitted, "check the firewall's rules and the port's privileges"},
-    {std::errc::operation_not_permitted, Errc::not_permitted, "check the firewall's rules"},
-    {std::errc::address_family_not_supported, Errc::unsupported, "use the other IP version"},
-    {std::errc::too_many_files_open, Errc::no_space, "raise the limit of open files (ulimit -n)"},
-    {std::errc::too_many_files_open_in_system, Errc::no_space, "raise fs.file-max"},
-};
-
-constexpr SystemWords listen_words[] = {
-    {std::errc::address_in_use, Errc::address_in_use, "stop the program that listens there, or choose another port"},
-    {std::errc::address_not_available, Errc::bad_address, "listen on an address of this machine, or on any"},
-    {std::errc::permission_denied, Errc::not_permitted,
-     "choose a port above 1023, or run with the privilege to bind it"},
-    {std::errc::invalid_argument, Errc::bad_address, "give the interface of a link-local address, as in fe80::1%eth0"},
-    {std::errc::address_family_not_supported, Errc::unsupported, "use the other IP version"},
-    {std::errc::too_many_files_open, Errc::no_space, "raise the limit of open files (ulimit -n)"},
-    {std::errc::too_many_files_open_in_system, Errc::no_space, "raise fs.file-max"},
-};
-
-template <std::size_t n>
-mpa::Failure from_table(const SystemWords (&table)[n], mpa::Stage stage, std::error_code why) {
-  mpa::Failure failure{.stage = stage, .code = make_error_code(Errc::io), .received = why.message()};
-  if (why.category() == error_category()) {
-    failure.code = why;
-    for (const SystemWords& words : table)
-      if (make_error_code(words.code) == why) failure.advice = words.advice;
-  } else {
-    for (const SystemWords& words : table) {
-      if (why != words.system) continue;
-      failure.code = make_error_code(words.code);
-      failure.advice = words.advice;
-    }
-  }
-  if (failure.advice.empty()) failure.advice = "look up the system's message";
-  return failure;
-}
-
-}  // namespace
-
-std::string seconds_text(Duration duration) {
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
-  return ms % 1000 == 0 ? fmt::format("{} s", ms / 1000) : fmt::format("{} ms", ms);
-}
-
-mpa::Failure plain_failure(mpa::Stage stage, Errc code, std::string rule, std::string received, std::string advice) {
-  return {.stage = stage,
-          .code = make_error_code(code),
-          .rule = std::move(rule),
-          .received = std::move(received),
-          .advice = std::move(advice)};
-}
-
-mpa::Failure system_failure(mpa::Stage stage, std::error_code why, const Address& address) {
-  mpa::Failure failure = from_table(connect_words, stage, why);
-  failure.received = fmt::format("{}: {}", address.to_string(), failure.received);
-  return failure;
-}
-
-mpa::Failure ports_exhausted(const Address& address) {
-  return plain_failure(mpa::Stage::tcp_connect, Errc::address_in_use, {},
-                       fmt::format("no local port is free towards {}", address.to_string()),
-                       "close connections first (a port stays taken through TIME-WAIT), spread them over more local or "
-                       "remote addresses or remote ports, or widen the range of local ports");
-}
-
-mpa::Failure listen_failure(std::error_code why, const Address& address) {
-  mpa::Failure failure = from_table(listen_words, mpa::Stage::tcp_connect, why);
-  failure.received = fmt::format("cannot listen on {}: {}", address.to_string(), failure.received);
-  return failure;
-}
-
-mpa::Failure stream_lost(mpa::Stage stage, StreamEnd end) {
+Failure stream_lost(const Step& step, StreamEnd end) {
   switch (end) {
     case StreamEnd::rst:
       // RFC 5044 §8: error 1, the TCP connection is lost; no Terminate can be sent.
-      return plain_failure(stage, Errc::peer_reset, "RFC 5044 §8", "RST",
+      return plain_failure(step, Errc::peer_reset, "RFC 5044 §8", "RST",
                            "look at the peer's log for the reason, then connect again");
     case StreamEnd::timeout:
-      return plain_failure(stage, Errc::timed_out, "RFC 5044 §8", "no acknowledgement from the peer",
+      return plain_failure(step, Errc::timed_out, "RFC 5044 §8", "no acknowledgement from the peer",
                            "check the path to the peer, then connect again");
     case StreamEnd::fin: break;
   }
-  return plain_failure(stage, Errc::peer_closed, "RFC 5044 §7.2", "FIN", "connect again if more is to be sent");
-}
-
-mpa::Failure no_room(mpa::Stage stage, Scarce scarce, std::uint32_t limit, std::string received) {
-  std::string advice;
-  switch (scarce) {
-    case Scarce::pending_max:
-      advice = fmt::format(
-          "pending_max is {}, and that many connections were pending; raise it, decide sooner, or keep the busiest "
-          "address out",
-          limit);
-      break;
-    case Scarce::endpoints_max:
-      advice =
-          fmt::format("endpoints_max is {}, and that many ids were in use; raise it, or destroy ids sooner", limit);
-      break;
-    case Scarce::streams:
-      advice = "the host had no stream or descriptor left; raise streams_max and the limit of open files (ulimit -n)";
-      break;
-  }
-  return plain_failure(stage, Errc::no_space, {}, std::move(received), std::move(advice));
+  return plain_failure(step, Errc::peer_closed, "RFC 5044 §7.2", "FIN", "connect again if more is to be sent");
 }
 
 std::string terminate_text(const parley::iwarp::TerminateInfo& info) {

@@ -379,7 +379,7 @@ class Silent(Fault):
         run.command.await_event("connect_failed")
         code = run.command.finish(stop=run.program.peer_is_initiator)
         why = next(event for event in run.command.said() if event["event"] == "connect_failed")["why"]
-        demand(why["stage"] == self.stage, f"{why['stage']}: {why['text']}")
+        demand(why["step"] == self.stage, f"{why['step']}: {why['text']}")
         # Before its Request it is no connection of the listener's.
         demand(code == (0 if self.stage == "wait_request" else 1), f"exit {code}")
 

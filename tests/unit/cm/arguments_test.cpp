@@ -37,14 +37,15 @@ struct BadOption {
   const char* words;
   mpa::Options mpa;
   bool initiator = true, responder = true;
+  std::uint16_t ird = 32, ord = 32;
 };
 
 TEST(CmArguments, MpaOptionsAreNamed) {
   const std::vector<BadOption> all{
       {"revision is 3; it is 1 or 2", {.revision = 3}},
       {"revision is 0; it is 1 or 2", {.revision = 0}},
-      {"::ird is 20000; it is 0 to 16382", {.ird = 20000}},
-      {"::ord is 65535; it is 0 to 16382", {.ord = 65535}},
+      {"ird is 20000; it is 0 to 16382", {}, true, true, 20000},
+      {"ord is 65535; it is 0 to 16382", {}, true, true, 32, 65535},
       {"ird_max is 16383; at most 16382", {.ird_max = 16383}},
       {"private_data_max is 513; at most 512", {.private_data_max = 513}},
       {"peer_quirk is the name of no quirk", {.peer_quirk = "sivv"}},
@@ -57,27 +58,30 @@ TEST(CmArguments, MpaOptionsAreNamed) {
       {"rtr_fallback is frame", {.rtr_fallback = mpa::Rtr::frame}, true, false},
       {"rtr_accept is empty", {.rtr_accept = {}}, false, true},
       {"rtr_accept is read alone, and ird and ird_max are 0",
-       {.rtr_accept = {.read = true}, .ird = 0, .ird_max = 0},
+       {.rtr_accept = {.read = true}, .ird_max = 0},
        false,
-       true},
+       true,
+       0},
       {"rtr_expected is frame", {.rtr_expected = mpa::Rtr::frame}, false, true},
   };
   Net net;
   Host& a = net.add_host(1);
   for (const BadOption& bad : all) {
     if (bad.initiator)
-      expect_refusal(a.cm.connect(Address::v4(192, 0, 2, 2, 7471), {.mpa = bad.mpa}), Errc::invalid_argument,
-                     bad.words);
+      expect_refusal(
+          a.cm.connect(Address::v4(192, 0, 2, 2, 7471), {.transport = bad.mpa, .ird = bad.ird, .ord = bad.ord}),
+          Errc::invalid_argument, bad.words);
     if (bad.responder)
-      expect_refusal(a.cm.listen(Address::any(Address::Family::v4, 7471), {.mpa = bad.mpa}), Errc::invalid_argument,
-                     bad.words);
+      expect_refusal(
+          a.cm.listen(Address::any(Address::Family::v4, 7471), {.transport = bad.mpa, .ird = bad.ird, .ord = bad.ord}),
+          Errc::invalid_argument, bad.words);
   }
   EXPECT_EQ(a.provider->endpoint_count(), 0U);
 }
 
 TEST(CmArguments, OfListenAreNamed) {
   Net net;
-  Host& a = net.add_host(1, {.endpoints_max = 1});
+  Host& a = net.add_host(1, {}, {.endpoints_max = 1});
   const Address any = Address::any(Address::Family::v4, 7471);
   expect_refusal(a.cm.listen(any, {.backlog = 0}), Errc::invalid_argument,
                  "ListenOptions::backlog is 0; it is at least 1");
@@ -89,7 +93,7 @@ TEST(CmArguments, OfListenAreNamed) {
 
 TEST(CmArguments, OfConnectAreNamed) {
   Net net;
-  Host& a = net.add_host(1, {.endpoints_max = 1});
+  Host& a = net.add_host(1, {}, {.endpoints_max = 1});
   const Address to = Address::v4(192, 0, 2, 2, 7471);
   const Bytes long_data(private_max + 1);
   expect_refusal(a.cm.connect(Address::v4(192, 0, 2, 2, 0)), Errc::bad_address, "port is 0");
@@ -97,11 +101,11 @@ TEST(CmArguments, OfConnectAreNamed) {
                  "ConnectOptions::local is of IP version 6, and the peer of version 4");
   expect_refusal(a.cm.connect(to, {.private_data = long_data}), Errc::bad_private_data,
                  "private_data has 513 octets; at most 508");
-  expect_refusal(a.cm.connect(to, {.mpa = {.revision = 1}, .private_data = long_data}), Errc::bad_private_data,
-                 "private_data has 513 octets; at most 512");
+  expect_refusal(a.cm.connect(to, {.transport = mpa::Options{.revision = 1}, .private_data = long_data}),
+                 Errc::bad_private_data, "private_data has 513 octets; at most 512");
   expect_refusal(a.cm.connect(to, {.qp = QpInit{.pd = 99}}), Errc::invalid_argument, "QpInit::pd 99");
-  expect_refusal(a.cm.connect(to, {.tcp_timeout = -1ns}), Errc::invalid_argument,
-                 "ConnectOptions::tcp_timeout is -1 ns; it is at least 0");
+  expect_refusal(a.cm.connect(to, {.transport_timeout = -1ns}), Errc::invalid_argument,
+                 "ConnectOptions::transport_timeout is -1 ns; it is at least 0");
   ASSERT_TRUE(a.cm.connect(to, {.private_data = ConstBytes(long_data).first(enhanced_max)}));
   expect_refusal(a.cm.connect(to), Errc::no_space, "1 ids are alive");
 }
@@ -141,7 +145,7 @@ TEST(CmArguments, OfAcceptAndRejectAreNamed) {
     expect_refusal(p.cb.accept({.private_data = long_data}), Errc::bad_private_data,
                    "AcceptOptions::private_data has 513 octets; at most 508");
     expect_refusal(p.cb.reject(long_data), Errc::bad_private_data, "private_data has 513 octets; at most 508");
-    expect_refusal(p.cb.accept({.mpa = mpa::Options{.revision = 7}}), Errc::invalid_argument, "revision is 7");
+    expect_refusal(p.cb.accept({.transport = mpa::Options{.revision = 7}}), Errc::invalid_argument, "revision is 7");
     expect_refusal(p.cb.accept({.qp = QpInit{.pd = 77}}), Errc::invalid_argument, "QpInit::pd 77");
     expect_refusal(p.cb.create_qp({.pd = 78}), Errc::invalid_argument, "QpInit::pd 78");
     EXPECT_TRUE(p.cb.accept());
@@ -246,7 +250,7 @@ TEST(VerbsArguments, OfAConnectionThatIsOver) {
   Pair p;
   const Address to = p.listen();
   p.accept_all();
-  p.connect(to, {.rtr = mpa::Rtr::send, .ord = 0});
+  p.connect(to, {.rtr = mpa::Rtr::send}, {}, 32, 0);
   ASSERT_TRUE(p.net.run_until([&] { return p.established(); }));
   const Sge sge = p.va.at(0, 8);
   expect_refusal(p.ca.qp()->post_send({.opcode = SendWr::Opcode::rdma_read, .sges = {&sge, 1}}), Errc::insufficient_ird,

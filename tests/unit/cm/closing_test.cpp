@@ -38,7 +38,7 @@ TEST(CmClosing, TimesBeyondTheClocksEndAreForEver) {
   Pair p({}, provider);
   const Address to = p.listen();
   p.accept_all();
-  auto id = p.a.cm.connect(to, {.qp = p.va.qp(), .tcp_timeout = Duration::max()});
+  auto id = p.a.cm.connect(to, {.qp = p.va.qp(), .transport_timeout = Duration::max()});
   ASSERT_TRUE(id);
   p.ca = *id;
   ASSERT_TRUE(p.net.run_until([&] { return p.a.last<cm::Established>() != nullptr; }));
@@ -62,7 +62,7 @@ TEST(CmClosing, AnErrorBehindOurFinClaimsNoTerminate) {
   ASSERT_TRUE(p.net.run_until([&] { return p.a.last<cm::Disconnected>() != nullptr; }));
   const cm::Disconnected& told = *p.a.last<cm::Disconnected>();
   EXPECT_FALSE(told.graceful);
-  expect_text(told.why, mpa::Stage::data, Errc::malformed, "192.0.2.2:7471");
+  expect_text(told.why, cm::step::data, Errc::malformed, "192.0.2.2:7471");
   EXPECT_FALSE(told.terminate.has_value());
   EXPECT_FALSE(parley::iwarp::queue_pair(p.ca.qp())->terminate().has_value());
   EXPECT_EQ(written, 0U);
@@ -73,7 +73,7 @@ TEST(CmClosing, APeerThatKeepsReadingCannotHoldOffTheEnd) {
   Pair p({.window = 8192});
   const Address to = p.listen();
   p.accept_all();
-  p.connect(to, {.rtr = mpa::Rtr::write, .ird = 8, .ord = 8});
+  p.connect(to, {.rtr = mpa::Rtr::write}, {}, 8, 8);
   ASSERT_TRUE(p.net.run_until([&] { return p.established(); }));
   std::size_t asked = 0;
   const auto ask = [&] {  // b keeps Reads of a's memory under way
@@ -101,7 +101,7 @@ TEST(CmClosing, ReadsThatCrossWhileBothSidesCloseAreAnswered) {
   Pair p;
   const Address to = p.listen();
   p.accept_all();
-  p.connect(to, {.rtr = mpa::Rtr::write, .ird = 8, .ord = 8});
+  p.connect(to, {.rtr = mpa::Rtr::write}, {}, 8, 8);
   ASSERT_TRUE(p.net.run_until([&] { return p.established(); }));
   const auto read = [](Verbs& own, cm::Id id, const MemoryRegion& source) {
     const Sge sink = own.at(0, 4096);
@@ -121,7 +121,7 @@ TEST(CmClosing, ReadsThatCrossWhileBothSidesCloseAreAnswered) {
 
 /// A provider driven by hand, with one accepted connection whose peer is the test.
 struct ByHand {
-  ByHand() : provider(cm::make_iwarp_provider()), cm(*provider), verbs(provider->device(), 1 << 20) {
+  ByHand() : provider(cm::make_iwarp_provider()), cm(*provider), verbs(cm.device(), 1 << 20) {
     listener = *cm.listen(Address::v4(192, 0, 2, 1, 7471));
     provider->handle_deadline(now);
     StreamCommand command;
@@ -289,7 +289,7 @@ class AnyOrder : public ::testing::TestWithParam<std::uint64_t> {
       mpa.rtr = mpa::Rtr::frame;
     else if (random(2))
       mpa.rtr = random(2) ? mpa::Rtr::read : mpa::Rtr::write;
-    auto made = hosts_[side]->cm.connect(to_[random(2)], {.mpa = mpa, .qp = verbs_[side]->qp()});
+    auto made = hosts_[side]->cm.connect(to_[random(2)], {.transport = mpa, .qp = verbs_[side]->qp()});
     if (made) ids_[side].push_back(*made);
   }
 

@@ -42,7 +42,7 @@ class EveryForm : public ::testing::TestWithParam<Form> {};
 TEST_P(EveryForm, ConnectsCarriesDataAndEndsGracefully) {
   const Form& form = GetParam();
   Pair p;
-  const Address to = p.listen({.mpa = form.responder});
+  const Address to = p.listen({.transport = form.responder});
   p.accept_all(4, text("yes"));
   p.connect(to, form.initiator, text("please"));
   ASSERT_TRUE(p.net.run_until([&] { return p.a.last<cm::Established>() != nullptr; }));
@@ -50,7 +50,7 @@ TEST_P(EveryForm, ConnectsCarriesDataAndEndsGracefully) {
   ASSERT_NE(request, nullptr);
   EXPECT_EQ(request->private_data, text("please"));
   EXPECT_EQ(p.a.last<cm::Established>()->private_data, text("yes"));
-  EXPECT_EQ(p.a.last<cm::Established>()->parameters.rtr, form.rtr);
+  EXPECT_EQ(p.a.last<cm::Established>()->mpa()->rtr, form.rtr);
   if (form.rtr == mpa::Rtr::none) {
     // RFC 5044 §7.1.2 rule 4: only the initiator's first message establishes the responder.
     p.net.run_for(1s);
@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(Cm, EveryForm, ::testing::ValuesIn(forms()),
 TEST(Cm, TheUlpDoesNotSeeASendThatIsTheRtrAnnouncedByS) {
   for (const mpa::Rtr expected : {mpa::Rtr::none, mpa::Rtr::send, mpa::Rtr::write}) {
     Pair p;
-    const Address to = p.listen({.mpa = {.rtr_expected = expected}});
+    const Address to = p.listen({.transport = mpa::Options{.rtr_expected = expected}});
     p.accept_all();
     p.connect(to, {.revision = 1, .rtr = mpa::Rtr::send, .rtr_by_s = true});
     ASSERT_TRUE(p.net.run_until([&] { return p.established(); }));
@@ -98,7 +98,7 @@ TEST(Cm, SurvivesEverySegmentationAndNarrowWindows) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Pair p({.segment = 1 + seed * 3, .seed = seed, .window = 1 + seed * 50});
     const Form form = forms()[seed % forms().size()];
-    const Address to = p.listen({.mpa = form.responder});
+    const Address to = p.listen({.transport = form.responder});
     p.accept_all();
     p.connect(to, form.initiator);
     ASSERT_TRUE(p.net.run_until([&] { return p.a.last<cm::Established>() != nullptr; })) << form.name;
@@ -113,12 +113,12 @@ TEST(Cm, TellsWhenEachStepWasDone) {
   p.accept_all();
   p.connect(to, {.rtr = mpa::Rtr::read});
   ASSERT_TRUE(p.net.run_until([&] { return p.established(); }));
-  const cm::StepTimes& initiator = p.a.last<cm::Established>()->times;
-  EXPECT_EQ(initiator.tcp, 2ms);
+  const cm::Steps& initiator = p.a.last<cm::Established>()->steps;
+  EXPECT_EQ(initiator.transport, 2ms);
   EXPECT_EQ(initiator.request, 2ms);
   EXPECT_EQ(initiator.reply, 4ms);
   EXPECT_EQ(initiator.established, 4ms);
-  const cm::StepTimes& responder = p.b.last<cm::Established>()->times;
+  const cm::Steps& responder = p.b.last<cm::Established>()->steps;
   EXPECT_EQ(responder.request, 2ms);
   EXPECT_EQ(responder.decision, 2ms);
   EXPECT_EQ(responder.reply, 2ms);
@@ -181,7 +181,7 @@ TEST(Cm, RejectsWithPrivateData) {
     ASSERT_TRUE(p.net.run_until([&] { return p.a.last<cm::Rejected>() != nullptr; }));
     const auto* rejected = p.a.last<cm::Rejected>();
     EXPECT_EQ(rejected->private_data, reason);
-    expect_text(rejected->why, mpa::Stage::wait_reply, Errc::rejected, "192.0.2.2:7471");
+    expect_text(rejected->why, mpa::step::wait_reply, Errc::rejected, "192.0.2.2:7471");
     p.net.run_for(20s);
     EXPECT_EQ(p.b.provider->endpoint_count(), 1U) << "only the listener is left";
     EXPECT_EQ(p.a.events.size(), 1U);
@@ -208,8 +208,8 @@ TEST(Cm, RefusesWrongArgumentsAtOnce) {
   EXPECT_EQ(p.a.cm.connect(to, {.private_data = long_data}).error(), make_error_code(Errc::bad_private_data));
   EXPECT_EQ(p.a.cm.connect(to, {.private_data = ConstBytes(long_data).first(509)}).error(),
             make_error_code(Errc::bad_private_data));  // RFC 6581 §6: four octets are the enhanced data's
-  EXPECT_FALSE(p.a.cm.connect(to, {.mpa = {.revision = 7}}));
-  EXPECT_FALSE(p.a.cm.connect(to, {.mpa = {.peer_quirk = "no such peer"}}));
+  EXPECT_FALSE(p.a.cm.connect(to, {.transport = mpa::Options{.revision = 7}}));
+  EXPECT_FALSE(p.a.cm.connect(to, {.transport = mpa::Options{.peer_quirk = "no such peer"}}));
   EXPECT_FALSE(p.a.cm.connect(Address::v4(192, 0, 2, 2, 0)));
   EXPECT_FALSE(p.b.cm.listen(to, {.backlog = 0}));
   EXPECT_EQ(p.a.provider->endpoint_count(), 0U);
@@ -249,7 +249,7 @@ TEST(Cm, ListenerGoneMeansRefused) {
   p.listener.destroy();
   p.connect(to, {});
   ASSERT_TRUE(p.net.run_until([&] { return p.a.last<cm::ConnectFailed>() != nullptr; }));
-  expect_text(p.a.last<cm::ConnectFailed>()->why, mpa::Stage::tcp_connect, Errc::refused, "192.0.2.2:7471");
+  expect_text(p.a.last<cm::ConnectFailed>()->why, mpa::step::tcp_connect, Errc::refused, "192.0.2.2:7471");
 }
 
 // The id may be destroyed whenever the user likes: at each step of virtual time, on either side. The other side then
@@ -285,6 +285,33 @@ TEST(Cm, DestroyAtAnyMoment) {
     }
   }
   EXPECT_GT(tried, 120);
+}
+
+TEST(CmConnection, DepthsAreNegotiatedAndAcceptMayLowerThem) {
+  Pair p;
+  const Address to = p.listen({.ird = 20, .ord = 20});
+  p.b.on_request = [](cm::ConnectRequest& request) { ASSERT_TRUE(request.id.accept({.ird = 4, .ord = 6})); };
+  const mpa::Options strict{.rtr = mpa::Rtr::write, .ird_max = 0};
+  p.connect(to, strict, {}, 10, 3);
+  ASSERT_TRUE(p.net.run_until([&] { return p.established(); }));
+  EXPECT_EQ(p.a.last<cm::Established>()->ird, 10);
+  EXPECT_EQ(p.a.last<cm::Established>()->ord, 3);
+  EXPECT_EQ(p.b.last<cm::Established>()->ird, 4);
+  EXPECT_EQ(p.b.last<cm::Established>()->ord, 6);
+}
+
+TEST(CmConnection, AcceptsOwnOptionsAreChecked) {
+  Pair p;
+  const Address to = p.listen();
+  p.b.on_request = [](cm::ConnectRequest& request) {
+    EXPECT_EQ(request.id.accept({.ird = 20000}).error().sentence(),
+              "ird is 20000; it is 0 to 16382, or mpa::depth_not_negotiated");
+    EXPECT_TRUE(request.id.accept({.transport = mpa::Options{.crc = false}}));
+  };
+  p.connect(to, {.crc = false});
+  ASSERT_TRUE(p.net.run_until([&] { return p.a.last<cm::Established>() != nullptr; }));
+  EXPECT_FALSE(p.a.last<cm::Established>()->mpa()->crc);
+  EXPECT_EQ(p.a.last<cm::Established>()->ird, 32) << "the listener's";
 }
 
 }  // namespace

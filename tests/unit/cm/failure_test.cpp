@@ -18,8 +18,8 @@ Bytes frame(wire::MpaKey key, std::uint8_t flags, std::uint8_t revision, ConstBy
 
 /// A host that connects to a raw peer in the test's hand.
 struct AgainstRaw {
-  explicit AgainstRaw(const mpa::Options& mpa, const cm::IwarpProviderOptions& provider = {})
-      : a(net.add_host(1, provider)), peer(net.add_raw(9)), id(*a.cm.connect(peer, {.mpa = mpa})) {}
+  explicit AgainstRaw(const mpa::Options& mpa, const cm::IwarpProviderOptions& provider = {}, std::uint16_t ird = 32)
+      : a(net.add_host(1, provider)), peer(net.add_raw(9)), id(*a.cm.connect(peer, {.transport = mpa, .ird = ird})) {}
   /// The raw peer has the whole Request.
   End* requested(std::size_t connection = 0) {
     const bool there = net.run_until([&] {
@@ -62,7 +62,7 @@ TEST(CmFailure, NobodyListens) {
   const auto id = a.cm.connect(Address::v4(192, 0, 2, 77, 7471));
   ASSERT_TRUE(id);
   ASSERT_TRUE(net.run_until([&] { return a.last<cm::ConnectFailed>() != nullptr; }));
-  expect_text(a.last<cm::ConnectFailed>()->why, mpa::Stage::tcp_connect, Errc::refused, "192.0.2.77:7471");
+  expect_text(a.last<cm::ConnectFailed>()->why, mpa::step::tcp_connect, Errc::refused, "192.0.2.77:7471");
   EXPECT_EQ(id->peer_address()->to_string(), "192.0.2.77:7471") << "the id still knows its peer";
 }
 
@@ -73,12 +73,12 @@ TEST(CmFailure, NoLocalPortIsFree) {
   const Address peer = Address::v4(192, 0, 2, 77, 7471);
   ASSERT_TRUE(a.cm.connect(peer));
   ASSERT_TRUE(net.run_until([&] { return a.last<cm::ConnectFailed>() != nullptr; }));
-  expect_text(a.last<cm::ConnectFailed>()->why, mpa::Stage::tcp_connect, Errc::address_in_use,
+  expect_text(a.last<cm::ConnectFailed>()->why, mpa::step::tcp_connect, Errc::address_in_use,
               "no local port is free towards 192.0.2.77:7471");
   Host& b = net.add_host(2);
   ASSERT_TRUE(b.cm.connect(peer, {.local = Address::v4(198, 51, 100, 1, 0)}));
   ASSERT_TRUE(net.run_until([&] { return b.last<cm::ConnectFailed>() != nullptr; }));
-  expect_text(b.last<cm::ConnectFailed>()->why, mpa::Stage::tcp_connect, Errc::bad_address, "192.0.2.77:7471: ");
+  expect_text(b.last<cm::ConnectFailed>()->why, mpa::step::tcp_connect, Errc::bad_address, "192.0.2.77:7471: ");
 }
 
 TEST(CmFailure, NobodyAnswers) {
@@ -86,10 +86,10 @@ TEST(CmFailure, NobodyAnswers) {
   Host& a = net.add_host(1);
   net.black_hole(Address::v4(192, 0, 2, 77, 7471));
   const Instant start = net.now;
-  ASSERT_TRUE(a.cm.connect(Address::v4(192, 0, 2, 77, 7471), {.tcp_timeout = 3s}));
+  ASSERT_TRUE(a.cm.connect(Address::v4(192, 0, 2, 77, 7471), {.transport_timeout = 3s}));
   ASSERT_TRUE(net.run_until([&] { return a.last<cm::ConnectFailed>() != nullptr; }));
   EXPECT_EQ(net.now - start, 3s);
-  expect_text(a.last<cm::ConnectFailed>()->why, mpa::Stage::tcp_connect, Errc::timed_out, "192.0.2.77:7471");
+  expect_text(a.last<cm::ConnectFailed>()->why, mpa::step::tcp_connect, Errc::timed_out, "192.0.2.77:7471");
   EXPECT_NE(a.last<cm::ConnectFailed>()->why.to_string().find("nothing for 3 s"), std::string::npos);
 }
 
@@ -99,7 +99,7 @@ TEST(CmFailure, PortInUse) {
   ASSERT_TRUE(b.cm.listen(Address::any(Address::Family::v4, 7471)));
   ASSERT_TRUE(b.cm.listen(Address::any(Address::Family::v4, 7471)));
   ASSERT_TRUE(net.run_until([&] { return b.last<cm::ConnectFailed>() != nullptr; }));
-  const mpa::Failure& why = b.last<cm::ConnectFailed>()->why;
+  const cm::Failure& why = b.last<cm::ConnectFailed>()->why;
   EXPECT_EQ(why.code, make_error_code(Errc::address_in_use));
   EXPECT_NE(why.to_string().find("cannot listen on 0.0.0.0:7471"), std::string::npos) << why.to_string();
   EXPECT_FALSE(why.advice.empty());
@@ -107,12 +107,12 @@ TEST(CmFailure, PortInUse) {
 
 // RFC 5044 §7.1.2 rule 10
 TEST(Conformance, Row19_NoRequestTimesOut) {
-  RawAgainst t({.mpa = {.timeouts = {.request = 2s}}});
+  RawAgainst t({.transport = mpa::Options{.timeouts = {.request = 2s}}});
   const Instant start = t.net.now;
   ASSERT_NE(t.failed(), nullptr);
   EXPECT_TRUE(t.failed()->responder);
   EXPECT_LE(t.net.now - start, 2s);
-  expect_text(t.failed()->why, mpa::Stage::wait_request, Errc::timed_out, "192.0.2.250:50000");
+  expect_text(t.failed()->why, mpa::step::wait_request, Errc::timed_out, "192.0.2.250:50000");
   EXPECT_FALSE(t.failed()->why.rule.empty());
   t.net.run_for(1s);
   EXPECT_TRUE(t.raw->closed_by_peer());
@@ -125,7 +125,7 @@ TEST(Conformance, Row20_NoReplyTimesOut) {
   AgainstRaw t({.timeouts = {.reply = 4s}});
   ASSERT_NE(t.requested(), nullptr);
   ASSERT_NE(t.failed(), nullptr);
-  expect_text(t.failed()->why, mpa::Stage::wait_reply, Errc::timed_out, raw_peer);
+  expect_text(t.failed()->why, mpa::step::wait_reply, Errc::timed_out, raw_peer);
   EXPECT_FALSE(t.failed()->why.rule.empty());
   t.net.run_for(1s);
   EXPECT_TRUE(t.net.raw_accepted[0]->closed_by_peer());
@@ -139,7 +139,7 @@ TEST(Conformance, Row21_RejectWithData) {
   raw->send(frame(wire::MpaKey::rep, PARLEY_MPA_FLAG_C | PARLEY_MPA_FLAG_R, 1, text("full house")));
   ASSERT_TRUE(t.net.run_until([&] { return t.a.last<cm::Rejected>() != nullptr; }));
   EXPECT_EQ(t.a.last<cm::Rejected>()->private_data, text("full house"));
-  expect_text(t.a.last<cm::Rejected>()->why, mpa::Stage::wait_reply, Errc::rejected, raw_peer);
+  expect_text(t.a.last<cm::Rejected>()->why, mpa::step::wait_reply, Errc::rejected, raw_peer);
   EXPECT_TRUE(t.net.run_until([&] { return raw->closed_by_peer(); })) << "TCP is closed";
 }
 
@@ -149,7 +149,7 @@ TEST(Conformance, Row11_InitiatorMeetsInitiator) {
   ASSERT_NE(raw, nullptr);
   raw->send(frame(wire::MpaKey::req, PARLEY_MPA_FLAG_C, 1));
   ASSERT_NE(t.failed(), nullptr);
-  expect_text(t.failed()->why, mpa::Stage::wait_reply, Errc::bad_key, raw_peer);
+  expect_text(t.failed()->why, mpa::step::wait_reply, Errc::bad_key, raw_peer);
   EXPECT_FALSE(t.failed()->why.rule.empty());
 }
 
@@ -161,7 +161,7 @@ TEST(CmFailure, PeerVanishesAtEachStageOfTheRequest) {
       t.raw->send(ConstBytes(frame(wire::MpaKey::req, PARLEY_MPA_FLAG_C, 1)).first(sent));
       reset ? t.raw->rst() : t.raw->fin();
       ASSERT_NE(t.failed(), nullptr);
-      expect_text(t.failed()->why, mpa::Stage::wait_request, reset ? Errc::peer_reset : Errc::peer_closed,
+      expect_text(t.failed()->why, mpa::step::wait_request, reset ? Errc::peer_reset : Errc::peer_closed,
                   "192.0.2.250:50000");
       t.net.run_for(60s);
       EXPECT_EQ(t.b.provider->endpoint_count(), 1U);
@@ -177,7 +177,7 @@ TEST(CmFailure, PeerVanishesWhileTheUserDecides) {
     reset ? t.raw->rst() : t.raw->fin();
     ASSERT_NE(t.failed(), nullptr);
     EXPECT_EQ(t.failed()->id, t.b.last<cm::ConnectRequest>()->id);
-    expect_text(t.failed()->why, mpa::Stage::ulp_decision, reset ? Errc::peer_reset : Errc::peer_closed,
+    expect_text(t.failed()->why, mpa::step::ulp_decision, reset ? Errc::peer_reset : Errc::peer_closed,
                 "192.0.2.250:50000");
     EXPECT_EQ(t.b.last<cm::ConnectRequest>()->id.accept().error(), make_error_code(Errc::wrong_state));
   }
@@ -191,7 +191,7 @@ TEST(CmFailure, PeerVanishesBeforeItsFirstFpdu) {
     ASSERT_TRUE(t.net.run_until([&] { return t.raw->in.size() == PARLEY_MPA_HEADER_LEN; }));
     reset ? t.raw->rst() : t.raw->fin();
     ASSERT_NE(t.failed(), nullptr);
-    expect_text(t.failed()->why, mpa::Stage::wait_first_fpdu, reset ? Errc::peer_reset : Errc::peer_closed,
+    expect_text(t.failed()->why, mpa::step::wait_first_fpdu, reset ? Errc::peer_reset : Errc::peer_closed,
                 "192.0.2.250:50000");
     EXPECT_EQ(t.b.last<cm::Established>(), nullptr) << "nothing is established alone";
   }
@@ -212,12 +212,12 @@ TEST(CmFailure, InitiatorsTerminateIsReportedByTheResponder) {
                         0,    1,    0,    0,    0, 0, 0x20, 0x07, 0, 0, 0x1B, 0xD2, 0xBA, 0xBE};
   t.raw->send(terminate);
   ASSERT_NE(t.failed(), nullptr);
-  expect_text(t.failed()->why, mpa::Stage::wait_rtr, Errc::terminated, "192.0.2.250:50000");
+  expect_text(t.failed()->why, mpa::step::wait_rtr, Errc::terminated, "192.0.2.250:50000");
   EXPECT_TRUE(t.net.run_until([&] { return t.raw->fin_in; }));
 }
 
 TEST(CmFailure, InsufficientIrdSendsTerminateThenFin) {
-  AgainstRaw t({.rtr = mpa::Rtr::read, .ird = 1, .ird_max = 1});
+  AgainstRaw t({.rtr = mpa::Rtr::read, .ird_max = 1}, {}, 1);
   End* raw = t.requested();
   ASSERT_NE(raw, nullptr);
   const std::size_t before = raw->in.size();
@@ -228,7 +228,7 @@ TEST(CmFailure, InsufficientIrdSendsTerminateThenFin) {
                             .enhanced = wire::MpaEnhanced{.a = true, .d = true, .ird = 8, .ord = 200}}
                  .emit());
   ASSERT_NE(t.failed(), nullptr);
-  expect_text(t.failed()->why, mpa::Stage::send_rtr, Errc::insufficient_ird, raw_peer);
+  expect_text(t.failed()->why, mpa::step::send_rtr, Errc::insufficient_ird, raw_peer);
   ASSERT_TRUE(t.net.run_until([&] { return raw->fin_in; }));
   const Bytes expected{0x00, 0x16, 0x41, 0x47, 0, 0, 0,    0,    0, 0, 0,    2,    0,    0,
                        0,    1,    0,    0,    0, 0, 0x20, 0x06, 0, 0, 0x65, 0x40, 0xFB, 0x1B};
@@ -248,11 +248,11 @@ TEST(Conformance, Row47_RetriesWithRevision1) {
     EXPECT_EQ(raw->in[PARLEY_MPA_REV_OFF], 1);
     EXPECT_EQ(raw->in[PARLEY_MPA_FLAGS_OFF], PARLEY_MPA_FLAG_C);
     ASSERT_NE(t.a.last<cm::Retrying>(), nullptr);
-    expect_text(t.a.last<cm::Retrying>()->why, mpa::Stage::wait_reply, reset ? Errc::peer_reset : Errc::peer_closed,
+    expect_text(t.a.last<cm::Retrying>()->why, mpa::step::wait_reply, reset ? Errc::peer_reset : Errc::peer_closed,
                 raw_peer);
     raw->send(frame(wire::MpaKey::rep, PARLEY_MPA_FLAG_C, 1));
     EXPECT_TRUE(t.net.run_until([&] { return t.a.last<cm::Established>() != nullptr; }));
-    EXPECT_EQ(t.a.last<cm::Established>()->parameters.revision, 1);
+    EXPECT_EQ(t.a.last<cm::Established>()->mpa()->revision, 1);
   }
 }
 
@@ -268,17 +268,17 @@ TEST(CmFailure, RetriesWithRevision1OnlyOnceAndOnlyIfAllowed) {
   ASSERT_NE(never_again.requested(), nullptr);
   never_again.net.raw_accepted[0]->rst();
   ASSERT_NE(never_again.failed(), nullptr);
-  expect_text(never_again.failed()->why, mpa::Stage::wait_reply, Errc::peer_reset, raw_peer);
+  expect_text(never_again.failed()->why, mpa::step::wait_reply, Errc::peer_reset, raw_peer);
 }
 
 // RFC 6581 §10: revision 1 announces no RTR. What the responder's ULP sees must not depend on the revision.
 TEST(CmFailure, AFallBackToRevision1SendsTheUlpNoMessageOfItsOwn) {
   Pair p;
-  const Address to = p.listen({.mpa = {.revision = 1}});  // resets the Request of revision 2
+  const Address to = p.listen({.transport = mpa::Options{.revision = 1}});  // resets the Request of revision 2
   p.accept_all();
   p.connect(to, {.rtr = mpa::Rtr::send});
   ASSERT_TRUE(p.net.run_until([&] { return p.established(); }));
-  EXPECT_EQ(p.a.last<cm::Established>()->parameters.revision, 1);
+  EXPECT_EQ(p.a.last<cm::Established>()->mpa()->revision, 1);
   EXPECT_FALSE(p.vb.saw(WcOpcode::recv));
   p.exchange();
 }
@@ -302,14 +302,14 @@ TEST(Conformance, Row66_EchoingPeer) {
     EXPECT_EQ(raw->in[PARLEY_MPA_FLAGS_OFF], PARLEY_MPA_FLAG_C) << "no S this time";
     ASSERT_NE(t.a.last<cm::Retrying>(), nullptr);
     EXPECT_EQ(t.a.last<cm::Established>(), nullptr) << "nothing was reported too early";
-    expect_text(t.a.last<cm::Retrying>()->why, mpa::Stage::send_rtr, Errc::unsupported, raw_peer);
+    expect_text(t.a.last<cm::Retrying>()->why, mpa::step::send_rtr, Errc::unsupported, raw_peer);
     EXPECT_FALSE(t.a.last<cm::Retrying>()->why.rule.empty());
     raw->send(frame(wire::MpaKey::rep, PARLEY_MPA_FLAG_C, 1));
     ASSERT_TRUE(t.net.run_until([&] { return t.a.last<cm::Established>() != nullptr; }));
-    EXPECT_EQ(t.a.last<cm::Established>()->parameters.rtr, mpa::Rtr::read);
+    EXPECT_EQ(t.a.last<cm::Established>()->mpa()->rtr, mpa::Rtr::read);
     // What was learnt is kept: the next connection does not try S again.
     t.a.events.clear();
-    ASSERT_TRUE(t.a.cm.connect(t.peer, {.mpa = {.revision = 1, .rtr = mpa::Rtr::frame}}));
+    ASSERT_TRUE(t.a.cm.connect(t.peer, {.transport = mpa::Options{.revision = 1, .rtr = mpa::Rtr::frame}}));
     raw = t.requested(2);
     ASSERT_NE(raw, nullptr);
     EXPECT_EQ(raw->in[PARLEY_MPA_FLAGS_OFF], PARLEY_MPA_FLAG_C);
@@ -328,11 +328,11 @@ TEST(CmFailure, FinRightAfterTheRtrFrameIsAHalfCloseAndNoEcho) {
   ASSERT_TRUE(t.net.run_until([&] { return t.a.last<cm::Disconnected>() != nullptr; }));
   EXPECT_TRUE(t.a.last<cm::Disconnected>()->graceful) << t.a.last<cm::Disconnected>()->why.to_string();
   ASSERT_NE(t.a.last<cm::Established>(), nullptr);
-  EXPECT_EQ(t.a.last<cm::Established>()->parameters.rtr, mpa::Rtr::frame);
+  EXPECT_EQ(t.a.last<cm::Established>()->mpa()->rtr, mpa::Rtr::frame);
   EXPECT_EQ(t.a.last<cm::Retrying>(), nullptr);
   EXPECT_EQ(t.net.raw_accepted.size(), 1U) << "no second connection behind the user's back";
   // The FIN proved nothing: the next connection offers S again, and watches again.
-  ASSERT_TRUE(t.a.cm.connect(t.peer, {.mpa = {.revision = 1, .rtr = mpa::Rtr::frame}}));
+  ASSERT_TRUE(t.a.cm.connect(t.peer, {.transport = mpa::Options{.revision = 1, .rtr = mpa::Rtr::frame}}));
   raw = t.requested(1);
   ASSERT_NE(raw, nullptr);
   EXPECT_EQ(raw->in[PARLEY_MPA_FLAGS_OFF], PARLEY_MPA_FLAG_C | PARLEY_MPA_FLAG_S);
@@ -344,12 +344,12 @@ TEST(CmFailure, HonestPeersAreWatchedOnce) {
   p.accept_all();
   p.connect(to, {.revision = 1, .rtr = mpa::Rtr::frame});
   ASSERT_TRUE(p.net.run_until([&] { return p.a.last<cm::Established>() != nullptr; }));
-  EXPECT_GE(p.a.last<cm::Established>()->times.established, 20ms);
+  EXPECT_GE(p.a.last<cm::Established>()->steps.established, 20ms);
   p.ca.destroy();
   p.a.events.clear();
   p.connect(to, {.revision = 1, .rtr = mpa::Rtr::frame});
   ASSERT_TRUE(p.net.run_until([&] { return p.a.last<cm::Established>() != nullptr; }));
-  EXPECT_LT(p.a.last<cm::Established>()->times.established, 1ms);
+  EXPECT_LT(p.a.last<cm::Established>()->steps.established, 1ms);
 }
 
 // What siw forgets when an FPDU follows its Reply too soon is avoided by waiting.
@@ -369,7 +369,7 @@ TEST(CmFailure, FirstFpduWaitsForPeersThatLoseIt) {
 
 // OFA 2007-10 Rtr §2, RFC 6581 §9.2
 TEST(Conformance, Row43_RtrMissing) {
-  RawAgainst t({.mpa = {.timeouts = {.rtr = 3s}}});
+  RawAgainst t({.transport = mpa::Options{.timeouts = {.rtr = 3s}}});
   t.b.on_request = [](cm::ConnectRequest& request) { ASSERT_TRUE(request.id.accept()); };
   t.raw->send(*wire::MpaFrame{.key = wire::MpaKey::req,
                               .flags = PARLEY_MPA_FLAG_C | PARLEY_MPA_FLAG_S,
@@ -377,7 +377,7 @@ TEST(Conformance, Row43_RtrMissing) {
                               .enhanced = wire::MpaEnhanced{.a = true, .d = true, .ird = 1, .ord = 1}}
                    .emit());
   ASSERT_NE(t.failed(), nullptr);
-  expect_text(t.failed()->why, mpa::Stage::wait_rtr, Errc::timed_out, "192.0.2.250:50000");
+  expect_text(t.failed()->why, mpa::step::wait_rtr, Errc::timed_out, "192.0.2.250:50000");
   EXPECT_EQ(t.b.last<cm::Established>(), nullptr);
   t.net.run_for(10s);
   EXPECT_TRUE(t.raw->closed_by_peer());
@@ -440,8 +440,8 @@ TEST(CmFailure, AcceptedPeersThatOweAnRtrGiveWay) {
   EXPECT_TRUE(owing.rst_in);
   EXPECT_FALSE(newcomer.rst_in);
   ASSERT_NE(b.last<cm::ConnectFailed>(), nullptr);
-  const mpa::Failure& why = b.last<cm::ConnectFailed>()->why;
-  expect_text(why, mpa::Stage::wait_rtr, Errc::no_space, "192.0.2.250:50000");
+  const cm::Failure& why = b.last<cm::ConnectFailed>()->why;
+  expect_text(why, mpa::step::wait_rtr, Errc::no_space, "192.0.2.250:50000");
   EXPECT_NE(why.to_string().find("pending_max is 1"), std::string::npos) << why.to_string();
   EXPECT_EQ(b.last<cm::TurnedAway>(), nullptr) << "the user knows it by its id";
 }
@@ -479,7 +479,7 @@ TEST(CmFailure, UnknownPeersHaveAnAddressUntilTheNextPoll) {
 
 TEST(CmFailure, EndpointsAreBounded) {
   Net net;
-  Host& a = net.add_host(1, {.endpoints_max = 2});
+  Host& a = net.add_host(1, {}, {.endpoints_max = 2});
   ASSERT_TRUE(a.cm.connect(Address::v4(192, 0, 2, 9, 1)));
   ASSERT_TRUE(a.cm.connect(Address::v4(192, 0, 2, 9, 1)));
   EXPECT_EQ(a.cm.connect(Address::v4(192, 0, 2, 9, 1)).error(), make_error_code(Errc::no_space));
@@ -495,7 +495,7 @@ TEST(CmFailure, ResetOfAnOpenConnectionIsToldAndFlushes) {
   p.cb.destroy();
   ASSERT_TRUE(p.net.run_until([&] { return p.a.last<cm::Disconnected>() != nullptr; }));
   EXPECT_FALSE(p.a.last<cm::Disconnected>()->graceful);
-  expect_text(p.a.last<cm::Disconnected>()->why, mpa::Stage::data, Errc::peer_reset, "192.0.2.2:7471");
+  expect_text(p.a.last<cm::Disconnected>()->why, cm::step::data, Errc::peer_reset, "192.0.2.2:7471");
   EXPECT_TRUE(p.va.saw(WcOpcode::recv, WcStatus::wr_flush_err));
 }
 
@@ -512,7 +512,7 @@ TEST(CmFailure, ClosingIsBounded) {
   ASSERT_TRUE(p.net.run_until([&] { return p.a.last<cm::Disconnected>() != nullptr; }));
   EXPECT_EQ(p.net.now - start, 2s);
   EXPECT_FALSE(p.a.last<cm::Disconnected>()->graceful);
-  expect_text(p.a.last<cm::Disconnected>()->why, mpa::Stage::closing, Errc::timed_out, "192.0.2.2:7471");
+  expect_text(p.a.last<cm::Disconnected>()->why, cm::step::closing, Errc::timed_out, "192.0.2.2:7471");
 }
 
 // What was posted is the user's again when the stream has ended, however it did.
@@ -572,7 +572,7 @@ TEST(Conformance, Row63_TerminateThenSilence) {
   EXPECT_EQ(a.terminate->etype, 2);
   EXPECT_EQ(a.terminate->code, 2);
   EXPECT_FALSE(a.graceful || b.graceful);
-  expect_text(a.why, mpa::Stage::data, Errc::terminated, "192.0.2.2:7471");
+  expect_text(a.why, cm::step::data, Errc::terminated, "192.0.2.2:7471");
   EXPECT_EQ(p.cb.qp()->post_send({}).error(), make_error_code(Errc::wrong_state)) << "no more messages";
 }
 
@@ -707,12 +707,12 @@ TEST(Conformance, Row07_CrcOrRule) {
   for (const bool initiator : {true, false}) {
     for (const bool responder : {true, false}) {
       Pair p;
-      const Address to = p.listen({.mpa = {.crc = responder}});
+      const Address to = p.listen({.transport = mpa::Options{.crc = responder}});
       p.accept_all();
       p.connect(to, {.crc = initiator, .rtr = mpa::Rtr::read});
       ASSERT_TRUE(p.net.run_until([&] { return p.established(); }));
-      EXPECT_EQ(p.a.last<cm::Established>()->parameters.crc, initiator || responder);
-      EXPECT_EQ(p.b.last<cm::Established>()->parameters.crc, initiator || responder);
+      EXPECT_EQ(p.a.last<cm::Established>()->mpa()->crc, initiator || responder);
+      EXPECT_EQ(p.b.last<cm::Established>()->mpa()->crc, initiator || responder);
       p.exchange();
     }
   }

@@ -15,8 +15,8 @@ Bytes request(std::uint8_t flags, std::uint8_t revision = 1) {
 
 /// A host that listens and accepts, an honest one, and as many raw peers as a test wants.
 struct Flooded {
-  explicit Flooded(const cm::ListenOptions& options = {}, const cm::IwarpProviderOptions& provider = {})
-      : server(net.add_host(2, provider)), honest(net.add_host(1)) {
+  explicit Flooded(const cm::ListenOptions& options = {}, const cm::ManagerOptions& manager = {})
+      : server(net.add_host(2, {}, manager)), honest(net.add_host(1)) {
     server.on_request = [](cm::ConnectRequest& asked) { EXPECT_TRUE(asked.id.accept()); };
     EXPECT_TRUE(server.cm.listen(Address::any(Address::Family::v4, 7471), options));
     net.settle();
@@ -37,7 +37,7 @@ struct Flooded {
   /// Whether both ends are up soon: in 20 ms, two hundred times what the net needs.
   bool sets_up(mpa::Rtr rtr = mpa::Rtr::read) {
     const std::size_t up = server.all<cm::Established>().size(), here = honest.all<cm::Established>().size();
-    EXPECT_TRUE(honest.cm.connect(to, {.mpa = {.rtr = rtr}}));
+    EXPECT_TRUE(honest.cm.connect(to, {.transport = mpa::Options{.rtr = rtr}}));
     return net.run_until(
         [&] {
           return honest.all<cm::Established>().size() > here &&
@@ -216,7 +216,7 @@ TEST(CmFlood, PeerThatWasTurnedAwayComesBack) {
     // While its first Request is under way somebody else comes, from its own address.
     if (from.host == &peer && !std::exchange(pushed, true)) (void)net.raw_connect(to, Address::v4(192, 0, 2, 1, 0));
   };
-  ASSERT_TRUE(peer.cm.connect(to, {.mpa = {.rtr = mpa::Rtr::read}}));
+  ASSERT_TRUE(peer.cm.connect(to, {.transport = mpa::Options{.rtr = mpa::Rtr::read}}));
   EXPECT_TRUE(net.run_until([&] { return !peer.all<cm::Established>().empty(); }, 1s));
   EXPECT_EQ(peer.all<cm::Retrying>().size(), 1U);
 }

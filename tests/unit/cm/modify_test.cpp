@@ -18,8 +18,8 @@ TEST(CmModify, ErrEndsAnOpenConnectionAndSaysWho) {
   ASSERT_TRUE(p.net.run_until(
       [&] { return p.a.last<cm::Disconnected>() != nullptr && p.b.last<cm::Disconnected>() != nullptr; }));
   EXPECT_FALSE(p.a.last<cm::Disconnected>()->graceful);
-  expect_text(p.a.last<cm::Disconnected>()->why, mpa::Stage::data, Errc::cancelled, "moved its queue pair to ERR");
-  expect_text(p.b.last<cm::Disconnected>()->why, mpa::Stage::data, Errc::peer_reset, "192.0.2.1");
+  expect_text(p.a.last<cm::Disconnected>()->why, cm::step::data, Errc::cancelled, "moved its queue pair to ERR");
+  expect_text(p.b.last<cm::Disconnected>()->why, cm::step::data, Errc::peer_reset, "192.0.2.1");
   (void)p.va.poll();
   EXPECT_TRUE(p.va.saw(WcOpcode::recv, WcStatus::wr_flush_err));
 }

@@ -17,7 +17,8 @@ TEST(CmScale, TenThousandConnections) {
   const Address to = b.last<cm::Listening>()->local;
   b.on_request = [](cm::ConnectRequest& request) { ASSERT_TRUE(request.id.accept()); };
   std::vector<cm::Id> ids;
-  for (std::size_t i = 0; i < count; ++i) ids.push_back(*a.cm.connect(to, {.mpa = {.rtr = mpa::Rtr::write}}));
+  for (std::size_t i = 0; i < count; ++i)
+    ids.push_back(*a.cm.connect(to, {.transport = mpa::Options{.rtr = mpa::Rtr::write}}));
   net.run_for(1s);
   EXPECT_EQ(a.all<cm::Established>().size(), count);
   EXPECT_EQ(b.all<cm::Established>().size(), count);
@@ -69,7 +70,8 @@ TEST(CmScale, RandomLivesEndOnce) {
       const auto rtr = static_cast<mpa::Rtr>(roll(5));
       const auto revision = static_cast<std::uint8_t>(rtr == mpa::Rtr::frame ? 1 : 1 + roll(2));
       ids.push_back(
-          *a.cm.connect(to, {.mpa = {.revision = revision, .rtr = rtr, .timeouts = timeouts}, .tcp_timeout = 1s}));
+          *a.cm.connect(to, {.transport = mpa::Options{.revision = revision, .rtr = rtr, .timeouts = timeouts},
+                             .transport_timeout = 1s}));
       net.run_for(std::chrono::microseconds(roll(30)));
       if (roll(8) == 0) net.partitioned = !net.partitioned;
       if (roll(3) == 0) (void)ids[roll(ids.size())].disconnect();

@@ -54,8 +54,8 @@ struct End {
 
 class Host {
  public:
-  Host(Net& net, Address address, const cm::IwarpProviderOptions& options)
-      : net_(net), ip(address), provider(cm::make_iwarp_provider(options)), cm(*provider) {}
+  Host(Net& net, Address address, const cm::IwarpProviderOptions& options, const cm::ManagerOptions& manager)
+      : net_(net), ip(address), provider(cm::make_iwarp_provider(options)), cm(*provider, manager) {}
 
   /// Commands, deadlines, output; then events into `events`. True if anything happened.
   bool turn();
@@ -99,8 +99,9 @@ class Net {
  public:
   explicit Net(NetOptions net_options = {}) : options(net_options) {}
 
-  Host& add_host(std::uint8_t last_octet, const cm::IwarpProviderOptions& provider = {}) {
-    hosts_.push_back(std::make_unique<Host>(*this, Address::v4(192, 0, 2, last_octet, 0), provider));
+  Host& add_host(std::uint8_t last_octet, const cm::IwarpProviderOptions& provider = {},
+                 const cm::ManagerOptions& manager = {}) {
+    hosts_.push_back(std::make_unique<Host>(*this, Address::v4(192, 0, 2, last_octet, 0), provider, manager));
     return *hosts_.back();
   }
   /// A raw peer that listens; connections to it appear in raw_accepted.

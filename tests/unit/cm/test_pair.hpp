@@ -10,9 +10,9 @@ namespace parley::testing_net {
 inline Bytes text(std::string_view s) { return {s.begin(), s.end()}; }
 
 /// The last event of that kind is there and its words say something.
-inline void expect_text(const mpa::Failure& why, mpa::Stage stage, Errc code, std::string_view peer) {
+inline void expect_text(const cm::Failure& why, const cm::Step& step, Errc code, std::string_view peer) {
   const std::string line = why.to_string(peer);
-  EXPECT_EQ(mpa::to_string(why.stage), mpa::to_string(stage)) << line;
+  EXPECT_EQ(why.step.name, step.name) << line;
   EXPECT_EQ(why.code, make_error_code(code)) << line;
   EXPECT_FALSE(why.received.empty()) << line;
   EXPECT_FALSE(why.advice.empty()) << line;
@@ -50,8 +50,9 @@ struct Pair {
       ASSERT_TRUE(cb.accept({.private_data = data}));
     };
   }
-  void connect(const Address& to, const mpa::Options& mpa, ConstBytes private_data = {}) {
-    auto id = a.cm.connect(to, {.mpa = mpa, .private_data = private_data, .qp = va.qp()});
+  void connect(const Address& to, const mpa::Options& mpa, ConstBytes private_data = {}, std::uint16_t ird = 32,
+               std::uint16_t ord = 32) {
+    auto id = a.cm.connect(to, {.transport = mpa, .ird = ird, .ord = ord, .private_data = private_data, .qp = va.qp()});
     ASSERT_TRUE(id) << id.error().message();
     ca = *id;
   }

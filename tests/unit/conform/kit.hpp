@@ -10,6 +10,7 @@
 #include "conform/core/judge.hpp"
 #include "conform/core/report.hpp"
 #include "conform/core/run.hpp"
+#include "mpa/startup_options.hpp"
 #include "parley/sim.hpp"
 #include "tests/unit/verbs_kit.hpp"
 
@@ -18,7 +19,7 @@ namespace parley::conform::kit {
 /// What is under test.
 struct Under {
   Iut iut = Iut::responder;
-  mpa::Options mpa{};
+  mpa::StartupOptions mpa{};
   unsigned receives = 1;  ///< posted
   std::size_t receive_size = 16;
   bool sends_first = false;
@@ -42,7 +43,8 @@ class Program final : public sim::App {
     if (under_.iut == Iut::initiator) {
       host.set_timer(host.now() + 10ms, 1);
     } else {
-      listener_ = *host.cm().listen(Address::any(Address::Family::v4, port), {.mpa = under_.mpa});
+      listener_ = *host.cm().listen(Address::any(Address::Family::v4, port),
+                                    {.transport = under_.mpa, .ird = under_.mpa.ird, .ord = under_.mpa.ord});
     }
   }
   void on_crash(sim::Host&) override {}
@@ -62,7 +64,8 @@ class Program final : public sim::App {
   void connect(sim::Host& host) {
     Link link;
     link.verbs = std::make_unique<Verbs>(host.device());
-    auto id = host.cm().connect(to_, {.mpa = under_.mpa, .qp = link.verbs->qp()});
+    auto id = host.cm().connect(
+        to_, {.transport = under_.mpa, .ird = under_.mpa.ird, .ord = under_.mpa.ord, .qp = link.verbs->qp()});
     ASSERT_TRUE(id);
     link.id = *id;
     post(link, link.id.qp());

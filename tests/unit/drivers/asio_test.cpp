@@ -84,7 +84,7 @@ TEST(Asio, DeadlinesComeFromTheTimer) {
   const Address to = std::get<cm::Listening>(*silent->cm().poll_event()).local;
   mpa::Options mpa;
   mpa.timeouts.reply = 20ms;
-  ASSERT_TRUE(t.host->cm().connect(to, {.mpa = mpa}));
+  ASSERT_TRUE(t.host->cm().connect(to, {.transport = mpa}));
   const Instant start = t.host->now();
   t.wait_event();
   t.run();

@@ -125,7 +125,7 @@ TEST(EventLoop, DeadlineIsTheEarliestOfTheConnections) {
   const Instant before = client->now();
   mpa::Options mpa;
   mpa.timeouts.reply = 3s;
-  ASSERT_TRUE(client->cm().connect(to, {.mpa = mpa}));
+  ASSERT_TRUE(client->cm().connect(to, {.transport = mpa}));
   settle(*client);  // TCP is answered by the system: the Request is out, and nobody reads it
   EXPECT_GE(client->next_deadline(), before + 3s);
   EXPECT_LE(client->next_deadline(), client->now() + 3s);
@@ -155,7 +155,7 @@ TEST(EventLoop, CompletionEventsThatWaitAreDueNow) {
              {*client, [&](cm::Event& event) { up = up || std::holds_alternative<cm::Established>(event); }}}};
   (void)server->cm().listen(anywhere);
   ASSERT_TRUE(loop.run_until([&] { return to.port != 0; }));
-  asking = *client->cm().connect(to, {.mpa = {.rtr = mpa::Rtr::read}, .qp = at_client.qp()});
+  asking = *client->cm().connect(to, {.transport = mpa::Options{.rtr = mpa::Rtr::read}, .qp = at_client.qp()});
   ASSERT_TRUE(loop.run_until([&] { return up; }));
   settle(*server), settle(*client);
   ASSERT_TRUE(at_server.cq->req_notify(Notify::next_comp));

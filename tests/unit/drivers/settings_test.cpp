@@ -35,7 +35,7 @@ TEST(Settings, LingerEndsTheWaitForAPeerThatKeepsItsHalfOpen) {
   ASSERT_TRUE(server->cm().listen(anywhere));
   const auto up = next<cm::Listening>(*server, {server.get()});
   ASSERT_TRUE(up);
-  auto id = *client->cm().connect(up->local, {.mpa = {.rtr = mpa::Rtr::read}});
+  auto id = *client->cm().connect(up->local, {.transport = mpa::Options{.rtr = mpa::Rtr::read}});
   ASSERT_TRUE(next<cm::Established>(*client, {client.get(), server.get()}));
   const Instant start = client->now();
   ASSERT_TRUE(id.disconnect());
@@ -48,7 +48,7 @@ TEST(Settings, LingerEndsTheWaitForAPeerThatKeepsItsHalfOpen) {
 }
 
 TEST(Settings, IdsAliveAreBounded) {
-  const auto host = *TcpHost::open({.iwarp = {.endpoints_max = 1}});
+  const auto host = *TcpHost::open({.manager = {.endpoints_max = 1}});
   ASSERT_TRUE(host->cm().listen(anywhere));
   const auto second = host->cm().listen(anywhere);
   ASSERT_FALSE(second);
@@ -71,8 +71,8 @@ TEST(Settings, WhatCannotBeIsRefusedByName) {
   };
   EXPECT_EQ(sentence({.receive_buffer = (1U << 30) + 1}),
             "TcpHostOptions::receive_buffer is 1073741825; at most 1073741824");
-  EXPECT_EQ(sentence({.iwarp = {.endpoints_max = (1U << 24) + 1}}),
-            "IwarpProviderOptions::endpoints_max is 16777217; at most 16777216");
+  EXPECT_EQ(sentence({.manager = {.endpoints_max = (1U << 24) + 1}}),
+            "ManagerOptions::endpoints_max is 16777217; at most 16777216");
   EXPECT_EQ(sentence({.iwarp = {.linger = 0ns}}), "IwarpProviderOptions::linger is 0 ns; it is at least 1");
   EXPECT_EQ(sentence({.iwarp = {.half_close_grace = -1ns}}),
             "IwarpProviderOptions::half_close_grace is -1 ns; it is at least 0");

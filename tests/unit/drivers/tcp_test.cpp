@@ -114,7 +114,7 @@ void connect_and_move_a_megabyte(const Address& bind) {
     ASSERT_TRUE((*qp)->post_recv({.sges = {&all, 1}}));
     ASSERT_TRUE(server.accept());
   };
-  auto id = a.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::read}, .qp = ma.qp()});
+  auto id = a.cm().connect(to, {.transport = mpa::Options{.rtr = mpa::Rtr::read}, .qp = ma.qp()});
   ASSERT_TRUE(id) << id.error().message();
   ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::Established>() && b.last<cm::Established>(); }, {&a, &b}));
   EXPECT_EQ(server.peer_address(), id->local_address());
@@ -192,8 +192,8 @@ TEST(Drivers, RefusedInWords) {
   }
   ASSERT_TRUE(a.cm().connect(gone));
   ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::ConnectFailed>() != nullptr; }, {&a}));
-  const mpa::Failure& why = a.last<cm::ConnectFailed>()->why;
-  EXPECT_EQ(why.stage, mpa::Stage::tcp_connect);
+  const cm::Failure& why = a.last<cm::ConnectFailed>()->why;
+  EXPECT_EQ(why.step, mpa::step::tcp_connect);
   EXPECT_EQ(why.code, make_error_code(Errc::refused));
   EXPECT_NE(why.advice.find("listener"), std::string::npos) << why.to_string();
 }
@@ -217,14 +217,15 @@ TEST(Drivers, SilentPeerTimesOut) {
   Peer a;
   std::vector<cm::Id> ids;
   for (int i = 0; i < 8; ++i)
-    ids.push_back(*a.cm().connect(asio_driver::from_sockaddr(local),
-                                  {.mpa = {.timeouts = {.reply = 300ms}}, .tcp_timeout = 200ms}));
+    ids.push_back(
+        *a.cm().connect(asio_driver::from_sockaddr(local),
+                        {.transport = mpa::Options{.timeouts = {.reply = 300ms}}, .transport_timeout = 200ms}));
   ASSERT_TRUE(Peer::run_until([&] { return a.count<cm::ConnectFailed>() == ids.size(); }, {&a}));
   std::size_t unanswered = 0;
   for (const cm::Event& e : a.events) {
-    const mpa::Failure& why = std::get<cm::ConnectFailed>(e).why;
+    const cm::Failure& why = std::get<cm::ConnectFailed>(e).why;
     EXPECT_EQ(why.code, make_error_code(Errc::timed_out)) << why.to_string();
-    unanswered += why.stage == mpa::Stage::tcp_connect;
+    unanswered += why.step == mpa::step::tcp_connect;
   }
   EXPECT_GT(unanswered, 0U);
   ::close(fd);
@@ -234,7 +235,7 @@ TEST(Drivers, ResetIsReported) {
   Peer a, b;
   accept_all(b);
   const Address to = b.listen(Address::loopback(Address::Family::v4, 0));
-  ASSERT_TRUE(a.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::send}}));
+  ASSERT_TRUE(a.cm().connect(to, {.transport = mpa::Options{.rtr = mpa::Rtr::send}}));
   ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::Established>() != nullptr; }, {&a, &b}));
   b.last<cm::ConnectRequest>()->id.destroy();
   ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::Disconnected>() != nullptr; }, {&a, &b}));
@@ -254,7 +255,7 @@ TEST(Drivers, HalfCloseStillAnswers) {
     ASSERT_TRUE((*qp)->post_recv({.sges = {&all, 1}}));
     ASSERT_TRUE(server.accept());
   };
-  auto id = a.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::read}, .qp = ma.qp()});
+  auto id = a.cm().connect(to, {.transport = mpa::Options{.rtr = mpa::Rtr::read}, .qp = ma.qp()});
   ASSERT_TRUE(id);
   ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::Established>() && b.last<cm::Established>(); }, {&a, &b}));
   const Sge question = ma.all(), answer = mb.all();
@@ -278,7 +279,7 @@ TEST(Drivers, AQueuePairMovedToErrEndsItsConnectionAtTheNextTurn) {
   Peer a, b;
   const Address to = b.listen(Address::loopback(Address::Family::v4, 0));
   accept_all(b);
-  auto id = a.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::read}});
+  auto id = a.cm().connect(to, {.transport = mpa::Options{.rtr = mpa::Rtr::read}});
   ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::Established>() && b.last<cm::Established>(); }, {&a, &b}));
   while (a.turn()) {
   }
@@ -305,9 +306,9 @@ TEST(Drivers, AnEndlessPingPongKeepsNobodyWaiting) {
     ASSERT_TRUE(request.id.accept());
     servers.push_back(request.id);
   };
-  auto near = host.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::read}, .qp = ping.qp()});
+  auto near = host.cm().connect(to, {.transport = mpa::Options{.rtr = mpa::Rtr::read}, .qp = ping.qp()});
   ASSERT_TRUE(Peer::run_until([&] { return host.count<cm::Established>() == 2; }, {&host}));
-  auto far = other.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::read}, .qp = third.qp()});
+  auto far = other.cm().connect(to, {.transport = mpa::Options{.rtr = mpa::Rtr::read}, .qp = third.qp()});
   ASSERT_TRUE(Peer::run_until([&] { return host.count<cm::Established>() == 3 && other.last<cm::Established>(); },
                               {&host, &other}));
   const Sge here = ping.all(), there = accepted[0]->all(), question = third.all();
@@ -350,9 +351,9 @@ TEST(Drivers, PollingUntilNothingIsLeftServesEverySocket) {
     ASSERT_TRUE(request.id.accept());
   };
   const Address to = b.listen(Address::loopback(Address::Family::v4, 0));
-  auto busy = a.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::read}, .qp = ma.qp()});
+  auto busy = a.cm().connect(to, {.transport = mpa::Options{.rtr = mpa::Rtr::read}, .qp = ma.qp()});
   ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::Established>() && b.last<cm::Established>(); }, {&a, &b}));
-  auto other = c.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::read}, .qp = mc.qp()});
+  auto other = c.cm().connect(to, {.transport = mpa::Options{.rtr = mpa::Rtr::read}, .qp = mc.qp()});
   ASSERT_TRUE(Peer::run_until([&] { return c.last<cm::Established>() && b.count<cm::Established>() == 2; }, {&b, &c}));
   const Sge out = ma.all(), question = mc.all();
   for (int i = 0; i < 8; ++i) {
@@ -380,7 +381,7 @@ TEST(Drivers, SmallMessagesPostedTogetherAllArrive) {
     for (int i = 0; i < 8; ++i) ASSERT_TRUE((*qp)->post_recv({.sges = {&in, 1}}));
     ASSERT_TRUE(request.id.accept());
   };
-  auto id = a.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::read}, .qp = ma.qp()});
+  auto id = a.cm().connect(to, {.transport = mpa::Options{.rtr = mpa::Rtr::read}, .qp = ma.qp()});
   ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::Established>() && b.last<cm::Established>(); }, {&a, &b}));
   for (int i = 0; i < 8; ++i) ASSERT_TRUE(id->qp()->post_send({.sges = {&out, 1}}));
   std::size_t arrived = 0;
@@ -398,7 +399,7 @@ TEST(Drivers, HundredAtOnceOnOneThread) {
   accept_all(b);
   const Address to = b.listen(Address::loopback(Address::Family::v4, 0));
   std::vector<cm::Id> ids;
-  for (int i = 0; i < 100; ++i) ids.push_back(*a.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::write}}));
+  for (int i = 0; i < 100; ++i) ids.push_back(*a.cm().connect(to, {.transport = mpa::Options{.rtr = mpa::Rtr::write}}));
   ASSERT_TRUE(Peer::run_until([&] { return a.count<cm::Established>() == 100 && b.count<cm::Established>() == 100; },
                               {&a, &b}));
   for (cm::Id id : ids) ASSERT_TRUE(id.disconnect());
@@ -416,7 +417,7 @@ TEST(Drivers, RunsOutOfDescriptorsAndRecovers) {
   accept_all(b);
   const Address to = b.listen(Address::loopback(Address::Family::v4, 0));
   std::vector<cm::Id> ids;
-  for (int i = 0; i < 5; ++i) ids.push_back(*a.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::write}}));
+  for (int i = 0; i < 5; ++i) ids.push_back(*a.cm().connect(to, {.transport = mpa::Options{.rtr = mpa::Rtr::write}}));
   ASSERT_TRUE(Peer::run_until([&] { return a.count<cm::Established>() == 3; }, {&a, &b}));
   for (int i = 0; i < 50; ++i) a.turn(), b.turn();
   EXPECT_EQ(a.count<cm::Established>(), 3U);
@@ -429,7 +430,7 @@ TEST(Drivers, RunsOutOfDescriptorsAndRecovers) {
   Peer c;
   accept_all(c);
   const Address there = c.listen(Address::loopback(Address::Family::v4, 0));
-  cm::Id waiting = *a.cm().connect(there, {.mpa = {.rtr = mpa::Rtr::write}});
+  cm::Id waiting = *a.cm().connect(there, {.transport = mpa::Options{.rtr = mpa::Rtr::write}});
   while (a.turn()) {
   }
   const int next = ::dup(0);
@@ -534,7 +535,7 @@ TEST(Drivers, TapSeesEveryOctetOfBothSides) {
     if (r.kind == TapRecord::Kind::received) received.insert(received.end(), r.octets.begin(), r.octets.end());
   });
   const Address to = b.listen(Address::loopback(Address::Family::v4, 0));
-  cm::Id id = *a.cm().connect(to, {.mpa = {.rtr = mpa::Rtr::read}});
+  cm::Id id = *a.cm().connect(to, {.transport = mpa::Options{.rtr = mpa::Rtr::read}});
   ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::Established>() && b.last<cm::Established>(); }, {&a, &b}));
   ASSERT_TRUE(id.disconnect());
   ASSERT_TRUE(Peer::run_until([&] { return a.last<cm::Disconnected>() && b.last<cm::Disconnected>(); }, {&a, &b}));
@@ -582,7 +583,7 @@ TEST(Drivers, OptionsThatAreRefusedAreNamed) {
 // "Up to Duration::max()" is a long wait and not a busy loop.
 TEST(Drivers, TheLongestWaitWaits) {
   Peer b;
-  const Address to = b.listen(Address::v4(127, 0, 0, 1, 0), {.mpa = {.timeouts = {.request = 0s}}});
+  const Address to = b.listen(Address::v4(127, 0, 0, 1, 0), {.transport = mpa::Options{.timeouts = {.request = 0s}}});
   std::thread peer([&] {
     const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
     const auto address = asio_driver::to_sockaddr(to);

@@ -8,7 +8,7 @@ using namespace kit;
 
 const Quirk& nobody = **find_quirk("");
 
-Parameters planned(const Options& o, RequestPlan& plan) {
+Parameters planned(const StartupOptions& o, RequestPlan& plan) {
   Parameters p;
   plan = plan_request(o, nobody, nobody, p);
   return p;
@@ -40,7 +40,7 @@ TEST(MpaNegotiate, KindsPrintInTheOrderOfTheirFlags) {
 }
 
 TEST(MpaNegotiate, RequestHasNoKindsWithoutA) {  // RFC 6581 §9.2
-  Options o;
+  StartupOptions o;
   o.rtr_offer = {true, true, true};  // rtr none: client/server
   RequestPlan plan;
   const Parameters p = planned(o, plan);
@@ -49,7 +49,7 @@ TEST(MpaNegotiate, RequestHasNoKindsWithoutA) {  // RFC 6581 §9.2
 }
 
 TEST(MpaNegotiate, TheWantedKindIsAlwaysOffered) {  // RFC 6581 §9.2
-  Options o;
+  StartupOptions o;
   o.rtr = Rtr::send;
   o.rtr_offer = {.read = true};
   RequestPlan plan;
@@ -60,7 +60,7 @@ TEST(MpaNegotiate, TheWantedKindIsAlwaysOffered) {  // RFC 6581 §9.2
 
 TEST(MpaNegotiate, Revision1CarriesNoEnhancedData) {  // RFC 6581 §6
   RequestPlan plan;
-  Options o = rev1();
+  StartupOptions o = rev1();
   o.rtr = Rtr::read;
   (void)planned(o, plan);
   EXPECT_FALSE(plan.enhanced);
@@ -69,7 +69,7 @@ TEST(MpaNegotiate, Revision1CarriesNoEnhancedData) {  // RFC 6581 §6
 
 TEST(MpaNegotiate, SIsSetForTheFrameAndForKindsAnnouncedByS) {  // OFA 2007-10 Rtr §2
   RequestPlan plan;
-  Options o = rev1();
+  StartupOptions o = rev1();
   o.rtr = Rtr::frame;
   (void)planned(o, plan);
   EXPECT_TRUE(plan.flags & PARLEY_MPA_FLAG_S);
@@ -105,7 +105,7 @@ TEST(MpaNegotiate, InitiatorSettlesDepths) {
       {8, sentinel, 8, 2, 8, 0, 8, sentinel, false},
   };
   for (const DepthRow& row : rows) {
-    Options o;
+    StartupOptions o;
     o.ird = static_cast<std::uint16_t>(row.ird);
     o.ord = static_cast<std::uint16_t>(row.ord);
     o.ird_max = static_cast<std::uint16_t>(row.ird_max);
@@ -140,7 +140,7 @@ TEST(MpaNegotiate, ResponderSettlesDepths) {
       {8, sentinel, 8, 4, 4, 8, sentinel, 8, sentinel},
   };
   for (const Row& row : rows) {
-    Options o;
+    StartupOptions o;
     o.ird = static_cast<std::uint16_t>(row.ird);
     o.ord = static_cast<std::uint16_t>(row.ord);
     o.ird_max = static_cast<std::uint16_t>(row.ird_max);
@@ -157,7 +157,7 @@ TEST(MpaNegotiate, ResponderSettlesDepths) {
 }
 
 TEST(MpaNegotiate, AReadIsNotChosenWhenNoIrdMayBeGiven) {  // RFC 6581 §9.1
-  Options o;
+  StartupOptions o;
   o.ird = o.ird_max = 0;
   o.rtr_accept = {.send = true, .read = true};
   Parameters p;
@@ -168,7 +168,7 @@ TEST(MpaNegotiate, AReadIsNotChosenWhenNoIrdMayBeGiven) {  // RFC 6581 §9.1
 }
 
 TEST(MpaNegotiate, TheMinimalRaiseForAReadKeepsTheSentinelOnTheWire) {  // RFC 6581 §9.1
-  Options o;
+  StartupOptions o;
   o.ird = 0;
   Parameters p;
   const auto e = answer_enhanced(o, nobody, {.a = true, .d = true, .ird = 8, .ord = depth_not_negotiated}, p);
@@ -177,7 +177,7 @@ TEST(MpaNegotiate, TheMinimalRaiseForAReadKeepsTheSentinelOnTheWire) {  // RFC 6
 }
 
 TEST(MpaNegotiate, AnRtrIsExpectedByConfigurationUnderRevision1Only) {
-  Options o;
+  StartupOptions o;
   o.rtr_expected = Rtr::read;
   Parameters p;
   EXPECT_FALSE(answer_plain(o, nobody, nobody, 1, false, p));

@@ -8,13 +8,13 @@ namespace parley::mpa {
 namespace {
 using namespace kit;
 
-Options playing(std::string_view quirk) {
-  Options o;
+StartupOptions playing(std::string_view quirk) {
+  StartupOptions o;
   o.play_quirk = quirk;
   return o;
 }
-Options knowing(std::string_view quirk) {
-  Options o;
+StartupOptions knowing(std::string_view quirk) {
+  StartupOptions o;
   o.peer_quirk = quirk;
   return o;
 }
@@ -39,7 +39,7 @@ TEST(MpaQuirks, TheEmptyNameIsAPeerWithoutDepartures) {
 }
 
 TEST(MpaQuirks, TheMachineShowsThemToWhoeverMovesTheData) {
-  Options o = knowing("siw");
+  StartupOptions o = knowing("siw");
   o.play_quirk = "irdma";
   const Startup m = initiator(o);
   EXPECT_GT(m.peer_quirk().first_fpdu_delay, 0s);
@@ -114,7 +114,7 @@ TEST(MpaQuirks, SiwIsInFullOperationBeforeAnythingArrives) {  // against RFC 504
 // ---- siw as initiator --------------------------------------------------------------------------------------------
 
 TEST(MpaQuirks, SiwAsksWithoutCrcAndAsClient) {
-  Options o = playing("siw");
+  StartupOptions o = playing("siw");
   o.ird = o.ord = 1;
   Startup m = initiator(o);
   EXPECT_EQ(to_hex(m.poll_transmit()), to_hex(req(0x10, 2, hex("00010001"))));
@@ -123,7 +123,7 @@ TEST(MpaQuirks, SiwAsksWithoutCrcAndAsClient) {
 }
 
 TEST(MpaQuirks, SiwWithPeerToPeerOffersWriteAndReadAndIgnoresA) {
-  Options o = playing("siw-p2p");
+  StartupOptions o = playing("siw-p2p");
   o.ird = o.ord = 0;
   Startup m = initiator(o);
   EXPECT_EQ(to_hex(m.poll_transmit()), to_hex(req(0x10, 2, hex("8000c001"))));
@@ -146,7 +146,7 @@ TEST(MpaQuirks, SiwGivesUpOnAReplyThatAsksForMarkers) {  // against RFC 5044 §4
 }
 
 TEST(MpaQuirks, SoftiwarpWithoutAIsToleratedOnlyWhenKnown) {  // RFC 6581 §9.2
-  Options io;
+  StartupOptions io;
   io.rtr = Rtr::write;
   Pair strict(io, playing("siw-no-a"));
   EXPECT_EQ(strict.i_events.back().terminate_code, 7);
@@ -174,7 +174,7 @@ TEST(MpaQuirks, Cxgb4TerminatesOnMoreThanItsOwnKind) {
 }
 
 TEST(MpaQuirks, Cxgb4AnswersItsOwnKindWhateverWasOffered) {
-  Options io;
+  StartupOptions io;
   io.rtr = Rtr::write;
   Pair write_only(io, playing("cxgb4"));
   EXPECT_EQ(write_only.i_events.back().terminate_code, 7);
@@ -189,12 +189,12 @@ TEST(MpaQuirks, Cxgb4AnswersItsOwnKindWhateverWasOffered) {
 }
 
 TEST(MpaQuirks, Cxgb4SendsAnUnannouncedReadUnderRevision1) {
-  Options io = playing("cxgb4");
+  StartupOptions io = playing("cxgb4");
   io.revision = 1;
   Pair unprepared(io, {});
   EXPECT_EQ(unprepared.i.parameters().rtr, Rtr::read);
   EXPECT_TRUE(has_reason(unprepared.r.parameters(), "an RTR that nothing announced"));
-  Options ro = knowing("cxgb4");
+  StartupOptions ro = knowing("cxgb4");
   ro.ird = 0;
   Pair prepared(io, ro);
   EXPECT_EQ(prepared.r.parameters().rtr, Rtr::read);
@@ -203,7 +203,7 @@ TEST(MpaQuirks, Cxgb4SendsAnUnannouncedReadUnderRevision1) {
 
 TEST(MpaQuirks, PeersThatFallBackOnResetOnlyGetAReset) {  // RFC 6581 §10
   for (const auto* quirk : {"cxgb4", "irdma"}) {
-    Options ro = rev1();
+    StartupOptions ro = rev1();
     Startup r = responder(ro), i = initiator(playing(quirk));
     (void)r.handle_bytes(t0, i.poll_transmit());
     const StartupEvent e = only_event(r);
@@ -235,7 +235,7 @@ TEST(MpaQuirks, IrdmaResetsAnOfferOfSendAlone) {
 }
 
 TEST(MpaQuirks, QedrNamesEveryCommonKindAndTheInitiatorChooses) {  // RFC 6581 §9.2
-  Options io;
+  StartupOptions io;
   io.rtr = Rtr::read;
   io.rtr_offer.send = true;
   Pair p(io, playing("qedr"));
@@ -253,7 +253,7 @@ TEST(MpaQuirks, IrdmaNeedsTheFrameWhole) {
 TEST(MpaQuirks, IrdmaTakesWriteFromUsAndReadForItself) {
   Pair asked_by_irdma(playing("irdma"), {});
   EXPECT_EQ(asked_by_irdma.r.parameters().rtr, Rtr::write);
-  Options io;
+  StartupOptions io;
   io.rtr = Rtr::write;
   io.rtr_offer.read = true;
   Pair asked_by_us(io, playing("irdma"));

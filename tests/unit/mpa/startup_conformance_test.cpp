@@ -10,8 +10,8 @@ using namespace kit;
 Bytes v2_req(std::string_view enhanced, int flags = 0x50) { return req(flags, 2, hex(enhanced)); }
 Bytes v2_rep(std::string_view enhanced, int flags = 0x50) { return rep(flags, 2, hex(enhanced)); }
 
-Options peer_to_peer(RtrSet offer, Rtr rtr) {
-  Options o;
+StartupOptions peer_to_peer(RtrSet offer, Rtr rtr) {
+  StartupOptions o;
   o.rtr = rtr;
   o.rtr_offer = offer;
   return o;
@@ -31,7 +31,7 @@ TEST(Conformance, Row03_SOnRevision1IsAnsweredTruthfully) {  // OFA 2007-10 Rtr 
   const Answer able = answer(req(0x50, 1));
   EXPECT_TRUE(able.frame().s());
   EXPECT_EQ(able.state, State::wait_rtr_frame);
-  Options o;
+  StartupOptions o;
   o.accept_rtr_frame = false;
   const Answer unable = answer(req(0x50, 1), o);
   EXPECT_FALSE(unable.frame().s());
@@ -54,7 +54,7 @@ TEST(Conformance, Row05_MHonoured) {  // RFC 5044 §4.3
 TEST(Conformance, Row06_MarkersOnlyInTheAskedDirection) {  // RFC 5044 §4.3
   for (const bool i_wants : {false, true})
     for (const bool r_wants : {false, true}) {
-      Options io = rev1(), ro;
+      StartupOptions io = rev1(), ro;
       io.markers = i_wants;
       ro.markers = r_wants;
       Pair p(io, ro);
@@ -69,7 +69,7 @@ TEST(Conformance, Row07_CrcIfEitherAsks) {  // RFC 5044 §7.1.1
   for (const int revision : {1, 2})
     for (const bool i_wants : {false, true})
       for (const bool r_wants : {false, true}) {
-        Options io, ro;
+        StartupOptions io, ro;
         io.revision = static_cast<std::uint8_t>(revision);
         io.crc = i_wants;
         ro.crc = r_wants;
@@ -80,7 +80,7 @@ TEST(Conformance, Row07_CrcIfEitherAsks) {  // RFC 5044 §7.1.1
 }
 
 TEST(Conformance, Row08_CrcOffByBoth) {  // RFC 5044 §4.4
-  Options o = rev1();
+  StartupOptions o = rev1();
   o.crc = false;
   EXPECT_FALSE(judge(o, rep(0x00, 1)).parameters.crc);
   EXPECT_FALSE(answer(req(0x00, 1), o).parameters.crc);
@@ -260,7 +260,7 @@ TEST(Conformance, Row34_SendOnlyOffered) {  // RFC 6581 §9.2
 }
 
 TEST(Conformance, Row35_ReadRtrWithOrd0RaisesIrd) {  // RFC 6581 §9.1
-  Options o;
+  StartupOptions o;
   o.ird = 0;
   const Answer a = answer(v2_req("8000 4000"), o);
   EXPECT_TRUE(a.enhanced().d);
@@ -286,7 +286,7 @@ TEST(Conformance, Row36_NotNegotiatedIsLeftAloneByTheInitiator) {  // RFC 6581 �
 }
 
 TEST(Conformance, Row37_ReplyOrdAboveIrdRaisesOrTerminates) {  // RFC 6581 §9.1
-  Options room;
+  StartupOptions room;
   room.ird_max = 200;
   const Answer raised = judge(room, v2_rep("0008 00C8"));
   EXPECT_EQ(raised.state, State::open);
@@ -354,7 +354,7 @@ TEST(Conformance, Row43_MissingRtrTimesOut) {  // RFC 5044 §7.1.2 rule 10
   m.handle_deadline(t0 + 11s);
   const StartupEvent e = only_event(m);
   EXPECT_EQ(e.failure.code, Errc::timed_out);
-  EXPECT_EQ(e.failure.stage, Stage::wait_rtr);
+  EXPECT_EQ(e.failure.step, step::wait_rtr);
 }
 
 TEST(Conformance, Row44_SWithoutEnhancedDataCloses) {  // RFC 6581 §6
@@ -383,7 +383,7 @@ TEST(Conformance, Row46_Revision1AnswerToRevision2) {  // RFC 6581 §10
   const Answer again = judge({}, rep(0x00, 1));
   ASSERT_EQ(again.events.size(), 1u);
   EXPECT_EQ(again.events[0].kind, Kind::retry_v1);
-  Options strict;
+  StartupOptions strict;
   strict.fall_back_to_v1 = false;
   const Answer no = judge(strict, rep(0x00, 1));
   EXPECT_EQ(no.events.at(0).kind, Kind::failed);
@@ -417,7 +417,7 @@ TEST(Conformance, Row65_BothSpellingsOfTheRtrKeyEstablish) {  // OFA 2007-10 Rtr
     const StartupEvent e = only_event(m);
     EXPECT_EQ(e.kind, Kind::established);
     EXPECT_EQ(e.parameters.rtr, Rtr::frame);
-    Options o = rev1();
+    StartupOptions o = rev1();
     o.rtr = Rtr::frame;
     o.rtr_spelling = spelling;
     Startup i = initiator(o);
@@ -428,11 +428,11 @@ TEST(Conformance, Row65_BothSpellingsOfTheRtrKeyEstablish) {  // OFA 2007-10 Rtr
 }
 
 TEST(Conformance, Row66_AnEchoedSIsNotBelievedFromAKnownEchoer) {  // OFA 2007-10 Rtr §2
-  Options o = rev1();
+  StartupOptions o = rev1();
   o.rtr = Rtr::frame;
   o.rtr_fallback = Rtr::read;
   o.peer_quirk = "siw";
-  Options echo;
+  StartupOptions echo;
   echo.play_quirk = "echo-reserved";
   Pair p(o, echo);
   EXPECT_EQ(p.i.state(), State::open);

@@ -66,18 +66,18 @@ inline Bytes join(Bytes a, const Bytes& b) {
   return a;
 }
 
-inline Startup initiator(const Options& o = {}, const Bytes& data = {}) {
+inline Startup initiator(const StartupOptions& o = {}, const Bytes& data = {}) {
   auto m = Startup::create(Role::initiator, o, data, t0);
   EXPECT_TRUE(m) << (m ? "" : m.error().message());
   return std::move(*m);
 }
-inline Startup responder(const Options& o = {}) {
+inline Startup responder(const StartupOptions& o = {}) {
   auto m = Startup::create(Role::responder, o, {}, t0);
   EXPECT_TRUE(m) << (m ? "" : m.error().message());
   return std::move(*m);
 }
-inline Options rev1() {
-  Options o;
+inline StartupOptions rev1() {
+  StartupOptions o;
   o.revision = 1;
   return o;
 }
@@ -122,7 +122,7 @@ inline ::testing::AssertionResult has_reason(const Parameters& p, std::string_vi
 }
 
 /// A responder that has got `request` and waits for its ULP; the request event is drained.
-inline Startup asked(const Bytes& request, const Options& o = {}) {
+inline Startup asked(const Bytes& request, const StartupOptions& o = {}) {
   Startup m = responder(o);
   EXPECT_EQ(m.handle_bytes(t0, request), request.size());
   EXPECT_EQ(m.state(), State::ulp_decision);
@@ -151,14 +151,14 @@ inline Answer collect(Startup& m) {
   return a;
 }
 /// What a responder with these options answers when its ULP accepts.
-inline Answer answer(const Bytes& request, const Options& o = {}, const Bytes& data = {}) {
+inline Answer answer(const Bytes& request, const StartupOptions& o = {}, const Bytes& data = {}) {
   Startup m = asked(request, o);
   auto ok = m.accept(t0, o, data);
   EXPECT_TRUE(ok) << (ok ? "" : ok.error().message());
   return collect(m);
 }
 /// What an initiator with these options makes of a Reply.
-inline Answer judge(const Options& o, const Bytes& reply) {
+inline Answer judge(const StartupOptions& o, const Bytes& reply) {
   Startup m = initiator(o);
   (void)m.poll_transmit();
   (void)m.handle_bytes(t0, reply);
@@ -171,7 +171,7 @@ struct Pair {
   Startup i, r;
   std::vector<StartupEvent> i_events, r_events;
   Bytes octets;  // everything, in both directions
-  Pair(const Options& io, const Options& ro) : i(initiator(io)), r(responder(ro)) {
+  Pair(const StartupOptions& io, const StartupOptions& ro) : i(initiator(io)), r(responder(ro)) {
     const auto drain = [this] {
       for (auto& e : events(i)) i_events.push_back(e);
       for (auto& e : events(r)) r_events.push_back(e);

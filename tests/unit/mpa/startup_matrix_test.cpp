@@ -30,7 +30,7 @@ class Revision1Matrix : public ::testing::TestWithParam<V1Row> {};
 
 TEST_P(Revision1Matrix, EndsAsTheTableSays) {
   const V1Row& row = GetParam();
-  Options io = rev1(), ro;
+  StartupOptions io = rev1(), ro;
   io.rtr = row.rtr;
   io.rtr_by_s = row.by_s;
   io.rtr_fallback = row.fallback;
@@ -159,7 +159,7 @@ TEST(Revision1, ARejectionEndsBeforeAnyRtr) {  // OFA 2007-10 Rtr §2, row R=1
   ASSERT_TRUE(m.reject(t0, {}));
   const Bytes reply = m.poll_transmit();
   EXPECT_FALSE(wire::MpaFrameView::parse(reply)->s());
-  Options o = rev1();
+  StartupOptions o = rev1();
   o.rtr = Rtr::frame;
   const Answer a = judge(o, rep(0x30, 1));  // S set beside R by a peer
   EXPECT_EQ(a.state, State::rejected);
@@ -191,7 +191,7 @@ TEST_P(Kinds, ACommonOneIsChosenOrTheInitiatorTerminates) {
   const RtrSet offered = set_of(std::get<0>(GetParam())), able = set_of(std::get<1>(GetParam()));
   for (const Rtr wanted : {Rtr::send, Rtr::write, Rtr::read}) {
     if (!offered.has(wanted)) continue;
-    Options io, ro;
+    StartupOptions io, ro;
     io.rtr = wanted;
     io.rtr_offer = offered;
     ro.rtr_accept = able;
@@ -232,7 +232,7 @@ TEST(Revision2, AWithoutAnyKindIsAnsweredWithAllThatIsPossible) {  // RFC 6581 �
 
 TEST(Revision2, TheWantedKindWinsWhenTheReplyLeavesTheChoice) {  // RFC 6581 §9.2
   for (const Rtr wanted : {Rtr::send, Rtr::write, Rtr::read}) {
-    Options o;
+    StartupOptions o;
     o.rtr = wanted;
     o.rtr_offer = set_of(7);
     EXPECT_EQ(judge(o, rep(0x50, 2, hex("C008C008"))).parameters.rtr, wanted);
@@ -240,7 +240,7 @@ TEST(Revision2, TheWantedKindWinsWhenTheReplyLeavesTheChoice) {  // RFC 6581 §9
 }
 
 TEST(Revision2, AReadIsPassedOverWhenTheResponderHasIrd0) {  // RFC 6581 §9.1
-  Options o;
+  StartupOptions o;
   o.rtr = Rtr::read;
   o.rtr_offer.send = true;
   const Answer other = judge(o, rep(0x50, 2, hex("C0004008")));
@@ -289,7 +289,7 @@ TEST(Depths, BothSidesEndWithDepthsThatFit) {
     for (const auto i_ord : values)
       for (const auto r_ird : values)
         for (const auto r_ord : values) {
-          Options io, ro;
+          StartupOptions io, ro;
           io.ird = i_ird;
           io.ord = i_ord;
           ro.ird = r_ird;
@@ -343,7 +343,7 @@ TEST(Depths, TheResponderRaisesItsIrdAsFarAsAllowed) {  // RFC 6581 §9.1
 
 TEST(Depths, AReadRtrGivesTheInitiatorAnOrdOfAtLeastOne) {  // RFC 6581 §9.1
   for (const int revision : {1, 2}) {
-    Options o;
+    StartupOptions o;
     o.revision = static_cast<std::uint8_t>(revision);
     o.rtr = Rtr::read;
     o.ord = 0;

@@ -59,14 +59,14 @@ Startup waiting_for_rtr_frame() {
   EXPECT_TRUE(m.accept(t0, {}, {}));
   return m;
 }
-Options offering_all() {
-  Options o;
+StartupOptions offering_all() {
+  StartupOptions o;
   o.rtr = Rtr::read;
   o.rtr_offer = {true, true, true};
   return o;
 }
-Options wanting_frame() {
-  Options o = rev1();
+StartupOptions wanting_frame() {
+  StartupOptions o = rev1();
   o.rtr = Rtr::frame;
   return o;
 }
@@ -175,8 +175,8 @@ Bytes mutated(std::mt19937& rng, Bytes b) {
   return b;
 }
 
-Options any_options(std::mt19937& rng) {
-  Options o;
+StartupOptions any_options(std::mt19937& rng) {
+  StartupOptions o;
   o.revision = static_cast<std::uint8_t>(1 + rng() % 2);
   o.fall_back_to_v1 = rng() % 2 != 0;
   o.rtr = static_cast<Rtr>(rng() % 5);
@@ -203,7 +203,7 @@ TEST(MpaStartupRandom, NoOctetsAndNoOrderOfInputsBreakIt) {
                                       req(0, 129)};
   std::map<Kind, int> seen;
   for (int round = 0; round < 20000; ++round) {
-    const Options o = any_options(rng);
+    const StartupOptions o = any_options(rng);
     const Role role = rng() % 2 ? Role::initiator : Role::responder;
     auto made = Startup::create(role, o, {}, t0);
     ASSERT_TRUE(made);

@@ -29,7 +29,7 @@ Startup drained(Startup m) {
 }
 
 std::vector<Origin> origins() {
-  Options p2p;
+  StartupOptions p2p;
   p2p.rtr = Rtr::write;
   const auto accepted = [](const Bytes& request) {
     Startup m = asked(request);

@@ -7,21 +7,22 @@ namespace {
 using namespace kit;
 
 // RFC 6581 §6: what enhanced data and a peer's known limits leave of the private data.
-TEST(MpaStartup, CheckRequestSaysWhatCreateWouldSay) {
+TEST(MpaStartup, TheRoomInARequestIsWhatCreateTakes) {
   std::vector<std::string> names{"", "no such peer"};
   for (const Quirk& quirk : all_quirks()) names.emplace_back(quirk.name);
   for (const std::string& name : names) {
     for (std::uint8_t revision = 1; revision <= 3; ++revision) {
       for (const std::size_t size : {0, 252, 253, 256, 257, 508, 509, 512, 513}) {
-        Options as_peer{.revision = revision}, as_play{.revision = revision};
+        StartupOptions as_peer{{.revision = revision}}, as_play{{.revision = revision}};
         as_peer.peer_quirk = name;
         as_play.play_quirk = name;
-        for (const Options& o : {as_peer, as_play}) {
+        for (const StartupOptions& o : {as_peer, as_play}) {
           const auto made = Startup::create(Role::initiator, o, Bytes(size), {});
-          const auto checked = Startup::check_request(o, Bytes(size));
-          ASSERT_EQ(made.has_value(), checked.has_value()) << name << " " << int{revision} << " " << size;
+          const auto checked = check_options(Role::initiator, o);
+          const bool fits = checked && size <= Startup::request_room(o);
+          ASSERT_EQ(made.has_value(), fits) << name << " " << int{revision} << " " << size;
           if (!made) {
-            EXPECT_EQ(made.error(), checked.error());
+            EXPECT_EQ(made.error(), checked ? Error(Errc::bad_private_data) : checked.error());
           }
         }
       }
@@ -77,7 +78,7 @@ TEST(MpaStartup, CommandsOutsideTheirStateAreRefusedAndChangeNothing) {
 
 TEST(MpaStartup, AcceptMayUseOtherOptionsThanTheListener) {
   Startup m = asked(req(0x00, 2));
-  Options o;
+  StartupOptions o;
   o.markers = true;
   o.crc = false;
   ASSERT_TRUE(m.accept(t0, o, {}));
@@ -89,7 +90,7 @@ TEST(MpaStartup, AcceptMayUseOtherOptionsThanTheListener) {
 TEST(MpaStartup, AcceptRefusedForItsArgumentsCanBeRepeated) {
   Startup m = asked(req(0x50, 2, hex("00080008")));
   EXPECT_EQ(m.accept(t0, {}, Bytes(509)).error(), Errc::bad_private_data);
-  Options bad;
+  StartupOptions bad;
   bad.rtr_accept = {};
   EXPECT_EQ(m.accept(t0, bad, {}).error(), Errc::invalid_argument);
   EXPECT_EQ(m.state(), State::ulp_decision);
@@ -121,7 +122,7 @@ TEST(MpaStartup, TheUlpNeverSeesTheEnhancedData) {
 }
 
 TEST(MpaStartup, OwnLimitOnThePeersPrivateDataLeavesRoomForEnhancedData) {
-  Options o;
+  StartupOptions o;
   o.private_data_max = 2;
   for (const auto& [request, good] : {std::pair{req(0x40, 1, Bytes(2)), true},
                                       {req(0x40, 1, Bytes(3)), false},
@@ -142,27 +143,27 @@ TEST(MpaStartup, OwnLimitOnThePeersPrivateDataLeavesRoomForEnhancedData) {
 
 TEST(MpaStartup, OptionsOutOfRangeOrContradictoryAreRefused) {
   const auto refused = [](Role role, auto change) {
-    Options o;
+    StartupOptions o;
     change(o);
     const auto m = Startup::create(role, o, {}, t0);
     return !m && m.error() == Errc::invalid_argument;
   };
   for (const Role role : {Role::initiator, Role::responder}) {
-    EXPECT_TRUE(refused(role, [](Options& o) { o.revision = 0; }));
-    EXPECT_TRUE(refused(role, [](Options& o) { o.revision = 3; }));
-    EXPECT_TRUE(refused(role, [](Options& o) { o.ird = 0x4000; }));
-    EXPECT_TRUE(refused(role, [](Options& o) { o.ord = 0xFFFF; }));
-    EXPECT_TRUE(refused(role, [](Options& o) { o.ird_max = 0x3FFF; }));
-    EXPECT_TRUE(refused(role, [](Options& o) { o.private_data_max = 513; }));
-    EXPECT_TRUE(refused(role, [](Options& o) { o.peer_quirk = "nobody"; }));
-    EXPECT_TRUE(refused(role, [](Options& o) { o.play_quirk = "nobody"; }));
-    EXPECT_FALSE(refused(role, [](Options&) {}));
+    EXPECT_TRUE(refused(role, [](StartupOptions& o) { o.revision = 0; }));
+    EXPECT_TRUE(refused(role, [](StartupOptions& o) { o.revision = 3; }));
+    EXPECT_TRUE(refused(role, [](StartupOptions& o) { o.ird = 0x4000; }));
+    EXPECT_TRUE(refused(role, [](StartupOptions& o) { o.ord = 0xFFFF; }));
+    EXPECT_TRUE(refused(role, [](StartupOptions& o) { o.ird_max = 0x3FFF; }));
+    EXPECT_TRUE(refused(role, [](StartupOptions& o) { o.private_data_max = 513; }));
+    EXPECT_TRUE(refused(role, [](StartupOptions& o) { o.peer_quirk = "nobody"; }));
+    EXPECT_TRUE(refused(role, [](StartupOptions& o) { o.play_quirk = "nobody"; }));
+    EXPECT_FALSE(refused(role, [](StartupOptions&) {}));
   }
-  EXPECT_TRUE(refused(Role::initiator, [](Options& o) { o.rtr = Rtr::frame; }));  // needs revision 1
-  EXPECT_TRUE(refused(Role::initiator, [](Options& o) { o.rtr_fallback = Rtr::frame; }));
-  EXPECT_TRUE(refused(Role::responder, [](Options& o) { o.rtr_accept = {}; }));  // RFC 6581 §9.2
-  EXPECT_TRUE(refused(Role::responder, [](Options& o) { o.rtr_expected = Rtr::frame; }));
-  EXPECT_TRUE(refused(Role::responder, [](Options& o) {
+  EXPECT_TRUE(refused(Role::initiator, [](StartupOptions& o) { o.rtr = Rtr::frame; }));  // needs revision 1
+  EXPECT_TRUE(refused(Role::initiator, [](StartupOptions& o) { o.rtr_fallback = Rtr::frame; }));
+  EXPECT_TRUE(refused(Role::responder, [](StartupOptions& o) { o.rtr_accept = {}; }));  // RFC 6581 §9.2
+  EXPECT_TRUE(refused(Role::responder, [](StartupOptions& o) { o.rtr_expected = Rtr::frame; }));
+  EXPECT_TRUE(refused(Role::responder, [](StartupOptions& o) {
     o.rtr_accept = {.read = true};
     o.ird = o.ird_max = 0;
   }));
@@ -173,12 +174,12 @@ TEST(MpaStartup, OptionsOutOfRangeOrContradictoryAreRefused) {
 struct Wait {
   std::string name;
   std::function<Startup(Duration)> machine;
-  Stage stage;
+  cm::Step step;
 };
 void PrintTo(const Wait& w, std::ostream* os) { *os << w.name; }
 class Deadline : public ::testing::TestWithParam<Wait> {};
 
-Startup accepted(const Bytes& request, const Options& o) {
+Startup accepted(const Bytes& request, const StartupOptions& o) {
   Startup m = asked(request, o);
   EXPECT_TRUE(m.accept(t0, o, {}));
   (void)m.poll_transmit();
@@ -197,10 +198,10 @@ TEST_P(Deadline, EarlyDoesNothingAndOnTimeOrLateEndsIt) {
     const StartupEvent e = only_event(m);
     EXPECT_EQ(e.kind, Kind::failed);
     // After the Reply the initiator counts on the connection: it must not take the end for a graceful one.
-    const bool after_reply = GetParam().stage == Stage::wait_rtr || GetParam().stage == Stage::wait_first_fpdu;
+    const bool after_reply = GetParam().step == step::wait_rtr || GetParam().step == step::wait_first_fpdu;
     EXPECT_EQ(e.close, after_reply ? Close::reset : Close::graceful);
     EXPECT_EQ(e.failure.code, Errc::timed_out);
-    EXPECT_EQ(e.failure.stage, GetParam().stage);
+    EXPECT_EQ(e.failure.step, GetParam().step);
     EXPECT_THAT(e.failure.received, ::testing::HasSubstr("7 s"));
     EXPECT_EQ(m.next_deadline(), never);
     m.handle_deadline(t0 + 2h);
@@ -220,49 +221,49 @@ TEST_P(Deadline, BeyondTheClocksEndIsNever) { EXPECT_EQ(GetParam().machine(Durat
 INSTANTIATE_TEST_SUITE_P(MpaStartup, Deadline,
                          ::testing::Values(Wait{"request",
                                                 [](Duration d) {
-                                                  Options o;
+                                                  StartupOptions o;
                                                   o.timeouts.request = d;
                                                   return responder(o);
                                                 },
-                                                Stage::wait_request},
+                                                step::wait_request},
                                            Wait{"reply",
                                                 [](Duration d) {
-                                                  Options o;
+                                                  StartupOptions o;
                                                   o.timeouts.reply = d;
                                                   return initiator(o);
                                                 },
-                                                Stage::wait_reply},
+                                                step::wait_reply},
                                            Wait{"rtr_frame",
                                                 [](Duration d) {
-                                                  Options o;
+                                                  StartupOptions o;
                                                   o.timeouts.rtr = d;
                                                   return accepted(req(0x50, 1), o);
                                                 },
-                                                Stage::wait_rtr},
+                                                step::wait_rtr},
                                            Wait{"rtr_fpdu",
                                                 [](Duration d) {
-                                                  Options o;
+                                                  StartupOptions o;
                                                   o.timeouts.rtr = d;
                                                   return accepted(req(0x50, 2, hex("80084008")), o);
                                                 },
-                                                Stage::wait_rtr},
+                                                step::wait_rtr},
                                            Wait{"rtr_fpdu_in_place_of_the_frame",
                                                 [](Duration d) {
-                                                  Options o;
+                                                  StartupOptions o;
                                                   o.timeouts.rtr = d;
                                                   Startup m = accepted(req(0x50, 1), o);
                                                   EXPECT_EQ(m.handle_bytes(t0, hex("0012")), 0u);
                                                   (void)events(m);
                                                   return m;
                                                 },
-                                                Stage::wait_rtr},
+                                                step::wait_rtr},
                                            Wait{"first_fpdu",
                                                 [](Duration d) {
-                                                  Options o;
+                                                  StartupOptions o;
                                                   o.timeouts.first_fpdu = d;
                                                   return accepted(req(0x40, 1), o);
                                                 },
-                                                Stage::wait_first_fpdu}),
+                                                step::wait_first_fpdu}),
                          [](const auto& w) { return w.param.name; });
 
 TEST(MpaStartup, TheUlpMayThinkAsLongAsItLikes) {
@@ -313,7 +314,7 @@ TEST(MpaStartup, HalfAReplyIsNoReasonToFallBack) {  // RFC 6581 §10: a peer tha
 }
 
 TEST(MpaStartup, FallBackCanBeSwitchedOff) {  // RFC 6581 §10: MAY
-  Options o;
+  StartupOptions o;
   o.fall_back_to_v1 = false;
   Startup m = initiator(o);
   m.handle_end(t0, true);
@@ -343,12 +344,12 @@ TEST(MpaStartup, AnRtrFrameWithPrivateDataOrAnotherRevisionFails) {
     EXPECT_EQ(e.kind, Kind::failed);
     EXPECT_EQ(e.failure.code, code);
     EXPECT_EQ(e.failure.offset, offset);
-    EXPECT_EQ(e.failure.stage, Stage::wait_rtr);
+    EXPECT_EQ(e.failure.step, step::wait_rtr);
   }
 }
 
 TEST(MpaStartup, AnRtrFrameCarriesTheCOfTheReplyAndNoS) {
-  Options o = rev1();
+  StartupOptions o = rev1();
   o.rtr = Rtr::frame;
   o.markers = true;
   for (const int c : {0x00, 0x40}) {
@@ -391,7 +392,7 @@ const Bytes siw_p2p_request = hex("4d504120494420526571204672616d65 50020004 800
 const Bytes siw_reply = hex("4d504120494420526570204672616d65 10020004 00080008");
 
 TEST(MpaStartupSiw, ItsDefaultRequestIsAnswered) {
-  Options o;
+  StartupOptions o;
   o.peer_quirk = "siw";
   const Answer a = answer(siw_request, o);
   EXPECT_EQ(to_hex(a.octets),
@@ -418,7 +419,7 @@ TEST(MpaStartupSiw, ItsReplyIsUnderstood) {
 }
 
 TEST(MpaStartupSiw, DataGluedToTheReplyIsToleratedFromAPeerKnownForIt) {  // against RFC 5044 §7.1.2 rule 4
-  Options o;
+  StartupOptions o;
   o.peer_quirk = "siw";
   Startup m = initiator(o);
   EXPECT_EQ(m.handle_bytes(t0, join(siw_reply, Bytes(12))), siw_reply.size());  // the rest is the deframer's
@@ -427,7 +428,7 @@ TEST(MpaStartupSiw, DataGluedToTheReplyIsToleratedFromAPeerKnownForIt) {  // aga
 }
 
 TEST(MpaStartupSiw, PrivateDataThatWouldCrashItIsNotSent) {
-  Options o;
+  StartupOptions o;
   o.peer_quirk = "siw";
   EXPECT_EQ(Startup::create(Role::initiator, o, Bytes(253), t0).error(), Errc::bad_private_data);
   Startup m = asked(siw_request, o);
@@ -445,23 +446,23 @@ TEST(MpaWords, RtrNamesRoundTrip) {
 }
 
 TEST(MpaWords, FailureIsOneSentenceWithAllThatIsKnown) {
-  Failure f{.stage = Stage::wait_request,
-            .code = make_error_code(Errc::bad_private_data),
-            .rule = "RFC 5044 §7.1.1",
-            .received = "PD_Length 600",
-            .advice = "the peer must send at most 512 octets",
-            .offset = 18};
+  cm::Failure f{.step = step::wait_request,
+                .code = make_error_code(Errc::bad_private_data),
+                .rule = "RFC 5044 §7.1.1",
+                .received = "PD_Length 600",
+                .advice = "the peer must send at most 512 octets",
+                .offset = 18};
   EXPECT_EQ(
       f.to_string("[::1]:7471"),
       "wait for the MPA Request from [::1]:7471: the private data length is not allowed (PD_Length 600, at octet 18) "
       "[RFC 5044 §7.1.1]; the peer must send at most 512 octets");
-  f = {.stage = Stage::tcp_connect, .code = make_error_code(Errc::refused)};
+  f = {.step = step::tcp_connect, .code = make_error_code(Errc::refused)};
   EXPECT_EQ(f.to_string("192.0.2.1:1"), "open the TCP connection to 192.0.2.1:1: nobody listens at that address");
   EXPECT_EQ(f.to_string(), "open the TCP connection: nobody listens at that address");
 }
 
 TEST(MpaWords, EveryDecisionHasASentenceWithItsSection) {
-  Options io;
+  StartupOptions io;
   io.rtr = Rtr::read;
   io.markers = true;
   Pair p(io, {});

@@ -34,7 +34,7 @@ void expect_terminate(Solo& solo, const std::string& header, const std::string& 
   EXPECT_TRUE(solo.side.qp->terminate()->sent);
   EXPECT_FALSE(solo.side.qp->terminate()->text.empty());
   EXPECT_TRUE(solo.side.saw(QpEvent::Kind::terminate_queued));
-  const mpa::Failure& why = solo.side.events.back().failure;
+  const cm::Failure& why = solo.side.events.back().failure;
   EXPECT_TRUE(why.rule.starts_with("RFC ")) << why.rule;
   EXPECT_FALSE(why.received.empty() || why.received.starts_with("RFC ")) << why.received;
   EXPECT_EQ(solo.feed(header + payload), no_octets);

@@ -13,7 +13,7 @@ struct RnicPair {
     a().start = [this](Host& host) { va = std::make_unique<Verbs>(host.device()); };
     b().start = [this](Host& host) {
       vb = std::make_unique<Verbs>(host.device());
-      listener = *host.cm().listen(Address::any(Address::Family::v4, 7471), {.mpa = listen_mpa});
+      listener = *host.cm().listen(Address::any(Address::Family::v4, 7471), {.transport = listen_mpa});
     };
     // RFC of a crash: whatever hangs on the device goes first.
     a().crash = [this](Host&) { va.reset(), ca = {}; };
@@ -31,7 +31,7 @@ struct RnicPair {
   Host& ha() { return *cable.hosts[0]; }
   Host& hb() { return *cable.hosts[1]; }
   void connect(const mpa::Options& mpa) {
-    ca = *ha().cm().connect(with_port(hb().address(Address::Family::v4, 0), 7471), {.mpa = mpa, .qp = va->qp()});
+    ca = *ha().cm().connect(with_port(hb().address(Address::Family::v4, 0), 7471), {.transport = mpa, .qp = va->qp()});
   }
   bool established() { return a().last<cm::Established>() != nullptr && b().last<cm::Established>() != nullptr; }
 
@@ -70,7 +70,7 @@ TEST_P(EveryRtrForm, ConnectsAndMovesDataBothWays) {
   const Bytes said = pattern(3000);
   std::copy(said.begin(), said.end(), p.va->memory.begin() + 32768);
   ASSERT_TRUE(p.cable.run_until([&] { return p.established() && received(*p.vb); }));
-  EXPECT_EQ(p.a().last<cm::Established>()->parameters.rtr, form.rtr);
+  EXPECT_EQ(p.a().last<cm::Established>()->mpa()->rtr, form.rtr);
   const auto at = static_cast<std::ptrdiff_t>(p.vb->done.back().wr_id);
   EXPECT_EQ(Bytes(p.vb->memory.begin() + at, p.vb->memory.begin() + at + 3000), said);
   ASSERT_TRUE(p.vb->send(*p.cb.qp(), static_cast<std::size_t>(at), 3000));

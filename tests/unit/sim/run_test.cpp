@@ -91,8 +91,8 @@ TEST_P(SimRunForm, ConnectsTransfersAndCloses) {
     for (const Closer closer : {Closer::initiator, Closer::responder, Closer::both, Closer::nobody}) {
       Scenario s = two_hosts();
       ScenarioConnect& c = s.connects[0];
-      c.mpa = GetParam().initiator;
-      s.listens[0].mpa = GetParam().responder;
+      static_cast<mpa::Options&>(c.mpa) = GetParam().initiator;
+      static_cast<mpa::Options&>(s.listens[0].mpa) = GetParam().responder;
       s.listens[0].private_data = "welcome";
       c.private_data = "please";
       c.transfer = transfer;

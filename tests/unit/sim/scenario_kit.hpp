@@ -16,13 +16,14 @@ inline auto fields(const TcpOptions& o) {
   return std::make_tuple(a, b, c, d, e, f, g, h, i, j, k, l);
 }
 inline auto fields(const cm::IwarpProviderOptions& o) {
-  const auto& [a, b, c, d, e] = o;
-  return std::make_tuple(a, b, c, d, e);
+  const auto& [a, b, c, d] = o;
+  return std::make_tuple(a, b, c, d);
 }
 inline auto fields(const ScenarioHost& h) {
   const auto& [name, is_switch, options, line] = h;
-  const auto& [tcp, rnic, ipv6, learn, ring] = options;
-  return std::tuple_cat(std::make_tuple(name, is_switch, ipv6, learn, ring), fields(tcp), fields(rnic));
+  const auto& [tcp, rnic, manager, ipv6, learn, ring] = options;
+  return std::tuple_cat(std::make_tuple(name, is_switch, manager.endpoints_max, ipv6, learn, ring), fields(tcp),
+                        fields(rnic));
 }
 inline auto fields(const ScenarioLink& link) {
   const auto& [name, ends, options, line] = link;
@@ -30,12 +31,13 @@ inline auto fields(const ScenarioLink& link) {
   return std::make_tuple(name, ends[0], ends[1], rate, delay, queue, mtu);
 }
 inline auto fields(const mpa::RtrSet& s) { return std::make_tuple(s.send, s.write, s.read); }
-inline auto fields(const mpa::Options& o) {
-  const auto& [revision, fall_back, crc, markers, rtr, offer, by_s, fallback, spelling, frame, accept, expected, ird,
-               ord, ird_max, private_max, timeouts, peer, play] = o;
+inline auto fields(const mpa::StartupOptions& o) {
+  const mpa::Options& own = o;
+  const auto& [revision, fall_back, crc, markers, rtr, offer, by_s, fallback, spelling, frame, accept, expected,
+               ird_max, private_max, timeouts, peer, play] = own;
   const auto& [t1, t2, t3, t4] = timeouts;
   return std::tuple_cat(std::make_tuple(revision, fall_back, crc, markers, rtr, by_s, fallback, spelling, frame,
-                                        expected, ird, ord, ird_max, private_max, t1, t2, t3, t4, peer, play),
+                                        expected, o.ird, o.ord, ird_max, private_max, t1, t2, t3, t4, peer, play),
                         fields(offer), fields(accept));
 }
 inline auto fields(const ScenarioListen& l) {

@@ -22,9 +22,9 @@ struct Parley final : sim::App {
   void on_start(sim::Host& host) override {
     verbs = std::make_unique<Verbs>(host.device());
     if (to) {
-      id = *host.cm().connect(*to, {.mpa = mpa, .qp = verbs->qp()});
+      id = *host.cm().connect(*to, {.transport = mpa, .qp = verbs->qp()});
     } else {
-      listener = *host.cm().listen(Address::any(Address::Family::v4, 7471), {.mpa = mpa});
+      listener = *host.cm().listen(Address::any(Address::Family::v4, 7471), {.transport = mpa});
     }
   }
   void on_crash(sim::Host&) override {}

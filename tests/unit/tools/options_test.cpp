@@ -90,19 +90,19 @@ TEST(ToolsSettle, TheRtrFrameMeansRevision1) {
 }
 
 TEST(ToolsExit, TellsTheSystemFromThePeer) {
-  const auto exit_of = [](Errc code, mpa::Stage stage) {
-    mpa::Failure failure;
+  const auto exit_of = [](Errc code, const cm::Step& step) {
+    cm::Failure failure;
     failure.code = code;
-    failure.stage = stage;
+    failure.step = step;
     return exit_for(failure);
   };
-  EXPECT_EQ(exit_of(Errc::address_in_use, mpa::Stage::tcp_connect), Exit::environment);
-  EXPECT_EQ(exit_of(Errc::unreachable, mpa::Stage::tcp_connect), Exit::environment);
-  EXPECT_EQ(exit_of(Errc::timed_out, mpa::Stage::tcp_connect), Exit::environment);
-  EXPECT_EQ(exit_of(Errc::bad_address, mpa::Stage::resolve), Exit::environment);
-  EXPECT_EQ(exit_of(Errc::timed_out, mpa::Stage::wait_reply), Exit::failed);
-  EXPECT_EQ(exit_of(Errc::refused, mpa::Stage::tcp_connect), Exit::failed);
-  EXPECT_EQ(exit_of(Errc::rejected, mpa::Stage::wait_reply), Exit::failed);
+  EXPECT_EQ(exit_of(Errc::address_in_use, mpa::step::tcp_connect), Exit::environment);
+  EXPECT_EQ(exit_of(Errc::unreachable, mpa::step::tcp_connect), Exit::environment);
+  EXPECT_EQ(exit_of(Errc::timed_out, mpa::step::tcp_connect), Exit::environment);
+  EXPECT_EQ(exit_of(Errc::bad_address, cm::step::resolve), Exit::environment);
+  EXPECT_EQ(exit_of(Errc::timed_out, mpa::step::wait_reply), Exit::failed);
+  EXPECT_EQ(exit_of(Errc::refused, mpa::step::tcp_connect), Exit::failed);
+  EXPECT_EQ(exit_of(Errc::rejected, mpa::step::wait_reply), Exit::failed);
 }
 
 TEST(ToolsRping, AdvertisementIsSixteenOctetsBigEndian) {

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The ids of a Manager: issued once, never reused, found in constant time. A provider keeps what it knows of an endpoint
+// in a vector of its own, by slot.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "cm/admission.hpp"
+
+namespace parley::cm {
+
+using EndpointId = std::uint64_t;
+
+/// What a Manager knows of an endpoint, whatever its transport.
+struct Endpoint {
+  std::uint32_t generation = 0;
+  bool used = false;
+  bool orphan = false;     ///< destroyed by the user; it exists only for octets still owed
+  bool announced = false;  ///< the user has had an event with this id, or made it
+  bool over = false;       ///< its last event is in the queue, or was polled
+  bool retried = false;    ///< Retries has a plan for it
+  EndpointId listener = 0;
+  Admission::Ticket pending{};  ///< in its listener's admission
+  Admission::Ticket silent{};   ///< accepted, and its peer need not send first
+};
+
+class EndpointTable {
+ public:
+  /// Slots are numbered below this.
+  static constexpr std::uint32_t limit = 1U << 24;
+
+  explicit EndpointTable(std::uint32_t max) : max_(max) {}
+
+  /// 0: `max` endpoints are alive.
+  EndpointId issue() {
+    if (alive_ >= max_) return 0;
+    std::uint32_t slot = 0;
+    if (free_.empty()) {
+      slot = static_cast<std::uint32_t>(endpoints_.size());
+      endpoints_.emplace_back();
+      free_.reserve(endpoints_.capacity());  // so that release() needs no memory
+    } else {
+      slot = free_.back();
+      free_.pop_back();
+    }
+    ++alive_;
+    Endpoint& endpoint = endpoints_[slot];
+    endpoint = {.generation = endpoint.generation + 1, .used = true};
+    return EndpointId{endpoint.generation} << 32 | (EndpointId{slot} + 1);
+  }
+
+  void release(EndpointId id) {
+    Endpoint* endpoint = find(id);
+    if (endpoint == nullptr) return;
+    endpoint->used = false;
+    free_.push_back(slot(id));
+    --alive_;
+  }
+
+  /// Null: never issued, or released. Valid until the next issue().
+  Endpoint* find(EndpointId id) {
+    const std::size_t at = slot(id);
+    if (id == 0 || at >= endpoints_.size()) return nullptr;
+    Endpoint& endpoint = endpoints_[at];
+    return endpoint.used && endpoint.generation == id >> 32 ? &endpoint : nullptr;
+  }
+
+  /// An id is its slot's generation above its slot, plus one: never 0, never reused.
+  static std::uint32_t slot(EndpointId id) { return static_cast<std::uint32_t>(id - 1); }
+  std::size_t alive() const { return alive_; }
+  std::uint32_t max() const { return max_; }
+
+ private:
+  std::uint32_t max_;
+  std::size_t alive_ = 0;
+  std::vector<Endpoint> endpoints_;  // at most max_
+  std::vector<std::uint32_t> free_;
+};
+
+}  // namespace parley::cm

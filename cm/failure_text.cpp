@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Failures as text. The driver gives the system's own error code; here it becomes an Errc and a piece of advice.
+#include "cm/failure_text.hpp"
+
+#include <fmt/format.h>
+
+namespace parley::cm {
+namespace {
+
+struct SystemWords {
+  std::errc system;
+  Errc code;
+  const char* advice;
+};
+
+constexpr SystemWords connect_words[] = {
+    {std::errc::connection_refused, Errc::refused, "start the peer's listener, or check address and port"},
+    {std::errc::network_unreachable, Errc::unreachable,
+     "check the route to the peer, and that this address family is configured"},
+    {std::errc::host_unreachable, Errc::unreachable, "check that the peer is up and on this network"},
+    {std::errc::network_down, Errc::unreachable, "bring the network interface up"},
+    {std::errc::timed_out, Errc::timed_out, "check that the peer is up and that no firewall drops the packets"},
+    {std::errc::connection_reset, Errc::peer_reset, "look at the peer's log: it accepted and reset at once"},
+    {std::errc::address_in_use, Errc::address_in_use, "choose another local port, or none"},
+    {std::errc::address_not_available, Errc::bad_address, "use an address of this machine as the source"},
+    {std::errc::invalid_argument, Errc::bad_address, "give the interface of a link-local address, as in fe80::1%eth0"},
+    {std::errc::permission_denied, Errc::not_permitted, "check the firewall's rules and the port's privileges"},
+    {std::errc::operation_not_permitted, Errc::not_permitted, "check the firewall's rules"},
+    {std::errc::address_family_not_supported, Errc::unsupported, "use the other IP version"},
+    {std::errc::too_many_files_open, Errc::no_space, "raise the limit of open files (ulimit -n)"},
+    {std::errc::too_many_files_open_in_system, Errc::no_space, "raise fs.file-max"},
+};
+
+constexpr SystemWords listen_words[] = {
+    {std::errc::address_in_use, Errc::address_in_use, "stop the program that listens there, or choose another port"},
+    {std::errc::address_not_available, Errc::bad_address, "listen on an address of this machine, or on any"},
+    {std::errc::permission_denied, Errc::not_permitted,
+     "choose a port above 1023, or run with the privilege to bind it"},
+    {std::errc::invalid_argument, Errc::bad_address, "give the interface of a link-local address, as in fe80::1%eth0"},
+    {std::errc::address_family_not_supported, Errc::unsupported, "use the other IP version"},
+    {std::errc::too_many_files_open, Errc::no_space, "raise the limit of open files (ulimit -n)"},
+    {std::errc::too_many_files_open_in_system, Errc::no_space, "raise fs.file-max"},
+};
+
+template <std::size_t n>
+Failure from_table(const SystemWords (&table)[n], const Step& step, std::error_code why) {
+  Failure failure{.step = step, .code = make_error_code(Errc::io), .received = why.message()};
+  if (why.category() == error_category()) {
+    failure.code = why;
+    for (const SystemWords& words : table)
+      if (make_error_code(words.code) == why) failure.advice = words.advice;
+  } else {
+    for (const SystemWords& words : table) {
+      if (why != words.system) continue;
+      failure.code = make_error_code(words.code);
+      failure.advice = words.advice;
+    }
+  }
+  if (failure.advice.empty()) failure.advice = "look up the system's message";
+  return failure;
+}
+
+}  // namespace
+
+std::string seconds_text(Duration duration) {
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+  return ms % 1000 == 0 ? fmt::format("{} s", ms / 1000) : fmt::format("{} ms", ms);
+}
+
+Failure plain_failure(const Step& step, Errc code, std::string rule, std::string received, std::string advice) {
+  return {.step = step,
+          .code = make_error_code(code),
+          .rule = std::move(rule),
+          .received = std::move(received),
+          .advice = std::move(advice)};
+}
+
+Failure system_failure(const Step& step, std::error_code why, const Address& address) {
+  Failure failure = from_table(connect_words, step, why);
+  failure.received = fmt::format("{}: {}", address.to_string(), failure.received);
+  return failure;
+}
+
+Failure ports_exhausted(const Step& step, const Address& address) {
+  return plain_failure(step, Errc::address_in_use, {},
+                       fmt::format("no local port is free towards {}", address.to_string()),
+                       "close connections first (a port stays taken through TIME-WAIT), spread them over more local or "
+                       "remote addresses or remote ports, or widen the range of local ports");
+}
+
+Failure listen_failure(const Step& step, std::error_code why, const Address& address) {
+  Failure failure = from_table(listen_words, step, why);
+  failure.received = fmt::format("cannot listen on {}: {}", address.to_string(), failure.received);
+  return failure;
+}
+
+Failure no_room(const Step& step, Scarce scarce, std::uint32_t limit, std::string received) {
+  std::string advice;
+  switch (scarce) {
+    case Scarce::pending_max:
+      advice = fmt::format(
+          "pending_max is {}, and that many connections were pending; raise it, decide sooner, or keep the busiest "
+          "address out",
+          limit);
+      break;
+    case Scarce::endpoints_max:
+      advice =
+          fmt::format("endpoints_max is {}, and that many ids were in use; raise it, or destroy ids sooner", limit);
+      break;
+    case Scarce::streams:
+      advice = "the host had no stream or descriptor left; raise streams_max and the limit of open files (ulimit -n)";
+      break;
+  }
+  return plain_failure(step, Errc::no_space, {}, std::move(received), std::move(advice));
+}
+
+}  // namespace parley::cm

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Failures as text that every transport over the system's sockets shares. The driver gives the system's own error code;
+// here it becomes an Errc and a piece of advice.
+#pragma once
+#include <string>
+#include <system_error>
+
+#include "cm/pending.hpp"
+#include "parley/address.hpp"
+#include "parley/failure.hpp"
+#include "parley/result.hpp"
+#include "parley/time.hpp"
+
+namespace parley::cm {
+
+Failure plain_failure(const Step& step, Errc code, std::string rule, std::string received, std::string advice);
+Failure system_failure(const Step& step, std::error_code why, const Address& address);
+Failure listen_failure(const Step& step, std::error_code why, const Address& address);
+/// Every local port towards `address` is in use.
+Failure ports_exhausted(const Step& step, const Address& address);
+/// `limit`: what `scarce` allows; not used for streams, which the driver counts.
+Failure no_room(const Step& step, Scarce scarce, std::uint32_t limit, std::string received);
+std::string seconds_text(Duration duration);
+
+}  // namespace parley::cm
