@@ -51,8 +51,10 @@ struct CqRing : Counted {
   enum class Armed : std::uint8_t { no, solicited, next_comp };
 
   explicit CqRing(std::size_t capacity, Ref<ChannelRing> tells = {}) : done(capacity), channel(std::move(tells)) {}
+  /// Allocates what the completion will need, so that a request fails when it is posted or not at all.
   bool reserve() {
     if (done.size() + reserved >= done.max()) return false;
+    done.make_room(reserved + 1);
     ++reserved;
     return true;
   }

@@ -33,6 +33,10 @@ class GrowRing {
     if (size() == slots_.size()) grow();
     return (*this)[tail_++];
   }
+  /// Memory for `more` elements: the next push() calls allocate nothing.
+  void make_room(std::size_t more = 1) {
+    while (size() + more > slots_.size()) grow();
+  }
   void pop() { ++head_; }
   /// Undoes the last push().
   void unpush() { --tail_; }

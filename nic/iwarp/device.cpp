@@ -26,7 +26,10 @@ Result<void> check_type(const QpInit& init) {
 
 class SoftDevice final : public IwarpDevice {
  public:
-  explicit SoftDevice(std::uint64_t tagged_offset_base) { tables_->regions.set_offset_base(tagged_offset_base); }
+  // g++ 12 frees nothing if a `new` in a member's own initialiser fails inside, hence the one here.
+  explicit SoftDevice(std::uint64_t tagged_offset_base) : tables_(new Tables) {
+    tables_->regions.set_offset_base(tagged_offset_base);
+  }
 
   Result<PdHandle> alloc_pd() override { return tables_->pds.add(); }
   Result<void> dealloc_pd(PdHandle pd) override { return tables_->pds.remove(pd); }
@@ -75,7 +78,7 @@ class SoftDevice final : public IwarpDevice {
  private:
   std::unique_ptr<StreamQp> make(QpParts parts, PdHandle pd, std::uint32_t max_send_wr, std::uint32_t max_recv_wr);
 
-  Ref<Tables> tables_{new Tables};
+  Ref<Tables> tables_;
   Ref<DirtyList> dirty_{new DirtyList};
 };
 

@@ -166,6 +166,7 @@ Result<void> Qp::post_send(const SendWr& wr) {
   if (auto shape = check_shape(wr); !shape) return shape;
   const Kind kind = kind_of(wr.opcode);
   if (auto room = check_room(kind); !room) return room;
+  sends_.make_room();
   if (!parts_.send_cq->reserve()) return cq_is_full(*parts_.send_cq);
   SendWqe& wqe = sends_.push();
   const Access needed = SendWqe::fetches(kind) ? Access::local_write : Access::none;
@@ -192,6 +193,7 @@ Result<void> Qp::post_send(const SendWr& wr) {
 Result<void> Qp::post_immediate(const parley::iwarp::ImmediateWr& wr) {
   if (auto posting = check_posting(); !posting) return posting;
   if (auto room = check_room(Kind::immediate); !room) return room;
+  sends_.make_room();
   if (!parts_.send_cq->reserve()) return cq_is_full(*parts_.send_cq);
   SendWqe& wqe = sends_.push();
   wqe.memory.count = wqe.memory.length = 0;
@@ -211,6 +213,7 @@ Result<void> Qp::post_recv(const RecvWr& wr) {
   if (parts_.srq) return fail(Errc::invalid_argument, "the queue pair has QpInit::srq; post there");
   if (receives_.full())
     return fail(Errc::no_space, "QpInit::max_recv_wr is {a}, and as many requests are posted", parts_.max_recv_wr);
+  receives_.make_room();
   if (!parts_.recv_cq->reserve()) return cq_is_full(*parts_.recv_cq);
   RecvWqe& wqe = receives_.push();
   wqe.wr_id = wr.wr_id;

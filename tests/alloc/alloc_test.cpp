@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Each allocation of a connection's life fails once: in the connection manager and the queue pairs over a network in
+// memory, and in the sockets' driver. What is thrown is bad_alloc and nothing else, everything that was made can still be
+// destroyed, and nothing is left behind.
+#include "parley/tcp_host.hpp"
+#include "tests/alloc/failing_new.hpp"
+#include "tests/unit/cm/test_net.hpp"
+
+namespace parley {
+namespace {
+
+using namespace testing_net;
+
+void nothing_is_left(std::uint64_t nth, bool, std::int64_t left) {
+  EXPECT_EQ(left, 0) << "allocation " << nth << " failed, and as many others were never freed";
+}
+
+/// One message each way, and a Read, between two hosts.
+struct Life {
+  Life() : a(net.add_host(1)), b(net.add_host(2)), va(a.cm.device()), vb(b.cm.device()) {}
+  ~Life() {
+    (void)failing_new::disarm();  // destroy() may need memory, for the RST that it asks for
+    for (cm::Id id : {ca, cb, listener}) id.destroy();
+    for (Host* host : {&a, &b})
+      for (auto* e : host->all<cm::ConnectRequest>()) e->id.destroy();
+  }
+  Life(const Life&) = delete;
+  Life& operator=(const Life&) = delete;
+
+  /// Asserts nothing: where an allocation failed, anything may have come of it, but it ends.
+  void run(const mpa::Options& mpa) {
+    const Address to = Address::v4(192, 0, 2, 2, 7471);
+    if (auto id = b.cm.listen(Address::any(Address::Family::v4, 7471))) listener = *id;
+    net.settle();
+    b.on_request = [this](cm::ConnectRequest& request) {
+      cb = request.id;
+      if (auto qp = cb.create_qp(vb.qp())) (void)vb.recv(**qp, 0, 4096);
+      (void)cb.accept();
+    };
+    const Bytes data(40, 7);
+    if (auto id = a.cm.connect(to, {.transport = mpa, .private_data = data, .qp = va.qp(), .backups = {to}})) ca = *id;
+    (void)net.run_until([&] { return a.last<cm::Established>() != nullptr && b.last<cm::Established>() != nullptr; });
+    if (ca.qp() != nullptr && cb.qp() != nullptr) {
+      (void)va.recv(*ca.qp(), 0, 4096);
+      (void)va.send(*ca.qp(), 32768, 3000);
+      (void)net.run_until([&] { return vb.saw(WcOpcode::recv); });
+      (void)vb.send(*cb.qp(), 32768, 3000);
+      const Sge sink = {.addr = va.mr.addr, .length = 64, .lkey = va.mr.lkey};
+      (void)ca.qp()->post_send({.wr_id = 9,
+                                .opcode = SendWr::Opcode::rdma_read,
+                                .sges = {&sink, 1},
+                                .remote_addr = vb.mr.addr,
+                                .rkey = vb.mr.rkey});
+      (void)net.run_until([&] { return va.saw(WcOpcode::recv) && va.saw(WcOpcode::rdma_read); });
+    }
+    (void)ca.disconnect();
+    (void)net.run_until([&] { return a.last<cm::Disconnected>() != nullptr && b.last<cm::Disconnected>() != nullptr; });
+  }
+
+  Net net;
+  Host& a;
+  Host& b;
+  Verbs va, vb;
+  cm::Id listener, ca, cb;
+};
+
+TEST(FailingAllocator, ThroughAConnectionsLife) {
+  for (const mpa::Options& mpa :
+       {mpa::Options{.rtr = mpa::Rtr::read}, mpa::Options{.revision = 1, .rtr = mpa::Rtr::frame}}) {
+    Life().run(mpa);  // what is made once and kept
+    std::uint64_t thrown_up = 0;
+    const std::uint64_t lived = failing_new::each([&] { Life().run(mpa); },
+                                                  [&](std::uint64_t nth, bool thrown, std::int64_t left) {
+                                                    thrown_up += thrown;
+                                                    nothing_is_left(nth, thrown, left);
+                                                  });
+    EXPECT_GT(lived, 100U) << "there were allocations to fail";
+    EXPECT_GT(thrown_up, lived / 2) << "a failure is told, not swallowed";
+  }
+}
+
+TEST(FailingAllocator, AfterAFailureTheHostSetsUpTheNextConnection) {
+  std::uint64_t tried = 0;
+  for (std::uint64_t nth = 1; nth < 400; ++nth) {
+    Life life;
+    bool failed = false;
+    failing_new::arm(nth);
+    try {
+      life.run({.rtr = mpa::Rtr::read});
+    } catch (const std::bad_alloc&) {
+      failed = true;
+    }
+    (void)failing_new::disarm();
+    if (!failed) continue;
+    ++tried;
+    life.ca.destroy(), life.cb.destroy(), life.listener.destroy();
+    life.a.events.clear(), life.b.events.clear();
+    life.ca = life.cb = life.listener = {};
+    life.run({.rtr = mpa::Rtr::read});
+    const auto* end = life.a.last<cm::Disconnected>();
+    EXPECT_TRUE(end != nullptr && end->graceful) << "after allocation " << nth << " had failed";
+  }
+  EXPECT_GT(tried, 10U);
+}
+
+TEST(FailingAllocator, ThroughSocketsAndBack) {
+  const auto life = [] {
+    auto host = TcpHost::open({.receive_buffer = 4096});
+    if (!host) return;
+    cm::Manager& cm = (*host)->cm();
+    auto listener = cm.listen(Address::loopback(Address::Family::v4, 0));
+    cm::Id near, far;
+    bool over = false;
+    for (int turn = 0; turn < 200 && !over; ++turn) {
+      (*host)->run_once(std::chrono::milliseconds(1));
+      while (auto event = cm.poll_event()) {
+        if (auto* up = std::get_if<cm::Listening>(&*event)) {
+          if (auto id = cm.connect(up->local, {.transport = mpa::Options{.rtr = mpa::Rtr::read}})) near = *id;
+        } else if (auto* request = std::get_if<cm::ConnectRequest>(&*event)) {
+          far = request->id;
+          (void)far.accept();
+        } else if (auto* established = std::get_if<cm::Established>(&*event)) {
+          if (established->id == near) (void)near.disconnect();
+        } else {
+          over = true;
+        }
+      }
+    }
+    for (cm::Id id : {near, far}) id.destroy();
+    if (listener) listener->destroy();
+  };
+  life();  // what the library and Asio make once and keep
+  const std::uint64_t lived = failing_new::each(life, nothing_is_left);
+  EXPECT_GT(lived, 50U);
+}
+
+}  // namespace
+}  // namespace parley
