@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What a user of the connection manager sees, as transcripts that a reviewer reads: tests/scripts/cm/*.txt. A block is
+// commands, "----", and what came of them; tests/scripts/README.md lists the commands. With PARLEY_REWRITE=1 in the
+// environment the second halves are written anew.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "parley/wire/mpa.h"
+#include "parley/wire/rdmap.h"
+#include "tests/unit/cm/test_net.hpp"
+#include "wire/mpa.hpp"
+
+namespace parley {
+namespace {
+
+using namespace testing_net;
+
+/// A command in words: "b accept b1 pd=hello" is {b, accept, b1} and {pd: hello}.
+struct Command {
+  explicit Command(const std::string& line) {
+    std::istringstream in(line);
+    for (std::string word; in >> word;) {
+      const std::size_t equals = word.find('=');
+      if (equals == std::string::npos)
+        words.push_back(word);
+      else
+        options[word.substr(0, equals)] = word.substr(equals + 1);
+    }
+  }
+  std::string word(std::size_t i) const { return i < words.size() ? words[i] : ""; }
+  bool has(const std::string& name) const { return options.contains(name); }
+  std::string text(const std::string& name) const { return has(name) ? options.at(name) : ""; }
+  std::uint32_t number(const std::string& name, std::uint32_t otherwise) const {
+    return has(name) ? static_cast<std::uint32_t>(std::stoul(options.at(name))) : otherwise;
+  }
+  std::vector<std::string> words;
+  std::map<std::string, std::string> options;
+};
+
+Duration parse_time(const std::string& text) {
+  std::size_t end = 0;
+  const auto n = static_cast<std::int64_t>(std::stoll(text, &end));
+  const std::string unit = text.substr(end);
+  return unit == "s"    ? Duration(std::chrono::seconds(n))
+         : unit == "us" ? Duration(std::chrono::microseconds(n))
+                        : Duration(std::chrono::milliseconds(n));
+}
+
+/// Seconds with microseconds.
+std::string time_text(Duration d) { return fmt::format("{}.{:06}", d / 1s, d % 1s / 1us); }
+
+std::string private_data_of(ConstBytes data) {
+  return data.empty() ? "" : " \"" + std::string(data.begin(), data.end()) + '"';
+}
+
+/// What one write of a host carries.
+std::string message_of(ConstBytes octets) {
+  if (octets.size() >= PARLEY_MPA_HEADER_LEN && octets[0] == 'M') {
+    const bool request = octets[9] == 'q', rejects = (octets[PARLEY_MPA_FLAGS_OFF] & PARLEY_MPA_FLAG_R) != 0;
+    const bool frame = octets[8] == 't';
+    return std::string(request   ? "Request"
+                       : frame   ? "Rtr frame"
+                       : rejects ? "Reply, R=1"
+                                 : "Reply") +
+           ", revision " + std::to_string(octets[PARLEY_MPA_REV_OFF]);
+  }
+  if (octets.size() > 3) {
+    const int opcode = octets[3] & PARLEY_RDMAP_OPCODE_MASK;
+    const char* const names[] = {"RDMA Write", "Read Request", "Read Response", "Send",
+                                 "Send",       "Send",         "Send",          "Terminate"};
+    if (opcode < 8) return std::string("FPDU, ") + names[opcode];
+  }
+  return std::to_string(octets.size()) + " octets";
+}
+
+struct Script {
+  Script() {
+    net.spy = [this](End& from, ConstBytes octets) {
+      say(name_of(*from.host) + " > " + from.info.peer.to_string() + "  " + message_of(octets));
+    };
+  }
+  ~Script() {
+    for (auto& [name, id] : ids) id.destroy();
+    for (auto& [name, id] : listeners) id.destroy();
+  }
+  Script(const Script&) = delete;
+  Script& operator=(const Script&) = delete;
+
+  std::string name_of(const Host& host) const {
+    for (const auto& [name, known] : hosts)
+      if (known == &host) return name;
+    return "?";
+  }
+  void say(const std::string& line) { log += time_text(net.now - start) + "  " + line + '\n'; }
+  void answer(const Result<void>& result) {
+    if (!result) log += "refused: " + result.error().message() + '\n';
+  }
+
+  std::string id_name(const std::string& host, cm::Id id) {
+    for (const auto& [name, known] : ids)
+      if (known == id && name.substr(0, host.size()) == host) return name;
+    const std::string name = host + std::to_string(++counts[host]);
+    ids[name] = id;
+    return name;
+  }
+
+  void tell(const std::string& host, const cm::Event& event) {
+    const auto line = [&](const std::string& text) { say(host + " ! " + text); };
+    const auto name = [&](cm::Id id) { return id_name(host, id); };
+    if (const auto* e = std::get_if<cm::Listening>(&event)) line("listening on " + e->local.to_string());
+    if (const auto* e = std::get_if<cm::ConnectRequest>(&event))
+      line("connect_request " + name(e->id) + " from " + e->peer.to_string() + private_data_of(e->private_data));
+    if (const auto* e = std::get_if<cm::Established>(&event))
+      line("established " + name(e->id) + ": revision " + std::to_string(e->mpa()->revision) + ", RTR " +
+           std::string(mpa::to_string(e->mpa()->rtr)) + ", IRD " + std::to_string(e->ird) + ", ORD " +
+           std::to_string(e->ord) + private_data_of(e->private_data));
+    if (const auto* e = std::get_if<cm::Rejected>(&event))
+      line("rejected " + name(e->id) + private_data_of(e->private_data));
+    if (const auto* e = std::get_if<cm::ConnectFailed>(&event)) {
+      const bool listener = listeners.contains(host) && listeners.at(host) == e->id;
+      line("connect_failed " + (listener ? "listener" : name(e->id)) + ": " + e->why.to_string());
+    }
+    if (const auto* e = std::get_if<cm::Retrying>(&event))
+      line("retrying " + name(e->id) + " at " + e->peer.to_string() + (e->wait > Duration{} ? ", after a wait" : "") +
+           ": " + e->why.to_string());
+    if (const auto* e = std::get_if<cm::Disconnected>(&event))
+      line("disconnected " + name(e->id) + (e->graceful ? ", gracefully" : ": " + e->why.to_string()));
+    if (const auto* e = std::get_if<cm::TurnedAway>(&event))
+      line("turned_away: " + std::to_string(e->gave_way) + " gave way, " + std::to_string(e->refused) +
+           " refused: " + e->why.to_string());
+  }
+
+  /// Steps of virtual time, so that each event is told when it comes.
+  void run(Duration limit) {
+    const Instant end = net.now + limit;
+    tell_all();
+    while (net.now < end && net.run_until([this] { return told_ != any_events(); }, end - net.now)) tell_all();
+    tell_all();
+  }
+  std::size_t any_events() const {
+    std::size_t n = 0;
+    for (const auto& [name, host] : hosts) n += host->events.size();
+    return n;
+  }
+  void tell_all() {
+    for (const auto& [name, host] : hosts)
+      for (std::size_t& next = next_event[name]; next < host->events.size(); ++next) tell(name, host->events[next]);
+    told_ = any_events();
+  }
+
+  Address address_of(const std::string& name) const {
+    if (raws.contains(name)) return raws.at(name);
+    if (!hosts.contains(name)) return Address::v4(192, 0, 2, 99, 7471);  // nobody there
+    Address at = hosts.at(name)->ip;
+    at.port = 7471;
+    return at;
+  }
+  mpa::Options mpa_options(const Command& c) const {
+    mpa::Options o;
+    o.revision = static_cast<std::uint8_t>(c.number("rev", 2));
+    if (c.has("rtr")) o.rtr = *mpa::parse_rtr(c.text("rtr"));
+    if (c.has("reply_timeout")) o.timeouts.reply = parse_time(c.text("reply_timeout"));
+    if (c.has("quirk")) o.play_quirk = c.text("quirk");
+    return o;
+  }
+  Bytes data(const Command& c) const {
+    const std::string text = c.text("pd");
+    return {text.begin(), text.end()};
+  }
+
+  void listen(const std::string& name, const Command& c) {
+    auto id =
+        hosts.at(name)->cm.listen(Address::any(Address::Family::v4, static_cast<std::uint16_t>(c.number("port", 7471))),
+                                  {.transport = mpa_options(c),
+                                   .ird = static_cast<std::uint16_t>(c.number("ird", 32)),
+                                   .ord = static_cast<std::uint16_t>(c.number("ord", 32)),
+                                   .pending_max = c.number("pending_max", 1024)});
+    if (id) listeners[name] = *id;
+    answer(id ? Result<void>() : tl::unexpected(id.error()));
+  }
+  void connect(const std::string& name, const Command& c) {
+    const Bytes private_data = data(c);
+    cm::ConnectOptions options{.transport = mpa_options(c),
+                               .ird = static_cast<std::uint16_t>(c.number("ird", 32)),
+                               .ord = static_cast<std::uint16_t>(c.number("ord", 32)),
+                               .private_data = private_data,
+                               .retry = {.rounds = c.number("rounds", 1)}};
+    if (c.has("backup")) options.backups = {address_of(c.text("backup"))};
+    if (c.has("tcp_timeout")) options.transport_timeout = parse_time(c.text("tcp_timeout"));
+    auto id = hosts.at(name)->cm.connect(address_of(c.word(2)), options);
+    if (id) (void)id_name(name, *id);
+    answer(id ? Result<void>() : tl::unexpected(id.error()));
+  }
+
+  void raw(const Command& c) {
+    End& end = *net.raw_accepted.at(c.number("connection", static_cast<std::uint32_t>(net.raw_accepted.size())) - 1);
+    const std::string what = c.word(1);
+    const auto flags = static_cast<std::uint8_t>(PARLEY_MPA_FLAG_C | (c.has("s") ? PARLEY_MPA_FLAG_S : 0));
+    if (what == "fin") end.fin();
+    if (what == "rst") end.rst();
+    if (what == "reply")
+      end.send(*wire::MpaFrame{
+          .key = wire::MpaKey::rep, .flags = flags, .revision = static_cast<std::uint8_t>(c.number("rev", 1))}
+                    .emit());
+    if (what == "octets") end.send(Bytes(c.number("n", 20), 'x'));
+  }
+
+  void command(const std::string& line) {
+    const Command c(line);
+    const std::string name = c.word(0), verb = c.word(1);
+    if (name == "host") {
+      hosts[verb] =
+          &net.add_host(static_cast<std::uint8_t>(++last), {}, {.endpoints_max = c.number("endpoints_max", 0)});
+    } else if (name == "raw") {
+      raws[verb] = net.add_raw(static_cast<std::uint8_t>(++last));
+    } else if (name == "hole") {
+      raws[verb] = Address::v4(192, 0, 2, static_cast<std::uint8_t>(++last), 7471);
+      net.black_hole(raws[verb]);
+    } else if (name == "half_open") {
+      for (std::uint32_t i = 0, n = c.number("n", 1); i < n; ++i)
+        (void)net.raw_connect(address_of(verb), Address::v4(198, 51, 100, static_cast<std::uint8_t>(++strangers), 0));
+    } else if (name == "run") {
+      run(verb.empty() ? 1ms : parse_time(verb));
+    } else if (raws.contains(name)) {
+      raw(c);
+    } else if (!hosts.contains(name)) {
+      log += "there is no '" + name + "'\n";
+    } else if (verb == "listen") {
+      listen(name, c);
+    } else if (verb == "connect") {
+      connect(name, c);
+    } else if (!ids.contains(c.word(2))) {
+      log += "there is no id '" + c.word(2) + "'\n";
+    } else if (verb == "accept") {
+      const Bytes private_data = data(c);
+      cm::AcceptOptions options{.private_data = private_data};
+      if (c.has("ird")) options.ird = static_cast<std::uint16_t>(c.number("ird", 0));
+      if (c.has("ord")) options.ord = static_cast<std::uint16_t>(c.number("ord", 0));
+      answer(ids[c.word(2)].accept(options));
+    } else if (verb == "reject") {
+      answer(ids[c.word(2)].reject(data(c)));
+    } else if (verb == "disconnect") {
+      answer(ids[c.word(2)].disconnect());
+    } else if (verb == "destroy") {
+      ids[c.word(2)].destroy();
+    } else {
+      log += "there is no command '" + verb + "'\n";
+    }
+  }
+
+  Net net;
+  const Instant start{1s};
+  std::map<std::string, Host*> hosts;
+  std::map<std::string, Address> raws;
+  std::map<std::string, cm::Id> ids, listeners;
+  std::map<std::string, int> counts;
+  std::map<std::string, std::size_t> next_event;
+  std::size_t told_ = 0;
+  int last = 0, strangers = 0;
+  std::string log;
+};
+
+/// The file with the second half of each block as it came out now.
+std::string replayed(const std::string& text) {
+  Script script;
+  std::istringstream in(text);
+  std::string out;
+  bool commands = true;
+  for (std::string line; std::getline(in, line);) {
+    if (line == "----") {
+      commands = false;
+      out += line + '\n' + script.log;
+      script.log.clear();
+    } else if (line.empty()) {
+      commands = true;
+      out += '\n';
+    } else if (commands) {
+      out += line + '\n';
+      if (line[0] != '#') script.command(line);
+    }
+  }
+  return out;
+}
+
+TEST(CmTranscripts, AreAsReviewed) {
+  const std::filesystem::path folder = PARLEY_SOURCE_DIR "/tests/scripts/cm";
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".txt") continue;
+    ++files;
+    std::stringstream reviewed;
+    reviewed << std::ifstream(entry.path()).rdbuf();
+    const std::string now = replayed(reviewed.str());
+    if (const char* rewrite = std::getenv("PARLEY_REWRITE"); rewrite && *rewrite == '1')
+      std::ofstream(entry.path()) << now;
+    else
+      EXPECT_EQ(now, reviewed.str()) << entry.path().filename();
+  }
+  EXPECT_GE(files, 7U);
+}
+
+}  // namespace
+}  // namespace parley
