@@ -231,9 +231,10 @@ Json Live::place_json(std::uint64_t frame) const {
 
 void Live::ended(const capture::ConnectionReport& c) {
   ++connections_;
-  print(c);
+  // The files first: whoever has read of it finds it there.
   if (reports_->csv()) reports_->add_csv(capture::to_csv(args_.interface, connections_, c, &report_));
   if (reports_->junit()) junit_.connection(c);
+  print(c);
 }
 
 void Live::print(const capture::ConnectionReport& c) {
