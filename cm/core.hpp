@@ -23,7 +23,7 @@ class Core {
   EventQueue events;
 
   Id id(EndpointId endpoint) const { return {&manager_, endpoint}; }
-  /// The id is free again; its events that were not polled are dropped.
+  /// The id is free again; poll_event() passes over the events of it that still wait.
   void release(EndpointId endpoint) {
     forget_retries(endpoint);
     pending.leave(endpoint);

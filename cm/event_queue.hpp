@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The events that wait for poll_event(), oldest first. Its bound is that of the ids: each endpoint has at most one event
-// per step of its life, and a listener one TurnedAway for any number of peers.
+// The events that wait for poll_event(), oldest first. What bounds them is in docs/cm.md; those of a destroyed id stay
+// until they are polled, and are passed over then.
 #pragma once
 #include <algorithm>
 #include <cstddef>

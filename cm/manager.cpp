@@ -34,6 +34,23 @@ Result<void> check_connect(const Address& peer, const ConnectOptions& options) {
   return Retries::check(options);
 }
 
+/// An id that is released unless it comes into use, whatever is thrown in between.
+class Issued {
+ public:
+  explicit Issued(Core& core) : core_(core), id_(core.ids.issue()) {}
+  ~Issued() {
+    if (id_ != 0) core_.release(id_);
+  }
+  Issued(const Issued&) = delete;
+  Issued& operator=(const Issued&) = delete;
+  EndpointId id() const { return id_; }
+  EndpointId keep() { return std::exchange(id_, 0); }
+
+ private:
+  Core& core_;
+  EndpointId id_;
+};
+
 Id id_of(const Event& event) {
   return std::visit([](const auto& e) { return e.id; }, event);
 }
@@ -62,7 +79,7 @@ Manager::~Manager() = default;
 
 Device& Manager::device() { return *provider_.devices().front(); }
 
-bool Manager::has_events() const { return !core_->events.empty() || provider_.has_events(); }
+bool Manager::has_events() const { return !core_->events.empty(); }
 
 Result<Id> Manager::listen(const Address& local, const ListenOptions& options) {
   // The options are checked now, so that a contradiction is the caller's error, not one for each peer.
@@ -73,16 +90,17 @@ Result<Id> Manager::listen(const Address& local, const ListenOptions& options) {
     return fail(Errc::invalid_argument, "ListenOptions::backlog is {a}; it is at least 1", options.backlog);
   if (options.pending_max == 0)
     return fail(Errc::invalid_argument, "ListenOptions::pending_max is 0; it is at least 1");
-  const EndpointId id = core_->ids.issue();
+  Issued issued(*core_);
+  const EndpointId id = issued.id();
   if (id == 0) return no_endpoint(core_->ids);
+  core_->pending.open(id, options.pending_max);
+  core_->note(id);
   if (const auto listening = provider_.listen(id, local, options); !listening) {
-    core_->release(id);
+    core_->pending.close(id);
     return tl::unexpected(listening.error());
   }
   core_->ids.find(id)->announced = true;
-  core_->pending.open(id, options.pending_max);
-  core_->note(id);
-  return make_id(id);
+  return make_id(issued.keep());
 }
 
 Result<Id> Manager::connect(const Address& peer, const ConnectOptions& options) {
@@ -94,17 +112,18 @@ Result<Id> Manager::connect(const Address& peer, const ConnectOptions& options) 
     return tl::unexpected(fits.error());
   if (const auto checked = check_connect(peer, options); !checked) return tl::unexpected(checked.error());
   if (const auto route = provider_.resolve(peer, options.local); !route) return tl::unexpected(route.error());
-  const EndpointId id = core_->ids.issue();
+  for (const Address& backup : options.backups)
+    if (const auto route = provider_.resolve(backup, options.local); !route) return tl::unexpected(route.error());
+  Issued issued(*core_);
+  const EndpointId id = issued.id();
   if (id == 0) return no_endpoint(core_->ids);
   Endpoint& endpoint = *core_->ids.find(id);
   endpoint.announced = true;
   endpoint.retried = core_->retries.plan(id, peer, options);
-  if (const auto connecting = provider_.connect(id, peer, options); !connecting) {
-    core_->release(id);
-    return tl::unexpected(connecting.error());
-  }
   core_->note(id);
-  return make_id(id);
+  if (const auto connecting = provider_.connect(id, peer, options); !connecting)
+    return tl::unexpected(connecting.error());
+  return make_id(issued.keep());
 }
 
 std::optional<Event> Manager::poll_event() {

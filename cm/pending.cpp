@@ -30,8 +30,7 @@ void Pending::open(EndpointId listener, std::uint32_t pending_max) {
 }
 
 void Pending::close(EndpointId listener) {
-  listeners_.erase(listener);
-  std::erase(order_, listener);
+  if (listeners_.erase(listener) != 0) std::erase(order_, listener);
 }
 
 std::uint32_t Pending::limit_of(EndpointId listener) const {

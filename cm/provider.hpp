@@ -5,7 +5,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
-#include <vector>
+#include <span>
 
 #include "cm/core.hpp"
 #include "parley/cm.hpp"
@@ -31,10 +31,10 @@ struct Route {
 class Provider {
  public:
   virtual ~Provider() = default;
-  /// Before all other calls, once. The core outlives every call but the destructor.
+  /// Before all other calls, and once: a provider serves one Manager. The core outlives every call but the destructor.
   virtual void start(Core& core) = 0;
   /// At least one; the first is what resolve() gives when nothing else decides.
-  virtual std::vector<Device*> devices() = 0;
+  virtual std::span<Device* const> devices() = 0;
 
   /// Of a connection set up with these options. Errors: unsupported (another transport's options), invalid_argument
   /// (options that contradict each other), with the option's name.

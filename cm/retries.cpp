@@ -7,9 +7,9 @@
 namespace parley::cm {
 
 bool may_pass(const Failure& why) {
-  // no_space is this machine's own want of ports or descriptors, which other connections may give back.
-  constexpr std::array passing{Errc::refused,     Errc::unreachable, Errc::timed_out,
-                               Errc::peer_closed, Errc::peer_reset,  Errc::no_space};
+  // The last two are this machine's own want of ports or descriptors, which other connections may give back.
+  constexpr std::array passing{Errc::refused,    Errc::unreachable,    Errc::timed_out, Errc::peer_closed,
+                               Errc::peer_reset, Errc::address_in_use, Errc::no_space};
   // After the Reply the peer may have acted on the connection: another one would not be the same.
   if (why.stage() > Stage::reply) return false;
   return std::any_of(passing.begin(), passing.end(), [&](Errc code) { return why.code == make_error_code(code); });
@@ -52,9 +52,10 @@ std::optional<Retries::Again> Retries::next(EndpointId id, const Failure& why) {
   const auto found = plans_.find(id);
   if (found == plans_.end()) return std::nullopt;
   Plan& plan = found->second;
-  if (may_pass(why)) {
+  // What kept the transport from opening, whatever it was, may be that address's alone: no IPv6 here, a firewall's rule.
+  if (may_pass(why) || why.stage() == Stage::transport) {
     if (plan.at + 1 < plan.peers.size()) return Again{plan.peers[++plan.at], {}};
-    if (plan.round < plan.retry.rounds) {
+    if (may_pass(why) && plan.round < plan.retry.rounds) {
       ++plan.round;
       plan.at = 0;
       const Duration back_off = plan.back_off;

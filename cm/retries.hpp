@@ -13,7 +13,7 @@
 
 namespace parley::cm {
 
-/// Whether the same attempt may succeed later or elsewhere.
+/// Whether the same attempt may succeed later.
 bool may_pass(const Failure& why);
 
 class Retries {

@@ -272,15 +272,15 @@ void Reporter::on(const cm::Retrying& e) {
   ++tally_.retried;
   const Known with = known(e.id);
   const std::string next = e.peer.to_string();
-  std::string text = fmt::format("[{}] trying again: {}", with.number, e.why.to_string(with.peer));
-  if (next != with.peer) text += "; next is " + next;
-  if (e.wait > Duration{}) text += "; in " + measured_duration_text(e.wait);
-  emit(text, {{"event", "retrying"},
-              {"id", with.number},
-              {"peer", with.peer},
-              {"next", next},
-              {"wait_us", microseconds(e.wait)},
-              {"why", failure_json(e.why, with.peer)}});
+  const std::string where = e.peer != e.failed || e.wait > Duration{} ? next : "again";
+  const std::string when = e.wait > Duration{} ? " in " + measured_duration_text(e.wait) : "";
+  emit(fmt::format("[{}] trying {}{}: {}", with.number, where, when, e.why.to_string(e.failed.to_string())),
+       {{"event", "retrying"},
+        {"id", with.number},
+        {"peer", e.failed.to_string()},
+        {"next", next},
+        {"wait_us", microseconds(e.wait)},
+        {"why", failure_json(e.why, with.peer)}});
   if (const auto at = known_.find(e.id.number()); at != known_.end()) at->second.peer = next;
 }
 

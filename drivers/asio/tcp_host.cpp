@@ -30,20 +30,22 @@ class Host final : public TcpHost {
   int fd() const override { return loop_->fd(); }
   Instant next_deadline() const override {
     // A time long past, and not now(): a caller may have asked for now() before.
-    return manager_.has_events() || provider_->has_work() ? Instant{} : loop_->next_deadline();
+    return has_events() ? Instant{} : next_turn();
   }
+  Instant next_turn() const override { return provider_->has_work() ? Instant{} : loop_->next_deadline(); }
   void wake() noexcept override { loop_->wake(); }
   Instant now() const override { return loop_->now(); }
   void set_tap(Tap tap) override { loop_->set_tap(std::move(tap)); }
 
   bool run_once(Duration wait) override {
-    if (loop_->turn(wait <= Duration{}) || manager_.has_events()) return true;
+    if (loop_->turn(wait <= Duration{}) || has_events()) return true;
     if (wait <= Duration{}) return false;
     loop_->sleep(wait);
-    return loop_->turn() || manager_.has_events();
+    return loop_->turn() || has_events();
   }
 
  private:
+  bool has_events() const { return manager_.has_events() || provider_->has_events(); }
   explicit Host(const TcpHostOptions& options)
       : provider_(cm::make_iwarp_provider(options.iwarp)), manager_(*provider_, manager_options(options)) {}
 

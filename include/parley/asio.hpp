@@ -119,7 +119,10 @@ class AsioHost {
       if constexpr (for_event) {
         event = host.cm().poll_event();
         if (event) at = At::done;
-        return event || host.run_once(Duration{});
+        if (event) return true;
+        // Completions that wait for somebody else are no reason to turn on.
+        host.run_once(Duration{});
+        return host.cm().has_events() || host.next_turn() <= host.now();
       } else {
         if (!host.run_once(Duration{})) return false;
         at = At::done;
@@ -130,8 +133,9 @@ class AsioHost {
     template <class Self>
     void wait(Self& self) {
       state->expired = false;
-      if (const Instant at_time = state->host.next_deadline(); at_time != never) {
-        const Duration left = at_time - state->host.now();
+      TcpHost& host = state->host;
+      if (const Instant at_time = for_event ? host.next_turn() : host.next_deadline(); at_time != never) {
+        const Duration left = at_time - host.now();
         state->timer.expires_after(std::clamp<Duration>(left, Duration{}, std::chrono::hours(24)));
         state->timer.async_wait([state = state](const boost::system::error_code& why) {
           if (why) return;

@@ -32,7 +32,8 @@ using TransportOptions = std::variant<std::monostate, mpa::Options, ib::Options>
 using TransportParameters = std::variant<std::monostate, mpa::Parameters>;
 
 /// When to try again after a set-up that failed for a reason that may pass: nobody listened, no route, no answer in time,
-/// a reset or FIN instead of a Reply. What broke a rule, and a rejection by the peer's ULP, is final.
+/// a reset or FIN instead of a Reply, no port or descriptor free. A broken rule and a rejection by the peer's ULP are
+/// final. A wait is a random time between half of its length and all of it.
 struct Retry {
   std::uint32_t rounds = 1;                         ///< how often all addresses are tried; 1 to retry_rounds_max
   Duration first = std::chrono::milliseconds(100);  ///< wait before the second round; doubled for each later one
@@ -43,14 +44,16 @@ inline constexpr std::size_t backups_max = 16;
 
 struct ConnectOptions {
   TransportOptions transport{};
-  std::uint16_t ird = 32;      ///< inbound RDMA Reads and Atomics this side can hold (responder_resources of rdma_cm)
-  std::uint16_t ord = 32;      ///< outbound ones it wants (initiator_depth); both may end lower, see Established
-  ConstBytes private_data{};   ///< copied by the call; at most Provider::limits() octets
+  /// Inbound RDMA Reads and Atomics that this side can hold, and outbound ones that it wants (rdma_cm's
+  /// responder_resources and initiator_depth). MPA: 0 to mpa::depth_max, or mpa::depth_not_negotiated.
+  std::uint16_t ird = 32, ord = 32;
+  ConstBytes private_data{};   ///< copied; under MPA at most 512 octets, 508 with revision 2; a peer_quirk may lower it
   std::optional<QpInit> qp{};  ///< none: a small queue pair with completion queues of its own
   std::optional<Address> local{};                         ///< source address; none: the system chooses
-  Duration transport_timeout = std::chrono::seconds(10);  ///< for what lies below the set-up: TCP; per address
+  Duration transport_timeout = std::chrono::seconds(10);  ///< longest wait for TCP, for each address
   Retry retry{};
-  /// Tried in turn, at once, when the address before has failed; at most backups_max.
+  /// Tried in turn, at once, when the address before has failed for a reason that may pass, or its transport (TCP) could
+  /// not be opened for any reason; at most backups_max.
   std::vector<Address> backups{};
 };
 
@@ -108,7 +111,7 @@ struct Steps {
   Duration request{};      ///< Request sent or received
   Duration decision{};     ///< responder: accept or reject called
   Duration reply{};        ///< Reply received or sent
-  Duration established{};  ///< ready-to-receive sent (initiator) or received (responder)
+  Duration established{};  ///< ready-to-receive sent (initiator); it, or the first message, received (responder)
 };
 
 struct Listening {
@@ -121,14 +124,17 @@ struct ConnectRequest {
   Address peer;
   TransportParameters offered;  ///< the peer's half
   Bytes private_data;
+  /// What accept() would have to meet: IRD for the peer's ORD, ORD within its IRD. 0: its Request names none.
+  std::uint16_t ird = 0, ord = 0;
   /// The offer in MPA's terms; null on another transport.
   const mpa::Parameters* mpa() const { return std::get_if<mpa::Parameters>(&offered); }
 };
 struct Established {
   Id id;
   TransportParameters parameters;
-  Bytes private_data;              ///< initiator: the Reply's
-  std::uint16_t ird = 0, ord = 0;  ///< this side's from now on
+  Bytes private_data;  ///< initiator: the Reply's
+  /// This side's from now on; mpa::depth_not_negotiated where MPA left it to the ULP.
+  std::uint16_t ird = 0, ord = 0;
   Steps steps;
   /// What was agreed in MPA's terms; null on another transport.
   const mpa::Parameters* mpa() const { return std::get_if<mpa::Parameters>(&parameters); }
@@ -150,6 +156,7 @@ struct ConnectFailed {
 struct Retrying {
   Id id;
   Failure why;
+  Address failed;   ///< the address of which `why` tells
   Address peer;     ///< tried next
   Duration wait{};  ///< until then
 };
@@ -178,12 +185,13 @@ struct ManagerOptions {
   /// Ids alive at once, at most endpoints_limit. 0: what the driver has use for (TcpHost: twice streams_max and 1024,
   /// because an id outlives its stream), else endpoints_default.
   std::uint32_t endpoints_max = 0;
-  /// Of the random part of waits between attempts (Retry). 0: the driver's choice.
+  /// Seeds the random part of the waits between attempts (Retry). 0: the driver's choice.
   std::uint64_t seed = 0;
 };
 /// Errors: invalid_argument, with the option's name.
 Result<void> check_options(const ManagerOptions& options);
 
+/// A provider serves one Manager.
 class Manager {
  public:
   explicit Manager(Provider& provider, const ManagerOptions& options = {});
@@ -196,7 +204,7 @@ class Manager {
   /// Answered by Established, Rejected or ConnectFailed. Receives may be posted on id.qp() at once.
   Result<Id> connect(const Address& peer, const ConnectOptions& options = {});
   std::optional<Event> poll_event();
-  /// poll_event() has something to give, or a completion channel of the device has.
+  /// Connection events wait for poll_event().
   bool has_events() const;
   Device& device();
   Provider& provider() { return provider_; }

@@ -49,7 +49,7 @@ enum class RtrSpelling : std::uint8_t { text, hex };
 
 /// IRD or ORD value of cm::ConnectOptions and its likes that says "do not negotiate, the ULP handles it" (RFC 6581 §9.1).
 inline constexpr std::uint16_t depth_not_negotiated = 0x3FFF;
-inline constexpr std::uint16_t depth_max = 0x3FFE;  ///< deepest that MPA can say
+inline constexpr std::uint16_t depth_max = 0x3FFE;  ///< the greatest depth that MPA can express
 
 struct Timeouts {
   Duration request = 5s;     ///< responder: TCP up to a whole Request (RFC 5044 §7.1.2 rule 10)

@@ -61,6 +61,9 @@ class TcpHost {
   /// commands or posted work wait for a turn, or events to be polled: of connections, of a completion channel, of the
   /// device. Any call but wake() may change it: ask right before waiting.
   virtual Instant next_deadline() const = 0;
+  /// As next_deadline(), but not past because of events that wait to be polled: for a loop that polls one kind of them
+  /// and leaves the rest to others.
+  virtual Instant next_turn() const = 0;
   /// Makes fd() readable and a waiting run_once() return true; if none is waiting, the next one will not wait. The
   /// only call allowed from any thread at any time (even a signal handler) while the host lives; all others from one.
   virtual void wake() noexcept = 0;

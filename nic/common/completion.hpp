@@ -17,8 +17,8 @@ class ToldList {
  public:
   void add(T& object) {
     if (object.told) return;
-    object.told = true;
     list_.push_back(&object);
+    object.told = true;
   }
   T* take() {
     if (list_.empty()) return nullptr;
@@ -51,7 +51,8 @@ struct CqRing : Counted {
   enum class Armed : std::uint8_t { no, solicited, next_comp };
 
   explicit CqRing(std::size_t capacity, Ref<ChannelRing> tells = {}) : done(capacity), channel(std::move(tells)) {}
-  /// Allocates what the completion will need, so that a request fails when it is posted or not at all.
+  /// Allocates what the completion will need, so that a request fails when it is posted (from a shared receive queue:
+  /// when it is taken) or not at all.
   bool reserve() {
     if (done.size() + reserved >= done.max()) return false;
     done.make_room(reserved + 1);
@@ -62,14 +63,14 @@ struct CqRing : Counted {
   /// A completion to fill in; everything but the identity is as in a success.
   WorkCompletion& push(std::uint64_t wr_id, std::uint32_t qp_num, WcOpcode opcode, WcStatus status,
                        bool solicited = false) {
+    if (armed == Armed::next_comp || (armed == Armed::solicited && (solicited || status != WcStatus::success))) {
+      if (channel->open) channel->events.add(*this);  // what may find no memory, before anything changes
+      armed = Armed::no;
+    }
     --reserved;
     WorkCompletion& completion = done.push();
     completion =
         WorkCompletion{.wr_id = wr_id, .status = status, .opcode = opcode, .solicited = solicited, .qp_num = qp_num};
-    if (armed == Armed::next_comp || (armed == Armed::solicited && (solicited || status != WcStatus::success))) {
-      armed = Armed::no;
-      if (channel->open) channel->events.add(*this);
-    }
     return completion;
   }
 

@@ -279,7 +279,7 @@ bool SimHost::work(int& rounds) {
     stirred_ = true;
   }
   pump_machine();
-  const bool told = provider_ != nullptr && manager_->has_events() && rounds == 0;
+  const bool told = provider_ != nullptr && (manager_->has_events() || provider_->has_events()) && rounds == 0;
   if (!stirred_ && !told) return false;
   stirred_ = false;
   ++rounds;

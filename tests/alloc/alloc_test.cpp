@@ -27,7 +27,7 @@ struct Life {
   Life(const Life&) = delete;
   Life& operator=(const Life&) = delete;
 
-  /// Asserts nothing: where an allocation failed, anything may have come of it, but it ends.
+  /// Asserts nothing: after a failed allocation any outcome is allowed, but the run ends.
   void run(const mpa::Options& mpa) {
     const Address to = Address::v4(192, 0, 2, 2, 7471);
     if (auto id = b.cm.listen(Address::any(Address::Family::v4, 7471))) listener = *id;

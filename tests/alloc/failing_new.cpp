@@ -43,7 +43,7 @@ std::int64_t alive() { return count; }
 
 }  // namespace parley::failing_new
 
-// The program is of one thread.
+// This program has one thread.
 void* operator new(std::size_t size) { return allocate(size, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
 void* operator new[](std::size_t size) { return allocate(size, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
 void* operator new(std::size_t size, std::align_val_t align) { return allocate(size, static_cast<std::size_t>(align)); }

@@ -160,7 +160,12 @@ void Connector::handle(const cm::Event& event) {
     const auto at = attempts_.find(id.number());
     return at == attempts_.end() ? nullptr : &at->second;
   };
-  if (const auto* up = std::get_if<cm::Established>(&event)) {
+  if (const auto* retrying = std::get_if<cm::Retrying>(&event)) {
+    // --timeout is for each attempt.
+    Attempt* attempt = attempt_of(retrying->id);
+    if (attempt != nullptr && args_.timeout != Duration{0})
+      attempt->give_up_at = session_.now() + retrying->wait + args_.timeout;
+  } else if (const auto* up = std::get_if<cm::Established>(&event)) {
     established(*up);
   } else if (const auto* rejected = std::get_if<cm::Rejected>(&event)) {
     if (Attempt* attempt = attempt_of(rejected->id)) lost(*attempt, rejected->why, text);
@@ -293,22 +298,26 @@ int Connector::summary() {
 /// Every address of the endpoint and of its backups, in the order in which they are tried.
 Or<std::vector<Address>> all_addresses(const Endpoint& endpoint, const ConnectArgs& args,
                                        const std::optional<Address>& local) {
+  if (args.backups.size() > cm::backups_max)
+    return complain(Exit::usage, fmt::format("--backup {} times; at most {}", args.backups.size(), cm::backups_max));
+  const std::size_t of_each = (1 + cm::backups_max) / (1 + args.backups.size());  // a name may have more
   auto all = resolve(endpoint);
   if (!all) return all;
+  all->resize(std::min(all->size(), of_each));
   for (const std::string& text : args.backups) {
     const auto backup = parse_endpoint(text, endpoint.port);
     if (!backup) return tl::unexpected(backup.error());
     const auto addresses = resolve(*backup);
     if (!addresses) return addresses;
-    all->insert(all->end(), addresses->begin(), addresses->end());
+    all->insert(all->end(), addresses->begin(),
+                addresses->begin() + static_cast<std::ptrdiff_t>(std::min(addresses->size(), of_each)));
   }
-  // A name may have addresses of both families; the first one stays, so that the complaint names an address.
-  if (local)
-    all->erase(
-        std::remove_if(all->begin() + 1, all->end(), [&](const Address& a) { return a.family != local->family; }),
-        all->end());
-  if (all->size() > 1 + cm::backups_max)
-    return complain(Exit::usage, fmt::format("{} addresses to try; at most {}", all->size(), 1 + cm::backups_max));
+  // A name may have addresses of both families; if none is of the source's, the first stays for the complaint.
+  const auto wrong = [&](const Address& a) { return local && a.family != local->family; };
+  if (std::all_of(all->begin(), all->end(), wrong))
+    all->resize(1);
+  else
+    all->erase(std::remove_if(all->begin(), all->end(), wrong), all->end());
   return all;
 }
 
@@ -359,7 +368,7 @@ void register_connect(Command app, Context& context) {
   add_mpa_options(sub, args->mpa);
   add_initiator_options(sub, args->mpa);
   add_duration(sub, "--tcp-timeout", args->tcp_timeout, "Longest wait for the TCP connection");
-  add_duration(sub, "--timeout", args->timeout, "Longest life of one connection (0: no limit)");
+  add_duration(sub, "--timeout", args->timeout, "Longest life of one attempt (0: no limit)");
   add_session_options(sub, args->session);
   sub.flag("--quiet", args->quiet, "Print the summary only");
   add_json_flag(sub, context);

@@ -54,11 +54,16 @@ Result<mpa::StartupOptions> startup_options(mpa::Role role, const TransportOptio
 }  // namespace
 
 Iwarp::Iwarp(const IwarpProviderOptions& options)
-    : options_(options), device_(nic::iwarp::make_device(options.tagged_offset_base)) {
+    : options_(options), device_(nic::iwarp::make_device(options.tagged_offset_base)), devices_{device_.get()} {
   static_assert(EndpointTable::limit == 1U << slot_bits);
 }
 
 Iwarp::~Iwarp() = default;
+
+void Iwarp::start(Core& core) {
+  PARLEY_ASSERT(core_ == nullptr);  // a provider serves one Manager
+  core_ = &core;
+}
 
 Slot& Iwarp::slot_for(EndpointId id) {
   const std::size_t slot = EndpointTable::slot(id);

@@ -6,12 +6,14 @@
 // ------------|--------------------------------|-----------|-----------------------------------------------------------
 // noted       | the driver's turn              | opening   | open the stream
 // opening     | connected                      | startup   | mpa::Startup made, Request sent
-// opening     | connect failed, transport_timeout| over      | ConnectFailed, unless it is tried again
-// waiting     | the back-off is over           | opening   | a new stream, to the next address
+// opening     | connect failed, time-out       | opening   | Retrying, at the next address, if cm/retries.hpp knows one
+//             |                                | waiting   | Retrying, after a wait
+//             |                                | over      | ConnectFailed
+// waiting     | the wait is over               | opening   | a new stream
 // (accepted)  | the driver accepts             | startup   | mpa::Startup made, waits for the Request
 // startup     | request                        | deciding  | ConnectRequest
 // startup     | retry_v1, echo found           | opening   | Retrying; a new stream
-// startup     | failed, to be tried again      | waiting   | Retrying; cm/retries.hpp decides
+// startup     | failed, may pass               | as opening| before the queue pair is attached
 // startup     | terminate, failed, rejected    | over      | ConnectFailed or Rejected, after a Terminate if one is due
 // startup     | established                    | open      | queue pair attached, or its fence lifted; Established
 // startup     | established, peer unknown/slow | holding   | echo watch, first FPDU delay: attached afterwards
@@ -27,8 +29,10 @@
 // over        | destroy()                      | gone      | octets still owed and FINs pass without the id
 #pragma once
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <map>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -142,8 +146,8 @@ class Iwarp final : public IwarpProvider {
   ~Iwarp() override;
 
   // Provider
-  void start(Core& core) override { core_ = &core; }
-  std::vector<Device*> devices() override { return {device_.get()}; }
+  void start(Core& core) override;
+  std::span<Device* const> devices() override { return devices_; }
   Result<Limits> limits(mpa::Role role, const TransportOptions& options, Depths depths) const override;
   Result<Limits> limits(EndpointId endpoint) const override;
   Result<Route> resolve(const Address& peer, const std::optional<Address>& local) override;
@@ -223,7 +227,7 @@ class Iwarp final : public IwarpProvider {
   bool attach(Connection& c, Instant now, mpa::Parameters& parameters, mpa::Rtr send_rtr, bool fenced);
   void establish(Connection& c, Instant now, mpa::StartupEvent& event);
   void refuse_with_terminate(Connection& c, Instant now, mpa::StartupEvent& event);
-  void retry(Connection& c, Instant now, Failure why, Duration wait = {});
+  void retry(Connection& c, Instant now, Failure why, const Address& failed, Duration wait = {});
   bool try_again(Connection& c, Instant now, Failure& why);
   void fail_setup(Connection& c, Instant now, Failure why, mpa::StartupEvent::Close close);
 
@@ -244,6 +248,7 @@ class Iwarp final : public IwarpProvider {
 
   IwarpProviderOptions options_;
   std::unique_ptr<nic::iwarp::IwarpDevice> device_;  // before slots_: queue pairs are destroyed first
+  std::array<Device*, 1> devices_;
   PdHandle default_pd_ = 0;
   Core* core_ = nullptr;
   std::vector<Slot> slots_;             // by EndpointTable::slot

@@ -25,6 +25,7 @@ void give_up_rtr_frame(mpa::Options& options) {
 }  // namespace
 
 void Iwarp::carry_out(Listener& l) {
+  if (l.up) return;
   StreamCommand command;
   command.kind = StreamCommand::Kind::listen;
   command.id = l.stream;
@@ -38,16 +39,6 @@ void Iwarp::carry_out(Connection& c, Instant now) {
   switch (c.phase) {
     case Phase::noted:
       c.setup->start = now;
-      if (offers_rtr_frame(c.setup->options) && c.setup->options.peer_quirk.empty() &&
-          echoes_.of(c.peer) == EchoMemory::Verdict::echoes) {
-        give_up_rtr_frame(c.setup->options);
-        core_->events.push(
-            Retrying{id_of(c),
-                     plain_failure(mpa::step::send_request, Errc::unsupported, "OFA 2007-10 Rtr §2",
-                                   "S=1 echoed and the Rtr frame refused, on an earlier connection",
-                                   fmt::format("going on without S, with RTR {}", to_string(c.setup->options.rtr))),
-                     c.peer});
-      }
       open_stream(c, now);
       break;
     case Phase::decided: decide(c, now); break;
@@ -63,6 +54,16 @@ void Iwarp::carry_out(Connection& c, Instant now) {
 }
 
 void Iwarp::open_stream(Connection& c, Instant now) {
+  if (offers_rtr_frame(c.setup->options) && c.setup->options.peer_quirk.empty() &&
+      echoes_.of(c.peer) == EchoMemory::Verdict::echoes) {
+    give_up_rtr_frame(c.setup->options);
+    core_->events.push(
+        Retrying{id_of(c),
+                 plain_failure(mpa::step::send_request, Errc::unsupported, "OFA 2007-10 Rtr §2",
+                               "S=1 echoed and the Rtr frame refused, on an earlier connection",
+                               fmt::format("going on without S, with RTR {}", to_string(c.setup->options.rtr))),
+                 c.peer});
+  }
   c.stream = next_stream(c.slot);
   c.phase = Phase::opening;
   c.wire = Wire::opening;
@@ -123,8 +124,9 @@ void Iwarp::on_startup_event(Connection& c, Instant now, mpa::StartupEvent& even
       core_->ids.find(c.id)->announced = true;
       core_->pending.our_turn(c.id);
       c.setup->times.request = now - c.setup->start;
+      const std::uint16_t ird = event.parameters.peer_ord, ord = event.parameters.peer_ird;
       core_->events.push(ConnectRequest{core_->id(c.listener), id_of(c), c.peer, std::move(event.parameters),
-                                        std::move(event.private_data)});
+                                        std::move(event.private_data), ird, ord});
       return;
     }
     case Kind::fpdu_mode:
@@ -161,7 +163,7 @@ void Iwarp::on_startup_event(Connection& c, Instant now, mpa::StartupEvent& even
       // A Send that nothing announces is a message to the peer's ULP, which nobody sent; a zero-length Write says as
       // much to MPA and nothing to the ULP.
       if (c.setup->options.rtr == mpa::Rtr::send && !c.setup->options.rtr_by_s) c.setup->options.rtr = mpa::Rtr::write;
-      retry(c, now, std::move(event.failure));
+      retry(c, now, std::move(event.failure), c.peer);
       return;
     }
   }
@@ -221,7 +223,8 @@ void Iwarp::echo_found(Connection& c, Instant now, std::string received) {
         plain_failure(
             mpa::step::send_rtr, Errc::unsupported, "OFA 2007-10 Rtr §2", std::move(received),
             fmt::format("the peer echoes S without knowing the Rtr frame; connecting again without S, with RTR {}",
-                        to_string(c.setup->options.rtr))));
+                        to_string(c.setup->options.rtr))),
+        c.peer);
 }
 
 bool Iwarp::attach(Connection& c, Instant now, mpa::Parameters& parameters, mpa::Rtr send_rtr, bool fenced) {
@@ -314,13 +317,14 @@ void Iwarp::decide(Connection& c, Instant now) {
   drain_startup(c, now);
 }
 
-void Iwarp::retry(Connection& c, Instant now, Failure why, Duration wait) {
-  core_->events.push(Retrying{id_of(c), std::move(why), c.peer, wait});
+void Iwarp::retry(Connection& c, Instant now, Failure why, const Address& failed, Duration wait) {
+  core_->events.push(Retrying{id_of(c), std::move(why), failed, c.peer, wait});
   if (c.wire == Wire::up) drop_stream(c, StreamCommand::Kind::reset);
   c.setup->startup.reset();
   c.setup->reply.reset();
   c.setup->early.clear();
   c.setup->watching = c.setup->request_timed = false;
+  c.local = c.setup->local;  // the port of the stream before is gone
   if (wait <= Duration{}) {
     open_stream(c, now);
     return;
@@ -338,9 +342,8 @@ bool Iwarp::try_again(Connection& c, Instant now, Failure& why) {
   if (!again) return false;
   c.setup->options = *c.setup->asked;
   c.setup->retried_v1 = false;
-  c.peer = again->peer;
-  if (!c.setup->bind_local) c.local = {};
-  retry(c, now, std::move(why), again->wait);
+  const Address failed = std::exchange(c.peer, again->peer);
+  retry(c, now, std::move(why), failed, again->wait);
   return true;
 }
 

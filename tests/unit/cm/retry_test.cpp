@@ -66,14 +66,25 @@ TEST(CmRetries, TheLongestWaitThereIsDoesNotOverflow) {
 }
 
 TEST(CmRetries, OnlyWhatMayPassIsTriedAgain) {
-  for (const Errc code :
-       {Errc::refused, Errc::unreachable, Errc::timed_out, Errc::peer_closed, Errc::peer_reset, Errc::no_space})
+  for (const Errc code : {Errc::refused, Errc::unreachable, Errc::timed_out, Errc::peer_closed, Errc::peer_reset,
+                          Errc::address_in_use, Errc::no_space})
     EXPECT_TRUE(cm::may_pass(failure(code, mpa::step::wait_reply))) << make_error_code(code).message();
   for (const Errc code : {Errc::bad_address, Errc::not_permitted, Errc::bad_key, Errc::bad_private_data,
                           Errc::no_matching_rtr, Errc::insufficient_ird, Errc::terminated, Errc::rejected,
                           Errc::invalid_argument, Errc::unsupported, Errc::cancelled})
     EXPECT_FALSE(cm::may_pass(failure(code, mpa::step::wait_reply))) << make_error_code(code).message();
   EXPECT_FALSE(cm::may_pass(failure(Errc::peer_reset, mpa::step::send_rtr))) << "the peer may have acted on it";
+}
+
+TEST(CmRetries, WhatKeptOneAddressFromOpeningSaysNothingOfTheNext) {
+  for (const Errc code : {Errc::unsupported, Errc::not_permitted, Errc::bad_address}) {
+    cm::Retries retries(1);
+    ASSERT_TRUE(retries.plan(1, at(2), {.retry = {.rounds = 3}, .backups = {at(3)}}));
+    const auto again = retries.next(1, failure(code));
+    ASSERT_TRUE(again);
+    EXPECT_EQ(again->peer, at(3));
+    EXPECT_FALSE(retries.next(1, failure(code))) << "and a second round would meet the same";
+  }
 }
 
 TEST(CmRetry, BadOptionsAreNamed) {
@@ -109,6 +120,7 @@ TEST(CmRetry, FailsOverToABackupUnderTheSameId) {
   ASSERT_EQ(p.a.all<cm::Retrying>().size(), 1U);
   const cm::Retrying& told = *p.a.last<cm::Retrying>();
   expect_text(told.why, mpa::step::tcp_connect, Errc::refused, "192.0.2.77:7471");
+  EXPECT_EQ(told.failed, at(77));
   EXPECT_EQ(told.peer, to);
   EXPECT_EQ(told.wait, Duration{});
   EXPECT_EQ(p.a.last<cm::Established>()->id, p.ca);
@@ -173,6 +185,47 @@ TEST(CmRetry, ABackupIsAskedWithTheOptionsOfTheUser) {
     net.raw_accepted[connection]->rst();
   }
   EXPECT_EQ(net.raw_accepted.size(), 3U);
+}
+
+// OFA 2007-10 Rtr §2: what was learnt of a peer that echoes S holds wherever the user asks for it.
+TEST(CmRetry, ABackupThatEchoesSIsRemembered) {
+  Net net;
+  Host& a = net.add_host(1);
+  const Address echoing = net.add_raw(9);
+  const auto requested = [&](std::size_t connection) {
+    EXPECT_TRUE(net.run_until([&] {
+      return net.raw_accepted.size() > connection && net.raw_accepted[connection]->in.size() >= PARLEY_MPA_HEADER_LEN;
+    }));
+    return net.raw_accepted.at(connection);
+  };
+  const mpa::Options framed{.revision = 1, .rtr = mpa::Rtr::frame};
+  ASSERT_TRUE(a.cm.connect(echoing, {.transport = framed}));
+  End* raw = requested(0);
+  EXPECT_EQ(raw->in[PARLEY_MPA_FLAGS_OFF], PARLEY_MPA_FLAG_C | PARLEY_MPA_FLAG_S);
+  raw->send(
+      *wire::MpaFrame{.key = wire::MpaKey::rep, .flags = PARLEY_MPA_FLAG_C | PARLEY_MPA_FLAG_S, .revision = 1}.emit());
+  ASSERT_TRUE(net.run_until([&] { return raw->in.size() == 2 * PARLEY_MPA_HEADER_LEN; }));
+  raw->rst();
+  EXPECT_EQ(requested(1)->in[PARLEY_MPA_FLAGS_OFF], PARLEY_MPA_FLAG_C);
+  ASSERT_TRUE(a.cm.connect(at(77), {.transport = framed, .backups = {echoing}}));
+  EXPECT_EQ(requested(2)->in[PARLEY_MPA_FLAGS_OFF], PARLEY_MPA_FLAG_C);
+}
+
+TEST(CmRetry, ThePortOfTheStreamBeforeIsGone) {
+  Net net;
+  Host& a = net.add_host(1);
+  const Address mute = net.add_raw(9);
+  auto id = a.cm.connect(mute, {.local = Address::v4(192, 0, 2, 1, 0), .retry = {.rounds = 2, .first = 1s}});
+  ASSERT_TRUE(id);
+  ASSERT_TRUE(net.run_until([&] { return !net.raw_accepted.empty(); }));
+  net.settle();
+  EXPECT_NE(id->local_address()->port, 0);
+  for (std::size_t i = 0; i < 2; ++i) {  // revision 2, then 1
+    net.raw_accepted.at(i)->rst();
+    net.settle();
+  }
+  ASSERT_GT(a.last<cm::Retrying>()->wait, Duration{});
+  EXPECT_EQ(id->local_address().error(), Errc::wrong_state);
 }
 
 TEST(CmRetry, ARejectionIsFinal) {

@@ -94,6 +94,27 @@ TEST(Asio, DeadlinesComeFromTheTimer) {
   EXPECT_GE(t.host->now() - start, 20ms);
 }
 
+// A completion channel has an event that nobody takes yet: whoever waits for events of connections does not turn for it.
+TEST(Asio, AWaitForConnectionEventsRestsWhileACompletionEventWaits) {
+  Hosted t;
+  Device& device = t.host->device();
+  const auto channel = std::move(*device.create_comp_channel());
+  const auto cq = std::move(*device.create_cq({.capacity = 4, .channel = channel.get()}));
+  const auto qp = std::move(*device.create_qp({.pd = *device.alloc_pd(), .send_cq = cq.get(), .recv_cq = cq.get()}));
+  ASSERT_TRUE(cq->req_notify(Notify::next_comp));
+  ASSERT_TRUE(qp->post_recv({.wr_id = 1}));
+  ASSERT_TRUE(qp->modify({.state = QpState::err}));
+  ASSERT_EQ(channel->waiting(), 1U);
+  t.wait_event();
+  int handlers = 0;
+  while (handlers < 1000 && t.context.poll_one() != 0) ++handlers;
+  EXPECT_LT(handlers, 1000) << "it spins";
+  ASSERT_TRUE(t.host->cm().listen(anywhere));
+  t.host->wake();
+  t.run();
+  ASSERT_EQ(t.events.size(), 1U);
+}
+
 TEST(Asio, OneWaitAtATime) {
   Hosted t;
   t.wait_event();
