@@ -5,7 +5,7 @@
 # as told), from the checked-in corpus. Fails on any crash, leak, input over 5 s, or memory over 2 GiB; the input is kept
 # beside the executables. New inputs go to a folder of the build, never to the source tree.
 # PARLEY_FUZZ_BUILD: the build folder (default build-fuzz), configured for the fuzzers alone unless it is there already;
-# PARLEY_FUZZ_JOBS: compilers at once.
+# PARLEY_FUZZ_JOBS: compilers, and then fuzzers, at once.
 set -eu
 source=$(cd "$(dirname "$0")/../.." && pwd)
 build=${PARLEY_FUZZ_BUILD:-$source/build-fuzz}
@@ -28,24 +28,40 @@ for name; do targets="$targets fuzz_$name"; done
 # shellcheck disable=SC2086
 cmake --build "$build" -j "${PARLEY_FUZZ_JOBS:-$(nproc)}" --target $targets
 
-failed=
-for name; do
+# One line with its verdict; the log only if it failed.
+run_one() {
+  name=$1
   grown=$build/fuzz-corpus/$name
   mkdir -p "$grown"
   dictionary=
   [ ! -f "$source/tests/fuzz/$name.dict" ] || dictionary=-dict=$source/tests/fuzz/$name.dict
   log=$build/fuzz_$name.log
+  verdict=passed
   # shellcheck disable=SC2086
-  if "$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=2048 -max_len=8192 \
+  "$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=2048 -max_len=8192 \
     -print_final_stats=1 -artifact_prefix="$build/fuzz_${name}_" $dictionary "$grown" \
-    "$source/tests/fuzz/corpus/$name" >"$log" 2>&1; then
-    verdict=passed
-  else
-    verdict=FAILED
-    failed="$failed $name"
-    tail -n 40 "$log"
-  fi
+    "$source/tests/fuzz/corpus/$name" >"$log" 2>&1 || verdict=FAILED
+  [ $verdict = passed ] || tail -n 40 "$log"
   executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
   printf 'fuzz %-12s %s s, %s executions: %s\n' "$name" "$seconds" "${executions:-0}" "$verdict"
+  [ $verdict = passed ]
+}
+
+failed=
+running=
+collect() {
+  for job in $running; do
+    wait "${job%%:*}" || failed="$failed ${job#*:}"
+  done
+  running=
+}
+# As many at once as there are processors.
+at_once=0
+for name; do
+  run_one "$name" &
+  running="$running $!:$name"
+  at_once=$((at_once + 1))
+  [ $((at_once % ${PARLEY_FUZZ_JOBS:-$(nproc)})) -ne 0 ] || collect
 done
+collect
 [ -z "$failed" ] || { printf 'failed:%s; inputs are in %s\n' "$failed" "$build"; exit 1; }
