@@ -53,13 +53,14 @@ class Client {
   void fault(Exit exit, std::string text);
   void debug(const std::string& text);
   Instant next_deadline() const { return std::min(answer_by_, nudge_at_); }
-  std::string server() const { return servers_[candidate_].to_string(); }
+  std::string server() const { return server_.to_string(); }
   Json summary_json() const;
   int summary();
 
   const RpingArgs& args_;
   Bytes data_;
-  std::vector<Address> servers_;
+  std::vector<Address> servers_;  ///< tried in this order
+  Address server_{};              ///< the one that is, or was last
   std::optional<Address> source_;
   Session& session_;
   Context& context_;
@@ -69,7 +70,6 @@ class Client {
   cm::Id id_;
   std::unique_ptr<RpingLink> link_;  ///< outlives the id's queue pair
   mpa::Parameters parameters_;
-  std::size_t candidate_ = 0;
   std::uint32_t pings_ = 0, retried_ = 0;
   bool nudged_ = false, stopping_ = false;
   Instant answer_by_ = never, nudge_at_ = never, ping_at_{};
@@ -107,10 +107,14 @@ void Client::connect() {
   options.local = source_;
   options.transport_timeout = args_.tcp_timeout;
   options.qp = link_->init();
-  const auto id = session_.cm().connect(servers_[candidate_], options);
+  server_ = servers_.front();
+  for (std::size_t i = 1; i < servers_.size(); ++i)
+    if (!source_ || servers_[i].family == source_->family) options.backups.push_back(servers_[i]);
+  options.backups.resize(std::min(options.backups.size(), cm::backups_max));
+  const auto id = session_.cm().connect(server_, options);
   if (!id) return fault(Exit::usage, fmt::format("cannot connect to {} so: {}", server(), words(id.error())));
   id_ = *id;
-  report_.started(id_, servers_[candidate_]);
+  report_.started(id_, server_);
   link_->attach(*id_.qp());
   debug("connecting to " + server());
 }
@@ -178,13 +182,8 @@ void Client::disconnect() {
 }
 
 void Client::lost(const cm::Failure& why, const std::string& text) {
-  const bool next =
-      state_ == State::connecting && why.stage() == cm::Stage::transport && candidate_ + 1 < servers_.size();
   forget();
-  if (!next) return fault(exit_for(why), text);
-  ++candidate_;
-  context_.out.note(fmt::format("{}; trying {}", text, server()));
-  connect();
+  fault(exit_for(why), text);
 }
 
 void Client::handle(const cm::Event& event) {
@@ -195,6 +194,10 @@ void Client::handle(const cm::Event& event) {
       context_.out.note("note: " + missing);
     nudged_ = false;
     start_ping();
+  } else if (const auto* retrying = std::get_if<cm::Retrying>(&event)) {
+    server_ = retrying->peer;
+    if (retrying->peer != retrying->failed)
+      context_.out.note(fmt::format("{}; trying {}", retrying->why.to_string(retrying->failed.to_string()), server()));
   } else if (const auto* rejected = std::get_if<cm::Rejected>(&event)) {
     lost(rejected->why, fmt::format("rejected by {}: {}", server(), private_data_text(rejected->private_data)));
   } else if (const auto* failed = std::get_if<cm::ConnectFailed>(&event)) {
