@@ -18,11 +18,11 @@ namespace {
   X(retry_cnt, "TCP retransmits")                                                            \
   X(rnr_retry, "a message without a posted receive ends the connection (RFC 5041 §7.1)")     \
   X(rq_psn, "RDMAP numbers messages from 1 (RFC 5041 §5.1)")                                 \
-  X(max_rd_atomic, "MPA agrees on it: mpa::Options::ord (RFC 6581 §9.1)")                    \
+  X(max_rd_atomic, "MPA agrees on it: cm::ConnectOptions::ord (RFC 6581 §9.1)")              \
   X(alt_path, "iWARP has no path migration")                                                 \
   X(min_rnr_timer, "a message without a posted receive ends the connection (RFC 5041 §7.1)") \
   X(sq_psn, "RDMAP numbers messages from 1 (RFC 5041 §5.1)")                                 \
-  X(max_dest_rd_atomic, "MPA agrees on it: mpa::Options::ird (RFC 6581 §9.1)")               \
+  X(max_dest_rd_atomic, "MPA agrees on it: cm::ConnectOptions::ird (RFC 6581 §9.1)")         \
   X(path_mig_state, "iWARP has no path migration")                                           \
   X(dest_qp_num, "a TCP connection has one queue pair at its other end")
 
@@ -52,14 +52,18 @@ QpState Qp::state() const {
 // What iWARP has its own reason to refuse comes first: it says more than the table of transitions.
 Result<void> Qp::check_step(QpState to) const {
   if (state_ == RdmapState::idle && (to == QpState::rtr || to == QpState::rts))
-    return fail(Errc::unsupported,
-                "QpAttr::state: an iWARP queue pair gets to RTS by the connection manager, when MPA is done (RFC 5044 "
-                "§7.1); there is no RTR");
-  if (state_ != RdmapState::idle && to == QpState::reset)
+    return fail(
+        Errc::unsupported,
+        "QpAttr::state: an iWARP queue pair has no RTR; the connection manager takes it to RTS once MPA set-up is "
+        "done (RFC 5044 §7.1)");
+  if (had_connection_ && to == QpState::reset)
     return fail(Errc::unsupported,
                 "QpAttr::state: a queue pair that had a connection is not used again; create another one");
   if (state_ == RdmapState::closing && to == QpState::rts)
     return fail(Errc::wrong_state, "QpAttr::state: the connection is closing and does not come back to RTS");
+  if (receive_ended_ && state() == QpState::rts && to == QpState::sqd)
+    return fail(Errc::wrong_state,
+                "QpAttr::state: the peer has closed its half, and what is posted goes out; there is no SQD any more");
   return check_transition(state(), to);
 }
 
@@ -68,8 +72,8 @@ Result<void> Qp::modify(const QpAttr& attr) {
   const QpState to = attr.state.value_or(state());
   if (auto step = check_step(to); !step) return step;
   if (auto attributes = check_attributes(attr); !attributes) return attributes;
+  if (to != state() || attr.state == QpState::reset) go_to(to);
   if (attr.access) access_ = *attr.access;
-  if (to != state()) go_to(to);
   return {};
 }
 
@@ -98,9 +102,11 @@ void Qp::go_to(QpState to) {
   }
 }
 
-// IBA 1.x §10.3.1: RESET takes what was posted out of the queues, and leaves no completions.
+// IBA 1.x §10.3.1: RESET takes what was posted out of the queues, leaves no completions, and undoes what was set.
 void Qp::reset() {
+  state_ = RdmapState::idle;
   reset_ = true;
+  access_ = access_default;
   drop_posted();
 }
 

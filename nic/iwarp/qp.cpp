@@ -147,7 +147,11 @@ Result<void> Qp::check_posting() const {
   if (state_ == RdmapState::idle && reset_)
     return fail(Errc::wrong_state, "the queue pair is in RESET; it takes requests from INIT on");
   if (state_ == RdmapState::idle || state_ == RdmapState::rts) return {};
-  return fail(Errc::wrong_state, "the connection of this queue pair is over or closing; nothing more can be posted");
+  if (!had_connection_)
+    return fail(Errc::wrong_state, "the queue pair is in ERR; it takes requests again from INIT on, after RESET");
+  if (state_ == RdmapState::closing)
+    return fail(Errc::wrong_state, "the connection of this queue pair is closing; nothing more can be posted");
+  return fail(Errc::wrong_state, "the connection of this queue pair is over; nothing more can be posted");
 }
 
 Result<void> Qp::check_room(Kind kind) const {
@@ -228,6 +232,7 @@ Result<void> Qp::attach(const AttachOptions& options) {
   if (state_ == RdmapState::error) return fail(Errc::wrong_state, "the queue pair is in ERR");
   if (state_ != RdmapState::idle) return fail(Errc::wrong_state, "the queue pair had a connection already");
   reset_ = false;
+  had_connection_ = true;
   role_ = options.role;
   agreed_rtr_ = options.parameters.rtr;
   rtr_stag_zero_ = options.rtr_stag_zero;

@@ -7,14 +7,15 @@
 //   idle       attach                             rts        posted sends may go out, unless fenced
 //   idle       begin_close, flush, end, ERR       error      everything posted completes as flushed
 //   idle       RESET, INIT                        same       RESET drops everything posted; nothing is posted in it
-//   rts        SQD                                same       no request is begun until RTS, begin_close or FIN
+//   rts        SQD                                same       no request is begun until RTS, begin_close or FIN; refused after FIN
 //   rts        begin_close                        closing    no more posts; what is owed so far is still sent
 //   rts, clos. peer's error, send_terminate       terminate  flush; a Terminate is the last message (RFC 5040 §5.4)
 //   rts, clos. Terminate received                 terminate  flush; nothing more is sent (RFC 5040 §6.2.1)
 //   rts, clos. FIN                                same       receives, Reads and Atomics flush; sends go on
 //   rts, clos. reset, flush, ERR                  error      flush; unsent octets are dropped
 //   terminate  flush, reset                       error      the Terminate is dropped if still unsent
-//   error      anything                           error      nothing
+//   error      RESET, if never attached           idle       as if new
+//   error      anything else                      error      nothing
 //
 // A posted request completes exactly once and in order per queue; unsignaled ones that succeed leave no completion.
 #pragma once
@@ -218,11 +219,15 @@ class Qp final : public StreamQp {
   void blame_fetch(const wire::Terminate& terminate);
   void refuse_deframe(mpa::DeframeStatus status);
 
+  /// Verbs have no rights until INIT gives some; here a queue pair begins in INIT, with all of them.
+  static constexpr Access access_default = Access::remote_write | Access::remote_read | Access::remote_atomic;
+
   QpParts parts_;
   RdmapState state_ = RdmapState::idle;
   bool reset_ = false;  // idle: verbs' RESET, not INIT
   bool sqd_ = false;    // rts: no new request is begun
-  Access access_ = Access::remote_write | Access::remote_read | Access::remote_atomic;
+  bool had_connection_ = false;
+  Access access_ = access_default;
   mpa::Role role_ = mpa::Role::initiator;
   mpa::Rtr agreed_rtr_ = mpa::Rtr::none;
   bool rtr_stag_zero_ = false;

@@ -257,8 +257,8 @@ TEST(VerbsArguments, OfAConnectionThatIsOver) {
                  "ORD of this connection is 0");
   ASSERT_TRUE(p.cb.disconnect());
   ASSERT_TRUE(p.net.run_until([&] { return p.a.last<cm::Disconnected>() != nullptr; }));
-  expect_refusal(p.va.send(*p.ca.qp(), 0, 8), Errc::wrong_state, "over or closing");
-  expect_refusal(p.va.recv(*p.ca.qp(), 0, 8), Errc::wrong_state, "over or closing");
+  expect_refusal(p.va.send(*p.ca.qp(), 0, 8), Errc::wrong_state, "the connection of this queue pair is over");
+  expect_refusal(p.va.recv(*p.ca.qp(), 0, 8), Errc::wrong_state, "the connection of this queue pair is over");
 }
 
 TEST(AddressArguments, SayWhatIsWrong) {

@@ -26,6 +26,11 @@ const State states[] = {
        connect(s);
        ASSERT_TRUE(s.qp->modify({.state = QpState::sqd}));
      }},
+    {"FIN seen",
+     [](Side& s) {
+       connect(s);
+       s.qp->handle_end(false);
+     }},
     {"closing",
      [](Side& s) {
        connect(s);
@@ -36,7 +41,12 @@ const State states[] = {
        connect(s);
        s.qp->send_terminate(2, 0, 5);
      }},
-    {"error", [](Side& s) { s.qp->flush(); }},
+    {"error",
+     [](Side& s) {
+       connect(s);
+       s.qp->flush();
+     }},
+    {"ERR, never connected", [](Side& s) { ASSERT_TRUE(s.qp->modify({.state = QpState::err})); }},
 };
 
 std::string pad(std::string text, std::size_t width) {
@@ -71,7 +81,7 @@ std::string row(const State& state, QpState to) {
   const std::string next(to_string(side.qp->state()));
   const std::string sent = ended(side.sends()), received = ended(side.recvs());
   const std::string octets = hex(side.transmit_all());
-  return pad(state.name, 11) + pad(std::string(to_string(to)), 7) + pad(result, 13) + pad(next, 7) + pad(told, 8) +
+  return pad(state.name, 22) + pad(std::string(to_string(to)), 7) + pad(result, 13) + pad(next, 7) + pad(told, 8) +
          pad(sent, 9) + pad(received, 10) +
          (octets.empty()                ? "-"
           : octets.substr(6, 2) == "43" ? "Send"
@@ -80,7 +90,7 @@ std::string row(const State& state, QpState to) {
 }
 
 TEST(NicModify, TableIsAsReviewed) {
-  std::string table = pad("state", 11) + pad("to", 7) + pad("result", 13) + pad("next", 7) + pad("told", 8) +
+  std::string table = pad("state", 22) + pad("to", 7) + pad("result", 13) + pad("next", 7) + pad("told", 8) +
                       pad("sends", 9) + pad("receives", 10) + "then sent\n";
   for (const State& state : states)
     for (const QpState to :
@@ -166,6 +176,68 @@ TEST(NicModify, AnEndOfTheConnectionEndsSqd) {
   }
 }
 
+// Our half ends once everything posted is sent; in SQD that would be never.
+TEST(NicModify, SqdIsRefusedOnceThePeerHasClosedItsHalf) {
+  Side side;
+  Buffer buffer(*side.device, side.pd, 8);
+  connect(side);
+  side.qp->handle_end(false);
+  ASSERT_TRUE(side.send(1, {buffer.all()}));
+  EXPECT_EQ(sentence(side.qp->modify({.state = QpState::sqd})),
+            "QpAttr::state: the peer has closed its half, and what is posted goes out; there is no SQD any more");
+  EXPECT_EQ(side.qp->state(), QpState::rts);
+  side.transmit_all();
+  EXPECT_TRUE(side.qp->drained());
+}
+
+// IBA 1.x §10.3.1: any state -> RESET -> INIT. A connection uses up an iWARP queue pair; without one it is as new.
+TEST(NicModify, ErrWithoutAConnectionGoesBackToReset) {
+  Pair p;
+  Buffer from(*p.a.device, p.a.pd, 8), to(*p.b.device, p.b.pd, 8);
+  ASSERT_TRUE(p.a.send(1, {from.all()}));
+  ASSERT_TRUE(p.a.qp->modify({.state = QpState::err}));
+  EXPECT_EQ(p.a.sends().size(), 1U);
+  EXPECT_EQ(sentence(p.a.send(2, {})), "the queue pair is in ERR; it takes requests again from INIT on, after RESET");
+  ASSERT_TRUE(p.a.qp->modify({.state = QpState::reset}));
+  EXPECT_EQ(p.a.qp->state(), QpState::reset);
+  ASSERT_TRUE(p.a.qp->modify({.state = QpState::init}));
+  ASSERT_TRUE(p.b.recv(3, {to.all()}));
+  ASSERT_TRUE(p.a.send(4, {from.all()}));
+  p.connect();
+  p.run();
+  EXPECT_EQ(p.a.sends().size(), 1U);
+  EXPECT_EQ(p.b.recvs().size(), 1U);
+}
+
+TEST(NicModify, ErrAfterAConnectionIsTheEnd) {
+  const auto end = [](Side& side) {
+    const std::string posted = sentence(side.send(1, {}));
+    EXPECT_EQ(sentence(side.qp->modify({.state = QpState::reset})),
+              "QpAttr::state: a queue pair that had a connection is not used again; create another one");
+    return posted;
+  };
+  Side side;
+  connect(side);
+  side.qp->begin_close();
+  EXPECT_EQ(end(side), "the connection of this queue pair is closing; nothing more can be posted");
+  side.qp->flush();
+  EXPECT_EQ(end(side), "the connection of this queue pair is over; nothing more can be posted");
+}
+
+TEST(NicModify, ResetGivesTheRightsBack) {
+  const Access all = Access::remote_write | Access::remote_read | Access::remote_atomic;
+  Side side;
+  ASSERT_TRUE(side.qp->modify({.access = Access::none}));
+  ASSERT_TRUE(side.qp->modify({.state = QpState::reset}));
+  EXPECT_EQ(side.qp->query().access, all);
+  ASSERT_TRUE(side.qp->modify({.access = Access::none}));
+  EXPECT_EQ(side.qp->query().access, Access::none);
+  ASSERT_TRUE(side.qp->modify({.state = QpState::reset})) << "again";
+  EXPECT_EQ(side.qp->query().access, all);
+  ASSERT_TRUE(side.qp->modify({.state = QpState::reset, .access = Access::remote_read}));
+  EXPECT_EQ(side.qp->query().access, Access::remote_read) << "what goes along with RESET holds after it";
+}
+
 TEST(NicModify, ErrFlushesAndTellsTheConnection) {
   Side side;
   Buffer buffer(*side.device, side.pd, 8);
@@ -213,8 +285,8 @@ TEST(NicModify, WhatIwarpLacksIsRefusedByName) {
     EXPECT_EQ(result.error(), Errc::unsupported);
     EXPECT_NE(result.error().sentence().find(words), std::string::npos) << result.error().sentence();
   };
-  refused({.state = QpState::rtr}, "connection manager");
-  refused({.state = QpState::rts}, "connection manager");
+  refused({.state = QpState::rtr}, "the connection manager takes it to RTS once MPA set-up is done");
+  refused({.state = QpState::rts}, "the connection manager takes it to RTS once MPA set-up is done");
   refused({.en_sqd_async_notify = true}, "QpAttr::en_sqd_async_notify");
   refused({.pkey_index = 0}, "QpAttr::pkey_index cannot be set: iWARP has no partitions");
   refused({.port_num = 1}, "QpAttr::port_num");
@@ -225,11 +297,11 @@ TEST(NicModify, WhatIwarpLacksIsRefusedByName) {
   refused({.retry_cnt = 7}, "QpAttr::retry_cnt");
   refused({.rnr_retry = 7}, "QpAttr::rnr_retry");
   refused({.rq_psn = 0}, "QpAttr::rq_psn");
-  refused({.max_rd_atomic = 1}, "mpa::Options::ord");
+  refused({.max_rd_atomic = 1}, "cm::ConnectOptions::ord");
   refused({.alt_path = AltPath{}}, "QpAttr::alt_path");
   refused({.min_rnr_timer = 1}, "QpAttr::min_rnr_timer");
   refused({.sq_psn = 0}, "QpAttr::sq_psn");
-  refused({.max_dest_rd_atomic = 1}, "mpa::Options::ird");
+  refused({.max_dest_rd_atomic = 1}, "cm::ConnectOptions::ird");
   refused({.path_mig_state = MigState::migrated}, "QpAttr::path_mig_state");
   refused({.dest_qp_num = 1}, "QpAttr::dest_qp_num");
   EXPECT_EQ(side.qp->modify({.cur_state = QpState::rts}).error(), Errc::wrong_state);
