@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Verbs' states and attributes on an iWARP queue pair: what modify() carries out of them, and what query() tells.
+#include <algorithm>
+
 #include "nic/common/qp_modify.hpp"
 #include "nic/iwarp/qp.hpp"
 
@@ -32,6 +34,11 @@ Result<void> check_attributes(const QpAttr& attr) {
   PARLEY_IWARP_LACKS(PARLEY_X)
 #undef PARLEY_X
   return {};
+}
+
+// mpa::depth_not_negotiated leaves it to the ULP, which then has what the device can do (RFC 6581 §9.1).
+std::uint16_t depth_of(std::uint32_t agreed) {
+  return static_cast<std::uint16_t>(std::min<std::uint32_t>(agreed, mpa::depth_max));
 }
 
 }  // namespace
@@ -115,8 +122,8 @@ QpAttr Qp::query() const {
   attr.state = attr.cur_state = state();
   attr.access = access_;
   if (connected()) {
-    attr.max_rd_atomic = static_cast<std::uint16_t>(ord_);
-    attr.max_dest_rd_atomic = static_cast<std::uint16_t>(ird_);
+    attr.max_rd_atomic = depth_of(ord_);
+    attr.max_dest_rd_atomic = depth_of(ird_);
   }
   attr.sq_draining = sqd_ && !sends_.empty() && (sends_.front().framed || current_ == Source::work);
   return attr;

@@ -49,6 +49,19 @@ TEST(CmModify, ErrBeforeTheReplyFailsTheSetUp) {
   EXPECT_NE(p.a.last<cm::ConnectFailed>()->why.to_string().find("the queue pair is in ERR"), std::string::npos);
 }
 
+// MPA of revision 1 agrees on no depths: each side has its own.
+TEST(CmModify, QueryTellsTheOwnDepthsUnderRevision1) {
+  Pair p;
+  const Address to = p.listen();
+  p.accept_all();
+  p.connect(to, {.revision = 1, .rtr = mpa::Rtr::frame}, {}, 5, 3);
+  ASSERT_TRUE(p.net.run_until([&] { return p.established(); }));
+  EXPECT_EQ(p.ca.qp()->query().max_dest_rd_atomic, 5);
+  EXPECT_EQ(p.ca.qp()->query().max_rd_atomic, 3);
+  EXPECT_EQ(p.cb.qp()->query().max_dest_rd_atomic, 32);
+  EXPECT_EQ(p.cb.qp()->query().max_rd_atomic, 32);
+}
+
 // IBA 1.x §10.3.1: the queue waits in SQD and goes on; the connection notices nothing.
 TEST(CmModify, SqdHoldsWhatIsPosted) {
   Pair p;

@@ -327,5 +327,14 @@ TEST(NicModify, QueryTellsWhatIwarpHas) {
   EXPECT_FALSE(attr.sq_draining || attr.pkey_index || attr.qkey || attr.ah);
 }
 
+// RFC 6581 §9.1: 0x3FFF leaves a depth to the ULP; it is no depth that a device has.
+TEST(NicModify, QueryHasNoDepthAboveTheDevicesLimits) {
+  Side side;
+  AttachOptions options = attach_options(mpa::Role::initiator, mpa::depth_not_negotiated);
+  ASSERT_TRUE(side.qp->attach(options));
+  EXPECT_EQ(side.qp->query().max_rd_atomic, side.device->query().max_qp_init_rd_atom);
+  EXPECT_EQ(side.qp->query().max_dest_rd_atomic, side.device->query().max_qp_rd_atom);
+}
+
 }  // namespace
 }  // namespace parley::nic::iwarp::test
