@@ -21,7 +21,7 @@ Result<void> check_type(const QpInit& init) {
     case QpType::xrc_ini: return no_xrc("QpInit::type is XRC_INI, but iWARP has no XRC");
     case QpType::xrc_tgt: return no_xrc("QpInit::type is XRC_TGT, but iWARP has no XRC");
   }
-  return fail(Errc::invalid_argument, "QpInit::type is {a}, which is none", static_cast<int>(init.type));
+  return fail(Errc::invalid_argument, "QpInit::type: {a} is not a type of queue pair", static_cast<int>(init.type));
 }
 
 class SoftDevice final : public IwarpDevice {

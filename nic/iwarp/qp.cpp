@@ -61,10 +61,28 @@ Result<void> not_connected(const SendWr& wr) {
               "connection's");
 }
 
+bool completes_a_receive(SendWr::Opcode opcode) {
+  switch (opcode) {
+    case SendWr::Opcode::rdma_write:
+    case SendWr::Opcode::rdma_read:
+    case SendWr::Opcode::atomic_cmp_and_swp:
+    case SendWr::Opcode::atomic_fetch_and_add:
+    case SendWr::Opcode::masked_atomic_cmp_and_swp:
+    case SendWr::Opcode::masked_atomic_fetch_and_add: return false;
+    default: return true;
+  }
+}
+
 Result<void> check_shape(const SendWr& wr) {
   using Opcode = SendWr::Opcode;
   if (wr.invalidate_rkey != 0 && wr.opcode != Opcode::send_with_inv)
-    return fail(Errc::invalid_argument, "SendWr::invalidate_rkey goes with send_with_inv only (RFC 5040 §4.3)");
+    return fail(Errc::invalid_argument, "SendWr::invalidate_rkey goes with send_with_inv only (RFC 5040 §4.7)");
+  if (wr.imm_data != 0 && wr.opcode != Opcode::send_with_imm && wr.opcode != Opcode::rdma_write_with_imm)
+    return fail(Errc::invalid_argument, "SendWr::imm_data goes with send_with_imm and rdma_write_with_imm only");
+  if (wr.solicited && !completes_a_receive(wr.opcode))
+    return fail(Errc::invalid_argument,
+                "SendWr::solicited goes with the sends only; nothing else completes a receive at the peer (RFC 5040 "
+                "§4.6)");
   if (wr.ah != nullptr || (wr.remote_qp_num | wr.remote_qkey | wr.remote_srq_num) != 0) return not_connected(wr);
   switch (wr.opcode) {
     case Opcode::send:
@@ -89,7 +107,7 @@ Result<void> check_shape(const SendWr& wr) {
                   "SendWr::opcode is rdma_write_with_imm, which iWARP lacks (RFC 5040 §4); post rdma_write, then "
                   "iwarp::QueuePair::post_immediate (RFC 7306 §6)");
   }
-  return fail(Errc::invalid_argument, "SendWr::opcode is {a}, which is none", static_cast<int>(wr.opcode));
+  return fail(Errc::invalid_argument, "SendWr::opcode: {a} is not an opcode", static_cast<int>(wr.opcode));
 }
 
 // RFC 7306 §5.1: every Atomic has masks on the wire. Those of a plain one: FetchAdd adds 64 bits at once (no mask bit

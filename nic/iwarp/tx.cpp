@@ -168,7 +168,7 @@ bool Qp::frame_send_like(SendWqe& wqe) {
   const std::size_t length = std::min(left, output_.mulpdu() - untagged_len);
   std::array<ConstBytes, sge_max> payload;
   const std::size_t pieces = slice(wqe.memory.view(), wqe.offset, length, payload);
-  header.stag = wqe.invalidate;  // RFC 5040 §4.3: every segment carries the STag to invalidate
+  header.stag = wqe.invalidate;  // RFC 5040 §4.1, §4.7: every segment carries the STag to invalidate
   header.mo = wqe.offset;
   header.last = length == left;
   header.emit(octets);

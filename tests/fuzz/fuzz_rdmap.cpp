@@ -182,7 +182,7 @@ class Harness {
     wr.opcode = kind == 0 && invalidate != 0 ? send_with_inv : opcodes[kind];
     wr.sges = list;
     wr.signaled = (what & 8) == 0;
-    wr.solicited = (what & 16) != 0;
+    wr.solicited = kind == 0 && (what & 16) != 0;
     wr.fence = (what & 32) != 0;
     wr.remote_addr = addr;
     wr.rkey = rkey;

@@ -194,7 +194,7 @@ TEST(VerbsArguments, OfPostsAreNamed) {
   const auto send = [&](SendWr wr, Errc code, std::string_view words) {
     expect_refusal(qp->post_send(wr), code, words);
   };
-  send({.opcode = static_cast<Op>(99)}, Errc::invalid_argument, "SendWr::opcode is 99");
+  send({.opcode = static_cast<Op>(99)}, Errc::invalid_argument, "SendWr::opcode: 99 is not an opcode");
   send({.opcode = Op::rdma_write, .invalidate_rkey = 1}, Errc::invalid_argument, "SendWr::invalidate_rkey goes with");
   send({.opcode = Op::rdma_read, .sges = two}, Errc::invalid_argument, "SendWr::sges has 2 pieces; an RDMA Read");
   send({.opcode = Op::atomic_fetch_and_add, .sges = two}, Errc::invalid_argument,

@@ -27,7 +27,7 @@ TEST(NicRefusals, QueuePairsOfOtherTypes) {
   refused(make(QpType::ud), "QpInit::type is UD");
   refused(make(QpType::xrc_ini), "QpInit::type is XRC_INI");
   refused(make(QpType::xrc_tgt), "QpInit::type is XRC_TGT");
-  refused(make(static_cast<QpType>(9)), "QpInit::type is 9", Errc::invalid_argument);
+  refused(make(static_cast<QpType>(8)), "QpInit::type: 8 is not a type of queue pair", Errc::invalid_argument);
   SomeDomain domain;
   init.xrcd = &domain;
   refused(make(QpType::rc), "QpInit::xrcd");
@@ -51,6 +51,25 @@ TEST(NicRefusals, RequestsForOtherTypes) {
   refused(side.qp->post_send({.remote_srq_num = 7}), "SendWr::remote_srq_num is 7");
   refused(side.qp->post_send({.opcode = SendWr::Opcode::send_with_imm, .imm_data = 1}), "send_with_imm");
   refused(side.qp->post_send({.opcode = SendWr::Opcode::rdma_write_with_imm, .imm_data = 1}), "post_immediate");
+}
+
+// Nothing is left out silently: what the opcode has no use for would be lost.
+TEST(NicRefusals, FieldsThatTheOpcodeDoesNotCarry) {
+  using enum SendWr::Opcode;
+  Side side;
+  for (const auto opcode : {send, send_with_inv, rdma_write, rdma_read, atomic_fetch_and_add}) {
+    refused(side.qp->post_send({.opcode = opcode, .imm_data = 1, .invalidate_rkey = opcode == send_with_inv ? 1U : 0U}),
+            "SendWr::imm_data goes with send_with_imm and rdma_write_with_imm only", Errc::invalid_argument);
+  }
+  for (const auto opcode : {rdma_write, rdma_read, atomic_cmp_and_swp, masked_atomic_fetch_and_add}) {
+    refused(side.qp->post_send({.opcode = opcode, .solicited = true}), "SendWr::solicited", Errc::invalid_argument);
+  }
+  for (const auto opcode : {send, rdma_write, rdma_read}) {
+    refused(side.qp->post_send({.opcode = opcode, .invalidate_rkey = 1}),
+            "SendWr::invalidate_rkey goes with send_with_inv only (RFC 5040 §4.7)", Errc::invalid_argument);
+  }
+  refused(side.qp->post_send({.opcode = static_cast<SendWr::Opcode>(99)}), "SendWr::opcode: 99 is not an opcode",
+          Errc::invalid_argument);
 }
 
 // A device says beforehand what it would refuse.
