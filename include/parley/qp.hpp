@@ -23,13 +23,13 @@ constexpr bool has(Access set, Access bit) {
   return (static_cast<std::uint32_t>(set) & static_cast<std::uint32_t>(bit)) != 0;
 }
 
-/// An iWARP device has rc only; create_qp refuses the others.
+/// ibv_qp_type, with its numbers. An iWARP device has rc only; create_qp refuses the others.
 enum class QpType : std::uint8_t {
-  rc,       ///< reliable connected; what iWARP has is this kind
-  uc,       ///< unreliable connected
-  ud,       ///< unreliable datagram: each request names an AddressHandle
-  xrc_ini,  ///< extended reliable connected, the sending end (IBV_QPT_XRC_SEND)
-  xrc_tgt,  ///< the receiving end, which belongs to an XrcDomain (IBV_QPT_XRC_RECV)
+  rc = 2,       ///< reliable connected; the only kind that iWARP has
+  uc,           ///< unreliable connected
+  ud,           ///< unreliable datagram: each request names an AddressHandle
+  xrc_ini = 9,  ///< extended reliable connected, the sending end (IBV_QPT_XRC_SEND)
+  xrc_tgt,      ///< the receiving end, which belongs to an XrcDomain (IBV_QPT_XRC_RECV)
 };
 std::string_view to_string(QpType type);  ///< "RC", "UC", "UD", "XRC_INI", "XRC_TGT"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Work requests and completions: what is posted to a queue pair, and what becomes of it. Names and values are those of
-// the RDMA verbs (ibv_send_wr, ibv_wc); docs/verbs.md puts them side by side. Lengths are octets.
+// Work requests and completions: what is posted to a queue pair, and what becomes of it. Names and numbers are those of
+// libibverbs (ibv_send_wr, ibv_wc); docs/verbs.md puts them side by side. Lengths are octets.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -18,10 +18,12 @@ struct Sge {
 };
 inline constexpr std::size_t sge_max = 4;
 
-/// A request for the send queue: ibv_send_wr. Which fields count depends on the opcode; the others are ignored.
+/// A request for the send queue: ibv_send_wr. Which fields count depends on the opcode. imm_data, invalidate_rkey and
+/// solicited are refused where the opcode does not carry them, as are the fields of UD and XRC on other queue pairs; the
+/// remaining fields are ignored there.
 struct SendWr {
   /// Not every transport has every operation: post_send refuses what it cannot do with Errc::unsupported and a sentence
-  /// that names the opcode.
+  /// that names the opcode. The numbers are ibv_wr_opcode's, those of the masked atomics the kernel's.
   enum class Opcode : std::uint8_t {
     rdma_write,
     rdma_write_with_imm,  ///< not on iWARP: see iwarp::QueuePair::post_immediate
@@ -30,15 +32,15 @@ struct SendWr {
     rdma_read,
     atomic_cmp_and_swp,
     atomic_fetch_and_add,
-    send_with_inv,                ///< RFC 5040 §4.3
-    masked_atomic_cmp_and_swp,    ///< RFC 7306 §5.1.2
-    masked_atomic_fetch_and_add,  ///< RFC 7306 §5.1.1
+    send_with_inv = 9,               ///< RFC 5040 §4.7
+    masked_atomic_cmp_and_swp = 12,  ///< RFC 7306 §5.1.2
+    masked_atomic_fetch_and_add,     ///< RFC 7306 §5.1.1
   };
   std::uint64_t wr_id = 0;  ///< the caller's own, returned in the completion
   Opcode opcode = Opcode::send;
   std::span<const Sge> sges{};  ///< at most sge_max; rdma_read: one, or none to read 0 octets; atomics: one of 8 octets
   bool signaled = true;         ///< false: only a failure leaves a completion
-  bool solicited = false;       ///< sends: raises a solicited event at the peer
+  bool solicited = false;       ///< sends, rdma_write_with_imm: raises a solicited event at the peer
   bool fence = false;           ///< wait for all earlier Reads and Atomics
   std::uint64_t remote_addr = 0;      ///< rdma_*, atomics: in the peer's region; of an atomic, a multiple of 8
   std::uint32_t rkey = 0;             ///< rdma_*, atomics: the peer's MemoryRegion::rkey
@@ -92,17 +94,18 @@ enum class WcStatus : std::uint8_t {
 };
 std::string_view to_string(WcStatus status);
 
-/// What kind of request a completion is of: ibv_wc_opcode. Meaningful whatever the status is.
+/// What kind of request a completion is of: ibv_wc_opcode, with its numbers. Bit 7 says that it is a receive. Meaningful
+/// whatever the status is.
 enum class WcOpcode : std::uint8_t {
   send,
   rdma_write,
   rdma_read,
   comp_swap,
   fetch_add,
-  recv,
+  recv = 128,
   recv_rdma_with_imm,
-  iwarp_immediate,       ///< iwarp::QueuePair::post_immediate (RFC 7306 §6)
-  iwarp_recv_immediate,  ///< a receive used up by the peer's Immediate Data: iwarp::immediate_data
+  iwarp_immediate = 0x70,       ///< iwarp::QueuePair::post_immediate (RFC 7306 §6)
+  iwarp_recv_immediate = 0xF0,  ///< a receive used up by the peer's Immediate Data: iwarp::immediate_data
 };
 std::string_view to_string(WcOpcode opcode);
 

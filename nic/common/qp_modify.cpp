@@ -8,7 +8,19 @@ namespace {
 
 using S = QpState;
 
-constexpr std::size_t types = static_cast<std::size_t>(QpType::xrc_tgt) + 1;
+constexpr std::size_t types = 5;
+
+/// Where a row of the table below has the type; `types` for what is none.
+constexpr std::size_t index_of(QpType type) {
+  switch (type) {
+    case QpType::rc: return 0;
+    case QpType::uc: return 1;
+    case QpType::ud: return 2;
+    case QpType::xrc_ini: return 3;
+    case QpType::xrc_tgt: return 4;
+  }
+  return types;
+}
 constexpr QpAttrSet cur_state = bit(QpAttrIndex::cur_state), notify = bit(QpAttrIndex::en_sqd_async_notify),
                     access = bit(QpAttrIndex::access), pkey = bit(QpAttrIndex::pkey_index),
                     port = bit(QpAttrIndex::port_num), qkey = bit(QpAttrIndex::qkey), path = bit(QpAttrIndex::ah),
@@ -69,6 +81,10 @@ constexpr Row rows[] = {
     {S::sqe, S::rts, {{{}, {0, cur_state | access}, {0, cur_state | qkey}, {}, {}}}},
 };
 
+auto no_state(QpState state) {
+  return fail(Errc::invalid_argument, "QpAttr::state: {a} is not a state", static_cast<int>(state));
+}
+
 }  // namespace
 
 QpAttrSet attributes_of(const QpAttr& attr) {
@@ -91,6 +107,7 @@ std::string_view name_of(QpAttrIndex index) {
 
 Result<void> check_transition(QpState from, QpState to) {
   const auto ok = [to](auto... allowed) { return ((to == allowed) || ...); };
+  if (to > S::err) return no_state(to);
   switch (from) {
     case S::reset:
       if (ok(S::reset, S::init)) return {};
@@ -114,12 +131,13 @@ Result<void> check_transition(QpState from, QpState to) {
       if (ok(S::reset, S::err)) return {};
       return fail(Errc::wrong_state, "QpAttr::state: from ERR a queue pair goes to RESET");
   }
-  return fail(Errc::invalid_argument, "QpAttr::state is {a}, which is none", static_cast<int>(to));
+  return no_state(from);
 }
 
 QpStep step_of(QpType type, QpState from, QpState to) {
+  const std::size_t index = index_of(type);
   for (const Row& row : rows)
-    if (row.from == from && row.to == to) return row.of[static_cast<std::size_t>(type)];
+    if (index < types && row.from == from && row.to == to) return row.of[index];
   return {};
 }
 

@@ -317,24 +317,23 @@ TEST(NicAtomics, MaskedSwapLooksAndWritesThroughItsMasks) {
   EXPECT_EQ(masked_swap(0x1234, 0xFF34, 0xFF, 0xABCD, 0xFF00), 0xAB34U);
 }
 
-/// Every enumerator up to the last has a name, all differ, and what is none says so.
-template <class Enum>
-void expect_names(Enum last, std::string_view none) {
+/// Every enumerator has a name, all differ, and every other number says that it is none.
+template <class E>
+void expect_names(std::size_t enumerators, std::string_view none) {
   std::set<std::string_view> names;
-  for (int i = 0; i <= static_cast<int>(last); ++i) names.insert(to_string(static_cast<Enum>(i)));
-  EXPECT_EQ(names.size(), static_cast<std::size_t>(last) + 1);
-  EXPECT_FALSE(names.contains(none));
-  EXPECT_EQ(to_string(static_cast<Enum>(static_cast<int>(last) + 1)), none);
+  for (int value = 0; value < 256; ++value) names.insert(to_string(static_cast<E>(value)));
+  EXPECT_EQ(names.erase(none), 1U) << none;
+  EXPECT_EQ(names.size(), enumerators) << none;
 }
 
 TEST(NicVerbsText, EveryEnumeratorHasAName) {
-  expect_names(WcStatus::tm_rndv_incomplete, "unknown status");
-  expect_names(WcOpcode::iwarp_recv_immediate, "unknown opcode");
-  expect_names(SendWr::Opcode::masked_atomic_fetch_and_add, "unknown opcode");
-  expect_names(QpType::xrc_tgt, "unknown type");
-  expect_names(Transport::roce, "unknown transport");
-  expect_names(QpState::err, "unknown state");
-  expect_names(RdmapState::error, "unknown state");
+  expect_names<WcStatus>(24, "unknown status");
+  expect_names<WcOpcode>(9, "unknown opcode");
+  expect_names<SendWr::Opcode>(10, "unknown opcode");
+  expect_names<QpType>(5, "unknown type");
+  expect_names<Transport>(2, "unknown transport");
+  expect_names<QpState>(7, "unknown state");
+  expect_names<RdmapState>(5, "unknown state");
 }
 
 // Programs that speak of completions by number, and those who read their logs, know ibv_wc_status.
