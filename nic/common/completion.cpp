@@ -8,7 +8,10 @@ namespace {
 
 class Channel final : public CompletionChannel {
  public:
-  explicit Channel(Ref<Tables> tables) : tables_(std::move(tables)) { tables_->channels.emplace(this, ring_); }
+  // g++ 12 frees nothing if a `new` in a member's own initialiser fails inside, hence the one here.
+  explicit Channel(Ref<Tables> tables) : tables_(std::move(tables)), ring_(new ChannelRing) {
+    tables_->channels.emplace(this, ring_);
+  }
   ~Channel() override {
     ring_->open = false;  // its queues tell nobody any more
     tables_->channels.erase(this);
@@ -22,7 +25,7 @@ class Channel final : public CompletionChannel {
 
  private:
   Ref<Tables> tables_;
-  Ref<ChannelRing> ring_{new ChannelRing};
+  Ref<ChannelRing> ring_;
 };
 
 class Cq final : public CompletionQueue {

@@ -2,6 +2,7 @@
 // Each allocation of a connection's life fails once: in the connection manager and the queue pairs over a network in
 // memory, and in the sockets' driver. What is thrown is bad_alloc and nothing else, everything that was made can still be
 // destroyed, and nothing is left behind.
+#include "nic/iwarp/device.hpp"
 #include "parley/tcp_host.hpp"
 #include "tests/alloc/failing_new.hpp"
 #include "tests/unit/cm/test_net.hpp"
@@ -101,6 +102,20 @@ TEST(FailingAllocator, AfterAFailureTheHostSetsUpTheNextConnection) {
     EXPECT_TRUE(end != nullptr && end->graceful) << "after allocation " << nth << " had failed";
   }
   EXPECT_GT(tried, 10U);
+}
+
+TEST(FailingAllocator, ThroughADeviceAndItsObjects) {
+  const auto life = [] {
+    const auto device = nic::iwarp::make_device();
+    const PdHandle pd = *device->alloc_pd();
+    const auto channel = *device->create_comp_channel();
+    const auto cq = *device->create_cq({.capacity = 4, .channel = channel.get()});
+    const auto srq = *device->create_srq(pd, 4);
+    const auto qp = device->create_qp({.pd = pd, .send_cq = cq.get(), .recv_cq = cq.get(), .srq = srq.get()});
+    Bytes memory(8);
+    (void)device->reg_mr(pd, memory, Access::local_write);
+  };
+  EXPECT_GT(failing_new::each(life, nothing_is_left), 8U);
 }
 
 TEST(FailingAllocator, ThroughSocketsAndBack) {
