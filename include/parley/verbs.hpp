@@ -161,19 +161,19 @@ class QueuePair {
   virtual std::uint32_t qp_num() const = 0;
   virtual QpState state() const = 0;
   /// ibv_modify_qp: goes to another state, changes attributes, or both; nothing is changed by a call that fails. What
-  /// an iWARP queue pair can do is in docs/verbs.md: INIT and RESET before the connection, SQD and back, ERR, and its
-  /// rights. RTR and RTS are the connection manager's.
+  /// an iWARP queue pair can do is in docs/verbs.md: INIT and RESET before the connection, SQD and back, ERR, and
+  /// changes of its access rights. RTR and RTS are the connection manager's.
   /// Errors, each with a sentence: unsupported (the transport lacks the attribute or the transition), wrong_state (there
   /// is no such transition, or cur_state is not the state), invalid_argument.
   virtual Result<void> modify(const QpAttr& attr) = 0;
   /// ibv_query_qp: the state and what else the transport has; what it lacks is not set.
   virtual QpAttr query() const = 0;
-  /// Allowed in init and rts; on iWARP what is posted in init is sent once connected. The list of pieces is copied; the
-  /// memory is the queue pair's until the completion. Errors: unsupported (the transport lacks the operation),
+  /// Allowed in init, rts and sqd; on iWARP what is posted in init is sent once connected. The list of pieces is copied;
+  /// the memory is the queue pair's until the completion. Errors: unsupported (the transport lacks the operation),
   /// invalid_argument, no_space (the queue, or the completion queue), protection (an lkey), wrong_state,
   /// insufficient_ird (a Read or Atomic while ORD is 0).
   virtual Result<void> post_send(const SendWr& wr) = 0;
-  /// Allowed in init and rts. Errors: invalid_argument, no_space, protection, wrong_state.
+  /// Allowed in init, rts and sqd. Errors: invalid_argument, no_space, protection, wrong_state.
   virtual Result<void> post_recv(const RecvWr& wr) = 0;
 };
 
