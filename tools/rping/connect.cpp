@@ -278,9 +278,10 @@ int Connector::summary() {
   if (!times_.empty()) {
     std::sort(times_.begin(), times_.end());
     const Duration median = times_[times_.size() / 2];
-    text +=
-        fmt::format("; set-up took {} at least, {} in the middle, {} at most", measured_duration_text(times_.front()),
-                    measured_duration_text(median), measured_duration_text(times_.back()));
+    text += times_.size() == 1
+                ? "; set-up took " + measured_duration_text(median)
+                : fmt::format("; set-up took {} to {}, median {}", measured_duration_text(times_.front()),
+                              measured_duration_text(times_.back()), measured_duration_text(median));
     const auto us = [](Duration d) { return static_cast<double>(d.count()) / 1e3; };
     object["established_us"] = {{"min", us(times_.front())}, {"median", us(median)}, {"max", us(times_.back())}};
   }

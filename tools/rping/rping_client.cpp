@@ -298,9 +298,9 @@ int Client::summary() {
   for (const std::string& text : peer_faults_) context_.out.note("peer fault: " + text);
   if (pings_ > 0)
     context_.out.text(fmt::format(
-        "{} ping{} of {} octets, {}; round trip {} at least, {} on average, {} at most", pings_, pings_ == 1 ? "" : "s",
-        args_.size, args_.validate ? "data verified" : "data not verified", measured_duration_text(fastest_),
-        measured_duration_text(total_ / pings_), measured_duration_text(slowest_)));
+        "{} ping{} of {} octets, {}; round trip {} to {}, mean {}", pings_, pings_ == 1 ? "" : "s", args_.size,
+        args_.validate ? "data verified" : "data not verified", measured_duration_text(fastest_),
+        measured_duration_text(slowest_), measured_duration_text(total_ / pings_)));
   context_.out.object(summary_json());
   if (!captured) return context_.out.error(captured.error().exit, captured.error().text);
   if (fault_) return context_.out.error(fault_->exit, fault_->text);
