@@ -62,7 +62,7 @@ void Iwarp::open_stream(Connection& c, Instant now) {
                  plain_failure(mpa::step::send_request, Errc::unsupported, "OFA 2007-10 Rtr §2",
                                "S=1 echoed and the Rtr frame refused, on an earlier connection",
                                fmt::format("going on without S, with RTR {}", to_string(c.setup->options.rtr))),
-                 c.peer});
+                 c.peer, c.peer});
   }
   c.stream = next_stream(c.slot);
   c.phase = Phase::opening;

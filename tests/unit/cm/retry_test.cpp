@@ -209,6 +209,11 @@ TEST(CmRetry, ABackupThatEchoesSIsRemembered) {
   EXPECT_EQ(requested(1)->in[PARLEY_MPA_FLAGS_OFF], PARLEY_MPA_FLAG_C);
   ASSERT_TRUE(a.cm.connect(at(77), {.transport = framed, .backups = {echoing}}));
   EXPECT_EQ(requested(2)->in[PARLEY_MPA_FLAGS_OFF], PARLEY_MPA_FLAG_C);
+  for (const cm::Retrying* told : a.all<cm::Retrying>()) {
+    const Address tried = told->failed.octets == echoing.octets ? echoing : at(77);
+    EXPECT_EQ(told->failed, tried);
+    EXPECT_EQ(told->peer, echoing) << told->why.to_string();
+  }
 }
 
 TEST(CmRetry, ThePortOfTheStreamBeforeIsGone) {
