@@ -77,7 +77,8 @@ constexpr Row rows[] = {
        {0, pkey | qkey},
        {0, port | path | timeout | retry | rnr_retry | rd_atomic | sqd_more},
        {0, port | path | timeout | dest_rd_atomic | rnr_timer | sqd_more}}}},
-    // IBA 1.x §10.3.1: only unreliable queue pairs, whose receives go on, come back from SQE.
+    // IBA 1.x §10.3.1 is about unreliable queue pairs, whose receives go on in SQE. As in Linux's table, the others may
+    // come back as well, with no attribute but the state.
     {S::sqe, S::rts, {{{}, {0, cur_state | access}, {0, cur_state | qkey}, {}, {}}}},
 };
 

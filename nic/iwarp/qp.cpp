@@ -172,7 +172,8 @@ Result<void> Qp::check_posting() const {
   return fail(Errc::wrong_state, "the connection of this queue pair is over; nothing more can be posted");
 }
 
-Result<void> Qp::check_room(Kind kind) const {
+// A place in the send queue and one in its CQ.
+Result<SendWqe*> Qp::push_send(Kind kind) {
   if (SendWqe::fetches(kind)) {
     if (receive_ended_) return fail(Errc::wrong_state, "the peer has closed its half and answers nothing any more");
     if (state_ == RdmapState::rts && ord_ == 0)
@@ -180,17 +181,18 @@ Result<void> Qp::check_room(Kind kind) const {
   }
   if (sends_.full())
     return fail(Errc::no_space, "QpInit::max_send_wr is {a}, and as many requests are posted", parts_.max_send_wr);
-  return {};
+  sends_.make_room();
+  if (!parts_.send_cq->reserve()) return cq_is_full(*parts_.send_cq);
+  return &sends_.push();
 }
 
 Result<void> Qp::post_send(const SendWr& wr) {
   if (auto posting = check_posting(); !posting) return posting;
   if (auto shape = check_shape(wr); !shape) return shape;
   const Kind kind = kind_of(wr.opcode);
-  if (auto room = check_room(kind); !room) return room;
-  sends_.make_room();
-  if (!parts_.send_cq->reserve()) return cq_is_full(*parts_.send_cq);
-  SendWqe& wqe = sends_.push();
+  const Result<SendWqe*> place = push_send(kind);
+  if (!place) return tl::unexpected(place.error());
+  SendWqe& wqe = **place;
   const Access needed = SendWqe::fetches(kind) ? Access::local_write : Access::none;
   const Errc fault = resolve(parts_.tables->regions, parts_.pd, wr.sges, needed, wqe.memory);
   if (fault != Errc::ok) {
@@ -214,10 +216,9 @@ Result<void> Qp::post_send(const SendWr& wr) {
 
 Result<void> Qp::post_immediate(const parley::iwarp::ImmediateWr& wr) {
   if (auto posting = check_posting(); !posting) return posting;
-  if (auto room = check_room(Kind::immediate); !room) return room;
-  sends_.make_room();
-  if (!parts_.send_cq->reserve()) return cq_is_full(*parts_.send_cq);
-  SendWqe& wqe = sends_.push();
+  const Result<SendWqe*> place = push_send(Kind::immediate);
+  if (!place) return tl::unexpected(place.error());
+  SendWqe& wqe = **place;
   wqe.memory.count = wqe.memory.length = 0;
   wqe.start(Kind::immediate, wr.wr_id);
   wqe.signaled = wr.signaled;

@@ -149,7 +149,7 @@ class Qp final : public StreamQp {
   // qp.cpp: states, posting, completions
   bool connected() const { return state_ == RdmapState::rts || state_ == RdmapState::closing; }
   Result<void> check_posting() const;
-  Result<void> check_room(SendWqe::Kind kind) const;
+  Result<SendWqe*> push_send(SendWqe::Kind kind);
   void mark_dirty();
   void unlink_dirty();
   void complete_sent();
