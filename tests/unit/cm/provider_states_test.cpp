@@ -4,13 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
 
 #include "cm/providers/iwarp/iwarp.hpp"
 #include "mpa/framer.hpp"
 #include "parley/wire/mpa.h"
+#include "tests/unit/reviewed.hpp"
 #include "wire/mpa.hpp"
 
 namespace parley {
@@ -173,11 +171,6 @@ std::string name_of(const cm::Event& event) {
   return name;
 }
 
-std::string pad(std::string text, std::size_t width) {
-  text.resize(std::max(width, text.size() + 1), ' ');
-  return text;
-}
-
 /// One row: what the call returned, the events, the commands to the stream, what was sent, and whether a deadline runs.
 std::string row(const Phase& phase, const Input& input) {
   Case c;
@@ -203,11 +196,7 @@ TEST(CmIwarpStates, TableIsAsReviewed) {
                       pad("sent", 11) + "deadline\n";
   for (const Phase& phase : phases)
     for (const Input& input : inputs) table += row(phase, input);
-  const std::string path = PARLEY_SOURCE_DIR "/tests/states/cm_iwarp.txt";
-  if (const char* rewrite = std::getenv("PARLEY_REWRITE"); rewrite && *rewrite == '1') std::ofstream(path) << table;
-  std::stringstream reviewed;
-  reviewed << std::ifstream(path).rdbuf();
-  EXPECT_EQ(table, reviewed.str());
+  expect_as_reviewed("cm_iwarp.txt", table);
 }
 
 }  // namespace

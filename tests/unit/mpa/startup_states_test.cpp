@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Every state with every input, as a table that a reviewer reads: tests/states/mpa_startup.txt, and its graph beside
 // it. A change of behaviour is a change of that file. PARLEY_REWRITE=1 writes it anew.
-#include <cstdlib>
-#include <fstream>
 #include <map>
 #include <set>
-#include <sstream>
 
 #include "tests/unit/mpa/startup_kit.hpp"
+#include "tests/unit/reviewed.hpp"
 
 namespace parley::mpa {
 namespace {
@@ -178,23 +176,10 @@ std::string table(std::string& dot) {
   return out;
 }
 
-void compare(const std::string& name, const std::string& now) {
-  const std::string path = std::string(PARLEY_SOURCE_DIR) + "/tests/states/" + name;
-  if (std::getenv("PARLEY_REWRITE") != nullptr) {
-    std::ofstream(path) << now;
-    return;
-  }
-  std::ifstream file(path);
-  ASSERT_TRUE(file) << path << " is missing; write it with PARLEY_REWRITE=1";
-  std::stringstream kept;
-  kept << file.rdbuf();
-  EXPECT_EQ(kept.str(), now) << "the machine behaves otherwise than " << path << " says";
-}
-
 TEST(MpaStartupStates, EveryStateWithEveryInputIsAsReviewed) {
   std::string dot;
-  compare("mpa_startup.txt", table(dot));
-  compare("mpa_startup.dot", dot);
+  expect_as_reviewed("mpa_startup.txt", table(dot));
+  expect_as_reviewed("mpa_startup.dot", dot);
 }
 
 TEST(MpaStartupStates, EveryStateIsInTheTable) {

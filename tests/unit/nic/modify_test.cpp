@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // modify() and query() of an iWARP queue pair. Every state against every state that can be asked for is a table that is
 // reviewed in tests/states/nic_qp_modify.txt.
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
-
 #include "test_pair.hpp"
+#include "tests/unit/reviewed.hpp"
 
 namespace parley::nic::iwarp::test {
 namespace {
@@ -49,10 +46,6 @@ const State states[] = {
     {"ERR, never connected", [](Side& s) { ASSERT_TRUE(s.qp->modify({.state = QpState::err})); }},
 };
 
-std::string pad(std::string text, std::size_t width) {
-  text.resize(std::max(width, text.size() + 1), ' ');
-  return text;
-}
 std::string outcome(const Result<void>& result) {
   if (result) return "ok";
   EXPECT_FALSE(result.error().sentence().empty());
@@ -96,11 +89,7 @@ TEST(NicModify, TableIsAsReviewed) {
     for (const QpState to :
          {QpState::reset, QpState::init, QpState::rtr, QpState::rts, QpState::sqd, QpState::sqe, QpState::err})
       table += row(state, to);
-  const std::string path = PARLEY_SOURCE_DIR "/tests/states/nic_qp_modify.txt";
-  if (const char* rewrite = std::getenv("PARLEY_REWRITE"); rewrite && *rewrite == '1') std::ofstream(path) << table;
-  std::stringstream reviewed;
-  reviewed << std::ifstream(path).rdbuf();
-  EXPECT_EQ(table, reviewed.str());
+  expect_as_reviewed("nic_qp_modify.txt", table);
 }
 
 // IBA 1.x §10.3.1.

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Every state of the queue pair against every event, as a table that is reviewed in tests/states/nic_qp.txt. With
 // PARLEY_REWRITE=1 in the environment the file is written anew.
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
-
 #include "test_pair.hpp"
+#include "tests/unit/reviewed.hpp"
 
 namespace parley::nic::iwarp::test {
 namespace {
@@ -109,11 +106,6 @@ std::string completions(const std::vector<WorkCompletion>& done) {
   return out.empty() ? "-" : out;
 }
 
-std::string pad(std::string text, std::size_t width) {
-  text.resize(std::max(width, text.size() + 1), ' ');
-  return text;
-}
-
 /// One row: what is returned, the next state, events, completions of sends and receives, and the octets then sent.
 std::string row(const State& state, const Event& event) {
   Case c;
@@ -141,11 +133,7 @@ TEST(NicQpStates, TableIsAsReviewed) {
                       pad("sends", 12) + pad("receives", 18) + "then sent\n";
   for (const State& state : states)
     for (const Event& event : events) table += row(state, event);
-  const std::string path = PARLEY_SOURCE_DIR "/tests/states/nic_qp.txt";
-  if (const char* rewrite = std::getenv("PARLEY_REWRITE"); rewrite && *rewrite == '1') std::ofstream(path) << table;
-  std::stringstream reviewed;
-  reviewed << std::ifstream(path).rdbuf();
-  EXPECT_EQ(table, reviewed.str());
+  expect_as_reviewed("nic_qp.txt", table);
 }
 
 }  // namespace

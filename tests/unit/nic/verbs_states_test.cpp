@@ -2,13 +2,11 @@
 // Verbs' table of transitions, by type of queue pair, as reviewed in tests/states/verbs_qp.txt; and what it refuses.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
 #include <string>
 
 #include "nic/common/qp_modify.hpp"
 #include "parley/verbs.hpp"
+#include "tests/unit/reviewed.hpp"
 
 namespace parley::nic {
 namespace {
@@ -16,12 +14,6 @@ namespace {
 constexpr QpState states[] = {QpState::reset, QpState::init, QpState::rtr, QpState::rts,
                               QpState::sqd,   QpState::sqe,  QpState::err};
 constexpr QpType types[] = {QpType::rc, QpType::uc, QpType::ud, QpType::xrc_ini, QpType::xrc_tgt};
-
-std::string pad(std::string_view text, std::size_t width) {
-  std::string out(text);
-  out.resize(std::max(width, out.size() + 1), ' ');
-  return out;
-}
 
 std::string names(QpAttrSet set) {
   std::string out;
@@ -45,13 +37,7 @@ std::string table() {
   return out;
 }
 
-TEST(VerbsQpStates, TableIsAsReviewed) {
-  const std::string path = PARLEY_SOURCE_DIR "/tests/states/verbs_qp.txt";
-  if (const char* rewrite = std::getenv("PARLEY_REWRITE"); rewrite && *rewrite == '1') std::ofstream(path) << table();
-  std::stringstream reviewed;
-  reviewed << std::ifstream(path).rdbuf();
-  EXPECT_EQ(table(), reviewed.str());
-}
+TEST(VerbsQpStates, TableIsAsReviewed) { expect_as_reviewed("verbs_qp.txt", table()); }
 
 TEST(VerbsQpStates, NothingIsBothNeededAndLeftToTheCaller) {
   for (const QpState from : states)

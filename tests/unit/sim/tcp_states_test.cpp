@@ -3,12 +3,10 @@
 // change of that file. PARLEY_REWRITE=1 writes it anew.
 #include <fmt/format.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include "tcp_kit.hpp"
+#include "tests/unit/reviewed.hpp"
 
 namespace parley::sim {
 namespace {
@@ -209,16 +207,7 @@ TEST(SimTcpStates, EveryStateWithEveryInputIsAsReviewed) {
     table += "\n" + origin.name + "\n";
     for (const Input& input : inputs()) table += cell(origin, input);
   }
-  const std::string path = std::string(PARLEY_SOURCE_DIR) + "/tests/states/sim_tcp.txt";
-  if (std::getenv("PARLEY_REWRITE") != nullptr) {
-    std::ofstream(path) << table;
-    return;
-  }
-  std::ifstream file(path);
-  ASSERT_TRUE(file) << path << " is missing; write it with PARLEY_REWRITE=1";
-  std::stringstream kept;
-  kept << file.rdbuf();
-  EXPECT_EQ(kept.str(), table) << "the machine behaves otherwise than " << path << " says";
+  expect_as_reviewed("sim_tcp.txt", table);
 }
 
 TEST(SimTcpStates, EveryStateIsInTheTable) {
