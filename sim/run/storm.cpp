@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/bytes_io.hpp"
+#include "cm/mpa_options.hpp"
 #include "cm/providers/iwarp/iwarp.hpp"
 #include "sim/run/run.hpp"
 #include "sim/run/storm_histogram.hpp"
@@ -235,10 +236,7 @@ void StormApp::on_start(Host& host) {
   Device& device = host.device();
   if (const auto pd = device.alloc_pd()) pd_ = *pd;
   if (auto cq = device.create_cq(1 << 20)) cq_ = std::move(*cq);
-  cm::ListenOptions listen;
-  listen.transport = storm_.options_.mpa;
-  listen.ird = storm_.options_.mpa.ird;
-  listen.ord = storm_.options_.mpa.ord;
+  auto listen = cm::with_mpa<cm::ListenOptions>(storm_.options_.mpa);
   listen.backlog = listen.pending_max = 1 << 20;
   if (const auto id = host.cm().listen(Address::any(Address::Family::v4, port), listen); !id)
     storm_.wrong({}, host.name() + " cannot listen: " + id.error().message());
@@ -284,10 +282,7 @@ void StormApp::start(std::uint32_t index) {
   Writer w(name);
   w.be32(index);
   w.be32(p.serial);
-  cm::ConnectOptions options;
-  options.transport = storm_.options_.mpa;
-  options.ird = storm_.options_.mpa.ird;
-  options.ord = storm_.options_.mpa.ord;
+  auto options = cm::with_mpa<cm::ConnectOptions>(storm_.options_.mpa);
   options.private_data = name;
   options.qp = qp_init();
   Address to = storm_.world_.host(storm_.plan_.node_of(p.target)).address();

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 
+#include "cm/mpa_options.hpp"
+
 namespace parley::sim {
 namespace {
 
@@ -110,10 +112,7 @@ void HostApp::on_timer(Host& host, std::uint64_t cookie) {
 void HostApp::open_listener(std::size_t index) {
   const ScenarioListen& listen = workload_.scenario_.listens[index];
   const auto family = listen.address == AddressKind::v4 ? Address::Family::v4 : Address::Family::v6;
-  cm::ListenOptions options;
-  options.transport = listen.mpa;
-  options.ird = listen.mpa.ird;
-  options.ord = listen.mpa.ord;
+  auto options = cm::with_mpa<cm::ListenOptions>(listen.mpa);
   options.pending_max = listen.pending_max;
   options.backlog = static_cast<int>(std::min<std::uint32_t>(listen.pending_max, 1 << 20));
   const auto id = host_.cm().listen(Address::any(family, listen.port), options);
@@ -158,10 +157,7 @@ void HostApp::start_try(std::uint32_t wanted) {
       spec.address == AddressKind::link_local ? to.link_local(route.to_port) : to.address(family, route.to_port);
   if (spec.address == AddressKind::link_local) peer.scope_id = host_.link_local(route.from_port).scope_id;
   peer.port = spec.port;
-  cm::ConnectOptions options;
-  options.transport = spec.mpa;
-  options.ird = spec.mpa.ird;
-  options.ord = spec.mpa.ord;
+  auto options = cm::with_mpa<cm::ConnectOptions>(spec.mpa);
   options.private_data = record.private_data_given;
   options.qp = end.transfer->qp_init(pd_, cq_.get());
   options.transport_timeout = spec.tcp_timeout;

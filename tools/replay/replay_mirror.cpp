@@ -8,6 +8,7 @@
 #include <array>
 
 #include "base/bytes_io.hpp"
+#include "cm/mpa_options.hpp"
 
 namespace parley::tools {
 
@@ -67,22 +68,21 @@ void Mirror::on_start(sim::Host& host) {
     Bytes data;
     if (request != nullptr)
       data = with_names(static_cast<std::size_t>(request - mine().items.data()), request->startup->private_data);
-    auto id = host.cm().connect(
-        *peer_,
-        {.transport = options,
-         .ird = options.ird,
-         .ord = options.ord,
-         .private_data = data,
-         .qp = QpInit{
-             .pd = pd_, .send_cq = cq_.get(), .recv_cq = cq_.get(), .max_send_wr = sends, .max_recv_wr = receives}});
+    auto id =
+        host.cm().connect(*peer_, cm::with_mpa<cm::ConnectOptions>(options, {.private_data = data,
+                                                                             .qp = QpInit{.pd = pd_,
+                                                                                          .send_cq = cq_.get(),
+                                                                                          .recv_cq = cq_.get(),
+                                                                                          .max_send_wr = sends,
+                                                                                          .max_recv_wr = receives}}));
     if (!id) {
       events_.push_back(fmt::format("Parley cannot ask for this connection: {}", id.error().message()));
       return player_.fail(events_.back());
     }
     id_ = *id;
     for (std::size_t slot = 0; slot < receives; ++slot) post_receive(slot);
-  } else if (auto id = host.cm().listen(Address::any(Address::Family::v4, port_),
-                                        {.transport = options, .ird = options.ird, .ord = options.ord})) {
+  } else if (auto id =
+                 host.cm().listen(Address::any(Address::Family::v4, port_), cm::with_mpa<cm::ListenOptions>(options))) {
     listener_ = *id;
   }
 }
@@ -113,10 +113,7 @@ void Mirror::answer(const cm::ConnectRequest& request) {
   (void)id_.create_qp(
       {.pd = pd_, .send_cq = cq_.get(), .recv_cq = cq_.get(), .max_send_wr = sends, .max_recv_wr = receives});
   for (std::size_t slot = 0; slot < receives; ++slot) post_receive(slot);
-  const mpa::StartupOptions options = mpa_options();
-  if (const auto done =
-          id_.accept({.transport = options, .ird = options.ird, .ord = options.ord, .private_data = data});
-      !done)
+  if (const auto done = id_.accept(cm::with_mpa<cm::AcceptOptions>(mpa_options(), {.private_data = data})); !done)
     events_.push_back(fmt::format("Parley cannot accept so: {}", done.error().message()));
   else
     posting_ = true;  // when it may be sent is the stack's affair (RFC 5044 §7.1.2 rule 4)

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "cm/mpa_options.hpp"
 #include "tools/command.hpp"
 #include "tools/report.hpp"
 #include "tools/rping/session.hpp"
@@ -91,10 +92,7 @@ void Connector::blame(Exit exit, std::string text) {
 
 bool Connector::start() {
   Attempt attempt;
-  cm::ConnectOptions options;
-  options.transport = args_.mpa.mpa;
-  options.ird = args_.mpa.mpa.ird;
-  options.ord = args_.mpa.mpa.ord;
+  auto options = cm::with_mpa<cm::ConnectOptions>(args_.mpa.mpa);
   options.private_data = data_;
   options.local = local_;
   options.transport_timeout = args_.tcp_timeout;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "cm/mpa_options.hpp"
 #include "tools/command.hpp"
 #include "tools/report.hpp"
 #include "tools/rping/session.hpp"
@@ -87,10 +88,7 @@ int Listener::run(const Address& local) {
   const auto pd = session_.host().device().alloc_pd();
   if (!pd) return context_.out.error(Exit::environment, "cannot make a protection domain: " + words(pd.error()));
   pd_ = *pd;
-  cm::ListenOptions options;
-  options.transport = args_.mpa.mpa;
-  options.ird = args_.mpa.mpa.ird;
-  options.ord = args_.mpa.mpa.ord;
+  auto options = cm::with_mpa<cm::ListenOptions>(args_.mpa.mpa);
   options.backlog = args_.backlog;
   options.pending_max = args_.concurrency;
   const auto listener = session_.cm().listen(local, options);

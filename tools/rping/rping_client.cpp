@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "cm/mpa_options.hpp"
 #include "tools/rping/rping.hpp"
 
 namespace parley::tools {
@@ -99,10 +100,7 @@ void Client::connect() {
   auto link = RpingLink::create(session_.host().device(), pd_, args_.size);
   if (!link) return fault(link.error().exit, link.error().text);
   link_ = std::move(*link);
-  cm::ConnectOptions options;
-  options.transport = args_.mpa.mpa;
-  options.ird = args_.mpa.mpa.ird;
-  options.ord = args_.mpa.mpa.ord;
+  auto options = cm::with_mpa<cm::ConnectOptions>(args_.mpa.mpa);
   options.private_data = data_;
   options.local = source_;
   options.transport_timeout = args_.tcp_timeout;

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "cm/mpa_options.hpp"
 #include "tools/rping/rping.hpp"
 
 namespace parley::tools {
@@ -86,10 +87,7 @@ int Server::run(const Address& local) {
   const auto pd = session_.host().device().alloc_pd();
   if (!pd) return context_.out.error(Exit::environment, "cannot make a protection domain: " + words(pd.error()));
   pd_ = *pd;
-  cm::ListenOptions options;
-  options.transport = args_.mpa.mpa;
-  options.ird = args_.mpa.mpa.ird;
-  options.ord = args_.mpa.mpa.ord;
+  auto options = cm::with_mpa<cm::ListenOptions>(args_.mpa.mpa);
   const auto listener = session_.cm().listen(local, options);
   if (!listener) return context_.out.error(Exit::usage, "cannot listen so: " + words(listener.error()));
   listener_ = *listener;

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "cm/mpa_options.hpp"
 #include "conform/core/judge.hpp"
 #include "conform/core/report.hpp"
 #include "conform/core/run.hpp"
@@ -43,8 +44,8 @@ class Program final : public sim::App {
     if (under_.iut == Iut::initiator) {
       host.set_timer(host.now() + 10ms, 1);
     } else {
-      listener_ = *host.cm().listen(Address::any(Address::Family::v4, port),
-                                    {.transport = under_.mpa, .ird = under_.mpa.ird, .ord = under_.mpa.ord});
+      listener_ =
+          *host.cm().listen(Address::any(Address::Family::v4, port), cm::with_mpa<cm::ListenOptions>(under_.mpa));
     }
   }
   void on_crash(sim::Host&) override {}
@@ -64,8 +65,7 @@ class Program final : public sim::App {
   void connect(sim::Host& host) {
     Link link;
     link.verbs = std::make_unique<Verbs>(host.device());
-    auto id = host.cm().connect(
-        to_, {.transport = under_.mpa, .ird = under_.mpa.ird, .ord = under_.mpa.ord, .qp = link.verbs->qp()});
+    auto id = host.cm().connect(to_, cm::with_mpa<cm::ConnectOptions>(under_.mpa, {.qp = link.verbs->qp()}));
     ASSERT_TRUE(id);
     link.id = *id;
     post(link, link.id.qp());
