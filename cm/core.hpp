@@ -25,7 +25,8 @@ class Core {
   Id id(EndpointId endpoint) const { return {&manager_, endpoint}; }
   /// The id is free again; poll_event() passes over the events of it that still wait.
   void release(EndpointId endpoint) {
-    forget_retries(endpoint);
+    retries.forget(endpoint);
+    pending.close(endpoint);
     pending.leave(endpoint);
     ids.release(endpoint);
   }
@@ -38,18 +39,6 @@ class Core {
   void for_each_noted(F&& carry_out) {
     for (std::size_t i = 0; i < noted_.size(); ++i) carry_out(noted_[i]);
     noted_.clear();
-  }
-
-  /// None: `why` is final for this endpoint.
-  std::optional<Retries::Again> again(EndpointId endpoint, const Failure& why) {
-    const Endpoint* e = ids.find(endpoint);
-    if (e == nullptr || !e->retried) return std::nullopt;
-    return retries.next(endpoint, why);
-  }
-  /// Set-up is over: nothing will be retried.
-  void forget_retries(EndpointId endpoint) {
-    Endpoint* e = ids.find(endpoint);
-    if (e != nullptr && std::exchange(e->retried, false)) retries.forget(endpoint);
   }
 
   /// A newcomer found no room at this listener.

@@ -19,7 +19,6 @@ struct Endpoint {
   bool orphan = false;     ///< destroyed by the user; it exists only for octets still owed
   bool announced = false;  ///< the user has had an event with this id, or made it
   bool over = false;       ///< its last event is in the queue, or was polled
-  bool retried = false;    ///< Retries has a plan for it
   EndpointId listener = 0;
   Admission::Ticket pending{};  ///< in its listener's admission
   Admission::Ticket silent{};   ///< accepted, and its peer need not send first

@@ -82,10 +82,6 @@ Device& Manager::device() { return *provider_.devices().front(); }
 bool Manager::has_events() const { return !core_->events.empty(); }
 
 Result<Id> Manager::listen(const Address& local, const ListenOptions& options) {
-  // The options are checked now, so that a contradiction is the caller's error, not one for each peer.
-  if (const auto limits = provider_.limits(mpa::Role::responder, options.transport, {options.ird, options.ord});
-      !limits)
-    return tl::unexpected(limits.error());
   if (options.backlog <= 0)
     return fail(Errc::invalid_argument, "ListenOptions::backlog is {a}; it is at least 1", options.backlog);
   if (options.pending_max == 0)
@@ -95,16 +91,13 @@ Result<Id> Manager::listen(const Address& local, const ListenOptions& options) {
   if (id == 0) return no_endpoint(core_->ids);
   core_->pending.open(id, options.pending_max);
   core_->note(id);
-  if (const auto listening = provider_.listen(id, local, options); !listening) {
-    core_->pending.close(id);
-    return tl::unexpected(listening.error());
-  }
+  if (const auto listening = provider_.listen(id, local, options); !listening) return tl::unexpected(listening.error());
   core_->ids.find(id)->announced = true;
   return make_id(issued.keep());
 }
 
 Result<Id> Manager::connect(const Address& peer, const ConnectOptions& options) {
-  const auto limits = provider_.limits(mpa::Role::initiator, options.transport, {options.ird, options.ord});
+  const auto limits = provider_.limits(options.transport, {options.ird, options.ord});
   if (!limits) return tl::unexpected(limits.error());
   if (auto fits = check_private_data(options.private_data, limits->request,
                                      "ConnectOptions::private_data has {a} octets; at most {b} fit into this Request");
@@ -117,9 +110,8 @@ Result<Id> Manager::connect(const Address& peer, const ConnectOptions& options) 
   Issued issued(*core_);
   const EndpointId id = issued.id();
   if (id == 0) return no_endpoint(core_->ids);
-  Endpoint& endpoint = *core_->ids.find(id);
-  endpoint.announced = true;
-  endpoint.retried = core_->retries.plan(id, peer, options);
+  core_->ids.find(id)->announced = true;
+  core_->retries.plan(id, peer, options);
   core_->note(id);
   if (const auto connecting = provider_.connect(id, peer, options); !connecting)
     return tl::unexpected(connecting.error());
@@ -144,30 +136,29 @@ void Manager::destroy(std::uint64_t number) {
   if (reported_dead_ == number) reported_dead_ = 0;
   const Endpoint* endpoint = core_->ids.find(number);
   if (endpoint == nullptr || endpoint->orphan) return;
-  core_->forget_retries(number);
-  core_->pending.close(number);
   provider_.destroy(number);
 }
 
-Result<void> Manager::accept(std::uint64_t number, const AcceptOptions& options) {
+Result<void> Manager::check_decision(std::uint64_t number, ConstBytes private_data, std::string_view sentence) const {
   const auto room = provider_.limits(number);
   if (!room) return tl::unexpected(room.error());
-  if (auto fits = check_private_data(options.private_data, room->reply,
-                                     "AcceptOptions::private_data has {a} octets; at most {b} fit into this Reply");
-      !fits)
-    return fits;
+  return check_private_data(private_data, room->reply, sentence);
+}
+
+Result<void> Manager::accept(std::uint64_t number, const AcceptOptions& options) {
+  if (auto due = check_decision(number, options.private_data,
+                                "AcceptOptions::private_data has {a} octets; at most {b} fit into this Reply");
+      !due)
+    return due;
   if (auto accepted = provider_.accept(number, options); !accepted) return accepted;
   core_->note(number);
   return {};
 }
 
 Result<void> Manager::reject(std::uint64_t number, ConstBytes private_data) {
-  const auto room = provider_.limits(number);
-  if (!room) return tl::unexpected(room.error());
-  if (auto fits =
-          check_private_data(private_data, room->reply, "private_data has {a} octets; at most {b} fit into this Reply");
-      !fits)
-    return fits;
+  if (auto due = check_decision(number, private_data, "private_data has {a} octets; at most {b} fit into this Reply");
+      !due)
+    return due;
   if (auto rejected = provider_.reject(number, private_data); !rejected) return rejected;
   core_->note(number);
   return {};

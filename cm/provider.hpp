@@ -36,15 +36,16 @@ class Provider {
   /// At least one; the first is what resolve() gives when nothing else decides.
   virtual std::span<Device* const> devices() = 0;
 
-  /// Of a connection set up with these options. Errors: unsupported (another transport's options), invalid_argument
+  /// Of a connection that connect() would set up. Errors: unsupported (another transport's options), invalid_argument
   /// (options that contradict each other), with the option's name.
-  virtual Result<Limits> limits(mpa::Role role, const TransportOptions& options, Depths depths) const = 0;
+  virtual Result<Limits> limits(const TransportOptions& options, Depths depths) const = 0;
   /// Of a connection that waits for accept() or reject(). Errors: wrong_state.
   virtual Result<Limits> limits(EndpointId endpoint) const = 0;
   /// Device and source address towards `peer`. Errors: bad_address, unreachable.
   virtual Result<Route> resolve(const Address& peer, const std::optional<Address>& local) = 0;
 
-  /// These two begin the life of an id that the Manager has just issued; if they fail it is released.
+  /// These two begin the life of an id that the Manager has just issued; if they fail it is released. The options are
+  /// checked now, so that a contradiction is the caller's error, not one for each peer. Errors: those of limits().
   virtual Result<void> listen(EndpointId endpoint, const Address& local, const ListenOptions& options) = 0;
   virtual Result<void> connect(EndpointId endpoint, const Address& peer, const ConnectOptions& options) = 0;
   virtual Result<QueuePair*> create_qp(EndpointId endpoint, const QpInit& init) = 0;

@@ -40,12 +40,11 @@ Result<void> Retries::check(const ConnectOptions& options) {
   return {};
 }
 
-bool Retries::plan(EndpointId id, const Address& peer, const ConnectOptions& options) {
-  if (options.retry.rounds <= 1 && options.backups.empty()) return false;
+void Retries::plan(EndpointId id, const Address& peer, const ConnectOptions& options) {
+  if (options.retry.rounds <= 1 && options.backups.empty()) return;
   Plan plan{.peers = {peer}, .retry = options.retry, .back_off = options.retry.first};
   plan.peers.insert(plan.peers.end(), options.backups.begin(), options.backups.end());
   plans_[id] = std::move(plan);
-  return true;
 }
 
 std::optional<Retries::Again> Retries::next(EndpointId id, const Failure& why) {

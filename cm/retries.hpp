@@ -27,10 +27,11 @@ class Retries {
 
   /// Errors: invalid_argument, bad_address; with the option's name.
   static Result<void> check(const ConnectOptions& options);
-  /// True if there is anything to remember.
-  bool plan(EndpointId id, const Address& peer, const ConnectOptions& options);
+  /// Remembers nothing if there is one attempt only.
+  void plan(EndpointId id, const Address& peer, const ConnectOptions& options);
   /// What to try after `why`; none: it is final. The plan is forgotten then.
   std::optional<Again> next(EndpointId id, const Failure& why);
+  bool has_plan(EndpointId id) const { return plans_.contains(id); }
   void forget(EndpointId id) { plans_.erase(id); }
   std::size_t size() const { return plans_.size(); }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -212,6 +213,8 @@ class Manager {
  private:
   friend class Id;
   Id make_id(std::uint64_t number) { return Id(this, number); }
+  /// It waits for accept() or reject(), and the private data fits; `sentence` says how much would.
+  Result<void> check_decision(std::uint64_t number, ConstBytes private_data, std::string_view sentence) const;
   Result<void> accept(std::uint64_t number, const AcceptOptions& options);
   Result<void> reject(std::uint64_t number, ConstBytes private_data);
   Result<void> disconnect(std::uint64_t number);

@@ -89,16 +89,25 @@ void Iwarp::free_retired() {
   retired_.clear();
 }
 
-Connection* Iwarp::find(EndpointId endpoint) const {
+const Slot* Iwarp::slot_at(EndpointId endpoint) const {
   const std::size_t slot = EndpointTable::slot(endpoint);
-  Connection* c = endpoint != 0 && slot < slots_.size() ? slots_[slot].connection.get() : nullptr;
-  return c != nullptr && c->id == endpoint ? c : nullptr;
+  return endpoint != 0 && slot < slots_.size() ? &slots_[slot] : nullptr;
+}
+
+Connection* Iwarp::find(EndpointId endpoint) const {
+  const Slot* slot = slot_at(endpoint);
+  return slot != nullptr && slot->connection && slot->connection->id == endpoint ? slot->connection.get() : nullptr;
+}
+
+// As find(), but null for what the user has destroyed.
+Connection* Iwarp::known(EndpointId endpoint) const {
+  Connection* c = find(endpoint);
+  return c != nullptr && !orphan(*c) ? c : nullptr;
 }
 
 Listener* Iwarp::find_listener(EndpointId endpoint) const {
-  const std::size_t slot = EndpointTable::slot(endpoint);
-  Listener* l = endpoint != 0 && slot < slots_.size() ? slots_[slot].listener.get() : nullptr;
-  return l != nullptr && l->id == endpoint ? l : nullptr;
+  const Slot* slot = slot_at(endpoint);
+  return slot != nullptr && slot->listener && slot->listener->id == endpoint ? slot->listener.get() : nullptr;
 }
 
 std::uint32_t Iwarp::slot_of(StreamId stream) const {
@@ -150,16 +159,16 @@ void Iwarp::end(Connection& c) {
   core_->ids.find(c.id)->over = true;
 }
 
-Result<Limits> Iwarp::limits(mpa::Role role, const TransportOptions& options, Depths depths) const {
-  const auto mpa = startup_options(role, options, depths);
+Result<Limits> Iwarp::limits(const TransportOptions& options, Depths depths) const {
+  const auto mpa = startup_options(mpa::Role::initiator, options, depths);
   if (!mpa) return tl::unexpected(mpa.error());
   const std::size_t request = mpa::Startup::request_room(*mpa);
   return Limits{.request = request, .reply = request};
 }
 
 Result<Limits> Iwarp::limits(EndpointId endpoint) const {
-  const Connection* c = find(endpoint);
-  if (c == nullptr || c->orphan) return stale();
+  const Connection* c = known(endpoint);
+  if (c == nullptr) return stale();
   if (c->phase != Phase::deciding) return not_deciding();
   const std::size_t reply = c->setup->startup->reply_room();
   return Limits{.request = reply, .reply = reply};
@@ -193,7 +202,7 @@ Result<void> Iwarp::connect(EndpointId endpoint, const Address& peer, const Conn
   if (auto qp = make_qp(c, options.qp ? &*options.qp : nullptr); !qp) return qp;
   c.setup = std::make_unique<Setup>();
   c.setup->options = std::move(*own);
-  if (core_->ids.find(endpoint)->retried) c.setup->asked = std::make_unique<mpa::StartupOptions>(c.setup->options);
+  if (core_->retries.has_plan(endpoint)) c.setup->asked = std::make_unique<mpa::StartupOptions>(c.setup->options);
   c.setup->private_data.assign(options.private_data.begin(), options.private_data.end());
   c.setup->transport_timeout = options.transport_timeout;
   c.setup->bind_local = options.local.has_value();
@@ -203,8 +212,8 @@ Result<void> Iwarp::connect(EndpointId endpoint, const Address& peer, const Conn
 }
 
 Result<QueuePair*> Iwarp::create_qp(EndpointId endpoint, const QpInit& init) {
-  Connection* c = find(endpoint);
-  if (c == nullptr || c->orphan) return stale();
+  Connection* c = known(endpoint);
+  if (c == nullptr) return stale();
   if (c->qp) return fail(Errc::wrong_state, "the id has a queue pair already");
   if (c->phase != Phase::deciding) return not_deciding();
   if (auto made = make_qp(*c, &init); !made) return tl::unexpected(made.error());
@@ -212,21 +221,21 @@ Result<QueuePair*> Iwarp::create_qp(EndpointId endpoint, const QpInit& init) {
 }
 
 QueuePair* Iwarp::qp(EndpointId endpoint) {
-  const Connection* c = find(endpoint);
-  return c == nullptr || c->orphan ? nullptr : c->qp.get();
+  const Connection* c = known(endpoint);
+  return c == nullptr ? nullptr : c->qp.get();
 }
 
 Result<Address> Iwarp::local_address(EndpointId endpoint) const {
   if (const Listener* l = find_listener(endpoint)) return l->address;
-  const Connection* c = find(endpoint);
-  if (c == nullptr || c->orphan) return stale();
+  const Connection* c = known(endpoint);
+  if (c == nullptr) return stale();
   if (c->local.port == 0) return fail(Errc::wrong_state, "TCP is not open yet, so there is no local address");
   return c->local;
 }
 
 Result<Address> Iwarp::peer_address(EndpointId endpoint) const {
-  const Connection* c = find(endpoint);
-  if (c == nullptr || c->orphan) return stale();
+  const Connection* c = known(endpoint);
+  if (c == nullptr) return stale();
   return c->peer;
 }
 
@@ -262,8 +271,8 @@ Result<void> Iwarp::reject(EndpointId endpoint, ConstBytes private_data) {
 }
 
 Result<void> Iwarp::disconnect(EndpointId endpoint) {
-  Connection* c = find(endpoint);
-  if (c == nullptr || c->orphan) return stale();
+  Connection* c = known(endpoint);
+  if (c == nullptr) return stale();
   if (c->phase != Phase::open) return fail(Errc::wrong_state, "only an established connection can be disconnected");
   c->phase = Phase::closing;
   return {};
@@ -285,15 +294,15 @@ void Iwarp::destroy(EndpointId endpoint) {
     free_slot(EndpointTable::slot(endpoint));
     return;
   }
-  Connection* c = find(endpoint);
-  if (c == nullptr || c->orphan) return;
+  Connection* c = known(endpoint);
+  if (c == nullptr) return;
   const bool on_wire = c->wire == Wire::opening || c->wire == Wire::up || c->wire == Wire::shut;
   const bool rejecting = c->phase == Phase::decided && !c->setup->decision->accept;
   if (on_wire && (c->phase == Phase::over || rejecting)) {
     // The connection has ended for the user; the Reply with R=1, the Terminate or the FIN is still on its way.
     keep_tail(*c);
     drop_qp(*c);
-    c->orphan = core_->ids.find(endpoint)->orphan = true;
+    core_->ids.find(endpoint)->orphan = true;
     return;
   }
   if (on_wire) command(StreamCommand::Kind::reset, c->stream);
@@ -348,7 +357,6 @@ bool Iwarp::handle_accepted(Instant now, StreamId listener, StreamId stream, con
   c.phase = Phase::startup;
   c.wire = Wire::up;
   c.stream = stream;
-  c.listener = l->id;
   c.local = info.local;
   c.peer = info.peer;
   c.emss = info.emss;

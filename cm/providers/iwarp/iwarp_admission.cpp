@@ -10,7 +10,7 @@ namespace parley::cm::iwarp {
 
 bool Iwarp::admit(Connection& c, Instant now) {
   const Pending::Answer answer = core_->pending.admit(c.id, c.peer);
-  if (!answer.admitted) core_->refused(c.listener, Scarce::pending_max, c.peer, mpa::step::wait_request);
+  if (!answer.admitted) core_->refused(listener_of(c), Scarce::pending_max, c.peer, mpa::step::wait_request);
   if (answer.evicted != 0) give_way(answer.evicted, now, Scarce::pending_max);
   return answer.admitted;
 }
@@ -26,16 +26,17 @@ void Iwarp::give_way(EndpointId who, Instant now, Scarce scarce) {
   PARLEY_ASSERT(c != nullptr && c->setup && c->wire == Wire::up);
   const Duration waited = now - c->setup->start;
   const bool announced = core_->ids.find(who)->announced;
-  if (!announced && find_listener(c->listener) != nullptr) {
+  const EndpointId listener = listener_of(*c);
+  if (!announced && find_listener(listener) != nullptr) {
     // The user never saw it, so it needs no event of its own and is only counted.
-    core_->gave_way(c->listener, scarce, c->peer, mpa::step::wait_request, waited);
+    core_->gave_way(listener, scarce, c->peer, mpa::step::wait_request, waited);
     command(StreamCommand::Kind::reset, c->stream);
     free_slot(c->slot);
     return;
   }
   const bool owes_rtr = c->setup->startup->parameters().rtr != mpa::Rtr::none;
   const Step& step = !announced ? mpa::step::wait_request : owes_rtr ? mpa::step::wait_rtr : mpa::step::wait_first_fpdu;
-  fail_setup(*c, now, core_->evicted(c->listener, scarce, step, waited), mpa::StartupEvent::Close::reset);
+  fail_setup(*c, now, core_->evicted(listener, scarce, step, waited), mpa::StartupEvent::Close::reset);
   refresh_deadline(*c);
 }
 

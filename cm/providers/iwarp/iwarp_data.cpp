@@ -195,7 +195,7 @@ void Iwarp::stream_finished(Connection& c, Instant now) {
   c.setup.reset();
   c.tx = Bytes();
   c.tx_at = 0;
-  if (c.orphan) {
+  if (orphan(c)) {
     core_->pending.leave(c.id);
     retired_.push_back(c.slot);
   } else if (c.phase == Phase::closing) {

@@ -86,7 +86,6 @@ struct Connection {
   mpa::Role role = mpa::Role::initiator;
   Phase phase = Phase::noted;
   Wire wire = Wire::none;
-  bool orphan = false;  // the id was destroyed; it exists only for octets still owed
   bool peer_fin = false;
   bool want_fin = false;  // FIN as soon as nothing is left to send
   bool in_ready = false;
@@ -95,7 +94,6 @@ struct Connection {
   std::uint16_t emss = 1460;
   std::uint32_t tx_at = 0;
   StreamId stream = 0;
-  EndpointId listener = 0;
   Instant deadline = never;  // phases without a Startup: TCP, holding, half close, linger
   Address local{};
   Address peer{};
@@ -148,7 +146,7 @@ class Iwarp final : public IwarpProvider {
   // Provider
   void start(Core& core) override;
   std::span<Device* const> devices() override { return devices_; }
-  Result<Limits> limits(mpa::Role role, const TransportOptions& options, Depths depths) const override;
+  Result<Limits> limits(const TransportOptions& options, Depths depths) const override;
   Result<Limits> limits(EndpointId endpoint) const override;
   Result<Route> resolve(const Address& peer, const std::optional<Address>& local) override;
   Result<void> listen(EndpointId endpoint, const Address& local, const ListenOptions& options) override;
@@ -188,9 +186,11 @@ class Iwarp final : public IwarpProvider {
  private:
   // iwarp.cpp: endpoints and commands
   Slot& slot_for(EndpointId id);
+  const Slot* slot_at(EndpointId endpoint) const;
   void free_slot(std::uint32_t slot);
   void free_retired();
   Connection* find(EndpointId endpoint) const;
+  Connection* known(EndpointId endpoint) const;
   Listener* find_listener(EndpointId endpoint) const;
   Connection* by_stream(StreamId stream);
   Listener* listener_by_stream(StreamId stream);
@@ -198,6 +198,9 @@ class Iwarp final : public IwarpProvider {
   void drop_qp(Connection& c);
   void keep_tail(Connection& c);
   Id id_of(const Connection& c) const { return core_->id(c.id); }
+  EndpointId listener_of(const Connection& c) const { return core_->ids.find(c.id)->listener; }
+  // The id was destroyed; the connection exists only for octets still owed.
+  bool orphan(const Connection& c) const { return core_->ids.find(c.id)->orphan; }
   void end(Connection& c);
   // This side's streams are odd and carry their slot, so that only the driver's need a map.
   StreamId next_stream(std::uint32_t slot) { return (++stream_serial_ << slot_bits | slot) << 1 | 1; }

@@ -125,7 +125,7 @@ void Iwarp::on_startup_event(Connection& c, Instant now, mpa::StartupEvent& even
       core_->pending.our_turn(c.id);
       c.setup->times.request = now - c.setup->start;
       const std::uint16_t ird = event.parameters.peer_ord, ord = event.parameters.peer_ird;
-      core_->events.push(ConnectRequest{core_->id(c.listener), id_of(c), c.peer, std::move(event.parameters),
+      core_->events.push(ConnectRequest{core_->id(listener_of(c)), id_of(c), c.peer, std::move(event.parameters),
                                         std::move(event.private_data), ird, ord});
       return;
     }
@@ -267,7 +267,7 @@ void Iwarp::establish(Connection& c, Instant now, mpa::StartupEvent& event) {
   if (c.role == mpa::Role::responder)
     core_->pending.leave(c.id);
   else
-    core_->forget_retries(c.id);
+    core_->retries.forget(c.id);
 }
 
 // RFC 6581 §8: the Reply is valid MPA but unacceptable; the peer learns it from a Terminate, which is an FPDU.
@@ -338,7 +338,7 @@ void Iwarp::retry(Connection& c, Instant now, Failure why, const Address& failed
 // A new stream to the address that cm/retries.hpp chooses, with what the user asked for at first.
 bool Iwarp::try_again(Connection& c, Instant now, Failure& why) {
   if (c.role == mpa::Role::responder || c.attached) return false;
-  const auto again = core_->again(c.id, why);
+  const auto again = core_->retries.next(c.id, why);
   if (!again) return false;
   c.setup->options = *c.setup->asked;
   c.setup->retried_v1 = false;
@@ -351,7 +351,7 @@ void Iwarp::fail_setup(Connection& c, Instant now, Failure why, mpa::StartupEven
   if (try_again(c, now, why)) return;
   core_->pending.our_turn(c.id);
   ConnectFailed failed{id_of(c), std::move(why), c.role == mpa::Role::responder};
-  if (!c.orphan) core_->events.push(std::move(failed));
+  if (!orphan(c)) core_->events.push(std::move(failed));
   end(c);
   if (c.wire == Wire::up && close == mpa::StartupEvent::Close::reset)
     drop_stream(c, StreamCommand::Kind::reset);

@@ -19,13 +19,15 @@ cm::Failure failure(Errc code, const cm::Step& step = mpa::step::tcp_connect) {
 
 TEST(CmRetries, WithoutAPlanTheFirstFailureIsFinal) {
   cm::Retries retries(1);
-  EXPECT_FALSE(retries.plan(1, at(2), {}));
+  retries.plan(1, at(2), {});
+  EXPECT_FALSE(retries.has_plan(1));
   EXPECT_FALSE(retries.next(1, failure(Errc::refused)));
 }
 
 TEST(CmRetries, BackupsComeInTurnAndAtOnceThenAllAgainAfterAWait) {
   cm::Retries retries(1);
-  ASSERT_TRUE(retries.plan(7, at(2), {.retry = {.rounds = 2, .first = 100ms}, .backups = {at(3), at(4)}}));
+  retries.plan(7, at(2), {.retry = {.rounds = 2, .first = 100ms}, .backups = {at(3), at(4)}});
+  ASSERT_TRUE(retries.has_plan(7));
   std::vector<Address> peers;
   std::vector<bool> waits;
   while (const auto again = retries.next(7, failure(Errc::refused))) {
@@ -42,7 +44,8 @@ TEST(CmRetries, WaitsDoubleUpToTheCapAndAreSpreadOverTheirUpperHalf) {
   std::array<std::set<Duration>, std::size(expected)> seen;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     cm::Retries retries(seed);
-    ASSERT_TRUE(retries.plan(1, at(2), {.retry = {.rounds = 7, .first = 100ms, .cap = 1s}}));
+    retries.plan(1, at(2), {.retry = {.rounds = 7, .first = 100ms, .cap = 1s}});
+    ASSERT_TRUE(retries.has_plan(1));
     for (std::size_t i = 0; i < std::size(expected); ++i) {
       const auto again = retries.next(1, failure(Errc::timed_out));
       ASSERT_TRUE(again);
@@ -57,7 +60,8 @@ TEST(CmRetries, WaitsDoubleUpToTheCapAndAreSpreadOverTheirUpperHalf) {
 
 TEST(CmRetries, TheLongestWaitThereIsDoesNotOverflow) {
   cm::Retries retries(1);
-  ASSERT_TRUE(retries.plan(1, at(2), {.retry = {.rounds = 5, .first = Duration::max(), .cap = Duration::max()}}));
+  retries.plan(1, at(2), {.retry = {.rounds = 5, .first = Duration::max(), .cap = Duration::max()}});
+  ASSERT_TRUE(retries.has_plan(1));
   for (int i = 0; i < 4; ++i) {
     const auto again = retries.next(1, failure(Errc::refused));
     ASSERT_TRUE(again);
@@ -79,7 +83,8 @@ TEST(CmRetries, OnlyWhatMayPassIsTriedAgain) {
 TEST(CmRetries, WhatKeptOneAddressFromOpeningSaysNothingOfTheNext) {
   for (const Errc code : {Errc::unsupported, Errc::not_permitted, Errc::bad_address}) {
     cm::Retries retries(1);
-    ASSERT_TRUE(retries.plan(1, at(2), {.retry = {.rounds = 3}, .backups = {at(3)}}));
+    retries.plan(1, at(2), {.retry = {.rounds = 3}, .backups = {at(3)}});
+    ASSERT_TRUE(retries.has_plan(1));
     const auto again = retries.next(1, failure(code));
     ASSERT_TRUE(again);
     EXPECT_EQ(again->peer, at(3));
