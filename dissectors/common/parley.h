@@ -2,23 +2,33 @@
 /* What the files of the plugin share. One TCP connection that carries MPA is a parley_conn; each FPDU that was found in
  * it is a parley_pdu, made once, in stream order, when its last octet was first seen. Everything lives in file scope.
  *
- *   parley_plugin.c   registration, preferences, Decode As, heuristics
- *   parley_tcp.c      the TCP header in a frame's octets
- *   parley_stream.c   TCP segments to octets in order (reordering, repetition, wrap, gaps)
- *   parley_mpa.c      one TCP connection: what its octets are; parley_setup.c its set-up: RFC 5044, RFC 6581, OFA
- *                     2007-10 Rtr; parley_startup.c judges the startup frames
- *   parley_fpdu.c     FPDUs, CRC; parley_markers.c markers; parley_fpdu_meaning.c what an FPDU means for the set-up;
- *                     parley_show.c shows all of MPA
- *   parley_rdmap.c    DDP and RDMAP headers and messages: RFC 5041, RFC 5040, RFC 7306
- *   parley_end.c      what is unfinished at a FIN or RST
- *   parley_terminate.c  Terminates in every variant; parley_blame.c judges them by what happened before
- *   parley_react.c    how each side took what the other one did wrong, and the set-up
- *   parley_track.c    versions, opcodes, MSN, MO, TO, messages of several segments
- *   parley_fetch.c    Reads and Atomics: requests, their responses, how many are outstanding
- *   parley_ulp.c      whole messages to Wireshark's dissectors of what runs over iWARP
- *   parley_private.c  what ULPs put into private data
- *   parley_stat.c     -z parley,conn and the statistics menu
- *   parley_words.c    lines of text without printf */
+ * Each folder uses those above it in this list, and none below; lint.includes holds them to it.
+ *
+ *   common/
+ *   parley_protocol.c  the one protocol under which each file registers its fields, subtrees and expert items
+ *   parley_tcp.c       the TCP header in a frame's octets
+ *   parley_stream.c    TCP segments to octets in order (reordering, repetition, wrap, gaps)
+ *   parley_crc.c       CRC32c
+ *   parley_words.c     lines of text without printf
+ *   rdmap/
+ *   parley_rdmap.c     DDP and RDMAP headers and messages: RFC 5041, RFC 5040, RFC 7306
+ *   parley_track.c     versions, opcodes, MSN, MO, TO, messages of several segments
+ *   parley_fetch.c     Reads and Atomics: requests, their responses, how many are outstanding
+ *   parley_terminate.c Terminates in every variant; parley_blame.c how one is to be read; parley_answers.c whether it
+ *                      answers what the other side did
+ *   parley_ulp.c       whole messages to Wireshark's dissectors of what runs over iWARP
+ *   mpa/
+ *   parley_mpa.c       one TCP connection: what its octets are; parley_setup.c its set-up: RFC 5044, RFC 6581, OFA
+ *                      2007-10 Rtr; parley_startup.c judges the startup frames
+ *   parley_fpdu.c      FPDUs, CRC; parley_markers.c markers; parley_fpdu_meaning.c what an FPDU means for the set-up
+ *   parley_show.c      shows all of MPA
+ *   parley_end.c       what is unfinished at a FIN or RST
+ *   parley_react.c     how each side took what the other one did wrong, and the set-up
+ *   parley_private.c   what ULPs put into private data
+ *   parley_stat.c      -z parley,conn and the statistics menu
+ *   plugin/
+ *   parley_plugin.c    registration, preferences, Decode As, heuristics
+ *   parley_begin.c     where a connection begins */
 #ifndef PARLEY_DISSECTOR_H
 #define PARLEY_DISSECTOR_H
 
@@ -96,26 +106,11 @@ typedef struct parley_pdu {
   void* facts;          /* parley_track.c: what is shown of it besides its octets */
 } parley_pdu;
 
-/* parley_mpa.c calls these for each FPDU: track once, in stream order, on the first pass; show whenever the packet is
- * dissected. `tvb` is the ULPDU, without length, markers, pad and CRC. */
-void parley_rdmap_track(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo);
-void parley_rdmap_count(const parley_pdu* pdu, const guint8* ulpdu, guint32 octets);
-void parley_rdmap_show(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo, proto_tree* top, proto_tree* tree);
-
 static inline const char* parley_side_name(int side) { return side == PARLEY_INITIATOR ? "initiator" : "responder"; }
 
-/* The ULP's part of the private data. `big` is the enhanced data's presence. */
-void parley_private_show(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const parley_conn* conn, int from);
-
-/* Each file registers its own fields, subtrees and expert items under the one protocol. */
+/* parley_protocol.c */
 extern int proto_parley;
-void parley_mpa_register(void);
-void parley_rdmap_register(void);
-void parley_track_register(void);
-void parley_private_register(void);
-void parley_stat_register(void);
-
-/* The tap "parley" gets a parley_conn whenever something of it was seen, first pass included. */
-extern int parley_tap;
+/* The protocol's preferences, made by whoever asks first. */
+struct pref_module* parley_module(void);
 
 #endif

@@ -14,6 +14,14 @@
 
 #include <epan/proto_data.h>
 
+parley_preferences parley_prefs = {.heuristic_fpdu = TRUE};
+
+static guint32 connections;
+
+guint32 parley_conn_number(void) { return ++connections; }
+guint32 parley_conn_count(void) { return connections; }
+void parley_conn_forget(void) { connections = 0; }
+
 /* ------------------------------------------------------------------ items */
 
 parley_frame* parley_frame_of(packet_info* pinfo) {

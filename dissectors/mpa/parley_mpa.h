@@ -231,7 +231,10 @@ gboolean parley_mpa_follows(const parley_tcp* tcp);
 /* `tvb` is any of the frame; `side` is who sent. */
 void parley_mpa_segment(parley_tcp* tcp, packet_info* pinfo, tvbuff_t* tvb, guint side,
                         const parley_tcp_segment* segment, guint16 flags);
+/* Connections of the file: the number of a new one, and how many there are. */
 guint32 parley_conn_number(void);
+guint32 parley_conn_count(void);
+void parley_conn_forget(void);
 void parley_mpa_fpdu(parley_half* half, const guint8* wire, guint32 octets, guint32 known, guint64 at,
                      guint32 first_frame, guint64 peer_received, gboolean in_payload, parley_crc_state crc);
 void parley_mpa_note(parley_half* half, parley_note note, guint32 value, guint32 seq);
@@ -291,6 +294,12 @@ gboolean parley_reply_invalid(const parley_startup* r);
 gboolean parley_fills_columns(packet_info* pinfo);
 /* Shows what the frame brought of this connection; false if nothing. `seq` is that of the first octet of `tvb`. */
 gboolean parley_show(tvbuff_t* tvb, guint32 seq, packet_info* pinfo, proto_tree* top, const parley_tcp* tcp);
+/* parley_private.c: the ULP's part of the private data. */
+void parley_private_show(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const parley_conn* conn, int from);
+
+void parley_mpa_register(void);
+void parley_private_register(void);
+void parley_stat_register(void);
 
 /* Preferences; they hold where the startup frames are not in the capture. */
 enum { PARLEY_ROLE_AUTO, PARLEY_ROLE_LOW_PORT, PARLEY_ROLE_HIGH_PORT };

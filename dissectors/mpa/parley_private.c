@@ -5,7 +5,7 @@
 #include <epan/expert.h>
 #include <epan/prefs.h>
 
-#include "parley_ulp.h"
+#include "parley_mpa.h"
 
 enum {
   erdma_revision = 129,

@@ -5,6 +5,7 @@
 
 #include "parley_crc.h"
 #include "parley_mpa.h"
+#include "parley_rdmap.h"
 #include "parley_words.h"
 
 static int hf_conn, hf_from, hf_type, hf_key, hf_flags, hf_m, hf_c, hf_r, hf_s, hf_res, hf_rev, hf_pd_length;

@@ -9,6 +9,15 @@
 #include "parley.h"
 #include "parley_extent.h"
 
+void parley_rdmap_register(void);
+void parley_track_register(void);
+
+/* For each FPDU: track once, in stream order, on the first pass; show whenever the packet is dissected. `tvb` is the
+ * ULPDU, without length, markers, pad and CRC. */
+void parley_rdmap_track(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo);
+void parley_rdmap_count(const parley_pdu* pdu, const guint8* ulpdu, guint32 octets);
+void parley_rdmap_show(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo, proto_tree* top, proto_tree* tree);
+
 /* One DDP segment's headers: RFC 5041 §4, RFC 5040 §4.1. */
 typedef struct parley_segment {
   guint8 ddp, rdmap; /* the control octets */
@@ -242,8 +251,12 @@ void parley_fetch_atomic_response(parley_pdu* pdu, tvbuff_t* tvb, const parley_s
 /* parley_blame.c: how a Terminate is to be read. */
 void parley_terminate_track(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment* s);
 
-/* parley_react.c: whether it answers what the other side did. */
+/* parley_answers.c: whether a Terminate answers what the other side did. */
 void parley_terminate_answers(parley_pdu* pdu);
+/* The Terminate that a fault asks for, in words. */
+const char* parley_fault_due(const parley_fault* fault);
+/* Whose own stream is broken or incomplete cannot be blamed for silence about the peer's first fault. */
+gboolean parley_blameless(const parley_conn* conn, int side, const parley_fault* first);
 
 /* Preferences. */
 extern gboolean parley_reassemble;

@@ -99,11 +99,6 @@ void parley_ulp_try(const parley_pdu* pdu, tvbuff_t* tvb, tvbuff_t* message, pac
   offer(payload, pinfo, top, &info);
 }
 
-struct pref_module* parley_module(void) {
-  module_t* module = prefs_find_module(proto_get_protocol_filter_name(proto_parley));
-  return module != NULL ? module : prefs_register_protocol(proto_parley, NULL);
-}
-
 void parley_ulp_register(void) {
   static hf_register_info hf[] = {
       {&hf_gave_up,

@@ -9,7 +9,5 @@
 void parley_ulp_try(const parley_pdu* pdu, tvbuff_t* tvb, tvbuff_t* message, packet_info* pinfo, proto_tree* top,
                     const parley_segment* s);
 void parley_ulp_register(void);
-/* The protocol's preferences, made by whoever asks first. */
-struct pref_module* parley_module(void);
 
 #endif

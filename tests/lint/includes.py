@@ -20,6 +20,9 @@ FORMATTING = {"base": {"cstdio"}}  # snprintf, and the last words of PARLEY_ASSE
 CRC_KERNELS = re.compile(r"^(isa-l\.h|isa-l/.*\.h|immintrin\.h|nmmintrin\.h|wmmintrin\.h|x86intrin\.h|cpuid\.h|arm_acle\.h)$")
 # The Wireshark plugin is C under another licence: of the project it knows the facts of the wire alone.
 PLUGIN = re.compile(r'"(parley(_\w+)?|parley/wire/\w+)\.h"|<((epan|wsutil|wiretap)/[\w/-]+|ws_version|config|glib|std\w+|string)\.h>')
+# Its folders: each uses those before it, not those behind, neither by an include nor by a declaration of its own.
+PLUGIN_FOLDERS = ("common", "rdmap", "mpa", "plugin")
+PLUGIN_NAMES = re.compile(r"^(?:extern )?[a-z][\w *]*?\b((?:proto_)?parley\w*)(\([^;{}]*\)\s*[;{G]|;| = )", re.MULTILINE)
 # Within a room: what is read knows no rule, and a rule does not know how its report is printed.
 UPWARDS = [("capture/read/tcp/", re.compile(r"capture/(read/(?!tcp/)|rules/|report)")),
            ("capture/read/", re.compile(r"capture/(rules/|report)")), ("capture/rules/", re.compile(r"capture/report/"))]
@@ -64,6 +67,42 @@ def check_line(path, number, line):
     return None
 
 
+def plugin_folder(path):
+    """Its place among the plugin's folders."""
+    return PLUGIN_FOLDERS.index(path.parts[1]) if path.parts[1] in PLUGIN_FOLDERS else None
+
+
+def check_plugin(root):
+    texts = {path: common.read(root, path) for path in common.files(root, ["dissectors"], common.SOURCE_SUFFIXES)}
+    headers = {path.name: path for path in texts if path.suffix == ".h"}
+    owners = {}  # of what is defined: a function has a body, a variable no `extern`
+    for path, text in texts.items():
+        for match in PLUGIN_NAMES.finditer(text):
+            if path.suffix == ".c" and not match[0].endswith((");", "G")) and not match[0].startswith(("extern", "static")):
+                owners[match[1]] = path
+    findings = []
+    for path, text in texts.items():
+        place = plugin_folder(path)
+        if place is None:
+            findings.append(f"{path}:1: the Wireshark plugin has no such folder: {', '.join(PLUGIN_FOLDERS)}")
+            continue
+
+        def upwards(other):
+            return other is not None and (plugin_folder(other) or 0) > place
+
+        for number, line in enumerate(text.splitlines(), 1):
+            match = INCLUDE.match(line)
+            if match and not PLUGIN.search(line):
+                findings.append(f"{path}:{number}: the Wireshark plugin may not include {line.split(maxsplit=1)[1]}")
+            elif match and upwards(headers.get(match[2])):
+                findings.append(f"{path}:{number}: {path.parent} may not include upwards ({headers[match[2]]})")
+        for match in PLUGIN_NAMES.finditer(text):
+            if upwards(owners.get(match[1])):
+                number = text.count("\n", 0, match.start()) + 1
+                findings.append(f"{path}:{number}: {path.parent} may not declare {match[1]} of {owners[match[1]]}")
+    return findings
+
+
 def check(root):
     findings = []
     for path in common.sources(root):
@@ -71,11 +110,7 @@ def check(root):
             finding = check_line(path, number, line)
             if finding:
                 findings.append(finding)
-    for path in common.files(root, ["dissectors"], common.SOURCE_SUFFIXES):
-        for number, line in enumerate(common.read(root, path).splitlines(), 1):
-            if INCLUDE.match(line) and not PLUGIN.search(line):
-                findings.append(f"{path}:{number}: the Wireshark plugin may not include {line.split(maxsplit=1)[1]}")
-    return findings
+    return findings + check_plugin(root)
 
 
 def self_test():
@@ -91,14 +126,21 @@ def self_test():
         "wire/crc.cpp": "#include <isa-l.h>\n",
         "cm/near.cpp": '#include "near.hpp"\n',
         "drivers/asio/tcp.cpp": "#include <boost/asio.hpp>\n#include <sys/socket.h>\n",
-        "dissectors/d.c": '#include <epan/packet.h>\n#include "parley/wire/mpa.h"\n#include "mpa/crc32c.hpp"\n',
+        "dissectors/mpa/d.c": '#include <epan/packet.h>\n#include "parley/wire/mpa.h"\n#include "mpa/crc32c.hpp"\n'
+                              "void parley_high(int a,\n                 int b) {\n}\n",
+        "dissectors/mpa/parley_high.h": '#include "parley_low.h"\nvoid parley_high(int a, int b);\n',
+        "dissectors/common/parley_low.h": "extern int parley_low;\nvoid parley_high(int a,\n                 int b);\n",
+        "dissectors/common/low.c": '#include "parley_low.h"\n#include "parley_high.h"\nint parley_low = 1;\n',
+        "dissectors/other/d.c": "",
         "tools/t.cpp": '#include "tests/support.hpp"\n',
     }
     with common.made_tree(tree) as root:
         common.expect(check(root), "mpa may not include nic", "capture may not include cm", "half.hpp:2: capture/read/tcp may not include upwards",
                       "rule.cpp:2: capture/rules may not include upwards", "<thread> in base", "<fmt/format.h> in include",
                       "words.hpp:4: <boost/asio/post.hpp> in include", "asio.hpp:3: <boost/beast.hpp> in include",
-                      "<isa-l.h> in wire", "cm/near.cpp:1", "tools may not include tests", "dissectors/d.c:3: the Wireshark plugin may not include")
+                      "<isa-l.h> in wire", "cm/near.cpp:1", "tools may not include tests", "dissectors/mpa/d.c:3: the Wireshark plugin may not include",
+                      "common/parley_low.h:2: dissectors/common may not declare parley_high of dissectors/mpa/d.c",
+                      "common/low.c:2: dissectors/common may not include upwards (dissectors/mpa/parley_high.h)", "other/d.c:1: the Wireshark plugin has no such folder")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@
 #include <ws_version.h>
 
 #include "parley_begin.h"
+#include "parley_rdmap.h"
 
 #ifndef PARLEY_PLUGIN_VERSION
 #define PARLEY_PLUGIN_VERSION "0"
@@ -34,20 +35,14 @@ WS_DLL_PUBLIC_DEF const int plugin_want_major = WIRESHARK_VERSION_MAJOR;
 WS_DLL_PUBLIC_DEF const int plugin_want_minor = WIRESHARK_VERSION_MINOR;
 WS_DLL_PUBLIC void plugin_register(void);
 
-int proto_parley = -1;
-int parley_tap;
-parley_preferences parley_prefs = {.heuristic_fpdu = TRUE};
-
 static dissector_handle_t parley_handle;
+static int parley_tap; /* gets a parley_conn whenever something of it was seen, first pass included */
 static const heur_dtbl_entry_t* heuristic;
-static guint32 connections;
 static guint32 heads;            /* connections of which a few octets of a startup frame are kept */
 static guint32 front_door_frame; /* the frame that TCP handed on to us, while its dissection is under way */
 
-guint32 parley_conn_number(void) { return ++connections; }
-
 static void forget_file(void) {
-  connections = 0;
+  parley_conn_forget();
   heads = 0;
   front_door_frame = 0;
 }
@@ -309,9 +304,9 @@ static int dissect_passed_by(packet_info* pinfo, proto_tree* tree) {
   parley_tcp_header h;
   if (!parley_tcp_find(pinfo, &h)) return 0;
   if ((h.flags & PARLEY_TCP_SYN) != 0) note_syn(pinfo, &h);
-  if (connections == 0 && h.length == 0) return 0;
+  if (parley_conn_count() == 0 && h.length == 0) return 0;
   tvbuff_t* const payload = tvb_new_subset_length(h.tvb, h.payload, (gint)h.length);
-  conversation_t* const conversation = connections == 0 ? NULL : find_conversation_pinfo(pinfo, 0);
+  conversation_t* const conversation = parley_conn_count() == 0 ? NULL : find_conversation_pinfo(pinfo, 0);
   parley_tcp* tcp = parley_tcp_of(conversation);
   if (tcp == NULL && !pinfo->fd->visited && h.length > 0) tcp = watch(pinfo, payload, &h);
   if (tcp == NULL) return 0;
@@ -354,7 +349,7 @@ static void register_preferences(void) {
                                     {"on", "On", PARLEY_CRC_ON},
                                     {"off", "Off", PARLEY_CRC_NONE},
                                     {NULL, NULL, 0}};
-  module_t* const module = prefs_register_protocol(proto_parley, NULL);
+  module_t* const module = parley_module();
   prefs_register_static_text_preference(module, "lost_startup", "Where the startup frames are not in the capture:",
                                         "With Decode As, and for connections found by the CRC of an FPDU");
   prefs_register_enum_preference(module, "role", "Initiator", "Who is the initiator", &parley_prefs.role, roles, FALSE);
