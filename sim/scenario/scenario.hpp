@@ -64,7 +64,7 @@ struct ScenarioConnect {
   std::uint16_t port = 7471;
   AddressKind address = AddressKind::v4;
   mpa::StartupOptions mpa{};
-  Duration tcp_timeout = std::chrono::seconds(10);
+  Duration transport_timeout = std::chrono::seconds(10);
   std::string private_data;
   Instant at{};
   std::uint32_t count = 1;

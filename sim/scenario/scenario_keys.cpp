@@ -247,10 +247,6 @@ constexpr Key<ScenarioListen> listen_table[] = {
     key<Flag, &ScenarioListen::relisten>("relisten", "listens again after a restart of the host"),
     mpa_key<Depth, ScenarioListen, &mpa::StartupOptions::ird>("ird", "inbound RDMA Reads it can hold"),
     mpa_key<Depth, ScenarioListen, &mpa::StartupOptions::ord>("ord", "outbound RDMA Reads it wants"),
-    mpa_key<Whole<0, mpa::depth_max>, ScenarioListen, &Options::ird_max>("ird_max", "to how much IRD may be raised"),
-    mpa_key<Whole<0, 512>, ScenarioListen, &Options::private_data_max>("private_data_max", "longest taken from a peer"),
-    mpa_key<Text, ScenarioListen, &Options::peer_quirk>("peer_quirk", "whose known departures it tolerates"),
-    mpa_key<Text, ScenarioListen, &Options::play_quirk>("play_quirk", "whose known departures it plays"),
 };
 
 constexpr Key<ScenarioListen> listen_mpa_table[] = {
@@ -266,6 +262,10 @@ constexpr Key<ScenarioListen> listen_mpa_table[] = {
     mpa_key<Time, ScenarioListen, &Options::timeouts, &Timeouts::rtr>("rtr_timeout", "Reply up to the agreed RTR"),
     mpa_key<Time, ScenarioListen, &Options::timeouts, &Timeouts::first_fpdu>(
         "first_fpdu_timeout", "without an RTR: Reply up to the first FPDU; 0s waits for ever"),
+    mpa_key<Whole<0, mpa::depth_max>, ScenarioListen, &Options::ird_max>("ird_max", "to how much IRD may be raised"),
+    mpa_key<Whole<0, 512>, ScenarioListen, &Options::private_data_max>("private_data_max", "longest taken from a peer"),
+    mpa_key<Text, ScenarioListen, &Options::peer_quirk>("peer_quirk", "whose known departures it tolerates"),
+    mpa_key<Text, ScenarioListen, &Options::play_quirk>("play_quirk", "whose known departures it plays"),
 };
 
 constexpr Key<ScenarioConnect> connect_table[] = {
@@ -289,14 +289,9 @@ constexpr Key<ScenarioConnect> connect_table[] = {
     key<Whole<0, 1000>, &ScenarioConnect::retries>("retries", "how often a failed connection is retried"),
     key<Time, &ScenarioConnect::retry_after>("retry_after", "and after which time"),
     key<PrivateData, &ScenarioConnect::private_data>("private_data", "of its Request"),
-    key<Time, &ScenarioConnect::tcp_timeout>("tcp_timeout", "longest wait for TCP to open"),
+    key<Time, &ScenarioConnect::transport_timeout>("transport_timeout", "longest wait for TCP to open"),
     mpa_key<Depth, ScenarioConnect, &mpa::StartupOptions::ird>("ird", "inbound RDMA Reads it can hold"),
     mpa_key<Depth, ScenarioConnect, &mpa::StartupOptions::ord>("ord", "outbound RDMA Reads it wants"),
-    mpa_key<Whole<0, mpa::depth_max>, ScenarioConnect, &Options::ird_max>("ird_max", "to how much IRD may be raised"),
-    mpa_key<Whole<0, 512>, ScenarioConnect, &Options::private_data_max>("private_data_max",
-                                                                        "longest taken from a peer"),
-    mpa_key<Text, ScenarioConnect, &Options::peer_quirk>("peer_quirk", "whose known departures it tolerates"),
-    mpa_key<Text, ScenarioConnect, &Options::play_quirk>("play_quirk", "whose known departures it plays"),
 };
 
 constexpr Key<ScenarioConnect> connect_mpa_table[] = {
@@ -313,6 +308,11 @@ constexpr Key<ScenarioConnect> connect_mpa_table[] = {
     mpa_key<Spelling, ScenarioConnect, &Options::rtr_spelling>("rtr_spelling", "key of the Rtr frame: Rtr or RtR"),
     mpa_key<Time, ScenarioConnect, &Options::timeouts, &Timeouts::reply>("reply_timeout",
                                                                          "Request sent up to a whole Reply"),
+    mpa_key<Whole<0, mpa::depth_max>, ScenarioConnect, &Options::ird_max>("ird_max", "to how much IRD may be raised"),
+    mpa_key<Whole<0, 512>, ScenarioConnect, &Options::private_data_max>("private_data_max",
+                                                                        "longest taken from a peer"),
+    mpa_key<Text, ScenarioConnect, &Options::peer_quirk>("peer_quirk", "whose known departures it tolerates"),
+    mpa_key<Text, ScenarioConnect, &Options::play_quirk>("play_quirk", "whose known departures it plays"),
 };
 
 template <class Form, auto... Part>

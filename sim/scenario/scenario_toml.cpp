@@ -45,6 +45,11 @@ bool has_key(std::span<const Key<T>> keys, std::string_view name) {
   return find_key(keys, name) != nullptr;
 }
 
+/// The name that a key has now; empty if it never had another.
+std::string_view renamed(std::string_view section, std::string_view key) {
+  return section == "connect" && key == "tcp_timeout" ? "transport_timeout" : std::string_view();
+}
+
 /// The table of what only MPA has, in one of a listen or connect.
 const DocValue* mpa_table(const DocValue& table) {
   const DocEntry* entry = table.find("mpa");
@@ -205,13 +210,16 @@ class ScenarioReader {
   void read_end(const DocValue& item, const SectionName& section, std::span<const Key<T>> keys,
                 std::span<const Key<T>> mpa_keys, T& out) {
     std::vector<std::string_view> others{"mpa"};
-    for (const DocEntry& entry : item.entries)
-      if (const Key<T>* key = find_key(mpa_keys, entry.key); key != nullptr) {  // as it was once
-        complain(entry.line, entry.column, entry.key, fmt::format("{0}.{1} is now {0}.mpa.{1}", section.key, key->key));
-        (void)key->read(entry.value, out);
-        lost_[&item].emplace(key->key);
-        others.push_back(key->key);
-      }
+    for (const DocEntry& entry : item.entries) {  // as they were once
+      const std::string_view name = renamed(section.key, entry.key);
+      const Key<T>* key = name.empty() ? find_key(mpa_keys, entry.key) : find_key(keys, name);
+      if (key == nullptr) continue;
+      complain(entry.line, entry.column, entry.key,
+               fmt::format("{0}.{1} is now {0}.{2}{3}", section.key, entry.key, name.empty() ? "mpa." : "", key->key));
+      (void)key->read(entry.value, out);
+      lost_[&item].emplace(key->key);
+      others.push_back(entry.key);
+    }
     read_keys(item, section.shown, keys, out, others);
     read_inner(item, "mpa", fmt::format("[{}.mpa]", section.key), mpa_keys, out);
   }

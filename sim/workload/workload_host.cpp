@@ -160,7 +160,7 @@ void HostApp::start_try(std::uint32_t wanted) {
   auto options = cm::with_mpa<cm::ConnectOptions>(spec.mpa);
   options.private_data = record.private_data_given;
   options.qp = end.transfer->qp_init(pd_, cq_.get());
-  options.transport_timeout = spec.tcp_timeout;
+  options.transport_timeout = spec.transport_timeout;
   if (route.from_port != 0 && spec.address != AddressKind::link_local)
     options.local = host_.address(family, route.from_port);
   record.peer = peer;

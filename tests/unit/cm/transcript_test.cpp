@@ -192,7 +192,7 @@ struct Script {
                                .private_data = private_data,
                                .retry = {.rounds = c.number("rounds", 1)}};
     if (c.has("backup")) options.backups = {address_of(c.text("backup"))};
-    if (c.has("tcp_timeout")) options.transport_timeout = parse_time(c.text("tcp_timeout"));
+    if (c.has("transport_timeout")) options.transport_timeout = parse_time(c.text("transport_timeout"));
     auto id = hosts.at(name)->cm.connect(address_of(c.word(2)), options);
     if (id) (void)id_name(name, *id);
     answer(id ? Result<void>() : tl::unexpected(id.error()));

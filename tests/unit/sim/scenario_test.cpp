@@ -271,6 +271,14 @@ TEST(SimScenario, TellsWhereTheKeysOfMpaAreNow) {
                                                                   "connect.mpa.rtr_offer"));
   EXPECT_THAT(errors_of(with("[listen.mpa]\n", "")),
               ElementsAre("x.toml:37:1: listen.rtr_accept is now listen.mpa.rtr_accept"));
+  EXPECT_THAT(
+      errors_of(with("reject = 4", "ird_max = 4\nprivate_data_max = 8\npeer_quirk = \"siw\"\nplay_quirk = \"siw\"")),
+      ElementsAre("x.toml:35:1: listen.ird_max is now listen.mpa.ird_max",
+                  "x.toml:36:1: listen.private_data_max is now listen.mpa.private_data_max",
+                  "x.toml:37:1: listen.peer_quirk is now listen.mpa.peer_quirk",
+                  "x.toml:38:1: listen.play_quirk is now listen.mpa.play_quirk"));
+  EXPECT_THAT(errors_of(with("close = \"both\"", "close = \"both\"\nplay_quirk = \"siw\"")),
+              ElementsAre(HasSubstr("connect.play_quirk is now connect.mpa.play_quirk")));
   // What follows from the key is told as if it were in its place.
   EXPECT_THAT(errors_of(with("private_data = 100", "private_data = 512\nrevision = 1")),
               ElementsAre(HasSubstr("connect.revision is now connect.mpa.revision")));
@@ -280,6 +288,15 @@ TEST(SimScenario, TellsWhereTheKeysOfMpaAreNow) {
   EXPECT_THAT(errors_of(with("rtr_offer = [\"write\"]", "fall_back_to_v2 = true")),
               ElementsAre(HasSubstr("is unknown in [connect.mpa]; did you mean 'fall_back_to_v1'?")));
   EXPECT_THAT(errors_of(with("[connect.mpa]", "[connect.mpa")), ElementsAre(HasSubstr("x.toml:50:13: not TOML")));
+}
+
+TEST(SimScenario, TellsTheNewNameOfAKey) {
+  EXPECT_THAT(errors_of(with("close = \"both\"", "close = \"both\"\ntcp_timeout = \"1s\"")),
+              ElementsAre(HasSubstr(": connect.tcp_timeout is now connect.transport_timeout")));
+  EXPECT_THAT(errors_of(with("reject = 4", "tcp_timeout = \"1s\"")),
+              ElementsAre(HasSubstr("key 'tcp_timeout' is unknown in [[listen]]")));
+  EXPECT_THAT(errors_of(with("close = \"both\"", "close = \"both\"\ntransport_timeout = \"0s\"")),
+              ElementsAre(HasSubstr("transport_timeout: write a time above 0s")));
 }
 
 TEST(SimScenario, ShowsTheRightFormOfAValue) {
@@ -445,14 +462,17 @@ TEST(SimScenario, RefusesOptionsThatTheMachineWouldRefuse) {
   EXPECT_THAT(errors_of(with("[\"read\", \"send\"]", "[]")),
               ElementsAre(HasSubstr("at least one of send, write, read")));
   EXPECT_THAT(errors_of(with("[listen.mpa]\nrtr_accept = [\"read\", \"send\"]",
-                             "ird = 0\nird_max = 0\n[listen.mpa]\nrtr_accept = [\"read\"]")),
+                             "ird = 0\n[listen.mpa]\nird_max = 0\nrtr_accept = [\"read\"]")),
               ElementsAre(HasSubstr("a Read alone")));
   EXPECT_THAT(errors_of(with("[listen.mpa]", "[listen.mpa]\nrtr_expected = \"frame\"")),
               ElementsAre(HasSubstr("always announced")));
-  EXPECT_THAT(errors_of(with("reject = 4", "play_quirk = \"swi\"")), ElementsAre(HasSubstr("did you mean 'siw'?")));
-  EXPECT_THAT(errors_of(with("reject = 4", "peer_quirk = \"irmda\"")), ElementsAre(HasSubstr("did you mean 'irdma'?")));
-  EXPECT_THAT(errors_of(with("private_data = 100", "private_data = 300\npeer_quirk = \"siw\"")),
-              ElementsAre(HasSubstr("more than a peer")));
+  EXPECT_THAT(errors_of(with("rtr_accept", "play_quirk = \"swi\"\nrtr_accept")),
+              ElementsAre(HasSubstr("did you mean 'siw'?")));
+  EXPECT_THAT(errors_of(with("rtr_accept", "peer_quirk = \"irmda\"\nrtr_accept")),
+              ElementsAre(HasSubstr("did you mean 'irdma'?")));
+  EXPECT_THAT(
+      errors_of(with("private_data = 100\n[connect.mpa]", "private_data = 300\n[connect.mpa]\npeer_quirk = \"siw\"")),
+      ElementsAre(HasSubstr("more than a peer")));
 }
 
 TEST(SimScenario, FindsFaultsThatCannotHappen) {
