@@ -67,6 +67,7 @@ function(parley_install_tools)
   install(TARGETS parley RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/sim/scenarios DESTINATION ${CMAKE_INSTALL_DATADIR}/parley COMPONENT tools
     FILES_MATCHING PATTERN "*.toml")
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/schema DESTINATION ${CMAKE_INSTALL_DATADIR}/parley COMPONENT tools)
 endfunction()
 
 # Manual pages and completions are the program's own words, and follow it at each build.

@@ -199,9 +199,8 @@ void Demo::tell_agreement() {
     const mpa::Parameters& p = *party->established->mpa();
     say(fmt::format("\n{}: {}", party->name(), parameters_text(p, party->role)));
     for (const std::string& reason : p.reasons) say("    because " + reason);
-    Json object{{"event", "established"}, {"role", party->name()}};
-    object["parameters"] = parameters_json(p, party->role);
-    context_.out.object(object);
+    context_.out.object(
+        {{"event", "agreement"}, {"role", party->name()}, {"parameters", parameters_json(p, party->role)}});
   }
 }
 

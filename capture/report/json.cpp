@@ -38,18 +38,18 @@ Json direction(const DirectionCounts& c) {
           {"missing_octets", c.missing_octets}};
 }
 
-Json finding(const Finding& f) {
+/// In the texts of this room, times have all their digits.
+std::string nanoseconds_shown(double milliseconds) { return fmt::format("{:.6f}", milliseconds); }
+
+}  // namespace
+
+Json json(const Finding& f) {
   return {{"frame", f.frame},
           {"severity", to_string(f.severity)},
           {"side", f.side ? Json(to_string(*f.side)) : Json()},
           {"rule", f.rule},
           {"text", f.text}};
 }
-
-/// In the texts of this room, times have all their digits.
-std::string nanoseconds_shown(double milliseconds) { return fmt::format("{:.6f}", milliseconds); }
-
-}  // namespace
 
 /// What only MPA has.
 Json mpa_part(const ConnectionReport& c) {
@@ -58,6 +58,7 @@ Json mpa_part(const ConnectionReport& c) {
           {"markers", {{"to_responder", c.markers_to_responder}, {"to_initiator", c.markers_to_initiator}}},
           {"rtr", mpa::to_string(c.rtr)},
           {"rtr_agreed", mpa::to_string(c.rtr_agreed)},
+          {"peer_to_peer", c.peer_to_peer},
           {"request", startup(c.request)},
           {"reply", startup(c.reply)}};
 }
@@ -91,7 +92,7 @@ Json json(const ConnectionReport& c) {
             {"from_initiator", direction(c.from_initiator)},
             {"from_responder", direction(c.from_responder)},
             {"findings", Json::array()}});
-  for (const Finding& f : c.findings) j["findings"].push_back(finding(f));
+  for (const Finding& f : c.findings) j["findings"].push_back(json(f));
   return j;
 }
 

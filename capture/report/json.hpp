@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A report as JSON, keys always in the same order; the schema is in docs/pcap-check.md.
+// A report as JSON, keys always in the same order; the schema is docs/schema/pcap-check.json.
 #pragma once
 #include <string>
 #include <string_view>
@@ -11,6 +11,7 @@ namespace parley::capture {
 
 Json json(std::string_view file, const FileReport& report);
 Json json(const ConnectionReport& connection);
+Json json(const Finding& finding);
 /// The object for a file that cannot be read at all.
 Json error_json(std::string_view file, std::string_view error);
 

@@ -62,7 +62,7 @@ left_of_ours() {
 command_works() {
   inside parley --version && inside parley sim run lossy_handshake &&
     inside parley sim list --json | grep -F '"/usr/share/parley/scenarios/lossy_handshake.toml"' &&
-    [ -s "$root/usr/share/man/man1/parley-sim.1" ]
+    [ -s "$root/usr/share/man/man1/parley-sim.1" ] && [ -s "$root/usr/share/parley/schema/common.json" ]
 }
 
 examples_work() {

@@ -48,6 +48,8 @@ scenarios_are_installed() {
     [ "$(grep -cF "$prefix/share/parley/scenarios" "$work/list")" = "$(find "$source_dir/sim/scenarios" -name '*.toml' | wc -l)" ]
 }
 
+schemas_are_installed() { diff -r "$source_dir/docs/schema" "$prefix/share/parley/schema"; }
+
 # A page for the command and for each of its subcommands, and nothing in them that man complains of.
 manuals_read_well() {
   local command page subcommands
@@ -110,6 +112,7 @@ check "all public headers are there" headers_complete
 check "each compiles alone" headers_compile
 check "the command runs" program_runs
 check "it has its scenarios" scenarios_are_installed
+check "it has the schemas of its JSON" schemas_are_installed
 check "its manual pages are there and read well" manuals_read_well
 check "its completions are there" completions_are_the_programs
 check "the examples build with CMake and run" examples_by_cmake

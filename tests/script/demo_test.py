@@ -33,7 +33,7 @@ class Demo(CliTest):
         self.assertEqual((simulated["result"], simulated["established"], simulated["dropped"]), ("passed", 1, 3))
         exchange = done.event("exchange")
         self.assertEqual((exchange["reads_verified"], exchange["writes_verified"]), (3, 3))
-        self.assertEqual([e["role"] for e in done.events if e["event"] == "established"], ["initiator", "responder"])
+        self.assertEqual([e["role"] for e in done.events if e["event"] == "agreement"], ["initiator", "responder"])
         self.assertEqual(done.event("verdict")["connections"] > 0, True)
 
     def test_given_captures_are_judged(self):

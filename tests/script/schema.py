@@ -7,8 +7,9 @@ import os
 import re
 
 FOLDER = os.path.join(os.environ.get("PARLEY_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "..", "..")), "docs", "schema")
-KNOWN = {"$ref", "type", "enum", "const", "properties", "required", "items", "anyOf", "oneOf", "$defs", "title", "description",
-         "$schema", "pattern"}
+KNOWN = {"$ref", "type", "enum", "const", "examples", "properties", "required", "items", "anyOf", "oneOf", "allOf", "if", "then",
+         "$defs", "title", "description", "$schema", "$id", "pattern"}
+URN = "urn:parley:schema:"
 TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
 # Which file describes the JSON of a command.
 FILES = {"listen": "connections", "connect": "connections", "rping": "connections", "demo": "connections",
@@ -24,7 +25,7 @@ def load(name):
 
 def resolve(ref, file):
     name, _, path = ref.partition("#")
-    name = name or file
+    name = name.removeprefix(URN) + ".json" if name else file
     found = load(name)
     for part in path.split("/")[1:]:
         found = found[part]
@@ -37,21 +38,41 @@ def is_type(value, name):
     return isinstance(value, TYPES[name])
 
 
-def problems(value, schema, file, place="$"):
-    """What is wrong, as a list of sentences."""
+def parts(schema, file):
+    """What must hold too, with its file: what is referred to, and what several have."""
+    if "$ref" in schema:
+        yield resolve(schema["$ref"], file)
+    for part in schema.get("allOf", []):
+        yield part, file
+
+
+def keys(schema, file):
+    """Those that an object may have."""
+    found = set(schema.get("properties", {}))
+    for part, part_file in parts(schema, file):
+        found |= keys(part, part_file)
+    return found
+
+
+def problems(value, schema, file, place="$", whole=True, below=True):
+    """What is wrong, as a list of sentences. The schema names all keys of the value if it is `whole` and not one part of
+    several, and of what stands in the value if it is so `below`."""
     if unknown := set(schema) - KNOWN:
         return [f"{file}: words that tests/script/schema.py does not know: {unknown}"]
-    if "$ref" in schema:
-        target, target_file = resolve(schema["$ref"], file)
-        return problems(value, target, target_file, place)
     for word in ("anyOf", "oneOf"):
         if word in schema:
             return problems_of_choice(value, schema[word], file, place)
     found = []
+    for part, part_file in parts(schema, file):
+        found += problems(value, part, part_file, place, False, below)
+    if "if" in schema and not problems(value, schema["if"], file, place, False, False):
+        found += problems(value, schema["then"], file, place, False, False)
     if "const" in schema and value != schema["const"]:
         found.append(f"{place} is {value!r}, not {schema['const']!r}")
-    if "enum" in schema and value not in schema["enum"]:
-        found.append(f"{place} is {value!r}, none of {schema['enum']}")
+    # A reader takes other words than the examples; we print none that is not among them.
+    words = schema.get("enum", schema.get("examples"))
+    if words is not None and value not in words:
+        found.append(f"{place} is {value!r}, none of {words}")
     types = schema.get("type", [])
     types = [types] if isinstance(types, str) else types
     if types and not any(is_type(value, t) for t in types):
@@ -61,9 +82,10 @@ def problems(value, schema, file, place="$"):
     if isinstance(value, dict):
         known = schema.get("properties", {})
         found += [f"{place} lacks {key}" for key in schema.get("required", []) if key not in value]
-        found += [f"{place}.{key} is not in {file}" for key in value if key not in known]
+        if whole:
+            found += [f"{place}.{key} is not in {file}" for key in value if key not in keys(schema, file)]
         for key in known.keys() & value.keys():
-            found += problems(value[key], known[key], file, f"{place}.{key}")
+            found += problems(value[key], known[key], file, f"{place}.{key}", below, below)
     if isinstance(value, list) and "items" in schema:
         for i, item in enumerate(value):
             found += problems(item, schema["items"], file, f"{place}[{i}]")

@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 
+#include "capture/report/json.hpp"
 #include "capture/report/matrix.hpp"
 #include "capture/report/standing.hpp"
 #include "capture/report/text_ladder.hpp"
@@ -193,11 +194,7 @@ class MatrixRun {
           const auto& e = matrix_.entries[i];
           Json findings = Json::array();
           for (const auto& f : e.report.findings)
-            if (f.severity != capture::Severity::note)
-              findings.push_back({{"frame", f.frame},
-                                  {"severity", std::string(capture::to_string(f.severity))},
-                                  {"rule", f.rule},
-                                  {"text", f.text}});
+            if (f.severity != capture::Severity::note) findings.push_back(capture::json(f));
           connections.push_back({{"file", e.file},
                                  {"standing", std::string(capture::to_string(e.report.judgement.standing))},
                                  {"why", e.report.judgement.why},
