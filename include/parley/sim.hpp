@@ -3,6 +3,7 @@
 // end. A run is a pure function of (commit, topology, calls, seed): no clock, socket, thread or global is involved, and
 // two worlds in one process do not touch. What is modelled and what is not: docs/simulator.md.
 #pragma once
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -125,26 +126,50 @@ class Host {
 
 // ---- faults ------------------------------------------------------------------------------------------------------
 
-/// What a frame carries, by protocol meaning. A frame may carry several.
-enum class MessageKind : std::uint8_t {
+/// The protocols whose messages faults and masks can name, from the lowest up. Each has a table of its kinds and how
+/// they are found (sim/fault/layer.hpp).
+enum class Layer : std::uint8_t {
   any,
-  arp_request,
-  arp_reply,
-  nd_solicit,
-  nd_advert,
-  tcp_syn,
-  tcp_syn_ack,
-  tcp_ack,  ///< no payload, no SYN, FIN or RST
-  tcp_fin,
-  tcp_rst,
-  tcp_data,     ///< any payload
-  mpa_request,  ///< first octet of it is in the frame
-  mpa_reply,
-  mpa_rtr,    ///< the Rtr startup frame, or the initiator's first FPDU when it is empty
-  fpdu,       ///< first octet of FPDU number `fpdu` (1: the first of its direction); 0: any
-  terminate,  ///< an FPDU that is an RDMAP Terminate
+  arp,
+  nd,  ///< IPv6 neighbour discovery
+  tcp,
+  mpa,
+  rdmap,
 };
-std::string_view to_string(MessageKind message);  ///< "mpa_request"
+std::string_view to_string(Layer layer);  ///< "mpa"
+std::optional<Layer> parse_layer(std::string_view text);
+
+/// What a frame carries, by protocol meaning: a layer, and one of its kinds. A frame may carry several.
+struct MessageKind {
+  Layer layer = Layer::any;
+  std::uint8_t kind = 0;  ///< its place in the table of the layer
+  constexpr auto operator<=>(const MessageKind&) const = default;
+
+  static const MessageKind any;
+  static const MessageKind arp_request, arp_reply;
+  static const MessageKind nd_solicit, nd_advert;
+  static const MessageKind tcp_syn, tcp_syn_ack;
+  static const MessageKind tcp_ack;  ///< no payload, no SYN, FIN or RST
+  static const MessageKind tcp_fin, tcp_rst;
+  static const MessageKind tcp_data;                ///< any payload
+  static const MessageKind mpa_request, mpa_reply;  ///< first octet of it is in the frame
+  static const MessageKind mpa_rtr;    ///< the Rtr startup frame, or the initiator's first FPDU when it is empty
+  static const MessageKind fpdu;       ///< first octet of FPDU number `fpdu` (1: the first of its direction); 0: any
+  static const MessageKind terminate;  ///< an FPDU that is an RDMAP Terminate
+};
+inline constexpr MessageKind MessageKind::any{};
+inline constexpr MessageKind MessageKind::arp_request{Layer::arp, 0}, MessageKind::arp_reply{Layer::arp, 1};
+inline constexpr MessageKind MessageKind::nd_solicit{Layer::nd, 0}, MessageKind::nd_advert{Layer::nd, 1};
+inline constexpr MessageKind MessageKind::tcp_syn{Layer::tcp, 0}, MessageKind::tcp_syn_ack{Layer::tcp, 1},
+    MessageKind::tcp_ack{Layer::tcp, 2}, MessageKind::tcp_fin{Layer::tcp, 3}, MessageKind::tcp_rst{Layer::tcp, 4},
+    MessageKind::tcp_data{Layer::tcp, 5};
+inline constexpr MessageKind MessageKind::mpa_request{Layer::mpa, 0}, MessageKind::mpa_reply{Layer::mpa, 1},
+    MessageKind::mpa_rtr{Layer::mpa, 2}, MessageKind::fpdu{Layer::mpa, 3};
+inline constexpr MessageKind MessageKind::terminate{Layer::rdmap, 0};
+
+/// As scenarios write it: "mpa_request", "fpdu", "terminate".
+std::string_view to_string(MessageKind message);
+/// Takes that word, and "mpa.request", "mpa.fpdu": the layer and its kind.
 std::optional<MessageKind> parse_message_kind(std::string_view text);
 
 struct Match {
@@ -267,9 +292,9 @@ class World {
   /// crash, restart, pause, resume at rule.from; set_rate needs a link.
   Checked<void> add_fault(const FaultRule& host_rule);
   void set_tap(Tap* tap);  ///< not owned
-  /// Bit i drops the i-th frame with a TCP segment (from 0) that a host, not a switch, sends from now on. All others
-  /// pass; so do ARP and neighbour discovery, which are not counted.
-  void set_drop_mask(std::uint64_t mask);
+  /// Bit i drops the i-th frame with a message of this layer (from 0) that a host, not a switch, sends from now on. All
+  /// others pass. Frames without such a message are not counted: by default ARP and neighbour discovery.
+  void set_drop_mask(std::uint64_t mask, Layer layer = Layer::tcp);
 
   Host* find_host(std::string_view name);
   std::size_t host_count() const;

@@ -14,14 +14,9 @@
 namespace parley::sim {
 namespace {
 
-/// How deeply a rule needs to look into frames.
-enum class Need : std::uint8_t { nothing, layers, startup, fpdus };
-
-Need need_of(const FaultRule& rule) {
-  const MessageKind m = rule.match.message;
-  if (m == MessageKind::fpdu || m == MessageKind::terminate) return Need::fpdus;
-  if (m >= MessageKind::mpa_request || rule.match.connection != 0) return Need::startup;
-  return m == MessageKind::any ? Need::nothing : Need::layers;
+LookDepth depth_of(const FaultRule& rule) {
+  const LookDepth depth = row_of(rule.match.message).depth;
+  return rule.match.connection != 0 ? std::max(depth, LookDepth::startup) : depth;
 }
 
 struct Rule {
@@ -99,10 +94,10 @@ struct FaultInjector::Impl {
 
   Rng rng;
   std::vector<std::unique_ptr<Rule>> rules;  // decisions point into them
-  Need need = Need::nothing;
-  std::unique_ptr<MessageTracker> tracker;  // when need is startup or fpdus
-  FrameContent content;                     // of the present frame, as far as needed
-  std::map<std::uint32_t, Cut> cuts;        // by connection
+  LookDepth depth = LookDepth::nothing;      // that the rules need
+  std::unique_ptr<MessageTracker> tracker;   // when depth is startup or fpdus
+  FrameContent content;                      // of the present frame, as far as needed
+  std::map<std::uint32_t, Cut> cuts;         // by connection
   std::vector<Flip> flips;
 };
 
@@ -117,18 +112,20 @@ Checked<void> FaultInjector::add(const FaultRule& rule) {
   if (auto checked = check_rule(rule); !checked) return checked;
   impl_->rules.push_back(std::make_unique<Rule>(Rule{rule, impl_->rng.split()}));
   impl_->rules.back()->number = rule.number != 0 ? rule.number : static_cast<std::uint32_t>(impl_->rules.size());
-  const Need need = need_of(rule);
-  if (need <= impl_->need) return {};
-  impl_->need = need;
-  if (need >= Need::startup)
-    impl_->tracker = std::make_unique<MessageTracker>(need == Need::fpdus ? StreamDepth::fpdus : StreamDepth::startup);
+  const LookDepth depth = depth_of(rule);
+  if (depth <= impl_->depth) return {};
+  impl_->depth = depth;
+  if (depth >= LookDepth::startup)
+    impl_->tracker =
+        std::make_unique<MessageTracker>(depth == LookDepth::fpdus ? StreamDepth::fpdus : StreamDepth::startup);
   return {};
 }
 
 void FaultInjector::Impl::look(const Frame& frame) {
-  if (need == Need::nothing) return;
+  if (depth == LookDepth::nothing) return;
   // A frame damaged on an earlier link will be discarded by its receiver: it says nothing about the stream.
-  const bool trusted = need != Need::layers && (!frame.altered || checksums_right(frame, lay_out(frame.octets())));
+  const bool trusted =
+      depth != LookDepth::headers && (!frame.altered || checksums_right(frame, lay_out(frame.octets())));
   if (trusted) {
     tracker->look(frame.octets(), content);
     return;

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include <fmt/format.h>
 
+#include <utility>
+#include <vector>
+
 #include "base/text.hpp"
 #include "sim/fault/fault_text.hpp"
+#include "sim/fault/layer.hpp"
 
 namespace parley::sim {
 namespace {
@@ -14,14 +18,26 @@ constexpr Duration delay_max = std::chrono::hours(24);
 using Problem = std::string;  // empty: none
 using Problems = std::vector<std::string>;
 
-bool is_neighbour(MessageKind m) { return m >= MessageKind::arp_request && m <= MessageKind::nd_advert; }
-bool is_startup(MessageKind m) {
-  return m == MessageKind::mpa_request || m == MessageKind::mpa_reply || m == MessageKind::mpa_rtr;
-}
-bool is_fpdu(MessageKind m) {
-  return m == MessageKind::fpdu || m == MessageKind::terminate || m == MessageKind::mpa_rtr;
-}
+bool has_fields(MessageKind m, std::uint8_t fields) { return (row_of(m).fields & fields) != 0; }
 bool is_startup_field(MpaField f) { return f <= MpaField::private_data; }
+
+/// "mpa_request", "mpa_reply" or "fpdu", in quotes: the kinds that the condition holds for.
+template <class Condition>
+std::string words_of(Condition condition) {
+  std::vector<std::string> words;
+  for (const LayerTable* layer : layers())
+    for (const KindRow& kind : layer->kinds)
+      if (condition(kind)) words.push_back(fmt::format("\"{}\"", kind.word));
+  if (words.size() < 2) return words.empty() ? std::string() : words.front();
+  const std::string last = std::move(words.back());
+  words.pop_back();
+  return fmt::format("{} or {}", fmt::join(words, ", "), last);
+}
+
+Problem needs_message(std::string_view action) {
+  return fmt::format("{} needs a message: write match = {}", action,
+                     words_of([](const KindRow& kind) { return in_a_stream(kind.kind); }));
+}
 
 Problems check_time(const FaultRule& r) {
   Problems out;
@@ -39,9 +55,10 @@ Problems check_time(const FaultRule& r) {
 Problem check_match(const FaultRule& r) {
   const Match& m = r.match;
   if (m.nth == 0) return "nth counts from 1: write nth = 1 for the first frame that matches";
-  if (m.fpdu != 0 && m.message != MessageKind::fpdu)
-    return fmt::format("fpdu = {} goes with match = \"fpdu\", not with \"{}\"", m.fpdu, to_string(m.message));
-  if (m.connection != 0 && is_neighbour(m.message))
+  if (m.fpdu != 0 && !row_of(m.message).numbered)
+    return fmt::format("fpdu = {} goes with match = {}, not with \"{}\"", m.fpdu,
+                       words_of([](const KindRow& kind) { return kind.numbered; }), to_string(m.message));
+  if (m.connection != 0 && m.message != MessageKind::any && !of_a_connection(m.message))
     return fmt::format(
         "connection = {} cannot hold for match = \"{}\", which belongs to no TCP connection: leave one out",
         m.connection, to_string(m.message));
@@ -82,15 +99,13 @@ Problems check_keys(const FaultRule& r) {
 
 Problem check_corrupt_mpa(const FaultRule& r) {
   const MessageKind m = r.match.message;
-  if (!is_startup(m) && !is_fpdu(m))
-    return "corrupt_mpa needs a message: write match = \"mpa_request\", \"mpa_reply\", \"mpa_rtr\", \"fpdu\" or "
-           "\"terminate\"";
-  if (is_startup_field(r.field) && !is_startup(m))
+  if (row_of(m).fields == no_fields) return needs_message("corrupt_mpa");
+  if (is_startup_field(r.field) && !has_fields(m, startup_fields))
     return fmt::format(
         "field = \"{}\" is of startup frames and match = \"{}\" is none: write length, payload, marker or "
         "crc",
         to_string(r.field), to_string(m));
-  if (!is_startup_field(r.field) && !is_fpdu(m))
+  if (!is_startup_field(r.field) && !has_fields(m, fpdu_fields))
     return fmt::format(
         "field = \"{}\" is of FPDUs and match = \"{}\" is none: write key, flags, revision, pd_length or "
         "private_data",
@@ -117,13 +132,11 @@ Problem check_action(const FaultRule& r) {
                            ethernet_header);
       return {};
     case FaultAction::cut_stream:
-      if (!is_startup(m) && !is_fpdu(m))
-        return "cut_stream needs a message: write match = \"mpa_request\", \"mpa_reply\", \"mpa_rtr\", \"fpdu\" or "
-               "\"terminate\"";
+      if (!in_a_stream(m)) return needs_message("cut_stream");
       return {};
     case FaultAction::corrupt_mpa: return check_corrupt_mpa(r);
     case FaultAction::reset:
-      if (is_neighbour(m) || m == MessageKind::tcp_rst)
+      if (m != MessageKind::any && (!of_a_connection(m) || row_of(m).ends))
         return fmt::format("reset cannot follow match = \"{}\": write a match that is of a living TCP connection",
                            to_string(m));
       return {};

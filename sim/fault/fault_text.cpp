@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "sim/fault/fault.hpp"
+#include "sim/fault/layer.hpp"
 
 namespace parley::sim {
 namespace {
@@ -39,7 +40,7 @@ std::optional<T> value_of(const std::array<std::string_view, N>& words, std::str
 std::string frames_text(const FaultRule& rule) {
   const Match& m = rule.match;
   std::string noun = m.message == MessageKind::any ? "frame" : std::string(to_string(m.message));
-  if (m.message == MessageKind::fpdu && m.fpdu != 0) noun = fmt::format("frame with fpdu {}", m.fpdu);
+  if (row_of(m.message).numbered && m.fpdu != 0) noun = fmt::format("frame with {} {}", to_string(m.message), m.fpdu);
   if (m.connection != 0) noun += fmt::format(" of connection {}", m.connection);
   if (rule.mask) return fmt::format("each {} whose bit is set in {:#x}", noun, *rule.mask);
   if (m.times == 1) return fmt::format("the {} {}", ordinal(m.nth), noun);

@@ -51,10 +51,15 @@ struct Connection {
 }  // namespace
 
 std::size_t FrameContent::find(MessageKind message, std::uint32_t fpdu) const {
-  if ((kinds & kind_bit(message)) != 0) return 1;
+  if (kinds.has(message)) return 1;
   for (std::size_t i = 0; i < parts.size(); ++i)
     if (parts[i].message == message && (fpdu == 0 || parts[i].fpdu == fpdu)) return i + 2;
   return 0;
+}
+
+bool FrameContent::has(Layer layer) const {
+  return layer == Layer::any || kinds.has(layer) ||
+         std::any_of(parts.begin(), parts.end(), [layer](const Part& p) { return p.message.layer == layer; });
 }
 
 struct MessageTracker::Impl {

@@ -22,7 +22,7 @@ namespace parley::sim {
 /// A message, or its beginning, inside a frame. An FPDU that is a Terminate or the RTR is listed as an fpdu, and again
 /// as what it is in the frame with the octet that shows it (nearly always the same frame).
 struct Part {
-  MessageKind message = MessageKind::any;  ///< mpa_request, mpa_reply, mpa_rtr, fpdu, terminate
+  MessageKind message = MessageKind::any;  ///< of a layer inside the stream
   std::uint32_t fpdu = 0;                  ///< number of the FPDU in its direction, from 1; 0: a startup frame
   std::uint32_t offset = 0;                ///< offset of its first octet present in the Ethernet frame
   std::uint32_t size = 0;                  ///< octets of it in this frame
@@ -31,8 +31,8 @@ struct Part {
 };
 
 struct FrameContent {
-  MessageKind kind = MessageKind::any;  ///< the lowest layer: arp_request ... tcp_data
-  std::uint32_t kinds = 0;              ///< kind_bit of each kind that holds: a FIN may carry data
+  MessageKind kind = MessageKind::any;  ///< by the headers: arp_request ... tcp_data
+  KindSet kinds;                        ///< each such kind that holds: a FIN may carry data
   std::uint32_t connection = 0;         ///< n-th connection seen in this direction, from 1; 0: none
   bool repeated = false;                ///< only octets that were seen before
   std::uint32_t payload_offset = 0, payload_size = 0;
@@ -42,6 +42,7 @@ struct FrameContent {
   bool has(MessageKind message, std::uint32_t fpdu = 0) const {
     return message == MessageKind::any || find(message, fpdu) != 0;
   }
+  bool has(Layer layer) const;
   /// 0: not present; 1: the whole frame is one; above: parts[n - 2].
   std::size_t find(MessageKind message, std::uint32_t fpdu = 0) const;
 };

@@ -56,7 +56,7 @@ class Engine {
   WorldCounters counters;
   /// Bit i drops the i-th frame that a host sends from now on (World::set_drop_mask).
   std::uint64_t drop_mask = 0;
-  bool mask_tcp_only = false;  ///< frames that carry no TCP segment are neither counted nor dropped by the mask
+  Layer mask_layer = Layer::any;  ///< frames without a message of it are neither counted nor dropped by the mask
 
   void advance_to(Instant when) { now_ = when; }
   std::size_t pending() const { return queue_.size(); }

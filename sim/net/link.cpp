@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/bytes_io.hpp"
-
 namespace parley::sim {
 namespace {
 
@@ -17,16 +15,6 @@ constexpr std::uint32_t ethernet_header = 14;
 
 std::uint32_t on_the_wire(const Frame& frame) {
   return std::max(frame.size + LinkWay::wire_overhead, LinkWay::wire_min);
-}
-
-/// As hosts send it here: no VLAN tag, and no header between IP and TCP.
-bool carries_tcp(ConstBytes frame) {
-  Reader r(frame);
-  r.skip(12);
-  const std::uint16_t type = r.be16();
-  r.skip(type == 0x0800 ? 9 : 6);
-  const bool ip = type == 0x0800 || type == 0x86DD;
-  return ip && r.u8() == 6 && r.ok();
 }
 
 }  // namespace
@@ -110,8 +98,19 @@ void LinkWay::refuse(const Frame& frame, DropReason reason) {
   }
 }
 
+/// Whether the frame counts for the run's mask.
+bool LinkWay::has_mask_layer(const Frame& frame) {
+  const Layer layer = engine_.mask_layer;
+  if (layer == Layer::any) return true;
+  const LayerTable* table = table_of(layer);
+  if (table == nullptr) return false;
+  if (table->carrier != Carrier::tcp_stream) return lay_out(frame.octets()).kinds.has(layer);
+  if (!mask_tracker_) mask_tracker_ = std::make_unique<MessageTracker>();
+  return mask_tracker_->look(frame.octets()).has(layer);
+}
+
 bool LinkWay::masked(const Frame& frame) {
-  if (engine_.mask_tcp_only && !carries_tcp(frame.octets())) return false;
+  if (!has_mask_layer(frame)) return false;
   const bool hit = (engine_.drop_mask & 1) != 0;
   engine_.drop_mask >>= 1;
   if (!hit) return false;

@@ -56,6 +56,7 @@ class LinkWay final : public LinkPort, public EventTarget {
   std::uint64_t backlog_ps() const;
   std::uint64_t octets_waiting() const;
   bool fits(const Frame& frame, std::uint64_t duration_ps);
+  bool has_mask_layer(const Frame& frame);
   bool masked(const Frame& frame);
   void fault(FramePtr frame);
   void arrive(FramePtr frame, Duration extra, bool overtakable);
@@ -81,8 +82,9 @@ class LinkWay final : public LinkPort, public EventTarget {
   std::uint64_t priced_ps_ = 0;
   std::uint64_t full_ps_ = 0;  // the time that queue_octets take
   Rng rng_;
-  std::unique_ptr<FaultInjector> injector_;  // only with rules
-  Bytes sent_;                               // octets before the faults, for the tap
+  std::unique_ptr<FaultInjector> injector_;       // only with rules
+  std::unique_ptr<MessageTracker> mask_tracker_;  // only while a mask counts messages inside streams
+  Bytes sent_;                                    // octets before the faults, for the tap
 };
 
 }  // namespace parley::sim

@@ -215,9 +215,9 @@ void World::Impl::change_rate(std::size_t index) {
 // ---- running -----------------------------------------------------------------------------------------------------
 
 void World::set_tap(Tap* tap) { impl_->engine.tap = tap; }
-void World::set_drop_mask(std::uint64_t mask) {
+void World::set_drop_mask(std::uint64_t mask, Layer layer) {
   impl_->engine.drop_mask = mask;
-  impl_->engine.mask_tcp_only = true;
+  impl_->engine.mask_layer = layer;
 }
 Instant World::now() const { return impl_->engine.now(); }
 Rng& World::rng() { return impl_->work_rng; }

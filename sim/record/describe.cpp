@@ -138,7 +138,7 @@ Describer::Seen Describer::look(ConstBytes frame, Instant at) {
   const FrameHeaders h = take_apart(frame);
   out.from = h.source;
   out.to = h.target;
-  if (h.kind == FrameHeaders::Kind::tcp) look_tcp(frame.subspan(h.tcp_at, h.tcp_size), *h.source, *h.target, at, out);
+  if (h.lowest == Layer::tcp) look_tcp(frame.subspan(h.body_at, h.body_size), *h.source, *h.target, at, out);
   return out;
 }
 
@@ -149,8 +149,8 @@ Describer::Words Describer::words(const Seen& seen) const {
   out.layer = h.layer;
   out.text = h.text;
   out.detail = h.detail;
-  if (h.kind != FrameHeaders::Kind::tcp || seen.stream == Seen::no_stream) return out;
-  const auto parsed = wire::parse_tcp_header(ConstBytes(seen.head).subspan(h.tcp_at));
+  if (h.lowest != Layer::tcp || seen.stream == Seen::no_stream) return out;
+  const auto parsed = wire::parse_tcp_header(ConstBytes(seen.head).subspan(h.body_at));
   if (!parsed) return out;
   const wire::TcpHeader& t = parsed->header;
   describe_tcp(t, parsed->size, seen, out.fields);

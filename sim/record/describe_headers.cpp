@@ -8,13 +8,15 @@
 
 #include "base/bytes_io.hpp"
 #include "base/text.hpp"
+#include "sim/fault/layer.hpp"
 
 namespace parley::sim {
 namespace {
 
 constexpr std::size_t ethernet_size = 14, ip6_size = 40;
-constexpr std::uint16_t type_ip4 = 0x0800, type_arp = 0x0806, type_ip6 = 0x86DD;
-constexpr std::uint8_t protocol_tcp = 6, protocol_icmp6 = 58, nd_solicit = 135, nd_advert = 136;
+constexpr std::uint16_t type_ip4 = 0x0800, type_ip6 = 0x86DD;
+constexpr std::size_t tcp_size = 20;
+constexpr std::uint8_t nd_solicit = 135, nd_advert = 136;
 
 std::string mac_text(ConstBytes mac) {
   std::string out;
@@ -42,7 +44,8 @@ std::string ip_text(const Address& a) {
 
 bool is_group(const Address& a) { return a.family == Address::Family::v6 && a.octets[0] == 0xFF; }
 
-void take_apart_arp(Reader r, FrameHeaders& h) {
+void take_apart_arp(ConstBytes arp, FrameHeaders& h) {
+  Reader r(arp);
   r.skip(6);
   const std::uint16_t operation = r.be16();
   const std::string sender_mac = mac_text(r.bytes(6));
@@ -50,7 +53,7 @@ void take_apart_arp(Reader r, FrameHeaders& h) {
   r.skip(6);
   const ConstBytes target = r.bytes(4);
   if (!r.ok()) return;
-  h.kind = FrameHeaders::Kind::arp;
+  h.lowest = Layer::arp;
   h.layer = "arp";
   h.source = address_of(sender);
   if (operation == 2) h.target = address_of(target);
@@ -64,13 +67,15 @@ void take_apart_arp(Reader r, FrameHeaders& h) {
                             : fmt::format("{} is at {}", ip_text(address_of(sender)), sender_mac);
 }
 
-void take_apart_nd(Reader r, FrameHeaders& h) {
+void take_apart_nd(ConstBytes icmp, FrameHeaders& h) {
+  if (!h.source || h.source->family != Address::Family::v6) return;
+  Reader r(icmp);
   const std::uint8_t type = r.u8();
   r.skip(3);
   const std::uint32_t flags = r.be32();
   const ConstBytes about = r.bytes(16);
   if (!r.ok() || (type != nd_solicit && type != nd_advert)) return;
-  h.kind = FrameHeaders::Kind::nd;
+  h.lowest = Layer::nd;
   h.layer = "nd";
   const Address target = address_of(about);
   h.text = type == nd_solicit ? "ND solicit" : "ND advert";
@@ -80,37 +85,8 @@ void take_apart_nd(Reader r, FrameHeaders& h) {
   if (type == nd_solicit) h.target = target;  // the group that it is sent to represents this one host
 }
 
-void take_apart_ip(ConstBytes frame, std::size_t at, bool v6, FrameHeaders& h) {
-  Reader r(frame.subspan(std::min(at, frame.size())));
-  std::uint8_t protocol = 0;
-  std::size_t header = ip6_size, total = 0;
-  if (v6) {
-    r.skip(4);
-    total = ip6_size + r.be16();
-    protocol = r.u8();
-    r.skip(1);
-  } else {
-    header = (r.u8() & 0x0Fu) * std::size_t{4};
-    r.skip(1);
-    total = r.be16();
-    r.skip(5);
-    protocol = r.u8();
-    r.skip(2);
-  }
-  const std::size_t width = v6 ? 16 : 4;
-  const ConstBytes source = r.bytes(width), destination = r.bytes(width);
-  if (!r.ok() || total < header || at + header > frame.size()) return;
-  h.source = address_of(source);
-  h.target = address_of(destination);
-  if (is_group(*h.target)) h.target.reset();
-  h.text = v6 ? "IPv6" : "IPv4";
-  h.detail = fmt::format("protocol {}", protocol);
-  const ConstBytes body = frame.subspan(at + header, std::min(total - header, frame.size() - at - header));
-  if (v6 && protocol == protocol_icmp6) return take_apart_nd(Reader(body), h);
-  if (protocol != protocol_tcp || body.size() < 20) return;
-  h.kind = FrameHeaders::Kind::tcp;
-  h.tcp_at = at + header;
-  h.tcp_size = body.size();
+void take_apart_tcp(ConstBytes segment, FrameHeaders& h) {
+  if (segment.size() >= tcp_size) h.lowest = Layer::tcp;
 }
 
 void arp_fields(Reader r, Fields& out) {
@@ -144,6 +120,60 @@ void nd_fields(Reader r, Fields& out) {
   const std::uint8_t option = r.u8(), units = r.u8();
   if (r.ok() && (option == 1 || option == 2) && units == 1)
     out.emplace_back(option == 1 ? "Source MAC option" : "Target MAC option", mac_text(r.bytes(6)));
+}
+
+/// What is told of a layer in the ladder's row and in its list of fields. TCP's fields need its stream: describe_tcp.
+struct HeaderReader {
+  Layer layer;
+  void (*take_apart)(ConstBytes octets, FrameHeaders& h);
+  void (*fields)(Reader r, Fields& out);
+};
+constexpr HeaderReader readers[] = {
+    {Layer::arp, take_apart_arp, arp_fields},
+    {Layer::nd, take_apart_nd, nd_fields},
+    {Layer::tcp, take_apart_tcp, nullptr},
+};
+
+void take_apart_body(Carrier carrier, std::uint16_t number, ConstBytes frame, FrameHeaders& h) {
+  for (const HeaderReader& reader : readers)
+    if (const LayerTable& layer = *table_of(reader.layer); layer.carrier == carrier && layer.number == number)
+      reader.take_apart(frame.subspan(h.body_at, h.body_size), h);
+}
+
+void body_fields(ConstBytes head, const FrameHeaders& h, Fields& out) {
+  for (const HeaderReader& reader : readers)
+    if (reader.layer == h.lowest && reader.fields != nullptr)
+      reader.fields(Reader(head.subspan(std::min(h.body_at, head.size()))), out);
+}
+
+void take_apart_ip(ConstBytes frame, std::size_t at, bool v6, FrameHeaders& h) {
+  Reader r(frame.subspan(std::min(at, frame.size())));
+  std::uint8_t protocol = 0;
+  std::size_t header = ip6_size, total = 0;
+  if (v6) {
+    r.skip(4);
+    total = ip6_size + r.be16();
+    protocol = r.u8();
+    r.skip(1);
+  } else {
+    header = (r.u8() & 0x0Fu) * std::size_t{4};
+    r.skip(1);
+    total = r.be16();
+    r.skip(5);
+    protocol = r.u8();
+    r.skip(2);
+  }
+  const std::size_t width = v6 ? 16 : 4;
+  const ConstBytes source = r.bytes(width), destination = r.bytes(width);
+  if (!r.ok() || total < header || at + header > frame.size()) return;
+  h.source = address_of(source);
+  h.target = address_of(destination);
+  if (is_group(*h.target)) h.target.reset();
+  h.text = v6 ? "IPv6" : "IPv4";
+  h.detail = fmt::format("protocol {}", protocol);
+  h.body_at = at + header;
+  h.body_size = std::min(total - header, frame.size() - at - header);
+  take_apart_body(Carrier::ip, protocol, frame, h);
 }
 
 void ip4_fields(Reader r, Fields& out) {
@@ -193,7 +223,9 @@ FrameHeaders take_apart(ConstBytes frame) {
   h.text = "frame";
   h.detail = fmt::format("{} octets, type 0x{:04x}", frame.size(), type);
   if (!r.ok()) return h;
-  if (type == type_arp) take_apart_arp(r, h);
+  h.body_at = ethernet_size;
+  h.body_size = frame.size() - ethernet_size;
+  take_apart_body(Carrier::ethernet, type, frame, h);
   if (type == type_ip4 || type == type_ip6) take_apart_ip(frame, ethernet_size, type == type_ip6, h);
   return h;
 }
@@ -211,11 +243,9 @@ void describe_headers(ConstBytes head, std::size_t size, const FrameHeaders& hea
   out.emplace_back("Destination", destination);
   out.emplace_back("Source", source);
   out.emplace_back("Type", fmt::format("0x{:04x}", type));
-  if (headers.kind == FrameHeaders::Kind::arp) return arp_fields(r, out);
-  if (!headers.source) return;
-  if (type == type_ip4) return ip4_fields(r, out);
-  ip6_fields(r, out);
-  if (headers.kind == FrameHeaders::Kind::nd) nd_fields(Reader(head.subspan(ethernet_size + ip6_size)), out);
+  if (headers.source && type == type_ip4) ip4_fields(r, out);
+  if (headers.source && type == type_ip6) ip6_fields(r, out);
+  body_fields(head, headers, out);
 }
 
 void describe_tcp(const wire::TcpHeader& t, std::size_t header_size, const Describer::Seen& seen, Fields& out) {

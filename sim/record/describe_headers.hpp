@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The headers of one frame, for sim/describe: Ethernet, ARP, IPv4, IPv6, ICMPv6 neighbour discovery, TCP. Total: takes
-// any octets; what is not understood is counted.
+// The headers of one frame, for sim/describe: Ethernet, IPv4, IPv6, and what they carry, by the layers of
+// sim/fault/layer.hpp. Total: takes any octets; what is not understood is counted.
 #pragma once
 #include <optional>
 #include <string>
 
+#include "parley/sim.hpp"
 #include "sim/record/describe.hpp"
 #include "wire/tcp.hpp"
 
 namespace parley::sim {
 
 struct FrameHeaders {
-  enum class Kind : std::uint8_t { other, arp, nd, tcp };
-  Kind kind = Kind::other;
-  std::optional<Address> source, target;  ///< no target: for everyone
-  std::size_t tcp_at = 0, tcp_size = 0;   ///< the TCP segment in the octets given
+  Layer lowest = Layer::any;               ///< above Ethernet and IP; any: none that is described
+  std::optional<Address> source, target;   ///< no target: for everyone
+  std::size_t body_at = 0, body_size = 0;  ///< what Ethernet or IP carries, in the octets given
   std::string layer = "other", text, detail;
 };
 

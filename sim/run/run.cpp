@@ -83,7 +83,7 @@ class Run {
     convergence_.emplace(scenario_);
     watch_.emplace(world_, workload_, *wire_, *convergence_, options_.tap);
     world_.set_tap(&*watch_);
-    if (options_.drop_mask != nullptr) world_.set_drop_mask(*options_.drop_mask);
+    if (options_.drop_mask) world_.set_drop_mask(options_.drop_mask->bits, options_.drop_mask->layer);
     if (options_.on_world) options_.on_world(world_);
     return {};
   }

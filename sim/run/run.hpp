@@ -59,10 +59,16 @@ struct RunReport {
 /// "2 established, 1 failed"; empty if nobody connected.
 std::string connections_text(const RunReport& report);
 
+/// Which of the first 64 frames with a message of a layer are lost (World::set_drop_mask).
+struct DropMask {
+  std::uint64_t bits = 0;
+  Layer layer = Layer::tcp;
+};
+
 struct RunOptions {
   std::uint64_t seed = 0;
-  Tap* tap = nullptr;                  ///< sees every frame besides the checkers
-  std::uint64_t* drop_mask = nullptr;  ///< exhaust: as World::set_drop_mask, from the start
+  Tap* tap = nullptr;                   ///< sees every frame besides the checkers
+  std::optional<DropMask> drop_mask{};  ///< from the start
   /// Called once before the first step, with the world that will run: recorders learn its interfaces and names.
   std::function<void(const World&)> on_world;
   /// Asked every few thousand events; false ends the run at once as RunEnd::stopped (Ctrl-C, a time budget).

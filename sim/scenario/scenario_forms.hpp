@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/fault/layer.hpp"
 #include "sim/scenario/scenario_schema.hpp"
 
 namespace parley::sim::forms {
@@ -193,6 +194,38 @@ struct Choice {
     return fmt::format("{} is unknown; did you mean '{}'? ({})", describe(value), meant, form());
   }
   static std::string write(E in) { return quote(to_string(in)); }
+};
+
+/// One of the words, or the layer and its kind.
+struct MessageWord {
+  static std::vector<std::string_view> words() {
+    std::vector<std::string_view> out{to_string(MessageKind::any)};
+    for (const LayerTable* layer : layers())
+      for (const KindRow& kind : layer->kinds) out.push_back(kind.word);
+    return out;
+  }
+  static std::string form() { return fmt::format("one of {}", fmt::join(words(), ", ")); }
+  static std::string read(const DocValue& value, MessageKind& out) {
+    if (value.kind != Kind::text) return wrong(value, form());
+    if (const auto message = parse_message_kind(value.text)) return out = *message, std::string();
+    if (const std::string meant = of_layers(value.text); !meant.empty())
+      return fmt::format("{} is a kind of more than one layer, or stands without its own: write {}", describe(value),
+                         meant);
+    const std::string_view meant = nearest(value.text, words());
+    if (meant.empty()) return wrong(value, form());
+    return fmt::format("{} is unknown; did you mean '{}'? ({})", describe(value), meant, form());
+  }
+  static std::string write(MessageKind in) { return quote(to_string(in)); }
+
+ private:
+  /// For "request": 'arp.request' or 'mpa.request'.
+  static std::string of_layers(std::string_view name) {
+    std::vector<std::string> out;
+    for (const LayerTable* layer : layers())
+      for (const KindRow& kind : layer->kinds)
+        if (kind.name == name) out.push_back(fmt::format("'{}.{}'", layer->name, kind.name));
+    return fmt::format("{}", fmt::join(out, " or "));
+  }
 };
 
 using RtrForm = Choice<mpa::Rtr, mpa::Rtr::read>;

@@ -325,7 +325,7 @@ constexpr Key<ScenarioFault> fault_table[] = {
     key<Text, &ScenarioFault::link>("link", "on which link; none for a host's crash, restart, pause, resume at a time"),
     key<Text, &ScenarioFault::toward>("to", "only towards this end of the link; both ways when left out"),
     key<Text, &ScenarioFault::host>("host", "crash, restart, pause, resume: of which host"),
-    rule_key<Choice<MessageKind, MessageKind::terminate>, &FaultRule::match, &Match::message>("match", "which frames"),
+    rule_key<MessageWord, &FaultRule::match, &Match::message>("match", "which frames"),
     rule_key<Whole<0, u32_max>, &FaultRule::match, &Match::fpdu>("fpdu", "match fpdu: its number from 1; 0 is any"),
     rule_key<Whole<0, u32_max>, &FaultRule::match, &Match::connection>(
         "connection", "only the n-th TCP connection over this link; 0 is each"),

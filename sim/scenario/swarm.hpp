@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/rng.hpp"
+#include "sim/fault/layer.hpp"
 #include "sim/scenario/scenario_value.hpp"
 
 namespace parley::sim {
@@ -49,6 +50,7 @@ class Swarm {
   void draw_message_fault();
   void draw_damage(FaultRule& rule);
   const std::string& some_host();
+  MessageKind some_kind(LayerRole from);
 
   Rng rng_;
   Scenario s_;

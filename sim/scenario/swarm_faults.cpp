@@ -37,6 +37,15 @@ const std::string& Swarm::some_host() {
   return s_.hosts[hosts[rng_.below(hosts.size())]].name;
 }
 
+/// Of a layer with this role or a higher one.
+MessageKind Swarm::some_kind(LayerRole from) {
+  std::vector<MessageKind> kinds;
+  for (const LayerTable* layer : layers())
+    for (const KindRow& kind : layer->kinds)
+      if (layer->role >= from && kind.drawn) kinds.push_back(kind.kind);
+  return kinds[rng_.below(kinds.size())];
+}
+
 void Swarm::draw_faults() {
   const bool hosts = std::any_of(s_.hosts.begin(), s_.hosts.end(), [](const ScenarioHost& h) { return !h.is_switch; });
   if (s_.links.empty() || !hosts) return;
@@ -128,8 +137,7 @@ void Swarm::draw_crash() {
     fault = on_a_link();
     fault.host = host;
     fault.rule.action = FaultAction::crash;
-    fault.rule.match.message = static_cast<MessageKind>(
-        rng_.between(static_cast<std::uint64_t>(MessageKind::tcp_syn), static_cast<std::uint64_t>(MessageKind::fpdu)));
+    fault.rule.match.message = some_kind(LayerRole::transport);
     fault.rule.match.nth = static_cast<std::uint32_t>(rng_.between(1, 4));
     fault.rule.match.times = 1;
     fault.rule.delay = one_in(2) ? Duration{} : time(1us, 10ms);
@@ -158,10 +166,8 @@ void Swarm::draw_message_fault() {
   ScenarioFault fault = on_a_link();
   FaultRule& rule = fault.rule;
   // Losing neighbour discovery twice is enough to make a host unreachable, which is not mild.
-  const MessageKind first = mild_ ? MessageKind::tcp_syn : MessageKind::arp_request;
-  rule.match.message = static_cast<MessageKind>(
-      rng_.between(static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(MessageKind::fpdu)));
-  if (rule.match.message == MessageKind::fpdu) rule.match.fpdu = static_cast<std::uint32_t>(rng_.below(4));
+  rule.match.message = some_kind(mild_ ? LayerRole::transport : LayerRole::neighbours);
+  if (row_of(rule.match.message).numbered) rule.match.fpdu = static_cast<std::uint32_t>(rng_.below(4));
   rule.match.nth = static_cast<std::uint32_t>(rng_.between(1, 3));
   rule.match.times = mild_ ? 1 : static_cast<std::uint32_t>(rng_.between(1, 3));
   switch (rng_.below(mild_ ? 4 : 5)) {
@@ -181,10 +187,10 @@ void Swarm::draw_message_fault() {
 
 /// Damage that MPA itself sees.
 void Swarm::draw_damage(FaultRule& rule) {
-  rule.match.message = static_cast<MessageKind>(rng_.between(static_cast<std::uint64_t>(MessageKind::mpa_request),
-                                                             static_cast<std::uint64_t>(MessageKind::fpdu)));
-  if (rule.match.message != MessageKind::fpdu) rule.match.fpdu = 0;
-  const bool startup = rule.match.message == MessageKind::mpa_request || rule.match.message == MessageKind::mpa_reply;
+  rule.match.message = some_kind(LayerRole::messages);
+  const KindRow& kind = row_of(rule.match.message);
+  if (!kind.numbered) rule.match.fpdu = 0;
+  const bool startup = kind.fields == startup_fields;
   switch (rng_.below(4)) {
     case 0:
       rule.action = FaultAction::corrupt_mpa;

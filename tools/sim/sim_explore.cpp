@@ -21,6 +21,7 @@ struct ManyArgs {
   SeedRange seeds;
   std::optional<std::uint64_t> seed;  ///< exhaust
   unsigned packets = 10;
+  sim::Layer layer = sim::Layer::tcp;  ///< exhaust: whose frames are counted
   bool swarm = false, settled = false, strict = false;
   unsigned jobs = 1;
   std::uint64_t failures_max = 20;
@@ -82,6 +83,11 @@ int run_explore(const ManyArgs& args, Output& out) {
   return run_many(args, plan, **reporter, out);
 }
 
+std::string frames_text(sim::Layer layer) {
+  if (layer == sim::Layer::any) return "frames";
+  return layer == sim::Layer::tcp ? "TCP frames" : fmt::format("frames with a message of {}", sim::to_string(layer));
+}
+
 int run_exhaust(const ManyArgs& args, Output& out) {
   const auto file = load_scenario(args.file, out);
   if (!file) return out.error(file.error().exit, file.error().text);
@@ -91,10 +97,10 @@ int run_exhaust(const ManyArgs& args, Output& out) {
   (*reporter)->begin({&*file});
   const std::uint64_t runs = std::uint64_t{1} << args.packets;
   const std::uint64_t seed = args.seed.value_or(file->scenario.seed);
-  out.text(fmt::format("{} runs: every pattern of losses among the first {} TCP frames of {}, seed {}", runs,
-                       args.packets, file->shown, seed_text(seed)));
+  out.text(fmt::format("{} runs: every pattern of losses among the first {} {} of {}, seed {}", runs, args.packets,
+                       frames_text(args.layer), file->shown, seed_text(seed)));
   const Plan plan{runs - 1, "pattern", "patterns", [&](std::uint64_t i) {
-                    return SimRun{&*file, seed, false, i, !args.strict};
+                    return SimRun{&*file, seed, false, sim::DropMask{i, args.layer}, !args.strict};
                   }};
   return run_many(args, plan, **reporter, out);
 }
@@ -147,17 +153,30 @@ void add_sim_exhaust(Command sim, Context& context) {
   Command sub = sim.subcommand("exhaust", "Runs one scenario with every pattern of early losses");
   sub.option("FILE", args->file, "The scenario").type("SCENARIO").required();
   sub.option("-k,--packets", args->packets, "Frames that may be lost: 2^K runs").type("K").range(1u, 20u).required();
+  sub.option(
+         "--layer",
+         [args](const std::string& text) {
+           const auto layer = parse_mask_layer(text);
+           if (!layer) return layer.error().text;
+           args->layer = *layer;
+           return std::string();
+         },
+         "Frames that carry a message of this layer may be lost: any, arp, nd, tcp, mpa or rdmap [tcp]")
+      .type("LAYER");
   add_seed(sub, "--seed", args->seed, "In place of the seed in the file; decimal or 0x hexadecimal");
   sub.flag("--strict", args->strict, "Each connection must end as the scenario expects, whatever is lost");
   add_common(sub, *args, context);
   sub.footer(
-      "Frames are counted in the order in which the hosts send them, over all links, from 0; bit i of a pattern loses "
-      "the\n"
-      "i-th. Retransmissions count. 'parley sim replay FILE --seed N --drop-mask M' shows one pattern.\n"
+      "Frames with a message of the layer are counted in the order in which the hosts send them, over all links, from "
+      "0;\n"
+      "bit i of a pattern loses the i-th. Retransmissions count. 'parley sim replay FILE --seed N --drop-mask M' "
+      "shows\n"
+      "one pattern.\n"
       "Many losses of one frame outlast the time-outs of a set-up. Such a connection may fail, if both ends are told;\n"
       "with --strict it may not.\n\n"
       "Examples:\n"
       "  parley sim exhaust handshake_v1_rtr_frame --packets 10\n"
+      "  parley sim exhaust handshake_v2_read --packets 6 --layer mpa\n"
       "  parley sim exhaust my.toml --packets 14 --jobs 2 --failures 1");
   sub.run([args, &context] { return run_exhaust(*args, context.out); });
 }

@@ -38,8 +38,7 @@ SimResult carry_out(const SimRun& run, const SimRecording& recording, const std:
   const sim::Scenario scenario = scenario_of(run, &result.drawn);
   sim::RunOptions options;
   options.seed = run.seed;
-  std::uint64_t mask = run.drop_mask.value_or(0);
-  if (run.drop_mask) options.drop_mask = &mask;
+  options.drop_mask = run.drop_mask;
   options.keep_going = [&stop] { return !stop.load(std::memory_order_relaxed); };
   std::optional<sim::PcapngTap> pcapng;
   std::optional<sim::LadderTap> ladder;
@@ -110,6 +109,40 @@ Option add_seed(Command sub, const std::string& name, std::optional<std::uint64_
       .type("N");
 }
 
+std::string mask_text(const sim::DropMask& mask) {
+  const std::string bits = seed_text(mask.bits);
+  return mask.layer == sim::Layer::tcp ? bits : fmt::format("{}:{}", sim::to_string(mask.layer), bits);
+}
+
+Or<sim::Layer> parse_mask_layer(std::string_view text) {
+  if (const auto layer = sim::parse_layer(text)) return *layer;
+  std::string known;
+  for (int i = 0; sim::to_string(static_cast<sim::Layer>(i)) != "unknown"; ++i)
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", sim::to_string(static_cast<sim::Layer>(i)));
+  return complain(Exit::usage, fmt::format("'{}' is no layer; write one of {}", text, known));
+}
+
+void add_drop_mask(Command sub, std::optional<sim::DropMask>& target) {
+  sub.option(
+         "--drop-mask",
+         [&target](const std::string& text) {
+           const std::size_t colon = text.find(':');
+           sim::DropMask mask;
+           if (colon != std::string::npos) {
+             const auto layer = parse_mask_layer(text.substr(0, colon));
+             if (!layer) return layer.error().text;
+             mask.layer = *layer;
+           }
+           const auto bits = parse_seed(text.substr(colon == std::string::npos ? 0 : colon + 1));
+           if (!bits) return bits.error().text;
+           mask.bits = *bits;
+           target = mask;
+           return std::string();
+         },
+         "Bit i loses the i-th frame, as 'sim exhaust' does; mpa:M counts frames with a message of MPA")
+      .type("M");
+}
+
 void add_settled(Command sub, bool& settled) {
   sub.flag("--settled", settled,
            "Connections may also be rejected or fail, if both ends are told; for more faults\n"
@@ -123,7 +156,7 @@ std::string file_word(const std::string& path) {
 std::string replay_command(const SimRun& run) {
   std::string command = fmt::format("parley sim replay {} --seed {}", file_word(run.file->shown), seed_text(run.seed));
   if (run.swarm) command += " --swarm";
-  if (run.drop_mask) command += fmt::format(" --drop-mask {}", seed_text(*run.drop_mask));
+  if (run.drop_mask) command += fmt::format(" --drop-mask {}", mask_text(*run.drop_mask));
   if (run.settled) command += " --settled";
   return command;
 }
@@ -132,7 +165,8 @@ std::string file_stem(const SimRun& run) {
   std::string stem = std::filesystem::path(run.file->shown).stem().string() + "-" + seed_text(run.seed);
   if (run.swarm) stem += "-swarm";
   if (run.settled) stem += "-settled";
-  if (run.drop_mask) stem += "-mask" + seed_text(*run.drop_mask);
+  if (run.drop_mask) stem += "-mask" + mask_text(*run.drop_mask);
+  std::replace(stem.begin(), stem.end(), ':', '-');
   return stem;
 }
 

@@ -17,7 +17,7 @@ struct SimRun {
   const ScenarioFile* file = nullptr;
   std::uint64_t seed = 0;
   bool swarm = false;  ///< parameters are drawn from the seed too
-  std::optional<std::uint64_t> drop_mask{};
+  std::optional<sim::DropMask> drop_mask{};
   bool settled = false;  ///< an orderly failure on both ends is well too
 };
 
@@ -45,7 +45,7 @@ sim::Scenario scenario_of(const SimRun& run, std::vector<std::string>* drawn = n
 /// Runs it in a world of its own on this thread; `stop` ends it early.
 SimResult carry_out(const SimRun& run, const SimRecording& recording, const std::atomic<bool>& stop);
 
-/// "0x51ab": how seeds and masks are written.
+/// "0x51ab": how seeds are written.
 std::string seed_text(std::uint64_t seed);
 /// Decimal or 0x hexadecimal, up to 2^64-1. Errors: usage.
 Or<std::uint64_t> parse_seed(std::string_view text);
@@ -56,6 +56,11 @@ struct SeedRange {
 Or<SeedRange> parse_seed_range(std::string_view text);
 Option add_seed(Command sub, const std::string& name, std::optional<std::uint64_t>& target, const std::string& help);
 
+/// "0x5", or "mpa:0x5" for another layer than tcp.
+std::string mask_text(const sim::DropMask& mask);
+void add_drop_mask(Command sub, std::optional<sim::DropMask>& target);
+/// Errors: usage, with the layers there are.
+Or<sim::Layer> parse_mask_layer(std::string_view text);
 void add_settled(Command sub, bool& settled);
 
 /// The command that shows this run again.

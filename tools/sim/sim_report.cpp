@@ -161,7 +161,7 @@ Json run_json(const SimResult& result, bool connections) {
               {"packet_hops", r.counters.packet_hops},
               {"dropped", r.counters.dropped}};
   if (result.run.settled) object["settled"] = true;
-  if (result.run.drop_mask) object["drop_mask"] = seed_text(*result.run.drop_mask);
+  if (result.run.drop_mask) object["drop_mask"] = mask_text(*result.run.drop_mask);
   if (result.run.swarm) object["drawn"] = result.drawn;
   object["violations"] = Json::array();
   for (const sim::Violation& v : r.violations)
@@ -193,7 +193,7 @@ JunitCase run_junit(const SimResult& result) {
   c.name = fmt::format("seed {}", seed_text(result.run.seed));
   if (result.run.swarm) c.name += " swarm";
   if (result.run.settled) c.name += " settled";
-  if (result.run.drop_mask) c.name += fmt::format(" drop mask {}", seed_text(*result.run.drop_mask));
+  if (result.run.drop_mask) c.name += fmt::format(" drop mask {}", mask_text(*result.run.drop_mask));
   c.file = result.run.file->shown;
   c.time_us = result.cpu_us;
   if (result.stopped()) {

@@ -16,7 +16,8 @@ namespace {
 
 struct RunArgs {
   std::vector<std::string> files;
-  std::optional<std::uint64_t> seed, drop_mask;
+  std::optional<std::uint64_t> seed;
+  std::optional<sim::DropMask> drop_mask;
   bool swarm = false, settled = false;
   bool always_hash = false;  ///< replay
   unsigned jobs = 1;
@@ -204,7 +205,7 @@ void add_sim_replay(Command sim, Context& context) {
   sub.option("FILE", args->files.front(), "The scenario").type("SCENARIO").required();
   add_seed(sub, "--seed", args->seed, "The seed that the failed run printed").required();
   sub.flag("--swarm", args->swarm, "Parameters were drawn from the seed too");
-  add_seed(sub, "--drop-mask", args->drop_mask, "Bit i loses the i-th frame, as 'sim exhaust' does");
+  add_drop_mask(sub, args->drop_mask);
   add_settled(sub, args->settled);
   add_ladders(sub, *args, context);
   add_json_flag(sub, context);

@@ -19,7 +19,8 @@ namespace {
 
 struct ShrinkArgs {
   std::string file, output;
-  std::optional<std::uint64_t> seed, drop_mask;
+  std::optional<std::uint64_t> seed;
+  std::optional<sim::DropMask> drop_mask;
   bool swarm = false, settled = false;
   std::uint32_t tries = 2000;
 };
@@ -49,8 +50,7 @@ class Shrinker {
 sim::RunReport Shrinker::once(const sim::Scenario& scenario) const {
   sim::RunOptions options;
   options.seed = *args_.seed;
-  std::uint64_t mask = args_.drop_mask.value_or(0);
-  if (args_.drop_mask) options.drop_mask = &mask;
+  options.drop_mask = args_.drop_mask;
   options.keep_going = [] { return !StopSignals::requested(); };
   return sim::run_scenario(scenario, options);
 }
@@ -73,7 +73,7 @@ int Shrinker::write(sim::Scenario smallest, OutputFile& output) {
                       fmt::format("the file written is not read back: {}", again.error().front().to_string()));
   if (!StopSignals::requested() && !failure_->find_in(once(*again)))
     return out_.error(Exit::failed, "the file written does not fail when it is read back");
-  const std::string mask = args_.drop_mask ? fmt::format(" --drop-mask {}", seed_text(*args_.drop_mask)) : "";
+  const std::string mask = args_.drop_mask ? fmt::format(" --drop-mask {}", mask_text(*args_.drop_mask)) : "";
   const std::string command =
       fmt::format("parley sim replay {} --seed {}{}", file_word(args_.output), seed_text(*args_.seed), mask);
   print_provenance(out_, provenance(out_, {file_.input}));
@@ -139,7 +139,7 @@ void add_sim_shrink(Command sim, Context& context) {
   sub.option("FILE", args->file, "The scenario").type("SCENARIO").required();
   add_seed(sub, "--seed", args->seed, "The seed that the failed run printed").required();
   sub.flag("--swarm", args->swarm, "Parameters were drawn from the seed too");
-  add_seed(sub, "--drop-mask", args->drop_mask, "Bit i loses the i-th frame, as 'sim exhaust' does");
+  add_drop_mask(sub, args->drop_mask);
   add_settled(sub, args->settled);
   sub.option("-o,--output", args->output, "Where the smaller scenario goes").type("FILE").required();
   sub.option("--tries", args->tries, "Runs to spend at most").range(1u, 1'000'000u).shows_default();

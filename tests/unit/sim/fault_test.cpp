@@ -647,10 +647,13 @@ TEST(SimFault, SaysNothingWhenNobodyListens) {
 
 TEST(SimFault, TakesAnyOctetsUnderEveryRule) {
   std::vector<FaultRule> rules;
-  for (int m = 0; m <= static_cast<int>(MessageKind::terminate); ++m)
+  std::vector<MessageKind> kinds{MessageKind::any};
+  for (const LayerTable* layer : layers())
+    for (const KindRow& row : layer->kinds) kinds.push_back(row.kind);
+  for (const MessageKind message : kinds)
     for (int a = 0; a <= static_cast<int>(FaultAction::resume); ++a)
       for (const MpaField field : {MpaField::private_data, MpaField::payload, MpaField::marker}) {
-        FaultRule r = rule(static_cast<FaultAction>(a), static_cast<MessageKind>(m));
+        FaultRule r = rule(static_cast<FaultAction>(a), message);
         if (r.action == FaultAction::delay) r.delay = 1ns;
         if (r.action == FaultAction::truncate) r.octets = 50;
         if (r.action == FaultAction::cut_stream) r.octets = 5;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "fault_kit.hpp"
 
 namespace parley::sim::test {
@@ -309,10 +311,44 @@ TEST(SimMessageKind, TakesAnyOctets) {
 }
 
 TEST(SimMessageKind, WordsAreReadBack) {
-  for (int i = 0; i <= static_cast<int>(MessageKind::terminate); ++i)
-    EXPECT_EQ(parse_message_kind(to_string(static_cast<MessageKind>(i))), static_cast<MessageKind>(i));
+  EXPECT_EQ(parse_message_kind(to_string(MessageKind::any)), MessageKind::any);
+  for (const LayerTable* layer : layers())
+    for (const KindRow& row : layer->kinds) {
+      EXPECT_EQ(parse_message_kind(row.word), row.kind) << row.word;
+      EXPECT_EQ(to_string(row.kind), row.word);
+    }
   EXPECT_EQ(to_string(MessageKind::mpa_request), "mpa_request");
   EXPECT_EQ(parse_message_kind("mpa_requets"), std::nullopt);
+}
+
+TEST(SimMessageKind, ALayerAndItsKindNameTheSame) {
+  for (const LayerTable* layer : layers())
+    for (const KindRow& row : layer->kinds)
+      EXPECT_EQ(parse_message_kind(std::string(layer->name) + "." + std::string(row.name)), row.kind) << row.word;
+  EXPECT_EQ(parse_message_kind("mpa.fpdu"), MessageKind::fpdu);
+  EXPECT_EQ(parse_message_kind("rdmap.terminate"), MessageKind::terminate);
+  // Both ARP and MPA have one, and a layer yet to come may have another.
+  for (const char* wrong : {"request", "rtr", "mpa.", ".request", "mpa.syn", "tcp.request", "mpa.mpa_request", "mpa"})
+    EXPECT_EQ(parse_message_kind(wrong), std::nullopt) << wrong;
+}
+
+TEST(SimMessageKind, TablesAreWhereTheirNumbersSay) {
+  std::set<std::string_view> words;
+  for (std::size_t i = 0; i < layers().size(); ++i) {
+    const LayerTable& layer = *layers()[i];
+    EXPECT_EQ(static_cast<std::size_t>(layer.layer), i + 1) << layer.name;
+    EXPECT_EQ(table_of(layer.layer), &layer);
+    EXPECT_EQ(parse_layer(layer.name), layer.layer);
+    EXPECT_EQ(layer.classify == nullptr, layer.carrier == Carrier::tcp_stream) << layer.name;
+    EXPECT_LE(layer.kinds.size(), KindSet::kinds_max) << layer.name;
+    for (std::size_t k = 0; k < layer.kinds.size(); ++k) {
+      EXPECT_EQ(layer.kinds[k].kind, (MessageKind{layer.layer, static_cast<std::uint8_t>(k)})) << layer.kinds[k].word;
+      EXPECT_TRUE(words.insert(layer.kinds[k].word).second) << layer.kinds[k].word << " names two";
+    }
+  }
+  EXPECT_EQ(to_string(MessageKind{Layer::tcp, 31}), "unknown");
+  EXPECT_EQ(to_string(MessageKind{static_cast<Layer>(200), 0}), "unknown");
+  EXPECT_EQ(to_string(static_cast<Layer>(200)), "unknown");
 }
 
 }  // namespace

@@ -287,12 +287,45 @@ TEST(SimRun, SaysWhatDidNotConverge) {
 }
 
 TEST(SimRun, DropsTheFramesOfTheMask) {
-  std::uint64_t mask = 0b101;
   RunOptions options;
-  options.drop_mask = &mask;
+  options.drop_mask = {.bits = 0b101};
   const RunReport report = run_scenario(two_hosts(), options);
   EXPECT_TRUE(report.passed()) << words(report);
   EXPECT_EQ(report.counters.dropped, 2U);
+}
+
+/// What the mask took: "arp", or the text after the TCP header.
+struct Lost final : Tap {
+  std::vector<std::string> frames;
+  void on_frame(const TapFrame& frame) override {
+    if (frame.drop != DropReason::rule) return;
+    const std::string octets(frame.octets.begin(), frame.octets.end());
+    const std::size_t key = octets.find("MPA ID Re");
+    frames.push_back(octets.substr(12, 2) == "\x08\x06" ? "arp"
+                     : key != std::string::npos         ? octets.substr(key, 10)
+                                                        : "other");
+  }
+  void on_note(Instant, NodeId, NoteKind, std::string_view) override {}
+};
+
+TEST(SimRun, AMaskCountsTheMessagesOfAnyLayer) {
+  const auto lost = [](std::uint64_t bits, Layer layer) {
+    Lost tap;
+    RunOptions options;
+    options.tap = &tap;
+    options.drop_mask = {.bits = bits, .layer = layer};
+    const RunReport report = run_scenario(two_hosts(), options);
+    EXPECT_TRUE(report.passed()) << words(report);
+    return tap.frames;
+  };
+  using Frames = std::vector<std::string>;
+  EXPECT_EQ(lost(0b1, Layer::mpa), Frames{"MPA ID Req"});
+  EXPECT_EQ(lost(0b10, Layer::mpa), Frames{"MPA ID Rep"});
+  EXPECT_EQ(lost(0b101, Layer::mpa), (Frames{"MPA ID Req", "MPA ID Rep"}));  // the second is the Request again
+  EXPECT_EQ(lost(0b1, Layer::arp), Frames{"arp"});
+  EXPECT_EQ(lost(0b1, Layer::any), Frames{"arp"});
+  EXPECT_EQ(lost(0b1, Layer::tcp), Frames{"other"});
+  EXPECT_EQ(lost(0b1, Layer::rdmap), Frames{});  // nobody sends a Terminate
 }
 
 TEST(SimRun, SaysTheSameForTheSameSeed) {

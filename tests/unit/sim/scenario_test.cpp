@@ -315,6 +315,9 @@ TEST(SimScenario, ShowsTheRightFormOfAValue) {
   EXPECT_THAT(errors_of(with("fence = false", "fence = 0")),
               ElementsAre(HasSubstr("the number 0 is not true or false")));
   EXPECT_THAT(errors_of(with("\"mpa_reply\"", "\"mpa_replay\"")), ElementsAre(HasSubstr("did you mean 'mpa_reply'?")));
+  EXPECT_THAT(errors_of(with("\"mpa_reply\"", "\"reply\"")),
+              ElementsAre(HasSubstr("write 'arp.reply' or 'mpa.reply'")));
+  EXPECT_THAT(errors_of(with("\"mpa_reply\"", "\"rtr\"")), ElementsAre(HasSubstr("write 'mpa.rtr'")));
   EXPECT_THAT(errors_of(with("\"crash\"", "\"crush\"")), Contains(HasSubstr("did you mean 'crash'?")));
   EXPECT_THAT(errors_of(with("rtr = \"read\"", "rtr = \"reed\"")), ElementsAre(HasSubstr("did you mean 'read'?")));
   EXPECT_THAT(errors_of(with("[\"a\", \"s\"]", "[\"a\"]")), Contains(HasSubstr("two names, as in [\"a\", \"b\"]")));
