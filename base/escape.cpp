@@ -61,6 +61,8 @@ std::string html_escape(std::string_view text) {
   return out;
 }
 
+std::string html_text(std::string_view text) { return html_escape(printable(text, false)); }
+
 std::string xml_escape(std::string_view text) {
   std::string out;
   while (!text.empty()) {

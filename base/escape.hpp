@@ -11,6 +11,8 @@ namespace parley {
 std::string printable(std::string_view text, bool ascii);
 /// For HTML: nothing in it can end an element, an attribute or the page.
 std::string html_escape(std::string_view text);
+/// For HTML, of text that may hold anything: printable(), then html_escape().
+std::string html_text(std::string_view text);
 /// For XML elements and attributes; what XML 1.0 §2.2 does not allow becomes U+FFFD.
 std::string xml_escape(std::string_view text);
 /// For a field of a CSV table: quoted where it must be (RFC 4180 §2), or where some readers would trim it.

@@ -42,6 +42,15 @@ function(parley_precompile target) # headers..., or REUSE_FROM another target
   endif()
 endfunction()
 
+# Several files of a room are compiled as one, which takes half the time. Not those of conform: each file there has its
+# table of cases and its own words for them; and not tester, whose coroutines gcc 12 then warns of without reason.
+option(PARLEY_UNITY "Compile several files of a room at once" OFF)
+function(parley_unity target)
+  if(PARLEY_UNITY AND NOT target MATCHES "conform|tester|sim")
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  endif()
+endfunction()
+
 # Reads rooms.txt: makes the library of each pure room, and sets PARLEY_PURE_ROOMS and PARLEY_TOOLS_USE.
 function(parley_rooms)
   set(table ${PROJECT_SOURCE_DIR}/cmake/rooms.txt)
@@ -68,6 +77,7 @@ function(parley_room name)
     message(FATAL_ERROR "cmake/rooms.txt: ${name} has no .cpp file")
   endif()
   add_library(parley_${name} STATIC ${sources})
+  parley_unity(parley_${name})
   target_link_libraries(parley_${name} PUBLIC parley_flags fmt::fmt)
   if(PARLEY_FUZZ)
     target_compile_options(parley_${name} PRIVATE -fsanitize=fuzzer-no-link)  # the fuzzers watch the rooms, not the tests
@@ -134,6 +144,7 @@ function(parley_tools)
   find_package(nlohmann_json REQUIRED)
   pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)  # SHA-256 of what a report speaks of
   add_library(parley_tools STATIC ${sources})
+  parley_unity(parley_tools)
   target_link_libraries(parley_tools PUBLIC parley_flags fmt::fmt PRIVATE CLI11::CLI11 nlohmann_json::nlohmann_json)
   parley_precompile(parley_tools <fmt/format.h> <algorithm> <functional> <map> <memory> <optional> <span> <string> <variant>
     <vector>)

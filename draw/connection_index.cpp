@@ -12,8 +12,6 @@
 namespace parley::draw {
 namespace {
 
-std::string html(std::string_view text) { return html_escape(printable(text, false)); }
-
 std::string_view first_word(std::string_view text) { return text.substr(0, text.find(':')); }
 
 using Counts = std::vector<std::pair<std::string_view, std::size_t>>;
@@ -92,23 +90,23 @@ std::string index_html(const std::vector<IndexEntry>& entries) {
     out += fmt::format(
         "<label><input type=\"checkbox\" data-result=\"{0}\" checked><span class=\"{1}\">{0}</span> "
         "<small>{2}</small></label>",
-        html(word), result_class(word), n);
+        html_text(word), result_class(word), n);
   if (outcomes.size() > 1) {
     out += "<select aria-label=\"outcome\"><option value=\"\">any outcome</option>";
     for (const auto& [word, n] : outcomes)
-      out += fmt::format("<option value=\"{0}\">{0} ({1})</option>", html(word), n);
+      out += fmt::format("<option value=\"{0}\">{0} ({1})</option>", html_text(word), n);
     out += "</select>";
   }
   out +=
       "<input type=\"search\" placeholder=\"find: an address, a word ...\" aria-label=\"find a connection\">"
       "<button type=\"button\" hidden>all connections</button><output></output></form>\n<ol>\n";
   for (const IndexEntry& e : entries) {
-    out += fmt::format("<li value=\"{}\" data-result=\"{}\" data-outcome=\"{}\">", e.number, html(first_word(e.result)),
-                       html(e.outcome));
-    out += e.href.empty() ? html(e.name) : fmt::format("<a href=\"{}\">{}</a>", e.href, html(e.name));
-    if (!e.where.empty()) out += fmt::format(" <small>{}</small>", html(e.where));
-    out += fmt::format(" {}, <span class=\"{}\">{}</span></li>\n", html(e.outcome), result_class(e.result),
-                       html(e.result));
+    out += fmt::format("<li value=\"{}\" data-result=\"{}\" data-outcome=\"{}\">", e.number,
+                       html_text(first_word(e.result)), html_text(e.outcome));
+    out += e.href.empty() ? html_text(e.name) : fmt::format("<a href=\"{}\">{}</a>", e.href, html_text(e.name));
+    if (!e.where.empty()) out += fmt::format(" <small>{}</small>", html_text(e.where));
+    out += fmt::format(" {}, <span class=\"{}\">{}</span></li>\n", html_text(e.outcome), result_class(e.result),
+                       html_text(e.result));
   }
   return out + "</ol>\n</nav>\n";
 }

@@ -25,8 +25,6 @@ constexpr int note_middle = 14, words_off = 14;
 constexpr std::size_t narrow = 40;      // columns of text that fit on a phone
 constexpr std::size_t label_max = 160;  // characters; the rest is one click away
 
-std::string html(std::string_view text) { return html_escape(printable(text, false)); }
-
 std::string clip(std::string_view text, std::size_t n) {
   const std::string words = printable(text, false);
   if (columns(words) <= n) return words;
@@ -187,7 +185,7 @@ void Page::lay_out() {
 }
 
 void Page::head() {
-  const std::string title = p_.title.empty() ? "ladder" : html(p_.title);
+  const std::string title = p_.title.empty() ? "ladder" : html_text(p_.title);
   out_ +=
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
@@ -197,9 +195,10 @@ void Page::head() {
   out_ += "<script>document.documentElement.className='js'</script>\n</head>\n<body>\n<header>\n<div class=\"top\">";
   out_ += fmt::format("<h1>{}</h1>", title);
   for (const auto& [key, value] : p_.facts)
-    if (key == "result") out_ += fmt::format("<span class=\"badge {}\">{}</span>", result_class(value), html(value));
+    if (key == "result")
+      out_ += fmt::format("<span class=\"badge {}\">{}</span>", result_class(value), html_text(value));
   out_ += "</div>\n";
-  if (!p_.subtitle.empty()) out_ += fmt::format("<p class=\"sub\">{}</p>\n", html(p_.subtitle));
+  if (!p_.subtitle.empty()) out_ += fmt::format("<p class=\"sub\">{}</p>\n", html_text(p_.subtitle));
   facts();
   findings(Kind::violation, "broken", "What went wrong");
   findings(Kind::warning, "doubts", "Warnings");
@@ -223,7 +222,7 @@ std::vector<IndexEntry> Page::index() const {
 void Page::facts() {
   std::string items;
   for (const auto& [key, value] : p_.facts)
-    if (key != "result") items += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>", html(key), html(value));
+    if (key != "result") items += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>", html_text(key), html_text(value));
   if (!items.empty()) out_ += fmt::format("<dl class=\"facts\">{}</dl>\n", items);
 }
 
@@ -232,9 +231,9 @@ void Page::findings(Kind kind, std::string_view style, std::string_view heading)
   for (std::size_t i = 0; i < p_.rows.size(); ++i) {
     const LadderRow& r = p_.rows[i];
     if (r.kind != kind) continue;
-    const std::string rule = r.why.empty() ? "" : fmt::format(" [{}]", html(r.why));
-    items += fmt::format("<li><a href=\"#r{}\"><b>{}</b></a> at {} s: {}{}</li>\n", i, html(r.text), ladder_time(r.at),
-                         html(r.detail), rule);
+    const std::string rule = r.why.empty() ? "" : fmt::format(" [{}]", html_text(r.why));
+    items += fmt::format("<li><a href=\"#r{}\"><b>{}</b></a> at {} s: {}{}</li>\n", i, html_text(r.text),
+                         ladder_time(r.at), html_text(r.detail), rule);
   }
   if (!items.empty())
     out_ += fmt::format("<section class=\"{}\"><b>{}</b><ul>\n{}</ul></section>\n", style, heading, items);
@@ -269,10 +268,10 @@ void Page::hosts() {
   out_ += fmt::format("<div style=\"position:relative;margin-left:var(--gutter);--most:{}%\">",
                       92 / std::max<std::size_t>(p_.columns.size(), 2));
   for (std::uint32_t c = 0; c < p_.columns.size(); ++c) {
-    const std::string address = c < p_.addresses.size() ? html(p_.addresses[c]) : "";
+    const std::string address = c < p_.addresses.size() ? html_text(p_.addresses[c]) : "";
     const std::uint64_t at = p_.columns.size() < 2 ? 0 : c == 0 ? 0 : c + 1 == p_.columns.size() ? 10000 : x(c);
-    out_ += fmt::format("<span style=\"left:{}\"><b>{}</b><small>{}</small></span>", percent(at), html(p_.columns[c]),
-                        address);
+    out_ += fmt::format("<span style=\"left:{}\"><b>{}</b><small>{}</small></span>", percent(at),
+                        html_text(p_.columns[c]), address);
   }
   out_ += "</div></div>\n";
 }
@@ -346,10 +345,10 @@ std::string Page::way(const LadderRow& r) const {
 }
 
 std::string Page::tooltip(const LadderRow& r) const {
-  std::string out = html(r.text) + (r.repeated ? " again" : "");
-  if (!r.detail.empty()) out += " " + html(r.detail);
-  out += "\n" + html(way(r));
-  if (!r.why.empty()) out += "\n" + html(r.why);
+  std::string out = html_text(r.text) + (r.repeated ? " again" : "");
+  if (!r.detail.empty()) out += " " + html_text(r.detail);
+  out += "\n" + html_text(way(r));
+  if (!r.why.empty()) out += "\n" + html_text(r.why);
   return out;
 }
 
@@ -363,13 +362,13 @@ int Page::screen_for(std::size_t n) const {
 /// A text in two parts: one for a phone, and the rest for wider screens.
 std::string Page::in_parts(const std::string& text) const {
   const std::size_t n = columns(text);
-  if (n <= narrow) return html(text);
+  if (n <= narrow) return html_text(text);
   const std::string_view head = std::string_view(text).substr(0, narrow);
   std::size_t cut = head.rfind(' ');
   if (cut == std::string_view::npos || cut < narrow / 2) cut = narrow;
   while ((static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;  // not inside a character
-  return fmt::format("{}<tspan class=\"w{}\">{}</tspan>", html(text.substr(0, cut)), screen_for(n),
-                     html(text.substr(cut)));
+  return fmt::format("{}<tspan class=\"w{}\">{}</tspan>", html_text(text.substr(0, cut)), screen_for(n),
+                     html_text(text.substr(cut)));
 }
 
 /// The name of a frame and as many of its details as fit: the style shows more of them on wider screens.
@@ -381,7 +380,7 @@ void Page::label(const LadderRow& r, std::uint64_t at, int y, std::string_view a
   if (!r.detail.empty() && left > 8) {
     const std::string detail = clip(r.detail, left);
     out_ += fmt::format("<tspan class=\"d w{}\" dx=\"7\">{}</tspan>", screen_for(columns(text) + 1 + columns(detail)),
-                        html(detail));
+                        html_text(detail));
   }
   out_ += "</text>";
 }
@@ -435,8 +434,8 @@ void Page::row(std::size_t i) {
   if (astray) out_ += " data-f=\"1\"";
   if (p_.connections.size() > 1 && (r.connection > 0 || r.kind == Kind::frame))
     out_ += fmt::format(" data-c=\"{}\"", r.connection);
-  out_ += fmt::format(" data-name=\"{}{}\" data-more=\"{}\" data-way=\"{}\" data-why=\"{}\">", html(r.text),
-                      r.repeated ? " again" : "", html(r.detail), html(way(r)), html(r.why));
+  out_ += fmt::format(" data-name=\"{}{}\" data-more=\"{}\" data-way=\"{}\" data-why=\"{}\">", html_text(r.text),
+                      r.repeated ? " again" : "", html_text(r.detail), html_text(way(r)), html_text(r.why));
   out_ += fmt::format("<title>{}</title><rect class=\"hit\" x=\"-76\" y=\"1\" width=\"100%\" height=\"{}\" rx=\"6\"/>",
                       tooltip(r), at.height - 2);
   out_ += fmt::format("<text class=\"t\" x=\"-8\" y=\"{}\">{}</text>", r.kind == Kind::note ? 18 : ladder_line_y + 4,
@@ -465,10 +464,11 @@ void Page::list() {
                             : r.kind == Kind::note ? name(r.from)
                                                    : "";
     out_ += fmt::format("<details class=\"{}\"><summary><time>{}</time> {} <b>{}{}</b> {}</summary><pre id=\"f{}\">",
-                        layer(r), ladder_time(r.at), html(who), html(r.text), r.repeated ? " again" : "",
-                        html(clip(r.detail, 120)), i);
+                        layer(r), ladder_time(r.at), html_text(who), html_text(r.text), r.repeated ? " again" : "",
+                        html_text(clip(r.detail, 120)), i);
     for (const auto& [field, value] : r.fields)
-      out_ += value.empty() ? fmt::format("{}\n", html(field)) : fmt::format("  {}: {}\n", html(field), html(value));
+      out_ += value.empty() ? fmt::format("{}\n", html_text(field))
+                            : fmt::format("  {}: {}\n", html_text(field), html_text(value));
     out_ += "</pre></details>\n";
   }
   out_ += "</section>\n";

@@ -46,7 +46,7 @@ addEventListener('keydown',e=>{
 std::string to_html(std::string_view title, const std::vector<Ladder>& ladders, std::size_t left_out,
                     const Provenance* provenance) {
   if (ladders.size() == 1 && left_out == 0) return to_html(ladders.front(), provenance);
-  const std::string name = html_escape(printable(title, false));
+  const std::string name = html_text(title);
   std::string out = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
       "content=\"width=device-width,initial-scale=1\">\n<title>{}</title>\n<style>{}{}</style>\n"
@@ -56,7 +56,7 @@ std::string to_html(std::string_view title, const std::vector<Ladder>& ladders, 
   std::vector<IndexEntry> index;
   for (const Ladder& p : ladders) {
     const std::size_t number = index.size() + 1;
-    const std::string heading = html_escape(printable(p.title, false));
+    const std::string heading = html_text(p.title);
     index.push_back({.href = fmt::format("#c{}", number), .where = p.subtitle, .number = number});
     if (!p.connections.empty()) {
       index.back().name = p.connections.front().name;

@@ -14,8 +14,6 @@ namespace {
 
 constexpr std::size_t inputs_open = 3;  // a page hides more than that behind one line
 
-std::string html(std::string_view text) { return html_escape(printable(text, false)); }
-
 std::string made_by(const Provenance& r) {
   return fmt::format("parley {} (commit {}) at {}:", r.version, r.commit, r.date);
 }
@@ -40,14 +38,14 @@ std::string provenance_text_with_inputs(const Provenance& report) {
 
 std::string footer_html(const Provenance& report) {
   std::string inputs;
-  for (const InputFile& input : report.inputs) inputs += fmt::format("<br>{}\n", html(input_text(input)));
+  for (const InputFile& input : report.inputs) inputs += fmt::format("<br>{}\n", html_text(input_text(input)));
   if (report.inputs.size() > inputs_open)
     inputs = fmt::format("<details><summary>{} were read</summary>{}</details>\n",
                          counted(report.inputs.size(), "file"), inputs);
   return fmt::format(
       "<footer style=\"margin:40px 0 0;padding:8px 0 0;border-top:1px solid;font-size:12px;overflow-wrap:anywhere\">"
       "{} <code>{}</code>\n{}</footer>\n",
-      html(made_by(report)), html(report.command), inputs);
+      html_text(made_by(report)), html_text(report.command), inputs);
 }
 
 std::string_view csv_report_names() {

@@ -28,11 +28,11 @@ std::optional<std::uint16_t> parse_port(std::string_view text) {
   return port;
 }
 
-struct Unit {
+struct TimeUnit {
   std::string_view name;
   double nanoseconds;
 };
-constexpr std::array<Unit, 5> units = {{{"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}}};
+constexpr std::array<TimeUnit, 5> time_units = {{{"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}}};
 constexpr double longest_ns = 1e18;  // about 31 years; more would overflow sums of int64 nanoseconds
 
 int hex_digit(char c) {
@@ -186,7 +186,7 @@ Result<Duration> parse_duration(std::string_view text) {
   if (error != std::errc{} || number < 0) return fail(Errc::invalid_argument);
   const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
   if (unit.empty() && number == 0) return Duration{0};
-  for (const Unit& known : units) {
+  for (const TimeUnit& known : time_units) {
     if (unit != known.name) continue;
     const double ns = number * known.nanoseconds;
     if (!(ns <= longest_ns)) return fail(Errc::invalid_argument);

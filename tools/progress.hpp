@@ -15,6 +15,8 @@ namespace parley::tools {
 class Progress {
  public:
   using Time = std::chrono::steady_clock::time_point;
+  /// A file below that is done before a person sees a bar.
+  static constexpr std::uint64_t octets_min = 16 << 20;
   /// `total` 0: unknown. `unit` is what is counted: "seeds".
   Progress(Output& out, std::string unit, std::uint64_t total, bool terminal = standard_error_is_terminal());
   ~Progress();

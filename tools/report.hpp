@@ -22,6 +22,8 @@ std::string parameters_text(const mpa::Parameters& parameters, mpa::Role role);
 
 /// The exit code that a failure means: the system or the network is in the way, or the peer said no.
 Exit exit_for(const cm::Failure& failure);
+/// False: the connection closes and takes no more work, which is no fault.
+inline bool accepts_work(const QueuePair& qp) { return qp.state() == QpState::init || qp.state() == QpState::rts; }
 /// How a connection ended against our will, with the Terminate if there was one.
 std::string end_text(const cm::Disconnected& end, const std::string& peer);
 /// An error of a call, in words.

@@ -10,6 +10,9 @@
 
 namespace parley::wire {
 
+/// Octets of the stream from one marker's start to the next. RFC 5044 §4.3.
+inline constexpr std::uint32_t marker_interval = PARLEY_MPA_MARKER_INTERVAL;
+
 enum class MpaKey : std::uint8_t { req, rep, rtr, rtr_hex, unknown };
 std::string_view to_string(MpaKey key);
 /// Takes 16 octets.

@@ -8,15 +8,15 @@
 namespace parley::capture {
 namespace {
 
-constexpr std::uint64_t interval = PARLEY_MPA_MARKER_INTERVAL;
+using wire::marker_interval;
 
 }  // namespace
 
 /// Where octet `n` of an FPDU, markers not counted, stands in the stream of FPDUs when the FPDU begins at `at`.
 std::uint64_t StreamPlan::place_of(std::uint64_t at, std::uint64_t n, bool markers) {
   if (!markers) return at + n;
-  const std::uint64_t first = (interval - at % interval) % interval;
-  const std::uint64_t count = n < first ? 0 : 1 + (n - first) / (interval - PARLEY_MPA_MARKER_LEN);
+  const std::uint64_t first = (marker_interval - at % marker_interval) % marker_interval;
+  const std::uint64_t count = n < first ? 0 : 1 + (n - first) / (marker_interval - PARLEY_MPA_MARKER_LEN);
   return at + n + count * PARLEY_MPA_MARKER_LEN;
 }
 
@@ -26,7 +26,8 @@ std::uint64_t StreamPlan::end_of(const Stream& s, const Record& r) {
   switch (r.kind) {
     case Kind::startup: return r.at + r.crc_mask;
     case Kind::fpdu: return r.at + FpduWalker::wire_size(at, r.length, markers);
-    case Kind::lone: return r.at + (markers && at % interval == 0 ? PARLEY_MPA_MARKER_LEN : 0) + PARLEY_MPA_LEN_LEN;
+    case Kind::lone:
+      return r.at + (markers && at % marker_interval == 0 ? PARLEY_MPA_MARKER_LEN : 0) + PARLEY_MPA_LEN_LEN;
   }
   return r.at;
 }
@@ -43,9 +44,9 @@ void StreamPlan::mask_startup(const Record& r, std::uint64_t begin, MutBytes out
 // others become different ones that are not due either.
 void StreamPlan::mask_markers(const Stream& s, const Record& r, std::uint64_t begin, ConstBytes in, MutBytes out) {
   const std::uint64_t base = s.info.fpdus_at, at = r.at - base;
-  const std::uint64_t header = at + (at % interval == 0 ? PARLEY_MPA_MARKER_LEN : 0);
+  const std::uint64_t header = at + (at % marker_interval == 0 ? PARLEY_MPA_MARKER_LEN : 0);
   const std::uint64_t from = begin - base, to = from + out.size();
-  for (std::uint64_t m = std::max(at, from) / interval * interval; m < to; m += interval) {
+  for (std::uint64_t m = std::max(at, from) / marker_interval * marker_interval; m < to; m += marker_interval) {
     const std::uint64_t pointer = m < header ? 0 : m - header;
     for (std::uint64_t i = 0; i < PARLEY_MPA_MARKER_LEN; ++i) {
       const std::uint64_t q = m + i;
@@ -115,8 +116,8 @@ void StreamPlan::keep_lost_markers(const Stream& s, std::uint64_t begin, ConstBy
   const std::uint64_t base = s.info.fpdus_at, end = begin + in.size();
   if (end <= base) return;
   const std::uint64_t from = begin > base ? begin - base : 0;
-  for (std::uint64_t m = (from + interval - 1) / interval * interval; base + m + PARLEY_MPA_MARKER_LEN <= end;
-       m += interval) {
+  for (std::uint64_t m = (from + marker_interval - 1) / marker_interval * marker_interval;
+       base + m + PARLEY_MPA_MARKER_LEN <= end; m += marker_interval) {
     if (base + m < begin) continue;
     const ConstBytes octets = in.subspan(base + m - begin, PARLEY_MPA_MARKER_LEN);
     Reader r(octets);

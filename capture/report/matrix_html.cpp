@@ -52,14 +52,12 @@ tbody th{max-width:118px;font-size:13px}thead th{min-width:92px}}
 @media print{section.cell{display:block}.back{display:none}}
 )css";
 
-std::string html(std::string_view text) { return html_escape(printable(text, false)); }
-
 /// Lines of a ladder, which printable would join.
 std::string html_lines(std::string_view text) {
   std::string out;
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
-    out += html(text.substr(0, end)) + "\n";
+    out += html_text(text.substr(0, end)) + "\n";
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
   return out;
@@ -68,16 +66,16 @@ std::string html_lines(std::string_view text) {
 std::string article(const MatrixEntry& e) {
   const ConnectionReport& c = e.report;
   std::string out = fmt::format("<article class=\"{0}\"><h3><b>{0}</b> {1}, frames {2} to {3}</h3>\n",
-                                to_string(c.judgement.standing), html(e.file), c.first_frame, c.last_frame);
-  if (!c.judgement.why.empty()) out += fmt::format("<p>{}</p>\n", html(c.judgement.why));
-  out += fmt::format("<p>{} &rarr; {}, {}; {}</p>\n", html(c.initiator.to_string()), html(c.responder.to_string()),
-                     to_string(c.outcome), html(c.end));
+                                to_string(c.judgement.standing), html_text(e.file), c.first_frame, c.last_frame);
+  if (!c.judgement.why.empty()) out += fmt::format("<p>{}</p>\n", html_text(c.judgement.why));
+  out += fmt::format("<p>{} &rarr; {}, {}; {}</p>\n", html_text(c.initiator.to_string()),
+                     html_text(c.responder.to_string()), to_string(c.outcome), html_text(c.end));
   if (!c.findings.empty()) out += "<ul>\n";
   for (const Finding& f : c.findings) {
     const std::string where =
         f.frame == 0 ? std::string(to_string(f.severity)) : fmt::format("{}, frame {}", to_string(f.severity), f.frame);
-    out += fmt::format("<li class=\"{}\"><b>{}</b> {}{}</li>\n", to_string(f.severity), where, html(f.text),
-                       f.rule.empty() ? "" : fmt::format(" <i>[{}]</i>", html(f.rule)));
+    out += fmt::format("<li class=\"{}\"><b>{}</b> {}{}</li>\n", to_string(f.severity), where, html_text(f.text),
+                       f.rule.empty() ? "" : fmt::format(" <i>[{}]</i>", html_text(f.rule)));
   }
   if (!c.findings.empty()) out += "</ul>\n";
   if (!e.ladder.empty())
@@ -94,7 +92,7 @@ std::string to_html(const Matrix& m, std::string_view title, const draw::Provena
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n"
       "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<h1>{}</h1>\n",
-      html(title), style, html(title));
+      html_text(title), style, html_text(title));
   out += fmt::format(
       "<p class=\"sub\">{}, {}: {} passed, {} partial, {} failed. A row is who began with whom, a column "
       "how they set up; choose a cell to see its connections.</p>\n",
@@ -102,12 +100,13 @@ std::string to_html(const Matrix& m, std::string_view title, const draw::Provena
       m.count(Standing::partial), m.count(Standing::failed));
   if (m.not_kept > 0) out += fmt::format("<p class=\"sub\">{} more connections are not listed.</p>\n", m.not_kept);
   out += "<div class=\"scroll\" id=\"matrix\"><table>\n<thead><tr><th>initiator &rarr; responder</th>";
-  for (const std::string& f : forms) out += fmt::format("<th scope=\"col\">{}</th>", html(f));
+  for (const std::string& f : forms) out += fmt::format("<th scope=\"col\">{}</th>", html_text(f));
   out += "</tr></thead>\n<tbody>\n";
   std::string sections;
   std::size_t number = 0;
   for (const auto& [pair, row] : cells) {
-    out += fmt::format("<tr><th scope=\"row\">{}<span>&rarr; {}</span></th>", html(pair.first), html(pair.second));
+    out += fmt::format("<tr><th scope=\"row\">{}<span>&rarr; {}</span></th>", html_text(pair.first),
+                       html_text(pair.second));
     for (const std::string& f : forms) {
       const auto it = row.find(f);
       if (it == row.end()) {
@@ -125,7 +124,7 @@ std::string to_html(const Matrix& m, std::string_view title, const draw::Provena
       out += fmt::format("<td class=\"{0}\"><a href=\"#c{1}\"><b>{0}</b><small>{2} connection{3}</small>{4}</a></td>",
                          verdict, number, it->second.size(), it->second.size() == 1 ? "" : "s", counts);
       sections += fmt::format("<section class=\"cell\" id=\"c{}\"><h2>{} &rarr; {}: {}</h2>\n", number,
-                              html(pair.first), html(pair.second), html(f));
+                              html_text(pair.first), html_text(pair.second), html_text(f));
       // What failed comes first.
       Matrix::Cell order = it->second;
       std::stable_sort(order.begin(), order.end(), [&m](std::size_t a, std::size_t b) {
@@ -140,11 +139,11 @@ std::string to_html(const Matrix& m, std::string_view title, const draw::Provena
     if (!f.shortfall.empty())
       out += fmt::format(
           "<tr><th scope=\"row\">{}</th><td class=\"whole failed\" colspan=\"{}\"><b>failed</b> {}</td></tr>\n",
-          html(f.file), std::max<std::size_t>(forms.size(), 1), html(f.shortfall));
+          html_text(f.file), std::max<std::size_t>(forms.size(), 1), html_text(f.shortfall));
   out += "</tbody></table></div>\n" + sections;
   std::string unread;
   for (const MatrixFile& f : m.files)
-    if (!f.error.empty()) unread += fmt::format("<li>{}: {}</li>\n", html(f.file), html(f.error));
+    if (!f.error.empty()) unread += fmt::format("<li>{}: {}</li>\n", html_text(f.file), html_text(f.error));
   if (!unread.empty()) out += "<h2>Not read, or not to the end</h2>\n<ul>" + unread + "</ul>\n";
   if (provenance != nullptr) out += draw::footer_html(*provenance);
   return out + "</body>\n</html>\n";

@@ -24,12 +24,13 @@ namespace {
 constexpr std::size_t digits_min = 5;
 constexpr std::size_t record_overhead = 64;  // of an enhanced packet block with its padding and flags
 
-struct Unit {
+struct OctetUnit {
   std::string_view name;
   std::uint64_t octets;
 };
-constexpr std::array units = {Unit{"kB", 1000},     Unit{"MB", 1'000'000}, Unit{"GB", 1'000'000'000},
-                              Unit{"KiB", 1 << 10}, Unit{"MiB", 1 << 20},  Unit{"GiB", 1 << 30}};
+constexpr std::array octet_units = {OctetUnit{"kB", 1000},          OctetUnit{"MB", 1'000'000},
+                                    OctetUnit{"GB", 1'000'000'000}, OctetUnit{"KiB", 1 << 10},
+                                    OctetUnit{"MiB", 1 << 20},      OctetUnit{"GiB", 1 << 30}};
 
 /// The number at the head of the text, which then has the rest.
 std::optional<std::uint64_t> number(std::string_view& text) {
@@ -55,8 +56,9 @@ std::optional<std::uint64_t> number_in(std::string_view name, std::string_view s
 
 std::optional<std::uint64_t> parse_octets(std::string_view text) {
   const auto n = number(text);
-  const auto unit = std::find_if(units.begin(), units.end(), [&](const Unit& u) { return u.name == text; });
-  if (!n || unit == units.end() || *n > (std::uint64_t{1} << 40) / unit->octets) return std::nullopt;
+  const auto unit =
+      std::find_if(octet_units.begin(), octet_units.end(), [&](const OctetUnit& u) { return u.name == text; });
+  if (!n || unit == octet_units.end() || *n > (std::uint64_t{1} << 40) / unit->octets) return std::nullopt;
   return *n * unit->octets;
 }
 

@@ -27,7 +27,6 @@ struct AnonymizeArgs {
   bool keep_stags = false, shift_time = false;
 };
 
-constexpr std::uint64_t progress_octets_min = 16 << 20;  // below that a file is done before a person sees a bar
 constexpr std::size_t key_file_max = 64 << 10;
 
 Or<capture::AnonymizeKey> key_of(const AnonymizeArgs& args) {
@@ -127,7 +126,7 @@ class Anonymize {
   }
 
   void progress(std::uint64_t octets, std::uint64_t total) {
-    if (total / 2 < progress_octets_min || !Progress::standard_error_is_terminal()) return;
+    if (total / 2 < Progress::octets_min || !Progress::standard_error_is_terminal()) return;
     if (!bar_) bar_ = std::make_unique<Progress>(out_, "MiB", total >> 20, true);
     bar_->update(octets >> 20, args_.in);
   }

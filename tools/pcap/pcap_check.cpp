@@ -22,7 +22,7 @@
 namespace parley::tools {
 namespace {
 
-struct PcapOptions {
+struct CheckArgs {
   std::vector<std::string> files;
   ReportArgs reports;
   bool quiet = false;
@@ -32,16 +32,13 @@ struct PcapOptions {
   StandingArgs standing;
 };
 
-// Below that a file is read before a person sees a bar.
-constexpr std::uint64_t progress_octets_min = 16 << 20;
-
-CaptureVerdict check_with_progress(const std::string& file, const PcapOptions& options, Output& out) {
+CaptureVerdict check_with_progress(const std::string& file, const CheckArgs& options, Output& out) {
   std::unique_ptr<Progress> bar;
   const capture::AnalyzerOptions how{
       .mpa_ports = options.mpa_ports, .fail_on = options.standing.fail_on, .expect = options.standing.expect};
   if (!Progress::standard_error_is_terminal()) return check_capture_file(file, how, {}, options.filter.get());
   const auto progress = [&](std::uint64_t octets, std::uint64_t total) {
-    if (!bar && std::max(octets, total) >= progress_octets_min)
+    if (!bar && std::max(octets, total) >= Progress::octets_min)
       bar = std::make_unique<Progress>(out, "MiB", total >> 20, true);
     if (bar) bar->update(octets >> 20, file);
   };
@@ -50,7 +47,7 @@ CaptureVerdict check_with_progress(const std::string& file, const PcapOptions& o
 
 class Check {
  public:
-  Check(const PcapOptions& options, Output& out) : options_(options), out_(out), report_(provenance(out)) {}
+  Check(const CheckArgs& options, Output& out) : options_(options), out_(out), report_(provenance(out)) {}
 
   int run() {
     auto reports = Reports::open(options_.reports, options_.files, out_);
@@ -117,7 +114,7 @@ class Check {
     }
   }
 
-  const PcapOptions& options_;
+  const CheckArgs& options_;
   Output& out_;
   draw::Provenance report_;  ///< its input is the file at hand
   capture::Total total_;
@@ -125,7 +122,7 @@ class Check {
   std::vector<JunitSuite> suites_;
 };
 
-int run_check(const PcapOptions& options, Output& out) { return Check(options, out).run(); }
+int run_check(const CheckArgs& options, Output& out) { return Check(options, out).run(); }
 
 }  // namespace
 
@@ -162,7 +159,7 @@ void add_mpa_port(Command sub, std::vector<std::uint16_t>& ports) {
 }
 
 void add_pcap_check(Command pcap, Context& context) {
-  auto options = std::make_shared<PcapOptions>();
+  auto options = std::make_shared<CheckArgs>();
   Command sub = pcap.subcommand("check", "Verdict per MPA connection: who, what was agreed, who broke which rule");
   sub.option("FILE", options->files, "Captures: pcap or pcapng; - is standard input").required();
   sub.flag("-q,--quiet", options->quiet, "Leave out findings of severity note");

@@ -20,7 +20,7 @@
 namespace parley::tools {
 namespace {
 
-struct PcapOptions {
+struct LadderArgs {
   std::vector<std::string> files;
   std::string html;  // empty: not asked for; "-": standard output
   bool quiet = false;
@@ -37,7 +37,7 @@ constexpr std::size_t page_connections_max = 60, page_rows_max = 5000, page_rows
 
 class Ladders {
  public:
-  Ladders(const PcapOptions& options, Output& out) : options_(options), out_(out), report_(provenance(out)) {}
+  Ladders(const LadderArgs& options, Output& out) : options_(options), out_(out), report_(provenance(out)) {}
 
   int run() {
     const bool to_output = options_.html == "-";
@@ -191,7 +191,7 @@ class Ladders {
     }
   }
 
-  const PcapOptions& options_;
+  const LadderArgs& options_;
   Output& out_;
   Exit exit_ = Exit::ok;
   draw::Provenance report_;
@@ -199,12 +199,12 @@ class Ladders {
   std::size_t left_out_ = 0, rows_ = 0;
 };
 
-int run_ladder(const PcapOptions& options, Output& out) { return Ladders(options, out).run(); }
+int run_ladder(const LadderArgs& options, Output& out) { return Ladders(options, out).run(); }
 
 }  // namespace
 
 void add_pcap_ladder(Command pcap, Context& context) {
-  auto options = std::make_shared<PcapOptions>();
+  auto options = std::make_shared<LadderArgs>();
   Command sub = pcap.subcommand("ladder", "Draws each MPA connection: initiator left, responder right");
   sub.option("FILE", options->files, "Captures: pcap or pcapng; - is standard input").required();
   add_connection_choice(sub, options->choice);

@@ -18,9 +18,6 @@ constexpr std::uint32_t letters = last_letter - first_letter + 1;
 /// Marks the zero-length Write among the completions.
 constexpr std::uint64_t nudge_id = ~std::uint64_t{0};
 
-/// A connection that closes takes no more work, and that is no fault.
-bool accepts_work(const QueuePair& qp) { return qp.state() == QpState::init || qp.state() == QpState::rts; }
-
 }  // namespace
 
 void RpingInfo::emit(MutBytes out) const {

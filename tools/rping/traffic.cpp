@@ -20,9 +20,6 @@ std::uint32_t receive_slots(const TrafficOptions& options) {
 
 std::uint8_t pattern(std::uint64_t message, std::size_t at) { return static_cast<std::uint8_t>(message * 7 + at); }
 
-/// A connection that closes takes no more work, and that is no fault.
-bool accepts_work(const QueuePair& qp) { return qp.state() == QpState::init || qp.state() == QpState::rts; }
-
 }  // namespace
 
 Or<void> check(const TrafficOptions& options) {

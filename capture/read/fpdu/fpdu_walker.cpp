@@ -14,10 +14,10 @@
 namespace parley::capture {
 namespace {
 
-constexpr std::uint64_t interval = PARLEY_MPA_MARKER_INTERVAL;
+using wire::marker_interval;
 constexpr std::uint32_t startup_length = 0x4D50;  // "MP", with which startup frames begin
 
-std::uint64_t next_marker(std::uint64_t at) { return (at + interval - 1) / interval * interval; }
+std::uint64_t next_marker(std::uint64_t at) { return (at + marker_interval - 1) / marker_interval * marker_interval; }
 
 // Whether a ULPDU can be a DDP segment at all; used only to recognise FPDUs after a loss, never to accuse.
 bool plausible_segment(ConstBytes ulpdu) {
@@ -34,7 +34,7 @@ bool plausible_segment(ConstBytes ulpdu) {
 std::uint32_t FpduWalker::wire_size(std::uint64_t position, std::uint32_t ulpdu_length, bool markers) {
   const std::uint32_t n = ((2 + ulpdu_length + 3) & ~3u) + PARLEY_MPA_CRC_LEN;
   if (!markers) return n;
-  const auto distance = static_cast<std::uint32_t>((interval - position % interval) % interval);
+  const auto distance = static_cast<std::uint32_t>((marker_interval - position % marker_interval) % marker_interval);
   const std::uint32_t count = distance >= n ? 0 : 1 + (n - distance - 1) / (PARLEY_MPA_MARKER_INTERVAL - 4);
   return n + 4 * count;
 }
@@ -80,7 +80,7 @@ void FpduWalker::append(ConstBytes in) {
 std::size_t FpduWalker::wanted() const {
   if (resync_ || markers_ == Known::unknown || !unknown_.empty()) return 0;
   const bool markers = markers_ == Known::yes;
-  const std::uint64_t header = base_ + (markers && base_ % interval == 0 ? 4 : 0);
+  const std::uint64_t header = base_ + (markers && base_ % marker_interval == 0 ? 4 : 0);
   if (end() < header + 2) return 0;
   Reader r(view(header, 2));
   const std::uint64_t stop = base_ + wire_size(base_, r.be16(), markers);
@@ -115,7 +115,7 @@ void FpduWalker::missing(std::uint64_t n, const SegmentRef& ref, FpduSink& sink)
   // Inside an FPDU whose length is known, the boundaries survive; the octets are only marked.
   bool inside = false;
   if (!resync_ && markers_ != Known::unknown) {
-    const bool lead = markers_ == Known::yes && base_ % interval == 0;
+    const bool lead = markers_ == Known::yes && base_ % marker_interval == 0;
     const std::size_t head = (lead ? 4u : 0u) + 2u;
     if (size() >= head && !unknown_in(base_, base_ + head)) {
       Reader r(view(base_ + head - 2, 2));
@@ -179,7 +179,7 @@ bool FpduWalker::startup_here(FpduSink& sink, bool& wait) {
 std::uint32_t FpduWalker::size_without(std::uint64_t at, std::uint32_t length, std::uint64_t omitted) {
   const std::uint32_t plain = wire_size(0, length, false);
   std::uint32_t markers = 0;
-  for (std::uint64_t m = next_marker(at); m < at + plain + markers; m += interval)
+  for (std::uint64_t m = next_marker(at); m < at + plain + markers; m += marker_interval)
     if (m != omitted) markers += PARLEY_MPA_MARKER_LEN;
   return plain + markers;
 }
@@ -189,7 +189,7 @@ void FpduWalker::find_missing_marker(std::uint64_t at, std::uint64_t header, std
                                      WalkedFpdu& out) const {
   const auto length = static_cast<std::uint32_t>(out.ulpdu.size());
   for (std::uint64_t m = next_marker(at); m + PARLEY_MPA_MARKER_LEN <= stop && m < at + out.wire_octets;
-       m += interval) {
+       m += marker_interval) {
     if (m <= header) continue;  // without it, the length would stand elsewhere
     Reader here(view(m, PARLEY_MPA_MARKER_LEN));
     if ((here.be32() & 0xFFFC) == m - header) continue;
@@ -209,7 +209,7 @@ void FpduWalker::find_missing_marker(std::uint64_t at, std::uint64_t header, std
 // The same where a marker is due before the FPDU: its ULPDU_Length stands there instead.
 FpduWalker::Lead FpduWalker::leading_marker(WalkedFpdu& out) {
   constexpr std::uint32_t probe = PARLEY_MPA_LEN_LEN + PARLEY_DDP_UNTAGGED_LEN;
-  if (markers_ != Known::yes || crc_ != Known::yes || base_ % interval != 0 || doubtful_) return Lead::there;
+  if (markers_ != Known::yes || crc_ != Known::yes || base_ % marker_interval != 0 || doubtful_) return Lead::there;
   if (size() < PARLEY_MPA_LEN_LEN) return ended_ ? Lead::there : Lead::wait;
   Reader r(view(base_, PARLEY_MPA_LEN_LEN));
   const std::uint32_t length = r.be16();  // RFC 5044 §4.3: the first half of a marker is 0
@@ -230,7 +230,7 @@ FpduWalker::Lead FpduWalker::leading_marker(WalkedFpdu& out) {
   out.wire = view(base_, total);
   out.first = mark_at(base_).ref;
   out.last = mark_at(base_ + total - 1).ref;
-  strip_markers(base_ + interval, base_, crc_at, out);
+  strip_markers(base_ + marker_interval, base_, crc_at, out);
   out.ulpdu = ConstBytes(scratch_).first(length);
   out.known = length;
   return Lead::missing;
@@ -265,7 +265,7 @@ void FpduWalker::finish(FpduSink& sink) {
   const std::size_t due = wanted();
   if (markers_ != Known::yes || crc_ != Known::yes || due == 0 || due > 2 * PARLEY_MPA_MARKER_LEN) return;
   // The last FPDU lacks as much as a marker has; without it, a second one may fall behind its end.
-  const std::uint64_t header = base_ + (base_ % interval == 0 ? PARLEY_MPA_MARKER_LEN : 0), stop = end();
+  const std::uint64_t header = base_ + (base_ % marker_interval == 0 ? PARLEY_MPA_MARKER_LEN : 0), stop = end();
   Reader r(view(header, 2));
   const std::uint32_t length = r.be16();
   buffer_.resize(buffer_.size() + due);
@@ -307,7 +307,7 @@ bool FpduWalker::step(FpduSink& sink) {
     lose(next);
     return true;
   }
-  const std::uint64_t header = base_ + (markers && base_ % interval == 0 ? 4 : 0);
+  const std::uint64_t header = base_ + (markers && base_ % marker_interval == 0 ? 4 : 0);
   if (end() < header + 2) return false;
   if (unknown_in(base_, header + 2)) {
     lose(header + 4);
@@ -377,7 +377,7 @@ FpduWalker::Beginning FpduWalker::beginning(std::uint32_t& total) {
 void FpduWalker::strip_markers(std::uint64_t first_marker, std::uint64_t header, std::uint64_t stop, WalkedFpdu& out) {
   scratch_.clear();
   std::uint64_t from = header + 2;
-  for (std::uint64_t m = first_marker; m < stop; m += interval) {
+  for (std::uint64_t m = first_marker; m < stop; m += marker_interval) {
     if (m > from) {
       const ConstBytes part = view(from, m - from);
       scratch_.insert(scratch_.end(), part.begin(), part.end());
@@ -402,7 +402,7 @@ void FpduWalker::strip_markers(std::uint64_t first_marker, std::uint64_t header,
 
 bool FpduWalker::build(std::uint64_t at, std::uint32_t length, std::uint32_t total, WalkedFpdu& out) {
   const bool markers = markers_ == Known::yes;
-  const std::uint64_t header = at + (markers && at % interval == 0 ? 4 : 0);
+  const std::uint64_t header = at + (markers && at % marker_interval == 0 ? 4 : 0);
   const std::uint64_t crc_at = at + total - PARLEY_MPA_CRC_LEN;
   out.position = at;
   out.wire_octets = total;
@@ -429,7 +429,7 @@ bool FpduWalker::build(std::uint64_t at, std::uint32_t length, std::uint32_t tot
       if (r.begin < at + total && r.end > at) {
         const std::uint64_t ahead = std::max(r.begin, header + 2) - (header + 2);
         // Markers only make the stream position run ahead of the ULPDU, so this never claims too much.
-        const std::uint64_t inside = markers ? ahead - std::min(ahead, ahead / (interval - 4) * 4 + 8) : ahead;
+        const std::uint64_t inside = markers ? ahead - std::min(ahead, ahead / (marker_interval - 4) * 4 + 8) : ahead;
         out.known = std::min<std::size_t>(out.known, inside);
         break;
       }
@@ -453,7 +453,7 @@ bool FpduWalker::build(std::uint64_t at, std::uint32_t length, std::uint32_t tot
 
 FpduWalker::Verdict FpduWalker::judge(std::uint64_t at) {
   const bool markers = markers_ == Known::yes;
-  const std::uint64_t header = at + (markers && at % interval == 0 ? 4 : 0);
+  const std::uint64_t header = at + (markers && at % marker_interval == 0 ? 4 : 0);
   if (end() < header + 2) return Verdict::wait;
   if (unknown_in(at, header + 2)) return Verdict::bad;
   Reader r(view(header, 2));
@@ -483,13 +483,13 @@ bool FpduWalker::next_candidate(std::uint64_t after, std::uint64_t& out) const {
   if (mark != marks_.end()) best = mark->at;
   if (markers_ == Known::yes) {
     // RFC 5044 §6: a marker tells where its FPDU began, or that one begins right after it.
-    for (std::uint64_t m = next_marker(base_); m + PARLEY_MPA_MARKER_LEN <= end(); m += interval) {
+    for (std::uint64_t m = next_marker(base_); m + PARLEY_MPA_MARKER_LEN <= end(); m += marker_interval) {
       if (unknown_in(m, m + PARLEY_MPA_MARKER_LEN)) continue;
       Reader r(view(m, PARLEY_MPA_MARKER_LEN));
       r.skip(2);
       const std::uint64_t pointer = r.be16() & 0xFFFCu;
       std::uint64_t at = pointer == 0 || pointer > m ? m : m - pointer;
-      if (at >= 4 && at % interval == 4) at -= 4;  // the leading marker belongs to the FPDU
+      if (at >= 4 && at % marker_interval == 4) at -= 4;  // the leading marker belongs to the FPDU
       if (at >= after && at < best) best = at;
     }
   }
@@ -500,7 +500,7 @@ bool FpduWalker::next_candidate(std::uint64_t after, std::uint64_t& out) const {
 bool FpduWalker::resync(FpduSink& sink) {
   for (;;) {
     if (!have_candidate_ && !next_candidate(base_, candidate_)) {
-      // Keep one marker interval: a marker still to come may point back into it.
+      // Keep one marker marker_interval: a marker still to come may point back into it.
       const std::size_t keep = markers_ == Known::yes ? buffer_max / 2 : 0;
       if (size() > keep) consume(end() - keep);
       return false;

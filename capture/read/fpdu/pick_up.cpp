@@ -14,7 +14,7 @@
 namespace parley::capture {
 namespace {
 
-constexpr std::uint32_t interval = PARLEY_MPA_MARKER_INTERVAL;
+using wire::marker_interval;
 constexpr std::size_t head_max = PARLEY_MPA_LEN_LEN + PARLEY_DDP_UNTAGGED_LEN;
 constexpr std::size_t fpdu_min = PARLEY_MPA_LEN_LEN + PARLEY_DDP_TAGGED_LEN + PARLEY_MPA_CRC_LEN;
 
@@ -90,13 +90,13 @@ FpduProof prove_fpdu(ConstBytes in) {
   try_reading(in, length, false, 0, proof);
   // A marker inside tells how far behind the ULPDU_Length it stands; which of those that look like one is one, the CRC
   // decides. One inside the DDP header is not looked for: another FPDU will do.
-  const std::size_t end = std::min<std::size_t>(in.size(), interval);
+  const std::size_t end = std::min<std::size_t>(in.size(), marker_interval);
   int tried = 0;
   for (std::size_t at = (head_max + 3) / 4 * 4; at + PARLEY_MPA_MARKER_LEN <= end && tried < 4; at += 4) {
     Reader m(in.subspan(at, PARLEY_MPA_MARKER_LEN));
     if (m.be32() != at) continue;
     ++tried;
-    try_reading(in, length, true, interval - static_cast<std::uint32_t>(at), proof);
+    try_reading(in, length, true, marker_interval - static_cast<std::uint32_t>(at), proof);
   }
   return proof;
 }

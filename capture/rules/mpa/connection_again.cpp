@@ -15,13 +15,7 @@ namespace {
 
 // A misspelt key is told as such. Where the capture lacks the Request that was rejected, or octets behind it,
 // an Rtr frame or private data may stand there, and only a whole key is believed.
-constexpr std::string_view key_head = "MPA ID ", request_key = "MPA ID Req Frame";
-
-bool begins_like(ConstBytes head, std::string_view key) {
-  const std::size_t n = std::min(head.size(), key.size());
-  return std::equal(head.begin(), head.begin() + static_cast<std::ptrdiff_t>(n), key.begin(),
-                    [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
-}
+constexpr std::string_view request_key = "MPA ID Req Frame";
 
 }  // namespace
 

@@ -13,19 +13,12 @@
 namespace parley::capture {
 namespace {
 
-constexpr std::string_view key_head = "MPA ID ";  // all keys begin so, and a misspelt one is still worth a finding
 constexpr std::string_view reply_head = "MPA ID Rep";
-
-bool begins_like_key(ConstBytes head, std::string_view text) {
-  const std::size_t n = std::min(head.size(), text.size());
-  return std::equal(head.begin(), head.begin() + static_cast<std::ptrdiff_t>(n), text.begin(),
-                    [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
-}
 
 }  // namespace
 
 bool Connection::identify(Half& h) {
-  if (!begins_like_key(h.head, key_head)) {
+  if (!begins_like(h.head, key_head)) {
     if (protocol_ == Protocol::undecided) protocol_ = Protocol::other;
     if (protocol_ == Protocol::mpa) h.phase = Phase::blind;
     return false;
@@ -52,7 +45,7 @@ void Connection::settle_roles(const Half& h) {
   const Half& peer = peer_of(h);
   const bool peer_silent =
       h.tcp.from_syn() && peer.tcp.from_syn() && peer.tcp.position() == 0 && h.head_last.peer_received == 0;
-  const bool is_reply = h.head.size() >= reply_head.size() && begins_like_key(h.head, reply_head) && !peer_silent;
+  const bool is_reply = h.head.size() >= reply_head.size() && begins_like(h.head, reply_head) && !peer_silent;
   initiator_ = is_reply ? 1 - h.index : h.index;
 }
 
@@ -364,7 +357,7 @@ void Connection::rtr_or_fpdu(Half& h) {
     head.insert(head.end(), e.data.begin(), e.data.end());
   }
   constexpr std::string_view rtr_head = "MPA ID R";
-  const bool may_be = begins_like_key(head, rtr_head);
+  const bool may_be = begins_like(head, rtr_head);
   const auto v = wire::MpaFrameView::parse(head);
   const bool whole = may_be && v && head.size() >= v->frame_size();
   if (may_be && !whole && !hole) return;

@@ -154,6 +154,12 @@ void check_peer_to_peer(const wire::MpaEnhanced& q, const wire::MpaEnhanced& r, 
 
 }  // namespace
 
+bool begins_like(ConstBytes head, std::string_view text) {
+  const std::size_t n = std::min(head.size(), text.size());
+  return std::equal(head.begin(), head.begin() + static_cast<std::ptrdiff_t>(n), text.begin(),
+                    [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
+}
+
 void check_request(const StartupSeen& q, Findings& f) {
   if (q.key == wire::MpaKey::rep)
     f.error(q.frame, Side::initiator, "RFC 5044 §7.1.2", "the initiator began with a Reply key");

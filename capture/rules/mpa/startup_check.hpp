@@ -2,11 +2,16 @@
 // Judges MPA startup frames and tells what they agree on: RFC 5044 §7.1, RFC 6581 §6, §9, §10, OFA 2007-10 Rtr.
 #pragma once
 #include <optional>
+#include <string_view>
 
 #include "capture/findings.hpp"
 #include "capture/read/fpdu/fpdu_walker.hpp"
 
 namespace parley::capture {
+
+inline constexpr std::string_view key_head = "MPA ID ";  ///< all keys begin so, and a misspelt one is worth a finding
+/// As far as both go.
+bool begins_like(ConstBytes head, std::string_view text);
 
 /// What Request and Reply say together; either may be missing from the capture.
 struct Agreement {
