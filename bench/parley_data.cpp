@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint32_t depth = 256;        // work requests of each kind
 constexpr std::uint64_t sends_ahead = 128;  // half of the posted receives: iWARP has no flow control of its own
-constexpr std::uint64_t posts_ahead = 16;
+constexpr std::uint64_t posts_ahead = 32;   // as many Reads as the ORD agreed on by default
 constexpr std::uint64_t done_id = ~0ULL;
 
 /// One end: its device objects, and its connection once there is one. `host` may be shared by both ends.
