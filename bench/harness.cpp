@@ -13,8 +13,9 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <sstream>
+
+#include "base/json.hpp"
 
 namespace parley::bench {
 namespace {
@@ -230,12 +231,11 @@ void Report::note(const std::string& text) {
 
 int Report::finish() const {
   bool positive = !entries_.empty();
-  nlohmann::json rows = nlohmann::json::array();
+  Json rows = Json::array();
   for (const auto& [section, row] : entries_) {
     positive = positive && row.figure > 0 && (row.limit_name.empty() || row.limit > 0);
-    nlohmann::json entry{{"section", section},  {"figure", row.what}, {"unit", row.unit},
-                         {"value", row.figure}, {"limit", row.limit}, {"limit_name", row.limit_name},
-                         {"ratio", row.ratio},  {"note", row.note}};
+    Json entry{{"section", section}, {"figure", row.what},           {"unit", row.unit},   {"value", row.figure},
+               {"limit", row.limit}, {"limit_name", row.limit_name}, {"ratio", row.ratio}, {"note", row.note}};
     if (row.cpu_ratio) entry["cpu_ratio"] = *row.cpu_ratio;
     if (row.goal_kind == Row::Goal::ratio_at_least) entry["goal_ratio"] = row.goal;
     if (row.goal_kind == Row::Goal::ratio_at_most) entry["goal_ratio_at_most"] = row.goal;
@@ -249,17 +249,17 @@ int Report::finish() const {
   if (!settings_.json_path.empty()) {
     utsname system{};
     uname(&system);
-    const nlohmann::json all{{"bench", bench_},
-                             {"commit", commit()},
-                             {"machine", {{"cpu", cpu_model()}, {"linux", system.release}}},
-                             {"congestion", settings_.congestion},
-                             {"rounds", settings_.rounds},
-                             {"seconds", settings_.seconds},
-                             {"short", settings_.quick},
-                             {"notes", notes_},
-                             {"rows", rows}};
+    const Json all{{"bench", bench_},
+                   {"commit", commit()},
+                   {"machine", Json{{"cpu", cpu_model()}, {"linux", system.release}}},
+                   {"congestion", settings_.congestion},
+                   {"rounds", settings_.rounds},
+                   {"seconds", settings_.seconds},
+                   {"short", settings_.quick},
+                   {"notes", notes_},
+                   {"rows", rows}};
     std::ofstream out(settings_.json_path);
-    out << all.dump(2) << '\n';
+    out << all.dump([](double value) { return fmt::format("{}", value); }, 2) << '\n';
     if (!out) {
       fmt::print(stderr, "{}: cannot be written\n", settings_.json_path);
       return 1;

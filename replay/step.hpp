@@ -60,7 +60,6 @@ class StepReader final : private capture::FpduSink {
   std::string begun() const;
 
   bool startup_done() const { return phase_ != Phase::startup; }
-  bool in_fpdus() const { return phase_ == Phase::rtr_frame || phase_ == Phase::fpdus; }
   std::uint64_t position() const { return position_; }
   /// The size of the startup frame, once it is there.
   std::uint64_t startup_length() const { return startup_length_; }

@@ -45,7 +45,6 @@ class Switch final : public Node {
   static constexpr std::size_t ports_max = 60'000;
   Switch(Engine& engine, NodeId id, std::string name) : engine_(engine), id_(id), name_(std::move(name)) {}
   std::uint16_t attach(LinkPort& port);
-  std::size_t port_count() const { return ports_.size(); }
 
   NodeId id() const override { return id_; }
   const std::string& name() const override { return name_; }

@@ -51,7 +51,6 @@ class Workload {
   const std::deque<check::Attempt>& attempts() const { return attempts_; }
   std::deque<check::Attempt>& attempts() { return attempts_; }
   const Wanted& wanted(std::size_t index) const { return wanted_[index]; }
-  std::size_t wanted_count() const { return wanted_.size(); }
   /// How many endpoints a host should still have: its listeners, and connections that nobody closes.
   std::size_t endpoints_expected(const std::string& host) const;
   std::size_t resting(const std::string& host) const;
@@ -65,7 +64,6 @@ class Workload {
   /// A fault touched a frame between these two; `corrupted`: it changed what MPA sees.
   void touch_stream(const Address& a, const Address& b, bool corrupted);
   void fault_seen(Instant at) { last_fault_ = at; }
-  Instant last_fault() const { return last_fault_; }
 
  private:
   friend class HostApp;

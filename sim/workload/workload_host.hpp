@@ -63,7 +63,6 @@ class HostApp final : public App {
   void open_listener(std::size_t listen);
   void start_next(std::uint32_t connect);
   void start_try(std::uint32_t wanted);
-  void connect_refused(check::Attempt& attempt, std::error_code why);
   bool prepare(Live& end);
   void drain_completions();
   void dispatch(cm::Event& event);

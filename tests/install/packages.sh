@@ -68,6 +68,7 @@ command_works() {
 examples_work() {
   inside cmake -S /tmp/examples -B /tmp/by-cmake && inside cmake --build /tmp/by-cmake &&
     inside ctest --test-dir /tmp/by-cmake --output-on-failure --no-tests=error &&
+    [ "$(inside ctest --test-dir /tmp/by-cmake -N | grep -c 'Test *#')" = "$(find "$root/tmp/examples" -name '*.cpp' | wc -l)" ] &&
     inside sh -c "g++ -std=c++20 /tmp/examples/sim_connect.cpp -o /tmp/by-pkg-config \$(pkg-config --cflags --libs parley)" &&
     inside /tmp/by-pkg-config
 }
@@ -97,7 +98,8 @@ check "parley-tools installs on a bare Debian" apt_install "$(deb parley-tools)"
 check "the command runs and has its scenarios" command_works
 check "parley-wireshark installs" apt_install "$(deb parley-wireshark)" tshark
 check "tshark loads the plugin" plugin_is_loaded
-check "libparley-dev installs" apt_install "$(deb libparley-dev)" g++ make cmake pkg-config
+check "libparley-dev installs" apt_install "$(deb libparley-dev)" g++ make cmake pkg-config \
+  libboost-dev
 check "the examples build there and run" examples_work
 check "all are removed, and nothing is left" remove_all
 rm -rf "$root"
