@@ -4,22 +4,29 @@ import fcntl
 import json
 import os
 import pathlib
+import re
+import resource
 import shlex
 import subprocess
 import sys
+import threading
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "lint"))
 from common import ROOM_TABLE  # noqa: E402
 COMPILE_SECONDS = 300
 BUILD_SECONDS = 3600
+MEMORY_MAX = 6 << 30  # octets, of each program started here: a mutant may allocate for ever
 # Which rooms' test programs are worth running for another room besides its own, the cheapest first.
 ALSO = {
     "base": ("wire", "nic", "cm"), "wire": ("mpa", "nic", "cm", "capture"), "draw": ("capture",),
-    "mpa": ("nic", "cm"), "nic": ("cm",), "tester": ("replay",),
+    "mpa": ("nic", "cm"), "nic": ("cm", "sim"), "cm": ("sim",), "capture": ("sim",), "tester": ("replay",),
+    "drivers": ("tools",),
 }
 # The test programs that reach each room with code.
 PROGRAMS = {room: (room, *ALSO.get(room, ())) for room, (kind, _) in ROOM_TABLE.items() if kind in ("pure", "system")}
+# The rooms of a run that names none.
+MUTATED = [room for room, (kind, _) in ROOM_TABLE.items() if kind == "pure"] + ["drivers"]
 
 
 class BuildError(Exception):
@@ -38,6 +45,7 @@ def run(command, seconds, what, **options):
 class Build:
     def __init__(self, root, folder, jobs):
         self.root, self.folder, self.jobs = root, folder, jobs
+        self.slots = threading.BoundedSemaphore(jobs)  # compilers, linkers and test programs at once
         self.work = folder / "mutants"
         self.commands = {}
 
@@ -47,8 +55,9 @@ class Build:
             raise BuildError(f"{what} failed:\n{output[-3000:]}")
         return output
 
-    def prepare(self, rooms):
-        """The program as it is, without optimisation that costs more than it saves, and without sanitizers."""
+    def prepare(self, rooms, as_built=False):
+        """The program as it is, without optimisation that costs more than it saves, and without sanitizers; or a build that
+        is there and up to date."""
         self.work.mkdir(parents=True, exist_ok=True)
         self.lock = (self.work / "lock").open("w")
         try:
@@ -56,21 +65,28 @@ class Build:
         except BlockingIOError:
             raise BuildError(f"{self.folder} is in use by another run; name another with --build") from None
         programs = sorted({f"test_{p}" for room in rooms for p in PROGRAMS[room]})
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        if not as_built:
+            self.configure_and_make(programs)
+        if not (self.folder / "compile_commands.json").is_file():
+            raise BuildError(f"{self.folder} is no build directory")
+        for entry in json.loads((self.folder / "compile_commands.json").read_text()):
+            self.commands.setdefault(entry["file"], shlex.split(entry["command"]))
+        self.links = {name: self.link_of(name) for name in programs}
+        self.trace = self.compile(HERE / "trace.cpp", next(p for p in self.commands if "/tests/unit/" in p), "trace")
+
+    def link_of(self, name):
+        last = self.must(["ninja", "-C", str(self.folder), "-t", "commands", name], 60, "ninja").splitlines()
+        link = next(line for line in reversed(last) if f"-o tests/{name}" in line)
+        link = link[link.index("&& ") + 3:link.rindex("&&")] if "&& " in link else link
+        return shlex.split(link.split(" && ")[0])
+
+    def configure_and_make(self, programs):
         self.must(["cmake", "-S", str(self.root), "-B", str(self.folder), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None",
                    "-DCMAKE_CXX_FLAGS=-O1", "-DPARLEY_TESTS=ON"], 300, "cmake")
         self.must(["ninja", "-C", str(self.folder), "-j", str(self.jobs), *programs], BUILD_SECONDS, "the build")
-        for entry in json.loads((self.folder / "compile_commands.json").read_text()):
-            self.commands.setdefault(entry["file"], shlex.split(entry["command"]))
-        self.links = {}
-        for name in programs:
-            last = self.must(["ninja", "-C", str(self.folder), "-t", "commands", name], 60, "ninja").splitlines()
-            link = next(line for line in reversed(last) if f"-o tests/{name}" in line)
-            link = link[link.index("&& ") + 3:link.rindex("&&")] if "&& " in link else link
-            self.links[name] = shlex.split(link.split(" && ")[0])
-        self.trace = self.compile(HERE / "trace.cpp", next(p for p in self.commands if "/tests/unit/" in p), "trace",
-                                  warm=True)
 
-    def compile(self, source, instead_of, name, warm=False):
+    def compile(self, source, instead_of, name):
         """The object; for a source that does not compile, an error with what the compiler says."""
         out = self.work / f"{name}.o"
         command = list(self.commands[instead_of])
@@ -79,8 +95,9 @@ class Build:
                 command[i + 1] = str(out) + ("" if word == "-o" else ".d")
         command = [str(source) if w == instead_of else w for w in command if w != "-Werror"]
         at = command.index("-c")
-        status, output = run([*command[:at], "-w", "-Wno-narrowing", *command[at:]], COMPILE_SECONDS,
-                             f"compiling {source.name}", cwd=self.folder)
+        with self.slots:
+            status, output = run([*command[:at], "-w", "-Wno-narrowing", *command[at:]], COMPILE_SECONDS,
+                                 f"compiling {source.name}", cwd=self.folder)
         if status != 0:
             raise BuildError(output)
         return out
@@ -99,14 +116,21 @@ class Build:
         source.write_text(text)
         return self.compile(source, str(self.root / file), name)
 
-    def program(self, name, *objects):
-        """Linked with these objects before the libraries, which then have nothing to add."""
-        out = self.work / name
+    def has(self, name, file):
+        """Whether the test program is linked with the library of the source."""
+        words = self.commands[str(self.root / file)]
+        library = re.search(r"CMakeFiles/(\w+)\.dir/", words[words.index("-o") + 1])[1]
+        return any(w.endswith(f"lib{library}.a") for w in self.links[name])
+
+    def program(self, name, out, *objects):
+        """Linked with these objects before the libraries, which then have nothing to add; it is called `out`."""
+        out = self.work / out
         command = list(self.links[name])
         at = command.index("-o")
         command[at + 1] = str(out)
         command[at:at] = [str(o) for o in objects]
-        status, output = run(command, COMPILE_SECONDS, f"linking {name}", cwd=self.folder)
+        with self.slots:
+            status, output = run(command, COMPILE_SECONDS, f"linking {name}", cwd=self.folder)
         if status != 0:
             raise BuildError(f"{name} could not be linked:\n{output[-2000:]}")
         return out

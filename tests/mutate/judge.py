@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """Runs the tests that reach a mutant, the cheapest first, until one fails."""
+import concurrent.futures
 import re
 import subprocess
 import time
@@ -9,8 +10,12 @@ from build import BuildError, PROGRAMS, environment
 
 SLOWER = 10      # times longer than the tests took before is for ever
 SECONDS_MIN = 5
+SECONDS_FIRST = 2  # the cheapest tests, up to this in all, go first: most mutants die there
 TRACE_SECONDS = 600
 FILTER_MAX = 100_000  # octets of a command line
+NUMBERS = (1 << 16) - 1  # of parley_mutant_reached in trace.cpp
+TIME_LIMIT = "time limit"
+ALL_TESTS = [(30, "*")]  # of a program that was not traced
 
 
 class Trace:
@@ -26,8 +31,12 @@ class Trace:
     def of(self, number):
         return [(seconds, name) for seconds, name, numbers in self.tests if number in numbers]
 
+    def all(self):
+        return [(seconds, name) for seconds, name, _ in self.tests]
+
 
 def trace(program, path):
+    """Runs the program without any mutant."""
     path.unlink(missing_ok=True)
     try:
         done = subprocess.run([program, "--gtest_brief=1"], env=environment(PARLEY_MUTANT_TRACE=str(path)),
@@ -39,8 +48,15 @@ def trace(program, path):
     return Trace(path)
 
 
-def run_tests(program, tests, number):
-    """The test that fails, or none."""
+def cheap_and_dear(tests):
+    """The tests in two runs, for gtest runs those it is given in an order of its own."""
+    total, at = 0.0, 0
+    while at < len(tests) and (total := total + tests[at][0]) <= SECONDS_FIRST:
+        at += 1
+    return [part for part in (tests[:at], tests[at:]) if part]
+
+
+def run_some(program, tests, number):
     names = ":".join(name for _, name in tests)
     limit = max(SECONDS_MIN, SLOWER * sum(seconds for seconds, _ in tests))
     command = [program, "--gtest_brief=1", "--gtest_fail_fast"]
@@ -50,78 +66,105 @@ def run_tests(program, tests, number):
         done = subprocess.run(command, env=environment(PARLEY_MUTANT=str(number)), stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=limit, check=False)
     except subprocess.TimeoutExpired:
-        return "time limit"
+        return TIME_LIMIT
     if done.returncode == 0:
         return None
     failed = re.search(r"^\[  FAILED  \] (\S+?)(?:,| \()", done.stdout.decode(errors="replace"), re.M)
     return failed[1] if failed else f"exit status {done.returncode}"
 
 
+def programs_of(mutant):
+    return [f"test_{p}" for p in PROGRAMS[mutant.file.split("/")[0]]]
+
+
 class Judge:
-    def __init__(self, build, deadline, say):
-        self.build, self.deadline, self.say = build, deadline, say
+    """Sets status (killed, survived, not reached, does not compile, not run) and killed_by of each mutant.
+
+    All sources of a room are compiled first, each once with its mutants; then each test program is linked with all of
+    them and traced once, whatever their number.
+    """
+
+    def __init__(self, build, deadline, settled, jobs=1):
+        self.build, self.deadline, self.settled, self.jobs = build, deadline, settled, jobs
 
     def over(self):
         return time.monotonic() > self.deadline
 
-    def file(self, file, octets, chosen):
-        """Sets status (killed, survived, not reached, does not compile, not run) and killed_by of each."""
-        for mutant in chosen:
-            mutant.status = "not run"
+    def run_tests(self, program, tests, number):
+        """The test that fails, or none."""
+        for part in cheap_and_dear(tests):
+            with self.build.slots:
+                if failed := run_some(program, part, number):
+                    return failed
+        return None
+
+    def each(self, function, items):
+        with concurrent.futures.ThreadPoolExecutor(max_workers=self.jobs) as pool:
+            return list(pool.map(function, items))
+
+    def room(self, sources, chosen):
+        """The sources of one room. sources: {file: octets}, chosen: {file: mutants}."""
+        every = [x for found in chosen.values() for x in found]
+        if len(every) > NUMBERS:
+            raise BuildError(f"{len(every)} mutants at once are too many; {NUMBERS} are the most, --sample takes fewer")
+        for number, mutant in enumerate(every, 1):
+            mutant.status, mutant.number = "not run", number
         if self.over():
             return
-        programs = [f"test_{p}" for p in PROGRAMS[file.split("/")[0]]]
-        together, left = self.compile_together(file, octets, [x for x in chosen if not x.alone])
-        left += [x for x in chosen if x.alone]
+        made = self.each(lambda file: self.compile_together(file, sources[file], chosen[file]), chosen)
+        objects = {file: built for file, (built, _) in zip(chosen, made) if built}
+        together = [x for _, found in made for x in found]
         tests = {}  # of each program, as far as it was looked at
-        for name in programs if together else ():
-            open_ones = [x for x in together if x.status != "killed"]
-            if self.over():
-                for mutant in open_ones:
-                    mutant.status = "not run"
-            if not open_ones or self.over():
-                break
-            program = self.build.program(name, self.build.work / "together.o", self.build.trace)
-            traced = trace(program, self.build.work / f"{name}.trace")
-            tests[name] = [(seconds, test) for seconds, test, _ in traced.tests]
-            for mutant in open_ones:
-                self.one(mutant, program, traced.of(mutant.number), mutant.number)
-        left += [x for x in together if x.status == "not reached" and x.constant]
-        for mutant in left:
-            self.alone(file, octets, mutant, programs, tests)
-        for mutant in chosen:
+        for name in programs_of(every[0]):
+            alive = [x for x in together if x.status != "killed"]
+            if alive and not self.over():
+                tests[name] = self.meet(name, objects, alive)
+        alone = [x for x in every if x not in together or (x.status == "not reached" and x.constant)]
+        self.each(lambda mutant: self.alone(sources[mutant.file], mutant, tests), alone)
+        for mutant in every:
             if mutant.status in ("survived", "not reached"):
-                self.say(mutant)
+                self.settled(mutant)
+        for built in objects.values():
+            built.unlink()
 
-    def compile_together(self, file, octets, wanted):
-        """Those that compile in one source, and those that are left for a compilation of their own."""
-        thrown_out = []
-        while wanted:
-            for number, mutant in enumerate(wanted, 1):
-                mutant.number = number
+    def meet(self, name, objects, alive):
+        """One test program meets those that are still alive. All its tests, the cheapest first."""
+        linked = [o for file, o in objects.items() if self.build.has(name, file)]
+        own = f"{alive[0].room}-{name}"  # other rooms are judged at the same time
+        program = self.build.program(name, own, *linked, self.build.trace)
+        with self.build.slots:
+            traced = trace(program, self.build.work / f"{own}.trace")
+        self.each(lambda mutant: self.one(mutant, program, traced.of(mutant.number), mutant.number), alive)
+        return traced.all()
+
+    def compile_together(self, file, octets, chosen):
+        """The object with those that compile in one source, and these; the others are left for compilations of their own."""
+        wanted = [x for x in chosen if not x.alone]
+        while wanted and not self.over():
             try:
-                self.build.object(file, m.written_together(octets, wanted), "together")
-                break
+                return self.build.object(file, m.written_together(octets, wanted), file.replace("/", "_")), wanted
             except BuildError as error:
                 lines = {int(n) for n in re.findall(rf"{re.escape(file)}:(\d+):\d+: error", str(error))}
                 lines |= {int(n) for n in re.findall(rf"{re.escape(file)}:(\d+):\d+:   required from", str(error))}
-                bad = [x for x in wanted if x.line in lines] or wanted
-                thrown_out += bad
-                wanted = [x for x in wanted if x not in bad]
-        return wanted, thrown_out
+                wanted = [x for x in wanted if x.line not in lines] if any(x.line in lines for x in wanted) else []
+        return None, []
 
-    def alone(self, file, octets, mutant, programs, tests):
+    def alone(self, octets, mutant, tests):
         mutant.status = "not run"
         if self.over():
             return
+        name = f"{mutant.room}-alone-{mutant.number}"
         try:
-            made = self.build.object(file, m.written_alone(octets, mutant), "alone")
+            made = self.build.object(mutant.file, m.written_alone(octets, mutant), name)
         except BuildError:
             mutant.status = "does not compile"
             return
-        for name in programs:
-            if mutant.status != "killed":
-                self.one(mutant, self.build.program(name, made, self.build.trace), tests.get(name, [(30, "*")]), 0)
+        for program in programs_of(mutant):
+            if mutant.status != "killed" and self.build.has(program, mutant.file):
+                linked = self.build.program(program, f"{program}-{name}", made, self.build.trace)
+                self.one(mutant, linked, tests.get(program, ALL_TESTS), 0)
+                linked.unlink()
+        made.unlink()
 
     def one(self, mutant, program, tests, number):
         """Whether these tests kill it. Only who has met all programs, or was killed, has a verdict that counts."""
@@ -129,7 +172,8 @@ class Judge:
             mutant.status = "not run"
         elif not tests:
             mutant.status = "not reached" if mutant.status == "not run" else mutant.status
-        elif failed := run_tests(program, tests, number):
+        elif failed := self.run_tests(program, tests, number):
             mutant.status, mutant.killed_by = "killed", failed
+            self.settled(mutant)
         else:
             mutant.status = "survived"

@@ -38,6 +38,11 @@ class Mutant:
     number: int = 0         # in a source with many
     status: str = ""
     killed_by: str = ""
+    nth: int = 0            # of those with the same key
+
+    @property
+    def room(self):
+        return self.file.split("/")[0]
 
     @property
     def key(self):

@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """./dev mutate on a sample whose survivors are known. CXX names the compiler."""
+import json
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import build  # noqa: E402
+import fates  # noqa: E402
+import found  # noqa: E402
 import judge  # noqa: E402
 import mutants  # noqa: E402
+import mutate  # noqa: E402
 import operators  # noqa: E402
 
 SAMPLE = HERE / "sample"
@@ -24,6 +29,7 @@ class SampleBuild:
 
     def __init__(self, work):
         self.work = work
+        self.slots = threading.BoundedSemaphore(2)
         self.trace = self.compile(HERE / "trace.cpp", "trace")
         self.tests = self.compile(SAMPLE / "window_test.cpp", "tests")
 
@@ -39,8 +45,11 @@ class SampleBuild:
         source.write_text(text)
         return self.compile(source, name)
 
-    def program(self, name, *objects):
-        out = self.work / name
+    def has(self, _program, _file):
+        return True
+
+    def program(self, _name, out, *objects):
+        out = self.work / out
         subprocess.run([*CXX, *objects, self.tests, "-lgtest_main", "-lgtest", "-o", out], check=True)
         return out
 
@@ -53,7 +62,8 @@ class Sample(unittest.TestCase):
         cls.build = SampleBuild(pathlib.Path(cls.folder.name))
         build.PROGRAMS["wire"] = ("window",)
         cls.told = []
-        judge.Judge(cls.build, time.monotonic() + 60, cls.told.append).file("wire/window.cpp", cls.octets, cls.found)
+        judge.Judge(cls.build, time.monotonic() + 60, cls.told.append, jobs=2).room({"wire/window.cpp": cls.octets},
+                                                                                    {"wire/window.cpp": cls.found})
 
     @classmethod
     def tearDownClass(cls):
@@ -84,8 +94,9 @@ class Sample(unittest.TestCase):
         for mutant in (constant, function):
             self.assertEqual(mutant.status, "killed", mutant.diff())
 
-    def test_only_survivors_are_told_and_each_mutant_has_a_fate(self):
-        self.assertEqual({m.status for m in self.told}, {"survived"})
+    def test_each_mutant_has_a_fate_and_is_told_once(self):
+        self.assertEqual({m.status for m in self.told}, {"survived", "killed"})
+        self.assertEqual(len(self.told), len({id(m) for m in self.told}))
         for mutant in self.found:
             self.assertIn(mutant.status, ("killed", "survived", "does not compile"), mutant.diff())
 
@@ -101,16 +112,75 @@ class Sample(unittest.TestCase):
         self.assertEqual(text.split("#line 1", 1)[1].count("\n") - 1, self.octets.decode().count("\n"))
 
 
+def mutant(after, file="wire/a.cpp", **more):
+    return mutants.Mutant(file, 1, "f", "operator", (), before="a", after=after, **more)
+
+
+class Sampling(unittest.TestCase):
+    def test_other_mutants_do_not_change_a_mutants_rank(self):
+        some = [mutant(str(n)) for n in range(100)]
+        chosen = {m.after for m in sorted(some, key=lambda m: mutate.rank(1, m))[:10]}
+        more = sorted([*some, mutant("new")], key=lambda m: mutate.rank(1, m))[:10]
+        self.assertLessEqual(len(chosen - {m.after for m in more}), 1)
+        self.assertNotEqual(chosen, {m.after for m in sorted(some, key=lambda m: mutate.rank(2, m))[:10]})
+
+    def test_files_are_taken_from_each_room_in_turn(self):
+        files = ["cm/a.cpp", "cm/b.cpp", "mpa/a.cpp", "nic/a.cpp"]
+        self.assertEqual({f.split("/")[0] for f in mutate.some_of(files, 3, 1)}, {"cm", "mpa", "nic"})
+        self.assertEqual(mutate.some_of(files, 9, 1), files)
+        self.assertGreater(len({tuple(mutate.some_of(files, 3, seed)) for seed in range(9)}), 1)
+
+    def test_what_was_found_is_kept_until_a_source_changes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "wire").mkdir()
+            source = root / "wire" / "window.cpp"
+            source.write_text((SAMPLE / "window.cpp").read_text())
+            arguments = {"wire/window.cpp": ["-std=c++20", f"-I{SAMPLE}"]}
+            first = found.Found(root, root / "kept", 1).of(arguments)["wire/window.cpp"]
+            self.assertEqual(found.Found(root, root / "kept", 1).known("wire/window.cpp", *arguments.values()), first)
+            source.write_text(source.read_text().replace("++window.initiators", "window.initiators += 2"))
+            self.assertIsNone(found.Found(root, root / "kept", 1).known("wire/window.cpp", *arguments.values()))
+
+    def test_an_interrupted_run_goes_on_while_the_tree_is_the_same(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root, path = pathlib.Path(folder) / "tree", pathlib.Path(folder) / "fates"
+            root.mkdir()
+            (root / "a.cpp").write_text("1")
+            killed, survived, again = (mutant("b", status="killed", killed_by="T.a"), mutant("c", status="survived"),
+                                       mutant("b"))
+            for each in (killed, survived):
+                fates.Fates(root, path).remember(each)
+            fates.Fates(root, path).recall(again)
+            self.assertEqual((again.status, again.killed_by), ("killed", "T.a"))
+            (root / "a.cpp").write_text("2")
+            fresh = mutant("b")
+            fates.Fates(root, path).recall(fresh)
+            self.assertEqual(fresh.status, "")
+
+    def test_again_takes_over_what_was_killed_and_nothing_else(self):
+        killed, survived = mutant("b", status="killed"), mutant("c", status="survived")
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "run.json"
+            path.write_text(json.dumps({"mutants": [killed.as_json(), survived.as_json()]}))
+            now = [mutant("b"), mutant("c"), mutant("d")]
+            self.assertEqual(mutate.take_over(path, now), 1)
+            self.assertEqual([m.status for m in now], ["killed", "", ""])
+            path.write_text("no JSON")
+            with self.assertRaisesRegex(build.BuildError, "--again"):
+                mutate.take_over(path, now)
+
+
 class CommandLine(unittest.TestCase):
     def run_it(self, *words):
         return subprocess.run([sys.executable, "-B", HERE / "mutate.py", *words], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, check=False)
 
     def test_what_cannot_be_is_refused_in_words(self):
-        for words, part in (([], "name a room"), (["nowhere"], "no room nowhere; the rooms are"),
+        for words, part in ((["wire", "--file", "wire/rdmap.cpp"], "not both"), (["nowhere"], "no room nowhere; the rooms are"),
                             (["--file", "wire/none.cpp"], "is no .cpp file of this tree"),
                             (["wire", "--line", "3"], "--line goes with one --file"),
-                            (["wire", "--sample", "0"], "at least 1")):
+                            (["wire", "--sample", "0"], "at least 1"), (["--files", "0"], "at least 1")):
             done = self.run_it(*words)
             self.assertEqual(done.returncode, 2, done.stdout)
             self.assertIn(part, done.stdout)

@@ -51,6 +51,7 @@ class Finder:
         fatal = [d for d in unit.diagnostics if d.severity >= cindex.Diagnostic.Fatal]
         if fatal:
             raise SourceError(f"{file}: libclang cannot read it: {fatal[0].spelling}")
+        self.includes = {i.include.name for i in unit.get_includes()}
         self.found = []
         self.function = ""
         self.alone = self.constant = False
@@ -82,7 +83,7 @@ class Finder:
             return
         elif kind == K.VAR_DECL:
             begin, end = self.span(cursor)
-            head = self.text(begin, end).split(cursor.spelling)[0]
+            head = self.text(begin, end).split(cursor.spelling)[0] if cursor.spelling else ""
             fixed = cursor.type.is_const_qualified()
             self.alone = self.alone or re.search(r"\bconst(expr|init)\b", head) is not None \
                 or (fixed and parent is None)
@@ -229,7 +230,16 @@ class Finder:
 
 def find(path, file, arguments):
     """(the octets of the source, its mutants in their order)."""
+    return _of(Finder(path, file, arguments))
+
+
+def find_with_includes(path, file, arguments):
+    """What find() gives, and the paths of all that the source includes."""
     finder = Finder(path, file, arguments)
+    return *_of(finder), sorted(finder.includes)
+
+
+def _of(finder):
     seen, out = set(), []
     for mutant in finder.found:
         if not all(0 <= s.begin < s.end <= len(finder.octets) for s in mutant.sites):
