@@ -76,6 +76,7 @@ std::uint32_t Admission::add(Network& network, Source& source, Owner owner) {
   if (free_.empty()) {
     at = static_cast<std::uint32_t>(entries_.size());
     entries_.emplace_back();
+    free_.reserve(entries_.capacity());  // so that leave() needs no memory
   } else {
     at = free_.back();
     free_.pop_back();

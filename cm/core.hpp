@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "cm/event_queue.hpp"
+#include "cm/fifo.hpp"
 #include "cm/pending.hpp"
 #include "cm/retries.hpp"
 
@@ -20,7 +20,8 @@ class Core {
   EndpointTable ids;
   Pending pending;
   Retries retries;
-  EventQueue events;
+  /// Those that wait for poll_event(); docs/cm.md has their bound. Events of a destroyed id are passed over there.
+  Fifo<Event> events;
 
   Id id(EndpointId endpoint) const { return {&manager_, endpoint}; }
   /// The id is free again; poll_event() passes over the events of it that still wait.

@@ -132,7 +132,7 @@ std::optional<Event> Manager::poll_event() {
   return std::nullopt;
 }
 
-void Manager::destroy(std::uint64_t number) {
+void Manager::destroy(std::uint64_t number) noexcept {
   if (reported_dead_ == number) reported_dead_ = 0;
   const Endpoint* endpoint = core_->ids.find(number);
   if (endpoint == nullptr || endpoint->orphan) return;
@@ -202,7 +202,7 @@ Result<void> Id::disconnect() {
   return manager_->disconnect(number_);
 }
 
-void Id::destroy() {
+void Id::destroy() noexcept {
   if (manager_ != nullptr) manager_->destroy(number_);
   *this = Id();
 }

@@ -57,7 +57,8 @@ class Provider {
   virtual Result<void> reject(EndpointId endpoint, ConstBytes private_data) = 0;
   virtual Result<void> disconnect(EndpointId endpoint) = 0;
   /// The user has done with it. What is still owed to the peer goes on; then the provider releases the id.
-  virtual void destroy(EndpointId endpoint) = 0;
+  /// It must not fail for want of memory.
+  virtual void destroy(EndpointId endpoint) noexcept = 0;
 
   /// A completion channel of one of its devices has something to give: a driver must not sleep then.
   virtual bool has_events() const = 0;

@@ -95,8 +95,9 @@ class Id {
   Result<void> reject(ConstBytes private_data = {});
   /// Graceful: sends what is posted, then FIN. Ends with Disconnected.
   Result<void> disconnect();
-  /// Forgets the id at once and resets a live connection; no more events for it. Destroys its queue pair.
-  void destroy();
+  /// Forgets the id at once and resets a live connection; no more events for it. Destroys its queue pair. Needs no memory;
+  /// only what an ended connection still owes its peer does, and where there is none, the peer gets a RST instead.
+  void destroy() noexcept;
 
  private:
   friend class Core;
@@ -218,7 +219,7 @@ class Manager {
   Result<void> accept(std::uint64_t number, const AcceptOptions& options);
   Result<void> reject(std::uint64_t number, ConstBytes private_data);
   Result<void> disconnect(std::uint64_t number);
-  void destroy(std::uint64_t number);
+  void destroy(std::uint64_t number) noexcept;
 
   Provider& provider_;
   std::unique_ptr<Core> core_;

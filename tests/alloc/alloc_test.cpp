@@ -20,8 +20,8 @@ void nothing_is_left(std::uint64_t nth, bool, std::int64_t left) {
 struct Life {
   Life() : a(net.add_host(1)), b(net.add_host(2)), va(a.cm.device()), vb(b.cm.device()) {}
   ~Life() {
-    (void)failing_new::disarm();  // destroy() may need memory, for the RST that it asks for
     for (cm::Id id : {ca, cb, listener}) id.destroy();
+    (void)failing_new::disarm();
     for (Host* host : {&a, &b})
       for (auto* e : host->all<cm::ConnectRequest>()) e->id.destroy();
   }
@@ -94,7 +94,9 @@ TEST(FailingAllocator, AfterAFailureTheHostSetsUpTheNextConnection) {
     (void)failing_new::disarm();
     if (!failed) continue;
     ++tried;
+    failing_new::arm_for_good();  // destroy() is noexcept
     life.ca.destroy(), life.cb.destroy(), life.listener.destroy();
+    (void)failing_new::disarm();
     life.a.events.clear(), life.b.events.clear();
     life.ca = life.cb = life.listener = {};
     life.run({.rtr = mpa::Rtr::read});
@@ -102,6 +104,62 @@ TEST(FailingAllocator, AfterAFailureTheHostSetsUpTheNextConnection) {
     EXPECT_TRUE(end != nullptr && end->graceful) << "after allocation " << nth << " had failed";
   }
   EXPECT_GT(tried, 10U);
+}
+
+/// Both ends Established, and whose stream is whose.
+struct Established : Life {
+  Established() {
+    net.spy = [this](End& from, ConstBytes) { (from.host == &a ? end_of_a : end_of_b) = &from; };
+    if (auto id = b.cm.listen(Address::any(Address::Family::v4, 7471))) listener = *id;
+    net.settle();
+    b.on_request = [this](cm::ConnectRequest& request) { (void)(cb = request.id).accept(); };
+    if (auto id = a.cm.connect(Address::v4(192, 0, 2, 2, 7471), {.transport = mpa::Options{.rtr = mpa::Rtr::read}}))
+      ca = *id;
+    (void)net.run_until([&] { return a.last<cm::Established>() != nullptr && b.last<cm::Established>() != nullptr; });
+  }
+  End* end_of_a = nullptr;
+  End* end_of_b = nullptr;
+};
+
+TEST(FailingAllocator, DestroyOfALiveConnectionNeedsNoMemoryAndResetsIt) {
+  Established life;
+  failing_new::arm_for_good();
+  life.ca.destroy();
+  EXPECT_FALSE(failing_new::disarm()) << "destroy() asked for memory";
+  ASSERT_TRUE(life.net.run_until([&] { return life.b.last<cm::Disconnected>() != nullptr; }));
+  EXPECT_FALSE(life.b.last<cm::Disconnected>()->graceful);
+}
+
+TEST(FailingAllocator, DestroyOfAListenerNeedsNoMemoryAndClosesItsPort) {
+  Established life;
+  failing_new::arm_for_good();
+  life.listener.destroy();
+  EXPECT_FALSE(failing_new::disarm()) << "destroy() asked for memory";
+  life.net.settle();
+  const End& late = life.net.raw_connect(Address::v4(192, 0, 2, 2, 7471));
+  life.net.settle();
+  EXPECT_TRUE(late.rst_in);
+}
+
+// The Terminate that is still owed has to be copied, for the queue pair goes with its id. Half an FPDU would be worse than
+// none of it.
+TEST(FailingAllocator, WithoutMemoryForItsTerminateADestroyedConnectionIsReset) {
+  for (const bool memory : {true, false}) {
+    Established life;
+    ASSERT_NE(life.end_of_a, nullptr);
+    life.net.options.window = 0;  // TCP takes nothing
+    life.a.provider->handle_bytes(life.net.now, life.end_of_a->id, Bytes(64, 0xFF));
+    ASSERT_TRUE(life.net.run_until([&] { return life.a.last<cm::Disconnected>() != nullptr; }));
+    if (!memory) failing_new::arm_for_good();
+    life.ca.destroy();
+    EXPECT_EQ(failing_new::disarm(), !memory);
+    life.net.options.window = 1 << 20;
+    life.end_of_a->blocked = false;
+    life.a.write(life.end_of_a->id);
+    ASSERT_TRUE(life.net.run_until([&] { return life.b.last<cm::Disconnected>() != nullptr; }));
+    const auto* end = life.b.last<cm::Disconnected>();
+    EXPECT_EQ(end->terminate.has_value(), memory) << end->why.to_string();
+  }
 }
 
 TEST(FailingAllocator, ThroughADeviceAndItsObjects) {

@@ -6,11 +6,12 @@
 namespace {
 
 std::uint64_t left = 0;  // to the one that fails; 0: none will
+bool for_good = false;
 bool reached = false;
 std::int64_t count = 0;
 
 void* allocate(std::size_t size, std::size_t alignment) {
-  if (left != 0 && --left == 0) {
+  if (for_good || (left != 0 && --left == 0)) {
     reached = true;
     throw std::bad_alloc();
   }
@@ -35,8 +36,13 @@ void arm(std::uint64_t nth) {
   reached = false;
   left = nth;
 }
+void arm_for_good() {
+  arm(0);
+  for_good = true;
+}
 bool disarm() {
   left = 0;
+  for_good = false;
   return reached;
 }
 std::int64_t alive() { return count; }

@@ -9,7 +9,9 @@ namespace parley::failing_new {
 
 /// The nth allocation from now on fails, once; 0: none.
 void arm(std::uint64_t nth);
-/// True if the allocation that arm() chose was asked for.
+/// All fail from now on.
+void arm_for_good();
+/// True if an allocation was asked for that was to fail. None fails from now on.
 bool disarm();
 /// Allocations that were not freed.
 std::int64_t alive();

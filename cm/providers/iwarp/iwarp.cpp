@@ -68,6 +68,7 @@ void Iwarp::start(Core& core) {
 Slot& Iwarp::slot_for(EndpointId id) {
   const std::size_t slot = EndpointTable::slot(id);
   if (slot >= slots_.size()) slots_.resize(slot + 1);
+  commands_.make_room(core_->ids.alive());  // for last_command()
   return slots_[slot];
 }
 
@@ -131,11 +132,24 @@ Listener* Iwarp::listener_by_stream(StreamId stream) {
   return l != nullptr && l->stream == stream ? l : nullptr;
 }
 
+void Iwarp::command(const StreamCommand& command) {
+  commands_.make_room(core_->ids.alive() + 1);
+  commands_.push(command);
+}
+
 void Iwarp::command(StreamCommand::Kind kind, StreamId stream) {
-  StreamCommand command;
-  command.kind = kind;
-  command.id = stream;
-  commands_.push_back(command);
+  StreamCommand named;
+  named.kind = kind;
+  named.id = stream;
+  command(named);
+}
+
+// Needs no memory. The endpoint is freed at once, so that there is room for those of the others.
+void Iwarp::last_command(StreamCommand::Kind kind, StreamId stream) noexcept {
+  StreamCommand named;
+  named.kind = kind;
+  named.id = stream;
+  commands_.push(named);
 }
 
 Result<void> Iwarp::make_qp(Connection& c, const QpInit* init) {
@@ -279,18 +293,23 @@ Result<void> Iwarp::disconnect(EndpointId endpoint) {
 }
 
 // Keeps what the queue pair still owes the peer (a Terminate, usually), because the user's memory and completion queues
-// may go right after destroy().
-void Iwarp::keep_tail(Connection& c) {
-  if (!c.qp || !c.qp->has_transmit()) return;
-  std::array<ConstBytes, 64> pieces;
-  const std::size_t n = c.qp->gather(pieces);
-  for (std::size_t i = 0; i < n && c.tx.size() + pieces[i].size() <= tail_max; ++i)
-    c.tx.insert(c.tx.end(), pieces[i].begin(), pieces[i].end());
+// may go right after destroy(). False: there was no memory for it, and half an FPDU is worse than none.
+bool Iwarp::keep_tail(Connection& c) noexcept {
+  if (!c.qp || !c.qp->has_transmit()) return true;
+  try {
+    std::array<ConstBytes, 64> pieces;
+    const std::size_t n = c.qp->gather(pieces);
+    for (std::size_t i = 0; i < n && c.tx.size() + pieces[i].size() <= tail_max; ++i)
+      c.tx.insert(c.tx.end(), pieces[i].begin(), pieces[i].end());
+    return true;
+  } catch (...) {  // bad_alloc; nothing else is thrown there
+    return false;
+  }
 }
 
-void Iwarp::destroy(EndpointId endpoint) {
+void Iwarp::destroy(EndpointId endpoint) noexcept {
   if (Listener* l = find_listener(endpoint)) {
-    if (l->up) command(StreamCommand::Kind::close, l->stream);
+    if (l->up) last_command(StreamCommand::Kind::close, l->stream);
     free_slot(EndpointTable::slot(endpoint));
     return;
   }
@@ -298,24 +317,22 @@ void Iwarp::destroy(EndpointId endpoint) {
   if (c == nullptr) return;
   const bool on_wire = c->wire == Wire::opening || c->wire == Wire::up || c->wire == Wire::shut;
   const bool rejecting = c->phase == Phase::decided && !c->setup->decision->accept;
-  if (on_wire && (c->phase == Phase::over || rejecting)) {
+  if (on_wire && (c->phase == Phase::over || rejecting) && keep_tail(*c)) {
     // The connection has ended for the user; the Reply with R=1, the Terminate or the FIN is still on its way.
-    keep_tail(*c);
     drop_qp(*c);
     core_->ids.find(endpoint)->orphan = true;
     return;
   }
-  if (on_wire) command(StreamCommand::Kind::reset, c->stream);
+  if (on_wire) last_command(StreamCommand::Kind::reset, c->stream);
   free_slot(c->slot);
 }
 
 bool Iwarp::poll_command(StreamCommand& out) {
   // The input is over and no one uses an endpoint any more; there may never be another input.
   if (!retired_.empty()) free_retired();
-  if (commands_.empty()) return false;
-  out = commands_.front();
-  commands_.pop_front();
-  return true;
+  const auto next = commands_.pop();
+  if (next) out = *next;
+  return next.has_value();
 }
 
 void Iwarp::handle_listening(Instant now, StreamId listener, const Address& local) {

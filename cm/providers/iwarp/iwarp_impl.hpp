@@ -158,7 +158,7 @@ class Iwarp final : public IwarpProvider {
   Result<void> accept(EndpointId endpoint, const AcceptOptions& options) override;
   Result<void> reject(EndpointId endpoint, ConstBytes private_data) override;
   Result<void> disconnect(EndpointId endpoint) override;
-  void destroy(EndpointId endpoint) override;
+  void destroy(EndpointId endpoint) noexcept override;
   bool has_events() const override { return device_->has_events(); }
 
   // IwarpProvider
@@ -196,7 +196,7 @@ class Iwarp final : public IwarpProvider {
   Listener* listener_by_stream(StreamId stream);
   Result<void> make_qp(Connection& c, const QpInit* init);
   void drop_qp(Connection& c);
-  void keep_tail(Connection& c);
+  bool keep_tail(Connection& c) noexcept;
   Id id_of(const Connection& c) const { return core_->id(c.id); }
   EndpointId listener_of(const Connection& c) const { return core_->ids.find(c.id)->listener; }
   // The id was destroyed; the connection exists only for octets still owed.
@@ -208,7 +208,9 @@ class Iwarp final : public IwarpProvider {
     if ((stream & 1) == 0) accepted_.erase(stream);
   }
   std::uint32_t slot_of(StreamId stream) const;
+  void command(const StreamCommand& command);
   void command(StreamCommand::Kind kind, StreamId stream);
+  void last_command(StreamCommand::Kind kind, StreamId stream) noexcept;
 
   // iwarp_admission.cpp: who may be pending, and who is evicted
   bool admit(Connection& c, Instant now);
@@ -261,8 +263,8 @@ class Iwarp final : public IwarpProvider {
   mutable StreamId last_found_ = 0;
   mutable std::uint32_t last_found_slot_ = 0xFFFFFFFF;
   StreamId stream_serial_ = 0;
-  std::deque<StreamCommand> commands_;  // at most two per stream
-  std::deque<StreamId> ready_;          // each stream once
+  Fifo<StreamCommand> commands_;  // at most two per stream, and there is always room for one more of each endpoint
+  std::deque<StreamId> ready_;    // each stream once
   DeadlineQueue deadlines_;
   EchoMemory echoes_;
   Instant now_{};

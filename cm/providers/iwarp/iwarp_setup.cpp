@@ -26,12 +26,12 @@ void give_up_rtr_frame(mpa::Options& options) {
 
 void Iwarp::carry_out(Listener& l) {
   if (l.up) return;
-  StreamCommand command;
-  command.kind = StreamCommand::Kind::listen;
-  command.id = l.stream;
-  command.address = l.address;
-  command.backlog = l.backlog;
-  commands_.push_back(command);
+  StreamCommand listen;
+  listen.kind = StreamCommand::Kind::listen;
+  listen.id = l.stream;
+  listen.address = l.address;
+  listen.backlog = l.backlog;
+  command(listen);
   l.up = true;
 }
 
@@ -70,12 +70,12 @@ void Iwarp::open_stream(Connection& c, Instant now) {
   c.peer_fin = c.want_fin = false;
   c.tx.clear();
   c.tx_at = 0;
-  StreamCommand command;
-  command.kind = StreamCommand::Kind::open;
-  command.id = c.stream;
-  command.address = c.peer;
-  command.local = c.setup->bind_local ? c.setup->local : Address::any(c.peer.family, 0);
-  commands_.push_back(command);
+  StreamCommand open;
+  open.kind = StreamCommand::Kind::open;
+  open.id = c.stream;
+  open.address = c.peer;
+  open.local = c.setup->bind_local ? c.setup->local : Address::any(c.peer.family, 0);
+  command(open);
   c.deadline = after(now, c.setup->transport_timeout);
   refresh_deadline(c);
 }

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A queue in one block of memory, so that room can be made beforehand: for what must be said where no memory may be
+// asked for.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace parley::cm {
+
+/// Its user bounds it.
+template <class T>
+class Fifo {
+ public:
+  void push(T item) { items_.push_back(std::move(item)); }
+  /// The next `more` of push() need no memory.
+  void make_room(std::size_t more) {
+    const std::size_t needed = items_.size() + more;
+    if (needed > items_.capacity()) items_.reserve(std::max(needed, 2 * items_.capacity()));
+  }
+  bool empty() const { return at_ == items_.size(); }
+  std::optional<T> pop() {
+    if (empty()) return std::nullopt;
+    std::optional<T> item(std::move(items_[at_++]));
+    // What was read is erased all at once, or half at a time if the reader never catches up.
+    if (empty() || at_ >= std::max(kept, items_.size() / 2)) {
+      items_.erase(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(at_));
+      at_ = 0;
+    }
+    return item;
+  }
+
+ private:
+  static constexpr std::size_t kept = 64;  // items already read that may precede the others
+  std::vector<T> items_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace parley::cm
