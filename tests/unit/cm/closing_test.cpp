@@ -241,7 +241,8 @@ TEST_P(SlowEnd, LastsAsLongAsThePeerTakesOctets) {
 }
 
 INSTANTIATE_TEST_SUITE_P(CmClosing, SlowEnd,
-                         ::testing::Values(Ending::disconnect, Ending::fin_of_the_peer, Ending::terminate));
+                         ::testing::Values(Ending::disconnect, Ending::fin_of_the_peer, Ending::terminate),
+                         testing::PrintToStringParamName());
 
 /// Calls in any order, ends at any moment, octets that mean nothing: hosts that know nothing of each other's state.
 class AnyOrder : public ::testing::TestWithParam<std::uint64_t> {
@@ -373,7 +374,8 @@ TEST_P(AnyOrder, LeavesNothingBehind) {
   EXPECT_GT(established_, 0U);
 }
 
-INSTANTIATE_TEST_SUITE_P(CmClosing, AnyOrder, ::testing::Range(std::uint64_t{1}, std::uint64_t{200}));
+INSTANTIATE_TEST_SUITE_P(CmClosing, AnyOrder, ::testing::Range(std::uint64_t{1}, std::uint64_t{200}),
+                         [](const auto& seed) { return fmt::format("seed_{}", seed.param); });
 
 }  // namespace
 }  // namespace parley

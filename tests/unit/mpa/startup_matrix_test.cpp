@@ -185,6 +185,11 @@ TEST(Revision1, ARevision2RequestMakesA2007ResponderReset) {  // OFA 2007-10 Rtr
 
 RtrSet set_of(int bits) { return {.send = (bits & 1) != 0, .write = (bits & 2) != 0, .read = (bits & 4) != 0}; }
 
+std::string words_of(int bits) {
+  const RtrSet set = set_of(bits);
+  return std::string(set.send ? "_send" : "") + (set.write ? "_write" : "") + (set.read ? "_read" : "");
+}
+
 class Kinds : public ::testing::TestWithParam<std::tuple<int, int>> {};
 
 TEST_P(Kinds, ACommonOneIsChosenOrTheInitiatorTerminates) {
@@ -217,7 +222,11 @@ TEST_P(Kinds, ACommonOneIsChosenOrTheInitiatorTerminates) {
     EXPECT_TRUE(p.r.parameters().peer_to_peer && p.i.parameters().peer_to_peer);
   }
 }
-INSTANTIATE_TEST_SUITE_P(Rfc6581, Kinds, ::testing::Combine(::testing::Range(1, 8), ::testing::Range(1, 8)));
+INSTANTIATE_TEST_SUITE_P(Rfc6581, Kinds, ::testing::Combine(::testing::Range(1, 8), ::testing::Range(1, 8)),
+                         [](const auto& kinds) {
+                           return "offered" + words_of(std::get<0>(kinds.param)) + "_able" +
+                                  words_of(std::get<1>(kinds.param));
+                         });
 
 TEST(Revision2, TheResponderPrefersWriteThenReadThenSend) {  // RFC 6581 §9.2 leaves it free
   EXPECT_EQ(answer(req(0x50, 2, hex("C008C008"))).parameters.rtr, Rtr::write);

@@ -100,7 +100,11 @@ TEST_P(RtrForms, GoFirstWhateverWasPostedBefore) {
 
 INSTANTIATE_TEST_SUITE_P(Conformance, RtrForms,
                          testing::Combine(testing::Values(mpa::Rtr::send, mpa::Rtr::write, mpa::Rtr::read),
-                                          testing::Bool()));
+                                          testing::Bool()),
+                         [](const auto& form) {
+                           return testing::PrintToString(std::get<0>(form.param)) +
+                                  (std::get<1>(form.param) ? "_at_stag_0" : "");
+                         });
 
 // RFC 6581 §9.2: a Send that was not agreed is a message like any other.
 TEST(NicRtr, AnUnagreedZeroLengthSendUsesAReceive) {

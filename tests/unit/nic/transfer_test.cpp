@@ -101,7 +101,8 @@ TEST_P(EverySplit, OfTheStreamGivesTheSameMemoryAndCompletions) {
     EXPECT_TRUE(std::equal(a.memory.begin() + 2000, a.memory.begin() + 4000, a.memory.begin() + 5000));
   }
 }
-INSTANTIATE_TEST_SUITE_P(NicTransfer, EverySplit, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(NicTransfer, EverySplit, testing::Bool(),
+                         [](const auto& markers) { return markers.param ? "markers" : "no_markers"; });
 
 // RFC 5041 §5.2, RFC 5044 §4.5.
 TEST(Conformance, Row67_SegmentsAreAtMostMulpdu) {
