@@ -142,6 +142,44 @@ TEST(NicObjects, MemoryStaysWhileAPeersReadIsAnswered) {
   EXPECT_TRUE(solo.side.device->dereg_mr(solo.buffer.region.lkey).has_value());
 }
 
+TEST(NicObjects, MemoryIsFreeOnceThePeerThatReadsItIsGone) {
+  for (const bool reset : {false, true}) {
+    Solo solo;
+    solo.side.qp->handle_bytes(solo.fpdu(unhex("4141 00000000 00000001 00000001 00000000 00000011 0000000000000000" +
+                                               Solo::hex32(16) + solo.stag() + solo.to())));
+    EXPECT_EQ(solo.side.device->dereg_mr(solo.buffer.region.lkey).error(), code(Errc::wrong_state));
+    reset ? solo.side.qp->handle_end(true) : solo.side.qp->flush();
+    EXPECT_TRUE(solo.side.device->dereg_mr(solo.buffer.region.lkey).has_value());
+  }
+}
+
+TEST(NicObjects, AQueuePairDestroyedInsideAMessageGivesUpItsSharedReceive) {
+  auto device = make_device();
+  const PdHandle pd = device->alloc_pd().value();
+  auto cq = device->create_cq(1).value();
+  auto srq = device->create_srq(pd, 4).value();
+  const QpInit init{.pd = pd, .send_cq = cq.get(), .recv_cq = cq.get(), .max_send_wr = 1, .max_recv_wr = 1};
+  QpInit sharing = init;
+  sharing.srq = srq.get();
+  auto qp = device->create_stream_qp(sharing).value();
+  Buffer to(*device, pd, 16);
+  const Sge sge = to.all();
+  ASSERT_TRUE(srq->post_recv({.sges = {&sge, 1}}).has_value());
+  ASSERT_TRUE(qp->attach(attach_options(mpa::Role::responder)).has_value());
+  mpa::Framer framer({.crc = true, .markers = false, .emss = 1460});
+  const Bytes begin = unhex("0143 00000000 00000000 00000001 00000000 aabb");
+  Bytes fpdu(framer.wire_size(begin.size()));
+  framer.frame(begin, {}, fpdu);
+  qp->handle_bytes(fpdu);
+  EXPECT_EQ(srq->available(), 0U);
+  qp.reset();
+  std::array<WorkCompletion, 1> done;
+  EXPECT_EQ(cq->poll(done), 0U) << "a completion would name a queue pair that is gone";
+  EXPECT_TRUE(device->dereg_mr(to.region.lkey).has_value());
+  auto other = device->create_stream_qp(init).value();
+  EXPECT_TRUE(other->post_recv({}).has_value()) << "its place in the completion queue is free";
+}
+
 TEST(NicObjects, AnyOrderOfDestructionIsSafe) {
   for (int order = 0; order < 24; ++order) {
     auto side = std::make_unique<Side>(true);

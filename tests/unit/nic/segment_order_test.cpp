@@ -97,6 +97,7 @@ TEST(NicSegmentOrder, AMessageWithAHoleHoldsOffTheNext) {
   }
   EXPECT_EQ(code_of(next.feed(send_segment(true, 2, 0, "00"))), "1203");
   EXPECT_EQ(code_of(immediate.feed("4148 00000000 00000000 00000001 00000000 0102030405060708")), "0206");
+  EXPECT_EQ(immediate.side.events.back().failure.rule, "RFC 5041 §4.3");
   EXPECT_EQ(code_of(other.feed("4145 00000000 00000000 00000001 00000005 05")), "0206");
   fin.side.qp->handle_end(false);
   EXPECT_TRUE(fin.side.saw(QpEvent::Kind::failed));

@@ -206,6 +206,37 @@ TEST(NicTransfer, SendVariantsSaySolicitedAndInvalidate) {
   EXPECT_EQ(received[0].invalidated_rkey, again.region.rkey);
 }
 
+// RFC 5041 §4.3: the Invalidate STag is the same in all segments of a message, and a receiver may read it in any.
+TEST(NicTransfer, ALongSendWithInvalidateInvalidatesAtItsEnd) {
+  Pair p;
+  Buffer from(*p.a.device, p.a.pd, 8000), to(*p.b.device, p.b.pd, 8000), window(*p.b.device, p.b.pd, 16);
+  p.connect();
+  ASSERT_TRUE(p.b.recv(1, {to.all()}).has_value());
+  ASSERT_TRUE(post(p.a, {.opcode = SendWr::Opcode::send_with_inv, .invalidate_rkey = window.region.rkey}, {from.all()})
+                  .has_value());
+  p.run();
+  const auto received = p.b.recvs();
+  ASSERT_EQ(received.size(), 1U);
+  EXPECT_EQ(received[0].status, WcStatus::success);
+  EXPECT_EQ(received[0].byte_len, 8000U);
+  EXPECT_EQ(received[0].invalidated_rkey, window.region.rkey);
+  EXPECT_EQ(p.b.recv(2, {window.all()}).error(), make_error_code(Errc::protection));
+}
+
+// RFC 5040 §4.1: in the other Sends the word is reserved: nothing is invalidated, whatever it holds.
+TEST(NicTransfer, AWordInThePlaceOfTheInvalidateStagOfAPlainSendIsIgnored) {
+  Solo solo;
+  Buffer window(*solo.side.device, solo.side.pd, 16);
+  ASSERT_TRUE(solo.side.recv(1, {solo.buffer.all()}).has_value());
+  EXPECT_EQ(solo.feed("4143" + Solo::hex32(window.region.rkey) + "00000000 00000001 00000000 aabb"), "");
+  const auto received = solo.side.recvs();
+  ASSERT_EQ(received.size(), 1U);
+  EXPECT_EQ(received[0].status, WcStatus::success);
+  EXPECT_FALSE(received[0].with_inv);
+  EXPECT_EQ(received[0].invalidated_rkey, 0U);
+  EXPECT_TRUE(solo.side.recv(2, {window.all()}).has_value());
+}
+
 // RFC 7306 §6.
 TEST(NicTransfer, ImmediateDataArrivesInTheCompletion) {
   Pair p;
