@@ -12,7 +12,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <filesystem>
 #include <functional>
+#include <iterator>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -449,16 +452,14 @@ TEST(Drivers, RunsOutOfDescriptorsAndRecovers) {
   refused.destroy();
 }
 
-/// The number that the next descriptor of this process would get.
-int next_descriptor() {
-  const int fd = ::dup(0);
-  ::close(fd);
-  return fd;
+/// Of this process.
+std::ptrdiff_t open_descriptors() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
 }
 
 TEST(Drivers, ConnectionsThatFailAtOnceLeaveNoDescriptorOpen) {
   Peer a;
-  const int before = next_descriptor();
+  const std::ptrdiff_t before = open_descriptors();
   std::vector<cm::Id> ids;
   for (int i = 0; i < 10; ++i) {
     ids.push_back(*a.cm().connect(Address::v4(255, 255, 255, 255, 7471)));  // connect() refuses a broadcast address
@@ -466,7 +467,25 @@ TEST(Drivers, ConnectionsThatFailAtOnceLeaveNoDescriptorOpen) {
                                   {.local = Address::v4(192, 0, 2, 99, 0)}));  // bind() a foreign one
   }
   ASSERT_TRUE(Peer::run_until([&] { return a.count<cm::ConnectFailed>() == ids.size(); }, {&a}));
-  EXPECT_EQ(next_descriptor(), before);
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST(Drivers, RefusedConnectionsAndListenersLeaveNoDescriptorOpen) {
+  Peer a, b;
+  const Address taken = b.listen(Address::loopback(Address::Family::v4, 0));
+  Address gone;
+  {
+    Peer c;
+    gone = c.listen(Address::loopback(Address::Family::v4, 0));
+  }
+  const std::ptrdiff_t before = open_descriptors();
+  std::vector<cm::Id> ids;
+  for (int i = 0; i < 10; ++i) {
+    ids.push_back(*a.cm().connect(gone));  // the system tells later, by a RST
+    ids.push_back(*a.cm().listen(taken));
+  }
+  ASSERT_TRUE(Peer::run_until([&] { return a.count<cm::ConnectFailed>() == ids.size(); }, {&a}));
+  EXPECT_EQ(open_descriptors(), before);
 }
 
 /// A socket that speaks MPA by hand, with blocking calls.
@@ -490,36 +509,83 @@ struct RawClient {
   int fd;
 };
 
+/// A host with one open connection, whose other end is such a socket.
+struct ToRawClient {
+  explicit ToRawClient(const TcpHostOptions& options = {}) : host(options), memory(host.host->device(), 1 << 20) {
+    host.on_request = [this](cm::ConnectRequest& request) {
+      id = request.id;
+      EXPECT_TRUE(id.accept({.qp = memory.qp()}));
+    };
+    raw.emplace(host.listen(Address::loopback(Address::Family::v4, 0)));
+    raw->say(*wire::MpaFrame{.key = wire::MpaKey::req, .flags = PARLEY_MPA_FLAG_C, .revision = 1}.emit());
+    EXPECT_TRUE(Peer::run_until([&] { return host.last<cm::ConnectRequest>() != nullptr; }, {&host}));
+    // A Write of no octets: 14 of header, and the CRC.
+    mpa::Framer framer({.crc = true, .markers = false, .emss = 1460});
+    const Bytes write{0xC1, 0x40, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0};
+    Bytes fpdu(framer.wire_size(write.size()));
+    framer.frame(write, {}, fpdu);
+    raw->say(fpdu);
+    EXPECT_TRUE(Peer::run_until([&] { return host.last<cm::Established>() != nullptr; }, {&host}));
+  }
+  ~ToRawClient() { id.destroy(); }
+  ToRawClient(const ToRawClient&) = delete;
+
+  void send() {
+    const Sge all = memory.all();
+    EXPECT_TRUE(id.qp()->post_send({.opcode = SendWr::Opcode::send, .sges = {&all, 1}}));
+  }
+  void expect_reset() {
+    ASSERT_TRUE(Peer::run_until([&] { return host.last<cm::Disconnected>() != nullptr; }, {&host}));
+    const cm::Disconnected& told = *host.last<cm::Disconnected>();
+    EXPECT_FALSE(told.graceful);
+    EXPECT_EQ(told.why.code, make_error_code(Errc::peer_reset)) << told.why.to_string();
+  }
+
+  Peer host;
+  Memory memory;
+  cm::Id id;
+  std::optional<RawClient> raw;
+};
+
 // Behind a FIN the system tells a RST as EPIPE (tcp(7)); to the user it is what it is.
 TEST(Drivers, AResetBehindAFinIsReportedAsAReset) {
-  Peer b;
-  Memory memory(b.host->device(), 1 << 20);
-  cm::Id server;
-  b.on_request = [&](cm::ConnectRequest& request) {
-    server = request.id;
-    ASSERT_TRUE(server.accept({.qp = memory.qp()}));
-  };
-  RawClient raw(b.listen(Address::loopback(Address::Family::v4, 0)));
-  raw.say(*wire::MpaFrame{.key = wire::MpaKey::req, .flags = PARLEY_MPA_FLAG_C, .revision = 1}.emit());
-  ASSERT_TRUE(Peer::run_until([&] { return b.last<cm::ConnectRequest>() != nullptr; }, {&b}));
-  // A Write of no octets: 14 of header, and the CRC.
-  mpa::Framer framer({.crc = true, .markers = false, .emss = 1460});
-  const Bytes write{0xC1, 0x40, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0};
-  Bytes fpdu(framer.wire_size(write.size()));
-  framer.frame(write, {}, fpdu);
-  raw.say(fpdu);
-  ASSERT_TRUE(Peer::run_until([&] { return b.last<cm::Established>() != nullptr; }, {&b}));
-  const Sge all = memory.all();  // more than the system takes for a peer that does not read: the connection stays
-  for (int i = 0; i < 8; ++i) ASSERT_TRUE(server.qp()->post_send({.opcode = SendWr::Opcode::send, .sges = {&all, 1}}));
-  ASSERT_EQ(::shutdown(raw.fd, SHUT_WR), 0);
-  while (b.turn()) {
+  ToRawClient t;
+  for (int i = 0; i < 8; ++i) t.send();  // more than the system takes for a peer that does not read: it stays open
+  ASSERT_EQ(::shutdown(t.raw->fd, SHUT_WR), 0);
+  while (t.host.turn()) {
   }
-  raw.reset();
-  ASSERT_TRUE(Peer::run_until([&] { return b.last<cm::Disconnected>() != nullptr; }, {&b}));
-  EXPECT_FALSE(b.last<cm::Disconnected>()->graceful);
-  EXPECT_EQ(b.last<cm::Disconnected>()->why.code, make_error_code(Errc::peer_reset))
-      << b.last<cm::Disconnected>()->why.to_string();
-  server.destroy();
+  t.raw->reset();
+  t.expect_reset();
+}
+
+TEST(Drivers, AResetBehindAFinIsReportedThoughNothingIsWritten) {
+  ToRawClient t({.iwarp = {.half_close_grace = 60s}});
+  ASSERT_EQ(::shutdown(t.raw->fd, SHUT_WR), 0);
+  while (t.host.turn()) {
+  }
+  t.raw->reset();
+  t.expect_reset();
+}
+
+// A write that fails takes the socket's error with it; the end of the stream that is read after it is no FIN.
+TEST(Drivers, AResetThatAWriteMeetsFirstIsReportedAsAReset) {
+  for (const bool fin : {false, true}) {
+    ToRawClient t;
+    if (fin) {
+      ASSERT_EQ(::shutdown(t.raw->fd, SHUT_WR), 0);
+    }
+    t.raw->reset();
+    t.send();
+    t.expect_reset();
+  }
+}
+
+TEST(Drivers, AResetLeavesNoDescriptorOpen) {
+  ToRawClient t;
+  const std::ptrdiff_t before = open_descriptors();
+  t.raw->reset();
+  t.expect_reset();
+  EXPECT_EQ(open_descriptors(), before - 2) << "this end's and the other's";
 }
 
 TEST(Drivers, TapSeesEveryOctetOfBothSides) {
