@@ -13,7 +13,8 @@ namespace parley::capture {
 class Findings {
  public:
   /// Of findings that cite one rule and begin with the same words only the first `same_max` are kept, the rest counted.
-  void add(std::uint64_t frame, std::optional<Side> side, Severity severity, std::string_view rule, std::string text) {
+  void add(std::uint64_t frame, std::optional<Side> side, Severity severity, std::string_view rule, std::string text,
+           FindingId id = FindingId::none) {
     const auto key = std::pair{std::string(rule), text.substr(0, 40)};
     auto& n = seen_[key];
     ++n;
@@ -21,7 +22,7 @@ class Findings {
       ++dropped_;
       return;
     }
-    list_.push_back({frame, severity, std::string(rule), std::move(text), side});
+    list_.push_back({frame, severity, std::string(rule), std::move(text), side, id});
   }
   void note(std::uint64_t frame, std::optional<Side> side, std::string_view rule, std::string text) {
     add(frame, side, Severity::note, rule, std::move(text));
@@ -29,8 +30,9 @@ class Findings {
   void warn(std::uint64_t frame, std::optional<Side> side, std::string_view rule, std::string text) {
     add(frame, side, Severity::warning, rule, std::move(text));
   }
-  void error(std::uint64_t frame, std::optional<Side> side, std::string_view rule, std::string text) {
-    add(frame, side, Severity::error, rule, std::move(text));
+  void error(std::uint64_t frame, std::optional<Side> side, std::string_view rule, std::string text,
+             FindingId id = FindingId::none) {
+    add(frame, side, Severity::error, rule, std::move(text), id);
   }
   const std::vector<Finding>& list() const { return list_; }
   std::uint64_t dropped() const { return dropped_; }

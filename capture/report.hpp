@@ -30,12 +30,21 @@ enum class Side : std::uint8_t { initiator, responder };
 constexpr Side other(Side s) { return s == Side::initiator ? Side::responder : Side::initiator; }
 std::string_view to_string(Side side);
 
+/// Findings that programs tell from the others: the simulator excuses them where its scenario asks for what they
+/// describe. Sentences are for people and may change.
+enum class FindingId : std::uint8_t {
+  none,
+  fence,              ///< RFC 5044 §7.1.2 rule 4: an FPDU of the responder before it had received one
+  rtr_frame_omitted,  ///< OFA 2007-10 Rtr §2: an FPDU of the initiator in place of the agreed Rtr frame
+};
+
 struct Finding {
   std::uint64_t frame = 0;  ///< as Wireshark numbers it; 0: no single frame
   Severity severity = Severity::note;
   std::string rule;            ///< "RFC 5044 §7.1.2"; empty when no rule is at stake
   std::string text;            ///< a sentence that names who did it
   std::optional<Side> side{};  ///< whose fault it is, or of whom it speaks; none: of both or of neither
+  FindingId id = FindingId::none;
 };
 
 /// What a connection, or a file, is worth. Every report has this word, and the exit code follows it.

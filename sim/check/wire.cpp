@@ -11,15 +11,6 @@ Address plain(Address address) {
   return address;
 }
 
-bool is_rtr_by_s(const capture::Finding& finding) {
-  return finding.text.find("although the Rtr frame was agreed") != std::string::npos;
-}
-
-/// RFC 5044 §7.1.2 rule 4 in the words of the verdict.
-bool is_fence(const capture::Finding& finding) {
-  return finding.text.find("before it had received one") != std::string::npos;
-}
-
 }  // namespace
 
 std::pair<Address, Address> WireCheck::name(const Address& a, const Address& b) {
@@ -59,9 +50,10 @@ void WireCheck::judge_connection(const std::string& host, const capture::Connect
     if (finding.severity != capture::Severity::error) continue;
     if (finding.side != capture::Side::responder && is_one_of(options_.quirky, report.initiator)) continue;
     if (finding.side != capture::Side::initiator && is_one_of(options_.quirky, report.responder)) continue;
-    const bool fence = is_fence(finding);
+    const bool fence = finding.id == capture::FindingId::fence;
     if (fence && !options_.fence) continue;
-    if (is_rtr_by_s(finding) && is_one_of(options_.announce_by_s, report.initiator)) continue;
+    if (finding.id == capture::FindingId::rtr_frame_omitted && is_one_of(options_.announce_by_s, report.initiator))
+      continue;
     // Two hosts see the same fault; it is reported once.
     if (!said.insert(fmt::format("{} {} {}", connection, report.first_at.time_since_epoch().count() / 1'000'000'000,
                                  finding.text))

@@ -184,7 +184,8 @@ void Connection::check_fence(Half& h, const WalkedFpdu& f) {
       f.last.frame, Side::responder, "RFC 5044 §7.1.2",
       fmt::format("the responder sent an FPDU{} before it had received one (rule 4): nothing of the initiator's after "
                   "the Request was acknowledged by then",
-                  reply_ && f.first.frame == reply_->frame ? " in the segment of its Reply," : ""));
+                  reply_ && f.first.frame == reply_->frame ? " in the segment of its Reply," : ""),
+      FindingId::fence);
 }
 
 // OFA 2007-10 Rtr §2: that a responder knows the Rtr frame is shown when it takes one.
@@ -224,7 +225,8 @@ void Connection::check_first_fpdu(const WalkedFpdu& f) {
   } else if (agreement_.rtr_frame && rtr_seen_ == mpa::Rtr::none) {
     operational_ = true;
     findings_.error(f.last.frame, Side::initiator, "OFA 2007-10 Rtr §2",
-                    "the initiator sent an FPDU first although the Rtr frame was agreed (S on both sides)");
+                    "the initiator sent an FPDU first although the Rtr frame was agreed (S on both sides)",
+                    FindingId::rtr_frame_omitted);
   } else if (agreement_.revision <= 1 && form != mpa::Rtr::none && rtr_seen_ == mpa::Rtr::none) {
     rtr_seen_ = form;
     findings_.note(

@@ -371,6 +371,8 @@ TEST(SimCheck, SeesWhatDoesNotSettleInTimeAfterTheLastFault) {
 /// A capture of one connection, as a host would take it.
 class Captured {
  public:
+  static inline const Address initiator = Address::v4(10, 0, 0, 1, 40000);
+  explicit Captured(WireOptions options = {}) : wire_(std::move(options)) {}
   void say(bool from_initiator, ConstBytes payload, std::uint8_t flags = wire::tcp_flag::ack) {
     Side& me = from_initiator ? i_ : r_;
     Side& other = from_initiator ? r_ : i_;
@@ -386,12 +388,12 @@ class Captured {
     at_ += 1us;
     wire_.frame("b", {.at = at_, .outbound = !from_initiator, .octets = octets_});
   }
-  void handshake() {
+  void handshake(std::uint8_t mpa_flags = 0) {
     say(true, {}, wire::tcp_flag::syn);
     say(false, {}, wire::tcp_flag::syn | wire::tcp_flag::ack);
     say(true, {});
-    say(true, *wire::MpaFrame{.key = wire::MpaKey::req, .revision = 1}.emit());
-    say(false, *wire::MpaFrame{.key = wire::MpaKey::rep, .revision = 1}.emit());
+    say(true, *wire::MpaFrame{.key = wire::MpaKey::req, .flags = mpa_flags, .revision = 1}.emit());
+    say(false, *wire::MpaFrame{.key = wire::MpaKey::rep, .flags = mpa_flags, .revision = 1}.emit());
   }
   std::vector<std::string> finish() {
     Judge judge;
@@ -410,10 +412,10 @@ class Captured {
     Address address;
     std::uint32_t seq;
   };
-  Side i_{Address::v4(10, 0, 0, 1, 40000), 1000}, r_{Address::v4(10, 0, 0, 2, 7471), 5000};
+  Side i_{initiator, 1000}, r_{Address::v4(10, 0, 0, 2, 7471), 5000};
   Bytes octets_;
   Instant at_{};
-  WireCheck wire_{WireOptions{}};
+  WireCheck wire_;
 };
 
 // RFC 5044 §7.1.2 rule 4
@@ -427,6 +429,23 @@ TEST(SimCheck, SeesAResponderThatSpeaksBeforeTheFirstFpdu) {
   good.say(true, good.send());
   good.say(false, good.send());
   EXPECT_THAT(good.finish(), IsEmpty());
+  Captured excused({.fence = false});
+  excused.handshake();
+  excused.say(false, excused.send());
+  EXPECT_THAT(excused.finish(), IsEmpty());
+}
+
+// OFA 2007-10 Rtr §2, and docs/mpa-rtr.md
+TEST(SimCheck, ExcusesAnFpduForTheRtrFrameOnlyOfWhoAnnouncesItByS) {
+  const auto judged = [](std::set<Address> by_s) {
+    Captured c({.announce_by_s = std::move(by_s)});
+    c.handshake(PARLEY_MPA_FLAG_S);
+    c.say(true, c.send());
+    c.say(false, c.send());
+    return c.finish();
+  };
+  EXPECT_THAT(judged({}), ::testing::ElementsAre(HasSubstr("although the Rtr frame was agreed")));
+  EXPECT_THAT(judged({Captured::initiator}), IsEmpty());
 }
 
 TEST(SimCheck, SeesOtherBrokenRulesOnTheWireUnlessAFaultMadeThem) {
