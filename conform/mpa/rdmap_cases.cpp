@@ -381,7 +381,7 @@ constexpr Case table[] = {
          "a Terminate (no code is assigned), or all are answered", reads_over_ird),
     BOTH("61", "invalidate-foreign-stag", rd7, must, "Send with Invalidate of STag DEADBE00",
          "Terminate 01 09 or 02 09", invalidate_foreign),
-    BOTH("62", "msn-wrap", "RFC 5041 §5.1", must, "2^32 messages",
+    BOTH("62", "msn-wrap", "RFC 5041 §4.3", must, "2^32 messages",
          "MSN 0 after FFFFFFFF; not testable on a live peer in useful time, Parley's unit tests do it", nullptr),
     BOTH("63", "silent-after-terminate", "RFC 5040 §5.4", must, "an error, and a Write behind it",
          "Terminate, nothing more, TCP closed", silent_after_terminate),

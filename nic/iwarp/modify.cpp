@@ -19,11 +19,11 @@ namespace {
   X(timeout, "TCP retransmits; see cm::ConnectOptions and cm::IwarpProviderOptions::linger") \
   X(retry_cnt, "TCP retransmits")                                                            \
   X(rnr_retry, "a message without a posted receive ends the connection (RFC 5041 §7.1)")     \
-  X(rq_psn, "RDMAP numbers messages from 1 (RFC 5041 §5.1)")                                 \
+  X(rq_psn, "RDMAP numbers messages from 1 (RFC 5041 §4.3)")                                 \
   X(max_rd_atomic, "MPA agrees on it: cm::ConnectOptions::ord (RFC 6581 §9.1)")              \
   X(alt_path, "iWARP has no path migration")                                                 \
   X(min_rnr_timer, "a message without a posted receive ends the connection (RFC 5041 §7.1)") \
-  X(sq_psn, "RDMAP numbers messages from 1 (RFC 5041 §5.1)")                                 \
+  X(sq_psn, "RDMAP numbers messages from 1 (RFC 5041 §4.3)")                                 \
   X(max_dest_rd_atomic, "MPA agrees on it: cm::ConnectOptions::ird (RFC 6581 §9.1)")         \
   X(path_mig_state, "iWARP has no path migration")                                           \
   X(dest_qp_num, "a TCP connection has one queue pair at its other end")

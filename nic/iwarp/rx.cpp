@@ -144,7 +144,7 @@ bool Qp::begin_or_go_on(Segment& segment) {
   const wire::DdpHeader& h = segment.header;
   const bool invalidates = h.opcode == wire::RdmapOpcode::send_inv || h.opcode == wire::RdmapOpcode::send_se_inv;
   if (h.msn != rx_msn_send_)
-    return refuse({1, 2, 0x03}, segment, "RFC 5041 §5.1", fmt::format("MSN {} for {}", h.msn, rx_msn_send_));
+    return refuse({1, 2, 0x03}, segment, "RFC 5041 §4.3", fmt::format("MSN {} for {}", h.msn, rx_msn_send_));
   if (!incoming_.active) {
     if (!take_receive(segment)) return false;
     incoming_.opcode = h.opcode;
@@ -222,7 +222,7 @@ bool Qp::take_receive(Segment& segment) {
 bool Qp::handle_immediate(Segment& segment) {
   const wire::DdpHeader& h = segment.header;
   if (h.msn != rx_msn_send_)
-    return refuse({1, 2, 0x03}, segment, "RFC 5041 §5.1", fmt::format("MSN {} for {}", h.msn, rx_msn_send_));
+    return refuse({1, 2, 0x03}, segment, "RFC 5041 §4.3", fmt::format("MSN {} for {}", h.msn, rx_msn_send_));
   if (incoming_.active) return refuse({0, 2, 0x06}, segment, "RFC 5041 §4.3", "Immediate Data inside another message");
   std::array<std::uint8_t, PARLEY_RDMAP_IMMEDIATE_LEN> octets;
   if (!whole_untagged(segment, octets) || !take_receive(segment)) return false;
@@ -254,7 +254,7 @@ bool Qp::whole_untagged(Segment& segment, MutBytes out) {
 bool Qp::ird_left(const Segment& segment) {
   const std::uint32_t msn = segment.header.msn;
   if (msn != rx_msn_read_)
-    return refuse({1, 2, 0x03}, segment, "RFC 5041 §5.1", fmt::format("MSN {} for {}", msn, rx_msn_read_));
+    return refuse({1, 2, 0x03}, segment, "RFC 5041 §4.3", fmt::format("MSN {} for {}", msn, rx_msn_read_));
   if (replies_.full())
     return refuse({1, 2, 0x03}, segment, "RFC 5040 §5.2.1", fmt::format("more than {} Reads at once (IRD)", ird_));
   return true;
@@ -346,7 +346,7 @@ bool Qp::handle_atomic_response(Segment& segment) {
   std::array<std::uint8_t, PARLEY_RDMAP_ATOMIC_RESPONSE_LEN> octets;
   const std::uint32_t msn = segment.header.msn;
   if (msn != rx_msn_atomic_)
-    return refuse({1, 2, 0x03}, segment, "RFC 5041 §5.1", fmt::format("MSN {} for {}", msn, rx_msn_atomic_));
+    return refuse({1, 2, 0x03}, segment, "RFC 5041 §4.3", fmt::format("MSN {} for {}", msn, rx_msn_atomic_));
   if (!whole_untagged(segment, octets)) return false;
   const auto response = wire::AtomicResponse::parse(octets);
   if (!response) return false;

@@ -201,7 +201,7 @@ void TransferEnd::advance_writes(Instant now) {
     ++end_.messages_sent;
   }
   batch_end_ = until;
-  // RFC 5040 §5.4: the Send after the Writes tells the responder that they are all placed.
+  // RFC 5040 §5.5: the Send after the Writes tells the responder that they are all placed.
   to_tell_.push_back({.kind = Kind::batch, .number = until});
   if (control_wrs_.size() < control_max && post_control(to_tell_.front(), now)) to_tell_.pop_front();
 }

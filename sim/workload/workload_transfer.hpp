@@ -4,7 +4,7 @@
 //
 //   send   every message is a Send of `octets`; the receiver grants credit as it consumes
 //   write  the responder announces its region, the initiator writes batches of at most `window` messages, each batch
-//          followed by a Send (a Write alone says nothing to the responder, RFC 5040 §5.4); the responder answers it
+//          followed by a Send (a Write alone says nothing to the responder, RFC 5040 §5.5); the responder answers it
 //   read   the responder announces its region, the initiator reads from it and says when it has everything
 //
 // Small messages are 24 octets (32 if the data messages have 24): kind, a number, STag and tagged offset. The initiator

@@ -395,7 +395,7 @@ TEST(NicTransfer, AtomicsOnTheOtherSidesMemory) {
   EXPECT_EQ(load(counter, 0), 0U);
 }
 
-// RFC 5041 §5.1: after MSN FFFFFFFF comes 0. The queue pairs start close to it.
+// RFC 5041 §4.3: after MSN FFFFFFFF comes 0. The queue pairs start close to it.
 TEST(Conformance, Row62_MsnWrap) {
   Pair p;
   Buffer a(*p.a.device, p.a.pd, 64), b(*p.b.device, p.b.pd, 64);
