@@ -126,7 +126,7 @@ void Analyzer::tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& pa
     if ((*c)->with_events()) ++drawn_;
     ++live_;
   }
-  Connection& connection = **c;
+  MpaConnection& connection = **c;
   const bool was_closed = connection.closed();
   connection.packet(from, t, packet.frame, packet.at);
   if (connection.not_mpa() || (connection.closed() && !connection.is_mpa())) {
@@ -163,7 +163,7 @@ void Analyzer::pick_up(const Key& key, Known& known, unsigned from, const wire::
     return;
   }
   known.slot = take_slot();
-  Connection& connection = known.slot->emplace(
+  MpaConnection& connection = known.slot->emplace(
       budget_, EventLimits{detail_of(found.segments.front().frame), options_.events_max}, set_ups(), options_.tap);
   connection.dropped_before = dropped_before_;
   if (connection.with_events()) ++drawn_;
@@ -204,7 +204,7 @@ void Analyzer::retire(Slot*& c) {
 }
 
 // One TCP connection may hold as many as fit in it, each of which counts as one in the bounds of the report.
-EventLimits Analyzer::set_up_rejected(Connection& connection, ConnectionReport&& report, bool whole,
+EventLimits Analyzer::set_up_rejected(MpaConnection& connection, ConnectionReport&& report, bool whole,
                                       std::uint64_t next) {
   report.dropped = whole ? 0 : report_.dropped - connection.dropped_before;
   connection.dropped_before = dropped_before_;

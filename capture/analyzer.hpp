@@ -51,7 +51,7 @@ class Analyzer : RejectedSetUps {
   void dropped(std::uint64_t n);
 
  private:
-  using Slot = std::optional<Connection>;
+  using Slot = std::optional<MpaConnection>;
   using Key = ConnectionKey;
   struct Known {
     Slot* slot = nullptr;     // null: not MPA as far as is known, or over
@@ -75,7 +75,7 @@ class Analyzer : RejectedSetUps {
 
   EventDetail detail_of(std::uint64_t first_frame) const;
   RejectedSetUps& set_ups() { return *this; }
-  EventLimits set_up_rejected(Connection& connection, ConnectionReport&& report, bool whole,
+  EventLimits set_up_rejected(MpaConnection& connection, ConnectionReport&& report, bool whole,
                               std::uint64_t next) override;
   bool seen_before(const wire::CapturedPacket& packet);
   void count_other(wire::PacketCargo cargo);

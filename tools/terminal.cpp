@@ -15,25 +15,26 @@ namespace {
 // Select Graphic Rendition, ECMA-48 §8.3.117.
 constexpr std::string_view red = "\x1b[31m", green = "\x1b[32m", yellow = "\x1b[33m", plain = "\x1b[0m";
 
-struct Verdict {
+struct ColouredWord {
   std::string_view word, colour;
 };
-constexpr std::array<Verdict, 11> verdicts = {{{"passed", green},
-                                               {"pass", green},
-                                               {"ok", green},
-                                               {"failed", red},
-                                               {"FAILED", red},
-                                               {"FAIL", red},
-                                               {"error", red},
-                                               {"errors", red},
-                                               {"partial", yellow},
-                                               {"warning", yellow},
-                                               {"warnings", yellow}}};
+constexpr std::array<ColouredWord, 11> verdicts = {{{"passed", green},
+                                                    {"pass", green},
+                                                    {"ok", green},
+                                                    {"failed", red},
+                                                    {"FAILED", red},
+                                                    {"FAIL", red},
+                                                    {"error", red},
+                                                    {"errors", red},
+                                                    {"partial", yellow},
+                                                    {"warning", yellow},
+                                                    {"warnings", yellow}}};
 
 bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 std::string_view colour_of(std::string_view word) {
-  const auto found = std::find_if(verdicts.begin(), verdicts.end(), [&](const Verdict& v) { return v.word == word; });
+  const auto found =
+      std::find_if(verdicts.begin(), verdicts.end(), [&](const ColouredWord& v) { return v.word == word; });
   return found == verdicts.end() ? std::string_view{} : found->colour;
 }
 

@@ -127,7 +127,7 @@ void StreamPlan::keep_lost_markers(const Stream& s, std::uint64_t begin, ConstBy
   }
 }
 
-StreamPlan::Connection* StreamPlan::find(const wire::TcpSegmentView& t, std::uint64_t frame) {
+StreamPlan::TappedConnection* StreamPlan::find(const wire::TcpSegmentView& t, std::uint64_t frame) {
   const auto ends = by_ends_.find(ends_hash(t.source, t.destination));
   if (ends == by_ends_.end()) return nullptr;
   const auto after = std::upper_bound(ends->second.begin(), ends->second.end(), frame);
@@ -142,7 +142,7 @@ void StreamPlan::apply(const wire::TcpSegmentView& t, std::uint64_t frame, MutBy
   ConstBytes in = t.payload;
   counts_.zeroed += in.size();
   if (in.empty() || in.size() != out.size()) return;
-  Connection* c = find(t, frame);
+  TappedConnection* c = find(t, frame);
   if (c == nullptr) return;
   Stream& s = c->streams[t.source < t.destination ? 0 : 1];
   if (!s.known || s.info.source != t.source || s.info.destination != t.destination) return;

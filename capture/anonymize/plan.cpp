@@ -53,7 +53,7 @@ std::uint64_t StreamPlan::ends_hash(const Address& a, const Address& b) {
 
 StreamPlan::Stream* StreamPlan::stream_of(const TappedStream& info) {
   const auto [it, added] = connections_.try_emplace(info.connection);
-  Connection& c = it->second;
+  TappedConnection& c = it->second;
   if (added) {
     c.first_frame = info.connection;
     by_ends_[ends_hash(info.source, info.destination)].push_back(info.connection);

@@ -77,7 +77,7 @@ class StreamPlan final : public StreamTap {
     std::deque<Record> records;
     std::uint64_t high = 0;  // where apply() was last: tells which 4 GiB a sequence number means
   };
-  struct Connection {
+  struct TappedConnection {
     std::uint64_t first_frame = 0, last_frame = 0;
     bool judged = false;
     Stream streams[2];
@@ -97,12 +97,12 @@ class StreamPlan final : public StreamTap {
   void mask_fpdu(const Stream& s, const Record& r, std::uint64_t begin, ConstBytes in, MutBytes out) const;
   static void mask_markers(const Stream& s, const Record& r, std::uint64_t begin, ConstBytes in, MutBytes out);
   static void keep_lost_markers(const Stream& s, std::uint64_t begin, ConstBytes in, MutBytes out);
-  Connection* find(const wire::TcpSegmentView& t, std::uint64_t frame);
+  TappedConnection* find(const wire::TcpSegmentView& t, std::uint64_t frame);
   static std::uint64_t ends_hash(const Address& a, const Address& b);
 
   Pseudonyms& names_;
   bool keep_stags_;
-  std::unordered_map<std::uint64_t, Connection> connections_;              // by first frame
+  std::unordered_map<std::uint64_t, TappedConnection> connections_;        // by first frame
   std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> by_ends_;  // first frames, ascending
   Bytes patches_;
   std::size_t state_ = 0;

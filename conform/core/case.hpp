@@ -28,7 +28,7 @@ std::string_view to_string(Level level);      ///< "MUST"
 std::string_view to_string(Verdict verdict);  ///< "not run"
 
 /// What a case found. The text holds no times, ports, addresses or STags, so that two runs can be compared.
-struct Finding {
+struct Observation {
   Verdict verdict = Verdict::inconclusive;
   std::string observed;
   bool silent = false;  ///< rests on silence alone: the runner repeats the case before it believes it
@@ -42,7 +42,7 @@ struct Case {
   Level level = Level::must;
   bool destructive = false;  ///< has crashed a known peer
   std::string_view stimulus, expected;
-  tester::Task<Finding> (*run)(Tester& tester) = nullptr;  ///< none: not testable live, `expected` says why
+  tester::Task<Observation> (*run)(Tester& tester) = nullptr;  ///< none: not testable live, `expected` says why
 };
 
 std::span<const Case> startup_cases();    ///< the Request and its answer

@@ -120,12 +120,12 @@ bool means(const Received& received, const TermCode& code) {
   return llp3 || raw->code == code || raw->code == exchanged(code);
 }
 
-Finding judge_terminate(const Received& received, const TerminateDue& due) {
+Observation judge_terminate(const Received& received, const TerminateDue& due) {
   const auto raw = raw_control(received);
   const std::string expected = due.codes.size > 0 ? code_text(due.codes.list[0]) : "a Terminate";
   if (!raw) {
     if (received.is(wire::RdmapOpcode::terminate)) return failed("a Terminate shorter than its control word");
-    Finding f = failed(fmt::format("{}, no Terminate; {} is due", ending_text(received), expected));
+    Observation f = failed(fmt::format("{}, no Terminate; {} is due", ending_text(received), expected));
     f.silent = received.kind == Received::Kind::silence;
     return f;
   }
@@ -152,7 +152,7 @@ Finding judge_terminate(const Received& received, const TerminateDue& due) {
       expected));
 }
 
-Task<Finding> provoke_on(Tester& tester, Conn& conn, Provocation p) {
+Task<Observation> provoke_on(Tester& tester, Conn& conn, Provocation p) {
   if (p.one_write) {
     Bytes all;
     for (const Provocation::Step& step : p.steps) {
@@ -165,14 +165,14 @@ Task<Finding> provoke_on(Tester& tester, Conn& conn, Provocation p) {
   }
   const Received received = co_await conn.receive_terminate(tester.settings().reply);
   if (p.due.header && p.due.segment.empty() && !p.steps.empty()) p.due.segment = p.steps.back().ulpdu;
-  const Finding finding = judge_terminate(received, p.due);
+  const Observation finding = judge_terminate(received, p.due);
   co_return finding;
 }
 
-Task<Finding> provoke(Tester& tester, Provocation p) {
+Task<Observation> provoke(Tester& tester, Provocation p) {
   Conn* conn = co_await tester.set_up(p.set_up);
   if (conn == nullptr) co_return tester.trouble();
-  const Finding finding = co_await provoke_on(tester, *conn, std::move(p));
+  const Observation finding = co_await provoke_on(tester, *conn, std::move(p));
   co_return finding;
 }
 
@@ -254,11 +254,11 @@ Task<std::optional<Region>> region_of(Tester& b, Conn& conn) {
   co_return std::nullopt;
 }
 
-Finding judge_closed(const Received& received, Duration within) {
+Observation judge_closed(const Received& received, Duration within) {
   if (received.closed() && received.octets.empty()) return pass(ending_text(received));
-  Finding f = failed(received.kind == Received::Kind::silence
-                         ? fmt::format("open and silent for {}", seconds(within))
-                         : ending_text(received) + " instead of the end of the connection");
+  Observation f = failed(received.kind == Received::Kind::silence
+                             ? fmt::format("open and silent for {}", seconds(within))
+                             : ending_text(received) + " instead of the end of the connection");
   f.silent = received.kind == Received::Kind::silence;
   return f;
 }

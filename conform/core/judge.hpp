@@ -25,9 +25,9 @@ struct TermCodes {
   bool has(const TermCode& code) const;
 };
 
-inline Finding pass(std::string observed) { return {Verdict::pass, std::move(observed)}; }
-inline Finding failed(std::string observed) { return {Verdict::fail, std::move(observed)}; }
-inline Finding unclear(std::string observed) { return {Verdict::inconclusive, std::move(observed)}; }
+inline Observation pass(std::string observed) { return {Verdict::pass, std::move(observed)}; }
+inline Observation failed(std::string observed) { return {Verdict::fail, std::move(observed)}; }
+inline Observation unclear(std::string observed) { return {Verdict::inconclusive, std::move(observed)}; }
 /// How a finding names an unexpected end: without octets that change from run to run.
 std::string ending_text(const Received& received);
 
@@ -42,7 +42,7 @@ struct TerminateDue {
   std::string_view unclear_why;
 };
 /// Judges octets as they are on the wire, regardless of what the peer may have meant; then says what it meant.
-Finding judge_terminate(const Received& received, const TerminateDue& due);
+Observation judge_terminate(const Received& received, const TerminateDue& due);
 /// Whether it is that Terminate in either nibble order, or with the error type of Chelsio and Intel.
 bool means(const Received& received, const TermCode& code);
 
@@ -57,9 +57,9 @@ struct Provocation {
   SetUp set_up;
   bool one_write = false;  ///< all steps in one write
 };
-Task<Finding> provoke(Tester& tester, Provocation provocation);
+Task<Observation> provoke(Tester& tester, Provocation provocation);
 /// The same on an existing connection.
-Task<Finding> provoke_on(Tester& tester, Conn& conn, Provocation provocation);
+Task<Observation> provoke_on(Tester& tester, Conn& conn, Provocation provocation);
 
 /// Ends the connection with a segment of RDMAP version 0: if the answer is the one due for it, everything before it was
 /// understood. Returns nothing then; else what came instead.
@@ -95,7 +95,7 @@ inline constexpr std::string_view not_for_writes_why =
     "the memory may not be written at all, which is the first error found";
 
 /// The peer must end the TCP connection by FIN or RST and send nothing before that.
-Finding judge_closed(const Received& received, Duration within);
+Observation judge_closed(const Received& received, Duration within);
 std::string seconds(Duration d);
 
 }  // namespace parley::conform

@@ -12,7 +12,7 @@ namespace parley::conform {
 
 struct Result {
   const Case* what = nullptr;
-  Finding finding;
+  Observation finding;
   Duration took{};
   Instant began{};
   std::vector<Exchange> exchanges;

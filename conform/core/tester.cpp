@@ -338,7 +338,7 @@ Task<Conn*> Tester::set_up_responder(SetUp wish) {
   }
   // Some hardware takes revision 2 in the peer-to-peer model only, some peers only revision 1.
   const Form forms[] = {Form::v2_client_server, Form::v2_peer_to_peer, Form::v1};
-  Finding first_trouble;
+  Observation first_trouble;
   for (const Form form : forms) {
     Conn* conn = co_await try_form(form, wish);
     if (conn != nullptr) {

@@ -140,7 +140,7 @@ class Tester {
   /// The sound Request could not be put to it, since it accepted no further connection; instead() has the symptom.
   bool gone() const { return gone_; }
   /// Why the last of these returned null.
-  Finding trouble() const { return trouble_; }
+  Observation trouble() const { return trouble_; }
 
   /// A Reply that accepts `request` and asks for nothing; also sets what the connection is to expect.
   tester::StartupOctets fitting_reply(const Received& request, const SetUp& wish) const;
@@ -173,7 +173,7 @@ class Tester {
   const Settings& settings_;
   std::deque<Conn> conns_;  // at most ScriptedPeer::streams_max
   std::vector<Exchange> exchanges_;
-  Finding trouble_;
+  Observation trouble_;
   Form form_ = Form::untried;  // what the responder was found to accept
   std::optional<bool> plain_accepted_;
   bool refused_ = false;  // the last open() of a responder failed

@@ -26,7 +26,7 @@ struct Answer {
   Conn* conn = nullptr;
   std::optional<MpaEnhanced> enhanced;
   std::string got;
-  Finding trouble;
+  Observation trouble;
 };
 Task<Answer> enhanced_answer(Tester& b, unsigned ird_word, unsigned ord_word) {
   Answer a;
@@ -74,7 +74,7 @@ Task<> complete(Tester& b, Conn& conn) {
   }
 }
 
-Task<Finding> enhanced(Tester& b, unsigned ird_word, unsigned ord_word, std::string (*wrong)(const MpaEnhanced&)) {
+Task<Observation> enhanced(Tester& b, unsigned ird_word, unsigned ord_word, std::string (*wrong)(const MpaEnhanced&)) {
   const Answer a = co_await enhanced_answer(b, ird_word, ord_word);
   if (!a.enhanced) co_return a.trouble;
   const std::string fault = wrong(*a.enhanced);
@@ -91,12 +91,12 @@ std::string client_server_wrong(const MpaEnhanced& e) {
   if (e.ird < 8) return fmt::format("IRD {} is below the Request's ORD 8", e.ird);
   return {};
 }
-Task<Finding> v2_client_server(Tester& b) { return enhanced(b, 8, 8, client_server_wrong); }
-Task<Finding> kinds_without_a(Tester& b) { return enhanced(b, 8 | B, 8 | C | D, client_server_wrong); }
+Task<Observation> v2_client_server(Tester& b) { return enhanced(b, 8, 8, client_server_wrong); }
+Task<Observation> kinds_without_a(Tester& b) { return enhanced(b, 8 | B, 8 | C | D, client_server_wrong); }
 
 // RFC 6581 §9.1: the responder's ORD is at most what the initiator can hold. Its IRD may stay below what was asked:
 // then the initiator lowers its ORD.
-Task<Finding> depths_fit(Tester& b) {
+Task<Observation> depths_fit(Tester& b) {
   return enhanced(b, 3, 5, [](const MpaEnhanced& e) -> std::string {
     if (e.ord > 3 && e.ord != not_negotiated) return fmt::format("ORD {} exceeds the Request's IRD 3", e.ord);
     return {};
@@ -107,13 +107,13 @@ std::string peer_to_peer_wrong(const MpaEnhanced& e) {
   if (!e.a) return "A is not copied";
   return e.b || e.c || e.d ? "" : "names no kind of ready-to-receive indication";
 }
-Task<Finding> a_with_send(Tester& b) { return enhanced(b, 8 | A | B, 8, peer_to_peer_wrong); }
-Task<Finding> a_with_write(Tester& b) { return enhanced(b, 8 | A, 8 | C, peer_to_peer_wrong); }
-Task<Finding> a_with_read(Tester& b) { return enhanced(b, 8 | A, 8 | D, peer_to_peer_wrong); }
-Task<Finding> a_with_all(Tester& b) { return enhanced(b, 8 | A | B, 8 | C | D, peer_to_peer_wrong); }
-Task<Finding> a_alone(Tester& b) { return enhanced(b, 8 | A, 8, peer_to_peer_wrong); }
+Task<Observation> a_with_send(Tester& b) { return enhanced(b, 8 | A | B, 8, peer_to_peer_wrong); }
+Task<Observation> a_with_write(Tester& b) { return enhanced(b, 8 | A, 8 | C, peer_to_peer_wrong); }
+Task<Observation> a_with_read(Tester& b) { return enhanced(b, 8 | A, 8 | D, peer_to_peer_wrong); }
+Task<Observation> a_with_all(Tester& b) { return enhanced(b, 8 | A | B, 8 | C | D, peer_to_peer_wrong); }
+Task<Observation> a_alone(Tester& b) { return enhanced(b, 8 | A, 8, peer_to_peer_wrong); }
 
-Task<Finding> read_rtr_needs_ird(Tester& b) {
+Task<Observation> read_rtr_needs_ird(Tester& b) {
   return enhanced(b, A, D, [](const MpaEnhanced& e) -> std::string {
     if (!e.a) return "A is not copied";
     if (e.b || e.c) return {};
@@ -122,7 +122,7 @@ Task<Finding> read_rtr_needs_ird(Tester& b) {
   });
 }
 
-Task<Finding> depths_not_negotiated(Tester& b) {
+Task<Observation> depths_not_negotiated(Tester& b) {
   return enhanced(b, not_negotiated, not_negotiated, [](const MpaEnhanced& e) -> std::string {
     if (e.ird == not_negotiated && e.ord == not_negotiated) return {};
     return fmt::format("IRD {:04x} and ORD {:04x}, where 3fff is answered by 3fff", e.ird, e.ord);
@@ -132,7 +132,7 @@ Task<Finding> depths_not_negotiated(Tester& b) {
 // ---- the indication itself -----------------------------------------------------------------------------------------
 
 /// Negotiates the kind and sends it; the stream must be understood after it.
-Task<Finding> indication(Tester& b, unsigned ird_bits, unsigned ord_bits, std::uint32_t stag) {
+Task<Observation> indication(Tester& b, unsigned ird_bits, unsigned ord_bits, std::uint32_t stag) {
   const Answer a = co_await enhanced_answer(b, 8 | A | ird_bits, 8 | ord_bits);
   if (!a.enhanced) co_return a.trouble;
   const MpaEnhanced& e = *a.enhanced;
@@ -164,13 +164,13 @@ Task<Finding> indication(Tester& b, unsigned ird_bits, unsigned ord_bits, std::u
   if (wrong) co_return failed("after the indication came " + *wrong);
   co_return pass("taken");
 }
-Task<Finding> write_rtr(Tester& b) { return indication(b, 0, C, 1); }
-Task<Finding> write_rtr_stag_0(Tester& b) { return indication(b, 0, C, 0); }
-Task<Finding> read_rtr(Tester& b) { return indication(b, 0, D, 1); }
-Task<Finding> read_rtr_stag_0(Tester& b) { return indication(b, 0, D, 0); }
-Task<Finding> send_rtr(Tester& b) { return indication(b, B, 0, 0); }
+Task<Observation> write_rtr(Tester& b) { return indication(b, 0, C, 1); }
+Task<Observation> write_rtr_stag_0(Tester& b) { return indication(b, 0, C, 0); }
+Task<Observation> read_rtr(Tester& b) { return indication(b, 0, D, 1); }
+Task<Observation> read_rtr_stag_0(Tester& b) { return indication(b, 0, D, 0); }
+Task<Observation> send_rtr(Tester& b) { return indication(b, B, 0, 0); }
 
-Task<Finding> rtr_missing(Tester& b) {
+Task<Observation> rtr_missing(Tester& b) {
   const Answer a = co_await enhanced_answer(b, 8 | A | B, 8 | C | D);
   if (!a.enhanced) co_return a.trouble;
   if (!a.enhanced->a) co_return unclear(a.got + ": no indication was agreed");
@@ -185,7 +185,7 @@ Task<Finding> rtr_missing(Tester& b) {
 // ---- an indication that comes to nothing ---------------------------------------------------------------------------
 
 // RFC 5040 §7.2: the first FPDU is judged like any other, and an error ends the connection before it is established.
-Task<Finding> rtr_faulty(Tester& b) {
+Task<Observation> rtr_faulty(Tester& b) {
   const Answer a = co_await enhanced_answer(b, 8 | A | B, 8 | C | D);
   if (!a.enhanced) co_return a.trouble;
   if (!a.enhanced->a) co_return unclear(a.got + ": no indication was agreed");
@@ -194,12 +194,12 @@ Task<Finding> rtr_faulty(Tester& b) {
   Provocation provocation;
   provocation.steps.push_back({wrong_version_segment(a.conn->next_send())});
   provocation.due.codes = {wrong_version};
-  const Finding found = co_await provoke_on(b, *a.conn, std::move(provocation));
+  const Observation found = co_await provoke_on(b, *a.conn, std::move(provocation));
   co_return found;
 }
 
 // RFC 5044 §8: TCP may be lost at any time, and only the stream that used it ends.
-Task<Finding> rtr_lost(Tester& b) {
+Task<Observation> rtr_lost(Tester& b) {
   const Answer a = co_await enhanced_answer(b, 8 | A | B, 8 | C | D);
   if (!a.enhanced) co_return a.trouble;
   if (!a.enhanced->a) co_return unclear(a.got + ": no indication was agreed");
@@ -218,17 +218,17 @@ Task<Finding> rtr_lost(Tester& b) {
 
 // ---- frames that contradict themselves -----------------------------------------------------------------------------
 
-Task<Finding> short_enhanced(Tester& b, std::size_t octets) {
+Task<Observation> short_enhanced(Tester& b, std::size_t octets) {
   const StartupOctets request{.flags = flag_c | flag_s, .revision = 2, .private_data = Bytes(octets, 1)};
   Conn* conn = co_await b.ask(request);
   if (conn == nullptr) co_return b.trouble();
   if (conn->reply.is(MpaKey::rep)) co_return failed(frame_text(conn->reply) + " instead of the end of the connection");
   co_return judge_closed(conn->reply, b.settings().reply);
 }
-Task<Finding> enhanced_without_data(Tester& b) { return short_enhanced(b, 0); }
-Task<Finding> enhanced_of_3_octets(Tester& b) { return short_enhanced(b, 3); }
+Task<Observation> enhanced_without_data(Tester& b) { return short_enhanced(b, 0); }
+Task<Observation> enhanced_of_3_octets(Tester& b) { return short_enhanced(b, 3); }
 
-Task<Finding> v2_without_s(Tester& b) {
+Task<Observation> v2_without_s(Tester& b) {
   const StartupOctets request{.flags = flag_c, .revision = 2};
   Conn* conn = co_await b.ask(request);
   if (conn == nullptr) co_return b.trouble();
@@ -242,7 +242,7 @@ Task<Finding> v2_without_s(Tester& b) {
 
 // ---- the Rtr frame -------------------------------------------------------------------------------------------------
 
-Task<Finding> rtr_frame(Tester& b, std::string_view key) {
+Task<Observation> rtr_frame(Tester& b, std::string_view key) {
   const StartupOctets request{.flags = flag_c | flag_s};
   Conn* conn = co_await b.ask(request);
   if (conn == nullptr) co_return b.trouble();
@@ -254,8 +254,8 @@ Task<Finding> rtr_frame(Tester& b, std::string_view key) {
   if (wrong) co_return failed(got + ": S promises to take the frame, but then came " + *wrong);
   co_return pass(got + ", and the frame was taken");
 }
-Task<Finding> rtr_frame_text(Tester& b) { return rtr_frame(b, PARLEY_MPA_KEY_RTR); }
-Task<Finding> rtr_frame_hex(Tester& b) { return rtr_frame(b, PARLEY_MPA_KEY_RTR_HEX); }
+Task<Observation> rtr_frame_text(Tester& b) { return rtr_frame(b, PARLEY_MPA_KEY_RTR); }
+Task<Observation> rtr_frame_hex(Tester& b) { return rtr_frame(b, PARLEY_MPA_KEY_RTR_HEX); }
 
 constexpr std::string_view rfc91 = "RFC 6581 §9.1", rfc92 = "RFC 6581 §9.2";
 constexpr Case table[] = {

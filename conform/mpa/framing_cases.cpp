@@ -20,14 +20,14 @@ Bytes zero_write() { return tester::segment(tester::write_header(1, 0)); }
 
 // ---- CRC -----------------------------------------------------------------------------------------------------------
 
-Task<Finding> bad_crc(Tester& b) {
+Task<Observation> bad_crc(Tester& b) {
   Provocation p;
   p.steps.push_back({tester::segment(tester::write_header(1, 0)), {.bad_crc = true}});
   p.due = {.codes = {crc_error}, .header = false};
   return provoke(b, std::move(p));
 }
 
-Task<Finding> bad_crc_after_good(Tester& b) {
+Task<Observation> bad_crc_after_good(Tester& b) {
   Provocation p;
   for (unsigned i = 0; i < 3; ++i) p.steps.push_back({zero_write()});
   p.steps.push_back({zero_write(), {.bad_crc = true}});
@@ -38,7 +38,7 @@ Task<Finding> bad_crc_after_good(Tester& b) {
 
 // RFC 5044 §7.1.1: CRC in both directions if either side asks. The peer's side shows in its Terminate, which the tester
 // accepts only with a right CRC.
-Task<Finding> crc_if_one_asks(Tester& b, bool tester_asks) {
+Task<Observation> crc_if_one_asks(Tester& b, bool tester_asks) {
   Conn* conn = co_await b.set_up({.crc = tester_asks});
   if (conn == nullptr) co_return b.trouble();
   const Received& frame = b.initiator() ? conn->request : conn->reply;
@@ -50,10 +50,10 @@ Task<Finding> crc_if_one_asks(Tester& b, bool tester_asks) {
   if (means(received, crc_error)) co_return pass("a wrong CRC is noticed, and the answer's CRC is right");
   co_return failed("CRC was asked for, but after a wrong one came " + ending_text(received));
 }
-Task<Finding> crc_asked(Tester& b) { return crc_if_one_asks(b, true); }
-Task<Finding> crc_asked_by_peer(Tester& b) { return crc_if_one_asks(b, false); }
+Task<Observation> crc_asked(Tester& b) { return crc_if_one_asks(b, true); }
+Task<Observation> crc_asked_by_peer(Tester& b) { return crc_if_one_asks(b, false); }
 
-Task<Finding> crc_off(Tester& b) {
+Task<Observation> crc_off(Tester& b) {
   Conn* conn = co_await b.set_up({.crc = false});
   if (conn == nullptr) co_return b.trouble();
   if (conn->crc()) co_return unclear("the peer asks for CRC");
@@ -66,7 +66,7 @@ Task<Finding> crc_off(Tester& b) {
 
 // ---- pad and reserved bits -----------------------------------------------------------------------------------------
 
-Task<Finding> nonzero_pad(Tester& b) {
+Task<Observation> nonzero_pad(Tester& b) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
   // One octet of payload makes a pad of three; the answer shows whether the segment was read.
@@ -78,7 +78,7 @@ Task<Finding> nonzero_pad(Tester& b) {
   co_return failed(ending_text(received));
 }
 
-Task<Finding> reserved_ddp_bits(Tester& b) {
+Task<Observation> reserved_ddp_bits(Tester& b) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
   Bytes ulpdu = zero_write();
@@ -88,7 +88,7 @@ Task<Finding> reserved_ddp_bits(Tester& b) {
   co_return wrong ? failed(*wrong) : pass("ignored");
 }
 
-Task<Finding> wrong_length(Tester& b, Bytes ulpdu) {
+Task<Observation> wrong_length(Tester& b, Bytes ulpdu) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
   // A peer that reads whole headers only notices when more comes.
@@ -102,12 +102,12 @@ Task<Finding> wrong_length(Tester& b, Bytes ulpdu) {
   due.header = false;
   co_return judge_terminate(received, due);
 }
-Task<Finding> length_zero(Tester& b) { return wrong_length(b, {}); }
-Task<Finding> length_4(Tester& b) { return wrong_length(b, {0x41, 0x43, 0, 0}); }
+Task<Observation> length_zero(Tester& b) { return wrong_length(b, {}); }
+Task<Observation> length_4(Tester& b) { return wrong_length(b, {0x41, 0x43, 0, 0}); }
 
 // ---- how TCP cuts it -----------------------------------------------------------------------------------------------
 
-Task<Finding> cut_everywhere(Tester& b) {
+Task<Observation> cut_everywhere(Tester& b) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
   const std::size_t size = mpa::fpdu::bare_size(PARLEY_DDP_TAGGED_LEN);
@@ -122,7 +122,7 @@ Task<Finding> cut_everywhere(Tester& b) {
   co_return wrong ? failed(*wrong) : pass("all decoded");
 }
 
-Task<Finding> many_in_one_segment(Tester& b) {
+Task<Observation> many_in_one_segment(Tester& b) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
   Bytes all;
@@ -135,7 +135,7 @@ Task<Finding> many_in_one_segment(Tester& b) {
   co_return wrong ? failed(*wrong) : pass("all decoded");
 }
 
-Task<Finding> octet_by_octet(Tester& b) {
+Task<Observation> octet_by_octet(Tester& b) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
   const Bytes octets = conn->out().write(zero_write());
@@ -164,7 +164,7 @@ Task<Received> receive_answer(Tester& b, Conn& conn, std::uint32_t sink) {
 // ---- markers in what the peer sends --------------------------------------------------------------------------------
 
 /// A connection on which the peer must insert markers.
-Task<Conn*> with_markers(Tester& b, bool enhanced, Finding& trouble) {
+Task<Conn*> with_markers(Tester& b, bool enhanced, Observation& trouble) {
   Conn* conn = co_await b.set_up({.markers = true, .enhanced = enhanced});
   if (conn != nullptr) co_return conn;
   trouble = b.trouble();
@@ -179,19 +179,19 @@ Task<Conn*> with_markers(Tester& b, bool enhanced, Finding& trouble) {
   co_return nullptr;
 }
 
-Task<Finding> markers_asked(Tester& b, bool enhanced) {
-  Finding trouble;
+Task<Observation> markers_asked(Tester& b, bool enhanced) {
+  Observation trouble;
   Conn* conn = co_await with_markers(b, enhanced, trouble);
   if (conn == nullptr) co_return trouble;
   const auto wrong = co_await still_understands(b, *conn);
   if (wrong) co_return failed("its FPDUs, read with markers: " + *wrong);
   co_return pass("inserted, from the first octet on; the CRC covers them");
 }
-Task<Finding> markers_v1(Tester& b) { return markers_asked(b, false); }
-Task<Finding> markers_any(Tester& b) { return markers_asked(b, true); }
+Task<Observation> markers_v1(Tester& b) { return markers_asked(b, false); }
+Task<Observation> markers_any(Tester& b) { return markers_asked(b, true); }
 
 // RFC 5044 §4.3: markers are inserted only in the direction for which they were requested.
-Task<Finding> markers_not_asked(Tester& b) {
+Task<Observation> markers_not_asked(Tester& b) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
   const auto wrong = co_await still_understands(b, *conn);
@@ -201,8 +201,8 @@ Task<Finding> markers_not_asked(Tester& b) {
 
 /// Zero-length Reads until the peer has sent 2700 octets: its 20-octet responses then meet markers at every place of an
 /// FPDU, including after the pad and between two FPDUs.
-Task<Finding> markers_everywhere(Tester& b) {
-  Finding trouble;
+Task<Observation> markers_everywhere(Tester& b) {
+  Observation trouble;
   Conn* conn = co_await with_markers(b, true, trouble);
   if (conn == nullptr) co_return trouble;
   if (conn->ird == 0) co_return unclear("no IRD was negotiated, so that the peer cannot be made to send");
@@ -219,7 +219,7 @@ Task<Finding> markers_everywhere(Tester& b) {
 
 constexpr std::string_view no_markers_wanted = "the peer does not ask for markers";
 
-Task<Finding> markers_received(Tester& b) {
+Task<Observation> markers_received(Tester& b) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
   if (!conn->markers_out()) co_return unclear(std::string(no_markers_wanted));
@@ -228,7 +228,7 @@ Task<Finding> markers_received(Tester& b) {
   co_return wrong ? failed(*wrong) : pass("all decoded");
 }
 
-Task<Finding> pointer_low_bits(Tester& b) {
+Task<Observation> pointer_low_bits(Tester& b) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
   if (!conn->markers_out()) co_return unclear(std::string(no_markers_wanted));
@@ -238,7 +238,7 @@ Task<Finding> pointer_low_bits(Tester& b) {
 }
 
 // RFC 5044 §8: no FPDU after the faulty one is passed up, so a question after it stays unanswered.
-Task<Finding> wrong_pointer(Tester& b) {
+Task<Observation> wrong_pointer(Tester& b) {
   constexpr std::uint32_t before = 0x11, behind = 0x12;
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
@@ -269,7 +269,7 @@ Task<Finding> wrong_pointer(Tester& b) {
 // ---- segmentation --------------------------------------------------------------------------------------------------
 
 // RFC 5044 §4.5: MULPDU from the EMSS. rping's client has readable memory; its length is the option -S.
-Task<Finding> mulpdu(Tester& b) {
+Task<Observation> mulpdu(Tester& b) {
   if (b.settings().ulp != Ulp::rping || !b.initiator())
     co_return unclear("the peer cannot be made to send much (an initiator that is rping can, --ulp rping)");
   Conn* conn = co_await b.set_up({});

@@ -39,7 +39,7 @@ StartupOctets enhanced_reply(Tester& b, const Received& request, unsigned ird_wo
 }
 
 /// A peer that hangs is as silent as one whose program has nothing to send.
-Finding silent_after_reply() { return unclear("silent: whether the Reply was taken does not show"); }
+Observation silent_after_reply() { return unclear("silent: whether the Reply was taken does not show"); }
 
 void reply(Conn& conn, const StartupOctets& frame) {
   conn.send_startup(frame);
@@ -49,7 +49,7 @@ void reply(Conn& conn, const StartupOctets& frame) {
 
 // ---- the Request ---------------------------------------------------------------------------------------------------
 
-Task<Finding> request_sound(Tester& b) {
+Task<Observation> request_sound(Tester& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
   const Received& q = conn->request;
@@ -72,20 +72,20 @@ Task<Finding> request_sound(Tester& b) {
   conn->send_startup(granting);
   const Received next = co_await conn->receive_startup(b.settings().reply);
   if (next.is(MpaKey::rtr) || next.is(MpaKey::rtr_hex)) co_return pass(got + "; the Rtr frame that S promises comes");
-  Finding f = failed(fmt::format("{}: reserved bits {:02x} are set; S promises the Rtr frame of 2007, and {} came", got,
-                                 flag_s, ending_text(next)));
+  Observation f = failed(fmt::format("{}: reserved bits {:02x} are set; S promises the Rtr frame of 2007, and {} came",
+                                     got, flag_s, ending_text(next)));
   f.silent = next.kind == Received::Kind::silence;
   co_return f;
 }
 
-Task<Finding> crc_by_default(Tester& b) {
+Task<Observation> crc_by_default(Tester& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
   const std::string got = frame_text(conn->request);
   co_return (conn->request.flags & flag_c) != 0 ? pass(got) : failed(got + ": C is not set");
 }
 
-Task<Finding> silent_before_reply(Tester& b) {
+Task<Observation> silent_before_reply(Tester& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
   const Received early = co_await conn->receive_anything(b.settings().quiet);
@@ -96,7 +96,7 @@ Task<Finding> silent_before_reply(Tester& b) {
 // ---- Replies that have to end the connection -----------------------------------------------------------------------
 
 /// RFC 5044 §8: TCP is closed at once, so nothing may come before the end.
-Task<Finding> closes(Tester& b, StartupOctets frame) {
+Task<Observation> closes(Tester& b, StartupOctets frame) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
   const Bytes private_data = std::move(frame.private_data);
@@ -108,20 +108,20 @@ Task<Finding> closes(Tester& b, StartupOctets frame) {
   reply(*conn, answer);
   const Received received = co_await conn->receive_terminate(b.settings().reply);
   if (const auto t = received.terminate()) {
-    const Finding octets = judge_terminate(received, {.codes = {{2, 0, 4}}, .header = false});
+    const Observation octets = judge_terminate(received, {.codes = {{2, 0, 4}}, .header = false});
     co_return failed("a Terminate, where TCP is to be closed at once: " + octets.observed);
   }
   co_return judge_closed(received, b.settings().reply);
 }
-Task<Finding> bad_key(Tester& b) { return closes(b, {.key = "MPA ID Foo Frame", .revision = 0}); }
-Task<Finding> request_key(Tester& b) { return closes(b, {.key = PARLEY_MPA_KEY_REQ, .revision = 0}); }
-Task<Finding> revision_3(Tester& b) { return closes(b, {.key = PARLEY_MPA_KEY_REP, .revision = 3}); }
-Task<Finding> pd_too_long(Tester& b) {
+Task<Observation> bad_key(Tester& b) { return closes(b, {.key = "MPA ID Foo Frame", .revision = 0}); }
+Task<Observation> request_key(Tester& b) { return closes(b, {.key = PARLEY_MPA_KEY_REQ, .revision = 0}); }
+Task<Observation> revision_3(Tester& b) { return closes(b, {.key = PARLEY_MPA_KEY_REP, .revision = 3}); }
+Task<Observation> pd_too_long(Tester& b) {
   return closes(b, {.key = PARLEY_MPA_KEY_REP, .revision = 0, .private_data = Bytes(600, 0x78)});
 }
 
 // RFC 5044 §7.1.2 rule 10: a side that waits for a startup frame gives up after a while.
-Task<Finding> ends_by_timer(Tester& b, Conn& conn) {
+Task<Observation> ends_by_timer(Tester& b, Conn& conn) {
   const Received end = co_await conn.receive_startup(b.settings().timer);
   if (end.kind == Received::Kind::silence)
     co_return failed(fmt::format("still waiting after {}", seconds(b.settings().timer)));
@@ -130,23 +130,23 @@ Task<Finding> ends_by_timer(Tester& b, Conn& conn) {
   co_return pass(ending_text(end));
 }
 
-Task<Finding> no_reply(Tester& b) {
+Task<Observation> no_reply(Tester& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
-  const Finding ended = co_await ends_by_timer(b, *conn);
+  const Observation ended = co_await ends_by_timer(b, *conn);
   co_return ended;
 }
 
-Task<Finding> half_reply(Tester& b) {
+Task<Observation> half_reply(Tester& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
   const Bytes whole = tester::startup(fitting(b, conn->request));
   conn->send("the first half of a Reply", ConstBytes(whole).first(10));
-  const Finding ended = co_await ends_by_timer(b, *conn);
+  const Observation ended = co_await ends_by_timer(b, *conn);
   co_return ended;
 }
 
-Task<Finding> rejected(Tester& b) {
+Task<Observation> rejected(Tester& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
   StartupOctets frame = fitting(b, conn->request);
@@ -164,7 +164,7 @@ Task<Finding> rejected(Tester& b) {
                     ": whether TCP was left to the program or R was not seen does not show");
 }
 
-Task<Finding> fpdu_glued(Tester& b) {
+Task<Observation> fpdu_glued(Tester& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
   StartupOctets frame = fitting(b, conn->request);
@@ -179,7 +179,7 @@ Task<Finding> fpdu_glued(Tester& b) {
 
 // ---- enhanced Replies ----------------------------------------------------------------------------------------------
 
-Task<Finding> depths_not_negotiated(Tester& b) {
+Task<Observation> depths_not_negotiated(Tester& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
   if (!conn->request.enhanced) co_return unclear(offered_text(conn->request));
@@ -194,7 +194,7 @@ Task<Finding> depths_not_negotiated(Tester& b) {
   co_return failed(ending_text(received));
 }
 
-Task<Finding> ord_over_ird(Tester& b) {
+Task<Observation> ord_over_ird(Tester& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
   if (!conn->request.enhanced) co_return unclear(offered_text(conn->request));
@@ -211,7 +211,7 @@ Task<Finding> ord_over_ird(Tester& b) {
   co_return judge_terminate(received, {.codes = {insufficient_ird}, .header = false});
 }
 
-Task<Finding> no_common_rtr(Tester& b) {
+Task<Observation> no_common_rtr(Tester& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
   const auto& q = conn->request.enhanced;
@@ -224,7 +224,7 @@ Task<Finding> no_common_rtr(Tester& b) {
   co_return judge_terminate(received, {.codes = {no_matching_rtr}, .header = false});
 }
 
-Task<Finding> both_kinds_to_read_only(Tester& b) {
+Task<Observation> both_kinds_to_read_only(Tester& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
   const auto& q = conn->request.enhanced;
@@ -238,7 +238,7 @@ Task<Finding> both_kinds_to_read_only(Tester& b) {
   co_return failed(ending_text(received) + ", where the kind in common is due");
 }
 
-Task<Finding> reply_without_a(Tester& b, unsigned ord_bits) {
+Task<Observation> reply_without_a(Tester& b, unsigned ord_bits) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
   const auto& q = conn->request.enhanced;
@@ -247,8 +247,8 @@ Task<Finding> reply_without_a(Tester& b, unsigned ord_bits) {
   const Received received = co_await conn->receive_fpdu(b.settings().reply);
   co_return judge_terminate(received, {.codes = {no_matching_rtr}, .header = false});
 }
-Task<Finding> reply_a0(Tester& b) { return reply_without_a(b, 0); }
-Task<Finding> reply_a0_with_kinds(Tester& b) { return reply_without_a(b, C | D); }
+Task<Observation> reply_a0(Tester& b) { return reply_without_a(b, 0); }
+Task<Observation> reply_a0_with_kinds(Tester& b) { return reply_without_a(b, C | D); }
 
 bool is_indication(const Received& received, const MpaEnhanced& answered) {
   if (received.is(wire::RdmapOpcode::rdma_write)) return answered.c && received.payload().empty();
@@ -258,7 +258,7 @@ bool is_indication(const Received& received, const MpaEnhanced& answered) {
   return answered.d && read && read->size == 0;
 }
 
-Task<Finding> rtr_first(Tester& b) {
+Task<Observation> rtr_first(Tester& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
   const auto& q = conn->request.enhanced;
@@ -275,7 +275,7 @@ Task<Finding> rtr_first(Tester& b) {
 
 // ---- other answers -------------------------------------------------------------------------------------------------
 
-Task<Finding> v1_answer(Tester& b) {
+Task<Observation> v1_answer(Tester& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
   if (conn->request.revision < 2) co_return unclear("the initiator sends revision 1 itself");
@@ -287,7 +287,7 @@ Task<Finding> v1_answer(Tester& b) {
   co_return failed(ending_text(received));
 }
 
-Task<Finding> after_end(Tester& b, bool reset) {
+Task<Observation> after_end(Tester& b, bool reset) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
   if (conn->request.revision < 2) co_return unclear("the initiator sends revision 1 itself");
@@ -303,10 +303,10 @@ Task<Finding> after_end(Tester& b, bool reset) {
   if (!second.is(MpaKey::req)) co_return failed("connects again and sends " + ending_text(second));
   co_return pass(second.revision == 1 ? "tries again with revision 1" : "tries again with revision 2");
 }
-Task<Finding> after_rst(Tester& b) { return after_end(b, true); }
-Task<Finding> after_fin(Tester& b) { return after_end(b, false); }
+Task<Observation> after_rst(Tester& b) { return after_end(b, true); }
+Task<Observation> after_fin(Tester& b) { return after_end(b, false); }
 
-Task<Finding> enhanced_without_data(Tester& b) {
+Task<Observation> enhanced_without_data(Tester& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
   if (conn->request.revision < 2) co_return unclear("the initiator sends revision 1");
@@ -315,7 +315,7 @@ Task<Finding> enhanced_without_data(Tester& b) {
   co_return judge_closed(received, b.settings().reply);
 }
 
-Task<Finding> reply_in_pieces(Tester& b) {
+Task<Observation> reply_in_pieces(Tester& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
   const Bytes whole = tester::startup(fitting(b, conn->request));
@@ -332,7 +332,7 @@ Task<Finding> reply_in_pieces(Tester& b) {
 }
 
 // OFA 2007-10 Rtr §2: a Reply that copies the S bit may come from a peer that never heard of the Rtr frame.
-Task<Finding> echoing_peer(Tester& b) {
+Task<Observation> echoing_peer(Tester& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
   const Received& q = conn->request;

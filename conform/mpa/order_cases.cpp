@@ -24,7 +24,7 @@ void send_out_of_order(Conn& conn, const DdpHeader& header, ConstBytes payload) 
 
 /// How the peer took it, shown by its answer to a following segment of RDMAP version 0. `open`: Terminates that have
 /// another cause.
-Task<Finding> judged_by_what_follows(Tester& b, Conn& conn, std::span<const TermCode> open = {}) {
+Task<Observation> judged_by_what_follows(Tester& b, Conn& conn, std::span<const TermCode> open = {}) {
   conn.send_fpdu(wrong_version_segment(conn.next_send()));
   const Received received = co_await conn.receive_terminate(b.settings().reply);
   if (means(received, wrong_version)) co_return pass("taken");
@@ -33,12 +33,12 @@ Task<Finding> judged_by_what_follows(Tester& b, Conn& conn, std::span<const Term
     co_return unclear(ending_text(received) + " without a Terminate; it may be the program's wish");
   for (const TermCode& code : open)
     if (means(received, code)) co_return unclear(ending_text(received) + ": " + std::string(not_for_writes_why));
-  Finding f = failed(ending_text(received));
+  Observation f = failed(ending_text(received));
   f.silent = received.kind == Received::Kind::silence;
   co_return f;
 }
 
-Task<Finding> send_out_of_order(Tester& b) {
+Task<Observation> send_out_of_order(Tester& b) {
   const std::size_t size = std::min<std::size_t>(b.settings().recv_size.value_or(0), 16);
   if (size < 3) co_return unclear("no receive of three octets or more is known of (--recv-size)");
   Conn* conn = co_await b.set_up({});
@@ -50,7 +50,7 @@ Task<Finding> send_out_of_order(Tester& b) {
   for (unsigned i = 0; named && i < 4; ++i) {
     const Received asked = co_await conn->receive_fpdu(b.settings().reply);
     if (asked.kind != Received::Kind::fpdu || asked.terminate()) {
-      Finding f = failed(ending_text(asked));
+      Observation f = failed(ending_text(asked));
       f.silent = asked.kind == Received::Kind::silence;
       co_return f;
     }
@@ -62,27 +62,27 @@ Task<Finding> send_out_of_order(Tester& b) {
       co_return failed("a Read of other memory than the message named: its octets are not where they belong");
     break;
   }
-  const Finding f = co_await judged_by_what_follows(b, *conn);
+  const Observation f = co_await judged_by_what_follows(b, *conn);
   co_return f;
 }
 
-Task<Finding> write_out_of_order(Tester& b) {
+Task<Observation> write_out_of_order(Tester& b) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
   const auto region = co_await region_of(b, *conn);
   if (!region || region->length < 3) co_return unclear("the peer names no memory of its own (--ulp rping)");
   send_out_of_order(*conn, tester::write_header(region->stag, region->to), Bytes(std::min(region->length, 48U), 0));
-  const Finding f = co_await judged_by_what_follows(b, *conn, not_for_writes);
+  const Observation f = co_await judged_by_what_follows(b, *conn, not_for_writes);
   co_return f;
 }
 
-Task<Finding> response_out_of_order(Tester& b) {
+Task<Observation> response_out_of_order(Tester& b) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
   const auto sink = co_await region_of(b, *conn);
   if (!sink || sink->length < 3) co_return unclear("the peer asks for no Read (--ulp rping)");
   send_out_of_order(*conn, tester::read_response_header(sink->stag, sink->to), Bytes(sink->length, 0));
-  const Finding f = co_await judged_by_what_follows(b, *conn);
+  const Observation f = co_await judged_by_what_follows(b, *conn);
   co_return f;
 }
 

@@ -16,7 +16,7 @@ const TermCode no_buffer{1, 2, 0x02};
 constexpr std::string_view no_buffer_why = "no receive is posted, or none that the tester knows of (--recv-size)";
 
 /// One faulty FPDU.
-Task<Finding> one(Tester& b, Bytes ulpdu, TerminateDue due) {
+Task<Observation> one(Tester& b, Bytes ulpdu, TerminateDue due) {
   Provocation p;
   p.steps.push_back({std::move(ulpdu)});
   p.due = std::move(due);
@@ -25,38 +25,38 @@ Task<Finding> one(Tester& b, Bytes ulpdu, TerminateDue due) {
 
 Bytes send_of(std::size_t size, DdpHeader header) { return tester::segment(header, Bytes(size, 0)); }
 
-Task<Finding> ddp_version_untagged(Tester& b) {
+Task<Observation> ddp_version_untagged(Tester& b) {
   DdpHeader h = tester::send_header(1);
   h.ddp_version = 0;
   return one(b, send_of(16, h), {.codes = {{1, 2, 0x06}}});
 }
-Task<Finding> ddp_version_tagged(Tester& b) {
+Task<Observation> ddp_version_tagged(Tester& b) {
   DdpHeader h = tester::write_header(1, 0);
   h.ddp_version = 0;
   return one(b, tester::segment(h), {.codes = {{1, 1, 0x04}}});
 }
-Task<Finding> rdmap_version(Tester& b) { return one(b, wrong_version_segment(1), {.codes = {wrong_version}}); }
+Task<Observation> rdmap_version(Tester& b) { return one(b, wrong_version_segment(1), {.codes = {wrong_version}}); }
 
 Bytes unassigned() {
   DdpHeader h = tester::send_header(1);
   h.opcode = static_cast<RdmapOpcode>(0xF);
   return send_of(8, h);
 }
-Task<Finding> opcode_f(Tester& b) { return one(b, unassigned(), {.codes = {{0, 2, 0x06}}}); }
-Task<Finding> header_of_segment(Tester& b) {
+Task<Observation> opcode_f(Tester& b) { return one(b, unassigned(), {.codes = {{0, 2, 0x06}}}); }
+Task<Observation> header_of_segment(Tester& b) {
   return one(b, unassigned(), {.codes = {{0, 2, 0x06}}, .parts_judged = true});
 }
 
-Task<Finding> qn_5(Tester& b) {
+Task<Observation> qn_5(Tester& b) {
   DdpHeader h = tester::send_header(1);
   h.qn = 5;
   return one(b, send_of(16, h), {.codes = {{1, 2, 0x01}}});
 }
-Task<Finding> msn_2(Tester& b) {
+Task<Observation> msn_2(Tester& b) {
   return one(b, send_of(16, tester::send_header(2)),
              {.codes = {{1, 2, 0x03}}, .unclear = {no_buffer}, .unclear_why = no_buffer_why});
 }
-Task<Finding> mo_4(Tester& b) {
+Task<Observation> mo_4(Tester& b) {
   DdpHeader h = tester::send_header(1);
   h.mo = 4;
   TerminateDue due{.codes = {{1, 2, 0x04}}};
@@ -67,7 +67,7 @@ Task<Finding> mo_4(Tester& b) {
   return one(b, send_of(4, h), std::move(due));
 }
 
-Task<Finding> too_long(Tester& b) {
+Task<Observation> too_long(Tester& b) {
   const auto size = b.settings().recv_size;
   if (!size) co_return unclear("the size of the first receive is not known (--recv-size)");
   Conn* conn = co_await b.set_up({});
@@ -77,11 +77,11 @@ Task<Finding> too_long(Tester& b) {
   Provocation p;
   p.steps.push_back({send_of(*size + 1024, tester::send_header(conn->next_send()))});
   p.due.codes = {{1, 2, 0x05}};
-  const Finding f = co_await provoke_on(b, *conn, std::move(p));
+  const Observation f = co_await provoke_on(b, *conn, std::move(p));
   co_return f;
 }
 
-Task<Finding> more_sends_than_buffers(Tester& b) {
+Task<Observation> more_sends_than_buffers(Tester& b) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
   const unsigned known = b.settings().recv_count.value_or(0);
@@ -92,21 +92,21 @@ Task<Finding> more_sends_than_buffers(Tester& b) {
   p.one_write = true;
   p.due.codes = {no_buffer, {1, 2, 0x03}};
   p.due.header = false;
-  const Finding f = co_await provoke_on(b, *conn, std::move(p));
+  const Observation f = co_await provoke_on(b, *conn, std::move(p));
   // A program that posts faster than Sends come, or hangs up on one it does not like, breaks no rule.
   if (f.verdict == Verdict::fail && f.observed.find("Terminate ") != 0)
     co_return unclear("the program above took the Sends, or closed: " + f.observed);
   co_return f;
 }
 
-Task<Finding> tagged_send(Tester& b) {
+Task<Observation> tagged_send(Tester& b) {
   // Read as if T were 0, STag, TO and 4 octets are queue 0, MSN 1 and MO 0: a Send that a careless peer accepts.
   DdpHeader h = tester::write_header(0, 1);
   h.opcode = RdmapOpcode::send;
   Bytes ulpdu = tester::segment(h, Bytes(4 + 16, 0));
   return one(b, std::move(ulpdu), {.codes = {{0, 2, 0x06}, {1, 0, 0x00}, {1, 1, 0x00}}});
 }
-Task<Finding> untagged_write(Tester& b) {
+Task<Observation> untagged_write(Tester& b) {
   DdpHeader h = tester::send_header(1);
   h.opcode = RdmapOpcode::rdma_write;
   return one(b, send_of(16, h), {.codes = {{0, 2, 0x06}, {1, 0, 0x00}, {1, 2, 0x01}}});
@@ -114,12 +114,12 @@ Task<Finding> untagged_write(Tester& b) {
 
 // ---- Writes --------------------------------------------------------------------------------------------------------
 
-Task<Finding> write_bad_stag(Tester& b) {
+Task<Observation> write_bad_stag(Tester& b) {
   return one(b, tester::segment(tester::write_header(0x123456, 0), Bytes{'a', 'b', 'c', 'd'}),
              {.codes = {{1, 1, 0x00}}});
 }
 
-Task<Finding> write_outside(Tester& b, bool wrap) {
+Task<Observation> write_outside(Tester& b, bool wrap) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
   const auto region = co_await region_of(b, *conn);
@@ -134,13 +134,13 @@ Task<Finding> write_outside(Tester& b, bool wrap) {
   for (const TermCode& code : not_for_writes)
     if (!b.initiator() || code.layer == PARLEY_RDMAP_LAYER_RDMAP) p.due.unclear.list[p.due.unclear.size++] = code;
   p.due.unclear_why = not_for_writes_why;
-  const Finding f = co_await provoke_on(b, *conn, std::move(p));
+  const Observation f = co_await provoke_on(b, *conn, std::move(p));
   co_return f;
 }
-Task<Finding> write_out_of_bounds(Tester& b) { return write_outside(b, false); }
-Task<Finding> write_wraps(Tester& b) { return write_outside(b, true); }
+Task<Observation> write_out_of_bounds(Tester& b) { return write_outside(b, false); }
+Task<Observation> write_wraps(Tester& b) { return write_outside(b, true); }
 
-Task<Finding> zero_write(Tester& b) {
+Task<Observation> zero_write(Tester& b) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
   for (const std::uint32_t stag : {0U, 0x123456U}) conn->send_fpdu(tester::segment(tester::write_header(stag, 0xDEAD)));
@@ -150,7 +150,7 @@ Task<Finding> zero_write(Tester& b) {
 
 // ---- Reads ---------------------------------------------------------------------------------------------------------
 
-Task<Finding> zero_read(Tester& b) {
+Task<Observation> zero_read(Tester& b) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
   if (conn->ird == 0) co_return unclear("no IRD was negotiated, so that a Read may be refused");
@@ -173,7 +173,7 @@ Task<Finding> zero_read(Tester& b) {
   co_return pass("answered by a Read Response of no octets, the sink copied");
 }
 
-Task<Finding> bad_read(Tester& b, bool parts) {
+Task<Observation> bad_read(Tester& b, bool parts) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
   if (conn->ird == 0) co_return unclear("no IRD was negotiated, so that a Read may be refused for that");
@@ -183,23 +183,23 @@ Task<Finding> bad_read(Tester& b, bool parts) {
   p.due.codes = {{0, 1, 0x00}};
   p.due.read_request = true;
   p.due.parts_judged = parts;
-  const Finding f = co_await provoke_on(b, *conn, std::move(p));
+  const Observation f = co_await provoke_on(b, *conn, std::move(p));
   co_return f;
 }
-Task<Finding> read_bad_stag(Tester& b) { return bad_read(b, false); }
-Task<Finding> read_header_of_segment(Tester& b) { return bad_read(b, true); }
+Task<Observation> read_bad_stag(Tester& b) { return bad_read(b, false); }
+Task<Observation> read_header_of_segment(Tester& b) { return bad_read(b, true); }
 
-Task<Finding> read_msn_2(Tester& b) {
+Task<Observation> read_msn_2(Tester& b) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
   Provocation p;
   p.steps.push_back({tester::read_request(conn->next_read() + 1, {.sink_stag = 1, .source_stag = 1})});
   p.due.codes = {{1, 2, 0x03}};
-  const Finding f = co_await provoke_on(b, *conn, std::move(p));
+  const Observation f = co_await provoke_on(b, *conn, std::move(p));
   co_return f;
 }
 
-Task<Finding> read_on_queue_0(Tester& b) {
+Task<Observation> read_on_queue_0(Tester& b) {
   Bytes body(PARLEY_RDMAP_READ_REQUEST_LEN);
   wire::ReadRequest{.sink_stag = 1, .source_stag = 1}.emit(body);
   DdpHeader h = tester::send_header(1);
@@ -208,7 +208,7 @@ Task<Finding> read_on_queue_0(Tester& b) {
   return one(b, std::move(ulpdu), {.codes = {{1, 2, 0x01}, {0, 2, 0x06}}});
 }
 
-Task<Finding> reads_over_ird(Tester& b) {
+Task<Observation> reads_over_ird(Tester& b) {
   Conn* conn = co_await b.set_up({.ord = 1});
   if (conn == nullptr) co_return b.trouble();
   // Under revision 1 nothing is known about how many the peer holds, except that it announced none.
@@ -222,17 +222,17 @@ Task<Finding> reads_over_ird(Tester& b) {
     p.steps.push_back({tester::read_request(conn->next_read(), {.sink_stag = 0x11, .source_stag = 1})});
   p.one_write = true;
   p.due.header = false;
-  const Finding f = co_await provoke_on(b, *conn, std::move(p));
+  const Observation f = co_await provoke_on(b, *conn, std::move(p));
   if (f.verdict == Verdict::fail && f.silent && conn->passed_over >= count) co_return pass("all of them were answered");
   co_return f;
 }
 
-Task<Finding> unasked_read_response(Tester& b) {
+Task<Observation> unasked_read_response(Tester& b) {
   return one(b, tester::segment(tester::read_response_header(1, 0), Bytes{'a', 'b', 'c', 'd'}),
              {.codes = {{0, 2, 0x06}, {1, 1, 0x00}, {0, 1, 0x00}, {1, 1, 0x02}}});
 }
 
-Task<Finding> unasked_atomic_response(Tester& b) {
+Task<Observation> unasked_atomic_response(Tester& b) {
   DdpHeader h = tester::send_header(1);
   h.opcode = RdmapOpcode::atomic_response;
   h.qn = PARLEY_DDP_QN_ATOMIC_RESPONSE;
@@ -241,7 +241,7 @@ Task<Finding> unasked_atomic_response(Tester& b) {
 
 // ---- Sends of other kinds ------------------------------------------------------------------------------------------
 
-Task<Finding> invalidate_foreign(Tester& b) {
+Task<Observation> invalidate_foreign(Tester& b) {
   DdpHeader h = tester::send_header(1);
   h.opcode = RdmapOpcode::send_inv;
   h.stag = 0xDEADBE00;
@@ -251,13 +251,13 @@ Task<Finding> invalidate_foreign(Tester& b) {
   return one(b, send_of(16, h), std::move(due));
 }
 
-Task<Finding> immediate_7(Tester& b) {
+Task<Observation> immediate_7(Tester& b) {
   DdpHeader h = tester::send_header(1);
   h.opcode = RdmapOpcode::immediate;
   return one(b, send_of(7, h), {});
 }
 
-Task<Finding> atomic_misaligned(Tester& b) {
+Task<Observation> atomic_misaligned(Tester& b) {
   wire::AtomicRequest request;
   request.aop = PARLEY_RDMAP_ATOMIC_FETCH_ADD;
   request.request_id = 1;
@@ -277,7 +277,7 @@ Task<Finding> atomic_misaligned(Tester& b) {
 
 // ---- the end -------------------------------------------------------------------------------------------------------
 
-Task<Finding> silent_after_terminate(Tester& b) {
+Task<Observation> silent_after_terminate(Tester& b) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
   conn->send_fpdu(wrong_version_segment(conn->next_send()));
@@ -294,7 +294,7 @@ Task<Finding> silent_after_terminate(Tester& b) {
 
 // RFC 5040 §6.2.1: the connection ends gracefully so that the Terminate is delivered. An RST makes TCP drop what the
 // receiver has not read.
-Task<Finding> terminate_then_fin(Tester& b) {
+Task<Observation> terminate_then_fin(Tester& b) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
   conn->send_fpdu(wrong_version_segment(conn->next_send()));
@@ -307,7 +307,7 @@ Task<Finding> terminate_then_fin(Tester& b) {
   co_return unclear(ending_text(after) + " after the Terminate");
 }
 
-Task<Finding> terminate_received(Tester& b) {
+Task<Observation> terminate_received(Tester& b) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
   wire::Terminate t;
@@ -326,7 +326,7 @@ Task<Finding> terminate_received(Tester& b) {
 }
 
 // RFC 5044 §7.2: each half connection ends by itself. What was requested before the FIN is answered after it.
-Task<Finding> half_close(Tester& b) {
+Task<Observation> half_close(Tester& b) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
   if (conn->ird == 0) co_return unclear("no IRD was negotiated, so that nothing can be asked for");

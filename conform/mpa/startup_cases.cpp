@@ -16,19 +16,19 @@ constexpr std::uint8_t flag_m = PARLEY_MPA_FLAG_M, flag_c = PARLEY_MPA_FLAG_C, f
 bool accepted(const Received& reply) { return reply.is(MpaKey::rep) && (reply.flags & flag_r) == 0; }
 
 /// A plain Request is accepted, but this one, which must be treated the same, is not.
-Task<Finding> not_accepted(Tester& b, std::string got) {
+Task<Observation> not_accepted(Tester& b, std::string got) {
   const bool plain = co_await b.accepts_plain();
   if (plain) co_return failed(got + ", where a plain Request is accepted");
   co_return unclear(got + "; a plain Request is not accepted either");
 }
 
 /// Sends the Request; the Reply must accept, and `wrong` names what is wrong with it.
-Task<Finding> answer(Tester& b, StartupOctets request, std::string (*wrong)(const Received& reply)) {
+Task<Observation> answer(Tester& b, StartupOctets request, std::string (*wrong)(const Received& reply)) {
   Conn* conn = co_await b.ask(std::move(request));
   if (conn == nullptr) co_return b.trouble();
   const std::string got = frame_text(conn->reply);
   if (!accepted(conn->reply)) {
-    const Finding f = co_await not_accepted(b, got);
+    const Observation f = co_await not_accepted(b, got);
     co_return f;
   }
   const std::string fault = wrong(conn->reply);
@@ -40,23 +40,23 @@ std::string reserved_wrong(const Received& reply) {
   return res == 0 ? "" : fmt::format("reserved bits {:02x} are set", res);
 }
 
-Task<Finding> plain_v1(Tester& b) {
+Task<Observation> plain_v1(Tester& b) {
   return answer(b, {.flags = flag_c}, [](const Received& reply) -> std::string {
     if (reply.revision != 1) return "Rev is not 1";
     return reserved_wrong(reply);
   });
 }
 
-Task<Finding> reserved_bits(Tester& b) { return answer(b, {.flags = flag_c | 0x0F}, reserved_wrong); }
+Task<Observation> reserved_bits(Tester& b) { return answer(b, {.flags = flag_c | 0x0F}, reserved_wrong); }
 
 // RFC 5044 §7.1.1 calls the bit reserved; the 2007 proposal gives it a meaning, which the Rtr frame must then have.
-Task<Finding> s_on_revision_1(Tester& b) {
+Task<Observation> s_on_revision_1(Tester& b) {
   const StartupOctets request{.flags = flag_c | flag_s};
   Conn* conn = co_await b.ask(request);
   if (conn == nullptr) co_return b.trouble();
   const std::string got = frame_text(conn->reply);
   if (!accepted(conn->reply)) {
-    const Finding f = co_await not_accepted(b, got);
+    const Observation f = co_await not_accepted(b, got);
     co_return f;
   }
   if ((conn->reply.flags & flag_s) == 0) co_return pass(got + ": S is taken for a reserved bit");
@@ -66,30 +66,30 @@ Task<Finding> s_on_revision_1(Tester& b) {
   co_return pass(got + ": S is true, the Rtr frame was taken");
 }
 
-Task<Finding> r_in_request(Tester& b) {
+Task<Observation> r_in_request(Tester& b) {
   const StartupOctets request{.flags = flag_c | flag_r};
   Conn* conn = co_await b.ask(request);
   if (conn == nullptr) co_return b.trouble();
   const std::string got = frame_text(conn->reply);
   if (accepted(conn->reply)) co_return pass(got);
   const std::string with_r = got + ": R is set";
-  const Finding f = co_await not_accepted(b, with_r);
+  const Observation f = co_await not_accepted(b, with_r);
   co_return f;
 }
 
 // ---- Requests that have to be refused by closing -------------------------------------------------------------------
 
-Task<Finding> closes(Tester& b, StartupOctets request) {
+Task<Observation> closes(Tester& b, StartupOctets request) {
   Conn* conn = co_await b.ask(std::move(request));
   if (conn == nullptr) co_return b.trouble();
   co_return judge_closed(conn->reply, b.settings().reply);
 }
 
-Task<Finding> bad_key(Tester& b) { return closes(b, {.key = "MPA ID Foo Frame", .flags = flag_c}); }
-Task<Finding> reply_key(Tester& b) { return closes(b, {.key = PARLEY_MPA_KEY_REP, .flags = flag_c}); }
+Task<Observation> bad_key(Tester& b) { return closes(b, {.key = "MPA ID Foo Frame", .flags = flag_c}); }
+Task<Observation> reply_key(Tester& b) { return closes(b, {.key = PARLEY_MPA_KEY_REP, .flags = flag_c}); }
 
 // RFC 5044 §7.1.1: closing, or first a Reply with its own revision.
-Task<Finding> unknown_revision(Tester& b, std::uint8_t revision) {
+Task<Observation> unknown_revision(Tester& b, std::uint8_t revision) {
   const StartupOctets request{.flags = flag_c, .revision = revision};
   Conn* conn = co_await b.ask(request);
   if (conn == nullptr) co_return b.trouble();
@@ -99,11 +99,11 @@ Task<Finding> unknown_revision(Tester& b, std::uint8_t revision) {
   const Received end = co_await conn->receive_anything(b.settings().reply);
   co_return end.closed() ? pass(got + ", then " + ending_text(end)) : failed(got + ", then " + ending_text(end));
 }
-Task<Finding> revision_3(Tester& b) { return unknown_revision(b, 3); }
-Task<Finding> revision_129(Tester& b) { return unknown_revision(b, 129); }
+Task<Observation> revision_3(Tester& b) { return unknown_revision(b, 3); }
+Task<Observation> revision_129(Tester& b) { return unknown_revision(b, 129); }
 
 // RFC 5044 Appendix C: permissive means Rev 0 with markers and CRC; the others answer their own revision and close.
-Task<Finding> revision_0(Tester& b) {
+Task<Observation> revision_0(Tester& b) {
   const StartupOctets request{.flags = flag_m | flag_c, .revision = 0};
   Conn* conn = co_await b.ask(request);
   if (conn == nullptr) co_return b.trouble();
@@ -122,16 +122,16 @@ Task<Finding> revision_0(Tester& b) {
 
 // ---- private data and its length -----------------------------------------------------------------------------------
 
-Task<Finding> pd_512(Tester& b) {
+Task<Observation> pd_512(Tester& b) {
   return answer(b, {.flags = flag_c, .private_data = Bytes(PARLEY_MPA_PD_MAX, 0x78)},
                 [](const Received&) { return std::string(); });
 }
-Task<Finding> pd_513(Tester& b) { return closes(b, {.flags = flag_c, .private_data = Bytes(513, 0x78)}); }
-Task<Finding> pd_65535(Tester& b) {
+Task<Observation> pd_513(Tester& b) { return closes(b, {.flags = flag_c, .private_data = Bytes(513, 0x78)}); }
+Task<Observation> pd_65535(Tester& b) {
   return closes(b, {.flags = flag_c, .private_data = Bytes(64, 0x78), .pd_length = 0xFFFF});
 }
 
-Task<Finding> waits_for_end(Tester& b, std::string words, Bytes octets) {
+Task<Observation> waits_for_end(Tester& b, std::string words, Bytes octets) {
   Conn* conn = co_await b.open();
   if (conn == nullptr) co_return b.trouble();
   if (!octets.empty()) conn->send(std::move(words), octets);
@@ -141,17 +141,17 @@ Task<Finding> waits_for_end(Tester& b, std::string words, Bytes octets) {
   if (!end.closed()) co_return failed(ending_text(end) + " instead of the end of the connection");
   co_return pass(ending_text(end));
 }
-Task<Finding> pd_short(Tester& b) {
+Task<Observation> pd_short(Tester& b) {
   return waits_for_end(b, "a Request with PD_Length 16 and 8 octets of private data",
                        tester::startup({.flags = flag_c, .private_data = Bytes(8, 0x78), .pd_length = 16}));
 }
-Task<Finding> half_request(Tester& b) {
+Task<Observation> half_request(Tester& b) {
   const Bytes whole = tester::startup({.flags = flag_c});
   return waits_for_end(b, "the first half of a Request", Bytes(whole.begin(), whole.begin() + 10));
 }
-Task<Finding> no_request(Tester& b) { return waits_for_end(b, {}, {}); }
+Task<Observation> no_request(Tester& b) { return waits_for_end(b, {}, {}); }
 
-Task<Finding> half_request_then_fin(Tester& b) {
+Task<Observation> half_request_then_fin(Tester& b) {
   Conn* conn = co_await b.open();
   if (conn == nullptr) co_return b.trouble();
   const Bytes whole = tester::startup({.flags = flag_c});
@@ -161,9 +161,9 @@ Task<Finding> half_request_then_fin(Tester& b) {
   co_return judge_closed(end, b.settings().reply);
 }
 
-Task<Finding> extra_octets(Tester& b) { return closes(b, {.flags = flag_c, .trailing = {1, 2, 3, 4}}); }
+Task<Observation> extra_octets(Tester& b) { return closes(b, {.flags = flag_c, .trailing = {1, 2, 3, 4}}); }
 
-Task<Finding> garbage(Tester& b) {
+Task<Observation> garbage(Tester& b) {
   Conn* conn = co_await b.open();
   if (conn == nullptr) co_return b.trouble();
   const std::string text = "GET / HTTP/1.1\r\nHost: responder.example\r\nAccept: */*\r\n\r\n";
@@ -174,7 +174,7 @@ Task<Finding> garbage(Tester& b) {
 
 // ---- how TCP cuts it ------------------------------------------------------------------------------------------------
 
-Task<Finding> in_pieces(Tester& b, std::size_t piece, Duration gap) {
+Task<Observation> in_pieces(Tester& b, std::size_t piece, Duration gap) {
   Conn* conn = co_await b.open();
   if (conn == nullptr) co_return b.trouble();
   const Bytes whole = tester::startup({.flags = flag_c});
@@ -186,15 +186,15 @@ Task<Finding> in_pieces(Tester& b, std::size_t piece, Duration gap) {
   conn->reply = co_await conn->receive_startup(b.settings().reply);
   const std::string got = frame_text(conn->reply);
   if (accepted(conn->reply)) co_return pass(got);
-  const Finding f = co_await not_accepted(b, got);
+  const Observation f = co_await not_accepted(b, got);
   co_return f;
 }
-Task<Finding> octet_by_octet(Tester& b) { return in_pieces(b, 1, 20ms); }
-Task<Finding> in_two_parts(Tester& b) { return in_pieces(b, 10, 300ms); }
+Task<Observation> octet_by_octet(Tester& b) { return in_pieces(b, 1, 20ms); }
+Task<Observation> in_two_parts(Tester& b) { return in_pieces(b, 10, 300ms); }
 
 // ---- rule 4 --------------------------------------------------------------------------------------------------------
 
-Task<Finding> responder_waits(Tester& b) {
+Task<Observation> responder_waits(Tester& b) {
   const StartupOctets request{.flags = flag_c};
   Conn* conn = co_await b.ask(request);
   if (conn == nullptr) co_return b.trouble();

@@ -43,7 +43,7 @@ Key key_of(ConstBytes frame, const FrameLayout& f) {
   return k;
 }
 
-struct Connection {
+struct TrackedStream {
   Key key;
   MessageStream stream;
 };
@@ -67,7 +67,7 @@ struct MessageTracker::Impl {
 
   std::uint32_t begin(const Key& key, std::uint32_t isn, bool active);
   std::uint32_t find(ConstBytes frame, const FrameLayout& layout);
-  Connection* of(std::uint32_t number) const {
+  TrackedStream* of(std::uint32_t number) const {
     if (number == 0 || number > count) return nullptr;
     const std::size_t slot = (number - 1) % connections_max;
     return count - number < connections_max ? slots[slot].get() : nullptr;
@@ -77,7 +77,7 @@ struct MessageTracker::Impl {
   StreamDepth depth;
   StreamBudget budget;
   std::uint32_t count = 0;                                  // connections begun
-  std::vector<std::unique_ptr<Connection>> slots;           // connection n is in slot (n - 1) % connections_max
+  std::vector<std::unique_ptr<TrackedStream>> slots;        // connection n is in slot (n - 1) % connections_max
   std::unordered_map<Key, std::uint32_t, KeyHash> numbers;  // of those in slots; looked up, never iterated
 };
 
@@ -88,14 +88,14 @@ std::uint32_t MessageTracker::Impl::begin(const Key& key, std::uint32_t isn, boo
   const std::size_t slot = count % connections_max;
   if (slot == slots.size()) {
     slots.emplace_back();
-  } else if (Connection* old = slots[slot].get()) {
+  } else if (TrackedStream* old = slots[slot].get()) {
     old->stream.release(budget);
     const auto it = numbers.find(old->key);
     if (it != numbers.end() && it->second == count + 1 - connections_max)  // the key may have been used again since
       numbers.erase(it);
   }
   ++count;
-  slots[slot] = std::make_unique<Connection>(Connection{key, MessageStream(isn, active, depth)});
+  slots[slot] = std::make_unique<TrackedStream>(TrackedStream{key, MessageStream(isn, active, depth)});
   numbers[key] = count;
   return count;
 }
@@ -106,7 +106,7 @@ std::uint32_t MessageTracker::Impl::find(ConstBytes frame, const FrameLayout& la
   const bool syn = (layout.flags & wire::tcp_flag::syn) != 0 && (layout.flags & wire::tcp_flag::rst) == 0;
   if (it != numbers.end()) {
     // The same SYN again is a retransmission; another initial sequence number is another connection.
-    const Connection* c = of(it->second);
+    const TrackedStream* c = of(it->second);
     if (!syn || (c != nullptr && c->stream.isn() == layout.seq)) return it->second;
   }
   return syn ? begin(key, layout.seq, (layout.flags & wire::tcp_flag::ack) == 0) : 0;
@@ -150,7 +150,7 @@ void MessageTracker::look(ConstBytes frame, FrameContent& out) {
   out.parts.clear();
   if (!layout.tcp) return;
   out.connection = impl_->find(frame, layout);
-  Connection* c = impl_->of(out.connection);
+  TrackedStream* c = impl_->of(out.connection);
   if (c == nullptr) return;
   MessageStream& stream = c->stream;
   const bool syn = (layout.flags & wire::tcp_flag::syn) != 0;
@@ -167,7 +167,7 @@ void MessageTracker::look(ConstBytes frame, FrameContent& out) {
 }
 
 const MessageStream* MessageTracker::stream(std::uint32_t connection) const {
-  const Connection* c = impl_->of(connection);
+  const TrackedStream* c = impl_->of(connection);
   return c != nullptr ? &c->stream : nullptr;
 }
 

@@ -248,9 +248,9 @@ void SimHost::tick() {
   neighbours_.handle_deadline(now());
   drain_neighbours();  // before a connection retransmits to a neighbour that is not there
   while (const auto slot = deadlines_.pop_due(now())) {
-    Connection& c = stack_->at(*slot);
+    TcpConnection& c = stack_->at(*slot);
     c.armed = never;
-    if (c.stage == Stage::free) continue;
+    if (c.phase == ConnectionPhase::free) continue;
     if (c.tcp->next_deadline() <= now()) {
       c.tcp->handle_deadline(now());
       mark_dirty(*slot);
@@ -311,7 +311,7 @@ HostCounters SimHost::counters() const {
   out.tcp_retransmits = retransmits_gone_;
   out.tcp_out_of_order = out_of_order_gone_;
   for (std::uint32_t slot = 0; stack_ != nullptr && slot < stack_->slots(); ++slot) {
-    const Connection& c = stack_->at(slot);
+    const TcpConnection& c = stack_->at(slot);
     if (!c.tcp) continue;
     out.tcp_retransmits += c.tcp->retransmits();
     out.tcp_out_of_order += c.tcp->out_of_order();

@@ -114,15 +114,15 @@ class SimHost final : public HostNode {
   void free_connection(std::uint32_t slot);
   void pump_machine();
   void flush();
-  void send_segments(Connection& c);
+  void send_segments(TcpConnection& c);
   void send(const ConnectionKey& key, const wire::TcpHeader& header, std::span<const ConstBytes> payload,
             NeighbourRef& neighbour);
   void transmit(std::uint16_t port, FramePtr frame);
   void mark_dirty(std::uint32_t slot);
   void watch(std::uint32_t slot);
-  Address local_of(const Connection& c) const;
+  Address local_of(const TcpConnection& c) const;
   Address peer_of(const ConnectionKey& key) const;
-  StreamInfo info_of(const Connection& c) const;
+  StreamInfo info_of(const TcpConnection& c) const;
   std::uint16_t mss_of(Route route) const;
   void count_stream();
 

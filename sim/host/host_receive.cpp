@@ -127,14 +127,14 @@ void SimHost::handle_segment(std::uint16_t port) {
     handle_stray(key);
     return;
   }
-  Connection& c = stack_->at(slot);
+  TcpConnection& c = stack_->at(slot);
   neighbours_.confirm(now(), c.neighbour);
   const ConnectionRef ref = stack_->ref(slot);
   const ConstBytes octets = c.tcp->handle_segment(now(), in_.header, in_.payload);
   counters_.reassembly_peak = std::max(counters_.reassembly_peak, c.tcp->reassembly());
   mark_dirty(slot);
   digest(ref, octets);
-  Connection* still = stack_->get(ref);
+  TcpConnection* still = stack_->get(ref);
   // A third of the buffer, so that the stream does not continue octet by octet.
   if (still == nullptr || !still->blocked || still->tcp->room() < options_.tcp.send_buffer / 3) return;
   still->blocked = false;
@@ -163,9 +163,9 @@ void SimHost::accept(const ConnectionKey& key, Listener& listener) {
   const std::uint32_t slot = stack_->add(key);
   if (slot == SlotIndex::none) return;
   const std::uint64_t drawn = rng_.next();
-  Connection& c = stack_->at(slot);
+  TcpConnection& c = stack_->at(slot);
   c.tcp.emplace(options_.tcp, buffers_, mss_of({key.port, key.kind}), static_cast<std::uint32_t>(drawn >> 32));
-  c.stage = Stage::half_open;
+  c.phase = ConnectionPhase::half_open;
   c.listener = listener.id;
   ++listener.half_open;
   c.tcp->accept(now(), in_.header);
@@ -205,11 +205,11 @@ void SimHost::neighbour_failed(std::uint16_t port, const Address& address) {
   ++counters_.neighbour_failures;
   std::vector<StreamId> failed;
   for (std::uint32_t slot = 0; slot < stack_->slots(); ++slot) {
-    const Connection& c = stack_->at(slot);
-    if (c.stage != Stage::opening && c.stage != Stage::half_open) continue;
+    const TcpConnection& c = stack_->at(slot);
+    if (c.phase != ConnectionPhase::opening && c.phase != ConnectionPhase::half_open) continue;
     const bool v4 = c.key.kind == LocalKind::v4;
     if (c.key.port != port || c.key.peer != address.octets || v4 != (address.family == Address::Family::v4)) continue;
-    if (c.stage == Stage::opening) failed.push_back(c.stream);
+    if (c.phase == ConnectionPhase::opening) failed.push_back(c.stream);
     free_connection(slot);
   }
   for (const StreamId stream : failed) {

@@ -90,9 +90,9 @@ std::optional<std::errc> SimHost::open_connection(const StreamCommand& command) 
   const std::uint32_t slot = stack_->add(key);
   if (slot == SlotIndex::none) return std::errc::too_many_files_open;
   const std::uint64_t drawn = rng_.next();
-  Connection& c = stack_->at(slot);
+  TcpConnection& c = stack_->at(slot);
   c.tcp.emplace(options_.tcp, buffers_, mss_of(route), static_cast<std::uint32_t>(drawn >> 32));
-  c.stage = Stage::opening;
+  c.phase = ConnectionPhase::opening;
   stack_->name(slot, command.id);
   count_stream();
   c.tcp->connect(now());
@@ -130,15 +130,15 @@ void SimHost::listen(const StreamCommand& command) {
 bool SimHost::close_listener(StreamId id) {
   if (!stack_->unlisten(id)) return false;
   for (std::uint32_t slot = 0; slot < stack_->slots(); ++slot) {
-    const Connection& c = stack_->at(slot);
-    if (c.stage == Stage::half_open && c.listener == id) free_connection(slot);
+    const TcpConnection& c = stack_->at(slot);
+    if (c.phase == ConnectionPhase::half_open && c.listener == id) free_connection(slot);
   }
   return true;
 }
 
 void SimHost::close(std::uint32_t slot, bool reset) {
-  Connection& c = stack_->at(slot);
-  if (c.stage == Stage::opening) {
+  TcpConnection& c = stack_->at(slot);
+  if (c.phase == ConnectionPhase::opening) {
     free_connection(slot);  // RFC 9293 §3.10.4, §3.10.5: nothing is sent in SYN-SENT
     return;
   }
@@ -147,7 +147,7 @@ void SimHost::close(std::uint32_t slot, bool reset) {
   else
     c.tcp->close(now());
   stack_->unname(slot);
-  c.stage = Stage::forgotten;
+  c.phase = ConnectionPhase::forgotten;
   c.blocked = false;
   --counters_.streams;
   mark_dirty(slot);
@@ -157,8 +157,8 @@ void SimHost::close(std::uint32_t slot, bool reset) {
 void SimHost::write(StreamId stream) {
   const std::uint32_t slot = stack_->find_stream(stream);
   if (slot == SlotIndex::none) return;
-  Connection& c = stack_->at(slot);
-  if (c.stage != Stage::up || c.blocked) return;
+  TcpConnection& c = stack_->at(slot);
+  if (c.phase != ConnectionPhase::up || c.blocked) return;
   for (;;) {
     const std::size_t count = machine_->gather(stream, pieces_);
     if (count == 0) return;
@@ -187,7 +187,7 @@ void SimHost::pump_machine() { (void)pump(*machine_, *this); }
 void SimHost::digest(ConnectionRef ref, ConstBytes in) {
   bool delivered = false;
   for (;;) {
-    Connection* c = stack_->get(ref);
+    TcpConnection* c = stack_->get(ref);
     if (c == nullptr || !c->tcp) return;
     const TcpEvent event = c->tcp->poll_event();
     if (event == TcpEvent::connected) {
@@ -213,8 +213,8 @@ void SimHost::digest(ConnectionRef ref, ConstBytes in) {
 
 // False if the connection is gone afterwards.
 bool SimHost::deliver(ConnectionRef ref, ConstBytes in) {
-  const Connection* c = stack_->get(ref);
-  if (c->stage == Stage::up) {
+  const TcpConnection* c = stack_->get(ref);
+  if (c->phase == ConnectionPhase::up) {
     machine_->handle_bytes(now(), c->stream, in);
     stirred_ = true;
     pump_machine();
@@ -224,18 +224,18 @@ bool SimHost::deliver(ConnectionRef ref, ConstBytes in) {
 }
 
 void SimHost::on_connected(ConnectionRef ref) {
-  Connection& c = *stack_->get(ref);
-  if (c.stage == Stage::opening) {
-    c.stage = Stage::up;
+  TcpConnection& c = *stack_->get(ref);
+  if (c.phase == ConnectionPhase::opening) {
+    c.phase = ConnectionPhase::up;
     machine_->handle_connected(now(), c.stream, info_of(c));
     stirred_ = true;
     pump_machine();
     return;
   }
-  if (c.stage != Stage::half_open) return;
+  if (c.phase != ConnectionPhase::half_open) return;
   const StreamId listener = c.listener;
   if (Listener* l = stack_->find_listener(listener)) --l->half_open;
-  c.stage = Stage::up;
+  c.phase = ConnectionPhase::up;
   stack_->name(ref.slot, serial_ += 2);
   count_stream();
   const bool taken = machine_->handle_accepted(now(), listener, c.stream, info_of(c));
@@ -247,9 +247,9 @@ void SimHost::on_connected(ConnectionRef ref) {
 }
 
 void SimHost::on_ended(ConnectionRef ref, TcpEvent event) {
-  Connection& c = *stack_->get(ref);
-  const StreamId stream = c.stage == Stage::up ? c.stream : 0;
-  const bool opening = c.stage == Stage::opening;
+  TcpConnection& c = *stack_->get(ref);
+  const StreamId stream = c.phase == ConnectionPhase::up ? c.stream : 0;
+  const bool opening = c.phase == ConnectionPhase::opening;
   if (event == TcpEvent::fin) {
     if (stream == 0) return;
     machine_->handle_end(now(), stream, StreamEnd::fin);
@@ -275,11 +275,11 @@ void SimHost::on_ended(ConnectionRef ref, TcpEvent event) {
 }
 
 void SimHost::free_connection(std::uint32_t slot) {
-  const Connection& c = stack_->at(slot);
-  if (c.stage == Stage::half_open) {
+  const TcpConnection& c = stack_->at(slot);
+  if (c.phase == ConnectionPhase::half_open) {
     if (Listener* l = stack_->find_listener(c.listener)) --l->half_open;
   }
-  if (c.stage == Stage::opening || c.stage == Stage::up) --counters_.streams;
+  if (c.phase == ConnectionPhase::opening || c.phase == ConnectionPhase::up) --counters_.streams;
   if (c.tcp) {
     retransmits_gone_ += c.tcp->retransmits();
     out_of_order_gone_ += c.tcp->out_of_order();
@@ -290,7 +290,7 @@ void SimHost::free_connection(std::uint32_t slot) {
 }
 
 void SimHost::mark_dirty(std::uint32_t slot) {
-  Connection& c = stack_->at(slot);
+  TcpConnection& c = stack_->at(slot);
   if (c.dirty) return;
   c.dirty = true;
   dirty_.push_back(stack_->ref(slot));
@@ -301,7 +301,7 @@ void SimHost::flush() {
   for (std::size_t i = 0; i < dirty_.size(); ++i) {
     const ConnectionRef ref = dirty_[i];
     stack_->at(ref.slot).dirty = false;
-    Connection* c = stack_->get(ref);
+    TcpConnection* c = stack_->get(ref);
     if (c == nullptr || !c->tcp) {
       // The slot now has another connection, which is queued behind this one if it has something to send.
       if (stack_->at(ref.slot).tcp) mark_dirty(ref.slot);
@@ -318,14 +318,14 @@ void SimHost::flush() {
 }
 
 void SimHost::watch(std::uint32_t slot) {
-  Connection& c = stack_->at(slot);
+  TcpConnection& c = stack_->at(slot);
   const Instant at = c.tcp->next_deadline();
   if (at >= c.armed) return;  // looked at too early; it was armed again then
   c.armed = at;
   deadlines_.set(slot, at);
 }
 
-void SimHost::send_segments(Connection& c) {
+void SimHost::send_segments(TcpConnection& c) {
   TcpOutput out;
   while (c.tcp->poll_segment(now(), out)) {
     if (out.header.rst()) ++counters_.resets_sent;
@@ -354,7 +354,7 @@ void SimHost::transmit(std::uint16_t port, FramePtr frame) {
   ports_[port].link->transmit(std::move(frame));
 }
 
-Address SimHost::local_of(const Connection& c) const {
+Address SimHost::local_of(const TcpConnection& c) const {
   Address local = ports_[c.key.port].addresses.of(c.key.kind);
   local.port = c.key.local_port;
   return local;
@@ -369,7 +369,7 @@ Address SimHost::peer_of(const ConnectionKey& key) const {
   return peer;
 }
 
-StreamInfo SimHost::info_of(const Connection& c) const {
+StreamInfo SimHost::info_of(const TcpConnection& c) const {
   return {.local = local_of(c), .peer = peer_of(c.key), .emss = c.tcp->emss()};
 }
 

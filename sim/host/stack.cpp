@@ -29,7 +29,7 @@ bool Stack::make_room() {
   while (!time_waits_.empty()) {
     const ConnectionRef oldest = time_waits_.front();
     time_waits_.pop_front();
-    const Connection* c = get(oldest);
+    const TcpConnection* c = get(oldest);
     if (c == nullptr) continue;
     remove(oldest.slot);
     return true;
@@ -58,14 +58,14 @@ void Stack::name(std::uint32_t slot, StreamId stream) {
 }
 
 void Stack::unname(std::uint32_t slot) {
-  Connection& c = connections_[slot];
+  TcpConnection& c = connections_[slot];
   if (c.stream == 0) return;
   streams_.erase(hash_of(c.stream), slot);
   c.stream = 0;
 }
 
 void Stack::remove(std::uint32_t slot) {
-  Connection& c = connections_[slot];
+  TcpConnection& c = connections_[slot];
   unname(slot);
   keys_.erase(hash_of(c.key), slot);
   std::erase_if(exhausted_, [&c](const ConnectionKey& key) { return same_destination(key, c.key); });

@@ -26,7 +26,7 @@ struct ConnectionKey {
 };
 
 /// What the machine knows of a connection.
-enum class Stage : std::uint8_t {
+enum class ConnectionPhase : std::uint8_t {
   free,
   opening,    ///< requested by the machine, SYN sent
   half_open,  ///< SYN received; the machine does not know it yet
@@ -34,7 +34,7 @@ enum class Stage : std::uint8_t {
   forgotten,  ///< closed by the machine; octets and FINs still pass
 };
 
-struct Connection {
+struct TcpConnection {
   std::optional<Tcp> tcp;
   ConnectionKey key;
   StreamId stream = 0;    ///< 0: none (half open)
@@ -42,7 +42,7 @@ struct Connection {
   NeighbourRef neighbour;
   Instant armed = never;  ///< when the host looks at it next, at the latest
   std::uint32_t generation = 0;
-  Stage stage = Stage::free;
+  ConnectionPhase phase = ConnectionPhase::free;
   bool blocked = false;    ///< the send buffer was full
   bool dirty = false;      ///< is in the host's list of those to be flushed
   bool time_wait = false;  ///< is in the table's list of those that may be evicted
@@ -68,17 +68,17 @@ class Stack {
 
   explicit Stack(Rng& rng);
 
-  Connection& at(std::uint32_t slot) { return connections_[slot]; }
-  const Connection& at(std::uint32_t slot) const { return connections_[slot]; }
-  Connection* get(ConnectionRef ref) {
-    Connection& c = connections_[ref.slot];
+  TcpConnection& at(std::uint32_t slot) { return connections_[slot]; }
+  const TcpConnection& at(std::uint32_t slot) const { return connections_[slot]; }
+  TcpConnection* get(ConnectionRef ref) {
+    TcpConnection& c = connections_[ref.slot];
     return c.generation == ref.generation ? &c : nullptr;
   }
   ConnectionRef ref(std::uint32_t slot) const { return {slot, connections_[slot].generation}; }
 
   std::uint32_t find(const ConnectionKey& key) const;
   std::uint32_t find_stream(StreamId stream) const;
-  /// A free slot with that key, its stage still free; none if the table is full. A TIME-WAIT is evicted if need be.
+  /// A free slot with that key, its phase still free; none if the table is full. A TIME-WAIT is evicted if need be.
   std::uint32_t add(const ConnectionKey& key);
   /// `stream` names the connection from now on.
   void name(std::uint32_t slot, StreamId stream);
@@ -107,7 +107,7 @@ class Stack {
     return a.peer == b.peer && a.peer_port == b.peer_port && a.port == b.port && a.kind == b.kind;
   }
 
-  std::deque<Connection> connections_;  // stable addresses
+  std::deque<TcpConnection> connections_;  // stable addresses
   std::vector<std::uint32_t> free_;
   SlotIndex keys_, streams_;
   std::deque<ConnectionRef> time_waits_;                      // oldest first; some no longer exist

@@ -37,7 +37,7 @@ std::string Checker::name_of(const ScenarioLink& link) {
 }
 
 void Checker::add(Section section, std::size_t index, std::string_view key, std::string text) {
-  if (findings_.size() < findings_max) findings_.push_back({section, index, std::string(key), std::move(text)});
+  if (problems_.size() < findings_max) problems_.push_back({section, index, std::string(key), std::move(text)});
 }
 
 const ScenarioHost* Checker::node(std::string_view name) const {
@@ -244,7 +244,7 @@ bool Checker::reaches(const std::string& a, const std::string& b) const {
   return std::any_of(x->second.begin(), x->second.end(), [&](std::size_t i) { return y->second.count(i) != 0; });
 }
 
-std::vector<Finding> Checker::run() {
+std::vector<ScenarioProblem> Checker::run() {
   check_bounds();
   check_hosts();
   check_links();
@@ -253,16 +253,16 @@ std::vector<Finding> Checker::run() {
   check_listens();
   check_connects();
   check_faults();
-  return std::move(findings_);
+  return std::move(problems_);
 }
 
-std::vector<Finding> find_faults(const Scenario& scenario, const Distrust& distrust) {
+std::vector<ScenarioProblem> find_faults(const Scenario& scenario, const Distrust& distrust) {
   return Checker(scenario, distrust).run();
 }
 
 std::vector<ScenarioError> check_scenario(const Scenario& scenario) {
   std::vector<ScenarioError> out;
-  const auto line_of = [&](const Finding& f) {
+  const auto line_of = [&](const ScenarioProblem& f) {
     const auto at = [&](const auto& list) { return f.index < list.size() ? list[f.index].line : 0; };
     switch (f.section) {
       case Section::host: return at(scenario.hosts);
@@ -276,7 +276,7 @@ std::vector<ScenarioError> check_scenario(const Scenario& scenario) {
     return 0;
   };
   constexpr std::size_t errors_max = 50;
-  for (Finding& finding : find_faults(scenario, {})) {
+  for (ScenarioProblem& finding : find_faults(scenario, {})) {
     if (out.size() == errors_max) break;
     const int line = line_of(finding);
     out.push_back({scenario.file, line, 0, std::move(finding.key), std::move(finding.text)});

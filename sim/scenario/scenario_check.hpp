@@ -11,7 +11,7 @@ namespace parley::sim {
 
 enum class Section : std::uint8_t { scenario, bounds, host, link, listen, connect, fault };
 
-struct Finding {
+struct ScenarioProblem {
   Section section = Section::scenario;
   std::size_t index = 0;  ///< in the scenario's vector
   std::string key;        ///< may be empty
@@ -25,6 +25,6 @@ struct Distrust {
   bool listens = false;  ///< a listener whose address or port is not known
 };
 
-std::vector<Finding> find_faults(const Scenario& scenario, const Distrust& distrust);
+std::vector<ScenarioProblem> find_faults(const Scenario& scenario, const Distrust& distrust);
 
 }  // namespace parley::sim

@@ -40,7 +40,7 @@ void Checker::check_quirk(Section section, std::size_t index, std::string_view k
 }
 
 void Checker::check_mpa(Section section, std::size_t index, mpa::Role role, const mpa::StartupOptions& o) {
-  const std::size_t before = findings_.size();
+  const std::size_t before = problems_.size();
   const auto complain = [&](std::string_view key, std::string_view text) {
     add(section, index, key, fmt::format("{}: {}", key, text));
   };
@@ -70,7 +70,7 @@ void Checker::check_mpa(Section section, std::size_t index, mpa::Role role, cons
     if (o.rtr_accept == mpa::RtrSet{.read = true} && o.ird == 0 && o.ird_max == 0)
       complain("rtr_accept", "a Read alone needs room for one: raise ird or ird_max (RFC 6581 §9.2)");
   }
-  if (findings_.size() == before && !mpa::check_options(role, o))
+  if (problems_.size() == before && !mpa::check_options(role, o))
     add(section, index, "", "these MPA options contradict each other or are out of range (docs/cm.md)");
 }
 

@@ -15,7 +15,7 @@ namespace parley::sim {
 class Checker {
  public:
   Checker(const Scenario& scenario, const Distrust& distrust);
-  std::vector<Finding> run();
+  std::vector<ScenarioProblem> run();
 
  private:
   static constexpr std::size_t findings_max = 1000;
@@ -54,7 +54,7 @@ class Checker {
   std::map<std::string, std::size_t> nodes_, links_;          // the first of a name
   std::vector<std::size_t> segment_;                          // of each link: the first link of its segment
   std::map<std::string, std::set<std::size_t>> segments_of_;  // of each node
-  std::vector<Finding> findings_;
+  std::vector<ScenarioProblem> problems_;
 };
 
 }  // namespace parley::sim

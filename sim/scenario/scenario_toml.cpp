@@ -303,7 +303,7 @@ class ScenarioReader {
                             .links = lost(root, Section::link, {"link"}, {"name", "ends"}),
                             .listens = lost(root, Section::listen, {"listen"}, {"host", "port", "address"})};
     const bool connects_lost = lost(root, Section::connect, {"connect"}, {});
-    for (Finding& finding : find_faults(scenario_, distrust)) {
+    for (ScenarioProblem& finding : find_faults(scenario_, distrust)) {
       if (finding.section == Section::scenario && connects_lost) continue;
       const auto& tables = tables_[static_cast<std::size_t>(finding.section)];
       if (finding.index < tables.size() &&
@@ -314,7 +314,7 @@ class ScenarioReader {
     }
   }
 
-  std::pair<int, int> place_of(const Finding& finding) const {
+  std::pair<int, int> place_of(const ScenarioProblem& finding) const {
     const auto& tables = tables_[static_cast<std::size_t>(finding.section)];
     if (finding.index >= tables.size()) return {1, 1};
     const DocValue& table = *tables[finding.index];

@@ -369,9 +369,9 @@ FpduWalker::Beginning FpduWalker::beginning(std::uint32_t& total) {
   total = wire_size(0, length, !agreed);
   if (size() < total) return Beginning::wait;
   markers_ = agreed ? Known::no : Known::yes;
-  const Verdict verdict = judge(0);
+  const Guess verdict = judge(0);
   markers_ = agreed ? Known::yes : Known::no;
-  return verdict == Verdict::good ? Beginning::otherwise : Beginning::as_agreed;
+  return verdict == Guess::good ? Beginning::otherwise : Beginning::as_agreed;
 }
 
 void FpduWalker::strip_markers(std::uint64_t first_marker, std::uint64_t header, std::uint64_t stop, WalkedFpdu& out) {
@@ -451,28 +451,28 @@ bool FpduWalker::build(std::uint64_t at, std::uint32_t length, std::uint32_t tot
   return good;
 }
 
-FpduWalker::Verdict FpduWalker::judge(std::uint64_t at) {
+FpduWalker::Guess FpduWalker::judge(std::uint64_t at) {
   const bool markers = markers_ == Known::yes;
   const std::uint64_t header = at + (markers && at % marker_interval == 0 ? 4 : 0);
-  if (end() < header + 2) return Verdict::wait;
-  if (unknown_in(at, header + 2)) return Verdict::bad;
+  if (end() < header + 2) return Guess::wait;
+  if (unknown_in(at, header + 2)) return Guess::bad;
   Reader r(view(header, 2));
   const std::uint32_t length = r.be16();
-  if (length < PARLEY_DDP_TAGGED_LEN || length > PARLEY_MPA_ULPDU_MAX) return Verdict::bad;
+  if (length < PARLEY_DDP_TAGGED_LEN || length > PARLEY_MPA_ULPDU_MAX) return Guess::bad;
   const std::uint32_t total = wire_size(at, length, markers);
   // Look at the DDP header before waiting for the rest of what may be no FPDU at all.
   const std::uint64_t probe = header + 2 + PARLEY_DDP_UNTAGGED_LEN;
   if (!markers && end() >= std::min(probe, at + total) &&
       !plausible_segment(view(header + 2, std::min<std::size_t>(PARLEY_DDP_UNTAGGED_LEN, length))))
-    return Verdict::bad;
-  if (end() < at + total) return Verdict::wait;
+    return Guess::bad;
+  if (end() < at + total) return Guess::wait;
   WalkedFpdu f;
   const Known before = crc_;
   build(at, length, total, f);
   if (before == Known::unknown && f.crc != WalkedFpdu::Crc::good) crc_ = before;  // it may have been no FPDU
-  if (!plausible_segment(f.ulpdu) || f.known < PARLEY_DDP_TAGGED_LEN) return Verdict::bad;
-  if (f.crc == WalkedFpdu::Crc::bad || !f.marker_fault.empty() || f.pad_not_zero) return Verdict::bad;
-  return Verdict::good;
+  if (!plausible_segment(f.ulpdu) || f.known < PARLEY_DDP_TAGGED_LEN) return Guess::bad;
+  if (f.crc == WalkedFpdu::Crc::bad || !f.marker_fault.empty() || f.pad_not_zero) return Guess::bad;
+  return Guess::good;
 }
 
 bool FpduWalker::next_candidate(std::uint64_t after, std::uint64_t& out) const {
@@ -515,9 +515,9 @@ bool FpduWalker::resync(FpduSink& sink) {
       consume(end());
       return false;
     }
-    const Verdict v = judge(candidate_);
-    if (v == Verdict::wait && size() < buffer_max) return false;
-    if (v == Verdict::good) {
+    const Guess v = judge(candidate_);
+    if (v == Guess::wait && size() < buffer_max) return false;
+    if (v == Guess::good) {
       const SegmentRef ref = mark_at(candidate_).ref;
       const std::uint64_t skipped = candidate_ - lost_at_;
       consume(candidate_);

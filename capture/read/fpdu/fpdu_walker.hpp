@@ -121,8 +121,8 @@ class FpduWalker {
   static std::uint32_t size_without(std::uint64_t at, std::uint32_t length, std::uint64_t omitted);
   void find_missing_marker(std::uint64_t at, std::uint64_t header, std::uint64_t stop, WalkedFpdu& out) const;
   bool resync(FpduSink& sink);
-  enum class Verdict : std::uint8_t { good, bad, wait };
-  Verdict judge(std::uint64_t at);
+  enum class Guess : std::uint8_t { good, bad, wait };
+  Guess judge(std::uint64_t at);
   bool next_candidate(std::uint64_t after, std::uint64_t& out) const;
 
   Known crc_ = Known::yes, markers_ = Known::no;

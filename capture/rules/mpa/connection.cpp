@@ -12,14 +12,14 @@
 
 namespace parley::capture {
 
-void Connection::collect(const EventLimits& events) {
+void MpaConnection::collect(const EventLimits& events) {
   with_events_ = events.detail != EventDetail::none;
   with_fields_ = events.detail == EventDetail::fields;
   events_max_ = events.max;
 }
 
-LadderEvent* Connection::event(std::uint64_t frame, Instant at, unsigned from, LadderEvent::Kind kind,
-                               std::string text) {
+LadderEvent* MpaConnection::event(std::uint64_t frame, Instant at, unsigned from, LadderEvent::Kind kind,
+                                  std::string text) {
   if (!with_events_ || protocol_ == Protocol::other) return nullptr;
   if (events_.size() >= events_max_) {
     ++events_dropped_;
@@ -30,8 +30,8 @@ LadderEvent* Connection::event(std::uint64_t frame, Instant at, unsigned from, L
   return &events_.back();
 }
 
-void Connection::tcp_event(Half& h, LadderEvent::Kind kind, const wire::TcpSegmentView& t, std::uint64_t frame,
-                           Instant at, std::string text) {
+void MpaConnection::tcp_event(Half& h, LadderEvent::Kind kind, const wire::TcpSegmentView& t, std::uint64_t frame,
+                              Instant at, std::string text) {
   LadderEvent* e = event(frame, at, h.index, kind, std::move(text));
   if (e == nullptr || !with_fields_) return;
   e->fields = {{"TCP", ""},
@@ -42,7 +42,7 @@ void Connection::tcp_event(Half& h, LadderEvent::Kind kind, const wire::TcpSegme
   if (t.mss != 0) e->fields.emplace_back("Maximum segment size", fmt::format("{}", t.mss));
 }
 
-void Connection::startup_event(const Half& h, const StartupSeen& seen, std::string_view name) {
+void MpaConnection::startup_event(const Half& h, const StartupSeen& seen, std::string_view name) {
   if (!with_events_) return;
   LadderEvent* e = event(seen.frame, seen.at, h.index, LadderEvent::Kind::startup,
                          fmt::format("{} {}", name, describe_startup(seen)));
@@ -53,7 +53,7 @@ void Connection::startup_event(const Half& h, const StartupSeen& seen, std::stri
   startup_fields(seen, e->fields);
 }
 
-bool Connection::is_new_syn(unsigned from, const wire::TcpSegmentView& t) const {
+bool MpaConnection::is_new_syn(unsigned from, const wire::TcpSegmentView& t) const {
   if (!t.syn() || t.has_ack() || !wired_) return false;
   const Half& h = halves_[from];
   if (h.syn_frame != 0) return t.seq != h.tcp.syn_seq();
@@ -61,12 +61,12 @@ bool Connection::is_new_syn(unsigned from, const wire::TcpSegmentView& t) const 
   return halves_[1 - from].tcp.position() > 0;
 }
 
-bool Connection::closed() const {
+bool MpaConnection::closed() const {
   return halves_[0].rst_frame != 0 || halves_[1].rst_frame != 0 ||
          (halves_[0].fin_frame != 0 && halves_[1].fin_frame != 0);
 }
 
-bool Connection::settled() const {
+bool MpaConnection::settled() const {
   if (halves_[0].tcp.holding() || halves_[1].tcp.holding()) return false;
   if (halves_[0].rst_frame != 0 || halves_[1].rst_frame != 0) return true;
   // RFC 9293 §3.4: a FIN takes a place in the sequence.
@@ -74,14 +74,14 @@ bool Connection::settled() const {
   return closed() && all_acked(halves_[0]) && all_acked(halves_[1]);
 }
 
-bool Connection::whole() const {
+bool MpaConnection::whole() const {
   const auto seen = [](const Half& h) {
     return h.tcp.from_syn() && h.fin_frame != 0 && h.rst_frame == 0 && h.counts.missing_octets == 0;
   };
   return seen(halves_[0]) && seen(halves_[1]) && settled();
 }
 
-void Connection::tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
+void MpaConnection::tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
   using Kind = LadderEvent::Kind;
   if (t.syn()) {
     if (h.syn_frame == 0) {
@@ -109,7 +109,7 @@ void Connection::tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint64_t
   }
 }
 
-void Connection::classify(Half& h, SegmentClass c, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
+void MpaConnection::classify(Half& h, SegmentClass c, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
   using Kind = LadderEvent::Kind;
   if (c == SegmentClass::retransmission) {
     if (h.counts.retransmissions++ == 0) h.first_again_frame = frame;
@@ -125,7 +125,7 @@ void Connection::classify(Half& h, SegmentClass c, const wire::TcpSegmentView& t
 }
 
 // The number of stream position 0, from a number that is surely ahead of what was delivered.
-void Connection::note_sequence(Half& h, const wire::TcpSegmentView& t) const {
+void MpaConnection::note_sequence(Half& h, const wire::TcpSegmentView& t) const {
   const std::uint32_t seq = t.syn() ? t.seq + 1 : t.seq;
   const std::uint32_t ahead = seq + (1u << 30);
   if (!h.tcp.synchronised())
@@ -134,11 +134,11 @@ void Connection::note_sequence(Half& h, const wire::TcpSegmentView& t) const {
     h.first_seq = ahead - static_cast<std::uint32_t>(*at);
 }
 
-TappedStream Connection::tapped(const Half& h) const {
+TappedStream MpaConnection::tapped(const Half& h) const {
   return {tcp_first_frame_, h.address, halves_[1 - h.index].address, h.first_seq, h.fed_at, h.walker.markers()};
 }
 
-void Connection::Half::feed(ConstBytes in, std::uint64_t n, const SegmentRef& ref, bool start, std::uint64_t at) {
+void MpaConnection::Half::feed(ConstBytes in, std::uint64_t n, const SegmentRef& ref, bool start, std::uint64_t at) {
   if (!fed) fed_at = at - pick_up_phase;
   fed = true;
   if (n > 0) {
@@ -151,7 +151,7 @@ void Connection::Half::feed(ConstBytes in, std::uint64_t n, const SegmentRef& re
   walker.octets(in, ref, start, *this);
 }
 
-void Connection::packet(unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
+void MpaConnection::packet(unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
   if (protocol_ == Protocol::other) return;
   Half& h = halves_[from];
   Half& peer = halves_[1 - from];
@@ -199,7 +199,7 @@ void Connection::packet(unsigned from, const wire::TcpSegmentView& t, std::uint6
 }
 
 // What waited for octets of the other direction goes on when they came, or when they will not come.
-void Connection::go_on(const SegmentRef& ref) {
+void MpaConnection::go_on(const SegmentRef& ref) {
   const bool now = closed() && protocol_ == Protocol::undecided;  // its first octets decide whether it is kept
   for (bool moved = true; moved;) {
     moved = false;
@@ -223,7 +223,7 @@ void Connection::go_on(const SegmentRef& ref) {
 }
 
 // The capture ends: what is waited for will not come.
-void Connection::settle_waits(const SegmentRef& ref) {
+void MpaConnection::settle_waits(const SegmentRef& ref) {
   for (int turn = 0; turn < 2; ++turn)
     for (Half& h : halves_) {
       Half& peer = peer_of(h);
@@ -237,7 +237,7 @@ void Connection::settle_waits(const SegmentRef& ref) {
     }
 }
 
-void Connection::Half::octets(ConstBytes in, const SegmentRef& ref, bool start) {
+void MpaConnection::Half::octets(ConstBytes in, const SegmentRef& ref, bool start) {
   if (owner->protocol_ == Protocol::other) return;
   counts.octets += in.size();
   if (request_due > 0) {
@@ -252,7 +252,7 @@ void Connection::Half::octets(ConstBytes in, const SegmentRef& ref, bool start) 
   read(in, ref, start);
 }
 
-void Connection::Half::read(ConstBytes in, const SegmentRef& ref, bool start) {
+void MpaConnection::Half::read(ConstBytes in, const SegmentRef& ref, bool start) {
   switch (phase) {
     case Phase::startup: return owner->startup_octets(*this, in, ref, start);
     case Phase::after_request:
@@ -267,7 +267,7 @@ void Connection::Half::read(ConstBytes in, const SegmentRef& ref, bool start) {
   }
 }
 
-void Connection::Half::missing(std::uint64_t n, const SegmentRef& ref, bool cut) {
+void MpaConnection::Half::missing(std::uint64_t n, const SegmentRef& ref, bool cut) {
   if (owner->protocol_ == Protocol::other) return;
   counts.missing_octets += n;
   request_due -= std::min(request_due, n);
@@ -279,7 +279,7 @@ void Connection::Half::missing(std::uint64_t n, const SegmentRef& ref, bool cut)
   read_missing(n, ref, cut);
 }
 
-void Connection::Half::read_missing(std::uint64_t n, const SegmentRef& ref, bool cut) {
+void MpaConnection::Half::read_missing(std::uint64_t n, const SegmentRef& ref, bool cut) {
   switch (phase) {
     case Phase::startup: return owner->startup_missing(*this, n, ref, cut);
     case Phase::after_request: return owner->keep_early(*this, {}, n, ref, cut, false);

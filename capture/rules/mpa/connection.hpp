@@ -36,14 +36,14 @@ struct EventLimits {
   std::size_t max = 0;  ///< events; those beyond are counted
 };
 
-class Connection;
+class MpaConnection;
 
 /// Is told of set-ups that were rejected and after which the peers began again on the same TCP connection.
 class RejectedSetUps {
  public:
   /// The report of the set-up that is over; `whole`: nothing of it can be missing, whatever the capture lost. The next
   /// one begins with frame `next`: returns what to collect of it.
-  virtual EventLimits set_up_rejected(Connection& connection, ConnectionReport&& report, bool whole,
+  virtual EventLimits set_up_rejected(MpaConnection& connection, ConnectionReport&& report, bool whole,
                                       std::uint64_t next) = 0;
 
  protected:
@@ -69,15 +69,15 @@ struct SetUpState {
   std::uint64_t events_dropped_ = 0;
 };
 
-class Connection : SetUpState {
+class MpaConnection : SetUpState {
  public:
   /// `tap` is told what is understood; null: nobody is.
-  Connection(ReassemblyBudget& budget, EventLimits events, RejectedSetUps& rejected, StreamTap* tap = nullptr)
+  MpaConnection(ReassemblyBudget& budget, EventLimits events, RejectedSetUps& rejected, StreamTap* tap = nullptr)
       : budget_(budget), set_ups_(rejected), tap_(tap) {
     collect(events);
   }
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
+  MpaConnection(const MpaConnection&) = delete;
+  MpaConnection& operator=(const MpaConnection&) = delete;
 
   /// `from` is 0 for the end that the Analyzer calls a, 1 for b.
   void packet(unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
@@ -165,7 +165,7 @@ class Connection : SetUpState {
     std::uint32_t pick_up_phase = 0;  // picked up: the walker's position of the first octet
   };
   struct Half final : HalfSink, FpduSink, HalfState {
-    Connection* owner = nullptr;
+    MpaConnection* owner = nullptr;
     unsigned index = 0;
     TcpHalf tcp;
     Address address;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Connection: RFC 5044 §7.1.2 rules 2 and 3: a rejection leaves TCP to the ULP. If the peers go on with another Request,
+// MpaConnection: RFC 5044 §7.1.2 rules 2 and 3: a rejection leaves TCP to the ULP. If the peers go on with another Request,
 // that is another set-up, with all rules and with a report of its own.
 #include <fmt/format.h>
 
@@ -21,7 +21,7 @@ constexpr std::string_view request_key = "MPA ID Req Frame";
 
 // A Reply acknowledges the Request that it answers. Where the capture lacks octets, that may be a later one than the one
 // that is known: rejections were lost, or Requests.
-void Connection::find_answered_request(const Half& responder, Half& initiator) {
+void MpaConnection::find_answered_request(const Half& responder, Half& initiator) {
   const std::uint64_t heard = responder.head_first.peer_received;
   if (!request_ || initiator.phase != Phase::after_request || heard <= initiator.startup_length) return;
   if (responder.head_at == responder.base && initiator.counts.missing_octets == 0) return;
@@ -36,7 +36,7 @@ void Connection::find_answered_request(const Half& responder, Half& initiator) {
 }
 
 /// The next octets that were kept may be a Request that ends at `until` or before.
-bool Connection::take_kept_request(Half& initiator, std::uint64_t until) {
+bool MpaConnection::take_kept_request(Half& initiator, std::uint64_t until) {
   constexpr std::size_t longest = PARLEY_MPA_HEADER_LEN + PARLEY_MPA_PD_MAX;
   Bytes head;
   for (const Early& e : initiator.early) {
@@ -58,7 +58,7 @@ bool Connection::take_kept_request(Half& initiator, std::uint64_t until) {
 }
 
 // What stood behind the Request before its rejection was read goes on as if it came now.
-void Connection::kept_after_rejection(Half& initiator) {
+void MpaConnection::kept_after_rejection(Half& initiator) {
   Fifo<Early> kept = std::exchange(initiator.early, {});
   initiator.early_octets = 0;
   left_mpa_ = initiator.early_dropped > 0;
@@ -74,7 +74,7 @@ void Connection::kept_after_rejection(Half& initiator) {
   initiator.read_to = read_to;
 }
 
-void Connection::after_rejection(Half& h, ConstBytes in, const SegmentRef& ref, bool start) {
+void MpaConnection::after_rejection(Half& h, ConstBytes in, const SegmentRef& ref, bool start) {
   const bool next_octet = request_ && h.lost_behind == 0;
   const std::string_view key = next_octet || h.index != initiator_ ? key_head : request_key;
   if (left_mpa_ || h.head.size() >= key.size()) return;
@@ -110,19 +110,19 @@ void Connection::after_rejection(Half& h, ConstBytes in, const SegmentRef& ref, 
 
 /// A startup frame of the initiator; or one of the responder, if of what it answers only part came, or the capture lacks
 /// it.
-bool Connection::may_begin_again(const Half& h, const SegmentRef& ref) const {
+bool MpaConnection::may_begin_again(const Half& h, const SegmentRef& ref) const {
   const Half &initiator = halves_[initiator_], &responder = halves_[1 - initiator_];
   if (h.index == initiator_) return octets_behind(responder) == 0;
   return (initiator.lost_behind > 0 || !initiator.head.empty()) && ref.peer_received > initiator.startup_length;
 }
 
 /// What came of the stream behind the startup frame of the set-up that was rejected.
-std::uint64_t Connection::octets_behind(const Half& h) {
+std::uint64_t MpaConnection::octets_behind(const Half& h) {
   const std::uint64_t accounted = h.startup_length + h.lost_behind;
   return h.tcp.position() - std::min(h.tcp.position(), accounted);
 }
 
-ConnectionReport Connection::rejected_report(std::uint64_t next) {
+ConnectionReport MpaConnection::rejected_report(std::uint64_t next) {
   for (Half& h : halves_) {
     h.counts.octets -= octets_behind(h);
     h.counts.missing_octets -= h.lost_behind;
@@ -133,7 +133,7 @@ ConnectionReport Connection::rejected_report(std::uint64_t next) {
 }
 
 /// `in` is the last of the octets that begin a startup frame of `h`; those before are in its head.
-void Connection::begin_again(Half& h, ConstBytes in, const SegmentRef& ref, bool start) {
+void MpaConnection::begin_again(Half& h, ConstBytes in, const SegmentRef& ref, bool start) {
   const Half& peer = peer_of(h);
   const SegmentRef first = peer.head.empty() ? h.head_first : peer.head_first;
   const std::uint64_t rejected = reply_->frame;

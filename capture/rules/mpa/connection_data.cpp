@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Connection: what it makes of FPDUs.
+// MpaConnection: what it makes of FPDUs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,11 +10,11 @@
 
 namespace parley::capture {
 
-void Connection::Half::fpdu(const WalkedFpdu& f) { owner->on_fpdu(*this, f); }
+void MpaConnection::Half::fpdu(const WalkedFpdu& f) { owner->on_fpdu(*this, f); }
 
 // RFC 5044 §7.1: each side sends one startup frame, and FPDUs from then on.
-void Connection::Half::startup_frame(const wire::MpaFrameView& frame, const SegmentRef& ref) {
-  Connection& c = *owner;
+void MpaConnection::Half::startup_frame(const wire::MpaFrameView& frame, const SegmentRef& ref) {
+  MpaConnection& c = *owner;
   const Side side = c.side_of(*this);
   if (c.picked_up_ || c.rdmap_->faulty(side) || !c.request_ || !c.reply_ || counts.missing_octets > 0) return;
   if (side == Side::initiator && c.rejection_may_be_lost()) return;
@@ -36,8 +36,8 @@ void Connection::Half::startup_frame(const wire::MpaFrameView& frame, const Segm
   if (e != nullptr && c.with_fields_) startup_fields(capture::read_startup(frame), e->fields);
 }
 
-void Connection::Half::bad_length(std::uint32_t length, const SegmentRef& ref) {
-  Connection& c = *owner;
+void MpaConnection::Half::bad_length(std::uint32_t length, const SegmentRef& ref) {
+  MpaConnection& c = *owner;
   const Side side = c.side_of(*this);
   if (c.tap_ != nullptr) c.tap_->lone_length(c.tapped(*this), fed_at + walker.position());
   if (c.doubted(*this)) return;
@@ -58,8 +58,8 @@ void Connection::Half::bad_length(std::uint32_t length, const SegmentRef& ref) {
 }
 
 // RFC 5044 §4.3: markers stand in the stream to the side that asked for them, and in no other.
-void Connection::Half::markers_differ(bool present, const SegmentRef& ref) {
-  Connection& c = *owner;
+void MpaConnection::Half::markers_differ(bool present, const SegmentRef& ref) {
+  MpaConnection& c = *owner;
   const Side side = c.side_of(*this);
   c.findings_.error(ref.frame, side, "RFC 5044 §4.3",
                     present ? fmt::format("the {} inserts markers, which the {} did not ask for (M=0)", to_string(side),
@@ -69,7 +69,7 @@ void Connection::Half::markers_differ(bool present, const SegmentRef& ref) {
   c.rdmap_->complaint(side, {PARLEY_RDMAP_LAYER_LLP, 0, 3, ref.frame, true});
 }
 
-void Connection::Half::resynchronised(std::uint64_t octets, const SegmentRef& ref) {
+void MpaConnection::Half::resynchronised(std::uint64_t octets, const SegmentRef& ref) {
   proven = plausible = 0;
   owner->rdmap_->lost(owner->side_of(*this));
   if (unagreed && !std::exchange(met, true)) return;  // it was never lost
@@ -79,7 +79,7 @@ void Connection::Half::resynchronised(std::uint64_t octets, const SegmentRef& re
                                     to_string(owner->side_of(*this)), octets));
 }
 
-mpa::Rtr Connection::rtr_form(const WalkedFpdu& f) {
+mpa::Rtr MpaConnection::rtr_form(const WalkedFpdu& f) {
   const auto h = wire::DdpHeader::parse(f.ulpdu);
   if (!h || !h->last) return mpa::Rtr::none;
   const ConstBytes body = f.ulpdu.subspan(h->size());
@@ -90,7 +90,7 @@ mpa::Rtr Connection::rtr_form(const WalkedFpdu& f) {
   return mpa::Rtr::none;
 }
 
-void Connection::on_fpdu(Half& h, const WalkedFpdu& f) {
+void MpaConnection::on_fpdu(Half& h, const WalkedFpdu& f) {
   const Side side = side_of(h);
   Half& peer = peer_of(h);
   if (tap_ != nullptr) tap_->fpdu(tapped(h), f);
@@ -116,7 +116,7 @@ void Connection::on_fpdu(Half& h, const WalkedFpdu& f) {
   if (!picked_up_) check_setup_terminate(h, f);
 }
 
-void Connection::fpdu_event(const Half& h, const WalkedFpdu& f, LadderEvent::Kind kind, std::string text) {
+void MpaConnection::fpdu_event(const Half& h, const WalkedFpdu& f, LadderEvent::Kind kind, std::string text) {
   LadderEvent* e = event(f.last.frame, f.last.at, h.index, kind, std::move(text));
   const auto header = wire::DdpHeader::parse(f.ulpdu.first(std::min(f.known, f.ulpdu.size())));
   if (e == nullptr || !header) return;
@@ -131,7 +131,7 @@ void Connection::fpdu_event(const Half& h, const WalkedFpdu& f, LadderEvent::Kin
   fpdu_fields(f, *header, e->fields);
 }
 
-void Connection::check_frame(Half& h, const WalkedFpdu& f) {
+void MpaConnection::check_frame(Half& h, const WalkedFpdu& f) {
   const Side side = side_of(h);
   if (f.crc == WalkedFpdu::Crc::bad && h.marker_missed) return;  // told by its first octets
   if (f.marker_missing) {
@@ -173,7 +173,7 @@ void Connection::check_frame(Half& h, const WalkedFpdu& f) {
   }
 }
 
-void Connection::check_fence(Half& h, const WalkedFpdu& f) {
+void MpaConnection::check_fence(Half& h, const WalkedFpdu& f) {
   if (h.fpdus != 1) return;
   const Half& initiator = peer_of(h);
   // RFC 5044 §7.1.2 rule 4: the responder receives and validates an FPDU before it sends one. Its TCP acknowledgment
@@ -189,7 +189,7 @@ void Connection::check_fence(Half& h, const WalkedFpdu& f) {
 }
 
 // OFA 2007-10 Rtr §2: that a responder knows the Rtr frame is shown when it takes one.
-void Connection::suspect_echo(std::uint64_t frame) {
+void MpaConnection::suspect_echo(std::uint64_t frame) {
   if (!agreement_.rtr_frame || rtr_frame_ || invalid_reply(*reply_) || (reply_->flags & PARLEY_MPA_RES_V2) != 0 ||
       half_of(Side::initiator).counts.missing_octets > 0 || std::exchange(echo_told_, true))
     return;
@@ -198,7 +198,7 @@ void Connection::suspect_echo(std::uint64_t frame) {
                  "or echoes reserved bits, as Linux siw does");
 }
 
-void Connection::check_first_fpdu(const WalkedFpdu& f) {
+void MpaConnection::check_first_fpdu(const WalkedFpdu& f) {
   suspect_echo(f.last.frame);
   if (rtr_seen_ == mpa::Rtr::none) first_fpdu_at_ = f.last.at;
   if (reply_lost_) operational_ = operational_ || f.crc != WalkedFpdu::Crc::bad;
@@ -235,7 +235,7 @@ void Connection::check_first_fpdu(const WalkedFpdu& f) {
   }
 }
 
-void Connection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
+void MpaConnection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
   const auto header = wire::DdpHeader::parse(f.ulpdu);
   if (!header || header->opcode != wire::RdmapOpcode::terminate || header->tagged || f.known < header->size() + 4)
     return;

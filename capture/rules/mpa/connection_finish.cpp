@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Connection: the verdict.
+// MpaConnection: the verdict.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ std::string seconds(Duration d) { return fmt::format("{:.2f} s", static_cast<dou
 
 }  // namespace
 
-std::string Connection::describe_end() const {
+std::string MpaConnection::describe_end() const {
   std::string out;
   const auto add = [&](std::string text) { out += (out.empty() ? "" : ", ") + text; };
   struct End {
@@ -34,7 +34,7 @@ std::string Connection::describe_end() const {
   return out.empty() ? "open at the end of the capture" : out;
 }
 
-Steps Connection::steps() const {
+Steps MpaConnection::steps() const {
   Steps s;
   const Half& i = halves_[initiator_];
   const Half& r = halves_[1 - initiator_];
@@ -59,7 +59,7 @@ Steps Connection::steps() const {
   return s;
 }
 
-void Connection::finish_startup() {
+void MpaConnection::finish_startup() {
   for (Half* each : {&halves_[initiator_], &halves_[1 - initiator_]}) {
     Half& h = *each;
     if (h.phase != Phase::startup || h.head.empty()) continue;
@@ -96,7 +96,7 @@ void Connection::finish_startup() {
 }
 
 // A Request, and no Reply.
-void Connection::finish_unanswered() {
+void MpaConnection::finish_unanswered() {
   const Half& i = halves_[initiator_];
   const Half& r = halves_[1 - initiator_];
   const bool good = request_->key == wire::MpaKey::req && request_->revision >= 1 && request_->revision <= 2 &&
@@ -133,7 +133,7 @@ void Connection::finish_unanswered() {
                     i.head_split ? " that came in several segments, as it may" : ""));
 }
 
-void Connection::finish_halves() {
+void MpaConnection::finish_halves() {
   for (Half& h : halves_) {
     const Side side = side_of(h);
     if (h.first_differing_frame != 0)
@@ -174,7 +174,7 @@ void Connection::finish_halves() {
 
 // Linux siw switches its socket callback only after its Reply is out: an FPDU that arrives in between is acknowledged
 // by TCP and not looked at until more data comes. From outside that is an FPDU without answer, and silence.
-void Connection::suspect_lost_wakeup() {
+void MpaConnection::suspect_lost_wakeup() {
   const Half& i = halves_[initiator_];
   const Half& r = halves_[1 - initiator_];
   if (!reply_ || i.fpdus == 0 || r.fpdus > 0 || r.rst_frame != 0) return;
@@ -190,7 +190,7 @@ void Connection::suspect_lost_wakeup() {
                   seconds(end - i.data_at)));
 }
 
-void Connection::judge_outcome(ConnectionReport& r) {
+void MpaConnection::judge_outcome(ConnectionReport& r) {
   if (picked_up_) {
     r.outcome = Outcome::not_captured;
     findings_.note(
@@ -246,7 +246,7 @@ void Connection::judge_outcome(ConnectionReport& r) {
 }
 
 // What never became whole is judged as well, so that whoever listens has to know of it.
-void Connection::tell_tap_the_rest() {
+void MpaConnection::tell_tap_the_rest() {
   for (const Half& h : halves_) {
     if (!h.head.empty() && !h.head_told) tap_->startup(tapped(h), h.head_at, h.head);
     if (h.phase == Phase::rtr_or_fpdu && !h.early.empty())
@@ -256,7 +256,7 @@ void Connection::tell_tap_the_rest() {
   tap_->judged(tcp_first_frame_, seen_.frame);
 }
 
-std::optional<TerminateSeen> Connection::first_terminate() const {
+std::optional<TerminateSeen> MpaConnection::first_terminate() const {
   std::optional<TerminateSeen> first;
   for (const Side side : {Side::initiator, Side::responder}) {
     const std::uint64_t frame = rdmap_ ? rdmap_->terminate_frame(side) : 0;
@@ -266,7 +266,7 @@ std::optional<TerminateSeen> Connection::first_terminate() const {
 }
 
 // Octets that no FPDU was read from may hold what a Terminate quotes.
-void Connection::tell_unread() {
+void MpaConnection::tell_unread() {
   if (!rdmap_) return;
   for (const Half& h : halves_) {
     const bool unread =
@@ -276,7 +276,7 @@ void Connection::tell_unread() {
 }
 
 // No octets come any more: what was held back, waited for or kept is read as far as it goes.
-void Connection::flush_streams() {
+void MpaConnection::flush_streams() {
   if (std::exchange(flushed_, true)) return;
   const SegmentRef end{seen_.frame, last_at_, 0};
   settle_waits(end);
@@ -291,7 +291,7 @@ void Connection::flush_streams() {
   }
 }
 
-ConnectionReport Connection::finish() {
+ConnectionReport MpaConnection::finish() {
   flush_streams();
   if (tap_ != nullptr) tell_tap_the_rest();
   ConnectionReport r = report();
@@ -299,7 +299,7 @@ ConnectionReport Connection::finish() {
   return r;
 }
 
-ConnectionReport Connection::report() {
+ConnectionReport MpaConnection::report() {
   finish_startup();
   ConnectionReport r;
   judge_outcome(r);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Connection: what it makes of a stream whose set-up, or the last one of several, is not in the capture. Without any,
+// MpaConnection: what it makes of a stream whose set-up, or the last one of several, is not in the capture. Without any,
 // it is not taken for MPA until two FPDUs were proven; until a marker, or a marker interval without one, was seen, what
 // does not fit is put down to the reading.
 #include "capture/rules/mpa/connection.hpp"
@@ -28,7 +28,7 @@ bool may_hold_marker(ConstBytes fpdu) {
 
 }  // namespace
 
-void Connection::pick_up(unsigned from, const ProvenFpdu& fpdu) {
+void MpaConnection::pick_up(unsigned from, const ProvenFpdu& fpdu) {
   picked_up_ = true;
   roles_known_ = true;  // as far as they can be: see judge_outcome()
   initiator_ = from;
@@ -52,14 +52,14 @@ void Connection::pick_up(unsigned from, const ProvenFpdu& fpdu) {
   rdmap_->lost(Side::responder);
 }
 
-bool Connection::may_lack_set_up() const {
+bool MpaConnection::may_lack_set_up() const {
   for (const Half& h : halves_)
     if (h.tcp.from_syn() && h.tcp.position() > 0 && h.counts.missing_octets == 0) return false;
   return true;
 }
 
 /// Beside the FPDUs' own order: a stream whose first FPDUs were too short to hold a marker may have them.
-void Connection::look_for_markers(Half& h, ConstBytes in, std::uint64_t at) {
+void MpaConnection::look_for_markers(Half& h, ConstBytes in, std::uint64_t at) {
   if (h.markers_settled) return;
   const FpduProof proof = prove_fpdu(in);
   if (proof.is != FpduProof::Is::proven || !proof.fpdu.markers) return;
@@ -73,12 +73,12 @@ void Connection::look_for_markers(Half& h, ConstBytes in, std::uint64_t at) {
 }
 
 /// Whether what stands where an FPDU is due is one, and is read as it is meant, whatever it holds.
-bool Connection::trusted(const Half& h) const {
+bool MpaConnection::trusted(const Half& h) const {
   return h.markers_settled && (h.walker.crc() == Known::yes || h.plausible >= believed_after);
 }
 
 /// Something that is no FPDU stands where one is due, and may be due to a wrong reading.
-bool Connection::doubted(Half& h) {
+bool MpaConnection::doubted(Half& h) {
   if (!h.unagreed || (protocol_ == Protocol::mpa && trusted(h))) return false;
   if (protocol_ != Protocol::mpa) protocol_ = Protocol::other;
   h.proven = h.plausible = 0;
@@ -88,7 +88,7 @@ bool Connection::doubted(Half& h) {
 
 /// An FPDU without a CRC that would prove it. Several in a row that fit together are one reading of the stream; it is
 /// the right one if no marker stands in a whole marker interval of it.
-void Connection::believe(Half& h, const WalkedFpdu& f) {
+void MpaConnection::believe(Half& h, const WalkedFpdu& f) {
   if (trusted(h)) return;
   const bool fits = f.whole && plausible_fpdu(f.wire) && !f.pad_not_zero;
   if (!fits || (!h.markers_settled && may_hold_marker(f.wire))) {
@@ -102,14 +102,14 @@ void Connection::believe(Half& h, const WalkedFpdu& f) {
 }
 
 /// Found after a loss by nothing but its header: it is no more than counted, and none that follows is more certain.
-void Connection::count_doubtful(Half& h, const WalkedFpdu& f) {
+void MpaConnection::count_doubtful(Half& h, const WalkedFpdu& f) {
   count_unjudged(h, f);
   rdmap_->lost(side_of(h));
 }
 
 /// One that may be misread is counted by the octets that no marker can stand before (RFC 5044 §4.3: not inside the
 /// first four).
-void Connection::count_unjudged(Half& h, const WalkedFpdu& f) {
+void MpaConnection::count_unjudged(Half& h, const WalkedFpdu& f) {
   ++h.counts.fpdus;
   if (++h.fpdus == 1) h.first_fpdu_frame = f.first.frame;
   const auto header = wire::DdpHeader::parse(f.ulpdu.first(std::min(f.known, f.ulpdu.size())));
@@ -127,7 +127,7 @@ void Connection::count_unjudged(Half& h, const WalkedFpdu& f) {
 }
 
 /// Whether the FPDU is one to be judged.
-bool Connection::proven_fpdu(Half& h, const WalkedFpdu& f) {
+bool MpaConnection::proven_fpdu(Half& h, const WalkedFpdu& f) {
   using Crc = WalkedFpdu::Crc;
   if (protocol_ == Protocol::other || (f.crc == Crc::bad && doubted(h))) return false;
   if (f.crc == Crc::not_seen) h.proven = 0;

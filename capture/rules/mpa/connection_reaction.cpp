@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Connection: how each side took what the other did wrong. A fault proves itself by its octets; what a peer made of it
+// MpaConnection: how each side took what the other did wrong. A fault proves itself by its octets; what a peer made of it
 // is told from what it acknowledged, sent and closed, so that most of this is warnings.
 #include <fmt/format.h>
 
@@ -37,7 +37,7 @@ constexpr std::array<Complaint, 10> visible{
 
 }  // namespace
 
-void Connection::remember_fpdu(Half& h, const WalkedFpdu& f) {
+void MpaConnection::remember_fpdu(Half& h, const WalkedFpdu& f) {
   const std::uint64_t stream_end = h.fed_at + f.position + f.wire_octets;
   h.heard = std::max(h.heard, f.last.peer_received);
   if (h.fault_end == 0 && !rdmap_->faults(side_of(h)).empty()) h.fault_end = stream_end;
@@ -48,7 +48,7 @@ void Connection::remember_fpdu(Half& h, const WalkedFpdu& f) {
 }
 
 // RFC 5044 §7.1.2 rules 3, 5 and 9: the initiator closes after a Reply that is none.
-void Connection::check_after_reply(const WalkedFpdu& f) {
+void MpaConnection::check_after_reply(const WalkedFpdu& f) {
   if (!reply_ || is_terminate(f)) return;
   if (invalid_reply(*reply_))
     findings_.error(f.last.frame, Side::initiator, "RFC 5044 §7.1.2",
@@ -62,7 +62,7 @@ void Connection::check_after_reply(const WalkedFpdu& f) {
 }
 
 // A Reply while the Request is only known in part.
-void Connection::check_reply_in_time(Half& initiator, const StartupSeen& reply, const SegmentRef& carrier) {
+void MpaConnection::check_reply_in_time(Half& initiator, const StartupSeen& reply, const SegmentRef& carrier) {
   const auto v = wire::MpaFrameView::parse(initiator.head);
   const bool all_seen = initiator.tcp.from_syn() && initiator.counts.missing_octets == 0 && !initiator.tcp.holding() &&
                         carrier.peer_received <= initiator.tcp.position();
@@ -81,7 +81,7 @@ void Connection::check_reply_in_time(Half& initiator, const StartupSeen& reply, 
 }
 
 // The initiator gave up the set-up with a Terminate: was there cause?
-void Connection::check_setup_code(const WalkedFpdu& f, std::uint8_t code) {
+void MpaConnection::check_setup_code(const WalkedFpdu& f, std::uint8_t code) {
   if (!request_ || !reply_ || invalid_reply(*reply_)) return;
   const auto* q = request_->enhanced ? &*request_->enhanced : nullptr;
   const auto* r = reply_->enhanced ? &*reply_->enhanced : nullptr;
@@ -103,7 +103,7 @@ void Connection::check_setup_code(const WalkedFpdu& f, std::uint8_t code) {
                    "the initiator calls the Reply invalid, and nothing in the capture shows why");
 }
 
-void Connection::finish_set_up() {
+void MpaConnection::finish_set_up() {
   const Half& i = halves_[initiator_];
   const Half& r = halves_[1 - initiator_];
   const std::uint64_t reply_heard = r.head_last.peer_received;
@@ -125,7 +125,7 @@ void Connection::finish_set_up() {
                    "reserved bits");
 }
 
-void Connection::judge_reactions() {
+void MpaConnection::judge_reactions() {
   if (!rdmap_ || setup_failed_) return;
   for (const Side side : {Side::initiator, Side::responder}) {
     judge_reaction(side);
@@ -134,7 +134,7 @@ void Connection::judge_reactions() {
   }
 }
 
-void Connection::judge_reaction(Side culprit) {
+void MpaConnection::judge_reaction(Side culprit) {
   const auto& faults = rdmap_->faults(culprit);
   const Half &bad = half_of(culprit), &good = half_of(other(culprit));
   if (faults.empty()) return;
@@ -169,7 +169,7 @@ void Connection::judge_reaction(Side culprit) {
                              did, deserved(first)));
 }
 
-void Connection::judge_terminate_without_cause(Side terminator) {
+void MpaConnection::judge_terminate_without_cause(Side terminator) {
   const auto& said = rdmap_->terminate_of(terminator);
   const Half& peer = half_of(other(terminator));
   if (!said || !rdmap_->faults(other(terminator)).empty()) return;
@@ -196,7 +196,7 @@ void Connection::judge_terminate_without_cause(Side terminator) {
 }
 
 // RFC 5040 §6.2.1: the stream is closed so that the Terminate arrives.
-void Connection::judge_end_of_terminated(const Half& h) {
+void MpaConnection::judge_end_of_terminated(const Half& h) {
   if (h.term_end == 0 || h.rst_frame == 0 || h.tcp.acked_position() >= h.term_end) return;
   const Half& peer = halves_[1 - h.index];
   if (peer.rst_frame != 0 && peer.rst_frame < h.rst_frame) return;

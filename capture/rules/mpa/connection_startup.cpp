@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Connection: startup frames, and where the FPDUs begin behind them.
+// MpaConnection: startup frames, and where the FPDUs begin behind them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ constexpr std::string_view reply_head = "MPA ID Rep";
 
 }  // namespace
 
-bool Connection::identify(Half& h) {
+bool MpaConnection::identify(Half& h) {
   if (!begins_like(h.head, key_head)) {
     if (protocol_ == Protocol::undecided) protocol_ = Protocol::other;
     if (protocol_ == Protocol::mpa) h.phase = Phase::blind;
@@ -31,7 +31,7 @@ bool Connection::identify(Half& h) {
 }
 
 // Where octets before it are not in the capture, payload can stand where a startup frame is due, and read like one.
-bool Connection::may_be_startup(const Half& h, const wire::MpaFrameView& v) {
+bool MpaConnection::may_be_startup(const Half& h, const wire::MpaFrameView& v) {
   if (h.tcp.from_syn() && h.counts.missing_octets == 0) return true;
   const bool known = v.key == wire::MpaKey::req || v.key == wire::MpaKey::rep || v.key == wire::MpaKey::rtr ||
                      v.key == wire::MpaKey::rtr_hex;
@@ -40,7 +40,7 @@ bool Connection::may_be_startup(const Half& h, const wire::MpaFrameView& v) {
 
 // A Reply as the first frame: its Request was sent before the capture began, or is lost. If the other side is known to
 // have sent nothing, this one claims the wrong role; unless it is of an earlier connection, without a SYN here.
-void Connection::settle_roles(const Half& h) {
+void MpaConnection::settle_roles(const Half& h) {
   if (std::exchange(roles_known_, true)) return;
   const Half& peer = peer_of(h);
   const bool peer_silent =
@@ -51,7 +51,7 @@ void Connection::settle_roles(const Half& h) {
 
 // RFC 5044 §7.1.2 rule 2: after a rejection the ULP may begin again. Octets of the responder before its Reply may have
 // been one.
-bool Connection::rejection_may_be_lost() const {
+bool MpaConnection::rejection_may_be_lost() const {
   const Half& responder = halves_[1 - initiator_];
   return reply_lost_ || responder.head_at > responder.base || halves_[initiator_].counts.missing_octets > 0;
 }
@@ -59,7 +59,7 @@ bool Connection::rejection_may_be_lost() const {
 // RFC 5044 §7.1.2 rule 2: the Reply that is lost may have been a rejection, and another Request and Reply have stood
 // behind it, if the capture lacks what was right behind the last Request and as much of the responder as two Replies
 // have.
-bool Connection::set_up_may_be_lost(const Half& responder, const SegmentRef& ref) const {
+bool MpaConnection::set_up_may_be_lost(const Half& responder, const SegmentRef& ref) const {
   const Half& initiator = halves_[initiator_];
   const bool not_yet_seen =
       initiator.phase == Phase::rtr_or_fpdu && initiator.early.empty() && ref.peer_received > initiator.startup_length;
@@ -67,7 +67,7 @@ bool Connection::set_up_may_be_lost(const Half& responder, const SegmentRef& ref
          responder.counts.missing_octets >= std::uint64_t{2} * PARLEY_MPA_HEADER_LEN;
 }
 
-void Connection::startup_missing(Half& h, std::uint64_t n, const SegmentRef& ref, bool cut) {
+void MpaConnection::startup_missing(Half& h, std::uint64_t n, const SegmentRef& ref, bool cut) {
   if (h.head.empty()) return;                           // perhaps the whole startup frame; what follows will show
   if (cut && h.head.size() >= PARLEY_MPA_HEADER_LEN) {  // only private data is cut
     h.head_known = std::min(h.head_known, h.head.size());
@@ -81,7 +81,7 @@ void Connection::startup_missing(Half& h, std::uint64_t n, const SegmentRef& ref
   if (roles_known_ && side_of(h) == Side::responder && request_ && !reply_ && !reply_lost_) reply_is_lost(h, ref.frame);
 }
 
-void Connection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, bool start) {
+void MpaConnection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, bool start) {
   if (h.head.empty()) h.head_at = h.read_to - in.size();
   if (h.head.empty())
     h.head_first = ref;
@@ -133,7 +133,7 @@ void Connection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, b
 
 // Octets that are no startup frame where one is due. If octets before them are missing, the frame was among those, and
 // an accepting Reply is likely: the peers go on.
-void Connection::no_startup_frame(Half& h, const SegmentRef& ref, bool start) {
+void MpaConnection::no_startup_frame(Half& h, const SegmentRef& ref, bool start) {
   if (h.counts.missing_octets == 0 && h.tcp.from_syn()) {
     findings_.error(ref.frame, side_of(h), "RFC 5044 §7.1.1", "octets that are not a startup frame where one is due");
     return;
@@ -151,7 +151,7 @@ void Connection::no_startup_frame(Half& h, const SegmentRef& ref, bool start) {
 }
 
 // The capture lacks the Reply, or some of it, and the connection went on.
-void Connection::reply_is_lost(Half& responder, std::uint64_t frame) {
+void MpaConnection::reply_is_lost(Half& responder, std::uint64_t frame) {
   findings_.note(frame, Side::responder, "",
                  "the Reply is not in the capture: what was agreed is known from the Request only");
   reply_lost_ = true;
@@ -165,7 +165,7 @@ void Connection::reply_is_lost(Half& responder, std::uint64_t frame) {
   if (!initiator.early.empty()) rtr_or_fpdu(initiator);
 }
 
-void Connection::begin_data() {
+void MpaConnection::begin_data() {
   if (request_ && reply_) rdmap_->set_up_known();
   rdmap_->count_into(half_of(Side::initiator).counts, half_of(Side::responder).counts);
   rdmap_->set_read_limit(Side::initiator, agreement_.initiator_reads, agreement_.peer_to_peer && agreement_.rtr.read);
@@ -176,7 +176,7 @@ void Connection::begin_data() {
     });
 }
 
-StartupSeen Connection::read_startup(const Half& h, const wire::MpaFrameView& v) const {
+StartupSeen MpaConnection::read_startup(const Half& h, const wire::MpaFrameView& v) const {
   const std::size_t known = std::min(h.head_known, v.frame_size());
   StartupSeen s = capture::read_startup(v, known - std::min<std::size_t>(known, PARLEY_MPA_HEADER_LEN));
   // RFC 5044 §7.1.1: a frame that announces more than 512 octets is wrong whatever follows its header.
@@ -187,7 +187,7 @@ StartupSeen Connection::read_startup(const Half& h, const wire::MpaFrameView& v)
   return s;
 }
 
-void Connection::startup_frame(Half& h, std::size_t size) {
+void MpaConnection::startup_frame(Half& h, std::size_t size) {
   const auto v = wire::MpaFrameView::parse(ConstBytes(h.head).first(size));
   StartupSeen seen = read_startup(h, *v);
   const bool rtr = seen.key == wire::MpaKey::rtr || seen.key == wire::MpaKey::rtr_hex;
@@ -204,7 +204,7 @@ void Connection::startup_frame(Half& h, std::size_t size) {
   reply_seen(h, std::move(seen));
 }
 
-void Connection::request_seen(Half& h, StartupSeen seen) {
+void MpaConnection::request_seen(Half& h, StartupSeen seen) {
   if (after_reject_ != 0 && !reply_)
     findings_.note(seen.frame, Side::initiator, "RFC 5044 §7.1.2",
                    fmt::format("another Request on this TCP connection, after the reject of frame {}: what was agreed "
@@ -220,7 +220,7 @@ void Connection::request_seen(Half& h, StartupSeen seen) {
   }
 }
 
-void Connection::reply_seen(Half& h, StartupSeen seen) {
+void MpaConnection::reply_seen(Half& h, StartupSeen seen) {
   Half& initiator = peer_of(h);
   find_answered_request(h, initiator);
   const bool lost_request = !request_ && initiator.phase == Phase::startup;
@@ -265,8 +265,8 @@ void Connection::reply_seen(Half& h, StartupSeen seen) {
   if (!initiator.early.empty()) rtr_or_fpdu(initiator);
 }
 
-void Connection::keep_early(Half& h, ConstBytes in, std::uint64_t missing, const SegmentRef& ref, bool cut,
-                            bool start) {
+void MpaConnection::keep_early(Half& h, ConstBytes in, std::uint64_t missing, const SegmentRef& ref, bool cut,
+                               bool start) {
   if (h.early_octets + in.size() > early_max) {
     h.early_dropped += in.size() + missing;
     return;
@@ -275,7 +275,7 @@ void Connection::keep_early(Half& h, ConstBytes in, std::uint64_t missing, const
   h.early.push_back({Bytes(in.begin(), in.end()), missing, cut, start, ref, h.read_to - in.size() - missing});
 }
 
-void Connection::replay(Half& h) {
+void MpaConnection::replay(Half& h) {
   while (!h.early.empty()) {
     const Early e = std::move(h.early.front());
     h.early.pop_front();
@@ -294,7 +294,7 @@ void Connection::replay(Half& h) {
   h.early_octets = 0;
 }
 
-void Connection::extra_octets(Half& h, std::size_t n, const SegmentRef& ref) {
+void MpaConnection::extra_octets(Half& h, std::size_t n, const SegmentRef& ref) {
   // Had it received some of the Reply, the capture would only lack that.
   if (ref.peer_received > peer_of(h).base) return;
   if (h.extra_after_startup == 0) h.extra = ref, h.extra_octets = n;
@@ -303,7 +303,7 @@ void Connection::extra_octets(Half& h, std::size_t n, const SegmentRef& ref) {
   if (peer_of(h).tcp.from_syn()) accuse_extra_octets(h);
 }
 
-void Connection::accuse_extra_octets(Half& h) {
+void MpaConnection::accuse_extra_octets(Half& h) {
   // RFC 5044 §7.1.2 rule 3: the initiator receives and validates the Reply before it sends anything more.
   if (std::exchange(h.extra_told, true)) return;
   findings_.error(
@@ -311,7 +311,7 @@ void Connection::accuse_extra_octets(Half& h) {
       fmt::format("the initiator sent {} after its Request before the Reply came", counted(h.extra_octets, "octet")));
 }
 
-void Connection::drop_early(Half& h, std::size_t n) {
+void MpaConnection::drop_early(Half& h, std::size_t n) {
   while (n > 0 && !h.early.empty()) {
     Early& e = h.early.front();
     const std::size_t skip = std::min(n, e.data.size());
@@ -325,7 +325,7 @@ void Connection::drop_early(Half& h, std::size_t n) {
 
 // FPDUs stand from here on, behind `skip` octets of an Rtr frame that is not whole. `after_hole`: or there was one
 // among what the capture lacks.
-void Connection::fpdus_from(Half& h, std::size_t skip, bool after_hole) {
+void MpaConnection::fpdus_from(Half& h, std::size_t skip, bool after_hole) {
   // RFC 5044 §4.3: positions count from the end of the startup frames, and how long those were is not known.
   const bool rtr_lost = after_hole && (skip > 0 || agreement_.rtr_frame || !request_ || reply_lost_);
   const bool request_lost = !request_ && (h.tcp.from_syn() || h.counts.missing_octets > 0);
@@ -337,7 +337,7 @@ void Connection::fpdus_from(Half& h, std::size_t skip, bool after_hole) {
 }
 
 // A Request where FPDUs may begin: the capture had the Reply first, or lacks a rejection after which it is the second.
-void Connection::request_behind(Half& h, StartupSeen seen) {
+void MpaConnection::request_behind(Half& h, StartupSeen seen) {
   request_seen(h, std::move(seen));
   agreement_ = agree(request_, reply_);
   h.walker.start(agreement_.crc, agreement_.markers_to_responder);
@@ -348,7 +348,7 @@ void Connection::request_behind(Half& h, StartupSeen seen) {
 }
 
 // The octets of the initiator that may be an Rtr frame, and whether it is known how they go on.
-void Connection::rtr_or_fpdu(Half& h) {
+void MpaConnection::rtr_or_fpdu(Half& h) {
   Bytes head;
   bool hole = false;
   for (const Early& e : h.early) {

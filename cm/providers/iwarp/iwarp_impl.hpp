@@ -122,20 +122,20 @@ struct Slot {
 /// What is known about peers that were sent an Rtr frame: by address and port, at most `max` of them.
 class EchoMemory {
  public:
-  enum class Verdict : std::uint8_t { unknown, honest, echoes };
+  enum class Trait : std::uint8_t { unknown, honest, echoes };
   static constexpr std::size_t max = 1024;
-  Verdict of(const Address& peer) const {
+  Trait of(const Address& peer) const {
     const auto at = known_.find(peer);
-    return at == known_.end() ? Verdict::unknown : at->second;
+    return at == known_.end() ? Trait::unknown : at->second;
   }
-  void note(const Address& peer, Verdict verdict) {
+  void note(const Address& peer, Trait verdict) {
     // Forgetting everything costs each peer one more watch; keeping them ordered by age would cost more than that.
     if (known_.size() >= max && !known_.contains(peer)) known_.clear();
     known_[peer] = verdict;
   }
 
  private:
-  std::map<Address, Verdict> known_;
+  std::map<Address, Trait> known_;
 };
 
 class Iwarp final : public IwarpProvider {

@@ -55,7 +55,7 @@ void Iwarp::carry_out(Connection& c, Instant now) {
 
 void Iwarp::open_stream(Connection& c, Instant now) {
   if (offers_rtr_frame(c.setup->options) && c.setup->options.peer_quirk.empty() &&
-      echoes_.of(c.peer) == EchoMemory::Verdict::echoes) {
+      echoes_.of(c.peer) == EchoMemory::Trait::echoes) {
     give_up_rtr_frame(c.setup->options);
     core_->events.push(
         Retrying{id_of(c),
@@ -176,7 +176,7 @@ void Iwarp::on_reply(Connection& c, Instant now, mpa::StartupEvent& event) {
   // A peer that echoes reserved bits confirms S without knowing it, and shows that by a Terminate right after the Rtr
   // frame. Only time tells it from an honest peer, so an unknown one is watched, once.
   setup.watching = event.parameters.rtr == mpa::Rtr::frame && setup.options.peer_quirk.empty() &&
-                   options_.echo_watch > Duration{} && echoes_.of(c.peer) == EchoMemory::Verdict::unknown;
+                   options_.echo_watch > Duration{} && echoes_.of(c.peer) == EchoMemory::Trait::unknown;
   const Duration hold = std::max(delay, setup.watching ? options_.echo_watch : Duration{});
   if (hold > Duration{}) {
     c.phase = Phase::holding;
@@ -190,7 +190,7 @@ void Iwarp::on_reply(Connection& c, Instant now, mpa::StartupEvent& event) {
 
 void Iwarp::end_hold(Connection& c, Instant now) {
   mpa::StartupEvent event = std::move(*c.setup->reply);
-  if (c.setup->watching) echoes_.note(c.peer, EchoMemory::Verdict::honest);
+  if (c.setup->watching) echoes_.note(c.peer, EchoMemory::Trait::honest);
   const Bytes early = std::move(c.setup->early);
   const mpa::Rtr rtr = is_fpdu_form(event.parameters.rtr) ? event.parameters.rtr : mpa::Rtr::none;
   if (!attach(c, now, event.parameters, rtr, false)) return;
@@ -217,7 +217,7 @@ void Iwarp::early_octets(Connection& c, Instant now, ConstBytes in) {
 }
 
 void Iwarp::echo_found(Connection& c, Instant now, std::string received) {
-  echoes_.note(c.peer, EchoMemory::Verdict::echoes);
+  echoes_.note(c.peer, EchoMemory::Trait::echoes);
   give_up_rtr_frame(c.setup->options);
   retry(c, now,
         plain_failure(

@@ -27,7 +27,7 @@ TEST(ConformHang, AnInitiatorThatHangsAfterTheReplyPassesNothingByItsSilence) {
   for (const std::string_view name :
        {"depths-3fff-left-alone", "reply-ord-over-ird", "v1-answer-to-v2", "reply-octet-by-octet"}) {
     Table table(Iut::initiator, {name}, says(enhanced_request()));
-    const Finding f = table.only_result().finding;
+    const Observation f = table.only_result().finding;
     EXPECT_EQ(to_string(f.verdict), "inconclusive") << name << ": " << f.observed;
     EXPECT_NE(f.observed.find("silent"), std::string::npos) << name << ": " << f.observed;
   }
@@ -35,7 +35,7 @@ TEST(ConformHang, AnInitiatorThatHangsAfterTheReplyPassesNothingByItsSilence) {
 
 TEST(ConformHang, ARejectedInitiatorThatIsSilentMayNotHaveSeenTheRejection) {
   Table hangs(Iut::initiator, {"rejected-with-data"}, says(enhanced_request()));
-  const Finding unknown = hangs.only_result().finding;
+  const Observation unknown = hangs.only_result().finding;
   EXPECT_EQ(to_string(unknown.verdict), "inconclusive") << unknown.observed;
   // One that takes the Reply for an acceptance, has nothing to send and is asked by an FPDU.
   Table goes_on(Iut::initiator, {"rejected-with-data"},
@@ -46,7 +46,7 @@ TEST(ConformHang, ARejectedInitiatorThatIsSilentMayNotHaveSeenTheRejection) {
                   if (!asked) co_return;
                   stream.send(tester::FpduWriter(true, false).write(terminate_of(wrong_version)));
                 });
-  const Finding missed = goes_on.only_result().finding;
+  const Observation missed = goes_on.only_result().finding;
   EXPECT_EQ(to_string(missed.verdict), "fail") << missed.observed;
   EXPECT_NE(missed.observed.find("R is not seen"), std::string::npos) << missed.observed;
 }
@@ -54,7 +54,7 @@ TEST(ConformHang, ARejectedInitiatorThatIsSilentMayNotHaveSeenTheRejection) {
 TEST(ConformHang, SOfRevision1IsAReservedBitUnlessTheRtrFrameFollows) {
   const Bytes request = tester::startup({.flags = flag_c | flag_s});
   Table hangs(Iut::initiator, {"request-sound"}, says(request));
-  const Finding broken = hangs.only_result().finding;
+  const Observation broken = hangs.only_result().finding;
   EXPECT_EQ(to_string(broken.verdict), "fail") << broken.observed;
   EXPECT_NE(broken.observed.find("reserved bits 10"), std::string::npos) << broken.observed;
   Table keeps(Iut::initiator, {"request-sound"},
@@ -63,7 +63,7 @@ TEST(ConformHang, SOfRevision1IsAReservedBitUnlessTheRtrFrameFollows) {
                 (void)co_await peer.more(stream, PARLEY_MPA_HEADER_LEN - 1, 20s);
                 stream.send(tester::startup({.key = PARLEY_MPA_KEY_RTR, .flags = flag_c}));
               });
-  const Finding kept = keeps.only_result().finding;
+  const Observation kept = keeps.only_result().finding;
   EXPECT_EQ(to_string(kept.verdict), "pass") << kept.observed;
 }
 
@@ -84,7 +84,7 @@ Script answers_each_read(std::uint32_t stag_off, std::uint64_t to_off, std::size
 TEST(ConformHang, AReadResponseIsToldInWhatItDiffers) {
   const auto observed = [](Script script) {
     Table table(Iut::initiator, {"zero-read-any-stag"}, std::move(script));
-    const Finding f = table.only_result().finding;
+    const Observation f = table.only_result().finding;
     EXPECT_EQ(to_string(f.verdict), "fail") << f.observed;
     return f.observed;
   };
@@ -145,11 +145,11 @@ TEST(ConformHang, AWrongPointerIsNotNoticedWhereTheReadBehindItIsAnswered) {
     Table table(Iut::responder, {"wrong-fpduptr"}, answers_reads(most));
     return table.only_result().finding;
   };
-  const Finding ignores = finding(2);
+  const Observation ignores = finding(2);
   EXPECT_EQ(to_string(ignores.verdict), "fail") << ignores.observed;
-  const Finding drops = finding(1);
+  const Observation drops = finding(1);
   EXPECT_EQ(to_string(drops.verdict), "pass") << drops.observed;
-  const Finding hangs = finding(0);
+  const Observation hangs = finding(0);
   EXPECT_EQ(to_string(hangs.verdict), "inconclusive") << hangs.observed;
 }
 
@@ -174,7 +174,7 @@ Script slow_reader(std::size_t step, bool last) {
 
 TEST(ConformHang, NothingIsMeasuredByAReadResponseThatIsShorterThanAskedFor) {
   Table table(Iut::initiator, {"ulpdu-within-mulpdu"}, slow_reader(0, true));
-  const Finding f = table.only_result().finding;
+  const Observation f = table.only_result().finding;
   EXPECT_EQ(to_string(f.verdict), "inconclusive") << f.observed;
   EXPECT_NE(f.observed.find("shorter"), std::string::npos) << f.observed;
 }

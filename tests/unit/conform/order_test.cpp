@@ -38,7 +38,7 @@ Script ends_by(TermCode code, bool rst, bool terminate = true) {
   };
 }
 
-Finding judged(std::string_view name, Script script) {
+Observation judged(std::string_view name, Script script) {
   Table table(Iut::responder, {name}, std::move(script));
   table.settings.recv_size = 16;
   return table.only_result().finding;
@@ -46,10 +46,10 @@ Finding judged(std::string_view name, Script script) {
 
 TEST(ConformOrder, AnRstStraightAfterTheTerminateIsTold) {
   EXPECT_EQ(judged("terminate-then-fin", ends_by(wrong_version, false)).observed, "Terminate, then FIN");
-  const Finding rst = judged("terminate-then-fin", ends_by(wrong_version, true));
+  const Observation rst = judged("terminate-then-fin", ends_by(wrong_version, true));
   EXPECT_EQ(to_string(rst.verdict), "fail");
   EXPECT_EQ(rst.observed, "RST straight after the Terminate, which it may overtake");
-  const Finding bare = judged("terminate-then-fin", ends_by(wrong_version, true, false));
+  const Observation bare = judged("terminate-then-fin", ends_by(wrong_version, true, false));
   EXPECT_EQ(to_string(bare.verdict), "fail");
   EXPECT_EQ(to_string(judged("terminate-then-fin", ends_by(wrong_version, false, false)).verdict), "inconclusive");
 }
@@ -73,7 +73,7 @@ Script reads_and_refuses(TermCode code) {
 TEST(ConformOrder, TheSinkOfAReadNeedNotTakeWrites) {
   for (const std::string_view name : {"write-out-of-bounds", "write-wraps", "write-segments-out-of-order"}) {
     for (const TermCode& code : {TermCode{1, 1, 0x00}, TermCode{0, 1, 0x02}}) {
-      const Finding f = judged(name, reads_and_refuses(code));
+      const Observation f = judged(name, reads_and_refuses(code));
       EXPECT_EQ(to_string(f.verdict), "inconclusive") << name << ": " << f.observed;
       EXPECT_NE(f.observed.find("may not be written"), std::string::npos) << f.observed;
     }
@@ -106,7 +106,7 @@ TEST(ConformOrder, OctetsThatWerePlacedElsewhereAreFoundOut) {
     };
   };
   EXPECT_EQ(judged("send-segments-out-of-order", reads(0x1000)).observed, "taken");
-  const Finding f = judged("send-segments-out-of-order", reads(0));
+  const Observation f = judged("send-segments-out-of-order", reads(0));
   EXPECT_EQ(to_string(f.verdict), "fail");
   EXPECT_NE(f.observed.find("not where they belong"), std::string::npos) << f.observed;
 }

@@ -223,7 +223,7 @@ void judged(Iut iut, const Recorded& r, bool p2p = false) {
                                                : siw_initiator(siw, r, at_port(tester->address()), p2p));
   peer.start(world.now(), script(peer, run));
   ASSERT_TRUE(world.run_until([&] { return peer.done(); }, std::chrono::hours(1))) << r.name;
-  const Finding& f = run.results().front().finding;
+  const Observation& f = run.results().front().finding;
   EXPECT_EQ(to_string(f.verdict), to_string(r.expected)) << r.name << ": " << f.observed;
   EXPECT_NE(f.observed.find(r.words), std::string::npos) << r.name << ": " << f.observed;
   siw.stop();
