@@ -69,27 +69,44 @@ void Analyzer::push(const wire::CapturedPacket& packet) {
   const wire::PacketView v = wire::parse_packet(packet.link_type, packet.octets, packet.original_length);
   switch (v.kind) {
     case wire::PacketKind::tcp:
-      ++report_.tcp_packets;
-      if (v.first_fragment) ++report_.fragments;
-      return tcp(v.tcp, packet);
+    case wire::PacketKind::other: return dispatch(v, packet);
     case wire::PacketKind::fragment: ++report_.fragments; return;
     case wire::PacketKind::unsupported:
       ++report_.unsupported_packets;
       report_.unsupported_link_type = packet.link_type;
       return;
-    case wire::PacketKind::other: return count_other(v.cargo);
     case wire::PacketKind::cut:
     case wire::PacketKind::malformed: return;
   }
 }
 
-void Analyzer::count_other(wire::PacketCargo cargo) {
-  switch (cargo) {
-    case wire::PacketCargo::rocev2: ++report_.other.rocev2; return;
-    case wire::PacketCargo::rocev1: ++report_.other.rocev1; return;
-    case wire::PacketCargo::udp: ++report_.other.udp; return;
-    case wire::PacketCargo::other: return;
-  }
+/// Who reads which flow: TCP streams, packets to a UDP port, an Ethertype. Another protocol is a reader here, its rules in
+/// rules/ and its part of the report. RoCE and InfiniBand over Ethernet are counted, and not judged.
+struct Analyzer::FlowReader {
+  wire::PacketCargo flow;
+  void (Analyzer::*read)(const wire::PacketView& packet, const wire::CapturedPacket& captured);
+};
+
+void Analyzer::dispatch(const wire::PacketView& packet, const wire::CapturedPacket& captured) {
+  static constexpr FlowReader readers[] = {
+      {wire::PacketCargo::tcp, &Analyzer::read_tcp},
+      {wire::PacketCargo::rocev2, &Analyzer::count<&OtherPackets::rocev2>},
+      {wire::PacketCargo::rocev1, &Analyzer::count<&OtherPackets::rocev1>},
+      {wire::PacketCargo::udp, &Analyzer::count<&OtherPackets::udp>},
+  };
+  for (const FlowReader& reader : readers)
+    if (reader.flow == packet.cargo) return (this->*reader.read)(packet, captured);
+}
+
+template <std::uint64_t OtherPackets::*Counter>
+void Analyzer::count(const wire::PacketView&, const wire::CapturedPacket&) {
+  ++(report_.other.*Counter);
+}
+
+void Analyzer::read_tcp(const wire::PacketView& packet, const wire::CapturedPacket& captured) {
+  ++report_.tcp_packets;
+  if (packet.first_fragment) ++report_.fragments;
+  tcp(packet.tcp, captured);
 }
 
 void Analyzer::tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& packet) {

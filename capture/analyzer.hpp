@@ -78,7 +78,11 @@ class Analyzer : RejectedSetUps {
   EventLimits set_up_rejected(MpaConnection& connection, ConnectionReport&& report, bool whole,
                               std::uint64_t next) override;
   bool seen_before(const wire::CapturedPacket& packet);
-  void count_other(wire::PacketCargo cargo);
+  struct FlowReader;
+  void dispatch(const wire::PacketView& packet, const wire::CapturedPacket& captured);
+  template <std::uint64_t OtherPackets::*Counter>
+  void count(const wire::PacketView& packet, const wire::CapturedPacket& captured);
+  void read_tcp(const wire::PacketView& packet, const wire::CapturedPacket& captured);
   void tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& packet);
   void pick_up(const Key& key, Known& known, unsigned from, const wire::TcpSegmentView& t,
                const wire::CapturedPacket& packet);

@@ -121,6 +121,7 @@ void parse_tcp(ConstBytes ip_payload, std::size_t length, PacketView& out) {
   }
   t.window = r.be16();
   out.kind = PacketKind::tcp;
+  out.cargo = PacketCargo::tcp;
   t.length = static_cast<std::uint32_t>(length - header);
   if (ip_payload.size() > 20) parse_tcp_options(ip_payload.subspan(20, std::min(header, ip_payload.size()) - 20), t);
   if (ip_payload.size() > header)

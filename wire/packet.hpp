@@ -57,9 +57,10 @@ enum class PacketKind : std::uint8_t {
   unsupported,  ///< link type
 };
 
-/// What a packet that is not TCP carries.
+/// What a packet carries: whose reader it goes to.
 enum class PacketCargo : std::uint8_t {
   other,
+  tcp,  ///< kind tcp
   udp,
   rocev2,  ///< to UDP port 4791
   rocev1,  ///< InfiniBand packets directly over Ethernet, type 0x8915
@@ -67,7 +68,7 @@ enum class PacketCargo : std::uint8_t {
 
 struct PacketView {
   PacketKind kind = PacketKind::other;
-  PacketCargo cargo = PacketCargo::other;  ///< kind other
+  PacketCargo cargo = PacketCargo::other;  ///< kinds tcp and other
   bool first_fragment = false;             ///< kind tcp: the rest of its payload is in fragments
   TcpSegmentView tcp;                      ///< kind tcp
 };
