@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "parley/cm.hpp"
 #include "parley/iwarp.hpp"
@@ -74,6 +75,22 @@ class App {
   virtual void on_timer(Host& host, std::uint64_t cookie) = 0;
 };
 
+/// What speaks RDMA behind a NIC.
+enum class NicEngine : std::uint8_t {
+  iwarp,  ///< the host's software RNIC uses it
+  none,   ///< plain Ethernet: no connection uses it, and a SYN that comes in is reset
+};
+std::string_view to_string(NicEngine engine);
+
+/// One network interface of a host: it has a port to a link, and addresses of its own.
+struct NicOptions {
+  std::string name{};     ///< letters, digits, '.', '_' and '-'; links, captures and reports call it "host/name"
+  std::uint16_t mtu = 0;  ///< octets of IP packet, 576..9000; 0: the link's. The lower of the two holds
+  NicEngine engine = NicEngine::iwarp;
+  bool operator==(const NicOptions&) const = default;
+};
+
+/// A host is an IP stack with a list of NICs.
 struct HostOptions {
   TcpOptions tcp{};
   cm::IwarpProviderOptions rnic{};
@@ -83,6 +100,8 @@ struct HostOptions {
   /// need not ask for each of them.
   bool learn_announcements = false;
   std::uint32_t ring = 1024;  ///< frames kept while paused; more are dropped
+  /// At most 200. Empty: each link makes a NIC of its own, p1, p2, ... in the order of links.
+  std::vector<NicOptions> nics{};
 };
 
 struct HostCounters {
@@ -100,9 +119,11 @@ class Host {
   virtual NodeId id() const = 0;
   virtual const std::string& name() const = 0;
   virtual Instant now() const = 0;
-  /// The address of the first link (or the `port`-th): 10.<link>.x.y, 2001:db8:<link>::n.
-  virtual Address address(Address::Family family = Address::Family::v4, std::uint16_t port = 0) const = 0;
-  virtual Address link_local(std::uint16_t port = 0) const = 0;
+  virtual std::size_t nic_count() const = 0;
+  virtual std::string nic_name(std::uint16_t nic) const = 0;
+  /// The address of a NIC, counted from 0: 10.<network>.x.y, 2001:db8:<network>::n.
+  virtual Address address(Address::Family family = Address::Family::v4, std::uint16_t nic = 0) const = 0;
+  virtual Address link_local(std::uint16_t nic = 0) const = 0;
 
   /// The software RNIC of the present incarnation. Not to be used while the host is down.
   virtual cm::Manager& cm() = 0;
@@ -266,7 +287,15 @@ class Tap {
 /// Names for what a tap sees.
 struct LinkEndInfo {
   NodeId node = 0;
-  std::string name;  ///< "a/p1": node and its port, counted from 1
+  std::string name;  ///< "a/p1": a switch and its port, counted from 1, or a host and its NIC
+};
+
+/// Where a link ends: at a node, and if that is a host, at a NIC of it.
+struct LinkEnd {
+  LinkEnd(NodeId of) : node(of) {}
+  LinkEnd(NodeId of, std::string_view at) : node(of), nic(at) {}
+  NodeId node;
+  std::string_view nic{};  ///< empty: the first that has no link yet
 };
 
 struct WorldCounters {
@@ -286,7 +315,7 @@ class World {
   // Topology, before the first step. Errors: a name taken, an unknown node, a loop, a zero rate, too much of anything.
   Checked<Host*> add_host(std::string_view name, const HostOptions& options = {});
   Checked<NodeId> add_switch(std::string_view name);
-  Checked<LinkId> add_link(NodeId a, NodeId b, const LinkOptions& options = {});
+  Checked<LinkId> add_link(LinkEnd a, LinkEnd b, const LinkOptions& options = {});
   /// Faults for one way of a link, or for both (matches are then counted separately for each way).
   Checked<void> add_fault(LinkId link, Way way, const FaultRule& rule);
   /// crash, restart, pause, resume at rule.from; set_rate needs a link.

@@ -2,6 +2,8 @@
 // Life and time of a host: start, crash, restart, pause, its timers, and the turn that ends everything that happens.
 #include "sim/host/host.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -19,6 +21,8 @@ constexpr std::uint64_t default_offset_base = 0x1000'0000;
 
 }  // namespace
 
+std::string_view to_string(NicEngine engine) { return engine == NicEngine::iwarp ? "iwarp" : "none"; }
+
 std::unique_ptr<HostNode> make_host(Engine& engine, NodeId id, std::uint32_t number, std::string name,
                                     const HostOptions& options, Rng rng) {
   return std::make_unique<SimHost>(engine, id, number, std::move(name), options, rng);
@@ -27,6 +31,7 @@ std::unique_ptr<HostNode> make_host(Engine& engine, NodeId id, std::uint32_t num
 SimHost::SimHost(Engine& engine, NodeId id, std::uint32_t number, std::string name, const HostOptions& options, Rng rng)
     : engine_(engine), id_(id), number_(number), name_(std::move(name)), options_(options), rng_(rng) {
   if (options_.rnic.tagged_offset_base == 0) options_.rnic.tagged_offset_base = default_offset_base;
+  for (const NicOptions& nic : options_.nics) add_nic(nic);
   if (options_.manager.seed == 0) options_.manager.seed = Rng(rng_).next();  // of a copy: no other draw changes
   power_up();
 }
@@ -45,24 +50,46 @@ void SimHost::power_up() {
   }
 }
 
-Address SimHost::address(Address::Family family, std::uint16_t port) const {
+void SimHost::add_nic(const NicOptions& options) {
+  const auto index = static_cast<std::uint16_t>(nics_.size());
+  nics_.push_back({options, make_addresses(number_, index, static_cast<std::uint8_t>(index))});
+}
+
+std::string SimHost::nic_name(std::uint16_t nic) const {
+  return nic < nics_.size() ? nics_[nic].options.name : std::string();
+}
+
+Address SimHost::address(Address::Family family, std::uint16_t nic) const {
   const LocalKind kind = family == Address::Family::v4 ? LocalKind::v4 : LocalKind::v6;
-  if (port < ports_.size()) return ports_[port].addresses.of(kind);
-  return make_addresses(number_, port, static_cast<std::uint8_t>(port)).of(kind);
+  if (nic < nics_.size()) return nics_[nic].addresses.of(kind);
+  return make_addresses(number_, nic, static_cast<std::uint8_t>(nic)).of(kind);
 }
 
-Address SimHost::link_local(std::uint16_t port) const {
-  return make_addresses(number_, port, static_cast<std::uint8_t>(port)).link_local;
+Address SimHost::link_local(std::uint16_t nic) const {
+  return make_addresses(number_, nic, static_cast<std::uint8_t>(nic)).link_local;
 }
 
-std::uint16_t SimHost::attach(LinkPort& port) {
-  const auto index = static_cast<std::uint16_t>(ports_.size());
-  ports_.push_back({&port, make_addresses(number_, index, static_cast<std::uint8_t>(index))});
+Checked<std::uint16_t> SimHost::free_nic(std::string_view name) const {
+  const auto at = std::find_if(nics_.begin(), nics_.end(), [name](const Nic& nic) {
+    return name.empty() ? nic.link == nullptr : nic.options.name == name;
+  });
+  const auto index = static_cast<std::uint16_t>(at - nics_.begin());
+  if (at == nics_.end()) {
+    if (name.empty() && options_.nics.empty()) return index;
+    return tl::unexpected(name.empty() ? fmt::format("each NIC of host {} has a link", name_)
+                                       : fmt::format("host {} has no NIC '{}'", name_, name));
+  }
+  if (at->link != nullptr) return tl::unexpected(fmt::format("NIC {}/{} has a link already", name_, name));
   return index;
 }
 
-void SimHost::set_network(std::uint16_t port, std::uint8_t network) {
-  if (port < ports_.size()) ports_[port].addresses = make_addresses(number_, port, network);
+void SimHost::attach(std::uint16_t nic, LinkPort& link) {
+  if (nic == nics_.size()) add_nic({.name = fmt::format("p{}", nic + 1)});
+  nics_[nic].link = &link;
+}
+
+void SimHost::set_network(std::uint16_t nic, std::uint8_t network) {
+  if (nic < nics_.size()) nics_[nic].addresses = make_addresses(number_, nic, network);
 }
 
 cm::Manager& SimHost::cm() {
@@ -128,8 +155,8 @@ void SimHost::start() {
 
 // RFC 5227 §3, RFC 4861 §7.2.6: peers that knew the address learn where it is now, and so do switches.
 void SimHost::announce() {
-  for (std::size_t i = 0; i < ports_.size(); ++i) {
-    const PortAddresses& own = ports_[i].addresses;
+  for (std::size_t i = 0; i < nics_.size(); ++i) {
+    const PortAddresses& own = nics_[i].addresses;
     wire::Ip4 ip{};
     std::copy_n(own.v4.octets.begin(), ip.size(), ip.begin());
     const wire::ArpPacket packet{

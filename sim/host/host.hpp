@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A host: ports with ARP and IPv6 neighbour discovery, TCP, and above it the software RNIC or another StreamMachine. It
-// is the driver of that machine in virtual time, as drivers/asio is in real time.
+// A host: an IP stack with a list of NICs, each with ARP and IPv6 neighbour discovery; TCP; and above it the software RNIC
+// or another StreamMachine. It is the driver of that machine in virtual time, as drivers/asio is in real time.
 //
-// Addresses: port p of host n (both from 0) has 02:00:00:p:h:l, 10.N.h.l, 2001:db8:N::n+1 and fe80::n+1%p+1, where h:l
+// Addresses: NIC p of host n (both from 0) has 02:00:00:p:h:l, 10.N.h.l, 2001:db8:N::n+1 and fe80::n+1%p+1, where h:l
 // is n+1 and N its network; hosts of one network reach each other, nothing is routed. Not modelled: IP options and
 // extension headers, fragments, ICMP errors, duplicate address detection (RFC 4862 §5.4), router discovery, multicast
 // listener reports.
@@ -19,11 +19,14 @@ namespace parley::sim {
 /// A host as the world sees it.
 class HostNode : public Host, public Node {
  public:
-  /// The host's next port; links come before the first step.
-  virtual std::uint16_t attach(LinkPort& port) = 0;
-  /// The network of a port: everything joined by switches has one number, neighbours elsewhere have other prefixes.
-  /// Without this call it is the port's own number. Before the first step.
-  virtual void set_network(std::uint16_t port, std::uint8_t network) = 0;
+  /// Which NIC a link may be attached to: the one of that name, or the first without a link, which may be one yet to be
+  /// made (then it is nic_count()). Errors: there is none, or it has a link.
+  virtual Checked<std::uint16_t> free_nic(std::string_view name) const = 0;
+  /// Joins a NIC that free_nic() gave to a link; links come before the first step.
+  virtual void attach(std::uint16_t nic, LinkPort& link) = 0;
+  /// The network of a NIC: everything joined by switches has one number, neighbours elsewhere have other prefixes.
+  /// Without this call it is the NIC's own number. Before the first step.
+  virtual void set_network(std::uint16_t nic, std::uint8_t network) = 0;
   /// First step of the world: calls App::on_start.
   virtual void start() = 0;
   NodeId id() const override = 0;

@@ -27,8 +27,10 @@ class SimHost final : public HostNode {
   NodeId id() const override { return id_; }
   const std::string& name() const override { return name_; }
   Instant now() const override { return engine_.now(); }
-  Address address(Address::Family family, std::uint16_t port) const override;
-  Address link_local(std::uint16_t port) const override;
+  std::size_t nic_count() const override { return nics_.size(); }
+  std::string nic_name(std::uint16_t nic) const override;
+  Address address(Address::Family family, std::uint16_t nic) const override;
+  Address link_local(std::uint16_t nic) const override;
   cm::Manager& cm() override;
   Device& device() override;
   cm::IwarpProvider& provider() override;
@@ -45,8 +47,9 @@ class SimHost final : public HostNode {
   HostCounters counters() const override;
 
   // HostNode
-  std::uint16_t attach(LinkPort& port) override;
-  void set_network(std::uint16_t port, std::uint8_t network) override;
+  Checked<std::uint16_t> free_nic(std::string_view name) const override;
+  void attach(std::uint16_t nic, LinkPort& link) override;
+  void set_network(std::uint16_t nic, std::uint8_t network) override;
   void start() override;
   void receive(std::uint16_t port, FramePtr frame) override;
   std::string_view would_discard(std::uint16_t port, const Frame& frame, DropReason& reason) const override;
@@ -64,9 +67,11 @@ class SimHost final : public HostNode {
 
   enum Event : std::uint32_t { event_tick, event_timer, event_kick, event_crash, event_restart };
 
-  struct Port {
-    LinkPort* link = nullptr;
+  struct Nic {
+    NicOptions options;
     PortAddresses addresses;
+    LinkPort* link = nullptr;  // none: nothing is sent or received
+    bool usable() const { return link != nullptr && options.engine == NicEngine::iwarp; }
   };
   struct Route {
     std::uint16_t port = 0;
@@ -78,6 +83,7 @@ class SimHost final : public HostNode {
   };
 
   // host.cpp: life and time
+  void add_nic(const NicOptions& options);
   void power_up();
   void announce();
   void note(NoteKind kind, std::string_view text);
@@ -132,7 +138,7 @@ class SimHost final : public HostNode {
   std::string name_;
   HostOptions options_;
   Rng rng_;
-  std::vector<Port> ports_;
+  std::vector<Nic> nics_;
   App* app_ = nullptr;
 
   std::unique_ptr<cm::IwarpProvider> provider_;

@@ -49,14 +49,14 @@ std::string_view SimHost::would_discard(std::uint16_t port, const Frame& frame, 
   reason = DropReason::discarded;
   FrameIn in;
   const char* why =
-      port < ports_.size() ? read_frame(frame.octets(), ports_[port].addresses, options_.ipv6, in) : "no such port";
+      port < nics_.size() ? read_frame(frame.octets(), nics_[port].addresses, options_.ipv6, in) : "no such NIC";
   if (why != nullptr) return why;
   reason = DropReason::none;
   return {};
 }
 
 void SimHost::handle_frame(std::uint16_t port, const Frame& frame) {
-  if (port >= ports_.size() || read_frame(frame.octets(), ports_[port].addresses, options_.ipv6, in_) != nullptr) {
+  if (port >= nics_.size() || read_frame(frame.octets(), nics_[port].addresses, options_.ipv6, in_) != nullptr) {
     ++counters_.discarded;
     return;
   }
@@ -69,7 +69,7 @@ void SimHost::handle_frame(std::uint16_t port, const Frame& frame) {
 
 // RFC 826, "Packet Reception": a host that asks for us gets an entry; others only update an existing one.
 void SimHost::handle_arp(std::uint16_t port) {
-  const PortAddresses& own = ports_[port].addresses;
+  const PortAddresses& own = nics_[port].addresses;
   const wire::ArpPacket& packet = in_.arp;
   const Address sender = v4_address(packet.sender_ip), target = v4_address(packet.target_ip);
   if (sender == own.v4) return;
@@ -88,7 +88,7 @@ void SimHost::handle_arp(std::uint16_t port) {
 
 // RFC 4861 §7.2.3 to §7.2.5.
 void SimHost::handle_neighbour(std::uint16_t port) {
-  const PortAddresses& own = ports_[port].addresses;
+  const PortAddresses& own = nics_[port].addresses;
   const wire::NeighbourMessage& message = in_.neighbour;
   const Address target = v6_address(message.target);
   if (message.advert) {
@@ -145,9 +145,9 @@ void SimHost::handle_segment(std::uint16_t port) {
 void SimHost::handle_stray(const ConnectionKey& key) {
   const wire::TcpHeader& header = in_.header;
   if (header.rst()) return;
-  Address local = ports_[key.port].addresses.of(key.kind);
+  Address local = nics_[key.port].addresses.of(key.kind);
   local.port = key.local_port;
-  Listener* listener = stack_->find_listener(local);
+  Listener* listener = nics_[key.port].usable() ? stack_->find_listener(local) : nullptr;
   if (listener != nullptr && !header.has_ack()) {
     if (header.syn()) accept(key, *listener);
     return;
@@ -182,7 +182,7 @@ void SimHost::drain_neighbours() {
 }
 
 void SimHost::ask(const NeighbourAsk& question) {
-  const PortAddresses& own = ports_[question.port].addresses;
+  const PortAddresses& own = nics_[question.port].addresses;
   if (question.address.family == Address::Family::v4) {
     const wire::ArpPacket packet{.reply = false,
                                  .sender_mac = own.mac,

@@ -49,17 +49,18 @@ std::optional<std::errc> SimHost::route_to(const Address& peer, const Address& l
   if (!v4 && peer.is_link_local()) {
     // RFC 4007 §6: a link-local address means nothing without its link.
     if (peer.scope_id == 0) return std::errc::invalid_argument;
-    if (peer.scope_id > ports_.size()) return std::errc::network_unreachable;
+    if (peer.scope_id > nics_.size()) return std::errc::network_unreachable;
     out = {static_cast<std::uint16_t>(peer.scope_id - 1), LocalKind::link_local};
   } else {
     // 10.N.0.0/16 and 2001:db8:N::/64.
-    const auto at = std::find_if(ports_.begin(), ports_.end(), [&](const Port& port) {
-      return v4 ? same_prefix(port.addresses.v4, peer, 2) : same_prefix(port.addresses.v6, peer, 8);
+    const auto at = std::find_if(nics_.begin(), nics_.end(), [&](const Nic& nic) {
+      return v4 ? same_prefix(nic.addresses.v4, peer, 2) : same_prefix(nic.addresses.v6, peer, 8);
     });
-    if (at == ports_.end()) return std::errc::network_unreachable;
-    out = {static_cast<std::uint16_t>(at - ports_.begin()), v4 ? LocalKind::v4 : LocalKind::v6};
+    if (at == nics_.end()) return std::errc::network_unreachable;
+    out = {static_cast<std::uint16_t>(at - nics_.begin()), v4 ? LocalKind::v4 : LocalKind::v6};
   }
-  const Address& own = ports_[out.port].addresses.of(out.kind);
+  if (!nics_[out.port].usable()) return std::errc::network_unreachable;
+  const Address& own = nics_[out.port].addresses.of(out.kind);
   if (peer.octets == own.octets) return std::errc::host_unreachable;  // no loopback
   if (!local.is_any() && (local.family != own.family || local.octets != own.octets))
     return std::errc::address_not_available;
@@ -105,9 +106,10 @@ std::optional<std::errc> SimHost::check_local(const Address& local) const {
   if (local.is_any()) return std::nullopt;
   if (local.family == Address::Family::v6 && local.is_link_local() && local.scope_id == 0)
     return std::errc::invalid_argument;
-  for (const Port& port : ports_) {
+  for (const Nic& nic : nics_) {
+    if (nic.options.engine != NicEngine::iwarp) continue;
     for (const LocalKind kind : {LocalKind::v4, LocalKind::v6, LocalKind::link_local}) {
-      Address own = port.addresses.of(kind);
+      Address own = nic.addresses.of(kind);
       own.port = local.port;
       if (own == local) return std::nullopt;
     }
@@ -338,7 +340,7 @@ void SimHost::send_segments(TcpConnection& c) {
 void SimHost::send(const ConnectionKey& key, const wire::TcpHeader& header, std::span<const ConstBytes> payload,
                    NeighbourRef& neighbour) {
   const std::uint16_t id = key.kind == LocalKind::v4 ? ip_id_++ : std::uint16_t{0};
-  FramePtr frame = write_segment(engine_.frames, ports_[key.port].addresses, key.kind, key.peer, header, payload, id);
+  FramePtr frame = write_segment(engine_.frames, nics_[key.port].addresses, key.kind, key.peer, header, payload, id);
   if (!neighbours_.valid(neighbour)) neighbour = neighbours_.find(key.port, peer_of(key));
   const wire::Mac* mac = neighbours_.resolve(now(), neighbour);
   if (mac == nullptr) {
@@ -350,12 +352,13 @@ void SimHost::send(const ConnectionKey& key, const wire::TcpHeader& header, std:
 }
 
 void SimHost::transmit(std::uint16_t port, FramePtr frame) {
+  if (nics_[port].link == nullptr) return;
   ++counters_.frames_out;
-  ports_[port].link->transmit(std::move(frame));
+  nics_[port].link->transmit(std::move(frame));
 }
 
 Address SimHost::local_of(const TcpConnection& c) const {
-  Address local = ports_[c.key.port].addresses.of(c.key.kind);
+  Address local = nics_[c.key.port].addresses.of(c.key.kind);
   local.port = c.key.local_port;
   return local;
 }
@@ -374,7 +377,8 @@ StreamInfo SimHost::info_of(const TcpConnection& c) const {
 }
 
 std::uint16_t SimHost::mss_of(Route route) const {
-  const std::size_t mtu = ports_[route.port].link->mtu();
+  const Nic& nic = nics_[route.port];
+  const std::size_t mtu = nic.options.mtu == 0 ? nic.link->mtu() : std::min(nic.options.mtu, nic.link->mtu());
   return static_cast<std::uint16_t>(mtu - std::min(mtu, ip_size(route.kind) + 20));
 }
 

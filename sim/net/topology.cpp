@@ -19,6 +19,23 @@ bool is_name(std::string_view name) {
 
 }  // namespace
 
+Checked<void> Topology::check_nics(std::string_view host, const std::vector<NicOptions>& nics) {
+  const auto wrong = [host](std::string_view nic, std::string_view what) {
+    return tl::unexpected(fmt::format("NIC {}/{}: {}", host, nic.substr(0, name_max), what));
+  };
+  if (nics.size() > host_ports_max)
+    return tl::unexpected(fmt::format("host {}: {} NICs, at most {}", host, nics.size(), host_ports_max));
+  for (std::size_t i = 0; i < nics.size(); ++i) {
+    const NicOptions& nic = nics[i];
+    if (!is_name(nic.name)) return wrong(nic.name, "a name has 1 to 64 letters, digits, '.', '_' and '-'");
+    for (std::size_t j = 0; j < i; ++j)
+      if (nics[j].name == nic.name) return wrong(nic.name, "another NIC of the host has this name");
+    if (nic.mtu != 0 && (nic.mtu < 576 || nic.mtu > 9000))
+      return wrong(nic.name, fmt::format("an MTU of {} is not in 576..9000", nic.mtu));
+  }
+  return {};
+}
+
 Checked<NodeId> Topology::add_node(std::string_view name, bool is_switch) {
   const std::string what = is_switch ? "switch" : "host";
   if (!is_name(name)) {
@@ -155,7 +172,8 @@ bool Topology::clashes(NodeId node, std::uint32_t segment) const {
   });
 }
 
-Checked<LinkId> Topology::add_link(NodeId a, NodeId b, const LinkOptions& options, std::vector<Placed>& placed) {
+Checked<LinkId> Topology::add_link(NodeId a, NodeId b, const LinkOptions& options, std::vector<Placed>& placed,
+                                   const Ports& wanted) {
   if (std::string wrong = check(a, b, options); !wrong.empty()) return tl::unexpected(std::move(wrong));
   const auto id = static_cast<LinkId>(links_.size());
   const bool both = segment_of(a) != none && segment_of(b) != none;
@@ -168,7 +186,7 @@ Checked<LinkId> Topology::add_link(NodeId a, NodeId b, const LinkOptions& option
   Link link{.ends = {a, b}, .options = options, .segment = segment};
   for (std::size_t end = 0; end < 2; ++end) {
     std::vector<LinkId>& ports = nodes_[link.ends[end]].ports;
-    link.ports[end] = static_cast<std::uint16_t>(ports.size());
+    link.ports[end] = wanted[end].value_or(static_cast<std::uint16_t>(ports.size()));
     ports.push_back(id);
   }
   links_.push_back(link);

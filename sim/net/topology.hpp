@@ -33,9 +33,15 @@ class Topology {
     std::uint8_t network = 0;
   };
 
+  /// Errors: a name that is none or taken, an MTU that no link has, too many.
+  static Checked<void> check_nics(std::string_view host, const std::vector<NicOptions>& nics);
+  /// The ports that a link takes at hosts; none: the next.
+  using Ports = std::array<std::optional<std::uint16_t>, 2>;
+
   Checked<NodeId> add_node(std::string_view name, bool is_switch);
   /// `placed` receives every host port whose network is new or has changed.
-  Checked<LinkId> add_link(NodeId a, NodeId b, const LinkOptions& options, std::vector<Placed>& placed);
+  Checked<LinkId> add_link(NodeId a, NodeId b, const LinkOptions& options, std::vector<Placed>& placed,
+                           const Ports& wanted = {});
 
   std::size_t node_count() const { return nodes_.size(); }
   std::size_t link_count() const { return links_.size(); }
@@ -45,6 +51,7 @@ class Topology {
   const LinkOptions& options(LinkId link) const { return links_[link].options; }
   NodeId end(LinkId link, std::uint8_t end) const { return links_[link].ends[end & 1]; }
   LinkEndInfo end_info(LinkId link, std::uint8_t end) const;
+  std::uint16_t port(LinkId link, std::uint8_t end) const { return links_[link].ports[end & 1]; }
   std::string link_name(LinkId link) const { return link_name(end(link, 0), end(link, 1)); }
 
  private:

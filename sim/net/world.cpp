@@ -26,6 +26,7 @@ struct World::Impl final : EventTarget, HostActions {
   void schedule(Instant at, const FaultRule& rule) override;
   void act(FaultAction action, HostNode& host);
   void change_rate(std::size_t change);
+  Checked<Topology::Ports> nics_of(const LinkEnd& a, const LinkEnd& b) const;
   Checked<void> check_host(const FaultRule& rule) const;
   Checked<void> add_rate_change(LinkId link, Way way, const FaultRule& rule);
   LinkWay& way(LinkId link, std::size_t end) { return *ways[link * 2 + end]; }
@@ -58,6 +59,7 @@ World::World(World&&) noexcept = default;
 
 Checked<Host*> World::add_host(std::string_view name, const HostOptions& options) {
   if (impl_->started) return tl::unexpected(fmt::format("host '{}': the world runs already", name));
+  if (auto nics = Topology::check_nics(name, options.nics); !nics) return tl::unexpected(nics.error());
   const auto id = impl_->topology.add_node(name, false);
   if (!id) return tl::unexpected(id.error());
   const auto number = static_cast<std::uint32_t>(impl_->hosts.size());
@@ -77,19 +79,41 @@ Checked<NodeId> World::add_switch(std::string_view name) {
   return id;
 }
 
-Checked<LinkId> World::add_link(NodeId a, NodeId b, const LinkOptions& options) {
+/// The NICs that a link takes; none at a switch.
+Checked<Topology::Ports> World::Impl::nics_of(const LinkEnd& a, const LinkEnd& b) const {
+  Topology::Ports out;
+  std::size_t end = 0;
+  for (const LinkEnd* e : {&a, &b}) {
+    const std::size_t at = end++;
+    if (e->node >= host_of.size()) continue;
+    if (host_of[e->node] == nullptr && !e->nic.empty())
+      return tl::unexpected(
+          fmt::format("switch {} has no NIC '{}': name the switch alone", topology.name(e->node), e->nic));
+    if (host_of[e->node] == nullptr) continue;
+    const auto nic = host_of[e->node]->free_nic(e->nic);
+    if (!nic) return tl::unexpected(nic.error());
+    out[at] = *nic;
+  }
+  return out;
+}
+
+Checked<LinkId> World::add_link(LinkEnd a, LinkEnd b, const LinkOptions& options) {
   Impl& w = *impl_;
-  if (w.started) return tl::unexpected(fmt::format("a link from node {} to node {}: the world runs already", a, b));
+  if (w.started)
+    return tl::unexpected(fmt::format("a link from node {} to node {}: the world runs already", a.node, b.node));
+  const auto nics = w.nics_of(a, b);
+  if (!nics) return tl::unexpected(nics.error());
   std::vector<Topology::Placed> placed;
-  const auto id = w.topology.add_link(a, b, options, placed);
+  const auto id = w.topology.add_link(a.node, b.node, options, placed, *nics);
   if (!id) return id;
-  const NodeId ends[2] = {a, b};
+  const NodeId ends[2] = {a.node, b.node};
   std::uint16_t ports[2] = {0, 0};
   for (std::uint8_t end = 0; end < 2; ++end) {
     HostNode* host = w.host_of[ends[end]];
     w.ways.push_back(std::make_unique<LinkWay>(w.engine, w, *id, end, options, host != nullptr, w.link_rng.split()));
     LinkWay& way = *w.ways.back();
-    ports[end] = host != nullptr ? host->attach(way) : w.switch_of[ends[end]]->attach(way);
+    if (host != nullptr) host->attach(*(*nics)[end], way);
+    ports[end] = host != nullptr ? *(*nics)[end] : w.switch_of[ends[end]]->attach(way);
   }
   for (std::size_t end = 0; end < 2; ++end) {
     const NodeId other = ends[1 - end];
@@ -108,7 +132,12 @@ std::size_t World::host_count() const { return impl_->hosts.size(); }
 Host& World::host(std::size_t index) { return *impl_->hosts[index]; }
 const Host& World::host(std::size_t index) const { return *impl_->hosts[index]; }
 std::size_t World::link_count() const { return impl_->topology.link_count(); }
-LinkEndInfo World::link_end(LinkId link, std::uint8_t end) const { return impl_->topology.end_info(link, end); }
+LinkEndInfo World::link_end(LinkId link, std::uint8_t end) const {
+  LinkEndInfo info = impl_->topology.end_info(link, end);
+  if (const HostNode* host = impl_->host_of[info.node])
+    info.name = host->name() + "/" + host->nic_name(impl_->topology.port(link, end));
+  return info;
+}
 const LinkOptions& World::link_options(LinkId link) const { return impl_->topology.options(link); }
 std::size_t World::node_count() const { return impl_->topology.node_count(); }
 const std::string& World::node_name(NodeId node) const { return impl_->topology.name(node); }

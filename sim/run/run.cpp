@@ -23,14 +23,10 @@ constexpr std::uint64_t look_every = 1024;                       // events betwe
 constexpr Duration silence_time = std::chrono::hours(2);
 constexpr std::uint64_t silence_events = 2'000'000;
 
-void add_ends(const Scenario& scenario, World& world, const std::string& name, std::uint16_t port,
-              std::set<Address>& out) {
+void add_ends(World& world, const std::string& name, std::uint16_t port, std::set<Address>& out) {
   const Host* host = world.find_host(name);
   if (host == nullptr) return;
-  std::uint16_t ports = 0;
-  for (const ScenarioLink& link : scenario.links)
-    if (link.ends[0] == name || link.ends[1] == name) ++ports;
-  for (std::uint16_t p = 0; p < ports; ++p) {
+  for (std::uint16_t p = 0; p < host->nic_count(); ++p) {
     for (Address a :
          {host->address(Address::Family::v4, p), host->address(Address::Family::v6, p), host->link_local(p)}) {
       a.scope_id = 0;
@@ -44,10 +40,10 @@ check::WireOptions wire_options(const Scenario& scenario, World& world) {
   check::WireOptions out;
   out.fence = scenario.bounds.fence;
   for (const ScenarioListen& l : scenario.listens)
-    if (!l.mpa.play_quirk.empty()) add_ends(scenario, world, l.host, l.port, out.quirky);
+    if (!l.mpa.play_quirk.empty()) add_ends(world, l.host, l.port, out.quirky);
   for (const ScenarioConnect& c : scenario.connects) {
-    if (!c.mpa.play_quirk.empty()) add_ends(scenario, world, c.from, 0, out.quirky);
-    if (c.mpa.rtr_by_s && c.mpa.rtr != mpa::Rtr::frame) add_ends(scenario, world, c.from, 0, out.announce_by_s);
+    if (!c.mpa.play_quirk.empty()) add_ends(world, c.from, 0, out.quirky);
+    if (c.mpa.rtr_by_s && c.mpa.rtr != mpa::Rtr::frame) add_ends(world, c.from, 0, out.announce_by_s);
   }
   return out;
 }

@@ -56,7 +56,7 @@ Checked<void> build_world(const Scenario& scenario, World& world) {
     const auto a = found(*nodes, link.ends[0], "node"), b = found(*nodes, link.ends[1], "node");
     if (!a) return tl::unexpected(a.error());
     if (!b) return tl::unexpected(b.error());
-    const auto id = world.add_link(*a, *b, link.options);
+    const auto id = world.add_link({*a, link.nics[0]}, {*b, link.nics[1]}, link.options);
     if (!id) return tl::unexpected(id.error());
     links[link.name.empty() ? link.ends[0] + "-" + link.ends[1] : link.name] = *id;
   }

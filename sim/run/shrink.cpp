@@ -119,8 +119,11 @@ class Shrinker {
     kept.name = name_of(kept);
     const std::string near = kept.ends[0] == name ? kept.ends[1] : kept.ends[0];
     const std::string far = gone.ends[0] == name ? gone.ends[1] : gone.ends[0];
-    for (std::string& end : kept.ends)
-      if (end == name) end = far;
+    for (std::size_t end = 0; end < 2; ++end) {
+      if (kept.ends[end] != name) continue;
+      kept.ends[end] = far;
+      kept.nics[end] = gone.nics[gone.ends[0] == name ? 1 : 0];
+    }
     for (ScenarioFault& fault : out.faults) {
       const bool of_gone = fault.link == name_of(gone);
       if (fault.link != kept.name && !of_gone) continue;

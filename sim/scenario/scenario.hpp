@@ -23,6 +23,7 @@ struct ScenarioHost {
 struct ScenarioLink {
   std::string name;  ///< "a-b" when not given
   std::string ends[2];
+  std::string nics[2];  ///< at ends that are hosts with a list of NICs; empty: the first without a link
   LinkOptions options{};
   int line = 0;
 };
@@ -61,6 +62,8 @@ std::string_view to_string(Expect expect);
 /// Connections and what they transfer.
 struct ScenarioConnect {
   std::string from, to;
+  std::string from_nic, to_nic;      ///< empty: the first that lead to each other
+  std::vector<std::string> backups;  ///< NICs of `to` whose addresses are tried in turn (cm::ConnectOptions::backups)
   std::uint16_t port = 7471;
   AddressKind address = AddressKind::v4;
   mpa::StartupOptions mpa{};

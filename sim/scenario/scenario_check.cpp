@@ -98,6 +98,7 @@ void Checker::check_hosts() {
       add(Section::host, i, "name",
           fmt::format("name: '{}' is taken already; every host and switch needs its own", host.name));
     if (!host.is_switch) check_host(i);
+    if (!host.is_switch) check_nics(i);
   }
 }
 
@@ -248,6 +249,7 @@ std::vector<ScenarioProblem> Checker::run() {
   check_bounds();
   check_hosts();
   check_links();
+  check_link_nics();
   find_segments();
   check_loops();
   check_listens();

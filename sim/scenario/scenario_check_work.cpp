@@ -152,6 +152,8 @@ void Checker::check_partner(std::size_t i) {
     complain("to", fmt::format("to: no path leads from '{}' to '{}'; hosts do not forward: join them by a link or "
                                "over switches",
                                connect.from, connect.to));
+  else
+    check_partner_nics(i);
   const bool v4_only = !node(connect.from)->options.ipv6 || !node(connect.to)->options.ipv6;
   if (connect.address != AddressKind::v4 && v4_only)
     complain("address", "address: one of the two hosts has ipv6 = false");

@@ -31,7 +31,9 @@ class Checker {
   void check_bounds();
   void check_hosts();
   void check_host(std::size_t index);
+  void check_nics(std::size_t host);
   void check_links();
+  void check_link_nics();
   void find_segments();
   std::string path(std::size_t from, std::size_t to, std::size_t end) const;
   void check_loops();
@@ -42,6 +44,7 @@ class Checker {
   void check_connect(std::size_t index);
   void check_amounts(std::size_t index);
   void check_partner(std::size_t index);
+  void check_partner_nics(std::size_t index);
   void check_listener(std::size_t index);
   void check_mpa(Section section, std::size_t index, mpa::Role role, const mpa::StartupOptions& options);
   void check_quirk(Section section, std::size_t index, std::string_view key, const std::string& name);

@@ -125,18 +125,66 @@ std::string write_at(const ScenarioFault& in) { return is_momentary(in) ? Moment
 std::string read_action(const DocValue& value, ScenarioFault& out) { return Action::read(value, out.rule.action); }
 std::string write_action(const ScenarioFault& in) { return Action::write(in.rule.action); }
 
-// ---- ends = ["a", "b"] --------------------------------------------------------------------------------------------
+// ---- ends = ["a", "b"], or with the NIC of a host: "a/n1" -----------------------------------------------------------
+
+void split(const std::string& text, std::string& node, std::string& nic) {
+  const std::size_t slash = text.find('/');
+  node = text.substr(0, slash);
+  nic = slash == std::string::npos ? std::string() : text.substr(slash + 1);
+}
+std::string join(const std::string& node, const std::string& nic) { return nic.empty() ? node : node + "/" + nic; }
 
 std::string read_ends(const DocValue& value, ScenarioLink& out) {
   constexpr std::string_view words = "two names, as in [\"a\", \"b\"]";
   if (value.kind != Kind::array || value.items.size() != 2) return wrong(value, words);
   for (std::size_t i = 0; i < 2; ++i) {
     if (value.items[i].kind != Kind::text) return wrong(value.items[i], words);
-    out.ends[i] = value.items[i].text;
+    split(value.items[i].text, out.ends[i], out.nics[i]);
   }
   return {};
 }
-std::string write_ends(const ScenarioLink& in) { return fmt::format("[{}, {}]", quote(in.ends[0]), quote(in.ends[1])); }
+std::string write_ends(const ScenarioLink& in) {
+  return fmt::format("[{}, {}]", quote(join(in.ends[0], in.nics[0])), quote(join(in.ends[1], in.nics[1])));
+}
+
+template <auto Node, auto Nic>
+std::string read_end_name(const DocValue& value, ScenarioConnect& out) {
+  std::string text;
+  std::string error = Text::read(value, text);
+  if (error.empty()) split(text, out.*Node, out.*Nic);
+  return error;
+}
+template <auto Node, auto Nic>
+std::string write_end_name(const ScenarioConnect& in) {
+  const std::string text = join(in.*Node, in.*Nic);
+  return text.empty() ? std::string() : quote(text);
+}
+
+struct Names {
+  static std::string form() { return "an array of names"; }
+  static std::string read(const DocValue& value, std::vector<std::string>& out) {
+    if (value.kind != Kind::array || value.items.size() > cm::backups_max)
+      return wrong(value, "an array of up to 16 names");
+    out.clear();
+    for (const DocValue& item : value.items) {
+      if (item.kind != Kind::text) return wrong(item, "a text in quotes");
+      out.push_back(item.text);
+    }
+    return {};
+  }
+  static std::string write(const std::vector<std::string>& in) {
+    std::vector<std::string> words;
+    for (const std::string& name : in) words.push_back(quote(name));
+    return fmt::format("[{}]", fmt::join(words, ", "));
+  }
+};
+
+struct NicMtu {
+  static std::string form() { return "576..9000"; }
+  static std::string read(const DocValue& value, std::uint16_t& out) { return Whole<576, 9000>::read(value, out); }
+  static std::string write(std::uint16_t in) { return in == 0 ? std::string() : std::to_string(in); }
+};
+
 std::string ends_form() { return "two names"; }
 std::string read_link_name(const DocValue& value, ScenarioLink& out) { return Text::read(value, out.name); }
 std::string write_link_name(const ScenarioLink& in) {
@@ -218,8 +266,16 @@ constexpr Key<ScenarioHost> rnic_table[] = {
                                                      "how long an Rtr frame's sender watches for a Terminate"),
 };
 
+constexpr Key<NicOptions> nic_table[] = {
+    key<Text, &NicOptions::name>("name", "as of a host; elsewhere \"host/name\""),
+    key<NicMtu, &NicOptions::mtu>("mtu", "octets of the IP packet; the link's when left out, and never more than that"),
+    key<Choice<NicEngine, NicEngine::none>, &NicOptions::engine>(
+        "engine", "what speaks RDMA behind it; none is plain Ethernet, which no connection uses"),
+};
+
 constexpr Key<ScenarioLink> link_table[] = {
-    Key<ScenarioLink>{"ends", ends_form, "what it joins: hosts and switches", read_ends, write_ends, nullptr},
+    Key<ScenarioLink>{"ends", ends_form, "what it joins: hosts, NICs of hosts (\"a/n1\") and switches", read_ends,
+                      write_ends, nullptr},
     Key<ScenarioLink>{"name", Text::form, "the names of its ends, joined by '-', when left out", read_link_name,
                       write_link_name, nullptr},
     key<Rate, &ScenarioLink::options, &LinkOptions::rate_bps>("rate", "of each direction"),
@@ -269,8 +325,14 @@ constexpr Key<ScenarioListen> listen_mpa_table[] = {
 };
 
 constexpr Key<ScenarioConnect> connect_table[] = {
-    key<Text, &ScenarioConnect::from>("from", "the initiator's host"),
-    key<Text, &ScenarioConnect::to>("to", "the responder's host"),
+    Key<ScenarioConnect>{"from", Text::form, "the initiator's host, or its NIC as in \"a/n1\"",
+                         read_end_name<&ScenarioConnect::from, &ScenarioConnect::from_nic>,
+                         write_end_name<&ScenarioConnect::from, &ScenarioConnect::from_nic>, nullptr},
+    Key<ScenarioConnect>{"to", Text::form, "the responder's host, or its NIC",
+                         read_end_name<&ScenarioConnect::to, &ScenarioConnect::to_nic>,
+                         write_end_name<&ScenarioConnect::to, &ScenarioConnect::to_nic>, nullptr},
+    key<Names, &ScenarioConnect::backups>("backups",
+                                          "other NICs of the responder, tried in turn when the one before has failed"),
     key<Whole<1, 65535>, &ScenarioConnect::port>("port", "TCP port"),
     key<Choice<AddressKind, AddressKind::link_local>, &ScenarioConnect::address>("address",
                                                                                  "which of the responder's addresses"),
@@ -357,6 +419,7 @@ std::span<const Key<ScenarioHost>> host_keys() { return host_table; }
 std::span<const Key<ScenarioHost>> switch_keys() { return switch_table; }
 std::span<const Key<ScenarioHost>> tcp_keys() { return tcp_table; }
 std::span<const Key<ScenarioHost>> rnic_keys() { return rnic_table; }
+std::span<const Key<NicOptions>> nic_keys() { return nic_table; }
 std::span<const Key<ScenarioLink>> link_keys() { return link_table; }
 std::span<const Key<ScenarioListen>> listen_keys() { return listen_table; }
 std::span<const Key<ScenarioListen>> listen_mpa_keys() { return listen_mpa_table; }

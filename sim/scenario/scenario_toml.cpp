@@ -200,9 +200,24 @@ class ScenarioReader {
 
   void read_host(const DocValue& item) {
     ScenarioHost& out = begin(item, scenario_.hosts, Section::host);
-    read_keys(item, "[[host]]", host_keys(), out, {"tcp", "rnic"});
+    read_keys(item, "[[host]]", host_keys(), out, {"tcp", "rnic", "nic"});
     read_inner(item, "tcp", "tcp of a host", tcp_keys(), out);
     read_inner(item, "rnic", "rnic of a host", rnic_keys(), out);
+    read_nics(item, out);
+  }
+
+  void read_nics(const DocValue& item, ScenarioHost& out) {
+    const DocEntry* entry = item.find("nic");
+    if (entry == nullptr) return;
+    const auto is_table = [](const DocValue& value) { return value.kind == DocValue::Kind::table; };
+    if (entry->value.kind != DocValue::Kind::array ||
+        !std::all_of(entry->value.items.begin(), entry->value.items.end(), is_table)) {
+      lost_[&item].emplace("nic");
+      return complain(entry->line, entry->column, "nic",
+                      "there can be several of nic: write [[host.nic]] with two brackets");
+    }
+    for (const DocValue& nic : entry->value.items)
+      read_keys(nic, "[[host.nic]]", nic_keys(), out.options.nics.emplace_back());
   }
 
   /// One end of connections, with the table of what only MPA has.

@@ -41,7 +41,7 @@ Workload::~Workload() = default;
 
 Checked<void> Workload::attach() {
   for (const ScenarioConnect& c : scenario_.connects) {
-    auto route = find_route(scenario_, c.from, c.to);
+    auto route = find_route(scenario_, c);
     if (!route) return tl::unexpected(route.error());
     routes_.push_back(*route);
     intend(c.at);

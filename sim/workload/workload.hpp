@@ -15,7 +15,7 @@
 #include "sim/check/history.hpp"
 #include "sim/check/judge.hpp"
 #include "sim/net/stream_name.hpp"
-#include "sim/workload/workload_route.hpp"
+#include "sim/scenario/scenario_route.hpp"
 
 namespace parley::sim {
 

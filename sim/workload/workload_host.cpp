@@ -138,11 +138,20 @@ void HostApp::start_next(std::uint32_t connect) {
   start_try(static_cast<std::uint32_t>(workload_.wanted_.size() - 1));
 }
 
+Address HostApp::peer_address(const ScenarioConnect& spec, const Route& route, std::uint16_t nic) const {
+  const Host& to = *workload_.world_.find_host(spec.to);
+  const auto family = spec.address == AddressKind::v4 ? Address::Family::v4 : Address::Family::v6;
+  Address peer = spec.address == AddressKind::link_local ? to.link_local(nic) : to.address(family, nic);
+  if (spec.address == AddressKind::link_local) peer.scope_id = host_.link_local(route.from_port).scope_id;
+  peer.port = spec.port;
+  return peer;
+}
+
 void HostApp::start_try(std::uint32_t wanted) {
   Wanted& w = workload_.wanted_[wanted];
   if (w.done || (w.attempt != nullptr && !w.attempt->initiator.over())) return;
   const ScenarioConnect& spec = workload_.scenario_.connects[w.connect];
-  const Route route = workload_.routes_[w.connect];
+  const Route& route = workload_.routes_[w.connect];
   workload_.intend(host_.now());
   check::Attempt& attempt = workload_.new_attempt(wanted, *this);
   check::End& record = attempt.initiator;
@@ -151,18 +160,15 @@ void HostApp::start_try(std::uint32_t wanted) {
   Live& end = add(attempt, record, spec);
   if (!prepare(end)) return;
 
-  const Host& to = *workload_.world_.find_host(spec.to);
-  const auto family = spec.address == AddressKind::v4 ? Address::Family::v4 : Address::Family::v6;
-  Address peer =
-      spec.address == AddressKind::link_local ? to.link_local(route.to_port) : to.address(family, route.to_port);
-  if (spec.address == AddressKind::link_local) peer.scope_id = host_.link_local(route.from_port).scope_id;
-  peer.port = spec.port;
+  const Address peer = peer_address(spec, route, route.to_port);
   auto options = cm::with_mpa<cm::ConnectOptions>(spec.mpa);
   options.private_data = record.private_data_given;
   options.qp = end.transfer->qp_init(pd_, cq_.get());
   options.transport_timeout = spec.transport_timeout;
-  if (route.from_port != 0 && spec.address != AddressKind::link_local)
-    options.local = host_.address(family, route.from_port);
+  for (const std::uint16_t port : route.backup_ports) options.backups.push_back(peer_address(spec, route, port));
+  // With backups, each address is reached over the NIC that leads to it.
+  if (route.from_port != 0 && spec.address != AddressKind::link_local && options.backups.empty())
+    options.local = host_.address(peer.family, route.from_port);
   record.peer = peer;
   const auto id = host_.cm().connect(peer, options);
   if (!id) {

@@ -63,6 +63,7 @@ class HostApp final : public App {
   void open_listener(std::size_t listen);
   void start_next(std::uint32_t connect);
   void start_try(std::uint32_t wanted);
+  Address peer_address(const ScenarioConnect& spec, const Route& route, std::uint16_t nic) const;
   bool prepare(Live& end);
   void drain_completions();
   void dispatch(cm::Event& event);

@@ -79,7 +79,7 @@ class Cable final : public EventTarget {
     apps.push_back(std::make_unique<TestApp>());
     hosts.back()->set_app(apps.back().get());
     ends_.push_back(std::make_unique<End>(*this, number));
-    EXPECT_EQ(hosts.back()->attach(*ends_.back()), 0U);
+    hosts.back()->attach(0, *ends_.back());
     return *hosts.back();
   }
   void start() {

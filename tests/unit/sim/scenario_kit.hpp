@@ -21,14 +21,14 @@ inline auto fields(const cm::IwarpProviderOptions& o) {
 }
 inline auto fields(const ScenarioHost& h) {
   const auto& [name, is_switch, options, line] = h;
-  const auto& [tcp, rnic, manager, ipv6, learn, ring] = options;
-  return std::tuple_cat(std::make_tuple(name, is_switch, manager.endpoints_max, ipv6, learn, ring), fields(tcp),
+  const auto& [tcp, rnic, manager, ipv6, learn, ring, nics] = options;
+  return std::tuple_cat(std::make_tuple(name, is_switch, manager.endpoints_max, ipv6, learn, ring, nics), fields(tcp),
                         fields(rnic));
 }
 inline auto fields(const ScenarioLink& link) {
-  const auto& [name, ends, options, line] = link;
+  const auto& [name, ends, nics, options, line] = link;
   const auto& [rate, delay, queue, mtu] = options;
-  return std::make_tuple(name, ends[0], ends[1], rate, delay, queue, mtu);
+  return std::make_tuple(name, ends[0], ends[1], nics[0], nics[1], rate, delay, queue, mtu);
 }
 inline auto fields(const mpa::RtrSet& s) { return std::make_tuple(s.send, s.write, s.read); }
 inline auto fields(const mpa::StartupOptions& o) {
@@ -45,11 +45,12 @@ inline auto fields(const ScenarioListen& l) {
   return std::tuple_cat(std::make_tuple(host, port, address, at, after, reject, data, pending, relisten), fields(mpa));
 }
 inline auto fields(const ScenarioConnect& c) {
-  const auto& [from, to, port, address, mpa, tcp, data, at, count, interval, transfer, messages, octets, both, closer,
-               close_after, expect, within, retries, retry_after, line] = c;
-  return std::tuple_cat(std::make_tuple(from, to, port, address, tcp, data, at, count, interval, transfer, messages,
-                                        octets, both, closer, close_after, expect, within, retries, retry_after),
-                        fields(mpa));
+  const auto& [from, to, from_nic, to_nic, backups, port, address, mpa, tcp, data, at, count, interval, transfer,
+               messages, octets, both, closer, close_after, expect, within, retries, retry_after, line] = c;
+  return std::tuple_cat(
+      std::make_tuple(from, to, from_nic, to_nic, backups, port, address, tcp, data, at, count, interval, transfer,
+                      messages, octets, both, closer, close_after, expect, within, retries, retry_after),
+      fields(mpa));
 }
 inline auto fields(const ScenarioFault& f) {
   const auto& [link, way, toward, host, rule, line] = f;

@@ -542,6 +542,88 @@ TEST(SimScenario, NoMixtureOfLinesBringsItDown) {
   }
 }
 
+constexpr std::string_view two_nics = R"(name = "x"
+
+[[host]]
+name = "a"
+
+[[host.nic]]
+name = "n1"
+
+[[host.nic]]
+name = "n2"
+mtu = 9000
+
+[[host]]
+name = "b"
+
+[[host.nic]]
+name = "n1"
+
+[[host.nic]]
+name = "eth"
+engine = "none"
+
+[[switch]]
+name = "s"
+
+[[link]]
+ends = ["a/n2", "s"]
+
+[[link]]
+ends = ["s", "b/n1"]
+
+[[link]]
+ends = ["b/eth", "a/n1"]
+name = "plain"
+
+[[listen]]
+host = "b"
+
+[[connect]]
+from = "a/n2"
+to = "b/n1"
+)";
+
+TEST(SimScenario, NamesTheNicsOfHosts) {
+  const auto read = parse_scenario(two_nics, "x.toml");
+  ASSERT_TRUE(read) << read.error().front().to_string();
+  ASSERT_EQ(read->hosts[0].options.nics.size(), 2U);
+  EXPECT_EQ(read->hosts[0].options.nics[1], (NicOptions{.name = "n2", .mtu = 9000}));
+  EXPECT_EQ(read->hosts[1].options.nics[1].engine, NicEngine::none);
+  EXPECT_EQ(read->links[0].ends[0], "a");
+  EXPECT_EQ(read->links[0].nics[0], "n2");
+  EXPECT_EQ(read->links[0].nics[1], "");
+  EXPECT_EQ(read->links[0].name, "a-s");
+  EXPECT_EQ(read->connects[0].to, "b");
+  EXPECT_EQ(read->connects[0].to_nic, "n1");
+  EXPECT_EQ(to_toml(*read), two_nics);
+}
+
+TEST(SimScenario, RefusesNicsThatAreNotThere) {
+  const auto changed = [](std::string_view old_text, std::string_view new_text) {
+    std::string out(two_nics);
+    out.replace(out.find(old_text), old_text.size(), new_text);
+    return errors_of(out);
+  };
+  EXPECT_THAT(changed("\"a/n2\", \"s\"", "\"a/n3\", \"s\""), Contains(HasSubstr("host 'a' has no NIC 'n3'; ")));
+  EXPECT_THAT(changed("[\"s\", \"b/n1\"]", "[\"s/p1\", \"b/n1\"]"),
+              ElementsAre(HasSubstr("'s' is a switch and has no NICs")));
+  EXPECT_THAT(changed("\"b/eth\", \"a/n1\"", "\"b/eth\", \"a/n2\""),
+              ElementsAre(HasSubstr("'a/n2' has a link already")));
+  EXPECT_THAT(changed("name = \"n1\"\n\n[[host.nic]]\nname = \"n2\"", "name = \"n2\"\n\n[[host.nic]]\nname = \"n2\""),
+              Contains(HasSubstr("another NIC of the host has this name")));
+  EXPECT_THAT(changed("mtu = 9000", "mtu = 90"), ElementsAre(HasSubstr("90 is not a whole number in 576..9000")));
+  EXPECT_THAT(changed("to = \"b/n1\"", "to = \"b/n9\""), ElementsAre(HasSubstr("to: host 'b' has no NIC 'n9'")));
+  EXPECT_THAT(changed("to = \"b/n1\"", "to = \"b/eth\""),
+              ElementsAre(HasSubstr("no links and switches join 'a/n2' and 'b/eth'")))
+      << "plain Ethernet carries no connection";
+  EXPECT_THAT(changed("to = \"b/n1\"", "to = \"b/n1\"\nbackups = [\"n7\"]"),
+              ElementsAre(HasSubstr("backups: host 'b' has no NIC 'n7'")));
+  EXPECT_THAT(changed("[[host.nic]]\nname = \"n1\"\n\n[[host.nic]]\nname = \"n2\"\nmtu = 9000\n", "nic = 3\n"),
+              Contains(HasSubstr("write [[host.nic]] with two brackets")));
+}
+
 TEST(SimScenario, EveryKeyIsDocumented) {
   std::string docs;
   for (const char* name : {"/docs/simulator.md", "/docs/simulator-scenarios.md"}) {

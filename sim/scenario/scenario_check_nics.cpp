@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The checks of what names a NIC: hosts with a list of them, links, connections and their backups.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/net/topology.hpp"
+#include "sim/scenario/scenario_checker.hpp"
+#include "sim/scenario/scenario_route.hpp"
+#include "sim/scenario/scenario_value.hpp"
+
+namespace parley::sim {
+namespace {
+
+bool has_nic(const ScenarioHost& host, std::string_view nic) {
+  const auto& nics = host.options.nics;
+  return std::any_of(nics.begin(), nics.end(), [nic](const NicOptions& n) { return n.name == nic; });
+}
+
+std::string unknown_nic(const ScenarioHost& host, std::string_view nic) {
+  if (host.is_switch) return fmt::format("'{}' is a switch and has no NICs: write its name alone", host.name);
+  if (host.options.nics.empty())
+    return fmt::format("host '{}' has no NIC '{}': add [[host.nic]] with name = \"{}\" to it", host.name, nic, nic);
+  std::vector<std::string_view> names;
+  for (const NicOptions& n : host.options.nics) names.push_back(n.name);
+  const std::string_view meant = nearest(nic, names);
+  return fmt::format(
+      "host '{}' has no NIC '{}'; {}", host.name, nic,
+      meant.empty() ? fmt::format("there are {}", fmt::join(names, ", ")) : fmt::format("did you mean '{}'?", meant));
+}
+
+}  // namespace
+
+void Checker::check_nics(std::size_t i) {
+  const ScenarioHost& host = s_.hosts[i];
+  if (const auto fine = Topology::check_nics(host.name, host.options.nics); !fine)
+    add(Section::host, i, "nic", "nic: " + fine.error());
+}
+
+/// A NIC has one link.
+void Checker::check_link_nics() {
+  std::set<std::pair<std::string, std::string>> taken;
+  std::map<std::string, std::size_t> links;
+  for (std::size_t i = 0; i < s_.links.size(); ++i) {
+    for (std::size_t end = 0; end < 2; ++end) {
+      const ScenarioLink& link = s_.links[i];
+      const ScenarioHost* host = node(link.ends[end]);
+      if (host == nullptr) continue;
+      const std::string& nic = link.nics[end];
+      if (!nic.empty() && !has_nic(*host, nic))
+        add(Section::link, i, "ends", "ends: " + unknown_nic(*host, nic));
+      else if (!nic.empty() && !taken.emplace(host->name, nic).second)
+        add(Section::link, i, "ends", fmt::format("ends: '{}/{}' has a link already", host->name, nic));
+      else if (!host->is_switch && !host->options.nics.empty() && ++links[host->name] > host->options.nics.size())
+        add(Section::link, i, "ends",
+            fmt::format("ends: each NIC of '{}' has a link already: add another [[host.nic]]", host->name));
+    }
+  }
+}
+
+/// Hosts that reach each other: do the NICs that are named?
+void Checker::check_partner_nics(std::size_t i) {
+  const ScenarioConnect& connect = s_.connects[i];
+  const auto complain = [&](std::string_view key, std::string text) { add(Section::connect, i, key, std::move(text)); };
+  const ScenarioHost &from = *node(connect.from), &to = *node(connect.to);
+  const std::size_t before = problems_.size();
+  if (!connect.from_nic.empty() && !has_nic(from, connect.from_nic))
+    complain("from", "from: " + unknown_nic(from, connect.from_nic));
+  if (!connect.to_nic.empty() && !has_nic(to, connect.to_nic)) complain("to", "to: " + unknown_nic(to, connect.to_nic));
+  for (const std::string& nic : connect.backups)
+    if (!has_nic(to, nic)) complain("backups", "backups: " + unknown_nic(to, nic));
+  if (!connect.backups.empty() && connect.address == AddressKind::link_local)
+    complain("backups", "backups: a link-local address is of one link: write address = \"v4\" or \"v6\"");
+  if (problems_.size() != before || distrust_.links || distrust_.hosts) return;
+  if (const auto route = find_route(s_, connect); !route)
+    complain(connect.backups.empty() ? "to" : "backups",
+             fmt::format("{}: {}", connect.backups.empty() ? "to" : "backups", route.error()));
+}
+
+}  // namespace parley::sim

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "sim/scenario/scenario_route.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace parley::sim {
+namespace {
+
+/// A number per link; links joined by a switch have the same.
+std::vector<std::size_t> segments(const Scenario& scenario) {
+  std::vector<std::size_t> of(scenario.links.size());
+  for (std::size_t i = 0; i < of.size(); ++i) of[i] = i;
+  for (const ScenarioHost& node : scenario.hosts) {
+    if (!node.is_switch) continue;
+    std::size_t joined = of.size();
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      const ScenarioLink& link = scenario.links[i];
+      if (link.ends[0] != node.name && link.ends[1] != node.name) continue;
+      const std::size_t old = of[i];
+      if (joined == of.size()) joined = old;
+      std::replace(of.begin(), of.end(), old, joined);
+    }
+  }
+  return of;
+}
+
+/// A NIC of a host, as the world numbers them, and the segment that it is in.
+struct Place {
+  std::uint16_t nic = 0;
+  std::size_t segment = 0;
+};
+
+/// In the order of links. As World::add_link does it: a link takes the NIC that it names, or the first that has none.
+std::vector<Place> places_of(const Scenario& scenario, const ScenarioHost& host,
+                             const std::vector<std::size_t>& segment) {
+  const std::vector<NicOptions>& nics = host.options.nics;
+  std::vector<Place> out;
+  std::vector<bool> taken(nics.size());
+  for (std::size_t i = 0; i < scenario.links.size(); ++i) {
+    const ScenarioLink& link = scenario.links[i];
+    const std::size_t end = link.ends[0] == host.name ? 0 : 1;
+    if (link.ends[end] != host.name) continue;
+    std::size_t nic = 0;
+    while (nic < nics.size() && (link.nics[end].empty() ? taken[nic] : nics[nic].name != link.nics[end])) ++nic;
+    if (nic < nics.size()) taken[nic] = true;
+    out.push_back({static_cast<std::uint16_t>(nics.empty() ? out.size() : nic), segment[i]});
+  }
+  return out;
+}
+
+/// The NICs that lead from one host to another.
+class Routes {
+ public:
+  Routes(const Scenario& scenario, const std::string& from, const std::string& to)
+      : from_(host_of(scenario, from)), to_(host_of(scenario, to)) {
+    if (from_ == nullptr || to_ == nullptr || from_ == to_) return;
+    const auto segment = segments(scenario);
+    here_ = places_of(scenario, *from_, segment);
+    there_ = places_of(scenario, *to_, segment);
+  }
+  /// The first, with these NICs if they are named.
+  std::optional<Route> find(const std::string& from_nic, const std::string& to_nic) const {
+    for (const Place& a : here_)
+      for (const Place& b : there_)
+        if (a.segment == b.segment && is(*from_, a.nic, from_nic) && is(*to_, b.nic, to_nic))
+          return Route{.from_port = a.nic, .to_port = b.nic};
+    return std::nullopt;
+  }
+
+ private:
+  static const ScenarioHost* host_of(const Scenario& scenario, const std::string& name) {
+    for (const ScenarioHost& host : scenario.hosts)
+      if (host.name == name && !host.is_switch) return &host;
+    return nullptr;
+  }
+  static bool is(const ScenarioHost& host, std::uint16_t nic, const std::string& name) {
+    const std::vector<NicOptions>& nics = host.options.nics;
+    if (nic < nics.size() && nics[nic].engine == NicEngine::none) return false;
+    return name.empty() || (nic < nics.size() && nics[nic].name == name);
+  }
+
+  const ScenarioHost *from_, *to_;
+  std::vector<Place> here_, there_;
+};
+
+std::string end_text(const std::string& host, const std::string& nic) { return nic.empty() ? host : host + "/" + nic; }
+
+}  // namespace
+
+Checked<Route> find_route(const Scenario& scenario, const ScenarioConnect& connect) {
+  const Routes routes(scenario, connect.from, connect.to);
+  auto first = routes.find(connect.from_nic, connect.to_nic);
+  if (!first)
+    return tl::unexpected(fmt::format("no links and switches join '{}' and '{}'",
+                                      end_text(connect.from, connect.from_nic), end_text(connect.to, connect.to_nic)));
+  for (const std::string& nic : connect.backups) {
+    const auto backup = routes.find({}, nic);
+    if (!backup)
+      return tl::unexpected(
+          fmt::format("no links and switches join '{}' and '{}'", connect.from, end_text(connect.to, nic)));
+    first->backup_ports.push_back(backup->to_port);
+  }
+  return *first;
+}
+
+}  // namespace parley::sim
