@@ -2,7 +2,7 @@
 // The contract of every protocol machine. There is nothing to inherit from; this page is what reviewers hold code to.
 //
 //   - Inputs: handle_*(now, ...) and commands. Outputs: poll_transmit, poll_event, next_deadline. A machine never calls
-//   out.
+//   out, but to the trace sink that it was given (base/trace.hpp), which never calls back.
 //   - `now` never goes back.
 //   - After any input or command, drain transmit, then events, then read next_deadline().
 //   - handle_deadline(now) may come early (nothing happens) or late (it happens then); never is "no deadline".

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/trace.hpp"
 #include "mpa/startup_text.hpp"
 
 namespace parley::mpa {
@@ -36,6 +37,46 @@ std::string_view to_string(StartupEvent::Kind kind) {
   }
   return "unknown";
 }
+
+namespace {
+
+/// A startup frame in words, for the trace.
+struct FrameWords {
+  std::string_view kind = "unknown";
+  std::string flags, control;  // "C,S" and "A,D": those that are set
+  std::optional<wire::MpaEnhanced> enhanced;
+  std::uint16_t private_data = 0;  // octets behind the enhanced data
+};
+
+std::string set_of(std::initializer_list<std::pair<char, bool>> bits) {
+  std::string out;
+  for (const auto& [name, set] : bits) {
+    if (set && !out.empty()) out += ',';
+    if (set) out += name;
+  }
+  return out;
+}
+
+FrameWords frame_words(const wire::MpaFrameView& frame) {
+  FrameWords out;
+  switch (frame.key) {
+    case wire::MpaKey::req: out.kind = "Request"; break;
+    case wire::MpaKey::rep: out.kind = "Reply"; break;
+    case wire::MpaKey::rtr:
+    case wire::MpaKey::rtr_hex: out.kind = "Rtr"; break;
+    case wire::MpaKey::unknown: break;
+  }
+  out.flags = set_of({{'M', frame.m()}, {'C', frame.c()}, {'R', frame.r()}, {'S', frame.s()}});
+  out.private_data = frame.pd_length;
+  if (frame.revision < 2 || !frame.s() || frame.private_data.size() < PARLEY_MPA_ENH_LEN) return out;
+  out.enhanced = *wire::MpaEnhanced::parse(frame.private_data);
+  const wire::MpaEnhanced& e = *out.enhanced;
+  out.control = set_of({{'A', e.a}, {'B', e.b}, {'C', e.c}, {'D', e.d}});
+  out.private_data = static_cast<std::uint16_t>(frame.pd_length - PARLEY_MPA_ENH_LEN);
+  return out;
+}
+
+}  // namespace
 
 Startup::Startup(Role role, const StartupOptions& options, const Quirk& peer, const Quirk& play)
     : role_(role), options_(options), peer_(&peer), play_(&play) {
@@ -101,6 +142,7 @@ std::size_t Startup::take_frame(Instant now, ConstBytes in) {
     return taken;
   }
   const wire::MpaFrameView frame = *wire::MpaFrameView::parse(in_);
+  if (trace_ != nullptr) told(false, frame);
   if (role_ == Role::initiator) return judge_reply(now, frame, taken, in.size());
   judge_request(now, frame);
   return taken == in.size() ? taken : taken + handle_bytes(now, in.subspan(taken));
@@ -214,6 +256,7 @@ std::size_t Startup::take_rtr_frame(ConstBytes in) {
   }
   if (in_.size() < PARLEY_MPA_HEADER_LEN) return piece.size();
   const wire::MpaFrameView frame = *wire::MpaFrameView::parse(in_);
+  if (trace_ != nullptr) told(false, frame);
   if (frame.revision != 1) {
     fail_with(Errc::bad_revision, "OFA 2007-10 Rtr §2", "Rev " + std::to_string(frame.revision) + " in the Rtr frame",
               "the Rtr frame belongs to revision 1", StartupEvent::Close::graceful, PARLEY_MPA_REV_OFF);
@@ -396,7 +439,28 @@ void Startup::fail_with(Errc code, std::string_view rule, std::string received, 
   finish(std::move(event));
 }
 
-Bytes Startup::poll_transmit() { return std::exchange(transmit_, {}); }
+Bytes Startup::poll_transmit() {
+  for (ConstBytes rest = transmit_; trace_ != nullptr && !rest.empty();) {
+    const auto frame = wire::MpaFrameView::parse(rest);
+    if (!frame) break;
+    told(true, *frame);
+    rest = rest.subspan(std::min(rest.size(), frame->frame_size()));
+  }
+  return std::exchange(transmit_, {});
+}
+
+void Startup::told(bool sent, const wire::MpaFrameView& frame) const {
+  const FrameWords words = frame_words(frame);
+  trace_->record(trace::MpaFrame{.sent = sent,
+                                 .kind = words.kind,
+                                 .flags = words.flags,
+                                 .revision = frame.revision,
+                                 .enhanced = words.enhanced.has_value(),
+                                 .ird = words.enhanced ? words.enhanced->ird : std::uint16_t{},
+                                 .ord = words.enhanced ? words.enhanced->ord : std::uint16_t{},
+                                 .control = words.control,
+                                 .private_data = words.private_data});
+}
 
 std::optional<StartupEvent> Startup::poll_event() {
   if (event_) {

@@ -36,6 +36,10 @@
 #include "mpa/startup_options.hpp"
 #include "parley/mpa.hpp"
 
+namespace parley::trace {
+struct Scope;
+}
+
 namespace parley::mpa {
 
 enum class StartupState : std::uint8_t {
@@ -83,6 +87,9 @@ class Startup {
   /// check_options.
   static std::size_t request_room(const StartupOptions& options);
 
+  /// Gets the startup frames, sent (when they are polled) and received; not owned.
+  void set_trace(const trace::Scope* trace) { trace_ = trace; }
+
   /// Feeds octets of the peer's stream; returns the number taken. Octets after those belong to the deframer once the
   /// state says so; where the protocol allows none, they are a failure here.
   std::size_t handle_bytes(Instant now, ConstBytes in);
@@ -123,6 +130,7 @@ class Startup {
   // Common to both roles (startup.cpp).
   std::size_t take_frame(Instant now, ConstBytes in);
   std::size_t take_rtr_frame(ConstBytes in);
+  void told(bool sent, const wire::MpaFrameView& frame) const;
   bool check_head();
   bool check_revision(std::uint8_t revision);
   bool check_lengths(const wire::MpaFrameView& frame);
@@ -156,6 +164,7 @@ class Startup {
   StartupOptions options_;
   const Quirk* peer_;
   const Quirk* play_;
+  const trace::Scope* trace_ = nullptr;
   Instant deadline_ = never;
   Duration waiting_{};  // what the deadline was set to, for messages
   StartupState state_ = StartupState::wait_request;

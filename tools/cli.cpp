@@ -125,6 +125,9 @@ Option Command::flag(const std::string& names, bool& value, const std::string& h
 Option Command::flag(const std::string& names, std::function<void()> given, const std::string& help) {
   return Option(*app_->add_flag_callback(names, std::move(given), help));
 }
+Option Command::count(const std::string& names, unsigned& times, const std::string& help) {
+  return Option(*app_->add_flag(names, times, help));
+}
 
 Command Command::subcommand(const std::string& name, const std::string& help) {
   return Command(*app_->add_subcommand(name, help), *context_);

@@ -85,6 +85,8 @@ class Command {
   /// "--crc,!--no-crc": the latter makes it false.
   Option flag(const std::string& names, bool& value, const std::string& help);
   Option flag(const std::string& names, std::function<void()> given, const std::string& help);
+  /// A flag that counts how often it was given: -vv is 2.
+  Option count(const std::string& names, unsigned& times, const std::string& help);
 
   Command subcommand(const std::string& name, const std::string& help);
   void requires_subcommand();

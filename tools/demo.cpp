@@ -16,6 +16,7 @@
 #include "tools/rping/rping_link.hpp"
 #include "tools/rping/session.hpp"
 #include "tools/sim/demo_sim.hpp"
+#include "tools/trace_sink.hpp"
 
 namespace parley::tools {
 
@@ -268,9 +269,15 @@ std::string default_pcapng() {
 
 int run_demo(DemoArgs& args, Context& context) {
   if (args.session.pcapng.empty()) args.session.pcapng = default_pcapng();
-  auto session = Session::open(args.session);
+  auto session = Session::open(args.session, context.out, "initiator");
   if (!session) return context.out.error(session.error().exit, session.error().text);
-  auto responder = TcpHost::open();
+  TcpHostOptions options;
+  std::optional<TraceSink> trace;
+  if (const auto level = trace_level(args.session.verbose)) {
+    trace.emplace(context.out, *level, "responder");
+    options.iwarp.trace = &*trace;
+  }
+  auto responder = TcpHost::open(options);
   if (!responder) return context.out.error(Exit::environment, "cannot open sockets: " + words(responder.error()));
   return Demo(args, **session, **responder, context).run(args.session.pcapng);
 }
@@ -286,6 +293,7 @@ void register_demo(Command app, Context& context) {
   sub.flag("-6,--ipv6", args->ipv6, "Over IPv6 loopback");
   sub.option("--pcapng", args->session.pcapng, "Where the capture goes (default: demo.pcapng in the build directory)")
       .type("FILE");
+  add_trace_option(sub, args->session.verbose);
   add_json_flag(sub, context);
   sub.footer(
       "Examples:\n"

@@ -56,6 +56,10 @@ inline std::uint64_t immediate_data(const WorkCompletion& completion) {
 
 }  // namespace parley::iwarp
 
+namespace parley::trace {
+class Sink;
+}
+
 namespace parley::cm {
 
 struct IwarpProviderOptions {
@@ -72,6 +76,9 @@ struct IwarpProviderOptions {
   /// How long an initiator that sent an Rtr frame to an unknown peer watches for a Terminate before it believes that S
   /// was confirmed and not merely echoed. 0: believes it at once.
   Duration echo_watch = std::chrono::milliseconds(20);
+  /// Gets what the connections do, step by step (parley/trace.hpp); not owned, and must outlive the provider. Null:
+  /// nobody.
+  trace::Sink* trace = nullptr;
 };
 
 }  // namespace parley::cm

@@ -111,7 +111,7 @@ void Qp::go_to(QpState to) {
 
 // IBA 1.x §10.3.1: RESET takes what was posted out of the queues, leaves no completions, and undoes what was set.
 void Qp::reset() {
-  state_ = RdmapState::idle;
+  enter(RdmapState::idle);
   reset_ = true;
   access_ = access_default;
   drop_posted();

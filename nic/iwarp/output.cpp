@@ -4,9 +4,24 @@
 #include <algorithm>
 #include <cstring>
 
+#include "nic/iwarp/fpdu_event.hpp"
+
 namespace parley::nic::iwarp {
 
+// `header` may hold the whole ULPDU.
+void Output::told(ConstBytes header, std::size_t length) const {
+  const auto h = wire::DdpHeader::parse(header);
+  if (h) trace_->record(fpdu_event(true, *h, header.size() - h->size() + length));
+}
+
 bool Output::add(ConstBytes header, std::span<const ConstBytes> payload, std::size_t length) {
+  if (!add_pieces(header, payload, length)) return false;
+  if (trace_ != nullptr) [[unlikely]]
+    told(header, length);
+  return true;
+}
+
+bool Output::add_pieces(ConstBytes header, std::span<const ConstBytes> payload, std::size_t length) {
   if (payload.size() <= 1 && length <= inline_max)
     return add_whole(arena_, header, length > 0 ? payload[0] : ConstBytes{});
   const std::size_t ulpdu = header.size() + length;
@@ -24,7 +39,10 @@ bool Output::add(ConstBytes header, std::span<const ConstBytes> payload, std::si
 
 bool Output::add_copy(ConstBytes header, ConstBytes payload) {
   if (!crc_) return add(header, {&payload, payload.empty() ? 0U : 1U}, payload.size());
-  return add_whole(payload.size() <= inline_max ? arena_ : copies_, header, payload);
+  if (!add_whole(payload.size() <= inline_max ? arena_ : copies_, header, payload)) return false;
+  if (trace_ != nullptr) [[unlikely]]
+    told(header, payload.size());
+  return true;
 }
 
 bool Output::add_whole(Arena& arena, ConstBytes header, ConstBytes payload) {

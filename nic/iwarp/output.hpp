@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "base/trace.hpp"
 #include "mpa/framer.hpp"
 
 namespace parley::nic::iwarp {
@@ -31,7 +32,8 @@ class Output {
   /// Payloads up to this are copied beside their header: one piece is cheaper than three.
   static constexpr std::size_t inline_max = 256;
 
-  void start(const mpa::FramerOptions& options) {
+  void start(const mpa::FramerOptions& options, const trace::Scope* trace) {
+    trace_ = trace;
     framer_.emplace(options);
     crc_ = options.crc;
     mulpdu_ = std::min<std::size_t>(framer_->mulpdu(), ulpdu_max);
@@ -73,12 +75,15 @@ class Output {
   };
 
   bool make_room(Arena& arena, std::size_t size, std::size_t pieces);
+  void told(ConstBytes header, std::size_t length) const;
+  bool add_pieces(ConstBytes header, std::span<const ConstBytes> payload, std::size_t length);
   bool add_whole(Arena& arena, ConstBytes header, ConstBytes payload);
   void append(std::span<const ConstBytes> more);
   void rewind() { head_ = tail_ = arena_.used = copies_.used = 0; }
 
   std::optional<mpa::Framer> framer_;
   bool crc_ = true;
+  const trace::Scope* trace_ = nullptr;
   std::size_t mulpdu_ = 0;
   Arena arena_{.first = arena_first, .max = arena_max};
   Arena copies_{.first = copies_first, .max = copies_max};

@@ -260,7 +260,8 @@ Result<void> Qp::attach(const AttachOptions& options) {
   terminate_llp_etype_ = options.terminate_llp_etype;
   rtr_announced_ = options.parameters.announced;
   const mpa::Parameters& agreed = options.parameters;
-  output_.start({.crc = agreed.crc, .markers = agreed.tx_markers, .emss = options.emss});
+  trace_ = options.trace;
+  output_.start({.crc = agreed.crc, .markers = agreed.tx_markers, .emss = options.emss}, trace_);
   deframer_.emplace(mpa::FramerOptions{.crc = agreed.crc, .markers = agreed.rx_markers, .emss = options.emss});
   fenced_ = options.fenced;
   rtr_due_ = options.send_rtr == mpa::Rtr::frame ? mpa::Rtr::none : options.send_rtr;
@@ -270,7 +271,7 @@ Result<void> Qp::attach(const AttachOptions& options) {
   replies_ = GrowRing<Reply>(ird_);
   tx_msn_send_ = tx_msn_read_ = tx_msn_atomic_ = options.first_msn;
   rx_msn_send_ = rx_msn_read_ = rx_msn_atomic_ = options.first_msn;
-  state_ = RdmapState::rts;
+  enter(RdmapState::rts);
   if (agreed.ord == 0) {
     // Reads posted while idle can never be sent now; they fail in order instead of blocking what follows.
     for (std::uint64_t at = sends_.head(); at != sends_.tail(); ++at) {
@@ -311,7 +312,7 @@ void Qp::handle_end(bool reset) {
 
 void Qp::begin_close() {
   if (state_ == RdmapState::idle) return to_error();
-  if (state_ == RdmapState::rts) state_ = RdmapState::closing;
+  if (state_ == RdmapState::rts) enter(RdmapState::closing);
   sqd_ = false;  // what is posted is still sent
 }
 
@@ -325,8 +326,13 @@ void Qp::flush() {
   if (state_ != RdmapState::error) to_error();
 }
 
+void Qp::enter(RdmapState state) {
+  if (state != state_) trace::record(trace_, trace::QpState{.from = to_string(state_), .to = to_string(state)});
+  state_ = state;
+}
+
 void Qp::to_error() {
-  state_ = RdmapState::error;
+  enter(RdmapState::error);
   output_.clear();
   flush_all();
 }

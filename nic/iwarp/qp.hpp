@@ -148,6 +148,7 @@ class Qp final : public StreamQp {
 
   // qp.cpp: states, posting, completions
   bool connected() const { return state_ == RdmapState::rts || state_ == RdmapState::closing; }
+  void enter(RdmapState state);
   Result<void> check_posting() const;
   Result<SendWqe*> push_send(SendWqe::Kind kind);
   void mark_dirty();
@@ -215,6 +216,7 @@ class Qp final : public StreamQp {
               std::string received, Errc errc = Errc::malformed);
   bool refuse(TermCode code, const Segment& segment, std::string_view rule, std::string_view what);
   void queue_terminate(TermCode code, const Segment* segment, ConstBytes read_request);
+  void trace_terminate() const;
   static TermCode protection_code(MrFault fault);
   void blame_fetch(const wire::Terminate& terminate);
   void refuse_deframe(mpa::DeframeStatus status);
@@ -224,6 +226,7 @@ class Qp final : public StreamQp {
 
   QpParts parts_;
   RdmapState state_ = RdmapState::idle;
+  const trace::Scope* trace_ = nullptr;
   bool reset_ = false;  // idle: verbs' RESET, not INIT
   bool sqd_ = false;    // rts: no new request is begun
   bool had_connection_ = false;

@@ -3,6 +3,7 @@
 // (RFC 5041 §7.1), then as part of an RDMAP message (RFC 5040 §7). Untagged messages; tagged ones: rx_tagged.cpp.
 #include <fmt/format.h>
 
+#include "nic/iwarp/fpdu_event.hpp"
 #include "nic/iwarp/qp.hpp"
 
 namespace parley::nic::iwarp {
@@ -40,6 +41,8 @@ void Qp::handle_fpdu(const mpa::FpduView& view) {
                   .ulpdu = view.ulpdu_length,
                   .position = view.position};
   segment.payload.skip(header->size());
+  if (trace_ != nullptr) [[unlikely]]
+    trace_->record(fpdu_event(false, *header, segment.length));
   if (!check_headers(segment)) return;
   const bool first = !first_seen_;
   first_seen_ = true;

@@ -9,6 +9,10 @@
 #include "parley/iwarp.hpp"
 #include "parley/mpa.hpp"
 
+namespace parley::trace {
+struct Scope;
+}
+
 namespace parley::nic::iwarp {
 
 using RdmapState = parley::iwarp::QpState;
@@ -24,6 +28,7 @@ struct AttachOptions {
   bool refuses_stag_zero = false;          ///< quirk: a Write at STag 0 ends the stream, at length zero too (cxgb4)
   bool terminate_nibbles_swapped = false;  ///< quirk: Terminates in Linux siw's order
   std::uint8_t terminate_llp_etype = 0;    ///< quirk: the error type beside layer LLP (cxgb4 and irdma: 3)
+  const trace::Scope* trace = nullptr;     ///< not owned; outlives the queue pair
   std::uint32_t first_msn = 1;  ///< RFC 5041 §4.3 says 1; anything else is for tests of the wrap, on both sides
 };
 

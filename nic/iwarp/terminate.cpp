@@ -37,6 +37,14 @@ Qp::TermCode Qp::protection_code(MrFault fault) {
   }
 }
 
+void Qp::trace_terminate() const {
+  trace::record(trace_, trace::Terminate{.sent = terminate_->sent,
+                                         .layer = terminate_->layer,
+                                         .etype = terminate_->etype,
+                                         .code = terminate_->code,
+                                         .meaning = terminate_->text});
+}
+
 void Qp::queue_terminate(TermCode code, const Segment* segment, ConstBytes read_request) {
   if (code.layer == PARLEY_RDMAP_LAYER_LLP) code.etype = terminate_llp_etype_;
   wire::Terminate terminate;
@@ -68,6 +76,7 @@ void Qp::queue_terminate(TermCode code, const Segment* segment, ConstBytes read_
                              .sent = true,
                              .nibbles_swapped = terminate_nibbles_swapped_,
                              .text = meaning(code.layer, code.etype, code.code)};
+  trace_terminate();
 }
 
 bool Qp::refuse(TermCode code, const Segment* segment, ConstBytes read_request, std::string_view rule,
@@ -85,7 +94,7 @@ bool Qp::refuse(TermCode code, const Segment* segment, ConstBytes read_request, 
     to_error();
   } else {
     queue_terminate(code, segment, read_request);
-    state_ = RdmapState::terminate;
+    enter(RdmapState::terminate);
     flush_all();
   }
   push_event(std::move(event));
@@ -124,7 +133,7 @@ void Qp::send_terminate(std::uint8_t layer, std::uint8_t etype, std::uint8_t cod
   event.failure.code = Errc::terminated;
   event.failure.offset = fed_;
   queue_terminate({layer, etype, code}, nullptr, {});
-  state_ = RdmapState::terminate;
+  enter(RdmapState::terminate);
   flush_all();
   push_event(std::move(event));
 }
@@ -153,8 +162,9 @@ bool Qp::handle_terminate(Segment& segment) {
   }
   event.failure.received = fmt::format("Terminate: {}", info.text);
   terminate_ = std::move(info);
+  trace_terminate();
   // RFC 5040 §6.2.1: the peer accepts nothing more, so nothing more is sent.
-  state_ = RdmapState::terminate;
+  enter(RdmapState::terminate);
   output_.clear();
   flush_all();
   push_event(std::move(event));

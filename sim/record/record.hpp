@@ -9,6 +9,7 @@
 
 #include "draw/ladder.hpp"
 #include "parley/sim.hpp"
+#include "parley/trace.hpp"
 #include "sim/run/run.hpp"
 
 namespace parley::sim {
@@ -50,6 +51,9 @@ class PcapngTap final : public Tap {
   void begin(const RecordTopology& topology);
   void on_frame(const TapFrame& frame) override;
   void on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) override;
+  /// Becomes a comment: of a message that is sent on the host's next frame, anything else on the frame that caused it if
+  /// one did at that time, else on the host's next.
+  void on_trace(std::string_view host, const trace::Record& record);
   /// Violations become comments on the next frame in time, among the last `held_octets_max` of frames: these are held
   /// back until now. The report may be null.
   void finish(const RunReport* report);

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
+#include <map>
 
 #include "base/fnv1a.hpp"
 #include "draw/ladder_text.hpp"
@@ -75,6 +77,7 @@ std::string delay_text(Duration d) {
 struct PcapngTap::Impl {
   struct Held {
     std::uint32_t interface = 0;
+    std::uint32_t host = 0;
     Instant at{};
     wire::PacketDirection direction{};
     std::uint64_t id = 0;
@@ -91,7 +94,10 @@ struct PcapngTap::Impl {
   std::vector<std::uint32_t> first_interface;  // of each link
   std::deque<Held> held;                       // at most held_octets_max octets, but always one frame
   std::size_t held_octets = 0;
-  std::vector<std::string> pending;  // for the next frame
+  std::vector<std::string> pending;                          // for the next frame
+  std::vector<std::array<NodeId, 2>> ends;                   // of each link
+  std::vector<std::string> nodes;                            // names, by NodeId
+  std::map<NodeId, std::vector<std::string>> pending_trace;  // for the next frame that the host sends; bounded as above
   std::uint64_t hash = fnv1a_start;
   bool stopped = false;
 
@@ -149,6 +155,8 @@ void PcapngTap::begin(const RecordTopology& topology) {
       if (end == 0) m.first_interface.push_back(n);
     }
   }
+  for (const RecordTopology::Link& link : topology.links) m.ends.push_back({link.ends[0].node, link.ends[1].node});
+  for (const RecordTopology::Node& node : topology.nodes) m.nodes.push_back(node.name);
   std::vector<std::pair<Address, std::string>> names;
   for (const RecordTopology::Node& node : topology.nodes)
     for (const Address& address : node.addresses) names.emplace_back(address, clean(node.name));
@@ -167,6 +175,11 @@ void PcapngTap::on_frame(const TapFrame& frame) {
   h.octets.assign(frame.octets.begin(), frame.octets.end());
   h.comments = std::move(m.pending);
   m.pending.clear();
+  h.host = m.ends[frame.link][frame.end];
+  if (const auto told = m.pending_trace.find(h.host); frame.outbound && told != m.pending_trace.end()) {
+    h.comments.insert(h.comments.end(), told->second.begin(), told->second.end());
+    m.pending_trace.erase(told);
+  }
   if (!frame.note.empty())
     h.comments.push_back(clean(frame.note));
   else if (frame.drop != DropReason::none)
@@ -180,6 +193,21 @@ void PcapngTap::on_note(Instant at, NodeId, NoteKind, std::string_view text) {
   Impl& m = *impl_;
   if (m.stopped || m.pending.size() >= Impl::pending_max) return;
   m.pending.push_back(clean(fmt::format("{} at {}", text, seconds(at))));
+}
+
+void PcapngTap::on_trace(std::string_view host, const trace::Record& record) {
+  Impl& m = *impl_;
+  if (m.stopped) return;
+  const auto node = static_cast<NodeId>(std::find(m.nodes.begin(), m.nodes.end(), host) - m.nodes.begin());
+  std::string text = clean(trace::to_text(record.event));
+  for (auto held = m.held.rbegin(); held != m.held.rend() && held->at == record.at; ++held) {
+    if (held->host != node || held->direction != wire::PacketDirection::inbound) continue;
+    if (trace::is_of_sending(record.event)) break;
+    held->comments.push_back(std::move(text));
+    return;
+  }
+  std::vector<std::string>& pending = m.pending_trace[node];
+  if (pending.size() < Impl::pending_max) pending.push_back(std::move(text));
 }
 
 void PcapngTap::finish(const RunReport* report) {

@@ -73,7 +73,7 @@ class Run {
 
  private:
   Checked<void> prepare() {
-    if (auto built = build_world(scenario_, world_); !built) return built;
+    if (auto built = build_world(scenario_, world_, options_.trace); !built) return built;
     if (auto attached = workload_.attach(); !attached) return attached;
     wire_.emplace(wire_options(scenario_, world_));
     convergence_.emplace(scenario_);

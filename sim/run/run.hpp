@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "mpa/startup_options.hpp"
+#include "parley/trace.hpp"
 #include "sim/net/stream_name.hpp"
 #include "sim/scenario/scenario.hpp"
 
@@ -69,6 +70,8 @@ struct RunOptions {
   std::uint64_t seed = 0;
   Tap* tap = nullptr;                   ///< sees every frame besides the checkers
   std::optional<DropMask> drop_mask{};  ///< from the start
+  /// For each host, by name: where its RNIC records what its connections do; not owned. Null: nowhere.
+  std::function<trace::Sink*(const std::string& host)> trace{};
   /// Called once before the first step, with the world that will run: recorders learn its interfaces and names.
   std::function<void(const World&)> on_world;
   /// Asked every few thousand events; false ends the run at once as RunEnd::stopped (Ctrl-C, a time budget).

@@ -15,7 +15,9 @@ Checked<T> found(const std::map<std::string, T>& names, const std::string& name,
   return at->second;
 }
 
-Checked<std::map<std::string, NodeId>> add_nodes(const Scenario& scenario, World& world) {
+using TraceOf = std::function<trace::Sink*(const std::string& host)>;
+
+Checked<std::map<std::string, NodeId>> add_nodes(const Scenario& scenario, World& world, const TraceOf& trace) {
   std::map<std::string, NodeId> nodes;
   for (const ScenarioHost& node : scenario.hosts) {
     if (node.is_switch) {
@@ -24,7 +26,9 @@ Checked<std::map<std::string, NodeId>> add_nodes(const Scenario& scenario, World
       nodes[node.name] = *id;
       continue;
     }
-    const auto host = world.add_host(node.name, node.options);
+    HostOptions options = node.options;
+    if (trace) options.rnic.trace = trace(node.name);
+    const auto host = world.add_host(node.name, options);
     if (!host) return tl::unexpected(host.error());
     nodes[node.name] = (*host)->id();
   }
@@ -48,8 +52,8 @@ Checked<void> add_fault(const ScenarioFault& fault, std::uint32_t number, const 
 
 }  // namespace
 
-Checked<void> build_world(const Scenario& scenario, World& world) {
-  const auto nodes = add_nodes(scenario, world);
+Checked<void> build_world(const Scenario& scenario, World& world, const TraceOf& trace) {
+  const auto nodes = add_nodes(scenario, world, trace);
   if (!nodes) return tl::unexpected(nodes.error());
   std::map<std::string, LinkId> links;
   for (const ScenarioLink& link : scenario.links) {

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Builds the world that a scenario describes: its hosts, switches, links and faults, in file order.
 #pragma once
+#include <functional>
+#include <string>
+
+#include "parley/trace.hpp"
 #include "sim/scenario/scenario.hpp"
 
 namespace parley::sim {
 
-/// Errors: whatever the world refuses; check_scenario should have found it before.
-Checked<void> build_world(const Scenario& scenario, World& world);
+/// `trace`: as RunOptions::trace. Errors: whatever the world refuses; check_scenario should have found it before.
+Checked<void> build_world(const Scenario& scenario, World& world,
+                          const std::function<trace::Sink*(const std::string& host)>& trace = {});
 
 }  // namespace parley::sim

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/escape.hpp"
 #include "wire/packet.hpp"
 
 namespace parley::tools {
@@ -50,9 +51,38 @@ void CaptureWriter::frame(Flow& flow, bool out, Instant at, std::uint8_t flags, 
   from.next_seq += static_cast<std::uint32_t>(payload.size()) + ((flags & (flag::syn | flag::fin)) != 0 ? 1 : 0);
   const auto made = wire::emit_tcp_frame(tcp);
   if (!made) return;
-  writer_.packet(interface_, at + to_epoch_, *made, {},
-                 out ? wire::PacketDirection::outbound : wire::PacketDirection::inbound);
+  write_held();
+  held_.emplace(Held{flow.out.from, flow.in.from, at, std::move(*made), out, {}});
+  for (auto remark = remarks_.begin(); remark != remarks_.end();) {
+    if (out && remark->peer == held_->peer && (remark->local.port == 0 || remark->local == held_->local)) {
+      held_->comments.push_back(std::move(remark->text));
+      remark = remarks_.erase(remark);
+    } else {
+      ++remark;
+    }
+  }
+  if (!commented_) write_held();
   if (at_once_ || buffer_.size() >= buffer_max) flush();
+}
+
+void CaptureWriter::write_held() {
+  if (!held_) return;
+  writer_.packet(interface_, held_->at + to_epoch_, held_->octets,
+                 {.comments = held_->comments,
+                  .direction = held_->out ? wire::PacketDirection::outbound : wire::PacketDirection::inbound});
+  held_.reset();
+}
+
+void CaptureWriter::comment(const trace::Record& record) {
+  commented_ = true;
+  std::string text = printable(trace::to_text(record.event), false);
+  if (held_ && !held_->out && held_->peer == record.peer && held_->local == record.local &&
+      !trace::is_of_sending(record.event)) {
+    held_->comments.push_back(std::move(text));
+    return;
+  }
+  if (remarks_.size() == remarks_max) remarks_.pop_front();
+  remarks_.push_back({record.local, record.peer, std::move(text)});
 }
 
 /// The handshake, which the sockets hide.
@@ -118,6 +148,10 @@ void CaptureWriter::flush() {
 }
 
 Or<void> CaptureWriter::finish() {
+  if (held_)
+    for (Remark& remark : remarks_)
+      if (remark.peer == held_->peer && remark.local == held_->local) held_->comments.push_back(std::move(remark.text));
+  write_held();
   flush();
   if (std::fflush(file_.get()) != 0) failed_ = true;
   const int error = errno;

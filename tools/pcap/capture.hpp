@@ -4,12 +4,16 @@
 // up.
 #pragma once
 #include <cstdio>
+#include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "parley/tcp_host.hpp"
+#include "parley/trace.hpp"
 #include "tools/options.hpp"
 #include "wire/pcapng.hpp"
 
@@ -20,6 +24,9 @@ class CaptureWriter {
   /// Creates the file, or opens a FIFO, whose reader sees each frame at once. Errors: environment.
   static Or<std::unique_ptr<CaptureWriter>> create(const std::string& path);
   void add(const TapRecord& record);
+  /// Becomes a comment: of a message that is sent on the frame that carries it, anything else on the frame that caused
+  /// it if one did, else on the connection's next.
+  void comment(const trace::Record& record);
   /// Flushes and closes. Errors: environment.
   Or<void> finish();
 
@@ -33,10 +40,23 @@ class CaptureWriter {
   struct Flow {
     Half out, in;
   };
+  /// A comment that waits for a frame of its connection.
+  struct Remark {
+    Address local, peer;
+    std::string text;
+  };
+  struct Held {
+    Address local, peer;
+    Instant at{};
+    Bytes octets;
+    bool out = false;
+    std::vector<std::string> comments;
+  };
   struct FileCloser {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
   static constexpr std::size_t segment_max = 32768;   ///< octets per made-up segment; loopback has such
+  static constexpr std::size_t remarks_max = 64;      ///< that wait; the oldest are dropped
   static constexpr std::size_t buffer_max = 1 << 20;  ///< octets kept before they are written
 
   CaptureWriter(std::string path, std::FILE* file);
@@ -44,6 +64,7 @@ class CaptureWriter {
   void data(Flow& flow, bool out, Instant at, ConstBytes octets);
   void frame(Flow& flow, bool out, Instant at, std::uint8_t flags, ConstBytes payload = {});
   void end_half(Flow& flow, bool out, Instant at);
+  void write_held();
   void flush();
 
   std::string path_;
@@ -53,6 +74,9 @@ class CaptureWriter {
   std::uint32_t interface_ = 0;
   std::map<std::pair<Address, Address>, Flow> flows_;  ///< live connections, bounded by the host's streams
   std::uint32_t flows_seen_ = 0;
+  bool commented_ = false;  ///< from the first comment on, a frame is held back until the next
+  std::optional<Held> held_;
+  std::deque<Remark> remarks_;
   Duration to_epoch_{};  ///< from the host's clock to 1970
   bool clock_known_ = false;
   bool at_once_ = false;  ///< it is a pipe, with somebody at the other end who waits for each frame

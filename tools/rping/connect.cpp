@@ -13,6 +13,7 @@
 #include "tools/report.hpp"
 #include "tools/rping/session.hpp"
 #include "tools/rping/traffic.hpp"
+#include "tools/trace_sink.hpp"
 
 namespace parley::tools {
 
@@ -339,7 +340,7 @@ int run_connect(ConnectArgs& args, Context& context) {
   }
   auto peers = all_addresses(*endpoint, args, local);
   if (!peers) return refuse(peers.error());
-  auto session = Session::open(args.session);
+  auto session = Session::open(args.session, context.out);
   if (!session) return refuse(session.error());
   return Connector(args, std::move(*data), std::move(*peers), local, **session, context).run();
 }
@@ -368,6 +369,7 @@ void register_connect(Command app, Context& context) {
   add_initiator_options(sub, args->mpa);
   add_duration(sub, "--tcp-timeout", args->tcp_timeout, "Longest wait for the TCP connection");
   add_duration(sub, "--timeout", args->timeout, "Longest life of one attempt (0: no limit)");
+  add_trace_option(sub, args->session.verbose);
   add_session_options(sub, args->session);
   sub.flag("--quiet", args->quiet, "Print the summary only");
   add_json_flag(sub, context);

@@ -12,6 +12,7 @@
 #include "tools/report.hpp"
 #include "tools/rping/session.hpp"
 #include "tools/rping/traffic.hpp"
+#include "tools/trace_sink.hpp"
 
 namespace parley::tools {
 
@@ -274,7 +275,7 @@ int run_listen(ListenArgs& args, Context& context) {
   if (const auto sane = check(args.traffic); !sane) return context.out.error(sane.error().exit, sane.error().text);
   const auto addresses = resolve(*endpoint);
   if (!addresses) return context.out.error(addresses.error().exit, addresses.error().text);
-  auto session = Session::open(args.session);
+  auto session = Session::open(args.session, context.out);
   if (!session) return context.out.error(session.error().exit, session.error().text);
   return Listener(args, std::move(*data), **session, context).run(addresses->front());
 }
@@ -302,6 +303,7 @@ void register_listen(Command app, Context& context) {
   add_traffic_options(sub, args->traffic);
   add_mpa_options(sub, args->mpa);
   add_responder_options(sub, args->mpa);
+  add_trace_option(sub, args->session.verbose);
   add_session_options(sub, args->session);
   sub.flag("--quiet", args->quiet, "Print the address and the summary only");
   add_json_flag(sub, context);

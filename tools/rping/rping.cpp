@@ -2,6 +2,7 @@
 // `parley rping`: options, in the letters of rping(1), and the choice of the side.
 #include "tools/rping/rping.hpp"
 #include "tools/command.hpp"
+#include "tools/trace_sink.hpp"
 
 #include <memory>
 
@@ -28,7 +29,7 @@ int run_rping(RpingArgs& args, Context& context) {
     if (!found) return refuse(found.error());
     source = found->front();
   }
-  auto session = Session::open(args.session);
+  auto session = Session::open(args.session, context.out);
   if (!session) return refuse(session.error());
   if (args.server) return run_rping_server(args, std::move(*data), addresses->front(), **session, context);
   return run_rping_client(args, std::move(*data), std::move(*addresses), source, **session, context);
@@ -42,7 +43,7 @@ void add_rping_letters(Command sub, RpingArgs& args) {
       .type("ADDRESS");
   sub.option("-I", args.source, "Client: source address").type("ADDRESS");
   sub.option("-p", args.port, "Port; server: 0 takes any free one and prints it").shows_default();
-  sub.flag("-v", args.verbose, "Print the ping data");
+  add_trace_option(sub, args.session.verbose, "Print the ping data, and ");
   sub.flag("-V", args.validate, "Validate the ping data");
   sub.flag("-d", args.debug, "Print each step");
   sub.option("-C", args.count, "Pings over the connection (0: without end)").shows_default();

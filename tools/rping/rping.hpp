@@ -12,7 +12,7 @@ namespace parley::tools {
 
 struct RpingArgs {
   bool server = false, client = false;
-  bool verbose = false, validate = false, debug = false, persistent = false;
+  bool validate = false, debug = false, persistent = false;
   bool own_qp = false;  ///< -q: taken for rping's sake; the queue pair is always made by the program itself
   std::string address, source;
   std::uint16_t port = rping_port;

@@ -159,7 +159,7 @@ void Client::finish_ping() {
   fastest_ = std::min(fastest_, took);
   slowest_ = std::max(slowest_, took);
   total_ += took;
-  if (args_.verbose) {
+  if (args_.session.verbose > 0) {
     context_.out.text("ping data: " + rping_text(link_->sink()));
     context_.out.object({{"event", "ping"},
                          {"ping", pings_},

@@ -251,7 +251,7 @@ void Server::read(ClientOf& client) {
       return fault(client, fmt::format("{}: ping {}: data mismatch at octet {} of {}", client.peer, client.pings, *at,
                                        client.octets));
   }
-  if (args_.verbose) {
+  if (args_.session.verbose > 0) {
     context_.out.text("server ping data: " + rping_text(data));
     context_.out.object({{"event", "ping"},
                          {"id", report_.number(client.id)},

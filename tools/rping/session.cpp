@@ -11,6 +11,7 @@
 
 #include "tools/pcap/capture.hpp"
 #include "tools/report.hpp"
+#include "tools/trace_sink.hpp"
 
 namespace parley::tools {
 
@@ -57,10 +58,15 @@ void raise_open_files() {
 Session::Session() = default;
 Session::~Session() = default;
 
-Or<std::unique_ptr<Session>> Session::open(const SessionOptions& options) {
+Or<std::unique_ptr<Session>> Session::open(const SessionOptions& options, Output& out, std::string name) {
   raise_open_files();
   std::unique_ptr<Session> session(new Session());
-  auto host = TcpHost::open();
+  TcpHostOptions host_options;
+  if (const auto level = trace_level(options.verbose)) {
+    session->trace_ = std::make_unique<TraceSink>(out, *level, std::move(name));
+    host_options.iwarp.trace = session->trace_.get();
+  }
+  auto host = TcpHost::open(host_options);
   if (!host) return complain(Exit::environment, "cannot open sockets: " + words(host.error()));
   session->host_ = std::move(*host);
   if (!options.pcapng.empty()) {
@@ -68,6 +74,10 @@ Or<std::unique_ptr<Session>> Session::open(const SessionOptions& options) {
     if (!capture) return tl::unexpected(capture.error());
     session->capture_ = std::move(*capture);
     session->host_->set_tap([writer = session->capture_.get()](const TapRecord& record) { writer->add(record); });
+    if (session->trace_)
+      session->trace_->also = [writer = session->capture_.get()](const trace::Record& record) {
+        writer->comment(record);
+      };
   }
   return session;
 }
@@ -87,6 +97,7 @@ void Session::settle() {
 Or<void> Session::finish() {
   if (!capture_) return {};
   host_->set_tap({});
+  if (trace_) trace_->also = {};
   auto ended = capture_->finish();
   capture_.reset();
   return ended;

@@ -10,6 +10,7 @@
 namespace parley::tools {
 
 class CaptureWriter;
+class TraceSink;
 
 /// While it lives, the first SIGINT or SIGTERM only asks for an end; the second one ends the process as usual.
 class StopSignals {
@@ -22,14 +23,16 @@ class StopSignals {
 };
 
 struct SessionOptions {
-  std::string pcapng;  ///< file for the capture; empty: none
+  std::string pcapng;    ///< file for the capture; empty: none
+  unsigned verbose = 0;  ///< -v: see tools/trace_sink.hpp
 };
 void add_session_options(Command sub, SessionOptions& options);
 
 class Session {
  public:
   /// Errors: environment (no sockets, file cannot be created).
-  static Or<std::unique_ptr<Session>> open(const SessionOptions& options);
+  /// `name`: whose lines those of -v are, if not only one side is traced.
+  static Or<std::unique_ptr<Session>> open(const SessionOptions& options, Output& out, std::string name = {});
   ~Session();
 
   TcpHost& host() { return *host_; }
@@ -57,6 +60,7 @@ class Session {
   Session();
   StopSignals signals_;
   std::unique_ptr<CaptureWriter> capture_;
+  std::unique_ptr<TraceSink> trace_;
   std::unique_ptr<TcpHost> host_;
 };
 

@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <charconv>
 #include <ctime>
+#include <deque>
 #include <filesystem>
 
 #include <fmt/format.h>
 
 #include "base/escape.hpp"
 #include "tools/command.hpp"
+#include "tools/trace_sink.hpp"
 #include "tools/version.hpp"
 
 namespace parley::tools {
@@ -21,6 +23,28 @@ std::uint64_t thread_cpu_us() {
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 + static_cast<std::uint64_t>(now.tv_nsec) / 1000;
 }
+
+/// Keeps what one host records until the run's turn to be printed comes.
+class HostTrace final : public trace::Sink {
+ public:
+  HostTrace(std::string host, trace::Level level, SimResult& result, sim::PcapngTap* pcapng)
+      : host_(std::move(host)), result_(result), pcapng_(pcapng) {
+    up_to = level;
+  }
+  void record(const trace::Record& record) override {
+    if (pcapng_ != nullptr) pcapng_->on_trace(host_, record);
+    if (result_.trace.size() == trace_max) {
+      ++result_.trace_left_out;
+      return;
+    }
+    result_.trace.push_back({trace_text(record, Instant{}, host_), trace_json(record, Instant{}, host_)});
+  }
+
+ private:
+  std::string host_;
+  SimResult& result_;
+  sim::PcapngTap* pcapng_;
+};
 
 }  // namespace
 
@@ -58,6 +82,11 @@ SimResult carry_out(const SimRun& run, const SimRecording& recording, const std:
     if (pcapng) pcapng->begin(world);
     if (ladder) ladder->begin(world);
   };
+  std::deque<HostTrace> traces;
+  if (recording.trace)
+    options.trace = [&](const std::string& host) {
+      return &traces.emplace_back(host, *recording.trace, result, pcapng ? &*pcapng : nullptr);
+    };
   result.report = sim::run_scenario(scenario, options);
   if (pcapng) {
     pcapng->finish(&result.report);

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/json.hpp"
+#include "parley/trace.hpp"
 #include "sim/record/record.hpp"
 #include "sim/run/run.hpp"
 #include "tools/sim/sim_files.hpp"
@@ -21,10 +23,19 @@ struct SimRun {
   bool settled = false;  ///< an orderly failure on both ends is well too
 };
 
+inline constexpr std::size_t trace_max = 100'000;  ///< events kept of one run
+
 struct SimRecording {
   OutputFile* pcapng = nullptr;
   bool hash = false;  ///< of the pcapng, also when no file is written
   bool ladder = false;
+  std::optional<trace::Level> trace{};
+};
+
+/// An event of the trace, for either kind of output.
+struct SimTraced {
+  std::string text;
+  Json object;
 };
 
 struct SimResult {
@@ -33,6 +44,8 @@ struct SimResult {
   std::vector<std::string> drawn;     ///< --swarm: what differs from the file
   std::optional<std::uint64_t> hash;  ///< FNV-1a of the pcapng
   std::optional<draw::Ladder> ladder;
+  std::vector<SimTraced> trace;  ///< at most trace_max
+  std::uint64_t trace_left_out = 0;
   std::uint64_t cpu_us = 0;            ///< of this thread
   std::string pcapng_file, html_file;  ///< where they are, once they are
   bool passed() const { return report.passed(); }

@@ -9,6 +9,7 @@
 #include "tools/rping/session.hpp"
 #include "tools/sim/sim.hpp"
 #include "tools/sim/sim_report.hpp"
+#include "tools/trace_sink.hpp"
 
 namespace parley::tools {
 
@@ -23,6 +24,7 @@ struct RunArgs {
   unsigned jobs = 1;
   std::string pcapng, html;
   bool ladder = false, ascii = false;
+  unsigned verbose = 0;
   std::size_t width = 100;
   SimSinkOptions sinks;
 };
@@ -108,7 +110,8 @@ int Runner::prepare() {
 SimResult Runner::work(std::uint64_t index, const std::atomic<bool>& stop) const {
   const ScenarioFile& file = scenarios_[index];
   const SimRun run{&file, args_.seed.value_or(file.scenario.seed), args_.swarm, args_.drop_mask, args_.settled};
-  return carry_out(run, {pcapng_.get(), args_.always_hash, args_.ladder || html_ != nullptr}, stop);
+  return carry_out(
+      run, {pcapng_.get(), args_.always_hash, args_.ladder || html_ != nullptr, trace_level(args_.verbose)}, stop);
 }
 
 void Runner::take(SimResult& result) {
@@ -119,6 +122,15 @@ void Runner::take(SimResult& result) {
   for (OutputFile* file : {pcapng_.get(), html_.get()})
     if (file != nullptr)
       if (const auto written = file->finish(); !written && !trouble_) trouble_ = written.error();
+  for (const SimTraced& traced : result.trace) {
+    if (out_.json)
+      out_.object(traced.object);
+    else
+      out_.note(traced.text);
+  }
+  if (result.trace_left_out > 0)
+    out_.note(
+        fmt::format("{} more events are left out; -v instead of -vv, or a shorter scenario", result.trace_left_out));
   reporter_->take(result);
   if (!args_.ladder) return;
   if (out_.json)
@@ -158,6 +170,7 @@ void add_ladders(Command sub, RunArgs& args, Context& context) {
   sub.option("--html", args.html, "Draw the run as one page for a browser").type("FILE");
   sub.flag("--ascii", args.ascii, "The ladder without box-drawing characters");
   add_width_option(sub, args.width, context, "Columns of the ladder");
+  add_trace_option(sub, args.verbose);
   add_color_option(sub, context);
 }
 

@@ -169,7 +169,7 @@ void Iwarp::drop_qp(Connection& c) { c.qp.reset(); }
 
 // For the user it is over: no more events.
 void Iwarp::end(Connection& c) {
-  c.phase = Phase::over;
+  enter(c, Phase::over);
   core_->ids.find(c.id)->over = true;
 }
 
@@ -221,6 +221,7 @@ Result<void> Iwarp::connect(EndpointId endpoint, const Address& peer, const Conn
   c.setup->transport_timeout = options.transport_timeout;
   c.setup->bind_local = options.local.has_value();
   if (options.local) c.local = c.setup->local = *options.local;
+  begin_trace(c);
   slot_for(endpoint).connection = std::move(made);
   return {};
 }
@@ -272,7 +273,7 @@ Result<void> Iwarp::accept(EndpointId endpoint, const AcceptOptions& options) {
   c.setup->decision = Decision{.accept = true,
                                .options = std::move(own),
                                .private_data = {options.private_data.begin(), options.private_data.end()}};
-  c.phase = Phase::decided;
+  enter(c, Phase::decided);
   return {};
 }
 
@@ -280,7 +281,7 @@ Result<void> Iwarp::reject(EndpointId endpoint, ConstBytes private_data) {
   Connection& c = *find(endpoint);
   c.setup->decision =
       Decision{.accept = false, .options = {}, .private_data = {private_data.begin(), private_data.end()}};
-  c.phase = Phase::decided;
+  enter(c, Phase::decided);
   return {};
 }
 
@@ -288,7 +289,7 @@ Result<void> Iwarp::disconnect(EndpointId endpoint) {
   Connection* c = known(endpoint);
   if (c == nullptr) return stale();
   if (c->phase != Phase::open) return fail(Errc::wrong_state, "only an established connection can be disconnected");
-  c->phase = Phase::closing;
+  enter(*c, Phase::closing);
   return {};
 }
 
@@ -340,6 +341,7 @@ void Iwarp::handle_listening(Instant now, StreamId listener, const Address& loca
   Listener* l = listener_by_stream(listener);
   if (l == nullptr) return;
   l->address = local;
+  if (options_.trace != nullptr) trace_of(*l, {}).record(trace::Listening{local});
   core_->events.push(Listening{core_->id(l->id), local});
 }
 
@@ -348,7 +350,9 @@ void Iwarp::handle_listen_failed(Instant now, StreamId listener, std::error_code
   Listener* l = listener_by_stream(listener);
   if (l == nullptr) return;
   l->up = false;
-  core_->events.push(ConnectFailed{core_->id(l->id), listen_failure(mpa::step::tcp_connect, why, l->address), true});
+  ConnectFailed failed{core_->id(l->id), listen_failure(mpa::step::tcp_connect, why, l->address), true};
+  if (options_.trace != nullptr) trace_of(*l, {}).record(trace::Failed{failed.why});
+  core_->events.push(std::move(failed));
 }
 
 bool Iwarp::handle_accepted(Instant now, StreamId listener, StreamId stream, const StreamInfo& info) {
@@ -362,6 +366,7 @@ bool Iwarp::handle_accepted(Instant now, StreamId listener, StreamId stream, con
   if (id == 0 && make_room(now, Scarce::endpoints_max)) id = core_->ids.issue();
   if (id == 0) {
     core_->refused(l->id, Scarce::endpoints_max, info.peer, mpa::step::wait_request);
+    trace_refused(l->id, Scarce::endpoints_max, info.peer);
     return false;
   }
   core_->ids.find(id)->listener = l->id;
@@ -371,7 +376,7 @@ bool Iwarp::handle_accepted(Instant now, StreamId listener, StreamId stream, con
   c.id = id;
   c.slot = EndpointTable::slot(id);
   c.role = mpa::Role::responder;
-  c.phase = Phase::startup;
+  enter(c, Phase::startup);
   c.wire = Wire::up;
   c.stream = stream;
   c.local = info.local;
@@ -386,6 +391,9 @@ bool Iwarp::handle_accepted(Instant now, StreamId listener, StreamId stream, con
     return false;
   }
   accepted_.emplace(stream, c.slot);
+  begin_trace(c);
+  trace::record(c.trace.get(), trace::Admitted{});
+  c.setup->startup->set_trace(c.trace.get());
   drain_startup(c, now);
   return true;
 }

@@ -10,7 +10,10 @@ namespace parley::cm::iwarp {
 
 bool Iwarp::admit(Connection& c, Instant now) {
   const Pending::Answer answer = core_->pending.admit(c.id, c.peer);
-  if (!answer.admitted) core_->refused(listener_of(c), Scarce::pending_max, c.peer, mpa::step::wait_request);
+  if (!answer.admitted) {
+    core_->refused(listener_of(c), Scarce::pending_max, c.peer, mpa::step::wait_request);
+    trace_refused(listener_of(c), Scarce::pending_max, c.peer);
+  }
   if (answer.evicted != 0) give_way(answer.evicted, now, Scarce::pending_max);
   return answer.admitted;
 }
@@ -25,6 +28,7 @@ void Iwarp::give_way(EndpointId who, Instant now, Scarce scarce) {
   Connection* c = find(who);
   PARLEY_ASSERT(c != nullptr && c->setup && c->wire == Wire::up);
   const Duration waited = now - c->setup->start;
+  trace_evicted(*c, scarce, waited);
   const bool announced = core_->ids.find(who)->announced;
   const EndpointId listener = listener_of(*c);
   if (!announced && find_listener(listener) != nullptr) {

@@ -65,6 +65,8 @@ void Iwarp::on_qp_event(Connection& c, Instant now, const nic::iwarp::QpEvent& e
   using Kind = nic::iwarp::QpEvent::Kind;
   if (event.kind == Kind::first_fpdu) {
     // RFC 5044 §7.1.2 rule 4: the first valid FPDU lifts the responder's fence.
+    if (event.form != mpa::Rtr::none)
+      trace::record(c.trace.get(), trace::Rtr{.sent = false, .form = mpa::to_string(event.form)});
     if (c.phase == Phase::startup && c.setup->startup) {
       c.setup->startup->handle_first_fpdu(now, event.form);
       drain_startup(c, now);
@@ -95,7 +97,7 @@ void Iwarp::on_qp_event(Connection& c, Instant now, const nic::iwarp::QpEvent& e
 
 void Iwarp::disconnected(Connection& c, Instant now, Failure why, bool graceful) {
   (void)now;
-  core_->events.push(Disconnected{id_of(c), graceful, std::move(why), c.qp->terminate()});
+  tell(c, Disconnected{id_of(c), graceful, std::move(why), c.qp->terminate()});
   end(c);
 }
 
@@ -104,6 +106,7 @@ void Iwarp::handle_end(Instant now, StreamId stream, StreamEnd end) {
   if (!retired_.empty()) free_retired();
   Connection* c = by_stream(stream);
   if (c == nullptr) return;
+  trace_end(*c, end);
   if (end != StreamEnd::fin) {
     lose_stream(*c, now, end);
     return;
@@ -248,10 +251,13 @@ void Iwarp::refresh_deadline(Connection& c) {
   Instant at = c.deadline;
   const bool machine = c.phase == Phase::startup || c.phase == Phase::deciding || c.phase == Phase::decided;
   if (machine && c.setup && c.setup->startup) at = std::min(at, c.setup->startup->next_deadline());
+  if (c.trace) [[unlikely]]
+    trace_deadline(c, at);
   deadlines_.set(c.slot, at);
 }
 
 void Iwarp::on_deadline(Connection& c, Instant now) {
+  if (c.trace) trace_expired(c);
   switch (c.phase) {
     case Phase::opening: {
       const Duration waited = c.setup->transport_timeout;
@@ -271,7 +277,7 @@ void Iwarp::on_deadline(Connection& c, Instant now) {
     case Phase::waiting: open_stream(c, now); return;
     case Phase::open:
       if (c.peer_fin && c.grace && c.qp->drained()) {
-        c.phase = Phase::closing;
+        enter(c, Phase::closing);
         c.qp->begin_close();
       } else if (c.peer_fin && !c.grace) {
         drop_stream(c, StreamCommand::Kind::reset);

@@ -37,6 +37,7 @@
 #include <vector>
 
 #include "base/deadline_queue.hpp"
+#include "base/trace.hpp"
 #include "cm/core.hpp"
 #include "cm/failure_text.hpp"
 #include "cm/providers/iwarp/iwarp.hpp"
@@ -99,6 +100,7 @@ struct Connection {
   Address peer{};
   Bytes tx;  // startup frames, at most two; of an orphan the queue pair's last octets, at most tail_max
   std::unique_ptr<Setup> setup;
+  std::unique_ptr<trace::Scope> trace;  // null: nobody listens. Before the queue pair, which records too
   std::unique_ptr<nic::iwarp::StreamQp> qp;
 };
 inline constexpr std::uint32_t slot_bits = 24;
@@ -217,6 +219,29 @@ class Iwarp final : public IwarpProvider {
   bool make_room(Instant now, Scarce scarce);
   void give_way(EndpointId who, Instant now, Scarce scarce);
 
+  // iwarp_trace.cpp
+  void begin_trace(Connection& c);
+  trace::Scope trace_of(const Listener& l, const Address& peer) const;
+  void enter(Connection& c, Phase phase) {
+    if (c.trace) [[unlikely]]
+      trace_phase(c, phase);
+    c.phase = phase;
+  }
+  static void trace_phase(const Connection& c, Phase to);
+  template <class E>
+  void tell(const Connection& c, E&& event) {
+    if (c.trace) [[unlikely]]
+      trace_event(*c.trace, Event(event));
+    core_->events.push(std::forward<E>(event));
+  }
+  static void trace_event(const trace::Scope& scope, const Event& event);
+  static void trace_reasons(const trace::Scope& scope, const mpa::Reasons& reasons);
+  void trace_deadline(Connection& c, Instant at) const;
+  static void trace_expired(const Connection& c);
+  void trace_end(const Connection& c, StreamEnd end) const;
+  void trace_refused(EndpointId listener, Scarce scarce, const Address& peer) const;
+  void trace_evicted(const Connection& c, Scarce scarce, Duration waited) const;
+
   // iwarp_setup.cpp: from nothing to Established or to a failure
   void carry_out(Connection& c, Instant now);
   void carry_out(Listener& l);
@@ -268,6 +293,7 @@ class Iwarp final : public IwarpProvider {
   DeadlineQueue deadlines_;
   EchoMemory echoes_;
   Instant now_{};
+  std::uint64_t connections_traced_ = 0;
 };
 
 // iwarp_text.cpp: failures as text

@@ -57,15 +57,14 @@ void Iwarp::open_stream(Connection& c, Instant now) {
   if (offers_rtr_frame(c.setup->options) && c.setup->options.peer_quirk.empty() &&
       echoes_.of(c.peer) == EchoMemory::Trait::echoes) {
     give_up_rtr_frame(c.setup->options);
-    core_->events.push(
-        Retrying{id_of(c),
-                 plain_failure(mpa::step::send_request, Errc::unsupported, "OFA 2007-10 Rtr §2",
-                               "S=1 echoed and the Rtr frame refused, on an earlier connection",
-                               fmt::format("going on without S, with RTR {}", to_string(c.setup->options.rtr))),
-                 c.peer, c.peer});
+    tell(c, Retrying{id_of(c),
+                     plain_failure(mpa::step::send_request, Errc::unsupported, "OFA 2007-10 Rtr §2",
+                                   "S=1 echoed and the Rtr frame refused, on an earlier connection",
+                                   fmt::format("going on without S, with RTR {}", to_string(c.setup->options.rtr))),
+                     c.peer, c.peer});
   }
   c.stream = next_stream(c.slot);
-  c.phase = Phase::opening;
+  enter(c, Phase::opening);
   c.wire = Wire::opening;
   c.peer_fin = c.want_fin = false;
   c.tx.clear();
@@ -92,9 +91,10 @@ void Iwarp::begin_startup(Connection& c, Instant now) {
                mpa::StartupEvent::Close::graceful);
     return;
   }
-  c.phase = Phase::startup;
+  enter(c, Phase::startup);
   c.deadline = never;
   setup.startup.emplace(std::move(*startup));
+  setup.startup->set_trace(c.trace.get());
   drain_startup(c, now);
 }
 
@@ -118,15 +118,18 @@ void Iwarp::drain_startup(Connection& c, Instant now) {
 
 void Iwarp::on_startup_event(Connection& c, Instant now, mpa::StartupEvent& event) {
   using Kind = mpa::StartupEvent::Kind;
+  // The reasons come with the end of set-up.
+  if (c.trace && event.kind != Kind::request && event.kind != Kind::fpdu_mode)
+    trace_reasons(*c.trace, event.parameters.reasons);
   switch (event.kind) {
     case Kind::request: {
-      c.phase = Phase::deciding;
+      enter(c, Phase::deciding);
       core_->ids.find(c.id)->announced = true;
       core_->pending.our_turn(c.id);
       c.setup->times.request = now - c.setup->start;
       const std::uint16_t ird = event.parameters.peer_ord, ord = event.parameters.peer_ird;
-      core_->events.push(ConnectRequest{core_->id(listener_of(c)), id_of(c), c.peer, std::move(event.parameters),
-                                        std::move(event.private_data), ird, ord});
+      tell(c, ConnectRequest{core_->id(listener_of(c)), id_of(c), c.peer, std::move(event.parameters),
+                             std::move(event.private_data), ird, ord});
       return;
     }
     case Kind::fpdu_mode:
@@ -145,8 +148,7 @@ void Iwarp::on_startup_event(Connection& c, Instant now, mpa::StartupEvent& even
       return;
     case Kind::rejected: {
       if (c.role == mpa::Role::responder) return;  // decide() has done it
-      core_->events.push(
-          Rejected{id_of(c), std::move(event.private_data), std::move(event.parameters), std::move(event.failure)});
+      tell(c, Rejected{id_of(c), std::move(event.private_data), std::move(event.parameters), std::move(event.failure)});
       end(c);
       begin_linger(c, now);
       return;
@@ -179,7 +181,7 @@ void Iwarp::on_reply(Connection& c, Instant now, mpa::StartupEvent& event) {
                    options_.echo_watch > Duration{} && echoes_.of(c.peer) == EchoMemory::Trait::unknown;
   const Duration hold = std::max(delay, setup.watching ? options_.echo_watch : Duration{});
   if (hold > Duration{}) {
-    c.phase = Phase::holding;
+    enter(c, Phase::holding);
     setup.reply = std::make_unique<mpa::StartupEvent>(std::move(event));
     c.deadline = after(now, hold);
     return;
@@ -239,6 +241,7 @@ bool Iwarp::attach(Connection& c, Instant now, mpa::Parameters& parameters, mpa:
   options.emss = c.emss;
   options.send_rtr = send_rtr;
   options.fenced = fenced && !played.no_fence;
+  options.trace = c.trace.get();
   options.rtr_stag_zero = played.rtr_stag_zero;
   options.refuses_stag_zero = played.refuses_stag_zero;
   options.terminate_nibbles_swapped = played.terminate_nibbles_swapped;
@@ -253,15 +256,16 @@ bool Iwarp::attach(Connection& c, Instant now, mpa::Parameters& parameters, mpa:
     return false;
   }
   c.attached = true;
+  if (send_rtr != mpa::Rtr::none)
+    trace::record(c.trace.get(), trace::Rtr{.sent = true, .form = mpa::to_string(send_rtr)});
   return true;
 }
 
 void Iwarp::establish(Connection& c, Instant now, mpa::StartupEvent& event) {
   c.setup->times.established = now - c.setup->start;
   const std::uint16_t ird = event.parameters.ird, ord = event.parameters.ord;
-  core_->events.push(
-      Established{id_of(c), std::move(event.parameters), std::move(event.private_data), ird, ord, c.setup->times});
-  c.phase = Phase::open;
+  tell(c, Established{id_of(c), std::move(event.parameters), std::move(event.private_data), ird, ord, c.setup->times});
+  enter(c, Phase::open);
   c.deadline = never;
   c.setup.reset();
   if (c.role == mpa::Role::responder)
@@ -282,6 +286,7 @@ void Iwarp::decide(Connection& c, Instant now) {
   const Decision decision = std::move(*setup.decision);
   setup.decision.reset();
   setup.times.decision = now - setup.start;
+  trace::record(c.trace.get(), trace::Decided{decision.accept});
   if (!decision.accept) {
     if (!setup.startup->reject(now, decision.private_data)) {
       fail_setup(c, now,
@@ -300,7 +305,7 @@ void Iwarp::decide(Connection& c, Instant now) {
     return;
   }
   if (decision.options) setup.options = *decision.options;
-  c.phase = Phase::startup;
+  enter(c, Phase::startup);
   if (auto accepted = setup.startup->accept(now, setup.options, decision.private_data); !accepted) {
     fail_setup(c, now,
                plain_failure(mpa::step::ulp_decision, Errc::invalid_argument, {}, accepted.error().message(),
@@ -318,7 +323,7 @@ void Iwarp::decide(Connection& c, Instant now) {
 }
 
 void Iwarp::retry(Connection& c, Instant now, Failure why, const Address& failed, Duration wait) {
-  core_->events.push(Retrying{id_of(c), std::move(why), failed, c.peer, wait});
+  tell(c, Retrying{id_of(c), std::move(why), failed, c.peer, wait});
   if (c.wire == Wire::up) drop_stream(c, StreamCommand::Kind::reset);
   c.setup->startup.reset();
   c.setup->reply.reset();
@@ -329,7 +334,7 @@ void Iwarp::retry(Connection& c, Instant now, Failure why, const Address& failed
     open_stream(c, now);
     return;
   }
-  c.phase = Phase::waiting;
+  enter(c, Phase::waiting);
   c.wire = Wire::none;
   c.deadline = after(now, wait);
   refresh_deadline(c);
@@ -351,7 +356,7 @@ void Iwarp::fail_setup(Connection& c, Instant now, Failure why, mpa::StartupEven
   if (try_again(c, now, why)) return;
   core_->pending.our_turn(c.id);
   ConnectFailed failed{id_of(c), std::move(why), c.role == mpa::Role::responder};
-  if (!orphan(c)) core_->events.push(std::move(failed));
+  if (!orphan(c)) tell(c, std::move(failed));
   end(c);
   if (c.wire == Wire::up && close == mpa::StartupEvent::Close::reset)
     drop_stream(c, StreamCommand::Kind::reset);

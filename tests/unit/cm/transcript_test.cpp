@@ -5,14 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include <fmt/format.h>
 
+#include "parley/trace.hpp"
 #include "parley/wire/mpa.h"
-#include "parley/wire/rdmap.h"
 #include "tests/unit/cm/test_net.hpp"
 #include "wire/mpa.hpp"
 
@@ -59,32 +60,8 @@ std::string private_data_of(ConstBytes data) {
   return data.empty() ? "" : " \"" + std::string(data.begin(), data.end()) + '"';
 }
 
-/// What one write of a host carries.
-std::string message_of(ConstBytes octets) {
-  if (octets.size() >= PARLEY_MPA_HEADER_LEN && octets[0] == 'M') {
-    const bool request = octets[9] == 'q', rejects = (octets[PARLEY_MPA_FLAGS_OFF] & PARLEY_MPA_FLAG_R) != 0;
-    const bool frame = octets[8] == 't';
-    return std::string(request   ? "Request"
-                       : frame   ? "Rtr frame"
-                       : rejects ? "Reply, R=1"
-                                 : "Reply") +
-           ", revision " + std::to_string(octets[PARLEY_MPA_REV_OFF]);
-  }
-  if (octets.size() > 3) {
-    const int opcode = octets[3] & PARLEY_RDMAP_OPCODE_MASK;
-    const char* const names[] = {"RDMA Write", "Read Request", "Read Response", "Send",
-                                 "Send",       "Send",         "Send",          "Terminate"};
-    if (opcode < 8) return std::string("FPDU, ") + names[opcode];
-  }
-  return std::to_string(octets.size()) + " octets";
-}
-
 struct Script {
-  Script() {
-    net.spy = [this](End& from, ConstBytes octets) {
-      say(name_of(*from.host) + " > " + from.info.peer.to_string() + "  " + message_of(octets));
-    };
-  }
+  Script() = default;
   ~Script() {
     for (auto& [name, id] : ids) id.destroy();
     for (auto& [name, id] : listeners) id.destroy();
@@ -92,11 +69,13 @@ struct Script {
   Script(const Script&) = delete;
   Script& operator=(const Script&) = delete;
 
-  std::string name_of(const Host& host) const {
-    for (const auto& [name, known] : hosts)
-      if (known == &host) return name;
-    return "?";
-  }
+  /// What a host's connections do: the lines of -vv.
+  struct Told final : trace::Sink {
+    Told(Script& to, std::string host_name) : script(to), host(std::move(host_name)) { up_to = trace::Level::trace; }
+    void record(const trace::Record& record) override { script.say(host + " > " + trace::to_text(record)); }
+    Script& script;
+    std::string host;
+  };
   void say(const std::string& line) { log += time_text(net.now - start) + "  " + line + '\n'; }
   void answer(const Result<void>& result) {
     if (!result) log += "refused: " + result.error().message() + '\n';
@@ -215,8 +194,8 @@ struct Script {
     const Command c(line);
     const std::string name = c.word(0), verb = c.word(1);
     if (name == "host") {
-      hosts[verb] =
-          &net.add_host(static_cast<std::uint8_t>(++last), {}, {.endpoints_max = c.number("endpoints_max", 0)});
+      hosts[verb] = &net.add_host(static_cast<std::uint8_t>(++last), {.trace = &sinks.emplace_back(*this, verb)},
+                                  {.endpoints_max = c.number("endpoints_max", 0)});
     } else if (name == "raw") {
       raws[verb] = net.add_raw(static_cast<std::uint8_t>(++last));
     } else if (name == "hole") {
@@ -254,8 +233,10 @@ struct Script {
     }
   }
 
-  Net net;
   const Instant start{1s};
+  std::string log;
+  std::deque<Told> sinks;
+  Net net;  // its hosts record to the end
   std::map<std::string, Host*> hosts;
   std::map<std::string, Address> raws;
   std::map<std::string, cm::Id> ids, listeners;
@@ -263,7 +244,6 @@ struct Script {
   std::map<std::string, std::size_t> next_event;
   std::size_t told_ = 0;
   int last = 0, strangers = 0;
-  std::string log;
 };
 
 /// The file with the second half of each block as it came out now.

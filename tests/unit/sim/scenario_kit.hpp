@@ -16,8 +16,8 @@ inline auto fields(const TcpOptions& o) {
   return std::make_tuple(a, b, c, d, e, f, g, h, i, j, k, l);
 }
 inline auto fields(const cm::IwarpProviderOptions& o) {
-  const auto& [a, b, c, d] = o;
-  return std::make_tuple(a, b, c, d);
+  const auto& [a, b, c, d, trace] = o;
+  return std::make_tuple(a, b, c, d, trace);
 }
 inline auto fields(const ScenarioHost& h) {
   const auto& [name, is_switch, options, line] = h;

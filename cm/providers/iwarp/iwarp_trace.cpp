@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What the provider records of itself (parley/trace.hpp). Nothing here changes anything.
+#include <variant>
+
+#include "cm/providers/iwarp/iwarp_impl.hpp"
+
+namespace parley::cm::iwarp {
+namespace {
+
+std::string_view to_string(Phase phase) {
+  switch (phase) {
+    case Phase::noted: return "noted";
+    case Phase::waiting: return "waiting";
+    case Phase::opening: return "opening";
+    case Phase::startup: return "startup";
+    case Phase::deciding: return "deciding";
+    case Phase::decided: return "decided";
+    case Phase::holding: return "holding";
+    case Phase::open: return "open";
+    case Phase::closing: return "closing";
+    case Phase::over: return "over";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(Scarce scarce) {
+  switch (scarce) {
+    case Scarce::pending_max: return "pending_max";
+    case Scarce::endpoints_max: return "endpoints_max";
+    case Scarce::streams: return "streams_max";
+  }
+  return "unknown";
+}
+
+/// What a connection's deadline is for.
+std::string_view timer_of(const Connection& c) {
+  switch (c.phase) {
+    case Phase::opening: return "tcp_connect";
+    case Phase::waiting: return "back_off";
+    case Phase::holding: return "hold";
+    case Phase::open: return "half_close";
+    case Phase::closing:
+    case Phase::over: return "linger";
+    default: return c.setup && c.setup->startup ? mpa::to_string(c.setup->startup->state()) : "none";
+  }
+}
+
+std::string_view to_string(StreamEnd end) {
+  switch (end) {
+    case StreamEnd::fin: return "FIN";
+    case StreamEnd::rst: return "RST";
+    case StreamEnd::timeout: return "timeout";
+  }
+  return "unknown";
+}
+
+struct Teller {
+  const trace::Scope& scope;
+
+  void operator()(const Established& e) const {
+    const mpa::Parameters& p = *e.mpa();
+    scope.record(trace::Established{.revision = p.revision,
+                                    .rtr = mpa::to_string(p.rtr),
+                                    .crc = p.crc,
+                                    .markers_sent = p.tx_markers,
+                                    .markers_received = p.rx_markers,
+                                    .ird = e.ird,
+                                    .ord = e.ord});
+  }
+  void operator()(const ConnectRequest& e) const { scope.record(trace::Requested{e.private_data.size()}); }
+  void operator()(const Rejected& e) const { scope.record(trace::Rejected{e.private_data.size()}); }
+  void operator()(const ConnectFailed& e) const { scope.record(trace::Failed{e.why}); }
+  void operator()(const Retrying& e) const {
+    scope.record(trace::Retrying{.next = e.peer, .wait = e.wait, .why = e.why});
+  }
+  void operator()(const Disconnected& e) const {
+    if (e.graceful)
+      scope.record(trace::Disconnected{});
+    else
+      scope.record(trace::Lost{e.why});
+  }
+  void operator()(const Listening&) const {}
+  void operator()(const TurnedAway&) const {}
+};
+
+}  // namespace
+
+void Iwarp::begin_trace(Connection& c) {
+  if (options_.trace == nullptr) return;
+  c.trace = std::make_unique<trace::Scope>(trace::Scope{
+      .sink = *options_.trace, .now = now_, .connection = ++connections_traced_, .local = c.local, .peer = c.peer});
+}
+
+trace::Scope Iwarp::trace_of(const Listener& l, const Address& peer) const {
+  return {.sink = *options_.trace, .now = now_, .local = l.address, .peer = peer};
+}
+
+void Iwarp::trace_phase(const Connection& c, Phase to) {
+  c.trace->local = c.local;
+  c.trace->peer = c.peer;
+  if (c.phase != to) c.trace->record(trace::CmState{.from = to_string(c.phase), .to = to_string(to)});
+}
+
+void Iwarp::trace_event(const trace::Scope& scope, const Event& event) { std::visit(Teller{scope}, event); }
+
+void Iwarp::trace_reasons(const trace::Scope& scope, const mpa::Reasons& reasons) {
+  if (!scope.wants<trace::MpaReason>()) return;
+  for (const std::string& reason : reasons) scope.record(trace::MpaReason{reason});
+}
+
+void Iwarp::trace_deadline(Connection& c, Instant at) const {
+  if (at == c.trace->armed) return;
+  c.trace->armed = at;
+  if (at != never) c.trace->record(trace::TimerArmed{.timer = timer_of(c), .wait = at - now_});
+}
+
+void Iwarp::trace_expired(const Connection& c) {
+  c.trace->armed = never;
+  c.trace->record(trace::TimerExpired{timer_of(c)});
+}
+
+void Iwarp::trace_end(const Connection& c, StreamEnd end) const {
+  trace::record(c.trace.get(), trace::TcpEnded{to_string(end)});
+}
+
+void Iwarp::trace_refused(EndpointId listener, Scarce scarce, const Address& peer) const {
+  const Listener* l = options_.trace == nullptr ? nullptr : find_listener(listener);
+  if (l != nullptr) trace_of(*l, peer).record(trace::Refused{to_string(scarce)});
+}
+
+void Iwarp::trace_evicted(const Connection& c, Scarce scarce, Duration waited) const {
+  trace::record(c.trace.get(), trace::Evicted{.limit = to_string(scarce), .waited = waited});
+}
+
+}  // namespace parley::cm::iwarp

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What a connection does, step by step, as typed events. A sink that is handed in (cm::IwarpProviderOptions::trace) gets
+// each of them as it happens; without one they cost a comparison with null. The lines of -v, the transcripts of tests
+// and the comments in captures are all made from these. docs/trace.md says how to read them, and how to add one.
+//
+// An event has a static level and name, and fields(f), which calls f(key, value) for each field in the order in which
+// people read them, and f.word(key, value) for one whose value says enough without its key. Values are text, numbers,
+// booleans, Duration and Address. Texts are borrowed for the call.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "parley/address.hpp"
+#include "parley/failure.hpp"
+#include "parley/time.hpp"
+
+namespace parley::trace {
+
+enum class Level : std::uint8_t {
+  error,  ///< this side cannot go on
+  warn,   ///< a connection failed, or was lost
+  info,   ///< what happens to a connection as a whole
+  debug,  ///< each message of the set-up, each decision and change of state
+  trace,  ///< each FPDU, each timer
+};
+std::string_view to_string(Level level);
+
+inline std::string_view direction(bool sent) { return sent ? "sent" : "received"; }
+
+// ---- connection manager ------------------------------------------------------------------------------------------
+
+struct Listening {
+  static constexpr Level level = Level::info;
+  static constexpr std::string_view name = "cm.listening";
+  Address local{};
+  template <class F>
+  void fields(F& f) const {
+    f("local", local);
+  }
+};
+/// A phase of the connection.
+struct CmState {
+  static constexpr Level level = Level::debug;
+  static constexpr std::string_view name = "cm.state";
+  std::string_view from, to;
+  template <class F>
+  void fields(F& f) const {
+    f("from", from), f("to", to);
+  }
+};
+/// A peer's TCP connection was taken; it is half-open until its Request has come.
+struct Admitted {
+  static constexpr Level level = Level::debug;
+  static constexpr std::string_view name = "cm.admitted";
+  template <class F>
+  void fields(F&) const {}
+};
+/// A newcomer found no room, and nobody could be evicted for it.
+struct Refused {
+  static constexpr Level level = Level::warn;
+  static constexpr std::string_view name = "cm.refused";
+  std::string_view limit;  ///< what ran out: "pending_max"
+  template <class F>
+  void fields(F& f) const {
+    f("limit", limit);
+  }
+};
+/// A half-open connection had to make room for a newcomer.
+struct Evicted {
+  static constexpr Level level = Level::warn;
+  static constexpr std::string_view name = "cm.evicted";
+  std::string_view limit;
+  Duration waited{};
+  template <class F>
+  void fields(F& f) const {
+    f("limit", limit), f("half_open_for", waited);
+  }
+};
+/// A peer's Request waits for the user's decision.
+struct Requested {
+  static constexpr Level level = Level::info;
+  static constexpr std::string_view name = "cm.requested";
+  std::uint64_t private_data = 0;  ///< octets
+  template <class F>
+  void fields(F& f) const {
+    f("private_data", private_data);
+  }
+};
+/// The peer's half of the TCP connection is over, or all of it.
+struct TcpEnded {
+  static constexpr Level level = Level::debug;
+  static constexpr std::string_view name = "tcp.ended";
+  std::string_view how;  ///< "FIN", "RST", "timeout"
+  template <class F>
+  void fields(F& f) const {
+    f.word("how", how);
+  }
+};
+struct Decided {
+  static constexpr Level level = Level::debug;
+  static constexpr std::string_view name = "cm.decided";
+  bool accept = false;
+  template <class F>
+  void fields(F& f) const {
+    f.word("decision", std::string_view(accept ? "accept" : "reject"));
+  }
+};
+struct Established {
+  static constexpr Level level = Level::info;
+  static constexpr std::string_view name = "cm.established";
+  std::uint8_t revision = 0;
+  std::string_view rtr;
+  bool crc = false, markers_sent = false, markers_received = false;
+  std::uint16_t ird = 0, ord = 0;
+  template <class F>
+  void fields(F& f) const {
+    f("revision", revision), f("rtr", rtr), f("crc", crc);
+    f("markers_sent", markers_sent), f("markers_received", markers_received), f("ird", ird), f("ord", ord);
+  }
+};
+/// Why something went wrong: the fields of cm::Failure.
+template <class F>
+void failure_fields(F& f, const cm::Failure& why, const std::string& cause) {
+  f("step", why.step.name), f("cause", std::string_view(cause));
+  if (!why.received.empty()) f("received", std::string_view(why.received));
+  if (!why.rule.empty()) f("rule", std::string_view(why.rule));
+}
+/// The peer said no.
+struct Rejected {
+  static constexpr Level level = Level::info;
+  static constexpr std::string_view name = "cm.rejected";
+  std::uint64_t private_data = 0;
+  template <class F>
+  void fields(F& f) const {
+    f("private_data", private_data);
+  }
+};
+struct Failed {
+  static constexpr Level level = Level::warn;
+  static constexpr std::string_view name = "cm.failed";
+  const cm::Failure& why;
+  template <class F>
+  void fields(F& f) const {
+    failure_fields(f, why, why.code.message());
+  }
+};
+/// Set-up goes on at `next`, after `wait`: at a backup address, with another revision, or the same again.
+struct Retrying {
+  static constexpr Level level = Level::info;
+  static constexpr std::string_view name = "cm.retrying";
+  Address next{};
+  Duration wait{};
+  const cm::Failure& why;
+  template <class F>
+  void fields(F& f) const {
+    f("next", next);
+    if (wait > Duration{}) f("back_off", wait);
+    failure_fields(f, why, why.code.message());
+  }
+};
+struct Disconnected {
+  static constexpr Level level = Level::info;
+  static constexpr std::string_view name = "cm.disconnected";
+  template <class F>
+  void fields(F&) const {}
+};
+/// Ended, and not gracefully.
+struct Lost {
+  static constexpr Level level = Level::warn;
+  static constexpr std::string_view name = "cm.lost";
+  const cm::Failure& why;
+  template <class F>
+  void fields(F& f) const {
+    failure_fields(f, why, why.code.message());
+  }
+};
+
+/// A deadline was set: `timer` says for what.
+struct TimerArmed {
+  static constexpr Level level = Level::trace;
+  static constexpr std::string_view name = "timer.armed";
+  std::string_view timer;
+  Duration wait{};
+  template <class F>
+  void fields(F& f) const {
+    f.word("timer", timer), f("in", wait);
+  }
+};
+struct TimerExpired {
+  static constexpr Level level = Level::debug;
+  static constexpr std::string_view name = "timer.expired";
+  std::string_view timer;
+  template <class F>
+  void fields(F& f) const {
+    f.word("timer", timer);
+  }
+};
+
+// ---- MPA: RFC 5044 §7.1.1, RFC 6581 §6, OFA 2007-10 Rtr §1 -----------------------------------------------------------
+
+struct MpaFrame {
+  static constexpr Level level = Level::debug;
+  static constexpr std::string_view name = "mpa.frame";
+  bool sent = false;
+  std::string_view kind;   ///< "Request", "Reply", "Rtr"
+  std::string_view flags;  ///< those that are set, of "M,C,R,S"
+  std::uint8_t revision = 0;
+  bool enhanced = false;  ///< the three fields below are there
+  std::uint16_t ird = 0, ord = 0;
+  std::string_view control;  ///< those that are set, of "A,B,C,D"
+  std::uint16_t private_data = 0;
+  template <class F>
+  void fields(F& f) const {
+    f.word("direction", direction(sent)), f.word("kind", kind);
+    f("revision", revision), f("flags", flags);
+    if (enhanced) f("control", control), f("ird", ird), f("ord", ord);
+    f("private_data", private_data);
+  }
+};
+/// An FPDU that serves as ready-to-receive.
+struct Rtr {
+  static constexpr Level level = Level::debug;
+  static constexpr std::string_view name = "mpa.rtr";
+  bool sent = false;
+  std::string_view form;
+  template <class F>
+  void fields(F& f) const {
+    f.word("direction", direction(sent)), f.word("form", form);
+  }
+};
+/// Why one thing was agreed as it was: a sentence of mpa::Parameters::reasons.
+struct MpaReason {
+  static constexpr Level level = Level::debug;
+  static constexpr std::string_view name = "mpa.reason";
+  std::string_view text;
+  template <class F>
+  void fields(F& f) const {
+    f.word("text", text);
+  }
+};
+
+// ---- queue pair --------------------------------------------------------------------------------------------------
+
+/// RDMAP's own states: parley::iwarp::QpState.
+struct QpState {
+  static constexpr Level level = Level::debug;
+  static constexpr std::string_view name = "qp.state";
+  std::string_view from, to;
+  template <class F>
+  void fields(F& f) const {
+    f("from", from), f("to", to);
+  }
+};
+/// RFC 5040 §4.8
+struct Terminate {
+  static constexpr Level level = Level::warn;
+  static constexpr std::string_view name = "qp.terminate";
+  bool sent = false;
+  std::uint8_t layer = 0, etype = 0, code = 0;
+  std::string_view meaning;
+  template <class F>
+  void fields(F& f) const {
+    f.word("direction", direction(sent)), f("layer", layer), f("etype", etype), f("code", code);
+    f("meaning", meaning);
+  }
+};
+/// RFC 5044 §4.1, RFC 5041 §4. A received one has a right CRC; one that was sent has been framed.
+struct Fpdu {
+  static constexpr Level level = Level::trace;
+  static constexpr std::string_view name = "qp.fpdu";
+  bool sent = false;
+  std::string_view opcode;
+  bool tagged = false, last = false;
+  std::uint32_t stag = 0;
+  std::uint64_t to = 0;
+  std::uint32_t queue = 0, msn = 0, mo = 0;
+  std::uint64_t octets = 0;  ///< behind the DDP header
+  template <class F>
+  void fields(F& f) const {
+    f.word("direction", direction(sent)), f.word("opcode", opcode);
+    if (tagged)
+      f("stag", stag), f("to", to);
+    else
+      f("queue", queue), f("msn", msn), f("mo", mo);
+    f("octets", octets), f("last", last);
+  }
+};
+
+using Event = std::variant<Listening, CmState, Admitted, Refused, Evicted, Requested, TcpEnded, Decided, Established,
+                           Rejected, Failed, Retrying, Disconnected, Lost, TimerArmed, TimerExpired, MpaFrame, Rtr,
+                           MpaReason, QpState, Terminate, Fpdu>;
+
+struct Record {
+  Instant at{};
+  std::uint64_t connection = 0;  ///< numbered from 1 in the order of their first events; 0: none yet
+  Address local{}, peer{};       ///< of the connection; port 0 as long as it is not known
+  const Event& event;            ///< borrowed for the call
+};
+
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  /// Must not call into what is being traced.
+  virtual void record(const Record& record) = 0;
+  Level up_to = Level::debug;  ///< what is finer is not recorded
+};
+
+Level level_of(const Event& event);
+std::string_view name_of(const Event& event);
+/// Whether the event is of something that this side sends. It comes before the octets leave; others come after those
+/// that caused them.
+bool is_of_sending(const Event& event);
+
+/// An event as text: "mpa.frame sent Request revision=2 flags=C,S control=A,D ird=32 ord=32 private_data=0"
+std::string to_text(const Event& event);
+/// Behind the connection: "#1 192.0.2.1:7471 mpa.frame ...".
+std::string to_text(const Record& record);
+/// Behind the time since `start`, the level, and the connection: "0.000042 debug #1 192.0.2.1:7471 mpa.frame
+/// ...".
+std::string to_text(const Record& record, Instant start);
+
+}  // namespace parley::trace
