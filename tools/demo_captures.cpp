@@ -45,9 +45,10 @@ std::vector<std::string> find_captures() {
 }
 
 Json verdict_json(const std::string& file, const capture::FileReport& report) {
-  return {{"event", "verdict"},
+  return {{"event", "checked"},
           {"file", file},
-          {"connections", report.connections.size()},
+          {"verdict", capture::to_string(report.judgement.standing)},
+          {"connection_count", report.connections.size()},
           {"errors", report.count(Severity::error)},
           {"warnings", report.count(Severity::warning)}};
 }

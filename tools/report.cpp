@@ -6,15 +6,12 @@
 #include <fmt/format.h>
 
 #include "base/escape.hpp"
+#include "base/json_words.hpp"
 #include "base/text.hpp"
 
 namespace parley::tools {
 
 namespace {
-
-bool printable(ConstBytes octets) {
-  return std::all_of(octets.begin(), octets.end(), [](std::uint8_t c) { return c >= 0x20 && c < 0x7F; });
-}
 
 Json kinds_json(const mpa::RtrSet& set) {
   Json kinds = Json::array();
@@ -99,12 +96,6 @@ std::optional<cm::TurnedAway> TurnedAwayNews::poll(Instant now) {
   return finish();
 }
 
-Json private_data_json(ConstBytes octets) {
-  Json json{{"length", octets.size()}, {"hex", hex_digits(octets)}};
-  if (!octets.empty() && printable(octets)) json["text"] = std::string(octets.begin(), octets.end());
-  return json;
-}
-
 std::string private_data_text(ConstBytes octets) {
   if (octets.empty()) return "no private data";
   const std::string shown = printable(octets) ? fmt::format("\"{}\"", std::string(octets.begin(), octets.end()))
@@ -129,7 +120,7 @@ Json parameters_json(const mpa::Parameters& p, mpa::Role role) {
                   {"to_initiator", initiator ? p.rx_markers : p.tx_markers}}},
                 {"rtr", mpa::to_string(p.rtr)},
                 {"peer_to_peer", p.peer_to_peer},
-                {"peer_flags", p.peer_flags},
+                {"peer_flags", fmt::format("0x{:02x}", p.peer_flags)},
                 {"offered", kinds_json(p.offered)},
                 {"answered", kinds_json(p.answered)}}},
               {"reasons", p.reasons.texts()}};
@@ -216,7 +207,7 @@ void Reporter::on(const cm::ConnectRequest& e) {
         {"id", number(e.id)},
         {"peer", e.peer.to_string()},
         {"offered", parameters_json(offered, mpa::Role::responder)},
-        {"private_data", private_data_json(e.private_data)}});
+        {"private_data", json_octets(e.private_data)}});
 }
 
 void Reporter::on(const cm::Established& e) {
@@ -232,7 +223,7 @@ void Reporter::on(const cm::Established& e) {
   if (const auto local = e.id.local_address()) object["local"] = local->to_string();
   object["peer"] = with.peer;
   object["parameters"] = parameters_json(agreed, with.role);
-  object["private_data"] = private_data_json(e.private_data);
+  object["private_data"] = json_octets(e.private_data);
   object["times_us"] = times_json(e.steps, with.role);
   emit(text, object);
 }
@@ -248,7 +239,7 @@ void Reporter::on(const cm::Rejected& e) {
        {{"event", "rejected"},
         {"id", with.number},
         {"peer", with.peer},
-        {"private_data", private_data_json(e.private_data)},
+        {"private_data", json_octets(e.private_data)},
         {"parameters", parameters_json(theirs, with.role)},
         {"why", failure_json(e.why, with.peer)}},
        tell_failures_);
@@ -262,7 +253,7 @@ void Reporter::on(const cm::ConnectFailed& e) {
        {{"event", "connect_failed"},
         {"id", with.number},
         {"peer", with.peer},
-        {"responder", e.responder},
+        {"role", role_name(e.responder ? mpa::Role::responder : mpa::Role::initiator)},
         {"why", failure_json(e.why, with.peer)}},
        tell_failures_);
   known_.erase(e.id.number());

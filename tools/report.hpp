@@ -11,7 +11,6 @@
 
 namespace parley::tools {
 
-Json private_data_json(ConstBytes octets);
 Json parameters_json(const mpa::Parameters& parameters, mpa::Role role);
 Json failure_json(const cm::Failure& failure, const std::string& peer);
 Json terminate_json(const parley::iwarp::TerminateInfo& terminate);

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/escape.hpp"
+#include "base/json_words.hpp"
 
 namespace parley::capture {
 namespace {
@@ -47,8 +48,8 @@ constexpr std::array<std::string_view, 40> columns_of_a_connection{"file",
                                                                    "first_error_frame",
                                                                    "first_error_rule",
                                                                    "first_error",
-                                                                   "standing",
-                                                                   "why",
+                                                                   "verdict",
+                                                                   "reason",
                                                                    "agreed"};
 
 constexpr std::size_t standing_columns = 3;
@@ -89,7 +90,7 @@ std::string standing(Line& l, const ConnectionReport& c) {
 std::string connection(std::string_view file, std::uint64_t number, const ConnectionReport& c) {
   Line l;
   l.text(file).number(number).text(c.initiator.to_string()).text(c.responder.to_string());
-  l.text(to_string(c.outcome)).text(c.end);
+  l.text(json_word(to_string(c.outcome))).text(c.end);
   if (c.outcome == Outcome::not_captured)
     l.none();
   else

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "base/text.hpp"
+#include "base/json_words.hpp"
 
 namespace parley::capture {
 namespace {
@@ -17,17 +17,17 @@ Json startup(const std::optional<StartupSeen>& s) {
   if (!s) return nullptr;
   Json j{{"frame", s->frame},
          {"revision", s->revision},
-         {"flags", fmt::format("{:02x}", s->flags)},
+         {"flags", fmt::format("0x{:02x}", s->flags)},
          {"pd_length", s->pd_length}};
   if (s->enhanced) {
     const auto& e = *s->enhanced;
     j.update({{"a", e.a}, {"b", e.b}, {"c", e.c}, {"d", e.d}, {"ird", e.ird}, {"ord", e.ord}});
   }
-  j["private_data"] = hex_digits(s->private_data);
+  j["private_data"] = json_octets(s->private_data);
   return j;
 }
 
-Json standing(const Judgement& judged) { return {{"standing", to_string(judged.standing)}, {"why", judged.why}}; }
+Json standing(const Judgement& judged) { return {{"verdict", to_string(judged.standing)}, {"reason", judged.why}}; }
 
 Json direction(const DirectionCounts& c) {
   return {{"octets", c.octets},
@@ -78,14 +78,14 @@ Json json(const ConnectionReport& c) {
          {"ord", c.ord},
          {"depths_negotiated", c.depths_negotiated},
          {"agreed", c.not_agreed().empty()},
-         {"outcome", to_string(c.outcome)},
+         {"outcome", json_word(to_string(c.outcome))},
          {"end", c.end}};
   j.update(standing(c.judgement));
   j.update({{"first_frame", c.first_frame},
             {"last_frame", c.last_frame},
             {"mpa", std::move(mpa)},
             {"steps_ms",
-             {{"tcp", milliseconds(c.steps.tcp)},
+             {{"transport", milliseconds(c.steps.tcp)},
               {"request", milliseconds(c.steps.request)},
               {"reply", milliseconds(c.steps.reply)},
               {"first_fpdu", milliseconds(c.steps.first_fpdu)}}},
@@ -111,7 +111,7 @@ Json json(std::string_view file, const FileReport& r) {
 }
 
 Json error_json(std::string_view file, std::string_view error) {
-  return {{"file", file}, {"connections", Json::array()}, {"error", error}, {"standing", to_string(Standing::failed)}};
+  return {{"file", file}, {"connections", Json::array()}, {"error", error}, {"verdict", to_string(Standing::failed)}};
 }
 
 std::string to_json(std::string_view file, const FileReport& report, int indent) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/escape.hpp"
+#include "base/json_words.hpp"
 #include "base/text.hpp"
 #include "capture/report/csv.hpp"
 #include "capture/report/text.hpp"
@@ -227,17 +228,17 @@ std::string to_csv(const Matrix& m, const draw::Provenance* provenance) {
     return (provenance != nullptr ? draw::csv_report(*provenance, file) : "") + "\n";
   };
   std::string out =
-      "file,initiator,responder,form,standing,outcome,first_frame,last_frame,errors,warnings,first_finding_frame,"
-      "first_finding_rule,first_finding,why";
+      "file,initiator,responder,form,verdict,outcome,first_frame,last_frame,errors,warnings,first_finding_frame,"
+      "first_finding_rule,first_finding,reason";
   if (provenance != nullptr) out += draw::csv_report_names();
   out += "\n";
   for (const MatrixEntry& e : m.entries) {
     const ConnectionReport& c = e.report;
     const Finding* found = gravest(c);
     out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}", csv_quote(e.file), csv_quote(e.initiator),
-                       csv_quote(e.responder), csv_quote(e.form), to_string(c.judgement.standing), to_string(c.outcome),
-                       c.first_frame, c.last_frame, c.count(Severity::error), c.count(Severity::warning),
-                       found == nullptr ? "" : fmt::format("{}", found->frame),
+                       csv_quote(e.responder), csv_quote(e.form), to_string(c.judgement.standing),
+                       json_word(to_string(c.outcome)), c.first_frame, c.last_frame, c.count(Severity::error),
+                       c.count(Severity::warning), found == nullptr ? "" : fmt::format("{}", found->frame),
                        found == nullptr ? "" : csv_quote(found->rule), found == nullptr ? "" : csv_quote(found->text),
                        csv_quote(c.judgement.why));
     out += end(e.file);

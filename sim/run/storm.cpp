@@ -210,7 +210,7 @@ class Storm {
   void summarise() {
     report_.established = done_;
     report_.counters = world_.counters();
-    report_.steps["tcp"] = tcp_.summary();
+    report_.steps["transport"] = tcp_.summary();
     report_.steps["request"] = request_.summary();
     report_.steps["reply"] = reply_.summary();
     report_.steps["established"] = established_.summary();

@@ -104,8 +104,8 @@ class Valid(Case):
         for frame in sent:
             wrong = [f"{key} is {told[key]!r}, {value!r} was sent" for key, value in frame.items()
                      if key != "private_data" and key in told and told[key] != value]
-            if not frame["private_data"].startswith(told["private_data"]):
-                wrong.append(f"private data is {told['private_data']}, {frame['private_data']} was sent")
+            if not frame["private_data"].startswith(told["private_data"]["hex"]):
+                wrong.append(f"private data is {told['private_data']['hex']}, {frame['private_data']} was sent")
             if not wrong:
                 return []
         return wrong if sent else [f"there was none: {told}"]
@@ -117,7 +117,7 @@ class Valid(Case):
 def read_startup(body):
     """RFC 5044 §7.1.1, RFC 6581 §6, in the words of check's JSON."""
     flags, revision, length = struct.unpack_from(">BBH", body, 16)
-    frame = {"revision": revision, "flags": f"{flags:02x}", "pd_length": length, "private_data": body[20:].hex()}
+    frame = {"revision": revision, "flags": f"0x{flags:02x}", "pd_length": length, "private_data": body[20:].hex()}
     if revision == 2 and flags & wire.S:
         ird, ord_ = struct.unpack_from(">HH", body, 20)
         frame.update(a=bool(ird & 0x8000), b=bool(ird & 0x4000), c=bool(ord_ & 0x8000), d=bool(ord_ & 0x4000),

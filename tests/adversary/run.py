@@ -112,7 +112,7 @@ def differences(case, readers):
     return wrong
 
 
-COLUMNS = {"Outcome": lambda c: c["outcome"], "Rev": lambda c: c["revision"], "Errors": lambda c: severity(c, "error"),
+COLUMNS = {"Outcome": lambda c: c["outcome"].replace("_", " "), "Rev": lambda c: c["revision"], "Errors": lambda c: severity(c, "error"),
            "Warnings": lambda c: severity(c, "warning"), "FPDUs>": lambda c: c["from_initiator"]["fpdus"],
            "<FPDUs": lambda c: c["from_responder"]["fpdus"], "Msgs>": lambda c: c["from_initiator"]["messages"],
            "<Msgs": lambda c: c["from_responder"]["messages"], "Request ms": lambda c: step(c, "request"),

@@ -37,8 +37,8 @@ def golden(parley, tests, problems):
         if verdict != expected:
             problems.append(f"{capture.name}: the verdict is not the reviewed one")
         alone, _, _ = run(parley, capture)
-        if alone != (0 if expected["standing"] == "passed" else 1):
-            problems.append(f"{capture.name}: exit code {alone}, but it is {expected['standing']}")
+        if alone != (0 if expected["verdict"] == "passed" else 1):
+            problems.append(f"{capture.name}: exit code {alone}, but it is {expected['verdict']}")
     if status != 1:
         problems.append(f"all captures together: exit code {status}, not 1")
 
@@ -129,9 +129,9 @@ def one_word(parley, tests, problems):
             lenient, _, _ = run(parley, "--partial-ok", file)
             _, out, _ = run(parley, "--json", file)
             verdict = json.loads(out)
-            words = [c["standing"] for c in verdict["connections"]]
+            words = [c["verdict"] for c in verdict["connections"]]
             _, out, _ = run(parley, "--csv", "-", file)
-            lines = [row["standing"] for row in csv.DictReader(io.StringIO(out))]
+            lines = [row["verdict"] for row in csv.DictReader(io.StringIO(out))]
             _, out, _ = run(parley, "--junit", "-", file)
             broken = len(xml.etree.ElementTree.fromstring(out).findall(".//failure"))
             _, out, _ = run(parley, "--junit", "-", "--partial-ok", file)
@@ -143,10 +143,10 @@ def one_word(parley, tests, problems):
             badges = [badge.split(":")[0] for badge in re.findall(
                 r'class=(?:"|&quot;)badge [a-z]*(?:"|&quot;)(?:>|&gt;)([^<&]*)', done_page.stdout)]
             found = {"exit code": code == (0 if word == "passed" else 1), "text": f"{file}: {word}" in text,
-                     "--partial-ok": lenient == (1 if word == "failed" else 0), "JSON": verdict["standing"] == word,
+                     "--partial-ok": lenient == (1 if word == "failed" else 0), "JSON": verdict["verdict"] == word,
                      "counts": all(verdict[w] == words.count(w) for w in ("passed", "partial", "failed")),
                      "CSV": lines == (words or [word]), "JUnit": (broken > 0) == (word != "passed"),
-                     "lenient JUnit": (broken_leniently > 0) == (word == "failed"), "matrix": matrix["standing"] == word,
+                     "lenient JUnit": (broken_leniently > 0) == (word == "failed"), "matrix": matrix["verdict"] == word,
                      "matrix's exit code": done.returncode == code, "page": badges == sorted(words, key=("failed", "partial", "passed").index),
                      "lines of the text": [line.count(f", {w}") or line.count(f"  {w}") for line, w in zip(
                          [line for line in text.splitlines() if " -> " in line and not line.startswith(" ")], words)] ==
@@ -170,7 +170,7 @@ def totals(parley, tests, problems):
     captures = sorted((tests / "captures" / "iwarp").glob("*.pcap"))
     verdicts = [json.loads((tests / "golden" / "iwarp" / f"{c.stem}.json").read_text(encoding="utf-8")) for c in captures]
     words = ("passed", "partial", "failed")
-    files = {"all": len(verdicts), **{w: sum(v["standing"] == w for v in verdicts) for w in words}, "unread": 0}
+    files = {"all": len(verdicts), **{w: sum(v["verdict"] == w for v in verdicts) for w in words}, "unread": 0}
     connections = {w: sum(v[w] for v in verdicts) for w in words}
     wanted = {"files": files, "connections": {"all": sum(connections.values()), **connections},
               "errors": sum(v["errors"] for v in verdicts), "warnings": sum(v["warnings"] for v in verdicts)}
@@ -189,7 +189,7 @@ def totals(parley, tests, problems):
     for capture, verdict in zip(captures, verdicts):
         n = len(verdict["connections"])
         head = text.find(f"{capture}: {n} MPA connection{'' if n == 1 else 's'}\n\n{verdict['connections'][0]['initiator']} ", at)
-        end = text.find(f"\n{capture}: {verdict['standing']}", at)
+        end = text.find(f"\n{capture}: {verdict['verdict']}", at)
         if not at <= head < end:
             problems.append(f"{capture.name}: its name does not stand before its connections")
         at = end
@@ -331,7 +331,7 @@ def failed_first(parley, tests, problems):
     captures = tests / "captures" / "iwarp"
     many, clean, one = (captures / f"{name}.pcap" for name in ("siw_probe_startup", "siw_v2_reject", "made_10_badcrc"))
     verdict = json.loads((tests / "golden" / "iwarp" / "siw_probe_startup.json").read_text(encoding="utf-8"))
-    words = [c["standing"] for c in verdict["connections"]]
+    words = [c["verdict"] for c in verdict["connections"]]
     if len(set(words)) < 3:
         problems.append("the capture does not have all three standings")
 
@@ -356,7 +356,7 @@ def failed_first(parley, tests, problems):
     if numbers("--failed", clean)[1].splitlines()[3:] != [f"{clean}: none of 2 connections failed"]:
         problems.append(f"ladder --failed of what passed: {numbers('--failed', clean)[1]!r}")
     objects = [json.loads(line) for line in ladder("--json", many)[1].splitlines()]
-    if [(o["connection"], o["standing"], o["initiator"]) for o in objects] != \
+    if [(o["connection"], o["verdict"], o["initiator"]) for o in objects] != \
             [(n, words[n - 1], verdict["connections"][n - 1]["initiator"]) for n in order]:
         problems.append("ladder --json does not begin with what failed")
     # A page has room for so many: what failed is on it, wherever it stands in whichever file.

@@ -70,7 +70,7 @@ class CaptureInput(CliTest):
 
     def test_a_directory_of_packed_captures_is_a_matrix(self):
         done = self.ok(run("pcap", "matrix", "--json", os.path.dirname(PACKED["gzip"])))
-        self.assertEqual(json.loads(done.out)["connections"], 6)
+        self.assertEqual(json.loads(done.out)["connection_count"], 6)
 
     def test_every_cut_is_told(self):
         for kind, path in PACKED.items():
@@ -165,7 +165,7 @@ class CaptureInput(CliTest):
         ladder = run("pcap", "ladder", PLAIN, "--filter", "ip6").out
         self.assertIn("9003", ladder)
         self.assertNotIn("9001", ladder)
-        self.assertEqual(json.loads(run("pcap", "matrix", "--json", PLAIN, "--filter", "ip6").out)["connections"], 1)
+        self.assertEqual(json.loads(run("pcap", "matrix", "--json", PLAIN, "--filter", "ip6").out)["connection_count"], 1)
 
     def test_a_wrong_filter_is_refused_in_the_words_of_libpcap(self):
         for command in ("check", "ladder", "matrix"):

@@ -71,7 +71,7 @@ class ConformTest(cli.CliTest):
         self.assertEqual({c.get("classname") for c in cases.values()}, {"conform.mpa.responder"})
         self.assertEqual(int(suite.get("tests")), len(cases))
         for name, verdict in verdicts.items():
-            self.assertEqual(cases[name].find("skipped") is not None, verdict in ("inconclusive", "not run"), name)
+            self.assertEqual(cases[name].find("skipped") is not None, verdict in ("inconclusive", "not_run"), name)
         with open(html, encoding="utf-8") as file:
             self.assertIn("MPA ID Req Frame", file.read())
         with open(markdown, encoding="utf-8") as file:
@@ -190,7 +190,7 @@ class ConformTest(cli.CliTest):
             self.addCleanup(peer.close)
             done = cli.run("conform", "mpa", "responder", f"127.0.0.1:{peer.port}", "--pause", "1ms", "--timeout", "300ms",
                            "--timer", "1s", "--json")
-            self.assertEqual(set(self.verdicts(done).values()), {"inconclusive", "not run"}, str(done))
+            self.assertEqual(set(self.verdicts(done).values()), {"inconclusive", "not_run"}, str(done))
             self.refused(done, 3, "nothing that answered at 127.0.0.1", "spoke MPA", words)
 
     def test_what_rejects_everything_speaks_mpa(self):
@@ -218,8 +218,8 @@ class ConformTest(cli.CliTest):
         done = tester.finish(stop=True)
         self.assertLess(time.monotonic() - begin, 10)
         cases = {e["name"]: (e["verdict"], e["observed"]) for e in done.events if e["event"] == "case"}
-        self.assertEqual(cases["plain-v1"], ("not run", "interrupted"))
-        self.assertEqual(cases["half-request-times-out"][0], "not run")
+        self.assertEqual(cases["plain-v1"], ("not_run", "interrupted"))
+        self.assertEqual(cases["half-request-times-out"][0], "not_run")
         self.assertEqual(done.event("summary")["failed"], 0)
         self.assertTrue(done.event("summary")["interrupted"])
         self.refused(done, 1, "interrupted", "partial")
@@ -375,7 +375,7 @@ class ConformTest(cli.CliTest):
             done = self.ok(cli.run("conform", "mpa", role, "--list", "--json"))
             rows = {e["row"] for e in done.events}
             self.assertIn("30", rows)
-            self.assertTrue(all(e["clause"] and e["level"] in ("MUST", "SHOULD", "MAY") for e in done.events))
+            self.assertTrue(all(e["rule"] and e["level"] in ("MUST", "SHOULD", "MAY") for e in done.events))
         text = self.ok(cli.run("conform", "mpa", "initiator", "--list", "--only", "^reply-private")).out
         self.assertIn("destructive", text)
         json.dumps(text)

@@ -157,7 +157,7 @@ class Forms(CliTest):
                            "--send", 1, "--echoed", "--quiet", "--json"))
         summary = done.event("summary")
         self.assertEqual((summary["good"], summary["established"], summary["failed"]), (200, 200, 0))
-        self.assertEqual(set(summary["established_us"]), {"min", "median", "max"})
+        self.assertEqual(set(summary["setup_us"]), {"min", "median", "max"})
         self.assertEqual(self.ok(peer.finish()).event("summary")["established"], 200)
 
 

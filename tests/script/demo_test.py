@@ -30,11 +30,12 @@ class Demo(CliTest):
     def test_json(self):
         done = self.ok(run("demo", "--json", "--ipv6", "--pcapng", self.path("demo.pcapng")))
         simulated = done.event("simulated")
-        self.assertEqual((simulated["result"], simulated["established"], simulated["dropped"]), ("passed", 1, 3))
+        self.assertEqual((simulated["verdict"], simulated["established"], simulated["frames_dropped"]), ("passed", 1, 3))
         exchange = done.event("exchange")
         self.assertEqual((exchange["reads_verified"], exchange["writes_verified"]), (3, 3))
         self.assertEqual([e["role"] for e in done.events if e["event"] == "agreement"], ["initiator", "responder"])
-        self.assertEqual(done.event("verdict")["connections"] > 0, True)
+        self.assertEqual(done.event("checked")["connection_count"] > 0, True)
+        self.assertEqual({"passed", "failed"}, {e["verdict"] for e in done.events if e["event"] == "checked"})
 
     def test_given_captures_are_judged(self):
         own = self.path("own.pcapng")

@@ -93,8 +93,8 @@ class FloodTest(CliTest):
         summary = done.event("summary")
         self.assertEqual(summary["good"], count)
         self.assertEqual(summary["retried"], 0)
-        self.assertLess(summary["established_us"]["max"], LOCKOUT_US)
-        return summary["established_us"]
+        self.assertLess(summary["setup_us"]["max"], LOCKOUT_US)
+        return summary["setup_us"]
 
     def under_flood(self, honest_address):
         peer, port = self.listen("--quiet")

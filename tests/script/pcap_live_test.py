@@ -93,20 +93,20 @@ class Live(CliTest):
         live = self.live(port)
         self.connect(port)
         first = live.wait_for("connection")
-        self.assertEqual((first["connection"], first["outcome"], first["standing"]), (1, "established", "passed"), first)
+        self.assertEqual((first["connection"], first["outcome"], first["verdict"]), (1, "established", "passed"), first)
         self.connect(port, "--revision", 1, "--send", 3, "--echoed")
         second = live.wait_for("connection")
         self.assertEqual((second["connection"], second["revision"]), (2, 1))
         self.assertGreater(second["from_initiator"]["messages"], 0)
         self.bad_request(port)
         third = live.wait_for("connection")
-        self.assertEqual((third["connection"], third["standing"]), (3, "failed"))
+        self.assertEqual((third["connection"], third["verdict"]), (3, "failed"))
         self.assertIn("revision 7", json.dumps(third["findings"]))
         done = self.interrupt(live)
         self.assertEqual(done.code, 1, str(done))
         summary = done.event("summary")
-        self.assertEqual([summary[key] for key in ("connections", "passed", "partial", "failed")], [3, 2, 0, 1])
-        self.assertEqual((summary["standing"], summary["why"]), ("failed", "1 connection failed"))
+        self.assertEqual([summary[key] for key in ("connection_count", "passed", "partial", "failed")], [3, 2, 0, 1])
+        self.assertEqual((summary["verdict"], summary["reason"]), ("failed", "1 connection failed"))
         self.assertEqual((summary["end"], summary["dropped"]), ("signal", {"kernel": 0, "interface": 0}))
 
     def test_csv_and_junit_are_those_of_check(self):
@@ -117,7 +117,7 @@ class Live(CliTest):
         first = live.wait_for("connection")
         with open(table, newline="", encoding="utf-8") as file:  # its line stands there while the capture goes on
             row, = csv.DictReader(file)
-        self.assertEqual([row[key] for key in ("file", "connection", "initiator", "outcome", "standing")],
+        self.assertEqual([row[key] for key in ("file", "connection", "initiator", "outcome", "verdict")],
                          ["lo", "1", first["initiator"], "established", "passed"])
         self.bad_request(port)
         live.wait_for("connection")
@@ -125,7 +125,7 @@ class Live(CliTest):
         self.assertEqual(done.code, 1, str(done))
         with open(table, newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
-        self.assertEqual([row["standing"] for row in rows], ["passed", "failed"])
+        self.assertEqual([row["verdict"] for row in rows], ["passed", "failed"])
         report = done.event("summary")["report"]
         self.assertEqual({row["report_command"] for row in rows}, {report["command"]})
         self.assertEqual(done.event("capturing")["report"], report)
@@ -139,7 +139,7 @@ class Live(CliTest):
         none = run("pcap", "live", "-i", "lo", "--duration", "50ms", "--csv", "-", "tcp port 1")
         self.assertEqual(none.code, 1, str(none))
         row, = csv.DictReader(none.out.splitlines())
-        self.assertEqual((row["file"], row["connection"], row["standing"]), ("lo", "", "failed"))
+        self.assertEqual((row["file"], row["connection"], row["verdict"]), ("lo", "", "failed"))
 
     def test_the_ring_holds_what_was_judged(self):
         _, port = self.listener()
@@ -162,7 +162,7 @@ class Live(CliTest):
             self.assertEqual(recorded["last"]["frame"], connection["last_frame"])
             del connection["event"], connection["connection"]
             self.assertEqual(connection, seen[connection["first_frame"]])
-        for key in ("packets", "tcp_connections", "errors", "warnings", "standing", "why", "passed", "failed", "holds"):
+        for key in ("packets", "tcp_connections", "errors", "warnings", "verdict", "reason", "passed", "failed", "holds"):
             self.assertEqual(done.event("summary")[key], check.events[0][key], key)
 
     def test_the_ring_goes_round(self):
@@ -171,7 +171,7 @@ class Live(CliTest):
         live = self.live(port, "--ring", "2x1MB", "-w", base)
         self.connect(port, "--send", 400, "--size", 10000)
         connection = live.wait_for("connection")
-        self.assertEqual(connection["standing"], "passed", connection)
+        self.assertEqual(connection["verdict"], "passed", connection)
         self.assertIsNone(connection["recorded"]["first"], "overwritten")
         self.assertIsNotNone(connection["recorded"]["last"])
         self.assertEqual(self.interrupt(live).code, 0)
@@ -210,7 +210,7 @@ class Live(CliTest):
         self.assertEqual(err.strip(), f"parley pcap live: cannot write '{self.path('ring_00001.pcapng')}': File too large")
         summary = [json.loads(line) for line in out.splitlines() if '"summary"' in line][0]
         self.assertEqual(summary["end"], "error")
-        self.assertIn("not read to its end", summary["why"])
+        self.assertIn("not read to its end", summary["reason"])
 
     def test_it_ends_by_count_and_by_time(self):
         _, port = self.listener()
@@ -222,7 +222,7 @@ class Live(CliTest):
         none = run("pcap", "live", "-i", "lo", "--duration", "50ms", "--json", f"tcp port {port}")
         self.assertEqual(none.code, 1, "nothing seen is no pass")
         self.assertEqual(none.event("summary")["end"], "duration")
-        self.assertIn("no connection of a known protocol", none.event("summary")["why"])
+        self.assertIn("no connection of a known protocol", none.event("summary")["reason"])
 
     def test_the_exit_code_is_that_of_check(self):
         _, port = self.listener()
@@ -230,7 +230,7 @@ class Live(CliTest):
         self.connect(port)
         done = live.finish()
         self.assertEqual(done.code, 1, str(done))
-        self.assertEqual(done.event("summary")["why"], "1 connection, at least 2 expected")
+        self.assertEqual(done.event("summary")["reason"], "1 connection, at least 2 expected")
         for partial_ok, code in ((), 1), (("--partial-ok",), 0):
             live = self.live(port, *partial_ok)
             with socket.create_connection(("127.0.0.1", port), LIMIT) as s:
@@ -239,7 +239,7 @@ class Live(CliTest):
                 live.process.send_signal(signal.SIGINT)
                 done = live.finish()
             self.assertEqual(done.code, code, str(done))
-            self.assertEqual(self.connections(done)[0]["standing"], "partial")
+            self.assertEqual(self.connections(done)[0]["verdict"], "partial")
             self.assertEqual(self.connections(done)[0]["end"], "open at the end of the capture")
 
     def test_what_the_kernel_drops_accuses_nobody(self):
@@ -253,10 +253,10 @@ class Live(CliTest):
         self.assertEqual(done.code, 1, str(done))
         self.assertIn("dropped by the kernel", done.err)
         summary = done.event("summary")
-        self.assertEqual((summary["standing"], summary["errors"], summary["warnings"]), ("partial", 0, 0), summary)
-        self.assertIn("the capture dropped", summary["why"])
+        self.assertEqual((summary["verdict"], summary["errors"], summary["warnings"]), ("partial", 0, 0), summary)
+        self.assertIn("the capture dropped", summary["reason"])
         for connection in self.connections(done):
-            self.assertEqual(connection["standing"], "partial", connection)
+            self.assertEqual(connection["verdict"], "partial", connection)
 
     def test_any_interface_and_text_for_people(self):
         _, port = self.listener("--reject")

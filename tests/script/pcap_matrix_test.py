@@ -41,7 +41,7 @@ class Matrix(cli.CliTest):
         (about,) = self.matrix("--json").events
         self.assertEqual(about["failed"], 1)
         cell = next(c for c in about["cells"] if c["initiator"] == "alpha")
-        self.assertEqual(cell["standing"], "failed")
+        self.assertEqual(cell["verdict"], "failed")
         found = [f for c in cell["connections"] for f in c["findings"]]
         self.assertTrue(any(f["frame"] > 0 and "RFC 5044" in f["rule"] for f in found))
 
@@ -54,7 +54,7 @@ class Matrix(cli.CliTest):
         self.assertEqual(done.code, 1, str(done))
         self.assertRegex(done.out, r"nothing\.pcap  failed: no connection of a known protocol; the\s+capture\s+holds no packet")
         done = self.matrix("--json")
-        self.assertEqual(done.events[0]["standing"], "failed")
+        self.assertEqual(done.events[0]["verdict"], "failed")
         (lacking,) = done.events[0]["lacking"]
         self.assertTrue(lacking["file"].endswith("nothing.pcap"))
 

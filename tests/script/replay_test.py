@@ -26,7 +26,7 @@ class Replay(CliTest):
     def summary(self, finished, code, result):
         self.assertEqual(finished.code, code, str(finished))
         summary = finished.event("summary")
-        self.assertEqual(summary["result"], result, str(finished))
+        self.assertEqual(summary["verdict"], result, str(finished))
         return summary
 
 
@@ -58,7 +58,7 @@ class OverSockets(Replay):
         self.summary(done, 1, "different")
         difference = done.event("difference")
         self.assertTrue(difference["recorded"]["frame"] > 0)
-        self.assertTrue(difference["live"]["octets"].startswith(b"MPA ID Rep Frame".hex()))
+        self.assertTrue(difference["live"]["hex"].startswith(b"MPA ID Rep Frame".hex()))
         self.assertIn("RFC", difference["rule"])
         server.finish(stop=True)
 
@@ -91,7 +91,7 @@ class OverSockets(Replay):
                        "--speed", speed)
             self.summary(done, 0, "same")
             last = [event for event in done.events if event["event"] == "played"][-1]
-            self.assertEqual(last["time"] > 0.6, slow, str(done))
+            self.assertEqual(last["at_s"] > 0.6, slow, str(done))
             self.ok(server.finish())
 
     def test_a_peer_that_is_silent_or_not_there_ends_the_run(self):
@@ -120,7 +120,7 @@ class OverSockets(Replay):
                 connection.close()
             self.summary(done, 1, "different")
             difference = done.event("difference")
-            said = difference["text"] if ends else difference["live"]["words"]
+            said = difference["text"] if ends else difference["live"]["text"]
             self.assertIn("11 of the at least 20 octets of a startup frame, then " + ("the end" if ends else "nothing for"),
                           said)
 
@@ -275,7 +275,7 @@ class EveryConnection(Replay):
         told = {number: word for word in ("same", "different", "nothing_compared", "broken_off", "not_played")
                 for number in total[word]}
         self.assertEqual(sorted(told), list(range(1, len(listed) + 1)))
-        self.assertEqual((total["connections"], total["not_reached"]), (len(listed), []))
+        self.assertEqual((total["connection_count"], total["not_reached"]), (len(listed), []))
         self.assertEqual(done.code, 1, "some differ")
         for number in (told_first for word in ("same", "different", "not_played") for told_first in total[word][:2]):
             alone = run("replay", capture(self.FILE), "-n", number, "--role", "initiator", "--against", "sim:parley")

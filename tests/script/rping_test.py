@@ -247,7 +247,7 @@ class RawServer(CliTest):
                 self.one_ping(again, 0, 64)
                 self.close(second)
         done = self.ok(self.serve(play, "-C", 1, "--timeout", "300ms", "--nudge-after", "0"))
-        self.assertEqual(done.event("summary")["connections"], 2)
+        self.assertEqual(done.event("summary")["connection_count"], 2)
         self.assertIn("connecting again (1 of 3)", done.err)
 
     def test_a_server_that_stays_silent_is_given_up(self):

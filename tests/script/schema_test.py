@@ -4,6 +4,7 @@ the others do not ask for, and that a wrong line is found."""
 import glob
 import json
 import os
+import re
 
 import schema
 from cli import SOURCE_DIR, CliTest, main, run
@@ -27,6 +28,16 @@ def subschemas(value):
         if word in value:
             yield from subschemas(value[word])
     yield value
+
+
+def without_unit(schemas):
+    """Keys of numbers with fractions that do not say what they count, nor stand in an object whose key does."""
+    for key, value in schemas.items():
+        if not re.search(r"_(us|ms|s)$|_per_", key):
+            if value.get("type") == "number":
+                yield key
+            yield from without_unit(value.get("properties", {}))
+            yield from without_unit(value.get("items", {}).get("properties", {}))
 
 
 def duplicates(files):
@@ -55,6 +66,26 @@ class Schemas(CliTest):
                 if "$ref" in part:
                     self.assertIsInstance(schema.resolve(part["$ref"], name)[0], dict)
         self.assertEqual(duplicates(files), [])
+
+    def test_each_key_is_in_the_docs(self):
+        docs = ""
+        for name in ("cli", "pcap-check", "captures", "replay"):
+            with open(os.path.join(SOURCE_DIR, "docs", f"{name}.md"), encoding="utf-8") as file:
+                docs += file.read()
+        words = set(re.findall(r"\w+", docs))
+        for name in sorted(os.listdir(schema.FOLDER)):
+            if name.endswith(".json"):
+                known = {key for part in subschemas(schema.load(name)) for key in part.get("properties", {})}
+                self.assertEqual(known - words, set(), f"of {name}, not in docs/cli.md or a page that it names")
+
+    def test_times_name_their_unit_and_words_have_no_spaces(self):
+        for name in sorted(os.listdir(schema.FOLDER)):
+            if not name.endswith(".json"):
+                continue
+            for part in subschemas(schema.load(name)):
+                for word in part.get("enum", []) + part.get("examples", []):
+                    self.assertRegex(str(word), r"^[\w-]+$", name)
+            self.assertEqual(list(without_unit(schema.load(name).get("$defs", {}))), [], name)
 
     def test_wrong_lines_are_found(self):
         line = json.loads(run("sim", "check", "lossy_handshake", "--json").out.splitlines()[0])

@@ -72,7 +72,7 @@ class Run(SimTest):
         command = re.search(r"reproduce: parley (.*)", done.out)[1].split()
         again = run(*command, "--json")
         self.assertEqual(again.code, 1)
-        self.assertEqual(json.loads(again.out.splitlines()[0])["result"], "failed")
+        self.assertEqual(json.loads(again.out.splitlines()[0])["verdict"], "failed")
 
     def test_output_keeps_the_order_of_the_input(self):
         files = [self.scenario(name=f"s{i}.toml") for i in range(9)]
@@ -271,7 +271,7 @@ class Many(SimTest):
         third = done.events[2]
         self.assertTrue(third["drawn"])
         again = self.ok(run(*third["reproduce"].split()[1:], "--json")).events[0]
-        for key in ("drawn", "events", "packet_hops", "virtual_us", "dropped"):
+        for key in ("drawn", "events", "packet_hops", "virtual_us", "frames_dropped"):
             self.assertEqual(again[key], third[key])
 
     def test_replay_prints_the_same_hash(self):
@@ -353,7 +353,7 @@ class Many(SimTest):
         done = self.ok(run("sim", "storm", "--nodes", 8, "--pattern", "alltoall", "--loss", "0.1%", "--json"))
         storm = done.event("storm")
         self.assertEqual((storm["wanted"], storm["established"], storm["failed"]), (28, 28, 0))
-        self.assertEqual(list(storm["steps_us"])[:2], ["tcp", "request"])
+        self.assertEqual(list(storm["steps_us"])[:2], ["transport", "request"])
         for quantiles in storm["steps_us"].values():
             self.assertEqual(quantiles, sorted(quantiles))
         text = self.ok(run("sim", "storm", "--nodes", 4, "--pattern", "ring", "--ppn", 2)).out

@@ -91,8 +91,8 @@ class Quirks(CliTest):
     def test_json_has_one_object_per_quirk(self):
         entries = [json.loads(line) for line in self.ok(run("quirks", "--json")).out.splitlines()]
         siw = next(entry for entry in entries if entry["name"] == "siw")
-        self.assertEqual(set(siw), {"name", "transport", "protocol", "summary", "evidence", "flags", "private_data_max"})
-        self.assertIn("echoes_reserved", siw["flags"])
+        self.assertEqual(set(siw), {"name", "transport", "protocol", "summary", "evidence", "departures", "private_data_max"})
+        self.assertIn("echoes_reserved", siw["departures"])
         self.assertEqual(siw["private_data_max"], 256)
 
     def test_one_or_none(self):

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/json_words.hpp"
 #include "base/text.hpp"
 #include "capture/report/text.hpp"
 #include "drivers/asio/machine_loop.hpp"
@@ -81,11 +82,11 @@ class Only {
 Json exchange_json(const Result& r) {
   Json list = Json::array();
   for (const conform::Exchange& e : r.exchanges)
-    list.push_back({{"ms", std::chrono::duration_cast<std::chrono::milliseconds>(e.at - r.began).count()},
+    list.push_back({{"at_ms", std::chrono::duration_cast<std::chrono::milliseconds>(e.at - r.began).count()},
                     {"connection", e.connection},
                     {"by", e.by_tester ? "tester" : "peer"},
-                    {"words", e.words},
-                    {"octets", hex_text(e.octets, conform::Tester::octets_max)}});
+                    {"text", e.words},
+                    {"hex", hex_digits(e.octets)}});
   return list;
 }
 
@@ -95,7 +96,7 @@ Json case_json(const Case& c) {
           {"transport", "iwarp"},
           {"protocol", "mpa"},
           {"iut", to_string(c.iut)},
-          {"clause", c.clause},
+          {"rule", c.clause},
           {"level", to_string(c.level)},
           {"destructive", c.destructive},
           {"stimulus", c.stimulus},
@@ -105,9 +106,9 @@ Json case_json(const Case& c) {
 Json result_json(const Result& r) {
   Json object{{"event", "case"}};
   object.update(case_json(*r.what));
-  object["verdict"] = to_string(r.finding.verdict);
+  object["verdict"] = json_word(to_string(r.finding.verdict));
   object["observed"] = r.finding.observed;
-  object["seconds"] = static_cast<double>(r.took.count()) / 1e9;
+  object["took_s"] = static_cast<double>(r.took.count()) / 1e9;
   object["exchanges"] = exchange_json(r);
   if (!r.output.empty()) object["output"] = r.output;
   return object;
@@ -220,7 +221,7 @@ Or<void> Conform::listen(const Address& at) {
   while (!peer_.done()) turn();
   if (!local) return complain(Exit::environment, fmt::format("cannot listen on {}: {}", at.to_string(), peer_.why()));
   context_.out.text("listening on " + local->to_string());
-  context_.out.object({{"event", "listening"}, {"address", local->to_string()}, {"port", local->port}});
+  context_.out.object({{"event", "listening"}, {"local", local->to_string()}, {"port", local->port}});
   return {};
 }
 

@@ -12,7 +12,7 @@ namespace parley::tools {
 
 namespace {
 
-Json flags_json(const mpa::Quirk& q) {
+Json departures_json(const mpa::Quirk& q) {
   const std::pair<const char*, bool> flags[] = {{"echoes_reserved", q.echoes_reserved},
                                                 {"echoes_r", q.echoes_r},
                                                 {"crc_off", q.crc_off},
@@ -67,7 +67,7 @@ int run_quirks(const std::string& only, Context& context) {
                         {"protocol", "mpa"},
                         {"summary", q.summary},
                         {"evidence", q.evidence},
-                        {"flags", flags_json(q)},
+                        {"departures", departures_json(q)},
                         {"private_data_max", q.private_data_max}});
   }
   return code(Exit::ok);

@@ -155,12 +155,12 @@ class Ladders {
       Json lines = Json::array();
       for (const auto& e : c.events)
         lines.push_back({{"frame", e.frame},
-                         {"time", static_cast<double>((e.at - c.first_at).count()) / 1e9},
+                         {"at_s", static_cast<double>((e.at - c.first_at).count()) / 1e9},
                          {"from", std::string(capture::to_string(e.from))},
                          {"text", e.text}});
       out_.object({{"file", file},
                    {"connection", index + 1},
-                   {"standing", std::string(capture::to_string(c.judgement.standing))},
+                   {"verdict", std::string(capture::to_string(c.judgement.standing))},
                    {"transport", "iwarp"},
                    {"protocol", "mpa"},
                    {"initiator", c.initiator.to_string()},

@@ -281,7 +281,8 @@ int Live::finish() {
     Json whole = capture::json("", report);
     whole.erase("file");
     object.update(std::move(whole));
-    object["connections"] = report.all_connections();
+    object.erase("connections");
+    object["connection_count"] = report.all_connections();
     object["dropped"] = {{"kernel", drops_.kernel}, {"interface", drops_.interface}};
     object["report"] = report_json(report_);
     out_.object(object);

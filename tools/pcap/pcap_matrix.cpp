@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 
+#include "base/json_words.hpp"
 #include "capture/report/json.hpp"
 #include "capture/report/matrix.hpp"
 #include "capture/report/standing.hpp"
@@ -196,9 +197,9 @@ class MatrixRun {
           for (const auto& f : e.report.findings)
             if (f.severity != capture::Severity::note) findings.push_back(capture::json(f));
           connections.push_back({{"file", e.file},
-                                 {"standing", std::string(capture::to_string(e.report.judgement.standing))},
-                                 {"why", e.report.judgement.why},
-                                 {"outcome", std::string(capture::to_string(e.report.outcome))},
+                                 {"verdict", std::string(capture::to_string(e.report.judgement.standing))},
+                                 {"reason", e.report.judgement.why},
+                                 {"outcome", json_word(capture::to_string(e.report.outcome))},
                                  {"first_frame", e.report.first_frame},
                                  {"last_frame", e.report.last_frame},
                                  {"findings", std::move(findings)}});
@@ -208,16 +209,16 @@ class MatrixRun {
                         {"transport", "iwarp"},
                         {"protocol", "mpa"},
                         {"form", form},
-                        {"standing", std::string(capture::to_string(worst(matrix_, cell)))},
+                        {"verdict", std::string(capture::to_string(worst(matrix_, cell)))},
                         {"connections", std::move(connections)}});
       }
     for (const auto& f : matrix_.files)
       if (!f.error.empty()) unread.push_back({{"file", f.file}, {"error", f.error}});
     for (const auto& f : matrix_.files)
-      if (!f.shortfall.empty()) short_of.push_back({{"file", f.file}, {"standing", "failed"}, {"why", f.shortfall}});
+      if (!f.shortfall.empty()) short_of.push_back({{"file", f.file}, {"verdict", "failed"}, {"reason", f.shortfall}});
     out_.object({{"files", matrix_.files.size()},
-                 {"connections", matrix_.entries.size()},
-                 {"standing", std::string(capture::to_string(matrix_.standing()))},
+                 {"connection_count", matrix_.entries.size()},
+                 {"verdict", std::string(capture::to_string(matrix_.standing()))},
                  {"passed", matrix_.count(capture::Standing::passed)},
                  {"partial", matrix_.count(capture::Standing::partial)},
                  {"failed", matrix_.count(capture::Standing::failed)},

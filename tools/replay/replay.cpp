@@ -120,7 +120,7 @@ Played play_live(const Job& job, const replay::Recording& recording, Output& out
     if (machine.listening() && !std::exchange(told, true)) {
       out.text(fmt::format("listening on {}", machine.listening()->to_string()));
       out.object(
-          {{"event", "listening"}, {"address", machine.listening()->to_string()}, {"port", machine.listening()->port}});
+          {{"event", "listening"}, {"local", machine.listening()->to_string()}, {"port", machine.listening()->port}});
     }
     if (!player.started() && (*loop)->now() >= give_up) break;
   }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/json_words.hpp"
 #include "tools/provenance.hpp"
 
 namespace parley::tools {
@@ -41,11 +42,11 @@ std::string side_text(const char* name, const std::optional<Evidence>& e) {
 
 Json side_json(const std::optional<Evidence>& e) {
   if (!e) return nullptr;
-  Json out{{"time", static_cast<double>(e->at.count()) / 1e9}, {"words", e->words}};
+  Json out{{"at_s", static_cast<double>(e->at.count()) / 1e9}, {"text", e->words}};
   if (e->frame != 0) out["frame"] = e->frame;
   std::string octets;
   for (const std::uint8_t o : e->octets) octets += fmt::format("{:02x}", o);
-  out["octets"] = std::move(octets);
+  out["hex"] = std::move(octets);
   out["octets_known"] = e->known;
   return out;
 }
@@ -74,7 +75,7 @@ void print_contents(Output& out, const std::string& file, const replay::Contents
                 {"responder", c.responder.to_string()},
                 {"first_frame", c.first_frame},
                 {"last_frame", c.last_frame},
-                {"outcome", capture::to_string(c.outcome)},
+                {"outcome", json_word(capture::to_string(c.outcome))},
                 {"playable", playable}});
   }
 }
@@ -95,7 +96,7 @@ void print_begin(Output& out, const ReplayRun& run, const replay::Recording& rec
       {{"event", "replay"},
        {"file", run.file},
        {"connection", recording.connection},
-       {"connections", recording.connections},
+       {"connection_count", recording.connections},
        {"transport", "iwarp"},
        {"protocol", "mpa"},
        {"role", capture::to_string(run.side)},
@@ -116,7 +117,7 @@ Played print_result(Output& out, const ReplayRun& run, const replay::PlayResult&
                            line.frame != 0 ? fmt::format("frame {}", line.frame) : std::string(), line.text));
       if (run.verbose)
         out.object({{"event", line.played ? "played" : "live"},
-                    {"time", static_cast<double>(line.at.count()) / 1e9},
+                    {"at_s", static_cast<double>(line.at.count()) / 1e9},
                     {"frame", line.frame},
                     {"text", line.text}});
     }
@@ -150,7 +151,7 @@ Played print_result(Output& out, const ReplayRun& run, const replay::PlayResult&
   out.text(line);
   out.object({{"event", "summary"},
               {"command", "replay"},
-              {"result", result_word(r)},
+              {"verdict", json_word(result_word(r))},
               {"steps", r.steps},
               {"steps_played", r.steps_played},
               {"answers", r.expected},
@@ -189,7 +190,8 @@ int print_total(Output& out, const ReplayTotal& total, std::size_t all, const Re
   std::vector<std::size_t> left(all - reached);  // they are the last
   std::iota(left.begin(), left.end(), reached + 1);
   std::string line = fmt::format("{} connection{}: {} same", all, all == 1 ? "" : "s", total.same.size());
-  Json object{{"event", "total"}, {"command", "replay"}, {"file", file}, {"connections", all}, {"same", total.same}};
+  Json object{
+      {"event", "total"}, {"command", "replay"}, {"file", file}, {"connection_count", all}, {"same", total.same}};
   const auto tell = [&](const char* words, const char* key, const std::vector<std::size_t>& numbers) {
     if (!numbers.empty()) line += fmt::format(", {} {} ({})", numbers.size(), words, fmt::join(numbers, ", "));
     object[key] = numbers;

@@ -282,7 +282,7 @@ int Connector::summary() {
                 : fmt::format("; set-up took {} to {}, median {}", measured_duration_text(times_.front()),
                               measured_duration_text(times_.back()), measured_duration_text(median));
     const auto us = [](Duration d) { return static_cast<double>(d.count()) / 1e3; };
-    object["established_us"] = {{"min", us(times_.front())}, {"median", us(median)}, {"max", us(times_.back())}};
+    object["setup_us"] = {{"min", us(times_.front())}, {"median", us(median)}, {"max", us(times_.back())}};
   }
   if (args_.count > 1 || !first_fault_) context_.out.text(text);
   context_.out.object(object);

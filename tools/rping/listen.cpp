@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/json_words.hpp"
 #include "base/text.hpp"
 #include "cm/mpa_options.hpp"
 #include "tools/command.hpp"
@@ -156,7 +157,7 @@ void Listener::decide(Served& served) {
   served.leaving = true;
   context_.out.text(fmt::format("[{}] rejected, with {}", report_.number(served.id), private_data_text(data_)));
   context_.out.object(
-      {{"event", "reject_sent"}, {"id", report_.number(served.id)}, {"private_data", private_data_json(data_)}});
+      {{"event", "reject_sent"}, {"id", report_.number(served.id)}, {"private_data", json_octets(data_)}});
 }
 
 void Listener::accept(Served& served) {

@@ -280,8 +280,13 @@ int Client::run() {
 }
 
 Json Client::summary_json() const {
-  Json object{{"event", "summary"}, {"command", "rping"},          {"role", "client"},           {"pings", pings_},
-              {"size", args_.size}, {"validated", args_.validate}, {"connections", retried_ + 1}};
+  Json object{{"event", "summary"},
+              {"command", "rping"},
+              {"role", "client"},
+              {"pings", pings_},
+              {"size", args_.size},
+              {"validated", args_.validate},
+              {"connection_count", retried_ + 1}};
   object.update(report_.tally_json());
   if (pings_ > 0) {
     const auto us = [](Duration d) { return static_cast<double>(d.count()) / 1e3; };

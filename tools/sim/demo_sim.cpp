@@ -37,9 +37,9 @@ int demo_simulation(Output& out) {
   out.object({{"event", "simulated"},
               {"scenario", report.scenario},
               {"seed", seed_text(run.seed)},
-              {"result", result_word(result)},
+              {"verdict", verdict_word(result)},
               {"established", report.established},
-              {"dropped", report.counters.dropped},
+              {"frames_dropped", report.counters.dropped},
               {"pcapng_fnv1a", fmt::format("0x{:016x}", *result.hash)}});
   if (!result.passed()) return out.error(Exit::failed, "the simulated handshake: " + first_trouble(report));
   return code(Exit::ok);

@@ -108,7 +108,7 @@ std::string virtual_time(Duration time) {
   return fmt::format("{}.{:03} s", ns / 1'000'000'000, ns / 1'000'000 % 1'000);
 }
 
-std::string_view result_word(const SimResult& result) {
+std::string_view verdict_word(const SimResult& result) {
   return result.passed() ? "passed" : result.stopped() ? "stopped" : "failed";
 }
 
@@ -150,7 +150,7 @@ Json run_json(const SimResult& result, bool connections) {
               {"scenario", r.scenario},
               {"seed", seed_text(result.run.seed)},
               {"swarm", result.run.swarm},
-              {"result", result_word(result)},
+              {"verdict", verdict_word(result)},
               {"end", end_word(r.end)},
               {"virtual_us", us(r.finished_at)},
               {"established", r.established},
@@ -159,7 +159,7 @@ Json run_json(const SimResult& result, bool connections) {
               {"faults_hit", r.faults_hit},
               {"events", r.counters.events},
               {"packet_hops", r.counters.packet_hops},
-              {"dropped", r.counters.dropped}};
+              {"frames_dropped", r.counters.dropped}};
   if (result.run.settled) object["settled"] = true;
   if (result.run.drop_mask) object["drop_mask"] = mask_text(*result.run.drop_mask);
   if (result.run.swarm) object["drawn"] = result.drawn;

@@ -49,7 +49,7 @@ Json ladder_json(const SimResult& result) {
       object["repeated"] = row.repeated;
     }
     object["text"] = row.text;
-    if (!row.why.empty()) object["why"] = row.why;
+    if (!row.why.empty()) object["reason"] = row.why;
     rows.push_back(std::move(object));
   }
   return {{"event", "ladder"},

@@ -46,7 +46,7 @@ std::uint64_t cpu_us() {
 /// The steps of a set-up in the order in which they happen; what else a report names comes behind them.
 std::vector<std::string> in_order_of_time(const sim::StormReport& report) {
   std::vector<std::string> names;
-  for (const char* name : {"tcp", "request", "reply", "established"})
+  for (const char* name : {"transport", "request", "reply", "established"})
     if (report.steps.contains(name)) names.emplace_back(name);
   for (const auto& [name, quantiles] : report.steps)
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
@@ -115,7 +115,7 @@ void tell(const StormArgs& args, const sim::StormReport& report, const Cost& cos
               {"steps_us", std::move(steps)},
               {"events", report.counters.events},
               {"packet_hops", report.counters.packet_hops},
-              {"dropped", report.counters.dropped},
+              {"frames_dropped", report.counters.dropped},
               {"cpu_us", cost.cpu_us},
               {"cpu_us_per_connection", cpu_each},
               {"octets_per_connection_alive", octets_each}};

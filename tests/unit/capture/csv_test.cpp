@@ -73,8 +73,8 @@ TEST(CaptureCsv, EachConnectionIsALineWithAllColumns) {
   EXPECT_EQ(value(csv, 1, "initiator_messages"), "12");
   EXPECT_EQ(value(csv, 1, "begin_s").substr(0, 8), "1000000.");
   EXPECT_EQ(value(csv, 1, "first_error"), "");
-  EXPECT_EQ(value(csv, 1, "standing") + value(csv, 1, "why"), "passed");
-  EXPECT_EQ(value(csv, 2, "standing") + " " + value(csv, 2, "why"), "failed 1 error");
+  EXPECT_EQ(value(csv, 1, "verdict") + value(csv, 1, "reason"), "passed");
+  EXPECT_EQ(value(csv, 2, "verdict") + " " + value(csv, 2, "reason"), "failed 1 error");
   EXPECT_EQ(value(csv, 2, "errors"), "1");
   EXPECT_EQ(value(csv, 2, "first_error_rule"), "RFC 5044 §4.4");
   EXPECT_NE(value(csv, 2, "first_error").find("the initiator sent an FPDU with CRC"), std::string::npos);
@@ -88,8 +88,8 @@ TEST(CaptureCsv, AFileWithoutAConnectionIsALineThatSaysSo) {
   EXPECT_EQ(lines[1].size(), lines[0].size());
   EXPECT_EQ(value(csv, 1, "file"), "empty.pcap");
   EXPECT_EQ(value(csv, 1, "connection"), "");
-  EXPECT_EQ(value(csv, 1, "standing"), "failed");
-  EXPECT_EQ(value(csv, 1, "why"), "no connection of a known protocol; the capture holds no packet");
+  EXPECT_EQ(value(csv, 1, "verdict"), "failed");
+  EXPECT_EQ(value(csv, 1, "reason"), "no connection of a known protocol; the capture holds no packet");
 }
 
 }  // namespace

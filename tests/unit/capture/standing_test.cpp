@@ -168,7 +168,7 @@ TEST(Standing, AFileWithoutAConnectionSaysWhatItHolds) {
             "other UDP, 1 other packet");
   EXPECT_NE(to_text("a", r).find("a: failed: no connection of a known protocol; the capture holds 2 packets of RoCEv2"),
             std::string::npos);
-  EXPECT_NE(to_json("a", r).find(R"("standing":"failed","why":"no connection of)"), std::string::npos);
+  EXPECT_NE(to_json("a", r).find(R"("verdict":"failed","reason":"no connection of)"), std::string::npos);
   EXPECT_NE(to_json("a", r).find(R"("holds":{"tcp":7,"rocev2":2,"rocev1":1,"other_udp":1})"), std::string::npos);
 }
 

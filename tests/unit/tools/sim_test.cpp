@@ -126,12 +126,12 @@ TEST(ToolsSimReport, BoundsAreFailuresThatNameTheBound) {
   MadeRun made;
   made.result.report.violations.clear();
   made.result.report.end = sim::RunEnd::time_bound;
-  EXPECT_EQ(result_word(made.result), "failed");
+  EXPECT_EQ(verdict_word(made.result), "failed");
   EXPECT_THAT(run_text(made.result), HasSubstr("bound (time)"));
   made.result.report.end = sim::RunEnd::event_bound;
   EXPECT_THAT(run_text(made.result), HasSubstr("bound (events)"));
   made.result.report.end = sim::RunEnd::stopped;
-  EXPECT_EQ(result_word(made.result), "stopped");
+  EXPECT_EQ(verdict_word(made.result), "stopped");
 }
 
 TEST(ToolsSimReport, JsonKeysKeepTheirOrder) {
@@ -142,9 +142,9 @@ TEST(ToolsSimReport, JsonKeysKeepTheirOrder) {
   for (const auto& [key, value] : object.items()) keys.push_back(key);
   EXPECT_EQ(keys,
             (std::vector<std::string>{
-                "event",      "file",        "scenario",   "seed",    "swarm",       "result",       "end",
-                "virtual_us", "established", "rejected",   "failed",  "faults_hit",  "events",       "packet_hops",
-                "dropped",    "drawn",       "violations", "pending", "connections", "pcapng_fnv1a", "reproduce"}));
+                "event",          "file",        "scenario",   "seed",    "swarm",       "verdict",      "end",
+                "virtual_us",     "established", "rejected",   "failed",  "faults_hit",  "events",       "packet_hops",
+                "frames_dropped", "drawn",       "violations", "pending", "connections", "pcapng_fnv1a", "reproduce"}));
   EXPECT_EQ(object["seed"], "0x51ab");
   EXPECT_EQ(object["pcapng_fnv1a"], "0x000000000000002a");
 }
