@@ -82,7 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Cable cable;
   Listener listener;
   const auto host = make_host(engine, 0, 0, "a", {}, Rng(1));
-  host->attach(cable);
+  host->attach(0, cable);
   host->set_app(&listener);
   host->start();
   const Address local = [&] {

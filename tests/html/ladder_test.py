@@ -47,7 +47,7 @@ class Ladder(unittest.TestCase):
                     page = self.open(name, dark=dark)
                     self.assertEqual(page.js(ROWS + ".length"), about["rows"])
                     self.assertEqual(page.js(f"{ROWS}.filter(r=>r.querySelector('.w[marker-end*=cross]')&&"
-                                             "r.matches('.lost')).length"), about["frames_dropped"])
+                                             "r.matches('.lost')).length"), about["dropped"])
                     self.assertEqual(page.js(f"{ROWS}.filter(r=>r.matches('.again')).length"), about["repeated"])
                     self.assertEqual(page.js("document.querySelectorAll('.hosts b').length"), about["hosts"])
                     self.assertEqual(page.complaints(), [])

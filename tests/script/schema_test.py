@@ -69,7 +69,7 @@ class Schemas(CliTest):
 
     def test_each_key_is_in_the_docs(self):
         docs = ""
-        for name in ("cli", "pcap-check", "captures", "replay"):
+        for name in ("cli", "pcap-check", "captures", "replay", "trace"):
             with open(os.path.join(SOURCE_DIR, "docs", f"{name}.md"), encoding="utf-8") as file:
                 docs += file.read()
         words = set(re.findall(r"\w+", docs))
@@ -84,7 +84,7 @@ class Schemas(CliTest):
                 continue
             for part in subschemas(schema.load(name)):
                 for word in part.get("enum", []) + part.get("examples", []):
-                    self.assertRegex(str(word), r"^[\w-]+$", name)
+                    self.assertRegex(str(word), r"^[\w.-]+$", name)
             self.assertEqual(list(without_unit(schema.load(name).get("$defs", {}))), [], name)
 
     def test_wrong_lines_are_found(self):
