@@ -140,6 +140,8 @@ to = "b"
                       ("shrink", failing, "--seed", "1", "-o", self.path("small.toml")), ("list",),
                       ("storm", "--nodes", "4", "--ppn", "1", "--pattern", "ring")):
             self.assertIn('{"event":', run("sim", *words, "--json").out)
+        line = json.loads(run("sim", "run", "lossy_handshake", "--json").out.splitlines()[0])
+        schema.check(["sim"], json.dumps({**line, "verdict": "stopped", "end": "stopped"}))  # by Ctrl-C
 
     def test_replay_and_quirks(self):
         file = os.path.join(SOURCE_DIR, "tests", "captures", "iwarp", "siw_v2_p2p_write_rtr.pcap")
