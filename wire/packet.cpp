@@ -8,9 +8,9 @@
 namespace parley::wire {
 namespace {
 
-constexpr std::uint16_t ethertype_ipv4 = 0x0800, ethertype_ipv6 = 0x86DD, ethertype_vlan = 0x8100,
-                        ethertype_qinq = 0x88A8, ethertype_qinq_old = 0x9100, ethertype_rocev1 = 0x8915;
-constexpr std::uint8_t protocol_tcp = 6, protocol_udp = 17;
+constexpr std::uint16_t ethertype_vlan = 0x8100, ethertype_qinq = 0x88A8, ethertype_qinq_old = 0x9100,
+                        ethertype_rocev1 = 0x8915;
+constexpr std::uint8_t protocol_udp = 17;
 constexpr std::uint16_t port_rocev2 = 4791;
 constexpr std::size_t tags_max = 4, extensions_max = 16;
 

@@ -28,6 +28,12 @@ enum class LinkType : std::uint16_t {
 };
 bool link_type_supported(std::uint16_t link_type);
 
+inline constexpr std::uint16_t ethertype_ipv4 = 0x0800, ethertype_arp = 0x0806, ethertype_ipv6 = 0x86DD;
+inline constexpr std::uint8_t protocol_tcp = 6;
+/// Octets of headers without tags, options and extensions, and where the checksum of TCP is (RFC 9293 §3.1).
+inline constexpr std::uint32_t ethernet_header = 14, ipv4_header = 20, ipv6_header = 40, tcp_header = 20;
+inline constexpr std::uint32_t tcp_checksum_at = 16;
+
 namespace tcp_flag {
 inline constexpr std::uint8_t fin = 0x01, syn = 0x02, rst = 0x04, psh = 0x08, ack = 0x10;
 }

@@ -4,12 +4,13 @@
 #include <algorithm>
 
 #include "base/bytes_io.hpp"
+#include "wire/packet.hpp"
 
 namespace parley::capture {
 namespace {
 
-constexpr std::uint16_t ethertype_ipv4 = 0x0800, ethertype_arp = 0x0806, ethertype_ipv6 = 0x86DD;
-constexpr std::uint8_t protocol_icmp = 1, protocol_tcp = 6, protocol_udp = 17, protocol_icmp6 = 58;
+using wire::ethertype_arp, wire::ethertype_ipv4, wire::ethertype_ipv6, wire::protocol_tcp;
+constexpr std::uint8_t protocol_icmp = 1, protocol_udp = 17, protocol_icmp6 = 58;
 constexpr std::size_t tags_max = 4, extensions_max = 16;  // as many as wire::parse_packet follows
 
 bool is_vlan(std::uint16_t type) { return type == 0x8100 || type == 0x88A8 || type == 0x9100; }

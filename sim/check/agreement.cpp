@@ -8,7 +8,7 @@
 namespace parley::sim::check {
 namespace {
 
-constexpr std::string_view checker = "agreement";
+constexpr std::string_view agreement_checker = "agreement";
 
 class Compare {
  public:
@@ -43,7 +43,7 @@ class Compare {
   }
 
   void add(Instant at, std::string text, std::string_view rule = {}) {
-    judge_.add(checker, at, attempt_.label, std::move(text), rule);
+    judge_.add(agreement_checker, at, attempt_.label, std::move(text), rule);
   }
 
  private:

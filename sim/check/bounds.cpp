@@ -6,11 +6,11 @@
 namespace parley::sim::check {
 namespace {
 
-constexpr std::string_view checker = "bounds";
+constexpr std::string_view bounds_checker = "bounds";
 
 void at_most(std::string_view what, std::size_t value, std::size_t bound, Instant now, Judge& judge) {
   if (value > bound)
-    judge.add(checker, now, {}, fmt::format("{}: {} where at most {} are allowed", what, value, bound));
+    judge.add(bounds_checker, now, {}, fmt::format("{}: {} where at most {} are allowed", what, value, bound));
 }
 
 }  // namespace
@@ -27,12 +27,12 @@ void check_frames(const WorldCounters& counters, const ScenarioBounds& bounds, I
 void check_left_over(const HostState& host, bool silent, Instant now, Judge& judge) {
   if (!host.up) return;
   if (host.endpoints != host.endpoints_expected)
-    judge.add(checker, now, {},
+    judge.add(bounds_checker, now, {},
               fmt::format("{} still holds {} endpoints when everything is over, {} were expected (listeners and "
                           "connections that nobody closes)",
                           host.name, host.endpoints, host.endpoints_expected));
   if (silent && host.counters.streams > host.streams_expected)
-    judge.add(checker, now, {},
+    judge.add(bounds_checker, now, {},
               fmt::format("{} still holds {} TCP connections when nothing is left to happen, {} were expected",
                           host.name, host.counters.streams, host.streams_expected));
 }

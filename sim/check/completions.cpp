@@ -7,7 +7,7 @@
 
 namespace parley::sim::check {
 namespace {
-constexpr std::string_view checker = "completions";
+constexpr std::string_view completions_checker = "completions";
 }
 
 void Ledger::posted(std::uint64_t wr_id, WcOpcode opcode, bool signaled) {
@@ -16,7 +16,9 @@ void Ledger::posted(std::uint64_t wr_id, WcOpcode opcode, bool signaled) {
 
 void Ledger::completed(const WorkCompletion& completion, bool corrupted, std::string_view label, Instant at,
                        Judge& judge) {
-  const auto wrong = [&](std::string text) { judge.add(checker, at, label, std::move(text), "RFC 5040 §5.3"); };
+  const auto wrong = [&](std::string text) {
+    judge.add(completions_checker, at, label, std::move(text), "RFC 5040 §5.3");
+  };
   const auto found =
       std::find_if(requests_.begin(), requests_.end(), [&](const Request& r) { return r.wr_id == completion.wr_id; });
   if (found == requests_.end()) {
@@ -51,7 +53,7 @@ std::size_t Ledger::open() const {
 
 void Ledger::ended(std::string_view label, Instant at, Judge& judge) const {
   if (open() == 0) return;
-  judge.add(checker, at, label,
+  judge.add(completions_checker, at, label,
             fmt::format("the connection has ended, and {} of its {} requests have not completed (first: {})", open(),
                         name_, requests_.front().wr_id),
             "RFC 5040 §5.3");

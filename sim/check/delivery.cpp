@@ -9,7 +9,7 @@
 namespace parley::sim::check {
 namespace {
 
-constexpr std::string_view checker = "delivery";
+constexpr std::string_view delivery_checker = "delivery";
 constexpr std::string_view rule = "RFC 5040 §5.5";
 
 constexpr std::uint64_t mix(std::uint64_t z) {  // splitmix64
@@ -64,7 +64,7 @@ void check_message(const MessageName& name, ConstBytes memory, std::size_t lengt
                    std::string_view label, Instant at, Judge& judge) {
   const std::string what = fmt::format("message {} {}", name.message + 1, to_string(name.direction));
   if (length != wanted) {
-    judge.add(checker, at, label, fmt::format("{} has {} octets instead of {}", what, length, wanted), rule);
+    judge.add(delivery_checker, at, label, fmt::format("{} has {} octets instead of {}", what, length, wanted), rule);
     return;
   }
   const auto wrong = find_mismatch(name, memory.first(std::min(memory.size(), length)));
@@ -74,7 +74,8 @@ void check_message(const MessageName& name, ConstBytes memory, std::size_t lengt
   for (std::uint64_t other = name.message < 8 ? 0 : name.message - 8; other < name.message + 8; ++other)
     if (other != name.message && !find_mismatch({name.attempt, name.direction, other}, memory.first(length)))
       guess = fmt::format("; it is message {}", other + 1);
-  judge.add(checker, at, label, fmt::format("octet {} of {} of {} is wrong{}", *wrong, wanted, what, guess), rule);
+  judge.add(delivery_checker, at, label, fmt::format("octet {} of {} of {} is wrong{}", *wrong, wanted, what, guess),
+            rule);
 }
 
 void check_complete(const Attempt& attempt, Instant now, Judge& judge) {
@@ -83,13 +84,13 @@ void check_complete(const Attempt& attempt, Instant now, Judge& judge) {
   if (r == nullptr || attempt.corrupted) return;
   const auto missing = [&](const End& to, const End& from, Direction direction) {
     if (to.messages_got > from.messages_sent)
-      judge.add(checker, now, attempt.label,
+      judge.add(delivery_checker, now, attempt.label,
                 fmt::format("{} messages {} were delivered, but {} were sent", to.messages_got, to_string(direction),
                             from.messages_sent),
                 rule);
     // Graceful at both ends: everything that was posted was delivered (docs/cm.md).
     else if (to.messages_got < from.messages_sent && to.graceful() && from.graceful())
-      judge.add(checker, now, attempt.label,
+      judge.add(delivery_checker, now, attempt.label,
                 fmt::format("both ends closed gracefully, but {} of {} messages {} are missing",
                             from.messages_sent - to.messages_got, from.messages_sent, to_string(direction)),
                 "RFC 5044 §7.2");

@@ -6,7 +6,7 @@
 namespace parley::sim::check {
 namespace {
 
-constexpr std::string_view checker = "expectation";
+constexpr std::string_view expectation_checker = "expectation";
 
 /// Empty if this end was up, transferred everything and ended as asked; else what is missing.
 std::string lacks_establishment(const End* end, std::string_view name, Closer closer, bool touched) {
@@ -102,7 +102,8 @@ void check_expectation(const Attempt& attempt, const ScenarioConnect& wanted, In
         wrong.clear();
       break;
   }
-  if (!wrong.empty()) judge.add(checker, now, attempt.label, fmt::format("was {}, but {}", expected, wrong));
+  if (!wrong.empty())
+    judge.add(expectation_checker, now, attempt.label, fmt::format("was {}, but {}", expected, wrong));
 }
 
 }  // namespace parley::sim::check

@@ -6,7 +6,7 @@
 namespace parley::sim::check {
 namespace {
 
-constexpr std::string_view checker = "settlement";
+constexpr std::string_view settlement_checker = "settlement";
 constexpr int retries_max = 2;  // docs/cm.md: each kind of retry at most once per connection
 
 std::string_view role_name(const End& end) {
@@ -75,15 +75,15 @@ void check_settlement(const End& end, std::string_view label, bool ended, bool m
   Order order;
   for (const ToldEvent& event : end.told) {
     if (const std::string wrong = order.next(end, event); !wrong.empty())
-      judge.add(checker, event.at, label, fmt::format("{} was told: {}", role_name(end), wrong));
+      judge.add(settlement_checker, event.at, label, fmt::format("{} was told: {}", role_name(end), wrong));
     if (needs_reason(event) && (event.words.empty() || !event.has_code))
-      judge.add(checker, event.at, label,
+      judge.add(settlement_checker, event.at, label,
                 fmt::format("{} was told {} without {}", role_name(end), to_string(event.what),
                             event.words.empty() ? "a reason in words" : "an error code"));
   }
   const bool excused = end.crashed || end.dropped || end.refused || (may_stay_open && order.established());
   if (ended && !order.over() && !excused)
-    judge.add(checker, now, label,
+    judge.add(settlement_checker, now, label,
               fmt::format("{} was never told the end: its last event is {}", role_name(end),
                           end.told.empty() ? "none" : to_string(end.told.back().what)));
 }

@@ -7,12 +7,13 @@
 #include "base/text.hpp"
 #include "sim/fault/fault_text.hpp"
 #include "sim/fault/layer.hpp"
+#include "wire/packet.hpp"
 
 namespace parley::sim {
 namespace {
 
 constexpr std::uint32_t copies_max = 64, bits_max = 64;  // per frame: a rule disturbs, it does not flood
-constexpr std::uint32_t ethernet_header = 14;
+using wire::ethernet_header;
 constexpr Duration delay_max = std::chrono::hours(24);
 
 using Problem = std::string;  // empty: none

@@ -10,8 +10,8 @@ namespace parley::sim {
 namespace {
 
 constexpr std::uint32_t ip_checksum_at = 10, ip_length_at = 2, ipv6_length_at = 4;
-constexpr std::uint32_t tcp_checksum_at = 16, tcp_flags_at = 13;
-constexpr std::uint32_t protocol_tcp = 6;
+using wire::protocol_tcp, wire::tcp_checksum_at;
+constexpr std::uint32_t tcp_flags_at = 13;
 constexpr std::uint16_t right_sum = 0;  // the complemented sum over octets that include their own checksum
 
 std::uint32_t segment_size(const FrameLayout& f) { return f.payload - f.transport + f.payload_size; }

@@ -9,7 +9,7 @@
 namespace parley::sim {
 namespace {
 
-constexpr std::uint32_t ethernet_header = 14, ipv4_header = 20, ipv6_header = 40, tcp_header = 20;
+using wire::ethernet_header, wire::ipv4_header, wire::ipv6_header, wire::tcp_header;
 
 struct Reset {
   bool back = false;  // towards the sender of the frame

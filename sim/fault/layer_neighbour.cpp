@@ -3,11 +3,13 @@
 #include "base/bytes_io.hpp"
 #include "sim/fault/layer.hpp"
 #include "sim/fault/message_kind_frame.hpp"
+#include "wire/packet.hpp"
 
 namespace parley::sim {
 namespace {
 
-constexpr std::uint16_t ethertype_arp = 0x0806, protocol_icmpv6 = 58;
+using wire::ethertype_arp;
+constexpr std::uint16_t protocol_icmpv6 = 58;
 
 constexpr KindRow arp_kinds[] = {
     {.kind = MessageKind::arp_request, .name = "request", .word = "arp_request"},

@@ -8,7 +8,7 @@
 namespace parley::sim {
 namespace {
 
-constexpr std::uint16_t protocol_tcp = 6;
+using wire::protocol_tcp;
 constexpr std::uint32_t header_min = 20;
 
 constexpr KindRow kinds[] = {

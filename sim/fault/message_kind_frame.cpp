@@ -2,12 +2,12 @@
 #include "sim/fault/message_kind_frame.hpp"
 
 #include "base/bytes_io.hpp"
+#include "wire/packet.hpp"
 
 namespace parley::sim {
 namespace {
 
-constexpr std::uint16_t ethertype_ipv4 = 0x0800, ethertype_ipv6 = 0x86DD;
-constexpr std::uint32_t ethernet_header = 14, ipv6_header = 40;
+using wire::ethernet_header, wire::ethertype_ipv4, wire::ethertype_ipv6, wire::ipv6_header;
 
 void classify(Carrier carrier, std::uint16_t number, ConstBytes octets, FrameLayout& out) {
   for (const LayerTable* layer : layers())

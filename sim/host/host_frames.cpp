@@ -5,13 +5,14 @@
 
 #include "base/bytes_io.hpp"
 #include "sim/host/host_sum.hpp"
+#include "wire/packet.hpp"
 
 namespace parley::sim {
 namespace {
 
-constexpr std::uint16_t ethertype_ipv4 = 0x0800, ethertype_arp = 0x0806, ethertype_ipv6 = 0x86DD;
-constexpr std::uint8_t protocol_tcp = 6, hop_limit = 64, neighbour_hop_limit = 255;
-constexpr std::size_t tcp_checksum_at = 16, ipv4_checksum_at = 10;
+using wire::ethertype_arp, wire::ethertype_ipv4, wire::ethertype_ipv6, wire::protocol_tcp, wire::tcp_checksum_at;
+constexpr std::uint8_t hop_limit = 64, neighbour_hop_limit = 255;
+constexpr std::size_t ipv4_checksum_at = 10;
 
 void store(std::uint8_t* at, std::uint16_t checksum) { std::memcpy(at, &checksum, sizeof checksum); }
 

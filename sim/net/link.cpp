@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "sim/net/link.hpp"
 
+#include "wire/packet.hpp"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -11,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t ps_per_second = 1'000'000'000'000;
 constexpr std::uint64_t full_ps_max = 1ull << 62;
-constexpr std::uint32_t ethernet_header = 14;
+using wire::ethernet_header;
 
 std::uint32_t on_the_wire(const Frame& frame) {
   return std::max(frame.size + LinkWay::wire_overhead, LinkWay::wire_min);
