@@ -47,6 +47,15 @@ TEST(MpaQuirks, TheMachineShowsThemToWhoeverMovesTheData) {
   EXPECT_TRUE(m.play_quirk().rtr_stag_zero);
 }
 
+// cxgb4 and irdma send a Read as RTR under revision 1 without a word; who is configured otherwise does as configured.
+TEST(MpaQuirks, AConfiguredRtrGoesBeforeTheOneThatAQuirkSendsUnderRevision1) {
+  StartupOptions o = playing("cxgb4");
+  o.revision = 1;
+  EXPECT_EQ(initiator(o).parameters().rtr, Rtr::read);
+  o.rtr = Rtr::write;
+  EXPECT_EQ(initiator(o).parameters().rtr, Rtr::write);
+}
+
 // ---- siw as responder: the exchanges are those of a Linux 6.1 kernel ----------------------------------------------
 
 struct Exchange {

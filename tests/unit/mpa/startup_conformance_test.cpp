@@ -279,6 +279,8 @@ TEST(Conformance, Row36_NotNegotiatedIsMirroredByTheResponder) {  // RFC 6581 §
 
 TEST(Conformance, Row36_NotNegotiatedIsLeftAloneByTheInitiator) {  // RFC 6581 §9.1
   const Answer a = judge({}, v2_rep("3FFF 3FFF"));
+  EXPECT_TRUE(has_reason(a.parameters, "those depths are left to the ULP"));
+  EXPECT_FALSE(has_reason(judge({}, v2_rep("0020 0020")).parameters, "left to the ULP"));
   EXPECT_EQ(a.state, State::open);
   EXPECT_EQ(a.parameters.ird, 32);
   EXPECT_EQ(a.parameters.ord, 32);
@@ -417,6 +419,7 @@ TEST(Conformance, Row65_BothSpellingsOfTheRtrKeyEstablish) {  // OFA 2007-10 Rtr
     const StartupEvent e = only_event(m);
     EXPECT_EQ(e.kind, Kind::established);
     EXPECT_EQ(e.parameters.rtr, Rtr::frame);
+    EXPECT_TRUE(has_reason(e.parameters, "the Rtr frame arrived with the key"));
     StartupOptions o = rev1();
     o.rtr = Rtr::frame;
     o.rtr_spelling = spelling;

@@ -90,6 +90,20 @@ TEST_P(RtrForms, NothingLeavesTheResponderWhileFenced) {
   EXPECT_EQ(p.a.recvs().size(), 1U);
 }
 
+TEST(NicRtr, ReleasingTheFenceWakesTheTransportOnlyForWhatWaits) {
+  for (const bool waits : {false, true}) {
+    Pair p;
+    p.connect([](AttachOptions&, AttachOptions& b) { b.fenced = true; });
+    if (waits) {
+      ASSERT_TRUE(p.b.send(4, {}).has_value());
+    }
+    while (p.b.device->poll_dirty() != nullptr) {
+    }
+    p.b.qp->release_fence();
+    EXPECT_EQ(p.b.device->poll_dirty(), waits ? p.b.qp.get() : nullptr);
+  }
+}
+
 TEST_P(RtrForms, GoFirstWhateverWasPostedBefore) {
   ASSERT_TRUE(p.a.send(3, {from_a.all()}).has_value());
   connect();

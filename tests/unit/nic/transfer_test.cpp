@@ -395,6 +395,27 @@ TEST(NicTransfer, AtomicsOnTheOtherSidesMemory) {
   EXPECT_EQ(load(counter, 0), 0U);
 }
 
+// RFC 7306 §5.1.2: without masks the whole of 64 bits is compared, and the whole of them swapped.
+TEST(NicTransfer, CompareAndSwapWithoutMasksSwapsEveryBit) {
+  Pair p;
+  Buffer result(*p.a.device, p.a.pd, 8), counter(*p.b.device, p.b.pd, 8);
+  p.connect();
+  const SendWr swap{.opcode = SendWr::Opcode::atomic_cmp_and_swp,
+                    .remote_addr = counter.region.addr,
+                    .rkey = counter.region.rkey,
+                    .compare_add = 0,
+                    .swap = ~0ULL};
+  ASSERT_TRUE(post(p.a, swap, {result.sge(0, 8)}).has_value());
+  p.run();
+  EXPECT_EQ(counter.memory, Bytes(8, 0xFF));
+  SendWr back = swap;
+  back.compare_add = ~0ULL ^ 1;  // one bit differs: nothing is swapped
+  back.swap = 0;
+  ASSERT_TRUE(post(p.a, back, {result.sge(0, 8)}).has_value());
+  p.run();
+  EXPECT_EQ(counter.memory, Bytes(8, 0xFF));
+}
+
 // RFC 5041 §4.3: after MSN FFFFFFFF comes 0. The queue pairs start close to it.
 TEST(Conformance, Row62_MsnWrap) {
   Pair p;

@@ -60,6 +60,14 @@ TEST(WirePacket, WhatIsEmittedIsParsedBack) {
       }
 }
 
+// IEEE 802.1Q-2018 §9.6: the tag next to the payload is a C-tag (8100), those outside are S-tags (88A8).
+TEST(WirePacket, OnlyTheInnermostVlanTagIsACustomersTag) {
+  const std::uint16_t tags[] = {100, 200, 300};
+  const Bytes f = frame(false, {}, tags);
+  EXPECT_EQ(Bytes(f.begin() + 12, f.begin() + 26),
+            (Bytes{0x88, 0xA8, 0, 100, 0x88, 0xA8, 0, 200, 0x81, 0x00, 1, 44, 8, 0}));
+}
+
 TEST(WirePacket, ChecksumsAreRight) {
   // RFC 1071 §1: over data with its checksum the sum is all ones, so its complement is 0.
   for (const std::size_t n : {0u, 1u, 2u, 777u}) {
@@ -106,6 +114,9 @@ TEST(WirePacket, FrameCutAnywhereKeepsTheLengthThatItHad) {
     const Bytes f = frame(v6, payload);
     for (std::size_t n = 0; n < f.size(); ++n) {
       const PacketView v = parse_packet(1, ConstBytes(f).first(n), static_cast<std::uint32_t>(f.size()));
+      if (n > 14 && n < f.size() - 70) {
+        EXPECT_EQ(v.kind, PacketKind::cut) << n;
+      }
       if (v.kind != PacketKind::tcp) continue;
       EXPECT_EQ(v.tcp.length, 50u) << n;
       EXPECT_EQ(v.tcp.payload.size(), n > f.size() - 50 ? n - (f.size() - 50) : 0) << n;

@@ -52,6 +52,31 @@ TEST(PcapngOptions, ThePacketIdComesBackForFramesOfEveryLength) {
   }
 }
 
+// draft-ietf-opsawg-pcapng §4.3: epb_flags is option 2 of four octets; 1 is inbound, 2 outbound.
+TEST(PcapngOptions, TheDirectionOfAPacketIsInItsFlags) {
+  const auto flags = [](PacketDirection direction) {
+    Bytes file;
+    PcapngWriter writer(file, {});
+    const auto i = writer.add_interface("a", 1);
+    const std::size_t before = file.size();
+    writer.packet(i, Instant{}, frame_of(4), {.direction = direction});
+    return Bytes(file.begin() + static_cast<std::ptrdiff_t>(before + 32), file.end() - 4);
+  };
+  EXPECT_EQ(flags(PacketDirection::unknown), Bytes());
+  EXPECT_EQ(flags(PacketDirection::inbound), (Bytes{2, 0, 4, 0, 1, 0, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(flags(PacketDirection::outbound), (Bytes{2, 0, 4, 0, 2, 0, 0, 0, 0, 0, 0, 0}));
+}
+
+TEST(PcapngOptions, PacketsAreNumberedFromOne) {
+  Bytes file;
+  PcapngWriter writer(file, {});
+  const auto i = writer.add_interface("a", 1);
+  for (int n = 0; n < 3; ++n) writer.packet(i, Instant{}, frame_of(4), PacketRemarks{});
+  const auto packets = read(file);
+  ASSERT_EQ(packets.size(), 3u);
+  for (std::size_t n = 0; n < 3; ++n) EXPECT_EQ(packets[n].frame, n + 1);
+}
+
 TEST(PcapngOptions, SeveralCommentsAreWrittenAndEmptyOnesAreNot) {
   Bytes file;
   PcapngWriter writer(file, {});
