@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "tools/cli.hpp"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "tools/output.hpp"
 
@@ -34,6 +37,15 @@ std::string one_line(std::string text) {
     if (c == '\n') c = ' ';
   while (!text.empty() && (text.back() == ' ' || text.back() == '.')) text.pop_back();
   return text;
+}
+
+/// What was given and nobody takes. The argument of an unknown option is no mistake of its own.
+std::string too_much(const std::vector<std::string>& left) {
+  const auto option =
+      std::find_if(left.begin(), left.end(), [](const std::string& word) { return word.size() > 1 && word[0] == '-'; });
+  if (option == left.end()) return fmt::format("there is no place for '{}'", fmt::join(left, " "));
+  if (option->starts_with("--transport")) return "there is no option --transport: this version has iWARP alone";
+  return fmt::format("there is no option {}", *option);
 }
 
 }  // namespace
@@ -201,6 +213,9 @@ CommandLine::Parsed CommandLine::parse(int argc, const char* const* argv, std::o
   try {
     app_->parse(argc, argv);
     return Parsed::good;
+  } catch (const CLI::ExtrasError&) {
+    wrong_ = too_much(app_->remaining(true));
+    return Parsed::wrong;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {  // --help or --version
       app_->exit(error, out, out);

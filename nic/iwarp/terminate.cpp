@@ -7,8 +7,8 @@
 namespace parley::nic::iwarp {
 namespace {
 
-constexpr std::size_t untagged_len = PARLEY_DDP_UNTAGGED_LEN;
-constexpr std::size_t terminate_max = PARLEY_RDMAP_TERM_CTRL_LEN + 2 + untagged_len + PARLEY_RDMAP_READ_REQUEST_LEN;
+constexpr std::size_t terminate_max =
+    PARLEY_RDMAP_TERM_CTRL_LEN + 2 + PARLEY_DDP_UNTAGGED_LEN + PARLEY_RDMAP_READ_REQUEST_LEN;
 
 std::string meaning(std::uint8_t layer, std::uint8_t etype, std::uint8_t code) {
   const std::string_view text = wire::terminate_text(layer, etype, code);
@@ -60,16 +60,16 @@ void Qp::queue_terminate(TermCode code, const Segment* segment, ConstBytes read_
     terminate.r = !read_request.empty();
     terminate.read_request = read_request;
   }
-  std::array<std::uint8_t, untagged_len + terminate_max> octets{};
+  std::array<std::uint8_t, PARLEY_DDP_UNTAGGED_LEN + terminate_max> octets{};
   wire::DdpHeader header;
   header.opcode = wire::RdmapOpcode::terminate;
   header.qn = PARLEY_DDP_QN_TERMINATE;
   header.msn = 1;
   header.emit(octets);
-  terminate.emit(MutBytes(octets).subspan(untagged_len));
+  terminate.emit(MutBytes(octets).subspan(PARLEY_DDP_UNTAGGED_LEN));
   // FPDUs that TCP may have begun must be finished first. Their payload is copied, since the requests end now.
   output_.own_all();
-  output_.add(ConstBytes(octets).first(untagged_len + terminate.size()), {}, 0);
+  output_.add(ConstBytes(octets).first(PARLEY_DDP_UNTAGGED_LEN + terminate.size()), {}, 0);
   terminate_ = TerminateInfo{.layer = code.layer,
                              .etype = code.etype,
                              .code = code.code,

@@ -59,6 +59,7 @@ const DocValue* mpa_table(const DocValue& table) {
 /// Where a key belongs that is misplaced in a section; empty if nowhere.
 std::string_view home_of(std::string_view key, std::string_view section) {
   if (section == "[listen.mpa]" && has_key(listen_keys(), key)) return "[[listen]]";
+  if (section == "[connect.mpa]" && key == "tcp_timeout") return "[[connect]], as transport_timeout";
   if (has_key(link_keys(), key)) return "[[link]]";
   if (has_key(connect_keys(), key)) return "[[connect]]";
   if (has_key(connect_mpa_keys(), key)) return "[connect.mpa]";
@@ -116,7 +117,9 @@ class ScenarioReader {
     const std::string_view meant = nearest(entry.key, known);
     lost_[&table].emplace(meant);
     std::string text = fmt::format("key '{}' is unknown in {}", entry.key.substr(0, 60), section);
-    if (!home.empty())
+    if (entry.key == "transport" || entry.key == "ib" || entry.key == "roce")
+      text += "; this version has iWARP alone";
+    else if (!home.empty())
       text += fmt::format("; it belongs in {}", home);
     else if (!meant.empty())
       text += fmt::format("; did you mean '{}'?", meant);

@@ -24,6 +24,15 @@ class Usage(CliTest):
                 self.assertIn("Examples:\n  parley " + command, done.out)
                 self.assertIn("--json", done.out)
 
+    def test_what_nobody_takes_is_named(self):
+        for words, told in ((("connect", "--bogus", "127.0.0.1:1"), "there is no option --bogus"),
+                            (("connect", "--transport", "roce", "127.0.0.1:1"),
+                             "there is no option --transport: this version has iWARP alone"),
+                            (("connect", "a", "b", "c"), "there is no place for 'b c'")):
+            done = run(*words)
+            self.assertEqual(done.code, 2, done)
+            self.assertIn(f"parley connect: {told}; try 'parley connect --help'", done.err)
+
     def test_unknown_words_give_a_hint(self):
         self.refused(run("--nonsense"), 2, "--nonsense", "try 'parley --help'")
         self.refused(run("nonsense"), 2, "nonsense", "try 'parley --help'")

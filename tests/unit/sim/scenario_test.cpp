@@ -290,11 +290,20 @@ TEST(SimScenario, TellsWhereTheKeysOfMpaAreNow) {
   EXPECT_THAT(errors_of(with("[connect.mpa]", "[connect.mpa")), ElementsAre(HasSubstr("x.toml:50:13: not TOML")));
 }
 
+TEST(SimScenario, AnotherTransportIsRefusedAsSuch) {
+  EXPECT_THAT(errors_of(with("close = \"both\"", "close = \"both\"\ntransport = \"roce\"")),
+              ElementsAre(HasSubstr("key 'transport' is unknown in [[connect]]; this version has iWARP alone")));
+  EXPECT_THAT(errors_of(with("[connect.mpa]", "[connect.ib]\npkey = 1\n[connect.mpa]")),
+              ElementsAre(HasSubstr("key 'ib' is unknown in [[connect]]; this version has iWARP alone")));
+}
+
 TEST(SimScenario, TellsTheNewNameOfAKey) {
   EXPECT_THAT(errors_of(with("close = \"both\"", "close = \"both\"\ntcp_timeout = \"1s\"")),
               ElementsAre(HasSubstr(": connect.tcp_timeout is now connect.transport_timeout")));
   EXPECT_THAT(errors_of(with("reject = 4", "tcp_timeout = \"1s\"")),
               ElementsAre(HasSubstr("key 'tcp_timeout' is unknown in [[listen]]")));
+  EXPECT_THAT(errors_of(with("rtr_offer = [\"write\"]", "tcp_timeout = \"1s\"")),
+              ElementsAre(HasSubstr("it belongs in [[connect]], as transport_timeout")));
   EXPECT_THAT(errors_of(with("close = \"both\"", "close = \"both\"\ntransport_timeout = \"0s\"")),
               ElementsAre(HasSubstr("transport_timeout: write a time above 0s")));
 }
