@@ -45,6 +45,13 @@ struct Flooded {
         },
         20ms);
   }
+  /// The system has no socket for a newcomer; whether somebody gave way to it.
+  bool no_room() {
+    const bool made = server.provider->handle_no_room(net.now, 1);
+    pump(*server.provider, server);
+    net.settle();
+    return made;
+  }
   std::size_t reset() const {
     return static_cast<std::size_t>(
         std::count_if(ends.begin(), ends.end(), [](const End* end) { return end->rst_in; }));
@@ -241,21 +248,27 @@ TEST(CmFlood, SilentAcceptedPeersGiveWayOnlyWhereStreamsRunOut) {
   EXPECT_TRUE(t.sets_up());
   t.half_open(2);
   t.net.settle();
-  const auto no_room = [&t] {
-    const bool made = t.server.provider->handle_no_room(t.net.now, 1);
-    pump(*t.server.provider, t.server);
-    t.net.settle();
-    return made;
-  };
-  EXPECT_TRUE(no_room());
+  EXPECT_TRUE(t.no_room());
   EXPECT_TRUE(t.ends.back()->rst_in) << "a peer without a Request goes first";
   EXPECT_EQ(t.reset(), 1U);
-  for (int i = 0; i < 20; ++i) EXPECT_TRUE(no_room());
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(t.no_room());
   EXPECT_EQ(t.reset(), 21U);
-  EXPECT_FALSE(no_room()) << "whoever is established stays";
+  EXPECT_FALSE(t.no_room()) << "whoever is established stays";
   EXPECT_TRUE(t.server.all<cm::Disconnected>().empty());
   ASSERT_NE(t.server.last<cm::ConnectFailed>(), nullptr);
   EXPECT_NE(t.server.last<cm::ConnectFailed>()->why.to_string().find("streams_max"), std::string::npos);
+}
+
+TEST(CmFlood, APeerThatWasSilentAndSpokeStays) {
+  Flooded t;
+  ASSERT_TRUE(t.sets_up(mpa::Rtr::none));
+  ASSERT_EQ(t.server.last<cm::Established>(), nullptr) << "accepted, and silent so far";
+  ASSERT_TRUE(t.honest.last<cm::Established>()->id.qp()->post_send({.opcode = SendWr::Opcode::rdma_write}));
+  t.net.run_for(1ms);
+  ASSERT_NE(t.server.last<cm::Established>(), nullptr);
+  EXPECT_FALSE(t.no_room());
+  EXPECT_TRUE(t.server.all<cm::ConnectFailed>().empty());
+  EXPECT_TRUE(t.honest.all<cm::Disconnected>().empty());
 }
 
 }  // namespace
