@@ -85,7 +85,7 @@ struct Requested {
   std::uint64_t private_data = 0;  ///< octets
   template <class F>
   void fields(F& f) const {
-    f("private_data", private_data);
+    f("private_data_length", private_data);
   }
 };
 /// The peer's half of the TCP connection is over, or all of it.
@@ -134,7 +134,7 @@ struct Rejected {
   std::uint64_t private_data = 0;
   template <class F>
   void fields(F& f) const {
-    f("private_data", private_data);
+    f("private_data_length", private_data);
   }
 };
 struct Failed {
@@ -216,7 +216,7 @@ struct MpaFrame {
     f.word("direction", direction(sent)), f.word("kind", kind);
     f("revision", revision), f("flags", flags);
     if (enhanced) f("control", control), f("ird", ird), f("ord", ord);
-    f("private_data", private_data);
+    f("private_data_length", private_data);
   }
 };
 /// An FPDU that serves as ready-to-receive.
@@ -313,7 +313,7 @@ std::string_view name_of(const Event& event);
 /// that caused them.
 bool is_of_sending(const Event& event);
 
-/// An event as text: "mpa.frame sent Request revision=2 flags=C,S control=A,D ird=32 ord=32 private_data=0"
+/// An event as text: "mpa.frame sent Request revision=2 flags=C,S control=A,D ird=32 ord=32 private_data_length=0"
 std::string to_text(const Event& event);
 /// Behind the connection: "#1 192.0.2.1:7471 mpa.frame ...".
 std::string to_text(const Record& record);

@@ -34,7 +34,7 @@ class Trace(CliTest):
         self.assertNotIn("mpa.frame", done.out)
         lines = [re.sub(r"^\d+\.\d{6} (\w+) +#1 \S+ ", r"\1 ", line) for line in done.err.splitlines()]
         messages = [line for line in lines if re.match(r"debug mpa\.(frame|rtr)|info cm", line)]
-        frame = "revision=2 flags=C,S control=A,C ird=32 ord=32 private_data=0"
+        frame = "revision=2 flags=C,S control=A,C ird=32 ord=32 private_data_length=0"
         self.assertEqual(messages, [
             f"debug mpa.frame sent Request {frame}",
             f"debug mpa.frame received Reply {frame}",
@@ -66,7 +66,7 @@ class Trace(CliTest):
         done = run("connect", f"127.0.0.1:{gone}", "--backup", f"127.0.0.1:{port}", "-v")
         self.assertEqual(done.code, 1, str(done))
         self.assertRegex(done.err, rf"info  #1 127\.0\.0\.1:{gone} cm\.retrying next=127\.0\.0\.1:{port} step=tcp_connect cause=")
-        self.assertRegex(done.err, rf"info  #1 127\.0\.0\.1:{port} cm\.rejected private_data=0")
+        self.assertRegex(done.err, rf"info  #1 127\.0\.0\.1:{port} cm\.rejected private_data_length=0")
         self.assertIn(("cm.decided", {"decision": "reject"}), trace(peer.finish().events))
 
     def test_captures_have_it_as_comments(self):

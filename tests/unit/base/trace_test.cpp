@@ -31,9 +31,9 @@ const trace::Event request = trace::MpaFrame{.sent = true,
 
 TEST(TraceText, HasTheFieldsInTheirOrder) {
   EXPECT_EQ(trace::to_text(request),
-            "mpa.frame sent Request revision=2 flags=C,S control=A,D ird=4 ord=16 private_data=6");
+            "mpa.frame sent Request revision=2 flags=C,S control=A,D ird=4 ord=16 private_data_length=6");
   EXPECT_EQ(trace::to_text(trace::Event(trace::MpaFrame{.kind = "Reply", .revision = 1})),
-            "mpa.frame received Reply revision=1 flags=- private_data=0");
+            "mpa.frame received Reply revision=1 flags=- private_data_length=0");
 }
 
 TEST(TraceText, QuotesWhatIsMoreThanOneWord) {
