@@ -185,8 +185,8 @@ bool is_nd(const Cable::Seen& s, std::uint8_t type) {
   return s.type() == 0x86DD && s.octets[20] == 58 && s.octets[54] == type;
 }
 
-struct PlainPair {
-  explicit PlainPair(const HostOptions& options = {}) {
+struct NeighbourPair {
+  explicit NeighbourPair(const HostOptions& options = {}) {
     for (PlainTcp* machine : {&a, &b}) {
       Host& host = cable.add(options);
       host.set_machine(machine);
@@ -227,7 +227,7 @@ TEST(SimNeighbour, HostsAnnounceThemselvesOnStartAndRestart) {
 }
 
 TEST(SimNeighbour, ArpAsksOnceAndItsAnswerServesBothSides) {
-  PlainPair p;
+  NeighbourPair p;
   p.open(p.to_b());
   ASSERT_TRUE(p.cable.run_until([&] { return p.a.connected == 1 && p.b.accepted == 1; }));
   EXPECT_EQ(p.cable.count([](const Cable::Seen& s) { return s.type() == arp; }), 2U) << "one request, one reply";
@@ -236,7 +236,7 @@ TEST(SimNeighbour, ArpAsksOnceAndItsAnswerServesBothSides) {
 
 TEST(SimNeighbour, NeighbourDiscoveryAsksTheSolicitedNodeGroup) {
   for (const bool local : {false, true}) {
-    PlainPair p;
+    NeighbourPair p;
     p.open(local ? with_port(p.cable.hosts[1]->link_local(0), 7471) : p.to_b(Address::Family::v6));
     ASSERT_TRUE(p.cable.run_until([&] { return p.a.connected == 1 && p.b.accepted == 1; }));
     EXPECT_EQ(p.cable.count([](const Cable::Seen& s) { return is_nd(s, 135); }), 1U);
@@ -250,7 +250,7 @@ TEST(SimNeighbour, NeighbourDiscoveryAsksTheSolicitedNodeGroup) {
 
 TEST(SimNeighbour, NobodyAnswersAndTheOpenFailsAsUnreachableAfterThreeTries) {
   for (const bool v6 : {false, true}) {
-    PlainPair p;
+    NeighbourPair p;
     Address nobody = p.to_b(v6 ? Address::Family::v6 : Address::Family::v4);
     nobody.octets[v6 ? 15 : 3] = 99;
     const Instant begun = p.cable.engine.now();
@@ -267,7 +267,7 @@ TEST(SimNeighbour, NobodyAnswersAndTheOpenFailsAsUnreachableAfterThreeTries) {
 
 TEST(SimNeighbour, ALostRequestIsAskedAgainAndTheConnectionIsMade) {
   for (const bool v6 : {false, true}) {
-    PlainPair p;
+    NeighbourPair p;
     int lost = 0;
     p.cable.passes = [&](const Cable::Seen& s) {
       return !(v6 ? is_nd(s, 135) : s.type() == arp && s.octets[21] == 1) || ++lost > 2;
@@ -280,7 +280,7 @@ TEST(SimNeighbour, ALostRequestIsAskedAgainAndTheConnectionIsMade) {
 }
 
 TEST(SimNeighbour, AnIdleNeighbourIsProbedWhenItIsUsedAgainUnlessItAnswers) {
-  PlainPair p;
+  NeighbourPair p;
   p.open(p.to_b());
   ASSERT_TRUE(p.cable.run_until([&] { return p.a.connected == 1 && p.b.accepted == 1; }));
   p.cable.run_for(100s);
@@ -311,7 +311,7 @@ TEST(SimNeighbour, AnnouncementsSpareTheQuestionWhereTheyAreLearntFrom) {
     HostOptions options;
     options.learn_announcements = learns;
     for (int kind = 0; kind < 3; ++kind) {
-      PlainPair p(options);
+      NeighbourPair p(options);
       p.open(kind == 0   ? p.to_b()
              : kind == 1 ? p.to_b(Address::Family::v6)
                          : with_port(p.cable.hosts[1]->link_local(0), 7471));
