@@ -275,6 +275,7 @@ int run_demo(DemoArgs& args, Context& context) {
   std::optional<TraceSink> trace;
   if (const auto level = trace_level(args.session.verbose)) {
     trace.emplace(context.out, *level, "responder");
+    trace->share_start(*(*session)->trace());
     options.iwarp.trace = &*trace;
   }
   auto responder = TcpHost::open(options);

@@ -29,11 +29,11 @@ Json trace_json(const trace::Record& record, Instant start, std::string_view hos
 }
 
 void TraceSink::record(const trace::Record& record) {
-  if (!start_) start_ = record.at;
+  if (!*start_) *start_ = record.at;
   if (out_.json)
-    out_.object(trace_json(record, *start_, host_));
+    out_.object(trace_json(record, **start_, host_));
   else
-    out_.note(trace_text(record, *start_, host_));
+    out_.note(trace_text(record, **start_, host_));
   if (also) also(record);
 }
 

@@ -3,6 +3,7 @@
 // the others; and as comments in the capture that the command writes. docs/trace.md
 #pragma once
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -27,13 +28,16 @@ class TraceSink final : public trace::Sink {
     up_to = level;
   }
   void record(const trace::Record& record) override;
+  /// Times are since the first event of either. Both clocks must be the same.
+  void share_start(const TraceSink& other) { start_ = other.start_; }
   /// Gets each event too.
   std::function<void(const trace::Record&)> also;
 
  private:
   Output& out_;
   std::string host_;
-  std::optional<Instant> start_;  ///< of the first event: the driver's clock begins anywhere
+  /// Of the first event: the driver's clock begins anywhere.
+  std::shared_ptr<std::optional<Instant>> start_ = std::make_shared<std::optional<Instant>>();
 };
 
 }  // namespace parley::tools

@@ -54,7 +54,7 @@ std::optional<std::errc> SimHost::route_to(const Address& peer, const Address& l
   } else {
     // 10.N.0.0/16 and 2001:db8:N::/64.
     const auto at = std::find_if(nics_.begin(), nics_.end(), [&](const Nic& nic) {
-      return v4 ? same_prefix(nic.addresses.v4, peer, 2) : same_prefix(nic.addresses.v6, peer, 8);
+      return nic.usable() && (v4 ? same_prefix(nic.addresses.v4, peer, 2) : same_prefix(nic.addresses.v6, peer, 8));
     });
     if (at == nics_.end()) return std::errc::network_unreachable;
     out = {static_cast<std::uint16_t>(at - nics_.begin()), v4 ? LocalKind::v4 : LocalKind::v6};

@@ -199,7 +199,7 @@ void PcapngTap::on_trace(std::string_view host, const trace::Record& record) {
   Impl& m = *impl_;
   if (m.stopped) return;
   const auto node = static_cast<NodeId>(std::find(m.nodes.begin(), m.nodes.end(), host) - m.nodes.begin());
-  std::string text = clean(trace::to_text(record.event));
+  std::string text = clean(fmt::format("#{} {}", record.connection, trace::to_text(record.event)));
   for (auto held = m.held.rbegin(); held != m.held.rend() && held->at == record.at; ++held) {
     if (held->host != node || held->direction != wire::PacketDirection::inbound) continue;
     if (trace::is_of_sending(record.event)) break;
@@ -216,6 +216,14 @@ void PcapngTap::finish(const RunReport* report) {
   if (!m.held.empty())
     for (std::string& text : m.pending) m.held.back().comments.push_back(std::move(text));
   m.pending.clear();
+  for (auto& waiting : m.pending_trace) {  // what no frame of theirs follows: they gave up, say
+    if (m.held.empty()) break;
+    auto own = std::find_if(m.held.rbegin(), m.held.rend(),
+                            [&waiting](const Impl::Held& held) { return held.host == waiting.first; });
+    Impl::Held& frame = own != m.held.rend() ? *own : m.held.back();
+    for (std::string& text : waiting.second) frame.comments.push_back(std::move(text));
+  }
+  m.pending_trace.clear();
   if (report != nullptr) {
     for (const Violation& v : report->violations) {
       const std::string rule = v.rule.empty() ? "" : fmt::format(" [{}]", v.rule);

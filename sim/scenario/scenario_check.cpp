@@ -251,6 +251,7 @@ std::vector<ScenarioProblem> Checker::run() {
   check_links();
   check_link_nics();
   find_segments();
+  check_one_nic_in_a_network();
   check_loops();
   check_listens();
   check_connects();

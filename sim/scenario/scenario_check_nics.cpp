@@ -31,6 +31,15 @@ std::string unknown_nic(const ScenarioHost& host, std::string_view nic) {
       meant.empty() ? fmt::format("there are {}", fmt::join(names, ", ")) : fmt::format("did you mean '{}'?", meant));
 }
 
+using TakenNics = std::set<std::pair<std::string, std::string>>;  // host and NIC
+
+/// A link that names none takes the first one, as World::add_link does.
+bool take_free_nic(const ScenarioHost& host, TakenNics& taken) {
+  const auto& nics = host.options.nics;
+  return std::any_of(nics.begin(), nics.end(),
+                     [&](const NicOptions& n) { return taken.emplace(host.name, n.name).second; });
+}
+
 }  // namespace
 
 void Checker::check_nics(std::size_t i) {
@@ -41,8 +50,7 @@ void Checker::check_nics(std::size_t i) {
 
 /// A NIC has one link.
 void Checker::check_link_nics() {
-  std::set<std::pair<std::string, std::string>> taken;
-  std::map<std::string, std::size_t> links;
+  TakenNics taken;
   for (std::size_t i = 0; i < s_.links.size(); ++i) {
     for (std::size_t end = 0; end < 2; ++end) {
       const ScenarioLink& link = s_.links[i];
@@ -53,9 +61,23 @@ void Checker::check_link_nics() {
         add(Section::link, i, "ends", "ends: " + unknown_nic(*host, nic));
       else if (!nic.empty() && !taken.emplace(host->name, nic).second)
         add(Section::link, i, "ends", fmt::format("ends: '{}/{}' has a link already", host->name, nic));
-      else if (!host->is_switch && !host->options.nics.empty() && ++links[host->name] > host->options.nics.size())
+      else if (nic.empty() && !host->options.nics.empty() && !take_free_nic(*host, taken))
         add(Section::link, i, "ends",
             fmt::format("ends: each NIC of '{}' has a link already: add another [[host.nic]]", host->name));
+    }
+  }
+}
+
+/// Addresses are made of the network and the host, so a host with two NICs in one network would have the same twice.
+void Checker::check_one_nic_in_a_network() {
+  std::map<std::pair<std::string, std::size_t>, std::size_t> first;  // link of a host in a segment
+  for (std::size_t i = 0; i < s_.links.size(); ++i) {
+    if (s_.links[i].ends[0] == s_.links[i].ends[1]) continue;
+    for (const std::string& end : s_.links[i].ends) {
+      const ScenarioHost* host = node(end);
+      if (host == nullptr || host->is_switch || first.emplace(std::pair(end, segment_[i]), i).second) continue;
+      add(Section::link, i, "ends",
+          fmt::format("ends: '{}' is in this network already: two of its NICs would have one address", end));
     }
   }
 }

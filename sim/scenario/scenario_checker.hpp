@@ -34,6 +34,7 @@ class Checker {
   void check_nics(std::size_t host);
   void check_links();
   void check_link_nics();
+  void check_one_nic_in_a_network();
   void find_segments();
   std::string path(std::size_t from, std::size_t to, std::size_t end) const;
   void check_loops();

@@ -127,10 +127,13 @@ std::string write_action(const ScenarioFault& in) { return Action::write(in.rule
 
 // ---- ends = ["a", "b"], or with the NIC of a host: "a/n1" -----------------------------------------------------------
 
-void split(const std::string& text, std::string& node, std::string& nic) {
+/// Empty, or what is wrong with it.
+std::string split(const std::string& text, std::string& node, std::string& nic) {
   const std::size_t slash = text.find('/');
   node = text.substr(0, slash);
   nic = slash == std::string::npos ? std::string() : text.substr(slash + 1);
+  if (slash == std::string::npos || !nic.empty()) return {};
+  return fmt::format("'{}': the name of a NIC is missing behind '/'", text.substr(0, 60));
 }
 std::string join(const std::string& node, const std::string& nic) { return nic.empty() ? node : node + "/" + nic; }
 
@@ -139,7 +142,7 @@ std::string read_ends(const DocValue& value, ScenarioLink& out) {
   if (value.kind != Kind::array || value.items.size() != 2) return wrong(value, words);
   for (std::size_t i = 0; i < 2; ++i) {
     if (value.items[i].kind != Kind::text) return wrong(value.items[i], words);
-    split(value.items[i].text, out.ends[i], out.nics[i]);
+    if (std::string error = split(value.items[i].text, out.ends[i], out.nics[i]); !error.empty()) return error;
   }
   return {};
 }
@@ -151,7 +154,7 @@ template <auto Node, auto Nic>
 std::string read_end_name(const DocValue& value, ScenarioConnect& out) {
   std::string text;
   std::string error = Text::read(value, text);
-  if (error.empty()) split(text, out.*Node, out.*Nic);
+  if (error.empty()) error = split(text, out.*Node, out.*Nic);
   return error;
 }
 template <auto Node, auto Nic>

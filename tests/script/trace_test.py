@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """-v: what connections do, step by step, over sockets and in the simulator, as lines, as JSON and in captures."""
+import collections
 import re
 import socket
 
@@ -89,17 +90,44 @@ class Trace(CliTest):
                     self.assertEqual(octets[request:said].count(b"MPA ID Rep Frame"), 0)
                 self.ok(run("pcap", "check", name))
 
+    def test_every_event_of_many_connections_is_in_the_capture(self):
+        path = self.path("many.pcapng")
+        peer, port = self.listener("--count", 20)
+        done = self.ok(run("connect", f"127.0.0.1:{port}", "--count", 20, "--concurrency", 20, "-vv", "--json", "--pcapng", path))
+        self.ok(peer.finish())
+        told = collections.Counter(event["name"] for event in done.events if event["event"] == "trace")
+        with open(path, "rb") as file:
+            comments = re.findall(rb"#\d+ ([a-z]+\.[a-z]+)", file.read())
+        self.assertEqual(collections.Counter(comment.decode() for comment in comments), told)
+
     def test_the_simulation_is_the_same(self):
         def ladder(*more):
             return self.ok(run("sim", "run", "fall_back_to_v1", "--ladder", "--json", *more)).event("ladder")
 
         self.assertEqual(ladder(), ladder("-vv"))
 
+        def run_hash(*more):
+            return self.ok(run("sim", "replay", "lossy_handshake", "--seed", 1, "--json", *more)).event("run")["pcapng_fnv1a"]
+
+        self.assertEqual(run_hash(), run_hash("-v"))
+
+    def test_what_no_frame_follows_is_in_the_capture(self):
+        path = self.path("given_up.pcapng")
+        done = run("sim", "run", "partition_for_ever", "-v", "--json", "--pcapng", path)
+        told = [event["name"] for event in done.events if event["event"] == "trace"]
+        with open(path, "rb") as file:
+            octets = file.read()
+        self.assertEqual(octets.count(b"cm.lost"), told.count("cm.lost"))
+        self.assertGreater(told.count("cm.lost"), 0)
+
     def test_demo_tells_both_sides(self):
         done = self.ok(run("demo", "--pcapng", self.path("demo.pcapng"), "-v", "--json"))
         for side in ("initiator", "responder"):
             kinds = [fields["kind"] for name, fields in trace(done.events, side) if name == "mpa.frame"]
             self.assertEqual(kinds, ["Request", "Reply", "Rtr"])
+        at = {(event["host"], event["fields"]["direction"]): event["at_us"] for event in done.events
+              if event["event"] == "trace" and event["name"] == "mpa.frame" and event["fields"]["kind"] == "Reply"}
+        self.assertLess(at["responder", "sent"], at["initiator", "received"])
 
 
 if __name__ == "__main__":

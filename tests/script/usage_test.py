@@ -28,6 +28,8 @@ class Usage(CliTest):
         for words, told in ((("connect", "--bogus", "127.0.0.1:1"), "there is no option --bogus"),
                             (("connect", "--transport", "roce", "127.0.0.1:1"),
                              "there is no option --transport: this version has iWARP alone"),
+                            (("connect", "--transport-timeout", "1s", "127.0.0.1:1"),
+                             "there is no option --transport-timeout"),
                             (("connect", "a", "b", "c"), "there is no place for 'b c'")):
             done = run(*words)
             self.assertEqual(done.code, 2, done)

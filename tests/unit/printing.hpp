@@ -26,8 +26,8 @@ constexpr std::string_view enumerator() {
   std::string_view text = __PRETTY_FUNCTION__;
   text = text.substr(text.rfind("Value = ") + 8);
   text = text.substr(0, text.find_first_of(";]"));
-  if (text.find('(') != text.npos) return {};
-  return text.substr(text.rfind(':') + 1);
+  text = text.substr(text.rfind(':') + 1);
+  return text.find_first_of("()") == text.npos ? text : std::string_view();  // "QpState)9"
 }
 
 inline constexpr std::size_t enumerators_max = 64;  // of a type; those above are shown as numbers

@@ -52,16 +52,11 @@ void CaptureWriter::frame(Flow& flow, bool out, Instant at, std::uint8_t flags, 
   const auto made = wire::emit_tcp_frame(tcp);
   if (!made) return;
   write_held();
-  held_.emplace(Held{flow.out.from, flow.in.from, at, std::move(*made), out, {}});
-  for (auto remark = remarks_.begin(); remark != remarks_.end();) {
-    if (out && remark->peer == held_->peer && (remark->local.port == 0 || remark->local == held_->local)) {
-      held_->comments.push_back(std::move(remark->text));
-      remark = remarks_.erase(remark);
-    } else {
-      ++remark;
-    }
+  held_.emplace(Held{flow.out.from, flow.in.from, at, std::move(*made), out, !out, {}});
+  if (out) {
+    if (auto waiting = remarks_.extract(flow.connection)) held_->comments = std::move(waiting.mapped());
   }
-  if (!commented_) write_held();
+  if (!commented_ || at_once_) write_held();
   if (at_once_ || buffer_.size() >= buffer_max) flush();
 }
 
@@ -74,15 +69,20 @@ void CaptureWriter::write_held() {
 }
 
 void CaptureWriter::comment(const trace::Record& record) {
+  if (record.connection == 0) return;
   commented_ = true;
-  std::string text = printable(trace::to_text(record.event), false);
-  if (held_ && !held_->out && held_->peer == record.peer && held_->local == record.local &&
+  if (const auto flow = flows_.find({record.local, record.peer}); flow != flows_.end())
+    flow->second.connection = record.connection;
+  std::string text = fmt::format("#{} {}", record.connection, printable(trace::to_text(record.event), false));
+  // The tap looks at the clock after the turn has begun, to which the events that it causes belong.
+  if (held_ && held_->causes && held_->peer == record.peer && held_->local == record.local && record.at <= held_->at &&
       !trace::is_of_sending(record.event)) {
     held_->comments.push_back(std::move(text));
     return;
   }
-  if (remarks_.size() == remarks_max) remarks_.pop_front();
-  remarks_.push_back({record.local, record.peer, std::move(text)});
+  if (remarks_.size() == waiting_max && !remarks_.contains(record.connection)) remarks_.erase(remarks_.begin());
+  std::vector<std::string>& waiting = remarks_[record.connection];
+  if (waiting.size() < remarks_max) waiting.push_back(std::move(text));
 }
 
 /// The handshake, which the sockets hide.
@@ -110,6 +110,7 @@ void CaptureWriter::end_half(Flow& flow, bool out, Instant at) {
   half.fin = true;
   frame(flow, out, at, flag::fin | flag::ack);
   frame(flow, !out, at, flag::ack);
+  if (held_) held_->causes = true;
 }
 
 void CaptureWriter::add(const TapRecord& record) {
@@ -148,9 +149,11 @@ void CaptureWriter::flush() {
 }
 
 Or<void> CaptureWriter::finish() {
+  // What no frame follows, of whichever connection: its number says so.
   if (held_)
-    for (Remark& remark : remarks_)
-      if (remark.peer == held_->peer && remark.local == held_->local) held_->comments.push_back(std::move(remark.text));
+    for (auto& [connection, texts] : remarks_)
+      for (std::string& text : texts)
+        if (held_->comments.size() < remarks_max) held_->comments.push_back(std::move(text));
   write_held();
   flush();
   if (std::fflush(file_.get()) != 0) failed_ = true;

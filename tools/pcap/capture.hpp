@@ -4,7 +4,6 @@
 // up.
 #pragma once
 #include <cstdio>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,8 +23,9 @@ class CaptureWriter {
   /// Creates the file, or opens a FIFO, whose reader sees each frame at once. Errors: environment.
   static Or<std::unique_ptr<CaptureWriter>> create(const std::string& path);
   void add(const TapRecord& record);
-  /// Becomes a comment: of a message that is sent on the frame that carries it, anything else on the frame that caused
-  /// it if one did, else on the connection's next.
+  /// Becomes a comment, with the number of its connection: of a message that is sent on the frame that carries it,
+  /// anything else on the frame that caused it if one did, else on the connection's next. A reader of a FIFO waits for no
+  /// comment: there all are on the next.
   void comment(const trace::Record& record);
   /// Flushes and closes. Errors: environment.
   Or<void> finish();
@@ -39,24 +39,22 @@ class CaptureWriter {
   };
   struct Flow {
     Half out, in;
-  };
-  /// A comment that waits for a frame of its connection.
-  struct Remark {
-    Address local, peer;
-    std::string text;
+    std::uint64_t connection = 0;  ///< as the trace counts it; 0: not known yet
   };
   struct Held {
     Address local, peer;
     Instant at{};
     Bytes octets;
     bool out = false;
+    bool causes = false;  ///< the peer sent it, or it is the made-up ACK right behind what the peer sent
     std::vector<std::string> comments;
   };
   struct FileCloser {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
   static constexpr std::size_t segment_max = 32768;   ///< octets per made-up segment; loopback has such
-  static constexpr std::size_t remarks_max = 64;      ///< that wait; the oldest are dropped
+  static constexpr std::size_t remarks_max = 64;      ///< that wait for a frame of one connection; the rest is dropped
+  static constexpr std::size_t waiting_max = 4096;    ///< connections with such; the first are dropped
   static constexpr std::size_t buffer_max = 1 << 20;  ///< octets kept before they are written
 
   CaptureWriter(std::string path, std::FILE* file);
@@ -76,8 +74,8 @@ class CaptureWriter {
   std::uint32_t flows_seen_ = 0;
   bool commented_ = false;  ///< from the first comment on, a frame is held back until the next
   std::optional<Held> held_;
-  std::deque<Remark> remarks_;
-  Duration to_epoch_{};  ///< from the host's clock to 1970
+  std::map<std::uint64_t, std::vector<std::string>> remarks_;  ///< comments that wait, by connection
+  Duration to_epoch_{};                                        ///< from the host's clock to 1970
   bool clock_known_ = false;
   bool at_once_ = false;  ///< it is a pipe, with somebody at the other end who waits for each frame
   bool failed_ = false;

@@ -56,6 +56,8 @@ class Session {
   /// Ends the capture. Errors: environment (the disk is full...).
   Or<void> finish();
 
+  const TraceSink* trace() const { return trace_.get(); }  ///< null without -v
+
  private:
   Session();
   StopSignals signals_;

@@ -85,7 +85,8 @@ SimResult carry_out(const SimRun& run, const SimRecording& recording, const std:
   std::deque<HostTrace> traces;
   if (recording.trace)
     options.trace = [&](const std::string& host) {
-      return &traces.emplace_back(host, *recording.trace, result, pcapng ? &*pcapng : nullptr);
+      // Comments are for a file that is asked for; the hash of a run is the same with and without them.
+      return &traces.emplace_back(host, *recording.trace, result, recording.pcapng != nullptr ? &*pcapng : nullptr);
     };
   result.report = sim::run_scenario(scenario, options);
   if (pcapng) {

@@ -500,7 +500,7 @@ bool FpduWalker::next_candidate(std::uint64_t after, std::uint64_t& out) const {
 bool FpduWalker::resync(FpduSink& sink) {
   for (;;) {
     if (!have_candidate_ && !next_candidate(base_, candidate_)) {
-      // Keep one marker marker_interval: a marker still to come may point back into it.
+      // Keep one marker interval: a marker still to come may point back into it.
       const std::size_t keep = markers_ == Known::yes ? buffer_max / 2 : 0;
       if (size() > keep) consume(end() - keep);
       return false;

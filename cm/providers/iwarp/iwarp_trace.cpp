@@ -38,7 +38,7 @@ std::string_view timer_of(const Connection& c) {
     case Phase::opening: return "tcp_connect";
     case Phase::waiting: return "back_off";
     case Phase::holding: return "hold";
-    case Phase::open: return "half_close";
+    case Phase::open: return c.grace ? "half_close" : "linger";
     case Phase::closing:
     case Phase::over: return "linger";
     default: return c.setup && c.setup->startup ? mpa::to_string(c.setup->startup->state()) : "none";

@@ -39,7 +39,7 @@ TEST(TraceText, HasTheFieldsInTheirOrder) {
 TEST(TraceText, QuotesWhatIsMoreThanOneWord) {
   const cm::Failure why{
       .step = mpa::step::wait_reply, .code = make_error_code(Errc::timed_out), .received = "nothing for \"5\" s"};
-  const std::string text = trace::to_text(trace::Event(std::in_place_type<trace::Failed>, why));
+  const std::string text = trace::to_text(trace::Event(trace::Failed{why}));
   EXPECT_EQ(text.find("cm.failed step=wait_reply cause=\""), 0U) << text;
   EXPECT_NE(text.find(R"(received="nothing for \"5\" s")"), std::string::npos) << text;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "parley/sim.hpp"
+#include "sim/record/record.hpp"
 #include "wire/packet.hpp"
 
 namespace parley::sim::test {
@@ -99,6 +100,24 @@ TEST(SimHostNic, PlainEthernetCarriesNoConnection) {
   net.initiator.when = {Instant(1ms)};
   net.world.run_for(10s);
   EXPECT_THAT(net.initiator.told, ::testing::ElementsAre(HasSubstr("nobody listens")));
+}
+
+TEST(SimHostNic, OneWithoutALinkIsNotInTheWay) {
+  World world{1};
+  Initiator initiator;
+  Responder responder;
+  Host* a = *world.add_host("a", {.nics = {{.name = "n1"}, {.name = "n2"}}});
+  Host* b = *world.add_host("b", {});
+  ASSERT_TRUE(world.add_link({a->id(), "n2"}, b->id()));
+  a->set_app(&initiator);
+  b->set_app(&responder);
+  initiator.to = b->address();
+  initiator.to.port = 7471;
+  initiator.when = {Instant(1ms)};
+  world.run_for(1s);
+  EXPECT_THAT(initiator.told, ::testing::ElementsAre(HasSubstr("established")));
+  const RecordTopology topology = topology_of(world);
+  EXPECT_EQ(topology.nodes[a->id()].addresses.front(), a->address(Address::Family::v4, 1)) << "only NICs that can send";
 }
 
 struct Mss final : Tap {

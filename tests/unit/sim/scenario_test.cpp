@@ -633,6 +633,26 @@ TEST(SimScenario, RefusesNicsThatAreNotThere) {
               Contains(HasSubstr("write [[host.nic]] with two brackets")));
 }
 
+TEST(SimScenario, ChecksNicsAsTheWorldTakesThem) {
+  const auto links = [](std::string_view text) {
+    return errors_of(
+        fmt::format("[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[host.nic]]\nname = \"n1\"\n"
+                    "[[host.nic]]\nname = \"n2\"\n[[switch]]\nname = \"s\"\n{}[[listen]]\nhost = \"b\"\n"
+                    "[[connect]]\nfrom = \"a\"\nto = \"b\"\n",
+                    text));
+  };
+  constexpr std::string_view a_to_s = "[[link]]\nends = [\"a\", \"s\"]\n";
+  EXPECT_THAT(links(fmt::format(
+                  "{}[[link]]\nends = [\"b/n1\", \"s\"]\n[[link]]\nname = \"x\"\nends = [\"b/n2\", \"s\"]\n", a_to_s)),
+              ElementsAre(HasSubstr("ends: 'b' is in this network already: two of its NICs would have one address")));
+  EXPECT_THAT(links(fmt::format("{}[[link]]\nname = \"x\"\nends = [\"b\", \"s\"]\n[[link]]\nends = [\"b/n1\", \"a\"]\n",
+                                a_to_s)),
+              ElementsAre(HasSubstr("ends: 'b/n1' has a link already")))
+      << "a link that names no NIC has taken the first";
+  EXPECT_THAT(links("[[link]]\nends = [\"a/\", \"b\"]\n[[switch]]\nname = \"t\"\n"),
+              Contains(HasSubstr("ends: 'a/': the name of a NIC is missing behind '/'")));
+}
+
 TEST(SimScenario, EveryKeyIsDocumented) {
   std::string docs;
   for (const char* name : {"/docs/simulator.md", "/docs/simulator-scenarios.md"}) {
