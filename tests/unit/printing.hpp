@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // How failing tests show what they compare: enumerators by their names, times with their units, octets in hexadecimal, and
 // the first difference before both values. Precompiled with GoogleTest's headers, so that each test file has it.
-#pragma once
+// Not "#pragma once": gcc compares times of files with those in a precompiled header, which may come out of ccache.
+#ifndef PARLEY_TESTS_UNIT_PRINTING_HPP
+#define PARLEY_TESTS_UNIT_PRINTING_HPP
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -159,3 +161,5 @@ inline AssertionResult CmpHelperEQ(const char* a_text, const char* b_text, const
 }
 
 }  // namespace testing::internal
+
+#endif
