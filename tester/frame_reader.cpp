@@ -51,7 +51,7 @@ std::string startup_text(const Received& h) {
 
 std::string fpdu_text(const Received& h) {
   if (!h.ddp)
-    return fmt::format("an FPDU of {} octets, too short for a DDP header: {}", h.octets.size(), hex_text(h.octets, 64));
+    return fmt::format("an FPDU of {} octets, too short for a DDP header: {}", h.octets.size(), hex_text(h.octets));
   const auto& d = *h.ddp;
   if (const auto terminate = h.terminate()) {
     const auto& t = *terminate;
@@ -83,7 +83,7 @@ std::string_view to_string(Received::Kind kind) {
 }
 
 ConstBytes Received::payload() const {
-  if (kind != Kind::fpdu || !ddp) return {};
+  if (!ddp) return {};
   return ConstBytes(octets).subspan(std::min(ddp->size(), octets.size()));
 }
 

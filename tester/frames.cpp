@@ -36,11 +36,12 @@ Bytes FpduWriter::write(ConstBytes ulpdu, const FpduFaults& faults) {
   Bytes out(size);
   Writer w(out);
   std::size_t taken = 0;
-  // RFC 5044 §4.3: a marker at each stream position divisible by 512; it points back at ULPDU_Length.
+  // RFC 5044 §4.3: a marker at each stream position divisible by 512; it points back at ULPDU_Length, or with 0 at the
+  // one right behind it.
   std::size_t length_at = 0;
   const auto marker = [&] {
     if (!markers_ || (position_ + w.size()) % PARLEY_MPA_MARKER_INTERVAL != 0) return;
-    const std::size_t pointer = taken == 0 ? 0 : w.size() - length_at;
+    const std::size_t pointer = w.size() - length_at;
     w.be16(faults.marker_reserved);
     w.be16(static_cast<std::uint16_t>(pointer + faults.fpduptr_add));
   };

@@ -29,10 +29,7 @@ void TcpStream::fin() {
   fin_wanted_ = true;
   note(true, Exchanged::Kind::fin, {});
   // The driver sends what is queued before the FIN, but it does not know of what is still here.
-  if (out_.empty()) {
-    fin_out_ = true;
-    peer_->command(StreamCommand::Kind::shutdown, id_);
-  }
+  if (out_.empty()) peer_->command(StreamCommand::Kind::shutdown, id_);
 }
 
 void TcpStream::reset() {
@@ -43,10 +40,7 @@ void TcpStream::reset() {
 }
 
 void TcpStream::take(std::size_t n) {
-  taken_ += std::min(n, in_.size() - taken_);
-  if (taken_ < in_.size() && taken_ < unread_max) return;
-  in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(taken_));
-  taken_ = 0;
+  in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(std::min(n, in_.size())));
 }
 
 // ---- ScriptedPeer: scripts -----------------------------------------------------------------------------------------
@@ -55,9 +49,7 @@ void ScriptedPeer::start(Instant now, Task<void> script) {
   now_ = now;
   wait_.reset();
   script_ = std::move(script);
-  running_ = true;
   script_.start();
-  running_ = false;
   advance(now);
 }
 
@@ -68,14 +60,11 @@ void ScriptedPeer::suspend(Wait& wait, std::coroutine_handle<> who) {
 
 void ScriptedPeer::advance(Instant now) {
   now_ = std::max(now_, now);
-  if (running_) return;
-  running_ = true;
   while (wait_ && (wait_->wait->ready_() || now_ >= wait_->deadline)) {
     const auto who = wait_->who;
     wait_.reset();
     who.resume();
   }
-  running_ = false;
 }
 
 ScriptedPeer::Wait ScriptedPeer::sleep(Duration time) {
@@ -136,7 +125,6 @@ void ScriptedPeer::drop_waiting() {
 
 void ScriptedPeer::forget_stream(TcpStream& tcp) {
   tcp.reset();
-  std::erase(waiting_, &tcp);
   std::erase_if(streams_, [&tcp](const auto& l) { return l.get() == &tcp; });
 }
 
@@ -166,7 +154,7 @@ TcpStream& ScriptedPeer::add_stream(StreamId id) {
 }
 
 void ScriptedPeer::want_write(TcpStream& tcp) {
-  if (tcp.ready_ || tcp.out_.empty()) return;
+  if (tcp.ready_) return;
   tcp.ready_ = true;
   ready_.push_back(tcp.id_);
 }
@@ -175,7 +163,6 @@ void ScriptedPeer::end_stream(TcpStream& tcp) {
   if (!tcp.ended()) tcp.ended_at_ = now_;
   tcp.over_ = true;
   tcp.out_.clear();
-  tcp.out_octets_ = 0;
 }
 
 void ScriptedPeer::handle_listening(Instant now, StreamId listener, const Address& local) {
@@ -210,7 +197,6 @@ void ScriptedPeer::handle_connect_failed(Instant now, StreamId stream, std::erro
 bool ScriptedPeer::handle_accepted(Instant now, StreamId listener, StreamId stream, const StreamInfo& info) {
   if (listener != listener_ || waiting_.size() >= waiting_max || streams_.size() >= streams_max) return false;
   TcpStream& tcp = add_stream(stream);
-  tcp.up_ = true;
   tcp.info_ = info;
   tcp.received_at_ = now;
   waiting_.push_back(&tcp);
@@ -290,8 +276,7 @@ void ScriptedPeer::sent(Instant now, StreamId stream, std::size_t n) {
   tcp->out_first_ = 0;
   if (!tcp->out_.empty()) {
     want_write(*tcp);
-  } else if (tcp->fin_wanted_ && !tcp->fin_out_) {
-    tcp->fin_out_ = true;
+  } else if (tcp->fin_wanted_) {
     command(StreamCommand::Kind::shutdown, tcp->id_);
   }
 }

@@ -53,7 +53,7 @@ class TcpStream {
   bool over() const { return over_; }  ///< no more can be sent or received
 
   /// Octets received and not taken.
-  ConstBytes unread() const { return ConstBytes(in_).subspan(taken_); }
+  ConstBytes unread() const { return in_; }
   void take(std::size_t n);
   std::uint64_t received() const { return received_; }
   std::uint64_t sent() const { return sent_; }
@@ -75,11 +75,10 @@ class TcpStream {
   StreamId id_ = 0;
   StreamInfo info_;
   bool up_ = false, refused_ = false, over_ = false;
-  bool fin_in_ = false, rst_in_ = false, timed_out_ = false, fin_out_ = false, fin_wanted_ = false;
+  bool fin_in_ = false, rst_in_ = false, timed_out_ = false, fin_wanted_ = false;
   std::error_code why_;
   Instant ended_at_{}, received_at_{};
-  Bytes in_;  // at most unread_max not taken, and as much again before it is moved down
-  std::size_t taken_ = 0;
+  Bytes in_;               // received and not taken: at most unread_max
   std::deque<Bytes> out_;  // at most unsent_max octets
   std::size_t out_octets_ = 0, out_first_ = 0;
   bool ready_ = false;  // is in ScriptedPeer::ready_
@@ -180,7 +179,6 @@ class ScriptedPeer final : public StreamMachine {
   Instant now_{};
   Task<void> script_;
   std::optional<Suspended> wait_;
-  bool running_ = false;
   std::vector<std::unique_ptr<TcpStream>> streams_;  // at most streams_max, and waiting_max
   std::deque<TcpStream*> waiting_;                   // at most waiting_max
   std::deque<StreamCommand> commands_;               // a few for each stream

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "mpa/framer.hpp"
 #include "parley/sim.hpp"
 #include "tester/frame_reader.hpp"
 #include "tester/frames.hpp"
@@ -151,38 +150,6 @@ TEST(ScriptedPeer, EndsEachWaitInTime) {
   EXPECT_EQ(received[1], "silence");
   EXPECT_TRUE(received[2] == "FIN" || received[2] == "RST") << received[2];
   EXPECT_EQ(received[3], "2");
-}
-
-TEST(TesterFrames, FpdusAreThoseOfTheFramerUntilAskedOtherwise) {  // RFC 5044 §4.1, §4.3, §4.4
-  for (const bool markers : {false, true}) {
-    FpduWriter writer(true, markers);
-    mpa::Framer framer({.crc = true, .markers = markers, .emss = 65000});
-    for (const std::size_t size : {18U, 19U, 20U, 21U, 500U, 512U, 1441U, 9000U}) {
-      const Bytes ulpdu = Bytes(size, static_cast<std::uint8_t>(size));
-      Bytes expected(framer.wire_size(size));
-      ASSERT_EQ(framer.frame(ulpdu, {}, expected), expected.size());
-      EXPECT_EQ(writer.write(ulpdu), expected) << size;
-      EXPECT_EQ(writer.position(), framer.position());
-    }
-  }
-}
-
-TEST(TesterFrames, EachFaultIsTheOneAskedFor) {
-  const auto status = [](bool markers, const FpduFaults& faults) {
-    FpduWriter writer(true, markers);
-    const Bytes octets = writer.write(Bytes(600, 7), faults);
-    mpa::Deframer deframer({.crc = true, .markers = markers});
-    deframer.feed(octets);
-    mpa::FpduView view;
-    return deframer.next(view);
-  };
-  EXPECT_EQ(status(false, {}), mpa::DeframeStatus::fpdu);
-  EXPECT_EQ(status(true, {}), mpa::DeframeStatus::fpdu);
-  EXPECT_EQ(status(false, {.bad_crc = true}), mpa::DeframeStatus::crc_error);
-  EXPECT_EQ(status(true, {.fpduptr_add = 4}), mpa::DeframeStatus::marker_error);
-  EXPECT_EQ(status(true, {.marker_reserved = 0xFFFF}), mpa::DeframeStatus::fpdu);
-  EXPECT_EQ(status(false, {.pad = 0xFF}), mpa::DeframeStatus::fpdu);
-  EXPECT_EQ(status(false, {.length = 0}), mpa::DeframeStatus::length_error);
 }
 
 }  // namespace
