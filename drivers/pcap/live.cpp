@@ -128,9 +128,8 @@ OrLive<std::size_t> LiveCapture::read(Duration wait, const std::function<void(co
   pcap_t* const p = handle_->pcap;
   pollfd ready{::pcap_get_selectable_fd(p), POLLIN, 0};
   const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
-  // Some kinds of interface have nothing to wait on; then the time is what ends the wait.
-  if (::poll(&ready, ready.fd >= 0 ? 1 : 0, static_cast<int>(std::clamp<std::int64_t>(milliseconds, 0, 60'000))) < 0 &&
-      errno != EINTR)
+  // Some kinds of interface have nothing to wait on: poll() passes over -1, and the time is what ends the wait.
+  if (::poll(&ready, 1, static_cast<int>(std::clamp<std::int64_t>(milliseconds, 0, 60'000))) < 0 && errno != EINTR)
     return system_error(fmt::format("cannot wait for packets: {}", std::strerror(errno)));
   struct Call {
     const std::function<void(const LivePacket&)>* on_packet;

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What a StreamMachine asks of its sockets, seen by a plain socket at the other end. Every wait is run_once under a
+// deadline.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "drivers/asio/machine_loop.hpp"
+#include "drivers/asio/sockaddr.hpp"
+
+namespace parley::asio_driver {
+namespace {
+
+using namespace std::chrono_literals;
+using Command = StreamCommand::Kind;
+
+const Address anywhere = Address::loopback(Address::Family::v4, 0);
+
+/// Keeps what it is told, and asks for what the test says.
+struct Machine final : StreamMachine {
+  void handle_listening(Instant, StreamId, const Address& local) override { listening = local; }
+  void handle_listen_failed(Instant, StreamId, std::error_code why) override { failed = why; }
+  void handle_connected(Instant, StreamId id, const StreamInfo& i) override {
+    stream = id;
+    info = i;
+  }
+  void handle_connect_failed(Instant, StreamId, std::error_code why) override { failed = why; }
+  bool handle_accepted(Instant, StreamId, StreamId id, const StreamInfo& i) override {
+    ++accepted;
+    if (!takes) return false;
+    stream = id;
+    info = i;
+    return true;
+  }
+  void handle_bytes(Instant, StreamId, ConstBytes in) override {
+    received.insert(received.end(), in.begin(), in.end());
+    if (on_bytes) on_bytes();
+  }
+  void handle_end(Instant, StreamId, StreamEnd how) override { end = how; }
+  void handle_deadline(Instant) override {}
+  bool poll_command(StreamCommand& out) override {
+    if (commands.empty()) return false;
+    out = commands.front();
+    commands.pop_front();
+    return true;
+  }
+  StreamId poll_ready() override { return std::exchange(ready, false) ? stream : 0; }
+  std::size_t gather(StreamId, std::span<ConstBytes> out) override {
+    if (sent_octets == to_send.size()) return 0;
+    out[0] = ConstBytes(to_send).subspan(sent_octets);
+    return 1;
+  }
+  void sent(Instant, StreamId, std::size_t n) override { sent_octets += n; }
+  Instant next_deadline() const override { return never; }
+
+  void ask(Command kind, StreamId id, const Address& address = {}, const Address& local = {}) {
+    commands.push_back({.kind = kind, .id = id, .address = address, .local = local});
+  }
+  void send(Bytes octets) {
+    to_send = std::move(octets);
+    sent_octets = 0;
+    ready = true;
+  }
+
+  std::deque<StreamCommand> commands;
+  std::optional<Address> listening;
+  std::optional<StreamEnd> end;
+  std::error_code failed;
+  StreamId stream = 0;
+  StreamInfo info;
+  int accepted = 0;
+  bool takes = true, ready = false;
+  Bytes received, to_send;
+  std::size_t sent_octets = 0;
+  std::function<void()> on_bytes;
+};
+
+struct Driven {
+  explicit Driven(const TcpHostOptions& options = {}) : loop(std::move(*MachineLoop::open(machine, options))) {}
+  bool until(const std::function<bool()>& condition, Duration limit = 10s) {
+    for (const Instant end = loop->now() + limit; !condition();) {
+      if (loop->now() > end) return false;
+      loop->run_once(1ms);
+    }
+    return true;
+  }
+  void settle() {
+    for (int i = 0; i < 50 || loop->turn(); ++i) loop->turn();
+  }
+  Address listen(const Address& at = anywhere) {
+    machine.listening.reset();
+    machine.failed.clear();
+    machine.ask(Command::listen, listener += 2, at);
+    EXPECT_TRUE(until([&] { return machine.listening || machine.failed; }));
+    return machine.listening.value_or(Address{});
+  }
+  Machine machine;
+  StreamId listener = 101;
+  std::unique_ptr<MachineLoop> loop;
+};
+
+/// A blocking socket, or one that listens.
+struct Plain {
+  explicit Plain(int descriptor) : fd(descriptor) {}
+  Plain(Plain&& other) noexcept : fd(std::exchange(other.fd, -1)) {}
+  ~Plain() {
+    if (fd >= 0) ::close(fd);
+  }
+  static Plain to(const Address& peer) {
+    const SockAddr at = to_sockaddr(peer);
+    Plain out(::socket(at.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::connect(out.fd, at.get(), at.size), 0);
+    return out;
+  }
+  static Plain listening(const Address& here = anywhere) {
+    const SockAddr at = to_sockaddr(here);
+    Plain out(::socket(at.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::bind(out.fd, at.get(), at.size), 0);
+    EXPECT_EQ(::listen(out.fd, 8), 0);
+    return out;
+  }
+  Plain accept() const { return Plain(::accept4(fd, nullptr, nullptr, SOCK_CLOEXEC)); }
+  void say(std::size_t octets, std::uint8_t value = 7) const {
+    const Bytes all(octets, value);
+    EXPECT_EQ(::send(fd, all.data(), all.size(), 0), static_cast<ssize_t>(all.size()));
+  }
+  /// What comes next, within ten seconds: octets, 0 for FIN, -1 for RST.
+  ssize_t next(Bytes* into = nullptr) const {
+    pollfd wait{.fd = fd, .events = POLLIN, .revents = 0};
+    EXPECT_EQ(::poll(&wait, 1, 10'000), 1);
+    std::array<std::uint8_t, 65536> octets;
+    const ssize_t n = ::recv(fd, octets.data(), octets.size(), 0);
+    if (n > 0 && into != nullptr) into->insert(into->end(), octets.begin(), octets.begin() + n);
+    return n;
+  }
+  bool silent() const {
+    pollfd wait{.fd = fd, .events = POLLIN, .revents = 0};
+    return ::poll(&wait, 1, 0) == 0;
+  }
+  void reset() {
+    const linger now{1, 0};
+    EXPECT_EQ(::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now), 0);
+    ::close(std::exchange(fd, -1));
+  }
+  Address name(bool peer) const {
+    SockAddr out;
+    out.size = sizeof out.storage;
+    EXPECT_EQ(peer ? ::getpeername(fd, out.get(), &out.size) : ::getsockname(fd, out.get(), &out.size), 0);
+    return from_sockaddr(out);
+  }
+  int fd;
+};
+
+std::set<int> descriptors() {
+  std::set<int> out;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    out.insert(std::stoi(entry.path().filename()));
+  std::erase_if(out, [](int fd) { return ::fcntl(fd, F_GETFD) < 0; });  // that of the iterator itself
+  return out;
+}
+
+/// Of the TCP sockets opened since `before`.
+std::vector<std::string> congestion_since(const std::set<int>& before) {
+  std::vector<std::string> out;
+  for (const int fd : descriptors()) {
+    std::array<char, 64> name{};
+    socklen_t size = name.size();
+    if (!before.contains(fd) && ::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &size) == 0)
+      out.emplace_back(name.data());
+  }
+  return out;
+}
+
+std::vector<std::string> words_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istream_iterator<std::string>(file), {}};
+}
+
+TEST(DriverStreams, EverySocketHasTheCongestionControlThatIsAskedFor) {
+  const auto usual = words_of("/proc/sys/net/ipv4/tcp_congestion_control").at(0);
+  for (const std::string& name : words_of("/proc/sys/net/ipv4/tcp_allowed_congestion_control")) {
+    for (const bool asked : {false, true}) {
+      const Plain there = Plain::listening();
+      Driven d({.congestion = asked ? name : std::string()});
+      const std::set<int> before = descriptors();
+      d.machine.ask(Command::open, 1, there.name(false));
+      ASSERT_TRUE(d.until([&] { return d.machine.stream == 1; }));
+      EXPECT_EQ(congestion_since(before), std::vector<std::string>{asked ? name : usual}) << "one that connects";
+      EXPECT_NE(d.listen().port, 0);
+      EXPECT_EQ(congestion_since(before), (std::vector<std::string>(2, asked ? name : usual))) << "a listener";
+    }
+  }
+}
+
+TEST(DriverStreams, AListenerAtEveryAddressTellsWhichOneThePeerChose) {
+  for (const Address& at : {Address::any(Address::Family::v4, 0), anywhere}) {
+    Driven d;
+    Address to = Address::loopback(Address::Family::v4, d.listen(at).port);
+    const Plain peer = Plain::to(to);
+    ASSERT_TRUE(d.until([&] { return d.machine.accepted == 1; }));
+    EXPECT_EQ(d.machine.info.local, to);
+    EXPECT_EQ(d.machine.info.local, peer.name(true));
+    EXPECT_EQ(d.machine.info.peer, peer.name(false));
+    EXPECT_GT(d.machine.info.emss, 536) << "that of the loopback interface";
+  }
+}
+
+TEST(DriverStreams, AStreamLeavesFromTheAddressThatIsAskedFor) {
+  const Plain there = Plain::listening();
+  Driven d;
+  const Address from = Address::v4(127, 0, 0, 9, 0);
+  d.machine.ask(Command::open, 1, there.name(false), from);
+  ASSERT_TRUE(d.until([&] { return d.machine.stream == 1; }));
+  const Plain peer = there.accept();
+  EXPECT_EQ(d.machine.info.local, peer.name(true));
+  EXPECT_EQ(d.machine.info.local.octets, from.octets);
+  EXPECT_EQ(d.machine.info.peer, there.name(false));
+  EXPECT_GT(d.machine.info.emss, 536);
+  // Without one, the system chooses the address; a port alone is kept as well.
+  Address port = Address::any(Address::Family::v4, d.machine.info.local.port);
+  d.machine.ask(Command::close, 1);
+  d.machine.ask(Command::open, 3, there.name(false), port);
+  ASSERT_TRUE(d.until([&] { return d.machine.stream == 3; }));
+  EXPECT_EQ(d.machine.info.local, Address::loopback(Address::Family::v4, port.port));
+}
+
+TEST(DriverStreams, APausedStreamIsNotReadUntilItIsResumed) {
+  Driven d({.receive_buffer = 1});
+  const Plain peer = Plain::to(d.listen());
+  peer.say(1);
+  ASSERT_TRUE(d.until([&] { return d.machine.received.size() == 1; }));
+  d.machine.on_bytes = [&] { d.machine.ask(Command::pause, d.machine.stream); };
+  peer.say(20'000);
+  d.settle();
+  EXPECT_EQ(d.machine.received.size(), 1U + 2048) << "what was read when it asked for the pause";
+  ASSERT_EQ(::shutdown(peer.fd, SHUT_WR), 0);
+  d.settle();
+  EXPECT_FALSE(d.machine.end);
+  d.machine.on_bytes = {};
+  d.machine.ask(Command::resume, d.machine.stream);
+  ASSERT_TRUE(d.until([&] { return d.machine.end.has_value(); }));
+  EXPECT_EQ(d.machine.received.size(), 20'001U);
+  EXPECT_EQ(*d.machine.end, StreamEnd::fin);
+}
+
+TEST(DriverStreams, APausedStreamIsNotReadThoughBothHalvesAreClosed) {
+  Driven d;
+  const Plain peer = Plain::to(d.listen());
+  ASSERT_TRUE(d.until([&] { return d.machine.stream != 0; }));
+  d.machine.ask(Command::pause, d.machine.stream);
+  d.machine.ask(Command::shutdown, d.machine.stream);
+  d.settle();
+  EXPECT_EQ(peer.next(), 0);
+  peer.say(100);
+  ASSERT_EQ(::shutdown(peer.fd, SHUT_WR), 0);  // the system tells that the socket has hung up
+  d.settle();
+  EXPECT_TRUE(d.machine.received.empty());
+  EXPECT_FALSE(d.machine.end);
+  d.machine.ask(Command::resume, d.machine.stream);
+  ASSERT_TRUE(d.until([&] { return d.machine.end.has_value(); }));
+  EXPECT_EQ(d.machine.received.size(), 100U);
+}
+
+TEST(DriverStreams, AResetIsToldOfAPausedStream) {
+  Driven d;
+  Plain peer = Plain::to(d.listen());
+  ASSERT_TRUE(d.until([&] { return d.machine.stream != 0; }));
+  d.machine.ask(Command::pause, d.machine.stream);
+  d.settle();
+  peer.say(10);
+  peer.reset();
+  ASSERT_TRUE(d.until([&] { return d.machine.end.has_value(); }));
+  EXPECT_EQ(*d.machine.end, StreamEnd::rst);
+  EXPECT_TRUE(d.machine.received.empty());
+}
+
+TEST(DriverStreams, EachWayToEndAStreamIsWhatThePeerSees) {
+  struct Case {
+    Command command;
+    ssize_t seen;
+    bool reads_on;
+  };
+  for (const Case& c :
+       {Case{Command::shutdown, 0, true}, Case{Command::close, 0, false}, Case{Command::reset, -1, false}}) {
+    Driven d;
+    const Plain peer = Plain::to(d.listen());
+    ASSERT_TRUE(d.until([&] { return d.machine.stream != 0; }));
+    d.machine.send(Bytes(100, 3));
+    d.settle();
+    Bytes before;
+    EXPECT_EQ(peer.next(&before), 100);
+    EXPECT_TRUE(peer.silent());
+    d.machine.ask(c.command, d.machine.stream);
+    d.settle();
+    EXPECT_EQ(peer.next(), c.seen);
+    if (c.seen < 0) continue;
+    peer.say(5);
+    d.settle();
+    EXPECT_EQ(d.machine.received.size(), c.reads_on ? 5U : 0U);
+  }
+}
+
+TEST(DriverStreams, WhatAPeerTakesSlowlyArrivesWholeAndInOrder) {
+  Driven d;
+  const Plain peer = Plain::to(d.listen());
+  ASSERT_TRUE(d.until([&] { return d.machine.stream != 0; }));
+  Bytes all(24 << 20);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint8_t>(i * 7 + (i >> 13));
+  d.machine.send(all);
+  d.settle();
+  EXPECT_LT(d.machine.sent_octets, all.size()) << "more than the system takes";
+  Bytes received;
+  while (received.size() < all.size()) {
+    if (!peer.silent())
+      (void)peer.next(&received);
+    else
+      d.loop->run_once(1ms);
+  }
+  EXPECT_EQ(received, all);
+}
+
+TEST(DriverStreams, ARefusedPeerIsReset) {
+  Driven d;
+  d.machine.takes = false;
+  const Plain peer = Plain::to(d.listen());
+  ASSERT_TRUE(d.until([&] { return d.machine.accepted == 1; }));
+  EXPECT_EQ(peer.next(), -1);
+}
+
+TEST(DriverStreams, MoreStreamsThanMayBeAreRefusedWithTheReason) {
+  const Plain there = Plain::listening();
+  Driven d({.streams_max = 1});
+  d.machine.ask(Command::open, 1, there.name(false));
+  ASSERT_TRUE(d.until([&] { return d.machine.stream == 1; }));
+  d.machine.ask(Command::open, 3, there.name(false));
+  ASSERT_TRUE(d.until([&] { return d.machine.failed.value() != 0; }));
+  EXPECT_EQ(d.machine.failed, std::make_error_code(std::errc::too_many_files_open));
+  d.machine.ask(Command::close, 1);
+  d.machine.ask(Command::open, 5, there.name(false));
+  EXPECT_TRUE(d.until([&] { return d.machine.stream == 5; })) << "there is room again";
+}
+
+TEST(DriverStreams, APortIsFreeAgainAsSoonAsItsListenerIsClosed) {
+  Driven d;
+  const Address at = d.listen();
+  {
+    const Plain peer = Plain::to(at);
+    ASSERT_TRUE(d.until([&] { return d.machine.stream != 0; }));
+    d.machine.ask(Command::close, d.machine.stream);  // the first to close stays in TIME-WAIT
+    d.settle();
+    EXPECT_EQ(peer.next(), 0);
+  }
+  d.machine.ask(Command::close, d.listener);
+  EXPECT_EQ(d.listen(at), at);
+  EXPECT_FALSE(d.machine.failed);
+  const Plain again = Plain::to(at);
+  EXPECT_TRUE(d.until([&] { return d.machine.accepted == 2; }));
+}
+
+}  // namespace
+}  // namespace parley::asio_driver
