@@ -137,7 +137,8 @@ Task<Received> Conn::receive_terminate(Duration patience) {
   const Instant limit = tester_.peer().now() + patience;
   for (unsigned i = 0;; ++i) {
     Received received = co_await receive_fpdu(std::max(limit - tester_.peer().now(), Duration{}));
-    if (received.kind != Received::Kind::fpdu || received.terminate() || i >= Tester::exchanges_max) co_return received;
+    const bool terminate = received.is(wire::RdmapOpcode::terminate) && !received.ddp->tagged;
+    if (received.kind != Received::Kind::fpdu || terminate || i >= Tester::exchanges_max) co_return received;
     ++passed_over;
   }
 }

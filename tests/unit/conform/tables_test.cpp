@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Tables for a reviewer, in tests/states: what each case sends, octet by octet, and how it judges each answer.
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "mpa/crc32c.hpp"
+#include "played.hpp"
+#include "tests/unit/reviewed.hpp"
+
+namespace parley::conform {
+namespace {
+
+using namespace played;
+
+struct Played {
+  std::string_view name;
+  Script script;
+};
+
+using CaseNames = std::vector<std::string_view>;
+
+CaseNames runnable(Iut iut) {
+  CaseNames names;
+  for (const Case* c : cases(iut))
+    if (c->run != nullptr) names.push_back(c->name);
+  return names;
+}
+
+std::vector<Result> results_of(Iut iut, const Script& script, const CaseNames& names) {
+  Table table(iut, names, script);
+  table.settings.recv_size = 16;
+  table.settings.recv_count = 1;
+  table.settings.foreign_max = table.settings.refused_max = 1000;  // each case is run
+  table.finish();
+  return table.run->results();
+}
+
+/// All octets if they are few; of many the first ones, how many there are, and their CRC32c.
+std::string octets_text(ConstBytes octets) {
+  constexpr std::size_t shown = 72;
+  if (octets.size() <= shown) return hex_text(octets, shown);
+  return fmt::format("{}: {} octets, CRC32c {:08x}", hex_text(octets.first(32), 32), octets.size(),
+                     mpa::crc32c(octets));
+}
+
+/// What went over the wire: of many FPDUs the first, and a CRC32c of all that the tester sent.
+std::string sent_by_tester(Iut iut, const Script& script) {
+  constexpr std::size_t shown = 14;
+  std::string out;
+  for (const Result& r : results_of(iut, script, runnable(iut))) {
+    out += fmt::format("{} ({} ms): {}: {}\n", r.what->name, r.took / 1ms, to_string(r.finding.verdict),
+                       r.finding.observed);
+    Bytes all;
+    for (std::size_t i = 0; i < r.exchanges.size(); ++i) {
+      const Exchange& e = r.exchanges[i];
+      if (e.by_tester) all.insert(all.end(), e.octets.begin(), e.octets.end());
+      if (i >= shown) continue;
+      out +=
+          fmt::format("  {:>6} ms {} {} {}\n", (e.at - r.began) / 1ms, e.connection, e.by_tester ? ">" : "<", e.words);
+      if (e.by_tester && !e.octets.empty()) out += "              " + octets_text(e.octets) + "\n";
+    }
+    if (r.exchanges.size() > shown)
+      out += fmt::format("  {} in all, those of the tester of CRC32c {:08x}\n", r.exchanges.size(), mpa::crc32c(all));
+  }
+  return out;
+}
+
+/// Of each case, what was observed of each peer; those of which the same was observed share a line, and the peers like
+/// the first are "the others".
+std::string verdicts(Iut iut, const std::vector<Played>& peers) {
+  const CaseNames names = runnable(iut);
+  std::vector<std::vector<Result>> all;
+  for (const Played& p : peers) all.push_back(results_of(iut, p.script, names));
+  std::string out;
+  for (std::size_t c = 0; c < names.size(); ++c) {
+    std::vector<std::pair<std::string, std::string>> lines;
+    for (std::size_t p = 0; p < peers.size(); ++p) {
+      const Result& r = all[p][c];
+      const std::string words = fmt::format("{}: {}", verdict_text(r, false), r.finding.observed);
+      const auto same = std::find_if(lines.begin(), lines.end(), [&](const auto& l) { return l.first == words; });
+      if (same == lines.end())
+        lines.emplace_back(words, p == 0 ? "the others" : peers[p].name);
+      else if (same != lines.begin())
+        same->second += "; " + std::string(peers[p].name);
+    }
+    out += fmt::format("{}\n", names[c]);
+    for (const auto& [words, who] : lines) out += fmt::format("  {}: {}\n", who, words);
+  }
+  return out;
+}
+
+using MakeScript = std::function<Script(TermCode, Form)>;
+
+constexpr TermCode codes[] = {{2, 0, 2}, {2, 0, 3}, {2, 0, 4}, {2, 0, 5}, {2, 0, 6}, {2, 0, 7}, {2, 3, 2},
+                              {1, 2, 1}, {1, 2, 2}, {1, 2, 3}, {1, 2, 4}, {1, 2, 5}, {1, 2, 6}, {1, 1, 0},
+                              {1, 1, 1}, {1, 1, 2}, {1, 1, 4}, {0, 0, 0}, {0, 1, 0}, {0, 1, 1}, {0, 1, 2},
+                              {0, 1, 5}, {0, 2, 5}, {0, 2, 6}, {0, 2, 7}, {0, 2, 9}, {3, 0, 0}};
+
+constexpr std::pair<Form, std::string_view> forms[] = {{Form::full, "full"},
+                                                       {Form::bare, "without M, D and R"},
+                                                       {Form::no_read_request, "without R"},
+                                                       {Form::wrong_header, "another header"},
+                                                       {Form::wrong_length, "another length"},
+                                                       {Form::low_bits, "bits at the low end"},
+                                                       {Form::siw, "as siw sends it"},
+                                                       {Form::siw_bare, "as siw, bare"},
+                                                       {Form::cut, "cut"}};
+
+/// One right Terminate of each case, in each form.
+std::string forms_judged(Iut iut, const MakeScript& make, const std::map<std::string_view, TermCode>& right) {
+  std::map<std::string_view, std::vector<std::string>> lines;
+  for (const TermCode& code : codes) {
+    CaseNames names;
+    for (const auto& [name, due] : right)
+      if (due == code) names.push_back(name);
+    if (names.empty()) continue;
+    for (const auto& [form, called] : forms)
+      for (const Result& r : results_of(iut, make(code, form), names))
+        lines[r.what->name].push_back(fmt::format("{}: {}", to_string(r.finding.verdict), r.finding.observed));
+  }
+  std::string out;
+  for (const auto& [name, text] : lines) {
+    if (std::all_of(text.begin(), text.end() - 1, [&](const auto& t) { return t == text.front(); })) continue;
+    out += fmt::format("{}\n", name);
+    for (std::size_t i = 0; i < text.size(); ++i) out += fmt::format("  {}: {}\n", forms[i].second, text[i]);
+  }
+  return out;
+}
+
+/// By case, the codes that pass and that are inconclusive, and what is said of those that fail; then the forms.
+std::string terminates_judged(Iut iut, const MakeScript& make) {
+  const CaseNames names = runnable(iut);
+  std::vector<std::vector<Result>> all;
+  for (const TermCode& code : codes) all.push_back(results_of(iut, make(code, Form::full), names));
+  std::map<std::string_view, TermCode> right;
+  std::string out;
+  for (std::size_t c = 0; c < names.size(); ++c) {
+    std::string passed, open, failed;
+    std::set<std::string> words;
+    for (std::size_t i = 0; i < std::size(codes); ++i) {
+      const Observation& f = all[i][c].finding;
+      const std::string code = fmt::format(" {:x}{:x} {:02x}", codes[i].layer, codes[i].etype, codes[i].code);
+      if (f.verdict == Verdict::pass) right.try_emplace(names[c], codes[i]);
+      if (f.verdict == Verdict::pass) passed += code;
+      if (f.verdict == Verdict::inconclusive) open += code;
+      if (f.verdict == Verdict::fail && failed.empty()) failed = f.observed;
+      words.insert(f.observed);
+    }
+    if (words.size() == 1) continue;  // the Terminate plays no part in it
+    out += fmt::format("{}\n", names[c]);
+    if (!passed.empty()) out += fmt::format("  pass:{}\n", passed);
+    if (!open.empty()) out += fmt::format("  inconclusive:{}\n", open);
+    if (!failed.empty()) out += fmt::format("  fail: {}\n", failed);
+  }
+  return out + "\n" + forms_judged(iut, make, right);
+}
+
+Change with(const std::function<void(StartupOctets&)>& change) { return change; }
+/// Changes the IRD and ORD words, if there are any.
+Change words(unsigned ird_clear, unsigned ird_set, unsigned ord_clear, unsigned ord_set) {
+  return [=](StartupOctets& s) {
+    if (!s.enhanced) return;
+    const std::uint32_t ird = *s.enhanced >> 16, ord = *s.enhanced & 0xFFFF;
+    s.enhanced = tester::enhanced((ird & ~ird_clear) | ird_set, (ord & ~ord_clear) | ord_set);
+  };
+}
+constexpr unsigned A = PARLEY_MPA_ENH_A, B = PARLEY_MPA_ENH_B, C = PARLEY_MPA_ENH_C, D = PARLEY_MPA_ENH_D,
+                   depth = PARLEY_MPA_ENH_DEPTH_MASK;
+
+std::vector<Played> responders() {
+  const auto changed = [](const Change& change) { return responder(takes_everything, change); };
+  const auto flags = [&](std::uint8_t set, std::uint8_t clear) {
+    return changed(with([=](StartupOctets& s) { s.flags = static_cast<std::uint8_t>((s.flags & ~clear) | set); }));
+  };
+  return {
+      {"takes everything", responder(takes_everything)},
+      {"takes any Request", responder(takes_everything, {}, false)},
+      {"says nothing", responder(says_nothing)},
+      {"FIN", responder(ends)},
+      {"RST", responder(resets)},
+      {"R", flags(flag_r, 0)},
+      {"M", flags(flag_m, 0)},
+      {"no C", flags(0, flag_c)},
+      {"no S", changed(with([](StartupOctets& s) {
+         s.flags &= static_cast<std::uint8_t>(~flag_s);
+         s.enhanced.reset();
+       }))},
+      {"S and no data", changed(with([](StartupOctets& s) {
+         s.flags |= flag_s;
+         s.enhanced.reset();
+       }))},
+      {"reserved bits", flags(0x0F, 0)},
+      {"revision 1", changed(with([](StartupOctets& s) { s.revision = 1; }))},
+      {"revision 3", changed(with([](StartupOctets& s) { s.revision = 3; }))},
+      {"revision 0", responder(takes_everything, with([](StartupOctets& s) {
+                                 s.revision = 0;
+                                 s.flags |= flag_m;
+                               }),
+                               false)},
+      {"Request as the answer", changed(with([](StartupOctets& s) { s.key = PARLEY_MPA_KEY_REQ; }))},
+      {"another key", changed(with([](StartupOctets& s) { s.key = "HTTP/1.1 400 Bad"; }))},
+      {"private data", changed(with([](StartupOctets& s) { s.private_data = Bytes(8, 0x78); }))},
+      {"an octet behind it", changed(with([](StartupOctets& s) { s.trailing = Bytes(1, 0x78); }))},
+      {"IRD 0", changed(words(depth, 0, 0, 0))},
+      {"IRD 1 less", changed(with([](StartupOctets& s) {
+         if (s.enhanced && (*s.enhanced & (depth << 16)) != 0) *s.enhanced -= 1 << 16;
+       }))},
+      {"ORD 1 more", changed(with([](StartupOctets& s) {
+         if (s.enhanced && (*s.enhanced & depth) != depth) *s.enhanced += 1;
+       }))},
+      {"ORD 3fff", changed(words(0, 0, 0, depth))},
+      {"no A", changed(words(A, 0, 0, 0))},
+      {"no kinds", changed(words(B, 0, C | D, 0))},
+      {"A and B", changed(words(0, A | B, C | D, 0))},
+      {"A and C", changed(words(B, A, D, C))},
+      {"A and D", changed(words(B, A, C, D))},
+      {"A, B, C and D", changed(words(0, A | B, 0, C | D))},
+      {"B", changed(words(A, B, 0, 0))},
+      {"C", changed(words(A, 0, 0, C))},
+      {"D", changed(words(A, 0, 0, D))},
+  };
+}
+
+StartupOctets request(std::uint8_t flags, std::uint8_t revision = 1, std::optional<std::uint32_t> enhanced = {}) {
+  return {.flags = flags, .revision = revision, .enhanced = enhanced};
+}
+
+std::vector<Played> initiators() {
+  const StartupOctets v1 = request(flag_c), v2 = request(flag_c | flag_s, 2, tester::enhanced(4, 4));
+  const auto p2p = [](unsigned ird, unsigned ord) {
+    return request(flag_c | flag_s, 2, tester::enhanced(4 | A | ird, 4 | ord));
+  };
+  const auto sends = [](const StartupOctets& r) { return initiator(takes_everything, r); };
+  return {
+      {"revision 1", sends(v1)},
+      {"revision 2", sends(v2)},
+      {"A, B", sends(p2p(B, 0))},
+      {"A, C", sends(p2p(0, C))},
+      {"A, D", sends(p2p(0, D))},
+      {"A, B, C", sends(p2p(B, C))},
+      {"A, all kinds", sends(p2p(B, C | D))},
+      {"A alone", sends(p2p(0, 0))},
+      {"takes any Reply", initiator(takes_everything, v2, false)},
+      {"takes any Reply, A, C", initiator(takes_everything, p2p(0, C), false)},
+      {"says nothing behind it", initiator(says_nothing, v2, true, false)},
+      {"waits for the tester", initiator(takes_everything, v2, false, false)},
+      {"FIN", initiator(ends, v2, false)},
+      {"RST", initiator(resets, v2, false)},
+      {"M", sends(request(flag_c | flag_m, 2))},
+      {"no C", sends(request(flag_s, 2, tester::enhanced(4, 4)))},
+      {"R", sends(request(flag_c | flag_r))},
+      {"reserved bits", sends(request(flag_c | 0x0F, 2))},
+      {"S under revision 1", sends(request(flag_c | flag_s))},
+      {"S and no data", sends(request(flag_c | flag_s, 2))},
+      {"B without A", sends(request(flag_c | flag_s, 2, tester::enhanced(4 | B, 4)))},
+      {"3fff", sends(request(flag_c | flag_s, 2, tester::enhanced(depth, depth)))},
+      {"IRD 300", sends(request(flag_c | flag_s, 2, tester::enhanced(300, 4)))},
+      {"IRD and ORD 0", sends(request(flag_c | flag_s, 2, tester::enhanced(0, 0)))},
+      {"revision 3", sends(request(flag_c, 3))},
+      {"octets behind it", sends({.flags = flag_c, .trailing = Bytes(4, 0)})},
+      {"a Reply", sends({.key = PARLEY_MPA_KEY_REP, .flags = flag_c})},
+      {"no Request", sends({.key = "GET / HTTP/1.1\r\n"})},
+  };
+}
+
+TEST(ConformTables, WhatEachCaseSendsToAResponder) {
+  expect_as_reviewed("conform_responder_sent.txt", sent_by_tester(Iut::responder, responder(takes_everything)));
+}
+TEST(ConformTables, WhatEachCaseSendsToAnInitiator) {
+  const StartupOctets p2p = request(flag_c | flag_s, 2, tester::enhanced(4 | A, 4 | C));
+  expect_as_reviewed("conform_initiator_sent.txt", sent_by_tester(Iut::initiator, initiator(takes_everything, p2p)));
+}
+TEST(ConformTables, HowEachResponderIsJudged) {
+  expect_as_reviewed("conform_responder.txt", verdicts(Iut::responder, responders()));
+}
+TEST(ConformTables, HowEachInitiatorIsJudged) {
+  expect_as_reviewed("conform_initiator.txt", verdicts(Iut::initiator, initiators()));
+}
+TEST(ConformTables, HowTerminatesOfAResponderAreJudged) {
+  expect_as_reviewed(
+      "conform_responder_terminates.txt",
+      terminates_judged(Iut::responder, [](TermCode code, Form form) { return responder(terminates(code, form)); }));
+}
+TEST(ConformTables, HowTerminatesOfAnInitiatorAreJudged) {
+  const StartupOctets v2 = request(flag_c | flag_s, 2, tester::enhanced(4, 4));
+  expect_as_reviewed("conform_initiator_terminates.txt",
+                     terminates_judged(Iut::initiator, [&](TermCode code, Form form) {
+                       return initiator(terminates(code, form), v2, false);
+                     }));
+}
+
+}  // namespace
+}  // namespace parley::conform
