@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Tables for a reviewer, in tests/states: what is played of recordings that lack this or that, what is compared, and
+// how differences are told.
+#include <fmt/format.h>
+
+#include "atomics.hpp"
+#include "kit.hpp"
+#include "medley.hpp"
+#include "mpa/crc32c.hpp"
+#include "tests/unit/reviewed.hpp"
+
+namespace parley::replay::test {
+namespace {
+
+using capture::test::conversation;
+using capture::test::fpdu;
+using capture::test::segment;
+using capture::test::startup;
+
+/// The items of what a player said.
+std::string items_text(ConstBytes stream) {
+  StepReader reader;
+  reader.octets(stream, {}, true);
+  reader.agreed(capture::Known::yes, capture::Known::no, false);
+  reader.finish({}, true);
+  Assembler assembler;
+  std::size_t n = 0;
+  for (const Step& s : reader.steps()) assembler.add(s, n++);
+  assembler.finish();
+  std::string out;
+  for (const Item& item : assembler.items())
+    out += fmt::format("    {}, CRC32c {:08x}\n", describe(item),
+                       mpa::crc32c(item.kind == Item::Kind::message ? item.payload : item.octets));
+  return out;
+}
+
+std::string numbers(const PlayResult& r) {
+  return fmt::format("{} of {} steps played, {} of {} compared, {} not in the recording, {} differences{}{}\n",
+                     r.steps_played, r.steps, r.compared, r.expected, r.not_compared, r.differences,
+                     r.left_out ? ", left out" : "", r.partial ? ", partial" : "");
+}
+
+std::string told(const PlayResult& r) {
+  std::string out = "  " + numbers(r);
+  for (const std::string& n : r.notes) out += "  " + n + "\n";
+  if (!r.difference) return out;
+  const Difference& d = *r.difference;
+  out += fmt::format("  DIFFERENCE: {} [{}]\n", d.what, d.rule);
+  for (const auto& [name, e] : {std::pair("recorded", &d.recorded), std::pair("live", &d.live)})
+    if (*e)
+      out += fmt::format("    {}: frame {} at {} ms: {}: {}\n", name, (*e)->frame, (*e)->at / 1ms, (*e)->words,
+                         hex((*e)->octets, (*e)->known, 24));
+  return out;
+}
+
+std::string lines_of(const PlayResult& r) {
+  std::string out;
+  for (const LogLine& l : r.log)
+    out += fmt::format("  {:>5} ms {} {:>2}: {}\n", l.at / 1ms, l.played ? "played" : "live  ", l.frame, l.text);
+  return out;
+}
+
+PlayOptions going_on(bool recorded_only = false) {
+  PlayOptions o;
+  o.keep_going = true;
+  o.says_recorded_only = recorded_only;
+  return o;
+}
+
+/// One side of `lossy` against the other side of `live`.
+std::string one_side(const Recording& lossy, const Recording& live, Side side, bool recorded_only = false) {
+  if (const std::string why = why_not_playable(lossy, side); !why.empty()) return "  " + why + "\n";
+  const bool first = side == Side::initiator;
+  if (!why_not_playable(live, capture::other(side)).empty()) return "";
+  Player a(first ? lossy : live, Side::initiator, going_on(recorded_only && first));
+  Player b(first ? live : lossy, Side::responder, going_on(recorded_only && !first));
+  Duel duel(a, b);
+  if (!duel.run()) return "  it never ended\n";
+  const PlayResult &played = first ? a.result() : b.result(), &other = first ? b.result() : a.result();
+  std::string out = told(played);
+  if (other.differences > 0) out += fmt::format("  the live side: {}\n", other.difference->what);
+  if (played.steps_played < played.steps) out += items_text(duel.said[first ? 0 : 1]);
+  return out;
+}
+
+/// Without that frame, counted from 0.
+Frames without(const Frames& frames, std::size_t lost) {
+  Frames out = frames;
+  out.erase(out.begin() + static_cast<std::ptrdiff_t>(lost));
+  return out;
+}
+
+std::string frame_words(const capture::test::Frame& f) {
+  const auto v = wire::parse_packet(1, f.octets, static_cast<std::uint32_t>(f.octets.size()));
+  return fmt::format("{} {} octets", v.tcp.source.port == 9001 ? "responder's" : "initiator's", v.tcp.payload.size());
+}
+
+TEST(ReplayTables, WhatIsSaidAndComparedOfAWholeRecording) {
+  const Recording one = record(medley());
+  const Recording other = record(medley({0xA1, 0xA2, 0xA3, 0x7F0000010000, 0x7F0000020000, 0x7F0000030000, 0x55}));
+  std::string out;
+  for (const bool swap : {false, true}) {
+    Player a(swap ? other : one, Side::initiator, {}), b(swap ? one : other, Side::responder, {});
+    Duel duel(a, b);
+    EXPECT_TRUE(duel.run());
+    for (const Player* p : {&a, &b})
+      out += (p == &a ? "initiator\n" : "responder\n") + told(p->result()) + lines_of(p->result());
+    out += "said by the initiator\n" + items_text(duel.said[0]) + "said by the responder\n" + items_text(duel.said[1]);
+  }
+  expect_as_reviewed("replay_whole.txt", out);
+}
+
+TEST(ReplayTables, WhatIsPlayedOfARecordingWithoutOneFrame) {
+  const Exchange x = medley();
+  const Recording full = record(x);
+  std::string out;
+  for (std::size_t lost = 3; lost < x.frames.size(); ++lost) {
+    const auto r = read_recording(file_of(without(x.frames, lost)), 0);
+    out += fmt::format("without frame {}, the {}\n", lost + 1, frame_words(x.frames[lost]));
+    if (!r) {
+      out += "  " + r.error() + "\n";
+      continue;
+    }
+    for (const std::string& what : r->lacks) out += fmt::format("  lacks {}\n", what);
+    for (const Side side : {Side::initiator, Side::responder})
+      out += fmt::format(" {}\n", capture::to_string(side)) + one_side(*r, full, side);
+  }
+  expect_as_reviewed("replay_losses.txt", out);
+}
+
+// Both are the same recording: a program that is given the lossy one to say, as in `parley replay --sim`.
+TEST(ReplayTables, WhatIsPlayedToAPeerThatSaysWhatIsRecordedAlone) {
+  std::string out;
+  for (const auto& [name, x] : {std::pair("a medley", medley()), std::pair("Atomics", atomics(0x1111, 0x10000, 1, 100)),
+                                std::pair("a conversation", conversation())}) {
+    const std::size_t step = x.frames.size() > 40 ? 3 : 1;
+    for (std::size_t lost = 5; lost < x.frames.size(); lost += step) {
+      const auto r = read_recording(file_of(without(x.frames, lost)), 0);
+      if (!r || !why_not_playable(*r, Side::initiator).empty() || !why_not_playable(*r, Side::responder).empty())
+        continue;
+      out += fmt::format("{} without frame {}, the {}\n", name, lost + 1, frame_words(x.frames[lost]));
+      Player a(*r, Side::initiator, going_on(true)), b(*r, Side::responder, going_on(true));
+      Duel duel(a, b);
+      EXPECT_TRUE(duel.run());
+      for (const Player* p : {&a, &b}) {
+        out += "  " + numbers(p->result());
+        if (p->result().difference) out += "    " + p->result().difference->what + "\n";
+      }
+      out += fmt::format("  said CRC32c {:08x}, {:08x}\n", mpa::crc32c(duel.said[0]), mpa::crc32c(duel.said[1]));
+    }
+  }
+  expect_as_reviewed("replay_recorded_alone.txt", out);
+}
+
+TEST(ReplayTables, WhatIsPlayedOfARecordingThatTheSnapLengthCut) {
+  const Exchange x = medley();
+  const Recording full = record(x);
+  std::string out;
+  for (const std::size_t snap : {58U, 74U, 78U, 80U, 86U, 90U, 94U, 98U, 102U, 110U, 130U}) {
+    Frames cut = x.frames;
+    for (auto& f : cut) {
+      f.original_length = static_cast<std::uint32_t>(f.octets.size());
+      if (f.octets.size() > snap) f.octets.resize(snap);
+    }
+    out += fmt::format("{} octets of each frame\n", snap);
+    const auto r = read_recording(file_of(cut), 0);
+    if (!r) {
+      out += "  " + r.error() + "\n";
+      continue;
+    }
+    for (const std::string& what : r->lacks) out += fmt::format("  lacks {}\n", what);
+    for (const Side side : {Side::initiator, Side::responder})
+      out += fmt::format(" {}\n", capture::to_string(side)) + one_side(*r, full, side);
+  }
+  expect_as_reviewed("replay_cut.txt", out);
+}
+
+}  // namespace
+}  // namespace parley::replay::test
