@@ -19,9 +19,9 @@ BUILD_SECONDS = 3600
 MEMORY_MAX = 6 << 30  # octets, of each program started here: a mutant may allocate for ever
 # Which rooms' test programs are worth running for another room besides its own, the cheapest first.
 ALSO = {
-    "base": ("wire", "nic", "cm"), "wire": ("mpa", "nic", "cm", "capture"), "draw": ("capture",),
-    "mpa": ("nic", "cm"), "nic": ("cm", "sim"), "cm": ("sim",), "capture": ("sim",), "tester": ("replay",),
-    "drivers": ("tools",),
+    "base": ("wire", "nic", "cm", "tools", "sim"), "wire": ("mpa", "nic", "cm", "capture"), "draw": ("capture", "sim"),
+    "mpa": ("nic", "cm"), "nic": ("cm", "sim"), "cm": ("sim",), "capture": ("tools", "sim"), "tester": ("conform", "replay"),
+    "replay": ("tools",), "conform": ("tools",), "sim": ("tools", "replay"), "drivers": ("tools",),
 }
 # The test programs that reach each room with code.
 PROGRAMS = {room: (room, *ALSO.get(room, ())) for room, (kind, _) in ROOM_TABLE.items() if kind in ("pure", "system")}
