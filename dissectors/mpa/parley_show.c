@@ -6,7 +6,7 @@
 #include "parley_crc.h"
 #include "parley_mpa.h"
 #include "parley_rdmap.h"
-#include "parley_words.h"
+#include "parley_text.h"
 
 static int hf_conn, hf_from, hf_type, hf_key, hf_flags, hf_m, hf_c, hf_r, hf_s, hf_res, hf_rev, hf_pd_length;
 static int hf_enhanced, hf_a, hf_b, hf_enh_c, hf_d, hf_ird, hf_ord;
@@ -258,7 +258,7 @@ static void show_fpdu(const scene* s, parley_fpdu* f) {
   if (tvb == NULL) return;
   proto_item* const top = proto_tree_add_item(s->top, proto_parley, tvb, 0, (gint)f->item.known, ENC_NA);
   if (s->top != NULL && PTREE_DATA(s->top)->visible) {
-    parley_words words = {0};
+    parley_text words = {0};
     parley_words_number(&words, "iWARP MPA FPDU, ULPDU ", f->pdu.ulpdu_length);
     parley_words_text(&words, f->pdu.is_rtr ? " octets, RTR" : " octets");
     proto_item_set_text(top, "%s", words.text);
@@ -280,7 +280,7 @@ static void show_part(const scene* s, const parley_part* part) {
   proto_item* const top = proto_tree_add_item(s->top, proto_parley, s->tvb, (gint)at, length, ENC_NA);
   proto_tree* const tree = proto_item_add_subtree(top, ett_mpa);
   if (PTREE_DATA(s->top)->visible) {
-    parley_words words = {0};
+    parley_text words = {0};
     parley_words_number(&words, "iWARP MPA, ", (guint)length);
     parley_words_text(&words, " octets, ");
     parley_words_text(&words, of);

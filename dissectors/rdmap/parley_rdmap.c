@@ -3,8 +3,8 @@
  * the first pass found out (parley_track.c) is put beside the octets that it is about. */
 #include "parley_rdmap.h"
 
+#include "parley_text.h"
 #include "parley_ulp.h"
-#include "parley_words.h"
 
 static int hf_ddp, hf_ddp_control, hf_tagged, hf_last, hf_ddp_reserved, hf_dv, hf_stag, hf_to, hf_qn, hf_msn, hf_mo;
 static int hf_rdmap, hf_rdmap_control, hf_rv, hf_rdmap_reserved, hf_opcode, hf_inval_stag, hf_reserved_ulp, hf_length,
@@ -75,7 +75,7 @@ gboolean parley_segment_read(tvbuff_t* tvb, guint length, parley_segment* s) {
   return TRUE;
 }
 
-static const char* ddp_words(const parley_segment* s, parley_words* w) {
+static const char* ddp_text(const parley_segment* s, parley_text* w) {
   parley_words_text(w, s->tagged ? "DDP: tagged, " : "DDP: untagged, ");
   parley_words_text(w, s->last ? "last" : "more");
   if (s->tagged) {
@@ -94,7 +94,7 @@ static void show_ddp(tvbuff_t* tvb, proto_tree* tree, const parley_segment* s, p
   static int* const bits[] = {&hf_tagged, &hf_last, &hf_ddp_reserved, &hf_dv, NULL};
   proto_item* item = proto_tree_add_item(tree, hf_ddp, tvb, 0, (gint)s->head, ENC_NA);
   proto_tree* sub = proto_item_add_subtree(item, ett_ddp);
-  if (PTREE_DATA(tree)->visible) proto_item_set_text(item, "%s", ddp_words(s, &(parley_words){0}));
+  if (PTREE_DATA(tree)->visible) proto_item_set_text(item, "%s", ddp_text(s, &(parley_text){0}));
   items[PARLEY_AT_DDP_CONTROL] = proto_tree_add_bitmask_with_flags(sub, tvb, 0, hf_ddp_control, ett_ddp_control, bits,
                                                                    ENC_BIG_ENDIAN, BMT_NO_APPEND);
   if (s->tagged) {
@@ -223,7 +223,7 @@ static tvbuff_t* show_message(const parley_pdu* pdu, tvbuff_t* tvb, packet_info*
   return whole;
 }
 
-static void terminate_words(const parley_pdu* pdu, packet_info* pinfo, parley_terminate* t, parley_words* w) {
+static void terminate_text(const parley_pdu* pdu, packet_info* pinfo, parley_terminate* t, parley_text* w) {
   const parley_facts* facts = (const parley_facts*)pdu->facts;
   if (facts != NULL && facts->terminate_judged) parley_terminate_set_swapped(t, facts->terminate_swapped);
   parley_words_text(w, ": ");
@@ -231,8 +231,7 @@ static void terminate_words(const parley_pdu* pdu, packet_info* pinfo, parley_te
   if (t->swapped) parley_words_text(w, " [siw's order]");
 }
 
-static void summary(const parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo, const parley_segment* s,
-                    parley_words* w) {
+static void summary(const parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo, const parley_segment* s, parley_text* w) {
   const gint at = (gint)s->head;
   parley_terminate t;
   parley_words_text(w, parley_opcode_name(s->opcode));
@@ -242,7 +241,7 @@ static void summary(const parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo, co
     parley_words_number(w, " len=", s->payload);
     if (!s->last) parley_words_text(w, " more");
   } else if (s->opcode == 0x7 && parley_terminate_read(tvb, s->head, &t)) {
-    terminate_words(pdu, pinfo, &t, w);
+    terminate_text(pdu, pinfo, &t, w);
     return;
   } else if (s->opcode == 0x1 && tvb_captured_length_remaining(tvb, at) >= PARLEY_RDMAP_READ_REQUEST_LEN) {
     parley_words_number(w, " msn=", s->msn);
@@ -286,7 +285,7 @@ void parley_rdmap_show(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo, proto
   }
   /* Only who reads the column or the tree needs the words. */
   static const char protocol[] = "RDMAP: ";
-  parley_words words = {0};
+  parley_text words = {0};
   const gboolean column = col_get_writable(pinfo->cinfo, COL_INFO);
   if (column || (tree != NULL && PTREE_DATA(tree)->visible)) {
     parley_words_text(&words, protocol);

@@ -8,16 +8,16 @@
 #include <epan/proto.h>
 
 /* Begins as {0}; what does not fit is left out, as Wireshark's own labels do. */
-typedef struct parley_words {
+typedef struct parley_text {
   char text[ITEM_LABEL_LENGTH];
   guint length;
-} parley_words;
+} parley_text;
 
-void parley_words_text(parley_words* words, const char* text);
+void parley_words_text(parley_text* words, const char* text);
 /* `before` is put in front of the number. */
-void parley_words_number(parley_words* words, const char* before, guint64 number);
+void parley_words_number(parley_text* words, const char* before, guint64 number);
 /* 0x and at least so many digits. */
-void parley_words_hex(parley_words* words, const char* before, guint64 number, int digits);
+void parley_words_hex(parley_text* words, const char* before, guint64 number, int digits);
 
 /* Puts words behind what the info column has. */
 void parley_info_add(column_info* columns, const char* words);

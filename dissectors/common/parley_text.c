@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "parley_words.h"
+#include "parley_text.h"
 
 #include <string.h>
 #include <wsutil/to_str.h>
 
-void parley_words_text(parley_words* words, const char* text) {
+void parley_words_text(parley_text* words, const char* text) {
   const gsize room = sizeof words->text - 1 - words->length;
   const gsize length = MIN(strlen(text), room);
   memcpy(words->text + words->length, text, length);
@@ -12,14 +12,14 @@ void parley_words_text(parley_words* words, const char* text) {
   words->text[words->length] = '\0';
 }
 
-void parley_words_number(parley_words* words, const char* before, guint64 number) {
+void parley_words_number(parley_text* words, const char* before, guint64 number) {
   char digits[24]; /* the 20 of 2^64 - 1 */
   digits[sizeof digits - 1] = '\0';
   parley_words_text(words, before);
   parley_words_text(words, uint64_to_str_back(digits + sizeof digits - 1, number));
 }
 
-void parley_words_hex(parley_words* words, const char* before, guint64 number, int digits) {
+void parley_words_hex(parley_text* words, const char* before, guint64 number, int digits) {
   char octets[24]; /* 0x and 16 digits */
   octets[sizeof octets - 1] = '\0';
   parley_words_text(words, before);
