@@ -9,7 +9,6 @@ namespace parley::sim {
 namespace {
 
 using wire::protocol_tcp;
-constexpr std::uint32_t header_min = 20;
 
 constexpr KindRow kinds[] = {
     {.kind = MessageKind::tcp_syn, .name = "syn", .word = "tcp_syn"},
@@ -39,7 +38,7 @@ void classify(ConstBytes segment, FrameLayout& out) {
   out.ack = r.be32();
   const std::uint32_t header = static_cast<std::uint32_t>(r.u8() >> 4) * 4;
   out.flags = r.u8() & 0x3F;
-  if (!r.ok() || header < header_min || header > segment.size()) return;
+  if (!r.ok() || header < wire::tcp_header || header > segment.size()) return;
   out.tcp = true;
   out.payload = out.transport + header;
   out.payload_size = static_cast<std::uint32_t>(segment.size()) - header;

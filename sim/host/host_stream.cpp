@@ -49,7 +49,7 @@ std::optional<std::errc> SimHost::route_to(const Address& peer, const Address& l
   if (!v4 && peer.is_link_local()) {
     // RFC 4007 §6: a link-local address means nothing without its link.
     if (peer.scope_id == 0) return std::errc::invalid_argument;
-    if (peer.scope_id > nics_.size()) return std::errc::network_unreachable;
+    if (peer.scope_id > nics_.size() || !nics_[peer.scope_id - 1].usable()) return std::errc::network_unreachable;
     out = {static_cast<std::uint16_t>(peer.scope_id - 1), LocalKind::link_local};
   } else {
     // 10.N.0.0/16 and 2001:db8:N::/64.
@@ -59,7 +59,6 @@ std::optional<std::errc> SimHost::route_to(const Address& peer, const Address& l
     if (at == nics_.end()) return std::errc::network_unreachable;
     out = {static_cast<std::uint16_t>(at - nics_.begin()), v4 ? LocalKind::v4 : LocalKind::v6};
   }
-  if (!nics_[out.port].usable()) return std::errc::network_unreachable;
   const Address& own = nics_[out.port].addresses.of(out.kind);
   if (peer.octets == own.octets) return std::errc::host_unreachable;  // no loopback
   if (!local.is_any() && (local.family != own.family || local.octets != own.octets))

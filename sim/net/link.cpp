@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "sim/net/link.hpp"
 
-#include "wire/packet.hpp"
-
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>
+
+#include "wire/packet.hpp"
 
 namespace parley::sim {
 namespace {

@@ -9,13 +9,11 @@
 #include "base/bytes_io.hpp"
 #include "base/text.hpp"
 #include "sim/fault/layer.hpp"
+#include "wire/packet.hpp"
 
 namespace parley::sim {
 namespace {
 
-constexpr std::size_t ethernet_size = 14, ip6_size = 40;
-constexpr std::uint16_t type_ip4 = 0x0800, type_ip6 = 0x86DD;
-constexpr std::size_t tcp_size = 20;
 constexpr std::uint8_t nd_solicit = 135, nd_advert = 136;
 
 std::string mac_text(ConstBytes mac) {
@@ -86,7 +84,7 @@ void take_apart_nd(ConstBytes icmp, FrameHeaders& h) {
 }
 
 void take_apart_tcp(ConstBytes segment, FrameHeaders& h) {
-  if (segment.size() >= tcp_size) h.lowest = Layer::tcp;
+  if (segment.size() >= wire::tcp_header) h.lowest = Layer::tcp;
 }
 
 void arp_fields(Reader r, Fields& out) {
@@ -149,10 +147,10 @@ void body_fields(ConstBytes head, const FrameHeaders& h, Fields& out) {
 void take_apart_ip(ConstBytes frame, std::size_t at, bool v6, FrameHeaders& h) {
   Reader r(frame.subspan(std::min(at, frame.size())));
   std::uint8_t protocol = 0;
-  std::size_t header = ip6_size, total = 0;
+  std::size_t header = wire::ipv6_header, total = 0;
   if (v6) {
     r.skip(4);
-    total = ip6_size + r.be16();
+    total = wire::ipv6_header + r.be16();
     protocol = r.u8();
     r.skip(1);
   } else {
@@ -223,10 +221,11 @@ FrameHeaders take_apart(ConstBytes frame) {
   h.text = "frame";
   h.detail = fmt::format("{} octets, type 0x{:04x}", frame.size(), type);
   if (!r.ok()) return h;
-  h.body_at = ethernet_size;
-  h.body_size = frame.size() - ethernet_size;
+  h.body_at = wire::ethernet_header;
+  h.body_size = frame.size() - wire::ethernet_header;
   take_apart_body(Carrier::ethernet, type, frame, h);
-  if (type == type_ip4 || type == type_ip6) take_apart_ip(frame, ethernet_size, type == type_ip6, h);
+  if (type == wire::ethertype_ipv4 || type == wire::ethertype_ipv6)
+    take_apart_ip(frame, wire::ethernet_header, type == wire::ethertype_ipv6, h);
   return h;
 }
 
@@ -243,8 +242,8 @@ void describe_headers(ConstBytes head, std::size_t size, const FrameHeaders& hea
   out.emplace_back("Destination", destination);
   out.emplace_back("Source", source);
   out.emplace_back("Type", fmt::format("0x{:04x}", type));
-  if (headers.source && type == type_ip4) ip4_fields(r, out);
-  if (headers.source && type == type_ip6) ip6_fields(r, out);
+  if (headers.source && type == wire::ethertype_ipv4) ip4_fields(r, out);
+  if (headers.source && type == wire::ethertype_ipv6) ip6_fields(r, out);
   body_fields(head, headers, out);
 }
 

@@ -152,4 +152,9 @@ struct ShrinkStep {
 Scenario shrink(const Scenario& failing, const std::function<bool(const Scenario&)>& fails, std::uint32_t tries_max,
                 const std::function<void(const ShrinkStep&)>& progress = {});
 
+/// "host", or "host/nic".
+inline std::string end_text(const std::string& node, const std::string& nic) {
+  return nic.empty() ? node : node + "/" + nic;
+}
+
 }  // namespace parley::sim

@@ -154,35 +154,6 @@ void Checker::check_links() {
   }
 }
 
-/// Links joined by switches form one segment. A loop of switches would circulate a broadcast for ever.
-void Checker::find_segments() {
-  segment_.assign(s_.links.size(), none);
-  std::vector<std::vector<std::size_t>> links_of(s_.hosts.size());
-  for (std::size_t i = 0; i < s_.links.size(); ++i)
-    for (const std::string& end : s_.links[i].ends)
-      if (const auto found = nodes_.find(end); found != nodes_.end()) links_of[found->second].push_back(i);
-  for (std::size_t first = 0; first < s_.links.size(); ++first) {
-    if (segment_[first] != none) continue;
-    std::deque<std::size_t> open{first};
-    segment_[first] = first;
-    while (!open.empty()) {
-      const std::size_t link = open.front();
-      open.pop_front();
-      for (const std::string& end : s_.links[link].ends) {
-        const auto found = nodes_.find(end);
-        if (found == nodes_.end() || !s_.hosts[found->second].is_switch) continue;
-        for (const std::size_t other : links_of[found->second]) {
-          if (segment_[other] != none) continue;
-          segment_[other] = first;
-          open.push_back(other);
-        }
-      }
-    }
-  }
-  for (std::size_t i = 0; i < s_.links.size(); ++i)
-    for (const std::string& end : s_.links[i].ends) segments_of_[end].insert(segment_[i]);
-}
-
 /// The switches from `from` to `to` over the links before link number `end`, both ends included.
 std::string Checker::path(std::size_t from, std::size_t to, std::size_t end) const {
   std::vector<std::vector<std::size_t>> neighbours(s_.hosts.size());
@@ -250,7 +221,9 @@ std::vector<ScenarioProblem> Checker::run() {
   check_hosts();
   check_links();
   check_link_nics();
-  find_segments();
+  segments_ = link_segments(s_);
+  for (std::size_t i = 0; i < s_.links.size(); ++i)
+    for (const std::string& end : s_.links[i].ends) segments_of_[end].insert(segments_[i]);
   check_one_nic_in_a_network();
   check_loops();
   check_listens();

@@ -75,7 +75,7 @@ void Checker::check_one_nic_in_a_network() {
     if (s_.links[i].ends[0] == s_.links[i].ends[1]) continue;
     for (const std::string& end : s_.links[i].ends) {
       const ScenarioHost* host = node(end);
-      if (host == nullptr || host->is_switch || first.emplace(std::pair(end, segment_[i]), i).second) continue;
+      if (host == nullptr || host->is_switch || first.emplace(std::pair(end, segments_[i]), i).second) continue;
       add(Section::link, i, "ends",
           fmt::format("ends: '{}' is in this network already: two of its NICs would have one address", end));
     }
@@ -96,7 +96,7 @@ void Checker::check_partner_nics(std::size_t i) {
   if (!connect.backups.empty() && connect.address == AddressKind::link_local)
     complain("backups", "backups: a link-local address is of one link: write address = \"v4\" or \"v6\"");
   if (problems_.size() != before || distrust_.links || distrust_.hosts) return;
-  if (const auto route = find_route(s_, connect); !route)
+  if (const auto route = find_route(s_, segments_, connect); !route)
     complain(connect.backups.empty() ? "to" : "backups",
              fmt::format("{}: {}", connect.backups.empty() ? "to" : "backups", route.error()));
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/scenario/scenario_check.hpp"
+#include "sim/scenario/scenario_route.hpp"
 #include "sim/scenario/scenario_schema.hpp"
 
 namespace parley::sim {
@@ -35,7 +36,6 @@ class Checker {
   void check_links();
   void check_link_nics();
   void check_one_nic_in_a_network();
-  void find_segments();
   std::string path(std::size_t from, std::size_t to, std::size_t end) const;
   void check_loops();
   bool reaches(const std::string& a, const std::string& b) const;
@@ -55,8 +55,8 @@ class Checker {
 
   const Scenario& s_;
   const Distrust distrust_;
-  std::map<std::string, std::size_t> nodes_, links_;          // the first of a name
-  std::vector<std::size_t> segment_;                          // of each link: the first link of its segment
+  std::map<std::string, std::size_t> nodes_, links_;  // the first of a name
+  Segments segments_;
   std::map<std::string, std::set<std::size_t>> segments_of_;  // of each node
   std::vector<ScenarioProblem> problems_;
 };

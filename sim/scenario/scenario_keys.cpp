@@ -135,7 +135,6 @@ std::string split(const std::string& text, std::string& node, std::string& nic) 
   if (slash == std::string::npos || !nic.empty()) return {};
   return fmt::format("'{}': the name of a NIC is missing behind '/'", text.substr(0, 60));
 }
-std::string join(const std::string& node, const std::string& nic) { return nic.empty() ? node : node + "/" + nic; }
 
 std::string read_ends(const DocValue& value, ScenarioLink& out) {
   constexpr std::string_view words = "two names, as in [\"a\", \"b\"]";
@@ -147,7 +146,7 @@ std::string read_ends(const DocValue& value, ScenarioLink& out) {
   return {};
 }
 std::string write_ends(const ScenarioLink& in) {
-  return fmt::format("[{}, {}]", quote(join(in.ends[0], in.nics[0])), quote(join(in.ends[1], in.nics[1])));
+  return fmt::format("[{}, {}]", quote(end_text(in.ends[0], in.nics[0])), quote(end_text(in.ends[1], in.nics[1])));
 }
 
 template <auto Node, auto Nic>
@@ -159,7 +158,7 @@ std::string read_end_name(const DocValue& value, ScenarioConnect& out) {
 }
 template <auto Node, auto Nic>
 std::string write_end_name(const ScenarioConnect& in) {
-  const std::string text = join(in.*Node, in.*Nic);
+  const std::string text = end_text(in.*Node, in.*Nic);
   return text.empty() ? std::string() : quote(text);
 }
 

@@ -3,29 +3,24 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <deque>
+#include <functional>
+#include <map>
 #include <optional>
 #include <utility>
 
 namespace parley::sim {
 namespace {
 
-/// A number per link; links joined by a switch have the same.
-std::vector<std::size_t> segments(const Scenario& scenario) {
-  std::vector<std::size_t> of(scenario.links.size());
-  for (std::size_t i = 0; i < of.size(); ++i) of[i] = i;
-  for (const ScenarioHost& node : scenario.hosts) {
-    if (!node.is_switch) continue;
-    std::size_t joined = of.size();
-    for (std::size_t i = 0; i < of.size(); ++i) {
-      const ScenarioLink& link = scenario.links[i];
-      if (link.ends[0] != node.name && link.ends[1] != node.name) continue;
-      const std::size_t old = of[i];
-      if (joined == of.size()) joined = old;
-      std::replace(of.begin(), of.end(), old, joined);
-    }
-  }
-  return of;
+/// The links of each switch.
+std::map<std::string, std::vector<std::size_t>, std::less<>> links_of_switches(const Scenario& scenario) {
+  std::map<std::string, std::vector<std::size_t>, std::less<>> out;
+  for (const ScenarioHost& node : scenario.hosts)
+    if (node.is_switch) out.try_emplace(node.name);
+  for (std::size_t i = 0; i < scenario.links.size(); ++i)
+    for (const std::string& end : scenario.links[i].ends)
+      if (const auto found = out.find(end); found != out.end()) found->second.push_back(i);
+  return out;
 }
 
 /// A NIC of a host, as the world numbers them, and the segment that it is in.
@@ -35,8 +30,7 @@ struct Place {
 };
 
 /// In the order of links. As World::add_link does it: a link takes the NIC that it names, or the first that has none.
-std::vector<Place> places_of(const Scenario& scenario, const ScenarioHost& host,
-                             const std::vector<std::size_t>& segment) {
+std::vector<Place> places_of(const Scenario& scenario, const ScenarioHost& host, const Segments& segments) {
   const std::vector<NicOptions>& nics = host.options.nics;
   std::vector<Place> out;
   std::vector<bool> taken(nics.size());
@@ -47,7 +41,7 @@ std::vector<Place> places_of(const Scenario& scenario, const ScenarioHost& host,
     std::size_t nic = 0;
     while (nic < nics.size() && (link.nics[end].empty() ? taken[nic] : nics[nic].name != link.nics[end])) ++nic;
     if (nic < nics.size()) taken[nic] = true;
-    out.push_back({static_cast<std::uint16_t>(nics.empty() ? out.size() : nic), segment[i]});
+    out.push_back({static_cast<std::uint16_t>(nics.empty() ? out.size() : nic), segments[i]});
   }
   return out;
 }
@@ -55,12 +49,11 @@ std::vector<Place> places_of(const Scenario& scenario, const ScenarioHost& host,
 /// The NICs that lead from one host to another.
 class Routes {
  public:
-  Routes(const Scenario& scenario, const std::string& from, const std::string& to)
+  Routes(const Scenario& scenario, const Segments& segments, const std::string& from, const std::string& to)
       : from_(host_of(scenario, from)), to_(host_of(scenario, to)) {
     if (from_ == nullptr || to_ == nullptr || from_ == to_) return;
-    const auto segment = segments(scenario);
-    here_ = places_of(scenario, *from_, segment);
-    there_ = places_of(scenario, *to_, segment);
+    here_ = places_of(scenario, *from_, segments);
+    there_ = places_of(scenario, *to_, segments);
   }
   /// The first, with these NICs if they are named.
   std::optional<Route> find(const std::string& from_nic, const std::string& to_nic) const {
@@ -87,12 +80,31 @@ class Routes {
   std::vector<Place> here_, there_;
 };
 
-std::string end_text(const std::string& host, const std::string& nic) { return nic.empty() ? host : host + "/" + nic; }
-
 }  // namespace
 
-Checked<Route> find_route(const Scenario& scenario, const ScenarioConnect& connect) {
-  const Routes routes(scenario, connect.from, connect.to);
+Segments link_segments(const Scenario& scenario) {
+  constexpr std::size_t none = ~std::size_t{0};
+  const auto links_of = links_of_switches(scenario);
+  Segments out(scenario.links.size(), none);
+  for (std::size_t first = 0; first < out.size(); ++first) {
+    if (out[first] != none) continue;
+    out[first] = first;
+    for (std::deque<std::size_t> open{first}; !open.empty(); open.pop_front())
+      for (const std::string& end : scenario.links[open.front()].ends) {
+        const auto found = links_of.find(end);
+        if (found == links_of.end()) continue;
+        for (const std::size_t other : found->second) {
+          if (out[other] != none) continue;
+          out[other] = first;
+          open.push_back(other);
+        }
+      }
+  }
+  return out;
+}
+
+Checked<Route> find_route(const Scenario& scenario, const Segments& segments, const ScenarioConnect& connect) {
+  const Routes routes(scenario, segments, connect.from, connect.to);
   auto first = routes.find(connect.from_nic, connect.to_nic);
   if (!first)
     return tl::unexpected(fmt::format("no links and switches join '{}' and '{}'",

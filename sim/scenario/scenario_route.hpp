@@ -13,8 +13,12 @@ struct Route {
   std::vector<std::uint16_t> backup_ports{};  ///< of the responder
 };
 
+/// Of each link, the first link of its segment: links joined by switches are one. A name that no host has joins nothing.
+using Segments = std::vector<std::size_t>;
+Segments link_segments(const Scenario& scenario);
+
 /// The first pair of NICs, in the order of the initiator's links, that are in one segment. Errors: there is none, or a
 /// backup cannot be reached.
-Checked<Route> find_route(const Scenario& scenario, const ScenarioConnect& connect);
+Checked<Route> find_route(const Scenario& scenario, const Segments& segments, const ScenarioConnect& connect);
 
 }  // namespace parley::sim

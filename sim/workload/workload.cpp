@@ -40,8 +40,9 @@ Workload::Workload(const Scenario& scenario, World& world, check::Judge& judge)
 Workload::~Workload() = default;
 
 Checked<void> Workload::attach() {
+  const Segments segments = link_segments(scenario_);
   for (const ScenarioConnect& c : scenario_.connects) {
-    auto route = find_route(scenario_, c);
+    auto route = find_route(scenario_, segments, c);
     if (!route) return tl::unexpected(route.error());
     routes_.push_back(*route);
     intend(c.at);
