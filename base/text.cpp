@@ -72,6 +72,28 @@ std::string exact_duration_text(Duration d) {
   return fmt::format("{} ns", ns);
 }
 
+std::string limit_text(Duration d) {
+  const auto ms = d / std::chrono::milliseconds(1);
+  return ms % 1000 == 0 ? fmt::format("{} s", ms / 1000) : fmt::format("{} ms", ms);
+}
+
+std::string milliseconds_text(Duration d) { return fmt::format("{} ms", d / std::chrono::milliseconds(1)); }
+
+std::string precise_duration_text(Duration d) {
+  const std::int64_t ns = d.count();
+  if (ns < 1'000'000) return fmt::format("{}.{:03} us", ns / 1'000, ns % 1'000);
+  if (ns < 1'000'000'000) return fmt::format("{}.{:03} ms", ns / 1'000'000, ns / 1'000 % 1'000);
+  return fmt::format("{}.{:03} s", ns / 1'000'000'000, ns / 1'000'000 % 1'000);
+}
+
+std::string decimal_seconds(Duration d, unsigned digits) {
+  const bool negative = d.count() < 0;
+  const std::uint64_t ns = negative ? 0 - static_cast<std::uint64_t>(d.count()) : static_cast<std::uint64_t>(d.count());
+  std::uint64_t unit = 1'000'000'000;
+  for (unsigned i = 0; i < digits; ++i) unit /= 10;
+  return fmt::format("{}{}.{:0{}}", negative ? "-" : "", ns / 1'000'000'000, ns % 1'000'000'000 / unit, digits);
+}
+
 std::string bit_rate_text(std::uint64_t rate) {
   if (rate != 0 && rate % 1'000'000'000 == 0) return fmt::format("{} Gb/s", rate / 1'000'000'000);
   if (rate != 0 && rate % 1'000'000 == 0) return fmt::format("{} Mb/s", rate / 1'000'000);
@@ -94,10 +116,14 @@ std::string hex_digits(ConstBytes octets) {
   return out;
 }
 
+bool is_printable(ConstBytes octets) {
+  return std::all_of(octets.begin(), octets.end(), [](std::uint8_t octet) { return is_printable(octet); });
+}
+
 std::string readable_text(ConstBytes octets, std::size_t max) {
   std::string out;
   for (const std::uint8_t octet : octets.first(std::min(octets.size(), max)))
-    out += octet >= 0x20 && octet < 0x7F ? static_cast<char>(octet) : '.';
+    out += is_printable(octet) ? static_cast<char>(octet) : '.';
   if (octets.size() > max) out += "...";
   return out;
 }

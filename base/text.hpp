@@ -24,6 +24,14 @@ std::string measured_duration_text(Duration d);
 std::string brief_duration_text(Duration d);
 /// Exact, in the largest unit that divides it: "3 s", "1500 us", "7 ns".
 std::string exact_duration_text(Duration d);
+/// Of a time limit, cut to milliseconds: "5 s", "1500 ms".
+std::string limit_text(Duration d);
+/// Cut: "340 ms".
+std::string milliseconds_text(Duration d);
+/// Cut to three decimals: "12.345 us", "1.250 s". Not for negative times.
+std::string precise_duration_text(Duration d);
+/// Seconds cut to `digits` (at most 9) decimals, without the unit: "12.000345".
+std::string decimal_seconds(Duration d, unsigned digits);
 /// "10 Gb/s", "1500 kb/s": in the largest unit that needs no fraction.
 std::string bit_rate_text(std::uint64_t bits_per_second);
 
@@ -31,6 +39,10 @@ std::string bit_rate_text(std::uint64_t bits_per_second);
 std::string hex_text(ConstBytes octets, std::size_t max = 32);
 /// "01ab20": all of them.
 std::string hex_digits(ConstBytes octets);
+/// ASCII that is no control character.
+constexpr bool is_printable(std::uint8_t octet) { return octet >= 0x20 && octet < 0x7F; }
+/// All of them.
+bool is_printable(ConstBytes octets);
 /// Octets as ASCII, '.' for what is not; beyond `max` only the first ones, then dots.
 std::string readable_text(ConstBytes octets, std::size_t max);
 

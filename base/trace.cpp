@@ -7,6 +7,7 @@
 #include <concepts>
 #include <type_traits>
 
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 
 namespace parley::trace {
@@ -53,9 +54,7 @@ struct JsonFields {
     object[key] = value;
   }
   void operator()(std::string_view key, const Address& value) { object[key] = value.to_string(); }
-  void operator()(std::string_view key, Duration value) {
-    object[fmt::format("{}_us", key)] = static_cast<double>(value.count()) / 1e3;
-  }
+  void operator()(std::string_view key, Duration value) { object[fmt::format("{}_us", key)] = in_microseconds(value); }
   void word(std::string_view key, std::string_view value) { object[key] = value; }
 };
 
@@ -108,8 +107,7 @@ std::string to_text(const Record& record) {
 }
 
 std::string to_text(const Record& record, Instant start) {
-  const std::int64_t us = (record.at - start) / std::chrono::microseconds(1);
-  return fmt::format("{}.{:06} {:5} {}", us / 1'000'000, us % 1'000'000, to_string(level_of(record.event)),
+  return fmt::format("{} {:5} {}", decimal_seconds(record.at - start, 6), to_string(level_of(record.event)),
                      to_text(record));
 }
 
@@ -119,7 +117,7 @@ Json to_json(const Record& record, Instant start) {
   Json out{{"event", "trace"},
            {"name", name_of(record.event)},
            {"level", to_string(level_of(record.event))},
-           {"at_us", static_cast<double>((record.at - start).count()) / 1e3},
+           {"at_us", in_microseconds(record.at - start)},
            {"connection", record.connection}};
   if (record.local.port != 0) out["local"] = record.local.to_string();
   if (record.peer.port != 0) out["peer"] = record.peer.to_string();

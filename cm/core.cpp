@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "cm/core.hpp"
 
+#include "base/text.hpp"
 #include "cm/failure_text.hpp"
 
 namespace parley::cm {
 namespace {
 
-std::string half_open_text(Duration waited) { return "evicted for a newcomer, half-open for " + seconds_text(waited); }
+std::string half_open_text(Duration waited) { return "evicted for a newcomer, half-open for " + limit_text(waited); }
 
 }  // namespace
 

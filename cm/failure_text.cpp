@@ -7,13 +7,13 @@
 namespace parley::cm {
 namespace {
 
-struct SystemWords {
+struct SystemText {
   std::errc system;
   Errc code;
   const char* advice;
 };
 
-constexpr SystemWords connect_words[] = {
+constexpr SystemText connect_texts[] = {
     {std::errc::connection_refused, Errc::refused, "start the peer's listener, or check address and port"},
     {std::errc::network_unreachable, Errc::unreachable,
      "check the route to the peer, and that this address family is configured"},
@@ -31,7 +31,7 @@ constexpr SystemWords connect_words[] = {
     {std::errc::too_many_files_open_in_system, Errc::no_space, "raise fs.file-max"},
 };
 
-constexpr SystemWords listen_words[] = {
+constexpr SystemText listen_texts[] = {
     {std::errc::address_in_use, Errc::address_in_use, "stop the program that listens there, or choose another port"},
     {std::errc::address_not_available, Errc::bad_address, "listen on an address of this machine, or on any"},
     {std::errc::permission_denied, Errc::not_permitted,
@@ -43,14 +43,14 @@ constexpr SystemWords listen_words[] = {
 };
 
 template <std::size_t n>
-Failure from_table(const SystemWords (&table)[n], const Step& step, std::error_code why) {
+Failure from_table(const SystemText (&table)[n], const Step& step, std::error_code why) {
   Failure failure{.step = step, .code = make_error_code(Errc::io), .received = why.message()};
   if (why.category() == error_category()) {
     failure.code = why;
-    for (const SystemWords& words : table)
+    for (const SystemText& words : table)
       if (make_error_code(words.code) == why) failure.advice = words.advice;
   } else {
-    for (const SystemWords& words : table) {
+    for (const SystemText& words : table) {
       if (why != words.system) continue;
       failure.code = make_error_code(words.code);
       failure.advice = words.advice;
@@ -62,11 +62,6 @@ Failure from_table(const SystemWords (&table)[n], const Step& step, std::error_c
 
 }  // namespace
 
-std::string seconds_text(Duration duration) {
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
-  return ms % 1000 == 0 ? fmt::format("{} s", ms / 1000) : fmt::format("{} ms", ms);
-}
-
 Failure plain_failure(const Step& step, Errc code, std::string rule, std::string received, std::string advice) {
   return {.step = step,
           .code = make_error_code(code),
@@ -76,7 +71,7 @@ Failure plain_failure(const Step& step, Errc code, std::string rule, std::string
 }
 
 Failure system_failure(const Step& step, std::error_code why, const Address& address) {
-  Failure failure = from_table(connect_words, step, why);
+  Failure failure = from_table(connect_texts, step, why);
   failure.received = fmt::format("{}: {}", address.to_string(), failure.received);
   return failure;
 }
@@ -89,7 +84,7 @@ Failure ports_exhausted(const Step& step, const Address& address) {
 }
 
 Failure listen_failure(const Step& step, std::error_code why, const Address& address) {
-  Failure failure = from_table(listen_words, step, why);
+  Failure failure = from_table(listen_texts, step, why);
   failure.received = fmt::format("cannot listen on {}: {}", address.to_string(), failure.received);
   return failure;
 }

@@ -20,6 +20,5 @@ Failure listen_failure(const Step& step, std::error_code why, const Address& add
 Failure ports_exhausted(const Step& step, const Address& address);
 /// `limit`: what `scarce` allows; not used for streams, which the driver counts.
 Failure no_room(const Step& step, Scarce scarce, std::uint32_t limit, std::string received);
-std::string seconds_text(Duration duration);
 
 }  // namespace parley::cm

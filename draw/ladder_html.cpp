@@ -332,11 +332,11 @@ void Page::ladder() {
 }
 
 std::string Page::way(const LadderRow& r) const {
-  if (r.finding()) return fmt::format("at {} s", ladder_exact_time(r.at));
-  if (r.kind == Kind::note) return fmt::format("{}, at {} s", name(r.from), ladder_exact_time(r.at));
+  if (r.finding()) return "at " + ladder_exact_seconds(r.at);
+  if (r.kind == Kind::note) return fmt::format("{}, at {}", name(r.from), ladder_exact_seconds(r.at));
   std::string to = name(r.to);
   for (std::uint32_t c : r.also) to += ", " + name(c);
-  std::string out = fmt::format("{} → {}, sent at {} s", name(r.from), to, ladder_exact_time(r.at));
+  std::string out = fmt::format("{} → {}, sent at {}", name(r.from), to, ladder_exact_seconds(r.at));
   if (r.fate == Fate::arrived && r.arrived == r.at) return out;  // a capture at one place has no second time
   if (r.fate == Fate::arrived || r.fate == Fate::discarded)
     out += fmt::format(", {} after {}", r.fate == Fate::discarded ? "thrown away" : "arrived",

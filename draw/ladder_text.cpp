@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "draw/ladder_text.hpp"
 
+#include "base/text.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,21 +10,15 @@
 namespace parley::draw {
 namespace {
 
-std::uint64_t nanoseconds(Instant at) {
-  return static_cast<std::uint64_t>(std::max<std::int64_t>(at.time_since_epoch().count(), 0));
-}
+Duration since_start(Instant at) { return std::max(at - Instant{}, Duration{}); }
 
 }  // namespace
 
-std::string ladder_time(Instant at) {
-  const std::uint64_t ns = nanoseconds(at);
-  return fmt::format("{}.{:06}", ns / 1'000'000'000, ns % 1'000'000'000 / 1000);
-}
+std::string ladder_time(Instant at) { return decimal_seconds(since_start(at), 6); }
 
-std::string ladder_exact_time(Instant at) {
-  const std::uint64_t ns = nanoseconds(at);
-  return fmt::format("{}.{:09}", ns / 1'000'000'000, ns % 1'000'000'000);
-}
+std::string ladder_exact_time(Instant at) { return decimal_seconds(since_start(at), 9); }
+
+std::string ladder_exact_seconds(Instant at) { return ladder_exact_time(at) + " s"; }
 
 std::string_view result_class(std::string_view result) {
   return result.starts_with("passed") ? "good" : result.starts_with("partial") ? "warn" : "bad";

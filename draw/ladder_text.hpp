@@ -17,6 +17,8 @@ inline constexpr Duration ladder_gap = std::chrono::milliseconds(10);
 std::string ladder_time(Instant at);
 /// All nine digits.
 std::string ladder_exact_time(Instant at);
+/// "1.200013456 s".
+std::string ladder_exact_seconds(Instant at);
 /// The colour of a result: "good" if it begins with "passed", "warn" for "partial", else "bad".
 std::string_view result_class(std::string_view result);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/text.hpp"
 #include "base/trace.hpp"
 #include "mpa/startup_text.hpp"
 
@@ -40,14 +41,6 @@ std::string_view to_string(StartupEvent::Kind kind) {
 
 namespace {
 
-/// A startup frame in words, for the trace.
-struct FrameWords {
-  std::string_view kind = "unknown";
-  std::string flags, control;  // "C,S" and "A,D": those that are set
-  std::optional<wire::MpaEnhanced> enhanced;
-  std::uint16_t private_data = 0;  // octets behind the enhanced data
-};
-
 std::string set_of(std::initializer_list<std::pair<char, bool>> bits) {
   std::string out;
   for (const auto& [name, set] : bits) {
@@ -57,23 +50,15 @@ std::string set_of(std::initializer_list<std::pair<char, bool>> bits) {
   return out;
 }
 
-FrameWords frame_words(const wire::MpaFrameView& frame) {
-  FrameWords out;
-  switch (frame.key) {
-    case wire::MpaKey::req: out.kind = "Request"; break;
-    case wire::MpaKey::rep: out.kind = "Reply"; break;
+std::string_view kind_of(wire::MpaKey key) {
+  switch (key) {
+    case wire::MpaKey::req: return "Request";
+    case wire::MpaKey::rep: return "Reply";
     case wire::MpaKey::rtr:
-    case wire::MpaKey::rtr_hex: out.kind = "Rtr"; break;
+    case wire::MpaKey::rtr_hex: return "Rtr";
     case wire::MpaKey::unknown: break;
   }
-  out.flags = set_of({{'M', frame.m()}, {'C', frame.c()}, {'R', frame.r()}, {'S', frame.s()}});
-  out.private_data = frame.pd_length;
-  if (frame.revision < 2 || !frame.s() || frame.private_data.size() < PARLEY_MPA_ENH_LEN) return out;
-  out.enhanced = *wire::MpaEnhanced::parse(frame.private_data);
-  const wire::MpaEnhanced& e = *out.enhanced;
-  out.control = set_of({{'A', e.a}, {'B', e.b}, {'C', e.c}, {'D', e.d}});
-  out.private_data = static_cast<std::uint16_t>(frame.pd_length - PARLEY_MPA_ENH_LEN);
-  return out;
+  return "unknown";
 }
 
 }  // namespace
@@ -90,7 +75,7 @@ Result<Startup> Startup::create(Role role, const StartupOptions& options, ConstB
   if (role == Role::initiator) {
     if (auto sent = machine.send_request(now, private_data); !sent) return tl::unexpected(sent.error());
   } else {
-    machine.enter(StartupState::wait_request, words::after(now, options.timeouts.request));
+    machine.enter(StartupState::wait_request, after(now, options.timeouts.request));
     machine.waiting_ = options.timeouts.request;
   }
   return machine;
@@ -142,7 +127,7 @@ std::size_t Startup::take_frame(Instant now, ConstBytes in) {
     return taken;
   }
   const wire::MpaFrameView frame = *wire::MpaFrameView::parse(in_);
-  if (trace_ != nullptr) told(false, frame);
+  if (trace_ != nullptr) trace_frame(false, frame);
   if (role_ == Role::initiator) return judge_reply(now, frame, taken, in.size());
   judge_request(now, frame);
   return taken == in.size() ? taken : taken + handle_bytes(now, in.subspan(taken));
@@ -153,7 +138,7 @@ std::size_t Startup::take_frame(Instant now, ConstBytes in) {
 bool Startup::check_head() {
   const ConstBytes head = ConstBytes(in_).first(std::min<std::size_t>(in_.size(), PARLEY_MPA_KEY_LEN));
   const std::string_view key = role_ == Role::initiator ? PARLEY_MPA_KEY_REP : PARLEY_MPA_KEY_REQ;
-  const std::size_t wrong = words::first_difference(head, key);
+  const std::size_t wrong = first_difference(head, key);
   if (wrong < head.size()) {
     bad_key(wrong);
     return false;
@@ -172,7 +157,7 @@ void Startup::bad_key(std::size_t at) {
   const ConstBytes head = ConstBytes(in_).first(at + 1);
   const bool same_role =
       wire::may_become_mpa_key(head) &&
-      words::first_difference(head, role_ == Role::initiator ? PARLEY_MPA_KEY_REQ : PARLEY_MPA_KEY_REP) == head.size();
+      first_difference(head, role_ == Role::initiator ? PARLEY_MPA_KEY_REQ : PARLEY_MPA_KEY_REP) == head.size();
   std::string advice = "the peer does not speak MPA on this port";
   std::string_view rule = "RFC 5044 §7.1.2 rule 5";
   if (same_role) {
@@ -180,7 +165,7 @@ void Startup::bad_key(std::size_t at) {
     advice = role_ == Role::initiator ? "both sides act as initiator; one must listen"
                                       : "both sides act as responder; one must connect";
   }
-  fail_with(Errc::bad_key, rule, "key " + words::printable(head), std::move(advice), StartupEvent::Close::graceful, at);
+  fail_with(Errc::bad_key, rule, "key " + quoted_octets(head), std::move(advice), StartupEvent::Close::graceful, at);
 }
 
 bool Startup::check_revision(std::uint8_t revision) {
@@ -238,12 +223,12 @@ std::size_t Startup::take_rtr_frame(ConstBytes in) {
   const ConstBytes piece = in.first(std::min(PARLEY_MPA_HEADER_LEN - held, in.size()));
   in_.insert(in_.end(), piece.begin(), piece.end());
   const ConstBytes head = ConstBytes(in_).first(std::min<std::size_t>(in_.size(), PARLEY_MPA_KEY_LEN));
-  const std::size_t wrong = std::min(head.size(), std::max(words::first_difference(head, PARLEY_MPA_KEY_RTR),
-                                                           words::first_difference(head, PARLEY_MPA_KEY_RTR_HEX)));
+  const std::size_t wrong = std::min(head.size(), std::max(first_difference(head, PARLEY_MPA_KEY_RTR),
+                                                           first_difference(head, PARLEY_MPA_KEY_RTR_HEX)));
   if (wrong < head.size()) {
     // "MPA " cannot begin an FPDU: its fourth octet would be an RDMAP control octet of version 0 (RFC 5040 §4.1).
     if (wrong >= 4) {
-      fail_with(Errc::bad_key, "OFA 2007-10 Rtr §1", "key " + words::printable(head.first(wrong + 1)),
+      fail_with(Errc::bad_key, "OFA 2007-10 Rtr §1", "key " + quoted_octets(head.first(wrong + 1)),
                 "an Rtr frame or an FPDU was due after the Reply", StartupEvent::Close::graceful, wrong);
       return in.size();
     }
@@ -256,7 +241,7 @@ std::size_t Startup::take_rtr_frame(ConstBytes in) {
   }
   if (in_.size() < PARLEY_MPA_HEADER_LEN) return piece.size();
   const wire::MpaFrameView frame = *wire::MpaFrameView::parse(in_);
-  if (trace_ != nullptr) told(false, frame);
+  if (trace_ != nullptr) trace_frame(false, frame);
   if (frame.revision != 1) {
     fail_with(Errc::bad_revision, "OFA 2007-10 Rtr §2", "Rev " + std::to_string(frame.revision) + " in the Rtr frame",
               "the Rtr frame belongs to revision 1", StartupEvent::Close::graceful, PARLEY_MPA_REV_OFF);
@@ -307,7 +292,7 @@ void Startup::handle_end(Instant, bool reset) {
     case StartupState::wait_reply:
     case StartupState::wait_request:
       if (!in_.empty()) {
-        received += " after " + words::octets(in_.size()) + " of its startup frame";
+        received += " after " + counted(in_.size(), "octet") + " of its startup frame";
         fail_with(code, role_ == Role::initiator ? "RFC 5044 §7.1.2 rule 3" : "RFC 5044 §7.1.2 rule 2",
                   std::move(received), "the peer gave up in the middle", close, in_.size());
       } else if (role_ == Role::initiator) {
@@ -335,14 +320,14 @@ void Startup::handle_end(Instant, bool reset) {
 
 void Startup::handle_deadline(Instant now) {
   if (deadline_ == never || now < deadline_) return;
-  const std::string in_time = " for " + words::seconds(waiting_);
+  const std::string in_time = " for " + exact_duration_text(waiting_);
   switch (state_) {
     case StartupState::wait_request:
     case StartupState::wait_reply: {
       const std::string_view frame = role_ == Role::initiator ? "Reply" : "Request";
       const std::string got = in_.empty() ? "nothing" + in_time
-                                          : "only " + words::octets(in_.size()) + " of the " + std::string(frame) +
-                                                " within " + words::seconds(waiting_);
+                                          : "only " + counted(in_.size(), "octet") + " of the " + std::string(frame) +
+                                                " within " + exact_duration_text(waiting_);
       // RFC 5044 §7.1.2 rules 8 and 10
       const bool silent = in_.empty() && role_ == Role::responder;
       fail_with(Errc::timed_out, silent ? "RFC 5044 §7.1.2 rule 8" : "RFC 5044 §7.1.2 rule 10", got,
@@ -443,23 +428,30 @@ Bytes Startup::poll_transmit() {
   for (ConstBytes rest = transmit_; trace_ != nullptr && !rest.empty();) {
     const auto frame = wire::MpaFrameView::parse(rest);
     if (!frame) break;
-    told(true, *frame);
+    trace_frame(true, *frame);
     rest = rest.subspan(std::min(rest.size(), frame->frame_size()));
   }
   return std::exchange(transmit_, {});
 }
 
-void Startup::told(bool sent, const wire::MpaFrameView& frame) const {
-  const FrameWords words = frame_words(frame);
-  trace_->record(trace::MpaFrame{.sent = sent,
-                                 .kind = words.kind,
-                                 .flags = words.flags,
-                                 .revision = frame.revision,
-                                 .enhanced = words.enhanced.has_value(),
-                                 .ird = words.enhanced ? words.enhanced->ird : std::uint16_t{},
-                                 .ord = words.enhanced ? words.enhanced->ord : std::uint16_t{},
-                                 .control = words.control,
-                                 .private_data = words.private_data});
+void Startup::trace_frame(bool sent, const wire::MpaFrameView& frame) const {
+  const std::string flags = set_of({{'M', frame.m()}, {'C', frame.c()}, {'R', frame.r()}, {'S', frame.s()}});
+  std::string control;
+  trace::MpaFrame event{.sent = sent,
+                        .kind = kind_of(frame.key),
+                        .flags = flags,
+                        .revision = frame.revision,
+                        .private_data = frame.pd_length};
+  if (frame.revision >= 2 && frame.s() && frame.private_data.size() >= PARLEY_MPA_ENH_LEN) {
+    const wire::MpaEnhanced e = *wire::MpaEnhanced::parse(frame.private_data);
+    control = set_of({{'A', e.a}, {'B', e.b}, {'C', e.c}, {'D', e.d}});
+    event.enhanced = true;
+    event.ird = e.ird;
+    event.ord = e.ord;
+    event.control = control;
+    event.private_data = static_cast<std::uint16_t>(frame.pd_length - PARLEY_MPA_ENH_LEN);
+  }
+  trace_->record(event);
 }
 
 std::optional<StartupEvent> Startup::poll_event() {

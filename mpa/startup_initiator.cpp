@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The initiator's half of mpa/startup.hpp: RFC 5044 §7.1.2 rules 1 and 3, RFC 6581 §9 and §10.
+#include "base/text.hpp"
 #include "mpa/startup.hpp"
 #include "mpa/startup_text.hpp"
 
@@ -29,7 +30,7 @@ Result<void> Startup::send_request(Instant now, ConstBytes private_data) {
   // The quirk of a private revision: octets that PD_Length does not count.
   transmit_.insert(transmit_.begin() + PARLEY_MPA_HEADER_LEN, play_->private_extension, std::uint8_t{0});
   waiting_ = options_.timeouts.reply;
-  enter(StartupState::wait_reply, words::after(now, waiting_));
+  enter(StartupState::wait_reply, after(now, waiting_));
   return {};
 }
 
@@ -106,7 +107,7 @@ std::size_t Startup::judge_reply(Instant now, const wire::MpaFrameView& frame, s
     StartupEvent event{.kind = StartupEvent::Kind::rejected};
     event.failure = {.step = step::wait_reply,
                      .code = make_error_code(Errc::rejected),
-                     .received = "R=1 with " + words::octets(private_data.size()) + " of private data",
+                     .received = "R=1 with " + counted(private_data.size(), "octet") + " of private data",
                      .advice = "ask the peer's application why",
                      .offset = PARLEY_MPA_FLAGS_OFF};
     event.private_data = std::move(private_data);

@@ -7,7 +7,7 @@
 #include "base/bytes_io.hpp"
 #include "parley/time.hpp"
 
-namespace parley::mpa::words {
+namespace parley::mpa {
 
 /// now + wait; a wait of zero or less, or one beyond the clock's end, is for ever.
 inline Instant after(Instant now, Duration wait) {
@@ -24,10 +24,6 @@ inline std::size_t first_difference(ConstBytes head, std::string_view text) {
 }
 
 /// Quoted; anything but printable ASCII as \xNN.
-std::string printable(ConstBytes octets);
-/// "1 octet", "20 octets".
-std::string octets(std::size_t n);
-/// "5 s", "0.25 s", "10 ms".
-std::string seconds(Duration d);
+std::string quoted_octets(ConstBytes octets);
 
-}  // namespace parley::mpa::words
+}  // namespace parley::mpa

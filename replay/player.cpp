@@ -2,6 +2,8 @@
 // When each step goes out, and when it is over. player_steps.cpp makes octets, player_live.cpp takes answers.
 #include "replay/player.hpp"
 
+#include "base/text.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -247,9 +249,8 @@ Player::Met Player::needs_met(const Need& need, Instant now, Instant& since) {
 void Player::wait_for_room(Instant now) {
   const Instant until = std::max({last_taken_, last_sent_, last_made_}) + options_.patience;
   if (now < until) return wait_until(until);
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(options_.patience).count();
   differ(now, {fmt::format("the live side reads nothing: {} octets wait", out_.size() - out_begin_), ""}, nullptr,
-         nullptr, fmt::format("nothing read for {} ms", ms));
+         nullptr, "nothing read for " + milliseconds_text(options_.patience));
   if (!done_) finish(Close::reset);
 }
 
@@ -313,16 +314,15 @@ void Player::wait_for_answer(Instant now) {
     return wait_until(now);
   }
   if (missing == nullptr) {
-    left_out(fmt::format("the live side sent no startup frame within {} ms", waited.count() / 1'000'000));
+    left_out("the live side sent no startup frame within " + milliseconds_text(waited));
     return finish(Close::reset);
   }
-  const auto ms = [](Duration d) { return std::chrono::duration_cast<std::chrono::milliseconds>(d).count(); };
   const bool silent = last_live_ <= idle_since_;
   const Duration quiet = silent ? Duration(waited) : now - last_live_;
   std::string said = half_said();
   if (!said.empty()) said += ", then ";
-  said += quiet * 2 >= waited ? fmt::format("nothing for {} ms", ms(quiet))
-                              : fmt::format("octets, but not that, for {} ms", ms(now - idle_since_));
+  said += quiet * 2 >= waited ? "nothing for " + milliseconds_text(quiet)
+                              : "octets, but not that, for " + milliseconds_text(now - idle_since_);
   differ(now, {fmt::format("{} did not come", describe(*missing)), ""}, missing, nullptr, std::move(said));
   if (!done_) finish(Close::reset);
 }

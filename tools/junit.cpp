@@ -6,16 +6,16 @@
 #include <fmt/format.h>
 
 #include "base/escape.hpp"
+#include "base/text.hpp"
 
 namespace parley::tools {
 
 namespace {
 
-std::string seconds(std::uint64_t us) { return fmt::format("{}.{:06}", us / 1'000'000, us % 1'000'000); }
-
 std::string case_xml(const JunitCase& c) {
-  std::string xml = fmt::format("    <testcase classname=\"{}\" name=\"{}\" file=\"{}\" time=\"{}\">\n",
-                                xml_escape(c.class_name), xml_escape(c.name), xml_escape(c.file), seconds(c.time_us));
+  std::string xml =
+      fmt::format("    <testcase classname=\"{}\" name=\"{}\" file=\"{}\" time=\"{}\">\n", xml_escape(c.class_name),
+                  xml_escape(c.name), xml_escape(c.file), decimal_seconds(std::chrono::microseconds(c.time_us), 6));
   if (!c.failure.empty()) {
     const std::string first_line = c.failure.substr(0, c.failure.find('\n'));
     xml += fmt::format("      <failure type=\"violation\" message=\"{}\">{}</failure>\n", xml_escape(first_line),
@@ -45,7 +45,8 @@ struct Totals {
   }
   std::string attributes(std::string_view name) const {
     return fmt::format("name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\" time=\"{}\"",
-                       xml_escape(name), tests, failures, skipped, seconds(time_us));
+                       xml_escape(name), tests, failures, skipped,
+                       decimal_seconds(std::chrono::microseconds(time_us), 6));
   }
 };
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/escape.hpp"
-#include "base/json_words.hpp"
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 
 namespace parley::tools {
@@ -31,13 +31,11 @@ std::string depth_text(std::uint16_t depth) {
   return depth == mpa::depth_not_negotiated ? "left to the ULP" : std::to_string(depth);
 }
 
-double microseconds(Duration duration) { return static_cast<double>(duration.count()) / 1e3; }
-
 Json times_json(const cm::Steps& times, mpa::Role role) {
-  Json json{{"transport", microseconds(times.transport)}, {"request", microseconds(times.request)}};
-  if (role == mpa::Role::responder) json["decision"] = microseconds(times.decision);
-  json["reply"] = microseconds(times.reply);
-  json["established"] = microseconds(times.established);
+  Json json{{"transport", in_microseconds(times.transport)}, {"request", in_microseconds(times.request)}};
+  if (role == mpa::Role::responder) json["decision"] = in_microseconds(times.decision);
+  json["reply"] = in_microseconds(times.reply);
+  json["established"] = in_microseconds(times.established);
   return json;
 }
 
@@ -98,9 +96,9 @@ std::optional<cm::TurnedAway> TurnedAwayNews::poll(Instant now) {
 
 std::string private_data_text(ConstBytes octets) {
   if (octets.empty()) return "no private data";
-  const std::string shown = printable(octets) ? fmt::format("\"{}\"", std::string(octets.begin(), octets.end()))
-                                              : fmt::format("hex:{}", hex_digits(octets));
-  return fmt::format("private data of {} octet{}: {}", octets.size(), octets.size() == 1 ? "" : "s", shown);
+  const std::string shown = is_printable(octets) ? fmt::format("\"{}\"", std::string(octets.begin(), octets.end()))
+                                                 : fmt::format("hex:{}", hex_digits(octets));
+  return fmt::format("private data of {}: {}", counted(octets.size(), "octet"), shown);
 }
 
 Json parameters_json(const mpa::Parameters& p, mpa::Role role) {
@@ -270,7 +268,7 @@ void Reporter::on(const cm::Retrying& e) {
         {"id", with.number},
         {"peer", e.failed.to_string()},
         {"next", next},
-        {"wait_us", microseconds(e.wait)},
+        {"wait_us", in_microseconds(e.wait)},
         {"why", failure_json(e.why, with.peer)}});
   if (const auto at = known_.find(e.id.number()); at != known_.end()) at->second.peer = next;
 }

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "base/escape.hpp"
-#include "base/json_words.hpp"
+#include "base/json_text.hpp"
 
 namespace parley::capture {
 namespace {

@@ -3,14 +3,14 @@
 
 #include <fmt/format.h>
 
-#include "base/json_words.hpp"
+#include "base/json_text.hpp"
 
 namespace parley::capture {
 namespace {
 
 Json milliseconds(const std::optional<Duration>& d) {
   if (!d) return nullptr;
-  return static_cast<double>(d->count()) / 1e6;
+  return in_milliseconds(*d);
 }
 
 Json startup(const std::optional<StartupSeen>& s) {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/escape.hpp"
-#include "base/json_words.hpp"
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "capture/report/csv.hpp"
 #include "capture/report/text.hpp"

@@ -121,8 +121,8 @@ std::string to_html(const Matrix& m, std::string_view title, const draw::Provena
       for (const Standing v : {Standing::passed, Standing::partial, Standing::failed})
         if (const std::size_t k = n[static_cast<std::size_t>(v)]; k > 0 && k < it->second.size())
           counts += fmt::format("<small>{} {}</small>", k, to_string(v));
-      out += fmt::format("<td class=\"{0}\"><a href=\"#c{1}\"><b>{0}</b><small>{2} connection{3}</small>{4}</a></td>",
-                         verdict, number, it->second.size(), it->second.size() == 1 ? "" : "s", counts);
+      out += fmt::format("<td class=\"{0}\"><a href=\"#c{1}\"><b>{0}</b><small>{2}</small>{3}</a></td>", verdict,
+                         number, counted(it->second.size(), "connection"), counts);
       sections += fmt::format("<section class=\"cell\" id=\"c{}\"><h2>{} &rarr; {}: {}</h2>\n", number,
                               html_text(pair.first), html_text(pair.second), html_text(f));
       // What failed comes first.

@@ -14,29 +14,29 @@
 namespace parley::capture {
 namespace {
 
-/// Puts words behind what is there. A file may have tens of thousands of connections, each with seven lines: making a
+/// Appends to the text. A file may have tens of thousands of connections, each with seven lines: making a
 /// string of each word first would take longer than finding out what to say.
-class Words {
+class Appender {
  public:
-  explicit Words(std::string& out) : out_(out) {}
-  Words& operator<<(std::string_view text) {
+  explicit Appender(std::string& out) : out_(out) {}
+  Appender& operator<<(std::string_view text) {
     out_ += text;
     return *this;
   }
-  Words& operator<<(std::uint64_t n) {
+  Appender& operator<<(std::uint64_t n) {
     std::array<char, 20> digits{};
     const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), n).ptr;
     out_.append(digits.data(), end);
     return *this;
   }
   /// "1 FPDU", "2 FPDUs"
-  Words& plural(std::uint64_t n, std::string_view word) { return *this << n << " " << word << (n == 1 ? "" : "s"); }
+  Appender& plural(std::uint64_t n, std::string_view word) { return *this << n << " " << word << (n == 1 ? "" : "s"); }
 
  private:
   std::string& out_;
 };
 
-void agreed_text(const ConnectionReport& c, Words out) {
+void agreed_text(const ConnectionReport& c, Appender out) {
   if (c.outcome == Outcome::not_captured) {
     out << "not captured; CRC " << (c.crc ? "on" : "not in use");
   } else if (const std::string_view why = c.not_agreed(); !why.empty()) {
@@ -60,7 +60,7 @@ void agreed_text(const ConnectionReport& c, Words out) {
     out << (c.request ? ", IRD/ORD not negotiated" : ", IRD/ORD not known");
 }
 
-void steps_text(const Steps& s, Words out) {
+void steps_text(const Steps& s, Appender out) {
   bool first = true;
   const auto add = [&](std::string_view name, const std::optional<Duration>& d) {
     if (!d) return;
@@ -74,7 +74,7 @@ void steps_text(const Steps& s, Words out) {
   if (first) out << "not seen";
 }
 
-void direction_text(const DirectionCounts& c, Words out) {
+void direction_text(const DirectionCounts& c, Appender out) {
   out.plural(c.fpdus, "FPDU") << ", ";
   out.plural(c.messages, "message");
   bool first = true;
@@ -90,7 +90,7 @@ void direction_text(const DirectionCounts& c, Words out) {
   }
 }
 
-void finding_text(const Finding& f, Words out) {
+void finding_text(const Finding& f, Appender out) {
   if (f.frame != 0) out << "frame " << f.frame << ": ";
   out << f.text;
   if (!f.rule.empty()) out << " [" << f.rule << "]";
@@ -101,7 +101,7 @@ constexpr std::size_t piece = 64 << 10;  // what write_text() hands on at a time
 
 /// One connection's block behind what is there.
 void connection_text(const ConnectionReport& c, const TextOptions& o, std::string& out) {
-  Words words(out);
+  Appender words(out);
   std::size_t begun = 0;
   const auto begin = [&](std::string_view name) {
     out.append("  ").append(name).append(name.size() < 10 ? 11 - name.size() : 1, ' ');
@@ -164,7 +164,7 @@ std::string to_text(const ConnectionReport& c, const TextOptions& o) {
 
 std::string summary_text(std::string_view file, const FileReport& r) {
   std::string out;
-  Words words(out);
+  Appender words(out);
   for (const auto& n : r.notes) words << "note: " << n << "\n";
   words << file << ": " << standing_text(r.judgement);
   if (r.all_connections() == 0) {  // which the standing has told, and what is there instead
@@ -190,7 +190,8 @@ std::string summary_text(std::string_view file, const FileReport& r) {
 void write_text(std::string_view file, const FileReport& r, const TextOptions& o,
                 const std::function<void(std::string_view)>& write) {
   std::string out;
-  if (r.all_connections() > 0) Words(out) << file << ": " << counted(r.all_connections(), "MPA connection") << "\n\n";
+  if (r.all_connections() > 0)
+    Appender(out) << file << ": " << counted(r.all_connections(), "MPA connection") << "\n\n";
   for (const auto& c : r.connections) {
     connection_text(c, o, out);
     out += '\n';

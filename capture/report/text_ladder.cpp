@@ -67,11 +67,9 @@ class Ladder {
       body = std::string(g_.left_head) + repeat(dash, rest) + " " + text + " " + repeat(dash, 2);
     const bool same = e.frame == last_frame_;
     out_ += fmt::format("{:>7}  {:>10}  {}{}{}\n", same ? "" : fmt::format("{}", e.frame),
-                        same ? "" : relative(e.at - c_.first_at), g_.line, body, g_.line);
+                        same ? "" : decimal_seconds(e.at - c_.first_at, 6), g_.line, body, g_.line);
     last_frame_ = e.frame;
   }
-
-  static std::string relative(Duration d) { return fmt::format("{:.6f}", static_cast<double>(d.count()) / 1e9); }
 
   void tell(const Finding& f) {
     const std::string rule = f.rule.empty() ? "" : fmt::format(" [{}]", f.rule);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/bytes_io.hpp"
+#include "base/text.hpp"
 
 namespace parley::conform {
 namespace {
@@ -93,11 +94,6 @@ std::string swapped_parts(const Received& received, const RawControl& raw, const
 
 bool TermCodes::has(const TermCode& code) const {
   return std::find(list.begin(), list.begin() + size, code) != list.begin() + size;
-}
-
-std::string seconds(Duration d) {
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(d).count();
-  return ms % 1000 == 0 ? fmt::format("{} s", ms / 1000) : fmt::format("{} ms", ms);
 }
 
 std::string ending_text(const Received& h) {
@@ -257,7 +253,7 @@ Task<std::optional<Region>> region_of(Tester& b, Conn& conn) {
 Observation judge_closed(const Received& received, Duration within) {
   if (received.closed() && received.octets.empty()) return pass(ending_text(received));
   Observation f = failed(received.kind == Received::Kind::silence
-                             ? fmt::format("open and silent for {}", seconds(within))
+                             ? fmt::format("open and silent for {}", limit_text(within))
                              : ending_text(received) + " instead of the end of the connection");
   f.silent = received.kind == Received::Kind::silence;
   return f;

@@ -60,16 +60,13 @@ dl{display:grid;grid-template-columns:90px 1fr;gap:2px 12px;margin:4px 0 10px}dt
 pre{margin:8px 0 0;padding:8px 12px;background:var(--raise);border-radius:8px;white-space:pre-wrap;overflow-wrap:anywhere}
 )css";
 
-std::string seconds_text(Duration d) {
-  return fmt::format("{} ms", std::chrono::duration_cast<std::chrono::milliseconds>(d).count());
-}
-
 void exchange_rows(const Result& r, std::string& out) {
   for (const Exchange& e : r.exchanges) {
     const Duration since = e.at > r.began ? e.at - r.began : Duration{};
     out += fmt::format(
         "<tr><td class=n>{}</td><td class=n>{}</td><td class=n>{}</td><td>{}</td><td class=o>{}</td></tr>\n",
-        seconds_text(since), e.connection, e.by_tester ? "tester" : "peer", escape(e.words), hex_text(e.octets, 96));
+        milliseconds_text(since), e.connection, e.by_tester ? "tester" : "peer", escape(e.words),
+        hex_text(e.octets, 96));
   }
 }
 

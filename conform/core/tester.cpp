@@ -53,12 +53,9 @@ std::string frame_text(const Received& h) {
 
 /// What came where a startup frame should: "48 54 54 50 ('HTTP'), then FIN".
 static std::string octets_text(const Received& h, Duration within) {
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(within).count();
-  std::string end(h.kind == Received::Kind::silence ? fmt::format("silence for {} ms", ms) : to_string(h.kind));
+  std::string end(h.kind == Received::Kind::silence ? "silence for " + milliseconds_text(within) : to_string(h.kind));
   if (h.octets.empty()) return h.kind == Received::Kind::silence ? end : end + " and not one octet";
-  std::string text;
-  for (const std::uint8_t octet : ConstBytes(h.octets).first(std::min<std::size_t>(h.octets.size(), 32)))
-    text += octet >= 0x20 && octet < 0x7F ? static_cast<char>(octet) : '.';
+  const std::string text = readable_text(ConstBytes(h.octets).first(std::min<std::size_t>(h.octets.size(), 32)), 32);
   const std::string octets = fmt::format("{} ('{}')", hex_text(h.octets, 32), text);
   return h.closed() || h.kind == Received::Kind::silence ? octets + ", then " + end : octets;
 }

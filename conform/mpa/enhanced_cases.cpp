@@ -5,6 +5,8 @@
 
 #include "conform/core/judge.hpp"
 
+#include "base/text.hpp"
+
 namespace parley::conform {
 namespace {
 
@@ -177,7 +179,7 @@ Task<Observation> rtr_missing(Tester& b) {
   a.conn->full_operation(true, (a.conn->reply.flags & flag_m) != 0, false);
   const Received end = co_await a.conn->receive_fpdu(b.settings().timer);
   if (end.kind == Received::Kind::silence)
-    co_return failed(fmt::format("still waiting after {}", seconds(b.settings().timer)));
+    co_return failed(fmt::format("still waiting after {}", limit_text(b.settings().timer)));
   if (!end.closed()) co_return failed(ending_text(end) + " before the first FPDU");
   co_return pass(ending_text(end));
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "conform/core/both_roles.hpp"
 #include "conform/core/judge.hpp"
 #include "mpa/fpdu.hpp"
@@ -289,7 +290,7 @@ Task<Observation> mulpdu(Tester& b) {
   for (bool last = false; !last && got < region->length;) {
     const Duration left = limit - b.peer().now();
     if (left <= Duration{})
-      co_return unclear(fmt::format("the Read Response did not end within {}", seconds(b.settings().timer)));
+      co_return unclear(fmt::format("the Read Response did not end within {}", limit_text(b.settings().timer)));
     const Received received = co_await conn->receive_fpdu(std::min<Duration>(left, b.settings().reply));
     if (received.kind == Received::Kind::silence && b.peer().now() >= limit) continue;
     if (!received.is(RdmapOpcode::read_response))

@@ -4,6 +4,8 @@
 
 #include "conform/core/judge.hpp"
 
+#include "base/text.hpp"
+
 namespace parley::conform {
 namespace {
 
@@ -124,7 +126,7 @@ Task<Observation> pd_too_long(Tester& b) {
 Task<Observation> ends_by_timer(Tester& b, Conn& conn) {
   const Received end = co_await conn.receive_startup(b.settings().timer);
   if (end.kind == Received::Kind::silence)
-    co_return failed(fmt::format("still waiting after {}", seconds(b.settings().timer)));
+    co_return failed(fmt::format("still waiting after {}", limit_text(b.settings().timer)));
   if (!end.closed() || !end.octets.empty())
     co_return failed(ending_text(end) + " instead of the end of the connection");
   co_return pass(ending_text(end));

@@ -4,6 +4,8 @@
 
 #include "conform/core/judge.hpp"
 
+#include "base/text.hpp"
+
 namespace parley::conform {
 namespace {
 
@@ -137,7 +139,7 @@ Task<Observation> waits_for_end(Tester& b, std::string words, Bytes octets) {
   if (!octets.empty()) conn->send(std::move(words), octets);
   const Received end = co_await conn->receive_startup(b.settings().timer);
   if (end.kind == Received::Kind::silence)
-    co_return failed(fmt::format("still open after {}", seconds(b.settings().timer)));
+    co_return failed(fmt::format("still open after {}", limit_text(b.settings().timer)));
   if (!end.closed()) co_return failed(ending_text(end) + " instead of the end of the connection");
   co_return pass(ending_text(end));
 }

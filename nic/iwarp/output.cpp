@@ -9,7 +9,7 @@
 namespace parley::nic::iwarp {
 
 // `header` may hold the whole ULPDU.
-void Output::told(ConstBytes header, std::size_t length) const {
+void Output::trace_fpdu(ConstBytes header, std::size_t length) const {
   const auto h = wire::DdpHeader::parse(header);
   if (h) trace_->record(fpdu_event(true, *h, header.size() - h->size() + length));
 }
@@ -17,7 +17,7 @@ void Output::told(ConstBytes header, std::size_t length) const {
 bool Output::add(ConstBytes header, std::span<const ConstBytes> payload, std::size_t length) {
   if (!add_pieces(header, payload, length)) return false;
   if (trace_ != nullptr) [[unlikely]]
-    told(header, length);
+    trace_fpdu(header, length);
   return true;
 }
 
@@ -41,7 +41,7 @@ bool Output::add_copy(ConstBytes header, ConstBytes payload) {
   if (!crc_) return add(header, {&payload, payload.empty() ? 0U : 1U}, payload.size());
   if (!add_whole(payload.size() <= inline_max ? arena_ : copies_, header, payload)) return false;
   if (trace_ != nullptr) [[unlikely]]
-    told(header, payload.size());
+    trace_fpdu(header, payload.size());
   return true;
 }
 

@@ -75,7 +75,7 @@ class Output {
   };
 
   bool make_room(Arena& arena, std::size_t size, std::size_t pieces);
-  void told(ConstBytes header, std::size_t length) const;
+  void trace_fpdu(ConstBytes header, std::size_t length) const;
   bool add_pieces(ConstBytes header, std::span<const ConstBytes> payload, std::size_t length);
   bool add_whole(Arena& arena, ConstBytes header, ConstBytes payload);
   void append(std::span<const ConstBytes> more);

@@ -13,16 +13,16 @@ namespace parley::sim {
 namespace {
 
 // In the order of the enums: their values are the indices.
-constexpr std::array<std::string_view, 13> action_words{"drop",     "duplicate",  "delay", "corrupt",  "corrupt_mpa",
+constexpr std::array<std::string_view, 13> action_names{"drop",     "duplicate",  "delay", "corrupt",  "corrupt_mpa",
                                                         "truncate", "cut_stream", "reset", "set_rate", "crash",
                                                         "restart",  "pause",      "resume"};
-static_assert(action_words.size() == static_cast<std::size_t>(FaultAction::resume) + 1);
-constexpr std::array<std::string_view, 9> field_words{"key",    "flags",   "revision", "pd_length", "private_data",
+static_assert(action_names.size() == static_cast<std::size_t>(FaultAction::resume) + 1);
+constexpr std::array<std::string_view, 9> field_names{"key",    "flags",   "revision", "pd_length", "private_data",
                                                       "length", "payload", "marker",   "crc"};
-static_assert(field_words.size() == static_cast<std::size_t>(MpaField::crc) + 1);
-constexpr std::array<std::string_view, 7> reason_words{"none",      "rule",      "queue full", "too big",
+static_assert(field_names.size() == static_cast<std::size_t>(MpaField::crc) + 1);
+constexpr std::array<std::string_view, 7> reason_names{"none",      "rule",      "queue full", "too big",
                                                        "host down", "ring full", "discarded"};
-static_assert(reason_words.size() == static_cast<std::size_t>(DropReason::discarded) + 1);
+static_assert(reason_names.size() == static_cast<std::size_t>(DropReason::discarded) + 1);
 
 template <std::size_t N>
 std::string_view word_of(const std::array<std::string_view, N>& words, std::size_t index) {
@@ -65,8 +65,7 @@ std::string what_text(const FaultRule& rule) {
         by += fmt::format("{}up to {}", by.empty() ? "" : " plus ", exact_duration_text(rule.jitter));
       return fmt::format("delay {} by {}{}", frames, by, rule.reorder ? ", later frames may overtake" : "");
     }
-    case FaultAction::corrupt:
-      return fmt::format("flip {} bit{} of {}", rule.count, rule.count == 1 ? "" : "s", frames);
+    case FaultAction::corrupt: return fmt::format("flip {} of {}", counted(rule.count, "bit"), frames);
     case FaultAction::corrupt_mpa: return fmt::format("corrupt the {} of {}", to_string(rule.field), frames);
     case FaultAction::truncate: return fmt::format("cut {} to {} octets", frames, rule.octets);
     case FaultAction::cut_stream: return fmt::format("end the stream after {} octets of {}", rule.octets, frames);
@@ -88,15 +87,15 @@ std::string what_text(const FaultRule& rule) {
 
 }  // namespace
 
-std::string_view to_string(FaultAction action) { return word_of(action_words, static_cast<std::size_t>(action)); }
+std::string_view to_string(FaultAction action) { return word_of(action_names, static_cast<std::size_t>(action)); }
 std::optional<FaultAction> parse_fault_action(std::string_view text) {
-  return value_of<FaultAction>(action_words, text);
+  return value_of<FaultAction>(action_names, text);
 }
 
-std::string_view to_string(MpaField field) { return word_of(field_words, static_cast<std::size_t>(field)); }
-std::optional<MpaField> parse_mpa_field(std::string_view text) { return value_of<MpaField>(field_words, text); }
+std::string_view to_string(MpaField field) { return word_of(field_names, static_cast<std::size_t>(field)); }
+std::optional<MpaField> parse_mpa_field(std::string_view text) { return value_of<MpaField>(field_names, text); }
 
-std::string_view to_string(DropReason reason) { return word_of(reason_words, static_cast<std::size_t>(reason)); }
+std::string_view to_string(DropReason reason) { return word_of(reason_names, static_cast<std::size_t>(reason)); }
 
 std::string host_text(const FaultRule& rule) {
   return rule.host_name.empty() ? fmt::format("node {}", rule.host) : rule.host_name;

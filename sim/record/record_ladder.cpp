@@ -18,8 +18,6 @@ using draw::LadderRow;
 
 constexpr std::uint32_t nowhere = ~0u;
 
-std::string seconds(Instant at) { return draw::ladder_exact_time(at) + " s"; }
-
 std::string_view layer_of_note(NoteKind kind) {
   switch (kind) {
     case NoteKind::crashed: return "crash";
@@ -76,7 +74,7 @@ std::vector<LadderRow> violation_rows(const RunReport& report, const Connections
     row.why = v.rule;
     if (const auto at = connections.labels.find(v.connection); at != connections.labels.end())
       row.connection = at->second;
-    row.fields = {{"Violation", ""}, {"Checker", v.checker}, {"At", seconds(v.at)}};
+    row.fields = {{"Violation", ""}, {"Checker", v.checker}, {"At", draw::ladder_exact_seconds(v.at)}};
     if (!v.connection.empty()) row.fields.emplace_back("Connection", v.connection);
     row.fields.emplace_back("What is wrong", v.text);
     if (!v.rule.empty()) row.fields.emplace_back("Rule", v.rule);
@@ -292,10 +290,12 @@ void LadderTap::Impl::finish_row(Way& w) const {
     const auto known = connection_of_stream.find(stream_name(from, to));
     if (known != connection_of_stream.end()) row.connection = known->second;
   }
-  Fields fields{{"Frame", ""}, {"Number in the capture", fmt::format("{}", row.frame)}, {"Sent", seconds(row.at)}};
+  Fields fields{{"Frame", ""},
+                {"Number in the capture", fmt::format("{}", row.frame)},
+                {"Sent", draw::ladder_exact_seconds(row.at)}};
   if (w.arrived)
     fields.emplace_back(row.fate == LadderRow::Fate::discarded ? "Arrived, discarded" : "Arrived",
-                        seconds(row.arrived));
+                        draw::ladder_exact_seconds(row.arrived));
   if (!row.why.empty()) fields.emplace_back("What happened", row.why);
   if (row.altered) fields.emplace_back("Octets", "changed on the way; shown as sent");
   fields.insert(fields.end(), std::make_move_iterator(said.fields.begin()), std::make_move_iterator(said.fields.end()));
@@ -319,7 +319,7 @@ void LadderTap::Impl::add_facts(const RunReport* report, draw::Ladder& ladder) c
   facts.emplace_back("seed", fmt::format("{}", seed));
   if (report != nullptr) {
     if (std::string ends = connections_text(*report); !ends.empty()) facts.emplace_back("connections", std::move(ends));
-    facts.emplace_back("virtual time", seconds(report->finished_at));
+    facts.emplace_back("virtual time", draw::ladder_exact_seconds(report->finished_at));
   }
   facts.emplace_back("frames", lost == 0 ? fmt::format("{}", frames) : fmt::format("{}, {} lost", frames, lost));
   if (!info.application.empty()) facts.emplace_back("made by", info.application);

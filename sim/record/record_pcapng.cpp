@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/fnv1a.hpp"
+#include "base/text.hpp"
 #include "draw/ladder_text.hpp"
 #include "sim/record/record.hpp"
 #include "wire/packet.hpp"
@@ -46,30 +47,6 @@ std::string clean(std::string_view text) {
     }
   }
   return out;
-}
-
-std::string seconds(Instant at) { return draw::ladder_exact_time(at) + " s"; }
-
-/// "100 Gb/s", "1.5 Gb/s", "9600 b/s".
-std::string rate_text(std::uint64_t bps) {
-  struct Unit {
-    std::uint64_t size;
-    std::string_view name;
-  };
-  for (const Unit u : {Unit{1'000'000'000, "Gb/s"}, Unit{1'000'000, "Mb/s"}, Unit{1000, "kb/s"}})
-    if (bps >= u.size) {
-      const std::uint64_t tenths = bps % u.size / (u.size / 10);
-      return tenths == 0 ? fmt::format("{} {}", bps / u.size, u.name)
-                         : fmt::format("{}.{} {}", bps / u.size, tenths, u.name);
-    }
-  return fmt::format("{} b/s", bps);
-}
-
-std::string delay_text(Duration d) {
-  const std::int64_t ns = d.count();
-  if (ns % 1'000'000 == 0) return fmt::format("{} ms", ns / 1'000'000);
-  if (ns % 1000 == 0) return fmt::format("{} us", ns / 1000);
-  return fmt::format("{} ns", ns);
 }
 
 }  // namespace
@@ -146,8 +123,8 @@ void PcapngTap::begin(const RecordTopology& topology) {
       return node < topology.nodes.size() ? topology.nodes[node].name : std::string("?");
     };
     const std::string what =
-        fmt::format("link {}-{}, {}, {}, MTU {}", name(0), name(1), rate_text(link.options.rate_bps),
-                    delay_text(link.options.delay), link.options.mtu);
+        fmt::format("link {}-{}, {}, {}, MTU {}", name(0), name(1), bit_rate_text(link.options.rate_bps),
+                    exact_duration_text(link.options.delay), link.options.mtu);
     for (std::size_t end = 0; end < 2; ++end) {
       const std::uint32_t n =
           m.writer->add_interface(clean(link.ends[end].name), static_cast<std::uint16_t>(wire::LinkType::ethernet),
@@ -192,7 +169,7 @@ void PcapngTap::on_frame(const TapFrame& frame) {
 void PcapngTap::on_note(Instant at, NodeId, NoteKind, std::string_view text) {
   Impl& m = *impl_;
   if (m.stopped || m.pending.size() >= Impl::pending_max) return;
-  m.pending.push_back(clean(fmt::format("{} at {}", text, seconds(at))));
+  m.pending.push_back(clean(fmt::format("{} at {}", text, draw::ladder_exact_seconds(at))));
 }
 
 void PcapngTap::on_trace(std::string_view host, const trace::Record& record) {
@@ -228,7 +205,8 @@ void PcapngTap::finish(const RunReport* report) {
     for (const Violation& v : report->violations) {
       const std::string rule = v.rule.empty() ? "" : fmt::format(" [{}]", v.rule);
       const std::string whose = v.connection.empty() ? "" : v.connection + ": ";
-      m.attach(v.at, clean(fmt::format("violation at {}: {}: {}{}{}", seconds(v.at), v.checker, whose, v.text, rule)));
+      m.attach(v.at, clean(fmt::format("violation at {}: {}: {}{}{}", draw::ladder_exact_seconds(v.at), v.checker,
+                                       whose, v.text, rule)));
     }
   }
   while (!m.held.empty() && !m.stopped) m.write_oldest();

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
+
 namespace parley::sim {
 namespace {
 
@@ -240,12 +242,9 @@ std::optional<std::string> parse_octets(std::string_view text) {
   return out;
 }
 
-std::string octets_text(std::string_view octets) {
-  const bool plain = std::all_of(octets.begin(), octets.end(), [](char c) { return c >= 0x20 && c < 0x7F; });
-  if (plain && !octets.starts_with("hex:")) return std::string(octets);
-  std::string out = "hex:";
-  for (const char c : octets) out += fmt::format("{:02x}", static_cast<unsigned char>(c));
-  return out;
+std::string octets_text(std::string_view text) {
+  const Bytes octets(text.begin(), text.end());
+  return is_printable(octets) && !text.starts_with("hex:") ? std::string(text) : "hex:" + hex_digits(octets);
 }
 
 std::string filler(std::size_t octets) {

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "base/json_words.hpp"
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "capture/report/text.hpp"
 #include "drivers/asio/machine_loop.hpp"
@@ -108,7 +108,7 @@ Json result_json(const Result& r) {
   object.update(case_json(*r.what));
   object["verdict"] = json_word(to_string(r.finding.verdict));
   object["observed"] = r.finding.observed;
-  object["took_s"] = static_cast<double>(r.took.count()) / 1e9;
+  object["took_s"] = in_seconds(r.took);
   object["exchanges"] = exchange_json(r);
   if (!r.output.empty()) object["output"] = r.output;
   return object;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "tools/pcap/digest.hpp"
 
+#include "base/text.hpp"
+
 #include <openssl/evp.h>
 
 #include <array>
-
-#include <fmt/format.h>
 
 namespace parley::tools {
 namespace {
@@ -29,9 +29,7 @@ std::string Sha256::finish() {
   unsigned size = 0;
   if (!context_ || ::EVP_DigestFinal_ex(of(context_), octets.data(), &size) != 1) return {};
   context_.reset();
-  std::string out;
-  for (unsigned i = 0; i < size; ++i) out += fmt::format("{:02x}", octets[i]);
-  return out;
+  return hex_digits({octets.data(), size});
 }
 
 }  // namespace parley::tools

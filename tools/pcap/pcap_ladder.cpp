@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "capture/report/ladder.hpp"
 #include "capture/report/standing.hpp"
@@ -155,7 +156,7 @@ class Ladders {
       Json lines = Json::array();
       for (const auto& e : c.events)
         lines.push_back({{"frame", e.frame},
-                         {"at_s", static_cast<double>((e.at - c.first_at).count()) / 1e9},
+                         {"at_s", in_seconds(e.at - c.first_at)},
                          {"from", std::string(capture::to_string(e.from))},
                          {"text", e.text}});
       out_.object({{"file", file},

@@ -10,7 +10,7 @@
 #include <memory>
 #include <set>
 
-#include "base/json_words.hpp"
+#include "base/json_text.hpp"
 #include "capture/report/json.hpp"
 #include "capture/report/matrix.hpp"
 #include "capture/report/standing.hpp"

@@ -7,7 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/json_words.hpp"
+#include "base/json_text.hpp"
+#include "base/text.hpp"
 #include "tools/provenance.hpp"
 
 namespace parley::tools {
@@ -15,11 +16,6 @@ namespace parley::tools {
 namespace {
 
 using replay::Evidence;
-
-std::string seconds(Duration d) {
-  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(d).count();
-  return fmt::format("{}.{:06} s", us / 1'000'000, us % 1'000'000);
-}
 
 /// Sixteen to a line, with their offset.
 std::string dump(const Evidence& e) {
@@ -37,16 +33,14 @@ std::string dump(const Evidence& e) {
 std::string side_text(const char* name, const std::optional<Evidence>& e) {
   if (!e) return fmt::format("  {}: nothing\n", name);
   const std::string frame = e->frame != 0 ? fmt::format(", frame {}", e->frame) : std::string();
-  return fmt::format("  {}{} at {}: {}\n{}", name, frame, seconds(e->at), e->words, dump(*e));
+  return fmt::format("  {}{} at {}: {}\n{}", name, frame, decimal_seconds(e->at, 6) + " s", e->words, dump(*e));
 }
 
 Json side_json(const std::optional<Evidence>& e) {
   if (!e) return nullptr;
-  Json out{{"at_s", static_cast<double>(e->at.count()) / 1e9}, {"text", e->words}};
+  Json out{{"at_s", in_seconds(e->at)}, {"text", e->words}};
   if (e->frame != 0) out["frame"] = e->frame;
-  std::string octets;
-  for (const std::uint8_t o : e->octets) octets += fmt::format("{:02x}", o);
-  out["hex"] = std::move(octets);
+  out["hex"] = hex_digits(e->octets);
   out["octets_known"] = e->known;
   return out;
 }
@@ -113,11 +107,12 @@ void print_begin(Output& out, const ReplayRun& run, const replay::Recording& rec
 Played print_result(Output& out, const ReplayRun& run, const replay::PlayResult& r) {
   if (run.verbose || out.json)
     for (const replay::LogLine& line : r.log) {
-      out.text(fmt::format("  {:>12}  {} {:<9} {}", seconds(line.at), line.played ? "played" : "  live",
+      out.text(fmt::format("  {:>12}  {} {:<9} {}", decimal_seconds(line.at, 6) + " s",
+                           line.played ? "played" : "  live",
                            line.frame != 0 ? fmt::format("frame {}", line.frame) : std::string(), line.text));
       if (run.verbose)
         out.object({{"event", line.played ? "played" : "live"},
-                    {"at_s", static_cast<double>(line.at.count()) / 1e9},
+                    {"at_s", in_seconds(line.at)},
                     {"frame", line.frame},
                     {"text", line.text}});
     }
@@ -189,7 +184,7 @@ int print_total(Output& out, const ReplayTotal& total, std::size_t all, const Re
                               total.broken_off.size() + total.not_played.size();
   std::vector<std::size_t> left(all - reached);  // they are the last
   std::iota(left.begin(), left.end(), reached + 1);
-  std::string line = fmt::format("{} connection{}: {} same", all, all == 1 ? "" : "s", total.same.size());
+  std::string line = fmt::format("{}: {} same", counted(all, "connection"), total.same.size());
   Json object{
       {"event", "total"}, {"command", "replay"}, {"file", file}, {"connection_count", all}, {"same", total.same}};
   const auto tell = [&](const char* words, const char* key, const std::vector<std::size_t>& numbers) {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "cm/mpa_options.hpp"
 #include "tools/command.hpp"
@@ -281,8 +282,9 @@ int Connector::summary() {
                 ? "; set-up took " + measured_duration_text(median)
                 : fmt::format("; set-up took {} to {}, median {}", measured_duration_text(times_.front()),
                               measured_duration_text(times_.back()), measured_duration_text(median));
-    const auto us = [](Duration d) { return static_cast<double>(d.count()) / 1e3; };
-    object["setup_us"] = {{"min", us(times_.front())}, {"median", us(median)}, {"max", us(times_.back())}};
+    object["setup_us"] = {{"min", in_microseconds(times_.front())},
+                          {"median", in_microseconds(median)},
+                          {"max", in_microseconds(times_.back())}};
   }
   if (args_.count > 1 || !first_fault_) context_.out.text(text);
   context_.out.object(object);

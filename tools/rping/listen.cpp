@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "base/json_words.hpp"
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "cm/mpa_options.hpp"
 #include "tools/command.hpp"

@@ -16,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "cm/mpa_options.hpp"
 #include "tools/rping/rping.hpp"
@@ -165,7 +166,7 @@ void Client::finish_ping() {
                          {"ping", pings_},
                          {"size", args_.size},
                          {"validated", args_.validate},
-                         {"round_trip_us", static_cast<double>(took.count()) / 1e3}});
+                         {"round_trip_us", in_microseconds(took)}});
   }
   ++pings_;
   if (stopping_ || (args_.count != 0 && pings_ >= args_.count)) return disconnect();
@@ -289,8 +290,9 @@ Json Client::summary_json() const {
               {"connection_count", retried_ + 1}};
   object.update(report_.tally_json());
   if (pings_ > 0) {
-    const auto us = [](Duration d) { return static_cast<double>(d.count()) / 1e3; };
-    object["round_trip_us"] = {{"min", us(fastest_)}, {"mean", us(total_ / pings_)}, {"max", us(slowest_)}};
+    object["round_trip_us"] = {{"min", in_microseconds(fastest_)},
+                               {"mean", in_microseconds(total_ / pings_)},
+                               {"max", in_microseconds(slowest_)}};
   }
   object["peer_faults"] = peer_faults_;
   return object;
@@ -300,10 +302,10 @@ int Client::summary() {
   const auto captured = session_.finish();
   for (const std::string& text : peer_faults_) context_.out.note("peer fault: " + text);
   if (pings_ > 0)
-    context_.out.text(fmt::format(
-        "{} ping{} of {} octets, {}; round trip {} to {}, mean {}", pings_, pings_ == 1 ? "" : "s", args_.size,
-        args_.validate ? "data verified" : "data not verified", measured_duration_text(fastest_),
-        measured_duration_text(slowest_), measured_duration_text(total_ / pings_)));
+    context_.out.text(fmt::format("{} of {}, {}; round trip {} to {}, mean {}", counted(pings_, "ping"),
+                                  counted(args_.size, "octet"), args_.validate ? "data verified" : "data not verified",
+                                  measured_duration_text(fastest_), measured_duration_text(slowest_),
+                                  measured_duration_text(total_ / pings_)));
   context_.out.object(summary_json());
   if (!captured) return context_.out.error(captured.error().exit, captured.error().text);
   if (fault_) return context_.out.error(fault_->exit, fault_->text);

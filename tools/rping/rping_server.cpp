@@ -322,7 +322,7 @@ void Server::close_all() {
 
 int Server::summary() {
   const auto captured = session_.finish();
-  context_.out.text(fmt::format("{} client{} served, {} pings", served_, served_ == 1 ? "" : "s", pings_));
+  context_.out.text(fmt::format("{} served, {}", counted(served_, "client"), counted(pings_, "ping")));
   Json object{{"event", "summary"}, {"command", "rping"}, {"role", "server"},           {"clients", served_},
               {"pings", pings_},    {"faulty", faulty_},  {"validated", args_.validate}};
   object.update(report_.tally_json());

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "tools/lossy_handshake.hpp"
 #include "tools/sim/sim_report.hpp"
 
@@ -32,8 +33,8 @@ int demo_simulation(Output& out) {
   out.text(
       fmt::format("{} frames were lost, and still: {}, in {} of virtual time. The seed makes it the same each time:\n"
                   "  parley sim run {} --ladder          pcapng fnv1a 0x{:016x}\n",
-                  report.counters.dropped, outcome_text(report), virtual_time(report.finished_at.time_since_epoch()),
-                  file.shown, *result.hash));
+                  report.counters.dropped, outcome_text(report),
+                  precise_duration_text(report.finished_at.time_since_epoch()), file.shown, *result.hash));
   out.object({{"event", "simulated"},
               {"scenario", report.scenario},
               {"seed", seed_text(run.seed)},

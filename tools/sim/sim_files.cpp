@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "sim/scenario/scenario_value.hpp"
 #include "tools/pcap/digest.hpp"
 #include "tools/sim/sim_report.hpp"
@@ -198,8 +199,8 @@ Or<std::vector<ScenarioFile>> load_scenarios(const std::vector<std::string>& wor
   }
   if (!unreadable.empty()) return complain(Exit::environment, join(unreadable));
   if (wrong > 0)
-    return complain(Exit::usage, fmt::format("{} error{} in {} scenario{}; nothing was run", errors,
-                                             errors == 1 ? "" : "s", wrong, wrong == 1 ? "" : "s"));
+    return complain(Exit::usage,
+                    fmt::format("{} in {}; nothing was run", counted(errors, "error"), counted(wrong, "scenario")));
   return scenarios;
 }
 

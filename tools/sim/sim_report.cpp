@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "tools/provenance.hpp"
 
@@ -17,9 +18,6 @@ constexpr std::size_t cases_max = 100'000;    ///< of JUnit; more passed runs ar
 constexpr std::size_t rows_max = 200;         ///< GitHub cuts a summary at 1 MiB
 constexpr std::size_t violations_shown = 10;  ///< of one run, in text
 constexpr std::size_t recorded_max = 20;      ///< failed runs with a capture; a broken commit may have thousands
-
-double us(Duration time) { return static_cast<double>(time.count()) / 1e3; }
-double us(Instant at) { return us(at.time_since_epoch()); }
 
 std::string_view end_word(sim::RunEnd end) {
   switch (end) {
@@ -36,12 +34,12 @@ std::string bound_text(const sim::RunReport& report) {
   switch (report.end) {
     case sim::RunEnd::time_bound:
       return fmt::format("not over at its bound (time); the last thing happened at {}",
-                         virtual_time(report.finished_at.time_since_epoch()));
+                         precise_duration_text(report.finished_at.time_since_epoch()));
     case sim::RunEnd::event_bound:
       return fmt::format("not over at its bound (events), after {} of them", report.counters.events);
     case sim::RunEnd::converge_bound:
       return fmt::format("not over at its bound (converge), at {}",
-                         virtual_time(report.finished_at.time_since_epoch()));
+                         precise_duration_text(report.finished_at.time_since_epoch()));
     case sim::RunEnd::settled:
     case sim::RunEnd::stopped: break;
   }
@@ -101,13 +99,6 @@ std::string markdown_cell(std::string_view text) {
 
 }  // namespace
 
-std::string virtual_time(Duration time) {
-  const std::int64_t ns = time.count();
-  if (ns < 1'000'000) return fmt::format("{}.{:03} us", ns / 1'000, ns % 1'000);
-  if (ns < 1'000'000'000) return fmt::format("{}.{:03} ms", ns / 1'000'000, ns / 1'000 % 1'000);
-  return fmt::format("{}.{:03} s", ns / 1'000'000'000, ns / 1'000'000 % 1'000);
-}
-
 std::string_view verdict_word(const SimResult& result) {
   return result.passed() ? "passed" : result.stopped() ? "stopped" : "failed";
 }
@@ -118,7 +109,7 @@ std::string outcome_text(const sim::RunReport& report) {
 }
 
 std::string violation_text(const sim::Violation& violation) {
-  std::string text = fmt::format("{} at {}", violation.checker, virtual_time(violation.at.time_since_epoch()));
+  std::string text = fmt::format("{} at {}", violation.checker, precise_duration_text(violation.at.time_since_epoch()));
   if (!violation.connection.empty()) text += fmt::format(", {}", violation.connection);
   text += ": " + violation.text;
   if (!violation.rule.empty()) text += fmt::format(" ({})", violation.rule);
@@ -135,7 +126,7 @@ std::string run_text(const SimResult& result) {
   std::string text =
       fmt::format("{:<6} {:<32} seed {:<8} {}, {}, {}", result.passed() ? "ok" : "FAILED", result.run.file->shown,
                   seed_text(result.run.seed), outcome_text(report), counted(report.faults_hit, "fault"),
-                  virtual_time(report.finished_at.time_since_epoch()));
+                  precise_duration_text(report.finished_at.time_since_epoch()));
   if (!result.passed()) text += details(result);
   if (!result.pcapng_file.empty()) text += "\n  capture: " + result.pcapng_file;
   if (!result.html_file.empty()) text += "\n  ladder: " + result.html_file;
@@ -152,7 +143,7 @@ Json run_json(const SimResult& result, bool connections) {
               {"swarm", result.run.swarm},
               {"verdict", verdict_word(result)},
               {"end", end_word(r.end)},
-              {"virtual_us", us(r.finished_at)},
+              {"virtual_us", in_microseconds(r.finished_at - Instant{})},
               {"established", r.established},
               {"rejected", r.rejected},
               {"failed", r.failed},
@@ -166,7 +157,7 @@ Json run_json(const SimResult& result, bool connections) {
   object["violations"] = Json::array();
   for (const sim::Violation& v : r.violations)
     object["violations"].push_back({{"checker", v.checker},
-                                    {"at_us", us(v.at)},
+                                    {"at_us", in_microseconds(v.at - Instant{})},
                                     {"connection", v.connection},
                                     {"text", v.text},
                                     {"rule", v.rule}});
@@ -177,7 +168,7 @@ Json run_json(const SimResult& result, bool connections) {
       object["connections"].push_back({{"label", c.label},
                                        {"initiator", c.initiator},
                                        {"responder", c.responder},
-                                       {"setup_us", us(c.setup)},
+                                       {"setup_us", in_microseconds(c.setup)},
                                        {"octets", c.octets}});
   }
   if (result.hash) object["pcapng_fnv1a"] = fmt::format("0x{:016x}", *result.hash);
@@ -263,7 +254,7 @@ void SimReporter::take(SimResult& result) {
     rows_.push_back(fmt::format(
         "| {} | {} | {} | {} | {} | {} |", passed ? "passed" : "**failed**", markdown_cell(result.run.file->shown),
         seed_text(result.run.seed), outcome_text(result.report),
-        virtual_time(result.report.finished_at.time_since_epoch()),
+        precise_duration_text(result.report.finished_at.time_since_epoch()),
         passed ? "" : markdown_cell(first_trouble(result.report)) + "<br>`" + replay_command(result.run) + "`"));
 }
 

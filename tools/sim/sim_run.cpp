@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/json_text.hpp"
 #include "tools/jobs.hpp"
 #include "tools/progress.hpp"
 #include "tools/rping/session.hpp"
@@ -40,7 +41,7 @@ Json ladder_json(const SimResult& result) {
     Json object{{"kind", row.kind == Kind::frame  ? "frame"
                          : row.kind == Kind::note ? "note"
                                                   : "violation"},
-                {"at_us", static_cast<double>(row.at.time_since_epoch().count()) / 1e3},
+                {"at_us", in_microseconds(row.at - Instant{})},
                 {"from", column(row.from)}};
     if (row.kind == Kind::frame) {
       object["to"] = column(row.to);

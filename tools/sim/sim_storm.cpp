@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "base/json_text.hpp"
+#include "base/text.hpp"
 #include "sim/run/storm_plan.hpp"
 #include "sim/scenario/scenario_value.hpp"
 #include "tools/progress.hpp"
@@ -79,15 +81,15 @@ void tell(const StormArgs& args, const sim::StormReport& report, const Cost& cos
                        args.storm.nodes, args.storm.ppn, args.storm.ppn == 1 ? "" : "es", report.wanted,
                        seed_text(args.storm.seed)));
   out.text(fmt::format("{} established, {} failed, {} tried again; {} of virtual time, at most {} alive at once",
-                       report.established, report.failed, report.retried, virtual_time(report.virtual_time),
+                       report.established, report.failed, report.retried, precise_duration_text(report.virtual_time),
                        report.alive_peak));
   Json steps = Json::object();
   out.text(fmt::format("\n{:<14}{:>14}{:>14}{:>14}{:>14}{:>14}", "step", "least", "median", "90 %", "99 %", "most"));
   for (const std::string& step : in_order_of_time(report)) {
     std::string line = fmt::format("{:<14}", step);
     for (const Duration quantile : report.steps.at(step)) {
-      line += fmt::format("{:>14}", virtual_time(quantile));
-      steps[step].push_back(static_cast<double>(quantile.count()) / 1e3);
+      line += fmt::format("{:>14}", precise_duration_text(quantile));
+      steps[step].push_back(in_microseconds(quantile));
     }
     out.text(line);
   }
@@ -111,7 +113,7 @@ void tell(const StormArgs& args, const sim::StormReport& report, const Cost& cos
               {"failed", report.failed},
               {"retried", report.retried},
               {"alive_peak", report.alive_peak},
-              {"virtual_us", static_cast<double>(report.virtual_time.count()) / 1e3},
+              {"virtual_us", in_microseconds(report.virtual_time)},
               {"steps_us", std::move(steps)},
               {"events", report.counters.events},
               {"packet_hops", report.counters.packet_hops},
@@ -122,7 +124,8 @@ void tell(const StormArgs& args, const sim::StormReport& report, const Cost& cos
   object["violations"] = Json::array();
   for (const sim::Violation& v : report.violations) {
     object["violations"].push_back({{"checker", v.checker}, {"connection", v.connection}, {"text", v.text}});
-    out.text(fmt::format("  {} at {}, {}: {}", v.checker, virtual_time(v.at.time_since_epoch()), v.connection, v.text));
+    out.text(fmt::format("  {} at {}, {}: {}", v.checker, precise_duration_text(v.at.time_since_epoch()), v.connection,
+                         v.text));
   }
   object["report"] = report_json(provenance(out));
   out.object(object);

@@ -369,9 +369,9 @@ FpduWalker::Beginning FpduWalker::beginning(std::uint32_t& total) {
   total = wire_size(0, length, !agreed);
   if (size() < total) return Beginning::wait;
   markers_ = agreed ? Known::no : Known::yes;
-  const Guess verdict = judge(0);
+  const Guess guess = judge(0);
   markers_ = agreed ? Known::yes : Known::no;
-  return verdict == Guess::good ? Beginning::otherwise : Beginning::as_agreed;
+  return guess == Guess::good ? Beginning::otherwise : Beginning::as_agreed;
 }
 
 void FpduWalker::strip_markers(std::uint64_t first_marker, std::uint64_t header, std::uint64_t stop, WalkedFpdu& out) {

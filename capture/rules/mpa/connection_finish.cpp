@@ -7,12 +7,12 @@
 
 #include "capture/rules/mpa/connection.hpp"
 
+#include "base/text.hpp"
+
 namespace parley::capture {
 namespace {
 
 constexpr Duration long_silence = std::chrono::seconds(5);
-
-std::string seconds(Duration d) { return fmt::format("{:.2f} s", static_cast<double>(d.count()) / 1e9); }
 
 }  // namespace
 
@@ -111,7 +111,7 @@ void MpaConnection::finish_unanswered() {
         given_up, Side::initiator, "RFC 5044 §7.1.2",
         fmt::format("no Reply came; the initiator {} {}", i.fin_frame != 0 ? "closed" : "reset the connection",
                     i.fin_frame != 0 && i.fin_at >= request_->at
-                        ? seconds(i.fin_at - request_->at) + " after its Request"
+                        ? decimal_seconds(i.fin_at - request_->at, 2) + " s after its Request"
                         : "then"));
     return;
   }
@@ -145,11 +145,10 @@ void MpaConnection::finish_halves() {
           fmt::format("{} octets of a startup frame are not in the capture: this direction cannot be followed",
                       h.blind_octets));
     if (h.counts.missing_octets > 0)
-      findings_.note(
-          h.first_lost_frame, side, "",
-          fmt::format("{} octets of the {} are not in the capture ({} place{}{}); what they held is not judged",
-                      h.counts.missing_octets, to_string(side), h.lost_places, h.lost_places == 1 ? "" : "s",
-                      h.cut_segments > 0 ? ", packets cut by the snap length" : ""));
+      findings_.note(h.first_lost_frame, side, "",
+                     fmt::format("{} octets of the {} are not in the capture ({}{}); what they held is not judged",
+                                 h.counts.missing_octets, to_string(side), counted(h.lost_places, "place"),
+                                 h.cut_segments > 0 ? ", packets cut by the snap length" : ""));
     if (h.big_fpdus > 0)
       findings_.note(
           h.biggest_frame, side, "RFC 5044 §4.5",
@@ -166,9 +165,9 @@ void MpaConnection::finish_halves() {
                                  "are not judged",
                                  h.early_dropped, to_string(side), early_max >> 10));
     if (h.counts.retransmissions > 0)
-      findings_.note(h.first_again_frame, side, "",
-                     fmt::format("{} TCP retransmission{} by the {}", h.counts.retransmissions,
-                                 h.counts.retransmissions == 1 ? "" : "s", to_string(side)));
+      findings_.note(
+          h.first_again_frame, side, "",
+          fmt::format("{} by the {}", counted(h.counts.retransmissions, "TCP retransmission"), to_string(side)));
   }
 }
 
@@ -185,9 +184,9 @@ void MpaConnection::suspect_lost_wakeup() {
   if (end - i.data_at < long_silence) return;
   findings_.note(
       i.first_fpdu_frame, Side::responder, "RFC 5044 §7.1.2",
-      fmt::format("the responder acknowledged the initiator's FPDU in TCP and then sent nothing for {}; a peer "
+      fmt::format("the responder acknowledged the initiator's FPDU in TCP and then sent nothing for {} s; a peer "
                   "that misses what comes right after its Reply (Linux siw) looks like this",
-                  seconds(end - i.data_at)));
+                  decimal_seconds(end - i.data_at, 2)));
 }
 
 void MpaConnection::judge_outcome(ConnectionReport& r) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/bytes_io.hpp"
+#include "base/text.hpp"
 
 namespace parley::capture {
 
@@ -380,8 +381,8 @@ void RdmapCheck::finish(std::uint64_t last_frame, End initiator, End responder) 
     if (!s.requests.empty() && s.reads_reliable && !ended)
       findings_.note(
           last_frame, side, "RFC 5040 §5.2",
-          fmt::format("{} Read Request{} of the {} (first in frame {}) got no complete answer", s.requests.size(),
-                      s.requests.size() == 1 ? "" : "s", to_string(side), s.requests.front().frame));
+          fmt::format("{} of the {} (first in frame {}) got no complete answer",
+                      counted(s.requests.size(), "Read Request"), to_string(side), s.requests.front().frame));
     for (std::uint32_t qn = 0; qn < s.queues.size(); ++qn)
       if (s.queues[qn].extent.open() && !s.queues[qn].extent.last_seen() && !ended)
         findings_.note(last_frame, side, "RFC 5041 §5.2",

@@ -137,19 +137,11 @@ void Iwarp::command(const StreamCommand& command) {
   commands_.push(command);
 }
 
-void Iwarp::command(StreamCommand::Kind kind, StreamId stream) {
-  StreamCommand named;
-  named.kind = kind;
-  named.id = stream;
-  command(named);
-}
+void Iwarp::command(StreamCommand::Kind kind, StreamId stream) { command({.kind = kind, .id = stream}); }
 
 // Needs no memory. The endpoint is freed at once, so that there is room for those of the others.
 void Iwarp::last_command(StreamCommand::Kind kind, StreamId stream) noexcept {
-  StreamCommand named;
-  named.kind = kind;
-  named.id = stream;
-  commands_.push(named);
+  commands_.push({.kind = kind, .id = stream});
 }
 
 Result<void> Iwarp::make_qp(Connection& c, const QpInit* init) {
@@ -365,8 +357,7 @@ bool Iwarp::handle_accepted(Instant now, StreamId listener, StreamId stream, con
   EndpointId id = core_->ids.issue();
   if (id == 0 && make_room(now, Scarce::endpoints_max)) id = core_->ids.issue();
   if (id == 0) {
-    core_->refused(l->id, Scarce::endpoints_max, info.peer, mpa::step::wait_request);
-    trace_refused(l->id, Scarce::endpoints_max, info.peer);
+    turn_away(l->id, Scarce::endpoints_max, info.peer);
     return false;
   }
   core_->ids.find(id)->listener = l->id;

@@ -10,12 +10,14 @@ namespace parley::cm::iwarp {
 
 bool Iwarp::admit(Connection& c, Instant now) {
   const Pending::Answer answer = core_->pending.admit(c.id, c.peer);
-  if (!answer.admitted) {
-    core_->refused(listener_of(c), Scarce::pending_max, c.peer, mpa::step::wait_request);
-    trace_refused(listener_of(c), Scarce::pending_max, c.peer);
-  }
+  if (!answer.admitted) turn_away(listener_of(c), Scarce::pending_max, c.peer);
   if (answer.evicted != 0) give_way(answer.evicted, now, Scarce::pending_max);
   return answer.admitted;
+}
+
+void Iwarp::turn_away(EndpointId listener, Scarce scarce, const Address& peer) {
+  core_->refused(listener, scarce, peer, mpa::step::wait_request);
+  trace_refused(listener, scarce, peer);
 }
 
 bool Iwarp::make_room(Instant now, Scarce scarce) {

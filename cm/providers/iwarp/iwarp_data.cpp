@@ -5,6 +5,8 @@
 
 #include "cm/providers/iwarp/iwarp_impl.hpp"
 
+#include "base/text.hpp"
+
 namespace parley::cm::iwarp {
 
 void Iwarp::handle_bytes(Instant now, StreamId stream, ConstBytes in) {
@@ -263,7 +265,7 @@ void Iwarp::on_deadline(Connection& c, Instant now) {
       const Duration waited = c.setup->transport_timeout;
       drop_stream(c, StreamCommand::Kind::reset);
       Failure why = system_failure(mpa::step::tcp_connect, make_error_code(Errc::timed_out), c.peer);
-      why.received = "nothing for " + seconds_text(waited);
+      why.received = "nothing for " + limit_text(waited);
       fail_setup(c, now, std::move(why), mpa::StartupEvent::Close::none);
       return;
     }
@@ -283,7 +285,7 @@ void Iwarp::on_deadline(Connection& c, Instant now) {
         drop_stream(c, StreamCommand::Kind::reset);
         disconnected(c, now,
                      plain_failure(step::closing, Errc::timed_out, "RFC 5044 §7.2",
-                                   "FIN, and then no octet taken for " + seconds_text(options_.linger),
+                                   "FIN, and then no octet taken for " + limit_text(options_.linger),
                                    "let the peer read until it has our FIN"),
                      false);
         stream_finished(c, now);
@@ -297,7 +299,7 @@ void Iwarp::on_deadline(Connection& c, Instant now) {
       if (c.phase == Phase::closing)
         disconnected(c, now,
                      plain_failure(step::closing, Errc::timed_out, "RFC 5044 §7.2",
-                                   (fin_sent ? "no FIN for " : "no octet taken for ") + seconds_text(options_.linger),
+                                   (fin_sent ? "no FIN for " : "no octet taken for ") + limit_text(options_.linger),
                                    "let the peer close its half, or allow a longer linger"),
                      false);
       stream_finished(c, now);

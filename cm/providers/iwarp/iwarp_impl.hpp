@@ -130,10 +130,10 @@ class EchoMemory {
     const auto at = known_.find(peer);
     return at == known_.end() ? Trait::unknown : at->second;
   }
-  void note(const Address& peer, Trait verdict) {
+  void note(const Address& peer, Trait trait) {
     // Forgetting everything costs each peer one more watch; keeping them ordered by age would cost more than that.
     if (known_.size() >= max && !known_.contains(peer)) known_.clear();
-    known_[peer] = verdict;
+    known_[peer] = trait;
   }
 
  private:
@@ -216,6 +216,7 @@ class Iwarp final : public IwarpProvider {
 
   // iwarp_admission.cpp: who may be pending, and who is evicted
   bool admit(Connection& c, Instant now);
+  void turn_away(EndpointId listener, Scarce scarce, const Address& peer);
   bool make_room(Instant now, Scarce scarce);
   void give_way(EndpointId who, Instant now, Scarce scarce);
 

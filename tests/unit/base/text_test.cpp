@@ -60,6 +60,37 @@ TEST(Text, ExactTimesAreInTheLargestUnitThatDividesThem) {
   for (const auto& [time, text] : all) EXPECT_EQ(exact_duration_text(time), text);
 }
 
+TEST(Text, PreciseTimesHaveThreeDecimalsAndAUnitThatSuits) {
+  EXPECT_EQ(precise_duration_text(0ns), "0.000 us");
+  EXPECT_EQ(precise_duration_text(1'234ns), "1.234 us");
+  EXPECT_EQ(precise_duration_text(999'999ns), "999.999 us");
+  EXPECT_EQ(precise_duration_text(15ms), "15.000 ms");
+  EXPECT_EQ(precise_duration_text(61s), "61.000 s");
+}
+
+TEST(Text, LimitsAreInSecondsWhereTheyAreWhole) {
+  EXPECT_EQ(limit_text(5s), "5 s");
+  EXPECT_EQ(limit_text(1500ms), "1500 ms");
+  EXPECT_EQ(limit_text(1'999'999us), "1999 ms");
+  EXPECT_EQ(limit_text(0ns), "0 s");
+  EXPECT_EQ(milliseconds_text(2'999'999us), "2999 ms");
+}
+
+TEST(Text, DecimalSecondsAreCut) {
+  EXPECT_EQ(decimal_seconds(12s + 345'999ns, 6), "12.000345");
+  EXPECT_EQ(decimal_seconds(12s + 345'999ns, 9), "12.000345999");
+  EXPECT_EQ(decimal_seconds(1'999ms, 2), "1.99");
+  EXPECT_EQ(decimal_seconds(0ns, 6), "0.000000");
+  EXPECT_EQ(decimal_seconds(-1500ms, 3), "-1.500");
+}
+
+TEST(Text, PrintableIsAsciiFromSpaceToTilde) {
+  EXPECT_TRUE(is_printable(Bytes{' ', 'a', '~'}));
+  EXPECT_TRUE(is_printable(Bytes{}));
+  for (const Bytes& octets : {Bytes{0x1F}, Bytes{0x7F}, Bytes{0x80}, Bytes{0x0A}})
+    EXPECT_FALSE(is_printable(octets)) << +octets[0];
+}
+
 TEST(Text, BitRatesAreInTheLargestUnitThatDividesThem) {
   const std::vector<std::pair<std::uint64_t, const char*>> all = {{0, "0 b/s"},
                                                                   {1, "1 b/s"},

@@ -75,14 +75,6 @@ TEST(ToolsRatio, IsExact) {
     EXPECT_FALSE(sim::parse_ratio(bad)) << bad;
 }
 
-TEST(ToolsVirtualTime, HasAUnitThatSuits) {
-  EXPECT_EQ(virtual_time(0ns), "0.000 us");
-  EXPECT_EQ(virtual_time(1'234ns), "1.234 us");
-  EXPECT_EQ(virtual_time(999'999ns), "999.999 us");
-  EXPECT_EQ(virtual_time(15ms), "15.000 ms");
-  EXPECT_EQ(virtual_time(61s), "61.000 s");
-}
-
 TEST(ToolsShell, WordsAreQuotedWhenAShellWouldSplitThem) {
   EXPECT_EQ(shell_word("tests/seeds/a-1.toml"), "tests/seeds/a-1.toml");
   EXPECT_EQ(shell_word("my file.toml"), "'my file.toml'");

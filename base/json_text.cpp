@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-#include "base/json_words.hpp"
+#include "base/json_text.hpp"
 
 #include <algorithm>
 
@@ -13,13 +13,9 @@ std::string json_word(std::string_view words) {
   return word;
 }
 
-bool printable(ConstBytes octets) {
-  return std::all_of(octets.begin(), octets.end(), [](std::uint8_t c) { return c >= 0x20 && c < 0x7F; });
-}
-
 Json json_octets(ConstBytes octets) {
   Json json{{"length", octets.size()}, {"hex", hex_digits(octets)}};
-  if (!octets.empty() && printable(octets)) json["text"] = std::string(octets.begin(), octets.end());
+  if (!octets.empty() && is_printable(octets)) json["text"] = std::string(octets.begin(), octets.end());
   return json;
 }
 

@@ -3,13 +3,17 @@
 #pragma once
 #include "base/json.hpp"
 #include "parley/bytes.hpp"
+#include "parley/time.hpp"
 
 namespace parley {
 
+/// Times as numbers: a key says which unit it has ("at_us", "took_s").
+inline double in_microseconds(Duration d) { return static_cast<double>(d.count()) / 1e3; }
+inline double in_milliseconds(Duration d) { return static_cast<double>(d.count()) / 1e6; }
+inline double in_seconds(Duration d) { return static_cast<double>(d.count()) / 1e9; }
+
 /// "not run" is not_run.
 std::string json_word(std::string_view words);
-/// Printable ASCII, every one of them.
-bool printable(ConstBytes octets);
 /// `length`, `hex`, and `text` if all octets are printable.
 Json json_octets(ConstBytes octets);
 
