@@ -51,11 +51,12 @@ class FrameAnonymizer::Cursor {
   void put(ConstBytes octets) {  // in place of those that were dropped last
     if (ok_) Writer(out_.subspan(at_ - octets.size(), octets.size())).bytes(octets);
   }
-  std::uint64_t keep(std::size_t n) {
+  /// The next n octets stay; the number that they are if they are one or two.
+  std::uint16_t keep(std::size_t n) {
     const ConstBytes octets = drop(n);
     put(octets);
     Reader r(octets);
-    return n == 1 ? r.u8() : n == 2 ? r.be16() : n == 4 ? r.be32() : 0;
+    return n == 1 ? r.u8() : r.be16();
   }
 
  private:

@@ -18,7 +18,6 @@ struct FrameCounts {
   std::uint64_t addresses = 0, ports = 0;                  ///< fields, not distinct ones
   std::uint64_t checksums_right = 0, checksums_wrong = 0;  ///< kept so
   std::uint64_t options_dropped = 0;                       ///< TCP options and IP options
-  std::uint64_t octets_zeroed = 0;                         ///< not counting payload of TCP (StreamCounts)
 };
 
 class FrameAnonymizer {

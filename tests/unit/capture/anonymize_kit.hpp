@@ -36,10 +36,10 @@ inline Anonymized anonymize(ConstBytes file, AnonymizeOptions options = {}, std:
   // In windows that end anywhere, as a file is read.
   for (std::size_t shown = 1; out.refusal.empty();) {
     std::size_t consumed = 0;
+    const bool all = shown >= file.size();
     const auto status = work.rewrite(file.first(std::min(shown, file.size())), out.file, consumed);
     file = file.subspan(consumed);
-    if (status == wire::CaptureStatus::error || (status == wire::CaptureStatus::need_more && shown >= file.size()))
-      break;
+    if (status == wire::CaptureStatus::error || (status == wire::CaptureStatus::need_more && all)) break;
     shown = status == wire::CaptureStatus::packet ? 1 : shown * 3 + 1;
   }
   out.streams = work.streams();
