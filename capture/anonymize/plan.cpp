@@ -26,7 +26,7 @@ bool plausible_control(ConstBytes ulpdu) {
 
 bool plausible_header(ConstBytes ulpdu) {
   const auto h = wire::DdpHeader::parse(ulpdu);
-  return h && plausible_control(ulpdu) && (h->tagged || wire::rule_of(h->opcode).qn == h->qn);
+  return h && plausible_control(ulpdu) && wire::rule_of(h->opcode).qn == h->qn;  // 0 in both if tagged
 }
 
 Bytes be_mask(std::uint64_t before, std::uint64_t after, std::size_t n) {

@@ -190,8 +190,8 @@ std::string to_text(const Matrix& m, std::size_t width) {
   std::string out;
   for (std::size_t f = 0; f < forms.size(); ++f) out += fmt::format("{:>3}  {}\n", f + 1, forms[f]);
   if (!forms.empty()) out += "\n";
-  std::vector<std::size_t> widths(forms.size(), 3);
-  std::size_t first = 4;
+  std::vector<std::size_t> widths(forms.size());  // each has a cell that is wider than its number
+  std::size_t first = 0;
   for (const auto& [pair, row] : cells) {
     first = std::max(first, columns(printable(pair.first + " -> " + pair.second, false)));
     for (std::size_t f = 0; f < forms.size(); ++f)

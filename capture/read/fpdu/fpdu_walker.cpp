@@ -25,8 +25,8 @@ bool plausible_segment(ConstBytes ulpdu) {
   if (!h || h->ddp_version > 1 || h->rdmap_version > 1) return false;
   Reader r(ulpdu);
   if ((r.u8() & PARLEY_DDP_RSVD) != 0) return false;
-  const auto rule = wire::rule_of(h->opcode);
-  return rule.assigned && rule.tagged == h->tagged && (h->tagged || rule.qn == h->qn);
+  const auto rule = wire::rule_of(h->opcode);  // its queue is 0 if it is tagged, as in a header
+  return rule.assigned && rule.tagged == h->tagged && rule.qn == h->qn;
 }
 
 }  // namespace

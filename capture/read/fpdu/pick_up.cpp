@@ -46,8 +46,8 @@ std::uint32_t plausible_length(ConstBytes in) {
   if ((ddp & PARLEY_DDP_RSVD) != 0 || (rdmap & 0x30) != 0) return 0;
   const auto h = wire::DdpHeader::parse(ulpdu);
   if (!h || h->ddp_version != 1 || h->rdmap_version != 1) return 0;
-  const auto rule = wire::rule_of(h->opcode);
-  return rule.assigned && rule.tagged == h->tagged && (h->tagged || rule.qn == h->qn) ? length : 0;
+  const auto rule = wire::rule_of(h->opcode);  // its queue is 0 if it is tagged, as in a header
+  return rule.assigned && rule.tagged == h->tagged && rule.qn == h->qn ? length : 0;
 }
 
 bool right_crc(ConstBytes fpdu) {
