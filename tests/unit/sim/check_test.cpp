@@ -115,6 +115,9 @@ TEST_P(EveryDisagreement, IsSeen) {
   EXPECT_THAT(judge_all(attempt), ::testing::ElementsAre(HasSubstr(GetParam().words)));
   attempt.responders[0]->quirky = true;
   EXPECT_THAT(judge_all(attempt), IsEmpty()) << "an end that plays a quirk need not agree";
+  attempt.responders[0]->quirky = false;
+  attempt.initiator.quirky = true;
+  EXPECT_THAT(judge_all(attempt), IsEmpty()) << "whichever end it is";
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -192,6 +195,23 @@ TEST(SimCheck, SeesEventsThatAreMissingDoubleOrOutOfPlace) {
   EXPECT_THAT(say({again, again, again, with_reason(Told::failed)}),
               ::testing::ElementsAre(HasSubstr("more than two Retrying")));
   EXPECT_THAT(say({again, told(Told::established), graceful()}), IsEmpty());
+}
+
+TEST(SimCheck, AnEndMayBeMissingWhileTheRunIsNotOverOrItCannotBeTold) {
+  const auto said = [](bool ended, bool may_stay_open, bool End::*excuse = nullptr) {
+    End end;
+    if (excuse != nullptr) end.*excuse = true;
+    end.told = {told(Told::established)};
+    Judge judge;
+    check_settlement(end, "it", ended, may_stay_open, noon, judge);
+    return texts(judge);
+  };
+  EXPECT_THAT(said(true, false), ::testing::ElementsAre("settlement: the initiator was never told the end: its last "
+                                                        "event is Established"));
+  EXPECT_THAT(said(false, false), IsEmpty());
+  EXPECT_THAT(said(true, true), IsEmpty());
+  for (bool End::*excuse : {&End::crashed, &End::dropped, &End::refused})
+    EXPECT_THAT(said(true, false, excuse), IsEmpty());
 }
 
 TEST(SimCheck, SeesAFailureWithoutReason) {

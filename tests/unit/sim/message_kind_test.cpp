@@ -77,6 +77,27 @@ TEST(SimMessageKind, NamesEveryKindOfFrame) {
   EXPECT_TRUE(both.has(MessageKind::any));
 }
 
+// What a segment counts as, by its flags and whether it carries octets; the rarest kind names it.
+TEST(SimMessageKind, ASegmentIsOfEveryKindThatItsFlagsAndOctetsSay) {
+  using namespace wire::tcp_flag;
+  for (std::uint8_t flags = 0; flags < 64; ++flags)
+    for (const bool payload : {false, true}) {
+      MessageTracker t;
+      const FrameContent m = t.look(Sender{}.make(1001, flags, payload ? Bytes(3, 'x') : Bytes{}));
+      const bool opens = (flags & syn) != 0, acks = (flags & ack) != 0, ends = (flags & (syn | fin | rst)) != 0;
+      const std::pair<MessageKind, bool> kinds[] = {
+          {MessageKind::tcp_ack, acks && !payload && !ends}, {MessageKind::tcp_data, payload},
+          {MessageKind::tcp_fin, (flags & fin) != 0},        {MessageKind::tcp_syn, opens && !acks},
+          {MessageKind::tcp_syn_ack, opens && acks},         {MessageKind::tcp_rst, (flags & rst) != 0}};
+      MessageKind name = MessageKind::any;
+      for (const auto& [kind, is] : kinds) {
+        EXPECT_EQ(m.has(kind), is) << to_string(kind) << " of flags " << int{flags} << (payload ? " with octets" : "");
+        if (is) name = kind;
+      }
+      EXPECT_EQ(m.kind, name) << "flags " << int{flags};
+    }
+}
+
 TEST(SimMessageKind, NumbersConnectionsByTheirSyns) {
   MessageTracker t;
   Sender first, second;
