@@ -5,6 +5,9 @@
 #include <map>
 #include <set>
 
+#include <fmt/format.h>
+
+#include "base/fnv1a.hpp"
 #include "scenario_kit.hpp"
 #include "sim/scenario/scenario.hpp"
 
@@ -87,6 +90,27 @@ TEST(SimSwarm, WritesAFileThatReadsBackToTheSame) {
   }
 }
 
+// Whoever reports a seed has reported a scenario: what it draws is not to change unawares.
+TEST(SimSwarm, ASeedThatWasReportedStillDrawsItsScenario) {
+  Scenario cable = base();
+  cable.hosts.pop_back();
+  cable.links = {{.name = "a-b", .ends = {"a", "b"}}, {.name = "a-c", .ends = {"a", "c"}}};
+  Scenario quirky = base();
+  quirky.connects[0].mpa.peer_quirk = "siw";
+  quirky.listens[0].mpa.play_quirk = "siw";
+  const auto draws = [](const Scenario& from) {
+    std::uint64_t hash = fnv1a_start;
+    for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+      const std::string text = to_toml(draw_swarm(from, seed));
+      hash = fnv1a({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}, hash);
+    }
+    return fmt::format("{:016x}", hash);
+  };
+  EXPECT_EQ(draws(base()), "65af5e43b0efa376");
+  EXPECT_EQ(draws(cable), "0ea3ac0bb3baafd3");
+  EXPECT_EQ(draws(quirky), "76cfd1f9ddd8a003");
+}
+
 TEST(SimSwarm, LeavesTopologyNamesAndKindOfWorkAlone) {
   const Scenario from = base();
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
@@ -113,6 +137,15 @@ TEST(SimSwarm, KeepsRunsSmall) {
     EXPECT_LE(payload, 512u << 10) << seed;
     EXPECT_LE(connections, 80u) << seed;
   }
+}
+
+TEST(SimSwarm, EveryQueueHoldsSomeFramesOfItsLink) {
+  const Scenario from = base();
+  for (std::uint64_t seed = 0; seed < 2000; ++seed)
+    for (const ScenarioLink& link : draw_swarm(from, seed).links) {
+      EXPECT_GE(link.options.queue_octets, 4U * (link.options.mtu + 14U)) << seed;
+      EXPECT_LE(link.options.queue_octets, 1U << 20) << seed;
+    }
 }
 
 TEST(SimSwarm, EveryFaultHeals) {
