@@ -175,11 +175,11 @@ void StepReader::agreed(Known crc, Known markers, bool rtr_frame) {
     gap(kept_octets_, kept_.empty() ? SegmentRef{} : kept_.front().ref);
     return kept_.clear();
   }
+  fpdu_base_ = startup_length_;
   if (rtr_frame) {
     phase_ = Phase::rtr_frame;
     return rtr_or_fpdus();
   }
-  fpdu_base_ = startup_length_;
   begin_fpdus();
 }
 
@@ -204,7 +204,6 @@ void StepReader::rtr_or_fpdus() {
   const bool more_may_come = kept_.empty() || kept_.back().missing == 0;
   const auto v = wire::MpaFrameView::parse(head);
   if (begins_like(head, rtr_head) && (!v || head.size() < v->frame_size()) && more_may_come) return;
-  fpdu_base_ = startup_length_;
   if (begins_like(head, rtr_head) && v && head.size() >= v->frame_size() && v->key != wire::MpaKey::req &&
       v->key != wire::MpaKey::rep) {
     std::size_t skip = v->frame_size();

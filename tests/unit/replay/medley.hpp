@@ -82,4 +82,47 @@ inline capture::test::Exchange medley(const MedleyNames& n = {}) {
   return x;
 }
 
+/// Reads and Atomics in a row, their answers in a row too: two Reads into one place, one answered in three segments.
+inline capture::test::Exchange many_answers() {
+  using capture::test::fpdu;
+  using capture::test::read_request;
+  using capture::test::segment;
+  using capture::test::tagged;
+  using wire::RdmapOpcode;
+  capture::test::Exchange x;
+  x.set_up();
+  const auto untagged = [&](unsigned from, RdmapOpcode opcode, std::uint32_t qn, std::uint32_t msn,
+                            const Bytes& payload) {
+    wire::DdpHeader h;
+    h.opcode = opcode;
+    h.qn = qn;
+    h.msn = msn;
+    x.send(from, fpdu(segment(h, payload)));
+  };
+  untagged(0, RdmapOpcode::send, 0, 1, Bytes(4, 1));
+  x.send(1, fpdu(read_request(1, {0x11, 0x1000, 120, 0x22, 0x2000})));
+  x.send(1, fpdu(read_request(2, {0x11, 0x1000, 120, 0x22, 0x2000})));
+  x.send(1, fpdu(read_request(3, {0x12, 0x1000, 90, 0x22, 0x2000})));
+  for (std::uint32_t n = 1; n <= 3; ++n) {
+    Bytes ask(PARLEY_RDMAP_ATOMIC_REQUEST_LEN);
+    wire::AtomicRequest{.request_id = 70 + n, .stag = 0x33, .to = 0x3000 + 8 * n, .add_swap = n}.emit(ask);
+    untagged(0, RdmapOpcode::atomic_request, 1, n, ask);
+  }
+  for (int i = 0; i < 2; ++i) {
+    x.send(0, fpdu(tagged(RdmapOpcode::read_response, 0x11, 0x1000, 60, false)));
+    x.send(0, fpdu(tagged(RdmapOpcode::read_response, 0x11, 0x1000 + 60, 60)));
+  }
+  for (std::uint32_t n = 1; n <= 3; ++n) {
+    Bytes answer(PARLEY_RDMAP_ATOMIC_RESPONSE_LEN);
+    wire::AtomicResponse{70 + n, 100 + n}.emit(answer);
+    untagged(1, RdmapOpcode::atomic_response, 3, n, answer);
+  }
+  for (std::uint32_t at = 0; at < 90; at += 30)
+    x.send(0, fpdu(tagged(RdmapOpcode::read_response, 0x12, 0x1000 + at, 30, at == 60)));
+  untagged(0, RdmapOpcode::send, 0, 2, Bytes(4, 2));
+  untagged(1, RdmapOpcode::send, 0, 1, Bytes(4, 3));
+  x.close();
+  return x;
+}
+
 }  // namespace parley::replay::test

@@ -111,19 +111,20 @@ TEST(ReplayTables, WhatIsSaidAndComparedOfAWholeRecording) {
 }
 
 TEST(ReplayTables, WhatIsPlayedOfARecordingWithoutOneFrame) {
-  const Exchange x = medley();
-  const Recording full = record(x);
   std::string out;
-  for (std::size_t lost = 3; lost < x.frames.size(); ++lost) {
-    const auto r = read_recording(file_of(without(x.frames, lost)), 0);
-    out += fmt::format("without frame {}, the {}\n", lost + 1, frame_words(x.frames[lost]));
-    if (!r) {
-      out += "  " + r.error() + "\n";
-      continue;
+  for (const auto& [name, x] : {std::pair("a medley", medley()), std::pair("many answers", many_answers())}) {
+    const Recording full = record(x);
+    for (std::size_t lost = 3; lost < x.frames.size(); ++lost) {
+      const auto r = read_recording(file_of(without(x.frames, lost)), 0);
+      out += fmt::format("{} without frame {}, the {}\n", name, lost + 1, frame_words(x.frames[lost]));
+      if (!r) {
+        out += "  " + r.error() + "\n";
+        continue;
+      }
+      for (const std::string& what : r->lacks) out += fmt::format("  lacks {}\n", what);
+      for (const Side side : {Side::initiator, Side::responder})
+        out += fmt::format(" {}\n", capture::to_string(side)) + one_side(*r, full, side);
     }
-    for (const std::string& what : r->lacks) out += fmt::format("  lacks {}\n", what);
-    for (const Side side : {Side::initiator, Side::responder})
-      out += fmt::format(" {}\n", capture::to_string(side)) + one_side(*r, full, side);
   }
   expect_as_reviewed("replay_losses.txt", out);
 }
@@ -131,8 +132,9 @@ TEST(ReplayTables, WhatIsPlayedOfARecordingWithoutOneFrame) {
 // Both are the same recording: a program that is given the lossy one to say, as in `parley replay --sim`.
 TEST(ReplayTables, WhatIsPlayedToAPeerThatSaysWhatIsRecordedAlone) {
   std::string out;
-  for (const auto& [name, x] : {std::pair("a medley", medley()), std::pair("Atomics", atomics(0x1111, 0x10000, 1, 100)),
-                                std::pair("a conversation", conversation())}) {
+  for (const auto& [name, x] :
+       {std::pair("a medley", medley()), std::pair("Atomics", atomics(0x1111, 0x10000, 1, 100)),
+        std::pair("many answers", many_answers()), std::pair("a conversation", conversation())}) {
     const std::size_t step = x.frames.size() > 40 ? 3 : 1;
     for (std::size_t lost = 5; lost < x.frames.size(); lost += step) {
       const auto r = read_recording(file_of(without(x.frames, lost)), 0);
@@ -173,6 +175,31 @@ TEST(ReplayTables, WhatIsPlayedOfARecordingThatTheSnapLengthCut) {
       out += fmt::format(" {}\n", capture::to_string(side)) + one_side(*r, full, side);
   }
   expect_as_reviewed("replay_cut.txt", out);
+}
+
+// Any two frames at once: a line for each side, and the CRC32c of what it said and of all that it told.
+TEST(ReplayTables, WhatIsPlayedOfARecordingWithoutTwoFrames) {
+  const Exchange x = many_answers();
+  const Recording full = record(x);
+  std::string out;
+  for (std::size_t one = 5; one < x.frames.size(); ++one)
+    for (std::size_t two = one + 1; two < x.frames.size(); ++two) {
+      const auto r = read_recording(file_of(without(without(x.frames, two), one)), 0);
+      if (!r) continue;
+      for (const Side side : {Side::initiator, Side::responder}) {
+        const bool first = side == Side::initiator;
+        Player a(first ? *r : full, Side::initiator, going_on()), b(first ? full : *r, Side::responder, going_on());
+        Duel duel(a, b);
+        EXPECT_TRUE(duel.run());
+        const PlayResult& played = first ? a.result() : b.result();
+        const std::string all = told(played) + lines_of(played);
+        out += fmt::format("without {} and {}, {}: {}", one + 1, two + 1, capture::to_string(side), numbers(played));
+        out.back() = ';';
+        out += fmt::format(" {:08x} {:08x}\n", mpa::crc32c(duel.said[first ? 0 : 1]),
+                           mpa::crc32c(ConstBytes(reinterpret_cast<const std::uint8_t*>(all.data()), all.size())));
+      }
+    }
+  expect_as_reviewed("replay_two_losses.txt", out);
 }
 
 }  // namespace
