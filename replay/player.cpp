@@ -175,8 +175,8 @@ void Player::finish(Close close) {
   }
   const std::size_t left = mine().steps.size() - next_step_;
   if (left > 0 && !result_.difference)
-    left_out(fmt::format("{} of {} recorded steps were not played: the live side had ended the connection", left,
-                         mine().steps.size()));
+    left_out(fmt::format("{} of {} recorded steps were not played{}", left, mine().steps.size(),
+                         ended_ ? ": the live side had ended the connection" : ""));
   if (not_come_ > 0)
     note(fmt::format("{} recorded answers did not come; they may have been to what was not played", not_come_));
   done_ = true;

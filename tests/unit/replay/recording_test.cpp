@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Captures as they come: truncated, cut by the snap length, with packets lost, of one direction alone, foreign.
+#include "capture/link_type.hpp"
 #include "kit.hpp"
 
 namespace parley::replay::test {
@@ -157,6 +158,35 @@ TEST(ReplayRecording, WhatIsNoRecordingIsRefusedInOneLine) {
   const Bytes many = read_file(capture_path("siw_probe_startup"));
   EXPECT_NE(read_recording(many, 0).error().find("say which with --connection"), std::string::npos);
   EXPECT_NE(read_recording(many, 1000).error().find("there is no connection 1000"), std::string::npos);
+}
+
+TEST(ReplayRecording, WhatACaptureHoldsInPlaceOfAConnectionIsSaid) {
+  const auto why = [](std::uint16_t link_type, std::size_t snap) {
+    Exchange x;
+    x.open().send(0, Bytes{'G', 'E', 'T', ' ', '/', '\r', '\n'});
+    Bytes file;
+    wire::PcapWriter writer(file, link_type);
+    for (const auto& f : x.frames)
+      writer.packet(f.at, ConstBytes(f.octets).first(std::min(snap, f.octets.size())),
+                    static_cast<std::uint32_t>(f.octets.size()));
+    return list_connections(file).why_empty();
+  };
+  EXPECT_EQ(why(1, 2000),
+            "no MPA connection in it (4 packets, 4 of TCP): its Request or Reply has to be in the recording");
+  EXPECT_EQ(
+      why(1, 56),
+      "no MPA connection in it (4 packets, 4 of TCP, 3 cut by the snap length): its Request or Reply has to be in "
+      "the recording");
+  EXPECT_EQ(why(999, 2000), capture::link_type_refusal(999));
+  Bytes none;
+  const wire::PcapWriter empty(none, 1);
+  EXPECT_EQ(list_connections(none).why_empty(),
+            "no MPA connection in it (0 packets, 0 of TCP): its Request or Reply has to be in the recording");
+  Bytes one;
+  wire::PcapWriter writer(one, 999);
+  writer.packet(Instant(1s), Bytes(60, 0), 60);
+  EXPECT_EQ(list_connections(one).why_empty(), capture::link_type_refusal(999)) << "a single packet";
+  EXPECT_EQ(list_connections(file_of(conversation().frames)).why_empty(), "");
 }
 
 TEST(ReplayRecording, ACaptureWithoutTheSetUpCannotBePlayed) {
