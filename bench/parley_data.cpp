@@ -238,7 +238,7 @@ struct Shared {
   std::promise<MemoryRegion> region;
   std::atomic<std::uint64_t> received{0};
   std::atomic<bool> stop{false};
-  std::atomic<bool> left{false};  // the responder's thread looks at its connection no more
+  std::atomic<bool> left{false};  // the responder's thread no longer uses its connection
 };
 
 void leave(std::atomic<bool>& left) {

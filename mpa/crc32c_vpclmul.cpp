@@ -54,7 +54,7 @@ PARLEY_WIDE inline __m512i take(std::uint8_t*& out, const std::uint8_t*& in) {
   return v;
 }
 
-/// Four lanes to one by their distances from the end, and that one to 32 bits.
+/// Folds the four lanes into one, each by its distance from the end, and reduces that to 32 bits.
 PARLEY_WIDE inline std::uint32_t reduce(__m512i state) {
   const __m512i distances = _mm512_set_epi64(0, 0, factor(128 - 32), factor(128 + 32), factor(256 - 32),
                                              factor(256 + 32), factor(384 - 32), factor(384 + 32));

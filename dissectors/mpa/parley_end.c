@@ -36,7 +36,7 @@ static void end_of_octets(parley_half* half, gboolean reset) {
     parley_startup_read(half, half->pending, half->pending_length, request);
     request->whole = FALSE;
   }
-  /* RFC 5044 §7.1.1: PD_Length is exact. Who resets gives up in the middle of what it says. */
+  /* RFC 5044 §7.1.1: PD_Length is exact. A reset may cut a frame short; a FIN may not. */
   const gboolean promised = !reset && half->from_syn && half->pending_length >= PARLEY_MPA_HEADER_LEN;
   parley_end_say(half, promised ? PI_ERROR : PI_NOTE,
                  promised

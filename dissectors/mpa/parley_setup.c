@@ -403,7 +403,7 @@ static void startup_whole(parley_half* half, const guint8* octets, guint32 size,
 
 /* ------------------------------------------------------------------ frames that are not there */
 
-/* The Request, or what came before the Reply of which nothing was seen either. */
+/* The capture lacks the Request, or whatever came before a Reply that it lacks as well. */
 static void no_request(parley_half* half) {
   parley_tcp* const tcp = half->tcp;
   half->phase = PARLEY_PHASE_FPDUS;

@@ -98,7 +98,7 @@ static void check_of_nothing(parley_pdu* pdu, const parley_terminate* t, const p
     return;
   }
   if (quoted->opcode != 0x1) return;
-  /* The copy may count down what was answered already; the request itself tells. */
+  /* The quoted length may be what is still unanswered; only the request itself shows the whole. */
   for (const parley_fetch* f = parley_track_of(pdu->conn, 1 - pdu->from)->fetches; f != NULL; f = f->next)
     if (!f->atomic && f->msn == quoted->msn && f->size == 0) {
       parley_find(pdu, PARLEY_FINDING_groundless, PARLEY_AT_BODY,

@@ -13,7 +13,7 @@ class Channel final : public CompletionChannel {
     tables_->channels.emplace(this, ring_);
   }
   ~Channel() override {
-    ring_->open = false;  // its queues tell nobody any more
+    ring_->open = false;  // events of its queues go nowhere from now on
     tables_->channels.erase(this);
   }
 

@@ -294,7 +294,7 @@ void register_replay(Command app, Context& context) {
              "The n-th MPA connection of the file, if it has several; all: one after the other")
       .type("N|all");
   sub.option("--ignore", args->ignore,
-             fmt::format("Tell differences in these fields and count them for nothing: {}",
+             fmt::format("Report differences in these fields without counting them: {}",
                          fmt::join(replay::compared_names(), ", ")))
       .delimiter(',')
       .type("FIELD,...");

@@ -8,7 +8,7 @@
 #include <array>
 
 #include "base/bytes_io.hpp"
-#include "cm/mpa_options.hpp"
+#include "cm/providers/iwarp/mpa_options.hpp"
 
 namespace parley::tools {
 

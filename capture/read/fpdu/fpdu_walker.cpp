@@ -144,7 +144,7 @@ void FpduWalker::missing(std::uint64_t n, const SegmentRef& ref, FpduSink& sink)
   have_candidate_ = false;
 }
 
-/// Whether an FPDU that may be none can be one; if it proves itself, there is no doubt any more.
+/// Whether an FPDU that may be none can be one; if it proves to be one, the doubt ends.
 bool FpduWalker::dispel(WalkedFpdu& f, Known crc_before) {
   const bool marked =
       markers_ == Known::yes && f.wire_octets > wire_size(0, static_cast<std::uint32_t>(f.ulpdu.size()), false);

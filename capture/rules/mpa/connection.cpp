@@ -92,7 +92,7 @@ void MpaConnection::tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint6
         tcp_event(h, Kind::tcp, t, frame, at,
                   fmt::format("SYN{}{}", t.has_ack() ? " ACK" : "", t.mss != 0 ? fmt::format(" mss={}", t.mss) : ""));
     } else {
-      // A listener that forgot the half-open connection, or lived again, answers the same SYN with another number.
+      // A listener that dropped the half-open connection, or was restarted, answers the same SYN with another ISN.
       if (t.seq != h.tcp.syn_seq() && h.tcp.position() == 0 && !h.tcp.holding()) h.tcp.syn(t.seq);
       tcp_event(h, Kind::repeated, t, frame, at, "SYN again");
     }

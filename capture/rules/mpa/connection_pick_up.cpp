@@ -101,7 +101,7 @@ void MpaConnection::believe(Half& h, const WalkedFpdu& f) {
   if (h.proven >= unmarked_min) h.markers_settled = true;
 }
 
-/// Found after a loss by nothing but its header: it is no more than counted, and none that follows is more certain.
+/// Found after a loss by its header alone: it is only counted, and what follows it is no more certain.
 void MpaConnection::count_doubtful(Half& h, const WalkedFpdu& f) {
   count_unjudged(h, f);
   rdmap_->lost(side_of(h));

@@ -85,7 +85,7 @@ void RdmapCheck::check_read_response(Side from, const WalkedFpdu& f, const DdpHe
     if (o == nullptr) return;
   }
   if (!requester.answer_wrong) place_answer(from, f, h, *o);
-  // Of an answer that is wrong no more is said; it is over with its last segment.
+  // A wrong answer is reported once, and ends with its last segment.
   if (requester.answer_wrong ? h.last : requester.answer.whole()) settle_answer(from, over_at(f));
 }
 

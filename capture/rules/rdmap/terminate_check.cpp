@@ -218,7 +218,7 @@ void RdmapCheck::check_terminate_of_nothing(Side from, const WalkedFpdu& f, cons
       (meant.layer == PARLEY_RDMAP_LAYER_RDMAP || (meant.layer == PARLEY_RDMAP_LAYER_DDP && meant.code <= 3));
   if (!of_stag) return;
   if (h.tagged) return accuse(from, f, "RFC 5041 §5.1", "refused STag or TO of a message without octets");
-  // The copy may count down what was answered already; the request itself tells.
+  // The quoted length may be what is still unanswered; only the request itself shows the whole.
   const auto& requests = at(other(from)).requests;
   const bool empty = std::any_of(requests.begin(), requests.end(), [&](const Outstanding& o) {
     return o.msn == h.msn && !o.atomic && o.request.size == 0;
