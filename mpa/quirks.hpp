@@ -24,11 +24,11 @@ struct Quirk {
       false;              ///< copies the Request's reserved bits into the Reply, so S on revision 1 proves nothing
   bool echoes_r = false;  ///< copies the Request's R bit into an accepting Reply
   bool crc_off = false;   ///< sends C=0 in its Request by default
-  bool refuses_markers = false;          ///< rejects a Request with M, and cannot insert markers
-  bool whole_frame_only = false;         ///< resets unless a startup frame arrives whole in one TCP segment
-  std::uint16_t private_data_max = 512;  ///< longest PD_Length it accepts, enhanced data included
-  std::uint8_t private_revision = 0;     ///< speaks and accepts this revision only; 0: the standard ones
-  std::uint8_t private_extension = 0;    ///< octets between header and private data, not counted in PD_Length
+  bool refuses_markers = false;   ///< rejects a Request with M, and cannot insert markers
+  bool whole_frame_only = false;  ///< resets unless a startup frame arrives whole in one TCP segment
+  std::uint16_t private_data_max = PARLEY_MPA_PD_MAX;  ///< longest PD_Length it accepts, enhanced data included
+  std::uint8_t private_revision = 0;                   ///< speaks and accepts this revision only; 0: the standard ones
+  std::uint8_t private_extension = 0;  ///< octets between header and private data, not counted in PD_Length
 
   // RFC 6581.
   bool enhanced_by_revision = false;    ///< expects enhanced data whenever the revision is 2, with or without S
@@ -54,6 +54,9 @@ struct Quirk {
   bool rtr_stag_zero = false;              ///< its Write and Read RTRs carry STag 0
   bool refuses_stag_zero = false;          ///< terminates on tagged STag 0 even at length zero
   Duration first_fpdu_delay{};  ///< wait this long after its Reply before the first FPDU, or it may be left unread
+
+  /// What private_data_max leaves to the ULP: enhanced data takes its octets from the same field (RFC 6581 §6).
+  std::size_t private_data_room(bool enhanced) const { return private_data_max - (enhanced ? PARLEY_MPA_ENH_LEN : 0U); }
 };
 
 /// The entry of that name; the empty name gives a peer without departures. Errors: invalid_argument.

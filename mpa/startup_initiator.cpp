@@ -9,15 +9,12 @@ namespace parley::mpa {
 std::size_t Startup::request_room(const StartupOptions& options) {
   const Quirk& peer = **find_quirk(options.peer_quirk);
   const Quirk& play = **find_quirk(options.play_quirk);
-  // As plan_request: the enhanced data takes its octets from the same field (RFC 6581 §6).
-  const bool enhanced = play.private_revision == 0 && options.revision == 2;
-  return peer.private_data_max - (enhanced ? PARLEY_MPA_ENH_LEN : 0U);
+  return peer.private_data_room(play.private_revision == 0 && options.revision == 2);  // as plan_request
 }
 
 Result<void> Startup::send_request(Instant now, ConstBytes private_data) {
   const RequestPlan plan = plan_request(options_, *peer_, *play_, parameters_);
-  const std::size_t whole = private_data.size() + (plan.enhanced ? PARLEY_MPA_ENH_LEN : 0);
-  if (whole > peer_->private_data_max) return fail(Errc::bad_private_data);
+  if (private_data.size() > peer_->private_data_room(plan.enhanced.has_value())) return fail(Errc::bad_private_data);
   request_s_ = (plan.flags & PARLEY_MPA_FLAG_S) != 0;
   auto frame = wire::MpaFrame{.key = wire::MpaKey::req,
                               .flags = plan.flags,

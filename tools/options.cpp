@@ -229,11 +229,12 @@ Or<Bytes> load_private_data(const std::string& text, std::size_t max) {
     if (view.starts_with("text:")) view.remove_prefix(5);
     octets = Bytes(view.begin(), view.end());
   }
-  // RFC 5044 §7.1.1 allows 512 octets; RFC 6581 §9 takes 4 of them for the enhanced data.
   if (octets && octets->size() > max)
-    return complain(Exit::usage, fmt::format("private data: {} octets{}, at most {} fit{}", octets->size(),
-                                             view.starts_with('@') ? " or more" : "", max,
-                                             max < 512 ? " (revision 2 takes 4 of 512 for IRD and ORD)" : ""));
+    return complain(
+        Exit::usage,
+        fmt::format("private data: {} octets{}, at most {} fit{}", octets->size(),
+                    view.starts_with('@') ? " or more" : "", max,
+                    max == mpa::private_data_room(2) ? " (revision 2 takes 4 of 512 for IRD and ORD)" : ""));
   return octets;
 }
 
@@ -256,7 +257,7 @@ void add_mpa_options(Command sub, MpaArgs& args) {
   add_depth(sub, "--ird-max", mpa.ird_max, "To how much IRD may be raised to meet the peer's ORD");
   sub.option("--private-data", args.private_data, "Private data: text, hex:00ff..., @FILE, or text:...").type("DATA");
   sub.option("--private-data-max", mpa.private_data_max, "Longest private data taken from the peer")
-      .range(0, 512)
+      .range(0, mpa::private_data_room(1))
       .shows_default();
   add_quirk(sub, "--peer-quirk", mpa.peer_quirk, "Tolerate the known departures of this peer ('parley quirks')");
   add_quirk(sub, "--play-quirk", mpa.play_quirk, "Play this peer's departures, for tests ('parley quirks')");
@@ -318,7 +319,7 @@ Or<Bytes> settle(MpaArgs& args) {
     return complain(Exit::usage, "--rtr-fallback frame cannot be: without S the peer does not know the frame");
   if (mpa.rtr_expected == mpa::Rtr::frame)
     return complain(Exit::usage, "--rtr-expected frame cannot be: the frame is always announced with S");
-  return load_private_data(args.private_data, mpa.revision >= 2 ? 508 : 512);
+  return load_private_data(args.private_data, mpa::private_data_room(mpa.revision));
 }
 
 bool send_rtr_takes_receive(const mpa::Parameters& agreed, const mpa::Options& options) {

@@ -70,8 +70,9 @@ std::string words(const std::error_code& error) { return error ? error.message()
 std::string end_text(const cm::Disconnected& end, const std::string& peer) {
   std::string text = end.why.to_string(peer);
   // The failure usually quotes the Terminate; then once is enough.
-  if (end.terminate && text.find(end.terminate->text) == std::string::npos)
-    text += fmt::format("; Terminate {}: {}", end.terminate->sent ? "sent" : "received", end.terminate->text);
+  const iwarp::TerminateInfo* terminate = end.terminate();
+  if (terminate != nullptr && text.find(terminate->text) == std::string::npos)
+    text += fmt::format("; Terminate {}: {}", terminate->sent ? "sent" : "received", terminate->text);
   return text;
 }
 
@@ -281,9 +282,9 @@ void Reporter::on(const cm::Disconnected& e) {
   text += e.graceful ? ", gracefully" : ": " + e.why.to_string(with.peer);
   Json object{{"event", "disconnected"}, {"id", with.number}, {"peer", with.peer}, {"graceful", e.graceful}};
   if (!e.graceful) object["why"] = failure_json(e.why, with.peer);
-  if (e.terminate) {
-    text += fmt::format("\n      Terminate {}: {}", e.terminate->sent ? "sent" : "received", e.terminate->text);
-    object["terminate"] = terminate_json(*e.terminate);
+  if (const iwarp::TerminateInfo* terminate = e.terminate()) {
+    text += fmt::format("\n      Terminate {}: {}", terminate->sent ? "sent" : "received", terminate->text);
+    object["terminate"] = terminate_json(*terminate);
   }
   emit(text, object);
   known_.erase(e.id.number());

@@ -29,6 +29,8 @@ class Provider;
 /// What only one transport has. std::monostate: that transport's defaults. A provider refuses another transport's
 /// options with Errc::unsupported.
 using TransportOptions = std::variant<std::monostate, mpa::Options, ib::Options>;
+/// How a connection ended, in the terms of its transport. std::monostate: there is no more to say than `why`.
+using TransportEnd = std::variant<std::monostate, parley::iwarp::TerminateInfo>;
 /// What was negotiated, or offered, in the terms of the connection's transport.
 using TransportParameters = std::variant<std::monostate, mpa::Parameters>;
 
@@ -166,7 +168,9 @@ struct Disconnected {
   Id id;
   bool graceful = false;  ///< FIN from both, all data delivered
   Failure why;            ///< code is zero when graceful
-  std::optional<parley::iwarp::TerminateInfo> terminate;
+  TransportEnd end{};
+  /// The Terminate that was sent or received first; null if there was none, and on another transport.
+  const parley::iwarp::TerminateInfo* terminate() const { return std::get_if<parley::iwarp::TerminateInfo>(&end); }
 };
 /// Peers were reset for lack of room before their ConnectRequest: one event for all since it was last polled.
 struct TurnedAway {

@@ -12,12 +12,19 @@
 #include "parley/failure.hpp"
 #include "parley/result.hpp"
 #include "parley/time.hpp"
+#include "parley/wire/mpa.h"
 
 namespace parley::mpa {
 
 using namespace std::chrono_literals;
 
 enum class Role : std::uint8_t { initiator, responder };
+
+/// Octets of private data that a startup frame of the revision holds: 512 (RFC 5044 §7.1.1), of which revision 2 takes four
+/// for IRD and ORD (RFC 6581 §6). A peer with a quirk may take less.
+constexpr std::uint16_t private_data_room(std::uint8_t revision) {
+  return revision < 2 ? PARLEY_MPA_PD_MAX : PARLEY_MPA_ENH_PD_MAX;
+}
 
 /// The ready-to-receive indication with which an initiator speaks first.
 enum class Rtr : std::uint8_t {

@@ -8,8 +8,8 @@
 #include <unordered_map>
 
 #include "base/bytes_io.hpp"
-#include "cm/mpa_options.hpp"
 #include "cm/providers/iwarp/iwarp.hpp"
+#include "cm/providers/iwarp/mpa_options.hpp"
 #include "sim/run/run.hpp"
 #include "sim/run/storm_histogram.hpp"
 #include "sim/run/storm_plan.hpp"

@@ -21,9 +21,8 @@ namespace {
 constexpr std::uint64_t connections_max = 1'000'000;
 constexpr std::uint64_t octets_max = 16 << 20, transfer_max = 1 << 30;
 
-/// Private data of one frame: RFC 6581 §9 takes four of the 512 octets for IRD and ORD.
-std::size_t private_data_room(std::uint8_t revision) {
-  return revision == 2 ? PARLEY_MPA_ENH_PD_MAX : PARLEY_MPA_PD_MAX;
+std::string_view room_rule(std::size_t room) {
+  return room == mpa::private_data_room(1) ? "RFC 5044 §7.1.1" : "RFC 6581 §9 takes 4 of 512";
 }
 
 }  // namespace
@@ -97,14 +96,13 @@ void Checker::check_listens() {
     if (listen.accept_after < Duration{}) complain("accept_after", "accept_after: a time is not negative");
     if (listen.pending_max == 0) complain("pending_max", "pending_max: with room for none, nobody can connect");
     check_mpa(Section::listen, i, mpa::Role::responder, listen.mpa);
-    std::size_t room = 512;
+    std::uint16_t room = mpa::private_data_room(1);
     for (const ScenarioConnect& connect : s_.connects)
       if (connect.to == listen.host && connect.port == listen.port && listen.mpa.revision == 2)
-        room = std::min(room, private_data_room(connect.mpa.revision));
+        room = std::min(room, mpa::private_data_room(connect.mpa.revision));
     if (listen.private_data.size() > room)
-      complain("private_data",
-               fmt::format("private_data: {} octets, at most {} fit into the Reply ({})", listen.private_data.size(),
-                           room, room == 512 ? "RFC 5044 §7.1.1" : "RFC 6581 §9 takes 4 of 512"));
+      complain("private_data", fmt::format("private_data: {} octets, at most {} fit into the Reply ({})",
+                                           listen.private_data.size(), room, room_rule(room)));
   }
 }
 
@@ -129,12 +127,11 @@ void Checker::check_connect(std::size_t i) {
   if (connect.port == 0) add(Section::connect, i, "port", "port: write 1..65535");
   check_amounts(i);
   check_mpa(Section::connect, i, mpa::Role::initiator, connect.mpa);
-  const std::size_t room = private_data_room(connect.mpa.revision);
+  const std::uint16_t room = mpa::private_data_room(connect.mpa.revision);
   if (connect.private_data.size() > room)
     add(Section::connect, i, "private_data",
         fmt::format("private_data: {} octets, at most {} fit into a Request of revision {} ({})",
-                    connect.private_data.size(), room, connect.mpa.revision,
-                    room == 512 ? "RFC 5044 §7.1.1" : "RFC 6581 §9 takes 4 of 512"));
+                    connect.private_data.size(), room, connect.mpa.revision, room_rule(room)));
   else if (mpa::check_options(mpa::Role::initiator, connect.mpa) &&
            connect.private_data.size() > mpa::Startup::request_room(connect.mpa))
     add(Section::connect, i, "private_data",

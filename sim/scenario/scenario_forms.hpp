@@ -267,7 +267,7 @@ struct Depth {
 };
 
 struct PrivateData {
-  static constexpr std::uint64_t octets_max = 512;  // RFC 5044 §7.1.1
+  static constexpr std::uint64_t octets_max = mpa::private_data_room(1);
   static std::string form() { return "a text, \"hex:00ff\", or how many octets"; }
   static std::string read(const DocValue& value, std::string& out) {
     if (value.kind == Kind::integer) {

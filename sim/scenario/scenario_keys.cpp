@@ -321,7 +321,8 @@ constexpr Key<ScenarioListen> listen_mpa_table[] = {
     mpa_key<Time, ScenarioListen, &Options::timeouts, &Timeouts::first_fpdu>(
         "first_fpdu_timeout", "without an RTR: Reply up to the first FPDU; 0s waits for ever"),
     mpa_key<Whole<0, mpa::depth_max>, ScenarioListen, &Options::ird_max>("ird_max", "to how much IRD may be raised"),
-    mpa_key<Whole<0, 512>, ScenarioListen, &Options::private_data_max>("private_data_max", "longest taken from a peer"),
+    mpa_key<Whole<0, mpa::private_data_room(1)>, ScenarioListen, &Options::private_data_max>(
+        "private_data_max", "longest taken from a peer"),
     mpa_key<Text, ScenarioListen, &Options::peer_quirk>("peer_quirk", "whose known departures it tolerates"),
     mpa_key<Text, ScenarioListen, &Options::play_quirk>("play_quirk", "whose known departures it plays"),
 };
@@ -373,8 +374,8 @@ constexpr Key<ScenarioConnect> connect_mpa_table[] = {
     mpa_key<Time, ScenarioConnect, &Options::timeouts, &Timeouts::reply>("reply_timeout",
                                                                          "Request sent up to a whole Reply"),
     mpa_key<Whole<0, mpa::depth_max>, ScenarioConnect, &Options::ird_max>("ird_max", "to how much IRD may be raised"),
-    mpa_key<Whole<0, 512>, ScenarioConnect, &Options::private_data_max>("private_data_max",
-                                                                        "longest taken from a peer"),
+    mpa_key<Whole<0, mpa::private_data_room(1)>, ScenarioConnect, &Options::private_data_max>(
+        "private_data_max", "longest taken from a peer"),
     mpa_key<Text, ScenarioConnect, &Options::peer_quirk>("peer_quirk", "whose known departures it tolerates"),
     mpa_key<Text, ScenarioConnect, &Options::play_quirk>("play_quirk", "whose known departures it plays"),
 };

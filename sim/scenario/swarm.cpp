@@ -204,10 +204,9 @@ void Swarm::draw_work() {
     draw_flags(listen.mpa);
     for (ScenarioConnect* connect : clients) draw_flags(connect->mpa);
     settle_depths(listen, clients);
-    const std::size_t room = 508;  // RFC 6581 §9 takes four of 512
-    listen.private_data = filler(one_in(2) ? 0 : static_cast<std::size_t>(rng_.between(0, room)));
+    listen.private_data = filler(one_in(2) ? 0 : static_cast<std::size_t>(rng_.between(0, mpa::private_data_room(2))));
     for (ScenarioConnect* connect : clients) {
-      const std::uint64_t wanted = rng_.between(0, connect->mpa.revision == 1 ? 512 : room);
+      const std::uint64_t wanted = rng_.between(0, mpa::private_data_room(connect->mpa.revision));
       connect->private_data = filler(one_in(2) ? 0 : static_cast<std::size_t>(wanted));
     }
     const bool plain = listen.address == AddressKind::v4 &&

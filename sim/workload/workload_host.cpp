@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 
-#include "cm/mpa_options.hpp"
+#include "cm/providers/iwarp/mpa_options.hpp"
 
 namespace parley::sim {
 namespace {

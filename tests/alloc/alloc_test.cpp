@@ -158,7 +158,7 @@ TEST(FailingAllocator, WithoutMemoryForItsTerminateADestroyedConnectionIsReset) 
     life.a.write(life.end_of_a->id);
     ASSERT_TRUE(life.net.run_until([&] { return life.b.last<cm::Disconnected>() != nullptr; }));
     const auto* end = life.b.last<cm::Disconnected>();
-    EXPECT_EQ(end->terminate.has_value(), memory) << end->why.to_string();
+    EXPECT_EQ(end->terminate() != nullptr, memory) << end->why.to_string();
   }
 }
 

@@ -8,7 +8,7 @@
 
 #include "base/json_text.hpp"
 #include "base/text.hpp"
-#include "cm/mpa_options.hpp"
+#include "cm/providers/iwarp/mpa_options.hpp"
 #include "tools/command.hpp"
 #include "tools/report.hpp"
 #include "tools/rping/session.hpp"

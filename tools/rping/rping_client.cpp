@@ -18,7 +18,7 @@
 
 #include "base/json_text.hpp"
 #include "base/text.hpp"
-#include "cm/mpa_options.hpp"
+#include "cm/providers/iwarp/mpa_options.hpp"
 #include "tools/rping/rping.hpp"
 
 namespace parley::tools {

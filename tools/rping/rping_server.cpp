@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "cm/mpa_options.hpp"
+#include "cm/providers/iwarp/mpa_options.hpp"
 #include "tools/rping/rping.hpp"
 
 namespace parley::tools {

@@ -99,7 +99,9 @@ void Iwarp::on_qp_event(Connection& c, Instant now, const nic::iwarp::QpEvent& e
 
 void Iwarp::disconnected(Connection& c, Instant now, Failure why, bool graceful) {
   (void)now;
-  tell(c, Disconnected{id_of(c), graceful, std::move(why), c.qp->terminate()});
+  Disconnected told{.id = id_of(c), .graceful = graceful, .why = std::move(why)};
+  if (const auto& terminate = c.qp->terminate()) told.end = *terminate;
+  tell(c, std::move(told));
   end(c);
 }
 

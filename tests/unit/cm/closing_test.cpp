@@ -63,7 +63,7 @@ TEST(CmClosing, AnErrorBehindOurFinClaimsNoTerminate) {
   const cm::Disconnected& told = *p.a.last<cm::Disconnected>();
   EXPECT_FALSE(told.graceful);
   expect_text(told.why, cm::step::data, Errc::malformed, "192.0.2.2:7471");
-  EXPECT_FALSE(told.terminate.has_value());
+  EXPECT_EQ(told.terminate(), nullptr);
   EXPECT_FALSE(parley::iwarp::queue_pair(p.ca.qp())->terminate().has_value());
   EXPECT_EQ(written, 0U);
 }

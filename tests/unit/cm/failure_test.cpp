@@ -565,12 +565,12 @@ TEST(Conformance, Row63_TerminateThenSilence) {
   ASSERT_TRUE(p.net.run_until([&] { return p.a.last<cm::Disconnected>() && p.b.last<cm::Disconnected>(); }));
   const auto& a = *p.a.last<cm::Disconnected>();
   const auto& b = *p.b.last<cm::Disconnected>();
-  ASSERT_TRUE(a.terminate && b.terminate);
-  EXPECT_FALSE(a.terminate->sent);
-  EXPECT_TRUE(b.terminate->sent);
-  EXPECT_EQ(a.terminate->layer, 1);
-  EXPECT_EQ(a.terminate->etype, 2);
-  EXPECT_EQ(a.terminate->code, 2);
+  ASSERT_TRUE(a.terminate() && b.terminate());
+  EXPECT_FALSE(a.terminate()->sent);
+  EXPECT_TRUE(b.terminate()->sent);
+  EXPECT_EQ(a.terminate()->layer, 1);
+  EXPECT_EQ(a.terminate()->etype, 2);
+  EXPECT_EQ(a.terminate()->code, 2);
   EXPECT_FALSE(a.graceful || b.graceful);
   expect_text(a.why, cm::step::data, Errc::terminated, "192.0.2.2:7471");
   EXPECT_EQ(p.cb.qp()->post_send({}).error(), make_error_code(Errc::wrong_state)) << "no more messages";
@@ -586,7 +586,7 @@ TEST(CmFailure, TerminateIsDeliveredThoughTheIdIsDestroyedAtOnce) {
   ASSERT_TRUE(p.net.run_until([&] { return p.b.last<cm::Disconnected>() != nullptr; }));
   p.cb.destroy();
   ASSERT_TRUE(p.net.run_until([&] { return p.a.last<cm::Disconnected>() != nullptr; }));
-  EXPECT_TRUE(p.a.last<cm::Disconnected>()->terminate);
+  EXPECT_TRUE(p.a.last<cm::Disconnected>()->terminate());
   p.ca.destroy();
   p.net.run_for(60s);
   EXPECT_EQ(p.b.provider->endpoint_count(), 1U);

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "cm/mpa_options.hpp"
+#include "cm/providers/iwarp/mpa_options.hpp"
 #include "conform/core/judge.hpp"
 #include "conform/core/report.hpp"
 #include "conform/core/run.hpp"
