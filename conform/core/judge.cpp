@@ -82,7 +82,7 @@ std::string swapped_parts(const Received& received, const RawControl& raw, const
   if (t && t->m && !due.segment.empty() && t->ddp_segment_length != due.segment.size())
     more += fmt::format("; its DDP Segment Length is {}, the segment had {} octets", t->ddp_segment_length,
                         due.segment.size());
-  if (t && t->d && !due.segment.empty()) {
+  if (t && t->d) {
     const std::size_t n = std::min(t->ddp_header.size(), due.segment.size());
     if (!std::equal(t->ddp_header.begin(), t->ddp_header.begin() + static_cast<std::ptrdiff_t>(n), due.segment.begin()))
       more += "; the DDP header in it is not the one of the segment that was sent";

@@ -325,7 +325,6 @@ void Tester::send_rtr(Conn& conn) {
 }
 
 Task<Conn*> Tester::set_up_responder(SetUp wish) {
-  if (form_ == Form::none) form_ = Form::untried;
   if (!wish.enhanced) {
     Conn* conn = co_await try_form(Form::v1, wish);
     co_return conn;

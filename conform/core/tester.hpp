@@ -161,7 +161,7 @@ class Tester {
 
  private:
   friend class Conn;
-  enum class Form : std::uint8_t { untried, v2_client_server, v2_peer_to_peer, v1, none };
+  enum class Form : std::uint8_t { untried, v2_client_server, v2_peer_to_peer, v1 };
 
   void learn(const tester::StartupOctets& request, const Received& reply);
   Task<Conn*> set_up_responder(SetUp wish);

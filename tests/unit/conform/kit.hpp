@@ -229,7 +229,7 @@ class Table {
   }
 
   void start() {
-    run = std::make_unique<Run>(peer_, settings, list_, Selection{}, Hooks{});
+    run = std::make_unique<Run>(peer_, settings, list_, Selection{}, hooks);
     const auto script = [](tester::ScriptedPeer& s, Run& r) -> Task<void> {
       (void)co_await s.listen(Address::any(Address::Family::v4, port), 1s);
       co_await r.script();
@@ -252,6 +252,7 @@ class Table {
   }
 
   Settings settings;
+  Hooks hooks;
   std::unique_ptr<Run> run;
 
  private:

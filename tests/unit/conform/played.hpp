@@ -67,7 +67,7 @@ inline Task<void> resets(Line& line) {
 }
 
 /// Takes what comes at once, and answers by a Terminate about the last of it.
-inline After terminates(TermCode code, Form form = Form::full) {
+inline After terminates(TermCode code, Form form = Form::full, bool rst = false) {
   return [=](Line& line) -> Task<void> {
     Received last = co_await line.reader.fpdu(70s);
     for (int i = 0; i < 100 && last.kind == Received::Kind::fpdu; ++i) {
@@ -76,12 +76,14 @@ inline After terminates(TermCode code, Form form = Form::full) {
       last = std::move(next);
     }
     line.stream.send(line.out.write(terminate_about(code, form, last)));
-    line.stream.fin();
+    if (!rst) co_return line.stream.fin();
+    (void)co_await line.reader.fpdu(1s);
+    line.stream.reset();
   };
 }
 
 /// Answers Reads, reads what is advertised as rping's server does, and refuses a wrong RDMAP version; the rest it takes.
-inline Task<void> takes_everything(Line& line) {
+inline Task<void> takes_all(Line& line, std::uint32_t read_size) {
   std::uint32_t reads = 1;
   for (int i = 0; i < 1000; ++i) {
     const Received got = co_await line.reader.fpdu(100s);
@@ -97,11 +99,15 @@ inline Task<void> takes_everything(Line& line) {
     if (got.is(RdmapOpcode::send) && got.payload().size() == 16) {
       const Region at = rping_region(got.payload());
       line.stream.send(line.out.write(tester::read_request(
-          reads++, {.sink_stag = 0x500, .sink_to = 0x9000, .size = 64, .source_stag = at.stag, .source_to = at.to})));
+          reads++,
+          {.sink_stag = 0x500, .sink_to = 0x9000, .size = read_size, .source_stag = at.stag, .source_to = at.to})));
     }
   }
   line.stream.fin();
 }
+
+inline Task<void> takes_everything(Line& line) { return takes_all(line, 64); }
+inline Task<void> reads_little(Line& line) { return takes_all(line, 2); }
 
 /// The Reply that fits a sound Request.
 inline StartupOctets fitting(const Received& request) {
@@ -124,13 +130,15 @@ inline bool sound(const Received& request) {
 }
 
 using Change = std::function<void(StartupOctets&)>;
+using Takes = std::function<bool(const Received& request)>;
+inline bool any(const Received&) { return true; }
 
 /// Answers each sound Request by the fitting Reply, changed; others by FIN.
-inline Script responder(const After& after, const Change& change = {}, bool picky = true) {
+inline Script responder(const After& after, const Change& change = {}, const Takes& takes = sound) {
   return [=](tester::ScriptedPeer& peer, tester::TcpStream& stream) -> Task<void> {
     FrameReader reader(peer, stream);
     const Received request = co_await reader.startup(60s);
-    if (request.kind != Received::Kind::startup || (picky && !sound(request))) {
+    if (request.kind != Received::Kind::startup || !takes(request)) {
       stream.fin();
       co_return;
     }
@@ -144,8 +152,9 @@ inline Script responder(const After& after, const Change& change = {}, bool pick
   };
 }
 
-/// Sends that Request and, behind a Reply that accepts, what it agreed to send first.
-inline Script initiator(const After& after, const StartupOctets& request, bool picky = true, bool speaks = true) {
+/// Sends that Request and, behind a Reply that accepts, what it agreed to send first, or that ULPDU.
+inline Script initiator(const After& after, const StartupOctets& request, bool picky = true, bool speaks = true,
+                        const Bytes& first = {}) {
   return [=](tester::ScriptedPeer& peer, tester::TcpStream& stream) -> Task<void> {
     FrameReader reader(peer, stream);
     stream.send(tester::startup(request));
@@ -159,7 +168,9 @@ inline Script initiator(const After& after, const StartupOctets& request, bool p
     const bool crc = ((reply.flags | request.flags) & flag_c) != 0;
     reader.fpdus(crc, (request.flags & flag_m) != 0);
     Line line{peer, stream, reader, tester::FpduWriter(crc, (reply.flags & flag_m) != 0)};
-    if (speaks && reply.enhanced && reply.enhanced->a) {
+    if (!first.empty()) {
+      stream.send(line.out.write(first));
+    } else if (speaks && reply.enhanced && reply.enhanced->a) {
       const wire::MpaEnhanced& e = *reply.enhanced;
       const Bytes write = tester::segment(tester::write_header(1, 0)), send = tester::segment(tester::send_header(1));
       stream.send(line.out.write(e.c ? write : e.d ? tester::read_request(1, {.sink_stag = 1}) : send));

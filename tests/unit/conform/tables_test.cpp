@@ -107,14 +107,15 @@ constexpr std::pair<Form, std::string_view> forms[] = {{Form::full, "full"},
                                                        {Form::cut, "cut"}};
 
 /// One right Terminate of each case, in each form.
-std::string forms_judged(Iut iut, const MakeScript& make, const std::map<std::string_view, TermCode>& right) {
+std::string forms_judged(Iut iut, const MakeScript& make, const std::map<std::string_view, TermCode>& right,
+                         std::span<const std::pair<Form, std::string_view>> of = forms) {
   std::map<std::string_view, std::vector<std::string>> lines;
   for (const TermCode& code : codes) {
     CaseNames names;
     for (const auto& [name, due] : right)
       if (due == code) names.push_back(name);
     if (names.empty()) continue;
-    for (const auto& [form, called] : forms)
+    for (const auto& [form, called] : of)
       for (const Result& r : results_of(iut, make(code, form), names))
         lines[r.what->name].push_back(fmt::format("{}: {}", to_string(r.finding.verdict), r.finding.observed));
   }
@@ -122,7 +123,7 @@ std::string forms_judged(Iut iut, const MakeScript& make, const std::map<std::st
   for (const auto& [name, text] : lines) {
     if (std::all_of(text.begin(), text.end() - 1, [&](const auto& t) { return t == text.front(); })) continue;
     out += fmt::format("{}\n", name);
-    for (std::size_t i = 0; i < text.size(); ++i) out += fmt::format("  {}: {}\n", forms[i].second, text[i]);
+    for (std::size_t i = 0; i < text.size(); ++i) out += fmt::format("  {}: {}\n", of[i].second, text[i]);
   }
   return out;
 }
@@ -152,7 +153,37 @@ std::string terminates_judged(Iut iut, const MakeScript& make) {
     if (!open.empty()) out += fmt::format("  inconclusive:{}\n", open);
     if (!failed.empty()) out += fmt::format("  fail: {}\n", failed);
   }
-  return out + "\n" + forms_judged(iut, make, right);
+  out += "\n" + forms_judged(iut, make, right);
+  // A code that is right nowhere, in the forms in which its octets may be misread.
+  const std::span<const std::pair<Form, std::string_view>> misread(std::begin(forms) + 5, 3);
+  std::map<std::string_view, TermCode> wrong;
+  for (const auto& [name, code] : right) wrong.emplace(name, TermCode{0, 2, 9});
+  return out + "\n02 09\n" + forms_judged(iut, make, wrong, misread);
+}
+
+/// What the tester sends in each case; peers to which it sends the same share a line.
+std::string sent_to_each(Iut iut, const std::vector<Played>& peers, const CaseNames& names) {
+  std::vector<std::pair<std::string, std::string>> lines;
+  for (const Played& p : peers)
+    for (const Result& r : results_of(iut, p.script, names)) {
+      std::string words = fmt::format("{} ({} ms)\n", r.what->name, r.took / 1ms);
+      Bytes all;
+      std::size_t n = 0;
+      for (const Exchange& e : r.exchanges) {
+        if (!e.by_tester) continue;
+        all.insert(all.end(), e.octets.begin(), e.octets.end());
+        if (++n <= 4) words += fmt::format("  {} {}\n", e.connection, e.words);
+      }
+      words += fmt::format("  {} in all, CRC32c {:08x}\n", n, mpa::crc32c(all));
+      const auto same = std::find_if(lines.begin(), lines.end(), [&](const auto& l) { return l.first == words; });
+      if (same == lines.end())
+        lines.emplace_back(words, p.name);
+      else
+        same->second += "; " + std::string(p.name);
+    }
+  std::string out;
+  for (const auto& [words, who] : lines) out += words + "  to: " + who + "\n";
+  return out;
 }
 
 Change with(const std::function<void(StartupOctets&)>& change) { return change; }
@@ -167,6 +198,11 @@ Change words(unsigned ird_clear, unsigned ird_set, unsigned ord_clear, unsigned 
 constexpr unsigned A = PARLEY_MPA_ENH_A, B = PARLEY_MPA_ENH_B, C = PARLEY_MPA_ENH_C, D = PARLEY_MPA_ENH_D,
                    depth = PARLEY_MPA_ENH_DEPTH_MASK;
 
+Script of_peer_to_peer(const Change& change) {
+  return responder(takes_everything, change,
+                   [](const Received& r) { return sound(r) && r.enhanced.has_value() && r.enhanced->a; });
+}
+
 std::vector<Played> responders() {
   const auto changed = [](const Change& change) { return responder(takes_everything, change); };
   const auto flags = [&](std::uint8_t set, std::uint8_t clear) {
@@ -174,7 +210,17 @@ std::vector<Played> responders() {
   };
   return {
       {"takes everything", responder(takes_everything)},
-      {"takes any Request", responder(takes_everything, {}, false)},
+      {"takes any Request", responder(takes_everything, {}, any)},
+      {"takes revision 1 alone",
+       responder(takes_everything, {}, [](const Received& r) { return sound(r) && r.revision == 1; })},
+      {"takes A alone", of_peer_to_peer({})},
+      {"takes A alone, B", of_peer_to_peer(words(0, B, C | D, 0))},
+      {"takes A alone, D", of_peer_to_peer(words(B, 0, C, D))},
+      {"takes A alone, no A", of_peer_to_peer(words(A, 0, 0, 0))},
+      {"revision 3, any Request", responder(takes_everything, with([](StartupOctets& s) { s.revision = 3; }), any)},
+      {"revision 129, any Request", responder(takes_everything, with([](StartupOctets& s) { s.revision = 129; }), any)},
+      {"reads 2 octets", responder(reads_little)},
+      {"a Terminate, then RST", responder(terminates({0, 2, 5}, Form::full, true))},
       {"says nothing", responder(says_nothing)},
       {"FIN", responder(ends)},
       {"RST", responder(resets)},
@@ -196,7 +242,7 @@ std::vector<Played> responders() {
                                  s.revision = 0;
                                  s.flags |= flag_m;
                                }),
-                               false)},
+                               any)},
       {"Request as the answer", changed(with([](StartupOctets& s) { s.key = PARLEY_MPA_KEY_REQ; }))},
       {"another key", changed(with([](StartupOctets& s) { s.key = "HTTP/1.1 400 Bad"; }))},
       {"private data", changed(with([](StartupOctets& s) { s.private_data = Bytes(8, 0x78); }))},
@@ -231,6 +277,11 @@ std::vector<Played> initiators() {
     return request(flag_c | flag_s, 2, tester::enhanced(4 | A | ird, 4 | ord));
   };
   const auto sends = [](const StartupOctets& r) { return initiator(takes_everything, r); };
+  const auto first = [](const StartupOctets& r, const Bytes& ulpdu) {
+    return initiator(takes_everything, r, true, true, ulpdu);
+  };
+  Bytes short_advertisement = rping_advertisement();
+  short_advertisement.back() = 2;
   return {
       {"revision 1", sends(v1)},
       {"revision 2", sends(v2)},
@@ -255,6 +306,16 @@ std::vector<Played> initiators() {
       {"B without A", sends(request(flag_c | flag_s, 2, tester::enhanced(4 | B, 4)))},
       {"3fff", sends(request(flag_c | flag_s, 2, tester::enhanced(depth, depth)))},
       {"IRD 300", sends(request(flag_c | flag_s, 2, tester::enhanced(300, 4)))},
+      {"IRD 3fff", sends(request(flag_c | flag_s, 2, tester::enhanced(depth, 4)))},
+      {"ORD 3fff", sends(request(flag_c | flag_s, 2, tester::enhanced(4, depth)))},
+      {"A, C, a Write of 4 octets first", first(p2p(0, C), tester::segment(tester::write_header(1, 0), Bytes(4, 0)))},
+      {"A, C, a Send first", first(p2p(0, C), tester::segment(tester::send_header(1)))},
+      {"A, C, a Read first", first(p2p(0, C), tester::read_request(1, {.sink_stag = 1}))},
+      {"A, D, a Read of 4 octets first", first(p2p(0, D), tester::read_request(1, {.sink_stag = 1, .size = 4}))},
+      {"A, D, a Write first", first(p2p(0, D), tester::segment(tester::write_header(1, 0)))},
+      {"A, B, a Send of 4 octets first", first(p2p(B, 0), tester::segment(tester::send_header(1), Bytes(4, 0)))},
+      {"an advertisement of 2 octets", first(v2, tester::segment(tester::send_header(1), short_advertisement))},
+      {"a Terminate, then RST", initiator(terminates({0, 2, 5}, Form::full, true), v2)},
       {"IRD and ORD 0", sends(request(flag_c | flag_s, 2, tester::enhanced(0, 0)))},
       {"revision 3", sends(request(flag_c, 3))},
       {"octets behind it", sends({.flags = flag_c, .trailing = Bytes(4, 0)})},
@@ -269,6 +330,15 @@ TEST(ConformTables, WhatEachCaseSendsToAResponder) {
 TEST(ConformTables, WhatEachCaseSendsToAnInitiator) {
   const StartupOctets p2p = request(flag_c | flag_s, 2, tester::enhanced(4 | A, 4 | C));
   expect_as_reviewed("conform_initiator_sent.txt", sent_by_tester(Iut::initiator, initiator(takes_everything, p2p)));
+}
+TEST(ConformTables, WhatIsSentDependsOnTheAnswer) {
+  expect_as_reviewed(
+      "conform_answers.txt",
+      sent_to_each(Iut::responder, responders(), {"a-alone", "nonzero-pad", "fpduptr-low-bits"}) +
+          sent_to_each(Iut::responder,
+                       {{"M", responder(takes_everything, with([](StartupOctets& s) { s.flags |= flag_m; }))}},
+                       {"markers-at-every-place-sent", "markers-at-every-place-received"}) +
+          sent_to_each(Iut::initiator, initiators(), {"nonzero-pad", "request-sound"}));
 }
 TEST(ConformTables, HowEachResponderIsJudged) {
   expect_as_reviewed("conform_responder.txt", verdicts(Iut::responder, responders()));
