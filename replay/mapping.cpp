@@ -49,10 +49,8 @@ std::map<std::uint32_t, Used> uses_of(const SideRecord& played) {
       note_use(uses, q->source_stag, q->source_to, q->size);
     if (const auto a = wire::AtomicRequest::parse(item.payload); a && item.is(RdmapOpcode::atomic_request))
       note_use(uses, a->stag, a->to, 8);
-    if ((item.is(RdmapOpcode::send_inv) || item.is(RdmapOpcode::send_se_inv)) && item.header.stag != 0) {
-      uses.try_emplace(item.header.stag);
+    if ((item.is(RdmapOpcode::send_inv) || item.is(RdmapOpcode::send_se_inv)) && item.header.stag != 0)
       uses[item.header.stag].use.stag = item.header.stag;
-    }
   }
   return uses;
 }

@@ -51,7 +51,10 @@ void Player::plan_lanes() {
     fin = fin || item.kind == Item::Kind::fin;
     const bool last_of_all = !recording_.closed && gap && i + 1 == theirs.size();
     // A message still incomplete when the recording stopped cannot be compared.
-    if (last_of_all || (item.kind == Item::Kind::message && !item.whole && !recording_.closed)) continue;
+    if (last_of_all || (item.kind == Item::Kind::message && !item.whole && !recording_.closed)) {
+      other_stops_ = true;
+      continue;
+    }
     // A program cannot ask for memory that the recording does not name.
     if (options_.says_recorded_only && item.whole && names_lost(item)) continue;
     // Missing octets may have been of either kind.

@@ -279,6 +279,7 @@ class Player {
   std::map<std::uint32_t, Numbering> numbering_;
   std::uint64_t gaps_ = 0;                    // passed so far on our side
   std::uint64_t lost_of_other_ = never_lost;  // where the recording first lacks octets of the other side
+  bool other_stops_ = false;                  // the recording ends amid what the other side says
   std::map<std::uint32_t, Answered> live_numbering_;
   std::vector<std::uint32_t> msn_less_;  // for each item of the other side, with says_recorded_only
   std::uint64_t not_come_ = 0;           // recorded answers no longer waited for, after something was left out

@@ -50,7 +50,6 @@ void Player::handle_end(Instant now, StreamEnd end) {
   ended_ = end != StreamEnd::fin;
   Item item;
   item.kind = end == StreamEnd::fin ? Item::Kind::fin : Item::Kind::rst;
-  item.first.at = item.last.at = now;
   if (end == StreamEnd::timeout) {
     differ(now, {"TCP gave up: the live side acknowledges no more", ""}, nullptr, nullptr, "TCP timeout");
   } else {
@@ -133,7 +132,8 @@ void Player::live_item(Instant now, Item& item) {
 // Not in the recording: an answer too many, or one beyond its end.
 void Player::unexpected(Instant now, const Item& item) {
   const bool end = item.kind == Item::Kind::fin || item.kind == Item::Kind::rst;
-  const bool recorded_so_far = recording_.closed || next_step_ < mine().steps.size();
+  // Where the recording of the other side stops in the middle, nobody knows what came next.
+  const bool recorded_so_far = recording_.closed || (next_step_ < mine().steps.size() && !other_stops_);
   const bool sure = !result_.left_out && !lanes_[static_cast<std::size_t>(item.lane())].unsure;
   const bool known = other().seen && recorded_so_far && (sure || objects(item));
   // A peer that answers with RST, or has closed, may do so again; if the recording lacks it, that means little.

@@ -377,9 +377,8 @@ void Player::frame(ConstBytes ulpdu, const Step& step) {
   Bytes out(size);
   if (framer.frame(ulpdu, {}, out) == 0) return;
   const MutBytes body = MutBytes(out).first(size - PARLEY_MPA_CRC_LEN);
-  const std::size_t pad = (0 - (PARLEY_MPA_LEN_LEN + ulpdu.size())) & 3;
   bool changed = false;
-  if (step.bad_pad && pad > 0) {
+  if (step.bad_pad) {
     // The pad ends where the CRC begins, or where the marker before the CRC does.
     const bool marker_last = tx_markers_ && (tx_position_ + body.size() - PARLEY_MPA_MARKER_LEN) % 512 == 0;
     body.last(marker_last ? PARLEY_MPA_MARKER_LEN + 1 : 1).front() = 0xFF;

@@ -256,7 +256,7 @@ void StepReader::note_loss(const SegmentRef& ref) {
 
 void StepReader::after_walk() {
   const std::uint64_t from = broken_ ? broken_at_ : walker_.position();
-  const std::uint64_t skip = from > pending_base_ ? from - pending_base_ : 0;
+  const std::uint64_t skip = from - std::min(from, pending_base_);
   pending_.erase(pending_.begin(),
                  pending_.begin() + static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(skip, pending_.size())));
   pending_base_ = std::max(pending_base_, from);
@@ -327,7 +327,7 @@ std::string StepReader::begun() const {
     return fmt::format("{} of the {}{} octets of a startup frame", head_.size(), v ? "" : "at least ",
                        v ? v->frame_size() : std::size_t{PARLEY_MPA_HEADER_LEN});
   }
-  if (phase_ != Phase::fpdus || pending_.empty() || broken_ || walker_.lost()) return "";
+  if (pending_.empty() || broken_ || walker_.lost()) return "";
   const bool markers = walker_.markers() == Known::yes;
   Reader r(pending_);
   if (markers && pending_base_ % PARLEY_MPA_MARKER_INTERVAL == 0) r.skip(PARLEY_MPA_MARKER_LEN);

@@ -313,6 +313,35 @@ TEST(ReplayGaps, OctetsBehindAWrongFpduAreCountedInAnyCut) {
   }
 }
 
+// What the recording of the other side stops amid may have gone on in any way, though our side has more to say.
+TEST(ReplayGaps, WhatComesAfterTheRecordingOfTheOtherSideStopsIsNoDifference) {
+  const auto exchange = [](bool lost, bool half) {
+    Exchange x;
+    x.set_up().send(0, fpdu(send_segment(1, 4))).send(1, fpdu(send_segment(1, 8)));
+    if (half) {
+      x.send(1, fpdu(send_segment(2, 8, 0, false))).send(0, fpdu(send_segment(2, 4)));
+    } else {
+      x.send(1, fpdu(send_segment(2, 8))).send(0, fpdu(send_segment(2, 4)));
+    }
+    if (lost) x.frames.erase(x.frames.end() - 2);
+    return x;
+  };
+  Exchange whole = exchange(false, false), halves = exchange(false, true);
+  halves.send(1, fpdu(send_segment(2, 8, 8)));
+  whole.close();
+  halves.close();
+  for (const auto& [lossy, full] :
+       {std::pair(exchange(true, false), whole), std::pair(exchange(false, true), halves)}) {
+    const OneSided out = play_lossy(record(lossy), record(full), Side::initiator);
+    EXPECT_FALSE(out.result.difference) << out.result.difference->what;
+    EXPECT_GE(out.result.not_compared, 1U);
+  }
+  Exchange more = exchange(false, false);
+  const Recording recorded = record(more);
+  more.send(1, fpdu(send_segment(3, 1))).send(0, fpdu(send_segment(3, 1))).close();
+  EXPECT_FALSE(play_lossy(recorded, record(more), Side::initiator).result.difference) << "it may have come later";
+}
+
 /// The gap begins with the FPDU whose end is missing, which is played no more than what is missing.
 TEST(ReplayGaps, AnFpduBegunBeforeTheMissingOctetsIsPartOfTheGap) {
   const Bytes startup = capture::test::startup(wire::MpaKey::req, PARLEY_MPA_FLAG_C, 1);

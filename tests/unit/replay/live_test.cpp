@@ -225,6 +225,27 @@ TEST(ReplayLive, APeerThatTheRecordingDoesNotShowIsWaitedForByItsOctets) {
     for (const Live& l : peers)
       out += fmt::format("the {} alone: {}\n", capture::to_string(side), l.name) + against(r, side, l.acts).text;
   }
+  // What the recording has of the played side is cut by the snap length as well, or is an enhanced Reply.
+  for (const Side side : {Side::initiator, Side::responder})
+    for (const std::size_t snap : {std::size_t{83}, std::size_t{2000}}) {
+      Frames half;
+      for (auto f : medley().frames) {
+        const auto v = wire::parse_packet(1, f.octets, static_cast<std::uint32_t>(f.octets.size()));
+        if (v.tcp.source != (side == Side::initiator ? end_a(false) : end_b(false))) continue;
+        f.original_length = static_cast<std::uint32_t>(f.octets.size());
+        if (f.octets.size() > snap) f.octets.resize(snap);
+        half.push_back(f);
+      }
+      const Recording r = record(file_of(half));
+      const Bytes frame = startup(side == Side::initiator ? MpaKey::rep : MpaKey::req,
+                                  PARLEY_MPA_FLAG_C | PARLEY_MPA_FLAG_S, 2, wire::MpaEnhanced{.ird = 9, .ord = 7});
+      out +=
+          fmt::format("the {} of a medley alone, {} octets of each frame: nothing\n", capture::to_string(side), snap) +
+          against(r, side, {}).text;
+      out += fmt::format("the {} of a medley alone, {} octets of each frame: a startup frame\n",
+                         capture::to_string(side), snap) +
+             against(r, side, {{.octets = frame}}).text;
+    }
   expect_as_reviewed("replay_unseen.txt", out);
 }
 
@@ -347,6 +368,8 @@ TEST(ReplayMachine, ConnectsWritesAndEndsItsOneStream) {
   EXPECT_EQ(m.machine.next_deadline(), m.now + 5001ms) << "the recorded answer took 1 ms";
   m.machine.handle_bytes(m.now, 1, reply);
   EXPECT_EQ(m.machine.next_deadline(), m.now + 101ms) << "the recorded pause";
+  m.machine.handle_deadline(m.now + 100ms);
+  EXPECT_EQ(m.machine.poll_ready(), 0U) << "too early";
   m.machine.handle_deadline(m.now += 101ms);
   EXPECT_EQ(m.machine.poll_ready(), 1U);
   EXPECT_TRUE(m.commands().empty());

@@ -77,6 +77,9 @@ inline capture::test::Exchange medley(const MedleyNames& n = {}) {
   untagged(0, RdmapOpcode::immediate, 0, 2, Bytes(8, 4));
   untagged(0, RdmapOpcode::send_se, 0, 3, Bytes(5, 6));
   untagged(1, RdmapOpcode::immediate_se, 0, 3, Bytes(8, 5));
+  Bytes like_atomic(60, 9);  // octets that mean nothing, where an Atomic Request names memory
+  Writer(MutBytes(like_atomic).subspan(8)).be32(n.early);
+  untagged(1, RdmapOpcode::send, 0, 4, like_atomic);
   untagged(0, RdmapOpcode::terminate, 2, 1, Bytes{0x20, 0x02, 0, 0});
   x.close();
   return x;
@@ -99,28 +102,58 @@ inline capture::test::Exchange many_answers() {
     h.msn = msn;
     x.send(from, fpdu(segment(h, payload)));
   };
+  const auto atomic = [&](unsigned from, std::uint32_t msn) {
+    Bytes ask(PARLEY_RDMAP_ATOMIC_REQUEST_LEN), answer(PARLEY_RDMAP_ATOMIC_RESPONSE_LEN);
+    wire::AtomicRequest{.request_id = 70 + msn, .stag = 0x33, .to = 0x3000 + 8 * msn, .add_swap = msn}.emit(ask);
+    wire::AtomicResponse{70 + msn, 100 + msn}.emit(answer);
+    if (from == 0)
+      untagged(0, RdmapOpcode::atomic_request, 1, msn, ask);
+    else
+      untagged(1, RdmapOpcode::atomic_response, 3, msn < 3 ? msn : 2, answer);
+  };
   untagged(0, RdmapOpcode::send, 0, 1, Bytes(4, 1));
   x.send(1, fpdu(read_request(1, {0x11, 0x1000, 120, 0x22, 0x2000})));
   x.send(1, fpdu(read_request(2, {0x11, 0x1000, 120, 0x22, 0x2000})));
-  x.send(1, fpdu(read_request(3, {0x12, 0x1000, 90, 0x22, 0x2000})));
-  for (std::uint32_t n = 1; n <= 3; ++n) {
-    Bytes ask(PARLEY_RDMAP_ATOMIC_REQUEST_LEN);
-    wire::AtomicRequest{.request_id = 70 + n, .stag = 0x33, .to = 0x3000 + 8 * n, .add_swap = n}.emit(ask);
-    untagged(0, RdmapOpcode::atomic_request, 1, n, ask);
-  }
+  x.send(1, fpdu(read_request(3, {0x11, 0x5000, 90, 0x22, 0x2000})));
+  x.send(1, fpdu(read_request(4, {0x11, 0x3000, 50, 0x22, 0x2000})));
+  atomic(0, 1);
+  x.send(0, fpdu(read_request(2, {0x44, 0x4000, 30, 0x33, 0x3000})));
+  atomic(0, 3);
   for (int i = 0; i < 2; ++i) {
     x.send(0, fpdu(tagged(RdmapOpcode::read_response, 0x11, 0x1000, 60, false)));
     x.send(0, fpdu(tagged(RdmapOpcode::read_response, 0x11, 0x1000 + 60, 60)));
   }
-  for (std::uint32_t n = 1; n <= 3; ++n) {
-    Bytes answer(PARLEY_RDMAP_ATOMIC_RESPONSE_LEN);
-    wire::AtomicResponse{70 + n, 100 + n}.emit(answer);
-    untagged(1, RdmapOpcode::atomic_response, 3, n, answer);
-  }
+  atomic(1, 1);
+  x.send(1, fpdu(tagged(RdmapOpcode::read_response, 0x44, 0x4000, 30)));
+  atomic(1, 3);
   for (std::uint32_t at = 0; at < 90; at += 30)
-    x.send(0, fpdu(tagged(RdmapOpcode::read_response, 0x12, 0x1000 + at, 30, at == 60)));
+    x.send(0, fpdu(tagged(RdmapOpcode::read_response, 0x11, 0x5000 + at, 30, at == 60)));
+  x.send(0, fpdu(tagged(RdmapOpcode::read_response, 0x11, 0x3000, 50)));
   untagged(0, RdmapOpcode::send, 0, 2, Bytes(4, 2));
   untagged(1, RdmapOpcode::send, 0, 1, Bytes(4, 3));
+  x.close();
+  return x;
+}
+
+/// Segments of two messages in turn, and an FPDU that TCP cut, with an answer to what came before in between.
+inline capture::test::Exchange interleaved() {
+  using capture::test::fpdu;
+  using capture::test::send_segment;
+  using capture::test::tagged;
+  capture::test::Exchange x;
+  x.set_up();
+  const auto half = [](const Bytes& of, bool second) {
+    const auto middle = of.begin() + static_cast<std::ptrdiff_t>(of.size() / 2);
+    return second ? Bytes(middle, of.end()) : Bytes(of.begin(), middle);
+  };
+  const Bytes cut = fpdu(send_segment(2, 40));
+  x.send(0, fpdu(send_segment(1, 20, 0, false)));
+  x.send(0, fpdu(tagged(wire::RdmapOpcode::rdma_write, 5, 0x1000, 30, false)));
+  x.send(0, fpdu(send_segment(1, 10, 20)));
+  x.send(1, fpdu(send_segment(1, 6)));
+  x.send(0, fpdu(tagged(wire::RdmapOpcode::rdma_write, 5, 0x1000 + 30, 30)));
+  x.send(0, half(cut, false)).send(1, fpdu(send_segment(2, 7))).send(0, half(cut, true));
+  x.send(1, fpdu(send_segment(3, 8)));
   x.close();
   return x;
 }

@@ -239,6 +239,24 @@ TEST(ReplayNames, AreFoundWhereverAndHoweverAPeerAnnouncesThem) {
   }
   say("an STag that reads the same both ways",
       announced_as(Bytes{1, 2, 2, 1, 0, 0, 0, 0, 0, 0, 0x10, 0}, 0x01020201, 0x1000, 8));
+  for (const auto opcode : {wire::RdmapOpcode::send_inv, wire::RdmapOpcode::send_se_inv})
+    for (const std::uint32_t named : {stag, 0U}) {
+      Exchange x;
+      wire::DdpHeader h;
+      h.msn = 1;
+      Bytes words(9, 0xEE);
+      Writer(words).be32(stag);
+      x.set_up().send(0, fpdu(capture::test::segment(h, words)));
+      h.opcode = opcode;
+      h.stag = named;
+      x.send(1, fpdu(capture::test::segment(h))).close();
+      say(fmt::format("an STag that is invalidated by {}{}", wire::to_string(opcode), named == 0 ? ", but 0" : ""), x);
+    }
+  Exchange tagged_read;
+  tagged_read.set_up().send(0, fpdu(send_segment(1, 8)));
+  tagged_read.send(1, fpdu(capture::test::tagged(wire::RdmapOpcode::read_request, 5, 6, 3)));
+  tagged_read.send(1, fpdu(capture::test::tagged(wire::RdmapOpcode::atomic_request, 5, 6, 3))).close();
+  say("a tagged Read Request", tagged_read);
   say("rping's form, used by nobody",
       announced_as(Bytes{0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 5, 0, 0, 0, 64}, 9, 0x99, 8));
   say("rping's form without a length",

@@ -112,7 +112,8 @@ TEST(ReplayTables, WhatIsSaidAndComparedOfAWholeRecording) {
 
 TEST(ReplayTables, WhatIsPlayedOfARecordingWithoutOneFrame) {
   std::string out;
-  for (const auto& [name, x] : {std::pair("a medley", medley()), std::pair("many answers", many_answers())}) {
+  for (const auto& [name, x] : {std::pair("a medley", medley()), std::pair("many answers", many_answers()),
+                                std::pair("interleaved", interleaved())}) {
     const Recording full = record(x);
     for (std::size_t lost = 3; lost < x.frames.size(); ++lost) {
       const auto r = read_recording(file_of(without(x.frames, lost)), 0);
@@ -175,6 +176,47 @@ TEST(ReplayTables, WhatIsPlayedOfARecordingThatTheSnapLengthCut) {
       out += fmt::format(" {}\n", capture::to_string(side)) + one_side(*r, full, side);
   }
   expect_as_reviewed("replay_cut.txt", out);
+}
+
+/// The recording against the whole one, both sides, in a few words.
+std::string in_short(const std::string& name, const Frames& frames, const Recording& full) {
+  const auto r = read_recording(file_of(frames), 0);
+  if (!r) return name + ": " + r.error() + "\n";
+  std::string out = name + "\n";
+  for (const std::string& what : r->lacks) out += "  lacks " + what + "\n";
+  for (const Side side : {Side::initiator, Side::responder}) {
+    out += fmt::format(" {}\n", capture::to_string(side));
+    const std::string text = one_side(*r, full, side);
+    out += text.substr(0, text.find("\n    "));
+    if (out.back() != '\n') out += '\n';
+  }
+  return out;
+}
+
+TEST(ReplayTables, WhatIsPlayedOfARecordingThatStopsOrBeginsLate) {
+  std::string out;
+  for (const auto& [name, x] : {std::pair("a medley", medley()), std::pair("many answers", many_answers()),
+                                std::pair("interleaved", interleaved())}) {
+    const Recording full = record(x);
+    for (std::size_t end = 5; end < x.frames.size(); end += 2) {
+      const Frames head(x.frames.begin(), x.frames.begin() + static_cast<std::ptrdiff_t>(end));
+      out += in_short(fmt::format("{}, {} frames", name, end), head, full);
+      if (end > 7)
+        out += in_short(fmt::format("{}, {} frames without the one before the last", name, end), without(head, end - 2),
+                        full);
+    }
+    for (std::size_t begin = 1; begin < 6; ++begin)
+      out += in_short(fmt::format("{} from frame {} on", name, begin + 1),
+                      Frames(x.frames.begin() + static_cast<std::ptrdiff_t>(begin), x.frames.end()), full);
+  }
+  Exchange half;
+  half.set_up().send(0, fpdu(capture::test::send_segment(1, 4)));
+  const Bytes next = fpdu(capture::test::send_segment(2, 40));
+  half.send(0, Bytes(next.begin(), next.begin() + 30));
+  Exchange whole;
+  whole.set_up().send(0, fpdu(capture::test::send_segment(1, 4))).send(0, next).close();
+  out += in_short("half an FPDU at the end", half.frames, record(whole));
+  expect_as_reviewed("replay_stops.txt", out);
 }
 
 // Any two frames at once: a line for each side, and the CRC32c of what it said and of all that it told.
