@@ -112,9 +112,7 @@ void Player::live_item(Instant now, Item& item) {
       // What was taken for the message after the gap was a similar one inside the gap.
       lane.matched_at.resize(*lane.unsure);
       lane.unsure.reset();
-      remember(now, item, none);
-      ++result_.not_compared;
-      return log(now, false, 0, describe(item) + " (not compared: not in the recording)");
+      return live_item(now, item);
     }
     if (item.kind == Item::Kind::raw && recorded.kind != Item::Kind::raw && !half_.empty())
       mismatch->what = fmt::format("{}, then the end, came where {} was recorded", half_, describe(recorded));

@@ -313,6 +313,27 @@ TEST(ReplayGaps, OctetsBehindAWrongFpduAreCountedInAnyCut) {
   }
 }
 
+// Two Reads into one place, with one part of the first answer lost: the first whole answer that comes looks like the
+// second one, until another comes.
+TEST(ReplayGaps, AnswersThatLookAlikeAreEachFoundAgain) {
+  Exchange x;
+  x.set_up().send(0, fpdu(send_segment(1, 4)));
+  for (const std::uint32_t msn : {1U, 2U}) x.send(1, fpdu(read_request(msn, {0x11, 0x1000, 120, 0x22, 0x2000})));
+  x.send(1, fpdu(read_request(3, {0x11, 0x5000, 90, 0x22, 0x2000})));
+  for (int i = 0; i < 2; ++i) {
+    x.send(0, fpdu(tagged(RdmapOpcode::read_response, 0x11, 0x1000, 60, false)));
+    x.send(0, fpdu(tagged(RdmapOpcode::read_response, 0x11, 0x1000 + 60, 60)));
+  }
+  x.send(1, fpdu(send_segment(1, 4))).send(0, fpdu(tagged(RdmapOpcode::read_response, 0x11, 0x5000, 90)));
+  x.send(1, fpdu(send_segment(2, 4))).send(0, fpdu(send_segment(2, 4))).close();
+  Exchange lossy = x;
+  lossy.frames.erase(lossy.frames.begin() + 9);  // the first segment of the first answer
+  const OneSided out = play_lossy(record(lossy), record(x), Side::responder);
+  EXPECT_FALSE(out.result.difference) << out.result.difference->what;
+  EXPECT_EQ(out.result.steps_played, out.result.steps);
+  EXPECT_FALSE(out.peer.difference) << out.peer.difference->what;
+}
+
 // What the recording of the other side stops amid may have gone on in any way, though our side has more to say.
 TEST(ReplayGaps, WhatComesAfterTheRecordingOfTheOtherSideStopsIsNoDifference) {
   const auto exchange = [](bool lost, bool half) {

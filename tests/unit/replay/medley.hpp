@@ -135,8 +135,8 @@ inline capture::test::Exchange many_answers() {
   return x;
 }
 
-/// Segments of two messages in turn, and an FPDU that TCP cut, with an answer to what came before in between.
-inline capture::test::Exchange interleaved() {
+/// Messages of two segments, and an FPDU that TCP cut, with an answer to what came before in between.
+inline capture::test::Exchange cut_by_tcp() {
   using capture::test::fpdu;
   using capture::test::send_segment;
   using capture::test::tagged;
@@ -148,8 +148,8 @@ inline capture::test::Exchange interleaved() {
   };
   const Bytes cut = fpdu(send_segment(2, 40));
   x.send(0, fpdu(send_segment(1, 20, 0, false)));
-  x.send(0, fpdu(tagged(wire::RdmapOpcode::rdma_write, 5, 0x1000, 30, false)));
   x.send(0, fpdu(send_segment(1, 10, 20)));
+  x.send(0, fpdu(tagged(wire::RdmapOpcode::rdma_write, 5, 0x1000, 30, false)));
   x.send(1, fpdu(send_segment(1, 6)));
   x.send(0, fpdu(tagged(wire::RdmapOpcode::rdma_write, 5, 0x1000 + 30, 30)));
   x.send(0, half(cut, false)).send(1, fpdu(send_segment(2, 7))).send(0, half(cut, true));

@@ -113,7 +113,7 @@ TEST(ReplayTables, WhatIsSaidAndComparedOfAWholeRecording) {
 TEST(ReplayTables, WhatIsPlayedOfARecordingWithoutOneFrame) {
   std::string out;
   for (const auto& [name, x] : {std::pair("a medley", medley()), std::pair("many answers", many_answers()),
-                                std::pair("interleaved", interleaved())}) {
+                                std::pair("cut by TCP", cut_by_tcp())}) {
     const Recording full = record(x);
     for (std::size_t lost = 3; lost < x.frames.size(); ++lost) {
       const auto r = read_recording(file_of(without(x.frames, lost)), 0);
@@ -196,7 +196,7 @@ std::string in_short(const std::string& name, const Frames& frames, const Record
 TEST(ReplayTables, WhatIsPlayedOfARecordingThatStopsOrBeginsLate) {
   std::string out;
   for (const auto& [name, x] : {std::pair("a medley", medley()), std::pair("many answers", many_answers()),
-                                std::pair("interleaved", interleaved())}) {
+                                std::pair("cut by TCP", cut_by_tcp())}) {
     const Recording full = record(x);
     for (std::size_t end = 5; end < x.frames.size(); end += 2) {
       const Frames head(x.frames.begin(), x.frames.begin() + static_cast<std::ptrdiff_t>(end));
