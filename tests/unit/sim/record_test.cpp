@@ -110,7 +110,8 @@ TEST(PcapngTap, NotesAndViolationsStandOnTheFrameNextInTime) {
   show(tap, at(3), 0, 0, true, 2, x.frames[1].octets);
   show(tap, at(5), 0, 0, true, 3, x.frames[2].octets);
   RunReport report;
-  report.violations = {{"fence", at(4), "a > b", "too early", "RFC 5044 §7.1.2"},
+  report.violations = {{"order", at(2), "", "out of place", ""},
+                       {"fence", at(4), "a > b", "too early", "RFC 5044 §7.1.2"},
                        {"late", at(9), "", "never ended", ""}};
   tap.finish(&report);
   const std::string all(out.begin(), out.end());
@@ -121,6 +122,8 @@ TEST(PcapngTap, NotesAndViolationsStandOnTheFrameNextInTime) {
   ASSERT_NE(packet(1), std::string::npos);
   EXPECT_GT(place("host b crashed at 0.002000000 s"), packet(1));
   EXPECT_LT(place("host b crashed"), packet(2));
+  EXPECT_GT(place("violation at 0.002000000 s: order: out of place"), packet(1));
+  EXPECT_LT(place("violation at 0.002000000 s: order: out of place"), packet(2));
   EXPECT_GT(place("violation at 0.004000000 s: fence: a > b: too early [RFC 5044 §7.1.2]"), packet(2));
   EXPECT_GT(place("violation at 0.009000000 s: late: never ended"), packet(2));
   EXPECT_NE(place("late: never ended"), std::string::npos);
