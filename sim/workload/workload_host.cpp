@@ -205,8 +205,7 @@ bool HostApp::prepare(Live& end) {
                     .both_ways = end.spec->both_ways,
                     .number = end.attempt->number,
                     .role = end.record->role};
-  if (end.listen != nullptr && end.listen->mpa.ird != mpa::depth_not_negotiated) plan.ird = end.listen->mpa.ird;
-  if (end.listen != nullptr && end.listen->mpa.ird == mpa::depth_not_negotiated) plan.ird = 1;
+  if (end.listen != nullptr) plan.ird = end.listen->mpa.ird == mpa::depth_not_negotiated ? 1 : end.listen->mpa.ird;
   end.transfer =
       std::make_unique<TransferEnd>(plan, *end.record, end.attempt->label, end.attempt->corrupted, workload_.judge_);
   const auto opened = end.transfer->open(host_.device(), pd_);

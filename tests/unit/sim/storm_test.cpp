@@ -143,6 +143,61 @@ TEST(SimStorm, SurvivesLoss) {
   EXPECT_GT(report.counters.dropped, 0U);
 }
 
+/// The initiators send no RTR, and the responders wait for a first FPDU for as long as `first_fpdu` says; 0s is for ever.
+StormOptions stuck(Duration first_fpdu) {
+  StormOptions options = sized(2, 1);
+  options.mpa.revision = 1;
+  options.mpa.rtr = mpa::Rtr::frame;
+  options.mpa.accept_rtr_frame = false;
+  options.mpa.timeouts.first_fpdu = first_fpdu;
+  return options;
+}
+
+TEST(SimStorm, SaysWhichConnectionsAreNeitherUpNorFailedWhenNothingHappensAnyMore) {
+  const StormReport report = run_storm(stuck({}));
+  EXPECT_EQ(report.established + report.failed, 0U);
+  EXPECT_EQ(words(report),
+            ": 1 of 1 connections are neither established nor failed, and nothing is left to happen\n"
+            "n0 > n1 (process 0 > 1): try 1; the initiator is up, the responder is not up\n");
+}
+
+TEST(SimStorm, ADayIsLongEnough) {
+  const StormReport soon = run_storm(stuck(23h + 59min)), late = run_storm(stuck(24h + 30min));
+  EXPECT_GT(soon.retried, 0U) << words(soon);
+  EXPECT_EQ(late.retried, 0U) << words(late);
+  EXPECT_LE(late.virtual_time, 24h);
+  ASSERT_FALSE(late.violations.empty());
+  EXPECT_THAT(late.violations[0].text, HasSubstr("neither established nor failed"));
+}
+
+TEST(SimStorm, WhatFailsFiveTimesHasFailed) {
+  StormOptions options = sized(3, 2);
+  options.loss = {1, 1};
+  const StormReport report = run_storm(options);
+  EXPECT_EQ(report.wanted, 12U);
+  EXPECT_EQ(report.failed, 12U);
+  EXPECT_EQ(report.retried, 4 * report.failed);
+  EXPECT_EQ(report.established, 0U);
+  ASSERT_EQ(report.violations.size(), 12U);
+  for (const Violation& v : report.violations) {
+    EXPECT_THAT(v.connection, ::testing::MatchesRegex("n[0-2] > n[0-2] \\(process [0-5] > [0-5]\\)"));
+    EXPECT_THAT(v.text, HasSubstr("failed 5 times; the last time: "));
+  }
+}
+
+TEST(SimStorm, TellsItsProgressEveryThousandEventsAndAtTheEnd) {
+  std::vector<std::uint64_t> told;
+  const StormReport report = run_storm(sized(10, 2), [&](std::uint64_t done) {
+    told.push_back(done);
+    return true;
+  });
+  EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
+  EXPECT_EQ(told.front(), 0U);
+  EXPECT_EQ(told.back(), report.wanted);
+  EXPECT_GE(told.size(), report.counters.events / 1024 / 2);
+  EXPECT_LE(told.size(), report.counters.events / 1024 + 2);
+}
+
 TEST(SimStorm, IsTheSameForTheSameSeed) {
   StormOptions options = sized(5, 2);
   options.loss = {1, 50};

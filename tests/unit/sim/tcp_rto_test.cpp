@@ -99,13 +99,13 @@ TEST(SimTcpRto, AProbeOfAShutWindowIsNotMeasured) {
   p.b.tcp.resume(p.now);
   p.drain(false);
   p.fate = nullptr;
-  p.options.delay = 500ms;
-  p.run(5s);  // the probe is what is missing, and its ACK takes a second
+  p.options.delay = 75ms;
+  p.run(5s);  // the probe is what is missing, and is acknowledged before the next
   ASSERT_EQ(p.b.received.size(), 2 * segment + 1);
   ASSERT_EQ(p.a.tcp.send_queue(), 0U);
   p.fate = [](const Segment& s) { return s.first ? lost() : Pair::Fate{}; };
   p.write(true, text(10));
-  EXPECT_EQ(p.a.tcp.next_deadline() - p.now, 4 * 250ms) << "as it was, and backed off until something is measured";
+  EXPECT_EQ(p.a.tcp.next_deadline() - p.now, 2 * 250ms) << "as it was, and backed off until something is measured";
 }
 
 TEST(SimTcpRto, ItDoublesUpToTheMost) {

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Verdicts of whole runs: whom they hold to what, whom they excuse, and what they say is left open.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/run/run.hpp"
+
+namespace parley::sim {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// Hosts a and b on one link; b listens, a connects once.
+Scenario two_hosts() {
+  Scenario s;
+  s.hosts = {{.name = "a"}, {.name = "b"}};
+  s.links = {{.name = "a-b", .ends = {"a", "b"}}};
+  s.listens.resize(1);
+  s.listens[0].host = "b";
+  s.connects.resize(1);
+  s.connects[0].from = "a";
+  s.connects[0].to = "b";
+  s.connects[0].mpa.rtr = mpa::Rtr::read;
+  return s;
+}
+
+std::vector<std::string> said(const RunReport& report) {
+  std::vector<std::string> out;
+  for (const Violation& v : report.violations) out.push_back(v.checker + ": " + v.text);
+  return out;
+}
+
+TEST(SimVerdict, EveryHostIsHeldToTheBounds) {
+  Scenario s = two_hosts();
+  s.bounds.send_queue = 1;
+  s.bounds.frames = 1;
+  const auto words = said(run_scenario(s, {}));
+  EXPECT_THAT(words, Contains(HasSubstr("bounds: octets in a send queue of a: ")));
+  EXPECT_THAT(words, Contains(HasSubstr("bounds: octets in a send queue of b: ")));
+  EXPECT_THAT(words, Contains(HasSubstr("bounds: frames in flight: ")));
+  EXPECT_EQ(words.size(), 3U);
+}
+
+// RFC 5044 §7.1.2 rule 4 is what siw does not keep to, on either end where it listens.
+TEST(SimVerdict, AnEndThatPlaysAQuirkMayBreakRulesOnTheWireAndNoOther) {
+  Scenario s = two_hosts();
+  s.connects[0].mpa.rtr = mpa::Rtr::none;
+  s.connects[0].mpa.ird = s.connects[0].mpa.ord = s.listens[0].mpa.ird = s.listens[0].mpa.ord = 8;
+  s.listens[0].mpa.play_quirk = "siw";
+  s.connects[0].mpa.peer_quirk = "siw";
+  s.connects[0].expect = Expect::settled;
+  EXPECT_THAT(said(run_scenario(s, {})), IsEmpty());
+}
+
+TEST(SimVerdict, AnEndWhosePeerIsGoneForGoodIsWaitedFor) {
+  for (const char* host : {"a", "b"}) {
+    Scenario s = two_hosts();
+    s.connects[0].closer = Closer::nobody;
+    s.connects[0].expect = Expect::settled;
+    s.bounds.time = 1h;
+    ScenarioFault crash;
+    crash.host = host;
+    crash.rule.action = FaultAction::crash;
+    crash.rule.from = Instant(1s);
+    s.faults = {crash};
+    const RunReport report = run_scenario(s, {});
+    EXPECT_THAT(said(report), IsEmpty());
+    EXPECT_EQ(report.end, RunEnd::settled);
+    EXPECT_GT(report.finished_at, Instant(30s)) << "it loses patience, half of converge after its last progress";
+  }
+}
+
+TEST(SimVerdict, WithoutACrashConnectionsThatNobodyClosesRest) {
+  Scenario s = two_hosts();
+  s.connects[0].closer = Closer::nobody;
+  const RunReport report = run_scenario(s, {});
+  EXPECT_THAT(said(report), IsEmpty());
+  EXPECT_LT(report.finished_at, Instant(1s));
+}
+
+TEST(SimVerdict, WhatIsPendingIsToldOfEachEndWithHowFarItGot) {
+  const auto pending = [](Transfer transfer) {
+    Scenario s = two_hosts();
+    s.connects[0].transfer = transfer;
+    s.connects[0].messages = 3;
+    s.connects[0].octets = 1'000'000;
+    s.links[0].options.rate_bps = 1'000'000;
+    s.bounds.time = 10s;
+    const RunReport report = run_scenario(s, {});
+    EXPECT_EQ(report.end, RunEnd::time_bound);
+    return report.pending;
+  };
+  for (const Transfer transfer : {Transfer::send, Transfer::write, Transfer::read}) {
+    const auto words = pending(transfer);
+    ASSERT_GE(words.size(), 2U);
+    const std::string_view initiator = transfer == Transfer::read ? "of 3 messages read" : "of 3 messages sent, ";
+    EXPECT_THAT(words, Contains(::testing::AllOf(HasSubstr("the initiator on a waits; last told Established; "),
+                                                 HasSubstr(initiator))))
+        << to_string(transfer);
+    EXPECT_THAT(words, Contains(HasSubstr("the responder on b waits; last told Established; ")));
+  }
+}
+
+TEST(SimVerdict, ConnectionsThatWereNotStartedAreCounted) {
+  Scenario s = two_hosts();
+  s.connects[0].count = 10;
+  s.connects[0].interval = 1s;
+  s.bounds.events = 100;
+  const RunReport report = run_scenario(s, {});
+  EXPECT_EQ(report.end, RunEnd::event_bound);
+  ASSERT_FALSE(report.pending.empty());
+  EXPECT_THAT(report.pending[0], HasSubstr("connect 1 (a > b:7471): "));
+  EXPECT_THAT(report.pending[0], HasSubstr(" of 10 not started"));
+}
+
+}  // namespace
+}  // namespace parley::sim
