@@ -185,6 +185,19 @@ TEST(SimStorm, WhatFailsFiveTimesHasFailed) {
   }
 }
 
+// A responder that keeps no fence is up as soon as it has replied; its initiator may have given up by then.
+TEST(SimStorm, AConnectionIsOnlyUpWhenBothEndsAre) {
+  StormOptions options = sized(3, 1);
+  options.mpa.play_quirk = "siw";
+  options.link.delay = 1ms;
+  options.mpa.timeouts.reply = 3ms;  // and the way there and back takes four
+  const StormReport report = run_storm(options);
+  EXPECT_EQ(report.wanted, 3U);
+  EXPECT_EQ(report.failed, 3U) << words(report);
+  EXPECT_EQ(report.retried, 12U);
+  EXPECT_EQ(report.established, 0U);
+}
+
 TEST(SimStorm, TellsItsProgressEveryThousandEventsAndAtTheEnd) {
   std::vector<std::uint64_t> told;
   const StormReport report = run_storm(sized(10, 2), [&](std::uint64_t done) {
