@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 #include "base/bytes_io.hpp"
@@ -366,6 +367,7 @@ FpduWalker::Beginning FpduWalker::beginning(std::uint32_t& total) {
   if (!agreed && (r.be32() & ~std::uint32_t{3}) != 0) return Beginning::as_agreed;
   const std::uint32_t length = r.be16();
   if (length < PARLEY_DDP_TAGGED_LEN || length > PARLEY_MPA_ULPDU_MAX) return Beginning::as_agreed;
+  if (!plausible_head(header + PARLEY_MPA_LEN_LEN, length, !agreed)) return Beginning::as_agreed;
   total = wire_size(0, length, !agreed);
   if (size() < total) return Beginning::wait;
   markers_ = agreed ? Known::no : Known::yes;
@@ -451,6 +453,19 @@ bool FpduWalker::build(std::uint64_t at, std::uint32_t length, std::uint32_t tot
   return good;
 }
 
+/// Whether a DDP header can begin at `at`, or is not there whole: whoever looks for FPDUs need not wait for the rest of
+/// what is none.
+bool FpduWalker::plausible_head(std::uint64_t at, std::uint32_t ulpdu_length, bool markers) const {
+  std::array<std::uint8_t, PARLEY_DDP_UNTAGGED_LEN> head{};
+  const std::size_t n = std::min<std::size_t>(head.size(), ulpdu_length);
+  for (std::size_t i = 0; i < n; ++i, ++at) {
+    if (markers && at % marker_interval == 0) at += PARLEY_MPA_MARKER_LEN;
+    if (at >= end()) return true;
+    head[i] = view(at, 1).front();
+  }
+  return plausible_segment(ConstBytes(head).first(n));
+}
+
 FpduWalker::Guess FpduWalker::judge(std::uint64_t at) {
   const bool markers = markers_ == Known::yes;
   const std::uint64_t header = at + (markers && at % marker_interval == 0 ? 4 : 0);
@@ -460,11 +475,7 @@ FpduWalker::Guess FpduWalker::judge(std::uint64_t at) {
   const std::uint32_t length = r.be16();
   if (length < PARLEY_DDP_TAGGED_LEN || length > PARLEY_MPA_ULPDU_MAX) return Guess::bad;
   const std::uint32_t total = wire_size(at, length, markers);
-  // Look at the DDP header before waiting for the rest of what may be no FPDU at all.
-  const std::uint64_t probe = header + 2 + PARLEY_DDP_UNTAGGED_LEN;
-  if (!markers && end() >= std::min(probe, at + total) &&
-      !plausible_segment(view(header + 2, std::min<std::size_t>(PARLEY_DDP_UNTAGGED_LEN, length))))
-    return Guess::bad;
+  if (!plausible_head(header + PARLEY_MPA_LEN_LEN, length, markers)) return Guess::bad;
   if (end() < at + total) return Guess::wait;
   WalkedFpdu f;
   const Known before = crc_;

@@ -122,6 +122,7 @@ class FpduWalker {
   void find_missing_marker(std::uint64_t at, std::uint64_t header, std::uint64_t stop, WalkedFpdu& out) const;
   bool resync(FpduSink& sink);
   enum class Guess : std::uint8_t { good, bad, wait };
+  bool plausible_head(std::uint64_t at, std::uint32_t ulpdu_length, bool markers) const;
   Guess judge(std::uint64_t at);
   bool next_candidate(std::uint64_t after, std::uint64_t& out) const;
 

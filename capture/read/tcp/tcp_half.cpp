@@ -294,7 +294,7 @@ void TcpHalf::flush(const SegmentRef& ref, ReassemblyBudget& budget, HalfSink& s
   drain(budget, sink);
   while (!held_.empty()) skip_hole(ref, budget, sink);
   const std::uint64_t shown = std::max(acked_, sent_);
-  if (ends_at_ && shown >= *ends_at_ && *ends_at_ > position_)
+  if (ends_at_ && *ends_at_ > position_)
     lose(*ends_at_ - position_, ref, sink);
   else if (synchronised_ && !ends_at_ && shown > position_ + 1)
     // One octet more than seen is the FIN's place in the sequence, not data.

@@ -109,7 +109,7 @@ void MpaConnection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref
   h.startup_length = h.read_to - rest.size();
   h.head_told = true;
   if (tap_ != nullptr) tap_->startup(tapped(h), h.head_at, ConstBytes(h.head).first(size));
-  if (!roles_known_ && !h.tcp.from_syn() && (v->revision > 2 || v->pd_length > PARLEY_MPA_PD_MAX || !rest.empty())) {
+  if (!roles_known_ && !h.tcp.from_syn() && !rest.empty()) {
     protocol_ = Protocol::other;  // payload of a connection that began earlier can read so
     return;
   }

@@ -35,11 +35,7 @@ void RdmapCheck::count_into(DirectionCounts& from_initiator, DirectionCounts& fr
 
 void RdmapCheck::complaint(Side culprit, Complaint c, bool weak) {
   State& s = at(culprit);
-  if (!weak && s.faults.size() < faults_max) {
-    // Some are only told from what follows them; the order is that of the stream.
-    const auto later = [&](const Complaint& other) { return c.end != 0 && other.end > c.end; };
-    s.faults.insert(std::find_if(s.faults.begin(), s.faults.end(), later), c);
-  }
+  if (!weak && s.faults.size() < faults_max) s.faults.push_back(c);
   if (weak && s.fault && !s.fault_weak) return;
   s.fault = c;
   s.fault_weak = weak;

@@ -53,7 +53,7 @@ void RdmapCheck::check_terminate(Side from, const WalkedFpdu& f, const DdpHeader
   held.frame = f.last.frame;
   held.size = f.ulpdu.size();
   held.known = std::min(f.known, held.size);
-  const ConstBytes kept = f.ulpdu.first(std::min(held.size, held_max));
+  const ConstBytes kept = Reader(f.ulpdu).bytes(std::min(held.size, held_max));
   held.ulpdu.assign(kept.begin(), kept.end());
   held.before = peer.segments;
   held.cause = peer.fault;

@@ -100,6 +100,20 @@ TEST(Ended, AClosedConnectionWaitsForWhatItLacks) {
   EXPECT_EQ(live.after(2 * second).size(), 1u);
 }
 
+TEST(Ended, AResetEndsAConnectionAtOnceUnlessSomeOfItMayComeLate) {
+  for (const unsigned who : {0u, 1u})
+    for (const bool hole : {false, true}) {
+      Live live;
+      Exchange x = from_port(40001);
+      x.set_up().send(0, fpdu(send_segment(1, 20))).send(0, fpdu(send_segment(2, 20))).rst(who);
+      if (hole) x.frames.erase(x.frames.begin() + 5);
+      live.push(x.frames);
+      EXPECT_TRUE(live.after(second / 2).empty());
+      EXPECT_EQ(live.after(second).size(), hole ? 0u : 1u) << who;
+      EXPECT_EQ(live.after(2 * second).size(), hole ? 1u : 0u) << who;
+    }
+}
+
 TEST(Ended, OneThatWaitsKeepsNoOtherBack) {
   Live live;
   Exchange waiting = from_port(40001);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Captures made in memory for tests: an MPA connection as Ethernet frames that a test may lose, cut, double or reorder.
 #pragma once
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <array>
 #include <fstream>
@@ -25,6 +27,18 @@ struct Frame {
 };
 using Frames = std::vector<Frame>;
 
+/// What holds of every report: a finding stands inside its connection, and is of the side that it begins with.
+inline void expect_sound(const FileReport& r) {
+  for (const ConnectionReport& c : r.connections)
+    for (const Finding& f : c.findings) {
+      EXPECT_TRUE(f.frame == 0 || (f.frame >= c.first_frame && f.frame <= c.last_frame)) << f.frame << " " << f.text;
+      for (const Side side : {Side::initiator, Side::responder}) {
+        if (!f.text.starts_with("the " + std::string(to_string(side)) + " ")) continue;
+        EXPECT_EQ(f.side, side) << f.text;
+      }
+    }
+}
+
 inline FileReport analyse(const Frames& frames, const AnalyzerOptions& options, std::uint16_t link_type = 1) {
   Analyzer analyzer(options);
   std::uint64_t number = 0;
@@ -37,7 +51,9 @@ inline FileReport analyse(const Frames& frames, const AnalyzerOptions& options, 
     p.original_length = std::max<std::uint32_t>(f.original_length, static_cast<std::uint32_t>(f.octets.size()));
     analyzer.push(p);
   }
-  return analyzer.finish();
+  FileReport r = analyzer.finish();
+  expect_sound(r);
+  return r;
 }
 inline FileReport analyse(const Frames& frames, std::uint16_t link_type = 1, bool events = false) {
   return analyse(frames, AnalyzerOptions{.events = events}, link_type);
