@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
+#include "base/json_text.hpp"
 
 namespace parley {
 namespace {
@@ -33,6 +34,17 @@ TEST(Json, ArraysComeFromVectorsAndByPushing) {
 TEST(Json, IndentsForPeople) {
   EXPECT_EQ(text({{"a", std::vector<int>{1, 2}}, {"b", Json::array()}}, 1),
             "{\n \"a\": [\n  1,\n  2\n ],\n \"b\": []\n}");
+}
+
+TEST(Json, OctetsAreTextOnlyWhereAllOfThemArePrintable) {
+  const auto octets = [](std::string_view of) { return text(json_octets(Bytes(of.begin(), of.end()))); };
+  EXPECT_EQ(octets(""), R"({"length":0,"hex":""})");
+  EXPECT_EQ(octets("ab c"), R"({"length":4,"hex":"61622063","text":"ab c"})");
+  EXPECT_EQ(octets("\x7f"), R"({"length":1,"hex":"7f"})");
+  EXPECT_EQ(octets("a\n"), R"({"length":2,"hex":"610a"})");
+  EXPECT_EQ(octets("\xff"
+                   "a"),
+            R"({"length":2,"hex":"ff61"})");
 }
 
 TEST(Json, IntegersAreWhole) {

@@ -321,6 +321,15 @@ std::string atomic(std::uint32_t operation, const std::string& stag, const std::
   return Solo::hex32(operation) + "00000005" + stag + to + "0000000000000001" + zeros(8) + zeros(8) + zeros(8);
 }
 
+TEST(NicTerminate, ImmediateDataWithAnotherMsnTerminatesWith1203) {  // RFC 5041 §4.3
+  for (const std::uint32_t msn : {0U, 2U, 0xFFFFFFFFU})
+    for (const char* const control : {"4148", "4149"}) {
+      Solo solo;
+      ASSERT_TRUE(solo.side.recv(1, {solo.buffer.all()}).has_value());
+      expect_terminate(solo, untagged(control, 0, msn, 0), "0102030405060708", "1203");
+    }
+}
+
 TEST(Conformance, Row69_MisalignedAtomic) {
   Solo solo;
   expect_terminate(solo, untagged("414a", 1, 1, 0), atomic(0, solo.stag(), solo.to(4)), "0207");
