@@ -207,6 +207,57 @@ TEST(DriverStreams, EverySocketHasTheCongestionControlThatIsAskedFor) {
   }
 }
 
+/// TCP_NODELAY of the TCP sockets opened since `before`.
+std::vector<int> nodelay_since(const std::set<int>& before) {
+  std::vector<int> out;
+  for (const int fd : descriptors()) {
+    int value = 0;
+    socklen_t size = sizeof value;
+    if (!before.contains(fd) && ::getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &size) == 0)
+      out.push_back(value != 0 ? 1 : 0);
+  }
+  return out;
+}
+
+// RFC 5044 §5: an FPDU must not wait for the acknowledgement of the one before it. A question that is answered each time
+// needs no option for that.
+TEST(DriverStreams, ASecondWriteWithoutAnAnswerTurnsNagleOff) {
+  for (const bool answered : {false, true}) {
+    const Plain there = Plain::listening();
+    Driven d;
+    const std::set<int> before = descriptors();
+    d.machine.ask(Command::open, 1, there.name(false));
+    ASSERT_TRUE(d.until([&] { return d.machine.stream == 1; }));
+    EXPECT_EQ(nodelay_since(before), std::vector<int>{0});
+    const Plain peer = there.accept();
+    const auto write = [&] {
+      d.machine.send(Bytes(10, 1));
+      d.settle();
+      EXPECT_EQ(peer.next(), 10);
+      if (answered) peer.say(1);
+      d.settle();
+    };
+    write();
+    const std::set<int> and_peer = [&] {
+      std::set<int> out = before;
+      out.insert(peer.fd);
+      return out;
+    }();
+    EXPECT_EQ(nodelay_since(and_peer), std::vector<int>{0});
+    write();
+    EXPECT_EQ(nodelay_since(and_peer), std::vector<int>{answered ? 0 : 1});
+    write();
+    EXPECT_EQ(nodelay_since(and_peer), std::vector<int>{1}) << "from the third on in any case";
+  }
+  Driven d;
+  const std::set<int> before = descriptors();
+  const Plain peer = Plain::to(d.listen());
+  ASSERT_TRUE(d.until([&] { return d.machine.accepted == 1; }));
+  std::set<int> others = before;
+  others.insert(peer.fd);
+  EXPECT_EQ(nodelay_since(others), (std::vector<int>{1, 1})) << "a listener, and what it accepted";
+}
+
 TEST(DriverStreams, AListenerAtEveryAddressTellsWhichOneThePeerChose) {
   for (const Address& at : {Address::any(Address::Family::v4, 0), anywhere}) {
     Driven d;

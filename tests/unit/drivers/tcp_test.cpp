@@ -629,6 +629,9 @@ TEST(Drivers, ResolvesNumbersAndRefusesNonsense) {
   const auto v6 = TcpHost::resolve("::1", 1);
   ASSERT_TRUE(v6);
   EXPECT_EQ(v6->front(), Address::loopback(Address::Family::v6, 1));
+  const auto name = TcpHost::resolve("localhost", 5);
+  ASSERT_TRUE(name) << name.error().message();
+  for (const Address& at : *name) EXPECT_EQ(at, Address::loopback(at.family, 5));
   const auto none = TcpHost::resolve("no such host", 1);
   EXPECT_EQ(none.error(), Errc::bad_address);
   EXPECT_EQ(none.error().sentence(), "host is neither an address nor a name that the system can resolve");
