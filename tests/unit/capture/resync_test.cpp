@@ -123,6 +123,20 @@ TEST(CaptureResync, BehindABadCrcTheNextFpduIsFoundInARetransmission) {
   }
 }
 
+TEST(CaptureResync, BehindAnEmptyUlpduTheNextFpduIsFoundInsideASegment) {  // RFC 5044 §4.1: 1 octet at least
+  const Bytes empty = fpdu({});
+  const Bytes next = fpdu(send_segment(2, 50));
+  for (std::size_t cut = 1; cut < empty.size(); ++cut) {
+    Bytes first = fpdu(send_segment(1, 50)), second(empty.begin() + static_cast<std::ptrdiff_t>(cut), empty.end());
+    first.insert(first.end(), empty.begin(), empty.begin() + static_cast<std::ptrdiff_t>(cut));
+    second.insert(second.end(), next.begin(), next.end());
+    const FileReport r = test::analyse(set_up(false).send(0, first).send(0, second).close().frames);
+    EXPECT_TRUE(test::has(r, Severity::error, "the initiator sent an FPDU with ULPDU_Length 0")) << cut;
+    ASSERT_EQ(r.connections.size(), 1u);
+    EXPECT_EQ(r.connections[0].from_initiator.messages, 2u) << cut << "\n" << test::words(r);
+  }
+}
+
 TEST(CaptureResync, AMarkerWithBitsSetKeepsNoFpduWaiting) {  // RFC 5044 §4.3
   for (const unsigned first_half : {0x0080u, 0x0400u, 0xFF00u})
     for (const bool at_begin : {true, false}) {  // or right behind 512 octets, where it looks like a ULPDU_Length
