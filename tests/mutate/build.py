@@ -48,6 +48,7 @@ class Build:
         self.slots = threading.BoundedSemaphore(jobs)  # compilers, linkers and test programs at once
         self.work = folder / "mutants"
         self.commands = {}
+        self.unity = {}  # of a source that is compiled with others of its room, the file that includes them
 
     def must(self, command, seconds, what):
         status, output = run(command, seconds, what)
@@ -71,9 +72,16 @@ class Build:
         if not (self.folder / "compile_commands.json").is_file():
             raise BuildError(f"{self.folder} is no build directory")
         for entry in json.loads((self.folder / "compile_commands.json").read_text()):
-            self.commands.setdefault(entry["file"], shlex.split(entry["command"]))
+            self.add_command(pathlib.Path(entry["file"]), shlex.split(entry["command"]))
         self.links = {name: self.link_of(name) for name in programs}
         self.trace = self.compile(HERE / "trace.cpp", next(p for p in self.commands if "/tests/unit/" in p), "trace")
+
+    def add_command(self, file, words):
+        self.commands.setdefault(str(file), words)
+        if file.parent.name == "Unity":
+            for source in re.findall(r'^#include "(.+\.cpp)"$', file.read_text(), re.M):
+                self.commands.setdefault(source, words)
+                self.unity.setdefault(source, str(file))
 
     def link_of(self, name):
         last = self.must(["ninja", "-C", str(self.folder), "-t", "commands", name], 60, "ninja").splitlines()
@@ -90,6 +98,10 @@ class Build:
         """The object; for a source that does not compile, an error with what the compiler says."""
         out = self.work / f"{name}.o"
         command = list(self.commands[instead_of])
+        if together := self.unity.get(instead_of):
+            text = pathlib.Path(together).read_text().replace(f'#include "{instead_of}"', f'#include "{source}"')
+            source, instead_of = self.work / f"{name}.unity.cpp", together
+            source.write_text(text)
         for i, word in enumerate(command):
             if word in ("-o", "-MF", "-MT"):
                 command[i + 1] = str(out) + ("" if word == "-o" else ".d")
@@ -115,6 +127,15 @@ class Build:
         source = self.work / f"{name}.cpp"
         source.write_text(text)
         return self.compile(source, str(self.root / file), name)
+
+    def apart(self, files):
+        """Sources that are compiled with one another cannot be changed one by one."""
+        seen = {}
+        for file in files:
+            together = self.unity.get(str(self.root / file), file)
+            if seen.setdefault(together, file) != file:
+                raise BuildError(f"{seen[together]} and {file} are compiled together in {self.folder}; use another build")
+        return files
 
     def has(self, name, file):
         """Whether the test program is linked with the library of the source."""

@@ -217,6 +217,7 @@ def main():
               flush=True)
         builder.prepare(rooms, args.as_built)
         totals, picked = pick(args, files, builder)
+        builder.apart(picked)
         chosen = [m for found in picked.values() for m in found]
         if args.list:
             for mutant in chosen:

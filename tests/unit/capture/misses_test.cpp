@@ -152,5 +152,32 @@ TEST(CaptureMisses, APdLengthOfWhichTheFinCutsOffTheRest) {  // RFC 5044 §7.1.1
   EXPECT_EQ(errors(second.open().send(0, part).fin(1).fin(0)), "");  // perhaps it had no time for the rest
 }
 
+// What the capture cut off may have been the rest.
+TEST(CaptureMisses, NoPdLengthIsHeldToAPacketThatTheSnapLengthCut) {
+  Bytes part = startup(MpaKey::req, C, 1, {}, Bytes(16));
+  part.resize(28);
+  Exchange x;
+  x.open().send(0, part);
+  test::Frame& cut = x.frames.back();
+  cut.original_length = static_cast<std::uint32_t>(cut.octets.size());
+  cut.octets.resize(cut.octets.size() - 4);
+  EXPECT_EQ(errors(x.fin(0).fin(1)), "");
+}
+
+// RFC 5044 §7.2: a FIN or RST in the middle of an FPDU is noted; a capture that ends there shows nothing.
+TEST(CaptureMisses, AStreamThatEndsInsideAnFpduIsNoted) {
+  const auto notes = [](Exchange& x) {
+    const FileReport r = test::analyse(x.frames);
+    return test::has(r, Severity::note,
+                     "the stream of the initiator ends inside an FPDU (20 octets of it came) [RFC 5044");
+  };
+  Exchange finished, reset, going_on;
+  for (Exchange* x : {&finished, &reset, &going_on})
+    x->set_up().send(0, ConstBytes(fpdu(send_segment(1, 100))).first(20));
+  EXPECT_TRUE(notes(finished.close()));
+  EXPECT_TRUE(notes(reset.rst(0)));
+  EXPECT_FALSE(notes(going_on));
+}
+
 }  // namespace
 }  // namespace parley::capture

@@ -51,7 +51,7 @@ class Told {
   std::vector<Describer::Seen> seen_;
 };
 
-Bytes octets_of(const FramePtr& frame) { return Bytes(frame->octets().begin(), frame->octets().end()); }
+Bytes frame_octets(const FramePtr& frame) { return Bytes(frame->octets().begin(), frame->octets().end()); }
 
 /// Frames of host a (number 0) to host b (number 1).
 class Frames {
@@ -59,16 +59,16 @@ class Frames {
   Bytes arp(std::uint8_t operation, const Address& target) {
     wire::ArpPacket p{.reply = operation == 2, .sender_mac = a_.mac, .sender_ip = {10, 0, 0, 1}, .target_mac = {}};
     std::copy_n(target.octets.begin(), 4, p.target_ip.begin());
-    Bytes out = octets_of(write_arp(pool_, wire::broadcast_mac, p));
+    Bytes out = frame_octets(write_arp(pool_, wire::broadcast_mac, p));
     out[21] = operation;
     return out;
   }
   Bytes neighbour(const wire::NeighbourMessage& m, const wire::Ip6& to) {
-    return octets_of(write_neighbour(pool_, a_.mac, wire::group_mac(to), a_.v6.octets, to, m));
+    return frame_octets(write_neighbour(pool_, a_.mac, wire::group_mac(to), a_.v6.octets, to, m));
   }
   Bytes tcp(LocalKind kind, const wire::TcpHeader& header, ConstBytes payload = {}) {
     const ConstBytes pieces[] = {payload};
-    return octets_of(write_segment(pool_, a_, kind, b_.of(kind).octets, header, pieces, 0x1234));
+    return frame_octets(write_segment(pool_, a_, kind, b_.of(kind).octets, header, pieces, 0x1234));
   }
   const PortAddresses& a() const { return a_; }
   const PortAddresses& b() const { return b_; }

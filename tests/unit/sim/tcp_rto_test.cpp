@@ -6,7 +6,7 @@ namespace parley::sim {
 namespace {
 using namespace kit;
 
-constexpr std::size_t segment = 1460;  // without timestamps
+constexpr std::size_t mss = 1460;  // without timestamps
 
 /// Connected over 50 ms each way. Two full segments are acknowledged at once, so a write measures a round trip.
 class Measured : public Pair {
@@ -14,7 +14,7 @@ class Measured : public Pair {
   explicit Measured(Duration rto_min = 1ms, Duration rto_max = 60s) : Pair(over(rto_min, rto_max)) { connect(); }
   void round_trip(Duration time) {
     options.delay = time / 2;
-    write(true, text(2 * segment));
+    write(true, text(2 * mss));
     run(time);
     ASSERT_EQ(a.tcp.send_queue(), 0U);
   }
@@ -74,7 +74,7 @@ TEST(SimTcpRto, ASteadyRoundTripBringsItDownToThat) {
 TEST(SimTcpRto, WhatWasSentTwiceIsNotMeasured) {
   Measured p;
   p.fate = lose_data(true, 0);
-  p.write(true, text(2 * segment));
+  p.write(true, text(2 * mss));
   p.run(1s);
   ASSERT_EQ(p.a.tcp.send_queue(), 0U);
   p.fate = nullptr;
@@ -87,12 +87,12 @@ TEST(SimTcpRto, AProbeOfAShutWindowIsNotMeasured) {
   PairOptions o;
   o.a.rto_min = 1ms;
   o.a.timestamps = o.b.timestamps = false;
-  o.b.receive_buffer = 2 * segment;
+  o.b.receive_buffer = 2 * mss;
   o.delay = 50ms;
   Pair p(o);
   p.connect();
   p.b.tcp.pause();
-  p.write(true, text(2 * segment + 1));
+  p.write(true, text(2 * mss + 1));
   p.run(150ms);
   ASSERT_EQ(p.a.tcp.send_queue(), 1U);
   p.fate = [](const Segment& s) { return s.first ? Pair::Fate{} : lost(); };  // the window opens, and a is not told
@@ -101,7 +101,7 @@ TEST(SimTcpRto, AProbeOfAShutWindowIsNotMeasured) {
   p.fate = nullptr;
   p.options.delay = 75ms;
   p.run(5s);  // the probe is what is missing, and is acknowledged before the next
-  ASSERT_EQ(p.b.received.size(), 2 * segment + 1);
+  ASSERT_EQ(p.b.received.size(), 2 * mss + 1);
   ASSERT_EQ(p.a.tcp.send_queue(), 0U);
   p.fate = [](const Segment& s) { return s.first ? lost() : Pair::Fate{}; };
   p.write(true, text(10));
