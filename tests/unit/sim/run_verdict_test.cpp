@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 /// Hosts a and b on one link; b listens, a connects once.
-Scenario two_hosts() {
+Scenario two_quiet_hosts() {
   Scenario s;
   s.hosts = {{.name = "a"}, {.name = "b"}};
   s.links = {{.name = "a-b", .ends = {"a", "b"}}};
@@ -35,7 +35,7 @@ std::vector<std::string> said(const RunReport& report) {
 }
 
 TEST(SimVerdict, EveryHostIsHeldToTheBounds) {
-  Scenario s = two_hosts();
+  Scenario s = two_quiet_hosts();
   s.bounds.send_queue = 1;
   s.bounds.frames = 1;
   const auto words = said(run_scenario(s, {}));
@@ -47,7 +47,7 @@ TEST(SimVerdict, EveryHostIsHeldToTheBounds) {
 
 // RFC 5044 §7.1.2 rule 4 is what siw does not keep to, on either end where it listens.
 TEST(SimVerdict, AnEndThatPlaysAQuirkMayBreakRulesOnTheWireAndNoOther) {
-  Scenario s = two_hosts();
+  Scenario s = two_quiet_hosts();
   s.connects[0].mpa.rtr = mpa::Rtr::none;
   s.connects[0].mpa.ird = s.connects[0].mpa.ord = s.listens[0].mpa.ird = s.listens[0].mpa.ord = 8;
   s.listens[0].mpa.play_quirk = "siw";
@@ -58,7 +58,7 @@ TEST(SimVerdict, AnEndThatPlaysAQuirkMayBreakRulesOnTheWireAndNoOther) {
 
 TEST(SimVerdict, AnEndWhosePeerIsGoneForGoodIsWaitedFor) {
   for (const char* host : {"a", "b"}) {
-    Scenario s = two_hosts();
+    Scenario s = two_quiet_hosts();
     s.connects[0].closer = Closer::nobody;
     s.connects[0].expect = Expect::settled;
     s.bounds.time = 1h;
@@ -75,7 +75,7 @@ TEST(SimVerdict, AnEndWhosePeerIsGoneForGoodIsWaitedFor) {
 }
 
 TEST(SimVerdict, WithoutACrashConnectionsThatNobodyClosesRest) {
-  Scenario s = two_hosts();
+  Scenario s = two_quiet_hosts();
   s.connects[0].closer = Closer::nobody;
   const RunReport report = run_scenario(s, {});
   EXPECT_THAT(said(report), IsEmpty());
@@ -84,7 +84,7 @@ TEST(SimVerdict, WithoutACrashConnectionsThatNobodyClosesRest) {
 
 TEST(SimVerdict, WhatIsPendingIsToldOfEachEndWithHowFarItGot) {
   const auto pending = [](Transfer transfer) {
-    Scenario s = two_hosts();
+    Scenario s = two_quiet_hosts();
     s.connects[0].transfer = transfer;
     s.connects[0].messages = 3;
     s.connects[0].octets = 1'000'000;
@@ -106,7 +106,7 @@ TEST(SimVerdict, WhatIsPendingIsToldOfEachEndWithHowFarItGot) {
 }
 
 TEST(SimVerdict, ConnectionsThatWereNotStartedAreCounted) {
-  Scenario s = two_hosts();
+  Scenario s = two_quiet_hosts();
   s.connects[0].count = 10;
   s.connects[0].interval = 1s;
   s.bounds.events = 100;
