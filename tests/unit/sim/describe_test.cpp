@@ -101,6 +101,14 @@ void show_neighbours(Frames& f, Told& told) {
                         wire::all_nodes));
   told.show(f.neighbour({.advert = true, .solicited = true, .target = f.a().v6.octets}, target));
   told.show(f.neighbour({.advert = true, .overrides = true, .target = f.a().v6.octets}, target));
+  // Options of another type, or longer than a MAC address needs.
+  Bytes option = f.neighbour({.target = target, .link_address = f.a().mac}, target);
+  option[78] = 14;
+  told.show(option);
+  option[78] = 2;
+  told.show(option);
+  option[79] = 2;
+  told.show(option);
   Bytes echo = f.neighbour({.target = target}, target);
   echo[54] = 128;
   told.show(echo);
