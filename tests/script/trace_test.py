@@ -29,6 +29,19 @@ class Trace(CliTest):
         self.assertEqual(trace(server), trace(simulated, "b"))
         self.assertGreater(len(trace(client)), 10)
 
+    def test_of_several_scenarios_each_event_says_its_own(self):
+        both = ("sim", "run", "handshake_v2_read", "handshake_v1_read", "-v")
+        follows, waiting = [], set()
+        for event in self.ok(run(*both, "--json")).events:
+            if event["event"] == "trace":
+                waiting.add(event["scenario"])
+            elif event["event"] == "run":
+                follows.append((event["scenario"], waiting))
+                waiting = set()
+        self.assertEqual(follows, [(name, {name}) for name in both[2:4]])
+        titles = [line for line in self.ok(run(*both)).err.splitlines() if line.endswith(":")]
+        self.assertEqual(titles, [f"{name}:" for name in both[2:4]])
+
     def test_rping_shows_the_set_up_message_by_message(self):
         peer, port = self.rping_server("-v")
         done = self.ok(run("rping", "-c", "-a", "127.0.0.1", "-p", port, "-C", 1, "--rtr", "write", "-v"))

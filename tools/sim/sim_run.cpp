@@ -123,7 +123,9 @@ void Runner::take(SimResult& result) {
   for (OutputFile* file : {pcapng_.get(), html_.get()})
     if (file != nullptr)
       if (const auto written = file->finish(); !written && !trouble_) trouble_ = written.error();
-  for (const SimTraced& traced : result.trace) {
+  if (!out_.json && !result.trace.empty() && scenarios_.size() > 1) out_.note(result.report.scenario + ":");
+  for (SimTraced& traced : result.trace) {
+    traced.object["scenario"] = result.report.scenario;
     if (out_.json)
       out_.object(traced.object);
     else

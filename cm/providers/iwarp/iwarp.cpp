@@ -316,6 +316,7 @@ void Iwarp::destroy(EndpointId endpoint) noexcept {
     core_->ids.find(endpoint)->orphan = true;
     return;
   }
+  if (c->trace && c->phase != Phase::over) trace_destroyed(*c);
   if (on_wire) last_command(StreamCommand::Kind::reset, c->stream);
   free_slot(c->slot);
 }

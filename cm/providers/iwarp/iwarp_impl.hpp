@@ -229,6 +229,7 @@ class Iwarp final : public IwarpProvider {
     c.phase = phase;
   }
   static void trace_phase(const Connection& c, Phase to);
+  static void trace_destroyed(const Connection& c) noexcept;
   template <class E>
   void tell(const Connection& c, E&& event) {
     if (c.trace) [[unlikely]]

@@ -101,6 +101,14 @@ void Iwarp::trace_phase(const Connection& c, Phase to) {
   if (c.phase != to) c.trace->record(trace::CmState{.from = to_string(c.phase), .to = to_string(to)});
 }
 
+// destroy() does not fail: of a sink that does, the event is lost.
+void Iwarp::trace_destroyed(const Connection& c) noexcept {
+  try {
+    c.trace->record(trace::CmState{.from = to_string(c.phase), .to = "gone"});
+  } catch (...) {
+  }
+}
+
 void Iwarp::trace_event(const trace::Scope& scope, const Event& event) { std::visit(Teller{scope}, event); }
 
 void Iwarp::trace_reasons(const trace::Scope& scope, const mpa::Reasons& reasons) {
