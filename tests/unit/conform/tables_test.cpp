@@ -121,7 +121,7 @@ std::string forms_judged(Iut iut, const MakeScript& make, const std::map<std::st
   }
   std::string out;
   for (const auto& [name, text] : lines) {
-    if (std::all_of(text.begin(), text.end() - 1, [&](const auto& t) { return t == text.front(); })) continue;
+    if (std::equal(text.begin() + 1, text.end() - 1, text.begin())) continue;
     out += fmt::format("{}\n", name);
     for (std::size_t i = 0; i < text.size(); ++i) out += fmt::format("  {}: {}\n", of[i].second, text[i]);
   }

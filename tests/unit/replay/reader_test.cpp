@@ -51,7 +51,8 @@ std::vector<Stream> streams() {
   bad_crc.back() ^= 0x80;
   bad_pad[bad_pad.size() - 5] = 1;
   bad_marker[3] = 8;
-  Bytes rtr(PARLEY_MPA_KEY_RTR, PARLEY_MPA_KEY_RTR + 16);
+  constexpr std::string_view key(PARLEY_MPA_KEY_RTR, 16);
+  Bytes rtr(key.begin(), key.end());
   rtr.insert(rtr.end(), {0, 1, 0, 0});
   return {
       {"a startup frame and two FPDUs", joined({frame, one, two})},
