@@ -40,6 +40,9 @@ void Player::log(Instant now, bool played, std::uint64_t frame, std::string text
 
 void Player::plan_lanes() {
   const std::vector<Item>& theirs = other().items;
+  const Item* last = theirs.empty() ? nullptr : &theirs.back();
+  other_stops_ = last != nullptr && !recording_.closed &&
+                 (last->kind == Item::Kind::gap || (last->kind == Item::Kind::message && !last->whole));
   bool fin = false;
   for (std::size_t i = 0; i < theirs.size(); ++i) {
     const Item& item = theirs[i];
@@ -51,10 +54,7 @@ void Player::plan_lanes() {
     fin = fin || item.kind == Item::Kind::fin;
     const bool last_of_all = !recording_.closed && gap && i + 1 == theirs.size();
     // A message still incomplete when the recording stopped cannot be compared.
-    if (last_of_all || (item.kind == Item::Kind::message && !item.whole && !recording_.closed)) {
-      other_stops_ = true;
-      continue;
-    }
+    if (last_of_all || (item.kind == Item::Kind::message && !item.whole && !recording_.closed)) continue;
     // A program cannot ask for memory that the recording does not name.
     if (options_.says_recorded_only && item.whole && names_lost(item)) continue;
     // Missing octets may have been of either kind.
@@ -179,7 +179,7 @@ void Player::finish(Close close) {
   const std::size_t left = mine().steps.size() - next_step_;
   if (left > 0 && !result_.difference)
     left_out(fmt::format("{} of {} recorded steps were not played{}", left, mine().steps.size(),
-                         ended_ ? ": the live side had ended the connection" : ""));
+                         ended_ || peer_fin_ ? ": the live side had ended the connection" : ""));
   if (not_come_ > 0)
     note(fmt::format("{} recorded answers did not come; they may have been to what was not played", not_come_));
   done_ = true;

@@ -125,6 +125,7 @@ class Player {
     std::vector<std::size_t> items;     // of the other side, in order
     std::vector<Instant> matched_at;    // one for each that was matched
     std::optional<std::size_t> unsure;  // its place before a gap, while what came since fits more than one place
+    std::size_t matched_unsure = 0;     // live messages since then
     std::size_t next() const { return matched_at.size(); }
     bool over() const { return matched_at.size() >= items.size(); }
   };
@@ -243,7 +244,7 @@ class Player {
   std::vector<std::size_t> item_;  // one for each step: which item of ours it is part of; items.size(): none
   std::array<LaneState, 2> lanes_;
 
-  bool started_ = false, done_ = false, ended_ = false;
+  bool started_ = false, done_ = false, ended_ = false, peer_fin_ = false;
   Instant begun_{}, last_sent_{}, last_live_{}, deadline_ = never;
   Instant last_made_{}, last_taken_{};  // when an answer was made up, and when the live side took octets last
   Instant idle_since_{};                // when something was last sent or matched; other output is no reason to wait

@@ -48,6 +48,7 @@ void Player::handle_end(Instant now, StreamEnd end) {
   take_live(now);
   if (done_) return;
   ended_ = end != StreamEnd::fin;
+  peer_fin_ = peer_fin_ || end == StreamEnd::fin;
   Item item;
   item.kind = end == StreamEnd::fin ? Item::Kind::fin : Item::Kind::rst;
   if (end == StreamEnd::timeout) {
@@ -112,6 +113,8 @@ void Player::live_item(Instant now, Item& item) {
       // What was taken for the message after the gap was a similar one inside the gap.
       lane.matched_at.resize(*lane.unsure);
       lane.unsure.reset();
+      result_.compared -= lane.matched_unsure;
+      result_.not_compared += lane.matched_unsure;
       return live_item(now, item);
     }
     if (item.kind == Item::Kind::raw && recorded.kind != Item::Kind::raw && !half_.empty())
@@ -214,7 +217,7 @@ bool Player::pass_gap(LaneState& lane, const Item& live, Instant now) {
     if (candidate.kind == Item::Kind::gap || candidate.headless) continue;
     if (!differs(index, live, live.header.tagged ? 0 : live_numbering_[live.header.qn].less)) {
       // Only a number tells apart messages with the same names and octets (RFC 5041 §4.2, §4.3).
-      if (live.header.tagged) lane.unsure = lane.next();
+      if (live.header.tagged) lane.unsure = lane.next(), lane.matched_unsure = 0;
       while (lane.next() < at) lane.matched_at.push_back(now);
       return true;
     }
@@ -257,6 +260,7 @@ bool Player::align(LaneState& lane, const Item& live, Instant now) {
 void Player::match(Instant now, LaneState& lane, const Item& live) {
   const std::size_t index = lane.items[lane.next()];
   lane.matched_at.push_back(now);
+  ++lane.matched_unsure;
   if (live.kind != Item::Kind::message || !live.header.tagged) lane.unsure.reset();
   progress(now);
   matched_end_ = std::max(matched_end_, other().items[index].end);

@@ -101,6 +101,7 @@ std::string ending_text(const Received& h) {
     case Received::Kind::startup: return frame_text(h);
     case Received::Kind::fpdu:
       if (h.terminate()) return h.words();
+      if (h.is(wire::RdmapOpcode::terminate)) return "a Terminate shorter than its control word";
       return h.ddp ? fmt::format("{} of {} octets", wire::to_string(h.ddp->opcode), h.payload().size())
                    : std::string("an FPDU shorter than a DDP header");
     case Received::Kind::bad: return "octets that are no frame (" + h.why + ")";

@@ -388,7 +388,7 @@ Task<bool> Tester::first_fpdu(Conn& conn) {
                 "the initiator sent no FPDU, and until then the tester may send none: " + conn.first.words()};
     co_return false;
   }
-  if (conn.first.terminate()) {
+  if (conn.first.is(wire::RdmapOpcode::terminate)) {
     trouble_ = {Verdict::inconclusive, "the initiator ended the set-up: " + conn.first.words()};
     co_return false;
   }

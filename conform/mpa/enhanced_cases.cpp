@@ -155,7 +155,7 @@ Task<Observation> indication(Tester& b, unsigned ird_bits, unsigned ord_bits, st
     for (unsigned i = 0; i < 8; ++i) {
       response = co_await conn.receive_fpdu(b.settings().reply);
       if (response.kind != Received::Kind::fpdu || response.is(wire::RdmapOpcode::read_response) ||
-          response.terminate())
+          response.is(wire::RdmapOpcode::terminate))
         break;
     }
     if (!response.is(wire::RdmapOpcode::read_response))

@@ -156,7 +156,7 @@ Task<Received> receive_answer(Tester& b, Conn& conn, std::uint32_t sink) {
   Received received;
   for (unsigned n = 0; n < 8; ++n) {
     received = co_await conn.receive_fpdu(b.settings().reply);
-    if (received.kind != Received::Kind::fpdu || received.terminate()) break;
+    if (received.kind != Received::Kind::fpdu || received.is(RdmapOpcode::terminate)) break;
     if (received.is(RdmapOpcode::read_response) && received.ddp->stag == sink) break;
   }
   co_return received;

@@ -190,7 +190,7 @@ Task<Observation> depths_not_negotiated(Tester& b) {
                    tester::enhanced(not_negotiated, not_negotiated);
   reply(*conn, frame);
   const Received received = co_await conn->receive_fpdu(b.settings().reply);
-  if (received.terminate()) co_return failed("3fff is taken for a depth: " + ending_text(received));
+  if (received.is(wire::RdmapOpcode::terminate)) co_return failed("3fff is taken for a depth: " + ending_text(received));
   if (received.kind == Received::Kind::fpdu) co_return pass("goes on with " + ending_text(received));
   if (received.kind == Received::Kind::silence) co_return silent_after_reply();
   co_return failed(ending_text(received));
@@ -207,7 +207,7 @@ Task<Observation> ord_over_ird(Tester& b) {
   frame.enhanced = (*frame.enhanced & ~tester::enhanced(0, not_negotiated)) | tester::enhanced(0, ord);
   reply(*conn, frame);
   const Received received = co_await conn->receive_fpdu(b.settings().reply);
-  if (received.kind == Received::Kind::fpdu && !received.terminate())
+  if (received.kind == Received::Kind::fpdu && !received.is(wire::RdmapOpcode::terminate))
     co_return pass("raises its IRD and goes on with " + ending_text(received));
   if (received.kind == Received::Kind::silence) co_return silent_after_reply();
   co_return judge_terminate(received, {.codes = {insufficient_ird}, .header = false});
@@ -284,7 +284,7 @@ Task<Observation> v1_answer(Tester& b) {
   reply(*conn, {.key = PARLEY_MPA_KEY_REP, .flags = flag_c});
   const Received received = co_await conn->receive_fpdu(b.settings().reply);
   if (received.closed()) co_return pass("fails cleanly: " + ending_text(received));
-  if (received.kind == Received::Kind::fpdu && !received.terminate()) co_return pass("goes on under revision 1");
+  if (received.kind == Received::Kind::fpdu && !received.is(wire::RdmapOpcode::terminate)) co_return pass("goes on under revision 1");
   if (received.kind == Received::Kind::silence) co_return silent_after_reply();
   co_return failed(ending_text(received));
 }
@@ -327,7 +327,7 @@ Task<Observation> reply_in_pieces(Tester& b) {
   }
   conn->full_operation((conn->request.flags & flag_c) != 0, (conn->request.flags & flag_m) != 0, false);
   const Received received = co_await conn->receive_fpdu(b.settings().reply);
-  if (received.kind == Received::Kind::fpdu && !received.terminate())
+  if (received.kind == Received::Kind::fpdu && !received.is(wire::RdmapOpcode::terminate))
     co_return pass("goes on with " + ending_text(received));
   if (received.kind == Received::Kind::silence) co_return silent_after_reply();
   co_return failed(ending_text(received));

@@ -49,7 +49,7 @@ Task<Observation> send_out_of_order(Tester& b) {
   send_out_of_order(*conn, tester::send_header(conn->next_send()), named ? ad : Bytes(size, 0));
   for (unsigned i = 0; named && i < 4; ++i) {
     const Received asked = co_await conn->receive_fpdu(b.settings().reply);
-    if (asked.kind != Received::Kind::fpdu || asked.terminate()) {
+    if (asked.kind != Received::Kind::fpdu || asked.is(RdmapOpcode::terminate)) {
       Observation f = failed(ending_text(asked));
       f.silent = asked.kind == Received::Kind::silence;
       co_return f;

@@ -162,7 +162,7 @@ Task<Observation> zero_read(Tester& b) {
     Received received;
     for (unsigned i = 0; i < 8; ++i) {
       received = co_await conn->receive_fpdu(b.settings().reply);
-      if (received.kind != Received::Kind::fpdu || received.terminate()) break;
+      if (received.kind != Received::Kind::fpdu || received.is(RdmapOpcode::terminate)) break;
       if (received.is(RdmapOpcode::read_response) && others-- == 0) break;
     }
     others = 0;
@@ -282,7 +282,7 @@ Task<Observation> silent_after_terminate(Tester& b) {
   if (conn == nullptr) co_return b.trouble();
   conn->send_fpdu(wrong_version_segment(conn->next_send()));
   const Received received = co_await conn->receive_terminate(b.settings().reply);
-  if (!received.terminate()) co_return unclear("no Terminate came: " + ending_text(received));
+  if (!received.is(RdmapOpcode::terminate)) co_return unclear("no Terminate came: " + ending_text(received));
   conn->send_fpdu(tester::segment(tester::write_header(1, 0)));
   const Received after = co_await conn->receive_fpdu(b.settings().reply);
   if (after.kind == Received::Kind::fpdu) co_return failed(ending_text(after) + " after the Terminate");
@@ -300,7 +300,7 @@ Task<Observation> terminate_then_fin(Tester& b) {
   conn->send_fpdu(wrong_version_segment(conn->next_send()));
   const Received received = co_await conn->receive_terminate(b.settings().reply);
   if (received.kind == Received::Kind::rst) co_return failed("RST and no Terminate, or one that it overtook");
-  if (!received.terminate()) co_return unclear("no Terminate came: " + ending_text(received));
+  if (!received.is(RdmapOpcode::terminate)) co_return unclear("no Terminate came: " + ending_text(received));
   const Received after = co_await conn->receive_fpdu(b.settings().reply);
   if (after.kind == Received::Kind::rst) co_return failed("RST straight after the Terminate, which it may overtake");
   if (after.kind == Received::Kind::fin) co_return pass("Terminate, then FIN");
@@ -335,7 +335,7 @@ Task<Observation> half_close(Tester& b) {
   Received received;
   for (unsigned i = 0; i < 8; ++i) {
     received = co_await conn->receive_fpdu(b.settings().reply);
-    if (received.kind != Received::Kind::fpdu || received.terminate()) break;
+    if (received.kind != Received::Kind::fpdu || received.is(RdmapOpcode::terminate)) break;
     if (received.is(RdmapOpcode::read_response) && received.ddp->stag == 0x11) break;
   }
   if (received.closed()) co_return unclear("closed; the program above may have done so on hearing of the FIN");

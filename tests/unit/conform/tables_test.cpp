@@ -316,6 +316,7 @@ std::vector<Played> initiators() {
       {"A, B, a Send of 4 octets first", first(p2p(B, 0), tester::segment(tester::send_header(1), Bytes(4, 0)))},
       {"an advertisement of 2 octets", first(v2, tester::segment(tester::send_header(1), short_advertisement))},
       {"a Terminate, then RST", initiator(terminates({0, 2, 5}, Form::full, true), v2)},
+      {"a Terminate of 3 octets", initiator(terminates({0, 2, 5}, Form::cut, true), v2)},
       {"IRD and ORD 0", sends(request(flag_c | flag_s, 2, tester::enhanced(0, 0)))},
       {"revision 3", sends(request(flag_c, 3))},
       {"octets behind it", sends({.flags = flag_c, .trailing = Bytes(4, 0)})},
