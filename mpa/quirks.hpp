@@ -56,7 +56,7 @@ struct Quirk {
   Duration first_fpdu_delay{};  ///< wait this long after its Reply before the first FPDU, or it may be left unread
 
   /// What private_data_max leaves to the ULP: enhanced data takes its octets from the same field (RFC 6581 §6).
-  std::size_t private_data_room(bool enhanced) const { return private_data_max - (enhanced ? PARLEY_MPA_ENH_LEN : 0U); }
+  std::size_t ulp_room(bool enhanced) const { return private_data_max - (enhanced ? PARLEY_MPA_ENH_LEN : 0U); }
 };
 
 /// The entry of that name; the empty name gives a peer without departures. Errors: invalid_argument.

@@ -9,12 +9,12 @@ namespace parley::mpa {
 std::size_t Startup::request_room(const StartupOptions& options) {
   const Quirk& peer = **find_quirk(options.peer_quirk);
   const Quirk& play = **find_quirk(options.play_quirk);
-  return peer.private_data_room(play.private_revision == 0 && options.revision == 2);  // as plan_request
+  return peer.ulp_room(play.private_revision == 0 && options.revision == 2);  // as plan_request
 }
 
 Result<void> Startup::send_request(Instant now, ConstBytes private_data) {
   const RequestPlan plan = plan_request(options_, *peer_, *play_, parameters_);
-  if (private_data.size() > peer_->private_data_room(plan.enhanced.has_value())) return fail(Errc::bad_private_data);
+  if (private_data.size() > peer_->ulp_room(plan.enhanced.has_value())) return fail(Errc::bad_private_data);
   request_s_ = (plan.flags & PARLEY_MPA_FLAG_S) != 0;
   auto frame = wire::MpaFrame{.key = wire::MpaKey::req,
                               .flags = plan.flags,

@@ -83,7 +83,7 @@ void Startup::judge_request(Instant, const wire::MpaFrameView& frame) {
   emit(StartupEvent::Kind::request, Bytes(data.begin(), data.end()));
 }
 
-std::size_t Startup::reply_room() const { return peer_->private_data_room(peer_enhanced_); }
+std::size_t Startup::reply_room() const { return peer_->ulp_room(peer_enhanced_); }
 
 // Builds the Reply; parameters are changed only if it can be sent.
 Result<void> Startup::reply(const StartupOptions& options, ConstBytes private_data, bool accepting,

@@ -190,7 +190,8 @@ Task<Observation> depths_not_negotiated(Tester& b) {
                    tester::enhanced(not_negotiated, not_negotiated);
   reply(*conn, frame);
   const Received received = co_await conn->receive_fpdu(b.settings().reply);
-  if (received.is(wire::RdmapOpcode::terminate)) co_return failed("3fff is taken for a depth: " + ending_text(received));
+  if (received.is(wire::RdmapOpcode::terminate))
+    co_return failed("3fff is taken for a depth: " + ending_text(received));
   if (received.kind == Received::Kind::fpdu) co_return pass("goes on with " + ending_text(received));
   if (received.kind == Received::Kind::silence) co_return silent_after_reply();
   co_return failed(ending_text(received));
@@ -284,7 +285,8 @@ Task<Observation> v1_answer(Tester& b) {
   reply(*conn, {.key = PARLEY_MPA_KEY_REP, .flags = flag_c});
   const Received received = co_await conn->receive_fpdu(b.settings().reply);
   if (received.closed()) co_return pass("fails cleanly: " + ending_text(received));
-  if (received.kind == Received::Kind::fpdu && !received.is(wire::RdmapOpcode::terminate)) co_return pass("goes on under revision 1");
+  if (received.kind == Received::Kind::fpdu && !received.is(wire::RdmapOpcode::terminate))
+    co_return pass("goes on under revision 1");
   if (received.kind == Received::Kind::silence) co_return silent_after_reply();
   co_return failed(ending_text(received));
 }

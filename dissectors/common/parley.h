@@ -9,7 +9,7 @@
  *   parley_tcp.c       the TCP header in a frame's octets
  *   parley_stream.c    TCP segments to octets in order (reordering, repetition, wrap, gaps)
  *   parley_crc.c       CRC32c
- *   parley_text.c     lines of text without printf
+ *   parley_text.c      lines of text without printf
  *   rdmap/
  *   parley_rdmap.c     DDP and RDMAP headers and messages: RFC 5041, RFC 5040, RFC 7306
  *   parley_track.c     versions, opcodes, MSN, MO, TO, messages of several segments

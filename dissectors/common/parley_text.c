@@ -4,26 +4,26 @@
 #include <string.h>
 #include <wsutil/to_str.h>
 
-void parley_words_text(parley_text* words, const char* text) {
-  const gsize room = sizeof words->text - 1 - words->length;
+void parley_text_add(parley_text* line, const char* text) {
+  const gsize room = sizeof line->text - 1 - line->length;
   const gsize length = MIN(strlen(text), room);
-  memcpy(words->text + words->length, text, length);
-  words->length += (guint)length;
-  words->text[words->length] = '\0';
+  memcpy(line->text + line->length, text, length);
+  line->length += (guint)length;
+  line->text[line->length] = '\0';
 }
 
-void parley_words_number(parley_text* words, const char* before, guint64 number) {
+void parley_text_number(parley_text* line, const char* before, guint64 number) {
   char digits[24]; /* the 20 of 2^64 - 1 */
   digits[sizeof digits - 1] = '\0';
-  parley_words_text(words, before);
-  parley_words_text(words, uint64_to_str_back(digits + sizeof digits - 1, number));
+  parley_text_add(line, before);
+  parley_text_add(line, uint64_to_str_back(digits + sizeof digits - 1, number));
 }
 
-void parley_words_hex(parley_text* words, const char* before, guint64 number, int digits) {
+void parley_text_hex(parley_text* line, const char* before, guint64 number, int digits) {
   char octets[24]; /* 0x and 16 digits */
   octets[sizeof octets - 1] = '\0';
-  parley_words_text(words, before);
-  parley_words_text(words, hex64_to_str_back_len(octets + sizeof octets - 1, number, digits));
+  parley_text_add(line, before);
+  parley_text_add(line, hex64_to_str_back_len(octets + sizeof octets - 1, number, digits));
 }
 
 void parley_info_add(column_info* columns, const char* words) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Text for a line of the tree or the info column, put together piece by piece. Each FPDU has three such lines, and
  * printf's formats were a third of the time that it took to show it. */
-#ifndef PARLEY_WORDS_H
-#define PARLEY_WORDS_H
+#ifndef PARLEY_TEXT_H
+#define PARLEY_TEXT_H
 
 #include <epan/column-utils.h>
 #include <epan/proto.h>
@@ -13,13 +13,13 @@ typedef struct parley_text {
   guint length;
 } parley_text;
 
-void parley_words_text(parley_text* words, const char* text);
+void parley_text_add(parley_text* line, const char* text);
 /* `before` is put in front of the number. */
-void parley_words_number(parley_text* words, const char* before, guint64 number);
+void parley_text_number(parley_text* line, const char* before, guint64 number);
 /* 0x and at least so many digits. */
-void parley_words_hex(parley_text* words, const char* before, guint64 number, int digits);
+void parley_text_hex(parley_text* line, const char* before, guint64 number, int digits);
 
-/* Puts words behind what the info column has. */
+/* Appends to what the info column has. */
 void parley_info_add(column_info* columns, const char* words);
 
 #endif

@@ -259,8 +259,8 @@ static void show_fpdu(const scene* s, parley_fpdu* f) {
   proto_item* const top = proto_tree_add_item(s->top, proto_parley, tvb, 0, (gint)f->item.known, ENC_NA);
   if (s->top != NULL && PTREE_DATA(s->top)->visible) {
     parley_text words = {0};
-    parley_words_number(&words, "iWARP MPA FPDU, ULPDU ", f->pdu.ulpdu_length);
-    parley_words_text(&words, f->pdu.is_rtr ? " octets, RTR" : " octets");
+    parley_text_number(&words, "iWARP MPA FPDU, ULPDU ", f->pdu.ulpdu_length);
+    parley_text_add(&words, f->pdu.is_rtr ? " octets, RTR" : " octets");
     proto_item_set_text(top, "%s", words.text);
   }
   proto_tree* const tree = proto_item_add_subtree(top, ett_mpa);
@@ -281,10 +281,10 @@ static void show_part(const scene* s, const parley_part* part) {
   proto_tree* const tree = proto_item_add_subtree(top, ett_mpa);
   if (PTREE_DATA(s->top)->visible) {
     parley_text words = {0};
-    parley_words_number(&words, "iWARP MPA, ", (guint)length);
-    parley_words_text(&words, " octets, ");
-    parley_words_text(&words, of);
-    if (part->whole_in != 0) parley_words_number(&words, " that is whole in frame ", part->whole_in);
+    parley_text_number(&words, "iWARP MPA, ", (guint)length);
+    parley_text_add(&words, " octets, ");
+    parley_text_add(&words, of);
+    if (part->whole_in != 0) parley_text_number(&words, " that is whole in frame ", part->whole_in);
     proto_item_set_text(top, "%s", words.text);
   }
   proto_tree_add_item(tree, hf_part, s->tvb, (gint)at, length, ENC_NA);

@@ -76,15 +76,15 @@ gboolean parley_segment_read(tvbuff_t* tvb, guint length, parley_segment* s) {
 }
 
 static const char* ddp_text(const parley_segment* s, parley_text* w) {
-  parley_words_text(w, s->tagged ? "DDP: tagged, " : "DDP: untagged, ");
-  parley_words_text(w, s->last ? "last" : "more");
+  parley_text_add(w, s->tagged ? "DDP: tagged, " : "DDP: untagged, ");
+  parley_text_add(w, s->last ? "last" : "more");
   if (s->tagged) {
-    parley_words_hex(w, ", STag ", s->stag, 8);
-    parley_words_hex(w, ", TO ", s->to, 1);
+    parley_text_hex(w, ", STag ", s->stag, 8);
+    parley_text_hex(w, ", TO ", s->to, 1);
   } else {
-    parley_words_number(w, ", queue ", s->qn);
-    parley_words_number(w, ", MSN ", s->msn);
-    parley_words_number(w, ", MO ", s->mo);
+    parley_text_number(w, ", queue ", s->qn);
+    parley_text_number(w, ", MSN ", s->msn);
+    parley_text_number(w, ", MO ", s->mo);
   }
   return w->text;
 }
@@ -226,35 +226,35 @@ static tvbuff_t* show_message(const parley_pdu* pdu, tvbuff_t* tvb, packet_info*
 static void terminate_text(const parley_pdu* pdu, packet_info* pinfo, parley_terminate* t, parley_text* w) {
   const parley_facts* facts = (const parley_facts*)pdu->facts;
   if (facts != NULL && facts->terminate_judged) parley_terminate_set_swapped(t, facts->terminate_swapped);
-  parley_words_text(w, ": ");
-  parley_words_text(w, parley_terminate_describe(pinfo->pool, t->layer, t->etype, t->code));
-  if (t->swapped) parley_words_text(w, " [siw's order]");
+  parley_text_add(w, ": ");
+  parley_text_add(w, parley_terminate_describe(pinfo->pool, t->layer, t->etype, t->code));
+  if (t->swapped) parley_text_add(w, " [siw's order]");
 }
 
 static void summary(const parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo, const parley_segment* s, parley_text* w) {
   const gint at = (gint)s->head;
   parley_terminate t;
-  parley_words_text(w, parley_opcode_name(s->opcode));
+  parley_text_add(w, parley_opcode_name(s->opcode));
   if (s->tagged) {
-    parley_words_hex(w, " stag=", s->stag, 1);
-    parley_words_hex(w, " to=", s->to, 1);
-    parley_words_number(w, " len=", s->payload);
-    if (!s->last) parley_words_text(w, " more");
+    parley_text_hex(w, " stag=", s->stag, 1);
+    parley_text_hex(w, " to=", s->to, 1);
+    parley_text_number(w, " len=", s->payload);
+    if (!s->last) parley_text_add(w, " more");
   } else if (s->opcode == 0x7 && parley_terminate_read(tvb, s->head, &t)) {
     terminate_text(pdu, pinfo, &t, w);
     return;
   } else if (s->opcode == 0x1 && tvb_captured_length_remaining(tvb, at) >= PARLEY_RDMAP_READ_REQUEST_LEN) {
-    parley_words_number(w, " msn=", s->msn);
-    parley_words_number(w, " size=", tvb_get_ntohl(tvb, at + 12));
-    parley_words_hex(w, " from ", tvb_get_ntohl(tvb, at + 16), 1);
-    parley_words_hex(w, ":", tvb_get_ntoh64(tvb, at + 20), 1);
+    parley_text_number(w, " msn=", s->msn);
+    parley_text_number(w, " size=", tvb_get_ntohl(tvb, at + 12));
+    parley_text_hex(w, " from ", tvb_get_ntohl(tvb, at + 16), 1);
+    parley_text_hex(w, ":", tvb_get_ntoh64(tvb, at + 20), 1);
   } else {
-    parley_words_number(w, " msn=", s->msn);
-    if (s->mo != 0 || !s->last) parley_words_number(w, " mo=", s->mo);
-    parley_words_number(w, " len=", s->payload);
-    if (!s->last) parley_words_text(w, " more");
+    parley_text_number(w, " msn=", s->msn);
+    if (s->mo != 0 || !s->last) parley_text_number(w, " mo=", s->mo);
+    parley_text_number(w, " len=", s->payload);
+    if (!s->last) parley_text_add(w, " more");
   }
-  if (pdu->is_rtr) parley_words_text(w, " [RTR]");
+  if (pdu->is_rtr) parley_text_add(w, " [RTR]");
 }
 
 static proto_tree* show_rdmap(const parley_pdu* pdu, tvbuff_t* tvb, proto_tree* tree, const parley_segment* s,
@@ -288,7 +288,7 @@ void parley_rdmap_show(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo, proto
   parley_text words = {0};
   const gboolean column = col_get_writable(pinfo->cinfo, COL_INFO);
   if (column || (tree != NULL && PTREE_DATA(tree)->visible)) {
-    parley_words_text(&words, protocol);
+    parley_text_add(&words, protocol);
     summary(pdu, tvb, pinfo, &s, &words);
   }
   if (column) parley_info_add(pinfo->cinfo, words.text + sizeof protocol - 1);

@@ -22,7 +22,7 @@ constexpr std::uint64_t connections_max = 1'000'000;
 constexpr std::uint64_t octets_max = 16 << 20, transfer_max = 1 << 30;
 
 std::string_view room_rule(std::size_t room) {
-  return room == mpa::private_data_room(1) ? "RFC 5044 §7.1.1" : "RFC 6581 §9 takes 4 of 512";
+  return room == mpa::private_data_room(1) ? "RFC 5044 §7.1.1" : "RFC 6581 §6 takes 4 of 512";
 }
 
 }  // namespace

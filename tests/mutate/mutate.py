@@ -9,7 +9,6 @@ import argparse
 import collections
 import concurrent.futures
 import hashlib
-import itertools
 import json
 import pathlib
 import sys
@@ -37,7 +36,7 @@ def arguments():
     p.add_argument("--file", action="append", default=[], help="a .cpp file of a room, once or more often")
     p.add_argument("--line", type=int, help="only what begins in this line of the one --file")
     p.add_argument("--sample", type=int, metavar="N", help="only N of the mutants, chosen by the seed")
-    p.add_argument("--files", type=int, metavar="N", help="only N sources, of each room in its turn, chosen by the seed")
+    p.add_argument("--one-source", action="store_true", help="only one source of each room, chosen by the seed")
     p.add_argument("--seed", type=int, default=1, metavar="S", help="of the sample (1)")
     p.add_argument("--again", type=pathlib.Path, metavar="FILE",
                    help="what an earlier run killed, as its --json says, counts as killed: only the others are run")
@@ -53,8 +52,8 @@ def arguments():
         p.error("name rooms or files, not both")
     if args.line is not None and len(args.file) != 1:
         p.error("--line goes with one --file")
-    if min(args.sample or 1, args.files or 1, args.jobs) < 1 or 0 in (args.sample, args.files) or args.minutes <= 0:
-        p.error("--sample, --files, --minutes and --jobs are at least 1")
+    if min(args.sample or 1, args.jobs) < 1 or args.sample == 0 or args.minutes <= 0:
+        p.error("--sample, --minutes and --jobs are at least 1")
     if not args.rooms and not args.file:
         args.rooms, args.sample = list(b.MUTATED), args.sample or ALL_SAMPLE
     return p, args
@@ -82,13 +81,12 @@ def files_of(args, parser):
     return sorted(str(f.relative_to(ROOT)) for room in args.rooms for f in (ROOT / room).rglob("*.cpp"))
 
 
-def some_of(files, count, seed):
-    """The first of each room, in the order that the seed makes, then the second, and so on."""
-    rooms = collections.defaultdict(list)
+def one_of_each_room(files, seed):
+    """The first of each room, in the order that the seed makes."""
+    rooms = {}
     for file in sorted(files, key=lambda f: hashlib.sha256(f"{seed} {f}".encode()).digest()):
-        rooms[file.split("/")[0]].append(file)
-    turns = itertools.chain.from_iterable(itertools.zip_longest(*rooms.values()))
-    return sorted(itertools.islice((f for f in turns if f), count))
+        rooms.setdefault(file.split("/")[0], file)
+    return sorted(rooms.values())
 
 
 def show(mutant):
@@ -105,8 +103,8 @@ def rank(seed, mutant):
 def pick(args, files, builder):
     """How many mutants each room has, and {file: mutants} of the chosen ones."""
     compiled = [f for f in files if str(ROOT / f) in builder.commands]
-    if args.files:
-        compiled = files = some_of(compiled, args.files, args.seed)
+    if args.one_source:
+        compiled = files = one_of_each_room(compiled, args.seed)
     for file in sorted(set(files) - set(compiled)):
         print(f"{file}: not compiled here, left out")
     found = Found(ROOT, builder.folder / "found", args.jobs).of({f: builder.arguments(f) for f in compiled})
@@ -126,7 +124,7 @@ def pick(args, files, builder):
 
 def percent_killed(found):
     judged = [m for m in found if m.status in JUDGED]
-    return 100 * sum(m.status == "killed" for m in judged) / len(judged) if judged else 100
+    return 100 * sum(m.status == "killed" for m in judged) / len(judged) if judged else 0
 
 
 def table(totals, chosen):

@@ -124,11 +124,14 @@ class Sampling(unittest.TestCase):
         self.assertLessEqual(len(chosen - {m.after for m in more}), 1)
         self.assertNotEqual(chosen, {m.after for m in sorted(some, key=lambda m: mutate.rank(2, m))[:10]})
 
-    def test_files_are_taken_from_each_room_in_turn(self):
+    def test_one_source_is_taken_of_each_room(self):
         files = ["cm/a.cpp", "cm/b.cpp", "mpa/a.cpp", "nic/a.cpp"]
-        self.assertEqual({f.split("/")[0] for f in mutate.some_of(files, 3, 1)}, {"cm", "mpa", "nic"})
-        self.assertEqual(mutate.some_of(files, 9, 1), files)
-        self.assertGreater(len({tuple(mutate.some_of(files, 3, seed)) for seed in range(9)}), 1)
+        self.assertEqual([f.split("/")[0] for f in mutate.one_of_each_room(files, 1)], ["cm", "mpa", "nic"])
+        self.assertGreater(len({tuple(mutate.one_of_each_room(files, seed)) for seed in range(9)}), 1)
+
+    def test_where_nothing_was_judged_nothing_was_killed(self):
+        self.assertEqual(mutate.percent_killed([]), 0)
+        self.assertEqual(mutate.percent_killed([mutants.Mutant("wire/a.cpp", 1, "f", "operator", (), status="equivalent")]), 0)
 
     def test_what_was_found_is_kept_until_a_source_changes(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -180,7 +183,7 @@ class CommandLine(unittest.TestCase):
         for words, part in ((["wire", "--file", "wire/rdmap.cpp"], "not both"), (["nowhere"], "no room nowhere; the rooms are"),
                             (["--file", "wire/none.cpp"], "is no .cpp file of this tree"),
                             (["wire", "--line", "3"], "--line goes with one --file"),
-                            (["wire", "--sample", "0"], "at least 1"), (["--files", "0"], "at least 1")):
+                            (["wire", "--sample", "0"], "at least 1"), (["--jobs", "0"], "at least 1")):
             done = self.run_it(*words)
             self.assertEqual(done.returncode, 2, done.stdout)
             self.assertIn(part, done.stdout)

@@ -10,7 +10,6 @@
 
 namespace parley::tools {
 
-/// "1.203 s", "15.200 us": virtual time, cut to three decimals.
 /// "passed", "failed", "stopped".
 std::string_view verdict_word(const SimResult& result);
 /// "3 established, 1 rejected"; "no connection".

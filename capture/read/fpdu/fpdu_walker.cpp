@@ -213,10 +213,11 @@ FpduWalker::Lead FpduWalker::leading_marker(WalkedFpdu& out) {
   if (markers_ != Known::yes || crc_ != Known::yes || base_ % marker_interval != 0 || doubtful_) return Lead::there;
   if (size() < PARLEY_MPA_LEN_LEN) return ended_ ? Lead::there : Lead::wait;
   Reader r(view(base_, PARLEY_MPA_LEN_LEN));
-  const std::uint32_t length = r.be16();  // RFC 5044 §4.3: the first half of a marker is 0
+  const std::uint32_t length = r.be16();  // RFC 5044 §4.3: the first half of a marker is 0, and here its FPDUPTR
   if (length < PARLEY_DDP_TAGGED_LEN || length > PARLEY_MPA_ULPDU_MAX) return Lead::there;
   if (size() < probe) return ended_ ? Lead::there : Lead::wait;
-  if (unknown_in(base_, base_ + probe) || !plausible_segment(view(base_ + PARLEY_MPA_LEN_LEN, probe - 2)))
+  if (unknown_in(base_, base_ + probe) || Reader(view(base_ + PARLEY_MPA_LEN_LEN, 1)).u8() == 0 ||
+      !plausible_segment(view(base_ + PARLEY_MPA_LEN_LEN, probe - 2)))
     return Lead::there;
   const std::uint32_t total = size_without(base_, length, base_);
   if (size() < total) return ended_ ? Lead::there : Lead::wait;
@@ -359,6 +360,8 @@ FpduWalker::Beginning FpduWalker::beginning(std::uint32_t& total) {
   Reader head(view(0, 2));
   const bool zero = head.be16() == 0;
   if (zero == agreed) return Beginning::as_agreed;
+  // A marker's reserved half may have bits set; its FPDUPTR is 0 here, where a DDP header has its version.
+  if (agreed && size() > 2 && !unknown_in(2, 3) && Reader(view(2, 1)).u8() == 0) return Beginning::as_agreed;
   const std::uint64_t header = agreed ? 0 : PARLEY_MPA_MARKER_LEN;
   if (end() < header + 2) return Beginning::wait;
   if (unknown_in(0, header + 2)) return Beginning::as_agreed;

@@ -13,6 +13,7 @@ namespace parley::capture {
 namespace {
 
 constexpr Duration long_silence = std::chrono::seconds(5);
+constexpr Duration half_a_hundredth = std::chrono::milliseconds(5);  // rounds what is cut
 
 }  // namespace
 
@@ -111,7 +112,7 @@ void MpaConnection::finish_unanswered() {
         given_up, Side::initiator, "RFC 5044 §7.1.2",
         fmt::format("no Reply came; the initiator {} {}", i.fin_frame != 0 ? "closed" : "reset the connection",
                     i.fin_frame != 0 && i.fin_at >= request_->at
-                        ? decimal_seconds(i.fin_at - request_->at, 2) + " s after its Request"
+                        ? decimal_seconds(i.fin_at - request_->at + half_a_hundredth, 2) + " s after its Request"
                         : "then"));
     return;
   }
@@ -186,7 +187,7 @@ void MpaConnection::suspect_lost_wakeup() {
       i.first_fpdu_frame, Side::responder, "RFC 5044 §7.1.2",
       fmt::format("the responder acknowledged the initiator's FPDU in TCP and then sent nothing for {} s; a peer "
                   "that misses what comes right after its Reply (Linux siw) looks like this",
-                  decimal_seconds(end - i.data_at, 2)));
+                  decimal_seconds(end - i.data_at + half_a_hundredth, 2)));
 }
 
 void MpaConnection::judge_outcome(ConnectionReport& r) {

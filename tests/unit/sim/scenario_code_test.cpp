@@ -151,7 +151,7 @@ TEST(SimScenarioCode, ListenersAreWithinTheirBounds) {
        "made:40: first_fpdu_timeout: a time is not negative"},
       {[](Scenario& s) { s.listens[0].private_data.assign(508, 'x'); }, ""},
       {[](Scenario& s) { s.listens[0].private_data.assign(509, 'x'); },
-       "made:40: private_data: 509 octets, at most 508 fit into the Reply (RFC 6581 §9 takes 4 of 512)"},
+       "made:40: private_data: 509 octets, at most 508 fit into the Reply (RFC 6581 §6 takes 4 of 512)"},
       {[](Scenario& s) {
          s.listens[0].private_data.assign(512, 'x');
          s.listens[0].mpa.revision = 1;

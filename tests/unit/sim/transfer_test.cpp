@@ -175,7 +175,7 @@ class Transferring {
   TransferEnd transfer;
 };
 
-constexpr auto initiator = mpa::Role::initiator, responder = mpa::Role::responder;
+constexpr auto responder = mpa::Role::responder;
 constexpr auto to_responder = check::Direction::to_responder, to_initiator = check::Direction::to_initiator;
 
 std::vector<std::string> times(std::size_t n, std::string_view word) {
