@@ -61,8 +61,7 @@ class Page {
   struct Place {
     std::size_t sent = 0, arrived = 0;  // numbers of events; arrived 0: never
     int y = 0, tip = 0, height = 0;
-    bool gap_before = false;
-    std::size_t gap = 0;  // its event
+    std::size_t gap = 0;  // the event of the gap before; 0: none
     int gap_y = 0;
     Duration silence{};  // the silence that the gap stands for
   };
@@ -141,7 +140,6 @@ void Page::number_events() {
     arrive([&](std::size_t a) { return a < i && rows[a].arrived <= rows[i].at; });
     if (rows[i].at - last >= ladder_gap) {
       events_.push_back({i, Event::What::gap});
-      places_[i].gap_before = true;
       places_[i].silence = rows[i].at - last;
       places_[i].gap = events_.size();
     }
@@ -413,7 +411,7 @@ void Page::frame_row(const LadderRow& r, const Place& at) {
 void Page::row(std::size_t i) {
   const LadderRow& r = p_.rows[i];
   const Place& at = places_[i];
-  if (at.gap_before) {
+  if (at.gap != 0) {
     out_ += fmt::format(
         "<g class=\"gap\" data-s=\"{}\" data-h=\"{}\" transform=\"translate(0,{})\"><line x1=\"0\" x2=\"100%\" "
         "y1=\"12\" "

@@ -106,7 +106,7 @@ Instant PcapngReader::time_of(const Interface& i, std::uint64_t ticks) {
   if ((i.resolution & 0x80) != 0) {
     if (n >= 64) return Instant{Duration{0}};
     seconds = ticks >> n;
-    std::uint64_t fraction = n == 0 ? 0 : ticks & (~0ULL >> (64 - n));
+    std::uint64_t fraction = ticks & ((1ULL << n) - 1);
     unsigned shift = n;
     if (shift > 34) {  // keep fraction * 1e9 inside 64 bits
       fraction >>= shift - 34;

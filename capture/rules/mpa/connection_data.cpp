@@ -179,7 +179,7 @@ void MpaConnection::check_fence(Half& h, const WalkedFpdu& f) {
   // RFC 5044 §7.1.2 rule 4: the responder receives and validates an FPDU before it sends one. Its TCP acknowledgment
   // says what it had received, whatever the capture holds; the Rtr frame of 2007 counts as well.
   const std::uint64_t received = f.first.peer_received;
-  if (!request_ || initiator.startup_length == 0 || received == 0 || received > initiator.startup_length) return;
+  if (!request_ || received == 0 || received > initiator.startup_length) return;
   findings_.error(
       f.last.frame, Side::responder, "RFC 5044 §7.1.2",
       fmt::format("the responder sent an FPDU{} before it had received one (rule 4): nothing of the initiator's after "

@@ -21,6 +21,56 @@ void expect_same_verdict(const Frames& frames, const std::string& what) {
   ASSERT_EQ(comparable(file), comparable(other)) << what;
 }
 
+/// The DDP messages of one side in a file that has an FPDU in each of its packets from the sixth on.
+std::vector<Bytes> messages(ConstBytes file) {
+  std::vector<Bytes> out;
+  std::size_t n = 0;
+  (void)wire::read_capture(file, [&](const wire::CapturedPacket& p) {
+    const auto view = wire::parse_packet(p.link_type, p.octets, p.original_length);
+    if (++n < 6 || view.tcp.payload.size() < 6) return;
+    const std::size_t size = static_cast<std::size_t>(view.tcp.payload[0] << 8 | view.tcp.payload[1]);
+    const ConstBytes ulpdu = view.tcp.payload.subspan(2, size);
+    out.emplace_back(ulpdu.begin(), ulpdu.end());
+  });
+  return out;
+}
+
+// Every place that has a STag or a tagged offset: one name for each, wherever it stands, and other fields as they were.
+TEST(Anonymize, AStagAndItsOffsetsHaveTheSameNamesInEveryMessage) {
+  const wire::ReadRequest original{0x11, 0x1000, 64, 0x22, 0x2000};
+  test::Exchange x;
+  x.set_up()
+      .send(0, test::fpdu(test::tagged(wire::RdmapOpcode::rdma_write, 0x22, 0x2000, 8)))
+      .send(0, test::fpdu(test::tagged(wire::RdmapOpcode::rdma_write, 0x22, 0x1000, 8)))
+      .send(0, test::fpdu(test::tagged(wire::RdmapOpcode::rdma_write, 0x11, 0x1000, 8)))
+      .send(0, test::fpdu(test::tagged(wire::RdmapOpcode::rdma_write, 0x11, 0x2000, 8)))
+      .send(0, test::fpdu(test::read_request(1, original)))
+      .send(1, test::fpdu(test::tagged(wire::RdmapOpcode::read_response, 0x11, 0x1000, 64)))
+      .close();
+  const auto tags = [](ConstBytes message) { return *wire::DdpHeader::parse(message); };
+  const std::vector<Bytes> all = messages(anonymize(to_pcap(x.frames)).file);
+  ASSERT_EQ(all.size(), 6u);
+  const auto q = wire::ReadRequest::parse(ConstBytes(all[4]).subspan(PARLEY_DDP_UNTAGGED_LEN));
+  ASSERT_TRUE(q.has_value());
+  EXPECT_EQ(q->size, original.size);
+  EXPECT_EQ(q->source_stag, tags(all[0]).stag);
+  EXPECT_EQ(q->source_to, tags(all[0]).to);
+  EXPECT_EQ(q->sink_stag, tags(all[2]).stag);
+  EXPECT_EQ(q->sink_to, tags(all[2]).to);
+  EXPECT_EQ(tags(all[1]).stag, tags(all[0]).stag);
+  EXPECT_EQ(tags(all[3]).stag, tags(all[2]).stag);
+  EXPECT_EQ(tags(all[5]).stag, q->sink_stag);
+  EXPECT_EQ(tags(all[5]).to, q->sink_to);
+  // Names of their own; a distance within a region stays.
+  EXPECT_NE(q->source_stag, original.source_stag);
+  EXPECT_NE(q->source_to, original.source_to);
+  EXPECT_NE(q->sink_stag, original.sink_stag);
+  EXPECT_NE(q->sink_to, original.sink_to);
+  EXPECT_EQ(tags(all[1]).to - tags(all[0]).to, std::uint64_t{0x1000} - 0x2000);
+  EXPECT_EQ(tags(all[3]).to - tags(all[2]).to, std::uint64_t{0x2000} - 0x1000);
+  EXPECT_EQ(messages(anonymize(to_pcap(x.frames), {.keep_stags = true}).file)[4], test::read_request(1, original));
+}
+
 class AnonymizeCapture : public testing::TestWithParam<std::string> {};
 
 TEST_P(AnonymizeCapture, KeepsTheVerdictTimesAndLengths) {

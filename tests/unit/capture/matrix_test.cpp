@@ -114,6 +114,41 @@ TEST(Matrix, PageLinksEachCellToItsConnectionsAndEscapesNames) {
   EXPECT_EQ(page.find("<script"), std::string::npos);
 }
 
+TEST(Matrix, PageListsTheConnectionsOfACellWorstFirstAndElseInTheirOrder) {
+  Matrix m;
+  std::string want;
+  constexpr std::array<Standing, 8> given{Standing::passed, Standing::failed,  Standing::partial, Standing::passed,
+                                          Standing::failed, Standing::partial, Standing::passed,  Standing::failed};
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    MatrixEntry e = entry("alpha", "beta", clean());
+    e.file = std::to_string(i) + ".pcap";
+    e.report.judgement = {given[i], "why & why not"};
+    e.report.end = "all < said";
+    e.report.first_frame = 10 + i;
+    e.report.last_frame = 20 + i;
+    e.ladder = "<" + std::to_string(i);
+    m.entries.push_back(e);
+  }
+  for (const Standing standing : {Standing::failed, Standing::partial, Standing::passed})
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      if (given[i] != standing) continue;
+      const std::string n = std::to_string(i), s(to_string(standing));
+      want +=
+          "<article class=\"" + s + "\"><h3><b>" + s + "</b> " + n + ".pcap, frames 1" + n + " to 2" + n + "</h3>\n";
+      want += "<p>why &amp; why not</p>\n";
+      want += "<p>192.0.2.1:40000 &rarr; 192.0.2.2:9001, established; all &lt; said</p>\n";
+      want += "<details><summary>ladder</summary><pre>&lt;" + n + "\n</pre></details>\n</article>\n";
+    }
+  const std::string page = to_html(m, "x");
+  const std::size_t begin = page.find("<article"), end = page.find("<a class=\"back\"");
+  ASSERT_LT(begin, end);
+  EXPECT_EQ(page.substr(begin, end - begin), want);
+  EXPECT_NE(
+      page.find("<td class=\"failed\"><a href=\"#c1\"><b>failed</b><small>8 connections</small><small>3 passed</small>"
+                "<small>2 partial</small><small>3 failed</small></a></td>"),
+      std::string::npos);
+}
+
 TEST(Matrix, AnEmptyMatrixIsStillAPage) {
   EXPECT_NE(to_text({}, 80).find("0 files, 0 connections"), std::string::npos);
   EXPECT_NE(to_html({}, "x").find("</html>"), std::string::npos);

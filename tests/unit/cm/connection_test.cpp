@@ -67,6 +67,36 @@ TEST_P(EveryForm, ConnectsCarriesDataAndEndsGracefully) {
 INSTANTIATE_TEST_SUITE_P(Cm, EveryForm, ::testing::ValuesIn(forms()),
                          [](const auto& param) { return param.param.name; });
 
+// RFC 6581 §6: what the peer can take at once bounds what this side may ask for, and the other way round.
+TEST(Cm, AConnectRequestNamesWhoAsksForWhatAndWhatWouldMeetIt) {
+  struct Case {
+    mpa::Options options;
+    std::uint16_t ird, ord;
+    std::uint16_t needed_ird, needed_ord;
+  };
+  const mpa::Options enhanced{}, revision_1{.revision = 1};
+  for (const Case& c : {Case{enhanced, 5, 9, 9, 5}, Case{enhanced, 9, 5, 5, 9}, Case{enhanced, 32, 1, 1, 32},
+                        Case{revision_1, 5, 9, 0, 0}}) {
+    Pair p;
+    const Address to = p.listen();
+    p.accept_all();
+    p.connect(to, c.options, text("please"), c.ird, c.ord);
+    ASSERT_TRUE(p.net.run_until([&] { return p.a.last<cm::Established>() != nullptr; }));
+    ASSERT_EQ(p.b.all<cm::ConnectRequest>().size(), 1u);
+    const cm::ConnectRequest& request = *p.b.last<cm::ConnectRequest>();
+    EXPECT_EQ(request.listener, p.listener);
+    EXPECT_EQ(request.id, p.cb);
+    EXPECT_EQ(request.peer.octets[3], 1);
+    EXPECT_EQ(request.private_data, text("please"));
+    ASSERT_NE(request.mpa(), nullptr);
+    EXPECT_EQ(request.mpa()->revision, c.options.revision);
+    EXPECT_EQ(request.mpa()->peer_ird, c.needed_ord);
+    EXPECT_EQ(request.mpa()->peer_ord, c.needed_ird);
+    EXPECT_EQ(request.ird, c.needed_ird);
+    EXPECT_EQ(request.ord, c.needed_ord);
+  }
+}
+
 // OFA 2007-10 Rtr §2: S on both sides promises an RTR; where its form is a Send, that is no message of the ULP's.
 TEST(Cm, TheUlpDoesNotSeeASendThatIsTheRtrAnnouncedByS) {
   for (const mpa::Rtr expected : {mpa::Rtr::none, mpa::Rtr::send, mpa::Rtr::write}) {

@@ -66,6 +66,14 @@ TEST(NicObjects, OffsetsThatWouldWrapAreRefused) {
   tables->regions.set_offset_base(~std::uint64_t{0} - 100);
   Bytes memory(64);
   EXPECT_EQ(tables->regions.add(tables->pds.add().value(), memory, Access::none).error(), code(Errc::no_space));
+  // The last offset that there is: the region, and a gap behind it wherever it ends in its own.
+  for (const std::size_t size : {1u, 64u, 5000u})
+    for (const std::uint64_t less : {0u, 1u, 2u}) {
+      const Ref<Tables> full(new Tables);
+      full->regions.set_offset_base(~std::uint64_t{0} - size - 2 * offset_gap + 1 - less);
+      Bytes some(size);
+      EXPECT_EQ(full->regions.add(full->pds.add().value(), some, Access::none).has_value(), less > 0) << size << less;
+    }
 }
 
 TEST(NicObjects, UnknownHandlesAreErrors) {

@@ -242,6 +242,34 @@ TEST(WirePcapng, TimesFollowEachInterfacesResolutionAndOffset) {
   }
 }
 
+// if_tsresol: a power of 10, or of 2 where its highest bit is set.
+TEST(WirePcapng, EveryResolutionCountsItsFractionDownToNanoseconds) {
+  const auto time = [](int resolution, std::uint64_t ticks) {
+    const Read r =
+        read_whole(joined({section_block(true), interface_block(true, 1, resolution), enhanced(true, 0, ticks, {1})}));
+    EXPECT_EQ(r.error, "");
+    return r.packets.size() == 1 ? r.packets[0].ns : -1;
+  };
+  for (unsigned n = 0; n < 64; ++n) {
+    const std::uint64_t below = (1ULL << n) - 1, seconds = n < 61 ? 5 : 1;  // the last tick before the next second
+    const std::int64_t ns = n < 30 ? static_cast<std::int64_t>((1'000'000'000 * below) >> n) : 999'999'999;
+    EXPECT_EQ(time(static_cast<int>(0x80 | n), (seconds << n) | below),
+              static_cast<std::int64_t>(seconds) * 1'000'000'000 + ns)
+        << "2^-" << n;
+    if (n > 0) {
+      EXPECT_EQ(time(static_cast<int>(0x80 | n), (seconds << n) | 1ULL << (n - 1)),
+                static_cast<std::int64_t>(seconds) * 1'000'000'000 + 500'000'000)
+          << "2^-" << n;
+    }
+  }
+  EXPECT_EQ(time(0x80 | 64, ~0ULL), 0) << "all of it is less than a second, and no clock counts so";
+  std::uint64_t per_second = 1;
+  for (int n = 0; n < 19; ++n, per_second *= 10) {
+    const std::uint64_t below = per_second - 1, all = n < 9 ? below * (1'000'000'000 / per_second) : 999'999'999;
+    EXPECT_EQ(time(n, per_second + below), static_cast<std::int64_t>(1'000'000'000 + all)) << "10^-" << n;
+  }
+}
+
 TEST(WirePcapng, SectionsOfBothOrdersFollowEachOtherAndUnknownBlocksArePassedOver) {
   Builder unknown{true, {}};
   unknown.block(0x0BAD, Bytes(5'000'000, 0xAB));  // longer than any window

@@ -164,6 +164,36 @@ TEST(WireRdmap, TerminateHasTheRfcsOctets) {
   EXPECT_FALSE(back->nibbles_swapped);
 }
 
+// RFC 5040 §4.8: M and D say that the length and the header of the segment follow, R that its Read Request does.
+TEST(WireRdmap, WhatFollowsATerminateIsWhatItsBitsSay) {
+  const Bytes length = unhex("0123"), request(28, 0xEE);
+  for (const Bytes& header :
+       {unhex("c140 00000007 0000000000000000"), unhex("4141 00000000 00000001 00000005 00000000")})
+    for (unsigned bits = 0; bits < 8; ++bits) {
+      const bool m = (bits & 4) != 0, d = (bits & 2) != 0, r = (bits & 1) != 0;
+      Bytes in{0x11, 0x01, static_cast<std::uint8_t>(bits << 5), 0};
+      const auto add = [&in](const Bytes& part) { in.insert(in.end(), part.begin(), part.end()); };
+      if (m || d) add(length);
+      if (d) add(header);
+      if (r && (m || d)) add(request);
+      const std::size_t whole = in.size();
+      add(Bytes(3, 0x77));  // none of it
+      const auto t = Terminate::parse(in);
+      ASSERT_TRUE(t.has_value()) << bits;
+      EXPECT_EQ(t->m, m) << bits;
+      EXPECT_EQ(t->d, d) << bits;
+      EXPECT_EQ(t->r, r) << bits;
+      EXPECT_EQ(t->layer, 1) << bits;
+      EXPECT_EQ(t->etype, 1) << bits;
+      EXPECT_EQ(t->code, 1) << bits;
+      EXPECT_EQ(t->ddp_segment_length, m || d ? 0x0123 : 0) << bits;
+      EXPECT_EQ(Bytes(t->ddp_header.begin(), t->ddp_header.end()), d ? header : Bytes{}) << bits;
+      EXPECT_EQ(Bytes(t->read_request.begin(), t->read_request.end()), r && (m || d) ? request : Bytes{}) << bits;
+      EXPECT_EQ(t->size(), whole) << bits;
+      EXPECT_EQ(emitted(*t), Bytes(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(whole))) << bits;
+    }
+}
+
 TEST(WireRdmap, SiwsTerminateIsPutRight) {
   struct Row {
     const char* octets;
