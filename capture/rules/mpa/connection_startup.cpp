@@ -365,7 +365,10 @@ void MpaConnection::rtr_or_fpdu(Half& h) {
   const bool lost_one = may_be && (startup_due || head.size() >= rtr_head.size());
   h.behind_lost = !whole && may_be;
   if (!whole) return fpdus_from(h, lost_one ? head.size() : 0, may_be && hole);
-  const SegmentRef carrier = h.early.back().ref;
+  // The packet with the last octet of the frame; more may have been kept behind it.
+  auto last = h.early.begin();
+  for (std::size_t n = last->data.size(); n < v->frame_size(); n += last->data.size()) ++last;
+  const SegmentRef carrier = last->ref;
   if (tap_ != nullptr) tap_->startup(tapped(h), h.early.front().at, ConstBytes(head).first(v->frame_size()));
   h.head_last = carrier;
   h.head_known = ~std::size_t{0};

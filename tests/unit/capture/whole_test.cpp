@@ -105,7 +105,7 @@ TEST(CaptureWhole, RepliesByWhatTheyAcknowledge) {
   const auto early = [](std::uint32_t msn) { return fpdu(send_segment(msn, 8)); };
   std::string out;
   for (const bool syn_ack : {true, false})
-    for (const std::size_t lost : {0u, 1u, 2u, 3u})
+    for (const std::size_t lost : {0u, 1u, 2u, 3u, 4u})  // 4: octets of the responder before its Reply
       for (const std::size_t heard : {0u, 10u, 20u, 52u, 84u, 116u}) {
         Exchange to;  // a responder that has heard so much
         Bytes all = request;
@@ -113,19 +113,24 @@ TEST(CaptureWhole, RepliesByWhatTheyAcknowledge) {
           const Bytes f = early(msn);
           all.insert(all.end(), f.begin(), f.end());
         }
-        to.open().send(0, ConstBytes(all).first(heard)).send(1, reply);
+        to.open().send(0, ConstBytes(all).first(heard));
+        if (lost == 4) to.send(1, Bytes(20));
+        to.send(1, reply);
         Exchange x;
         x.open().send(0, request, 10);
         for (const std::uint32_t msn : {1u, 2u, 3u}) x.send(0, early(msn));
         test::Frame answer = to.frames.back();
         answer.at = x.frames.back().at;
         x.frames.push_back(answer);
-        x.seq(1) += 20;
+        x.seq(1) += lost == 4 ? 40 : 20;
         x.send(1, early(1)).close();
-        if (lost > 0) x.frames.erase(x.frames.begin() + static_cast<std::ptrdiff_t>(4 + lost));
+        if (lost > 0 && lost < 4) x.frames.erase(x.frames.begin() + static_cast<std::ptrdiff_t>(4 + lost));
         if (!syn_ack) x.frames.erase(x.frames.begin() + 1);
         out += fmt::format("{}{} the Reply acknowledges {} octets\n", syn_ack ? "" : "SYN-ACK lost, ",
-                           lost == 0 ? "nothing lost," : fmt::format("FPDU {} lost,", lost), heard);
+                           lost == 0   ? "nothing lost,"
+                           : lost == 4 ? "octets before the Reply lost,"
+                                       : fmt::format("FPDU {} lost,", lost),
+                           heard);
         out += found_in(x.frames);
       }
   expect_as_reviewed("capture_replies.txt", out);
@@ -182,6 +187,20 @@ TEST(CaptureWhole, SetUpsWhosePacketsAreLateOrLost) {
     }
   }
   expect_as_reviewed("capture_set_ups.txt", out);
+}
+
+// RFC 5044 §7.1.2 rule 3: nothing follows the Request before the Reply, not even what the Reply would ask for.
+TEST(CaptureWhole, SetUpsWhoseInitiatorDoesNotWaitForTheReply) {
+  std::string out;
+  for (const SetUpForm& form : set_up_forms())
+    for (const std::size_t mss : {1460u, 7u}) {
+      Exchange x;
+      x.open().send(0, form.request).send(0, form.first, mss);
+      x.send(0, fpdu(send_segment(form.name == "revision 1" || form.name == "revision 2" ? 2 : 1, 8)), mss);
+      x.send(1, form.reply).send(1, fpdu(send_segment(1, 8))).close();
+      out += fmt::format("{}, segments of {}\n{}", form.name, mss, found_in(x.frames));
+    }
+  expect_as_reviewed("capture_early.txt", out);
 }
 
 // RFC 5041 §5.2, §5.3: octets that a message lacks are left out for certain only where its sender closed and was told of
