@@ -304,12 +304,12 @@ constexpr Case table[] = {
          "Request 50/01; if S=1 comes back, key \"MPA ID RtR Frame\"", "the frame is taken", rtr_frame_hex},
     Case{"73", "depths-fit", Iut::responder, rfc91, Level::must, false, "IRD 3, ORD 5", "Reply with ORD <= 3",
          depths_fit},
+    Case{"74", "a-alone", Iut::responder, rfc92, Level::must, false, "A without B, C and D",
+         "A copied, at least one kind named", a_alone},
     Case{"90", "rtr-lost", Iut::responder, "RFC 5044 §8", Level::must, true,
          "an indication is agreed, then RST; a new connection", "the new connection is answered", rtr_lost},
     Case{"91", "rtr-faulty", Iut::responder, "RFC 5040 §7.2", Level::must, true,
          "an indication is agreed, then a segment of RDMAP version 0", "Terminate 02 05", rtr_faulty},
-    Case{"74", "a-alone", Iut::responder, rfc92, Level::must, false, "A without B, C and D",
-         "A copied, at least one kind named", a_alone},
 };
 
 }  // namespace

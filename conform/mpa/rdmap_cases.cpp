@@ -385,8 +385,6 @@ constexpr Case table[] = {
          "MSN 0 after FFFFFFFF; not testable on a live peer in useful time, Parley's unit tests do it", nullptr),
     BOTH("63", "silent-after-terminate", "RFC 5040 §5.4", must, "an error, and a Write behind it",
          "Terminate, nothing more, TCP closed", silent_after_terminate),
-    BOTH("95", "terminate-then-fin", "RFC 5040 §6.2.1", should, "an error, and nothing behind it",
-         "Terminate, then FIN; an RST may overtake it", terminate_then_fin),
     BOTH("64", "half-close", "RFC 5044 §7.2", must, "zero-length Read, then FIN", "Read Response after the FIN",
          half_close),
     BOTH("68", "immediate-of-7-octets", "RFC 7306 §6.3", must, "Immediate Data of 7 octets", "a Terminate",
@@ -405,6 +403,8 @@ constexpr Case table[] = {
          "Terminate 02 06, or 11 00, 11 02 or 01 00", unasked_read_response),
     BOTH("86", "atomic-response-unasked", "RFC 7306 §5.2", must, "an Atomic Response that nothing asked for",
          "Terminate 02 06, or 12 01 or 12 03", unasked_atomic_response),
+    BOTH("95", "terminate-then-fin", "RFC 5040 §6.2.1", should, "an error, and nothing behind it",
+         "Terminate, then FIN; an RST may overtake it", terminate_then_fin),
 };
 
 }  // namespace

@@ -68,6 +68,7 @@ struct Flip {
 
 constexpr std::size_t cuts_max = 1024;  // connections; the oldest is forgotten and its stream continues
 constexpr std::size_t flips_max = 256;  // the oldest is forgotten
+static_assert(FaultInjector::rules_max <= flips_max);
 
 }  // namespace
 
@@ -232,7 +233,7 @@ void FaultInjector::Impl::begin_message_fault(Rule& r, std::size_t found, Pass& 
   if (r.rule.action == FaultAction::corrupt_mpa) {
     if (flips.size() == flips_max) {
       flips.erase(flips.begin());
-      pass.flips_before -= pass.flips_before != 0 ? 1 : 0;
+      --pass.flips_before;  // not 0: each rule plans one at most for a frame
     }
     Flip f;
     f.connection = content.connection;

@@ -38,7 +38,7 @@ void classify(ConstBytes segment, FrameLayout& out) {
   out.ack = r.be32();
   const std::uint32_t header = static_cast<std::uint32_t>(r.u8() >> 4) * 4;
   out.flags = r.u8() & 0x3F;
-  if (!r.ok() || header < wire::tcp_header || header > segment.size()) return;
+  if (header < wire::tcp_header || header > segment.size()) return;  // a cut one too: it is shorter than any header
   out.tcp = true;
   out.payload = out.transport + header;
   out.payload_size = static_cast<std::uint32_t>(segment.size()) - header;

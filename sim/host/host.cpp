@@ -131,7 +131,7 @@ void SimHost::set_timer(Instant at, std::uint64_t cookie) { post(at, event_timer
 // it in an event at the present time. A caller that asks again and again while it waits for time to pass must not stop
 // time, so the number of such events at one time is bounded.
 void SimHost::kick() {
-  if (in_turn_ || kick_pending_ || !started_ || !up_) return;
+  if (in_turn_ || kick_pending_ || !started_) return;
   if (kicked_at_ != now()) kicks_ = 0;
   if (kicks_ >= kicks_max) return;
   kicked_at_ = now();

@@ -19,7 +19,7 @@ void RunWatch::on_frame(const TapFrame& frame) {
   if (next_ != nullptr) next_->on_frame(frame);
   // A host discards what is not for it, and what a fault damaged: the first is no fault, the second was seen before.
   const bool thrown_away = !frame.outbound && frame.drop == DropReason::discarded;
-  if (!thrown_away && (!frame.note.empty() || frame.drop != DropReason::none)) touched(frame);
+  if (!thrown_away && !frame.note.empty()) touched(frame);  // what is dropped has a note too
   const std::string* host = host_of_[frame.link * 2 + frame.end];
   if (host != nullptr) wire_.frame(*host, frame);
 }
@@ -27,7 +27,7 @@ void RunWatch::on_frame(const TapFrame& frame) {
 void RunWatch::touched(const TapFrame& frame) {
   convergence_.fault_seen(frame.at);
   workload_.fault_seen(frame.at);
-  if (!frame.note.empty()) ++faults_;
+  ++faults_;
   const auto view = wire::parse_packet(static_cast<std::uint16_t>(wire::LinkType::ethernet), frame.octets,
                                        static_cast<std::uint32_t>(frame.octets.size()));
   if (view.kind != wire::PacketKind::tcp) return workload_.touch_host({});  // ARP and ND serve every connection

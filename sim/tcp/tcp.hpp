@@ -143,7 +143,7 @@ class Tcp {
     return static_cast<std::uint32_t>(now.time_since_epoch() / std::chrono::milliseconds(1));
   }
   void emit_syn(Instant now, wire::TcpHeader& header);
-  void emit_data(Instant now, TcpOutput& out, std::uint32_t seq, std::uint32_t size, bool fin);
+  std::uint32_t emit_data(Instant now, TcpOutput& out, std::uint32_t seq, std::uint32_t size, bool fin);
   bool emit_new_data(Instant now, TcpOutput& out);
   bool emit_first_again(Instant now, TcpOutput& out);
   void emit_sack(wire::TcpHeader& header) const;

@@ -86,7 +86,8 @@ void Tcp::emit_syn(Instant now, wire::TcpHeader& header) {
   set_timer(Timer::retransmit, now + rto());
 }
 
-void Tcp::emit_data(Instant now, TcpOutput& out, std::uint32_t seq, std::uint32_t size, bool with_fin) {
+/// Returns what follows the segment in sequence.
+std::uint32_t Tcp::emit_data(Instant now, TcpOutput& out, std::uint32_t seq, std::uint32_t size, bool with_fin) {
   const bool last = seq + size == snd_end_;
   fill_header(now, out.header, seq, flags_of(ack | (last && size != 0 ? psh : 0) | (with_fin ? fin : 0)));
   if (size != 0) out.payload = send_.view(seq, size);
@@ -100,6 +101,7 @@ void Tcp::emit_data(Instant now, TcpOutput& out, std::uint32_t seq, std::uint32_
     rtt_end_ = end;
   }
   snd_max_ = seq_max(snd_max_, end);
+  return end;
 }
 
 /// From nxt on, as the windows allow. Less than a full segment only if it is the last one, or nothing is in flight
@@ -119,8 +121,7 @@ bool Tcp::emit_new_data(Instant now, TcpOutput& out) {
     return false;
   }
   if ((size < wanted && under_way != 0) || (size == 0 && !with_fin)) return false;
-  emit_data(now, out, snd_nxt_, size, with_fin);
-  snd_nxt_ += size + (with_fin ? 1 : 0);
+  snd_nxt_ = emit_data(now, out, snd_nxt_, size, with_fin);
   probing_ = false;
   if (timer_ != Timer::retransmit) set_timer(Timer::retransmit, now + rto());  // RFC 6298 §5.1
   return true;

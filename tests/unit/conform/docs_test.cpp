@@ -17,6 +17,19 @@ TEST(ConformDocs, TheTableOfCasesIsTheOneOfTheCode) {
   EXPECT_NE(text.str().find(case_table()), std::string::npos) << "docs/conform.md should end with:\n" << case_table();
 }
 
+// So the code is read in the order of the documentation, and a list of all cases has one order only.
+TEST(ConformDocs, EachTableOfCasesIsInTheOrderOfItsRows) {
+  for (const auto& table :
+       {startup_cases(), enhanced_cases(), initiator_cases(), framing_cases(), rdmap_cases(), order_cases()}) {
+    int last = 0;
+    for (const Case& c : table) {
+      const int row = std::stoi(std::string(c.row));
+      EXPECT_LE(last, row) << c.name;
+      last = row;
+    }
+  }
+}
+
 TEST(ConformDocs, TheMarkdownReportIsTheSameFromRunToRun) {
   const Under under{.rping = true};
   const ReportHead head{"Parley", "parley conform mpa responder", false};

@@ -83,7 +83,8 @@ inline After terminates(TermCode code, Form form = Form::full, bool rst = false)
 }
 
 /// Answers Reads, reads what is advertised as rping's server does, and refuses a wrong RDMAP version; the rest it takes.
-inline Task<void> takes_all(Line& line, std::uint32_t read_size) {
+/// `twice`: before each right Read Response goes one to another STag.
+inline Task<void> takes_all(Line& line, std::uint32_t read_size, bool twice = false) {
   std::uint32_t reads = 1;
   for (int i = 0; i < 1000; ++i) {
     const Received got = co_await line.reader.fpdu(100s);
@@ -94,6 +95,9 @@ inline Task<void> takes_all(Line& line, std::uint32_t read_size) {
     }
     if (const auto q = wire::ReadRequest::parse(got.payload()); q && got.is(RdmapOpcode::read_request)) {
       const Bytes data(std::min<std::uint32_t>(q->size, 60'000), 0);
+      if (twice)
+        line.stream.send(
+            line.out.write(tester::segment(tester::read_response_header(~q->sink_stag, q->sink_to), data)));
       line.stream.send(line.out.write(tester::segment(tester::read_response_header(q->sink_stag, q->sink_to), data)));
     }
     if (got.is(RdmapOpcode::send) && got.payload().size() == 16) {
@@ -107,6 +111,7 @@ inline Task<void> takes_all(Line& line, std::uint32_t read_size) {
 }
 
 inline Task<void> takes_everything(Line& line) { return takes_all(line, 64); }
+inline Task<void> answers_twice(Line& line) { return takes_all(line, 64, true); }
 inline Task<void> reads_little(Line& line) { return takes_all(line, 2); }
 
 /// The Reply that fits a sound Request.

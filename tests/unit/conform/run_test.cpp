@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // How a run goes about its cases: the program that is started for each, peers that go away, ends, and the page.
+#include <fmt/format.h>
+
 #include "played.hpp"
 
 namespace parley::conform {
@@ -111,6 +113,30 @@ TEST(ConformRun, WhatCameBehindTheLastFrameIsShown) {
   ASSERT_FALSE(cut.run->results().empty());
   EXPECT_EQ(cut.run->results()[0].exchanges.back().octets, Bytes(3, 0xCD));
   cut.turn(1s);
+}
+
+// The times in a report count from the start of each case, be it interrupted or not.
+TEST(ConformRun, ResultsOfAnInterruptedRunAreShownFromTheStartOfEachCase) {
+  Table table(Iut::responder, {"plain-v1", "half-request-times-out", "v2-client-server"}, responder(takes_everything));
+  table.hooks.after = [] { return std::string("its output"); };
+  table.start();
+  table.turn(5s);
+  table.run->interrupt();
+  std::string out;
+  for (const Result& r : table.run->results()) {
+    out += fmt::format("{}: {}: {}; at {} ms for {} ms; {}\n", r.what->name, to_string(r.finding.verdict),
+                       r.finding.observed, r.began.time_since_epoch() / 1ms, r.took / 1ms, r.output);
+    for (const Exchange& e : r.exchanges)
+      out += fmt::format("  {} ms {} {}\n", (e.at - r.began) / 1ms, e.by_tester ? ">" : "<", e.words);
+  }
+  EXPECT_EQ(out,
+            "plain-v1: pass: Rep 40/01/0000; at 0 ms for 0 ms; its output\n"
+            "  0 ms > MPA ID Req Frame 40/01\n"
+            "  0 ms < Rep 40/01/0000\n"
+            "half-request-times-out: not run: interrupted; at 200 ms for 0 ms; its output\n"
+            "  0 ms > the first half of a Request\n"
+            "v2-client-server: not run: the run was ended; at 0 ms for 0 ms; \n");
+  table.turn(1s);
 }
 
 TEST(ConformRun, ThePageShowsWordsAsTheyAreAndControlCharactersAsQuestionMarks) {

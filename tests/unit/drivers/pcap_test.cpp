@@ -159,6 +159,34 @@ TEST(PcapFilter, PassesWhatTheExpressionSays) {
   }
 }
 
+/// As the interface "any" shows a packet for this host (LINKTYPE_LINUX_SLL).
+Bytes in_cooked(const Bytes& packet) {
+  Bytes out(16, 0);
+  out[3] = 1;  // of Ethernet
+  out[5] = 6;
+  out[14] = 8;
+  out.insert(out.end(), packet.begin(), packet.end());
+  return out;
+}
+
+TEST(PcapFilter, AnExpressionIsTakenIfItMeansSomethingOnAnyLinkType) {
+  if (!has_pcap()) return;
+  for (const std::string& expression : {std::string("inbound"), std::string("outbound")}) {
+    const auto cooked = PacketFilter::make(expression);  // the direction stands in no other header
+    ASSERT_TRUE(cooked) << cooked.error();
+    EXPECT_EQ((*cooked)->passes(113, in_cooked(datagram()), 44), expression == "inbound");
+    EXPECT_EQ((*cooked)->error(), "");
+    for (const std::uint16_t link_type : {1, 101}) {
+      const auto other = PacketFilter::make(expression);
+      ASSERT_TRUE(other) << other.error();
+      EXPECT_FALSE((*other)->passes(link_type, link_type == 1 ? in_ethernet(datagram()) : datagram(), 44));
+      const std::string start =
+          "the filter '" + expression + "' cannot be used on link type " + std::to_string(link_type) + ": ";
+      EXPECT_EQ((*other)->error().substr(0, start.size()), start);
+    }
+  }
+}
+
 TEST(PcapFilter, AnExpressionThatMeansNothingOnALinkTypeIsToldOnce) {
   if (!has_pcap()) return;
   const auto filter = PacketFilter::make("ether proto 0x800");

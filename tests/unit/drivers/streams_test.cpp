@@ -61,6 +61,7 @@ struct Machine final : StreamMachine {
   }
   StreamId poll_ready() override { return std::exchange(ready, false) ? stream : 0; }
   std::size_t gather(StreamId, std::span<ConstBytes> out) override {
+    ++gathers;
     if (sent_octets == to_send.size()) return 0;
     out[0] = ConstBytes(to_send).subspan(sent_octets);
     return 1;
@@ -86,7 +87,7 @@ struct Machine final : StreamMachine {
   int accepted = 0;
   bool takes = true, ready = false;
   Bytes received, to_send;
-  std::size_t sent_octets = 0;
+  std::size_t sent_octets = 0, gathers = 0;
   std::function<void()> on_bytes;
 };
 
@@ -383,6 +384,25 @@ TEST(DriverStreams, WhatAPeerTakesSlowlyArrivesWholeAndInOrder) {
       d.loop->run_once(1ms);
   }
   EXPECT_EQ(received, all);
+}
+
+TEST(DriverStreams, WhatAPeerSaysIsNoReasonToWriteToAFullSocket) {
+  Driven d;
+  const Plain peer = Plain::to(d.listen());
+  ASSERT_TRUE(d.until([&] { return d.machine.stream != 0; }));
+  d.machine.send(Bytes(64 << 20));
+  std::size_t asked = 0;
+  do {
+    asked = d.machine.gathers;
+    d.settle();
+  } while (d.machine.gathers != asked);
+  ASSERT_LT(d.machine.sent_octets, d.machine.to_send.size());
+  for (std::size_t n = 1; n <= 10; ++n) {
+    peer.say(1);
+    ASSERT_TRUE(d.until([&] { return d.machine.received.size() == n; }));
+    d.settle();
+  }
+  EXPECT_EQ(d.machine.gathers, asked) << "the system tells when there is room again";
 }
 
 TEST(DriverStreams, ARefusedPeerIsReset) {

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "record_kit.hpp"
 #include "sim/host/host_frames.hpp"
 #include "sim/record/describe.hpp"
@@ -230,6 +232,49 @@ TEST(SimDescribe, EveryStartupFrameHasItsName) {
   EXPECT_THAT(lines_of(MpaKey::req, 0, MpaKey::rep, r, MpaKey::rtr_hex),
               testing::ElementsAre("mpa MPA Request | rev=1", "mpa MPA Reply: rejected | rev=1 R",
                                    "mpa MPA Rtr frame | rev=1"));
+}
+
+/// Three messages of one end behind a SYN, each in a frame of its own or all in one.
+std::vector<std::string> told_of_three(const std::array<const Bytes*, 3>& messages, bool together) {
+  vt::Exchange x;
+  x.open();
+  Bytes all;
+  for (const Bytes* m : messages) {
+    all.insert(all.end(), m->begin(), m->end());
+    if (!together) x.send(0, *m);
+  }
+  if (together) x.send(0, all);
+  Told told;
+  told.show(x);
+  std::vector<std::string> lines = told.lines();
+  lines.erase(lines.begin(), lines.begin() + 3);  // the handshake
+  return lines;
+}
+
+TEST(SimDescribe, StartupFramesInEveryOrderAreToldAsReviewed) {
+  using wire::MpaKey;
+  struct Message {
+    std::string_view name;
+    Bytes octets;
+  };
+  Bytes odd = vt::startup(MpaKey::req, 0, 1);
+  odd[7] = 'X';
+  const Message messages[] = {{"Request", vt::startup(MpaKey::req, 0, 1)},
+                              {"Reply", vt::startup(MpaKey::rep, 0, 1)},
+                              {"Rtr", vt::startup(MpaKey::rtr, 0, 1)},
+                              {"odd key", odd},
+                              {"Send", vt::fpdu(vt::send_segment(1, 0))}};
+  std::string out;
+  for (const Message& first : messages)
+    for (const Message& second : messages)
+      for (const Message& third : messages) {
+        out += fmt::format("{}, {}, {}\n", first.name, second.name, third.name);
+        for (const bool together : {false, true}) {
+          const auto lines = told_of_three({&first.octets, &second.octets, &third.octets}, together);
+          out += fmt::format("  {}\n", fmt::join(lines, "; "));
+        }
+      }
+  expect_as_reviewed("sim_startup_frames.txt", out);
 }
 
 TEST(SimDescribe, MessagesOfAFrameAreCountedAndTheirNumbersTold) {

@@ -449,6 +449,35 @@ TEST(SimFault, ADroppedFrameTakesItsCorruptionWithIt) {
   EXPECT_EQ(f.octets(), s.at(0, request()));
 }
 
+// Corruption that waits for its octet is planned for 256 messages at most: the oldest plan is forgotten.
+TEST(SimFault, ADroppedFrameTakesItsCorruptionWithItThoughAllPlacesAreTaken) {
+  constexpr std::uint16_t plans_max = 256;
+  const Bytes first = request();
+  const std::size_t cut = PARLEY_MPA_KEY_LEN;
+  FaultRule hurt = rule(FaultAction::corrupt_mpa, MessageKind::mpa_request);
+  hurt.field = MpaField::flags;
+  hurt.match.times = plans_max + 1;
+  FaultRule lose = rule(FaultAction::drop, MessageKind::mpa_request);
+  lose.match.nth = plans_max + 1;
+  Faults f({hurt, lose});
+  const auto sender = [](std::uint16_t n) {
+    Sender s;
+    s.port = static_cast<std::uint16_t>(40000 + n);
+    return s;
+  };
+  for (std::uint16_t n = 0; n <= plans_max; ++n) {
+    f.pass(sender(n).syn());
+    EXPECT_EQ(f.dropped(sender(n).at(0, ConstBytes(first).first(cut))), n == plans_max) << n;
+  }
+  // Its own plan is gone with it, and the oldest had to make room.
+  f.pass(sender(plans_max).at(0, first));
+  EXPECT_EQ(f.octets(), sender(plans_max).at(0, first));
+  for (std::uint16_t n = 0; n < plans_max; ++n) {
+    f.pass(sender(n).at(cut, ConstBytes(first).subspan(cut)));
+    EXPECT_EQ(f.octets() == sender(n).at(cut, ConstBytes(first).subspan(cut)), n == 0) << n;
+  }
+}
+
 TEST(SimFault, CorruptMpaLeavesAWrongChecksumWrong) {
   FaultRule bits = rule(FaultAction::corrupt);
   FaultRule hurt = rule(FaultAction::corrupt_mpa, MessageKind::mpa_request);

@@ -150,6 +150,27 @@ TEST(PcapngTap, HoldsABoundedPartAndStopsWhenTheSinkDoes) {
   EXPECT_EQ(calls, 3);
 }
 
+// One write of the file for many frames.
+TEST(PcapngTap, TheSinkGetsTheHeadAtOnceAndThenPiecesOf64KiB) {
+  constexpr std::size_t piece = 64 << 10, frame_size = 1000, block_max = frame_size + 100;
+  std::vector<std::size_t> sizes;
+  PcapngTap tap({"p", "s", 1}, [&](ConstBytes octets) {
+    sizes.push_back(octets.size());
+    return true;
+  });
+  tap.begin(two_hosts());
+  EXPECT_EQ(sizes.size(), 1U);
+  const Bytes frame(frame_size);
+  for (std::uint64_t i = 0; i < 1000; ++i) show(tap, Instant{}, 0, 0, true, i, frame);
+  tap.finish(nullptr);
+  ASSERT_GE(sizes.size(), 1'000'000 / (piece + block_max));
+  for (std::size_t i = 1; i + 1 < sizes.size(); ++i) {
+    EXPECT_GE(sizes[i], piece);
+    EXPECT_LT(sizes[i], piece + block_max);
+  }
+  EXPECT_LT(sizes.back(), piece + block_max);
+}
+
 TEST(PcapngTap, CommentsAreTextWhateverARuleIsNamed) {
   const vt::Exchange x = vt::conversation();
   const Bytes file = record(x.frames, {{0, {DropReason::none, "by '\xff\x01 \xe2\x9c\x97 \x1b[31m'"}}});

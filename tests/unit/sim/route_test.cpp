@@ -97,6 +97,15 @@ TEST(SimRoute, KeepsToTheNicsThatAreNamed) {
   EXPECT_EQ(route(s, "a/n9", "b"), "no links and switches join 'a/n9' and 'b'");
 }
 
+TEST(SimRoute, AHostWithoutNamedNicsHasNoneOfAnyName) {
+  const Scenario s = joined({{"a", "b/n1"}});
+  EXPECT_EQ(route(s), "0 > 0");
+  EXPECT_EQ(route(s, "a/n1", "b"), "no links and switches join 'a/n1' and 'b'");
+  EXPECT_EQ(route(s, "b/n1", "a"), "0 > 0");
+  EXPECT_EQ(route(s, "b", "a/n1"), "no links and switches join 'b' and 'a/n1'");
+  EXPECT_EQ(route(s, "b", "a", {"n1"}), "no links and switches join 'b' and 'a/n1'");
+}
+
 TEST(SimRoute, AnUnnamedLinkTakesTheFirstNicThatHasNone) {
   EXPECT_EQ(route(joined({{"a/n1", "c"}, {"a", "b"}})), "1 > 0");
   EXPECT_EQ(route(joined({{"a", "c"}, {"a/n2", "b"}})), "1 > 0");

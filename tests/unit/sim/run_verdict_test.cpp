@@ -74,6 +74,32 @@ TEST(SimVerdict, AnEndWhosePeerIsGoneForGoodIsWaitedFor) {
   }
 }
 
+// The restart would come with a message that nobody sends any more.
+TEST(SimVerdict, AHostThatNoEventBringsBackIsNotWaitedFor) {
+  for (const bool initiator : {true, false}) {
+    Scenario s = two_quiet_hosts();
+    s.connects[0].expect = Expect::settled;
+    s.connects[0].count = 2;
+    s.connects[0].interval = 1s;
+    ScenarioFault crash, restart;
+    crash.host = restart.host = initiator ? "a" : "b";
+    crash.rule.action = FaultAction::crash;
+    crash.rule.from = Instant(500ms);
+    restart.link = "a-b";
+    restart.rule.action = FaultAction::restart;
+    restart.rule.match.message = MessageKind::tcp_syn;
+    restart.rule.match.nth = 1000;
+    restart.rule.delay = 2h;
+    s.faults = {crash, restart};
+    s.bounds.time = 1h;
+    const RunReport report = run_scenario(s, {});
+    EXPECT_THAT(said(report), IsEmpty());
+    EXPECT_THAT(report.pending, IsEmpty());
+    EXPECT_EQ(report.end, RunEnd::settled);
+    EXPECT_EQ(report.outcomes.size(), initiator ? 1U : 2U) << "who has crashed connects no more";
+  }
+}
+
 TEST(SimVerdict, WithoutACrashConnectionsThatNobodyClosesRest) {
   Scenario s = two_quiet_hosts();
   s.connects[0].closer = Closer::nobody;

@@ -59,6 +59,20 @@ std::vector<std::string> said_of(std::string_view section, std::string_view key,
 
 constexpr std::int64_t any = 9'223'372'036'854'775'807, u32_max = 4'294'967'295;
 
+// What the tables together say wrong is found last, wherever it stands. Behind a thousand others nobody looks for it.
+TEST(SimScenarioBounds, AThousandErrorsAreSortedBeforeTheFirstFiftyAreShown) {
+  const std::string start = "[[host]]\nname = \"c\"\n" + file_with("connect", "from_nic = 5");
+  const std::string unlinked = R"(host 'c' has no link: add a [[link]] with ends = ["c", ...])";
+  EXPECT_THAT(said_of(start), ElementsAre(unlinked, "key 'from_nic' is unknown in [[connect]]; did you mean 'from'?"));
+  for (const std::size_t others : {1U, 48U, 49U, 50U, 998U, 999U, 1000U, 1100U}) {
+    std::string text = start;
+    for (std::size_t i = 0; i < others - 1; ++i) text += fmt::format("key{} = 1\n", i);
+    const auto said = said_of(text);
+    EXPECT_EQ(said.size(), std::min<std::size_t>(others + 1, 50));
+    EXPECT_EQ(said[0] == unlinked, others < 1000) << others << ": " << said[0];
+  }
+}
+
 TEST(SimScenarioBounds, WholeNumbersAreTakenWithinTheirBoundsAndRefusedBeyond) {
   struct Range {
     std::string_view section, key;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Storms: every pattern gets all of its connections, losses are survived, nothing is left over, and the quantiles are
 // those of the times themselves.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -229,6 +230,32 @@ TEST(SimStorm, StopsWhenAskedTo) {
   });
   EXPECT_GE(seen, 100U);
   EXPECT_LT(report.established, report.wanted);
+}
+
+// Each connection that connect() refuses has failed, and the next one is tried.
+TEST(SimStorm, SaysWhichConnectionsWereRefusedAtOnceAndGoesOn) {
+  for (const std::uint32_t in_setup : {1U, 2U, 100U}) {
+    StormOptions options = sized(3, 2);
+    options.in_setup = in_setup;
+    options.mpa.play_quirk = "nobody's";
+    const StormPlan plan(options);
+    const std::string why =
+        "an argument is out of its documented range: mpa::Options::play_quirk is the name of no quirk (`parley "
+        "quirks`)\n";
+    std::string expected;
+    for (int node = 0; node < 3; ++node) expected += fmt::format(": n{} cannot listen: {}", node, why);
+    for (const auto& [from, to] : all_of(plan))
+      expected += fmt::format("n{} > n{} (process {} > {}): connect() was refused: {}", plan.node_of(from),
+                              plan.node_of(to), from, to, why);
+    for (int node = 0; node < 3; ++node)
+      expected += fmt::format(": n{} holds 0 endpoints at the end instead of its listener alone\n", node);
+    const StormReport report = run_storm(options);
+    EXPECT_EQ(words(report), expected);
+    EXPECT_EQ(report.wanted, 12U);
+    EXPECT_EQ(report.failed, 12U);
+    EXPECT_EQ(report.established + report.retried, 0U);
+    EXPECT_EQ(report.alive_peak, 1U);
+  }
 }
 
 TEST(SimStorm, SaysWhyItCannotBegin) {
