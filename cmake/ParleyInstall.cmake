@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-# What `cmake --install` puts where, in three components:
-#   dev        headers, libparley.a, the CMake package, parley.pc
+# What `cmake --install` puts where, in four components:
+#   lib        libparley.so.1, for C programs
+#   dev        headers, libparley.a and the link to libparley.so, the CMake package, parley.pc, parley-c.pc, manual pages
 #   tools      the command, its scenarios, manual pages and completions
 #   wireshark  the plugin
 # docs/install.md is the users' side of it.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# libparley.a: the rooms behind include/parley, that is, sim, drivers and all that they use. Every object is compiled once,
-# for its room; here it is only put into a second archive.
-function(parley_public_library)
+# The objects of the rooms that `tops` are or use. Every object is compiled once, for its room.
+function(parley_objects_of out) # tops...
   set(rooms)
-  foreach(top parley_sim parley_drivers)
+  foreach(top IN LISTS ARGN)
     get_target_property(used ${top} LINK_LIBRARIES)
     list(APPEND rooms ${top} ${used})
   endforeach()
@@ -20,6 +20,12 @@ function(parley_public_library)
   list(REMOVE_DUPLICATES rooms)
   list(SORT rooms)
   list(TRANSFORM rooms REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
+  set(${out} ${objects} PARENT_SCOPE)
+endfunction()
+
+# libparley.a: the rooms behind include/parley, that is, sim, drivers and all that they use.
+function(parley_public_library)
+  parley_objects_of(objects parley_sim parley_drivers)
   add_library(parley_public STATIC ${objects})
   add_library(Parley::parley ALIAS parley_public)
   set_target_properties(parley_public PROPERTIES OUTPUT_NAME parley EXPORT_NAME parley LINKER_LANGUAGE CXX
@@ -33,9 +39,29 @@ function(parley_public_library)
   endif()
 endfunction()
 
+# libparley.so.1: the same behind the functions of parley.h, and nothing else to be seen.
+function(parley_c_library)
+  parley_objects_of(objects parley_sim parley_drivers parley_capi)
+  set(map ${PROJECT_SOURCE_DIR}/capi/libparley.map)
+  add_library(parley_c SHARED ${objects})
+  add_library(Parley::c ALIAS parley_c)
+  set_target_properties(parley_c PROPERTIES OUTPUT_NAME parley EXPORT_NAME c LINKER_LANGUAGE CXX SOVERSION 1
+    VERSION 1.${PROJECT_VERSION_MINOR}.${PROJECT_VERSION_PATCH} LINK_DEPENDS ${map}
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+  target_link_options(parley_c PRIVATE -Wl,--version-script=${map} -Wl,-z,defs)
+  target_include_directories(parley_c INTERFACE
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(parley_c PRIVATE fmt::fmt Threads::Threads)
+  if(ISAL_FOUND)
+    target_link_libraries(parley_c PRIVATE PkgConfig::ISAL)
+  endif()
+endfunction()
+
 function(parley_install_dev)
   set(package ${CMAKE_INSTALL_LIBDIR}/cmake/Parley)
   install(TARGETS parley_public EXPORT ParleyTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
+  install(TARGETS parley_c EXPORT ParleyCTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT lib
+    NAMELINK_COMPONENT dev)
   # CMake strips programs and shared libraries on --strip; of an archive only the debug information may go.
   install(CODE "if(CMAKE_INSTALL_DO_STRIP)
     execute_process(COMMAND \"${CMAKE_STRIP}\" --strip-debug --enable-deterministic-archives
@@ -45,6 +71,7 @@ function(parley_install_dev)
     FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
 
   install(EXPORT ParleyTargets NAMESPACE Parley:: DESTINATION ${package} COMPONENT dev)
+  install(EXPORT ParleyCTargets NAMESPACE Parley:: DESTINATION ${package} COMPONENT dev)
   configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/ParleyConfig.cmake.in
     ${PROJECT_BINARY_DIR}/generated/ParleyConfig.cmake INSTALL_DESTINATION ${package} NO_SET_AND_CHECK_MACRO)
   # 0.x: a new minor version may break the interface.
@@ -59,8 +86,10 @@ function(parley_install_dev)
   if(ISAL_FOUND)
     string(APPEND PARLEY_PC_REQUIRES ", libisal")
   endif()
-  configure_file(${PROJECT_SOURCE_DIR}/cmake/parley.pc.in ${PROJECT_BINARY_DIR}/generated/parley.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/generated/parley.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
+  foreach(name parley parley-c)
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/generated/${name}.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/generated/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
+  endforeach()
 endfunction()
 
 function(parley_install_tools)
@@ -89,6 +118,21 @@ function(parley_install_pages)
   install(FILES ${pages}/zsh/_parley DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${zsh} COMPONENT tools)
 endfunction()
 
+# A manual page in section 3 for each function of parley.h, from the comment above it.
+function(parley_install_man3)
+  set(header ${PROJECT_SOURCE_DIR}/include/parley/parley.h)
+  set(maker ${PROJECT_SOURCE_DIR}/cmake/man3.awk)
+  set(pages ${PROJECT_BINARY_DIR}/generated/man3)
+  add_custom_command(OUTPUT ${pages}.stamp DEPENDS ${header} ${maker} VERBATIM
+    COMMAND ${CMAKE_COMMAND} -E rm -rf ${pages}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${pages}
+    COMMAND awk -v out=${pages} -v version=${PROJECT_VERSION} -f ${maker} ${header}
+    COMMAND ${CMAKE_COMMAND} -E touch ${pages}.stamp
+    COMMENT "Writing manual pages of the functions")
+  add_custom_target(parley_man3 ALL DEPENDS ${pages}.stamp)
+  install(DIRECTORY ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT dev)
+endfunction()
+
 # Wireshark looks in the folder that its own package names; ours is the same one below our prefix.
 function(parley_install_wireshark)
   pkg_get_variable(plugins wireshark plugindir)
@@ -102,10 +146,12 @@ function(parley_install)
     return()  # nothing for others to link
   endif()
   parley_public_library()
+  parley_c_library()
   parley_install_dev()
   parley_install_tools()
   parley_install_pages()
-  add_custom_target(parley_installed DEPENDS parley_public parley_pages)  # what has to be built before `cmake --install`
+  parley_install_man3()
+  add_custom_target(parley_installed DEPENDS parley_public parley_c parley_pages parley_man3)  # what has to be built before `cmake --install`
   if(TARGET parley_wireshark)
     parley_install_wireshark()
     add_dependencies(parley_installed parley_wireshark)

@@ -34,8 +34,14 @@ if(TARGET parley_public)
   if(ISAL_FOUND)
     string(APPEND libraries ", libisal-dev")
   endif()
-  parley_package(dev libparley-dev libdevel "${libraries}" "RDMA connection set-up: static library and headers"
-    "MPA connection set-up, a software RNIC and a deterministic simulator, for C++20\nprograms. Parley::parley for CMake, parley for pkg-config.")
+  parley_package(lib libparley1 libs "" "RDMA connection set-up: library for C programs"
+    "MPA connection set-up, a software RNIC and a deterministic simulator, behind a C\ninterface.")
+  set(CPACK_DEBIAN_LIB_PACKAGE_SHLIBDEPS ON)
+  file(WRITE ${PROJECT_BINARY_DIR}/generated/triggers "activate-noawait ldconfig\n")
+  set(CPACK_DEBIAN_LIB_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/generated/triggers)
+  parley_package(dev libparley-dev libdevel "libparley1 (= ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}), ${libraries}"
+    "RDMA connection set-up: headers and libraries to link with"
+    "MPA connection set-up, a software RNIC and a deterministic simulator, for C++20\nand C programs. Parley::parley and Parley::c for CMake, parley and parley-c for\npkg-config.")
   set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "pkg-config, cmake, libboost-dev")
   parley_package(tools parley-tools net "" "RDMA connection set-up: the parley command"
     "Sets up iWARP connections over plain TCP, simulates them, judges captures of them\nand tests live peers.")

@@ -68,7 +68,9 @@ command_works() {
 examples_work() {
   inside cmake -S /tmp/examples -B /tmp/by-cmake && inside cmake --build /tmp/by-cmake &&
     inside ctest --test-dir /tmp/by-cmake --output-on-failure --no-tests=error &&
-    [ "$(inside ctest --test-dir /tmp/by-cmake -N | grep -c 'Test *#')" = "$(find "$root/tmp/examples" -name '*.cpp' | wc -l)" ] &&
+    [ "$(inside ctest --test-dir /tmp/by-cmake -N | grep -c ': example\.')" = "$(find "$root/tmp/examples" -name '*.c*' -not -name '*.cmake' | wc -l)" ] &&
+    inside sh -c "cc -std=c11 -D_GNU_SOURCE /tmp/examples/c_echo.c -o /tmp/c-by-pkg-config \$(pkg-config --cflags --libs parley-c)" &&
+    inside /tmp/c-by-pkg-config &&
     inside sh -c "g++ -std=c++20 /tmp/examples/sim_connect.cpp -o /tmp/by-pkg-config \$(pkg-config --cflags --libs parley)" &&
     inside /tmp/by-pkg-config
 }
@@ -77,7 +79,7 @@ plugin_is_loaded() { inside tshark -G plugins 2>/dev/null | grep -E '^parley\.so
 
 remove_all() {
   local left
-  inside apt-get purge -y -q libparley-dev parley-tools parley-wireshark || return
+  inside apt-get purge -y -q libparley-dev libparley1 parley-tools parley-wireshark || return
   left=$(ours; left_of_ours)
   echo "$left"
   [ -z "$left" ]
@@ -98,7 +100,7 @@ check "parley-tools installs on a bare Debian" apt_install "$(deb parley-tools)"
 check "the command runs and has its scenarios" command_works
 check "parley-wireshark installs" apt_install "$(deb parley-wireshark)" tshark
 check "tshark loads the plugin" plugin_is_loaded
-check "libparley-dev installs" apt_install "$(deb libparley-dev)" g++ make cmake pkg-config \
+check "libparley-dev installs" apt_install "$(deb libparley1)" "$(deb libparley-dev)" g++ make cmake pkg-config \
   libboost-dev
 check "the examples build there and run" examples_work
 check "all are removed, and nothing is left" remove_all

@@ -77,7 +77,47 @@ examples_by_cmake() {
     -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF && cmake --build "$work/by-cmake" -j "${PARLEY_JOBS:-2}" &&
     grep -q "Parley_DIR:PATH=$libdir/cmake/Parley" "$work/by-cmake/CMakeCache.txt" &&
     ctest --test-dir "$work/by-cmake" --output-on-failure --no-tests=error &&
-    [ "$(ctest --test-dir "$work/by-cmake" -N | grep -c 'Test *#')" = "$(find "$work/examples" -name '*.cpp' | wc -l)" ]
+    [ "$(ctest --test-dir "$work/by-cmake" -N | grep -c ': example\.')" = "$(find "$work/examples" -name '*.c*' -not -name '*.cmake' | wc -l)" ]
+}
+
+# A C project needs the C library alone: nothing of what C++ programs are linked with is looked for.
+c_by_cmake() {
+  mkdir -p "$work/c"
+  printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(c LANGUAGES C)' \
+    'find_package(Parley 0.1 REQUIRED COMPONENTS c)' "add_executable(c_echo $work/examples/c_echo.c)" \
+    'target_compile_definitions(c_echo PRIVATE _GNU_SOURCE)' 'target_link_libraries(c_echo Parley::c)' >"$work/c/CMakeLists.txt"
+  cmake -S "$work/c" -B "$work/c-by-cmake" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" && cmake --build "$work/c-by-cmake" &&
+    "$work/c-by-cmake/c_echo"
+}
+
+c_by_pkg_config() {
+  local flags
+  flags=$(PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --cflags --libs parley-c) || return
+  # shellcheck disable=SC2086 # several words
+  cc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror "$work/examples/c_echo.c" -o "$work/c-by-pkg-config" $flags &&
+    LD_LIBRARY_PATH=$libdir "$work/c-by-pkg-config"
+}
+
+# The functions of parley.h and nothing else, in the version that the map names.
+exports_are_declared() {
+  nm -D --defined-only "$libdir/libparley.so.1" | awk '$2 == "T" { print $3 }' | sort >"$work/exported"
+  grep -o '^PARLEY_API [^(]*(' "$prefix/include/parley/parley.h" | grep -o 'parley_[a-z_0-9]*' | sed 's/$/@@PARLEY_1.0/' | sort |
+    diff "$work/exported" -
+}
+
+# A page for each function, and nothing in them that man complains of.
+function_manuals_read_well() {
+  local page count
+  count=$(grep -c '^PARLEY_API ' "$prefix/include/parley/parley.h")
+  [ "$(find "$prefix/share/man/man3" -name 'parley_*.3' | wc -l)" = "$count" ] || return
+  for page in "$prefix"/share/man/man3/*.3; do
+    LC_ALL=C.UTF-8 man --warnings -E UTF-8 -l "$page" >"$work/page" 2>"$work/complaints" || return
+    if [ -s "$work/complaints" ]; then
+      cat "$work/complaints"
+      return 1
+    fi
+  done
+  LC_ALL=C.UTF-8 MANWIDTH=120 man -l "$prefix/share/man/man3/parley_connect.3" | grep -q 'PARLEY_E_BAD_ADDRESS'
 }
 
 example_by_pkg_config() { # options of pkg-config...
@@ -119,5 +159,9 @@ check "the examples build with CMake and run" examples_by_cmake
 check "an example builds with pkg-config and runs" example_by_pkg_config
 check "and with pkg-config --static" example_by_pkg_config --static
 check "version 0.1 is found, 0.2 is not" versions_are_told_apart
+check "a C project builds with CMake and runs" c_by_cmake
+check "and with pkg-config" c_by_pkg_config
+check "libparley.so exports what parley.h declares" exports_are_declared
+check "each function has a manual page that reads well" function_manuals_read_well
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

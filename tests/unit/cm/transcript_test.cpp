@@ -4,54 +4,22 @@
 // environment the second halves are written anew.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <deque>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
 
 #include "parley/trace.hpp"
 #include "parley/wire/mpa.h"
 #include "tests/unit/cm/test_net.hpp"
+#include "tests/unit/transcripts.hpp"
 #include "wire/mpa.hpp"
 
 namespace parley {
 namespace {
 
 using namespace testing_net;
-
-/// A command in words: "b accept b1 pd=hello" is {b, accept, b1} and {pd: hello}.
-struct Command {
-  explicit Command(const std::string& line) {
-    std::istringstream in(line);
-    for (std::string word; in >> word;) {
-      const std::size_t equals = word.find('=');
-      if (equals == std::string::npos)
-        words.push_back(word);
-      else
-        options[word.substr(0, equals)] = word.substr(equals + 1);
-    }
-  }
-  std::string word(std::size_t i) const { return i < words.size() ? words[i] : ""; }
-  bool has(const std::string& name) const { return options.contains(name); }
-  std::string text(const std::string& name) const { return has(name) ? options.at(name) : ""; }
-  std::uint32_t number(const std::string& name, std::uint32_t otherwise) const {
-    return has(name) ? static_cast<std::uint32_t>(std::stoul(options.at(name))) : otherwise;
-  }
-  std::vector<std::string> words;
-  std::map<std::string, std::string> options;
-};
-
-Duration parse_time(const std::string& text) {
-  std::size_t end = 0;
-  const auto n = static_cast<std::int64_t>(std::stoll(text, &end));
-  const std::string unit = text.substr(end);
-  return unit == "s"    ? Duration(std::chrono::seconds(n))
-         : unit == "us" ? Duration(std::chrono::microseconds(n))
-                        : Duration(std::chrono::milliseconds(n));
-}
+using transcripts::Command;
+using transcripts::parse_time;
 
 /// Seconds with microseconds.
 std::string time_text(Duration d) { return fmt::format("{}.{:06}", d / 1s, d % 1s / 1us); }
@@ -246,44 +214,7 @@ struct Script {
   int last = 0, strangers = 0;
 };
 
-/// The file with the second half of each block as it came out now.
-std::string replayed(const std::string& text) {
-  Script script;
-  std::istringstream in(text);
-  std::string out;
-  bool commands = true;
-  for (std::string line; std::getline(in, line);) {
-    if (line == "----") {
-      commands = false;
-      out += line + '\n' + script.log;
-      script.log.clear();
-    } else if (line.empty()) {
-      commands = true;
-      out += '\n';
-    } else if (commands) {
-      out += line + '\n';
-      if (line[0] != '#') script.command(line);
-    }
-  }
-  return out;
-}
-
-TEST(CmTranscripts, AreAsReviewed) {
-  const std::filesystem::path folder = PARLEY_SOURCE_DIR "/tests/scripts/cm";
-  std::size_t files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() != ".txt") continue;
-    ++files;
-    std::stringstream reviewed;
-    reviewed << std::ifstream(entry.path()).rdbuf();
-    const std::string now = replayed(reviewed.str());
-    if (const char* rewrite = std::getenv("PARLEY_REWRITE"); rewrite && *rewrite == '1')
-      std::ofstream(entry.path()) << now;
-    else
-      EXPECT_EQ(now, reviewed.str()) << entry.path().filename();
-  }
-  EXPECT_GE(files, 7U);
-}
+TEST(CmTranscripts, AreAsReviewed) { EXPECT_GE(transcripts::compare<Script>("tests/scripts/cm"), 7U); }
 
 }  // namespace
 }  // namespace parley

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What is behind a context: sockets, or a host of a simulated network.
+#pragma once
+#include <memory>
+
+#include "capi/error.hpp"
+#include "parley/cm.hpp"
+#include "parley/sim.hpp"
+
+namespace parley::capi {
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string_view provider() const = 0;
+  virtual cm::Manager& manager() = 0;
+  virtual Device& device() = 0;
+  /// A call was made: the backend is to be given a turn, and a program that waits for fd() is to be told so.
+  virtual void called() = 0;
+  /// There is no more to poll: fd() need not be readable for that.
+  virtual void drained() = 0;
+  // As the functions of parley.h.
+  virtual int fd() = 0;
+  virtual int progress() = 0;
+  virtual int wait(int timeout_ms) = 0;
+  virtual int wake() = 0;
+  virtual Instant now() const = 0;
+  virtual Result<Address> address(Address::Family family) const = 0;
+};
+
+/// A simulated network: hosts around one switch.
+class World {
+ public:
+  explicit World(const parley_world_opts& options);
+  /// Null: the code was noted.
+  std::unique_ptr<Backend> add_host(const char* name, const cm::ManagerOptions& options);
+  bool in_use() const { return contexts_ != 0; }
+
+ private:
+  friend class SimBackend;
+  parley_world_opts options_;
+  sim::World world_;
+  sim::NodeId switch_ = 0;
+  std::uint32_t contexts_ = 0, hosts_ = 0;
+  std::uint32_t seen_ = 0;  // contexts that have something to see and have not looked
+};
+
+/// Null: the code was noted.
+std::unique_ptr<Backend> open_tcp(const cm::ManagerOptions& options);
+
+World* find_world(const parley_world* world);
+
+}  // namespace parley::capi

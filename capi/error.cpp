@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "capi/error.hpp"
+
+#include <optional>
+#include <utility>
+
+namespace parley::capi {
+namespace {
+
+// What the last failed call of this thread had to say.
+struct Last {
+  int code = 0;
+  std::optional<Error> error;  // or:
+  std::string sentence;
+  std::string told;
+};
+Last& last() {
+  static thread_local Last value;
+  return value;
+}
+
+constexpr std::string_view no_context = "there is no such context: it was never opened, or it is closed";
+constexpr std::string_view no_id =
+    "the context has no such listener or connection: it was never given out, or destroyed";
+
+struct Row {
+  parley_error code;
+  const char* text;
+};
+constexpr Row texts[] = {
+    {PARLEY_E_INVALID_ARGUMENT, "an argument is out of its documented range"},
+    {PARLEY_E_BAD_HANDLE, "there is no such object"},
+    {PARLEY_E_WRONG_STATE, "the operation is not allowed in this state"},
+    {PARLEY_E_NO_SPACE, "a bounded queue or buffer is full"},
+    {PARLEY_E_NO_MEMORY, "memory has run out"},
+    {PARLEY_E_UNSUPPORTED, "not supported by this provider or peer"},
+    {PARLEY_E_NOT_PERMITTED, "the system does not permit the operation"},
+    {PARLEY_E_IO, "the operating system reported an input/output error"},
+    {PARLEY_E_BAD_ADDRESS, "the address cannot be parsed or resolved"},
+    {PARLEY_E_ADDRESS_IN_USE, "the address is in use"},
+    {PARLEY_E_REFUSED, "nobody listens at that address"},
+    {PARLEY_E_UNREACHABLE, "the peer cannot be reached"},
+    {PARLEY_E_TIMED_OUT, "the deadline passed"},
+    {PARLEY_E_REJECTED, "the peer rejected the connection"},
+    {PARLEY_E_PEER_CLOSED, "the peer closed the connection"},
+    {PARLEY_E_PEER_RESET, "the peer reset the connection"},
+    {PARLEY_E_PROTOCOL, "the peer broke a rule of the protocol"},
+    {PARLEY_E_TERMINATED, "the stream was terminated"},
+    {PARLEY_E_PROTECTION, "the memory access is not allowed"},
+    {PARLEY_E_NO_COMMON_TERMS, "RTR, IRD or ORD of the two sides cannot be reconciled"},
+    {PARLEY_E_CANCELLED, "the operation was cancelled"},
+    {PARLEY_E_INTERNAL, "a fault inside Parley"},
+};
+
+// What C++ calls an option, and what C does; the longer names come first.
+constexpr std::pair<std::string_view, std::string_view> names[] = {
+    {"mpa::Options::revision", "mpa_revision"},
+    {"mpa::Options::rtr", "mpa_rtr"},
+    {"mpa::depth_not_negotiated", "PARLEY_DEPTH_NOT_NEGOTIATED"},
+    {"ConnectOptions::retry.", "retry_"},
+    {"ConnectOptions::transport_timeout", "timeout_ms"},
+    {"ConnectOptions::", ""},
+    {"ListenOptions::", ""},
+    {"ManagerOptions::endpoints_max", "ids_max"},
+    {"endpoints_max", "ids_max"},
+    {"timeouts.reply", "reply_timeout_ms"},
+    {"SendWr::opcode", "opcode"},
+    {"; iwarp::QueuePair::post_immediate sends 64 bits", ""},
+    {"accept() or reject()", "parley_accept() or parley_reject()"},
+};
+
+}  // namespace
+
+std::string in_c(std::string text) {
+  for (const auto& name : names)
+    for (std::size_t at = 0; (at = text.find(name.first, at)) != std::string::npos; at += name.second.size())
+      text.replace(at, name.first.size(), name.second);
+  return text;
+}
+
+parley_error code_of(const std::error_code& code) {
+  if (code.category() != error_category()) return PARLEY_E_IO;
+  switch (static_cast<Errc>(code.value())) {
+    case Errc::ok: return PARLEY_E_INTERNAL;
+    case Errc::invalid_argument: return PARLEY_E_INVALID_ARGUMENT;
+    case Errc::wrong_state: return PARLEY_E_WRONG_STATE;
+    case Errc::no_space: return PARLEY_E_NO_SPACE;
+    case Errc::truncated:
+    case Errc::malformed:
+    case Errc::bad_key:
+    case Errc::bad_revision:
+    case Errc::bad_private_data:
+    case Errc::extra_octets:
+    case Errc::crc_mismatch:
+    case Errc::marker_mismatch: return PARLEY_E_PROTOCOL;
+    case Errc::rejected: return PARLEY_E_REJECTED;
+    case Errc::timed_out: return PARLEY_E_TIMED_OUT;
+    case Errc::peer_closed: return PARLEY_E_PEER_CLOSED;
+    case Errc::peer_reset: return PARLEY_E_PEER_RESET;
+    case Errc::refused: return PARLEY_E_REFUSED;
+    case Errc::unreachable: return PARLEY_E_UNREACHABLE;
+    case Errc::no_matching_rtr:
+    case Errc::insufficient_ird: return PARLEY_E_NO_COMMON_TERMS;
+    case Errc::terminated: return PARLEY_E_TERMINATED;
+    case Errc::address_in_use: return PARLEY_E_ADDRESS_IN_USE;
+    case Errc::bad_address: return PARLEY_E_BAD_ADDRESS;
+    case Errc::not_permitted: return PARLEY_E_NOT_PERMITTED;
+    case Errc::protection: return PARLEY_E_PROTECTION;
+    case Errc::unsupported: return PARLEY_E_UNSUPPORTED;
+    case Errc::cancelled: return PARLEY_E_CANCELLED;
+    case Errc::unreadable:
+    case Errc::io: return PARLEY_E_IO;
+  }
+  return PARLEY_E_INTERNAL;
+}
+
+int fail(const Error& error) noexcept {
+  last().error = error;
+  // At a call it is the caller's private data.
+  const bool own = error == Errc::bad_private_data;
+  return last().code = own ? -PARLEY_E_INVALID_ARGUMENT : -code_of(error.code());
+}
+
+int fail(parley_error code, std::string_view sentence, std::int64_t a, std::int64_t b) noexcept {
+  last().error = Error(Errc::io, sentence, a, b);  // of which the sentence alone is told
+  return last().code = -code;
+}
+
+int fail_with(parley_error code, std::string sentence) noexcept {
+  last().error.reset();
+  last().sentence = std::move(sentence);
+  return last().code = -code;
+}
+
+int last_code() noexcept { return last().code; }
+
+int bad_context() noexcept { return fail(PARLEY_E_BAD_HANDLE, no_context); }
+int bad_id() noexcept { return fail(PARLEY_E_BAD_HANDLE, no_id); }
+
+}  // namespace parley::capi
+
+using namespace parley::capi;
+
+extern "C" const char* parley_strerror(int rc) {
+  if (rc == 0) return "no error";
+  for (const auto& row : texts)
+    if (row.code == (rc < 0 ? -static_cast<long long>(rc) : rc)) return row.text;
+  return "unknown error code";
+}
+
+extern "C" const char* parley_last_error(void) {
+  Last& l = last();
+  try {
+    if (l.error) {
+      l.told = in_c(l.error->sentence());
+      if (l.told.empty()) l.told = l.error->code().message();
+    } else {
+      l.told = l.sentence;
+    }
+  } catch (const std::bad_alloc&) {
+    return "memory has run out";
+  }
+  return l.told.c_str();
+}
+
+extern "C" const char* parley_version(void) { return PARLEY_VERSION; }

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Events of the connection manager as C has them.
+#include "capi/context.hpp"
+#include "capi/options.hpp"
+
+namespace parley::capi {
+namespace {
+
+constexpr const char* names[] = {"unknown",        "listening", "connect_request", "established", "rejected",
+                                 "connect_failed", "retrying",  "disconnected",    "turned_away"};
+
+std::uint64_t ns(Duration d) { return static_cast<std::uint64_t>(std::max(d, Duration{}).count()); }
+
+void give(parley_event& out, const Bytes& private_data) {
+  if (private_data.empty()) return;
+  out.private_data = private_data.data();
+  out.private_data_len = static_cast<std::uint32_t>(private_data.size());
+}
+
+void give(parley_event& out, const mpa::Parameters* mpa) {
+  if (mpa == nullptr) return;
+  out.mpa_revision = mpa->revision;
+  out.mpa_rtr = static_cast<std::uint8_t>(static_cast<int>(mpa->rtr) + 1);
+  out.mpa_crc = mpa->crc ? 1 : 0;
+  out.mpa_markers = mpa->rx_markers || mpa->tx_markers ? 1 : 0;
+}
+
+/// What only one type of event has; the failure that it tells of is returned, null if it tells of none.
+struct Fill {
+  parley_event& out;
+  const cm::Failure* operator()(const cm::Listening& e) const {
+    out.type = PARLEY_EVENT_LISTENING;
+    write_text(out.local, e.local.to_string());
+    return nullptr;
+  }
+  const cm::Failure* operator()(const cm::ConnectRequest& e) const {
+    out.type = PARLEY_EVENT_CONNECT_REQUEST;
+    out.listener = e.listener.number();
+    give(out, e.private_data);
+    give(out, e.mpa());
+    out.mpa_rtr = PARLEY_RTR_DEFAULT;
+    out.ird = e.ird;
+    out.ord = e.ord;
+    return nullptr;
+  }
+  const cm::Failure* operator()(const cm::Established& e) const {
+    out.type = PARLEY_EVENT_ESTABLISHED;
+    give(out, e.private_data);
+    give(out, e.mpa());
+    out.ird = e.ird;
+    out.ord = e.ord;
+    out.transport_ns = ns(e.steps.transport);
+    out.request_ns = ns(e.steps.request);
+    out.decision_ns = ns(e.steps.decision);
+    out.reply_ns = ns(e.steps.reply);
+    out.established_ns = ns(e.steps.established);
+    return nullptr;
+  }
+  const cm::Failure* operator()(const cm::Rejected& e) const {
+    out.type = PARLEY_EVENT_REJECTED;
+    give(out, e.private_data);
+    give(out, e.mpa());
+    return &e.why;
+  }
+  const cm::Failure* operator()(const cm::ConnectFailed& e) const {
+    out.type = PARLEY_EVENT_CONNECT_FAILED;
+    return &e.why;
+  }
+  const cm::Failure* operator()(const cm::Retrying& e) const {
+    out.type = PARLEY_EVENT_RETRYING;
+    write_text(out.peer, e.peer.to_string());
+    out.wait_ns = ns(e.wait);
+    return &e.why;
+  }
+  const cm::Failure* operator()(const cm::Disconnected& e) const {
+    out.type = PARLEY_EVENT_DISCONNECTED;
+    return e.graceful ? nullptr : &e.why;
+  }
+  const cm::Failure* operator()(const cm::TurnedAway& e) const {
+    out.type = PARLEY_EVENT_TURNED_AWAY;
+    write_text(out.peer, e.peer.to_string());
+    out.turned_away = static_cast<std::uint32_t>(std::min<std::uint64_t>(e.gave_way + e.refused, UINT32_MAX));
+    return &e.why;
+  }
+};
+
+}  // namespace
+
+void Context::fill(parley_event& out, cm::Event& event) {
+  texts_ = {};
+  cm::Id id = std::visit([](const auto& e) { return e.id; }, event);
+  const cm::Failure* why = std::visit(Fill{out}, event);
+  out.id = id.number();
+  if (out.local[0] == '\0')
+    if (const auto local = id.local_address()) write_text(out.local, local->to_string());
+  if (out.peer[0] == '\0')
+    if (const auto peer = id.peer_address()) write_text(out.peer, peer->to_string());
+  if (why != nullptr) {
+    const auto* retrying = std::get_if<cm::Retrying>(&event);
+    out.status = -code_of(why->code);
+    out.stage = static_cast<std::uint32_t>(why->stage());
+    texts_ = {in_c(why->to_string(retrying != nullptr ? retrying->failed.to_string() : out.peer)), why->rule,
+              why->received, in_c(why->advice)};
+  }
+  out.reason = texts_.reason.c_str();
+  out.rule = texts_.rule.c_str();
+  out.received = texts_.received.c_str();
+  out.advice = texts_.advice.c_str();
+  Named* named = out.listener != 0 ? find(out.listener) : find(out.id);
+  if (named != nullptr) out.user = named->user;
+  name(id);
+}
+
+int Context::next_event(parley_event& out) {
+  if (event_given_) event_.reset();
+  event_given_ = false;
+  if (!event_) event_ = manager().poll_event();
+  if (!event_) {
+    backend_->drained();
+    return 0;
+  }
+  parley_event filled = PARLEY_EVENT_INIT;
+  fill(filled, *event_);
+  if (const int rc = write_attributes(&out, filled); rc != 0) return rc;
+  event_given_ = true;
+  return 1;
+}
+
+static_assert(static_cast<int>(cm::Stage::closing) == PARLEY_STAGE_CLOSING);
+static_assert(static_cast<int>(cm::Stage::resolve) == PARLEY_STAGE_RESOLVE);
+static_assert(static_cast<int>(cm::Stage::ready) == PARLEY_STAGE_READY);
+
+}  // namespace parley::capi
+
+using namespace parley::capi;
+
+extern "C" int parley_next_event(parley_ctx* ctx, struct parley_event* out) {
+  return with_context(ctx, [&](Context& c) {
+    return out != nullptr ? c.next_event(*out) : fail(PARLEY_E_INVALID_ARGUMENT, "out is null");
+  });
+}
+
+extern "C" const char* parley_event_name(uint32_t type) { return type < std::size(names) ? names[type] : names[0]; }

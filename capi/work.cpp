@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Memory, queues and work requests.
+#include <array>
+
+#include "capi/context.hpp"
+
+using namespace parley;
+using namespace parley::capi;
+
+namespace {
+
+using Pieces = std::array<Sge, sge_max>;
+
+int read_pieces(const parley_sge* given, std::uint32_t n, Pieces& pieces, std::span<const Sge>& out) {
+  if (n > sge_max) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "num_sge is {a}; it is at most {b}", n, sge_max);
+  if (given == nullptr && n != 0) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "sges is null and num_sge {a}", n);
+  for (std::uint32_t i = 0; i < n; ++i) pieces[i] = {given[i].addr, given[i].length, given[i].lkey};
+  out = {pieces.data(), n};
+  return 0;
+}
+
+bool known(std::uint32_t opcode) { return opcode <= PARLEY_ATOMIC_FETCH_AND_ADD || opcode == PARLEY_SEND_WITH_INV; }
+
+int read_send(const parley_send_wr& given, SendWr& wr, Pieces& pieces) {
+  constexpr std::uint32_t flags = PARLEY_SEND_FENCE | PARLEY_SEND_UNSIGNALED | PARLEY_SEND_SOLICITED;
+  if (!known(given.opcode))
+    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "opcode is {a}, which is none of enum parley_opcode", given.opcode);
+  if ((given.flags & ~flags) != 0)
+    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "flags are {a}; they are made of PARLEY_SEND_...", given.flags);
+  if (given.reserved[0] != 0 || given.reserved[1] != 0)
+    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "reserved is not all 0");
+  if (const int rc = read_pieces(given.sges, given.num_sge, pieces, wr.sges); rc != 0) return rc;
+  wr.wr_id = given.wr_id;
+  wr.opcode = static_cast<SendWr::Opcode>(given.opcode);
+  wr.signaled = (given.flags & PARLEY_SEND_UNSIGNALED) == 0;
+  wr.solicited = (given.flags & PARLEY_SEND_SOLICITED) != 0;
+  wr.fence = (given.flags & PARLEY_SEND_FENCE) != 0;
+  wr.remote_addr = given.remote_addr;
+  wr.rkey = given.rkey;
+  wr.imm_data = given.imm_data;
+  wr.invalidate_rkey = given.invalidate_rkey;
+  wr.compare_add = given.compare_add;
+  wr.swap = given.swap;
+  return 0;
+}
+
+int read_recv(const parley_recv_wr& given, RecvWr& wr, Pieces& pieces) {
+  if (given.reserved != 0) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "reserved is {a}; it is 0", given.reserved);
+  wr.wr_id = given.wr_id;
+  return read_pieces(given.sges, given.num_sge, pieces, wr.sges);
+}
+
+/// Of the connection, if it has one.
+template <class Wr, class Post>
+int post(parley_ctx* ctx, parley_id id, const Wr* wr, Post&& post_it) {
+  return with_id(ctx, id, [&](Context& c, Named& named) {
+    if (wr == nullptr) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "wr is null");
+    QueuePair* qp = named.id.qp();
+    if (qp == nullptr) return capi::fail(PARLEY_E_WRONG_STATE, "there is no queue pair yet, or it is a listener");
+    const int rc = post_it(*qp);
+    if (rc == 0) c.backend().called();
+    return rc;
+  });
+}
+
+parley_wc to_c(const WorkCompletion& wc) {
+  parley_wc out{};
+  out.wr_id = wc.wr_id;
+  out.status = static_cast<std::uint32_t>(wc.status);
+  out.opcode = static_cast<std::uint32_t>(wc.opcode);
+  out.flags = (wc.with_imm ? PARLEY_WC_WITH_IMM : 0U) | (wc.with_inv ? PARLEY_WC_WITH_INV : 0U) |
+              (wc.solicited ? PARLEY_WC_SOLICITED : 0U);
+  out.qp_num = wc.qp_num;
+  out.byte_len = wc.byte_len;
+  out.imm_data = wc.imm_data;
+  out.invalidated_rkey = wc.invalidated_rkey;
+  return out;
+}
+
+static_assert(static_cast<int>(SendWr::Opcode::send_with_inv) == PARLEY_SEND_WITH_INV);
+static_assert(static_cast<int>(SendWr::Opcode::atomic_fetch_and_add) == PARLEY_ATOMIC_FETCH_AND_ADD);
+static_assert(static_cast<int>(WcOpcode::fetch_add) == PARLEY_WC_FETCH_ADD);
+static_assert(static_cast<int>(WcOpcode::recv) == PARLEY_WC_RECV);
+static_assert(static_cast<int>(Access::remote_atomic) == PARLEY_ACCESS_REMOTE_ATOMIC);
+
+}  // namespace
+
+extern "C" int parley_reg_mr(parley_ctx* ctx, void* memory, size_t length, uint32_t access, struct parley_mr* out) {
+  return with_context(ctx, [&](Context& c) {
+    if (out == nullptr) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "out is null");
+    if (memory == nullptr || length == 0)
+      return capi::fail(PARLEY_E_INVALID_ARGUMENT, "memory is null, or its length is 0");
+    if ((access & ~15U) != 0)
+      return capi::fail(PARLEY_E_INVALID_ARGUMENT, "access is {a}; it is made of PARLEY_ACCESS_...", access);
+    return c.reg_mr({static_cast<std::uint8_t*>(memory), length}, static_cast<Access>(access), *out);
+  });
+}
+
+extern "C" int parley_dereg_mr(parley_ctx* ctx, uint32_t lkey) {
+  return with_context(ctx, [&](Context& c) { return c.dereg_mr(lkey); });
+}
+
+extern "C" int parley_create_cq(parley_ctx* ctx, uint32_t capacity, parley_cq* out) {
+  return with_context(ctx, [&](Context& c) {
+    if (out == nullptr) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "out is null");
+    return c.create_cq(capacity, *out);
+  });
+}
+
+extern "C" int parley_destroy_cq(parley_ctx* ctx, parley_cq cq) {
+  return with_context(ctx, [&](Context& c) { return c.destroy_cq(cq); });
+}
+
+extern "C" int parley_create_srq(parley_ctx* ctx, uint32_t capacity, parley_srq* out) {
+  return with_context(ctx, [&](Context& c) {
+    if (out == nullptr) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "out is null");
+    return c.create_srq(capacity, *out);
+  });
+}
+
+extern "C" int parley_destroy_srq(parley_ctx* ctx, parley_srq srq) {
+  return with_context(ctx, [&](Context& c) { return c.destroy_srq(srq); });
+}
+
+extern "C" int parley_post_send(parley_ctx* ctx, parley_id id, const struct parley_send_wr* wr) {
+  return post(ctx, id, wr, [&](QueuePair& qp) {
+    SendWr send;
+    Pieces pieces;
+    if (const int rc = read_send(*wr, send, pieces); rc != 0) return rc;
+    const auto posted = qp.post_send(send);
+    return posted ? 0 : capi::fail(posted.error());
+  });
+}
+
+extern "C" int parley_post_recv(parley_ctx* ctx, parley_id id, const struct parley_recv_wr* wr) {
+  return post(ctx, id, wr, [&](QueuePair& qp) {
+    RecvWr recv;
+    Pieces pieces;
+    if (const int rc = read_recv(*wr, recv, pieces); rc != 0) return rc;
+    const auto posted = qp.post_recv(recv);
+    return posted ? 0 : capi::fail(posted.error());
+  });
+}
+
+extern "C" int parley_post_srq_recv(parley_ctx* ctx, parley_srq srq, const struct parley_recv_wr* wr) {
+  return with_context(ctx, [&](Context& c) {
+    SharedReceiveQueue* queue = c.srq(srq);
+    if (queue == nullptr) return capi::fail(PARLEY_E_BAD_HANDLE, "the context has no shared receive queue {a}", srq);
+    if (wr == nullptr) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "wr is null");
+    RecvWr recv;
+    Pieces pieces;
+    if (const int rc = read_recv(*wr, recv, pieces); rc != 0) return rc;
+    const auto posted = queue->post_recv(recv);
+    if (!posted) return capi::fail(posted.error());
+    c.backend().called();
+    return 0;
+  });
+}
+
+extern "C" int parley_poll_cq(parley_ctx* ctx, parley_cq cq, struct parley_wc* out, int n) {
+  return with_context(ctx, [&](Context& c) {
+    CompletionQueue* queue = c.cq(cq);
+    if (queue == nullptr) return capi::fail(PARLEY_E_BAD_HANDLE, "the context has no completion queue {a}", cq);
+    if (n < 0 || (out == nullptr && n != 0))
+      return capi::fail(PARLEY_E_INVALID_ARGUMENT, "out is null, or n is {a} and below 0", n);
+    std::array<WorkCompletion, 16> taken;
+    int total = 0;
+    while (total < n) {
+      const std::size_t wanted = std::min(taken.size(), static_cast<std::size_t>(n - total));
+      const std::size_t got = queue->poll({taken.data(), wanted});
+      for (std::size_t i = 0; i < got; ++i) out[total++] = to_c(taken[i]);
+      if (got < wanted) break;
+    }
+    return total;
+  });
+}
+
+extern "C" const char* parley_wc_status_str(uint32_t status) {
+  if (status > static_cast<std::uint32_t>(WcStatus::tm_rndv_incomplete)) return "unknown status";
+  return to_string(static_cast<WcStatus>(status)).data();
+}
