@@ -15,6 +15,12 @@ std::uint32_t take_slot(std::vector<Slot>& slots, std::vector<std::uint32_t>& fr
     return index;
   }
   slots.emplace_back();
+  try {
+    free.reserve(slots.capacity());  // so that giving back needs no memory
+  } catch (...) {
+    slots.pop_back();
+    throw;
+  }
   return static_cast<std::uint32_t>(slots.size() - 1);
 }
 
