@@ -68,13 +68,13 @@ class Table {
   std::uint32_t add(Object object) {
     if (free_.empty() && slots_.size() == objects_max) return 0;
     if (free_.empty()) {
-      free_.reserve(slots_.size() + 1);
       slots_.emplace_back();
+      free_.reserve(slots_.capacity());  // so that remove() needs no memory
       free_.push_back(slots_.size() - 1);
     }
     const std::size_t at = free_.back();
-    free_.pop_back();
     slots_[at].object = std::make_unique<Object>(std::move(object));
+    free_.pop_back();
     slots_[at].generation = slots_[at].generation % 0xFFFF + 1;
     return slots_[at].generation << 16 | static_cast<std::uint32_t>(at);
   }
@@ -85,7 +85,7 @@ class Table {
   void remove(std::uint32_t number) noexcept {
     if (find(number) == nullptr) return;
     slots_[number & 0xFFFF].object.reset();
-    free_.push_back(number & 0xFFFF);  // has room: see add()
+    free_.push_back(number & 0xFFFF);
   }
 
  private:

@@ -3,6 +3,7 @@
 // memory, and in the sockets' driver. What is thrown is bad_alloc and nothing else, everything that was made can still be
 // destroyed, and nothing is left behind.
 #include "nic/iwarp/device.hpp"
+#include "parley/parley.h"
 #include "parley/tcp_host.hpp"
 #include "tests/alloc/failing_new.hpp"
 #include "tests/unit/cm/test_net.hpp"
@@ -205,6 +206,72 @@ TEST(FailingAllocator, ThroughSocketsAndBack) {
   life();  // what the library and Asio make once and keep
   const std::uint64_t lived = failing_new::each(life, nothing_is_left);
   EXPECT_GT(lived, 50U);
+}
+
+/// A C program's life: both ends in one context, a message, a graceful end. It asks for no more once a call has failed.
+int life_of_a_c_program() {
+  parley_ctx* ctx = nullptr;
+  int rc = parley_open(&ctx, nullptr);
+  if (rc < 0) return rc;
+  char memory[64] = {};
+  parley_mr mr{};
+  parley_cq cq = 0;
+  parley_srq srq = 0;
+  parley_id listener = 0, near = 0;
+  if (rc = parley_reg_mr(ctx, memory, sizeof memory, PARLEY_ACCESS_LOCAL_WRITE, &mr); rc == 0)
+    rc = parley_create_cq(ctx, 8, &cq);
+  if (rc == 0) rc = parley_create_srq(ctx, 8, &srq);
+  if (rc == 0) rc = parley_fd(ctx) < 0 ? -1 : parley_listen(ctx, "127.0.0.1:0", nullptr, &listener);
+  const parley_sge sge{mr.addr, 8, mr.lkey};
+  const parley_recv_wr recv{1, &sge, 1, 0};
+  parley_send_wr send{};
+  send.opcode = PARLEY_SEND;
+  send.sges = &sge;
+  send.num_sge = 1;
+  bool over = false;
+  for (int turn = 0; turn < 200 && rc >= 0 && !over; ++turn) {
+    rc = parley_wait(ctx, 1);
+    parley_event event = PARLEY_EVENT_INIT;
+    while (rc >= 0 && !over && (rc = parley_next_event(ctx, &event)) == 1) {
+      parley_qp_init qp = PARLEY_QP_INIT;
+      qp.srq = srq;
+      qp.recv_cq = cq;
+      parley_connect_opts opts = PARLEY_CONNECT_OPTS_INIT;
+      opts.qp = &qp;
+      if (event.type == PARLEY_EVENT_LISTENING) {
+        rc = parley_connect(ctx, event.local, &opts, &near);
+        if (rc == 0) rc = parley_post_srq_recv(ctx, srq, &recv);
+      } else if (event.type == PARLEY_EVENT_CONNECT_REQUEST) {
+        rc = parley_accept(ctx, event.id, nullptr);
+      } else if (event.type == PARLEY_EVENT_ESTABLISHED && event.id != near) {
+        rc = parley_post_send(ctx, event.id, &send);
+        if (rc == 0) rc = parley_disconnect(ctx, event.id);
+      } else if (event.type != PARLEY_EVENT_ESTABLISHED) {
+        over = true;
+      }
+    }
+  }
+  const int closed = parley_close(ctx);
+  return rc < 0 ? rc : closed;
+}
+
+TEST(FailingAllocator, ThroughACProgram) {
+  EXPECT_EQ(life_of_a_c_program(), 0) << parley_last_error();
+  // What a thread keeps to say about its last error.
+  EXPECT_EQ(parley_connect(nullptr, nullptr, nullptr, nullptr), -PARLEY_E_BAD_HANDLE);
+  (void)parley_last_error();
+  int told = 0;
+  const std::uint64_t lived = failing_new::each(
+      [&] {
+        const int rc = life_of_a_c_program();
+        told += rc == -PARLEY_E_NO_MEMORY;
+      },
+      [](std::uint64_t nth, bool thrown, std::int64_t left) {
+        EXPECT_FALSE(thrown) << "allocation " << nth << ": no exception leaves a C function";
+        nothing_is_left(nth, thrown, left);
+      });
+  EXPECT_GT(lived, 50U);
+  EXPECT_GT(told, 10) << "a failure is told, not swallowed";
 }
 
 }  // namespace
