@@ -23,10 +23,28 @@ bool is_v4_mapped(const Groups& g) {
   return g[5] == 0xFFFF;
 }
 
+constexpr std::size_t v4_text_max = 21;  // "255.255.255.255:65535"
+
+/// Returns the end; there is room for v4_text_max.
+char* put_dotted(char* at, const std::uint8_t* o) {
+  for (int i = 0; i < 4; ++i) {
+    if (i != 0) *at++ = '.';
+    at = std::to_chars(at, at + 3, o[i]).ptr;
+  }
+  return at;
+}
+
 std::string dotted(const std::uint8_t* o) {
-  char text[16];
-  std::snprintf(text, sizeof text, "%u.%u.%u.%u", o[0], o[1], o[2], o[3]);
-  return text;
+  char text[v4_text_max];
+  return {text, put_dotted(text, o)};
+}
+
+// Every event of a connection has addresses, so this one is made in place.
+std::string v4_text(const std::uint8_t* o, std::uint16_t port) {
+  char text[v4_text_max];
+  char* at = put_dotted(text, o);
+  *at++ = ':';
+  return {text, std::to_chars(at, at + 5, port).ptr};
 }
 
 // RFC 5952 §4: lower case, no leading zeros, the first longest run of two or more zero groups as "::".
@@ -173,7 +191,7 @@ bool Address::is_link_local() const {
 }
 
 std::string Address::to_string() const {
-  if (family == Family::v4) return dotted(octets.data()) + ':' + std::to_string(port);
+  if (family == Family::v4) return v4_text(octets.data(), port);
   std::string out = '[' + v6_text(octets);
   if (scope_id != 0) out += '%' + std::to_string(scope_id);
   return out + "]:" + std::to_string(port);  // RFC 5952 §6

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // What a parley_ctx stands for: a backend, and what C programs name by numbers.
 #pragma once
+#include <array>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "capi/backend.hpp"
@@ -60,6 +62,8 @@ class Context {
   int destroy_srq(parley_srq srq);
 
   int next_event(parley_event& out);
+  /// Where completions are put before they are translated: to make it anew would cost more than a poll.
+  std::span<WorkCompletion> completions() { return completions_; }
 
  private:
   explicit Context(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
@@ -81,6 +85,7 @@ class Context {
   std::optional<cm::Event> event_;   // given out last, or to be given out next
   bool event_given_ = false;
   Texts texts_;
+  std::array<WorkCompletion, 16> completions_;
 };
 
 /// Null: never opened, or closed.

@@ -163,12 +163,12 @@ extern "C" int parley_poll_cq(parley_ctx* ctx, parley_cq cq, struct parley_wc* o
     if (queue == nullptr) return capi::fail(PARLEY_E_BAD_HANDLE, "the context has no completion queue {a}", cq);
     if (n < 0 || (out == nullptr && n != 0))
       return capi::fail(PARLEY_E_INVALID_ARGUMENT, "out is null, or n is {a} and below 0", n);
-    std::array<WorkCompletion, 16> taken;
+    std::span<WorkCompletion> taken = c.completions();
     int total = 0;
     while (total < n) {
       const std::size_t wanted = std::min(taken.size(), static_cast<std::size_t>(n - total));
-      const std::size_t got = queue->poll({taken.data(), wanted});
-      for (std::size_t i = 0; i < got; ++i) out[total++] = to_c(taken[i]);
+      const std::size_t got = queue->poll(taken.first(wanted));
+      for (const WorkCompletion& wc : taken.first(got)) out[total++] = to_c(wc);
       if (got < wanted) break;
     }
     return total;
