@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "cm/neg/session.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/bytes_io.hpp"
+#include "base/escape.hpp"
+#include "base/text.hpp"
+#include "cm/neg/guarded.hpp"
+
+namespace parley::neg {
+namespace {
+
+using wire::NegHeader;
+using wire::NegItemType;
+using wire::NegType;
+
+constexpr std::size_t label_max = 255;
+constexpr std::size_t text_max = 1024;  // octets of a text in an Abort
+
+Instant after(Instant now, Duration wait) {
+  return wait <= Duration{} || wait > never - now ? never : now + wait;
+}
+
+Outcome<void> check(const SessionOptions& o) {
+  const auto wrong = [](std::string text) {
+    return tl::unexpected(Failure{.problem = Problem::configuration_error, .text = std::move(text)});
+  };
+  if (o.message_max == 0 || o.message_max > PARLEY_NEG_LENGTH_MAX)
+    return wrong(fmt::format("SessionOptions::message_max is {}; it is 1 to {}", o.message_max, PARLEY_NEG_LENGTH_MAX));
+  if (o.rounds_max == 0) return wrong("SessionOptions::rounds_max is 0; it is at least 1");
+  if (o.answer_timeout < Duration{} || o.session_timeout < Duration{})
+    return wrong("SessionOptions: a time limit is not negative; 0 is none");
+  return {};
+}
+
+}  // namespace
+
+std::string_view to_string(Session::State state) {
+  switch (state) {
+    case Session::State::hello: return "hello";
+    case Session::State::talking: return "talking";
+    case Session::State::over: return "over";
+  }
+  return "unknown";
+}
+
+Session::Session(Role role, const SessionOptions& options, Instant now)
+    : role_(role),
+      options_(options),
+      now_(now),
+      session_deadline_(after(now, options.session_timeout)),
+      answer_deadline_(after(now, options.answer_timeout)) {}
+
+Outcome<Session> Session::initiate(const Request& request, std::unique_ptr<Variant> variant,
+                                   const SessionOptions& options, Instant now) {
+  if (auto checked = check(options); !checked) return tl::unexpected(checked.error());
+  Session s(Role::initiator, options, now);
+  s.request_ = request;
+  s.request_.label.resize(std::min(s.request_.label.size(), label_max));
+  s.variant_ = std::move(variant);
+  s.done_stage_ = s.variant_->has_done_stage();
+  Bytes hello;
+  add_neg_item(hello, NegItemType::plugin, s.request_.plugin);
+  add_neg_item(hello, NegItemType::variant, s.request_.variant);
+  if (s.done_stage_) add_neg_item(hello, NegItemType::done_stage, ConstBytes{});
+  if (!s.request_.label.empty()) add_neg_item(hello, NegItemType::label, s.request_.label);
+  s.send(NegType::hello, hello);
+  s.begin_stage(Stage::info);
+  if (s.failure_) return tl::unexpected(*s.failure_);
+  return s;
+}
+
+Outcome<Session> Session::respond(Chooser chooser, const SessionOptions& options, Instant now) {
+  if (auto checked = check(options); !checked) return tl::unexpected(checked.error());
+  Session s(Role::responder, options, now);
+  s.chooser_ = std::move(chooser);
+  return s;
+}
+
+Instant Session::next_deadline() const {
+  return state_ == State::over ? never : std::min(session_deadline_, answer_deadline_);
+}
+
+void Session::handle_bytes(Instant now, ConstBytes in) {
+  now_ = now;
+  if (state_ == State::over) return;
+  in_.insert(in_.end(), in.begin(), in.end());
+  while (state_ != State::over && take_message()) {
+  }
+}
+
+void Session::handle_end(Instant now, std::string_view how) {
+  now_ = now;
+  if (state_ == State::over) return;
+  const std::string half = in_.empty() ? std::string() : fmt::format(" after {} of a message", counted(in_.size(), "octet"));
+  fail_with(here(Problem::connection_lost, fmt::format("{}{}", how, half), "look at the peer's log"), false);
+}
+
+void Session::handle_deadline(Instant now) {
+  now_ = now;
+  if (state_ == State::over || now < next_deadline()) return;
+  const bool whole = session_deadline_ <= now;
+  const Duration limit = whole ? options_.session_timeout : options_.answer_timeout;
+  fail_with(here(whole ? Problem::session_timeout : Problem::connection_timeout,
+                 fmt::format("{} after {}", in_.empty() ? "no answer" : "half a message", limit_text(limit)),
+                 whole ? "raise session_timeout" : "raise answer_timeout, or see whether the peer is alive"),
+            true);
+}
+
+void Session::abort(Instant now, Failure why) {
+  now_ = now;
+  if (state_ != State::over) fail_with(std::move(why), true);
+}
+
+// One message of in_. False: it is not whole yet, or wrong.
+bool Session::take_message() {
+  if (!wire::may_become_neg_magic(in_)) {
+    const ConstBytes head = ConstBytes(in_).first(std::min<std::size_t>(in_.size(), 16));
+    violated(fmt::format("the peer speaks another protocol: {} ('{}')", hex_text(head), readable_text(head, 16)));
+    return false;
+  }
+  if (in_.size() < PARLEY_NEG_HEADER_LEN) return false;
+  const auto header = NegHeader::parse(in_);
+  if (!header) {
+    violated(header.error().message());
+    return false;
+  }
+  if (header->length > options_.message_max) {
+    violated(fmt::format("a message of {} octets; at most {} are taken", header->length, options_.message_max));
+    return false;
+  }
+  const std::size_t whole = PARLEY_NEG_HEADER_LEN + header->length;
+  if (in_.size() < whole) return false;
+  const Bytes body(in_.begin() + PARLEY_NEG_HEADER_LEN, in_.begin() + static_cast<std::ptrdiff_t>(whole));
+  in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(whole));
+  note(false, *header, body);
+  answer_deadline_ = after(now_, options_.answer_timeout);
+  switch (header->type) {
+    case NegType::hello: take_hello(body); break;
+    case NegType::welcome: take_welcome(body); break;
+    case NegType::turn: take_turn(*header, body); break;
+    case NegType::abort: take_abort(*header, body); break;
+  }
+  return true;
+}
+
+void Session::take_hello(ConstBytes body) {
+  if (role_ != Role::responder || state_ != State::hello) return violated("a Hello where none is due");
+  const auto items = wire::parse_neg_items(body);
+  if (!items) return violated(items.error().message());
+  for (const wire::NegItem& item : *items) {
+    if (item.type == NegItemType::plugin) request_.plugin = item.text();
+    if (item.type == NegItemType::variant) request_.variant = item.text();
+    if (item.type == NegItemType::label) request_.label = item.text().substr(0, label_max);
+    done_stage_ = done_stage_ || item.type == NegItemType::done_stage;
+  }
+  auto made = guarded([this] { return chooser_(request_); });
+  if (!made) return fail_with(std::move(made.error()), true);
+  variant_ = std::move(*made);
+  state_ = State::talking;
+  send(NegType::welcome, {});
+  begin_stage(Stage::info);
+}
+
+void Session::take_welcome(ConstBytes body) {
+  if (role_ != Role::initiator || welcome_) return violated("a Welcome where none is due");
+  if (const auto items = wire::parse_neg_items(body); !items) return violated(items.error().message());
+  welcome_ = true;
+  state_ = State::talking;
+}
+
+void Session::take_abort(const NegHeader&, ConstBytes body) {
+  Failure why = here(Problem::protocol_violation, "the peer gave up without a reason");
+  if (const auto items = wire::parse_neg_items(body))
+    for (const wire::NegItem& item : *items) {
+      if (item.type == NegItemType::error && item.value.size() == 2) {
+        const auto problem = static_cast<Problem>(Reader(item.value).be16());
+        if (to_string(problem) != "unknown") why.problem = problem;
+      }
+      if (item.type == NegItemType::text) why.text = printable(item.text().substr(0, text_max), false);
+      if (item.type == NegItemType::advice) why.advice = printable(item.text().substr(0, text_max), false);
+    }
+  why.by_peer = true;
+  fail_with(std::move(why), false);
+}
+
+void Session::take_turn(const NegHeader& header, ConstBytes body) {
+  if (state_ != State::talking) return violated("a Turn before the Welcome");
+  if (header.stage != static_cast<std::uint8_t>(stage_))
+    return violated(fmt::format("a Turn of the stage {}; the stage is {}", wire::neg_stage_text(header.stage),
+                                to_string(stage_)));
+  if (header.round != heard_rounds_ + 1)
+    return violated(fmt::format("round {} follows round {}", header.round, heard_rounds_));
+  if (heard_last_ && (!header.last() || !body.empty())) return violated("a Turn with data after the peer's last one");
+  ++heard_rounds_;
+  heard_last_ = header.last();
+  if (said_last_ && heard_last_) {
+    if (listen(body)) end_stage();
+  } else {
+    speak(body);
+  }
+}
+
+void Session::begin_stage(Stage stage) {
+  stage_ = stage;
+  said_last_ = heard_last_ = false;
+  sent_rounds_ = heard_rounds_ = 0;
+  if (role_ == Role::initiator) speak(std::nullopt);
+}
+
+// What the peer says after this side has said all. False: the session has failed.
+bool Session::listen(ConstBytes peer) {
+  if (peer.empty()) return true;
+  auto said = guarded([&] { return variant_->exchange(stage_, peer); });
+  if (!said)
+    fail_with(std::move(said.error()), true);
+  else if (!said->message.empty())
+    fail_with(here(Problem::plugin_refused, "the variant speaks again after it had completed the stage"), true);
+  return state_ != State::over;
+}
+
+// This side's turn.
+void Session::speak(std::optional<ConstBytes> peer) {
+  if (sent_rounds_ == options_.rounds_max)
+    return fail_with(here(Problem::too_many_rounds, fmt::format("{} in one stage", counted(sent_rounds_, "round")),
+                          "raise rounds_max if the variant needs more"),
+                     true);
+  Turn turn{.completed = true};
+  if (said_last_) {
+    if (!listen(*peer)) return;
+  } else {
+    auto said = guarded([&] { return variant_->exchange(stage_, peer); });
+    if (!said) return fail_with(std::move(said.error()), true);
+    turn = std::move(*said);
+  }
+  if (turn.message.size() > options_.message_max)
+    return fail_with(here(Problem::plugin_refused, fmt::format("the variant made a message of {} octets; at most {} go out",
+                                                               turn.message.size(), options_.message_max),
+                          "raise message_max on both sides"),
+                     true);
+  said_last_ = turn.completed;
+  ++sent_rounds_;
+  send(NegType::turn, turn.message, said_last_);
+  if (said_last_ && heard_last_) end_stage();
+}
+
+void Session::end_stage() {
+  auto finished = guarded([this] { return variant_->finished(stage_); });
+  if (!finished) return fail_with(std::move(finished.error()), true);
+  if (stage_ == Stage::info) return begin_stage(Stage::ready);
+  if (stage_ == Stage::ready && done_stage_) return begin_stage(Stage::done);
+  state_ = State::over;
+}
+
+void Session::send(NegType type, ConstBytes body, bool last) {
+  const bool turn = type == NegType::turn;
+  const NegHeader header{.type = type,
+                         .stage = turn ? static_cast<std::uint8_t>(stage_) : std::uint8_t{0},
+                         .flags = last ? std::uint8_t{PARLEY_NEG_FLAG_LAST} : std::uint8_t{0},
+                         .round = turn ? sent_rounds_ : std::uint16_t{0},
+                         .length = static_cast<std::uint32_t>(body.size())};
+  const std::size_t at = out_.size();
+  out_.resize(at + PARLEY_NEG_HEADER_LEN);
+  header.emit(MutBytes(out_).subspan(at));
+  out_.insert(out_.end(), body.begin(), body.end());
+  note(true, header, body);
+}
+
+void Session::note(bool sent, const NegHeader& header, ConstBytes body) {
+  if (options_.history_max == 0) return;
+  if (history_.size() == options_.history_max) {
+    history_.pop_front();
+    ++history_dropped_;
+  }
+  const ConstBytes head = body.first(std::min(body.size(), options_.history_octets));
+  history_.push_back({.at = now_,
+                      .stage = static_cast<Stage>(header.stage),
+                      .round = header.round,
+                      .sent = sent,
+                      .last = header.last(),
+                      .length = header.length,
+                      .head = Bytes(head.begin(), head.end())});
+}
+
+Failure Session::here(Problem problem, std::string text, std::string advice) const {
+  return {.problem = problem,
+          .text = std::move(text),
+          .advice = std::move(advice),
+          .stage = stage_,
+          .round = std::max(sent_rounds_, heard_rounds_)};
+}
+
+void Session::violated(std::string text) {
+  fail_with(here(Problem::protocol_violation, std::move(text), "see whether the address and port are the server's"), true);
+}
+
+void Session::fail_with(Failure why, bool tell_peer) {
+  if (why.stage == Stage::none) {
+    why.stage = stage_;
+    why.round = std::max(sent_rounds_, heard_rounds_);
+  }
+  state_ = State::over;
+  if (tell_peer) {
+    Bytes body, code(2);
+    Writer(code).be16(static_cast<std::uint16_t>(why.problem));
+    add_neg_item(body, NegItemType::error, ConstBytes(code));
+    add_neg_item(body, NegItemType::text, why.text.substr(0, text_max));
+    if (!why.advice.empty()) add_neg_item(body, NegItemType::advice, why.advice.substr(0, text_max));
+    send(NegType::abort, body);
+  }
+  failure_ = std::move(why);
+}
+
+}  // namespace parley::neg

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// One staged QP negotiation over a stream, from the first octet to the last stage or a failure. Pure: octets and a time
+// in; octets, an end and a deadline out.
+//
+// state      | input                         | becomes   | what happens
+// -----------+-------------------------------+-----------+-----------------------------------------------------------
+// hello      | Hello (responder)             | talking   | the variant is made; Welcome leaves
+// hello      | Welcome (initiator)           | talking   | the first Turn of info is on its way already
+// talking    | Turn of the stage             | talking   | the variant's turn; its answer leaves
+// talking    | Turn, both sides' last        | talking   | the next stage; the initiator speaks first
+// talking    | the last stage ends           | over      | completed
+// any        | Abort, FIN, RST, time limit   | over      | failed
+// any        | what breaks the protocol      | over      | Abort leaves; failed
+//
+// In a stage the sides take turns, the initiator first. A Turn has the flag `last` when its sender has said all; from then
+// on its Turns are empty. The stage is over when both have sent theirs, so each side knows it at the last Turn of the two.
+#pragma once
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "parley/neg.hpp"
+#include "wire/neg.hpp"
+
+namespace parley::neg {
+
+/// What an initiator asks for.
+struct Request {
+  std::string plugin, variant;
+  std::string label{};  ///< for the responder's log; at most 255 octets
+};
+
+class Session {
+ public:
+  enum class State : std::uint8_t { hello, talking, over };
+  /// Makes the responder's variant once it is known which is asked for.
+  using Chooser = std::function<Outcome<std::unique_ptr<Variant>>(const Request& request)>;
+
+  /// Hello and the first Turn of info wait in poll_transmit(). Errors: configuration_error; what the variant says.
+  static Outcome<Session> initiate(const Request& request, std::unique_ptr<Variant> variant,
+                                   const SessionOptions& options, Instant now);
+  /// Errors: configuration_error.
+  static Outcome<Session> respond(Chooser chooser, const SessionOptions& options, Instant now);
+
+  /// Of the peer's stream, in order. What comes after the end is left out.
+  void handle_bytes(Instant now, ConstBytes in);
+  /// The peer's stream has ended, or can no longer be used; `how` is told if the session was not over.
+  void handle_end(Instant now, std::string_view how);
+  void handle_deadline(Instant now);
+  /// Gives up: Abort leaves.
+  void abort(Instant now, Failure why);
+
+  Bytes poll_transmit() { return std::exchange(out_, {}); }
+  Instant next_deadline() const;
+
+  State state() const { return state_; }
+  Stage stage() const { return stage_; }
+  bool completed() const { return state_ == State::over && !failure_; }
+  /// Null unless it has failed.
+  const Failure* failure() const { return failure_ ? &*failure_ : nullptr; }
+  /// What was asked for; the responder's is empty before the Hello.
+  const Request& request() const { return request_; }
+  Variant* variant() { return variant_.get(); }
+  const std::deque<Exchange>& history() const { return history_; }
+  std::uint64_t history_dropped() const { return history_dropped_; }
+
+ private:
+  Session(Role role, const SessionOptions& options, Instant now);
+  bool take_message();
+  void take_hello(ConstBytes body);
+  void take_welcome(ConstBytes body);
+  void take_abort(const wire::NegHeader& header, ConstBytes body);
+  void take_turn(const wire::NegHeader& header, ConstBytes body);
+  void begin_stage(Stage stage);
+  bool listen(ConstBytes peer);
+  void speak(std::optional<ConstBytes> peer);
+  void send(wire::NegType type, ConstBytes body, bool last = false);
+  void note(bool sent, const wire::NegHeader& header, ConstBytes body);
+  void end_stage();
+  void violated(std::string text);
+  void fail_with(Failure why, bool tell_peer);
+  Failure here(Problem problem, std::string text, std::string advice = {}) const;
+
+  Role role_;
+  SessionOptions options_;
+  Chooser chooser_;
+  std::unique_ptr<Variant> variant_;
+  Request request_;
+  State state_ = State::hello;
+  Stage stage_ = Stage::none;
+  bool done_stage_ = false, welcome_ = false;
+  bool said_last_ = false, heard_last_ = false;  // of the stage
+  std::uint16_t sent_rounds_ = 0, heard_rounds_ = 0;
+  Instant now_{}, session_deadline_ = never, answer_deadline_ = never;
+  Bytes in_, out_;
+  std::optional<Failure> failure_;
+  std::deque<Exchange> history_;
+  std::uint64_t history_dropped_ = 0;
+};
+
+std::string_view to_string(Session::State state);
+
+}  // namespace parley::neg

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Staged QP negotiation: two sides exchange what their queue pairs need (info), say that these can receive (ready), and
+// part (done, optional). What is exchanged is the business of a Variant, which a Plugin provides; the rounds, the time
+// limits and the errors are the framework's. docs/negotiation.md has the words and the wire format.
+//
+// Nothing here knows a clock or a socket. A Framework and what it makes belong to one thread.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "parley/bytes.hpp"
+#include "parley/time.hpp"
+#include "parley/wire/neg.h"
+
+namespace parley::neg {
+
+enum class Role : std::uint8_t { initiator, responder };
+enum class Stage : std::uint8_t { none, info, ready, done };
+/// "none", "info", "ready", "done".
+std::string_view to_string(Stage stage);
+
+/// Whose fault it is: of what carries the messages, of a plug-in, or of the framework and how it is used.
+enum class Layer : std::uint8_t { transport, plugin, framework };
+std::string_view to_string(Layer layer);
+
+/// What went wrong; the same numbers go over the wire.
+enum class Problem : std::uint16_t {
+#define PARLEY_X(name, value, layer, text) name = value,
+  PARLEY_NEG_ERRORS(PARLEY_X)
+#undef PARLEY_X
+};
+/// "invalid_peer_data": stable, for programs.
+std::string_view to_string(Problem problem);
+/// "the peer's data cannot be used".
+std::string_view text_of(Problem problem);
+Layer layer_of(Problem problem);
+
+struct Failure {
+  Problem problem{};
+  std::string text{};    ///< what happened, in words
+  std::string advice{};  ///< what to try; lists the variants that there are where one was not found
+  Stage stage = Stage::none;
+  std::uint16_t round = 0;  ///< of the stage, from 1; 0 outside of stages
+  bool by_peer = false;     ///< the peer said so
+  /// "info, round 2: the peer's data cannot be used: 12 octets, 32 are due; ..."
+  std::string to_string() const;
+};
+template <class T>
+using Outcome = tl::expected<T, Failure>;
+
+/// What a variant does in its turn.
+struct Turn {
+  Bytes message;           ///< to the peer; may be empty
+  bool completed = false;  ///< it has said all in this stage. It is still given what the peer says, and answers nothing.
+};
+
+/// One negotiation's part of a vendor: what is said in each stage. It keeps its state from turn to turn.
+class Variant {
+ public:
+  virtual ~Variant() = default;
+  /// `peer` is none in the initiator's first turn of a stage. An exception ends the session as unexpected_exception.
+  /// Errors: of Layer::plugin.
+  virtual Outcome<Turn> exchange(Stage stage, std::optional<ConstBytes> peer) = 0;
+  /// The stage is over on both sides. Errors: of Layer::plugin.
+  virtual Outcome<void> finished(Stage stage) {
+    (void)stage;
+    return {};
+  }
+  /// The initiator asks for it; the responder does as it is asked.
+  virtual bool has_done_stage() const { return false; }
+};
+
+/// The values of a variant's parameters, by name.
+using Config = std::map<std::string, std::string, std::less<>>;
+
+struct Parameter {
+  enum class Kind : std::uint8_t { text, number, flag, choice };
+  std::string name;
+  Kind kind = Kind::text;
+  std::string help{};
+  bool required = false;
+  std::string otherwise{};             ///< the value where none is given
+  std::uint64_t least = 0, most = ~0;  ///< of a number
+  std::vector<std::string> choices{};  ///< of a choice
+};
+
+struct VariantInfo {
+  std::string id;
+  std::string summary{};
+  std::vector<Parameter> parameters{};
+};
+
+/// A vendor's variants.
+class Plugin {
+ public:
+  virtual ~Plugin() = default;
+  virtual std::string id() const = 0;  ///< letters, digits, '-', '_' and '.'; at most 64
+  virtual std::string version() const = 0;
+  virtual std::vector<VariantInfo> variants() const = 0;
+  /// Called once, when it is registered. Errors: of Layer::plugin.
+  virtual Outcome<void> initialize() { return {}; }
+  /// `config` has a value for each parameter that is required or has one otherwise, each checked. Errors: of Layer::plugin.
+  virtual Outcome<std::unique_ptr<Variant>> make(std::string_view variant, Role role, const Config& config) = 0;
+};
+
+/// The registry of plug-ins.
+class Framework {
+ public:
+  static constexpr std::size_t plugins_max = 256, variants_max = 256, parameters_max = 256;
+
+  Framework();
+  ~Framework();
+  Framework(Framework&&) noexcept;
+  Framework& operator=(Framework&&) noexcept;
+
+  /// Checks the plug-in against its interface and the others, then initializes it. Errors: plugin_refused (an id, version,
+  /// variant or parameter that cannot be, or that is there twice), what initialize() says, unexpected_exception.
+  Outcome<void> add(std::unique_ptr<Plugin> plugin);
+
+  struct Entry {
+    std::string plugin, version;
+    VariantInfo variant;
+  };
+  /// Of all plug-ins, in the order in which they were added.
+  const std::vector<Entry>& variants() const { return entries_; }
+  /// Errors: plugin_not_found and variant_not_available, with those that there are in the advice.
+  Outcome<const Entry*> find(std::string_view plugin, std::string_view variant) const;
+  /// A variant for one session. Errors: those of find(), configuration_error, what make() says, unexpected_exception.
+  Outcome<std::unique_ptr<Variant>> make(std::string_view plugin, std::string_view variant, Role role,
+                                         const Config& config = {}) const;
+
+ private:
+  std::vector<std::unique_ptr<Plugin>> plugins_;
+  std::vector<Entry> entries_;
+};
+
+struct SessionOptions {
+  std::uint32_t message_max = 64 << 10;  ///< octets behind a header, either way; at most PARLEY_NEG_LENGTH_MAX
+  std::uint16_t rounds_max = 64;         ///< turns of a side in one stage
+  std::size_t history_max = 256;         ///< exchanges that are kept; the oldest go
+  std::size_t history_octets = 256;      ///< of each message that are kept
+  Duration answer_timeout = std::chrono::seconds(10);   ///< for each answer of the peer
+  Duration session_timeout = std::chrono::seconds(60);  ///< for all of it
+};
+
+/// One message of a session, for debugging.
+struct Exchange {
+  Instant at{};
+  Stage stage = Stage::none;  ///< none: Hello, Welcome, Abort
+  std::uint16_t round = 0;
+  bool sent = false;
+  bool last = false;  ///< the sender's part of the stage is over with it
+  std::uint32_t length = 0;
+  Bytes head{};  ///< the first SessionOptions::history_octets of it
+};
+
+}  // namespace parley::neg
