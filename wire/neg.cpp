@@ -8,10 +8,10 @@
 namespace parley::wire {
 namespace {
 
-constexpr std::string_view magic = PARLEY_NEG_MAGIC;
-constexpr std::uint8_t stage_max = 3;
+constexpr std::string_view neg_magic = PARLEY_NEG_MAGIC;
+constexpr std::uint8_t neg_stage_max = 3;
 
-bool known(NegType type) {
+bool neg_known(NegType type) {
   switch (type) {
 #define PARLEY_X(name, value, text) case NegType::name:
     PARLEY_NEG_TYPES(PARLEY_X)
@@ -21,7 +21,7 @@ bool known(NegType type) {
   return false;
 }
 
-bool known(NegItemType type) {
+bool neg_known(NegItemType type) {
   switch (type) {
 #define PARLEY_X(name, value, text) case NegItemType::name:
     PARLEY_NEG_ITEMS(PARLEY_X)
@@ -63,11 +63,11 @@ Result<NegHeader> NegHeader::parse(ConstBytes in) {
   const std::uint16_t reserved = r.be16();
   out.length = r.be32();
   if (!r.ok()) return fail(Errc::truncated);
-  if (!std::equal(head.begin(), head.end(), magic.begin(), magic.end())) return fail(Errc::malformed);
+  if (!std::equal(head.begin(), head.end(), neg_magic.begin(), neg_magic.end())) return fail(Errc::malformed);
   if (version != PARLEY_NEG_VERSION)
     return fail(Errc::unsupported, "the message has version {a}; this side knows {b}", version, PARLEY_NEG_VERSION);
-  if (!known(out.type)) return fail(Errc::malformed, "the message has type {a}", static_cast<std::uint8_t>(out.type));
-  if (out.stage > stage_max) return fail(Errc::malformed, "the message has stage {a}", out.stage);
+  if (!neg_known(out.type)) return fail(Errc::malformed, "the message has type {a}", static_cast<std::uint8_t>(out.type));
+  if (out.stage > neg_stage_max) return fail(Errc::malformed, "the message has stage {a}", out.stage);
   const bool turn = out.type == NegType::turn;
   if (turn != (out.stage != 0) && out.type != NegType::abort)
     return fail(Errc::malformed, "a message of type {a} has stage {b}", static_cast<std::uint8_t>(out.type), out.stage);
@@ -80,7 +80,7 @@ Result<NegHeader> NegHeader::parse(ConstBytes in) {
 
 void NegHeader::emit(MutBytes out) const {
   Writer w(out);
-  for (const char c : magic) w.u8(static_cast<std::uint8_t>(c));
+  for (const char c : neg_magic) w.u8(static_cast<std::uint8_t>(c));
   w.u8(PARLEY_NEG_VERSION);
   w.u8(static_cast<std::uint8_t>(type));
   w.u8(stage);
@@ -91,8 +91,8 @@ void NegHeader::emit(MutBytes out) const {
 }
 
 bool may_become_neg_magic(ConstBytes head) {
-  const std::size_t n = std::min(head.size(), magic.size());
-  return std::equal(head.begin(), head.begin() + static_cast<std::ptrdiff_t>(n), magic.begin());
+  const std::size_t n = std::min(head.size(), neg_magic.size());
+  return std::equal(head.begin(), head.begin() + static_cast<std::ptrdiff_t>(n), neg_magic.begin());
 }
 
 Result<std::vector<NegItem>> parse_neg_items(ConstBytes in) {
@@ -103,7 +103,7 @@ Result<std::vector<NegItem>> parse_neg_items(ConstBytes in) {
     const std::uint16_t length = r.be16();
     const ConstBytes value = r.bytes(length);
     if (!r.ok()) return fail(Errc::malformed, "an item of {a} octets is cut off", length);
-    if (known(static_cast<NegItemType>(type)))
+    if (neg_known(static_cast<NegItemType>(type)))
       out.push_back({static_cast<NegItemType>(type), value});
     else if ((type & PARLEY_NEG_ITEM_CRITICAL) != 0)
       return fail(Errc::unsupported, "item {a} is not known and may not be skipped", type);

@@ -9,23 +9,36 @@
 // talking  | the session fails in transport | waiting  | as above, unless the stage info was over: then it is final
 // talking  | the session ends otherwise     | over     | Ended
 // waiting  | the wait is over               | opening  |
+//
+// A stream outlives its session by what is still to be sent, and until the peer has closed its half, or `linger` is over:
+// an Abort must not be lost to the RST of a socket that is closed over unread octets.
 #pragma once
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
+#include <utility>
 #include <variant>
 
 #include "base/stream_port.hpp"
+#include "cm/admission.hpp"
 #include "cm/neg/session.hpp"
 #include "cm/retries.hpp"
 #include "parley/cm.hpp"
 
 namespace parley::neg {
 
-struct Dial {
-  Request request;
+/// One of the variants that a listener has.
+struct Offer {
+  std::string plugin, variant;
   Config config{};
-  Address server;
+};
+
+struct Dial {
+  Request request{};
+  Config config{};
+  Address server{};
   std::vector<Address> backups{};  ///< at most cm::backups_max
   cm::Retry retry{};
   SessionOptions session{};
@@ -33,9 +46,10 @@ struct Dial {
 };
 
 struct PeersOptions {
-  SessionOptions session{};            ///< of the sessions that others begin
-  std::uint32_t sessions_max = 1024;   ///< that others have begun and that are not over
-  std::uint64_t seed = 0;              ///< of the random part of waits
+  SessionOptions session{};           ///< of the sessions that others begin
+  std::uint32_t sessions_max = 1024;  ///< that others have begun and that are not over; at least 2
+  std::uint64_t seed = 0;             ///< of the random part of waits
+  Duration linger = std::chrono::seconds(1);
 };
 
 class Peers final : public StreamMachine {
@@ -45,7 +59,8 @@ class Peers final : public StreamMachine {
     Address local;
   };
   struct ListenFailed {
-    std::error_code why;
+    Address local;
+    Failure why;
   };
   /// Another attempt follows.
   struct Retrying {
@@ -56,29 +71,40 @@ class Peers final : public StreamMachine {
   };
   struct Ended {
     DialId dial = 0;  ///< 0: the peer had begun it
-    Address peer;
+    Address local, peer;
     Request request;
-    std::optional<Failure> failure;    ///< none: all stages are over
+    std::optional<Failure> failure;  ///< none: all stages are over
     std::uint32_t attempts = 1;
-    std::deque<Exchange> history;      ///< of the last attempt
+    Duration took{};                 ///< from dial(), or from when the peer had connected
+    std::deque<Exchange> history;    ///< of the last attempt
     std::unique_ptr<Variant> variant;  ///< null where none was made
   };
   using Event = std::variant<Listening, ListenFailed, Retrying, Ended>;
 
+  /// `framework` stays the caller's and outlives this.
   Peers(const Framework& framework, const PeersOptions& options);
   ~Peers() override;
 
-  /// Answered by Listening or ListenFailed.
-  void listen(const Address& local);
-  /// Answered by Ended. Errors: those of Framework::make(); configuration_error (backups, retry, time limits).
+  /// Answered by Listening or ListenFailed. One address at a time. No offer: every variant that is not raw, as it is
+  /// without configuration. Errors: those of Framework::find(); configuration_error (a second listener; a raw variant
+  /// beside others: nothing tells which of them a peer means).
+  Outcome<void> listen(const Address& local, std::vector<Offer> offers = {});
+  void stop_listening();
+  /// Answered by exactly one Ended. Errors: those of Framework::make(); configuration_error (address, backups, retry, time
+  /// limits).
   Outcome<DialId> dial(Instant now, Dial dial);
   std::optional<Event> poll_event();
+  /// Sessions of either side that are not over, and dials that wait.
+  std::size_t busy() const { return dialling_.size() + accepted_; }
+  /// Streams that there are, those that linger included.
+  std::size_t streams() const { return talks_.size(); }
 
   void handle_listening(Instant now, StreamId listener, const Address& local) override;
   void handle_listen_failed(Instant now, StreamId listener, std::error_code why) override;
   void handle_connected(Instant now, StreamId stream, const StreamInfo& info) override;
   void handle_connect_failed(Instant now, StreamId stream, std::error_code why) override;
   bool handle_accepted(Instant now, StreamId listener, StreamId stream, const StreamInfo& info) override;
+  bool handle_no_room(Instant now, StreamId listener) override;
   void handle_bytes(Instant now, StreamId stream, ConstBytes in) override;
   void handle_end(Instant now, StreamId stream, StreamEnd end) override;
   void handle_deadline(Instant now) override;
@@ -91,23 +117,40 @@ class Peers final : public StreamMachine {
  private:
   struct Talk;
   struct Dialling;
-  Dialling* dialling(DialId id);
-  void open(Instant now, Dialling& d, const Address& peer);
-  void attempt_failed(Instant now, Dialling& d, Failure why, std::error_code code, cm::Stage stage);
-  void settle(Instant now, StreamId stream);
-  void ended(Instant now, StreamId stream);
+  /// When who is due. A dial's key is below `first_stream`, a stream's not.
+  using Deadlines = std::set<std::pair<Instant, std::uint64_t>>;
+
+  Outcome<std::unique_ptr<Variant>> choose(const Request& request) const;
+  Outcome<Session> begin(Instant now, Dialling& d);
+  void open(Instant now, Dialling& d);
+  void attempt_failed(Instant now, Dialling& d, Failure why, const cm::Failure& judged, Session* session);
+  void finish(Instant now, Dialling& d, std::optional<Failure> failure, Session* session);
+  void due(Dialling& d, Instant at);
+  void settle(Instant now, Talk& talk);
+  void over(Instant now, Talk& talk);
+  void dial_over(Instant now, Talk& talk, Dialling& d);
+  void leave(Instant now, Talk& talk);
+  void drop(Talk& talk, StreamCommand::Kind how);
+  void evict(Instant now, StreamId stream);
+  Talk* talk(StreamId stream);
+  Dialling* opening(StreamId stream);
 
   const Framework& framework_;
   PeersOptions options_;
   cm::Retries retries_;
-  std::map<StreamId, std::unique_ptr<Talk>> talks_;          // at most sessions_max, and one per dial
-  std::map<DialId, std::unique_ptr<Dialling>> dialling_;
-  std::deque<StreamCommand> commands_;  // at most two per stream
-  std::deque<StreamId> ready_;          // each stream once
-  std::deque<Event> events_;
+  cm::Admission admission_;
+  std::vector<Offer> offers_;
+  std::map<StreamId, Talk> talks_;        // at most sessions_max, one per dial, and those that linger
+  std::map<DialId, Dialling> dialling_;   // one per dial
+  std::map<StreamId, DialId> openings_;   // one per dial
+  Deadlines dial_deadlines_, talk_deadlines_;
+  std::deque<StreamCommand> commands_;    // at most two per stream
+  std::deque<StreamId> ready_;            // each stream once
+  std::deque<Event> events_;              // one Ended per session; a Retrying per attempt
+  Address listen_address_{};
   StreamId next_stream_ = 1, listener_ = 0;
   DialId next_dial_ = 1;
-  std::uint32_t accepted_ = 0;
+  std::size_t accepted_ = 0;
 };
 
 }  // namespace parley::neg

@@ -81,6 +81,21 @@ Outcome<Session> Session::respond(Chooser chooser, const SessionOptions& options
   return s;
 }
 
+Outcome<Session> Session::raw(Role role, const Request& request, std::unique_ptr<Variant> variant,
+                              const SessionOptions& options, Instant now) {
+  if (auto checked = check(options); !checked) return tl::unexpected(checked.error());
+  Session s(role, options, now);
+  s.framing_ = Framing::raw;
+  s.request_ = request;
+  s.variant_ = std::move(variant);
+  s.done_stage_ = s.variant_->has_done_stage();
+  s.state_ = State::talking;
+  s.begin_stage(Stage::info);
+  s.handle_bytes(now, {});
+  if (s.failure_) return tl::unexpected(*s.failure_);
+  return s;
+}
+
 Instant Session::next_deadline() const {
   return state_ == State::over ? never : std::min(session_deadline_, answer_deadline_);
 }
@@ -89,7 +104,7 @@ void Session::handle_bytes(Instant now, ConstBytes in) {
   now_ = now;
   if (state_ == State::over) return;
   in_.insert(in_.end(), in.begin(), in.end());
-  while (state_ != State::over && take_message()) {
+  while (state_ != State::over && (framing_ == Framing::raw ? take_raw() : take_message())) {
   }
 }
 
@@ -145,6 +160,36 @@ bool Session::take_message() {
     case NegType::turn: take_turn(*header, body); break;
     case NegType::abort: take_abort(*header, body); break;
   }
+  return true;
+}
+
+// One message of in_, as long as the variant says. False: it is not whole yet, or wrong.
+bool Session::take_raw() {
+  const auto length = guarded([this] { return variant_->message_length(stage_, in_); });
+  if (!length) {
+    fail_with(length.error(), false);
+    return false;
+  }
+  if (*length == std::size_t{0}) {
+    const Stage before = stage_;
+    speak(std::nullopt);
+    if (state_ == State::talking && stage_ == before)
+      fail_with(here(Problem::plugin_refused, "the variant waits in a stage in which its peer says nothing"), false);
+    return state_ != State::over;
+  }
+  const std::size_t whole = length->value_or(in_.size() + 1);
+  if (whole > options_.message_max) {
+    violated(fmt::format("a message of {} octets or more; at most {} are taken", whole, options_.message_max));
+    return false;
+  }
+  if (in_.size() < whole) return false;
+  const Bytes body(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(whole));
+  in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(whole));
+  ++heard_rounds_;
+  note(false, {.stage = static_cast<std::uint8_t>(stage_), .round = heard_rounds_, .length = static_cast<std::uint32_t>(whole)},
+       body);
+  answer_deadline_ = after(now_, options_.answer_timeout);
+  speak(body);
   return true;
 }
 
@@ -244,8 +289,8 @@ void Session::speak(std::optional<ConstBytes> peer) {
                      true);
   said_last_ = turn.completed;
   ++sent_rounds_;
-  send(NegType::turn, turn.message, said_last_);
-  if (said_last_ && heard_last_) end_stage();
+  if (framing_ == Framing::parley || !turn.message.empty()) send(NegType::turn, turn.message, said_last_);
+  if (said_last_ && (heard_last_ || framing_ == Framing::raw)) end_stage();
 }
 
 void Session::end_stage() {
@@ -263,9 +308,11 @@ void Session::send(NegType type, ConstBytes body, bool last) {
                          .flags = last ? std::uint8_t{PARLEY_NEG_FLAG_LAST} : std::uint8_t{0},
                          .round = turn ? sent_rounds_ : std::uint16_t{0},
                          .length = static_cast<std::uint32_t>(body.size())};
-  const std::size_t at = out_.size();
-  out_.resize(at + PARLEY_NEG_HEADER_LEN);
-  header.emit(MutBytes(out_).subspan(at));
+  if (framing_ == Framing::parley) {
+    const std::size_t at = out_.size();
+    out_.resize(at + PARLEY_NEG_HEADER_LEN);
+    header.emit(MutBytes(out_).subspan(at));
+  }
   out_.insert(out_.end(), body.begin(), body.end());
   note(true, header, body);
 }
@@ -304,7 +351,7 @@ void Session::fail_with(Failure why, bool tell_peer) {
     why.round = std::max(sent_rounds_, heard_rounds_);
   }
   state_ = State::over;
-  if (tell_peer) {
+  if (tell_peer && framing_ == Framing::parley) {
     Bytes body, code(2);
     Writer(code).be16(static_cast<std::uint16_t>(why.problem));
     add_neg_item(body, NegItemType::error, ConstBytes(code));

@@ -14,6 +14,9 @@
 //
 // In a stage the sides take turns, the initiator first. A Turn has the flag `last` when its sender has said all; from then
 // on its Turns are empty. The stage is over when both have sent theirs, so each side knows it at the last Turn of the two.
+//
+// A raw session (Framing::raw) has no Hello, no header and no Abort: it begins in `talking`, the variant says where a
+// message of the peer ends, and a stage is over for each side when its own variant has completed it.
 #pragma once
 #include <deque>
 #include <functional>
@@ -44,6 +47,10 @@ class Session {
   /// Errors: configuration_error.
   static Outcome<Session> respond(Chooser chooser, const SessionOptions& options, Instant now);
 
+  /// Framing::raw, where each side has its variant from the start. Errors: configuration_error; what the variant says.
+  static Outcome<Session> raw(Role role, const Request& request, std::unique_ptr<Variant> variant,
+                              const SessionOptions& options, Instant now);
+
   /// Of the peer's stream, in order. What comes after the end is left out.
   void handle_bytes(Instant now, ConstBytes in);
   /// The peer's stream has ended, or can no longer be used; `how` is told if the session was not over.
@@ -63,12 +70,15 @@ class Session {
   /// What was asked for; the responder's is empty before the Hello.
   const Request& request() const { return request_; }
   Variant* variant() { return variant_.get(); }
+  /// Once it is over.
+  std::unique_ptr<Variant> take_variant() { return std::move(variant_); }
   const std::deque<Exchange>& history() const { return history_; }
   std::uint64_t history_dropped() const { return history_dropped_; }
 
  private:
   Session(Role role, const SessionOptions& options, Instant now);
   bool take_message();
+  bool take_raw();
   void take_hello(ConstBytes body);
   void take_welcome(ConstBytes body);
   void take_abort(const wire::NegHeader& header, ConstBytes body);
@@ -90,6 +100,7 @@ class Session {
   Request request_;
   State state_ = State::hello;
   Stage stage_ = Stage::none;
+  Framing framing_ = Framing::parley;
   bool done_stage_ = false, welcome_ = false;
   bool said_last_ = false, heard_last_ = false;  // of the stage
   std::uint16_t sent_rounds_ = 0, heard_rounds_ = 0;

@@ -54,6 +54,16 @@ Layer layer_of(Problem problem) {
   return Layer::framework;
 }
 
+std::string_view to_string(Transport transport) {
+  switch (transport) {
+    case Transport::rc: return "rc";
+    case Transport::uc: return "uc";
+    case Transport::ud: return "ud";
+    case Transport::xrc: return "xrc";
+  }
+  return "unknown";
+}
+
 std::string Failure::to_string() const {
   std::string out;
   if (stage != Stage::none) out = fmt::format("{}, round {}: ", neg::to_string(stage), round);
