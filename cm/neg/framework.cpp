@@ -22,10 +22,6 @@ bool is_name(std::string_view name) {
   });
 }
 
-tl::unexpected<Failure> failed(Problem problem, std::string text, std::string advice = {}) {
-  return tl::unexpected(Failure{.problem = problem, .text = std::move(text), .advice = std::move(advice)});
-}
-
 /// Empty, or what is wrong with the value.
 std::string wrong_value(const Parameter& p, std::string_view value) {
   switch (p.kind) {

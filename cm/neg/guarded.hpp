@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Calls into plug-ins.
+// Calls into plug-ins, and failures in short.
 #pragma once
 #include <exception>
 
 #include "parley/neg.hpp"
 
 namespace parley::neg {
+
+/// A Failure of that problem.
+inline tl::unexpected<Failure> failed(Problem problem, std::string text, std::string advice = {}) {
+  return tl::unexpected(Failure{.problem = problem, .text = std::move(text), .advice = std::move(advice)});
+}
 
 /// What a plug-in throws becomes a Failure.
 template <class F>

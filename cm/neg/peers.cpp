@@ -21,11 +21,6 @@ std::string_view words_of(StreamEnd end) {
   return "the end";
 }
 
-tl::unexpected<Failure> misconfigured(std::string text, std::string advice = {}) {
-  return tl::unexpected(
-      Failure{.problem = Problem::configuration_error, .text = std::move(text), .advice = std::move(advice)});
-}
-
 }  // namespace
 
 Peers::Peers(const Framework& framework, const PeersOptions& options)
@@ -36,13 +31,13 @@ Peers::Peers(const Framework& framework, const PeersOptions& options)
 Peers::~Peers() = default;
 
 Outcome<void> Peers::listen(const Address& local, std::vector<Offer> offers) {
-  if (listener_ != 0) return misconfigured("this side listens already");
+  if (listener_ != 0) return failed(Problem::configuration_error, "this side listens already");
   if (auto session = Session::respond({}, options_.session, Instant{}); !session) return tl::unexpected(session.error());
   for (const Offer& offer : offers) {
     const auto entry = framework_.find(offer.plugin, offer.variant);
     if (!entry) return tl::unexpected(entry.error());
     if ((*entry)->variant.framing == Framing::raw && offers.size() > 1)
-      return misconfigured(fmt::format("{}/{} is offered beside others; its peers do not say what they want", offer.plugin,
+      return failed(Problem::configuration_error, fmt::format("{}/{} is offered beside others; its peers do not say what they want", offer.plugin,
                                        offer.variant),
                            "listen for it alone, on a port of its own");
     // What is wrong with it shall be known before the first peer comes.

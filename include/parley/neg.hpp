@@ -77,6 +77,7 @@ struct QpAttributes {
   std::uint8_t ird = 1, ord = 1;           ///< RDMA Reads and Atomics that it answers, and begins, at once (RC, XRC)
   std::uint32_t qkey = 0;                  ///< UD
   std::uint32_t srqn = 0;                  ///< XRC: of the shared receive queue; 24 bits
+  std::uint32_t ini_qpn = 0;               ///< XRC: of the queue pair that sends; qpn is of the one that receives
   std::uint32_t rkey = 0;                  ///< of the memory that the peer may use; 0: none
   std::uint64_t vaddr = 0, length = 0;     ///< of that memory
   bool has_gid() const { return gid != std::array<std::uint8_t, 16>{}; }
@@ -116,7 +117,7 @@ class Variant {
     return std::nullopt;
   }
   /// The queue pairs that were negotiated; none: it is too early, or the variant has no such thing.
-  virtual std::optional<QpPair> agreed() const { return std::nullopt; }
+  virtual std::vector<QpPair> agreed() const { return {}; }
 };
 
 /// The values of a variant's parameters, by name.

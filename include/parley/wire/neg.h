@@ -40,6 +40,38 @@
   X(text, 0x0011, "what happened")                                     \
   X(advice, 0x0012, "what to try")
 
+/* The Turns of verbs-rc, verbs-uc, verbs-ud, verbs-xrc and manual.
+ * info: version(1) transport(1) reserved(2), then items as above. ready: one octet, PARLEY_NEG_READY. done: nothing. */
+#define PARLEY_NEG_QP_HEADER_LEN 4
+#define PARLEY_NEG_QP_VERSION 1
+#define PARLEY_NEG_TRANSPORTS(X) \
+  X(rc, 1, "RC")                 \
+  X(uc, 2, "UC")                 \
+  X(ud, 3, "UD")                 \
+  X(xrc, 4, "XRC")
+/* X(name, type, octets, text) */
+#define PARLEY_NEG_QP_ITEMS(X)                                                          \
+  X(qpn, 0x8001, 4, "queue pair number")                                                \
+  X(psn, 0x8002, 4, "first packet sequence number")                                     \
+  X(lid, 0x0003, 2, "LID")                                                              \
+  X(gid, 0x0004, 16, "GID")                                                             \
+  X(mtu, 0x0005, 4, "path MTU in octets")                                               \
+  X(ird, 0x0006, 1, "RDMA Reads and Atomics that it answers at once")                   \
+  X(ord, 0x0007, 1, "RDMA Reads and Atomics that it begins at once")                    \
+  X(qkey, 0x8008, 4, "Q_Key")                                                           \
+  X(srqn, 0x8009, 4, "number of the shared receive queue")                              \
+  X(ini_qpn, 0x800A, 4, "queue pair number of the sending end")                         \
+  X(memory, 0x000B, 20, "R_Key, virtual address and length of memory")                  \
+  X(tests, 0x000C, 0, "it can send and receive a test message")
+/* X(name, value, text) */
+#define PARLEY_NEG_READY(X)                                             \
+  X(ready, 1, "the queue pair is in RTS")                               \
+  X(seen, 2, "the peer's test message has come")                        \
+  X(waiting, 3, "the peer's test message has not come yet")
+/* The test message: magic(4) qpn(4) psn(4), of the sender's attributes. */
+#define PARLEY_NEG_TEST_MAGIC "QPtm"
+#define PARLEY_NEG_TEST_LEN 12
+
 /* X(name, value, layer, text): why a session failed. The layers and names are those of the framework's design. */
 #define PARLEY_NEG_ERRORS(X)                                                        \
   X(connection_timeout, 0x0101, transport, "the peer did not answer in time")       \

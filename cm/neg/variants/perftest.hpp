@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The text exchange of perftest (ib_write_bw and its like, without -R) over TCP, as versions from 5.33 on have it.
+//
+// stage | each side says, the client first, the server in answer
+// ------+-----------------------------------------------------------------------------------------------------------------
+// info  | version, 16 octets; page size and cache line size, 4 octets each; path MTU as a digit, 2 octets; keys for each
+//       | queue pair (of write_lat and read_lat the first one's twice); then RTR and RTS
+// ready | keys again, as barriers: for each queue pair and once more; of send_bw and send_lat once more before them
+// done  | keys once the test is over, as a barrier; of write_bw and read_bw before that keys and a report of 5 numbers
+//
+// Keys are text: LID, reads at once, queue pair number, PSN, R_Key, virtual address, with --data_validation a second
+// address, with a GID its octets, and the number of the shared receive queue; so there are four formats.
+#pragma once
+#include "cm/neg/variants/lockstep.hpp"
+#include "cm/neg/variants/qp_set.hpp"
+
+namespace parley::neg {
+
+struct PerftestFormat {
+  bool gid = true;
+  bool validation = false;  ///< --data_validation: a second address
+  std::size_t length() const { return 59 + (gid ? 49U : 0U) + (validation ? 17U : 0U); }
+};
+Bytes write_perftest_keys(const QpAttributes& a, PerftestFormat format);
+/// Errors: invalid_peer_data.
+Outcome<QpAttributes> read_perftest_keys(ConstBytes in, PerftestFormat format);
+
+struct PerftestOptions {
+  std::string test = "write_bw";
+  std::string version = "6.29";
+  std::uint32_t page = 4096, cache_line = 64;
+  bool validation = false, done_stage = false;
+};
+/// Of what "test" may be.
+std::vector<std::string> perftest_tests();
+
+class PerftestVariant final : public Lockstep {
+ public:
+  PerftestVariant(Role role, QpSet set, PerftestOptions options)
+      : Lockstep(role),
+        set_(std::move(set)),
+        options_(std::move(options)),
+        format_{.gid = set_.local(0).has_gid(), .validation = options_.validation} {}
+  std::vector<QpPair> agreed() const override { return set_.agreed(); }
+  bool has_done_stage() const override { return options_.done_stage; }
+
+ protected:
+  std::vector<Step> steps(Stage stage) override;
+
+ private:
+  std::vector<Step> info();
+  Step number(std::uint32_t own);
+  Step keys(std::size_t i);
+  Step barrier(std::size_t i);
+  Outcome<void> take_keys(std::size_t i, ConstBytes in);
+  QpSet set_;
+  PerftestOptions options_;
+  PerftestFormat format_;
+  std::uint32_t peer_mtu_ = 0;
+};
+
+}  // namespace parley::neg

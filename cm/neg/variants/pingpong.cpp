@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "cm/neg/variants/pingpong.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "cm/neg/variants/hex_fields.hpp"
+
+namespace parley::neg {
+namespace {
+
+constexpr std::string_view done_word("done\0", 5);
+constexpr std::uint32_t ud_qkey = 0x11111111;  // ibv_ud_pingpong's, which is not on the wire
+
+Bytes octets_of(std::string_view text) { return {text.begin(), text.end()}; }
+
+tl::unexpected<Failure> not_pingpong(std::string text) {
+  return tl::unexpected(Failure{.problem = Problem::invalid_peer_data,
+                                .text = std::move(text),
+                                .advice = "see whether the peer is one of ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong "
+                                          "and ibv_srq_pingpong, and 'qps' is its number of queue pairs"});
+}
+
+}  // namespace
+
+Bytes write_pingpong_address(const QpAttributes& a) {
+  std::string text = fmt::format("{:04x}:{:06x}:{:06x}:", a.lid, a.qpn, a.psn);
+  for (const std::uint8_t octet : a.gid) text += fmt::format("{:02x}", octet);
+  text += '\0';
+  return octets_of(text);
+}
+
+Outcome<QpAttributes> read_pingpong_address(ConstBytes in) {
+  const std::string text(in.begin(), in.end());
+  HexFields fields(text);
+  QpAttributes out;
+  out.lid = static_cast<std::uint16_t>(fields.next(4));
+  out.qpn = static_cast<std::uint32_t>(fields.next(6));
+  out.psn = static_cast<std::uint32_t>(fields.next(6));
+  for (std::uint8_t& octet : out.gid) octet = static_cast<std::uint8_t>(fields.next(2, true));
+  if (!fields.ok() || in.size() != pingpong_address_len)
+    return not_pingpong(fmt::format("'{}' is no address of a queue pair", readable_text(in, pingpong_address_len)));
+  return out;
+}
+
+std::vector<Lockstep::Step> PingpongVariant::steps(Stage stage) {
+  if (stage == Stage::info)
+    return {{.length = pingpong_address_len * set_.size(),
+             .say =
+                 [this] {
+                   Bytes all;
+                   for (std::size_t i = 0; i < set_.size(); ++i) {
+                     const Bytes one = write_pingpong_address(set_.local(i));
+                     all.insert(all.end(), one.begin(), one.end());
+                   }
+                   return all;
+                 },
+             .take = [this](ConstBytes in) { return take(in); }}};
+  if (stage == Stage::ready)
+    return {{.length = done_word.size(),
+             .say = [] { return octets_of(done_word); },
+             .take = [](ConstBytes in) -> Outcome<void> {
+               if (std::equal(in.begin(), in.end(), done_word.begin(), done_word.end())) return {};
+               return not_pingpong(fmt::format("'{}' where \"done\" is due", readable_text(in, done_word.size())));
+             },
+             .answered = false}};
+  return {};
+}
+
+// The answer says that this side can receive, so it is brought to RTS first.
+Outcome<void> PingpongVariant::take(ConstBytes in) {
+  for (std::size_t i = 0; i < set_.size(); ++i) {
+    auto peer = read_pingpong_address(in.subspan(i * pingpong_address_len, pingpong_address_len));
+    if (!peer) return tl::unexpected(peer.error());
+    peer->mtu = set_.local(i).mtu;
+    if (transport_ == Transport::ud) peer->qkey = ud_qkey;
+    if (auto taken = set_.take_peer(i, *peer); !taken) return taken;
+  }
+  if (auto moved = set_.to_rtr(); !moved) return moved;
+  return set_.to_rts();
+}
+
+}  // namespace parley::neg

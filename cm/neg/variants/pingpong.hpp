@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The exchange of the example programs of libibverbs: ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong (one queue pair)
+// and ibv_srq_pingpong (as many as its -q says, 16 if it does not).
+//
+// The client sends an address of 52 octets for each queue pair, the server answers with its own when its queue pairs are in
+// RTS, and the client ends with "done". An address is LID, queue pair number, PSN and GID, in hexadecimal digits between
+// colons, and a NUL.
+#pragma once
+#include "cm/neg/variants/lockstep.hpp"
+#include "cm/neg/variants/qp_set.hpp"
+
+namespace parley::neg {
+
+inline constexpr std::size_t pingpong_address_len = 52;
+Bytes write_pingpong_address(const QpAttributes& a);
+/// Errors: invalid_peer_data.
+Outcome<QpAttributes> read_pingpong_address(ConstBytes in);
+
+class PingpongVariant final : public Lockstep {
+ public:
+  PingpongVariant(Role role, Transport transport, QpSet set)
+      : Lockstep(role), transport_(transport), set_(std::move(set)) {}
+  std::vector<QpPair> agreed() const override { return set_.agreed(); }
+
+ protected:
+  std::vector<Step> steps(Stage stage) override;
+
+ private:
+  Outcome<void> take(ConstBytes in);
+  Transport transport_;
+  QpSet set_;
+};
+
+}  // namespace parley::neg

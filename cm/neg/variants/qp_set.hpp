@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The queue pairs of one negotiation: what both sides have said of them, checked, and taken to RTR and RTS together.
+#pragma once
+#include "parley/neg_qp.hpp"
+
+namespace parley::neg {
+
+class QpSet {
+ public:
+  /// Opens a driver for each. `drivers` is used only here. Errors: those of the driver.
+  static Outcome<QpSet> open(const QpDrivers& drivers, Transport transport, std::uint32_t count, const Config& config);
+
+  std::size_t size() const { return pairs_.size(); }
+  const QpAttributes& local(std::size_t i) const { return pairs_[i].local; }
+  /// Judges what the peer says of its queue pair i, and agrees on what depends on both. Errors: invalid_peer_data.
+  Outcome<void> take_peer(std::size_t i, const QpAttributes& peer);
+  Outcome<void> to_rtr();
+  Outcome<void> to_rts();
+  QpDriver& driver(std::size_t i) { return *drivers_[i]; }
+  void set_tested() { for (QpPair& pair : pairs_) pair.tested = true; }
+  /// Empty until the peer's are there.
+  std::vector<QpPair> agreed() const { return heard_ == pairs_.size() ? pairs_ : std::vector<QpPair>(); }
+
+ private:
+  std::vector<std::unique_ptr<QpDriver>> drivers_;
+  std::vector<QpPair> pairs_;
+  std::size_t heard_ = 0;
+};
+
+/// "driver" and what the drivers take.
+std::vector<Parameter> driver_parameters(const QpDrivers& drivers);
+
+}  // namespace parley::neg

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Parley's own variants: verbs-rc, verbs-uc, verbs-ud, verbs-xrc and manual. One queue pair of each side, whose attributes
+// are items, so that later versions can add some.
+//
+// stage | who        | says                            | does
+// ------+------------+---------------------------------+---------------------------------------------------------------
+// info  | both       | the attributes                  | hears the peer's: RTR
+// ready | initiator  | ready                           | RTS
+//       | responder  | ready                           | RTS; its test message leaves
+//       | both       | seen, or waiting and asks again | the initiator's test message leaves before its first look
+// done  | both       | nothing                         |
+//
+// Where one side cannot test, ready is one round.
+#pragma once
+#include "cm/neg/variants/qp_set.hpp"
+#include "wire/neg.hpp"
+
+namespace parley::neg {
+
+/// What goes over the wire in the stage info. `tests`: this side can send and receive a test message.
+Bytes write_qp_info(Transport transport, const QpAttributes& a, bool tests);
+struct QpInfo {
+  QpAttributes attributes;
+  bool tests = false;
+};
+/// Errors: invalid_peer_data.
+Outcome<QpInfo> read_qp_info(Transport transport, ConstBytes in);
+
+class VerbsVariant final : public Variant {
+ public:
+  VerbsVariant(Role role, Transport transport, QpSet set, bool done_stage)
+      : role_(role), transport_(transport), set_(std::move(set)), done_stage_(done_stage) {}
+
+  Outcome<Turn> exchange(Stage stage, std::optional<ConstBytes> peer) override;
+  bool has_done_stage() const override { return done_stage_; }
+  std::vector<QpPair> agreed() const override { return set_.agreed(); }
+
+ private:
+  Outcome<Turn> info(std::optional<ConstBytes> peer);
+  Outcome<Turn> ready(std::optional<ConstBytes> peer);
+  Outcome<Turn> look();
+  Outcome<void> send_test();
+
+  Role role_;
+  Transport transport_;
+  QpSet set_;
+  bool done_stage_;
+  bool tests_ = false, rts_ = false, seen_ = false, peer_seen_ = false;
+  int looks_ = 0;
+};
+
+}  // namespace parley::neg
