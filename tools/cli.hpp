@@ -43,6 +43,8 @@ class Option {
   Option delimiter(char between);
   /// One value each time that it is given.
   Option one_at_a_time();
+  /// The same of a list: it may be given again and again, and takes no word that follows its value.
+  Option repeatable();
   Option needs(Option other);
   Option excludes(Option other);
   /// Called when a value was given.

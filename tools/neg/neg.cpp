@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// `parley neg`: staged QP negotiation over TCP, by hand.
+#include <algorithm>
+#include <memory>
+#include <random>
+
+#include <fmt/format.h>
+
+#include "base/json_text.hpp"
+#include "base/text.hpp"
+#include "drivers/asio/machine_loop.hpp"
+#include "parley/neg_qp.hpp"
+#include "tools/command.hpp"
+#include "tools/neg/neg_report.hpp"
+#include "tools/options.hpp"
+#include "tools/pcap/capture.hpp"
+#include "tools/report.hpp"
+#include "tools/rping/session.hpp"
+
+namespace parley::tools {
+namespace {
+
+constexpr std::uint16_t neg_port = 7176;
+constexpr std::uint16_t verbs_programs_port = 18515;  // of the ping-pong programs and of perftest
+
+struct NegArgs {
+  std::string endpoint;
+  std::optional<std::uint64_t> port;
+  std::vector<std::string> variants;  ///< serve: what is offered; dial: one
+  std::vector<std::string> settings;
+  std::string document;  ///< --export
+  std::string pcapng, label;
+  std::vector<std::string> backups;
+  cm::Retry retry{};
+  neg::SessionOptions session{};
+  Duration connect_timeout = std::chrono::seconds(10);
+  Duration timeout{};
+  std::uint64_t count = 0;
+  unsigned sessions_max = neg::PeersOptions{}.sessions_max;
+  bool history = false;
+};
+
+/// "manual", "acme/rc".
+neg::Offer offer_of(const std::string& name, const neg::Config& config) {
+  const std::size_t slash = name.find('/');
+  if (slash == std::string::npos) return {.plugin = "parley", .variant = name, .config = config};
+  return {.plugin = name.substr(0, slash), .variant = name.substr(slash + 1), .config = config};
+}
+
+Or<neg::Config> config_of(const std::vector<std::string>& settings) {
+  neg::Config out;
+  for (const std::string& setting : settings) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return complain(Exit::usage, fmt::format("--set {}: write NAME=VALUE", setting));
+    if (!out.emplace(setting.substr(0, equals), setting.substr(equals + 1)).second)
+      return complain(Exit::usage, fmt::format("--set {}: it is set twice", setting.substr(0, equals)));
+  }
+  return out;
+}
+
+Exit exit_of(const neg::Failure& why) {
+  return layer_of(why.problem) == neg::Layer::framework || why.problem == neg::Problem::configuration_error ? Exit::usage
+                                                                                                            : Exit::failed;
+}
+
+/// One command: the framework with its plug-ins, and the machine on sockets.
+class Negotiator {
+ public:
+  Negotiator(const NegArgs& args, Context& context) : args_(args), context_(context) {}
+
+  int serve(const Address& local);
+  int dial(const std::vector<Address>& servers);
+
+ private:
+  Or<void> open();
+  void turn(Instant deadline);
+  void take_events();
+  void told(const neg::Peers::Ended& ended);
+  int finish(bool timed_out);
+
+  const NegArgs& args_;
+  Context& context_;
+  neg::Framework framework_;
+  neg::Config config_;
+  std::unique_ptr<neg::Peers> peers_;
+  std::unique_ptr<CaptureWriter> capture_;
+  std::unique_ptr<asio_driver::MachineLoop> loop_;
+  StopSignals signals_;
+  std::uint64_t completed_ = 0, failed_ = 0, listening_ = 0;
+  std::optional<neg::Failure> last_failure_;
+  std::optional<neg::Peers::ListenFailed> listen_failure_;
+};
+
+Or<void> Negotiator::open() {
+  auto config = config_of(args_.settings);
+  if (!config) return tl::unexpected(config.error());
+  config_ = std::move(*config);
+  if (const auto added = framework_.add(neg::make_builtin_plugin()); !added)
+    return complain(Exit::environment, added.error().to_string());
+  peers_ = std::make_unique<neg::Peers>(
+      framework_, neg::PeersOptions{
+                      .session = args_.session, .sessions_max = args_.sessions_max, .seed = std::random_device{}()});
+  auto loop = asio_driver::MachineLoop::open(*peers_);
+  if (!loop) return complain(Exit::environment, "cannot open sockets: " + loop.error().message());
+  loop_ = std::move(*loop);
+  if (args_.pcapng.empty()) return {};
+  auto capture = CaptureWriter::create(args_.pcapng);
+  if (!capture) return tl::unexpected(capture.error());
+  capture_ = std::move(*capture);
+  loop_->set_tap([writer = capture_.get()](const TapRecord& record) { writer->add(record); });
+  return {};
+}
+
+/// At most a tenth of a second, so that signals are seen.
+void Negotiator::turn(Instant deadline) {
+  constexpr Duration longest = std::chrono::milliseconds(100);
+  const Instant until = std::min(deadline, loop_->next_deadline());
+  const Instant now = loop_->now();
+  loop_->run_once(until <= now ? Duration(1) : std::min(until - now, longest));
+  take_events();
+}
+
+void Negotiator::take_events() {
+  while (auto event = peers_->poll_event()) {
+    if (const auto* listening = std::get_if<neg::Peers::Listening>(&*event)) {
+      ++listening_;
+      const std::string local = listening->local.to_string();
+      if (args_.document.empty()) context_.out.text("listening on " + local);
+      context_.out.object({{"event", "listening"}, {"local", local}, {"port", listening->local.port}});
+    } else if (auto* failed = std::get_if<neg::Peers::ListenFailed>(&*event)) {
+      listen_failure_ = std::move(*failed);
+    } else if (const auto* again = std::get_if<neg::Peers::Retrying>(&*event)) {
+      const std::string next = again->next.to_string();
+      context_.out.note(fmt::format("{}; next {}{}", again->why.to_string(), next,
+                                    again->wait > Duration{} ? " in " + milliseconds_text(again->wait) : std::string()));
+      context_.out.object({{"event", "retrying"},
+                           {"peer", again->failed.to_string()},
+                           {"next", next},
+                           {"wait_us", in_microseconds(again->wait)},
+                           {"why", neg_failure_json(again->why)}});
+    } else if (const auto* ended = std::get_if<neg::Peers::Ended>(&*event)) {
+      told(*ended);
+    }
+  }
+}
+
+void Negotiator::told(const neg::Peers::Ended& ended) {
+  ++(ended.failure ? failed_ : completed_);
+  if (ended.failure) last_failure_ = ended.failure;
+  context_.out.object(ended_json(ended, args_.history));
+  if (args_.document.empty()) return context_.out.text(ended_text(ended, args_.history));
+  if (ended.failure) return context_.out.note(ended_text(ended, args_.history));
+  context_.out.verbatim(export_document(args_.document, ended, ended.variant->agreed()));
+}
+
+int Negotiator::serve(const Address& local) {
+  if (const auto opened = open(); !opened) return context_.out.error(opened.error().exit, opened.error().text);
+  std::vector<neg::Offer> offers;
+  for (const std::string& name : args_.variants) offers.push_back(offer_of(name, config_));
+  if (const auto listening = peers_->listen(local, std::move(offers)); !listening)
+    return context_.out.error(exit_of(listening.error()), listening.error().to_string());
+  const Instant deadline = args_.timeout == Duration{} ? never : loop_->now() + args_.timeout;
+  const auto over = [this] { return args_.count > 0 && completed_ + failed_ >= args_.count; };
+  while (!over() && !StopSignals::requested() && loop_->now() < deadline && !listen_failure_) turn(deadline);
+  if (listen_failure_)
+    return context_.out.error(Exit::environment, fmt::format("cannot listen on {}: {}; {}", local.to_string(),
+                                                             listen_failure_->why.text, listen_failure_->why.advice));
+  peers_->stop_listening();
+  return finish(args_.count > 0 && !over() && !StopSignals::requested());
+}
+
+int Negotiator::dial(const std::vector<Address>& servers) {
+  if (const auto opened = open(); !opened) return context_.out.error(opened.error().exit, opened.error().text);
+  const neg::Offer what = offer_of(args_.variants.front(), config_);
+  const auto id = peers_->dial(loop_->now(), {.request = {.plugin = what.plugin, .variant = what.variant, .label = args_.label},
+                                              .config = config_,
+                                              .server = servers.front(),
+                                              .backups = {servers.begin() + 1, servers.end()},
+                                              .retry = args_.retry,
+                                              .session = args_.session,
+                                              .connect_timeout = args_.connect_timeout});
+  if (!id) return context_.out.error(exit_of(id.error()), id.error().to_string());
+  const Instant deadline = args_.timeout == Duration{} ? never : loop_->now() + args_.timeout;
+  while (peers_->busy() > 0 && !StopSignals::requested() && loop_->now() < deadline) turn(deadline);
+  return finish(peers_->busy() > 0 && !StopSignals::requested());
+}
+
+int Negotiator::finish(bool timed_out) {
+  // What is owed to peers leaves, and they are given a moment to close.
+  const Instant end = loop_->now() + std::chrono::seconds(1);
+  while (peers_->streams() > peers_->busy() && loop_->now() < end) turn(end);
+  Or<void> captured;
+  if (capture_) {
+    loop_->set_tap({});
+    captured = capture_->finish();
+  }
+  context_.out.object({{"event", "summary"}, {"command", context_.out.command}, {"completed", completed_}, {"failed", failed_}});
+  if (!captured) return context_.out.error(captured.error().exit, captured.error().text);
+  if (timed_out) return context_.out.error(Exit::failed, fmt::format("not over within {}", duration_text(args_.timeout)));
+  if (last_failure_)
+    return context_.out.error(Exit::failed, fmt::format("{} of {} negotiations failed; the last: {}", failed_,
+                                                        failed_ + completed_, last_failure_->to_string()));
+  if (listening_ == 0 && completed_ == 0) return context_.out.error(Exit::failed, "interrupted");
+  return code(Exit::ok);
+}
+
+std::uint16_t port_of(const NegArgs& args) {
+  if (args.port) return static_cast<std::uint16_t>(*args.port);
+  const bool program = args.variants.size() == 1 && (offer_of(args.variants[0], {}).variant == "pingpong" ||
+                                                     offer_of(args.variants[0], {}).variant == "perftest");
+  return program ? verbs_programs_port : neg_port;
+}
+
+Or<std::vector<Address>> addresses_of(const std::string& text, std::uint16_t port) {
+  const auto endpoint = parse_endpoint(text, port);
+  if (!endpoint) return tl::unexpected(endpoint.error());
+  return resolve(*endpoint);
+}
+
+int run_serve(const NegArgs& args, Context& context) {
+  const auto local = addresses_of(args.endpoint, port_of(args));
+  if (!local) return context.out.error(local.error().exit, local.error().text);
+  if (!args.settings.empty() && args.variants.size() != 1)
+    return context.out.error(Exit::usage, "--set is for one --variant");
+  return Negotiator(args, context).serve(local->front());
+}
+
+int run_dial(const NegArgs& args, Context& context) {
+  std::vector<Address> servers;
+  std::vector<std::string> names{args.endpoint};
+  names.insert(names.end(), args.backups.begin(), args.backups.end());
+  for (const std::string& name : names) {
+    const auto found = addresses_of(name, port_of(args));
+    if (!found) return context.out.error(found.error().exit, found.error().text);
+    servers.insert(servers.end(), found->begin(), found->end());
+  }
+  servers.resize(std::min(servers.size(), 1 + cm::backups_max));
+  return Negotiator(args, context).dial(servers);
+}
+
+int run_plugins(const std::string& only, Context& context) {
+  neg::Framework framework;
+  if (const auto added = framework.add(neg::make_builtin_plugin()); !added)
+    return context.out.error(Exit::environment, added.error().to_string());
+  if (!only.empty()) {
+    const neg::Offer wanted = offer_of(only, {});
+    const auto found = framework.find(wanted.plugin, wanted.variant);
+    if (!found) return context.out.error(Exit::usage, found.error().to_string());
+    context.out.text(entry_text(**found));
+    context.out.object(entry_json(**found));
+    return code(Exit::ok);
+  }
+  for (const auto& entry : framework.variants()) {
+    context.out.text(fmt::format("{:<20} version {}  {}", entry.plugin + "/" + entry.variant.id, entry.version, entry.variant.summary));
+    context.out.object(entry_json(entry));
+  }
+  return code(Exit::ok);
+}
+
+void add_neg_options(Command sub, NegArgs& args, Context& context) {
+  sub.option("--set", args.settings, "A value of the variant's configuration; may be repeated").type("NAME=VALUE").repeatable();
+  add_duration(sub, "--answer-timeout", args.session.answer_timeout, "Longest wait for each answer");
+  add_duration(sub, "--session-timeout", args.session.session_timeout, "Longest life of a session");
+  add_duration(sub, "--timeout", args.timeout, "Give up after this long in all (0: no limit)");
+  sub.option("--export", args.document, "Print what was agreed, and nothing else, for another program")
+      .one_of({"otg", "json", "env"});
+  sub.flag("--history", args.history, "Print every message, too");
+  sub.option("--pcapng", args.pcapng, "Write what went over to this file").type("FILE");
+  add_json_flag(sub, context);
+}
+
+void register_serve(Command neg, Context& context) {
+  auto args = std::make_shared<NegArgs>();
+  args->endpoint = "0.0.0.0";
+  Command sub = neg.subcommand("serve", "Wait for peers and negotiate with each");
+  sub.option("-a,--address,endpoint", args->endpoint, "Address to listen on, with a port if wanted; [::] for IPv6");
+  sub.option("-p,--port", args->port, "Port; 7176, or 18515 for pingpong and perftest").type("PORT").range(0, 65535);
+  sub.option("--variant", args->variants, "PLUGIN/VARIANT to offer, or VARIANT of Parley's; all, if none is named")
+      .type("VARIANT")
+      .repeatable();
+  sub.option("-n,--count", args->count, "End after this many negotiations (0: go on)").shows_default();
+  sub.option("--sessions-max", args->sessions_max, "Sessions at once").range(2U, 60000U).shows_default();
+  add_neg_options(sub, *args, context);
+  sub.footer(
+      "Examples:\n"
+      "  parley neg serve --variant manual --set qpn=0x12 --set gid=192.0.2.1\n"
+      "  parley neg serve [fe80::1%eth0]:7176 --variant verbs-rc --set qpn=0x12 --set gid=fe80::1 --json\n"
+      "  parley neg serve --variant pingpong --set qpn=0x12 --set gid=192.0.2.1     for ibv_rc_pingpong of a peer");
+  sub.run([args, &context] { return run_serve(*args, context); });
+}
+
+void register_dial(Command neg, Context& context) {
+  auto args = std::make_shared<NegArgs>();
+  args->variants = {"verbs-rc"};
+  Command sub = neg.subcommand("dial", "Negotiate with a peer that waits");
+  sub.option("-a,--address,endpoint", args->endpoint, "HOST, HOST:PORT or [ADDRESS%SCOPE]:PORT of the peer").required();
+  sub.option("-p,--port", args->port, "Port, if ENDPOINT has none; 7176, or 18515 for pingpong and perftest").type("PORT").range(0, 65535);
+  sub.option("--variant", args->variants.front(), "PLUGIN/VARIANT, or VARIANT of Parley's").type("VARIANT").shows_default();
+  sub.option("--label", args->label, "For the peer's log").type("TEXT");
+  sub.option("--backup", args->backups, "HOST or HOST:PORT to try when ENDPOINT fails; may be repeated").type("HOST").repeatable();
+  sub.option("--rounds", args->retry.rounds, "How often all addresses are tried").range(1U, cm::retry_rounds_max).shows_default();
+  add_duration(sub, "--back-off", args->retry.first, "Wait before the second round; doubled for each later one");
+  add_duration(sub, "--back-off-max", args->retry.cap, "Longest such wait");
+  add_duration(sub, "--connect-timeout", args->connect_timeout, "Longest wait for the TCP connection");
+  add_neg_options(sub, *args, context);
+  sub.footer(
+      "Examples:\n"
+      "  parley neg dial 192.0.2.1 --variant manual --set qpn=0x11 --set gid=192.0.2.2 --export otg\n"
+      "  parley neg dial host --backup spare --rounds 3 --set qpn=0x11 --set gid=192.0.2.2 --history");
+  sub.run([args, &context] { return run_dial(*args, context); });
+}
+
+}  // namespace
+
+void register_neg(Command app, Context& context) {
+  Command neg = app.subcommand("neg", "Negotiate queue pairs in stages: info, ready, done");
+  neg.requires_subcommand();
+  register_serve(neg, context);
+  register_dial(neg, context);
+  auto only = std::make_shared<std::string>();
+  Command plugins = neg.subcommand("plugins", "List the variants that there are, or what one can be told");
+  plugins.option("variant", *only, "Only this one, with its configuration").type("VARIANT");
+  add_json_flag(plugins, context);
+  plugins.footer("Examples:\n  parley neg plugins\n  parley neg plugins perftest");
+  plugins.run([only, &context] { return run_plugins(*only, context); });
+}
+
+}  // namespace parley::tools
