@@ -66,7 +66,8 @@ Result<NegHeader> NegHeader::parse(ConstBytes in) {
   if (!std::equal(head.begin(), head.end(), neg_magic.begin(), neg_magic.end())) return fail(Errc::malformed);
   if (version != PARLEY_NEG_VERSION)
     return fail(Errc::unsupported, "the message has version {a}; this side knows {b}", version, PARLEY_NEG_VERSION);
-  if (!neg_known(out.type)) return fail(Errc::malformed, "the message has type {a}", static_cast<std::uint8_t>(out.type));
+  if (!neg_known(out.type))
+    return fail(Errc::malformed, "the message has type {a}", static_cast<std::uint8_t>(out.type));
   if (out.stage > neg_stage_max) return fail(Errc::malformed, "the message has stage {a}", out.stage);
   const bool turn = out.type == NegType::turn;
   if (turn != (out.stage != 0) && out.type != NegType::abort)

@@ -32,7 +32,7 @@ struct NegHeader {
   NegType type = NegType::turn;
   std::uint8_t stage = 0;
   std::uint8_t flags = 0;
-  std::uint16_t round = 0;  ///< of the sender in the stage, from 1; 0 outside of stages
+  std::uint16_t round = 0;   ///< of the sender in the stage, from 1; 0 outside of stages
   std::uint32_t length = 0;  ///< octets that follow
 
   bool last() const { return (flags & PARLEY_NEG_FLAG_LAST) != 0; }

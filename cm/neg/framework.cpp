@@ -57,8 +57,7 @@ Outcome<void> check_parameter(const std::string& where, const Parameter& p) {
 Outcome<void> check_variant(const std::string& plugin, const VariantInfo& info) {
   const std::string where = fmt::format("plug-in '{}', variant '{}'", plugin, info.id);
   if (!is_name(info.id))
-    return failed(Problem::plugin_refused,
-                  where + ": a name is letters, digits, '-', '_' and '.', at most 64");
+    return failed(Problem::plugin_refused, where + ": a name is letters, digits, '-', '_' and '.', at most 64");
   if (info.parameters.size() > Framework::parameters_max)
     return failed(Problem::plugin_refused, fmt::format("{}: {} parameters; at most {}", where, info.parameters.size(),
                                                        Framework::parameters_max));
@@ -125,8 +124,9 @@ Outcome<void> Framework::add(std::unique_ptr<Plugin> plugin) {
       return failed(Problem::resource_exhaustion, fmt::format("{} plug-ins are the most", plugins_max));
     const std::string id = plugin->id(), version = plugin->version();
     if (!is_name(id))
-      return failed(Problem::plugin_refused,
-                    fmt::format("'{}': a plug-in's id is letters, digits, '-', '_' and '.', at most 64", id.substr(0, 80)));
+      return failed(
+          Problem::plugin_refused,
+          fmt::format("'{}': a plug-in's id is letters, digits, '-', '_' and '.', at most 64", id.substr(0, 80)));
     if (version.empty()) return failed(Problem::plugin_refused, fmt::format("plug-in '{}' has no version", id));
     for (const Entry& entry : entries_)
       if (entry.plugin == id)
@@ -136,7 +136,8 @@ Outcome<void> Framework::add(std::unique_ptr<Plugin> plugin) {
     std::vector<VariantInfo> variants = plugin->variants();
     if (auto checked = check_variants(id, variants); !checked) return checked;
     if (auto started = plugin->initialize(); !started) return started;
-    for (VariantInfo& info : variants) entries_.push_back({.plugin = id, .version = version, .variant = std::move(info)});
+    for (VariantInfo& info : variants)
+      entries_.push_back({.plugin = id, .version = version, .variant = std::move(info)});
     plugins_.push_back(std::move(plugin));
     return {};
   });
@@ -150,11 +151,12 @@ Outcome<const Framework::Entry*> Framework::find(std::string_view plugin, std::s
     all.push_back(entry.plugin + "/" + entry.variant.id);
   }
   if (!own.empty())
-    return failed(Problem::variant_not_available, fmt::format("plug-in '{}' has no variant '{}'", plugin.substr(0, 64),
-                                                              variant.substr(0, 64)),
+    return failed(Problem::variant_not_available,
+                  fmt::format("plug-in '{}' has no variant '{}'", plugin.substr(0, 64), variant.substr(0, 64)),
                   fmt::format("there are {}", fmt::join(own, ", ")));
-  return failed(Problem::plugin_not_found, fmt::format("no plug-in '{}'", plugin.substr(0, 64)),
-                all.empty() ? std::string("no plug-in is registered") : fmt::format("there are {}", fmt::join(all, ", ")));
+  return failed(
+      Problem::plugin_not_found, fmt::format("no plug-in '{}'", plugin.substr(0, 64)),
+      all.empty() ? std::string("no plug-in is registered") : fmt::format("there are {}", fmt::join(all, ", ")));
 }
 
 Outcome<std::unique_ptr<Variant>> Framework::make(std::string_view plugin, std::string_view variant, Role role,

@@ -32,14 +32,16 @@ Peers::~Peers() = default;
 
 Outcome<void> Peers::listen(const Address& local, std::vector<Offer> offers) {
   if (listener_ != 0) return failed(Problem::configuration_error, "this side listens already");
-  if (auto session = Session::respond({}, options_.session, Instant{}); !session) return tl::unexpected(session.error());
+  if (auto session = Session::respond({}, options_.session, Instant{}); !session)
+    return tl::unexpected(session.error());
   for (const Offer& offer : offers) {
     const auto entry = framework_.find(offer.plugin, offer.variant);
     if (!entry) return tl::unexpected(entry.error());
     if ((*entry)->variant.framing == Framing::raw && offers.size() > 1)
-      return failed(Problem::configuration_error, fmt::format("{}/{} is offered beside others; its peers do not say what they want", offer.plugin,
-                                       offer.variant),
-                           "listen for it alone, on a port of its own");
+      return failed(Problem::configuration_error,
+                    fmt::format("{}/{} is offered beside others; its peers do not say what they want", offer.plugin,
+                                offer.variant),
+                    "listen for it alone, on a port of its own");
     // What is wrong with it shall be known before the first peer comes.
     if (auto made = framework_.make(offer.plugin, offer.variant, Role::responder, offer.config); !made)
       return tl::unexpected(made.error());
@@ -64,8 +66,7 @@ void Peers::handle_listen_failed(Instant, StreamId, std::error_code why) {
   listener_ = 0;
   const cm::Failure said = cm::listen_failure(tcp_step, why, listen_address_);
   events_.push_back(ListenFailed{
-      listen_address_,
-      {.problem = Problem::configuration_error, .text = said.code.message(), .advice = said.advice}});
+      listen_address_, {.problem = Problem::configuration_error, .text = said.code.message(), .advice = said.advice}});
 }
 
 std::optional<Peers::Event> Peers::poll_event() {
@@ -148,9 +149,10 @@ void Peers::evict(Instant now, StreamId stream) {
   Talk* t = talk(stream);
   if (t == nullptr) return;
   t->ticket = {};
-  t->session.abort(now, {.problem = Problem::resource_exhaustion,
-                         .text = fmt::format("it gave way to another peer; {} at most", counted(options_.sessions_max, "session")),
-                         .advice = "raise sessions_max, or look who connects and says nothing"});
+  t->session.abort(
+      now, {.problem = Problem::resource_exhaustion,
+            .text = fmt::format("it gave way to another peer; {} at most", counted(options_.sessions_max, "session")),
+            .advice = "raise sessions_max, or look who connects and says nothing"});
   over(now, *t);
   drop(*t, StreamCommand::Kind::reset);
 }
@@ -163,7 +165,8 @@ void Peers::handle_bytes(Instant now, StreamId stream, ConstBytes in) {
 }
 
 void Peers::handle_end(Instant now, StreamId stream, StreamEnd end) {
-  if (Dialling* d = opening(stream); d != nullptr) return handle_connect_failed(now, stream, make_error_code(Errc::peer_reset));
+  if (Dialling* d = opening(stream); d != nullptr)
+    return handle_connect_failed(now, stream, make_error_code(Errc::peer_reset));
   Talk* t = talk(stream);
   if (t == nullptr) return;
   t->peer_ended = true;

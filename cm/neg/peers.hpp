@@ -75,8 +75,8 @@ class Peers final : public StreamMachine {
     Request request;
     std::optional<Failure> failure;  ///< none: all stages are over
     std::uint32_t attempts = 1;
-    Duration took{};                 ///< from dial(), or from when the peer had connected
-    std::deque<Exchange> history;    ///< of the last attempt
+    Duration took{};                   ///< from dial(), or from when the peer had connected
+    std::deque<Exchange> history;      ///< of the last attempt
     std::unique_ptr<Variant> variant;  ///< null where none was made
   };
   using Event = std::variant<Listening, ListenFailed, Retrying, Ended>;
@@ -140,13 +140,13 @@ class Peers final : public StreamMachine {
   cm::Retries retries_;
   cm::Admission admission_;
   std::vector<Offer> offers_;
-  std::map<StreamId, Talk> talks_;        // at most sessions_max, one per dial, and those that linger
-  std::map<DialId, Dialling> dialling_;   // one per dial
-  std::map<StreamId, DialId> openings_;   // one per dial
+  std::map<StreamId, Talk> talks_;       // at most sessions_max, one per dial, and those that linger
+  std::map<DialId, Dialling> dialling_;  // one per dial
+  std::map<StreamId, DialId> openings_;  // one per dial
   Deadlines dial_deadlines_, talk_deadlines_;
-  std::deque<StreamCommand> commands_;    // at most two per stream
-  std::deque<StreamId> ready_;            // each stream once
-  std::deque<Event> events_;              // one Ended per session; a Retrying per attempt
+  std::deque<StreamCommand> commands_;  // at most two per stream
+  std::deque<StreamId> ready_;          // each stream once
+  std::deque<Event> events_;            // one Ended per session; a Retrying per attempt
   Address listen_address_{};
   StreamId next_stream_ = 1, listener_ = 0;
   DialId next_dial_ = 1;

@@ -21,9 +21,7 @@ using wire::NegType;
 constexpr std::size_t label_max = 255;
 constexpr std::size_t text_max = 1024;  // octets of a text in an Abort
 
-Instant after(Instant now, Duration wait) {
-  return wait <= Duration{} || wait > never - now ? never : now + wait;
-}
+Instant after(Instant now, Duration wait) { return wait <= Duration{} || wait > never - now ? never : now + wait; }
 
 Outcome<void> check(const SessionOptions& o) {
   const auto wrong = [](std::string text) {
@@ -111,7 +109,8 @@ void Session::handle_bytes(Instant now, ConstBytes in) {
 void Session::handle_end(Instant now, std::string_view how) {
   now_ = now;
   if (state_ == State::over) return;
-  const std::string half = in_.empty() ? std::string() : fmt::format(" after {} of a message", counted(in_.size(), "octet"));
+  const std::string half =
+      in_.empty() ? std::string() : fmt::format(" after {} of a message", counted(in_.size(), "octet"));
   fail_with(here(Problem::connection_lost, fmt::format("{}{}", how, half), "look at the peer's log"), false);
 }
 
@@ -186,8 +185,10 @@ bool Session::take_raw() {
   const Bytes body(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(whole));
   in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(whole));
   ++heard_rounds_;
-  note(false, {.stage = static_cast<std::uint8_t>(stage_), .round = heard_rounds_, .length = static_cast<std::uint32_t>(whole)},
-       body);
+  note(
+      false,
+      {.stage = static_cast<std::uint8_t>(stage_), .round = heard_rounds_, .length = static_cast<std::uint32_t>(whole)},
+      body);
   answer_deadline_ = after(now_, options_.answer_timeout);
   speak(body);
   return true;
@@ -236,8 +237,8 @@ void Session::take_abort(const NegHeader&, ConstBytes body) {
 void Session::take_turn(const NegHeader& header, ConstBytes body) {
   if (state_ != State::talking) return violated("a Turn before the Welcome");
   if (header.stage != static_cast<std::uint8_t>(stage_))
-    return violated(fmt::format("a Turn of the stage {}; the stage is {}", wire::neg_stage_text(header.stage),
-                                to_string(stage_)));
+    return violated(
+        fmt::format("a Turn of the stage {}; the stage is {}", wire::neg_stage_text(header.stage), to_string(stage_)));
   if (header.round != heard_rounds_ + 1)
     return violated(fmt::format("round {} follows round {}", header.round, heard_rounds_));
   if (heard_last_ && (!header.last() || !body.empty())) return violated("a Turn with data after the peer's last one");
@@ -283,8 +284,9 @@ void Session::speak(std::optional<ConstBytes> peer) {
     turn = std::move(*said);
   }
   if (turn.message.size() > options_.message_max)
-    return fail_with(here(Problem::plugin_refused, fmt::format("the variant made a message of {} octets; at most {} go out",
-                                                               turn.message.size(), options_.message_max),
+    return fail_with(here(Problem::plugin_refused,
+                          fmt::format("the variant made a message of {} octets; at most {} go out", turn.message.size(),
+                                      options_.message_max),
                           "raise message_max on both sides"),
                      true);
   said_last_ = turn.completed;
@@ -342,7 +344,8 @@ Failure Session::here(Problem problem, std::string text, std::string advice) con
 }
 
 void Session::violated(std::string text) {
-  fail_with(here(Problem::protocol_violation, std::move(text), "see whether the address and port are the server's"), true);
+  fail_with(here(Problem::protocol_violation, std::move(text), "see whether the address and port are the server's"),
+            true);
 }
 
 void Session::fail_with(Failure why, bool tell_peer) {

@@ -58,28 +58,29 @@ using Outcome = tl::expected<T, Failure>;
 /// How the turns of a variant go over the stream.
 enum class Framing : std::uint8_t {
   parley,  ///< each behind a header, after a Hello that names the variant (docs/negotiation.md)
-  raw,     ///< as the variant's octets and nothing else, for peers that know nothing of Parley; both sides are configured
+  raw,  ///< as the variant's octets and nothing else, for peers that know nothing of Parley; both sides are configured
 };
 
 /// What a variant does in its turn.
 struct Turn {
-  Bytes message;           ///< to the peer; may be empty
-  bool completed = false;  ///< it has said all in this stage. It is still given what the peer says, and answers nothing.
+  Bytes message;  ///< to the peer; may be empty
+  bool completed =
+      false;  ///< it has said all in this stage. It is still given what the peer says, and answers nothing.
 };
 
 /// What the peer of a queue pair must know of it.
 struct QpAttributes {
-  std::uint32_t qpn = 0;                   ///< 24 bits
-  std::uint32_t psn = 0;                   ///< of the first packet that it sends; 24 bits
-  std::uint16_t lid = 0;                   ///< 0: RoCE
-  std::array<std::uint8_t, 16> gid{};      ///< all zero: none
-  std::uint32_t mtu = 1024;                ///< of the path, in octets: 256, 512, 1024, 2048 or 4096
-  std::uint8_t ird = 1, ord = 1;           ///< RDMA Reads and Atomics that it answers, and begins, at once (RC, XRC)
-  std::uint32_t qkey = 0;                  ///< UD
-  std::uint32_t srqn = 0;                  ///< XRC: of the shared receive queue; 24 bits
-  std::uint32_t ini_qpn = 0;               ///< XRC: of the queue pair that sends; qpn is of the one that receives
-  std::uint32_t rkey = 0;                  ///< of the memory that the peer may use; 0: none
-  std::uint64_t vaddr = 0, length = 0;     ///< of that memory
+  std::uint32_t qpn = 0;                ///< 24 bits
+  std::uint32_t psn = 0;                ///< of the first packet that it sends; 24 bits
+  std::uint16_t lid = 0;                ///< 0: RoCE
+  std::array<std::uint8_t, 16> gid{};   ///< all zero: none
+  std::uint32_t mtu = 1024;             ///< of the path, in octets: 256, 512, 1024, 2048 or 4096
+  std::uint8_t ird = 1, ord = 1;        ///< RDMA Reads and Atomics that it answers, and begins, at once (RC, XRC)
+  std::uint32_t qkey = 0;               ///< UD
+  std::uint32_t srqn = 0;               ///< XRC: of the shared receive queue; 24 bits
+  std::uint32_t ini_qpn = 0;            ///< XRC: of the queue pair that sends; qpn is of the one that receives
+  std::uint32_t rkey = 0;               ///< of the memory that the peer may use; 0: none
+  std::uint64_t vaddr = 0, length = 0;  ///< of that memory
   bool has_gid() const { return gid != std::array<std::uint8_t, 16>{}; }
   bool operator==(const QpAttributes&) const = default;
 };
@@ -89,9 +90,9 @@ std::string_view to_string(Transport transport);
 struct QpPair {
   Transport transport = Transport::rc;
   QpAttributes local{}, peer{};
-  std::uint32_t mtu = 1024;     ///< of both
+  std::uint32_t mtu = 1024;       ///< of both
   std::uint8_t ird = 1, ord = 1;  ///< of this side, as far as the peer allows
-  bool tested = false;          ///< a message has passed in both directions
+  bool tested = false;            ///< a message has passed in both directions
 };
 
 /// One negotiation's part of a vendor: what is said in each stage. It keeps its state from turn to turn.

@@ -31,7 +31,7 @@ class QpDriver {
 
 /// Where queue pairs come from, besides values that are typed in (the driver "manual", which is always there).
 struct QpDrivers {
-  std::string name{};                    ///< "verbs"; empty: none
+  std::string name{};                   ///< "verbs"; empty: none
   std::vector<Parameter> parameters{};  ///< of its own, for the configuration of a variant
   std::function<Outcome<std::unique_ptr<QpDriver>>(Transport transport, const Config& config)> make{};
 };

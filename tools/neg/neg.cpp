@@ -60,8 +60,9 @@ Or<neg::Config> config_of(const std::vector<std::string>& settings) {
 }
 
 Exit exit_of(const neg::Failure& why) {
-  return layer_of(why.problem) == neg::Layer::framework || why.problem == neg::Problem::configuration_error ? Exit::usage
-                                                                                                            : Exit::failed;
+  return layer_of(why.problem) == neg::Layer::framework || why.problem == neg::Problem::configuration_error
+             ? Exit::usage
+             : Exit::failed;
 }
 
 /// One command: the framework with its plug-ins, and the machine on sockets.
@@ -99,8 +100,8 @@ Or<void> Negotiator::open() {
   if (const auto added = framework_.add(neg::make_builtin_plugin()); !added)
     return complain(Exit::environment, added.error().to_string());
   peers_ = std::make_unique<neg::Peers>(
-      framework_, neg::PeersOptions{
-                      .session = args_.session, .sessions_max = args_.sessions_max, .seed = std::random_device{}()});
+      framework_,
+      neg::PeersOptions{.session = args_.session, .sessions_max = args_.sessions_max, .seed = std::random_device{}()});
   auto loop = asio_driver::MachineLoop::open(*peers_);
   if (!loop) return complain(Exit::environment, "cannot open sockets: " + loop.error().message());
   loop_ = std::move(*loop);
@@ -132,8 +133,9 @@ void Negotiator::take_events() {
       listen_failure_ = std::move(*failed);
     } else if (const auto* again = std::get_if<neg::Peers::Retrying>(&*event)) {
       const std::string next = again->next.to_string();
-      context_.out.note(fmt::format("{}; next {}{}", again->why.to_string(), next,
-                                    again->wait > Duration{} ? " in " + milliseconds_text(again->wait) : std::string()));
+      context_.out.note(
+          fmt::format("{}; next {}{}", again->why.to_string(), next,
+                      again->wait > Duration{} ? " in " + milliseconds_text(again->wait) : std::string()));
       context_.out.object({{"event", "retrying"},
                            {"peer", again->failed.to_string()},
                            {"next", next},
@@ -173,13 +175,14 @@ int Negotiator::serve(const Address& local) {
 int Negotiator::dial(const std::vector<Address>& servers) {
   if (const auto opened = open(); !opened) return context_.out.error(opened.error().exit, opened.error().text);
   const neg::Offer what = offer_of(args_.variants.front(), config_);
-  const auto id = peers_->dial(loop_->now(), {.request = {.plugin = what.plugin, .variant = what.variant, .label = args_.label},
-                                              .config = config_,
-                                              .server = servers.front(),
-                                              .backups = {servers.begin() + 1, servers.end()},
-                                              .retry = args_.retry,
-                                              .session = args_.session,
-                                              .connect_timeout = args_.connect_timeout});
+  const auto id =
+      peers_->dial(loop_->now(), {.request = {.plugin = what.plugin, .variant = what.variant, .label = args_.label},
+                                  .config = config_,
+                                  .server = servers.front(),
+                                  .backups = {servers.begin() + 1, servers.end()},
+                                  .retry = args_.retry,
+                                  .session = args_.session,
+                                  .connect_timeout = args_.connect_timeout});
   if (!id) return context_.out.error(exit_of(id.error()), id.error().to_string());
   const Instant deadline = args_.timeout == Duration{} ? never : loop_->now() + args_.timeout;
   while (peers_->busy() > 0 && !StopSignals::requested() && loop_->now() < deadline) turn(deadline);
@@ -195,9 +198,11 @@ int Negotiator::finish(bool timed_out) {
     loop_->set_tap({});
     captured = capture_->finish();
   }
-  context_.out.object({{"event", "summary"}, {"command", context_.out.command}, {"completed", completed_}, {"failed", failed_}});
+  context_.out.object(
+      {{"event", "summary"}, {"command", context_.out.command}, {"completed", completed_}, {"failed", failed_}});
   if (!captured) return context_.out.error(captured.error().exit, captured.error().text);
-  if (timed_out) return context_.out.error(Exit::failed, fmt::format("not over within {}", duration_text(args_.timeout)));
+  if (timed_out)
+    return context_.out.error(Exit::failed, fmt::format("not over within {}", duration_text(args_.timeout)));
   if (last_failure_)
     return context_.out.error(Exit::failed, fmt::format("{} of {} negotiations failed; the last: {}", failed_,
                                                         failed_ + completed_, last_failure_->to_string()));
@@ -252,14 +257,17 @@ int run_plugins(const std::string& only, Context& context) {
     return code(Exit::ok);
   }
   for (const auto& entry : framework.variants()) {
-    context.out.text(fmt::format("{:<20} version {}  {}", entry.plugin + "/" + entry.variant.id, entry.version, entry.variant.summary));
+    context.out.text(fmt::format("{:<20} version {}  {}", entry.plugin + "/" + entry.variant.id, entry.version,
+                                 entry.variant.summary));
     context.out.object(entry_json(entry));
   }
   return code(Exit::ok);
 }
 
 void add_neg_options(Command sub, NegArgs& args, Context& context) {
-  sub.option("--set", args.settings, "A value of the variant's configuration; may be repeated").type("NAME=VALUE").repeatable();
+  sub.option("--set", args.settings, "A value of the variant's configuration; may be repeated")
+      .type("NAME=VALUE")
+      .repeatable();
   add_duration(sub, "--answer-timeout", args.session.answer_timeout, "Longest wait for each answer");
   add_duration(sub, "--session-timeout", args.session.session_timeout, "Longest life of a session");
   add_duration(sub, "--timeout", args.timeout, "Give up after this long in all (0: no limit)");
@@ -295,11 +303,19 @@ void register_dial(Command neg, Context& context) {
   args->variants = {"verbs-rc"};
   Command sub = neg.subcommand("dial", "Negotiate with a peer that waits");
   sub.option("-a,--address,endpoint", args->endpoint, "HOST, HOST:PORT or [ADDRESS%SCOPE]:PORT of the peer").required();
-  sub.option("-p,--port", args->port, "Port, if ENDPOINT has none; 7176, or 18515 for pingpong and perftest").type("PORT").range(0, 65535);
-  sub.option("--variant", args->variants.front(), "PLUGIN/VARIANT, or VARIANT of Parley's").type("VARIANT").shows_default();
+  sub.option("-p,--port", args->port, "Port, if ENDPOINT has none; 7176, or 18515 for pingpong and perftest")
+      .type("PORT")
+      .range(0, 65535);
+  sub.option("--variant", args->variants.front(), "PLUGIN/VARIANT, or VARIANT of Parley's")
+      .type("VARIANT")
+      .shows_default();
   sub.option("--label", args->label, "For the peer's log").type("TEXT");
-  sub.option("--backup", args->backups, "HOST or HOST:PORT to try when ENDPOINT fails; may be repeated").type("HOST").repeatable();
-  sub.option("--rounds", args->retry.rounds, "How often all addresses are tried").range(1U, cm::retry_rounds_max).shows_default();
+  sub.option("--backup", args->backups, "HOST or HOST:PORT to try when ENDPOINT fails; may be repeated")
+      .type("HOST")
+      .repeatable();
+  sub.option("--rounds", args->retry.rounds, "How often all addresses are tried")
+      .range(1U, cm::retry_rounds_max)
+      .shows_default();
   add_duration(sub, "--back-off", args->retry.first, "Wait before the second round; doubled for each later one");
   add_duration(sub, "--back-off-max", args->retry.cap, "Longest such wait");
   add_duration(sub, "--connect-timeout", args->connect_timeout, "Longest wait for the TCP connection");

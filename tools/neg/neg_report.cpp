@@ -88,11 +88,10 @@ Json otg_document(const std::vector<QpPair>& pairs) {
     qps.push_back({{"qp_name", fmt::format("parley qp {}", i)},
                    {"connection_type",
                     Json{{"choice", "reliable_connection"},
-                         {"reliable_connection",
-                          Json{{"source_qp_number", pair.local.qpn},
-                               {"initial_psn", pair.local.psn},
-                               {"virtual_address", fmt::format("{:016x}", pair.peer.vaddr)},
-                               {"remote_key", fmt::format("{:08x}", pair.peer.rkey)}}}}}});
+                         {"reliable_connection", Json{{"source_qp_number", pair.local.qpn},
+                                                      {"initial_psn", pair.local.psn},
+                                                      {"virtual_address", fmt::format("{:016x}", pair.peer.vaddr)},
+                                                      {"remote_key", fmt::format("{:08x}", pair.peer.rkey)}}}}}});
   }
   const std::string v4 = to.starts_with("::ffff:") ? to.substr(7) : std::string();
   const bool is_v4 = v4.find('.') != std::string::npos;
@@ -161,7 +160,8 @@ Json ended_json(const neg::Peers::Ended& ended, bool history) {
 
 std::string ended_text(const neg::Peers::Ended& ended, bool history) {
   std::string head = ended.peer.to_string();
-  if (!ended.request.variant.empty()) head += fmt::format(" {}/{}", printable(ended.request.plugin, false), printable(ended.request.variant, false));
+  if (!ended.request.variant.empty())
+    head += fmt::format(" {}/{}", printable(ended.request.plugin, false), printable(ended.request.variant, false));
   if (!ended.request.label.empty()) head += fmt::format(" ({})", printable(ended.request.label, false));
   std::string out = ended.failure ? fmt::format("{}: failed: {}", head, ended.failure->to_string())
                                   : fmt::format("{}: completed in {}", head, measured_duration_text(ended.took));
@@ -193,7 +193,8 @@ std::string_view kind_word(neg::Parameter::Kind kind) {
 std::string range_text(const neg::Parameter& p) {
   switch (p.kind) {
     case neg::Parameter::Kind::text: return "text";
-    case neg::Parameter::Kind::number: return p.most == ~std::uint64_t{0} ? std::string("number") : fmt::format("{} to {:#x}", p.least, p.most);
+    case neg::Parameter::Kind::number:
+      return p.most == ~std::uint64_t{0} ? std::string("number") : fmt::format("{} to {:#x}", p.least, p.most);
     case neg::Parameter::Kind::flag: return "true or false";
     case neg::Parameter::Kind::choice: return fmt::format("{}", fmt::join(p.choices, "|"));
   }
@@ -220,10 +221,13 @@ Json entry_json(const neg::Framework::Entry& entry) {
 }
 
 std::string entry_text(const neg::Framework::Entry& entry) {
-  std::string out = fmt::format("{}/{} (version {}): {}", entry.plugin, entry.variant.id, entry.version, entry.variant.summary);
+  std::string out =
+      fmt::format("{}/{} (version {}): {}", entry.plugin, entry.variant.id, entry.version, entry.variant.summary);
   for (const neg::Parameter& p : entry.variant.parameters)
     out += fmt::format("\n  {:<10} {}; {}{}", p.name, p.help, range_text(p),
-                       p.required ? "; required" : p.otherwise.empty() ? "" : "; otherwise " + p.otherwise);
+                       p.required            ? "; required"
+                       : p.otherwise.empty() ? ""
+                                             : "; otherwise " + p.otherwise);
   return out;
 }
 

@@ -44,8 +44,12 @@ std::vector<VariantInfo> BuiltinPlugin::variants() const {
                      .otherwise = "rc",
                      .choices = std::move(choices)};
   };
-  const Parameter qps{
-      .name = "qps", .kind = Kind::number, .help = "queue pairs of each side", .otherwise = "1", .least = 1, .most = qps_max};
+  const Parameter qps{.name = "qps",
+                      .kind = Kind::number,
+                      .help = "queue pairs of each side",
+                      .otherwise = "1",
+                      .least = 1,
+                      .most = qps_max};
   const auto all = [this](std::vector<Parameter> own, const std::vector<Parameter>& drivers) {
     own.insert(own.end(), drivers.begin(), drivers.end());
     return own;
@@ -63,21 +67,22 @@ std::vector<VariantInfo> BuiltinPlugin::variants() const {
                  .summary = "the exchange of ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and ibv_srq_pingpong",
                  .parameters = all({transport({"rc", "uc", "ud"}), qps}, of_drivers),
                  .framing = Framing::raw});
-  out.push_back({.id = "perftest",
-                 .summary = "the text exchange of ib_write_bw and its like, without -R",
-                 .parameters = all({done, transport({"rc", "uc", "ud"}), qps,
-                                    {.name = "test",
-                                     .kind = Kind::choice,
-                                     .help = "the program, without ib_",
-                                     .otherwise = "write_bw",
-                                     .choices = perftest_tests()},
-                                    {.name = "version", .help = "of perftest, that this side claims", .otherwise = "6.29"},
-                                    {.name = "validation",
-                                     .kind = Kind::flag,
-                                     .help = "keys as with --data_validation",
-                                     .otherwise = "false"}},
-                                   of_drivers),
-                 .framing = Framing::raw});
+  out.push_back(
+      {.id = "perftest",
+       .summary = "the text exchange of ib_write_bw and its like, without -R",
+       .parameters = all(
+           {done,
+            transport({"rc", "uc", "ud"}),
+            qps,
+            {.name = "test",
+             .kind = Kind::choice,
+             .help = "the program, without ib_",
+             .otherwise = "write_bw",
+             .choices = perftest_tests()},
+            {.name = "version", .help = "of perftest, that this side claims", .otherwise = "6.29"},
+            {.name = "validation", .kind = Kind::flag, .help = "keys as with --data_validation", .otherwise = "false"}},
+           of_drivers),
+       .framing = Framing::raw});
   return out;
 }
 

@@ -73,7 +73,7 @@ Outcome<std::array<std::uint8_t, 16>> parse_gid(std::string_view text) {
   const auto address = Address::parse(text);
   if (!address || address->port != 0 || address->scope_id != 0)
     return failed(Problem::configuration_error, fmt::format("'gid': '{}' cannot be", text.substr(0, 60)),
-                         "write an IPv6 or IPv4 address, without scope and port");
+                  "write an IPv6 or IPv4 address, without scope and port");
   if (address->family == Address::Family::v6) return address->octets;
   std::array<std::uint8_t, 16> out{};
   std::copy(v4_mapped.begin(), v4_mapped.end(), out.begin());
@@ -92,9 +92,11 @@ Outcome<std::unique_ptr<QpDriver>> make_manual_driver(const Config& config, std:
   QpAttributes a;
   const auto number = [&](std::string_view name) { return number_of(config, name); };
   if (!config.contains("qpn"))
-    return failed(Problem::configuration_error, "'qpn' is missing: the driver 'manual' makes no queue pair", "give the number of yours");
+    return failed(Problem::configuration_error, "'qpn' is missing: the driver 'manual' makes no queue pair",
+                  "give the number of yours");
   const std::uint64_t qpn = number("qpn") + index;
-  if (qpn > 0xFFFFFF) return failed(Problem::configuration_error, "'qpn' and those that follow it have more than 24 bits");
+  if (qpn > 0xFFFFFF)
+    return failed(Problem::configuration_error, "'qpn' and those that follow it have more than 24 bits");
   a.qpn = static_cast<std::uint32_t>(qpn);
   a.psn = static_cast<std::uint32_t>(number("psn"));
   a.lid = static_cast<std::uint16_t>(number("lid"));

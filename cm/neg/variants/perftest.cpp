@@ -27,7 +27,7 @@ struct PerftestRun {
   bool report;         // in done
 };
 constexpr PerftestRun perftest_runs[] = {
-    {"write_bw", 0, 0, true}, {"read_bw", 0, 0, true},  {"write_lat", 1, 0, false},
+    {"write_bw", 0, 0, true},  {"read_bw", 0, 0, true},  {"write_lat", 1, 0, false},
     {"read_lat", 1, 0, false}, {"send_bw", 0, 1, false}, {"send_lat", 0, 1, false},
 };
 
@@ -51,7 +51,8 @@ std::vector<std::string> perftest_tests() {
 }
 
 Bytes write_perftest_keys(const QpAttributes& a, PerftestFormat format) {
-  std::string text = fmt::format("{:04x}:{:04x}:{:06x}:{:06x}:{:08x}:{:016x}:", a.lid, a.ord, a.qpn, a.psn, a.rkey, a.vaddr);
+  std::string text =
+      fmt::format("{:04x}:{:04x}:{:06x}:{:06x}:{:08x}:{:016x}:", a.lid, a.ord, a.qpn, a.psn, a.rkey, a.vaddr);
   if (format.validation) text += fmt::format("{:016x}:", a.vaddr + a.length);
   if (format.gid)
     for (const std::uint8_t octet : a.gid) text += fmt::format("{:02x}:", octet);
@@ -77,7 +78,8 @@ Outcome<QpAttributes> read_perftest_keys(ConstBytes in, PerftestFormat format) {
     for (std::uint8_t& octet : out.gid) octet = static_cast<std::uint8_t>(fields.next(2));
   out.srqn = static_cast<std::uint32_t>(fields.next(8, true));
   if (!fields.ok() || in.size() != format.length())
-    return failed(Problem::invalid_peer_data, fmt::format("'{}' are no keys of perftest", readable_text(in, format.length())),
+    return failed(Problem::invalid_peer_data,
+                  fmt::format("'{}' are no keys of perftest", readable_text(in, format.length())),
                   "give both sides a GID (-x) or none, and --data_validation or not");
   return out;
 }
@@ -98,7 +100,8 @@ std::vector<Lockstep::Step> PerftestVariant::steps(Stage stage) {
     if (run->report) {
       out.push_back(barrier(0));
       for (int i = 0; i < 5; ++i)
-        out.push_back({.length = report_len, .say = [] { return Bytes(report_len); },
+        out.push_back({.length = report_len,
+                       .say = [] { return Bytes(report_len); },
                        .take = [](ConstBytes) { return Outcome<void>(); }});
     }
     out.push_back(barrier(0));
@@ -112,7 +115,8 @@ std::vector<Lockstep::Step> PerftestVariant::info() {
     const unsigned version = version_number(text);
     if (version >= oldest) return {};
     if (version == 0)
-      return failed(Problem::invalid_peer_data, fmt::format("'{}' is no version of perftest", readable_text(in, version_len)),
+      return failed(Problem::invalid_peer_data,
+                    fmt::format("'{}' is no version of perftest", readable_text(in, version_len)),
                     "see whether the peer is a program of perftest, without -R");
     return failed(Problem::invalid_peer_data, fmt::format("perftest {} has another exchange; 5.33 is the oldest", text),
                   "use a newer perftest");
@@ -165,8 +169,7 @@ Lockstep::Step PerftestVariant::keys(std::size_t i) {
 Lockstep::Step PerftestVariant::barrier(std::size_t i) {
   return {.length = format_.length(),
           .say = [this, i] { return write_perftest_keys(set_.local(i), format_); },
-          .take =
-              [this](ConstBytes in) -> Outcome<void> {
+          .take = [this](ConstBytes in) -> Outcome<void> {
             if (auto read = read_perftest_keys(in, format_); !read) return tl::unexpected(read.error());
             return {};
           }};

@@ -19,8 +19,9 @@ Bytes octets_of(std::string_view text) { return {text.begin(), text.end()}; }
 tl::unexpected<Failure> not_pingpong(std::string text) {
   return tl::unexpected(Failure{.problem = Problem::invalid_peer_data,
                                 .text = std::move(text),
-                                .advice = "see whether the peer is one of ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong "
-                                          "and ibv_srq_pingpong, and 'qps' is its number of queue pairs"});
+                                .advice =
+                                    "see whether the peer is one of ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong "
+                                    "and ibv_srq_pingpong, and 'qps' is its number of queue pairs"});
 }
 
 }  // namespace

@@ -15,15 +15,18 @@ Outcome<void> check_numbers(Transport transport, const QpAttributes& a) {
   const auto over = [](std::string_view name, std::uint32_t value) {
     return failed(Problem::invalid_peer_data, fmt::format("{} {:#x} has more than 24 bits", name, value));
   };
-  if (a.qpn == 0) return failed(Problem::invalid_peer_data, "the queue pair number is 0, which is the subnet manager's");
+  if (a.qpn == 0)
+    return failed(Problem::invalid_peer_data, "the queue pair number is 0, which is the subnet manager's");
   if (a.qpn > 0xFFFFFF) return over("queue pair number", a.qpn);
   if (a.psn > 0xFFFFFF) return over("packet sequence number", a.psn);
   if (a.srqn > 0xFFFFFF) return over("shared receive queue", a.srqn);
   if (a.ini_qpn > 0xFFFFFF) return over("sending queue pair", a.ini_qpn);
   if (a.mtu < 256 || a.mtu > 4096 || (a.mtu & (a.mtu - 1)) != 0)
-    return failed(Problem::invalid_peer_data, fmt::format("a path MTU of {} octets; there are 256, 512, 1024, 2048 and 4096", a.mtu));
+    return failed(Problem::invalid_peer_data,
+                  fmt::format("a path MTU of {} octets; there are 256, 512, 1024, 2048 and 4096", a.mtu));
   if (transport == Transport::xrc && (a.srqn == 0 || a.ini_qpn == 0))
-    return failed(Problem::invalid_peer_data, "XRC without the numbers of a shared receive queue and of the sending end");
+    return failed(Problem::invalid_peer_data,
+                  "XRC without the numbers of a shared receive queue and of the sending end");
   return {};
 }
 
@@ -39,7 +42,8 @@ std::vector<Parameter> driver_parameters(const QpDrivers& drivers) {
                               .choices = names}};
   const auto add = [&](const std::vector<Parameter>& more) {
     for (const Parameter& p : more)
-      if (std::none_of(out.begin(), out.end(), [&](const Parameter& had) { return had.name == p.name; })) out.push_back(p);
+      if (std::none_of(out.begin(), out.end(), [&](const Parameter& had) { return had.name == p.name; }))
+        out.push_back(p);
   };
   add(drivers.parameters);
   add(manual_parameters());
@@ -57,7 +61,8 @@ Outcome<QpSet> QpSet::open(const QpDrivers& drivers, Transport transport, std::u
     const auto attributes = (*driver)->open();
     if (!attributes) return tl::unexpected(attributes.error());
     if (const auto sane = check_numbers(transport, *attributes); !sane)
-      return tl::unexpected(Failure{.problem = Problem::configuration_error, .text = "this side: " + sane.error().text});
+      return tl::unexpected(
+          Failure{.problem = Problem::configuration_error, .text = "this side: " + sane.error().text});
     out.drivers_.push_back(std::move(*driver));
     out.pairs_.push_back({.transport = transport, .local = *attributes});
   }
@@ -68,9 +73,10 @@ Outcome<void> QpSet::take_peer(std::size_t i, const QpAttributes& peer) {
   QpPair& pair = pairs_[i];
   if (auto sane = check_numbers(pair.transport, peer); !sane) return sane;
   if (!(pair.local.has_gid() && peer.has_gid()) && !(pair.local.lid != 0 && peer.lid != 0))
-    return failed(Problem::invalid_peer_data, fmt::format("the peer has {} GID and LID {}; this side has {} GID and LID {}",
-                                peer.has_gid() ? "a" : "no", peer.lid, pair.local.has_gid() ? "a" : "no", pair.local.lid),
-                    "give both a GID (RoCE needs it), or both a LID");
+    return failed(Problem::invalid_peer_data,
+                  fmt::format("the peer has {} GID and LID {}; this side has {} GID and LID {}",
+                              peer.has_gid() ? "a" : "no", peer.lid, pair.local.has_gid() ? "a" : "no", pair.local.lid),
+                  "give both a GID (RoCE needs it), or both a LID");
   pair.peer = peer;
   pair.mtu = std::min(pair.local.mtu, peer.mtu);
   pair.ird = pair.local.ird;

@@ -17,7 +17,9 @@ class QpSet {
   Outcome<void> to_rtr();
   Outcome<void> to_rts();
   QpDriver& driver(std::size_t i) { return *drivers_[i]; }
-  void set_tested() { for (QpPair& pair : pairs_) pair.tested = true; }
+  void set_tested() {
+    for (QpPair& pair : pairs_) pair.tested = true;
+  }
   /// Empty until the peer's are there.
   std::vector<QpPair> agreed() const { return heard_ == pairs_.size() ? pairs_ : std::vector<QpPair>(); }
 

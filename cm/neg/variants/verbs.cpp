@@ -117,30 +117,40 @@ Outcome<QpInfo> read_qp_info(Transport transport, ConstBytes in) {
   const std::uint8_t version = r.u8();
   const auto spoken = static_cast<Transport>(r.u8());
   (void)r.be16();
-  if (!r.ok()) return failed(Problem::invalid_peer_data, fmt::format("{}, {} are due", counted(in.size(), "octet"), PARLEY_NEG_QP_HEADER_LEN));
+  if (!r.ok())
+    return failed(Problem::invalid_peer_data,
+                  fmt::format("{}, {} are due", counted(in.size(), "octet"), PARLEY_NEG_QP_HEADER_LEN));
   if (version != PARLEY_NEG_QP_VERSION)
-    return failed(Problem::invalid_peer_data, fmt::format("the attributes have version {}; this side knows {}", version, PARLEY_NEG_QP_VERSION));
+    return failed(Problem::invalid_peer_data,
+                  fmt::format("the attributes have version {}; this side knows {}", version, PARLEY_NEG_QP_VERSION));
   if (spoken != transport)
-    return failed(Problem::invalid_peer_data, fmt::format("the peer has a queue pair of {}, this side one of {}", to_string(spoken), to_string(transport)),
-               "choose the same transport on both sides");
+    return failed(
+        Problem::invalid_peer_data,
+        fmt::format("the peer has a queue pair of {}, this side one of {}", to_string(spoken), to_string(transport)),
+        "choose the same transport on both sides");
   QpInfo out;
   bool qpn = false, psn = false, qkey = false;
   while (r.left() > 0) {
     const std::uint16_t type = r.be16(), length = r.be16();
     const ConstBytes value = r.bytes(length);
-    if (!r.ok()) return failed(Problem::invalid_peer_data, fmt::format("item {:#06x} of {} octets is cut off", type, length));
+    if (!r.ok())
+      return failed(Problem::invalid_peer_data, fmt::format("item {:#06x} of {} octets is cut off", type, length));
     const auto octets = item_octets(type);
     if (!octets && (type & PARLEY_NEG_ITEM_CRITICAL) != 0)
       return failed(Problem::invalid_peer_data, fmt::format("item {:#06x} is not known and may not be skipped", type));
     if (!octets) continue;
-    if (*octets != length) return failed(Problem::invalid_peer_data, fmt::format("item {:#06x} has {} octets, {} are due", type, length, *octets));
+    if (*octets != length)
+      return failed(Problem::invalid_peer_data,
+                    fmt::format("item {:#06x} has {} octets, {} are due", type, length, *octets));
     take_qp_item(out, static_cast<Item>(type), Reader(value));
     qpn = qpn || static_cast<Item>(type) == Item::qpn;
     psn = psn || static_cast<Item>(type) == Item::psn;
     qkey = qkey || static_cast<Item>(type) == Item::qkey;
   }
-  if (!qpn || !psn) return failed(Problem::invalid_peer_data, fmt::format("the item {} is missing", qpn ? "psn" : "qpn"));
-  if (transport == Transport::ud && !qkey) return failed(Problem::invalid_peer_data, "the item qkey is missing, which UD needs");
+  if (!qpn || !psn)
+    return failed(Problem::invalid_peer_data, fmt::format("the item {} is missing", qpn ? "psn" : "qpn"));
+  if (transport == Transport::ud && !qkey)
+    return failed(Problem::invalid_peer_data, "the item qkey is missing, which UD needs");
   return out;
 }
 

@@ -31,13 +31,13 @@
 /* Hello, Welcome and Abort hold items: type(2) length(2) value. An unknown type is skipped, unless its top bit is set. */
 #define PARLEY_NEG_ITEM_LEN 4
 #define PARLEY_NEG_ITEM_CRITICAL 0x8000
-#define PARLEY_NEG_ITEMS(X)                                            \
-  X(plugin, 0x8001, "plug-in")                                         \
-  X(variant, 0x8002, "variant")                                        \
-  X(done_stage, 0x8003, "the done stage follows")                      \
-  X(label, 0x0004, "label of the session")                             \
-  X(error, 0x8010, "error: one of PARLEY_NEG_ERRORS, 2 octets")        \
-  X(text, 0x0011, "what happened")                                     \
+#define PARLEY_NEG_ITEMS(X)                                     \
+  X(plugin, 0x8001, "plug-in")                                  \
+  X(variant, 0x8002, "variant")                                 \
+  X(done_stage, 0x8003, "the done stage follows")               \
+  X(label, 0x0004, "label of the session")                      \
+  X(error, 0x8010, "error: one of PARLEY_NEG_ERRORS, 2 octets") \
+  X(text, 0x0011, "what happened")                              \
   X(advice, 0x0012, "what to try")
 
 /* The Turns of verbs-rc, verbs-uc, verbs-ud, verbs-xrc and manual.
@@ -50,44 +50,44 @@
   X(ud, 3, "UD")                 \
   X(xrc, 4, "XRC")
 /* X(name, type, octets, text) */
-#define PARLEY_NEG_QP_ITEMS(X)                                                          \
-  X(qpn, 0x8001, 4, "queue pair number")                                                \
-  X(psn, 0x8002, 4, "first packet sequence number")                                     \
-  X(lid, 0x0003, 2, "LID")                                                              \
-  X(gid, 0x0004, 16, "GID")                                                             \
-  X(mtu, 0x0005, 4, "path MTU in octets")                                               \
-  X(ird, 0x0006, 1, "RDMA Reads and Atomics that it answers at once")                   \
-  X(ord, 0x0007, 1, "RDMA Reads and Atomics that it begins at once")                    \
-  X(qkey, 0x8008, 4, "Q_Key")                                                           \
-  X(srqn, 0x8009, 4, "number of the shared receive queue")                              \
-  X(ini_qpn, 0x800A, 4, "queue pair number of the sending end")                         \
-  X(memory, 0x000B, 20, "R_Key, virtual address and length of memory")                  \
+#define PARLEY_NEG_QP_ITEMS(X)                                         \
+  X(qpn, 0x8001, 4, "queue pair number")                               \
+  X(psn, 0x8002, 4, "first packet sequence number")                    \
+  X(lid, 0x0003, 2, "LID")                                             \
+  X(gid, 0x0004, 16, "GID")                                            \
+  X(mtu, 0x0005, 4, "path MTU in octets")                              \
+  X(ird, 0x0006, 1, "RDMA Reads and Atomics that it answers at once")  \
+  X(ord, 0x0007, 1, "RDMA Reads and Atomics that it begins at once")   \
+  X(qkey, 0x8008, 4, "Q_Key")                                          \
+  X(srqn, 0x8009, 4, "number of the shared receive queue")             \
+  X(ini_qpn, 0x800A, 4, "queue pair number of the sending end")        \
+  X(memory, 0x000B, 20, "R_Key, virtual address and length of memory") \
   X(tests, 0x000C, 0, "it can send and receive a test message")
 /* X(name, value, text) */
-#define PARLEY_NEG_READY(X)                                             \
-  X(ready, 1, "the queue pair is in RTS")                               \
-  X(seen, 2, "the peer's test message has come")                        \
+#define PARLEY_NEG_READY(X)                      \
+  X(ready, 1, "the queue pair is in RTS")        \
+  X(seen, 2, "the peer's test message has come") \
   X(waiting, 3, "the peer's test message has not come yet")
 /* The test message: magic(4) qpn(4) psn(4), of the sender's attributes. */
 #define PARLEY_NEG_TEST_MAGIC "QPtm"
 #define PARLEY_NEG_TEST_LEN 12
 
 /* X(name, value, layer, text): why a session failed. The layers and names are those of the framework's design. */
-#define PARLEY_NEG_ERRORS(X)                                                        \
-  X(connection_timeout, 0x0101, transport, "the peer did not answer in time")       \
-  X(server_unreachable, 0x0102, transport, "the server cannot be reached")          \
-  X(connection_lost, 0x0103, transport, "the peer closed the connection")           \
-  X(protocol_violation, 0x0104, transport, "the peer does not keep the protocol")   \
-  X(serialization_failure, 0x0201, plugin, "the local data cannot be written")      \
-  X(invalid_peer_data, 0x0202, plugin, "the peer's data cannot be used")            \
-  X(resource_exhaustion, 0x0203, plugin, "a resource has run out")                  \
-  X(vendor_library_error, 0x0204, plugin, "the vendor's library failed")            \
-  X(configuration_error, 0x0205, plugin, "the configuration is wrong")              \
-  X(plugin_not_found, 0x0301, framework, "there is no such plug-in")                \
-  X(variant_not_available, 0x0302, framework, "the plug-in has no such variant")    \
-  X(session_timeout, 0x0303, framework, "the session took too long")                \
-  X(unexpected_exception, 0x0304, framework, "the plug-in threw an exception")      \
-  X(plugin_refused, 0x0305, framework, "the plug-in does not meet its interface")   \
+#define PARLEY_NEG_ERRORS(X)                                                      \
+  X(connection_timeout, 0x0101, transport, "the peer did not answer in time")     \
+  X(server_unreachable, 0x0102, transport, "the server cannot be reached")        \
+  X(connection_lost, 0x0103, transport, "the peer closed the connection")         \
+  X(protocol_violation, 0x0104, transport, "the peer does not keep the protocol") \
+  X(serialization_failure, 0x0201, plugin, "the local data cannot be written")    \
+  X(invalid_peer_data, 0x0202, plugin, "the peer's data cannot be used")          \
+  X(resource_exhaustion, 0x0203, plugin, "a resource has run out")                \
+  X(vendor_library_error, 0x0204, plugin, "the vendor's library failed")          \
+  X(configuration_error, 0x0205, plugin, "the configuration is wrong")            \
+  X(plugin_not_found, 0x0301, framework, "there is no such plug-in")              \
+  X(variant_not_available, 0x0302, framework, "the plug-in has no such variant")  \
+  X(session_timeout, 0x0303, framework, "the session took too long")              \
+  X(unexpected_exception, 0x0304, framework, "the plug-in threw an exception")    \
+  X(plugin_refused, 0x0305, framework, "the plug-in does not meet its interface") \
   X(too_many_rounds, 0x0306, framework, "the plug-in does not come to an end")
 
 #endif

@@ -21,7 +21,7 @@ struct Fabric {
   std::map<std::uint32_t, Qp> qps;
   std::uint32_t next = 0x11;
   bool tests = true, drops = false;
-  int hides = 0;  ///< looks at which a message that is there has not come yet
+  int hides = 0;      ///< looks at which a message that is there has not come yet
   std::string fails;  ///< the call that fails: "open", "rtr", "rts", "send", "take"
   std::array<std::uint8_t, 16> gid{0xFE, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
 
@@ -45,9 +45,18 @@ struct Fabric {
       Qp& qp = fabric_.qps[qpn_];
       qp.state = QpState::init;
       qp.transport = transport_;
-      qp.own = {.qpn = qpn_, .psn = 0xABC000 + qpn_, .gid = fabric_.gid, .mtu = qpn_ % 2 == 0 ? 2048U : 1024U,
-                .ird = static_cast<std::uint8_t>(qpn_), .ord = 16, .qkey = 7, .srqn = 5, .ini_qpn = 6,
-                .rkey = 0x1234, .vaddr = 0x7F0000001000, .length = 4096};
+      qp.own = {.qpn = qpn_,
+                .psn = 0xABC000 + qpn_,
+                .gid = fabric_.gid,
+                .mtu = qpn_ % 2 == 0 ? 2048U : 1024U,
+                .ird = static_cast<std::uint8_t>(qpn_),
+                .ord = 16,
+                .qkey = 7,
+                .srqn = 5,
+                .ini_qpn = 6,
+                .rkey = 0x1234,
+                .vaddr = 0x7F0000001000,
+                .length = 4096};
       return qp.own;
     }
     Outcome<void> to_rtr(const QpPair& pair) override {

@@ -19,11 +19,14 @@ struct Acme : Plugin {
   std::string version() const override { return release; }
   std::vector<VariantInfo> variants() const override { return has; }
   Outcome<void> initialize() override { return starts(); }
-  Outcome<std::unique_ptr<Variant>> make(std::string_view, Role, const Config& config) override { return makes(config); }
+  Outcome<std::unique_ptr<Variant>> make(std::string_view, Role, const Config& config) override {
+    return makes(config);
+  }
 };
 
 /// Adds a plug-in that `change` has changed: "fine", or the problem and its text.
-std::string added(Framework& framework, const std::function<void(Acme&)>& change = [](Acme&) {}) {
+std::string added(
+    Framework& framework, const std::function<void(Acme&)>& change = [](Acme&) {}) {
   auto plugin = std::make_unique<Acme>();
   change(*plugin);
   const auto result = framework.add(std::move(plugin));
@@ -112,10 +115,11 @@ TEST(NegFramework, AConfigurationIsCheckedAndCompleted) {
   Framework framework;
   Config got;
   added(framework, [&](Acme& p) {
-    p.has[0].parameters = {{.name = "gid", .help = "the address", .required = true},
-                           {.name = "port", .kind = Parameter::Kind::number, .otherwise = "1", .least = 1, .most = 0x20},
-                           {.name = "grh", .kind = Parameter::Kind::flag},
-                           {.name = "mtu", .kind = Parameter::Kind::choice, .choices = {"1024", "4096"}}};
+    p.has[0].parameters = {
+        {.name = "gid", .help = "the address", .required = true},
+        {.name = "port", .kind = Parameter::Kind::number, .otherwise = "1", .least = 1, .most = 0x20},
+        {.name = "grh", .kind = Parameter::Kind::flag},
+        {.name = "mtu", .kind = Parameter::Kind::choice, .choices = {"1024", "4096"}}};
     p.makes = [&](const Config& config) -> Outcome<std::unique_ptr<Variant>> {
       got = config;
       return std::make_unique<Scripted>(one_message("x"), std::make_shared<Scripted::Log>());
@@ -162,15 +166,16 @@ TEST(NegFramework, ARefusedRequestListsWhatThereIs) {
   added(framework, [](Acme& p) { p.has.push_back({.id = "ud"}); });
   Session server = *Session::respond(
       [&](const Request& r) { return framework.make(r.plugin, r.variant, Role::responder); }, {}, Instant{});
-  Session client = *Session::initiate(
-      {.plugin = "acme", .variant = "uc"},
-      std::make_unique<Scripted>(one_message("a"), std::make_shared<Scripted::Log>()), {}, Instant{});
+  Session client = *Session::initiate({.plugin = "acme", .variant = "uc"},
+                                      std::make_unique<Scripted>(one_message("a"), std::make_shared<Scripted::Log>()),
+                                      {}, Instant{});
   server.handle_bytes(Instant{}, client.poll_transmit());
   client.handle_bytes(Instant{}, server.poll_transmit());
   ASSERT_TRUE(client.failure());
   EXPECT_EQ(client.failure()->problem, Problem::variant_not_available);
   EXPECT_EQ(client.failure()->to_string(),
-            "info, round 1: the peer says: the plug-in has no such variant: plug-in 'acme' has no variant 'uc'; there are rc, ud");
+            "info, round 1: the peer says: the plug-in has no such variant: plug-in 'acme' has no variant 'uc'; there "
+            "are rc, ud");
 }
 
 }  // namespace

@@ -60,7 +60,8 @@ struct Pair {
   Instant now{};
   Bytes to_a, to_b;
 
-  void begin(Scripted::Play a_plays, Scripted::Play b_plays, bool done_stage = false, const SessionOptions& options = {}) {
+  void begin(Scripted::Play a_plays, Scripted::Play b_plays, bool done_stage = false,
+             const SessionOptions& options = {}) {
     auto made = Session::initiate({.plugin = "acme", .variant = "rc", .label = "test"},
                                   std::make_unique<Scripted>(std::move(a_plays), a_log, done_stage), options, now);
     ASSERT_TRUE(made) << made.error().to_string();

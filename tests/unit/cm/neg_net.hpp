@@ -94,12 +94,14 @@ class Net {
  public:
   Instant now{};
   Duration delay = 1ms;
-  std::size_t segment = 1 << 20;  ///< longest piece that is delivered at once
+  std::size_t segment = 1 << 20;            ///< longest piece that is delivered at once
   std::size_t cut_after = ~std::size_t{0};  ///< octets from all hosts until every connection that stands is reset
   std::size_t carried = 0;
   std::function<void(const Address& from, const Address& to, ConstBytes)> spy;
 
-  void add(StreamMachine& machine, const Address& at) { hosts_.emplace_back(std::make_unique<Host>(Host{*this, machine, at})); }
+  void add(StreamMachine& machine, const Address& at) {
+    hosts_.emplace_back(std::make_unique<Host>(Host{*this, machine, at}));
+  }
   void black_hole(const Address& at) { holes_.push_back(at); }
   std::size_t opened = 0;  ///< connections begun
 
@@ -124,7 +126,9 @@ class Net {
       for (const auto& host : hosts_) host->machine.handle_deadline(now);
     }
   }
-  void settle() { run_until([] { return false; }); }
+  void settle() {
+    run_until([] { return false; });
+  }
 
  private:
   struct Host;
@@ -156,7 +160,8 @@ class Net {
   }
   Host* host_of(const Address& to) {
     for (const auto& host : hosts_)
-      if (host->at.octets == to.octets && host->at.family == to.family && host->listening.contains(to.port)) return host.get();
+      if (host->at.octets == to.octets && host->at.family == to.family && host->listening.contains(to.port))
+        return host.get();
     return nullptr;
   }
   void reset_at(End* end) {
@@ -248,7 +253,9 @@ class Net {
 
 /// A plug-in of variants that play what a test says.
 struct ScriptedPlugin : Plugin {
-  std::function<Scripted::Play(Role)> plays = [](Role role) { return one_message(role == Role::initiator ? "a" : "b"); };
+  std::function<Scripted::Play(Role)> plays = [](Role role) {
+    return one_message(role == Role::initiator ? "a" : "b");
+  };
   std::shared_ptr<Scripted::Log> log = std::make_shared<Scripted::Log>();
   bool done_stage = true;
   int made = 0;

@@ -11,7 +11,8 @@ const Address server_at = Address::v4(192, 0, 2, 2, 4800), spare_at = Address::v
 
 /// A machine on the network, and what it told.
 struct Party {
-  explicit Party(Net& net, const Address& at, PeersOptions options = {}, std::function<void(ScriptedPlugin&)> change = {}) {
+  explicit Party(Net& net, const Address& at, PeersOptions options = {},
+                 std::function<void(ScriptedPlugin&)> change = {}) {
     auto made = std::make_unique<ScriptedPlugin>();
     if (change) change(*made);
     log = made->log;
@@ -96,9 +97,10 @@ TEST(NegPeers, WhereNobodyListensTheServerIsUnreachable) {
   World w;
   const Peers::Ended& ended = w.dial();
   EXPECT_EQ(problem(ended), "server_unreachable");
-  EXPECT_EQ(ended.failure->to_string(),
-            "the server cannot be reached: 192.0.2.2:4800: nobody listens at that address; start the peer's listener, or "
-            "check address and port");
+  EXPECT_EQ(
+      ended.failure->to_string(),
+      "the server cannot be reached: 192.0.2.2:4800: nobody listens at that address; start the peer's listener, or "
+      "check address and port");
 }
 
 TEST(NegPeers, WhereNobodyAnswersTheConnectionTimesOut) {
@@ -171,9 +173,10 @@ TEST(NegPeers, AServerThatSaysNothingIsLeftForItsBackup) {
   const Peers::Ended& ended = w.dial(dial);
   EXPECT_EQ(problem(ended), "completed");
   ASSERT_EQ(w.client.retrying.size(), 1U);
-  EXPECT_EQ(w.client.retrying[0].why.to_string(),
-            "info, round 1: the peer did not answer in time: no answer after 10 s; raise answer_timeout, or see whether the "
-            "peer is alive");
+  EXPECT_EQ(
+      w.client.retrying[0].why.to_string(),
+      "info, round 1: the peer did not answer in time: no answer after 10 s; raise answer_timeout, or see whether the "
+      "peer is alive");
 }
 
 TEST(NegPeers, AServerThatSpeaksHttpIsNamed) {
@@ -198,8 +201,9 @@ TEST(NegPeers, ARefusalOfTheServerIsFinalAndListsWhatThereIs) {
   auto dial = World::dial_of();
   dial.retry.rounds = 5;
   const Peers::Ended& ended = w.dial(dial);
-  EXPECT_EQ(ended.failure->to_string(),
-            "info, round 1: the peer says: the plug-in has no such variant: acme/rc is not offered here; there is acme/ud");
+  EXPECT_EQ(
+      ended.failure->to_string(),
+      "info, round 1: the peer says: the plug-in has no such variant: acme/rc is not offered here; there is acme/ud");
   EXPECT_EQ(ended.attempts, 1U);
   EXPECT_EQ(problem(w.server.ended.at(0)), "variant_not_available");
   EXPECT_FALSE(w.server.ended[0].failure->by_peer);
@@ -316,7 +320,8 @@ TEST(NegPeers, APluginsMisdeedsEndOneSessionAlone) {
       switch (session++) {
         case 1: return [](Stage, int, std::optional<ConstBytes>) -> Outcome<Turn> { throw std::runtime_error("segv"); };
         case 2: return [](Stage, int, std::optional<ConstBytes>) -> Outcome<Turn> { return Turn{Bytes(70'000), true}; };
-        case 3: return [](Stage, int, std::optional<ConstBytes>) -> Outcome<Turn> { return Turn{octets("more"), false}; };
+        case 3:
+          return [](Stage, int, std::optional<ConstBytes>) -> Outcome<Turn> { return Turn{octets("more"), false}; };
         case 4:
           return [](Stage, int, std::optional<ConstBytes>) -> Outcome<Turn> {
             return tl::unexpected(Failure{.problem = Problem::invalid_peer_data, .text = "12 octets, 32 are due"});
@@ -326,8 +331,8 @@ TEST(NegPeers, APluginsMisdeedsEndOneSessionAlone) {
     };
   });
   w.listen();
-  const char* expected[] = {"completed", "unexpected_exception", "plugin_refused", "too_many_rounds", "invalid_peer_data",
-                            "completed"};
+  const char* expected[] = {"completed",       "unexpected_exception", "plugin_refused",
+                            "too_many_rounds", "invalid_peer_data",    "completed"};
   for (const char* end : expected) {
     EXPECT_EQ(problem(w.dial()), end);
     EXPECT_EQ(problem(w.server.ended.back()), end);
@@ -359,13 +364,17 @@ TEST(NegPeers, WhatCannotBeDialledIsSaidAtOnce) {
             "there is no such plug-in: no plug-in 'acne'; there are acme/rc, acme/ud");
   EXPECT_EQ(text([](Dial& d) { d.request.variant = "uc"; }),
             "the plug-in has no such variant: plug-in 'acme' has no variant 'uc'; there are rc, ud");
-  EXPECT_EQ(text([](Dial& d) { d.server.port = 0; }), "the configuration is wrong: 192.0.2.2:0 is no address of a server");
+  EXPECT_EQ(text([](Dial& d) { d.server.port = 0; }),
+            "the configuration is wrong: 192.0.2.2:0 is no address of a server");
   EXPECT_EQ(text([](Dial& d) { d.backups.assign(17, spare_at); }),
             "the configuration is wrong: an argument is out of its documented range: ConnectOptions::backups has 17 "
             "addresses; at most 16");
   EXPECT_EQ(text([](Dial& d) { d.session.rounds_max = 0; }),
             "the configuration is wrong: SessionOptions::rounds_max is 0; it is at least 1");
-  EXPECT_EQ(text([](Dial& d) { d.config = {{"x", "1"}}; }), "the configuration is wrong: acme/rc: 'x': there are no parameters");
+  EXPECT_EQ(text([](Dial& d) {
+              d.config = {{"x", "1"}};
+            }),
+            "the configuration is wrong: acme/rc: 'x': there are no parameters");
   EXPECT_EQ(w.client.peers->busy(), 0U);
 }
 

@@ -40,7 +40,8 @@ TEST(NegSession, BothEndWhateverTheNumberOfRoundsAndTheCutsOfTheStream) {
   for (int a_rounds = 1; a_rounds <= 5; ++a_rounds)
     for (int b_rounds = 1; b_rounds <= 5; ++b_rounds)
       for (const std::size_t chunk : {std::size_t{1}, std::size_t{7}, std::size_t{1000}}) {
-        SCOPED_TRACE(testing::Message() << a_rounds << " and " << b_rounds << " rounds, " << chunk << " octets at a time");
+        SCOPED_TRACE(testing::Message() << a_rounds << " and " << b_rounds << " rounds, " << chunk
+                                        << " octets at a time");
         const auto plays = [](int rounds) {
           return [rounds](Stage stage, int turn, std::optional<ConstBytes>) -> Outcome<Turn> {
             if (turn >= rounds) return Turn{{}, true};
@@ -53,7 +54,9 @@ TEST(NegSession, BothEndWhateverTheNumberOfRoundsAndTheCutsOfTheStream) {
         ASSERT_TRUE(p.a->completed()) << (p.a->failure() ? p.a->failure()->to_string() : "not over");
         ASSERT_TRUE(p.b->completed());
         const auto heard = [](const Lines& lines) {
-          return std::count_if(lines.begin(), lines.end(), [](const std::string& l) { return l.ends_with(std::to_string(0)) || (l.find('<') != std::string::npos && !l.ends_with("<")); });
+          return std::count_if(lines.begin(), lines.end(), [](const std::string& l) {
+            return l.ends_with(std::to_string(0)) || (l.find('<') != std::string::npos && !l.ends_with("<"));
+          });
         };
         EXPECT_EQ(heard(p.a_log->lines), 3 * b_rounds);
         EXPECT_EQ(heard(p.b_log->lines), 3 * a_rounds);
@@ -90,12 +93,14 @@ TEST(NegSession, TheHistoryIsBounded) {
 }
 
 TEST(NegSession, AVariantThatFailsEndsBothSidesWithItsReason) {
-  for (const Problem problem : {Problem::serialization_failure, Problem::invalid_peer_data, Problem::resource_exhaustion,
-                                Problem::vendor_library_error, Problem::configuration_error}) {
+  for (const Problem problem :
+       {Problem::serialization_failure, Problem::invalid_peer_data, Problem::resource_exhaustion,
+        Problem::vendor_library_error, Problem::configuration_error}) {
     Pair p;
     p.begin(one_message("a"), [problem](Stage stage, int, std::optional<ConstBytes>) -> Outcome<Turn> {
       if (stage == Stage::info) return Turn{{}, true};
-      return tl::unexpected(Failure{.problem = problem, .text = "12 octets, 32 are due", .advice = "use the same version"});
+      return tl::unexpected(
+          Failure{.problem = problem, .text = "12 octets, 32 are due", .advice = "use the same version"});
     });
     p.run();
     for (const Session* s : {&*p.a, &*p.b}) {
@@ -113,7 +118,8 @@ TEST(NegSession, AVariantThatFailsEndsBothSidesWithItsReason) {
 
 TEST(NegSession, AVariantThatThrowsEndsTheSessionAndNothingElse) {
   Pair p;
-  p.begin(one_message("a"), [](Stage, int, std::optional<ConstBytes>) -> Outcome<Turn> { throw std::runtime_error("oops"); });
+  p.begin(one_message("a"),
+          [](Stage, int, std::optional<ConstBytes>) -> Outcome<Turn> { throw std::runtime_error("oops"); });
   p.run();
   ASSERT_TRUE(p.a->failure() && p.b->failure());
   EXPECT_EQ(p.b->failure()->to_string(), "info, round 1: the plug-in threw an exception: oops");
@@ -134,8 +140,13 @@ TEST(NegSession, AVariantThatNeverCompletesIsStopped) {
 
 TEST(NegSession, AVariantThatSpeaksAfterItCompletedIsRefused) {
   Pair p;
-  p.begin([](Stage, int, std::optional<ConstBytes>) -> Outcome<Turn> { return Turn{octets("x"), true}; },
-          [](Stage, int turn, std::optional<ConstBytes>) -> Outcome<Turn> { return Turn{octets("y"), turn > 0}; });
+  p.begin(
+      [](Stage, int, std::optional<ConstBytes>) -> Outcome<Turn> {
+        return Turn{octets("x"), true};
+      },
+      [](Stage, int turn, std::optional<ConstBytes>) -> Outcome<Turn> {
+        return Turn{octets("y"), turn > 0};
+      });
   p.run();
   ASSERT_TRUE(p.a->failure());
   EXPECT_EQ(p.a->failure()->problem, Problem::plugin_refused);
@@ -144,11 +155,13 @@ TEST(NegSession, AVariantThatSpeaksAfterItCompletedIsRefused) {
 TEST(NegSession, AMessageThatIsTooLongIsNotSent) {
   SessionOptions options;
   options.message_max = 10;
-  const auto made = Session::initiate(
-      {.plugin = "p", .variant = "v"},
-      std::make_unique<Scripted>([](Stage, int, std::optional<ConstBytes>) -> Outcome<Turn> { return Turn{Bytes(11), true}; },
-                                 std::make_shared<Scripted::Log>()),
-      options, Instant{});
+  const auto made = Session::initiate({.plugin = "p", .variant = "v"},
+                                      std::make_unique<Scripted>(
+                                          [](Stage, int, std::optional<ConstBytes>) -> Outcome<Turn> {
+                                            return Turn{Bytes(11), true};
+                                          },
+                                          std::make_shared<Scripted::Log>()),
+                                      options, Instant{});
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().problem, Problem::plugin_refused);
   EXPECT_EQ(made.error().text, "the variant made a message of 11 octets; at most 10 go out");
@@ -211,10 +224,8 @@ struct Attacked {
   std::shared_ptr<Scripted::Log> log = std::make_shared<Scripted::Log>();
   Scripted::Play play = one_message("b");
   Session session = *Session::respond(
-      [this](const Request&) -> Outcome<std::unique_ptr<Variant>> {
-        return std::make_unique<Scripted>(play, log);
-      },
-      {}, Instant{});
+      [this](const Request&) -> Outcome<std::unique_ptr<Variant>> { return std::make_unique<Scripted>(play, log); }, {},
+      Instant{});
   static Bytes message(wire::NegHeader header, ConstBytes body = {}) {
     header.length = static_cast<std::uint32_t>(body.size());
     Bytes out(PARLEY_NEG_HEADER_LEN);
@@ -259,29 +270,36 @@ TEST(NegSession, EachBrokenRuleIsNamed) {
     std::string_view text;
   };
   const std::initializer_list<Case> cases = {
-      {{octets("GET / HTTP/1.1\r\n")}, "the peer speaks another protocol: 47 45 54 20 2f 20 48 54 54 50 2f 31 2e 31 0d 0a ('GET / HTTP/1.1..')"},
+      {{octets("GET / HTTP/1.1\r\n")},
+       "the peer speaks another protocol: 47 45 54 20 2f 20 48 54 54 50 2f 31 2e 31 0d 0a ('GET / HTTP/1.1..')"},
       {{version}, "not supported by this provider or peer: the message has version 2; this side knows 1"},
       {{type}, "the octets do not form what the protocol prescribes: the message has type 9"},
       {{hello, stage}, "the octets do not form what the protocol prescribes: the message has stage 4"},
       {{reserved}, "the octets do not form what the protocol prescribes: reserved bits are set: flags 0, reserved 256"},
-      {{long_one}, "the octets do not form what the protocol prescribes: the message announces 16777230 octets; at most 1048576"},
+      {{long_one},
+       "the octets do not form what the protocol prescribes: the message announces 16777230 octets; at most 1048576"},
       {{critical}, "not supported by this provider or peer: item 36865 is not known and may not be skipped"},
       {{cut}, "the octets do not form what the protocol prescribes: an item of 200 octets is cut off"},
-      {{A::message({.type = wire::NegType::hello}, Bytes(3))}, "the octets do not form what the protocol prescribes: an item of 0 octets is cut off"},
+      {{A::message({.type = wire::NegType::hello}, Bytes(3))},
+       "the octets do not form what the protocol prescribes: an item of 0 octets is cut off"},
       {{first}, "a Turn before the Welcome"},
       {{hello, hello}, "a Hello where none is due"},
       {{hello, A::message({.type = wire::NegType::welcome})}, "a Welcome where none is due"},
       {{hello, A::turn(2, 1, false, "x")}, "a Turn of the stage ready; the stage is info"},
       {{hello, A::turn(1, 2, false, "x")}, "round 2 follows round 0"},
-      {{hello, A::turn(1, 1, true, "x"), A::turn(2, 1, false, "y"), A::turn(2, 3, false, "z")}, "round 3 follows round 1"},
-      {{hello, A::message({.type = wire::NegType::turn, .stage = 1, .round = 1}, Bytes(65537))}, "a message of 65537 octets; at most 65536 are taken"},
+      {{hello, A::turn(1, 1, true, "x"), A::turn(2, 1, false, "y"), A::turn(2, 3, false, "z")},
+       "round 3 follows round 1"},
+      {{hello, A::message({.type = wire::NegType::turn, .stage = 1, .round = 1}, Bytes(65537))},
+       "a message of 65537 octets; at most 65536 are taken"},
   };
   for (const Case& c : cases) EXPECT_EQ(Attacked().violation(c.messages), c.text);
 }
 
 TEST(NegSession, ATurnOutOfTurnIsRefused) {
   Pair p;
-  const auto asks_twice = [](Stage, int turn, std::optional<ConstBytes>) -> Outcome<Turn> { return Turn{octets("q"), turn == 1}; };
+  const auto asks_twice = [](Stage, int turn, std::optional<ConstBytes>) -> Outcome<Turn> {
+    return Turn{octets("q"), turn == 1};
+  };
   p.begin(asks_twice, one_message("b"));
   p.collect();
   p.a->handle_bytes(p.now, Attacked::message({.type = wire::NegType::welcome}));
@@ -290,7 +308,9 @@ TEST(NegSession, ATurnOutOfTurnIsRefused) {
   ASSERT_TRUE(p.a->failure());
   EXPECT_EQ(p.a->failure()->text, "a Turn of the stage info; the stage is ready");
   Attacked by_two;
-  by_two.play = [](Stage, int turn, std::optional<ConstBytes>) -> Outcome<Turn> { return Turn{octets("b"), turn == 2}; };
+  by_two.play = [](Stage, int turn, std::optional<ConstBytes>) -> Outcome<Turn> {
+    return Turn{octets("b"), turn == 2};
+  };
   EXPECT_EQ(by_two.violation({Attacked::hello(), Attacked::turn(1, 1, true, "x"), Attacked::turn(1, 2, true, "more")}),
             "a Turn with data after the peer's last one");
 }
@@ -299,7 +319,8 @@ TEST(NegSession, NoOctetsBringItDown) {
   std::mt19937 random(1);
   const Bytes good = [] {
     Bytes out = Attacked::hello();
-    for (const Bytes& more : {Attacked::turn(1, 1, true, "info"), Attacked::turn(2, 1, true, "ready")}) out.insert(out.end(), more.begin(), more.end());
+    for (const Bytes& more : {Attacked::turn(1, 1, true, "info"), Attacked::turn(2, 1, true, "ready")})
+      out.insert(out.end(), more.begin(), more.end());
     return out;
   }();
   int completed = 0;

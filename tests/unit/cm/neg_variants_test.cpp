@@ -24,13 +24,15 @@ struct Built {
   }
   /// Null where the listener or the dial was refused, whose words are in `refused`.
   Peers::Ended* run(const std::string& variant, const Config& client_config = {}, const Config& server_config = {}) {
-    if (auto listening = server.listen(fabric_server, {{.plugin = "parley", .variant = variant, .config = server_config}}); !listening) {
+    if (auto listening =
+            server.listen(fabric_server, {{.plugin = "parley", .variant = variant, .config = server_config}});
+        !listening) {
       refused = listening.error().to_string();
       return nullptr;
     }
-    const auto id = client.dial(net.now, {.request = {.plugin = "parley", .variant = variant},
-                                          .config = client_config,
-                                          .server = fabric_server});
+    const auto id = client.dial(
+        net.now,
+        {.request = {.plugin = "parley", .variant = variant}, .config = client_config, .server = fabric_server});
     if (!id) {
       refused = id.error().to_string();
       return nullptr;
@@ -128,7 +130,8 @@ TEST(NegVariants, EachCallOfTheDriverMayFail) {
   EXPECT_EQ(b.refused, "the vendor's library failed: open failed");
 }
 
-const Config left{{"qpn", "0x11"}, {"psn", "100"}, {"gid", "192.0.2.1"}, {"rkey", "0x7"}, {"vaddr", "0x1000"}, {"length", "64"}};
+const Config left{{"qpn", "0x11"}, {"psn", "100"},      {"gid", "192.0.2.1"},
+                  {"rkey", "0x7"}, {"vaddr", "0x1000"}, {"length", "64"}};
 const Config right{{"qpn", "0x22"}, {"psn", "200"}, {"gid", "::ffff:192.0.2.2"}, {"mtu", "4096"}};
 
 TEST(NegVariants, ValuesThatAreTypedInAreExchanged) {
@@ -148,26 +151,32 @@ TEST(NegVariants, TypedInValuesAreChecked) {
     Built b(false);
     return b.run(variant, left, config) ? b.end() : b.refused;
   };
-  EXPECT_EQ(text({}), "the configuration is wrong: 'qpn' is missing: the driver 'manual' makes no queue pair; give the number "
-                      "of yours");
+  EXPECT_EQ(text({}),
+            "the configuration is wrong: 'qpn' is missing: the driver 'manual' makes no queue pair; give the number "
+            "of yours");
   EXPECT_EQ(text({{"qpn", "1"}, {"gid", "fe80::1%2"}}),
-            "the configuration is wrong: 'gid': 'fe80::1%2' cannot be; write an IPv6 or IPv4 address, without scope and port");
+            "the configuration is wrong: 'gid': 'fe80::1%2' cannot be; write an IPv6 or IPv4 address, without scope "
+            "and port");
   EXPECT_EQ(text({{"qpn", "0x1000000"}}),
             "the configuration is wrong: parley/manual: 'qpn': '0x1000000' cannot be; write a number, 1 to 16777215");
   EXPECT_EQ(text({{"qpn", "1"}, {"lid", "1"}}),
-            "info, round 1: the peer says: the peer's data cannot be used: the peer has a GID and LID 0; this side has no GID "
+            "info, round 1: the peer says: the peer's data cannot be used: the peer has a GID and LID 0; this side has "
+            "no GID "
             "and LID 1; give both a GID (RoCE needs it), or both a LID");
-  EXPECT_EQ(text({{"qpn", "1"}, {"gid", "::1"}, {"transport", "ud"}}),
-            "info, round 1: the peer says: the peer's data cannot be used: the peer has a queue pair of rc, this side one of "
-            "ud; choose the same transport on both sides");
+  EXPECT_EQ(
+      text({{"qpn", "1"}, {"gid", "::1"}, {"transport", "ud"}}),
+      "info, round 1: the peer says: the peer's data cannot be used: the peer has a queue pair of rc, this side one of "
+      "ud; choose the same transport on both sides");
   EXPECT_EQ(text({{"qpn", "1"}, {"gid", "::1"}, {"transport", "xrc"}}),
-            "the configuration is wrong: this side: XRC without the numbers of a shared receive queue and of the sending end");
+            "the configuration is wrong: this side: XRC without the numbers of a shared receive queue and of the "
+            "sending end");
 }
 
 // Every octet of the attributes set to something else, and every length of them: a value or a reason, and no value that
 // the rules forbid.
 TEST(NegVariants, NoAttributesBringItDown) {
-  const QpAttributes sane{.qpn = 0x11, .psn = 5, .gid = {1}, .qkey = 3, .srqn = 4, .ini_qpn = 9, .rkey = 1, .vaddr = 2, .length = 3};
+  const QpAttributes sane{
+      .qpn = 0x11, .psn = 5, .gid = {1}, .qkey = 3, .srqn = 4, .ini_qpn = 9, .rkey = 1, .vaddr = 2, .length = 3};
   for (const Transport t : {Transport::rc, Transport::ud, Transport::xrc}) {
     const Bytes good = write_qp_info(t, sane, true);
     ASSERT_TRUE(read_qp_info(t, good));
@@ -190,7 +199,8 @@ TEST(NegVariants, NoAttributesBringItDown) {
 }
 
 TEST(NegPingpong, TheAddressIsTheProgramsText) {
-  const QpAttributes a{.qpn = 0x11, .psn = 0xABCDEF, .lid = 3, .gid = {0xFE, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+  const QpAttributes a{
+      .qpn = 0x11, .psn = 0xABCDEF, .lid = 3, .gid = {0xFE, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
   const Bytes octets = write_pingpong_address(a);
   EXPECT_EQ(words(octets), std::string("0003:000011:abcdef:fe800000000000000000000000000001\0", 52));
   const auto read = read_pingpong_address(octets);
@@ -248,7 +258,9 @@ TEST(NegPingpong, APeerThatSpeaksOtherwiseIsNamed) {
   ASSERT_TRUE(b.server.listen(fabric_server, {{.plugin = "parley", .variant = "pingpong"}}));
   Plain web;
   b.net.add(web, Address::v4(192, 0, 2, 7, 0));
-  web.on_up = [&](StreamId stream) { web.say(stream, octets("GET / HTTP/1.1\r\nHost: example\r\nAccept: */*\r\nX-Long: 12345\r\n\r\n")); };
+  web.on_up = [&](StreamId stream) {
+    web.say(stream, octets("GET / HTTP/1.1\r\nHost: example\r\nAccept: */*\r\nX-Long: 12345\r\n\r\n"));
+  };
   web.connect(fabric_server);
   b.net.settle();
   const auto event = [&] {
@@ -263,8 +275,16 @@ TEST(NegPingpong, APeerThatSpeaksOtherwiseIsNamed) {
 }
 
 TEST(NegPerftest, TheFourFormatsOfKeys) {
-  const QpAttributes a{.qpn = 0x11, .psn = 0xABCDEF, .lid = 3, .gid = {0xFE, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1},
-                       .ird = 16, .ord = 16, .srqn = 0x42, .rkey = 0x1234, .vaddr = 0x7F0000001000, .length = 0x100};
+  const QpAttributes a{.qpn = 0x11,
+                       .psn = 0xABCDEF,
+                       .lid = 3,
+                       .gid = {0xFE, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1},
+                       .ird = 16,
+                       .ord = 16,
+                       .srqn = 0x42,
+                       .rkey = 0x1234,
+                       .vaddr = 0x7F0000001000,
+                       .length = 0x100};
   const std::string head = "0003:0010:000011:abcdef:00001234:00007f0000001000:", second = "00007f0000001100:",
                     gid = "fe:80:00:00:00:00:00:00:00:00:00:00:00:00:00:01:";
   const std::pair<PerftestFormat, std::string> formats[] = {
@@ -312,15 +332,28 @@ TEST(NegPerftest, EachTestOfBothSides) {
 // The octets of `ib_write_bw -x 1 -n 5` 6.29 as a client, each when the server has answered the one before.
 TEST(NegPerftest, TheProgramsOwnWritesAndReads) {
   Built b;
-  ASSERT_TRUE(b.server.listen(fabric_server, {{.plugin = "parley", .variant = "perftest", .config = {{"done", "true"}}}}));
+  ASSERT_TRUE(
+      b.server.listen(fabric_server, {{.plugin = "parley", .variant = "perftest", .config = {{"done", "true"}}}}));
   Plain program;
   b.net.add(program, Address::v4(192, 0, 2, 7, 0));
-  const std::string keys("0000:0010:000099:000007:00000abc:00007f0000002000:00:00:00:00:00:00:00:00:00:00:ff:ff:c0:00:02:07:00000000:\0",
-                         108);
+  const std::string keys(
+      "0000:0010:000099:000007:00000abc:00007f0000002000:00:00:00:00:00:00:00:00:00:00:ff:ff:c0:00:02:07:00000000:\0",
+      108);
   const std::string number("\0\0\x10\0", 4), zeros(8, '\0');
-  std::vector<std::string> script{std::string("6.29\0\0\0\0\0\0\0\0\0\0\0\0", 16), number, number, std::string("3\0", 2),
-                                  keys, keys, keys,                              // info; the barriers of ready
-                                  keys, zeros, zeros, zeros, zeros, zeros, keys};  // the end of a test
+  std::vector<std::string> script{std::string("6.29\0\0\0\0\0\0\0\0\0\0\0\0", 16),
+                                  number,
+                                  number,
+                                  std::string("3\0", 2),
+                                  keys,
+                                  keys,
+                                  keys,  // info; the barriers of ready
+                                  keys,
+                                  zeros,
+                                  zeros,
+                                  zeros,
+                                  zeros,
+                                  zeros,
+                                  keys};  // the end of a test
   std::size_t at = 0, due = 0;
   program.on_up = [&](StreamId stream) { program.say(stream, octets(script[0])); };
   program.on_bytes = [&](StreamId stream, ConstBytes) {
@@ -342,8 +375,9 @@ TEST(NegPerftest, TheProgramsOwnWritesAndReads) {
 }
 
 TEST(NegPerftest, AnOldOrForeignPeerIsNamed) {
-  for (const auto& [says, text] : {std::pair<std::string, std::string>{"5.32", "perftest 5.32 has another exchange; 5.33 is the oldest"},
-                                   {"SSH-2.0-OpenSSH_", "'SSH-2.0-OpenSSH_' is no version of perftest"}}) {
+  for (const auto& [says, text] :
+       {std::pair<std::string, std::string>{"5.32", "perftest 5.32 has another exchange; 5.33 is the oldest"},
+        {"SSH-2.0-OpenSSH_", "'SSH-2.0-OpenSSH_' is no version of perftest"}}) {
     Built b;
     ASSERT_TRUE(b.server.listen(fabric_server, {{.plugin = "parley", .variant = "perftest"}}));
     Plain program;
@@ -362,7 +396,9 @@ TEST(NegPerftest, AnOldOrForeignPeerIsNamed) {
 
 TEST(NegVariants, ARawVariantIsListenedForAlone) {
   Built b;
-  EXPECT_EQ(b.server.listen(fabric_server, {{.plugin = "parley", .variant = "pingpong"}, {.plugin = "parley", .variant = "verbs-rc"}})
+  EXPECT_EQ(b.server
+                .listen(fabric_server,
+                        {{.plugin = "parley", .variant = "pingpong"}, {.plugin = "parley", .variant = "verbs-rc"}})
                 .error()
                 .text,
             "parley/pingpong is offered beside others; its peers do not say what they want");

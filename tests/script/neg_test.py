@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""parley neg over real sockets: both sides, every export, wrong peers, fail-over, and programs' own exchanges."""
+import json
+import socket
+
+from cli import CliTest, main, run
+
+LEFT = ("--set", "qpn=0x11", "--set", "gid=192.0.2.1", "--set", "rkey=0x7", "--set", "vaddr=0x1000", "--set", "length=64")
+RIGHT = ("--set", "qpn=0x22", "--set", "psn=5", "--set", "gid=192.0.2.2", "--set", "mtu=4096")
+
+
+class Neg(CliTest):
+    def server(self, *args, address="127.0.0.1"):
+        """In the background, with its port."""
+        peer = self.start("neg", "serve", address, "-p", 0, "--timeout", "20s", *args)
+        return peer, peer.wait_for("listening")["port"]
+
+    def test_both_sides_tell_the_same(self):
+        for address, host in (("127.0.0.1", "127.0.0.1:{}"), ("[::1]", "[::1]:{}")):
+            with self.subTest(address):
+                peer, port = self.server("--variant", "manual", *RIGHT, "-n", 1, address=address)
+                done = self.ok(run("neg", "dial", host.format(port), "--variant", "manual", *LEFT, "--label", "x", "--history", "--json"))
+                ours, theirs = done.event("negotiated"), self.ok(peer.finish()).event("negotiated")
+                self.assertEqual(ours["qps"][0]["peer"], theirs["qps"][0]["local"])
+                self.assertEqual(theirs["qps"][0]["peer"]["memory"], {"rkey": 7, "vaddr": "0x1000", "length": 64})
+                self.assertEqual((ours["qps"][0]["mtu"], ours["qps"][0]["tested"]), (1024, False))
+                self.assertEqual(theirs["label"], "x")
+                self.assertEqual([e["stage"] for e in ours["history"]], ["none", "info", "none", "info", "ready", "ready"])
+
+    def test_a_link_local_address_with_its_scope_is_understood(self):
+        done = run("neg", "dial", "[fe80::1%lo]:1", "--variant", "manual", *LEFT, "--connect-timeout", "1s")
+        self.assertEqual(done.code, 1, done)
+        self.assertIn("[fe80::1%1]:1", done.err)
+
+    def test_exports(self):
+        _, port = self.server("--variant", "manual", *RIGHT)
+        dial = ("neg", "dial", f"127.0.0.1:{port}", "--variant", "manual", *LEFT, "--export")
+        document = json.loads(self.ok(run(*dial, "json")).out)
+        self.assertEqual(document["qps"][0]["peer"]["qpn"], 0x22)
+        lines = self.ok(run(*dial, "env")).out.splitlines()
+        self.assertIn("PARLEY_NEG_QP0_PEER_QPN=0x22", lines)
+        self.assertTrue(all("=" in line and " " not in line for line in lines), lines)
+        interface = json.loads(self.ok(run(*dial, "otg")).out)["devices"][0]["rocev2"]["ipv4_interfaces"][0]
+        self.assertEqual(interface["peers"][0]["destination_ip_address"], "192.0.2.2")
+        self.assertEqual(interface["peers"][0]["qps"][0]["connection_type"]["reliable_connection"]["source_qp_number"], 0x11)
+
+    def test_what_is_not_offered_is_refused_with_what_is(self):
+        _, port = self.server("--variant", "manual", *RIGHT)
+        done = run("neg", "dial", f"127.0.0.1:{port}", "--variant", "verbs-uc", *LEFT)
+        self.refused(done, 1, "parley/verbs-uc is not offered here; there is parley/manual")
+        self.refused(run("neg", "dial", "127.0.0.1:1", "--variant", "verbs-dc"), 2, "there are verbs-rc, verbs-uc")
+        self.refused(run("neg", "dial", "127.0.0.1:1", "--variant", "acme/rc"), 2, "no plug-in 'acme'")
+
+    def test_wrong_words(self):
+        for words, text in ((("--set", "qpn"), "write NAME=VALUE"), (("--set", "qpn=1", "--set", "qpn=2"), "it is set twice"),
+                            (("--set", "qpn=0"), "'0' cannot be; write a number, 1 to 16777215"),
+                            (("--set", "gqid=1"), "'gqid': is unknown; there are"), (("--set", "qpn=1", "--set", "gid=x"), "'gid': 'x' cannot be")):
+            with self.subTest(words):
+                self.refused(run("neg", "dial", "127.0.0.1:1", "--variant", "manual", *words), 2, text)
+        self.refused(run("neg", "serve", "127.0.0.1", "--variant", "pingpong", "--variant", "manual"), 2, "is offered beside others")
+        self.refused(run("neg", "serve", "127.0.0.1", "--set", "qpn=1"), 2, "--set is for one --variant")
+
+    def test_a_server_that_speaks_otherwise(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            dialler = self.start("neg", "dial", f"127.0.0.1:{listener.getsockname()[1]}", "--variant", "manual", *LEFT)
+            stream, _ = listener.accept()
+            with stream:
+                stream.recv(65536)
+                stream.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+                done = dialler.finish()
+        self.assertEqual(done.code, 1)
+        self.assertEqual(done.event("negotiated")["why"]["problem"], "protocol_violation")
+        self.assertIn("'SSH-2.0-OpenSSH", done.event("negotiated")["why"]["text"])
+
+    def test_fail_over_and_silence(self):
+        _, port = self.server("--variant", "manual", *RIGHT)
+        with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and says nothing
+            done = self.ok(run("neg", "dial", f"127.0.0.1:{silent.getsockname()[1]}", "--backup", f"127.0.0.1:{port}", "--variant",
+                               "manual", *LEFT, "--answer-timeout", "200ms", "--json"))
+        self.assertEqual(done.event("retrying")["why"]["problem"], "connection_timeout")
+        self.assertEqual(done.event("negotiated")["attempts"], 2)
+
+    def test_nobody_there(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))  # not listening
+            port = free.getsockname()[1]
+            done = run("neg", "dial", f"127.0.0.1:{port}", "--variant", "manual", *LEFT, "--rounds", 3, "--back-off", "10ms", "--json")
+        self.assertEqual(done.code, 1)
+        self.assertEqual(done.event("negotiated")["attempts"], 3)
+        self.assertEqual(done.event("negotiated")["why"]["problem"], "server_unreachable")
+
+    def test_a_port_in_use(self):
+        _, port = self.server("--variant", "manual", *RIGHT)
+        self.refused(run("neg", "serve", f"127.0.0.1:{port}", "--variant", "manual", *RIGHT), 3, "the address is in use")
+
+    def test_the_client_of_the_ping_pong_programs(self):
+        peer, port = self.server("--variant", "pingpong", *RIGHT, "-n", 1)
+        with socket.create_connection(("127.0.0.1", port)) as program:
+            program.sendall(b"0000:000099:000007:00000000000000000000ffffc0000207\0")
+            answer = program.recv(52, socket.MSG_WAITALL)
+            program.sendall(b"done\0")
+            self.assertEqual(answer, b"0000:000022:000005:00000000000000000000ffffc0000202\0")
+            self.assertEqual(self.ok(peer.finish()).event("negotiated")["qps"][0]["peer"]["qpn"], 0x99)
+
+    def test_a_capture_is_written(self):
+        file = self.path("neg.pcapng")
+        _, port = self.server("--variant", "manual", *RIGHT)
+        self.ok(run("neg", "dial", f"127.0.0.1:{port}", "--variant", "manual", *LEFT, "--pcapng", file))
+        with open(file, "rb") as capture:
+            self.assertIn(b"QPng", capture.read())
+
+    def test_plugins(self):
+        lines = self.ok(run("neg", "plugins", "--json")).events
+        self.assertEqual([line["variant"] for line in lines],
+                         ["verbs-rc", "verbs-uc", "verbs-ud", "verbs-xrc", "manual", "pingpong", "perftest"])
+        self.assertIn("data_validation", self.ok(run("neg", "plugins", "perftest")).out)
+        self.refused(run("neg", "plugins", "nothing"), 2, "has no variant 'nothing'")
+
+
+if __name__ == "__main__":
+    main()
