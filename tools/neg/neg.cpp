@@ -20,7 +20,7 @@
 namespace parley::tools {
 namespace {
 
-constexpr std::uint16_t neg_port = 7176;
+constexpr std::uint16_t neg_port = 7177;
 constexpr std::uint16_t verbs_programs_port = 18515;  // of the ping-pong programs and of perftest
 
 struct NegArgs {
@@ -283,7 +283,7 @@ void register_serve(Command neg, Context& context) {
   args->endpoint = "0.0.0.0";
   Command sub = neg.subcommand("serve", "Wait for peers and negotiate with each");
   sub.option("-a,--address,endpoint", args->endpoint, "Address to listen on, with a port if wanted; [::] for IPv6");
-  sub.option("-p,--port", args->port, "Port; 7176, or 18515 for pingpong and perftest").type("PORT").range(0, 65535);
+  sub.option("-p,--port", args->port, "Port; 7177, or 18515 for pingpong and perftest").type("PORT").range(0, 65535);
   sub.option("--variant", args->variants, "PLUGIN/VARIANT to offer, or VARIANT of Parley's; all, if none is named")
       .type("VARIANT")
       .repeatable();
@@ -293,7 +293,7 @@ void register_serve(Command neg, Context& context) {
   sub.footer(
       "Examples:\n"
       "  parley neg serve --variant manual --set qpn=0x12 --set gid=192.0.2.1\n"
-      "  parley neg serve [fe80::1%eth0]:7176 --variant verbs-rc --set qpn=0x12 --set gid=fe80::1 --json\n"
+      "  parley neg serve [fe80::1%eth0]:7177 --variant verbs-rc --set qpn=0x12 --set gid=fe80::1 --json\n"
       "  parley neg serve --variant pingpong --set qpn=0x12 --set gid=192.0.2.1     for ibv_rc_pingpong of a peer");
   sub.run([args, &context] { return run_serve(*args, context); });
 }
@@ -303,7 +303,7 @@ void register_dial(Command neg, Context& context) {
   args->variants = {"verbs-rc"};
   Command sub = neg.subcommand("dial", "Negotiate with a peer that waits");
   sub.option("-a,--address,endpoint", args->endpoint, "HOST, HOST:PORT or [ADDRESS%SCOPE]:PORT of the peer").required();
-  sub.option("-p,--port", args->port, "Port, if ENDPOINT has none; 7176, or 18515 for pingpong and perftest")
+  sub.option("-p,--port", args->port, "Port, if ENDPOINT has none; 7177, or 18515 for pingpong and perftest")
       .type("PORT")
       .range(0, 65535);
   sub.option("--variant", args->variants.front(), "PLUGIN/VARIANT, or VARIANT of Parley's")

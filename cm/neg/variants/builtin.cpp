@@ -50,7 +50,7 @@ std::vector<VariantInfo> BuiltinPlugin::variants() const {
                       .otherwise = "1",
                       .least = 1,
                       .most = qps_max};
-  const auto all = [this](std::vector<Parameter> own, const std::vector<Parameter>& drivers) {
+  const auto all = [](std::vector<Parameter> own, const std::vector<Parameter>& drivers) {
     own.insert(own.end(), drivers.begin(), drivers.end());
     return own;
   };
