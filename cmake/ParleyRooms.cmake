@@ -117,14 +117,15 @@ function(parley_room name)
 endfunction()
 
 function(parley_drivers)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/drivers/asio/*.cpp)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/drivers/asio/*.cpp
+    ${PROJECT_SOURCE_DIR}/drivers/plugin/*.cpp)
   if(NOT sources)
     return()
   endif()
   find_package(Boost 1.74 REQUIRED)
   add_library(parley_drivers STATIC ${sources})
   parley_shared(parley_drivers)
-  target_link_libraries(parley_drivers PUBLIC parley_cm Boost::headers Threads::Threads)
+  target_link_libraries(parley_drivers PUBLIC parley_cm Boost::headers Threads::Threads ${CMAKE_DL_LIBS})
   target_compile_definitions(parley_drivers PRIVATE BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_DISABLE_BOOST_REGEX BOOST_ERROR_CODE_HEADER_ONLY)
 endfunction()
 

@@ -107,8 +107,11 @@ class Drive {
 
 void run(ConstBytes in) {
   Draw draw(in);
-  Framework framework;
-  PARLEY_ASSERT(framework.add(make_builtin_plugin()).has_value());
+  static const Framework framework = [] {
+    Framework made;
+    PARLEY_ASSERT(made.add(make_builtin_plugin()).has_value());
+    return made;
+  }();
   const Drawn drawn = draw_session(draw);
   const std::size_t piece = 1 + std::size_t{draw.u8()};
   const bool late = draw.bit();

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """parley neg over real sockets: both sides, every export, wrong peers, fail-over, and programs' own exchanges."""
 import json
+import os
 import socket
 
-from cli import CliTest, main, run
+from cli import PARLEY, CliTest, main, run
 
 LEFT = ("--set", "qpn=0x11", "--set", "gid=192.0.2.1", "--set", "rkey=0x7", "--set", "vaddr=0x1000", "--set", "length=64")
 RIGHT = ("--set", "qpn=0x22", "--set", "psn=5", "--set", "gid=192.0.2.2", "--set", "mtu=4096")
@@ -115,6 +116,36 @@ class Neg(CliTest):
                          ["verbs-rc", "verbs-uc", "verbs-ud", "verbs-xrc", "manual", "pingpong", "perftest"])
         self.assertIn("data_validation", self.ok(run("neg", "plugins", "perftest")).out)
         self.refused(run("neg", "plugins", "nothing"), 2, "has no variant 'nothing'")
+
+    def plugin(self, name):
+        """One of tests/plugins."""
+        path = os.path.join(os.path.dirname(PARLEY), "..", "tests", "plugins", name, name + ".so")
+        if not os.path.exists(path):
+            self.skipTest("the plug-ins of the tests of drivers are not built")
+        return os.path.realpath(path)
+
+    def test_a_vendors_plugin_is_loaded_by_both_sides(self):
+        file = self.plugin("echo")
+        _, port = self.server("--variant", "echo/hello", "--plugin", file)
+        done = self.ok(run("neg", "dial", f"127.0.0.1:{port}", "--variant", "echo/hello", "--plugin-dir", os.path.dirname(file),
+                           "--set", "name=left", "--history", "--json"))
+        self.assertEqual(done.event("negotiated")["outcome"], "completed")
+        self.assertIn("left".encode().hex(), [e["hex"] for e in done.event("negotiated")["history"]])
+        self.assertIn("echo/hello", self.ok(run("neg", "plugins", "--plugin", file)).out)
+
+    def test_a_plugin_is_checked(self):
+        file = self.plugin("echo")
+        self.assertEqual(self.ok(run("neg", "check-plugin", file, "--json")).event("checked_plugin")["outcome"], "completed")
+        for name, text in (("no_symbol", "exports no parley_plugin_v1"), ("other_version", "has version 7"),
+                           ("no_function", "'exchange' of its interface is NULL")):
+            with self.subTest(name):
+                self.refused(run("neg", "check-plugin", self.plugin(name)), 1, text)
+        bad = run("neg", "check-plugin", self.plugin("bad_message"), "--json")
+        self.assertEqual((bad.code, bad.event("checked_plugin")["why"]["problem"]), (1, "plugin_refused"))
+        self.refused(run("neg", "check-plugin", __file__), 1, "invalid ELF header")
+        self.refused(run("neg", "serve", "--plugin", self.plugin("no_symbol")), 3, "exports no parley_plugin_v1")
+        done = self.ok(run("neg", "plugins", "--plugin-dir", os.path.dirname(self.plugin("no_symbol"))))
+        self.assertIn("left out:", done.err)
 
 
 if __name__ == "__main__":

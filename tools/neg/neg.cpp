@@ -9,6 +9,7 @@
 #include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "drivers/asio/machine_loop.hpp"
+#include "drivers/plugin/load.hpp"
 #include "parley/neg_qp.hpp"
 #include "tools/command.hpp"
 #include "tools/neg/neg_report.hpp"
@@ -23,7 +24,13 @@ namespace {
 constexpr std::uint16_t neg_port = 7177;
 constexpr std::uint16_t verbs_programs_port = 18515;  // of the ping-pong programs and of perftest
 
+/// Plug-ins besides Parley's own.
+struct PluginArgs {
+  std::vector<std::string> files, folders;
+};
+
 struct NegArgs {
+  PluginArgs plugins;
   std::string endpoint;
   std::optional<std::uint64_t> port;
   std::vector<std::string> variants;  ///< serve: what is offered; dial: one
@@ -57,6 +64,31 @@ Or<neg::Config> config_of(const std::vector<std::string>& settings) {
       return complain(Exit::usage, fmt::format("--set {}: it is set twice", setting.substr(0, equals)));
   }
   return out;
+}
+
+/// Parley's variants, and those of the files and folders. A folder's file that cannot be a plug-in is told and left out.
+Or<void> add_plugins(neg::Framework& framework, const PluginArgs& args, Context& context) {
+  const auto add = [&](const std::string& file) -> neg::Outcome<void> {
+    auto plugin = plugin_driver::load_plugin(file);
+    if (!plugin) return tl::unexpected(plugin.error());
+    return framework.add(std::move(*plugin));
+  };
+  if (const auto own = framework.add(neg::make_builtin_plugin()); !own)
+    return complain(Exit::environment, own.error().to_string());
+  for (const std::string& file : args.files)
+    if (const auto added = add(file); !added) return complain(Exit::environment, added.error().to_string());
+  for (const std::string& folder : args.folders) {
+    const auto files = plugin_driver::plugins_in(folder);
+    if (!files) return complain(Exit::environment, files.error().to_string());
+    for (const std::string& file : *files)
+      if (const auto added = add(file); !added) context.out.note("left out: " + added.error().to_string());
+  }
+  return {};
+}
+
+void add_plugin_options(Command sub, PluginArgs& args) {
+  sub.option("--plugin", args.files, "Shared object with a plug-in; may be repeated").type("FILE").repeatable();
+  sub.option("--plugin-dir", args.folders, "Load each *.so of this folder; may be repeated").type("DIR").repeatable();
 }
 
 Exit exit_of(const neg::Failure& why) {
@@ -97,8 +129,7 @@ Or<void> Negotiator::open() {
   auto config = config_of(args_.settings);
   if (!config) return tl::unexpected(config.error());
   config_ = std::move(*config);
-  if (const auto added = framework_.add(neg::make_builtin_plugin()); !added)
-    return complain(Exit::environment, added.error().to_string());
+  if (const auto added = add_plugins(framework_, args_.plugins, context_); !added) return added;
   peers_ = std::make_unique<neg::Peers>(
       framework_,
       neg::PeersOptions{.session = args_.session, .sessions_max = args_.sessions_max, .seed = std::random_device{}()});
@@ -244,12 +275,41 @@ int run_dial(const NegArgs& args, Context& context) {
   return Negotiator(args, context).dial(servers);
 }
 
-int run_plugins(const std::string& only, Context& context) {
+struct PluginsArgs {
+  PluginArgs plugins;
+  std::string name;  ///< a variant, or a file to check
+  std::vector<std::string> settings;
+};
+
+/// Both roles of a variant in memory. None: it completed.
+std::optional<neg::Failure> negotiate_with_itself(const neg::Framework& framework, const neg::Framework::Entry& entry,
+                                                  const neg::Config& config) {
+  const neg::Request request{.plugin = entry.plugin, .variant = entry.variant.id};
+  auto first = framework.make(entry.plugin, entry.variant.id, neg::Role::initiator, config);
+  if (!first) return first.error();
+  auto initiator = neg::Session::initiate(request, std::move(*first), {}, {});
+  if (!initiator) return initiator.error();
+  auto responder = neg::Session::respond(
+      [&](const neg::Request& r) { return framework.make(r.plugin, r.variant, neg::Role::responder, config); }, {}, {});
+  for (;;) {
+    const Bytes there = initiator->poll_transmit();
+    responder->handle_bytes({}, there);
+    const Bytes back = responder->poll_transmit();
+    initiator->handle_bytes({}, back);
+    if (there.empty() && back.empty()) break;
+  }
+  for (const neg::Session* side : {&*responder, &*initiator})
+    if (side->failure() != nullptr && !side->failure()->by_peer) return *side->failure();
+  if (initiator->completed() && responder->completed()) return std::nullopt;
+  return neg::Failure{.problem = neg::Problem::plugin_refused, .text = "both sides wait for each other"};
+}
+
+int run_plugins(const PluginsArgs& args, Context& context) {
   neg::Framework framework;
-  if (const auto added = framework.add(neg::make_builtin_plugin()); !added)
-    return context.out.error(Exit::environment, added.error().to_string());
-  if (!only.empty()) {
-    const neg::Offer wanted = offer_of(only, {});
+  if (const auto added = add_plugins(framework, args.plugins, context); !added)
+    return context.out.error(added.error().exit, added.error().text);
+  if (!args.name.empty()) {
+    const neg::Offer wanted = offer_of(args.name, {});
     const auto found = framework.find(wanted.plugin, wanted.variant);
     if (!found) return context.out.error(Exit::usage, found.error().to_string());
     context.out.text(entry_text(**found));
@@ -264,7 +324,32 @@ int run_plugins(const std::string& only, Context& context) {
   return code(Exit::ok);
 }
 
+int run_check_plugin(const PluginsArgs& args, Context& context) {
+  auto plugin = plugin_driver::load_plugin(args.name);
+  if (!plugin) return context.out.error(Exit::failed, plugin.error().to_string());
+  neg::Framework framework;
+  if (const auto added = framework.add(std::move(*plugin)); !added)
+    return context.out.error(Exit::failed, added.error().to_string());
+  auto config = config_of(args.settings);
+  if (!config) return context.out.error(config.error().exit, config.error().text);
+  bool sound = true;
+  for (const auto& entry : framework.variants()) {
+    const auto failure = negotiate_with_itself(framework, entry, *config);
+    sound = sound && !failure;
+    context.out.text(fmt::format("{}/{} (version {}): {}", entry.plugin, entry.variant.id, entry.version,
+                                 failure ? "failed: " + failure->to_string() : "completed with itself"));
+    Json line = entry_json(entry);
+    line["event"] = "checked_plugin";
+    line["outcome"] = failure ? "failed" : "completed";
+    if (failure) line["why"] = neg_failure_json(*failure);
+    context.out.object(line);
+  }
+  return sound ? code(Exit::ok)
+               : context.out.error(Exit::failed, args.name + ": a variant does not complete with itself");
+}
+
 void add_neg_options(Command sub, NegArgs& args, Context& context) {
+  add_plugin_options(sub, args.plugins);
   sub.option("--set", args.settings, "A value of the variant's configuration; may be repeated")
       .type("NAME=VALUE")
       .repeatable();
@@ -334,12 +419,21 @@ void register_neg(Command app, Context& context) {
   neg.requires_subcommand();
   register_serve(neg, context);
   register_dial(neg, context);
-  auto only = std::make_shared<std::string>();
+  auto listed = std::make_shared<PluginsArgs>();
   Command plugins = neg.subcommand("plugins", "List the variants that there are, or what one can be told");
-  plugins.option("variant", *only, "Only this one, with its configuration").type("VARIANT");
+  plugins.option("variant", listed->name, "Only this one, with its configuration").type("VARIANT");
+  add_plugin_options(plugins, listed->plugins);
   add_json_flag(plugins, context);
-  plugins.footer("Examples:\n  parley neg plugins\n  parley neg plugins perftest");
-  plugins.run([only, &context] { return run_plugins(*only, context); });
+  plugins.footer(
+      "Examples:\n  parley neg plugins\n  parley neg plugins perftest\n  parley neg plugins --plugin ./acme.so");
+  plugins.run([listed, &context] { return run_plugins(*listed, context); });
+  auto checked = std::make_shared<PluginsArgs>();
+  Command check = neg.subcommand("check-plugin", "Load a plug-in, hold it to its interface, let it talk to itself");
+  check.option("file", checked->name, "Shared object").type("FILE").required();
+  check.option("--set", checked->settings, "A value of its variants' configuration").type("NAME=VALUE").repeatable();
+  add_json_flag(check, context);
+  check.footer("Examples:\n  parley neg check-plugin ./acme.so\n  parley neg check-plugin ./acme.so --set rate=200");
+  check.run([checked, &context] { return run_check_plugin(*checked, context); });
 }
 
 }  // namespace parley::tools

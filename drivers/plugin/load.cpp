@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "drivers/plugin/load.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "parley/plugin.h"
+
+namespace parley::plugin_driver {
+namespace {
+
+using neg::Failure;
+using neg::Outcome;
+using neg::Problem;
+
+using Library = std::shared_ptr<void>;
+
+tl::unexpected<Failure> refused(const std::string& path, std::string_view what, std::string advice = {}) {
+  return tl::unexpected(Failure{
+      .problem = Problem::plugin_refused, .text = fmt::format("{}: {}", path, what), .advice = std::move(advice)});
+}
+
+Problem problem_of(std::int32_t result) {
+  switch (result) {
+    case PARLEY_PLUGIN_SERIALIZATION: return Problem::serialization_failure;
+    case PARLEY_PLUGIN_PEER_DATA: return Problem::invalid_peer_data;
+    case PARLEY_PLUGIN_EXHAUSTED: return Problem::resource_exhaustion;
+    case PARLEY_PLUGIN_CONFIGURATION: return Problem::configuration_error;
+    default: return Problem::vendor_library_error;
+  }
+}
+
+/// Room for a plug-in's words.
+class Why {
+ public:
+  parley_plugin_text room() { return {text_.data(), text_.size()}; }
+  tl::unexpected<Failure> failed(std::int32_t result) {
+    text_.back() = '\0';
+    return tl::unexpected(Failure{.problem = problem_of(result), .text = text_.data()});
+  }
+
+ private:
+  std::array<char, 512> text_{};
+};
+
+class LoadedVariant final : public neg::Variant {
+ public:
+  LoadedVariant(Library library, const parley_plugin_v1& api, void* session, bool done_stage)
+      : library_(std::move(library)), api_(api), session_(session), done_stage_(done_stage) {}
+  ~LoadedVariant() override { api_.close(session_); }
+  LoadedVariant(const LoadedVariant&) = delete;
+  LoadedVariant& operator=(const LoadedVariant&) = delete;
+
+  Outcome<neg::Turn> exchange(neg::Stage stage, std::optional<ConstBytes> peer) override {
+    static constexpr std::uint8_t nothing = 0;  // a peer that says nothing is no absent peer
+    const std::uint8_t* said = !peer ? nullptr : peer->empty() ? &nothing : peer->data();
+    parley_plugin_turn turn{};
+    Why why;
+    const auto result =
+        api_.exchange(session_, static_cast<std::int32_t>(stage), said, peer ? peer->size() : 0, &turn, why.room());
+    if (result != PARLEY_PLUGIN_OK) return why.failed(result);
+    if ((turn.message == nullptr && turn.length != 0) || turn.length > PARLEY_NEG_LENGTH_MAX)
+      return tl::unexpected(Failure{.problem = Problem::plugin_refused,
+                                    .text = fmt::format("the plug-in made a message of {} octets{}", turn.length,
+                                                        turn.message == nullptr ? " at NULL" : "")});
+    return neg::Turn{turn.length == 0 ? Bytes() : Bytes(turn.message, turn.message + turn.length), turn.completed != 0};
+  }
+  Outcome<void> finished(neg::Stage stage) override {
+    if (api_.finished == nullptr) return {};
+    Why why;
+    const auto result = api_.finished(session_, static_cast<std::int32_t>(stage), why.room());
+    if (result != PARLEY_PLUGIN_OK) return why.failed(result);
+    return {};
+  }
+  bool has_done_stage() const override { return done_stage_; }
+
+ private:
+  Library library_;  // stays loaded as long as anything of it lives
+  const parley_plugin_v1& api_;
+  void* session_;
+  bool done_stage_;
+};
+
+class LoadedPlugin final : public neg::Plugin {
+ public:
+  LoadedPlugin(Library library, const parley_plugin_v1& api) : library_(std::move(library)), api_(api) {}
+  std::string id() const override { return api_.id; }
+  std::string version() const override { return api_.version; }
+  std::vector<neg::VariantInfo> variants() const override;
+  Outcome<void> initialize() override {
+    if (api_.initialize == nullptr) return {};
+    Why why;
+    const auto result = api_.initialize(why.room());
+    if (result != PARLEY_PLUGIN_OK) return why.failed(result);
+    return {};
+  }
+  Outcome<std::unique_ptr<neg::Variant>> make(std::string_view variant, neg::Role role,
+                                              const neg::Config& config) override;
+
+ private:
+  Library library_;
+  const parley_plugin_v1& api_;
+};
+
+std::string text_or_empty(const char* text) { return text == nullptr ? std::string() : std::string(text); }
+
+neg::Parameter parameter_of(const parley_plugin_parameter& p) {
+  neg::Parameter out{.name = text_or_empty(p.name), .help = text_or_empty(p.help), .required = p.required != 0};
+  out.otherwise = text_or_empty(p.otherwise);
+  if (p.kind == PARLEY_PLUGIN_FLAG) out.kind = neg::Parameter::Kind::flag;
+  if (p.kind == PARLEY_PLUGIN_NUMBER) {
+    out.kind = neg::Parameter::Kind::number;
+    if (p.most != 0) out.least = p.least, out.most = p.most;
+  }
+  return out;
+}
+
+std::vector<neg::VariantInfo> LoadedPlugin::variants() const {
+  std::vector<neg::VariantInfo> out;
+  for (std::size_t i = 0; i < api_.variant_count; ++i) {
+    const parley_plugin_variant& v = api_.variants[i];
+    neg::VariantInfo info{.id = text_or_empty(v.id), .summary = text_or_empty(v.summary)};
+    for (std::size_t p = 0; v.parameters != nullptr && p < v.parameter_count; ++p)
+      info.parameters.push_back(parameter_of(v.parameters[p]));
+    out.push_back(std::move(info));
+  }
+  return out;
+}
+
+Outcome<std::unique_ptr<neg::Variant>> LoadedPlugin::make(std::string_view variant, neg::Role role,
+                                                          const neg::Config& config) {
+  std::vector<parley_plugin_value> values;
+  for (const auto& [name, value] : config) values.push_back({name.c_str(), value.c_str()});
+  const std::string name(variant);
+  const std::int32_t side = role == neg::Role::initiator ? PARLEY_PLUGIN_INITIATOR : PARLEY_PLUGIN_RESPONDER;
+  void* session = nullptr;
+  Why why;
+  const auto result = api_.open(name.c_str(), side, values.data(), values.size(), &session, why.room());
+  if (result != PARLEY_PLUGIN_OK) return why.failed(result);
+  const auto* const end = api_.variants + api_.variant_count;
+  const auto* const which =
+      std::find_if(api_.variants, end, [&](const parley_plugin_variant& v) { return name == text_or_empty(v.id); });
+  return std::make_unique<LoadedVariant>(library_, api_, session, which != end && which->has_done_stage != 0);
+}
+
+/// Empty, or what it lacks.
+std::string_view lacking(const parley_plugin_v1& api) {
+  if (api.id == nullptr) return "id";
+  if (api.version == nullptr) return "version";
+  if (api.variants == nullptr) return "variants";
+  if (api.open == nullptr) return "open";
+  if (api.exchange == nullptr) return "exchange";
+  if (api.close == nullptr) return "close";
+  return {};
+}
+
+}  // namespace
+
+Outcome<std::unique_ptr<neg::Plugin>> load_plugin(const std::string& path) {
+  // A name without a slash would be looked for along the system's paths.
+  const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
+  (void)::dlerror();
+  void* const handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* const said = ::dlerror();
+    return refused(path, said == nullptr ? "it cannot be loaded" : said);
+  }
+  const Library library(handle, [](void* h) { ::dlclose(h); });
+  const auto* const api = static_cast<const parley_plugin_v1*>(::dlsym(handle, PARLEY_PLUGIN_SYMBOL_V1));
+  if (api == nullptr)
+    return refused(path, "it exports no " PARLEY_PLUGIN_SYMBOL_V1, "see include/parley/plugin.h for what a plug-in is");
+  if (api->abi != PARLEY_PLUGIN_ABI_V1)
+    return refused(path,
+                   fmt::format("its interface has version {}; this program knows {}", api->abi, PARLEY_PLUGIN_ABI_V1),
+                   "compile it with this program's parley/plugin.h");
+  if (api->size < sizeof(parley_plugin_v1))
+    return refused(path, fmt::format("its structure has {} octets, {} are due", api->size, sizeof(parley_plugin_v1)),
+                   "compile it with this program's parley/plugin.h");
+  if (const std::string_view what = lacking(*api); !what.empty())
+    return refused(path, fmt::format("'{}' of its interface is NULL", what));
+  return std::make_unique<LoadedPlugin>(library, *api);
+}
+
+Outcome<std::vector<std::string>> plugins_in(const std::string& folder) {
+  std::vector<std::string> out;
+  std::error_code wrong;
+  for (std::filesystem::directory_iterator at(folder, wrong), end; !wrong && at != end; at.increment(wrong))
+    if (at->path().extension() == ".so") out.push_back(at->path().string());
+  if (wrong) return refused(folder, wrong.message());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+}  // namespace parley::plugin_driver

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Plug-ins of staged QP negotiation that are shared objects (parley/plugin.h). What is loaded runs in this process and
+// with its rights: load only what you trust.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parley/neg.hpp"
+
+namespace parley::plugin_driver {
+
+/// Errors: plugin_refused: the file cannot be loaded, exports no parley_plugin_v1, has another version of it, or lacks a
+/// function or a text. Framework::add() holds it to the rest.
+neg::Outcome<std::unique_ptr<neg::Plugin>> load_plugin(const std::string& path);
+/// The files of that folder whose names end with ".so", in the order of their names. Errors: plugin_refused.
+neg::Outcome<std::vector<std::string>> plugins_in(const std::string& folder);
+
+}  // namespace parley::plugin_driver

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later */
+/* A vendor's plug-in, as an example and for tests; and, with one of the macros, one that is not what it should be. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "parley/plugin.h"
+
+struct session {
+  uint8_t message[64];
+  size_t length;
+};
+
+static int32_t fail(struct parley_plugin_text why, int32_t result, const char* words) {
+  snprintf(why.text, why.size, "%s", words);
+  return result;
+}
+
+static int32_t echo_open(const char* variant, int32_t role, const struct parley_plugin_value* config,
+                         size_t config_count, void** session, struct parley_plugin_text why) {
+  (void)variant;
+  struct session* s = calloc(1, sizeof *s);
+  if (s == NULL) return fail(why, PARLEY_PLUGIN_EXHAUSTED, "no memory");
+  const char* name = role == PARLEY_PLUGIN_INITIATOR ? "initiator" : "responder";
+  for (size_t i = 0; i < config_count; ++i)
+    if (strcmp(config[i].name, "name") == 0) name = config[i].value;
+  s->length = (size_t)snprintf((char*)s->message, sizeof s->message, "%.40s", name);
+  *session = s;
+  return PARLEY_PLUGIN_OK;
+}
+
+static int32_t echo_exchange(void* session, int32_t stage, const uint8_t* peer, size_t peer_length,
+                             struct parley_plugin_turn* turn, struct parley_plugin_text why) {
+  struct session* s = session;
+  if (stage == PARLEY_PLUGIN_INFO && peer != NULL && peer_length == 5 && memcmp(peer, "wrong", 5) == 0)
+    return fail(why, PARLEY_PLUGIN_PEER_DATA, "the peer is called wrong");
+#ifdef PLUGIN_WITH_A_BAD_MESSAGE
+  turn->length = 10;
+  (void)s;
+#else
+  turn->message = s->message;
+  turn->length = s->length;
+  s->length = 0;
+  if (peer == NULL && stage != PARLEY_PLUGIN_INFO) turn->length = 0;
+#endif
+  turn->completed = 1;
+  return PARLEY_PLUGIN_OK;
+}
+
+static void echo_close(void* session) { free(session); }
+
+static const struct parley_plugin_parameter parameters[] = {
+    {.name = "name", .help = "what it calls itself"},
+    {.name = "rate", .help = "in Gb/s", .kind = PARLEY_PLUGIN_NUMBER, .otherwise = "100", .least = 1, .most = 800},
+};
+static const struct parley_plugin_variant variants[] = {
+    {.id = "hello", .summary = "says its name", .parameters = parameters, .parameter_count = 2, .has_done_stage = 1}};
+
+#ifndef PLUGIN_WITHOUT_SYMBOL
+extern const struct parley_plugin_v1 parley_plugin_v1;
+const struct parley_plugin_v1 parley_plugin_v1 = {
+    .size = sizeof(struct parley_plugin_v1),
+#ifdef PLUGIN_OF_ANOTHER_VERSION
+    .abi = 7,
+#else
+    .abi = PARLEY_PLUGIN_ABI_V1,
+#endif
+    .id = "echo",
+    .version = "1.0",
+    .variants = variants,
+    .variant_count = 1,
+    .open = echo_open,
+#ifndef PLUGIN_WITHOUT_FUNCTION
+    .exchange = echo_exchange,
+#endif
+    .close = echo_close,
+};
+#else
+int parley_plugin_nothing = 1;
+#endif
