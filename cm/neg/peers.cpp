@@ -182,7 +182,7 @@ void Peers::settle(Instant now, Talk& t) {
     t.out.insert(t.out.end(), more.begin(), more.end());
     if (!std::exchange(t.named, true)) ready_.push_back(t.stream);
   }
-  if (t.session.state() == Session::State::talking && t.ticket && t.role == Role::responder) admission_.hold(t.ticket);
+  if (t.session.heard() && t.ticket) admission_.hold(t.ticket);
   if (t.session.state() == Session::State::over && !t.told) over(now, t);
   leave(now, t);
 }

@@ -153,6 +153,7 @@ bool Session::take_message() {
   in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(whole));
   note(false, *header, body);
   answer_deadline_ = after(now_, options_.answer_timeout);
+  heard_ = true;
   switch (header->type) {
     case NegType::hello: take_hello(body); break;
     case NegType::welcome: take_welcome(body); break;
@@ -190,6 +191,7 @@ bool Session::take_raw() {
       {.stage = static_cast<std::uint8_t>(stage_), .round = heard_rounds_, .length = static_cast<std::uint32_t>(whole)},
       body);
   answer_deadline_ = after(now_, options_.answer_timeout);
+  heard_ = true;
   speak(body);
   return true;
 }
@@ -199,9 +201,10 @@ void Session::take_hello(ConstBytes body) {
   const auto items = wire::parse_neg_items(body);
   if (!items) return violated(items.error().message());
   for (const wire::NegItem& item : *items) {
-    if (item.type == NegItemType::plugin) request_.plugin = item.text();
-    if (item.type == NegItemType::variant) request_.variant = item.text();
-    if (item.type == NegItemType::label) request_.label = item.text().substr(0, label_max);
+    // They end in texts for people: what is not printable is escaped, and then names nothing.
+    if (item.type == NegItemType::plugin) request_.plugin = printable(item.text().substr(0, label_max), false);
+    if (item.type == NegItemType::variant) request_.variant = printable(item.text().substr(0, label_max), false);
+    if (item.type == NegItemType::label) request_.label = printable(item.text().substr(0, label_max), false);
     done_stage_ = done_stage_ || item.type == NegItemType::done_stage;
   }
   auto made = guarded([this] { return chooser_(request_); });

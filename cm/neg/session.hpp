@@ -64,6 +64,8 @@ class Session {
 
   State state() const { return state_; }
   Stage stage() const { return stage_; }
+  /// A whole message of the peer has come.
+  bool heard() const { return heard_; }
   bool completed() const { return state_ == State::over && !failure_; }
   /// Null unless it has failed.
   const Failure* failure() const { return failure_ ? &*failure_ : nullptr; }
@@ -101,7 +103,7 @@ class Session {
   State state_ = State::hello;
   Stage stage_ = Stage::none;
   Framing framing_ = Framing::parley;
-  bool done_stage_ = false, welcome_ = false;
+  bool done_stage_ = false, welcome_ = false, heard_ = false;
   bool said_last_ = false, heard_last_ = false;  // of the stage
   std::uint16_t sent_rounds_ = 0, heard_rounds_ = 0;
   Instant now_{}, session_deadline_ = never, answer_deadline_ = never;

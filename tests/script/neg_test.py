@@ -52,6 +52,15 @@ class Neg(CliTest):
         self.refused(run("neg", "dial", "127.0.0.1:1", "--variant", "verbs-dc"), 2, "there are verbs-rc, verbs-uc")
         self.refused(run("neg", "dial", "127.0.0.1:1", "--variant", "acme/rc"), 2, "no plug-in 'acme'")
 
+    def test_a_scan_of_ports_is_no_negotiation(self):
+        peer, port = self.server("--variant", "manual", *RIGHT, "-n", 1)
+        for words in (b"", b"GET / HTTP/1.1\r\n\r\n"):
+            with socket.create_connection(("127.0.0.1", port)) as scan:
+                scan.sendall(words)
+            self.assertEqual(peer.wait_for("negotiated")["outcome"], "failed")
+        self.ok(run("neg", "dial", f"127.0.0.1:{port}", "--variant", "manual", *LEFT))
+        self.assertEqual(self.ok(peer.finish()).event("summary")["completed"], 1)
+
     def test_wrong_words(self):
         for words, text in ((("--set", "qpn"), "write NAME=VALUE"), (("--set", "qpn=1", "--set", "qpn=2"), "it is set twice"),
                             (("--set", "qpn=0"), "'0' cannot be; write a number, 1 to 16777215"),

@@ -179,8 +179,11 @@ void Negotiator::take_events() {
 }
 
 void Negotiator::told(const neg::Peers::Ended& ended) {
-  ++(ended.failure ? failed_ : completed_);
-  if (ended.failure) last_failure_ = ended.failure;
+  // Who never said what it wants is told, but is no negotiation: a scan of ports ends no `serve --count 1`.
+  if (!ended.request.variant.empty()) {
+    ++(ended.failure ? failed_ : completed_);
+    if (ended.failure) last_failure_ = ended.failure;
+  }
   context_.out.object(ended_json(ended, args_.history));
   if (args_.document.empty()) return context_.out.text(ended_text(ended, args_.history));
   if (ended.failure) return context_.out.note(ended_text(ended, args_.history));

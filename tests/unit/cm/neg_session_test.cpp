@@ -5,6 +5,7 @@
 #include <random>
 
 #include "base/bytes_io.hpp"
+#include "base/text.hpp"
 
 namespace parley::neg {
 namespace {
@@ -293,6 +294,24 @@ TEST(NegSession, EachBrokenRuleIsNamed) {
        "a message of 65537 octets; at most 65536 are taken"},
   };
   for (const Case& c : cases) EXPECT_EQ(Attacked().violation(c.messages), c.text);
+}
+
+TEST(NegSession, WhatAPeerCallsThingsIsPrintable) {
+  Request asked;
+  Session session = *Session::respond(
+      [&](const Request& r) -> Outcome<std::unique_ptr<Variant>> {
+        asked = r;
+        return std::make_unique<Scripted>(one_message("b"), std::make_shared<Scripted::Log>());
+      },
+      {}, Instant{});
+  Bytes body;
+  for (const auto item : {wire::NegItemType::plugin, wire::NegItemType::variant, wire::NegItemType::label})
+    add_neg_item(body, item, "a\x1b[2J\n" + std::string(1000, 'x'));
+  session.handle_bytes(Instant{}, Attacked::message({.type = wire::NegType::hello}, body));
+  for (const std::string& text : {asked.plugin, asked.variant, asked.label}) {
+    EXPECT_TRUE(is_printable(octets(text))) << text;
+    EXPECT_LT(text.size(), 1000U);
+  }
 }
 
 TEST(NegSession, ATurnOutOfTurnIsRefused) {

@@ -253,6 +253,26 @@ TEST(NegPingpong, TheProgramsOwnWritesAndReads) {
   EXPECT_EQ(program.heard.begin()->second.size(), 52U);
 }
 
+// A raw session begins without a Hello; a peer that says nothing gives way all the same.
+TEST(NegPingpong, SilentPeersGiveWay) {
+  Built b;
+  Peers few(b.server_framework, {.sessions_max = 4});
+  b.net.add(few, Address::v4(192, 0, 2, 3, 0));
+  const Address at = Address::v4(192, 0, 2, 3, 18515);
+  ASSERT_TRUE(few.listen(at, {{.plugin = "parley", .variant = "pingpong"}}));
+  Plain silent;
+  b.net.add(silent, Address::v4(192, 0, 2, 7, 0));
+  for (int i = 0; i < 100; ++i) silent.connect(at);
+  ASSERT_TRUE(b.net.run_until([&] { return silent.up.size() >= 100; }));
+  ASSERT_TRUE(b.client.dial(b.net.now, {.request = {.plugin = "parley", .variant = "pingpong"}, .server = at}));
+  b.net.settle();
+  while (auto event = b.client.poll_event())
+    if (auto* ended = std::get_if<Peers::Ended>(&*event)) {
+      EXPECT_FALSE(ended->failure) << ended->failure->to_string();
+    }
+  EXPECT_EQ(few.busy(), 0U);
+}
+
 TEST(NegPingpong, APeerThatSpeaksOtherwiseIsNamed) {
   Built b;
   ASSERT_TRUE(b.server.listen(fabric_server, {{.plugin = "parley", .variant = "pingpong"}}));
