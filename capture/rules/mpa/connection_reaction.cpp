@@ -71,6 +71,7 @@ void MpaConnection::check_reply_in_time(Half& initiator, const StartupSeen& repl
                    "the Request is not whole in the capture: what it asked for is not known");
     return;
   }
+  if (v) check_request(read_startup(initiator, *v), findings_);  // what its header says stands
   // RFC 5044 §7.1.2 rule 9: PD_Length is compared with what came.
   findings_.error(reply.frame, Side::responder, "RFC 5044 §7.1.2",
                   fmt::format("the responder answered a Request when only {} of {} octets had arrived",

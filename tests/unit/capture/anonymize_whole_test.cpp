@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What becomes of every octet of a stream: a line for each packet, dots for octets that are kept, 00 and others for what
+// they become (tests/states/capture_anonymized.txt). Payload, STags and private data must not show; lengths, numbers and
+// what a rule looks at must.
+#include <gtest/gtest.h>
+
+#include "tests/unit/capture/anonymize_kit.hpp"
+#include "tests/unit/capture/runs.hpp"
+#include "tests/unit/capture/stories.hpp"
+#include "tests/unit/reviewed.hpp"
+
+namespace parley::capture {
+namespace {
+
+using test::Exchange;
+using test::fpdu;
+using test::Frames;
+using test::Message;
+using test::startup;
+using wire::MpaKey;
+
+constexpr std::uint8_t C = PARLEY_MPA_FLAG_C, S = PARLEY_MPA_FLAG_S, M = PARLEY_MPA_FLAG_M;
+
+std::string octets_that_change(ConstBytes was, ConstBytes is) {
+  std::string out;
+  for (std::size_t i = 0; i < was.size(); ++i) {
+    if (i > 0 && i % 4 == 0) out += ' ';
+    out += was[i] == is[i] ? ".." : fmt::format("{:02x}", is[i]);
+  }
+  return out;
+}
+std::vector<Bytes> packets_of(ConstBytes file) {
+  std::vector<Bytes> out;
+  (void)wire::read_capture(file,
+                           [&](const wire::CapturedPacket& p) { out.emplace_back(p.octets.begin(), p.octets.end()); });
+  return out;
+}
+/// The payload of each packet of which some changes; headers are looked at elsewhere.
+std::string shown(const Frames& frames, AnonymizeOptions options = {}) {
+  const test::Anonymized a = test::anonymize(test::to_pcap(frames), options);
+  const std::vector<Bytes> now = packets_of(a.file);
+  if (!a.refusal.empty() || now.size() != frames.size()) return "  " + a.refusal + "\n";
+  std::string out;
+  constexpr std::size_t headers = 54;
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    const ConstBytes was = frames[i].octets, is = now[i];
+    if (was.size() > headers && !std::equal(was.begin() + headers, was.end(), is.begin() + headers, is.end()))
+      out += fmt::format("  {}: {}\n", i + 1, octets_that_change(was.subspan(headers), is.subspan(headers)));
+  }
+  out += fmt::format("  {} FPDUs, {} CRCs right, {} wrong, {} startup frames, {} octets of private data\n",
+                     a.streams.fpdus, a.streams.crc_right, a.streams.crc_wrong, a.streams.startup_frames,
+                     a.streams.private_data);
+  return out;
+}
+
+TEST(AnonymizeWhole, SetUps) {
+  std::string out;
+  for (const test::Story& s : test::set_ups()) out += "== " + s.name + " ==\n" + shown(test::told(s).frames);
+  // Startup frames that are none, or not whole.
+  const Bytes request = startup(MpaKey::req, C | S, 2, wire::MpaEnhanced{.ird = 1, .ord = 1}, Bytes{1, 2, 3});
+  for (const std::size_t n : {8u, 12u, 16u, 18u, 20u, 22u, 24u, 26u})
+    out += fmt::format("== {} octets of a Request ==\n", n) +
+           shown(Exchange().open().send(0, ConstBytes(request).first(n)).fin(0).frames);
+  for (const std::size_t at : {6u, 9u, 15u, 17u, 19u}) {
+    Bytes odd = request;
+    odd[at] ^= 2;
+    out += fmt::format("== octet {} of a Request altered ==\n", at) +
+           shown(Exchange().open().send(0, odd).send(1, startup(MpaKey::rep, C, 1, {}, Bytes{9})).fin(0).frames);
+  }
+  Bytes other = startup(MpaKey::rep, C, 1);
+  other[0] = 'X';
+  out += "== a Reply that is none ==\n" + shown(Exchange().open().send(0, request).send(1, other).fin(1).frames);
+  expect_as_reviewed("capture_anonymized_set_ups.txt", out);
+}
+
+Exchange talk(const Message& m, bool markers = false, bool crc = true, std::size_t mss = 1460) {
+  Exchange x;
+  const auto flags = static_cast<std::uint8_t>((markers ? M : 0) | (crc ? C : 0));
+  x.open().send(0, startup(MpaKey::req, flags, 1)).send(1, startup(MpaKey::rep, flags, 1));
+  std::array<std::uint64_t, 2> at{};
+  for (const auto& [from, ulpdu] : m.ulpdus) {
+    const Bytes f = fpdu(ulpdu, at[from], markers, crc);
+    at[from] += f.size();
+    x.send(from, f, mss);
+  }
+  return x;
+}
+
+TEST(AnonymizeWhole, Messages) {
+  std::string out;
+  for (const Message& m : test::messages()) {
+    out += "== " + m.name + " ==\n" + shown(talk(m).frames);
+    if ((m.ulpdus[m.looked_at].second[1] & 0xF) != 3)
+      out += "-- STags kept --\n" + shown(talk(m).frames, {.keep_stags = true});
+    Message cut = m;
+    Bytes& ulpdu = cut.ulpdus[m.looked_at].second;
+    ulpdu.resize(ulpdu.size() - std::min<std::size_t>(ulpdu.size(), 5));
+    out += "-- five octets shorter --\n" + shown(talk(cut).frames);
+    Frames bad = talk(m).frames;
+    bad[5 + m.looked_at].octets.back() ^= 1;
+    out += "-- CRC wrong --\n" + shown(bad);
+    Frames lacking = talk(m).frames;
+    Bytes& packet = lacking[5 + m.looked_at].octets;
+    lacking[5 + m.looked_at].original_length = static_cast<std::uint32_t>(packet.size());
+    packet.resize(packet.size() - 7);
+    out += "-- cut by the snap length --\n" + shown(lacking);
+  }
+  expect_as_reviewed("capture_anonymized_messages.txt", out);
+}
+
+TEST(AnonymizeWhole, WrongOctets) {
+  std::string out;
+  Message two{"two Sends", {{0, test::send_segment(1, 3)}, {0, test::send_segment(2, 9)}}, 0};
+  for (const bool crc : {true, false})
+    for (const std::size_t at : {0u, 1u, 2u, 3u, 8u, 20u, 23u, 25u}) {
+      Frames f = talk(two, false, crc).frames;
+      f[5].octets[54 + at] ^= 0x41;
+      out += fmt::format("== octet {} altered{} ==\n", at, crc ? "" : ", no CRC") + shown(f);
+    }
+  Message three{"", {}, 0};
+  for (std::uint32_t msn = 1; msn < 5; ++msn) three.ulpdus.emplace_back(0, test::send_segment(msn, 230));
+  out += "== markers ==\n" + shown(talk(three, true, true, 300).frames);
+  for (const std::size_t lost : {5u, 6u, 7u}) {
+    Frames f = talk(three, true, true, 300).frames;
+    f.erase(f.begin() + static_cast<std::ptrdiff_t>(lost));
+    out += fmt::format("== markers, packet {} lost ==\n", lost + 1) + shown(f);
+  }
+  for (const std::size_t at : {2u, 3u, 5u, 7u}) {
+    Frames f = talk(three, true, false, 300).frames;
+    f[5].octets[54 + at] ^= 0x40;
+    out += fmt::format("== markers, no CRC, octet {} altered ==\n", at) + shown(f);
+  }
+  expect_as_reviewed("capture_anonymized_wrong.txt", out);
+}
+
+}  // namespace
+}  // namespace parley::capture
