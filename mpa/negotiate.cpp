@@ -268,7 +268,7 @@ Refusal judge_enhanced_reply(const StartupOptions& o, const Quirk& peer, const Q
   return choose_rtr(play, p.ord > 0, p);
 }
 
-void judge_plain_reply(const StartupOptions& o, const Quirk& peer, bool asked_s, bool reply_s, Parameters& p) {
+void judge_plain_reply(const StartupOptions& o, bool asked_s, bool reply_s, Parameters& p) {
   p.depths_negotiated = false;
   p.peer_to_peer = false;
   add_reason(p,
@@ -286,9 +286,8 @@ void judge_plain_reply(const StartupOptions& o, const Quirk& peer, bool asked_s,
   }
   p.rtr = o.rtr_fallback;
   if (p.rtr == Rtr::read && p.ord == 0) p.ord = 1;
-  const std::string_view before = asked_s                ? "the Reply has S=0, the peer cannot take the RTR offered"
-                                  : peer.echoes_reserved ? "without S the RTR is not agreed"
-                                                         : "S was not asked the RTR is not agreed";
+  const std::string_view before =
+      asked_s ? "the Reply has S=0, the peer cannot take the RTR offered" : "without S the RTR is not agreed";
   add_reason(p, {.text = p.rtr == Rtr::none ? "{w}; instead the initiator's ULP must speak first (OFA 2007-10 Rtr §2)"
                                             : "{w}; instead a {r} by configuration (OFA 2007-10 Rtr §2)",
                  .word = before,

@@ -44,7 +44,7 @@ struct Refusal {
 Refusal judge_enhanced_reply(const StartupOptions& options, const Quirk& peer, const Quirk& play,
                              const wire::MpaEnhanced& reply, Parameters& p);
 /// Initiator, revision 1: settles p.rtr by the Reply's S flag (OFA 2007-10 Rtr §2).
-void judge_plain_reply(const StartupOptions& options, const Quirk& peer, bool asked_s, bool reply_s, Parameters& p);
+void judge_plain_reply(const StartupOptions& options, bool asked_s, bool reply_s, Parameters& p);
 
 /// Responder, enhanced Request: what to answer, settling p.ird, p.ord, p.rtr, p.answered and p.peer_to_peer.
 wire::MpaEnhanced answer_enhanced(const StartupOptions& options, const Quirk& play, const wire::MpaEnhanced& request,

@@ -144,7 +144,7 @@ std::size_t Startup::judge_reply(Instant now, const wire::MpaFrameView& frame, s
       return fed;
     }
   } else {
-    judge_plain_reply(options_, *peer_, request_s_, frame.s(), p);
+    judge_plain_reply(options_, request_s_, frame.s(), p);
     if (p.rtr == Rtr::frame) send_rtr_frame();
   }
   in_ = {};
