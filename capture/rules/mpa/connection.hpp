@@ -114,6 +114,7 @@ class MpaConnection : SetUpState {
     bool cut = false, start = false;
     SegmentRef ref;
     std::uint64_t at = 0;  // in the stream
+    bool dropped = false;  // missing because there was no room for more
   };
   struct LastSeen {
     std::uint64_t frame = 0;

@@ -267,8 +267,13 @@ void MpaConnection::reply_seen(Half& h, StartupSeen seen) {
 
 void MpaConnection::keep_early(Half& h, ConstBytes in, std::uint64_t missing, const SegmentRef& ref, bool cut,
                                bool start) {
-  if (h.early_octets + in.size() > early_max) {
-    h.early_dropped += in.size() + missing;
+  // Once there is no room, all that follows is one gap: what stands behind it is judged as behind a loss.
+  const bool dropping = !h.early.empty() && h.early.back().dropped;
+  if (dropping || h.early_octets + in.size() > early_max) {
+    const std::uint64_t n = in.size() + missing;
+    if (!dropping) h.early.push_back({{}, 0, false, false, ref, h.read_to - n, true});
+    h.early.back().missing += n;
+    h.early_dropped += n;
     return;
   }
   h.early_octets += in.size() + 64;
