@@ -118,7 +118,6 @@ void StreamPlan::keep_lost_markers(const Stream& s, std::uint64_t begin, ConstBy
   const std::uint64_t from = begin > base ? begin - base : 0;
   for (std::uint64_t m = (from + marker_interval - 1) / marker_interval * marker_interval;
        base + m + PARLEY_MPA_MARKER_LEN <= end; m += marker_interval) {
-    if (base + m < begin) continue;
     const ConstBytes octets = in.subspan(base + m - begin, PARLEY_MPA_MARKER_LEN);
     Reader r(octets);
     const std::uint16_t reserved = r.be16(), pointer = r.be16();

@@ -93,6 +93,33 @@ TEST(CaptureEdges, LengthsAndSilences) {
   expect_as_reviewed("capture_edges.txt", out);
 }
 
+/// The frame with a timestamps option (RFC 7323 §3.2) behind its other options.
+test::Frame with_timestamps(test::Frame f) {
+  const std::size_t header = static_cast<std::size_t>(f.octets[46] >> 4) * 4;
+  const Bytes option{1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2};
+  f.octets.insert(f.octets.begin() + static_cast<std::ptrdiff_t>(34 + header), option.begin(), option.end());
+  f.octets[46] = static_cast<std::uint8_t>(f.octets[46] + 0x30);
+  const std::size_t total = f.octets.size() - 14;
+  f.octets[16] = static_cast<std::uint8_t>(total >> 8), f.octets[17] = static_cast<std::uint8_t>(total);
+  return f;
+}
+
+TEST(CaptureEdges, TimestampsLeaveTwelveOctetsLessInASegmentIfBothSidesSendThem) {  // RFC 7323 §3.2
+  for (const unsigned who : {0u, 1u, 2u, 3u})
+    for (std::size_t payload = 1420; payload < 1440; ++payload) {
+      const Bytes f = fpdu(send_segment(1, payload));
+      Exchange x;
+      x.set_up().send(0, f, 9000).acknowledge(1).close();
+      for (test::Frame& frame : x.frames) {
+        const bool of_initiator = frame.octets[29] == 1;
+        if ((who & (of_initiator ? 1u : 2u)) != 0) frame = with_timestamps(frame);
+      }
+      const bool too_long = f.size() + (who == 3 ? 12 : 0) > 1460;
+      EXPECT_EQ(brief(x.frames).find("longer than a TCP segment") != std::string::npos, too_long)
+          << who << " " << f.size();
+    }
+}
+
 // The first FPDUs that wait for a Reply are kept up to 256 KiB.
 TEST(CaptureEdges, WhatWaitsForAReply) {
   Runs runs;
