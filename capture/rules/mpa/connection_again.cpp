@@ -128,6 +128,8 @@ ConnectionReport MpaConnection::rejected_report(std::uint64_t next) {
     h.counts.missing_octets -= h.lost_behind;
   }
   ConnectionReport r = report();
+  // What the capture lacks of it may only have shown later, behind the set-up itself.
+  for (Finding& f : r.findings) f.frame = std::min(f.frame, r.last_frame);
   r.end = fmt::format("another Request on the same TCP connection (frame {})", next);
   return r;
 }

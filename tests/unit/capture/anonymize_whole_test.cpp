@@ -108,6 +108,33 @@ TEST(AnonymizeWhole, Messages) {
   expect_as_reviewed("capture_anonymized_messages.txt", out);
 }
 
+/// The one packet that is looked at.
+std::string looked_at(const Message& m, const Frames& frames) {
+  const std::string all = shown(frames), head = fmt::format("  {}: ", 6 + m.looked_at);
+  const std::size_t at = all.find(head);
+  return at == std::string::npos ? "  kept\n" : all.substr(at, all.find('\n', at) + 1 - at);
+}
+
+TEST(AnonymizeWhole, MessagesOfEachLengthAndCutAtEach) {
+  std::string out;
+  for (const Message& m : test::messages()) {
+    const std::size_t size = m.ulpdus[m.looked_at].second.size();
+    if (size < 22 || m.name.starts_with("RDMA") || m.name.starts_with("Send")) continue;
+    out += "== " + m.name + " ==\n";
+    for (std::size_t n = 17; n < size; ++n) {
+      Message other = m;
+      other.ulpdus[m.looked_at].second.resize(n);
+      out += fmt::format("of {}:{}", n, looked_at(m, talk(other).frames));
+      Frames lacking = talk(m).frames;
+      Bytes& packet = lacking[5 + m.looked_at].octets;
+      lacking[5 + m.looked_at].original_length = static_cast<std::uint32_t>(packet.size());
+      packet.resize(54 + 2 + n);
+      out += fmt::format("cut at {}:{}", n, looked_at(m, lacking));
+    }
+  }
+  expect_as_reviewed("capture_anonymized_lengths.txt", out);
+}
+
 TEST(AnonymizeWhole, WrongOctets) {
   std::string out;
   Message two{"two Sends", {{0, test::send_segment(1, 3)}, {0, test::send_segment(2, 9)}}, 0};

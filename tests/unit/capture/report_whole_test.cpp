@@ -6,9 +6,11 @@
 #include <fmt/format.h>
 
 #include "capture/link_type.hpp"
+#include "capture/report/csv.hpp"
 #include "capture/report/json.hpp"
 #include "capture/report/ladder.hpp"
 #include "capture/report/text.hpp"
+#include "capture/report/text_ladder.hpp"
 #include "capture/report/total.hpp"
 #include "tests/unit/capture/stories.hpp"
 #include "tests/unit/reviewed.hpp"
@@ -153,6 +155,34 @@ TEST(ReportWhole, LaddersWithFields) {
     out += "== without notes, five rows ==\n" + ladder_rows(c, {.rows_max = 5, .notes = false});
   }
   expect_as_reviewed("capture_report_ladders.txt", out);
+}
+
+TEST(ReportWhole, TextLaddersAndCsv) {
+  std::string out;
+  ConnectionReport c = full();
+  c.first_at = Instant{} + std::chrono::milliseconds(1000);
+  c.last_at = c.first_at + std::chrono::milliseconds(1234);
+  c.steps = {std::chrono::microseconds(1), std::chrono::microseconds(20), std::chrono::microseconds(300),
+             std::chrono::microseconds(4000)};
+  c.ird = 3, c.ord = 9, c.depths_negotiated = true, c.rtr = mpa::Rtr::read;
+  c.from_initiator = {
+      .octets = 900, .fpdus = 11, .messages = 12, .retransmissions = 13, .out_of_order = 14, .missing_octets = 15};
+  c.from_responder = {
+      .octets = 800, .fpdus = 21, .messages = 22, .retransmissions = 23, .out_of_order = 24, .missing_octets = 25};
+  c.findings = {
+      {0, Severity::note, "", "of no frame", {}},
+      {0, Severity::warning, "RFC 1", "of no frame either", {}},
+      {1, Severity::error, "RFC 2", "of the first", Side::responder},
+      {7, Severity::warning, "RFC 5044 §4.4",
+       "behind the last event, in words that go on for longer than a row of the ladder has room for", Side::responder}};
+  c.events = {{1, c.first_at, Side::initiator, LadderEvent::Kind::tcp, "SYN", 0, {}},
+              {6, c.first_at, Side::responder, LadderEvent::Kind::fpdu, "Send msn=1 " + std::string(90, 'y'), 4, {}}};
+  for (const std::size_t width : {60u, 61u, 100u})
+    for (const bool ascii : {false, true}) out += to_ladder(c, {.width = width, .ascii = ascii}) + "\n";
+  FileReport r;
+  r.connections.push_back(c);
+  out += csv_header() + to_csv("a.pcap", r);
+  expect_as_reviewed("capture_report_text_ladders.txt", out);
 }
 
 TEST(ReportWhole, Json) {

@@ -60,6 +60,11 @@ inline std::vector<Story> set_ups() {
   rtr.said.push_back({1, fpdu(tagged(wire::RdmapOpcode::read_response, 1, 0, 0))});
   talk(rtr);
   begin("rejected", startup(wire::MpaKey::req, C, 1), startup(wire::MpaKey::rep, C | R, 1, {}, words));
+  Story& again =
+      begin("rejected, then again", startup(wire::MpaKey::req, C, 1, {}, words), startup(wire::MpaKey::rep, C | R, 1));
+  again.said.push_back({0, startup(wire::MpaKey::req, C, 1)});
+  again.said.push_back({1, startup(wire::MpaKey::rep, C, 1, {}, words)});
+  talk(again);
   return out;
 }
 

@@ -41,7 +41,7 @@ std::vector<Step> ways_to_end() {
   std::vector<Step> out;
   for (const auto code : std::array<std::uint8_t, 6>{2, 4, 5, 6, 7, 8})
     out.emplace_back(fmt::format("Terminate of MPA {}", code),
-                     [code](Exchange& x) { x.send(0, fpdu(test::terminate(0x20, code, 0))).close(); });
+                     [code](Exchange& x) { x.send(0, fpdu(test::terminate(0x20, code, 0)), 20).close(); });
   out.emplace_back("Terminate of MPA 6, nibbles exchanged",
                    [](Exchange& x) { x.send(0, fpdu(test::terminate(0x02, 6, 0))).close(); });
   out.emplace_back("Terminate of MPA 6 by the responder",
@@ -51,9 +51,9 @@ std::vector<Step> ways_to_end() {
   out.emplace_back("FIN of the responder", [](Exchange& x) { x.fin(1); });
   out.emplace_back("RST of the responder", [](Exchange& x) { x.rst(1); });
   out.emplace_back("both close", [](Exchange& x) { x.close(); });
-  out.emplace_back("a Send", [](Exchange& x) { x.send(0, fpdu(send_segment(1, 4))); });
+  out.emplace_back("a Send", [](Exchange& x) { x.send(0, fpdu(send_segment(1, 4)), 20); });
   out.emplace_back("an empty RDMA Write",
-                   [](Exchange& x) { x.send(0, fpdu(tagged(RdmapOpcode::rdma_write, 1, 0, 0))).close(); });
+                   [](Exchange& x) { x.send(0, fpdu(tagged(RdmapOpcode::rdma_write, 1, 0, 0)), 12).close(); });
   out.emplace_back("an Rtr frame", [](Exchange& x) { x.send(0, startup(MpaKey::rtr, C, 1)).close(); });
   out.emplace_back("an Rtr frame, RST of the responder",
                    [](Exchange& x) { x.send(0, startup(MpaKey::rtr, C, 1)).rst(1); });
