@@ -22,6 +22,7 @@ struct ScenarioProblem {
 struct Distrust {
   bool hosts = false;    ///< a host or switch whose name is not known
   bool links = false;    ///< a link whose name or ends are not known
+  bool nics = false;     ///< a NIC whose name is not known
   bool listens = false;  ///< a listener whose address or port is not known
 };
 

@@ -24,7 +24,7 @@ inline std::string without_unit(const DocValue& value, std::string_view form, st
   const bool number = value.kind == Kind::integer || value.kind == Kind::real;
   if (!number || value.text.size() + 1 > 20) return wrong(value, form);
   const std::string digits = value.kind == Kind::integer ? std::to_string(value.integer) : value.text;
-  if (digits.empty() || digits.front() == '-') return wrong(value, form);
+  if (digits.empty() || digits.front() < '0' || digits.front() > '9') return wrong(value, form);  // -1, nan
   return fmt::format("{} lacks its unit: write \"{}{}\" or \"{}{}\"", describe(value), digits, unit, digits, other);
 }
 

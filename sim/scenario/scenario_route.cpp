@@ -57,11 +57,21 @@ class Routes {
   }
   /// The first, with these NICs if they are named.
   std::optional<Route> find(const std::string& from_nic, const std::string& to_nic) const {
-    for (const Place& a : here_)
-      for (const Place& b : there_)
-        if (a.segment == b.segment && is(*from_, a.nic, from_nic) && is(*to_, b.nic, to_nic))
-          return Route{.from_port = a.nic, .to_port = b.nic};
+    for (const auto& [a, b] : joined(from_nic, to_nic))
+      if (!is_plain(*from_, a) && !is_plain(*to_, b)) return Route{.from_port = a, .to_port = b};
     return std::nullopt;
+  }
+  /// Why there is none.
+  std::string why_none(const ScenarioConnect& connect, const std::string& from_nic, const std::string& to_nic) const {
+    const auto pairs = joined(from_nic, to_nic);
+    if (pairs.empty())
+      return fmt::format("no links and switches join '{}' and '{}'", end_text(connect.from, from_nic),
+                         end_text(connect.to, to_nic));
+    const auto [a, b] = pairs.front();
+    const bool here = is_plain(*from_, a);
+    const ScenarioHost& host = here ? *from_ : *to_;
+    return fmt::format("NIC '{}' has engine = \"none\", so no connection uses it",
+                       end_text(host.name, host.options.nics[here ? a : b].name));
   }
 
  private:
@@ -70,10 +80,24 @@ class Routes {
       if (host.name == name && !host.is_switch) return &host;
     return nullptr;
   }
+  /// NICs of both in one segment, with these names if they are given.
+  std::vector<std::pair<std::uint16_t, std::uint16_t>> joined(const std::string& from_nic,
+                                                              const std::string& to_nic) const {
+    std::vector<std::pair<std::uint16_t, std::uint16_t>> out;
+    for (const Place& a : here_)
+      for (const Place& b : there_)
+        if (a.segment == b.segment && is(*from_, a.nic, from_nic) && is(*to_, b.nic, to_nic))
+          out.emplace_back(a.nic, b.nic);
+    return out;
+  }
   static bool is(const ScenarioHost& host, std::uint16_t nic, const std::string& name) {
     const std::vector<NicOptions>& nics = host.options.nics;
-    if (nic < nics.size() && nics[nic].engine == NicEngine::none) return false;
     return name.empty() || (nic < nics.size() && nics[nic].name == name);
+  }
+  /// Plain Ethernet: nothing behind it speaks RDMA.
+  static bool is_plain(const ScenarioHost& host, std::uint16_t nic) {
+    const std::vector<NicOptions>& nics = host.options.nics;
+    return nic < nics.size() && nics[nic].engine == NicEngine::none;
   }
 
   const ScenarioHost *from_, *to_;
@@ -106,14 +130,10 @@ Segments link_segments(const Scenario& scenario) {
 Checked<Route> find_route(const Scenario& scenario, const Segments& segments, const ScenarioConnect& connect) {
   const Routes routes(scenario, segments, connect.from, connect.to);
   auto first = routes.find(connect.from_nic, connect.to_nic);
-  if (!first)
-    return tl::unexpected(fmt::format("no links and switches join '{}' and '{}'",
-                                      end_text(connect.from, connect.from_nic), end_text(connect.to, connect.to_nic)));
+  if (!first) return tl::unexpected(routes.why_none(connect, connect.from_nic, connect.to_nic));
   for (const std::string& nic : connect.backups) {
     const auto backup = routes.find({}, nic);
-    if (!backup)
-      return tl::unexpected(
-          fmt::format("no links and switches join '{}' and '{}'", connect.from, end_text(connect.to, nic)));
+    if (!backup) return tl::unexpected(routes.why_none(connect, {}, nic));
     first->backup_ports.push_back(backup->to_port);
   }
   return *first;

@@ -219,8 +219,10 @@ class ScenarioReader {
       return complain(entry->line, entry->column, "nic",
                       "there can be several of nic: write [[host.nic]] with two brackets");
     }
-    for (const DocValue& nic : entry->value.items)
+    for (const DocValue& nic : entry->value.items) {
       read_keys(nic, "[[host.nic]]", nic_keys(), out.options.nics.emplace_back());
+      if (lost(&nic, {"name"})) lost_[&item].emplace("nic");
+    }
   }
 
   /// One end of connections, with the table of what only MPA has.
@@ -256,12 +258,14 @@ class ScenarioReader {
   void read_fault(const DocValue& item) {
     ScenarioFault& out = begin(item, scenario_.faults, Section::fault);
     read_keys(item, "[[fault]]", fault_keys(), out);
-    if (item.find("action") == nullptr && !lost(&item, {"action"}))
+    if (item.find("action") == nullptr && !lost(&item, {"action"})) {
       complain(item.line, item.column, "action", "the fault has no action: add action = \"drop\" or another");
+      lost_[&item].emplace("action");
+    }
     const DocEntry* at = item.find("at");
     if (at != nullptr && item.find("from") != nullptr)
       complain(at->line, at->column, "at", "at and from are the same time: leave one out");
-    else if (at != nullptr && item.find("action") != nullptr && !is_momentary(out))
+    else if (at != nullptr && !lost(&item, {"action"}) && !is_momentary(out))
       complain(at->line, at->column, "at",
                fmt::format("{} lasts: write from (and until) in place of at", to_string(out.rule.action)));
     // `nth = 2` alone is the second and no other.
@@ -319,6 +323,7 @@ class ScenarioReader {
   void judge(const DocValue& root) {
     const Distrust distrust{.hosts = lost(root, Section::host, {"host", "switch"}, {"name"}),
                             .links = lost(root, Section::link, {"link"}, {"name", "ends"}),
+                            .nics = lost(root, Section::host, {"host"}, {"nic"}),
                             .listens = lost(root, Section::listen, {"listen"}, {"host", "port", "address"})};
     const bool connects_lost = lost(root, Section::connect, {"connect"}, {});
     for (ScenarioProblem& finding : find_faults(scenario_, distrust)) {
@@ -327,6 +332,8 @@ class ScenarioReader {
       if (finding.index < tables.size() &&
           (lost(tables[finding.index], {finding.key}) || lost(mpa_table(*tables[finding.index]), {finding.key})))
         continue;
+      // What a fault may say depends on its action.
+      if (finding.section == Section::fault && lost(tables[finding.index], {"action"})) continue;
       const auto [line, column] = place_of(finding);
       complain(line, column, finding.key, std::move(finding.text));
     }

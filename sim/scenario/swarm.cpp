@@ -109,6 +109,9 @@ void Swarm::draw_hosts() {
 }
 
 void Swarm::draw_links() {
+  for (const ScenarioHost& host : s_.hosts)
+    for (const NicOptions& nic : host.options.nics)
+      if (nic.mtu != 0) smallest_mtu_ = std::min(smallest_mtu_, nic.mtu);
   // Path-MTU discovery is not modelled: behind a switch all links have one MTU.
   const bool switched =
       std::any_of(s_.hosts.begin(), s_.hosts.end(), [](const ScenarioHost& h) { return h.is_switch; });

@@ -2,6 +2,9 @@
 // Tables for a reviewer, in tests/states: what each case sends, octet by octet, and how it judges each answer.
 #include <fmt/format.h>
 
+#include <array>
+
+#include "base/rng.hpp"
 #include "base/text.hpp"
 #include "mpa/crc32c.hpp"
 #include "played.hpp"
@@ -26,11 +29,15 @@ CaseNames runnable(Iut iut) {
   return names;
 }
 
-std::vector<Result> results_of(Iut iut, const Script& script, const CaseNames& names) {
+using ChangeSettings = std::function<void(Settings&)>;
+
+std::vector<Result> results_of(Iut iut, const Script& script, const CaseNames& names,
+                               const ChangeSettings& change = {}) {
   Table table(iut, names, script);
   table.settings.recv_size = 16;
   table.settings.recv_count = 1;
   table.settings.foreign_max = table.settings.refused_max = 1000;  // each case is run
+  if (change) change(table.settings);
   table.finish();
   return table.run->results();
 }
@@ -325,6 +332,131 @@ std::vector<Played> initiators() {
       {"a Reply", sends({.key = PARLEY_MPA_KEY_REP, .flags = flag_c})},
       {"no Request", sends({.key = "GET / HTTP/1.1\r\n"})},
   };
+}
+
+// ---- settings
+
+struct OtherSettings {
+  std::string_view name;
+  void (*change)(Settings&);
+};
+constexpr OtherSettings other_settings[] = {
+    {"as usual", [](Settings&) {}},
+    {"receives unknown", [](Settings& s) { s.recv_size.reset(), s.recv_count.reset(); }},
+    {"no receive", [](Settings& s) { s.recv_count = 0; }},
+    {"five receives of 1 octet", [](Settings& s) { s.recv_count = 5, s.recv_size = 1; }},
+    {"receives of 5000 octets", [](Settings& s) { s.recv_size = 5000; }},
+    {"receives of unknown size", [](Settings& s) { s.recv_size.reset(); }},
+    {"unknown program", [](Settings& s) { s.ulp = Ulp::unknown; }},
+    {"unknown program, receives unknown",
+     [](Settings& s) { s.ulp = Ulp::unknown, s.recv_size.reset(), s.recv_count.reset(); }},
+    {"speaks first", [](Settings& s) { s.speaks_first = true; }},
+    {"speaks first, unknown program", [](Settings& s) { s.speaks_first = true, s.ulp = Ulp::unknown; }},
+    {"short times",
+     [](Settings& s) {
+       s.reply = 5ms, s.quiet = 3ms, s.timer = 2s, s.patience = 1s, s.pause = 7ms, s.first_fpdu = 1ms, s.connect = 9ms;
+     }},
+    {"long times", [](Settings& s) { s.reply = 50s, s.quiet = 9s, s.timer = 99s, s.patience = 300s, s.pause = 2s; }},
+};
+
+/// Of each case and setting, how long it took, how it was judged, and a CRC32c of all that the tester sent.
+std::string judged_by_settings(Iut iut, const std::vector<Played>& peers) {
+  const CaseNames names = runnable(iut);
+  std::string out;
+  for (const Played& peer : peers) {
+    std::vector<std::vector<std::pair<std::string, std::string>>> lines(names.size());
+    for (const OtherSettings& other : other_settings) {
+      const auto results = results_of(iut, peer.script, names, other.change);
+      for (std::size_t c = 0; c < results.size(); ++c) {
+        Bytes sent;
+        for (const Exchange& e : results[c].exchanges)
+          if (e.by_tester) sent.insert(sent.end(), e.octets.begin(), e.octets.end());
+        const std::string words =
+            fmt::format("{} ms, {} octets, CRC32c {:08x}: {}: {}", results[c].took / 1ms, sent.size(),
+                        mpa::crc32c(sent), verdict_text(results[c], false), results[c].finding.observed);
+        const auto same =
+            std::find_if(lines[c].begin(), lines[c].end(), [&](const auto& l) { return l.first == words; });
+        if (same == lines[c].end())
+          lines[c].emplace_back(words, other.name);
+        else if (same != lines[c].begin())
+          same->second += "; " + std::string(other.name);
+      }
+    }
+    out += fmt::format("==== {}\n", peer.name);
+    for (std::size_t c = 0; c < names.size(); ++c) {
+      if (lines[c].size() < 2) continue;  // no setting plays a part in it
+      out += fmt::format("{}\n", names[c]);
+      for (const auto& [words, who] : lines[c]) out += fmt::format("  {}: {}\n", who, words);
+    }
+  }
+  return out;
+}
+
+/// Peers that answer the fitting Reply with drawn changes and go on in one of the ways above: by case, a CRC32c of all
+/// that was observed and how long it took.
+std::string judged_of_drawn(Iut iut, std::uint64_t seeds) {
+  const CaseNames names = runnable(iut);
+  std::vector<std::string> all(names.size());
+  std::vector<std::array<unsigned, 4>> counts(names.size());
+  const After afters[] = {takes_everything,
+                          takes_everything,
+                          answers_twice,
+                          reads_little,
+                          ends,
+                          resets,
+                          says_nothing,
+                          terminates({2, 0, 2}),
+                          terminates({0, 2, 6}),
+                          terminates({1, 1, 0}, Form::bare, true)};
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    Rng rng(seed);
+    const After& after = afters[rng.below(std::size(afters))];
+    const std::uint8_t flip = rng.below(2) == 0 ? 0 : static_cast<std::uint8_t>(1U << rng.below(8));
+    const std::uint32_t words = rng.below(3) == 0 ? 0 : 1U << rng.below(32);
+    const std::size_t data = rng.below(3) == 0 ? rng.below(40) : 0, trailing = rng.below(6) == 0 ? rng.below(9) : 0;
+    const bool picky = rng.below(2) != 0, old = rng.below(4) == 0;
+    const Change change = [=](StartupOctets& s) {
+      s.flags ^= flip;
+      if (s.enhanced) *s.enhanced ^= words;
+      s.private_data = Bytes(data, 0x5A);
+      s.trailing = Bytes(trailing, 0x11);
+      if (old) s.revision = 1, s.enhanced.reset();
+    };
+    StartupOctets asked = request(flag_c | flag_s, 2, tester::enhanced(4 | (picky ? A : 0), 4 | C));
+    change(asked);
+    const Script script =
+        iut == Iut::responder ? responder(after, change, picky ? sound : any) : initiator(after, asked, picky);
+    const auto results = results_of(iut, script, names);
+    for (std::size_t c = 0; c < results.size(); ++c) {
+      const Result& r = results[c];
+      ++counts[c][static_cast<std::size_t>(r.finding.verdict) % 4];
+      all[c] += fmt::format("{} {} {}\n", to_string(r.finding.verdict), r.finding.observed, r.took.count());
+      for (const Exchange& e : r.exchanges) all[c] += fmt::format("{} {}\n", e.words, e.at.time_since_epoch().count());
+    }
+  }
+  std::string out;
+  for (std::size_t c = 0; c < names.size(); ++c)
+    out += fmt::format("  {}{} CRC32c {:08x}\n", pad(names[c], 40), fmt::join(counts[c], " "),
+                       mpa::crc32c(ConstBytes(reinterpret_cast<const std::uint8_t*>(all[c].data()), all[c].size())));
+  return out;
+}
+
+TEST(ConformTables, WhatDependsOnTheSettings) {
+  const StartupOctets v2 = request(flag_c | flag_s, 2, tester::enhanced(4, 4));
+  expect_as_reviewed(
+      "conform_settings.txt",
+      judged_by_settings(Iut::responder, {{"a responder that takes everything", responder(takes_everything)},
+                                          {"a responder that says nothing", responder(says_nothing)},
+                                          {"a responder that terminates", responder(terminates({0, 2, 6}))}}) +
+          judged_by_settings(Iut::initiator, {{"an initiator that takes everything", initiator(takes_everything, v2)},
+                                              {"an initiator that says nothing", initiator(says_nothing, v2)},
+                                              {"an initiator that terminates", initiator(terminates({0, 2, 6}), v2)}}));
+}
+TEST(ConformTables, HowDrawnPeersAreJudged) {
+  expect_as_reviewed(
+      "conform_drawn.txt",
+      "# 60 drawn peers each: verdicts in their order, and a CRC32c of all that was seen.\nresponders\n" +
+          judged_of_drawn(Iut::responder, 60) + "initiators\n" + judged_of_drawn(Iut::initiator, 60));
 }
 
 TEST(ConformTables, WhatEachCaseSendsToAResponder) {

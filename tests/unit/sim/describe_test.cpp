@@ -173,6 +173,15 @@ TEST(SimDescribe, HeadersAreToldAsReviewed) {
   odd.show(frame);
   frame[12] = 0x88;
   odd.show(frame);
+  Bytes v6_frame = f.tcp(LocalKind::v6, header(wire::tcp_flag::ack, 1, 1));
+  v6_frame[14] = 0x6A;  // traffic class AB, flow label 6543C
+  v6_frame[15] = 0xB6;
+  v6_frame[16] = 0x54;
+  v6_frame[17] = 0x3C;
+  v6_frame[21] = 77;
+  odd.show(v6_frame);
+  v6_frame[20] = 44;
+  odd.show(v6_frame);
   part("neither", odd);
   expect_as_reviewed("sim_frames.txt", out);
 }

@@ -3,62 +3,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <map>
-
+#include "endings_kit.hpp"
 #include "sim/check/expectation.hpp"
-#include "tests/unit/reviewed.hpp"
 
 namespace parley::sim::check {
 namespace {
-
-struct Ending {
-  std::string_view name;
-  void (*make)(End&);
-};
-
-void come_up(End& end) {
-  end.told = {{.what = Told::established}};
-  end.transfers_done = true;
-}
-void be_told(End& end, Told what, std::string_view words) {
-  end.told.push_back({.what = what, .has_code = true, .words = std::string(words)});
-}
-
-constexpr Ending endings[] = {
-    {"nothing told", [](End&) {}},
-    {"up", come_up},
-    {"up, not all transferred",
-     [](End& end) {
-       come_up(end);
-       end.transfers_done = false;
-     }},
-    {"closed",
-     [](End& end) {
-       come_up(end);
-       end.told.push_back({.what = Told::disconnected, .graceful = true});
-     }},
-    {"failed in close",
-     [](End& end) {
-       come_up(end);
-       be_told(end, Told::disconnected, "no FIN");
-       end.told.back().in_close = true;
-     }},
-    {"cut",
-     [](End& end) {
-       come_up(end);
-       be_told(end, Told::disconnected, "an RST");
-     }},
-    {"rejected", [](End& end) { be_told(end, Told::rejected, "code 4"); }},
-    {"refused", [](End& end) { end.refused = true; }},
-    {"failed", [](End& end) { be_told(end, Told::failed, "time-out"); }},
-    {"crashed",
-     [](End& end) {
-       come_up(end);
-       end.crashed = true;
-     }},
-    {"given up", [](End& end) { end.dropped = true; }},
-};
 
 /// What is said of one pair of ends; `responder` none: it never heard of the connection.
 std::string said_of_ends(const Ending& initiator, const Ending* responder, const ScenarioConnect& wanted,
@@ -80,24 +29,15 @@ std::string said_of_ends(const Ending& initiator, const Ending* responder, const
 
 /// A row for each initiator, a column for each responder; "." is as expected, a letter stands for the words below.
 std::string judged_table(const ScenarioConnect& wanted, bool touched) {
-  std::vector<std::string> words;
+  Legend legend;
   std::string out;
   for (const Ending& initiator : endings) {
     out += "  " + pad(initiator.name, 26);
-    for (std::size_t r = 0; r <= std::size(endings); ++r) {
-      const std::string said = said_of_ends(initiator, r == 0 ? nullptr : &endings[r - 1], wanted, touched);
-      if (said.empty()) {
-        out += " .";
-        continue;
-      }
-      const auto at = std::find(words.begin(), words.end(), said) - words.begin();
-      if (at == static_cast<std::ptrdiff_t>(words.size())) words.push_back(said);
-      out += fmt::format(" {}", static_cast<char>('a' + at));
-    }
+    for (std::size_t r = 0; r <= std::size(endings); ++r)
+      out += " " + legend.letter(said_of_ends(initiator, r == 0 ? nullptr : &endings[r - 1], wanted, touched));
     out += "\n";
   }
-  for (std::size_t i = 0; i < words.size(); ++i) out += fmt::format("  {}: {}\n", static_cast<char>('a' + i), words[i]);
-  return out;
+  return out + legend.text();
 }
 
 TEST(SimExpectation, EveryPairOfEndsIsJudgedAsReviewed) {

@@ -112,9 +112,11 @@ TEST(SimRoute, AnUnnamedLinkTakesTheFirstNicThatHasNone) {
 }
 
 TEST(SimRoute, UsesNoNicWithoutRdma) {
-  EXPECT_EQ(route(joined({{"a/n3", "b"}})), "no links and switches join 'a' and 'b'");
+  EXPECT_EQ(route(joined({{"a/n3", "b"}})), "NIC 'a/n3' has engine = \"none\", so no connection uses it");
   EXPECT_EQ(route(joined({{"a/n3", "b"}, {"a/n2", "b"}})), "1 > 1");
-  EXPECT_EQ(route(joined({{"b/n3", "a"}}), "a", "b/n3"), "no links and switches join 'a' and 'b/n3'");
+  EXPECT_EQ(route(joined({{"b/n3", "a"}}), "a", "b/n3"), "NIC 'b/n3' has engine = \"none\", so no connection uses it");
+  EXPECT_EQ(route(joined({{"a", "b"}, {"b/n3", "a"}}), "a", "b", {"n3"}),
+            "NIC 'b/n3' has engine = \"none\", so no connection uses it");
 }
 
 TEST(SimRoute, BackupsAreOtherNicsOfTheResponder) {

@@ -299,6 +299,26 @@ TEST(SimSwarm, LeavesQuirksAndTheirOptionsAlone) {
   }
 }
 
+// RFC 8200 §5: IPv6 needs an MTU of 1280.
+TEST(SimSwarm, DrawsNoIpv6OverANicThatIsTooNarrowForIt) {
+  for (const auto& [mtu, drawn] : {std::pair(std::uint16_t{1279}, false), {std::uint16_t{1280}, true}}) {
+    Scenario from = base();
+    from.hosts[0].options.nics = {{.name = "n1", .mtu = mtu}};
+    bool v6 = false;
+    for (std::uint64_t seed = 0; seed < 300; ++seed)
+      for (const ScenarioConnect& c : draw_swarm(from, seed).connects) v6 |= c.address == AddressKind::v6;
+    EXPECT_EQ(v6, drawn) << mtu;
+  }
+}
+
+// Times are drawn too, so none can be promised.
+TEST(SimSwarm, PromisesNoTimeOfSetUp) {
+  Scenario from = base();
+  from.connects[0].established_within = 1s;
+  for (std::uint64_t seed = 0; seed < 20; ++seed)
+    EXPECT_EQ(draw_swarm(from, seed).connects[0].established_within, Duration{}) << seed;
+}
+
 TEST(SimSwarm, TakesAScenarioWithoutLinks) {
   Scenario empty;
   EXPECT_TRUE(draw_swarm(empty, 1).faults.empty());

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// How the shipped scenarios end, to the nanosecond and the octet. Who reports a scenario and a seed has reported a run:
+// what happens in it is not to change unawares. Where it changes on purpose, the tables say what a user will notice.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "reports_kit.hpp"
+#include "sim/scenario/scenario.hpp"
+#include "tests/unit/reviewed.hpp"
+
+namespace parley::sim::test {
+namespace {
+
+std::vector<Scenario> shipped() {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(PARLEY_SOURCE_DIR "/sim/scenarios"))
+    if (entry.path().extension() == ".toml") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  std::vector<Scenario> out;
+  for (const auto& path : files) {
+    std::ifstream file(path);
+    std::stringstream content;
+    content << file.rdbuf();
+    auto scenario = parse_scenario(content.str(), path.filename().string());
+    EXPECT_TRUE(scenario) << path;
+    if (scenario) out.push_back(std::move(*scenario));
+  }
+  return out;
+}
+
+TEST(SimReports, ShippedScenariosEndAsReviewed) {
+  std::string out = "# Of each: connections with initiator / responder, hosts as of the last frame, and hashes.\n";
+  for (const Scenario& scenario : shipped()) {
+    const Recorded run = record_run(scenario, scenario.seed);
+    out += fmt::format("\n{}{}  pcapng {:016x} ladder {:016x} trace {:016x}\n", report_text(run.report, 20), run.hosts,
+                       run.pcapng, run.ladder, run.trace);
+  }
+  expect_as_reviewed("sim_reports.txt", out);
+}
+
+TEST(SimReports, SeedsThatWereReportedStillRunAsTheyDid) {
+  constexpr std::uint64_t seeds = 3;
+  std::uint64_t first = 1;
+  std::string out = fmt::format("# {} seeds of each, with drawn parameters: sums, and one hash of all.\n", seeds);
+  for (const Scenario& scenario : shipped()) {
+    if (scenario.name.starts_with("flood_")) continue;  // thousands of connections each
+    RunReport sum;
+    std::uint64_t hash = fnv1a_start;
+    for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
+      std::vector<std::string> drawn;
+      const Scenario swarm = draw_swarm(scenario, seed, &drawn);
+      const Recorded run = record_run(swarm, seed);
+      EXPECT_TRUE(run.report.passed()) << report_text(run.report, 5);
+      sum.established += run.report.established;
+      sum.rejected += run.report.rejected;
+      sum.failed += run.report.failed;
+      sum.faults_hit += run.report.faults_hit;
+      sum.counters.packet_hops += run.report.counters.packet_hops;
+      hash = hash_of(fmt::format("{}{}{}{}{}{}", fmt::join(drawn, "\n"), report_text(run.report, 1000), run.hosts,
+                                 run.pcapng, run.ladder, run.trace),
+                     hash);
+    }
+    out += fmt::format("{} from {}: {}; faults {} hops {} hash {:016x}\n", pad(scenario.name, 36), first,
+                       connections_text(sum), sum.faults_hit, sum.counters.packet_hops, hash);
+    first += seeds;
+  }
+  expect_as_reviewed("sim_seeds.txt", out);
+}
+
+}  // namespace
+}  // namespace parley::sim::test
