@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "sim/fault/fault_text.hpp"
+#include "sim/scenario/scenario_schema.hpp"
 #include "sim/scenario/swarm.hpp"
 
 namespace parley::sim {
@@ -24,7 +25,7 @@ void Swarm::draw_window(FaultRule& rule) {
 ScenarioFault Swarm::on_a_link() {
   ScenarioFault fault;
   const ScenarioLink& link = s_.links[rng_.below(s_.links.size())];
-  fault.link = link.name;
+  fault.link = link.name.empty() ? default_link_name(link) : link.name;
   fault.way = static_cast<Way>(rng_.below(3));
   if (fault.way != Way::both) fault.toward = link.ends[fault.way == Way::forward ? 1 : 0];
   return fault;

@@ -3,6 +3,7 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <vector>
@@ -10,6 +11,12 @@
 #include "sim/scenario/scenario.hpp"
 
 namespace parley::sim {
+
+/// An error as text, without toml++'s own words, which change from version to version.
+inline std::string told(const ScenarioError& error) {
+  const std::string text = error.to_string();
+  return text.substr(0, text.find(": Error while "));
+}
 
 inline auto fields(const TcpOptions& o) {
   const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = o;

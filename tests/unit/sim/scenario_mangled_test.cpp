@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/scenario/scenario.hpp"
+#include "scenario_kit.hpp"
 #include "tests/unit/reviewed.hpp"
 
 namespace parley::sim {
@@ -153,7 +153,7 @@ class Mangler {
     std::string said = " taken\n";
     if (const auto read = parse_scenario(text, "x"); !read) {
       said = read.error().size() == 1 ? " " : "\n    ";
-      for (const ScenarioError& error : read.error()) said += fmt::format("{}\n    ", error.to_string());
+      for (const ScenarioError& error : read.error()) said += fmt::format("{}\n    ", told(error));
       said.resize(said.size() - 4);
     }
     if (said == last_said_ && i == last_line_) {

@@ -299,6 +299,12 @@ TEST(SimSwarm, LeavesQuirksAndTheirOptionsAlone) {
   }
 }
 
+TEST(SimSwarm, NamesLinksThatCodeDidNotName) {
+  Scenario from = base();
+  for (ScenarioLink& link : from.links) link.name.clear();
+  for (std::uint64_t seed = 0; seed < 50; ++seed) EXPECT_TRUE(check_scenario(draw_swarm(from, seed)).empty()) << seed;
+}
+
 // RFC 8200 §5: IPv6 needs an MTU of 1280.
 TEST(SimSwarm, DrawsNoIpv6OverANicThatIsTooNarrowForIt) {
   for (const auto& [mtu, drawn] : {std::pair(std::uint16_t{1279}, false), {std::uint16_t{1280}, true}}) {

@@ -502,7 +502,7 @@ std::string drawn_play(std::uint64_t seed) {
   o.delay = Duration(static_cast<std::int64_t>(rng.between(10'000, 30'000'000)));
   const std::uint64_t loss = rng.below(15), late = rng.below(15), twice = rng.below(10);
   Pair p(o);
-  p.fate = [&rng, loss, late, twice, &p](const Segment&) {
+  p.fate = [&rng, loss, late, twice](const Segment&) {
     Pair::Fate fate;
     if (rng.below(100) < loss) fate.copies = 0;
     if (rng.below(100) < twice) ++fate.copies;
