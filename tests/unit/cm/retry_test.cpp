@@ -92,6 +92,19 @@ TEST(CmRetries, WhatKeptOneAddressFromOpeningSaysNothingOfTheNext) {
   }
 }
 
+TEST(CmRetry, OptionsAreTakenUpToTheirBounds) {
+  Net net;
+  Host& a = net.add_host(1);
+  const std::initializer_list<cm::ConnectOptions> all = {{.retry = {.rounds = 1}},
+                                                         {.retry = {.rounds = 100, .first = 0ns, .cap = 0ns}},
+                                                         {.backups = std::vector(16, at(3))},
+                                                         {.backups = {Address::v4(192, 0, 2, 4, 1)}}};
+  for (const cm::ConnectOptions& options : all) {
+    const auto id = a.cm.connect(at(2), options);
+    EXPECT_TRUE(id) << id.error().sentence();
+  }
+}
+
 TEST(CmRetry, BadOptionsAreNamed) {
   Net net;
   Host& a = net.add_host(1);

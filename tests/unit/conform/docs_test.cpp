@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "kit.hpp"
+#include "tests/unit/reviewed.hpp"
 
 namespace parley::conform {
 namespace {
@@ -86,6 +87,55 @@ TEST(ConformDocs, ReportsOfAnInterruptedRunSayThatTheyArePartial) {
     EXPECT_EQ(markdown(head, Iut::responder, results).find("partial") != std::string::npos, interrupted);
     EXPECT_EQ(html(head, Iut::responder, results).find("partial") != std::string::npos, interrupted);
   }
+}
+
+/// A result for each verdict at each level, with exchanges, hostile words and a program's output.
+std::vector<Result> every_kind_of_result(std::span<const Case> cases) {
+  std::vector<Result> out;
+  int n = 0;
+  for (const Case& c : cases)
+    for (const Verdict verdict : {Verdict::pass, Verdict::fail, Verdict::inconclusive, Verdict::not_run}) {
+      Result r{.what = &c, .finding = {verdict, fmt::format("said {} | <b>&\n", ++n)}};
+      r.began = Instant(10s);
+      r.took = Duration(n * 1'234'567);
+      r.output = n % 3 == 0 ? "<i>output</i>" : "";
+      r.exchanges = {{.at = Instant(10s + 1500us),
+                      .connection = 1,
+                      .by_tester = true,
+                      .words = "a <Request>",
+                      .octets = Bytes(3, 0xAB)},
+                     {.at = Instant(9s), .connection = 2, .words = "FIN"},
+                     {.at = Instant(72s), .connection = 2, .words = "long", .octets = Bytes(97, 1)}};
+      out.push_back(std::move(r));
+    }
+  return out;
+}
+
+TEST(ConformDocs, ReportsOfEveryKindOfResultAreAsReviewed) {
+  const Case all[] = {
+      {.row = "1",
+       .name = "a",
+       .clause = "RFC 5044 §7.1.1",
+       .level = Level::must,
+       .stimulus = "one | <two>",
+       .expected = "three"},
+      {.row = "22", .name = "b", .clause = "RFC 6581 §9", .level = Level::should, .stimulus = "s", .expected = "e"},
+      {.row = "333", .name = "c", .clause = "RFC 5040 §5", .level = Level::may, .stimulus = "s", .expected = "e"}};
+  const std::vector<Result> results = every_kind_of_result(all);
+  const draw::Provenance from{
+      .version = "0.1.0", .commit = "1a2b", .date = "2026-01-31T12:00:00Z", .command = "parley <x>"};
+  std::string out;
+  for (const bool strict : {false, true}) {
+    const ReportHead head{strict ? "" : "a <peer>", strict ? "" : "parley conform & more", strict, strict,
+                          strict ? nullptr : &from};
+    const Iut iut = strict ? Iut::initiator : Iut::responder;
+    out += fmt::format("{}\n{}\n{}\n", tally_text(tally(results, strict)), failures_text(results, strict),
+                       markdown(head, iut, results));
+    const std::string page = html(head, iut, results);
+    const std::size_t style = page.find("<style>"), behind = page.find("</style>");
+    out += page.substr(0, style) + page.substr(behind) + "\n";
+  }
+  expect_as_reviewed("conform_reports.txt", out);
 }
 
 }  // namespace

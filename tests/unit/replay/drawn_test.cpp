@@ -166,12 +166,35 @@ class DrawnTalk {
   std::uint32_t msn_[2][3] = {};
 };
 
+/// The recording itself, item by item, with what is known to be missing.
+std::string recording_text(const Recording& r) {
+  std::string out = fmt::format("  connection {} of {}{}\n", r.connection, r.connections, r.closed ? ", closed" : "");
+  for (const std::string& note : r.notes) out += fmt::format("  note: {}\n", note);
+  for (const std::string& what : r.lacks) out += fmt::format("  lacks {}\n", what);
+  for (const SideRecord& side : r.sides) {
+    out += fmt::format("  {}:{}{}{} startup of {} octets, {} steps\n", side.address.to_string(),
+                       side.seen ? " seen" : "", side.from_syn ? " from its SYN" : "", side.whole ? " whole" : "",
+                       side.startup_length, side.steps.size());
+    for (const Item& i : side.items) {
+      out += fmt::format("    frames {} to {}, up to {}, steps {} to {}: {};", i.first.frame, i.last.frame, i.end,
+                         i.first_step, i.last_step, describe(i));
+      for (const auto& [flag, word] :
+           {std::pair(!i.whole, "not whole"), std::pair(i.cut, "cut"), std::pair(i.headless, "headless"),
+            std::pair(i.after_gap, "after a gap"), std::pair(i.marker_fault, "marker"), std::pair(i.pad_fault, "pad")})
+        if (flag) out += fmt::format(" {}", word);
+      for (const auto& [begin, end] : i.unknown) out += fmt::format(" lacks {}..{}", begin, end);
+      out += fmt::format(" {} known, lost {}, CRC32c {:08x} {:08x}\n", i.octets_known, i.lost, mpa::crc32c(i.octets),
+                         mpa::crc32c(i.payload));
+    }
+  }
+  return out;
+}
+
 /// What is told of both sides of the recording, each against the other side of the whole one.
 std::string told_of(const Frames& frames, const Recording& full, const PlayOptions& options) {
   const auto r = read_recording(file_of(frames), 0);
   if (!r) return "  " + r.error() + "\n";
-  std::string out;
-  for (const std::string& what : r->lacks) out += fmt::format("  lacks {}\n", what);
+  std::string out = recording_text(*r);
   for (const Side side : {Side::initiator, Side::responder}) {
     out += fmt::format(" {}\n", capture::to_string(side));
     if (const std::string why = why_not_playable(*r, side); !why.empty()) {

@@ -154,6 +154,27 @@ std::vector<Play> options() {
 
 std::vector<Play> openings() {
   return {
+      {"shut down before it is opened",
+       {},
+       [](Pair& p) {
+         p.shutdown(true);
+         p.connect();
+         p.write(true, text(10));
+         p.run(100ms);
+       }},
+      {"another SYN while the first is answered",
+       {},
+       [](Pair& p) {
+         p.a.tcp.connect(p.now);
+         p.drain(true);
+         p.step();
+         for (const std::uint32_t more : {0U, 1U, 100'000'000U}) {
+           TcpHeader h = p.sent[0].header;
+           h.seq += more;
+           p.inject(false, h);
+         }
+         p.run(100ms);
+       }},
       {"two SYNs and two answers are lost",
        {},
        [](Pair& p) {
