@@ -77,7 +77,7 @@ struct Buffer {
 
 /// One side: a device with one queue pair.
 struct Side {
-  std::unique_ptr<IwarpDevice> device = make_device();
+  std::unique_ptr<IwarpDevice> device;
   PdHandle pd = device->alloc_pd().value();
   std::unique_ptr<CompletionQueue> send_cq = device->create_cq(4096).value();
   std::unique_ptr<CompletionQueue> recv_cq = device->create_cq(4096).value();
@@ -86,7 +86,9 @@ struct Side {
   std::vector<QpEvent> events;
   std::size_t list_max = 16;  // pieces offered to gather at once
 
-  explicit Side(bool with_srq = false, std::uint32_t depth = 128) {
+  /// `tagged_offset_base` as of make_device().
+  explicit Side(bool with_srq = false, std::uint32_t depth = 128, std::uint64_t tagged_offset_base = 0)
+      : device(make_device(tagged_offset_base)) {
     if (with_srq) srq = device->create_srq(pd, 256).value();
     qp = device
              ->create_stream_qp({.pd = pd,
@@ -203,7 +205,9 @@ struct Solo {
   mpa::Framer framer{{.crc = true, .markers = false, .emss = 65000}};
   Buffer buffer{*side.device, side.pd, 256};
 
-  explicit Solo(std::function<void(AttachOptions&)> change = {}, mpa::Role role = mpa::Role::responder) {
+  explicit Solo(std::function<void(AttachOptions&)> change = {}, mpa::Role role = mpa::Role::responder,
+                std::uint64_t tagged_offset_base = 0)
+      : side(false, 128, tagged_offset_base) {
     AttachOptions options = attach_options(role);
     if (change) change(options);
     EXPECT_TRUE(side.qp->attach(options).has_value());
