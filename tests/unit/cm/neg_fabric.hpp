@@ -20,7 +20,7 @@ struct Fabric {
   };
   std::map<std::uint32_t, Qp> qps;
   std::uint32_t next = 0x11;
-  bool tests = true, drops = false;
+  bool tests = true, drops = false, garbles = false;
   int hides = 0;      ///< looks at which a message that is there has not come yet
   std::string fails;  ///< the call that fails: "open", "rtr", "rts", "send", "take"
   std::array<std::uint8_t, 16> gid{0xFE, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
@@ -49,7 +49,7 @@ struct Fabric {
                 .psn = 0xABC000 + qpn_,
                 .gid = fabric_.gid,
                 .mtu = qpn_ % 2 == 0 ? 2048U : 1024U,
-                .ird = static_cast<std::uint8_t>(qpn_),
+                .ird = static_cast<std::uint8_t>(qpn_ % 8),
                 .ord = 16,
                 .qkey = 7,
                 .srqn = 5,
@@ -77,6 +77,7 @@ struct Fabric {
       if (to == fabric_.qps.end() || to->second.state < QpState::rtr)
         return tl::unexpected(Failure{.problem = Problem::vendor_library_error, .text = "retries exceeded"});
       if (!fabric_.drops) to->second.arrived.emplace_back(message.begin(), message.end());
+      if (fabric_.garbles) to->second.arrived.back().back() ^= 1;
       return fabric_.call("send");
     }
     Outcome<std::optional<Bytes>> take_test() override {

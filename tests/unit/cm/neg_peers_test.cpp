@@ -262,6 +262,8 @@ TEST(NegPeers, ASilentClientIsLetGo) {
   Plain silent;
   w.net.add(silent, Address::v4(192, 0, 2, 7, 0));
   silent.connect(server_at);
+  ASSERT_TRUE(w.net.run_until([&] { return !silent.fins.empty(); }));
+  EXPECT_EQ(w.net.now, Instant{} + 2s + 2ms) << "as soon as it has been told";
   w.net.settle();
   w.server.collect();
   EXPECT_EQ(problem(w.server.ended.at(0)), "connection_timeout");

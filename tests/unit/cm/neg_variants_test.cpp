@@ -82,7 +82,9 @@ TEST(NegVariants, ThisSidesReadsAreWhatThePeerAnswers) {
   ASSERT_TRUE(b.run("verbs-rc"));
   const QpPair pair = b.mine.variant->agreed().at(0);
   EXPECT_EQ(pair.local.ord, 16);
-  EXPECT_EQ(pair.ord, std::min<int>(16, b.theirs.variant->agreed().at(0).local.ird));
+  EXPECT_EQ(pair.ord, b.theirs.variant->agreed().at(0).local.ird);
+  EXPECT_LT(pair.ord, 8);
+  EXPECT_EQ(pair.ird, pair.local.ird);
 }
 
 TEST(NegVariants, ATestMessageThatComesLateIsWaitedFor) {
@@ -103,6 +105,15 @@ TEST(NegVariants, ATestMessageThatNeverComesFails) {
   EXPECT_TRUE(b.theirs.failure && b.theirs.failure->by_peer);
   b.mine = {}, b.theirs = {};
   EXPECT_TRUE(b.fabric.qps.empty()) << "the queue pairs go with the sessions";
+}
+
+TEST(NegVariants, ATestMessageOfAnotherIsNotThePeers) {
+  Built b;
+  b.fabric.garbles = true;
+  ASSERT_TRUE(b.run("verbs-rc"));
+  ASSERT_TRUE(b.mine.failure);
+  EXPECT_EQ(b.mine.failure->problem, Problem::invalid_peer_data);
+  EXPECT_EQ(b.mine.failure->text.substr(0, 34), "the test message is not the peer's");
 }
 
 TEST(NegVariants, WithoutATestTheStatesAreReachedAndNobodyClaimsMore) {
@@ -260,10 +271,12 @@ TEST(NegPingpong, SilentPeersGiveWay) {
   b.net.add(few, Address::v4(192, 0, 2, 3, 0));
   const Address at = Address::v4(192, 0, 2, 3, 18515);
   ASSERT_TRUE(few.listen(at, {{.plugin = "parley", .variant = "pingpong"}}));
-  Plain silent;
-  b.net.add(silent, Address::v4(192, 0, 2, 7, 0));
-  for (int i = 0; i < 100; ++i) silent.connect(at);
-  ASSERT_TRUE(b.net.run_until([&] { return silent.up.size() >= 100; }));
+  std::deque<Plain> silent(8);  // each of another address: no place is left for one more
+  for (std::uint8_t i = 0; i < 8; ++i) {
+    b.net.add(silent[i], Address::v4(192, 0, 2, static_cast<std::uint8_t>(50 + i), 0));
+    silent[i].connect(at);
+  }
+  ASSERT_TRUE(b.net.run_until([&] { return silent.back().up.size() + silent.back().resets.size() == 1; }));
   ASSERT_TRUE(b.client.dial(b.net.now, {.request = {.plugin = "parley", .variant = "pingpong"}, .server = at}));
   b.net.settle();
   while (auto event = b.client.poll_event())
