@@ -264,6 +264,16 @@ TEST(NegPingpong, TheProgramsOwnWritesAndReads) {
   EXPECT_EQ(program.heard.begin()->second.size(), 52U);
 }
 
+TEST(NegPingpong, AMessageBeyondTheBoundIsNotAwaited) {
+  Built b;
+  auto variant = b.server_framework.make("parley", "pingpong", Role::responder);
+  ASSERT_TRUE(variant);
+  auto session = Session::raw(Role::responder, {.plugin = "parley", .variant = "pingpong"}, std::move(*variant),
+                              {.message_max = 40}, {});
+  ASSERT_FALSE(session);
+  EXPECT_EQ(session.error().text, "a message of 52 octets or more; at most 40 are taken");
+}
+
 // A raw session begins without a Hello; a peer that says nothing gives way all the same.
 TEST(NegPingpong, SilentPeersGiveWay) {
   Built b;
