@@ -36,7 +36,7 @@ struct NamedFrame {
   std::uint16_t link_type;
   Bytes octets;
 };
-Bytes frame_of(bool v6, std::vector<std::uint16_t> vlans = {}) {
+Bytes emitted(bool v6, std::vector<std::uint16_t> vlans = {}) {
   Address a = Address::v4(192, 0, 2, 1, 40000), b = Address::v4(192, 0, 2, 2, 7471);
   if (v6) {
     a.family = b.family = Address::Family::v6;
@@ -52,14 +52,14 @@ Bytes frame_of(bool v6, std::vector<std::uint16_t> vlans = {}) {
 }
 /// The IP packet of it behind another link header.
 Bytes behind(const Bytes& head, bool v6) {
-  const Bytes frame = frame_of(v6);
+  const Bytes frame = emitted(v6);
   Bytes out = head;
   out.insert(out.end(), frame.begin() + 14, frame.end());
   return out;
 }
 /// IPv6 with extension headers in front of TCP: hop-by-hop, routing, fragment, authentication.
 Bytes extended() {
-  Bytes f = frame_of(true);
+  Bytes f = emitted(true);
   f[14 + 6] = 0;
   const Bytes headers{43, 0, 1, 4, 0, 0, 0, 0, 44, 0, 4, 0, 0, 0, 0, 0, 51, 0,
                       0,  1, 0, 0, 0, 9, 6, 1, 0,  0, 0, 0, 0, 1, 0, 0, 0,  2};
@@ -69,7 +69,7 @@ Bytes extended() {
 }
 /// IPv4 and TCP with options: NOP, timestamps, an unknown one, MSS, end.
 Bytes with_options() {
-  Bytes f = frame_of(false);
+  Bytes f = emitted(false);
   const Bytes tcp_options{1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2, 99, 3, 7, 2, 4, 5, 6, 0, 2};
   f.erase(f.begin() + 54, f.begin() + 58);
   f.insert(f.begin() + 54, tcp_options.begin(), tcp_options.end());
@@ -81,16 +81,16 @@ Bytes with_options() {
   return f;
 }
 Bytes udp(std::uint16_t port) {
-  Bytes f = frame_of(false);
+  Bytes f = emitted(false);
   f[23] = 17;
   f[36] = static_cast<std::uint8_t>(port >> 8), f[37] = static_cast<std::uint8_t>(port);
   return f;
 }
 std::vector<NamedFrame> frames() {
   const auto type = [](LinkType t) { return static_cast<std::uint16_t>(t); };
-  std::vector<NamedFrame> out{{"IPv4", ethernet, frame_of(false)},
-                              {"IPv6", ethernet, frame_of(true)},
-                              {"two VLAN tags", ethernet, frame_of(false, {5, 6})},
+  std::vector<NamedFrame> out{{"IPv4", ethernet, emitted(false)},
+                              {"IPv6", ethernet, emitted(true)},
+                              {"two VLAN tags", ethernet, emitted(false, {5, 6})},
                               {"IPv6 with extension headers", ethernet, extended()},
                               {"options", ethernet, with_options()},
                               {"UDP", ethernet, udp(53)},
@@ -105,7 +105,7 @@ std::vector<NamedFrame> frames() {
       sll2{0x86, 0xDD, 0, 0, 0, 0, 0, 1, 0, 1, 0, 6, 1, 2, 3, 4, 5, 6, 0, 0};
   out.push_back({"Linux cooked", type(LinkType::linux_sll), behind(sll, false)});
   out.push_back({"Linux cooked 2", type(LinkType::linux_sll2), behind(sll2, true)});
-  Bytes ib = frame_of(false);
+  Bytes ib = emitted(false);
   ib[12] = 0x89, ib[13] = 0x15;
   out.push_back({"RoCEv1", ethernet, ib});
   return out;
@@ -152,7 +152,7 @@ TEST(WireOctets, OfFramesEachLength) {
     out += "== " + f.name + " ==\n" + runs.text();
   }
   for (const std::uint16_t type : {std::uint16_t{2}, std::uint16_t{13}, std::uint16_t{1000}})
-    out += fmt::format("link type {}\n", type) + seen(parse_packet(type, frame_of(false), 60));
+    out += fmt::format("link type {}\n", type) + seen(parse_packet(type, emitted(false), 60));
   expect_as_reviewed("wire_octets_lengths.txt", out);
 }
 

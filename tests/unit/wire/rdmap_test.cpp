@@ -19,7 +19,7 @@ Bytes unhex(std::string_view text) {
   return out;
 }
 
-Bytes ddp_octets(const DdpHeader& header) {
+Bytes emitted(const DdpHeader& header) {
   Bytes out(header.size());
   EXPECT_EQ(header.emit(out), header.size());
   return out;
@@ -32,9 +32,9 @@ TEST(WireRdmap, UntaggedHeader) {
   h.qn = 0x05060708;
   h.msn = 0x090A0B0C;
   h.mo = 0x0D0E0F10;
-  EXPECT_EQ(ddp_octets(h), unhex("4146 01020304 05060708 090a0b0c 0d0e0f10"));
+  EXPECT_EQ(emitted(h), unhex("4146 01020304 05060708 090a0b0c 0d0e0f10"));
   h.last = false;
-  EXPECT_EQ(ddp_octets(h)[0], 0x01);
+  EXPECT_EQ(emitted(h)[0], 0x01);
 }
 
 TEST(WireRdmap, TaggedHeader) {
@@ -43,9 +43,9 @@ TEST(WireRdmap, TaggedHeader) {
   h.opcode = RdmapOpcode::read_response;
   h.stag = 0xA1A2A3A4;
   h.to = 0x0102030405060708;
-  EXPECT_EQ(ddp_octets(h), unhex("c142 a1a2a3a4 0102030405060708"));
+  EXPECT_EQ(emitted(h), unhex("c142 a1a2a3a4 0102030405060708"));
   h.last = false;
-  EXPECT_EQ(ddp_octets(h)[0], 0x81);
+  EXPECT_EQ(emitted(h)[0], 0x81);
 }
 
 TEST(WireRdmap, EveryHeaderSurvivesTheRoundTrip) {
@@ -65,10 +65,10 @@ TEST(WireRdmap, EveryHeaderSurvivesTheRoundTrip) {
       h.msn = static_cast<std::uint32_t>(rng());
       h.mo = static_cast<std::uint32_t>(rng());
     }
-    const Bytes octets = ddp_octets(h);
+    const Bytes octets = emitted(h);
     const auto back = DdpHeader::parse(octets);
     ASSERT_TRUE(back.has_value());
-    EXPECT_EQ(ddp_octets(*back), octets);
+    EXPECT_EQ(emitted(*back), octets);
     for (std::size_t n = 0; n < octets.size(); ++n)
       EXPECT_EQ(DdpHeader::parse(ConstBytes(octets).first(n)).error(), make_error_code(Errc::truncated));
   }
@@ -132,7 +132,7 @@ TEST(WireRdmap, AtomicRequestAndResponse) {
   EXPECT_EQ(AtomicResponse::parse(response)->original, 0x0102030405060708U);
 }
 
-Bytes ddp_octets(const Terminate& terminate) {
+Bytes emitted(const Terminate& terminate) {
   Bytes out(terminate.size());
   terminate.emit(out);
   return out;
@@ -143,19 +143,19 @@ TEST(WireRdmap, TerminateHasTheRfcsOctets) {
   Terminate t;
   t.layer = 2;
   t.code = 2;
-  EXPECT_EQ(ddp_octets(t), unhex("20020000"));
+  EXPECT_EQ(emitted(t), unhex("20020000"));
   const Bytes tagged = unhex("c140 00000007 0000000000000000");
   const Bytes untagged = unhex("4141 00000000 00000001 00000005 00000000");
   const Bytes request(28, 0xEE);
   t = Terminate{
       .layer = 1, .etype = 1, .code = 1, .m = true, .d = true, .ddp_segment_length = 0x1234, .ddp_header = tagged};
   EXPECT_EQ(t.size(), 20U);
-  EXPECT_EQ(ddp_octets(t), unhex("1101c000 1234 c140 00000007 0000000000000000"));
+  EXPECT_EQ(emitted(t), unhex("1101c000 1234 c140 00000007 0000000000000000"));
   t = Terminate{.layer = 0, .etype = 1, .m = true, .d = true, .r = true, .ddp_segment_length = 46};
   t.ddp_header = untagged;
   t.read_request = request;
   EXPECT_EQ(t.size(), 52U);
-  const Bytes out = ddp_octets(t);
+  const Bytes out = emitted(t);
   EXPECT_EQ(Bytes(out.begin(), out.begin() + 8), unhex("0100e000 002e 4141"));
   const auto back = Terminate::parse(out);
   ASSERT_TRUE(back.has_value());
@@ -190,7 +190,7 @@ TEST(WireRdmap, WhatFollowsATerminateIsWhatItsBitsSay) {
       EXPECT_EQ(Bytes(t->ddp_header.begin(), t->ddp_header.end()), d ? header : Bytes{}) << bits;
       EXPECT_EQ(Bytes(t->read_request.begin(), t->read_request.end()), r && (m || d) ? request : Bytes{}) << bits;
       EXPECT_EQ(t->size(), whole) << bits;
-      EXPECT_EQ(ddp_octets(*t), Bytes(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(whole))) << bits;
+      EXPECT_EQ(emitted(*t), Bytes(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(whole))) << bits;
     }
 }
 
