@@ -118,6 +118,9 @@ class ParleyHandshakes {
     responders_.erase(e.id.number());
   }
   void on(const cm::TurnedAway& e) { throw std::runtime_error("no room for all: " + e.why.to_string()); }
+  void on(const cm::AddressChanged& e) { throw std::runtime_error(e.why.to_string()); }
+  void on(const cm::DeviceRemoved& e) { throw std::runtime_error(e.why.to_string()); }
+  void on(const cm::UserEvent&) {}
   void on(const cm::Retrying& e) { throw std::runtime_error("had to retry: " + e.why.to_string()); }
 
   HandshakeForm form_;

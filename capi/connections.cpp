@@ -97,7 +97,7 @@ extern "C" int parley_resolve(const char* host, uint16_t port, char (*out)[PARLE
     if (host == nullptr) return null_argument("host");
     if (out == nullptr) return null_argument("out");
     if (n < 1) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "n is {a}; it is at least 1", n);
-    const auto found = TcpHost::resolve(host, port);
+    const auto found = Host::resolve(host, port);
     if (!found) return capi::fail(found.error());
     int count = 0;
     for (; count < n && static_cast<std::size_t>(count) < found->size(); ++count)

@@ -6,8 +6,9 @@
 namespace parley::capi {
 namespace {
 
-constexpr const char* names[] = {"unknown",        "listening", "connect_request", "established", "rejected",
-                                 "connect_failed", "retrying",  "disconnected",    "turned_away"};
+constexpr const char* names[] = {"unknown",     "listening",       "connect_request", "established",
+                                 "rejected",    "connect_failed",  "retrying",        "disconnected",
+                                 "turned_away", "address_changed", "device_removed"};
 
 std::uint64_t ns(Duration d) { return static_cast<std::uint64_t>(std::max(d, Duration{}).count()); }
 
@@ -82,6 +83,15 @@ struct Fill {
     out.turned_away = static_cast<std::uint32_t>(std::min<std::uint64_t>(e.gave_way + e.refused, UINT32_MAX));
     return &e.why;
   }
+  const cm::Failure* operator()(const cm::AddressChanged& e) const {
+    out.type = PARLEY_EVENT_ADDRESS_CHANGED;
+    return &e.why;
+  }
+  const cm::Failure* operator()(const cm::DeviceRemoved& e) const {
+    out.type = PARLEY_EVENT_DEVICE_REMOVED;
+    return &e.why;
+  }
+  const cm::Failure* operator()(const cm::UserEvent&) const { return nullptr; }  // no function posts them
 };
 
 }  // namespace

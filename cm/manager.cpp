@@ -79,6 +79,17 @@ Manager::~Manager() = default;
 
 Device& Manager::device() { return *provider_.devices().front(); }
 
+std::span<Device* const> Manager::devices() { return provider_.devices(); }
+
+Result<void> Manager::post_event(std::uint64_t value, Id id) {
+  if (id && core_->ids.find(id.number()) == nullptr) return fail(Errc::wrong_state, "the id is stale");
+  if (user_events_ >= user_events_max)
+    return fail(Errc::no_space, "{a} events of the program's own wait; poll them first", user_events_max);
+  core_->events.push(UserEvent{id, value});
+  ++user_events_;
+  return {};
+}
+
 bool Manager::has_events() const { return !core_->events.empty(); }
 
 Result<Id> Manager::listen(const Address& local, const ListenOptions& options) {
@@ -122,6 +133,10 @@ std::optional<Event> Manager::poll_event() {
   if (reported_dead_ != 0) destroy(std::exchange(reported_dead_, 0));
   while (auto event = core_->events.pop()) {
     const EndpointId id = id_of(*event).number();
+    if (std::holds_alternative<UserEvent>(*event)) {
+      --user_events_;
+      if (id == 0) return event;
+    }
     const Endpoint* endpoint = core_->ids.find(id);
     if (endpoint == nullptr || endpoint->orphan) continue;  // destroyed meanwhile
     if (auto* away = std::get_if<TurnedAway>(&*event)) core_->tell_turned(*away);
@@ -139,26 +154,24 @@ void Manager::destroy(std::uint64_t number) noexcept {
   provider_.destroy(number);
 }
 
-Result<void> Manager::check_decision(std::uint64_t number, ConstBytes private_data, std::string_view sentence) const {
+Result<void> Manager::check_decision(std::uint64_t number, bool accept, ConstBytes private_data) const {
   const auto room = provider_.limits(number);
   if (!room) return tl::unexpected(room.error());
-  return check_private_data(private_data, room->reply, sentence);
+  if (accept)
+    return check_private_data(private_data, room->reply,
+                              "AcceptOptions::private_data has {a} octets; at most {b} fit into this Reply");
+  return check_private_data(private_data, room->reject, "private_data has {a} octets; at most {b} fit into this Reply");
 }
 
 Result<void> Manager::accept(std::uint64_t number, const AcceptOptions& options) {
-  if (auto due = check_decision(number, options.private_data,
-                                "AcceptOptions::private_data has {a} octets; at most {b} fit into this Reply");
-      !due)
-    return due;
+  if (auto due = check_decision(number, true, options.private_data); !due) return due;
   if (auto accepted = provider_.accept(number, options); !accepted) return accepted;
   core_->note(number);
   return {};
 }
 
 Result<void> Manager::reject(std::uint64_t number, ConstBytes private_data) {
-  if (auto due = check_decision(number, private_data, "private_data has {a} octets; at most {b} fit into this Reply");
-      !due)
-    return due;
+  if (auto due = check_decision(number, false, private_data); !due) return due;
   if (auto rejected = provider_.reject(number, private_data); !rejected) return rejected;
   core_->note(number);
   return {};
@@ -186,6 +199,8 @@ Result<Address> Id::peer_address() const {
   if (manager_ == nullptr) return no_id();
   return manager_->provider().peer_address(number_);
 }
+
+Device* Id::device() const { return manager_ == nullptr ? nullptr : manager_->provider().device(number_); }
 
 Result<void> Id::accept(const AcceptOptions& options) {
   if (manager_ == nullptr) return no_id();

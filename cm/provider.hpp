@@ -15,7 +15,8 @@ namespace parley::cm {
 /// Octets of private data that fit into each message.
 struct Limits {
   std::size_t request = 0;
-  std::size_t reply = 0;  ///< accept() and reject()
+  std::size_t reply = 0;   ///< accept()
+  std::size_t reject = 0;  ///< reject()
 };
 
 struct Depths {
@@ -50,6 +51,8 @@ class Provider {
   virtual Result<void> connect(EndpointId endpoint, const Address& peer, const ConnectOptions& options) = 0;
   virtual Result<QueuePair*> create_qp(EndpointId endpoint, const QpInit& init) = 0;
   virtual QueuePair* qp(EndpointId endpoint) = 0;
+  /// Null: a listener, or not known yet.
+  virtual Device* device(EndpointId endpoint) const = 0;
   virtual Result<Address> local_address(EndpointId endpoint) const = 0;
   virtual Result<Address> peer_address(EndpointId endpoint) const = 0;
   /// The private data fits limits(endpoint). Errors: those of limits(), no_space.

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <memory>
 
-#include "parley/tcp_host.hpp"
+#include "parley/host.hpp"
 
 namespace parley {
 namespace asio_driver {
@@ -58,7 +58,7 @@ Address from_sockaddr(const SockAddr& from) {
 
 }  // namespace asio_driver
 
-Result<std::vector<Address>> TcpHost::resolve(const std::string& host, std::uint16_t port) {
+Result<std::vector<Address>> Host::resolve(const std::string& host, std::uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICHOST;  // numbers first: they need no name service, and %eth0 is read here

@@ -13,12 +13,12 @@ namespace {
 
 using asio_driver::MachineLoop;
 
-class Host final : public TcpHost {
+class SocketHost final : public TcpHost {
  public:
   static Result<std::unique_ptr<TcpHost>> open(const TcpHostOptions& options) {
     if (auto checked = cm::check_options(options.iwarp); !checked) return tl::unexpected(checked.error());
     if (auto checked = cm::check_options(options.manager); !checked) return tl::unexpected(checked.error());
-    auto host = std::unique_ptr<Host>(new Host(options));
+    auto host = std::unique_ptr<SocketHost>(new SocketHost(options));
     auto loop = MachineLoop::open(*host->provider_, options);
     if (!loop) return tl::unexpected(loop.error());
     host->loop_ = std::move(*loop);
@@ -46,7 +46,7 @@ class Host final : public TcpHost {
 
  private:
   bool has_events() const { return manager_.has_events() || provider_->has_events(); }
-  explicit Host(const TcpHostOptions& options)
+  explicit SocketHost(const TcpHostOptions& options)
       : provider_(cm::make_iwarp_provider(options.iwarp)), manager_(*provider_, manager_options(options)) {}
 
   static cm::ManagerOptions manager_options(const TcpHostOptions& options) {
@@ -66,6 +66,6 @@ class Host final : public TcpHost {
 
 }  // namespace
 
-Result<std::unique_ptr<TcpHost>> TcpHost::open(const TcpHostOptions& options) { return Host::open(options); }
+Result<std::unique_ptr<TcpHost>> TcpHost::open(const TcpHostOptions& options) { return SocketHost::open(options); }
 
 }  // namespace parley

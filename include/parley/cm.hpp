@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -32,7 +33,7 @@ using TransportOptions = std::variant<std::monostate, mpa::Options, ib::Options>
 /// How a connection ended, in the terms of its transport. std::monostate: there is no more to say than `why`.
 using TransportEnd = std::variant<std::monostate, parley::iwarp::TerminateInfo>;
 /// What was negotiated, or offered, in the terms of the connection's transport.
-using TransportParameters = std::variant<std::monostate, mpa::Parameters>;
+using TransportParameters = std::variant<std::monostate, mpa::Parameters, ib::Parameters>;
 
 /// When to try again after a set-up that failed for a reason that may pass: nobody listened, no route, no answer in time,
 /// a reset or FIN instead of a Reply, no port or descriptor free. A broken rule and a rejection by the peer's ULP are
@@ -92,6 +93,8 @@ class Id {
   QueuePair* qp() const;
   Result<Address> local_address() const;
   Result<Address> peer_address() const;
+  /// Null: a listener, or which device leads to the peer is not known yet.
+  Device* device() const;
 
   Result<void> accept(const AcceptOptions& options = {});
   Result<void> reject(ConstBytes private_data = {});
@@ -181,11 +184,30 @@ struct TurnedAway {
   Failure why;                 ///< of the last of them; names the limit
 };
 
-using Event =
-    std::variant<Listening, ConnectRequest, Established, Rejected, ConnectFailed, Retrying, Disconnected, TurnedAway>;
+/// Real NICs: the local address, or the peer's neighbour address, changed. Advice, not an end.
+struct AddressChanged {
+  Id id;
+  Failure why;
+};
+/// Real NICs: the device under a connection is being removed; ConnectFailed or Disconnected follows. The system's removal
+/// waits until what was made on the device is destroyed.
+struct DeviceRemoved {
+  Id id;
+  Device* device = nullptr;
+  Failure why;
+};
+/// What Manager::post_event() was given.
+struct UserEvent {
+  Id id;  ///< none, or a live one
+  std::uint64_t value = 0;
+};
+
+using Event = std::variant<Listening, ConnectRequest, Established, Rejected, ConnectFailed, Retrying, Disconnected,
+                           TurnedAway, AddressChanged, DeviceRemoved, UserEvent>;
 
 inline constexpr std::uint32_t endpoints_default = 131072;
 inline constexpr std::uint32_t endpoints_limit = 1U << 24;
+inline constexpr std::uint32_t user_events_max = 65536;  ///< of a Manager, waiting at once
 
 struct ManagerOptions {
   /// Ids alive at once, at most endpoints_limit. 0: what the driver has use for (TcpHost: twice streams_max and 1024,
@@ -212,14 +234,20 @@ class Manager {
   std::optional<Event> poll_event();
   /// Connection events wait for poll_event().
   bool has_events() const;
+  /// The first of devices().
   Device& device();
+  /// At least one. A NIC that is plugged in later is added at the end when the first connection uses it.
+  std::span<Device* const> devices();
+  /// An event of the program's own, behind those that wait already: for one loop that handles everything. With an id, it
+  /// goes with the id. Errors: no_space (user_events_max wait already), wrong_state (a stale id).
+  Result<void> post_event(std::uint64_t value, Id id = {});
   Provider& provider() { return provider_; }
 
  private:
   friend class Id;
   Id make_id(std::uint64_t number) { return Id(this, number); }
-  /// It waits for accept() or reject(), and the private data fits; `sentence` says how much would.
-  Result<void> check_decision(std::uint64_t number, ConstBytes private_data, std::string_view sentence) const;
+  /// It waits for accept() or reject(), and the private data fits.
+  Result<void> check_decision(std::uint64_t number, bool accept, ConstBytes private_data) const;
   Result<void> accept(std::uint64_t number, const AcceptOptions& options);
   Result<void> reject(std::uint64_t number, ConstBytes private_data);
   Result<void> disconnect(std::uint64_t number);
@@ -227,6 +255,7 @@ class Manager {
 
   Provider& provider_;
   std::unique_ptr<Core> core_;
+  std::uint32_t user_events_ = 0;    // that wait
   std::uint64_t reported_dead_ = 0;  // an id the user never knew: destroyed after its ConnectFailed was polled
 };
 

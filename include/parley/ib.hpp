@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What only connections through the InfiniBand CM have (IBA 1.x §12, Annex A17 for RoCEv2). No provider of this version
-// speaks it: each refuses these options with Errc::unsupported.
+// What only connections through the InfiniBand CM have (IBA 1.x §12, Annex A17 for RoCEv2). On a real NIC the kernel
+// speaks it (parley/rdma_host.hpp); the iWARP provider refuses these options with Errc::unsupported.
 #pragma once
+#include <array>
 #include <cstdint>
+
+#include "parley/failure.hpp"
+#include "parley/qp.hpp"
 
 namespace parley::ib {
 
@@ -11,5 +15,28 @@ struct Options {
   std::uint8_t retry_count = 7;      ///< retransmissions after a transport error, 0..7
   std::uint8_t rnr_retry_count = 7;  ///< attempts after receiver-not-ready, 0..7; 7 never gives up
 };
+
+/// What became of it, as the queue pair has it.
+struct Parameters {
+  std::uint32_t qp_num = 0, remote_qp_num = 0;
+  std::uint8_t port_num = 0;
+  std::uint8_t sgid_index = 0;                  ///< in the port's table of GIDs
+  std::array<std::uint8_t, 16> sgid{}, dgid{};  ///< of this side and of the peer
+  Mtu path_mtu = Mtu::octets_1024;
+  std::uint8_t retry_count = 0, rnr_retry_count = 0;
+  std::uint8_t timeout = 0;  ///< local ACK timeout: 4.096 us times 2^n; 0: none
+};
+
+/// Steps of a set-up through librdmacm, of RoCE and of iWARP alike: the kernel speaks the protocol.
+namespace step {
+using cm::Stage;
+using cm::Step;
+inline constexpr Step resolve_addr{Stage::resolve, "resolve_addr", "resolve the address", "of"};
+inline constexpr Step resolve_route{Stage::route, "resolve_route", "resolve the route", "to"};
+inline constexpr Step send_request{Stage::request, "send_request", "send the connection request", "to"};
+inline constexpr Step ulp_decision{Stage::decision, "ulp_decision", "decide on the connection request", "from"};
+inline constexpr Step wait_reply{Stage::reply, "wait_reply", "wait for the answer to the connection request", "from"};
+inline constexpr Step wait_ready{Stage::ready, "wait_ready", "wait for the confirmation (RTU)", "from"};
+}  // namespace step
 
 }  // namespace parley::ib

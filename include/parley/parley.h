@@ -373,8 +373,10 @@ enum parley_event_type {
   PARLEY_EVENT_REJECTED,
   PARLEY_EVENT_CONNECT_FAILED, /* on either side; also of a listener that cannot listen */
   PARLEY_EVENT_RETRYING,
-  PARLEY_EVENT_DISCONNECTED, /* status 0: gracefully, all data was delivered */
-  PARLEY_EVENT_TURNED_AWAY   /* the listener had no room for `turned_away` peers since the last such event */
+  PARLEY_EVENT_DISCONNECTED,    /* status 0: gracefully, all data was delivered */
+  PARLEY_EVENT_TURNED_AWAY,     /* the listener had no room for `turned_away` peers since the last such event */
+  PARLEY_EVENT_ADDRESS_CHANGED, /* rdmacm: an address under a connection changed; advice, not an end */
+  PARLEY_EVENT_DEVICE_REMOVED   /* rdmacm: the connection's device goes; its end follows as an event of its own */
 };
 
 /* How far the set-up had come. */

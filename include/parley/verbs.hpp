@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -138,6 +139,7 @@ std::string_view to_string(Transport transport);  ///< "iWARP", "RoCE"
 
 /// ibv_device_attr: what a device can do, and its limits. What is false is refused at the call.
 struct DeviceAttr {
+  std::string name;  ///< "rxe0"; of a software NIC "parley"
   Transport transport = Transport::iwarp;
   std::vector<QpType> qp_types;  ///< what create_qp makes
   bool imm_data = false;         ///< send_with_imm, rdma_write_with_imm

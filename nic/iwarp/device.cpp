@@ -83,7 +83,8 @@ class SoftDevice final : public IwarpDevice {
 };
 
 DeviceAttr SoftDevice::query() const {
-  return {.transport = Transport::iwarp,
+  return {.name = "parley",
+          .transport = Transport::iwarp,
           .qp_types = {QpType::rc},
           .max_pd = pd_max,
           .max_mr = mr_max,

@@ -75,6 +75,10 @@ class HostApp final : public App {
   void on(cm::Retrying& event);
   void on(cm::Disconnected& event);
   void on(cm::TurnedAway& event);
+  // Of NICs, and of programs that post their own: never here.
+  void on(cm::AddressChanged&) {}
+  void on(cm::DeviceRemoved&) {}
+  void on(cm::UserEvent&) {}
   void decide(Live& end);
   void learn_address(Live& end);
   void told(Live& end, check::ToldEvent event);

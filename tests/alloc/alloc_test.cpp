@@ -23,7 +23,7 @@ struct Life {
   ~Life() {
     for (cm::Id id : {ca, cb, listener}) id.destroy();
     (void)failing_new::disarm();
-    for (Host* host : {&a, &b})
+    for (testing_net::Host* host : {&a, &b})
       for (auto* e : host->all<cm::ConnectRequest>()) e->id.destroy();
   }
   Life(const Life&) = delete;
@@ -60,8 +60,8 @@ struct Life {
   }
 
   Net net;
-  Host& a;
-  Host& b;
+  testing_net::Host& a;
+  testing_net::Host& b;
   Verbs va, vb;
   cm::Id listener, ca, cb;
 };

@@ -169,7 +169,7 @@ Result<Limits> Iwarp::limits(const TransportOptions& options, Depths depths) con
   const auto mpa = startup_options(mpa::Role::initiator, options, depths);
   if (!mpa) return tl::unexpected(mpa.error());
   const std::size_t request = mpa::Startup::request_room(*mpa);
-  return Limits{.request = request, .reply = request};
+  return Limits{.request = request, .reply = request, .reject = request};
 }
 
 Result<Limits> Iwarp::limits(EndpointId endpoint) const {
@@ -177,7 +177,7 @@ Result<Limits> Iwarp::limits(EndpointId endpoint) const {
   if (c == nullptr) return stale();
   if (c->phase != Phase::deciding) return not_deciding();
   const std::size_t reply = c->setup->startup->reply_room();
-  return Limits{.request = reply, .reply = reply};
+  return Limits{.request = reply, .reply = reply, .reject = reply};
 }
 
 // The system's routing table decides when the stream is opened.

@@ -155,6 +155,7 @@ class Iwarp final : public IwarpProvider {
   Result<void> connect(EndpointId endpoint, const Address& peer, const ConnectOptions& options) override;
   Result<QueuePair*> create_qp(EndpointId endpoint, const QpInit& init) override;
   QueuePair* qp(EndpointId endpoint) override;
+  Device* device(EndpointId endpoint) const override { return known(endpoint) != nullptr ? device_.get() : nullptr; }
   Result<Address> local_address(EndpointId endpoint) const override;
   Result<Address> peer_address(EndpointId endpoint) const override;
   Result<void> accept(EndpointId endpoint, const AcceptOptions& options) override;

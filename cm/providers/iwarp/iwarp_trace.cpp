@@ -81,6 +81,10 @@ struct Teller {
   }
   void operator()(const Listening&) const {}
   void operator()(const TurnedAway&) const {}
+  // Never of this provider: of NICs, and of the program itself.
+  void operator()(const AddressChanged&) const {}
+  void operator()(const DeviceRemoved&) const {}
+  void operator()(const UserEvent&) const {}
 };
 
 }  // namespace

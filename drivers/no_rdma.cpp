@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// In place of drivers/rdmacm and drivers/verbs where their libraries were missing when Parley was built.
+#include "parley/rdma_host.hpp"
+
+namespace parley {
+namespace {
+
+auto absent() {
+  return fail(Errc::unsupported, "Parley was built without librdmacm and libibverbs (Debian: librdmacm-dev)");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RdmaHost>> RdmaHost::open(const RdmaHostOptions&) { return absent(); }
+Result<std::vector<DeviceInfo>> list_rdma_devices() { return absent(); }
+
+}  // namespace parley

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What the system says, and how connections end.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "base/text.hpp"
+#include "drivers/rdmacm/provider.hpp"
+
+namespace parley::rdmacm {
+namespace {
+
+constexpr Duration settle_time = std::chrono::milliseconds(200);
+constexpr int events_per_turn = 256;
+
+/// IBA 1.x §12.6.7.2, "REJ: reason".
+constexpr std::array<std::pair<int, std::string_view>, 33> reasons{{
+    {1, "no queue pair is available"},
+    {2, "no end-to-end context is available"},
+    {3, "no resources"},
+    {4, "its sender gave up waiting"},
+    {5, "unsupported request"},
+    {6, "invalid communication id"},
+    {7, "invalid communication instance"},
+    {8, "invalid service id"},
+    {9, "invalid transport service type"},
+    {10, "stale connection: the peer still has one with these queue pairs"},
+    {11, "the RDC does not exist"},
+    {12, "the primary path's remote GID"},
+    {13, "the primary path's remote LID"},
+    {14, "the primary path's service level"},
+    {15, "the primary path's traffic class"},
+    {16, "the primary path's hop limit"},
+    {17, "the primary path's packet rate"},
+    {18, "the alternate path's remote GID"},
+    {19, "the alternate path's remote LID"},
+    {20, "the alternate path's service level"},
+    {21, "the alternate path's traffic class"},
+    {22, "the alternate path's hop limit"},
+    {23, "the alternate path's packet rate"},
+    {24, "redirection to another port and CM"},
+    {25, "redirection to another port"},
+    {26, "invalid path MTU"},
+    {27, "not enough responder resources"},
+    {28, "the peer's program rejected it"},
+    {29, "RNR retry count"},
+    {30, "duplicate local communication id"},
+    {31, "unsupported class version"},
+    {32, "the primary path's flow label"},
+    {33, "the alternate path's flow label"},
+}};
+
+Instant clock_now() { return Instant(std::chrono::steady_clock::now().time_since_epoch()); }
+
+CmEvent copy(const rdma_cm_event& event) {
+  CmEvent out;
+  out.type = event.event;
+  out.status = event.status;
+  out.cm = event.id;
+  const rdma_cm_id* named = event.event == RDMA_CM_EVENT_CONNECT_REQUEST ? event.listen_id : event.id;
+  out.id = reinterpret_cast<EndpointId>(named->context);
+  const rdma_conn_param& conn = event.param.conn;
+  out.depths = {conn.responder_resources, conn.initiator_depth};
+  if (conn.private_data != nullptr && conn.private_data_len != 0) {
+    const auto* octets = static_cast<const std::uint8_t*>(conn.private_data);
+    out.private_data.assign(octets, octets + conn.private_data_len);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string reject_text(int reason) {
+  for (const auto& [code, text] : reasons)
+    if (code == reason) return fmt::format("{} ({})", text, reason);
+  if (reason == 35) return "the vendor's options are not supported (35)";
+  return fmt::format("reason {}", reason);
+}
+
+cm::Failure event_failure(const cm::Step& step, int status, const Address& peer, std::string advice) {
+  cm::Failure failure = cm::system_failure(step, {status < 0 ? -status : status, std::generic_category()}, peer);
+  if (!advice.empty()) failure.advice = std::move(advice);
+  return failure;
+}
+
+cm::Failure call_failure(const cm::Step& step, const Error& error, const Address& peer) {
+  return {.step = step,
+          .code = error.code(),
+          .received = fmt::format("{}: {}", peer.to_string(), error.sentence()),
+          .advice = "look at the device's limits and at the kernel's log"};
+}
+
+bool Rdmacm::poll_channel() {
+  // Bounded, so that a flood of requests does not keep data and deadlines waiting.
+  for (int n = 0; n < events_per_turn; ++n) {
+    rdma_cm_event* event = nullptr;
+    if (rdma_get_cm_event(channel_, &event) != 0) return n != 0;
+    CmEvent copied = copy(*event);
+    rdma_ack_cm_event(event);     // at once: an id whose event is not acknowledged could not be destroyed
+    handle(copied, clock_now());  // calls of librdmacm take their time, which the steps are to show
+  }
+  return true;
+}
+
+void Rdmacm::handle(CmEvent& event, Instant now) {
+  if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+    if (Listener* l = find_listener(event.id)) return on_request(*l, now, event);
+    rdma_destroy_id(event.cm);
+    return;
+  }
+  Connection* c = find(event.id);
+  if (c == nullptr || c->cm != event.cm) {
+    if (Listener* l = find_listener(event.id); l != nullptr && event.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
+      core_->events.push(
+          cm::ConnectFailed{core_->id(l->id),
+                            cm::plain_failure(ib::step::send_request, Errc::unreachable, {},
+                                              "the device under " + l->address.to_string() + " was removed",
+                                              "listen again when it is back"),
+                            true});
+    return;
+  }
+  switch (event.type) {
+    case RDMA_CM_EVENT_ADDR_RESOLVED:
+      if (c->phase == Phase::addr) on_address(*c, now);
+      return;
+    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+      if (c->phase == Phase::route) request(*c, now);
+      return;
+    case RDMA_CM_EVENT_CONNECT_RESPONSE:
+      if (c->phase == Phase::connecting) on_response(*c, now, event);
+      return;
+    case RDMA_CM_EVENT_ESTABLISHED:
+      if (c->phase == Phase::connecting || c->phase == Phase::accepting)
+        established(*c, now, c->initiator ? std::move(event.private_data) : Bytes{});
+      return;
+    case RDMA_CM_EVENT_REJECTED:
+      if (c->phase == Phase::connecting || c->phase == Phase::accepting) on_rejected(*c, now, event);
+      return;
+    case RDMA_CM_EVENT_DEVICE_REMOVAL: return removed(*c);
+    default: return handle_end(*c, now, event);
+  }
+}
+
+void Rdmacm::handle_end(Connection& c, Instant now, const CmEvent& event) {
+  switch (event.type) {
+    case RDMA_CM_EVENT_ADDR_ERROR:
+      if (c.phase == Phase::addr)
+        fail_setup(
+            c, now,
+            event_failure(ib::step::resolve_addr, event.status, c.peer,
+                          event.status == -ENODEV ? "no RDMA device belongs to the interface that leads there" : ""));
+      return;
+    case RDMA_CM_EVENT_ROUTE_ERROR:
+      if (c.phase == Phase::route) fail_setup(c, now, event_failure(ib::step::resolve_route, event.status, c.peer, {}));
+      return;
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+    case RDMA_CM_EVENT_UNREACHABLE:
+      if (c.phase == Phase::connecting || c.phase == Phase::accepting) {
+        const cm::Step& step = c.initiator ? ib::step::wait_reply : ib::step::wait_ready;
+        fail_setup(c, now, event_failure(step, event.status, c.peer, {}));
+      } else if (c.phase == Phase::open || c.phase == Phase::closing) {
+        // Since Linux 6.0: the neighbour has another link-layer address. The connection goes on.
+        core_->events.push(cm::AddressChanged{
+            id_of(c), cm::plain_failure(cm::step::data, Errc::unreachable, {},
+                                        "the link-layer address of " + c.peer.to_string() + " changed",
+                                        "nothing, if traffic goes on; else connect anew")});
+      }
+      return;
+    case RDMA_CM_EVENT_ADDR_CHANGE:
+      core_->events.push(cm::AddressChanged{
+          id_of(c),
+          cm::plain_failure(cm::step::data, Errc::unreachable, {},
+                            "the address " + c.local.to_string() + " moved to another interface of this machine",
+                            "connect anew where traffic does not go on")});
+      return;
+    case RDMA_CM_EVENT_DISCONNECTED: {
+      if (c.phase != Phase::open && c.phase != Phase::breaking && c.phase != Phase::closing) return;
+      (void)c.device->collect();
+      const std::size_t left = c.qp ? c.qp->sends_open() : 0;
+      const bool asked = c.phase == Phase::closing;
+      hang_up(c);
+      if (c.broken != WcStatus::success) {
+        on_deadline(c, now);  // says how it broke
+      } else if (event.status != 0) {
+        disconnected(c, event_failure(asked ? cm::step::closing : cm::step::data, event.status, c.peer, {}), false);
+      } else if (left != 0 && !asked) {
+        disconnected(c,
+                     cm::plain_failure(cm::step::data, Errc::peer_closed, {},
+                                       fmt::format("a disconnect while {} were not complete", counted(left, "request")),
+                                       "agree on who disconnects, and when"),
+                     false);
+      } else {
+        disconnected(c, {}, true);
+      }
+      return;
+    }
+    default: return;  // TIMEWAIT_EXIT, multicast
+  }
+}
+
+void Rdmacm::on_broken(NicDevice& device, Instant now) {
+  for (const auto& [qp_num, status] : device.take_broken()) {
+    const auto at = by_qp_.find({&device, qp_num});
+    Connection* c = at == by_qp_.end() ? nullptr : find(at->second);
+    if (c == nullptr || (c->phase != Phase::open && c->phase != Phase::closing && c->phase != Phase::breaking))
+      continue;
+    // What was flushed tells nothing of the cause.
+    if (status != WcStatus::wr_flush_err && c->broken == WcStatus::success) c->broken = status;
+    if (c->phase != Phase::open) continue;
+    c->phase = Phase::breaking;
+    set_deadline(*c, now + settle_time);
+  }
+}
+
+// A user's own change to ERR flushes as well, and there is no more to say then.
+void Rdmacm::on_deadline(Connection& c, Instant now) {
+  switch (c.phase) {
+    case Phase::waiting: return start_attempt(c, now);
+    case Phase::addr:
+    case Phase::route:
+    case Phase::connecting:
+    case Phase::accepting: {
+      const cm::Step& step = c.phase == Phase::addr         ? ib::step::resolve_addr
+                             : c.phase == Phase::route      ? ib::step::resolve_route
+                             : c.phase == Phase::connecting ? ib::step::wait_reply
+                                                            : ib::step::wait_ready;
+      return fail_setup(c, now,
+                        cm::plain_failure(step, Errc::timed_out, {}, "nothing for " + duration_text(now - c.start),
+                                          "check that the peer is up and that no firewall drops UDP port 4791"));
+    }
+    case Phase::open:
+    case Phase::breaking: {
+      hang_up(c);
+      const WcStatus status = std::exchange(c.broken, WcStatus::success);
+      if (status == WcStatus::success)
+        return disconnected(c,
+                            cm::plain_failure(cm::step::data, Errc::io, {}, "the queue pair went to ERR",
+                                              "look for what moved it there"),
+                            false);
+      const bool lost = status == WcStatus::retry_exc_err || status == WcStatus::resp_timeout_err;
+      return disconnected(c,
+                          cm::plain_failure(cm::step::data, lost ? Errc::timed_out : Errc::terminated, {},
+                                            fmt::format("a request failed: {}", to_string(status)),
+                                            lost ? "the peer does not acknowledge any more: check that it is up"
+                                                 : "look up the status in docs/verbs.md"),
+                          false);
+    }
+    case Phase::closing:
+      if (!c.disconnected) {  // linger is over; the peer is told all the same
+        hang_up(c);
+        return set_deadline(c, now + options_.linger);
+      }
+      return disconnected(c,
+                          cm::plain_failure(cm::step::closing, Errc::timed_out, {}, "no answer to the disconnect",
+                                            "check that the peer is up"),
+                          false);
+    default: return;
+  }
+}
+
+// Requests that are posted go first, as Id::disconnect() promises.
+void Rdmacm::check_closing(Connection& c, Instant now) {
+  if (c.phase != Phase::closing || c.disconnected || (c.qp && c.qp->sends_open() != 0)) return;
+  hang_up(c);
+  set_deadline(c, now + options_.linger);
+}
+
+void Rdmacm::hang_up(Connection& c) {
+  if (std::exchange(c.disconnected, true)) return;
+  if (c.qp && c.device->transport() != Transport::iwarp) (void)c.qp->modify({.state = QpState::err});
+  rdma_disconnect(c.cm);
+}
+
+void Rdmacm::disconnected(Connection& c, cm::Failure why, bool graceful) {
+  set_deadline(c, never);
+  (void)c.device->collect();  // what the peer sent before, and what was flushed
+  core_->events.push(cm::Disconnected{.id = id_of(c), .graceful = graceful, .why = std::move(why)});
+  end(c);
+}
+
+void Rdmacm::removed(Connection& c) {
+  const std::string name = c.device != nullptr ? c.device->name() : "its device";
+  const auto gone = [&](const cm::Step& step) {
+    return cm::plain_failure(step, Errc::unreachable, {}, "the device " + name + " was removed",
+                             "destroy what was made on it; connect through another");
+  };
+  if (c.phase != Phase::over) core_->events.push(cm::DeviceRemoved{id_of(c), c.device, gone(cm::step::data)});
+  if (c.phase == Phase::open || c.phase == Phase::breaking || c.phase == Phase::closing) {
+    hang_up(c);
+    disconnected(c, gone(cm::step::data), false);
+  } else if (c.phase != Phase::over) {
+    set_deadline(c, never);
+    core_->pending.our_turn(c.id);
+    const cm::Step& step = c.initiator ? ib::step::send_request : ib::step::ulp_decision;
+    core_->events.push(cm::ConnectFailed{id_of(c), gone(step), !c.initiator});
+    end(c);
+  }
+  rdma_destroy_id(std::exchange(c.cm, nullptr));
+  if (c.own.cq) drop_qp(c);
+  if (c.device != nullptr) c.device->told_gone();
+}
+
+void Rdmacm::remove_device(const NicDevice& device) {
+  for (Slot& slot : slots_)
+    if (slot.connection && slot.connection->device == &device && slot.connection->cm != nullptr)
+      removed(*slot.connection);
+}
+
+// What the program made on the device goes when the program lets it go; the system's removal waits for that.
+void Rdmacm::release_removed() {
+  for (const auto& device : devices_) {
+    if (!device->node_gone() || device->released() || !device->idle()) continue;
+    device->release();
+    if (shown_.size() > 1) std::erase(shown_, device.get());  // devices() has at least one: it fails each call
+  }
+}
+
+void Rdmacm::handle_node_removed(std::string_view node) {
+  for (const auto& device : devices_)
+    if (!device->released() && device->node() == node) {
+      device->told_node_gone();
+      remove_device(*device);
+    }
+}
+
+void Rdmacm::end(Connection& c) {
+  c.phase = Phase::over;
+  set_deadline(c, never);
+  std::erase(closing_, c.id);
+  core_->ids.find(c.id)->over = true;
+}
+
+}  // namespace parley::rdmacm

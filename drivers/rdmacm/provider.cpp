@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Endpoints and commands: arguments are checked at once, and most is done at the driver's next turn.
+#include "drivers/rdmacm/provider.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "drivers/asio/sockaddr.hpp"
+#include "drivers/verbs/convert.hpp"
+
+namespace parley::rdmacm {
+namespace {
+
+// Private data of the IP port spaces (IBA Annex A11: REQ 92 octets, of which 36 are the IP header), and of iWARP, where
+// rdma_conn_param's length has 8 bits.
+constexpr cm::Limits ib_limits{.request = 56, .reply = 196, .reject = 148};
+constexpr cm::Limits iwarp_limits{.request = 255, .reply = 255, .reject = 255};
+
+constexpr std::uint32_t small_qp_depth = 2;
+
+auto stale() { return fail(Errc::wrong_state, "the id is not a connection, or it was destroyed"); }
+auto not_deciding() {
+  return fail(Errc::wrong_state, "only a connection that waits for accept() or reject() allows this");
+}
+
+Result<ib::Options> ib_options(const cm::TransportOptions& options) {
+  if (std::holds_alternative<std::monostate>(options)) return ib::Options{};
+  const auto* ib = std::get_if<ib::Options>(&options);
+  if (ib == nullptr)
+    return fail(Errc::unsupported, "`transport` holds MPA's options; on a real NIC the kernel and the NIC decide them");
+  if (ib->retry_count > 7 || ib->rnr_retry_count > 7)
+    return fail(Errc::invalid_argument, "ib::Options: retry_count is {a} and rnr_retry_count {b}; each is at most 7",
+                ib->retry_count, ib->rnr_retry_count);
+  return *ib;
+}
+
+const cm::Limits& limits_of(const NicDevice& device) {
+  return device.transport() == Transport::iwarp ? iwarp_limits : ib_limits;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Rdmacm>> Rdmacm::open(const RdmaHostOptions& options) {
+  std::unique_ptr<Rdmacm> provider(new Rdmacm(options));
+  provider->channel_ = rdma_create_event_channel();
+  if (provider->channel_ == nullptr) {
+    if (errno == EACCES || errno == EPERM)
+      return fail(Errc::not_permitted, "/dev/infiniband/rdma_cm may not be opened by this user");
+    return fail(
+        Errc::unreachable,
+        "there is no /dev/infiniband/rdma_cm, or no RDMA device: load rdma_ucm and the NIC's driver (errno {a})",
+        errno);
+  }
+  const int fd = provider->channel_->fd;
+  if (::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK) != 0)
+    return verbs::refused(errno, "the event channel cannot be made non-blocking: errno {a}");
+  int count = 0;
+  provider->held_ = rdma_get_devices(&count);
+  for (int i = 0; provider->held_ != nullptr && i < count; ++i)
+    if (const auto device = provider->device_for(provider->held_[i]); !device) return tl::unexpected(device.error());
+  if (provider->shown_.empty())
+    return fail(Errc::unreachable, "this machine has no RDMA device; the provider iwarp needs none");
+  return provider;
+}
+
+Rdmacm::~Rdmacm() {
+  for (Slot& slot : slots_) {
+    if (slot.connection) free_slot(slot.connection->id);
+    if (slot.listener) free_slot(slot.listener->id);
+  }
+  devices_.clear();
+  if (held_ != nullptr) rdma_free_devices(held_);
+  if (channel_ != nullptr) rdma_destroy_event_channel(channel_);
+}
+
+Result<NicDevice*> Rdmacm::device_for(ibv_context* context) {
+  const auto at =
+      std::find_if(devices_.begin(), devices_.end(), [&](const auto& d) { return d->context() == context; });
+  if (at != devices_.end()) return at->get();
+  auto device = NicDevice::open(context, false);
+  if (!device) return tl::unexpected(device.error());
+  devices_.push_back(std::move(*device));
+  shown_.push_back(devices_.back().get());
+  new_devices_.push_back(devices_.back().get());
+  return devices_.back().get();
+}
+
+Slot& Rdmacm::slot_for(EndpointId id) {
+  const std::size_t slot = cm::EndpointTable::slot(id);
+  if (slot >= slots_.size()) slots_.resize(slot + 1);
+  return slots_[slot];
+}
+
+Connection* Rdmacm::find(EndpointId endpoint) const {
+  const std::size_t slot = cm::EndpointTable::slot(endpoint);
+  if (endpoint == 0 || slot >= slots_.size()) return nullptr;
+  Connection* c = slots_[slot].connection.get();
+  return c != nullptr && c->id == endpoint ? c : nullptr;
+}
+
+Listener* Rdmacm::find_listener(EndpointId endpoint) const {
+  const std::size_t slot = cm::EndpointTable::slot(endpoint);
+  if (endpoint == 0 || slot >= slots_.size()) return nullptr;
+  Listener* l = slots_[slot].listener.get();
+  return l != nullptr && l->id == endpoint ? l : nullptr;
+}
+
+void Rdmacm::set_deadline(Connection& c, Instant at) {
+  c.deadline = at;
+  deadlines_.set(cm::EndpointTable::slot(c.id), at);
+}
+
+void Rdmacm::drop_qp(Connection& c) {
+  if (!c.qp) return;
+  by_qp_.erase({c.device, c.qp->qp_num()});
+  c.qp.reset();
+  c.own.cq.reset();
+  if (c.own.pd != 0) (void)c.device->dealloc_pd(std::exchange(c.own.pd, 0));
+}
+
+// Ends what the system still has of it. Every event was acknowledged when it was taken, so this never waits for one.
+void Rdmacm::free_slot(EndpointId endpoint) {
+  Slot& slot = slots_[cm::EndpointTable::slot(endpoint)];
+  if (slot.connection) {
+    Connection& c = *slot.connection;
+    set_deadline(c, never);
+    std::erase(closing_, endpoint);
+    drop_qp(c);
+    if (c.cm != nullptr) rdma_destroy_id(c.cm);
+    slot.connection.reset();
+  }
+  if (slot.listener && slot.listener->cm != nullptr) rdma_destroy_id(slot.listener->cm);
+  slot.listener.reset();
+  core_->release(endpoint);
+}
+
+Result<void> Rdmacm::make_qp(Connection& c, NicDevice& device, const QpInit* init) {
+  QpInit small{.max_send_wr = small_qp_depth, .max_recv_wr = small_qp_depth};
+  if (init == nullptr) {
+    auto pd = device.alloc_pd();
+    if (!pd) return tl::unexpected(pd.error());
+    c.own.pd = small.pd = *pd;
+    c.device = &device;
+    auto cq = device.create_cq(2 * small_qp_depth);
+    if (!cq) return tl::unexpected(cq.error());
+    c.own.cq = std::move(*cq);
+    small.send_cq = small.recv_cq = c.own.cq.get();
+    init = &small;
+  }
+  if (init->type != QpType::rc)
+    return fail(Errc::unsupported, "QpInit::type is not RC; connections of other types are not there in this version");
+  auto qp = device.make_qp(*init);
+  if (!qp) return tl::unexpected(qp.error());
+  // Receives can be posted from INIT on. The port may be another one in the end: it is set again with the connection's.
+  QpAttr attr{
+      .state = QpState::init, .access = Access::none, .pkey_index = std::uint16_t{0}, .port_num = std::uint8_t{1}};
+  if (device.transport() == Transport::iwarp) attr.pkey_index.reset();
+  if (auto ready = (*qp)->modify(attr); !ready) return ready;
+  c.device = &device;
+  c.qp = std::move(*qp);
+  by_qp_[{&device, c.qp->qp_num()}] = c.id;
+  return {};
+}
+
+Device* Rdmacm::device(EndpointId endpoint) const {
+  const Connection* c = find(endpoint);
+  return c == nullptr ? nullptr : c->device;
+}
+
+// Which device will serve is not known before the address is resolved: what fits on every one of them.
+Result<cm::Limits> Rdmacm::limits(const cm::TransportOptions& options, cm::Depths) const {
+  if (const auto checked = ib_options(options); !checked) return tl::unexpected(checked.error());
+  const bool all_iwarp =
+      std::all_of(devices_.begin(), devices_.end(), [](const auto& d) { return d->transport() == Transport::iwarp; });
+  return all_iwarp ? iwarp_limits : ib_limits;
+}
+
+Result<cm::Limits> Rdmacm::limits(EndpointId endpoint) const {
+  const Connection* c = find(endpoint);
+  if (c == nullptr) return stale();
+  if (c->phase != Phase::deciding) return not_deciding();
+  return limits_of(*c->device);
+}
+
+// The kernel's routing table decides when the address is resolved.
+Result<cm::Route> Rdmacm::resolve(const Address& peer, const std::optional<Address>& local) {
+  return cm::Route{nullptr, local.value_or(Address::any(peer.family, 0))};
+}
+
+Result<void> Rdmacm::listen(EndpointId endpoint, const Address& local, const cm::ListenOptions& options) {
+  const auto ib = ib_options(options.transport);
+  if (!ib) return tl::unexpected(ib.error());
+  auto made = std::make_unique<Listener>();
+  made->id = endpoint;
+  made->address = local;
+  made->backlog = options.backlog;
+  made->depths = {options.ird, options.ord};
+  made->options = *ib;
+  slot_for(endpoint).listener = std::move(made);
+  return {};
+}
+
+Result<void> Rdmacm::connect(EndpointId endpoint, const Address& peer, const cm::ConnectOptions& options) {
+  const auto ib = ib_options(options.transport);
+  if (!ib) return tl::unexpected(ib.error());
+  auto made = std::make_unique<Connection>();
+  Connection& c = *made;
+  c.id = endpoint;
+  c.peer = peer;
+  c.bind_local = options.local.has_value();
+  if (options.local) c.local = *options.local;
+  c.depths = {options.ird, options.ord};
+  c.retry_count = ib->retry_count;
+  c.rnr_retry_count = ib->rnr_retry_count;
+  c.private_data.assign(options.private_data.begin(), options.private_data.end());
+  c.transport_timeout = options.transport_timeout;
+  if (options.qp) {
+    const auto owner =
+        std::find_if(devices_.begin(), devices_.end(), [&](const auto& d) { return d->owns(*options.qp); });
+    if (owner == devices_.end())
+      return fail(Errc::invalid_argument, "ConnectOptions::qp has a domain or queues that no device of this host made");
+    if (auto qp = make_qp(c, **owner, &*options.qp); !qp) return qp;
+  }
+  slot_for(endpoint).connection = std::move(made);
+  return {};
+}
+
+Result<QueuePair*> Rdmacm::create_qp(EndpointId endpoint, const QpInit& init) {
+  Connection* c = find(endpoint);
+  if (c == nullptr) return stale();
+  if (c->qp) return fail(Errc::wrong_state, "the id has a queue pair already");
+  if (c->phase != Phase::deciding) return not_deciding();
+  if (auto made = make_qp(*c, *c->device, &init); !made) return tl::unexpected(made.error());
+  return c->qp.get();
+}
+
+QueuePair* Rdmacm::qp(EndpointId endpoint) {
+  const Connection* c = find(endpoint);
+  return c == nullptr ? nullptr : c->qp.get();
+}
+
+Result<Address> Rdmacm::local_address(EndpointId endpoint) const {
+  if (const Listener* l = find_listener(endpoint)) return l->address;
+  const Connection* c = find(endpoint);
+  if (c == nullptr) return stale();
+  if (c->local.port == 0) return fail(Errc::wrong_state, "the address is not resolved yet, so there is no local one");
+  return c->local;
+}
+
+Result<Address> Rdmacm::peer_address(EndpointId endpoint) const {
+  const Connection* c = find(endpoint);
+  if (c == nullptr) return stale();
+  return c->peer;
+}
+
+Result<void> Rdmacm::accept(EndpointId endpoint, const cm::AcceptOptions& options) {
+  Connection& c = *find(endpoint);
+  const auto ib = ib_options(options.transport);
+  if (!ib) return tl::unexpected(ib.error());
+  if (!c.qp)
+    if (auto made = make_qp(c, *c.device, options.qp ? &*options.qp : nullptr); !made) return made;
+  if (!std::holds_alternative<std::monostate>(options.transport)) c.rnr_retry_count = ib->rnr_retry_count;
+  c.depths.ird = std::min(c.depths.ird, options.ird.value_or(c.depths.ird));
+  c.depths.ord = std::min(c.depths.ord, options.ord.value_or(c.depths.ord));
+  c.private_data.assign(options.private_data.begin(), options.private_data.end());
+  c.accept = true;
+  c.phase = Phase::decided;
+  return {};
+}
+
+Result<void> Rdmacm::reject(EndpointId endpoint, ConstBytes private_data) {
+  Connection& c = *find(endpoint);
+  c.private_data.assign(private_data.begin(), private_data.end());
+  c.accept = false;
+  c.phase = Phase::decided;
+  return {};
+}
+
+Result<void> Rdmacm::disconnect(EndpointId endpoint) {
+  Connection* c = find(endpoint);
+  if (c == nullptr) return stale();
+  if (c->phase != Phase::open) return fail(Errc::wrong_state, "only an established connection can be disconnected");
+  c->phase = Phase::closing;
+  return {};
+}
+
+void Rdmacm::destroy(EndpointId endpoint) noexcept {
+  Connection* c = find(endpoint);
+  if (c == nullptr) {
+    if (find_listener(endpoint) != nullptr) free_slot(endpoint);
+    return;
+  }
+  // reject() and destroy() in one breath: the peer still gets the answer.
+  if (c->phase == Phase::decided && !c->accept && c->cm != nullptr)
+    rdma_reject(c->cm, c->private_data.data(), static_cast<std::uint8_t>(c->private_data.size()));
+  free_slot(endpoint);
+}
+
+bool Rdmacm::has_events() const {
+  return std::any_of(devices_.begin(), devices_.end(), [](const auto& d) { return d->has_events(); });
+}
+
+bool Rdmacm::has_work() const {
+  return core_->has_noted() ||
+         std::any_of(devices_.begin(), devices_.end(), [](const auto& d) { return d->unarmed(); });
+}
+
+bool Rdmacm::arm() {
+  bool any = false;
+  for (const auto& device : devices_) any = device->arm() || any;
+  return any;
+}
+
+bool Rdmacm::turn(Instant now) {
+  bool any = core_->has_noted();
+  core_->for_each_noted([&](EndpointId id) { carry_out(id, now); });
+  any = poll_channel() || any;
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    any = devices_[i]->collect() || any;
+    for (const std::uint32_t qp_num : devices_[i]->take_reached())
+      if (const auto at = by_qp_.find({devices_[i].get(), qp_num}); at != by_qp_.end())
+        if (const Connection* c = find(at->second); c != nullptr && c->phase == Phase::accepting)
+          rdma_notify(c->cm, IBV_EVENT_COMM_EST);
+    on_broken(*devices_[i], now);
+    if (devices_[i]->gone()) remove_device(*devices_[i]);
+  }
+  while (const auto due = deadlines_.pop_due(now)) {
+    any = true;
+    if (Connection* c = slots_[*due].connection.get()) on_deadline(*c, now);
+  }
+  release_removed();
+  // Those whose requests have completed meanwhile; each leaves the list at its end.
+  for (const EndpointId id : std::vector(closing_))
+    if (Connection* c = find(id)) check_closing(*c, now);
+  return any;
+}
+
+}  // namespace parley::rdmacm

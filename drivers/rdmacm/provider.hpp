@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The provider for real NICs: librdmacm's ids and events below, the Manager above. The queue pair is never handed to
+// librdmacm (rdma_cm_id's qp stays null): its states are driven here with the attributes that rdma_init_qp_attr gives, so
+// that a set-up that is tried again keeps the queue pair and the receives that were posted to it.
+//
+// Phase      | input                            | next       | what happens
+// -----------|----------------------------------|------------|---------------------------------------------------------
+// noted      | the driver's turn                | addr       | rdma_resolve_addr
+// addr       | ADDR_RESOLVED                    | route      | the device is known: queue pair; rdma_resolve_route
+// route      | ROUTE_RESOLVED                   | connecting | rdma_connect
+// addr..     | errors, UNREACHABLE, time-out    | waiting    | Retrying, if cm/retries.hpp knows an address
+// connecting |                                  | over       | ConnectFailed
+// waiting    | the wait is over                 | addr       | a new rdma_cm_id
+// connecting | CONNECT_RESPONSE (InfiniBand CM) | open       | RTR, RTS, RTU; Established
+// connecting | ESTABLISHED (iWARP)              | open       | Established
+// connecting | REJECTED                         | over       | Rejected; ConnectFailed if nobody listens
+// (listener) | CONNECT_REQUEST                  | deciding   | ConnectRequest
+// deciding   | accept()                         | decided    | queued for the driver's turn
+// decided    | the driver's turn                | accepting  | RTR, RTS, rdma_accept
+// accepting  | ESTABLISHED                      | open       | Established
+// accepting  | REJECTED, UNREACHABLE, time-out  | over       | ConnectFailed
+// deciding.. | reject()                         | over       | rdma_reject; no event
+// open       | disconnect()                     | closing    | posted requests complete first, or linger ends
+// open       | DISCONNECTED                     | over       | rdma_disconnect; Disconnected
+// open       | a request failed                 | breaking   | waits a moment for DISCONNECTED, which says more
+// closing    | DISCONNECTED                     | over       | Disconnected
+// any        | DEVICE_REMOVAL                   | over       | ConnectFailed or Disconnected
+#pragma once
+#include <rdma/rdma_cma.h>
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/deadline_queue.hpp"
+#include "cm/core.hpp"
+#include "cm/failure_text.hpp"
+#include "cm/provider.hpp"
+#include "drivers/verbs/qp.hpp"
+#include "parley/rdma_host.hpp"
+
+namespace parley::rdmacm {
+
+using cm::EndpointId;
+using verbs::NicDevice;
+
+enum class Phase : std::uint8_t {
+  noted,
+  waiting,
+  addr,
+  route,
+  connecting,
+  deciding,
+  decided,
+  accepting,
+  open,
+  breaking,
+  closing,
+  over
+};
+
+/// A queue pair that nobody asked for, with queues of its own.
+struct OwnQueues {
+  std::unique_ptr<CompletionQueue> cq;
+  PdHandle pd = 0;
+};
+
+struct Connection {
+  EndpointId id = 0;
+  Phase phase = Phase::noted;
+  bool initiator = true;
+  bool accept = false;        // decided
+  bool disconnected = false;  // rdma_disconnect was called
+  rdma_cm_id* cm = nullptr;
+  NicDevice* device = nullptr;
+  Address local{}, peer{};
+  bool bind_local = false;
+  cm::Depths depths{};  // asked, then in force
+  std::uint8_t retry_count = 7, rnr_retry_count = 7;
+  Bytes private_data;  // of the Request, or of the decision
+  Duration transport_timeout{};
+  Instant start{};
+  Instant deadline = never;
+  cm::Steps steps;
+  WcStatus broken = WcStatus::success;
+  OwnQueues own;  // before the queue pair, which uses it
+  std::unique_ptr<verbs::Qp> qp;
+};
+
+struct Listener {
+  EndpointId id = 0;
+  rdma_cm_id* cm = nullptr;
+  Address address{};
+  int backlog = 0;
+  cm::Depths depths{};
+  ib::Options options;
+};
+
+/// At most one of the two.
+struct Slot {
+  std::unique_ptr<Connection> connection;
+  std::unique_ptr<Listener> listener;
+};
+
+/// An event of librdmacm that was acknowledged already.
+struct CmEvent {
+  rdma_cm_event_type type{};
+  int status = 0;
+  rdma_cm_id* cm = nullptr;
+  EndpointId id = 0;  // of the listener, for a request
+  cm::Depths depths{};
+  Bytes private_data;
+};
+
+class Rdmacm final : public cm::Provider {
+ public:
+  /// Errors: unreachable, not_permitted, no_space.
+  static Result<std::unique_ptr<Rdmacm>> open(const RdmaHostOptions& options);
+  ~Rdmacm() override;
+
+  // Provider
+  void start(cm::Core& core) override { core_ = &core; }
+  std::span<Device* const> devices() override { return shown_; }
+  Device* device(EndpointId endpoint) const override;
+  Result<cm::Limits> limits(const cm::TransportOptions& options, cm::Depths depths) const override;
+  Result<cm::Limits> limits(EndpointId endpoint) const override;
+  Result<cm::Route> resolve(const Address& peer, const std::optional<Address>& local) override;
+  Result<void> listen(EndpointId endpoint, const Address& local, const cm::ListenOptions& options) override;
+  Result<void> connect(EndpointId endpoint, const Address& peer, const cm::ConnectOptions& options) override;
+  Result<QueuePair*> create_qp(EndpointId endpoint, const QpInit& init) override;
+  QueuePair* qp(EndpointId endpoint) override;
+  Result<Address> local_address(EndpointId endpoint) const override;
+  Result<Address> peer_address(EndpointId endpoint) const override;
+  Result<void> accept(EndpointId endpoint, const cm::AcceptOptions& options) override;
+  Result<void> reject(EndpointId endpoint, ConstBytes private_data) override;
+  Result<void> disconnect(EndpointId endpoint) override;
+  void destroy(EndpointId endpoint) noexcept override;
+  bool has_events() const override;
+
+  // The driver's side
+  /// The device file of that name, of /dev/infiniband, was deleted.
+  void handle_node_removed(std::string_view node);
+  int channel_fd() const { return channel_->fd; }
+  /// Commands, events of the system and deadlines. True if there was anything.
+  bool turn(Instant now);
+  /// As NicDevice::arm, of all devices.
+  bool arm();
+  /// Commands wait for a turn, or something has to be armed before a wait.
+  bool has_work() const;
+  Instant next_deadline() const { return deadlines_.next(); }
+  /// Devices that came since the last call: their descriptors are to be watched.
+  std::vector<NicDevice*> take_new_devices() { return std::exchange(new_devices_, {}); }
+
+ private:
+  explicit Rdmacm(const RdmaHostOptions& options) : options_(options) {}
+
+  // provider.cpp: endpoints and commands
+  Slot& slot_for(EndpointId id);
+  Connection* find(EndpointId endpoint) const;
+  Listener* find_listener(EndpointId endpoint) const;
+  void free_slot(EndpointId endpoint);
+  Result<NicDevice*> device_for(ibv_context* context);
+  Result<void> make_qp(Connection& c, NicDevice& device, const QpInit* init);
+  void drop_qp(Connection& c);
+  void set_deadline(Connection& c, Instant at);
+  cm::Id id_of(const Connection& c) const { return core_->id(c.id); }
+
+  // setup.cpp: from nothing to Established or to a failure
+  void carry_out(EndpointId id, Instant now);
+  void start_listening(Listener& l);
+  void start_attempt(Connection& c, Instant now);
+  void request(Connection& c, Instant now);
+  void decide(Connection& c, Instant now);
+  void on_address(Connection& c, Instant now);
+  void on_response(Connection& c, Instant now, CmEvent& event);
+  void on_request(Listener& l, Instant now, CmEvent& event);
+  void on_rejected(Connection& c, Instant now, CmEvent& event);
+  void established(Connection& c, Instant now, Bytes private_data);
+  Result<void> advance(Connection& c, ibv_qp_state state);
+  Result<void> to_rts(Connection& c);
+  void fail_setup(Connection& c, Instant now, cm::Failure why);
+  bool try_again(Connection& c, Instant now, cm::Failure& why);
+  void give_way(EndpointId who, Instant now);
+  cm::TransportParameters parameters_of(const Connection& c) const;
+
+  // events.cpp: what the system says, and how connections end
+  bool poll_channel();
+  void handle(CmEvent& event, Instant now);
+  void handle_end(Connection& c, Instant now, const CmEvent& event);
+  void on_broken(NicDevice& device, Instant now);
+  void on_deadline(Connection& c, Instant now);
+  void check_closing(Connection& c, Instant now);
+  void hang_up(Connection& c);
+  void disconnected(Connection& c, cm::Failure why, bool graceful);
+  void removed(Connection& c);
+  void remove_device(const NicDevice& device);
+  void release_removed();
+  void end(Connection& c);
+
+  RdmaHostOptions options_;
+  rdma_event_channel* channel_ = nullptr;
+  ibv_context** held_ = nullptr;                     // keeps librdmacm from closing what devices_ use
+  std::vector<std::unique_ptr<NicDevice>> devices_;  // before slots_: queue pairs go first
+  std::vector<Device*> shown_;
+  std::vector<NicDevice*> new_devices_;
+  cm::Core* core_ = nullptr;
+  std::vector<Slot> slots_;  // by EndpointTable::slot
+  std::map<std::pair<const NicDevice*, std::uint32_t>, EndpointId> by_qp_;
+  std::vector<EndpointId> closing_;  // wait for their requests to complete
+  DeadlineQueue deadlines_;
+};
+
+/// "no listener at that service id (8)".
+std::string reject_text(int reason);
+/// `status` is an event's, a negative errno.
+cm::Failure event_failure(const cm::Step& step, int status, const Address& peer, std::string advice);
+cm::Failure call_failure(const cm::Step& step, const Error& error, const Address& peer);
+
+}  // namespace parley::rdmacm

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// From nothing to Established, or to a failure.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "drivers/asio/sockaddr.hpp"
+#include "drivers/rdmacm/provider.hpp"
+#include "drivers/verbs/convert.hpp"
+
+namespace parley::rdmacm {
+namespace {
+
+using asio_driver::from_sockaddr;
+using asio_driver::SockAddr;
+using asio_driver::to_sockaddr;
+
+Address address_of(const sockaddr* address) {
+  SockAddr from;
+  const std::size_t size = address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  std::memcpy(&from.storage, address, size);
+  from.size = static_cast<socklen_t>(size);
+  return from_sockaddr(from);
+}
+
+int milliseconds(Duration time) {
+  return static_cast<int>(std::clamp<std::int64_t>(time.count() / 1'000'000, 1, 3'600'000));
+}
+
+Instant after(Instant now, Duration wait) { return wait > never - now ? never : now + wait; }
+
+/// As rdma_conn_param has it: 8 bits, within what the device can do.
+std::uint8_t depth(std::uint16_t wanted, std::uint32_t device_max) {
+  return static_cast<std::uint8_t>(std::min<std::uint32_t>({wanted, device_max, 254}));
+}
+
+rdma_conn_param param_of(const Connection& c) {
+  rdma_conn_param param{};
+  param.private_data = c.private_data.data();
+  param.private_data_len = static_cast<std::uint8_t>(c.private_data.size());
+  const DeviceAttr attr = c.device->query();
+  param.responder_resources = depth(c.depths.ird, attr.max_qp_rd_atom);
+  param.initiator_depth = depth(c.depths.ord, attr.max_qp_init_rd_atom);
+  param.retry_count = c.retry_count;
+  param.rnr_retry_count = c.rnr_retry_count;
+  param.qp_num = c.qp->qp_num();
+  return param;
+}
+
+Error last_error(std::string_view call) { return verbs::refused(errno, call).value(); }
+
+}  // namespace
+
+void Rdmacm::carry_out(EndpointId id, Instant now) {
+  if (Listener* l = find_listener(id)) {
+    if (l->cm == nullptr) start_listening(*l);
+    return;
+  }
+  Connection* c = find(id);
+  if (c == nullptr) return;
+  if (c->phase == Phase::noted) {
+    c->start = now;
+    start_attempt(*c, now);
+  } else if (c->phase == Phase::decided) {
+    decide(*c, now);
+  } else if (c->phase == Phase::closing) {
+    closing_.push_back(id);
+    set_deadline(*c, after(now, options_.linger));
+    check_closing(*c, now);
+  }
+}
+
+void Rdmacm::start_listening(Listener& l) {
+  const auto failed = [&](std::string_view) {
+    const std::error_code why(errno, std::generic_category());
+    core_->events.push(
+        cm::ConnectFailed{core_->id(l.id), cm::listen_failure(ib::step::send_request, why, l.address), true});
+  };
+  if (rdma_create_id(channel_, &l.cm, reinterpret_cast<void*>(l.id), RDMA_PS_TCP) != 0) return failed("rdma_create_id");
+  SockAddr local = to_sockaddr(l.address);
+  if (rdma_bind_addr(l.cm, local.get()) != 0) return failed("rdma_bind_addr");
+  if (rdma_listen(l.cm, l.backlog) != 0) return failed("rdma_listen");
+  l.address.port = ntohs(rdma_get_src_port(l.cm));
+  core_->events.push(cm::Listening{core_->id(l.id), l.address});
+}
+
+void Rdmacm::start_attempt(Connection& c, Instant now) {
+  if (c.cm != nullptr) rdma_destroy_id(std::exchange(c.cm, nullptr));
+  c.phase = Phase::addr;
+  if (rdma_create_id(channel_, &c.cm, reinterpret_cast<void*>(c.id), RDMA_PS_TCP) != 0)
+    return fail_setup(c, now, call_failure(ib::step::resolve_addr, last_error("rdma_create_id: errno {a}"), c.peer));
+  SockAddr local = to_sockaddr(c.local), peer = to_sockaddr(c.peer);
+  const Duration limit = c.transport_timeout > Duration{} ? std::min(c.transport_timeout, options_.resolve_timeout)
+                                                          : options_.resolve_timeout;
+  if (rdma_resolve_addr(c.cm, c.bind_local ? local.get() : nullptr, peer.get(), milliseconds(limit)) != 0)
+    return fail_setup(c, now, cm::system_failure(ib::step::resolve_addr, {errno, std::generic_category()}, c.peer));
+  set_deadline(c, after(now, 2 * limit));
+}
+
+void Rdmacm::on_address(Connection& c, Instant now) {
+  c.local = address_of(rdma_get_local_addr(c.cm));
+  const auto device = device_for(c.cm->verbs);
+  if (!device) return fail_setup(c, now, call_failure(ib::step::resolve_addr, device.error(), c.peer));
+  if (c.qp && &c.qp->device() != *device) {
+    return fail_setup(c, now,
+                      cm::plain_failure(ib::step::resolve_addr, Errc::invalid_argument, {},
+                                        "the route to " + c.peer.to_string() + " leads through " + (*device)->name() +
+                                            ", and the queue pair is of " + c.qp->device().name(),
+                                        "make the queue pair on the device that Id::device() of an attempt without one "
+                                        "names, or set ConnectOptions::local"));
+  }
+  if (!c.qp) {
+    if (auto made = make_qp(c, **device, nullptr); !made)
+      return fail_setup(c, now, call_failure(ib::step::resolve_addr, made.error(), c.peer));
+  }
+  c.phase = Phase::route;
+  if (rdma_resolve_route(c.cm, milliseconds(options_.resolve_timeout)) != 0)
+    return fail_setup(c, now, cm::system_failure(ib::step::resolve_route, {errno, std::generic_category()}, c.peer));
+}
+
+void Rdmacm::request(Connection& c, Instant now) {
+  c.phase = Phase::connecting;
+  c.steps.transport = now - c.start;
+  rdma_conn_param param = param_of(c);
+  if (rdma_connect(c.cm, &param) != 0)
+    return fail_setup(c, now, cm::system_failure(ib::step::send_request, {errno, std::generic_category()}, c.peer));
+  c.steps.request = now - c.start;
+  set_deadline(c, after(now, options_.reply_timeout));
+}
+
+// The kernel knows what was negotiated; an iWARP device has little to set, and does most itself.
+Result<void> Rdmacm::advance(Connection& c, ibv_qp_state state) {
+  ibv_qp_attr attr{};
+  int mask = 0;
+  attr.qp_state = state;
+  if (rdma_init_qp_attr(c.cm, &attr, &mask) != 0) return verbs::refused(errno, "rdma_init_qp_attr: errno {a}");
+  if (!c.initiator && (mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0)
+    attr.max_dest_rd_atomic = static_cast<std::uint8_t>(std::min<std::uint16_t>(c.depths.ird, 254));
+  if (!c.initiator && (mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0)
+    attr.max_rd_atomic = static_cast<std::uint8_t>(std::min<std::uint16_t>(c.depths.ord, 254));
+  if (const int error = ibv_modify_qp(c.qp->qp(), &attr, mask); error != 0)
+    return verbs::refused(error, "ibv_modify_qp: errno {a}");
+  return {};
+}
+
+Result<void> Rdmacm::to_rts(Connection& c) {
+  for (const ibv_qp_state state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS})
+    if (auto moved = advance(c, state); !moved) return moved;
+  return {};
+}
+
+void Rdmacm::on_response(Connection& c, Instant now, CmEvent& event) {
+  c.steps.reply = now - c.start;
+  if (auto moved = to_rts(c); !moved) {
+    rdma_reject(c.cm, nullptr, 0);
+    return fail_setup(c, now, call_failure(ib::step::wait_reply, moved.error(), c.peer));
+  }
+  if (rdma_establish(c.cm) != 0)
+    return fail_setup(c, now, cm::system_failure(ib::step::wait_reply, {errno, std::generic_category()}, c.peer));
+  established(c, now, std::move(event.private_data));
+}
+
+cm::TransportParameters Rdmacm::parameters_of(const Connection& c) const {
+  if (c.device == nullptr || !c.qp || c.device->transport() == Transport::iwarp) return {};
+  const QpAttr attr = c.qp->query();
+  ib::Parameters out;
+  out.qp_num = c.qp->qp_num();
+  out.remote_qp_num = attr.dest_qp_num.value_or(0);
+  out.port_num = attr.port_num.value_or(0);
+  out.path_mtu = attr.path_mtu.value_or(Mtu::octets_256);
+  out.retry_count = attr.retry_cnt.value_or(0);
+  out.rnr_retry_count = attr.rnr_retry.value_or(0);
+  out.timeout = attr.timeout.value_or(0);
+  if (attr.ah && attr.ah->grh) {
+    out.sgid_index = attr.ah->grh->sgid_index;
+    out.dgid = attr.ah->grh->dgid;
+    ibv_gid gid{};
+    if (ibv_query_gid(c.device->context(), out.port_num, out.sgid_index, &gid) == 0)
+      std::copy(std::begin(gid.raw), std::end(gid.raw), out.sgid.begin());
+  }
+  return out;
+}
+
+void Rdmacm::established(Connection& c, Instant now, Bytes private_data) {
+  set_deadline(c, never);
+  if (c.steps.reply == Duration{}) c.steps.reply = now - c.start;
+  c.steps.established = now - c.start;
+  c.phase = Phase::open;
+  const QpAttr attr = c.qp->query();
+  if (attr.max_dest_rd_atomic && attr.max_rd_atomic && c.device->transport() != Transport::iwarp)
+    c.depths = {*attr.max_dest_rd_atomic, *attr.max_rd_atomic};
+  core_->pending.leave(c.id);
+  core_->retries.forget(c.id);
+  core_->events.push(cm::Established{.id = id_of(c),
+                                     .parameters = parameters_of(c),
+                                     .private_data = std::move(private_data),
+                                     .ird = c.depths.ird,
+                                     .ord = c.depths.ord,
+                                     .steps = c.steps});
+}
+
+void Rdmacm::give_way(EndpointId who, Instant now) {
+  Connection* c = find(who);
+  if (c == nullptr) return;
+  const EndpointId listener = core_->ids.find(who)->listener;
+  fail_setup(*c, now, core_->evicted(listener, cm::Scarce::pending_max, ib::step::wait_ready, now - c->start));
+}
+
+void Rdmacm::on_request(Listener& l, Instant now, CmEvent& event) {
+  const Address peer = address_of(rdma_get_peer_addr(event.cm));
+  const auto refuse = [&](cm::Scarce scarce) {
+    core_->refused(l.id, scarce, peer, ib::step::send_request);
+    rdma_reject(event.cm, nullptr, 0);
+    rdma_destroy_id(event.cm);
+  };
+  const EndpointId id = core_->ids.issue();
+  if (id == 0) return refuse(cm::Scarce::endpoints_max);
+  core_->ids.find(id)->listener = l.id;
+  const cm::Pending::Answer answer = core_->pending.admit(id, peer);
+  if (answer.evicted != 0) give_way(answer.evicted, now);
+  const auto device = device_for(event.cm->verbs);
+  if (!answer.admitted || !device) {
+    core_->release(id);
+    return refuse(cm::Scarce::pending_max);
+  }
+  auto made = std::make_unique<Connection>();
+  Connection& c = *made;
+  c.id = id;
+  c.phase = Phase::deciding;
+  c.initiator = false;
+  c.cm = event.cm;
+  c.cm->context = reinterpret_cast<void*>(id);
+  c.device = *device;
+  c.peer = peer;
+  c.local = address_of(rdma_get_local_addr(c.cm));
+  c.start = now;
+  c.retry_count = l.options.retry_count;
+  c.rnr_retry_count = l.options.rnr_retry_count;
+  const cm::Depths offered = event.depths;
+  c.depths = {std::min(l.depths.ird, offered.ird), std::min(l.depths.ord, offered.ord)};
+  slot_for(id).connection = std::move(made);
+  core_->ids.find(id)->announced = true;
+  core_->pending.our_turn(id);
+  core_->events.push(cm::ConnectRequest{.listener = core_->id(l.id),
+                                        .id = core_->id(id),
+                                        .peer = peer,
+                                        .offered = {},
+                                        .private_data = std::move(event.private_data),
+                                        .ird = offered.ird,
+                                        .ord = offered.ord});
+}
+
+void Rdmacm::decide(Connection& c, Instant now) {
+  c.steps.decision = now - c.start;
+  if (!c.accept) {
+    const int status = rdma_reject(c.cm, c.private_data.data(), static_cast<std::uint8_t>(c.private_data.size()));
+    core_->pending.leave(c.id);
+    if (status != 0)
+      return fail_setup(c, now, cm::system_failure(ib::step::ulp_decision, {errno, std::generic_category()}, c.peer));
+    return end(c);
+  }
+  if (auto moved = to_rts(c); !moved) {
+    rdma_reject(c.cm, nullptr, 0);
+    return fail_setup(c, now, call_failure(ib::step::ulp_decision, moved.error(), c.peer));
+  }
+  rdma_conn_param param = param_of(c);
+  if (rdma_accept(c.cm, &param) != 0)
+    return fail_setup(c, now, cm::system_failure(ib::step::ulp_decision, {errno, std::generic_category()}, c.peer));
+  c.phase = Phase::accepting;
+  c.steps.reply = now - c.start;
+  core_->pending.peers_turn(c.id);
+  set_deadline(c, after(now, options_.reply_timeout));
+}
+
+void Rdmacm::on_rejected(Connection& c, Instant now, CmEvent& event) {
+  const bool iwarp = c.device != nullptr && c.device->transport() == Transport::iwarp;
+  // RoCE: a reason of the InfiniBand CM; iWARP: a negative errno.
+  constexpr int invalid_service_id = 8, consumer_defined = 28;
+  const bool nobody = iwarp ? false : event.status == invalid_service_id;
+  // Linux's iWARP drivers tell of a Reply that rejects as of a reset: either is final.
+  const bool by_ulp =
+      iwarp ? event.status == -ECONNREFUSED || event.status == -ECONNRESET : event.status == consumer_defined;
+  if (c.initiator && by_ulp) {
+    set_deadline(c, never);
+    core_->events.push(
+        cm::Rejected{.id = id_of(c),
+                     .private_data = std::move(event.private_data),
+                     .parameters = {},
+                     .why = cm::plain_failure(ib::step::wait_reply, Errc::rejected, {},
+                                              iwarp ? "a Reply that rejects, or a reset: the kernel tells of both as " +
+                                                          std::generic_category().message(-event.status)
+                                                    : "a REJ: " + reject_text(event.status),
+                                              "look at the peer's log, or at its private data")});
+    return end(c);
+  }
+  const cm::Step& step = c.initiator ? ib::step::wait_reply : ib::step::wait_ready;
+  fail_setup(
+      c, now,
+      cm::plain_failure(step, nobody ? Errc::refused : Errc::rejected, {},
+                        iwarp ? std::generic_category().message(-event.status) : "a REJ: " + reject_text(event.status),
+                        nobody ? "start the peer's listener, or check address and port"
+                               : "the peer's connection manager refused, not its program: see the reason"));
+}
+
+bool Rdmacm::try_again(Connection& c, Instant now, cm::Failure& why) {
+  if (!c.initiator) return false;
+  const auto again = core_->retries.next(c.id, why);
+  if (!again) return false;
+  const Address failed = std::exchange(c.peer, again->peer);
+  core_->events.push(cm::Retrying{id_of(c), std::move(why), failed, c.peer, again->wait});
+  if (again->wait == Duration{}) {
+    c.phase = Phase::noted;
+    core_->note(c.id);
+    set_deadline(c, never);
+  } else {
+    c.phase = Phase::waiting;
+    set_deadline(c, after(now, again->wait));
+  }
+  return true;
+}
+
+void Rdmacm::fail_setup(Connection& c, Instant now, cm::Failure why) {
+  if (try_again(c, now, why)) return;
+  set_deadline(c, never);
+  core_->pending.our_turn(c.id);
+  core_->events.push(cm::ConnectFailed{id_of(c), std::move(why), !c.initiator});
+  end(c);
+}
+
+}  // namespace parley::rdmacm

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "drivers/verbs/convert.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace parley::verbs {
+
+static_assert(static_cast<int>(WcStatus::general_err) == IBV_WC_GENERAL_ERR);
+static_assert(static_cast<int>(WcStatus::retry_exc_err) == IBV_WC_RETRY_EXC_ERR);
+static_assert(static_cast<int>(WcOpcode::recv_rdma_with_imm) == IBV_WC_RECV_RDMA_WITH_IMM);
+static_assert(static_cast<int>(QpState::err) == IBV_QPS_ERR);
+static_assert(static_cast<int>(Mtu::octets_4096) == IBV_MTU_4096);
+static_assert(static_cast<int>(MigState::armed) == IBV_MIG_ARMED);
+static_assert(static_cast<int>(SendWr::Opcode::send_with_inv) == IBV_WR_SEND_WITH_INV);
+static_assert(static_cast<int>(Access::remote_atomic) == IBV_ACCESS_REMOTE_ATOMIC);
+static_assert(static_cast<int>(Access::remote_read) == IBV_ACCESS_REMOTE_READ);
+
+int to_ibv(Access access) { return static_cast<int>(access); }
+
+Result<ibv_qp_type> to_ibv(QpType type) {
+  switch (type) {
+    case QpType::rc: return IBV_QPT_RC;
+    case QpType::uc: return IBV_QPT_UC;
+    case QpType::ud: return IBV_QPT_UD;
+    default: break;
+  }
+  return fail(Errc::unsupported, "QpInit::type is XRC, which this version does not make on a real NIC");
+}
+
+QpState from_ibv(ibv_qp_state state) { return state <= IBV_QPS_ERR ? static_cast<QpState>(state) : QpState::err; }
+
+ibv_ah_attr to_ibv(const AhAttr& attr) {
+  ibv_ah_attr out{};
+  out.dlid = attr.dlid;
+  out.sl = attr.sl;
+  out.src_path_bits = attr.src_path_bits;
+  out.static_rate = attr.static_rate;
+  out.port_num = attr.port_num;
+  if (!attr.grh) return out;
+  out.is_global = 1;
+  std::copy(attr.grh->dgid.begin(), attr.grh->dgid.end(), out.grh.dgid.raw);
+  out.grh.flow_label = attr.grh->flow_label;
+  out.grh.sgid_index = attr.grh->sgid_index;
+  out.grh.hop_limit = attr.grh->hop_limit;
+  out.grh.traffic_class = attr.grh->traffic_class;
+  return out;
+}
+
+AhAttr from_ibv(const ibv_ah_attr& attr) {
+  AhAttr out{.dlid = attr.dlid,
+             .sl = attr.sl,
+             .src_path_bits = attr.src_path_bits,
+             .static_rate = attr.static_rate,
+             .port_num = attr.port_num};
+  if (attr.is_global == 0) return out;
+  out.grh.emplace();
+  std::copy(std::begin(attr.grh.dgid.raw), std::end(attr.grh.dgid.raw), out.grh->dgid.begin());
+  out.grh->flow_label = attr.grh.flow_label;
+  out.grh->sgid_index = attr.grh.sgid_index;
+  out.grh->hop_limit = attr.grh.hop_limit;
+  out.grh->traffic_class = attr.grh.traffic_class;
+  return out;
+}
+
+namespace {
+
+/// Sets a field and its bit in the mask, if the optional has a value.
+template <class To, class From>
+void put(To& to, const std::optional<From>& from, int bit, int& mask) {
+  if (!from) return;
+  to = static_cast<To>(*from);
+  mask |= bit;
+}
+
+template <class To, class From>
+void take(std::optional<To>& to, const From& from, int bit, int mask) {
+  if ((mask & bit) != 0) to = static_cast<To>(from);
+}
+
+}  // namespace
+
+ModifyArgs to_ibv(const QpAttr& from) {
+  ModifyArgs out;
+  ibv_qp_attr& attr = out.attr;
+  int& mask = out.mask;
+  put(attr.qp_state, from.state, IBV_QP_STATE, mask);
+  put(attr.cur_qp_state, from.cur_state, IBV_QP_CUR_STATE, mask);
+  put(attr.en_sqd_async_notify, from.en_sqd_async_notify, IBV_QP_EN_SQD_ASYNC_NOTIFY, mask);
+  put(attr.qp_access_flags, from.access, IBV_QP_ACCESS_FLAGS, mask);
+  put(attr.pkey_index, from.pkey_index, IBV_QP_PKEY_INDEX, mask);
+  put(attr.port_num, from.port_num, IBV_QP_PORT, mask);
+  put(attr.qkey, from.qkey, IBV_QP_QKEY, mask);
+  put(attr.path_mtu, from.path_mtu, IBV_QP_PATH_MTU, mask);
+  put(attr.timeout, from.timeout, IBV_QP_TIMEOUT, mask);
+  put(attr.retry_cnt, from.retry_cnt, IBV_QP_RETRY_CNT, mask);
+  put(attr.rnr_retry, from.rnr_retry, IBV_QP_RNR_RETRY, mask);
+  put(attr.rq_psn, from.rq_psn, IBV_QP_RQ_PSN, mask);
+  put(attr.max_rd_atomic, from.max_rd_atomic, IBV_QP_MAX_QP_RD_ATOMIC, mask);
+  put(attr.min_rnr_timer, from.min_rnr_timer, IBV_QP_MIN_RNR_TIMER, mask);
+  put(attr.sq_psn, from.sq_psn, IBV_QP_SQ_PSN, mask);
+  put(attr.max_dest_rd_atomic, from.max_dest_rd_atomic, IBV_QP_MAX_DEST_RD_ATOMIC, mask);
+  put(attr.path_mig_state, from.path_mig_state, IBV_QP_PATH_MIG_STATE, mask);
+  put(attr.dest_qp_num, from.dest_qp_num, IBV_QP_DEST_QPN, mask);
+  if (from.ah) {
+    attr.ah_attr = to_ibv(*from.ah);
+    mask |= IBV_QP_AV;
+  }
+  if (from.alt_path) {
+    attr.alt_ah_attr = to_ibv(from.alt_path->ah);
+    attr.alt_pkey_index = from.alt_path->pkey_index;
+    attr.alt_port_num = from.alt_path->port_num;
+    attr.alt_timeout = from.alt_path->timeout;
+    mask |= IBV_QP_ALT_PATH;
+  }
+  return out;
+}
+
+QpAttr from_ibv(const ibv_qp_attr& attr, int mask) {
+  QpAttr out;
+  if ((mask & IBV_QP_STATE) != 0) out.state = from_ibv(attr.qp_state);
+  take(out.access, attr.qp_access_flags, IBV_QP_ACCESS_FLAGS, mask);
+  take(out.pkey_index, attr.pkey_index, IBV_QP_PKEY_INDEX, mask);
+  take(out.port_num, attr.port_num, IBV_QP_PORT, mask);
+  take(out.qkey, attr.qkey, IBV_QP_QKEY, mask);
+  take(out.path_mtu, attr.path_mtu, IBV_QP_PATH_MTU, mask);
+  take(out.timeout, attr.timeout, IBV_QP_TIMEOUT, mask);
+  take(out.retry_cnt, attr.retry_cnt, IBV_QP_RETRY_CNT, mask);
+  take(out.rnr_retry, attr.rnr_retry, IBV_QP_RNR_RETRY, mask);
+  take(out.rq_psn, attr.rq_psn, IBV_QP_RQ_PSN, mask);
+  take(out.max_rd_atomic, attr.max_rd_atomic, IBV_QP_MAX_QP_RD_ATOMIC, mask);
+  take(out.min_rnr_timer, attr.min_rnr_timer, IBV_QP_MIN_RNR_TIMER, mask);
+  take(out.sq_psn, attr.sq_psn, IBV_QP_SQ_PSN, mask);
+  take(out.max_dest_rd_atomic, attr.max_dest_rd_atomic, IBV_QP_MAX_DEST_RD_ATOMIC, mask);
+  take(out.path_mig_state, attr.path_mig_state, IBV_QP_PATH_MIG_STATE, mask);
+  take(out.dest_qp_num, attr.dest_qp_num, IBV_QP_DEST_QPN, mask);
+  if ((mask & IBV_QP_AV) != 0) out.ah = from_ibv(attr.ah_attr);
+  out.sq_draining = attr.sq_draining != 0;
+  return out;
+}
+
+Result<ibv_wr_opcode> to_ibv(SendWr::Opcode opcode) {
+  using Opcode = SendWr::Opcode;
+  if (opcode == Opcode::masked_atomic_cmp_and_swp || opcode == Opcode::masked_atomic_fetch_and_add)
+    return fail(Errc::unsupported, "SendWr::opcode is a masked atomic, which libibverbs' post_send does not have");
+  return static_cast<ibv_wr_opcode>(opcode);
+}
+
+WcOpcode completes_as(SendWr::Opcode opcode) {
+  using Opcode = SendWr::Opcode;
+  switch (opcode) {
+    case Opcode::rdma_write:
+    case Opcode::rdma_write_with_imm: return WcOpcode::rdma_write;
+    case Opcode::rdma_read: return WcOpcode::rdma_read;
+    case Opcode::atomic_cmp_and_swp:
+    case Opcode::masked_atomic_cmp_and_swp: return WcOpcode::comp_swap;
+    case Opcode::atomic_fetch_and_add:
+    case Opcode::masked_atomic_fetch_and_add: return WcOpcode::fetch_add;
+    default: return WcOpcode::send;
+  }
+}
+
+tl::unexpected<Error> refused(int error, std::string_view call) {
+  // The number is told as well: a sentence has no room for strerror's text.
+  switch (error) {
+    case EINVAL: return fail(Errc::invalid_argument, call, error);
+    case ENOMEM:
+    case ENOSPC: return fail(Errc::no_space, call, error);
+    case EPERM:
+    case EACCES: return fail(Errc::not_permitted, call, error);
+    case EOPNOTSUPP:
+    case ENOSYS: return fail(Errc::unsupported, call, error);
+    case EBUSY: return fail(Errc::wrong_state, call, error);
+    case ENODEV: return fail(Errc::unreachable, call, error);
+    case EADDRINUSE: return fail(Errc::address_in_use, call, error);
+    case EADDRNOTAVAIL: return fail(Errc::bad_address, call, error);
+    default: return fail(Errc::io, call, error);
+  }
+}
+
+}  // namespace parley::verbs

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A real NIC as a parley::Device, through libibverbs. All its completion queues tell one completion channel of the
+// system's, whose descriptor a driver waits for; collect() brings what completed to where the program polls it.
+#pragma once
+#include <infiniband/verbs.h>
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "drivers/verbs/queue.hpp"
+
+namespace parley::verbs {
+
+class Qp;
+class Srq;
+
+class NicDevice final : public Device {
+ public:
+  /// A context that librdmacm opened and keeps open, or, with `owned`, one that is closed with the device. Objects made
+  /// from the device go before it. Errors: io, no_space.
+  static Result<std::unique_ptr<NicDevice>> open(ibv_context* context, bool owned);
+  ~NicDevice() override;
+  NicDevice(const NicDevice&) = delete;
+  NicDevice& operator=(const NicDevice&) = delete;
+
+  Result<PdHandle> alloc_pd() override;
+  Result<void> dealloc_pd(PdHandle pd) override;
+  Result<MemoryRegion> reg_mr(PdHandle pd, MutBytes memory, Access access) override;
+  Result<void> dereg_mr(std::uint32_t lkey) override;
+  Result<std::unique_ptr<CompletionChannel>> create_comp_channel() override;
+  Result<std::unique_ptr<CompletionQueue>> create_cq(const CqInit& init) override;
+  using Device::create_cq;
+  Result<std::unique_ptr<SharedReceiveQueue>> create_srq(const SrqInit& init) override;
+  using Device::create_srq;
+  Result<std::unique_ptr<QueuePair>> create_qp(const QpInit& init) override;
+  Result<std::unique_ptr<XrcDomain>> open_xrcd() override;
+  Result<std::unique_ptr<AddressHandle>> create_ah(PdHandle pd, const AhAttr& attr) override;
+  std::optional<AsyncEvent> poll_async_event() override;
+  DeviceAttr query() const override { return attr_; }
+
+  Result<std::unique_ptr<Qp>> make_qp(const QpInit& init);
+  /// Such queue pairs are made on this device: its protection domain and its queues.
+  bool owns(const QpInit& init) const;
+  /// Null after release().
+  ibv_context* context() const { return context_; }
+  const std::string& name() const { return attr_.name; }
+  /// Below /dev/infiniband: "uverbs0".
+  const std::string& node() const { return node_; }
+  Transport transport() const { return attr_.transport; }
+
+  /// Takes what the system's completion channel and its asynchronous events have. True if there was anything.
+  bool collect();
+  /// Has the system tell of the next completion. True if something completed meanwhile: there is no reason to wait.
+  bool arm();
+  int completion_fd() const { return channel_->fd; }
+  int async_fd() const { return context_->async_fd; }
+  /// A completion channel or poll_async_event() has something to give.
+  bool has_events() const { return tables_->has_events() || !async_.empty(); }
+  /// The system said that the device goes: by an asynchronous event, or told().
+  bool gone() const { return gone_; }
+  void told_gone() { gone_ = true; }
+  /// Its device file is gone, too. Before that librdmacm would open the device anew.
+  bool node_gone() const { return node_gone_; }
+  void told_node_gone() { gone_ = node_gone_ = true; }
+  /// Nothing is left that was made from it, but protection domains.
+  bool idle() const;
+  /// Gives back what the system has of it; every call fails from then on. Only when idle().
+  void release();
+  bool released() const { return context_ == nullptr; }
+  /// Queue pairs of which a request failed since the last call, by number, and with which status.
+  std::vector<std::pair<std::uint32_t, WcStatus>> take_broken() { return std::exchange(broken_, {}); }
+  /// Queue pairs that the peer's first packet reached before its confirmation did (IBV_EVENT_COMM_EST).
+  std::vector<std::uint32_t> take_reached() { return std::exchange(reached_, {}); }
+  /// A completion queue has been told of something, or was just made: arm() comes before any wait.
+  bool unarmed() const { return unarmed_; }
+
+ private:
+  friend class Qp;
+  friend class Srq;
+  struct Pd {
+    ibv_pd* pd = nullptr;
+    std::uint32_t users = 0;
+  };
+  struct Mr {
+    ibv_mr* mr = nullptr;
+    PdHandle pd = 0;
+  };
+  NicDevice(ibv_context* context, bool owned);
+  Result<void> start();
+  Pd* find_pd(PdHandle pd);
+  std::shared_ptr<HwCq> find_cq(const CompletionQueue* cq) const;
+  Result<std::shared_ptr<HwCq>> make_hw_cq(nic::Ref<nic::CqRing> ring);
+  bool drain(HwCq& hw);
+  void complete(HwCq& hw, const ibv_wc& wc);
+  void handle(const ibv_async_event& event);
+
+  ibv_context* context_;
+  bool owned_;
+  bool gone_ = false, node_gone_ = false;
+  ibv_comp_channel* channel_ = nullptr;
+  DeviceAttr attr_;
+  std::string node_;
+  std::uint32_t qps_ = 0;
+  nic::Ref<nic::Tables> tables_;
+  PdHandle next_pd_ = 1;
+  std::uint32_t next_posted_ = 1;
+  std::unordered_map<PdHandle, Pd> pds_;
+  std::unordered_map<std::uint32_t, Mr> mrs_;          // by lkey
+  std::unordered_map<std::uint32_t, Posted*> posted_;  // by the upper half of wr_id
+  std::unordered_map<ibv_cq*, std::weak_ptr<HwCq>> cqs_;
+  std::unordered_map<const CompletionQueue*, std::weak_ptr<HwCq>> cq_of_;
+  std::vector<Srq*> srqs_;
+  std::vector<std::pair<std::uint32_t, WcStatus>> broken_;  // each failure, in order
+  std::vector<std::uint32_t> reached_;
+  bool unarmed_ = false;
+  std::deque<AsyncEvent> async_;  // at most one of each shared receive queue
+};
+
+/// Where the datagrams of UD queue pairs go.
+class Ah final : public AddressHandle {
+ public:
+  explicit Ah(ibv_ah* handle) : ah(handle) {}
+  ~Ah() override { ibv_destroy_ah(ah); }
+  Ah(const Ah&) = delete;
+  Ah& operator=(const Ah&) = delete;
+  ibv_ah* const ah;
+};
+
+}  // namespace parley::verbs

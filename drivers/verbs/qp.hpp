@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Queue pairs and shared receive queues of a real NIC. Every request is posted to the NIC as signaled, so that it is
+// known what is done; completions of those that the program wanted unsignaled are not passed on.
+#pragma once
+#include <memory>
+
+#include "drivers/verbs/device.hpp"
+
+namespace parley::verbs {
+
+class Srq final : public SharedReceiveQueue {
+ public:
+  Srq(NicDevice& device, PdHandle pd, ibv_srq* srq, std::size_t capacity);
+  ~Srq() override;
+  Srq(const Srq&) = delete;
+  Srq& operator=(const Srq&) = delete;
+  Result<void> post_recv(const RecvWr& wr) override;
+  std::size_t available() const override { return posted_.open(); }
+  Result<void> modify(const SrqAttr& attr) override;
+  SrqAttr query() const override;
+  std::optional<std::uint32_t> srq_num() const override { return std::nullopt; }
+  ibv_srq* srq() const { return srq_; }
+
+ private:
+  NicDevice& device_;
+  PdHandle pd_;
+  ibv_srq* srq_;
+  std::size_t capacity_;
+  std::uint32_t key_;
+  Posted posted_;
+};
+
+class Qp final : public QueuePair {
+ public:
+  Qp(NicDevice& device, const QpInit& init, ibv_qp* qp, std::shared_ptr<HwCq> send_cq, std::shared_ptr<HwCq> recv_cq);
+  ~Qp() override;
+  Qp(const Qp&) = delete;
+  Qp& operator=(const Qp&) = delete;
+  std::uint32_t qp_num() const override { return qp_->qp_num; }
+  QpState state() const override;
+  Result<void> modify(const QpAttr& attr) override;
+  QpAttr query() const override;
+  Result<void> post_send(const SendWr& wr) override;
+  Result<void> post_recv(const RecvWr& wr) override;
+
+  ibv_qp* qp() const { return qp_; }
+  NicDevice& device() const { return device_; }
+  QpType type() const { return type_; }
+  /// Requests that are posted and not complete.
+  std::size_t sends_open() const { return sends_.open(); }
+
+ private:
+  NicDevice& device_;
+  QpType type_;
+  PdHandle pd_;
+  ibv_qp* qp_;
+  std::shared_ptr<HwCq> send_cq_, recv_cq_;
+  bool shared_;  // receives come from a shared receive queue
+  std::uint32_t send_key_, recv_key_;
+  Posted sends_, receives_;
+};
+
+}  // namespace parley::verbs

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Completion queues of a real NIC: what the system's queue has goes into the ring that every software NIC has as well, so
+// that reservations, arming and channels are the same for every transport.
+#pragma once
+#include <infiniband/verbs.h>
+
+#include <memory>
+
+#include "nic/common/objects.hpp"
+#include "parley/verbs.hpp"
+
+namespace parley::verbs {
+
+/// The requests of one work queue that are not complete. Those of a shared receive queue complete in any order. The NIC is
+/// given the place in here as wr_id.
+class Posted {
+ public:
+  struct Entry {
+    std::uint64_t wr_id = 0;
+    WcOpcode opcode = WcOpcode::send;
+    bool signaled = true;  ///< false: a success is not told
+    bool open = false;
+  };
+
+  /// `shared`: room for the completion was not reserved when the request was posted.
+  explicit Posted(std::size_t size, bool shared = false) : entries_(size), shared_(shared) {
+    free_.reserve(size);
+    for (std::size_t i = size; i > 0; --i) free_.push_back(static_cast<std::uint32_t>(i - 1));
+  }
+  bool full() const { return free_.empty(); }
+  bool shared() const { return shared_; }
+  std::size_t open() const { return entries_.size() - free_.size(); }
+  /// Not when full().
+  std::uint32_t put(std::uint64_t wr_id, WcOpcode opcode, bool signaled) {
+    const std::uint32_t at = free_.back();
+    free_.pop_back();
+    entries_[at] = {wr_id, opcode, signaled, true};
+    return at;
+  }
+  /// Null: nothing is open there.
+  const Entry* find(std::uint32_t at) const {
+    return at < entries_.size() && entries_[at].open ? &entries_[at] : nullptr;
+  }
+  void close(std::uint32_t at) {
+    entries_[at].open = false;
+    free_.push_back(at);
+  }
+
+ private:
+  std::vector<Entry> entries_;
+  std::vector<std::uint32_t> free_;
+  bool shared_;
+};
+
+/// The system's queue and our ring; alive while the user or a queue pair has it.
+struct HwCq {
+  HwCq(ibv_cq* queue, nic::Ref<nic::CqRing> completions) : cq(queue), ring(std::move(completions)) {}
+  ~HwCq();
+  HwCq(const HwCq&) = delete;
+  HwCq& operator=(const HwCq&) = delete;
+  ibv_cq* cq;
+  nic::Ref<nic::CqRing> ring;
+  unsigned events = 0;  // to be acknowledged before the queue can go
+  bool armed = false;
+};
+
+class Cq final : public CompletionQueue {
+ public:
+  Cq(std::unique_ptr<CompletionQueue> ring, std::shared_ptr<HwCq> hw) : ring_(std::move(ring)), hw_(std::move(hw)) {
+    hw_->ring->owner = this;
+  }
+  std::size_t poll(std::span<WorkCompletion> out) override { return ring_->poll(out); }
+  std::size_t capacity() const override { return ring_->capacity(); }
+  Result<void> req_notify(Notify which) override { return ring_->req_notify(which); }
+  const std::shared_ptr<HwCq>& hw() const { return hw_; }
+
+ private:
+  std::unique_ptr<CompletionQueue> ring_;
+  std::shared_ptr<HwCq> hw_;
+};
+
+}  // namespace parley::verbs
