@@ -37,7 +37,7 @@ struct DemoArgs {
 /// One side: its host, its connection, its buffers.
 struct Party {
   mpa::Role role;
-  TcpHost& host;
+  Host& host;
   PdHandle pd = 0;
   cm::Id id;
   std::unique_ptr<RpingLink> link;

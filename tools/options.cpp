@@ -174,7 +174,7 @@ Or<Endpoint> parse_endpoint(std::string_view text, std::uint16_t port_if_none) {
 }
 
 Or<std::vector<Address>> resolve(const Endpoint& endpoint) {
-  auto addresses = TcpHost::resolve(endpoint.host, endpoint.port);
+  auto addresses = Host::resolve(endpoint.host, endpoint.port);
   if (!addresses || addresses->empty())
     return complain(Exit::environment, fmt::format("cannot resolve '{}': no such host or address", endpoint.host));
   return *addresses;
@@ -307,6 +307,41 @@ void add_traffic_options(Command sub, TrafficOptions& options) {
 
 void add_session_options(Command sub, SessionOptions& options) {
   sub.option("--pcapng", options.pcapng, "Write what went over the sockets to this file").type("FILE");
+}
+
+void add_provider_options(Command sub, SessionOptions& options) {
+  sub.option("--provider", options.provider,
+             "iwarp: plain TCP sockets, no NIC; rdmacm: this machine's RDMA devices ('parley doctor')")
+      .one_of({"iwarp", "rdmacm"})
+      .shows_default();
+  sub.option("--device", options.device, "rdmacm: the device for a client's buffers, if there are several")
+      .type("NAME");
+}
+
+Or<void> check_provider(const SessionOptions& session, const MpaArgs& args) {
+  if (session.provider == "iwarp") {
+    if (session.device.empty()) return {};
+    return complain(Exit::usage, "--device names an RDMA device: it belongs to --provider rdmacm");
+  }
+  const mpa::StartupOptions& mpa = args.mpa;
+  const mpa::StartupOptions usual;
+  const std::pair<bool, std::string_view> asked[] = {
+      {args.revision_given || mpa.revision != usual.revision, "--revision"},
+      {mpa.crc != usual.crc, "--no-crc"},
+      {mpa.markers != usual.markers, "--markers"},
+      {mpa.rtr != usual.rtr, "--rtr"},
+      {mpa.rtr_fallback != usual.rtr_fallback, "--rtr-fallback"},
+      {mpa.peer_quirk != usual.peer_quirk, "--peer-quirk"},
+      {mpa.play_quirk != usual.play_quirk, "--play-quirk"},
+      {!session.pcapng.empty(), "--pcapng"},
+  };
+  for (const auto& [given, name] : asked)
+    if (given)
+      return complain(Exit::usage,
+                      fmt::format("{} is about MPA on sockets; with --provider rdmacm the kernel and the NIC "
+                                  "speak the protocol",
+                                  name));
+  return {};
 }
 
 Or<Bytes> settle(MpaArgs& args) {

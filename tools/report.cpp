@@ -39,9 +39,9 @@ Json times_json(const cm::Steps& times, mpa::Role role) {
   return json;
 }
 
-std::string times_text(const cm::Steps& times, mpa::Role role) {
+std::string times_text(const cm::Steps& times, mpa::Role role, std::string_view transport) {
   if (role == mpa::Role::initiator)
-    return fmt::format("TCP {}, Request sent {}, Reply received {}, established {}",
+    return fmt::format("{} {}, Request sent {}, Reply received {}, established {}", transport,
                        measured_duration_text(times.transport), measured_duration_text(times.request),
                        measured_duration_text(times.reply), measured_duration_text(times.established));
   return fmt::format("Request received {}, decided {}, Reply sent {}, established {}",
@@ -60,6 +60,23 @@ std::string offer_text(const mpa::Parameters& p) {
   return text;
 }
 
+std::string gid_text(const std::array<std::uint8_t, 16>& gid) {
+  Address address{.family = Address::Family::v6, .octets = gid};
+  const std::string text = address.to_string();  // "[::ffff:192.0.2.1]:0"
+  return text.substr(1, text.find(']') - 1);
+}
+
+/// What a NIC and its kernel agreed on.
+std::string kernel_text(const cm::TransportParameters& parameters, cm::Id id, std::uint16_t ird, std::uint16_t ord) {
+  const Device* device = id.device();
+  std::string text = device == nullptr ? "a NIC" : device->query().name;
+  if (const auto* ib = std::get_if<ib::Parameters>(&parameters); ib != nullptr && ib->qp_num != 0)
+    text += fmt::format(", QP {} to {}, GID {} to {}, path MTU {}, retries {}, RNR retries {}", ib->qp_num,
+                        ib->remote_qp_num, gid_text(ib->sgid), gid_text(ib->dgid),
+                        128U << static_cast<unsigned>(ib->path_mtu), ib->retry_count, ib->rnr_retry_count);
+  return fmt::format("{}, IRD {}, ORD {}", text, depth_text(ird), depth_text(ord));
+}
+
 std::string role_name(mpa::Role role) { return role == mpa::Role::initiator ? "initiator" : "responder"; }
 
 }  // namespace
@@ -74,6 +91,12 @@ std::string end_text(const cm::Disconnected& end, const std::string& peer) {
   if (terminate != nullptr && text.find(terminate->text) == std::string::npos)
     text += fmt::format("; Terminate {}: {}", terminate->sent ? "sent" : "received", terminate->text);
   return text;
+}
+
+std::string listen_failure_text(const cm::Failure& why, const Address& local) {
+  // A device that was removed says more than its code.
+  if (why.code == make_error_code(Errc::unreachable)) return why.received;
+  return fmt::format("cannot listen on {}: {}", local.to_string(), words(why.code));
 }
 
 std::string turned_away_text(const cm::TurnedAway& event) {
@@ -97,9 +120,17 @@ std::optional<cm::TurnedAway> TurnedAwayNews::poll(Instant now) {
 
 std::string private_data_text(ConstBytes octets) {
   if (octets.empty()) return "no private data";
-  const std::string shown = is_printable(octets) ? fmt::format("\"{}\"", std::string(octets.begin(), octets.end()))
-                                                 : fmt::format("hex:{}", hex_digits(octets));
-  return fmt::format("private data of {}: {}", counted(octets.size(), "octet"), shown);
+  const std::string length = "private data of " + counted(octets.size(), "octet");
+  // The InfiniBand CM has no length for them and fills up with zeros.
+  std::size_t used = octets.size();
+  while (used > 0 && octets[used - 1] == 0) --used;
+  if (used == 0) return length + ", all zero";
+  const std::size_t zeros = octets.size() - used;
+  if (zeros < 8) used = octets.size();
+  const ConstBytes shown = octets.first(used);
+  const std::string text = is_printable(shown) ? fmt::format("\"{}\"", std::string(shown.begin(), shown.end()))
+                                               : fmt::format("hex:{}", hex_digits(shown));
+  return used == octets.size() ? length + ": " + text : fmt::format("{}: {}, then zeros", length, text);
 }
 
 Json parameters_json(const mpa::Parameters& p, mpa::Role role) {
@@ -136,6 +167,30 @@ std::string parameters_text(const mpa::Parameters& p, mpa::Role role) {
   return fmt::format("revision {}, CRC {}, markers {}, RTR {}, IRD {}, ORD {} ({})", p.revision, p.crc ? "on" : "off",
                      markers, mpa::to_string(p.rtr), depth_text(p.ird), depth_text(p.ord),
                      p.depths_negotiated ? "negotiated" : "not negotiated");
+}
+
+Json parameters_json(const cm::TransportParameters& parameters, mpa::Role role, cm::Id id, std::uint16_t ird,
+                     std::uint16_t ord) {
+  if (const auto* mpa = std::get_if<mpa::Parameters>(&parameters)) return parameters_json(*mpa, role);
+  const Device* device = id.device();
+  const bool iwarp = device != nullptr && device->query().transport == Transport::iwarp;
+  Json json{{"transport", iwarp ? "iwarp" : "roce"},
+            {"protocol", iwarp ? "kernel-mpa" : "ib-cm"},
+            {"device", device == nullptr ? "" : device->query().name},
+            {"ird", ird},
+            {"ord", ord}};
+  if (const auto* ib = std::get_if<ib::Parameters>(&parameters); ib != nullptr && ib->qp_num != 0)
+    json["ib"] = {{"qp_num", ib->qp_num},
+                  {"remote_qp_num", ib->remote_qp_num},
+                  {"port", ib->port_num},
+                  {"sgid_index", ib->sgid_index},
+                  {"sgid", gid_text(ib->sgid)},
+                  {"dgid", gid_text(ib->dgid)},
+                  {"path_mtu", 128U << static_cast<unsigned>(ib->path_mtu)},
+                  {"retry_count", ib->retry_count},
+                  {"rnr_retry_count", ib->rnr_retry_count},
+                  {"timeout", ib->timeout}};
+  return json;
 }
 
 Json failure_json(const cm::Failure& failure, const std::string& peer) {
@@ -199,29 +254,31 @@ void Reporter::on(const cm::Listening& e) {
 
 void Reporter::on(const cm::ConnectRequest& e) {
   learn(e.id, e.peer, mpa::Role::responder);
-  const mpa::Parameters& offered = *e.mpa();
-  emit(fmt::format("[{}] request from {}: {}; {}", number(e.id), e.peer.to_string(), offer_text(offered),
+  const std::string offer = e.mpa() != nullptr ? offer_text(*e.mpa()) : kernel_text(e.offered, e.id, e.ird, e.ord);
+  emit(fmt::format("[{}] request from {}: {}; {}", number(e.id), e.peer.to_string(), offer,
                    private_data_text(e.private_data)),
        {{"event", "connect_request"},
         {"id", number(e.id)},
         {"peer", e.peer.to_string()},
-        {"offered", parameters_json(offered, mpa::Role::responder)},
+        {"offered", parameters_json(e.offered, mpa::Role::responder, e.id, e.ird, e.ord)},
         {"private_data", json_octets(e.private_data)}});
 }
 
 void Reporter::on(const cm::Established& e) {
   ++tally_.established;
   const Known with = known(e.id);
-  const mpa::Parameters& agreed = *e.mpa();
-  std::string text =
-      fmt::format("[{}] established with {}: {}", with.number, with.peer, parameters_text(agreed, with.role));
+  const mpa::Parameters* agreed = e.mpa();
+  std::string text = fmt::format(
+      "[{}] established with {}: {}", with.number, with.peer,
+      agreed != nullptr ? parameters_text(*agreed, with.role) : kernel_text(e.parameters, e.id, e.ird, e.ord));
   if (!e.private_data.empty()) text += "; " + private_data_text(e.private_data);
-  for (const std::string& reason : agreed.reasons) text += "\n      because " + reason;
-  text += "\n      steps: " + times_text(e.steps, with.role);
+  if (agreed != nullptr)
+    for (const std::string& reason : agreed->reasons) text += "\n      because " + reason;
+  text += "\n      steps: " + times_text(e.steps, with.role, agreed != nullptr ? "TCP" : "resolved");
   Json object{{"event", "established"}, {"id", with.number}, {"role", role_name(with.role)}};
   if (const auto local = e.id.local_address()) object["local"] = local->to_string();
   object["peer"] = with.peer;
-  object["parameters"] = parameters_json(agreed, with.role);
+  object["parameters"] = parameters_json(e.parameters, with.role, e.id, e.ird, e.ord);
   object["private_data"] = json_octets(e.private_data);
   object["times_us"] = times_json(e.steps, with.role);
   emit(text, object);
@@ -231,15 +288,15 @@ void Reporter::on(const cm::Rejected& e) {
   ++tally_.rejected;
   const Known with = known(e.id);
   std::string text = fmt::format("[{}] rejected by {}: {}", with.number, with.peer, private_data_text(e.private_data));
-  const mpa::Parameters& theirs = *e.mpa();
-  if (theirs.peer_ird != 0 || theirs.peer_ord != 0)
-    text += fmt::format("; the peer says IRD {}, ORD {}", theirs.peer_ird, theirs.peer_ord);
+  const mpa::Parameters* theirs = e.mpa();
+  if (theirs != nullptr && (theirs->peer_ird != 0 || theirs->peer_ord != 0))
+    text += fmt::format("; the peer says IRD {}, ORD {}", theirs->peer_ird, theirs->peer_ord);
   emit(text,
        {{"event", "rejected"},
         {"id", with.number},
         {"peer", with.peer},
         {"private_data", json_octets(e.private_data)},
-        {"parameters", parameters_json(theirs, with.role)},
+        {"parameters", parameters_json(e.parameters, with.role, e.id, 0, 0)},
         {"why", failure_json(e.why, with.peer)}},
        tell_failures_);
   known_.erase(e.id.number());
@@ -298,6 +355,21 @@ void Reporter::on(const cm::TurnedAway& e) {
                              {"refused", e.refused},
                              {"peer", e.peer.to_string()},
                              {"why", failure_json(e.why, e.peer.to_string())}});
+}
+
+void Reporter::on(const cm::AddressChanged& e) {
+  const Known with = known(e.id);
+  emit(fmt::format("[{}] {}: {}", with.number, with.peer, e.why.received), {{"event", "address_changed"},
+                                                                            {"id", with.number},
+                                                                            {"peer", with.peer},
+                                                                            {"why", failure_json(e.why, with.peer)}});
+}
+
+void Reporter::on(const cm::DeviceRemoved& e) {
+  const Known with = known(e.id);
+  emit(
+      fmt::format("[{}] {}: {}", with.number, with.peer, e.why.received),
+      {{"event", "device_removed"}, {"id", with.number}, {"peer", with.peer}, {"why", failure_json(e.why, with.peer)}});
 }
 
 Json Reporter::tally_json() const {

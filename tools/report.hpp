@@ -12,6 +12,9 @@
 namespace parley::tools {
 
 Json parameters_json(const mpa::Parameters& parameters, mpa::Role role);
+/// What was agreed, or offered, on any transport. `depths`: of this side, where the transport's own do not say.
+Json parameters_json(const cm::TransportParameters& parameters, mpa::Role role, cm::Id id, std::uint16_t ird,
+                     std::uint16_t ord);
 Json failure_json(const cm::Failure& failure, const std::string& peer);
 Json terminate_json(const parley::iwarp::TerminateInfo& terminate);
 
@@ -25,6 +28,8 @@ Exit exit_for(const cm::Failure& failure);
 inline bool accepts_work(const QueuePair& qp) { return qp.state() == QpState::init || qp.state() == QpState::rts; }
 /// How a connection ended against our will, with the Terminate if there was one.
 std::string end_text(const cm::Disconnected& end, const std::string& peer);
+/// Why there is no listener, or no more.
+std::string listen_failure_text(const cm::Failure& why, const Address& local);
 /// An error of a call, in words.
 std::string words(const std::error_code& error);
 std::string words(const Error& error);
@@ -97,6 +102,9 @@ class Reporter {
   void on(const cm::Retrying& e);
   void on(const cm::Disconnected& e);
   void on(const cm::TurnedAway& e);
+  void on(const cm::AddressChanged& e);
+  void on(const cm::DeviceRemoved& e);
+  void on(const cm::UserEvent&) {}  // no command posts any
   Known known(cm::Id id) const;
 
   Output& out_;

@@ -9,7 +9,6 @@
 
 #include "base/json_text.hpp"
 #include "base/text.hpp"
-#include "cm/providers/iwarp/mpa_options.hpp"
 #include "tools/command.hpp"
 #include "tools/report.hpp"
 #include "tools/rping/session.hpp"
@@ -94,14 +93,14 @@ void Connector::blame(Exit exit, std::string text) {
 
 bool Connector::start() {
   Attempt attempt;
-  auto options = cm::with_mpa<cm::ConnectOptions>(args_.mpa.mpa);
+  auto options = options_for<cm::ConnectOptions>(args_.session, args_.mpa);
   options.private_data = data_;
   options.local = local_;
   options.transport_timeout = args_.tcp_timeout;
   options.retry = args_.retry;
   options.backups.assign(peers_.begin() + 1, peers_.end());
   if (args_.traffic.any()) {
-    auto traffic = Traffic::create(session_.host().device(), pd_, args_.traffic);
+    auto traffic = Traffic::create(session_.device(), pd_, args_.traffic);
     if (!traffic) {
       blame(traffic.error().exit, traffic.error().text);
       return false;
@@ -135,7 +134,7 @@ void Connector::established(const cm::Established& up) {
   if (attempt.traffic) attempt.traffic->established(false);
   // Without an RTR only the first message releases the responder (RFC 5044 §7.1.2 rule 4). Where there is nothing else
   // to say, an empty RDMA Write does: it completes nothing at the peer.
-  if (up.mpa()->rtr == mpa::Rtr::none && args_.traffic.sends == 0)
+  if (up.mpa() != nullptr && up.mpa()->rtr == mpa::Rtr::none && args_.traffic.sends == 0)
     (void)attempt.id.qp()->post_send({.opcode = SendWr::Opcode::rdma_write, .signaled = false, .rkey = 1});
 }
 
@@ -254,8 +253,8 @@ void Connector::stop() {
 }
 
 int Connector::run() {
-  const auto pd = session_.host().device().alloc_pd();
-  if (!pd) return context_.out.error(Exit::environment, "cannot make a protection domain: " + words(pd.error()));
+  const auto pd = session_.pd(session_.device());
+  if (!pd) return context_.out.error(pd.error().exit, pd.error().text);
   pd_ = *pd;
   report_.tell_failures(args_.count > 1);
   tend();
@@ -329,6 +328,7 @@ int run_connect(ConnectArgs& args, Context& context) {
   if (!endpoint) return refuse(endpoint.error());
   auto data = settle(args.mpa);
   if (!data) return refuse(data.error());
+  if (const auto fits = check_provider(args.session, args.mpa); !fits) return refuse(fits.error());
   if (args.traffic.echoed && args.traffic.sends == 0)
     return refuse({Exit::usage, "--echoed compares what --send sent: say --send N too"});
   if (const auto sane = check(args.traffic); !sane) return refuse(sane.error());
@@ -373,6 +373,7 @@ void register_connect(Command app, Context& context) {
   add_duration(sub, "--timeout", args->timeout, "Longest life of one attempt (0: no limit)");
   add_trace_option(sub, args->session.verbose);
   add_session_options(sub, args->session);
+  add_provider_options(sub, args->session);
   sub.flag("--quiet", args->quiet, "Print the summary only");
   add_json_flag(sub, context);
   sub.footer(

@@ -8,7 +8,6 @@
 
 #include "base/json_text.hpp"
 #include "base/text.hpp"
-#include "cm/providers/iwarp/mpa_options.hpp"
 #include "tools/command.hpp"
 #include "tools/report.hpp"
 #include "tools/rping/session.hpp"
@@ -74,7 +73,6 @@ class Listener {
   Context& context_;
   Reporter report_;
   TurnedAwayNews turned_away_;
-  PdHandle pd_ = 0;
   cm::Id listener_;
   std::map<std::uint64_t, Served> served_;  ///< bounded by the listener's pending_max and the host's streams
   std::vector<std::uint64_t> leaving_;      ///< rejected in the last round
@@ -87,10 +85,7 @@ class Listener {
 };
 
 int Listener::run(const Address& local) {
-  const auto pd = session_.host().device().alloc_pd();
-  if (!pd) return context_.out.error(Exit::environment, "cannot make a protection domain: " + words(pd.error()));
-  pd_ = *pd;
-  auto options = cm::with_mpa<cm::ListenOptions>(args_.mpa.mpa);
+  auto options = options_for<cm::ListenOptions>(args_.session, args_.mpa);
   options.backlog = args_.backlog;
   options.pending_max = args_.concurrency;
   const auto listener = session_.cm().listen(local, options);
@@ -103,8 +98,7 @@ int Listener::run(const Address& local) {
     tend();
   }
   if (listen_failure_)
-    return context_.out.error(exit_for(*listen_failure_),
-                              fmt::format("cannot listen on {}: {}", local.to_string(), words(listen_failure_->code)));
+    return context_.out.error(exit_for(*listen_failure_), listen_failure_text(*listen_failure_, local));
   const bool timed_out = !over() && !Session::stopped();
   listener_.destroy();
   close_all();
@@ -128,7 +122,8 @@ void Listener::handle(const cm::Event& event) {
   } else if (const auto* up = std::get_if<cm::Established>(&event)) {
     const auto at = served_.find(up->id.number());
     if (at == served_.end()) return;
-    if (at->second.traffic) at->second.traffic->established(send_rtr_takes_receive(*up->mpa(), args_.mpa.mpa));
+    const bool takes = up->mpa() != nullptr && send_rtr_takes_receive(*up->mpa(), args_.mpa.mpa);
+    if (at->second.traffic) at->second.traffic->established(takes);
     if (args_.hold != ListenArgs::never_hold) at->second.close_at = session_.now() + args_.hold;
   } else if (const auto* failed = std::get_if<cm::ConnectFailed>(&event)) {
     // Before its Request it is no connection yet: told, not counted, and not this command's failure.
@@ -164,7 +159,9 @@ void Listener::accept(Served& served) {
   cm::AcceptOptions options;
   options.private_data = data_;
   if (args_.traffic.any()) {
-    auto traffic = Traffic::create(session_.host().device(), pd_, args_.traffic);
+    Device& device = *served.id.device();
+    const auto pd = session_.pd(device);
+    auto traffic = pd ? Traffic::create(device, *pd, args_.traffic) : tl::unexpected(pd.error());
     Result<QueuePair*> qp = fail(Errc::no_space);
     if (traffic) qp = served.id.create_qp((*traffic)->init());
     if (!qp) {
@@ -273,6 +270,8 @@ int run_listen(ListenArgs& args, Context& context) {
   if (!endpoint) return context.out.error(endpoint.error().exit, endpoint.error().text);
   auto data = settle(args.mpa);
   if (!data) return context.out.error(data.error().exit, data.error().text);
+  if (const auto fits = check_provider(args.session, args.mpa); !fits)
+    return context.out.error(fits.error().exit, fits.error().text);
   if (const auto sane = check(args.traffic); !sane) return context.out.error(sane.error().exit, sane.error().text);
   const auto addresses = resolve(*endpoint);
   if (!addresses) return context.out.error(addresses.error().exit, addresses.error().text);
@@ -306,6 +305,7 @@ void register_listen(Command app, Context& context) {
   add_responder_options(sub, args->mpa);
   add_trace_option(sub, args->session.verbose);
   add_session_options(sub, args->session);
+  add_provider_options(sub, args->session);
   sub.flag("--quiet", args->quiet, "Print the address and the summary only");
   add_json_flag(sub, context);
   sub.footer(

@@ -17,6 +17,7 @@ int run_rping(RpingArgs& args, Context& context) {
   if (args.client && args.address.empty()) return refuse({Exit::usage, "the client needs -a ADDRESS of the server"});
   auto data = settle(args.mpa);
   if (!data) return refuse(data.error());
+  if (const auto fits = check_provider(args.session, args.mpa); !fits) return refuse(fits.error());
   const auto endpoint = parse_endpoint(args.address.empty() ? "0.0.0.0" : args.address, args.port);
   if (!endpoint) return refuse(endpoint.error());
   auto addresses = resolve(*endpoint);
@@ -72,6 +73,7 @@ void register_rping(Command app, Context& context) {
   sub.option("--retry", args->retries, "Client: connect again so often when the first message stays unanswered")
       .shows_default();
   add_session_options(sub, args->session);
+  add_provider_options(sub, args->session);
   add_json_flag(sub, context);
   sub.footer(
       "Examples:\n"

@@ -18,7 +18,6 @@
 
 #include "base/json_text.hpp"
 #include "base/text.hpp"
-#include "cm/providers/iwarp/mpa_options.hpp"
 #include "tools/rping/rping.hpp"
 
 namespace parley::tools {
@@ -68,10 +67,9 @@ class Client {
   Context& context_;
   Reporter report_;
   State state_ = State::connecting;
-  PdHandle pd_ = 0;
   cm::Id id_;
   std::unique_ptr<RpingLink> link_;  ///< outlives the id's queue pair
-  mpa::Parameters parameters_;
+  std::string missing_;              ///< rping_depth_text
   std::uint32_t pings_ = 0, retried_ = 0;
   bool nudged_ = false, stopping_ = false;
   Instant answer_by_ = never, nudge_at_ = never, ping_at_{};
@@ -98,10 +96,12 @@ void Client::forget() {
 
 void Client::connect() {
   state_ = State::connecting;
-  auto link = RpingLink::create(session_.host().device(), pd_, args_.size);
+  const auto pd = session_.pd(session_.device());
+  if (!pd) return fault(pd.error().exit, pd.error().text);
+  auto link = RpingLink::create(session_.device(), *pd, args_.size);
   if (!link) return fault(link.error().exit, link.error().text);
   link_ = std::move(*link);
-  auto options = cm::with_mpa<cm::ConnectOptions>(args_.mpa.mpa);
+  auto options = options_for<cm::ConnectOptions>(args_.session, args_.mpa);
   options.private_data = data_;
   options.local = source_;
   options.transport_timeout = args_.tcp_timeout;
@@ -188,9 +188,8 @@ void Client::lost(const cm::Failure& why, const std::string& text) {
 void Client::handle(const cm::Event& event) {
   report_.event(event);
   if (const auto* up = std::get_if<cm::Established>(&event)) {
-    parameters_ = *up->mpa();
-    if (const std::string missing = rping_depth_text(parameters_); !missing.empty())
-      context_.out.note("note: " + missing);
+    if (up->mpa() != nullptr) missing_ = rping_depth_text(*up->mpa());
+    if (!missing_.empty()) context_.out.note("note: " + missing_);
     nudged_ = false;
     start_ping();
   } else if (const auto* retrying = std::get_if<cm::Retrying>(&event)) {
@@ -212,9 +211,7 @@ void Client::handle(const cm::Event& event) {
     if (state_ == State::over) return forget();
     std::string text = down->graceful ? fmt::format("{} disconnected before it answered ping {}", server(), pings_)
                                       : end_text(*down, server());
-    if (pings_ == 0)
-      if (const std::string missing = rping_depth_text(parameters_); !missing.empty())
-        text += "; the set-up and the Send worked, but " + missing;
+    if (pings_ == 0 && !missing_.empty()) text += "; the set-up and the Send worked, but " + missing_;
     lost(down->why, text);
   }
 }
@@ -260,9 +257,6 @@ void Client::check_time() {
 }
 
 int Client::run() {
-  const auto pd = session_.host().device().alloc_pd();
-  if (!pd) return context_.out.error(Exit::environment, "cannot make a protection domain: " + words(pd.error()));
-  pd_ = *pd;
   connect();
   while (state_ != State::over) {
     if (Session::stopped() && !stopping_) {

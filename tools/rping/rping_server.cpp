@@ -13,7 +13,6 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "cm/providers/iwarp/mpa_options.hpp"
 #include "tools/rping/rping.hpp"
 
 namespace parley::tools {
@@ -26,7 +25,7 @@ struct ClientOf {
   cm::Id id;
   std::unique_ptr<RpingLink> link;  ///< outlives the id's queue pair
   std::string peer;
-  mpa::Parameters parameters;
+  std::string missing;  ///< rping_depth_text
   Expects expects = Expects::source;
   std::uint32_t pings = 0;
   std::uint32_t octets = 0;  ///< of the ping under way
@@ -70,7 +69,6 @@ class Server {
   Context& context_;
   Reporter report_;
   TurnedAwayNews turned_away_;
-  PdHandle pd_ = 0;
   cm::Id listener_;
   std::map<std::uint64_t, ClientOf> clients_;  ///< bounded by the host's streams
   std::uint64_t served_ = 0, faulty_ = 0, pings_ = 0;
@@ -84,10 +82,7 @@ void Server::debug(const ClientOf& client, const std::string& text) {
 }
 
 int Server::run(const Address& local) {
-  const auto pd = session_.host().device().alloc_pd();
-  if (!pd) return context_.out.error(Exit::environment, "cannot make a protection domain: " + words(pd.error()));
-  pd_ = *pd;
-  auto options = cm::with_mpa<cm::ListenOptions>(args_.mpa.mpa);
+  auto options = options_for<cm::ListenOptions>(args_.session, args_.mpa);
   const auto listener = session_.cm().listen(local, options);
   if (!listener) return context_.out.error(Exit::usage, "cannot listen so: " + words(listener.error()));
   listener_ = *listener;
@@ -103,8 +98,7 @@ int Server::run(const Address& local) {
     tend();
   }
   if (listen_failure_)
-    return context_.out.error(exit_for(*listen_failure_),
-                              fmt::format("cannot listen on {}: {}", local.to_string(), words(listen_failure_->code)));
+    return context_.out.error(exit_for(*listen_failure_), listen_failure_text(*listen_failure_, local));
   listener_.destroy();
   close_all();
   tell_turned_away(turned_away_.finish());
@@ -127,7 +121,10 @@ void Server::request(const cm::ConnectRequest& event) {
     context_.out.note(fmt::format("note: {} rejected: one client at a time without -P", client.peer));
     return;
   }
-  auto link = RpingLink::create(session_.host().device(), pd_, std::max(args_.size, rping_size_max));
+  Device& device = *event.id.device();
+  const auto pd = session_.pd(device);
+  if (!pd) return refuse(pd.error().text);
+  auto link = RpingLink::create(device, *pd, std::max(args_.size, rping_size_max));
   if (!link) return refuse(link.error().text);
   client.link = std::move(*link);
   const auto qp = client.id.create_qp(client.link->init());
@@ -157,10 +154,11 @@ void Server::handle(const cm::Event& event) {
     if (at == clients_.end()) return;
     ClientOf& client = at->second;
     client.up = true;
-    client.parameters = *up->mpa();
-    client.send_rtr_due = send_rtr_takes_receive(*up->mpa(), args_.mpa.mpa);
-    if (const std::string missing = rping_depth_text(*up->mpa()); !missing.empty())
-      context_.out.note(fmt::format("note: {}: {}", client.peer, missing));
+    if (up->mpa() != nullptr) {
+      client.send_rtr_due = send_rtr_takes_receive(*up->mpa(), args_.mpa.mpa);
+      client.missing = rping_depth_text(*up->mpa());
+    }
+    if (!client.missing.empty()) context_.out.note(fmt::format("note: {}: {}", client.peer, client.missing));
     wait_for_message(client);
   } else if (const auto* failed = std::get_if<cm::ConnectFailed>(&event)) {
     ++faulty_;
@@ -188,9 +186,8 @@ void Server::disconnected(const cm::Disconnected& event) {
     std::string text = event.graceful
                            ? fmt::format("{} disconnected in the middle of ping {}", client.peer, client.pings)
                            : end_text(event, client.peer);
-    if (client.pings == 0)
-      if (const std::string missing = rping_depth_text(client.parameters); !missing.empty())
-        text += "; the set-up and the client's Send worked, but " + missing;
+    if (client.pings == 0 && !client.missing.empty())
+      text += "; the set-up and the client's Send worked, but " + client.missing;
     fault(client, text);
   }
   if (!client.fault) debug(client, fmt::format("disconnected after {} pings", client.pings));

@@ -61,25 +61,52 @@ Session::~Session() = default;
 Or<std::unique_ptr<Session>> Session::open(const SessionOptions& options, Output& out, std::string name) {
   raise_open_files();
   std::unique_ptr<Session> session(new Session());
-  TcpHostOptions host_options;
-  if (const auto level = trace_level(options.verbose)) {
-    session->trace_ = std::make_unique<TraceSink>(out, *level, std::move(name));
-    host_options.iwarp.trace = session->trace_.get();
+  if (options.provider == "iwarp") {
+    TcpHostOptions host_options;
+    if (const auto level = trace_level(options.verbose)) {
+      session->trace_ = std::make_unique<TraceSink>(out, *level, std::move(name));
+      host_options.iwarp.trace = session->trace_.get();
+    }
+    auto host = TcpHost::open(host_options);
+    if (!host) return complain(Exit::environment, "cannot open sockets: " + words(host.error()));
+    session->tcp_ = host->get();
+    session->host_ = std::move(*host);
+  } else {
+    auto host = open_host(options.provider);
+    if (!host) return complain(Exit::environment, "cannot use " + options.provider + ": " + words(host.error()));
+    session->host_ = std::move(*host);
   }
-  auto host = TcpHost::open(host_options);
-  if (!host) return complain(Exit::environment, "cannot open sockets: " + words(host.error()));
-  session->host_ = std::move(*host);
+  if (auto chosen = session->choose(options.device); !chosen) return tl::unexpected(chosen.error());
   if (!options.pcapng.empty()) {
     auto capture = CaptureWriter::create(options.pcapng);
     if (!capture) return tl::unexpected(capture.error());
     session->capture_ = std::move(*capture);
-    session->host_->set_tap([writer = session->capture_.get()](const TapRecord& record) { writer->add(record); });
+    session->tcp_->set_tap([writer = session->capture_.get()](const TapRecord& record) { writer->add(record); });
     if (session->trace_)
       session->trace_->also = [writer = session->capture_.get()](const trace::Record& record) {
         writer->comment(record);
       };
   }
   return session;
+}
+
+Or<void> Session::choose(const std::string& name) {
+  std::string names;
+  for (Device* device : cm().devices()) {
+    const std::string found = device->query().name;
+    names += (names.empty() ? "" : ", ") + found;
+    if (device_ == nullptr && (name.empty() || name == found)) device_ = device;
+  }
+  if (device_ != nullptr) return {};
+  return complain(Exit::environment, fmt::format("there is no device {}; there are: {}", name, names));
+}
+
+Or<PdHandle> Session::pd(Device& device) {
+  const auto [at, added] = pds_.try_emplace(&device);
+  if (!added) return at->second;
+  const auto pd = device.alloc_pd();
+  if (!pd) return complain(Exit::environment, "cannot make a protection domain: " + words(pd.error()));
+  return at->second = *pd;
 }
 
 bool Session::turn(Instant deadline) {
@@ -96,7 +123,7 @@ void Session::settle() {
 
 Or<void> Session::finish() {
   if (!capture_) return {};
-  host_->set_tap({});
+  tcp_->set_tap({});
   if (trace_) trace_->also = {};
   auto ended = capture_->finish();
   capture_.reset();

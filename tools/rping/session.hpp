@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What every subcommand with sockets needs: a TcpHost, an end by SIGINT or SIGTERM, and a capture of what went over.
+// What every subcommand with connections needs: a host, an end by SIGINT or SIGTERM, and a capture of what went over.
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 
@@ -23,10 +24,26 @@ class StopSignals {
 };
 
 struct SessionOptions {
-  std::string pcapng;    ///< file for the capture; empty: none
-  unsigned verbose = 0;  ///< -v: see tools/trace_sink.hpp
+  std::string provider = "iwarp";  ///< open_host()'s
+  std::string device;              ///< rdmacm: where buffers lie before the peer is known; empty: the first
+  std::string pcapng;              ///< file for the capture; empty: none
+  unsigned verbose = 0;            ///< -v: see tools/trace_sink.hpp
 };
 void add_session_options(Command sub, SessionOptions& options);
+/// --provider and --device. Commands of the simulator and of MPA alone do without.
+void add_provider_options(Command sub, SessionOptions& options);
+/// Options of MPA that a provider without MPA of its own cannot follow. Errors: usage.
+Or<void> check_provider(const SessionOptions& session, const MpaArgs& args);
+
+/// `options` (ConnectOptions, ListenOptions) for the provider: with MPA's, or without.
+template <class Options>
+Options options_for(const SessionOptions& session, const MpaArgs& args) {
+  Options options;
+  options.ird = args.mpa.ird;
+  options.ord = args.mpa.ord;
+  if (session.provider == "iwarp") options.transport = static_cast<const mpa::Options&>(args.mpa);
+  return options;
+}
 
 class Session {
  public:
@@ -35,7 +52,11 @@ class Session {
   static Or<std::unique_ptr<Session>> open(const SessionOptions& options, Output& out, std::string name = {});
   ~Session();
 
-  TcpHost& host() { return *host_; }
+  Host& host() { return *host_; }
+  /// Where a client's buffers lie.
+  Device& device() { return *device_; }
+  /// A protection domain of the device, the same one each time. Errors: environment.
+  Or<PdHandle> pd(Device& device);
   cm::Manager& cm() { return host_->cm(); }
   Instant now() const { return host_->now(); }
   /// One turn of the driver, waiting at most until `deadline`, and at most a tenth of a second so that signals are
@@ -60,10 +81,14 @@ class Session {
 
  private:
   Session();
+  Or<void> choose(const std::string& name);
   StopSignals signals_;
   std::unique_ptr<CaptureWriter> capture_;
   std::unique_ptr<TraceSink> trace_;
-  std::unique_ptr<TcpHost> host_;
+  std::unique_ptr<Host> host_;
+  TcpHost* tcp_ = nullptr;  // the same, if it is one
+  Device* device_ = nullptr;
+  std::map<Device*, PdHandle> pds_;
 };
 
 }  // namespace parley::tools
