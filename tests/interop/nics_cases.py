@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""What is tried with the provider rdmacm on Linux's rxe and siw, in two guests of the lab.
+
+Each case is a server in one guest and a client in the other. Both exit with 0 unless the case says otherwise, and what
+they print has to match.
+"""
+from dataclasses import asdict, dataclass, field
+
+FIRST_PORT = 12000
+ADDRESS = {"a": {4: "192.0.2.1", 6: "2001:db8::1"}, "b": {4: "192.0.2.2", 6: "2001:db8::2"}}
+NIC = "--provider rdmacm"
+PARLEY = "/out/parley"
+STOCK_RPING = "rping -s -a {address} -p {port} -C {pings} -S 4096 -V"
+
+
+@dataclass
+class Case:
+    name: str
+    device: str                 # rxe or siw, in both guests
+    server_guest: str           # "a" or "b"
+    server: str                 # {address} and {port} are the server's
+    client: str
+    server_says: list = field(default_factory=list)  # regular expressions, each to be found
+    client_says: list = field(default_factory=list)
+    client_exit: int = 0
+    server_exit: int = 0
+    family: int = 4
+    netem: bool = False
+    interrupt: bool = False     # the server runs until it is interrupted
+    remove: str = ""            # the device that the server's guest removes while the client is connected
+    port: int = 0
+
+
+def verified(pings):
+    return [rf"{pings} pings of \d+ octets, data verified"]
+
+
+def rping_cases(device, pings=5):
+    for family in (4, 6):
+        yield Case(f"stock-rping-to-parley.ipv{family}", device, "a",
+                   f"{PARLEY} rping -s -a {{address}} -p {{port}} -V {NIC}",
+                   f"rping -c -a {{address}} -p {{port}} -C {pings} -S 4096 -V",
+                   server_says=[rf"1 client served, {pings} pings"], family=family)
+        yield Case(f"parley-to-stock-rping.ipv{family}", device, "b",
+                   STOCK_RPING.replace("{pings}", str(pings)),
+                   f"{PARLEY} rping -c -a {{address}} -p {{port}} -C {pings} -S 4096 -V {NIC}",
+                   client_says=verified(pings), family=family)
+    yield Case("parley-to-parley", device, "a", f"{PARLEY} rping -s -a {{address}} -p {{port}} -V {NIC}",
+               f"{PARLEY} rping -c -a {{address}} -p {{port}} -C {pings} -S 60000 -V {NIC}",
+               server_says=[rf"1 client served, {pings} pings"], client_says=verified(pings))
+    yield Case("loss.parley-to-stock-rping", device, "b", STOCK_RPING.replace("{pings}", str(pings)),
+               f"{PARLEY} rping -c -a {{address}} -p {{port}} -C {pings} -S 4096 -V --timeout 60s {NIC}",
+               client_says=verified(pings), netem=True)
+    # The stock client ends right after its disconnect, of which RoCE's CM then sends no second one if it is lost.
+    yield Case("loss.stock-rping-to-parley", device, "a", f"{PARLEY} rping -s -a {{address}} -p {{port}} -V {NIC}",
+               f"rping -c -a {{address}} -p {{port}} -C {pings} -S 4096 -V",
+               server_says=[rf"served, {pings} pings"], netem=True, interrupt=True, server_exit=None)
+
+
+def cm_cases(device):
+    iwarp = device == "siw"
+    yield Case("ucmatose-to-parley", device, "a",
+               f"{PARLEY} listen {{address}}:{{port}} --count 5 --hold 0s --quiet {NIC}",
+               "ucmatose -s {address} -p {port} -c 5 -C 0", server_says=["5 requests: 5 established"],
+               client_says=["return status 0"])
+    yield Case("parley-to-ucmatose", device, "b", "ucmatose -b {address} -p {port} -c 5 -C 0",
+               f"{PARLEY} connect {{address}}:{{port}} --count 5 --concurrency 5 --hold 20s --quiet {NIC}",
+               # ucmatose hangs up as soon as all are there, which is before --hold is over.
+               server_says=["return status 0"], client_says=["disconnected before the end"], client_exit=1)
+    padded = "" if iwarp else ", then zeros"
+    yield Case("private-data", device, "a",
+               f"{PARLEY} listen {{address}}:{{port}} --echo --count 1 --private-data pong {NIC}",
+               f"{PARLEY} connect {{address}}:{{port}} --send 20 --echoed --private-data ping {NIC}",
+               server_says=[f'private data of \\d+ octets: "ping"{padded}'],
+               client_says=[f'private data of \\d+ octets: "pong"{padded}', "1 of 1 connections"])
+    yield Case("reject", device, "a",
+               f"{PARLEY} listen {{address}}:{{port}} --reject --count 1 --private-data no {NIC}",
+               f"{PARLEY} connect {{address}}:{{port}} {NIC}", server_says=["1 rejected"],
+               client_says=[r"rejected by 192\.0\.2\.1:\d+" + ("" if iwarp else ': private data of 148 octets: "no"')],
+               client_exit=1)
+    yield Case("fail-over", device, "b", STOCK_RPING.replace("{pings}", "1"),
+               f"{PARLEY} connect {{address}}:1 --hold 300ms --backup {{address}}:{{port}} {NIC}",
+               client_says=["trying 192.0.2.2:{port}", "nobody listens", "1 of 1 connections"], server_exit=None)
+    yield Case("retry", device, "b", STOCK_RPING.replace("{pings}", "1"),
+               f"{PARLEY} connect {{address}}:1 --rounds 3 --back-off 50ms {NIC}", interrupt=True, server_exit=None,
+               client_says=["trying 192.0.2.2:1(.|\n)*trying 192.0.2.2:1", "nobody listens"], client_exit=1)
+    yield Case("no-such-host", device, "b", STOCK_RPING.replace("{pings}", "1"),
+               f"{PARLEY} connect 192.0.2.99:{{port}} {NIC}", interrupt=True, server_exit=None,
+               client_says=["resolve the address of 192.0.2.99"], client_exit=3)
+    yield Case("twenty-four-at-once", device, "a",  # siw has 32 completion queues, for both of its processes
+               f"{PARLEY} listen {{address}}:{{port}} --echo --count 24 --quiet {NIC}",
+               f"{PARLEY} connect {{address}}:{{port}} --count 24 --concurrency 24 --send 2 --echoed --quiet {NIC}",
+               server_says=["24 requests: 24 established"], client_says=["24 of 24 connections"])
+
+
+def socket_cases():
+    """The same two programs, one over the kernel's iWARP device, the other over plain sockets."""
+    yield Case("sockets-to-nic", "siw", "a", f"{PARLEY} rping -s -a {{address}} -p {{port}} -V {NIC}",
+               f"{PARLEY} rping -c -a {{address}} -p {{port}} -C 5 -V", server_says=["1 client served, 5 pings"],
+               client_says=verified(5))
+    yield Case("nic-to-sockets", "siw", "b", f"{PARLEY} rping -s -a {{address}} -p {{port}} -V",
+               f"{PARLEY} rping -c -a {{address}} -p {{port}} -C 5 -V {NIC}", server_says=["1 client served, 5 pings"],
+               client_says=verified(5))
+    yield Case("private-data.nic-to-sockets", "siw", "b",
+               f"{PARLEY} listen {{address}}:{{port}} --echo --count 1 --private-data pong",
+               f"{PARLEY} connect {{address}}:{{port}} --send 20 --echoed --private-data ping {NIC}",
+               server_says=['private data of 4 octets: "ping"'], client_says=['private data of 4 octets: "pong"'])
+
+
+def doctor_case(device):
+    kind = "RoCE" if device == "rxe" else "iWARP"
+    return Case("doctor", device, "b", STOCK_RPING.replace("{pings}", "1"), f"{PARLEY} doctor rdmacm", interrupt=True,
+                server_exit=None, client_says=["rdmacm: works", rf"{device}0 \({kind}\)", "port 1 ACTIVE"])
+
+
+def removal_case(device):
+    """Last: the device is gone afterwards. The kernel waits for every process that has it open."""
+    return Case("device-removed", device, "a", f"{PARLEY} listen 0.0.0.0:{{port}} --hold 60s --json {NIC}",
+                f"{PARLEY} connect {{address}}:{{port}} --hold 60s {NIC}", remove=f"{device}0", interrupt=True,
+                server_says=['"event":"device_removed"', f"the device {device}0 was removed"], client_exit=None,
+                server_exit=None)
+
+
+def plan(pattern=None):
+    cases = []
+    for device in ("rxe", "siw"):
+        cases += [doctor_case(device), *rping_cases(device), *cm_cases(device)]
+        cases += socket_cases() if device == "siw" else []
+        cases += [removal_case(device)]
+    for number, case in enumerate(cases):
+        case.name = f"{case.device}.{case.name}"
+        case.port = FIRST_PORT + number
+    return [case for case in cases if not pattern or pattern.search(case.name)]
+
+
+def to_json(cases):
+    """With the commands as they are run."""
+    out = []
+    for case in cases:
+        names = {"address": ADDRESS[case.server_guest][case.family], "port": case.port}
+        plain = asdict(case)
+        plain["server"] = case.server.format(**names)
+        plain["client"] = case.client.format(**names)
+        plain["client_says"] = [text.replace("{port}", str(case.port)) for text in case.client_says]
+        out.append(plain)
+    return out

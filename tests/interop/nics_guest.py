@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""Runs one guest's part of each case, in step with the other guest: files in /out say how far each is."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+LIMIT = 60          # seconds for a client, and for the other guest to come as far
+SERVER_LIMIT = 15   # for a server to end once its client has
+NETEM = ["delay", "1ms", "loss", "3%"]
+
+
+def mark(name):
+    with open(f"/out/.mark.{name}", "w", encoding="ascii"):
+        pass
+
+
+def wait_for(name, seconds=LIMIT + SERVER_LIMIT + 30):
+    end = time.monotonic() + seconds
+    while not os.path.exists(f"/out/.mark.{name}"):
+        if time.monotonic() > end:
+            sys.exit(f"the other guest did not come to {name}")
+        time.sleep(0.05)
+
+
+def tc(*words):
+    nic = os.environ["NIC"]
+    subprocess.run(["tc", "qdisc", words[0], "dev", nic, "root", *words[1:]], check=False)
+
+
+def start(command, path):
+    with open(path, "w", encoding="utf-8") as output:
+        # Line by line, so that what a server said is there when it has to be interrupted.
+        return subprocess.Popen(["stdbuf", "-oL", *command.split()], stdout=output, stderr=subprocess.STDOUT)
+
+
+def finish(process, seconds):
+    """Its exit status, or None if it had to be ended."""
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    return None
+
+
+def listens(case, process, log):
+    """Parley says so; of others there is nothing to see but time."""
+    end = time.monotonic() + 15
+    while time.monotonic() < end and process.poll() is None:
+        if "parley" not in case["server"]:
+            time.sleep(1)
+            return
+        with open(log, encoding="utf-8") as text:
+            if "listening" in text.read():
+                return
+        time.sleep(0.1)
+
+
+def remove(device, outcome):
+    time.sleep(2)  # the connection stands by then
+    begin = time.monotonic()
+    ended = subprocess.Popen(["rdma", "link", "delete", device])
+    try:
+        outcome["removal"] = ended.wait(30)
+    except subprocess.TimeoutExpired:
+        outcome["removal"] = None  # it cannot be interrupted, and the guest is of no further use
+    outcome["removal_seconds"] = time.monotonic() - begin
+
+
+def serve(case, number):
+    log = f"/out/{number}.server.log"
+    outcome = {}
+    process = start(case["server"], log)
+    listens(case, process, log)
+    mark(f"{number}.up")
+    if case["remove"]:
+        wait_for(f"{number}.started")
+        remove(case["remove"], outcome)
+    wait_for(f"{number}.done")
+    if case["interrupt"] and process.poll() is None:
+        process.send_signal(signal.SIGINT)
+    outcome["server_exit"] = finish(process, SERVER_LIMIT)
+    with open(f"/out/{number}.server.json", "w", encoding="utf-8") as file:
+        json.dump(outcome, file)
+    mark(f"{number}.over")
+
+
+def call(case, number):
+    wait_for(f"{number}.up")
+    begin = time.monotonic()
+    process = start(case["client"], f"/out/{number}.client.log")
+    mark(f"{number}.started")
+    outcome = {"client_exit": finish(process, LIMIT), "seconds": time.monotonic() - begin}
+    with open(f"/out/{number}.client.json", "w", encoding="utf-8") as file:
+        json.dump(outcome, file)
+    mark(f"{number}.done")
+    wait_for(f"{number}.over")
+
+
+def main():
+    me = "a" if os.environ["ME"] == "1" else "b"
+    with open("/out/cases.json", encoding="utf-8") as file:
+        cases = json.load(file)
+    device = None
+    for number, case in enumerate(cases):
+        if case["device"] != device:
+            if device:
+                subprocess.run(["rdma", "link", "delete", f"{device}0"], check=False, stderr=subprocess.DEVNULL)
+            device = case["device"]
+            subprocess.run(["rdma", "link", "add", f"{device}0", "type", device, "netdev", os.environ["NIC"]], check=True)
+            mark(f"{device}.{me}")
+            wait_for(f"{device}.{'b' if me == 'a' else 'a'}")
+        if case["netem"]:
+            tc("add", "netem", *NETEM)
+        if case["server_guest"] == me:
+            serve(case, number)
+        else:
+            call(case, number)
+        if case["netem"]:
+            tc("del")
+
+
+main()
