@@ -104,12 +104,12 @@ class CEnd {
   void connect(const std::string& peer) { must(parley_connect(ctx_, peer.c_str(), nullptr, &id_)); }
   void receive() {
     const parley_sge piece{region_.addr, message, region_.lkey};
-    const parley_recv_wr wr{0, &piece, 1, 0};
+    const parley_recv_wr wr{sizeof wr, 1, 0, &piece};
     must(parley_post_recv(ctx_, id_, &wr));
   }
   void send() {
     const parley_sge piece{region_.addr + message, message, region_.lkey};
-    parley_send_wr wr{};
+    parley_send_wr wr = PARLEY_SEND_WR_INIT;
     wr.opcode = PARLEY_SEND;
     wr.flags = PARLEY_SEND_UNSIGNALED;
     wr.sges = &piece;
@@ -128,7 +128,7 @@ class CEnd {
   }
   std::size_t completions() {
     std::array<parley_wc, 16> done;
-    return static_cast<std::size_t>(must(parley_poll_cq(ctx_, 0, done.data(), done.size())));
+    return static_cast<std::size_t>(must(parley_poll_cq(ctx_, 0, done.data(), done.size(), sizeof done[0])));
   }
   void disconnect() { must(parley_disconnect(ctx_, id_)); }
   void destroy() {
@@ -140,7 +140,7 @@ class CEnd {
  private:
   parley_ctx* ctx_ = nullptr;
   Bytes memory_ = Bytes(2 * message);
-  parley_mr region_{};
+  parley_mr region_ = PARLEY_MR_INIT;
   parley_id id_ = 0;
   std::string at_;
 };

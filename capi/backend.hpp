@@ -28,6 +28,9 @@ class Backend {
   virtual Result<Address> address(Address::Family family) const = 0;
 };
 
+/// A child of fork() has one more than its parent.
+std::uint32_t forks_until_now() noexcept;
+
 /// A simulated network: hosts around one switch.
 class World {
  public:
@@ -35,12 +38,15 @@ class World {
   /// Null: the code was noted.
   std::unique_ptr<Backend> add_host(const char* name, const cm::ManagerOptions& options);
   bool in_use() const { return contexts_ != 0; }
+  /// forks_until_now() where it was opened.
+  std::uint32_t forks() const { return forks_; }
 
  private:
   friend class SimBackend;
   parley_world_opts options_;
   sim::World world_;
   sim::NodeId switch_ = 0;
+  std::uint32_t forks_ = forks_until_now();
   std::uint32_t contexts_ = 0, hosts_ = 0;
   std::uint32_t seen_ = 0;  // contexts that have something to see and have not looked
 };

@@ -90,6 +90,19 @@ int read_connect(const parley_connect_opts& o, cm::ConnectOptions& options) {
   return read_private_data(o.private_data, o.private_data_len, options.private_data);
 }
 
+/// Does it at the end of the block, also of one that is left by an exception.
+template <class Do>
+class Finally {
+ public:
+  explicit Finally(Do what) : what_(std::move(what)) {}
+  ~Finally() { what_(); }
+  Finally(const Finally&) = delete;
+  Finally& operator=(const Finally&) = delete;
+
+ private:
+  Do what_;
+};
+
 }  // namespace
 
 extern "C" int parley_resolve(const char* host, uint16_t port, char (*out)[PARLEY_ADDRSTRLEN], int n) {
@@ -186,8 +199,11 @@ extern "C" int parley_accept(parley_ctx* ctx, parley_id id, const struct parley_
       if (const int rc = c.read_qp(o.qp, init, uses); rc != 0) return rc;
       options.qp = init;
     }
+    // It may have made the queue pair and then lacked memory for the rest.
+    const Finally count_users([&] {
+      if (makes_qp && named.id.qp() != nullptr) c.use(named, uses);
+    });
     if (auto accepted = named.id.accept(options); !accepted) return capi::fail(accepted.error());
-    if (makes_qp) c.use(named, uses);
     named.user = o.user;
     c.backend().called();
     return 0;

@@ -2,7 +2,9 @@
 #include "capi/context.hpp"
 
 #include <fmt/format.h>
+#include <pthread.h>
 
+#include <atomic>
 #include <cstdlib>
 
 #include "capi/options.hpp"
@@ -19,6 +21,14 @@ Contexts& contexts() {
   return all;
 }
 
+// How many forks there are between this process and the first. A context of another process is not to be touched: its
+// descriptors are shared, so that to close a stream here would end it there.
+std::atomic<std::uint32_t> forks{0};
+void note_forks() {
+  [[maybe_unused]] static const int asked =
+      ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+}
+
 std::size_t slot_of(parley_id id) { return (id & 0xFFFFFFFF) - 1; }
 
 template <class Object>
@@ -28,7 +38,15 @@ void add_user(Used<Object>* queue, bool more) noexcept {
 
 }  // namespace
 
-Context* find_context(const parley_ctx* ctx) { return contexts().find(ctx); }
+std::uint32_t forks_until_now() noexcept {
+  note_forks();
+  return forks.load(std::memory_order_relaxed);
+}
+
+Context* find_context(const parley_ctx* ctx) {
+  Context* context = contexts().find(ctx);
+  return context != nullptr && context->forks() == forks.load(std::memory_order_relaxed) ? context : nullptr;
+}
 
 std::unique_ptr<Context> Context::open(std::unique_ptr<Backend> backend) {
   std::unique_ptr<Context> context(new Context(std::move(backend)));
@@ -123,6 +141,7 @@ void Context::use(Named& named, const Named& uses) {
 }
 
 int Context::reg_mr(MutBytes memory, Access access, parley_mr& out) {
+  if (const int rc = check_size<parley_mr>(out.size); rc != 0) return rc;
   const auto mr = device().reg_mr(pd_, memory, access);
   if (!mr) return fail(mr.error());
   try {
@@ -131,8 +150,7 @@ int Context::reg_mr(MutBytes memory, Access access, parley_mr& out) {
     (void)device().dereg_mr(mr->lkey);
     throw;
   }
-  out = {mr->lkey, mr->rkey, mr->addr, mr->length};
-  return 0;
+  return write_attributes(&out, {out.size, mr->lkey, mr->rkey, 0, mr->addr, mr->length});
 }
 
 int Context::dereg_mr(std::uint32_t lkey) {
@@ -219,7 +237,7 @@ extern "C" int parley_open(parley_ctx** out, const struct parley_opts* opts) {
 }
 
 extern "C" int parley_close(parley_ctx* ctx) {
-  return guarded([&] { return contexts().take(ctx) != nullptr ? 0 : bad_context(); });
+  return guarded([&] { return find_context(ctx) != nullptr && contexts().take(ctx) != nullptr ? 0 : bad_context(); });
 }
 
 extern "C" int parley_query(parley_ctx* ctx, struct parley_attr* out) {

@@ -37,6 +37,8 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   Backend& backend() { return *backend_; }
+  /// forks_until_now() where it was opened.
+  std::uint32_t forks() const { return forks_; }
   cm::Manager& manager() { return backend_->manager(); }
   Device& device() { return backend_->device(); }
 
@@ -68,6 +70,7 @@ class Context {
  private:
   explicit Context(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
   void fill(parley_event& out, cm::Event& event);
+  bool of_no_listener(cm::Event& event);
   void count(const Named& named, bool more) noexcept;
 
   /// What the pointers of the event that was given out last point to.
@@ -76,6 +79,7 @@ class Context {
   };
 
   std::unique_ptr<Backend> backend_;
+  std::uint32_t forks_ = forks_until_now();
   PdHandle pd_ = 0;
   std::vector<Named> named_;  // by the slot of the Manager's ids; at most as many as may be alive
   Table<Used<CompletionQueue>> cqs_;
@@ -84,11 +88,12 @@ class Context {
   std::set<std::uint32_t> regions_;  // lkeys; at most DeviceAttr::max_mr
   std::optional<cm::Event> event_;   // given out last, or to be given out next
   bool event_given_ = false;
+  parley_id passing_ = 0;  // of the event that was given out, where nobody knew it before: it goes with the event
   Texts texts_;
   std::array<WorkCompletion, 16> completions_;
 };
 
-/// Null: never opened, or closed.
+/// Null: never opened, closed, or opened by the process of which this one is a fork.
 Context* find_context(const parley_ctx* ctx);
 
 /// Runs `call(Context&)` of an open context.

@@ -12,14 +12,16 @@ struct Last {
   int code = 0;
   std::optional<Error> error;  // or:
   std::string sentence;
-  std::string told;
+  bool is_told = false;
+  std::string told;  // once asked for it stays where it is until another call fails
 };
 Last& last() {
   static thread_local Last value;
   return value;
 }
 
-constexpr std::string_view no_context = "there is no such context: it was never opened, or it is closed";
+constexpr std::string_view no_context =
+    "there is no such context: it was never opened, or it is closed, or another process opened it";
 constexpr std::string_view no_id =
     "the context has no such listener or connection: it was never given out, or destroyed";
 
@@ -116,6 +118,7 @@ parley_error code_of(const std::error_code& code) {
 
 int fail(const Error& error) noexcept {
   last().error = error;
+  last().is_told = false;
   // At a call it is the caller's private data.
   const bool own = error == Errc::bad_private_data;
   return last().code = own ? -PARLEY_E_INVALID_ARGUMENT : -code_of(error.code());
@@ -123,12 +126,14 @@ int fail(const Error& error) noexcept {
 
 int fail(parley_error code, std::string_view sentence, std::int64_t a, std::int64_t b) noexcept {
   last().error = Error(Errc::io, sentence, a, b);  // of which the sentence alone is told
+  last().is_told = false;
   return last().code = -code;
 }
 
 int fail_with(parley_error code, std::string sentence) noexcept {
   last().error.reset();
   last().sentence = std::move(sentence);
+  last().is_told = false;
   return last().code = -code;
 }
 
@@ -150,6 +155,7 @@ extern "C" const char* parley_strerror(int rc) {
 
 extern "C" const char* parley_last_error(void) {
   Last& l = last();
+  if (l.is_told) return l.told.c_str();
   try {
     if (l.error) {
       l.told = in_c(l.error->sentence());
@@ -160,6 +166,7 @@ extern "C" const char* parley_last_error(void) {
   } catch (const std::bad_alloc&) {
     return "memory has run out";
   }
+  l.is_told = true;
   return l.told.c_str();
 }
 

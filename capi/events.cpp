@@ -118,13 +118,26 @@ void Context::fill(parley_event& out, cm::Event& event) {
   out.advice = texts_.advice.c_str();
   Named* named = out.listener != 0 ? find(out.listener) : find(out.id);
   if (named != nullptr) out.user = named->user;
+  const bool known = find(out.id) != nullptr;
   name(id);
+  if (!known && out.type == PARLEY_EVENT_CONNECT_FAILED) passing_ = out.id;
+}
+
+// Who destroyed the listener wants none of its requests.
+bool Context::of_no_listener(cm::Event& event) {
+  auto* request = std::get_if<cm::ConnectRequest>(&event);
+  if (request == nullptr || find(request->listener.number()) != nullptr) return false;
+  request->id.destroy();
+  backend_->called();
+  return true;
 }
 
 int Context::next_event(parley_event& out) {
   if (event_given_) event_.reset();
   event_given_ = false;
+  if (Named* passing = find(std::exchange(passing_, 0)); passing != nullptr) *passing = {};
   if (!event_) event_ = manager().poll_event();
+  while (event_ && of_no_listener(*event_)) event_ = manager().poll_event();
   if (!event_) {
     backend_->drained();
     return 0;

@@ -3,47 +3,84 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <string_view>
 
 #include "capi/error.hpp"
 
 namespace parley::capi {
 
-inline constexpr std::uint32_t structure_max = 4096;  // octets; nothing sensible is larger
+inline constexpr std::size_t structure_max = 4096;  // octets; nothing sensible is larger
 
-/// `first` is what version 1.0 had of the structure: no program knows less. 0, or a code that has been noted.
-inline int check_size(std::uint32_t size, std::size_t first) noexcept {
+/// What version 1.0 had of each structure: no program knows less. Members that are added come behind, and this stays.
+template <class Structure>
+inline constexpr std::size_t first_size = 0;
+#define PARLEY_FIRST(structure, last) \
+  template <>                         \
+  inline constexpr std::size_t first_size<structure> = offsetof(structure, last) + sizeof(structure::last);
+PARLEY_FIRST(parley_world_opts, reserved)
+PARLEY_FIRST(parley_opts, seed)
+PARLEY_FIRST(parley_attr, max_rd_atomic)
+PARLEY_FIRST(parley_qp_init, max_recv_wr)
+PARLEY_FIRST(parley_listen_opts, user)
+PARLEY_FIRST(parley_connect_opts, user)
+PARLEY_FIRST(parley_accept_opts, user)
+PARLEY_FIRST(parley_id_attr, user)
+PARLEY_FIRST(parley_event, established_ns)
+PARLEY_FIRST(parley_mr, length)
+PARLEY_FIRST(parley_send_wr, reserved)
+PARLEY_FIRST(parley_recv_wr, sges)
+PARLEY_FIRST(parley_wc, reserved)
+#undef PARLEY_FIRST
+static_assert(sizeof(parley_sge) == 16, "arrays of it have no size beside them");
+
+/// 0, or a code that has been noted.
+template <class Structure>
+int check_size(std::size_t size) noexcept {
+  constexpr std::size_t first = first_size<Structure>;
+  static_assert(first != 0, "first_size says what version 1.0 had");
   if (size >= first && size <= structure_max) return 0;
   return fail(PARLEY_E_INVALID_ARGUMENT,
-              "the structure's size is {a}; it is at least {b}: set it to sizeof, as its _INIT macro does", size,
-              static_cast<std::int64_t>(first));
+              "the structure's size is {a}; it is {b} to 4096: set it to sizeof, as its _INIT macro does",
+              static_cast<std::int64_t>(std::min<std::size_t>(size, INT64_MAX)), static_cast<std::int64_t>(first));
 }
 
-/// Copies what a program gives. A null pointer leaves the defaults. What only a newer library knows must be 0.
+/// Copies what a program gives. A null pointer leaves the defaults, and so does what the program does not know of. What
+/// only a newer library knows must be 0.
 template <class Options>
 int read_options(const Options* given, Options& out) noexcept {
   if (given == nullptr) return 0;
   std::uint32_t size = 0;
   std::memcpy(&size, given, sizeof size);
-  if (const int rc = check_size(size, sizeof(Options)); rc != 0) return rc;
+  if (const int rc = check_size<Options>(size); rc != 0) return rc;
   const auto* octets = reinterpret_cast<const unsigned char*>(given);
-  if (std::any_of(octets + sizeof(Options), octets + size, [](unsigned char octet) { return octet != 0; }))
+  const std::size_t known = std::min<std::size_t>(size, sizeof(Options));
+  if (std::any_of(octets + known, octets + size, [](unsigned char octet) { return octet != 0; }))
     return fail(PARLEY_E_INVALID_ARGUMENT,
                 "an option is set that this version of Parley does not know: octets beyond {a} are not 0",
                 sizeof(Options));
-  std::memcpy(&out, given, sizeof(Options));
+  std::memcpy(&out, given, known);
   return 0;
 }
 
-/// Fills what a program asks for; what it knows of beyond that becomes 0.
+/// Writes `size` octets, which were checked: what the library does not know of becomes 0.
+template <class Structure>
+void write_bounded(void* to, const Structure& from, std::size_t size) noexcept {
+  auto* octets = static_cast<unsigned char*>(to);
+  const std::size_t known = std::min(size, sizeof(Structure));
+  std::memcpy(octets, &from, known);
+  std::fill(octets + known, octets + size, static_cast<unsigned char>(0));
+}
+
+/// Fills what a program asks for, as far as its `size` goes.
 template <class Attributes>
 int write_attributes(Attributes* to, Attributes from) noexcept {
-  const std::uint32_t size = to->size;
-  if (const int rc = check_size(size, sizeof(Attributes)); rc != 0) return rc;
+  std::uint32_t size = 0;
+  std::memcpy(&size, to, sizeof size);
+  if (const int rc = check_size<Attributes>(size); rc != 0) return rc;
   from.size = size;
-  auto* octets = reinterpret_cast<unsigned char*>(to);
-  std::memcpy(octets, &from, sizeof(Attributes));
-  std::fill(octets + sizeof(Attributes), octets + size, static_cast<unsigned char>(0));
+  write_bounded(to, from, size);
   return 0;
 }
 

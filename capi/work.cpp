@@ -3,6 +3,7 @@
 #include <array>
 
 #include "capi/context.hpp"
+#include "capi/options.hpp"
 
 using namespace parley;
 using namespace parley::capi;
@@ -21,14 +22,15 @@ int read_pieces(const parley_sge* given, std::uint32_t n, Pieces& pieces, std::s
 
 bool known(std::uint32_t opcode) { return opcode <= PARLEY_ATOMIC_FETCH_AND_ADD || opcode == PARLEY_SEND_WITH_INV; }
 
-int read_send(const parley_send_wr& given, SendWr& wr, Pieces& pieces) {
+int read_send(const parley_send_wr* from, SendWr& wr, Pieces& pieces) {
+  parley_send_wr given = PARLEY_SEND_WR_INIT;
+  if (const int rc = read_options(from, given); rc != 0) return rc;
   constexpr std::uint32_t flags = PARLEY_SEND_FENCE | PARLEY_SEND_UNSIGNALED | PARLEY_SEND_SOLICITED;
   if (!known(given.opcode))
     return capi::fail(PARLEY_E_INVALID_ARGUMENT, "opcode is {a}, which is none of enum parley_opcode", given.opcode);
   if ((given.flags & ~flags) != 0)
     return capi::fail(PARLEY_E_INVALID_ARGUMENT, "flags are {a}; they are made of PARLEY_SEND_...", given.flags);
-  if (given.reserved[0] != 0 || given.reserved[1] != 0)
-    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "reserved is not all 0");
+  if (given.reserved != 0) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "reserved is {a}; it is 0", given.reserved);
   if (const int rc = read_pieces(given.sges, given.num_sge, pieces, wr.sges); rc != 0) return rc;
   wr.wr_id = given.wr_id;
   wr.opcode = static_cast<SendWr::Opcode>(given.opcode);
@@ -44,8 +46,9 @@ int read_send(const parley_send_wr& given, SendWr& wr, Pieces& pieces) {
   return 0;
 }
 
-int read_recv(const parley_recv_wr& given, RecvWr& wr, Pieces& pieces) {
-  if (given.reserved != 0) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "reserved is {a}; it is 0", given.reserved);
+int read_recv(const parley_recv_wr* from, RecvWr& wr, Pieces& pieces) {
+  parley_recv_wr given = PARLEY_RECV_WR_INIT;
+  if (const int rc = read_options(from, given); rc != 0) return rc;
   wr.wr_id = given.wr_id;
   return read_pieces(given.sges, given.num_sge, pieces, wr.sges);
 }
@@ -90,6 +93,8 @@ extern "C" int parley_reg_mr(parley_ctx* ctx, void* memory, size_t length, uint3
     if (out == nullptr) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "out is null");
     if (memory == nullptr || length == 0)
       return capi::fail(PARLEY_E_INVALID_ARGUMENT, "memory is null, or its length is 0");
+    if (length > UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(memory))
+      return capi::fail(PARLEY_E_INVALID_ARGUMENT, "memory and length lead beyond the end of memory");
     if ((access & ~15U) != 0)
       return capi::fail(PARLEY_E_INVALID_ARGUMENT, "access is {a}; it is made of PARLEY_ACCESS_...", access);
     return c.reg_mr({static_cast<std::uint8_t*>(memory), length}, static_cast<Access>(access), *out);
@@ -126,7 +131,7 @@ extern "C" int parley_post_send(parley_ctx* ctx, parley_id id, const struct parl
   return post(ctx, id, wr, [&](QueuePair& qp) {
     SendWr send;
     Pieces pieces;
-    if (const int rc = read_send(*wr, send, pieces); rc != 0) return rc;
+    if (const int rc = read_send(wr, send, pieces); rc != 0) return rc;
     const auto posted = qp.post_send(send);
     return posted ? 0 : capi::fail(posted.error());
   });
@@ -136,7 +141,7 @@ extern "C" int parley_post_recv(parley_ctx* ctx, parley_id id, const struct parl
   return post(ctx, id, wr, [&](QueuePair& qp) {
     RecvWr recv;
     Pieces pieces;
-    if (const int rc = read_recv(*wr, recv, pieces); rc != 0) return rc;
+    if (const int rc = read_recv(wr, recv, pieces); rc != 0) return rc;
     const auto posted = qp.post_recv(recv);
     return posted ? 0 : capi::fail(posted.error());
   });
@@ -149,7 +154,7 @@ extern "C" int parley_post_srq_recv(parley_ctx* ctx, parley_srq srq, const struc
     if (wr == nullptr) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "wr is null");
     RecvWr recv;
     Pieces pieces;
-    if (const int rc = read_recv(*wr, recv, pieces); rc != 0) return rc;
+    if (const int rc = read_recv(wr, recv, pieces); rc != 0) return rc;
     const auto posted = queue->post_recv(recv);
     if (!posted) return capi::fail(posted.error());
     c.backend().called();
@@ -157,18 +162,24 @@ extern "C" int parley_post_srq_recv(parley_ctx* ctx, parley_srq srq, const struc
   });
 }
 
-extern "C" int parley_poll_cq(parley_ctx* ctx, parley_cq cq, struct parley_wc* out, int n) {
+extern "C" int parley_poll_cq(parley_ctx* ctx, parley_cq cq, struct parley_wc* out, int n, size_t wc_size) {
   return with_context(ctx, [&](Context& c) {
     CompletionQueue* queue = c.cq(cq);
     if (queue == nullptr) return capi::fail(PARLEY_E_BAD_HANDLE, "the context has no completion queue {a}", cq);
     if (n < 0 || (out == nullptr && n != 0))
       return capi::fail(PARLEY_E_INVALID_ARGUMENT, "out is null, or n is {a} and below 0", n);
+    if (const int rc = check_size<parley_wc>(wc_size); rc != 0) return rc;
     std::span<WorkCompletion> taken = c.completions();
+    auto* at = reinterpret_cast<unsigned char*>(out);
     int total = 0;
     while (total < n) {
       const std::size_t wanted = std::min(taken.size(), static_cast<std::size_t>(n - total));
       const std::size_t got = queue->poll(taken.first(wanted));
-      for (const WorkCompletion& wc : taken.first(got)) out[total++] = to_c(wc);
+      for (const WorkCompletion& wc : taken.first(got)) {
+        write_bounded(at, to_c(wc), wc_size);
+        at += wc_size;
+      }
+      total += static_cast<int>(got);
       if (got < wanted) break;
     }
     return total;

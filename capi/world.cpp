@@ -151,7 +151,10 @@ int check_world(const parley_world_opts& o) {
 
 }  // namespace
 
-World* find_world(const parley_world* world) { return worlds().find(world); }
+World* find_world(const parley_world* world) {
+  World* found = worlds().find(world);
+  return found != nullptr && found->forks() == forks_until_now() ? found : nullptr;
+}
 
 }  // namespace parley::capi
 
@@ -173,7 +176,8 @@ extern "C" int parley_world_close(parley_world* world) {
   return guarded([&] {
     const World* found = find_world(world);
     if (found == nullptr)
-      return fail(PARLEY_E_BAD_HANDLE, "there is no such world: it was never opened, or it is closed");
+      return fail(PARLEY_E_BAD_HANDLE,
+                  "there is no such world: it was never opened, or it is closed, or another process opened it");
     if (found->in_use()) return fail(PARLEY_E_WRONG_STATE, "contexts of the world are open; close them first");
     worlds().take(world);
     return 0;

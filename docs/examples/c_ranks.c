@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <parley/parley.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,7 @@ struct link {
 
 struct rank {
   parley_ctx* ctx;
+  parley_id listener;
   struct parley_mr mr;
   struct link* links; /* one for each rank, its own unused */
   int me, n, published, ring_done, started, received, completed, connections, over;
@@ -58,10 +60,42 @@ static int check(const struct rank* r, int rc, const char* what) {
   return rc;
 }
 
-/* ---- the key-value space: a file for each rank, which appears whole */
+/* ---- the key-value space: a file for each rank, which appears whole. It goes with the process that made it, however that
+ * ends; interrupted processes end by die(). */
+
+static char kvs_path[256];
+static pid_t kvs_owner;
+static volatile sig_atomic_t interrupted;
+
+static void note_interrupt(int signal) { interrupted = signal; }
+
+static void remove_kvs(void) {
+  char name[300];
+  if (getpid() != kvs_owner) return; /* of a rank that is a process of its own */
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    snprintf(name, sizeof name, "%s/rank.%d", kvs_path, rank);
+    unlink(name);
+    snprintf(name, sizeof name, "%s/rank.%d.new", kvs_path, rank);
+    unlink(name);
+  }
+  rmdir(kvs_path);
+}
+
+static const char* make_kvs(void) {
+  const struct sigaction note = {.sa_handler = note_interrupt}; /* wait(2) is to return for it */
+  const char* below = getenv("TMPDIR");
+  snprintf(kvs_path, sizeof kvs_path - 16, "%s/c_ranks.XXXXXX", below != NULL && *below != '\0' ? below : "/tmp");
+  sigaction(SIGINT, &note, NULL);
+  sigaction(SIGTERM, &note, NULL);
+  sigaction(SIGHUP, &note, NULL);
+  if (mkdtemp(kvs_path) == NULL) die(NULL, kvs_path, strerror(errno));
+  kvs_owner = getpid();
+  atexit(remove_kvs);
+  return kvs_path;
+}
 
 static void put(const struct rank* r, const char* value) {
-  char name[256], temporary[272];
+  char name[288], temporary[304];
   FILE* file;
   snprintf(name, sizeof name, "%s/rank.%d", r->kvs, r->me);
   snprintf(temporary, sizeof temporary, "%s.new", name);
@@ -71,7 +105,7 @@ static void put(const struct rank* r, const char* value) {
 }
 
 static int get(const struct rank* r, int rank, char value[PARLEY_ADDRSTRLEN]) {
-  char name[256];
+  char name[288];
   FILE* file;
   snprintf(name, sizeof name, "%s/rank.%d", r->kvs, rank);
   if ((file = fopen(name, "r")) == NULL) return 0; /* not yet */
@@ -108,7 +142,7 @@ static struct parley_sge piece(const struct rank* r, const struct message* m) {
 static void post_receive(struct rank* r, int peer, int slot) {
   struct link* l = &r->links[peer];
   const struct parley_sge sge = piece(r, &l->in[slot]);
-  const struct parley_recv_wr wr = {.wr_id = wr_id(peer, KINDS + slot), .sges = &sge, .num_sge = 1};
+  const struct parley_recv_wr wr = {.size = sizeof wr, .wr_id = wr_id(peer, KINDS + slot), .sges = &sge, .num_sge = 1};
   const int rc = parley_post_recv(r->ctx, l->id, &wr);
   if (rc != -PARLEY_E_WRONG_STATE) check(r, rc, "post_recv"); /* the peer may have left already */
 }
@@ -120,7 +154,8 @@ static void flush(struct rank* r, int peer) {
   if (l->state != UP) return;
   for (int kind = 0; kind < KINDS; ++kind) {
     const struct parley_sge sge = piece(r, &l->out[kind]);
-    const struct parley_send_wr wr = {.wr_id = wr_id(peer, kind), .opcode = PARLEY_SEND, .sges = &sge, .num_sge = 1};
+    const struct parley_send_wr wr = {
+        .size = sizeof wr, .opcode = PARLEY_SEND, .wr_id = wr_id(peer, kind), .sges = &sge, .num_sge = 1};
     if (!l->queued[kind]) continue;
     check(r, parley_post_send(r->ctx, l->id, &wr), "post_send");
     l->queued[kind] = 0;
@@ -201,12 +236,14 @@ static void handle(struct rank* r, const struct parley_event* event) {
       l->state = IDLE;
       break;
     case PARLEY_EVENT_RETRYING: break;
+    case PARLEY_EVENT_TURNED_AWAY: break; /* they come again */
     case PARLEY_EVENT_DISCONNECTED:
       if (event->status != 0) die(r, "disconnected", event->reason);
       l->state = DOWN;
       break;
     case PARLEY_EVENT_CONNECT_FAILED:
-      if (l == NULL || ++l->failures > 5) die(r, "connect", event->reason);
+      if (l == NULL && event->id != r->listener) break; /* it never said who it is, as in a scan of ports */
+      if (l == NULL || ++l->failures > 5) die(r, l == NULL ? "listen" : "connect", event->reason);
       check(r, parley_destroy(r->ctx, event->id), "destroy");
       l->state = IDLE; /* what is queued asks for another */
       break;
@@ -236,7 +273,7 @@ static void take(struct rank* r, int peer, const struct message* m) {
 static void poll_completions(struct rank* r) {
   struct parley_wc wc[16];
   int n;
-  while ((n = check(r, parley_poll_cq(r->ctx, 0, wc, 16), "poll_cq")) > 0)
+  while ((n = check(r, parley_poll_cq(r->ctx, 0, wc, 16, sizeof wc[0]), "poll_cq")) > 0)
     for (int i = 0; i < n; ++i) {
       const int peer = (int)(wc[i].wr_id >> 8), slot = (int)(wc[i].wr_id & 0xFF);
       struct link* l = &r->links[peer];
@@ -301,6 +338,7 @@ static void open_rank(struct rank* r, int me, int n, const char* kvs, parley_wor
   struct parley_opts opts = PARLEY_OPTS_INIT;
   const size_t size = (size_t)n * sizeof *r->links;
   memset(r, 0, sizeof *r);
+  r->mr.size = sizeof r->mr;
   r->me = me;
   r->n = n;
   r->kvs = kvs;
@@ -313,9 +351,8 @@ static void open_rank(struct rank* r, int me, int n, const char* kvs, parley_wor
 
 static void listen_rank(struct rank* r) {
   char address[PARLEY_ADDRSTRLEN + 8] = "127.0.0.1:0";
-  parley_id listener;
   if (parley_host_address(r->ctx, 4, address) == 0) strcpy(strchr(address, ':'), ":7471"); /* in a world */
-  check(r, parley_listen(r->ctx, address, NULL, &listener), "listen");
+  check(r, parley_listen(r->ctx, address, NULL, &r->listener), "listen");
 }
 
 static void close_rank(struct rank* r) {
@@ -331,7 +368,8 @@ static int run_process(int me, const char* kvs) {
   listen_rank(&r);
   while (!r.over) {
     struct pollfd wait = {.fd = check(&r, parley_fd(r.ctx), "fd"), .events = POLLIN};
-    poll(&wait, 1, 5);
+    if (interrupted) die(&r, "the run", "interrupted");
+    poll(&wait, 1, 5); /* if a signal comes, a turn is taken too early, which does no harm */
     step(&r);
   }
   if (!options.on_demand && r.connections != r.n - 1) die(&r, "connections", "not one to each other rank");
@@ -339,15 +377,32 @@ static int run_process(int me, const char* kvs) {
   return 0;
 }
 
+/* A rank that fails takes the others with it: they would wait for it for ever. */
 static int run_processes(const char* kvs) {
-  int failed = 0, status;
-  for (int me = 0; me < options.ranks; ++me) {
-    const pid_t child = fork();
-    if (child < 0) die(NULL, "fork", strerror(errno));
-    if (child == 0) exit(run_process(me, kvs));
+  pid_t ranks[RANKS_MAX] = {0};
+  int failed = 0, left = 0, stopped = 0, status;
+  for (; left < options.ranks; ++left) {
+    if ((ranks[left] = fork()) < 0) {
+      fprintf(stderr, "c_ranks: fork: %s\n", strerror(errno));
+      failed = 1;
+      break;
+    }
+    if (ranks[left] != 0) continue;
+    exit(run_process(left, kvs));
   }
-  while (wait(&status) > 0) failed |= status;
-  return failed != 0;
+  const int started = left;
+  while (left > 0) {
+    if ((failed || interrupted) && !stopped++)
+      for (int me = 0; me < started; ++me)
+        if (ranks[me] != 0) kill(ranks[me], SIGTERM);
+    const pid_t ended = wait(&status);
+    if (ended < 0) continue; /* EINTR */
+    failed |= status;
+    --left;
+    for (int me = 0; me < started; ++me)
+      if (ranks[me] == ended) ranks[me] = 0;
+  }
+  return failed != 0 || interrupted;
 }
 
 static int run_world(const char* kvs) {
@@ -362,6 +417,7 @@ static int run_world(const char* kvs) {
   for (int me = 0; me < options.ranks; ++me) open_rank(&ranks[me], me, options.ranks, kvs, world);
   for (int me = 0; me < options.ranks; ++me) listen_rank(&ranks[me]);
   while (over < options.ranks) {
+    if (interrupted) die(NULL, "the run", "interrupted");
     over = 0;
     for (int me = 0; me < options.ranks; ++me) {
       if (!ranks[me].over)
@@ -377,15 +433,6 @@ static int run_world(const char* kvs) {
   return check(NULL, parley_world_close(world), "world_close");
 }
 
-static void remove_kvs(const char* kvs) {
-  char name[256];
-  for (int rank = 0; rank < options.ranks; ++rank) {
-    snprintf(name, sizeof name, "%s/rank.%d", kvs, rank);
-    unlink(name);
-  }
-  rmdir(kvs);
-}
-
 static int usage(void) {
   fprintf(stderr, "usage: c_ranks [--ranks 2..%d] [--provider iwarp|sim] [--connect all|demand] [--loss PPM]\n",
           RANKS_MAX);
@@ -393,7 +440,7 @@ static int usage(void) {
 }
 
 int main(int argc, char** argv) {
-  char kvs[] = "/tmp/c_ranks.XXXXXX";
+  const char* kvs;
   struct timespec begin, end;
   int failed;
   for (int i = 1; i < argc; i += 2) {
@@ -410,11 +457,10 @@ int main(int argc, char** argv) {
       return usage();
   }
   if (options.ranks < 2 || options.ranks > RANKS_MAX) return usage();
-  if (mkdtemp(kvs) == NULL) die(NULL, kvs, strerror(errno));
+  kvs = make_kvs();
   clock_gettime(CLOCK_MONOTONIC, &begin);
   failed = strcmp(options.provider, "sim") == 0 ? run_world(kvs) : run_processes(kvs);
   clock_gettime(CLOCK_MONOTONIC, &end);
-  remove_kvs(kvs);
   if (failed) return 1;
   printf("%d ranks over %s, connected %s: %d laps of the ring and %d messages verified in %.2f s\n", options.ranks,
          options.provider, options.on_demand ? "on demand" : "all to all", LAPS, options.ranks * (options.ranks - 1),

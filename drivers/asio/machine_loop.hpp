@@ -28,6 +28,8 @@ class MachineLoop {
     sleep(wait);
     return turn();
   }
+  /// StreamSet::reset_all(), before the end of the loop.
+  void reset_all() noexcept { streams_.reset_all(); }
   // As TcpHost's, as far as the machine's deadline tells.
   int fd() const;
   Instant next_deadline() const { return std::min(machine_.next_deadline(), streams_.next_deadline()); }

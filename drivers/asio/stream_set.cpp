@@ -78,6 +78,13 @@ StreamSet::~StreamSet() {
     if (socket.fd >= 0) ::close(socket.fd);
 }
 
+void StreamSet::reset_all() noexcept {
+  const linger now{1, 0};
+  for (const Socket& socket : sockets_)
+    if (socket.kind == Kind::stream && !socket.fin_out)
+      (void)::setsockopt(socket.fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+}
+
 Instant StreamSet::clock() {
   return Instant(std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
 }

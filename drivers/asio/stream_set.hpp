@@ -39,6 +39,10 @@ class StreamSet {
   bool serve_partner();
   void set_tap(Tap tap) { tap_ = std::move(tap); }
 
+  /// The host ends: each stream whose FIN has not gone is closed with a RST, so that no peer takes it for a graceful end.
+  /// Nothing is told any more, neither to the machine nor to the tap.
+  void reset_all() noexcept;
+
   /// When serve() must be called although no socket is ready: a listener waits for file descriptors.
   Instant next_deadline() const { return rearm_at_; }
   static Instant clock();

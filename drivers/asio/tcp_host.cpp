@@ -25,6 +25,13 @@ class SocketHost final : public TcpHost {
     return std::unique_ptr<TcpHost>(std::move(host));
   }
 
+  // What stands is reset, as by destroy() of its id: the sockets' own close would be a FIN, which says that all is delivered.
+  ~Host() override {
+    if (loop_) loop_->reset_all();
+  }
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
+
   cm::Manager& cm() override { return manager_; }
   Device& device() override { return manager_.device(); }
   int fd() const override { return loop_->fd(); }

@@ -14,6 +14,7 @@ namespace parley {
 
 class Host {
  public:
+  /// Connections that stand are reset: their peers do not take it for a graceful end.
   virtual ~Host() = default;
 
   virtual cm::Manager& cm() = 0;

@@ -12,8 +12,13 @@
  *
  * Handles. A handle that is stale, foreign or null is refused with PARLEY_E_BAD_HANDLE; it is never read through.
  *
- * Versions. Structures that may grow begin with `size`, which the _INIT macros set: what a program does not know of is 0,
- * and that is always the default. Structures that do not grow have no `size`. */
+ * Versions. Every structure that is passed begins with `size`, which the _INIT macros set and each call checks: what a
+ * program does not know of is 0, and that is always the default; of what the library fills, no octet beyond `size` is
+ * touched. Of elements of arrays the call is told the size (parley_poll_cq); parley_sge alone has none, and never changes.
+ *
+ * Processes. A context belongs to the process that opened it: in a child of fork(2) its handle is refused, and so are those
+ * of worlds. The child has copies of its descriptors until exec or exit, which keep the streams open: close the context
+ * before, or exec soon. */
 #ifndef PARLEY_PARLEY_H
 #define PARLEY_PARLEY_H
 
@@ -75,8 +80,9 @@ PARLEY_API const char* parley_strerror(int rc);
 
 /** The sentence about the last call of this thread that failed.
  *
- * It names the argument and its range: "ird is 20000; it is 0 to 16382, or 16383". Valid until the next call of this thread
- * that fails; never null; empty if none has failed. */
+ * It names the argument and its range: "ird is 20000; it is 0 to 16382, or 16383". Never null; empty if none has failed. The
+ * text stays as it is until the next call of this thread that fails, however often it is asked for, or until the thread
+ * ends. */
 PARLEY_API const char* parley_last_error(void);
 
 /** The version of the library that runs, "0.1.0".
@@ -133,7 +139,9 @@ PARLEY_API int parley_open(parley_ctx** out, const struct parley_opts* opts);
 
 /** Closes a context, and everything that belongs to it.
  *
- * Connections that stand are reset. Does not block.
+ * Connections that stand are reset, so that no peer takes it for a graceful end: parley_disconnect() is that, up to its
+ * PARLEY_EVENT_DISCONNECTED. A process that ends without this call leaves the ends of its connections to the system, which
+ * closes them as if all had been delivered. Does not block.
  *
  * Errors: PARLEY_E_BAD_HANDLE. */
 PARLEY_API int parley_close(parley_ctx* ctx);
@@ -325,7 +333,8 @@ PARLEY_API int parley_disconnect(parley_ctx* ctx, parley_id id);
 
 /** Forgets a listener or a connection at once, with its queue pair.
  *
- * A connection that stands is reset. No event of the id comes afterwards, and its number is not given out again.
+ * A connection that stands is reset, whatever has been posted; a listener's requests that wait for parley_accept() are reset
+ * too. No event of the id comes afterwards, and its number is not given out again.
  *
  * Errors: PARLEY_E_BAD_HANDLE. */
 PARLEY_API int parley_destroy(parley_ctx* ctx, parley_id id);
@@ -371,7 +380,9 @@ enum parley_event_type {
   PARLEY_EVENT_CONNECT_REQUEST, /* answer with parley_accept(), parley_reject() or parley_destroy() */
   PARLEY_EVENT_ESTABLISHED,
   PARLEY_EVENT_REJECTED,
-  PARLEY_EVENT_CONNECT_FAILED, /* on either side; also of a listener that cannot listen */
+  PARLEY_EVENT_CONNECT_FAILED, /* on either side; also of a listener that cannot listen: then `id` is the listener's. Of a
+                                  connection that came in and never asked for anything, such as a scan of ports, `id` is one
+                                  that was not told before, `user` is null, and there is nothing to destroy. */
   PARLEY_EVENT_RETRYING,
   PARLEY_EVENT_DISCONNECTED,    /* status 0: gracefully, all data was delivered */
   PARLEY_EVENT_TURNED_AWAY,     /* the listener had no room for `turned_away` peers since the last such event */
@@ -446,13 +457,18 @@ PARLEY_API const char* parley_event_name(uint32_t type);
 
 /* A registered region. This side names octets of it by lkey, a peer by rkey, and both by [addr, addr + length). */
 struct parley_mr {
+  uint32_t size;
   uint32_t lkey, rkey;
+  uint32_t reserved;
   uint64_t addr, length;
 };
+#define PARLEY_MR_INIT \
+  { sizeof(struct parley_mr), 0, 0, 0, 0, 0 }
 
 /** Registers memory, which must stay until parley_dereg_mr() or parley_close().
  *
- * All regions of a context are in one protection domain. `access` is of PARLEY_ACCESS_...
+ * All regions of a context are in one protection domain. `access` is of PARLEY_ACCESS_... `out->size` is to be set, as
+ * PARLEY_MR_INIT does.
  *
  * Errors: PARLEY_E_BAD_HANDLE, PARLEY_E_INVALID_ARGUMENT, PARLEY_E_NO_SPACE. */
 PARLEY_API int parley_reg_mr(parley_ctx* ctx, void* memory, size_t length, uint32_t access, struct parley_mr* out);
@@ -484,7 +500,7 @@ PARLEY_API int parley_create_srq(parley_ctx* ctx, uint32_t capacity, parley_srq*
  * Errors: PARLEY_E_BAD_HANDLE, PARLEY_E_WRONG_STATE (a queue pair uses it). */
 PARLEY_API int parley_destroy_srq(parley_ctx* ctx, parley_srq srq);
 
-/* ibv_sge. */
+/* ibv_sge. Its 16 octets never change. */
 struct parley_sge {
   uint64_t addr;
   uint32_t length;
@@ -510,18 +526,21 @@ enum parley_opcode {
 
 /* ibv_send_wr. Zero what is not used. */
 struct parley_send_wr {
-  uint64_t wr_id;
+  uint32_t size;
   uint32_t opcode; /* enum parley_opcode */
-  uint32_t flags;  /* PARLEY_SEND_FENCE, ... */
-  const struct parley_sge* sges;
+  uint64_t wr_id;
+  uint32_t flags; /* PARLEY_SEND_FENCE, ... */
   uint32_t num_sge;
-  uint32_t rkey; /* rdma and atomics: the peer's */
+  const struct parley_sge* sges;
   uint64_t remote_addr;
-  uint64_t compare_add, swap; /* atomics */
+  uint32_t rkey; /* rdma and atomics: the peer's */
   uint32_t imm_data;
-  uint32_t invalidate_rkey; /* PARLEY_SEND_WITH_INV: the peer's region that becomes invalid */
-  uint64_t reserved[2];     /* 0 */
+  uint64_t compare_add, swap; /* atomics */
+  uint32_t invalidate_rkey;   /* PARLEY_SEND_WITH_INV: the peer's region that becomes invalid */
+  uint32_t reserved;          /* 0 */
 };
+#define PARLEY_SEND_WR_INIT \
+  { sizeof(struct parley_send_wr), 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0 }
 
 /** Posts a request to the send queue of a connection.
  *
@@ -535,11 +554,13 @@ PARLEY_API int parley_post_send(parley_ctx* ctx, parley_id id, const struct parl
 
 /* ibv_recv_wr. */
 struct parley_recv_wr {
+  uint32_t size;
+  uint32_t num_sge;
   uint64_t wr_id;
   const struct parley_sge* sges;
-  uint32_t num_sge;
-  uint32_t reserved; /* 0 */
 };
+#define PARLEY_RECV_WR_INIT \
+  { sizeof(struct parley_recv_wr), 0, 0, NULL }
 
 /** Posts a receive to a connection.
  *
@@ -581,8 +602,10 @@ struct parley_wc {
 
 /** Takes up to `n` completions in order; returns how many.
  *
+ * `wc_size` is sizeof(struct parley_wc) as the program was compiled: the octets from one element of `out` to the next.
+ *
  * Errors: PARLEY_E_BAD_HANDLE, PARLEY_E_INVALID_ARGUMENT. */
-PARLEY_API int parley_poll_cq(parley_ctx* ctx, parley_cq cq, struct parley_wc* out, int n);
+PARLEY_API int parley_poll_cq(parley_ctx* ctx, parley_cq cq, struct parley_wc* out, int n, size_t wc_size);
 
 /** A completion's status in words: "success", "work request flushed".
  *

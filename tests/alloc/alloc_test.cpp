@@ -214,7 +214,7 @@ int life_of_a_c_program() {
   int rc = parley_open(&ctx, nullptr);
   if (rc < 0) return rc;
   char memory[64] = {};
-  parley_mr mr{};
+  parley_mr mr = PARLEY_MR_INIT;
   parley_cq cq = 0;
   parley_srq srq = 0;
   parley_id listener = 0, near = 0;
@@ -223,8 +223,8 @@ int life_of_a_c_program() {
   if (rc == 0) rc = parley_create_srq(ctx, 8, &srq);
   if (rc == 0) rc = parley_fd(ctx) < 0 ? -1 : parley_listen(ctx, "127.0.0.1:0", nullptr, &listener);
   const parley_sge sge{mr.addr, 8, mr.lkey};
-  const parley_recv_wr recv{1, &sge, 1, 0};
-  parley_send_wr send{};
+  const parley_recv_wr recv{sizeof recv, 1, 1, &sge};
+  parley_send_wr send = PARLEY_SEND_WR_INIT;
   send.opcode = PARLEY_SEND;
   send.sges = &sge;
   send.num_sge = 1;

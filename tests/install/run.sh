@@ -90,6 +90,61 @@ c_by_cmake() {
     "$work/c-by-cmake/c_echo"
 }
 
+scan() { # HOST:PORT, what to say: as anybody may who finds the port
+  exec 9<>"/dev/tcp/${1/://}" && printf '%s' "$2" >&9 && exec 9>&-
+} 2>/dev/null
+
+a_scan_ends_no_server() {
+  local server address='' words rc
+  "$work/by-cmake/c_echo" server 127.0.0.1:0 >"$work/address" &
+  server=$!
+  until address=$(cat "$work/address") && [ -n "$address" ]; do kill -0 "$server" && sleep 0.05 || return; done
+  for words in '' 'GET / HTTP/1.1' 'MPA ID Req Frame'; do scan "$address" "$words"; done
+  timeout 10 "$work/by-cmake/c_echo" client "$address" hello | grep -x 'echoed: hello'
+  rc=$?
+  kill "$server" || rc=1 # it still runs
+  wait "$server"
+  return "$rc"
+}
+
+# At the address of the server before, where nobody listens when the client begins.
+a_client_awaits_its_server() {
+  local client server address rc
+  address=$(cat "$work/address")
+  timeout 10 "$work/by-cmake/c_echo" client "$address" hello >"$work/echoed" &
+  client=$!
+  sleep 0.05
+  "$work/by-cmake/c_echo" server "$address" &
+  server=$!
+  wait "$client" && grep -x 'echoed: hello' "$work/echoed"
+  rc=$?
+  kill "$server" || rc=1
+  wait "$server"
+  return "$rc"
+}
+
+a_scan_ends_no_ranks() {
+  local run file scans=0
+  mkdir -p "$work/kvs"
+  TMPDIR=$work/kvs "$work/by-cmake/c_ranks" --ranks 48 &
+  run=$!
+  while kill -0 "$run"; do
+    for file in "$work"/kvs/c_ranks.*/rank.[0-9]; do
+      if scan "$(cat "$file")" 'GET / HTTP/1.1'; then ((++scans)); fi
+    done
+  done
+  wait "$run" && echo "$scans scans" && [ "$scans" -gt 0 ]
+}
+
+# Whatever ends a run, nothing of it stays in the folder for temporary files.
+ranks_leave_nothing() {
+  mkdir -p "$work/kvs"
+  ! TMPDIR=$work/kvs "$work/by-cmake/c_ranks" --provider verbs &&
+    ! TMPDIR=$work/kvs "$work/by-cmake/c_ranks" --provider sim --loss 2000000 &&
+    ! TMPDIR=$work/kvs timeout -s INT 0.2 "$work/by-cmake/c_ranks" --provider sim --ranks 200 &&
+    [ -z "$(ls -A "$work/kvs")" ]
+}
+
 c_by_pkg_config() {
   local flags
   flags=$(PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --cflags --libs parley-c) || return
@@ -161,6 +216,10 @@ check "and with pkg-config --static" example_by_pkg_config --static
 check "version 0.1 is found, 0.2 is not" versions_are_told_apart
 check "a C project builds with CMake and runs" c_by_cmake
 check "and with pkg-config" c_by_pkg_config
+check "a scan of ports ends no server in C" a_scan_ends_no_server
+check "a client in C awaits its server" a_client_awaits_its_server
+check "a scan ends no run of ranks" a_scan_ends_no_ranks
+check "a run of ranks that fails leaves nothing behind" ranks_leave_nothing
 check "libparley.so exports what parley.h declares" exports_are_declared
 check "each function has a manual page that reads well" function_manuals_read_well
 echo "$passed passed, $failed failed"

@@ -16,15 +16,15 @@ namespace {
 /// Every function that takes a context, with arguments that are good apart from it.
 std::vector<std::pair<const char*, std::function<int(parley_ctx*)>>> calls() {
   static char memory[64];
-  static parley_mr mr;
+  static parley_mr mr = PARLEY_MR_INIT;
   static parley_id id;
   static std::uint32_t number;
   static char address[PARLEY_ADDRSTRLEN];
   static parley_event event = PARLEY_EVENT_INIT;
   static parley_attr attr = PARLEY_ATTR_INIT;
   static parley_id_attr id_attr = PARLEY_ID_ATTR_INIT;
-  static const parley_send_wr send{};
-  static const parley_recv_wr recv{};
+  static const parley_send_wr send = PARLEY_SEND_WR_INIT;
+  static const parley_recv_wr recv = PARLEY_RECV_WR_INIT;
   static parley_wc wc;
   return {{"close", [](parley_ctx* c) { return parley_close(c); }},
           {"query", [](parley_ctx* c) { return parley_query(c, &attr); }},
@@ -51,7 +51,7 @@ std::vector<std::pair<const char*, std::function<int(parley_ctx*)>>> calls() {
           {"post_send", [](parley_ctx* c) { return parley_post_send(c, 1, &send); }},
           {"post_recv", [](parley_ctx* c) { return parley_post_recv(c, 1, &recv); }},
           {"post_srq_recv", [](parley_ctx* c) { return parley_post_srq_recv(c, 1, &recv); }},
-          {"poll_cq", [](parley_ctx* c) { return parley_poll_cq(c, 0, &wc, 1); }}};
+          {"poll_cq", [](parley_ctx* c) { return parley_poll_cq(c, 0, &wc, 1, sizeof wc); }}};
 }
 
 TEST(CHandles, ABadContextIsRefusedByEveryFunction) {
@@ -65,7 +65,8 @@ TEST(CHandles, ABadContextIsRefusedByEveryFunction) {
     for (const auto& [name, call] : calls()) EXPECT_EQ(call(bad), -PARLEY_E_BAD_HANDLE) << name;
     EXPECT_EQ(parley_now_ns(bad), 0U);
   }
-  EXPECT_STREQ(parley_last_error(), "there is no such context: it was never opened, or it is closed");
+  EXPECT_STREQ(parley_last_error(),
+               "there is no such context: it was never opened, or it is closed, or another process opened it");
   EXPECT_EQ(parley_close(other), 0);
 }
 
@@ -88,19 +89,19 @@ TEST(CHandles, NullPointersAreRefusedByName) {
   refused(parley_reg_mr(ctx, nullptr, 1, 0, nullptr), "out is null");
   refused(parley_create_cq(ctx, 1, nullptr), "out is null");
   refused(parley_create_srq(ctx, 1, nullptr), "out is null");
-  refused(parley_poll_cq(ctx, 0, nullptr, 1), "out is null");
-  refused(parley_poll_cq(ctx, 0, nullptr, -1), "n is -1");
+  refused(parley_poll_cq(ctx, 0, nullptr, 1, sizeof(parley_wc)), "out is null");
+  refused(parley_poll_cq(ctx, 0, nullptr, -1, sizeof(parley_wc)), "n is -1");
   refused(parley_resolve(nullptr, 1, nullptr, 1), "host is null");
   refused(parley_resolve("localhost", 1, nullptr, 1), "out is null");
   refused(parley_wait(ctx, -2), "timeout_ms is -2");
   ASSERT_EQ(parley_connect(ctx, "127.0.0.1:1", nullptr, &id), 0);
   refused(parley_post_send(ctx, id, nullptr), "wr is null");
   refused(parley_post_recv(ctx, id, nullptr), "wr is null");
-  parley_recv_wr wr{};
+  parley_recv_wr wr = PARLEY_RECV_WR_INIT;
   wr.num_sge = 1;
   refused(parley_post_recv(ctx, id, &wr), "sges is null");
   char memory[8];
-  parley_mr mr{};
+  parley_mr mr = PARLEY_MR_INIT;
   refused(parley_reg_mr(ctx, memory, sizeof memory, 16, &mr), "access is 16");
   refused(parley_reg_mr(ctx, memory, 0, 1, &mr), "memory is null, or its length is 0");
   EXPECT_EQ(parley_close(ctx), 0);
@@ -182,6 +183,24 @@ TEST(COptions, WhatANewerProgramSetsIsRefusedAndItsZerosAreNot) {
   EXPECT_EQ(attr.known.max_sge, 4U);
   EXPECT_GT(attr.known.max_rd_atomic, 0U);
   EXPECT_EQ(parley_close(ctx), 0);
+}
+
+TEST(CErrors, ASentenceStaysUntilAnotherCallFails) {
+  parley_world* world = nullptr;
+  ASSERT_EQ(parley_world_open(nullptr, nullptr), -PARLEY_E_INVALID_ARGUMENT);
+  const char* const first = parley_last_error();
+  EXPECT_EQ(parley_last_error(), first) << "whoever asks again must not take it from whoever asked before";
+  EXPECT_STREQ(first, "out is null");
+  ASSERT_EQ(parley_world_open(&world, nullptr), 0);
+  EXPECT_EQ(parley_last_error(), first) << "a call that does not fail leaves it";
+  EXPECT_EQ(parley_world_close(world), 0);
+  // Long enough to have memory of its own.
+  ASSERT_EQ(parley_world_close(world), -PARLEY_E_BAD_HANDLE);
+  const char* const longer = parley_last_error();
+  EXPECT_STREQ(longer, "there is no such world: it was never opened, or it is closed, or another process opened it");
+  EXPECT_EQ(parley_last_error(), longer);
+  EXPECT_STREQ(parley_last_error(),
+               "there is no such world: it was never opened, or it is closed, or another process opened it");
 }
 
 TEST(CErrors, EveryCodeHasWordsOfItsOwn) {

@@ -132,7 +132,7 @@ TEST(CSockets, AContextClosesWithEverythingInIt) {
   parley_ctx* client = nullptr;
   ASSERT_EQ(parley_open(&client, nullptr), 0);
   char memory[64] = {};
-  parley_mr mr{};
+  parley_mr mr = PARLEY_MR_INIT;
   parley_cq cq = 0;
   parley_srq srq = 0;
   parley_id id = 0;
@@ -146,7 +146,7 @@ TEST(CSockets, AContextClosesWithEverythingInIt) {
   opts.qp = &qp;
   ASSERT_EQ(parley_connect(client, address.c_str(), &opts, &id), 0) << parley_last_error();
   const parley_sge sge{mr.addr, 8, mr.lkey};
-  const parley_recv_wr wr{1, &sge, 1, 0};
+  const parley_recv_wr wr{sizeof wr, 1, 1, &sge};
   ASSERT_EQ(parley_post_srq_recv(client, srq, &wr), 0) << parley_last_error();
   EXPECT_EQ(parley_wait(client, 1000), 1);
   EXPECT_EQ(parley_close(client), 0);

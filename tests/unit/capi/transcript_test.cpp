@@ -27,7 +27,7 @@ struct Side {
   parley_ctx* ctx = nullptr;
   std::map<std::string, parley_id> ids;
   std::vector<char> memory = std::vector<char>(256);
-  parley_mr mr{};
+  parley_mr mr = PARLEY_MR_INIT;
   parley_srq srq = 0;
   parley_cq cq = 0;
   int count = 0;
@@ -157,7 +157,11 @@ struct Script {
     parley_sge sge = piece(side, c);
     if (c.has("text")) sge.length = static_cast<std::uint32_t>(text.size());
     if (verb == "recv" || verb == "srq_recv") {
-      const parley_recv_wr wr{c.number("wr", 0), &sge, c.number("num_sge", 1), 0};
+      parley_recv_wr wr = PARLEY_RECV_WR_INIT;
+      if (c.has("size")) wr.size = c.number("size", 0);
+      wr.wr_id = c.number("wr", 0);
+      wr.sges = &sge;
+      wr.num_sge = c.number("num_sge", 1);
       answer(verb == "recv" ? parley_post_recv(side.ctx, id, &wr) : parley_post_srq_recv(side.ctx, side.srq, &wr));
       return;
     }
@@ -166,7 +170,8 @@ struct Script {
                                                        {"read", PARLEY_RDMA_READ},
                                                        {"send_imm", PARLEY_SEND_WITH_IMM},
                                                        {"nonsense", 77}};
-    parley_send_wr wr{};
+    parley_send_wr wr = PARLEY_SEND_WR_INIT;
+    if (c.has("size")) wr.size = c.number("size", 0);
     wr.wr_id = c.number("wr", 0);
     wr.opcode = opcodes.at(verb);
     wr.flags = c.number("flags", 0);
@@ -180,7 +185,7 @@ struct Script {
   }
   void poll(Side& side, const std::string& host, const Command& c) {
     parley_wc done[8];
-    const int n = answer(parley_poll_cq(side.ctx, c.has("cq") ? side.cq : 0, done, 8));
+    const int n = answer(parley_poll_cq(side.ctx, c.has("cq") ? side.cq : 0, done, 8, sizeof done[0]));
     for (int i = 0; i < n; ++i) {
       const parley_wc& wc = done[i];
       const bool got = wc.opcode == PARLEY_WC_RECV && wc.status == 0;
