@@ -37,6 +37,10 @@ if(TARGET parley_public)
   parley_package(lib libparley1 libs "" "RDMA connection set-up: library for C programs"
     "MPA connection set-up, a software RNIC and a deterministic simulator, behind a C\ninterface.")
   set(CPACK_DEBIAN_LIB_PACKAGE_SHLIBDEPS ON)
+  # Packages of programs that link libparley.so.1 get their dependency from its shlibs file: this version or a later one, for
+  # the binary interface only grows (docs/c.md). What may break with each 0.x is the C++ interface, which is static.
+  set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+  set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
   file(WRITE ${PROJECT_BINARY_DIR}/generated/triggers "activate-noawait ldconfig\n")
   set(CPACK_DEBIAN_LIB_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/generated/triggers)
   parley_package(dev libparley-dev libdevel "libparley1 (= ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}), ${libraries}"

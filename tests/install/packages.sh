@@ -75,6 +75,12 @@ examples_work() {
     inside /tmp/by-pkg-config
 }
 
+# What packages of programs that link libparley.so.1 will depend on.
+shlibs_are_told() {
+  dpkg-deb -I "$(printf '%s' "$packages"/libparley1_*.deb)" shlibs | tee -a "$log" |
+    grep -xE 'libparley 1 libparley1 \(>= [0-9]+\.[0-9]+\.[0-9]+-[0-9]+\)'
+}
+
 plugin_is_loaded() { inside tshark -G plugins 2>/dev/null | grep -E '^parley\.so\s.*/usr/lib/.*/epan/parley\.so'; }
 
 remove_all() {
@@ -100,6 +106,7 @@ check "parley-tools installs on a bare Debian" apt_install "$(deb parley-tools)"
 check "the command runs and has its scenarios" command_works
 check "parley-wireshark installs" apt_install "$(deb parley-wireshark)" tshark
 check "tshark loads the plugin" plugin_is_loaded
+check "libparley1 tells what depends on it to" shlibs_are_told
 check "libparley-dev installs" apt_install "$(deb libparley1)" "$(deb libparley-dev)" g++ make cmake pkg-config \
   libboost-dev
 check "the examples build there and run" examples_work
