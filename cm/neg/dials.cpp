@@ -139,10 +139,7 @@ void Peers::finish(Instant now, Dialling& d, std::optional<Failure> failure, Ses
               .failure = std::move(failure),
               .attempts = d.attempts,
               .took = now - d.since};
-  if (session != nullptr) {
-    ended.history = session->history();
-    ended.variant = session->take_variant();
-  }
+  if (session != nullptr) conclude(ended, *session);
   dialling_.erase(d.id);
   events_.push_back(std::move(ended));
 }

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/escape.hpp"
 #include "cm/neg/guarded.hpp"
 
 namespace parley::neg {
@@ -42,12 +43,26 @@ std::string wrong_value(const Parameter& p, std::string_view value) {
                                                         : fmt::format("write a number, {} to {}", p.least, p.most);
 }
 
+/// Its values are handed on as they are, so they cannot be made printable.
+bool shows(const Parameter& p) {
+  return printable(p.otherwise, false) == p.otherwise &&
+         std::all_of(p.choices.begin(), p.choices.end(),
+                     [](const std::string& choice) { return printable(choice, false) == choice; });
+}
+
+/// What is shown to people, so that it does to their terminals and logs what text does.
+void make_printable(VariantInfo& info) {
+  info.summary = printable(info.summary, false);
+  for (Parameter& p : info.parameters) p.help = printable(p.help, false);
+}
+
 Outcome<void> check_parameter(const std::string& where, const Parameter& p) {
   const auto refused = [&](std::string_view what) {
     return failed(Problem::plugin_refused, fmt::format("{}: parameter '{}' {}", where, p.name, what));
   };
   if (!is_name(p.name)) return refused("has no name that can be: letters, digits, '-', '_' and '.', at most 64");
   if (p.kind == Parameter::Kind::choice && p.choices.empty()) return refused("is a choice of nothing");
+  if (!shows(p)) return refused("has a value with control characters, or one that is no UTF-8");
   if (p.required && !p.otherwise.empty()) return refused("is required and has a value where none is given");
   if (!p.required && !p.otherwise.empty() && !wrong_value(p, p.otherwise).empty())
     return refused(fmt::format("would not take its own value '{}'", p.otherwise));
@@ -122,7 +137,7 @@ Outcome<void> Framework::add(std::unique_ptr<Plugin> plugin) {
     if (!plugin) return failed(Problem::plugin_refused, "there is no plug-in");
     if (plugins_.size() == plugins_max)
       return failed(Problem::resource_exhaustion, fmt::format("{} plug-ins are the most", plugins_max));
-    const std::string id = plugin->id(), version = plugin->version();
+    const std::string id = plugin->id(), version = printable(plugin->version(), false);
     if (!is_name(id))
       return failed(
           Problem::plugin_refused,
@@ -136,6 +151,7 @@ Outcome<void> Framework::add(std::unique_ptr<Plugin> plugin) {
     std::vector<VariantInfo> variants = plugin->variants();
     if (auto checked = check_variants(id, variants); !checked) return checked;
     if (auto started = plugin->initialize(); !started) return started;
+    std::for_each(variants.begin(), variants.end(), make_printable);
     for (VariantInfo& info : variants)
       entries_.push_back({.plugin = id, .version = version, .variant = std::move(info)});
     plugins_.push_back(std::move(plugin));

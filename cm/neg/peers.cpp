@@ -201,9 +201,20 @@ void Peers::over(Instant now, Talk& t) {
   t.ticket = {};
   Ended ended{.local = t.info.local, .peer = t.info.peer, .request = t.session.request(), .took = now - t.since};
   if (t.session.failure() != nullptr) ended.failure = *t.session.failure();
-  ended.history = t.session.history();
-  ended.variant = t.session.take_variant();
+  conclude(ended, t.session);
   events_.push_back(std::move(ended));
+}
+
+// What is left of a session. A variant that cannot say what it has agreed has failed, here if not for the peer.
+void Peers::conclude(Ended& ended, Session& session) {
+  ended.history = session.history();
+  if (!ended.failure) {
+    if (auto agreed = session.agreed())
+      ended.agreed = std::move(*agreed);
+    else
+      ended.failure = std::move(agreed.error());
+  }
+  ended.variant = session.take_variant();
 }
 
 // Closes the stream once nothing is left to be said on it. Otherwise its deadline is brought up to date.

@@ -20,6 +20,7 @@
 #include <set>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "base/stream_port.hpp"
 #include "cm/admission.hpp"
@@ -77,6 +78,7 @@ class Peers final : public StreamMachine {
     std::uint32_t attempts = 1;
     Duration took{};                   ///< from dial(), or from when the peer had connected
     std::deque<Exchange> history;      ///< of the last attempt
+    std::vector<QpPair> agreed;        ///< the queue pairs that the variant names; none if it failed
     std::unique_ptr<Variant> variant;  ///< null where none was made
   };
   using Event = std::variant<Listening, ListenFailed, Retrying, Ended>;
@@ -124,6 +126,7 @@ class Peers final : public StreamMachine {
   Outcome<Session> begin(Instant now, Dialling& d);
   void open(Instant now, Dialling& d);
   void attempt_failed(Instant now, Dialling& d, Failure why, const cm::Failure& judged, Session* session);
+  static void conclude(Ended& ended, Session& session);
   void finish(Instant now, Dialling& d, std::optional<Failure> failure, Session* session);
   void due(Dialling& d, Instant at);
   void settle(Instant now, Talk& talk);

@@ -59,8 +59,7 @@ Outcome<Session> Session::initiate(const Request& request, std::unique_ptr<Varia
   Session s(Role::initiator, options, now);
   s.request_ = request;
   s.request_.label.resize(std::min(s.request_.label.size(), label_max));
-  s.variant_ = std::move(variant);
-  s.done_stage_ = s.variant_->has_done_stage();
+  if (auto taken = s.take_variant_in(std::move(variant)); !taken) return tl::unexpected(taken.error());
   Bytes hello;
   add_neg_item(hello, NegItemType::plugin, s.request_.plugin);
   add_neg_item(hello, NegItemType::variant, s.request_.variant);
@@ -85,13 +84,28 @@ Outcome<Session> Session::raw(Role role, const Request& request, std::unique_ptr
   Session s(role, options, now);
   s.framing_ = Framing::raw;
   s.request_ = request;
-  s.variant_ = std::move(variant);
-  s.done_stage_ = s.variant_->has_done_stage();
+  if (auto taken = s.take_variant_in(std::move(variant)); !taken) return tl::unexpected(taken.error());
   s.state_ = State::talking;
   s.begin_stage(Stage::info);
   s.handle_bytes(now, {});
   if (s.failure_) return tl::unexpected(*s.failure_);
   return s;
+}
+
+Outcome<void> Session::take_variant_in(std::unique_ptr<Variant> variant) {
+  if (!variant) return failed(Problem::configuration_error, "there is no variant");
+  variant_ = std::move(variant);
+  const auto asked = guarded([this]() -> Outcome<bool> { return variant_->has_done_stage(); });
+  if (!asked) return tl::unexpected(asked.error());
+  done_stage_ = *asked;
+  return {};
+}
+
+Outcome<std::vector<QpPair>> Session::agreed() const {
+  if (!variant_) return std::vector<QpPair>();
+  auto said = guarded([this]() -> Outcome<std::vector<QpPair>> { return variant_->agreed(); });
+  if (!said) said.error().stage = stage_;
+  return said;
 }
 
 Instant Session::next_deadline() const {
@@ -209,6 +223,7 @@ void Session::take_hello(ConstBytes body) {
   }
   auto made = guarded([this] { return chooser_(request_); });
   if (!made) return fail_with(std::move(made.error()), true);
+  if (!*made) return fail_with(here(Problem::plugin_refused, "there is no variant and no error"), true);
   variant_ = std::move(*made);
   state_ = State::talking;
   send(NegType::welcome, {});

@@ -23,6 +23,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "parley/neg.hpp"
 #include "wire/neg.hpp"
@@ -72,6 +73,8 @@ class Session {
   /// What was asked for; the responder's is empty before the Hello.
   const Request& request() const { return request_; }
   Variant* variant() { return variant_.get(); }
+  /// What Variant::agreed() says; none without a variant. Errors: unexpected_exception.
+  Outcome<std::vector<QpPair>> agreed() const;
   /// Once it is over.
   std::unique_ptr<Variant> take_variant() { return std::move(variant_); }
   const std::deque<Exchange>& history() const { return history_; }
@@ -79,6 +82,7 @@ class Session {
 
  private:
   Session(Role role, const SessionOptions& options, Instant now);
+  Outcome<void> take_variant_in(std::unique_ptr<Variant> variant);
   bool take_message();
   bool take_raw();
   void take_hello(ConstBytes body);

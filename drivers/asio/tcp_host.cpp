@@ -26,11 +26,11 @@ class SocketHost final : public TcpHost {
   }
 
   // What stands is reset, as by destroy() of its id: the sockets' own close would be a FIN, which says that all is delivered.
-  ~Host() override {
+  ~SocketHost() override {
     if (loop_) loop_->reset_all();
   }
-  Host(const Host&) = delete;
-  Host& operator=(const Host&) = delete;
+  SocketHost(const SocketHost&) = delete;
+  SocketHost& operator=(const SocketHost&) = delete;
 
   cm::Manager& cm() override { return manager_; }
   Device& device() override { return manager_.device(); }

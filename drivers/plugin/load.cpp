@@ -2,6 +2,7 @@
 #include "drivers/plugin/load.hpp"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <algorithm>
 #include <array>
@@ -53,7 +54,12 @@ class LoadedVariant final : public neg::Variant {
  public:
   LoadedVariant(Library library, const parley_plugin_v1& api, void* session, bool done_stage)
       : library_(std::move(library)), api_(api), session_(session), done_stage_(done_stage) {}
-  ~LoadedVariant() override { api_.close(session_); }
+  ~LoadedVariant() override {
+    try {
+      api_.close(session_);
+    } catch (...) {  // plugin.h says that no call throws; the session is over, and this process is not
+    }
+  }
   LoadedVariant(const LoadedVariant&) = delete;
   LoadedVariant& operator=(const LoadedVariant&) = delete;
 
@@ -160,11 +166,37 @@ std::string_view lacking(const parley_plugin_v1& api) {
   return {};
 }
 
+/// Counts that lead out of a plug-in's memory are found before they are followed.
+std::string miscounted(const parley_plugin_v1& api) {
+  if (api.variant_count > neg::Framework::variants_max)
+    return fmt::format("it has {} variants; at most {}", api.variant_count, neg::Framework::variants_max);
+  for (std::size_t i = 0; i < api.variant_count; ++i) {
+    const parley_plugin_variant& v = api.variants[i];
+    if (v.parameter_count > neg::Framework::parameters_max)
+      return fmt::format("its variant {} has {} parameters; at most {}", i, v.parameter_count,
+                         neg::Framework::parameters_max);
+    if (v.parameters == nullptr && v.parameter_count != 0)
+      return fmt::format("its variant {} has {} parameters at NULL", i, v.parameter_count);
+  }
+  return {};
+}
+
+/// How many octets the object's own table of symbols gives that symbol; 0: it does not say.
+std::size_t size_of_symbol(const void* symbol) {
+  Dl_info info{};
+  void* extra = nullptr;
+  if (::dladdr1(symbol, &info, &extra, RTLD_DL_SYMENT) == 0 || info.dli_saddr != symbol || extra == nullptr) return 0;
+  return static_cast<const ElfW(Sym)*>(extra)->st_size;
+}
+
 }  // namespace
 
 Outcome<std::unique_ptr<neg::Plugin>> load_plugin(const std::string& path) {
   // A name without a slash would be looked for along the system's paths.
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
+  // The system would wait for somebody to write into a pipe.
+  if (std::error_code none; std::filesystem::exists(file, none) && !std::filesystem::is_regular_file(file, none))
+    return refused(path, "it is no regular file");
   (void)::dlerror();
   void* const handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
@@ -175,6 +207,11 @@ Outcome<std::unique_ptr<neg::Plugin>> load_plugin(const std::string& path) {
   const auto* const api = static_cast<const parley_plugin_v1*>(::dlsym(handle, PARLEY_PLUGIN_SYMBOL_V1));
   if (api == nullptr)
     return refused(path, "it exports no " PARLEY_PLUGIN_SYMBOL_V1, "see include/parley/plugin.h for what a plug-in is");
+  // A pointer, or a function, of that name would be read as if it were the structure.
+  if (const std::size_t there = size_of_symbol(api); there != 0 && there < sizeof(parley_plugin_v1))
+    return refused(
+        path, fmt::format("its " PARLEY_PLUGIN_SYMBOL_V1 " has {} octets, {} are due", there, sizeof(parley_plugin_v1)),
+        "export the structure itself, not a pointer to it");
   if (api->abi != PARLEY_PLUGIN_ABI_V1)
     return refused(path,
                    fmt::format("its interface has version {}; this program knows {}", api->abi, PARLEY_PLUGIN_ABI_V1),
@@ -184,6 +221,7 @@ Outcome<std::unique_ptr<neg::Plugin>> load_plugin(const std::string& path) {
                    "compile it with this program's parley/plugin.h");
   if (const std::string_view what = lacking(*api); !what.empty())
     return refused(path, fmt::format("'{}' of its interface is NULL", what));
+  if (const std::string what = miscounted(*api); !what.empty()) return refused(path, what);
   return std::make_unique<LoadedPlugin>(library, *api);
 }
 

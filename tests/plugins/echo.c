@@ -34,9 +34,17 @@ static int32_t echo_exchange(void* session, int32_t stage, const uint8_t* peer, 
   struct session* s = session;
   if (stage == PARLEY_PLUGIN_INFO && peer != NULL && peer_length == 5 && memcmp(peer, "wrong", 5) == 0)
     return fail(why, PARLEY_PLUGIN_PEER_DATA, "the peer is called wrong");
-#ifdef PLUGIN_WITH_A_BAD_MESSAGE
+#if defined(PLUGIN_WITH_A_BAD_MESSAGE)
   turn->length = 10;
   (void)s;
+#elif defined(PLUGIN_WITH_A_LONG_MESSAGE)
+  turn->message = s->message;
+  turn->length = SIZE_MAX;
+#elif defined(PLUGIN_WITH_CONTROL_CHARACTERS)
+  (void)s, (void)turn;
+  memset(why.text, 'x', why.size); /* not even an end */
+  memcpy(why.text, "\033[31mred\n", 9);
+  return 77;
 #else
   turn->message = s->message;
   turn->length = s->length;
@@ -53,28 +61,62 @@ static const struct parley_plugin_parameter parameters[] = {
     {.name = "name", .help = "what it calls itself"},
     {.name = "rate", .help = "in Gb/s", .kind = PARLEY_PLUGIN_NUMBER, .otherwise = "100", .least = 1, .most = 800},
 };
-static const struct parley_plugin_variant variants[] = {
-    {.id = "hello", .summary = "says its name", .parameters = parameters, .parameter_count = 2, .has_done_stage = 1}};
-
-#ifndef PLUGIN_WITHOUT_SYMBOL
-extern const struct parley_plugin_v1 parley_plugin_v1;
-const struct parley_plugin_v1 parley_plugin_v1 = {
-    .size = sizeof(struct parley_plugin_v1),
+#ifdef PLUGIN_WITH_PARAMETERS_AT_NULL
+#define PARAMETERS NULL
+#else
+#define PARAMETERS parameters
+#endif
+#ifdef PLUGIN_WITH_TOO_MANY_PARAMETERS
+#define PARAMETER_COUNT SIZE_MAX
+#else
+#define PARAMETER_COUNT (sizeof parameters / sizeof *parameters)
+#endif
+#ifdef PLUGIN_WITH_TOO_MANY_VARIANTS
+#define VARIANT_COUNT SIZE_MAX
+#else
+#define VARIANT_COUNT 1
+#endif
 #ifdef PLUGIN_OF_ANOTHER_VERSION
-    .abi = 7,
+#define ABI 7
 #else
-    .abi = PARLEY_PLUGIN_ABI_V1,
+#define ABI PARLEY_PLUGIN_ABI_V1
 #endif
-    .id = "echo",
-    .version = "1.0",
-    .variants = variants,
-    .variant_count = 1,
-    .open = echo_open,
+#ifdef PLUGIN_TOO_SMALL
+#define SIZE 8
+#else
+#define SIZE sizeof(struct parley_plugin_v1)
+#endif
+static const struct parley_plugin_variant variants[] = {{.id = "hello",
+                                                         .summary = "says its name",
+                                                         .parameters = PARAMETERS,
+                                                         .parameter_count = PARAMETER_COUNT,
+                                                         .has_done_stage = 1}};
+
+#if defined(PLUGIN_WITHOUT_SYMBOL) || defined(PLUGIN_WITH_A_POINTER)
+#define STRUCTURE not_exported
+static
+#else
+#define STRUCTURE parley_plugin_v1
+extern const struct parley_plugin_v1 parley_plugin_v1;
+#endif
+    const struct parley_plugin_v1 STRUCTURE = {
+        .size = SIZE,
+        .abi = ABI,
+        .id = "echo",
+        .version = "1.0",
+        .variants = variants,
+        .variant_count = VARIANT_COUNT,
+        .open = echo_open,
 #ifndef PLUGIN_WITHOUT_FUNCTION
-    .exchange = echo_exchange,
+        .exchange = echo_exchange,
 #endif
-    .close = echo_close,
+        .close = echo_close,
 };
-#else
-int parley_plugin_nothing = 1;
+#ifdef PLUGIN_WITHOUT_SYMBOL
+extern const struct parley_plugin_v1* const parley_plugin_nothing;
+const struct parley_plugin_v1* const parley_plugin_nothing = &STRUCTURE;
+#endif
+#ifdef PLUGIN_WITH_A_POINTER
+extern const struct parley_plugin_v1* const parley_plugin_v1;
+const struct parley_plugin_v1* const parley_plugin_v1 = &STRUCTURE;
 #endif

@@ -151,6 +151,12 @@ class Neg(CliTest):
                 self.refused(run("neg", "check-plugin", self.plugin(name)), 1, text)
         bad = run("neg", "check-plugin", self.plugin("bad_message"), "--json")
         self.assertEqual((bad.code, bad.event("checked_plugin")["why"]["problem"]), (1, "plugin_refused"))
+        for name, text in (("control_characters", "the vendor's library failed: ?[31mred?x"), ("throwing", "thrown by exchange")):
+            with self.subTest(name):
+                bad = run("neg", "check-plugin", self.plugin(name))
+                self.refused(bad, 1, "does not complete with itself")
+                self.assertIn(text, bad.out)
+                self.assertNotIn("\x1b", bad.out + bad.err)
         self.refused(run("neg", "check-plugin", __file__), 1, "invalid ELF header")
         self.refused(run("neg", "serve", "--plugin", self.plugin("no_symbol")), 3, "exports no parley_plugin_v1")
         done = self.ok(run("neg", "plugins", "--plugin-dir", os.path.dirname(self.plugin("no_symbol"))))

@@ -187,7 +187,7 @@ void Negotiator::told(const neg::Peers::Ended& ended) {
   context_.out.object(ended_json(ended, args_.history));
   if (args_.document.empty()) return context_.out.text(ended_text(ended, args_.history));
   if (ended.failure) return context_.out.note(ended_text(ended, args_.history));
-  context_.out.verbatim(export_document(args_.document, ended, ended.variant->agreed()));
+  context_.out.verbatim(export_document(args_.document, ended));
 }
 
 int Negotiator::serve(const Address& local) {

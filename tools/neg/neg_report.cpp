@@ -141,7 +141,7 @@ Json ended_json(const neg::Peers::Ended& ended, bool history) {
            {"outcome", ended.failure ? "failed" : "completed"},
            {"attempts", ended.attempts},
            {"took_us", in_microseconds(ended.took)},
-           {"qps", qp_pairs_json(ended.variant && !ended.failure ? ended.variant->agreed() : std::vector<QpPair>())}};
+           {"qps", qp_pairs_json(ended.agreed)}};
   if (!ended.request.label.empty()) out["label"] = ended.request.label;
   if (ended.failure) out["why"] = neg_failure_json(*ended.failure);
   if (!history) return out;
@@ -166,13 +166,12 @@ std::string ended_text(const neg::Peers::Ended& ended, bool history) {
   std::string out = ended.failure ? fmt::format("{}: failed: {}", head, ended.failure->to_string())
                                   : fmt::format("{}: completed in {}", head, measured_duration_text(ended.took));
   if (ended.attempts > 1) out += fmt::format(" ({})", counted(ended.attempts, "attempt"));
-  if (ended.variant && !ended.failure)
-    for (const QpPair& pair : ended.variant->agreed()) {
-      out += fmt::format("\n  {}, path MTU {}, {}", to_string(pair.transport), pair.mtu,
-                         pair.tested ? "a message passed each way" : "no message was passed");
-      out += "\n    local " + attributes_text(pair.local, pair.transport);
-      out += "\n    peer  " + attributes_text(pair.peer, pair.transport);
-    }
+  for (const QpPair& pair : ended.agreed) {
+    out += fmt::format("\n  {}, path MTU {}, {}", to_string(pair.transport), pair.mtu,
+                       pair.tested ? "a message passed each way" : "no message was passed");
+    out += "\n    local " + attributes_text(pair.local, pair.transport);
+    out += "\n    peer  " + attributes_text(pair.peer, pair.transport);
+  }
   if (history)
     for (const neg::Exchange& e : ended.history) out += "\n" + exchange_text(e, ended.history.front().at);
   return out;
@@ -231,7 +230,8 @@ std::string entry_text(const neg::Framework::Entry& entry) {
   return out;
 }
 
-std::string export_document(std::string_view format, const neg::Peers::Ended& ended, const std::vector<QpPair>& pairs) {
+std::string export_document(std::string_view format, const neg::Peers::Ended& ended) {
+  const std::vector<QpPair>& pairs = ended.agreed;
   if (format == "env") return env_document(pairs);
   if (format == "otg") return otg_document(pairs).dump(real_text, 2);
   return Json{{"plugin", ended.request.plugin},

@@ -22,7 +22,6 @@ std::string entry_text(const neg::Framework::Entry& entry);
 
 /// What was agreed, for other programs: "json"; "env", lines of NAME=VALUE for a shell; "otg", devices of an Open Traffic
 /// Generator configuration, as the initiator's side has them.
-std::string export_document(std::string_view format, const neg::Peers::Ended& ended,
-                            const std::vector<neg::QpPair>& pairs);
+std::string export_document(std::string_view format, const neg::Peers::Ended& ended);
 
 }  // namespace parley::tools

@@ -3,6 +3,7 @@
 #include "drivers/plugin/load.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -81,6 +82,38 @@ TEST(SharedObjectPlugin, AMessageAtNullIsNoCrash) {
   EXPECT_EQ(echo.failure->text, "the plug-in made a message of 10 octets at NULL");
 }
 
+TEST(SharedObjectPlugin, AMessageLongerThanMemoryIsNotRead) {
+  Echo echo("long_message");
+  echo.run();
+  ASSERT_TRUE(echo.failure);
+  EXPECT_EQ(echo.failure->problem, neg::Problem::plugin_refused);
+  EXPECT_EQ(echo.failure->text, "the plug-in made a message of 18446744073709551615 octets");
+}
+
+TEST(SharedObjectPlugin, ItsWordsArePrintableAndEnd) {
+  Echo echo("control_characters");
+  echo.run();
+  ASSERT_TRUE(echo.failure);
+  EXPECT_EQ(echo.failure->problem, neg::Problem::vendor_library_error) << "77 is no result";
+  EXPECT_EQ(echo.failure->text, "?[31mred?" + std::string(511 - 9, 'x'));
+}
+
+TEST(SharedObjectPlugin, WhatItThrowsEndsItsSessionAlone) {
+  Echo echo("throwing");
+  echo.run();
+  ASSERT_TRUE(echo.failure);
+  EXPECT_EQ(echo.failure->problem, neg::Problem::unexpected_exception);
+  EXPECT_EQ(echo.failure->text, "thrown by exchange");
+  // What close() throws had nowhere to go.
+}
+
+TEST(SharedObjectPlugin, APipeIsNotWaitedFor) {
+  const std::string pipe = testing::TempDir() + "parley_pipe.so";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(load_plugin(pipe).error().text, pipe + ": it is no regular file");
+  std::filesystem::remove(pipe);
+}
+
 TEST(SharedObjectPlugin, WhatIsNoneIsRefusedWithItsReason) {
   const auto text = [](const std::string& path) {
     const auto loaded = load_plugin(path);
@@ -92,6 +125,11 @@ TEST(SharedObjectPlugin, WhatIsNoneIsRefusedWithItsReason) {
   EXPECT_EQ(text(file_of("no_symbol")), ": it exports no parley_plugin_v1");
   EXPECT_EQ(text(file_of("other_version")), ": its interface has version 7; this program knows 1");
   EXPECT_EQ(text(file_of("no_function")), ": 'exchange' of its interface is NULL");
+  EXPECT_EQ(text(file_of("too_small")), ": its structure has 8 octets, 80 are due");
+  EXPECT_EQ(text(file_of("pointer")), ": its parley_plugin_v1 has 8 octets, 80 are due");
+  EXPECT_EQ(text(file_of("many_variants")), ": it has 18446744073709551615 variants; at most 256");
+  EXPECT_EQ(text(file_of("many_parameters")), ": its variant 0 has 18446744073709551615 parameters; at most 256");
+  EXPECT_EQ(text(file_of("null_parameters")), ": its variant 0 has 2 parameters at NULL");
   EXPECT_NE(text("/nonexistent/plugin.so").find("No such file"), std::string::npos);
   const std::string garbage = testing::TempDir() + "parley_garbage.so";
   std::ofstream(garbage) << "this is no ELF file";
