@@ -24,64 +24,20 @@
 
 #include "base/stream_port.hpp"
 #include "cm/admission.hpp"
-#include "cm/neg/session.hpp"
 #include "cm/retries.hpp"
 #include "parley/cm.hpp"
+#include "parley/neg_tcp.hpp"
 
 namespace parley::neg {
 
-/// One of the variants that a listener has.
-struct Offer {
-  std::string plugin, variant;
-  Config config{};
-};
-
-struct Dial {
-  Request request{};
-  Config config{};
-  Address server{};
-  std::vector<Address> backups{};  ///< at most cm::backups_max
-  cm::Retry retry{};
-  SessionOptions session{};
-  Duration connect_timeout = std::chrono::seconds(10);  ///< for each address; 0: the system's
-};
-
-struct PeersOptions {
-  SessionOptions session{};           ///< of the sessions that others begin
-  std::uint32_t sessions_max = 1024;  ///< that others have begun and that are not over; at least 2
-  std::uint64_t seed = 0;             ///< of the random part of waits
-  Duration linger = std::chrono::seconds(1);
-};
-
 class Peers final : public StreamMachine {
  public:
-  using DialId = std::uint64_t;
-  struct Listening {
-    Address local;
-  };
-  struct ListenFailed {
-    Address local;
-    Failure why;
-  };
-  /// Another attempt follows.
-  struct Retrying {
-    DialId dial = 0;
-    Failure why;
-    Address failed, next;
-    Duration wait{};
-  };
-  struct Ended {
-    DialId dial = 0;  ///< 0: the peer had begun it
-    Address local, peer;
-    Request request;
-    std::optional<Failure> failure;  ///< none: all stages are over
-    std::uint32_t attempts = 1;
-    Duration took{};                   ///< from dial(), or from when the peer had connected
-    std::deque<Exchange> history;      ///< of the last attempt
-    std::vector<QpPair> agreed;        ///< the queue pairs that the variant names; none if it failed
-    std::unique_ptr<Variant> variant;  ///< null where none was made
-  };
-  using Event = std::variant<Listening, ListenFailed, Retrying, Ended>;
+  using DialId = neg::DialId;
+  using Listening = neg::Listening;
+  using ListenFailed = neg::ListenFailed;
+  using Retrying = neg::Retrying;
+  using Ended = neg::Ended;
+  using Event = neg::Event;
 
   /// `framework` stays the caller's and outlives this.
   Peers(const Framework& framework, const PeersOptions& options);
@@ -96,6 +52,7 @@ class Peers final : public StreamMachine {
   /// limits).
   Outcome<DialId> dial(Instant now, Dial dial);
   std::optional<Event> poll_event();
+  bool has_events() const { return !events_.empty(); }
   /// Sessions of either side that are not over, and dials that wait.
   std::size_t busy() const { return dialling_.size() + accepted_; }
   /// Streams that there are, those that linger included.

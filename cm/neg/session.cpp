@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-#include "cm/neg/session.hpp"
+#include "parley/neg_session.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -10,6 +10,7 @@
 #include "base/escape.hpp"
 #include "base/text.hpp"
 #include "cm/neg/guarded.hpp"
+#include "wire/neg.hpp"
 
 namespace parley::neg {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-#include "drivers/plugin/load.hpp"
+#include "parley/neg_plugin.hpp"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -13,12 +13,8 @@
 
 #include "parley/plugin.h"
 
-namespace parley::plugin_driver {
+namespace parley::neg {
 namespace {
-
-using neg::Failure;
-using neg::Outcome;
-using neg::Problem;
 
 using Library = std::shared_ptr<void>;
 
@@ -50,7 +46,7 @@ class Why {
   std::array<char, 512> text_{};
 };
 
-class LoadedVariant final : public neg::Variant {
+class LoadedVariant final : public Variant {
  public:
   LoadedVariant(Library library, const parley_plugin_v1& api, void* session, bool done_stage)
       : library_(std::move(library)), api_(api), session_(session), done_stage_(done_stage) {}
@@ -63,7 +59,7 @@ class LoadedVariant final : public neg::Variant {
   LoadedVariant(const LoadedVariant&) = delete;
   LoadedVariant& operator=(const LoadedVariant&) = delete;
 
-  Outcome<neg::Turn> exchange(neg::Stage stage, std::optional<ConstBytes> peer) override {
+  Outcome<Turn> exchange(Stage stage, std::optional<ConstBytes> peer) override {
     static constexpr std::uint8_t nothing = 0;  // a peer that says nothing is no absent peer
     const std::uint8_t* said = !peer ? nullptr : peer->empty() ? &nothing : peer->data();
     parley_plugin_turn turn{};
@@ -75,9 +71,9 @@ class LoadedVariant final : public neg::Variant {
       return tl::unexpected(Failure{.problem = Problem::plugin_refused,
                                     .text = fmt::format("the plug-in made a message of {} octets{}", turn.length,
                                                         turn.message == nullptr ? " at NULL" : "")});
-    return neg::Turn{turn.length == 0 ? Bytes() : Bytes(turn.message, turn.message + turn.length), turn.completed != 0};
+    return Turn{turn.length == 0 ? Bytes() : Bytes(turn.message, turn.message + turn.length), turn.completed != 0};
   }
-  Outcome<void> finished(neg::Stage stage) override {
+  Outcome<void> finished(Stage stage) override {
     if (api_.finished == nullptr) return {};
     Why why;
     const auto result = api_.finished(session_, static_cast<std::int32_t>(stage), why.room());
@@ -93,12 +89,12 @@ class LoadedVariant final : public neg::Variant {
   bool done_stage_;
 };
 
-class LoadedPlugin final : public neg::Plugin {
+class LoadedPlugin final : public Plugin {
  public:
   LoadedPlugin(Library library, const parley_plugin_v1& api) : library_(std::move(library)), api_(api) {}
   std::string id() const override { return api_.id; }
   std::string version() const override { return api_.version; }
-  std::vector<neg::VariantInfo> variants() const override;
+  std::vector<VariantInfo> variants() const override;
   Outcome<void> initialize() override {
     if (api_.initialize == nullptr) return {};
     Why why;
@@ -106,8 +102,7 @@ class LoadedPlugin final : public neg::Plugin {
     if (result != PARLEY_PLUGIN_OK) return why.failed(result);
     return {};
   }
-  Outcome<std::unique_ptr<neg::Variant>> make(std::string_view variant, neg::Role role,
-                                              const neg::Config& config) override;
+  Outcome<std::unique_ptr<Variant>> make(std::string_view variant, Role role, const Config& config) override;
 
  private:
   Library library_;
@@ -116,22 +111,22 @@ class LoadedPlugin final : public neg::Plugin {
 
 std::string text_or_empty(const char* text) { return text == nullptr ? std::string() : std::string(text); }
 
-neg::Parameter parameter_of(const parley_plugin_parameter& p) {
-  neg::Parameter out{.name = text_or_empty(p.name), .help = text_or_empty(p.help), .required = p.required != 0};
+Parameter parameter_of(const parley_plugin_parameter& p) {
+  Parameter out{.name = text_or_empty(p.name), .help = text_or_empty(p.help), .required = p.required != 0};
   out.otherwise = text_or_empty(p.otherwise);
-  if (p.kind == PARLEY_PLUGIN_FLAG) out.kind = neg::Parameter::Kind::flag;
+  if (p.kind == PARLEY_PLUGIN_FLAG) out.kind = Parameter::Kind::flag;
   if (p.kind == PARLEY_PLUGIN_NUMBER) {
-    out.kind = neg::Parameter::Kind::number;
+    out.kind = Parameter::Kind::number;
     if (p.most != 0) out.least = p.least, out.most = p.most;
   }
   return out;
 }
 
-std::vector<neg::VariantInfo> LoadedPlugin::variants() const {
-  std::vector<neg::VariantInfo> out;
+std::vector<VariantInfo> LoadedPlugin::variants() const {
+  std::vector<VariantInfo> out;
   for (std::size_t i = 0; i < api_.variant_count; ++i) {
     const parley_plugin_variant& v = api_.variants[i];
-    neg::VariantInfo info{.id = text_or_empty(v.id), .summary = text_or_empty(v.summary)};
+    VariantInfo info{.id = text_or_empty(v.id), .summary = text_or_empty(v.summary)};
     for (std::size_t p = 0; v.parameters != nullptr && p < v.parameter_count; ++p)
       info.parameters.push_back(parameter_of(v.parameters[p]));
     out.push_back(std::move(info));
@@ -139,12 +134,11 @@ std::vector<neg::VariantInfo> LoadedPlugin::variants() const {
   return out;
 }
 
-Outcome<std::unique_ptr<neg::Variant>> LoadedPlugin::make(std::string_view variant, neg::Role role,
-                                                          const neg::Config& config) {
+Outcome<std::unique_ptr<Variant>> LoadedPlugin::make(std::string_view variant, Role role, const Config& config) {
   std::vector<parley_plugin_value> values;
   for (const auto& [name, value] : config) values.push_back({name.c_str(), value.c_str()});
   const std::string name(variant);
-  const std::int32_t side = role == neg::Role::initiator ? PARLEY_PLUGIN_INITIATOR : PARLEY_PLUGIN_RESPONDER;
+  const std::int32_t side = role == Role::initiator ? PARLEY_PLUGIN_INITIATOR : PARLEY_PLUGIN_RESPONDER;
   void* session = nullptr;
   Why why;
   const auto result = api_.open(name.c_str(), side, values.data(), values.size(), &session, why.room());
@@ -168,13 +162,13 @@ std::string_view lacking(const parley_plugin_v1& api) {
 
 /// Counts that lead out of a plug-in's memory are found before they are followed.
 std::string miscounted(const parley_plugin_v1& api) {
-  if (api.variant_count > neg::Framework::variants_max)
-    return fmt::format("it has {} variants; at most {}", api.variant_count, neg::Framework::variants_max);
+  if (api.variant_count > Framework::variants_max)
+    return fmt::format("it has {} variants; at most {}", api.variant_count, Framework::variants_max);
   for (std::size_t i = 0; i < api.variant_count; ++i) {
     const parley_plugin_variant& v = api.variants[i];
-    if (v.parameter_count > neg::Framework::parameters_max)
+    if (v.parameter_count > Framework::parameters_max)
       return fmt::format("its variant {} has {} parameters; at most {}", i, v.parameter_count,
-                         neg::Framework::parameters_max);
+                         Framework::parameters_max);
     if (v.parameters == nullptr && v.parameter_count != 0)
       return fmt::format("its variant {} has {} parameters at NULL", i, v.parameter_count);
   }
@@ -191,7 +185,7 @@ std::size_t size_of_symbol(const void* symbol) {
 
 }  // namespace
 
-Outcome<std::unique_ptr<neg::Plugin>> load_plugin(const std::string& path) {
+Outcome<std::unique_ptr<Plugin>> load_plugin(const std::string& path) {
   // A name without a slash would be looked for along the system's paths.
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
   // The system would wait for somebody to write into a pipe.
@@ -235,4 +229,4 @@ Outcome<std::vector<std::string>> plugins_in(const std::string& folder) {
   return out;
 }
 
-}  // namespace parley::plugin_driver
+}  // namespace parley::neg

@@ -8,6 +8,9 @@ MESSAGES = "echoed: message 1\nechoed: message 2\nechoed: message 3\n"
 EXPECTED = {
     "example_epoll_echo": MESSAGES + "3 of 3 came back\n",
     "example_poll_wake": MESSAGES.replace("message", "result") + "3 results were sent and came back\n",
+    "example_neg_session": "server: QPN 0x13, the peer's 0x12, path MTU 4096\n"
+                           "client: QPN 0x12, the peer's 0x13, path MTU 4096\n"
+                           "over a stream: QPN 0x14, the peer's 0x15, path MTU 4096\n",
     "example_asio_coroutine": MESSAGES + "3 came back\n",
 }
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/assert.hpp"
-#include "cm/neg/session.hpp"
 #include "parley/neg_qp.hpp"
+#include "parley/neg_session.hpp"
 #include "tests/fuzz/draw.hpp"
 
 namespace parley::fuzz {

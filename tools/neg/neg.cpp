@@ -2,15 +2,14 @@
 // `parley neg`: staged QP negotiation over TCP, by hand.
 #include <algorithm>
 #include <memory>
-#include <random>
 
 #include <fmt/format.h>
 
 #include "base/json_text.hpp"
 #include "base/text.hpp"
-#include "drivers/asio/machine_loop.hpp"
-#include "drivers/plugin/load.hpp"
+#include "parley/neg_plugin.hpp"
 #include "parley/neg_qp.hpp"
+#include "parley/neg_tcp.hpp"
 #include "tools/command.hpp"
 #include "tools/neg/neg_report.hpp"
 #include "tools/options.hpp"
@@ -69,7 +68,7 @@ Or<neg::Config> config_of(const std::vector<std::string>& settings) {
 /// Parley's variants, and those of the files and folders. A folder's file that cannot be a plug-in is told and left out.
 Or<void> add_plugins(neg::Framework& framework, const PluginArgs& args, Context& context) {
   const auto add = [&](const std::string& file) -> neg::Outcome<void> {
-    auto plugin = plugin_driver::load_plugin(file);
+    auto plugin = neg::load_plugin(file);
     if (!plugin) return tl::unexpected(plugin.error());
     return framework.add(std::move(*plugin));
   };
@@ -78,7 +77,7 @@ Or<void> add_plugins(neg::Framework& framework, const PluginArgs& args, Context&
   for (const std::string& file : args.files)
     if (const auto added = add(file); !added) return complain(Exit::environment, added.error().to_string());
   for (const std::string& folder : args.folders) {
-    const auto files = plugin_driver::plugins_in(folder);
+    const auto files = neg::plugins_in(folder);
     if (!files) return complain(Exit::environment, files.error().to_string());
     for (const std::string& file : *files)
       if (const auto added = add(file); !added) context.out.note("left out: " + added.error().to_string());
@@ -109,20 +108,19 @@ class Negotiator {
   Or<void> open();
   void turn(Instant deadline);
   void take_events();
-  void told(const neg::Peers::Ended& ended);
+  void told(const neg::Ended& ended);
   int finish(bool timed_out);
 
   const NegArgs& args_;
   Context& context_;
   neg::Framework framework_;
   neg::Config config_;
-  std::unique_ptr<neg::Peers> peers_;
   std::unique_ptr<CaptureWriter> capture_;
-  std::unique_ptr<asio_driver::MachineLoop> loop_;
+  std::unique_ptr<neg::TcpPeers> peers_;
   StopSignals signals_;
   std::uint64_t completed_ = 0, failed_ = 0, listening_ = 0;
   std::optional<neg::Failure> last_failure_;
-  std::optional<neg::Peers::ListenFailed> listen_failure_;
+  std::optional<neg::ListenFailed> listen_failure_;
 };
 
 Or<void> Negotiator::open() {
@@ -130,39 +128,35 @@ Or<void> Negotiator::open() {
   if (!config) return tl::unexpected(config.error());
   config_ = std::move(*config);
   if (const auto added = add_plugins(framework_, args_.plugins, context_); !added) return added;
-  peers_ = std::make_unique<neg::Peers>(
-      framework_,
-      neg::PeersOptions{.session = args_.session, .sessions_max = args_.sessions_max, .seed = std::random_device{}()});
-  auto loop = asio_driver::MachineLoop::open(*peers_);
-  if (!loop) return complain(Exit::environment, "cannot open sockets: " + loop.error().message());
-  loop_ = std::move(*loop);
+  auto peers = neg::TcpPeers::open(framework_, {.session = args_.session, .sessions_max = args_.sessions_max});
+  if (!peers) return complain(Exit::environment, "cannot open sockets: " + peers.error().message());
+  peers_ = std::move(*peers);
   if (args_.pcapng.empty()) return {};
   auto capture = CaptureWriter::create(args_.pcapng);
   if (!capture) return tl::unexpected(capture.error());
   capture_ = std::move(*capture);
-  loop_->set_tap([writer = capture_.get()](const TapRecord& record) { writer->add(record); });
+  peers_->set_tap([writer = capture_.get()](const TapRecord& record) { writer->add(record); });
   return {};
 }
 
 /// At most a tenth of a second, so that signals are seen.
 void Negotiator::turn(Instant deadline) {
   constexpr Duration longest = std::chrono::milliseconds(100);
-  const Instant until = std::min(deadline, loop_->next_deadline());
-  const Instant now = loop_->now();
-  loop_->run_once(until <= now ? Duration(1) : std::min(until - now, longest));
+  const Instant now = peers_->now();
+  peers_->run_once(deadline <= now ? Duration(1) : std::min(deadline - now, longest));
   take_events();
 }
 
 void Negotiator::take_events() {
   while (auto event = peers_->poll_event()) {
-    if (const auto* listening = std::get_if<neg::Peers::Listening>(&*event)) {
+    if (const auto* listening = std::get_if<neg::Listening>(&*event)) {
       ++listening_;
       const std::string local = listening->local.to_string();
       if (args_.document.empty()) context_.out.text("listening on " + local);
       context_.out.object({{"event", "listening"}, {"local", local}, {"port", listening->local.port}});
-    } else if (auto* failed = std::get_if<neg::Peers::ListenFailed>(&*event)) {
+    } else if (auto* failed = std::get_if<neg::ListenFailed>(&*event)) {
       listen_failure_ = std::move(*failed);
-    } else if (const auto* again = std::get_if<neg::Peers::Retrying>(&*event)) {
+    } else if (const auto* again = std::get_if<neg::Retrying>(&*event)) {
       const std::string next = again->next.to_string();
       context_.out.note(
           fmt::format("{}; next {}{}", again->why.to_string(), next,
@@ -172,13 +166,13 @@ void Negotiator::take_events() {
                            {"next", next},
                            {"wait_us", in_microseconds(again->wait)},
                            {"why", neg_failure_json(again->why)}});
-    } else if (const auto* ended = std::get_if<neg::Peers::Ended>(&*event)) {
+    } else if (const auto* ended = std::get_if<neg::Ended>(&*event)) {
       told(*ended);
     }
   }
 }
 
-void Negotiator::told(const neg::Peers::Ended& ended) {
+void Negotiator::told(const neg::Ended& ended) {
   // Who never said what it wants is told, but is no negotiation: a scan of ports ends no `serve --count 1`.
   if (!ended.request.variant.empty()) {
     ++(ended.failure ? failed_ : completed_);
@@ -196,9 +190,9 @@ int Negotiator::serve(const Address& local) {
   for (const std::string& name : args_.variants) offers.push_back(offer_of(name, config_));
   if (const auto listening = peers_->listen(local, std::move(offers)); !listening)
     return context_.out.error(exit_of(listening.error()), listening.error().to_string());
-  const Instant deadline = args_.timeout == Duration{} ? never : loop_->now() + args_.timeout;
+  const Instant deadline = args_.timeout == Duration{} ? never : peers_->now() + args_.timeout;
   const auto over = [this] { return args_.count > 0 && completed_ + failed_ >= args_.count; };
-  while (!over() && !StopSignals::requested() && loop_->now() < deadline && !listen_failure_) turn(deadline);
+  while (!over() && !StopSignals::requested() && peers_->now() < deadline && !listen_failure_) turn(deadline);
   if (listen_failure_)
     return context_.out.error(Exit::environment, fmt::format("cannot listen on {}: {}; {}", local.to_string(),
                                                              listen_failure_->why.text, listen_failure_->why.advice));
@@ -209,27 +203,26 @@ int Negotiator::serve(const Address& local) {
 int Negotiator::dial(const std::vector<Address>& servers) {
   if (const auto opened = open(); !opened) return context_.out.error(opened.error().exit, opened.error().text);
   const neg::Offer what = offer_of(args_.variants.front(), config_);
-  const auto id =
-      peers_->dial(loop_->now(), {.request = {.plugin = what.plugin, .variant = what.variant, .label = args_.label},
-                                  .config = config_,
-                                  .server = servers.front(),
-                                  .backups = {servers.begin() + 1, servers.end()},
-                                  .retry = args_.retry,
-                                  .session = args_.session,
-                                  .connect_timeout = args_.connect_timeout});
+  const auto id = peers_->dial({.request = {.plugin = what.plugin, .variant = what.variant, .label = args_.label},
+                                .config = config_,
+                                .server = servers.front(),
+                                .backups = {servers.begin() + 1, servers.end()},
+                                .retry = args_.retry,
+                                .session = args_.session,
+                                .connect_timeout = args_.connect_timeout});
   if (!id) return context_.out.error(exit_of(id.error()), id.error().to_string());
-  const Instant deadline = args_.timeout == Duration{} ? never : loop_->now() + args_.timeout;
-  while (peers_->busy() > 0 && !StopSignals::requested() && loop_->now() < deadline) turn(deadline);
+  const Instant deadline = args_.timeout == Duration{} ? never : peers_->now() + args_.timeout;
+  while (peers_->busy() > 0 && !StopSignals::requested() && peers_->now() < deadline) turn(deadline);
   return finish(peers_->busy() > 0 && !StopSignals::requested());
 }
 
 int Negotiator::finish(bool timed_out) {
   // What is owed to peers leaves, and they are given a moment to close.
-  const Instant end = loop_->now() + std::chrono::seconds(1);
-  while (peers_->streams() > peers_->busy() && loop_->now() < end) turn(end);
+  const Instant end = peers_->now() + std::chrono::seconds(1);
+  while (peers_->streams() > peers_->busy() && peers_->now() < end) turn(end);
   Or<void> captured;
   if (capture_) {
-    loop_->set_tap({});
+    peers_->set_tap({});
     captured = capture_->finish();
   }
   context_.out.object(
@@ -328,7 +321,7 @@ int run_plugins(const PluginsArgs& args, Context& context) {
 }
 
 int run_check_plugin(const PluginsArgs& args, Context& context) {
-  auto plugin = plugin_driver::load_plugin(args.name);
+  auto plugin = neg::load_plugin(args.name);
   if (!plugin) return context.out.error(Exit::failed, plugin.error().to_string());
   neg::Framework framework;
   if (const auto added = framework.add(std::move(*plugin)); !added)

@@ -132,7 +132,7 @@ Json qp_pairs_json(const std::vector<QpPair>& pairs) {
   return out;
 }
 
-Json ended_json(const neg::Peers::Ended& ended, bool history) {
+Json ended_json(const neg::Ended& ended, bool history) {
   Json out{{"event", "negotiated"},
            {"role", ended.dial != 0 ? "initiator" : "responder"},
            {"peer", ended.peer.to_string()},
@@ -158,7 +158,7 @@ Json ended_json(const neg::Peers::Ended& ended, bool history) {
   return out;
 }
 
-std::string ended_text(const neg::Peers::Ended& ended, bool history) {
+std::string ended_text(const neg::Ended& ended, bool history) {
   std::string head = ended.peer.to_string();
   if (!ended.request.variant.empty())
     head += fmt::format(" {}/{}", printable(ended.request.plugin, false), printable(ended.request.variant, false));
@@ -230,7 +230,7 @@ std::string entry_text(const neg::Framework::Entry& entry) {
   return out;
 }
 
-std::string export_document(std::string_view format, const neg::Peers::Ended& ended) {
+std::string export_document(std::string_view format, const neg::Ended& ended) {
   const std::vector<QpPair>& pairs = ended.agreed;
   if (format == "env") return env_document(pairs);
   if (format == "otg") return otg_document(pairs).dump(real_text, 2);

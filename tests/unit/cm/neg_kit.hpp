@@ -9,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "cm/neg/session.hpp"
+#include "parley/neg_session.hpp"
+#include "wire/neg.hpp"
 
 namespace parley::neg::kit {
 

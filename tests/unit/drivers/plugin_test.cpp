@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Plug-ins that are shared objects: one that is right negotiates, each that is wrong is refused with its reason.
-#include "drivers/plugin/load.hpp"
+#include "parley/neg_plugin.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cm/neg/session.hpp"
+#include "parley/neg_session.hpp"
 
-namespace parley::plugin_driver {
+namespace parley::neg {
 namespace {
 
 const std::string folder = PARLEY_TEST_PLUGINS;
@@ -164,4 +164,4 @@ TEST(SharedObjectPlugin, ItsCodeStaysAsLongAsASession) {
 }
 
 }  // namespace
-}  // namespace parley::plugin_driver
+}  // namespace parley::neg

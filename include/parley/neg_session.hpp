@@ -23,10 +23,16 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "parley/neg.hpp"
-#include "wire/neg.hpp"
+
+namespace parley::wire {
+struct NegHeader;
+enum class NegType : std::uint8_t;
+}  // namespace parley::wire
 
 namespace parley::neg {
 

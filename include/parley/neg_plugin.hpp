@@ -8,12 +8,12 @@
 
 #include "parley/neg.hpp"
 
-namespace parley::plugin_driver {
+namespace parley::neg {
 
 /// Errors: plugin_refused: the file cannot be loaded, exports no parley_plugin_v1, has another version of it, or lacks a
 /// function or a text. Framework::add() holds it to the rest.
-neg::Outcome<std::unique_ptr<neg::Plugin>> load_plugin(const std::string& path);
+Outcome<std::unique_ptr<Plugin>> load_plugin(const std::string& path);
 /// The files of that folder whose names end with ".so", in the order of their names. Errors: plugin_refused.
-neg::Outcome<std::vector<std::string>> plugins_in(const std::string& folder);
+Outcome<std::vector<std::string>> plugins_in(const std::string& folder);
 
-}  // namespace parley::plugin_driver
+}  // namespace parley::neg
