@@ -65,8 +65,15 @@ Or<std::unique_ptr<Session>> Session::open(const SessionOptions& options, Output
     TcpHostOptions host_options;
     if (const auto level = trace_level(options.verbose)) {
       session->trace_ = std::make_unique<TraceSink>(out, *level, std::move(name));
-      host_options.iwarp.trace = session->trace_.get();
+      session->sinks_.add(*session->trace_);
     }
+    if (options.metrics.any()) {
+      auto metrics = MetricsOutput::open(options.metrics, out);
+      if (!metrics) return tl::unexpected(metrics.error());
+      session->metrics_ = std::move(*metrics);
+      session->sinks_.add(session->metrics_->sink());
+    }
+    if (!session->sinks_.empty()) host_options.iwarp.trace = &session->sinks_;
     auto host = TcpHost::open(host_options);
     if (!host) return complain(Exit::environment, "cannot open sockets: " + words(host.error()));
     session->tcp_ = host->get();
@@ -112,7 +119,11 @@ Or<PdHandle> Session::pd(Device& device) {
 bool Session::turn(Instant deadline) {
   constexpr Duration longest = std::chrono::milliseconds(100);
   const Duration left = deadline - now();
-  return host_->run_once(deadline == never || left > longest ? longest : std::max(left, Duration{0}));
+  const Duration wait = deadline == never || left > longest ? longest : std::max(left, Duration{0});
+  if (!metrics_) return host_->run_once(wait);
+  metrics_->wait(host_->fd(), std::min(now() + wait, host_->next_deadline()));
+  metrics_->turn();
+  return host_->run_once(Duration{});
 }
 
 void Session::settle() {
@@ -122,11 +133,15 @@ void Session::settle() {
 }
 
 Or<void> Session::finish() {
-  if (!capture_) return {};
-  tcp_->set_tap({});
-  if (trace_) trace_->also = {};
-  auto ended = capture_->finish();
-  capture_.reset();
+  Or<void> ended;
+  if (capture_) {
+    tcp_->set_tap({});
+    if (trace_) trace_->also = {};
+    ended = capture_->finish();
+    capture_.reset();
+  }
+  if (metrics_)
+    if (auto written = metrics_->finish(); !written && ended) ended = std::move(written);
   return ended;
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "parley/tcp_host.hpp"
+#include "tools/ops/metrics_output.hpp"
+#include "tools/ops/sinks.hpp"
 #include "tools/options.hpp"
 
 namespace parley::tools {
@@ -28,6 +30,7 @@ struct SessionOptions {
   std::string device;              ///< rdmacm: where buffers lie before the peer is known; empty: the first
   std::string pcapng;              ///< file for the capture; empty: none
   unsigned verbose = 0;            ///< -v: see tools/trace_sink.hpp
+  MetricsArgs metrics;
 };
 void add_session_options(Command sub, SessionOptions& options);
 /// --provider and --device. Commands of the simulator and of MPA alone do without.
@@ -47,7 +50,7 @@ Options options_for(const SessionOptions& session, const MpaArgs& args) {
 
 class Session {
  public:
-  /// Errors: environment (no sockets, file cannot be created).
+  /// Errors: environment (no sockets, file cannot be created), usage (--metrics-http is no address).
   /// `name`: whose lines those of -v are, if not only one side is traced.
   static Or<std::unique_ptr<Session>> open(const SessionOptions& options, Output& out, std::string name = {});
   ~Session();
@@ -74,7 +77,7 @@ class Session {
   }
   /// Lets what is owed leave (a Reply after reject, a FIN after destroy): turns until nothing happens for a moment.
   void settle();
-  /// Ends the capture. Errors: environment (the disk is full...).
+  /// Ends the capture, and writes the last metrics. Errors: environment (the disk is full...).
   Or<void> finish();
 
   const TraceSink* trace() const { return trace_.get(); }  ///< null without -v
@@ -85,6 +88,8 @@ class Session {
   StopSignals signals_;
   std::unique_ptr<CaptureWriter> capture_;
   std::unique_ptr<TraceSink> trace_;
+  std::unique_ptr<MetricsOutput> metrics_;
+  Sinks sinks_;
   std::unique_ptr<Host> host_;
   TcpHost* tcp_ = nullptr;  // the same, if it is one
   Device* device_ = nullptr;

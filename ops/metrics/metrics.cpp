@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What each event counts as. How it is printed is in metrics_text.cpp.
+#include "ops/metrics/metrics.hpp"
+
+#include <utility>
+
+namespace parley::ops {
+
+namespace {
+
+template <class Counts>
+void count(Counts& counts, std::string_view traced, std::uint64_t by = 1) {
+  counts[Counts::index(traced)] += by;
+}
+
+}  // namespace
+
+void Metrics::begin(const trace::Record& record, Role role) {
+  ++started_[static_cast<std::size_t>(role)];
+  if (followed_.size() >= followed_max) return;
+  followed_[record.connection] = {.role = role, .begun = record.at, .stage_begun = record.at};
+}
+
+Metrics::Followed* Metrics::find(const trace::Record& record) {
+  const auto at = followed_.find(record.connection);
+  return at == followed_.end() ? nullptr : &at->second;
+}
+
+/// A stage is over, and the next one begins.
+void Metrics::done(Followed& c, Stage stage, Instant at) {
+  if (c.established) return;
+  stage_times_[static_cast<std::size_t>(c.role)][static_cast<std::size_t>(stage)].observe(at - c.stage_begun);
+  c.stage_begun = at;
+}
+
+void Metrics::ended(Followed& c) {
+  if (std::exchange(c.established, false)) --open_[static_cast<std::size_t>(c.role)];
+}
+
+void Metrics::forget(const trace::Record& record) {
+  if (Followed* c = find(record)) ended(*c);
+  followed_.erase(record.connection);
+}
+
+/// A second message of a kind in one attempt is a duplicate: each kind of a set-up's messages is due once.
+void Metrics::message(const trace::Record& record, std::string_view kind, bool sent) {
+  count(messages_[sent], kind);
+  Followed* c = find(record);
+  const std::size_t at = CountBy<message_words>::index(kind);
+  if (sent || c == nullptr || at >= message_words.size()) return;
+  const auto bit = static_cast<std::uint8_t>(1U << at);
+  if ((c->received & bit) != 0) ++duplicates_[at];
+  c->received |= bit;
+}
+
+struct Metrics::Take {
+  Metrics& m;
+  const trace::Record& record;
+
+  void operator()(const trace::CmState& e) const {
+    if (e.from == "noted") return m.begin(record, Role::initiator);
+    if (e.to == "over" || e.to == "gone") return m.forget(record);
+    Followed* c = m.find(record);
+    if (c == nullptr || c->role != Role::initiator) return;
+    if (e.from == "opening" && e.to == "startup") m.done(*c, Stage::transport, record.at);
+    // A new attempt, at once or behind its back-off.
+    if (e.to == "opening") c->stage_begun = record.at, c->received = 0;
+  }
+  void operator()(const trace::Admitted&) const { m.begin(record, Role::responder); }
+  void operator()(const trace::Refused& e) const { count(m.refused_, e.limit); }
+  void operator()(const trace::Evicted& e) const {
+    count(m.evicted_, e.limit);
+    m.forget(record);
+  }
+  void operator()(const trace::Decided& e) const {
+    if (!e.accept) count(m.rejects_[1], "rejected");
+    if (Followed* c = m.find(record)) m.done(*c, Stage::decision, record.at);
+  }
+  void operator()(const trace::Established&) const {
+    Followed* c = m.find(record);
+    if (c == nullptr || c->established) return;
+    const auto role = static_cast<std::size_t>(c->role);
+    m.done(*c, Stage::ready, record.at);
+    m.set_up_times_[role].observe(record.at - c->begun);
+    c->established = true;
+    ++m.established_[role];
+    ++m.open_[role];
+  }
+  void operator()(const trace::Rejected&) const { count(m.rejects_[0], "rejected"); }
+  void operator()(const trace::Failed& e) const {
+    count(m.failures_[CountBy<step_words>::index(e.why.step.name)], reason_of(e.why.code));
+  }
+  void operator()(const trace::Retrying& e) const {
+    count(m.retries_, reason_of(e.why.code));
+    Followed* c = m.find(record);
+    if (c != nullptr) c->stage_begun = record.at, c->received = 0;
+  }
+  void operator()(const trace::Disconnected&) const {
+    ++m.disconnects_;
+    if (Followed* c = m.find(record)) m.ended(*c);
+  }
+  void operator()(const trace::Lost& e) const {
+    count(m.lost_, reason_of(e.why.code));
+    if (Followed* c = m.find(record)) m.ended(*c);
+  }
+  void operator()(const trace::TimerExpired& e) const { count(m.expired_, e.timer); }
+  void operator()(const trace::MpaFrame& e) const {
+    m.message(record, e.kind, e.sent);
+    Followed* c = m.find(record);
+    if (c == nullptr) return;
+    const bool by_initiator = e.sent == (c->role == Role::initiator);
+    if (e.kind == "Request" && by_initiator) m.done(*c, Stage::request, record.at);
+    if (e.kind == "Reply" && !by_initiator) m.done(*c, Stage::reply, record.at);
+  }
+  void operator()(const trace::Rtr& e) const { m.message(record, e.form, e.sent); }
+  void operator()(const trace::Terminate& e) const { m.message(record, "Terminate", e.sent); }
+  void operator()(const trace::Fpdu& e) const {
+    count(m.fpdus_[e.sent], e.opcode);
+    count(m.octets_[e.sent], e.opcode, e.octets);
+  }
+  // These say what others say too, or nothing that is counted.
+  void operator()(const trace::Listening&) const {}
+  void operator()(const trace::Requested&) const {}
+  void operator()(const trace::TcpEnded&) const {}
+  void operator()(const trace::TimerArmed&) const {}
+  void operator()(const trace::MpaReason&) const {}
+  void operator()(const trace::QpState&) const {}
+};
+
+void Metrics::record(const trace::Record& record) { std::visit(Take{*this, record}, record.event); }
+
+}  // namespace parley::ops

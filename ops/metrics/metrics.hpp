@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Counters and histograms of connection set-up, made from trace events (parley/trace.hpp) and nothing else: it reads no
+// clock, and the time of an event is the one that the event brings. docs/operations.md lists what it counts.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "ops/metrics/exposition.hpp"
+#include "ops/metrics/words.hpp"
+#include "parley/trace.hpp"
+
+namespace parley::ops {
+
+class Metrics final : public trace::Sink {
+ public:
+  /// `version` is told as parley_build_info.
+  explicit Metrics(std::string version) : version_(std::move(version)) { up_to = trace::Level::trace; }
+
+  void record(const trace::Record& record) override;
+  /// All of it in Prometheus' format.
+  std::string text() const;
+
+  /// Connections that are followed at once, more than a TcpHost has by default. Of those beyond it only the messages,
+  /// failures and ends are counted.
+  static constexpr std::size_t followed_max = 1U << 18;
+
+ private:
+  enum class Role : std::uint8_t { initiator, responder };
+  enum class Stage : std::uint8_t { transport, request, decision, reply, ready };
+  static constexpr std::size_t roles = 2, stages = 5;
+
+  /// A connection between its first event and its last.
+  struct Followed {
+    Role role = Role::initiator;
+    Instant begun{};
+    Instant stage_begun{};
+    std::uint8_t received = 0;  ///< kinds of messages that this attempt has received, as bits of message_words
+    bool established = false;
+  };
+
+  struct Take;  ///< a visitor of events
+  friend struct Take;
+  void begin(const trace::Record& record, Role role);
+  Followed* find(const trace::Record& record);
+  void done(Followed& c, Stage stage, Instant at);
+  void ended(Followed& c);
+  void forget(const trace::Record& record);
+  void message(const trace::Record& record, std::string_view kind, bool sent);
+
+  void write_messages(Exposition& out) const;
+  void write_outcomes(Exposition& out) const;
+  void write_times(Exposition& out) const;
+
+  using Direction = std::array<CountBy<message_words>, 2>;  ///< [sent]
+  std::string version_;
+  std::unordered_map<std::uint64_t, Followed> followed_;
+  Direction messages_{};
+  CountBy<message_words> duplicates_{};
+  std::array<CountBy<opcode_words>, 2> fpdus_{}, octets_{};  ///< [sent]
+  std::array<std::uint64_t, roles> started_{}, established_{}, open_{};
+  std::array<CountBy<reason_words>, 2> rejects_{};  ///< [sent]
+  CountBy<limit_words> refused_{}, evicted_{};
+  CountBy<reason_words> retries_{}, lost_{};
+  std::array<CountBy<reason_words>, CountBy<step_words>::size> failures_{};  ///< [step]
+  std::uint64_t disconnects_ = 0;
+  CountBy<timer_words> expired_{};
+  std::array<std::array<Histogram, stages>, roles> stage_times_{};
+  std::array<Histogram, roles> set_up_times_{};
+};
+
+}  // namespace parley::ops

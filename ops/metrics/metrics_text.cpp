@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The families of metrics, with their names and help. A sample with one label or none is there from the start, so that
+// rates can be taken from the first event on; of those with more labels only what has happened.
+#include "ops/metrics/metrics.hpp"
+
+namespace parley::ops {
+namespace {
+
+using Type = Exposition::Type;
+constexpr std::array<std::string_view, 2> direction_words{"received", "sent"};
+constexpr std::array<std::string_view, 2> role_words{"initiator", "responder"};
+constexpr std::array<std::string_view, 5> stage_words{"transport", "request", "decision", "reply", "ready"};
+
+/// By one label. A word that is none of the known ones is not there until it is.
+template <const auto& words>
+void write(Exposition& out, std::string_view label, const CountBy<words>& counts) {
+  for (std::size_t i = 0; i < counts.size; ++i)
+    if (i < words.size() || counts[i] > 0) out.sample({{label, counts.label(i)}}, counts[i]);
+}
+
+/// By direction and another label.
+template <const auto& words>
+void write(Exposition& out, std::string_view label, const std::array<CountBy<words>, 2>& counts, bool all) {
+  for (std::size_t sent = 0; sent < counts.size(); ++sent)
+    for (std::size_t i = 0; i < CountBy<words>::size; ++i)
+      if ((all && i < words.size()) || counts[sent][i] > 0)
+        out.sample({{label, CountBy<words>::label(i)}, {"direction", direction_words[sent]}}, counts[sent][i]);
+}
+
+void write_roles(Exposition& out, const std::array<std::uint64_t, 2>& counts) {
+  for (std::size_t role = 0; role < counts.size(); ++role) out.sample({{"role", role_words[role]}}, counts[role]);
+}
+
+}  // namespace
+
+std::string Metrics::text() const {
+  Exposition out;
+  out.family("parley_build_info", Type::gauge, "Always 1; the label has the version.");
+  out.sample({{"version", version_}}, 1);
+  write_messages(out);
+  write_outcomes(out);
+  write_times(out);
+  return out.text();
+}
+
+void Metrics::write_messages(Exposition& out) const {
+  out.family("parley_messages_total", Type::counter, "Messages of connection set-up, and Terminates.");
+  write(out, "type", messages_, true);
+  out.family("parley_duplicates_total", Type::counter,
+             "Messages received again in one attempt to set up a connection.");
+  write(out, "type", duplicates_);
+  out.family("parley_fpdus_total", Type::counter, "FPDUs, by the RDMAP opcode.");
+  write(out, "opcode", fpdus_, false);
+  out.family("parley_fpdu_payload_bytes_total", Type::counter, "Octets in FPDUs behind the DDP header.");
+  write(out, "opcode", octets_, false);
+}
+
+void Metrics::write_outcomes(Exposition& out) const {
+  out.family("parley_connections_started_total", Type::counter, "Connections that this side opened or admitted.");
+  write_roles(out, started_);
+  out.family("parley_connections_established_total", Type::counter, "Connections that were set up.");
+  write_roles(out, established_);
+  out.family("parley_connections", Type::gauge, "Connections that are established now.");
+  write_roles(out, open_);
+  out.family("parley_rejects_total", Type::counter, "Rejections of a connection by a program, this one or the peer's.");
+  write(out, "reason", rejects_, false);
+  out.family("parley_setup_failures_total", Type::counter,
+             "Set-ups that failed otherwise, by what this side was doing.");
+  for (std::size_t step = 0; step < failures_.size(); ++step)
+    for (std::size_t reason = 0; reason < CountBy<reason_words>::size; ++reason)
+      if (failures_[step][reason] > 0)
+        out.sample({{"step", CountBy<step_words>::label(step)}, {"reason", CountBy<reason_words>::label(reason)}},
+                   failures_[step][reason]);
+  out.family("parley_retries_total", Type::counter, "Set-ups that went on at another address or by other means.");
+  write(out, "reason", retries_);
+  out.family("parley_turned_away_total", Type::counter,
+             "Peers reset for lack of room: refused at once, or evicted while half-open.");
+  for (const auto& [how, counts] : {std::pair{"refused", &refused_}, std::pair{"evicted", &evicted_}})
+    for (std::size_t i = 0; i < counts->size; ++i)
+      if (i < limit_words.size() || (*counts)[i] > 0)
+        out.sample({{"how", how}, {"limit", counts->label(i)}}, (*counts)[i]);
+  out.family("parley_disconnects_total", Type::counter, "Connections that ended gracefully.");
+  out.sample({}, disconnects_);
+  out.family("parley_connections_lost_total", Type::counter, "Connections that ended otherwise.");
+  write(out, "reason", lost_);
+  out.family("parley_timer_expirations_total", Type::counter, "Deadlines that passed.");
+  write(out, "timer", expired_);
+}
+
+void Metrics::write_times(Exposition& out) const {
+  out.family("parley_setup_seconds", Type::histogram,
+             "From the first attempt, or the peer's TCP connection, until established.");
+  for (std::size_t role = 0; role < roles; ++role) out.sample({{"role", role_words[role]}}, set_up_times_[role]);
+  out.family("parley_setup_stage_seconds", Type::histogram,
+             "Time in each stage of a set-up; of a retried one, in each stage of each attempt.");
+  for (std::size_t role = 0; role < roles; ++role)
+    for (std::size_t stage = 0; stage < stages; ++stage) {
+      // The peer's decision is part of the wait for its Reply; who accepts has its transport already.
+      const auto unlike = static_cast<std::size_t>(role == 0 ? Stage::decision : Stage::transport);
+      if (stage != unlike)
+        out.sample({{"role", role_words[role]}, {"stage", stage_words[stage]}}, stage_times_[role][stage]);
+    }
+}
+
+}  // namespace parley::ops

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The values that each label may have. What is none of them is counted as "other", so that neither a peer nor a later
+// event can make the number of time series grow.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <system_error>
+
+namespace parley::ops {
+
+/// As the trace calls a thing, and as the label does.
+struct Word {
+  std::string_view traced, label;
+};
+
+template <std::size_t N>
+using Words = std::array<Word, N>;
+
+inline constexpr std::string_view other_word = "other";
+
+/// Counters by one label, or by two: values[a][b].
+template <const auto& words>
+class CountBy {
+ public:
+  static constexpr std::size_t size = words.size() + 1;
+
+  static std::size_t index(std::string_view traced) {
+    std::size_t at = 0;
+    while (at < words.size() && words[at].traced != traced) ++at;
+    return at;
+  }
+  static std::string_view label(std::size_t at) { return at < words.size() ? words[at].label : other_word; }
+
+  std::uint64_t& operator[](std::size_t at) { return counts_[at]; }
+  std::uint64_t operator[](std::size_t at) const { return counts_[at]; }
+
+ private:
+  std::array<std::uint64_t, size> counts_{};
+};
+
+inline constexpr Words<7> message_words{{{"Request", "mpa_request"},
+                                         {"Reply", "mpa_reply"},
+                                         {"Rtr", "mpa_rtr"},
+                                         {"send", "rtr_send"},
+                                         {"write", "rtr_write"},
+                                         {"read", "rtr_read"},
+                                         {"Terminate", "terminate"}}};
+
+/// RFC 5040 §4.3, RFC 7306: by the texts of wire/rdmap.
+extern const Words<12> opcode_words;
+
+/// Steps of a set-up, and what comes behind it.
+inline constexpr Words<10> step_words{{{"resolve", "resolve"},
+                                       {"tcp_connect", "tcp_connect"},
+                                       {"send_request", "send_request"},
+                                       {"wait_request", "wait_request"},
+                                       {"ulp_decision", "ulp_decision"},
+                                       {"wait_reply", "wait_reply"},
+                                       {"send_rtr", "send_rtr"},
+                                       {"wait_rtr", "wait_rtr"},
+                                       {"wait_first_fpdu", "wait_first_fpdu"},
+                                       {"data", "data"}}};
+
+inline constexpr Words<10> timer_words{{{"tcp_connect", "tcp_connect"},
+                                        {"back_off", "back_off"},
+                                        {"wait_request", "wait_request"},
+                                        {"ulp_decision", "ulp_decision"},
+                                        {"wait_reply", "wait_reply"},
+                                        {"wait_rtr_frame", "wait_rtr_frame"},
+                                        {"wait_first_fpdu", "wait_first_fpdu"},
+                                        {"hold", "hold"},
+                                        {"half_close", "half_close"},
+                                        {"linger", "linger"}}};
+
+/// What ran out when a peer was turned away.
+inline constexpr Words<3> limit_words{
+    {{"pending_max", "pending_max"}, {"endpoints_max", "endpoints_max"}, {"streams_max", "streams_max"}}};
+
+/// The name of an Errc, "timed_out"; other_word for codes of other categories.
+std::string_view reason_of(const std::error_code& code);
+extern const Words<28> reason_words;
+
+}  // namespace parley::ops

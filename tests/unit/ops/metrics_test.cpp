@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Trace events in, Prometheus' text out: what is counted as what, when times begin and end, and that nothing a peer says
+// can break the text or make it grow.
+#include "ops/metrics/metrics.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "parley/mpa.hpp"
+#include "parley/result.hpp"
+#include "wire/rdmap.hpp"
+
+namespace parley::ops {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A collector, and events at times of the test's choice.
+struct Fed {
+  Metrics metrics{"1.2.3"};
+  template <class E>
+  void at(Duration when, std::uint64_t connection, const E& event) {
+    const trace::Event any(std::in_place_type<E>, event);
+    metrics.record({Instant{1000s + when}, connection, {}, {}, any});
+  }
+  void state(Duration when, std::uint64_t connection, std::string_view from, std::string_view to) {
+    at(when, connection, trace::CmState{.from = from, .to = to});
+  }
+  void frame(Duration when, std::uint64_t connection, bool sent, std::string_view kind) {
+    at(when, connection, trace::MpaFrame{.sent = sent, .kind = kind});
+  }
+  /// The value of a sample as it stands in the text; "none" if it does not.
+  std::string operator[](std::string_view sample) const {
+    const std::string text = "\n" + metrics.text();
+    const std::string wanted = "\n" + std::string(sample) + " ";
+    const std::size_t found = text.find(wanted);
+    if (found == std::string::npos) return "none";
+    const std::size_t begin = found + wanted.size();
+    return text.substr(begin, text.find('\n', begin) - begin);
+  }
+  /// An initiator's set-up of 10 ms: TCP 1, Request 2, Reply 3, the rest 4.
+  void set_up(std::uint64_t connection, Duration from = 0ms) {
+    state(from, connection, "noted", "opening");
+    state(from + 1ms, connection, "opening", "startup");
+    frame(from + 3ms, connection, true, "Request");
+    frame(from + 6ms, connection, false, "Reply");
+    at(from + 10ms, connection, trace::Established{});
+    state(from + 10ms, connection, "startup", "open");
+  }
+};
+
+TEST(Metrics, TakesTheTimeOfEachStageOfAnInitiator) {
+  Fed fed;
+  fed.set_up(1);
+  EXPECT_EQ(fed[R"(parley_setup_seconds_sum{role="initiator"})"], "0.01");
+  EXPECT_EQ(fed[R"(parley_setup_seconds_count{role="initiator"})"], "1");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="initiator",stage="transport"})"], "0.001");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="initiator",stage="request"})"], "0.002");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="initiator",stage="reply"})"], "0.003");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="initiator",stage="ready"})"], "0.004");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="initiator",stage="decision"})"], "none");
+  EXPECT_EQ(fed[R"(parley_setup_seconds_count{role="responder"})"], "0");
+}
+
+TEST(Metrics, TakesTheTimeOfEachStageOfAResponder) {
+  Fed fed;
+  fed.at(0ms, 1, trace::Admitted{});
+  fed.frame(1ms, 1, false, "Request");
+  fed.state(1ms, 1, "startup", "deciding");
+  fed.at(3ms, 1, trace::Decided{.accept = true});
+  fed.frame(6ms, 1, true, "Reply");
+  fed.at(10ms, 1, trace::Established{});
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="responder",stage="request"})"], "0.001");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="responder",stage="decision"})"], "0.002");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="responder",stage="reply"})"], "0.003");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="responder",stage="ready"})"], "0.004");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="responder",stage="transport"})"], "none");
+  EXPECT_EQ(fed[R"(parley_setup_seconds_sum{role="responder"})"], "0.01");
+  EXPECT_EQ(fed[R"(parley_connections{role="responder"})"], "1");
+  EXPECT_EQ(fed[R"(parley_connections_started_total{role="responder"})"], "1");
+  EXPECT_EQ(fed[R"(parley_rejects_total{reason="rejected",direction="sent"})"], "none");
+}
+
+TEST(Metrics, ABucketHoldsTheTimeThatEqualsItsLimit) {
+  Fed fed;
+  fed.set_up(1);
+  EXPECT_EQ(fed[R"(parley_setup_seconds_bucket{role="initiator",le="0.005"})"], "0");
+  EXPECT_EQ(fed[R"(parley_setup_seconds_bucket{role="initiator",le="0.01"})"], "1");
+  EXPECT_EQ(fed[R"(parley_setup_seconds_bucket{role="initiator",le="60"})"], "1");
+  EXPECT_EQ(fed[R"(parley_setup_seconds_bucket{role="initiator",le="+Inf"})"], "1");
+}
+
+TEST(Metrics, ATimeBeyondAllLimitsIsInTheLastBucketAlone) {
+  Histogram times;
+  times.observe(61s);
+  times.observe(-1s);
+  Exposition out;
+  out.family("x_seconds", Exposition::Type::histogram, "");
+  out.sample({}, times);
+  EXPECT_NE(out.text().find("x_seconds_bucket{le=\"60\"} 1\nx_seconds_bucket{le=\"+Inf\"} 2\nx_seconds_sum 61\n"),
+            std::string::npos)
+      << out.text();
+}
+
+TEST(Metrics, ARetriedSetUpHasItsWholeTimeAndTheStagesOfEachAttempt) {
+  Fed fed;
+  const cm::Failure why{.step = mpa::step::wait_reply, .code = make_error_code(Errc::peer_reset)};
+  fed.state(0ms, 1, "noted", "opening");
+  fed.state(1ms, 1, "opening", "startup");
+  fed.frame(1ms, 1, true, "Request");
+  fed.at(20ms, 1, trace::Retrying{.next = {}, .wait = 30ms, .why = why});
+  fed.state(20ms, 1, "startup", "waiting");
+  fed.state(50ms, 1, "waiting", "opening");
+  fed.state(52ms, 1, "opening", "startup");
+  fed.frame(52ms, 1, true, "Request");
+  fed.frame(55ms, 1, false, "Reply");
+  fed.at(55ms, 1, trace::Established{});
+  EXPECT_EQ(fed[R"(parley_retries_total{reason="peer_reset"})"], "1");
+  EXPECT_EQ(fed[R"(parley_setup_seconds_sum{role="initiator"})"], "0.055");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="initiator",stage="transport"})"], "0.003");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_count{role="initiator",stage="transport"})"], "2");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="initiator",stage="reply"})"], "0.003");
+  EXPECT_EQ(fed[R"(parley_connections_started_total{role="initiator"})"], "1");
+}
+
+TEST(Metrics, CountsConnectionsThatAreOpenNow) {
+  Fed fed;
+  const cm::Failure why{.code = make_error_code(Errc::peer_reset)};
+  for (const std::uint64_t connection : {1U, 2U, 3U}) fed.set_up(connection);
+  EXPECT_EQ(fed[R"(parley_connections{role="initiator"})"], "3");
+  fed.at(1s, 1, trace::Disconnected{});
+  fed.state(1s, 1, "closing", "over");
+  EXPECT_EQ(fed[R"(parley_connections{role="initiator"})"], "2");
+  fed.at(1s, 2, trace::Lost{why});
+  fed.state(1s, 2, "open", "over");
+  fed.state(1s, 3, "open", "gone");  // destroyed by the program
+  EXPECT_EQ(fed[R"(parley_connections{role="initiator"})"], "0");
+  EXPECT_EQ(fed[R"(parley_connections_established_total{role="initiator"})"], "3");
+  EXPECT_EQ(fed["parley_disconnects_total"], "1");
+  EXPECT_EQ(fed[R"(parley_connections_lost_total{reason="peer_reset"})"], "1");
+}
+
+TEST(Metrics, CountsRejectionsOfEitherSide) {
+  Fed fed;
+  fed.at(0ms, 1, trace::Admitted{});
+  fed.at(0ms, 1, trace::Decided{.accept = false});
+  fed.at(0ms, 2, trace::Rejected{});
+  fed.at(0ms, 3, trace::Rejected{});
+  EXPECT_EQ(fed[R"(parley_rejects_total{reason="rejected",direction="sent"})"], "1");
+  EXPECT_EQ(fed[R"(parley_rejects_total{reason="rejected",direction="received"})"], "2");
+}
+
+TEST(Metrics, CountsFailuresByStepAndReason) {
+  Fed fed;
+  const cm::Failure late{.step = mpa::step::wait_reply, .code = make_error_code(Errc::timed_out)};
+  const cm::Failure foreign{.step = {cm::Stage::reply, "a \"new\" step\n", "", ""},
+                            .code = std::make_error_code(std::errc::no_such_device)};
+  fed.at(0ms, 1, trace::Failed{late});
+  fed.at(0ms, 1, trace::Failed{late});
+  fed.at(0ms, 1, trace::Failed{foreign});
+  EXPECT_EQ(fed[R"(parley_setup_failures_total{step="wait_reply",reason="timed_out"})"], "2");
+  EXPECT_EQ(fed[R"(parley_setup_failures_total{step="other",reason="other"})"], "1");
+}
+
+TEST(Metrics, EachReasonIsCalledAsItsErrcIs) {
+  EXPECT_EQ(reason_of(make_error_code(Errc::invalid_argument)), "invalid_argument");
+  EXPECT_EQ(reason_of(make_error_code(Errc::io)), "io");
+  EXPECT_EQ(reason_of(std::error_code()), "other");
+  EXPECT_EQ(reason_of({1000, error_category()}), "other");
+  EXPECT_EQ(reason_of({-1, error_category()}), "other");
+}
+
+TEST(Metrics, EveryStepAndOpcodeHasAWord) {
+  namespace step = mpa::step;
+  for (const cm::Step& s :
+       {step::tcp_connect, step::send_request, step::wait_request, step::ulp_decision, step::wait_reply, step::send_rtr,
+        step::wait_rtr, step::wait_first_fpdu, cm::step::data, cm::step::resolve})
+    EXPECT_LT(CountBy<step_words>::index(s.name), step_words.size()) << s.name;
+#define PARLEY_X(name, value, tagged, qn, text) \
+  EXPECT_EQ(CountBy<opcode_words>::label(CountBy<opcode_words>::index(to_string(wire::RdmapOpcode::name))), #name);
+  PARLEY_RDMAP_OPCODES(PARLEY_X)
+#undef PARLEY_X
+}
+
+TEST(Metrics, AMessageThatComesTwiceInAnAttemptIsADuplicate) {
+  Fed fed;
+  fed.state(0ms, 1, "noted", "opening");
+  fed.frame(0ms, 1, true, "Request");
+  fed.frame(0ms, 1, true, "Request");  // sent twice is not received twice
+  fed.frame(0ms, 1, false, "Reply");
+  EXPECT_EQ(fed[R"(parley_duplicates_total{type="mpa_reply"})"], "0");
+  fed.frame(0ms, 1, false, "Reply");
+  EXPECT_EQ(fed[R"(parley_duplicates_total{type="mpa_reply"})"], "1");
+  EXPECT_EQ(fed[R"(parley_duplicates_total{type="mpa_request"})"], "0");
+  EXPECT_EQ(fed[R"(parley_messages_total{type="mpa_request",direction="sent"})"], "2");
+  EXPECT_EQ(fed[R"(parley_messages_total{type="mpa_reply",direction="received"})"], "2");
+  fed.at(1ms, 1, trace::Retrying{.next = {}, .wait = {}, .why = {}});
+  fed.frame(2ms, 1, false, "Reply");  // of the next attempt
+  EXPECT_EQ(fed[R"(parley_duplicates_total{type="mpa_reply"})"], "1");
+}
+
+TEST(Metrics, CountsRtrsTerminatesFpdusAndTimers) {
+  Fed fed;
+  fed.at(0ms, 1, trace::Rtr{.sent = true, .form = "read"});
+  fed.at(0ms, 1, trace::Terminate{.sent = false});
+  fed.at(0ms, 1, trace::Fpdu{.sent = true, .opcode = "RDMA Write", .octets = 4000});
+  fed.at(0ms, 1, trace::Fpdu{.sent = true, .opcode = "RDMA Write", .octets = 96});
+  fed.at(0ms, 1, trace::Fpdu{.sent = false, .opcode = "unassigned opcode", .octets = 1});
+  fed.at(0ms, 1, trace::TimerExpired{"back_off"});
+  EXPECT_EQ(fed[R"(parley_messages_total{type="rtr_read",direction="sent"})"], "1");
+  EXPECT_EQ(fed[R"(parley_messages_total{type="terminate",direction="received"})"], "1");
+  EXPECT_EQ(fed[R"(parley_fpdus_total{opcode="rdma_write",direction="sent"})"], "2");
+  EXPECT_EQ(fed[R"(parley_fpdu_payload_bytes_total{opcode="rdma_write",direction="sent"})"], "4096");
+  EXPECT_EQ(fed[R"(parley_fpdus_total{opcode="other",direction="received"})"], "1");
+  EXPECT_EQ(fed[R"(parley_timer_expirations_total{timer="back_off"})"], "1");
+}
+
+TEST(Metrics, CountsPeersThatWereTurnedAway) {
+  Fed fed;
+  fed.at(0ms, 0, trace::Refused{.limit = "pending_max"});
+  fed.at(0ms, 1, trace::Admitted{});
+  fed.at(0ms, 1, trace::Evicted{.limit = "streams_max", .waited = 1s});
+  EXPECT_EQ(fed[R"(parley_turned_away_total{how="refused",limit="pending_max"})"], "1");
+  EXPECT_EQ(fed[R"(parley_turned_away_total{how="evicted",limit="streams_max"})"], "1");
+  EXPECT_EQ(fed[R"(parley_turned_away_total{how="evicted",limit="pending_max"})"], "0");
+}
+
+TEST(Metrics, WordsThatNobodyKnowsMakeNoFurtherSeries) {
+  Fed fed;
+  for (unsigned i = 0; i < 1000; ++i) {
+    const std::string odd = "odd\"" + std::to_string(i) + "\n";
+    fed.at(0ms, i, trace::MpaFrame{.kind = odd});
+    fed.at(0ms, i, trace::Rtr{.form = odd});
+    fed.at(0ms, i, trace::TimerExpired{odd});
+    fed.at(0ms, i, trace::Refused{odd});
+    fed.at(0ms, i, trace::Fpdu{.opcode = odd});
+  }
+  const std::string text = fed.metrics.text();
+  EXPECT_EQ(text.find("odd"), std::string::npos);
+  EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 350);
+  EXPECT_EQ(fed[R"(parley_messages_total{type="other",direction="received"})"], "2000");
+}
+
+TEST(Metrics, ThereIsARoomForConnectionsAndNoMore) {
+  Fed fed;
+  for (std::uint64_t i = 1; i <= Metrics::followed_max + 1; ++i) fed.state(0ms, i, "noted", "opening");
+  fed.at(1ms, Metrics::followed_max, trace::Established{});
+  fed.at(1ms, Metrics::followed_max + 1, trace::Established{});
+  EXPECT_EQ(fed[R"(parley_connections_established_total{role="initiator"})"], "1");
+  EXPECT_EQ(fed[R"(parley_connections_started_total{role="initiator"})"], std::to_string(Metrics::followed_max + 1));
+  fed.state(2ms, 1, "opening", "over");
+  fed.set_up(7'000'000);
+  EXPECT_EQ(fed[R"(parley_connections_established_total{role="initiator"})"], "2");
+}
+
+TEST(Metrics, EachFamilyIsAnnouncedOnceAboveItsSamples) {
+  Fed fed;
+  fed.set_up(1);
+  std::set<std::string> announced;
+  std::string family;
+  std::istringstream lines(fed.metrics.text());
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("# HELP ")) {
+      family = line.substr(7, line.find(' ', 7) - 7);
+      EXPECT_TRUE(announced.insert(family).second) << line;
+    } else if (line.starts_with("# TYPE ")) {
+      EXPECT_TRUE(line.starts_with("# TYPE " + family + " ")) << line;
+    } else {
+      EXPECT_TRUE(line.starts_with(family)) << line << " stands below " << family;
+    }
+  }
+  EXPECT_EQ(fed[R"(parley_build_info{version="1.2.3"})"], "1");
+}
+
+TEST(Exposition, LabelsMayHoldAnything) {
+  Exposition out;
+  out.family("x_total", Exposition::Type::counter, "a \\ and\na \"line\"");
+  out.sample({{"who", "a\\b\"c\nd\xFF\xC3\xA9{},="}}, 18446744073709551615U);
+  out.sample({}, 0);
+  EXPECT_EQ(out.text(),
+            "# HELP x_total a \\\\ and\\na \"line\"\n"
+            "# TYPE x_total counter\n"
+            "x_total{who=\"a\\\\b\\\"c\\nd\xEF\xBF\xBD\xC3\xA9{},=\"} 18446744073709551615\n"
+            "x_total 0\n");
+}
+
+TEST(Exposition, SecondsAreExact) {
+  EXPECT_EQ(seconds_text(0ns), "0");
+  EXPECT_EQ(seconds_text(1ns), "0.000000001");
+  EXPECT_EQ(seconds_text(250us), "0.00025");
+  EXPECT_EQ(seconds_text(100s), "100");
+  EXPECT_EQ(seconds_text(2500ms), "2.5");
+}
+
+}  // namespace
+}  // namespace parley::ops

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "tools/ops/metrics_output.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "drivers/asio/machine_loop.hpp"
+#include "tools/command.hpp"
+#include "tools/report.hpp"
+
+namespace parley::tools {
+namespace {
+
+constexpr std::uint16_t metrics_port = 9464;  // which exporters of OpenTelemetry have made usual
+constexpr int turns_max = 64;                 // of HTTP in one of the program's own
+
+tl::unexpected<Complaint> cannot_write(const std::string& path) {
+  return complain(Exit::environment, fmt::format("metrics: cannot write '{}': {}", path, std::strerror(errno)));
+}
+
+bool write_all(int fd, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t n = ::write(fd, content.data(), content.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    content.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return true;
+}
+
+/// Where a link leads, so that it stays one.
+std::string behind_links(const std::string& path) {
+  char* real = ::realpath(path.c_str(), nullptr);
+  std::string out = real == nullptr ? path : real;
+  std::free(real);
+  return out;
+}
+
+}  // namespace
+
+void add_metrics_options(Command sub, MetricsArgs& args) {
+  sub.option("--metrics", args.file, "Write metrics to this file, for Prometheus, now and then and at the end")
+      .type("FILE");
+  add_duration(sub, "--metrics-interval", args.interval, "How often (0: only at the end)");
+  sub.option("--metrics-http", args.http, "Answer GET /metrics here; PORT alone is one of 127.0.0.1, 0 any free one")
+      .type("[ADDRESS:]PORT");
+}
+
+Or<Endpoint> parse_metrics_endpoint(const std::string& text) {
+  const bool port_alone = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  auto endpoint = parse_endpoint(port_alone ? "127.0.0.1:" + text : text, metrics_port);
+  if (!endpoint) endpoint.error().text = "--metrics-http: " + endpoint.error().text;
+  return endpoint;
+}
+
+Or<void> replace_file(const std::string& path, std::string_view content) {
+  struct stat what {};
+  const bool there = ::stat(path.c_str(), &what) == 0;
+  if (there && !S_ISREG(what.st_mode)) {
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0) return cannot_write(path);
+    const bool written = write_all(fd, content);
+    const int why = errno;
+    ::close(fd);
+    errno = why;
+    if (!written) return cannot_write(path);
+    return {};
+  }
+  const std::string target = behind_links(path);
+  std::string other = target + ".XXXXXX";
+  const int fd = ::mkostemp(other.data(), O_CLOEXEC);
+  if (fd < 0) return cannot_write(path);
+  // mkostemp made it for its owner alone, and another program is to read it.
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  bool good = ::fchmod(fd, there ? what.st_mode & 0777 : 0644 & ~mask) == 0 && write_all(fd, content);
+  int why = errno;
+  if (::close(fd) != 0 && good) good = false, why = errno;
+  if (good && ::rename(other.c_str(), target.c_str()) != 0) good = false, why = errno;
+  if (good) return {};
+  ::unlink(other.c_str());
+  errno = why;
+  return cannot_write(path);
+}
+
+MetricsOutput::MetricsOutput(const MetricsArgs& args) : args_(args), metrics_(PARLEY_VERSION) {}
+MetricsOutput::~MetricsOutput() = default;
+
+Or<std::unique_ptr<MetricsOutput>> MetricsOutput::open(const MetricsArgs& args, Output& out) {
+  std::unique_ptr<MetricsOutput> metrics(new MetricsOutput(args));
+  if (!args.http.empty())
+    if (const auto listening = metrics->listen(out); !listening) return tl::unexpected(listening.error());
+  if (args.file.empty()) return metrics;
+  if (const auto written = replace_file(args.file, metrics->metrics_.text()); !written)
+    return tl::unexpected(written.error());
+  if (args.interval > Duration{}) metrics->write_at_ = Instant{};
+  return metrics;
+}
+
+Or<void> MetricsOutput::listen(Output& out) {
+  const auto endpoint = parse_metrics_endpoint(args_.http);
+  if (!endpoint) return tl::unexpected(endpoint.error());
+  const auto addresses = resolve(*endpoint);
+  if (!addresses) return tl::unexpected(addresses.error());
+  auto loop = asio_driver::MachineLoop::open(server_, {.receive_buffer = 8192, .streams_max = 64});
+  if (!loop) return complain(Exit::environment, "cannot open sockets: " + words(loop.error()));
+  loop_ = std::move(*loop);
+  server_.listen(addresses->front());
+  while (!server_.listening() && !server_.failure()) loop_->run_once(std::chrono::milliseconds(10));
+  if (!server_.listening())
+    return complain(Exit::environment, fmt::format("metrics: cannot listen on {}: {}", addresses->front().to_string(),
+                                                   words(server_.failure())));
+  const std::string url = fmt::format("http://{}/metrics", server_.listening()->to_string());
+  out.text("metrics at " + url);
+  out.object({{"event", "metrics"}, {"url", url}, {"port", server_.listening()->port}});
+  return {};
+}
+
+void MetricsOutput::wait(int fd, Instant until) {
+  const Instant now = asio_driver::StreamSet::clock();
+  if (loop_) until = std::min(until, loop_->next_deadline());
+  until = std::min(until, write_at_);
+  // Rounded up, or the last millisecond would be spent turning.
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::max(until - now, Duration{}));
+  std::array<pollfd, 2> fds{{{fd, POLLIN, 0}, {loop_ ? loop_->fd() : -1, POLLIN, 0}}};
+  (void)::poll(fds.data(), fds.size(), static_cast<int>(std::min<std::int64_t>(left.count(), 1000)));
+}
+
+void MetricsOutput::turn() {
+  for (int i = 0; loop_ && i < turns_max && loop_->run_once(Duration{}); ++i) {
+  }
+  const Instant now = asio_driver::StreamSet::clock();
+  if (now < write_at_) return;
+  // The first turn comes right behind the first file. What cannot be written now may be later, and is told at the end.
+  if (write_at_ != Instant{}) (void)replace_file(args_.file, metrics_.text());
+  write_at_ = now + std::min<Duration>(args_.interval, std::chrono::hours(24 * 365));
+}
+
+Or<void> MetricsOutput::finish() {
+  loop_.reset();
+  if (args_.file.empty()) return {};
+  return replace_file(args_.file, metrics_.text());
+}
+
+}  // namespace parley::tools
