@@ -26,6 +26,7 @@ void add_facts(CLI::App& app, std::vector<OptionFacts>& out) {
     facts.type = option->get_type_name();
     if (option->get_positional()) facts.positional = option->get_name(true);
     facts.values_max = static_cast<std::size_t>(option->get_items_expected_max());
+    facts.fallback = option->get_default_str();
     out.push_back(std::move(facts));
   }
   for (CLI::App* group : below(app, true)) add_facts(*group, out);
@@ -165,6 +166,25 @@ void Command::run(std::function<int()> work, std::function<std::string()> wrong)
 
 void Command::before_parsing(std::function<void()> work) {
   app_->preparse_callback([work = std::move(work)](std::size_t) { work(); });
+}
+
+std::string Command::preset(const std::string& option, const std::string& value) {
+  CLI::Option* found = app_->get_option_no_throw(option);
+  if (found == nullptr) return fmt::format("{} has no {}", path(), option);
+  std::string wrong;
+  try {
+    found->clear();
+    found->add_result(value);
+    found->run_callback();
+  } catch (const CLI::ConversionError&) {
+    wrong = fmt::format("'{}' is not a number, or too large", value);
+  } catch (const CLI::Error& error) {
+    wrong = one_line(error.what());
+    if (const std::string name = found->get_name() + ": "; wrong.starts_with(name)) wrong.erase(0, name.size());
+  }
+  found->clear();
+  if (wrong.empty() && found->get_items_expected_max() > 0) found->default_str(value);
+  return wrong;
 }
 
 std::string Command::name() const { return app_->get_name(); }

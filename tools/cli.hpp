@@ -63,6 +63,7 @@ struct OptionFacts {
   std::string type;            ///< "FILE", "TEXT:{bash,zsh}"
   std::string positional;      ///< its name as one, if it is one
   std::size_t values_max = 0;  ///< how many it takes; 0: it is a flag
+  std::string fallback;        ///< its default, as --help shows it
 };
 
 /// A command, or a group of options in one. A handle: copies mean the same command.
@@ -99,6 +100,9 @@ class Command {
   /// what is wrong with them, or nothing.
   void run(std::function<int()> work, std::function<std::string()> wrong = {});
   void before_parsing(std::function<void()> work);
+  /// Makes `value` the default of an option ("--ird"; a flag takes "true" or "false"), by the rules for a value that is
+  /// given. Says what is wrong with it; empty: nothing.
+  std::string preset(const std::string& option, const std::string& value);
 
   std::string name() const;
   std::string help() const;

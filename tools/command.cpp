@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "tools/command_tree.hpp"
+#include "tools/ops/config.hpp"
 #include "tools/provenance.hpp"
 #include "tools/real_text.hpp"
 #include "tools/terminal.hpp"
@@ -20,9 +21,10 @@ namespace parley::tools {
 namespace {
 
 /// Every subcommand, in the order in which --help lists them.
-constexpr std::array commands = {register_listen, register_connect, register_rping,      register_demo,   register_sim,
-                                 register_pcap,   register_replay,  register_conform,    register_quirks, register_neg,
-                                 register_doctor, register_help,    register_completion, register_extcap};
+constexpr std::array commands = {register_listen, register_connect,    register_rping,  register_demo,
+                                 register_sim,    register_pcap,       register_replay, register_conform,
+                                 register_quirks, register_neg,        register_doctor, register_config,
+                                 register_help,   register_completion, register_extcap};
 
 /// "rping" or "pcap check": the subcommands the user named, for messages and hints.
 std::string chosen(CommandLine& line) {
@@ -93,7 +95,7 @@ void add_width_option(Command sub, std::size_t& width, const Context& context, c
 }
 
 int run_command_line(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
-  Context context{Output(out, err), {}};
+  Context context{Output(out, err), {}, config_file_named(argc, argv)};
   context.out.command_line = command_line_of(argc, argv);
   context.out.date = report_date();
   if (&out == &std::cout) {
@@ -120,6 +122,7 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
     err << line.root().chosen().explained();
     return code(Exit::usage);
   }
+  if (context.refused) return context.out.error(context.refused->first, context.refused->second);
   try {
     const int result = context.run();
     if (!out.flush()) return context.out.error(Exit::environment, "standard output cannot be written");

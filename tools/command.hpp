@@ -42,6 +42,7 @@ void register_conform(Command app, Context& context);
 void register_quirks(Command app, Context& context);
 void register_neg(Command app, Context& context);
 void register_doctor(Command app, Context& context);
+void register_config(Command app, Context& context);
 void register_help(Command app, Context& context);
 void register_completion(Command app, Context& context);
 void register_extcap(Command app, Context& context);

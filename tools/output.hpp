@@ -4,8 +4,10 @@
 #pragma once
 #include <functional>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/json.hpp"
 
@@ -54,6 +56,9 @@ class Output {
 struct Context {
   Output out;
   std::function<int()> run;  ///< set by the chosen subcommand's callback
+  std::string config_file;   ///< --config
+  /// What settings are wrong (tools/ops/config.hpp): the command is not run, but --help is.
+  std::optional<std::pair<Exit, std::string>> refused = {};
 };
 
 /// The whole command: parses, runs, returns the exit code. main() only calls this; tests call it in process.

@@ -21,7 +21,7 @@ MEMORY_MAX = 6 << 30  # octets, of each program started here: a mutant may alloc
 ALSO = {
     "base": ("wire", "nic", "cm", "tools", "sim"), "wire": ("mpa", "nic", "cm", "capture"), "draw": ("capture", "sim"),
     "mpa": ("nic", "cm"), "nic": ("cm", "sim"), "cm": ("sim",), "capture": ("tools", "sim"), "tester": ("conform", "replay"),
-    "replay": ("tools",), "conform": ("tools",), "ops": ("tools",), "sim": ("tools", "replay"), "drivers": ("tools",),
+    "replay": ("tools",), "conform": ("tools",), "ops": ("tools",), "sim": ("tools", "replay", "ops"), "drivers": ("tools",),
 }
 # The test programs that reach each room with code.
 PROGRAMS = {room: (room, *ALSO.get(room, ())) for room, (kind, _) in ROOM_TABLE.items() if kind in ("pure", "system")}

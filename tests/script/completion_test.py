@@ -73,7 +73,7 @@ class Meant(CliTest):
 class Bash(CliTest):
     def test_commands(self):
         self.assertEqual(tab(""), commands())
-        self.assertEqual(tab("con"), ["connect", "conform"])
+        self.assertEqual(tab("con"), ["connect", "conform", "config"])
         self.assertEqual(tab("pcap", ""), commands("pcap"))
         self.assertEqual(tab("pcap", "ch"), ["check"])
         self.assertEqual(tab("help", "pc"), ["pcap"])

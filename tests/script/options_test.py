@@ -58,9 +58,10 @@ def man_options(command=None):
         wanted = list(parts)
     else:
         wanted = [f"parley {command}" if command else "parley"]
-        if command in ("listen", "connect", "rping"):
+        if command in ("listen", "connect", "rping", "config"):
             wanted.append("Options of every set-up")
-        if command == "rping":  # "The options of listen and connect that concern the set-up are taken too."
+        # "The options of listen and connect that concern the set-up are taken too."
+        if command in ("rping", "config"):
             wanted += ["parley listen", "parley connect"]
     found = set()
     # In mdoc, "Fl -quiet" is --quiet, "Fl q" is -q, "Fl vVd" are three.

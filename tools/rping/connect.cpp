@@ -10,6 +10,7 @@
 #include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "tools/command.hpp"
+#include "tools/ops/config.hpp"
 #include "tools/report.hpp"
 #include "tools/rping/session.hpp"
 #include "tools/rping/traffic.hpp"
@@ -376,6 +377,7 @@ void register_connect(Command app, Context& context) {
   add_provider_options(sub, args->session);
   sub.flag("--quiet", args->quiet, "Print the summary only");
   add_json_flag(sub, context);
+  add_settings(sub, context);
   sub.footer(
       "Examples:\n"
       "  parley connect 192.0.2.1                          revision 2, as a client of a server\n"

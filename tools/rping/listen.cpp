@@ -9,6 +9,7 @@
 #include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "tools/command.hpp"
+#include "tools/ops/config.hpp"
 #include "tools/report.hpp"
 #include "tools/rping/session.hpp"
 #include "tools/rping/traffic.hpp"
@@ -308,6 +309,7 @@ void register_listen(Command app, Context& context) {
   add_provider_options(sub, args->session);
   sub.flag("--quiet", args->quiet, "Print the address and the summary only");
   add_json_flag(sub, context);
+  add_settings(sub, context);
   sub.footer(
       "Examples:\n"
       "  parley listen                                   any IPv4 address, port 7175\n"

@@ -2,6 +2,7 @@
 // `parley rping`: options, in the letters of rping(1), and the choice of the side.
 #include "tools/rping/rping.hpp"
 #include "tools/command.hpp"
+#include "tools/ops/config.hpp"
 #include "tools/trace_sink.hpp"
 
 #include <memory>
@@ -75,6 +76,7 @@ void register_rping(Command app, Context& context) {
   add_session_options(sub, args->session);
   add_provider_options(sub, args->session);
   add_json_flag(sub, context);
+  add_settings(sub, context);
   sub.footer(
       "Examples:\n"
       "  parley rping -s -P                          serve everybody on port 7174\n"

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""parley config, and settings of files and of the environment in the commands that take them, and in no other."""
+import os
+import re
+import subprocess
+
+from cli import LIMIT, PARLEY, SOURCE_DIR, CliTest, Finished, main, run
+import schema
+
+
+class Config(CliTest):
+    def run_in(self, environment, *args):
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("PARLEY_")}
+        done = subprocess.run([PARLEY, *map(str, args)], capture_output=True, text=True, timeout=LIMIT, check=False,
+                              env={**clean, "PARLEY_CONFIG": "", **environment})
+        schema.check_all(args, done.stdout)
+        return Finished(done.returncode, done.stdout, done.stderr)
+
+    def settings(self, finished):
+        return {event["name"]: event for event in self.ok(finished).events}
+
+    def file(self, text, name="p.toml"):
+        return self.path(name, text.encode())
+
+    def test_each_origin_in_its_order(self):
+        path = self.file("[mpa]\nird = 1\nord = 2\n  ird_max = 3\n")
+        args = ("config", "--config", path, "--json", "--ird", 5)
+        shown = self.settings(self.run_in({"PARLEY_MPA_IRD": "4", "PARLEY_MPA_ORD": "4"}, *args))
+        found = {name: (shown[name]["value"], shown[name]["origin"], shown[name]["where"])
+                 for name in ("mpa.ird", "mpa.ord", "mpa.ird_max", "mpa.revision")}
+        self.assertEqual(found, {"mpa.ird": ("5", "command_line", "--ird"),
+                                 "mpa.ord": ("4", "environment", "PARLEY_MPA_ORD"),
+                                 "mpa.ird_max": ("3", "file", f"{path}:4:3"),
+                                 "mpa.revision": ("2", "default", "default")})
+        text = self.ok(self.run_in({"PARLEY_MPA_IRD": "4"}, "config", "--config", path, "--no-crc")).out
+        self.assertRegex(text, r"(?m)^mpa\.ird +4 +PARLEY_MPA_IRD$")
+        self.assertRegex(text, r"(?m)^mpa\.crc +false +--crc$")
+        self.assertRegex(text, r"(?m)^mpa\.markers +false +default$")
+
+    def test_settings_reach_the_connection_and_the_command_line_overrides_them(self):
+        path = self.file('[mpa]\nird = 3\nord = 2\ncrc = false\nrtr = "read"\nrtr_accept = ["read"]\n')
+        for extra, ird, crc in (((), 3, False), (("--ird", 7, "--crc"), 7, True)):
+            with self.subTest(extra):
+                peer, port = self.listener("--count", 1, "--config", path)
+                done = self.ok(run("connect", f"127.0.0.1:{port}", "--config", path, "--json", *extra))
+                agreed = done.event("established")["parameters"]
+                self.assertEqual((agreed["ird"], agreed["mpa"]["rtr"]), (max(ird, 2), "read"))
+                self.assertEqual(agreed["mpa"]["crc"], crc)
+                self.ok(peer.finish())
+
+    def test_help_shows_what_holds_here(self):
+        shown = self.ok(self.run_in({"PARLEY_MPA_IRD": "11"}, "connect", "--help")).out
+        self.assertRegex(shown, r"--ird N\|none=11 ")
+        self.assertRegex(self.ok(self.run_in({"PARLEY_MPA_IRD": "x"}, "connect", "--help")).out, r"--ird N\|none=32 ")
+
+    def test_a_wrong_value_says_what_where_and_which_rule(self):
+        for text, place, words in (('[mpa]\n\n  ird = 99999\n', "3:3", ("mpa.ird", "99999", "0..16382 or none")),
+                                   ('[listen]\nbacklog = 0\n', "2:1", ("listen.backlog", "1", "65535")),
+                                   ('[mpa]\nrtr_accept = ["red"]\n', "2:1", ("'red'", "send, write, read")),
+                                   ('[timeout]\nrequest = "5"\n', "2:1", ("'5'", "unit")),
+                                   ('[timeout]\nrequest = 5\n', "2:1", ("with a unit",)),
+                                   ('[mpa]\nidr = 5\n', "2:1", ("'idr'", "did you mean 'ird'")),
+                                   ('[mpa]\nird = \n', "2:", ("not TOML",)),
+                                   ('[mpa]\npeer_quirk = "sie"\n', "2:1", ("mpa.peer_quirk", "sie"))):
+            path = self.file(text)
+            for command in (("config",), ("listen", "127.0.0.1:0")):
+                with self.subTest(text, command=command):
+                    self.refused(self.run_in({}, *command, "--config", path), 2, f"{path}:{place}", *words)
+        self.refused(self.run_in({"PARLEY_RETRY_ROUNDS": "many"}, "connect", "127.0.0.1:1"), 2, "PARLEY_RETRY_ROUNDS: ",
+                     "retry.rounds is a number, not 'many'")
+        self.refused(self.run_in({"PARLEY_RETRY_ROUNDS": "101"}, "connect", "127.0.0.1:1"), 2, "PARLEY_RETRY_ROUNDS: ",
+                     "retry.rounds", "101", "1 to 100")
+        self.refused(self.run_in({"PARLEY_RETRY_ROUNDS": "9" * 30}, "connect", "127.0.0.1:1"), 2, "retry.rounds", "9999")
+        self.refused(self.run_in({"PARLEY_MPA_REVISION": "two"}, "connect", "127.0.0.1:1"), 2, "PARLEY_MPA_REVISION: ",
+                     "mpa.revision is a number, not 'two'")
+        self.refused(self.run_in({"PARLEY_MPA_CRC": "perhaps"}, "config"), 2, "PARLEY_MPA_CRC: ",
+                     "mpa.crc is true or false, not 'perhaps'")
+
+    def test_all_errors_are_told_by_config(self):
+        path = self.file('[mpa]\nidr = 5\nird = 99999\n[timeout]\nrequest = 5\n')
+        shown = self.run_in({"PARLEY_LISTEN_BACKLOG": "0"}, "config", "--config", path)
+        self.assertEqual(shown.code, 2)
+        self.assertEqual(len(shown.err.splitlines()), 4, shown)
+        self.assertRegex(shown.out, r"(?m)^timeout\.rtr +10s +default$")
+        one = self.refused(self.run_in({}, "listen", "127.0.0.1:0", "--config", path), 2, "2 more", "parley config")
+        self.assertEqual(one.out, "")
+
+    def test_files_that_are_not_there(self):
+        missing = self.path("no.toml")
+        for command in (("config",), ("listen", "127.0.0.1:0")):
+            self.refused(self.run_in({}, *command, "--config", missing), 3, missing, "No such file")
+            self.refused(self.run_in({"PARLEY_CONFIG": missing}, *command), 3, missing, "No such file")
+            self.refused(self.run_in({}, *command, "--config", self.directory), 3, self.directory)
+        self.ok(self.run_in({"PARLEY_CONFIG": "/dev/null"}, "config"))
+        self.refused(self.run_in({"PARLEY_CONFIG": "/dev/zero"}, "config"), 2, "/dev/zero", "octets")
+        # What is named on the command line is taken instead of what the environment names.
+        path = self.file("mpa.ird = 9\n")
+        shown = self.run_in({"PARLEY_CONFIG": missing}, "config", f"--config={path}", "--json")
+        self.assertEqual(self.settings(shown)["mpa.ird"]["value"], "9")
+
+    def test_commands_that_judge_read_no_settings(self):
+        broken = {"PARLEY_CONFIG": self.path("no.toml"), "PARLEY_MPA_IRD": "x", "PARLEY_TIMEOUT_REPLY": "x"}
+        capture = os.path.join(SOURCE_DIR, "tests", "captures", "iwarp")
+        capture = os.path.join(capture, sorted(f for f in os.listdir(capture) if f.endswith((".pcap", ".pcapng")))[0])
+        for command in (("sim", "list"), ("sim", "replay", "drop_reply", "--seed", 1), ("pcap", "check", capture),
+                        ("quirks",), ("replay", capture, "--list"), ("conform", "mpa", "responder", "--list"),
+                        ("neg", "plugins"), ("help", "listen"), ("--version",)):
+            with self.subTest(command):
+                here, there = self.run_in({"SOURCE_DATE_EPOCH": "0"}, *command), self.run_in(
+                    {"SOURCE_DATE_EPOCH": "0", **broken}, *command)
+                self.assertEqual((here.code, here.out, here.err), (there.code, there.out, there.err))
+                self.assertIn(here.code, (0, 1))
+        self.refused(self.run_in({}, "sim", "list", "--config", "x"), 2, "--config")
+
+    def test_a_misspelt_variable_is_noted(self):
+        shown = self.ok(self.run_in({"PARLEY_MPA_IDR": "4", "PARLEY_SCENARIOS": "/tmp"}, "config"))
+        self.assertEqual(shown.err, "note: PARLEY_MPA_IDR is no setting; did you mean PARLEY_MPA_IRD?\n")
+
+    def test_each_setting_is_an_option_of_its_commands_with_one_default(self):
+        shown = self.settings(self.run_in({}, "config", "--json"))
+        for setting in shown.values():
+            for command in setting["commands"]:
+                lines = [line for line in self.ok(self.run_in({}, "help", command)).out.splitlines()
+                         if re.match(rf"  ( *-\w,| *){setting['option']}[, {{]", line + " ")]
+                with self.subTest(setting["name"], command=command):
+                    self.assertEqual(len(lines), 1)
+                    fallback = re.search(r"=(\S+)", lines[0])
+                    self.assertEqual(fallback[1] if fallback else setting["value"], setting["value"])
+
+    def test_each_setting_is_documented(self):
+        shown = self.settings(self.run_in({}, "config", "--json"))
+        with open(os.path.join(SOURCE_DIR, "docs", "operations.md"), encoding="utf-8") as file:
+            rows = re.findall(r"^\| `([a-z]+\.[a-z_]+)` \| `(--[a-z-]+)` \| ([a-z, ]+) \|", file.read(), re.MULTILINE)
+        self.assertEqual([(name, s["option"], ", ".join(s["commands"])) for name, s in shown.items()], rows)
+
+
+if __name__ == "__main__":
+    main()
