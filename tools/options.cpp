@@ -307,6 +307,7 @@ void add_traffic_options(Command sub, TrafficOptions& options) {
 
 void add_session_options(Command sub, SessionOptions& options) {
   sub.option("--pcapng", options.pcapng, "Write what went over the sockets to this file").type("FILE");
+  add_log_options(sub, options.log);
   add_metrics_options(sub, options.metrics);
 }
 
@@ -324,8 +325,8 @@ Or<void> check_provider(const SessionOptions& session, const MpaArgs& args) {
     if (session.device.empty()) return {};
     return complain(Exit::usage, "--device names an RDMA device: it belongs to --provider rdmacm");
   }
-  if (session.metrics.any())
-    return complain(Exit::usage, "metrics are made from the trace, which --provider rdmacm does not write yet");
+  if (session.metrics.any() || session.log.any())
+    return complain(Exit::usage, "logs and metrics are made from the trace, which --provider rdmacm does not write yet");
   const mpa::StartupOptions& mpa = args.mpa;
   const mpa::StartupOptions usual;
   const std::pair<bool, std::string_view> asked[] = {

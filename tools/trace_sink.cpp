@@ -22,6 +22,11 @@ std::string trace_text(const trace::Record& record, Instant start, std::string_v
   return host.empty() ? line : fmt::format("{}: {}", host, line);
 }
 
+std::string trace_log_text(const trace::Record& record) {
+  return printable(fmt::format("{:5} {}", trace::to_string(trace::level_of(record.event)), trace::to_text(record)),
+                   false);
+}
+
 Json trace_json(const trace::Record& record, Instant start, std::string_view host) {
   Json object = trace::to_json(record, start);
   if (!host.empty()) object["host"] = host;

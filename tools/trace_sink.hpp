@@ -20,6 +20,8 @@ std::optional<trace::Level> trace_level(unsigned verbose);
 
 /// What of an event goes to the user, with whose it is if several sides or hosts are traced.
 std::string trace_text(const trace::Record& record, Instant start, std::string_view host);
+/// The same behind a time that somebody else has written.
+std::string trace_log_text(const trace::Record& record);
 Json trace_json(const trace::Record& record, Instant start, std::string_view host);
 
 class TraceSink final : public trace::Sink {

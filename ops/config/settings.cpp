@@ -18,6 +18,9 @@ constexpr std::string_view on_all = "listen connect rping", on_initiators = "con
 // Those of metrics are not for `connect`, which may run many times at once beside the listener whose port and file they
 // are.
 constexpr Setting table[] = {
+    {"log.format", Kind::text, "--log", on_all, ""},
+    {"log.file", Kind::text, "--log-file", on_all, ""},
+    {"log.level", Kind::text, "--log-level", on_all, ""},
     {"metrics.file", Kind::text, "--metrics", on_responders, ""},
     {"metrics.interval", Kind::time, "--metrics-interval", on_responders, ""},
     {"metrics.http", Kind::text, "--metrics-http", on_responders, ""},

@@ -55,7 +55,7 @@ class Schemas(CliTest):
         with open(os.path.join(SOURCE_DIR, "docs", "cli.md"), encoding="utf-8") as file:
             docs = file.read()
         files = sorted(name for name in os.listdir(schema.FOLDER) if name.endswith(".json"))
-        self.assertEqual(set(files), {"common.json", *(f"{name}.json" for name in schema.FILES.values())})
+        self.assertEqual(set(files), {"common.json", "log.json", *(f"{name}.json" for name in schema.FILES.values())})
         for name in files:
             self.assertTrue(f"(schema/{name})" in docs, name)
             self.assertEqual(schema.load(name)["$id"], schema.URN + name.removesuffix(".json"))

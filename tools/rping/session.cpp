@@ -58,26 +58,38 @@ void raise_open_files() {
 Session::Session() = default;
 Session::~Session() = default;
 
+Or<void> Session::open_sockets(const SessionOptions& options, Output& out, std::string name) {
+  TcpHostOptions host_options;
+  if (const auto level = trace_level(options.verbose)) {
+    trace_ = std::make_unique<TraceSink>(out, *level, std::move(name));
+    sinks_.add(*trace_);
+  }
+  if (options.log.any()) {
+    auto log = LogSink::open(options.log, out);
+    if (!log) return tl::unexpected(log.error());
+    log_ = std::move(*log);
+    sinks_.add(*log_);
+  }
+  if (options.metrics.any()) {
+    auto metrics = MetricsOutput::open(options.metrics, out);
+    if (!metrics) return tl::unexpected(metrics.error());
+    metrics_ = std::move(*metrics);
+    sinks_.add(metrics_->sink());
+  }
+  if (!sinks_.empty()) host_options.iwarp.trace = &sinks_;
+  auto host = TcpHost::open(host_options);
+  if (!host) return complain(Exit::environment, "cannot open sockets: " + words(host.error()));
+  tcp_ = host->get();
+  host_ = std::move(*host);
+  return {};
+}
+
 Or<std::unique_ptr<Session>> Session::open(const SessionOptions& options, Output& out, std::string name) {
   raise_open_files();
   std::unique_ptr<Session> session(new Session());
   if (options.provider == "iwarp") {
-    TcpHostOptions host_options;
-    if (const auto level = trace_level(options.verbose)) {
-      session->trace_ = std::make_unique<TraceSink>(out, *level, std::move(name));
-      session->sinks_.add(*session->trace_);
-    }
-    if (options.metrics.any()) {
-      auto metrics = MetricsOutput::open(options.metrics, out);
-      if (!metrics) return tl::unexpected(metrics.error());
-      session->metrics_ = std::move(*metrics);
-      session->sinks_.add(session->metrics_->sink());
-    }
-    if (!session->sinks_.empty()) host_options.iwarp.trace = &session->sinks_;
-    auto host = TcpHost::open(host_options);
-    if (!host) return complain(Exit::environment, "cannot open sockets: " + words(host.error()));
-    session->tcp_ = host->get();
-    session->host_ = std::move(*host);
+    if (auto opened = session->open_sockets(options, out, std::move(name)); !opened)
+      return tl::unexpected(opened.error());
   } else {
     auto host = open_host(options.provider);
     if (!host) return complain(Exit::environment, "cannot use " + options.provider + ": " + words(host.error()));
@@ -142,6 +154,8 @@ Or<void> Session::finish() {
   }
   if (metrics_)
     if (auto written = metrics_->finish(); !written && ended) ended = std::move(written);
+  if (log_)
+    if (auto written = log_->finish(); !written && ended) ended = std::move(written);
   return ended;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "parley/tcp_host.hpp"
+#include "tools/ops/log_sink.hpp"
 #include "tools/ops/metrics_output.hpp"
 #include "tools/ops/sinks.hpp"
 #include "tools/options.hpp"
@@ -31,6 +32,7 @@ struct SessionOptions {
   std::string pcapng;              ///< file for the capture; empty: none
   unsigned verbose = 0;            ///< -v: see tools/trace_sink.hpp
   MetricsArgs metrics;
+  LogArgs log;
 };
 void add_session_options(Command sub, SessionOptions& options);
 /// --provider and --device. Commands of the simulator and of MPA alone do without.
@@ -77,18 +79,20 @@ class Session {
   }
   /// Lets what is owed leave (a Reply after reject, a FIN after destroy): turns until nothing happens for a moment.
   void settle();
-  /// Ends the capture, and writes the last metrics. Errors: environment (the disk is full...).
+  /// Ends the capture and the log, and writes the last metrics. Errors: environment (the disk is full...).
   Or<void> finish();
 
   const TraceSink* trace() const { return trace_.get(); }  ///< null without -v
 
  private:
   Session();
+  Or<void> open_sockets(const SessionOptions& options, Output& out, std::string name);
   Or<void> choose(const std::string& name);
   StopSignals signals_;
   std::unique_ptr<CaptureWriter> capture_;
   std::unique_ptr<TraceSink> trace_;
   std::unique_ptr<MetricsOutput> metrics_;
+  std::unique_ptr<LogSink> log_;
   Sinks sinks_;
   std::unique_ptr<Host> host_;
   TcpHost* tcp_ = nullptr;  // the same, if it is one

@@ -95,7 +95,8 @@ TEST(Settings, AnUnknownKeyIsRefusedWithTheNearestOne) {
             "p.toml:2:1: 'zzzzzz' is no setting of [retry]; known are rounds, back_off, back_off_max");
   EXPECT_EQ(errors("[timeouts]\nreply = \"1s\""), "p.toml:1:2: 'timeouts' is no setting; did you mean 'timeout'?");
   EXPECT_EQ(errors("ird = 4"), "p.toml:1:1: 'ird' is no setting; it belongs in [mpa]");
-  EXPECT_NE(errors("qqqqqqq = 4").find("there are the tables metrics, mpa, timeout, retry, listen"), std::string::npos);
+  EXPECT_NE(errors("qqqqqqq = 4").find("there are the tables log, metrics, mpa, timeout, retry, listen"),
+            std::string::npos);
   EXPECT_EQ(errors("mpa = 4"), "p.toml:1:1: mpa is a table: write [mpa]");
 }
 
