@@ -184,6 +184,13 @@ function(parley_tools)
   parley_precompile(parley_tools <fmt/format.h> <algorithm> <functional> <map> <memory> <optional> <span> <string> <variant>
     <vector>)
   target_link_libraries(parley_tools PRIVATE PkgConfig::CRYPTO)
+  include(CheckIncludeFileCXX)
+  check_include_file_cxx(sys/sdt.h PARLEY_SDT_HEADER)
+  if(PARLEY_SDT_HEADER)
+    target_compile_definitions(parley_tools PRIVATE PARLEY_HAVE_SDT=1)
+  else()
+    message(STATUS "static trace points are not there: sys/sdt.h is missing (Debian: systemtap-sdt-dev)")
+  endif()
   # Each is optional: without it, captures packed that way are refused with the package's name.
   foreach(packing "ZLIB;zlib;gzip;zlib1g-dev" "ZSTD;libzstd;zstd;libzstd-dev" "LZ4;liblz4;lz4;liblz4-dev")
     list(POP_FRONT packing name module shown package)

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "tools/ops/probes.hpp"
 #include "tools/pcap/capture.hpp"
 #include "tools/report.hpp"
 #include "tools/trace_sink.hpp"
@@ -76,6 +77,8 @@ Or<void> Session::open_sockets(const SessionOptions& options, Output& out, std::
     metrics_ = std::move(*metrics);
     sinks_.add(metrics_->sink());
   }
+  probes_ = make_probes();
+  if (probes_) sinks_.add(*probes_);
   if (!sinks_.empty()) host_options.iwarp.trace = &sinks_;
   auto host = TcpHost::open(host_options);
   if (!host) return complain(Exit::environment, "cannot open sockets: " + words(host.error()));

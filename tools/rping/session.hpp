@@ -93,6 +93,7 @@ class Session {
   std::unique_ptr<TraceSink> trace_;
   std::unique_ptr<MetricsOutput> metrics_;
   std::unique_ptr<LogSink> log_;
+  std::unique_ptr<trace::Sink> probes_;  ///< null in a build without
   Sinks sinks_;
   std::unique_ptr<Host> host_;
   TcpHost* tcp_ = nullptr;  // the same, if it is one
