@@ -108,7 +108,7 @@ class FileReader {
 
  private:
   std::string place(int line, int column) const {
-    return line > 0 ? fmt::format("{}:{}:{}", name_, line, std::max(column, 1)) : std::string(name_);
+    return line > 0 ? fmt::format("{}:{}:{}", name_, line, column) : std::string(name_);
   }
   void complain(int line, int column, std::string text) {
     out_.errors.push_back({place(line, column), std::move(text)});

@@ -154,6 +154,31 @@ TEST(MetricsHttp, AHeaderWithoutEndIsRefusedAtItsBound) {
   EXPECT_EQ(s.ask(std::string(1 << 20, '\0')), "HTTP/1.1 431 Request Header Fields Too Large");
 }
 
+TEST(MetricsHttp, AWholeHeaderBeyondTheBoundIsRefusedToo) {
+  Served s({.header_max = good.size()});
+  EXPECT_EQ(s.ask(good), "HTTP/1.1 200 OK");
+  EXPECT_EQ(s.ask("GET /metrics HTTP/1.1\r\nHost: xy\r\n\r\n"), "HTTP/1.1 431 Request Header Fields Too Large");
+}
+
+TEST(MetricsHttp, OneRequestIsAnswered) {
+  Served s;
+  const StreamId id = s.connect();
+  s.say(id, "GET / HTTP/1.1\r\n\r\n");
+  const std::string first = s.heard[id];
+  s.say(id, good);
+  EXPECT_EQ(s.heard[id], first);
+  EXPECT_EQ(s.commands[id], std::vector{Kind::shutdown});
+}
+
+TEST(MetricsHttp, WhoIsGoneBeforeTheAnswerLeavesIsNotWrittenTo) {
+  Served s;
+  const StreamId gone = s.connect();
+  Bytes store;
+  s.server.handle_bytes(s.now, gone, octets(good, store));
+  s.server.handle_end(s.now, gone, StreamEnd::rst);
+  EXPECT_EQ(s.server.poll_ready(), 0U);
+}
+
 TEST(MetricsHttp, WhoSaysNothingIsResetWhenItsTimeIsOver) {
   Served s({.connection_max = 5s});
   const StreamId silent = s.connect();

@@ -144,6 +144,18 @@ TEST(Metrics, CountsConnectionsThatAreOpenNow) {
   EXPECT_EQ(fed[R"(parley_connections_lost_total{reason="peer_reset"})"], "1");
 }
 
+TEST(Metrics, WhatAPeerSaysAgainBehindASetUpChangesNoTimes) {
+  Fed fed;
+  fed.set_up(1);
+  const std::string before = fed[R"(parley_setup_stage_seconds_count{role="initiator",stage="reply"})"];
+  fed.frame(1s, 1, false, "Reply");
+  fed.at(1s, 1, trace::Established{});
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_count{role="initiator",stage="reply"})"], before);
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_count{role="initiator",stage="ready"})"], "1");
+  EXPECT_EQ(fed[R"(parley_setup_seconds_count{role="initiator"})"], "1");
+  EXPECT_EQ(fed[R"(parley_connections{role="initiator"})"], "1");
+}
+
 TEST(Metrics, CountsRejectionsOfEitherSide) {
   Fed fed;
   fed.at(0ms, 1, trace::Admitted{});
@@ -227,6 +239,8 @@ TEST(Metrics, CountsPeersThatWereTurnedAway) {
   EXPECT_EQ(fed[R"(parley_turned_away_total{how="refused",limit="pending_max"})"], "1");
   EXPECT_EQ(fed[R"(parley_turned_away_total{how="evicted",limit="streams_max"})"], "1");
   EXPECT_EQ(fed[R"(parley_turned_away_total{how="evicted",limit="pending_max"})"], "0");
+  fed.at(1ms, 1, trace::Established{});  // it is forgotten
+  EXPECT_EQ(fed[R"(parley_connections_established_total{role="responder"})"], "0");
 }
 
 TEST(Metrics, WordsThatNobodyKnowsMakeNoFurtherSeries) {
