@@ -76,6 +76,14 @@ class Config(CliTest):
         self.refused(self.run_in({"PARLEY_MPA_CRC": "perhaps"}, "config"), 2, "PARLEY_MPA_CRC: ",
                      "mpa.crc is true or false, not 'perhaps'")
 
+    def test_what_a_file_says_does_not_reach_the_terminal_as_it_is(self):
+        path = self.file('[mpa]\n"\\u001b[31mird" = 1\n[metrics]\nfile = "\\u001b]0;x\\u0007"\nhttp = 1\n')
+        shown = self.run_in({"PARLEY_LOG_FILE": "\033[2J"}, "config", "--config", path)
+        self.assertEqual(shown.code, 2)
+        self.assertRegex(shown.out, r"(?m)^metrics\.file +\?\]0;x\? ")
+        for text in (shown.out, shown.err, self.run_in({}, "listen", "--config", path).err):
+            self.assertNotRegex(text, "[\0-\x09\x0b-\x1f\x7f]")
+
     def test_all_errors_are_told_by_config(self):
         path = self.file('[mpa]\nidr = 5\nird = 99999\n[timeout]\nrequest = 5\n')
         shown = self.run_in({"PARLEY_LISTEN_BACKLOG": "0"}, "config", "--config", path)

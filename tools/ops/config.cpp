@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "base/escape.hpp"
 #include "tools/command.hpp"
 #include "tools/command_tree.hpp"
 
@@ -55,6 +56,9 @@ Or<std::string> read_config(const ConfigFile& from) {
   return content;
 }
 
+/// A file's words may hold anything, and go to a terminal.
+std::string words_of(const ops::SettingError& error) { return printable(error.to_string(), false); }
+
 std::string more_text(std::size_t errors) {
   return errors > 1 ? fmt::format(" (and {} more: 'parley config' shows all)", errors - 1) : std::string();
 }
@@ -72,7 +76,7 @@ void preset(Command sub, Context& context) {
     const std::string wrong = sub.preset(std::string(given.setting->option), given.value);
     if (!wrong.empty()) errors.push_back({given.where, fmt::format("{}: {}", given.setting->name, wrong)});
   }
-  if (!errors.empty()) context.refused = {Exit::usage, errors[0].to_string() + more_text(errors.size())};
+  if (!errors.empty()) context.refused = {Exit::usage, words_of(errors[0]) + more_text(errors.size())};
 }
 
 void add_config_option(Command sub) {
@@ -108,8 +112,8 @@ std::string judge(const Command& root, const ops::Setting& setting, const std::s
 
 void show(const ops::Given& value, Output& out) {
   const ops::Setting& setting = *value.setting;
-  std::string shown = value.value.empty() ? "-" : value.value;
-  out.text(fmt::format("{:<22} {:<26} {}", setting.name, shown, value.where));
+  const std::string shown = value.value.empty() ? "-" : value.value;
+  out.text(printable(fmt::format("{:<22} {:<26} {}", setting.name, shown, value.where), false));
   Json commands = Json::array();
   for (const std::string_view command : {"listen", "connect", "rping"})
     if (ops::applies(setting, command)) commands.push_back(command);
@@ -128,7 +132,7 @@ void note_misspelt(Output& out) {
   for (char** at = environ; *at != nullptr; ++at) {
     const std::string_view whole = *at, name = whole.substr(0, whole.find('='));
     if (const std::string meant = ops::meant_variable(name); !meant.empty())
-      out.note(fmt::format("note: {} is no setting; did you mean {}?", name, meant));
+      out.note(fmt::format("note: {} is no setting; did you mean {}?", printable(name, false), meant));
   }
 }
 
@@ -155,8 +159,8 @@ int run_config(const ConfigArgs& args, const Command& root, Context& context) {
   }
   for (const ops::Given& value : values) show(value, out);
   note_misspelt(out);
-  for (std::size_t i = 1; i < errors.size(); ++i) out.note(errors[i].to_string());
-  if (!errors.empty()) return out.error(Exit::usage, errors[0].to_string());
+  for (std::size_t i = 1; i < errors.size(); ++i) out.note(words_of(errors[i]));
+  if (!errors.empty()) return out.error(Exit::usage, words_of(errors[0]));
   return code(Exit::ok);
 }
 
