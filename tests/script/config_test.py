@@ -135,6 +135,19 @@ class Config(CliTest):
                     fallback = re.search(r"=(\S+)", lines[0])
                     self.assertEqual(fallback[1] if fallback else setting["value"], setting["value"])
 
+    def test_the_example_has_each_setting_with_its_default(self):
+        with open(os.path.join(SOURCE_DIR, "docs", "examples", "parley.toml"), encoding="utf-8") as file:
+            example = file.read()
+        self.assertEqual({e["origin"] for e in self.settings(self.run_in({}, "config", "--json", "--config", self.file(
+            example))).values()}, {"default"})
+        defaults = self.settings(self.run_in({}, "config", "--json"))
+        uncommented = re.sub(r"(?m)^#(\w+ = )", r"\1", example)
+        for name, setting in self.settings(self.run_in({}, "config", "--json", "--config", self.file(uncommented))).items():
+            with self.subTest(name):
+                self.assertEqual(setting["origin"], "file")
+                if defaults[name]["value"] and name not in ("log.format", "mpa.rtr_offer"):
+                    self.assertEqual(setting["value"], defaults[name]["value"])
+
     def test_each_setting_is_documented(self):
         shown = self.settings(self.run_in({}, "config", "--json"))
         with open(os.path.join(SOURCE_DIR, "docs", "operations.md"), encoding="utf-8") as file:
