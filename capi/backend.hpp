@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What is behind a context: sockets, or a host of a simulated network.
+// What is behind a context: sockets, NICs, or a host of a simulated network.
 #pragma once
 #include <memory>
 
@@ -51,8 +51,8 @@ class World {
   std::uint32_t seen_ = 0;  // contexts that have something to see and have not looked
 };
 
-/// Null: the code was noted.
-std::unique_ptr<Backend> open_tcp(const cm::ManagerOptions& options);
+/// "iwarp", "rdmacm": open_host()'s. Null: the code was noted.
+std::unique_ptr<Backend> open_machine(std::string_view provider, const cm::ManagerOptions& options);
 
 World* find_world(const parley_world* world);
 

@@ -75,11 +75,22 @@ int read_peers(const parley_connect_opts& o, cm::ConnectOptions& options) {
   return 0;
 }
 
-int read_connect(const parley_connect_opts& o, cm::ConnectOptions& options) {
-  if (o.reserved != 0) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "reserved is {a}; it is 0", o.reserved);
+int read_transport(const parley_connect_opts& o, std::string_view provider, cm::ConnectOptions& options) {
   mpa::Options mpa;
   if (const int rc = read_mpa(o, mpa); rc != 0) return rc;
   options.transport = mpa;
+  if (provider != "rdmacm") return 0;
+  if (o.mpa_revision != 0 || o.mpa_rtr != PARLEY_RTR_DEFAULT)
+    return capi::fail(PARLEY_E_UNSUPPORTED, "mpa_revision and mpa_rtr are given; on a NIC the kernel decides them");
+  ib::Options ib;
+  set_time(ib.reply_timeout, o.reply_timeout_ms);
+  options.transport = ib;
+  return 0;
+}
+
+int read_connect(const parley_connect_opts& o, std::string_view provider, cm::ConnectOptions& options) {
+  if (o.reserved != 0) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "reserved is {a}; it is 0", o.reserved);
+  if (const int rc = read_transport(o, provider, options); rc != 0) return rc;
   options.ird = depth_or(o.ird, options.ird);
   options.ord = depth_or(o.ord, options.ord);
   set_time(options.transport_timeout, o.timeout_ms);
@@ -156,7 +167,7 @@ extern "C" int parley_connect(parley_ctx* ctx, const char* peer, const struct pa
     Address address;
     if (const int rc = read_address(peer, address); rc != 0) return rc;
     cm::ConnectOptions options;
-    if (const int rc = read_connect(o, options); rc != 0) return rc;
+    if (const int rc = read_connect(o, c.backend().provider(), options); rc != 0) return rc;
     QpInit init;
     Named uses;
     if (const int rc = c.read_qp(o.qp, init, uses); rc != 0) return rc;

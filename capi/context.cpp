@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 
@@ -101,8 +102,10 @@ CompletionQueue* Context::cq(parley_cq cq) {
     auto* found = cqs_.find(cq);
     return found != nullptr ? found->queue.get() : nullptr;
   }
-  if (own_cq_.queue == nullptr)
-    if (auto made = device().create_cq(own_cq_capacity)) own_cq_.queue = std::move(*made);
+  if (own_cq_.queue == nullptr) {
+    const std::size_t capacity = std::min<std::size_t>(own_cq_capacity, device().query().max_cqe);
+    if (auto made = device().create_cq(capacity)) own_cq_.queue = std::move(*made);
+  }
   return own_cq_.queue.get();
 }
 
@@ -202,11 +205,14 @@ std::unique_ptr<Backend> open_backend(const parley_opts& o) {
   manager.seed = o.seed;
   const char* provider = o.provider != nullptr ? o.provider : std::getenv("PARLEY_PROVIDER");
   const std::string_view name = provider != nullptr && *provider != '\0' ? provider : "iwarp";
-  if (name == "iwarp" && o.world == nullptr) return open_tcp(manager);
-  if (name == "iwarp") {
-    fail(PARLEY_E_INVALID_ARGUMENT, "a world is given, and the provider is iwarp: \"sim\" takes a world");
+  const bool machine = name == "iwarp" || name == "rdmacm";
+  if (machine && o.world == nullptr) return open_machine(name, manager);
+  if (machine) {
+    fail_with(PARLEY_E_INVALID_ARGUMENT,
+              fmt::format("a world is given, and the provider is {}: \"sim\" takes a world", name));
   } else if (name != "sim") {
-    fail_with(PARLEY_E_INVALID_ARGUMENT, fmt::format("there is no provider \"{}\"; there are: iwarp, sim", name));
+    fail_with(PARLEY_E_INVALID_ARGUMENT,
+              fmt::format("there is no provider \"{}\"; there are: iwarp, rdmacm, sim", name));
   } else if (World* world = find_world(o.world)) {
     return world->add_host(o.host, manager);
   } else {

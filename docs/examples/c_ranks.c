@@ -2,9 +2,9 @@
 /* A small MPI-like runtime over libparley.so: N ranks exchange their addresses through a key-value space, connect, pass a
  * token round the ring twice, and then send each other a message of which every octet is verified.
  *
- *   c_ranks [--ranks N] [--provider iwarp|sim] [--connect all|demand] [--loss PPM]
+ *   c_ranks [--ranks N] [--provider iwarp|rdmacm|sim] [--address ADDRESS] [--connect all|demand] [--loss PPM]
  *
- * With iwarp each rank is a process and talks over TCP sockets. With sim all ranks are in this process, each on a host of a
+ * With iwarp each rank is a process and talks over TCP sockets, with rdmacm over the machine's RDMA devices. With sim all ranks are in this process, each on a host of a
  * simulated network, which may lose frames. The code of a rank is the same. */
 #include <errno.h>
 #include <parley/parley.h>
@@ -49,7 +49,8 @@ static struct {
   int ranks, on_demand;
   unsigned loss_ppm;
   const char* provider;
-} options = {8, 0, 0, "iwarp"};
+  const char* address; /* of this machine, where ranks listen; rdmacm: of an RDMA device's interface */
+} options = {8, 0, 0, "iwarp", "127.0.0.1"};
 
 static void die(const struct rank* r, const char* what, const char* why) {
   fprintf(stderr, "c_ranks: rank %d: %s: %s\n", r == NULL ? -1 : r->me, what, why);
@@ -350,7 +351,8 @@ static void open_rank(struct rank* r, int me, int n, const char* kvs, parley_wor
 }
 
 static void listen_rank(struct rank* r) {
-  char address[PARLEY_ADDRSTRLEN + 8] = "127.0.0.1:0";
+  char address[PARLEY_ADDRSTRLEN + 8];
+  snprintf(address, sizeof address, "%.*s:0", PARLEY_ADDRSTRLEN, options.address);
   if (parley_host_address(r->ctx, 4, address) == 0) strcpy(strchr(address, ':'), ":7471"); /* in a world */
   check(r, parley_listen(r->ctx, address, NULL, &r->listener), "listen");
 }
@@ -434,7 +436,8 @@ static int run_world(const char* kvs) {
 }
 
 static int usage(void) {
-  fprintf(stderr, "usage: c_ranks [--ranks 2..%d] [--provider iwarp|sim] [--connect all|demand] [--loss PPM]\n",
+  fprintf(stderr, "usage: c_ranks [--ranks 2..%d] [--provider iwarp|rdmacm|sim] [--address ADDRESS]\n"
+          "               [--connect all|demand] [--loss PPM]\n",
           RANKS_MAX);
   return 2;
 }
@@ -449,6 +452,8 @@ int main(int argc, char** argv) {
       options.ranks = atoi(argv[i + 1]);
     else if (strcmp(argv[i], "--provider") == 0)
       options.provider = argv[i + 1];
+    else if (strcmp(argv[i], "--address") == 0)
+      options.address = argv[i + 1];
     else if (strcmp(argv[i], "--connect") == 0)
       options.on_demand = strcmp(argv[i + 1], "demand") == 0;
     else if (strcmp(argv[i], "--loss") == 0)

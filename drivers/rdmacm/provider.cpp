@@ -33,6 +33,9 @@ Result<ib::Options> ib_options(const cm::TransportOptions& options) {
   if (ib->retry_count > 7 || ib->rnr_retry_count > 7)
     return fail(Errc::invalid_argument, "ib::Options: retry_count is {a} and rnr_retry_count {b}; each is at most 7",
                 ib->retry_count, ib->rnr_retry_count);
+  if (ib->reply_timeout < Duration{})
+    return fail(Errc::invalid_argument, "ib::Options::reply_timeout is {a} ns; it is at least 0",
+                ib->reply_timeout.count());
   return *ib;
 }
 
@@ -214,6 +217,7 @@ Result<void> Rdmacm::connect(EndpointId endpoint, const Address& peer, const cm:
   c.depths = {options.ird, options.ord};
   c.retry_count = ib->retry_count;
   c.rnr_retry_count = ib->rnr_retry_count;
+  c.reply_timeout = ib->reply_timeout > Duration{} ? ib->reply_timeout : options_.reply_timeout;
   c.private_data.assign(options.private_data.begin(), options.private_data.end());
   c.transport_timeout = options.transport_timeout;
   if (options.qp) {

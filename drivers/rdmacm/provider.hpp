@@ -78,7 +78,7 @@ struct Connection {
   cm::Depths depths{};  // asked, then in force
   std::uint8_t retry_count = 7, rnr_retry_count = 7;
   Bytes private_data;  // of the Request, or of the decision
-  Duration transport_timeout{};
+  Duration transport_timeout{}, reply_timeout{};
   Instant start{};
   Instant deadline = never;
   cm::Steps steps;

@@ -125,7 +125,7 @@ void Rdmacm::request(Connection& c, Instant now) {
   if (rdma_connect(c.cm, &param) != 0)
     return fail_setup(c, now, cm::system_failure(ib::step::send_request, {errno, std::generic_category()}, c.peer));
   c.steps.request = now - c.start;
-  set_deadline(c, after(now, options_.reply_timeout));
+  set_deadline(c, after(now, c.reply_timeout));
 }
 
 // The kernel knows what was negotiated; an iWARP device has little to set, and does most itself.
@@ -236,6 +236,7 @@ void Rdmacm::on_request(Listener& l, Instant now, CmEvent& event) {
   c.start = now;
   c.retry_count = l.options.retry_count;
   c.rnr_retry_count = l.options.rnr_retry_count;
+  c.reply_timeout = l.options.reply_timeout > Duration{} ? l.options.reply_timeout : options_.reply_timeout;
   const cm::Depths offered = event.depths;
   c.depths = {std::min(l.depths.ird, offered.ird), std::min(l.depths.ord, offered.ord)};
   slot_for(id).connection = std::move(made);
@@ -269,7 +270,7 @@ void Rdmacm::decide(Connection& c, Instant now) {
   c.phase = Phase::accepting;
   c.steps.reply = now - c.start;
   core_->pending.peers_turn(c.id);
-  set_deadline(c, after(now, options_.reply_timeout));
+  set_deadline(c, after(now, c.reply_timeout));
 }
 
 void Rdmacm::on_rejected(Connection& c, Instant now, CmEvent& event) {

@@ -7,6 +7,7 @@
 
 #include "parley/failure.hpp"
 #include "parley/qp.hpp"
+#include "parley/time.hpp"
 
 namespace parley::ib {
 
@@ -14,6 +15,7 @@ namespace parley::ib {
 struct Options {
   std::uint8_t retry_count = 7;      ///< retransmissions after a transport error, 0..7
   std::uint8_t rnr_retry_count = 7;  ///< attempts after receiver-not-ready, 0..7; 7 never gives up
+  Duration reply_timeout{};          ///< longest wait for the answer; 0: RdmaHostOptions::reply_timeout
 };
 
 /// What became of it, as the queue pair has it.

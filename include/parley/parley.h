@@ -119,8 +119,8 @@ PARLEY_API int parley_world_close(parley_world* world);
 struct parley_opts {
   uint32_t size;
   uint32_t ids_max;     /* listeners and connections alive at once; 0: what the provider has use for */
-  const char* provider; /* "iwarp": TCP sockets; "sim": a host of `world`; null: PARLEY_PROVIDER in the environment,
-                           else "iwarp" */
+  const char* provider; /* "iwarp": TCP sockets; "rdmacm": the machine's RDMA devices; "sim": a host of `world`;
+                           null: PARLEY_PROVIDER in the environment, else "iwarp" */
   parley_world* world;  /* for "sim" */
   const char* host;     /* for "sim": its name in captures and reports; null: host1, host2, ... */
   uint64_t seed;        /* of the random part of waits between attempts; 0: the provider's choice */
@@ -134,7 +134,8 @@ struct parley_opts {
  * them.
  *
  * Errors: PARLEY_E_INVALID_ARGUMENT (an unknown provider: the sentence lists those that there are), PARLEY_E_BAD_HANDLE (the
- * world), PARLEY_E_NO_SPACE (4096 contexts are open, or descriptors have run out), PARLEY_E_NO_MEMORY. */
+ * world), PARLEY_E_NO_SPACE (4096 contexts are open, or descriptors have run out), PARLEY_E_UNREACHABLE (no RDMA device), PARLEY_E_NOT_PERMITTED,
+ * PARLEY_E_UNSUPPORTED (built without librdmacm), PARLEY_E_NO_MEMORY. */
 PARLEY_API int parley_open(parley_ctx** out, const struct parley_opts* opts);
 
 /** Closes a context, and everything that belongs to it.
@@ -149,7 +150,7 @@ PARLEY_API int parley_close(parley_ctx* ctx);
 struct parley_attr {
   uint32_t size;
   char provider[16];
-  char transport[16];                                /* "iWARP" */
+  char transport[16];                                /* "iWARP", "RoCE" */
   uint32_t private_data_request, private_data_reply; /* octets that each message holds by default */
   uint32_t max_cqe;                                  /* completions that a queue can hold */
   uint32_t max_qp_wr;                                /* requests of a queue pair, each way */

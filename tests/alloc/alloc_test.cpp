@@ -12,6 +12,7 @@ namespace parley {
 namespace {
 
 using namespace testing_net;
+using testing_net::Host;
 
 void nothing_is_left(std::uint64_t nth, bool, std::int64_t left) {
   EXPECT_EQ(left, 0) << "allocation " << nth << " failed, and as many others were never freed";
@@ -23,7 +24,7 @@ struct Life {
   ~Life() {
     for (cm::Id id : {ca, cb, listener}) id.destroy();
     (void)failing_new::disarm();
-    for (testing_net::Host* host : {&a, &b})
+    for (Host* host : {&a, &b})
       for (auto* e : host->all<cm::ConnectRequest>()) e->id.destroy();
   }
   Life(const Life&) = delete;
@@ -60,8 +61,8 @@ struct Life {
   }
 
   Net net;
-  testing_net::Host& a;
-  testing_net::Host& b;
+  Host& a;
+  Host& b;
   Verbs va, vb;
   cm::Id listener, ca, cb;
 };

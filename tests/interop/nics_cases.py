@@ -93,6 +93,13 @@ def cm_cases(device):
                server_says=["24 requests: 24 established"], client_says=["24 of 24 connections"])
 
 
+def rank_case(device):
+    """The MPI-like runtime in C: eight processes, all of them connected with one another, over libparley's code."""
+    return Case("eight-ranks", device, "a", "sleep 300",
+                f"/out/c_ranks --ranks 8 --provider rdmacm --address {ADDRESS['b'][4]}", interrupt=True, server_exit=None,
+                client_says=["8 ranks over rdmacm, connected all to all: 2 laps of the ring and 56 messages verified"])
+
+
 def socket_cases():
     """The same two programs, one over the kernel's iWARP device, the other over plain sockets."""
     yield Case("sockets-to-nic", "siw", "a", f"{PARLEY} rping -s -a {{address}} -p {{port}} -V {NIC}",
@@ -126,7 +133,7 @@ def plan(pattern=None):
     for device in ("rxe", "siw"):
         cases += [doctor_case(device), *rping_cases(device), *cm_cases(device)]
         cases += socket_cases() if device == "siw" else []
-        cases += [removal_case(device)]
+        cases += [rank_case(device), removal_case(device)]
     for number, case in enumerate(cases):
         case.name = f"{case.device}.{case.name}"
         case.port = FIRST_PORT + number

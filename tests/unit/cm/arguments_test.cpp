@@ -7,6 +7,7 @@ namespace parley {
 namespace {
 
 using namespace testing_net;
+using testing_net::Host;
 
 constexpr std::size_t private_max = PARLEY_MPA_PD_MAX, enhanced_max = PARLEY_MPA_ENH_PD_MAX;
 

@@ -13,6 +13,7 @@ namespace parley {
 namespace {
 
 using namespace testing_net;
+using testing_net::Host;
 
 // RFC 5044 §7.1.2 rule 2: the rejected peer's connection ends even if it never takes the Reply.
 TEST(CmClosing, ARejectionThatThePeerDoesNotReadEndsAfterLinger) {

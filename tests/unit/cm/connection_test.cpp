@@ -6,6 +6,7 @@ namespace parley {
 namespace {
 
 using namespace testing_net;
+using testing_net::Host;
 
 struct Form {
   std::string name;

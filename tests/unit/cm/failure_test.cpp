@@ -10,6 +10,7 @@ namespace parley {
 namespace {
 
 using namespace testing_net;
+using testing_net::Host;
 constexpr std::string_view raw_peer = "192.0.2.9:7471";
 
 Bytes frame(wire::MpaKey key, std::uint8_t flags, std::uint8_t revision, ConstBytes private_data = {}) {

@@ -8,6 +8,7 @@ namespace parley {
 namespace {
 
 using namespace testing_net;
+using testing_net::Host;
 
 Bytes request(std::uint8_t flags, std::uint8_t revision = 1) {
   return *wire::MpaFrame{.key = wire::MpaKey::req, .flags = flags, .revision = revision}.emit();

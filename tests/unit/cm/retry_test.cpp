@@ -10,6 +10,7 @@ namespace parley {
 namespace {
 
 using namespace testing_net;
+using testing_net::Host;
 
 Address at(std::uint8_t host) { return Address::v4(192, 0, 2, host, 7471); }
 

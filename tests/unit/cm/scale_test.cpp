@@ -6,6 +6,7 @@ namespace parley {
 namespace {
 
 using namespace testing_net;
+using testing_net::Host;
 
 TEST(CmScale, TenThousandConnections) {
   constexpr std::size_t count = 10000;

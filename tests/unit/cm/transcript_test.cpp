@@ -18,6 +18,7 @@ namespace parley {
 namespace {
 
 using namespace testing_net;
+using testing_net::Host;
 using transcripts::Command;
 using transcripts::parse_time;
 

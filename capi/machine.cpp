@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "capi/backend.hpp"
-#include "parley/tcp_host.hpp"
+#include "parley/host.hpp"
 
 namespace parley::capi {
 namespace {
@@ -28,12 +28,13 @@ class Descriptor {
   int fd_ = -1;
 };
 
-/// Parley on sockets. The descriptor for C is the host's together with a timer, so that a program need not know of
+/// Parley on sockets or NICs. The descriptor for C is the host's together with a timer, so that a program need not know of
 /// deadlines; programs that never ask for it pay nothing for it.
-class TcpBackend final : public Backend {
+class MachineBackend final : public Backend {
  public:
-  explicit TcpBackend(std::unique_ptr<TcpHost> host) : host_(std::move(host)) {}
-  std::string_view provider() const override { return "iwarp"; }
+  MachineBackend(std::string_view provider, std::unique_ptr<Host> host)
+      : provider_(provider), host_(std::move(host)) {}
+  std::string_view provider() const override { return provider_; }
   cm::Manager& manager() override { return host_->cm(); }
   Device& device() override { return host_->device(); }
   void called() override {
@@ -96,22 +97,21 @@ class TcpBackend final : public Backend {
     ::timerfd_settime(timer_.get(), 0, &spec, nullptr);
   }
 
-  std::unique_ptr<TcpHost> host_;
+  std::string provider_;
+  std::unique_ptr<Host> host_;
   Descriptor set_, timer_;
   Instant armed_ = never;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> open_tcp(const cm::ManagerOptions& options) {
-  TcpHostOptions host_options;
-  host_options.manager = options;
-  auto host = TcpHost::open(host_options);
+std::unique_ptr<Backend> open_machine(std::string_view provider, const cm::ManagerOptions& options) {
+  auto host = open_host(provider, options);
   if (!host) {
     fail(host.error());
     return nullptr;
   }
-  return std::make_unique<TcpBackend>(std::move(*host));
+  return std::make_unique<MachineBackend>(provider, std::move(*host));
 }
 
 }  // namespace parley::capi
