@@ -24,6 +24,7 @@ import time
 import traceback
 
 HERE = pathlib.Path(__file__).resolve().parent
+os.environ["PARLEY_CONFIG"] = ""  # no settings of the machine that this runs on
 sys.path[:0] = [str(HERE), str(HERE.parent.parent / "dissectors")]
 import faults  # noqa: E402
 import programs  # noqa: E402
