@@ -68,28 +68,31 @@ constexpr std::size_t isal_pays_from = 256;
 constexpr std::size_t vpclmul_pays_from = 96;
 constexpr std::size_t sse42_copy_pays_from = 384;
 
+Kernel kernel_of(CrcPath path) {
+  switch (path) {
+    case CrcPath::isal: return crc_kernels::isal;
+    case CrcPath::vpclmul: return crc_kernels::vpclmul;
+    case CrcPath::sse42: return crc_kernels::sse42;
+    case CrcPath::automatic:
+    case CrcPath::portable: break;
+  }
+  return crc_kernels::portable;
+}
+
 struct Choice {
-  Kernel short_input = crc_kernels::portable;
-  Kernel long_input = crc_kernels::portable;
-  std::size_t long_from = 0;
-  CopyKernel copy = nullptr;  ///< copies and sums while reading once; null: first one, then the other
-  std::size_t copy_from = 0;
-  std::string_view name = "portable";
+  Kernel short_input, long_input;
+  std::size_t long_from;
+  CopyKernel copy;  ///< null: never
+  std::size_t copy_from;
+  std::string_view name;
 };
 
 Choice choose() {
-  if (crc_path_available(CrcPath::vpclmul))
-    return {crc_kernels::sse42,        crc_kernels::vpclmul, vpclmul_pays_from,
-            crc_kernels::vpclmul_copy, vpclmul_pays_from,    "vpclmul+sse42"};
-  const bool isal = crc_path_available(CrcPath::isal);
-  if (crc_path_available(CrcPath::sse42)) {
-    if (isal)
-      return {crc_kernels::sse42,      crc_kernels::isal,    isal_pays_from,
-              crc_kernels::sse42_copy, sse42_copy_pays_from, "isal+sse42"};
-    return {crc_kernels::sse42, crc_kernels::sse42, 0, crc_kernels::sse42_copy, sse42_copy_pays_from, "sse42"};
-  }
-  if (isal) return {crc_kernels::isal, crc_kernels::isal, 0, nullptr, 0, "isal"};
-  return {};
+  const CrcChoice c = crc_choice(crc_path_available(CrcPath::vpclmul), crc_path_available(CrcPath::isal),
+                                 crc_path_available(CrcPath::sse42));
+  const CopyKernel copy = c.long_input == CrcPath::vpclmul ? crc_kernels::vpclmul_copy : crc_kernels::sse42_copy;
+  return {
+      kernel_of(c.short_input), kernel_of(c.long_input), c.long_from, c.copies ? copy : nullptr, c.copy_from, c.name};
 }
 
 /// Chosen at the first call and constant from then on, so that it depends on nothing but the CPU.
@@ -136,14 +139,16 @@ bool crc_path_available(CrcPath path) {
 std::uint32_t crc32c_extend_by(CrcPath path, std::uint32_t state, ConstBytes in) {
   // A kernel that the CPU cannot run is replaced by one that it can: the value is the same.
   if (!crc_path_available(path)) path = CrcPath::portable;
-  switch (path) {
-    case CrcPath::isal: return crc_kernels::isal(state, in.data(), in.size());
-    case CrcPath::vpclmul: return crc_kernels::vpclmul(state, in.data(), in.size());
-    case CrcPath::sse42: return crc_kernels::sse42(state, in.data(), in.size());
-    case CrcPath::portable: return crc_kernels::portable(state, in.data(), in.size());
-    case CrcPath::automatic: break;
-  }
-  return crc32c_extend(state, in);
+  if (path == CrcPath::automatic) return crc32c_extend(state, in);
+  return kernel_of(path)(state, in.data(), in.size());
+}
+
+CrcChoice crc_choice(bool vpclmul, bool isal, bool sse42) {
+  if (vpclmul) return {CrcPath::sse42, CrcPath::vpclmul, vpclmul_pays_from, true, vpclmul_pays_from, "vpclmul+sse42"};
+  if (sse42 && isal) return {CrcPath::sse42, CrcPath::isal, isal_pays_from, true, sse42_copy_pays_from, "isal+sse42"};
+  if (sse42) return {CrcPath::sse42, CrcPath::sse42, 0, true, sse42_copy_pays_from, "sse42"};
+  if (isal) return {CrcPath::isal, CrcPath::isal, 0, false, 0, "isal"};
+  return {};
 }
 
 std::string_view crc_path_name() { return chosen().name; }

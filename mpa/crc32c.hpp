@@ -2,6 +2,7 @@
 // CRC32c (Castagnoli) as MPA uses it: RFC 5044 §4.4. The kernel is chosen once, at the first call, by what the CPU has.
 #pragma once
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -40,5 +41,15 @@ bool crc_path_available(CrcPath path);
 std::uint32_t crc32c_extend_by(CrcPath path, std::uint32_t state, ConstBytes in);
 std::uint32_t crc32c_copy_by(CrcPath path, std::uint32_t state, std::uint8_t* out, ConstBytes in);
 std::string_view crc_path_name();  ///< what automatic resolved to
+
+/// What automatic takes on a machine where these are available.
+struct CrcChoice {
+  CrcPath short_input = CrcPath::portable, long_input = CrcPath::portable;
+  std::size_t long_from = 0;
+  bool copies = false;  ///< from `copy_from` on it copies and sums while reading once; else first one, then the other
+  std::size_t copy_from = 0;
+  std::string_view name = "portable";
+};
+CrcChoice crc_choice(bool vpclmul, bool isal, bool sse42);
 
 }  // namespace parley::mpa

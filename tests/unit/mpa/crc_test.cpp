@@ -108,6 +108,40 @@ TEST(Crc, ExtendsOverThePadOfAnFpdu) {
       EXPECT_EQ(crc32c_zeros(state, count), crc32c_extend_by(CrcPath::portable, state, Bytes(count))) << count;
 }
 
+// The value is the same by any kernel; what is chosen decides how fast it comes.
+TEST(Crc, AutomaticTakesTheFastestKernelThatIsThere) {
+  for (const bool isal : {false, true})
+    for (const bool sse42 : {false, true}) {
+      const CrcChoice wide = crc_choice(true, isal, sse42);  // a CPU with VPCLMULQDQ has SSE4.2
+      EXPECT_EQ(wide.name, "vpclmul+sse42");
+      EXPECT_EQ(wide.long_input, CrcPath::vpclmul);
+      EXPECT_EQ(wide.short_input, CrcPath::sse42);
+      EXPECT_EQ(wide.long_from, 96U);
+      EXPECT_TRUE(wide.copies);
+      EXPECT_EQ(wide.copy_from, 96U);
+    }
+  const CrcChoice both = crc_choice(false, true, true);
+  EXPECT_EQ(both.name, "isal+sse42");
+  EXPECT_EQ(both.short_input, CrcPath::sse42);
+  EXPECT_EQ(both.long_input, CrcPath::isal);
+  EXPECT_EQ(both.long_from, 256U);
+  EXPECT_TRUE(both.copies);
+  EXPECT_EQ(both.copy_from, 384U);
+  const CrcChoice narrow = crc_choice(false, false, true);
+  EXPECT_EQ(narrow.name, "sse42");
+  EXPECT_EQ(narrow.short_input, CrcPath::sse42);
+  EXPECT_EQ(narrow.long_input, CrcPath::sse42);
+  EXPECT_TRUE(narrow.copies);
+  EXPECT_EQ(narrow.copy_from, 384U);
+  for (const bool isal : {false, true}) {
+    const CrcChoice plain = crc_choice(false, isal, false);
+    EXPECT_EQ(plain.name, isal ? "isal" : "portable");
+    EXPECT_EQ(plain.short_input, isal ? CrcPath::isal : CrcPath::portable);
+    EXPECT_EQ(plain.long_input, isal ? CrcPath::isal : CrcPath::portable);
+    EXPECT_FALSE(plain.copies);
+  }
+}
+
 TEST(Crc, AutomaticNamesWhatItUses) {
   const bool isal = crc_path_available(CrcPath::isal), sse42 = crc_path_available(CrcPath::sse42);
   const auto narrow = isal ? (sse42 ? "isal+sse42"sv : "isal"sv) : (sse42 ? "sse42"sv : "portable"sv);
