@@ -102,8 +102,9 @@ void StreamPlan::mask(const Stream& s, const Record& r, std::uint64_t begin, Con
     case Kind::startup: s.keys.fill(begin, out); return mask_startup(r, begin, out);
     case Kind::fpdu: return mask_fpdu(s, r, begin, in, out);
     case Kind::lone: {
-      // A marker before the length belongs to it, if it is one: pointer 0.
-      const std::uint64_t length_at = end_of(s, r) - PARLEY_MPA_LEN_LEN;
+      // A marker before the length belongs to it, if it is one: pointer 0. Where the stream begins, what stands there
+      // decides whether it has markers at all.
+      const std::uint64_t length_at = r.at == s.info.fpdus_at ? r.at : end_of(s, r) - PARLEY_MPA_LEN_LEN;
       for (std::size_t i = 0; i < out.size(); ++i) out[i] = begin + i < length_at ? in[i] : std::uint8_t{0};
       return;
     }

@@ -191,7 +191,8 @@ void StreamPlan::plan_header(const Stream& s, const WalkedFpdu& f, bool proven, 
   if (p.masks.size() > 1) p.masks[1] = rdmap & static_cast<std::uint8_t>(~PARLEY_RDMAP_OPCODE_MASK);
 }
 
-/// Bodies that are made of fields: what a rule looks at stays, or gets the name that it has elsewhere.
+/// Bodies that are made of fields: what a rule looks at stays, or gets the name that it has elsewhere. So do the fields
+/// that are here of one that the capture does not hold whole.
 void StreamPlan::plan_body(const WalkedFpdu& f, const wire::DdpHeader& h, bool proven, Patch& p) const {
   const ConstBytes body = f.ulpdu.subspan(h.size());
   const std::size_t known = f.known - std::min(f.known, h.size());
@@ -209,14 +210,14 @@ void StreamPlan::plan_body(const WalkedFpdu& f, const wire::DdpHeader& h, bool p
   };
   const auto place = [&](ConstBytes part) { return static_cast<std::size_t>(part.data() - body.data()); };
   p.begin = static_cast<std::uint16_t>(h.size());
-  if (h.opcode == wire::RdmapOpcode::read_request && known >= PARLEY_RDMAP_READ_REQUEST_LEN) {
+  if (h.opcode == wire::RdmapOpcode::read_request && body.size() >= PARLEY_RDMAP_READ_REQUEST_LEN) {
     request(body, p.masks);
-  } else if (h.opcode == wire::RdmapOpcode::atomic_request && known >= PARLEY_RDMAP_ATOMIC_REQUEST_LEN) {
+  } else if (h.opcode == wire::RdmapOpcode::atomic_request && body.size() >= PARLEY_RDMAP_ATOMIC_REQUEST_LEN) {
     const auto q = wire::AtomicRequest::parse(body);
     p.masks.resize(8);  // operation and request identifier
     append(p.masks, stag(q->stag));
     append(p.masks, offset(q->stag, q->to));
-  } else if (h.opcode == wire::RdmapOpcode::atomic_response && known >= 4) {
+  } else if (h.opcode == wire::RdmapOpcode::atomic_response && body.size() >= 4) {
     p.masks.resize(4);
   } else if (h.opcode == wire::RdmapOpcode::terminate && known >= PARLEY_RDMAP_TERM_CTRL_LEN) {
     const auto t = wire::Terminate::parse(body.first(known));

@@ -261,6 +261,7 @@ class MpaConnection : SetUpState {
   void startup_event(const Half& h, const StartupSeen& seen, std::string_view name);
   void note_sequence(Half& h, const wire::TcpSegmentView& t) const;
   TappedStream tapped(const Half& h) const;
+  void tell_tap_the_head(const Half& h);
   void tell_tap_the_rest();
   void tell_unread();
   void flush_streams();

@@ -246,9 +246,13 @@ void MpaConnection::judge_outcome(ConnectionReport& r) {
 }
 
 // What never became whole is judged as well, so that whoever listens has to know of it.
+void MpaConnection::tell_tap_the_head(const Half& h) {
+  if (tap_ != nullptr && !h.head.empty() && !h.head_told) tap_->startup(tapped(h), h.head_at, h.head);
+}
+
 void MpaConnection::tell_tap_the_rest() {
   for (const Half& h : halves_) {
-    if (!h.head.empty() && !h.head_told) tap_->startup(tapped(h), h.head_at, h.head);
+    tell_tap_the_head(h);
     if (h.phase == Phase::rtr_or_fpdu && !h.early.empty())
       tap_->startup(tapped(h), h.early.front().at, h.early.front().data);
     if (h.phase == Phase::fpdus && h.walker.left() > 0) tap_->lone_length(tapped(h), h.fed_at + h.walker.position());

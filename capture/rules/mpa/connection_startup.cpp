@@ -240,6 +240,7 @@ void MpaConnection::reply_seen(Half& h, StartupSeen seen) {
   agreement_ = agree(request_, reply_);
   if (!agreement_.accepted) {
     h.phase = initiator.phase = Phase::over;
+    tell_tap_the_head(initiator);
     h.head.clear();
     initiator.head.clear();
     if (!request_) initiator.startup_length = std::max(initiator.tcp.position(), h.head_first.peer_received);
@@ -369,6 +370,7 @@ void MpaConnection::rtr_or_fpdu(Half& h) {
   const bool startup_due = agreement_.rtr_frame || !request_ || rejection_may_be_lost();
   const bool lost_one = may_be && (startup_due || head.size() >= rtr_head.size());
   h.behind_lost = !whole && may_be;
+  if (lost_one && !whole && tap_ != nullptr) tap_->startup(tapped(h), h.early.front().at, head);
   if (!whole) return fpdus_from(h, lost_one ? head.size() : 0, may_be && hole);
   // The packet with the last octet of the frame; more may have been kept behind it.
   auto last = h.early.begin();

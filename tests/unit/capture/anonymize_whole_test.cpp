@@ -160,5 +160,47 @@ TEST(AnonymizeWhole, WrongOctets) {
   expect_as_reviewed("capture_anonymized_wrong.txt", out);
 }
 
+/// One packet cut at each length, as by a snap length of its own, or lost: the verdict is that of the original.
+void expect_same_verdict_when_cut(const Frames& whole, std::size_t packet, const std::string& what) {
+  constexpr std::size_t headers = 54;
+  for (std::size_t n = headers; n <= whole[packet].octets.size(); ++n) {
+    Frames f = whole;
+    f[packet].original_length = static_cast<std::uint32_t>(f[packet].octets.size());
+    f[packet].octets.resize(n);
+    if (n == headers) f.erase(f.begin() + static_cast<std::ptrdiff_t>(packet));
+    const Bytes file = test::to_pcap(f);
+    const test::Anonymized a = test::anonymize(file);
+    if (!a.refusal.empty()) continue;
+    EXPECT_EQ(test::comparable(a.file), test::comparable(file)) << what << ", " << n - headers << " octets left";
+  }
+}
+
+TEST(AnonymizeWhole, KeepsTheVerdictOfWhatIsNotWholeInTheCapture) {
+  const Bytes words(12, 'w');
+  for (const std::uint8_t rejects : {std::uint8_t{0}, std::uint8_t{PARLEY_MPA_FLAG_R}}) {
+    Exchange x;
+    x.open().send(0, startup(MpaKey::req, C, 1, {}, words));
+    x.send(1, startup(MpaKey::rep, static_cast<std::uint8_t>(C | rejects), 1, {}, words)).close();
+    expect_same_verdict_when_cut(x.frames, 3, rejects != 0 ? "a rejected Request" : "a Request");
+    expect_same_verdict_when_cut(x.frames, 4, rejects != 0 ? "a rejection" : "a Reply");
+  }
+  for (const std::uint8_t flags : {C, M}) {
+    Exchange x;
+    x.open().send(0, startup(MpaKey::req, flags | S, 1)).send(1, startup(MpaKey::rep, flags | S, 1));
+    x.send(0, startup(MpaKey::rtr, 0, 1)).send(0, fpdu(test::send_segment(1, 5), 0, flags == M, flags == C)).close();
+    expect_same_verdict_when_cut(x.frames, 5, flags == M ? "an Rtr frame, markers, no CRC" : "an Rtr frame");
+  }
+  const wire::MpaEnhanced read{.a = true, .d = true, .ird = 1, .ord = 1};
+  Exchange rtr;
+  rtr.open().send(0, startup(MpaKey::req, C | S, 2, read)).send(1, startup(MpaKey::rep, C | S, 2, read));
+  rtr.send(0, fpdu(test::read_request(1, {1, 0, 0, 1, 0})));
+  rtr.send(1, fpdu(test::tagged(wire::RdmapOpcode::read_response, 1, 0, 0))).close();
+  expect_same_verdict_when_cut(rtr.frames, 5, "an RTR by RDMA Read");
+  Exchange markers;  // agreed, and not there
+  markers.open().send(0, startup(MpaKey::req, C, 1)).send(1, startup(MpaKey::rep, C | M, 1));
+  markers.send(0, fpdu(test::send_segment(1, 12))).send(0, fpdu(test::send_segment(2, 12))).close();
+  expect_same_verdict_when_cut(markers.frames, 5, "a stream without the markers that were agreed");
+}
+
 }  // namespace
 }  // namespace parley::capture
