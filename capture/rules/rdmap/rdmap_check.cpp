@@ -234,8 +234,11 @@ void RdmapCheck::place_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
       break;
     case Placed::wrong:
       accuse(from, f, "RFC 5041 §5.2",
-             fmt::format("sent a {} segment with MO {}, {} was due (queue {}, MSN {})", name_of(h), h.mo, due, h.qn,
-                         h.msn));
+             q.extent.last_seen() && h.mo >= due
+                 ? fmt::format("sent a {} segment with MO {} behind the last segment of the message (queue {}, MSN {})",
+                               name_of(h), h.mo, h.qn, h.msn)
+                 : fmt::format("sent a {} segment with MO {}, {} was due (queue {}, MSN {})", name_of(h), h.mo, due,
+                               h.qn, h.msn));
       blame(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 4});
       if (!h.last) q.extent.open_with(h.mo + payload_of(f, h));
       if (h.last) q.extent.close();

@@ -103,6 +103,19 @@ TEST(CaptureCheck, MessageNumbersAndOffsets) {  // RFC 5041 §4.3, §5.2
                 .find("MO 12, 8 was due"),
             std::string::npos);
   EXPECT_NE(only_error(with_ulpdus({{0, send_segment(1, 8, 4)}})).find("a message begins at 0"), std::string::npos);
+  // The last segment came early, and something stands behind it, before what it waits for.
+  const auto behind = [](std::uint32_t mo) {
+    return test::words(test::analyse(
+        with_ulpdus(
+            {{0, send_segment(1, 8, 0, false)}, {0, send_segment(1, 8, 16)}, {0, send_segment(1, 8, mo, false)}})
+            .frames));
+  };
+  for (const std::uint32_t mo : {24u, 25u})
+    EXPECT_NE(behind(mo).find("sent a Send segment with MO " + std::to_string(mo) +
+                              " behind the last segment of the message (queue 0, MSN 1)"),
+              std::string::npos)
+        << behind(mo);
+  EXPECT_EQ(behind(8).find("behind the last"), std::string::npos) << behind(8);
   EXPECT_NE(only_error(with_ulpdus({{0, send_segment(1, 8, 0, false)}, {0, send_segment(2, 8)}}))
                 .find("before the last segment"),
             std::string::npos);
