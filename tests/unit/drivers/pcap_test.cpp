@@ -121,6 +121,32 @@ TEST(PcapLive, AWaitWithoutPacketsEndsInTime) {
   EXPECT_LT(took, 5s);
 }
 
+TEST(PcapLive, WhatTheBufferHasNoRoomForIsCountedOnce) {
+  if (!may_capture()) return;
+  const Sender sender;
+  const auto live = LiveCapture::open(
+      {.interface = "lo", .filter = "udp port " + std::to_string(sender.at.port), .buffer_octets = 0});  // the least
+  ASSERT_TRUE(live) << live.error().text;
+  EXPECT_EQ((*live)->drops().all(), 0U);
+  std::uint64_t dropped = 0;
+  for (int round = 0; round < 2; ++round) {
+    constexpr std::size_t sent = 150, octets = 30'000;  // four times what a buffer of 1 MiB holds
+    for (std::size_t i = 0; i < sent; ++i) sender.say(octets);
+    const LiveDrops now = (*live)->drops();
+    EXPECT_GT(now.kernel, dropped) << "round " << round;
+    EXPECT_EQ((*live)->drops().kernel, now.kernel) << "each is counted once";
+    EXPECT_EQ(now.all(), now.kernel + now.interface);
+    dropped = now.kernel;
+    std::size_t given = 0;
+    while (const auto n = (*live)->read(200ms, [](const LivePacket&) {})) {
+      if (*n == 0) break;
+      given += *n;
+    }
+    EXPECT_GT(given, 0U);
+    EXPECT_LT(given, sent);
+  }
+}
+
 /// A UDP datagram from port 1 to port 2, without its link header.
 Bytes datagram() {
   Bytes out(28, 0);

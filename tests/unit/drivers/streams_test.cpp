@@ -51,7 +51,10 @@ struct Machine final : StreamMachine {
     received.insert(received.end(), in.begin(), in.end());
     if (on_bytes) on_bytes();
   }
-  void handle_end(Instant, StreamId, StreamEnd how) override { end = how; }
+  void handle_end(Instant, StreamId, StreamEnd how) override {
+    end = how;
+    if (on_end) on_end();
+  }
   void handle_deadline(Instant) override {}
   bool poll_command(StreamCommand& out) override {
     if (commands.empty()) return false;
@@ -88,7 +91,7 @@ struct Machine final : StreamMachine {
   bool takes = true, ready = false;
   Bytes received, to_send;
   std::size_t sent_octets = 0, gathers = 0;
-  std::function<void()> on_bytes;
+  std::function<void()> on_bytes, on_end;
 };
 
 struct Driven {
@@ -339,6 +342,44 @@ TEST(DriverStreams, AResetIsToldOfAPausedStream) {
   ASSERT_TRUE(d.until([&] { return d.machine.end.has_value(); }));
   EXPECT_EQ(*d.machine.end, StreamEnd::rst);
   EXPECT_TRUE(d.machine.received.empty());
+}
+
+TEST(DriverStreams, OfAStreamThatWasClosedNothingMoreIsTold) {
+  for (const Command how : {Command::close, Command::reset})
+    for (const bool at_end : {false, true}) {
+      Driven d({.receive_buffer = 1});
+      const Address here = d.listen();
+      const Plain peer = Plain::to(here);
+      ASSERT_TRUE(d.until([&] { return d.machine.stream != 0; }));
+      int told = 0;
+      const StreamId closed = d.machine.stream;
+      (at_end ? d.machine.on_end : d.machine.on_bytes) = [&] {
+        if (++told == 1) d.machine.ask(how, closed);
+      };
+      peer.say(at_end ? 100 : 20'000);  // there is more to be read
+      ASSERT_EQ(::shutdown(peer.fd, SHUT_WR), 0);
+      ASSERT_TRUE(d.until([&] { return told > 0; }));
+      d.settle();
+      EXPECT_EQ(told, 1);
+      EXPECT_EQ(d.machine.received.size(), at_end ? 100U : 2048U);
+      EXPECT_EQ(d.machine.end.has_value(), at_end);
+      EXPECT_LE(peer.next(), 0) << "it is closed";
+      // Two others are each a stream of their own.
+      d.machine.on_bytes = d.machine.on_end = {};
+      d.machine.end.reset();
+      d.machine.received.clear();
+      std::vector<Plain> others;
+      for (std::uint8_t i = 1; i <= 2; ++i) {
+        others.push_back(Plain::to(here));
+        others.back().say(3, i);
+        ASSERT_TRUE(d.until([&] { return d.machine.received.size() == 3U * i; }));
+      }
+      EXPECT_EQ(d.machine.received, (Bytes{1, 1, 1, 2, 2, 2}));
+      EXPECT_EQ(d.machine.accepted, 3);
+      EXPECT_FALSE(d.machine.end);
+      others.pop_back();
+      EXPECT_TRUE(d.until([&] { return d.machine.end.has_value(); }));
+    }
 }
 
 TEST(DriverStreams, EachWayToEndAStreamIsWhatThePeerSees) {
