@@ -137,8 +137,6 @@ void FpduWalker::missing(std::uint64_t n, const SegmentRef& ref, FpduSink& sink)
   buffer_.clear();
   window_ = {};
   begin_ = 0;
-  marks_.clear();
-  first_mark_ = 0;
   unknown_.clear();
   if (markers_ == Known::unknown) markers_ = Known::no;  // their first octets are gone
   resync_ = true;

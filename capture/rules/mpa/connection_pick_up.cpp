@@ -32,7 +32,7 @@ void MpaConnection::pick_up(unsigned from, const ProvenFpdu& fpdu) {
   picked_up_ = true;
   roles_known_ = true;  // as far as they can be: see judge_outcome()
   initiator_ = from;
-  for (unsigned i = 0; i < 2; ++i) halves_[i].index = i;
+  halves_[1].index = 1;
   crc_ = fpdu.crc ? Known::yes : Known::unknown;
   rdmap_.emplace(findings_);
   begin_data();

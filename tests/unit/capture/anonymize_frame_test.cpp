@@ -3,150 +3,14 @@
 // anonymized capture has in its place.
 #include <gtest/gtest.h>
 
-#include "tests/unit/capture/anonymize_kit.hpp"
+#include "tests/unit/capture/anonymize_fields.hpp"
 
 namespace parley::capture {
 namespace {
 
+using namespace test::fields;
 using test::anonymize;
 using test::to_pcap;
-
-const wire::Mac mac_a{0x02, 0x11, 0x22, 0x33, 0x44, 0x55}, mac_b{0x00, 0x1B, 0x21, 0xAA, 0xBB, 0xCC};
-const wire::Ip4 ip_a{192, 0, 2, 1}, ip_b{198, 51, 100, 7};
-const wire::Ip6 ip6_a{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0x5A, 0, 0, 1};
-const wire::Ip6 ip6_b{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 9, 0, 0, 0, 0, 0x5A, 0, 0, 2};
-
-Pseudonyms& names() {
-  static Pseudonyms all(AnonymizeKey::from_text("a key"));
-  return all;
-}
-
-using Numbers = std::initializer_list<std::uint16_t>;
-
-/// Octets, and what they become.
-struct Fields {
-  Bytes before, after;
-
-  Fields& put(ConstBytes was, ConstBytes becomes) {
-    before.insert(before.end(), was.begin(), was.end());
-    after.insert(after.end(), becomes.begin(), becomes.end());
-    return *this;
-  }
-  Fields& keep(const Bytes& octets) { return put(octets, octets); }
-  Fields& keep16(std::size_t v) { return keep({static_cast<std::uint8_t>(v >> 8), static_cast<std::uint8_t>(v)}); }
-  Fields& zero(const Bytes& octets) { return put(octets, Bytes(octets.size())); }
-  Fields& mac(const wire::Mac& m) { return put(m, names().mac(m)); }
-  Fields& v4(const wire::Ip4& a) { return put(a, names().v4(a)); }
-  Fields& v6(const wire::Ip6& a) { return put(a, names().v6(a)); }
-  Fields& port(std::uint16_t p) { return number16(p, names().port(p)); }
-  Fields& number16(std::uint16_t was, std::uint16_t becomes) {
-    Bytes a(2), b(2);
-    Writer(a).be16(was);
-    Writer(b).be16(becomes);
-    return put(a, b);
-  }
-  Fields& number32(std::uint32_t was, std::uint32_t becomes) {
-    Bytes a(4), b(4);
-    Writer(a).be32(was);
-    Writer(b).be32(becomes);
-    return put(a, b);
-  }
-  Fields& operator+=(const Fields& f) { return put(f.before, f.after); }
-};
-
-void write_sum(Bytes& octets, std::size_t at, const Bytes& pseudo) {
-  const ConstBytes pieces[] = {pseudo, octets};
-  Writer(MutBytes(octets).subspan(at, 2)).be16(wire::internet_checksum(pieces));
-}
-
-/// The checksum at `at`, which was 0 in both, is right in both.
-Fields summed(Fields f, std::size_t at, const Fields& pseudo = {}) {
-  write_sum(f.before, at, pseudo.before);
-  write_sum(f.after, at, pseudo.after);
-  return f;
-}
-
-std::optional<std::size_t> checksum_at(std::uint8_t protocol) {
-  switch (protocol) {
-    case 6: return 16;
-    case 17: return 6;
-    case 1:
-    case 58: return 2;
-    default: return std::nullopt;
-  }
-}
-
-struct Ip4 {
-  std::uint8_t protocol = 17;
-  Bytes options = {};
-  std::uint16_t fragment = 0;
-  bool sums = true;  ///< the transport's checksum is right, and not 0
-};
-
-Fields ip4(const Ip4& ip, Fields payload) {
-  if (const auto at = checksum_at(ip.protocol); at && ip.sums && ip.fragment == 0) {
-    const Fields pseudo = Fields().v4(ip_a).v4(ip_b).keep({0, ip.protocol}).keep16(payload.before.size());
-    payload = summed(payload, *at, ip.protocol == 1 ? Fields() : pseudo);
-  }
-  Fields f;
-  f.keep({static_cast<std::uint8_t>(0x45 + ip.options.size() / 4), 0xB9})
-      .keep16(20 + ip.options.size() + payload.before.size())
-      .keep({0xBE, 0xEF})
-      .keep16(ip.fragment)
-      .keep({63, ip.protocol})
-      .zero({0, 0})
-      .v4(ip_a)
-      .v4(ip_b)
-      .zero(ip.options);
-  f = summed(f, 10);
-  return f += payload;
-}
-
-struct Ip6 {
-  std::uint8_t protocol = 17;
-  std::uint8_t first = protocol;  ///< next header of the fixed one
-  std::uint32_t label = 0;
-  Fields extensions = {};
-  bool sums = true;
-};
-
-Fields ip6(const Ip6& ip, Fields payload) {
-  if (const auto at = checksum_at(ip.protocol); at && ip.sums)
-    payload = summed(payload, *at,
-                     Fields().v6(ip6_a).v6(ip6_b).keep16(0).keep16(payload.before.size()).keep({0, 0, 0, ip.protocol}));
-  Fields f;
-  const auto label = static_cast<std::uint32_t>(ip.label == 0 ? 0 : names().identifier(ip.label) & 0xFFFFF);
-  f.number32(0x6AB00000 | ip.label, 0x6AB00000 | label)
-      .keep16(ip.extensions.before.size() + payload.before.size())
-      .keep({ip.first, 61})
-      .v6(ip6_a)
-      .v6(ip6_b);
-  return (f += ip.extensions) += payload;
-}
-
-Fields ethernet(std::uint16_t type, const Fields& payload, const std::vector<std::uint16_t>& tags = {}) {
-  Fields f;
-  f.mac(mac_b).mac(mac_a);
-  for (const std::uint16_t tci : tags)
-    f.keep16(&tci == tags.data()       ? 0x88A8
-             : &tci == tags.data() + 1 ? 0x9100
-                                       : 0x8100)
-        .number16(tci, static_cast<std::uint16_t>((tci & 0xF000) | names().vlan(tci & 0xFFF)));
-  return f.keep16(type) += payload;
-}
-
-Fields udp() { return Fields().port(4791).port(53).keep16(12).keep16(0).zero({0xDE, 0xAD, 0xBE, 0xEF}); }
-
-Fields tcp(const Fields& options = {}, std::uint8_t flags = 0x18, std::size_t payload = 3) {
-  Fields f;
-  f.port(40000)
-      .port(9001)
-      .keep({0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88})
-      .keep({static_cast<std::uint8_t>(0x50 + options.before.size() / 4 * 16), flags, 0x12, 0x34})
-      .keep16(0);
-  (flags & 0x20) != 0 ? f.keep({0, 2}) : f.zero({0xAA, 0x55});
-  return (f += options).zero(Bytes(payload, 0x5A));
-}
 
 Bytes rewritten(const Bytes& frame, std::uint16_t link_type, FrameCounts* counts = nullptr,
                 std::uint32_t original_length = 0) {
@@ -158,7 +22,7 @@ Bytes rewritten(const Bytes& frame, std::uint16_t link_type, FrameCounts* counts
 }
 
 /// Whole, the frame becomes just this; cut at any length, none of its octets becomes anything but that or 0.
-FrameCounts expect_becomes(const Fields& f, const std::string& what, std::uint16_t link_type = 1) {
+FrameCounts expect_becomes(const FramePart& f, const std::string& what, std::uint16_t link_type = 1) {
   FrameCounts counts;
   EXPECT_EQ(rewritten(f.before, link_type, &counts), f.after) << what;
   for (std::size_t n = 0; n < f.before.size(); ++n) {
@@ -186,7 +50,7 @@ TEST(AnonymizeFrame, RenamesAddressesPortsAndVlansAndKeepsTheOtherFieldsOfUdp) {
 }
 
 TEST(AnonymizeFrame, ZeroesWhatIsBehindMoreVlanTagsThanAreFollowed) {
-  Fields f = ethernet(0x8100, {}, {1, 2, 3, 4});
+  FramePart f = ethernet(0x8100, {}, {1, 2, 3, 4});
   f.zero(ip4({}, udp()).before);
   EXPECT_EQ(expect_becomes(f, "five tags").other, 1u);
 }
@@ -198,12 +62,12 @@ TEST(AnonymizeFrame, ZeroesTrailersAndTheOptionsOfIpv4) {
 }
 
 TEST(AnonymizeFrame, TheChecksumOfAFragmentBecomesZeroAndALaterFragmentHasOnlyItsIpHeader) {
-  for (const auto& [protocol, transport] : std::initializer_list<std::pair<std::uint8_t, Fields>>{
-           {17, udp()}, {6, tcp()}, {1, Fields().keep({8, 0}).keep16(0).zero({1, 2, 3, 4})}}) {
-    Fields first = transport;
+  for (const auto& [protocol, transport] : std::initializer_list<std::pair<std::uint8_t, FramePart>>{
+           {17, udp()}, {6, tcp()}, {1, FramePart().keep({8, 0}).keep16(0).zero({1, 2, 3, 4})}}) {
+    FramePart first = transport;
     std::fill_n(first.before.begin() + static_cast<std::ptrdiff_t>(*checksum_at(protocol)), 2, std::uint8_t{0x5A});
     expect_becomes(ethernet(0x0800, ip4({.protocol = protocol, .fragment = 0x2000}, first)), "first fragment");
-    const Fields later = Fields().zero(transport.before);
+    const FramePart later = FramePart().zero(transport.before);
     const FrameCounts n = expect_becomes(ethernet(0x0800, ip4({.protocol = protocol, .fragment = 0x2001}, later)), "");
     expect_becomes(ethernet(0x0800, ip4({.protocol = protocol, .fragment = 1}, later)), "last fragment");
     EXPECT_EQ(n.tcp + n.udp + n.icmp + n.other + n.ports, 0u);
@@ -215,8 +79,28 @@ TEST(AnonymizeFrame, AUdpChecksumThatIsNoneStaysNone) {
   EXPECT_EQ(expect_becomes(ethernet(0x0800, ip4({.sums = false}, udp())), "").checksums_right, 1u);
 }
 
+TEST(AnonymizeFrame, AUdpChecksumThatIsAllOnesAsZeroMeansNoneGetsTheRightOne) {  // RFC 768
+  FramePart payload = udp();
+  Bytes pseudo = FramePart().v4(ip_a).v4(ip_b).keep({0, 17}).keep16(payload.before.size()).before;
+  // Two octets of payload make the sum what it has to be.
+  payload.before[10] = payload.before[11] = 0;
+  const ConstBytes pieces[] = {pseudo, payload.before};
+  const std::uint16_t sum = wire::internet_checksum(pieces);
+  payload.before[10] = static_cast<std::uint8_t>(sum >> 8), payload.before[11] = static_cast<std::uint8_t>(sum);
+  payload.before[6] = payload.before[7] = 0xFF;
+  const FramePart whole = ethernet(0x0800, ip4({.sums = false}, payload));
+  FrameCounts counts;
+  const Bytes now = rewritten(whole.before, 1, &counts);
+  EXPECT_EQ(counts.checksums_right, 2u);
+  const ConstBytes addresses = ConstBytes(now).subspan(26, 8), datagram = ConstBytes(now).subspan(34);
+  const Bytes rest{0, 17, 0, static_cast<std::uint8_t>(datagram.size())};
+  const ConstBytes after[] = {addresses, rest, datagram};
+  EXPECT_EQ(wire::internet_checksum(after), 0u);
+  EXPECT_NE(now[40] << 8 | now[41], 0);
+}
+
 TEST(AnonymizeFrame, AnIpChecksumLeftToTheNicStaysZero) {
-  Fields f = ethernet(0x0800, ip4({}, udp()));
+  FramePart f = ethernet(0x0800, ip4({}, udp()));
   for (Bytes* each : {&f.before, &f.after}) (*each)[24] = (*each)[25] = 0;
   const FrameCounts n = expect_becomes(f, "");
   EXPECT_EQ(n.checksums_right, 1u);
@@ -225,13 +109,13 @@ TEST(AnonymizeFrame, AnIpChecksumLeftToTheNicStaysZero) {
 
 TEST(AnonymizeFrame, RefusesHeadersThatAreNone) {
   for (const std::uint8_t first : Bytes{0x44, 0x35, 0x65, 0x05}) {
-    Fields f;
+    FramePart f;
     f.mac(mac_b).mac(mac_a).keep16(0x0800);
     Bytes ip = ip4({}, udp()).before;
     ip[0] = first;
     expect_becomes(f.zero(ip), "version and length " + std::to_string(first));
   }
-  Fields f;
+  FramePart f;
   f.mac(mac_b).mac(mac_a).keep16(0x86DD);
   Bytes ip = ip6({}, udp()).before;
   ip[0] = 0x5A;
@@ -239,37 +123,27 @@ TEST(AnonymizeFrame, RefusesHeadersThatAreNone) {
 }
 
 TEST(AnonymizeFrame, OtherProtocolsBecomeZeroBehindTheirIpHeader) {
-  const Fields sctp = Fields().zero(Bytes(24, 0x77));
+  const FramePart sctp = FramePart().zero(Bytes(24, 0x77));
   EXPECT_EQ(expect_becomes(ethernet(0x0800, ip4({.protocol = 132}, sctp)), "IPv4").other, 1u);
   EXPECT_EQ(expect_becomes(ethernet(0x86DD, ip6({.protocol = 132}, sctp)), "IPv6").other, 1u);
   EXPECT_EQ(expect_becomes(ethernet(0x88CC, sctp), "LLDP").other, 1u);
 }
 
-Fields timestamps(std::uint32_t value, std::uint32_t echo) {
-  Address a, b;
-  std::copy(ip_a.begin(), ip_a.end(), a.octets.begin());
-  std::copy(ip_b.begin(), ip_b.end(), b.octets.begin());
-  return Fields()
-      .keep({8, 10})
-      .number32(value, value == 0 ? 0 : value + names().clock_shift(a))
-      .number32(echo, echo == 0 ? 0 : echo + names().clock_shift(b));
-}
-
-Fields nops(const Bytes& was) { return Fields().put(was, Bytes(was.size(), 1)); }
+FramePart nops(const Bytes& was) { return FramePart().put(was, Bytes(was.size(), 1)); }
 
 struct OptionCase {
   const char* what;
-  Fields octets;
+  FramePart octets;
   unsigned dropped = 0;
 };
 
 std::vector<OptionCase> tcp_option_cases() {
-  const auto kept = [](Bytes octets) { return Fields().keep(octets); };
+  const auto kept = [](Bytes octets) { return FramePart().keep(octets); };
   std::vector<OptionCase> cases{
       {"none", {}},
       {"a SYN's", kept({2, 4, 5, 0xB4, 1, 3, 3, 7, 4, 2, 1, 1})},
-      {"timestamps", Fields().keep({1, 1}) += timestamps(0x01020304, 0xA0B0C0D0)},
-      {"timestamps without an echo", Fields().keep({1, 1}) += timestamps(77, 0)},
+      {"timestamps", FramePart().keep({1, 1}) += timestamps(0x01020304, 0xA0B0C0D0)},
+      {"timestamps without an echo", FramePart().keep({1, 1}) += timestamps(77, 0)},
       {"end of the list", kept({4, 2, 0}).zero({9, 9, 9, 9, 9})},
       {"only NOPs", kept({1, 1, 1, 1})},
       {"unknown", kept({1, 1}) += nops({253, 6, 9, 9, 9, 9}), 1},
@@ -318,7 +192,7 @@ TEST(AnonymizeFrame, OfAnOptionCutByTheSnapLengthAKnownOneKeepsItsHeadAndAnother
   } cases[] = {
       {{2, 4, 5, 0xB4}, true}, {{5, 10, 1, 2, 3, 4, 5, 6, 7, 8, 1, 1}, true}, {{253, 8, 1, 2, 3, 4, 5, 6}, false}};
   for (const auto& c : cases) {
-    const Fields f = ethernet(0x0800, ip4({.protocol = 6}, tcp(Fields().keep(c.option))));
+    const FramePart f = ethernet(0x0800, ip4({.protocol = 6}, tcp(FramePart().keep(c.option))));
     for (std::size_t n = 14 + 40 + 2; n < 14u + 40 + c.option[1]; ++n) {
       const Bytes cut = rewritten(Bytes(f.before.begin(), f.before.begin() + static_cast<std::ptrdiff_t>(n)), 1,
                                   nullptr, static_cast<std::uint32_t>(f.before.size()));
@@ -331,19 +205,19 @@ TEST(AnonymizeFrame, OfAnOptionCutByTheSnapLengthAKnownOneKeepsItsHeadAndAnother
 
 TEST(AnonymizeFrame, ATcpHeaderOfImpossibleLengthHasNoOptionsAndNoPayload) {
   for (const std::uint8_t offset : Bytes{0x40, 0xF0}) {
-    Fields f = ethernet(0x0800, ip4({.protocol = 6, .sums = false}, tcp({}, 0x18, 8)));
+    FramePart f = ethernet(0x0800, ip4({.protocol = 6, .sums = false}, tcp({}, 0x18, 8)));
     f.before[14 + 20 + 12] = f.after[14 + 20 + 12] = offset;
     EXPECT_EQ(expect_becomes(f, "offset " + std::to_string(offset)).tcp, 1u);
   }
 }
 
 TEST(AnonymizeFrame, KeepsTypeAndCodeOfIcmp) {
-  const Fields echo = Fields().keep({8, 3}).keep16(0).zero({1, 2, 3, 4, 5, 6, 7, 8});
+  const FramePart echo = FramePart().keep({8, 3}).keep16(0).zero({1, 2, 3, 4, 5, 6, 7, 8});
   const FrameCounts n = expect_becomes(ethernet(0x0800, ip4({.protocol = 1}, echo)), "ICMP");
   EXPECT_EQ(n.icmp, 1u);
   EXPECT_EQ(n.checksums_right, 2u);
   for (const std::uint8_t type : Bytes{1, 128, 133, 134, 137}) {
-    const Fields other = Fields().keep({type, 4}).keep16(0).zero(Bytes(28, 0x66));
+    const FramePart other = FramePart().keep({type, 4}).keep16(0).zero(Bytes(28, 0x66));
     EXPECT_EQ(expect_becomes(ethernet(0x86DD, ip6({.protocol = 58}, other)), std::to_string(type)).icmp, 1u);
   }
 }
@@ -351,7 +225,7 @@ TEST(AnonymizeFrame, KeepsTypeAndCodeOfIcmp) {
 TEST(AnonymizeFrame, NeighbourDiscoveryKeepsItsFlagsAndNamesTargetAndLinkAddress) {
   for (const std::uint8_t type : Bytes{135, 136})
     for (const std::uint8_t option : Bytes{1, 2, 3, 14}) {
-      Fields f = Fields().keep({type, 0}).keep16(0).keep({0xE0, 0, 0, 0}).v6(ip6_b);
+      FramePart f = FramePart().keep({type, 0}).keep16(0).keep({0xE0, 0, 0, 0}).v6(ip6_b);
       f.keep({option, 1});
       option <= 2 ? f.mac(mac_a) : f.zero({1, 2, 3, 4, 5, 6});
       f.keep({1, 2}).zero(Bytes(14, 0x55));  // longer than a link-layer address
@@ -372,15 +246,6 @@ TEST(AnonymizeFrame, Ipv6FlowLabelsGetOtherNamesAndNoneStaysNone) {
                      "label " + std::to_string(label));
 }
 
-/// An extension header of IPv6 of one more unit than the shortest.
-Fields extension(std::uint8_t kind, std::uint8_t next) {
-  const std::uint8_t units = kind == 51 ? 4 : 1;  // AH counts four octets, two of them before it begins (RFC 4302 §2.2)
-  Fields f = Fields().keep({next, units});
-  if (kind == 43) return f.keep({2, 1}).zero(Bytes(12, 0x33));  // routing: its type and how many segments are left
-  const std::size_t size = kind == 51 ? 24 : 16;
-  return f.zero(Bytes(size - 2, 0x33));
-}
-
 TEST(AnonymizeFrame, WalksTheExtensionHeadersOfIpv6AndZeroesWhatIsInThem) {
   for (const std::uint8_t kind : Bytes{0, 43, 51, 60, 135}) {
     const FrameCounts n =
@@ -390,7 +255,7 @@ TEST(AnonymizeFrame, WalksTheExtensionHeadersOfIpv6AndZeroesWhatIsInThem) {
     EXPECT_EQ(n.options_dropped, 1u);
     EXPECT_EQ(n.checksums_right, 1u);
   }
-  Fields many;
+  FramePart many;
   for (int i = 0; i < 16; ++i) many += extension(60, i < 15 ? 60 : 6);
   const FrameCounts n =
       expect_becomes(ethernet(0x86DD, ip6({.protocol = 6, .first = 60, .extensions = many}, tcp())), "16");
@@ -400,9 +265,9 @@ TEST(AnonymizeFrame, WalksTheExtensionHeadersOfIpv6AndZeroesWhatIsInThem) {
 
 TEST(AnonymizeFrame, AFragmentOfIpv6KeepsItsHeaderAndLosesItsChecksum) {
   const auto fragment = [](std::uint16_t where) {
-    return Fields().keep({17, 0}).keep16(where).keep({0xCA, 0xFE, 0xBA, 0xBE});
+    return FramePart().keep({17, 0}).keep16(where).keep({0xCA, 0xFE, 0xBA, 0xBE});
   };
-  Fields first = udp();
+  FramePart first = udp();
   first.before[6] = first.before[7] = 0x5A;
   const auto counts =
       expect_becomes(ethernet(0x86DD, ip6({.first = 44, .extensions = fragment(1), .sums = false}, first)), "first");
@@ -411,7 +276,7 @@ TEST(AnonymizeFrame, AFragmentOfIpv6KeepsItsHeaderAndLosesItsChecksum) {
   EXPECT_EQ(counts.checksums_right + counts.checksums_wrong, 0u);
   for (const std::uint16_t where : Numbers{8, 9})
     EXPECT_EQ(expect_becomes(ethernet(0x86DD, ip6({.first = 44, .extensions = fragment(where), .sums = false},
-                                                  Fields().zero(udp().before))),
+                                                  FramePart().zero(udp().before))),
                              "later")
                   .udp,
               0u);
@@ -434,8 +299,8 @@ TEST(AnonymizeFrame, NamesTheAddressesOfArpAndZeroesThoseOfOtherNetworks) {
                        {"other length of hardware addresses", 1, 0x0800, 8, 4, false},
                        {"other length of protocol addresses", 1, 0x0800, 6, 16, false}};
   for (const Arp& c : cases) {
-    Fields f = Fields().keep16(c.hardware).keep16(c.protocol).keep({c.hardware_length, c.protocol_length, 0, 2});
-    const Fields addresses = Fields().mac(mac_a).v4(ip_a).mac(mac_b).v4(ip_b);
+    FramePart f = FramePart().keep16(c.hardware).keep16(c.protocol).keep({c.hardware_length, c.protocol_length, 0, 2});
+    const FramePart addresses = FramePart().mac(mac_a).v4(ip_a).mac(mac_b).v4(ip_b);
     c.understood ? f += addresses : f.zero(addresses.before);
     const FrameCounts n = expect_becomes(ethernet(0x0806, f.zero(Bytes(18, 0x77))), c.what);
     EXPECT_EQ(n.arp, 1u);
@@ -444,26 +309,26 @@ TEST(AnonymizeFrame, NamesTheAddressesOfArpAndZeroesThoseOfOtherNetworks) {
 }
 
 TEST(AnonymizeFrame, RewritesEveryLinkHeader) {
-  const Fields v4 = ip4({}, udp()), v6 = ip6({}, udp());
+  const FramePart v4 = ip4({}, udp()), v6 = ip6({}, udp());
   for (const bool six : {false, true}) {
-    const Fields& ip = six ? v6 : v4;
+    const FramePart& ip = six ? v6 : v4;
     const std::uint16_t type = six ? 0x86DD : 0x0800;
-    Fields cooked = Fields().keep({0, 4, 0, 1, 0, 6}).mac(mac_a).zero({7, 7}).keep16(type);
+    FramePart cooked = FramePart().keep({0, 4, 0, 1, 0, 6}).mac(mac_a).zero({7, 7}).keep16(type);
     expect_becomes(cooked += ip, "SLL", 113);
-    Fields loopback = Fields().keep({0, 0, 3, 4, 0, 8}).zero({1, 2, 3, 4, 5, 6, 7, 8}).keep16(type);
+    FramePart loopback = FramePart().keep({0, 0, 3, 4, 0, 8}).zero({1, 2, 3, 4, 5, 6, 7, 8}).keep16(type);
     expect_becomes(loopback += ip, "SLL with an address of another length", 113);
-    Fields cooked2 = Fields().keep16(type).zero({7, 7}).keep({0, 0, 0, 3, 0, 1, 4, 6}).mac(mac_b).zero({7, 7});
+    FramePart cooked2 = FramePart().keep16(type).zero({7, 7}).keep({0, 0, 0, 3, 0, 1, 4, 6}).mac(mac_b).zero({7, 7});
     expect_becomes(cooked2 += ip, "SLL2", 276);
-    Fields other2 = Fields().keep16(type).zero({7, 7}).keep({0, 0, 0, 3, 0, 1, 4, 0}).zero(Bytes(8, 7));
+    FramePart other2 = FramePart().keep16(type).zero({7, 7}).keep({0, 0, 0, 3, 0, 1, 4, 0}).zero(Bytes(8, 7));
     expect_becomes(other2 += ip, "SLL2 without an address", 276);
-    Fields tagged = Fields().keep({0, 4, 0, 1, 0, 6}).mac(mac_a).zero({7, 7}).keep16(0x8100);
+    FramePart tagged = FramePart().keep({0, 4, 0, 1, 0, 6}).mac(mac_a).zero({7, 7}).keep16(0x8100);
     expect_becomes(tagged.number16(0x6064, 0x6000 | names().vlan(100)).keep16(type) += ip, "SLL with a tag", 113);
     for (const std::uint16_t link : Numbers{12, 14, 101, 228, 229})
       if (link < 228 || six == (link == 229)) expect_becomes(ip, "raw " + std::to_string(link), link);
     for (const std::uint16_t link : Numbers{0, 108})
       for (const std::uint8_t family : six ? Bytes{10, 24, 28, 30} : Bytes{2}) {
         for (const Bytes& number : {Bytes{0, 0, 0, family}, Bytes{family, 0, 0, 0}})
-          expect_becomes(Fields().keep(number) += ip, "loopback " + std::to_string(family), link);
+          expect_becomes(FramePart().keep(number) += ip, "loopback " + std::to_string(family), link);
       }
   }
 }
@@ -471,13 +336,13 @@ TEST(AnonymizeFrame, RewritesEveryLinkHeader) {
 TEST(AnonymizeFrame, ZeroesFramesOfAnotherFamilyOrVersion) {
   const Bytes ip = ip4({}, udp()).before;
   for (const std::uint16_t link : Numbers{0, 108}) {
-    EXPECT_EQ(expect_becomes(Fields().keep({7, 0, 0, 0}).zero(ip), "family 7", link).other, 1u);
-    EXPECT_EQ(expect_becomes(Fields().zero({0, 1, 0, 2}).zero(ip), "no family", link).other, 1u);
+    EXPECT_EQ(expect_becomes(FramePart().keep({7, 0, 0, 0}).zero(ip), "family 7", link).other, 1u);
+    EXPECT_EQ(expect_becomes(FramePart().zero({0, 1, 0, 2}).zero(ip), "no family", link).other, 1u);
   }
   Bytes five = ip;
   five[0] = 0x55;
   for (const std::uint16_t link : Numbers{12, 14, 101})
-    EXPECT_EQ(expect_becomes(Fields().zero(five), "", link).other, 1u);
+    EXPECT_EQ(expect_becomes(FramePart().zero(five), "", link).other, 1u);
 }
 
 }  // namespace

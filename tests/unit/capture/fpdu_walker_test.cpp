@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "base/rng.hpp"
 #include "capture/read/fpdu/fpdu_walker.hpp"
+#include "mpa/crc32c.hpp"
 #include "tests/unit/capture/runs.hpp"
 #include "tests/unit/reviewed.hpp"
 
@@ -70,7 +72,7 @@ struct Stream {
   Bytes octets;
   std::vector<Bytes> ulpdus;
   std::vector<std::size_t> begins;
-  Stream(std::initializer_list<std::size_t> payloads, bool markers, bool crc) {
+  Stream(const std::vector<std::size_t>& payloads, bool markers, bool crc) {
     std::uint32_t msn = 1;
     for (const std::size_t n : payloads) {
       ulpdus.push_back(msn % 2 == 0 ? tagged(wire::RdmapOpcode::rdma_write, msn, 0, n) : send_segment(msn, n));
@@ -239,6 +241,104 @@ TEST(FpduWalkerWhole, BegunInside) {
     out += fmt::format("== {} ==\n", r.name) + runs.text();
   }
   expect_as_reviewed("capture_walker_inside.txt", out);
+}
+
+/// What the wire and the capture do to a stream: octets altered, left out, put in, or lost.
+std::vector<Piece> drawn_pieces(Stream& s, Rng& rng) {
+  Bytes& all = s.octets;
+  for (std::uint64_t n = rng.below(3); n > 0; --n) {
+    const std::size_t near = s.begins[rng.below(s.begins.size())] + rng.below(12);
+    const std::size_t at = std::min(rng.below(2) == 0 ? near : rng.below(all.size()), all.size() - 1);
+    const auto place = all.begin() + static_cast<std::ptrdiff_t>(at);
+    switch (rng.below(6)) {
+      case 0:
+      case 1: all[at] ^= static_cast<std::uint8_t>(1U << rng.below(8)); break;
+      case 2: all.erase(place, place + static_cast<std::ptrdiff_t>(std::min<std::size_t>(all.size() - at, 4))); break;
+      case 3: all.insert(place, 4, std::uint8_t{0}); break;
+      case 4: {
+        const Bytes frame = test::startup(wire::MpaKey::rep, 0, 1);
+        all.insert(all.begin() + static_cast<std::ptrdiff_t>(s.begins[rng.below(s.begins.size())]), frame.begin(),
+                   frame.end());
+        break;
+      }
+      default: all.erase(place, all.end()); break;
+    }
+  }
+  std::vector<Piece> out;
+  const std::size_t longest = rng.below(2) == 0 ? 60 : 900;
+  std::vector<std::size_t> begins = s.begins;
+  for (std::size_t at = 0; at < all.size();) {
+    std::size_t n = std::min<std::size_t>(rng.between(1, longest), all.size() - at);
+    const auto next = std::upper_bound(begins.begin(), begins.end(), at);
+    if (next != begins.end() && rng.below(2) == 0) n = std::min(n, *next - at);  // as a sender aligns them
+    if (rng.below(9) == 0)
+      out.push_back({{}, n});
+    else
+      out.push_back({ConstBytes(all).subspan(at, n)});
+    at += n;
+  }
+  return out;
+}
+
+TEST(FpduWalkerWhole, DrawnStreams) {
+  std::string out;
+  for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+    Rng rng(seed);
+    const Reading& r = readings()[rng.below(readings().size())];
+    const std::size_t longest = rng.below(3) == 0 ? 900 : 120;
+    std::vector<std::size_t> payloads;
+    for (std::uint64_t n = rng.between(2, 9); n > 0; --n) payloads.push_back(rng.below(longest));
+    Stream s(payloads, r.has_markers, r.has_crc);
+    const std::size_t whole = s.octets.size();
+    const std::vector<Piece> pieces = drawn_pieces(s, rng);
+    const bool inside = r.markers != Known::unknown && rng.below(8) == 0;
+    out += fmt::format("{}: {}, {} of {} octets in {} segments{}\n", seed, r.name, s.octets.size(), whole,
+                       pieces.size(), inside ? ", begun inside" : "");
+    out += walked(s, pieces, r.crc, r.markers, inside);
+  }
+  expect_as_reviewed("capture_walker_drawn.txt", out);
+}
+
+// RFC 5044 §4.3: a marker may stand between any two words of an FPDU, in the middle of its header too.
+TEST(FpduWalkerWhole, AnFpduWhoseHeaderAMarkerSplitsIsFoundAgain) {
+  for (const std::uint64_t at : {0u, 4u, 480u, 484u, 488u, 492u, 496u, 500u, 504u, 508u, 512u, 516u})
+    for (const bool whole : {true, false}) {
+      const Bytes f = fpdu(send_segment(1, 40), at, true);
+      FpduWalker w;
+      w.start_inside(Known::yes, true, at);
+      Transcript t({send_segment(1, 40)});
+      const std::size_t first = whole ? f.size() : 10;
+      w.octets(ConstBytes(f).first(first), {1, Instant{}, 0}, true, t);
+      if (!whole) w.octets(ConstBytes(f).subspan(first), {2, Instant{}, 0}, true, t);
+      w.finish(t);
+      EXPECT_EQ(t.said, fmt::format(" found after 0 in 1; a@{} ({});", at, whole ? "1" : "1-2"));
+    }
+}
+
+// A sender that leaves out the marker before an FPDU has its ULPDU_Length stand there, whatever it is.
+TEST(FpduWalkerWhole, AMarkerLeftOutBeforeAnFpduOfAnyLengthIsTold) {
+  for (const std::size_t length : {18u, 19u, 500u, 64767u, 64768u}) {
+    const Bytes ulpdu = send_segment(1, length - 18);
+    const Bytes plain = fpdu(ulpdu);
+    Bytes f;
+    for (std::size_t i = 0; i + 4 <= plain.size(); i += 4) {  // the last word is the CRC
+      if (f.size() % 512 == 0 && !f.empty())
+        f.insert(f.end(), {0, 0, static_cast<std::uint8_t>(f.size() >> 8), static_cast<std::uint8_t>(f.size())});
+      f.insert(f.end(), plain.begin() + static_cast<std::ptrdiff_t>(i),
+               plain.begin() + static_cast<std::ptrdiff_t>(i + 4));
+    }
+    std::uint32_t crc = mpa::crc32c(ConstBytes(f).first(f.size() - 4));
+    for (std::size_t i = f.size() - 4; i < f.size(); ++i, crc >>= 8) f[i] = static_cast<std::uint8_t>(crc);
+    FpduWalker w;
+    w.start_inside(Known::yes, true, 0);
+    Transcript t({ulpdu});
+    const Bytes before = fpdu(send_segment(9, 484), 0, true);
+    ASSERT_EQ(before.size() % 512, 0U);
+    w.octets(before, {1, Instant{}, 0}, true, t);
+    w.octets(f, {2, Instant{}, 0}, true, t);
+    w.finish(t);
+    EXPECT_NE(t.said.find("no marker at 512"), std::string::npos) << length << t.said.substr(0, 200);
+  }
 }
 
 }  // namespace

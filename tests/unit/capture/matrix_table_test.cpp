@@ -30,6 +30,8 @@ TEST(MatrixTable, ColumnsAreAsWideAsTheirWidestCellAndTheUsualFormComesFirst) {
   Matrix m;
   m.entries = {entry("a", "b", "rare", Standing::passed), entry("a", "b", "usual", Standing::failed, "1 error"),
                entry("a", "b", "usual", Standing::passed), entry("a", "long name", "usual", Standing::partial)};
+  m.entries[1].report.first_frame = 6;
+  m.entries[1].report.last_frame = 11;
   m.entries[1].report.findings = {{7, Severity::note, "", "a note"},
                                   {8, Severity::warning, "", "a warning"},
                                   {9, Severity::error, "RFC 1 §2", "an error"},
@@ -50,9 +52,10 @@ TEST(MatrixTable, ColumnsAreAsWideAsTheirWidestCellAndTheUsualFormComesFirst) {
             "file,initiator,responder,form,verdict,outcome,first_frame,last_frame,errors,warnings,first_finding_frame,"
             "first_finding_rule,first_finding,reason\n"
             "x.pcap,a,b,rare,passed,incomplete,0,0,0,0,,,,\n"
-            "x.pcap,a,b,usual,failed,incomplete,0,0,2,1,9,RFC 1 §2,an error,1 error\n"
+            "x.pcap,a,b,usual,failed,incomplete,6,11,2,1,9,RFC 1 §2,an error,1 error\n"
             "x.pcap,a,b,usual,passed,incomplete,0,0,0,0,,,,\n"
             "x.pcap,a,long name,usual,partial,incomplete,0,0,0,0,,,,\n");
+  EXPECT_THAT(to_html(m, "t"), HasSubstr("<p class=\"sub\">1 file, 4 connections: 2 passed, 1 partial, 1 failed. "));
 }
 
 TEST(MatrixTable, AFailureWithoutAFindingTellsHowTheConnectionEnded) {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/rng.hpp"
 #include "capture/read/tcp/tcp_half.hpp"
 #include "tests/unit/reviewed.hpp"
 
@@ -47,6 +48,16 @@ class Half : HalfSink {
   }
   Half& tick(int times = 1) {
     for (int i = 0; i < times; ++i) tcp.tick({++frame_, Instant{}, 0}, budget, *this);
+    return *this;
+  }
+  Half& concede(std::uint64_t position) {
+    said += fmt::format(" concede {}", position);
+    tcp.concede(position, {++frame_, Instant{}, 0}, budget, *this);
+    return *this;
+  }
+  Half& go_on() {
+    said += " go on";
+    tcp.go_on(budget, *this);
     return *this;
   }
   Half& flush() {
@@ -309,6 +320,48 @@ TEST(TcpHalf, ComparesRepetitionsWithWhatItKnows) {
     tcp.forget(budget);
     EXPECT_EQ(budget.history, 0u);
   }
+}
+
+// Segments with faults of every kind at once: early, late, repeated, altered, cut and lost, and what both sides heard.
+TEST(TcpHalf, DrawnSegments) {
+  std::string out;
+  constexpr std::string_view others = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    Rng rng(seed);
+    const std::uint32_t first_seq = rng.below(2) == 0 ? 0xFFFFFFF0 : 1000;
+    Half h(first_seq);
+    if (rng.below(4) != 0) h.tcp.syn(first_seq - 1);
+    std::uint64_t peer = 0;
+    int next = rng.below(6) == 0 ? 4 : 0;  // the first octet that was not sent yet
+    for (std::uint64_t n = rng.between(3, 14); n > 0; --n) {
+      const bool probe = rng.below(12) == 0 && next > 0;  // a keep-alive, or what looks like one
+      const int from =
+          probe ? next - 1 : std::max(0, next + static_cast<int>(rng.below(3) == 0 ? rng.between(0, 12) : 6) - 6);
+      const int to = probe ? next : from + static_cast<int>(rng.below(5) == 0 ? rng.below(2) : rng.between(1, 7));
+      const std::size_t captured = rng.below(8) == 0 ? rng.below(5) : 99;
+      const bool fin = rng.below(25) == 0;
+      const std::uint64_t heard = rng.below(6) == 0 ? peer + rng.between(1, 4) : 0;
+      h.said += fmt::format(" [{},{}){}{}{}", from, to, captured < 99 ? fmt::format(" {} seen", captured) : "",
+                            fin ? " FIN" : "", heard > 0 ? fmt::format(" heard {}", heard) : "");
+      h.segment(from, to, captured, static_cast<std::uint8_t>(wire::tcp_flag::ack | (fin ? wire::tcp_flag::fin : 0)),
+                heard, rng.below(10) == 0 ? others : letters);
+      next = std::max(next, to);
+      const std::uint64_t then = rng.below(14);
+      if (then == 0) h.tick(static_cast<int>(rng.between(1, 20)));
+      if (then == 1)
+        h.said += fmt::format(" acked {}", next - 1), h.tcp.acked(first_seq + static_cast<std::uint32_t>(next - 1));
+      if (then == 2) h.said += " peer moves", h.tcp.heard(peer += 2);
+      if (then == 3) h.concede(static_cast<std::uint64_t>(next));
+      if (then == 4)
+        h.said += fmt::format(" SYN at {}", from),
+            h.tcp.syn(first_seq + static_cast<std::uint32_t>(from) - 1, rng.below(2) == 0);
+      if (then == 5) h.go_on();
+      if (h.tcp.waits_for() > 0) h.said += fmt::format(" (waits for {})", h.tcp.waits_for());
+    }
+    if (rng.below(3) != 0) h.flush();
+    out += fmt::format("{}:", seed) + h.end();
+  }
+  expect_as_reviewed("capture_tcp_half_drawn.txt", out);
 }
 
 }  // namespace
