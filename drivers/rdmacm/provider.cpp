@@ -69,10 +69,7 @@ Result<std::unique_ptr<Rdmacm>> Rdmacm::open(const RdmaHostOptions& options) {
 }
 
 Rdmacm::~Rdmacm() {
-  for (Slot& slot : slots_) {
-    if (slot.connection) free_slot(slot.connection->id);
-    if (slot.listener) free_slot(slot.listener->id);
-  }
+  for (Slot& slot : slots_) forget(slot);  // the core is gone by now
   devices_.clear();
   if (held_ != nullptr) rdma_free_devices(held_);
   if (channel_ != nullptr) rdma_destroy_event_channel(channel_);
@@ -124,18 +121,21 @@ void Rdmacm::drop_qp(Connection& c) {
 }
 
 // Ends what the system still has of it. Every event was acknowledged when it was taken, so this never waits for one.
-void Rdmacm::free_slot(EndpointId endpoint) {
-  Slot& slot = slots_[cm::EndpointTable::slot(endpoint)];
+void Rdmacm::forget(Slot& slot) {
   if (slot.connection) {
-    Connection& c = *slot.connection;
-    set_deadline(c, never);
-    std::erase(closing_, endpoint);
-    drop_qp(c);
-    if (c.cm != nullptr) rdma_destroy_id(c.cm);
+    drop_qp(*slot.connection);
+    if (slot.connection->cm != nullptr) rdma_destroy_id(slot.connection->cm);
     slot.connection.reset();
   }
   if (slot.listener && slot.listener->cm != nullptr) rdma_destroy_id(slot.listener->cm);
   slot.listener.reset();
+}
+
+void Rdmacm::free_slot(EndpointId endpoint) {
+  Slot& slot = slots_[cm::EndpointTable::slot(endpoint)];
+  if (slot.connection) set_deadline(*slot.connection, never);
+  std::erase(closing_, endpoint);
+  forget(slot);
   core_->release(endpoint);
 }
 

@@ -158,6 +158,7 @@ class Rdmacm final : public cm::Provider {
   Slot& slot_for(EndpointId id);
   Connection* find(EndpointId endpoint) const;
   Listener* find_listener(EndpointId endpoint) const;
+  void forget(Slot& slot);
   void free_slot(EndpointId endpoint);
   Result<NicDevice*> device_for(ibv_context* context);
   Result<void> make_qp(Connection& c, NicDevice& device, const QpInit* init);

@@ -59,7 +59,7 @@ void Rdmacm::carry_out(EndpointId id, Instant now) {
   Connection* c = find(id);
   if (c == nullptr) return;
   if (c->phase == Phase::noted) {
-    c->start = now;
+    if (c->start == Instant{}) c->start = now;  // not of an attempt that follows another
     start_attempt(*c, now);
   } else if (c->phase == Phase::decided) {
     decide(*c, now);
