@@ -276,5 +276,30 @@ TEST(NegHostile, ASessionWithoutAVariantIsRefused) {
   }
 }
 
+/// Says lengths of the peer's messages that cannot be, or throws.
+struct Measuring final : Variant {
+  explicit Measuring(std::optional<std::size_t> says) : length(says) {}
+  Outcome<Turn> exchange(Stage, std::optional<ConstBytes>) override { return Turn{octets("x"), false}; }
+  Outcome<std::optional<std::size_t>> message_length(Stage, ConstBytes) override {
+    if (!length) throw std::runtime_error(rude_words);
+    return length;
+  }
+  std::optional<std::size_t> length;
+};
+
+TEST(NegHostile, ARawVariantThatCannotMeasureEndsItsSession) {
+  const auto end = [](std::optional<std::size_t> says) {
+    auto session = Session::raw(Role::initiator, {}, std::make_unique<Measuring>(says), {}, {});
+    if (!session) return session.error();
+    session->handle_bytes({}, octets("hello"));
+    EXPECT_EQ(session->state(), Session::State::over);
+    return session->failure() == nullptr ? Failure{} : *session->failure();
+  };
+  expect_rude(end(std::nullopt), "message_length");
+  EXPECT_EQ(end(SIZE_MAX).problem, Problem::protocol_violation);
+  EXPECT_EQ(end(65537).problem, Problem::protocol_violation);
+  EXPECT_EQ(end(0).problem, Problem::plugin_refused) << "its peer is silent, and it waits";
+}
+
 }  // namespace
 }  // namespace parley::neg
