@@ -200,7 +200,8 @@ static int accept_from(struct rank* r, int peer) {
 static void answer(struct rank* r, const struct parley_event* event) {
   struct link* l;
   int peer = -1, rc;
-  if (event->private_data_len == sizeof peer) memcpy(&peer, event->private_data, sizeof peer);
+  /* At least so long: RoCE fills private data up with zeros. */
+  if (event->private_data_len >= sizeof peer) memcpy(&peer, event->private_data, sizeof peer);
   if (peer < 0 || peer >= r->n || peer == r->me || r->links[peer].state == UP ||
       (r->links[peer].state == CONNECTING && r->me < peer)) {
     rc = parley_reject(r->ctx, event->id, NULL, 0);
