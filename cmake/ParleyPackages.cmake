@@ -34,6 +34,11 @@ if(TARGET parley_public)
   if(ISAL_FOUND)
     string(APPEND libraries ", libisal-dev")
   endif()
+  if(RDMA_FOUND)
+    string(APPEND libraries ", librdmacm-dev, libibverbs-dev")
+    set(CPACK_DEBIAN_LIB_PACKAGE_SUGGESTS ibverbs-providers)  # the NICs' drivers, for those who have one
+    set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS ibverbs-providers)
+  endif()
   parley_package(lib libparley1 libs "" "RDMA connection set-up: library for C programs"
     "MPA connection set-up, a software RNIC and a deterministic simulator, behind a C\ninterface.")
   set(CPACK_DEBIAN_LIB_PACKAGE_SHLIBDEPS ON)
