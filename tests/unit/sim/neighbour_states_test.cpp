@@ -3,6 +3,8 @@
 // asked, sent and given up, and when (tests/states/sim_neighbours.txt, sim_neighbours_drawn.txt; RFC 4861 §7.3.2).
 #include <fmt/format.h>
 
+#include <map>
+
 #include "host_kit.hpp"
 #include "sim/host/neighbour.hpp"
 #include "tests/unit/reviewed.hpp"
@@ -31,13 +33,13 @@ class TableStory {
   static wire::Mac mac(std::uint8_t last) { return {2, 0, 0, 0, 0, last}; }
 
   void resolve(std::uint8_t last, std::uint16_t port = 0) {
-    const NeighbourRef ref = table.find(port, address(last));
+    const NeighbourRef ref = refs_[{port, last}] = table.find(port, address(last));
     const wire::Mac* m = table.resolve(now, ref);
     said += m != nullptr ? fmt::format(" to :{:02x}", (*m)[5]) : " unknown";
     drain();
   }
   void send(std::uint8_t last, std::uint16_t port = 0) {
-    const NeighbourRef ref = table.find(port, address(last));
+    const NeighbourRef ref = refs_[{port, last}] = table.find(port, address(last));
     if (table.resolve(now, ref) == nullptr) table.wait(ref, pool_.take(60 + last));
     drain();
   }
@@ -47,7 +49,7 @@ class TableStory {
     drain();
   }
   void confirm(std::uint8_t last, std::uint16_t port = 0) {
-    table.confirm(now, table.find(port, address(last)));
+    table.confirm(now, refs_[{port, last}]);  // as a connection has it since it sent there; of no entry before
     drain();
   }
   void wait(Duration time) {
@@ -77,6 +79,8 @@ class TableStory {
   std::size_t kept() const { return pool_.out(); }
 
  private:
+  std::map<std::pair<std::uint16_t, std::uint8_t>, NeighbourRef> refs_;
+
   static std::string seconds(Instant at) {
     return fmt::format("{} s", std::chrono::duration_cast<std::chrono::seconds>(at.time_since_epoch()).count());
   }
