@@ -32,8 +32,7 @@ class Descriptor {
 /// deadlines; programs that never ask for it pay nothing for it.
 class MachineBackend final : public Backend {
  public:
-  MachineBackend(std::string_view provider, std::unique_ptr<Host> host)
-      : provider_(provider), host_(std::move(host)) {}
+  MachineBackend(std::string_view provider, std::unique_ptr<Host> host) : provider_(provider), host_(std::move(host)) {}
   std::string_view provider() const override { return provider_; }
   cm::Manager& manager() override { return host_->cm(); }
   Device& device() override { return host_->device(); }

@@ -326,7 +326,8 @@ Or<void> check_provider(const SessionOptions& session, const MpaArgs& args) {
     return complain(Exit::usage, "--device names an RDMA device: it belongs to --provider rdmacm");
   }
   if (session.metrics.any() || session.log.any())
-    return complain(Exit::usage, "logs and metrics are made from the trace, which --provider rdmacm does not write yet");
+    return complain(Exit::usage,
+                    "logs and metrics are made from the trace, which --provider rdmacm does not write yet");
   const mpa::StartupOptions& mpa = args.mpa;
   const mpa::StartupOptions usual;
   const std::pair<bool, std::string_view> asked[] = {

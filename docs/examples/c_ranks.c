@@ -437,7 +437,8 @@ static int run_world(const char* kvs) {
 }
 
 static int usage(void) {
-  fprintf(stderr, "usage: c_ranks [--ranks 2..%d] [--provider iwarp|rdmacm|sim] [--address ADDRESS]\n"
+  fprintf(stderr,
+          "usage: c_ranks [--ranks 2..%d] [--provider iwarp|rdmacm|sim] [--address ADDRESS]\n"
           "               [--connect all|demand] [--loss PPM]\n",
           RANKS_MAX);
   return 2;
