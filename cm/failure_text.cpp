@@ -19,6 +19,7 @@ constexpr SystemText connect_texts[] = {
      "check the route to the peer, and that this address family is configured"},
     {std::errc::host_unreachable, Errc::unreachable, "check that the peer is up and on this network"},
     {std::errc::network_down, Errc::unreachable, "bring the network interface up"},
+    {std::errc::no_such_device, Errc::unreachable, "no RDMA device belongs to the interface that leads there"},
     {std::errc::timed_out, Errc::timed_out, "check that the peer is up and that no firewall drops the packets"},
     {std::errc::connection_reset, Errc::peer_reset, "look at the peer's log: it accepted and reset at once"},
     {std::errc::address_in_use, Errc::address_in_use, "choose another local port, or none"},

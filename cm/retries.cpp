@@ -51,8 +51,9 @@ std::optional<Retries::Again> Retries::next(EndpointId id, const Failure& why) {
   const auto found = plans_.find(id);
   if (found == plans_.end()) return std::nullopt;
   Plan& plan = found->second;
-  // What kept the transport from opening, whatever it was, may be that address's alone: no IPv6 here, a firewall's rule.
-  if (may_pass(why) || why.stage() == Stage::transport) {
+  // What kept the transport from opening, whatever it was, may be that address's alone: no IPv6 here, a firewall's rule,
+  // an interface without an RDMA device.
+  if (may_pass(why) || why.stage() <= Stage::transport) {
     if (plan.at + 1 < plan.peers.size()) return Again{plan.peers[++plan.at], {}};
     if (may_pass(why) && plan.round < plan.retry.rounds) {
       ++plan.round;

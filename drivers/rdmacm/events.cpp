@@ -12,7 +12,6 @@
 namespace parley::rdmacm {
 namespace {
 
-constexpr Duration settle_time = std::chrono::milliseconds(200);
 constexpr int events_per_turn = 256;
 
 /// IBA 1.x §12.6.7.2, "REJ: reason".
@@ -112,13 +111,15 @@ void Rdmacm::handle(CmEvent& event, Instant now) {
   }
   Connection* c = find(event.id);
   if (c == nullptr || c->cm != event.cm) {
-    if (Listener* l = find_listener(event.id); l != nullptr && event.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
-      core_->events.push(
-          cm::ConnectFailed{core_->id(l->id),
-                            cm::plain_failure(ib::step::send_request, Errc::unreachable, {},
-                                              "the device under " + l->address.to_string() + " was removed",
-                                              "listen again when it is back"),
-                            true});
+    Listener* l = find_listener(event.id);
+    if (l == nullptr || l->cm != event.cm || event.type != RDMA_CM_EVENT_DEVICE_REMOVAL) return;
+    rdma_destroy_id(std::exchange(l->cm, nullptr));
+    core_->events.push(
+        cm::ConnectFailed{core_->id(l->id),
+                          cm::plain_failure(ib::step::send_request, Errc::unreachable, {},
+                                            "the device under " + l->address.to_string() + " was removed",
+                                            "listen again when it is back"),
+                          true});
     return;
   }
   switch (event.type) {
@@ -136,8 +137,13 @@ void Rdmacm::handle(CmEvent& event, Instant now) {
         established(*c, now, c->initiator ? std::move(event.private_data) : Bytes{});
       return;
     case RDMA_CM_EVENT_REJECTED:
-      if (c->phase == Phase::connecting || c->phase == Phase::accepting) on_rejected(*c, now, event);
-      return;
+      if (c->phase == Phase::connecting || c->phase == Phase::accepting) return on_rejected(*c, now, event);
+      if (c->phase != Phase::open && c->phase != Phase::breaking && c->phase != Phase::closing) return;
+      hang_up(*c);
+      return disconnected(*c,
+                          cm::plain_failure(cm::step::data, Errc::peer_reset, {}, "a REJ: " + reject_text(event.status),
+                                            "the peer's side gave the connection up: look at its log"),
+                          false);
     case RDMA_CM_EVENT_DEVICE_REMOVAL: return removed(*c);
     default: return handle_end(*c, now, event);
   }
@@ -169,35 +175,44 @@ void Rdmacm::handle_end(Connection& c, Instant now, const CmEvent& event) {
       }
       return;
     case RDMA_CM_EVENT_ADDR_CHANGE:
-      core_->events.push(cm::AddressChanged{
-          id_of(c),
-          cm::plain_failure(cm::step::data, Errc::unreachable, {},
-                            "the address " + c.local.to_string() + " moved to another interface of this machine",
-                            "connect anew where traffic does not go on")});
+      if (c.phase != Phase::over)
+        core_->events.push(cm::AddressChanged{
+            id_of(c),
+            cm::plain_failure(cm::step::data, Errc::unreachable, {},
+                              "the address " + c.local.to_string() + " moved to another interface of this machine",
+                              "connect anew where traffic does not go on")});
       return;
-    case RDMA_CM_EVENT_DISCONNECTED: {
-      if (c.phase != Phase::open && c.phase != Phase::breaking && c.phase != Phase::closing) return;
-      (void)c.device->collect();
-      const std::size_t left = c.qp ? c.qp->sends_open() : 0;
-      const bool asked = c.phase == Phase::closing;
-      hang_up(c);
-      if (c.broken != WcStatus::success) {
-        on_deadline(c, now);  // says how it broke
-      } else if (event.status != 0) {
-        disconnected(c, event_failure(asked ? cm::step::closing : cm::step::data, event.status, c.peer, {}), false);
-      } else if (left != 0 && !asked) {
-        disconnected(c,
-                     cm::plain_failure(cm::step::data, Errc::peer_closed, {},
-                                       fmt::format("a disconnect while {} were not complete", counted(left, "request")),
-                                       "agree on who disconnects, and when"),
-                     false);
-      } else {
-        disconnected(c, {}, true);
-      }
-      return;
-    }
+    case RDMA_CM_EVENT_DISCONNECTED:
+      // The peer's confirmation was lost, and its disconnect says as well that it was there.
+      if (c.phase == Phase::accepting) established(c, now, {});
+      return on_disconnected(c, event);
     default: return;  // TIMEWAIT_EXIT, multicast
   }
+}
+
+void Rdmacm::on_disconnected(Connection& c, const CmEvent& event) {
+  if (c.phase != Phase::open && c.phase != Phase::breaking && c.phase != Phase::closing) return;
+  (void)c.device->collect();
+  const std::size_t left = c.qp ? c.qp->sends_open() : 0;
+  const bool asked = c.phase == Phase::closing;
+  hang_up(c);
+  if (c.broken != WcStatus::success) return broke(c);
+  if (event.status != 0)
+    return disconnected(c, event_failure(asked ? cm::step::closing : cm::step::data, event.status, c.peer, {}), false);
+  if (c.forced)
+    return disconnected(c,
+                        cm::plain_failure(cm::step::closing, Errc::timed_out, {},
+                                          "requests were not complete when the time for them was over",
+                                          "raise RdmaHostOptions::linger, or see why the peer takes so long"),
+                        false);
+  if (left != 0)
+    return disconnected(
+        c,
+        cm::plain_failure(asked ? cm::step::closing : cm::step::data, Errc::peer_closed, {},
+                          fmt::format("a disconnect while {} were not complete", counted(left, "request")),
+                          "agree on who disconnects, and when"),
+        false);
+  disconnected(c, {}, true);
 }
 
 void Rdmacm::on_broken(NicDevice& device, Instant now) {
@@ -214,7 +229,6 @@ void Rdmacm::on_broken(NicDevice& device, Instant now) {
   }
 }
 
-// A user's own change to ERR flushes as well, and there is no more to say then.
 void Rdmacm::on_deadline(Connection& c, Instant now) {
   switch (c.phase) {
     case Phase::waiting: return start_attempt(c, now);
@@ -231,26 +245,12 @@ void Rdmacm::on_deadline(Connection& c, Instant now) {
                                           "check that the peer is up and that no firewall drops UDP port 4791"));
     }
     case Phase::open:
-    case Phase::breaking: {
-      hang_up(c);
-      const WcStatus status = std::exchange(c.broken, WcStatus::success);
-      if (status == WcStatus::success)
-        return disconnected(c,
-                            cm::plain_failure(cm::step::data, Errc::io, {}, "the queue pair went to ERR",
-                                              "look for what moved it there"),
-                            false);
-      const bool lost = status == WcStatus::retry_exc_err || status == WcStatus::resp_timeout_err;
-      return disconnected(c,
-                          cm::plain_failure(cm::step::data, lost ? Errc::timed_out : Errc::terminated, {},
-                                            fmt::format("a request failed: {}", to_string(status)),
-                                            lost ? "the peer does not acknowledge any more: check that it is up"
-                                                 : "look up the status in docs/verbs.md"),
-                          false);
-    }
+    case Phase::breaking: return broke(c);
     case Phase::closing:
       if (!c.disconnected) {  // linger is over; the peer is told all the same
+        c.forced = true;
         hang_up(c);
-        return set_deadline(c, now + options_.linger);
+        return set_deadline(c, now > never - options_.linger ? never : now + options_.linger);
       }
       return disconnected(c,
                           cm::plain_failure(cm::step::closing, Errc::timed_out, {}, "no answer to the disconnect",
@@ -264,7 +264,29 @@ void Rdmacm::on_deadline(Connection& c, Instant now) {
 void Rdmacm::check_closing(Connection& c, Instant now) {
   if (c.phase != Phase::closing || c.disconnected || (c.qp && c.qp->sends_open() != 0)) return;
   hang_up(c);
-  set_deadline(c, now + options_.linger);
+  set_deadline(c, now > never - options_.linger ? never : now + options_.linger);
+}
+
+// Says how a connection of which a request failed came to its end.
+void Rdmacm::broke(Connection& c) {
+  hang_up(c);
+  const WcStatus status = std::exchange(c.broken, WcStatus::success);
+  if (status == WcStatus::success)
+    return disconnected(
+        c,
+        cm::plain_failure(cm::step::data, Errc::io, {}, "the queue pair went to ERR", "look for what moved it there"),
+        false);
+  const bool lost = status == WcStatus::retry_exc_err || status == WcStatus::resp_timeout_err;
+  disconnected(c,
+               cm::plain_failure(cm::step::data, lost ? Errc::timed_out : Errc::terminated, {},
+                                 fmt::format("a request failed: {}", to_string(status)),
+                                 lost ? "the peer does not acknowledge any more: check that it is up"
+                                      : "look up the status in docs/verbs.md"),
+               false);
+}
+
+void Rdmacm::drop_cm(Connection& c) {
+  if (c.cm != nullptr) rdma_destroy_id(std::exchange(c.cm, nullptr));
 }
 
 void Rdmacm::hang_up(Connection& c) {
@@ -297,7 +319,7 @@ void Rdmacm::removed(Connection& c) {
     core_->events.push(cm::ConnectFailed{id_of(c), gone(step), !c.initiator});
     end(c);
   }
-  rdma_destroy_id(std::exchange(c.cm, nullptr));
+  drop_cm(c);
   if (c.own.cq) drop_qp(c);
   if (c.device != nullptr) c.device->told_gone();
 }

@@ -83,12 +83,20 @@ class NicHost final : public RdmaHost {
     return size > 0;
   }
 
+  // The descriptors of a device that is gone are readable for ever.
+  void unwatch_gone() {
+    for (const verbs::NicDevice* device : provider_->gone_devices())
+      for (const int fd : {device->completion_fd(), device->async_fd()})
+        (void)::epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
+  }
+
   bool turn() {
     const bool deleted = read_nodes();
     eventfd_t woken = 0;
     const bool called = ::eventfd_read(wake_, &woken) == 0;
     const bool any = provider_->turn(now());
     watch_devices();
+    unwatch_gone();
     return deleted || any || called || provider_->arm();
   }
 

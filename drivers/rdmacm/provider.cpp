@@ -62,7 +62,7 @@ Result<std::unique_ptr<Rdmacm>> Rdmacm::open(const RdmaHostOptions& options) {
   int count = 0;
   provider->held_ = rdma_get_devices(&count);
   for (int i = 0; provider->held_ != nullptr && i < count; ++i)
-    if (const auto device = provider->device_for(provider->held_[i]); !device) return tl::unexpected(device.error());
+    (void)provider->device_for(provider->held_[i]);  // one that cannot be used is no reason to do without the others
   if (provider->shown_.empty())
     return fail(Errc::unreachable, "this machine has no RDMA device; the provider iwarp needs none");
   return provider;
@@ -82,6 +82,10 @@ Result<NicDevice*> Rdmacm::device_for(ibv_context* context) {
   auto device = NicDevice::open(context, false);
   if (!device) return tl::unexpected(device.error());
   devices_.push_back(std::move(*device));
+  std::erase_if(shown_, [this](const Device* shown) {
+    return std::any_of(devices_.begin(), devices_.end(),
+                       [&](const auto& d) { return d.get() == shown && d->released(); });
+  });
   shown_.push_back(devices_.back().get());
   new_devices_.push_back(devices_.back().get());
   return devices_.back().get();
@@ -113,8 +117,7 @@ void Rdmacm::set_deadline(Connection& c, Instant at) {
 }
 
 void Rdmacm::drop_qp(Connection& c) {
-  if (!c.qp) return;
-  by_qp_.erase({c.device, c.qp->qp_num()});
+  if (c.qp) by_qp_.erase({c.device, c.qp->qp_num()});
   c.qp.reset();
   c.own.cq.reset();
   if (c.own.pd != 0) (void)c.device->dealloc_pd(std::exchange(c.own.pd, 0));
@@ -147,7 +150,10 @@ Result<void> Rdmacm::make_qp(Connection& c, NicDevice& device, const QpInit* ini
     c.own.pd = small.pd = *pd;
     c.device = &device;
     auto cq = device.create_cq(2 * small_qp_depth);
-    if (!cq) return tl::unexpected(cq.error());
+    if (!cq) {
+      drop_qp(c);
+      return tl::unexpected(cq.error());
+    }
     c.own.cq = std::move(*cq);
     small.send_cq = small.recv_cq = c.own.cq.get();
     init = &small;
@@ -155,12 +161,19 @@ Result<void> Rdmacm::make_qp(Connection& c, NicDevice& device, const QpInit* ini
   if (init->type != QpType::rc)
     return fail(Errc::unsupported, "QpInit::type is not RC; connections of other types are not there in this version");
   auto qp = device.make_qp(*init);
-  if (!qp) return tl::unexpected(qp.error());
+  if (!qp) {
+    drop_qp(c);
+    return tl::unexpected(qp.error());
+  }
   // Receives can be posted from INIT on. The port may be another one in the end: it is set again with the connection's.
   QpAttr attr{
       .state = QpState::init, .access = Access::none, .pkey_index = std::uint16_t{0}, .port_num = std::uint8_t{1}};
   if (device.transport() == Transport::iwarp) attr.pkey_index.reset();
-  if (auto ready = (*qp)->modify(attr); !ready) return ready;
+  if (auto ready = (*qp)->modify(attr); !ready) {
+    qp->reset();
+    drop_qp(c);
+    return ready;
+  }
   c.device = &device;
   c.qp = std::move(*qp);
   by_qp_[{&device, c.qp->qp_num()}] = c.id;
@@ -213,7 +226,7 @@ Result<void> Rdmacm::connect(EndpointId endpoint, const Address& peer, const cm:
   c.id = endpoint;
   c.peer = peer;
   c.bind_local = options.local.has_value();
-  if (options.local) c.local = *options.local;
+  if (options.local) c.local = c.asked_local = *options.local;
   c.depths = {options.ird, options.ord};
   c.retry_count = ib->retry_count;
   c.rnr_retry_count = ib->rnr_retry_count;
@@ -266,8 +279,12 @@ Result<void> Rdmacm::accept(EndpointId endpoint, const cm::AcceptOptions& option
   if (!c.qp)
     if (auto made = make_qp(c, *c.device, options.qp ? &*options.qp : nullptr); !made) return made;
   if (!std::holds_alternative<std::monostate>(options.transport)) c.rnr_retry_count = ib->rnr_retry_count;
-  c.depths.ird = std::min(c.depths.ird, options.ird.value_or(c.depths.ird));
-  c.depths.ord = std::min(c.depths.ord, options.ord.value_or(c.depths.ord));
+  if (ib->reply_timeout > Duration{}) c.reply_timeout = ib->reply_timeout;
+  // What the peer offers is the bound. An iWARP peer of MPA revision 1 offers nothing, which is none.
+  const bool any = c.device->transport() == Transport::iwarp && c.offered.ird == 0 && c.offered.ord == 0;
+  const auto within = [&](std::uint16_t own, std::uint16_t offer) { return any ? own : std::min(own, offer); };
+  c.depths = {within(options.ird.value_or(c.depths.ird), c.offered.ird),
+              within(options.ord.value_or(c.depths.ord), c.offered.ord)};
   c.private_data.assign(options.private_data.begin(), options.private_data.end());
   c.accept = true;
   c.phase = Phase::decided;
@@ -285,6 +302,7 @@ Result<void> Rdmacm::reject(EndpointId endpoint, ConstBytes private_data) {
 Result<void> Rdmacm::disconnect(EndpointId endpoint) {
   Connection* c = find(endpoint);
   if (c == nullptr) return stale();
+  if (c->phase == Phase::breaking) return {};  // its end is on its way
   if (c->phase != Phase::open) return fail(Errc::wrong_state, "only an established connection can be disconnected");
   c->phase = Phase::closing;
   return {};
@@ -307,8 +325,14 @@ bool Rdmacm::has_events() const {
 }
 
 bool Rdmacm::has_work() const {
-  return core_->has_noted() ||
-         std::any_of(devices_.begin(), devices_.end(), [](const auto& d) { return d->unarmed(); });
+  return core_->has_noted() || std::any_of(devices_.begin(), devices_.end(), [](const auto& d) { return d->due(); });
+}
+
+std::vector<NicDevice*> Rdmacm::gone_devices() const {
+  std::vector<NicDevice*> out;
+  for (const auto& device : devices_)
+    if (device->gone() && !device->released()) out.push_back(device.get());
+  return out;
 }
 
 bool Rdmacm::arm() {
@@ -319,6 +343,7 @@ bool Rdmacm::arm() {
 
 bool Rdmacm::turn(Instant now) {
   bool any = core_->has_noted();
+  for (const auto& device : devices_) device->settled();
   core_->for_each_noted([&](EndpointId id) { carry_out(id, now); });
   any = poll_channel() || any;
   for (std::size_t i = 0; i < devices_.size(); ++i) {

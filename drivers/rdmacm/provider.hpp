@@ -74,8 +74,11 @@ struct Connection {
   rdma_cm_id* cm = nullptr;
   NicDevice* device = nullptr;
   Address local{}, peer{};
+  Address asked_local{};  // with bind_local
   bool bind_local = false;
-  cm::Depths depths{};  // asked, then in force
+  cm::Depths depths{};   // asked, then in force
+  cm::Depths offered{};  // responder: by the peer
+  bool forced = false;   // linger ended it
   std::uint8_t retry_count = 7, rnr_retry_count = 7;
   Bytes private_data;  // of the Request, or of the decision
   Duration transport_timeout{}, reply_timeout{};
@@ -150,6 +153,8 @@ class Rdmacm final : public cm::Provider {
   Instant next_deadline() const { return deadlines_.next(); }
   /// Devices that came since the last call: their descriptors are to be watched.
   std::vector<NicDevice*> take_new_devices() { return std::exchange(new_devices_, {}); }
+  /// Devices that are gone and not released yet, each time.
+  std::vector<NicDevice*> gone_devices() const;
 
  private:
   explicit Rdmacm(const RdmaHostOptions& options) : options_(options) {}
@@ -192,6 +197,9 @@ class Rdmacm final : public cm::Provider {
   void on_deadline(Connection& c, Instant now);
   void check_closing(Connection& c, Instant now);
   void hang_up(Connection& c);
+  void broke(Connection& c);
+  void drop_cm(Connection& c);
+  void on_disconnected(Connection& c, const CmEvent& event);
   void disconnected(Connection& c, cm::Failure why, bool graceful);
   void removed(Connection& c);
   void remove_device(const NicDevice& device);
@@ -210,6 +218,9 @@ class Rdmacm final : public cm::Provider {
   std::vector<EndpointId> closing_;  // wait for their requests to complete
   DeadlineQueue deadlines_;
 };
+
+/// After a request failed, a disconnect that says why may still come.
+inline constexpr Duration settle_time = std::chrono::milliseconds(200);
 
 /// "no listener at that service id (8)".
 std::string reject_text(int reason);

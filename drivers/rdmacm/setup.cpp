@@ -47,6 +47,18 @@ rdma_conn_param param_of(const Connection& c) {
   return param;
 }
 
+/// Reasons of the peer's connection manager that may be others next time.
+Errc passing_reason(int reason) {
+  switch (reason) {
+    case 1:
+    case 2:
+    case 3: return Errc::no_space;
+    case 4: return Errc::timed_out;
+    case 10: return Errc::peer_reset;
+    default: return Errc::rejected;
+  }
+}
+
 Error last_error(std::string_view call) { return verbs::refused(errno, call).value(); }
 
 }  // namespace
@@ -85,22 +97,23 @@ void Rdmacm::start_listening(Listener& l) {
 }
 
 void Rdmacm::start_attempt(Connection& c, Instant now) {
-  if (c.cm != nullptr) rdma_destroy_id(std::exchange(c.cm, nullptr));
+  drop_cm(c);
   c.phase = Phase::addr;
   if (rdma_create_id(channel_, &c.cm, reinterpret_cast<void*>(c.id), RDMA_PS_TCP) != 0)
     return fail_setup(c, now, call_failure(ib::step::resolve_addr, last_error("rdma_create_id: errno {a}"), c.peer));
-  SockAddr local = to_sockaddr(c.local), peer = to_sockaddr(c.peer);
+  SockAddr local = to_sockaddr(c.asked_local), peer = to_sockaddr(c.peer);
   const Duration limit = c.transport_timeout > Duration{} ? std::min(c.transport_timeout, options_.resolve_timeout)
                                                           : options_.resolve_timeout;
   if (rdma_resolve_addr(c.cm, c.bind_local ? local.get() : nullptr, peer.get(), milliseconds(limit)) != 0)
     return fail_setup(c, now, cm::system_failure(ib::step::resolve_addr, {errno, std::generic_category()}, c.peer));
-  set_deadline(c, after(now, 2 * limit));
+  set_deadline(c, after(after(now, limit), limit));
 }
 
 void Rdmacm::on_address(Connection& c, Instant now) {
   c.local = address_of(rdma_get_local_addr(c.cm));
   const auto device = device_for(c.cm->verbs);
   if (!device) return fail_setup(c, now, call_failure(ib::step::resolve_addr, device.error(), c.peer));
+  if (c.own.cq && c.device != *device) drop_qp(c);  // of an attempt that led through another
   if (c.qp && &c.qp->device() != *device) {
     return fail_setup(c, now,
                       cm::plain_failure(ib::step::resolve_addr, Errc::invalid_argument, {},
@@ -134,10 +147,11 @@ Result<void> Rdmacm::advance(Connection& c, ibv_qp_state state) {
   int mask = 0;
   attr.qp_state = state;
   if (rdma_init_qp_attr(c.cm, &attr, &mask) != 0) return verbs::refused(errno, "rdma_init_qp_attr: errno {a}");
+  const DeviceAttr device = c.device->query();
   if (!c.initiator && (mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0)
-    attr.max_dest_rd_atomic = static_cast<std::uint8_t>(std::min<std::uint16_t>(c.depths.ird, 254));
+    attr.max_dest_rd_atomic = depth(c.depths.ird, device.max_qp_rd_atom);
   if (!c.initiator && (mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0)
-    attr.max_rd_atomic = static_cast<std::uint8_t>(std::min<std::uint16_t>(c.depths.ord, 254));
+    attr.max_rd_atomic = depth(c.depths.ord, device.max_qp_init_rd_atom);
   if (const int error = ibv_modify_qp(c.qp->qp(), &attr, mask); error != 0)
     return verbs::refused(error, "ibv_modify_qp: errno {a}");
   return {};
@@ -191,6 +205,10 @@ void Rdmacm::established(Connection& c, Instant now, Bytes private_data) {
     c.depths = {*attr.max_dest_rd_atomic, *attr.max_rd_atomic};
   core_->pending.leave(c.id);
   core_->retries.forget(c.id);
+  if (c.broken != WcStatus::success) {  // while the confirmation was awaited
+    c.phase = Phase::breaking;
+    set_deadline(c, now + settle_time);
+  }
   core_->events.push(cm::Established{.id = id_of(c),
                                      .parameters = parameters_of(c),
                                      .private_data = std::move(private_data),
@@ -237,8 +255,8 @@ void Rdmacm::on_request(Listener& l, Instant now, CmEvent& event) {
   c.retry_count = l.options.retry_count;
   c.rnr_retry_count = l.options.rnr_retry_count;
   c.reply_timeout = l.options.reply_timeout > Duration{} ? l.options.reply_timeout : options_.reply_timeout;
-  const cm::Depths offered = event.depths;
-  c.depths = {std::min(l.depths.ird, offered.ird), std::min(l.depths.ord, offered.ord)};
+  const cm::Depths offered = c.offered = event.depths;
+  c.depths = l.depths;
   slot_for(id).connection = std::move(made);
   core_->ids.find(id)->announced = true;
   core_->pending.our_turn(id);
@@ -256,17 +274,25 @@ void Rdmacm::decide(Connection& c, Instant now) {
   if (!c.accept) {
     const int status = rdma_reject(c.cm, c.private_data.data(), static_cast<std::uint8_t>(c.private_data.size()));
     core_->pending.leave(c.id);
-    if (status != 0)
-      return fail_setup(c, now, cm::system_failure(ib::step::ulp_decision, {errno, std::generic_category()}, c.peer));
+    (void)status;  // a peer that has given up meanwhile need not be told
     return end(c);
   }
+  // The kernel does not tell of a peer that gives up before the decision: these calls fail then.
+  const auto gave_up = [&] {
+    fail_setup(c, now,
+               cm::plain_failure(ib::step::ulp_decision, Errc::peer_closed, {}, "the request is gone",
+                                 "the peer gave up: decide sooner, or look at its log"));
+  };
   if (auto moved = to_rts(c); !moved) {
     rdma_reject(c.cm, nullptr, 0);
+    if (moved.error() == Errc::invalid_argument) return gave_up();
     return fail_setup(c, now, call_failure(ib::step::ulp_decision, moved.error(), c.peer));
   }
   rdma_conn_param param = param_of(c);
-  if (rdma_accept(c.cm, &param) != 0)
+  if (rdma_accept(c.cm, &param) != 0) {
+    if (errno == EINVAL) return gave_up();
     return fail_setup(c, now, cm::system_failure(ib::step::ulp_decision, {errno, std::generic_category()}, c.peer));
+  }
   c.phase = Phase::accepting;
   c.steps.reply = now - c.start;
   core_->pending.peers_turn(c.id);
@@ -294,10 +320,11 @@ void Rdmacm::on_rejected(Connection& c, Instant now, CmEvent& event) {
                                               "look at the peer's log, or at its private data")});
     return end(c);
   }
+  const Errc passing = iwarp ? Errc::rejected : passing_reason(event.status);
   const cm::Step& step = c.initiator ? ib::step::wait_reply : ib::step::wait_ready;
   fail_setup(
       c, now,
-      cm::plain_failure(step, nobody ? Errc::refused : Errc::rejected, {},
+      cm::plain_failure(step, nobody ? Errc::refused : passing, {},
                         iwarp ? std::generic_category().message(-event.status) : "a REJ: " + reject_text(event.status),
                         nobody ? "start the peer's listener, or check address and port"
                                : "the peer's connection manager refused, not its program: see the reason"));
@@ -307,6 +334,7 @@ bool Rdmacm::try_again(Connection& c, Instant now, cm::Failure& why) {
   if (!c.initiator) return false;
   const auto again = core_->retries.next(c.id, why);
   if (!again) return false;
+  drop_cm(c);  // an answer that comes late is none
   const Address failed = std::exchange(c.peer, again->peer);
   core_->events.push(cm::Retrying{id_of(c), std::move(why), failed, c.peer, again->wait});
   if (again->wait == Duration{}) {
@@ -326,6 +354,8 @@ void Rdmacm::fail_setup(Connection& c, Instant now, cm::Failure why) {
   core_->pending.our_turn(c.id);
   core_->events.push(cm::ConnectFailed{id_of(c), std::move(why), !c.initiator});
   end(c);
+  if (c.qp && c.device->transport() != Transport::iwarp) (void)c.qp->modify({.state = QpState::err});
+  drop_cm(c);
 }
 
 }  // namespace parley::rdmacm

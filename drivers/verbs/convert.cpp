@@ -74,6 +74,12 @@ void put(To& to, const std::optional<From>& from, int bit, int& mask) {
   mask |= bit;
 }
 
+/// libibverbs has 8 bits for depths.
+std::optional<std::uint16_t> in_octet(std::optional<std::uint16_t> depth) {
+  if (depth) depth = std::min<std::uint16_t>(*depth, 255);
+  return depth;
+}
+
 template <class To, class From>
 void take(std::optional<To>& to, const From& from, int bit, int mask) {
   if ((mask & bit) != 0) to = static_cast<To>(from);
@@ -97,10 +103,10 @@ ModifyArgs to_ibv(const QpAttr& from) {
   put(attr.retry_cnt, from.retry_cnt, IBV_QP_RETRY_CNT, mask);
   put(attr.rnr_retry, from.rnr_retry, IBV_QP_RNR_RETRY, mask);
   put(attr.rq_psn, from.rq_psn, IBV_QP_RQ_PSN, mask);
-  put(attr.max_rd_atomic, from.max_rd_atomic, IBV_QP_MAX_QP_RD_ATOMIC, mask);
+  put(attr.max_rd_atomic, in_octet(from.max_rd_atomic), IBV_QP_MAX_QP_RD_ATOMIC, mask);
   put(attr.min_rnr_timer, from.min_rnr_timer, IBV_QP_MIN_RNR_TIMER, mask);
   put(attr.sq_psn, from.sq_psn, IBV_QP_SQ_PSN, mask);
-  put(attr.max_dest_rd_atomic, from.max_dest_rd_atomic, IBV_QP_MAX_DEST_RD_ATOMIC, mask);
+  put(attr.max_dest_rd_atomic, in_octet(from.max_dest_rd_atomic), IBV_QP_MAX_DEST_RD_ATOMIC, mask);
   put(attr.path_mig_state, from.path_mig_state, IBV_QP_PATH_MIG_STATE, mask);
   put(attr.dest_qp_num, from.dest_qp_num, IBV_QP_DEST_QPN, mask);
   if (from.ah) {
@@ -162,7 +168,8 @@ WcOpcode completes_as(SendWr::Opcode opcode) {
 }
 
 tl::unexpected<Error> refused(int error, std::string_view call) {
-  // The number is told as well: a sentence has no room for strerror's text.
+  // The number is told as well: a sentence has no room for strerror's text. Some drivers return it negative.
+  if (error < 0) error = -error;
   switch (error) {
     case EINVAL: return fail(Errc::invalid_argument, call, error);
     case ENOMEM:

@@ -129,6 +129,7 @@ Result<void> NicDevice::dealloc_pd(PdHandle handle) {
 }
 
 Result<MemoryRegion> NicDevice::reg_mr(PdHandle handle, MutBytes memory, Access access) {
+  if (released()) return removed();
   Pd* pd = find_pd(handle);
   if (pd == nullptr) return fail(Errc::invalid_argument, "there is no protection domain {a}", handle);
   ibv_mr* mr = ibv_reg_mr(pd->pd, memory.data(), memory.size(), static_cast<unsigned>(to_ibv(access)));
@@ -192,6 +193,7 @@ bool NicDevice::owns(const QpInit& init) const {
 }
 
 Result<std::unique_ptr<SharedReceiveQueue>> NicDevice::create_srq(const SrqInit& init) {
+  if (released()) return removed();
   if (init.xrcd != nullptr) return fail(Errc::unsupported, "XRC is not there on real NICs in this version");
   if (auto capacity = nic::check_capacity(init.capacity, std::max(attr_.max_srq_wr, 1U)); !capacity)
     return tl::unexpected(capacity.error());
@@ -212,6 +214,7 @@ Result<std::unique_ptr<QueuePair>> NicDevice::create_qp(const QpInit& init) {
 }
 
 Result<std::unique_ptr<Qp>> NicDevice::make_qp(const QpInit& init) {
+  if (released()) return removed();
   const auto type = to_ibv(init.type);
   if (!type) return tl::unexpected(type.error());
   if (std::find(attr_.qp_types.begin(), attr_.qp_types.end(), init.type) == attr_.qp_types.end())
@@ -223,9 +226,11 @@ Result<std::unique_ptr<Qp>> NicDevice::make_qp(const QpInit& init) {
   auto recv_cq = find_cq(init.recv_cq);
   if (!send_cq || !recv_cq)
     return fail(Errc::invalid_argument, "QpInit::send_cq and recv_cq are completion queues of the device");
-  const auto* srq = static_cast<const Srq*>(init.srq);
+  auto* srq = static_cast<Srq*>(init.srq);
   if (srq != nullptr && std::find(srqs_.begin(), srqs_.end(), srq) == srqs_.end())
     return fail(Errc::invalid_argument, "QpInit::srq is no shared receive queue of the device");
+  if (srq != nullptr)
+    if (auto room = srq->reserve_at(recv_cq); !room) return tl::unexpected(room.error());
   if (init.max_send_wr > attr_.max_qp_wr || init.max_recv_wr > attr_.max_qp_wr)
     return fail(Errc::invalid_argument, "QpInit::max_send_wr and max_recv_wr are at most {a}", attr_.max_qp_wr);
   ibv_qp_init_attr attr{};
@@ -248,6 +253,7 @@ Result<std::unique_ptr<XrcDomain>> NicDevice::open_xrcd() {
 }
 
 Result<std::unique_ptr<AddressHandle>> NicDevice::create_ah(PdHandle handle, const AhAttr& attr) {
+  if (released()) return removed();
   if (!attr_.address_handles) return fail(Errc::unsupported, "an iWARP device has no address handles");
   Pd* pd = find_pd(handle);
   if (pd == nullptr) return fail(Errc::invalid_argument, "there is no protection domain {a}", handle);
@@ -273,7 +279,7 @@ void NicDevice::complete(HwCq& hw, const ibv_wc& wc) {
   const auto status = static_cast<WcStatus>(wc.status);
   const Posted::Entry posted = *entry;
   owner->second->close(at);
-  // A ring that has room for what its own requests complete may grow beyond that by what a shared receive queue holds.
+  // The places of a shared receive queue stay reserved (Srq::reserve_at).
   if (owner->second->shared()) ++hw.ring->reserved;
   // One flushed request says as much as a thousand.
   const std::pair failure{wc.qp_num, status};
@@ -301,7 +307,7 @@ bool NicDevice::drain(HwCq& hw) {
   for (;;) {
     const int n = ibv_poll_cq(hw.cq, static_cast<int>(some.size()), some.data());
     if (n <= 0) return any;
-    any = true;
+    any = taken_ = true;
     for (int i = 0; i < n; ++i) complete(hw, some[static_cast<std::size_t>(i)]);
   }
 }
@@ -325,7 +331,7 @@ bool NicDevice::collect() {
   while (ibv_get_async_event(context_, &event) == 0) {
     handle(event);
     ibv_ack_async_event(&event);
-    any = true;
+    any = taken_ = true;
   }
   return any;
 }

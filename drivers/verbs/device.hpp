@@ -74,8 +74,10 @@ class NicDevice final : public Device {
   std::vector<std::pair<std::uint32_t, WcStatus>> take_broken() { return std::exchange(broken_, {}); }
   /// Queue pairs that the peer's first packet reached before its confirmation did (IBV_EVENT_COMM_EST).
   std::vector<std::uint32_t> take_reached() { return std::exchange(reached_, {}); }
-  /// A completion queue has been told of something, or was just made: arm() comes before any wait.
-  bool unarmed() const { return unarmed_; }
+  /// A turn is due before any wait: a completion queue is not armed, or something was taken since settled(), be it by
+  /// arm() or by a post that found its queue full, and may concern a connection; or a removed device can be released.
+  bool due() const { return unarmed_ || taken_ || (node_gone_ && !released() && idle()); }
+  void settled() { taken_ = false; }
 
  private:
   friend class Qp;
@@ -115,7 +117,7 @@ class NicDevice final : public Device {
   std::vector<Srq*> srqs_;
   std::vector<std::pair<std::uint32_t, WcStatus>> broken_;  // each failure, in order
   std::vector<std::uint32_t> reached_;
-  bool unarmed_ = false;
+  bool unarmed_ = false, taken_ = false;
   std::deque<AsyncEvent> async_;  // at most one of each shared receive queue
 };
 

@@ -52,10 +52,26 @@ Srq::Srq(NicDevice& device, PdHandle pd, ibv_srq* srq, std::size_t capacity)
 
 Srq::~Srq() {
   ibv_destroy_srq(srq_);
+  for (const auto& weak : reserved_)
+    if (const auto cq = weak.lock())
+      for (std::size_t i = 0; i < capacity_; ++i) cq->ring->release();
   device_.posted_.erase(key_);
   std::erase(device_.srqs_, this);
   std::erase_if(device_.async_, [this](const AsyncEvent& e) { return std::get<SrqLimitReached>(e).srq == this; });
   --device_.find_pd(pd_)->users;
+}
+
+Result<void> Srq::reserve_at(const std::shared_ptr<HwCq>& cq) {
+  std::erase_if(reserved_, [](const auto& weak) { return weak.expired(); });
+  if (std::any_of(reserved_.begin(), reserved_.end(), [&](const auto& weak) { return weak.lock() == cq; })) return {};
+  for (std::size_t taken = 0; taken < capacity_; ++taken) {
+    if (cq->ring->reserve()) continue;
+    while (taken-- > 0) cq->ring->release();
+    return fail(Errc::no_space, "QpInit::recv_cq has no room for the {a} receives that QpInit::srq may hold",
+                static_cast<std::int64_t>(capacity_));
+  }
+  reserved_.push_back(cq);
+  return {};
 }
 
 Result<void> Srq::post_recv(const RecvWr& wr) {
@@ -114,7 +130,8 @@ Qp::Qp(NicDevice& device, const QpInit& init, ibv_qp* qp, std::shared_ptr<HwCq> 
 }
 
 Qp::~Qp() {
-  // What is still posted completes nowhere any more.
+  // What is still posted completes nowhere any more; what has completed is taken, before a driver forgets it.
+  if (shared_) device_.collect();
   ibv_destroy_qp(qp_);
   device_.posted_.erase(send_key_);
   device_.posted_.erase(recv_key_);

@@ -20,6 +20,9 @@ class Srq final : public SharedReceiveQueue {
   SrqAttr query() const override;
   std::optional<std::uint32_t> srq_num() const override { return std::nullopt; }
   ibv_srq* srq() const { return srq_; }
+  /// A queue pair's receives from here complete there: all that are posted may do so before anybody polls. Errors:
+  /// no_space.
+  Result<void> reserve_at(const std::shared_ptr<HwCq>& cq);
 
  private:
   NicDevice& device_;
@@ -28,6 +31,7 @@ class Srq final : public SharedReceiveQueue {
   std::size_t capacity_;
   std::uint32_t key_;
   Posted posted_;
+  std::vector<std::weak_ptr<HwCq>> reserved_;  // each queue once
 };
 
 class Qp final : public QueuePair {

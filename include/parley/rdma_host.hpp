@@ -22,6 +22,7 @@ struct RdmaHostOptions {
   Duration linger = std::chrono::seconds(5);
 };
 
+/// What was made on its devices goes before it. One in a process (docs/rdmacm.md).
 class RdmaHost : public Host {
  public:
   /// Errors: unsupported (built without librdmacm), unreachable (the machine has no RDMA device, or its kernel no

@@ -63,8 +63,13 @@ def listens(case, process, log):
         time.sleep(0.1)
 
 
-def remove(device, outcome):
-    time.sleep(2)  # the connection stands by then
+def remove(device, log, outcome):
+    begin = time.monotonic()
+    while time.monotonic() < begin + LIMIT / 2:
+        with open(log, encoding="utf-8") as text:
+            if '"event":"established"' in text.read():
+                break
+        time.sleep(0.1)
     begin = time.monotonic()
     ended = subprocess.Popen(["rdma", "link", "delete", device])
     try:
@@ -82,7 +87,7 @@ def serve(case, number):
     mark(f"{number}.up")
     if case["remove"]:
         wait_for(f"{number}.started")
-        remove(case["remove"], outcome)
+        remove(case["remove"], log, outcome)
     wait_for(f"{number}.done")
     if case["interrupt"] and process.poll() is None:
         process.send_signal(signal.SIGINT)

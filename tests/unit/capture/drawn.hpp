@@ -12,6 +12,7 @@
 
 namespace parley::capture::test {
 
+/// One draw to a statement: the order in which a call's arguments are evaluated is the compiler's choice.
 class DrawnConnection {
  public:
   explicit DrawnConnection(std::uint64_t seed)
@@ -70,11 +71,13 @@ class DrawnConnection {
     const auto some = [&] { return Bytes(one_in(3) ? rng_.below(40) : 0, 'p'); };
     const auto depths = [&](const wire::MpaEnhanced& e) { return second ? std::optional(e) : std::nullopt; };
     const bool same_revision = !one_in(12);
-    x_.send(0, startup(wire::MpaKey::req, request, revision, depths(asked), some()), mss());
+    std::size_t segment = mss();
+    x_.send(0, startup(wire::MpaKey::req, request, revision, depths(asked), some()), segment);
     if (one_in(25)) x_.send(0, Bytes(rng_.between(1, 3), 'x'));  // nothing may follow yet
     if (one_in(10)) x_.wait(std::chrono::seconds(rng_.between(1, 12)));
+    segment = mss();
     x_.send(1, startup(wire::MpaKey::rep, reply, same_revision ? revision : std::uint8_t{1}, depths(answered), some()),
-            mss());
+            segment);
     if (rtr_frame && !one_in(4)) x_.send(0, startup(wire::MpaKey::rtr, 0, 1));
     if (second && asked.a && !one_in(5)) ready(answered);
   }
@@ -139,8 +142,9 @@ class DrawnConnection {
     const std::uint32_t split = one_in(3) ? size / 2 : 0;
     const std::uint32_t wrong = one_in(10) ? 1 : 0;
     if (split > 0) say(1 - from, tagged(wire::RdmapOpcode::read_response, id, 0x1000, split, false));
-    say(1 - from, tagged(wire::RdmapOpcode::read_response, one_in(15) ? id + 1 : id, 0x1000 + split + wrong,
-                         size - split + (one_in(12) ? 1 : 0)));
+    const std::uint32_t more = one_in(12) ? 1 : 0;
+    const std::uint32_t named = one_in(15) ? id + 1 : id;
+    say(1 - from, tagged(wire::RdmapOpcode::read_response, named, 0x1000 + split + wrong, size - split + more));
   }
 
   void atomic(unsigned from) {
@@ -156,7 +160,10 @@ class DrawnConnection {
       case 0:
       case 1:
       case 2: return untagged_message(from, wire::RdmapOpcode::send, 0, some());
-      case 3: return untagged_message(from, wire::RdmapOpcode::send_se, 0, some(), 1 + rng_.below(20));
+      case 3: {
+        const std::size_t piece = 1 + rng_.below(20);
+        return untagged_message(from, wire::RdmapOpcode::send_se, 0, some(), piece);
+      }
       case 4: return untagged_message(from, wire::RdmapOpcode::send_inv, 0, some());
       case 5: return untagged_message(from, wire::RdmapOpcode::immediate, 0, Bytes(one_in(5) ? rng_.below(12) : 8));
       case 6:
@@ -175,7 +182,8 @@ class DrawnConnection {
 
   /// A Terminate of any error, about what the other side sent or not.
   void give_up(unsigned from) {
-    const auto kind = static_cast<std::uint8_t>(rng_.below(3) << 4 | rng_.below(4));
+    const std::uint64_t layer = rng_.below(3), type = rng_.below(4);
+    const auto kind = static_cast<std::uint8_t>(layer << 4 | type);
     const auto code = static_cast<std::uint8_t>(one_in(4) ? 0xFF : rng_.below(10));
     const Bytes of = one_in(2) ? send_segment(1, 4) : tagged(wire::RdmapOpcode::rdma_write, 5, 0x100, 4);
     const std::uint8_t bits = one_in(2) ? PARLEY_RDMAP_TERM_M | PARLEY_RDMAP_TERM_D : 0;

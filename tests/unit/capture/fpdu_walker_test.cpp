@@ -247,7 +247,8 @@ TEST(FpduWalkerWhole, BegunInside) {
 std::vector<Piece> drawn_pieces(Stream& s, Rng& rng) {
   Bytes& all = s.octets;
   for (std::uint64_t n = rng.below(3); n > 0; --n) {
-    const std::size_t near = s.begins[rng.below(s.begins.size())] + rng.below(12);
+    std::size_t near = s.begins[rng.below(s.begins.size())];
+    near += rng.below(12);
     const std::size_t at = std::min(rng.below(2) == 0 ? near : rng.below(all.size()), all.size() - 1);
     const auto place = all.begin() + static_cast<std::ptrdiff_t>(at);
     switch (rng.below(6)) {
