@@ -4,9 +4,10 @@ import datetime
 import json
 import os
 import re
+import subprocess
 
 import schema
-from cli import CliTest, main, run
+from cli import LIMIT, PARLEY, CliTest, main, run
 
 LINE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) (\w+)\[(\d+)\] (\w+) +(.*)")
 
@@ -79,11 +80,35 @@ class Log(CliTest):
 
     def test_files_that_cannot_be_written(self):
         self.refused(run("connect", "127.0.0.1:1", "--log-file", self.path("no/such.log")), 3, "log", "no/such.log")
+        odd = self.refused(run("connect", "127.0.0.1:1", "--log-file", self.path("no/\033[2J")), 3, "log", "no/?[2J")
+        self.assertNotIn("\033", odd.err)
         peer, port = self.listener("--count", 1)
         full = self.refused(run("connect", f"127.0.0.1:{port}", "--quiet", "--log-file", "/dev/full"), 3, "log", "/dev/full")
         self.assertIn("1 of 1 connections were set up", full.out)
         self.ok(peer.finish())
         self.assertTrue(os.path.exists("/dev/full"))
+
+    def test_a_fifo_neither_keeps_waiting_nor_ends_the_command(self):
+        fifo = self.path("fifo")
+        os.mkfifo(fifo)
+        self.refused(run("connect", "127.0.0.1:1", "--log-file", fifo), 3, "log", "fifo")
+        reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+        peer, port = self.listener("--count", 1, "--log-file", fifo)
+        self.assertIn(b"cm.listening", os.read(reader, 65536))
+        os.close(reader)
+        self.ok(run("connect", f"127.0.0.1:{port}"))
+        self.refused(peer.finish(), 3, "log", "fifo", "Broken pipe")
+
+    def test_standard_output_that_is_a_file_keeps_all_lines(self):
+        peer, port = self.listener("--count", 1)
+        with open(self.path("out.txt"), "w+b") as out:
+            self.assertEqual(subprocess.run([PARLEY, "connect", f"127.0.0.1:{port}", "--log-file", "/dev/stdout"], stdout=out,
+                                            timeout=LIMIT, check=False).returncode, 0)
+            out.seek(0)
+            text = out.read().decode()
+        self.ok(peer.finish())
+        self.assertRegex(text, r"(?m)^\d{4}-\S+Z connect\[\d+\] info  #1 \S+ cm.established ")
+        self.assertRegex(text, r"(?m)^\d+ of 1 connections were set up")
 
     def test_wrong_words(self):
         self.refused(run("connect", "127.0.0.1:1", "--log", "xml"), 2, "--log", "xml")

@@ -5,11 +5,12 @@ import os
 import re
 import socket
 import stat
+import subprocess
 import time
 import unittest
 
 import exposition
-from cli import SOURCE_DIR, CliTest, main, run
+from cli import LIMIT, PARLEY, SOURCE_DIR, CliTest, main, run
 from exposition import value
 
 
@@ -122,8 +123,63 @@ class Counted(CliTest):
         run("connect", "127.0.0.1:1", "--metrics", "/dev/null")
         self.assertTrue(stat.S_ISCHR(os.stat("/dev/null").st_mode))
 
+    def test_what_a_descriptor_leads_to_is_appended_to_and_never_replaced(self):
+        peer, port = self.listener("--count", 3)
+        # Behind a link, so that it is the link that suffers if something is wrong, and not the machine.
+        os.symlink("/dev/stdout", self.path("link"))
+        for name in (self.path("link"), "/dev/fd/1", "/proc/self/fd/1"):
+            path = self.path("out.txt", b"")
+            with self.subTest(name), open(path, "r+b") as out:
+                before = os.stat(path).st_ino
+                subprocess.run([PARLEY, "connect", f"127.0.0.1:{port}", "--metrics", name], stdout=out, stderr=subprocess.PIPE,
+                               timeout=LIMIT, check=False)
+                self.assertEqual(os.stat(path).st_ino, before)
+                out.seek(0)
+                text = out.read().decode()
+                self.assertEqual(text.count("# HELP parley_build_info"), 2, text)
+                self.assertTrue(text.startswith("# HELP"), text)
+                self.assertIn("connections were set up", text)
+            self.assertEqual(sorted(set(os.listdir(self.directory)) - {"link"}), ["out.txt"])
+        self.ok(peer.finish())
+        with open(self.path("gone.txt"), "w+b") as out:  # a name that is nobody's any more
+            os.unlink(out.name)
+            subprocess.run([PARLEY, "connect", "127.0.0.1:1", "--metrics", f"/proc/self/fd/{out.fileno()}"],
+                           pass_fds=[out.fileno()], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=LIMIT,
+                           check=False)
+            out.seek(0)
+            self.assertEqual(out.read().count(b"# HELP parley_build_info"), 2)
+        self.assertEqual(sorted(os.listdir(self.directory)), ["link", "out.txt"])
+
+    def test_a_link_that_leads_nowhere_stays(self):
+        link = self.path("link.prom")
+        os.symlink(self.path("nobody.prom"), link)
+        self.refused(run("connect", "127.0.0.1:1", "--metrics", link), 3, "metrics", "link.prom", "No such file")
+        self.assertEqual(os.readlink(link), self.path("nobody.prom"))
+        self.assertEqual(os.listdir(self.directory), ["link.prom"])
+
+    def test_a_fifo_neither_keeps_waiting_nor_ends_the_command(self):
+        fifo = self.path("fifo")
+        os.mkfifo(fifo)
+        self.refused(run("connect", "127.0.0.1:1", "--metrics", fifo), 3, "metrics", "fifo")
+        reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+        peer, _ = self.listener("--metrics", fifo, "--metrics-interval", "0s")
+        self.assertIn(b"parley_build_info", os.read(reader, 65536))
+        os.close(reader)
+        self.refused(peer.finish(stop=True), 3, "metrics", "fifo")
+        # Standard output whose reader is gone ends nothing either.
+        ours, theirs = os.pipe()
+        os.close(ours)
+        os.symlink("/dev/stdout", self.path("link"))
+        done = subprocess.run([PARLEY, "connect", "127.0.0.1:1", "--metrics", self.path("link")], stdout=theirs,
+                              stderr=subprocess.PIPE, text=True, timeout=LIMIT, check=False)
+        os.close(theirs)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("Broken pipe", done.stderr)
+
     def test_a_file_that_cannot_be_written_is_told_before_anything_happens(self):
         self.refused(run("connect", "127.0.0.1:1", "--metrics", self.path("no/such/m.prom")), 3, "metrics", "no/such/m.prom")
+        odd = self.refused(run("connect", "127.0.0.1:1", "--metrics", self.path("no/\033[2J")), 3, "metrics", "no/?[2J")
+        self.assertNotIn("\033", odd.err)
         self.refused(run("listen", "127.0.0.1:0", "--metrics", self.directory), 3, "metrics")
 
     def test_every_family_is_documented(self):

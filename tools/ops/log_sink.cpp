@@ -12,7 +12,9 @@
 
 #include <fmt/format.h>
 
+#include "base/escape.hpp"
 #include "tools/command.hpp"
+#include "tools/ops/outlet.hpp"
 #include "tools/real_text.hpp"
 #include "tools/trace_sink.hpp"
 
@@ -31,6 +33,11 @@ std::string time_of_day() {
   ::gmtime_r(&whole, &utc);
   return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
                      utc.tm_hour, utc.tm_min, utc.tm_sec, now.count() % 1'000'000);
+}
+
+tl::unexpected<Complaint> cannot_log(const std::string& path, int why) {
+  return complain(Exit::environment,
+                  fmt::format("log: cannot write '{}': {}", printable(path, false), std::strerror(why)));
 }
 
 }  // namespace
@@ -57,9 +64,8 @@ LogSink::~LogSink() {
 Or<std::unique_ptr<LogSink>> LogSink::open(const LogArgs& args, Output& out) {
   int fd = -1;
   if (!args.file.empty()) {
-    fd = ::open(args.file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
-    if (fd < 0)
-      return complain(Exit::environment, fmt::format("log: cannot write '{}': {}", args.file, std::strerror(errno)));
+    fd = open_outlet(args.file, O_CREAT);
+    if (fd < 0) return cannot_log(args.file, errno);
   }
   return std::unique_ptr<LogSink>(new LogSink(args, out, fd));
 }
@@ -80,21 +86,12 @@ void LogSink::record(const trace::Record& record) {
   if (fd_ < 0) return out_.note(text);
   text += '\n';
   // One write for each line: those of several processes do not mix.
-  std::string_view left = text;
-  while (!left.empty()) {
-    const ssize_t n = ::write(fd_, left.data(), left.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) {
-      if (failed_ == 0) failed_ = n < 0 ? errno : EIO;
-      return;
-    }
-    left.remove_prefix(static_cast<std::size_t>(n));
-  }
+  if (!write_all(fd_, text) && failed_ == 0) failed_ = errno;
 }
 
 Or<void> LogSink::finish() const {
   if (failed_ == 0) return {};
-  return complain(Exit::environment, fmt::format("log: cannot write '{}': {}", file_, std::strerror(failed_)));
+  return cannot_log(file_, failed_);
 }
 
 }  // namespace parley::tools

@@ -11,11 +11,14 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include <fmt/format.h>
 
+#include "base/escape.hpp"
 #include "drivers/asio/machine_loop.hpp"
 #include "tools/command.hpp"
+#include "tools/ops/outlet.hpp"
 #include "tools/report.hpp"
 
 namespace parley::tools {
@@ -25,25 +28,31 @@ constexpr std::uint16_t metrics_port = 9464;  // which exporters of OpenTelemetr
 constexpr int turns_max = 64;                 // of HTTP in one of the program's own
 
 tl::unexpected<Complaint> cannot_write(const std::string& path) {
-  return complain(Exit::environment, fmt::format("metrics: cannot write '{}': {}", path, std::strerror(errno)));
+  return complain(Exit::environment,
+                  fmt::format("metrics: cannot write '{}': {}", printable(path, false), std::strerror(errno)));
 }
 
-bool write_all(int fd, std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t n = ::write(fd, content.data(), content.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    content.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
-}
-
-/// Where a link leads, so that it stays one.
-std::string behind_links(const std::string& path) {
+/// Where a link leads, so that it stays one; nothing if it leads nowhere.
+std::optional<std::string> behind_links(const std::string& path) {
+  struct stat what {};
+  if (::lstat(path.c_str(), &what) != 0 || !S_ISLNK(what.st_mode)) return path;
   char* real = ::realpath(path.c_str(), nullptr);
-  std::string out = real == nullptr ? path : real;
+  if (real == nullptr) return std::nullopt;
+  std::string out = real;
   std::free(real);
   return out;
+}
+
+/// What is no file, or has no name that it could be replaced under.
+Or<void> append_to(const std::string& path, std::string_view content) {
+  const int fd = open_outlet(path);
+  if (fd < 0) return cannot_write(path);
+  const bool written = write_all(fd, content);
+  const int why = errno;
+  ::close(fd);
+  errno = why;
+  if (!written) return cannot_write(path);
+  return {};
 }
 
 }  // namespace
@@ -66,18 +75,10 @@ Or<Endpoint> parse_metrics_endpoint(const std::string& text) {
 Or<void> replace_file(const std::string& path, std::string_view content) {
   struct stat what {};
   const bool there = ::stat(path.c_str(), &what) == 0;
-  if (there && !S_ISREG(what.st_mode)) {
-    const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0) return cannot_write(path);
-    const bool written = write_all(fd, content);
-    const int why = errno;
-    ::close(fd);
-    errno = why;
-    if (!written) return cannot_write(path);
-    return {};
-  }
-  const std::string target = behind_links(path);
-  std::string other = target + ".XXXXXX";
+  if ((there && !S_ISREG(what.st_mode)) || names_descriptor(path)) return append_to(path, content);
+  const auto target = behind_links(path);
+  if (!target) return cannot_write(path);
+  std::string other = *target + ".XXXXXX";
   const int fd = ::mkostemp(other.data(), O_CLOEXEC);
   if (fd < 0) return cannot_write(path);
   // mkostemp made it for its owner alone, and another program is to read it.
@@ -86,7 +87,7 @@ Or<void> replace_file(const std::string& path, std::string_view content) {
   bool good = ::fchmod(fd, there ? what.st_mode & 0777 : 0644 & ~mask) == 0 && write_all(fd, content);
   int why = errno;
   if (::close(fd) != 0 && good) good = false, why = errno;
-  if (good && ::rename(other.c_str(), target.c_str()) != 0) good = false, why = errno;
+  if (good && ::rename(other.c_str(), target->c_str()) != 0) good = false, why = errno;
   if (good) return {};
   ::unlink(other.c_str());
   errno = why;

@@ -27,7 +27,7 @@ void add_metrics_options(Command sub, MetricsArgs& args);
 Or<Endpoint> parse_metrics_endpoint(const std::string& text);
 
 /// Replaces the file in one step, so that who reads it finds the old text or the new one and never a part. What is no
-/// regular file, as /dev/stdout, is written to. Errors: environment.
+/// regular file, and what is reached by a descriptor as /dev/stdout, is written to. Errors: environment.
 Or<void> replace_file(const std::string& path, std::string_view content);
 
 class MetricsOutput {

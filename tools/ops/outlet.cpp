@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "tools/ops/outlet.hpp"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <optional>
+
+namespace parley::tools {
+namespace {
+
+constexpr int links_max = 40;  // as many as the system follows
+
+std::optional<std::string> real_path(const std::string& path) {
+  char* real = ::realpath(path.c_str(), nullptr);
+  if (real == nullptr) return std::nullopt;
+  std::string out = real;
+  std::free(real);
+  return out;
+}
+
+/// "/proc/18016/fd/1", where the path leads through a link of /proc; else empty.
+std::string descriptor_behind(std::string path) {
+  for (int i = 0; i < links_max; ++i) {
+    const auto slash = path.rfind('/');
+    const auto folder = real_path(slash == std::string::npos ? "." : path.substr(0, slash + 1));
+    if (!folder) return {};
+    struct statfs system {};
+    if (::statfs(folder->c_str(), &system) == 0 && system.f_type == PROC_SUPER_MAGIC)
+      return *folder + "/" + path.substr(slash == std::string::npos ? 0 : slash + 1);
+    std::array<char, PATH_MAX> target{};
+    const ssize_t n = ::readlink(path.c_str(), target.data(), target.size());
+    if (n <= 0) return {};
+    const std::string to(target.data(), static_cast<std::size_t>(n));
+    path = to.front() == '/' ? to : *folder + "/" + to;
+  }
+  return {};
+}
+
+}  // namespace
+
+bool names_descriptor(const std::string& path) { return !descriptor_behind(path).empty(); }
+
+int open_outlet(const std::string& path, int flags) {
+  const std::string behind = descriptor_behind(path);
+  const auto own = behind.empty() ? std::nullopt : real_path("/proc/self/fd");
+  // Opened anew, a file would have a place of its own to write at, and what both write would stand over each other.
+  for (const int fd : {STDOUT_FILENO, STDERR_FILENO})
+    if (own && behind == *own + "/" + std::to_string(fd)) return ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  return ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags, 0644);
+}
+
+bool write_all(int fd, std::string_view content) {
+  const NoSigpipe quiet;
+  while (!content.empty()) {
+    const ssize_t n = ::write(fd, content.data(), content.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n == 0) errno = EIO;
+    if (n <= 0) return false;
+    content.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return true;
+}
+
+NoSigpipe::NoSigpipe() {
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &ignore, &before_);
+}
+
+NoSigpipe::~NoSigpipe() {
+  const int why = errno;
+  sigaction(SIGPIPE, &before_, nullptr);
+  errno = why;
+}
+
+}  // namespace parley::tools
