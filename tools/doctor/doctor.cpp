@@ -202,6 +202,15 @@ std::string describe(const DeviceInfo& device, Json& json) {
   return text;
 }
 
+std::string rdma_advice(const Error& why) {
+  if (why == Errc::unsupported)
+    return "install librdmacm-dev and libibverbs-dev (Debian's names) and build Parley again";
+  if (why == Errc::unreachable)
+    return "load the NIC's driver and rdma_ucm; in a container, the device and its network namespace must be "
+           "visible; for a software NIC: rdma link add rxe0 type rxe netdev eth0";
+  return "run as a user that may open /dev/infiniband/rdma_cm and uverbs*";
+}
+
 Check check_rdma() {
   const auto host = RdmaHost::open();
   const auto devices = list_rdma_devices();
@@ -219,11 +228,7 @@ Check check_rdma() {
   if (!host) {
     check.verdict = Verdict::fails;
     check.found = host.error().sentence() + text;
-    check.advice =
-        host.error() == Errc::unreachable
-            ? "load the NIC's driver and rdma_ucm; in a container, the device and its network namespace must be "
-              "visible; for a software NIC: rdma link add rxe0 type rxe netdev eth0"
-            : "run as a user that may open /dev/infiniband/rdma_cm and uverbs*";
+    check.advice = rdma_advice(host.error());
     return check;
   }
   check.found = counted(devices ? devices->size() : 0, "device") + text;
