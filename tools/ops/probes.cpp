@@ -79,6 +79,7 @@ class Probes final : public trace::Sink {
     void operator()(const trace::Refused& e) const { DTRACE_PROBE1(parley, refused, e.limit.data()); }
     void operator()(const trace::Evicted& e) const {
       DTRACE_PROBE3(parley, evicted, r.connection, e.limit.data(), nanoseconds(e.waited));
+      p.begun_.erase(r.connection);
     }
     void operator()(const trace::TimerExpired& e) const {
       DTRACE_PROBE3(parley, timer_expired, r.connection, e.timer.data(), p.age(r));
