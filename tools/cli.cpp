@@ -32,6 +32,15 @@ void add_facts(CLI::App& app, std::vector<OptionFacts>& out) {
   for (CLI::App* group : below(app, true)) add_facts(*group, out);
 }
 
+void add_given(CLI::App& app, std::vector<std::string>& out) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() == 0) continue;
+    for (const std::string& name : option->get_lnames()) out.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) out.push_back("-" + name);
+  }
+  for (CLI::App* group : below(app, true)) add_given(*group, out);
+}
+
 /// One line, even where the parser's message has several.
 std::string one_line(std::string text) {
   for (char& c : text)
@@ -211,6 +220,12 @@ std::vector<Command> Command::commands() const {
 std::vector<OptionFacts> Command::options() const {
   std::vector<OptionFacts> out;
   add_facts(*app_, out);
+  return out;
+}
+
+std::vector<std::string> Command::given() const {
+  std::vector<std::string> out;
+  add_given(*app_, out);
   return out;
 }
 

@@ -113,6 +113,8 @@ class Command {
   std::vector<Command> commands() const;
   /// Those of groups too.
   std::vector<OptionFacts> options() const;
+  /// Options that the command line gave, by each of their words; a preset is none.
+  std::vector<std::string> given() const;
   /// The command below this one that the command line named last, or this one.
   Command chosen() const;
   /// Words of the command line that it had no use for.

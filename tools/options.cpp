@@ -241,11 +241,7 @@ Or<Bytes> load_private_data(const std::string& text, std::size_t max) {
 void add_mpa_options(Command sub, MpaArgs& args) {
   mpa::StartupOptions& mpa = args.mpa;
   sub.option(
-         "--revision",
-         [&args](std::uint16_t revision) {
-           args.mpa.revision = static_cast<std::uint8_t>(revision);
-           args.revision_given = true;
-         },
+         "--revision", [&mpa](std::uint16_t revision) { mpa.revision = static_cast<std::uint8_t>(revision); },
          "MPA revision: 1 (RFC 5044) or 2 (RFC 6581); a responder takes this and lower ones")
       .one_of_numbers({1, 2})
       .type("1|2")
@@ -281,7 +277,9 @@ void add_initiator_options(Command sub, MpaArgs& args) {
       .shows_default("text");
   sub.flag("!--no-v1-retry", mpa.fall_back_to_v1,
            "Do not try again with revision 1 when the peer closes on revision 2");
-  add_duration(sub, "--reply-timeout", mpa.timeouts.reply, "Longest wait for the Reply");
+  add_duration(sub, "--reply-timeout", mpa.timeouts.reply, "Longest wait for the Reply").when_given([&args] {
+    args.reply_timeout_set = true;
+  });
 }
 
 void add_responder_options(Command sub, MpaArgs& args) {
@@ -320,41 +318,57 @@ void add_provider_options(Command sub, SessionOptions& options) {
       .type("NAME");
 }
 
-Or<void> check_provider(const SessionOptions& session, const MpaArgs& args) {
+Or<void> check_provider(const SessionOptions& session, const MpaArgs& args, bool v_is_trace) {
   if (session.provider == "iwarp") {
     if (session.device.empty()) return {};
     return complain(Exit::usage, "--device names an RDMA device: it belongs to --provider rdmacm");
   }
-  if (session.metrics.any() || session.log.any())
+  // A setting is the default of a machine, for whichever provider; what is refused is what somebody asked for here.
+  for (const std::string_view option :
+       {"--log", "--log-file", "--log-level", "--metrics", "--metrics-interval", "--metrics-http", "-v"})
+    if (args.was_given(option) && (option != "-v" || v_is_trace))
+      return complain(Exit::usage, fmt::format("{}: logs and metrics are made from the trace, which --provider rdmacm "
+                                               "does not write yet",
+                                               option));
+  const bool no_crc = args.was_given("--no-crc") && !args.mpa.crc;
+  const bool markers = args.was_given("--markers") && args.mpa.markers;
+  for (const std::string_view option : {"--revision",
+                                        "--no-crc",
+                                        "--markers",
+                                        "--ird-max",
+                                        "--private-data-max",
+                                        "--peer-quirk",
+                                        "--play-quirk",
+                                        "--rtr",
+                                        "--rtr-offer",
+                                        "--rtr-by-s",
+                                        "--rtr-fallback",
+                                        "--rtr-spelling",
+                                        "--no-v1-retry",
+                                        "--no-rtr-frame",
+                                        "--rtr-accept",
+                                        "--rtr-expected",
+                                        "--request-timeout",
+                                        "--rtr-timeout",
+                                        "--first-fpdu-timeout",
+                                        "--pcapng"}) {
+    if (option == "--no-crc" ? !no_crc : option == "--markers" ? !markers : !args.was_given(option)) continue;
     return complain(Exit::usage,
-                    "logs and metrics are made from the trace, which --provider rdmacm does not write yet");
-  const mpa::StartupOptions& mpa = args.mpa;
-  const mpa::StartupOptions usual;
-  const std::pair<bool, std::string_view> asked[] = {
-      {args.revision_given || mpa.revision != usual.revision, "--revision"},
-      {mpa.crc != usual.crc, "--no-crc"},
-      {mpa.markers != usual.markers, "--markers"},
-      {mpa.rtr != usual.rtr, "--rtr"},
-      {mpa.rtr_fallback != usual.rtr_fallback, "--rtr-fallback"},
-      {mpa.peer_quirk != usual.peer_quirk, "--peer-quirk"},
-      {mpa.play_quirk != usual.play_quirk, "--play-quirk"},
-      {!session.pcapng.empty(), "--pcapng"},
-  };
-  for (const auto& [given, name] : asked)
-    if (given)
-      return complain(Exit::usage,
-                      fmt::format("{} is about MPA on sockets; with --provider rdmacm the kernel and the NIC "
-                                  "speak the protocol",
-                                  name));
+                    fmt::format("{} is about MPA on sockets; with --provider rdmacm the kernel and the NIC "
+                                "speak the protocol",
+                                option));
+  }
   return {};
 }
 
 Or<Bytes> settle(MpaArgs& args) {
   mpa::StartupOptions& mpa = args.mpa;
-  const bool frame = mpa.rtr == mpa::Rtr::frame;
-  if (frame && args.revision_given && mpa.revision != 1)
-    return complain(Exit::usage, "--rtr frame belongs to revision 1 (OFA 2007-10 Rtr §1): use --revision 1");
-  if (frame) mpa.revision = 1;
+  if (mpa.rtr == mpa::Rtr::frame && mpa.revision != 1 && args.was_given("--revision")) {
+    if (args.was_given("--rtr"))
+      return complain(Exit::usage, "--rtr frame belongs to revision 1 (OFA 2007-10 Rtr §1): use --revision 1");
+    mpa.rtr = mpa::StartupOptions{}.rtr;
+  }
+  if (mpa.rtr == mpa::Rtr::frame) mpa.revision = 1;
   if (mpa.rtr_fallback == mpa::Rtr::frame)
     return complain(Exit::usage, "--rtr-fallback frame cannot be: without S the peer does not know the frame");
   if (mpa.rtr_expected == mpa::Rtr::frame)

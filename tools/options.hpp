@@ -3,6 +3,7 @@
 // connections. What can be judged from the words alone is a usage error (exit 2) while options are parsed; what needs
 // the system (names, files) is judged afterwards by the functions that return Or.
 #pragma once
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,13 +55,17 @@ Or<Bytes> load_private_data(const std::string& text, std::size_t max);
 struct MpaArgs {
   mpa::StartupOptions mpa{};
   std::string private_data;
-  bool revision_given = false;
+  bool reply_timeout_set = false;  ///< on the command line or by a setting
+  std::vector<std::string> given;  ///< words of options on the command line ("--revision"); settings are not in it
+
+  bool was_given(std::string_view option) const { return std::find(given.begin(), given.end(), option) != given.end(); }
 };
 void add_mpa_options(Command sub, MpaArgs& args);
 void add_initiator_options(Command sub, MpaArgs& args);
 void add_responder_options(Command sub, MpaArgs& args);
-/// Checks the options against each other and loads the private data. `--rtr frame` means revision 1 when none was
-/// asked.
+/// Checks the options against each other and loads the private data. `--rtr frame` means revision 1
+/// unless the command line asks for another one, which is refused if the frame stands there too and else takes precedence
+/// over a setting that asks for the frame.
 Or<Bytes> settle(MpaArgs& args);
 
 /// Whether the zero-length Send that released the responder reached its program and took one of its receives. One that

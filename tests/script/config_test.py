@@ -48,6 +48,31 @@ class Config(CliTest):
                 self.assertEqual(agreed["mpa"]["crc"], crc)
                 self.ok(peer.finish())
 
+    def test_revision_and_rtr_frame_give_way_to_the_command_line(self):
+        for environment, option, revision, rtr in (({"PARLEY_MPA_REVISION": "2"}, ("--rtr", "frame"), 1, "frame"),
+                                                   ({"PARLEY_MPA_RTR": "frame"}, ("--revision", 2), 2, "none"),
+                                                   ({"PARLEY_MPA_RTR": "frame"}, (), 1, "frame")):
+            with self.subTest(environment, option=option):
+                peer, port = self.listener("--count", 1)
+                done = self.ok(self.run_in(environment, "connect", f"127.0.0.1:{port}", "--json", *option))
+                mpa = done.event("established")["parameters"]["mpa"]
+                self.assertEqual((mpa["revision"], mpa["rtr"]), (revision, rtr))
+                self.ok(peer.finish())
+        self.refused(self.run_in({}, "connect", "127.0.0.1:1", "--rtr", "frame", "--revision", 2), 2, "--rtr frame")
+
+    def test_settings_of_metrics_are_the_servers_of_rping(self):
+        path = self.path("m.prom")
+        settings = {"PARLEY_METRICS_FILE": path, "PARLEY_METRICS_HTTP": "0", "PARLEY_METRICS_INTERVAL": "1h"}
+        peer, port = self.rping_server()
+        done = self.ok(self.run_in(settings, "rping", "-c", "-a", "127.0.0.1", "-p", port, "-C", 1))
+        self.assertNotIn("metrics at", done.out)
+        self.assertFalse(os.path.exists(path))
+        self.ok(peer.finish())
+        peer, port = self.rping_server()
+        self.ok(self.run_in(settings, "rping", "-c", "-a", "127.0.0.1", "-p", port, "-C", 1, "--metrics", path))
+        self.ok(peer.finish())
+        self.assertTrue(os.path.exists(path))
+
     def test_help_shows_what_holds_here(self):
         shown = self.ok(self.run_in({"PARLEY_MPA_IRD": "11"}, "connect", "--help")).out
         self.assertRegex(shown, r"--ird N\|none=11 ")

@@ -41,14 +41,35 @@ class Doctor(CliTest):
         self.assertIn("cannot use rdmacm", done.err)
 
     def test_what_is_about_mpa_is_refused_on_a_nic(self):
-        for options in (["--revision", 1], ["--no-crc"], ["--markers"], ["--rtr", "read"], ["--peer-quirk", "siw"],
-                        ["--pcapng", "/nonexistent/x"]):
-            done = run("connect", "127.0.0.1:7175", "--provider", "rdmacm", *options)
-            self.assertEqual(done.code, 2, done)
-            self.assertIn(f"{options[0]} is about MPA on sockets", done.err)
+        connect, listen = ("connect", "127.0.0.1:7175"), ("listen", "127.0.0.1:0")
+        for command, *options in ((connect, "--revision", 1), (connect, "--no-crc"), (connect, "--markers"),
+                                  (connect, "--rtr", "read"), (connect, "--peer-quirk", "siw"),
+                                  (connect, "--pcapng", "/nonexistent/x"), (connect, "--ird-max", 1),
+                                  (connect, "--private-data-max", 1), (connect, "--rtr-offer", "read"),
+                                  (connect, "--rtr-by-s"), (connect, "--rtr-spelling", "hex"), (connect, "--no-v1-retry"),
+                                  (listen, "--no-rtr-frame"), (listen, "--rtr-accept", "read"),
+                                  (listen, "--rtr-expected", "read"), (listen, "--request-timeout", "1s"),
+                                  (listen, "--rtr-timeout", "1s"), (listen, "--first-fpdu-timeout", "1s")):
+            with self.subTest(options):
+                self.refused(run(*command, "--provider", "rdmacm", *options), 2, f"{options[0]} is about MPA on sockets")
+        for command in (connect, listen):
+            for options in (["-v"], ["--log", "text"], ["--log-file", "x"], ["--log-level", "warn"], ["--metrics", "x"],
+                            ["--metrics-interval", "1s"], ["--metrics-http", 0]):
+                with self.subTest(options, command=command):
+                    self.refused(run(*command, "--provider", "rdmacm", *options), 2, options[0], "does not write yet")
         done = run("listen", "127.0.0.1:0", "--device", "rxe0")
         self.assertEqual(done.code, 2, done)
         self.assertIn("it belongs to --provider rdmacm", done.err)
+
+    @unittest.skipIf(RDMA, "this machine has an RDMA device")
+    def test_settings_for_sockets_refuse_nothing_on_a_nic(self):
+        path = self.path("p.toml", b'[log]\nformat = "text"\n[metrics]\nhttp = "0"\n[mpa]\nrevision = 1\ncrc = false\n'
+                                   b'markers = true\nrtr = "read"\npeer_quirk = "siw"\n[timeout]\nreply = "1s"\n'
+                                   b'request = "1s"\n')
+        for command in (("connect", "127.0.0.1:7175"), ("listen", "127.0.0.1:0"), ("rping", "-s"),
+                        ("rping", "-c", "-a", "127.0.0.1")):
+            with self.subTest(command):
+                self.refused(run(*command, "--provider", "rdmacm", "--config", path), 3, "cannot use rdmacm")
 
 
 main()

@@ -385,7 +385,10 @@ void register_connect(Command app, Context& context) {
       "  parley connect host --rtr frame                   revision 1 with the Rtr frame of 2007\n"
       "  parley connect host --send 10 --echoed --size 4096\n"
       "  parley connect host --count 10000 --concurrency 100 --quiet --json");
-  sub.run([args, &context] { return run_connect(*args, context); });
+  sub.run([args, sub, &context] {
+    args->mpa.given = sub.given();
+    return run_connect(*args, context);
+  });
 }
 
 }  // namespace parley::tools

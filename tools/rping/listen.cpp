@@ -317,7 +317,10 @@ void register_listen(Command app, Context& context) {
       "  parley listen --revision 1 --private-data hello --pcapng setup.pcapng\n"
       "  parley listen --reject --private-data \"not today\"\n"
       "  parley listen --play-quirk siw                  behave like Linux siw");
-  sub.run([args, &context] { return run_listen(*args, context); });
+  sub.run([args, sub, &context] {
+    args->mpa.given = sub.given();
+    return run_listen(*args, context);
+  });
 }
 
 }  // namespace parley::tools

@@ -13,12 +13,20 @@ namespace parley::tools {
 
 namespace {
 
+/// Settings of metrics are the server's: any number of clients may run beside it, and would take its file and its port.
+void drop_settings_of_metrics(RpingArgs& args) {
+  if (!args.mpa.was_given("--metrics")) args.session.metrics.file.clear();
+  if (!args.mpa.was_given("--metrics-http")) args.session.metrics.http.clear();
+  if (!args.mpa.was_given("--metrics-interval")) args.session.metrics.interval = MetricsArgs{}.interval;
+}
+
 int run_rping(RpingArgs& args, Context& context) {
   const auto refuse = [&context](const Complaint& c) { return context.out.error(c.exit, c.text); };
   if (args.client && args.address.empty()) return refuse({Exit::usage, "the client needs -a ADDRESS of the server"});
+  if (args.client) drop_settings_of_metrics(args);
   auto data = settle(args.mpa);
   if (!data) return refuse(data.error());
-  if (const auto fits = check_provider(args.session, args.mpa); !fits) return refuse(fits.error());
+  if (const auto fits = check_provider(args.session, args.mpa, false); !fits) return refuse(fits.error());
   const auto endpoint = parse_endpoint(args.address.empty() ? "0.0.0.0" : args.address, args.port);
   if (!endpoint) return refuse(endpoint.error());
   auto addresses = resolve(*endpoint);
@@ -84,7 +92,10 @@ void register_rping(Command app, Context& context) {
       "  parley rping -c -a fe80::1%eth0 -C 10       IPv6 link-local\n"
       "  parley rping -s -a ::0 -p 0 --json          any IPv6, a free port\n"
       "  rping -c -a 192.0.2.1 -C 10 -v              the stock client against parley rping -s");
-  sub.run([args, &context] { return run_rping(*args, context); });
+  sub.run([args, sub, &context] {
+    args->mpa.given = sub.given();
+    return run_rping(*args, context);
+  });
 }
 
 }  // namespace parley::tools

@@ -4,7 +4,9 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
 
+#include "parley/ib.hpp"
 #include "parley/tcp_host.hpp"
 #include "tools/ops/log_sink.hpp"
 #include "tools/ops/metrics_output.hpp"
@@ -37,16 +39,19 @@ struct SessionOptions {
 void add_session_options(Command sub, SessionOptions& options);
 /// --provider and --device. Commands of the simulator and of MPA alone do without.
 void add_provider_options(Command sub, SessionOptions& options);
-/// Options of MPA that a provider without MPA of its own cannot follow. Errors: usage.
-Or<void> check_provider(const SessionOptions& session, const MpaArgs& args);
+/// Options of the command line that the provider cannot follow. `v_is_trace`: -v prints nothing else. Errors: usage.
+Or<void> check_provider(const SessionOptions& session, const MpaArgs& args, bool v_is_trace = true);
 
-/// `options` (ConnectOptions, ListenOptions) for the provider: with MPA's, or without.
+/// `options` (ConnectOptions, ListenOptions) for the provider: with MPA's, or with those of a NIC.
 template <class Options>
 Options options_for(const SessionOptions& session, const MpaArgs& args) {
   Options options;
   options.ird = args.mpa.ird;
   options.ord = args.mpa.ord;
   if (session.provider == "iwarp") options.transport = static_cast<const mpa::Options&>(args.mpa);
+  if constexpr (std::is_same_v<Options, cm::ConnectOptions>)
+    if (session.provider != "iwarp" && args.reply_timeout_set)
+      options.transport = ib::Options{.reply_timeout = args.mpa.timeouts.reply};
   return options;
 }
 

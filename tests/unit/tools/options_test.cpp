@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <sstream>
+#include <variant>
 
 #include <nlohmann/json.hpp>
 
@@ -11,6 +12,7 @@
 #include "tools/options.hpp"
 #include "tools/report.hpp"
 #include "tools/rping/rping_link.hpp"
+#include "tools/rping/session.hpp"
 
 namespace parley::tools {
 namespace {
@@ -85,8 +87,31 @@ TEST(ToolsSettle, TheRtrFrameMeansRevision1) {
   ASSERT_TRUE(settle(args));
   EXPECT_EQ(args.mpa.revision, 1);
   args.mpa.revision = 2;
-  args.revision_given = true;
+  args.given = {"--revision", "--rtr"};
   EXPECT_EQ(settle(args).error().exit, Exit::usage);
+  // A setting gives way to the command line, whichever of the two it is.
+  args.given = {"--rtr"};
+  ASSERT_TRUE(settle(args));
+  EXPECT_EQ(args.mpa.revision, 1);
+  EXPECT_EQ(args.mpa.rtr, mpa::Rtr::frame);
+  args.mpa.revision = 2;
+  args.given = {"--revision"};
+  ASSERT_TRUE(settle(args));
+  EXPECT_EQ(args.mpa.revision, 2);
+  EXPECT_EQ(args.mpa.rtr, mpa::Rtr::none);
+}
+
+TEST(ToolsProvider, ASettingOfTheTimeForAReplyHoldsForANicToo) {
+  SessionOptions session;
+  session.provider = "rdmacm";
+  MpaArgs args;
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(options_for<cm::ConnectOptions>(session, args).transport));
+  args.mpa.timeouts.reply = 5s;
+  args.reply_timeout_set = true;
+  EXPECT_EQ(std::get<ib::Options>(options_for<cm::ConnectOptions>(session, args).transport).reply_timeout, 5s);
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(options_for<cm::ListenOptions>(session, args).transport));
+  session.provider = "iwarp";
+  EXPECT_EQ(std::get<mpa::Options>(options_for<cm::ConnectOptions>(session, args).transport).timeouts.reply, 5s);
 }
 
 TEST(ToolsExit, TellsTheSystemFromThePeer) {
