@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "base/escape.hpp"
 #include "tools/output.hpp"
 
 namespace parley::tools {
@@ -192,7 +193,7 @@ std::string Command::preset(const std::string& option, const std::string& value)
     if (const std::string name = found->get_name() + ": "; wrong.starts_with(name)) wrong.erase(0, name.size());
   }
   found->clear();
-  if (wrong.empty() && found->get_items_expected_max() > 0) found->default_str(value);
+  if (wrong.empty() && found->get_items_expected_max() > 0) found->default_str(printable(value, false));
   return wrong;
 }
 

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/escape.hpp"
 #include "base/text.hpp"
 #include "mpa/quirks.hpp"
 #include "parley/tcp_host.hpp"
@@ -176,7 +177,8 @@ Or<Endpoint> parse_endpoint(std::string_view text, std::uint16_t port_if_none) {
 Or<std::vector<Address>> resolve(const Endpoint& endpoint) {
   auto addresses = Host::resolve(endpoint.host, endpoint.port);
   if (!addresses || addresses->empty())
-    return complain(Exit::environment, fmt::format("cannot resolve '{}': no such host or address", endpoint.host));
+    return complain(Exit::environment,
+                    fmt::format("cannot resolve '{}': no such host or address", printable(endpoint.host, false)));
   return *addresses;
 }
 

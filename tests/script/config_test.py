@@ -108,6 +108,12 @@ class Config(CliTest):
         self.assertRegex(shown.out, r"(?m)^metrics\.file +\?\]0;x\? ")
         for text in (shown.out, shown.err, self.run_in({}, "listen", "--config", path).err):
             self.assertNotRegex(text, "[\0-\x09\x0b-\x1f\x7f]")
+        odd = {"PARLEY_LOG_FILE": "x\033[2J"}
+        shown = self.ok(self.run_in(odd, "listen", "--help")).out
+        self.assertIn("x?[2J", shown)
+        for text in (shown, self.run_in({"PARLEY_CONFIG": "/no/\033[2J"}, "config").err,
+                     self.run_in({"PARLEY_CONFIG": "/no/\033[2J"}, "listen").err):
+            self.assertNotIn("\033", text)
 
     def test_all_errors_are_told_by_config(self):
         path = self.file('[mpa]\nidr = 5\nird = 99999\n[timeout]\nrequest = 5\n')

@@ -49,8 +49,8 @@ Or<std::string> read_config(const ConfigFile& from) {
   if (file) file.read(content.data(), static_cast<std::streamsize>(content.size()));
   if (!file.is_open() || file.bad()) {
     if (!from.named && errno == ENOENT) return std::string();
-    return complain(Exit::environment,
-                    fmt::format("{}: cannot be read: {}", from.name, std::strerror(errno == 0 ? EIO : errno)));
+    return complain(Exit::environment, fmt::format("{}: cannot be read: {}", printable(from.name, false),
+                                                   std::strerror(errno == 0 ? EIO : errno)));
   }
   content.resize(static_cast<std::size_t>(file.gcount()));
   return content;
