@@ -27,14 +27,16 @@ namespace {
 
 constexpr std::size_t vector = 64;  // octets
 
-/// x^n as a factor: the product of two reflected values is one bit too low, hence the shift.
-constexpr long long factor(unsigned n) { return static_cast<long long>(std::uint64_t{power_of_x(n)} << 1); }
+/// x^n as a factor: the product of two reflected values is one bit too low, hence the shift. A variable, since clang
+/// with sanitizers works a call out anew for each message.
+template <unsigned N>
+constexpr long long factor = static_cast<long long>(std::uint64_t{power_of_x(N)} << 1);
 
 /// Carries every 128-bit lane `Bits` forward. Its halves are 64 bits apart, and each factor is 32 bits short of the
 /// whole way because the factor itself fills only the upper part of its 64 bits.
 template <unsigned Bits>
 PARLEY_WIDE inline __m512i forward() {
-  return _mm512_broadcast_i32x4(_mm_set_epi64x(factor(Bits - 32), factor(Bits + 32)));
+  return _mm512_broadcast_i32x4(_mm_set_epi64x(factor<Bits - 32>, factor<Bits + 32>));
 }
 
 PARLEY_WIDE inline __m512i fold(__m512i state, __m512i by, __m512i next) {
@@ -56,8 +58,8 @@ PARLEY_WIDE inline __m512i take(std::uint8_t*& out, const std::uint8_t*& in) {
 
 /// Folds the four lanes into one, each by its distance from the end, and reduces that to 32 bits.
 PARLEY_WIDE inline std::uint32_t reduce(__m512i state) {
-  const __m512i distances = _mm512_set_epi64(0, 0, factor(128 - 32), factor(128 + 32), factor(256 - 32),
-                                             factor(256 + 32), factor(384 - 32), factor(384 + 32));
+  const __m512i distances = _mm512_set_epi64(0, 0, factor<128 - 32>, factor<128 + 32>, factor<256 - 32>,
+                                             factor<256 + 32>, factor<384 - 32>, factor<384 + 32>);
   const __m512i last = _mm512_maskz_mov_epi64(0xC0, state);
   const __m512i moved = fold(state, distances, last);
   const __m256i half = _mm256_xor_si256(_mm512_castsi512_si256(moved), _mm512_extracti64x4_epi64(moved, 1));
