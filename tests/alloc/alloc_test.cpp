@@ -2,6 +2,8 @@
 // Each allocation of a connection's life fails once: in the connection manager and the queue pairs over a network in
 // memory, and in the sockets' driver. What is thrown is bad_alloc and nothing else, everything that was made can still be
 // destroyed, and nothing is left behind.
+#include <gtest/gtest.h>
+
 #include "nic/iwarp/device.hpp"
 #include "parley/parley.h"
 #include "parley/tcp_host.hpp"

@@ -3,6 +3,7 @@
 // takes no more.
 #include "tools/pcap/capture_ring.hpp"
 
+#include <gmock/gmock.h>
 #include <sys/resource.h>
 
 #include <csignal>
