@@ -36,6 +36,7 @@ constexpr Setting table[] = {
     {"mpa.rtr_offer", Kind::list, "--rtr-offer", on_initiators, ""},
     {"mpa.rtr_accept", Kind::list, "--rtr-accept", on_responders, ""},
     {"mpa.rtr_expected", Kind::text, "--rtr-expected", on_responders, ""},
+    {"timeout.connect", Kind::time, "--connect-timeout", on_connect, ""},
     {"timeout.tcp", Kind::time, "--tcp-timeout", on_initiators, ""},
     {"timeout.reply", Kind::time, "--reply-timeout", on_initiators, ""},
     {"timeout.request", Kind::time, "--request-timeout", on_responders, ""},
@@ -123,13 +124,7 @@ class FileReader {
       std::string_view home;
       for (const Setting& setting : table)
         if (key_of(setting) == entry.key) home = section_of(setting);
-      const std::string_view meant = sim::nearest(entry.key, known);
-      complain(entry.line, entry.column,
-               fmt::format("'{}' is no setting{}", entry.key.substr(0, 60),
-                           !home.empty()    ? fmt::format("; it belongs in [{}]", home)
-                           : !meant.empty() ? fmt::format("; did you mean '{}'?", meant)
-                                            : fmt::format("; there are the tables {}", fmt::join(known, ", "))));
-      return;
+      return unknown(entry, "", home, known, "there are the tables");
     }
     if (entry.value.kind != sim::DocValue::Kind::table)
       return complain(entry.line, entry.column, fmt::format("{} is a table: write [{}]", entry.key, entry.key));
@@ -147,12 +142,18 @@ class FileReader {
       if (key_of(setting) == entry.key) return take(setting, entry);
       known.push_back(key_of(setting));
     }
+    unknown(entry, fmt::format(" of [{}]", section_name), home, known, "known are");
+  }
+
+  /// `home`: the table that has such a key; empty if none has.
+  void unknown(const sim::DocEntry& entry, std::string_view where, std::string_view home,
+               const std::vector<std::string_view>& known, std::string_view list) {
     const std::string_view meant = sim::nearest(entry.key, known);
     complain(entry.line, entry.column,
-             fmt::format("'{}' is no setting of [{}]{}", entry.key.substr(0, 60), section_name,
-                         !home.empty()    ? fmt::format("; it belongs in [{}]", home)
-                         : !meant.empty() ? fmt::format("; did you mean '{}'?", meant)
-                                          : fmt::format("; known are {}", fmt::join(known, ", "))));
+             fmt::format("'{}' is no setting{}; {}", entry.key.substr(0, 60), where,
+                         !home.empty()    ? fmt::format("it belongs in [{}]", home)
+                         : !meant.empty() ? fmt::format("did you mean '{}'?", meant)
+                                          : fmt::format("{} {}", list, fmt::join(known, ", "))));
   }
 
   void take(const Setting& setting, const sim::DocEntry& entry) {
