@@ -89,11 +89,14 @@ int read_transport(const parley_connect_opts& o, std::string_view provider, cm::
 }
 
 int read_connect(const parley_connect_opts& o, std::string_view provider, cm::ConnectOptions& options) {
-  if (o.reserved != 0) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "reserved is {a}; it is 0", o.reserved);
+  if (o.reserved != 0 || o.reserved2 != 0)
+    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "reserved is {a}, and reserved2 {b}; both are 0", o.reserved,
+                      o.reserved2);
   if (const int rc = read_transport(o, provider, options); rc != 0) return rc;
   options.ird = depth_or(o.ird, options.ird);
   options.ord = depth_or(o.ord, options.ord);
   set_time(options.transport_timeout, o.timeout_ms);
+  set_time(options.timeout, o.total_timeout_ms);
   if (o.retry_rounds != 0) options.retry.rounds = o.retry_rounds;
   set_time(options.retry.first, o.retry_first_ms);
   set_time(options.retry.cap, o.retry_cap_ms);

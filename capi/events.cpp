@@ -65,6 +65,8 @@ struct Fill {
   }
   const cm::Failure* operator()(const cm::ConnectFailed& e) const {
     out.type = PARLEY_EVENT_CONNECT_FAILED;
+    out.attempts = e.attempts;
+    out.elapsed_ns = ns(e.elapsed);
     return &e.why;
   }
   const cm::Failure* operator()(const cm::Retrying& e) const {

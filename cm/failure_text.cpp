@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
+
 namespace parley::cm {
 namespace {
 
@@ -88,6 +90,11 @@ Failure listen_failure(const Step& step, std::error_code why, const Address& add
   Failure failure = from_table(listen_texts, step, why);
   failure.received = fmt::format("cannot listen on {}: {}", address.to_string(), failure.received);
   return failure;
+}
+
+Failure out_of_time(const Step& step, Duration timeout) {
+  return plain_failure(step, Errc::timed_out, {}, "not established within " + limit_text(timeout) + " in all",
+                       "allow more time (ConnectOptions::timeout), or see what took it");
 }
 
 Failure no_room(const Step& step, Scarce scarce, std::uint32_t limit, std::string received) {

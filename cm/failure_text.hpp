@@ -18,6 +18,8 @@ Failure system_failure(const Step& step, std::error_code why, const Address& add
 Failure listen_failure(const Step& step, std::error_code why, const Address& address);
 /// Every local port towards `address` is in use.
 Failure ports_exhausted(const Step& step, const Address& address);
+/// ConnectOptions::timeout is over.
+Failure out_of_time(const Step& step, Duration timeout);
 /// `limit`: what `scarce` allows; not used for streams, which the driver counts.
 Failure no_room(const Step& step, Scarce scarce, std::uint32_t limit, std::string received);
 

@@ -31,6 +31,8 @@ Result<void> check_connect(const Address& peer, const ConnectOptions& options) {
   if (options.transport_timeout < Duration{})
     return fail(Errc::invalid_argument, "ConnectOptions::transport_timeout is {a} ns; it is at least 0",
                 options.transport_timeout.count());
+  if (options.timeout < Duration{})
+    return fail(Errc::invalid_argument, "ConnectOptions::timeout is {a} ns; it is at least 0", options.timeout.count());
   return Retries::check(options);
 }
 

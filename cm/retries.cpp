@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/after.hpp"
+
 namespace parley::cm {
 
 bool may_pass(const Failure& why) {
@@ -41,31 +43,70 @@ Result<void> Retries::check(const ConnectOptions& options) {
 }
 
 void Retries::plan(EndpointId id, const Address& peer, const ConnectOptions& options) {
-  if (options.retry.rounds <= 1 && options.backups.empty()) return;
-  Plan plan{.peers = {peer}, .retry = options.retry, .back_off = options.retry.first};
+  if (options.retry.rounds <= 1 && options.backups.empty() && options.timeout == Duration{}) return;
+  Plan plan{.peers = {peer}, .retry = options.retry, .back_off = options.retry.first, .timeout = options.timeout};
   plan.peers.insert(plan.peers.end(), options.backups.begin(), options.backups.end());
   plans_[id] = std::move(plan);
 }
 
-std::optional<Retries::Again> Retries::next(EndpointId id, const Failure& why) {
+void Retries::begin(EndpointId id, Instant now) {
+  const auto found = plans_.find(id);
+  if (found == plans_.end()) return;
+  Plan& plan = found->second;
+  plan.end = limited(now, plan.timeout);
+  if (plan.end != never) ends_.emplace(plan.end, id);
+}
+
+// Half of the back-off, and up to all of it.
+Duration Retries::spread(Duration back_off) {
+  const auto half = static_cast<std::uint64_t>(back_off.count()) / 2;
+  return back_off - Duration(static_cast<std::int64_t>(rng_.between(0, half)));
+}
+
+std::optional<Retries::Again> Retries::next(EndpointId id, const Failure& why, Instant now) {
   const auto found = plans_.find(id);
   if (found == plans_.end()) return std::nullopt;
   Plan& plan = found->second;
   // What kept the transport from opening, whatever it was, may be that address's alone: no IPv6 here, a firewall's rule,
   // an interface without an RDMA device.
-  if (may_pass(why) || why.stage() <= Stage::transport) {
-    if (plan.at + 1 < plan.peers.size()) return Again{plan.peers[++plan.at], {}};
-    if (may_pass(why) && plan.round < plan.retry.rounds) {
-      ++plan.round;
-      plan.at = 0;
-      const Duration back_off = plan.back_off;
-      plan.back_off = back_off > plan.retry.cap / 2 ? plan.retry.cap : 2 * back_off;
-      const auto half = static_cast<std::uint64_t>(back_off.count()) / 2;
-      return Again{plan.peers.front(), back_off - Duration(static_cast<std::int64_t>(rng_.between(0, half)))};
-    }
+  const bool passing = may_pass(why);
+  const bool elsewhere = (passing || why.stage() <= Stage::transport) && plan.at + 1 < plan.peers.size();
+  if (!elsewhere && (!passing || plan.round >= plan.retry.rounds)) return std::nullopt;
+  const Duration wait = elsewhere ? Duration{} : spread(plan.back_off);
+  if (plan.end != never && after(now, wait) >= plan.end) return std::nullopt;
+  ++plan.attempts;
+  if (elsewhere) {
+    ++plan.at;
+  } else {
+    ++plan.round;
+    plan.at = 0;
+    plan.back_off = plan.back_off > plan.retry.cap / 2 ? plan.retry.cap : 2 * plan.back_off;
   }
+  return Again{plan.peers[plan.at], wait};
+}
+
+std::uint32_t Retries::attempts(EndpointId id) const {
+  const auto found = plans_.find(id);
+  return found == plans_.end() ? 1 : found->second.attempts;
+}
+
+Duration Retries::timeout(EndpointId id) const {
+  const auto found = plans_.find(id);
+  return found == plans_.end() ? Duration{} : found->second.timeout;
+}
+
+void Retries::forget(EndpointId id) {
+  const auto found = plans_.find(id);
+  if (found == plans_.end()) return;
+  ends_.erase({found->second.end, id});
   plans_.erase(found);
-  return std::nullopt;
+}
+
+std::optional<EndpointId> Retries::pop_late(Instant now) {
+  if (ends_.empty() || ends_.begin()->first > now) return std::nullopt;
+  const EndpointId id = ends_.begin()->second;
+  ends_.erase(ends_.begin());
+  return id;
 }
 
 }  // namespace parley::cm

@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "base/after.hpp"
 #include "base/assert.hpp"
 #include "base/text.hpp"
 #include "base/trace.hpp"
@@ -75,7 +76,7 @@ Result<Startup> Startup::create(Role role, const StartupOptions& options, ConstB
   if (role == Role::initiator) {
     if (auto sent = machine.send_request(now, private_data); !sent) return tl::unexpected(sent.error());
   } else {
-    machine.enter(StartupState::wait_request, after(now, options.timeouts.request));
+    machine.enter(StartupState::wait_request, limited(now, options.timeouts.request));
     machine.waiting_ = options.timeouts.request;
   }
   return machine;

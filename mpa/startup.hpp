@@ -114,6 +114,8 @@ class Startup {
   Instant next_deadline() const { return deadline_; }
 
   StartupState state() const { return state_; }
+  /// What this side is doing, in the terms of a failure.
+  cm::Step step() const;
   const Parameters& parameters() const { return parameters_; }
   /// Octets that earlier calls took as the possible head of an Rtr frame but that turned out to be the head of an FPDU
   /// (at most 3). Filled by the handle_bytes that raises fpdu_mode, valid until the next handle_bytes.
@@ -137,7 +139,6 @@ class Startup {
   std::size_t frame_wanted() const;
   std::size_t private_data_limit(const wire::MpaFrameView& frame) const;
   bool enhanced(const wire::MpaFrameView& frame) const;
-  cm::Step step() const;
   void enter(StartupState state, Instant deadline);
   void emit(StartupEvent::Kind kind, Bytes private_data = {});
   void fail_with(Errc code, std::string_view rule, std::string received, std::string advice,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The initiator's half of mpa/startup.hpp: RFC 5044 §7.1.2 rules 1 and 3, RFC 6581 §9 and §10.
+#include "base/after.hpp"
 #include "base/text.hpp"
 #include "mpa/startup.hpp"
 #include "mpa/startup_text.hpp"
@@ -27,7 +28,7 @@ Result<void> Startup::send_request(Instant now, ConstBytes private_data) {
   // The quirk of a private revision: octets that PD_Length does not count.
   transmit_.insert(transmit_.begin() + PARLEY_MPA_HEADER_LEN, play_->private_extension, std::uint8_t{0});
   waiting_ = options_.timeouts.reply;
-  enter(StartupState::wait_reply, after(now, waiting_));
+  enter(StartupState::wait_reply, limited(now, waiting_));
   return {};
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The responder's half of mpa/startup.hpp: RFC 5044 §7.1.2 rules 2 and 4, RFC 6581 §9 and §10.
+#include "base/after.hpp"
 #include "base/text.hpp"
 #include "mpa/startup.hpp"
 #include "mpa/startup_text.hpp"
@@ -123,7 +124,7 @@ Result<void> Startup::accept(Instant now, const StartupOptions& options, ConstBy
   bool frame_follows = false;
   if (auto sent = reply(options, private_data, true, frame_follows); !sent) return sent;
   waiting_ = parameters_.rtr != Rtr::none ? options.timeouts.rtr : options.timeouts.first_fpdu;
-  const Instant deadline = after(now, waiting_);
+  const Instant deadline = limited(now, waiting_);
   if (frame_follows) {
     enter(StartupState::wait_rtr_frame, deadline);
     return {};

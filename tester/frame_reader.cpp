@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/after.hpp"
 #include "base/text.hpp"
 
 #include "tester/frames.hpp"
@@ -116,7 +117,7 @@ Received FrameReader::ending(Received::Kind otherwise) const {
 }
 
 Task<Received> FrameReader::startup(Duration patience) {
-  const Instant limit = patience < never - peer_.now() ? peer_.now() + patience : never;
+  const Instant limit = after(peer_.now(), patience);
   for (;;) {
     const ConstBytes in = tcp_.unread();
     const auto view = wire::MpaFrameView::parse(in);
@@ -162,7 +163,7 @@ bool FrameReader::next_fpdu(Received& h) {
 }
 
 Task<Received> FrameReader::fpdu(Duration patience) {
-  const Instant limit = patience < never - peer_.now() ? peer_.now() + patience : never;
+  const Instant limit = after(peer_.now(), patience);
   if (!deframer_) fpdus(true, false);
   for (;;) {
     Received h;

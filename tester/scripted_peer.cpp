@@ -54,7 +54,7 @@ void ScriptedPeer::start(Instant now, Task<void> script) {
 }
 
 void ScriptedPeer::suspend(Wait& wait, std::coroutine_handle<> who) {
-  const Instant deadline = wait.patience_ < never - now_ ? now_ + wait.patience_ : never;
+  const Instant deadline = after(now_, wait.patience_);
   wait_ = Suspended{&wait, who, deadline};
 }
 

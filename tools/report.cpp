@@ -60,12 +60,6 @@ std::string offer_text(const mpa::Parameters& p) {
   return text;
 }
 
-std::string gid_text(const std::array<std::uint8_t, 16>& gid) {
-  Address address{.family = Address::Family::v6, .octets = gid};
-  const std::string text = address.to_string();  // "[::ffff:192.0.2.1]:0"
-  return text.substr(1, text.find(']') - 1);
-}
-
 /// What a NIC and its kernel agreed on.
 std::string kernel_text(const cm::TransportParameters& parameters, cm::Id id, std::uint16_t ird, std::uint16_t ord) {
   const Device* device = id.device();
@@ -305,11 +299,16 @@ void Reporter::on(const cm::Rejected& e) {
 void Reporter::on(const cm::ConnectFailed& e) {
   ++tally_.failed;
   const Known with = known(e.id);
-  emit(fmt::format("[{}] failed: {}", with.number, e.why.to_string(with.peer)),
+  const std::string tried =
+      e.attempts > 1 ? fmt::format(" ({} in {})", counted(e.attempts, "attempt"), measured_duration_text(e.elapsed))
+                     : "";
+  emit(fmt::format("[{}] failed: {}{}", with.number, e.why.to_string(with.peer), tried),
        {{"event", "connect_failed"},
         {"id", with.number},
         {"peer", with.peer},
         {"role", role_name(e.responder ? mpa::Role::responder : mpa::Role::initiator)},
+        {"attempts", e.attempts},
+        {"elapsed_us", in_microseconds(e.elapsed)},
         {"why", failure_json(e.why, with.peer)}},
        tell_failures_);
   known_.erase(e.id.number());

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Dials: each attempt, whether another one follows, and their one end.
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/after.hpp"
 #include "base/text.hpp"
 #include "cm/neg/guarded.hpp"
 #include "cm/neg/peers_parts.hpp"
@@ -62,7 +64,7 @@ void Peers::open(Instant now, Dialling& d) {
   next_stream_ += 2;
   openings_[d.stream] = d.id;
   const Duration limit = d.dial.connect_timeout;
-  due(d, limit == Duration{} || limit > never - now ? never : now + limit);
+  due(d, limited(now, limit));
   commands_.push_back({.kind = StreamCommand::Kind::open, .id = d.stream, .address = d.at});
 }
 
@@ -123,12 +125,12 @@ void Peers::dial_over(Instant now, Talk& t, Dialling& d) {
 }
 
 void Peers::attempt_failed(Instant now, Dialling& d, Failure why, const cm::Failure& judged, Session* session) {
-  const auto again = retries_.next(d.id, judged);
+  const auto again = retries_.next(d.id, judged, now);
   if (!again) return finish(now, d, std::move(why), session);
   events_.push_back(Retrying{d.id, std::move(why), d.at, again->peer, again->wait});
   d.at = again->peer;
   if (again->wait <= Duration{}) return open(now, d);
-  due(d, again->wait > never - now ? never - Duration(1) : now + again->wait);
+  due(d, std::min(after(now, again->wait), never - Duration(1)));
 }
 
 void Peers::finish(Instant now, Dialling& d, std::optional<Failure> failure, Session* session) {

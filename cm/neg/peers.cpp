@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/after.hpp"
 #include "base/text.hpp"
 #include "cm/neg/guarded.hpp"
 #include "cm/neg/peers_parts.hpp"
@@ -190,7 +191,7 @@ void Peers::settle(Instant now, Talk& t) {
 // The session has ended: it is told, once.
 void Peers::over(Instant now, Talk& t) {
   t.told = true;
-  t.leave_at = options_.linger > never - now ? never : now + options_.linger;
+  t.leave_at = after(now, options_.linger);
   if (t.role == Role::initiator) {
     const auto at = dialling_.find(t.dial);
     if (at != dialling_.end()) dial_over(now, t, at->second);

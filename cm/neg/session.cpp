@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/after.hpp"
 #include "base/bytes_io.hpp"
 #include "base/escape.hpp"
 #include "base/text.hpp"
@@ -21,8 +22,6 @@ using wire::NegType;
 
 constexpr std::size_t label_max = 255;
 constexpr std::size_t text_max = 1024;  // octets of a text in an Abort
-
-Instant after(Instant now, Duration wait) { return wait <= Duration{} || wait > never - now ? never : now + wait; }
 
 Outcome<void> check(const SessionOptions& o) {
   const auto wrong = [](std::string text) {
@@ -51,8 +50,8 @@ Session::Session(Role role, const SessionOptions& options, Instant now)
     : role_(role),
       options_(options),
       now_(now),
-      session_deadline_(after(now, options.session_timeout)),
-      answer_deadline_(after(now, options.answer_timeout)) {}
+      session_deadline_(limited(now, options.session_timeout)),
+      answer_deadline_(limited(now, options.answer_timeout)) {}
 
 Outcome<Session> Session::initiate(const Request& request, std::unique_ptr<Variant> variant,
                                    const SessionOptions& options, Instant now) {
@@ -167,7 +166,7 @@ bool Session::take_message() {
   const Bytes body(in_.begin() + PARLEY_NEG_HEADER_LEN, in_.begin() + static_cast<std::ptrdiff_t>(whole));
   in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(whole));
   note(false, *header, body);
-  answer_deadline_ = after(now_, options_.answer_timeout);
+  answer_deadline_ = limited(now_, options_.answer_timeout);
   heard_ = true;
   switch (header->type) {
     case NegType::hello: take_hello(body); break;
@@ -205,7 +204,7 @@ bool Session::take_raw() {
       false,
       {.stage = static_cast<std::uint8_t>(stage_), .round = heard_rounds_, .length = static_cast<std::uint32_t>(whole)},
       body);
-  answer_deadline_ = after(now_, options_.answer_timeout);
+  answer_deadline_ = limited(now_, options_.answer_timeout);
   heard_ = true;
   speak(body);
   return true;

@@ -107,7 +107,7 @@ void MachineLoop::wake() noexcept { (void)::eventfd_write(waiter_->wake.fd, 1); 
 // the sockets to the next: an answer cannot be there yet, save from another socket of this host that keeps answering.
 // Never twice in a row, or a busy writer would not read.
 bool MachineLoop::turn(bool polling) {
-  const Instant now = StreamSet::clock();
+  const Instant now = clock_now();
   machine_.handle_deadline(now);
   const bool drained = streams_.drain(now);
   skipped_ = drained && !skipped_;
@@ -119,7 +119,7 @@ bool MachineLoop::turn(bool polling) {
 }
 
 void MachineLoop::sleep(Duration longest) {
-  const Instant now = StreamSet::clock();
+  const Instant now = clock_now();
   const Instant deadline = next_deadline();
   if (deadline != never) longest = std::min(longest, std::max(deadline - now, Duration{}));
   if (!waiter_->armed) {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "drivers/asio/stream_set.hpp"
+#include "drivers/clock.hpp"
 
 namespace parley::asio_driver {
 
@@ -34,7 +35,7 @@ class MachineLoop {
   int fd() const;
   Instant next_deadline() const { return std::min(machine_.next_deadline(), streams_.next_deadline()); }
   void wake() noexcept;
-  Instant now() const { return StreamSet::clock(); }
+  Instant now() const { return clock_now(); }
   void set_tap(Tap tap) { streams_.set_tap(std::move(tap)); }
 
  private:

@@ -15,6 +15,7 @@
 
 #include "base/pump.hpp"
 #include "drivers/asio/sockaddr.hpp"
+#include "drivers/clock.hpp"
 
 namespace parley::asio_driver {
 namespace {
@@ -83,10 +84,6 @@ void StreamSet::reset_all() noexcept {
   for (const Socket& socket : sockets_)
     if (socket.kind == Kind::stream && !socket.fin_out)
       (void)::setsockopt(socket.fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-}
-
-Instant StreamSet::clock() {
-  return Instant(std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
 }
 
 bool StreamSet::drain(Instant now) {
@@ -342,7 +339,7 @@ void StreamSet::connected(std::uint32_t slot, std::uint16_t emss) {
   socket.local = local_of(socket.fd);
   if (tap_) tap(socket, TapRecord::Kind::connected);
   watch(slot);
-  now_ = clock();  // a near peer is met within the turn: the time that took is the connection's
+  now_ = clock_now();  // a near peer is met within the turn: the time that took is the connection's
   machine_.handle_connected(now_, socket.id, {socket.local, socket.peer, emss});
 }
 
@@ -544,7 +541,7 @@ void StreamSet::close(StreamId id, bool reset) {
 }
 
 void StreamSet::tap(const Socket& socket, TapRecord::Kind kind, ConstBytes octets) {
-  tap_({clock(), socket.local, socket.peer, kind, octets});
+  tap_({clock_now(), socket.local, socket.peer, kind, octets});
 }
 
 void StreamSet::tap_sent(const Socket& socket, std::span<const ConstBytes> pieces, std::size_t n) {

@@ -45,7 +45,6 @@ class StreamSet {
 
   /// When serve() must be called although no socket is ready: a listener waits for file descriptors.
   Instant next_deadline() const { return rearm_at_; }
-  static Instant clock();
 
   // Port of base/pump.hpp.
   void carry_out(const StreamCommand& command);

@@ -17,16 +17,13 @@ namespace {
 
 using Kind = GidInfo::Kind;
 
-bool is_zero(const std::array<std::uint8_t, 16>& gid) {
-  return std::all_of(gid.begin(), gid.end(), [](std::uint8_t octet) { return octet == 0; });
-}
-bool is_link_local(const std::array<std::uint8_t, 16>& gid) { return gid[0] == 0xFE && (gid[1] & 0xC0) == 0x80; }
+Address address_of(const GidInfo& gid) { return {.family = Address::Family::v6, .octets = gid.gid}; }
 
 /// Version first, then reach. Linux takes the GID of the interface and address that the route uses; this order says which
 /// of those is the best for a program that chooses by itself.
 void rank(std::vector<GidInfo>& gids) {
   const auto badness = [](const GidInfo& g) {
-    return (g.kind == Kind::roce_v1 ? 2 : 0) + (is_link_local(g.gid) ? 1 : 0);
+    return (g.kind == Kind::roce_v1 ? 2 : 0) + (address_of(g).is_link_local() ? 1 : 0);
   };
   std::vector<GidInfo*> order;
   for (GidInfo& gid : gids) order.push_back(&gid);
@@ -34,10 +31,10 @@ void rank(std::vector<GidInfo>& gids) {
   for (std::size_t i = 0; i < order.size(); ++i) {
     GidInfo& gid = *order[i];
     gid.rank = static_cast<std::uint32_t>(i);
-    gid.reason = gid.kind == Kind::roce_v1   ? "RoCE v1: not routable; v2 goes first"
-                 : is_link_local(gid.gid)    ? "link-local: reaches this link only"
-                 : gid.kind == Kind::roce_v2 ? "RoCE v2, routable"
-                                             : "the only kind on this link layer";
+    gid.reason = gid.kind == Kind::roce_v1         ? "RoCE v1: not routable; v2 goes first"
+                 : address_of(gid).is_link_local() ? "link-local: reaches this link only"
+                 : gid.kind == Kind::roce_v2       ? "RoCE v2, routable"
+                                                   : "the only kind on this link layer";
   }
 }
 
@@ -57,7 +54,7 @@ std::vector<GidInfo> gids_of(ibv_context* context, std::uint32_t port, bool iwar
     GidInfo gid;
     gid.index = entry.gid_index;
     std::copy(std::begin(entry.gid.raw), std::end(entry.gid.raw), gid.gid.begin());
-    if (is_zero(gid.gid)) continue;
+    if (address_of(gid).is_any()) continue;
     gid.kind = kind_of(entry, iwarp);
     std::array<char, IF_NAMESIZE> name{};
     if (entry.ndev_ifindex != 0 && ::if_indextoname(entry.ndev_ifindex, name.data()) != nullptr)

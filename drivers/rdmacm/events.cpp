@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "base/text.hpp"
+#include "drivers/clock.hpp"
 #include "drivers/rdmacm/provider.hpp"
 
 namespace parley::rdmacm {
@@ -51,8 +52,6 @@ constexpr std::array<std::pair<int, std::string_view>, 33> reasons{{
     {33, "the alternate path's flow label"},
 }};
 
-Instant clock_now() { return Instant(std::chrono::steady_clock::now().time_since_epoch()); }
-
 CmEvent copy(const rdma_cm_event& event) {
   CmEvent out;
   out.type = event.event;
@@ -67,6 +66,16 @@ CmEvent copy(const rdma_cm_event& event) {
     out.private_data.assign(octets, octets + conn.private_data_len);
   }
   return out;
+}
+
+/// Which step of the set-up a connection is in.
+const cm::Step& step_of(const Connection& c) {
+  switch (c.phase) {
+    case Phase::route: return ib::step::resolve_route;
+    case Phase::connecting: return ib::step::wait_reply;
+    case Phase::accepting: return ib::step::wait_ready;
+    default: return ib::step::resolve_addr;
+  }
 }
 
 }  // namespace
@@ -138,13 +147,13 @@ void Rdmacm::handle(CmEvent& event, Instant now) {
       return;
     case RDMA_CM_EVENT_REJECTED:
       if (c->phase == Phase::connecting || c->phase == Phase::accepting) return on_rejected(*c, now, event);
-      if (c->phase != Phase::open && c->phase != Phase::breaking && c->phase != Phase::closing) return;
+      if (!c->live()) return;
       hang_up(*c);
       return disconnected(*c,
                           cm::plain_failure(cm::step::data, Errc::peer_reset, {}, "a REJ: " + reject_text(event.status),
                                             "the peer's side gave the connection up: look at its log"),
                           false);
-    case RDMA_CM_EVENT_DEVICE_REMOVAL: return removed(*c);
+    case RDMA_CM_EVENT_DEVICE_REMOVAL: return removed(*c, now);
     default: return handle_end(*c, now, event);
   }
 }
@@ -191,7 +200,7 @@ void Rdmacm::handle_end(Connection& c, Instant now, const CmEvent& event) {
 }
 
 void Rdmacm::on_disconnected(Connection& c, const CmEvent& event) {
-  if (c.phase != Phase::open && c.phase != Phase::breaking && c.phase != Phase::closing) return;
+  if (!c.live()) return;
   (void)c.device->collect();
   const std::size_t left = c.qp ? c.qp->sends_open() : 0;
   const bool asked = c.phase == Phase::closing;
@@ -219,8 +228,8 @@ void Rdmacm::on_broken(NicDevice& device, Instant now) {
   for (const auto& [qp_num, status] : device.take_broken()) {
     const auto at = by_qp_.find({&device, qp_num});
     Connection* c = at == by_qp_.end() ? nullptr : find(at->second);
-    if (c == nullptr || (c->phase != Phase::open && c->phase != Phase::closing && c->phase != Phase::breaking))
-      continue;
+    // A queue pair in RTS may break before the peer's confirmation is here.
+    if (c == nullptr || (!c->live() && c->phase != Phase::accepting)) continue;
     // What was flushed tells nothing of the cause.
     if (status != WcStatus::wr_flush_err && c->broken == WcStatus::success) c->broken = status;
     if (c->phase != Phase::open) continue;
@@ -229,28 +238,30 @@ void Rdmacm::on_broken(NicDevice& device, Instant now) {
   }
 }
 
+// The time for all attempts is over.
+void Rdmacm::out_of_time(Connection& c, Instant now) {
+  if (!c.initiator || c.phase > Phase::connecting) return;
+  fail_setup(c, now, cm::out_of_time(step_of(c), core_->retries.timeout(c.id)));
+}
+
 void Rdmacm::on_deadline(Connection& c, Instant now) {
   switch (c.phase) {
     case Phase::waiting: return start_attempt(c, now);
     case Phase::addr:
     case Phase::route:
     case Phase::connecting:
-    case Phase::accepting: {
-      const cm::Step& step = c.phase == Phase::addr         ? ib::step::resolve_addr
-                             : c.phase == Phase::route      ? ib::step::resolve_route
-                             : c.phase == Phase::connecting ? ib::step::wait_reply
-                                                            : ib::step::wait_ready;
-      return fail_setup(c, now,
-                        cm::plain_failure(step, Errc::timed_out, {}, "nothing for " + duration_text(now - c.start),
-                                          "check that the peer is up and that no firewall drops UDP port 4791"));
-    }
+    case Phase::accepting:
+      return fail_setup(
+          c, now,
+          cm::plain_failure(step_of(c), Errc::timed_out, {}, "nothing for " + duration_text(now - c.start),
+                            "check that the peer is up and that no firewall drops UDP port 4791"));
     case Phase::open:
     case Phase::breaking: return broke(c);
     case Phase::closing:
       if (!c.disconnected) {  // linger is over; the peer is told all the same
         c.forced = true;
         hang_up(c);
-        return set_deadline(c, now > never - options_.linger ? never : now + options_.linger);
+        return set_deadline(c, after(now, options_.linger));
       }
       return disconnected(c,
                           cm::plain_failure(cm::step::closing, Errc::timed_out, {}, "no answer to the disconnect",
@@ -264,7 +275,7 @@ void Rdmacm::on_deadline(Connection& c, Instant now) {
 void Rdmacm::check_closing(Connection& c, Instant now) {
   if (c.phase != Phase::closing || c.disconnected || (c.qp && c.qp->sends_open() != 0)) return;
   hang_up(c);
-  set_deadline(c, now > never - options_.linger ? never : now + options_.linger);
+  set_deadline(c, after(now, options_.linger));
 }
 
 // Says how a connection of which a request failed came to its end.
@@ -302,21 +313,19 @@ void Rdmacm::disconnected(Connection& c, cm::Failure why, bool graceful) {
   end(c);
 }
 
-void Rdmacm::removed(Connection& c) {
+void Rdmacm::removed(Connection& c, Instant now) {
   const std::string name = c.device != nullptr ? c.device->name() : "its device";
   const auto gone = [&](const cm::Step& step) {
     return cm::plain_failure(step, Errc::unreachable, {}, "the device " + name + " was removed",
                              "destroy what was made on it; connect through another");
   };
   if (c.phase != Phase::over) core_->events.push(cm::DeviceRemoved{id_of(c), c.device, gone(cm::step::data)});
-  if (c.phase == Phase::open || c.phase == Phase::breaking || c.phase == Phase::closing) {
+  if (c.live()) {
     hang_up(c);
     disconnected(c, gone(cm::step::data), false);
   } else if (c.phase != Phase::over) {
     set_deadline(c, never);
-    core_->pending.our_turn(c.id);
-    const cm::Step& step = c.initiator ? ib::step::send_request : ib::step::ulp_decision;
-    core_->events.push(cm::ConnectFailed{id_of(c), gone(step), !c.initiator});
+    tell_failed(c, now, gone(c.initiator ? ib::step::send_request : ib::step::ulp_decision));
     end(c);
   }
   drop_cm(c);
@@ -324,10 +333,10 @@ void Rdmacm::removed(Connection& c) {
   if (c.device != nullptr) c.device->told_gone();
 }
 
-void Rdmacm::remove_device(const NicDevice& device) {
+void Rdmacm::remove_device(const NicDevice& device, Instant now) {
   for (Slot& slot : slots_)
     if (slot.connection && slot.connection->device == &device && slot.connection->cm != nullptr)
-      removed(*slot.connection);
+      removed(*slot.connection, now);
 }
 
 // What the program made on the device goes when the program lets it go; the system's removal waits for that.
@@ -343,7 +352,7 @@ void Rdmacm::handle_node_removed(std::string_view node) {
   for (const auto& device : devices_)
     if (!device->released() && device->node() == node) {
       device->told_node_gone();
-      remove_device(*device);
+      remove_device(*device, clock_now());
     }
 }
 

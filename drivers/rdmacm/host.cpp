@@ -11,6 +11,7 @@
 #include <cstring>
 #include <random>
 
+#include "drivers/clock.hpp"
 #include "drivers/rdmacm/provider.hpp"
 #include "drivers/verbs/convert.hpp"
 
@@ -46,7 +47,7 @@ class NicHost final : public RdmaHost {
   Instant next_deadline() const override { return has_events() ? Instant{} : next_turn(); }
   Instant next_turn() const override { return provider_->has_work() ? Instant{} : provider_->next_deadline(); }
   void wake() noexcept override { (void)::eventfd_write(wake_, 1); }
-  Instant now() const override { return Instant(std::chrono::steady_clock::now().time_since_epoch()); }
+  Instant now() const override { return clock_now(); }
 
   bool run_once(Duration wait) override {
     if (turn() || has_events()) return true;

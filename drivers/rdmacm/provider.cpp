@@ -111,10 +111,7 @@ Listener* Rdmacm::find_listener(EndpointId endpoint) const {
   return l != nullptr && l->id == endpoint ? l : nullptr;
 }
 
-void Rdmacm::set_deadline(Connection& c, Instant at) {
-  c.deadline = at;
-  deadlines_.set(cm::EndpointTable::slot(c.id), at);
-}
+void Rdmacm::set_deadline(Connection& c, Instant at) { deadlines_.set(cm::EndpointTable::slot(c.id), at); }
 
 void Rdmacm::drop_qp(Connection& c) {
   if (c.qp) by_qp_.erase({c.device, c.qp->qp_num()});
@@ -225,8 +222,8 @@ Result<void> Rdmacm::connect(EndpointId endpoint, const Address& peer, const cm:
   Connection& c = *made;
   c.id = endpoint;
   c.peer = peer;
-  c.bind_local = options.local.has_value();
-  if (options.local) c.local = c.asked_local = *options.local;
+  c.asked_local = options.local;
+  if (options.local) c.local = *options.local;
   c.depths = {options.ird, options.ord};
   c.retry_count = ib->retry_count;
   c.rnr_retry_count = ib->rnr_retry_count;
@@ -353,11 +350,15 @@ bool Rdmacm::turn(Instant now) {
         if (const Connection* c = find(at->second); c != nullptr && c->phase == Phase::accepting)
           rdma_notify(c->cm, IBV_EVENT_COMM_EST);
     on_broken(*devices_[i], now);
-    if (devices_[i]->gone()) remove_device(*devices_[i]);
+    if (devices_[i]->gone()) remove_device(*devices_[i], now);
   }
   while (const auto due = deadlines_.pop_due(now)) {
     any = true;
     if (Connection* c = slots_[*due].connection.get()) on_deadline(*c, now);
+  }
+  while (const auto late = core_->retries.pop_late(now)) {
+    any = true;
+    if (Connection* c = find(*late)) out_of_time(*c, now);
   }
   release_removed();
   // Those whose requests have completed meanwhile; each leaves the list at its end.

@@ -24,14 +24,18 @@
 // open       | DISCONNECTED                     | over       | rdma_disconnect; Disconnected
 // open       | a request failed                 | breaking   | waits a moment for DISCONNECTED, which says more
 // closing    | DISCONNECTED                     | over       | Disconnected
+// waiting..  | ConnectOptions::timeout          | over       | ConnectFailed; not behind connecting
 // any        | DEVICE_REMOVAL                   | over       | ConnectFailed or Disconnected
 #pragma once
 #include <rdma/rdma_cma.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "base/after.hpp"
 #include "base/deadline_queue.hpp"
 #include "cm/core.hpp"
 #include "cm/failure_text.hpp"
@@ -74,8 +78,7 @@ struct Connection {
   rdma_cm_id* cm = nullptr;
   NicDevice* device = nullptr;
   Address local{}, peer{};
-  Address asked_local{};  // with bind_local
-  bool bind_local = false;
+  std::optional<Address> asked_local{};
   cm::Depths depths{};   // asked, then in force
   cm::Depths offered{};  // responder: by the peer
   bool forced = false;   // linger ended it
@@ -83,11 +86,12 @@ struct Connection {
   Bytes private_data;  // of the Request, or of the decision
   Duration transport_timeout{}, reply_timeout{};
   Instant start{};
-  Instant deadline = never;
   cm::Steps steps;
   WcStatus broken = WcStatus::success;
   OwnQueues own;  // before the queue pair, which uses it
   std::unique_ptr<verbs::Qp> qp;
+  /// The program has had Established, and no end.
+  bool live() const { return phase == Phase::open || phase == Phase::breaking || phase == Phase::closing; }
 };
 
 struct Listener {
@@ -150,7 +154,7 @@ class Rdmacm final : public cm::Provider {
   bool arm();
   /// Commands wait for a turn, or something has to be armed before a wait.
   bool has_work() const;
-  Instant next_deadline() const { return deadlines_.next(); }
+  Instant next_deadline() const { return std::min(deadlines_.next(), core_->retries.next_deadline()); }
   /// Devices that came since the last call: their descriptors are to be watched.
   std::vector<NicDevice*> take_new_devices() { return std::exchange(new_devices_, {}); }
   /// Devices that are gone and not released yet, each time.
@@ -185,6 +189,7 @@ class Rdmacm final : public cm::Provider {
   Result<void> advance(Connection& c, ibv_qp_state state);
   Result<void> to_rts(Connection& c);
   void fail_setup(Connection& c, Instant now, cm::Failure why);
+  void tell_failed(Connection& c, Instant now, cm::Failure why);
   bool try_again(Connection& c, Instant now, cm::Failure& why);
   void give_way(EndpointId who, Instant now);
   cm::TransportParameters parameters_of(const Connection& c) const;
@@ -195,14 +200,15 @@ class Rdmacm final : public cm::Provider {
   void handle_end(Connection& c, Instant now, const CmEvent& event);
   void on_broken(NicDevice& device, Instant now);
   void on_deadline(Connection& c, Instant now);
+  void out_of_time(Connection& c, Instant now);
   void check_closing(Connection& c, Instant now);
   void hang_up(Connection& c);
   void broke(Connection& c);
   void drop_cm(Connection& c);
   void on_disconnected(Connection& c, const CmEvent& event);
   void disconnected(Connection& c, cm::Failure why, bool graceful);
-  void removed(Connection& c);
-  void remove_device(const NicDevice& device);
+  void removed(Connection& c, Instant now);
+  void remove_device(const NicDevice& device, Instant now);
   void release_removed();
   void end(Connection& c);
 

@@ -27,8 +27,6 @@ int milliseconds(Duration time) {
   return static_cast<int>(std::clamp<std::int64_t>(time.count() / 1'000'000, 1, 3'600'000));
 }
 
-Instant after(Instant now, Duration wait) { return wait > never - now ? never : now + wait; }
-
 /// As rdma_conn_param has it: 8 bits, within what the device can do.
 std::uint8_t depth(std::uint16_t wanted, std::uint32_t device_max) {
   return static_cast<std::uint8_t>(std::min<std::uint32_t>({wanted, device_max, 254}));
@@ -71,7 +69,10 @@ void Rdmacm::carry_out(EndpointId id, Instant now) {
   Connection* c = find(id);
   if (c == nullptr) return;
   if (c->phase == Phase::noted) {
-    if (c->start == Instant{}) c->start = now;  // not of an attempt that follows another
+    if (c->start == Instant{}) {  // not of an attempt that follows another
+      c->start = now;
+      core_->retries.begin(id, now);
+    }
     start_attempt(*c, now);
   } else if (c->phase == Phase::decided) {
     decide(*c, now);
@@ -83,15 +84,15 @@ void Rdmacm::carry_out(EndpointId id, Instant now) {
 }
 
 void Rdmacm::start_listening(Listener& l) {
-  const auto failed = [&](std::string_view) {
+  const auto failed = [&] {
     const std::error_code why(errno, std::generic_category());
     core_->events.push(
         cm::ConnectFailed{core_->id(l.id), cm::listen_failure(ib::step::send_request, why, l.address), true});
   };
-  if (rdma_create_id(channel_, &l.cm, reinterpret_cast<void*>(l.id), RDMA_PS_TCP) != 0) return failed("rdma_create_id");
+  if (rdma_create_id(channel_, &l.cm, reinterpret_cast<void*>(l.id), RDMA_PS_TCP) != 0) return failed();
   SockAddr local = to_sockaddr(l.address);
-  if (rdma_bind_addr(l.cm, local.get()) != 0) return failed("rdma_bind_addr");
-  if (rdma_listen(l.cm, l.backlog) != 0) return failed("rdma_listen");
+  if (rdma_bind_addr(l.cm, local.get()) != 0) return failed();
+  if (rdma_listen(l.cm, l.backlog) != 0) return failed();
   l.address.port = ntohs(rdma_get_src_port(l.cm));
   core_->events.push(cm::Listening{core_->id(l.id), l.address});
 }
@@ -101,10 +102,10 @@ void Rdmacm::start_attempt(Connection& c, Instant now) {
   c.phase = Phase::addr;
   if (rdma_create_id(channel_, &c.cm, reinterpret_cast<void*>(c.id), RDMA_PS_TCP) != 0)
     return fail_setup(c, now, call_failure(ib::step::resolve_addr, last_error("rdma_create_id: errno {a}"), c.peer));
-  SockAddr local = to_sockaddr(c.asked_local), peer = to_sockaddr(c.peer);
+  SockAddr local = to_sockaddr(c.asked_local.value_or(Address{})), peer = to_sockaddr(c.peer);
   const Duration limit = c.transport_timeout > Duration{} ? std::min(c.transport_timeout, options_.resolve_timeout)
                                                           : options_.resolve_timeout;
-  if (rdma_resolve_addr(c.cm, c.bind_local ? local.get() : nullptr, peer.get(), milliseconds(limit)) != 0)
+  if (rdma_resolve_addr(c.cm, c.asked_local ? local.get() : nullptr, peer.get(), milliseconds(limit)) != 0)
     return fail_setup(c, now, cm::system_failure(ib::step::resolve_addr, {errno, std::generic_category()}, c.peer));
   set_deadline(c, after(after(now, limit), limit));
 }
@@ -272,9 +273,9 @@ void Rdmacm::on_request(Listener& l, Instant now, CmEvent& event) {
 void Rdmacm::decide(Connection& c, Instant now) {
   c.steps.decision = now - c.start;
   if (!c.accept) {
-    const int status = rdma_reject(c.cm, c.private_data.data(), static_cast<std::uint8_t>(c.private_data.size()));
+    // It fails where the peer has given up meanwhile, and need not be told.
+    (void)rdma_reject(c.cm, c.private_data.data(), static_cast<std::uint8_t>(c.private_data.size()));
     core_->pending.leave(c.id);
-    (void)status;  // a peer that has given up meanwhile need not be told
     return end(c);
   }
   // The kernel does not tell of a peer that gives up before the decision: these calls fail then.
@@ -332,7 +333,7 @@ void Rdmacm::on_rejected(Connection& c, Instant now, CmEvent& event) {
 
 bool Rdmacm::try_again(Connection& c, Instant now, cm::Failure& why) {
   if (!c.initiator) return false;
-  const auto again = core_->retries.next(c.id, why);
+  const auto again = core_->retries.next(c.id, why, now);
   if (!again) return false;
   drop_cm(c);  // an answer that comes late is none
   const Address failed = std::exchange(c.peer, again->peer);
@@ -348,11 +349,20 @@ bool Rdmacm::try_again(Connection& c, Instant now, cm::Failure& why) {
   return true;
 }
 
+void Rdmacm::tell_failed(Connection& c, Instant now, cm::Failure why) {
+  core_->pending.our_turn(c.id);
+  core_->events.push(cm::ConnectFailed{.id = id_of(c),
+                                       .why = std::move(why),
+                                       .responder = !c.initiator,
+                                       .attempts = core_->retries.attempts(c.id),
+                                       .elapsed = now - c.start});
+  core_->retries.forget(c.id);
+}
+
 void Rdmacm::fail_setup(Connection& c, Instant now, cm::Failure why) {
   if (try_again(c, now, why)) return;
   set_deadline(c, never);
-  core_->pending.our_turn(c.id);
-  core_->events.push(cm::ConnectFailed{id_of(c), std::move(why), !c.initiator});
+  tell_failed(c, now, std::move(why));
   end(c);
   if (c.qp && c.device->transport() != Transport::iwarp) (void)c.qp->modify({.state = QpState::err});
   drop_cm(c);

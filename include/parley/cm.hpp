@@ -55,6 +55,9 @@ struct ConnectOptions {
   std::optional<QpInit> qp{};  ///< none: a small queue pair with completion queues of its own
   std::optional<Address> local{};                         ///< source address; none: the system chooses
   Duration transport_timeout = std::chrono::seconds(10);  ///< longest wait for TCP, for each address
+  /// Longest time until Established, over all addresses, rounds and waits; an attempt that could only begin later is not
+  /// made. 0: none.
+  Duration timeout{};
   Retry retry{};
   /// Tried in turn, at once, when the address before has failed for a reason that may pass, or its transport (TCP) could
   /// not be opened for any reason; at most backups_max.
@@ -158,6 +161,8 @@ struct ConnectFailed {
   Id id;
   Failure why;
   bool responder = false;
+  std::uint32_t attempts = 1;  ///< initiator: how many were made, at all addresses
+  Duration elapsed{};          ///< since the start of connect(), or the accepted transport
 };
 /// Set-up continues by other means, at another address, or after a wait; the reason as text.
 struct Retrying {

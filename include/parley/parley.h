@@ -286,9 +286,11 @@ struct parley_connect_opts {
   uint16_t reserved;               /* 0 */
   const struct parley_qp_init* qp; /* null: PARLEY_QP_INIT */
   void* user;                      /* comes with each event of the connection */
+  uint32_t total_timeout_ms;       /* longest time until ESTABLISHED, over all addresses, rounds and waits; 0: none */
+  uint32_t reserved2;              /* 0 */
 };
 #define PARLEY_CONNECT_OPTS_INIT \
-  { sizeof(struct parley_connect_opts), 0, 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, NULL, NULL }
+  { sizeof(struct parley_connect_opts), 0, 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, NULL, NULL, 0, 0 }
 
 /** Connects to a peer.
  *
@@ -429,11 +431,14 @@ struct parley_event {
   uint64_t wait_ns;     /* RETRYING: until the next attempt */
   /* ESTABLISHED: when each step was done, in nanoseconds since parley_connect() or since the transport came in. */
   uint64_t transport_ns, request_ns, decision_ns, reply_ns, established_ns;
+  uint64_t elapsed_ns; /* CONNECT_FAILED: since parley_connect(), or since the transport came in */
+  uint32_t attempts;   /* CONNECT_FAILED: that were made, at all addresses */
+  uint32_t reserved;   /* 0 */
 };
 #define PARLEY_EVENT_INIT                                                                                             \
   {                                                                                                                   \
     sizeof(struct parley_event), 0, 0, 0, 0, 0, NULL, {0}, {0}, NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, \
-        0, 0, 0, 0, 0, 0                                                                                              \
+        0, 0, 0, 0, 0, 0, 0, 0, 0                                                                                     \
   }
 
 /** Takes the next event.

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/after.hpp"
 #include "base/rng.hpp"
 #include "base/text.hpp"
 #include "sim/host/host.hpp"
@@ -203,7 +204,7 @@ Checked<void> World::add_fault(const FaultRule& host_rule) {
   if (impl_->timed_faults++ == Impl::faults_max) {
     return tl::unexpected(fmt::format("a world has at most {} faults at a time", Impl::faults_max));
   }
-  const Instant at = host_rule.delay < never - host_rule.from ? host_rule.from + host_rule.delay : never;
+  const Instant at = after(host_rule.from, host_rule.delay);
   impl_->schedule(at, host_rule);
   return {};
 }
@@ -262,7 +263,7 @@ bool World::step(Instant limit) {
 }
 
 void World::run_for(Duration time) {
-  const Instant end = time < never - now() ? now() + time : never;
+  const Instant end = after(now(), time);
   while (step(end)) {
   }
   if (end != never && !impl_->engine.exhausted()) impl_->engine.advance_to(end);

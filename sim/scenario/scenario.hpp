@@ -68,6 +68,7 @@ struct ScenarioConnect {
   AddressKind address = AddressKind::v4;
   mpa::StartupOptions mpa{};
   Duration transport_timeout = std::chrono::seconds(10);
+  Duration timeout{};  ///< of all of the set-up (cm::ConnectOptions::timeout); 0: none
   std::string private_data;
   Instant at{};
   std::uint32_t count = 1;

@@ -204,6 +204,7 @@ void Checker::check_amounts(std::size_t i) {
        "it says how an established connection must have come up: it needs expect = \"established\"");
   must(connect.retry_after >= Duration{}, "retry_after", "a time is not negative");
   must(connect.transport_timeout > Duration{}, "transport_timeout", "write a time above 0s");
+  must(connect.timeout >= Duration{}, "timeout", "a time is not negative");
   if (connect.transfer == Transfer::read && connect.messages > 0)
     must(connect.mpa.ord != 0, "ord", "an RDMA Read needs an ORD of 1 or more");
   const __int128 last = static_cast<__int128>(connect.at.time_since_epoch().count()) +

@@ -355,6 +355,7 @@ constexpr Key<ScenarioConnect> connect_table[] = {
     key<Time, &ScenarioConnect::retry_after>("retry_after", "and after which time"),
     key<PrivateData, &ScenarioConnect::private_data>("private_data", "of its Request"),
     key<Time, &ScenarioConnect::transport_timeout>("transport_timeout", "longest wait for TCP to open"),
+    key<Time, &ScenarioConnect::timeout>("timeout", "longest time until it is up, over all its backups; 0s is any"),
     mpa_key<Depth, ScenarioConnect, &mpa::StartupOptions::ird>("ird", "inbound RDMA Reads it can hold"),
     mpa_key<Depth, ScenarioConnect, &mpa::StartupOptions::ord>("ord", "outbound RDMA Reads it wants"),
 };

@@ -165,6 +165,7 @@ void HostApp::start_try(std::uint32_t wanted) {
   options.private_data = record.private_data_given;
   options.qp = end.transfer->qp_init(pd_, cq_.get());
   options.transport_timeout = spec.transport_timeout;
+  options.timeout = spec.timeout;
   for (const std::uint16_t port : route.backup_ports) options.backups.push_back(peer_address(spec, route, port));
   // With backups, each address is reached over the NIC that leads to it.
   if (route.from_port != 0 && spec.address != AddressKind::link_local && options.backups.empty())

@@ -150,10 +150,6 @@ Check check_locked_memory() {
   return check;
 }
 
-std::string gid_text(const GidInfo& gid) {
-  const std::string text = Address{.family = Address::Family::v6, .octets = gid.gid}.to_string();
-  return text.substr(1, text.find(']') - 1);
-}
 std::string_view kind_text(GidInfo::Kind kind) {
   switch (kind) {
     case GidInfo::Kind::roce_v1: return "RoCE v1";
@@ -175,11 +171,11 @@ std::string describe(const DeviceInfo& device, Json& json) {
     text += fmt::format("\n    port {} {}, {}, MTU {}", port.number, port.state, port.link_layer, port.mtu);
     Json gids = Json::array();
     for (const GidInfo& gid : port.gids) {
-      text += fmt::format("\n      GID {} {} {}{}{}: {}{}", gid.index, gid_text(gid), kind_text(gid.kind),
+      text += fmt::format("\n      GID {} {} {}{}{}: {}{}", gid.index, gid_text(gid.gid), kind_text(gid.kind),
                           gid.interface.empty() ? "" : " of ", gid.interface, gid.reason,
                           gid.rank == 0 && port.gids.size() > 1 ? " (the best)" : "");
       gids.push_back({{"index", gid.index},
-                      {"gid", gid_text(gid)},
+                      {"gid", gid_text(gid.gid)},
                       {"kind", kind_text(gid.kind)},
                       {"interface", gid.interface},
                       {"rank", gid.rank},

@@ -21,7 +21,7 @@ bool has_depths(Transport t) { return t == Transport::rc || t == Transport::xrc;
 
 Json attributes_json(const QpAttributes& a, Transport transport) {
   Json out{{"qpn", a.qpn}, {"psn", a.psn}, {"lid", a.lid}, {"mtu", a.mtu}};
-  if (a.has_gid()) out["gid"] = neg::gid_text(a.gid);
+  if (a.has_gid()) out["gid"] = gid_text(a.gid);
   if (has_depths(transport)) out.update({{"ird", a.ird}, {"ord", a.ord}});
   if (transport == Transport::ud) out["qkey"] = a.qkey;
   if (transport == Transport::xrc) out.update({{"srqn", a.srqn}, {"ini_qpn", a.ini_qpn}});
@@ -33,7 +33,7 @@ Json attributes_json(const QpAttributes& a, Transport transport) {
 
 std::string attributes_text(const QpAttributes& a, Transport transport) {
   std::string out = fmt::format("QPN {:#08x}, PSN {:#08x}", a.qpn, a.psn);
-  if (a.has_gid()) out += ", GID " + neg::gid_text(a.gid);
+  if (a.has_gid()) out += ", GID " + gid_text(a.gid);
   if (a.lid != 0) out += fmt::format(", LID {}", a.lid);
   if (transport == Transport::ud) out += fmt::format(", Q_Key {:#x}", a.qkey);
   if (transport == Transport::xrc) out += fmt::format(", SRQ {:#x}, sends from QPN {:#08x}", a.srqn, a.ini_qpn);
@@ -63,7 +63,7 @@ std::string env_document(const std::vector<QpPair>& pairs) {
       const QpAttributes& a = local ? pair.local : pair.peer;
       const std::string side = head + (local ? "LOCAL_" : "PEER_");
       out += fmt::format("{0}QPN={1:#x}\n{0}PSN={2:#x}\n{0}LID={3}\n", side, a.qpn, a.psn, a.lid);
-      if (a.has_gid()) out += fmt::format("{}GID={}\n", side, neg::gid_text(a.gid));
+      if (a.has_gid()) out += fmt::format("{}GID={}\n", side, gid_text(a.gid));
       if (pair.transport == Transport::ud) out += fmt::format("{}QKEY={:#x}\n", side, a.qkey);
       if (pair.transport == Transport::xrc)
         out += fmt::format("{0}SRQN={1:#x}\n{0}INI_QPN={2:#x}\n", side, a.srqn, a.ini_qpn);
@@ -83,7 +83,7 @@ Json otg_document(const std::vector<QpPair>& pairs) {
   std::uint32_t mtu = 1024;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const QpPair& pair = pairs[i];
-    to = neg::gid_text(pair.peer.gid);
+    to = gid_text(pair.peer.gid);
     mtu = pair.mtu;
     qps.push_back({{"qp_name", fmt::format("parley qp {}", i)},
                    {"connection_type",

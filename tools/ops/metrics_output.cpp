@@ -17,6 +17,7 @@
 
 #include "base/escape.hpp"
 #include "drivers/asio/machine_loop.hpp"
+#include "drivers/clock.hpp"
 #include "tools/command.hpp"
 #include "tools/ops/outlet.hpp"
 #include "tools/report.hpp"
@@ -128,7 +129,7 @@ Or<void> MetricsOutput::listen(Output& out) {
 }
 
 void MetricsOutput::wait(int fd, Instant until) {
-  const Instant now = asio_driver::StreamSet::clock();
+  const Instant now = clock_now();
   if (loop_) until = std::min(until, loop_->next_deadline());
   until = std::min(until, write_at_);
   // Rounded up, or the last millisecond would be spent turning.
@@ -140,7 +141,7 @@ void MetricsOutput::wait(int fd, Instant until) {
 void MetricsOutput::turn() {
   for (int i = 0; loop_ && i < turns_max && loop_->run_once(Duration{}); ++i) {
   }
-  const Instant now = asio_driver::StreamSet::clock();
+  const Instant now = clock_now();
   if (now < write_at_) return;
   // The first turn comes right behind the first file. What cannot be written now may be later, and is told at the end.
   if (write_at_ != Instant{}) (void)replace_file(args_.file, metrics_.text());

@@ -34,6 +34,7 @@ struct ConnectArgs {
   bool quiet = false;
   Duration hold{};
   Duration tcp_timeout = std::chrono::seconds(10);
+  Duration connect_timeout{};
   Duration timeout = std::chrono::seconds(60);
 };
 
@@ -98,6 +99,7 @@ bool Connector::start() {
   options.private_data = data_;
   options.local = local_;
   options.transport_timeout = args_.tcp_timeout;
+  options.timeout = args_.connect_timeout;
   options.retry = args_.retry;
   options.backups.assign(peers_.begin() + 1, peers_.end());
   if (args_.traffic.any()) {
@@ -370,6 +372,8 @@ void register_connect(Command app, Context& context) {
   add_traffic_options(sub, args->traffic);
   add_mpa_options(sub, args->mpa);
   add_initiator_options(sub, args->mpa);
+  add_duration(sub, "--connect-timeout", args->connect_timeout,
+               "Longest time until a connection is up, over all addresses and rounds (0: no limit)");
   add_duration(sub, "--tcp-timeout", args->tcp_timeout, "Longest wait for the TCP connection");
   add_duration(sub, "--timeout", args->timeout, "Longest life of one attempt (0: no limit)");
   add_trace_option(sub, args->session.verbose);

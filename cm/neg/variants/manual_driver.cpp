@@ -81,13 +81,6 @@ Outcome<std::array<std::uint8_t, 16>> parse_gid(std::string_view text) {
   return out;
 }
 
-std::string gid_text(const std::array<std::uint8_t, 16>& gid) {
-  if (std::equal(v4_mapped.begin(), v4_mapped.end(), gid.begin()))
-    return fmt::format("::ffff:{}.{}.{}.{}", gid[12], gid[13], gid[14], gid[15]);
-  const std::string text = Address{.family = Address::Family::v6, .octets = gid}.to_string();  // "[::1]:0"
-  return text.substr(1, text.find(']') - 1);
-}
-
 Outcome<std::unique_ptr<QpDriver>> make_manual_driver(const Config& config, std::uint32_t index) {
   QpAttributes a;
   const auto number = [&](std::string_view name) { return number_of(config, name); };

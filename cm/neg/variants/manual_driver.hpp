@@ -13,7 +13,6 @@ Outcome<std::unique_ptr<QpDriver>> make_manual_driver(const Config& config, std:
 
 /// "::ffff:192.0.2.1", "fe80::1", "192.0.2.1". Errors: configuration_error.
 Outcome<std::array<std::uint8_t, 16>> parse_gid(std::string_view text);
-std::string gid_text(const std::array<std::uint8_t, 16>& gid);
 /// The number that the configuration has; it was checked before. 0 if there is none.
 std::uint64_t number_of(const Config& config, std::string_view name);
 bool flag_of(const Config& config, std::string_view name);

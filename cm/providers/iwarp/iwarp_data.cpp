@@ -312,6 +312,15 @@ void Iwarp::on_deadline(Connection& c, Instant now) {
   settle(c, now);
 }
 
+// The time for all attempts is over.
+void Iwarp::out_of_time(Connection& c, Instant now) {
+  if (c.phase > Phase::startup) return;  // established, or nearly so: the peer takes it for that
+  const Step step = c.phase == Phase::startup ? c.setup->startup->step() : mpa::step::tcp_connect;
+  if (c.phase == Phase::opening) drop_stream(c, StreamCommand::Kind::reset);
+  fail_setup(c, now, cm::out_of_time(step, core_->retries.timeout(c.id)), mpa::StartupEvent::Close::reset);
+  refresh_deadline(c);
+}
+
 void Iwarp::handle_deadline(Instant now) {
   now_ = now;
   free_retired();
@@ -325,10 +334,13 @@ void Iwarp::handle_deadline(Instant now) {
   while (const auto slot = deadlines_.pop_due(now)) {
     if (Connection* c = slots_[*slot].connection.get()) on_deadline(*c, now);
   }
+  while (const auto late = core_->retries.pop_late(now))
+    if (Connection* c = find(*late)) out_of_time(*c, now);
 }
 
 Instant Iwarp::next_deadline() const {
-  return core_->has_noted() ? std::min(now_, deadlines_.next()) : deadlines_.next();
+  const Instant next = std::min(deadlines_.next(), core_->retries.next_deadline());
+  return core_->has_noted() ? std::min(now_, next) : next;
 }
 
 StreamId Iwarp::poll_ready() {

@@ -15,6 +15,7 @@
 // startup     | retry_v1, echo found           | opening   | Retrying; a new stream
 // startup     | failed, may pass               | as opening| before the queue pair is attached
 // startup     | terminate, failed, rejected    | over      | ConnectFailed or Rejected, after a Terminate if one is due
+// waiting..   | ConnectOptions::timeout        | over      | ConnectFailed; not behind startup
 // startup     | established                    | open      | queue pair attached, or its fence lifted; Established
 // startup     | established, peer unknown/slow | holding   | echo watch, first FPDU delay: attached afterwards
 // deciding    | accept() or reject()           | decided   | queued for the driver's turn
@@ -36,6 +37,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/after.hpp"
 #include "base/deadline_queue.hpp"
 #include "base/trace.hpp"
 #include "cm/core.hpp"
@@ -76,8 +78,6 @@ struct Setup {
   bool retried_v1 = false;
   Steps times;
 };
-/// A deadline beyond the clock's end means none.
-constexpr Instant after(Instant now, Duration wait) { return wait > never - now ? never : now + wait; }
 
 inline constexpr std::size_t early_max = 4096;  // octets kept while holding; more of them end the hold
 
@@ -278,6 +278,7 @@ class Iwarp final : public IwarpProvider {
   void mark_ready(Connection& c);
   void refresh_deadline(Connection& c);
   void on_deadline(Connection& c, Instant now);
+  void out_of_time(Connection& c, Instant now);
 
   IwarpProviderOptions options_;
   std::unique_ptr<nic::iwarp::IwarpDevice> device_;  // before slots_: queue pairs are destroyed first

@@ -39,6 +39,7 @@ void Iwarp::carry_out(Connection& c, Instant now) {
   switch (c.phase) {
     case Phase::noted:
       c.setup->start = now;
+      core_->retries.begin(c.id, now);
       open_stream(c, now);
       break;
     case Phase::decided: decide(c, now); break;
@@ -343,7 +344,7 @@ void Iwarp::retry(Connection& c, Instant now, Failure why, const Address& failed
 // A new stream to the address that cm/retries.hpp chooses, with what the user asked for at first.
 bool Iwarp::try_again(Connection& c, Instant now, Failure& why) {
   if (c.role == mpa::Role::responder || c.attached) return false;
-  const auto again = core_->retries.next(c.id, why);
+  const auto again = core_->retries.next(c.id, why, now);
   if (!again) return false;
   c.setup->options = *c.setup->asked;
   c.setup->retried_v1 = false;
@@ -355,7 +356,12 @@ bool Iwarp::try_again(Connection& c, Instant now, Failure& why) {
 void Iwarp::fail_setup(Connection& c, Instant now, Failure why, mpa::StartupEvent::Close close) {
   if (try_again(c, now, why)) return;
   core_->pending.our_turn(c.id);
-  ConnectFailed failed{id_of(c), std::move(why), c.role == mpa::Role::responder};
+  ConnectFailed failed{.id = id_of(c),
+                       .why = std::move(why),
+                       .responder = c.role == mpa::Role::responder,
+                       .attempts = core_->retries.attempts(c.id),
+                       .elapsed = now - c.setup->start};
+  core_->retries.forget(c.id);
   if (!orphan(c)) tell(c, std::move(failed));
   end(c);
   if (c.wire == Wire::up && close == mpa::StartupEvent::Close::reset)

@@ -22,7 +22,7 @@ TEST(CmRetries, WithoutAPlanTheFirstFailureIsFinal) {
   cm::Retries retries(1);
   retries.plan(1, at(2), {});
   EXPECT_FALSE(retries.has_plan(1));
-  EXPECT_FALSE(retries.next(1, failure(Errc::refused)));
+  EXPECT_FALSE(retries.next(1, failure(Errc::refused), Instant{}));
 }
 
 TEST(CmRetries, BackupsComeInTurnAndAtOnceThenAllAgainAfterAWait) {
@@ -31,13 +31,14 @@ TEST(CmRetries, BackupsComeInTurnAndAtOnceThenAllAgainAfterAWait) {
   ASSERT_TRUE(retries.has_plan(7));
   std::vector<Address> peers;
   std::vector<bool> waits;
-  while (const auto again = retries.next(7, failure(Errc::refused))) {
+  while (const auto again = retries.next(7, failure(Errc::refused), Instant{})) {
     peers.push_back(again->peer);
     waits.push_back(again->wait > Duration{});
   }
   EXPECT_EQ(peers, (std::vector{at(3), at(4), at(2), at(3), at(4)}));
   EXPECT_EQ(waits, (std::vector{false, false, true, false, false}));
-  EXPECT_EQ(retries.size(), 0U) << "the plan is forgotten with the last attempt";
+  retries.forget(7);
+  EXPECT_EQ(retries.size(), 0U);
 }
 
 TEST(CmRetries, WaitsDoubleUpToTheCapAndAreSpreadOverTheirUpperHalf) {
@@ -48,13 +49,13 @@ TEST(CmRetries, WaitsDoubleUpToTheCapAndAreSpreadOverTheirUpperHalf) {
     retries.plan(1, at(2), {.retry = {.rounds = 7, .first = 100ms, .cap = 1s}});
     ASSERT_TRUE(retries.has_plan(1));
     for (std::size_t i = 0; i < std::size(expected); ++i) {
-      const auto again = retries.next(1, failure(Errc::timed_out));
+      const auto again = retries.next(1, failure(Errc::timed_out), Instant{});
       ASSERT_TRUE(again);
       EXPECT_GE(again->wait, expected[i] / 2);
       EXPECT_LE(again->wait, expected[i]);
       seen[i].insert(again->wait);
     }
-    EXPECT_FALSE(retries.next(1, failure(Errc::timed_out)));
+    EXPECT_FALSE(retries.next(1, failure(Errc::timed_out), Instant{}));
   }
   for (const auto& waits : seen) EXPECT_GT(waits.size(), 190U) << "peers would come back together";
 }
@@ -64,7 +65,7 @@ TEST(CmRetries, TheLongestWaitThereIsDoesNotOverflow) {
   retries.plan(1, at(2), {.retry = {.rounds = 5, .first = Duration::max(), .cap = Duration::max()}});
   ASSERT_TRUE(retries.has_plan(1));
   for (int i = 0; i < 4; ++i) {
-    const auto again = retries.next(1, failure(Errc::refused));
+    const auto again = retries.next(1, failure(Errc::refused), Instant{});
     ASSERT_TRUE(again);
     EXPECT_GE(again->wait, Duration::max() / 2);
   }
@@ -86,11 +87,47 @@ TEST(CmRetries, WhatKeptOneAddressFromOpeningSaysNothingOfTheNext) {
     cm::Retries retries(1);
     retries.plan(1, at(2), {.retry = {.rounds = 3}, .backups = {at(3)}});
     ASSERT_TRUE(retries.has_plan(1));
-    const auto again = retries.next(1, failure(code));
+    const auto again = retries.next(1, failure(code), Instant{});
     ASSERT_TRUE(again);
     EXPECT_EQ(again->peer, at(3));
-    EXPECT_FALSE(retries.next(1, failure(code))) << "and a second round would meet the same";
+    EXPECT_FALSE(retries.next(1, failure(code), Instant{})) << "and a second round would meet the same";
   }
+}
+
+TEST(CmRetries, NothingIsTriedThatCouldOnlyBeginWhenTheTimeForAllOfItIsOver) {
+  const Instant start(1s);
+  const auto attempts_within = [&](Duration timeout) {
+    cm::Retries retries(1);
+    retries.plan(1, at(2),
+                 {.timeout = timeout, .retry = {.rounds = 10, .first = 100ms, .cap = 100ms}, .backups = {at(3)}});
+    retries.begin(1, start);
+    Instant now = start;
+    while (const auto again = retries.next(1, failure(Errc::timed_out), now)) now += again->wait + 10ms;
+    EXPECT_TRUE(timeout == Duration{} || timeout > 1s || now < start + timeout + 10ms) << "the last began in time";
+    return retries.attempts(1);
+  };
+  EXPECT_EQ(attempts_within(0ns), 20U) << "no limit";
+  EXPECT_EQ(attempts_within(Duration::max()), 20U);
+  EXPECT_EQ(attempts_within(1ns), 1U + 1U) << "the backup follows at once, in the same instant";
+  EXPECT_EQ(attempts_within(10ms), 2U);
+  EXPECT_EQ(attempts_within(40ms), 2U) << "the second round would begin after 60 ms or more";
+}
+
+TEST(CmRetries, TheEarliestEndIsToldFirstAndEachOnce) {
+  cm::Retries retries(1);
+  for (const auto& [id, timeout] : {std::pair{1U, 3s}, std::pair{2U, 1s}, std::pair{3U, 2s}, std::pair{4U, 0s}}) {
+    retries.plan(id, at(2), {.timeout = timeout, .retry = {.rounds = 2}});
+    retries.begin(id, Instant{});
+  }
+  EXPECT_EQ(retries.timeout(3), 2s);
+  EXPECT_EQ(retries.next_deadline(), Instant(1s));
+  EXPECT_EQ(retries.pop_late(Instant(1s) - 1ns), std::nullopt);
+  EXPECT_EQ(retries.pop_late(Instant(1s)), 2U);
+  EXPECT_EQ(retries.pop_late(Instant(1s)), std::nullopt);
+  retries.forget(3);
+  EXPECT_EQ(retries.next_deadline(), Instant(3s)) << "a set-up that is over has no deadline";
+  EXPECT_EQ(retries.pop_late(never - 1ns), 1U);
+  EXPECT_EQ(retries.next_deadline(), never);
 }
 
 TEST(CmRetry, OptionsAreTakenUpToTheirBounds) {
@@ -118,6 +155,7 @@ TEST(CmRetry, BadOptionsAreNamed) {
   EXPECT_EQ(refusal({.retry = {.first = -1ns}}), "ConnectOptions::retry.first is -1 ns; it is at least 0");
   EXPECT_EQ(refusal({.retry = {.first = 2ns, .cap = 1ns}}),
             "ConnectOptions::retry.cap is 1 ns; it is at least retry.first, 2 ns");
+  EXPECT_EQ(refusal({.timeout = -1ns}), "ConnectOptions::timeout is -1 ns; it is at least 0");
   EXPECT_EQ(refusal({.backups = std::vector(17, at(3))}), "ConnectOptions::backups has 17 addresses; at most 16");
   EXPECT_EQ(refusal({.backups = {at(3), Address::v4(192, 0, 2, 4, 0)}}),
             "ConnectOptions::backups[1] has port 0; it is 1 to 65535");

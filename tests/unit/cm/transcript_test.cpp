@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "parley/trace.hpp"
 #include "parley/wire/mpa.h"
 #include "tests/unit/cm/test_net.hpp"
@@ -72,7 +73,9 @@ struct Script {
       line("rejected " + name(e->id) + private_data_of(e->private_data));
     if (const auto* e = std::get_if<cm::ConnectFailed>(&event)) {
       const bool listener = listeners.contains(host) && listeners.at(host) == e->id;
-      line("connect_failed " + (listener ? "listener" : name(e->id)) + ": " + e->why.to_string());
+      const std::string tried =
+          e->attempts > 1 ? fmt::format(" ({} attempts in {})", e->attempts, measured_duration_text(e->elapsed)) : "";
+      line("connect_failed " + (listener ? "listener" : name(e->id)) + ": " + e->why.to_string() + tried);
     }
     if (const auto* e = std::get_if<cm::Retrying>(&event))
       line("retrying " + name(e->id) + " at " + e->peer.to_string() + (e->wait > Duration{} ? ", after a wait" : "") +
@@ -140,6 +143,7 @@ struct Script {
                                .private_data = private_data,
                                .retry = {.rounds = c.number("rounds", 1)}};
     if (c.has("backup")) options.backups = {address_of(c.text("backup"))};
+    if (c.has("timeout")) options.timeout = parse_time(c.text("timeout"));
     if (c.has("transport_timeout")) options.transport_timeout = parse_time(c.text("transport_timeout"));
     auto id = hosts.at(name)->cm.connect(address_of(c.word(2)), options);
     if (id) (void)id_name(name, *id);

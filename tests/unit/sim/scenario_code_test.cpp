@@ -213,6 +213,7 @@ TEST(SimScenarioCode, ConnectionsAreWithinTheirBounds) {
        "made:50: established_within: a time is not negative"},
       {[](Scenario& s) { s.connects[0].retry_after = -1ns; }, "made:50: retry_after: a time is not negative"},
       {[](Scenario& s) { s.connects[0].transport_timeout = 0ns; }, "made:50: transport_timeout: write a time above 0s"},
+      {[](Scenario& s) { s.connects[0].timeout = -1ns; }, "made:50: timeout: a time is not negative"},
   });
 }
 

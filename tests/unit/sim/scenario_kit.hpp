@@ -52,11 +52,11 @@ inline auto fields(const ScenarioListen& l) {
   return std::tuple_cat(std::make_tuple(host, port, address, at, after, reject, data, pending, relisten), fields(mpa));
 }
 inline auto fields(const ScenarioConnect& c) {
-  const auto& [from, to, from_nic, to_nic, backups, port, address, mpa, tcp, data, at, count, interval, transfer,
+  const auto& [from, to, from_nic, to_nic, backups, port, address, mpa, tcp, whole, data, at, count, interval, transfer,
                messages, octets, both, closer, close_after, expect, within, retries, retry_after, line] = c;
   return std::tuple_cat(
-      std::make_tuple(from, to, from_nic, to_nic, backups, port, address, tcp, data, at, count, interval, transfer,
-                      messages, octets, both, closer, close_after, expect, within, retries, retry_after),
+      std::make_tuple(from, to, from_nic, to_nic, backups, port, address, tcp, whole, data, at, count, interval,
+                      transfer, messages, octets, both, closer, close_after, expect, within, retries, retry_after),
       fields(mpa));
 }
 inline auto fields(const ScenarioFault& f) {

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The clock of everything that runs on sockets and NICs.
+#pragma once
+#include <chrono>
+
+#include "parley/time.hpp"
+
+namespace parley {
+
+inline Instant clock_now() {
+  return Instant(std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
+}
+
+}  // namespace parley
