@@ -28,6 +28,7 @@ class Case:
     netem: bool = False
     interrupt: bool = False     # the server runs until it is interrupted
     remove: str = ""            # the device that the server's guest removes while the client is connected
+    meanwhile: str = ""         # what the client's guest runs while it is connected; $NIC is its interface
     port: int = 0
 
 
@@ -120,6 +121,16 @@ def doctor_case(device):
                 server_exit=None, client_says=["rdmacm: works", rf"{device}0 \({kind}\)", "port 1 ACTIVE"])
 
 
+def neighbour_case(device):
+    """The kernel watches the neighbours of those who connected (since Linux 6.0), and hangs nothing up."""
+    move = f"ip neigh replace {ADDRESS['a'][4]} lladdr 02:00:00:00:00:77 nud reachable dev $NIC"
+    return Case("address-changed", device, "a", f"{PARLEY} listen {{address}}:{{port}} --count 1 {NIC}",
+                f"{PARLEY} connect {{address}}:{{port}} --hold 3s --json {NIC}",
+                meanwhile=f"{move}; sleep 0.5; ip neigh del {ADDRESS['a'][4]} dev $NIC",
+                client_says=['"event":"address_changed"', "the link-layer address of 192.0.2.1:{port} changed",
+                             '"graceful":true'])
+
+
 def removal_case(device):
     """Last: the device is gone afterwards. The kernel waits for every process that has it open."""
     return Case("device-removed", device, "a", f"{PARLEY} listen 0.0.0.0:{{port}} --hold 60s --json {NIC}",
@@ -133,6 +144,7 @@ def plan(pattern=None):
     for device in ("rxe", "siw"):
         cases += [doctor_case(device), *rping_cases(device), *cm_cases(device)]
         cases += socket_cases() if device == "siw" else []
+        cases += [neighbour_case(device)] if device == "rxe" else []
         cases += [rank_case(device), removal_case(device)]
     for number, case in enumerate(cases):
         case.name = f"{case.device}.{case.name}"

@@ -63,13 +63,18 @@ def listens(case, process, log):
         time.sleep(0.1)
 
 
-def remove(device, log, outcome):
-    begin = time.monotonic()
-    while time.monotonic() < begin + LIMIT / 2:
+def until_established(log):
+    """Of a Parley with --json."""
+    end = time.monotonic() + LIMIT / 2
+    while time.monotonic() < end:
         with open(log, encoding="utf-8") as text:
             if '"event":"established"' in text.read():
                 break
         time.sleep(0.1)
+
+
+def remove(device, log, outcome):
+    until_established(log)
     begin = time.monotonic()
     ended = subprocess.Popen(["rdma", "link", "delete", device])
     try:
@@ -100,8 +105,12 @@ def serve(case, number):
 def call(case, number):
     wait_for(f"{number}.up")
     begin = time.monotonic()
-    process = start(case["client"], f"/out/{number}.client.log")
+    log = f"/out/{number}.client.log"
+    process = start(case["client"], log)
     mark(f"{number}.started")
+    if case["meanwhile"]:
+        until_established(log)
+        subprocess.run(case["meanwhile"], shell=True, check=False)
     outcome = {"client_exit": finish(process, LIMIT), "seconds": time.monotonic() - begin}
     with open(f"/out/{number}.client.json", "w", encoding="utf-8") as file:
         json.dump(outcome, file)
