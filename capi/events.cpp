@@ -93,7 +93,9 @@ struct Fill {
     out.type = PARLEY_EVENT_DEVICE_REMOVED;
     return &e.why;
   }
-  const cm::Failure* operator()(const cm::UserEvent&) const { return nullptr; }  // no function posts them
+  // No function asks for these.
+  const cm::Failure* operator()(const cm::UserEvent&) const { return nullptr; }
+  const cm::Failure* operator()(const cm::Resolved&) const { return nullptr; }
 };
 
 }  // namespace

@@ -109,17 +109,28 @@ Result<Id> Manager::listen(const Address& local, const ListenOptions& options) {
   return make_id(issued.keep());
 }
 
-Result<Id> Manager::connect(const Address& peer, const ConnectOptions& options) {
+struct Manager::Way {
+  Address peer;
+  std::optional<Address> local;
+  Device* device = nullptr;
+};
+
+Result<void> Manager::check(const Address& peer, const ConnectOptions& options) {
   const auto limits = provider_.limits(options.transport, {options.ird, options.ord});
   if (!limits) return tl::unexpected(limits.error());
   if (auto fits = check_private_data(options.private_data, limits->request,
                                      "ConnectOptions::private_data has {a} octets; at most {b} fit into this Request");
       !fits)
-    return tl::unexpected(fits.error());
-  if (const auto checked = check_connect(peer, options); !checked) return tl::unexpected(checked.error());
+    return fits;
+  if (auto checked = check_connect(peer, options); !checked) return checked;
   if (const auto route = provider_.resolve(peer, options.local); !route) return tl::unexpected(route.error());
   for (const Address& backup : options.backups)
     if (const auto route = provider_.resolve(backup, options.local); !route) return tl::unexpected(route.error());
+  return {};
+}
+
+Result<Id> Manager::connect(const Address& peer, const ConnectOptions& options) {
+  if (const auto sound = check(peer, options); !sound) return tl::unexpected(sound.error());
   Issued issued(*core_);
   const EndpointId id = issued.id();
   if (id == 0) return no_endpoint(core_->ids);
@@ -129,6 +140,49 @@ Result<Id> Manager::connect(const Address& peer, const ConnectOptions& options) 
   if (const auto connecting = provider_.connect(id, peer, options); !connecting)
     return tl::unexpected(connecting.error());
   return make_id(issued.keep());
+}
+
+Result<Id> Manager::resolve(const Address& peer, const ResolveOptions& options) {
+  if (const auto sound = check_connect(peer, {.local = options.local}); !sound) return tl::unexpected(sound.error());
+  if (options.timeout < Duration{})
+    return fail(Errc::invalid_argument, "ResolveOptions::timeout is {a} ns; it is at least 0", options.timeout.count());
+  const auto route = provider_.resolve(peer, options.local);
+  if (!route) return tl::unexpected(route.error());
+  Issued issued(*core_);
+  const EndpointId id = issued.id();
+  if (id == 0) return no_endpoint(core_->ids);
+  core_->ids.find(id)->announced = true;
+  if (route->device != nullptr) {
+    ways_.emplace(id, Way{peer, options.local, route->device});
+    core_->events.push(Resolved{.id = make_id(id),
+                                .device = route->device,
+                                .local = route->local,
+                                .parameters = {},
+                                .reason = "there is one device, whose packets the system routes"});
+    return make_id(issued.keep());
+  }
+  core_->note(id);
+  if (const auto searching = provider_.begin_resolve(id, peer, options); !searching)
+    return tl::unexpected(searching.error());
+  return make_id(issued.keep());
+}
+
+Result<void> Manager::connect(std::uint64_t number, ConnectOptions options) {
+  const auto way = ways_.find(number);
+  if (way == ways_.end() && !provider_.is_resolved(number))
+    return fail(Errc::wrong_state, "only an id that was resolved, and not connected since, can be connected");
+  const auto peer = way == ways_.end() ? provider_.peer_address(number) : way->second.peer;
+  if (!peer) return tl::unexpected(peer.error());
+  if (way != ways_.end()) options.local = way->second.local;
+  if (auto sound = check(*peer, options); !sound) return sound;
+  core_->retries.plan(number, *peer, options);
+  if (auto connecting = provider_.connect(number, *peer, options); !connecting) {
+    core_->retries.forget(number);
+    return connecting;
+  }
+  core_->note(number);
+  ways_.erase(number);
+  return {};
 }
 
 std::optional<Event> Manager::poll_event() {
@@ -153,6 +207,7 @@ void Manager::destroy(std::uint64_t number) noexcept {
   if (reported_dead_ == number) reported_dead_ = 0;
   const Endpoint* endpoint = core_->ids.find(number);
   if (endpoint == nullptr || endpoint->orphan) return;
+  if (ways_.erase(number) != 0) return core_->release(number);
   provider_.destroy(number);
 }
 
@@ -199,10 +254,20 @@ Result<Address> Id::local_address() const {
 
 Result<Address> Id::peer_address() const {
   if (manager_ == nullptr) return no_id();
-  return manager_->provider().peer_address(number_);
+  const auto way = manager_->ways_.find(number_);
+  return way == manager_->ways_.end() ? manager_->provider().peer_address(number_) : way->second.peer;
 }
 
-Device* Id::device() const { return manager_ == nullptr ? nullptr : manager_->provider().device(number_); }
+Device* Id::device() const {
+  if (manager_ == nullptr) return nullptr;
+  const auto way = manager_->ways_.find(number_);
+  return way == manager_->ways_.end() ? manager_->provider().device(number_) : way->second.device;
+}
+
+Result<void> Id::connect(const ConnectOptions& options) {
+  if (manager_ == nullptr) return no_id();
+  return manager_->connect(number_, options);
+}
 
 Result<void> Id::accept(const AcceptOptions& options) {
   if (manager_ == nullptr) return no_id();

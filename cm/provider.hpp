@@ -25,8 +25,8 @@ struct Depths {
 
 /// Where a connection to a peer leaves this machine.
 struct Route {
-  Device* device = nullptr;
-  Address local{};  ///< any(): the system chooses
+  Device* device = nullptr;  ///< null: only begin_resolve() can tell
+  Address local{};           ///< any(): the system chooses
 };
 
 class Provider {
@@ -44,6 +44,17 @@ class Provider {
   virtual Result<Limits> limits(EndpointId endpoint) const = 0;
   /// Device and source address towards `peer`. Errors: bad_address, unreachable.
   virtual Result<Route> resolve(const Address& peer, const std::optional<Address>& local) = 0;
+  /// Where resolve() names no device: begins the life of an id with a search. Answered by Resolved or ConnectFailed;
+  /// connect() with the same id goes on from there.
+  virtual Result<void> begin_resolve(EndpointId endpoint, const Address& peer, const ResolveOptions& options) {
+    (void)endpoint, (void)peer, (void)options;
+    return fail(Errc::unsupported, "this provider resolves at once");
+  }
+  /// Resolved was its last event.
+  virtual bool is_resolved(EndpointId endpoint) const {
+    (void)endpoint;
+    return false;
+  }
 
   /// These two begin the life of an id that the Manager has just issued; if they fail it is released. The options are
   /// checked now, so that a contradiction is the caller's error, not one for each peer. Errors: those of limits().

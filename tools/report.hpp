@@ -105,6 +105,7 @@ class Reporter {
   void on(const cm::AddressChanged& e);
   void on(const cm::DeviceRemoved& e);
   void on(const cm::UserEvent&) {}  // no command posts any
+  void on(const cm::Resolved&) {}   // doctor looks at it itself
   Known known(cm::Id id) const;
 
   Output& out_;

@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <memory>
 
+#include "drivers/rdmacm/provider.hpp"
 #include "drivers/verbs/convert.hpp"
-#include "drivers/verbs/device.hpp"
 #include "parley/rdma_host.hpp"
 
 namespace parley {
@@ -44,6 +44,26 @@ Kind kind_of(const ibv_gid_entry& entry, bool iwarp) {
   return entry.gid_type == IBV_GID_TYPE_ROCE_V1 ? Kind::roce_v1 : Kind::infiniband;
 }
 
+std::string state_text(ibv_port_state state) {
+  switch (state) {
+    case IBV_PORT_DOWN: return "DOWN";
+    case IBV_PORT_INIT: return "INIT";
+    case IBV_PORT_ARMED: return "ARMED";
+    case IBV_PORT_ACTIVE: return "ACTIVE";
+    default: return "UNKNOWN";
+  }
+}
+
+std::string link_text(std::uint8_t link) {
+  return link == IBV_LINK_LAYER_ETHERNET     ? "Ethernet"
+         : link == IBV_LINK_LAYER_INFINIBAND ? "InfiniBand"
+                                             : "unspecified";
+}
+
+}  // namespace
+
+namespace rdmacm {
+
 std::vector<GidInfo> gids_of(ibv_context* context, std::uint32_t port, bool iwarp) {
   std::array<ibv_gid_entry, 512> entries;
   std::vector<GidInfo> out;
@@ -65,21 +85,9 @@ std::vector<GidInfo> gids_of(ibv_context* context, std::uint32_t port, bool iwar
   return out;
 }
 
-std::string state_text(ibv_port_state state) {
-  switch (state) {
-    case IBV_PORT_DOWN: return "DOWN";
-    case IBV_PORT_INIT: return "INIT";
-    case IBV_PORT_ARMED: return "ARMED";
-    case IBV_PORT_ACTIVE: return "ACTIVE";
-    default: return "UNKNOWN";
-  }
-}
+}  // namespace rdmacm
 
-std::string link_text(std::uint8_t link) {
-  return link == IBV_LINK_LAYER_ETHERNET     ? "Ethernet"
-         : link == IBV_LINK_LAYER_INFINIBAND ? "InfiniBand"
-                                             : "unspecified";
-}
+namespace {
 
 Result<DeviceInfo> describe(ibv_device* device) {
   ibv_context* context = ibv_open_device(device);
@@ -97,7 +105,7 @@ Result<DeviceInfo> describe(ibv_device* device) {
                          .state = state_text(port.state),
                          .link_layer = link_text(port.link_layer),
                          .mtu = 128U << port.active_mtu,
-                         .gids = gids_of(context, number, out.attr.transport == Transport::iwarp)});
+                         .gids = rdmacm::gids_of(context, number, out.attr.transport == Transport::iwarp)});
   }
   return out;
 }

@@ -136,7 +136,7 @@ void Rdmacm::handle(CmEvent& event, Instant now) {
       if (c->phase == Phase::addr) on_address(*c, now);
       return;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
-      if (c->phase == Phase::route) request(*c, now);
+      if (c->phase == Phase::route) on_route(*c, now);
       return;
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
       if (c->phase == Phase::connecting) on_response(*c, now, event);
@@ -233,7 +233,7 @@ void Rdmacm::on_broken(NicDevice& device, Instant now) {
     // What was flushed tells nothing of the cause.
     if (status != WcStatus::wr_flush_err && c->broken == WcStatus::success) c->broken = status;
     if (c->phase != Phase::open) continue;
-    c->phase = Phase::breaking;
+    enter(*c, Phase::breaking);
     set_deadline(*c, now + settle_time);
   }
 }
@@ -357,7 +357,7 @@ void Rdmacm::handle_node_removed(std::string_view node) {
 }
 
 void Rdmacm::end(Connection& c) {
-  c.phase = Phase::over;
+  enter(c, Phase::over);
   set_deadline(c, never);
   std::erase(closing_, c.id);
   core_->ids.find(c.id)->over = true;

@@ -113,6 +113,12 @@ Listener* Rdmacm::find_listener(EndpointId endpoint) const {
 
 void Rdmacm::set_deadline(Connection& c, Instant at) { deadlines_.set(cm::EndpointTable::slot(c.id), at); }
 
+void Rdmacm::enter(Connection& c, Phase phase) {
+  const auto resolves = [](Phase p) { return p == Phase::addr || p == Phase::route ? std::size_t{1} : 0; };
+  resolving_ += resolves(phase) - resolves(c.phase);
+  c.phase = phase;
+}
+
 void Rdmacm::drop_qp(Connection& c) {
   if (c.qp) by_qp_.erase({c.device, c.qp->qp_num()});
   c.qp.reset();
@@ -133,8 +139,12 @@ void Rdmacm::forget(Slot& slot) {
 
 void Rdmacm::free_slot(EndpointId endpoint) {
   Slot& slot = slots_[cm::EndpointTable::slot(endpoint)];
-  if (slot.connection) set_deadline(*slot.connection, never);
+  if (slot.connection) {
+    set_deadline(*slot.connection, never);
+    enter(*slot.connection, Phase::over);
+  }
   std::erase(closing_, endpoint);
+  std::erase(waiting_, endpoint);
   forget(slot);
   core_->release(endpoint);
 }
@@ -215,29 +225,55 @@ Result<void> Rdmacm::listen(EndpointId endpoint, const Address& local, const cm:
   return {};
 }
 
+Result<void> Rdmacm::begin_resolve(EndpointId endpoint, const Address& peer, const cm::ResolveOptions& options) {
+  auto made = std::make_unique<Connection>();
+  made->id = endpoint;
+  made->search = true;
+  made->peer = peer;
+  made->asked_local = options.local;
+  made->resolve_timeout = options.timeout > Duration{} ? options.timeout : options_.resolve_timeout;
+  slot_for(endpoint).connection = std::move(made);
+  return {};
+}
+
+bool Rdmacm::is_resolved(EndpointId endpoint) const {
+  const Connection* c = find(endpoint);
+  return c != nullptr && c->phase == Phase::resolved;
+}
+
 Result<void> Rdmacm::connect(EndpointId endpoint, const Address& peer, const cm::ConnectOptions& options) {
   const auto ib = ib_options(options.transport);
   if (!ib) return tl::unexpected(ib.error());
-  auto made = std::make_unique<Connection>();
-  Connection& c = *made;
+  const bool resolved = is_resolved(endpoint);
+  auto made = resolved ? nullptr : std::make_unique<Connection>();
+  Connection& c = resolved ? *find(endpoint) : *made;
   c.id = endpoint;
   c.peer = peer;
-  c.asked_local = options.local;
-  if (options.local) c.local = *options.local;
+  if (!resolved) {
+    c.asked_local = options.local;
+    c.local = options.local.value_or(Address{});
+  }
   c.depths = {options.ird, options.ord};
   c.retry_count = ib->retry_count;
   c.rnr_retry_count = ib->rnr_retry_count;
   c.reply_timeout = ib->reply_timeout > Duration{} ? ib->reply_timeout : options_.reply_timeout;
   c.private_data.assign(options.private_data.begin(), options.private_data.end());
-  c.transport_timeout = options.transport_timeout;
+  c.resolve_timeout = options.transport_timeout > Duration{}
+                          ? std::min(options.transport_timeout, options_.resolve_timeout)
+                          : options_.resolve_timeout;
   if (options.qp) {
     const auto owner =
         std::find_if(devices_.begin(), devices_.end(), [&](const auto& d) { return d->owns(*options.qp); });
     if (owner == devices_.end())
       return fail(Errc::invalid_argument, "ConnectOptions::qp has a domain or queues that no device of this host made");
+    if (resolved && owner->get() != c.device)
+      return fail(Errc::invalid_argument, "ConnectOptions::qp is not of the device that Resolved named");
     if (auto qp = make_qp(c, **owner, &*options.qp); !qp) return qp;
   }
-  slot_for(endpoint).connection = std::move(made);
+  c.search = false;
+  c.start = {};
+  enter(c, Phase::noted);
+  if (!resolved) slot_for(endpoint).connection = std::move(made);
   return {};
 }
 
@@ -284,7 +320,7 @@ Result<void> Rdmacm::accept(EndpointId endpoint, const cm::AcceptOptions& option
               within(options.ord.value_or(c.depths.ord), c.offered.ord)};
   c.private_data.assign(options.private_data.begin(), options.private_data.end());
   c.accept = true;
-  c.phase = Phase::decided;
+  enter(c, Phase::decided);
   return {};
 }
 
@@ -292,7 +328,7 @@ Result<void> Rdmacm::reject(EndpointId endpoint, ConstBytes private_data) {
   Connection& c = *find(endpoint);
   c.private_data.assign(private_data.begin(), private_data.end());
   c.accept = false;
-  c.phase = Phase::decided;
+  enter(c, Phase::decided);
   return {};
 }
 
@@ -301,7 +337,7 @@ Result<void> Rdmacm::disconnect(EndpointId endpoint) {
   if (c == nullptr) return stale();
   if (c->phase == Phase::breaking) return {};  // its end is on its way
   if (c->phase != Phase::open) return fail(Errc::wrong_state, "only an established connection can be disconnected");
-  c->phase = Phase::closing;
+  enter(*c, Phase::closing);
   return {};
 }
 
@@ -322,7 +358,8 @@ bool Rdmacm::has_events() const {
 }
 
 bool Rdmacm::has_work() const {
-  return core_->has_noted() || std::any_of(devices_.begin(), devices_.end(), [](const auto& d) { return d->due(); });
+  return core_->has_noted() || (!waiting_.empty() && resolving_ < options_.resolve_max) ||
+         std::any_of(devices_.begin(), devices_.end(), [](const auto& d) { return d->due(); });
 }
 
 std::vector<NicDevice*> Rdmacm::gone_devices() const {
@@ -360,6 +397,7 @@ bool Rdmacm::turn(Instant now) {
     any = true;
     if (Connection* c = find(*late)) out_of_time(*c, now);
   }
+  start_waiting(now);
   release_removed();
   // Those whose requests have completed meanwhile; each leaves the list at its end.
   for (const EndpointId id : std::vector(closing_))

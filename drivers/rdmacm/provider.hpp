@@ -5,9 +5,11 @@
 //
 // Phase      | input                            | next       | what happens
 // -----------|----------------------------------|------------|---------------------------------------------------------
-// noted      | the driver's turn                | addr       | rdma_resolve_addr
+// noted      | the driver's turn                | addr       | rdma_resolve_addr; with resolve_max searches: later
 // addr       | ADDR_RESOLVED                    | route      | the device is known: queue pair; rdma_resolve_route
 // route      | ROUTE_RESOLVED                   | connecting | rdma_connect
+//            | the same, of Manager::resolve()  | resolved   | Resolved
+// resolved   | connect()                        | noted      | queued for the driver's turn: rdma_connect
 // addr..     | errors, UNREACHABLE, time-out    | waiting    | Retrying, if cm/retries.hpp knows an address
 // connecting |                                  | over       | ConnectFailed
 // waiting    | the wait is over                 | addr       | a new rdma_cm_id
@@ -30,6 +32,7 @@
 #include <rdma/rdma_cma.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -49,6 +52,7 @@ using cm::EndpointId;
 using verbs::NicDevice;
 
 enum class Phase : std::uint8_t {
+  resolved,
   noted,
   waiting,
   addr,
@@ -73,6 +77,7 @@ struct Connection {
   EndpointId id = 0;
   Phase phase = Phase::noted;
   bool initiator = true;
+  bool search = false;        // of Manager::resolve(): ends with Resolved
   bool accept = false;        // decided
   bool disconnected = false;  // rdma_disconnect was called
   rdma_cm_id* cm = nullptr;
@@ -84,7 +89,7 @@ struct Connection {
   bool forced = false;   // linger ended it
   std::uint8_t retry_count = 7, rnr_retry_count = 7;
   Bytes private_data;  // of the Request, or of the decision
-  Duration transport_timeout{}, reply_timeout{};
+  Duration resolve_timeout{}, reply_timeout{};
   Instant start{};
   cm::Steps steps;
   WcStatus broken = WcStatus::success;
@@ -132,6 +137,8 @@ class Rdmacm final : public cm::Provider {
   Result<cm::Limits> limits(const cm::TransportOptions& options, cm::Depths depths) const override;
   Result<cm::Limits> limits(EndpointId endpoint) const override;
   Result<cm::Route> resolve(const Address& peer, const std::optional<Address>& local) override;
+  Result<void> begin_resolve(EndpointId endpoint, const Address& peer, const cm::ResolveOptions& options) override;
+  bool is_resolved(EndpointId endpoint) const override;
   Result<void> listen(EndpointId endpoint, const Address& local, const cm::ListenOptions& options) override;
   Result<void> connect(EndpointId endpoint, const Address& peer, const cm::ConnectOptions& options) override;
   Result<QueuePair*> create_qp(EndpointId endpoint, const QpInit& init) override;
@@ -173,12 +180,14 @@ class Rdmacm final : public cm::Provider {
   Result<void> make_qp(Connection& c, NicDevice& device, const QpInit* init);
   void drop_qp(Connection& c);
   void set_deadline(Connection& c, Instant at);
+  void enter(Connection& c, Phase phase);
   cm::Id id_of(const Connection& c) const { return core_->id(c.id); }
 
   // setup.cpp: from nothing to Established or to a failure
   void carry_out(EndpointId id, Instant now);
   void start_listening(Listener& l);
   void start_attempt(Connection& c, Instant now);
+  void on_route(Connection& c, Instant now);
   void request(Connection& c, Instant now);
   void decide(Connection& c, Instant now);
   void on_address(Connection& c, Instant now);
@@ -193,6 +202,8 @@ class Rdmacm final : public cm::Provider {
   bool try_again(Connection& c, Instant now, cm::Failure& why);
   void give_way(EndpointId who, Instant now);
   cm::TransportParameters parameters_of(const Connection& c) const;
+  void tell_resolved(Connection& c);
+  void start_waiting(Instant now);
 
   // events.cpp: what the system says, and how connections end
   bool poll_channel();
@@ -222,8 +233,13 @@ class Rdmacm final : public cm::Provider {
   std::vector<Slot> slots_;  // by EndpointTable::slot
   std::map<std::pair<const NicDevice*, std::uint32_t>, EndpointId> by_qp_;
   std::vector<EndpointId> closing_;  // wait for their requests to complete
+  std::size_t resolving_ = 0;        // in Phase::addr and route
+  std::deque<EndpointId> waiting_;   // for their turn to resolve; each at most once per attempt
   DeadlineQueue deadlines_;
 };
+
+/// The GIDs of a port, each with its rank (devices.cpp).
+std::vector<GidInfo> gids_of(ibv_context* context, std::uint32_t port, bool iwarp);
 
 /// After a request failed, a disconnect that says why may still come.
 inline constexpr Duration settle_time = std::chrono::milliseconds(200);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // From nothing to Established, or to a failure.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "base/text.hpp"
 #include "drivers/asio/sockaddr.hpp"
 #include "drivers/rdmacm/provider.hpp"
 #include "drivers/verbs/convert.hpp"
@@ -73,6 +76,7 @@ void Rdmacm::carry_out(EndpointId id, Instant now) {
       c->start = now;
       core_->retries.begin(id, now);
     }
+    if (c->cm != nullptr && !c->search) return request(*c, now);  // resolved before
     start_attempt(*c, now);
   } else if (c->phase == Phase::decided) {
     decide(*c, now);
@@ -97,14 +101,27 @@ void Rdmacm::start_listening(Listener& l) {
   core_->events.push(cm::Listening{core_->id(l.id), l.address});
 }
 
+// Those for which there was no room, in their order.
+void Rdmacm::start_waiting(Instant now) {
+  while (!waiting_.empty() && resolving_ < options_.resolve_max) {
+    Connection* c = find(waiting_.front());
+    waiting_.pop_front();
+    if (c != nullptr && c->phase == Phase::noted) start_attempt(*c, now);
+  }
+}
+
 void Rdmacm::start_attempt(Connection& c, Instant now) {
+  enter(c, Phase::noted);
+  if (resolving_ >= options_.resolve_max) {
+    set_deadline(c, never);
+    return waiting_.push_back(c.id);
+  }
   drop_cm(c);
-  c.phase = Phase::addr;
+  enter(c, Phase::addr);
   if (rdma_create_id(channel_, &c.cm, reinterpret_cast<void*>(c.id), RDMA_PS_TCP) != 0)
     return fail_setup(c, now, call_failure(ib::step::resolve_addr, last_error("rdma_create_id: errno {a}"), c.peer));
   SockAddr local = to_sockaddr(c.asked_local.value_or(Address{})), peer = to_sockaddr(c.peer);
-  const Duration limit = c.transport_timeout > Duration{} ? std::min(c.transport_timeout, options_.resolve_timeout)
-                                                          : options_.resolve_timeout;
+  const Duration limit = c.resolve_timeout;
   if (rdma_resolve_addr(c.cm, c.asked_local ? local.get() : nullptr, peer.get(), milliseconds(limit)) != 0)
     return fail_setup(c, now, cm::system_failure(ib::step::resolve_addr, {errno, std::generic_category()}, c.peer));
   set_deadline(c, after(after(now, limit), limit));
@@ -123,17 +140,25 @@ void Rdmacm::on_address(Connection& c, Instant now) {
                                         "make the queue pair on the device that Id::device() of an attempt without one "
                                         "names, or set ConnectOptions::local"));
   }
-  if (!c.qp) {
-    if (auto made = make_qp(c, **device, nullptr); !made)
-      return fail_setup(c, now, call_failure(ib::step::resolve_addr, made.error(), c.peer));
-  }
-  c.phase = Phase::route;
-  if (rdma_resolve_route(c.cm, milliseconds(options_.resolve_timeout)) != 0)
+  c.device = *device;
+  enter(c, Phase::route);
+  if (rdma_resolve_route(c.cm, milliseconds(c.resolve_timeout)) != 0)
     return fail_setup(c, now, cm::system_failure(ib::step::resolve_route, {errno, std::generic_category()}, c.peer));
 }
 
+void Rdmacm::on_route(Connection& c, Instant now) {
+  if (!c.search) return request(c, now);
+  set_deadline(c, never);
+  enter(c, Phase::resolved);
+  tell_resolved(c);
+}
+
 void Rdmacm::request(Connection& c, Instant now) {
-  c.phase = Phase::connecting;
+  if (!c.qp) {
+    if (auto made = make_qp(c, *c.device, nullptr); !made)
+      return fail_setup(c, now, call_failure(ib::step::send_request, made.error(), c.peer));
+  }
+  enter(c, Phase::connecting);
   c.steps.transport = now - c.start;
   rdma_conn_param param = param_of(c);
   if (rdma_connect(c.cm, &param) != 0)
@@ -196,18 +221,43 @@ cm::TransportParameters Rdmacm::parameters_of(const Connection& c) const {
   return out;
 }
 
+void Rdmacm::tell_resolved(Connection& c) {
+  cm::Resolved out{.id = id_of(c), .device = c.device, .local = c.local, .parameters = {}, .reason = {}};
+  const bool iwarp = c.device->transport() == Transport::iwarp;
+  out.reason = fmt::format("the kernel's route to {} leaves through {}, from {}", c.peer.to_string(), c.device->name(),
+                           c.local.to_string());
+  if (!iwarp) {
+    ib::Parameters way;
+    way.port_num = c.cm->port_num;
+    const rdma_ib_addr& gids = c.cm->route.addr.addr.ibaddr;
+    std::copy(std::begin(gids.sgid.raw), std::end(gids.sgid.raw), way.sgid.begin());
+    std::copy(std::begin(gids.dgid.raw), std::end(gids.dgid.raw), way.dgid.begin());
+    if (c.cm->route.num_paths > 0) way.path_mtu = static_cast<Mtu>(c.cm->route.path_rec[0].mtu & 0x3F);
+    std::vector<GidInfo> known = gids_of(c.cm->verbs, way.port_num, iwarp);
+    std::sort(known.begin(), known.end(), [](const GidInfo& a, const GidInfo& b) { return a.rank < b.rank; });
+    const auto own = std::find_if(known.begin(), known.end(), [&](const GidInfo& g) { return g.gid == way.sgid; });
+    out.reason += ", with the GID " + gid_text(way.sgid);
+    if (own != known.end()) {
+      way.sgid_index = static_cast<std::uint8_t>(own->index);
+      out.reason += fmt::format(" (index {}: {})", own->index, own->reason);
+    }
+    out.parameters = way;
+  }
+  core_->events.push(std::move(out));
+}
+
 void Rdmacm::established(Connection& c, Instant now, Bytes private_data) {
   set_deadline(c, never);
   if (c.steps.reply == Duration{}) c.steps.reply = now - c.start;
   c.steps.established = now - c.start;
-  c.phase = Phase::open;
+  enter(c, Phase::open);
   const QpAttr attr = c.qp->query();
   if (attr.max_dest_rd_atomic && attr.max_rd_atomic && c.device->transport() != Transport::iwarp)
     c.depths = {*attr.max_dest_rd_atomic, *attr.max_rd_atomic};
   core_->pending.leave(c.id);
   core_->retries.forget(c.id);
   if (c.broken != WcStatus::success) {  // while the confirmation was awaited
-    c.phase = Phase::breaking;
+    enter(c, Phase::breaking);
     set_deadline(c, now + settle_time);
   }
   core_->events.push(cm::Established{.id = id_of(c),
@@ -245,7 +295,7 @@ void Rdmacm::on_request(Listener& l, Instant now, CmEvent& event) {
   auto made = std::make_unique<Connection>();
   Connection& c = *made;
   c.id = id;
-  c.phase = Phase::deciding;
+  enter(c, Phase::deciding);
   c.initiator = false;
   c.cm = event.cm;
   c.cm->context = reinterpret_cast<void*>(id);
@@ -294,7 +344,7 @@ void Rdmacm::decide(Connection& c, Instant now) {
     if (errno == EINVAL) return gave_up();
     return fail_setup(c, now, cm::system_failure(ib::step::ulp_decision, {errno, std::generic_category()}, c.peer));
   }
-  c.phase = Phase::accepting;
+  enter(c, Phase::accepting);
   c.steps.reply = now - c.start;
   core_->pending.peers_turn(c.id);
   set_deadline(c, after(now, c.reply_timeout));
@@ -339,11 +389,11 @@ bool Rdmacm::try_again(Connection& c, Instant now, cm::Failure& why) {
   const Address failed = std::exchange(c.peer, again->peer);
   core_->events.push(cm::Retrying{id_of(c), std::move(why), failed, c.peer, again->wait});
   if (again->wait == Duration{}) {
-    c.phase = Phase::noted;
+    enter(c, Phase::noted);
     core_->note(c.id);
     set_deadline(c, never);
   } else {
-    c.phase = Phase::waiting;
+    enter(c, Phase::waiting);
     set_deadline(c, after(now, again->wait));
   }
   return true;

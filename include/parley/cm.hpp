@@ -5,9 +5,11 @@
 // turn.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -64,6 +66,11 @@ struct ConnectOptions {
   std::vector<Address> backups{};
 };
 
+struct ResolveOptions {
+  std::optional<Address> local{};  ///< source address; none: the system chooses
+  Duration timeout{};              ///< longest wait for the address, and again for the route; 0: the host's own
+};
+
 struct ListenOptions {
   TransportOptions transport{};
   std::uint16_t ird = 32, ord = 32;  ///< as in ConnectOptions, for connections whose accept() says nothing else
@@ -99,6 +106,9 @@ class Id {
   /// Null: a listener, or which device leads to the peer is not known yet.
   Device* device() const;
 
+  /// Behind Resolved, and once: connects to the address that was resolved, the way that was found. Answered, and bounded,
+  /// as Manager::connect(); `options.local` has been decided. Errors: those of Manager::connect(), wrong_state.
+  Result<void> connect(const ConnectOptions& options = {});
   Result<void> accept(const AcceptOptions& options = {});
   Result<void> reject(ConstBytes private_data = {});
   /// Graceful: sends what is posted, then FIN. Ends with Disconnected.
@@ -127,6 +137,14 @@ struct Steps {
 struct Listening {
   Id id;
   Address local;
+};
+/// The way to a peer: make what a queue pair needs on `device`, then call Id::connect().
+struct Resolved {
+  Id id;
+  Device* device = nullptr;
+  Address local;                   ///< source address; any(): the system chooses it when the transport is opened
+  TransportParameters parameters;  ///< RoCE, InfiniBand: port, GIDs and path MTU; null otherwise
+  std::string reason;              ///< why this way, in words
 };
 struct ConnectRequest {
   Id listener;
@@ -208,7 +226,7 @@ struct UserEvent {
 };
 
 using Event = std::variant<Listening, ConnectRequest, Established, Rejected, ConnectFailed, Retrying, Disconnected,
-                           TurnedAway, AddressChanged, DeviceRemoved, UserEvent>;
+                           TurnedAway, AddressChanged, DeviceRemoved, UserEvent, Resolved>;
 
 inline constexpr std::uint32_t endpoints_default = 131072;
 inline constexpr std::uint32_t endpoints_limit = 1U << 24;
@@ -234,6 +252,8 @@ class Manager {
 
   /// Answered by Listening (with the real port if it was 0) or ConnectFailed.
   Result<Id> listen(const Address& local, const ListenOptions& options = {});
+  /// Finds the device and the addresses of a connection before it is made. Answered by Resolved or ConnectFailed.
+  Result<Id> resolve(const Address& peer, const ResolveOptions& options = {});
   /// Answered by Established, Rejected or ConnectFailed. Receives may be posted on id.qp() at once.
   Result<Id> connect(const Address& peer, const ConnectOptions& options = {});
   std::optional<Event> poll_event();
@@ -253,6 +273,8 @@ class Manager {
   Id make_id(std::uint64_t number) { return Id(this, number); }
   /// It waits for accept() or reject(), and the private data fits.
   Result<void> check_decision(std::uint64_t number, bool accept, ConstBytes private_data) const;
+  Result<void> check(const Address& peer, const ConnectOptions& options);
+  Result<void> connect(std::uint64_t number, ConnectOptions options);
   Result<void> accept(std::uint64_t number, const AcceptOptions& options);
   Result<void> reject(std::uint64_t number, ConstBytes private_data);
   Result<void> disconnect(std::uint64_t number);
@@ -260,8 +282,10 @@ class Manager {
 
   Provider& provider_;
   std::unique_ptr<Core> core_;
-  std::uint32_t user_events_ = 0;    // that wait
-  std::uint64_t reported_dead_ = 0;  // an id the user never knew: destroyed after its ConnectFailed was polled
+  struct Way;
+  std::map<std::uint64_t, Way> ways_;  // of resolve(), where the provider knew at once; at most one per id
+  std::uint32_t user_events_ = 0;      // that wait
+  std::uint64_t reported_dead_ = 0;    // an id the user never knew: destroyed after its ConnectFailed was polled
 };
 
 }  // namespace parley::cm

@@ -4,6 +4,7 @@
 // what differs from plain sockets.
 #pragma once
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,8 @@ struct RdmaHostOptions {
   cm::ManagerOptions manager{};
   /// Longest wait for the neighbour's address and for the route, each. More than 0.
   Duration resolve_timeout = std::chrono::seconds(2);
+  /// Searches for addresses and routes that are under way at once; the others wait for their turn. More than 0.
+  std::uint32_t resolve_max = 64;
   /// Longest wait for the answer to a connection request. The kernel by itself gives up after more than a minute.
   Duration reply_timeout = std::chrono::seconds(30);
   /// disconnect(): how long posted requests may take to complete before the connection is ended all the same.

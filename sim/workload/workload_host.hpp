@@ -79,6 +79,7 @@ class HostApp final : public App {
   void on(cm::AddressChanged&) {}
   void on(cm::DeviceRemoved&) {}
   void on(cm::UserEvent&) {}
+  void on(cm::Resolved&) {}
   void decide(Live& end);
   void learn_address(Live& end);
   void told(Live& end, check::ToldEvent event);

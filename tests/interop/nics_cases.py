@@ -121,6 +121,20 @@ def doctor_case(device):
                 server_exit=None, client_says=["rdmacm: works", rf"{device}0 \({kind}\)", "port 1 ACTIVE"])
 
 
+def way_case(device):
+    says = [r"way: works: 192\.0\.2\.2:7471: the kernel's route .* leaves through " + f"{device}0, from 192.0.2.1"]
+    if device == "rxe":
+        says.append(r"with the GID ::ffff:192\.0\.2\.1 \(index \d+: RoCE v2, routable\)")
+    return Case("way", device, "b", STOCK_RPING.replace("{pings}", "1"), f"{PARLEY} doctor rdmacm --to {ADDRESS['b'][4]}",
+                interrupt=True, server_exit=None, client_says=says)
+
+
+def no_way_case(device):
+    return Case("no-way", device, "b", STOCK_RPING.replace("{pings}", "1"), f"{PARLEY} doctor rdmacm --to 192.0.2.99",
+                interrupt=True, server_exit=None, client_exit=3,
+                client_says=["way: fails: resolve the address of 192.0.2.99"])
+
+
 def neighbour_case(device):
     """The kernel watches the neighbours of those who connected (since Linux 6.0), and hangs nothing up."""
     move = f"ip neigh replace {ADDRESS['a'][4]} lladdr 02:00:00:00:00:77 nud reachable dev $NIC"
@@ -142,7 +156,7 @@ def removal_case(device):
 def plan(pattern=None):
     cases = []
     for device in ("rxe", "siw"):
-        cases += [doctor_case(device), *rping_cases(device), *cm_cases(device)]
+        cases += [doctor_case(device), way_case(device), no_way_case(device), *rping_cases(device), *cm_cases(device)]
         cases += socket_cases() if device == "siw" else []
         cases += [neighbour_case(device)] if device == "rxe" else []
         cases += [rank_case(device), removal_case(device)]

@@ -25,6 +25,16 @@ class Doctor(CliTest):
         self.assertIn("iwarp-ipv4: works: a connection to itself over IPv4 loopback took", done.out)
         self.assertNotIn("rdmacm", done.out)
 
+    def test_the_way_to_a_host(self):
+        done = self.ok(run("doctor", "--to", "127.0.0.1", "--json"))
+        way = done.event("check")
+        self.assertEqual((way["name"], way["verdict"]), ("way", "passed"))
+        self.assertEqual(way["details"]["peer"], "127.0.0.1:7471")
+        self.assertIsNone(way["details"]["local"])
+        done = run("doctor", "--to", "no-such-host.invalid")
+        self.assertEqual(done.code, 3, done)
+        self.assertIn("way: fails: cannot resolve 'no-such-host.invalid'", done.out)
+
     def test_another_provider_is_refused(self):
         done = run("doctor", "roce")
         self.assertEqual(done.code, 2, done)

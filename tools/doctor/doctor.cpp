@@ -11,6 +11,7 @@
 
 #include "base/json_text.hpp"
 #include "base/text.hpp"
+#include "parley/host.hpp"
 #include "parley/rdma_host.hpp"
 #include "parley/tcp_host.hpp"
 #include "tools/command.hpp"
@@ -235,6 +236,51 @@ Check check_rdma() {
   return check;
 }
 
+/// Which device and addresses a connection to `peer` would use. Errors: in words.
+tl::expected<cm::Resolved, std::string> resolve_way(Host& host, const Address& peer) {
+  cm::Manager& cm = host.cm();
+  auto id = cm.resolve(peer);
+  if (!id) return tl::unexpected(words(id.error()));
+  const Instant end = host.now() + std::chrono::seconds(10);
+  tl::expected<cm::Resolved, std::string> out = tl::unexpected(std::string("no answer within 10 s"));
+  for (bool told = false; !told && host.now() < end;) {
+    host.run_once(std::chrono::milliseconds(50));
+    while (auto event = cm.poll_event()) {
+      told = true;
+      if (auto* way = std::get_if<cm::Resolved>(&*event)) out = std::move(*way);
+      if (const auto* lost = std::get_if<cm::ConnectFailed>(&*event))
+        out = tl::unexpected(lost->why.to_string(peer.to_string()));
+    }
+  }
+  id->destroy();
+  return out;
+}
+
+Check check_way(std::string_view provider, const std::string& to) {
+  Check check{.name = "way", .verdict = Verdict::fails, .found = {}, .advice = {}, .details = {{"to", to}}};
+  const auto endpoint = parse_endpoint(to, 7471);
+  if (!endpoint) return check.found = endpoint.error().text, check;
+  const auto addresses = resolve(*endpoint);
+  if (!addresses) return check.found = addresses.error().text, check;
+  const Address& peer = addresses->front();
+  auto host = open_host(provider);
+  if (!host) return check.found = host.error().sentence(), check;
+  const auto way = resolve_way(**host, peer);
+  if (!way) return check.found = way.error(), check;
+  check.verdict = Verdict::works;
+  check.found = fmt::format("{}: {}", peer.to_string(), way->reason);
+  check.details.update({{"peer", peer.to_string()},
+                        {"device", way->device->query().name},
+                        {"local", way->local.is_any() ? Json() : Json(way->local.to_string())}});
+  if (const auto* ib = std::get_if<ib::Parameters>(&way->parameters))
+    check.details.update({{"port", ib->port_num},
+                          {"sgid_index", ib->sgid_index},
+                          {"sgid", gid_text(ib->sgid)},
+                          {"dgid", gid_text(ib->dgid)},
+                          {"path_mtu", 128U << static_cast<unsigned>(ib->path_mtu)}});
+  return check;
+}
+
 bool print(const Check& check, Context& context) {
   const std::string advice = check.advice.empty() ? "" : "\n  try: " + check.advice;
   context.out.text(fmt::format("{}: {}: {}{}", check.name, to_string(check.verdict), check.found, advice));
@@ -244,7 +290,11 @@ bool print(const Check& check, Context& context) {
   return check.verdict != Verdict::fails;
 }
 
-int run_doctor(const std::string& provider, Context& context) {
+int run_doctor(const std::string& provider, const std::string& to, Context& context) {
+  if (!to.empty()) {
+    if (print(check_way(provider.empty() ? "iwarp" : provider, to), context)) return code(Exit::ok);
+    return context.out.error(Exit::environment, "no way leads there");
+  }
   bool good = true;
   if (provider.empty() || provider == "iwarp") {
     // One IP version is enough for connections.
@@ -268,16 +318,18 @@ int run_doctor(const std::string& provider, Context& context) {
 }  // namespace
 
 void register_doctor(Command app, Context& context) {
-  auto provider = std::make_shared<std::string>();
+  auto provider = std::make_shared<std::string>(), to = std::make_shared<std::string>();
   Command sub = app.subcommand("doctor", "Say what works on this machine, and why the rest does not");
   sub.option("provider", *provider, "Only this one, which then has to work").one_of({"iwarp", "rdmacm"});
+  sub.option("--to", *to, "Which device, address and GID lead to HOST, and nothing else").type("HOST");
   add_json_flag(sub, context);
   sub.footer(
       "Examples:\n"
       "  parley doctor                 all of it; fails only if not even plain sockets work\n"
       "  parley doctor rdmacm          fails if no RDMA device can be used\n"
+      "  parley doctor rdmacm --to HOST\n"
       "  parley doctor --json");
-  sub.run([provider, &context] { return run_doctor(*provider, context); });
+  sub.run([provider, to, &context] { return run_doctor(*provider, *to, context); });
 }
 
 }  // namespace parley::tools

@@ -85,6 +85,7 @@ struct Teller {
   void operator()(const AddressChanged&) const {}
   void operator()(const DeviceRemoved&) const {}
   void operator()(const UserEvent&) const {}
+  void operator()(const Resolved&) const {}
 };
 
 }  // namespace

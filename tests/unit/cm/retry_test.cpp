@@ -143,6 +143,63 @@ TEST(CmRetry, OptionsAreTakenUpToTheirBounds) {
   }
 }
 
+TEST(CmResolve, TheWayIsToldBeforeTheConnectionIsMade) {
+  Net net;
+  Host& a = net.add_host(1);
+  Host& b = net.add_host(2);
+  ASSERT_TRUE(b.cm.listen(Address::any(Address::Family::v4, 7471)));
+  auto id = a.cm.resolve(at(2));
+  ASSERT_TRUE(id);
+  net.run_for(1s);
+  const auto* way = a.last<cm::Resolved>();
+  ASSERT_TRUE(way);
+  EXPECT_EQ(way->id, *id);
+  EXPECT_EQ(way->device, &a.cm.device());
+  EXPECT_EQ(id->device(), &a.cm.device());
+  EXPECT_EQ(id->peer_address().value(), at(2));
+  EXPECT_EQ(way->reason, "there is one device, whose packets the system routes");
+
+  EXPECT_EQ(id->connect({.ird = 60000}).error(), Errc::invalid_argument) << "and the way is still there";
+  ASSERT_TRUE(id->connect({.ird = 3}));
+  EXPECT_EQ(id->connect().error().sentence(),
+            "only an id that was resolved, and not connected since, can be connected");
+  net.run_for(1s);
+  auto* request = b.last<cm::ConnectRequest>();
+  ASSERT_TRUE(request);
+  ASSERT_TRUE(request->id.accept());
+  net.run_for(1s);
+  const auto* up = a.last<cm::Established>();
+  ASSERT_TRUE(up);
+  EXPECT_EQ(up->id, *id);
+  EXPECT_EQ(up->ird, 3);
+  EXPECT_EQ(id->connect().error(), Errc::wrong_state);
+}
+
+TEST(CmResolve, AnIdThatOnlyWasResolvedIsForgottenAtOnce) {
+  Net net;
+  Host& a = net.add_host(1, {}, {.endpoints_max = 1});
+  auto id = a.cm.resolve(at(2));
+  ASSERT_TRUE(id);
+  EXPECT_EQ(a.cm.resolve(at(2)).error(), Errc::no_space);
+  id->destroy();
+  EXPECT_FALSE(a.cm.poll_event()) << "no event of it after that";
+  EXPECT_TRUE(a.cm.resolve(at(2)));
+}
+
+TEST(CmResolve, BadArgumentsAreNamed) {
+  Net net;
+  Host& a = net.add_host(1);
+  const auto refusal = [&](const Address& peer, const cm::ResolveOptions& options) {
+    const auto id = a.cm.resolve(peer, options);
+    return id ? std::string("accepted") : id.error().sentence();
+  };
+  EXPECT_EQ(refusal(Address::v4(192, 0, 2, 2, 0), {}), "the peer's port is 0; it is 1 to 65535");
+  EXPECT_EQ(refusal(at(2), {.timeout = -1ns}), "ResolveOptions::timeout is -1 ns; it is at least 0");
+  EXPECT_EQ(refusal(at(2), {.local = Address::any(Address::Family::v6, 0)}),
+            "ConnectOptions::local is of IP version 6, and the peer of version 4");
+  EXPECT_EQ(cm::Id().connect().error(), Errc::wrong_state);
+}
+
 TEST(CmRetry, BadOptionsAreNamed) {
   Net net;
   Host& a = net.add_host(1);
