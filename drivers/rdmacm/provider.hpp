@@ -92,6 +92,7 @@ struct Connection {
   Duration resolve_timeout{}, reply_timeout{};
   Instant start{};
   cm::Steps steps;
+  cm::NicSteps nic;  // initiator
   WcStatus broken = WcStatus::success;
   OwnQueues own;  // before the queue pair, which uses it
   std::unique_ptr<verbs::Qp> qp;

@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "drivers/asio/sockaddr.hpp"
+#include "drivers/clock.hpp"
 #include "drivers/rdmacm/provider.hpp"
 #include "drivers/verbs/convert.hpp"
 
@@ -118,8 +119,11 @@ void Rdmacm::start_attempt(Connection& c, Instant now) {
   }
   drop_cm(c);
   enter(c, Phase::addr);
+  c.nic = {};
+  c.nic.create_id.begin = clock_now();
   if (rdma_create_id(channel_, &c.cm, reinterpret_cast<void*>(c.id), RDMA_PS_TCP) != 0)
     return fail_setup(c, now, call_failure(ib::step::resolve_addr, last_error("rdma_create_id: errno {a}"), c.peer));
+  c.nic.create_id.end = c.nic.resolve_addr.begin = clock_now();
   SockAddr local = to_sockaddr(c.asked_local.value_or(Address{})), peer = to_sockaddr(c.peer);
   const Duration limit = c.resolve_timeout;
   if (rdma_resolve_addr(c.cm, c.asked_local ? local.get() : nullptr, peer.get(), milliseconds(limit)) != 0)
@@ -128,6 +132,7 @@ void Rdmacm::start_attempt(Connection& c, Instant now) {
 }
 
 void Rdmacm::on_address(Connection& c, Instant now) {
+  c.nic.resolve_addr.end = now;
   c.local = address_of(rdma_get_local_addr(c.cm));
   const auto device = device_for(c.cm->verbs);
   if (!device) return fail_setup(c, now, call_failure(ib::step::resolve_addr, device.error(), c.peer));
@@ -142,11 +147,13 @@ void Rdmacm::on_address(Connection& c, Instant now) {
   }
   c.device = *device;
   enter(c, Phase::route);
+  c.nic.resolve_route.begin = clock_now();
   if (rdma_resolve_route(c.cm, milliseconds(c.resolve_timeout)) != 0)
     return fail_setup(c, now, cm::system_failure(ib::step::resolve_route, {errno, std::generic_category()}, c.peer));
 }
 
 void Rdmacm::on_route(Connection& c, Instant now) {
+  c.nic.resolve_route.end = now;
   if (!c.search) return request(c, now);
   set_deadline(c, never);
   enter(c, Phase::resolved);
@@ -155,9 +162,12 @@ void Rdmacm::on_route(Connection& c, Instant now) {
 
 void Rdmacm::request(Connection& c, Instant now) {
   if (!c.qp) {
+    c.nic.create_qp = {clock_now(), {}};
     if (auto made = make_qp(c, *c.device, nullptr); !made)
       return fail_setup(c, now, call_failure(ib::step::send_request, made.error(), c.peer));
+    c.nic.create_qp->end = clock_now();
   }
+  c.nic.connect.begin = clock_now();
   enter(c, Phase::connecting);
   c.steps.transport = now - c.start;
   rdma_conn_param param = param_of(c);
@@ -250,6 +260,7 @@ void Rdmacm::established(Connection& c, Instant now, Bytes private_data) {
   set_deadline(c, never);
   if (c.steps.reply == Duration{}) c.steps.reply = now - c.start;
   c.steps.established = now - c.start;
+  c.nic.connect.end = clock_now();
   enter(c, Phase::open);
   const QpAttr attr = c.qp->query();
   if (attr.max_dest_rd_atomic && attr.max_rd_atomic && c.device->transport() != Transport::iwarp)
@@ -265,7 +276,8 @@ void Rdmacm::established(Connection& c, Instant now, Bytes private_data) {
                                      .private_data = std::move(private_data),
                                      .ird = c.depths.ird,
                                      .ord = c.depths.ord,
-                                     .steps = c.steps});
+                                     .steps = c.steps,
+                                     .nic = c.initiator ? std::optional(c.nic) : std::nullopt});
 }
 
 void Rdmacm::give_way(EndpointId who, Instant now) {

@@ -134,6 +134,19 @@ struct Steps {
   Duration established{};  ///< ready-to-receive sent (initiator); it, or the first message, received (responder)
 };
 
+/// What an initiator over a NIC asked of its kernel, in order, in the driver's time (Host::now()): of the attempt that
+/// succeeded.
+struct NicSteps {
+  struct Span {
+    Instant begin{}, end{};
+  };
+  Span create_id{};                 ///< rdma_create_id
+  Span resolve_addr{};              ///< rdma_resolve_addr until the address is resolved
+  Span resolve_route{};             ///< rdma_resolve_route until the route is resolved
+  std::optional<Span> create_qp{};  ///< none: the queue pair was there before
+  Span connect{};                   ///< rdma_connect until both sides know: the peer's answer, the queue pair's states
+};
+
 struct Listening {
   Id id;
   Address local;
@@ -164,6 +177,7 @@ struct Established {
   /// This side's from now on; mpa::depth_not_negotiated where MPA left it to the ULP.
   std::uint16_t ird = 0, ord = 0;
   Steps steps;
+  std::optional<NicSteps> nic{};  ///< of an initiator's connection over a NIC; no other has these steps
   /// What was agreed in MPA's terms; null on another transport.
   const mpa::Parameters* mpa() const { return std::get_if<mpa::Parameters>(&parameters); }
 };

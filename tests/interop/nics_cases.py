@@ -94,6 +94,23 @@ def cm_cases(device):
                server_says=["24 requests: 24 established"], client_says=["24 of 24 connections"])
 
 
+CMTIME_STEPS = ["create id +[0-9]", "resolve addr +[0-9]", "resolve route +[0-9]", "create qp +[0-9]", "\\nconnect +[0-9]",
+                "disconnect +[0-9]", "destroy +[0-9]"]
+
+
+def cmtime_cases(device):
+    """Twelve connections, stock against Parley in both directions and Parley against itself: step by step the same names."""
+    yield Case("cmtime.parley-to-parley", device, "a", f"{PARLEY} cmtime -b {{address}} -c 12 -p {{port}} {NIC}",
+               f"{PARLEY} cmtime -s {{address}} -p {{port}} -c 12 {NIC}", server_says=["12 connections served"],
+               client_says=[*CMTIME_STEPS, "bind addr +-"])
+    yield Case("cmtime.stock-to-parley", device, "a", f"{PARLEY} cmtime -b {{address}} -c 12 -p {{port}} {NIC}",
+               "cmtime -s {address} -p {port} -c 12", server_says=["12 connections served"],
+               client_says=["create id *:", "resolve route *:", "destroy *:"])
+    yield Case("cmtime.parley-to-stock", device, "b", "cmtime -c 12 -p {port}",
+               f"{PARLEY} cmtime -s {{address}} -p {{port}} -c 12 {NIC}", client_says=CMTIME_STEPS, interrupt=True,
+               server_exit=None)
+
+
 def rank_case(device):
     """The MPI-like runtime in C: eight processes, all of them connected with one another, over libparley's code."""
     return Case("eight-ranks", device, "a", "sleep 300",
@@ -157,6 +174,7 @@ def plan(pattern=None):
     cases = []
     for device in ("rxe", "siw"):
         cases += [doctor_case(device), way_case(device), no_way_case(device), *rping_cases(device), *cm_cases(device)]
+        cases += cmtime_cases(device)
         cases += socket_cases() if device == "siw" else []
         cases += [neighbour_case(device)] if device == "rxe" else []
         cases += [rank_case(device), removal_case(device)]

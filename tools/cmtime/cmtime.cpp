@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// `parley cmtime`: options, in the letters of cmtime(1), and the choice of the side.
+#include "tools/cmtime/cmtime.hpp"
+
+#include <memory>
+
+#include "tools/command.hpp"
+
+namespace parley::tools {
+
+namespace {
+
+int run_cmtime(const CmtimeArgs& args, Context& context) {
+  const auto refuse = [&context](const Complaint& c) { return context.out.error(c.exit, c.text); };
+  const bool client = !args.server.empty();
+  if (const auto fits = check_provider(args.session, {}); !fits) return refuse(fits.error());
+  std::optional<Address> source;
+  if (!args.bind.empty() || !client) {
+    const auto from = parse_endpoint(args.bind.empty() ? "0.0.0.0" : args.bind, client ? std::uint16_t{0} : args.port);
+    if (!from) return refuse(from.error());
+    const auto found = resolve(*from);
+    if (!found) return refuse(found.error());
+    source = found->front();
+  }
+  std::optional<Address> server;
+  if (client) {
+    const auto endpoint = parse_endpoint(args.server, args.port);
+    if (!endpoint) return refuse(endpoint.error());
+    const auto found = resolve(*endpoint);
+    if (!found) return refuse(found.error());
+    server = found->front();
+  }
+  auto session = Session::open(args.session, context.out);
+  if (!session) return refuse(session.error());
+  if (server) return run_cmtime_client(args, *server, source, **session, context);
+  return run_cmtime_server(args, *source, **session, context);
+}
+
+}  // namespace
+
+void register_cmtime(Command app, Context& context) {
+  auto args = std::make_shared<CmtimeArgs>();
+  Command sub =
+      app.subcommand("cmtime", "Times of each step of connection set-up, in the steps of cmtime of rdmacm-utils");
+  sub.option("-s", args->server, "Be a client of this server; without it, be the server").type("ADDRESS");
+  sub.option("-b", args->bind, "Client: source address; server: address to listen on").type("ADDRESS");
+  sub.option("-c", args->count, "Connections (0: client 100, server until interrupted)")
+      .range(0U, 50000U)
+      .shows_default();
+  sub.option("-p", args->port, "Port; server: 0 takes any free one and prints it").shows_default();
+  sub.option("--concurrency", args->concurrency, "Client: connections in set-up at once (0: all)").shows_default();
+  add_duration(sub, "--timeout", args->timeout, "Client: longest time for all of it (0: no limit)");
+  add_provider_options(sub, args->session);
+  add_json_flag(sub, context);
+  sub.footer(
+      "Examples:\n"
+      "  parley cmtime                                        a server on port 7471\n"
+      "  parley cmtime -s 192.0.2.1 -c 1000                   a thousand connections over plain sockets\n"
+      "  parley cmtime -s 192.0.2.1 --provider rdmacm         over this machine's RDMA devices\n"
+      "  parley cmtime -s 192.0.2.1 --concurrency 1 --json    one after the other\n"
+      "  cmtime -s 192.0.2.1                                  the stock client against parley cmtime --provider "
+      "rdmacm");
+  sub.run([args, &context] { return run_cmtime(*args, context); });
+}
+
+}  // namespace parley::tools

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// `parley cmtime`: what client and server have in common.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "tools/rping/session.hpp"
+
+namespace parley::tools {
+
+struct CmtimeArgs {
+  std::string server;  ///< -s: the client's; empty: be the server
+  std::string bind;    ///< -b
+  std::uint16_t port = 7471;
+  std::uint32_t count = 0;        ///< 0: 100 of a client; a server goes on until it is interrupted
+  std::uint32_t concurrency = 0;  ///< 0: all
+  Duration timeout = std::chrono::seconds(60);
+  SessionOptions session;
+};
+
+int run_cmtime_client(const CmtimeArgs& args, const Address& server, std::optional<Address> source, Session& session,
+                      Context& context);
+int run_cmtime_server(const CmtimeArgs& args, const Address& local, Session& session, Context& context);
+
+}  // namespace parley::tools
