@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The connection manager without a socket: a manager and its provider that connect to themselves through memory, and the
+// same octets between two bare startup machines. What one costs beyond the other is the layer's.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/pump.hpp"
+#include "bench/harness.hpp"
+#include "cm/providers/iwarp/iwarp.hpp"
+#include "parley/cm.hpp"
+
+namespace parley::bench {
+
+class MemoryHost {
+ public:
+  MemoryHost();
+  /// Set up, established at both ends, disconnected in order, destroyed; for so long.
+  Sample connections(const mpa::Options& options, double seconds);
+
+  // base/pump.hpp
+  void carry_out(const StreamCommand& command);
+  void write(StreamId stream);
+
+ private:
+  enum class What : std::uint8_t { listening, accepted, connected, bytes, fin, rst };
+  struct Delivery {
+    What what;
+    StreamId to;
+    Bytes octets{};
+  };
+  void deliver(Delivery& delivery);
+  void turn();
+  void events();
+
+  Instant now_{};
+  std::unique_ptr<cm::IwarpProvider> provider_;
+  cm::Manager manager_;
+  StreamId listener_ = 0, serial_ = 0;
+  std::unordered_map<StreamId, StreamId> other_;  // of each stream; 0: its end is forgotten
+  std::vector<Delivery> deliveries_, delivering_;
+  std::uint64_t initiators_up_ = 0, responders_up_ = 0, ended_ = 0;
+};
+
+/// Both ends' startup machines alone, with the same options and private data.
+Sample bare_startups(const mpa::Options& options, double seconds);
+
+}  // namespace parley::bench
