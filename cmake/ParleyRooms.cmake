@@ -29,6 +29,14 @@ if(PARLEY_SANITIZE)
   endif()
 endif()
 
+if(PARLEY_TSAN)
+  target_compile_options(parley_flags INTERFACE -fsanitize=thread -fno-omit-frame-pointer)
+  target_link_options(parley_flags INTERFACE -fsanitize=thread)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(parley_flags INTERFACE -Wno-tsan)  # it does not follow the fences in Boost.Asio's headers
+  endif()
+endif()
+
 # What many files of a target parse first, once for all of them. clang writes the times of headers into it, and then
 # refuses one that comes out of ccache after a system update: it is told not to.
 function(parley_precompile target) # headers..., or REUSE_FROM another target
