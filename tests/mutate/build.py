@@ -25,6 +25,8 @@ ALSO = {
 }
 # The test programs that reach each room with code.
 PROGRAMS = {room: (room, *ALSO.get(room, ())) for room, (kind, _) in ROOM_TABLE.items() if kind in ("pure", "system")}
+# Sources whose code is a device's: no test program can run it without one. tests/interop/nics runs it on rxe and siw.
+ON_DEVICES = ("drivers/rdmacm/", "drivers/verbs/device.cpp", "drivers/verbs/qp.cpp")
 # The rooms of a run that names none.
 MUTATED = [room for room, (kind, _) in ROOM_TABLE.items() if kind == "pure"] + ["drivers"]
 
@@ -74,7 +76,7 @@ class Build:
         for entry in json.loads((self.folder / "compile_commands.json").read_text()):
             self.add_command(pathlib.Path(entry["file"]), shlex.split(entry["command"]))
         self.links = {name: self.link_of(name) for name in programs}
-        self.trace = self.compile(HERE / "trace.cpp", next(p for p in self.commands if "/tests/unit/" in p), "trace")
+        self.trace = self.compile({next(p for p in self.commands if "/tests/unit/" in p): HERE / "trace.cpp"}, "trace")
 
     def add_command(self, file, words):
         self.commands.setdefault(str(file), words)
@@ -91,21 +93,25 @@ class Build:
 
     def configure_and_make(self, programs):
         self.must(["cmake", "-S", str(self.root), "-B", str(self.folder), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None",
-                   "-DCMAKE_CXX_FLAGS=-O1", "-DPARLEY_TESTS=ON"], 300, "cmake")
+                   "-DCMAKE_CXX_FLAGS=-O1", "-DPARLEY_TESTS=ON", "-DPARLEY_UNITY=ON"], 300, "cmake")
         self.must(["ninja", "-C", str(self.folder), "-j", str(self.jobs), *programs], BUILD_SECONDS, "the build")
 
-    def compile(self, source, instead_of, name):
-        """The object; for a source that does not compile, an error with what the compiler says."""
+    def compile(self, sources, name):
+        """The object of these sources, which are compiled as one; each stands for another: {path: path}. For what does not
+        compile, an error with what the compiler says."""
         out = self.work / f"{name}.o"
+        source, instead_of = next((s, i) for i, s in sources.items())
         command = list(self.commands[instead_of])
         if together := self.unity.get(instead_of):
-            text = pathlib.Path(together).read_text().replace(f'#include "{instead_of}"', f'#include "{source}"')
+            text = pathlib.Path(together).read_text()
+            for other, changed in sources.items():
+                text = text.replace(f'#include "{other}"', f'#include "{changed}"')
             source, instead_of = self.work / f"{name}.unity.cpp", together
             source.write_text(text)
         for i, word in enumerate(command):
             if word in ("-o", "-MF", "-MT"):
                 command[i + 1] = str(out) + ("" if word == "-o" else ".d")
-        command = [str(source) if w == instead_of else w for w in command if w != "-Werror"]
+        command = [str(source) if w == instead_of else w.replace("-O2", "-O1") for w in command if w not in ("-Werror", "-g1")]
         at = command.index("-c")
         with self.slots:
             status, output = run([*command[:at], "-w", "-Wno-narrowing", *command[at:]], COMPILE_SECONDS,
@@ -123,19 +129,20 @@ class Build:
         out = [w for w in words if w.startswith(("-I", "-D", "-std"))]
         return out + [w for i, v in enumerate(words) if v == "-isystem" for w in words[i:i + 2]]
 
-    def object(self, file, text, name):
-        source = self.work / f"{name}.cpp"
-        source.write_text(text)
-        return self.compile(source, str(self.root / file), name)
+    def object(self, texts, name):
+        """Of sources that the build compiles as one, or of one: {file: text}."""
+        changed = {}
+        for file, text in texts.items():
+            changed[str(self.root / file)] = source = self.work / f"{name}.{file.replace('/', '_')}"
+            source.write_text(text)
+        return self.compile(changed, name)
 
-    def apart(self, files):
-        """Sources that are compiled with one another cannot be changed one by one."""
-        seen = {}
+    def together(self, files):
+        """The files by what is compiled as one."""
+        out = {}
         for file in files:
-            together = self.unity.get(str(self.root / file), file)
-            if seen.setdefault(together, file) != file:
-                raise BuildError(f"{seen[together]} and {file} are compiled together in {self.folder}; use another build")
-        return files
+            out.setdefault(self.unity.get(str(self.root / file), file), []).append(file)
+        return list(out.values())
 
     def has(self, name, file):
         """Whether the test program is linked with the library of the source."""

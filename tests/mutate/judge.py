@@ -6,7 +6,7 @@ import subprocess
 import time
 
 import mutants as m
-from build import BuildError, PROGRAMS, environment
+from build import BuildError, ON_DEVICES, PROGRAMS, environment
 
 SLOWER = 10      # times longer than the tests took before is for ever
 SECONDS_MIN = 5
@@ -73,12 +73,24 @@ def run_some(program, tests, number):
     return failed[1] if failed else f"exit status {done.returncode}"
 
 
+def without_errors(file, found, errors):
+    """Those of a file in whose lines the compiler found nothing."""
+    lines = {int(n) for n in re.findall(rf"{re.escape(file)}:(\d+):\d+: error", errors)}
+    lines |= {int(n) for n in re.findall(rf"{re.escape(file)}:(\d+):\d+:   required from", errors)}
+    return [x for x in found if x.line not in lines]
+
+
+def unreached(file):
+    """What a mutant is that no test runs."""
+    return "on devices" if file.startswith(ON_DEVICES) else "not reached"
+
+
 def programs_of(mutant):
     return [f"test_{p}" for p in PROGRAMS[mutant.file.split("/")[0]]]
 
 
 class Judge:
-    """Sets status (killed, survived, not reached, does not compile, not run) and killed_by of each mutant.
+    """Sets status (killed, survived, not reached, on devices, does not compile, not run) and killed_by of each mutant.
 
     All sources of a room are compiled first, each once with its mutants; then each test program is linked with all of
     them and traced once, whatever their number.
@@ -111,8 +123,9 @@ class Judge:
             mutant.status, mutant.number = "not run", number
         if self.over():
             return
-        made = self.each(lambda file: self.compile_together(file, sources[file], chosen[file]), chosen)
-        objects = {file: built for file, (built, _) in zip(chosen, made) if built}
+        groups = self.build.together(chosen)
+        made = self.each(lambda group: self.compile_together(sources, {file: chosen[file] for file in group}), groups)
+        objects = {group[0]: built for group, (built, _) in zip(groups, made) if built}
         together = [x for _, found in made for x in found]
         tests = {}  # of each program, as far as it was looked at
         for name in programs_of(every[0]):
@@ -122,7 +135,9 @@ class Judge:
         alone = [x for x in every if x not in together or (x.status == "not reached" and x.constant)]
         self.each(lambda mutant: self.alone(sources[mutant.file], mutant, tests), alone)
         for mutant in every:
-            if mutant.status in ("survived", "not reached"):
+            if mutant.status == "not reached":
+                mutant.status = unreached(mutant.file)
+            if mutant.status in ("survived", "not reached", "on devices"):
                 self.settled(mutant)
         for built in objects.values():
             built.unlink()
@@ -137,16 +152,17 @@ class Judge:
         self.each(lambda mutant: self.one(mutant, program, traced.of(mutant.number), mutant.number), alive)
         return traced.all()
 
-    def compile_together(self, file, octets, chosen):
-        """The object with those that compile in one source, and these; the others are left for compilations of their own."""
-        wanted = [x for x in chosen if not x.alone]
-        while wanted and not self.over():
+    def compile_together(self, sources, chosen):
+        """The object with those that compile at once, and these; the others are left for compilations of their own."""
+        wanted = {file: [x for x in found if not x.alone] for file, found in chosen.items()}
+        name = next(iter(chosen)).replace("/", "_")
+        while any(wanted.values()) and not self.over():
             try:
-                return self.build.object(file, m.written_together(octets, wanted), file.replace("/", "_")), wanted
+                texts = {file: m.written_together(sources[file], found) for file, found in wanted.items() if found}
+                return self.build.object(texts, name), [x for found in wanted.values() for x in found]
             except BuildError as error:
-                lines = {int(n) for n in re.findall(rf"{re.escape(file)}:(\d+):\d+: error", str(error))}
-                lines |= {int(n) for n in re.findall(rf"{re.escape(file)}:(\d+):\d+:   required from", str(error))}
-                wanted = [x for x in wanted if x.line not in lines] if any(x.line in lines for x in wanted) else []
+                left = {file: without_errors(file, found, str(error)) for file, found in wanted.items()}
+                wanted = left if left != wanted else {}
         return None, []
 
     def alone(self, octets, mutant, tests):
@@ -155,7 +171,7 @@ class Judge:
             return
         name = f"{mutant.room}-alone-{mutant.number}"
         try:
-            made = self.build.object(mutant.file, m.written_alone(octets, mutant), name)
+            made = self.build.object({mutant.file: m.written_alone(octets, mutant)}, name)
         except BuildError:
             mutant.status = "does not compile"
             return

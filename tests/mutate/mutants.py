@@ -4,6 +4,8 @@ import dataclasses
 
 # Constant evaluation sees the program as it is; the tests may choose another.
 HEAD = """\
+#ifndef PARLEY_MUTANTS
+#define PARLEY_MUTANTS
 #include <type_traits>
 extern "C" int parley_mutant;
 extern "C" unsigned char parley_mutant_reached[];
@@ -12,6 +14,7 @@ static constexpr bool parley_mutant_is(int n) {
   parley_mutant_reached[n] = 1;
   return parley_mutant == n;
 }
+#endif
 """
 
 

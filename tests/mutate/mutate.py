@@ -104,7 +104,7 @@ def pick(args, files, builder):
     """How many mutants each room has, and {file: mutants} of the chosen ones."""
     compiled = [f for f in files if str(ROOT / f) in builder.commands]
     if args.one_source:
-        compiled = files = one_of_each_room(compiled, args.seed)
+        compiled = files = one_of_each_room([f for f in compiled if not f.startswith(b.ON_DEVICES)], args.seed)
     for file in sorted(set(files) - set(compiled)):
         print(f"{file}: not compiled here, left out")
     found = Found(ROOT, builder.folder / "found", args.jobs).of({f: builder.arguments(f) for f in compiled})
@@ -129,7 +129,7 @@ def percent_killed(found):
 
 def table(totals, chosen):
     """A line for each room, and one for all."""
-    columns = ("killed", "survived", "not reached", "equivalent", "does not compile", "not run")
+    columns = ("killed", "survived", "not reached", "on devices", "equivalent", "does not compile", "not run")
     print("\n" + f"{'room':10}{'mutants':>9}{'sample':>8}" + "".join(f"{c:>{len(c) + 2}}" for c in columns) + "  % killed")
     rows = [(room, totals[room], [m for m in chosen if m.room == room]) for room in totals]
     for name, total, found in [*rows, ("all", sum(totals.values()), chosen)]:
@@ -184,7 +184,7 @@ def judge_them(args, builder, chosen):
 
     def settled(mutant):
         fates.remember(mutant)
-        if mutant.status != "killed":
+        if mutant.status in ("survived", "not reached"):
             show(mutant)
 
     wanted = collections.defaultdict(lambda: collections.defaultdict(list))
@@ -215,7 +215,6 @@ def main():
               flush=True)
         builder.prepare(rooms, args.as_built)
         totals, picked = pick(args, files, builder)
-        builder.apart(picked)
         chosen = [m for found in picked.values() for m in found]
         if args.list:
             for mutant in chosen:

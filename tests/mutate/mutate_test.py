@@ -40,10 +40,13 @@ class SampleBuild:
             raise build.BuildError(done.stderr)
         return out
 
-    def object(self, _file, text, name):
+    def object(self, texts, name):
         source = self.work / f"{name}.cpp"
-        source.write_text(text)
+        source.write_text("".join(texts.values()))
         return self.compile(source, name)
+
+    def together(self, files):
+        return [[file] for file in files]
 
     def has(self, _program, _file):
         return True
@@ -114,6 +117,24 @@ class Sample(unittest.TestCase):
 
 def mutant(after, file="wire/a.cpp", **more):
     return mutants.Mutant(file, 1, "f", "operator", (), before="a", after=after, **more)
+
+
+class Building(unittest.TestCase):
+    def test_sources_that_are_compiled_as_one_are_compiled_as_one_with_their_mutants(self):
+        builder = build.Build(pathlib.Path("/tree"), pathlib.Path("/tree/build"), 1)
+        builder.unity = {"/tree/wire/a.cpp": "one.cxx", "/tree/wire/c.cpp": "one.cxx", "/tree/wire/b.cpp": "two.cxx"}
+        self.assertEqual(builder.together(["wire/a.cpp", "wire/b.cpp", "wire/c.cpp", "wire/d.cpp"]),
+                         [["wire/a.cpp", "wire/c.cpp"], ["wire/b.cpp"], ["wire/d.cpp"]])
+
+    def test_an_error_takes_the_mutants_of_its_line_out_and_no_other_files(self):
+        found = [mutants.Mutant("wire/a.cpp", line, "f", "operator", ()) for line in (3, 4, 5)]
+        errors = "wire/a.cpp:3:1: error: x\nwire/b.cpp:4:1: error: y\nwire/a.cpp:5:2:   required from here\n"
+        self.assertEqual([m.line for m in judge.without_errors("wire/a.cpp", found, errors)], [4])
+
+    def test_what_needs_a_device_is_told_apart(self):
+        self.assertEqual(judge.unreached("drivers/rdmacm/setup.cpp"), "on devices")
+        self.assertEqual(judge.unreached("drivers/verbs/convert.cpp"), "not reached")
+        self.assertNotIn("on devices", mutate.JUDGED)
 
 
 class Sampling(unittest.TestCase):
