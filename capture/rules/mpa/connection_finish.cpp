@@ -15,6 +15,15 @@ namespace {
 constexpr Duration long_silence = std::chrono::seconds(5);
 constexpr Duration half_a_hundredth = std::chrono::milliseconds(5);  // rounds what is cut
 
+/// A set-up holds its startup frames: after a rejection, the next Reply may have been captured before its Request.
+void widen(ConnectionReport& r, const std::optional<StartupSeen>& seen) {
+  if (!seen) return;
+  r.first_frame = std::min(r.first_frame, seen->frame);
+  r.last_frame = std::max(r.last_frame, seen->frame);
+  r.first_at = std::min(r.first_at, seen->at);
+  r.last_at = std::max(r.last_at, seen->at);
+}
+
 }  // namespace
 
 std::string MpaConnection::describe_end() const {
@@ -318,6 +327,8 @@ ConnectionReport MpaConnection::report() {
   r.last_frame = seen_.frame;
   r.first_at = earliest_;
   r.last_at = seen_.at;
+  widen(r, request_);
+  widen(r, reply_);
   r.initiator = halves_[initiator_].address;
   r.responder = halves_[1 - initiator_].address;
   agreement_ = agree(request_, reply_);
