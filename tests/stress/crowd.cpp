@@ -84,10 +84,6 @@ void Crowd::listen() {
   strict.timeouts = {.request = short_limit, .reply = short_limit, .rtr = short_limit, .first_fpdu = short_limit};
   options.transport = strict;
   impatient_ = open(options, impatient_port_);
-  // A port that was just given back is nobody's.
-  cm::Id gone = open(options, nobody_);
-  gone.destroy();
-  while (endpoints() > 2 || host_->run_once(0ms)) host_->run_once(1ms);
 }
 
 std::size_t Crowd::endpoints() const {
@@ -122,11 +118,11 @@ void Crowd::start(Kind kind) {
   Address to = server(patient_port_);
   switch (kind) {
     case Kind::backup:
-      to.port = nobody_;
-      options.backups = {server(nobody_), server(patient_port_)};
+      to.port = raw_->nobody();
+      options.backups = {server(raw_->nobody()), server(patient_port_)};
       break;
     case Kind::refused:
-      to.port = nobody_;
+      to.port = raw_->nobody();
       options.retry = {.rounds = 2, .first = 5ms};
       break;
     case Kind::abandoned:

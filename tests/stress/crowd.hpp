@@ -92,7 +92,7 @@ class Crowd {
   std::unique_ptr<TcpHost> host_;
   std::unique_ptr<RawPeers> raw_;
   cm::Id patient_, impatient_;  // listeners: for those that behave, and with short time limits for raw peers
-  std::uint16_t patient_port_ = 0, impatient_port_ = 0, nobody_ = 0;
+  std::uint16_t patient_port_ = 0, impatient_port_ = 0;
   std::map<std::uint64_t, Initiator> initiators_;  // by id
   std::map<std::uint64_t, Responder> responders_;
   std::array<std::uint64_t, kind_count> begun_{};

@@ -35,18 +35,25 @@ void watch(int epoll, int fd) {
   checked(::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
 }
 
+/// To a free port, which is told.
+int bound(std::uint16_t& port) {
+  const int fd = checked(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket");
+  sockaddr_in address = any_loopback(0);
+  socklen_t size = sizeof address;
+  checked(::bind(fd, reinterpret_cast<const sockaddr*>(&address), size), "bind");
+  checked(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), "getsockname");
+  port = ntohs(address.sin_port);
+  return fd;
+}
+
 }  // namespace
 
 RawPeers::RawPeers(std::uint64_t seed) : rng_(seed) {
   epoll_ = checked(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
+  nobody_ = bound(nobody_port_);
   for (std::size_t i = 0; i < server_count; ++i) {
-    listeners_[i] = checked(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket");
-    sockaddr_in address = any_loopback(0);
-    socklen_t size = sizeof address;
-    checked(::bind(listeners_[i], reinterpret_cast<const sockaddr*>(&address), size), "bind");
+    listeners_[i] = bound(ports_[i]);
     checked(::listen(listeners_[i], 4096), "listen");
-    checked(::getsockname(listeners_[i], reinterpret_cast<sockaddr*>(&address), &size), "getsockname");
-    ports_[i] = ntohs(address.sin_port);
     watch(epoll_, listeners_[i]);
   }
 }
@@ -54,6 +61,7 @@ RawPeers::RawPeers(std::uint64_t seed) : rng_(seed) {
 RawPeers::~RawPeers() {
   for (const auto& [fd, peer] : peers_) ::close(fd);
   for (const int fd : listeners_) ::close(fd);
+  ::close(nobody_);
   ::close(epoll_);
 }
 

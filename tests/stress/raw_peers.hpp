@@ -43,6 +43,8 @@ class RawPeers {
 
   /// Where it listens, on every address of 127/8.
   std::uint16_t port(Server server) const { return ports_[static_cast<std::size_t>(server)]; }
+  /// Where nobody listens, and nobody else can begin to.
+  std::uint16_t nobody() const { return nobody_port_; }
   void connect(Client client, const Address& to);
   void turn();
   /// Connections that are not over.
@@ -63,7 +65,8 @@ class RawPeers {
   void end(int fd, bool reset);
 
   Rng rng_;
-  int epoll_ = -1;
+  int epoll_ = -1, nobody_ = -1;
+  std::uint16_t nobody_port_ = 0;
   std::array<int, server_count> listeners_{};
   std::array<std::uint16_t, server_count> ports_{};
   std::map<int, Peer> peers_;  // by descriptor

@@ -15,6 +15,7 @@
 #include "parley/rdma_host.hpp"
 #include "parley/tcp_host.hpp"
 #include "tools/command.hpp"
+#include "tools/options.hpp"
 #include "tools/report.hpp"
 
 namespace parley::tools {
