@@ -109,20 +109,32 @@ Outcome<std::vector<QpPair>> Session::agreed() const {
 }
 
 Instant Session::next_deadline() const {
-  return state_ == State::over ? never : std::min(session_deadline_, answer_deadline_);
+  return state_ == State::over ? never : std::min({session_deadline_, answer_deadline_, work_at_});
 }
 
 void Session::handle_bytes(Instant now, ConstBytes in) {
   now_ = now;
   if (state_ == State::over) return;
   in_.insert(in_.end(), in.begin(), in.end());
-  while (state_ != State::over && (framing_ == Framing::raw ? take_raw() : take_message())) {
+  if (working_ && in_.size() > PARLEY_NEG_HEADER_LEN + std::size_t{options_.message_max})
+    return violated(fmt::format("{} while this side is not through; at most {} and a header are kept",
+                                counted(in_.size(), "octet"), options_.message_max));
+  take_messages();
+}
+
+void Session::take_messages() {
+  while (state_ != State::over && !working_ && (framing_ == Framing::raw ? take_raw() : take_message())) {
   }
 }
 
 void Session::handle_end(Instant now, std::string_view how) {
   now_ = now;
   if (state_ == State::over) return;
+  const bool next = stage_ == Stage::info || (stage_ == Stage::ready && done_stage_);
+  if (working_ && (!next || !in_.empty())) {
+    ended_ = how;
+    return;
+  }
   const std::string half =
       in_.empty() ? std::string() : fmt::format(" after {} of a message", counted(in_.size(), "octet"));
   fail_with(here(Problem::connection_lost, fmt::format("{}{}", how, half), "look at the peer's log"), false);
@@ -131,10 +143,15 @@ void Session::handle_end(Instant now, std::string_view how) {
 void Session::handle_deadline(Instant now) {
   now_ = now;
   if (state_ == State::over || now < next_deadline()) return;
+  if (now < session_deadline_ && now < answer_deadline_) return work();
   const bool whole = session_deadline_ <= now;
   const Duration limit = whole ? options_.session_timeout : options_.answer_timeout;
   fail_with(here(whole ? Problem::session_timeout : Problem::connection_timeout,
-                 fmt::format("{} after {}", in_.empty() ? "no answer" : "half a message", limit_text(limit)),
+                 fmt::format("{} after {}",
+                             working_      ? "the work between stages is not done, and nothing moves,"
+                             : in_.empty() ? "no answer"
+                                           : "half a message",
+                             limit_text(limit)),
                  whole ? "raise session_timeout" : "raise answer_timeout, or see whether the peer is alive"),
             true);
 }
@@ -187,7 +204,7 @@ bool Session::take_raw() {
   if (*length == std::size_t{0}) {
     const Stage before = stage_;
     speak(std::nullopt);
-    if (state_ == State::talking && stage_ == before)
+    if (state_ == State::talking && stage_ == before && !working_)
       fail_with(here(Problem::plugin_refused, "the variant waits in a stage in which its peer says nothing"), false);
     return state_ != State::over;
   }
@@ -316,6 +333,30 @@ void Session::speak(std::optional<ConstBytes> peer) {
 void Session::end_stage() {
   auto finished = guarded([this] { return variant_->finished(stage_); });
   if (!finished) return fail_with(std::move(finished.error()), true);
+  working_ = true;
+  work();
+}
+
+// What the variant does between stages. Once it is through, what came meanwhile is taken.
+void Session::work() {
+  auto left = guarded([this] { return variant_->work(stage_, now_); });
+  if (!left) return fail_with(std::move(left.error()), true);
+  if (*left) {
+    if ((*left)->moved || work_at_ == never) answer_deadline_ = after(now_, options_.answer_timeout);
+    work_at_ = (*left)->again <= Duration{} ? now_ : after(now_, (*left)->again);
+    return;
+  }
+  const bool resumed = work_at_ != never;
+  working_ = false;
+  work_at_ = never;
+  if (resumed) answer_deadline_ = after(now_, options_.answer_timeout);
+  next_stage();
+  if (!resumed) return;  // whoever called takes the peer's messages
+  take_messages();
+  if (ended_ && state_ != State::over) handle_end(now_, *std::exchange(ended_, std::nullopt));
+}
+
+void Session::next_stage() {
   if (stage_ == Stage::info) return begin_stage(Stage::ready);
   if (stage_ == Stage::ready && done_stage_) return begin_stage(Stage::done);
   state_ = State::over;

@@ -95,6 +95,12 @@ struct QpPair {
   bool tested = false;            ///< a message has passed in both directions
 };
 
+/// What a variant does between two stages: it is not through yet.
+struct Work {
+  Duration again{};    ///< so soon it wants to be called again; 0: at the next turn
+  bool moved = false;  ///< something has happened since the last call: the peer is alive
+};
+
 /// One negotiation's part of a vendor: what is said in each stage. It keeps its state from turn to turn.
 class Variant {
  public:
@@ -106,6 +112,14 @@ class Variant {
   virtual Outcome<void> finished(Stage stage) {
     (void)stage;
     return {};
+  }
+  /// Called once the stage is over, before the next one begins, and again while it says so: what this side has to do with
+  /// its queue pairs until then. None: it is through. A call must not take long, for other sessions wait. Where no stage
+  /// follows, the peer may hang up meanwhile. SessionOptions::answer_timeout counts from when something last moved.
+  /// Errors: of Layer::plugin.
+  virtual Outcome<std::optional<Work>> work(Stage stage, Instant now) {
+    (void)stage, (void)now;
+    return std::nullopt;
   }
   /// The initiator asks for it; the responder does as it is asked. Framing::raw: each side's own is what counts.
   virtual bool has_done_stage() const { return false; }

@@ -8,7 +8,8 @@
 // hello      | Welcome (initiator)           | talking   | the first Turn of info is on its way already
 // talking    | Turn of the stage             | talking   | the variant's turn; its answer leaves
 // talking    | Turn, both sides' last        | talking   | the next stage; the initiator speaks first
-// talking    | the last stage ends           | over      | completed
+// talking    | a stage ends                  | working   | the variant works until it is through; then the next stage
+// talking    | the last stage ends           | over      | completed, when the variant is through
 // any        | Abort, FIN, RST, time limit   | over      | failed
 // any        | what breaks the protocol      | over      | Abort leaves; failed
 //
@@ -17,6 +18,9 @@
 //
 // A raw session (Framing::raw) has no Hello, no header and no Abort: it begins in `talking`, the variant says where a
 // message of the peer ends, and a stage is over for each side when its own variant has completed it.
+//
+// "working" is no state of its own to a user. What comes meanwhile is kept until the next stage; an end of the stream counts
+// then, and not at all where no stage follows.
 #pragma once
 #include <deque>
 #include <functional>
@@ -101,6 +105,9 @@ class Session {
   void send(wire::NegType type, ConstBytes body, bool last = false);
   void note(bool sent, const wire::NegHeader& header, ConstBytes body);
   void end_stage();
+  void work();
+  void next_stage();
+  void take_messages();
   void violated(std::string text);
   void fail_with(Failure why, bool tell_peer);
   Failure here(Problem problem, std::string text, std::string advice = {}) const;
@@ -115,6 +122,9 @@ class Session {
   Framing framing_ = Framing::parley;
   bool done_stage_ = false, welcome_ = false, heard_ = false;
   bool said_last_ = false, heard_last_ = false;  // of the stage
+  bool working_ = false;                         // the stage is over, and its variant not through
+  Instant work_at_ = never;                      // when it is called again
+  std::optional<std::string> ended_;             // how the stream has ended while it worked
   std::uint16_t sent_rounds_ = 0, heard_rounds_ = 0;
   Instant now_{}, session_deadline_ = never, answer_deadline_ = never;
   Bytes in_, out_;

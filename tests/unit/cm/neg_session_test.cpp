@@ -196,6 +196,101 @@ TEST(NegSession, ASessionThatGoesOnAnsweringEndsAtItsOwnLimit) {
   EXPECT_EQ(p.b->failure()->problem, Problem::session_timeout);
 }
 
+/// Says one message in each stage, and then works until it has been called `calls` times.
+class Worker final : public Scripted {
+ public:
+  Worker(std::string name, int calls, std::shared_ptr<Log> log, bool done_stage)
+      : Scripted(one_message(std::move(name)), log, done_stage), calls_(calls), log2_(std::move(log)) {}
+  Outcome<std::optional<Work>> work(Stage stage, Instant) override {
+    if (stage != Stage::ready) return std::nullopt;
+    log2_->lines.push_back("work");
+    if (fails) return tl::unexpected(Failure{.problem = Problem::vendor_library_error, .text = "it broke"});
+    if (--calls_ < 0) return std::nullopt;
+    return Work{.again = 1s, .moved = moves};
+  }
+  bool moves = true, fails = false;
+
+ private:
+  int calls_;
+  std::shared_ptr<Log> log2_;
+};
+
+struct Working : Pair {
+  Worker* worker = nullptr;
+  explicit Working(int calls, bool done_stage) {
+    auto made = std::make_unique<Worker>("a", calls, a_log, done_stage);
+    worker = made.get();
+    a.emplace(*Session::initiate({.plugin = "acme", .variant = "rc"}, std::move(made), {}, now));
+    b.emplace(*Session::respond(
+        [this](const Request&) -> Outcome<std::unique_ptr<Variant>> {
+          return std::make_unique<Scripted>(one_message("b"), b_log);
+        },
+        {}, now));
+    run();
+  }
+};
+
+TEST(NegSession, TheNextStageWaitsForTheWorkOfTheLast) {
+  Working p(2, true);
+  EXPECT_FALSE(p.a->completed());
+  EXPECT_EQ(p.a->next_deadline(), Instant{} + 1s);
+  p.a->handle_deadline(Instant{} + 500ms);
+  EXPECT_EQ(std::count(p.a_log->lines.begin(), p.a_log->lines.end(), "work"), 1) << "not before it is due";
+  p.a->handle_deadline(Instant{} + 1s);
+  p.run();
+  EXPECT_FALSE(p.b->completed());
+  p.a->handle_deadline(Instant{} + 2s);
+  p.run();
+  EXPECT_TRUE(p.a->completed() && p.b->completed());
+  EXPECT_EQ(p.a_log->lines, (Lines{"info <b info", "info finished", "ready <b ready", "ready finished", "work", "work",
+                                   "work", "done <b done", "done finished"}));
+}
+
+TEST(NegSession, WorkThatMovesIsWaitedForAndWorkThatDoesNotIsGivenUp) {
+  Working p(1000, true);
+  for (int second = 1; second < 30; ++second) p.a->handle_deadline(Instant{} + std::chrono::seconds(second));
+  EXPECT_EQ(p.a->failure(), nullptr) << "longer than answer_timeout";
+  p.worker->moves = false;
+  for (int second = 30; second < 40; ++second) p.a->handle_deadline(Instant{} + std::chrono::seconds(second));
+  ASSERT_TRUE(p.a->failure());
+  EXPECT_EQ(p.a->failure()->problem, Problem::connection_timeout);
+  EXPECT_EQ(p.a->failure()->text, "the work between stages is not done, and nothing moves, after 10 s");
+}
+
+TEST(NegSession, WorkThatFailsEndsBothSides) {
+  Working p(5, true);
+  p.worker->fails = true;
+  p.a->handle_deadline(Instant{} + 1s);
+  p.run();
+  ASSERT_TRUE(p.a->failure() && p.b->failure());
+  EXPECT_EQ(p.a->failure()->text, "it broke");
+  EXPECT_EQ(p.a->failure()->stage, Stage::ready);
+  EXPECT_TRUE(p.b->failure()->by_peer);
+}
+
+TEST(NegSession, WhileItWorksAPeerMayHangUpOnlyWhereNoStageFollows) {
+  Working last(1, false);
+  EXPECT_TRUE(last.b->completed());
+  last.a->handle_end(last.now, "FIN");
+  EXPECT_EQ(last.a->failure(), nullptr);
+  last.a->handle_deadline(Instant{} + 1s);
+  EXPECT_TRUE(last.a->completed());
+  Working more(1, true);
+  more.a->handle_end(more.now, "FIN");
+  ASSERT_TRUE(more.a->failure());
+  EXPECT_EQ(more.a->failure()->problem, Problem::connection_lost);
+}
+
+TEST(NegSession, WhatComesWhileItWorksIsKeptToABound) {
+  Working p(1, true);
+  const Bytes much(PARLEY_NEG_HEADER_LEN + SessionOptions{}.message_max);
+  p.a->handle_bytes(p.now, much);
+  EXPECT_EQ(p.a->failure(), nullptr);
+  p.a->handle_bytes(p.now, ConstBytes(much).first(1));
+  ASSERT_TRUE(p.a->failure());
+  EXPECT_EQ(p.a->failure()->text, "65553 octets while this side is not through; at most 65536 and a header are kept");
+}
+
 TEST(NegSession, APeerThatGoesAwayIsToldHowFarItCame) {
   Pair p;
   p.begin(one_message("a"), one_message("b"));
