@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // In place of drivers/rdmacm and drivers/verbs where their libraries were missing when Parley was built.
+#include "parley/neg_verbs.hpp"
 #include "parley/rdma_host.hpp"
 
 namespace parley {
@@ -13,5 +14,6 @@ auto absent() {
 
 Result<std::unique_ptr<RdmaHost>> RdmaHost::open(const RdmaHostOptions&) { return absent(); }
 Result<std::vector<DeviceInfo>> list_rdma_devices() { return absent(); }
+neg::QpDrivers neg::verbs_drivers() { return {}; }
 
 }  // namespace parley

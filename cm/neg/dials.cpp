@@ -37,7 +37,7 @@ Outcome<Peers::DialId> Peers::dial(Instant now, Dial dial) {
   if (const auto sane = Session::respond({}, dial.session, now); !sane) return tl::unexpected(sane.error());
   const auto entry = framework_.find(dial.request.plugin, dial.request.variant);
   if (!entry) return tl::unexpected(entry.error());
-  auto variant = framework_.make(dial.request.plugin, dial.request.variant, Role::initiator, dial.config);
+  auto variant = make({dial.request.plugin, dial.request.variant, dial.config}, Role::initiator, dial.server);
   if (!variant) return tl::unexpected(variant.error());
   const DialId id = next_dial_++;
   retries_.plan(id, dial.server, options);
@@ -76,7 +76,7 @@ Peers::Dialling* Peers::opening(StreamId stream) {
 Outcome<Session> Peers::begin(Instant now, Dialling& d) {
   auto variant = std::move(d.variant);
   if (!variant) {
-    auto made = framework_.make(d.dial.request.plugin, d.dial.request.variant, Role::initiator, d.dial.config);
+    auto made = make({d.dial.request.plugin, d.dial.request.variant, d.dial.config}, Role::initiator, d.at);
     if (!made) return tl::unexpected(made.error());
     variant = std::move(*made);
   }

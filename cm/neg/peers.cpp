@@ -77,19 +77,32 @@ std::optional<Peers::Event> Peers::poll_event() {
   return event;
 }
 
-Outcome<std::unique_ptr<Variant>> Peers::choose(const Request& request) const {
+// A configuration that does not say where the queue pairs shall reach: to the peer.
+Config Peers::toward(const Framework::Entry& entry, Config config, const Address& peer) {
+  const auto& has = entry.variant.parameters;
+  if (std::any_of(has.begin(), has.end(), [](const Parameter& p) { return p.name == toward_parameter; }))
+    config.try_emplace(std::string(toward_parameter), peer.to_string());
+  return config;
+}
+
+Outcome<std::unique_ptr<Variant>> Peers::make(const Offer& offer, Role role, const Address& peer) const {
+  const auto entry = framework_.find(offer.plugin, offer.variant);
+  if (!entry) return tl::unexpected(entry.error());
+  return framework_.make(offer.plugin, offer.variant, role, toward(**entry, offer.config, peer));
+}
+
+Outcome<std::unique_ptr<Variant>> Peers::choose(const Request& request, const Address& peer) const {
   if (offers_.empty()) {
     const auto entry = framework_.find(request.plugin, request.variant);
     if (entry && (*entry)->variant.framing == Framing::raw)
       return tl::unexpected(Failure{.problem = Problem::variant_not_available,
                                     .text = fmt::format("{}/{} has no Hello", request.plugin, request.variant),
                                     .advice = "its listener is one of its own"});
-    return framework_.make(request.plugin, request.variant, Role::responder);
+    return make({.plugin = request.plugin, .variant = request.variant}, Role::responder, peer);
   }
   std::vector<std::string> names;
   for (const Offer& offer : offers_) {
-    if (offer.plugin == request.plugin && offer.variant == request.variant)
-      return framework_.make(offer.plugin, offer.variant, Role::responder, offer.config);
+    if (offer.plugin == request.plugin && offer.variant == request.variant) return make(offer, Role::responder, peer);
     names.push_back(offer.plugin + "/" + offer.variant);
   }
   return tl::unexpected(
@@ -117,14 +130,15 @@ bool Peers::handle_accepted(Instant now, StreamId listener, StreamId stream, con
   Outcome<Session> session = tl::unexpected(Failure{});
   if (raw) {
     const Offer& offer = offers_[0];
-    auto variant = framework_.make(offer.plugin, offer.variant, Role::responder, offer.config);
+    auto variant = make(offer, Role::responder, info.peer);
     if (variant)
       session = Session::raw(Role::responder, {.plugin = offer.plugin, .variant = offer.variant}, std::move(*variant),
                              options_.session, now);
     else
       session = tl::unexpected(variant.error());
   } else {
-    session = Session::respond([this](const Request& request) { return choose(request); }, options_.session, now);
+    session = Session::respond([this, peer = info.peer](const Request& request) { return choose(request, peer); },
+                               options_.session, now);
   }
   if (!session) {
     admission_.leave(answer.ticket);

@@ -79,7 +79,9 @@ class Peers final : public StreamMachine {
   /// When who is due. A dial's key is below `first_stream`, a stream's not.
   using Deadlines = std::set<std::pair<Instant, std::uint64_t>>;
 
-  Outcome<std::unique_ptr<Variant>> choose(const Request& request) const;
+  static Config toward(const Framework::Entry& entry, Config config, const Address& peer);
+  Outcome<std::unique_ptr<Variant>> make(const Offer& offer, Role role, const Address& peer) const;
+  Outcome<std::unique_ptr<Variant>> choose(const Request& request, const Address& peer) const;
   Outcome<Session> begin(Instant now, Dialling& d);
   void open(Instant now, Dialling& d);
   void attempt_failed(Instant now, Dialling& d, Failure why, const cm::Failure& judged, Session* session);

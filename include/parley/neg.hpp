@@ -90,6 +90,7 @@ std::string_view to_string(Transport transport);
 struct QpPair {
   Transport transport = Transport::rc;
   QpAttributes local{}, peer{};
+  std::string where{};            ///< of this side: device, port and GID, in words; empty: not known
   std::uint32_t mtu = 1024;       ///< of both
   std::uint8_t ird = 1, ord = 1;  ///< of this side, as far as the peer allows
   bool tested = false;            ///< a message has passed in both directions
@@ -148,6 +149,8 @@ struct Parameter {
   std::uint64_t least = 0, most = ~0;  ///< of a number
   std::vector<std::string> choices{};  ///< of a choice
 };
+/// A parameter of this name that a configuration does not set has the peer's address, once that is known.
+inline constexpr std::string_view toward_parameter = "toward";
 
 struct VariantInfo {
   std::string id;

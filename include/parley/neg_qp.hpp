@@ -3,19 +3,47 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "parley/neg.hpp"
+#include "parley/work.hpp"
 
 namespace parley::neg {
 
-/// One queue pair (of XRC one of each end) while it is negotiated. Calls come in this order, each once but take_test().
+/// Octets before each message that a UD queue pair receives: the global route header.
+inline constexpr std::size_t grh_len = 40;
+
+/// What may pass over a queue pair that is in RTS (receives: from INIT on), for variants that play a program's test. Its
+/// memory is QpAttributes::vaddr and length. Errors, all: of Layer::plugin.
+class DataPath {
+ public:
+  virtual ~DataPath() = default;
+  virtual MutBytes memory() = 0;
+  /// Requests that the queues hold.
+  virtual std::size_t send_depth() const = 0;
+  virtual std::size_t receive_depth() const = 0;
+  /// [at, at + length) of the memory. Of UD the first grh_len octets that arrive are not the message's.
+  virtual Outcome<void> post_receive(std::size_t at, std::size_t length) = 0;
+  /// A send, or a write to or read from the beginning of the peer's memory.
+  virtual Outcome<void> post(SendWr::Opcode opcode, std::size_t at, std::size_t length) = 0;
+  /// What has completed, without waiting. byte_len counts as memory is used.
+  virtual std::size_t poll(std::span<WorkCompletion> out) = 0;
+};
+
+/// One queue pair (of XRC one of each end) while it is negotiated. Calls come in this order, each once but take_test();
+/// path() at any time after open().
 /// Errors, all: of Layer::plugin.
 class QpDriver {
  public:
   virtual ~QpDriver() = default;
-  /// Makes the queue pair, takes it to INIT, and posts a receive for the test message.
+  /// Makes the queue pair and takes it to INIT.
   virtual Outcome<QpAttributes> open() = 0;
+  /// Device, port and GID, in words.
+  virtual std::string where() const { return {}; }
+  /// A test message will be sent by the peer: a receive for it is posted. Where can_test() only.
+  virtual Outcome<void> expect_test() { return {}; }
   /// Mtu, ird and ord of the pair are agreed.
   virtual Outcome<void> to_rtr(const QpPair& pair) = 0;
   virtual Outcome<void> to_rts(const QpPair& pair) = 0;
@@ -27,6 +55,8 @@ class QpDriver {
   }
   /// The peer's test message; none: it has not come yet. May wait for it, but not for long: a session has many rounds.
   virtual Outcome<std::optional<Bytes>> take_test() { return std::nullopt; }
+  /// Null: it cannot pass data, beyond a test message.
+  virtual DataPath* path() { return nullptr; }
 };
 
 /// Where queue pairs come from, besides values that are typed in (the driver "manual", which is always there).

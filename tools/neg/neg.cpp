@@ -10,6 +10,7 @@
 #include "parley/neg_plugin.hpp"
 #include "parley/neg_qp.hpp"
 #include "parley/neg_tcp.hpp"
+#include "parley/neg_verbs.hpp"
 #include "tools/command.hpp"
 #include "tools/neg/neg_report.hpp"
 #include "tools/options.hpp"
@@ -72,7 +73,7 @@ Or<void> add_plugins(neg::Framework& framework, const PluginArgs& args, Context&
     if (!plugin) return tl::unexpected(plugin.error());
     return framework.add(std::move(*plugin));
   };
-  if (const auto own = framework.add(neg::make_builtin_plugin()); !own)
+  if (const auto own = framework.add(neg::make_builtin_plugin(neg::verbs_drivers())); !own)
     return complain(Exit::environment, own.error().to_string());
   for (const std::string& file : args.files)
     if (const auto added = add(file); !added) return complain(Exit::environment, added.error().to_string());

@@ -125,6 +125,7 @@ Json qp_pairs_json(const std::vector<QpPair>& pairs) {
   for (const QpPair& pair : pairs) {
     Json one{{"type", to_string(pair.transport)}, {"mtu", pair.mtu}, {"tested", pair.tested}};
     if (has_depths(pair.transport)) one.update({{"ird", pair.ird}, {"ord", pair.ord}});
+    if (!pair.where.empty()) one["where"] = pair.where;
     one["local"] = attributes_json(pair.local, pair.transport);
     one["peer"] = attributes_json(pair.peer, pair.transport);
     out.push_back(std::move(one));
@@ -169,6 +170,7 @@ std::string ended_text(const neg::Ended& ended, bool history) {
   for (const QpPair& pair : ended.agreed) {
     out += fmt::format("\n  {}, path MTU {}, {}", to_string(pair.transport), pair.mtu,
                        pair.tested ? "a message passed each way" : "no message was passed");
+    if (!pair.where.empty()) out += "\n    on    " + printable(pair.where, false);
     out += "\n    local " + attributes_text(pair.local, pair.transport);
     out += "\n    peer  " + attributes_text(pair.peer, pair.transport);
   }

@@ -32,14 +32,22 @@ Outcome<void> check_numbers(Transport transport, const QpAttributes& a) {
 
 }  // namespace
 
+bool means_manual(const QpDrivers& drivers, const Config& config) {
+  const std::string named = text_in(config, "driver");
+  return !drivers.make || named == "manual" || (named.empty() && config.contains("qpn"));
+}
+
 std::vector<Parameter> driver_parameters(const QpDrivers& drivers) {
   std::vector<std::string> names{"manual"};
   if (drivers.make) names.insert(names.begin(), drivers.name);
-  std::vector<Parameter> out{{.name = "driver",
-                              .kind = Parameter::Kind::choice,
-                              .help = "where the queue pair comes from",
-                              .otherwise = names.front(),
-                              .choices = names}};
+  std::vector<Parameter> out{
+      {.name = "driver",
+       .kind = Parameter::Kind::choice,
+       .help = names.size() == 1
+                   ? std::string("where the queue pair comes from")
+                   : "where the queue pair comes from; otherwise manual where qpn is given, else " + drivers.name,
+       .otherwise = names.size() == 1 ? names.front() : std::string(),
+       .choices = names}};
   const auto add = [&](const std::vector<Parameter>& more) {
     for (const Parameter& p : more)
       if (std::none_of(out.begin(), out.end(), [&](const Parameter& had) { return had.name == p.name; }))
@@ -52,7 +60,7 @@ std::vector<Parameter> driver_parameters(const QpDrivers& drivers) {
 
 Outcome<QpSet> QpSet::open(const QpDrivers& drivers, Transport transport, std::uint32_t count, const Config& config) {
   QpSet out;
-  const bool manual = text_in(config, "driver") == "manual";
+  const bool manual = means_manual(drivers, config);
   for (std::uint32_t i = 0; i < count; ++i) {
     auto driver = manual ? make_manual_driver(config, i) : drivers.make(transport, config);
     if (!driver) return tl::unexpected(driver.error());
@@ -63,8 +71,8 @@ Outcome<QpSet> QpSet::open(const QpDrivers& drivers, Transport transport, std::u
     if (const auto sane = check_numbers(transport, *attributes); !sane)
       return tl::unexpected(
           Failure{.problem = Problem::configuration_error, .text = "this side: " + sane.error().text});
+    out.pairs_.push_back({.transport = transport, .local = *attributes, .where = (*driver)->where()});
     out.drivers_.push_back(std::move(*driver));
-    out.pairs_.push_back({.transport = transport, .local = *attributes});
   }
   return out;
 }

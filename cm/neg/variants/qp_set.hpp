@@ -29,6 +29,8 @@ class QpSet {
   std::size_t heard_ = 0;
 };
 
+/// The driver "manual" is meant: it is named, or values are given, or there is no other.
+bool means_manual(const QpDrivers& drivers, const Config& config);
 /// "driver" and what the drivers take.
 std::vector<Parameter> driver_parameters(const QpDrivers& drivers);
 

@@ -2,6 +2,7 @@
 #include "cm/neg/variants/verbs.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -164,6 +165,8 @@ Outcome<Turn> VerbsVariant::exchange(Stage stage, std::optional<ConstBytes> peer
 
 Outcome<Turn> VerbsVariant::info(std::optional<ConstBytes> peer) {
   const bool can_test = set_.driver(0).can_test();
+  if (can_test && !std::exchange(expects_, true))
+    if (auto posted = set_.driver(0).expect_test(); !posted) return tl::unexpected(posted.error());
   if (peer) {
     const auto heard = read_qp_info(transport_, *peer);
     if (!heard) return tl::unexpected(heard.error());

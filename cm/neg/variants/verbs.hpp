@@ -45,7 +45,7 @@ class VerbsVariant final : public Variant {
   Transport transport_;
   QpSet set_;
   bool done_stage_;
-  bool tests_ = false, rts_ = false, seen_ = false, peer_seen_ = false;
+  bool expects_ = false, tests_ = false, rts_ = false, seen_ = false, peer_seen_ = false;
   int looks_ = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The variants that Parley brings along, over the in-memory network and queue pairs in memory.
-#include "tests/unit/cm/neg_fabric.hpp"
+#include "tests/unit/cm/neg_built.hpp"
 
 #include "base/text.hpp"
 #include "cm/neg/variants/manual_driver.hpp"
@@ -12,47 +12,6 @@ namespace parley::neg {
 namespace {
 
 using namespace kit;
-
-const Address fabric_server = Address::v4(192, 0, 2, 2, 4800);
-
-/// A client and a server with Parley's own variants, on one fabric.
-struct Built {
-  explicit Built(bool with_driver = true) {
-    for (Framework* f : {&client_framework, &server_framework})
-      EXPECT_TRUE(f->add(make_builtin_plugin(with_driver ? fabric.drivers() : QpDrivers{})));
-    net.add(client, Address::v4(192, 0, 2, 1, 0));
-    net.add(server, Address::v4(192, 0, 2, 2, 0));
-  }
-  /// Null where the listener or the dial was refused, whose words are in `refused`.
-  Peers::Ended* run(const std::string& variant, const Config& client_config = {}, const Config& server_config = {}) {
-    if (auto listening =
-            server.listen(fabric_server, {{.plugin = "parley", .variant = variant, .config = server_config}});
-        !listening) {
-      refused = listening.error().to_string();
-      return nullptr;
-    }
-    const auto id = client.dial(
-        net.now,
-        {.request = {.plugin = "parley", .variant = variant}, .config = client_config, .server = fabric_server});
-    if (!id) {
-      refused = id.error().to_string();
-      return nullptr;
-    }
-    net.settle();
-    while (auto event = client.poll_event())
-      if (auto* over = std::get_if<Peers::Ended>(&*event)) mine = std::move(*over);
-    while (auto event = server.poll_event())
-      if (auto* over = std::get_if<Peers::Ended>(&*event)) theirs = std::move(*over);
-    return &mine;
-  }
-  std::string end() const { return mine.failure ? mine.failure->to_string() : "completed"; }
-  Fabric fabric;
-  Framework client_framework, server_framework;
-  Net net;
-  Peers client{client_framework, {}}, server{server_framework, {}};
-  Peers::Ended mine, theirs;
-  std::string refused;
-};
 
 TEST(NegVariants, EachTransportIsTakenToRtsAndAMessagePassesBothWays) {
   for (const char* variant : {"verbs-rc", "verbs-uc", "verbs-ud", "verbs-xrc"}) {
@@ -156,6 +115,28 @@ TEST(NegVariants, ValuesThatAreTypedInAreExchanged) {
   EXPECT_EQ(pair.mtu, 1024U);
   EXPECT_FALSE(pair.tested);
   EXPECT_EQ(b.theirs.variant->agreed().at(0).peer.rkey, 7U);
+}
+
+TEST(NegVariants, WhoGivesANumberMeansItAndNoDevice) {
+  Built b;
+  ASSERT_TRUE(b.run("verbs-rc", {{"qpn", "7"}, {"gid", "::1"}}, {{"driver", "fabric"}, {"qpn", "9"}}));
+  ASSERT_EQ(b.end(), "completed");
+  const QpPair pair = b.mine.variant->agreed().at(0);
+  EXPECT_EQ(pair.local.qpn, 7U);
+  EXPECT_EQ(pair.peer.qpn, 0x12U) << "unless a driver is named";
+  EXPECT_FALSE(pair.tested);
+}
+
+TEST(NegVariants, DriversAreToldWhomTheyShallReach) {
+  Built b;
+  ASSERT_TRUE(b.run("verbs-rc"));
+  ASSERT_EQ(b.fabric.configs.size(), 3U);
+  EXPECT_FALSE(b.fabric.configs[0].contains("toward")) << "a listener knows no peer yet";
+  EXPECT_EQ(b.fabric.configs[1].at("toward"), fabric_server.to_string());
+  EXPECT_EQ(b.fabric.configs[2].at("toward"), "192.0.2.1:40000");
+  Built own;
+  ASSERT_TRUE(own.run("verbs-rc", {{"toward", "192.0.2.9"}}));
+  EXPECT_EQ(own.fabric.configs[1].at("toward"), "192.0.2.9");
 }
 
 TEST(NegVariants, TypedInValuesAreChecked) {

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "drivers/verbs/gid_choice.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace parley::verbs {
+namespace {
+
+using Gid = std::array<std::uint8_t, 16>;
+
+constexpr std::array<std::uint8_t, 12> mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
+bool is_v4_gid(const Gid& gid) { return std::equal(mapped.begin(), mapped.end(), gid.begin()); }
+bool is_link_local_gid(const Gid& gid) { return gid[0] == 0xFE && (gid[1] & 0xC0) == 0x80; }
+
+Gid gid_of(const Address& address) {
+  if (address.family == Address::Family::v6) return address.octets;
+  Gid out{};
+  std::copy(mapped.begin(), mapped.end(), out.begin());
+  std::copy_n(address.octets.begin(), 4, out.begin() + 12);
+  return out;
+}
+
+struct Judged {
+  GidChoice choice;
+  unsigned badness = 0;
+};
+
+Judged judge(const DeviceInfo& device, const PortInfo& port, const GidInfo& gid, const GidWish& wish) {
+  Judged out{.choice = {.device = &device, .port = &port, .gid = &gid, .reason = {}}};
+  const bool v1 = gid.kind == GidInfo::Kind::roce_v1;
+  const bool link_local = is_link_local_gid(gid.gid);
+  const bool is_source = wish.source && gid_of(*wish.source) == gid.gid;
+  const bool family = !wish.peer || is_v4_gid(gid.gid) == is_v4_gid(gid_of(*wish.peer));
+  out.badness = (v1 ? 8U : 0) + (is_source || !wish.source ? 0 : 4U) + (family ? 0 : 2U) + (link_local ? 1U : 0);
+  const std::string_view kind = v1 ? "RoCE v1" : gid.kind == GidInfo::Kind::roce_v2 ? "RoCE v2" : "the port's own kind";
+  out.choice.reason = fmt::format("{}, {}", kind,
+                                  is_source             ? "the address from which IP goes to the peer"
+                                  : wish.peer && family ? "of the peer's address family"
+                                  : link_local          ? "link-local"
+                                                        : "routable");
+  return out;
+}
+
+std::vector<std::string> names_of(std::span<const DeviceInfo> devices) {
+  std::vector<std::string> out;
+  for (const DeviceInfo& device : devices) out.push_back(device.name);
+  return out;
+}
+
+/// Why nothing was left.
+std::string nothing(std::span<const DeviceInfo> devices, const GidWish& wish, unsigned iwarp, unsigned inactive) {
+  if (devices.empty()) return "the machine has no RDMA device";
+  const auto named =
+      std::find_if(devices.begin(), devices.end(), [&](const DeviceInfo& d) { return d.name == wish.device; });
+  if (!wish.device.empty() && named == devices.end())
+    return fmt::format("there is no device '{}'; there {} {}", wish.device, devices.size() == 1 ? "is" : "are",
+                       fmt::join(names_of(devices), ", "));
+  if (!wish.device.empty() && iwarp != 0)
+    return fmt::format("{} is an iWARP device, whose queue pairs only rdma_cm connects", wish.device);
+  const std::string where = wish.device.empty() ? "no device" : wish.device;
+  const std::string_view has = wish.device.empty() ? "has" : "does not have";
+  if (wish.index) return fmt::format("{} {} a GID with the index {}", where, has, *wish.index);
+  if (wish.gid) return fmt::format("{} {} that GID", where, has);
+  if (wish.port && inactive == 0) return fmt::format("{} {} a port {}", where, has, *wish.port);
+  if (inactive != 0) return fmt::format("{} {} an active port", where, has);
+  return fmt::format("{} {} a GID that RoCE can use", where, has);
+}
+
+}  // namespace
+
+tl::expected<GidChoice, std::string> choose_gid(std::span<const DeviceInfo> devices, const GidWish& wish) {
+  std::optional<Judged> best;
+  unsigned iwarp = 0, inactive = 0;
+  for (const DeviceInfo& device : devices) {
+    if (!wish.device.empty() && device.name != wish.device) continue;
+    if (device.attr.transport == Transport::iwarp) {
+      ++iwarp;
+      continue;
+    }
+    for (const PortInfo& port : device.ports) {
+      if (wish.port && port.number != *wish.port) continue;
+      if (port.state != "ACTIVE") {
+        ++inactive;
+        continue;
+      }
+      for (const GidInfo& gid : port.gids) {
+        if ((wish.index && gid.index != *wish.index) || (wish.gid && gid.gid != *wish.gid)) continue;
+        Judged judged = judge(device, port, gid, wish);
+        if (!best || judged.badness < best->badness) best = std::move(judged);
+      }
+    }
+  }
+  if (!best) return tl::unexpected(nothing(devices, wish, iwarp, inactive));
+  if (wish.index || wish.gid) best->choice.reason += ", as asked for";
+  return std::move(best->choice);
+}
+
+}  // namespace parley::verbs
