@@ -61,6 +61,7 @@ std::string nothing(std::span<const DeviceInfo> devices, const GidWish& wish, un
                        fmt::join(names_of(devices), ", "));
   if (!wish.device.empty() && iwarp != 0)
     return fmt::format("{} is an iWARP device, whose queue pairs only rdma_cm connects", wish.device);
+  if (iwarp == devices.size()) return "all devices are iWARP, whose queue pairs only rdma_cm connects";
   const std::string where = wish.device.empty() ? "no device" : wish.device;
   const std::string_view has = wish.device.empty() ? "has" : "does not have";
   if (wish.index) return fmt::format("{} {} a GID with the index {}", where, has, *wish.index);

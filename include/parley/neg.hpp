@@ -87,13 +87,23 @@ struct QpAttributes {
 enum class Transport : std::uint8_t { rc = 1, uc, ud, xrc };
 /// "rc", "uc", "ud", "xrc".
 std::string_view to_string(Transport transport);
+/// What a variant has done with a queue pair once it was negotiated: the test of a program.
+struct Played {
+  std::string test{};          ///< "rc pingpong", "write_bw"
+  std::uint64_t messages = 0;  ///< that this side has sent, written or read, and those that it has received
+  std::uint64_t octets = 0;    ///< of all of these
+  std::uint64_t lost = 0;      ///< UD, UC: that were due and did not come
+  Duration took{};             ///< from the first to the last of them
+  bool checked = false;        ///< the octets that came were looked at
+};
 struct QpPair {
   Transport transport = Transport::rc;
   QpAttributes local{}, peer{};
-  std::string where{};            ///< of this side: device, port and GID, in words; empty: not known
-  std::uint32_t mtu = 1024;       ///< of both
-  std::uint8_t ird = 1, ord = 1;  ///< of this side, as far as the peer allows
-  bool tested = false;            ///< a message has passed in both directions
+  std::string where{};             ///< of this side: device, port and GID, in words; empty: not known
+  std::uint32_t mtu = 1024;        ///< of both
+  std::uint8_t ird = 1, ord = 1;   ///< of this side, as far as the peer allows
+  bool tested = false;             ///< a message has passed in both directions
+  std::optional<Played> played{};  ///< of all queue pairs of a negotiation, told with the first
 };
 
 /// What a variant does between two stages: it is not through yet.

@@ -42,6 +42,25 @@ std::string attributes_text(const QpAttributes& a, Transport transport) {
   return out;
 }
 
+std::string played_text(const neg::Played& p) {
+  std::string out = p.messages == 0
+                        ? fmt::format("{}: the peer used this side's memory", p.test)
+                        : fmt::format("{}: {} of {} in {}", p.test, counted(p.messages, "message"),
+                                      counted(p.octets / p.messages, "octet"), measured_duration_text(p.took));
+  if (p.checked) out += ", data verified";
+  if (p.lost != 0) out += fmt::format(", {} lost", p.lost);
+  return out;
+}
+
+Json played_json(const neg::Played& p) {
+  return {{"test", p.test},
+          {"messages", p.messages},
+          {"octets", p.octets},
+          {"lost", p.lost},
+          {"took_us", in_microseconds(p.took)},
+          {"checked", p.checked}};
+}
+
 std::string exchange_text(const neg::Exchange& e, Instant first) {
   const std::string when = milliseconds_text(e.at - first);
   const std::string what = e.stage == neg::Stage::none
@@ -126,6 +145,7 @@ Json qp_pairs_json(const std::vector<QpPair>& pairs) {
     Json one{{"type", to_string(pair.transport)}, {"mtu", pair.mtu}, {"tested", pair.tested}};
     if (has_depths(pair.transport)) one.update({{"ird", pair.ird}, {"ord", pair.ord}});
     if (!pair.where.empty()) one["where"] = pair.where;
+    if (pair.played) one["played"] = played_json(*pair.played);
     one["local"] = attributes_json(pair.local, pair.transport);
     one["peer"] = attributes_json(pair.peer, pair.transport);
     out.push_back(std::move(one));
@@ -167,12 +187,16 @@ std::string ended_text(const neg::Ended& ended, bool history) {
   std::string out = ended.failure ? fmt::format("{}: failed: {}", head, ended.failure->to_string())
                                   : fmt::format("{}: completed in {}", head, measured_duration_text(ended.took));
   if (ended.attempts > 1) out += fmt::format(" ({})", counted(ended.attempts, "attempt"));
+  const bool played = !ended.agreed.empty() && ended.agreed.front().played;
   for (const QpPair& pair : ended.agreed) {
     out += fmt::format("\n  {}, path MTU {}, {}", to_string(pair.transport), pair.mtu,
-                       pair.tested ? "a message passed each way" : "no message was passed");
+                       pair.tested ? "a message passed each way"
+                       : played    ? "a test was played"
+                                   : "no message was passed");
     if (!pair.where.empty()) out += "\n    on    " + printable(pair.where, false);
     out += "\n    local " + attributes_text(pair.local, pair.transport);
     out += "\n    peer  " + attributes_text(pair.peer, pair.transport);
+    if (pair.played) out += "\n    " + played_text(*pair.played);
   }
   if (history)
     for (const neg::Exchange& e : ended.history) out += "\n" + exchange_text(e, ended.history.front().at);

@@ -14,6 +14,7 @@ namespace parley::neg {
 namespace {
 
 constexpr std::uint64_t qps_max = 256;
+constexpr std::uint64_t play_size_max = 256 << 20;
 
 Transport transport_named(std::string_view name) {
   for (const Transport t : {Transport::rc, Transport::uc, Transport::ud, Transport::xrc})
@@ -30,60 +31,109 @@ class BuiltinPlugin final : public Plugin {
   Outcome<std::unique_ptr<Variant>> make(std::string_view variant, Role role, const Config& config) override;
 
  private:
+  std::optional<Player> player_for(std::string_view variant, Role role, Transport transport,
+                                   const Config& config) const;
   QpDrivers drivers_;
 };
 
-std::vector<VariantInfo> BuiltinPlugin::variants() const {
+Parameter transport_parameter(std::vector<std::string> choices) {
+  return {.name = "transport",
+          .kind = Parameter::Kind::choice,
+          .help = "of the queue pair",
+          .otherwise = "rc",
+          .choices = std::move(choices)};
+}
+
+Parameter flag_parameter(std::string name, std::string help, std::string otherwise = "false") {
+  return {.name = std::move(name),
+          .kind = Parameter::Kind::flag,
+          .help = std::move(help),
+          .otherwise = std::move(otherwise)};
+}
+
+Parameter done_parameter() { return flag_parameter("done", "agree on the end, too (the stage done)"); }
+
+/// Of the variants of programs.
+std::vector<Parameter> program_parameters() {
   using Kind = Parameter::Kind;
-  const Parameter done{
-      .name = "done", .kind = Kind::flag, .help = "agree on the end, too (the stage done)", .otherwise = "false"};
-  const auto transport = [](std::vector<std::string> choices) {
-    return Parameter{.name = "transport",
-                     .kind = Kind::choice,
-                     .help = "of the queue pair",
-                     .otherwise = "rc",
-                     .choices = std::move(choices)};
-  };
-  const Parameter qps{.name = "qps",
-                      .kind = Kind::number,
-                      .help = "queue pairs of each side",
-                      .otherwise = "1",
-                      .least = 1,
-                      .most = qps_max};
+  return {transport_parameter({"rc", "uc", "ud"}),
+          {.name = "qps",
+           .kind = Kind::number,
+           .help = "queue pairs of each side",
+           .otherwise = "1",
+           .least = 1,
+           .most = qps_max},
+          flag_parameter("play", "play the program's test, too, where the driver has queue pairs", "true"),
+          {.name = "size",
+           .kind = Kind::number,
+           .help = "octets of a message, as the program's -s; 0: as it is without",
+           .otherwise = "0",
+           .most = play_size_max},
+          {.name = "iterations",
+           .kind = Kind::number,
+           .help = "messages, as the program's -n; 0: as it is without",
+           .otherwise = "0",
+           .most = 0xFFFFFFFF}};
+}
+
+std::vector<Parameter> pingpong_parameters() {
+  std::vector<Parameter> out = program_parameters();
+  out.push_back(flag_parameter("srq", "as ibv_srq_pingpong, whose qps are 16 unless it is told otherwise"));
+  out.push_back(flag_parameter("check", "look at the octets that come, of one queue pair"));
+  return out;
+}
+
+std::vector<Parameter> perftest_parameters() {
+  std::vector<Parameter> out = program_parameters();
+  out.push_back(done_parameter());
+  out.push_back({.name = "test",
+                 .kind = Parameter::Kind::choice,
+                 .help = "the program, without ib_",
+                 .otherwise = "write_bw",
+                 .choices = perftest_tests()});
+  out.push_back({.name = "version", .help = "of perftest, that this side claims", .otherwise = "6.29"});
+  out.push_back(flag_parameter("validation", "keys as with --data_validation"));
+  return out;
+}
+
+std::vector<VariantInfo> BuiltinPlugin::variants() const {
+  const std::vector<Parameter> of_drivers = driver_parameters(drivers_);
   const auto all = [](std::vector<Parameter> own, const std::vector<Parameter>& drivers) {
     own.insert(own.end(), drivers.begin(), drivers.end());
     return own;
   };
-  const std::vector<Parameter> of_drivers = driver_parameters(drivers_);
   std::vector<VariantInfo> out;
   for (const Transport t : {Transport::rc, Transport::uc, Transport::ud, Transport::xrc})
     out.push_back({.id = fmt::format("verbs-{}", to_string(t)),
                    .summary = fmt::format("one {} queue pair of each side, in Parley's own format", to_string(t)),
-                   .parameters = all({done}, of_drivers)});
-  out.push_back({.id = "manual",
-                 .summary = "the same, with values that are typed in",
-                 .parameters = all({done, transport({"rc", "uc", "ud", "xrc"})}, manual_parameters())});
+                   .parameters = all({done_parameter()}, of_drivers)});
+  out.push_back(
+      {.id = "manual",
+       .summary = "the same, with values that are typed in",
+       .parameters = all({done_parameter(), transport_parameter({"rc", "uc", "ud", "xrc"})}, manual_parameters())});
   out.push_back({.id = "pingpong",
                  .summary = "the exchange of ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and ibv_srq_pingpong",
-                 .parameters = all({transport({"rc", "uc", "ud"}), qps}, of_drivers),
+                 .parameters = all(pingpong_parameters(), of_drivers),
                  .framing = Framing::raw});
-  out.push_back(
-      {.id = "perftest",
-       .summary = "the text exchange of ib_write_bw and its like, without -R",
-       .parameters = all(
-           {done,
-            transport({"rc", "uc", "ud"}),
-            qps,
-            {.name = "test",
-             .kind = Kind::choice,
-             .help = "the program, without ib_",
-             .otherwise = "write_bw",
-             .choices = perftest_tests()},
-            {.name = "version", .help = "of perftest, that this side claims", .otherwise = "6.29"},
-            {.name = "validation", .kind = Kind::flag, .help = "keys as with --data_validation", .otherwise = "false"}},
-           of_drivers),
-       .framing = Framing::raw});
+  out.push_back({.id = "perftest",
+                 .summary = "the text exchange of ib_write_bw and its like, without -R",
+                 .parameters = all(perftest_parameters(), of_drivers),
+                 .framing = Framing::raw});
   return out;
+}
+
+std::optional<Player> BuiltinPlugin::player_for(std::string_view variant, Role role, Transport transport,
+                                                const Config& config) const {
+  const std::string test = variant == "perftest" ? text_in(config, "test") : "pingpong";
+  if ((variant != "pingpong" && variant != "perftest") || !flag_of(config, "play") || !Player::knows(test) ||
+      means_manual(drivers_, config))
+    return std::nullopt;
+  return Player({.test = test,
+                 .role = role,
+                 .transport = transport,
+                 .size = static_cast<std::uint32_t>(number_of(config, "size")),
+                 .iterations = number_of(config, "iterations"),
+                 .check = flag_of(config, "check")});
 }
 
 Outcome<std::unique_ptr<Variant>> BuiltinPlugin::make(std::string_view variant, Role role, const Config& given) {
@@ -93,16 +143,25 @@ Outcome<std::unique_ptr<Variant>> BuiltinPlugin::make(std::string_view variant, 
   if (variant == "manual") config["driver"] = "manual";
   const Transport transport = transport_named(own ? variant.substr(prefix.size()) : text_in(config, "transport"));
   const auto qps = static_cast<std::uint32_t>(std::max<std::uint64_t>(number_of(config, "qps"), 1));
+  auto player = player_for(variant, role, transport, config);
+  // What the test needs, unless the memory is somebody else's.
+  if (player) config["length"] = std::to_string(player->memory());
   auto set = QpSet::open(drivers_, transport, qps, config);
   if (!set) return tl::unexpected(set.error());
+  if (player && set->driver(0).path() == nullptr) player.reset();
+  if (player)
+    if (auto prepared = player->prepare(*set); !prepared) return tl::unexpected(prepared.error());
   const bool done = flag_of(config, "done");
-  if (variant == "pingpong") return std::make_unique<PingpongVariant>(role, transport, std::move(*set));
-  if (variant == "perftest")
-    return std::make_unique<PerftestVariant>(role, std::move(*set),
-                                             PerftestOptions{.test = text_in(config, "test"),
-                                                             .version = text_in(config, "version"),
-                                                             .validation = flag_of(config, "validation"),
-                                                             .done_stage = done});
+  if (variant == "pingpong")
+    return std::make_unique<PingpongVariant>(role, transport, std::move(*set), std::move(player),
+                                             flag_of(config, "srq"));
+  if (variant == "perftest") {
+    const PerftestOptions options{.test = text_in(config, "test"),
+                                  .version = text_in(config, "version"),
+                                  .validation = flag_of(config, "validation"),
+                                  .done_stage = done || player};
+    return std::make_unique<PerftestVariant>(role, std::move(*set), options, std::move(player));
+  }
   return std::make_unique<VerbsVariant>(role, transport, std::move(*set), done);
 }
 

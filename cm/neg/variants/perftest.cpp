@@ -2,6 +2,7 @@
 #include "cm/neg/variants/perftest.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <charconv>
 #include <utility>
@@ -99,14 +100,45 @@ std::vector<Lockstep::Step> PerftestVariant::steps(Stage stage) {
   } else if (stage == Stage::done) {
     if (run->report) {
       out.push_back(barrier(0));
-      for (int i = 0; i < 5; ++i)
-        out.push_back({.length = report_len,
-                       .say = [] { return Bytes(report_len); },
-                       .take = [](ConstBytes) { return Outcome<void>(); }});
+      for (Step& step : report()) out.push_back(std::move(step));
     }
     out.push_back(barrier(0));
   }
   return out;
+}
+
+// Size, iterations, then as doubles: peak and average in MiB/s, and millions of messages a second. Without a test: zeros.
+std::vector<Lockstep::Step> PerftestVariant::report() const {
+  std::array<std::uint64_t, 5> numbers{};
+  if (player_) {
+    const Played played = player_->result();
+    const double seconds = std::chrono::duration<double>(played.took).count();
+    numbers[0] = player_->options().size;
+    numbers[1] = player_->options().iterations;
+    if (seconds > 0) {
+      const double average = static_cast<double>(played.octets) / seconds / (1 << 20);
+      numbers[2] = numbers[3] = std::bit_cast<std::uint64_t>(average);
+      numbers[4] = std::bit_cast<std::uint64_t>(static_cast<double>(played.messages) / seconds / 1e6);
+    }
+  }
+  std::vector<Step> out;
+  for (const std::uint64_t number : numbers)
+    out.push_back({.length = report_len,
+                   .say =
+                       [number] {
+                         Bytes octets(report_len);
+                         Writer(octets).be64(number);
+                         return octets;
+                       },
+                   .take = [](ConstBytes) { return Outcome<void>(); }});
+  return out;
+}
+
+Outcome<std::optional<Work>> PerftestVariant::work(Stage stage, Instant now) {
+  if (!player_ || stage != Stage::ready) return std::nullopt;
+  auto left = player_->work(set_, now);
+  if (left && !*left) set_.set_played(player_->result());
+  return left;
 }
 
 std::vector<Lockstep::Step> PerftestVariant::info() {

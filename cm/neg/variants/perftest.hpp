@@ -12,7 +12,7 @@
 // address, with a GID its octets, and the number of the shared receive queue; so there are four formats.
 #pragma once
 #include "cm/neg/variants/lockstep.hpp"
-#include "cm/neg/variants/qp_set.hpp"
+#include "cm/neg/variants/player.hpp"
 
 namespace parley::neg {
 
@@ -36,24 +36,29 @@ std::vector<std::string> perftest_tests();
 
 class PerftestVariant final : public Lockstep {
  public:
-  PerftestVariant(Role role, QpSet set, PerftestOptions options)
+  /// `player`: plays the test between the stages ready and done; none: nothing passes.
+  PerftestVariant(Role role, QpSet set, PerftestOptions options, std::optional<Player> player = {})
       : Lockstep(role),
         set_(std::move(set)),
+        player_(std::move(player)),
         options_(std::move(options)),
         format_{.gid = set_.local(0).has_gid(), .validation = options_.validation} {}
   std::vector<QpPair> agreed() const override { return set_.agreed(); }
   bool has_done_stage() const override { return options_.done_stage; }
+  Outcome<std::optional<Work>> work(Stage stage, Instant now) override;
 
  protected:
   std::vector<Step> steps(Stage stage) override;
 
  private:
   std::vector<Step> info();
+  std::vector<Step> report() const;
   Step number(std::uint32_t own);
   Step keys(std::size_t i);
   Step barrier(std::size_t i);
   Outcome<void> take_keys(std::size_t i, ConstBytes in);
   QpSet set_;
+  std::optional<Player> player_;
   PerftestOptions options_;
   PerftestFormat format_;
   std::uint32_t peer_mtu_ = 0;

@@ -17,11 +17,11 @@ constexpr std::uint32_t ud_qkey = 0x11111111;  // ibv_ud_pingpong's, which is no
 Bytes octets_of(std::string_view text) { return {text.begin(), text.end()}; }
 
 tl::unexpected<Failure> not_pingpong(std::string text) {
-  return tl::unexpected(Failure{.problem = Problem::invalid_peer_data,
-                                .text = std::move(text),
-                                .advice =
-                                    "see whether the peer is one of ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong "
-                                    "and ibv_srq_pingpong, and 'qps' is its number of queue pairs"});
+  return tl::unexpected(
+      Failure{.problem = Problem::invalid_peer_data,
+              .text = std::move(text),
+              .advice = "see whether the peer is one of ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong "
+                        "and ibv_srq_pingpong (which needs 'srq'), and 'qps' is its number of queue pairs"});
 }
 
 }  // namespace
@@ -46,14 +46,28 @@ Outcome<QpAttributes> read_pingpong_address(ConstBytes in) {
   return out;
 }
 
+// Who speaks something else shall not be waited for.
+Outcome<std::optional<std::size_t>> PingpongVariant::message_length(Stage stage, ConstBytes begun) {
+  constexpr std::size_t lid = 4;  // digits before the first colon
+  if (stage == Stage::info)
+    for (std::size_t i = 0; i < std::min(begun.size(), lid + 1); ++i) {
+      const bool digit = (begun[i] >= '0' && begun[i] <= '9') || (begun[i] >= 'a' && begun[i] <= 'f') ||
+                         (begun[i] >= 'A' && begun[i] <= 'F');
+      if (i < lid ? !digit : begun[i] != ':')
+        return not_pingpong(
+            fmt::format("'{}' is no address of a queue pair", readable_text(begun, pingpong_address_len)));
+    }
+  return Lockstep::message_length(stage, begun);
+}
+
 std::vector<Lockstep::Step> PingpongVariant::steps(Stage stage) {
   if (stage == Stage::info)
-    return {{.length = pingpong_address_len * set_.size(),
+    return {{.length = pingpong_address_len * addresses_,
              .say =
                  [this] {
                    Bytes all;
-                   for (std::size_t i = 0; i < set_.size(); ++i) {
-                     const Bytes one = write_pingpong_address(set_.local(i));
+                   for (std::size_t i = 0; i < addresses_; ++i) {
+                     const Bytes one = write_pingpong_address(i < set_.size() ? set_.local(i) : QpAttributes{});
                      all.insert(all.end(), one.begin(), one.end());
                    }
                    return all;
@@ -68,6 +82,14 @@ std::vector<Lockstep::Step> PingpongVariant::steps(Stage stage) {
              },
              .answered = false}};
   return {};
+}
+
+// Both sides hang up before they play.
+Outcome<std::optional<Work>> PingpongVariant::work(Stage stage, Instant now) {
+  if (!player_ || stage != Stage::ready) return std::nullopt;
+  auto left = player_->work(set_, now);
+  if (left && !*left) set_.set_played(player_->result());
+  return left;
 }
 
 // The answer says that this side can receive, so it is brought to RTS first.

@@ -3,24 +3,31 @@
 // and ibv_srq_pingpong (as many as its -q says, 16 if it does not).
 //
 // The client sends an address of 52 octets for each queue pair, the server answers with its own when its queue pairs are in
-// RTS, and the client ends with "done". An address is LID, queue pair number, PSN and GID, in hexadecimal digits between
+// RTS, and the client ends with "done". ibv_srq_pingpong sends 256 addresses, of which the first ones count. An address is LID, queue pair number, PSN and GID, in hexadecimal digits between
 // colons, and a NUL.
 #pragma once
 #include "cm/neg/variants/lockstep.hpp"
-#include "cm/neg/variants/qp_set.hpp"
+#include "cm/neg/variants/player.hpp"
 
 namespace parley::neg {
 
-inline constexpr std::size_t pingpong_address_len = 52;
+inline constexpr std::size_t pingpong_address_len = 52, srq_pingpong_addresses = 256;
 Bytes write_pingpong_address(const QpAttributes& a);
 /// Errors: invalid_peer_data.
 Outcome<QpAttributes> read_pingpong_address(ConstBytes in);
 
 class PingpongVariant final : public Lockstep {
  public:
-  PingpongVariant(Role role, Transport transport, QpSet set)
-      : Lockstep(role), transport_(transport), set_(std::move(set)) {}
+  /// `player`: plays the test once the words are said; none: nothing follows. `srq`: as ibv_srq_pingpong.
+  PingpongVariant(Role role, Transport transport, QpSet set, std::optional<Player> player = {}, bool srq = false)
+      : Lockstep(role),
+        transport_(transport),
+        set_(std::move(set)),
+        player_(std::move(player)),
+        addresses_(srq ? srq_pingpong_addresses : set_.size()) {}
   std::vector<QpPair> agreed() const override { return set_.agreed(); }
+  Outcome<std::optional<Work>> work(Stage stage, Instant now) override;
+  Outcome<std::optional<std::size_t>> message_length(Stage stage, ConstBytes begun) override;
 
  protected:
   std::vector<Step> steps(Stage stage) override;
@@ -29,6 +36,8 @@ class PingpongVariant final : public Lockstep {
   Outcome<void> take(ConstBytes in);
   Transport transport_;
   QpSet set_;
+  std::optional<Player> player_;
+  std::size_t addresses_;  // that each side says
 };
 
 }  // namespace parley::neg

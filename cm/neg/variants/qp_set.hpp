@@ -20,6 +20,7 @@ class QpSet {
   void set_tested() {
     for (QpPair& pair : pairs_) pair.tested = true;
   }
+  void set_played(Played played) { pairs_.front().played = std::move(played); }
   /// Empty until the peer's are there.
   std::vector<QpPair> agreed() const { return heard_ == pairs_.size() ? pairs_ : std::vector<QpPair>(); }
 

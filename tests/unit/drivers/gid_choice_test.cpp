@@ -74,6 +74,8 @@ TEST(GidChoice, WhereThereIsNoneTheReasonIsToldAndWhatThereIs) {
   EXPECT_EQ(chosen(usual, {.port = 2}), "no device has a port 2");
   EXPECT_EQ(chosen({device("siw0", {gid(0, "::1", Kind::iwarp)}, Transport::iwarp)}, {.device = "siw0"}),
             "siw0 is an iWARP device, whose queue pairs only rdma_cm connects");
+  EXPECT_EQ(chosen({device("siw0", {gid(0, "::1", Kind::iwarp)}, Transport::iwarp)}, {}),
+            "all devices are iWARP, whose queue pairs only rdma_cm connects");
   auto down = usual;
   for (DeviceInfo& d : down) d.ports[0].state = "DOWN";
   EXPECT_EQ(chosen(down, {}), "no device has an active port");

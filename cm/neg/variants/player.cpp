@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "cm/neg/variants/player.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "cm/neg/guarded.hpp"
+
+namespace parley::neg {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t page = 4096;                // perftest's programs use whole ones of each other's memory
+constexpr std::size_t completions_at_once = 256;  // then other sessions have their turn
+constexpr std::size_t ping_pong_receives = 64;    // of each queue pair; the peer has one message under way
+constexpr unsigned idle_turns = 50;               // looks without a pause
+constexpr Duration pause = 500us;                 // between looks after these
+constexpr Duration patience = 5s;                 // for the next message
+constexpr Duration patience_for_lost = 1s;        // UD, UC: for the rest of a stream
+constexpr Duration stay = 100ms;                  // the peer's last packets are still answered
+
+std::uint8_t pattern(std::size_t at, std::uint64_t round) {
+  // The programs' own check (-c) finds 0 at the beginning of each page.
+  return at % page == 0 ? 0 : static_cast<std::uint8_t>(at * 31 + round);
+}
+
+std::string_view word_of(WcOpcode opcode) {
+  switch (opcode) {
+    case WcOpcode::send: return "send";
+    case WcOpcode::rdma_write: return "write";
+    case WcOpcode::rdma_read: return "read";
+    default: return "receive";
+  }
+}
+
+}  // namespace
+
+struct Player::Program {
+  std::string_view test;
+  Kind kind;
+  bool one_at_a_time;
+  std::uint32_t size;
+  std::uint64_t iterations;
+};
+
+const Player::Program* Player::program_of(std::string_view test) {
+  static constexpr Program programs[] = {
+      {"pingpong", Kind::ping_pong, true, 4096, 1000}, {"send_lat", Kind::ping_pong, true, 2, 1000},
+      {"send_bw", Kind::stream, false, 65536, 1000},   {"write_bw", Kind::write, false, 65536, 5000},
+      {"read_bw", Kind::read, false, 65536, 1000},     {"read_lat", Kind::read, true, 2, 1000},
+  };
+  const auto* at =
+      std::find_if(std::begin(programs), std::end(programs), [&](const Program& p) { return p.test == test; });
+  return at == std::end(programs) ? nullptr : at;
+}
+
+bool Player::knows(std::string_view test) { return program_of(test) != nullptr; }
+
+Player::Player(PlayOptions options) : options_(std::move(options)) {
+  const Program* program = program_of(options_.test);
+  if (program == nullptr) return;
+  kind_ = program->kind;
+  one_at_a_time_ = program->one_at_a_time;
+  if (options_.size == 0) options_.size = program->size;
+  if (options_.iterations == 0) options_.iterations = program->iterations;
+}
+
+// One half for the peer, one for this side.
+std::size_t Player::area() const {
+  const std::size_t octets = options_.size + grh_len;
+  return kind_ == Kind::ping_pong ? octets : (octets + page - 1) / page * page;
+}
+std::size_t Player::memory() const { return kind_ == Kind::ping_pong ? area() : 2 * area(); }
+
+bool Player::passive() const {
+  return options_.role == Role::responder && (kind_ == Kind::write || kind_ == Kind::read);
+}
+
+bool Player::done() const {
+  const bool sends = kind_ == Kind::ping_pong || options_.role == Role::initiator;
+  const bool receives = kind_ == Kind::ping_pong || (kind_ == Kind::stream && options_.role == Role::responder);
+  return lossy_end_ || ((!sends || sent_ >= options_.iterations) && (!receives || received_ >= options_.iterations));
+}
+
+Outcome<void> Player::post_receive(DataPath& path) { return path.post_receive(0, grh() + options_.size); }
+
+Outcome<void> Player::prepare(QpSet& set) {
+  lines_.resize(set.size());
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    DataPath* path = set.driver(i).path();
+    if (path == nullptr || path->memory().size() < memory())
+      return failed(Problem::configuration_error, "the driver's queue pairs cannot play a test", "set play=false");
+    if (options_.transport == Transport::ud && options_.size > set.local(i).mtu)
+      return failed(
+          Problem::configuration_error,
+          fmt::format("'size': {}; a datagram has at most the path MTU's {} octets", options_.size, set.local(i).mtu),
+          "choose a smaller size on both sides");
+    if (kind_ == Kind::ping_pong || (kind_ == Kind::stream && options_.role == Role::responder)) {
+      const std::size_t most = kind_ == Kind::ping_pong ? ping_pong_receives : options_.iterations;
+      for (std::size_t n = std::min(path->receive_depth(), most); n > 0; --n)
+        if (auto posted = post_receive(*path); !posted) return posted;
+      lines_[i].awaiting = true;
+    }
+  }
+  return {};
+}
+
+Outcome<void> Player::send(DataPath& path, Line& line) {
+  const bool echoes = kind_ == Kind::ping_pong;
+  const std::size_t at = echoes ? grh() : area();
+  if (echoes && options_.role == Role::initiator && options_.check) {
+    const MutBytes message = path.memory().subspan(at, options_.size);
+    for (std::size_t i = 0; i < message.size(); ++i) message[i] = pattern(i, sent_);
+  }
+  const auto opcode = kind_ == Kind::write  ? SendWr::Opcode::rdma_write
+                      : kind_ == Kind::read ? SendWr::Opcode::rdma_read
+                                            : SendWr::Opcode::send;
+  if (auto posted = path.post(opcode, at, options_.size); !posted) return posted;
+  ++posted_;
+  ++line.open;
+  line.sending = line.awaiting = true;
+  return {};
+}
+
+// What may be sent without waiting for anything.
+Outcome<void> Player::fill(QpSet& set) {
+  if (options_.role != Role::initiator) return {};
+  for (std::size_t i = 0; i < lines_.size(); ++i) {
+    Line& line = lines_[i];
+    DataPath& path = *set.driver(i).path();
+    if (kind_ == Kind::ping_pong) {
+      if (!begun_)
+        if (auto sent = send(path, line); !sent) return sent;
+      continue;
+    }
+    const std::size_t most = one_at_a_time_ ? 1 : path.send_depth();
+    while (line.open < most && posted_ < options_.iterations)
+      if (auto sent = send(path, line); !sent) return sent;
+  }
+  return {};
+}
+
+// The client gets back what it has sent; the server, what the programs' -c expects.
+Outcome<void> Player::look_at(DataPath& path) {
+  const ConstBytes message = path.memory().subspan(grh(), options_.size);
+  const bool client = options_.role == Role::initiator;
+  for (std::size_t i = 0; i < message.size(); i += client ? 1 : page) {
+    const std::uint8_t due = client ? pattern(i, received_ - 1) : std::uint8_t{0};
+    if (message[i] != due)
+      return failed(Problem::invalid_peer_data,
+                    fmt::format("{}: octet {} of message {} is {:#04x}; {:#04x} is due", options_.test, i, received_,
+                                message[i], due),
+                    "the peer's server returns what comes; its client needs -c for this check");
+  }
+  return {};
+}
+
+Outcome<void> Player::take(DataPath& path, Line& line, const WorkCompletion& done) {
+  const bool receive = done.opcode == WcOpcode::recv;
+  if (done.status != WcStatus::success)
+    return failed(
+        Problem::vendor_library_error,
+        fmt::format("{}: a {} failed: {}; {}", options_.test, word_of(done.opcode), to_string(done.status), so_far()),
+        "see whether the peer has ended, and whether size and number of messages (-s, -n) are the same there");
+  if (receive) {
+    ++received_;
+    if (options_.check && kind_ == Kind::ping_pong && lines_.size() == 1)
+      if (auto fine = look_at(path); !fine) return fine;
+    line.awaiting = false;
+    if (auto posted = post_receive(path); !posted) return posted;
+  } else {
+    ++sent_;
+    --line.open;
+    line.sending = false;
+  }
+  if (kind_ == Kind::ping_pong && !line.sending && !line.awaiting && sent_ < options_.iterations)
+    return send(path, line);
+  return {};
+}
+
+/// True: something completed.
+Outcome<bool> Player::poll(QpSet& set) {
+  bool any = false;
+  std::array<WorkCompletion, 16> some;
+  for (std::size_t i = 0; i < lines_.size(); ++i) {
+    DataPath& path = *set.driver(i).path();
+    for (std::size_t taken = 0; taken < completions_at_once;) {
+      const std::size_t n = path.poll(some);
+      for (std::size_t k = 0; k < n; ++k)
+        if (auto fine = take(path, lines_[i], some[k]); !fine) return tl::unexpected(fine.error());
+      any = any || n != 0;
+      taken += n;
+      if (n < some.size()) break;
+    }
+  }
+  return any;
+}
+
+std::string Player::so_far() const {
+  return fmt::format("{} of {} sent, {} received", sent_, options_.iterations, received_);
+}
+
+tl::unexpected<Failure> Player::stuck(Duration since) const {
+  const bool lossy = options_.transport == Transport::ud || options_.transport == Transport::uc;
+  return failed(Problem::vendor_library_error,
+                fmt::format("{}: nothing has come for {}; {}", options_.test, limit_text(since), so_far()),
+                fmt::format("see whether the peer has ended, and whether size and number of messages (-s, -n) are the "
+                            "same there{}",
+                            lossy ? fmt::format("; {} repeats nothing that is lost", to_string(options_.transport))
+                                  : std::string()));
+}
+
+Outcome<std::optional<Work>> Player::work(QpSet& set, Instant now) {
+  if (passive()) return std::nullopt;
+  if (leave_at_) {
+    if (now >= *leave_at_) return std::nullopt;
+    return Work{.again = *leave_at_ - now};
+  }
+  if (!begun_) first_ = last_ = now;
+  if (auto filled = fill(set); !filled) return tl::unexpected(filled.error());
+  begun_ = true;
+  const auto any = poll(set);
+  if (!any) return tl::unexpected(any.error());
+  if (*any) {
+    last_ = now;
+    moved_ever_ = true;
+    idle_ = 0;
+  }
+  const bool lossy = options_.transport == Transport::ud || options_.transport == Transport::uc;
+  if (lossy && kind_ == Kind::stream && moved_ever_ && now - last_ > patience_for_lost) lossy_end_ = true;
+  if (done()) {
+    if (kind_ != Kind::ping_pong) return std::nullopt;
+    leave_at_ = now + stay;
+    return Work{.again = stay, .moved = true};
+  }
+  if (now - last_ > patience) return stuck(patience);
+  return Work{.again = *any || ++idle_ < idle_turns ? Duration{} : pause, .moved = *any};
+}
+
+Played Player::result() const {
+  Played out{.test = options_.test, .messages = sent_ + received_, .took = last_ - first_};
+  out.octets = out.messages * options_.size;
+  const bool receives = kind_ == Kind::stream && options_.role == Role::responder;
+  if (receives && received_ < options_.iterations) out.lost = options_.iterations - received_;
+  out.checked = options_.check && kind_ == Kind::ping_pong && lines_.size() == 1;
+  return out;
+}
+
+}  // namespace parley::neg

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The tests of programs that follow the exchange of queue pairs: what is sent, what is noticed, and what is told.
+#include "tests/unit/cm/neg_built.hpp"
+
+#include <bit>
+
+#include "base/bytes_io.hpp"
+
+namespace parley::neg {
+namespace {
+
+using namespace kit;
+
+/// Two sides whose queue pairs carry data, with the same configuration.
+struct TwoPlayers : Built {
+  explicit TwoPlayers() { fabric.plays = true; }
+  void play(const std::string& variant, const Config& client_config, const Config& server_config) {
+    ASSERT_TRUE(run(variant, client_config, server_config)) << refused;
+  }
+  void play(const std::string& variant, const Config& config) { play(variant, config, config); }
+  const Played& mine_played() const { return *mine.agreed.at(0).played; }
+  const Played& theirs_played() const { return *theirs.agreed.at(0).played; }
+};
+
+TEST(NegPlayer, PingPongsBothWaysWithEveryTransport) {
+  for (const std::string transport : {"rc", "uc", "ud"}) {
+    SCOPED_TRACE(transport);
+    TwoPlayers b;
+    b.play("pingpong", {{"transport", transport}, {"iterations", "20"}, {"size", "900"}, {"check", "true"}});
+    ASSERT_EQ(b.end(), "completed");
+    ASSERT_FALSE(b.theirs.failure);
+    for (const Played& played : {b.mine_played(), b.theirs_played()}) {
+      EXPECT_EQ(played.messages, 40U);
+      EXPECT_EQ(played.octets, 40U * 900);
+      EXPECT_TRUE(played.checked);
+    }
+    EXPECT_EQ(b.fabric.requests, 40U);
+  }
+}
+
+TEST(NegPlayer, WithoutNumbersItPlaysWhatTheProgramPlays) {
+  TwoPlayers b;
+  b.play("pingpong", {});
+  ASSERT_EQ(b.end(), "completed");
+  EXPECT_EQ(b.mine_played().messages, 2000U);
+  EXPECT_EQ(b.mine_played().octets, 2000U * 4096);
+  EXPECT_FALSE(b.mine_played().checked);
+}
+
+// The program sends 256 addresses whatever its -q is: those beyond it are zeros.
+TEST(NegPlayer, OfASharedReceiveQueueThereAre256AddressesAndTheFirstCount) {
+  TwoPlayers b;
+  b.play("pingpong", {{"srq", "true"}, {"qps", "16"}, {"iterations", "100"}});
+  ASSERT_EQ(b.end(), "completed");
+  ASSERT_FALSE(b.theirs.failure);
+  EXPECT_EQ(b.net.carried, 2U * 256 * 52 + 5);
+  EXPECT_EQ(b.mine.agreed.size(), 16U);
+  EXPECT_GE(b.mine_played().messages, 200U);
+}
+
+TEST(NegPlayer, EachOfPerftestsTestsIsPlayed) {
+  struct Row {
+    std::string test;
+    std::uint64_t mine, theirs;  // messages
+  };
+  for (const Row& row : {Row{"send_bw", 30, 30}, Row{"write_bw", 30, 0}, Row{"read_bw", 30, 0}, Row{"read_lat", 30, 0},
+                         Row{"send_lat", 60, 60}}) {
+    SCOPED_TRACE(row.test);
+    TwoPlayers b;
+    b.play("perftest", {{"test", row.test}, {"iterations", "30"}, {"size", "5000"}});
+    ASSERT_EQ(b.end(), "completed");
+    ASSERT_FALSE(b.theirs.failure);
+    EXPECT_EQ(b.mine_played().messages, row.mine);
+    EXPECT_EQ(b.theirs_played().messages, row.theirs);
+    EXPECT_EQ(b.mine_played().test, row.test);
+  }
+}
+
+TEST(NegPlayer, ThePeerIsToldWhatWasMeasured) {
+  TwoPlayers b;
+  Bytes sent;
+  b.net.spy = [&](const Address& from, const Address&, ConstBytes octets) {
+    if (from.octets[3] == 1) sent.insert(sent.end(), octets.begin(), octets.end());
+  };
+  b.play("perftest", {{"test", "write_bw"}, {"iterations", "30"}, {"size", "5000"}});
+  ASSERT_EQ(b.end(), "completed");
+  const std::size_t report = 16 + 4 + 4 + 2 + 3 * 108 + 108;
+  ASSERT_EQ(sent.size(), report + 40 + 108);
+  Reader r(ConstBytes(sent).subspan(report));
+  EXPECT_EQ(r.be64(), 5000U);
+  EXPECT_EQ(r.be64(), 30U);
+}
+
+TEST(NegPlayer, WhatCannotBePlayedOrShallNotIsNegotiatedAllTheSame) {
+  for (const Config& config : {Config{{"test", "write_lat"}}, Config{{"play", "false"}}}) {
+    TwoPlayers b;
+    b.play("perftest", config);
+    ASSERT_EQ(b.end(), "completed");
+    EXPECT_FALSE(b.mine.agreed.at(0).played);
+    EXPECT_EQ(b.fabric.requests, 0U);
+  }
+  Built without;
+  ASSERT_TRUE(without.run("pingpong"));
+  EXPECT_EQ(without.end(), "completed");
+  EXPECT_FALSE(without.mine.agreed.at(0).played);
+}
+
+TEST(NegPlayer, OctetsThatChangedOnTheWayAreFound) {
+  TwoPlayers b;
+  b.fabric.garbles = true;
+  b.play("pingpong", {{"iterations", "5"}, {"size", "3"}, {"check", "true"}});
+  EXPECT_EQ(b.mine.failure, std::nullopt) << "what was garbled twice is as it was";
+  TwoPlayers once;
+  once.fabric.garbles = true;
+  once.play("pingpong", {{"iterations", "5"}, {"size", "1"}, {"check", "true"}});
+  ASSERT_TRUE(once.theirs.failure);
+  EXPECT_EQ(once.theirs.failure->problem, Problem::invalid_peer_data);
+  EXPECT_EQ(once.theirs.failure->text, "pingpong: octet 0 of message 1 is 0x01; 0x00 is due");
+}
+
+TEST(NegPlayer, AMessageThatIsLostEndsAPingPongWithWords) {
+  TwoPlayers b;
+  b.fabric.lose = 7;
+  b.play("pingpong", {{"transport", "uc"}, {"iterations", "20"}});
+  for (const auto& failure : {b.mine.failure, b.theirs.failure}) {
+    ASSERT_TRUE(failure);
+    EXPECT_EQ(failure->problem, Problem::vendor_library_error);
+    EXPECT_EQ(failure->stage, Stage::ready);
+    EXPECT_NE(failure->advice.find("uc repeats nothing that is lost"), std::string::npos);
+  }
+  EXPECT_EQ(b.mine.failure->text, "pingpong: nothing has come for 5 s; 4 of 20 sent, 3 received");
+}
+
+TEST(NegPlayer, WhatIsLostOfAStreamOfDatagramsIsCounted) {
+  TwoPlayers b;
+  b.fabric.lose = 7;
+  b.play("perftest", {{"test", "send_bw"}, {"transport", "ud"}, {"iterations", "30"}, {"size", "512"}});
+  ASSERT_EQ(b.end(), "completed");
+  ASSERT_FALSE(b.theirs.failure);
+  EXPECT_EQ(b.theirs_played().messages, 29U);
+  EXPECT_EQ(b.theirs_played().lost, 1U);
+  EXPECT_EQ(b.mine_played().lost, 0U);
+}
+
+TEST(NegPlayer, ARequestThatFailsIsToldWithItsStatus) {
+  TwoPlayers b;
+  b.fabric.breaks = 3;
+  b.play("perftest", {{"test", "write_bw"}, {"iterations", "30"}, {"size", "512"}});
+  ASSERT_TRUE(b.mine.failure);
+  EXPECT_EQ(b.mine.failure->text, "write_bw: a write failed: transport retries exceeded; 2 of 30 sent, 0 received");
+  ASSERT_TRUE(b.theirs.failure) << "the server hears that its client went away";
+  EXPECT_EQ(b.theirs.failure->problem, Problem::connection_lost);
+}
+
+TEST(NegPlayer, ADatagramIsNotLongerThanThePath) {
+  TwoPlayers b;
+  EXPECT_FALSE(b.run("pingpong", {{"transport", "ud"}, {"size", "4096"}}, {{"transport", "ud"}, {"size", "4096"}}));
+  EXPECT_EQ(b.refused,
+            "the configuration is wrong: 'size': 4096; a datagram has at most the path MTU's 1024 octets; choose a "
+            "smaller size on both sides");
+}
+
+TEST(NegPlayer, TypedInValuesAreNotPlayedWith) {
+  TwoPlayers b;
+  const Config values{{"driver", "manual"}, {"qpn", "7"}, {"gid", "::1"}, {"length", "64"}};
+  b.play("pingpong", values);
+  ASSERT_EQ(b.end(), "completed");
+  EXPECT_EQ(b.mine.agreed.at(0).local.length, 64U);
+  EXPECT_FALSE(b.mine.agreed.at(0).played);
+}
+
+}  // namespace
+}  // namespace parley::neg
