@@ -4,32 +4,14 @@
 Each case is a server in one guest and a client in the other. Both exit with 0 unless the case says otherwise, and what
 they print has to match.
 """
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
+
+import neg_cases
+from nics_case import ADDRESS, PARLEY, Case
 
 FIRST_PORT = 12000
-ADDRESS = {"a": {4: "192.0.2.1", 6: "2001:db8::1"}, "b": {4: "192.0.2.2", 6: "2001:db8::2"}}
 NIC = "--provider rdmacm"
-PARLEY = "/out/parley"
 STOCK_RPING = "rping -s -a {address} -p {port} -C {pings} -S 4096 -V"
-
-
-@dataclass
-class Case:
-    name: str
-    device: str                 # rxe or siw, in both guests
-    server_guest: str           # "a" or "b"
-    server: str                 # {address} and {port} are the server's
-    client: str
-    server_says: list = field(default_factory=list)  # regular expressions, each to be found
-    client_says: list = field(default_factory=list)
-    client_exit: int = 0
-    server_exit: int = 0
-    family: int = 4
-    netem: bool = False
-    interrupt: bool = False     # the server runs until it is interrupted
-    remove: str = ""            # the device that the server's guest removes while the client is connected
-    meanwhile: str = ""         # what the client's guest runs while it is connected; $NIC is its interface
-    port: int = 0
 
 
 def verified(pings):
@@ -176,7 +158,7 @@ def plan(pattern=None):
         cases += [doctor_case(device), way_case(device), no_way_case(device), *rping_cases(device), *cm_cases(device)]
         cases += cmtime_cases(device)
         cases += socket_cases() if device == "siw" else []
-        cases += [neighbour_case(device)] if device == "rxe" else []
+        cases += [neighbour_case(device), *neg_cases.cases()] if device == "rxe" else []
         cases += [rank_case(device), removal_case(device)]
     for number, case in enumerate(cases):
         case.name = f"{case.device}.{case.name}"

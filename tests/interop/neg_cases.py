@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""Staged QP negotiation with real queue pairs on Linux's rxe: against libibverbs' ping-pong programs, against perftest's, and
+between two Parleys. What is moved is moved by the kernel's device; each program runs to its own end.
+"""
+from nics_case import PARLEY, Case
+
+GID = {4: 1, 6: 2}   # indices at which rxe has the guests' addresses
+PLAYED = r"completed in (.|\n)*{test}: \d+ messages of {size} octets in "
+
+
+def serve(variant, **settings):
+    return words("serve -a {address}", variant, settings) + " -n 1"
+
+
+def dial(variant, **settings):
+    return words("dial -a {address}", variant, settings)
+
+
+def words(command, variant, settings):
+    sets = "".join(f" --set {name}={value}" for name, value in settings.items())
+    return f"{PARLEY} neg {command} -p {{port}} --variant {variant}{sets}"
+
+
+def pair(name, program, variant, family=4, **settings):
+    """A program of others as client of Parley, and as its server, which listens on IPv4 alone whatever its GID is."""
+    test, size = settings.get("test", "pingpong"), settings["size"]
+    played = [PLAYED.format(test=test, size=size)]
+    used = [rf"{test}: the peer used this side's memory"] if test in ("write_bw", "read_bw", "read_lat") else played
+    checked = {"check": "true"} if test == "pingpong" and "qps" not in settings else {}
+    yield Case(f"neg.{name}-to-parley", "rxe", "a", serve(variant, **settings), f"{program} {{address}}", family=family,
+               server_says=used)
+    index = {"gid_index": GID[6]} if family == 6 else {}
+    yield Case(f"neg.parley-to-{name}", "rxe", "b", program, dial(variant, **settings, **checked, **index),
+               client_says=played + (["data verified"] if checked else []))
+
+
+def pingpong_cases():
+    def program(kind, size, family=4, count=100):
+        return f"ibv_{kind}_pingpong -g {GID[family]} -p {{port}} -s {size} -n {count}"
+
+    yield from pair("rc-pingpong", program("rc", 4096), "pingpong", size=4096, iterations=100)
+    yield from pair("rc-pingpong.ipv6", program("rc", 4096, 6), "pingpong", family=6, size=4096, iterations=100)
+    # Few packets: UC and UD repeat nothing, and rxe loses one now and then.
+    yield from pair("uc-pingpong", program("uc", 1000), "pingpong", transport="uc", size=1000, iterations=100)
+    yield from pair("ud-pingpong", program("ud", 1000), "pingpong", transport="ud", size=1000, iterations=100)
+    yield from pair("srq-pingpong", program("srq", 4096), "pingpong", srq="true", qps=16, size=4096, iterations=100)
+
+
+def perftest_cases():
+    for test, size in (("send_bw", 8192), ("write_bw", 8192), ("read_bw", 8192), ("send_lat", 64), ("read_lat", 64)):
+        yield from pair(test.replace("_", "-"), f"ib_{test} -x 1 -p {{port}} -s {size} -n 100", "perftest", test=test, size=size,
+                        iterations=100)
+    yield from pair("send-bw.ud", "ib_send_bw -c UD -x 1 -p {port} -s 1024 -n 100", "perftest", transport="ud", test="send_bw",
+                    size=1024, iterations=100)
+
+
+def own_cases():
+    """Both are Parley: from INIT to RTS, and a message each way before either says that it is done."""
+    for transport, family in (("rc", 4), ("rc", 6), ("uc", 4), ("ud", 4)):
+        said = [rf"{transport}, path MTU 1024, a message passed each way", rf"rxe0 port 1, GID {GID[family]} .*RoCE v2, the address"]
+        yield Case(f"neg.verbs-{transport}.ipv{family}", "rxe", "a", serve(f"verbs-{transport}"), dial(f"verbs-{transport}"),
+                   server_says=said, client_says=said, family=family)
+    yield Case("neg.verbs-rc.loss", "rxe", "a", serve("verbs-rc"), dial("verbs-rc"), netem=True,
+               client_says=["a message passed each way"])
+
+
+def refusals():
+    refused = {"client_exit": 2, "server_exit": None, "interrupt": True}
+    yield Case("neg.no-xrc", "rxe", "a", "sleep 300", dial("verbs-xrc"), client_says=["rxe0 has no XRC queue pairs"], **refused)
+    yield Case("neg.no-such-device", "rxe", "a", "sleep 300", dial("verbs-rc", device="mlx5_0"),
+               client_says=["there is no device 'mlx5_0'; there is rxe0"], **refused)
+    yield Case("neg.no-such-gid", "rxe", "a", "sleep 300", dial("verbs-rc", device="rxe0", gid_index=200),
+               client_says=["rxe0 does not have a GID with the index 200"], **refused)
+    yield Case("neg.another-variant", "rxe", "a", serve("verbs-rc"), dial("verbs-uc"), server_exit=1, client_exit=1,
+               server_says=["parley/verbs-uc is not offered here"],
+               client_says=["the peer says: .*parley/verbs-uc is not offered here; there is parley/verbs-rc"])
+    yield Case("neg.perftest-to-pingpong", "rxe", "a", serve("pingpong"), "ib_send_bw -x 1 -p {port} {address}", server_exit=1,
+               client_exit=None, server_says=["is no address of a queue pair; see whether the peer is one of ibv_rc_pingpong"])
+    yield Case("neg.pingpong-to-perftest", "rxe", "a", serve("perftest"), "ibv_rc_pingpong -g 1 -p {port} {address}",
+               server_exit=1, client_exit=1, server_says=["is no version of perftest"])
+
+
+def losses():
+    """The peer is killed in the middle."""
+    yield Case("neg.pingpong-killed", "rxe", "a", serve("pingpong", iterations=1000000),
+               "timeout -s KILL 2 ibv_rc_pingpong -g 1 -p {port} -n 1000000 {address}", server_exit=1, client_exit=None,
+               server_says=[r"pingpong: (nothing has come for 5 s|a send failed: transport retries exceeded); \d+ of 1000000 sent"])
+    yield Case("neg.perftest-killed", "rxe", "a", serve("perftest", test="write_bw", size=1024, iterations=1000000),
+               "timeout -s KILL 2 ib_write_bw -x 1 -s 1024 -n 1000000 -p {port} {address}", server_exit=1, client_exit=None,
+               server_says=["the connection ended|FIN|RST"])
+
+
+def cases():
+    return [*own_cases(), *pingpong_cases(), *perftest_cases(), *refusals(), *losses()]
