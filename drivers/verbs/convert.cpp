@@ -179,7 +179,10 @@ tl::unexpected<Error> refused(int error, std::string_view call) {
     case EOPNOTSUPP:
     case ENOSYS: return fail(Errc::unsupported, call, error);
     case EBUSY: return fail(Errc::wrong_state, call, error);
-    case ENODEV: return fail(Errc::unreachable, call, error);
+    case ENODEV:
+    case EHOSTUNREACH:
+    case ENETUNREACH: return fail(Errc::unreachable, call, error);
+    case ETIMEDOUT: return fail(Errc::timed_out, call, error);
     case EADDRINUSE: return fail(Errc::address_in_use, call, error);
     case EADDRNOTAVAIL: return fail(Errc::bad_address, call, error);
     default: return fail(Errc::io, call, error);

@@ -21,6 +21,7 @@
 #include "drivers/verbs/device.hpp"
 #include "drivers/verbs/gid_choice.hpp"
 #include "drivers/verbs/qp.hpp"
+#include "drivers/verbs/resolve.hpp"
 #include "parley/neg_verbs.hpp"
 
 namespace parley::verbs {
@@ -37,6 +38,7 @@ constexpr std::size_t test_max = 64;         // octets of a test message
 constexpr std::size_t length_max = 1 << 30;  // of the memory that is registered
 constexpr std::uint32_t play_sends = 128, play_receives = 512, test_depth = 8;
 constexpr auto look = 5ms;                              // how long take_test() waits: other sessions wait as long
+constexpr auto look_up = 200ms;                         // for the peer's Ethernet address, likewise
 constexpr int looks_before_again = 8;                   // UC and UD: the test message may be lost
 constexpr std::uint32_t qkey_of_programs = 0x11111111;  // of libibverbs' examples and of perftest
 
@@ -70,7 +72,10 @@ class Devices {
     return neg::failed(Problem::vendor_library_error, fmt::format("the device {} is gone", name));
   }
 
+  const Resolver& resolver() const { return resolver_; }
+
  private:
+  Resolver resolver_;
   std::map<std::string, std::weak_ptr<NicDevice>> open_;  // at most one per device of the machine
 };
 
@@ -127,7 +132,8 @@ class Pages {
 
 class VerbsQp final : public neg::QpDriver, public neg::DataPath {
  public:
-  VerbsQp(std::shared_ptr<NicDevice> device, neg::Transport transport, const GidChoice& choice, const Config& config);
+  VerbsQp(std::shared_ptr<NicDevice> device, Resolver resolver, neg::Transport transport, const GidChoice& choice,
+          const Config& config);
   ~VerbsQp() override;
   VerbsQp(const VerbsQp&) = delete;
   VerbsQp& operator=(const VerbsQp&) = delete;
@@ -159,6 +165,7 @@ class VerbsQp final : public neg::QpDriver, public neg::DataPath {
   AhAttr path_to(const QpAttributes& peer) const;
 
   std::shared_ptr<NicDevice> device_;
+  Resolver resolver_;
   neg::Transport transport_;
   std::uint32_t port_;
   std::uint8_t gid_index_, hop_limit_ = 64;
@@ -176,9 +183,10 @@ class VerbsQp final : public neg::QpDriver, public neg::DataPath {
   int looks_ = 0;
 };
 
-VerbsQp::VerbsQp(std::shared_ptr<NicDevice> device, neg::Transport transport, const GidChoice& choice,
-                 const Config& config)
+VerbsQp::VerbsQp(std::shared_ptr<NicDevice> device, Resolver resolver, neg::Transport transport,
+                 const GidChoice& choice, const Config& config)
     : device_(std::move(device)),
+      resolver_(std::move(resolver)),
       transport_(transport),
       port_(choice.port->number),
       gid_index_(static_cast<std::uint8_t>(choice.gid->index)),
@@ -270,9 +278,12 @@ AhAttr VerbsQp::path_to(const QpAttributes& peer) const {
   return out;
 }
 
-// The kernel resolves the peer's Ethernet address here. It is that of a host with which TCP talks, so it is known.
 Outcome<void> VerbsQp::to_rtr(const QpPair& pair) {
   peer_ = pair.peer;
+  if (auto known = resolver_.resolve(device_, path_to(peer_), look_up); !known)
+    return neg::failed(known.error() == Errc::no_space ? Problem::resource_exhaustion : Problem::invalid_peer_data,
+                       fmt::format("the path to {}: {}", neg::gid_text(peer_.gid), known.error().message()),
+                       "see which GID the peer has chosen, and whether this side's reaches it");
   QpAttr attr{.state = QpState::rtr};
   if (ud()) {
     auto ah = device_->create_ah(pd_, path_to(peer_));
@@ -406,7 +417,7 @@ Outcome<std::unique_ptr<neg::QpDriver>> make_qp_driver(Devices& devices, neg::Tr
         "use verbs-rc, or driver=manual with a queue pair of yours");
   auto device = devices.open(choice->device->name);
   if (!device) return tl::unexpected(device.error());
-  return std::make_unique<VerbsQp>(std::move(*device), transport, *choice, config);
+  return std::make_unique<VerbsQp>(std::move(*device), devices.resolver(), transport, *choice, config);
 }
 
 std::vector<neg::Parameter> parameters_of_verbs() {

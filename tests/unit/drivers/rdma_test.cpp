@@ -156,6 +156,8 @@ TEST(NicVerbs, ErrnosBecomeErrors) {
   EXPECT_EQ(verbs::refused(ENOMEM, "x").value(), Errc::no_space);
   EXPECT_EQ(verbs::refused(EPERM, "x").value(), Errc::not_permitted);
   EXPECT_EQ(verbs::refused(ENODEV, "x").value(), Errc::unreachable);
+  EXPECT_EQ(verbs::refused(EHOSTUNREACH, "x").value(), Errc::unreachable);
+  EXPECT_EQ(verbs::refused(ETIMEDOUT, "x").value(), Errc::timed_out);
   EXPECT_EQ(verbs::refused(EOPNOTSUPP, "x").value(), Errc::unsupported);
   EXPECT_EQ(verbs::refused(EBUSY, "x").value(), Errc::wrong_state);
   EXPECT_EQ(verbs::refused(EIO, "x").value(), Errc::io);
