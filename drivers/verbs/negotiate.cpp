@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "base/bytes_io.hpp"
+#include "base/text.hpp"
 #include "cm/neg/guarded.hpp"
 #include "cm/neg/variants/manual_driver.hpp"
 #include "drivers/asio/sockaddr.hpp"
@@ -191,7 +192,7 @@ VerbsQp::VerbsQp(std::shared_ptr<NicDevice> device, Resolver resolver, neg::Tran
       port_(choice.port->number),
       gid_index_(static_cast<std::uint8_t>(choice.gid->index)),
       where_(fmt::format("{} port {}, GID {} {} ({})", choice.device->name, choice.port->number, choice.gid->index,
-                         neg::gid_text(choice.gid->gid), choice.reason)),
+                         gid_text(choice.gid->gid), choice.reason)),
       length_(neg::number_of(config, "length")),
       memory_(length_),
       test_(2 * test_max + neg::grh_len) {
@@ -282,7 +283,7 @@ Outcome<void> VerbsQp::to_rtr(const QpPair& pair) {
   peer_ = pair.peer;
   if (auto known = resolver_.resolve(device_, path_to(peer_), look_up); !known)
     return neg::failed(known.error() == Errc::no_space ? Problem::resource_exhaustion : Problem::invalid_peer_data,
-                       fmt::format("the path to {}: {}", neg::gid_text(peer_.gid), known.error().message()),
+                       fmt::format("the path to {}: {}", gid_text(peer_.gid), known.error().message()),
                        "see which GID the peer has chosen, and whether this side's reaches it");
   QpAttr attr{.state = QpState::rtr};
   if (ud()) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #if PARLEY_HAVE_RDMA
+#include "base/text.hpp"
 #include "cm/neg/variants/manual_driver.hpp"
 #include "drivers/verbs/gid_choice.hpp"
 
@@ -30,7 +31,7 @@ DeviceInfo device(std::string name, std::vector<GidInfo> gids, Transport transpo
 std::string chosen(const std::vector<DeviceInfo>& devices, const GidWish& wish) {
   const auto choice = choose_gid(devices, wish);
   if (!choice) return choice.error();
-  return choice->device->name + " " + std::to_string(choice->gid->index) + " " + neg::gid_text(choice->gid->gid);
+  return choice->device->name + " " + std::to_string(choice->gid->index) + " " + gid_text(choice->gid->gid);
 }
 
 Address address(std::string_view text) { return *Address::parse(text); }
