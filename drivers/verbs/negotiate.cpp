@@ -404,7 +404,8 @@ Outcome<std::unique_ptr<neg::QpDriver>> make_qp_driver(Devices& devices, neg::Tr
   if (!wish) return tl::unexpected(wish.error());
   const auto there = list_rdma_devices();
   if (!there)
-    return neg::failed(Problem::configuration_error, there.error().message(),
+    return neg::failed(Problem::configuration_error,
+                       there.error().sentence().empty() ? there.error().message() : there.error().sentence(),
                        "load a device's driver, or give the values of a queue pair of yours (driver=manual)");
   const auto choice = choose_gid(*there, *wish);
   if (!choice)

@@ -376,7 +376,8 @@ void register_serve(Command neg, Context& context) {
       "Examples:\n"
       "  parley neg serve --variant manual --set qpn=0x12 --set gid=192.0.2.1\n"
       "  parley neg serve [fe80::1%eth0]:7177 --variant verbs-rc --set qpn=0x12 --set gid=fe80::1 --json\n"
-      "  parley neg serve --variant pingpong --set qpn=0x12 --set gid=192.0.2.1     for ibv_rc_pingpong of a peer");
+      "  parley neg serve --variant verbs-rc               with a queue pair of this machine's RDMA device\n"
+      "  parley neg serve --variant pingpong               for ibv_rc_pingpong of a peer, to its end");
   sub.run([args, &context] { return run_serve(*args, context); });
 }
 
@@ -404,6 +405,8 @@ void register_dial(Command neg, Context& context) {
   add_neg_options(sub, *args, context);
   sub.footer(
       "Examples:\n"
+      "  parley neg dial 192.0.2.1 --variant verbs-rc --set device=mlx5_0\n"
+      "  parley neg dial 192.0.2.1 --variant perftest --set test=send_bw --set size=1024\n"
       "  parley neg dial 192.0.2.1 --variant manual --set qpn=0x11 --set gid=192.0.2.2 --export otg\n"
       "  parley neg dial host --backup spare --rounds 3 --set qpn=0x11 --set gid=192.0.2.2 --history");
   sub.run([args, &context] { return run_dial(*args, context); });

@@ -76,10 +76,7 @@ std::size_t Player::area() const {
 }
 std::size_t Player::memory() const { return kind_ == Kind::ping_pong ? area() : 2 * area(); }
 
-bool Player::passive() const {
-  return options_.role == Role::responder && (kind_ == Kind::write || kind_ == Kind::read);
-}
-
+// Of a side that does nothing, at once.
 bool Player::done() const {
   const bool sends = kind_ == Kind::ping_pong || options_.role == Role::initiator;
   const bool receives = kind_ == Kind::ping_pong || (kind_ == Kind::stream && options_.role == Role::responder);
@@ -215,7 +212,6 @@ tl::unexpected<Failure> Player::stuck(Duration since) const {
 }
 
 Outcome<std::optional<Work>> Player::work(QpSet& set, Instant now) {
-  if (passive()) return std::nullopt;
   if (leave_at_) {
     if (now >= *leave_at_) return std::nullopt;
     return Work{.again = *leave_at_ - now};

@@ -46,7 +46,6 @@ class Player {
     std::size_t open = 0;  // requests of this side's that are not complete
   };
   static const Program* program_of(std::string_view test);
-  bool passive() const;
   bool done() const;
   std::size_t grh() const { return options_.transport == Transport::ud ? grh_len : 0; }
   std::size_t area() const;

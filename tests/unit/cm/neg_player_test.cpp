@@ -35,6 +35,7 @@ TEST(NegPlayer, PingPongsBothWaysWithEveryTransport) {
       EXPECT_TRUE(played.checked);
     }
     EXPECT_EQ(b.fabric.requests, 40U);
+    EXPECT_GE(b.mine.took, 100ms) << "the peer's last packets are still answered";
   }
 }
 
@@ -129,6 +130,16 @@ TEST(NegPlayer, AMessageThatIsLostEndsAPingPongWithWords) {
     EXPECT_NE(failure->advice.find("uc repeats nothing that is lost"), std::string::npos);
   }
   EXPECT_EQ(b.mine.failure->text, "pingpong: nothing has come for 5 s; 4 of 20 sent, 3 received");
+}
+
+TEST(NegPlayer, AsLongAsSomethingComesItIsWaitedFor) {
+  TwoPlayers b;
+  b.fabric.slow = 2050;  // looks, of half a millisecond but for the first: a second for each completion
+  b.play("pingpong", {{"iterations", "5"}, {"size", "64"}});
+  ASSERT_EQ(b.end(), "completed");
+  ASSERT_FALSE(b.theirs.failure);
+  EXPECT_GT(b.mine_played().took, 5s);
+  EXPECT_EQ(b.mine_played().messages, 10U);
 }
 
 TEST(NegPlayer, WhatIsLostOfAStreamOfDatagramsIsCounted) {
