@@ -281,6 +281,26 @@ TEST(NegSession, WhileItWorksAPeerMayHangUpOnlyWhereNoStageFollows) {
   EXPECT_EQ(more.a->failure()->problem, Problem::connection_lost);
 }
 
+// A raw peer that says nothing is not waited for; the work that follows is.
+TEST(NegSession, ARawVariantMayWorkAfterAStageOfSilence) {
+  struct Silent final : Variant {
+    Outcome<Turn> exchange(Stage, std::optional<ConstBytes>) override { return Turn{.completed = true}; }
+    Outcome<std::optional<std::size_t>> message_length(Stage, ConstBytes) override { return std::size_t{0}; }
+    Outcome<std::optional<Work>> work(Stage stage, Instant) override {
+      if (stage != Stage::ready || std::exchange(worked, true)) return std::nullopt;
+      return Work{.again = 1s};
+    }
+    bool worked = false;
+  };
+  auto session =
+      Session::raw(Role::responder, {.plugin = "acme", .variant = "raw"}, std::make_unique<Silent>(), {}, {});
+  ASSERT_TRUE(session) << session.error().to_string();
+  EXPECT_FALSE(session->completed());
+  EXPECT_EQ(session->next_deadline(), Instant{} + 1s);
+  session->handle_deadline(Instant{} + 1s);
+  EXPECT_TRUE(session->completed());
+}
+
 TEST(NegSession, WhatComesWhileItWorksIsKeptToABound) {
   Working p(1, true);
   const Bytes much(PARLEY_NEG_HEADER_LEN + SessionOptions{}.message_max);
