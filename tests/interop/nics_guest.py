@@ -52,7 +52,7 @@ def finish(process, seconds):
 
 def listens(case, process, log):
     """Parley says so; of others there is nothing to see but time."""
-    end = time.monotonic() + 15
+    end = time.monotonic() + LIMIT
     while time.monotonic() < end and process.poll() is None:
         if "parley" not in case["server"]:
             time.sleep(1)
