@@ -308,6 +308,33 @@ TEST(CaptureCorners, TwoRejectionsOfWhichAPacketIsLostOrLate) {
   expect_as_reviewed("capture_corners_rejections.txt", out);
 }
 
+// OFA 2007-10 Rtr §2: the Rtr frame is there with the packet of its last octet.
+TEST(CaptureCorners, AnRtrFrameInManyPackets) {
+  for (const std::size_t piece : {1u, 3u, 6u, 7u, 10u, 19u, 20u}) {
+    Exchange x;
+    x.open().send(0, startup(MpaKey::req, C | S, 1)).send(1, startup(MpaKey::rep, C | S, 1));
+    x.send(0, startup(MpaKey::rtr, 0, 1), piece);
+    const std::size_t last = x.frames.size();
+    x.send(0, fpdu(send_segment(1, 8))).send(1, fpdu(send_segment(1, 8))).close();
+    const FileReport r = test::analyse(x.frames);
+    ASSERT_TRUE(r.connections.at(0).rtr_frame) << piece;
+    EXPECT_EQ(r.connections[0].rtr_frame->frame, last) << piece;
+    EXPECT_EQ(r.connections[0].outcome, Outcome::established);
+    EXPECT_EQ(r.count(Severity::error), 0U) << test::words(r);
+  }
+}
+
+// RFC 5044 §7.1.2 rule 2: behind a rejection that the capture lacks, a second Request alone establishes nothing.
+TEST(CaptureCorners, ASecondRequestBehindALostRejectionIsNotAnswered) {
+  Exchange x;
+  x.open().send(0, startup(MpaKey::req, C, 1)).send(1, startup(MpaKey::rep, C | R, 1));
+  x.send(0, startup(MpaKey::req, C, 1)).acknowledge(1);
+  x.frames.erase(x.frames.begin() + 4);
+  const FileReport r = test::analyse(x.frames);
+  ASSERT_FALSE(r.connections.empty());
+  EXPECT_EQ(r.connections.back().outcome, Outcome::incomplete) << brief(r);
+}
+
 // What was handed out makes room for as much.
 TEST(CaptureCorners, WhatWasHandedOutTakesNoRoom) {
   const auto listed = [](std::size_t room, bool handed_out) {

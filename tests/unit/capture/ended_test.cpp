@@ -271,6 +271,39 @@ TEST(Dropped, TheirPlaceIsKnownToOneCall) {
   EXPECT_EQ(judged(1), Standing::passed);
 }
 
+// Without its SYNs, nobody knows where it began.
+TEST(Dropped, OneThatWasNotSeenFromTheBeginningIsPartial) {
+  for (const std::size_t gone : {0u, 1u, 2u}) {
+    Live live;
+    Exchange x = whole(40001);
+    for (std::size_t i = gone; i < x.frames.size(); ++i) {
+      if (i == 4) live.analyzer.dropped(3);
+      live.push(x.frames[i]);
+    }
+    EXPECT_EQ(live.after(8 * second).at(0).judgement.standing, gone == 0 ? Standing::passed : Standing::partial)
+        << gone;
+  }
+}
+
+TEST(Dropped, ASetUpThatWasRejectedIsPartialUnlessAllOfItWasSeen) {
+  for (const std::size_t gone : {0u, 1u, 2u}) {
+    Live live;
+    Exchange x = from_port(40001);
+    x.open().send(0, startup(wire::MpaKey::req, PARLEY_MPA_FLAG_C, 1));
+    x.send(1, startup(wire::MpaKey::rep, PARLEY_MPA_FLAG_C | PARLEY_MPA_FLAG_R, 1));
+    x.send(0, startup(wire::MpaKey::req, PARLEY_MPA_FLAG_C, 1));
+    x.send(1, startup(wire::MpaKey::rep, PARLEY_MPA_FLAG_C, 1)).send(0, fpdu(send_segment(1, 20))).close();
+    for (std::size_t i = gone; i < x.frames.size(); ++i) {
+      if (i == 4) live.analyzer.dropped(3);
+      live.push(x.frames[i]);
+    }
+    const auto ended = live.after(8 * second);
+    ASSERT_EQ(ended.size(), 2U);
+    // What was dropped counts for set-ups that began since the call before as well.
+    for (const ConnectionReport& c : ended) EXPECT_EQ(c.dropped, gone > 0 ? 3U : 0U) << gone << "\n" << to_text(c);
+  }
+}
+
 // Whatever one packet is dropped, nobody is accused.
 TEST(Dropped, NoLossAccusesAnybody) {
   const Exchange x = conversation();

@@ -316,6 +316,25 @@ TEST(FpduWalkerWhole, AnFpduWhoseHeaderAMarkerSplitsIsFoundAgain) {
     }
 }
 
+// RFC 5044 §7.1.1: a startup frame where an FPDU is due is told if all of its header is there, and not by what is made up
+// for octets that the capture lacks.
+TEST(FpduWalkerWhole, AStartupFrameOfWhichOctetsAreMissingIsNotTold) {
+  const Bytes frame = test::startup(wire::MpaKey::rep, 0, 1), more = fpdu(send_segment(1, 400));
+  for (std::size_t n = 0; n <= 4; ++n)
+    for (std::size_t at = 2; at + n <= frame.size(); ++at) {
+      Bytes all = frame;
+      all.insert(all.end(), more.begin(), more.end());
+      FpduWalker w;
+      w.start(Known::yes, Known::no);
+      Transcript t({send_segment(1, 400)});
+      w.octets(ConstBytes(all).first(at), {1, Instant{}, 0}, true, t);
+      if (n > 0) w.missing(n, {2, Instant{}, 0}, t);
+      w.octets(ConstBytes(all).subspan(at + n), {3, Instant{}, 0}, true, t);
+      w.finish(t);
+      EXPECT_EQ(t.said.find("MPA ID Rep") != std::string::npos, n == 0) << at << ", " << n << t.said;
+    }
+}
+
 // A sender that leaves out the marker before an FPDU has its ULPDU_Length stand there, whatever it is.
 TEST(FpduWalkerWhole, AMarkerLeftOutBeforeAnFpduOfAnyLengthIsTold) {
   for (const std::size_t length : {18u, 19u, 500u, 64767u, 64768u}) {

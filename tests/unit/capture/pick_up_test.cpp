@@ -195,6 +195,32 @@ struct Stream {
   }
 };
 
+// RFC 5044 §3: an ULPDU has 64768 octets at most; a right CRC behind more of them proves nothing.
+TEST(PickUp, TakesAnFpduForOneUpToTheLongestThatThereIs) {
+  for (const std::size_t length : {64768u, 64769u}) {
+    Exchange x;
+    for (std::uint32_t msn = 4; msn < 7; ++msn)
+      x.send(0, test::fpdu(test::send_segment(msn, length - PARLEY_DDP_UNTAGGED_LEN)));
+    const FileReport r = test::analyse(x.frames);
+    ASSERT_EQ(r.connections.size(), length == 64768 ? 1u : 0u) << length;
+    if (length == 64768) {
+      EXPECT_EQ(r.connections[0].from_initiator.fpdus, 3u);
+    }
+  }
+}
+
+// RFC 5044 §4.3: FPDUs of 128 octets each; the fifth in a row that fits ends where a marker could have stood and none
+// did, so that the one behind the next is held to its number.
+TEST(PickUp, JudgesWithoutCrcNotBeforeAWholeMarkerIntervalHeldNone) {
+  for (std::uint32_t skip_at = 2; skip_at < 12; ++skip_at) {
+    Exchange x;
+    Stream s{false, false, 0};
+    for (std::uint32_t msn = 1; msn < 14; ++msn)
+      x.send(0, s.next(test::send_segment(msn < skip_at ? msn : msn + 1, 104)));
+    EXPECT_EQ(analyse_told(x.frames).count(Severity::error), skip_at >= 8 ? 1u : 0u) << skip_at;
+  }
+}
+
 TEST(PickUp, TakesNoMarkerForAFaultWhereNoCrcTells) {  // RFC 5044 §4.3
   for (const std::size_t payload : {100u, 300u, 331u, 1400u})
     for (const std::uint64_t at : {0u, 4u, 200u, 496u}) {

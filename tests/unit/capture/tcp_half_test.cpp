@@ -322,6 +322,16 @@ TEST(TcpHalf, ComparesRepetitionsWithWhatItKnows) {
   }
 }
 
+// RFC 9293 §3.8.4: a keep-alive repeats the last octet with any content, also while later octets wait for the other side.
+TEST(TcpHalf, AKeepAliveHoldsNothingWhileOctetsWait) {
+  Half h = begun();
+  h.tcp.heard(0);
+  h.segment(0, 3).segment(3, 6, 99, wire::tcp_flag::ack, 5);
+  EXPECT_EQ(h.tcp.waits_for(), 5U);
+  EXPECT_EQ(h.segment(2, 3, 99, wire::tcp_flag::ack, 5, "zzzzzzzzzzzzzzzzzzzzzzzzzz").end(),
+            " abc@1 in order; in order; keep-alive; | at 3, acknowledged 0, holds 3\n");
+}
+
 // Segments with faults of every kind at once: early, late, repeated, altered, cut and lost, and what both sides heard.
 TEST(TcpHalf, DrawnSegments) {
   std::string out;
