@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/after.hpp"
+
 namespace parley::tester {
 
 // ---- TcpStream -----------------------------------------------------------------------------------------------------
