@@ -37,6 +37,13 @@ std::string counted(std::uint64_t n, std::string_view word) {
   return fmt::format("{} {}{}", n, word, n == 1 ? "" : "s");
 }
 
+std::string with_article(std::string_view noun) {
+  const auto upper = [&](std::size_t i) { return i < noun.size() && noun[i] >= 'A' && noun[i] <= 'Z'; };
+  const std::string_view vowels = upper(0) && upper(1) ? "AEFHILMNORSX" : "AEIOaeio";
+  const bool an = !noun.empty() && vowels.find(noun.front()) != std::string_view::npos;
+  return fmt::format("{} {}", an ? "an" : "a", noun);
+}
+
 std::string ordinal(std::uint32_t n) {
   const bool teen = n % 100 >= 11 && n % 100 <= 13;
   const std::string_view end = teen || n % 10 > 3 || n % 10 == 0 ? "th"

@@ -14,6 +14,8 @@ namespace parley {
 
 /// "1 packet", "2 packets"
 std::string counted(std::uint64_t n, std::string_view word);
+/// "a Send", "an Atomic Request", "an RDMA Write": abbreviations are spoken letter by letter.
+std::string with_article(std::string_view noun);
 /// "1st", "2nd", "11th"
 std::string ordinal(std::uint32_t n);
 

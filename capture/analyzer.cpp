@@ -325,9 +325,9 @@ FileReport Analyzer::finish() {
                     report_.copies, report_.packets));
   if (altered_copies_ > 0)
     note(
-        fmt::format("{} of those hold other octets than before: altered on the way, so that what answers them may look "
+        fmt::format("{} of those {} other octets than before: altered on the way, so that what answers them may look "
                     "like a fault here",
-                    altered_copies_));
+                    altered_copies_, altered_copies_ == 1 ? "holds" : "hold"));
   if (report_.fragments > 0)
     note(fmt::format("{} of TCP; fragments are not joined, their octets count as missing",
                      counted(report_.fragments, "IP fragment")));
@@ -338,8 +338,9 @@ FileReport Analyzer::finish() {
     note(fmt::format("{} of link type {}, which is not decoded", counted(report_.unsupported_packets, "packet"),
                      link_type_text(report_.unsupported_link_type)));
   if (report_.not_followed > 0)
-    note(fmt::format("{} packets belong to connections beyond the {} that can be followed at one time",
-                     report_.not_followed, live_max));
+    note(fmt::format("{} to connections beyond the {} that can be followed at one time",
+                     counted(report_.not_followed, "packet") + (report_.not_followed == 1 ? " belongs" : " belong"),
+                     live_max));
   tell_unlisted();
   report_.judgement = judge(report_, options_.expect);
   return std::move(report_);

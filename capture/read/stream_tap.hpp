@@ -26,7 +26,7 @@ class StreamTap {
   virtual void startup(const TappedStream& stream, std::uint64_t at, ConstBytes octets) = 0;
   /// `fpdu.position` is relative to stream.fpdus_at.
   virtual void fpdu(const TappedStream& stream, const WalkedFpdu& fpdu) = 0;
-  /// Here stands an ULPDU_Length without its FPDU: one that cannot be, or one whose octets never came.
+  /// Here stands a ULPDU_Length without its FPDU: one that cannot be, or one whose octets never came.
   virtual void lone_length(const TappedStream& stream, std::uint64_t at) = 0;
   /// The connection is over and was judged; nothing else of it follows.
   virtual void judged(std::uint64_t connection, std::uint64_t last_frame) = 0;

@@ -18,7 +18,7 @@ gboolean parley_plausible(const guint8* ulpdu, guint32 octets, guint32 ulpdu_len
     guint8 assigned, tagged, qn;
   } rules[PARLEY_RDMAP_OPCODE_MASK + 1] = {PARLEY_RDMAP_OPCODES(RULE)};
 #undef RULE
-  /* RFC 5044 §3: an ULPDU has 64768 octets at most. */
+  /* RFC 5044 §3: a ULPDU has 64768 octets at most. */
   if (octets < 2 || ulpdu_length < PARLEY_DDP_TAGGED_LEN || ulpdu_length > PARLEY_MPA_ULPDU_MAX) return FALSE;
   const guint8 version = ulpdu[0] & PARLEY_DDP_DV_MASK;
   const guint8 rdmap = (ulpdu[1] & PARLEY_RDMAP_RV_MASK) >> 6;
@@ -85,7 +85,7 @@ static guint32 needed(parley_half* half, const guint8* octets, guint32 length, g
   const guint32 lead = parley_lead_at(markers, position);
   if (length < lead + PARLEY_MPA_LEN_LEN) return lead + PARLEY_MPA_LEN_LEN;
   const guint32 ulpdu_length = parley_be16(octets + lead);
-  /* RFC 5044 §3: an ULPDU has 1 to 64768 octets. */
+  /* RFC 5044 §3: a ULPDU has 1 to 64768 octets. */
   if (ulpdu_length == 0 || ulpdu_length > PARLEY_MPA_ULPDU_MAX) return NOT_A_LENGTH;
   return parley_wire_size(position, ulpdu_length, markers);
 }

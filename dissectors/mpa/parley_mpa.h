@@ -20,7 +20,7 @@ typedef enum {
 } parley_item_kind;
 
 typedef enum {
-  PARLEY_NOTE_BAD_LENGTH,  /* an ULPDU_Length that no FPDU can have; value: it */
+  PARLEY_NOTE_BAD_LENGTH,  /* a ULPDU_Length that no FPDU can have; value: it */
   PARLEY_NOTE_LOST,        /* octets are missing, where the next FPDU begins is not known; value: octets */
   PARLEY_NOTE_FOUND,       /* FPDUs can be followed again */
   PARLEY_NOTE_EARLY,       /* the initiator sent octets before the Reply; value: octets */

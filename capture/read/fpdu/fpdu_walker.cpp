@@ -317,7 +317,7 @@ bool FpduWalker::step(FpduSink& sink) {
   const std::uint32_t length = r.be16();
   Reader begin(view(base_, 2));
   if (bool wait = false; begin.be16() == startup_length && startup_here(sink, wait)) return !wait;
-  // RFC 5044 §3: an ULPDU has 1 to 64768 octets; the DDP header alone takes 14.
+  // RFC 5044 §3: a ULPDU has 1 to 64768 octets; the DDP header alone takes 14.
   if (length == 0 || length > PARLEY_MPA_ULPDU_MAX) {
     const SegmentRef ref = mark_at(header + 1).ref;
     const bool doubted = doubtful_;
@@ -364,7 +364,7 @@ FpduWalker::Beginning FpduWalker::beginning(std::uint32_t& total) {
   if (end() < header + 2) return Beginning::wait;
   if (unknown_in(0, header + 2)) return Beginning::as_agreed;
   Reader r(view(0, header + 2));
-  // A marker between FPDUs points nowhere; an ULPDU_Length of 0 is followed by a DDP header.
+  // A marker between FPDUs points nowhere; a ULPDU_Length of 0 is followed by a DDP header.
   if (!agreed && (r.be32() & ~std::uint32_t{3}) != 0) return Beginning::as_agreed;
   const std::uint32_t length = r.be16();
   if (length < PARLEY_DDP_TAGGED_LEN || length > PARLEY_MPA_ULPDU_MAX) return Beginning::as_agreed;

@@ -47,7 +47,7 @@ class FpduSink {
     (void)frame;
     (void)ref;
   }
-  /// An ULPDU_Length that no FPDU can have. The walker then looks for the next good FPDU.
+  /// A ULPDU_Length that no FPDU can have. The walker then looks for the next good FPDU.
   virtual void bad_length(std::uint32_t length, const SegmentRef& ref) = 0;
   /// The stream began with markers although it was started without (`present`), or the other way round; the walker goes
   /// on as the octets are.
@@ -142,7 +142,7 @@ class FpduWalker {
   std::vector<Mark> marks_;     // one per segment in window_, from first_mark_ on
   std::size_t first_mark_ = 0;  // what lies before is walked
   std::vector<Range> unknown_;  // what of buffer_ is not in the capture
-  Bytes scratch_;               // an ULPDU without its markers
+  Bytes scratch_;               // a ULPDU without its markers
 };
 
 }  // namespace parley::capture

@@ -273,7 +273,8 @@ void MpaConnection::Half::missing(std::uint64_t n, const SegmentRef& ref, bool c
   request_due -= std::min(request_due, n);
   if (lost_places++ == 0) first_lost_frame = ref.frame;
   if (owner->protocol_ == Protocol::mpa && !cut)
-    owner->event(ref.frame, ref.at, index, LadderEvent::Kind::gap, fmt::format("{} octets are not in the capture", n));
+    owner->event(ref.frame, ref.at, index, LadderEvent::Kind::gap,
+                 fmt::format("{} {} not in the capture", counted(n, "octet"), n == 1 ? "is" : "are"));
   if (phase == Phase::over) lost_behind += n;
   read_to = tcp.position();
   read_missing(n, ref, cut);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.hpp"
 #include "capture/rules/mpa/connection.hpp"
 #include "capture/rules/rdmap/fields.hpp"
 
@@ -41,7 +42,7 @@ void MpaConnection::Half::bad_length(std::uint32_t length, const SegmentRef& ref
   const Side side = c.side_of(*this);
   if (c.tap_ != nullptr) c.tap_->lone_length(c.tapped(*this), fed_at + walker.position());
   if (c.doubted(*this)) return;
-  // RFC 5044 §3: an ULPDU has 1 to 64768 octets. After an earlier fault the octets mean nothing any more (§8).
+  // RFC 5044 §3: a ULPDU has 1 to 64768 octets. After an earlier fault the octets mean nothing any more (§8).
   if (!c.rdmap_->faulty(side))
     c.findings_.error(
         ref.frame, side, "RFC 5044 §4.1",
@@ -75,8 +76,8 @@ void MpaConnection::Half::resynchronised(std::uint64_t octets, const SegmentRef&
   if (unagreed && !std::exchange(met, true)) return;  // it was never lost
   if (octets == 0) return;
   owner->findings_.note(ref.frame, owner->side_of(*this), "RFC 5044 §6",
-                        fmt::format("the FPDUs of the {} can be followed again, {} octets after they were lost",
-                                    to_string(owner->side_of(*this)), octets));
+                        fmt::format("the FPDUs of the {} can be followed again, {} after they were lost",
+                                    to_string(owner->side_of(*this)), counted(octets, "octet")));
 }
 
 mpa::Rtr MpaConnection::rtr_form(const WalkedFpdu& f) {
@@ -108,7 +109,7 @@ void MpaConnection::on_fpdu(Half& h, const WalkedFpdu& f) {
   if (f.crc == WalkedFpdu::Crc::bad) {
     ++h.counts.fpdus;
     remember_fpdu(h, f);
-    fpdu_event(h, f, LadderEvent::Kind::fpdu, fmt::format("FPDU of {} octets, CRC wrong", f.ulpdu.size()));
+    fpdu_event(h, f, LadderEvent::Kind::fpdu, fmt::format("FPDU of {}, CRC wrong", counted(f.ulpdu.size(), "octet")));
     return rdmap_->lost(side);
   }
   rdmap_->segment(side, f);

@@ -95,8 +95,8 @@ void MpaConnection::finish_startup() {
     else if (v && v->pd_length <= PARLEY_MPA_PD_MAX && ended_it && h.tcp.from_syn() && h.counts.missing_octets == 0 &&
              h.fin_position == h.tcp.position())
       findings_.error(h.fin_frame, who, "RFC 5044 §7.1.1",
-                      fmt::format("the {} announced {} octets of private data and closed after {} of them",
-                                  to_string(who), v->pd_length, h.head.size() - PARLEY_MPA_HEADER_LEN));
+                      fmt::format("the {} announced {} of private data and closed after {} of them", to_string(who),
+                                  counted(v->pd_length, "octet"), h.head.size() - PARLEY_MPA_HEADER_LEN));
     findings_.note(
         h.head_last.frame, who, "RFC 5044 §7.1.2",
         fmt::format("the {}'s startup frame is not whole: {} of {} octets came", to_string(who), h.head.size(), due));
@@ -150,25 +150,26 @@ void MpaConnection::finish_halves() {
       findings_.warn(h.first_differing_frame, side, "RFC 9293 §3.4",
                      "a TCP retransmission holds other octets than the first copy, which is used");
     if (h.blind_frame != 0)
-      findings_.note(
-          h.blind_frame, side, "",
-          fmt::format("{} octets of a startup frame are not in the capture: this direction cannot be followed",
-                      h.blind_octets));
+      findings_.note(h.blind_frame, side, "",
+                     fmt::format("{} of a startup frame {} not in the capture: this direction cannot be followed",
+                                 counted(h.blind_octets, "octet"), h.blind_octets == 1 ? "is" : "are"));
     if (h.counts.missing_octets > 0)
       findings_.note(h.first_lost_frame, side, "",
-                     fmt::format("{} octets of the {} are not in the capture ({}{}); what they held is not judged",
-                                 h.counts.missing_octets, to_string(side), counted(h.lost_places, "place"),
-                                 h.cut_segments > 0 ? ", packets cut by the snap length" : ""));
+                     fmt::format("{} of the {} {} not in the capture ({}{}); what {} held is not judged",
+                                 counted(h.counts.missing_octets, "octet"), to_string(side),
+                                 h.counts.missing_octets == 1 ? "is" : "are", counted(h.lost_places, "place"),
+                                 h.cut_segments > 0 ? ", packets cut by the snap length" : "",
+                                 h.counts.missing_octets == 1 ? "it" : "they"));
     if (h.big_fpdus > 0)
       findings_.note(
           h.biggest_frame, side, "RFC 5044 §4.5",
-          fmt::format("{} FPDUs of the {} are longer than a TCP segment of this connection (up to {} octets)",
-                      h.big_fpdus, to_string(side), h.biggest));
+          fmt::format("{} of the {} {} longer than a TCP segment of this connection (up to {} octets)",
+                      counted(h.big_fpdus, "FPDU"), to_string(side), h.big_fpdus == 1 ? "is" : "are", h.biggest));
     if (h.phase == Phase::fpdus && h.walker.left() > 0 && h.counts.missing_octets == 0 &&
         (h.fin_frame != 0 || h.rst_frame != 0))
       findings_.note(h.data_frame, side, "RFC 5044 §7.2",
-                     fmt::format("the stream of the {} ends inside an FPDU ({} octets of it came)", to_string(side),
-                                 h.walker.left()));
+                     fmt::format("the stream of the {} ends inside an FPDU ({} of it came)", to_string(side),
+                                 counted(h.walker.left(), "octet")));
     if (h.early_dropped > 0)
       findings_.note(h.data_frame, side, "",
                      fmt::format("{} octets of the {} waited for a Reply longer than they could be kept ({} KiB): they "

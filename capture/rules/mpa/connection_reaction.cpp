@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/text.hpp"
 #include "capture/rules/mpa/connection.hpp"
 
 namespace parley::capture {
@@ -112,8 +113,8 @@ void MpaConnection::finish_set_up() {
   if (reply_ && !reply_->r() && i.extra_after_startup > 0 && i.startup_length > 0 &&
       reply_heard >= i.startup_length + i.extra_after_startup)
     findings_.warn(reply_->frame, Side::responder, "RFC 5044 §7.1.2",
-                   fmt::format("the responder accepted although {} octets had followed the Request by then",
-                               i.extra_after_startup));
+                   fmt::format("the responder accepted although {} had followed the Request by then",
+                               counted(i.extra_after_startup, "octet")));
   if (agreement_.peer_to_peer && !agreement_.rtr.send && !agreement_.rtr.write && !agreement_.rtr.read &&
       i.fpdus == 0 && i.counts.missing_octets == 0 && (i.fin_frame != 0 || i.rst_frame != 0))
     findings_.warn(i.fin_frame != 0 ? i.fin_frame : i.rst_frame, Side::initiator, "RFC 6581 §9.2",

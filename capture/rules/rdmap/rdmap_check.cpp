@@ -72,7 +72,7 @@ void RdmapCheck::segment(Side from, const WalkedFpdu& f) {
   if (!h) {
     if (f.known < f.ulpdu.size()) return lost(from);  // the capture cut the header
     accuse(from, f, "RFC 5041 §4",
-           fmt::format("sent an ULPDU of {} octets, too short for a DDP header", f.ulpdu.size()));
+           fmt::format("sent a ULPDU of {}, too short for a DDP header", counted(f.ulpdu.size(), "octet")));
     blame(from, f, {.layer = PARLEY_RDMAP_LAYER_LLP, .etype = 0, .code = 3, .any_code = true});
     return;
   }
@@ -89,7 +89,7 @@ void RdmapCheck::segment(Side from, const WalkedFpdu& f) {
   if (s.terminated)
     // RFC 5040 §5.4: after the Terminate its sender sends no RDMAP message.
     accuse(from, f, "RFC 5040 §5.4",
-           fmt::format("sent a {} after its Terminate in frame {}", name_of(*h), s.terminate_frame));
+           fmt::format("sent {} after its Terminate in frame {}", with_article(name_of(*h)), s.terminate_frame));
   if (!check_controls(from, f, *h)) {
     // What cannot be decoded leaves the numbering of this direction unknown.
     for (auto& q : s.queues) q.known = false;
@@ -132,21 +132,21 @@ bool RdmapCheck::check_controls(Side from, const WalkedFpdu& f, const DdpHeader&
   if (h.opcode >= RdmapOpcode::immediate) complaint(from, {PARLEY_RDMAP_LAYER_RDMAP, 2, 6, f.last.frame}, true);
   if (rule.tagged != h.tagged) {
     accuse(from, f, "RFC 5040 §4.2",
-           fmt::format("sent a {} in {} DDP segment", name_of(h), h.tagged ? "a tagged" : "an untagged"));
+           fmt::format("sent {} in {} DDP segment", with_article(name_of(h)), h.tagged ? "a tagged" : "an untagged"));
     blame(from, f, {.layer = PARLEY_RDMAP_LAYER_RDMAP, .etype = 2, .code = 6, .any_code = true});
     return false;
   }
   if (!h.tagged && rule.qn != h.qn) {
     accuse(from, f, "RFC 5040 §4.2",
-           fmt::format("sent a {} on queue {}, it belongs on queue {}", name_of(h), h.qn, rule.qn));
+           fmt::format("sent {} on queue {}, it belongs on queue {}", with_article(name_of(h)), h.qn, rule.qn));
     blame(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 1});
     return false;
   }
   // RFC 5040 §4.1: only the Sends with Invalidate have a use for this word.
   if (!h.tagged && h.stag != 0 && !invalidates(h.opcode))
-    findings_.warn(
-        f.last.frame, from, "RFC 5040 §4.1",
-        fmt::format("the {} set the Invalidate STag word of a {} to 0x{:08x}", to_string(from), name_of(h), h.stag));
+    findings_.warn(f.last.frame, from, "RFC 5040 §4.1",
+                   fmt::format("the {} set the Invalidate STag word of {} to 0x{:08x}", to_string(from),
+                               with_article(name_of(h)), h.stag));
   return true;
 }
 
@@ -167,7 +167,8 @@ void RdmapCheck::dispatch(Side from, const WalkedFpdu& f, const DdpHeader& h) {
     case RdmapOpcode::immediate:
     case RdmapOpcode::immediate_se:
       if (payload_of(f, h) != PARLEY_RDMAP_IMMEDIATE_LEN) {
-        accuse(from, f, "RFC 7306 §6.3", fmt::format("sent Immediate Data of {} octets (8 is due)", payload_of(f, h)));
+        accuse(from, f, "RFC 7306 §6.3",
+               fmt::format("sent Immediate Data of {} (8 are due)", counted(payload_of(f, h), "octet")));
         blame(from, f, {.layer = PARLEY_RDMAP_LAYER_RDMAP, .etype = 2, .code = 6, .any_code = true});
       }
       return;
@@ -198,7 +199,7 @@ void RdmapCheck::check_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
     if (q.known && h.msn != q.next_msn) {
       // RFC 5041 §4.3: MSN begins at 1 and grows by one per message and queue.
       accuse(from, f, "RFC 5041 §4.3",
-             fmt::format("sent a {} with MSN {}, {} was due (queue {})", name, h.msn, q.next_msn, h.qn));
+             fmt::format("sent {} with MSN {}, {} was due (queue {})", with_article(name), h.msn, q.next_msn, h.qn));
       blame(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 3});
     }
     q.known&& h.msn == q.next_msn ? q.extent.open_at(0) : q.extent.open_with(h.mo);
@@ -210,7 +211,7 @@ void RdmapCheck::check_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
   q.next_msn = h.msn + 1;
   place_untagged(from, f, h, q);
   if (!h.last && !is_send(h.opcode)) {
-    accuse(from, f, "RFC 5040 §4.2", fmt::format("cut a {} in several segments; it has one", name));
+    accuse(from, f, "RFC 5040 §4.2", fmt::format("cut {} in several segments; it has one", with_article(name)));
     q.extent.close();
   }
 }
@@ -221,7 +222,8 @@ void RdmapCheck::place_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
   if (!is_send(h.opcode) && h.mo != 0) {
     // RFC 5040 §4.2: all but the Sends have one segment.
     accuse(from, f, "RFC 5041 §5.2",
-           fmt::format("began a {} at MO {}, a message begins at 0 (queue {}, MSN {})", name_of(h), h.mo, h.qn, h.msn));
+           fmt::format("began {} at MO {}, a message begins at 0 (queue {}, MSN {})", with_article(name_of(h)), h.mo,
+                       h.qn, h.msn));
     blame(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 4});
     q.extent.close();
     return;
@@ -235,10 +237,10 @@ void RdmapCheck::place_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
     case Placed::wrong:
       accuse(from, f, "RFC 5041 §5.2",
              q.extent.last_seen() && h.mo >= due
-                 ? fmt::format("sent a {} segment with MO {} behind the last segment of the message (queue {}, MSN {})",
-                               name_of(h), h.mo, h.qn, h.msn)
-                 : fmt::format("sent a {} segment with MO {}, {} was due (queue {}, MSN {})", name_of(h), h.mo, due,
-                               h.qn, h.msn));
+                 ? fmt::format("sent {} segment with MO {} behind the last segment of the message (queue {}, MSN {})",
+                               with_article(name_of(h)), h.mo, h.qn, h.msn)
+                 : fmt::format("sent {} segment with MO {}, {} was due (queue {}, MSN {})", with_article(name_of(h)),
+                               h.mo, due, h.qn, h.msn));
       blame(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 4});
       if (!h.last) q.extent.open_with(h.mo + payload_of(f, h));
       if (h.last) q.extent.close();
@@ -271,19 +273,19 @@ std::string RdmapCheck::since(const MessageExtent::Odd& odd, const Over& over) {
 void RdmapCheck::settle_untagged(Side from, std::uint32_t qn, const Over& over) {
   Queue& q = at(from).queues[qn];
   const MessageExtent::Odd odd = q.extent.odd();
-  const std::string_view name = to_string(q.opcode);
+  const std::string name = with_article(to_string(q.opcode));
   const bool out_of_order = odd.frame != 0;
   if (out_of_order && (q.extent.contiguous() || q.extent.begin_unknown() || !over.surely)) {
     // RFC 5041 §5.3: segments SHOULD be sent in the order of their MO; a receiver places them in any.
     findings_.warn(over.frame, from, "RFC 5041 §5.3",
-                   fmt::format("the {} sent the segments of a {} out of the order of their MO{} (queue {}, MSN {})",
+                   fmt::format("the {} sent the segments of {} out of the order of their MO{} (queue {}, MSN {})",
                                to_string(from), name, since(odd, over), qn, q.msn));
   } else if (out_of_order) {
     findings_.error(over.frame, from, "RFC 5041 §5.2",
-                    odd.due == 0 ? fmt::format("the {} began a {} at MO {} in frame {}, a message begins at 0 "
+                    odd.due == 0 ? fmt::format("the {} began {} at MO {} in frame {}, a message begins at 0 "
                                                "(queue {}, MSN {})",
                                                to_string(from), name, odd.at, odd.frame, qn, q.msn)
-                                 : fmt::format("the {} left out octets of a {}: in frame {} it went on at MO {}, {} "
+                                 : fmt::format("the {} left out octets of {}: in frame {} it went on at MO {}, {} "
                                                "was due (queue {}, MSN {})",
                                                to_string(from), name, odd.frame, odd.at, odd.due, qn, q.msn));
     if (over.end != 0)

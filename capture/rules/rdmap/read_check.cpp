@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/bytes_io.hpp"
+#include "base/text.hpp"
 #include "capture/rules/rdmap/rdmap_check.hpp"
 
 namespace parley::capture {
@@ -37,7 +38,8 @@ bool RdmapCheck::room_for_request(Side from, const WalkedFpdu& f) {
 void RdmapCheck::check_read_request(Side from, const WalkedFpdu& f, const DdpHeader& h) {
   State& s = at(from);
   if (payload_of(f, h) != PARLEY_RDMAP_READ_REQUEST_LEN) {
-    accuse(from, f, "RFC 5040 §4.4", fmt::format("sent a Read Request of {} octets (28 is due)", payload_of(f, h)));
+    accuse(from, f, "RFC 5040 §4.4",
+           fmt::format("sent a Read Request of {} (28 are due)", counted(payload_of(f, h), "octet")));
     s.reads_reliable = false;  // how it is answered is open
     return;
   }
@@ -100,9 +102,9 @@ void RdmapCheck::place_answer(Side from, const WalkedFpdu& f, const DdpHeader& h
   if (placed == Placed::out_of_order) e.note_odd({f.last.frame, h.to, o.request.sink_to + due});
   if (placed == Placed::wrong) {
     if (h.stag == o.request.sink_stag && offset == due)
-      accuse(
-          from, f, "RFC 5040 §5.2",
-          fmt::format("sent {} octets for the Read Request of frame {}, which asked for {}", due + n, o.frame, size));
+      accuse(from, f, "RFC 5040 §5.2",
+             fmt::format("sent {} for the Read Request of frame {}, which asked for {}", counted(due + n, "octet"),
+                         o.frame, size));
     else
       accuse(from, f, "RFC 5040 §4.5",
              fmt::format("answered the Read Request of frame {} at STag 0x{:08x} TO 0x{:x}, its sink is STag 0x{:08x} "
@@ -112,8 +114,8 @@ void RdmapCheck::place_answer(Side from, const WalkedFpdu& f, const DdpHeader& h
   if (placed == Placed::in_order || placed == Placed::out_of_order) {
     if (h.last && offset + n < size)
       accuse(from, f, "RFC 5040 §5.2",
-             fmt::format("ended the Read Response after {} octets, the request of frame {} asked for {}", offset + n,
-                         o.frame, size));
+             fmt::format("ended the Read Response after {}, the request of frame {} asked for {}",
+                         counted(offset + n, "octet"), o.frame, size));
     return;
   }
   at(other(from)).answer_wrong = true;
@@ -158,7 +160,8 @@ void RdmapCheck::guess_answered(State& requester, const DdpHeader& h, std::size_
 void RdmapCheck::check_atomic_request(Side from, const WalkedFpdu& f, const DdpHeader& h) {
   State& s = at(from);
   if (payload_of(f, h) != PARLEY_RDMAP_ATOMIC_REQUEST_LEN) {
-    accuse(from, f, "RFC 7306 §5.2", fmt::format("sent an Atomic Request of {} octets (52 is due)", payload_of(f, h)));
+    accuse(from, f, "RFC 7306 §5.2",
+           fmt::format("sent an Atomic Request of {} (52 are due)", counted(payload_of(f, h), "octet")));
     s.reads_reliable = false;
     return;
   }
@@ -188,7 +191,8 @@ void RdmapCheck::check_atomic_request(Side from, const WalkedFpdu& f, const DdpH
 void RdmapCheck::check_atomic_response(Side from, const WalkedFpdu& f, const DdpHeader& h) {
   State& requester = at(other(from));
   if (payload_of(f, h) != PARLEY_RDMAP_ATOMIC_RESPONSE_LEN) {
-    accuse(from, f, "RFC 7306 §5.2", fmt::format("sent an Atomic Response of {} octets (12 is due)", payload_of(f, h)));
+    accuse(from, f, "RFC 7306 §5.2",
+           fmt::format("sent an Atomic Response of {} (12 are due)", counted(payload_of(f, h), "octet")));
     requester.reads_reliable = false;
     return;
   }

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/bytes_io.hpp"
+#include "base/text.hpp"
 #include "capture/rules/rdmap/rdmap_check.hpp"
 
 namespace parley::capture {
@@ -90,7 +91,8 @@ void RdmapCheck::judge_terminate(Side from) {
   s.terminate.reset();
   if (!t) {
     if (whole)
-      accuse(from, f, "RFC 5040 §4.8", fmt::format("sent a Terminate of {} octets (at least 4 are due)", body.size()));
+      accuse(from, f, "RFC 5040 §4.8",
+             fmt::format("sent a Terminate of {} (at least 4 are due)", counted(body.size(), "octet")));
     return;
   }
   check_terminate_order(from, f, *t, body);
@@ -131,9 +133,10 @@ void RdmapCheck::check_terminate_form(Side from, const WalkedFpdu& f, ConstBytes
   if (t.r) due += PARLEY_RDMAP_READ_REQUEST_LEN;
   if (came < due)
     accuse(from, f, "RFC 5040 §4.8",
-           fmt::format("cut its Terminate: it has {} octets, M, D and R ask for {}", came, due));
+           fmt::format("cut its Terminate: it has {}, M, D and R ask for {}", counted(came, "octet"), due));
   else if (came > due)
-    accuse(from, f, "RFC 5040 §4.8", fmt::format("sent {} octets after the end of its Terminate", came - due));
+    accuse(from, f, "RFC 5040 §4.8",
+           fmt::format("sent {} after the end of its Terminate", counted(came - due, "octet")));
 }
 
 void RdmapCheck::check_terminate_order(Side from, const WalkedFpdu& f, const Terminate& t, ConstBytes body) {
@@ -247,8 +250,8 @@ void RdmapCheck::check_terminate_header(Side from, const WalkedFpdu& f, const Te
   const bool all_seen = !peer.lossy && !at(from).held->behind;
   if (t.m && t.ddp_segment_length != match->length && all_seen)
     accuse(from, f, "RFC 5040 §4.8",
-           fmt::format("gave the terminated DDP segment of frame {} a length of {} octets, it had {}{}", match->frame,
-                       t.ddp_segment_length, match->length,
+           fmt::format("gave the terminated DDP segment of frame {} a length of {}, it had {}{}", match->frame,
+                       counted(t.ddp_segment_length, "octet"), match->length,
                        t.ddp_segment_length + match->size == match->length ? " (the payload alone is not meant)" : ""));
 }
 

@@ -20,6 +20,13 @@ TEST(Text, CountsWithThePluralOfTheWord) {
   EXPECT_EQ(counted(2, "packet"), "2 packets");
 }
 
+TEST(Text, ArticlesGoByTheSound) {
+  for (const std::string text :
+       {"a Send", "an RDMA Write", "an Atomic Request", "an Immediate Data message", "a Terminate", "a ULPDU",
+        "an MPA Reply", "an FPDU", "a DDP segment", "an RTR", "a Read Response"})
+    EXPECT_EQ(with_article(text.substr(text.find(' ') + 1)), text);
+}
+
 TEST(Text, OrdinalsEndAsInEnglish) {
   const std::vector<std::pair<std::uint32_t, const char*>> all = {
       {0, "0th"},   {1, "1st"},     {2, "2nd"},     {3, "3rd"},     {4, "4th"},    {9, "9th"},

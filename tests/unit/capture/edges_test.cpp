@@ -89,7 +89,7 @@ TEST(CaptureEdges, LengthsAndSilences) {
     x.set_up().send(0, octets, 1460).send(0, fpdu(send_segment(2, 4)));
     lengths.add(fmt::format("ULPDU of {}", n), brief(x.close().frames));
   }
-  out += "== lengths of an ULPDU ==\n" + lengths.text();
+  out += "== lengths of a ULPDU ==\n" + lengths.text();
   expect_as_reviewed("capture_edges.txt", out);
 }
 
@@ -176,7 +176,7 @@ TEST(CaptureEdges, OldIdentifiersOfPacketsAreForgotten) {
       "it was captured first");
   EXPECT_EQ(
       r.notes[1],
-      "1 of those hold other octets than before: altered on the way, so that what answers them may look like a fault "
+      "1 of those holds other octets than before: altered on the way, so that what answers them may look like a fault "
       "here");
 }
 

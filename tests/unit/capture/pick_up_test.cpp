@@ -195,7 +195,7 @@ struct Stream {
   }
 };
 
-// RFC 5044 §3: an ULPDU has 64768 octets at most; a right CRC behind more of them proves nothing.
+// RFC 5044 §3: a ULPDU has 64768 octets at most; a right CRC behind more of them proves nothing.
 TEST(PickUp, TakesAnFpduForOneUpToTheLongestThatThereIs) {
   for (const std::size_t length : {64768u, 64769u}) {
     Exchange x;

@@ -196,7 +196,7 @@ TEST(PcapngCheck, WhatAFaultDidOnTheWayIsNotBlamedOnTheSender) {
   const vt::Exchange x = vt::conversation();
   const auto report = vt::analyse_file(record(x.frames, {{6, {DropReason::discarded, "bad TCP checksum", 0, true}}}));
   EXPECT_EQ(report.count(capture::Severity::warning) + report.count(capture::Severity::error), 0u) << vt::words(report);
-  EXPECT_THAT(report.notes, testing::Contains(HasSubstr("1 of those hold other octets")));
+  EXPECT_THAT(report.notes, testing::Contains(HasSubstr("1 of those holds other octets")));
 }
 
 // ---- ladder -------------------------------------------------------------------------------------------------------
