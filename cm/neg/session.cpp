@@ -424,4 +424,16 @@ void Session::fail_with(Failure why, bool tell_peer) {
   failure_ = std::move(why);
 }
 
+ConstBytes messages_in(ConstBytes private_data) {
+  std::size_t end = 0;
+  while (const auto header = NegHeader::parse(private_data.subspan(end))) {
+    const std::size_t size = PARLEY_NEG_HEADER_LEN + std::size_t{header->length};
+    if (size > private_data.size() - end) return private_data;
+    end += size;
+  }
+  const ConstBytes rest = private_data.subspan(end);
+  const bool padding = std::all_of(rest.begin(), rest.end(), [](std::uint8_t octet) { return octet == 0; });
+  return padding ? private_data.first(end) : private_data;
+}
+
 }  // namespace parley::neg

@@ -135,4 +135,8 @@ class Session {
 
 std::string_view to_string(Session::State state);
 
+/// A session's messages in the private data of a connection's set-up, without the zeros behind them: the InfiniBand CM
+/// fills it up to 56, 196 or 148 octets. Whatever else it holds is left for Session::handle_bytes() to judge.
+ConstBytes messages_in(ConstBytes private_data);
+
 }  // namespace parley::neg
