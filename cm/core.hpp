@@ -3,6 +3,8 @@
 // incoming connections, asks who may be pending, emits events, and asks whether a failed set-up is tried again. No
 // protocol, no time, no calls out.
 #pragma once
+#include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,6 +13,13 @@
 #include "cm/retries.hpp"
 
 namespace parley::cm {
+
+/// What Manager::resolve() was asked for, until Id::connect() succeeds.
+struct Way {
+  Address peer;
+  std::optional<Address> local;
+  Device* device = nullptr;  ///< null: the provider searches, or has found it
+};
 
 class Core {
  public:
@@ -22,11 +31,13 @@ class Core {
   Retries retries;
   /// Those that wait for poll_event(); docs/cm.md has their bound. Events of a destroyed id are passed over there.
   Fifo<Event> events;
+  std::map<EndpointId, Way> ways;  // at most one per id
 
   Id id(EndpointId endpoint) const { return {&manager_, endpoint}; }
   /// The id is free again; poll_event() passes over the events of it that still wait.
   void release(EndpointId endpoint) {
     retries.forget(endpoint);
+    ways.erase(endpoint);
     pending.close(endpoint);
     pending.leave(endpoint);
     ids.release(endpoint);

@@ -23,11 +23,17 @@ Result<void> check_private_data(ConstBytes data, std::size_t max, std::string_vi
   return fail(Errc::bad_private_data, sentence, std::ssize(data), static_cast<std::int64_t>(max));
 }
 
-Result<void> check_connect(const Address& peer, const ConnectOptions& options) {
+Result<void> check_addresses(const Address& peer, const std::optional<Address>& local, std::string_view sentence) {
   if (peer.port == 0) return fail(Errc::bad_address, "the peer's port is 0; it is 1 to 65535");
-  if (options.local && options.local->family != peer.family)
-    return fail(Errc::bad_address, "ConnectOptions::local is of IP version {a}, and the peer of version {b}",
-                static_cast<int>(options.local->family), static_cast<int>(peer.family));
+  if (!local || local->family == peer.family) return {};
+  return fail(Errc::bad_address, sentence, static_cast<int>(local->family), static_cast<int>(peer.family));
+}
+
+Result<void> check_connect(const Address& peer, const ConnectOptions& options) {
+  if (auto addresses = check_addresses(peer, options.local,
+                                       "ConnectOptions::local is of IP version {a}, and the peer of version {b}");
+      !addresses)
+    return addresses;
   if (options.transport_timeout < Duration{})
     return fail(Errc::invalid_argument, "ConnectOptions::transport_timeout is {a} ns; it is at least 0",
                 options.transport_timeout.count());
@@ -109,12 +115,6 @@ Result<Id> Manager::listen(const Address& local, const ListenOptions& options) {
   return make_id(issued.keep());
 }
 
-struct Manager::Way {
-  Address peer;
-  std::optional<Address> local;
-  Device* device = nullptr;
-};
-
 Result<void> Manager::check(const Address& peer, const ConnectOptions& options) {
   const auto limits = provider_.limits(options.transport, {options.ird, options.ord});
   if (!limits) return tl::unexpected(limits.error());
@@ -143,7 +143,10 @@ Result<Id> Manager::connect(const Address& peer, const ConnectOptions& options) 
 }
 
 Result<Id> Manager::resolve(const Address& peer, const ResolveOptions& options) {
-  if (const auto sound = check_connect(peer, {.local = options.local}); !sound) return tl::unexpected(sound.error());
+  if (const auto sound = check_addresses(peer, options.local,
+                                         "ResolveOptions::local is of IP version {a}, and the peer of version {b}");
+      !sound)
+    return tl::unexpected(sound.error());
   if (options.timeout < Duration{})
     return fail(Errc::invalid_argument, "ResolveOptions::timeout is {a} ns; it is at least 0", options.timeout.count());
   const auto route = provider_.resolve(peer, options.local);
@@ -152,8 +155,8 @@ Result<Id> Manager::resolve(const Address& peer, const ResolveOptions& options) 
   const EndpointId id = issued.id();
   if (id == 0) return no_endpoint(core_->ids);
   core_->ids.find(id)->announced = true;
+  core_->ways.emplace(id, Way{peer, options.local, route->device});
   if (route->device != nullptr) {
-    ways_.emplace(id, Way{peer, options.local, route->device});
     core_->events.push(Resolved{.id = make_id(id),
                                 .device = route->device,
                                 .local = route->local,
@@ -168,20 +171,19 @@ Result<Id> Manager::resolve(const Address& peer, const ResolveOptions& options) 
 }
 
 Result<void> Manager::connect(std::uint64_t number, ConnectOptions options) {
-  const auto way = ways_.find(number);
-  if (way == ways_.end() && !provider_.is_resolved(number))
+  const auto way = core_->ways.find(number);
+  if (way == core_->ways.end() || (way->second.device == nullptr && !provider_.is_resolved(number)))
     return fail(Errc::wrong_state, "only an id that was resolved, and not connected since, can be connected");
-  const auto peer = way == ways_.end() ? provider_.peer_address(number) : way->second.peer;
-  if (!peer) return tl::unexpected(peer.error());
-  if (way != ways_.end()) options.local = way->second.local;
-  if (auto sound = check(*peer, options); !sound) return sound;
-  core_->retries.plan(number, *peer, options);
-  if (auto connecting = provider_.connect(number, *peer, options); !connecting) {
+  const Address peer = way->second.peer;
+  options.local = way->second.local;
+  if (auto sound = check(peer, options); !sound) return sound;
+  core_->retries.plan(number, peer, options);
+  core_->note(number);
+  if (auto connecting = provider_.connect(number, peer, options); !connecting) {
     core_->retries.forget(number);
     return connecting;
   }
-  core_->note(number);
-  ways_.erase(number);
+  core_->ways.erase(number);
   return {};
 }
 
@@ -207,7 +209,8 @@ void Manager::destroy(std::uint64_t number) noexcept {
   if (reported_dead_ == number) reported_dead_ = 0;
   const Endpoint* endpoint = core_->ids.find(number);
   if (endpoint == nullptr || endpoint->orphan) return;
-  if (ways_.erase(number) != 0) return core_->release(number);
+  if (const auto way = core_->ways.find(number); way != core_->ways.end() && way->second.device != nullptr)
+    return core_->release(number);
   provider_.destroy(number);
 }
 
@@ -254,14 +257,15 @@ Result<Address> Id::local_address() const {
 
 Result<Address> Id::peer_address() const {
   if (manager_ == nullptr) return no_id();
-  const auto way = manager_->ways_.find(number_);
-  return way == manager_->ways_.end() ? manager_->provider().peer_address(number_) : way->second.peer;
+  const auto way = manager_->core_->ways.find(number_);
+  return way == manager_->core_->ways.end() ? manager_->provider().peer_address(number_) : way->second.peer;
 }
 
 Device* Id::device() const {
   if (manager_ == nullptr) return nullptr;
-  const auto way = manager_->ways_.find(number_);
-  return way == manager_->ways_.end() ? manager_->provider().device(number_) : way->second.device;
+  const auto way = manager_->core_->ways.find(number_);
+  const bool known = way != manager_->core_->ways.end() && way->second.device != nullptr;
+  return known ? way->second.device : manager_->provider().device(number_);
 }
 
 Result<void> Id::connect(const ConnectOptions& options) {

@@ -43,6 +43,7 @@ Result<void> Retries::check(const ConnectOptions& options) {
 }
 
 void Retries::plan(EndpointId id, const Address& peer, const ConnectOptions& options) {
+  forget(id);
   if (options.retry.rounds <= 1 && options.backups.empty() && options.timeout == Duration{}) return;
   Plan plan{.peers = {peer}, .retry = options.retry, .back_off = options.retry.first, .timeout = options.timeout};
   plan.peers.insert(plan.peers.end(), options.backups.begin(), options.backups.end());
@@ -93,6 +94,11 @@ std::uint32_t Retries::attempts(EndpointId id) const {
 Duration Retries::timeout(EndpointId id) const {
   const auto found = plans_.find(id);
   return found == plans_.end() ? Duration{} : found->second.timeout;
+}
+
+bool Retries::is_late(EndpointId id, Instant now) const {
+  const auto found = plans_.find(id);
+  return found != plans_.end() && found->second.end != never && found->second.end <= now;
 }
 
 void Retries::forget(EndpointId id) {

@@ -46,8 +46,10 @@ class Retries {
   Instant next_deadline() const { return ends_.empty() ? never : ends_.begin()->first; }
   /// One whose time is over: nothing more is tried after it.
   std::optional<EndpointId> pop_late(Instant now);
-  /// ConnectOptions::timeout of it.
+  /// ConnectOptions::timeout of it; zero: none.
   Duration timeout(EndpointId id) const;
+  /// That time is over.
+  bool is_late(EndpointId id, Instant now) const;
 
  private:
   struct Plan {

@@ -311,11 +311,15 @@ void add_session_options(Command sub, SessionOptions& options) {
   add_metrics_options(sub, options.metrics);
 }
 
-void add_provider_options(Command sub, SessionOptions& options) {
+void add_provider_option(Command sub, SessionOptions& options) {
   sub.option("--provider", options.provider,
              "iwarp: plain TCP sockets, no NIC; rdmacm: this machine's RDMA devices ('parley doctor')")
       .one_of({"iwarp", "rdmacm"})
       .shows_default();
+}
+
+void add_provider_options(Command sub, SessionOptions& options) {
+  add_provider_option(sub, options);
   sub.option("--device", options.device, "rdmacm: the device for a client's buffers, if there are several")
       .type("NAME");
 }

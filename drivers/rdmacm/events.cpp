@@ -172,7 +172,9 @@ void Rdmacm::handle_end(Connection& c, Instant now, const CmEvent& event) {
       return;
     case RDMA_CM_EVENT_CONNECT_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
-      if (c.phase == Phase::connecting || c.phase == Phase::accepting) {
+      if (c.phase == Phase::resolved || c.phase == Phase::noted) {
+        drop_cm(c);  // the neighbour has moved: what was found is no longer right, and is looked for anew
+      } else if (c.phase == Phase::connecting || c.phase == Phase::accepting) {
         const cm::Step& step = c.initiator ? ib::step::wait_reply : ib::step::wait_ready;
         fail_setup(c, now, event_failure(step, event.status, c.peer, {}));
       } else if (c.phase == Phase::open || c.phase == Phase::closing) {
@@ -246,7 +248,7 @@ void Rdmacm::out_of_time(Connection& c, Instant now) {
 
 void Rdmacm::on_deadline(Connection& c, Instant now) {
   switch (c.phase) {
-    case Phase::waiting: return start_attempt(c, now);
+    case Phase::waiting: return start_attempt(c);
     case Phase::addr:
     case Phase::route:
     case Phase::connecting:
@@ -359,6 +361,7 @@ void Rdmacm::handle_node_removed(std::string_view node) {
 void Rdmacm::end(Connection& c) {
   enter(c, Phase::over);
   set_deadline(c, never);
+  core_->retries.forget(c.id);
   std::erase(closing_, c.id);
   core_->ids.find(c.id)->over = true;
 }

@@ -123,6 +123,8 @@ Result<void> check(const RdmaHostOptions& options) {
   };
   if (auto r = positive(options.resolve_timeout, "RdmaHostOptions::resolve_timeout is {a} ns; it is more than 0"); !r)
     return r;
+  if (options.resolve_max == 0)
+    return fail(Errc::invalid_argument, "RdmaHostOptions::resolve_max is 0; it is at least 1");
   if (auto r = positive(options.reply_timeout, "RdmaHostOptions::reply_timeout is {a} ns; it is more than 0"); !r)
     return r;
   if (auto r = positive(options.linger, "RdmaHostOptions::linger is {a} ns; it is more than 0"); !r) return r;

@@ -10,6 +10,7 @@
 // route      | ROUTE_RESOLVED                   | connecting | rdma_connect
 //            | the same, of Manager::resolve()  | resolved   | Resolved
 // resolved   | connect()                        | noted      | queued for the driver's turn: rdma_connect
+//            | UNREACHABLE: the neighbour moved | resolved   | connect() will search anew
 // addr..     | errors, UNREACHABLE, time-out    | waiting    | Retrying, if cm/retries.hpp knows an address
 // connecting |                                  | over       | ConnectFailed
 // waiting    | the wait is over                 | addr       | a new rdma_cm_id
@@ -187,7 +188,8 @@ class Rdmacm final : public cm::Provider {
   // setup.cpp: from nothing to Established or to a failure
   void carry_out(EndpointId id, Instant now);
   void start_listening(Listener& l);
-  void start_attempt(Connection& c, Instant now);
+  void start_attempt(Connection& c);
+  void begin_search(Connection& c, Instant now);
   void on_route(Connection& c, Instant now);
   void request(Connection& c, Instant now);
   void decide(Connection& c, Instant now);
@@ -235,7 +237,7 @@ class Rdmacm final : public cm::Provider {
   std::map<std::pair<const NicDevice*, std::uint32_t>, EndpointId> by_qp_;
   std::vector<EndpointId> closing_;  // wait for their requests to complete
   std::size_t resolving_ = 0;        // in Phase::addr and route
-  std::deque<EndpointId> waiting_;   // for their turn to resolve; each at most once per attempt
+  std::deque<EndpointId> waiting_;   // for their turn to resolve, each once
   DeadlineQueue deadlines_;
 };
 

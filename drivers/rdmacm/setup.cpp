@@ -78,7 +78,7 @@ void Rdmacm::carry_out(EndpointId id, Instant now) {
       core_->retries.begin(id, now);
     }
     if (c->cm != nullptr && !c->search) return request(*c, now);  // resolved before
-    start_attempt(*c, now);
+    start_attempt(*c);
   } else if (c->phase == Phase::decided) {
     decide(*c, now);
   } else if (c->phase == Phase::closing) {
@@ -102,21 +102,22 @@ void Rdmacm::start_listening(Listener& l) {
   core_->events.push(cm::Listening{core_->id(l.id), l.address});
 }
 
-// Those for which there was no room, in their order.
+// In the order in which they asked, whether for a first or a later attempt.
 void Rdmacm::start_waiting(Instant now) {
   while (!waiting_.empty() && resolving_ < options_.resolve_max) {
     Connection* c = find(waiting_.front());
     waiting_.pop_front();
-    if (c != nullptr && c->phase == Phase::noted) start_attempt(*c, now);
+    if (c != nullptr && c->phase == Phase::noted) begin_search(*c, now);
   }
 }
 
-void Rdmacm::start_attempt(Connection& c, Instant now) {
+void Rdmacm::start_attempt(Connection& c) {
   enter(c, Phase::noted);
-  if (resolving_ >= options_.resolve_max) {
-    set_deadline(c, never);
-    return waiting_.push_back(c.id);
-  }
+  set_deadline(c, never);
+  waiting_.push_back(c.id);
+}
+
+void Rdmacm::begin_search(Connection& c, Instant now) {
   drop_cm(c);
   enter(c, Phase::addr);
   c.nic = {};
@@ -417,8 +418,7 @@ void Rdmacm::tell_failed(Connection& c, Instant now, cm::Failure why) {
                                        .why = std::move(why),
                                        .responder = !c.initiator,
                                        .attempts = core_->retries.attempts(c.id),
-                                       .elapsed = now - c.start});
-  core_->retries.forget(c.id);
+                                       .elapsed = c.start == Instant{} ? Duration{} : now - c.start});
 }
 
 void Rdmacm::fail_setup(Connection& c, Instant now, cm::Failure why) {

@@ -5,7 +5,6 @@
 // turn.
 #pragma once
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -68,7 +67,8 @@ struct ConnectOptions {
 
 struct ResolveOptions {
   std::optional<Address> local{};  ///< source address; none: the system chooses
-  Duration timeout{};              ///< longest wait for the address, and again for the route; 0: the host's own
+  /// Longest wait for the address, and again for the route, once it is the search's turn; 0: the host's own.
+  Duration timeout{};
 };
 
 struct ListenOptions {
@@ -193,7 +193,7 @@ struct ConnectFailed {
   Id id;
   Failure why;
   bool responder = false;
-  std::uint32_t attempts = 1;  ///< initiator: how many were made, at all addresses
+  std::uint32_t attempts = 1;  ///< initiator: begun or due at all addresses; not those that follow by other means
   Duration elapsed{};          ///< since the start of connect(), or the accepted transport
 };
 /// Set-up continues by other means, at another address, or after a wait; the reason as text.
@@ -296,10 +296,8 @@ class Manager {
 
   Provider& provider_;
   std::unique_ptr<Core> core_;
-  struct Way;
-  std::map<std::uint64_t, Way> ways_;  // of resolve(), where the provider knew at once; at most one per id
-  std::uint32_t user_events_ = 0;      // that wait
-  std::uint64_t reported_dead_ = 0;    // an id the user never knew: destroyed after its ConnectFailed was polled
+  std::uint32_t user_events_ = 0;    // that wait
+  std::uint64_t reported_dead_ = 0;  // an id the user never knew: destroyed after its ConnectFailed was polled
 };
 
 }  // namespace parley::cm

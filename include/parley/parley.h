@@ -432,7 +432,7 @@ struct parley_event {
   /* ESTABLISHED: when each step was done, in nanoseconds since parley_connect() or since the transport came in. */
   uint64_t transport_ns, request_ns, decision_ns, reply_ns, established_ns;
   uint64_t elapsed_ns; /* CONNECT_FAILED: since parley_connect(), or since the transport came in */
-  uint32_t attempts;   /* CONNECT_FAILED: that were made, at all addresses */
+  uint32_t attempts;   /* CONNECT_FAILED: begun or due, at all addresses */
   uint32_t reserved;   /* 0 */
 };
 #define PARLEY_EVENT_INIT                                                                                             \

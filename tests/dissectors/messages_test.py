@@ -379,7 +379,7 @@ class Messages(unittest.TestCase):
         self.assertEqual(line["Markers"], ">")
 
     def test_a_length_that_no_fpdu_has_stops_nobody(self):
-        """RFC 5044 §3: an ULPDU has 64768 octets at most. The octets behind the length are those of an RDMA Write."""
+        """RFC 5044 §3: a ULPDU has 64768 octets at most. The octets behind the length are those of an RDMA Write."""
         c = Capture()
         a = c.connect()
         a.fpdu(INITIATOR, send(1, b"hello world!"))

@@ -56,7 +56,7 @@ class Framer:
 
     def fpdu(self, ulpdu, pad=b"\0\0\0", damage_crc=0, length=None, crc=None, **markers):
         """`filler` stands where the CRC does if there is none: any value will do (RFC 5044 §4.4)."""
-        self.made += [len(ulpdu)] if ulpdu else []  # RFC 5044 §3: an ULPDU has an octet at least
+        self.made += [len(ulpdu)] if ulpdu else []  # RFC 5044 §3: a ULPDU has an octet at least
         octets = struct.pack(">H", len(ulpdu) if length is None else length) + ulpdu
         octets += pad[:-len(octets) % 4]
         out = self.marked(octets, **markers) if self.markers else octets

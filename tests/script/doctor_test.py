@@ -30,10 +30,12 @@ class Doctor(CliTest):
         way = done.event("check")
         self.assertEqual((way["name"], way["verdict"]), ("way", "passed"))
         self.assertEqual(way["details"]["peer"], "127.0.0.1:7471")
-        self.assertIsNone(way["details"]["local"])
-        done = run("doctor", "--to", "no-such-host.invalid")
+        self.assertEqual(way["details"]["local"], "127.0.0.1:0")
+        done = run("doctor", "iwarp", "--to", "[fe80::1]:7471")  # of which link?
         self.assertEqual(done.code, 3, done)
-        self.assertIn("way: fails: cannot resolve 'no-such-host.invalid'", done.out)
+        self.assertIn("way: fails: no socket reaches [fe80::1]:7471: ", done.out)
+        self.refused(run("doctor", "--to", "localhost:99999"), 2, "99999")
+        self.refused(run("doctor", "--to", "no-such-host.invalid"), 3, "cannot resolve 'no-such-host.invalid'")
 
     def test_another_provider_is_refused(self):
         done = run("doctor", "roce")

@@ -79,6 +79,7 @@ class Fleet::Client final : public sim::App {
     cm::Id id;
     std::size_t address = 0;
     std::uint32_t round = 1, attempts = 1;
+    Instant begun{};
     bool outcome = false, ended = false;
   };
 
@@ -89,10 +90,12 @@ class Fleet::Client final : public sim::App {
     options.transport = mpa;
     options.transport_timeout = 5s;
     options.retry = fleet_.plan_.retry;
+    options.timeout = fleet_.plan_.timeout;
     options.backups.assign(fleet_.addresses_.begin() + 1, fleet_.addresses_.end());
     const auto id = host.cm().connect(fleet_.addresses_.front(), options);
     if (!id) return fleet_.complain("connect: " + id.error().message());
     connects_[id->number()].id = *id;
+    connects_[id->number()].begun = host.now();
     ++open_;
     fleet_.attempted(0, host.now());
   }
@@ -102,10 +105,14 @@ class Fleet::Client final : public sim::App {
     if (at == connects_.end()) fleet_.complain(fmt::format("c{}: {} of an id that it does not have", number_, what));
     return at == connects_.end() ? nullptr : &at->second;
   }
-  /// The one outcome.
-  Connect* outcome(cm::Id id, std::string_view what) {
+  /// The one outcome, in time.
+  Connect* outcome(const sim::Host& host, cm::Id id, std::string_view what) {
     Connect* c = find(id, what);
     if (c == nullptr) return nullptr;
+    const Duration timeout = fleet_.plan_.timeout, took = host.now() - c->begun;
+    if (timeout > Duration{} && took > timeout)
+      fleet_.complain(fmt::format("c{}: {} after {} of {}", number_, what, exact_duration_text(took),
+                                  exact_duration_text(timeout)));
     if (std::exchange(c->outcome, true)) fleet_.complain(fmt::format("c{}: {} is a second outcome", number_, what));
     return c;
   }
@@ -139,20 +146,25 @@ class Fleet::Client final : public sim::App {
                                   exact_duration_text(most)));
     fleet_.attempted(c->attempts++, host.now() + e.wait);
   }
-  void on(sim::Host&, const cm::Established& e) {
-    Connect* c = outcome(e.id, "Established");
+  void on(sim::Host& host, const cm::Established& e) {
+    Connect* c = outcome(host, e.id, "Established");
     if (c == nullptr) return;
     ++fleet_.tally_.established;
     if (!c->id.disconnect()) fleet_.complain("an established connection could not be disconnected");
   }
-  void on(sim::Host&, const cm::Rejected& e) {
+  void on(sim::Host& host, const cm::Rejected& e) {
     ++fleet_.tally_.rejected;
-    end(outcome(e.id, "Rejected"), "Rejected");
+    end(outcome(host, e.id, "Rejected"), "Rejected");
   }
-  void on(sim::Host&, const cm::ConnectFailed& e) {
+  void on(sim::Host& host, const cm::ConnectFailed& e) {
     ++fleet_.tally_.failed;
-    Connect* c = outcome(e.id, "ConnectFailed");
-    if (c != nullptr && c->attempts < fleet_.plan_.retry.rounds * fleet_.addresses_.size() && passes(e.why))
+    Connect* c = outcome(host, e.id, "ConnectFailed");
+    if (c != nullptr && (e.attempts != c->attempts || e.elapsed != host.now() - c->begun))
+      fleet_.complain(fmt::format("c{}: told {} attempts in {}, and there were {} in {}", number_, e.attempts,
+                                  exact_duration_text(e.elapsed), c->attempts,
+                                  exact_duration_text(host.now() - c->begun)));
+    const bool in_time = fleet_.plan_.timeout == Duration{};
+    if (c != nullptr && in_time && c->attempts < fleet_.plan_.retry.rounds * fleet_.addresses_.size() && passes(e.why))
       fleet_.complain(fmt::format("c{}: gave up after {} attempts: {}", number_, c->attempts, e.why.to_string("it")));
     end(c, "ConnectFailed");
   }
@@ -307,13 +319,14 @@ FleetPlan FleetPlan::draw(Rng& rng) {
   plan.retry.cap = plan.retry.first + up_to(rng, 200ms);
   if (rng.below(3) == 0) plan.loss = {1, 50};
   if (rng.below(2) == 0) plan.flood = static_cast<std::uint32_t>(rng.between(1, 100));
+  if (rng.below(3) == 0) plan.timeout = 1ms + up_to(rng, 2s);
   return plan;
 }
 
 std::string FleetPlan::to_string() const {
-  std::string out =
-      fmt::format("{} clients x {}, rounds {} first {} cap {}, loss {}/{}, flood {}", clients, connects, retry.rounds,
-                  exact_duration_text(retry.first), exact_duration_text(retry.cap), loss.of, loss.in, flood);
+  std::string out = fmt::format("{} clients x {}, rounds {} first {} cap {}, timeout {}, loss {}/{}, flood {}", clients,
+                                connects, retry.rounds, exact_duration_text(retry.first),
+                                exact_duration_text(retry.cap), exact_duration_text(timeout), loss.of, loss.in, flood);
   for (const ServerPlan& s : servers)
     out += fmt::format("; server: listens {} pending_max {} decides within {} rejects {}/{} crash {} back {}",
                        s.listens, s.pending_max, exact_duration_text(s.decide_max), s.rejects.of, s.rejects.in,

@@ -29,6 +29,7 @@ struct FleetPlan {
   std::uint32_t clients = 1, connects = 1;  ///< hosts, and connections of each
   std::vector<ServerPlan> servers;          ///< all but the first are backups, in this order
   cm::Retry retry;
+  Duration timeout{};  ///< of a whole connect; 0: none
   Ratio loss{0, 1};
   std::uint32_t flood = 0;  ///< connections to the first server that say nothing; one that is reset comes back
   /// Anything, with everything that can go wrong.

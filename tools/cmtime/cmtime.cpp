@@ -50,7 +50,7 @@ void register_cmtime(Command app, Context& context) {
   sub.option("-p", args->port, "Port; server: 0 takes any free one and prints it").shows_default();
   sub.option("--concurrency", args->concurrency, "Client: connections in set-up at once (0: all)").shows_default();
   add_duration(sub, "--timeout", args->timeout, "Client: longest time for all of it (0: no limit)");
-  add_provider_options(sub, args->session);
+  add_provider_option(sub, args->session);
   add_json_flag(sub, context);
   sub.footer(
       "Examples:\n"

@@ -35,8 +35,9 @@ class CmtimeClient {
   static constexpr std::uint32_t count_default = 100;
   struct Timed {
     cm::Id id;
-    Instant begin{};    // of the set-up, then of the disconnect
-    Instant created{};  // when connect() had returned
+    Instant begin{};      // of the set-up, then of the disconnect
+    Instant created{};    // when resolve() had returned
+    Instant connected{};  // when connect() was called
     bool up = false;
   };
 
@@ -66,10 +67,8 @@ class CmtimeClient {
 
 void CmtimeClient::start_more() {
   while (!fault_ && begun_ < count_ && begun_ - up_ < at_once_) {
-    cm::ConnectOptions options;
-    options.local = source_;
     Timed timed{.begin = session_.now()};
-    const auto id = session_.cm().connect(server_, options);
+    const auto id = session_.cm().resolve(server_, {.local = source_});
     timed.created = session_.now();
     if (!id) return fault(Exit::usage, fmt::format("cannot connect so: {}", words(id.error())));
     timed.id = *id;
@@ -85,7 +84,7 @@ void CmtimeClient::on(const cm::Established& e) {
   timed.up = true;
   ++up_;
   table_.add(CmStep::full_connect, timed.begin, now);
-  if (!e.nic) return table_.add(CmStep::connect, timed.created, now);
+  if (!e.nic) return table_.add(CmStep::connect, timed.connected, now);
   const auto add = [this](CmStep step, const cm::NicSteps::Span& span) { table_.add(step, span.begin, span.end); };
   add(CmStep::create_id, e.nic->create_id);
   add(CmStep::resolve_addr, e.nic->resolve_addr);
@@ -104,7 +103,11 @@ void CmtimeClient::end(cm::Id id) {
 
 void CmtimeClient::handle(const cm::Event& event) {
   if (const auto* up = std::get_if<cm::Established>(&event)) return on(*up);
-  if (const auto* failed = std::get_if<cm::ConnectFailed>(&event)) {
+  if (const auto* way = std::get_if<cm::Resolved>(&event)) {
+    cm::Id id = way->id;
+    timed_.at(id.number()).connected = session_.now();
+    if (const auto connecting = id.connect(); !connecting) fault(Exit::usage, words(connecting.error()));
+  } else if (const auto* failed = std::get_if<cm::ConnectFailed>(&event)) {
     fault(exit_for(failed->why), failed->why.to_string(server_.to_string()));
     end(failed->id);
   } else if (const auto* rejected = std::get_if<cm::Rejected>(&event)) {

@@ -73,7 +73,8 @@ void CmtimeServer::handle(const cm::Event& event) {
       return;
     }
     // Without an RTR a client that only connects and disconnects never says anything (RFC 5044 §7.1.2 rule 4).
-    if (accepted_.contains(failed->id.number()) && failed->why.code == make_error_code(Errc::peer_closed)) {
+    if (accepted_.contains(failed->id.number()) && failed->why.code == make_error_code(Errc::peer_closed) &&
+        failed->why.step == mpa::step::wait_first_fpdu) {
       ++served_;
     } else {
       ++broken_;

@@ -19,8 +19,6 @@ double microseconds_of(Duration time) { return static_cast<double>(time.count())
 
 }  // namespace
 
-std::string_view to_string(CmStep step) { return cm_step_names[static_cast<std::size_t>(step)]; }
-
 void StepTable::add(CmStep step, Instant begin, Instant end) {
   Row& row = rows_[static_cast<std::size_t>(step)];
   const Duration took = end - begin;

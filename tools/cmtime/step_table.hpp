@@ -24,8 +24,6 @@ enum class CmStep : std::uint8_t {
   destroy
 };
 inline constexpr std::size_t cm_step_count = 9;
-/// "resolve addr"
-std::string_view to_string(CmStep step);
 
 class StepTable {
  public:

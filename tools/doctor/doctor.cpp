@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley doctor`: what works on this machine, by trying it, and why the rest does not.
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <memory>
+#include <system_error>
 
 #include <fmt/format.h>
 
 #include "base/json_text.hpp"
 #include "base/text.hpp"
+#include "drivers/asio/sockaddr.hpp"
 #include "parley/host.hpp"
 #include "parley/rdma_host.hpp"
 #include "parley/tcp_host.hpp"
@@ -257,22 +261,36 @@ tl::expected<cm::Resolved, std::string> resolve_way(Host& host, const Address& p
   return out;
 }
 
-Check check_way(std::string_view provider, const std::string& to) {
+/// Which source address the system's routes give a socket to `peer`. Errors: in words.
+tl::expected<Address, std::string> source_towards(const Address& peer) {
+  const auto to = asio_driver::to_sockaddr(peer);
+  const int fd = ::socket(to.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  asio_driver::SockAddr from{.size = sizeof(sockaddr_storage)};
+  const bool known = fd >= 0 && ::connect(fd, to.get(), to.size) == 0 && ::getsockname(fd, from.get(), &from.size) == 0;
+  const std::error_code why(errno, std::generic_category());
+  if (fd >= 0) ::close(fd);
+  if (!known) return tl::unexpected(fmt::format("no socket reaches {}: {}", peer.to_string(), why.message()));
+  Address out = asio_driver::from_sockaddr(from);
+  out.port = 0;
+  return out;
+}
+
+/// Over an RDMA device where there is one, unless the provider is named.
+Check check_way(std::string provider, const std::string& to, const Address& peer) {
   Check check{.name = "way", .verdict = Verdict::fails, .found = {}, .advice = {}, .details = {{"to", to}}};
-  const auto endpoint = parse_endpoint(to, 7471);
-  if (!endpoint) return check.found = endpoint.error().text, check;
-  const auto addresses = resolve(*endpoint);
-  if (!addresses) return check.found = addresses.error().text, check;
-  const Address& peer = addresses->front();
+  if (provider.empty()) provider = RdmaHost::open() ? "rdmacm" : "iwarp";
+  check.details["provider"] = provider;
   auto host = open_host(provider);
   if (!host) return check.found = host.error().sentence(), check;
   const auto way = resolve_way(**host, peer);
   if (!way) return check.found = way.error(), check;
+  auto local = provider == "iwarp" ? source_towards(peer) : tl::expected<Address, std::string>(way->local);
+  if (!local) return check.found = local.error(), check;
   check.verdict = Verdict::works;
   check.found = fmt::format("{}: {}", peer.to_string(), way->reason);
-  check.details.update({{"peer", peer.to_string()},
-                        {"device", way->device->query().name},
-                        {"local", way->local.is_any() ? Json() : Json(way->local.to_string())}});
+  if (provider == "iwarp") check.found = fmt::format("{}: sockets, from {}", peer.to_string(), local->to_string());
+  check.details.update(
+      {{"peer", peer.to_string()}, {"device", way->device->query().name}, {"local", local->to_string()}});
   if (const auto* ib = std::get_if<ib::Parameters>(&way->parameters))
     check.details.update({{"port", ib->port_num},
                           {"sgid_index", ib->sgid_index},
@@ -293,8 +311,12 @@ bool print(const Check& check, Context& context) {
 
 int run_doctor(const std::string& provider, const std::string& to, Context& context) {
   if (!to.empty()) {
-    if (print(check_way(provider.empty() ? "iwarp" : provider, to), context)) return code(Exit::ok);
-    return context.out.error(Exit::environment, "no way leads there");
+    const auto endpoint = parse_endpoint(to, 7471);
+    if (!endpoint) return context.out.error(endpoint.error().exit, endpoint.error().text);
+    const auto addresses = resolve(*endpoint);
+    if (!addresses) return context.out.error(addresses.error().exit, addresses.error().text);
+    if (print(check_way(provider, to, addresses->front()), context)) return code(Exit::ok);
+    return context.out.error(Exit::environment, "the way there was not found");
   }
   bool good = true;
   if (provider.empty() || provider == "iwarp") {

@@ -37,7 +37,9 @@ struct SessionOptions {
   LogArgs log;
 };
 void add_session_options(Command sub, SessionOptions& options);
-/// --provider and --device. Commands of the simulator and of MPA alone do without.
+/// --provider. Commands of the simulator and of MPA alone do without.
+void add_provider_option(Command sub, SessionOptions& options);
+/// And --device.
 void add_provider_options(Command sub, SessionOptions& options);
 /// Options of the command line that the provider cannot follow. `v_is_trace`: -v prints nothing else. Errors: usage.
 Or<void> check_provider(const SessionOptions& session, const MpaArgs& args, bool v_is_trace = true);

@@ -162,6 +162,7 @@ void Iwarp::drop_qp(Connection& c) { c.qp.reset(); }
 // For the user it is over: no more events.
 void Iwarp::end(Connection& c) {
   enter(c, Phase::over);
+  core_->retries.forget(c.id);
   core_->ids.find(c.id)->over = true;
 }
 

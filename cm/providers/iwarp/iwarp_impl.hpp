@@ -23,6 +23,7 @@
 // decided     | the driver's turn, accept      | startup   | queue pair attached and fenced, then the Reply leaves
 // decided     | the driver's turn, reject      | over      | the Reply with R=1 leaves, then FIN
 // holding     | deadline, good octets, FIN     | open      | queue pair attached; Established
+// holding     | echo found                     | opening   | Retrying; a new stream. over, if ConnectOptions::timeout is past
 // open        | disconnect()                   | closing   | posted work is finished
 // open        | peer's FIN                     | open      | our half goes on, then FIN as in closing (RFC 5044 §7.2)
 // open,closing| Terminate, error, reset        | over      | Disconnected with the reason

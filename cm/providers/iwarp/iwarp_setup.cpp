@@ -221,6 +221,9 @@ void Iwarp::early_octets(Connection& c, Instant now, ConstBytes in) {
 
 void Iwarp::echo_found(Connection& c, Instant now, std::string received) {
   echoes_.note(c.peer, EchoMemory::Trait::echoes);
+  if (core_->retries.is_late(c.id, now))
+    return fail_setup(c, now, cm::out_of_time(mpa::step::send_rtr, core_->retries.timeout(c.id)),
+                      mpa::StartupEvent::Close::reset);
   give_up_rtr_frame(c.setup->options);
   retry(c, now,
         plain_failure(
@@ -361,7 +364,6 @@ void Iwarp::fail_setup(Connection& c, Instant now, Failure why, mpa::StartupEven
                        .responder = c.role == mpa::Role::responder,
                        .attempts = core_->retries.attempts(c.id),
                        .elapsed = now - c.setup->start};
-  core_->retries.forget(c.id);
   if (!orphan(c)) tell(c, std::move(failed));
   end(c);
   if (c.wire == Wire::up && close == mpa::StartupEvent::Close::reset)

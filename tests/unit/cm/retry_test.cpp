@@ -196,7 +196,7 @@ TEST(CmResolve, BadArgumentsAreNamed) {
   EXPECT_EQ(refusal(Address::v4(192, 0, 2, 2, 0), {}), "the peer's port is 0; it is 1 to 65535");
   EXPECT_EQ(refusal(at(2), {.timeout = -1ns}), "ResolveOptions::timeout is -1 ns; it is at least 0");
   EXPECT_EQ(refusal(at(2), {.local = Address::any(Address::Family::v6, 0)}),
-            "ConnectOptions::local is of IP version 6, and the peer of version 4");
+            "ResolveOptions::local is of IP version 6, and the peer of version 4");
   EXPECT_EQ(cm::Id().connect().error(), Errc::wrong_state);
 }
 
@@ -345,6 +345,38 @@ TEST(CmRetry, ThePortOfTheStreamBeforeIsGone) {
   }
   ASSERT_GT(a.last<cm::Retrying>()->wait, Duration{});
   EXPECT_EQ(id->local_address().error(), Errc::wrong_state);
+}
+
+TEST(CmRetry, WhatIsOverHasNoTimeLimitAnyMore) {
+  Pair p;
+  const Address to = p.listen();
+  p.b.on_request = [](cm::ConnectRequest& request) { ASSERT_TRUE(request.id.reject()); };
+  auto id = p.a.cm.connect(to, {.timeout = 60s});
+  ASSERT_TRUE(id);
+  p.ca = *id;
+  ASSERT_TRUE(p.net.run_until([&] { return p.a.last<cm::Rejected>() != nullptr; }));
+  p.net.settle();
+  EXPECT_EQ(p.a.provider->next_deadline(), never);
+}
+
+TEST(CmRetry, APeerThatEchoesSIsNotTriedAgainWhenTheTimeIsOver) {
+  Net net;
+  Host& a = net.add_host(1);
+  const Address echoing = net.add_raw(9);
+  auto id = a.cm.connect(echoing, {.transport = mpa::Options{.revision = 1, .rtr = mpa::Rtr::frame}, .timeout = 30ms});
+  ASSERT_TRUE(id);
+  ASSERT_TRUE(net.run_until(
+      [&] { return !net.raw_accepted.empty() && net.raw_accepted[0]->in.size() == PARLEY_MPA_HEADER_LEN; }));
+  End* raw = net.raw_accepted[0];
+  net.run_for(25ms);
+  raw->send(
+      *wire::MpaFrame{.key = wire::MpaKey::rep, .flags = PARLEY_MPA_FLAG_C | PARLEY_MPA_FLAG_S, .revision = 1}.emit());
+  ASSERT_TRUE(net.run_until([&] { return raw->in.size() == 2 * PARLEY_MPA_HEADER_LEN; }));
+  net.run_for(10ms);
+  raw->rst();
+  ASSERT_TRUE(net.run_until([&] { return a.last<cm::ConnectFailed>() != nullptr; }));
+  EXPECT_EQ(net.raw_accepted.size(), 1U) << "no other connection is opened";
+  EXPECT_EQ(a.last<cm::ConnectFailed>()->why.received, "not established within 30 ms in all");
 }
 
 TEST(CmRetry, ARejectionIsFinal) {
