@@ -342,14 +342,15 @@ void Session::work() {
   auto left = guarded([this] { return variant_->work(stage_, now_); });
   if (!left) return fail_with(std::move(left.error()), true);
   if (*left) {
-    if ((*left)->moved || work_at_ == never) answer_deadline_ = after(now_, options_.answer_timeout);
-    work_at_ = (*left)->again <= Duration{} ? now_ : after(now_, (*left)->again);
+    if ((*left)->moved || work_at_ == never) answer_deadline_ = limited(now_, options_.answer_timeout);
+    // Never due at once: whoever serves what is due at one time would not come to an end.
+    work_at_ = after(now_, std::max((*left)->again, Duration(1)));
     return;
   }
   const bool resumed = work_at_ != never;
   working_ = false;
   work_at_ = never;
-  if (resumed) answer_deadline_ = after(now_, options_.answer_timeout);
+  if (resumed) answer_deadline_ = limited(now_, options_.answer_timeout);
   next_stage();
   if (!resumed) return;  // whoever called takes the peer's messages
   take_messages();
