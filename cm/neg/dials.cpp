@@ -128,6 +128,7 @@ void Peers::attempt_failed(Instant now, Dialling& d, Failure why, const cm::Fail
   const auto again = retries_.next(d.id, judged, now);
   if (!again) return finish(now, d, std::move(why), session);
   events_.push_back(Retrying{d.id, std::move(why), d.at, again->peer, again->wait});
+  if (d.at != again->peer) d.variant.reset();  // it was made to reach the other one
   d.at = again->peer;
   if (again->wait <= Duration{}) return open(now, d);
   due(d, std::min(after(now, again->wait), never - Duration(1)));

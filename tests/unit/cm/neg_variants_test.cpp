@@ -137,6 +137,16 @@ TEST(NegVariants, DriversAreToldWhomTheyShallReach) {
   Built own;
   ASSERT_TRUE(own.run("verbs-rc", {{"toward", "192.0.2.9"}}));
   EXPECT_EQ(own.fabric.configs[1].at("toward"), "192.0.2.9");
+  Built backup;
+  const Address nobody = Address::v4(192, 0, 2, 99, 4800);
+  ASSERT_TRUE(backup.server.listen(fabric_server, {{.plugin = "parley", .variant = "verbs-rc"}}));
+  ASSERT_TRUE(backup.client.dial(
+      backup.net.now,
+      {.request = {.plugin = "parley", .variant = "verbs-rc"}, .server = nobody, .backups = {fabric_server}}));
+  backup.net.settle();
+  ASSERT_EQ(backup.fabric.configs.size(), 4U);
+  EXPECT_EQ(backup.fabric.configs[1].at("toward"), nobody.to_string());
+  EXPECT_EQ(backup.fabric.configs[2].at("toward"), fabric_server.to_string()) << "one of its own for the backup";
 }
 
 TEST(NegVariants, TypedInValuesAreChecked) {
