@@ -116,6 +116,8 @@ void Session::handle_bytes(Instant now, ConstBytes in) {
   now_ = now;
   if (state_ == State::over) return;
   in_.insert(in_.end(), in.begin(), in.end());
+  look_for_abort();
+  if (state_ == State::over) return;
   if (working_ && in_.size() > PARLEY_NEG_HEADER_LEN + std::size_t{options_.message_max})
     return violated(fmt::format("{} while this side is not through; at most {} and a header are kept",
                                 counted(in_.size(), "octet"), options_.message_max));
@@ -124,6 +126,25 @@ void Session::handle_bytes(Instant now, ConstBytes in) {
 
 void Session::take_messages() {
   while (state_ != State::over && !working_ && (framing_ == Framing::raw ? take_raw() : take_message())) {
+  }
+  look_for_abort();
+}
+
+// While this side works the peer's messages are kept; that the peer has given up is no use to keep.
+void Session::look_for_abort() {
+  if (!working_ || state_ == State::over || framing_ == Framing::raw) return;
+  for (std::size_t at = 0; at < in_.size();) {
+    const ConstBytes rest = ConstBytes(in_).subspan(at);
+    const auto header = NegHeader::parse(rest);
+    if (!header) return;
+    const std::size_t whole = PARLEY_NEG_HEADER_LEN + std::size_t{header->length};
+    if (rest.size() < whole) return;
+    if (header->type == NegType::abort) {
+      const ConstBytes body = rest.first(whole).subspan(PARLEY_NEG_HEADER_LEN);
+      note(false, *header, body);
+      return take_abort(*header, body);
+    }
+    at += whole;
   }
 }
 
@@ -146,12 +167,12 @@ void Session::handle_deadline(Instant now) {
   if (now < session_deadline_ && now < answer_deadline_) return work();
   const bool whole = session_deadline_ <= now;
   const Duration limit = whole ? options_.session_timeout : options_.answer_timeout;
+  const std::string_view what = working_ && whole ? "the work between stages is not done"
+                                : working_        ? "the work between stages is not done, and nothing moves,"
+                                : in_.empty()     ? "no answer"
+                                                  : "half a message";
   fail_with(here(whole ? Problem::session_timeout : Problem::connection_timeout,
-                 fmt::format("{} after {}",
-                             working_      ? "the work between stages is not done, and nothing moves,"
-                             : in_.empty() ? "no answer"
-                                           : "half a message",
-                             limit_text(limit)),
+                 fmt::format("{} after {}", what, limit_text(limit)),
                  whole ? "raise session_timeout" : "raise answer_timeout, or see whether the peer is alive"),
             true);
 }

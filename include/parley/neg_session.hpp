@@ -19,8 +19,8 @@
 // A raw session (Framing::raw) has no Hello, no header and no Abort: it begins in `talking`, the variant says where a
 // message of the peer ends, and a stage is over for each side when its own variant has completed it.
 //
-// "working" is no state of its own to a user. What comes meanwhile is kept until the next stage; an end of the stream counts
-// then, and not at all where no stage follows.
+// "working" is no state of its own to a user. What comes meanwhile is kept until the next stage, but for an Abort, which
+// counts at once; an end of the stream counts then, and not at all where no stage follows.
 #pragma once
 #include <deque>
 #include <functional>
@@ -108,6 +108,7 @@ class Session {
   void work();
   void next_stage();
   void take_messages();
+  void look_for_abort();
   void violated(std::string text);
   void fail_with(Failure why, bool tell_peer);
   Failure here(Problem problem, std::string text, std::string advice = {}) const;

@@ -71,6 +71,44 @@ TEST(NegWork, WithoutATimeLimitItMayTakeAsLongAsItLikes) {
   EXPECT_TRUE(p.a->completed() && p.b->completed());
 }
 
+// It would be waited for in vain, and told the user as a silence.
+TEST(NegWork, AnAbortOfThePeerIsTakenAtOnce) {
+  for (const bool behind : {false, true}) {
+    SCOPED_TRACE(behind ? "behind a message of the next stage" : "alone");
+    OneWorks p(1000, {}, 1s);
+    Bytes in;
+    if (behind) {
+      const Bytes body = octets("b done");
+      in.resize(PARLEY_NEG_HEADER_LEN);
+      wire::NegHeader{
+          .type = wire::NegType::turn, .stage = 3, .round = 1, .length = static_cast<std::uint32_t>(body.size())}
+          .emit(in);
+      in.insert(in.end(), body.begin(), body.end());
+    }
+    p.b->abort(p.now, {.problem = Problem::resource_exhaustion, .text = "no memory"});
+    const Bytes gone = p.b->poll_transmit();
+    in.insert(in.end(), gone.begin(), gone.end());
+    p.a->handle_bytes(p.now, ConstBytes(in).first(in.size() - 1));
+    EXPECT_EQ(p.a->failure(), nullptr) << "it is not whole";
+    p.a->handle_bytes(p.now, ConstBytes(in).last(1));
+    ASSERT_NE(p.a->failure(), nullptr);
+    EXPECT_EQ(p.a->failure()->problem, Problem::resource_exhaustion);
+    EXPECT_EQ(p.a->failure()->text, "no memory");
+    EXPECT_TRUE(p.a->failure()->by_peer);
+    EXPECT_EQ(p.a->next_deadline(), never);
+  }
+}
+
+TEST(NegWork, ThatNothingMovedIsSaidWhereNothingMoved) {
+  OneWorks p(1000, {.answer_timeout = 10s, .session_timeout = 30s}, 1s);
+  while (p.a->failure() == nullptr) {
+    p.now = p.a->next_deadline();
+    p.a->handle_deadline(p.now);
+  }
+  EXPECT_EQ(p.a->failure()->problem, Problem::session_timeout);
+  EXPECT_EQ(p.a->failure()->text, "the work between stages is not done after 30 s");
+}
+
 /// Two dials of one client, whose variants work.
 TEST(NegWork, TwoSessionsThatWorkHaveTheirTurnsInTurn) {
   struct Plays final : ScriptedPlugin {
