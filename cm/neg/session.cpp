@@ -204,7 +204,7 @@ bool Session::take_message() {
   const Bytes body(in_.begin() + PARLEY_NEG_HEADER_LEN, in_.begin() + static_cast<std::ptrdiff_t>(whole));
   in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(whole));
   note(false, *header, body);
-  answer_deadline_ = limited(now_, options_.answer_timeout);
+  await_answer();
   heard_ = true;
   switch (header->type) {
     case NegType::hello: take_hello(body); break;
@@ -242,7 +242,7 @@ bool Session::take_raw() {
       false,
       {.stage = static_cast<std::uint8_t>(stage_), .round = heard_rounds_, .length = static_cast<std::uint32_t>(whole)},
       body);
-  answer_deadline_ = limited(now_, options_.answer_timeout);
+  await_answer();
   heard_ = true;
   speak(body);
   return true;
@@ -311,8 +311,15 @@ void Session::begin_stage(Stage stage) {
   stage_ = stage;
   said_last_ = heard_last_ = false;
   sent_rounds_ = heard_rounds_ = 0;
+  const auto asked = guarded([&]() -> Outcome<bool> { return variant_->peer_works(stage); });
+  if (!asked) return fail_with(asked.error(), true);
+  peer_works_ = *asked;
+  await_answer();
   if (role_ == Role::initiator) speak(std::nullopt);
 }
+
+// From now on the peer's next message is due.
+void Session::await_answer() { answer_deadline_ = peer_works_ ? never : limited(now_, options_.answer_timeout); }
 
 // What the peer says after this side has said all. False: the session has failed.
 bool Session::listen(ConstBytes peer) {
@@ -371,7 +378,6 @@ void Session::work() {
   const bool resumed = work_at_ != never;
   working_ = false;
   work_at_ = never;
-  if (resumed) answer_deadline_ = limited(now_, options_.answer_timeout);
   next_stage();
   if (!resumed) return;  // whoever called takes the peer's messages
   take_messages();

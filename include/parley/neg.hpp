@@ -132,6 +132,13 @@ class Variant {
     (void)stage, (void)now;
     return std::nullopt;
   }
+  /// The peer has work to do before it speaks in this stage, of which this side sees nothing: its first message may come
+  /// as late as SessionOptions::session_timeout allows, and answer_timeout does not count in the stage. Asked when the
+  /// stage begins.
+  virtual bool peer_works(Stage stage) const {
+    (void)stage;
+    return false;
+  }
   /// The initiator asks for it; the responder does as it is asked. Framing::raw: each side's own is what counts.
   virtual bool has_done_stage() const { return false; }
   /// Framing::raw only: the octets of the peer's next message in the stage, which begins with `begun`. None: more must be
@@ -219,7 +226,7 @@ struct SessionOptions {
   std::size_t history_max = 256;         ///< exchanges that are kept; the oldest go
   std::size_t history_octets = 256;      ///< of each message that are kept
   Duration answer_timeout = std::chrono::seconds(10);   ///< for each answer of the peer
-  Duration session_timeout = std::chrono::seconds(60);  ///< for all of it
+  Duration session_timeout = std::chrono::seconds(60);  ///< for all of it, a program's test that is played included
 };
 
 /// One message of a session, for debugging.

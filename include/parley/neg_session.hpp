@@ -109,6 +109,7 @@ class Session {
   void next_stage();
   void take_messages();
   void look_for_abort();
+  void await_answer();
   void violated(std::string text);
   void fail_with(Failure why, bool tell_peer);
   Failure here(Problem problem, std::string text, std::string advice = {}) const;
@@ -124,6 +125,7 @@ class Session {
   bool done_stage_ = false, welcome_ = false, heard_ = false;
   bool said_last_ = false, heard_last_ = false;  // of the stage
   bool working_ = false;                         // the stage is over, and its variant not through
+  bool peer_works_ = false;                      // of the stage: Variant::peer_works()
   Instant work_at_ = never;                      // when it is called again
   std::optional<std::string> ended_;             // how the stream has ended while it worked
   std::uint16_t sent_rounds_ = 0, heard_rounds_ = 0;

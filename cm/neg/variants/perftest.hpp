@@ -46,6 +46,7 @@ class PerftestVariant final : public Lockstep {
   std::vector<QpPair> agreed() const override { return set_.agreed(); }
   bool has_done_stage() const override { return options_.done_stage; }
   Outcome<std::optional<Work>> work(Stage stage, Instant now) override;
+  bool peer_works(Stage stage) const override { return stage == Stage::done && player_ && player_->peer_works(); }
 
  protected:
   std::vector<Step> steps(Stage stage) override;

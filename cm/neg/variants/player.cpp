@@ -85,6 +85,10 @@ bool Player::done() const {
 
 Outcome<void> Player::post_receive(DataPath& path) { return path.post_receive(0, grh() + options_.size); }
 
+bool Player::peer_works() const {
+  return options_.role == Role::responder && (kind_ == Kind::write || kind_ == Kind::read);
+}
+
 Outcome<void> Player::prepare(QpSet& set) {
   lines_.resize(set.size());
   for (std::size_t i = 0; i < set.size(); ++i) {

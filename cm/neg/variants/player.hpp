@@ -30,6 +30,8 @@ class Player {
   static bool knows(std::string_view test);
   /// Of the memory that each queue pair needs.
   std::size_t memory() const;
+  /// The peer does all of it, and this side hears of it when it is over.
+  bool peer_works() const;
   /// Posts receives, before the peer is told of the queue pairs. Errors: configuration_error; those of the driver.
   Outcome<void> prepare(QpSet& set);
   /// None: it is over. Errors: vendor_library_error (a request failed, nothing comes any more), invalid_peer_data (other

@@ -119,6 +119,24 @@ TEST(NegPlayer, OctetsThatChangedOnTheWayAreFound) {
   EXPECT_EQ(once.theirs.failure->text, "pingpong: octet 0 of message 1 is 0x01; 0x00 is due");
 }
 
+// The client writes for longer than any answer may take; the server hears nothing of it.
+TEST(NegPlayer, WhoOnlyLendsItsMemoryWaitsAsLongAsTheSessionMayTake) {
+  for (const std::string test : {"write_bw", "read_lat"}) {
+    TwoPlayers b;
+    b.fabric.slow = 2050;  // about a second for each completion
+    b.play("perftest", {{"test", test}, {"iterations", "20"}, {"size", "64"}});
+    ASSERT_EQ(b.end(), "completed");
+    ASSERT_FALSE(b.theirs.failure) << b.theirs.failure->to_string();
+    EXPECT_GT(b.mine_played().took, 15s);
+  }
+  TwoPlayers b;
+  b.fabric.slow = 2050;
+  b.play("perftest", {{"test", "write_bw"}, {"iterations", "100"}, {"size", "64"}});
+  ASSERT_TRUE(b.theirs.failure);
+  EXPECT_EQ(b.theirs.failure->problem, Problem::session_timeout);
+  EXPECT_EQ(b.theirs.failure->text, "no answer after 60 s");
+}
+
 TEST(NegPlayer, AMessageThatIsLostEndsAPingPongWithWords) {
   TwoPlayers b;
   b.fabric.lose = 7;
