@@ -31,8 +31,9 @@ class BuiltinPlugin final : public Plugin {
   Outcome<std::unique_ptr<Variant>> make(std::string_view variant, Role role, const Config& config) override;
 
  private:
-  std::optional<Player> player_for(std::string_view variant, Role role, Transport transport,
-                                   const Config& config) const;
+  /// None: nothing is played, or the variant is no program's.
+  static std::optional<Player> player_for(std::string_view variant, Role role, Transport transport,
+                                          const Config& config);
   QpDrivers drivers_;
 };
 
@@ -122,11 +123,29 @@ std::vector<VariantInfo> BuiltinPlugin::variants() const {
   return out;
 }
 
-std::optional<Player> BuiltinPlugin::player_for(std::string_view variant, Role role, Transport transport,
-                                                const Config& config) const {
+constexpr std::uint32_t qkey_of_programs = 0x11111111;
+
+/// What no program does with that transport. Errors: configuration_error.
+Outcome<void> check_program(std::string_view variant, Transport transport, const Config& config) {
   const std::string test = variant == "perftest" ? text_in(config, "test") : "pingpong";
-  if ((variant != "pingpong" && variant != "perftest") || !flag_of(config, "play") || !Player::knows(test) ||
-      means_manual(drivers_, config))
+  const bool writes = test.starts_with("write"), reads = test.starts_with("read");
+  const bool reliable = transport == Transport::rc, datagrams = transport == Transport::ud;
+  if ((writes && datagrams) || (reads && !reliable))
+    return failed(Problem::configuration_error,
+                  fmt::format("'test': {}; {} has no RDMA {}", test, to_string(transport), writes ? "Writes" : "Reads"),
+                  writes ? "set transport=rc or uc" : "set transport=rc");
+  const auto qkey = number_of(config, "qkey");
+  if (datagrams && qkey != 0 && qkey != qkey_of_programs)
+    return failed(Problem::configuration_error,
+                  fmt::format("'qkey': {:#x}; the programs have {:#x} and do not say it", qkey, qkey_of_programs),
+                  "leave it out");
+  return {};
+}
+
+std::optional<Player> BuiltinPlugin::player_for(std::string_view variant, Role role, Transport transport,
+                                                const Config& config) {
+  const std::string test = variant == "perftest" ? text_in(config, "test") : "pingpong";
+  if ((variant != "pingpong" && variant != "perftest") || !flag_of(config, "play") || !Player::knows(test))
     return std::nullopt;
   return Player({.test = test,
                  .role = role,
@@ -143,12 +162,19 @@ Outcome<std::unique_ptr<Variant>> BuiltinPlugin::make(std::string_view variant, 
   if (variant == "manual") config["driver"] = "manual";
   const Transport transport = transport_named(own ? variant.substr(prefix.size()) : text_in(config, "transport"));
   const auto qps = static_cast<std::uint32_t>(std::max<std::uint64_t>(number_of(config, "qps"), 1));
-  auto player = player_for(variant, role, transport, config);
+  if (variant == "pingpong" || variant == "perftest")
+    if (auto sane = check_program(variant, transport, config); !sane) return tl::unexpected(sane.error());
+  std::optional<Player> player;
+  if (!means_manual(drivers_, config)) player = player_for(variant, role, transport, config);
   // What the test needs, unless the memory is somebody else's.
   if (player) config["length"] = std::to_string(player->memory());
   auto set = QpSet::open(drivers_, transport, qps, config);
   if (!set) return tl::unexpected(set.error());
   if (player && set->driver(0).path() == nullptr) player.reset();
+  if (player && variant == "perftest" && qps > 1)
+    return failed(Problem::configuration_error,
+                  fmt::format("'qps': {}; the tests of perftest are played over one queue pair", qps),
+                  "set qps=1, or play=false for the exchange alone");
   if (player)
     if (auto prepared = player->prepare(*set); !prepared) return tl::unexpected(prepared.error());
   const bool done = flag_of(config, "done");

@@ -22,6 +22,7 @@ constexpr Duration pause = 500us;                 // between looks after these
 constexpr Duration patience = 5s;                 // for the next message
 constexpr Duration patience_for_lost = 1s;        // UD, UC: for the rest of a stream
 constexpr Duration stay = 100ms;                  // the peer's last packets are still answered
+constexpr std::uint32_t ud_ping_pong_size = 2048;
 
 std::uint8_t pattern(std::size_t at, std::uint64_t round) {
   // The programs' own check (-c) finds 0 at the beginning of each page.
@@ -65,7 +66,9 @@ Player::Player(PlayOptions options) : options_(std::move(options)) {
   if (program == nullptr) return;
   kind_ = program->kind;
   one_at_a_time_ = program->one_at_a_time;
-  if (options_.size == 0) options_.size = program->size;
+  own_size_ = options_.size == 0;
+  if (own_size_)
+    options_.size = is_pingpong() && options_.transport == Transport::ud ? ud_ping_pong_size : program->size;
   if (options_.iterations == 0) options_.iterations = program->iterations;
 }
 
@@ -89,8 +92,14 @@ bool Player::peer_works() const {
   return options_.role == Role::responder && (kind_ == Kind::write || kind_ == Kind::read);
 }
 
+// A datagram is as long as the path takes: perftest does so, ibv_ud_pingpong refuses instead.
+void Player::fit(std::uint32_t mtu) {
+  if (own_size_ && options_.transport == Transport::ud && !is_pingpong()) options_.size = std::min(options_.size, mtu);
+}
+
 Outcome<void> Player::prepare(QpSet& set) {
   lines_.resize(set.size());
+  fit(set.local(0).mtu);
   for (std::size_t i = 0; i < set.size(); ++i) {
     DataPath* path = set.driver(i).path();
     if (path == nullptr || path->memory().size() < memory())
@@ -99,7 +108,7 @@ Outcome<void> Player::prepare(QpSet& set) {
       return failed(
           Problem::configuration_error,
           fmt::format("'size': {}; a datagram has at most the path MTU's {} octets", options_.size, set.local(i).mtu),
-          "choose a smaller size on both sides");
+          "choose a smaller size on both sides, or a larger mtu");
     if (kind_ == Kind::ping_pong || (kind_ == Kind::stream && options_.role == Role::responder)) {
       const std::size_t most = kind_ == Kind::ping_pong ? ping_pong_receives : options_.iterations;
       for (std::size_t n = std::min(path->receive_depth(), most); n > 0; --n)
@@ -167,6 +176,12 @@ Outcome<void> Player::take(DataPath& path, Line& line, const WorkCompletion& don
         Problem::vendor_library_error,
         fmt::format("{}: a {} failed: {}; {}", options_.test, word_of(done.opcode), to_string(done.status), so_far()),
         "see whether the peer has ended, and whether size and number of messages (-s, -n) are the same there");
+  if (receive && done.byte_len != grh() + options_.size)
+    return failed(
+        Problem::invalid_peer_data,
+        fmt::format("{}: message {} has {}; {} are due", options_.test, received_ + 1,
+                    counted(done.byte_len - std::min<std::uint64_t>(grh(), done.byte_len), "octet"), options_.size),
+        "give both sides the same size (-s)");
   if (receive) {
     ++received_;
     if (options_.check && kind_ == Kind::ping_pong && lines_.size() == 1)
@@ -220,7 +235,10 @@ Outcome<std::optional<Work>> Player::work(QpSet& set, Instant now) {
     if (now >= *leave_at_) return std::nullopt;
     return Work{.again = *leave_at_ - now};
   }
-  if (!begun_) first_ = last_ = now;
+  if (!begun_) {
+    first_ = last_ = now;
+    fit(set.agreed().front().mtu);
+  }
   if (auto filled = fill(set); !filled) return tl::unexpected(filled.error());
   begun_ = true;
   const auto any = poll(set);

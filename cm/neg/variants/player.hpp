@@ -35,7 +35,7 @@ class Player {
   /// Posts receives, before the peer is told of the queue pairs. Errors: configuration_error; those of the driver.
   Outcome<void> prepare(QpSet& set);
   /// None: it is over. Errors: vendor_library_error (a request failed, nothing comes any more), invalid_peer_data (other
-  /// octets than were sent).
+  /// octets than were sent, or not as many as are due).
   Outcome<std::optional<Work>> work(QpSet& set, Instant now);
   Played result() const;
   const PlayOptions& options() const { return options_; }
@@ -49,8 +49,10 @@ class Player {
   };
   static const Program* program_of(std::string_view test);
   bool done() const;
+  bool is_pingpong() const { return options_.test == "pingpong"; }
   std::size_t grh() const { return options_.transport == Transport::ud ? grh_len : 0; }
   std::size_t area() const;
+  void fit(std::uint32_t mtu);
   Outcome<void> post_receive(DataPath& path);
   Outcome<void> fill(QpSet& set);
   Outcome<void> send(DataPath& path, Line& line);
@@ -62,7 +64,7 @@ class Player {
 
   PlayOptions options_;
   Kind kind_ = Kind::ping_pong;
-  bool one_at_a_time_ = false;
+  bool one_at_a_time_ = false, own_size_ = false;
   std::vector<Line> lines_;
   std::uint64_t posted_ = 0, sent_ = 0, received_ = 0;
   unsigned idle_ = 0;

@@ -30,6 +30,8 @@ struct Fabric {
   std::string fails;       ///< the call that fails: "open", "rtr", "rts", "send", "take"
   bool plays = false;      ///< they have memory and a DataPath
   std::size_t lose = 0;    ///< the message of this number, of all, is lost
+  std::size_t alters = 0;  ///< the last octet of the message of this number, of all, changes
+  std::size_t cuts = 0;    ///< that message lacks its last octet
   std::size_t breaks = 0;  ///< the request of this number, of all, fails
   std::size_t slow = 0;    ///< one look of so many finds a completion; 0: all find all
   std::size_t requests = 0;
@@ -140,7 +142,8 @@ struct Fabric {
       if (opcode == SendWr::Opcode::send && !lost && !broken) {
         Bytes message(transport_ == Transport::ud ? grh_len : 0, 0xEE);
         message.insert(message.end(), from, from + static_cast<std::ptrdiff_t>(length));
-        if (fabric_.garbles) message.back() ^= 1;
+        if (fabric_.garbles || fabric_.requests == fabric_.alters) message.back() ^= 1;
+        if (fabric_.requests == fabric_.cuts) message.pop_back();
         to.unreceived.push_back(std::move(message));
         deliver(to);
       } else if (opcode == SendWr::Opcode::rdma_write) {

@@ -119,6 +119,78 @@ TEST(NegPlayer, OctetsThatChangedOnTheWayAreFound) {
   EXPECT_EQ(once.theirs.failure->text, "pingpong: octet 0 of message 1 is 0x01; 0x00 is due");
 }
 
+TEST(NegPlayer, TheClientFindsWhatChangedOnEitherWay) {
+  for (const std::size_t message : {std::size_t{3}, std::size_t{4}}) {  // there, and back
+    TwoPlayers b;
+    b.fabric.alters = message;
+    b.play("pingpong", {{"iterations", "5"}, {"size", "3"}, {"check", "true"}});
+    ASSERT_TRUE(b.mine.failure);
+    EXPECT_EQ(b.mine.failure->problem, Problem::invalid_peer_data);
+    EXPECT_EQ(b.mine.failure->text, "pingpong: octet 2 of message 2 is 0x3e; 0x3f is due");
+  }
+}
+
+// What is left in the memory of the message before would pass for the rest of a short one.
+TEST(NegPlayer, AMessageOfAnotherLengthIsNotThePeersPartInTheTest) {
+  struct Row {
+    std::string variant, transport, test;
+    std::size_t message;
+    bool mine;  // the client notices
+  };
+  for (const Row& row :
+       {Row{"pingpong", "rc", "", 4, true}, Row{"pingpong", "rc", "", 3, false}, Row{"pingpong", "ud", "", 4, true},
+        Row{"perftest", "rc", "send_bw", 2, false}, Row{"perftest", "rc", "send_lat", 2, true}}) {
+    SCOPED_TRACE(row.variant + row.transport + row.test);
+    TwoPlayers b;
+    b.fabric.cuts = row.message;
+    Config config{{"transport", row.transport}, {"iterations", "5"}, {"size", "700"}};
+    if (!row.test.empty()) config["test"] = row.test;
+    b.play(row.variant, config);
+    const auto& failure = row.mine ? b.mine.failure : b.theirs.failure;
+    ASSERT_TRUE(failure);
+    EXPECT_EQ(failure->problem, Problem::invalid_peer_data);
+    EXPECT_NE(failure->text.find(" has 699 octets; 700 are due"), std::string::npos) << failure->text;
+  }
+}
+
+TEST(NegPlayer, OfDatagramsTheProgramsHaveSizesOfTheirOwn) {
+  TwoPlayers perftest;
+  perftest.play("perftest", {{"test", "send_bw"}, {"transport", "ud"}, {"iterations", "10"}});
+  ASSERT_EQ(perftest.end(), "completed");
+  EXPECT_EQ(perftest.mine_played().octets, 10U * 1024) << "the smaller path MTU of both";
+  TwoPlayers latency;
+  latency.play("perftest", {{"test", "send_lat"}, {"transport", "ud"}, {"iterations", "10"}});
+  ASSERT_EQ(latency.end(), "completed");
+  EXPECT_EQ(latency.mine_played().octets, 20U * 2);
+  TwoPlayers pingpong;
+  EXPECT_FALSE(pingpong.run("pingpong", {{"transport", "ud"}}, {{"transport", "ud"}}));
+  EXPECT_NE(pingpong.refused.find("'size': 2048; a datagram has at most the path MTU's 1024"), std::string::npos)
+      << pingpong.refused;
+}
+
+TEST(NegPlayer, WhatNoProgramDoesIsRefused) {
+  const auto refused = [](const std::string& variant, const Config& config) {
+    TwoPlayers b;
+    return b.run(variant, config, config) ? "not refused: " + b.end() : b.refused;
+  };
+  const std::string wrong = "the configuration is wrong: ";
+  EXPECT_EQ(refused("perftest", {{"test", "write_bw"}, {"transport", "ud"}}),
+            wrong + "'test': write_bw; ud has no RDMA Writes; set transport=rc or uc");
+  EXPECT_EQ(refused("perftest", {{"test", "write_lat"}, {"transport", "ud"}, {"play", "false"}}),
+            wrong + "'test': write_lat; ud has no RDMA Writes; set transport=rc or uc");
+  for (const std::string transport : {"uc", "ud"})
+    EXPECT_EQ(refused("perftest", {{"test", "read_bw"}, {"transport", transport}}),
+              wrong + "'test': read_bw; " + transport + " has no RDMA Reads; set transport=rc");
+  EXPECT_EQ(refused("perftest", {{"test", "send_bw"}, {"qps", "2"}}),
+            wrong +
+                "'qps': 2; the tests of perftest are played over one queue pair; set qps=1, or play=false for the "
+                "exchange alone");
+  EXPECT_EQ(refused("pingpong", {{"transport", "ud"}, {"size", "64"}, {"qkey", "7"}}),
+            wrong + "'qkey': 0x7; the programs have 0x11111111 and do not say it; leave it out");
+  EXPECT_EQ(refused("perftest", {{"test", "write_bw"}, {"transport", "uc"}, {"iterations", "5"}}),
+            "not refused: completed");
+}
+
 // The client writes for longer than any answer may take; the server hears nothing of it.
 TEST(NegPlayer, WhoOnlyLendsItsMemoryWaitsAsLongAsTheSessionMayTake) {
   for (const std::string test : {"write_bw", "read_lat"}) {
@@ -186,7 +258,7 @@ TEST(NegPlayer, ADatagramIsNotLongerThanThePath) {
   EXPECT_FALSE(b.run("pingpong", {{"transport", "ud"}, {"size", "4096"}}, {{"transport", "ud"}, {"size", "4096"}}));
   EXPECT_EQ(b.refused,
             "the configuration is wrong: 'size': 4096; a datagram has at most the path MTU's 1024 octets; choose a "
-            "smaller size on both sides");
+            "smaller size on both sides, or a larger mtu");
 }
 
 TEST(NegPlayer, TypedInValuesAreNotPlayedWith) {
