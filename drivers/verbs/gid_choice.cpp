@@ -12,6 +12,8 @@ namespace {
 
 using Gid = std::array<std::uint8_t, 16>;
 
+constexpr std::uint32_t gid_index_max = 255;  // an address handle has 8 bits for it
+
 constexpr std::array<std::uint8_t, 12> mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
 bool is_v4_gid(const Gid& gid) { return std::equal(mapped.begin(), mapped.end(), gid.begin()); }
 bool is_link_local_gid(const Gid& gid) { return gid[0] == 0xFE && (gid[1] & 0xC0) == 0x80; }
@@ -51,23 +53,29 @@ std::vector<std::string> names_of(std::span<const DeviceInfo> devices) {
   return out;
 }
 
+/// What was passed over, and what was not.
+struct Seen {
+  unsigned iwarp = 0, inactive = 0, active = 0;  // devices; ports
+};
+
 /// Why nothing was left.
-std::string nothing(std::span<const DeviceInfo> devices, const GidWish& wish, unsigned iwarp, unsigned inactive) {
+std::string nothing(std::span<const DeviceInfo> devices, const GidWish& wish, const Seen& seen) {
   if (devices.empty()) return "the machine has no RDMA device";
   const auto named =
       std::find_if(devices.begin(), devices.end(), [&](const DeviceInfo& d) { return d.name == wish.device; });
   if (!wish.device.empty() && named == devices.end())
     return fmt::format("there is no device '{}'; there {} {}", wish.device, devices.size() == 1 ? "is" : "are",
                        fmt::join(names_of(devices), ", "));
-  if (!wish.device.empty() && iwarp != 0)
+  if (!wish.device.empty() && seen.iwarp != 0)
     return fmt::format("{} is an iWARP device, whose queue pairs only rdma_cm connects", wish.device);
-  if (iwarp == devices.size()) return "all devices are iWARP, whose queue pairs only rdma_cm connects";
+  if (seen.iwarp == devices.size()) return "all devices are iWARP, whose queue pairs only rdma_cm connects";
   const std::string where = wish.device.empty() ? "no device" : wish.device;
   const std::string_view has = wish.device.empty() ? "has" : "does not have";
+  if (seen.active == 0 && seen.inactive != 0)
+    return fmt::format("{} {} an active port{}", where, has, wish.port ? fmt::format(" {}", *wish.port) : "");
+  if (seen.active == 0 && wish.port) return fmt::format("{} {} a port {}", where, has, *wish.port);
   if (wish.index) return fmt::format("{} {} a GID with the index {}", where, has, *wish.index);
   if (wish.gid) return fmt::format("{} {} that GID", where, has);
-  if (wish.port && inactive == 0) return fmt::format("{} {} a port {}", where, has, *wish.port);
-  if (inactive != 0) return fmt::format("{} {} an active port", where, has);
   return fmt::format("{} {} a GID that RoCE can use", where, has);
 }
 
@@ -75,27 +83,29 @@ std::string nothing(std::span<const DeviceInfo> devices, const GidWish& wish, un
 
 tl::expected<GidChoice, std::string> choose_gid(std::span<const DeviceInfo> devices, const GidWish& wish) {
   std::optional<Judged> best;
-  unsigned iwarp = 0, inactive = 0;
+  Seen seen;
   for (const DeviceInfo& device : devices) {
     if (!wish.device.empty() && device.name != wish.device) continue;
     if (device.attr.transport == Transport::iwarp) {
-      ++iwarp;
+      ++seen.iwarp;
       continue;
     }
     for (const PortInfo& port : device.ports) {
       if (wish.port && port.number != *wish.port) continue;
       if (port.state != "ACTIVE") {
-        ++inactive;
+        ++seen.inactive;
         continue;
       }
+      ++seen.active;
       for (const GidInfo& gid : port.gids) {
+        if (gid.index > gid_index_max) continue;
         if ((wish.index && gid.index != *wish.index) || (wish.gid && gid.gid != *wish.gid)) continue;
         Judged judged = judge(device, port, gid, wish);
         if (!best || judged.badness < best->badness) best = std::move(judged);
       }
     }
   }
-  if (!best) return tl::unexpected(nothing(devices, wish, iwarp, inactive));
+  if (!best) return tl::unexpected(nothing(devices, wish, seen));
   if (wish.index || wish.gid) best->choice.reason += ", as asked for";
   return std::move(best->choice);
 }

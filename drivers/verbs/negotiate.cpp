@@ -43,11 +43,13 @@ constexpr auto look_up = 200ms;                         // for the peer's Ethern
 constexpr int looks_before_again = 8;                   // UC and UD: the test message may be lost
 constexpr std::uint32_t qkey_of_programs = 0x11111111;  // of libibverbs' examples and of perftest
 
-tl::unexpected<neg::Failure> broke(std::string_view what, const Error& why) {
-  const bool memory = why.code() == make_error_code(Errc::no_space);
-  return neg::failed(memory ? Problem::resource_exhaustion : Problem::vendor_library_error,
-                     fmt::format("{}: {}", what, why.message()),
-                     memory ? "raise the limit of locked memory (ulimit -l), or use less" : "");
+tl::unexpected<neg::Failure> broke(std::string_view what, const Error& why, std::string advice = {}) {
+  return neg::failed(why == Errc::no_space ? Problem::resource_exhaustion : Problem::vendor_library_error,
+                     fmt::format("{}: {}", what, why.message()), std::move(advice));
+}
+
+tl::unexpected<neg::Failure> not_registered(const Error& why) {
+  return broke("memory", why, why == Errc::no_space ? "raise the limit of locked memory (ulimit -l), or use less" : "");
 }
 
 /// The devices that queue pairs were made on, while these are there.
@@ -225,7 +227,7 @@ Outcome<void> VerbsQp::register_memory() {
   if (!memory_.ok() || !test_.ok())
     return neg::failed(Problem::resource_exhaustion, fmt::format("no memory of {} octets", length_));
   auto test = device_->reg_mr(pd_, test_.all(), Access::local_write);
-  if (!test) return broke("memory", test.error());
+  if (!test) return not_registered(test.error());
   test_region_ = *test;
   if (length_ == 0) return {};
   auto region = device_->reg_mr(pd_, memory_.all(), Access::local_write | Access::remote_write | Access::remote_read);
@@ -281,10 +283,13 @@ AhAttr VerbsQp::path_to(const QpAttributes& peer) const {
 
 Outcome<void> VerbsQp::to_rtr(const QpPair& pair) {
   peer_ = pair.peer;
-  if (auto known = resolver_.resolve(device_, path_to(peer_), look_up); !known)
-    return neg::failed(known.error() == Errc::no_space ? Problem::resource_exhaustion : Problem::invalid_peer_data,
-                       fmt::format("the path to {}: {}", gid_text(peer_.gid), known.error().message()),
-                       "see which GID the peer has chosen, and whether this side's reaches it");
+  if (auto known = resolver_.resolve(device_, path_to(peer_), look_up); !known) {
+    const Problem problem = problem_of_path(known.error());
+    return neg::failed(problem, fmt::format("the path to {}: {}", gid_text(peer_.gid), known.error().message()),
+                       problem == Problem::invalid_peer_data
+                           ? "see which GID the peer has chosen, and whether this side's reaches it"
+                           : "");
+  }
   QpAttr attr{.state = QpState::rtr};
   if (ud()) {
     auto ah = device_->create_ah(pd_, path_to(peer_));
@@ -398,6 +403,9 @@ std::size_t VerbsQp::poll(std::span<WorkCompletion> out) {
 
 Outcome<std::unique_ptr<neg::QpDriver>> make_qp_driver(Devices& devices, neg::Transport transport,
                                                        const Config& config) {
+  if (transport == neg::Transport::xrc)
+    return neg::failed(Problem::configuration_error, "XRC is not used on real devices in this version",
+                       "use verbs-rc, or driver=manual with a queue pair of yours");
   if (neg::number_of(config, "length") > length_max)
     return neg::failed(Problem::configuration_error, fmt::format("'length': more than {} octets", length_max));
   const auto wish = wish_of(config);
@@ -411,12 +419,6 @@ Outcome<std::unique_ptr<neg::QpDriver>> make_qp_driver(Devices& devices, neg::Tr
   if (!choice)
     return neg::failed(Problem::configuration_error, choice.error(),
                        "'parley doctor rdmacm' lists devices, ports and GIDs; driver=manual takes values of yours");
-  if (transport == neg::Transport::xrc)
-    return neg::failed(
-        Problem::configuration_error,
-        fmt::format("{} {}", choice->device->name,
-                    choice->device->attr.xrc ? "has XRC, which this version does not use" : "has no XRC queue pairs"),
-        "use verbs-rc, or driver=manual with a queue pair of yours");
   auto device = devices.open(choice->device->name);
   if (!device) return tl::unexpected(device.error());
   return std::make_unique<VerbsQp>(std::move(*device), devices.resolver(), transport, *choice, config);

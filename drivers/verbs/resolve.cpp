@@ -12,34 +12,57 @@
 namespace parley::verbs {
 namespace {
 
-/// Makes an address handle and gives it back: 0, or an errno.
-int try_path(ibv_context* context, ibv_ah_attr attr) {
+/// Makes an address handle and gives it back.
+Result<void> try_path(ibv_context* context, ibv_ah_attr attr) {
   ibv_pd* pd = ibv_alloc_pd(context);
-  if (pd == nullptr) return errno;
+  // Whatever its errno is, the path has no part in it.
+  if (pd == nullptr) return fail(errno == ENOMEM ? Errc::no_space : Errc::io, "ibv_alloc_pd: errno {a}", errno);
   ibv_ah* ah = ibv_create_ah(pd, &attr);
   const int error = ah == nullptr ? errno : 0;
   if (ah != nullptr) ibv_destroy_ah(ah);
   ibv_dealloc_pd(pd);
-  return error;
+  if (error != 0) return refused(error, "ibv_create_ah: errno {a}");
+  return {};
 }
 
 }  // namespace
 
-// The thread may be the last that has the device: then nobody else can reach it any more, and it closes it.
+std::optional<Result<void>> KnownPaths::find(const Path& path, Clock::time_point now) const {
+  const auto at = known_.find(path);
+  if (at == known_.end() || at->second.first <= now) return std::nullopt;
+  return at->second.second;
+}
+
+void KnownPaths::keep(const Path& path, const Result<void>& found, Clock::time_point now) {
+  std::erase_if(known_, [&](const auto& entry) { return entry.second.first <= now; });
+  if (!found && problem_of_path(found.error()) != neg::Problem::invalid_peer_data) return;
+  if (known_.size() < most) known_.insert_or_assign(path, std::pair{now + kept, found});
+}
+
 Result<void> Resolver::resolve(const std::shared_ptr<NicDevice>& device, const AhAttr& path,
                                std::chrono::milliseconds longest) {
   if (!path.grh) return {};  // a LID needs no look-up
+  const KnownPaths::Path key{device->name(), path.port_num, path.grh->sgid_index, path.grh->dgid};
+  if (auto known = known_->find(key, KnownPaths::Clock::now())) return *known;
+  auto found = look_up(device, path, longest);
+  known_->keep(key, found, KnownPaths::Clock::now());
+  return found;
+}
+
+// The thread may be the last that has the device: then nobody else can reach it any more, and it closes it.
+Result<void> Resolver::look_up(const std::shared_ptr<NicDevice>& device, const AhAttr& path,
+                               std::chrono::milliseconds longest) {
   if (open_->load() >= open_max)
     return fail(Errc::no_space, "{a} look-ups of GIDs that nobody answers for are under way", open_max);
-  std::promise<int> promise;
-  std::future<int> answer = promise.get_future();
+  std::promise<Result<void>> promise;
+  std::future<Result<void>> answer = promise.get_future();
   ++*open_;
   try {
     std::thread([held = device, attr = to_ibv(path), promise = std::move(promise), open = open_]() mutable {
-      const int error = try_path(held->context(), attr);
+      auto tried = try_path(held->context(), attr);
       held.reset();
       --*open;
-      promise.set_value(error);
+      promise.set_value(std::move(tried));
     }).detach();
   } catch (const std::system_error&) {
     --*open_;
@@ -47,8 +70,13 @@ Result<void> Resolver::resolve(const std::shared_ptr<NicDevice>& device, const A
   }
   if (answer.wait_for(longest) != std::future_status::ready)
     return fail(Errc::timed_out, "nobody has answered for the GID within {a} ms", longest.count());
-  if (const int error = answer.get(); error != 0) return refused(error, "ibv_create_ah: errno {a}");
-  return {};
+  return answer.get();
+}
+
+neg::Problem problem_of_path(const std::error_code& why) {
+  if (why == Errc::no_space) return neg::Problem::resource_exhaustion;
+  const bool peers = why == Errc::timed_out || why == Errc::unreachable || why == Errc::invalid_argument;
+  return peers ? neg::Problem::invalid_peer_data : neg::Problem::vendor_library_error;
 }
 
 }  // namespace parley::verbs

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "cm/neg/variants/manual_driver.hpp"
 #include "drivers/verbs/gid_choice.hpp"
+#include "drivers/verbs/resolve.hpp"
 
 namespace parley::verbs {
 namespace {
@@ -80,6 +81,46 @@ TEST(GidChoice, WhereThereIsNoneTheReasonIsToldAndWhatThereIs) {
   auto down = usual;
   for (DeviceInfo& d : down) d.ports[0].state = "DOWN";
   EXPECT_EQ(chosen(down, {}), "no device has an active port");
+  EXPECT_EQ(chosen(down, {.device = "nic1", .index = 0}), "nic1 does not have an active port")
+      << "its GIDs are not looked at, so nothing is said of them";
+  EXPECT_EQ(chosen(down, {.gid = *neg::parse_gid("192.0.2.1")}), "no device has an active port");
+  EXPECT_EQ(chosen(down, {.device = "nic1", .port = 1}), "nic1 does not have an active port 1");
+}
+
+TEST(GidChoice, WhatAnAddressHandleCannotNameIsPassedOver) {
+  EXPECT_EQ(chosen({device("n", {gid(3, "fe80::1"), gid(256, "192.0.2.1")})}, {}), "n 3 fe80::1");
+  EXPECT_EQ(chosen({device("n", {gid(256, "192.0.2.1")})}, {}), "no device has a GID that RoCE can use");
+}
+
+// What this side's system or device refuses is no word against the peer's GID.
+TEST(NegPath, OnlyAPathThatLeadsNowhereIsThePeersFault) {
+  using neg::Problem;
+  for (const Errc why : {Errc::timed_out, Errc::unreachable, Errc::invalid_argument})
+    EXPECT_EQ(problem_of_path(make_error_code(why)), Problem::invalid_peer_data) << make_error_code(why).message();
+  for (const Errc why : {Errc::not_permitted, Errc::io, Errc::unsupported, Errc::wrong_state})
+    EXPECT_EQ(problem_of_path(make_error_code(why)), Problem::vendor_library_error) << make_error_code(why).message();
+  EXPECT_EQ(problem_of_path(make_error_code(Errc::no_space)), Problem::resource_exhaustion);
+}
+
+TEST(NegPath, WhatWasFoundOutIsKeptForASecond) {
+  const auto key = [](std::uint8_t last) {
+    KnownPaths::Path out{"nic0", 1, 3, {}};
+    std::get<3>(out)[15] = last;
+    return out;
+  };
+  KnownPaths known;
+  const KnownPaths::Clock::time_point start{};
+  EXPECT_FALSE(known.find(key(1), start));
+  known.keep(key(1), {}, start);
+  known.keep(key(2), fail(Errc::timed_out), start);
+  known.keep(key(3), fail(Errc::io), start);
+  const auto soon = start + std::chrono::milliseconds(999);
+  ASSERT_TRUE(known.find(key(1), soon) && known.find(key(2), soon));
+  EXPECT_TRUE(known.find(key(1), soon)->has_value());
+  EXPECT_EQ(known.find(key(2), soon)->error(), Errc::timed_out);
+  EXPECT_FALSE(known.find(key(3), soon)) << "what failed here is tried again";
+  EXPECT_FALSE(known.find({"nic0", 1, 4, std::get<3>(key(1))}, soon)) << "from another GID of this side";
+  EXPECT_FALSE(known.find(key(1), start + KnownPaths::kept));
 }
 
 }  // namespace
