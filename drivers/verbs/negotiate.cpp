@@ -117,6 +117,16 @@ Outcome<GidWish> wish_of(const Config& config) {
   return out;
 }
 
+/// What the peer may do with the memory: what the test needs, or all that the transport has.
+Access rights_of(const Config& config, neg::Transport transport) {
+  const std::string needed = neg::text_in(config, neg::access_parameter);
+  if (needed == "none" || neg::number_of(config, "length") == 0) return Access::none;
+  if (needed == "write") return Access::remote_write;
+  if (needed == "read") return Access::remote_read;
+  if (transport == neg::Transport::rc) return Access::remote_write | Access::remote_read;
+  return transport == neg::Transport::uc ? Access::remote_write : Access::none;
+}
+
 /// Memory of whole pages.
 class Pages {
  public:
@@ -174,6 +184,7 @@ class VerbsQp final : public neg::QpDriver, public neg::DataPath {
   std::uint8_t gid_index_, hop_limit_ = 64;
   std::string where_;
   std::size_t length_;
+  Access rights_;
   Pages memory_, test_;
   QpAttributes own_, peer_;
   std::uint32_t sends_, receives_;
@@ -196,6 +207,7 @@ VerbsQp::VerbsQp(std::shared_ptr<NicDevice> device, Resolver resolver, neg::Tran
       where_(fmt::format("{} port {}, GID {} {} ({})", choice.device->name, choice.port->number, choice.gid->index,
                          gid_text(choice.gid->gid), choice.reason)),
       length_(neg::number_of(config, "length")),
+      rights_(rights_of(config, transport)),
       memory_(length_),
       test_(2 * test_max + neg::grh_len) {
   own_.gid = choice.gid->gid;
@@ -230,8 +242,8 @@ Outcome<void> VerbsQp::register_memory() {
   if (!test) return not_registered(test.error());
   test_region_ = *test;
   if (length_ == 0) return {};
-  auto region = device_->reg_mr(pd_, memory_.all(), Access::local_write | Access::remote_write | Access::remote_read);
-  if (!region) return broke("memory", region.error());
+  auto region = device_->reg_mr(pd_, memory(), Access::local_write | rights_);
+  if (!region) return not_registered(region.error());
   region_ = *region;
   own_.rkey = region_->rkey;
   own_.vaddr = region_->addr;
@@ -268,9 +280,7 @@ Outcome<QpAttributes> VerbsQp::open() {
   if (ud())
     attr.qkey = own_.qkey;
   else
-    attr.access = length_ == 0 ? Access::none
-                  : rc()       ? Access::remote_write | Access::remote_read
-                               : Access::remote_write;
+    attr.access = rights_;
   if (auto moved = qp_->modify(attr); !moved) return broke("to INIT", moved.error());
   return own_;
 }

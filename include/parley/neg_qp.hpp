@@ -59,6 +59,10 @@ class QpDriver {
   virtual DataPath* path() { return nullptr; }
 };
 
+/// An entry of this name in QpDrivers::make's configuration says what the peer has to do with the memory of "length"
+/// octets: "none", "write" or "read". Without it all is allowed that the transport has. It is no parameter of a user's.
+inline constexpr std::string_view access_parameter = "access";
+
 /// Where queue pairs come from, besides values that are typed in (the driver "manual", which is always there).
 struct QpDrivers {
   std::string name{};                   ///< "verbs"; empty: none

@@ -167,7 +167,10 @@ Outcome<std::unique_ptr<Variant>> BuiltinPlugin::make(std::string_view variant, 
   std::optional<Player> player;
   if (!means_manual(drivers_, config)) player = player_for(variant, role, transport, config);
   // What the test needs, unless the memory is somebody else's.
-  if (player) config["length"] = std::to_string(player->memory());
+  if (player) {
+    config["length"] = std::to_string(player->memory());
+    config[std::string(access_parameter)] = player->peer_access();
+  }
   auto set = QpSet::open(drivers_, transport, qps, config);
   if (!set) return tl::unexpected(set.error());
   if (player && set->driver(0).path() == nullptr) player.reset();

@@ -88,6 +88,11 @@ bool Player::done() const {
 
 Outcome<void> Player::post_receive(DataPath& path) { return path.post_receive(0, grh() + options_.size); }
 
+std::string_view Player::peer_access() const {
+  const bool lends = options_.role == Role::responder;
+  return lends && kind_ == Kind::write ? "write" : lends && kind_ == Kind::read ? "read" : "none";
+}
+
 bool Player::peer_works() const {
   return options_.role == Role::responder && (kind_ == Kind::write || kind_ == Kind::read);
 }

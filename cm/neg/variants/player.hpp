@@ -30,6 +30,8 @@ class Player {
   static bool knows(std::string_view test);
   /// Of the memory that each queue pair needs.
   std::size_t memory() const;
+  /// What the peer has to do with the memory: "none", "write" or "read".
+  std::string_view peer_access() const;
   /// The peer does all of it, and this side hears of it when it is over.
   bool peer_works() const;
   /// Posts receives, before the peer is told of the queue pairs. Errors: configuration_error; those of the driver.

@@ -191,6 +191,24 @@ TEST(NegPlayer, WhatNoProgramDoesIsRefused) {
             "not refused: completed");
 }
 
+TEST(NegPlayer, ThePeerMayDoWhatTheTestNeedsAndNoMore) {
+  struct Row {
+    std::string test, client, server;
+  };
+  for (const Row& row : {Row{"send_bw", "none", "none"}, Row{"write_bw", "none", "write"},
+                         Row{"read_bw", "none", "read"}, Row{"read_lat", "none", "read"}}) {
+    SCOPED_TRACE(row.test);
+    TwoPlayers b;
+    b.play("perftest", {{"test", row.test}, {"iterations", "5"}, {"size", "64"}});
+    ASSERT_EQ(b.fabric.configs.size(), 3U);  // the listener's, the client's, the server's
+    EXPECT_EQ(b.fabric.configs[1].at("access"), row.client);
+    EXPECT_EQ(b.fabric.configs[2].at("access"), row.server);
+  }
+  TwoPlayers exchange;
+  exchange.play("perftest", {{"play", "false"}});
+  EXPECT_FALSE(exchange.fabric.configs[1].contains("access")) << "it is for whoever asks for memory";
+}
+
 // The client writes for longer than any answer may take; the server hears nothing of it.
 TEST(NegPlayer, WhoOnlyLendsItsMemoryWaitsAsLongAsTheSessionMayTake) {
   for (const std::string test : {"write_bw", "read_lat"}) {
