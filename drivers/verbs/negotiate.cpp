@@ -37,7 +37,9 @@ using neg::QpPair;
 
 constexpr std::size_t test_max = 64;         // octets of a test message
 constexpr std::size_t length_max = 1 << 30;  // of the memory that is registered
+constexpr std::size_t datagram_max = 4096;   // octets of the longest path MTU
 constexpr std::uint32_t play_sends = 128, play_receives = 512, test_depth = 8;
+constexpr std::uint64_t test_receives = 4;  // of UD: datagrams of others may come first
 constexpr auto look = 5ms;                              // how long take_test() waits: other sessions wait as long
 constexpr auto look_up = 200ms;                         // for the peer's Ethernet address, likewise
 constexpr int looks_before_again = 8;                   // UC and UD: the test message may be lost
@@ -173,7 +175,9 @@ class VerbsQp final : public neg::QpDriver, public neg::DataPath {
   bool rc() const { return transport_ == neg::Transport::rc; }
   Outcome<void> make_objects();
   Outcome<void> register_memory();
+  std::size_t test_slot() const { return neg::grh_len + (ud() ? datagram_max : test_max); }
   Outcome<void> post_test();
+  Outcome<void> post_test_receive(std::uint64_t slot);
   Outcome<void> send_from(const MemoryRegion& region, SendWr::Opcode opcode, std::size_t at, std::size_t length);
   AhAttr path_to(const QpAttributes& peer) const;
 
@@ -209,7 +213,7 @@ VerbsQp::VerbsQp(std::shared_ptr<NicDevice> device, Resolver resolver, neg::Tran
       length_(neg::number_of(config, "length")),
       rights_(rights_of(config, transport)),
       memory_(length_),
-      test_(2 * test_max + neg::grh_len) {
+      test_(test_max + test_receives * test_slot()) {
   own_.gid = choice.gid->gid;
   own_.mtu = std::min(static_cast<std::uint32_t>(neg::number_of(config, "mtu")), choice.port->mtu);
   own_.psn = static_cast<std::uint32_t>(neg::number_of(config, "psn"));
@@ -332,10 +336,16 @@ Outcome<void> VerbsQp::to_rts(const QpPair& pair) {
 }
 
 Outcome<void> VerbsQp::expect_test() {
-  const Sge sge{.addr = test_region_->addr + test_max,
-                .length = static_cast<std::uint32_t>(test_max + neg::grh_len),
+  for (std::uint64_t slot = 0; slot < (ud() ? test_receives : 1); ++slot)
+    if (auto posted = post_test_receive(slot); !posted) return posted;
+  return {};
+}
+
+Outcome<void> VerbsQp::post_test_receive(std::uint64_t slot) {
+  const Sge sge{.addr = test_region_->addr + test_max + slot * test_slot(),
+                .length = static_cast<std::uint32_t>(test_slot()),
                 .lkey = test_region_->lkey};
-  if (auto posted = qp_->post_recv({.wr_id = 0, .sges = {&sge, 1}}); !posted)
+  if (auto posted = qp_->post_recv({.wr_id = slot, .sges = {&sge, 1}}); !posted)
     return broke("the receive of the test message", posted.error());
   return {};
 }
@@ -368,10 +378,14 @@ Outcome<std::optional<Bytes>> VerbsQp::take_test() {
                          "check GIDs, path MTU and that nothing on the path drops RoCE's UDP port 4791");
     if (!receive) continue;
     const std::size_t before = ud() ? neg::grh_len : 0;
-    const ConstBytes came = test_.all().subspan(test_max, done.byte_len);
+    const ConstBytes came = test_.all().subspan(test_max + done.wr_id * test_slot(), done.byte_len);
     if (came.size() < before)
       return neg::failed(Problem::vendor_library_error, "a datagram came without its global route header");
-    return Bytes(came.begin() + static_cast<std::ptrdiff_t>(before), came.end());
+    Bytes out(came.begin() + static_cast<std::ptrdiff_t>(before), came.end());
+    // It may be somebody else's: then the peer's is still to come.
+    if (ud())
+      if (auto again = post_test_receive(done.wr_id); !again) return tl::unexpected(again.error());
+    return out;
   } while (std::chrono::steady_clock::now() < end);
   if (!rc() && !test_message_.empty() && ++looks_ % looks_before_again == 0)
     if (auto again = post_test(); !again) return tl::unexpected(again.error());

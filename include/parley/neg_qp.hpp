@@ -53,7 +53,8 @@ class QpDriver {
     (void)message;
     return {};
   }
-  /// The peer's test message; none: it has not come yet. May wait for it, but not for long: a session has many rounds.
+  /// The peer's test message; none: it has not come yet. May wait for it, but not for long: a session has many rounds. Of
+  /// UD also what somebody else has sent: then the call comes again, and must find a receive posted for what follows.
   virtual Outcome<std::optional<Bytes>> take_test() { return std::nullopt; }
   /// Null: it cannot pass data, beyond a test message.
   virtual DataPath* path() { return nullptr; }

@@ -13,7 +13,8 @@
 namespace parley::neg {
 namespace {
 
-constexpr int looks_max = 48;  // below SessionOptions::rounds_max, so that the reason given is the real one
+constexpr int strangers_at_once = 4;  // datagrams of others that one look passes over
+constexpr int looks_max = 48;         // below SessionOptions::rounds_max, so that the reason given is the real one
 
 enum class Item : std::uint16_t {
 #define PARLEY_X(name, type, octets, text) name = type,
@@ -200,14 +201,26 @@ Outcome<Turn> VerbsVariant::ready(std::optional<ConstBytes> peer) {
 
 Outcome<void> VerbsVariant::send_test() { return set_.driver(0).send_test(test_message(set_.local(0))); }
 
+// A queue pair of UD hears datagrams of others, too.
+Outcome<std::optional<Bytes>> VerbsVariant::take_test() {
+  const Bytes due = test_message(set_.agreed().at(0).peer);
+  for (int i = 0; i < strangers_at_once; ++i) {
+    auto came = set_.driver(0).take_test();
+    if (!came || !*came || **came == due || transport_ != Transport::ud) return came;
+    ++strangers_;
+  }
+  return std::nullopt;
+}
+
 Outcome<Turn> VerbsVariant::look() {
-  auto came = set_.driver(0).take_test();
+  auto came = take_test();
   if (!came) return tl::unexpected(came.error());
   if (!*came) {
     if (++looks_ == looks_max)
       return tl::unexpected(
           Failure{.problem = Problem::vendor_library_error,
-                  .text = fmt::format("the peer's test message has not come; {} looks", looks_),
+                  .text = fmt::format("the peer's test message has not come; {} looks{}", looks_,
+                                      strangers_ == 0 ? "" : ", " + counted(strangers_, "datagram") + " of others"),
                   .advice = "check GIDs, path MTU and that nothing on the path drops RoCE's UDP port 4791"});
     return say(Ready::waiting, false);
   }

@@ -39,6 +39,7 @@ class VerbsVariant final : public Variant {
   Outcome<Turn> info(std::optional<ConstBytes> peer);
   Outcome<Turn> ready(std::optional<ConstBytes> peer);
   Outcome<Turn> look();
+  Outcome<std::optional<Bytes>> take_test();
   Outcome<void> send_test();
 
   Role role_;
@@ -47,6 +48,7 @@ class VerbsVariant final : public Variant {
   bool done_stage_;
   bool expects_ = false, tests_ = false, rts_ = false, seen_ = false, peer_seen_ = false;
   int looks_ = 0;
+  std::uint64_t strangers_ = 0;  // datagrams of others
 };
 
 }  // namespace parley::neg

@@ -32,6 +32,7 @@ struct Fabric {
   std::size_t lose = 0;    ///< the message of this number, of all, is lost
   std::size_t alters = 0;  ///< the last octet of the message of this number, of all, changes
   std::size_t cuts = 0;    ///< that message lacks its last octet
+  int strangers = 0;       ///< test messages of others that come first
   std::size_t breaks = 0;  ///< the request of this number, of all, fails
   std::size_t slow = 0;    ///< one look of so many finds a completion; 0: all find all
   std::size_t requests = 0;
@@ -113,6 +114,10 @@ struct Fabric {
     }
     Outcome<std::optional<Bytes>> take_test() override {
       if (auto fine = fabric_.call("take"); !fine) return tl::unexpected(fine.error());
+      if (fabric_.strangers > 0) {
+        --fabric_.strangers;
+        return Bytes(12, 0x5A);
+      }
       if (qp().arrived.empty() || fabric_.hides-- > 0) return std::nullopt;
       Bytes out = std::move(qp().arrived.front());
       qp().arrived.pop_front();

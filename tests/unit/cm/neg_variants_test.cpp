@@ -76,6 +76,23 @@ TEST(NegVariants, ATestMessageOfAnotherIsNotThePeers) {
   EXPECT_EQ(b.mine.failure->text.substr(0, 34), "the test message is not the peer's");
 }
 
+// Anybody may send to a queue pair of UD.
+TEST(NegVariants, DatagramsOfOthersAreNotThePeersTestMessage) {
+  for (const int strangers : {1, 5, 40}) {
+    Built b;
+    b.fabric.strangers = strangers;
+    ASSERT_TRUE(b.run("verbs-ud"));
+    ASSERT_EQ(b.end(), "completed");
+    EXPECT_TRUE(b.mine.variant->agreed().at(0).tested);
+  }
+  Built b;
+  b.fabric.strangers = 1'000'000;
+  ASSERT_TRUE(b.run("verbs-ud"));
+  ASSERT_TRUE(b.mine.failure && b.theirs.failure);
+  const auto& own = b.mine.failure->by_peer ? b.theirs.failure : b.mine.failure;
+  EXPECT_EQ(own->text, "the peer's test message has not come; 48 looks, 192 datagrams of others");
+}
+
 TEST(NegVariants, WithoutATestTheStatesAreReachedAndNobodyClaimsMore) {
   Built b;
   b.fabric.tests = false;
