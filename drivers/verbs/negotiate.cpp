@@ -40,6 +40,7 @@ constexpr std::size_t length_max = 1 << 30;  // of the memory that is registered
 constexpr std::size_t datagram_max = 4096;   // octets of the longest path MTU
 constexpr std::uint32_t play_sends = 128, play_receives = 512, test_depth = 8;
 constexpr std::uint64_t test_receives = 4;  // of UD: datagrams of others may come first
+constexpr std::uint8_t hop_limit = 64;
 constexpr auto look = 5ms;                              // how long take_test() waits: other sessions wait as long
 constexpr auto look_up = 200ms;                         // for the peer's Ethernet address, likewise
 constexpr int looks_before_again = 8;                   // UC and UD: the test message may be lost
@@ -185,7 +186,7 @@ class VerbsQp final : public neg::QpDriver, public neg::DataPath {
   Resolver resolver_;
   neg::Transport transport_;
   std::uint32_t port_;
-  std::uint8_t gid_index_, hop_limit_ = 64;
+  std::uint8_t gid_index_;
   std::string where_;
   std::size_t length_;
   Access rights_;
@@ -291,7 +292,7 @@ Outcome<QpAttributes> VerbsQp::open() {
 
 AhAttr VerbsQp::path_to(const QpAttributes& peer) const {
   AhAttr out{.dlid = peer.lid, .port_num = static_cast<std::uint8_t>(port_)};
-  if (peer.has_gid()) out.grh = GlobalRoute{.dgid = peer.gid, .sgid_index = gid_index_, .hop_limit = hop_limit_};
+  if (peer.has_gid()) out.grh = GlobalRoute{.dgid = peer.gid, .sgid_index = gid_index_, .hop_limit = hop_limit};
   return out;
 }
 

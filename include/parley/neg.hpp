@@ -89,7 +89,7 @@ enum class Transport : std::uint8_t { rc = 1, uc, ud, xrc };
 std::string_view to_string(Transport transport);
 /// What a variant has done with a queue pair once it was negotiated: the test of a program.
 struct Played {
-  std::string test{};          ///< "rc pingpong", "write_bw"
+  std::string test{};          ///< "pingpong", or one of perftest's without ib_: "write_bw"
   std::uint64_t messages = 0;  ///< that this side has sent, written or read, and those that it has received
   std::uint64_t octets = 0;    ///< of all of these
   std::uint64_t lost = 0;      ///< UD, UC: that were due and did not come

@@ -25,7 +25,7 @@ def pair(name, program, variant, family=4, **settings):
     """A program of others as client of Parley, and as its server, which listens on IPv4 alone whatever its GID is."""
     test, size = settings.get("test", "pingpong"), settings["size"]
     played = [PLAYED.format(test=test, size=size)]
-    used = [rf"{test}: the peer used this side's memory"] if test in ("write_bw", "read_bw", "read_lat") else played
+    used = [rf"{test}: this side's memory was lent to the peer"] if test in ("write_bw", "read_bw", "read_lat") else played
     checked = {"check": "true"} if test == "pingpong" and "qps" not in settings else {}
     yield Case(f"neg.{name}-to-parley", "rxe", "a", serve(variant, **settings), f"{program} {{address}}", family=family,
                server_says=used)

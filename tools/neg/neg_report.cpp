@@ -44,7 +44,7 @@ std::string attributes_text(const QpAttributes& a, Transport transport) {
 
 std::string played_text(const neg::Played& p) {
   std::string out = p.messages == 0
-                        ? fmt::format("{}: the peer used this side's memory", p.test)
+                        ? fmt::format("{}: this side's memory was lent to the peer", p.test)
                         : fmt::format("{}: {} of {} in {}", p.test, counted(p.messages, "message"),
                                       counted(p.octets / p.messages, "octet"), measured_duration_text(p.took));
   if (p.checked) out += ", data verified";

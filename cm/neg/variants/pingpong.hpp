@@ -3,8 +3,8 @@
 // and ibv_srq_pingpong (as many as its -q says, 16 if it does not).
 //
 // The client sends an address of 52 octets for each queue pair, the server answers with its own when its queue pairs are in
-// RTS, and the client ends with "done". ibv_srq_pingpong sends 256 addresses, of which the first ones count. An address is LID, queue pair number, PSN and GID, in hexadecimal digits between
-// colons, and a NUL.
+// RTS, and the client ends with "done". ibv_srq_pingpong sends 256 addresses, of which the first ones count. An address is
+// LID, queue pair number, PSN and GID, in hexadecimal digits between colons, and a NUL.
 #pragma once
 #include "cm/neg/variants/lockstep.hpp"
 #include "cm/neg/variants/player.hpp"
