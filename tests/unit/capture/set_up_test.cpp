@@ -2,6 +2,7 @@
 // Set-ups at their edges: which FPDU is an RTR, what octets are a startup frame, who is told to have given up and why.
 #include <gtest/gtest.h>
 
+#include "base/text.hpp"
 #include "tests/unit/capture/exchange.hpp"
 
 namespace parley::capture {
@@ -217,8 +218,8 @@ TEST(CaptureSetUp, AStreamThatEndsInsideAnFpduIsNotedAtItsEnd) {  // RFC 5044 §
   const std::string ends = "note frame 6: the stream of the initiator ends inside an FPDU (";
   for (const std::size_t n : {1u, 2u, 20u, 100u}) {
     expect_none(all_of(part(n)), "ends inside an FPDU");  // the rest may come behind the capture
-    expect_part(all_of(part(n).fin(0)), ends + std::to_string(n) + " octets of it came)");
-    expect_part(all_of(part(n).rst(0)), ends + std::to_string(n) + " octets of it came)");
+    expect_part(all_of(part(n).fin(0)), ends + counted(n, "octet") + " of it came)");
+    expect_part(all_of(part(n).rst(0)), ends + counted(n, "octet") + " of it came)");
     expect_none(all_of(part(n).fin(1)), "ends inside an FPDU");
   }
   expect_none(all_of(part(f.size()).fin(0)), "ends inside an FPDU");
