@@ -6,6 +6,7 @@ reset, or waits for the 5 s after which a silent one is given up. bench/flood_be
 import json
 import os
 import resource
+import select
 import socket
 import struct
 import subprocess
@@ -59,6 +60,21 @@ class Flood:
                     self.sockets.pop(0).close()
         self.thread = threading.Thread(target=body, daemon=True)
         self.thread.start()
+
+    def wait_for_resets(self, count):
+        """Until the listener ended `count` of them: it has then looked at that many more than it keeps."""
+        poller, open_still = select.poll(), len(self.sockets)
+        for sock in self.sockets:
+            poller.register(sock, 0)  # POLLERR and POLLHUP, which are always told
+        left = open_still - count
+        end = time.monotonic() + 10
+        while open_still > left:
+            ended = poller.poll(max(0, int(1000 * (end - time.monotonic()))))
+            if not ended:
+                raise TimeoutError(f"{len(self.sockets) - open_still} connections were ended in 10 s, not {count}")
+            for descriptor, _ in ended:
+                poller.unregister(descriptor)
+            open_still -= len(ended)
 
     def close(self):
         self.stop.set()
@@ -126,6 +142,7 @@ class FloodTest(CliTest):
         self.assertGreaterEqual(told["gave_way"], 1)
         self.assertTrue(told["peer"].startswith("127.0.0.9:"), told)
         self.assertIn("pending_max is 8", told["why"]["text"])
+        flood.wait_for_resets(22)
         done = peer.finish(stop=True)
         told = [event for event in done.events if event["event"] == "turned_away"]
         self.assertEqual(sum(event["gave_way"] for event in told), 22)
@@ -155,6 +172,7 @@ class FloodTest(CliTest):
         self.assertEqual(told["gave_way"], 0)
         self.assertGreaterEqual(told["refused"], 1)
         self.assertIn("pending_max is 8", told["why"]["text"])
+        flood.wait_for_resets(5)
         self.assertEqual(peer.finish(stop=True).event("summary")["turned_away"], {"gave_way": 0, "refused": 5})
 
     def test_half_open_connections_give_way_where_descriptors_run_out(self):
