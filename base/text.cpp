@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "parley/address.hpp"
-
 namespace parley {
 namespace {
 
@@ -27,11 +25,6 @@ std::string cut_to_hundredths(std::uint64_t value, std::uint64_t unit, std::stri
 }
 
 }  // namespace
-
-std::string gid_text(const std::array<std::uint8_t, 16>& gid) {
-  const std::string text = Address{.family = Address::Family::v6, .octets = gid}.to_string();  // "[fe80::1]:0"
-  return text.substr(1, text.find(']') - 1);
-}
 
 std::string counted(std::uint64_t n, std::string_view word) {
   return fmt::format("{} {}{}", n, word, n == 1 ? "" : "s");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // How numbers, times and octets are written for people, and how text is fitted into columns. The one place for it.
 #pragma once
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -40,8 +39,6 @@ std::string bit_rate_text(std::uint64_t bits_per_second);
 
 /// "01 ab 20"; beyond `max` octets only the first ones and their total number.
 std::string hex_text(ConstBytes octets, std::size_t max = 32);
-/// Of a GID, as of an IPv6 address (RFC 5952): "fe80::1", "::ffff:192.0.2.1".
-std::string gid_text(const std::array<std::uint8_t, 16>& gid);
 /// "01ab20": all of them.
 std::string hex_digits(ConstBytes octets);
 /// ASCII that is no control character.

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/escape.hpp"
+#include "base/gid.hpp"
 #include "base/json_text.hpp"
 #include "base/text.hpp"
 

@@ -79,6 +79,15 @@ Result<NegHeader> NegHeader::parse(ConstBytes in) {
   return out;
 }
 
+Result<NegMessage> NegMessage::parse(ConstBytes in) {
+  const auto header = NegHeader::parse(in);
+  if (!header) return tl::unexpected(header.error());
+  const ConstBytes body = in.subspan(PARLEY_NEG_HEADER_LEN);
+  if (body.size() < header->length)
+    return fail(Errc::truncated, "a message of {a} octets ends after {b}", header->length, body.size());
+  return NegMessage{*header, body.first(header->length)};
+}
+
 void NegHeader::emit(MutBytes out) const {
   Writer w(out);
   for (const char c : neg_magic) w.u8(static_cast<std::uint8_t>(c));

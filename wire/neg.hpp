@@ -41,6 +41,15 @@ struct NegHeader {
   static Result<NegHeader> parse(ConstBytes in);
   void emit(MutBytes out) const;  ///< 16 octets
 };
+/// The message that octets begin with; a view into them.
+struct NegMessage {
+  NegHeader header;
+  ConstBytes body;
+
+  std::size_t size() const { return PARLEY_NEG_HEADER_LEN + body.size(); }
+  /// Errors: as NegHeader::parse; truncated, too: the body is not there to its end.
+  static Result<NegMessage> parse(ConstBytes in);
+};
 /// True while `head` can still become the start of a message.
 bool may_become_neg_magic(ConstBytes head);
 

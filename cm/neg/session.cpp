@@ -18,6 +18,7 @@ namespace {
 
 using wire::NegHeader;
 using wire::NegItemType;
+using wire::NegMessage;
 using wire::NegType;
 
 constexpr std::size_t label_max = 255;
@@ -133,18 +134,13 @@ void Session::take_messages() {
 // While this side works the peer's messages are kept; that the peer has given up is no use to keep.
 void Session::look_for_abort() {
   if (!working_ || state_ == State::over || framing_ == Framing::raw) return;
-  for (std::size_t at = 0; at < in_.size();) {
-    const ConstBytes rest = ConstBytes(in_).subspan(at);
-    const auto header = NegHeader::parse(rest);
-    if (!header) return;
-    const std::size_t whole = PARLEY_NEG_HEADER_LEN + std::size_t{header->length};
-    if (rest.size() < whole) return;
-    if (header->type == NegType::abort) {
-      const ConstBytes body = rest.first(whole).subspan(PARLEY_NEG_HEADER_LEN);
-      note(false, *header, body);
-      return take_abort(*header, body);
+  ConstBytes rest = in_;
+  while (const auto message = NegMessage::parse(rest)) {
+    if (message->header.type == NegType::abort) {
+      note(false, message->header, message->body);
+      return take_abort(message->header, message->body);
     }
-    at += whole;
+    rest = rest.subspan(message->size());
   }
 }
 
@@ -453,15 +449,10 @@ void Session::fail_with(Failure why, bool tell_peer) {
 }
 
 ConstBytes messages_in(ConstBytes private_data) {
-  std::size_t end = 0;
-  while (const auto header = NegHeader::parse(private_data.subspan(end))) {
-    const std::size_t size = PARLEY_NEG_HEADER_LEN + std::size_t{header->length};
-    if (size > private_data.size() - end) return private_data;
-    end += size;
-  }
-  const ConstBytes rest = private_data.subspan(end);
+  ConstBytes rest = private_data;
+  while (const auto message = NegMessage::parse(rest)) rest = rest.subspan(message->size());
   const bool padding = std::all_of(rest.begin(), rest.end(), [](std::uint8_t octet) { return octet == 0; });
-  return padding ? private_data.first(end) : private_data;
+  return padding ? private_data.first(private_data.size() - rest.size()) : private_data;
 }
 
 }  // namespace parley::neg

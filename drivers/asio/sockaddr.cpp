@@ -4,8 +4,10 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <memory>
 
@@ -53,6 +55,20 @@ Address from_sockaddr(const SockAddr& from) {
     std::memcpy(out.octets.data(), &in.sin6_addr, 16);
     out.scope_id = in.sin6_scope_id;
   }
+  return out;
+}
+
+tl::expected<Address, std::error_code> source_toward(Address peer) {
+  if (peer.port == 0) peer.port = 9;  // discard: some systems connect to no port 0
+  const SockAddr to = to_sockaddr(peer);
+  const int fd = ::socket(to.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  SockAddr own{.size = sizeof(sockaddr_storage)};
+  const bool known = fd >= 0 && ::connect(fd, to.get(), to.size) == 0 && ::getsockname(fd, own.get(), &own.size) == 0;
+  const std::error_code why(errno, std::generic_category());
+  if (fd >= 0) ::close(fd);
+  if (!known) return tl::unexpected(why);
+  Address out = from_sockaddr(own);
+  out.port = 0;
   return out;
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 #include <sys/socket.h>
 
+#include <system_error>
+
 #include "parley/address.hpp"
 
 namespace parley::asio_driver {
@@ -16,5 +18,7 @@ struct SockAddr {
 
 SockAddr to_sockaddr(const Address& address);
 Address from_sockaddr(const SockAddr& from);
+/// The address, without a port, from which the system's routes lead to `peer`. Sends nothing. Errors: the system's.
+tl::expected<Address, std::error_code> source_toward(Address peer);
 
 }  // namespace parley::asio_driver

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <memory>
 
+#include "base/gid.hpp"
 #include "drivers/rdmacm/provider.hpp"
 #include "drivers/verbs/convert.hpp"
 #include "parley/rdma_host.hpp"
@@ -17,13 +18,11 @@ namespace {
 
 using Kind = GidInfo::Kind;
 
-Address address_of(const GidInfo& gid) { return {.family = Address::Family::v6, .octets = gid.gid}; }
-
 /// Version first, then reach. Linux takes the GID of the interface and address that the route uses; this order says which
 /// of those is the best for a program that chooses by itself.
 void rank(std::vector<GidInfo>& gids) {
   const auto badness = [](const GidInfo& g) {
-    return (g.kind == Kind::roce_v1 ? 2 : 0) + (address_of(g).is_link_local() ? 1 : 0);
+    return (g.kind == Kind::roce_v1 ? 2 : 0) + (is_link_local_gid(g.gid) ? 1 : 0);
   };
   std::vector<GidInfo*> order;
   for (GidInfo& gid : gids) order.push_back(&gid);
@@ -31,10 +30,10 @@ void rank(std::vector<GidInfo>& gids) {
   for (std::size_t i = 0; i < order.size(); ++i) {
     GidInfo& gid = *order[i];
     gid.rank = static_cast<std::uint32_t>(i);
-    gid.reason = gid.kind == Kind::roce_v1         ? "RoCE v1: not routable; v2 goes first"
-                 : address_of(gid).is_link_local() ? "link-local: reaches this link only"
-                 : gid.kind == Kind::roce_v2       ? "RoCE v2, routable"
-                                                   : "the only kind on this link layer";
+    gid.reason = gid.kind == Kind::roce_v1    ? "RoCE v1: not routable; v2 goes first"
+                 : is_link_local_gid(gid.gid) ? "link-local: reaches this link only"
+                 : gid.kind == Kind::roce_v2  ? "RoCE v2, routable"
+                                              : "the only kind on this link layer";
   }
 }
 
@@ -74,7 +73,7 @@ std::vector<GidInfo> gids_of(ibv_context* context, std::uint32_t port, bool iwar
     GidInfo gid;
     gid.index = entry.gid_index;
     std::copy(std::begin(entry.gid.raw), std::end(entry.gid.raw), gid.gid.begin());
-    if (address_of(gid).is_any()) continue;
+    if (gid.gid == Gid{}) continue;
     gid.kind = kind_of(entry, iwarp);
     std::array<char, IF_NAMESIZE> name{};
     if (entry.ndev_ifindex != 0 && ::if_indextoname(entry.ndev_ifindex, name.data()) != nullptr)
@@ -94,7 +93,7 @@ Result<DeviceInfo> describe(ibv_device* device) {
   if (context == nullptr) return verbs::refused(errno, "the device cannot be opened: errno {a}");
   auto nic = verbs::NicDevice::open(context, true);
   if (!nic) return tl::unexpected(nic.error());
-  DeviceInfo out{.name = (*nic)->name(), .attr = (*nic)->query(), .ports = {}};
+  DeviceInfo out{.name = (*nic)->name(), .attr = (*nic)->attr(), .ports = {}};
   ibv_device_attr attr{};
   if (const int error = ibv_query_device(context, &attr); error != 0)
     return verbs::refused(error, "ibv_query_device: errno {a}");

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/text.hpp"
+#include "base/gid.hpp"
 #include "drivers/asio/sockaddr.hpp"
 #include "drivers/clock.hpp"
 #include "drivers/rdmacm/provider.hpp"
@@ -40,7 +40,7 @@ rdma_conn_param param_of(const Connection& c) {
   rdma_conn_param param{};
   param.private_data = c.private_data.data();
   param.private_data_len = static_cast<std::uint8_t>(c.private_data.size());
-  const DeviceAttr attr = c.device->query();
+  const DeviceAttr& attr = c.device->attr();
   param.responder_resources = depth(c.depths.ird, attr.max_qp_rd_atom);
   param.initiator_depth = depth(c.depths.ord, attr.max_qp_init_rd_atom);
   param.retry_count = c.retry_count;
@@ -184,7 +184,7 @@ Result<void> Rdmacm::advance(Connection& c, ibv_qp_state state) {
   int mask = 0;
   attr.qp_state = state;
   if (rdma_init_qp_attr(c.cm, &attr, &mask) != 0) return verbs::refused(errno, "rdma_init_qp_attr: errno {a}");
-  const DeviceAttr device = c.device->query();
+  const DeviceAttr& device = c.device->attr();
   if (!c.initiator && (mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0)
     attr.max_dest_rd_atomic = depth(c.depths.ird, device.max_qp_rd_atom);
   if (!c.initiator && (mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0)
@@ -244,11 +244,13 @@ void Rdmacm::tell_resolved(Connection& c) {
     std::copy(std::begin(gids.sgid.raw), std::end(gids.sgid.raw), way.sgid.begin());
     std::copy(std::begin(gids.dgid.raw), std::end(gids.dgid.raw), way.dgid.begin());
     if (c.cm->route.num_paths > 0) way.path_mtu = static_cast<Mtu>(c.cm->route.path_rec[0].mtu & 0x3F);
-    std::vector<GidInfo> known = gids_of(c.cm->verbs, way.port_num, iwarp);
-    std::sort(known.begin(), known.end(), [](const GidInfo& a, const GidInfo& b) { return a.rank < b.rank; });
-    const auto own = std::find_if(known.begin(), known.end(), [&](const GidInfo& g) { return g.gid == way.sgid; });
+    const std::vector<GidInfo> known = gids_of(c.cm->verbs, way.port_num, iwarp);
+    // The same GID may stand there as RoCE v1 and as v2.
+    const auto order = [&](const GidInfo& g) { return std::pair(g.gid != way.sgid, g.rank); };
+    const auto own = std::min_element(known.begin(), known.end(),
+                                      [&](const GidInfo& a, const GidInfo& b) { return order(a) < order(b); });
     out.reason += ", with the GID " + gid_text(way.sgid);
-    if (own != known.end()) {
+    if (own != known.end() && own->gid == way.sgid) {
       way.sgid_index = static_cast<std::uint8_t>(own->index);
       out.reason += fmt::format(" (index {}: {})", own->index, own->reason);
     }
@@ -402,9 +404,7 @@ bool Rdmacm::try_again(Connection& c, Instant now, cm::Failure& why) {
   const Address failed = std::exchange(c.peer, again->peer);
   core_->events.push(cm::Retrying{id_of(c), std::move(why), failed, c.peer, again->wait});
   if (again->wait == Duration{}) {
-    enter(c, Phase::noted);
-    core_->note(c.id);
-    set_deadline(c, never);
+    start_attempt(c);
   } else {
     enter(c, Phase::waiting);
     set_deadline(c, after(now, again->wait));

@@ -50,6 +50,8 @@ class NicDevice final : public Device {
   /// Below /dev/infiniband: "uverbs0".
   const std::string& node() const { return node_; }
   Transport transport() const { return attr_.transport; }
+  /// As query(), without a copy.
+  const DeviceAttr& attr() const { return attr_; }
 
   /// Takes what the system's completion channel and its asynchronous events have. True if there was anything.
   bool collect();

@@ -10,21 +10,7 @@
 namespace parley::verbs {
 namespace {
 
-using Gid = std::array<std::uint8_t, 16>;
-
 constexpr std::uint32_t gid_index_max = 255;  // an address handle has 8 bits for it
-
-constexpr std::array<std::uint8_t, 12> mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
-bool is_v4_gid(const Gid& gid) { return std::equal(mapped.begin(), mapped.end(), gid.begin()); }
-bool is_link_local_gid(const Gid& gid) { return gid[0] == 0xFE && (gid[1] & 0xC0) == 0x80; }
-
-Gid gid_of(const Address& address) {
-  if (address.family == Address::Family::v6) return address.octets;
-  Gid out{};
-  std::copy(mapped.begin(), mapped.end(), out.begin());
-  std::copy_n(address.octets.begin(), 4, out.begin() + 12);
-  return out;
-}
 
 struct Judged {
   GidChoice choice;

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "base/gid.hpp"
 #include "parley/address.hpp"
 #include "parley/rdma_host.hpp"
 
@@ -14,7 +15,7 @@ namespace parley::verbs {
 struct GidWish {
   std::string device;
   std::optional<std::uint32_t> port, index;
-  std::optional<std::array<std::uint8_t, 16>> gid;
+  std::optional<Gid> gid;
   /// Where the queue pair shall reach, and the address from which IP goes there.
   std::optional<Address> peer, source;
 };

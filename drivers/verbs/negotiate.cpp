@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The driver "verbs" of staged negotiation: one queue pair of a real device, taken from INIT to RTS by hand.
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <bit>
 #include <cerrno>
 #include <chrono>
@@ -15,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/bytes_io.hpp"
-#include "base/text.hpp"
+#include "base/gid.hpp"
 #include "cm/neg/guarded.hpp"
 #include "cm/neg/variants/manual_driver.hpp"
 #include "drivers/asio/sockaddr.hpp"
@@ -41,10 +38,9 @@ constexpr std::size_t datagram_max = 4096;   // octets of the longest path MTU
 constexpr std::uint32_t play_sends = 128, play_receives = 512, test_depth = 8;
 constexpr std::uint64_t test_receives = 4;  // of UD: datagrams of others may come first
 constexpr std::uint8_t hop_limit = 64;
-constexpr auto look = 5ms;                              // how long take_test() waits: other sessions wait as long
-constexpr auto look_up = 200ms;                         // for the peer's Ethernet address, likewise
-constexpr int looks_before_again = 8;                   // UC and UD: the test message may be lost
-constexpr std::uint32_t qkey_of_programs = 0x11111111;  // of libibverbs' examples and of perftest
+constexpr auto look = 5ms;             // how long take_test() waits: other sessions wait as long
+constexpr auto look_up = 200ms;        // for the peer's Ethernet address, likewise
+constexpr int looks_before_again = 8;  // UC and UD: the test message may be lost
 
 tl::unexpected<neg::Failure> broke(std::string_view what, const Error& why, std::string advice = {}) {
   return neg::failed(why == Errc::no_space ? Problem::resource_exhaustion : Problem::vendor_library_error,
@@ -85,21 +81,6 @@ class Devices {
   std::map<std::string, std::weak_ptr<NicDevice>> open_;  // at most one per device of the machine
 };
 
-/// The address from which IP goes there. Sends nothing.
-std::optional<Address> source_toward(const Address& peer) {
-  const int fd = ::socket(peer.family == Address::Family::v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return std::nullopt;
-  Address to = peer;
-  if (to.port == 0) to.port = 9;
-  const asio_driver::SockAddr address = asio_driver::to_sockaddr(to);
-  asio_driver::SockAddr own{.size = sizeof(sockaddr_storage)};
-  std::optional<Address> out;
-  if (::connect(fd, address.get(), address.size) == 0 && ::getsockname(fd, own.get(), &own.size) == 0)
-    out = asio_driver::from_sockaddr(own);
-  ::close(fd);
-  return out;
-}
-
 Outcome<GidWish> wish_of(const Config& config) {
   GidWish out{.device = neg::text_in(config, "device")};
   if (const auto port = neg::number_of(config, "port"); port != 0) out.port = static_cast<std::uint32_t>(port);
@@ -115,7 +96,7 @@ Outcome<GidWish> wish_of(const Config& config) {
       return neg::failed(Problem::configuration_error, fmt::format("'toward': '{}' cannot be", toward.substr(0, 60)),
                          "write the peer's IPv4 or IPv6 address");
     out.peer = *parsed;
-    out.source = source_toward(*parsed);
+    if (const auto source = asio_driver::source_toward(*parsed)) out.source = *source;
   }
   return out;
 }
@@ -219,14 +200,14 @@ VerbsQp::VerbsQp(std::shared_ptr<NicDevice> device, Resolver resolver, neg::Tran
   own_.mtu = std::min(static_cast<std::uint32_t>(neg::number_of(config, "mtu")), choice.port->mtu);
   own_.psn = static_cast<std::uint32_t>(neg::number_of(config, "psn"));
   if (own_.psn == 0) own_.psn = std::random_device{}() & 0xFFFFFF;
-  const DeviceAttr attr = device_->query();
+  const DeviceAttr& attr = device_->attr();
   const auto at_most = [&](std::string_view name, std::uint32_t limit) {
     return static_cast<std::uint8_t>(std::min<std::uint64_t>({neg::number_of(config, name), limit, 255}));
   };
   own_.ird = at_most("ird", attr.max_qp_rd_atom);
   own_.ord = at_most("ord", attr.max_qp_init_rd_atom);
   own_.qkey = static_cast<std::uint32_t>(neg::number_of(config, "qkey"));
-  if (own_.qkey == 0) own_.qkey = qkey_of_programs;
+  if (own_.qkey == 0) own_.qkey = neg::qkey_of_programs;
   sends_ = std::min(length_ != 0 ? play_sends : test_depth, attr.max_qp_wr);
   receives_ = std::min(length_ != 0 ? play_receives : test_depth, attr.max_qp_wr);
 }

@@ -49,7 +49,6 @@ class Qp final : public QueuePair {
 
   ibv_qp* qp() const { return qp_; }
   NicDevice& device() const { return device_; }
-  QpType type() const { return type_; }
   /// Requests that are posted and not complete.
   std::size_t sends_open() const { return sends_.open(); }
 

@@ -72,7 +72,6 @@ class Cq final : public CompletionQueue {
   std::size_t poll(std::span<WorkCompletion> out) override { return ring_->poll(out); }
   std::size_t capacity() const override { return ring_->capacity(); }
   Result<void> req_notify(Notify which) override { return ring_->req_notify(which); }
-  const std::shared_ptr<HwCq>& hw() const { return hw_; }
 
  private:
   std::unique_ptr<CompletionQueue> ring_;

@@ -14,6 +14,8 @@ namespace parley::neg {
 
 /// Octets before each message that a UD queue pair receives: the global route header.
 inline constexpr std::size_t grh_len = 40;
+/// The Q_Key of libibverbs' examples and of perftest; it is not on the wire.
+inline constexpr std::uint32_t qkey_of_programs = 0x11111111;
 
 /// What may pass over a queue pair that is in RTS (receives: from INIT on), for variants that play a program's test. Its
 /// memory is QpAttributes::vaddr and length. Errors, all: of Layer::plugin.

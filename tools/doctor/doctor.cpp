@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley doctor`: what works on this machine, by trying it, and why the rest does not.
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "base/gid.hpp"
 #include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "drivers/asio/sockaddr.hpp"
@@ -261,20 +261,6 @@ tl::expected<cm::Resolved, std::string> resolve_way(Host& host, const Address& p
   return out;
 }
 
-/// Which source address the system's routes give a socket to `peer`. Errors: in words.
-tl::expected<Address, std::string> source_towards(const Address& peer) {
-  const auto to = asio_driver::to_sockaddr(peer);
-  const int fd = ::socket(to.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  asio_driver::SockAddr from{.size = sizeof(sockaddr_storage)};
-  const bool known = fd >= 0 && ::connect(fd, to.get(), to.size) == 0 && ::getsockname(fd, from.get(), &from.size) == 0;
-  const std::error_code why(errno, std::generic_category());
-  if (fd >= 0) ::close(fd);
-  if (!known) return tl::unexpected(fmt::format("no socket reaches {}: {}", peer.to_string(), why.message()));
-  Address out = asio_driver::from_sockaddr(from);
-  out.port = 0;
-  return out;
-}
-
 /// Over an RDMA device where there is one, unless the provider is named.
 Check check_way(std::string provider, const std::string& to, const Address& peer) {
   Check check{.name = "way", .verdict = Verdict::fails, .found = {}, .advice = {}, .details = {{"to", to}}};
@@ -284,8 +270,9 @@ Check check_way(std::string provider, const std::string& to, const Address& peer
   if (!host) return check.found = host.error().sentence(), check;
   const auto way = resolve_way(**host, peer);
   if (!way) return check.found = way.error(), check;
-  auto local = provider == "iwarp" ? source_towards(peer) : tl::expected<Address, std::string>(way->local);
-  if (!local) return check.found = local.error(), check;
+  auto local = provider == "iwarp" ? asio_driver::source_toward(peer) : way->local;
+  if (!local)
+    return check.found = fmt::format("no socket reaches {}: {}", peer.to_string(), local.error().message()), check;
   check.verdict = Verdict::works;
   check.found = fmt::format("{}: {}", peer.to_string(), way->reason);
   if (provider == "iwarp") check.found = fmt::format("{}: sockets, from {}", peer.to_string(), local->to_string());

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "base/escape.hpp"
+#include "base/gid.hpp"
 #include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "cm/neg/variants/manual_driver.hpp"

@@ -123,8 +123,6 @@ std::vector<VariantInfo> BuiltinPlugin::variants() const {
   return out;
 }
 
-constexpr std::uint32_t qkey_of_programs = 0x11111111;
-
 /// What no program does with that transport. Errors: configuration_error.
 Outcome<void> check_program(std::string_view variant, Transport transport, const Config& config) {
   const std::string test = variant == "perftest" ? text_in(config, "test") : "pingpong";

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "cm/neg/guarded.hpp"
-#include "parley/address.hpp"
 
 namespace parley::neg {
 namespace {
@@ -22,8 +21,6 @@ class ManualDriver final : public QpDriver {
  private:
   QpAttributes attributes_;
 };
-
-constexpr std::array<std::uint8_t, 12> v4_mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
 
 }  // namespace
 
@@ -69,16 +66,12 @@ std::string text_in(const Config& config, std::string_view name) {
   return at == config.end() ? std::string() : at->second;
 }
 
-Outcome<std::array<std::uint8_t, 16>> parse_gid(std::string_view text) {
+Outcome<Gid> parse_gid(std::string_view text) {
   const auto address = Address::parse(text);
   if (!address || address->port != 0 || address->scope_id != 0)
     return failed(Problem::configuration_error, fmt::format("'gid': '{}' cannot be", text.substr(0, 60)),
                   "write an IPv6 or IPv4 address, without scope and port");
-  if (address->family == Address::Family::v6) return address->octets;
-  std::array<std::uint8_t, 16> out{};
-  std::copy(v4_mapped.begin(), v4_mapped.end(), out.begin());
-  std::copy_n(address->octets.begin(), 4, out.begin() + 12);
-  return out;
+  return gid_of(*address);
 }
 
 Outcome<std::unique_ptr<QpDriver>> make_manual_driver(const Config& config, std::uint32_t index) {

@@ -18,7 +18,6 @@ namespace parley::neg {
 namespace {
 
 constexpr std::size_t version_len = 16, mtu_len = 2, number_len = 4, report_len = 8;
-constexpr std::uint32_t ud_qkey_of_perftest = 0x11111111;
 
 /// How often keys are exchanged besides once for each queue pair.
 struct PerftestRun {
@@ -211,7 +210,7 @@ Outcome<void> PerftestVariant::take_keys(std::size_t i, ConstBytes in) {
   auto peer = read_perftest_keys(in, format_);
   if (!peer) return tl::unexpected(peer.error());
   peer->mtu = peer_mtu_;
-  peer->qkey = ud_qkey_of_perftest;
+  peer->qkey = qkey_of_programs;
   if (auto taken = set_.take_peer(i, *peer); !taken) return taken;
   if (i + 1 < set_.size()) return {};
   if (auto moved = set_.to_rtr(); !moved) return moved;

@@ -12,7 +12,6 @@ namespace parley::neg {
 namespace {
 
 constexpr std::string_view done_word("done\0", 5);
-constexpr std::uint32_t ud_qkey = 0x11111111;  // ibv_ud_pingpong's, which is not on the wire
 
 Bytes octets_of(std::string_view text) { return {text.begin(), text.end()}; }
 
@@ -98,7 +97,7 @@ Outcome<void> PingpongVariant::take(ConstBytes in) {
     auto peer = read_pingpong_address(in.subspan(i * pingpong_address_len, pingpong_address_len));
     if (!peer) return tl::unexpected(peer.error());
     peer->mtu = set_.local(i).mtu;
-    if (transport_ == Transport::ud) peer->qkey = ud_qkey;
+    if (transport_ == Transport::ud) peer->qkey = qkey_of_programs;
     if (auto taken = set_.take_peer(i, *peer); !taken) return taken;
   }
   if (auto moved = set_.to_rtr(); !moved) return moved;

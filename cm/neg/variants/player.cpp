@@ -79,11 +79,16 @@ std::size_t Player::area() const {
 }
 std::size_t Player::memory() const { return kind_ == Kind::ping_pong ? area() : 2 * area(); }
 
+bool Player::sends() const { return kind_ == Kind::ping_pong || options_.role == Role::initiator; }
+bool Player::receives() const {
+  return kind_ == Kind::ping_pong || (kind_ == Kind::stream && options_.role == Role::responder);
+}
+bool Player::lossy() const { return options_.transport == Transport::ud || options_.transport == Transport::uc; }
+
 // Of a side that does nothing, at once.
 bool Player::done() const {
-  const bool sends = kind_ == Kind::ping_pong || options_.role == Role::initiator;
-  const bool receives = kind_ == Kind::ping_pong || (kind_ == Kind::stream && options_.role == Role::responder);
-  return lossy_end_ || ((!sends || sent_ >= options_.iterations) && (!receives || received_ >= options_.iterations));
+  return lossy_end_ ||
+         ((!sends() || sent_ >= options_.iterations) && (!receives() || received_ >= options_.iterations));
 }
 
 Outcome<void> Player::post_receive(DataPath& path) { return path.post_receive(0, grh() + options_.size); }
@@ -114,7 +119,7 @@ Outcome<void> Player::prepare(QpSet& set) {
           Problem::configuration_error,
           fmt::format("'size': {}; a datagram has at most the path MTU's {} octets", options_.size, set.local(i).mtu),
           "choose a smaller size on both sides, or a larger mtu");
-    if (kind_ == Kind::ping_pong || (kind_ == Kind::stream && options_.role == Role::responder)) {
+    if (receives()) {
       const std::size_t most = kind_ == Kind::ping_pong ? ping_pong_receives : options_.iterations;
       for (std::size_t n = std::min(path->receive_depth(), most); n > 0; --n)
         if (auto posted = post_receive(*path); !posted) return posted;
@@ -226,13 +231,12 @@ std::string Player::so_far() const {
 }
 
 tl::unexpected<Failure> Player::stuck(Duration since) const {
-  const bool lossy = options_.transport == Transport::ud || options_.transport == Transport::uc;
   return failed(Problem::vendor_library_error,
                 fmt::format("{}: nothing has come for {}; {}", options_.test, limit_text(since), so_far()),
                 fmt::format("see whether the peer has ended, and whether size and number of messages (-s, -n) are the "
                             "same there{}",
-                            lossy ? fmt::format("; {} repeats nothing that is lost", to_string(options_.transport))
-                                  : std::string()));
+                            lossy() ? fmt::format("; {} repeats nothing that is lost", to_string(options_.transport))
+                                    : std::string()));
 }
 
 Outcome<std::optional<Work>> Player::work(QpSet& set, Instant now) {
@@ -253,8 +257,7 @@ Outcome<std::optional<Work>> Player::work(QpSet& set, Instant now) {
     moved_ever_ = true;
     idle_ = 0;
   }
-  const bool lossy = options_.transport == Transport::ud || options_.transport == Transport::uc;
-  if (lossy && kind_ == Kind::stream && moved_ever_ && now - last_ > patience_for_lost) lossy_end_ = true;
+  if (lossy() && kind_ == Kind::stream && moved_ever_ && now - last_ > patience_for_lost) lossy_end_ = true;
   if (done()) {
     if (kind_ != Kind::ping_pong) return std::nullopt;
     leave_at_ = now + stay;
@@ -267,8 +270,8 @@ Outcome<std::optional<Work>> Player::work(QpSet& set, Instant now) {
 Played Player::result() const {
   Played out{.test = options_.test, .messages = sent_ + received_, .took = last_ - first_};
   out.octets = out.messages * options_.size;
-  const bool receives = kind_ == Kind::stream && options_.role == Role::responder;
-  if (receives && received_ < options_.iterations) out.lost = options_.iterations - received_;
+  if (kind_ == Kind::stream && receives() && received_ < options_.iterations)
+    out.lost = options_.iterations - received_;
   out.checked = options_.check && kind_ == Kind::ping_pong && lines_.size() == 1;
   return out;
 }

@@ -50,6 +50,9 @@ class Player {
     std::size_t open = 0;  // requests of this side's that are not complete
   };
   static const Program* program_of(std::string_view test);
+  bool sends() const;
+  bool receives() const;
+  bool lossy() const;
   bool done() const;
   bool is_pingpong() const { return options_.test == "pingpong"; }
   std::size_t grh() const { return options_.transport == Transport::ud ? grh_len : 0; }

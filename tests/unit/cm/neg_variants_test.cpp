@@ -2,7 +2,7 @@
 // The variants that Parley brings along, over the in-memory network and queue pairs in memory.
 #include "tests/unit/cm/neg_built.hpp"
 
-#include "base/text.hpp"
+#include "base/gid.hpp"
 #include "cm/neg/variants/manual_driver.hpp"
 #include "cm/neg/variants/perftest.hpp"
 #include "cm/neg/variants/pingpong.hpp"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #if PARLEY_HAVE_RDMA
-#include "base/text.hpp"
+#include "base/gid.hpp"
 #include "cm/neg/variants/manual_driver.hpp"
 #include "drivers/verbs/gid_choice.hpp"
 #include "drivers/verbs/resolve.hpp"

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// GIDs as addresses: a RoCEv2 GID is an IPv6 address, or an IPv4 address as ::ffff:a.b.c.d (IBA Annex A17).
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "parley/address.hpp"
+
+namespace parley {
+
+using Gid = std::array<std::uint8_t, 16>;
+
+bool is_v4_gid(const Gid& gid);
+/// Of fe80::/10, as an interface has one without any address being set.
+bool is_link_local_gid(const Gid& gid);
+/// Of the address; port and scope are not in it.
+Gid gid_of(const Address& address);
+/// As of an IPv6 address (RFC 5952): "fe80::1", "::ffff:192.0.2.1".
+std::string gid_text(const Gid& gid);
+
+}  // namespace parley
