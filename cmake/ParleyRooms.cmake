@@ -8,7 +8,9 @@ pkg_check_modules(ISAL IMPORTED_TARGET libisal)
 
 add_library(parley_flags INTERFACE)
 target_include_directories(parley_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
-target_compile_options(parley_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -fno-strict-aliasing)
+target_compile_options(parley_flags INTERFACE -Wall -Wextra -Wconversion -Wno-sign-conversion -fno-strict-aliasing)
+# Compiled as one, a variable of one file may have the name of a function of the next. Each is compiled alone somewhere.
+target_compile_options(parley_flags INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>:-Wshadow>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(parley_flags INTERFACE -Wno-missing-field-initializers)
 else()
@@ -52,8 +54,11 @@ endfunction()
 
 # Several files of a room are compiled as one, which takes half the time. Not those of conform: each file there has its
 # table of cases and its own words for them.
-option(PARLEY_UNITY "Compile several files of a room at once" OFF)
-function(parley_unity target)
+set(PARLEY_UNITY OFF CACHE STRING "Compile several files of a room at once: ON, OFF, or ROOMS for those of the pure rooms alone")
+function(parley_unity target) # ROOM, if it is a pure one
+  if(PARLEY_UNITY STREQUAL "ROOMS" AND NOT ARGV1 STREQUAL "ROOM")
+    return()
+  endif()
   if(PARLEY_UNITY AND NOT target STREQUAL "parley_conform")
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -85,6 +90,8 @@ function(parley_rooms)
     endif()
   endforeach()
   set(PARLEY_PURE_ROOMS ${pure} PARENT_SCOPE)
+  list(TRANSFORM pure PREPEND parley_ OUTPUT_VARIABLE libraries)
+  add_custom_target(parley_pure_rooms DEPENDS ${libraries})
 endfunction()
 
 # parley_room(<name> <rooms it may use>...)
@@ -95,7 +102,7 @@ function(parley_room name)
   endif()
   add_library(parley_${name} STATIC ${sources})
   parley_shared(parley_${name})
-  parley_unity(parley_${name})
+  parley_unity(parley_${name} ROOM)
   target_link_libraries(parley_${name} PUBLIC parley_flags fmt::fmt)
   if(PARLEY_FUZZ)
     target_compile_options(parley_${name} PRIVATE -fsanitize=fuzzer-no-link)  # the fuzzers watch the rooms, not the tests
