@@ -6,6 +6,7 @@
 // reporting it by sent(); then arm next_deadline(). base/pump.hpp is that loop.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "parley/address.hpp"
@@ -75,6 +76,25 @@ class StreamMachine {
   /// has more to send then, poll_ready names it once more, so the driver need not gather until nothing is left.
   virtual void sent(Instant now, StreamId stream, std::size_t n) = 0;
   virtual Instant next_deadline() const = 0;
+};
+
+/// A stream between two drivers of one kind: it belongs to neither, and may pass from thread to thread. Its end is a RST.
+class LooseStream {
+ public:
+  virtual ~LooseStream() = default;
+};
+
+/// What a driver lends to its machine whose streams can go over to another driver of its kind. The machine calls it from
+/// within a user's call alone, never while the driver feeds it.
+class StreamMover {
+ public:
+  virtual ~StreamMover() = default;
+  /// The driver forgets the stream: no more handle_* for it. What the peer sends meanwhile waits. Null: there is no such
+  /// stream, or one half of it is closed.
+  virtual std::unique_ptr<LooseStream> detach(StreamId stream) = 0;
+  /// The driver takes the stream and names it anew (even number); `stream` is untouched if it fails. Errors: unsupported
+  /// (of another kind of driver), no_space.
+  virtual Result<StreamId> attach(std::unique_ptr<LooseStream>& stream) = 0;
 };
 
 }  // namespace parley

@@ -76,11 +76,20 @@ Result<void> check_options(const ManagerOptions& options) {
   if (options.endpoints_max > endpoints_limit)
     return fail(Errc::invalid_argument, "ManagerOptions::endpoints_max is {a}; at most {b}", options.endpoints_max,
                 endpoints_limit);
+  if (options.pending_max == 0)
+    return fail(Errc::invalid_argument, "ManagerOptions::pending_max is 0; it is at least 1");
   return {};
 }
 
+Migrant::Migrant(std::unique_ptr<MigrantBody> body, ConnectRequest&& request)
+    : body_(std::move(body)), request_(std::move(request)) {}
+Migrant::Migrant(Migrant&& other) noexcept = default;
+Migrant& Migrant::operator=(Migrant&& other) noexcept = default;
+Migrant::~Migrant() = default;
+
 Manager::Manager(Provider& provider, const ManagerOptions& options)
     : provider_(provider), core_(std::make_unique<Core>(*this, table_size(options), options.seed)) {
+  core_->pending.open(Pending::adopted, std::max(options.pending_max, 1U));
   provider_.start(*core_);
 }
 Manager::~Manager() = default;
@@ -185,6 +194,33 @@ Result<void> Manager::connect(std::uint64_t number, ConnectOptions options) {
   }
   core_->ways.erase(number);
   return {};
+}
+
+Result<Migrant> Manager::detach(ConnectRequest&& request) {
+  if (!request.id) return no_id();
+  if (request.id.manager_ != this)
+    return fail(Errc::invalid_argument, "the request is another Manager's; detach() it from the one that announced it");
+  auto body = provider_.detach(request.id.number());
+  if (!body) return tl::unexpected(body.error());
+  request.id = request.listener = Id();
+  return Migrant(std::move(*body), std::move(request));
+}
+
+Result<Id> Manager::adopt(Migrant&& migrant) {
+  if (!migrant) return fail(Errc::invalid_argument, "the Migrant is empty: it was adopted already, or moved from");
+  Issued issued(*core_);
+  const EndpointId id = issued.id();
+  if (id == 0) return no_endpoint(core_->ids);
+  Endpoint& endpoint = *core_->ids.find(id);
+  endpoint.listener = Pending::adopted;
+  endpoint.announced = true;
+  core_->events.make_room(2);  // of what gives way, and this one
+  if (const auto adopted = provider_.adopt(id, migrant.body_, migrant.request_); !adopted)
+    return tl::unexpected(adopted.error());
+  migrant.body_.reset();
+  migrant.request_.id = make_id(id);
+  core_->events.push(std::exchange(migrant.request_, {}));
+  return make_id(issued.keep());
 }
 
 std::optional<Event> Manager::poll_event() {

@@ -28,6 +28,9 @@ struct Turned {
 
 class Pending {
  public:
+  /// Stands for the listener of those that another Manager gave. No endpoint has this id.
+  static constexpr EndpointId adopted = ~EndpointId{0};
+
   explicit Pending(EndpointTable& ids) : ids_(ids) {}
 
   void open(EndpointId listener, std::uint32_t pending_max);

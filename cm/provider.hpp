@@ -4,6 +4,7 @@
 // arguments and state at once, and act at the driver's next turn.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -27,6 +28,13 @@ struct Depths {
 struct Route {
   Device* device = nullptr;  ///< null: only begin_resolve() can tell
   Address local{};           ///< any(): the system chooses
+};
+
+/// What a provider holds of a request that is between two Managers: nothing of either. Its end is that of a request which
+/// is destroyed undecided.
+class MigrantBody {
+ public:
+  virtual ~MigrantBody() = default;
 };
 
 class Provider {
@@ -73,6 +81,20 @@ class Provider {
   /// The user has done with it. What is still owed to the peer goes on; then the provider releases the id.
   /// It must not fail for want of memory.
   virtual void destroy(EndpointId endpoint) noexcept = 0;
+
+  /// Only a request that waits for accept() or reject() and has no queue pair can leave; its id is released then, and
+  /// nothing is said to the peer. Errors: wrong_state, unsupported.
+  virtual Result<std::unique_ptr<MigrantBody>> detach(EndpointId endpoint) {
+    (void)endpoint;
+    return fail(Errc::unsupported, "requests of this provider stay with their Manager; accept() or reject() it there");
+  }
+  /// Begins the life of an id with a request that waits for accept() or reject(); the Manager tells of it. `body` is
+  /// untouched if it fails. Errors: unsupported (of another provider), no_space.
+  virtual Result<void> adopt(EndpointId endpoint, std::unique_ptr<MigrantBody>& body, const ConnectRequest& request) {
+    (void)endpoint, (void)body, (void)request;
+    return fail(Errc::unsupported,
+                "this provider adopts no requests; adopt() it at a Manager like the one it comes from");
+  }
 
   /// A completion channel of one of its devices has something to give: a driver must not sleep then.
   virtual bool has_events() const = 0;

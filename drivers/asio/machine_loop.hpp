@@ -31,6 +31,8 @@ class MachineLoop {
   }
   /// StreamSet::reset_all(), before the end of the loop.
   void reset_all() noexcept { streams_.reset_all(); }
+  /// Streams go from this loop to another, and from others to this one.
+  StreamMover& mover() { return streams_; }
   // As TcpHost's, as far as the machine's deadline tells.
   int fd() const;
   Instant next_deadline() const { return std::min(machine_.next_deadline(), streams_.next_deadline()); }

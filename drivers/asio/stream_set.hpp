@@ -10,6 +10,7 @@
 
 #include <array>
 #include <deque>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -18,14 +19,14 @@
 
 namespace parley::asio_driver {
 
-class StreamSet {
+class StreamSet final : public StreamMover {
  public:
   /// The data of the event that `wake`, an eventfd in the set, gives. No socket's: there are not that many.
   static constexpr std::uint64_t wake_data = ~std::uint64_t{0};
 
   /// `epoll` and `wake` stay the caller's.
   StreamSet(StreamMachine& machine, const TcpHostOptions& options, int epoll, int wake);
-  ~StreamSet();
+  ~StreamSet() override;
   StreamSet(const StreamSet&) = delete;
   StreamSet& operator=(const StreamSet&) = delete;
 
@@ -45,6 +46,10 @@ class StreamSet {
 
   /// When serve() must be called although no socket is ready: a listener waits for file descriptors.
   Instant next_deadline() const { return rearm_at_; }
+
+  // StreamMover (stream_move.cpp): the socket itself goes from one set to the other.
+  std::unique_ptr<LooseStream> detach(StreamId id) override;
+  Result<StreamId> attach(std::unique_ptr<LooseStream>& stream) override;
 
   // Port of base/pump.hpp.
   void carry_out(const StreamCommand& command);

@@ -22,6 +22,7 @@ class SocketHost final : public TcpHost {
     auto loop = MachineLoop::open(*host->provider_, options);
     if (!loop) return tl::unexpected(loop.error());
     host->loop_ = std::move(*loop);
+    host->provider_->set_mover(&host->loop_->mover());
     return std::unique_ptr<TcpHost>(std::move(host));
   }
 

@@ -353,6 +353,13 @@ void Rdmacm::destroy(EndpointId endpoint) noexcept {
   free_slot(endpoint);
 }
 
+Result<std::unique_ptr<cm::MigrantBody>> Rdmacm::detach(EndpointId) {
+  return fail(
+      Errc::unsupported,
+      "a process has one RdmaHost, since librdmacm's contexts and their asynchronous events are its hosts' in common: "
+      "there is no other to move a request to; accept() it here, and hand on what its completions bring");
+}
+
 bool Rdmacm::has_events() const {
   return std::any_of(devices_.begin(), devices_.end(), [](const auto& d) { return d->has_events(); });
 }

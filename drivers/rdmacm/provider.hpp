@@ -151,6 +151,7 @@ class Rdmacm final : public cm::Provider {
   Result<void> reject(EndpointId endpoint, ConstBytes private_data) override;
   Result<void> disconnect(EndpointId endpoint) override;
   void destroy(EndpointId endpoint) noexcept override;
+  Result<std::unique_ptr<cm::MigrantBody>> detach(EndpointId endpoint) override;
   bool has_events() const override;
 
   // The driver's side

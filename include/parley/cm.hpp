@@ -26,6 +26,7 @@ namespace parley::cm {
 
 class Core;
 class Manager;
+class MigrantBody;
 class Provider;
 
 /// What only one transport has. std::monostate: that transport's defaults. A provider refuses another transport's
@@ -246,12 +247,33 @@ inline constexpr std::uint32_t endpoints_default = 131072;
 inline constexpr std::uint32_t endpoints_limit = 1U << 24;
 inline constexpr std::uint32_t user_events_max = 65536;  ///< of a Manager, waiting at once
 
+/// A ConnectRequest on its way to another Manager, which may be on another thread: it belongs to neither, and holds all that
+/// there is of the connection. One that ends before adopt() ends the connection as Id::destroy() would have.
+class Migrant {
+ public:
+  Migrant(Migrant&& other) noexcept;
+  Migrant& operator=(Migrant&& other) noexcept;
+  ~Migrant();
+  /// False behind adopt(), and when it was moved from.
+  explicit operator bool() const { return body_ != nullptr; }
+  /// As it was announced, but for `listener` and `id`, which name nothing.
+  const ConnectRequest& request() const { return request_; }
+
+ private:
+  friend class Manager;
+  Migrant(std::unique_ptr<MigrantBody> body, ConnectRequest&& request);
+  std::unique_ptr<MigrantBody> body_;
+  ConnectRequest request_;
+};
+
 struct ManagerOptions {
   /// Ids alive at once, at most endpoints_limit. 0: what the driver has use for (TcpHost: twice streams_max and 1024,
   /// because an id outlives its stream), else endpoints_default.
   std::uint32_t endpoints_max = 0;
   /// Seeds the random part of the waits between attempts (Retry). 0: the driver's choice.
   std::uint64_t seed = 0;
+  /// As ListenOptions::pending_max, of all connections that adopt() took; at least 1.
+  std::uint32_t pending_max = 1024;
 };
 /// Errors: invalid_argument, with the option's name.
 Result<void> check_options(const ManagerOptions& options);
@@ -270,6 +292,16 @@ class Manager {
   Result<Id> resolve(const Address& peer, const ResolveOptions& options = {});
   /// Answered by Established, Rejected or ConnectFailed. Receives may be posted on id.qp() at once.
   Result<Id> connect(const Address& peer, const ConnectOptions& options = {});
+  /// Takes a request that waits for accept() or reject(), and has no queue pair, away from this Manager: its id is stale
+  /// then, and its listener may take another. `request` is as the event was, and is untouched if this fails. The time
+  /// limits of the set-up go on. Errors: wrong_state, invalid_argument (another Manager's), unsupported (this host's
+  /// requests cannot move). docs/cm.md: Several threads.
+  Result<Migrant> detach(ConnectRequest&& request);
+  /// Takes a request that another Manager of the same kind of host has detached: accept(), or reject(), it here. The
+  /// ConnectRequest is this Manager's next new event too, with the id that is returned and no listener; accept() uses what
+  /// the listener was given. `migrant` is untouched if this fails. Errors: invalid_argument (an empty Migrant), unsupported
+  /// (of another kind of host), no_space (endpoints_max, ManagerOptions::pending_max, or the driver's streams).
+  Result<Id> adopt(Migrant&& migrant);
   std::optional<Event> poll_event();
   /// Connection events wait for poll_event().
   bool has_events() const;

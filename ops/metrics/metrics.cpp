@@ -59,7 +59,7 @@ struct Metrics::Take {
 
   void operator()(const trace::CmState& e) const {
     if (e.from == "noted") return m.begin(record, Role::initiator);
-    if (e.to == "over" || e.to == "gone") return m.forget(record);
+    if (e.to == "over" || e.to == "gone" || e.to == "moved") return m.forget(record);
     Followed* c = m.find(record);
     if (c == nullptr || c->role != Role::initiator) return;
     if (e.from == "opening" && e.to == "startup") m.done(*c, Stage::transport, record.at);

@@ -50,7 +50,7 @@ class Probes final : public trace::Sink {
         DTRACE_PROBE2(parley, connect_begin, r.connection, r.peer.port);
       }
       DTRACE_PROBE4(parley, state, r.connection, e.from.data(), e.to.data(), p.age(r));
-      if (e.to == "over" || e.to == "gone") p.begun_.erase(r.connection);
+      if (e.to == "over" || e.to == "gone" || e.to == "moved") p.begun_.erase(r.connection);
     }
     void operator()(const trace::Admitted&) const {
       p.begin(r);

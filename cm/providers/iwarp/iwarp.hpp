@@ -17,6 +17,8 @@ class IwarpProvider : public Provider, public StreamMachine {
   virtual bool has_work() const = 0;
   /// Endpoints that hold memory now, including those that only finish sending after their id was destroyed.
   virtual std::size_t endpoint_count() const = 0;
+  /// The driver's; it outlives every other call. Without one requests cannot change their Manager.
+  virtual void set_mover(StreamMover* mover) = 0;
 };
 
 /// Errors: invalid_argument, with the option's name.

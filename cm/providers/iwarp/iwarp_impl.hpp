@@ -20,6 +20,8 @@
 // startup     | established, peer unknown/slow | holding   | echo watch, first FPDU delay: attached afterwards
 // deciding    | accept() or reject()           | decided   | queued for the driver's turn
 // deciding    | peer ends, stray octets        | over      | ConnectFailed
+// deciding    | detach()                       | moved     | id and stream are free; the rest is in the Migrant
+// (moved)     | adopt(), of another provider   | deciding  | a new id and stream with the same set-up
 // decided     | the driver's turn, accept      | startup   | queue pair attached and fenced, then the Reply leaves
 // decided     | the driver's turn, reject      | over      | the Reply with R=1 leaves, then FIN
 // holding     | deadline, good octets, FIN     | open      | queue pair attached; Established
@@ -163,6 +165,8 @@ class Iwarp final : public IwarpProvider {
   Result<void> reject(EndpointId endpoint, ConstBytes private_data) override;
   Result<void> disconnect(EndpointId endpoint) override;
   void destroy(EndpointId endpoint) noexcept override;
+  Result<std::unique_ptr<MigrantBody>> detach(EndpointId endpoint) override;
+  Result<void> adopt(EndpointId endpoint, std::unique_ptr<MigrantBody>& body, const ConnectRequest& request) override;
   bool has_events() const override { return device_->has_events(); }
 
   // IwarpProvider
@@ -170,6 +174,7 @@ class Iwarp final : public IwarpProvider {
     return core_->has_noted() || !commands_.empty() || !ready_.empty() || device_->has_dirty();
   }
   std::size_t endpoint_count() const override { return core_->ids.alive(); }
+  void set_mover(StreamMover* mover) override { mover_ = mover; }
 
   // StreamMachine
   void handle_listening(Instant now, StreamId listener, const Address& local) override;
@@ -232,6 +237,7 @@ class Iwarp final : public IwarpProvider {
   }
   static void trace_phase(const Connection& c, Phase to);
   static void trace_destroyed(const Connection& c) noexcept;
+  static void trace_moved(const Connection& c);
   template <class E>
   void tell(const Connection& c, E&& event) {
     if (c.trace) [[unlikely]]
@@ -286,6 +292,7 @@ class Iwarp final : public IwarpProvider {
   std::array<Device*, 1> devices_;
   PdHandle default_pd_ = 0;
   Core* core_ = nullptr;
+  StreamMover* mover_ = nullptr;
   std::vector<Slot> slots_;             // by EndpointTable::slot
   std::vector<std::uint32_t> retired_;  // freed at the next input: callers up the stack still use them
   std::unordered_map<StreamId, std::uint32_t> accepted_;  // the driver's streams; at most one per endpoint

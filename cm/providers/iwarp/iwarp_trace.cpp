@@ -114,6 +114,10 @@ void Iwarp::trace_destroyed(const Connection& c) noexcept {
   }
 }
 
+void Iwarp::trace_moved(const Connection& c) {
+  c.trace->record(trace::CmState{.from = to_string(c.phase), .to = "moved"});
+}
+
 void Iwarp::trace_event(const trace::Scope& scope, const Event& event) { std::visit(Teller{scope}, event); }
 
 void Iwarp::trace_reasons(const trace::Scope& scope, const mpa::Reasons& reasons) {

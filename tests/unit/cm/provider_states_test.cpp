@@ -106,6 +106,12 @@ struct Case {
   std::string commands, sent, result = "-";
 };
 
+/// Streams that lead nowhere.
+struct Nowhere final : StreamMover {
+  std::unique_ptr<LooseStream> detach(StreamId) override { return std::make_unique<LooseStream>(); }
+  Result<StreamId> attach(std::unique_ptr<LooseStream>&) override { return fail(Errc::unsupported); }
+};
+
 struct Phase {
   const char* name;
   void (*enter)(Case&);
@@ -158,6 +164,14 @@ const Input inputs[] = {
     {"accept", [](Case& c) { c.note(c.id.accept()), c.turn(); }},
     {"reject", [](Case& c) { c.note(c.id.reject()), c.turn(); }},
     {"disconnect", [](Case& c) { c.note(c.id.disconnect()), c.turn(); }},
+    {"detach",
+     [](Case& c) {
+       Nowhere mover;
+       c.provider->set_mover(&mover);
+       cm::ConnectRequest request;
+       request.id = c.id;
+       c.note(c.cm.detach(std::move(request)).map([](const cm::Migrant&) {})), c.turn();
+     }},
     {"destroy", [](Case& c) { c.id.destroy(), c.turn(); }},
 };
 

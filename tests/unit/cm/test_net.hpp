@@ -52,10 +52,14 @@ struct End {
   bool closed_by_peer() const { return fin_in || rst_in; }
 };
 
-class Host {
+class Host final : public StreamMover {
  public:
   Host(Net& net, Address address, const cm::IwarpProviderOptions& options, const cm::ManagerOptions& manager)
-      : net_(net), ip(address), provider(cm::make_iwarp_provider(options)), cm(*provider, manager) {}
+      : net_(net), ip(address), provider(cm::make_iwarp_provider(options)), cm(*provider, manager) {
+    provider->set_mover(this);
+  }
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
 
   /// Commands, deadlines, output; then events into `events`. True if anything happened.
   bool turn();
@@ -71,6 +75,10 @@ class Host {
     auto found = all<E>();
     return found.empty() ? nullptr : found.back();
   }
+
+  // StreamMover.
+  std::unique_ptr<LooseStream> detach(StreamId stream) override;
+  Result<StreamId> attach(std::unique_ptr<LooseStream>& stream) override;
 
   // Port of base/pump.hpp.
   void carry_out(const StreamCommand& command);
@@ -380,6 +388,41 @@ inline void Host::write(StreamId stream) {
     net_.transmit(end, octets);
     provider->sent(net_.now, stream, octets.size());
   }
+}
+
+/// Between two hosts the end is raw: it keeps what comes.
+struct LooseEnd final : LooseStream {
+  ~LooseEnd() override {
+    if (end != nullptr && !end->closed && !end->rst_in) end->rst();
+  }
+  End* end = nullptr;
+};
+
+inline std::unique_ptr<LooseStream> Host::detach(StreamId stream) {
+  const auto at = ends_.find(stream);
+  if (at == ends_.end()) return nullptr;
+  auto loose = std::make_unique<LooseEnd>();
+  loose->end = at->second;
+  loose->end->host = nullptr;
+  ends_.erase(at);
+  return loose;
+}
+
+inline Result<StreamId> Host::attach(std::unique_ptr<LooseStream>& stream) {
+  auto* loose = dynamic_cast<LooseEnd*>(stream.get());
+  if (loose == nullptr) return fail(Errc::unsupported, "another network's");
+  End& end = *std::exchange(loose->end, nullptr);
+  stream.reset();
+  end.host = this;
+  end.id = serial_ += 2;
+  ends_[end.id] = &end;
+  if (Bytes kept = std::exchange(end.in, {}); !kept.empty()) {
+    end.other->in_flight += kept.size();
+    net_.post({}, {&end, Net::What::bytes, std::move(kept)});
+  }
+  if (end.fin_in) net_.post({}, {&end, Net::What::fin});
+  if (end.rst_in) net_.post({}, {&end, Net::What::rst});
+  return end.id;
 }
 
 }  // namespace parley::testing_net

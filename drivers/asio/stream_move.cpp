@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Sockets that change from one set to another. What was read is the machine's, so that a socket brings nothing with it but
+// what the system still holds for it.
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <memory>
+#include <utility>
+
+#include "drivers/asio/stream_set.hpp"
+
+namespace parley::asio_driver {
+namespace {
+
+struct LooseSocket final : LooseStream {
+  LooseSocket() = default;
+  ~LooseSocket() override {
+    if (fd < 0) return;
+    const linger now{1, 0};
+    (void)::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    ::close(fd);
+  }
+  LooseSocket(const LooseSocket&) = delete;
+  LooseSocket& operator=(const LooseSocket&) = delete;
+
+  int fd = -1;
+  std::uint8_t writes = 0;
+  bool unanswered = false;
+  Address local{}, peer{};
+};
+
+}  // namespace
+
+std::unique_ptr<LooseStream> StreamSet::detach(StreamId id) {
+  const auto at = by_id_.find(id);
+  if (at == by_id_.end()) return nullptr;
+  const std::uint32_t slot = at->second;
+  Socket& socket = sockets_[slot];
+  if (socket.kind != Kind::stream || socket.fin_in || socket.fin_out) return nullptr;
+  auto loose = std::make_unique<LooseSocket>();
+  loose->writes = socket.writes;
+  loose->unanswered = socket.unanswered;
+  loose->local = socket.local;
+  loose->peer = socket.peer;
+  // Now, and not at the next turn: by then the number may name another socket, or none.
+  if (socket.watched != 0) (void)::epoll_ctl(epoll_, EPOLL_CTL_DEL, socket.fd, nullptr);
+  loose->fd = std::exchange(socket.fd, -1);
+  forget(slot);
+  if (!parked_.empty()) rearm_at_ = now_;
+  return loose;
+}
+
+Result<StreamId> StreamSet::attach(std::unique_ptr<LooseStream>& stream) {
+  auto* loose = dynamic_cast<LooseSocket*>(stream.get());
+  if (loose == nullptr)
+    return fail(Errc::unsupported,
+                "the request's stream is no socket; adopt() it at a Manager of its own kind of host");
+  if (streams_ >= options_.streams_max)
+    return fail(Errc::no_space,
+                "{a} TCP connections are open, which is TcpHostOptions::streams_max; end some, or raise it",
+                static_cast<std::int64_t>(options_.streams_max));
+  const StreamId id = serial_ += 2;
+  const std::uint32_t slot = add(loose->fd, Kind::stream, id);
+  loose->fd = -1;
+  Socket& socket = sockets_[slot];
+  socket.writes = loose->writes;
+  socket.unanswered = loose->unanswered;
+  socket.local = loose->local;
+  socket.peer = loose->peer;
+  stream.reset();
+  watch(slot);  // what has come meanwhile is reported at once: the set is level-triggered
+  return id;
+}
+
+}  // namespace parley::asio_driver
