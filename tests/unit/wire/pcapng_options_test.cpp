@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "base/text.hpp"
 #include "wire/packet.hpp"
 #include "wire/pcapng.hpp"
 
@@ -50,6 +51,51 @@ TEST(PcapngOptions, ThePacketIdComesBackForFramesOfEveryLength) {
     EXPECT_EQ(packets[1].packet_id, std::nullopt);
     EXPECT_EQ(packets[2].packet_id, std::nullopt);
   }
+}
+
+// draft-ietf-opsawg-pcapng §3 to §4, by hand: type, length, fields, options, length.
+TEST(PcapngOptions, EachBlockHasTheOctetsOfTheFormat) {
+  Bytes file;
+  std::size_t begin = 0;
+  const auto block = [&] {
+    const std::string text = hex_digits(ConstBytes(file).subspan(begin));
+    begin = file.size();
+    return text;
+  };
+  PcapngWriter writer(file, {.application = "parley", .hardware = "hw", .system = "os!", .comment = "c"});
+  EXPECT_EQ(block(),
+            "0a0d0d0a44000000"
+            "4d3c2b1a01000000ffffffffffffffff"
+            "0100010063000000020002006877000003000300"
+            "6f732100040006007061726c6579000000000000"
+            "44000000");
+  EXPECT_EQ(writer.add_interface("p1", 1, "nic", 1'000'000'000), 0u);
+  EXPECT_EQ(block(),
+            "010000003c000000"
+            "0100000000000400"
+            "0200020070310000030003006e6963000800080000ca9a3b00000000090001000900000000000000"
+            "3c000000");
+  const std::pair<Address, std::string> names[] = {{Address::loopback(Address::Family::v4, 0), "a"},
+                                                   {Address::loopback(Address::Family::v6, 0), "b"}};
+  writer.add_names(names);
+  EXPECT_EQ(block(),
+            "0400000034000000"
+            "010006007f00000161000000"
+            "020012000000000000000000000000000000000162000000"
+            "00000000"
+            "34000000");
+  const std::string comment = "x";
+  writer.packet(0, Instant{nanoseconds(0x1'0000'0002)}, Bytes{1, 2, 3},
+                {.comments = {&comment, 1},
+                 .direction = PacketDirection::inbound,
+                 .packet_id = 0x1122334455667788,
+                 .original_length = 60});
+  EXPECT_EQ(block(),
+            "0600000044000000"
+            "000000000100000002000000030000003c00000001020300"
+            "01000100780000000200040001000000050008008877665544332211"
+            "00000000"
+            "44000000");
 }
 
 // draft-ietf-opsawg-pcapng §4.3: epb_flags is option 2 of four octets; 1 is inbound, 2 outbound.
