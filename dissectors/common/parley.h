@@ -10,6 +10,9 @@
  *   parley_stream.c    TCP segments to octets in order (reordering, repetition, wrap, gaps)
  *   parley_crc.c       CRC32c
  *   parley_text.c      lines of text without printf
+ *   neg/                a protocol of its own: Parley's staged QP negotiation, docs/negotiation.md
+ *   parley_neg.c       how it is recognised; parley_neg_conn.c one TCP connection: messages, and their order
+ *   parley_neg_form.c  one message by itself; parley_neg_show.c shows it, and messages in private data
  *   rdmap/
  *   parley_rdmap.c     DDP and RDMAP headers and messages: RFC 5041, RFC 5040, RFC 7306
  *   parley_track.c     versions, opcodes, MSN, MO, TO, messages of several segments

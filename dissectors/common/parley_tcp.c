@@ -79,3 +79,29 @@ gboolean parley_tcp_find(packet_info* pinfo, parley_tcp_header* out) {
     if (header_in(get_data_source_tvb((const struct data_source*)source->data), pinfo, out)) return TRUE;
   return FALSE;
 }
+
+parley_syns parley_syns_of(const packet_info* pinfo, const struct tcp_analysis* analysis) {
+  enum { SYN = 0x01, SYN_ACK = 0x02 };
+  parley_syns s = {0};
+  if (analysis == NULL) return s;
+  const gboolean both = (analysis->conversation_completeness & SYN_ACK) != 0;
+  const gboolean one = (analysis->conversation_completeness & SYN) != 0 && pinfo->srcport != pinfo->destport;
+  s.own = both || (one && pinfo->destport == analysis->server_port);
+  s.other = both || (one && pinfo->srcport == analysis->server_port);
+  s.own_first = analysis->fwd->base_seq + 1;
+  s.other_first = analysis->rev->base_seq + 1;
+  return s;
+}
+
+/* TCP's remarks go by frame and by the numbers that it shows, which are relative or not. */
+gboolean parley_tcp_behind_a_hole(struct tcp_analysis* analysis, guint32 frame, const parley_tcp_header* h) {
+  enum { LOST_PACKET = 0x0002 }; /* TCP_A_LOST_PACKET of Wireshark's packet-tcp.c */
+  for (int relative = 0; relative < 2; relative++) {
+    guint32 seq = h->seq - (relative ? analysis->fwd->base_seq : 0);
+    guint32 ack = h->ack - (relative ? analysis->rev->base_seq : 0);
+    wmem_tree_key_t key[] = {{1, &frame}, {1, &seq}, {1, &ack}, {0, NULL}};
+    const struct tcp_acked* const said = (const struct tcp_acked*)wmem_tree_lookup32_array(analysis->acked_table, key);
+    if (said != NULL) return (said->flags & LOST_PACKET) != 0;
+  }
+  return FALSE;
+}

@@ -4,7 +4,11 @@
 #ifndef PARLEY_TCP_H
 #define PARLEY_TCP_H
 
+#include <epan/dissectors/packet-tcp.h>
 #include <epan/packet.h>
+
+/* RFC 9293 §3.1. */
+enum { PARLEY_TCP_FIN = 0x01, PARLEY_TCP_SYN = 0x02, PARLEY_TCP_RST = 0x04, PARLEY_TCP_ACK = 0x10 };
 
 typedef struct parley_tcp_header {
   guint32 seq, ack;
@@ -16,5 +20,15 @@ typedef struct parley_tcp_header {
 
 /* False: the frame has no whole TCP header whose addresses and ports are those that Wireshark tells. */
 gboolean parley_tcp_find(packet_info* pinfo, parley_tcp_header* out);
+
+/* Where the two directions begin, as far as SYNs tell; the SYN with ACK tells both (RFC 9293 §3.5). */
+typedef struct parley_syns {
+  gboolean own, other; /* of the sender of this packet, and of its peer */
+  guint32 own_first, other_first;
+} parley_syns;
+
+parley_syns parley_syns_of(const packet_info* pinfo, const struct tcp_analysis* analysis);
+/* Whether TCP says that octets before this segment have not come. */
+gboolean parley_tcp_behind_a_hole(struct tcp_analysis* analysis, guint32 frame, const parley_tcp_header* h);
 
 #endif

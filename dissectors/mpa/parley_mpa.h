@@ -6,6 +6,7 @@
 
 #include "parley.h"
 #include "parley_stream.h"
+#include "parley_tcp.h"
 
 typedef enum { PARLEY_NO, PARLEY_YES, PARLEY_UNKNOWN } parley_known;
 
@@ -109,9 +110,6 @@ typedef struct parley_frame {
 #define PARLEY_FPDU_WIRE_MAX (68u << 10)
 /* Octets that the initiator sent before the Reply was seen. */
 #define PARLEY_EARLY_MAX (256u << 10)
-
-/* TCP flags, RFC 9293 §3.1. */
-enum { PARLEY_TCP_FIN = 0x01, PARLEY_TCP_SYN = 0x02, PARLEY_TCP_RST = 0x04, PARLEY_TCP_ACK = 0x10 };
 
 struct parley_tcp;
 

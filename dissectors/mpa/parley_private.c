@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What ULPs put into the private data of startup frames (RFC 5044 §7.1.1), behind the enhanced data of RFC 6581 if
- * there is any: SMB Direct's IRD and ORD, NVMe over RDMA's connection parameters, and the extension of erdma's revision
+ * there is any: SMB Direct's IRD and ORD, NVMe over RDMA's connection parameters, messages of Parley's
+ * QP negotiation, and the extension of erdma's revision
  * 129. */
 #include <epan/expert.h>
 #include <epan/prefs.h>
 
 #include "parley_mpa.h"
+#include "parley_neg.h"
 
 enum {
   erdma_revision = 129,
@@ -15,13 +17,12 @@ enum {
   nvme_reject_octets = 4,
   depth_max = 0x3FFF /* of IRD and ORD, RFC 6581 §6 */
 };
-enum { format_auto, format_plain, format_smb, format_nvme };
+enum { format_auto, format_plain, format_smb, format_nvme, format_neg };
 
-static const enum_val_t formats[] = {{"auto", "By port and looks", format_auto},
-                                     {"plain", "Plain octets", format_plain},
-                                     {"smb", "SMB Direct", format_smb},
-                                     {"nvme", "NVMe over RDMA", format_nvme},
-                                     {NULL, NULL, 0}};
+static const enum_val_t formats[] = {
+    {"auto", "By port and looks", format_auto}, {"plain", "Plain octets", format_plain},
+    {"smb", "SMB Direct", format_smb},          {"nvme", "NVMe over RDMA", format_nvme},
+    {"neg", "Parley negotiation", format_neg},  {NULL, NULL, 0}};
 static gint forced = format_auto;
 
 static int hf_data, hf_format, hf_cookie, hf_bits, hf_bits_reserved, hf_congestion, hf_smb_ird, hf_smb_ord,
@@ -41,7 +42,10 @@ static const value_string statuses[] = {{1, "invalid length of the private data"
                                         {0, NULL}};
 
 static const char* format_name(int format) {
-  return format == format_smb ? "SMB Direct" : format == format_nvme ? "NVMe over RDMA" : "plain octets";
+  return format == format_smb    ? "SMB Direct"
+         : format == format_nvme ? "NVMe over RDMA"
+         : format == format_neg  ? "Parley negotiation"
+                                 : "plain octets";
 }
 
 static gboolean has_port(const parley_conn* conn, guint16 port) {
@@ -76,6 +80,7 @@ static gboolean nvme_plausible(tvbuff_t* tvb, gint at, gint length, const parley
 /* A format's port makes looks that fit enough; without it only NVMe's 32 octets are telling, and not of a reject. */
 static int choose(tvbuff_t* tvb, gint at, gint length, const parley_conn* conn, int from) {
   if (forced != format_auto) return forced;
+  if (parley_neg_in_private_data(tvb, at, length)) return format_neg;
   if (has_port(conn, 445) || has_port(conn, 5445))
     return smb_plausible(tvb, at, length, ENC_BIG_ENDIAN) || smb_plausible(tvb, at, length, ENC_LITTLE_ENDIAN)
                ? format_smb
@@ -117,11 +122,11 @@ static void show_nvme(tvbuff_t* tvb, proto_tree* tree, gint at, gint length, con
   proto_tree_add_item(tree, hf_nvme_reserved, tvb, at + 10, length - 10, ENC_NA);
 }
 
-/* Whether there are octets enough for what the preference asks for. */
-static gboolean fits(int format, gint length, const parley_conn* conn, int from) {
+/* Whether the octets can be what the preference asks for. */
+static gboolean fits(tvbuff_t* tvb, gint at, int format, gint length, const parley_conn* conn, int from) {
   if (format == format_smb) return length == smb_octets;
   if (format == format_nvme) return length >= (rejected(conn, from) ? nvme_reject_octets : nvme_octets);
-  return FALSE;
+  return format == format_neg && parley_neg_in_private_data(tvb, at, length);
 }
 
 /* Eight octets between header and private data; the kernel's erdma driver of Alibaba sends and expects them. */
@@ -149,7 +154,7 @@ void parley_private_show(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, co
   proto_tree* sub = proto_item_add_subtree(item, ett_private);
   const gboolean cut = (guint)captured < tvb_reported_length(tvb);
   const int format = cut ? format_plain : choose(tvb, at, length, conn, from);
-  const gboolean shown = fits(format, length, conn, from);
+  const gboolean shown = fits(tvb, at, format, length, conn, from);
   proto_item_set_generated(
       proto_tree_add_string(sub, hf_format, tvb, at, length, format_name(shown ? format : format_plain)));
   if (!shown) return;
@@ -157,6 +162,8 @@ void parley_private_show(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, co
   if (format == format_smb) {
     show_smb(tvb, pinfo, sub, at, length);
     if (frame->enhanced) expert_add_info(pinfo, item, &ei_both);
+  } else if (format == format_neg) {
+    parley_neg_show_private_data(tvb, pinfo, sub, at, length);
   } else {
     show_nvme(tvb, sub, at, length, conn, from);
   }

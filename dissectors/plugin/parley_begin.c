@@ -44,38 +44,11 @@ parley_beginning parley_tvb_begins(tvbuff_t* tvb) {
   return length == 0 ? PARLEY_BEGINS_NOTHING : parley_startup_begins(tvb_get_ptr(tvb, 0, length), (guint32)length);
 }
 
-parley_syns parley_syns_of(const packet_info* pinfo, const struct tcp_analysis* analysis) {
-  enum { SYN = 0x01, SYN_ACK = 0x02 };
-  parley_syns s = {0};
-  if (analysis == NULL) return s;
-  const gboolean both = (analysis->conversation_completeness & SYN_ACK) != 0;
-  const gboolean one = (analysis->conversation_completeness & SYN) != 0 && pinfo->srcport != pinfo->destport;
-  s.own = both || (one && pinfo->destport == analysis->server_port);
-  s.other = both || (one && pinfo->srcport == analysis->server_port);
-  s.own_first = analysis->fwd->base_seq + 1;
-  s.other_first = analysis->rev->base_seq + 1;
-  return s;
-}
-
 /* A startup frame of a side whose peer has sent nothing, as both SYNs and its acknowledgment show. */
 gboolean parley_peer_sent_nothing(packet_info* pinfo, const struct tcp_analysis* analysis) {
   const parley_syns s = parley_syns_of(pinfo, analysis);
   parley_tcp_header h;
   return s.own && s.other && parley_tcp_find(pinfo, &h) && h.ack == s.other_first;
-}
-
-/* Whether TCP says that octets before this segment have not come. Its remarks go by frame and by the numbers that it
- * shows, which are relative or not. */
-static gboolean behind_a_hole(struct tcp_analysis* analysis, guint32 frame, const parley_tcp_header* h) {
-  enum { LOST_PACKET = 0x0002 }; /* TCP_A_LOST_PACKET of Wireshark's packet-tcp.c */
-  for (int relative = 0; relative < 2; relative++) {
-    guint32 seq = h->seq - (relative ? analysis->fwd->base_seq : 0);
-    guint32 ack = h->ack - (relative ? analysis->rev->base_seq : 0);
-    wmem_tree_key_t key[] = {{1, &frame}, {1, &seq}, {1, &ack}, {0, NULL}};
-    const struct tcp_acked* const said = (const struct tcp_acked*)wmem_tree_lookup32_array(analysis->acked_table, key);
-    if (said != NULL) return (said->flags & LOST_PACKET) != 0;
-  }
-  return FALSE;
 }
 
 /* A Request in two segments, of which the second came first: it is kept until the first shows what this is. What TCP
@@ -88,7 +61,7 @@ void parley_keep_second_half(conversation_t* conversation, packet_info* pinfo, t
   const guint32 before = h->seq - (analysis->fwd->base_seq + 1);
   if ((analysis->conversation_completeness & SYN_SEEN) == 0 || before == 0 || before >= PARLEY_MPA_STARTUP_MAX) return;
   if (h->length > PARLEY_MPA_STARTUP_MAX - before || tvb_captured_length(payload) < h->length) return;
-  if (!behind_a_hole(analysis, pinfo->num, h)) return;
+  if (!parley_tcp_behind_a_hole(analysis, pinfo->num, h)) return;
   parley_entry* const e = parley_entry_made(conversation);
   if (e->second_half != NULL) return;
   parley_tcp_segment* const kept = wmem_new0(wmem_file_scope(), parley_tcp_segment);
@@ -134,7 +107,8 @@ parley_beginning parley_believed(parley_beginning how, conversation_t* conversat
   parley_tcp_header h;
   if (!parley_tcp_find(pinfo, &h) || (s.own && (in_pieces ? e->head_seq : h.seq) == s.own_first)) return how;
   if (in_pieces) return PARLEY_BEGINS_NOTHING;
-  if (how == PARLEY_BEGINS_OTHER && s.own && behind_a_hole(analysis, pinfo->num, &h)) return PARLEY_BEGINS_NOTHING;
+  if (how == PARLEY_BEGINS_OTHER && s.own && parley_tcp_behind_a_hole(analysis, pinfo->num, &h))
+    return PARLEY_BEGINS_NOTHING;
   if (tvb_captured_length(payload) < PARLEY_MPA_HEADER_LEN) return s.own ? how : PARLEY_BEGINS_NOTHING;
   const guint8 revision = tvb_get_guint8(payload, PARLEY_MPA_REV_OFF), erdma = 129;
   const gboolean right =

@@ -5,7 +5,6 @@
 #define PARLEY_BEGIN_H
 
 #include <epan/conversation.h>
-#include <epan/dissectors/packet-tcp.h>
 
 #include "parley_mpa.h"
 #include "parley_tcp.h"
@@ -39,18 +38,11 @@ typedef enum {
   PARLEY_BEGINS_OTHER
 } parley_beginning;
 
-/* Where the two directions begin, as far as SYNs tell; the SYN with ACK tells both (RFC 9293 §3.5). */
-typedef struct parley_syns {
-  gboolean own, other; /* of the sender of this packet, and of its peer */
-  guint32 own_first, other_first;
-} parley_syns;
-
 parley_entry* parley_entry_of(conversation_t* conversation);
 parley_entry* parley_entry_made(conversation_t* conversation);
 parley_tcp* parley_tcp_of(conversation_t* conversation);
 /* Of the sender of this packet; NULL: TCP knows nothing of it. */
 const tcp_flow_t* parley_flow_of(conversation_t* conversation, packet_info* pinfo);
-parley_syns parley_syns_of(const packet_info* pinfo, const struct tcp_analysis* analysis);
 gboolean parley_peer_sent_nothing(packet_info* pinfo, const struct tcp_analysis* analysis);
 
 parley_beginning parley_startup_begins(const guint8* octets, guint32 length);

@@ -23,6 +23,7 @@
 #include <ws_version.h>
 
 #include "parley_begin.h"
+#include "parley_neg.h"
 #include "parley_rdmap.h"
 
 #ifndef PARLEY_PLUGIN_VERSION
@@ -375,12 +376,14 @@ static void register_parley(void) {
   register_preferences();
   register_init_routine(forget_file);
   register_postdissector(create_dissector_handle(dissect_post, proto_parley));
+  parley_neg_register();
 }
 
 static void handoff_parley(void) {
   heur_dissector_add("tcp", dissect_heuristic, "iWARP over TCP (Parley)", "parley_tcp", proto_parley, HEURISTIC_ENABLE);
   heuristic = find_heur_dissector_by_unique_short_name("parley_tcp");
   dissector_add_for_decode_as_with_preference("tcp.port", parley_handle);
+  parley_neg_handoff();
 }
 
 void plugin_register(void) {

@@ -16,6 +16,7 @@ import subprocess
 import unittest
 
 import harness
+import neg_wire
 from wire import C, INITIATOR, M, REP, REQ, RESPONDER, S, Capture, enhanced, startup, terminate
 
 SEED = int(os.environ.get("PARLEY_SEED", "20071"))
@@ -194,12 +195,50 @@ class Robust(unittest.TestCase):
                 a.fpdu(chance.choice((INITIATOR, RESPONDER)), ulpdu_of(chance))
         self.survives("anything.pcap", capture.octets(), TEXT, JSON, TAP)
 
+    def test_negotiations_with_anything_in_them(self):
+        """Headers that are nearly right, items that are cut anywhere, in segments of any length and order."""
+        chance = random.Random(SEED)
+        capture = Capture()
+        for number in range(500):
+            a = capture.connect(ports=(20000 + number, 7177))
+            if chance.random() < 0.8:
+                a.handshake()
+            for side, said in neg_wire.Talk(chance).bursts:
+                octets = bytearray(b"".join(said))
+                while chance.random() < 0.3:
+                    octets[chance.randrange(len(octets))] = chance.choice((0, 1, 4, 0x80, 0xFF, chance.randrange(256)))
+                if chance.random() < 0.1:
+                    octets += octets[:chance.randrange(len(octets))]
+                if chance.random() < 0.1:
+                    a.skip_octets(side, chance.randrange(40))
+                neg_wire.send(a, side, bytes(octets), chance, impaired=chance.random() < 0.3)
+            if chance.random() < 0.5:
+                a.close(chance.choice((INITIATOR, RESPONDER)))
+        self.survives("negotiations.pcap", capture.octets(), TEXT, JSON, TAP)
+        self.survives("negotiations-cut.pcap", capture.octets(snap=HEADERS + 30), TEXT, TAP)
+        everything = "-d", "tcp.port==0-65535,parley_neg"
+        self.survives("negotiations-forced.pcap", capture.octets(), TEXT, TAP, options=everything)
+
+    def test_negotiations_in_private_data_with_anything_in_them(self):
+        chance = random.Random(SEED)
+        capture = Capture()
+        for number in range(1000):
+            a = capture.connect(ports=(20000 + number, 7471)).handshake()
+            for side, key in (INITIATOR, REQ), (RESPONDER, REP):
+                private = bytearray(neg_wire.hello() + neg_wire.turn(1, 1, neg_wire.qp_info(more=neg_wire.item(11, bytes(20)))))
+                for _ in range(chance.randrange(4)):
+                    private[chance.randrange(len(private))] = chance.choice((0, 1, 0x80, 0xFF, chance.randrange(256)))
+                a.send(side, startup(key, C, 1, bytes(private) + bytes(chance.randrange(9))))
+        for options in (), ("-o", "parley.private_data:neg"):
+            self.survives("private.pcap", capture.octets(), TEXT, TAP, options=options)
+
     def test_random_packets(self):
         path = self.tshark.folder / "random.pcap"
         for kind in "tcp", "ip", "ipv6":
             subprocess.run(["randpkt", "-t", kind, "-c", "2000", path], check=True, capture_output=True)
-            everything = "-d", "tcp.port==0-65535,parley"
-            self.survives(f"random-{kind}.pcap", path.read_bytes(), TEXT, TAP, options=everything)
+            for protocol in "parley", "parley_neg":
+                everything = "-d", f"tcp.port==0-65535,{protocol}"
+                self.survives(f"random-{kind}.pcap", path.read_bytes(), TEXT, TAP, options=everything)
 
 
 def ulpdu_of(chance):

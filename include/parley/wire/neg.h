@@ -28,16 +28,17 @@
 #define PARLEY_NEG_FLAGS(X) X(last, 0x80, "the sender's part of the stage is over")
 #define PARLEY_NEG_FLAG_LAST 0x80
 
-/* Hello, Welcome and Abort hold items: type(2) length(2) value. An unknown type is skipped, unless its top bit is set. */
+/* Hello, Welcome and Abort hold items: type(2) length(2) value. An unknown type is skipped, unless its top bit is set.
+ * error: 2 octets, one of PARLEY_NEG_ERRORS. */
 #define PARLEY_NEG_ITEM_LEN 4
 #define PARLEY_NEG_ITEM_CRITICAL 0x8000
-#define PARLEY_NEG_ITEMS(X)                                     \
-  X(plugin, 0x8001, "plug-in")                                  \
-  X(variant, 0x8002, "variant")                                 \
-  X(done_stage, 0x8003, "the done stage follows")               \
-  X(label, 0x0004, "label of the session")                      \
-  X(error, 0x8010, "error: one of PARLEY_NEG_ERRORS, 2 octets") \
-  X(text, 0x0011, "what happened")                              \
+#define PARLEY_NEG_ITEMS(X)                       \
+  X(plugin, 0x8001, "plug-in")                    \
+  X(variant, 0x8002, "variant")                   \
+  X(done_stage, 0x8003, "the done stage follows") \
+  X(label, 0x0004, "label of the session")        \
+  X(error, 0x8010, "error")                       \
+  X(text, 0x0011, "what happened")                \
   X(advice, 0x0012, "what to try")
 
 /* The Turns of verbs-rc, verbs-uc, verbs-ud, verbs-xrc and manual.
