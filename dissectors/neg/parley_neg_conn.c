@@ -120,27 +120,26 @@ static gboolean went_on_alone(const neg_half* half, const parley_tcp_segment* pa
   return heard_of_peer(half, part, &heard) && (end == 0 || end > heard);
 }
 
-static void say_stage(parley_neg_item* item, guint8 stage, guint8 due) {
-  parley_neg_say(&item->remarks, PARLEY_NEG_REMARK_STAGE_ORDER, "a Turn of the stage %s; the stage is %s",
-                 stage_name(stage), stage_name(due));
-}
-
 /* False: the Turn is of another stage than is due, and has been told of. */
 static gboolean judge_stage(neg_half* half, const parley_neg_header* h, const parley_tcp_segment* part,
                             parley_neg_item* item) {
   const parley_neg_conn* const conn = half->conn;
-  if (h->stage == half->stage) {
-    if (!stage_was_over(half, part)) return TRUE;
-    say_stage(item, h->stage, half->stage + 1);
-    return FALSE;
-  }
+  const gboolean over = stage_was_over(half, part);
+  if (h->stage == half->stage && !over) return TRUE;
   if (h->stage == half->stage + 1 && half->last && !went_on_alone(half, part)) {
     if (h->stage != PARLEY_NEG_STAGE_done || conn->done != no) return TRUE;
     parley_neg_say(&item->remarks, PARLEY_NEG_REMARK_STAGE_ORDER,
                    "a Turn of the stage done; the Hello announced no such stage");
     return FALSE;
   }
-  say_stage(item, h->stage, half->stage);
+  const gboolean ended =
+      over && (half->stage == PARLEY_NEG_STAGE_done || (half->stage == PARLEY_NEG_STAGE_ready && conn->done == no));
+  if (ended)
+    parley_neg_say(&item->remarks, PARLEY_NEG_REMARK_STAGE_ORDER, "a Turn of the stage %s after the end of the session",
+                   stage_name(h->stage));
+  else
+    parley_neg_say(&item->remarks, PARLEY_NEG_REMARK_STAGE_ORDER, "a Turn of the stage %s; the stage is %s",
+                   stage_name(h->stage), stage_name((guint8)(half->stage + over)));
   return FALSE;
 }
 

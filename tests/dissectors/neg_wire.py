@@ -37,7 +37,7 @@ def abort(error=0x0104, text=b"a rule is broken", advice=b"", more=b""):
 
 def qp_info(qpn=0x11, psn=5, transport=1, more=b""):
     return struct.pack(">BBH", 1, transport, 0) + item(0x8001, struct.pack(">I", qpn)) + \
-        item(0x8002, struct.pack(">I", psn)) + more
+        item(0x8002, struct.pack(">I", psn)) + item(4, bytes(10) + b"\xff\xff\xc0\0\2\1") + more
 
 
 class Talk:
