@@ -260,6 +260,15 @@ class Neg(unittest.TestCase):
         names = {frame: name for frame, name, _ in expected}
         self.assertEqual([(frame, names.get(frame), text) for frame, text in said], expected)
 
+    def test_nothing_follows_an_abort_and_that_is_said_once(self):
+        capture = Capture()
+        a = capture.connect(ports=(40001, 7177)).handshake()
+        for octets in hello() + INFO_11, abort(), turn(INFO, 2), message(ABORT):
+            send(a, INITIATOR, octets)
+        send(a, RESPONDER, abort())  # it had not heard of the other one
+        self.assertEqual(self.said(capture), [(6, "a message after its sender's Abort in frame 5")])
+        self.assertEqual(self.said(capture, (NOTE,))[0], (5, "the initiator gave up: protocol_violation: a rule is broken"))
+
 
 AT_ONCE = ("the message has version", "the message announces", "the peer speaks")
 
