@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "parley/trace.hpp"
 #include "tests/unit/cm/test_pair.hpp"
 
 namespace parley::testing_net {
@@ -12,8 +13,9 @@ namespace {
 
 /// b listens and hands on; w works.
 struct Moving : Pair {
-  explicit Moving(const cm::ManagerOptions& worker = {}, NetOptions options = {})
-      : Pair(options), w(net.add_host(3, {}, worker)), vw(w.cm.device()) {}
+  explicit Moving(const cm::ManagerOptions& worker = {}, const cm::IwarpProviderOptions& of_pair = {},
+                  const cm::IwarpProviderOptions& of_worker = {})
+      : Pair({}, of_pair), w(net.add_host(3, of_worker, worker)), vw(w.cm.device()) {}
   ~Moving() {
     for (Host* host : {&b, &w})
       for (auto* e : host->all<cm::ConnectRequest>()) e->id.destroy();
@@ -51,6 +53,15 @@ struct Moving : Pair {
   Verbs vw;
   Address to;
   cm::ListenOptions listening{};
+};
+
+struct Steps final : trace::Sink {
+  void record(const trace::Record& record) override {
+    if (record.local.port != 7471) return;  // the initiator's
+    const std::string line = trace::to_text(record.event);
+    if (line.starts_with("cm.state") || line.starts_with("mpa.frame")) text += line.substr(0, line.find(" rev")) + "\n";
+  }
+  std::string text;
 };
 
 bool says(const Error& error, std::string_view words) { return error.message().find(words) != std::string::npos; }
@@ -268,6 +279,20 @@ TEST(CmMigrate, TheBoundsOfTheNewManagerHold) {
   const auto again = p.w.cm.adopt(std::move(migrants[2]));
   ASSERT_FALSE(again);
   EXPECT_TRUE(says(again.error(), "empty")) << again.error().message();
+}
+
+TEST(CmMigrate, EachTraceHasItsPart) {
+  Steps before, after;
+  Moving p({}, {.trace = &before}, {.trace = &after});
+  cm::Migrant migrant = p.detach(p.ask());
+  EXPECT_EQ(before.text,
+            "mpa.frame received Request\ncm.state from=startup to=deciding\ncm.state from=deciding to=moved\n");
+  p.take(std::move(migrant));
+  ASSERT_TRUE(p.net.run_until([&] { return p.has<cm::Established>(p.w); }));
+  EXPECT_TRUE(before.text.ends_with("to=moved\n")) << before.text;
+  EXPECT_EQ(after.text,
+            "cm.state from=startup to=deciding\ncm.state from=deciding to=decided\ncm.state from=decided to=startup\n"
+            "mpa.frame sent Reply\ncm.state from=startup to=open\n");
 }
 
 TEST(CmMigrate, ADriverWithoutMovableStreamsRefuses) {
