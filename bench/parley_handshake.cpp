@@ -122,6 +122,7 @@ class ParleyHandshakes {
   void on(const cm::DeviceRemoved& e) { throw std::runtime_error(e.why.to_string()); }
   void on(const cm::UserEvent&) {}
   void on(const cm::Resolved&) {}
+  void on(const cm::TimewaitExit&) {}
   void on(const cm::Retrying& e) { throw std::runtime_error("had to retry: " + e.why.to_string()); }
 
   HandshakeForm form_;

@@ -96,7 +96,11 @@ struct Fill {
   // No function asks for these.
   const cm::Failure* operator()(const cm::UserEvent&) const { return nullptr; }
   const cm::Failure* operator()(const cm::Resolved&) const { return nullptr; }
+  const cm::Failure* operator()(const cm::TimewaitExit&) const { return nullptr; }
 };
+
+/// An id's last event has been told; C has none behind it.
+bool not_for_c(const cm::Event& event) { return std::holds_alternative<cm::TimewaitExit>(event); }
 
 }  // namespace
 
@@ -141,7 +145,7 @@ int Context::next_event(parley_event& out) {
   event_given_ = false;
   if (Named* passing = find(std::exchange(passing_, 0)); passing != nullptr) *passing = {};
   if (!event_) event_ = manager().poll_event();
-  while (event_ && of_no_listener(*event_)) event_ = manager().poll_event();
+  while (event_ && (not_for_c(*event_) || of_no_listener(*event_))) event_ = manager().poll_event();
   if (!event_) {
     backend_->drained();
     return 0;

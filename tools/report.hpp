@@ -104,8 +104,9 @@ class Reporter {
   void on(const cm::TurnedAway& e);
   void on(const cm::AddressChanged& e);
   void on(const cm::DeviceRemoved& e);
-  void on(const cm::UserEvent&) {}  // no command posts any
-  void on(const cm::Resolved&) {}   // doctor looks at it itself
+  void on(const cm::UserEvent&) {}     // no command posts any
+  void on(const cm::Resolved&) {}      // doctor looks at it itself
+  void on(const cm::TimewaitExit&) {}  // connect --time-wait, likewise
   Known known(cm::Id id) const;
 
   Output& out_;

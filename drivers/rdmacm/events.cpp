@@ -197,7 +197,12 @@ void Rdmacm::handle_end(Connection& c, Instant now, const CmEvent& event) {
       // The peer's confirmation was lost, and its disconnect says as well that it was there.
       if (c.phase == Phase::accepting) established(c, now, {});
       return on_disconnected(c, event);
-    default: return;  // TIMEWAIT_EXIT, multicast
+    case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+      if (c.phase == Phase::over && c.told_disconnected && c.device->transport() != Transport::iwarp &&
+          !std::exchange(c.told_exit, true))
+        core_->events.push(cm::TimewaitExit{id_of(c)});
+      return;
+    default: return;  // multicast
   }
 }
 
@@ -312,6 +317,7 @@ void Rdmacm::disconnected(Connection& c, cm::Failure why, bool graceful) {
   set_deadline(c, never);
   (void)c.device->collect();  // what the peer sent before, and what was flushed
   core_->events.push(cm::Disconnected{.id = id_of(c), .graceful = graceful, .why = std::move(why)});
+  c.told_disconnected = true;
   end(c);
 }
 

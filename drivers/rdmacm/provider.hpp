@@ -27,6 +27,7 @@
 // open       | DISCONNECTED                     | over       | rdma_disconnect; Disconnected
 // open       | a request failed                 | breaking   | waits a moment for DISCONNECTED, which says more
 // closing    | DISCONNECTED                     | over       | Disconnected
+// over       | TIMEWAIT_EXIT (InfiniBand CM)    | over       | TimewaitExit, behind Disconnected
 // waiting..  | ConnectOptions::timeout          | over       | ConnectFailed; not behind connecting
 // any        | DEVICE_REMOVAL                   | over       | ConnectFailed or Disconnected
 #pragma once
@@ -81,6 +82,7 @@ struct Connection {
   bool search = false;        // of Manager::resolve(): ends with Resolved
   bool accept = false;        // decided
   bool disconnected = false;  // rdma_disconnect was called
+  bool told_disconnected = false, told_exit = false;
   rdma_cm_id* cm = nullptr;
   NicDevice* device = nullptr;
   Address local{}, peer{};

@@ -234,6 +234,12 @@ struct DeviceRemoved {
   Device* device = nullptr;
   Failure why;
 };
+/// RoCE and InfiniBand, behind Disconnected, of an id that was kept: no packet of the connection can be under way any more,
+/// so that another may have its queue pair's number. No bound is promised, and a peer's or device's end may leave it out:
+/// who waits for it needs a time limit. Never on iWARP, whose TCP keeps its own TIME_WAIT: neither on sockets nor on a NIC.
+struct TimewaitExit {
+  Id id;
+};
 /// What Manager::post_event() was given.
 struct UserEvent {
   Id id;  ///< none, or a live one
@@ -241,7 +247,7 @@ struct UserEvent {
 };
 
 using Event = std::variant<Listening, ConnectRequest, Established, Rejected, ConnectFailed, Retrying, Disconnected,
-                           TurnedAway, AddressChanged, DeviceRemoved, UserEvent, Resolved>;
+                           TurnedAway, AddressChanged, DeviceRemoved, UserEvent, Resolved, TimewaitExit>;
 
 inline constexpr std::uint32_t endpoints_default = 131072;
 inline constexpr std::uint32_t endpoints_limit = 1U << 24;

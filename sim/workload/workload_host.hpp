@@ -80,6 +80,7 @@ class HostApp final : public App {
   void on(cm::DeviceRemoved&) {}
   void on(cm::UserEvent&) {}
   void on(cm::Resolved&) {}
+  void on(cm::TimewaitExit&) {}
   void decide(Live& end);
   void learn_address(Live& end);
   void told(Live& end, check::ToldEvent event);

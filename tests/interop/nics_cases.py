@@ -67,6 +67,11 @@ def cm_cases(device):
     yield Case("retry", device, "b", STOCK_RPING.replace("{pings}", "1"),
                f"{PARLEY} connect {{address}}:1 --rounds 3 --back-off 50ms {NIC}", interrupt=True, server_exit=None,
                client_says=["trying 192.0.2.2:1(.|\n)*trying 192.0.2.2:1", "nobody listens"], client_exit=1)
+    if not iwarp:
+        yield Case("time-wait", device, "a", f"{PARLEY} listen {{address}}:{{port}} --count 1 {NIC}",
+                   f"{PARLEY} connect {{address}}:{{port}} --hold 100ms --time-wait {NIC}",
+                   server_says=["1 requests?: 1 established"],
+                   client_says=["time-wait over, [0-9.]+ m?s behind the disconnect", "1 of 1 connections"])
     yield Case("no-such-host", device, "b", STOCK_RPING.replace("{pings}", "1"),
                f"{PARLEY} connect 192.0.2.99:{{port}} {NIC}", interrupt=True, server_exit=None,
                client_says=["resolve the address of 192.0.2.99"], client_exit=3)

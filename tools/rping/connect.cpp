@@ -32,6 +32,7 @@ struct ConnectArgs {
   std::uint64_t count = 1;
   std::uint64_t concurrency = 1;
   bool quiet = false;
+  bool time_wait = false;
   Duration hold{};
   Duration tcp_timeout = std::chrono::seconds(10);
   Duration connect_timeout{};
@@ -45,6 +46,7 @@ struct Attempt {
   bool up = false;
   bool closing = false;
   Instant close_at = never;
+  Instant down_at = never;  ///< --time-wait: it ended well, and its time-wait runs
   Instant give_up_at = never;
 };
 
@@ -178,12 +180,23 @@ void Connector::handle(const cm::Event& event) {
     if (attempt == nullptr) return;
     if (attempt->traffic) attempt->traffic->poll();
     const bool finished = !attempt->traffic || attempt->traffic->done();
-    if (down->graceful && finished && (attempt->closing || args_.hold == Duration{0})) {
+    if (!down->graceful || !finished || (!attempt->closing && args_.hold != Duration{0})) {
+      lost(*attempt, down->why, text);
+    } else if (args_.time_wait) {
+      attempt->closing = true;
+      attempt->down_at = session_.now();
+    } else {
       ++good_;
       end(down->id.number());
-    } else {
-      lost(*attempt, down->why, text);
     }
+  } else if (const auto* exit = std::get_if<cm::TimewaitExit>(&event)) {
+    const Attempt* attempt = attempt_of(exit->id);
+    if (attempt == nullptr) return;
+    if (!args_.quiet)
+      context_.out.text(fmt::format("time-wait over, {} behind the disconnect",
+                                    measured_duration_text(session_.now() - attempt->down_at)));
+    ++good_;
+    end(exit->id.number());
   }
 }
 
@@ -218,6 +231,9 @@ void Connector::tend() {
           number, attempt.up && !finished
                       ? fmt::format("{}: {} messages sent and {} received within {}", peer, attempt.traffic->sent(),
                                     attempt.traffic->received(), duration_text(args_.timeout))
+                  : attempt.down_at != never
+                      ? fmt::format("{}: no end of its time-wait within {}; iWARP devices tell of none", peer,
+                                    duration_text(args_.timeout))
                       : fmt::format("{}: not over within {}", peer, duration_text(args_.timeout)));
     }
   }
@@ -332,6 +348,9 @@ int run_connect(ConnectArgs& args, Context& context) {
   auto data = settle(args.mpa);
   if (!data) return refuse(data.error());
   if (const auto fits = check_provider(args.session, args.mpa); !fits) return refuse(fits.error());
+  if (args.time_wait && args.session.provider != "rdmacm")
+    return refuse(
+        {Exit::usage, "--time-wait is for --provider rdmacm: TCP keeps its own TIME_WAIT, of which nobody is told"});
   if (args.traffic.echoed && args.traffic.sends == 0)
     return refuse({Exit::usage, "--echoed compares what --send sent: say --send N too"});
   if (const auto sane = check(args.traffic); !sane) return refuse(sane.error());
@@ -368,6 +387,7 @@ void register_connect(Command app, Context& context) {
   sub.option("-n,--count", args->count, "Connections to set up, in all").shows_default();
   sub.option("--concurrency", args->concurrency, "Connections at once").range(1, 60000).shows_default();
   add_duration(sub, "--hold", args->hold, "Stay connected this long");
+  sub.flag("--time-wait", args->time_wait, "RoCE: keep each connection until its time-wait is over, and say so");
   sub.flag("--echoed", args->traffic.echoed, "With --send: the peer returns each message (parley listen --echo)");
   add_traffic_options(sub, args->traffic);
   add_mpa_options(sub, args->mpa);

@@ -86,6 +86,7 @@ struct Teller {
   void operator()(const DeviceRemoved&) const {}
   void operator()(const UserEvent&) const {}
   void operator()(const Resolved&) const {}
+  void operator()(const TimewaitExit&) const {}
 };
 
 }  // namespace
