@@ -4,6 +4,7 @@
 #   dev        headers, libparley.a and the link to libparley.so, the CMake package, parley.pc, parley-c.pc, manual pages
 #   tools      the command, its scenarios, manual pages and completions
 #   wireshark  the plugin
+#   python     the bridge to plug-ins in Python
 # docs/install.md is the users' side of it.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -164,5 +165,9 @@ function(parley_install)
   if(TARGET parley_wireshark)
     parley_install_wireshark()
     add_dependencies(parley_installed parley_wireshark)
+  endif()
+  if(TARGET parley_python)
+    install(TARGETS parley_python LIBRARY DESTINATION lib/parley COMPONENT python)
+    add_dependencies(parley_installed parley_python)
   endif()
 endfunction()

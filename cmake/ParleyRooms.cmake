@@ -155,6 +155,28 @@ function(parley_drivers)
   target_compile_definitions(parley_drivers PRIVATE BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_DISABLE_BOOST_REGEX BOOST_ERROR_CODE_HEADER_ONLY)
 endfunction()
 
+# Plug-ins that are modules of Python. A shared object of its own, so that nothing else needs Python.
+function(parley_python_bridge)
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/drivers/plugin/python.cpp PROPERTIES COMPILE_DEFINITIONS
+    "PARLEY_VERSION=\"${PROJECT_VERSION}\";PARLEY_LIBRARY_DIR=\"${CMAKE_INSTALL_PREFIX}/lib\"")
+  if(PARLEY_SANITIZE OR PARLEY_TSAN OR PARLEY_FUZZ)
+    return()  # Python's own objects are not built for those
+  endif()
+  pkg_check_modules(PYTHON IMPORTED_TARGET python3-embed)
+  find_path(PYBIND11_INCLUDE pybind11/embed.h)
+  if(NOT PYTHON_FOUND OR NOT PYBIND11_INCLUDE)
+    message(STATUS "plug-ins in Python are left out: pybind11 or Python's headers are missing (Debian: pybind11-dev python3-dev)")
+    return()
+  endif()
+  add_library(parley_python MODULE ${PROJECT_SOURCE_DIR}/drivers/python/bridge.cpp)
+  target_include_directories(parley_python SYSTEM PRIVATE ${PYBIND11_INCLUDE})
+  target_compile_definitions(parley_python PRIVATE PARLEY_VERSION="${PROJECT_VERSION}")
+  target_link_libraries(parley_python PRIVATE parley_flags fmt::fmt PkgConfig::PYTHON)
+  target_link_options(parley_python PRIVATE -Wl,-z,defs)  # it brings all that it needs: programs export nothing to it
+  set_target_properties(parley_python PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/parley)
+endfunction()
+
 # Packets by libpcap. Without it the library is there all the same, and says that it can do nothing.
 function(parley_pcap_driver)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/drivers/pcap/*.cpp)

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "drivers/plugin/python.hpp"
 #include "parley/plugin.h"
 
 namespace parley::neg {
@@ -186,6 +187,7 @@ std::size_t size_of_symbol(const void* symbol) {
 }  // namespace
 
 Outcome<std::unique_ptr<Plugin>> load_plugin(const std::string& path) {
+  if (std::filesystem::path(path).extension() == ".py") return load_python_plugin(path);
   // A name without a slash would be looked for along the system's paths.
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
   // The system would wait for somebody to write into a pipe.
@@ -223,7 +225,7 @@ Outcome<std::vector<std::string>> plugins_in(const std::string& folder) {
   std::vector<std::string> out;
   std::error_code wrong;
   for (std::filesystem::directory_iterator at(folder, wrong), end; !wrong && at != end; at.increment(wrong))
-    if (at->path().extension() == ".so") out.push_back(at->path().string());
+    if (at->path().extension() == ".so" || at->path().extension() == ".py") out.push_back(at->path().string());
   if (wrong) return refused(folder, wrong.message());
   std::sort(out.begin(), out.end());
   return out;

@@ -83,9 +83,11 @@ shlibs_are_told() {
 
 plugin_is_loaded() { inside tshark -G plugins 2>/dev/null | grep -E '^parley\.so\s.*/usr/lib/.*/epan/parley\.so'; }
 
+python_module_is_loaded() { inside parley neg check-plugin /tmp/examples/neg_plugin.py; }
+
 remove_all() {
   local left
-  inside apt-get purge -y -q libparley-dev libparley1 parley-tools parley-wireshark || return
+  inside apt-get purge -y -q libparley-dev libparley1 parley-python parley-tools parley-wireshark || return
   left=$(ours; left_of_ours)
   echo "$left"
   [ -z "$left" ]
@@ -106,6 +108,8 @@ check "parley-tools installs on a bare Debian" apt_install "$(deb parley-tools)"
 check "the command runs and has its scenarios" command_works
 check "parley-wireshark installs" apt_install "$(deb parley-wireshark)" tshark
 check "tshark loads the plugin" plugin_is_loaded
+check "parley-python installs" apt_install "$(deb parley-python)"
+check "a plug-in in Python negotiates with itself" python_module_is_loaded
 check "libparley1 tells what depends on it to" shlibs_are_told
 check "libparley-dev installs" apt_install "$(deb libparley1)" "$(deb libparley-dev)" g++ make cmake pkg-config \
   libboost-dev

@@ -87,8 +87,12 @@ Or<void> add_plugins(neg::Framework& framework, const PluginArgs& args, Context&
 }
 
 void add_plugin_options(Command sub, PluginArgs& args) {
-  sub.option("--plugin", args.files, "Shared object with a plug-in; may be repeated").type("FILE").repeatable();
-  sub.option("--plugin-dir", args.folders, "Load each *.so of this folder; may be repeated").type("DIR").repeatable();
+  sub.option("--plugin", args.files, "Shared object or Python module with a plug-in; may be repeated")
+      .type("FILE")
+      .repeatable();
+  sub.option("--plugin-dir", args.folders, "Load each *.so and *.py of this folder; may be repeated")
+      .type("DIR")
+      .repeatable();
 }
 
 Exit exit_of(const neg::Failure& why) {

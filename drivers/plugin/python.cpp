@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "drivers/plugin/python.hpp"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace parley::neg {
+namespace {
+
+constexpr std::string_view bridge_name = "parley_python.so";
+
+tl::unexpected<Failure> no_bridge(std::string text, std::string advice) {
+  return tl::unexpected(
+      Failure{.problem = Problem::plugin_refused, .text = std::move(text), .advice = std::move(advice)});
+}
+
+/// Where PARLEY_PYTHON_BRIDGE says; beside the program, as it is built and installed; where this was installed.
+std::vector<std::filesystem::path> places() {
+  if (const char* named = std::getenv("PARLEY_PYTHON_BRIDGE"); named != nullptr && *named != '\0') return {named};
+  std::vector<std::filesystem::path> out;
+  std::error_code unknown;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown);
+  if (!unknown) out.push_back(program.parent_path().parent_path() / "lib" / "parley" / bridge_name);
+  out.push_back(std::filesystem::path(PARLEY_LIBRARY_DIR) / "parley" / bridge_name);
+  return out;
+}
+
+Outcome<ParleyPythonLoad*> find_bridge() {
+  for (const std::filesystem::path& place : places()) {
+    std::error_code none;
+    if (!std::filesystem::is_regular_file(place, none)) continue;
+    // Modules of Python that are shared objects find Python's own functions among the program's. It stays loaded.
+    void* const bridge = ::dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL);
+    if (bridge == nullptr) {
+      const char* const said = ::dlerror();
+      return no_bridge(said == nullptr ? "the bridge to Python cannot be loaded" : said, "is libpython3 there?");
+    }
+    auto* const version = reinterpret_cast<ParleyPythonVersion*>(::dlsym(bridge, python_version_symbol));
+    auto* const load = reinterpret_cast<ParleyPythonLoad*>(::dlsym(bridge, python_load_symbol));
+    if (version == nullptr || load == nullptr)
+      return no_bridge(place.string() + " is no bridge to Python", "unset PARLEY_PYTHON_BRIDGE");
+    if (std::string_view(version()) != PARLEY_PYTHON_BRIDGE_VERSION)
+      return no_bridge(
+          fmt::format("{} is of Parley {}; this is {}", place.string(), version(), PARLEY_PYTHON_BRIDGE_VERSION),
+          "install both from one build");
+    return load;
+  }
+  return no_bridge(fmt::format("Python modules need the bridge {}, which is not installed", bridge_name),
+                   "build Parley where pybind11 is installed, or set PARLEY_PYTHON_BRIDGE to the file");
+}
+
+}  // namespace
+
+Outcome<std::unique_ptr<Plugin>> load_python_plugin(const std::string& path) {
+  const auto load = find_bridge();
+  if (!load) return tl::unexpected(load.error());
+  Outcome<std::unique_ptr<Plugin>> out;
+  (*load)(path, out);
+  return out;
+}
+
+}  // namespace parley::neg
