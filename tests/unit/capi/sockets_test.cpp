@@ -13,7 +13,7 @@
 namespace parley {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Steady = std::chrono::steady_clock;
 
 /// A context that is driven by poll() on its descriptor alone, with no time limit but the test's own.
 struct Program {
@@ -42,11 +42,11 @@ struct Program {
 /// Until the condition holds; false after 20 s.
 template <class Condition>
 bool drive(std::initializer_list<Program*> programs, Condition condition) {
-  const auto end = Clock::now() + std::chrono::seconds(20);
+  const auto end = Steady::now() + std::chrono::seconds(20);
   while (!condition()) {
     std::vector<pollfd> waits;
     for (Program* p : programs) waits.push_back({parley_fd(p->ctx), POLLIN, 0});
-    if (Clock::now() > end || ::poll(waits.data(), waits.size(), 20'000) <= 0) return false;
+    if (Steady::now() > end || ::poll(waits.data(), waits.size(), 20'000) <= 0) return false;
     std::size_t i = 0;
     for (Program* p : programs) {
       if (waits[i++].revents == 0) continue;  // a program that is not told may sleep

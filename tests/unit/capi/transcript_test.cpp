@@ -11,7 +11,7 @@
 #include "parley/parley.h"
 #include "tests/unit/transcripts.hpp"
 
-namespace parley {
+namespace parley::transcript_test {
 namespace {
 
 using transcripts::Command;
@@ -260,4 +260,4 @@ struct Script {
 TEST(CTranscripts, AreAsReviewed) { EXPECT_GE(transcripts::compare<Script>("tests/scripts/capi"), 5U); }
 
 }  // namespace
-}  // namespace parley
+}  // namespace parley::transcript_test

@@ -9,7 +9,7 @@
 #include "tests/unit/capture/stories.hpp"
 #include "tests/unit/reviewed.hpp"
 
-namespace parley::capture {
+namespace parley::capture::anonymize_whole_test {
 namespace {
 
 using test::Exchange;
@@ -203,4 +203,4 @@ TEST(AnonymizeWhole, KeepsTheVerdictOfWhatIsNotWholeInTheCapture) {
 }
 
 }  // namespace
-}  // namespace parley::capture
+}  // namespace parley::capture::anonymize_whole_test

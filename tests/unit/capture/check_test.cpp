@@ -7,7 +7,7 @@
 #include "capture/report/text_ladder.hpp"
 #include "tests/unit/capture/exchange.hpp"
 
-namespace parley::capture {
+namespace parley::capture::check_test {
 namespace {
 
 using test::Exchange;
@@ -422,4 +422,4 @@ TEST(TextLadder, FitsItsWidthAndTellsEveryMessage) {
 }
 
 }  // namespace
-}  // namespace parley::capture
+}  // namespace parley::capture::check_test

@@ -9,7 +9,7 @@
 #include "tests/unit/capture/stories.hpp"
 #include "tests/unit/reviewed.hpp"
 
-namespace parley::capture {
+namespace parley::capture::corners_test {
 namespace {
 
 using test::brief;
@@ -364,4 +364,4 @@ TEST(CaptureCorners, WhatWasHandedOutTakesNoRoom) {
 }
 
 }  // namespace
-}  // namespace parley::capture
+}  // namespace parley::capture::corners_test

@@ -6,7 +6,7 @@
 #include "tests/unit/capture/stories.hpp"
 #include "tests/unit/reviewed.hpp"
 
-namespace parley::capture {
+namespace parley::capture::edges_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -216,4 +216,4 @@ TEST(CaptureEdges, WhatIsNotListedIsCounted) {
 }
 
 }  // namespace
-}  // namespace parley::capture
+}  // namespace parley::capture::edges_test

@@ -4,7 +4,7 @@
 
 #include "tests/unit/capture/exchange.hpp"
 
-namespace parley::capture {
+namespace parley::capture::frames_test {
 namespace {
 
 using test::Exchange;
@@ -143,4 +143,4 @@ TEST(CaptureFrames, AFinThatWasSentBeforeTheFaultCameSaysNothingOfIt) {  // RFC 
 }
 
 }  // namespace
-}  // namespace parley::capture
+}  // namespace parley::capture::frames_test

@@ -6,7 +6,7 @@
 #include "capture/rules/rdmap/message_extent.hpp"
 #include "tests/unit/capture/exchange.hpp"
 
-namespace parley::capture {
+namespace parley::capture::gaps_test {
 namespace {
 
 using test::errors;
@@ -267,4 +267,4 @@ TEST(CaptureGaps, TheUlpMayBeginAgainAfterARejection) {  // RFC 5044 §7.1.2 rul
 }
 
 }  // namespace
-}  // namespace parley::capture
+}  // namespace parley::capture::gaps_test

@@ -5,7 +5,7 @@
 
 #include "tests/unit/capture/exchange.hpp"
 
-namespace parley::capture {
+namespace parley::capture::losses_test {
 namespace {
 
 using test::errors;
@@ -296,4 +296,4 @@ TEST(CaptureLosses, AMarkerThatIsLeftOutBeforeAnFpduIsNamed) {  // RFC 5044 §4.
 }
 
 }  // namespace
-}  // namespace parley::capture
+}  // namespace parley::capture::losses_test

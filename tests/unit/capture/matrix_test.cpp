@@ -8,7 +8,7 @@
 
 #include "tests/unit/capture/exchange.hpp"
 
-namespace parley::capture {
+namespace parley::capture::matrix_test {
 namespace {
 
 ConnectionReport only(const test::Exchange& x) {
@@ -183,4 +183,4 @@ TEST(PeerNames, ComeFromTheFileOrItsDirectory) {
 }
 
 }  // namespace
-}  // namespace parley::capture
+}  // namespace parley::capture::matrix_test

@@ -4,7 +4,7 @@
 
 #include "tests/unit/capture/exchange.hpp"
 
-namespace parley::capture {
+namespace parley::capture::misses_test {
 namespace {
 
 using test::errors;
@@ -180,4 +180,4 @@ TEST(CaptureMisses, AStreamThatEndsInsideAnFpduIsNoted) {
 }
 
 }  // namespace
-}  // namespace parley::capture
+}  // namespace parley::capture::misses_test

@@ -15,7 +15,7 @@
 #include "capture/report/text.hpp"
 #include "tests/unit/capture/exchange.hpp"
 
-namespace parley::capture {
+namespace parley::capture::pick_up_test {
 namespace {
 
 using test::Exchange;
@@ -384,4 +384,4 @@ INSTANTIATE_TEST_SUITE_P(Verdict, PickUpOfEveryMix, testing::ValuesIn(bench::mix
 });
 
 }  // namespace
-}  // namespace parley::capture
+}  // namespace parley::capture::pick_up_test

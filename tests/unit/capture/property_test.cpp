@@ -6,7 +6,7 @@
 #include "capture/report/text_ladder.hpp"
 #include "tests/unit/capture/exchange.hpp"
 
-namespace parley::capture {
+namespace parley::capture::property_test {
 namespace {
 
 using test::Frames;
@@ -152,4 +152,4 @@ TEST(CaptureProperty, DamagedOctetsNeverBreakTheChecker) {
 }
 
 }  // namespace
-}  // namespace parley::capture
+}  // namespace parley::capture::property_test

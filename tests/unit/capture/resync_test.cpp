@@ -5,7 +5,7 @@
 
 #include "tests/unit/capture/exchange.hpp"
 
-namespace parley::capture {
+namespace parley::capture::resync_test {
 namespace {
 
 using test::errors;
@@ -235,4 +235,4 @@ TEST(CaptureResync, ASynOnPortsThatWereInUseBeginsAnotherConnection) {
 }
 
 }  // namespace
-}  // namespace parley::capture
+}  // namespace parley::capture::resync_test

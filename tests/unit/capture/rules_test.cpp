@@ -5,7 +5,7 @@
 
 #include "tests/unit/capture/exchange.hpp"
 
-namespace parley::capture {
+namespace parley::capture::rules_test {
 namespace {
 
 using test::Exchange;
@@ -627,4 +627,4 @@ TEST(CaptureRules, OctetsThatWaitTooLongForTheReplyAreNamed) {
 }
 
 }  // namespace
-}  // namespace parley::capture
+}  // namespace parley::capture::rules_test

@@ -5,7 +5,7 @@
 #include "base/text.hpp"
 #include "tests/unit/capture/exchange.hpp"
 
-namespace parley::capture {
+namespace parley::capture::set_up_test {
 namespace {
 
 using test::errors;
@@ -323,4 +323,4 @@ TEST(CaptureSetUp, AConnectionThatEndsInsideWhatItsFinCoversLacksOctets) {  // R
 }
 
 }  // namespace
-}  // namespace parley::capture
+}  // namespace parley::capture::set_up_test

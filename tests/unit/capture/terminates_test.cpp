@@ -7,7 +7,7 @@
 #include "tests/unit/capture/stories.hpp"
 #include "tests/unit/reviewed.hpp"
 
-namespace parley::capture {
+namespace parley::capture::terminates_test {
 namespace {
 
 using test::Exchange;
@@ -248,4 +248,4 @@ TEST(CaptureGivenUp, EveryReactionToAFault) {
 }
 
 }  // namespace
-}  // namespace parley::capture
+}  // namespace parley::capture::terminates_test

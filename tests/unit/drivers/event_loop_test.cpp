@@ -11,7 +11,7 @@
 
 #include "parley/tcp_host.hpp"
 
-namespace parley {
+namespace parley::event_loop_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -291,4 +291,4 @@ TEST(EventLoop, WakeEndsTheWaitOfAnotherThread) {
 }
 
 }  // namespace
-}  // namespace parley
+}  // namespace parley::event_loop_test

@@ -10,7 +10,7 @@
 #include "drivers/verbs/convert.hpp"
 #endif
 
-namespace parley {
+namespace parley::rdma_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -186,4 +186,4 @@ TEST(RejectReasons, AreGivenInWords) {
 #endif
 
 }  // namespace
-}  // namespace parley
+}  // namespace parley::rdma_test

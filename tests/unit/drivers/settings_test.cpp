@@ -6,7 +6,7 @@
 
 #include "parley/tcp_host.hpp"
 
-namespace parley {
+namespace parley::settings_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -80,4 +80,4 @@ TEST(Settings, WhatCannotBeIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace parley
+}  // namespace parley::settings_test

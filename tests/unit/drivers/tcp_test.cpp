@@ -25,7 +25,7 @@
 #include "parley/wire/mpa.h"
 #include "wire/mpa.hpp"
 
-namespace parley {
+namespace parley::tcp_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -668,4 +668,4 @@ TEST(Drivers, TheLongestWaitWaits) {
 }
 
 }  // namespace
-}  // namespace parley
+}  // namespace parley::tcp_test

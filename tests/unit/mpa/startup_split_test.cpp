@@ -5,7 +5,7 @@
 
 #include "tests/unit/mpa/startup_kit.hpp"
 
-namespace parley::mpa {
+namespace parley::mpa::startup_split_test {
 namespace {
 using namespace kit;
 
@@ -252,4 +252,4 @@ TEST(MpaStartupRandom, NoOctetsAndNoOrderOfInputsBreakIt) {
 }
 
 }  // namespace
-}  // namespace parley::mpa
+}  // namespace parley::mpa::startup_split_test

@@ -4,7 +4,7 @@
 #include "test_pair.hpp"
 #include "tests/unit/reviewed.hpp"
 
-namespace parley::nic::iwarp::test {
+namespace parley::nic::iwarp::test::qp_states_test {
 namespace {
 
 struct Case {
@@ -137,4 +137,4 @@ TEST(NicQpStates, TableIsAsReviewed) {
 }
 
 }  // namespace
-}  // namespace parley::nic::iwarp::test
+}  // namespace parley::nic::iwarp::test::qp_states_test

@@ -3,7 +3,7 @@
 // word.
 #include "test_pair.hpp"
 
-namespace parley::nic::iwarp::test {
+namespace parley::nic::iwarp::test::terminate_test {
 namespace {
 
 const std::string no_octets;
@@ -502,4 +502,4 @@ TEST(NicTerminate, TheFenceHoldsATerminateThatNoFpduCausedAndLetsOutOneThatWasPr
 }
 
 }  // namespace
-}  // namespace parley::nic::iwarp::test
+}  // namespace parley::nic::iwarp::test::terminate_test

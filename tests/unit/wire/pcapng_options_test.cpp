@@ -8,7 +8,7 @@
 #include "wire/packet.hpp"
 #include "wire/pcapng.hpp"
 
-namespace parley::wire {
+namespace parley::wire::pcapng_options_test {
 namespace {
 
 using std::chrono::nanoseconds;
@@ -162,4 +162,4 @@ TEST(PcapngOptions, OptionsThatContradictTheirBlockAreIgnored) {
 }
 
 }  // namespace
-}  // namespace parley::wire
+}  // namespace parley::wire::pcapng_options_test

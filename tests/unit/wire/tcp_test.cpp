@@ -5,7 +5,7 @@
 
 #include "base/rng.hpp"
 
-namespace parley::wire {
+namespace parley::wire::tcp_test {
 namespace {
 
 Bytes emitted(const TcpHeader& header) {
@@ -221,4 +221,4 @@ TEST(WireTcp, ResetWithoutAnAckAcknowledgesTheWholeSegment) {
 }
 
 }  // namespace
-}  // namespace parley::wire
+}  // namespace parley::wire::tcp_test
