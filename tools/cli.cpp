@@ -60,20 +60,48 @@ std::string too_much(const std::vector<std::string>& left) {
   return fmt::format("there is no option {}", *option);
 }
 
+template <class T>
+CLI::Validator in_range(T least, T most) {
+  const auto wrong = [least, most](const std::string& text) {
+    T value{};
+    if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return std::string();
+    return fmt::format("'{}' is not a number from {} to {}", printable(text, false), least, most);
+  };
+  return {wrong, CLI::Range(least, most).get_description()};
+}
+
+CLI::Validator among(std::vector<std::string> values) {
+  const std::string description = CLI::IsMember(values).get_description();
+  const auto wrong = [values = std::move(values)](const std::string& text) {
+    if (std::find(values.begin(), values.end(), text) != values.end()) return std::string();
+    return fmt::format("'{}' is not one of {}", printable(text, false), fmt::join(values, ", "));
+  };
+  return {wrong, description};
+}
+
+/// What CLI11 says as "Could not convert: --port = x".
+std::string not_a_number(const std::string& said) {
+  const std::string_view text = said;
+  const std::size_t colon = text.find(": "), equals = text.find(" = ");
+  if (colon == text.npos || equals == text.npos || equals < colon) return said;
+  return fmt::format("{}: '{}' is not a number, or too large", text.substr(colon + 2, equals - colon - 2),
+                     printable(text.substr(equals + 3), false));
+}
+
 }  // namespace
 
 Option Option::required() { return Option(*option_->required()); }
 Option Option::type(const std::string& name) { return Option(*option_->type_name(name)); }
 Option Option::shows_default() { return Option(*option_->capture_default_str()); }
 Option Option::shows_default(const std::string& text) { return Option(*option_->default_str(text)); }
-Option Option::range(int least, int most) { return Option(*option_->check(CLI::Range(least, most))); }
-Option Option::range(unsigned least, unsigned most) { return Option(*option_->check(CLI::Range(least, most))); }
-Option Option::range(std::size_t least, std::size_t most) { return Option(*option_->check(CLI::Range(least, most))); }
-Option Option::one_of(std::vector<std::string> values) {
-  return Option(*option_->check(CLI::IsMember(std::move(values))));
-}
+Option Option::range(int least, int most) { return Option(*option_->check(in_range(least, most))); }
+Option Option::range(unsigned least, unsigned most) { return Option(*option_->check(in_range(least, most))); }
+Option Option::range(std::size_t least, std::size_t most) { return Option(*option_->check(in_range(least, most))); }
+Option Option::one_of(std::vector<std::string> values) { return Option(*option_->check(among(std::move(values)))); }
 Option Option::one_of_numbers(std::vector<int> values) {
-  return Option(*option_->check(CLI::IsMember(std::move(values))));
+  std::vector<std::string> texts;
+  for (const int value : values) texts.push_back(std::to_string(value));
+  return Option(*option_->check(among(std::move(texts))));
 }
 Option Option::check(Check check) { return Option(*option_->check(std::move(check))); }
 Option Option::delimiter(char between) { return Option(*option_->delimiter(between)); }
@@ -259,7 +287,8 @@ CommandLine::Parsed CommandLine::parse(int argc, const char* const* argv, std::o
       app_->exit(error, out, out);
       return Parsed::told;
     }
-    wrong_ = one_line(error.what());
+    const bool number = dynamic_cast<const CLI::ConversionError*>(&error) != nullptr;
+    wrong_ = number ? not_a_number(one_line(error.what())) : one_line(error.what());
     return Parsed::wrong;
   }
 }

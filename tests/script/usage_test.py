@@ -42,7 +42,8 @@ class Usage(CliTest):
 
     def test_bad_option_values(self):
         for words, said in (
-            (("--revision", "3"), "1,2"),
+            (("--revision", "3"), "'3' is not one of 1, 2"),
+            (("--revision", "two"), "'two' is not one of 1, 2"),
             (("--rtr", "wave"), "none, frame, send, write, read"),
             (("--rtr-offer", "frame"), "send, write, read"),
             (("--ird", "16383"), "0..16382 or none"),
@@ -52,18 +53,22 @@ class Usage(CliTest):
             (("--timeout", "-1s"), "unit"),
             (("--peer-quirk", "nobody"), "parley quirks"),
             (("--play-quirk", "nobody"), "parley quirks"),
-            (("--private-data-max", "513"), "512"),
+            (("--private-data-max", "513"), "'513' is not a number from 0 to 512"),
             (("--private-data", "hex:0g"), "'g' is not a hexadecimal digit"),
             (("--private-data", "hex:000"), "odd number"),
             (("--rtr", "frame", "--revision", "2"), "revision 1"),
             (("--rtr-fallback", "frame"), "without S"),
             (("--echoed",), "--send"),
-            (("--port", "65536"), "65536"),
+            (("--port", "65536"), "'65536' is not a number, or too large"),
+            (("--port", "mpa"), "'mpa' is not a number"),
             (("--size", "9999999"), "octets for one connection"),
         ):
             with self.subTest(words):
                 self.refused(run("connect", "127.0.0.1:1", *words), 2, said)
         self.refused(run("connect"), 2, "--address")
+        # An option that may be repeated takes one value: the next is the peer, who is not there.
+        found = run("connect", "--backup", "127.0.0.1:1", "127.0.0.1:1", "--rounds", "1")
+        self.assertEqual(found.code, 1, found.err)
         self.refused(run("connect", "127.0.0.1:x"), 2, "not a port")
         self.refused(run("connect", "127.0.0.1:65536"), 2, "not a port")
         self.refused(run("connect", "[::1"), 2, "lacks a ']'")

@@ -378,7 +378,9 @@ void register_connect(Command app, Context& context) {
       .required();
   sub.option("-p,--port", args->port, "Port, if ENDPOINT has none").shows_default();
   sub.option("--local", args->local, "Source address, with a port if wanted").type("ADDRESS");
-  sub.option("--backup", args->backups, "HOST or HOST:PORT to try when ENDPOINT fails; may be repeated").type("HOST");
+  sub.option("--backup", args->backups, "HOST or HOST:PORT to try when ENDPOINT fails; may be repeated")
+      .type("HOST")
+      .repeatable();
   sub.option("--rounds", args->retry.rounds, "How often all addresses are tried")
       .range(1U, cm::retry_rounds_max)
       .shows_default();
