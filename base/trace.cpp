@@ -20,6 +20,7 @@ std::string value_text(T value) {
   else
     return std::to_string(value);
 }
+std::string value_text(int value) { return std::to_string(value); }
 std::string value_text(Duration value) { return brief_duration_text(value); }
 std::string value_text(const Address& value) { return value.to_string(); }
 

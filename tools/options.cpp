@@ -324,18 +324,12 @@ void add_provider_options(Command sub, SessionOptions& options) {
       .type("NAME");
 }
 
-Or<void> check_provider(const SessionOptions& session, const MpaArgs& args, bool v_is_trace) {
+Or<void> check_provider(const SessionOptions& session, const MpaArgs& args) {
   if (session.provider == "iwarp") {
     if (session.device.empty()) return {};
     return complain(Exit::usage, "--device names an RDMA device: it belongs to --provider rdmacm");
   }
   // A setting is the default of a machine, for whichever provider; what is refused is what somebody asked for here.
-  for (const std::string_view option :
-       {"--log", "--log-file", "--log-level", "--metrics", "--metrics-interval", "--metrics-http", "-v"})
-    if (args.was_given(option) && (option != "-v" || v_is_trace))
-      return complain(Exit::usage, fmt::format("{}: logs and metrics are made from the trace, which --provider rdmacm "
-                                               "does not write yet",
-                                               option));
   const bool no_crc = args.was_given("--no-crc") && !args.mpa.crc;
   const bool markers = args.was_given("--markers") && args.mpa.markers;
   for (const std::string_view option : {"--revision",

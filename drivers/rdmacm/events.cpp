@@ -123,14 +123,16 @@ void Rdmacm::handle(CmEvent& event, Instant now) {
     Listener* l = find_listener(event.id);
     if (l == nullptr || l->cm != event.cm || event.type != RDMA_CM_EVENT_DEVICE_REMOVAL) return;
     rdma_destroy_id(std::exchange(l->cm, nullptr));
-    core_->events.push(
-        cm::ConnectFailed{core_->id(l->id),
-                          cm::plain_failure(ib::step::send_request, Errc::unreachable, {},
-                                            "the device under " + l->address.to_string() + " was removed",
-                                            "listen again when it is back"),
-                          true});
+    tell(*l, cm::ConnectFailed{core_->id(l->id),
+                               cm::plain_failure(ib::step::send_request, Errc::unreachable, {},
+                                                 "the device under " + l->address.to_string() + " was removed",
+                                                 "listen again when it is back"),
+                               true});
     return;
   }
+  if (event.type == RDMA_CM_EVENT_DISCONNECTED) c->peer_left = true;
+  if (c->trace) [[unlikely]]
+    trace_kernel_event(*c, event);
   switch (event.type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
       if (c->phase == Phase::addr) on_address(*c, now);
@@ -179,19 +181,18 @@ void Rdmacm::handle_end(Connection& c, Instant now, const CmEvent& event) {
         fail_setup(c, now, event_failure(step, event.status, c.peer, {}));
       } else if (c.phase == Phase::open || c.phase == Phase::closing) {
         // Since Linux 6.0: the neighbour has another link-layer address. The connection goes on.
-        core_->events.push(cm::AddressChanged{
-            id_of(c), cm::plain_failure(cm::step::data, Errc::unreachable, {},
-                                        "the link-layer address of " + c.peer.to_string() + " changed",
-                                        "nothing, if traffic goes on; else connect anew")});
+        tell(c, cm::AddressChanged{id_of(c),
+                                   cm::plain_failure(cm::step::data, Errc::unreachable, {},
+                                                     "the link-layer address of " + c.peer.to_string() + " changed",
+                                                     "nothing, if traffic goes on; else connect anew")});
       }
       return;
     case RDMA_CM_EVENT_ADDR_CHANGE:
       if (c.phase != Phase::over)
-        core_->events.push(cm::AddressChanged{
-            id_of(c),
-            cm::plain_failure(cm::step::data, Errc::unreachable, {},
-                              "the address " + c.local.to_string() + " moved to another interface of this machine",
-                              "connect anew where traffic does not go on")});
+        tell(c, cm::AddressChanged{id_of(c), cm::plain_failure(cm::step::data, Errc::unreachable, {},
+                                                               "the address " + c.local.to_string() +
+                                                                   " moved to another interface of this machine",
+                                                               "connect anew where traffic does not go on")});
       return;
     case RDMA_CM_EVENT_DISCONNECTED:
       // The peer's confirmation was lost, and its disconnect says as well that it was there.
@@ -200,7 +201,7 @@ void Rdmacm::handle_end(Connection& c, Instant now, const CmEvent& event) {
     case RDMA_CM_EVENT_TIMEWAIT_EXIT:
       if (c.phase == Phase::over && c.told_disconnected && c.device->transport() != Transport::iwarp &&
           !std::exchange(c.told_exit, true))
-        core_->events.push(cm::TimewaitExit{id_of(c)});
+        tell(c, cm::TimewaitExit{id_of(c)});
       return;
     default: return;  // multicast
   }
@@ -252,6 +253,8 @@ void Rdmacm::out_of_time(Connection& c, Instant now) {
 }
 
 void Rdmacm::on_deadline(Connection& c, Instant now) {
+  if (c.trace) [[unlikely]]
+    trace_expired(c);
   switch (c.phase) {
     case Phase::waiting: return start_attempt(c);
     case Phase::addr:
@@ -310,13 +313,13 @@ void Rdmacm::drop_cm(Connection& c) {
 void Rdmacm::hang_up(Connection& c) {
   if (std::exchange(c.disconnected, true)) return;
   if (c.qp && c.device->transport() != Transport::iwarp) (void)c.qp->modify({.state = QpState::err});
-  rdma_disconnect(c.cm);
+  if (rdma_disconnect(c.cm) == 0) called(c, "rdma_disconnect");
 }
 
 void Rdmacm::disconnected(Connection& c, cm::Failure why, bool graceful) {
   set_deadline(c, never);
   (void)c.device->collect();  // what the peer sent before, and what was flushed
-  core_->events.push(cm::Disconnected{.id = id_of(c), .graceful = graceful, .why = std::move(why)});
+  tell(c, cm::Disconnected{.id = id_of(c), .graceful = graceful, .why = std::move(why)});
   c.told_disconnected = true;
   end(c);
 }
@@ -327,7 +330,7 @@ void Rdmacm::removed(Connection& c, Instant now) {
     return cm::plain_failure(step, Errc::unreachable, {}, "the device " + name + " was removed",
                              "destroy what was made on it; connect through another");
   };
-  if (c.phase != Phase::over) core_->events.push(cm::DeviceRemoved{id_of(c), c.device, gone(cm::step::data)});
+  if (c.phase != Phase::over) tell(c, cm::DeviceRemoved{id_of(c), c.device, gone(cm::step::data)});
   if (c.live()) {
     hang_up(c);
     disconnected(c, gone(cm::step::data), false);

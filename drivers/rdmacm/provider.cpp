@@ -116,6 +116,8 @@ void Rdmacm::set_deadline(Connection& c, Instant at) { deadlines_.set(cm::Endpoi
 void Rdmacm::enter(Connection& c, Phase phase) {
   const auto resolves = [](Phase p) { return p == Phase::addr || p == Phase::route ? std::size_t{1} : 0; };
   resolving_ += resolves(phase) - resolves(c.phase);
+  if (c.trace) [[unlikely]]
+    trace_phase(c, phase);
   c.phase = phase;
 }
 
@@ -232,6 +234,7 @@ Result<void> Rdmacm::begin_resolve(EndpointId endpoint, const Address& peer, con
   made->peer = peer;
   made->asked_local = options.local;
   made->resolve_timeout = options.timeout > Duration{} ? options.timeout : options_.resolve_timeout;
+  begin_trace(*made);
   slot_for(endpoint).connection = std::move(made);
   return {};
 }
@@ -272,6 +275,7 @@ Result<void> Rdmacm::connect(EndpointId endpoint, const Address& peer, const cm:
   }
   c.search = false;
   c.start = {};
+  if (!resolved) begin_trace(c);
   enter(c, Phase::noted);
   if (!resolved) slot_for(endpoint).connection = std::move(made);
   return {};
@@ -348,8 +352,9 @@ void Rdmacm::destroy(EndpointId endpoint) noexcept {
     return;
   }
   // reject() and destroy() in one breath: the peer still gets the answer.
-  if (c->phase == Phase::decided && !c->accept && c->cm != nullptr)
-    rdma_reject(c->cm, c->private_data.data(), static_cast<std::uint8_t>(c->private_data.size()));
+  const bool rejects = c->phase == Phase::decided && !c->accept && c->cm != nullptr;
+  if (rejects) rdma_reject(c->cm, c->private_data.data(), static_cast<std::uint8_t>(c->private_data.size()));
+  if (c->trace) trace_destroyed(*c);
   free_slot(endpoint);
 }
 
@@ -391,8 +396,8 @@ bool Rdmacm::turn(Instant now) {
     any = devices_[i]->collect() || any;
     for (const std::uint32_t qp_num : devices_[i]->take_reached())
       if (const auto at = by_qp_.find({devices_[i].get(), qp_num}); at != by_qp_.end())
-        if (const Connection* c = find(at->second); c != nullptr && c->phase == Phase::accepting)
-          rdma_notify(c->cm, IBV_EVENT_COMM_EST);
+        if (Connection* c = find(at->second); c != nullptr && c->phase == Phase::accepting)
+          c->notified = rdma_notify(c->cm, IBV_EVENT_COMM_EST) == 0 || c->notified;
     on_broken(*devices_[i], now);
     if (devices_[i]->gone()) remove_device(*devices_[i], now);
   }

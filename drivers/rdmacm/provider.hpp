@@ -42,9 +42,12 @@
 
 #include "base/after.hpp"
 #include "base/deadline_queue.hpp"
+#include "base/trace.hpp"
 #include "cm/core.hpp"
 #include "cm/failure_text.hpp"
 #include "cm/provider.hpp"
+#include "cm/trace_events.hpp"
+#include "drivers/clock.hpp"
 #include "drivers/verbs/qp.hpp"
 #include "parley/rdma_host.hpp"
 
@@ -83,6 +86,8 @@ struct Connection {
   bool accept = false;        // decided
   bool disconnected = false;  // rdma_disconnect was called
   bool told_disconnected = false, told_exit = false;
+  bool peer_left = false;  // DISCONNECTED has come
+  bool notified = false;   // rdma_notify stood in for the peer's RTU
   rdma_cm_id* cm = nullptr;
   NicDevice* device = nullptr;
   Address local{}, peer{};
@@ -99,6 +104,8 @@ struct Connection {
   WcStatus broken = WcStatus::success;
   OwnQueues own;  // before the queue pair, which uses it
   std::unique_ptr<verbs::Qp> qp;
+  std::unique_ptr<trace::Scope> trace;  // null: nobody listens
+  bool begun = false;                   // it has left Phase::noted once, as the trace was told
   /// The program has had Established, and no end.
   bool live() const { return phase == Phase::open || phase == Phase::breaking || phase == Phase::closing; }
 };
@@ -229,6 +236,37 @@ class Rdmacm final : public cm::Provider {
   void release_removed();
   void end(Connection& c);
 
+  // told.cpp: the trace
+  void begin_trace(Connection& c);
+  trace::Scope trace_of(const Listener& l, const Address& peer);
+  void trace_phase(Connection& c, Phase to);
+  void trace_destroyed(Connection& c) noexcept;
+  void trace_expired(const Connection& c);
+  void trace_way(const Connection& c);
+  void trace_refused(const Listener& l, rdma_cm_id& request, cm::Scarce scarce, const Address& peer);
+  void trace_kernel_event(Connection& c, const CmEvent& event);
+  void trace_kernel_messages(const Connection& c, cm::KernelTold told);
+  void trace_event(const Connection& c, const cm::Event& event);
+  /// A call that succeeded.
+  void called(const Connection& c, std::string_view call, int status = 0) {
+    if (c.trace) [[unlikely]]
+      trace_kernel_messages(c, {.by = call, .status = status});
+  }
+  template <class E>
+  void record(const Connection& c, const E& event) {
+    if (!c.trace) [[likely]]
+      return;
+    now_ = clock_now();
+    c.trace->record(event);
+  }
+  template <class E>
+  void tell(const Connection& c, E&& event) {
+    if (c.trace) [[unlikely]]
+      trace_event(c, cm::Event(event));
+    core_->events.push(std::forward<E>(event));
+  }
+  void tell(const Listener& l, cm::Event event);
+
   RdmaHostOptions options_;
   rdma_event_channel* channel_ = nullptr;
   ibv_context** held_ = nullptr;                     // keeps librdmacm from closing what devices_ use
@@ -242,6 +280,8 @@ class Rdmacm final : public cm::Provider {
   std::size_t resolving_ = 0;        // in Phase::addr and route
   std::deque<EndpointId> waiting_;   // for their turn to resolve, each once
   DeadlineQueue deadlines_;
+  Instant now_{};  // of the trace
+  std::uint64_t connections_traced_ = 0;
 };
 
 /// The GIDs of a port, each with its rank (devices.cpp).
@@ -249,6 +289,9 @@ std::vector<GidInfo> gids_of(ibv_context* context, std::uint32_t port, bool iwar
 
 /// After a request failed, a disconnect that says why may still come.
 inline constexpr Duration settle_time = std::chrono::milliseconds(200);
+
+/// IBA 1.x §12.6.7.2: of a REJ by the peer's program.
+inline constexpr int consumer_reject = 28;
 
 /// "no listener at that service id (8)".
 std::string reject_text(int reason);

@@ -91,15 +91,14 @@ void Rdmacm::carry_out(EndpointId id, Instant now) {
 void Rdmacm::start_listening(Listener& l) {
   const auto failed = [&] {
     const std::error_code why(errno, std::generic_category());
-    core_->events.push(
-        cm::ConnectFailed{core_->id(l.id), cm::listen_failure(ib::step::send_request, why, l.address), true});
+    tell(l, cm::ConnectFailed{core_->id(l.id), cm::listen_failure(ib::step::send_request, why, l.address), true});
   };
   if (rdma_create_id(channel_, &l.cm, reinterpret_cast<void*>(l.id), RDMA_PS_TCP) != 0) return failed();
   SockAddr local = to_sockaddr(l.address);
   if (rdma_bind_addr(l.cm, local.get()) != 0) return failed();
   if (rdma_listen(l.cm, l.backlog) != 0) return failed();
   l.address.port = ntohs(rdma_get_src_port(l.cm));
-  core_->events.push(cm::Listening{core_->id(l.id), l.address});
+  tell(l, cm::Listening{core_->id(l.id), l.address});
 }
 
 // In the order in which they asked, whether for a first or a later attempt.
@@ -155,6 +154,8 @@ void Rdmacm::on_address(Connection& c, Instant now) {
 
 void Rdmacm::on_route(Connection& c, Instant now) {
   c.nic.resolve_route.end = now;
+  if (c.trace && !c.search) [[unlikely]]
+    trace_way(c);
   if (!c.search) return request(c, now);
   set_deadline(c, never);
   enter(c, Phase::resolved);
@@ -175,6 +176,7 @@ void Rdmacm::request(Connection& c, Instant now) {
   if (rdma_connect(c.cm, &param) != 0)
     return fail_setup(c, now, cm::system_failure(ib::step::send_request, {errno, std::generic_category()}, c.peer));
   c.steps.request = now - c.start;
+  called(c, "rdma_connect");
   set_deadline(c, after(now, c.reply_timeout));
 }
 
@@ -203,11 +205,12 @@ Result<void> Rdmacm::to_rts(Connection& c) {
 void Rdmacm::on_response(Connection& c, Instant now, CmEvent& event) {
   c.steps.reply = now - c.start;
   if (auto moved = to_rts(c); !moved) {
-    rdma_reject(c.cm, nullptr, 0);
+    if (rdma_reject(c.cm, nullptr, 0) == 0) called(c, "rdma_reject", consumer_reject);
     return fail_setup(c, now, call_failure(ib::step::wait_reply, moved.error(), c.peer));
   }
   if (rdma_establish(c.cm) != 0)
     return fail_setup(c, now, cm::system_failure(ib::step::wait_reply, {errno, std::generic_category()}, c.peer));
+  called(c, "rdma_establish");
   established(c, now, std::move(event.private_data));
 }
 
@@ -256,7 +259,7 @@ void Rdmacm::tell_resolved(Connection& c) {
     }
     out.parameters = way;
   }
-  core_->events.push(std::move(out));
+  tell(c, std::move(out));
 }
 
 void Rdmacm::established(Connection& c, Instant now, Bytes private_data) {
@@ -274,19 +277,20 @@ void Rdmacm::established(Connection& c, Instant now, Bytes private_data) {
     enter(c, Phase::breaking);
     set_deadline(c, now + settle_time);
   }
-  core_->events.push(cm::Established{.id = id_of(c),
-                                     .parameters = parameters_of(c),
-                                     .private_data = std::move(private_data),
-                                     .ird = c.depths.ird,
-                                     .ord = c.depths.ord,
-                                     .steps = c.steps,
-                                     .nic = c.initiator ? std::optional(c.nic) : std::nullopt});
+  tell(c, cm::Established{.id = id_of(c),
+                          .parameters = parameters_of(c),
+                          .private_data = std::move(private_data),
+                          .ird = c.depths.ird,
+                          .ord = c.depths.ord,
+                          .steps = c.steps,
+                          .nic = c.initiator ? std::optional(c.nic) : std::nullopt});
 }
 
 void Rdmacm::give_way(EndpointId who, Instant now) {
   Connection* c = find(who);
   if (c == nullptr) return;
   const EndpointId listener = core_->ids.find(who)->listener;
+  record(*c, trace::Evicted{.limit = cm::limit_word(cm::Scarce::pending_max), .waited = now - c->start});
   fail_setup(*c, now, core_->evicted(listener, cm::Scarce::pending_max, ib::step::wait_ready, now - c->start));
 }
 
@@ -294,6 +298,7 @@ void Rdmacm::on_request(Listener& l, Instant now, CmEvent& event) {
   const Address peer = address_of(rdma_get_peer_addr(event.cm));
   const auto refuse = [&](cm::Scarce scarce) {
     core_->refused(l.id, scarce, peer, ib::step::send_request);
+    if (options_.trace != nullptr) trace_refused(l, *event.cm, scarce, peer);
     rdma_reject(event.cm, nullptr, 0);
     rdma_destroy_id(event.cm);
   };
@@ -326,20 +331,25 @@ void Rdmacm::on_request(Listener& l, Instant now, CmEvent& event) {
   slot_for(id).connection = std::move(made);
   core_->ids.find(id)->announced = true;
   core_->pending.our_turn(id);
-  core_->events.push(cm::ConnectRequest{.listener = core_->id(l.id),
-                                        .id = core_->id(id),
-                                        .peer = peer,
-                                        .offered = {},
-                                        .private_data = std::move(event.private_data),
-                                        .ird = offered.ird,
-                                        .ord = offered.ord});
+  begin_trace(c);
+  if (c.trace) [[unlikely]]
+    trace_kernel_event(c, event);
+  tell(c, cm::ConnectRequest{.listener = core_->id(l.id),
+                             .id = core_->id(id),
+                             .peer = peer,
+                             .offered = {},
+                             .private_data = std::move(event.private_data),
+                             .ird = offered.ird,
+                             .ord = offered.ord});
 }
 
 void Rdmacm::decide(Connection& c, Instant now) {
   c.steps.decision = now - c.start;
+  record(c, trace::Decided{c.accept});
   if (!c.accept) {
     // It fails where the peer has given up meanwhile, and need not be told.
-    (void)rdma_reject(c.cm, c.private_data.data(), static_cast<std::uint8_t>(c.private_data.size()));
+    if (rdma_reject(c.cm, c.private_data.data(), static_cast<std::uint8_t>(c.private_data.size())) == 0)
+      called(c, "rdma_reject", consumer_reject);
     core_->pending.leave(c.id);
     return end(c);
   }
@@ -350,7 +360,7 @@ void Rdmacm::decide(Connection& c, Instant now) {
                                  "the peer gave up: decide sooner, or look at its log"));
   };
   if (auto moved = to_rts(c); !moved) {
-    rdma_reject(c.cm, nullptr, 0);
+    if (rdma_reject(c.cm, nullptr, 0) == 0) called(c, "rdma_reject", consumer_reject);
     if (moved.error() == Errc::invalid_argument) return gave_up();
     return fail_setup(c, now, call_failure(ib::step::ulp_decision, moved.error(), c.peer));
   }
@@ -359,6 +369,7 @@ void Rdmacm::decide(Connection& c, Instant now) {
     if (errno == EINVAL) return gave_up();
     return fail_setup(c, now, cm::system_failure(ib::step::ulp_decision, {errno, std::generic_category()}, c.peer));
   }
+  called(c, "rdma_accept");
   enter(c, Phase::accepting);
   c.steps.reply = now - c.start;
   core_->pending.peers_turn(c.id);
@@ -368,22 +379,22 @@ void Rdmacm::decide(Connection& c, Instant now) {
 void Rdmacm::on_rejected(Connection& c, Instant now, CmEvent& event) {
   const bool iwarp = c.device != nullptr && c.device->transport() == Transport::iwarp;
   // RoCE: a reason of the InfiniBand CM; iWARP: a negative errno.
-  constexpr int invalid_service_id = 8, consumer_defined = 28;
+  constexpr int invalid_service_id = 8;
   const bool nobody = iwarp ? false : event.status == invalid_service_id;
   // Linux's iWARP drivers tell of a Reply that rejects as of a reset: either is final.
   const bool by_ulp =
-      iwarp ? event.status == -ECONNREFUSED || event.status == -ECONNRESET : event.status == consumer_defined;
+      iwarp ? event.status == -ECONNREFUSED || event.status == -ECONNRESET : event.status == consumer_reject;
   if (c.initiator && by_ulp) {
     set_deadline(c, never);
-    core_->events.push(
-        cm::Rejected{.id = id_of(c),
-                     .private_data = std::move(event.private_data),
-                     .parameters = {},
-                     .why = cm::plain_failure(ib::step::wait_reply, Errc::rejected, {},
-                                              iwarp ? "a Reply that rejects, or a reset: the kernel tells of both as " +
-                                                          std::generic_category().message(-event.status)
-                                                    : "a REJ: " + reject_text(event.status),
-                                              "look at the peer's log, or at its private data")});
+    tell(c, cm::Rejected{
+                .id = id_of(c),
+                .private_data = std::move(event.private_data),
+                .parameters = {},
+                .why = cm::plain_failure(ib::step::wait_reply, Errc::rejected, {},
+                                         iwarp ? "a Reply that rejects, or a reset: the kernel tells of both as " +
+                                                     std::generic_category().message(-event.status)
+                                               : "a REJ: " + reject_text(event.status),
+                                         "look at the peer's log, or at its private data")});
     return end(c);
   }
   const Errc passing = iwarp ? Errc::rejected : passing_reason(event.status);
@@ -402,7 +413,7 @@ bool Rdmacm::try_again(Connection& c, Instant now, cm::Failure& why) {
   if (!again) return false;
   drop_cm(c);  // an answer that comes late is none
   const Address failed = std::exchange(c.peer, again->peer);
-  core_->events.push(cm::Retrying{id_of(c), std::move(why), failed, c.peer, again->wait});
+  tell(c, cm::Retrying{id_of(c), std::move(why), failed, c.peer, again->wait});
   if (again->wait == Duration{}) {
     start_attempt(c);
   } else {
@@ -414,11 +425,11 @@ bool Rdmacm::try_again(Connection& c, Instant now, cm::Failure& why) {
 
 void Rdmacm::tell_failed(Connection& c, Instant now, cm::Failure why) {
   core_->pending.our_turn(c.id);
-  core_->events.push(cm::ConnectFailed{.id = id_of(c),
-                                       .why = std::move(why),
-                                       .responder = !c.initiator,
-                                       .attempts = core_->retries.attempts(c.id),
-                                       .elapsed = c.start == Instant{} ? Duration{} : now - c.start});
+  tell(c, cm::ConnectFailed{.id = id_of(c),
+                            .why = std::move(why),
+                            .responder = !c.initiator,
+                            .attempts = core_->retries.attempts(c.id),
+                            .elapsed = c.start == Instant{} ? Duration{} : now - c.start});
 }
 
 void Rdmacm::fail_setup(Connection& c, Instant now, cm::Failure why) {

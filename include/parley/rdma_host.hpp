@@ -11,6 +11,10 @@
 
 #include "parley/host.hpp"
 
+namespace parley::trace {
+class Sink;
+}
+
 namespace parley {
 
 struct RdmaHostOptions {
@@ -23,6 +27,9 @@ struct RdmaHostOptions {
   Duration reply_timeout = std::chrono::seconds(30);
   /// disconnect(): how long posted requests may take to complete before the connection is ended all the same.
   Duration linger = std::chrono::seconds(5);
+  /// Gets what the connections do, step by step (parley/trace.hpp), and which messages of the kernel that implies; not
+  /// owned, and must outlive the host. Null: nothing is recorded.
+  trace::Sink* trace = nullptr;
 };
 
 /// What was made on its devices goes before it. One in a process (docs/rdmacm.md).

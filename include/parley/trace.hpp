@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a connection does, step by step, as typed events. A sink that is handed in (cm::IwarpProviderOptions::trace) gets
-// each of them as it happens; without one they cost a comparison with null. The lines of -v, the transcripts of tests
+// What a connection does, step by step, as typed events. A sink that is handed in (cm::IwarpProviderOptions::trace,
+// RdmaHostOptions::trace) gets each of them as it happens; without one they cost a comparison with null. The lines of -v, the transcripts of tests
 // and the comments in captures are all made from these. docs/trace.md says how to read them, and how to add one.
 //
 // An event has a static level and name, and fields(f), which calls f(key, value) for each field in the order in which
@@ -8,6 +8,7 @@
 // booleans, Duration and Address. Texts are borrowed for the call.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -83,9 +84,24 @@ struct Requested {
   static constexpr Level level = Level::info;
   static constexpr std::string_view name = "cm.requested";
   std::uint64_t private_data = 0;  ///< octets
+  std::string_view device{};       ///< of a NIC
   template <class F>
   void fields(F& f) const {
     f("private_data_length", private_data);
+    if (!device.empty()) f("device", device);
+  }
+};
+/// NICs: the kernel has found the way to the peer.
+struct Resolved {
+  static constexpr Level level = Level::debug;
+  static constexpr std::string_view name = "cm.resolved";
+  Address local{};
+  std::string_view device;
+  std::string_view gid;  ///< of this side, as an IPv6 address; empty: iWARP
+  template <class F>
+  void fields(F& f) const {
+    f("local", local), f("device", device);
+    if (!gid.empty()) f("gid", gid);
   }
 };
 /// The peer's half of the TCP connection is over, or all of it.
@@ -110,14 +126,35 @@ struct Decided {
 struct Established {
   static constexpr Level level = Level::info;
   static constexpr std::string_view name = "cm.established";
-  std::uint8_t revision = 0;
-  std::string_view rtr;
-  bool crc = false, markers_sent = false, markers_received = false;
+  /// Agreed in MPA's terms. None: a NIC's, of which the kernel does not tell.
+  struct Mpa {
+    std::uint8_t revision = 0;
+    std::string_view rtr;
+    bool crc = false, markers_sent = false, markers_received = false;
+  };
+  /// What a NIC's queue pair has. `gid` and what stands behind it: RoCE and InfiniBand.
+  struct Nic {
+    std::string_view device;
+    Address local{};
+    std::string_view gid, peer_gid;  ///< as IPv6 addresses; empty: iWARP
+    std::uint32_t gid_index = 0, qp_num = 0, peer_qp_num = 0;
+    std::uint32_t path_mtu = 0;  ///< octets
+  };
+  std::optional<Mpa> mpa{};
+  std::optional<Nic> nic{};
   std::uint16_t ird = 0, ord = 0;
   template <class F>
   void fields(F& f) const {
-    f("revision", revision), f("rtr", rtr), f("crc", crc);
-    f("markers_sent", markers_sent), f("markers_received", markers_received), f("ird", ird), f("ord", ord);
+    if (mpa) {
+      f("revision", mpa->revision), f("rtr", mpa->rtr), f("crc", mpa->crc);
+      f("markers_sent", mpa->markers_sent), f("markers_received", mpa->markers_received);
+    }
+    f("ird", ird), f("ord", ord);
+    if (!nic) return;
+    f("device", nic->device), f("local", nic->local);
+    if (nic->gid.empty()) return;
+    f("gid", nic->gid), f("gid_index", nic->gid_index), f("peer_gid", nic->peer_gid);
+    f("qp_num", nic->qp_num), f("peer_qp_num", nic->peer_qp_num), f("path_mtu", nic->path_mtu);
   }
 };
 /// Why something went wrong: the fields of cm::Failure.
@@ -176,6 +213,33 @@ struct Lost {
     failure_fields(f, why, why.code.message());
   }
 };
+/// NICs: the local address, or the peer's neighbour, has changed. No end.
+struct AddressChanged {
+  static constexpr Level level = Level::warn;
+  static constexpr std::string_view name = "cm.address_changed";
+  const cm::Failure& why;
+  template <class F>
+  void fields(F& f) const {
+    failure_fields(f, why, why.code.message());
+  }
+};
+/// NICs: the device under the connection is being removed; its end follows.
+struct DeviceRemoved {
+  static constexpr Level level = Level::warn;
+  static constexpr std::string_view name = "cm.device_removed";
+  std::string_view device;
+  template <class F>
+  void fields(F& f) const {
+    f("device", device);
+  }
+};
+/// NICs: no packet of an ended connection can be under way any more.
+struct TimewaitExit {
+  static constexpr Level level = Level::debug;
+  static constexpr std::string_view name = "cm.timewait_exit";
+  template <class F>
+  void fields(F&) const {}
+};
 
 /// A deadline was set: `timer` says for what.
 struct TimerArmed {
@@ -195,6 +259,36 @@ struct TimerExpired {
   template <class F>
   void fields(F& f) const {
     f.word("timer", timer);
+  }
+};
+
+// ---- the kernel's connection manager, below a NIC ----------------------------------------------------------------
+
+/// An event of librdmacm. All that a program learns of what the kernel does.
+struct KernelEvent {
+  static constexpr Level level = Level::debug;
+  static constexpr std::string_view name = "kernel.event";
+  std::string_view event;  ///< "CONNECT_REQUEST"
+  int status = 0;          ///< a reason of REJECTED, a negative errno, or 0
+  template <class F>
+  void fields(F& f) const {
+    f.word("event", event);
+    if (status != 0) f("status", status);
+  }
+};
+/// A message that the kernel has sent or received, as an event or a call that succeeded implies; nobody here has seen its
+/// octets, and what the kernel sent or received twice is not told.
+struct KernelMessage {
+  static constexpr Level level = Level::debug;
+  static constexpr std::string_view name = "kernel.message";
+  bool sent = false;
+  std::string_view kind;      ///< InfiniBand's CM: "REQ", "REP", "RTU", "REJ", "DREQ", "DREP"; MPA: "Request", "Reply"
+  std::string_view implied;   ///< by what: "CONNECT_RESPONSE", "rdma_accept"
+  std::string_view reason{};  ///< of a REJ: "consumer_reject"
+  template <class F>
+  void fields(F& f) const {
+    f.word("direction", direction(sent)), f.word("kind", kind), f("implied_by", implied);
+    if (!reason.empty()) f("reason", reason);
   }
 };
 
@@ -288,9 +382,10 @@ struct Fpdu {
   }
 };
 
-using Event = std::variant<Listening, CmState, Admitted, Refused, Evicted, Requested, TcpEnded, Decided, Established,
-                           Rejected, Failed, Retrying, Disconnected, Lost, TimerArmed, TimerExpired, MpaFrame, Rtr,
-                           MpaReason, QpState, Terminate, Fpdu>;
+using Event = std::variant<Listening, CmState, Admitted, Refused, Evicted, Requested, Resolved, TcpEnded, Decided,
+                           Established, Rejected, Failed, Retrying, Disconnected, Lost, AddressChanged, DeviceRemoved,
+                           TimewaitExit, TimerArmed, TimerExpired, KernelEvent, KernelMessage, MpaFrame, Rtr, MpaReason,
+                           QpState, Terminate, Fpdu>;
 
 struct Record {
   Instant at{};

@@ -48,7 +48,7 @@ void Metrics::message(const trace::Record& record, std::string_view kind, bool s
   Followed* c = find(record);
   const std::size_t at = CountBy<message_words>::index(kind);
   if (sent || c == nullptr || at >= message_words.size()) return;
-  const auto bit = static_cast<std::uint8_t>(1U << at);
+  const auto bit = static_cast<std::uint16_t>(1U << at);
   if ((c->received & bit) != 0) ++duplicates_[at];
   c->received |= bit;
 }
@@ -63,8 +63,12 @@ struct Metrics::Take {
     Followed* c = m.find(record);
     if (c == nullptr || c->role != Role::initiator) return;
     if (e.from == "opening" && e.to == "startup") m.done(*c, Stage::transport, record.at);
+    if (e.from == "addr" && e.to == "route") m.done(*c, Stage::resolve, record.at);
+    if (e.from == "route" && (e.to == "connecting" || e.to == "resolved")) m.done(*c, Stage::route, record.at);
+    // Between the way that was found and its use the program took its time.
+    if (e.from == "resolved") c->begun += record.at - c->stage_begun;
     // A new attempt, at once or behind its back-off.
-    if (e.to == "opening") c->stage_begun = record.at, c->received = 0;
+    if (e.to == "opening" || e.to == "addr" || e.from == "queued") c->stage_begun = record.at, c->received = 0;
   }
   void operator()(const trace::Admitted&) const { m.begin(record, Role::responder); }
   void operator()(const trace::Refused& e) const { count(m.refused_, e.limit); }
@@ -112,6 +116,20 @@ struct Metrics::Take {
     if (e.kind == "Request" && by_initiator) m.done(*c, Stage::request, record.at);
     if (e.kind == "Reply" && !by_initiator) m.done(*c, Stage::reply, record.at);
   }
+  // The kernel tells of a request when it is whole: that is where a responder's set-up begins.
+  void operator()(const trace::Requested& e) const {
+    if (!e.device.empty() && m.find(record) == nullptr) m.begin(record, Role::responder);
+  }
+  void operator()(const trace::KernelMessage& e) const {
+    m.message(record, e.kind, e.sent);
+    if (!e.reason.empty() && e.reason != "consumer_reject") count(m.rejs_[e.sent], e.reason);
+    Followed* c = m.find(record);
+    if (c == nullptr) return;
+    const bool replies = e.kind == "REP" || e.kind == "Reply";
+    // An iWARP device's kernel tells of the Request with the Reply alone, so that both are in one stage.
+    if (e.kind == "REQ" && c->role == Role::initiator && e.sent) m.done(*c, Stage::request, record.at);
+    if (replies && e.sent == (c->role == Role::responder)) m.done(*c, Stage::reply, record.at);
+  }
   void operator()(const trace::Rtr& e) const { m.message(record, e.form, e.sent); }
   void operator()(const trace::Terminate& e) const { m.message(record, "Terminate", e.sent); }
   void operator()(const trace::Fpdu& e) const {
@@ -120,7 +138,11 @@ struct Metrics::Take {
   }
   // These say what others say too, or nothing that is counted.
   void operator()(const trace::Listening&) const {}
-  void operator()(const trace::Requested&) const {}
+  void operator()(const trace::Resolved&) const {}
+  void operator()(const trace::KernelEvent&) const {}
+  void operator()(const trace::AddressChanged&) const {}
+  void operator()(const trace::DeviceRemoved&) const {}
+  void operator()(const trace::TimewaitExit&) const {}
   void operator()(const trace::TcpEnded&) const {}
   void operator()(const trace::TimerArmed&) const {}
   void operator()(const trace::MpaReason&) const {}

@@ -29,15 +29,15 @@ class Metrics final : public trace::Sink {
 
  private:
   enum class Role : std::uint8_t { initiator, responder };
-  enum class Stage : std::uint8_t { transport, request, decision, reply, ready };
-  static constexpr std::size_t roles = 2, stages = 5;
+  enum class Stage : std::uint8_t { resolve, route, transport, request, decision, reply, ready };
+  static constexpr std::size_t roles = 2, stages = 7;
 
   /// A connection between its first event and its last.
   struct Followed {
     Role role = Role::initiator;
     Instant begun{};
     Instant stage_begun{};
-    std::uint8_t received = 0;  ///< kinds of messages that this attempt has received, as bits of message_words
+    std::uint16_t received = 0;  ///< kinds of messages that this attempt has received, as bits of message_words
     bool established = false;
   };
 
@@ -62,6 +62,7 @@ class Metrics final : public trace::Sink {
   std::array<CountBy<opcode_words>, 2> fpdus_{}, octets_{};  ///< [sent]
   std::array<std::uint64_t, roles> started_{}, established_{}, open_{};
   std::array<CountBy<reason_words>, 2> rejects_{};  ///< [sent]
+  std::array<CountBy<rej_words>, 2> rejs_{};        ///< [sent]; of connection managers, not of programs
   CountBy<limit_words> refused_{}, evicted_{};
   CountBy<reason_words> retries_{}, lost_{};
   std::array<CountBy<reason_words>, CountBy<step_words>::size> failures_{};  ///< [step]

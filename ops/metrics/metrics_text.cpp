@@ -9,7 +9,8 @@ namespace {
 using Type = Exposition::Type;
 constexpr std::array<std::string_view, 2> direction_words{"received", "sent"};
 constexpr std::array<std::string_view, 2> role_words{"initiator", "responder"};
-constexpr std::array<std::string_view, 5> stage_words{"transport", "request", "decision", "reply", "ready"};
+constexpr std::array<std::string_view, 7> stage_words{"resolve",  "route", "transport", "request",
+                                                      "decision", "reply", "ready"};
 
 /// By one label. A word that is none of the known ones is not there until it is.
 template <const auto& words>
@@ -62,8 +63,10 @@ void Metrics::write_outcomes(Exposition& out) const {
   write_roles(out, established_);
   out.family("parley_connections", Type::gauge, "Connections that are established now.");
   write_roles(out, open_);
-  out.family("parley_rejects_total", Type::counter, "Rejections of a connection by a program, this one or the peer's.");
+  out.family("parley_rejects_total", Type::counter,
+             "Rejections of a connection by a program, or by a connection manager, this side's or the peer's.");
   write(out, "reason", rejects_, false);
+  write(out, "reason", rejs_, false);
   out.family("parley_setup_failures_total", Type::counter,
              "Set-ups that failed otherwise, by what this side was doing.");
   for (std::size_t step = 0; step < failures_.size(); ++step)
@@ -97,7 +100,9 @@ void Metrics::write_times(Exposition& out) const {
     for (std::size_t stage = 0; stage < stages; ++stage) {
       // The peer's decision is part of the wait for its Reply; who accepts has its transport already.
       const auto unlike = static_cast<std::size_t>(role == 0 ? Stage::decision : Stage::transport);
-      if (stage != unlike)
+      // A NIC's alone, of an initiator.
+      const bool nic = stage <= static_cast<std::size_t>(Stage::route);
+      if (nic ? stage_times_[role][stage].count() > 0 : stage != unlike)
         out.sample({{"role", role_words[role]}, {"stage", stage_words[stage]}}, stage_times_[role][stage]);
     }
 }

@@ -40,19 +40,29 @@ class CountBy {
   std::array<std::uint64_t, size> counts_{};
 };
 
-inline constexpr Words<7> message_words{{{"Request", "mpa_request"},
-                                         {"Reply", "mpa_reply"},
-                                         {"Rtr", "mpa_rtr"},
-                                         {"send", "rtr_send"},
-                                         {"write", "rtr_write"},
-                                         {"read", "rtr_read"},
-                                         {"Terminate", "terminate"}}};
+/// Of MPA, and of InfiniBand's CM as the kernel's events imply them.
+inline constexpr Words<13> message_words{{{"Request", "mpa_request"},
+                                          {"Reply", "mpa_reply"},
+                                          {"Rtr", "mpa_rtr"},
+                                          {"send", "rtr_send"},
+                                          {"write", "rtr_write"},
+                                          {"read", "rtr_read"},
+                                          {"Terminate", "terminate"},
+                                          {"REQ", "ib_req"},
+                                          {"REP", "ib_rep"},
+                                          {"RTU", "ib_rtu"},
+                                          {"REJ", "ib_rej"},
+                                          {"DREQ", "ib_dreq"},
+                                          {"DREP", "ib_drep"}}};
 
 /// RFC 5040 §4.3, RFC 7306: by the texts of wire/rdmap.
 extern const Words<12> opcode_words;
 
 /// Steps of a set-up, and what comes behind it.
-inline constexpr Words<10> step_words{{{"resolve", "resolve"},
+inline constexpr Words<13> step_words{{{"resolve", "resolve"},
+                                       {"resolve_addr", "resolve_addr"},
+                                       {"resolve_route", "resolve_route"},
+                                       {"wait_ready", "wait_ready"},
                                        {"tcp_connect", "tcp_connect"},
                                        {"send_request", "send_request"},
                                        {"wait_request", "wait_request"},
@@ -63,7 +73,11 @@ inline constexpr Words<10> step_words{{{"resolve", "resolve"},
                                        {"wait_first_fpdu", "wait_first_fpdu"},
                                        {"data", "data"}}};
 
-inline constexpr Words<10> timer_words{{{"tcp_connect", "tcp_connect"},
+inline constexpr Words<14> timer_words{{{"tcp_connect", "tcp_connect"},
+                                        {"resolve_addr", "resolve_addr"},
+                                        {"resolve_route", "resolve_route"},
+                                        {"wait_ready", "wait_ready"},
+                                        {"settle", "settle"},
                                         {"back_off", "back_off"},
                                         {"wait_request", "wait_request"},
                                         {"ulp_decision", "ulp_decision"},
@@ -73,6 +87,24 @@ inline constexpr Words<10> timer_words{{{"tcp_connect", "tcp_connect"},
                                         {"hold", "hold"},
                                         {"half_close", "half_close"},
                                         {"linger", "linger"}}};
+
+/// Why a connection manager said no, where that was no program's decision: a REJ's reason (IBA 1.x §12.6.7.2).
+inline constexpr Words<16> rej_words{{{"no_qp", "no_qp"},
+                                      {"no_eec", "no_eec"},
+                                      {"no_resources", "no_resources"},
+                                      {"timeout", "timeout"},
+                                      {"unsupported_request", "unsupported_request"},
+                                      {"invalid_comm_id", "invalid_comm_id"},
+                                      {"invalid_service_id", "invalid_service_id"},
+                                      {"invalid_transport_type", "invalid_transport_type"},
+                                      {"stale_connection", "stale_connection"},
+                                      {"invalid_gid", "invalid_gid"},
+                                      {"invalid_lid", "invalid_lid"},
+                                      {"redirect", "redirect"},
+                                      {"port_redirect", "port_redirect"},
+                                      {"invalid_mtu", "invalid_mtu"},
+                                      {"insufficient_resources", "insufficient_resources"},
+                                      {"duplicate_comm_id", "duplicate_comm_id"}}};
 
 /// What ran out when a peer was turned away.
 inline constexpr Words<3> limit_words{

@@ -4,6 +4,7 @@
 Each case is a server in one guest and a client in the other. Both exit with 0 unless the case says otherwise, and what
 they print has to match.
 """
+import re
 from dataclasses import asdict
 
 import neg_cases
@@ -98,6 +99,81 @@ def cmtime_cases(device):
                server_exit=None)
 
 
+OPS = "--log text --log-level debug --metrics /proc/self/fd/1"
+
+
+def counted(name, value, **labels):
+    """A sample of the last metrics that a command writes."""
+    text = ",".join(f'{key}="{label}"' for key, label in labels.items())
+    return re.escape(f"{name}{{{text}}} {value}\n")
+
+
+def stage(role, *names, count=2):
+    return [counted("parley_setup_stage_seconds_count", count, role=role, stage=name) for name in names]
+
+
+def messages(direction, **counts):
+    return [counted("parley_messages_total", n, type=kind, direction=direction) for kind, n in counts.items()]
+
+
+def told(*lines):
+    return [r"\d\dZ (connect|listen)\[\d+\] " + line for line in lines]
+
+
+def ops_cases(device):
+    """Logs and metrics: the kernel sets the connections up, and what it tells of that is logged and counted."""
+    iwarp = device == "siw"
+    way = "" if iwarp else " gid=::ffff:192.0.2.{} gid_index=\\d+ peer_gid=::ffff:192.0.2.{} qp_num=\\d+ peer_qp_num=\\d+ path_mtu="
+    request, reply = ("Request", "Reply") if iwarp else ("REQ", "REP")
+    sent = {"mpa_request": 2} if iwarp else {"ib_req": 2, "ib_rtu": 2, "ib_dreq": 2}
+    received = {"mpa_reply": 2} if iwarp else {"ib_rep": 2, "ib_drep": 2}
+    # The peer's first message may come before its RTU, and then stands for it.
+    taken = {"mpa_request": 2} if iwarp else {"ib_req": 2, "ib_dreq": 2}
+    given = {"mpa_reply": 2} if iwarp else {"ib_rep": 2, "ib_drep": 2}
+    yield Case("log-and-metrics", device, "a", f"{PARLEY} listen {{address}}:{{port}} --count 2 {OPS} {NIC}",
+               f"{PARLEY} connect {{address}}:{{port}} --count 2 --hold 100ms {OPS} {NIC}",
+               server_says=[counted("parley_connections_established_total", 2, role="responder"),
+                            counted("parley_setup_seconds_count", 2, role="responder"),
+                            *stage("responder", "decision", "reply", "ready"), *stage("responder", "request", count=0),
+                            *messages("received", **taken), *messages("sent", **given),
+                            *told("info  cm.listening", rf"info  #1 192\.0\.2\.2:\d+ cm.requested .*device={device}0",
+                                  f"debug #1 .* kernel.message received {request} implied_by=CONNECT_REQUEST",
+                                  f"debug #1 .* kernel.message sent {reply} implied_by=rdma_accept",
+                                  rf"info  #1 .* cm.established ird=\d+ ord=\d+ device={device}0 local=192\.0\.2\.1:\d+"
+                                  + way.format(1, 2), "info  #2 .* cm.disconnected")],
+               client_says=[counted("parley_connections_established_total", 2, role="initiator"),
+                            counted("parley_setup_seconds_count", 2, role="initiator"),
+                            *stage("initiator", "resolve", "route", "reply", "ready"),
+                            *stage("initiator", "transport", count=0),
+                            *stage("initiator", "request", count=0 if iwarp else 2),
+                            *messages("sent", **sent), *messages("received", **received),
+                            *told(f"debug #1 .* cm.resolved local=192.0.2.2:\\d+ device={device}0",
+                                  f"debug #1 .* kernel.message received {reply} implied_by=",
+                                  rf"info  #1 192\.0\.2\.1:\d+ cm.established ird=\d+ ord=\d+ device={device}0 "
+                                  r"local=192\.0\.2\.2:\d+" + way.format(2, 1), "info  #2 .* cm.disconnected")])
+    yield Case("reject.log-and-metrics", device, "a",
+               f"{PARLEY} listen {{address}}:{{port}} --reject --count 1 --metrics /proc/self/fd/1 {NIC}",
+               f"{PARLEY} connect {{address}}:{{port}} --log json --metrics /proc/self/fd/1 {NIC}", client_exit=1,
+               server_says=[counted("parley_rejects_total", 1, reason="rejected", direction="sent"),
+                            *stage("responder", "decision", count=1),
+                            *messages("sent", **({"mpa_reply": 1} if iwarp else {"ib_rej": 1}))],
+               client_says=[counted("parley_rejects_total", 1, reason="rejected", direction="received"),
+                            *([] if iwarp else messages("received", ib_rej=1)), '"name":"cm.rejected"',
+                            counted("parley_connections", 0, role="initiator")])
+    refusal = ([] if iwarp else
+               [counted("parley_rejects_total", 1, reason="invalid_service_id", direction="received"),
+                "kernel.message received REJ implied_by=REJECTED reason=invalid_service_id"])
+    yield Case("retry.log-and-metrics", device, "a", f"{PARLEY} listen {{address}}:{{port}} --count 1 {NIC}",
+               f"{PARLEY} connect {{address}}:1 --backup {{address}}:{{port}} {OPS} {NIC}",
+               client_says=[counted("parley_retries_total", 1, reason="refused"), *refusal,
+                            counted("parley_connections_started_total", 1, role="initiator"),
+                            counted("parley_connections_established_total", 1, role="initiator"),
+                            *stage("initiator", "resolve", "route"), *stage("initiator", "reply", count=1),
+                            *told(r"info  #1 192.0.2.1:1 cm.retrying next=192.0.2.1:{port} step=\w+ cause=.*nobody listens",
+                                  r"debug #1 \S+ cm.state from=connecting to=queued",
+                                  rf"info  #1 192\.0\.2\.1:{{port}} cm.established .*device={device}0")])
+
+
 def rank_case(device):
     """The MPI-like runtime in C: eight processes, all of them connected with one another, over libparley's code."""
     return Case("eight-ranks", device, "a", "sleep 300",
@@ -161,7 +237,7 @@ def plan(pattern=None):
     cases = []
     for device in ("rxe", "siw"):
         cases += [doctor_case(device), way_case(device), no_way_case(device), *rping_cases(device), *cm_cases(device)]
-        cases += cmtime_cases(device)
+        cases += [*ops_cases(device), *cmtime_cases(device)]
         cases += socket_cases() if device == "siw" else []
         cases += [neighbour_case(device), *neg_cases.cases()] if device == "rxe" else []
         cases += [rank_case(device), removal_case(device)]

@@ -64,14 +64,22 @@ class Doctor(CliTest):
                                   (listen, "--rtr-timeout", "1s"), (listen, "--first-fpdu-timeout", "1s")):
             with self.subTest(options):
                 self.refused(run(*command, "--provider", "rdmacm", *options), 2, f"{options[0]} is about MPA on sockets")
-        for command in (connect, listen):
-            for options in (["-v"], ["--log", "text"], ["--log-file", "x"], ["--log-level", "warn"], ["--metrics", "x"],
-                            ["--metrics-interval", "1s"], ["--metrics-http", 0]):
-                with self.subTest(options, command=command):
-                    self.refused(run(*command, "--provider", "rdmacm", *options), 2, options[0], "does not write yet")
         done = run("listen", "127.0.0.1:0", "--device", "rxe0")
         self.assertEqual(done.code, 2, done)
         self.assertIn("it belongs to --provider rdmacm", done.err)
+
+    @unittest.skipIf(RDMA, "this machine has an RDMA device")
+    def test_logs_metrics_and_the_trace_are_a_nics_too(self):
+        log, metrics = self.path("log"), self.path("metrics")
+        for command in (("connect", "127.0.0.1:7175"), ("listen", "127.0.0.1:0")):
+            for options in (["-v"], ["--log", "text"], ["--log-file", log], ["--log-level", "warn"], ["--metrics", metrics],
+                            ["--metrics-interval", "1s"], ["--metrics-http", 0]):
+                with self.subTest(options, command=command):
+                    done = run(*command, "--provider", "rdmacm", *options)
+                    self.assertEqual(done.code, 3, done)
+                    self.assertIn("cannot use rdmacm", done.err)
+        with open(metrics, encoding="utf-8") as text:
+            self.assertIn('parley_messages_total{type="ib_req",direction="sent"} 0', text.read())
 
     @unittest.skipIf(RDMA, "this machine has an RDMA device")
     def test_settings_for_sockets_refuse_nothing_on_a_nic(self):

@@ -56,6 +56,15 @@ class Probes final : public trace::Sink {
       p.begin(r);
       DTRACE_PROBE2(parley, accept_begin, r.connection, r.peer.port);
     }
+    // Over a NIC, where this is the first that is heard of a peer.
+    void operator()(const trace::Requested& e) const {
+      if (e.device.empty()) return;
+      p.begin(r);
+      DTRACE_PROBE2(parley, accept_begin, r.connection, r.peer.port);
+    }
+    void operator()(const trace::KernelMessage& e) const {
+      DTRACE_PROBE4(parley, kernel_message, r.connection, e.sent ? 1 : 0, e.kind.data(), p.age(r));
+    }
     void operator()(const trace::MpaFrame& e) const {
       DTRACE_PROBE4(parley, mpa_frame, r.connection, e.sent ? 1 : 0, e.kind.data(), p.age(r));
     }
@@ -63,7 +72,7 @@ class Probes final : public trace::Sink {
       DTRACE_PROBE3(parley, decided, r.connection, e.accept ? 1 : 0, p.age(r));
     }
     void operator()(const trace::Established& e) const {
-      DTRACE_PROBE3(parley, established, r.connection, e.rtr.data(), p.age(r));
+      DTRACE_PROBE3(parley, established, r.connection, (e.mpa ? e.mpa->rtr : std::string_view("")).data(), p.age(r));
     }
     void operator()(const trace::Rejected&) const { DTRACE_PROBE2(parley, rejected, r.connection, p.age(r)); }
     void operator()(const trace::Failed& e) const {

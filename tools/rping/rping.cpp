@@ -26,7 +26,7 @@ int run_rping(RpingArgs& args, Context& context) {
   if (args.client) drop_settings_of_metrics(args);
   auto data = settle(args.mpa);
   if (!data) return refuse(data.error());
-  if (const auto fits = check_provider(args.session, args.mpa, false); !fits) return refuse(fits.error());
+  if (const auto fits = check_provider(args.session, args.mpa); !fits) return refuse(fits.error());
   const auto endpoint = parse_endpoint(args.address.empty() ? "0.0.0.0" : args.address, args.port);
   if (!endpoint) return refuse(endpoint.error());
   auto addresses = resolve(*endpoint);

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "parley/rdma_host.hpp"
 #include "tools/ops/probes.hpp"
 #include "tools/pcap/capture.hpp"
 #include "tools/report.hpp"
@@ -59,8 +60,8 @@ void raise_open_files() {
 Session::Session() = default;
 Session::~Session() = default;
 
-Or<void> Session::open_sockets(const SessionOptions& options, Output& out, std::string name) {
-  TcpHostOptions host_options;
+/// -v, the log, metrics and trace points.
+Or<void> Session::open_sinks(const SessionOptions& options, Output& out, std::string name) {
   if (const auto level = trace_level(options.verbose)) {
     trace_ = std::make_unique<TraceSink>(out, *level, std::move(name));
     sinks_.add(*trace_);
@@ -79,10 +80,24 @@ Or<void> Session::open_sockets(const SessionOptions& options, Output& out, std::
   }
   probes_ = make_probes();
   if (probes_) sinks_.add(*probes_);
-  if (!sinks_.empty()) host_options.iwarp.trace = &sinks_;
-  auto host = TcpHost::open(host_options);
-  if (!host) return complain(Exit::environment, "cannot open sockets: " + words(host.error()));
-  tcp_ = host->get();
+  return {};
+}
+
+Or<void> Session::open_host(const SessionOptions& options) {
+  trace::Sink* sink = sinks_.empty() ? nullptr : &sinks_;
+  if (options.provider == "iwarp") {
+    TcpHostOptions tcp;
+    tcp.iwarp.trace = sink;
+    auto host = TcpHost::open(tcp);
+    if (!host) return complain(Exit::environment, "cannot open sockets: " + words(host.error()));
+    tcp_ = host->get();
+    host_ = std::move(*host);
+    return {};
+  }
+  RdmaHostOptions rdma;
+  rdma.trace = sink;
+  auto host = RdmaHost::open(rdma);
+  if (!host) return complain(Exit::environment, "cannot use " + options.provider + ": " + words(host.error()));
   host_ = std::move(*host);
   return {};
 }
@@ -90,14 +105,8 @@ Or<void> Session::open_sockets(const SessionOptions& options, Output& out, std::
 Or<std::unique_ptr<Session>> Session::open(const SessionOptions& options, Output& out, std::string name) {
   raise_open_files();
   std::unique_ptr<Session> session(new Session());
-  if (options.provider == "iwarp") {
-    if (auto opened = session->open_sockets(options, out, std::move(name)); !opened)
-      return tl::unexpected(opened.error());
-  } else {
-    auto host = open_host(options.provider);
-    if (!host) return complain(Exit::environment, "cannot use " + options.provider + ": " + words(host.error()));
-    session->host_ = std::move(*host);
-  }
+  if (auto opened = session->open_sinks(options, out, std::move(name)); !opened) return tl::unexpected(opened.error());
+  if (auto opened = session->open_host(options); !opened) return tl::unexpected(opened.error());
   if (auto chosen = session->choose(options.device); !chosen) return tl::unexpected(chosen.error());
   if (!options.pcapng.empty()) {
     auto capture = CaptureWriter::create(options.pcapng);

@@ -41,8 +41,8 @@ void add_session_options(Command sub, SessionOptions& options);
 void add_provider_option(Command sub, SessionOptions& options);
 /// And --device.
 void add_provider_options(Command sub, SessionOptions& options);
-/// Options of the command line that the provider cannot follow. `v_is_trace`: -v prints nothing else. Errors: usage.
-Or<void> check_provider(const SessionOptions& session, const MpaArgs& args, bool v_is_trace = true);
+/// Options of the command line that the provider cannot follow. Errors: usage.
+Or<void> check_provider(const SessionOptions& session, const MpaArgs& args);
 
 /// `options` (ConnectOptions, ListenOptions) for the provider: with MPA's, or with those of a NIC.
 template <class Options>
@@ -93,7 +93,8 @@ class Session {
 
  private:
   Session();
-  Or<void> open_sockets(const SessionOptions& options, Output& out, std::string name);
+  Or<void> open_sinks(const SessionOptions& options, Output& out, std::string name);
+  Or<void> open_host(const SessionOptions& options);
   Or<void> choose(const std::string& name);
   StopSignals signals_;
   std::unique_ptr<CaptureWriter> capture_;

@@ -46,6 +46,7 @@
 #include "cm/core.hpp"
 #include "cm/failure_text.hpp"
 #include "cm/providers/iwarp/iwarp.hpp"
+#include "cm/trace_events.hpp"
 #include "mpa/startup.hpp"
 #include "nic/iwarp/stream_qp.hpp"
 
@@ -241,10 +242,9 @@ class Iwarp final : public IwarpProvider {
   template <class E>
   void tell(const Connection& c, E&& event) {
     if (c.trace) [[unlikely]]
-      trace_event(*c.trace, Event(event));
+      cm::trace_event(*c.trace, Event(event));
     core_->events.push(std::forward<E>(event));
   }
-  static void trace_event(const trace::Scope& scope, const Event& event);
   static void trace_reasons(const trace::Scope& scope, const mpa::Reasons& reasons);
   void trace_deadline(Connection& c, Instant at) const;
   static void trace_expired(const Connection& c);

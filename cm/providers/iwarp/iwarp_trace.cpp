@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // What the provider records of itself (parley/trace.hpp). Nothing here changes anything.
-#include <variant>
-
 #include "cm/providers/iwarp/iwarp_impl.hpp"
 
 namespace parley::cm::iwarp {
@@ -19,15 +17,6 @@ std::string_view to_string(Phase phase) {
     case Phase::open: return "open";
     case Phase::closing: return "closing";
     case Phase::over: return "over";
-  }
-  return "unknown";
-}
-
-std::string_view to_string(Scarce scarce) {
-  switch (scarce) {
-    case Scarce::pending_max: return "pending_max";
-    case Scarce::endpoints_max: return "endpoints_max";
-    case Scarce::streams: return "streams_max";
   }
   return "unknown";
 }
@@ -53,41 +42,6 @@ std::string_view to_string(StreamEnd end) {
   }
   return "unknown";
 }
-
-struct Teller {
-  const trace::Scope& scope;
-
-  void operator()(const Established& e) const {
-    const mpa::Parameters& p = *e.mpa();
-    scope.record(trace::Established{.revision = p.revision,
-                                    .rtr = mpa::to_string(p.rtr),
-                                    .crc = p.crc,
-                                    .markers_sent = p.tx_markers,
-                                    .markers_received = p.rx_markers,
-                                    .ird = e.ird,
-                                    .ord = e.ord});
-  }
-  void operator()(const ConnectRequest& e) const { scope.record(trace::Requested{e.private_data.size()}); }
-  void operator()(const Rejected& e) const { scope.record(trace::Rejected{e.private_data.size()}); }
-  void operator()(const ConnectFailed& e) const { scope.record(trace::Failed{e.why}); }
-  void operator()(const Retrying& e) const {
-    scope.record(trace::Retrying{.next = e.peer, .wait = e.wait, .why = e.why});
-  }
-  void operator()(const Disconnected& e) const {
-    if (e.graceful)
-      scope.record(trace::Disconnected{});
-    else
-      scope.record(trace::Lost{e.why});
-  }
-  void operator()(const Listening&) const {}
-  void operator()(const TurnedAway&) const {}
-  // Never of this provider: of NICs, and of the program itself.
-  void operator()(const AddressChanged&) const {}
-  void operator()(const DeviceRemoved&) const {}
-  void operator()(const UserEvent&) const {}
-  void operator()(const Resolved&) const {}
-  void operator()(const TimewaitExit&) const {}
-};
 
 }  // namespace
 
@@ -119,8 +73,6 @@ void Iwarp::trace_moved(const Connection& c) {
   c.trace->record(trace::CmState{.from = to_string(c.phase), .to = "moved"});
 }
 
-void Iwarp::trace_event(const trace::Scope& scope, const Event& event) { std::visit(Teller{scope}, event); }
-
 void Iwarp::trace_reasons(const trace::Scope& scope, const mpa::Reasons& reasons) {
   if (!scope.wants<trace::MpaReason>()) return;
   for (const std::string& reason : reasons) scope.record(trace::MpaReason{reason});
@@ -143,11 +95,11 @@ void Iwarp::trace_end(const Connection& c, StreamEnd end) const {
 
 void Iwarp::trace_refused(EndpointId listener, Scarce scarce, const Address& peer) const {
   const Listener* l = options_.trace == nullptr ? nullptr : find_listener(listener);
-  if (l != nullptr) trace_of(*l, peer).record(trace::Refused{to_string(scarce)});
+  if (l != nullptr) trace_of(*l, peer).record(trace::Refused{limit_word(scarce)});
 }
 
 void Iwarp::trace_evicted(const Connection& c, Scarce scarce, Duration waited) const {
-  trace::record(c.trace.get(), trace::Evicted{.limit = to_string(scarce), .waited = waited});
+  trace::record(c.trace.get(), trace::Evicted{.limit = limit_word(scarce), .waited = waited});
 }
 
 }  // namespace parley::cm::iwarp

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string>
 
+#include "parley/ib.hpp"
 #include "parley/mpa.hpp"
 #include "parley/result.hpp"
 #include "wire/rdmap.hpp"
@@ -127,6 +128,116 @@ TEST(Metrics, ARetriedSetUpHasItsWholeTimeAndTheStagesOfEachAttempt) {
   EXPECT_EQ(fed[R"(parley_connections_started_total{role="initiator"})"], "1");
 }
 
+void kernel(Fed& fed, Duration when, std::uint64_t connection, bool sent, std::string_view kind,
+            std::string_view reason = {}) {
+  fed.at(when, connection, trace::KernelMessage{.sent = sent, .kind = kind, .implied = "", .reason = reason});
+}
+
+TEST(Metrics, TakesTheStagesOfAnInitiatorOverRoce) {
+  Fed fed;
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_count{role="initiator",stage="resolve"})"], "none");
+  fed.state(0ms, 1, "noted", "addr");
+  fed.state(1ms, 1, "addr", "route");
+  fed.state(3ms, 1, "route", "connecting");
+  kernel(fed, 6ms, 1, true, "REQ");
+  kernel(fed, 10ms, 1, false, "REP");
+  kernel(fed, 11ms, 1, true, "RTU");
+  fed.at(15ms, 1, trace::Established{});
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="initiator",stage="resolve"})"], "0.001");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="initiator",stage="route"})"], "0.002");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_count{role="initiator",stage="transport"})"], "0");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="initiator",stage="request"})"], "0.003");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="initiator",stage="reply"})"], "0.004");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="initiator",stage="ready"})"], "0.005");
+  EXPECT_EQ(fed[R"(parley_setup_seconds_sum{role="initiator"})"], "0.015");
+  EXPECT_EQ(fed[R"(parley_messages_total{type="ib_req",direction="sent"})"], "1");
+  EXPECT_EQ(fed[R"(parley_messages_total{type="ib_rep",direction="received"})"], "1");
+  EXPECT_EQ(fed[R"(parley_messages_total{type="ib_rtu",direction="sent"})"], "1");
+}
+
+TEST(Metrics, OverAnIwarpDeviceTheKernelsPartIsOneStage) {
+  Fed fed;
+  fed.state(0ms, 1, "noted", "addr");
+  fed.state(1ms, 1, "addr", "route");
+  fed.state(3ms, 1, "route", "connecting");
+  kernel(fed, 10ms, 1, true, "Request");
+  kernel(fed, 10ms, 1, false, "Reply");
+  fed.at(10ms, 1, trace::Established{});
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_count{role="initiator",stage="request"})"], "0");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="initiator",stage="reply"})"], "0.007");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="initiator",stage="ready"})"], "0");
+  EXPECT_EQ(fed[R"(parley_messages_total{type="mpa_request",direction="sent"})"], "1");
+}
+
+TEST(Metrics, AResponderOverANicBeginsWithTheRequest) {
+  Fed fed;
+  kernel(fed, 0ms, 1, false, "REQ");
+  fed.at(0ms, 1, trace::Requested{.private_data = 0, .device = "rxe0"});
+  fed.at(2ms, 1, trace::Decided{.accept = true});
+  kernel(fed, 5ms, 1, true, "REP");
+  fed.at(9ms, 1, trace::Established{});
+  EXPECT_EQ(fed[R"(parley_connections_started_total{role="responder"})"], "1");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_count{role="responder",stage="request"})"], "0");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="responder",stage="decision"})"], "0.002");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="responder",stage="reply"})"], "0.003");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="responder",stage="ready"})"], "0.004");
+  EXPECT_EQ(fed[R"(parley_setup_seconds_sum{role="responder"})"], "0.009");
+  EXPECT_EQ(fed[R"(parley_connections{role="responder"})"], "1");
+}
+
+TEST(Metrics, ANicsNextAttemptIsNoNewConnection) {
+  Fed fed;
+  fed.state(0ms, 1, "noted", "addr");
+  fed.state(1ms, 1, "addr", "route");
+  fed.state(2ms, 1, "route", "connecting");
+  kernel(fed, 2ms, 1, true, "REQ");
+  kernel(fed, 3ms, 1, false, "REJ", "invalid_service_id");
+  fed.at(3ms, 1, trace::Retrying{.next = {}, .wait = {}, .why = {}});
+  fed.state(3ms, 1, "connecting", "queued");
+  fed.state(20ms, 1, "queued", "addr");
+  fed.state(21ms, 1, "addr", "route");
+  fed.state(22ms, 1, "route", "connecting");
+  kernel(fed, 22ms, 1, true, "REQ");
+  kernel(fed, 25ms, 1, false, "REP");
+  fed.at(25ms, 1, trace::Established{});
+  EXPECT_EQ(fed[R"(parley_connections_started_total{role="initiator"})"], "1");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="initiator",stage="resolve"})"], "0.002");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="initiator",stage="reply"})"], "0.003");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_count{role="initiator",stage="reply"})"], "1");
+  EXPECT_EQ(fed[R"(parley_setup_seconds_sum{role="initiator"})"], "0.025");
+  EXPECT_EQ(fed[R"(parley_rejects_total{reason="invalid_service_id",direction="received"})"], "1");
+}
+
+TEST(Metrics, WhatAProgramDoesBetweenTheWayAndItsUseIsNotTheSetUps) {
+  Fed fed;
+  fed.state(0ms, 1, "noted", "addr");
+  fed.state(1ms, 1, "addr", "route");
+  fed.state(3ms, 1, "route", "resolved");
+  fed.state(1000ms, 1, "resolved", "queued");
+  fed.state(1001ms, 1, "queued", "connecting");
+  kernel(fed, 1001ms, 1, true, "REQ");
+  kernel(fed, 1004ms, 1, false, "REP");
+  fed.at(1004ms, 1, trace::Established{});
+  EXPECT_EQ(fed[R"(parley_connections_started_total{role="initiator"})"], "1");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="initiator",stage="route"})"], "0.002");
+  EXPECT_EQ(fed[R"(parley_setup_stage_seconds_sum{role="initiator",stage="request"})"], "0");
+  EXPECT_EQ(fed[R"(parley_setup_seconds_sum{role="initiator"})"], "0.007");
+}
+
+TEST(Metrics, ARejOfAProgramIsCountedOnce) {
+  Fed fed;
+  kernel(fed, 0ms, 1, false, "REJ", "consumer_reject");
+  fed.at(0ms, 1, trace::Rejected{});
+  kernel(fed, 0ms, 2, true, "REJ", "consumer_reject");
+  kernel(fed, 0ms, 3, false, "REJ", "stale_connection");
+  EXPECT_EQ(fed[R"(parley_rejects_total{reason="rejected",direction="received"})"], "1");
+  EXPECT_EQ(fed[R"(parley_rejects_total{reason="stale_connection",direction="received"})"], "1");
+  EXPECT_EQ(fed[R"(parley_rejects_total{reason="consumer_reject",direction="received"})"], "none");
+  EXPECT_EQ(fed[R"(parley_rejects_total{reason="other",direction="received"})"], "none");
+  EXPECT_EQ(fed[R"(parley_messages_total{type="ib_rej",direction="received"})"], "2");
+  EXPECT_EQ(fed[R"(parley_messages_total{type="ib_rej",direction="sent"})"], "1");
+}
+
 TEST(Metrics, CountsConnectionsThatAreOpenNow) {
   Fed fed;
   const cm::Failure why{.code = make_error_code(Errc::peer_reset)};
@@ -188,9 +299,10 @@ TEST(Metrics, EachReasonIsCalledAsItsErrcIs) {
 
 TEST(Metrics, EveryStepAndOpcodeHasAWord) {
   namespace step = mpa::step;
-  for (const cm::Step& s :
-       {step::tcp_connect, step::send_request, step::wait_request, step::ulp_decision, step::wait_reply, step::send_rtr,
-        step::wait_rtr, step::wait_first_fpdu, cm::step::data, cm::step::resolve})
+  for (const cm::Step& s : {step::tcp_connect, step::send_request, step::wait_request, step::ulp_decision,
+                            step::wait_reply, step::send_rtr, step::wait_rtr, step::wait_first_fpdu, cm::step::data,
+                            cm::step::resolve, ib::step::resolve_addr, ib::step::resolve_route, ib::step::send_request,
+                            ib::step::ulp_decision, ib::step::wait_reply, ib::step::wait_ready})
     EXPECT_LT(CountBy<step_words>::index(s.name), step_words.size()) << s.name;
 #define PARLEY_X(name, value, tagged, qn, text) \
   EXPECT_EQ(CountBy<opcode_words>::label(CountBy<opcode_words>::index(to_string(wire::RdmapOpcode::name))), #name);
@@ -255,7 +367,7 @@ TEST(Metrics, WordsThatNobodyKnowsMakeNoFurtherSeries) {
   }
   const std::string text = fed.metrics.text();
   EXPECT_EQ(text.find("odd"), std::string::npos);
-  EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 350);
+  EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 400);
   EXPECT_EQ(fed[R"(parley_messages_total{type="other",direction="received"})"], "2000");
 }
 

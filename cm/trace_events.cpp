@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "cm/trace_events.hpp"
+
+#include <array>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "base/gid.hpp"
+
+namespace parley::cm {
+namespace {
+
+using NicFields = trace::Established::Nic;
+
+struct Teller {
+  const trace::Scope& scope;
+  std::string_view device;
+
+  void operator()(const Established& e) const {
+    trace::Established out{.mpa = {}, .nic = {}, .ird = e.ird, .ord = e.ord};
+    if (const mpa::Parameters* p = e.mpa())
+      out.mpa = trace::Established::Mpa{.revision = p->revision,
+                                        .rtr = mpa::to_string(p->rtr),
+                                        .crc = p->crc,
+                                        .markers_sent = p->tx_markers,
+                                        .markers_received = p->rx_markers};
+    std::string gid, peer_gid;  // of which the event has views
+    if (!device.empty()) out.nic = NicFields{.device = device, .local = scope.local, .gid = {}, .peer_gid = {}};
+    if (const auto* ib = std::get_if<ib::Parameters>(&e.parameters); ib != nullptr && out.nic) {
+      gid = gid_text(ib->sgid), peer_gid = gid_text(ib->dgid);
+      out.nic->gid = gid, out.nic->peer_gid = peer_gid;
+      out.nic->gid_index = ib->sgid_index;
+      out.nic->qp_num = ib->qp_num, out.nic->peer_qp_num = ib->remote_qp_num;
+      out.nic->path_mtu = 128U << static_cast<unsigned>(ib->path_mtu);
+    }
+    scope.record(out);
+  }
+  void operator()(const ConnectRequest& e) const { scope.record(trace::Requested{e.private_data.size(), device}); }
+  void operator()(const Rejected& e) const { scope.record(trace::Rejected{e.private_data.size()}); }
+  void operator()(const ConnectFailed& e) const { scope.record(trace::Failed{e.why}); }
+  void operator()(const Retrying& e) const {
+    scope.record(trace::Retrying{.next = e.peer, .wait = e.wait, .why = e.why});
+  }
+  void operator()(const Disconnected& e) const {
+    if (e.graceful)
+      scope.record(trace::Disconnected{});
+    else
+      scope.record(trace::Lost{e.why});
+  }
+  void operator()(const Listening& e) const { scope.record(trace::Listening{e.local}); }
+  void operator()(const AddressChanged& e) const { scope.record(trace::AddressChanged{e.why}); }
+  void operator()(const DeviceRemoved&) const { scope.record(trace::DeviceRemoved{device}); }
+  void operator()(const TimewaitExit&) const { scope.record(trace::TimewaitExit{}); }
+  void operator()(const Resolved& e) const {
+    const auto* ib = std::get_if<ib::Parameters>(&e.parameters);
+    const std::string gid = ib == nullptr ? std::string() : gid_text(ib->sgid);
+    scope.record(trace::Resolved{.local = e.local, .device = device, .gid = gid});
+  }
+  // One for many peers, each of which was told as it happened; and the program's own.
+  void operator()(const TurnedAway&) const {}
+  void operator()(const UserEvent&) const {}
+};
+
+enum class Side : std::uint8_t { initiator, responder, either };
+enum class Over : std::uint8_t { ib, iwarp };
+enum class Turn : std::uint8_t { any, first, answer };
+
+struct Implied {
+  std::string_view by;
+  Side side;
+  Over over;
+  bool sent;
+  std::string_view kind;
+  Turn turn = Turn::any;
+};
+
+// InfiniBand's CM: IBA 1.x §12.6. What an iWARP device is told of at once, behind TCP and both frames, has happened by then;
+// of a Reply that rejects, and of a reset, its drivers tell alike.
+constexpr std::array<Implied, 19> implied{{
+    {"rdma_connect", Side::initiator, Over::ib, true, "REQ"},
+    {"CONNECT_REQUEST", Side::responder, Over::ib, false, "REQ"},
+    {"rdma_accept", Side::responder, Over::ib, true, "REP"},
+    {"CONNECT_RESPONSE", Side::initiator, Over::ib, false, "REP"},
+    {"rdma_establish", Side::initiator, Over::ib, true, "RTU"},
+    {"ESTABLISHED", Side::responder, Over::ib, false, "RTU"},
+    {"rdma_reject", Side::either, Over::ib, true, "REJ"},
+    {"REJECTED", Side::either, Over::ib, false, "REJ"},
+    // Where both sides disconnect at once, the kernel tells of the other's DREQ as of the DREP.
+    {"rdma_disconnect", Side::either, Over::ib, true, "DREQ", Turn::first},
+    {"rdma_disconnect", Side::either, Over::ib, true, "DREP", Turn::answer},
+    {"DISCONNECTED", Side::either, Over::ib, false, "DREQ", Turn::first},
+    {"DISCONNECTED", Side::either, Over::ib, false, "DREP", Turn::answer},
+    {"CONNECT_REQUEST", Side::responder, Over::iwarp, false, "Request"},
+    {"rdma_accept", Side::responder, Over::iwarp, true, "Reply"},
+    {"rdma_reject", Side::responder, Over::iwarp, true, "Reply"},
+    {"ESTABLISHED", Side::initiator, Over::iwarp, true, "Request"},
+    {"ESTABLISHED", Side::initiator, Over::iwarp, false, "Reply"},
+    {"CONNECT_RESPONSE", Side::initiator, Over::iwarp, true, "Request"},
+    {"CONNECT_RESPONSE", Side::initiator, Over::iwarp, false, "Reply"},
+}};
+
+bool fits(const Implied& row, const KernelTold& told) {
+  if (row.by != told.by || (row.over == Over::iwarp) != told.iwarp) return false;
+  if (row.side != Side::either && (row.side == Side::initiator) != told.initiator) return false;
+  // A disconnect that nobody answered says how it went by its status.
+  if (row.turn != Turn::any && ((row.turn == Turn::answer) != told.answer || told.status != 0)) return false;
+  return true;
+}
+
+}  // namespace
+
+std::string_view limit_word(Scarce scarce) {
+  switch (scarce) {
+    case Scarce::pending_max: return "pending_max";
+    case Scarce::endpoints_max: return "endpoints_max";
+    case Scarce::streams: return "streams_max";
+  }
+  return "unknown";
+}
+
+void trace_event(const trace::Scope& scope, const Event& event, std::string_view device) {
+  std::visit(Teller{scope, device}, event);
+}
+
+void trace_kernel_messages(const trace::Scope& scope, const KernelTold& told) {
+  for (const Implied& row : implied)
+    if (fits(row, told))
+      scope.record(trace::KernelMessage{.sent = row.sent,
+                                        .kind = row.kind,
+                                        .implied = row.by,
+                                        .reason = row.kind == "REJ" ? reject_word(told.status) : std::string_view()});
+}
+
+std::string_view reject_word(int reason) {
+  constexpr std::array<std::pair<int, std::string_view>, 17> words{{{1, "no_qp"},
+                                                                    {2, "no_eec"},
+                                                                    {3, "no_resources"},
+                                                                    {4, "timeout"},
+                                                                    {5, "unsupported_request"},
+                                                                    {6, "invalid_comm_id"},
+                                                                    {8, "invalid_service_id"},
+                                                                    {9, "invalid_transport_type"},
+                                                                    {10, "stale_connection"},
+                                                                    {12, "invalid_gid"},
+                                                                    {13, "invalid_lid"},
+                                                                    {24, "redirect"},
+                                                                    {25, "port_redirect"},
+                                                                    {26, "invalid_mtu"},
+                                                                    {27, "insufficient_resources"},
+                                                                    {28, "consumer_reject"},
+                                                                    {30, "duplicate_comm_id"}}};
+  for (const auto& [code, word] : words)
+    if (code == reason) return word;
+  return "other";
+}
+
+}  // namespace parley::cm
