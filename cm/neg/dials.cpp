@@ -48,6 +48,10 @@ Outcome<Peers::DialId> Peers::dial(Instant now, Dial dial) {
   d.variant = std::move(*variant);
   d.framing = (*entry)->variant.framing;
   d.dial = std::move(dial);
+  d.trace = begin_trace({}, d.at);
+  d.dial.session.trace = d.trace.get();
+  record(d.trace.get(), now,
+         trace::NegStarted{.role = "initiator", .plugin = d.dial.request.plugin, .variant = d.dial.request.variant});
   open(now, d);
   return id;
 }
@@ -59,6 +63,7 @@ void Peers::due(Dialling& d, Instant at) {
 }
 
 void Peers::open(Instant now, Dialling& d) {
+  record(d.trace.get(), now, trace::NegStage{d.attempts == 0 ? "none" : "waiting", "opening"});
   ++d.attempts;
   d.stream = next_stream_;
   next_stream_ += 2;
@@ -94,6 +99,7 @@ void Peers::handle_connected(Instant now, StreamId stream, const StreamInfo& inf
   openings_.erase(stream);
   d->stream = 0;
   due(*d, never);
+  if (d->trace) d->trace->local = info.local;
   auto session = begin(now, *d);
   if (!session) {
     commands_.push_back({.kind = StreamCommand::Kind::reset, .id = stream});
@@ -127,6 +133,10 @@ void Peers::dial_over(Instant now, Talk& t, Dialling& d) {
 void Peers::attempt_failed(Instant now, Dialling& d, Failure why, const cm::Failure& judged, Session* session) {
   const auto again = retries_.next(d.id, judged, now);
   if (!again) return finish(now, d, std::move(why), session);
+  record(
+      d.trace.get(), now,
+      trace::NegRetrying{.next = again->peer, .backup = again->peer != d.at, .wait = again->wait, .why = why_of(why)});
+  if (d.trace) d.trace->peer = again->peer;
   events_.push_back(Retrying{d.id, std::move(why), d.at, again->peer, again->wait});
   if (d.at != again->peer) d.variant.reset();  // it was made to reach the other one
   d.at = again->peer;
@@ -143,6 +153,7 @@ void Peers::finish(Instant now, Dialling& d, std::optional<Failure> failure, Ses
               .attempts = d.attempts,
               .took = now - d.since};
   if (session != nullptr) conclude(ended, *session);
+  tell_end(now, d.trace.get(), ended);
   dialling_.erase(d.id);
   events_.push_back(std::move(ended));
 }

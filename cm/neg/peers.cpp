@@ -61,13 +61,34 @@ void Peers::stop_listening() {
   listener_ = 0;
 }
 
-void Peers::handle_listening(Instant, StreamId, const Address& local) { events_.push_back(Listening{local}); }
+void Peers::handle_listening(Instant now, StreamId, const Address& local) {
+  record(options_.trace, now, trace::Listening{local});
+  events_.push_back(Listening{local});
+}
 
-void Peers::handle_listen_failed(Instant, StreamId, std::error_code why) {
+void Peers::handle_listen_failed(Instant now, StreamId, std::error_code why) {
   listener_ = 0;
   const cm::Failure said = cm::listen_failure(tcp_step, why, listen_address_);
-  events_.push_back(ListenFailed{
-      listen_address_, {.problem = Problem::configuration_error, .text = said.code.message(), .advice = said.advice}});
+  Failure failure{.problem = Problem::configuration_error, .text = said.code.message(), .advice = said.advice};
+  record(options_.trace, now, trace::NegFailed{why_of(failure)});
+  events_.push_back(ListenFailed{listen_address_, std::move(failure)});
+}
+
+// Of a session, or of a dial with all its attempts.
+std::unique_ptr<Traced> Peers::begin_trace(const Address& local, const Address& peer) {
+  if (options_.trace == nullptr) return nullptr;
+  return std::make_unique<Traced>(*options_.trace, ++traced_, local, peer);
+}
+
+void Peers::tell_end(Instant now, Traced* trace, const Ended& ended) {
+  if (ended.failure)
+    record(trace, now, trace::NegFailed{why_of(*ended.failure)});
+  else
+    record(trace, now,
+           trace::NegAgreed{.plugin = ended.request.plugin,
+                            .variant = ended.request.variant,
+                            .qps = ended.agreed.size(),
+                            .attempts = ended.attempts});
 }
 
 std::optional<Peers::Event> Peers::poll_event() {
@@ -121,7 +142,17 @@ bool Peers::handle_accepted(Instant now, StreamId listener, StreamId stream, con
   if (listener != listener_) return false;
   const auto answer = admission_.arrive(info.peer, stream);
   if (answer.gave_way != 0) evict(now, answer.gave_way);
-  if (!answer.ticket) return false;
+  if (!answer.ticket) {
+    if (options_.trace != nullptr) {
+      Traced newcomer(*options_.trace, 0, info.local, info.peer);
+      record(&newcomer, now, trace::Refused{"sessions_max"});
+    }
+    return false;
+  }
+  std::unique_ptr<Traced> traced = begin_trace(info.local, info.peer);
+  record(traced.get(), now, trace::NegStarted{.role = "responder"});
+  SessionOptions session_options = options_.session;
+  session_options.trace = traced.get();
   bool raw = false;
   if (offers_.size() == 1) {
     const auto entry = framework_.find(offers_[0].plugin, offers_[0].variant);
@@ -133,20 +164,22 @@ bool Peers::handle_accepted(Instant now, StreamId listener, StreamId stream, con
     auto variant = make(offer, Role::responder, info.peer);
     if (variant)
       session = Session::raw(Role::responder, {.plugin = offer.plugin, .variant = offer.variant}, std::move(*variant),
-                             options_.session, now);
+                             session_options, now);
     else
       session = tl::unexpected(variant.error());
   } else {
     session = Session::respond([this, peer = info.peer](const Request& request) { return choose(request, peer); },
-                               options_.session, now);
+                               session_options, now);
   }
   if (!session) {
     admission_.leave(answer.ticket);
     events_.push_back(Ended{.local = info.local, .peer = info.peer, .failure = session.error()});
+    record(traced.get(), now, trace::NegFailed{why_of(session.error())});
     return false;
   }
   Talk& talk = talks_.emplace(stream, Talk(stream, info, std::move(*session), now)).first->second;
   talk.ticket = answer.ticket;
+  talk.trace = std::move(traced);
   ++accepted_;
   settle(now, talk);
   return true;
@@ -164,6 +197,7 @@ void Peers::evict(Instant now, StreamId stream) {
   Talk* t = talk(stream);
   if (t == nullptr) return;
   t->ticket = {};
+  record(t->trace.get(), now, trace::Evicted{.limit = "sessions_max", .waited = now - t->since});
   t->session.abort(
       now, {.problem = Problem::resource_exhaustion,
             .text = fmt::format("it gave way to another peer; {} at most", counted(options_.sessions_max, "session")),
@@ -217,6 +251,7 @@ void Peers::over(Instant now, Talk& t) {
   Ended ended{.local = t.info.local, .peer = t.info.peer, .request = t.session.request(), .took = now - t.since};
   if (t.session.failure() != nullptr) ended.failure = *t.session.failure();
   conclude(ended, t.session);
+  tell_end(now, t.trace.get(), ended);
   events_.push_back(std::move(ended));
 }
 

@@ -30,6 +30,8 @@
 
 namespace parley::neg {
 
+class Traced;
+
 class Peers final : public StreamMachine {
  public:
   using DialId = neg::DialId;
@@ -95,6 +97,8 @@ class Peers final : public StreamMachine {
   void drop(Talk& talk, StreamCommand::Kind how);
   void evict(Instant now, StreamId stream);
   Talk* talk(StreamId stream);
+  std::unique_ptr<Traced> begin_trace(const Address& local, const Address& peer);
+  static void tell_end(Instant now, Traced* trace, const Ended& ended);
   Dialling* opening(StreamId stream);
 
   const Framework& framework_;
@@ -113,6 +117,7 @@ class Peers final : public StreamMachine {
   StreamId next_stream_ = 1, listener_ = 0;
   DialId next_dial_ = 1;
   std::size_t accepted_ = 0;
+  std::uint64_t traced_ = 0;
 };
 
 }  // namespace parley::neg

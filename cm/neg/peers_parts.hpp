@@ -4,6 +4,7 @@
 #include "base/escape.hpp"
 #include "cm/failure_text.hpp"
 #include "cm/neg/peers.hpp"
+#include "cm/neg/traced.hpp"
 
 namespace parley::neg {
 
@@ -26,6 +27,7 @@ struct Peers::Talk {
   bool told = false;   // its end is among the events
   bool peer_ended = false, gone = false, shut = false;
   Instant leave_at = never, deadline = never;
+  std::unique_ptr<Traced> trace{};  // responder; null: nobody listens
 };
 
 struct Peers::Dialling {
@@ -37,6 +39,7 @@ struct Peers::Dialling {
   Instant since{}, deadline = never;
   std::unique_ptr<Variant> variant{};  // for the next attempt
   Framing framing = Framing::parley;
+  std::unique_ptr<Traced> trace{};  // null: nobody listens
 };
 
 }  // namespace parley::neg

@@ -11,6 +11,7 @@
 #include "base/escape.hpp"
 #include "base/text.hpp"
 #include "cm/neg/guarded.hpp"
+#include "cm/neg/traced.hpp"
 #include "wire/neg.hpp"
 
 namespace parley::neg {
@@ -23,6 +24,17 @@ using wire::NegType;
 
 constexpr std::size_t label_max = 255;
 constexpr std::size_t text_max = 1024;  // octets of a text in an Abort
+
+std::string_view kind_of(Framing framing, NegType type) {
+  if (framing == Framing::raw) return "raw";
+  switch (type) {
+    case NegType::hello: return "Hello";
+    case NegType::welcome: return "Welcome";
+    case NegType::turn: return "Turn";
+    case NegType::abort: return "Abort";
+  }
+  return "unknown";
+}
 
 Outcome<void> check(const SessionOptions& o) {
   const auto wrong = [](std::string text) {
@@ -255,8 +267,13 @@ void Session::take_hello(ConstBytes body) {
     if (item.type == NegItemType::label) request_.label = printable(item.text().substr(0, label_max), false);
     done_stage_ = done_stage_ || item.type == NegItemType::done_stage;
   }
+  record(options_.trace, now_, trace::NegRequested{request_.plugin, request_.variant, request_.label});
   auto made = guarded([this] { return chooser_(request_); });
-  if (!made) return fail_with(std::move(made.error()), true);
+  if (!made) {
+    const std::string_view problem = to_string(made.error().problem);
+    record(options_.trace, now_, trace::NegRefused{request_.plugin, request_.variant, problem});
+    return fail_with(std::move(made.error()), true);
+  }
   if (!*made) return fail_with(here(Problem::plugin_refused, "there is no variant and no error"), true);
   variant_ = std::move(*made);
   state_ = State::talking;
@@ -304,6 +321,7 @@ void Session::take_turn(const NegHeader& header, ConstBytes body) {
 }
 
 void Session::begin_stage(Stage stage) {
+  record(options_.trace, now_, trace::NegStage{to_string(stage_), to_string(stage)});
   stage_ = stage;
   said_last_ = heard_last_ = false;
   sent_rounds_ = heard_rounds_ = 0;
@@ -383,6 +401,7 @@ void Session::work() {
 void Session::next_stage() {
   if (stage_ == Stage::info) return begin_stage(Stage::ready);
   if (stage_ == Stage::ready && done_stage_) return begin_stage(Stage::done);
+  record(options_.trace, now_, trace::NegStage{to_string(stage_), "over"});
   state_ = State::over;
 }
 
@@ -403,6 +422,13 @@ void Session::send(NegType type, ConstBytes body, bool last) {
 }
 
 void Session::note(bool sent, const NegHeader& header, ConstBytes body) {
+  record(options_.trace, now_,
+         trace::NegMessage{.sent = sent,
+                           .kind = kind_of(framing_, header.type),
+                           .stage = to_string(static_cast<Stage>(header.stage)),
+                           .round = header.round,
+                           .last = header.last(),
+                           .octets = header.length});
   if (options_.history_max == 0) return;
   if (history_.size() == options_.history_max) {
     history_.pop_front();

@@ -19,6 +19,10 @@
 #include "parley/time.hpp"
 #include "parley/wire/neg.h"
 
+namespace parley::trace {
+class Sink;
+}
+
 namespace parley::neg {
 
 enum class Role : std::uint8_t { initiator, responder };
@@ -227,6 +231,9 @@ struct SessionOptions {
   std::size_t history_octets = 256;      ///< of each message that are kept
   Duration answer_timeout = std::chrono::seconds(10);   ///< for each answer of the peer
   Duration session_timeout = std::chrono::seconds(60);  ///< for all of it, a program's test that is played included
+  /// Gets the messages and stages of the session (parley/trace.hpp); not owned, and must outlive it. Null: nothing is
+  /// recorded. TcpPeers has its own, PeersOptions::trace.
+  trace::Sink* trace = nullptr;
 };
 
 /// One message of a session, for debugging.

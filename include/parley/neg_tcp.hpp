@@ -37,6 +37,9 @@ struct PeersOptions {
   std::uint32_t sessions_max = 1024;          ///< that others have begun and that are not over; at least 2
   std::uint64_t seed = 0;                     ///< of the random part of waits; TcpPeers, 0: drawn from the system
   Duration linger = std::chrono::seconds(1);  ///< for the last octets of a session that is over, and the peer's FIN
+  /// Gets what the sessions of either side do, step by step (parley/trace.hpp), each under a number of its own; not
+  /// owned, and must outlive this. Null: nothing is recorded.
+  trace::Sink* trace = nullptr;
 };
 
 using DialId = std::uint64_t;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // What a connection does, step by step, as typed events. A sink that is handed in (cm::IwarpProviderOptions::trace,
-// RdmaHostOptions::trace) gets each of them as it happens; without one they cost a comparison with null. The lines of -v, the transcripts of tests
+// RdmaHostOptions::trace, neg::PeersOptions::trace) gets each of them as it happens; without one they cost a comparison with null. The lines of -v, the transcripts of tests
 // and the comments in captures are all made from these. docs/trace.md says how to read them, and how to add one.
 //
 // An event has a static level and name, and fields(f), which calls f(key, value) for each field in the order in which
@@ -335,6 +335,119 @@ struct MpaReason {
   }
 };
 
+// ---- negotiation of queue pairs (parley/neg.hpp) -----------------------------------------------------------------
+
+/// A dial, or a peer that has connected. A dial's attempts are one session here.
+struct NegStarted {
+  static constexpr Level level = Level::info;
+  static constexpr std::string_view name = "neg.started";
+  std::string_view role;                 ///< "initiator", "responder"
+  std::string_view plugin{}, variant{};  ///< of an initiator
+  template <class F>
+  void fields(F& f) const {
+    f("role", role);
+    if (!plugin.empty()) f("plugin", plugin), f("variant", variant);
+  }
+};
+/// What a peer's Hello asks for.
+struct NegRequested {
+  static constexpr Level level = Level::info;
+  static constexpr std::string_view name = "neg.requested";
+  std::string_view plugin, variant, label;
+  template <class F>
+  void fields(F& f) const {
+    f("plugin", plugin), f("variant", variant);
+    if (!label.empty()) f("label", label);
+  }
+};
+/// The variant is not offered, or could not be made.
+struct NegRefused {
+  static constexpr Level level = Level::warn;
+  static constexpr std::string_view name = "neg.refused";
+  std::string_view plugin, variant, problem;
+  template <class F>
+  void fields(F& f) const {
+    f("plugin", plugin), f("variant", variant), f("problem", problem);
+  }
+};
+struct NegMessage {
+  static constexpr Level level = Level::debug;
+  static constexpr std::string_view name = "neg.message";
+  bool sent = false;
+  std::string_view kind;   ///< "Hello", "Welcome", "Turn", "Abort"; "raw" of a variant without headers
+  std::string_view stage;  ///< "none": Hello, Welcome, Abort
+  std::uint16_t round = 0;
+  bool last = false;  ///< its sender's part of the stage is over with it
+  std::uint64_t octets = 0;
+  template <class F>
+  void fields(F& f) const {
+    f.word("direction", direction(sent)), f.word("kind", kind);
+    if (round != 0) f("stage", stage), f("round", round), f("last", last);
+    f("octets", octets);
+  }
+};
+/// What a session is at: "none", "opening" (a dial's TCP connection), "waiting" (a dial's back-off), "info", "ready",
+/// "done"; "over" when the last stage is.
+struct NegStage {
+  static constexpr Level level = Level::debug;
+  static constexpr std::string_view name = "neg.stage";
+  std::string_view from, to;
+  template <class F>
+  void fields(F& f) const {
+    f("from", from), f("to", to);
+  }
+};
+struct NegAgreed {
+  static constexpr Level level = Level::info;
+  static constexpr std::string_view name = "neg.agreed";
+  std::string_view plugin, variant;
+  std::uint64_t qps = 0;       ///< queue pairs that the variant names
+  std::uint32_t attempts = 1;  ///< of a dial
+  template <class F>
+  void fields(F& f) const {
+    f("plugin", plugin), f("variant", variant), f("qps", qps), f("attempts", attempts);
+  }
+};
+/// Why a negotiation failed: the fields of neg::Failure.
+struct NegWhy {
+  std::string_view problem;  ///< "invalid_peer_data"
+  std::string_view stage;
+  std::uint16_t round = 0;
+  bool by_peer = false;
+  std::string_view text, advice;
+  template <class F>
+  void fields(F& f) const {
+    f("problem", problem), f("stage", stage);
+    if (round != 0) f("round", round);
+    f("by_peer", by_peer), f("cause", text);
+    if (!advice.empty()) f("advice", advice);
+  }
+};
+struct NegFailed {
+  static constexpr Level level = Level::warn;
+  static constexpr std::string_view name = "neg.failed";
+  NegWhy why;
+  template <class F>
+  void fields(F& f) const {
+    why.fields(f);
+  }
+};
+/// A dial goes on at `next`, after `wait`.
+struct NegRetrying {
+  static constexpr Level level = Level::info;
+  static constexpr std::string_view name = "neg.retrying";
+  Address next{};
+  bool backup = false;  ///< another address than the one that failed
+  Duration wait{};
+  NegWhy why;
+  template <class F>
+  void fields(F& f) const {
+    f("next", next), f("backup", backup);
+    if (wait > Duration{}) f("back_off", wait);
+    why.fields(f);
+  }
+};
+
 // ---- queue pair --------------------------------------------------------------------------------------------------
 
 /// RDMAP's own states: parley::iwarp::QpState.
@@ -382,10 +495,11 @@ struct Fpdu {
   }
 };
 
-using Event = std::variant<Listening, CmState, Admitted, Refused, Evicted, Requested, Resolved, TcpEnded, Decided,
-                           Established, Rejected, Failed, Retrying, Disconnected, Lost, AddressChanged, DeviceRemoved,
-                           TimewaitExit, TimerArmed, TimerExpired, KernelEvent, KernelMessage, MpaFrame, Rtr, MpaReason,
-                           QpState, Terminate, Fpdu>;
+using Event =
+    std::variant<Listening, CmState, Admitted, Refused, Evicted, Requested, Resolved, TcpEnded, Decided, Established,
+                 Rejected, Failed, Retrying, Disconnected, Lost, AddressChanged, DeviceRemoved, TimewaitExit,
+                 TimerArmed, TimerExpired, KernelEvent, KernelMessage, MpaFrame, Rtr, MpaReason, QpState, Terminate,
+                 Fpdu, NegStarted, NegRequested, NegRefused, NegMessage, NegStage, NegAgreed, NegFailed, NegRetrying>;
 
 struct Record {
   Instant at{};

@@ -12,18 +12,20 @@ namespace parley::ops {
 namespace {
 
 using Kind = SettingKind;
-constexpr std::string_view on_all = "listen connect rping", on_initiators = "connect rping",
-                           on_responders = "listen rping", on_listen = "listen", on_connect = "connect";
+constexpr std::string_view on_all = "listen connect rping", on_logging = "listen connect rping serve dial",
+                           on_counting = "listen rping serve", on_dialling = "connect dial",
+                           on_initiators = "connect rping", on_responders = "listen rping", on_listen = "listen",
+                           on_connect = "connect";
 
-// Those of metrics are not for `connect`, which may run many times at once beside the listener whose port and file they
+// `serve` and `dial` are those of `neg`. Those of metrics are not for `connect` and `dial`, which may run many times at once beside the listener whose port and file they
 // are.
 constexpr Setting table[] = {
-    {"log.format", Kind::text, "--log", on_all, ""},
-    {"log.file", Kind::text, "--log-file", on_all, ""},
-    {"log.level", Kind::text, "--log-level", on_all, ""},
-    {"metrics.file", Kind::text, "--metrics", on_responders, ""},
-    {"metrics.interval", Kind::time, "--metrics-interval", on_responders, ""},
-    {"metrics.http", Kind::text, "--metrics-http", on_responders, ""},
+    {"log.format", Kind::text, "--log", on_logging, ""},
+    {"log.file", Kind::text, "--log-file", on_logging, ""},
+    {"log.level", Kind::text, "--log-level", on_logging, ""},
+    {"metrics.file", Kind::text, "--metrics", on_counting, ""},
+    {"metrics.interval", Kind::time, "--metrics-interval", on_counting, ""},
+    {"metrics.http", Kind::text, "--metrics-http", on_counting, ""},
     {"mpa.revision", Kind::number, "--revision", on_all, ""},
     {"mpa.crc", Kind::toggle, "--crc", on_all, "true"},
     {"mpa.markers", Kind::toggle, "--markers", on_all, "false"},
@@ -42,9 +44,9 @@ constexpr Setting table[] = {
     {"timeout.request", Kind::time, "--request-timeout", on_responders, ""},
     {"timeout.rtr", Kind::time, "--rtr-timeout", on_responders, ""},
     {"timeout.first_fpdu", Kind::time, "--first-fpdu-timeout", on_responders, ""},
-    {"retry.rounds", Kind::number, "--rounds", on_connect, ""},
-    {"retry.back_off", Kind::time, "--back-off", on_connect, ""},
-    {"retry.back_off_max", Kind::time, "--back-off-max", on_connect, ""},
+    {"retry.rounds", Kind::number, "--rounds", on_dialling, ""},
+    {"retry.back_off", Kind::time, "--back-off", on_dialling, ""},
+    {"retry.back_off_max", Kind::time, "--back-off-max", on_dialling, ""},
     {"listen.concurrency", Kind::number, "--concurrency", on_listen, ""},
     {"listen.backlog", Kind::number, "--backlog", on_listen, ""},
 };

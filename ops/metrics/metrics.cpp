@@ -136,6 +136,8 @@ struct Metrics::Take {
     count(m.fpdus_[e.sent], e.opcode);
     count(m.octets_[e.sent], e.opcode, e.octets);
   }
+  template <class E>
+  requires(E::name.starts_with("neg.")) void operator()(const E&) const { m.negotiations_.record(record); }
   // These say what others say too, or nothing that is counted.
   void operator()(const trace::Listening&) const {}
   void operator()(const trace::Resolved&) const {}

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "ops/metrics/exposition.hpp"
+#include "ops/metrics/neg_metrics.hpp"
 #include "ops/metrics/words.hpp"
 #include "parley/trace.hpp"
 
@@ -16,8 +17,13 @@ namespace parley::ops {
 
 class Metrics final : public trace::Sink {
  public:
+  /// What a command does, and so is counted.
+  enum class Of : std::uint8_t { connections, negotiations };
+
   /// `version` is told as parley_build_info.
-  explicit Metrics(std::string version) : version_(std::move(version)) { up_to = trace::Level::trace; }
+  explicit Metrics(std::string version, Of of = Of::connections) : version_(std::move(version)), of_(of) {
+    up_to = trace::Level::trace;
+  }
 
   void record(const trace::Record& record) override;
   /// All of it in Prometheus' format.
@@ -52,10 +58,13 @@ class Metrics final : public trace::Sink {
 
   void write_messages(Exposition& out) const;
   void write_outcomes(Exposition& out) const;
+  void write_turned_away(Exposition& out) const;
   void write_times(Exposition& out) const;
 
   using Direction = std::array<CountBy<message_words>, 2>;  ///< [sent]
   std::string version_;
+  Of of_;
+  NegMetrics negotiations_;
   std::unordered_map<std::uint64_t, Followed> followed_;
   Direction messages_{};
   CountBy<message_words> duplicates_{};

@@ -38,6 +38,11 @@ std::string Metrics::text() const {
   Exposition out;
   out.family("parley_build_info", Type::gauge, "Always 1; the label has the version.");
   out.sample({{"version", version_}}, 1);
+  if (of_ == Of::negotiations) {
+    negotiations_.write(out);
+    write_turned_away(out);
+    return out.text();
+  }
   write_messages(out);
   write_outcomes(out);
   write_times(out);
@@ -76,18 +81,22 @@ void Metrics::write_outcomes(Exposition& out) const {
                    failures_[step][reason]);
   out.family("parley_retries_total", Type::counter, "Set-ups that went on at another address or by other means.");
   write(out, "reason", retries_);
-  out.family("parley_turned_away_total", Type::counter,
-             "Peers reset for lack of room: refused at once, or evicted while half-open.");
-  for (const auto& [how, counts] : {std::pair{"refused", &refused_}, std::pair{"evicted", &evicted_}})
-    for (std::size_t i = 0; i < counts->size; ++i)
-      if (i < limit_words.size() || (*counts)[i] > 0)
-        out.sample({{"how", how}, {"limit", counts->label(i)}}, (*counts)[i]);
+  write_turned_away(out);
   out.family("parley_disconnects_total", Type::counter, "Connections that ended gracefully.");
   out.sample({}, disconnects_);
   out.family("parley_connections_lost_total", Type::counter, "Connections that ended otherwise.");
   write(out, "reason", lost_);
   out.family("parley_timer_expirations_total", Type::counter, "Deadlines that passed.");
   write(out, "timer", expired_);
+}
+
+void Metrics::write_turned_away(Exposition& out) const {
+  out.family("parley_turned_away_total", Type::counter,
+             "Peers reset for lack of room: refused at once, or evicted while half-open.");
+  for (const auto& [how, counts] : {std::pair{"refused", &refused_}, std::pair{"evicted", &evicted_}})
+    for (std::size_t i = 0; i < counts->size; ++i)
+      if (i < limit_words.size() || (*counts)[i] > 0)
+        out.sample({{"how", how}, {"limit", counts->label(i)}}, (*counts)[i]);
 }
 
 void Metrics::write_times(Exposition& out) const {

@@ -2,6 +2,7 @@
 #include "ops/metrics/words.hpp"
 
 #include "parley/result.hpp"
+#include "parley/wire/neg.h"
 #include "parley/wire/rdmap.h"
 
 namespace parley::ops {
@@ -12,6 +13,10 @@ const Words<12> opcode_words{{PARLEY_RDMAP_OPCODES(PARLEY_X)}};
 
 #define PARLEY_X(name, text) {#name, #name},
 const Words<28> reason_words{{PARLEY_ERRC(PARLEY_X)}};
+#undef PARLEY_X
+
+#define PARLEY_X(name, value, layer, text) {#name, #name},
+const Words<15> problem_words{{PARLEY_NEG_ERRORS(PARLEY_X)}};
 #undef PARLEY_X
 
 std::string_view reason_of(const std::error_code& code) {

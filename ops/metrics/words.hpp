@@ -106,9 +106,18 @@ inline constexpr Words<16> rej_words{{{"no_qp", "no_qp"},
                                       {"insufficient_resources", "insufficient_resources"},
                                       {"duplicate_comm_id", "duplicate_comm_id"}}};
 
+/// Messages of a negotiation; raw: of a variant without headers.
+inline constexpr Words<5> neg_message_words{
+    {{"Hello", "hello"}, {"Welcome", "welcome"}, {"Turn", "turn"}, {"Abort", "abort"}, {"raw", "raw"}}};
+inline constexpr Words<4> neg_stage_words{{{"none", "none"}, {"info", "info"}, {"ready", "ready"}, {"done", "done"}}};
+/// Why a negotiation failed: the names of include/parley/wire/neg.h.
+extern const Words<15> problem_words;
+
 /// What ran out when a peer was turned away.
-inline constexpr Words<3> limit_words{
-    {{"pending_max", "pending_max"}, {"endpoints_max", "endpoints_max"}, {"streams_max", "streams_max"}}};
+inline constexpr Words<4> limit_words{{{"pending_max", "pending_max"},
+                                       {"endpoints_max", "endpoints_max"},
+                                       {"streams_max", "streams_max"},
+                                       {"sessions_max", "sessions_max"}}};
 
 /// The name of an Errc, "timed_out"; other_word for codes of other categories.
 std::string_view reason_of(const std::error_code& code);

@@ -159,7 +159,7 @@ class Config(CliTest):
         shown = self.settings(self.run_in({}, "config", "--json"))
         for setting in shown.values():
             for command in setting["commands"]:
-                lines = [line for line in self.ok(self.run_in({}, "help", command)).out.splitlines()
+                lines = [line for line in self.ok(self.run_in({}, "help", *command.split("-"))).out.splitlines()
                          if re.match(rf"  ( *-\w,| *){setting['option']}[, {{]", line + " ")]
                 with self.subTest(setting["name"], command=command):
                     self.assertEqual(len(lines), 1)
@@ -183,7 +183,7 @@ class Config(CliTest):
         shown = self.settings(self.run_in({}, "config", "--json"))
         with open(os.path.join(SOURCE_DIR, "docs", "operations.md"), encoding="utf-8") as file:
             rows = re.findall(r"^\| `([a-z]+\.[a-z_]+)` \| `(--[a-z-]+)` \| ([a-z, ]+) \|", file.read(), re.MULTILINE)
-        self.assertEqual([(name, s["option"], ", ".join(s["commands"])) for name, s in shown.items()], rows)
+        self.assertEqual([(name, s["option"], ", ".join(s["commands"]).replace("-", " ")) for name, s in shown.items()], rows)
 
 
 if __name__ == "__main__":

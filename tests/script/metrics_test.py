@@ -187,8 +187,12 @@ class Counted(CliTest):
         run("connect", "127.0.0.1:1", "--metrics", path)
         with open(os.path.join(SOURCE_DIR, "docs", "operations.md"), encoding="utf-8") as file:
             named = set(re.findall(r"`(parley_[a-z_]+)[`{]", file.read()))
-        self.assertEqual(set(self.read(path)) - named, set())
-        self.assertEqual(named - set(self.read(path)), set())
+        written = set(self.read(path))
+        run("neg", "dial", "127.0.0.1:1", "--variant", "manual", "--set", "qpn=1", "--set", "gid=192.0.2.1", "--metrics", path)
+        negotiations = set(self.read(path))
+        self.assertIn("parley_negotiation_seconds", negotiations)
+        self.assertEqual((written | negotiations) - named, set())
+        self.assertEqual(named - written - negotiations, set())
 
 
 class Http(CliTest):

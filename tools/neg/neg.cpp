@@ -13,6 +13,8 @@
 #include "parley/neg_verbs.hpp"
 #include "tools/command.hpp"
 #include "tools/neg/neg_report.hpp"
+#include "tools/ops/config.hpp"
+#include "tools/ops/watch.hpp"
 #include "tools/options.hpp"
 #include "tools/pcap/capture.hpp"
 #include "tools/report.hpp"
@@ -45,6 +47,8 @@ struct NegArgs {
   std::uint64_t count = 0;
   unsigned sessions_max = neg::PeersOptions{}.sessions_max;
   bool history = false;
+  LogArgs log;
+  MetricsArgs metrics;
 };
 
 /// "manual", "acme/rc".
@@ -121,6 +125,7 @@ class Negotiator {
   neg::Framework framework_;
   neg::Config config_;
   std::unique_ptr<CaptureWriter> capture_;
+  Watch watch_;
   std::unique_ptr<neg::TcpPeers> peers_;
   StopSignals signals_;
   std::uint64_t completed_ = 0, failed_ = 0, listening_ = 0;
@@ -133,7 +138,10 @@ Or<void> Negotiator::open() {
   if (!config) return tl::unexpected(config.error());
   config_ = std::move(*config);
   if (const auto added = add_plugins(framework_, args_.plugins, context_); !added) return added;
-  auto peers = neg::TcpPeers::open(framework_, {.session = args_.session, .sessions_max = args_.sessions_max});
+  if (auto watched = watch_.open(args_.log, args_.metrics, context_.out, ops::Metrics::Of::negotiations); !watched)
+    return watched;
+  auto peers = neg::TcpPeers::open(
+      framework_, {.session = args_.session, .sessions_max = args_.sessions_max, .trace = watch_.sink()});
   if (!peers) return complain(Exit::environment, "cannot open sockets: " + peers.error().message());
   peers_ = std::move(*peers);
   if (args_.pcapng.empty()) return {};
@@ -148,7 +156,12 @@ Or<void> Negotiator::open() {
 void Negotiator::turn(Instant deadline) {
   constexpr Duration longest = std::chrono::milliseconds(100);
   const Instant now = peers_->now();
-  peers_->run_once(deadline <= now ? Duration(1) : std::min(deadline - now, longest));
+  Duration wait = deadline <= now ? Duration(1) : std::min(deadline - now, longest);
+  if (watch_.has_metrics()) {
+    watch_.turn(peers_->fd(), std::min(now + wait, peers_->next_deadline()));
+    wait = Duration{};
+  }
+  peers_->run_once(wait);
   take_events();
 }
 
@@ -230,6 +243,7 @@ int Negotiator::finish(bool timed_out) {
     peers_->set_tap({});
     captured = capture_->finish();
   }
+  if (auto watched = watch_.finish(); !watched && captured) captured = std::move(watched);
   context_.out.object(
       {{"event", "summary"}, {"command", context_.out.command}, {"completed", completed_}, {"failed", failed_}});
   if (!captured) return context_.out.error(captured.error().exit, captured.error().text);
@@ -361,7 +375,10 @@ void add_neg_options(Command sub, NegArgs& args, Context& context) {
       .one_of({"otg", "json", "env"});
   sub.flag("--history", args.history, "Print every message, too");
   sub.option("--pcapng", args.pcapng, "Write what went over to this file").type("FILE");
+  add_log_options(sub, args.log);
+  add_metrics_options(sub, args.metrics);
   add_json_flag(sub, context);
+  add_settings(sub, context);
 }
 
 void register_serve(Command neg, Context& context) {

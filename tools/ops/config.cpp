@@ -115,8 +115,10 @@ void show(const ops::Given& value, Output& out) {
   const std::string shown = value.value.empty() ? "-" : value.value;
   out.text(printable(fmt::format("{:<22} {:<26} {}", setting.name, shown, value.where), false));
   Json commands = Json::array();
-  for (const std::string_view command : {"listen", "connect", "rping"})
-    if (ops::applies(setting, command)) commands.push_back(command);
+  using Name = std::pair<std::string_view, std::string_view>;
+  for (const auto& [word, command] : {Name{"listen", "listen"}, Name{"connect", "connect"}, Name{"rping", "rping"},
+                                      Name{"serve", "neg-serve"}, Name{"dial", "neg-dial"}})
+    if (ops::applies(setting, word)) commands.push_back(command);
   out.object({{"event", "setting"},
               {"name", setting.name},
               {"value", value.value},

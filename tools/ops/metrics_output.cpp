@@ -95,11 +95,12 @@ Or<void> replace_file(const std::string& path, std::string_view content) {
   return cannot_write(path);
 }
 
-MetricsOutput::MetricsOutput(const MetricsArgs& args) : args_(args), metrics_(PARLEY_VERSION) {}
+MetricsOutput::MetricsOutput(const MetricsArgs& args, ops::Metrics::Of of)
+    : args_(args), metrics_(PARLEY_VERSION, of) {}
 MetricsOutput::~MetricsOutput() = default;
 
-Or<std::unique_ptr<MetricsOutput>> MetricsOutput::open(const MetricsArgs& args, Output& out) {
-  std::unique_ptr<MetricsOutput> metrics(new MetricsOutput(args));
+Or<std::unique_ptr<MetricsOutput>> MetricsOutput::open(const MetricsArgs& args, Output& out, ops::Metrics::Of of) {
+  std::unique_ptr<MetricsOutput> metrics(new MetricsOutput(args, of));
   if (!args.http.empty())
     if (const auto listening = metrics->listen(out); !listening) return tl::unexpected(listening.error());
   if (args.file.empty()) return metrics;

@@ -34,7 +34,8 @@ class MetricsOutput {
  public:
   /// The file is written at once, and where HTTP is spoken is told, so that what is wrong with either is known before
   /// anything happens. Errors: usage, environment.
-  static Or<std::unique_ptr<MetricsOutput>> open(const MetricsArgs& args, Output& out);
+  static Or<std::unique_ptr<MetricsOutput>> open(const MetricsArgs& args, Output& out,
+                                                 ops::Metrics::Of of = ops::Metrics::Of::connections);
   ~MetricsOutput();
 
   trace::Sink& sink() { return metrics_; }
@@ -46,7 +47,7 @@ class MetricsOutput {
   Or<void> finish();
 
  private:
-  explicit MetricsOutput(const MetricsArgs& args);
+  MetricsOutput(const MetricsArgs& args, ops::Metrics::Of of);
   Or<void> listen(Output& out);
 
   MetricsArgs args_;

@@ -96,6 +96,25 @@ class Probes final : public trace::Sink {
     void operator()(const trace::Terminate& e) const {
       DTRACE_PROBE5(parley, terminate, r.connection, e.sent ? 1 : 0, e.layer, e.etype, e.code);
     }
+    void operator()(const trace::NegStarted& e) const {
+      p.begin(r);
+      DTRACE_PROBE2(parley, neg_started, r.connection, e.role == "initiator" ? 1 : 0);
+    }
+    void operator()(const trace::NegStage& e) const {
+      DTRACE_PROBE4(parley, neg_stage, r.connection, e.from.data(), e.to.data(), p.age(r));
+    }
+    void operator()(const trace::NegAgreed& e) const {
+      DTRACE_PROBE3(parley, neg_agreed, r.connection, e.qps, p.age(r));
+      p.begun_.erase(r.connection);
+    }
+    void operator()(const trace::NegFailed& e) const {
+      DTRACE_PROBE4(parley, neg_failed, r.connection, e.why.stage.data(), e.why.problem.data(), p.age(r));
+      p.begun_.erase(r.connection);
+    }
+    void operator()(const trace::NegRetrying& e) const {
+      DTRACE_PROBE5(parley, neg_retrying, r.connection, e.why.stage.data(), e.why.problem.data(), p.age(r),
+                    nanoseconds(e.wait));
+    }
     // What these tell, others tell too; FPDUs and deadlines are too many to be made for nobody.
     template <class E>
     void operator()(const E&) const {}

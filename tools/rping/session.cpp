@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "parley/rdma_host.hpp"
-#include "tools/ops/probes.hpp"
 #include "tools/pcap/capture.hpp"
 #include "tools/report.hpp"
 #include "tools/trace_sink.hpp"
@@ -64,27 +63,13 @@ Session::~Session() = default;
 Or<void> Session::open_sinks(const SessionOptions& options, Output& out, std::string name) {
   if (const auto level = trace_level(options.verbose)) {
     trace_ = std::make_unique<TraceSink>(out, *level, std::move(name));
-    sinks_.add(*trace_);
+    watch_.add(*trace_);
   }
-  if (options.log.any()) {
-    auto log = LogSink::open(options.log, out);
-    if (!log) return tl::unexpected(log.error());
-    log_ = std::move(*log);
-    sinks_.add(*log_);
-  }
-  if (options.metrics.any()) {
-    auto metrics = MetricsOutput::open(options.metrics, out);
-    if (!metrics) return tl::unexpected(metrics.error());
-    metrics_ = std::move(*metrics);
-    sinks_.add(metrics_->sink());
-  }
-  probes_ = make_probes();
-  if (probes_) sinks_.add(*probes_);
-  return {};
+  return watch_.open(options.log, options.metrics, out);
 }
 
 Or<void> Session::open_host(const SessionOptions& options) {
-  trace::Sink* sink = sinks_.empty() ? nullptr : &sinks_;
+  trace::Sink* sink = watch_.sink();
   if (options.provider == "iwarp") {
     TcpHostOptions tcp;
     tcp.iwarp.trace = sink;
@@ -144,9 +129,8 @@ bool Session::turn(Instant deadline) {
   constexpr Duration longest = std::chrono::milliseconds(100);
   const Duration left = deadline - now();
   const Duration wait = deadline == never || left > longest ? longest : std::max(left, Duration{0});
-  if (!metrics_) return host_->run_once(wait);
-  metrics_->wait(host_->fd(), std::min(now() + wait, host_->next_deadline()));
-  metrics_->turn();
+  if (!watch_.has_metrics()) return host_->run_once(wait);
+  watch_.turn(host_->fd(), std::min(now() + wait, host_->next_deadline()));
   return host_->run_once(Duration{});
 }
 
@@ -164,10 +148,7 @@ Or<void> Session::finish() {
     ended = capture_->finish();
     capture_.reset();
   }
-  if (metrics_)
-    if (auto written = metrics_->finish(); !written && ended) ended = std::move(written);
-  if (log_)
-    if (auto written = log_->finish(); !written && ended) ended = std::move(written);
+  if (auto watched = watch_.finish(); !watched && ended) ended = std::move(watched);
   return ended;
 }
 

@@ -8,9 +8,7 @@
 
 #include "parley/ib.hpp"
 #include "parley/tcp_host.hpp"
-#include "tools/ops/log_sink.hpp"
-#include "tools/ops/metrics_output.hpp"
-#include "tools/ops/sinks.hpp"
+#include "tools/ops/watch.hpp"
 #include "tools/options.hpp"
 
 namespace parley::tools {
@@ -99,10 +97,7 @@ class Session {
   StopSignals signals_;
   std::unique_ptr<CaptureWriter> capture_;
   std::unique_ptr<TraceSink> trace_;
-  std::unique_ptr<MetricsOutput> metrics_;
-  std::unique_ptr<LogSink> log_;
-  std::unique_ptr<trace::Sink> probes_;  ///< null in a build without
-  Sinks sinks_;
+  Watch watch_;
   std::unique_ptr<Host> host_;
   TcpHost* tcp_ = nullptr;  // the same, if it is one
   Device* device_ = nullptr;
