@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Every RoCE frame that Linux's rxe sent, and every InfiniBand packet of a capture of hardware, is read and written again to the same
+// octets; the invariant CRC of each is right.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <map>
+
+#include "base/bytes_io.hpp"
+#include "wire/ib/cm.hpp"
+#include "wire/ib/packet.hpp"
+#include "wire/ib/roce.hpp"
+#include "wire/pcap.hpp"
+
+namespace parley::wire::ib::captures_test {
+namespace {
+
+struct Tally {
+  std::size_t frames = 0, ipv6 = 0;
+  std::map<std::string, std::size_t> opcodes, messages;
+};
+
+void each_frame(const std::string& name, const std::function<void(const CapturedPacket&)>& take) {
+  std::ifstream in(PARLEY_SOURCE_DIR "/tests/captures/roce/" + name + ".pcap", std::ios::binary);
+  const Bytes file((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  ASSERT_FALSE(file.empty()) << name;
+  PcapReader reader;
+  ConstBytes window = file;
+  CapturedPacket packet;
+  std::size_t consumed = 0;
+  while (reader.next(window, packet, consumed) == CaptureStatus::packet) {
+    take(packet);
+    window = window.subspan(consumed);
+  }
+  EXPECT_TRUE(window.empty()) << name << ": " << reader.error().to_string();
+}
+
+void expect_same_message(const Packet& packet, Tally& tally) {
+  if (service_of(packet.bth.opcode) != Service::ud || packet.bth.dest_qpn != PARLEY_IB_GSI_QPN) return;
+  const auto message = CmMessage::parse(packet.payload);
+  if (!message) return;  // of another class
+  Bytes again(PARLEY_IB_MAD_LEN, 0xEE);
+  message->emit(again);
+  EXPECT_EQ(again, Bytes(packet.payload.begin(), packet.payload.end()));
+  ++tally.messages[std::string(to_string(message->type()))];
+}
+
+void expect_same_packet(ConstBytes octets, Tally& tally) {
+  const auto packet = Packet::parse(octets);
+  ASSERT_TRUE(packet) << packet.error().message();
+  ASSERT_TRUE(rule_of(packet->bth.opcode).assigned) << +packet->bth.opcode;
+  Bytes again(octets.size(), 0xEE);
+  ASSERT_EQ(packet->size(), octets.size());
+  EXPECT_EQ(packet->emit(again), octets.size());
+  EXPECT_EQ(again, Bytes(octets.begin(), octets.end()));
+  ++tally.opcodes[opcode_text(packet->bth.opcode)];
+  expect_same_message(*packet, tally);
+}
+
+void expect_same_frame(ConstBytes frame, Tally& tally) {
+  Reader r(frame);
+  r.skip(12);
+  const std::uint16_t type = r.be16();
+  const auto roce = RoceHeader::parse(type, r.rest());
+  if (!roce) return;
+  ++tally.frames;
+  if (!roce->header.is_ipv4()) ++tally.ipv6;
+  Bytes headers(roce->header.size(), 0xEE);
+  roce->header.emit(headers, roce->packet.size());
+  EXPECT_EQ(headers, Bytes(roce->network.begin(), roce->network.end()));
+  expect_same_packet(roce->packet, tally);
+  const auto crc = icrc(roce->network, roce->packet.first(roce->packet.size() - PARLEY_IB_ICRC_LEN));
+  ASSERT_TRUE(crc);
+  EXPECT_EQ(*crc, Packet::parse(roce->packet)->icrc);
+}
+
+std::string words(const std::map<std::string, std::size_t>& counts) {
+  std::string out;
+  for (const auto& [name, n] : counts) out += fmt::format("{} {}\n", n, name);
+  return out;
+}
+
+TEST(WireIbCaptures, EveryFrameOfRxeIsWrittenAsItWasRead) {
+  Tally tally;
+  for (const char* name : {"rxe61_cm", "rxe61_data", "rxe61_errors_loss", "rxe61_mra_mcast_ll",
+                           "rxe61_sidr_stale_abort", "rxe61_unreachable"})
+    each_frame(name, [&](const CapturedPacket& packet) {
+      SCOPED_TRACE(fmt::format("{}, frame {}", name, packet.frame));
+      expect_same_frame(packet.octets, tally);
+    });
+  EXPECT_EQ(tally.frames, 1734u);
+  EXPECT_EQ(tally.ipv6, 39u);
+  // As tshark counts them.
+  EXPECT_EQ(words(tally.messages), "30 DREP\n36 DREQ\n1 MRA\n8 REJ\n27 REP\n51 REQ\n26 RTU\n2 SIDR_REP\n2 SIDR_REQ\n");
+  EXPECT_EQ(words(tally.opcodes),
+            "10 RC ATOMIC Acknowledge\n490 RC Acknowledge\n5 RC CmpSwap\n5 RC FetchAdd\n12 RC RDMA READ Request\n"
+            "5 RC RDMA READ Response First\n5 RC RDMA READ Response Last\n6 RC RDMA READ Response Only\n"
+            "5 RC RDMA WRITE First\n5 RC RDMA WRITE Last\n7 RC RDMA WRITE Only\n13 RC RDMA WRITE Only with Immediate\n"
+            "109 RC SEND First\n131 RC SEND Last\n486 RC SEND Middle\n221 RC SEND Only\n6 UC SEND First\n"
+            "6 UC SEND Last\n6 UC SEND Middle\n194 UD SEND Only\n7 UD SEND Only with Immediate\n");
+}
+
+// The link type ERF: 16 octets of its own, an LRH, a GRH if the low bits of the LRH's second octet are 3, and a VCRC of two octets at
+// the end.
+TEST(WireIbCaptures, EveryPacketOfHardwareIsWrittenAsItWasRead) {
+  Tally tally;
+  each_frame("ib_2008_mthca_erf", [&](const CapturedPacket& packet) {
+    SCOPED_TRACE(packet.frame);
+    const bool grh = (packet.octets[17] & 3) == 3;
+    const std::size_t before = 16 + 8 + (grh ? PARLEY_ROCE_GRH_LEN : 0);
+    ++tally.frames;
+    expect_same_packet(packet.octets.subspan(before, packet.octets.size() - before - 2), tally);
+  });
+  EXPECT_EQ(tally.frames, 43u);
+  EXPECT_EQ(words(tally.messages), "3 REP\n3 REQ\n3 RTU\n");
+}
+
+}  // namespace
+}  // namespace parley::wire::ib::captures_test

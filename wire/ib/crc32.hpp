@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// CRC-32 as of Ethernet: reflected 0x04C11DB7, begun with ones, complemented at the end.
+#pragma once
+#include <cstdint>
+
+#include "parley/bytes.hpp"
+
+namespace parley::wire::ib {
+
+/// Continues from the CRC of what came before; 0 begins.
+std::uint32_t crc32(std::uint32_t before, ConstBytes in);
+
+}  // namespace parley::wire::ib

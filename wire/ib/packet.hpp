@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// InfiniBand transport packets from the BTH to the ICRC, as RoCE carries them: IBA vol. 1 §9. Parsing is total, and what is
+// parsed is emitted again to the same octets, reserved bits included; judging is the caller's.
+#pragma once
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "parley/bytes.hpp"
+#include "parley/result.hpp"
+#include "parley/time.hpp"
+#include "parley/wire/ib.h"
+
+namespace parley::wire::ib {
+
+enum class Service : std::uint8_t {
+#define PARLEY_X(name, value, text) name = value,
+  PARLEY_IB_SERVICES(PARLEY_X)
+#undef PARLEY_X
+};
+/// "reserved" for values that have no name.
+std::string_view to_string(Service service);
+
+/// The low five bits of an opcode.
+enum class Operation : std::uint8_t {
+#define PARLEY_X(name, value, services, headers, response, text) name = value,
+  PARLEY_IB_OPERATIONS(PARLEY_X)
+#undef PARLEY_X
+};
+
+constexpr Service service_of(std::uint8_t opcode) { return static_cast<Service>(opcode & PARLEY_IB_SERVICE_MASK); }
+constexpr Operation operation_of(std::uint8_t opcode) {
+  return static_cast<Operation>(opcode & PARLEY_IB_OPERATION_MASK);
+}
+constexpr std::uint8_t opcode_of(Service service, Operation operation) {
+  return static_cast<std::uint8_t>(static_cast<int>(service) | static_cast<int>(operation));
+}
+
+struct OpcodeRule {
+  bool assigned = false;  ///< the service has this operation; CNP counts
+  bool response = false;  ///< goes to the requester
+  unsigned headers = 0;   ///< PARLEY_IB_HEADERS' masks; of an opcode that is not assigned none
+};
+OpcodeRule rule_of(std::uint8_t opcode);
+/// "RC SEND First", "CNP", "unassigned opcode".
+std::string opcode_text(std::uint8_t opcode);
+/// Octets of these headers (PARLEY_IB_HEADERS' masks).
+std::size_t size_of_headers(unsigned headers);
+
+/// Base Transport Header, IBA §9.2: 12 octets.
+struct Bth {
+  std::uint8_t opcode = 0;
+  bool solicited = false, mig_req = false;
+  std::uint8_t pad_count = 0;  ///< 0..3
+  std::uint8_t tver = 0;       ///< transport header version, 4 bits
+  std::uint16_t p_key = PARLEY_IB_P_KEY_DEFAULT;
+  bool fecn = false, becn = false;
+  std::uint8_t reserved6 = 0;  ///< after BECN
+  std::uint32_t dest_qpn = 0;  ///< 24 bits
+  bool ack_req = false;
+  std::uint8_t reserved7 = 0;  ///< after AckReq
+  std::uint32_t psn = 0;       ///< 24 bits
+
+  /// Errors: truncated.
+  static Result<Bth> parse(ConstBytes in);
+  void emit(MutBytes out) const;  ///< 12 octets
+  bool operator==(const Bth&) const = default;
+};
+
+/// Datagram Extended Transport Header, IBA §9.3.1.
+struct Deth {
+  std::uint32_t q_key = 0;
+  std::uint32_t source_qpn = 0;  ///< 24 bits
+  std::uint8_t reserved = 0;
+  bool operator==(const Deth&) const = default;
+};
+
+/// XRC Extended Transport Header: the shared receive queue, 24 bits (IBA Annex A14).
+struct Xrceth {
+  std::uint32_t srqn = 0;
+  std::uint8_t reserved = 0;
+  bool operator==(const Xrceth&) const = default;
+};
+
+/// RDMA Extended Transport Header, IBA §9.3.3.
+struct Reth {
+  std::uint64_t va = 0;
+  std::uint32_t r_key = 0;
+  std::uint32_t dma_length = 0;
+  bool operator==(const Reth&) const = default;
+};
+
+/// Atomic Extended Transport Header, IBA §9.3.4.
+struct AtomicEth {
+  std::uint64_t va = 0;
+  std::uint32_t r_key = 0;
+  std::uint64_t swap_add = 0;
+  std::uint64_t compare = 0;
+  bool operator==(const AtomicEth&) const = default;
+};
+
+/// ACK Extended Transport Header, IBA §9.3.5.
+struct Aeth {
+  std::uint8_t syndrome = 0;
+  std::uint32_t msn = 0;  ///< 24 bits
+  bool operator==(const Aeth&) const = default;
+};
+enum class Nak : std::uint8_t {
+#define PARLEY_X(name, code, text) name = code,
+  PARLEY_IB_NAKS(PARLEY_X)
+#undef PARLEY_X
+};
+/// "reserved NAK code" for others.
+std::string_view to_string(Nak nak);
+/// "ACK", "ACK, 4 credits", "RNR NAK, 0.01 ms", "NAK: PSN sequence error", "reserved syndrome 0x40".
+std::string syndrome_text(std::uint8_t syndrome);
+/// IBA §9.7.5.2.8, table 45: 10 us to 655.36 ms. Only the low five bits count.
+Duration rnr_timer(std::uint8_t code);
+/// End-to-end credits of a code 0..30, IBA §9.7.7.2; none for 31.
+std::optional<std::uint16_t> credits_of(std::uint8_t code);
+/// 4.096 us times 2^code (IBA §9.9.1 and §12.7); only the low five bits count. Code 0 means "no timer" to a queue pair, which is
+/// the caller's to know.
+Duration timeout_of(std::uint8_t code);
+
+/// A packet from the BTH to the ICRC. Headers are there or not as `bth.opcode` says.
+struct Packet {
+  Bth bth;
+  Deth deth;
+  Xrceth xrceth;
+  Reth reth;
+  AtomicEth atomic;
+  Aeth aeth;
+  std::uint64_t atomic_original = 0;  ///< AtomicAckETH
+  std::array<std::uint8_t, 4> imm{};  ///< the octets as they stand, which is what verbs give a program
+  std::uint32_t invalidate = 0;       ///< IETH: the R_Key
+  ConstBytes payload;                 ///< a view of what was parsed
+  ConstBytes pad;                     ///< bth.pad_count octets; emitted as zeros
+  std::uint32_t icrc = 0;
+
+  /// `in` ends with the ICRC. Of an opcode that is not assigned everything after the BTH is payload.
+  /// Errors: truncated (shorter than its headers and ICRC), malformed (more pad than is there).
+  static Result<Packet> parse(ConstBytes in);
+  /// From the BTH to the ICRC.
+  std::size_t size() const;
+  /// Writes size() octets; `bth.pad_count` follows from the payload, and the ICRC is written as it stands in `icrc`.
+  std::size_t emit(MutBytes out) const;
+};
+/// Octets of zeros after a payload, so that it ends at a word (IBA §9.4).
+constexpr std::uint8_t pad_of(std::size_t payload) { return static_cast<std::uint8_t>((4 - payload % 4) % 4); }
+
+/// The invariant CRC (IBA §7.8.1, Annexes A16.3 and A17.3.3). `network`: the GRH, or the IP and UDP headers, as they are on the
+/// wire: fields which change on the way may hold anything. `packet`: from the BTH to where the ICRC stands.
+/// Which of them it is shows in the first octet and the length: 20 + 8 (IPv4), 40 + 8 (IPv6), 40 (GRH).
+/// Errors: invalid_argument for other lengths.
+Result<std::uint32_t> icrc(ConstBytes network, ConstBytes packet);
+
+}  // namespace parley::wire::ib

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// How Ethernet carries InfiniBand packets: RoCEv1 after a GRH (IBA Annex A16), RoCEv2 after IP and UDP (Annex A17).
+#pragma once
+#include <cstdint>
+
+#include "base/gid.hpp"
+#include "parley/bytes.hpp"
+#include "parley/result.hpp"
+#include "parley/wire/ib.h"
+
+namespace parley::wire::ib {
+
+/// What stands before the BTH and is covered by the ICRC: 28 octets (IPv4, UDP), 48 (IPv6, UDP) or 40 (GRH).
+struct RoceHeader {
+  bool v2 = true;                  ///< else a GRH
+  Gid source{}, destination{};     ///< RoCEv2 between two IPv4 addresses (::ffff:a.b.c.d) is over IPv4
+  std::uint8_t traffic_class = 0;  ///< IPv4: type of service; its low two bits are ECN
+  std::uint8_t hop_limit = 64;
+  std::uint32_t flow_label = 0;      ///< 20 bits; not IPv4
+  std::uint16_t source_port = 0;     ///< RoCEv2; says nothing but spreads flows over paths
+  std::uint16_t udp_checksum = 0;    ///< 0: not made
+  std::uint16_t identification = 0;  ///< IPv4
+  bool dont_fragment = true;         ///< IPv4
+
+  bool is_ipv4() const;
+  std::size_t size() const;
+  /// Octets of the packet that follows, as the lengths in these headers have it; the IPv4 checksum is not looked at.
+  struct Parsed;
+  /// Errors: truncated; unsupported (not RoCE, IPv4 options or a fragment, IPv6 extension headers); malformed (lengths contradict each
+  /// other).
+  static Result<Parsed> parse(std::uint16_t ethertype, ConstBytes network);
+  /// Writes size() octets for a packet (BTH to ICRC) of `packet_size`, at most 65,000.
+  void emit(MutBytes out, std::size_t packet_size) const;
+  bool operator==(const RoceHeader&) const = default;
+};
+
+struct RoceHeader::Parsed {
+  RoceHeader header;
+  ConstBytes network;  ///< a view of the headers, for icrc()
+  ConstBytes packet;   ///< a view from the BTH to the ICRC
+};
+
+/// The UDP source port of a flow, 0xC000 to 0xFFFF, as Linux derives it from a flow label, or, when that is 0, from the two queue
+/// pairs' numbers. It is the same in both directions.
+std::uint16_t roce_source_port(std::uint32_t flow_label, std::uint32_t local_qpn, std::uint32_t remote_qpn);
+
+}  // namespace parley::wire::ib

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What the codes of an AETH and of timers stand for.
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "wire/ib/packet.hpp"
+
+namespace parley::wire::ib {
+namespace {
+
+using std::chrono::microseconds;
+
+// IBA §9.7.5.2.8, table 45, in units of 10 us.
+constexpr std::uint32_t rnr_timers[32] = {65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+                                          48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
+                                          2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+
+// IBA §9.7.7.2, table 43.
+constexpr std::uint16_t credits[31] = {0,    1,    2,    3,    4,    6,     8,     12,    16,   24,   32,
+                                       48,   64,   96,   128,  192,  256,   384,   512,   768,  1024, 1536,
+                                       2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
+
+}  // namespace
+
+std::string_view to_string(Nak nak) {
+  switch (nak) {
+#define PARLEY_X(name, code, text) \
+  case Nak::name: return text;
+    PARLEY_IB_NAKS(PARLEY_X)
+#undef PARLEY_X
+  }
+  return "reserved NAK code";
+}
+
+Duration rnr_timer(std::uint8_t code) { return microseconds(10) * rnr_timers[code & PARLEY_IB_SYNDROME_VALUE]; }
+
+std::optional<std::uint16_t> credits_of(std::uint8_t code) {
+  if (code >= std::size(credits)) return std::nullopt;
+  return credits[code];
+}
+
+Duration timeout_of(std::uint8_t code) {
+  return std::chrono::nanoseconds(std::int64_t{4096} << (code & PARLEY_IB_SYNDROME_VALUE));
+}
+
+std::string syndrome_text(std::uint8_t syndrome) {
+  const auto value = static_cast<std::uint8_t>(syndrome & PARLEY_IB_SYNDROME_VALUE);
+  switch (syndrome & ~PARLEY_IB_SYNDROME_VALUE) {
+    case PARLEY_IB_SYNDROME_ACK:
+      if (const auto n = credits_of(value)) return fmt::format("ACK, {} credit{}", *n, *n == 1 ? "" : "s");
+      return "ACK";
+    case PARLEY_IB_SYNDROME_RNR_NAK: {
+      const std::uint32_t hundredths = rnr_timers[value];
+      return fmt::format("RNR NAK, {}.{:02} ms", hundredths / 100, hundredths % 100);
+    }
+    case PARLEY_IB_SYNDROME_NAK: return fmt::format("NAK: {}", to_string(static_cast<Nak>(value)));
+    default: return fmt::format("reserved syndrome 0x{:02X}", syndrome);
+  }
+}
+
+}  // namespace parley::wire::ib
