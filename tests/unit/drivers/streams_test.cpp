@@ -65,9 +65,10 @@ struct Machine final : StreamMachine {
   StreamId poll_ready() override { return std::exchange(ready, false) ? stream : 0; }
   std::size_t gather(StreamId, std::span<ConstBytes> out) override {
     ++gathers;
-    if (sent_octets == to_send.size()) return 0;
-    out[0] = ConstBytes(to_send).subspan(sent_octets);
-    return 1;
+    std::size_t pieces = 0;
+    for (std::size_t at = sent_octets; at < to_send.size() && pieces < out.size(); at += out[pieces++].size())
+      out[pieces] = ConstBytes(to_send).subspan(at, std::min(piece_max, to_send.size() - at));
+    return pieces;
   }
   void sent(Instant, StreamId, std::size_t n) override { sent_octets += n; }
   Instant next_deadline() const override { return never; }
@@ -90,7 +91,7 @@ struct Machine final : StreamMachine {
   int accepted = 0;
   bool takes = true, ready = false;
   Bytes received, to_send;
-  std::size_t sent_octets = 0, gathers = 0;
+  std::size_t sent_octets = 0, gathers = 0, piece_max = SIZE_MAX;
   std::function<void()> on_bytes, on_end;
 };
 
@@ -482,6 +483,108 @@ TEST(DriverStreams, APortIsFreeAgainAsSoonAsItsListenerIsClosed) {
   EXPECT_FALSE(d.machine.failed);
   const Plain again = Plain::to(at);
   EXPECT_TRUE(d.until([&] { return d.machine.accepted == 2; }));
+}
+
+/// What a tap is told, a line for each record, and the octets that were sent.
+struct Taps {
+  explicit Taps(Driven& driven) : d(driven) {
+    d.loop->set_tap([this](const TapRecord& r) {
+      static constexpr std::string_view kinds[] = {"connected", "accepted",     "sent",     "received",
+                                                   "fin_sent",  "fin_received", "rst_sent", "rst_received"};
+      said += kinds[static_cast<std::size_t>(r.kind)];
+      if (!r.octets.empty()) said += " " + std::to_string(r.octets.size());
+      said += r.at <= d.loop->now() && r.local == d.machine.info.local && r.peer == d.machine.info.peer ? "\n" : "?\n";
+      if (r.kind == TapRecord::Kind::sent) sent.insert(sent.end(), r.octets.begin(), r.octets.end());
+    });
+  }
+  /// What was said since the last time.
+  std::string next() { return std::exchange(said, {}); }
+  Driven& d;
+  std::string said;
+  Bytes sent;
+};
+
+TEST(DriverStreams, ATapIsToldOfEachEndOfAStreamOnce) {
+  struct Case {
+    std::vector<Command> commands;
+    bool peer_resets;
+    std::string_view told;
+  };
+  for (const Case& c :
+       {Case{{Command::shutdown}, false, "fin_sent\n"}, Case{{Command::close}, false, "fin_sent\n"},
+        Case{{Command::reset}, false, "rst_sent\n"}, Case{{Command::shutdown, Command::close}, false, "fin_sent\n"},
+        Case{{Command::shutdown, Command::reset}, false, "fin_sent\nrst_sent\n"}, Case{{}, false, "fin_received\n"},
+        Case{{}, true, "rst_received\n"}}) {
+    Driven d;
+    const Address here = d.listen();
+    Plain peer = Plain::to(here);
+    ASSERT_TRUE(d.until([&] { return d.machine.stream != 0; }));
+    Taps taps(d);
+    peer.say(3);
+    ASSERT_TRUE(d.until([&] { return d.machine.received.size() == 3; }));
+    d.machine.send(Bytes(5, 9));
+    d.settle();
+    EXPECT_EQ(peer.next(), 5);
+    EXPECT_EQ(taps.next(), "received 3\nsent 5\n");
+    for (const Command command : c.commands) d.machine.ask(command, d.machine.stream);
+    if (c.peer_resets)
+      peer.reset();
+    else if (c.commands.empty())
+      ::shutdown(peer.fd, SHUT_WR);
+    if (c.commands.empty()) {
+      EXPECT_TRUE(d.until([&] { return d.machine.end.has_value(); }));
+    }
+    d.settle();
+    EXPECT_EQ(taps.next(), c.told);
+    d.machine.ask(Command::close, d.listener);
+    d.settle();
+    EXPECT_EQ(taps.next(), "") << "a listener is no stream";
+  }
+}
+
+TEST(DriverStreams, ATapIsToldHowAStreamBegan) {
+  {
+    Driven d;
+    const Address here = d.listen();
+    Taps taps(d);
+    const Plain peer = Plain::to(here);
+    ASSERT_TRUE(d.until([&] { return d.machine.stream != 0; }));
+    EXPECT_EQ(taps.next(), "accepted?\n") << "before the machine is told of its addresses";
+  }
+  const Plain there = Plain::listening();
+  Driven d;
+  Taps taps(d);
+  d.machine.ask(Command::open, 1, there.name(false));
+  ASSERT_TRUE(d.until([&] { return d.machine.stream == 1; }));
+  EXPECT_EQ(taps.next(), "connected?\n");
+  const Address nobody = Plain::listening().name(false);
+  d.machine.ask(Command::open, 3, nobody);
+  ASSERT_TRUE(d.until([&] { return d.machine.failed.value() != 0; }));
+  EXPECT_EQ(taps.next(), "") << "what was refused did not begin";
+}
+
+TEST(DriverStreams, ATapSeesOfManyPiecesWhatTheSystemTook) {
+  Driven d;
+  d.machine.piece_max = 1000;
+  const Address here = d.listen();
+  const Plain peer = Plain::to(here);
+  ASSERT_TRUE(d.until([&] { return d.machine.stream != 0; }));
+  Taps taps(d);
+  Bytes all(8 << 20);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint8_t>(i * 7 + (i >> 13));
+  d.machine.send(all);
+  d.settle();
+  ASSERT_LT(d.machine.sent_octets, all.size()) << "more than the system takes";
+  EXPECT_EQ(taps.sent.size(), d.machine.sent_octets);
+  Bytes received;
+  while (received.size() < all.size()) {
+    if (!peer.silent())
+      (void)peer.next(&received);
+    else
+      d.loop->run_once(1ms);
+  }
+  EXPECT_TRUE(received == all);
+  EXPECT_TRUE(taps.sent == all);
 }
 
 }  // namespace
