@@ -74,7 +74,6 @@ void WireCheck::restarted(const std::string& host) {
 void WireCheck::finish(const Labels& labels, Judge& judge) {
   std::set<std::string> said;
   for (auto& [host, capture] : captures_) finished_.emplace_back(host, capture.analyzer.finish());
-  captures_.clear();
   for (const auto& [host, report] : finished_)
     for (const capture::ConnectionReport& connection : report.connections)
       judge_connection(host, connection, labels, said, judge);

@@ -167,7 +167,6 @@ struct Names {
   static std::string read(const DocValue& value, std::vector<std::string>& out) {
     if (value.kind != Kind::array || value.items.size() > cm::backups_max)
       return wrong(value, "an array of up to 16 names");
-    out.clear();
     for (const DocValue& item : value.items) {
       if (item.kind != Kind::text) return wrong(item, "a text in quotes");
       out.push_back(item.text);

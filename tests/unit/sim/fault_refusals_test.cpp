@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // What is said of each fault rule that contradicts itself, and that its neighbour within the bounds is taken.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "fault_kit.hpp"
 #include "sim/fault/fault_text.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace parley::sim::test {
 namespace {
@@ -247,6 +249,25 @@ TEST(SimFaultRefusals, ASentenceSaysWhichFramesAndWhen) {
   EXPECT_EQ(with([](FaultRule& f) { f.match.message = MessageKind::tcp_syn, f.match.times = 1; }),
             "pause node 0 at the 1st tcp_syn");
   EXPECT_EQ(with([](FaultRule& f) { f.mask = 2; }), "pause node 0 at each frame whose bit is set in 0x2");
+}
+
+// What no single key is to blame for is told at the action.
+TEST(SimFaultRefusals, AFileIsToldTheLineOfTheKeyThatIsWrong) {
+  const auto line_of = [](std::string_view action, std::string_view more) {
+    const auto read = parse_scenario(
+        fmt::format("name = \"x\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nends = [\"a\", \"b\"]\n"
+                    "[[listen]]\nhost = \"b\"\n[[connect]]\nfrom = \"a\"\nto = \"b\"\nexpect = \"settled\"\n"
+                    "[[fault]]\nlink = \"a-b\"\naction = \"{}\"\n{}",
+                    action, more),
+        "x.toml");
+    return read ? std::string("none") : read.error().front().to_string();
+  };
+  EXPECT_THAT(line_of("truncate", ""), ::testing::HasSubstr("x.toml:16:1: truncate needs octets"));
+  EXPECT_THAT(line_of("set_rate", ""), ::testing::HasSubstr("x.toml:16:1: set_rate needs a rate"));
+  EXPECT_THAT(line_of("reset", "match = \"arp_request\"\n"), ::testing::HasSubstr("x.toml:16:1: reset cannot follow"));
+  EXPECT_THAT(line_of("corrupt_mpa", ""), ::testing::HasSubstr("x.toml:16:1: corrupt_mpa needs a message"));
+  EXPECT_THAT(line_of("drop", "times = 2\nfpdu = 3\n"), ::testing::HasSubstr("x.toml:18:1: fpdu = 3 goes with"));
+  EXPECT_THAT(line_of("drop", "times = 2\ncount = 3\n"), ::testing::HasSubstr("x.toml:18:1: count is of duplicate"));
 }
 
 }  // namespace

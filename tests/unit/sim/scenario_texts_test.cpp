@@ -17,7 +17,7 @@ constexpr std::string_view texts =
     "0|1|0.5|1.5|0.123456789012345|0.1234567890123456|1.|.5|1..2|01|1 |-1|+1|1e3|0.30000000|1s|1ms|1us|"
     "1ns|1m|1h|1.5ns|0.001us|0.0001us|320255h|320256h|1S|1sec|1s1|s||1bps|1kbps|1Kbps|1Mbps|1Gbps|1Tbps|"
     "1.5bps|1152921Tbps|1152922Tbps|1B|1kB|1KB|1KiB|1MB|1MiB|1GB|1GiB|1.5KiB|0.5B|1152921504606846976B|"
-    "1152921504606846977B|1%|100%|100.1%|0.001%|0.0000001%|1/2|2/4|3/2|1/0|0/5|1/4294967295|1/4294967296|"
+    "1152921504606846977B|1%|100%|100.1%|0.001%|0.0000001%|1/2|2/4|3/2|1/1|0/1|2/1|1/0|0/5|1/4294967295|1/4294967296|"
     "1.5/2|1/|/2|1/2%|0b1|0b|0b2|0x|0xF|0xg|1_000|0b1_1|18446744073709551615|18446744073709551616|"
     "0xffffffffffffffff|0x10000000000000000|hex:|hex:0|hex:00|hex:0_0|hex:_0|hex:0g|hex:DeAd|Hex:00|text";
 
@@ -205,6 +205,22 @@ std::string broken_documents() {
   out += fmt::format("  1 MiB: {} errors; an octet more: {}\n", read_document(long_text, "d").errors.size(),
                      read_document(long_text + "#", "d").errors.at(0).to_string());
   return out;
+}
+
+// What stands behind a text in memory is no part of it.
+TEST(SimScenarioTexts, APartOfALongerTextIsReadAlone) {
+  for (const std::string_view whole : {"1.5s", "10", "0.25%", "1/2", "0b11", "0xff", "64KiB", "hex:0a0b", "1.5Gbps"})
+    for (std::size_t size = 0; size <= whole.size(); ++size) {
+      const std::string alone(whole.substr(0, size));
+      const std::string_view part = whole.substr(0, size);
+      EXPECT_EQ(parse_time(part), parse_time(alone)) << alone;
+      EXPECT_EQ(parse_rate(part), parse_rate(alone)) << alone;
+      EXPECT_EQ(parse_size(part), parse_size(alone)) << alone;
+      EXPECT_EQ(parse_mask(part), parse_mask(alone)) << alone;
+      EXPECT_EQ(parse_octets(part), parse_octets(alone)) << alone;
+      EXPECT_EQ(parse_ratio(part), parse_ratio(alone)) << alone;
+    }
+  EXPECT_EQ(parse_ratio(std::string_view("1.5").substr(0, 1)), (Ratio{1, 1}));
 }
 
 TEST(SimScenarioTexts, AreReadAndWrittenAsReviewed) {

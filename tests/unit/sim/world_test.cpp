@@ -102,6 +102,21 @@ TEST(SimWorld, RefusesALoopAndNamesThePath) {
   EXPECT_EQ(world.link_count(), 2U);
 }
 
+// The switches of the way alone, and none twice.
+TEST(SimWorld, NamesThePathOfALoopAmongBranches) {
+  World world(1);
+  std::vector<NodeId> line;
+  for (const std::string name : {"a", "b", "c", "d", "e", "f"}) line.push_back(*world.add_switch(name));
+  for (std::size_t i = 1; i < line.size(); ++i) ASSERT_TRUE(world.add_link(line[i - 1], line[i]));
+  for (const std::size_t i : {1U, 3U, 4U}) {
+    const NodeId branch = *world.add_switch(fmt::format("x{}", i));
+    ASSERT_TRUE(world.add_link(branch, line[i]));
+    ASSERT_TRUE(world.add_link((*world.add_host(fmt::format("h{}", i)))->id(), branch));
+  }
+  EXPECT_EQ(error(world.add_link(line[5], line[0])), "link f-a would close a loop: a - b - c - d - e - f");
+  EXPECT_EQ(error(world.add_link(line[0], line[4])), "link a-e would close a loop: e - d - c - b - a");
+}
+
 TEST(SimWorld, HostsCloseNoLoopSinceTheyDoNotForward) {
   World world(1);
   const NodeId a = (*world.add_host("a"))->id(), b = (*world.add_host("b"))->id(), c = (*world.add_host("c"))->id();
