@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "drivers/asio/sockaddr.hpp"
 #include "drivers/pcap/filter.hpp"
@@ -73,6 +74,17 @@ TEST(PcapLive, WhatCannotBeCapturedIsRefusedInOneLine) {
   ASSERT_FALSE(filter);
   EXPECT_TRUE(filter.error().usage);
   EXPECT_EQ(filter.error().text.find("the filter 'no such thing' cannot be used: "), 0U) << filter.error().text;
+}
+
+TEST(PcapLive, EachInterfaceHasItsLinkTypeAndNoWarning) {
+  if (!may_capture()) return;
+  for (const auto& [interface, link_type] : {std::pair("lo", 1), std::pair("any", 113)}) {
+    const auto live = LiveCapture::open({.interface = interface, .promiscuous = false});
+    ASSERT_TRUE(live) << live.error().text;
+    EXPECT_EQ((*live)->link_type(), link_type) << interface;
+    EXPECT_EQ((*live)->warning(), "");
+    EXPECT_EQ((*live)->drops().all(), 0U);
+  }
 }
 
 TEST(PcapLive, PacketsOfAnInterfaceComeWithTheirTimeAndLength) {
