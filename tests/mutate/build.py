@@ -26,7 +26,8 @@ ALSO = {
 # The test programs that reach each room with code.
 PROGRAMS = {room: (room, *ALSO.get(room, ())) for room, (kind, _) in ROOM_TABLE.items() if kind in ("pure", "system")}
 # Sources whose code is a device's: no test program can run it without one. tests/interop/nics runs it on rxe and siw.
-ON_DEVICES = ("drivers/rdmacm/", "drivers/verbs/device.cpp", "drivers/verbs/qp.cpp")
+ON_DEVICES = ("drivers/rdmacm/", "drivers/verbs/device.cpp", "drivers/verbs/negotiate.cpp", "drivers/verbs/qp.cpp",
+              "drivers/verbs/resolve.cpp")
 # The rooms of a run that names none.
 MUTATED = [room for room, (kind, _) in ROOM_TABLE.items() if kind == "pure"] + ["drivers"]
 
