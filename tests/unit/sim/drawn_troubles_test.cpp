@@ -78,7 +78,10 @@ class DrawnTrouble {
     if (one_in(4)) put("rtr_timeout", "200ms");
   }
   void connect() {
-    out_ += fmt::format("[[connect]]\nfrom = \"{}\"\nto = \"{}\"\nexpect = \"settled\"\n", some_host(), some_host());
+    // One draw to a statement: the order in which a call's arguments are evaluated is the compiler's choice.
+    const std::string from = some_host();
+    const std::string to = some_host();
+    out_ += fmt::format("[[connect]]\nfrom = \"{}\"\nto = \"{}\"\nexpect = \"settled\"\n", from, to);
     put("count", rng_.between(1, 4));
     time("interval", moment());
     time("at", moment());
