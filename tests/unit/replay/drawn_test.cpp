@@ -53,10 +53,12 @@ Frames drawn_frames(const Frames& whole, Rng& rng) {
 }
 
 /// A conversation that the seed draws: messages of every kind, cut into segments, whose octets name memory in several
-/// forms. `shift` moves all names and leaves everything else as it is.
+/// forms. `shift` moves all names and leaves everything else as it is; `odd` draws what is said otherwise: messages of
+/// another length, kind or number, and Atomics; 0: nothing is.
 class DrawnTalk {
  public:
-  DrawnTalk(std::uint64_t seed, std::uint32_t shift) : rng_(seed), shift_(shift) {}
+  DrawnTalk(std::uint64_t seed, std::uint32_t shift, std::uint64_t odd = 0)
+      : rng_(seed), odd_rng_(odd), odd_(odd != 0), shift_(shift) {}
 
   Exchange draw() {
     const bool second = rng_.below(3) != 0;
@@ -68,7 +70,10 @@ class DrawnTalk {
     x_.send(0, startup(wire::MpaKey::req, flags, revision, depths, asked));
     x_.send(1, startup(wire::MpaKey::rep, flags, revision, depths, answered));
     untagged(0, wire::RdmapOpcode::send, announcement(0));
-    for (std::uint64_t n = rng_.between(2, 14); n > 0; --n) message(static_cast<unsigned>(rng_.below(2)));
+    for (std::uint64_t n = rng_.between(2, 14); n > 0; --n) {
+      if (odd(4)) atomic(static_cast<unsigned>(odd_rng_.below(2)));
+      message(static_cast<unsigned>(rng_.below(2)));
+    }
     if (rng_.below(4) == 0) x_.rst(static_cast<unsigned>(rng_.below(2)));
     x_.close();
     return std::move(x_);
@@ -108,7 +113,42 @@ class DrawnTalk {
     return out;
   }
 
-  void ddp(unsigned from, wire::DdpHeader h, const Bytes& payload) {
+  bool odd(std::uint64_t one_in) { return odd_ && odd_rng_.below(one_in) == 0; }
+  /// Shorter, longer, or empty.
+  Bytes resized(Bytes payload) {
+    if (odd(9)) payload.resize(odd_rng_.below(payload.size() + 60), 0x66);
+    return payload;
+  }
+  void atomic(unsigned from) {
+    wire::DdpHeader h;
+    h.opcode = wire::RdmapOpcode::atomic_request;
+    h.qn = 1;
+    h.msn = ++msn_[from][1];
+    Bytes ask(PARLEY_RDMAP_ATOMIC_REQUEST_LEN);
+    const auto id = static_cast<std::uint32_t>(odd_rng_.below(4));
+    const unsigned other = 1 - from;
+    wire::AtomicRequest{.aop = PARLEY_RDMAP_ATOMIC_FETCH_ADD,
+                        .request_id = id,
+                        .stag = stag(other, odd_rng_.below(2)),
+                        .to = place(other, odd_rng_.below(2)),
+                        .add_swap = odd_rng_.below(100),
+                        .compare_mask = ~0ULL}
+        .emit(ask);
+    x_.send(from, fpdu(segment(h, resized(std::move(ask)))));
+    if (odd(6)) return;
+    h.opcode = wire::RdmapOpcode::atomic_response;
+    h.qn = 3;
+    h.msn = ++answers_[other];
+    Bytes answer(PARLEY_RDMAP_ATOMIC_RESPONSE_LEN);
+    wire::AtomicResponse{id + (odd(8) ? 1 : 0), odd_rng_.below(1000)}.emit(answer);
+    x_.send(other, fpdu(segment(h, resized(std::move(answer)))));
+  }
+
+  void ddp(unsigned from, wire::DdpHeader h, const Bytes& given) {
+    const Bytes payload = resized(given);
+    if (odd(25)) h.opcode = static_cast<wire::RdmapOpcode>(odd_rng_.below(12));
+    if (odd(25)) h.msn += static_cast<std::uint32_t>(odd_rng_.below(3));
+    if (odd(25)) h.stag ^= 0x10;
     const std::size_t piece = rng_.below(3) == 0 ? 1 + rng_.below(40) : 1400;
     for (std::size_t at = 0; at == 0 || at < payload.size(); at += piece) {
       const std::size_t size = std::min(piece, payload.size() - at);
@@ -153,17 +193,21 @@ class DrawnTalk {
         const auto size = static_cast<std::uint32_t>(rng_.below(300));
         const std::uint32_t sink = stag(from, 7) + static_cast<std::uint32_t>(rng_.below(2));
         const std::uint64_t to = place(from, 7);
-        x_.send(from, fpdu(read_request(++msn_[from][1], {sink, to, size, stag(other, n), place(other, n)})));
+        Bytes ask = read_request(++msn_[from][1], {sink, to, size, stag(other, n), place(other, n)});
+        if (odd(8)) ask.resize(ask.size() - odd_rng_.below(30));
+        x_.send(from, fpdu(ask));
+        if (odd(8)) return;
         if (rng_.below(3) == 0) untagged(other, wire::RdmapOpcode::send, Bytes(5, 0x55));
         return write(other, wire::RdmapOpcode::read_response, sink, to, size);
       }
     }
   }
 
-  Rng rng_;
+  Rng rng_, odd_rng_;
+  bool odd_;
   std::uint32_t shift_;
   Exchange x_;
-  std::uint32_t msn_[2][3] = {};
+  std::uint32_t msn_[2][3] = {}, answers_[2] = {};
 };
 
 /// The recording itself, item by item, with what is known to be missing.
@@ -253,6 +297,27 @@ TEST(ReplayDrawn, ConversationsArePlayedToPeersThatNameTheirMemoryOtherwiseAsRev
     all.clear();
   }
   expect_as_reviewed("replay_talks.txt", out);
+}
+
+// Of either side: what the recording has, and what the live side says.
+TEST(ReplayDrawn, ConversationsArePlayedToPeersThatSaySomethingElseAsReviewed) {
+  std::string out = "# Drawn conversations, against others with some messages otherwise. The first in full.\n";
+  std::string all;
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    const Exchange x = DrawnTalk(seed, 0, seed % 2 == 0 ? 0 : seed).draw();
+    const Exchange other = DrawnTalk(seed, 0x50000, seed % 4 == 1 ? 0 : seed + (seed % 8 < 4 ? 1000 : 0)).draw();
+    const auto live = read_recording(file_of(other.frames), 0);
+    std::string text = live ? "" : "  " + live.error() + "\n";
+    Rng rng(seed);
+    if (live) text = told_of(x.frames, *live, seed % 3 == 0 ? going_on() : drawn_options(rng));
+    if (seed <= 8) out += fmt::format("\nseed {}\n{}", seed, text);
+    all += text;
+    if (seed % 50 != 0) continue;
+    out += fmt::format("seeds to {}: {} lines, CRC32c {:08x}\n", seed, std::count(all.begin(), all.end(), '\n'),
+                       crc_of(all));
+    all.clear();
+  }
+  expect_as_reviewed("replay_talks_otherwise.txt", out);
 }
 
 TEST(ReplayDrawn, FaultyRecordingsArePlayedAsReviewed) {
