@@ -3,8 +3,10 @@
 // (tests/states/capture_drawn.txt), and that an anonymized capture has the same verdict.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <regex>
 
+#include "base/fnv1a.hpp"
 #include "tests/unit/capture/anonymize_kit.hpp"
 #include "tests/unit/capture/drawn.hpp"
 #include "tests/unit/capture/runs.hpp"
@@ -56,6 +58,38 @@ TEST(CaptureDrawn, TwoConnectionsOnTheSamePorts) {
            test::brief(frames);
   }
   expect_as_reviewed("capture_drawn_again.txt", out);
+}
+
+/// Of the drawn connection: whole; without its first packets or its last; and beside another of the same ports.
+std::string judged_in_many_ways(std::uint64_t seed) {
+  const test::Frames frames = test::DrawnConnection(seed).draw();
+  std::string out = test::brief(frames);
+  const auto place = [&frames](std::uint64_t n) { return frames.begin() + static_cast<std::ptrdiff_t>(n); };
+  const std::uint64_t first = std::min<std::uint64_t>(1 + seed % 13, frames.size() - 1);
+  const test::Frames late(place(first), frames.end()), cut(frames.begin(), place(frames.size() - first));
+  out += test::brief(late) + test::brief(test::analyse(late, AnalyzerOptions{.mpa_ports = {9001}})) + test::brief(cut);
+  test::Frames both = frames;
+  for (test::Frame f : test::DrawnConnection(seed + 7 * 4000).draw()) {
+    f.at += Duration(static_cast<std::int64_t>(seed % 5) * 20'000'000);
+    both.push_back(f);
+  }
+  std::stable_sort(both.begin(), both.end(), [](const test::Frame& a, const test::Frame& b) { return a.at < b.at; });
+  return out + test::brief(both);
+}
+
+// What so many of them say nobody reads; that it has changed is to be noticed.
+TEST(CaptureDrawn, ManyMoreAreJudgedAsTheyWere) {
+  constexpr std::uint64_t of_each = 50;
+  std::string out = fmt::format("# Hashes of what is said of {} drawn connections each, in five ways.\n", of_each);
+  for (std::uint64_t first = 6001; first < 7501; first += of_each) {
+    std::uint64_t hash = fnv1a_start;
+    for (std::uint64_t seed = first; seed < first + of_each; ++seed) {
+      const std::string said = judged_in_many_ways(seed);
+      hash = fnv1a({reinterpret_cast<const std::uint8_t*>(said.data()), said.size()}, hash);
+    }
+    out += fmt::format("{} to {}: {:016x}\n", first, first + of_each - 1, hash);
+  }
+  expect_as_reviewed("capture_drawn_hashes.txt", out);
 }
 
 TEST(CaptureDrawn, AnonymizedConnectionsHaveTheSameVerdict) {
