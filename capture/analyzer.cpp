@@ -27,6 +27,26 @@ std::size_t octets_of(const ConnectionReport& r) {
   return n;
 }
 
+template <class Reports>
+void sort_by_first_frame(Reports& reports) {
+  std::vector<std::uint32_t> order(reports.size());
+  for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return reports[a].first_frame < reports[b].first_frame; });
+  for (std::uint32_t i = 0; i < order.size(); ++i) {
+    if (order[i] == i) continue;
+    auto first = std::move(reports[i]);
+    std::uint32_t to = i;
+    for (std::uint32_t from = order[to]; from != i; from = order[to]) {
+      reports[to] = std::move(reports[from]);
+      order[to] = to;
+      to = from;
+    }
+    reports[to] = std::move(first);
+    order[to] = to;
+  }
+}
+
 }  // namespace
 
 void Analyzer::note(std::string text) { report_.notes.push_back(std::move(text)); }
@@ -122,6 +142,7 @@ void Analyzer::tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& pa
   Slot*& c = known.slot;
   const unsigned from = forward ? 0 : 1;
   const bool opening = t.syn() && !t.has_ack();
+  if (negotiation(key, known, added || opening, from, t, packet)) return;
   if (c != nullptr && opening && (*c)->is_new_syn(from, t)) {
     retire(c);
     added = true;
@@ -236,13 +257,13 @@ EventLimits Analyzer::set_up_rejected(MpaConnection& connection, ConnectionRepor
 void Analyzer::retire_closed(Instant now) {
   while (closed_.size() > closed_few) {
     const auto it = connections_.find(closed_.front());
-    const Slot* const slot = it != connections_.end() ? it->second.slot : nullptr;
-    const bool there = slot != nullptr && (*slot)->closed();
-    if (there && closed_.size() <= closed_max && !(*slot)->settled() && now - (*slot)->last_at() < closed_quiet) return;
+    const bool there = it != connections_.end() && it->second.followed() && it->second.closed();
+    if (there && closed_.size() <= closed_max && !it->second.settled() && now - it->second.last_at() < closed_quiet)
+      return;
     closed_.pop_front();
     if (!there) continue;
-    it->second.may_be_mpa = false;  // what comes late is no connection of its own
-    retire(it->second.slot);
+    it->second.may_be_mpa = it->second.may_be_negotiation = false;  // what comes late is no connection of its own
+    retire(it->second);
   }
 }
 
@@ -264,34 +285,24 @@ void Analyzer::list(ConnectionReport&& r) {
 void Analyzer::make_room() {
   // Finished connections make place; those of no interest are forgotten, which costs at most a second look at one.
   for (auto it = connections_.begin(); it != connections_.end();) {
-    Slot*& slot = it->second.slot;
-    if (slot != nullptr && (*slot)->closed()) retire(slot);
-    it = slot != nullptr ? std::next(it) : connections_.erase(it);
+    Known& known = it->second;
+    if (known.followed() && known.closed()) retire(known);
+    if (!known.followed()) forget_negotiation(known);
+    it = known.followed() ? std::next(it) : connections_.erase(it);
   }
 }
 
 // By first frame. Reports are large: their order is found first, and each moves once.
 void Analyzer::sort_reports() {
-  auto& reports = report_.connections;
-  std::vector<std::uint32_t> order(reports.size());
-  for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(),
-            [&](std::uint32_t a, std::uint32_t b) { return reports[a].first_frame < reports[b].first_frame; });
-  for (std::uint32_t i = 0; i < order.size(); ++i) {
-    if (order[i] == i) continue;
-    ConnectionReport first = std::move(reports[i]);
-    std::uint32_t to = i;
-    for (std::uint32_t from = order[to]; from != i; from = order[to]) {
-      reports[to] = std::move(reports[from]);
-      order[to] = to;
-      to = from;
-    }
-    reports[to] = std::move(first);
-    order[to] = to;
-  }
+  sort_by_first_frame(report_.connections);
+  sort_by_first_frame(report_.negotiations);
 }
 
 void Analyzer::tell_unlisted() {
+  if (const NegotiationTally& n = report_.unlisted_negotiations; n.negotiations > 0)
+    note(fmt::format("{} more QP negotiations were judged but are not listed: {} errors, {} warnings", n.negotiations,
+                     n.findings[static_cast<std::size_t>(Severity::error)],
+                     n.findings[static_cast<std::size_t>(Severity::warning)]));
   const ConnectionTally& u = report_.unlisted;
   if (u.connections == 0) return;
   std::string outcomes;
@@ -309,12 +320,17 @@ void Analyzer::tell_unlisted() {
 
 FileReport Analyzer::finish() {
   // In the order of the file, since not all may be listed.
-  std::vector<Slot**> left;
-  for (auto& [key, known] : connections_)
-    if (known.slot != nullptr) left.push_back(&known.slot);
+  std::vector<Known*> left;
+  for (auto& [key, known] : connections_) {
+    if (known.negotiation) {  // what waits may be what tells
+      known.negotiation->stop_waiting();
+      negotiation_found(key, known, true, {});
+    }
+    if (known.followed()) left.push_back(&known);
+  }
   std::sort(left.begin(), left.end(),
-            [](Slot* const* a, Slot* const* b) { return (**a)->first_frame() < (**b)->first_frame(); });
-  for (Slot** c : left) retire(*c);
+            [](const Known* a, const Known* b) { return a->first_frame() < b->first_frame(); });
+  for (Known* each : left) retire(*each);
   connections_.clear();
   closed_.clear();
   sort_reports();

@@ -6,6 +6,7 @@
 #pragma once
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -13,6 +14,7 @@
 
 #include "capture/read/fpdu/pick_up.hpp"
 #include "capture/rules/mpa/connection.hpp"
+#include "capture/rules/neg/negotiation.hpp"
 #include "wire/pcap.hpp"
 
 namespace parley::capture {
@@ -47,6 +49,8 @@ class Analyzer : RejectedSetUps {
   /// The connections that have ended by `now`, in the clock of the packets, in about the order of their ends. finish()
   /// counts them, and lists the rest. Called often enough, it keeps memory within the bounds below for good.
   std::vector<ConnectionReport> take_ended(Instant now);
+  /// The negotiations that had ended by the last take_ended().
+  std::vector<NegotiationReport> take_negotiations() { return report_.take_negotiations(); }
   /// The capture lost `n` packets since the last call or, as it has queues, about then. Called regularly, with 0 too.
   void dropped(std::uint64_t n);
 
@@ -56,6 +60,17 @@ class Analyzer : RejectedSetUps {
   struct Known {
     Slot* slot = nullptr;     // null: not MPA as far as is known, or over
     bool may_be_mpa = false;  // its set-up may not be in the capture: FPDUs of it are looked for
+    // Carries a staged QP negotiation, or may, as long as it is not known to be MPA.
+    std::unique_ptr<NegConnection> negotiation;
+    bool may_be_negotiation = false;  // its beginning may not be in the capture: messages are looked for
+
+    bool negotiates() const { return slot == nullptr && negotiation != nullptr && negotiation->confirmed(); }
+    bool followed() const { return slot != nullptr || negotiates(); }
+    // Of one that is followed.
+    bool closed() const { return slot != nullptr ? (*slot)->closed() : negotiation->closed(); }
+    bool settled() const { return slot != nullptr ? (*slot)->settled() : negotiation->settled(); }
+    Instant last_at() const { return slot != nullptr ? (*slot)->last_at() : negotiation->last_at(); }
+    std::uint64_t first_frame() const { return slot != nullptr ? (*slot)->first_frame() : negotiation->first_frame(); }
   };
   using Connections = std::unordered_map<Key, Known, ConnectionKeyHash>;
 
@@ -91,6 +106,14 @@ class Analyzer : RejectedSetUps {
   Slot* take_slot();
   void drop(Slot*& c);
   void retire(Slot*& c);
+  void retire(Known& known);
+  bool negotiation(const Key& key, Known& known, bool fresh, unsigned from, const wire::TcpSegmentView& t,
+                   const wire::CapturedPacket& packet);
+  bool negotiation_found(const Key& key, Known& known, bool was_closed, Instant now);
+  void forget_negotiation(Known& known);
+  void retire_negotiation(Known& known);
+  void end_silent_negotiation(Known& known, Instant now);
+  void list(NegotiationReport&& r);
   void retire_closed(Instant now);
   void end_closed(Instant now);
   void end_silent(Instant now);
@@ -106,7 +129,8 @@ class Analyzer : RejectedSetUps {
   Connections connections_;
   PickUps pick_ups_;
   Fifo<Key> closed_;  // by the time of closing; some may have been followed by others on their addresses and ports
-  std::size_t live_ = 0, reports_octets_ = 0;
+  ReassemblyBudget negotiation_budget_;
+  std::size_t live_ = 0, reports_octets_ = 0, negotiations_ = 0;
   std::size_t drawn_ = 0;
   Instant next_sweep_{};
   std::uint64_t dropped_before_ = 0;  // so many packets were dropped for sure before what comes now

@@ -33,15 +33,14 @@ void Analyzer::end_closed(Instant now) {
   Fifo<Key> left;
   for (const Key& key : closed_) {
     const auto it = connections_.find(key);
-    Slot* const slot = it != connections_.end() ? it->second.slot : nullptr;
-    if (slot == nullptr || !(*slot)->closed()) continue;
-    const Duration quiet = now - (*slot)->last_at();
-    if (quiet < ((*slot)->settled() ? settled_quiet : closed_quiet)) {
+    if (it == connections_.end() || !it->second.followed() || !it->second.closed()) continue;
+    const Duration quiet = now - it->second.last_at();
+    if (quiet < (it->second.settled() ? settled_quiet : closed_quiet)) {
       left.push_back(key);
       continue;
     }
-    it->second.may_be_mpa = false;
-    retire(it->second.slot);
+    it->second.may_be_mpa = it->second.may_be_negotiation = false;
+    retire(it->second);
   }
   closed_ = std::move(left);
 }
@@ -49,6 +48,7 @@ void Analyzer::end_closed(Instant now) {
 void Analyzer::end_silent(Instant now) {
   for (auto it = connections_.begin(); it != connections_.end();) {
     Known& known = it->second;
+    end_silent_negotiation(known, now);
     const bool followed = known.slot != nullptr && !(*known.slot)->closed();
     const bool mpa = followed && (*known.slot)->is_mpa();
     if (!followed ||
@@ -63,6 +63,7 @@ void Analyzer::end_silent(Instant now) {
           fmt::format("open, and silent for {}: not followed any longer", duration_text(options_.idle));
     // If it goes on after all, an MPA connection is found by its FPDUs; of another the beginning may still come.
     known.may_be_mpa = mpa;
+    if (!mpa) forget_negotiation(known);
     it = mpa ? std::next(it) : connections_.erase(it);
   }
 }

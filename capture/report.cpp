@@ -36,6 +36,16 @@ std::string_view to_string(Outcome outcome) {
   return "incomplete";
 }
 
+std::string_view to_string(NegOutcome outcome) {
+  switch (outcome) {
+    case NegOutcome::agreed: return "agreed";
+    case NegOutcome::refused: return "refused";
+    case NegOutcome::failed: return "failed";
+    case NegOutcome::incomplete: return "incomplete";
+  }
+  return "incomplete";
+}
+
 std::string_view to_string(Side side) { return side == Side::initiator ? "initiator" : "responder"; }
 
 std::size_t ConnectionReport::count(Severity severity) const {
@@ -70,19 +80,59 @@ std::vector<ConnectionReport> FileReport::take_connections() {
   return out;
 }
 
+std::size_t NegotiationReport::count(Severity severity) const {
+  return static_cast<std::size_t>(
+      std::count_if(findings.begin(), findings.end(), [&](const Finding& f) { return f.severity == severity; }));
+}
+
+std::uint8_t NegotiationReport::stage() const {
+  std::uint8_t last = 0;
+  for (std::uint8_t i = 1; i < stages.size(); ++i)
+    if (stages[i].turns[0] + stages[i].turns[1] > 0) last = i;
+  return last;
+}
+
+void NegotiationTally::add(const NegotiationReport& n) {
+  ++negotiations;
+  ++standings[static_cast<std::size_t>(n.judgement.standing)];
+  for (const Finding& f : n.findings) ++findings[static_cast<std::size_t>(f.severity)];
+}
+
+std::vector<NegotiationReport> FileReport::take_negotiations() {
+  std::vector<NegotiationReport> out;
+  for (NegotiationReport& n : negotiations) {
+    taken_negotiations.add(n);
+    out.push_back(std::move(n));
+  }
+  negotiations.clear();
+  return out;
+}
+
 std::size_t FileReport::count(Severity severity) const {
   const auto at = static_cast<std::size_t>(severity);
   std::size_t n = unlisted.findings[at] + taken.findings[at];
   for (const auto& c : connections) n += c.count(severity);
+  n += unlisted_negotiations.findings[at] + taken_negotiations.findings[at];
+  for (const auto& each : negotiations) n += each.count(severity);
   return n;
 }
 
-std::size_t FileReport::count(Standing standing) const {
+std::size_t FileReport::connections_of(Standing standing) const {
   const auto at = static_cast<std::size_t>(standing);
   std::size_t n = unlisted.standings[at] + taken.standings[at];
   for (const auto& c : connections)
     if (c.judgement.standing == standing) ++n;
   return n;
 }
+
+std::size_t FileReport::negotiations_of(Standing standing) const {
+  const auto at = static_cast<std::size_t>(standing);
+  std::size_t n = unlisted_negotiations.standings[at] + taken_negotiations.standings[at];
+  for (const auto& each : negotiations)
+    if (each.judgement.standing == standing) ++n;
+  return n;
+}
+
+std::size_t FileReport::count(Standing standing) const { return connections_of(standing) + negotiations_of(standing); }
 
 }  // namespace parley::capture

@@ -157,6 +157,80 @@ struct ConnectionReport {
   std::string_view not_agreed() const;
 };
 
+enum class NegOutcome : std::uint8_t {
+  agreed,      ///< both sides have said their last Turn of the last stage
+  refused,     ///< the responder answered the Hello with an Abort
+  failed,      ///< an Abort later than that, a broken rule, or a FIN or RST before the end
+  incomplete,  ///< neither: the capture does not show how it ended
+};
+std::string_view to_string(NegOutcome outcome);
+
+struct QpMemory {
+  std::uint32_t rkey = 0;
+  std::uint64_t vaddr = 0, length = 0;
+};
+/// What one side said of its queue pair (docs/negotiation.md, Wire format).
+struct QpSeen {
+  std::uint64_t frame = 0;
+  Side side = Side::initiator;
+  std::uint8_t version = 0, transport = 0;
+  std::optional<std::uint32_t> qpn, psn, mtu, qkey, srqn, ini_qpn;
+  std::optional<std::uint16_t> lid;
+  std::optional<std::uint8_t> ird, ord;
+  std::optional<std::array<std::uint8_t, 16>> gid;
+  std::optional<QpMemory> memory;
+  bool tests = false;
+};
+
+/// The first Abort of a negotiation. Its texts are printable.
+struct NegAbortSeen {
+  Side from = Side::initiator;
+  std::uint64_t frame = 0;
+  std::uint16_t error = 0;  ///< 0: it gives none
+  std::string text, advice;
+};
+
+/// What was said in one stage; by Side.
+struct NegStageSeen {
+  std::array<std::uint64_t, 2> turns{};
+  std::array<bool, 2> last{};  ///< the side has said that it is through
+  std::array<Instant, 2> last_at{};
+  bool over() const { return last[0] && last[1]; }
+};
+
+/// One staged QP negotiation (docs/negotiation.md) on a TCP connection.
+struct NegotiationReport {
+  std::uint64_t first_frame = 0, last_frame = 0;
+  Instant first_at{}, last_at{};
+  Address initiator, responder;
+  std::uint64_t hello_frame = 0, welcome_frame = 0;  ///< 0: not seen
+  std::optional<Duration> connecting;                ///< SYN to the SYN ACK
+  std::optional<Duration> welcoming;                 ///< whole Hello to the whole Welcome
+  std::optional<Duration> took;                      ///< whole Hello to the last Turn of all, or the Abort
+  std::string plugin, variant, label;                ///< printable; empty when the Hello was not seen
+  std::optional<bool> done_announced;                ///< the stage done follows; none when the Hello was not seen
+  std::array<NegStageSeen, 4> stages{};              ///< by number; [0] is never used
+  std::vector<QpSeen> attributes;                    ///< of the variants verbs-* and manual
+  std::optional<NegAbortSeen> abort;
+  NegOutcome outcome = NegOutcome::incomplete;
+  std::string end;  ///< as that of a connection
+  Judgement judgement;
+  DirectionCounts from_initiator, from_responder;  ///< without FPDUs
+  std::uint64_t dropped = 0;                       ///< as that of a connection
+  std::vector<Finding> findings;                   ///< by frame
+  std::size_t count(Severity severity) const;
+  /// The last stage in which something was said; 0: none.
+  std::uint8_t stage() const;
+};
+
+/// Negotiations in numbers.
+struct NegotiationTally {
+  std::uint64_t negotiations = 0;
+  std::array<std::uint64_t, 3> findings{};   ///< by Severity
+  std::array<std::uint64_t, 3> standings{};  ///< by Standing
+  void add(const NegotiationReport& negotiation);
+};
+
 /// Connections in numbers.
 struct ConnectionTally {
   std::uint64_t connections = 0;
@@ -187,16 +261,27 @@ struct FileReport {
   std::uint64_t dropped = 0;       ///< packets that came and were lost before they could be captured
   std::string unread;              ///< why the file was not read to its end; empty when it was
   Judgement judgement;
-  std::deque<ConnectionReport> connections;  ///< MPA only, by first frame
-  ConnectionTally unlisted;                  ///< MPA connections beyond what one report may hold
-  ConnectionTally taken;                     ///< MPA connections that were handed out before
-  std::vector<std::string> notes;            ///< about the file as a whole
-  /// Of all connections, listed or not, handed out or not.
+  std::deque<ConnectionReport> connections;    ///< MPA only, by first frame
+  ConnectionTally unlisted;                    ///< MPA connections beyond what one report may hold
+  ConnectionTally taken;                       ///< MPA connections that were handed out before
+  std::deque<NegotiationReport> negotiations;  ///< by first frame
+  NegotiationTally unlisted_negotiations;      ///< beyond what one report may hold
+  NegotiationTally taken_negotiations;         ///< handed out before
+  std::vector<std::string> notes;              ///< about the file as a whole
+  /// Of all connections and negotiations, listed or not, handed out or not.
   std::size_t count(Severity severity) const;
   std::size_t count(Standing standing) const;
+  std::size_t connections_of(Standing standing) const;
+  std::size_t negotiations_of(Standing standing) const;
   std::uint64_t all_connections() const { return connections.size() + unlisted.connections + taken.connections; }
+  std::uint64_t all_negotiations() const {
+    return negotiations.size() + unlisted_negotiations.negotiations + taken_negotiations.negotiations;
+  }
+  /// What could be judged.
+  std::uint64_t all_judged() const { return all_connections() + all_negotiations(); }
   /// Hands the listed connections out; they are counted on.
   std::vector<ConnectionReport> take_connections();
+  std::vector<NegotiationReport> take_negotiations();
 };
 
 }  // namespace parley::capture

@@ -24,7 +24,8 @@ std::uint64_t StreamPlan::end_of(const Stream& s, const Record& r) {
   const bool markers = (r.flags & has_markers) != 0;
   const std::uint64_t at = r.at - s.info.fpdus_at;
   switch (r.kind) {
-    case Kind::startup: return r.at + r.crc_mask;
+    case Kind::startup:
+    case Kind::message: return r.at + r.crc_mask;
     case Kind::fpdu: return r.at + FpduWalker::wire_size(at, r.length, markers);
     case Kind::lone:
       return r.at + (markers && at % marker_interval == 0 ? PARLEY_MPA_MARKER_LEN : 0) + PARLEY_MPA_LEN_LEN;
@@ -99,7 +100,8 @@ void StreamPlan::mask_fpdu(const Stream& s, const Record& r, std::uint64_t begin
 
 void StreamPlan::mask(const Stream& s, const Record& r, std::uint64_t begin, ConstBytes in, MutBytes out) const {
   switch (r.kind) {
-    case Kind::startup: s.keys.fill(begin, out); return mask_startup(r, begin, out);
+    case Kind::startup:
+    case Kind::message: s.keys.fill(begin, out); return mask_startup(r, begin, out);
     case Kind::fpdu: return mask_fpdu(s, r, begin, in, out);
     case Kind::lone: {
       // A marker before the length belongs to it, if it is one: pointer 0. Where the stream begins, what stands there

@@ -6,6 +6,8 @@
 //   startup frame (RFC 5044 §7.1.1)    header and enhanced data stay, private data is replaced
 //   FPDU (RFC 5044 §4.1)               length, marker, pad and headers stay, STags and tagged offsets get other names,
 //                                      payload is replaced, the CRC is made right again if it was right
+//   message of a QP negotiation        headers, types and lengths of items and what rules look at stay; numbers, names,
+//                                      texts and addresses are replaced
 //   anything else                      becomes 0: what the checker did not understand, nobody vouches for
 //
 // Each change is an XOR with a mask that is known before the octets are seen, so that parts of a field need not meet.
@@ -25,9 +27,9 @@ namespace parley::capture {
 
 /// Octets and FPDUs by what happened to them, for the report. Repeated octets count each time.
 struct StreamCounts {
-  std::uint64_t fpdus = 0, crc_right = 0, crc_wrong = 0, startup_frames = 0;  // in the streams, once each
-  std::uint64_t private_data = 0;                                             // octets, once each
-  std::uint64_t payload_replaced = 0, zeroed = 0;                             // octets in packets
+  std::uint64_t fpdus = 0, crc_right = 0, crc_wrong = 0, startup_frames = 0, messages = 0;  // in the streams, once each
+  std::uint64_t private_data = 0;                                                           // octets, once each
+  std::uint64_t payload_replaced = 0, zeroed = 0;                                           // octets in packets
 };
 
 class StreamPlan final : public StreamTap {
@@ -38,6 +40,7 @@ class StreamPlan final : public StreamTap {
   void startup(const TappedStream& stream, std::uint64_t at, ConstBytes octets) override;
   void fpdu(const TappedStream& stream, const WalkedFpdu& fpdu) override;
   void lone_length(const TappedStream& stream, std::uint64_t at) override;
+  void negotiation(const TappedStream& stream, std::uint64_t at, ConstBytes octets, bool qp_turns) override;
   void judged(std::uint64_t connection, std::uint64_t last_frame) override;
 
   /// Between reading and rewriting.
@@ -51,14 +54,14 @@ class StreamPlan final : public StreamTap {
   static constexpr std::size_t state_max = 256 << 20;
 
  private:
-  enum class Kind : std::uint8_t { startup, fpdu, lone };
+  enum class Kind : std::uint8_t { startup, fpdu, lone, message };
   static constexpr std::uint8_t has_markers = 1, has_patch = 2, is_tagged = 4, unproven = 8, pad_unknown = 16;
   /// 32 octets for each FPDU.
   struct Record {
     std::uint64_t at = 0;  ///< in the stream
     std::uint64_t offset_mask = 0;
     std::uint32_t stag_mask = 0;
-    std::uint32_t crc_mask = 0;  ///< startup: length of the frame
+    std::uint32_t crc_mask = 0;  ///< startup, message: length of it
     std::uint32_t patch = 0;     ///< where in patches_
     std::uint16_t length = 0;    ///< ULPDU_Length
     Kind kind = Kind::fpdu;
@@ -85,6 +88,9 @@ class StreamPlan final : public StreamTap {
 
   Stream* stream_of(const TappedStream& info);
   void add(Stream& s, Record record, const Patch* patch);
+  void mask_items(ConstBytes in, MutBytes masks, bool names_stay) const;
+  void mask_qp_info(ConstBytes in, MutBytes masks);
+  std::array<std::uint8_t, 16> other_gid(const std::array<std::uint8_t, 16>& gid);
   Bytes header_masks(ConstBytes header, bool trusted) const;
   void plan_header(const Stream& s, const WalkedFpdu& f, bool proven, Record& r, Patch& p) const;
   void plan_body(const WalkedFpdu& f, const wire::DdpHeader& h, bool proven, Patch& p) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What the checker understood of the streams of MPA connections, told while it reads: which octets of a TCP stream were
-// a startup frame (RFC 5044 §7.1.1) and which an FPDU (§4.1). Whoever rewrites a capture listens here instead of
+// What the checker understood of the streams of TCP connections, told while it reads: which octets were a startup frame
+// (RFC 5044 §7.1.1), which an FPDU (§4.1), and which a message of a staged QP negotiation (docs/negotiation.md). Whoever rewrites a capture listens here instead of
 // following the connections a second time, perhaps differently.
 #pragma once
 #include <cstdint>
@@ -28,6 +28,8 @@ class StreamTap {
   virtual void fpdu(const TappedStream& stream, const WalkedFpdu& fpdu) = 0;
   /// Here stands a ULPDU_Length without its FPDU: one that cannot be, or one whose octets never came.
   virtual void lone_length(const TappedStream& stream, std::uint64_t at) = 0;
+  /// A message of a staged QP negotiation, or as much of it as came. `qp_turns`: Turns are read as those of verbs-*.
+  virtual void negotiation(const TappedStream& stream, std::uint64_t at, ConstBytes octets, bool qp_turns) = 0;
   /// The connection is over and was judged; nothing else of it follows.
   virtual void judged(std::uint64_t connection, std::uint64_t last_frame) = 0;
 };

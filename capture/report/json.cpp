@@ -27,8 +27,6 @@ Json startup(const std::optional<StartupSeen>& s) {
   return j;
 }
 
-Json standing(const Judgement& judged) { return {{"verdict", to_string(judged.standing)}, {"reason", judged.why}}; }
-
 Json direction(const DirectionCounts& c) {
   return {{"octets", c.octets},
           {"fpdus", c.fpdus},
@@ -42,6 +40,8 @@ Json direction(const DirectionCounts& c) {
 std::string nanoseconds_shown(double milliseconds) { return fmt::format("{:.6f}", milliseconds); }
 
 }  // namespace
+
+Json json(const Judgement& judged) { return {{"verdict", to_string(judged.standing)}, {"reason", judged.why}}; }
 
 Json json(const Finding& f) {
   return {{"frame", f.frame},
@@ -80,7 +80,7 @@ Json json(const ConnectionReport& c) {
          {"agreed", c.not_agreed().empty()},
          {"outcome", json_word(to_string(c.outcome))},
          {"end", c.end}};
-  j.update(standing(c.judgement));
+  j.update(json(c.judgement));
   j.update({{"first_frame", c.first_frame},
             {"last_frame", c.last_frame},
             {"mpa", std::move(mpa)},
@@ -100,10 +100,14 @@ Json json(std::string_view file, const FileReport& r) {
   Json j{{"file", file}, {"packets", r.packets}, {"tcp_connections", r.tcp_connections}};
   Json& connections = j["connections"] = Json::array();
   for (const auto& c : r.connections) connections.push_back(json(c));
+  if (r.all_negotiations() > 0) {
+    Json& negotiations = j["negotiations"] = Json::array();
+    for (const auto& n : r.negotiations) negotiations.push_back(json(n));
+  }
   j["errors"] = r.count(Severity::error);
   j["warnings"] = r.count(Severity::warning);
   j["notes"] = r.notes;
-  j.update(standing(r.judgement));
+  j.update(json(r.judgement));
   for (const Standing s : {Standing::passed, Standing::partial, Standing::failed}) j[to_string(s)] = r.count(s);
   j["holds"] = {
       {"tcp", r.tcp_packets}, {"rocev2", r.other.rocev2}, {"rocev1", r.other.rocev1}, {"other_udp", r.other.udp}};

@@ -11,7 +11,10 @@ namespace parley::capture {
 
 Json json(std::string_view file, const FileReport& report);
 Json json(const ConnectionReport& connection);
+Json json(const NegotiationReport& negotiation);
 Json json(const Finding& finding);
+/// `verdict` and `reason`.
+Json json(const Judgement& judgement);
 /// The object for a file that cannot be read at all.
 Json error_json(std::string_view file, std::string_view error);
 

@@ -7,11 +7,30 @@
 
 #include "base/text.hpp"
 #include "capture/report/text.hpp"
+#include "capture/rules/neg/message_check.hpp"
 
 namespace parley::capture {
 namespace {
 
 void add(std::string& to, const std::string& part) { to += (to.empty() ? "" : ", ") + part; }
+
+template <class Report>
+Judgement judged(const Report& r, Severity fail_on) {
+  std::string why = ended_badly(r);
+  for (const Severity s : {Severity::error, Severity::warning})
+    if (const std::size_t n = s >= fail_on ? r.count(s) : 0; n > 0) add(why, counted(n, to_string(s)));
+  if (!why.empty()) return {Standing::failed, std::move(why)};
+  why = not_seen_whole(r);
+  return {why.empty() ? Standing::passed : Standing::partial, std::move(why)};
+}
+
+/// What both directions lack, and what was dropped meanwhile.
+template <class Report>
+void add_what_is_missing(std::string& why, const Report& r) {
+  if (const std::uint64_t n = r.from_initiator.missing_octets + r.from_responder.missing_octets; n > 0)
+    add(why, fmt::format("{} {} not in the capture", counted(n, "octet"), n == 1 ? "is" : "are"));
+  if (r.dropped > 0) add(why, dropped_text(r.dropped) + " while it was followed");
+}
 
 }  // namespace
 
@@ -32,35 +51,59 @@ std::string not_seen_whole(const ConnectionReport& c) {
   std::string why;
   if (c.outcome == Outcome::incomplete) add(why, "the set-up was not completed");
   if (c.outcome == Outcome::not_captured) add(why, "the set-up is not in the capture");
-  if (const std::uint64_t n = c.from_initiator.missing_octets + c.from_responder.missing_octets; n > 0)
-    add(why, fmt::format("{} {} not in the capture", counted(n, "octet"), n == 1 ? "is" : "are"));
-  if (c.dropped > 0) add(why, dropped_text(c.dropped) + " while it was followed");
+  add_what_is_missing(why, c);
   return why;
 }
 
-Judgement judge(const ConnectionReport& c, Severity fail_on) {
-  std::string why = ended_badly(c);
-  for (const Severity s : {Severity::error, Severity::warning})
-    if (const std::size_t n = s >= fail_on ? c.count(s) : 0; n > 0) add(why, counted(n, to_string(s)));
-  if (!why.empty()) return {Standing::failed, std::move(why)};
-  why = not_seen_whole(c);
-  return {why.empty() ? Standing::passed : Standing::partial, std::move(why)};
+Judgement judge(const ConnectionReport& c, Severity fail_on) { return judged(c, fail_on); }
+
+std::string ended_badly(const NegotiationReport& n) {
+  if (n.outcome != NegOutcome::failed) return {};
+  if (n.abort) {
+    const std::string_view error = neg_error_text(n.abort->error);
+    return fmt::format("given up by the {} (frame {}{}{})", to_string(n.abort->from), n.abort->frame,
+                       error.empty() ? "" : ": ", error);
+  }
+  return n.count(Severity::error) > 0 ? "a side broke the protocol" : "the connection was closed before its end";
 }
 
+std::string not_seen_whole(const NegotiationReport& n) {
+  std::string why;
+  if (n.hello_frame == 0)
+    add(why, "its beginning is not in the capture");
+  else if (n.outcome == NegOutcome::incomplete)
+    add(why, "its end is not in the capture");
+  add_what_is_missing(why, n);
+  return why;
+}
+
+Judgement judge(const NegotiationReport& n, Severity fail_on) { return judged(n, fail_on); }
+
 std::string shortfall(const FileReport& file, std::uint64_t expect) {
-  const std::uint64_t connections = file.all_connections();
+  const std::uint64_t connections = file.all_judged();
   if (connections == 0)
     return fmt::format("no connection of a known protocol; the capture holds {}", contents_text(file));
   if (connections >= expect) return {};
   return fmt::format("{}, at least {} expected", counted(connections, "connection"), expect);
 }
 
+std::string lack_of_mpa(const FileReport& file, std::uint64_t expect) {
+  if (file.all_connections() > 0 || file.all_negotiations() == 0) return shortfall(file, expect);
+  return fmt::format("no MPA connection; it holds {}, which parley pcap check judges",
+                     counted(file.all_negotiations(), "QP negotiation"));
+}
+
 Judgement judge(const FileReport& file, std::uint64_t expect) {
-  const std::size_t failed = file.count(Standing::failed), partial = file.count(Standing::partial);
   std::string why = shortfall(file, expect);
-  if (failed > 0) add(why, fmt::format("{} failed", counted(failed, "connection")));
+  const auto add_those = [&](Standing standing) {
+    if (const std::size_t n = file.connections_of(standing); n > 0)
+      add(why, fmt::format("{} {}", counted(n, "connection"), to_string(standing)));
+    if (const std::size_t n = file.negotiations_of(standing); n > 0)
+      add(why, fmt::format("{} {}", counted(n, "negotiation"), to_string(standing)));
+  };
+  add_those(Standing::failed);
   if (!why.empty()) return {Standing::failed, std::move(why)};
-  if (partial > 0) add(why, fmt::format("{} partial", counted(partial, "connection")));
+  add_those(Standing::partial);
   if (file.dropped > 0) add(why, dropped_text(file.dropped));
   if (!file.unread.empty()) add(why, "not read to its end");
   if (file.not_followed > 0) add(why, fmt::format("{} not looked at", counted(file.not_followed, "packet")));

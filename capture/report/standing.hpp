@@ -18,12 +18,21 @@ std::string ended_badly(const ConnectionReport& connection);
 /// What of it could not be looked at. Empty: nothing.
 std::string not_seen_whole(const ConnectionReport& connection);
 
-/// failed: a connection that failed, none at all of a known protocol, or fewer than `expect`.
+/// failed: as a connection; the negotiation failed or was given up. A refusal in good order passes.
+/// partial: not failed, but its beginning or its end is not in the capture, or octets of the streams are missing.
+Judgement judge(const NegotiationReport& negotiation, Severity fail_on = Severity::error);
+std::string ended_badly(const NegotiationReport& negotiation);
+std::string not_seen_whole(const NegotiationReport& negotiation);
+
+/// failed: a connection or negotiation that failed, none at all of a known protocol, or fewer than `expect`.
 /// partial: one that is partial, or a part of the file was not read. Its connections are judged before.
 Judgement judge(const FileReport& file, std::uint64_t expect = 0);
 
 /// What is wrong with a file as a whole: no connection of a known protocol, or fewer than `expect`. Empty: nothing.
 std::string shortfall(const FileReport& file, std::uint64_t expect);
+
+/// Of a file without an MPA connection, for what shows nothing else: shortfall(), or that it holds negotiations alone.
+std::string lack_of_mpa(const FileReport& file, std::uint64_t expect);
 
 /// "the capture dropped 12 packets"
 std::string dropped_text(std::uint64_t packets);

@@ -167,7 +167,7 @@ std::string summary_text(std::string_view file, const FileReport& r) {
   Appender words(out);
   for (const auto& n : r.notes) words << "note: " << n << "\n";
   words << file << ": " << standing_text(r.judgement);
-  if (r.all_connections() == 0) {  // which the standing has told, and what is there instead
+  if (r.all_judged() == 0) {  // which the standing has told, and what is there instead
     words << "\n";
     return out;
   }
@@ -179,6 +179,10 @@ std::string summary_text(std::string_view file, const FileReport& r) {
     words.plural(r.all_connections(), "MPA connection");
   else
     words << r.all_connections() << " of them MPA";
+  if (const std::uint64_t n = r.all_negotiations(); n > 0) {
+    words << ", ";
+    words.plural(n, "QP negotiation");
+  }
   words << ": " << r.count(Standing::passed) << " passed, " << r.count(Standing::partial) << " partial, "
         << r.count(Standing::failed) << " failed; ";
   words.plural(r.count(Severity::error), "error") << ", ";
@@ -190,11 +194,20 @@ std::string summary_text(std::string_view file, const FileReport& r) {
 void write_text(std::string_view file, const FileReport& r, const TextOptions& o,
                 const std::function<void(std::string_view)>& write) {
   std::string out;
-  if (r.all_connections() > 0)
-    Appender(out) << file << ": " << counted(r.all_connections(), "MPA connection") << "\n\n";
+  const std::uint64_t connections = r.all_connections(), negotiations = r.all_negotiations();
+  if (connections + negotiations > 0)
+    Appender(out) << file << ": " << (connections > 0 ? counted(connections, "MPA connection") : "")
+                  << (connections > 0 && negotiations > 0 ? ", " : "")
+                  << (negotiations > 0 ? counted(negotiations, "QP negotiation") : "") << "\n\n";
   for (const auto& c : r.connections) {
     connection_text(c, o, out);
     out += '\n';
+    if (out.size() < piece) continue;
+    write(out);
+    out.clear();
+  }
+  for (const auto& n : r.negotiations) {
+    out += to_text(n, o) + '\n';
     if (out.size() < piece) continue;
     write(out);
     out.clear();

@@ -24,6 +24,10 @@ void write_text(std::string_view file, const FileReport& report, const TextOptio
 std::string summary_text(std::string_view file, const FileReport& report);
 /// One connection's block, without the file.
 std::string to_text(const ConnectionReport& connection, const TextOptions& options = {});
+/// "fe80::1"
+std::string gid_text(const std::array<std::uint8_t, 16>& gid);
+/// One negotiation's block.
+std::string to_text(const NegotiationReport& negotiation, const TextOptions& options = {});
 /// "RTR read", "RTR read or write agreed, not seen", "no RTR in common", "no RTR".
 std::string rtr_text(const ConnectionReport& connection);
 /// "rejected, passed", "established, failed: 1 error".

@@ -22,8 +22,10 @@ std::string counts_text(const Total::ByStanding& counts, std::string_view what) 
 
 void Total::add(const FileReport& file, bool whole) {
   ++files[static_cast<std::size_t>(file.judgement.standing)];
-  for (const Standing s : {Standing::passed, Standing::partial, Standing::failed})
-    connections[static_cast<std::size_t>(s)] += file.count(s);
+  for (const Standing s : {Standing::passed, Standing::partial, Standing::failed}) {
+    connections[static_cast<std::size_t>(s)] += file.connections_of(s);
+    negotiations[static_cast<std::size_t>(s)] += file.negotiations_of(s);
+  }
   if (!whole) ++unread;
   errors += file.count(Severity::error);
   warnings += file.count(Severity::warning);
@@ -34,10 +36,12 @@ std::uint64_t sum(const Total::ByStanding& counts) {
 }
 
 std::string to_text(const Total& total) {
-  return fmt::format("{}{}; {}; {}, {}", counts_text(total.files, "file"),
+  const bool negotiated = sum(total.negotiations) > 0;
+  return fmt::format("{}{}; {}{}; {}, {}", counts_text(total.files, "file"),
                      total.unread > 0 ? fmt::format(", {} of them not read to the end", total.unread) : "",
-                     counts_text(total.connections, "MPA connection"), counted(total.errors, "error"),
-                     counted(total.warnings, "warning"));
+                     counts_text(total.connections, "MPA connection"),
+                     negotiated ? "; " + counts_text(total.negotiations, "QP negotiation") : "",
+                     counted(total.errors, "error"), counted(total.warnings, "warning"));
 }
 
 }  // namespace parley::capture

@@ -12,8 +12,8 @@ namespace parley::capture {
 struct Total {
   using ByStanding = std::array<std::uint64_t, 3>;
 
-  ByStanding files{}, connections{};  ///< by Standing
-  std::uint64_t unread = 0;           ///< files that were not read to their end; they are in `files` too
+  ByStanding files{}, connections{}, negotiations{};  ///< by Standing
+  std::uint64_t unread = 0;  ///< files that were not read to their end; they are in `files` too
   std::uint64_t errors = 0, warnings = 0;
 
   /// `whole`: the file was read to its end.

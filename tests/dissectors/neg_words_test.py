@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """The plugin says of a broken rule what `parley neg serve` and `dial` say of it: they are given the octets of
-neg_test.violations(), and their Abort is read. PARLEY is the command."""
+neg_broken.violations(), and their Abort is read. PARLEY is the command."""
 import os
 import re
 import socket
@@ -8,7 +8,7 @@ import struct
 import subprocess
 import unittest
 
-from neg_test import violations
+from neg_broken import violations
 from neg_wire import ABORT
 from wire import INITIATOR
 

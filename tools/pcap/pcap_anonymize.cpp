@@ -180,6 +180,7 @@ class Anonymize {
                      {"block_options", c.options_dropped}}},
                    {"kept",
                     {{"startup_frames", s.startup_frames},
+                     {"messages", s.messages},
                      {"fpdus", s.fpdus},
                      {"crc_right", s.crc_right},
                      {"crc_wrong", s.crc_wrong},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley pcap check`: a verdict per MPA connection of each capture, as text, JSON, JUnit XML and CSV.
+// `parley pcap check`: a verdict per MPA connection and QP negotiation of each capture, as text, JSON, JUnit XML and CSV.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -101,10 +101,11 @@ class Check {
     };
     Json files = counts(total_.files);
     files["unread"] = total_.unread;
-    return {{"files", std::move(files)},
-            {"connections", counts(total_.connections)},
-            {"errors", total_.errors},
-            {"warnings", total_.warnings}};
+    Json json{{"files", std::move(files)}, {"connections", counts(total_.connections)}};
+    if (capture::sum(total_.negotiations) > 0) json["negotiations"] = counts(total_.negotiations);
+    json["errors"] = total_.errors;
+    json["warnings"] = total_.warnings;
+    return json;
   }
 
   void add_total() {

@@ -90,6 +90,17 @@ JunitCase connection_case(const std::string& file, std::uint64_t number, const C
   return k;
 }
 
+std::string negotiation_name(std::uint64_t number, const capture::NegotiationReport& n, std::string_view what) {
+  return fmt::format("negotiation {} {} -> {}: {}", number, n.initiator.to_string(), n.responder.to_string(), what);
+}
+
+struct NegotiationFamily {
+  std::string_view name, head;  // of its rules
+};
+constexpr std::array negotiation_families{
+    NegotiationFamily{"messages", "QPng §1."}, NegotiationFamily{"items", "QPng §2."},
+    NegotiationFamily{"order of messages", "QPng §3."}, NegotiationFamily{"attributes of queue pairs", "QPng §4."}};
+
 JunitCase file_case(const std::string& file, const CaptureVerdict& verdict) {
   JunitCase k = named_case(file, "the capture can be read to its end");
   k.failure = verdict.error;
@@ -105,11 +116,15 @@ JunitCase holdings_case(const std::string& file, const CaptureVerdict& verdict, 
     return k;
   }
   k.failure = capture::shortfall(r, standing.expect);
-  const auto of = [&](capture::Standing s) { return r.unlisted.standings[static_cast<std::size_t>(s)]; };
+  const auto of = [&](capture::Standing s) {
+    return r.unlisted.standings[static_cast<std::size_t>(s)] +
+           r.unlisted_negotiations.standings[static_cast<std::size_t>(s)];
+  };
+  const std::uint64_t unlisted = r.unlisted.connections + r.unlisted_negotiations.negotiations;
   if (const auto n = of(capture::Standing::failed); n > 0)
-    add_line(k.failure, fmt::format("{} of {} that are not listed one by one failed", n, r.unlisted.connections));
+    add_line(k.failure, fmt::format("{} of {} that are not listed one by one failed", n, unlisted));
   if (const auto n = of(capture::Standing::partial); n > 0)
-    not_seen(k, fmt::format("{} of {} that are not listed one by one", n, r.unlisted.connections), standing.partial_ok);
+    not_seen(k, fmt::format("{} of {} that are not listed one by one", n, unlisted), standing.partial_ok);
   if (r.not_followed > 0)
     not_seen(k, fmt::format("{} not looked at", counted(r.not_followed, "packet")), standing.partial_ok);
   if (!k.failure.empty()) k.skipped.clear();
@@ -143,6 +158,7 @@ std::vector<std::pair<std::string, std::string>> junit_properties(const capture:
   counts("files", total.files);
   add("total.files.unread", total.unread);
   counts("connections", total.connections);
+  if (capture::sum(total.negotiations) > 0) counts("negotiations", total.negotiations);
   add("total.errors", total.errors);
   add("total.warnings", total.warnings);
   return out;
@@ -161,6 +177,30 @@ void JunitCapture::connection(const ConnectionReport& c) {
   for (const Family& family : families) add(connection_case(file_, connections_, c, family, standing_.fail_on));
 }
 
+void JunitCapture::negotiation(const capture::NegotiationReport& n) {
+  ++negotiations_;
+  JunitCase end = named_case(file_, negotiation_name(negotiations_, n, "it was seen whole and ended well"));
+  end.failure = capture::ended_badly(n);
+  not_seen(end, capture::not_seen_whole(n), standing_.partial_ok && end.failure.empty());
+  add_line(end.output, fmt::format("{}; {}", to_string(n.outcome), n.end));
+  for (const Finding& f : n.findings)
+    if (f.rule.empty()) add_line(end.output, fmt::format("{}: {}", to_string(f.severity), line_of(f)));
+  add(std::move(end));
+  for (const NegotiationFamily& family : negotiation_families) {
+    JunitCase k = named_case(file_, negotiation_name(negotiations_, n, family.name));
+    for (const Finding& f : n.findings) {
+      if (!f.rule.starts_with(family.head)) continue;
+      if (f.severity >= standing_.fail_on)
+        add_line(k.failure, line_of(f));
+      else
+        add_line(k.output, fmt::format("{}: {}", to_string(f.severity), line_of(f)));
+    }
+    if (family.head == "QPng §4." && n.attributes.empty() && k.failure.empty() && k.output.empty())
+      k.skipped = "no attributes of a queue pair in the capture";
+    add(std::move(k));
+  }
+}
+
 JunitSuite JunitCapture::finish(const CaptureVerdict& verdict) {
   JunitSuite suite{file_, {file_case(file_, verdict), holdings_case(file_, verdict, standing_)}};
   if (passed_left_out_ > 0)
@@ -176,6 +216,7 @@ JunitSuite JunitCapture::finish(const CaptureVerdict& verdict) {
 JunitSuite junit_suite(const std::string& file, const CaptureVerdict& verdict, const StandingArgs& standing) {
   JunitCapture suite(file, standing);
   for (const ConnectionReport& c : verdict.report.connections) suite.connection(c);
+  for (const capture::NegotiationReport& n : verdict.report.negotiations) suite.negotiation(n);
   return suite.finish(verdict);
 }
 

@@ -21,6 +21,7 @@ class JunitCapture {
  public:
   JunitCapture(std::string file, const StandingArgs& standing) : file_(std::move(file)), standing_(standing) {}
   void connection(const capture::ConnectionReport& c);
+  void negotiation(const capture::NegotiationReport& n);
   /// `verdict`: its list of connections is not looked at. Once.
   JunitSuite finish(const CaptureVerdict& verdict);
 
@@ -29,7 +30,7 @@ class JunitCapture {
   std::string file_;
   StandingArgs standing_;
   std::vector<JunitCase> cases_;
-  std::uint64_t connections_ = 0, passed_left_out_ = 0, failed_left_out_ = 0;
+  std::uint64_t connections_ = 0, negotiations_ = 0, passed_left_out_ = 0, failed_left_out_ = 0;
 };
 
 /// The suite of one capture: whether it could be read to its end and holds connections, then each connection: whether

@@ -119,7 +119,7 @@ class Ladders {
       }
     }
     if (v.readable && v.report.connections.empty()) {
-      out_.note(fmt::format("parley pcap ladder: {}: {}", file, capture::shortfall(v.report, 0)));
+      out_.note(fmt::format("parley pcap ladder: {}: {}", file, capture::lack_of_mpa(v.report, 0)));
       end_with(Exit::failed);
     } else if (v.readable && meant.empty() && exit_ != Exit::usage && options_.html.empty()) {
       out_.text(fmt::format(

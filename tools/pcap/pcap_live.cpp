@@ -97,6 +97,7 @@ class Live {
   void count_drops();
   void tell_drops();
   void ended(const capture::ConnectionReport& c);
+  void ended(const capture::NegotiationReport& n);
   void print(const capture::ConnectionReport& c);
   void say(std::string_view text) {
     if (reports_->text()) out_.text(text);
@@ -106,6 +107,7 @@ class Live {
     end_ = "error";
   }
   Json place_json(std::uint64_t frame) const;
+  std::string recorded_text(std::uint64_t first_frame, std::uint64_t last_frame) const;
   int finish();
   Or<void> write_junit(const CaptureVerdict& verdict);
 
@@ -118,7 +120,7 @@ class Live {
   std::unique_ptr<LiveCapture> capture_;
   std::unique_ptr<CaptureRing> ring_;
   JunitCapture junit_;
-  std::uint64_t frames_ = 0, connections_ = 0;
+  std::uint64_t frames_ = 0, connections_ = 0, negotiations_ = 0;
   LiveDrops drops_;
   std::uint64_t drops_told_ = 0;
   Steady::time_point drops_asked_at_{}, drops_told_at_{};
@@ -199,7 +201,8 @@ void Live::turn(Duration wait) {
     tell_drops();
   }
   for (const capture::ConnectionReport& c : analyzer_.take_ended(packet_time())) ended(c);
-  if (args_.count > 0 && connections_ >= args_.count && end_.empty()) end_ = "count";
+  for (const capture::NegotiationReport& n : analyzer_.take_negotiations()) ended(n);
+  if (args_.count > 0 && connections_ + negotiations_ >= args_.count && end_.empty()) end_ = "count";
 }
 
 /// What the kernel still holds came before the end.
@@ -237,6 +240,18 @@ void Live::ended(const capture::ConnectionReport& c) {
   print(c);
 }
 
+void Live::ended(const capture::NegotiationReport& n) {
+  ++negotiations_;
+  if (reports_->junit()) junit_.negotiation(n);
+  if (out_.json) {
+    Json object{{"event", "negotiation"}, {"negotiation", negotiations_}};
+    object.update(capture::json(n));
+    if (ring_) object["recorded"] = {{"first", place_json(n.first_frame)}, {"last", place_json(n.last_frame)}};
+    return out_.object(object);
+  }
+  say(capture::to_text(n, {.width = args_.width, .notes = !args_.quiet}) + recorded_text(n.first_frame, n.last_frame));
+}
+
 void Live::print(const capture::ConnectionReport& c) {
   if (out_.json) {
     Json object{{"event", "connection"}, {"connection", connections_}};
@@ -244,21 +259,20 @@ void Live::print(const capture::ConnectionReport& c) {
     if (ring_) object["recorded"] = {{"first", place_json(c.first_frame)}, {"last", place_json(c.last_frame)}};
     return out_.object(object);
   }
-  std::string text = capture::to_text(c, {.width = args_.width, .notes = !args_.quiet});
-  if (ring_) {
-    const auto first = ring_->place_of(c.first_frame), last = ring_->place_of(c.last_frame);
-    const bool one = first && last && first->file == last->file;
-    if (one)
-      text += fmt::format("  recorded   {}, frames {} to {}\n", first->file, first->frame, last->frame);
-    else if (first && last)
-      text += fmt::format("  recorded   {} from frame {} to {} frame {}\n", first->file, first->frame, last->file,
-                          last->frame);
-    else if (last)
-      text += fmt::format("  recorded   to {} frame {}; its beginning is overwritten\n", last->file, last->frame);
-    else
-      text += "  recorded   no longer: the ring has gone round\n";
-  }
-  say(text);
+  say(capture::to_text(c, {.width = args_.width, .notes = !args_.quiet}) + recorded_text(c.first_frame, c.last_frame));
+}
+
+/// Where the ring has it.
+std::string Live::recorded_text(std::uint64_t first_frame, std::uint64_t last_frame) const {
+  if (!ring_) return {};
+  const auto first = ring_->place_of(first_frame), last = ring_->place_of(last_frame);
+  if (first && last && first->file == last->file)
+    return fmt::format("  recorded   {}, frames {} to {}\n", first->file, first->frame, last->frame);
+  if (first && last)
+    return fmt::format("  recorded   {} from frame {} to {} frame {}\n", first->file, first->frame, last->file,
+                       last->frame);
+  if (last) return fmt::format("  recorded   to {} frame {}; its beginning is overwritten\n", last->file, last->frame);
+  return "  recorded   no longer: the ring has gone round\n";
 }
 
 int Live::finish() {
@@ -274,6 +288,7 @@ int Live::finish() {
   if (!fault_.empty()) analyzer_.unread(fault_);
   capture::FileReport report = analyzer_.finish();
   for (const capture::ConnectionReport& c : report.take_connections()) ended(c);
+  for (const capture::NegotiationReport& n : report.take_negotiations()) ended(n);
   const std::string summary = capture::summary_text(args_.interface, report);
   say(std::string_view(summary).substr(0, summary.size() - 1));
   if (out_.json) {
@@ -283,6 +298,8 @@ int Live::finish() {
     object.update(std::move(whole));
     object.erase("connections");
     object["connection_count"] = report.all_connections();
+    if (report.all_negotiations() > 0) object["negotiation_count"] = report.all_negotiations();
+    object.erase("negotiations");
     object["dropped"] = {{"kernel", drops_.kernel}, {"interface", drops_.interface}};
     object["report"] = report_json(report_);
     out_.object(object);

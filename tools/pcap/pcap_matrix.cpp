@@ -135,9 +135,10 @@ class MatrixRun {
                                        .expect = args_.standing.expect};
     CaptureVerdict v = check_capture_file(file, how, {}, args_.filter.get());
     report_.inputs.push_back(v.input);
-    matrix_.files.push_back({file, v.report.packets, v.report.connections.size(), v.error,
-                             v.readable ? capture::shortfall(v.report, args_.standing.expect) : "",
-                             v.report.judgement});
+    std::string lacking = v.readable ? capture::lack_of_mpa(v.report, args_.standing.expect) : "";
+    capture::Judgement judged = v.report.judgement;
+    if (!lacking.empty()) judged.standing = capture::Standing::failed;  // a table without it is no pass
+    matrix_.files.push_back({file, v.report.packets, v.report.connections.size(), v.error, std::move(lacking), judged});
     if (!v.error.empty()) ++unread_;
     std::string first, second;
     const bool named = capture::names_in_path(file, first, second);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/text.hpp"
+#include "capture/read/tcp/tcp_pair.hpp"
 #include "capture/rules/rdmap/fields.hpp"
 
 namespace parley::capture {
@@ -198,43 +199,9 @@ void MpaConnection::packet(unsigned from, const wire::TcpSegmentView& t, std::ui
   }
 }
 
-// What waited for octets of the other direction goes on when they came, or when they will not come.
 void MpaConnection::go_on(const SegmentRef& ref) {
   const bool now = closed() && protocol_ == Protocol::undecided;  // its first octets decide whether it is kept
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (Half& h : halves_) {
-      Half& peer = peer_of(h);
-      if (now) h.tcp.never_wait();
-      h.tcp.heard(peer.tcp.position());
-      const std::uint64_t before = h.tcp.position();
-      h.tcp.go_on(budget_, h);
-      moved = moved || h.tcp.position() != before;
-    }
-  }
-  for (Half& h : halves_) {
-    const std::uint64_t wanted = h.tcp.waits_for();
-    if (wanted == 0 || !h.tcp.waited_long()) continue;
-    Half& peer = peer_of(h);
-    peer.tcp.concede(wanted, ref, budget_, peer);
-    h.tcp.heard(peer.tcp.position());
-    h.tcp.go_on(budget_, h);
-  }
-}
-
-// The capture ends: what is waited for will not come.
-void MpaConnection::settle_waits(const SegmentRef& ref) {
-  for (int turn = 0; turn < 2; ++turn)
-    for (Half& h : halves_) {
-      Half& peer = peer_of(h);
-      while (const std::uint64_t wanted = h.tcp.waits_for()) {
-        peer.tcp.concede(wanted, ref, budget_, peer);
-        h.tcp.heard(peer.tcp.position());
-        h.tcp.go_on(budget_, h);
-      }
-      peer.tcp.heard(h.tcp.position());
-      peer.tcp.go_on(budget_, peer);
-    }
+  go_on_together(halves_, now, ref, budget_);
 }
 
 void MpaConnection::Half::octets(ConstBytes in, const SegmentRef& ref, bool start) {

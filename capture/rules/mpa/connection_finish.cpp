@@ -8,6 +8,8 @@
 #include "capture/rules/mpa/connection.hpp"
 
 #include "base/text.hpp"
+#include "capture/read/tcp/tcp_pair.hpp"
+#include "capture/rules/stream_end.hpp"
 
 namespace parley::capture {
 namespace {
@@ -27,21 +29,9 @@ void widen(ConnectionReport& r, const std::optional<StartupSeen>& seen) {
 }  // namespace
 
 std::string MpaConnection::describe_end() const {
-  std::string out;
-  const auto add = [&](std::string text) { out += (out.empty() ? "" : ", ") + text; };
-  struct End {
-    std::uint64_t frame;
-    std::string_view what;
-    Side side;
-  };
-  std::vector<End> ends;
-  for (const Half& h : halves_) {
-    if (h.fin_frame != 0) ends.push_back({h.fin_frame, "FIN", side_of(h)});
-    if (h.rst_frame != 0) ends.push_back({h.rst_frame, "RST", side_of(h)});
-  }
-  std::sort(ends.begin(), ends.end(), [](const End& a, const End& b) { return a.frame < b.frame; });
-  for (const End& e : ends) add(fmt::format("{} by the {} (frame {})", e.what, to_string(e.side), e.frame));
-  return out.empty() ? "open at the end of the capture" : out;
+  std::vector<StreamEnd> ends;
+  for (const Half& h : halves_) add_ends(ends, h.fin_frame, h.rst_frame, side_of(h));
+  return end_text(std::move(ends));
 }
 
 Steps MpaConnection::steps() const {
@@ -293,7 +283,7 @@ void MpaConnection::tell_unread() {
 void MpaConnection::flush_streams() {
   if (std::exchange(flushed_, true)) return;
   const SegmentRef end{seen_.frame, last_at_, 0};
-  settle_waits(end);
+  settle_waits_of(halves_, end, budget_);
   for (Half& h : halves_) h.tcp.flush(end, budget_, h);
   // Who sent more than its Request had the Reply; if the capture can lack it, it does.
   if (Half& r = halves_[1 - initiator_]; request_ && !reply_ && !reply_lost_ && r.phase == Phase::startup &&

@@ -64,6 +64,10 @@ class Listener final : public StreamTap {
                                                  : ", not known");
     hold(s, s.fpdus_at + f.position, f.wire);
   }
+  void negotiation(const TappedStream& s, std::uint64_t at, ConstBytes octets, bool) override {
+    said += fmt::format("  {}: message, {} at {}\n", name(s), octets.size(), at);
+    hold(s, at, octets);
+  }
   void lone_length(const TappedStream& s, std::uint64_t at) override {
     said += fmt::format("  {}: length at {}\n", name(s), at);
     const auto first = captured_.find({s.source, s.first_seq + static_cast<std::uint32_t>(at)});

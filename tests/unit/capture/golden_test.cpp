@@ -35,6 +35,23 @@ TEST_P(Golden, FindingsNameTheirSide) {
     }
 }
 
+// Staged QP negotiations, real ones.
+class NegotiationGolden : public testing::TestWithParam<std::string> {};
+
+TEST_P(NegotiationGolden, VerdictIsTheReviewedOne) {
+  const std::string tests = std::string(PARLEY_SOURCE_DIR) + "/tests/";
+  const Bytes file = test::read_file(tests + "captures/neg/" + GetParam() + ".pcap");
+  ASSERT_FALSE(file.empty());
+  const std::string verdict = to_json(GetParam() + ".pcap", test::analyse_file(file), 1) + "\n";
+  const std::string path = tests + "golden/neg/" + GetParam() + ".json";
+  if (std::getenv("PARLEY_REWRITE") != nullptr) std::ofstream(path, std::ios::binary) << verdict;
+  const Bytes expected = test::read_file(path);
+  EXPECT_EQ(std::string(expected.begin(), expected.end()), verdict);
+}
+
+INSTANTIATE_TEST_SUITE_P(Captures, NegotiationGolden, testing::Values("ipv6_ud", "manual", "refused", "xrc"),
+                         [](const auto& which) { return which.param; });
+
 // Valid conversations of which a capture shows less than all: nobody is accused.
 class Adversarial : public testing::TestWithParam<std::string> {};
 

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// NegConnection: the order of messages, and what they hold.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/bytes_io.hpp"
+#include "capture/rules/neg/negotiation.hpp"
+
+namespace parley::capture {
+namespace {
+
+constexpr std::uint8_t stage_info = 1, stage_ready = 2, stage_done = 3;
+
+}  // namespace
+
+/// Always false: the rule was broken.
+bool NegConnection::error(const Half& h, const Message& m, std::string_view rule, std::string text) {
+  violated_ = true;
+  findings_.error(m.ref.frame, place_of(h), rule, std::move(text));
+  return false;
+}
+
+bool NegConnection::judge_order(Half& h, const Message& m) {
+  if (h.abort_frame != 0) {
+    if (std::exchange(h.told_after_abort, true)) return false;
+    return error(h, m, "QPng §3.7", fmt::format("a message after its sender's Abort in frame {}", h.abort_frame));
+  }
+  switch (static_cast<wire::NegType>(m.head.type)) {
+    case wire::NegType::hello: return take_hello(h, m);
+    case wire::NegType::welcome: return take_welcome(h, m);
+    case wire::NegType::turn: return judge_turn(h, m);
+    case wire::NegType::abort: take_abort(h, m); return true;
+  }
+  return true;
+}
+
+// Whether the message with which that role begins is due: once, and first. Behind a gap nobody knows.
+bool NegConnection::first_due(const Half& h, bool of_initiator) const {
+  const bool role = of_initiator ? initiator_ == h.index : initiator_ != h.index;
+  return role && (h.begun == Said::no || (h.begun == Said::unknown && h.gap));
+}
+
+bool NegConnection::take_hello(Half& h, const Message& m) {
+  if (!first_due(h, true)) return error(h, m, "QPng §3.1", "a Hello where none is due");
+  h.begun = Said::yes;
+  report_.hello_frame = m.ref.frame;
+  hello_at_ = m.ref.at;
+  if (!m.body_kept) return true;
+  report_.plugin = item_text(m.body, wire::NegItemType::plugin);
+  report_.variant = item_text(m.body, wire::NegItemType::variant);
+  report_.label = item_text(m.body, wire::NegItemType::label);
+  report_.done_announced = find_item(m.body, wire::NegItemType::done_stage).has_value();
+  done_ = *report_.done_announced ? Said::yes : Said::no;
+  qp_ = says_qp_turns(report_.plugin, report_.variant) ? QpTurns::yes : QpTurns::no;
+  return true;
+}
+
+bool NegConnection::take_welcome(Half& h, const Message& m) {
+  if (!first_due(h, false)) return error(h, m, "QPng §3.2", "a Welcome where none is due");
+  h.begun = Said::yes;
+  report_.welcome_frame = m.ref.frame;
+  welcome_at_ = m.ref.at;
+  return true;
+}
+
+void NegConnection::take_abort(Half& h, const Message& m) {
+  h.abort_frame = m.ref.frame;
+  h.first_is_abort = h.begun == Said::no;
+  over_at_ = m.ref.at;
+  NegAbortSeen& seen = h.abort.emplace();
+  seen.from = place_of(h);
+  seen.frame = m.ref.frame;
+  if (const auto code = find_item(m.body, wire::NegItemType::error); code && code->size() == 2)
+    seen.error = Reader(*code).be16();
+  seen.text = item_text(m.body, wire::NegItemType::text);
+  seen.advice = item_text(m.body, wire::NegItemType::advice);
+}
+
+void NegConnection::take_over(Half& h, const NegHead& head) {
+  h.stage = head.stage;
+  h.round = head.round;
+  h.last = head.last();
+  h.gap = false;
+}
+
+// Up to where the sender of this had received its peer's stream, if all of that was followed.
+std::optional<std::uint64_t> NegConnection::heard_of_peer(const Half& h, const Message& m) const {
+  const Half& peer = peer_of(h);
+  if (peer.holes || peer.state != State::follow || !peer.tcp.from_syn()) return std::nullopt;
+  // One octet more is the FIN's place in the sequence, or an octet that the capture lacks.
+  const std::uint64_t read = peer.tcp.position(), heard = m.ref.peer_received;
+  if (heard > read && !(peer.fin_frame != 0 && peer.ends_at == read && heard == read + 1)) return std::nullopt;
+  return std::min(heard, read);
+}
+
+// Both had said their last of the stage when the sender said this.
+bool NegConnection::stage_was_over(const Half& h, const Message& m) const {
+  const auto heard = heard_of_peer(h, m);
+  const std::uint64_t end = peer_of(h).last_end[h.stage];
+  return h.last && end != 0 && heard && *heard >= end;
+}
+
+// The sender went on without having heard that the peer is through.
+bool NegConnection::went_on_alone(const Half& h, const Message& m) const {
+  const auto heard = heard_of_peer(h, m);
+  const std::uint64_t end = peer_of(h).last_end[h.stage];
+  return heard && (end == 0 || end > *heard);
+}
+
+bool NegConnection::judge_stage(Half& h, const Message& m) {
+  const std::uint8_t stage = m.head.stage;
+  const bool over = stage_was_over(h, m);
+  if (stage == h.stage && !over) return true;
+  if (stage == h.stage + 1 && h.last && !went_on_alone(h, m)) {
+    if (stage != stage_done || done_ != Said::no) return true;
+    return error(h, m, "QPng §3.4", "a Turn of the stage done; the Hello announced no such stage");
+  }
+  const bool ended = over && (h.stage == stage_done || (h.stage == stage_ready && done_ == Said::no));
+  if (ended)
+    return error(h, m, "QPng §3.8",
+                 fmt::format("a Turn of the stage {} after the end of the session", wire::neg_stage_text(stage)));
+  // Whether the peer was through as well is not known of one that the capture lacks something of.
+  if (h.last && !over && stage > h.stage && !heard_of_peer(h, m))
+    return error(h, m, "QPng §3.4",
+                 fmt::format("a Turn of the stage {} right behind one of the stage {}", wire::neg_stage_text(stage),
+                             wire::neg_stage_text(h.stage)));
+  if (over && h.stage == stage_ready && done_ == Said::unknown)
+    return error(
+        h, m, "QPng §3.4",
+        fmt::format("a Turn of the stage {} when both sides were through with ready", wire::neg_stage_text(stage)));
+  const auto present = static_cast<std::uint8_t>(h.stage + (over ? 1 : 0));
+  return error(h, m, "QPng §3.4",
+               fmt::format("a Turn of the stage {}; the stage is {}", wire::neg_stage_text(stage),
+                           wire::neg_stage_text(present)));
+}
+
+bool NegConnection::judge_turn(Half& h, const Message& m) {
+  bool right = true;
+  if (h.begun == Said::no) {
+    right = error(h, m, "QPng §3.3", "a Turn before the Welcome");
+    h.begun = Said::unknown;
+  } else if (!h.gap) {
+    if (!judge_stage(h, m)) {
+      if (m.head.stage > h.stage) take_over(h, m.head);
+      return false;
+    }
+    const std::uint16_t before = m.head.stage == h.stage ? h.round : std::uint16_t{0};
+    if (m.head.round != before + 1)
+      right = error(h, m, "QPng §3.5", fmt::format("round {} follows round {}", m.head.round, before));
+    else if (m.head.stage == h.stage && h.last && (!m.head.last() || m.head.length > 0))
+      right = error(h, m, "QPng §3.6", "a Turn with data after the peer's last one");
+  }
+  take_over(h, m.head);
+  if (m.head.last() && h.last_end[h.stage] == 0) h.last_end[h.stage] = m.end;
+  return right;
+}
+
+void NegConnection::count_turn(const Half& h, const Message& m) {
+  NegStageSeen& stage = report_.stages[m.head.stage];
+  ++stage.turns[h.index];
+  if (!m.head.last() || stage.last[h.index]) return;
+  stage.last[h.index] = true;
+  stage.last_at[h.index] = m.ref.at;
+}
+
+void NegConnection::judge_body(const Half& h, const Message& m) {
+  std::optional<NegFault> fault;
+  if (!m.head.is(wire::NegType::turn))
+    fault = check_items(m.body, m.head.is(wire::NegType::abort));
+  else if (qp_ == QpTurns::yes)
+    fault = check_qp_turn(m.head.stage, m.body);
+  if (!fault) return;
+  if (fault->severity == Severity::error)
+    error(h, m, fault->rule, std::move(fault->text));
+  else
+    findings_.add(m.ref.frame, place_of(h), fault->severity, fault->rule, std::move(fault->text));
+}
+
+void NegConnection::read_attributes(const Half& h, const Message& m) {
+  const bool qp = qp_ == QpTurns::yes || qp_ == QpTurns::likely;
+  if (!qp || m.head.stage != stage_info || m.body.empty() || report_.attributes.size() >= attributes_max) return;
+  if (check_qp_turn(m.head.stage, m.body)) return;
+  QpSeen seen = read_qp_info(m.body);
+  seen.frame = m.ref.frame;
+  seen.side = place_of(h);
+  report_.attributes.push_back(seen);
+}
+
+}  // namespace parley::capture

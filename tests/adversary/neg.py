@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""Staged QP negotiations, made without any code of Parley's, asked of `parley pcap check`: valid ones whole and impaired as real
+captures are, and ones with one broken rule. Prints each seed that failed.
+
+    tests/adversary/neg.py --parley build/bin/parley --seeds 1..2000
+"""
+import argparse
+import json
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "dissectors"))
+
+# pylint: disable=wrong-import-position
+from neg_broken import violations  # noqa: E402
+from neg_wire import Talk, abort, send  # noqa: E402
+from wire import ACK, FIN, INITIATOR, PSH, RESPONDER, RST, Capture  # noqa: E402
+
+SIDES = ("initiator", "responder")
+BATCH = 100  # negotiations in one capture
+# What each sentence cites: docs/negotiation.md, Rules.
+RULES = (
+    ("the peer speaks another protocol", "1.1"), ("the message has version", "1.2"), ("the message has type", "1.3"),
+    ("the message has stage", "1.4"), ("a message of type", "1.4"), ("reserved bits", "1.5"), ("the message announces", "1.6"),
+    (".*is cut off$", "2.1"), (".*may not be skipped$", "2.2"), ("a Hello where", "3.1"), ("a Welcome where", "3.2"),
+    ("a Turn before", "3.3"), (".*after the end of the session$", "3.8"), ("a Turn of the stage", "3.4"), ("round ", "3.5"),
+    ("a Turn with data", "3.6"), ("a message after its sender's Abort", "3.7"), ("the attributes have", "4.1"), ("1 octet, ", "4.1"),
+    ("item .* are due$", "4.2"), ("the item ", "4.3"), (".*is no word", "4.4"))
+
+
+def rule_of(words):
+    return next(f"QPng §{rule}" for begin, rule in RULES if re.match(begin, words))
+
+
+class Case:
+    """One negotiation in a capture of several. `due`: (frame in its own frames, severity, rule, side, words) that must be found."""
+
+    def __init__(self, kind, seed):
+        self.chance = random.Random(f"{kind} {seed}")
+        self.kind, self.seed, self.capture = kind, seed, Capture()
+        self.due, self.optional, self.outcome, self.messages = [], False, None, 0
+        self.number = 0
+
+    def connection(self, number, handshake=True):
+        self.number = number
+        chance = self.chance
+        made = self.capture.connect(ports=(10000 + number, 7177), v6=chance.random() < 0.2,
+                                    first_numbers=(chance.randrange(2**32), chance.randrange(2**32)))
+        return made.handshake() if handshake else made
+
+
+def drawn(case, number, impaired):
+    """A valid one, or one that a side gives up."""
+    chance, a = case.chance, case.connection(number)
+    talk = Talk(chance)
+    over = chance.randrange(1, len(talk.bursts)) if chance.random() < 0.25 else len(talk.bursts)
+    for side, said in talk.bursts[:over]:
+        send(a, side, b"".join(said), chance, impaired)
+        case.messages += len(said)
+        if chance.random() < 0.3:
+            a.ack(1 - side)
+    case.outcome = "agreed"
+    if over < len(talk.bursts):
+        side = talk.bursts[over][0]
+        case.outcome = "refused" if side == RESPONDER and over == 1 else "failed"
+        if chance.random() < 0.3:  # without a word
+            case.outcome = "failed"
+            a.segment(side, b"", chance.choice((FIN, RST)) | ACK)
+            return
+        send(a, side, abort(text=b"enough"), chance, impaired)
+        case.messages += 1
+    ends = chance.random()
+    if ends < 0.7:
+        a.close(chance.choice((INITIATOR, RESPONDER)))
+    elif ends < 0.8:
+        a.segment(INITIATOR, b"", RST | ACK)
+
+
+def whole(seed, number):
+    case = Case("whole", seed)
+    drawn(case, number, False)
+    return case
+
+
+def impaired(seed, number):
+    """Cut, repeated and reordered; some of the capture is lost, or its beginning, its end, or the ends of its frames."""
+    case = Case("impaired", seed)
+    drawn(case, number, True)
+    chance, frames = case.chance, case.capture.frames
+    for _ in range(chance.choice((0, 1, 1, 2))):
+        how = chance.randrange(5)
+        if how == 0:
+            del frames[:chance.randrange(len(frames))]
+        elif how == 1:
+            del frames[chance.randrange(1, len(frames) + 1):]
+        elif how == 2:
+            frames[:] = [frame for frame in frames if chance.random() < 0.85] or frames[:1]
+        elif how == 3:
+            keep = chance.randrange(60, 120)
+            frames[:] = [(*frame[:2], keep) for frame in frames]
+        elif how == 4 and len(frames) > 3:  # captured out of order
+            place = chance.randrange(len(frames) - 1)
+            frames[place], frames[place + 1] = frames[place + 1], frames[place]
+    case.optional = True
+    return case
+
+
+def planted(seed, number, beside_loss=False):
+    case = Case("beside_loss" if beside_loss else "planted", seed)
+    chance, a = case.chance, case.connection(number)
+    rows = violations()
+    name, before, side, wrong, words = rows[seed % len(rows)]
+    case.kind += f" ({name})"
+    for who, octets in before:
+        send(a, who, octets, chance, impaired=seed // len(rows) % 2 > 0)
+    first = len(case.capture.frames)
+    a.segment(side, wrong, PSH | ACK)
+    severity = "warning" if name == "item of an abort" else "error"
+    case.due.append((len(case.capture.frames), severity, rule_of(words), SIDES[side], words))
+    a.send(1 - side, abort())
+    a.close(1 - side)
+    case.outcome = "failed"
+    if beside_loss and first > 3:
+        place = chance.randrange(first)
+        del case.capture.frames[place]
+        case.due = [(frame - (place < frame), *rest) for frame, *rest in case.due]
+        case.optional = True
+    return case
+
+
+def judge(case, base, found):
+    """What is wrong with what was found, in words."""
+    if found is None:
+        return [] if case.optional else ["no negotiation is listed"]
+    wrong = []
+    due = {(base + frame, *rest) for frame, *rest in case.due}
+    said = {(f["frame"], f["severity"], f["rule"], f["side"], f["text"]) for f in found["findings"] if f["severity"] != "note"}
+    if case.optional:  # without the Hello, nobody knows which stage is the last, and the words say less
+        due, said = ({(*each[:2], each[2].replace("§3.8", "§3.4"), each[3]) for each in several} for several in (due, said))
+    wrong += [f"said: {each}" for each in sorted(said - due)]
+    if not case.optional:
+        wrong += [f"not said: {each}" for each in sorted(due - said)]
+        if found["outcome"] != case.outcome:
+            wrong.append(f"the outcome is {found['outcome']}, {case.outcome} is due")
+        told = found["from_initiator"]["messages"] + found["from_responder"]["messages"]
+        if not due and told != case.messages:
+            wrong.append(f"{told} messages are told, {case.messages} were sent")
+        if not due and found["verdict"] != ("failed" if case.outcome == "failed" else "passed"):
+            wrong.append(f"the verdict is {found['verdict']}: {found['reason']}")
+    elif not due and found["outcome"] not in (case.outcome, "incomplete") and case.outcome != "failed":
+        wrong.append(f"the outcome is {found['outcome']}, no octet says so")
+    elif not due and case.outcome == "failed" and found["outcome"] not in ("failed", "refused", "incomplete"):
+        wrong.append(f"the outcome is {found['outcome']}, no octet says so")
+    return wrong
+
+
+def written(cases, path):
+    """All in one capture; where the frames of each begin."""
+    capture, bases = Capture(), []
+    out = [capture.octets()]
+    count = 0
+    for case in cases:
+        bases.append(count)
+        for time, frame, *keep in case.capture.frames:
+            kept = frame[:keep[0]] if keep else frame
+            seconds, rest = divmod(time, 1_000_000)
+            out.append(b"".join(n.to_bytes(4, "little") for n in (seconds, rest, len(kept), len(frame))) + kept)
+            count += 1
+    path.write_bytes(b"".join(out))
+    return bases
+
+
+def ends(case):
+    connection = case.capture.connections[0]
+    return frozenset(f"[{address}]:{port}" if connection.v6 else f"{address}:{port}"
+                     for address, port in zip(connection.address, connection.port))
+
+
+def check(parley, path):
+    done = subprocess.run([parley, "pcap", "check", "--json", path], capture_output=True, text=True, timeout=600)
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"parley pcap check ended with {done.returncode}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def anonymized(parley, path):
+    """The verdicts on the anonymized copy, in the order of frames."""
+    copy = path.with_suffix(".anonymized")
+    done = subprocess.run([parley, "pcap", "anonymize", "--key", "of the test", path, "-o", copy], capture_output=True, text=True,
+                          timeout=600)
+    if done.returncode:
+        raise RuntimeError(f"parley pcap anonymize ended with {done.returncode}: {done.stderr}")
+    return shape(check(parley, copy))
+
+
+def shape(report):
+    """What an anonymized copy must keep."""
+    return [(n["first_frame"], n["outcome"], n["verdict"], n["stages"], n["done_announced"],
+             [(f["frame"], f["severity"], f["side"], f["rule"]) for f in n["findings"] if f["severity"] != "note"]) for n in report.get("negotiations", [])]
+
+
+def batch(parley, folder, cases):
+    path = folder / "batch.pcap"
+    bases = written(cases, path)
+    report = check(parley, path)
+    listed = {frozenset((n["initiator"], n["responder"])): n for n in report.get("negotiations", [])}
+    failed = []
+    for case, base in zip(cases, bases):
+        for words in judge(case, base, listed.get(ends(case))):
+            failed.append(f"{case.kind}, seed {case.seed}: {words}")
+    if report["connections"]:
+        failed.append(f"{len(report['connections'])} MPA connections are listed")
+    mine, theirs = shape(report), anonymized(parley, path)
+    for one, other in zip(mine, theirs):
+        if one != other:
+            failed.append(f"anonymized, {cases[0].kind}, seeds {cases[0].seed} and on: {other} in place of {one}")
+            break
+    if len(mine) != len(theirs):
+        failed.append(f"anonymized: {len(theirs)} negotiations, not {len(mine)}")
+    return failed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--parley", required=True)
+    parser.add_argument("--seeds", default="1..500", help="FROM..TO")
+    args = parser.parse_args()
+    begin, end = map(int, args.seeds.split(".."))
+    seeds, failed, asked = range(begin, end + 1), [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        for make in whole, impaired, planted, lambda seed, number: planted(seed, number, True):
+            for at in range(0, len(seeds), BATCH):
+                cases = [make(seed, number) for number, seed in enumerate(seeds[at:at + BATCH])]
+                asked += len(cases)
+                failed += batch(args.parley, pathlib.Path(folder), cases)
+    print("\n".join(failed[:40] + [f"{asked - len(failed)} passed, {len(failed)} failed"]))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
