@@ -43,6 +43,28 @@ def golden(parley, tests, problems):
         problems.append(f"all captures together: exit code {status}, not 1")
 
 
+def negotiations(parley, tests, problems):
+    """Staged QP negotiations: verdicts and exit codes; what shows MPA alone says that there is none."""
+    captures = sorted((tests / "captures" / "neg").glob("*.pcap"))
+    with tempfile.TemporaryDirectory() as folder:
+        junit = pathlib.Path(folder) / "junit.xml"
+        status, out, err = run(parley, "--json", "--junit", junit, *captures)
+        suites = xml.etree.ElementTree.parse(junit).getroot().findall("testsuite")
+    verdicts = [json.loads(line) for line in out.splitlines()]
+    if status or err or len(verdicts) != len(captures) or verdicts[-1]["total"]["negotiations"]["passed"] != len(captures):
+        problems.append(f"negotiations: exit code {status}, {err!r}, {out[-300:]!r}")
+    for capture, verdict, suite in zip(captures, verdicts, suites):
+        expected = json.loads((tests / "golden" / "neg" / f"{capture.stem}.json").read_text(encoding="utf-8"))
+        if verdict["negotiations"] != expected["negotiations"]:
+            problems.append(f"{capture.name}: the verdict is not the reviewed one")
+        if len(suite.findall("testcase")) != 2 + 5 or suite.find("testcase/failure") is not None:
+            problems.append(f"{capture.name}: {len(suite.findall('testcase'))} JUnit cases, none of which should fail")
+    for command in ("ladder", "matrix"):
+        done = subprocess.run([parley, "pcap", command, captures[0]], capture_output=True, text=True, timeout=50, check=False)
+        if done.returncode != 1 or "no MPA connection; it holds 1 QP" not in re.sub(r"\s+", " ", done.stdout + done.stderr):
+            problems.append(f"{command} of a negotiation: exit code {done.returncode}, {done.stdout!r}, {done.stderr!r}")
+
+
 def unreadable(parley, tests, problems):
     whole = (tests / "captures" / "iwarp" / "made_01_v1_nomarker.pcap").read_bytes()
     wrong_link = whole[:20] + (197).to_bytes(4, "little") + whole[24:]
@@ -410,6 +432,7 @@ def main():
     parley, tests = sys.argv[1], pathlib.Path(sys.argv[2])
     problems = []
     golden(parley, tests, problems)
+    negotiations(parley, tests, problems)
     unreadable(parley, tests, problems)
     reports(parley, tests, problems)
     one_word(parley, tests, problems)
