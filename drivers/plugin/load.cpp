@@ -187,12 +187,12 @@ std::size_t size_of_symbol(const void* symbol) {
 }  // namespace
 
 Outcome<std::unique_ptr<Plugin>> load_plugin(const std::string& path) {
-  if (std::filesystem::path(path).extension() == ".py") return load_python_plugin(path);
   // A name without a slash would be looked for along the system's paths.
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
   // The system would wait for somebody to write into a pipe.
   if (std::error_code none; std::filesystem::exists(file, none) && !std::filesystem::is_regular_file(file, none))
     return refused(path, "it is no regular file");
+  if (std::filesystem::path(path).extension() == ".py") return load_python_plugin(path);
   (void)::dlerror();
   void* const handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {

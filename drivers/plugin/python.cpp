@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "cm/neg/guarded.hpp"
+
 namespace parley::neg {
 namespace {
 
@@ -45,10 +47,9 @@ Outcome<ParleyPythonLoad*> find_bridge() {
     auto* const load = reinterpret_cast<ParleyPythonLoad*>(::dlsym(bridge, python_load_symbol));
     if (version == nullptr || load == nullptr)
       return no_bridge(place.string() + " is no bridge to Python", "unset PARLEY_PYTHON_BRIDGE");
-    if (std::string_view(version()) != PARLEY_PYTHON_BRIDGE_VERSION)
-      return no_bridge(
-          fmt::format("{} is of Parley {}; this is {}", place.string(), version(), PARLEY_PYTHON_BRIDGE_VERSION),
-          "install both from one build");
+    if (const std::string own = python_bridge_version(PARLEY_VERSION); version() != own)
+      return no_bridge(fmt::format("{} is of Parley {}; this is {}", place.string(), version(), own),
+                       "install both from one build");
     return load;
   }
   return no_bridge(fmt::format("Python modules need the bridge {}, which is not installed", bridge_name),
@@ -62,6 +63,7 @@ Outcome<std::unique_ptr<Plugin>> load_python_plugin(const std::string& path) {
   if (!load) return tl::unexpected(load.error());
   Outcome<std::unique_ptr<Plugin>> out;
   (*load)(path, out);
+  if (!out) make_sound(out.error());
   return out;
 }
 

@@ -2,7 +2,9 @@
 // Plug-ins of staged QP negotiation that are modules of Python (docs/negotiation.md, Plug-ins in Python). The interpreter is
 // started with the first of them and runs until the process ends.
 #include <pybind11/embed.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <mutex>
 #include <stdexcept>
@@ -28,12 +30,38 @@ constexpr std::pair<const char*, Problem> exceptions[] = {
     {"ConfigurationError", Problem::configuration_error},
 };
 
+/// The module `parley`, with the exceptions. It is made by hand: pybind11's own way needs that Python has not started yet.
+void make_module() {
+  py::dict modules = py::module_::import("sys").attr("modules");
+  const py::object there = modules.contains("parley") ? py::object(modules["parley"])
+                                                      : py::reinterpret_steal<py::object>(PyModule_New("parley"));
+  for (const auto& [name, problem] : exceptions)
+    there.attr(name) = py::reinterpret_steal<py::object>(
+        PyErr_NewException(fmt::format("parley.{}", name).c_str(), PyExc_Exception, nullptr));
+  modules["parley"] = there;
+}
+
+/// Isolated: neither the folder that the program happens to run in nor the environment says which modules are found. Texts are UTF-8.
+void start_interpreter() {
+  PyPreConfig before;
+  PyPreConfig_InitIsolatedConfig(&before);
+  before.utf8_mode = 1;
+  (void)Py_PreInitialize(&before);
+  py::initialize_interpreter(false, 0, nullptr, false);
+  const py::module_ sys = py::module_::import("sys");
+  sys.attr("dont_write_bytecode") = true;
+  sys.attr("stdout") = sys.attr("stderr");  // standard output is the program's
+}
+
 void start_python() {
   static std::once_flag once;
   std::call_once(once, [] {
-    if (Py_IsInitialized() != 0) return;  // the program is one of Python's
-    py::initialize_interpreter(false);
-    py::module_::import("sys").attr("dont_write_bytecode") = true;
+    if (Py_IsInitialized() != 0) {  // the program is one of Python's
+      const py::gil_scoped_acquire lock;
+      return make_module();
+    }
+    start_interpreter();
+    make_module();
     (void)PyEval_SaveThread();  // whoever calls takes the lock
   });
 }
@@ -63,15 +91,30 @@ Failure raised(const py::error_already_set& error) {
   return {.problem = Problem::unexpected_exception, .text = text_of(error)};
 }
 
+/// A module that forks does not go on as a second server with the first one's sockets.
+class OneProcess {
+ public:
+  OneProcess() = default;
+  OneProcess(const OneProcess&) = delete;
+  OneProcess& operator=(const OneProcess&) = delete;
+  ~OneProcess() {
+    if (::getpid() != self_) ::_exit(EXIT_FAILURE);
+  }
+
+ private:
+  pid_t self_ = ::getpid();
+};
+
 /// Calls with Python's lock; what the module raises becomes a Failure.
 template <class F>
 auto locked(F&& call) -> decltype(call()) {
+  const OneProcess parent;
   const py::gil_scoped_acquire lock;
   try {
     return call();
   } catch (const py::error_already_set& error) {
     return tl::unexpected(raised(error));
-  } catch (const py::cast_error& error) {
+  } catch (const py::builtin_exception& error) {  // pybind11's own: a value of another type than is due
     return tl::unexpected(Failure{.problem = Problem::plugin_refused, .text = error.what()});
   }
 }
@@ -137,11 +180,19 @@ class PythonVariant final : public Variant {
     const py::object data = dict["data"];
     if (PyObject_CheckBuffer(data.ptr()) == 0)
       return refused(fmt::format("{}(): 'data' is {}; bytes are due", method, with_type(data)));
-    const auto octets = py::bytes(data).cast<std::string>();
-    if (octets.size() > PARLEY_NEG_LENGTH_MAX)
-      return refused(
-          fmt::format("{}(): 'data' has {} octets; at most {}", method, octets.size(), PARLEY_NEG_LENGTH_MAX));
-    turn.message.assign(octets.begin(), octets.end());
+    Py_buffer view;
+    if (PyObject_GetBuffer(data.ptr(), &view, PyBUF_SIMPLE) != 0) {
+      PyErr_Clear();
+      return refused(fmt::format("{}(): the octets of 'data' ({}) are not in one piece", method, type_of(data)));
+    }
+    const auto size = static_cast<std::size_t>(view.len);
+    if (size <= PARLEY_NEG_LENGTH_MAX) {
+      const auto* const octets = static_cast<const std::uint8_t*>(view.buf);
+      turn.message.assign(octets, octets + size);
+    }
+    PyBuffer_Release(&view);
+    if (size > PARLEY_NEG_LENGTH_MAX)
+      return refused(fmt::format("{}(): 'data' has {} octets; at most {}", method, size, PARLEY_NEG_LENGTH_MAX));
     return turn;
   }
   static std::string with_type(const py::object& value) { return value.is_none() ? "None" : type_of(value); }
@@ -189,9 +240,14 @@ class PythonPlugin final : public Plugin {
         if (v.id == variant && p.name == name) return p.kind;
     return Parameter::Kind::text;
   }
+  /// As the framework has checked it: hexadecimal after 0x, else decimal.
+  static std::uint64_t number_of(const std::string& value) {
+    const bool hex = value.starts_with("0x");
+    return std::stoull(hex ? value.substr(2) : value, nullptr, hex ? 16 : 10);
+  }
   static py::object value_of(Parameter::Kind kind, const std::string& value) {
     if (kind == Parameter::Kind::flag) return py::bool_(value == "true");
-    if (kind == Parameter::Kind::number) return py::int_(std::stoull(value, nullptr, 0));
+    if (kind == Parameter::Kind::number) return py::int_(number_of(value));
     return py::str(value);
   }
 
@@ -207,6 +263,9 @@ std::string text_in(const py::dict& in, const char* key) {
 Parameter parameter_of(const py::dict& in) {
   Parameter out{.name = text_in(in, "name"), .help = text_in(in, "help"), .otherwise = text_in(in, "otherwise")};
   const std::string kind = text_in(in, "kind");
+  if (!kind.empty() && kind != "text" && kind != "number" && kind != "flag" && kind != "choice")
+    throw py::cast_error(fmt::format("the kind of '{}' is '{}', not text, number, flag or choice", out.name, kind));
+  if (out.name == "role") throw py::cast_error("a parameter cannot be named 'role': get_variant() is told that anyway");
   if (kind == "number") out.kind = Parameter::Kind::number;
   if (kind == "flag") out.kind = Parameter::Kind::flag;
   if (in.contains("choices")) {
@@ -239,10 +298,16 @@ std::vector<VariantInfo> variants_of(const py::object& plugin) {
 }
 
 Outcome<std::unique_ptr<Plugin>> load(const std::string& path) {
-  const py::module_ util = py::module_::import("importlib.util");
-  const std::string name = "parley_plugin_" + std::filesystem::path(path).stem().string();
-  const py::object spec = util.attr("spec_from_file_location")(name, path);
+  static int count = 0;
+  const std::filesystem::path file = std::filesystem::absolute(path);
+  const py::module_ util = py::module_::import("importlib.util"), sys = py::module_::import("sys");
+  py::list folders = sys.attr("path");
+  if (!folders.contains(file.parent_path().string()))
+    folders.append(file.parent_path().string());  // for modules beside it
+  const std::string name = fmt::format("parley_plugin_{}_{}", ++count, file.stem().string());
+  const py::object spec = util.attr("spec_from_file_location")(name, file.string());
   const py::object module = util.attr("module_from_spec")(spec);
+  sys.attr("modules")[name.c_str()] = module;  // dataclasses, for one, look there
   spec.attr("loader").attr("exec_module")(module);
   if (!py::hasattr(module, "plugin"))
     return refused(path + " has no 'plugin': an object with plugin_id, version, get_variants() and get_variant()");
@@ -257,16 +322,12 @@ Outcome<std::unique_ptr<Plugin>> load(const std::string& path) {
 }  // namespace
 }  // namespace parley::neg
 
-PYBIND11_EMBEDDED_MODULE(parley, m) {
-  m.doc() = "What a plug-in of staged QP negotiation raises";
-  for (const auto& [name, problem] : parley::neg::exceptions)
-    m.attr(name) = py::reinterpret_steal<py::object>(
-        PyErr_NewException(fmt::format("parley.{}", name).c_str(), PyExc_Exception, nullptr));
-}
-
 extern "C" {
 
-__attribute__((visibility("default"))) const char* parley_python_version() { return PARLEY_PYTHON_BRIDGE_VERSION; }
+__attribute__((visibility("default"))) const char* parley_python_version() {
+  static const std::string version = parley::neg::python_bridge_version(PARLEY_VERSION);
+  return version.c_str();
+}
 
 __attribute__((visibility("default"))) void parley_python_load(
     const std::string& path, parley::neg::Outcome<std::unique_ptr<parley::neg::Plugin>>& out) {
