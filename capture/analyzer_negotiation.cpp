@@ -65,17 +65,19 @@ bool Analyzer::negotiation_found(const Key& key, Known& known, bool was_closed, 
 // Whether the packet belongs to a negotiation. `fresh`: it is the first one of its connection, or opens another.
 bool Analyzer::negotiation(const Key& key, Known& known, bool fresh, unsigned from, const wire::TcpSegmentView& t,
                            const wire::CapturedPacket& packet) {
-  if (known.slot != nullptr && (*known.slot)->is_mpa()) {
+  const bool opening = t.syn() && !t.has_ack();
+  // The addresses and ports of an earlier connection, which is retired after this.
+  const bool anew = opening && known.slot != nullptr && (*known.slot)->is_new_syn(from, t);
+  if (known.slot != nullptr && (*known.slot)->is_mpa() && !anew) {
     forget_negotiation(known);
     return false;
   }
-  const bool opening = t.syn() && !t.has_ack();
   if (known.negotiation != nullptr && opening && known.negotiation->is_new_syn(from, t)) {
     known.negotiation->stop_waiting();
     negotiation_found(key, known, true, packet.at);
     known.negotiates() ? retire_negotiation(known) : forget_negotiation(known);
   }
-  const bool begins = fresh && known.slot == nullptr;
+  const bool begins = fresh && (known.slot == nullptr || anew);
   if (known.negotiation == nullptr) {
     if (!begins && !(known.may_be_negotiation && NegConnection::may_begin_with(t.payload))) return false;
     if (negotiations_ >= live_max || (begins && live_ >= live_max)) return false;

@@ -15,10 +15,7 @@ class Findings {
   /// Of findings that cite one rule and begin with the same words only the first `same_max` are kept, the rest counted.
   void add(std::uint64_t frame, std::optional<Side> side, Severity severity, std::string_view rule, std::string text,
            FindingId id = FindingId::none) {
-    const auto key = std::pair{std::string(rule), text.substr(0, 40)};
-    auto& n = seen_[key];
-    ++n;
-    if (n > same_max || list_.size() >= list_max) {
+    if (list_.size() >= list_max || ++seen_[{std::string(rule), text.substr(0, 40)}] > same_max) {
       ++dropped_;
       return;
     }
@@ -41,7 +38,8 @@ class Findings {
   static constexpr std::size_t list_max = 200;  // a person reads no more; a broken stream could give millions
   static constexpr std::size_t same_max = 10;
   std::vector<Finding> list_;
-  std::map<std::pair<std::string, std::string>, std::size_t> seen_;  // bounded: texts begin with fixed words
+  // A new entry comes with one of the list's, which ends it: the peer's numbers may be among the first words.
+  std::map<std::pair<std::string, std::string>, std::size_t> seen_;
   std::uint64_t dropped_ = 0;
 };
 

@@ -41,7 +41,7 @@ void make_module() {
   modules["parley"] = there;
 }
 
-/// Isolated: neither the folder that the program happens to run in nor the environment says which modules are found. Texts are UTF-8.
+/// Modules are not looked for in the folder that the program happens to run in. Texts are UTF-8.
 void start_interpreter() {
   PyPreConfig before;
   PyPreConfig_InitIsolatedConfig(&before);

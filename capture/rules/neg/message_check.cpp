@@ -250,13 +250,14 @@ bool says_qp_turns(std::string_view plugin, std::string_view variant) {
 }
 
 std::optional<ConstBytes> find_item(ConstBytes body, wire::NegItemType type) {
+  std::optional<ConstBytes> found;  // a session goes by the last one
   Reader r(body);
   while (r.left() > 0) {
     const RawItem item = next_item(r);
-    if (!item.whole) return std::nullopt;
-    if (item.type == static_cast<std::uint16_t>(type)) return item.value;
+    if (!item.whole) break;
+    if (item.type == static_cast<std::uint16_t>(type)) found = item.value;
   }
-  return std::nullopt;
+  return found;
 }
 
 std::string item_text(ConstBytes body, wire::NegItemType type) {

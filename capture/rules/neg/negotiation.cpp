@@ -150,6 +150,8 @@ bool NegConnection::decide(Half& h) {
     if (!each.tcp.from_syn()) {  // its first octets may not be in the capture
       if (each.begun == Said::no) each.begun = Said::unknown;
       each.gap = each.holes = true;
+      // What the other side sends next may be the middle of a message.
+      if (&each != &h && each.pending.empty() && each.state == State::follow) each.state = State::lost;
     }
   return true;
 }

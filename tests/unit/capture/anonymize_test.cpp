@@ -3,6 +3,8 @@
 // it.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include "base/rng.hpp"
 #include "tests/unit/capture/anonymize_kit.hpp"
 
@@ -123,6 +125,48 @@ TEST_P(AnonymizeCapture, ShowsNoAddressOrPayloadOfTheOriginal) {
 
 INSTANTIATE_TEST_SUITE_P(Captures, AnonymizeCapture, testing::ValuesIn(test::capture_names()),
                          [](const auto& which) { return which.param; });
+
+/// All that is said of negotiations but their addresses, labels, texts and attributes.
+std::string negotiated(ConstBytes file) {
+  std::string out;
+  for (const NegotiationReport& n : test::analyse_file(file).negotiations) {
+    out += fmt::format("{} {} {} {} {}", n.first_frame, n.last_frame, static_cast<int>(n.outcome), n.plugin, n.variant);
+    out += fmt::format(" {} {} {}\n", to_string(n.judgement.standing), n.judgement.why, n.attributes.size());
+    for (const Finding& f : n.findings) out += fmt::format("  {} {}\n", f.frame, f.rule);
+  }
+  return out;
+}
+
+// Negotiations: what rules look at stays, labels, texts and attributes do not.
+TEST(Anonymize, NegotiationsKeepTheirVerdictsAndNotTheirWords) {
+  for (const char* name : {"manual", "refused", "xrc", "ipv6_ud"}) {
+    const Bytes file = test::read_file(std::string(PARLEY_SOURCE_DIR "/tests/captures/neg/") + name + ".pcap");
+    ASSERT_FALSE(file.empty()) << name;
+    const Bytes other = anonymize(file).file;
+    EXPECT_EQ(negotiated(file), negotiated(other)) << name;
+    std::size_t changed = 0;
+    std::vector<Bytes> before, after;
+    const auto payloads = [](std::vector<Bytes>& to) {
+      return [&to](const wire::CapturedPacket& p) {
+        const auto view = wire::parse_packet(p.link_type, p.octets, p.original_length);
+        to.emplace_back(view.tcp.payload.begin(), view.tcp.payload.end());
+      };
+    };
+    (void)wire::read_capture(file, payloads(before));
+    (void)wire::read_capture(other, payloads(after));
+    ASSERT_EQ(before.size(), after.size());
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      EXPECT_EQ(before[i].size(), after[i].size());
+      EXPECT_TRUE(
+          std::equal(before[i].begin(),
+                     before[i].begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(before[i].size(), 16)),
+                     after[i].begin()))
+          << "the first header of frame " << i + 1;
+      changed += before[i] != after[i];
+    }
+    EXPECT_GT(changed, 0u) << name;
+  }
+}
 
 struct Variant {
   const char* name;

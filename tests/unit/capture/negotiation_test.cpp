@@ -277,6 +277,66 @@ TEST(CaptureNegotiation, OneThatBeganBeforeTheCaptureIsPickedUpAtAMessage) {
   EXPECT_EQ(n.judgement.why, "its beginning is not in the capture");
 }
 
+// A large first Turn is under way when the capture begins; the Welcome is seen first.
+TEST(CaptureNegotiation, WhatIsPickedUpInTheMiddleOfAMessageIsNoOtherProtocol) {
+  Negotiated said = agreed_talk();
+  said[0].second = joined({neg_hello("counter"), neg_turn(info, 1, Bytes(4000, 0x41))});
+  test::Exchange x;
+  x.open().send(0, ConstBytes(said[0].second).first(1460));
+  const std::size_t begin = x.frames.size();
+  x.send(1, said[1].second);
+  x.send(0, ConstBytes(said[0].second).subspan(1460));
+  x.send(said[2].first, said[2].second).send(said[3].first, said[3].second);
+  x.close();
+  const NegotiationReport n =
+      only_one(test::analyse(test::Frames(x.frames.begin() + static_cast<std::ptrdiff_t>(begin), x.frames.end())));
+  EXPECT_EQ(wrong_of(n), "");
+  EXPECT_NE(n.outcome, NegOutcome::failed);
+}
+
+TEST(CaptureNegotiation, IsFoundOnPortsThatAnMpaConnectionHadBefore) {
+  for (const bool unanswered : {false, true}) {
+    test::Exchange before(false, 7000, 8000);
+    if (unanswered)
+      before.add(0, wire::tcp_flag::syn, {});
+    else
+      before.set_up().close();
+    test::Frames frames = before.frames;
+    const test::Frames after = exchange_of(agreed_talk()).close().frames;
+    frames.insert(frames.end(), after.begin(), after.end());
+    const FileReport r = test::analyse(frames);
+    ASSERT_EQ(r.negotiations.size(), 1u) << unanswered;
+    EXPECT_EQ(r.negotiations[0].outcome, NegOutcome::agreed);
+    EXPECT_EQ(wrong_of(r.negotiations[0]), "");
+  }
+}
+
+TEST(CaptureNegotiation, OfAnItemThatComesTwiceTheLastCounts) {
+  Bytes items;
+  add_neg_item(items, wire::NegItemType::plugin, std::string_view("parley"));
+  add_neg_item(items, wire::NegItemType::variant, std::string_view("verbs-rc"));
+  add_neg_item(items, wire::NegItemType::variant, std::string_view("counter"));
+  Negotiated said = agreed_talk();
+  said[0].second = joined({neg_message({.type = wire::NegType::hello}, items), neg_turn(info, 1, {7})});
+  const NegotiationReport n = only_one(test::analyse(exchange_of(said).frames));
+  EXPECT_EQ(n.variant, "counter");
+  EXPECT_EQ(wrong_of(n), "");
+}
+
+// A peer chooses the numbers in the words of what is found; that must not be memory.
+TEST(CaptureNegotiation, FindingsWithAlwaysOtherNumbersAreBounded) {
+  test::Exchange x;
+  x.open().send(0, joined({neg_hello(), neg_turn(info, 1, qp(0x11), false)}));
+  Bytes turns;
+  for (std::uint16_t round = 0; round < 2000; ++round) {
+    const Bytes one = neg_turn(info, static_cast<std::uint16_t>(7 * round + 9), {}, false);
+    turns.insert(turns.end(), one.begin(), one.end());
+  }
+  x.send(0, turns);
+  const NegotiationReport n = only_one(test::analyse(x.frames));
+  EXPECT_LE(n.findings.size(), 201u);
+}
+
 TEST(CaptureNegotiation, OtherProtocolsAreNone) {
   const std::string get = "GET / HTTP/1.1\r\n\r\n", quit = "QUIT\r\n",
                     words = "QPng is a magic, and this is no message";
@@ -321,9 +381,8 @@ TEST(CaptureNegotiation, StandsBesideMpaInOneFileAndOneVerdict) {
   EXPECT_THAT(to_json("f", r), HasSubstr("\"negotiations\""));
 }
 
-TEST(CaptureNegotiation, LiveOnesAreHandedOutAsTheyEnd) {
-  Analyzer analyzer;
-  const test::Frames frames = exchange_of(agreed_talk()).close().frames;
+/// Feeds an analyzer one frame after the other.
+void push(Analyzer& analyzer, const test::Frames& frames) {
   std::uint64_t number = 0;
   for (const test::Frame& f : frames) {
     wire::CapturedPacket p;
@@ -334,6 +393,12 @@ TEST(CaptureNegotiation, LiveOnesAreHandedOutAsTheyEnd) {
     p.original_length = static_cast<std::uint32_t>(f.octets.size());
     analyzer.push(p);
   }
+}
+
+TEST(CaptureNegotiation, LiveOnesAreHandedOutAsTheyEnd) {
+  Analyzer analyzer;
+  const test::Frames frames = exchange_of(agreed_talk()).close().frames;
+  push(analyzer, frames);
   (void)analyzer.take_ended(frames.back().at);
   EXPECT_TRUE(analyzer.take_negotiations().empty());
   (void)analyzer.take_ended(frames.back().at + std::chrono::seconds(5));
@@ -344,6 +409,98 @@ TEST(CaptureNegotiation, LiveOnesAreHandedOutAsTheyEnd) {
   EXPECT_TRUE(r.negotiations.empty());
   EXPECT_EQ(r.all_negotiations(), 1u);
   EXPECT_EQ(r.judgement.standing, Standing::passed);
+}
+
+// After both FINs are acknowledged, or a reset, nothing more is due; else a retransmission may follow.
+TEST(CaptureNegotiation, LiveOnesWaitForTheLastAcknowledgment) {
+  const auto ends = [](test::Exchange x) {
+    Analyzer analyzer;
+    push(analyzer, x.frames);
+    (void)analyzer.take_ended(x.frames.back().at + std::chrono::milliseconds(1500));
+    return analyzer.take_negotiations().size();
+  };
+  EXPECT_EQ(ends(exchange_of(agreed_talk()).fin(0).fin(1).acknowledge(0)), 1u);
+  EXPECT_EQ(ends(exchange_of(agreed_talk()).fin(1).fin(0).acknowledge(1)), 1u);
+  EXPECT_EQ(ends(exchange_of(agreed_talk()).fin(0).fin(1)), 0u);
+  EXPECT_EQ(ends(exchange_of(agreed_talk()).fin(1).fin(0)), 0u);
+  EXPECT_EQ(ends(exchange_of(agreed_talk()).rst(0)), 1u);
+  EXPECT_EQ(ends(exchange_of(agreed_talk()).rst(1)), 1u);
+  EXPECT_EQ(ends(exchange_of(agreed_talk()).fin(0)), 0u);
+}
+
+// Packets that the capture lost may be a connection's own, unless all of it is there.
+TEST(CaptureNegotiation, PacketsThatTheCaptureDroppedCountWhereSomethingMayBeMissing) {
+  const auto dropped = [](const test::Frames& frames) {
+    Analyzer analyzer;
+    push(analyzer, test::Frames(frames.begin(), frames.begin() + 4));
+    analyzer.dropped(7);
+    push(analyzer, test::Frames(frames.begin() + 4, frames.end()));
+    const FileReport r = analyzer.finish();
+    return r.negotiations.size() == 1 ? r.negotiations[0].dropped : 99;
+  };
+  const test::Frames whole = exchange_of(agreed_talk()).close().frames;
+  EXPECT_EQ(dropped(whole), 0u);
+  EXPECT_EQ(dropped(test::Frames(whole.begin() + 1, whole.end())), 7u) << "no SYN";
+  EXPECT_EQ(dropped(exchange_of(agreed_talk()).fin(0).frames), 7u);
+  EXPECT_EQ(dropped(exchange_of(agreed_talk()).rst(0).frames), 7u);
+  EXPECT_EQ(dropped(exchange_of(agreed_talk()).fin(0).fin(1).frames), 7u) << "the last FIN is not acknowledged";
+  test::Frames hole = whole;
+  hole.erase(hole.begin() + 5);
+  EXPECT_EQ(dropped(hole), 7u);
+}
+
+std::size_t count_of(const test::Frames& first, const test::Frames& then) {
+  test::Frames frames = first;
+  frames.insert(frames.end(), then.begin(), then.end());
+  return test::analyse(frames).negotiations.size();
+}
+
+test::Frames another() {
+  test::Exchange x(false, 500'000, 700'000);
+  x.open();
+  for (const auto& [from, octets] : agreed_talk()) x.send(from, octets);
+  return x.close().frames;
+}
+
+TEST(CaptureNegotiation, ASynWithAnotherNumberIsAnotherConnection) {
+  const test::Frames open = exchange_of(agreed_talk()).frames, closed = exchange_of(agreed_talk()).close().frames;
+  EXPECT_EQ(count_of(closed, another()), 2u);
+  EXPECT_EQ(count_of(open, another()), 2u);
+  EXPECT_EQ(count_of(test::Frames(open.begin() + 3, open.end()), another()), 2u) << "its SYN was not captured";
+  // The same SYN again, which the responder had before.
+  test::Frames twice = closed;
+  twice.insert(twice.begin() + 1, twice[0]);
+  const FileReport r = test::analyse(twice);
+  ASSERT_EQ(r.negotiations.size(), 1u);
+  EXPECT_EQ(r.negotiations[0].judgement.standing, Standing::passed);
+}
+
+// Eight octets of the first message, and then nothing for a while.
+TEST(CaptureNegotiation, APartOfAHeaderBeforeALossIsNoOtherProtocol) {
+  const Bytes begun = joined({neg_hello(), neg_turn(info, 1, qp(0x11))});
+  test::Exchange x;
+  x.open().send(0, ConstBytes(begun).first(8));
+  const auto lost = static_cast<std::ptrdiff_t>(x.frames.size());
+  x.send(0, ConstBytes(begun).subspan(8));
+  x.send(1, joined({neg_welcome(), neg_turn(info, 1, qp(0x22))}));
+  x.send(0, neg_turn(ready, 1, {1})).send(1, neg_turn(ready, 1, {1})).close();
+  test::Frames frames = x.frames;
+  frames.erase(frames.begin() + lost);
+  const NegotiationReport n = only_one(test::analyse(frames));
+  EXPECT_EQ(wrong_of(n), "");
+  EXPECT_EQ(n.judgement.standing, Standing::partial);
+  // The hole is seen before anything has told what this is, and what follows it is no beginning.
+  test::Exchange y;
+  y.open().send(0, ConstBytes(begun).first(8));
+  const auto gone = static_cast<std::ptrdiff_t>(y.frames.size());
+  y.send(0, ConstBytes(begun).subspan(8, 30)).send(0, ConstBytes(begun).subspan(38)).acknowledge(1);
+  y.send(0, neg_turn(ready, 1, {1}))
+      .acknowledge(1)
+      .send(1, joined({neg_welcome(), neg_turn(info, 1, qp(0x22))}))
+      .close();
+  frames = y.frames;
+  frames.erase(frames.begin() + gone);
+  EXPECT_EQ(only_one(test::analyse(frames)).from_initiator.missing_octets, 30u);
 }
 
 }  // namespace
