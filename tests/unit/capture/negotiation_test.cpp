@@ -294,6 +294,20 @@ TEST(CaptureNegotiation, WhatIsPickedUpInTheMiddleOfAMessageIsNoOtherProtocol) {
   EXPECT_NE(n.outcome, NegOutcome::failed);
 }
 
+// The capture begins with half of the Welcome's header; what the initiator says next tells what this is.
+TEST(CaptureNegotiation, AHeaderInTwoPartsAtTheBeginOfTheCaptureIsRead) {
+  const Bytes answer = joined({neg_welcome(), neg_turn(info, 1, qp(0x22))});
+  test::Exchange x;
+  x.open().send(0, neg_hello());
+  const auto begin = static_cast<std::ptrdiff_t>(x.frames.size());
+  x.send(1, ConstBytes(answer).first(8));
+  x.send(0, neg_turn(info, 1, qp(0x11)));
+  x.send(1, ConstBytes(answer).subspan(8));
+  const NegotiationReport n = only_one(test::analyse(test::Frames(x.frames.begin() + begin, x.frames.end())));
+  EXPECT_EQ(n.welcome_frame, 3u);
+  EXPECT_EQ(wrong_of(n), "");
+}
+
 TEST(CaptureNegotiation, IsFoundOnPortsThatAnMpaConnectionHadBefore) {
   for (const bool unanswered : {false, true}) {
     test::Exchange before(false, 7000, 8000);
