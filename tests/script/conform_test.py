@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import resource
 import socket
 import sys
 import threading
@@ -18,6 +19,12 @@ import cli
 # Cases that wait for the peer's timers are the simulator's business: here they would only take time.
 QUICK = ("^plain-v1$,^reserved,^bad-key,^v2-client,^write-rtr,^rdmap-version,^bad-crc$,^read-bad-stag,^zero-read,"
          "^markers")
+
+
+def children_cpu():
+    """Seconds of CPU time of the commands that have ended: a busy machine does not count."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 class OddPeer:
@@ -365,10 +372,10 @@ class ConformTest(cli.CliTest):
                         "(a*)*" * 100 + "z", "(.*)*" * 100, "(a|a)*" * 100 + "$", "((.{99}){99}){99}", "(.{90}){90}" * 90,
                         "|" * 1000, "(" * 100 + "a" + ")*" * 100, ".*" * 499 + "z", "\\" * 999):
             with self.subTest(hostile[:20]):
-                begin = time.monotonic()
+                begin = children_cpu()
                 done = cli.run("conform", "mpa", "responder", "--list", "--only", hostile)
                 self.assertIn(done.code, (0, 2), str(done)[:500])
-                self.assertLess(time.monotonic() - begin, 20)
+                self.assertLess(children_cpu() - begin, 20)
 
     def test_list(self):
         for role in ("responder", "initiator"):
