@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """What the command-line tests share: running bin/parley, in the foreground and as a peer in the background."""
+import io
 import json
 import os
 import queue
@@ -18,6 +19,13 @@ PARLEY = os.environ.get("PARLEY", "parley")
 SOURCE_DIR = os.environ.get("PARLEY_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "..", ".."))
 os.environ["PARLEY_CONFIG"] = ""  # no settings of the machine that runs the tests
 LIMIT = 30  # seconds that any one command may take; only a hang gets near it
+
+
+def link_local_addresses():
+    """Every usable link-local address of this machine, by interface name; one without IPv6 links has none."""
+    with open("/proc/net/if_inet6", encoding="ascii") if os.path.exists("/proc/net/if_inet6") else io.StringIO() as file:
+        links = [link for link in map(str.split, file) if link[0].startswith("fe80") and not int(link[4], 16) & 0x48]
+    return sorted(":".join(link[0][i:i + 4] for i in range(0, 32, 4)) + "%" + link[5] for link in links)
 
 
 class Finished:

@@ -4,7 +4,7 @@ import json
 import os
 import socket
 
-from cli import PARLEY, SOURCE_DIR, CliTest, main, run
+from cli import PARLEY, SOURCE_DIR, CliTest, link_local_addresses, main, run
 
 LEFT = ("--set", "qpn=0x11", "--set", "gid=192.0.2.1", "--set", "rkey=0x7", "--set", "vaddr=0x1000", "--set", "length=64")
 RIGHT = ("--set", "qpn=0x22", "--set", "psn=5", "--set", "gid=192.0.2.2", "--set", "mtu=4096")
@@ -28,10 +28,16 @@ class Neg(CliTest):
                 self.assertEqual(theirs["label"], "x")
                 self.assertEqual([e["stage"] for e in ours["history"]], ["none", "info", "none", "info", "ready", "ready"])
 
-    def test_a_link_local_address_with_its_scope_is_understood(self):
+    def test_a_link_local_address_with_its_scope(self):
         done = run("neg", "dial", "[fe80::1%lo]:1", "--variant", "manual", *LEFT, "--connect-timeout", "1s")
         self.assertEqual(done.code, 1, done)
         self.assertIn("[fe80::1%1]:1", done.err)
+        for address in link_local_addresses():
+            with self.subTest(address):
+                peer, port = self.server("--variant", "manual", *RIGHT, "-n", 1, address=f"[{address}]")
+                done = self.ok(run("neg", "dial", f"[{address}]:{port}", "--variant", "manual", *LEFT, "--json"))
+                self.assertRegex(done.event("negotiated")["peer"], r"^\[fe80:.*%\d+\]:")
+                self.assertEqual(self.ok(peer.finish()).event("negotiated")["outcome"], "completed")
 
     def test_exports(self):
         _, port = self.server("--variant", "manual", *RIGHT)
