@@ -222,6 +222,18 @@ void Reporter::learn(cm::Id id, const Address& peer, mpa::Role role) {
   known_[id.number()] = {tally_.started, peer.to_string(), role};
 }
 
+namespace {
+
+/// This side of it, as far as it is known.
+Json with_this_side(Json object, cm::Id id) {
+  if (const auto local = id.local_address(); local && local->port != 0) object["local"] = local->to_string();
+  const Device* const device = id.device();
+  if (device != nullptr && !device->query().name.empty()) object["device"] = device->query().name;
+  return object;
+}
+
+}  // namespace
+
 Reporter::Known Reporter::known(cm::Id id) const {
   if (const auto at = known_.find(id.number()); at != known_.end()) return at->second;
   // A set-up that failed before its Request came.
@@ -287,12 +299,13 @@ void Reporter::on(const cm::Rejected& e) {
   if (theirs != nullptr && (theirs->peer_ird != 0 || theirs->peer_ord != 0))
     text += fmt::format("; the peer says IRD {}, ORD {}", theirs->peer_ird, theirs->peer_ord);
   emit(text,
-       {{"event", "rejected"},
-        {"id", with.number},
-        {"peer", with.peer},
-        {"private_data", json_octets(e.private_data)},
-        {"parameters", parameters_json(e.parameters, with.role, e.id, 0, 0)},
-        {"why", failure_json(e.why, with.peer)}},
+       with_this_side({{"event", "rejected"},
+                       {"id", with.number},
+                       {"peer", with.peer},
+                       {"private_data", json_octets(e.private_data)},
+                       {"parameters", parameters_json(e.parameters, with.role, e.id, 0, 0)},
+                       {"why", failure_json(e.why, with.peer)}},
+                      e.id),
        tell_failures_);
   known_.erase(e.id.number());
 }
@@ -304,13 +317,14 @@ void Reporter::on(const cm::ConnectFailed& e) {
       e.attempts > 1 ? fmt::format(" ({} in {})", counted(e.attempts, "attempt"), measured_duration_text(e.elapsed))
                      : "";
   emit(fmt::format("[{}] failed: {}{}", with.number, e.why.to_string(with.peer), tried),
-       {{"event", "connect_failed"},
-        {"id", with.number},
-        {"peer", with.peer},
-        {"role", role_name(e.responder ? mpa::Role::responder : mpa::Role::initiator)},
-        {"attempts", e.attempts},
-        {"elapsed_us", in_microseconds(e.elapsed)},
-        {"why", failure_json(e.why, with.peer)}},
+       with_this_side({{"event", "connect_failed"},
+                       {"id", with.number},
+                       {"peer", with.peer},
+                       {"role", role_name(e.responder ? mpa::Role::responder : mpa::Role::initiator)},
+                       {"attempts", e.attempts},
+                       {"elapsed_us", in_microseconds(e.elapsed)},
+                       {"why", failure_json(e.why, with.peer)}},
+                      e.id),
        tell_failures_);
   known_.erase(e.id.number());
 }
@@ -337,7 +351,8 @@ void Reporter::on(const cm::Disconnected& e) {
   const Known with = known(e.id);
   std::string text = fmt::format("[{}] disconnected from {}", with.number, with.peer);
   text += e.graceful ? ", gracefully" : ": " + e.why.to_string(with.peer);
-  Json object{{"event", "disconnected"}, {"id", with.number}, {"peer", with.peer}, {"graceful", e.graceful}};
+  Json object = with_this_side(
+      {{"event", "disconnected"}, {"id", with.number}, {"peer", with.peer}, {"graceful", e.graceful}}, e.id);
   if (!e.graceful) object["why"] = failure_json(e.why, with.peer);
   if (const iwarp::TerminateInfo* terminate = e.terminate()) {
     text += fmt::format("\n      Terminate {}: {}", terminate->sent ? "sent" : "received", terminate->text);

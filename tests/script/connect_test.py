@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """parley listen and parley connect over real sockets: every form of set-up, private data, rejects, ends, bad surroundings."""
-import io
 import json
 import os
 import socket
 import struct
 
-from cli import SOURCE_DIR, CliTest, main, run
+from cli import SOURCE_DIR, CliTest, link_local_addresses, main, run
 
 PARAMETER_KEYS = {"transport", "protocol", "ird", "ord", "depths_negotiated", "peer_ird", "peer_ord", "mpa", "reasons"}
 MPA_KEYS = {"revision", "crc", "markers", "rtr", "peer_to_peer", "peer_flags", "offered", "answered"}
@@ -134,16 +133,27 @@ class Forms(CliTest):
         self.ok(peer.finish())
 
     def test_link_local_with_its_scope(self):
-        # Every usable link-local address of this machine, by interface name; one without IPv6 links has none.
-        with open("/proc/net/if_inet6", encoding="ascii") if os.path.exists("/proc/net/if_inet6") else io.StringIO() as file:
-            links = [link for link in map(str.split, file) if link[0].startswith("fe80") and not int(link[4], 16) & 0x48]
-        for digits, name in {(link[0], link[5]) for link in links}:
-            address = ":".join(digits[i:i + 4] for i in range(0, 32, 4)) + "%" + name
+        for address in link_local_addresses():
             with self.subTest(address):
                 peer, port = self.listener("--count", 1, "--echo", host=address)
                 done = self.ok(run("connect", f"[{address}]:{port}", "--send", 1, "--echoed", "--json"))
                 self.assertRegex(done.event("established")["peer"], r"^\[fe80:.*%\d+\]:")
                 self.ok(peer.finish())
+
+    def test_ends_name_both_addresses_and_the_device(self):
+        peer, port = self.listener("--count", 1, "--reject")
+        done = run("connect", f"127.0.0.1:{port}", "--local", "127.0.0.3", "--json")
+        rejected, request = done.event("rejected"), peer.finish().event("connect_request")
+        self.assertEqual((rejected["local"], rejected["peer"], rejected["device"]),
+                         (request["peer"], f"127.0.0.1:{port}", "parley"))
+        peer, port = self.listener("--count", 1)
+        ended = self.ok(run("connect", f"127.0.0.1:{port}", "--json")).event("disconnected")
+        self.assertEqual(ended["local"], peer.finish().event("disconnected")["peer"])
+        with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and says nothing
+            failed = run("connect", "127.0.0.1:%d" % silent.getsockname()[1], "--reply-timeout", "200ms", "--json").event("connect_failed")
+            stream, address = silent.accept()
+            stream.close()
+        self.assertEqual(failed["local"], "%s:%d" % address)
 
     def test_local_address(self):
         peer, port = self.listener("--count", 1)
@@ -216,7 +226,7 @@ class Schema(CliTest):
         self.assertEqual(set(ended.event("summary")),
                          {"event", "command", "started", "established", "rejected", "failed", "retried", "disconnected",
                           "broken", "messages", "turned_away"})
-        self.assertEqual(set(done.event("disconnected")), {"event", "id", "peer", "graceful"})
+        self.assertEqual(set(done.event("disconnected")), {"event", "id", "local", "device", "peer", "graceful"})
 
     def test_every_key_is_in_the_documentation(self):
         with open(os.path.join(SOURCE_DIR, "docs", "cli.md"), encoding="utf-8") as file:
