@@ -57,6 +57,20 @@ class Cmtime(CliTest):
         self.ok(self.client(port, "-c", 1, "-b", "127.0.0.1"))
         self.ok(server.finish())
 
+    def test_in_a_simulated_network_each_run_is_the_same(self):
+        first, again = (self.ok(run("cmtime", "--provider", "sim", "-c", 1000, "--json")) for _ in range(2))
+        self.assertEqual(first.out, again.out, "virtual time")
+        summary = first.event("summary")
+        self.assertEqual((summary["provider"], summary["connection_count"]), ("sim", 1000))
+        self.assertEqual([name for name in summary["steps"] if summary["steps"][name]], THERE)
+        alone = self.ok(run("cmtime", "--provider", "sim", "-c", 10, "--concurrency", 1, "--json")).event("summary")["steps"]
+        # One link of 1 us: SYN, SYN-ACK, Request, Reply are at least four times that.
+        self.assertGreater(alone["connect"]["min_us"], 4)
+        self.assertLess(alone["connect"]["max_us"], 100)
+        self.assertIn("sim has no step of its own for bind addr", self.ok(run("cmtime", "--provider", "sim", "-c", 3)).out)
+        self.refused(run("cmtime", "--provider", "sim", "-s", "127.0.0.1"), 2, "leave -s and -b out")
+        self.refused(run("cmtime", "--provider", "sim", "-c", 5, "--timeout", "1us"), 1, "of 5 within 1us")
+
     def test_failures_are_told(self):
         with socket.socket() as nobody:
             nobody.bind(("127.0.0.1", 0))

@@ -10,8 +10,26 @@ namespace parley::tools {
 
 namespace {
 
+class SessionHost final : public CmtimeHost {
+ public:
+  explicit SessionHost(Session& session) : session_(session) {}
+  cm::Manager& cm() override { return session_.cm(); }
+  Instant now() const override { return session_.now(); }
+  void turn(Instant deadline) override { session_.turn(deadline); }
+  void settle() override { session_.settle(); }
+  bool stopped() const override { return Session::stopped(); }
+
+ private:
+  Session& session_;
+};
+
 int run_cmtime(const CmtimeArgs& args, Context& context) {
   const auto refuse = [&context](const Complaint& c) { return context.out.error(c.exit, c.text); };
+  if (args.session.provider == "sim") {
+    if (!args.server.empty() || !args.bind.empty())
+      return refuse({Exit::usage, "--provider sim has both sides in one simulated network: leave -s and -b out"});
+    return run_cmtime_sim(args, context);
+  }
   const bool client = !args.server.empty();
   if (const auto fits = check_provider(args.session, {}); !fits) return refuse(fits.error());
   std::optional<Address> source;
@@ -32,7 +50,10 @@ int run_cmtime(const CmtimeArgs& args, Context& context) {
   }
   auto session = Session::open(args.session, context.out);
   if (!session) return refuse(session.error());
-  if (server) return run_cmtime_client(args, *server, source, **session, context);
+  if (server) {
+    SessionHost host(**session);
+    return run_cmtime_client(args, *server, source, host, context);
+  }
   return run_cmtime_server(args, *source, **session, context);
 }
 
@@ -50,7 +71,10 @@ void register_cmtime(Command app, Context& context) {
   sub.option("-p", args->port, "Port; server: 0 takes any free one and prints it").shows_default();
   sub.option("--concurrency", args->concurrency, "Client: connections in set-up at once (0: all)").shows_default();
   add_duration(sub, "--timeout", args->timeout, "Client: longest time for all of it (0: no limit)");
-  add_provider_option(sub, args->session);
+  sub.option("--provider", args->session.provider,
+             "iwarp: plain TCP sockets, no NIC; rdmacm: this machine's RDMA devices; sim: both sides in virtual time")
+      .one_of({"iwarp", "rdmacm", "sim"})
+      .shows_default();
   add_json_flag(sub, context);
   sub.footer(
       "Examples:\n"
@@ -58,6 +82,7 @@ void register_cmtime(Command app, Context& context) {
       "  parley cmtime -s 192.0.2.1 -c 1000                   a thousand connections over plain sockets\n"
       "  parley cmtime -s 192.0.2.1 --provider rdmacm         over this machine's RDMA devices\n"
       "  parley cmtime -s 192.0.2.1 --concurrency 1 --json    one after the other\n"
+      "  parley cmtime --provider sim -c 1000                 both sides, in a simulated network\n"
       "  cmtime -s 192.0.2.1                                  the stock client against parley cmtime --provider "
       "rdmacm");
   sub.run([args, &context] { return run_cmtime(*args, context); });

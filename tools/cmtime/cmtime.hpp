@@ -18,8 +18,22 @@ struct CmtimeArgs {
   SessionOptions session;
 };
 
-int run_cmtime_client(const CmtimeArgs& args, const Address& server, std::optional<Address> source, Session& session,
+/// What drives connections, and its time.
+class CmtimeHost {
+ public:
+  virtual ~CmtimeHost() = default;
+  virtual cm::Manager& cm() = 0;
+  virtual Instant now() const = 0;
+  /// At most until `deadline`.
+  virtual void turn(Instant deadline) = 0;
+  virtual void settle() = 0;
+  virtual bool stopped() const = 0;
+};
+
+int run_cmtime_client(const CmtimeArgs& args, const Address& server, std::optional<Address> source, CmtimeHost& host,
                       Context& context);
 int run_cmtime_server(const CmtimeArgs& args, const Address& local, Session& session, Context& context);
+/// Both sides in a simulated network.
+int run_cmtime_sim(const CmtimeArgs& args, Context& context);
 
 }  // namespace parley::tools

@@ -19,12 +19,12 @@ namespace {
 
 class CmtimeClient {
  public:
-  CmtimeClient(const CmtimeArgs& args, const Address& server, std::optional<Address> source, Session& session,
+  CmtimeClient(const CmtimeArgs& args, const Address& server, std::optional<Address> source, CmtimeHost& host,
                Context& context)
       : args_(args),
         server_(server),
         source_(source),
-        session_(session),
+        host_(host),
         context_(context),
         count_(args.count == 0 ? count_default : args.count),
         at_once_(args.concurrency == 0 ? count_ : args.concurrency) {}
@@ -41,7 +41,7 @@ class CmtimeClient {
     bool up = false;
   };
 
-  bool nic() const { return args_.session.provider != "iwarp"; }
+  bool nic() const { return args_.session.provider == "rdmacm"; }
   void start_more();
   void handle(const cm::Event& event);
   void on(const cm::Established& e);
@@ -55,7 +55,7 @@ class CmtimeClient {
   const CmtimeArgs& args_;
   const Address server_;
   const std::optional<Address> source_;
-  Session& session_;
+  CmtimeHost& host_;
   Context& context_;
   const std::uint32_t count_, at_once_;
   std::map<std::uint64_t, Timed> timed_;  // at most count_
@@ -67,9 +67,9 @@ class CmtimeClient {
 
 void CmtimeClient::start_more() {
   while (!fault_ && begun_ < count_ && begun_ - up_ < at_once_) {
-    Timed timed{.begin = session_.now()};
-    const auto id = session_.cm().resolve(server_, {.local = source_});
-    timed.created = session_.now();
+    Timed timed{.begin = host_.now()};
+    const auto id = host_.cm().resolve(server_, {.local = source_});
+    timed.created = host_.now();
     if (!id) return fault(Exit::usage, fmt::format("cannot connect so: {}", words(id.error())));
     timed.id = *id;
     if (!nic()) table_.add(CmStep::create_id, timed.begin, timed.created);
@@ -80,7 +80,7 @@ void CmtimeClient::start_more() {
 
 void CmtimeClient::on(const cm::Established& e) {
   Timed& timed = timed_.at(e.id.number());
-  const Instant now = session_.now();
+  const Instant now = host_.now();
   timed.up = true;
   ++up_;
   table_.add(CmStep::full_connect, timed.begin, now);
@@ -97,7 +97,7 @@ void CmtimeClient::on(const cm::Established& e) {
 void CmtimeClient::end(cm::Id id) {
   const auto at = timed_.find(id.number());
   if (at == timed_.end()) return;
-  if (disconnecting_ && at->second.up) table_.add(CmStep::disconnect, at->second.begin, session_.now());
+  if (disconnecting_ && at->second.up) table_.add(CmStep::disconnect, at->second.begin, host_.now());
   ++down_;
 }
 
@@ -105,7 +105,7 @@ void CmtimeClient::handle(const cm::Event& event) {
   if (const auto* up = std::get_if<cm::Established>(&event)) return on(*up);
   if (const auto* way = std::get_if<cm::Resolved>(&event)) {
     cm::Id id = way->id;
-    timed_.at(id.number()).connected = session_.now();
+    timed_.at(id.number()).connected = host_.now();
     if (const auto connecting = id.connect(); !connecting) fault(Exit::usage, words(connecting.error()));
   } else if (const auto* failed = std::get_if<cm::ConnectFailed>(&event)) {
     fault(exit_for(failed->why), failed->why.to_string(server_.to_string()));
@@ -124,13 +124,13 @@ void CmtimeClient::handle(const cm::Event& event) {
 
 bool CmtimeClient::turn_until(std::uint32_t& counter, std::uint32_t goal, Instant deadline) {
   while (counter < goal && !fault_) {
-    if (Session::stopped()) {
+    if (host_.stopped()) {
       fault(Exit::failed, "interrupted");
-    } else if (session_.now() >= deadline) {
+    } else if (host_.now() >= deadline) {
       fault(Exit::failed, fmt::format("{} of {} within {}", counter, goal, duration_text(args_.timeout)));
     } else {
-      session_.turn(deadline);
-      while (auto event = session_.cm().poll_event()) handle(*event);
+      host_.turn(deadline);
+      while (auto event = host_.cm().poll_event()) handle(*event);
       start_more();
     }
   }
@@ -138,22 +138,22 @@ bool CmtimeClient::turn_until(std::uint32_t& counter, std::uint32_t goal, Instan
 }
 
 int CmtimeClient::run() {
-  const Instant deadline = args_.timeout == Duration{0} ? never : session_.now() + args_.timeout;
+  const Instant deadline = args_.timeout == Duration{0} ? never : host_.now() + args_.timeout;
   start_more();
   if (turn_until(up_, count_, deadline)) {
     disconnecting_ = true;
     for (auto& [number, timed] : timed_) {
-      timed.begin = session_.now();
+      timed.begin = host_.now();
       if (const auto closing = timed.id.disconnect(); !closing) fault(Exit::failed, words(closing.error()));
     }
     turn_until(down_, count_, deadline);
   }
   for (auto& [number, timed] : timed_) {
-    const Instant begin = session_.now();
+    const Instant begin = host_.now();
     timed.id.destroy();
-    if (!fault_) table_.add(CmStep::destroy, begin, session_.now());
+    if (!fault_) table_.add(CmStep::destroy, begin, host_.now());
   }
-  session_.settle();
+  host_.settle();
   return summary();
 }
 
@@ -170,9 +170,9 @@ int CmtimeClient::summary() {
 
 }  // namespace
 
-int run_cmtime_client(const CmtimeArgs& args, const Address& server, std::optional<Address> source, Session& session,
+int run_cmtime_client(const CmtimeArgs& args, const Address& server, std::optional<Address> source, CmtimeHost& host,
                       Context& context) {
-  return CmtimeClient(args, server, source, session, context).run();
+  return CmtimeClient(args, server, source, host, context).run();
 }
 
 }  // namespace parley::tools
