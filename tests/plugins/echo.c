@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef PLUGIN_THAT_HANGS
+#include <unistd.h>
+#endif
+
 #include "parley/plugin.h"
 
 struct session {
@@ -34,6 +38,14 @@ static int32_t echo_exchange(void* session, int32_t stage, const uint8_t* peer, 
   struct session* s = session;
   if (stage == PARLEY_PLUGIN_INFO && peer != NULL && peer_length == 5 && memcmp(peer, "wrong", 5) == 0)
     return fail(why, PARLEY_PLUGIN_PEER_DATA, "the peer is called wrong");
+#ifdef PLUGIN_THAT_HANGS /* as it is called */
+  if (memcmp(s->message, "blocks", 6) == 0)
+    for (;;) pause();
+  if (memcmp(s->message, "crashes", 7) == 0) abort();
+  if (memcmp(s->message, "exits", 5) == 0) exit(7);
+  if (memcmp(s->message, "prints", 6) == 0) printf("printed\n"), fflush(stdout);
+  if (memcmp(s->message, "lies", 4) == 0 && write(STDERR_FILENO + 1, "\0\0\0\3\0\0\0\0lie", 11) != 11) abort();
+#endif
 #if defined(PLUGIN_WITH_A_BAD_MESSAGE)
   turn->length = 10;
   (void)s;
@@ -56,6 +68,10 @@ static int32_t echo_exchange(void* session, int32_t stage, const uint8_t* peer, 
 }
 
 static void echo_close(void* session) { free(session); }
+
+#ifdef PLUGIN_THAT_CRASHES_WHEN_LOADED
+__attribute__((constructor)) static void crash(void) { abort(); }
+#endif
 
 static const struct parley_plugin_parameter parameters[] = {
     {.name = "name", .help = "what it calls itself"},

@@ -168,6 +168,36 @@ class Neg(CliTest):
         done = self.ok(run("neg", "plugins", "--plugin-dir", os.path.dirname(self.plugin("no_symbol"))))
         self.assertIn("left out:", done.err)
 
+    def test_a_plugin_that_hangs_or_crashes_ends_its_session_alone(self):
+        file, echo = self.plugin("hanging"), ("--variant", "echo/hello")
+        peer, port = self.server(*echo, "--plugin", file, "--plugin-limit", "500ms")
+        dial = ("neg", "dial", f"127.0.0.1:{port}", *echo, "--plugin", file, "--plugin-limit", "500ms", "--json")
+        self.assertEqual(self.ok(run(*dial)).event("negotiated")["outcome"], "completed")
+        for name, text in (("blocks", "exchange() is not over after 500 ms"), ("crashes", "exchange() has ended its process: Aborted")):
+            with self.subTest(name):
+                self.refused(run(*dial, "--set", "name=" + name), 1, text)
+        self.assertEqual(self.ok(run(*dial)).event("negotiated")["outcome"], "completed", "the server goes on")
+        printed = self.ok(run(*dial, "--set", "name=prints"))
+        self.assertIn("printed", printed.err)
+        # The server's side of it, and what its client hears.
+        _, port = self.server(*echo, "--plugin", file, "--plugin-limit", "500ms", "--set", "name=blocks")
+        dial = ("neg", "dial", f"127.0.0.1:{port}", *echo, "--plugin", file, "--json")
+        for _ in range(2):
+            done = run(*dial)
+            why = done.event("negotiated")["why"]
+            self.assertEqual((done.code, why["problem"], why["by_peer"]), (1, "vendor_library_error", True), done)
+            self.assertIn("exchange() is not over after 500 ms", why["text"])
+
+    def test_a_check_survives_what_it_checks(self):
+        file = self.plugin("hanging")
+        self.ok(run("neg", "check-plugin", file))
+        self.refused(run("neg", "check-plugin", file, "--set", "name=blocks", "--plugin-limit", "500ms"), 1,
+                     "it is not over after 500 ms; its process was ended")
+        self.refused(run("neg", "check-plugin", file, "--set", "name=crashes"), 1, "it has ended its process: Aborted")
+        self.refused(run("neg", "check-plugin", self.plugin("crashing")), 1, "it has ended its process: Aborted")
+        self.refused(run("neg", "plugins", "--plugin", self.plugin("crashing")), 3, "loading has ended its process: Aborted")
+        self.assertIn("left out:", self.ok(run("neg", "plugins", "--plugin-dir", os.path.dirname(self.plugin("crashing")))).err)
+
 
 if __name__ == "__main__":
     main()

@@ -129,6 +129,36 @@ class PythonPluginTest(CliTest):
         return {"data": b"x" if peer_data is None else b"", "completed": True}"""), "--json")
         self.assertEqual(done.out.count("checked_plugin"), 1, done)
 
+    def test_a_call_that_does_not_return_ends_its_session_alone(self):
+        path = self.module(variants='return [{"id": "v", "parameters": [{"name": "hang", "kind": "flag"}]}]',
+                           make='hang = config.get("hang")\n        return H() if hang else V()',
+                           head="import parley",
+                           tail="class H(V):\n    def rdma_ready_exchange(self, peer_data=None):\n        while True: pass\nplugin = P()")
+        peer = self.start("neg", "serve", "127.0.0.1:0", "--plugin", path, "--variant", "t/v", "-n", "2")
+        port = peer.wait_for("listening")["port"]
+        dial = ("neg", "dial", f"127.0.0.1:{port}", "--plugin", path, "--variant", "t/v", "--json")
+        done = run(*dial, "--set", "hang=true", "--plugin-limit", "1s")
+        self.assertEqual((done.code, done.event("negotiated")["why"]["problem"]), (1, "vendor_library_error"), done)
+        self.assertIn("exchange() is not over after 1 s", done.err)
+        self.assertEqual(run(*dial).code, 0)
+        self.assertEqual(peer.finish().event("summary")["completed"], 1)
+
+    def test_sessions_share_nothing_unless_they_run_in_the_program(self):
+        path = self.module(head="import parley\ncount = [0]", info="""first = not hasattr(self, "said")
+        self.said = True
+        count[0] += first
+        return {"data": b"%d" % count[0] if first else b"", "completed": True}""")
+        for limit, numbers in (("2s", [b"1", b"1"]), ("0s", [b"1", b"2"])):
+            with self.subTest(limit):
+                peer = self.start("neg", "serve", "127.0.0.1:0", "--plugin", path, "--variant", "t/v", "--plugin-limit", limit, "-n", "2",
+                                  "--history")
+                port = peer.wait_for("listening")["port"]
+                for _ in numbers:
+                    self.assertEqual(run("neg", "dial", f"127.0.0.1:{port}", "--plugin", path, "--variant", "t/v").code, 0)
+                told = [event for event in peer.finish().events if event["event"] == "negotiated"]
+                said = [bytes.fromhex(m["hex"]) for event in told for m in event["history"] if m["sent"] and m["stage"] == "info"]
+                self.assertEqual(said, numbers)
+
     def test_the_right_module_is_right(self):
         done, said = self.check(self.module())
         self.assertEqual((done.code, said["outcome"]), (0, "completed"), done)

@@ -7,6 +7,7 @@
 
 #include "base/json_text.hpp"
 #include "base/text.hpp"
+#include "drivers/plugin/process.hpp"
 #include "parley/neg_plugin.hpp"
 #include "parley/neg_qp.hpp"
 #include "parley/neg_tcp.hpp"
@@ -29,6 +30,7 @@ constexpr std::uint16_t verbs_programs_port = 18515;  // of the ping-pong progra
 /// Plug-ins besides Parley's own.
 struct PluginArgs {
   std::vector<std::string> files, folders;
+  Duration limit = std::chrono::seconds(2);  ///< of a call; 0: they run in this process
 };
 
 struct NegArgs {
@@ -73,7 +75,7 @@ Or<neg::Config> config_of(const std::vector<std::string>& settings) {
 /// Parley's variants, and those of the files and folders. A folder's file that cannot be a plug-in is told and left out.
 Or<void> add_plugins(neg::Framework& framework, const PluginArgs& args, Context& context) {
   const auto add = [&](const std::string& file) -> neg::Outcome<void> {
-    auto plugin = neg::load_plugin(file);
+    auto plugin = args.limit > Duration{} ? neg::load_isolated_plugin(file, args.limit) : neg::load_plugin(file);
     if (!plugin) return tl::unexpected(plugin.error());
     return framework.add(std::move(*plugin));
   };
@@ -97,6 +99,8 @@ void add_plugin_options(Command sub, PluginArgs& args) {
   sub.option("--plugin-dir", args.folders, "Load each *.so and *.py of this folder; may be repeated")
       .type("DIR")
       .repeatable();
+  add_duration(sub, "--plugin-limit", args.limit,
+               "Each session of these runs in a process of its own; longest time of a call (0: in this process)");
 }
 
 Exit exit_of(const neg::Failure& why) {
@@ -339,7 +343,7 @@ int run_plugins(const PluginsArgs& args, Context& context) {
   return code(Exit::ok);
 }
 
-int run_check_plugin(const PluginsArgs& args, Context& context) {
+int check_plugin(const PluginsArgs& args, Context& context) {
   auto plugin = neg::load_plugin(args.name);
   if (!plugin) return context.out.error(Exit::failed, plugin.error().to_string());
   neg::Framework framework;
@@ -361,6 +365,14 @@ int run_check_plugin(const PluginsArgs& args, Context& context) {
   }
   return sound ? code(Exit::ok)
                : context.out.error(Exit::failed, args.name + ": a variant does not complete with itself");
+}
+
+/// In a process of its own, which may crash, or be ended when it takes too long.
+int run_check_plugin(const PluginsArgs& args, Context& context) {
+  if (args.plugins.limit == Duration{}) return check_plugin(args, context);
+  const auto ended = neg::run_apart(args.plugins.limit, [&] { return check_plugin(args, context); });
+  if (!ended) return context.out.error(Exit::failed, fmt::format("{}: {}", args.name, ended.error()));
+  return *ended;
 }
 
 void add_neg_options(Command sub, NegArgs& args, Context& context) {
@@ -449,9 +461,12 @@ void register_neg(Command app, Context& context) {
       "Examples:\n  parley neg plugins\n  parley neg plugins perftest\n  parley neg plugins --plugin ./acme.so");
   plugins.run([listed, &context] { return run_plugins(*listed, context); });
   auto checked = std::make_shared<PluginsArgs>();
+  checked->plugins.limit = std::chrono::seconds(20);
   Command check = neg.subcommand("check-plugin", "Load a plug-in, hold it to its interface, let it talk to itself");
-  check.option("file", checked->name, "Shared object").type("FILE").required();
+  check.option("file", checked->name, "Shared object or Python module").type("FILE").required();
   check.option("--set", checked->settings, "A value of its variants' configuration").type("NAME=VALUE").repeatable();
+  add_duration(check, "--plugin-limit", checked->plugins.limit,
+               "Longest time of the check, which runs in a process of its own (0: in this one, without limit)");
   add_json_flag(check, context);
   check.footer("Examples:\n  parley neg check-plugin ./acme.so\n  parley neg check-plugin ./acme.so --set rate=200");
   check.run([checked, &context] { return run_check_plugin(*checked, context); });

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "drivers/plugin/process.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/bytes_io.hpp"
+#include "base/text.hpp"
+#include "cm/neg/guarded.hpp"
+
+namespace parley::neg {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Before each message: its length, and of a request the seconds after which the process gives it up by itself.
+constexpr std::size_t header_size = 8;
+
+/// Until something can be read or written, or the end has come.
+bool wait_for(int channel, short what, Clock::time_point end) {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+    if (left.count() <= 0) return false;
+    pollfd waits{channel, what, 0};
+    const int ready = ::poll(&waits, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 1'000'000)));
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) return false;
+  }
+}
+
+enum class Moved : std::uint8_t { all, ended, late };
+
+/// One end of a channel, as this process (which does not wait for ever) and the other one (which does) use it.
+template <class Call>
+Moved move(int channel, short what, std::size_t size, Clock::time_point end, Call call) {
+  for (std::size_t done = 0; done < size;) {
+    const ssize_t n = call(done);
+    if (n > 0) {
+      done += static_cast<std::size_t>(n);
+    } else if (n < 0 && errno == EINTR) {
+      continue;
+    } else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      if (!wait_for(channel, what, end)) return Moved::late;
+    } else {
+      return Moved::ended;
+    }
+  }
+  return Moved::all;
+}
+Moved send_all(int channel, ConstBytes octets, Clock::time_point end) {
+  return move(channel, POLLOUT, octets.size(), end, [&](std::size_t done) {
+    const ConstBytes rest = octets.subspan(done);
+    return ::send(channel, rest.data(), rest.size(), MSG_NOSIGNAL);
+  });
+}
+Moved read_all(int channel, MutBytes octets, Clock::time_point end) {
+  return move(channel, POLLIN, octets.size(), end, [&](std::size_t done) {
+    const MutBytes rest = octets.subspan(done);
+    return ::recv(channel, rest.data(), rest.size(), 0);
+  });
+}
+
+Moved send_message(int channel, ConstBytes message, Clock::time_point end, std::uint32_t seconds) {
+  std::array<std::uint8_t, header_size> header{};
+  Writer w(header);
+  w.be32(static_cast<std::uint32_t>(message.size()));
+  w.be32(seconds);
+  const Moved first = send_all(channel, header, end);
+  return first == Moved::all ? send_all(channel, message, end) : first;
+}
+Moved read_message(int channel, Bytes& message, Clock::time_point end, std::uint32_t& seconds) {
+  std::array<std::uint8_t, header_size> header{};
+  if (const Moved first = read_all(channel, header, end); first != Moved::all) return first;
+  Reader r(header);
+  const std::uint32_t size = r.be32();
+  seconds = r.be32();
+  if (size > Process::message_max) return Moved::ended;
+  message.resize(size);
+  return read_all(channel, message, end);
+}
+
+/// For the process itself, in case that nobody is there any more to end it.
+std::uint32_t alarm_after(Duration limit) {
+  return static_cast<std::uint32_t>(
+      std::min<std::int64_t>(std::chrono::ceil<std::chrono::seconds>(limit).count() + 1, 1U << 30));
+}
+
+constexpr int own_channel = STDERR_FILENO + 1;
+
+/// The process keeps nothing of its parent's but standard error.
+void leave_the_parent(int channel) {
+  std::signal(SIGINT, SIG_IGN);  // of a terminal: the parent ends it
+  std::signal(SIGTERM, SIG_DFL);
+  std::signal(SIGCHLD, SIG_DFL);
+  std::signal(SIGALRM, SIG_DFL);
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  if (nothing >= 0) ::dup2(nothing, STDIN_FILENO);
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  ::dup2(channel, own_channel);
+  if (::close_range(own_channel + 1, ~0U, 0) != 0)
+    for (int fd = own_channel + 1; fd < 65536; ++fd) ::close(fd);
+}
+
+[[noreturn]] void serve(int channel, Process::Answer answer, Duration end_limit) {
+  Bytes request;
+  std::uint32_t seconds = 0;
+  constexpr Clock::time_point whenever = Clock::time_point::max();
+  while (read_message(channel, request, whenever, seconds) == Moved::all) {
+    ::alarm(seconds);
+    const Bytes said = answer(request);
+    ::alarm(0);
+    if (send_message(channel, said, whenever, 0) != Moved::all) break;
+  }
+  ::alarm(alarm_after(end_limit));
+  answer = {};
+  ::_exit(EXIT_SUCCESS);
+}
+
+std::string words_of(int status) {
+  if (WIFSIGNALED(status)) {
+    const char* const name = ::strsignal(WTERMSIG(status));
+    return name == nullptr ? fmt::format("signal {}", WTERMSIG(status)) : name;
+  }
+  return fmt::format("exit status {}", WEXITSTATUS(status));
+}
+
+/// How it has ended; killing one that has ended already changes nothing of that.
+int kill_and_wait(pid_t pid) {
+  int status = 0;
+  ::kill(pid, SIGKILL);
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+/// Two ends of something, of which a process has the second. `pid` is 0 in that process, and -1, with errno, where there is none.
+struct Forked {
+  pid_t pid = -1;
+  int end = -1;
+};
+template <class MakeEnds>
+Forked fork_with(MakeEnds make_ends) {
+  int ends[2];
+  if (make_ends(ends) != 0) return {};
+  (void)std::fflush(nullptr);  // or else the process might print it again
+  const pid_t pid = ::fork();
+  const int why = errno;
+  ::close(ends[pid == 0 ? 0 : 1]);
+  if (pid < 0) ::close(ends[0]);
+  errno = why;
+  return {pid, ends[pid == 0 ? 1 : 0]};
+}
+
+}  // namespace
+
+Outcome<std::unique_ptr<Process>> Process::start(Answer answer, Duration end_limit) {
+  const Forked process =
+      fork_with([](int* ends) { return ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends); });
+  if (process.pid < 0)
+    return failed(Problem::resource_exhaustion, fmt::format("no process for the plug-in: {}", std::strerror(errno)));
+  if (process.pid == 0) {
+    leave_the_parent(process.end);
+    serve(own_channel, std::move(answer), end_limit);
+  }
+  (void)::fcntl(process.end, F_SETFL, O_NONBLOCK);
+  return std::unique_ptr<Process>(new Process(process.pid, process.end, end_limit));
+}
+
+Process::~Process() {
+  if (pid_ != 0) {
+    ::shutdown(channel_, SHUT_WR);  // it reads an end, and ends
+    std::array<std::uint8_t, 1> nothing{};
+    (void)read_all(channel_, nothing, Clock::now() + end_limit_);
+    kill_and_wait(pid_);
+  }
+  ::close(channel_);
+}
+
+tl::unexpected<Failure> Process::over(std::string_view what, Duration limit, bool in_time) {
+  const int status = kill_and_wait(std::exchange(pid_, 0));
+  if (!in_time)
+    return failed(Problem::vendor_library_error, fmt::format("{} is not over after {}", what, limit_text(limit)),
+                  "its process was ended");
+  return failed(Problem::vendor_library_error, fmt::format("{} has ended its process: {}", what, words_of(status)));
+}
+
+Outcome<Bytes> Process::ask(std::string_view what, ConstBytes request, Duration limit) {
+  if (pid_ == 0) return failed(Problem::vendor_library_error, fmt::format("{} has no process any more", what));
+  const Clock::time_point end = Clock::now() + limit;
+  Bytes answer;
+  std::uint32_t none = 0;
+  Moved moved = send_message(channel_, request, end, alarm_after(limit));
+  if (moved == Moved::all) moved = read_message(channel_, answer, end, none);
+  if (moved != Moved::all) return over(what, limit, moved == Moved::ended);
+  return answer;
+}
+
+tl::expected<int, std::string> run_apart(Duration limit, const std::function<int()>& run) {
+  const Forked process = fork_with([](int* ends) { return ::pipe2(ends, O_CLOEXEC); });
+  if (process.pid < 0) return tl::unexpected(fmt::format("no process for it: {}", std::strerror(errno)));
+  if (process.pid == 0) {
+    const int code = run();
+    (void)std::fflush(nullptr);
+    ::_exit(code);
+  }
+  // The pipe ends with the process that holds its other end.
+  const bool in_time = wait_for(process.end, POLLIN, Clock::now() + limit);
+  ::close(process.end);
+  const int status = kill_and_wait(process.pid);
+  if (!in_time) return tl::unexpected(fmt::format("it is not over after {}; its process was ended", limit_text(limit)));
+  if (WIFSIGNALED(status)) return tl::unexpected("it has ended its process: " + words_of(status));
+  return WEXITSTATUS(status);
+}
+
+}  // namespace parley::neg

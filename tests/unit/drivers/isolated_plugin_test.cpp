@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Plug-ins of which each session has a process of its own: they negotiate as in this one, and what blocks, crashes, exits or
+// lies ends its session with a reason and nothing else. Nothing is left behind.
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "drivers/plugin/process.hpp"
+#include "parley/neg_plugin.hpp"
+#include "parley/neg_session.hpp"
+
+namespace parley::neg {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string file_of(const std::string& name) {
+  return std::string(PARLEY_TEST_PLUGINS) + "/" + name + "/" + name + ".so";
+}
+
+std::size_t open_files() {
+  std::size_t n = 0;
+  DIR* const all = ::opendir("/proc/self/fd");
+  while (::readdir(all) != nullptr) ++n;
+  ::closedir(all);
+  return n;
+}
+
+bool has_children() { return ::waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD; }
+
+class IsolatedPlugin : public testing::Test {
+ protected:
+  void TearDown() override { expect_nothing_left(); }
+  void expect_nothing_left() {
+    EXPECT_FALSE(has_children());
+    EXPECT_EQ(open_files(), files_);
+  }
+
+ private:
+  std::size_t files_ = open_files();
+};
+
+/// Two sessions of echo/hello with each other, in turns, to their end.
+struct Two {
+  Two(const std::string& name, Duration limit) {
+    EXPECT_TRUE(framework.add(std::move(*load_isolated_plugin(file_of(name), limit))));
+  }
+  /// "fine", or why the initiator has failed.
+  std::string run(const Config& left = {}, const Config& right = {}) {
+    auto made = framework.make("echo", "hello", Role::initiator, left);
+    if (!made) return made.error().to_string();
+    auto first = Session::initiate({.plugin = "echo", .variant = "hello"}, std::move(*made), {}, {});
+    if (!first) return first.error().to_string();
+    Session b = *Session::respond(
+        [&](const Request& r) { return framework.make(r.plugin, r.variant, Role::responder, right); }, {}, {});
+    for (int i = 0; i < 10; ++i) {
+      b.handle_bytes({}, first->poll_transmit());
+      first->handle_bytes({}, b.poll_transmit());
+    }
+    if (first->failure() != nullptr) return first->failure()->to_string();
+    EXPECT_TRUE(first->completed() && b.completed());
+    EXPECT_EQ(b.stage(), Stage::done) << "the variant has that stage";
+    for (const Exchange& e : b.history())
+      if (!e.sent && e.stage == Stage::info) heard = {e.head.begin(), e.head.end()};
+    return "fine";
+  }
+  Framework framework;
+  std::string heard;
+};
+
+TEST_F(IsolatedPlugin, Negotiates) {
+  Two two("echo", 20s);
+  EXPECT_EQ(two.run({{"name", "left"}}), "fine");
+  EXPECT_EQ(two.heard, "left");
+  const auto own = std::move(*load_plugin(file_of("echo")));
+  const VariantInfo &there = two.framework.variants().at(0).variant, here = own->variants().at(0);
+  EXPECT_EQ(there.summary, here.summary);
+  ASSERT_EQ(there.parameters.size(), here.parameters.size());
+  for (std::size_t i = 0; i < here.parameters.size(); ++i) {
+    EXPECT_EQ(there.parameters[i].name, here.parameters[i].name);
+    EXPECT_EQ(there.parameters[i].kind, here.parameters[i].kind);
+    EXPECT_EQ(there.parameters[i].help, here.parameters[i].help);
+    EXPECT_EQ(there.parameters[i].otherwise, here.parameters[i].otherwise);
+    EXPECT_EQ(there.parameters[i].most, here.parameters[i].most);
+  }
+  EXPECT_EQ(two.framework.make("echo", "hello", Role::initiator, {{"rate", "900"}}).error().problem,
+            Problem::configuration_error);
+}
+
+TEST_F(IsolatedPlugin, ItsRefusalsHaveItsWords) {
+  EXPECT_EQ(Two("echo", 20s).run({{"name", "wrong"}}),
+            "info, round 1: the peer says: the peer's data cannot be used: the peer is called wrong");
+  EXPECT_EQ(Two("throwing", 20s).run(), "info, round 0: the plug-in threw an exception: thrown by exchange");
+  EXPECT_EQ(Two("bad_message", 20s).run(),
+            "info, round 0: the plug-in does not meet its interface: the plug-in made a message of 10 octets at NULL");
+}
+
+TEST_F(IsolatedPlugin, ACallThatDoesNotReturnEndsItsSessionAlone) {
+  Two two("hanging", 300ms);
+  auto stands = std::move(*two.framework.make("echo", "hello", Role::initiator));
+  ASSERT_TRUE(stands->exchange(Stage::info, std::nullopt));
+  EXPECT_EQ(two.run({{"name", "blocks"}}),
+            "info, round 0: the vendor's library failed: exchange() is not over after 300 ms; its process was ended");
+  EXPECT_EQ(two.run({}, {{"name", "blocks"}}),
+            "info, round 1: the peer says: the vendor's library failed: exchange() is not over after 300 ms; its "
+            "process was ended");
+  EXPECT_TRUE(stands->exchange(Stage::ready, std::nullopt)) << "another session of the same plug-in goes on";
+  EXPECT_EQ(two.run(), "fine");
+}
+
+TEST_F(IsolatedPlugin, ACrashEndsItsSessionAlone) {
+  Two two("hanging", 20s);
+  EXPECT_EQ(two.run({{"name", "crashes"}}),
+            "info, round 0: the vendor's library failed: exchange() has ended its process: Aborted");
+  EXPECT_EQ(two.run({{"name", "exits"}}),
+            "info, round 0: the vendor's library failed: exchange() has ended its process: exit status 7");
+  EXPECT_EQ(two.run(), "fine");
+}
+
+TEST_F(IsolatedPlugin, ACallBehindTheEndIsAnErrorToo) {
+  Two two("hanging", 20s);
+  auto variant = std::move(*two.framework.make("echo", "hello", Role::initiator, {{"name", "crashes"}}));
+  ASSERT_FALSE(variant->exchange(Stage::info, std::nullopt));
+  EXPECT_EQ(variant->finished(Stage::info).error().text, "finished() has no process any more");
+}
+
+TEST_F(IsolatedPlugin, WhatItSaysBesidesIsNotRead) {
+  Two two("hanging", 20s);
+  EXPECT_EQ(two.run({{"name", "lies"}}),
+            "info, round 0: the plug-in does not meet its interface: what its process answered cannot be read");
+}
+
+TEST_F(IsolatedPlugin, WhatIsNoneIsRefusedAsInThisProcess) {
+  for (const char* name : {"no_symbol", "other_version", "no_function", "too_small", "many_variants"}) {
+    const auto isolated = load_isolated_plugin(file_of(name), 20s);
+    ASSERT_FALSE(isolated) << name;
+    EXPECT_EQ(isolated.error().to_string(), load_plugin(file_of(name)).error().to_string());
+  }
+  EXPECT_EQ(
+      load_isolated_plugin(file_of("crashing"), 20s).error().to_string(),
+      "the plug-in does not meet its interface: " + file_of("crashing") + ": loading has ended its process: Aborted");
+  EXPECT_EQ(load_isolated_plugin(file_of("echo"), 0s).error().problem, Problem::configuration_error);
+}
+
+TEST_F(IsolatedPlugin, AProcessHasNothingOfThisOnesButStandardError) {
+  const auto counts = [](ConstBytes) { return Bytes(open_files()); };
+  const auto process = std::move(*Process::start(counts, 20s));
+  // Its own channel, the folder that it reads, and that folder's two entries for itself.
+  EXPECT_EQ(process->ask("counting", {}, 20s)->size(), 3U + 1 + 1 + 2);
+}
+
+TEST_F(IsolatedPlugin, OneThatDoesNotEndIsKilled) {
+  struct Stays {
+    ~Stays() {
+      while (::getpid() != parent) ::pause();
+    }
+    pid_t parent = ::getpid();
+  };
+  auto process = std::move(*Process::start([stays = std::make_shared<Stays>()](ConstBytes) { return Bytes(); }, 100ms));
+  EXPECT_TRUE(process->ask("a call", {}, 20s));
+  process.reset();
+  expect_nothing_left();
+}
+
+TEST_F(IsolatedPlugin, MessagesOfAnyLengthPassAndTheLongestIsBounded) {
+  const auto process =
+      std::move(*Process::start([](ConstBytes request) { return Bytes(request.begin(), request.end()); }, 20s));
+  for (const std::size_t size : {0U, 1U, 1U << 20, 3U << 20}) {
+    Bytes octets(size, 7);
+    ASSERT_TRUE(process->ask("an echo", octets, 20s));
+    EXPECT_EQ(process->ask("an echo", octets, 20s), octets);
+  }
+  EXPECT_FALSE(process->ask("an echo", Bytes(Process::message_max + 1), 20s));
+}
+
+}  // namespace
+}  // namespace parley::neg
