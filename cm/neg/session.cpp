@@ -36,6 +36,11 @@ std::string_view kind_of(Framing framing, NegType type) {
   return "unknown";
 }
 
+/// Counted from 1: of a stage in which nobody has said anything yet, too.
+std::uint16_t round_of(Stage stage, std::uint16_t sent, std::uint16_t heard) {
+  return stage == Stage::none ? std::uint16_t{0} : std::max({sent, heard, std::uint16_t{1}});
+}
+
 Outcome<void> check(const SessionOptions& o) {
   const auto wrong = [](std::string text) {
     return tl::unexpected(Failure{.problem = Problem::configuration_error, .text = std::move(text)});
@@ -449,7 +454,7 @@ Failure Session::here(Problem problem, std::string text, std::string advice) con
           .text = std::move(text),
           .advice = std::move(advice),
           .stage = stage_,
-          .round = std::max(sent_rounds_, heard_rounds_)};
+          .round = round_of(stage_, sent_rounds_, heard_rounds_)};
 }
 
 void Session::violated(std::string text) {
@@ -460,7 +465,7 @@ void Session::violated(std::string text) {
 void Session::fail_with(Failure why, bool tell_peer) {
   if (why.stage == Stage::none) {
     why.stage = stage_;
-    why.round = std::max(sent_rounds_, heard_rounds_);
+    why.round = round_of(stage_, sent_rounds_, heard_rounds_);
   }
   state_ = State::over;
   if (tell_peer && framing_ == Framing::parley) {

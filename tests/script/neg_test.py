@@ -170,18 +170,19 @@ class Neg(CliTest):
 
     def test_a_plugin_that_hangs_or_crashes_ends_its_session_alone(self):
         file, echo = self.plugin("hanging"), ("--variant", "echo/hello")
-        peer, port = self.server(*echo, "--plugin", file, "--plugin-limit", "500ms")
-        dial = ("neg", "dial", f"127.0.0.1:{port}", *echo, "--plugin", file, "--plugin-limit", "500ms", "--json")
+        _, port = self.server(*echo, "--plugin", file, "--plugin-limit", "20s")
+        dial = ("neg", "dial", f"127.0.0.1:{port}", *echo, "--plugin", file, "--plugin-limit", "20s", "--json")
         self.assertEqual(self.ok(run(*dial)).event("negotiated")["outcome"], "completed")
-        for name, text in (("blocks", "exchange() is not over after 500 ms"), ("crashes", "exchange() has ended its process: Aborted")):
+        for name, limit, text in (("blocks", "500ms", "info, round 1: the vendor's library failed: exchange() is not over after 500 ms"),
+                                  ("crashes", "20s", "exchange() has ended its process: Aborted")):
             with self.subTest(name):
-                self.refused(run(*dial, "--set", "name=" + name), 1, text)
+                self.refused(run(*dial[:-2], limit, "--json", "--set", "name=" + name), 1, text)
         self.assertEqual(self.ok(run(*dial)).event("negotiated")["outcome"], "completed", "the server goes on")
         printed = self.ok(run(*dial, "--set", "name=prints"))
         self.assertIn("printed", printed.err)
         # The server's side of it, and what its client hears.
         _, port = self.server(*echo, "--plugin", file, "--plugin-limit", "500ms", "--set", "name=blocks")
-        dial = ("neg", "dial", f"127.0.0.1:{port}", *echo, "--plugin", file, "--json")
+        dial = ("neg", "dial", f"127.0.0.1:{port}", *echo, "--plugin", file, "--plugin-limit", "20s", "--json")
         for _ in range(2):
             done = run(*dial)
             why = done.event("negotiated")["why"]

@@ -223,7 +223,7 @@ TEST(NegHostile, APluginDoesNotSpeakForOthers) {
         says({.problem = not_its, .text = "x", .stage = static_cast<Stage>(77), .round = 900, .by_peer = true});
     EXPECT_EQ(ours.problem, Problem::vendor_library_error);
     EXPECT_EQ(ours.stage, Stage::ready);
-    EXPECT_EQ(ours.round, 0U);
+    EXPECT_EQ(ours.round, 1U) << "the stage's own, in which nobody has said anything yet";
     EXPECT_FALSE(ours.by_peer);
     EXPECT_EQ(theirs.problem, Problem::vendor_library_error);
   }

@@ -93,19 +93,19 @@ TEST_F(IsolatedPlugin, Negotiates) {
 TEST_F(IsolatedPlugin, ItsRefusalsHaveItsWords) {
   EXPECT_EQ(Two("echo", 20s).run({{"name", "wrong"}}),
             "info, round 1: the peer says: the peer's data cannot be used: the peer is called wrong");
-  EXPECT_EQ(Two("throwing", 20s).run(), "info, round 0: the plug-in threw an exception: thrown by exchange");
+  EXPECT_EQ(Two("throwing", 20s).run(), "info, round 1: the plug-in threw an exception: thrown by exchange");
   EXPECT_EQ(Two("bad_message", 20s).run(),
-            "info, round 0: the plug-in does not meet its interface: the plug-in made a message of 10 octets at NULL");
+            "info, round 1: the plug-in does not meet its interface: the plug-in made a message of 10 octets at NULL");
 }
 
 TEST_F(IsolatedPlugin, ACallThatDoesNotReturnEndsItsSessionAlone) {
-  Two two("hanging", 300ms);
+  Two two("hanging", 1s);
   auto stands = std::move(*two.framework.make("echo", "hello", Role::initiator));
   ASSERT_TRUE(stands->exchange(Stage::info, std::nullopt));
   EXPECT_EQ(two.run({{"name", "blocks"}}),
-            "info, round 0: the vendor's library failed: exchange() is not over after 300 ms; its process was ended");
+            "info, round 1: the vendor's library failed: exchange() is not over after 1 s; its process was ended");
   EXPECT_EQ(two.run({}, {{"name", "blocks"}}),
-            "info, round 1: the peer says: the vendor's library failed: exchange() is not over after 300 ms; its "
+            "info, round 1: the peer says: the vendor's library failed: exchange() is not over after 1 s; its "
             "process was ended");
   EXPECT_TRUE(stands->exchange(Stage::ready, std::nullopt)) << "another session of the same plug-in goes on";
   EXPECT_EQ(two.run(), "fine");
@@ -114,9 +114,9 @@ TEST_F(IsolatedPlugin, ACallThatDoesNotReturnEndsItsSessionAlone) {
 TEST_F(IsolatedPlugin, ACrashEndsItsSessionAlone) {
   Two two("hanging", 20s);
   EXPECT_EQ(two.run({{"name", "crashes"}}),
-            "info, round 0: the vendor's library failed: exchange() has ended its process: Aborted");
+            "info, round 1: the vendor's library failed: exchange() has ended its process: Aborted");
   EXPECT_EQ(two.run({{"name", "exits"}}),
-            "info, round 0: the vendor's library failed: exchange() has ended its process: exit status 7");
+            "info, round 1: the vendor's library failed: exchange() has ended its process: exit status 7");
   EXPECT_EQ(two.run(), "fine");
 }
 
@@ -130,7 +130,7 @@ TEST_F(IsolatedPlugin, ACallBehindTheEndIsAnErrorToo) {
 TEST_F(IsolatedPlugin, WhatItSaysBesidesIsNotRead) {
   Two two("hanging", 20s);
   EXPECT_EQ(two.run({{"name", "lies"}}),
-            "info, round 0: the plug-in does not meet its interface: what its process answered cannot be read");
+            "info, round 1: the plug-in does not meet its interface: what its process answered cannot be read");
 }
 
 TEST_F(IsolatedPlugin, WhatIsNoneIsRefusedAsInThisProcess) {
