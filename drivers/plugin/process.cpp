@@ -26,15 +26,15 @@
 namespace parley::neg {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Steady = std::chrono::steady_clock;
 
 /// Before each message: its length, and of a request the seconds after which the process gives it up by itself.
 constexpr std::size_t header_size = 8;
 
 /// Until something can be read or written, or the end has come.
-bool wait_for(int channel, short what, Clock::time_point end) {
+bool wait_for(int channel, short what, Steady::time_point end) {
   for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Steady::now());
     if (left.count() <= 0) return false;
     pollfd waits{channel, what, 0};
     const int ready = ::poll(&waits, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 1'000'000)));
@@ -47,7 +47,7 @@ enum class Moved : std::uint8_t { all, ended, late };
 
 /// One end of a channel, as this process (which does not wait for ever) and the other one (which does) use it.
 template <class Call>
-Moved move(int channel, short what, std::size_t size, Clock::time_point end, Call call) {
+Moved transfer(int channel, short what, std::size_t size, Steady::time_point end, Call call) {
   for (std::size_t done = 0; done < size;) {
     const ssize_t n = call(done);
     if (n > 0) {
@@ -62,20 +62,20 @@ Moved move(int channel, short what, std::size_t size, Clock::time_point end, Cal
   }
   return Moved::all;
 }
-Moved send_all(int channel, ConstBytes octets, Clock::time_point end) {
-  return move(channel, POLLOUT, octets.size(), end, [&](std::size_t done) {
+Moved send_all(int channel, ConstBytes octets, Steady::time_point end) {
+  return transfer(channel, POLLOUT, octets.size(), end, [&](std::size_t done) {
     const ConstBytes rest = octets.subspan(done);
     return ::send(channel, rest.data(), rest.size(), MSG_NOSIGNAL);
   });
 }
-Moved read_all(int channel, MutBytes octets, Clock::time_point end) {
-  return move(channel, POLLIN, octets.size(), end, [&](std::size_t done) {
+Moved read_all(int channel, MutBytes octets, Steady::time_point end) {
+  return transfer(channel, POLLIN, octets.size(), end, [&](std::size_t done) {
     const MutBytes rest = octets.subspan(done);
     return ::recv(channel, rest.data(), rest.size(), 0);
   });
 }
 
-Moved send_message(int channel, ConstBytes message, Clock::time_point end, std::uint32_t seconds) {
+Moved send_message(int channel, ConstBytes message, Steady::time_point end, std::uint32_t seconds) {
   std::array<std::uint8_t, header_size> header{};
   Writer w(header);
   w.be32(static_cast<std::uint32_t>(message.size()));
@@ -83,7 +83,7 @@ Moved send_message(int channel, ConstBytes message, Clock::time_point end, std::
   const Moved first = send_all(channel, header, end);
   return first == Moved::all ? send_all(channel, message, end) : first;
 }
-Moved read_message(int channel, Bytes& message, Clock::time_point end, std::uint32_t& seconds) {
+Moved read_message(int channel, Bytes& message, Steady::time_point end, std::uint32_t& seconds) {
   std::array<std::uint8_t, header_size> header{};
   if (const Moved first = read_all(channel, header, end); first != Moved::all) return first;
   Reader r(header);
@@ -119,7 +119,7 @@ void leave_the_parent(int channel) {
 [[noreturn]] void serve(int channel, Process::Answer answer, Duration end_limit) {
   Bytes request;
   std::uint32_t seconds = 0;
-  constexpr Clock::time_point whenever = Clock::time_point::max();
+  constexpr Steady::time_point whenever = Steady::time_point::max();
   while (read_message(channel, request, whenever, seconds) == Moved::all) {
     ::alarm(seconds);
     const Bytes said = answer(request);
@@ -185,7 +185,7 @@ Process::~Process() {
   if (pid_ != 0) {
     ::shutdown(channel_, SHUT_WR);  // it reads an end, and ends
     std::array<std::uint8_t, 1> nothing{};
-    (void)read_all(channel_, nothing, Clock::now() + end_limit_);
+    (void)read_all(channel_, nothing, Steady::now() + end_limit_);
     kill_and_wait(pid_);
   }
   ::close(channel_);
@@ -201,7 +201,7 @@ tl::unexpected<Failure> Process::over(std::string_view what, Duration limit, boo
 
 Outcome<Bytes> Process::ask(std::string_view what, ConstBytes request, Duration limit) {
   if (pid_ == 0) return failed(Problem::vendor_library_error, fmt::format("{} has no process any more", what));
-  const Clock::time_point end = Clock::now() + limit;
+  const Steady::time_point end = Steady::now() + limit;
   Bytes answer;
   std::uint32_t none = 0;
   Moved moved = send_message(channel_, request, end, alarm_after(limit));
@@ -219,7 +219,7 @@ tl::expected<int, std::string> run_apart(Duration limit, const std::function<int
     ::_exit(code);
   }
   // The pipe ends with the process that holds its other end.
-  const bool in_time = wait_for(process.end, POLLIN, Clock::now() + limit);
+  const bool in_time = wait_for(process.end, POLLIN, Steady::now() + limit);
   ::close(process.end);
   const int status = kill_and_wait(process.pid);
   if (!in_time) return tl::unexpected(fmt::format("it is not over after {}; its process was ended", limit_text(limit)));
