@@ -23,6 +23,7 @@
 #include <ws_version.h>
 
 #include "parley_begin.h"
+#include "parley_ib.h"
 #include "parley_neg.h"
 #include "parley_rdmap.h"
 
@@ -377,6 +378,7 @@ static void register_parley(void) {
   register_init_routine(forget_file);
   register_postdissector(create_dissector_handle(dissect_post, proto_parley));
   parley_neg_register();
+  parley_ib_register();
 }
 
 static void handoff_parley(void) {
@@ -384,6 +386,7 @@ static void handoff_parley(void) {
   heuristic = find_heur_dissector_by_unique_short_name("parley_tcp");
   dissector_add_for_decode_as_with_preference("tcp.port", parley_handle);
   parley_neg_handoff();
+  parley_ib_handoff();
 }
 
 void plugin_register(void) {

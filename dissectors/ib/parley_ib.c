@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* How the plugin stands beside Wireshark's dissector of InfiniBand.
+ *
+ * That one stays what UDP port 4791, Ethertype 0x8915 and the link types of InfiniBand lead to: other dissectors (SMB
+ * Direct, NVMe, RPC over RDMA) get the payload from it and from nobody else, its filters are in use, and who disables
+ * ours must find everything as before. To take its place in the tables and call it from there would change its
+ * preference and its line in Decode As; a heuristic on its payload sees neither headers nor the ICRC, nor what a
+ * dissector before it takes; its fields say nothing of MRA, LAP, APR and XRCETH, and asking for them would have Wireshark
+ * build a tree for every frame of any capture. So a postdissector looks at each frame that it had. */
+#include "parley_ib.h"
+
+#include <epan/prefs.h>
+#include <epan/proto_data.h>
+
+int proto_parley_ib = -1, proto_parley_ibcm = -1;
+
+static gboolean check_icrc = TRUE;
+static int stock = -1, data_layer = -1, icmp = -1, icmpv6 = -1;
+
+enum { KEEP_MARK, KEEP_END };
+
+/* Whether Wireshark took the frame for InfiniBand, and not as what an ICMP error quotes. `rest`: nobody took its payload. */
+static gboolean is_infiniband(const packet_info* pinfo, gboolean* rest) {
+  gboolean found = FALSE;
+  for (wmem_list_frame_t* layer = wmem_list_head(pinfo->layers); layer != NULL; layer = wmem_list_frame_next(layer)) {
+    const int id = GPOINTER_TO_INT(wmem_list_frame_data(layer));
+    if (id == stock) {
+      found = *rest = TRUE;
+    } else if (found) {
+      *rest = *rest && (id == data_layer || id == proto_parley_ib); /* which is a layer by now */
+    } else if (id == icmp || id == icmpv6) {
+      return FALSE;
+    }
+  }
+  return found;
+}
+
+/* Wireshark's dissector makes the LID of a REQ the source of the packet. */
+static void restore_source(packet_info* pinfo, const parley_ib_packet* p) {
+  if (p->carriage != PARLEY_IB_ROCE_V2_IPV4 && p->carriage != PARLEY_IB_ROCE_V2_IPV6) return;
+  if (pinfo->src.type != pinfo->net_src.type) copy_address_shallow(&pinfo->src, &pinfo->net_src);
+}
+
+static void join(packet_info* pinfo, const parley_ib_packet* p, gboolean cm) {
+  parley_ibcm_message m;
+  void* kept = NULL;
+  if (!cm)
+    kept = (void*)(p->qpn == PARLEY_IB_GSI_QPN ? NULL : parley_ib_join(p));
+  else if (parley_ibcm_parse(p, &m))
+    kept = (void*)parley_ibcm_join(pinfo, p, &m);
+  if (kept != NULL) p_add_proto_data(wmem_file_scope(), pinfo, proto_parley_ib, cm ? KEEP_MARK : KEEP_END, kept);
+}
+
+static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* top, void* data _U_) {
+  gboolean rest = FALSE;
+  parley_ib_packet p;
+  if (!is_infiniband(pinfo, &rest) || !parley_ib_find(pinfo, &p)) return 0;
+  const gboolean cm = parley_ibcm_is(&p);
+  proto_item* item = NULL;
+  proto_tree* const tree = parley_ib_show(&p, pinfo, top, &item);
+  /* Who gets it drops a packet whose ICRC is wrong: what it says counts for nothing (IBA §9.6). */
+  const gboolean good = parley_ib_show_icrc(&p, pinfo, tree, check_icrc);
+  if (!pinfo->fd->visited && good) join(pinfo, &p, cm);
+  const parley_ib_end* const from =
+      (const parley_ib_end*)p_get_proto_data(wmem_file_scope(), pinfo, proto_parley_ib, KEEP_END);
+  if (from != NULL) parley_ib_show_end(p.tvb, tree, from);
+  restore_source(pinfo, &p);
+  if (cm) {
+    col_set_str(pinfo->cinfo, COL_PROTOCOL, "IBCM");
+    col_clear(pinfo->cinfo, COL_INFO);
+    parley_ibcm_show(&p, pinfo, top,
+                     (const parley_ibcm_mark*)p_get_proto_data(wmem_file_scope(), pinfo, proto_parley_ib, KEEP_MARK));
+  } else if (rest && p.qpn > PARLEY_IB_GSI_QPN) {
+    col_clear(pinfo->cinfo, COL_INFO);
+    col_add_str(pinfo->cinfo, COL_INFO, parley_ib_info(&p, pinfo, from));
+  }
+  if (!good) col_append_str(pinfo->cinfo, COL_INFO, " [wrong ICRC]");
+  return 1;
+}
+
+void parley_ib_register(void) {
+  proto_parley_ib = proto_register_protocol("InfiniBand transport (Parley)", "ParleyIB", "parley.ib");
+  proto_parley_ibcm = proto_register_protocol("InfiniBand CM (Parley)", "ParleyIBCM", "parley.ibcm");
+  parley_ib_show_register();
+  parley_ibcm_show_register();
+  prefs_register_bool_preference(
+      parley_module(), "ib.icrc", "Check the ICRC of RoCE and InfiniBand packets",
+      "A packet whose invariant CRC is wrong is marked and not followed. Off: for captures of "
+      "adapters that leave the field empty",
+      &check_icrc);
+  register_init_routine(parley_ib_conn_forget);
+  register_postdissector(create_dissector_handle(dissect_post, proto_parley_ib));
+}
+
+void parley_ib_handoff(void) {
+  stock = proto_get_id_by_filter_name("infiniband");
+  data_layer = proto_get_id_by_filter_name("data");
+  icmp = proto_get_id_by_filter_name("icmp");
+  icmpv6 = proto_get_id_by_filter_name("icmpv6");
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* RoCE and InfiniBand in the plugin, beside Wireshark's own dissector `infiniband`, which keeps its frames, its fields and
+ * its filters. A postdissector finds the packet in the octets of each frame that Wireshark took for InfiniBand; the first
+ * pass joins messages and data to connections and keeps that with the frame, later passes only show it. */
+#ifndef PARLEY_IB_DISSECTOR_H
+#define PARLEY_IB_DISSECTOR_H
+
+#include <epan/packet.h>
+
+#include "parley.h"
+#include "parley/wire/ib.h"
+#include "parley/wire/ibcm.h"
+
+enum { PARLEY_GID_LEN = 16, PARLEY_IBCM_FIRST = 0x0010, PARLEY_IBCM_KINDS = 11 };
+
+enum {
+#define PARLEY_X(name, attribute, octets, begin, text) PARLEY_IBCM_##name = attribute,
+  PARLEY_IBCM_MESSAGES(PARLEY_X)
+#undef PARLEY_X
+#define PARLEY_X(name, value, text) PARLEY_IBCM_ABOUT_##name = value,
+      PARLEY_IBCM_ABOUT(PARLEY_X)
+#undef PARLEY_X
+#define PARLEY_X(name, code, text) PARLEY_IBCM_REJECT_##name = code,
+          PARLEY_IBCM_REJECTS(PARLEY_X)
+#undef PARLEY_X
+#define PARLEY_X(name, value, text) PARLEY_IBCM_SERVICE_##name = value,
+              PARLEY_IBCM_SERVICES(PARLEY_X)
+#undef PARLEY_X
+#define PARLEY_X(name, value, text) PARLEY_CMA_SPACE_##name = value,
+                  PARLEY_CMA_PORT_SPACES(PARLEY_X)
+#undef PARLEY_X
+#define PARLEY_X(name, value, text) PARLEY_IB_SERVICE_##name = value,
+                      PARLEY_IB_SERVICES(PARLEY_X)
+#undef PARLEY_X
+};
+
+/* What there is to say of a packet: X(name, filter, group, severity). */
+#define PARLEY_IB_REMARKS(X)                                     \
+  X(ICRC, "ib.icrc.bad", PI_CHECKSUM, PI_ERROR)                  \
+  X(SHORT, "ib.short", PI_MALFORMED, PI_ERROR)                   \
+  X(OPCODE, "ib.opcode.unknown", PI_PROTOCOL, PI_WARN)           \
+  X(NAK, "ib.nak", PI_RESPONSE_CODE, PI_WARN)                    \
+  X(RNR, "ib.rnr", PI_RESPONSE_CODE, PI_NOTE)                    \
+  X(CNP, "ib.cnp", PI_RESPONSE_CODE, PI_NOTE)                    \
+  X(CLASS, "ibcm.class_version.unknown", PI_PROTOCOL, PI_WARN)   \
+  X(ATTRIBUTE, "ibcm.attribute.unknown", PI_PROTOCOL, PI_WARN)   \
+  X(RETRANSMISSION, "ibcm.retransmission", PI_SEQUENCE, PI_NOTE) \
+  X(REJECTED, "ibcm.rejected", PI_RESPONSE_CODE, PI_NOTE)        \
+  X(CUT, "ibcm.short", PI_MALFORMED, PI_ERROR)
+
+typedef enum {
+#define PARLEY_X(name, filter, group, severity) PARLEY_IB_REMARK_##name,
+  PARLEY_IB_REMARKS(PARLEY_X)
+#undef PARLEY_X
+      PARLEY_IB_REMARK_COUNT
+} parley_ib_remark;
+
+typedef enum { PARLEY_IB_NATIVE, PARLEY_IB_ROCE_V1, PARLEY_IB_ROCE_V2_IPV4, PARLEY_IB_ROCE_V2_IPV6 } parley_ib_carriage;
+
+typedef struct parley_ib_gid {
+  guint8 octets[PARLEY_GID_LEN];
+} parley_ib_gid;
+
+typedef struct parley_ib_operation {
+  guint8 value, services, response;
+  guint16 headers;
+  const char* text;
+} parley_ib_operation;
+
+/* One packet. Offsets are those in `tvb`. */
+typedef struct parley_ib_packet {
+  tvbuff_t* tvb;
+  parley_ib_carriage carriage;
+  gint below;                        /* LRH, GRH or IP header, where the ICRC begins to count */
+  gint grh;                          /* GRH or IPv6 header; -1: neither */
+  gint bth, end;                     /* `end`: behind the ICRC, on the wire */
+  gboolean plain;                    /* no options or extension headers stand between */
+  parley_ib_gid source, destination; /* IPv4 as ::ffff:a.b.c.d, LIDs alone as fe01::LID */
+  guint8 opcode;
+  guint32 qpn, psn;
+  const parley_ib_operation* operation; /* NULL: of no decoded service, or unknown */
+  guint16 headers;                      /* PARLEY_IB_DETH... */
+  guint16 at[16];                       /* where each header begins, by the number of its bit, from the BTH */
+  guint32 source_qpn;                   /* of a DETH; 0: none */
+  gint payload, payload_length;         /* without pad; -1: headers and pad do not fit */
+} parley_ib_packet;
+
+typedef struct parley_ibcm_message {
+  guint16 attribute;
+  guint32 local_id, remote_id; /* request_id of SIDR in the former; 0: none */
+  guint64 service_id, guid;    /* of a REQ, SIDR_REQ or REP */
+  guint32 qpn;                 /* that it announces: REQ, REP, SIDR_REP; 0: none */
+  guint8 transport;            /* PARLEY_IB_SERVICE_*, of a REQ or SIDR_REQ */
+  guint8 about;                /* of a MRA or REJ */
+  guint64 digest;              /* of the whole body */
+} parley_ibcm_message;
+
+typedef struct parley_ib_conn parley_ib_conn;
+
+/* One side of a connection: what a communication ID or a queue pair number leads to. */
+typedef struct parley_ib_end {
+  parley_ib_conn* conn;
+  guint8 side; /* PARLEY_INITIATOR or PARLEY_RESPONDER */
+} parley_ib_end;
+
+typedef struct parley_ib_sent {
+  guint32 frame, copies; /* the first; 0: none was seen */
+  guint32 answer;        /* the frame of the first answer; 0: none was seen */
+  guint64 digest;
+  nstime_t at;
+} parley_ib_sent;
+
+/* A REQ or SIDR_REQ and all that belongs to it. Its size is fixed, whatever comes. */
+struct parley_ib_conn {
+  guint32 number; /* from 1, by first frame */
+  parley_ib_end end[2];
+  parley_ib_gid address[2];
+  guint32 id[2]; /* 0: not known */
+  guint64 guid;
+  const char* service; /* "tcp:7174" */
+  guint8 transport;
+  gboolean over; /* a REJ or DREP was seen: what its queue pairs' numbers stand for is open again */
+  parley_ib_sent sent[2][PARLEY_IBCM_KINDS];
+};
+
+/* What is kept with the frame of a message. */
+typedef struct parley_ibcm_mark {
+  const parley_ib_conn* conn;
+  guint8 from;
+  guint32 first, copy; /* of a retransmission: the frame of the first, and which it is, from 2; else 0 and 1 */
+  guint32 request;     /* the frame of what it answers; 0: nothing, or not in the capture */
+  nstime_t request_at;
+} parley_ibcm_mark;
+
+/* ------------------------------------------------------------------ parley_ib_find.c: where the packet is */
+
+/* False: none of this frame. */
+gboolean parley_ib_find(packet_info* pinfo, parley_ib_packet* out);
+const parley_ib_operation* parley_ib_operation_of(guint8 opcode);
+/* Offset of a header in the packet's tvb. */
+gint parley_ib_header_at(const parley_ib_packet* p, guint16 header);
+/* Whether all of it was captured. */
+gboolean parley_ib_has(const parley_ib_packet* p, gint at, gint length);
+/* The same of the payload, counted from its first octet. */
+gboolean parley_ib_carries(const parley_ib_packet* p, gint octet, gint length);
+
+/* ------------------------------------------------------------------ parley_ib_icrc.c */
+
+/* False: it cannot be told, as octets are missing. `out`: as the field holds it, most significant octet first. */
+gboolean parley_ib_icrc(const parley_ib_packet* p, guint32* out);
+
+/* ------------------------------------------------------------------ parley_ib_words.c: codes in words */
+
+/* A time of five bits, 4.096 us * 2^code (IBA §12.7.4 and others): "20 (4.294967296 s)". */
+void parley_ib_timeout_label(gchar* label, guint32 code);
+/* In units of 10 microseconds. */
+guint32 parley_ib_rnr_timer(guint8 code);
+/* -1: no end-to-end flow control. */
+gint32 parley_ib_credits(guint8 code);
+const char* parley_ib_syndrome_words(wmem_allocator_t* scope, guint8 syndrome);
+/* "RC SEND Only", "CNP", "RD opcode 0x44". */
+const char* parley_ib_opcode_words(wmem_allocator_t* scope, guint8 opcode);
+/* "tcp:7174", or the ID in hexadecimal. */
+const char* parley_ib_service_words(wmem_allocator_t* scope, guint64 service_id);
+/* What the additional information of a REJ is; NULL: octets. */
+const char* parley_ibcm_ari_words(wmem_allocator_t* scope, guint16 reason, const guint8* info, guint length);
+const char* parley_ib_transport_words(guint8 transport);
+
+/* ------------------------------------------------------------------ parley_ib_conn.c: what belongs together */
+
+void parley_ib_conn_forget(void);
+/* First pass: the connection of a message, and what is to be kept of it. */
+const parley_ibcm_mark* parley_ibcm_join(packet_info* pinfo, const parley_ib_packet* p, const parley_ibcm_message* m);
+/* First pass: the side that sent the packet of data, or NULL. */
+const parley_ib_end* parley_ib_join(const parley_ib_packet* p);
+
+/* ------------------------------------------------------------------ parley_ib_show.c, parley_ibcm_show.c */
+
+void parley_ib_show_register(void);
+void parley_ibcm_show_register(void);
+void parley_ib_remark_on(packet_info* pinfo, proto_item* item, parley_ib_remark remark, const char* format, ...)
+    G_GNUC_PRINTF(4, 5);
+/* Shows all but the ICRC and what the payload is. */
+proto_tree* parley_ib_show(const parley_ib_packet* p, packet_info* pinfo, proto_tree* top, proto_item** item);
+/* The trailer, last. */
+gboolean parley_ib_show_icrc(const parley_ib_packet* p, packet_info* pinfo, proto_tree* tree, gboolean check);
+/* A subtree about the connection, and who of it sent this. */
+proto_tree* parley_ib_show_conn(tvbuff_t* tvb, proto_tree* top, const parley_ib_conn* c, guint8 from);
+/* The same for a packet of data, with what set it up. */
+void parley_ib_show_end(tvbuff_t* tvb, proto_tree* top, const parley_ib_end* from);
+const char* parley_ib_info(const parley_ib_packet* p, packet_info* pinfo, const parley_ib_end* from);
+
+/* The payload is a datagram of the CM, as far as it was captured: false if it is none. */
+gboolean parley_ibcm_is(const parley_ib_packet* p);
+/* False: the message's body is not there, or not known. */
+gboolean parley_ibcm_parse(const parley_ib_packet* p, parley_ibcm_message* out);
+/* Of a message of the class version that is known, those that are there. */
+void parley_ibcm_show_fields(const parley_ib_packet* p, proto_tree* tree, guint16 attribute);
+void parley_ibcm_fields_register(void);
+void parley_ibcm_show(const parley_ib_packet* p, packet_info* pinfo, proto_tree* top, const parley_ibcm_mark* mark);
+
+/* parley_ib.c */
+extern int proto_parley_ib, proto_parley_ibcm;
+void parley_ib_register(void);
+void parley_ib_handoff(void);
+
+#endif
