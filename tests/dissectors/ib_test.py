@@ -1,0 +1,407 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""RoCE and the InfiniBand CM: every field of the captured messages against another decoder's reading, every field of made
+ones against their generator, the ICRC against each octet that it covers. PARLEY_REWRITE=1 writes the lines of golden/ib
+anew: read the difference."""
+import ipaddress
+import os
+import random
+import re
+import unittest
+
+import harness
+import ib_wire as ib
+from ib_case import (BTH, CAPTURES, CM, COLUMNS, ERROR, GOLDEN, INFINIBAND, NOT_OURS, NOTE, REAL, STOCK, WARNING, Case, number, octets_of,
+                     other_reading)
+from robust_test import frames_of
+
+SEED = int(os.environ.get("PARLEY_SEED", "4791"))
+GOOD, BAD, UNVERIFIED = "1", "0", "2"
+# The other decoder's names.
+NAMES = {"lcid": "local_comm_id", "rcid": "remote_comm_id", "reqid": "request_id", "vendor": "ece_vendor", "sid": "service_id",
+         "ca_guid": "local_ca_guid", "resp_res": "responder_resources", "init_depth": "initiator_depth", "eecn": "local_eecn",
+         "reecn": "remote_eecn", "rem_cm_to": "remote_cm_response_timeout", "loc_cm_to": "local_cm_response_timeout",
+         "tst": "service_type", "e2e": "flow_control", "psn": "starting_psn", "retry": "retry_count", "pkey": "p_key",
+         "mtu": "path_mtu", "rdc": "rdc_exists", "rnr": "rnr_retry_count", "max_cm_retries": "max_cm_retries", "srq": "srq",
+         "ett": "extended_service", "msg_mraed": "about", "msg_rejected": "about", "svc_to": "service_timeout", "ari_len": "info_length",
+         "ail": "info_length", "reason": "reason", "rqpn": "remote_qpn", "tgt_ack_delay": "target_ack_delay",
+         "failover": "failover_accepted", "status": "sidr_status", "hdr.base": "base_version", "hdr.cls": "class",
+         "hdr.ver": "class_version", "hdr.method": "method", "hdr.status": "mad_status", "hdr.tid": "transaction_id",
+         "hdr.attr": "message", "hdr.mod": "attribute_modifier", "primary.llid": "primary.local_lid",
+         "primary.rlid": "primary.remote_lid", "primary.lgid": "primary.local_gid", "primary.rgid": "primary.remote_gid",
+         "primary.flow": "primary.flow_label", "primary.rate": "primary.packet_rate", "primary.tclass": "primary.traffic_class",
+         "primary.hop": "primary.hop_limit", "primary.sl": "primary.sl", "primary.subnet_local": "primary.subnet_local",
+         "primary.ack_to": "primary.local_ack_timeout"}
+HEADERS = tuple(f"parley.ib.{name}" for name in """opcode operation transport se m pad tver p_key fecn becn qpn ack_req psn deth.q_key
+    deth.source_qpn xrceth.srqn reth.va reth.r_key reth.length atomic.va atomic.r_key atomic.swap atomic.compare atomic.add atomic.original
+    aeth.syndrome aeth.meaning aeth.credits aeth.rnr_timer aeth.nak aeth.msn immediate ieth.r_key payload_length data
+    icrc.status""".split())
+
+
+def texts(name):
+    """{value: words} of a list of include/parley/wire."""
+    source = "".join((harness.SOURCE / f"include/parley/wire/{file}.h").read_text(encoding="utf-8") for file in ("ib", "ibcm"))
+    rows = re.search(rf"#define PARLEY_{name}\(X\)((?:.*\\\n)*.*\n)", source)[1]
+    return {number(value): text for value, text in re.findall(r'X\(\w+, (\w+), (?:[^"()]*)"([^"]*)"\)', rows)}
+
+
+class Messages(Case):
+    def test_every_field_of_every_captured_message(self):
+        messages = 0
+        for name in CAPTURES:
+            frames = self.real(name)
+            for frame, kind, expected in other_reading(name):
+                messages += 1
+                with self.subTest(capture=name, frame=frame):
+                    self.message_is(kind, expected, frames[frame])
+        self.assertEqual(messages, 183)
+
+    def message_is(self, kind, expected, layers):
+        one = {field.removeprefix("parley."): values[0] for field, values in layers.items() if len(values) == 1}
+        self.assertEqual(texts("IBCM_MESSAGES")[number(one["ibcm.message"])], kind)
+        bth = [number(one[name.removeprefix("parley.")]) for name in BTH]
+        last = [expected.pop(name) for name in ("psn", "ackreq", "q_key", "sqp")] if "psn" in expected else None
+        if isinstance(last[0], int):
+            self.assertEqual(bth, last)
+        expected.pop("t")
+        private = octets_of(expected.pop("priv"))
+        info = octets_of(expected.pop("ari", expected.pop("ai", "")))
+        for key, value in expected.items():
+            shown = one.get(f"ibcm.{self.name_of(key, kind)}")
+            self.assertIsNotNone(shown, key)
+            if key.endswith("gid"):
+                self.assertEqual(ipaddress.ip_address(shown), ipaddress.ip_address(value), key)
+            else:
+                self.assertEqual(number(shown), value if isinstance(value, int) else number(value), key)
+        self.assertEqual(octets_of(one.get("ibcm.info", "")), info)
+        self.assertEqual(self.cma_of(one) + octets_of(one.get("ibcm.private_data", "")), private)
+
+    def name_of(self, key, kind):
+        if kind == "SIDR_REP" and key in ("qpn", "qkey"):
+            return {"qpn": "qpn", "qkey": "q_key"}[key]
+        return {"qpn": "local_qpn", "qkey": "local_q_key"}.get(key) or NAMES[key]
+
+    def cma_of(self, one):
+        """The octets of the header that stands before the consumer's data."""
+        if "ibcm.cma.version" not in one:
+            return b""
+        four = number(one["ibcm.cma.ip_version"]) == 4
+        ends = [one[f"ibcm.cma.{end}{'' if four else '_ip6'}"] for end in ("source", "destination")]
+        return ib.cma(number(one["ibcm.cma.source_port"]), *ends)
+
+    def test_every_field_of_made_messages(self):
+        """All eleven, with anything in every field."""
+        chance, capture, made = random.Random(SEED), ib.Frames(), {}
+        for draw in range(12):
+            for kind, places in ib.FIELDS.items():
+                fields = {name: chance.randrange(1 << bits) if draw else (1 << bits) - 1 for name, (_, _, bits) in places.items()}
+                if "info_length" in fields:
+                    fields["info_length"] = chance.randrange(73)
+                wrapped = {name.replace(".", "__"): value for name, value in fields.items()}
+                packet = ib.cm(kind, psn=draw, transaction=draw << 40 | kind, modifier=chance.randrange(1 << 32), **wrapped)
+                made[capture.add(ib.v2(packet) if draw % 2 else ib.v1(packet))] = kind, fields
+        frames = self.shown(capture.octets(), (*CM, "parley.ib.icrc.status"))
+        for frame, (kind, fields) in made.items():
+            one = {field.removeprefix("parley.ibcm."): values[0] for field, values in frames[frame].items() if values}
+            self.assertEqual((number(one["message"]), one["parley.ib.icrc.status"]), (kind, GOOD))
+            for name, value in fields.items():
+                with self.subTest(frame=frame, message=kind, field=name):
+                    self.assertEqual(self.value_of(name, one), self.shown_of(name, value, kind, fields))
+            extra = {"sidr_status"} if kind == ib.APR else set()
+            self.assertFalse(extra & set(one))
+
+    def value_of(self, name, one):
+        if name.endswith("gid"):
+            return int(ipaddress.ip_address(one[name]))
+        return octets_of(one.get(name, "")) if name in ("info", "private_data") else number(one[name])
+
+    def shown_of(self, name, value, kind, fields):
+        _, _, bits = ib.FIELDS[kind][name]
+        if name == "private_data":
+            return value.to_bytes(bits // 8, "big").rstrip(b"\0")
+        if name == "info":
+            return value.to_bytes(bits // 8, "big")[:fields["info_length"]]
+        return value
+
+    def test_ece_vendors_are_put_together(self):
+        capture = ib.Frames()
+        replied = bytearray(ib.body(ib.REP, {"local_comm_id": 1}))
+        replied[15], replied[19], replied[23] = 1, 2, 3
+        resolved = bytearray(ib.body(ib.SIDR_REP, {"request_id": 1}))
+        resolved[6:8], resolved[11] = b"\x01\x02", 3
+        for kind, octets in (ib.REP, replied), (ib.SIDR_REP, resolved):
+            capture.add(ib.v2(ib.cm(kind, octets=bytes(octets))))
+        frames = self.once(capture.octets(), ("parley.ibcm.ece_vendor",))
+        self.assertEqual([layers["parley.ibcm.ece_vendor"] for layers in frames.values()], [["0x010203"]] * 2)
+
+    def test_codes_in_words(self):
+        capture, expected = ib.Frames(), []
+        for kind, field, name, before in ((ib.REJ, "reason", "IBCM_REJECTS", "REJ of REQ: "), (ib.SIDR_REP, "sidr_status", "IBCM_SIDR_STATUS", "SIDR_REP: "),
+                                          (ib.APR, "ap_status", "IBCM_AP_STATUS", "APR: ")):
+            words = texts(name)
+            self.assertGreaterEqual(len(words), 6)
+            for code in range(max(words) + 2):
+                unknown = "unassigned reason" if kind == ib.REJ else "unassigned status"
+                expected.append(before + words.get(code, unknown))
+                capture.add(ib.v2(ib.cm(kind, **{field: code})))
+        self.assertIn("REJ of REQ: invalid service ID: nobody listens there", expected)
+        self.assertIn("REJ of REQ: unassigned reason", expected)
+        frames = self.once(capture.octets(), COLUMNS)
+        self.assertEqual([layers["_ws.col.Info"][0].split(", request=")[0] for layers in frames.values()], expected)
+        self.assertEqual({layers["_ws.col.Protocol"][0] for layers in frames.values()}, {"IBCM"})
+
+    def test_what_a_reject_brings_along(self):
+        rows = ((4, ib.GUIDS[ib.A].to_bytes(8, "big"), "CA GUID of the sender: 0x505400fffe000002"),
+                (12, ib.gid(ib.B), "GID that would do: ::ffff:192.0.2.1"), (18, ib.gid(ib.B6), "GID that would do: 2001:db8::1"),
+                (13, b"\x00\x12", "LID that would do: 0x0012"), (26, b"\x03", "path MTU that would do: 0x03"),
+                (31, b"\x02", "class version that would do: 0x02"), (28, b"because", None), (4, b"short", None), (12, b"", None))
+        capture = ib.Frames()
+        for reason, info, _ in rows:
+            capture.add(ib.v2(ib.cm(ib.REJ, reason=reason, info=info, info_length=len(info))))
+        frames = self.once(capture.octets(), ("parley.ibcm.message", "parley.ibcm.info", "parley.ibcm.info.meaning"))
+        self.assertEqual([(octets_of(layers.get("parley.ibcm.info", [""])[0]), layers.get("parley.ibcm.info.meaning", [None])[0])
+                          for layers in frames.values()], [row[1:] for row in rows])
+
+    def test_times_of_timeouts(self):
+        capture = ib.Frames()
+        for code in range(32):
+            capture.add(ib.v2(ib.cm(ib.MRA, service_timeout=code)))
+        text = self.tshark.run("-n", "-r", self.tshark.file("times.pcap", capture.octets()), "-V", "-Y", "parley.ibcm").stdout
+        found = re.findall(r"Service timeout: (\d+) \(([\d.]+) (us|ms|s)\)", text)
+        units = {"us": 10**3, "ms": 10**6, "s": 10**9}
+        self.assertEqual([round(float(value) * units[unit]) for _, value, unit in found], [4096 << code for code in range(32)])
+        self.assertIn(("20", "4.294967296", "s"), found)
+
+    def test_services_by_name(self):
+        rows = ((ib.service_id("tcp", 7174), "tcp:7174"), (ib.service_id("udp", 7174), "udp:7174"), (ib.service_id("ib", 9015), "ib:9015"),
+                (ib.service_id("ipoib", 1), "ipoib:1"), (0x1000000000000404, "0x1000000000000404"), (0x0000000001990001, "0x0000000001990001"))
+        capture = ib.Frames()
+        for count, (service, _) in enumerate(rows):
+            capture.add(ib.v2(ib.cm(ib.REQ, local_comm_id=count + 1, service_id=service)))
+        frames = self.once(capture.octets(), ("parley.ibcm.service", "_ws.col.Info"))
+        self.assertEqual([layers["parley.ibcm.service"][0] for layers in frames.values()], [row[1] for row in rows])
+        self.assertEqual([layers["_ws.col.Info"][0].split()[1] for layers in frames.values()], [row[1] for row in rows])
+
+    def test_the_header_of_the_rdma_ip_cm_is_only_where_it_may_be(self):
+        """An ID of another kind has none; nor has AF_IB, whose private data is the program's from its first octet."""
+        header = ib.cma(40000, ib.A, ib.B)
+        rows = ((ib.service_id("tcp", 1), header, True), (ib.service_id("ib", 1), header, True), (0x1000000000000404, header, False),
+                (ib.service_id("tcp", 1), b"\x01" + header[1:], False), (ib.service_id("tcp", 1), b"\0\x50" + header[2:], False))
+        capture = ib.Frames()
+        for count, (service, private, _) in enumerate(rows):
+            capture.add(ib.v2(ib.cm(ib.REQ, local_comm_id=count + 1, service_id=service, private_data=private + b"more")))
+        frames = self.once(capture.octets(), ("parley.ibcm.cma.source_port", "parley.ibcm.private_data"))
+        self.assertEqual([("parley.ibcm.cma.source_port" in layers, octets_of(layers["parley.ibcm.private_data"][0]))
+                          for layers in frames.values()], [(there, (b"" if there else private) + b"more") for _, private, there in rows])
+
+
+class Packets(Case):
+    def test_every_captured_icrc_is_right(self):
+        for name, count in (*CAPTURES.items(), INFINIBAND):
+            frames = self.real(name)
+            with self.subTest(capture=name):
+                self.assertEqual([layers["parley.ib.icrc.status"] for layers in frames.values() if "parley.ib" in layers], [[GOOD]] * count)
+        self.assertEqual(sum(CAPTURES.values()), 1734)
+
+    def test_the_icrc_covers_what_it_has_to(self):
+        """One bit of each octet is changed: it is noticed, but for what may change on the way."""
+        ack = ib.data(ib.RC | 0x11, 0x11)
+        cases = ((ib.v2(ack), 14, {1, 8, 10, 11, 26, 27, 32}, {0: 0}), (ib.v2(ack, ib.A6, ib.B6), 14, {1, 2, 3, 7, 46, 47, 52}, {0: 1}),
+                 (ib.v1(ack), 14, {1, 2, 3, 7, 44}, {0: 1}), (ib.v1(ack, tags=bytes.fromhex("8100a001")), 18, {1, 2, 3, 7, 44}, {0: 1}))
+        capture, expected = ib.Frames(), {}
+        for frame, begin, hidden, half in cases:
+            for at in range(len(frame) - begin):
+                changed = bytearray(frame)
+                changed[begin + at] ^= 1 << random.Random(at).randrange(4)
+                expected[capture.add(bytes(changed))] = at in hidden or half.get(at) == 1
+                if at in half:
+                    changed = bytearray(frame)
+                    changed[begin + at] ^= 0x40  # the version
+                    expected[capture.add(bytes(changed))] = False
+        frames = self.once(capture.octets(), ("parley.ib.icrc.status",))
+        self.assertEqual({frame for frame, layers in frames.items() if layers["parley.ib.icrc.status"] == [GOOD]},
+                         {frame for frame, good in expected.items() if good})
+
+    def test_a_wrong_icrc_is_marked_unless_it_is_not_checked(self):
+        capture = ib.Frames()
+        capture.add(ib.v2(ib.data(ib.RC | 0x11, 0x11), damage=1))
+        self.assertEqual([(frame, severity) for frame, severity, _ in self.said(capture.octets())], [(1, ERROR)])
+        field = ("parley.ib.icrc.status", "parley.ib.icrc.bad", "_ws.col.Info")
+        layers = self.once(capture.octets(), field)[1]
+        self.assertEqual(layers["parley.ib.icrc.status"], [BAD])
+        self.assertTrue(layers["_ws.col.Info"][0].endswith(" [wrong ICRC]"))
+        off = ("-o", "parley.ib.icrc:FALSE")
+        layers = self.once(capture.octets(), field, off)[1]
+        self.assertEqual(layers["parley.ib.icrc.status"], [UNVERIFIED])
+        self.assertNotIn("wrong ICRC", layers["_ws.col.Info"][0])
+        self.assertEqual(self.said(capture.octets(), off), [])
+
+    def test_every_opcode_on_every_carriage(self):
+        """Each header of each opcode has the values that were put in, and the payload is what is left."""
+        capture, made = ib.Frames(), {}
+        for low, (name, headers, response) in ib.OPERATIONS.items():
+            for service, word in ib.SERVICES.items():
+                if (service == ib.UC and (low > 0x0B)) or (service == ib.UD and low not in (4, 5)):
+                    continue
+                payload = b"payload"[:low % 8] if ib.has_payload(low) else b""
+                packet = ib.data(service | low, 0x123456, 0x654321, payload, ack=1)
+                for frame in (ib.v2(packet), ib.v2(packet, ib.A6, ib.B6), ib.v1(packet), ib.v1(packet, tags=bytes.fromhex("8100a001"))):
+                    made[capture.add(frame)] = f"{word} {name}", service, headers, response, payload
+        frames = self.once(capture.octets(), HEADERS)
+        self.assertEqual(len(frames), len(made))
+        for frame, (name, service, headers, response, payload) in made.items():
+            one = {field.removeprefix("parley.ib."): values[0] for field, values in frames[frame].items()}
+            expected = {"operation": name, "qpn": "0x123456", "psn": str(0x654321), "ack_req": "1", "icrc.status": GOOD,
+                        "payload_length": str(len(payload)), "pad": str(-len(payload) % 4)}
+            if payload:
+                expected["data"] = payload.hex()
+            if service == ib.UD:
+                expected |= {"deth.q_key": "0x01234567", "deth.source_qpn": "0x000011"}
+            if service == ib.XRC and not response:
+                expected["xrceth.srqn"] = "0x020001"
+            for header in headers:
+                expected |= {"r": {"reth.va": "0x00007f0012345678", "reth.r_key": "0x00001234", "reth.length": str(len(payload))},
+                             "a": {"aeth.syndrome": "0x1f", "aeth.meaning": "ACK", "aeth.msn": "1"}, "o": {"atomic.original": "5"},
+                             "t": {"atomic.va": "0x00007f0012345678", "atomic.r_key": "0x00001234"}, "i": {"immediate": "cafebabe"},
+                             "v": {"ieth.r_key": "0x0000abcd"}}[header]
+            if "t" in headers:
+                expected |= {"atomic.add": "7"} if name.endswith("FetchAdd") else {"atomic.swap": "7", "atomic.compare": "6"}
+            with self.subTest(frame=frame, name=name):
+                self.assertEqual({field: value for field, value in one.items() if field not in ("opcode", "transport", "se", "m", "tver", "p_key", "fecn", "becn")},
+                                 expected)
+
+    def test_syndromes_in_words(self):
+        capture = ib.Frames()
+        for syndrome in range(256):
+            capture.add(ib.v2(ib.data(ib.RC | 0x11, 0x11, syndrome=syndrome)))
+        frames = self.once(capture.octets(), HEADERS)
+        naks = texts("IB_NAKS")
+        self.assertEqual(len(naks), 5)
+        for syndrome in range(256):
+            one = {field.removeprefix("parley.ib.aeth."): values[0] for field, values in frames[syndrome + 1].items()}
+            code = syndrome & 0x1F
+            step = code if code < 2 else 1 << code // 2 if code % 2 == 0 else 3 << (code - 3) // 2  # 2, 3, 4, 6, 8, 12, ...
+            with self.subTest(syndrome=syndrome):
+                if syndrome < 0x20:
+                    plural = "" if step == 1 else "s"
+                    self.assertEqual((one["meaning"], one.get("credits")),
+                                     ("ACK", None) if code == 31 else (f"ACK, {step} credit{plural}", str(step)))
+                elif syndrome < 0x40:
+                    milliseconds = step / 100 if code else 655.36
+                    self.assertEqual((one["meaning"], float(one["rnr_timer"])), (f"RNR NAK, {milliseconds:.2f} ms", round(milliseconds / 1000, 5)))
+                elif 0x60 <= syndrome < 0x80:
+                    self.assertEqual((one["meaning"], one["nak"]), ("NAK: " + naks.get(code, "reserved NAK code"), str(code)))
+                else:
+                    self.assertEqual(one["meaning"], f"reserved syndrome 0x{syndrome:02X}")
+
+    def test_congestion_notifications_and_unknown_opcodes(self):
+        capture = ib.Frames()
+        for packet in ib.cnp(0x118), ib.bth(0x80, 0x118) + bytes(16), ib.bth(0x15, 0x11), ib.bth(0xE3, 0x11), ib.bth(0x44, 0x11) + bytes(16):
+            capture.add(ib.v2(packet, sport=0))
+        frames = self.once(capture.octets(), ("parley.ib.operation", "parley.ib.becn", "_ws.col.Info"))
+        self.assertEqual([layers["parley.ib.operation"][0] for layers in frames.values()],
+                         ["CNP", "CNP opcode 0x80", "RC opcode 0x15", "manufacturer opcode 0xE3", "RD opcode 0x44"])
+        self.assertEqual((frames[1]["parley.ib.becn"], frames[1]["_ws.col.Info"]), (["1"], ["CNP QP=0x000118"]))
+        self.assertEqual([(frame, severity) for frame, severity, words in self.said(capture.octets()) if "opcode" in words or "ongestion" in words],
+                         [(1, NOTE), (2, WARNING), (3, WARNING)])
+
+    def test_the_captured_scapy_frames(self):
+        """Of ConnectX-4 adapters: a CNP, and RoCEv1."""
+        macs = bytes.fromhex("525400000001525400000002")
+        capture = ib.Frames()
+        capture.add(macs + bytes.fromhex("0800" "45c2003c718c4000401191610a0011010a001201000012b7002800008100ffff4000011800000000" + "00" * 16 + "82fd002a"))
+        capture.add(macs + bytes.fromhex("8915" "6020000000281b4000000000000000000000ffff0f00000200000000000000000000ffff0f000002"
+                                         "0a70ffff0000010a80a788bc000055d4c0726000000047b3000000050000000001000000e3d856bb"))
+        frames = self.once(capture.octets(), HEADERS)
+        self.assertEqual([(layers["parley.ib.operation"][0], layers["parley.ib.icrc.status"][0]) for layers in frames.values()],
+                         [("CNP", GOOD), ("RC RDMA WRITE Only", GOOD)])
+        self.assertEqual((frames[2]["parley.ib.reth.length"], frames[2]["parley.ib.payload_length"]), (["5"], ["5"]))
+
+
+class Beside(Case):
+    def test_lines_of_the_captures_are_the_reviewed_ones(self):
+        """Of the large captures only what is no plain data."""
+        for name, count in (*CAPTURES.items(), INFINIBAND):
+            frames = self.real(name)
+            lines = [f"{frame} {layers['_ws.col.Source'][0]} {layers['_ws.col.Protocol'][0]} {layers['_ws.col.Info'][0]}"
+                     for frame, layers in frames.items() if "parley.ib" in layers
+                     and (count < 600 or set(layers) & {"parley.ibcm", "parley.ib.nak", "parley.ib.rnr"})]
+            text, golden = "\n".join(lines) + "\n", GOLDEN / f"{name}.txt"
+            if os.environ.get("PARLEY_REWRITE"):
+                golden.write_text(text, encoding="utf-8")
+            with self.subTest(capture=name):
+                self.assertEqual(golden.read_text(encoding="utf-8") if golden.exists() else "", text)
+
+    def test_it_follows_decode_as_and_the_switches(self):
+        capture = ib.Frames()
+        frame = ib.v2(ib.req(1, ("tcp", 1), 0x11))
+        capture.add(frame)
+        capture.add(frame[:36] + b"\x30\x39" + frame[38:])  # another port, and so another ICRC
+        fields = ("parley.ib.qpn", "parley.ibcm.message", "infiniband.bth.destqp")
+        def seen(*options):
+            return {frame: sorted(layers) for frame, layers in self.once(capture.octets(), fields, options).items()}
+        everything = sorted(fields)
+        self.assertEqual(seen(), {1: everything})
+        self.assertEqual(seen("-d", "udp.port==12345,infiniband"), {1: everything, 2: everything})
+        self.assertEqual(seen("--disable-protocol", "parley.ib"), {1: ["infiniband.bth.destqp"]})
+        self.assertEqual(seen("--disable-protocol", "parley"), {1: everything})
+        self.assertEqual(seen("--disable-protocol", "infiniband"), {})
+
+    def test_wiresharks_own_view_stays(self):
+        """Its fields are the same with the plugin and without, in every captured frame."""
+        with harness.Tshark(False) as stock:
+            for name in "rxe61_cm", "rxe61_sidr_stale_abort":
+                plain = stock.fields(stock.file(f"{name}.pcap", (REAL / f"{name}.pcap").read_bytes()), STOCK, NOT_OURS)
+                self.assertEqual({field for layers in plain.values() for field in layers}, set(STOCK))
+                ours = {str(frame): {field: layers[field] for field in STOCK if field in layers} for frame, layers in self.real(name).items()}
+                self.assertEqual({frame: layers for frame, layers in ours.items() if layers}, plain)
+
+    def test_broken_packets(self):
+        short = ib.cm(ib.RTU, local_comm_id=1)
+        capture, words = ib.Frames(), []
+        for packet, severity, text in (
+                (ib.bth(0x0C, 0x11) + bytes(8), ERROR, "The packet of 24 octets is too short for its headers, pad and ICRC"),
+                (ib.bth(0x04, 0x11, pad=3), ERROR, "The packet of 16 octets is too short for its headers, pad and ICRC"),
+                (short[:120], ERROR, "A MAD of 100 octets; it has to have 256"),
+                (ib.cm(ib.RTU, class_version=1), WARNING, "Class version 1 of the CM; only 2 is known"),
+                (ib.cm(0x1B, octets=bytes(232)), WARNING, "Attribute 0x001b is no message of the CM"),
+                (ib.cm(ib.REJ, reason=8), NOTE, "Rejected, reason 8: invalid service ID: nobody listens there"),
+                (ib.cm(ib.SIDR_REP, sidr_status=2), NOTE, "Refused, status 2: rejected by the service"),
+                (ib.cm(ib.APR, ap_status=2), NOTE, "Alternate path refused, status 2: alternate paths not supported"),
+                (ib.data(0x11, 0x11, syndrome=0x62), WARNING, "NAK: remote access error"),
+                (ib.data(0x11, 0x11, syndrome=0x20), NOTE, "Receiver not ready: the sender has to wait 655.36 ms")):
+            words.append((capture.add(ib.v2(packet)), severity, text))
+        own = [row for row in self.said(capture.octets()) if not row[2].startswith("Malformed") and "infiniband" not in row[2].lower()]
+        self.assertEqual(own, words)
+
+    def test_cut_captures_accuse_nobody(self):
+        """What was not captured is not called short, nor its ICRC wrong."""
+        capture = ib.Frames()
+        for packet in ib.req(1, ("tcp", 1), 0x11), ib.data(0x0A, 0x11, payload=bytes(100)), ib.data(0xAA, 0x11, payload=b"12345"):
+            frame = ib.v2(packet)
+            for size in range(34, len(frame)):
+                capture.add(frame, captured=size)
+        frames = self.once(capture.octets(), ("parley.ib.icrc.status", "parley.ib.icrc.bad", "parley.ib.short", "parley.ibcm.short", "parley.ib.psn"))
+        self.assertEqual({field for layers in frames.values() for field in layers}, {"parley.ib.psn"})
+
+    def test_every_filter_of_the_guide_finds_something(self):
+        guide = (harness.SOURCE / "docs/wireshark.md").read_text(encoding="utf-8")
+        filters = re.findall(r"^\| `(parley\.ib\S*(?: .*)?)` \| [^|]* \|$", guide, re.MULTILINE)
+        self.assertGreater(len(filters), 12)
+        capture = ib.Frames()
+        for name in "rxe61_cm", "rxe61_mra_mcast_ll", "rxe61_sidr_stale_abort", "rxe61_unreachable":
+            for octets, _ in frames_of((REAL / f"{name}.pcap").read_bytes()):
+                capture.add(octets)
+        for packet in (ib.cnp(0x118), ib.data(0xAA, 0x11), ib.data(0x11, 0x11, syndrome=0x60), ib.data(0x11, 0x11, syndrome=0x21),
+                       ib.cm(ib.LAP), ib.cm(ib.APR, ap_status=2)):
+            capture.add(ib.v2(packet))
+        capture.add(ib.v2(ib.data(0x11, 0x11), damage=1))
+        path = self.tshark.file("guide.pcap", capture.octets())
+        done = self.tshark.run("-n", "-2", "-q", "-r", path, "-z", ",".join(("io,stat,0", *filters)))
+        self.assertEqual((done.returncode, done.stderr.strip()), (0, ""))
+        counts = re.findall(r"(\d+) \| +\d+ \|", done.stdout.splitlines()[-2])
+        self.assertEqual(len(counts), len(filters))
+        self.assertEqual([text for text, count in zip(filters, counts) if count == "0"], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
