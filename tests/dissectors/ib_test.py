@@ -398,9 +398,10 @@ class Beside(Case):
         path = self.tshark.file("guide.pcap", capture.octets())
         done = self.tshark.run("-n", "-2", "-q", "-r", path, "-z", ",".join(("io,stat,0", *filters)))
         self.assertEqual((done.returncode, done.stderr.strip()), (0, ""))
-        counts = re.findall(r"(\d+) \| +\d+ \|", done.stdout.splitlines()[-2])
+        cells = done.stdout.splitlines()[-2].strip("|").split("|")  # the interval, then frames and octets of each filter
+        counts = [int(cell) for cell in cells[1:2 * len(filters) + 1:2]]
         self.assertEqual(len(counts), len(filters))
-        self.assertEqual([text for text, count in zip(filters, counts) if count == "0"], [])
+        self.assertEqual([text for text, count in zip(filters, counts) if count == 0], [])
 
 
 if __name__ == "__main__":

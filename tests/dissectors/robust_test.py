@@ -19,6 +19,7 @@ import subprocess
 import unittest
 
 import harness
+import ib_wire as ib
 import neg_wire
 from wire import C, INITIATOR, M, REP, REQ, RESPONDER, S, Capture, enhanced, startup, terminate
 
@@ -32,6 +33,7 @@ TEXT, JSON = ("-V",), ("-2", "-T", "json")
 TREE = ("-T", "fields", "-e", "parley.mpa.fpdu")  # the whole tree, but not its text, which is slow
 TAP = ("-2", "-q", "-z", "parley,conn", "-z", "expert")
 NOT_OURS = ("--disable-protocol", "rpcordma")  # it takes perftest over RoCE for its own, and fails an assertion of Wireshark's
+ROCE_UNCHECKED = ("-o", "parley.ib.icrc:FALSE")
 FILE_HEADER = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1)
 
 
@@ -237,6 +239,35 @@ class Robust(unittest.TestCase):
         for options in (), ("-o", "parley.private_data:neg"):
             self.survives("private.pcap", capture.octets(), TEXT, TAP, options=options)
 
+    def test_roce_cut_at_every_octet(self):
+        """Not captured to its end, and shorter on the wire; the ICRC of the latter is wrong, so it is not asked for."""
+        snapped, short = ib.Frames(), ib.Frames()
+        for frame in itertools.islice(roce_kinds(), 0, None, THIN):
+            place = 34 if frame[12:14] == b"\x08\x00" else 54 if frame[12:14] == b"\x86\xdd" else None
+            for size in range(14, len(frame)):
+                snapped.add(frame, captured=size)
+                if place and size >= place + 8:
+                    short.add(shortened(frame[:place + 4] + struct.pack(">H", size - place) + frame[place + 6:], size))
+        self.assertGreater(short.count, 10_000 // THIN)
+        self.survives("roce-snapped.pcap", snapped.octets(), TEXT, TAP)
+        self.survives("roce-short.pcap", short.octets(), JSON, options=ROCE_UNCHECKED)
+
+    def test_roce_with_anything_in_it(self):
+        """Octets changed at random behind the addresses, and messages of the CM with anything in them."""
+        chance, capture = random.Random(SEED), ib.Frames()
+        for frame in itertools.islice(roce_kinds(), 0, None, THIN):
+            for _ in range(60):
+                octets = bytearray(frame)
+                for _ in range(chance.choice((1, 1, 3, 20))):
+                    octets[chance.randrange(14 if chance.random() < 0.1 else 34, len(octets))] = chance.choice((0, 1, 0x40, 0xFF, chance.randrange(256)))
+                capture.add(bytes(octets))
+        for _ in range(3000 // THIN):
+            body = bytearray(chance.randbytes(232))
+            body[:8] = struct.pack(">II", chance.randrange(6), chance.randrange(6))  # a few IDs, so that they meet
+            packet = ib.cm(chance.randrange(0x10, 0x1C), octets=bytes(body), class_version=chance.choice((2, 2, 2, 1)), method=chance.choice((3, 3, 3, 0x83)))
+            capture.add(chance.choice((ib.v2, ib.v1))(packet, *chance.choice(((ib.A, ib.B), (ib.B, ib.A)))))
+        self.survives("roce-anything.pcap", capture.octets(), TEXT, TAP, options=ROCE_UNCHECKED)
+
     def test_random_packets(self):
         path = self.tshark.folder / "random.pcap"
         for kind in "tcp", "ip", "ipv6":
@@ -244,6 +275,20 @@ class Robust(unittest.TestCase):
             for protocol in "parley", "parley_neg":
                 everything = "-d", f"tcp.port==0-65535,{protocol}"
                 self.survives(f"random-{kind}.pcap", path.read_bytes(), TEXT, TAP, options=everything)
+
+
+def roce_kinds():
+    """One captured frame of each opcode and message of the CM, IPv4 and IPv6, and made ones of what was not captured."""
+    kinds = {}
+    for path in sorted((harness.SOURCE / "tests/captures/roce").glob("rxe*.pcap")):
+        for octets, _ in frames_of(path.read_bytes()):
+            begin = 34 if octets[12:14] == b"\x08\x00" else 54
+            if octets[begin + 2:begin + 4] == b"\x12\xb7" and octets[begin - 11 if begin == 34 else 20] == 17:
+                kind = octets[begin + 45] if octets[begin + 8] == 0x64 and octets[begin + 13:begin + 16] == b"\0\0\1" else 0
+                kinds.setdefault((begin, octets[begin + 8], kind), octets)
+    made = [ib.cm(kind, **{field.replace(".", "__"): 1 for field in ib.FIELDS[kind]}) for kind in ib.FIELDS]
+    made += [ib.data(ib.XRC | low, 0x11, payload=b"12345") for low in ib.OPERATIONS] + [ib.cnp(0x11)]
+    return [*kinds.values(), *map(ib.v2, made), *map(ib.v1, made)]
 
 
 def ulpdu_of(chance):
