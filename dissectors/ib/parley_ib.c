@@ -63,7 +63,7 @@ static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* top, 
   if (!pinfo->fd->visited && good) join(pinfo, &p, cm);
   const parley_ib_end* const from =
       (const parley_ib_end*)p_get_proto_data(wmem_file_scope(), pinfo, proto_parley_ib, KEEP_END);
-  if (from != NULL) parley_ib_show_end(p.tvb, tree, from);
+  if (from != NULL) parley_ib_show_end(pinfo, p.tvb, tree, from);
   restore_source(pinfo, &p);
   if (cm) {
     col_set_str(pinfo->cinfo, COL_PROTOCOL, "IBCM");

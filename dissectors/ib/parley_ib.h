@@ -187,7 +187,7 @@ gboolean parley_ib_show_icrc(const parley_ib_packet* p, packet_info* pinfo, prot
 /* A subtree about the connection, and who of it sent this. */
 proto_tree* parley_ib_show_conn(tvbuff_t* tvb, proto_tree* top, const parley_ib_conn* c, guint8 from);
 /* The same for a packet of data, with what set it up. */
-void parley_ib_show_end(tvbuff_t* tvb, proto_tree* top, const parley_ib_end* from);
+void parley_ib_show_end(packet_info* pinfo, tvbuff_t* tvb, proto_tree* top, const parley_ib_end* from);
 const char* parley_ib_info(const parley_ib_packet* p, packet_info* pinfo, const parley_ib_end* from);
 
 /* The payload is a datagram of the CM, as far as it was captured: false if it is none. */

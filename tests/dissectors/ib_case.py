@@ -20,6 +20,7 @@ FORWARD = ("parley.ibcm.response_in", *(f"parley.ibcm.{name}_in" for name in "re
 COLUMNS = ("_ws.col.Protocol", "_ws.col.Info")
 NOT_OURS = ("--disable-protocol", "rpcordma")  # it takes perftest over RoCE for its own, and fails an assertion of Wireshark's
 ICMP_LINKS = re.compile(r" \((no response found!|re(ply|quest) in \d+)\)")
+GOOD = "1"
 ERROR, WARNING, NOTE = "8388608", "6291456", "4194304"
 SEEN = {}
 # IBA chapter 12 and Annex A11.
@@ -72,6 +73,19 @@ def udp_frames(name):
             ends = (octets[26:30], octets[30:34]) if v4 else (octets[22:38], octets[38:54])
             found.append((count, *(ipaddress.ip_address(end) for end in ends), octets[begin + 8:]))
     return found
+
+
+def texts(name):
+    """{value: words} of a list of include/parley/wire."""
+    source = "".join((harness.SOURCE / f"include/parley/wire/{file}.h").read_text(encoding="utf-8") for file in ("ib", "ibcm"))
+    rows = re.search(rf"#define PARLEY_{name}\(X\)((?:.*\\\n)*.*\n)", source)[1]
+    return {number(value): text for value, text in re.findall(r'X\(\w+, (\w+), (?:[^"()]*)"([^"]*)"\)', rows)}
+
+
+def links(layers):
+    """{short name: value} of the numbers that are shown."""
+    names = {field: field.split(".", 2)[2] for field in LINKS}
+    return {names[field]: values[0] for field, values in layers.items() if field in names}
 
 
 class Case(unittest.TestCase):
