@@ -33,6 +33,7 @@ TEXT, JSON = ("-V",), ("-2", "-T", "json")
 TREE = ("-T", "fields", "-e", "parley.mpa.fpdu")  # the whole tree, but not its text, which is slow
 TAP = ("-2", "-q", "-z", "parley,conn", "-z", "expert")
 NOT_OURS = ("--disable-protocol", "rpcordma")  # it takes perftest over RoCE for its own, and fails an assertion of Wireshark's
+ROCE_TREE = ("-T", "fields", "-e", "parley.ib.icrc.status", "-e", "parley.ibcm.message")
 ROCE_UNCHECKED = ("-o", "parley.ib.icrc:FALSE")
 FILE_HEADER = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1)
 
@@ -248,20 +249,20 @@ class Robust(unittest.TestCase):
                 snapped.add(frame, captured=size)
                 if place and size >= place + 8:
                     short.add(shortened(frame[:place + 4] + struct.pack(">H", size - place) + frame[place + 6:], size))
-        self.assertGreater(short.count, 10_000 // THIN)
-        self.survives("roce-snapped.pcap", snapped.octets(), TEXT, TAP)
-        self.survives("roce-short.pcap", short.octets(), JSON, options=ROCE_UNCHECKED)
+        self.assertGreater(short.count, 8_000 // THIN)
+        self.survives("roce-snapped.pcap", snapped.octets(), TEXT)
+        self.survives("roce-short.pcap", short.octets(), ROCE_TREE, options=ROCE_UNCHECKED)
 
     def test_roce_with_anything_in_it(self):
         """Octets changed at random behind the addresses, and messages of the CM with anything in them."""
         chance, capture = random.Random(SEED), ib.Frames()
         for frame in itertools.islice(roce_kinds(), 0, None, THIN):
-            for _ in range(60):
+            for _ in range(30):
                 octets = bytearray(frame)
                 for _ in range(chance.choice((1, 1, 3, 20))):
                     octets[chance.randrange(14 if chance.random() < 0.1 else 34, len(octets))] = chance.choice((0, 1, 0x40, 0xFF, chance.randrange(256)))
                 capture.add(bytes(octets))
-        for _ in range(3000 // THIN):
+        for _ in range(1500 // THIN):
             body = bytearray(chance.randbytes(232))
             body[:8] = struct.pack(">II", chance.randrange(6), chance.randrange(6))  # a few IDs, so that they meet
             packet = ib.cm(chance.randrange(0x10, 0x1C), octets=bytes(body), class_version=chance.choice((2, 2, 2, 1)), method=chance.choice((3, 3, 3, 0x83)))
@@ -288,7 +289,7 @@ def roce_kinds():
                 kinds.setdefault((begin, octets[begin + 8], kind), octets)
     made = [ib.cm(kind, **{field.replace(".", "__"): 1 for field in ib.FIELDS[kind]}) for kind in ib.FIELDS]
     made += [ib.data(ib.XRC | low, 0x11, payload=b"12345") for low in ib.OPERATIONS] + [ib.cnp(0x11)]
-    return [*kinds.values(), *map(ib.v2, made), *map(ib.v1, made)]
+    return [*kinds.values(), *map(ib.v2, made[::2]), *map(ib.v1, made[1::2])]
 
 
 def ulpdu_of(chance):
