@@ -35,10 +35,21 @@ static gboolean is_infiniband(const packet_info* pinfo, gboolean* rest) {
   return found;
 }
 
-/* Wireshark's dissector makes the LID of a REQ the source of the packet. */
+/* Wireshark's dissector makes the LID of a REQ the source of the packet, on RoCE too, where it says nothing. */
 static void restore_source(packet_info* pinfo, const parley_ib_packet* p) {
-  if (p->carriage != PARLEY_IB_ROCE_V2_IPV4 && p->carriage != PARLEY_IB_ROCE_V2_IPV6) return;
-  if (pinfo->src.type != pinfo->net_src.type) copy_address_shallow(&pinfo->src, &pinfo->net_src);
+  enum { LID_LEN = 2 };
+  switch (p->carriage) {
+    case PARLEY_IB_ROCE_V2_IPV4:
+    case PARLEY_IB_ROCE_V2_IPV6:
+      if (pinfo->src.type != pinfo->net_src.type) copy_address_shallow(&pinfo->src, &pinfo->net_src);
+      break;
+    case PARLEY_IB_ROCE_V1:
+      if (pinfo->src.type == pinfo->dst.type && pinfo->src.len == LID_LEN && pinfo->dst.len == PARLEY_GID_LEN)
+        set_address(&pinfo->src, pinfo->dst.type, PARLEY_GID_LEN,
+                    wmem_memdup(pinfo->pool, p->source.octets, PARLEY_GID_LEN));
+      break;
+    case PARLEY_IB_NATIVE: break;
+  }
 }
 
 static void join(packet_info* pinfo, const parley_ib_packet* p, gboolean cm) {

@@ -103,14 +103,15 @@ typedef struct parley_ib_end {
   guint8 side; /* PARLEY_INITIATOR or PARLEY_RESPONDER */
 } parley_ib_end;
 
+/* The messages of one kind that one side sent. */
 typedef struct parley_ib_sent {
-  guint32 frame, copies; /* the first; 0: none was seen */
+  guint32 frame, copies; /* the first of them, and how many are the same as it */
   guint32 answer;        /* the frame of the first answer; 0: none was seen */
   guint64 digest;
   nstime_t at;
 } parley_ib_sent;
 
-/* A REQ or SIDR_REQ and all that belongs to it. Its size is fixed, whatever comes. */
+/* A REQ or SIDR_REQ and all that belongs to it. It does not grow with what comes. */
 struct parley_ib_conn {
   guint32 number; /* from 1, by first frame */
   parley_ib_end end[2];
@@ -120,7 +121,7 @@ struct parley_ib_conn {
   const char* service; /* "tcp:7174" */
   guint8 transport;
   gboolean over; /* a REJ or DREP was seen: what its queue pairs' numbers stand for is open again */
-  parley_ib_sent sent[2][PARLEY_IBCM_KINDS];
+  parley_ib_sent* sent[2][PARLEY_IBCM_KINDS]; /* NULL: none was seen */
 };
 
 /* What is kept with the frame of a message. */

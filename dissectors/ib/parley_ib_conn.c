@@ -100,8 +100,8 @@ static parley_ib_end* begin(const parley_ib_packet* p, const parley_ibcm_message
 static parley_ib_end* asker(const parley_ib_packet* p, const parley_ibcm_message* m) {
   parley_ib_end* const end = find(key_of(kind_of(m), &p->source, NULL, m->local_id));
   if (end == NULL || end->side != PARLEY_INITIATOR) return begin(p, m);
-  const parley_ib_sent* const before = &end->conn->sent[PARLEY_INITIATOR][slot_of(m->attribute)];
-  const gboolean same = before->frame != 0 && before->digest == m->digest && end->conn->guid == m->guid &&
+  const parley_ib_sent* const before = end->conn->sent[PARLEY_INITIATOR][slot_of(m->attribute)];
+  const gboolean same = before != NULL && before->digest == m->digest && end->conn->guid == m->guid &&
                         same_gid(&end->conn->address[PARLEY_RESPONDER], &p->destination);
   return same ? end : begin(p, m);
 }
@@ -143,8 +143,8 @@ static guint16 answered_by(const parley_ibcm_message* m) {
 static void answer(parley_ibcm_mark* mark, parley_ib_conn* c, const parley_ibcm_message* m) {
   const guint16 asked = answered_by(m);
   if (asked == 0) return;
-  parley_ib_sent* const request = &c->sent[1 - mark->from][slot_of(asked)];
-  if (request->frame == 0) return;
+  parley_ib_sent* const request = c->sent[1 - mark->from][slot_of(asked)];
+  if (request == NULL) return;
   mark->request = request->frame;
   mark->request_at = request->at;
   /* A MRA only announces the answer. */
@@ -160,20 +160,21 @@ const parley_ibcm_mark* parley_ibcm_join(packet_info* pinfo, const parley_ib_pac
   if (!asks) own_qpn(end, m->qpn);
   if (m->attribute == PARLEY_IBCM_rej || m->attribute == PARLEY_IBCM_drep) c->over = TRUE;
 
-  parley_ib_sent* const sent = &c->sent[end->side][slot_of(m->attribute)];
   parley_ibcm_mark* const mark = wmem_new0(wmem_file_scope(), parley_ibcm_mark);
   mark->conn = c;
   mark->from = end->side;
   mark->copy = 1;
   mark->first = pinfo->num;
-  if (sent->frame == 0) {
-    sent->frame = pinfo->num;
-    sent->copies = 1;
-    sent->digest = m->digest;
-    sent->at = pinfo->abs_ts;
-  } else if (sent->digest == m->digest) {
-    mark->copy = ++sent->copies;
-    mark->first = sent->frame;
+  parley_ib_sent** const sent = &c->sent[end->side][slot_of(m->attribute)];
+  if (*sent == NULL) {
+    *sent = wmem_new0(wmem_file_scope(), parley_ib_sent);
+    (*sent)->frame = pinfo->num;
+    (*sent)->copies = 1;
+    (*sent)->digest = m->digest;
+    (*sent)->at = pinfo->abs_ts;
+  } else if ((*sent)->digest == m->digest) {
+    mark->copy = ++(*sent)->copies;
+    mark->first = (*sent)->frame;
   }
   answer(mark, c, m);
   if (mark->copy == 1) mark->first = 0;

@@ -197,8 +197,9 @@ proto_tree* parley_ib_show_conn(tvbuff_t* tvb, proto_tree* top, const parley_ib_
 }
 
 /* What set it up came before it, whatever else the connection has later. */
-static void before(const packet_info* pinfo, proto_tree* tree, tvbuff_t* tvb, int field, guint32 frame) {
-  if (frame != 0 && frame < pinfo->num) proto_item_set_generated(proto_tree_add_uint(tree, field, tvb, 0, 0, frame));
+static void before(const packet_info* pinfo, proto_tree* tree, tvbuff_t* tvb, int field, const parley_ib_sent* sent) {
+  if (sent != NULL && sent->frame < pinfo->num)
+    proto_item_set_generated(proto_tree_add_uint(tree, field, tvb, 0, 0, sent->frame));
 }
 
 void parley_ib_show_end(packet_info* pinfo, tvbuff_t* tvb, proto_tree* top, const parley_ib_end* from) {
@@ -207,8 +208,8 @@ void parley_ib_show_end(packet_info* pinfo, tvbuff_t* tvb, proto_tree* top, cons
   const guint ask = (sidr ? PARLEY_IBCM_sidr_req : PARLEY_IBCM_req) - PARLEY_IBCM_FIRST;
   const guint reply = (sidr ? PARLEY_IBCM_sidr_rep : PARLEY_IBCM_rep) - PARLEY_IBCM_FIRST;
   proto_tree* const tree = parley_ib_show_conn(tvb, top, c, from->side);
-  before(pinfo, tree, tvb, hf_setup_req, c->sent[PARLEY_INITIATOR][ask].frame);
-  before(pinfo, tree, tvb, hf_setup_rep, c->sent[PARLEY_RESPONDER][reply].frame);
+  before(pinfo, tree, tvb, hf_setup_req, c->sent[PARLEY_INITIATOR][ask]);
+  before(pinfo, tree, tvb, hf_setup_rep, c->sent[PARLEY_RESPONDER][reply]);
 }
 
 const char* parley_ib_info(const parley_ib_packet* p, packet_info* pinfo, const parley_ib_end* from) {

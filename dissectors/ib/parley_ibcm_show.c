@@ -143,11 +143,11 @@ static void show_mark(const parley_ib_packet* p, packet_info* pinfo, proto_item*
     nstime_delta(&time, &pinfo->abs_ts, &mark->request_at);
     proto_item_set_generated(proto_tree_add_time(tree, hf_time, p->tvb, 0, 0, &time));
   }
-  frame_of(tree, p->tvb, hf_response_in, c->sent[mark->from][attribute - PARLEY_IBCM_FIRST].answer);
+  frame_of(tree, p->tvb, hf_response_in, c->sent[mark->from][attribute - PARLEY_IBCM_FIRST]->answer);
   for (guint kind = 0; kind < PARLEY_IBCM_KINDS; kind++)
     for (guint side = 0; side < 2; side++) {
-      const guint32 frame = c->sent[side][kind].frame;
-      if (frame != pinfo->num) frame_of(tree, p->tvb, hf_frames[kind], frame);
+      const parley_ib_sent* const sent = c->sent[side][kind];
+      if (sent != NULL && sent->frame != pinfo->num) frame_of(tree, p->tvb, hf_frames[kind], sent->frame);
     }
 }
 

@@ -92,8 +92,14 @@ def scapy_rows():
                                   "0a70ffff0000010a80a788bc000055d4c0726000000047b3000000050000000001000000e3d856bb"), "RC RDMA WRITE Only")]
 
 
+def source_rows():
+    """Wireshark's own dissector shows the LID of a REQ as its source."""
+    return [(wrap(ib.req(200 + count, ("tcp", 1), 0x99, source=a, destination=b), a, b), due) for count, (wrap, a, b, due) in enumerate((
+        (ib.v2, ib.A, ib.B, ib.A), (ib.v2, ib.A6, ib.B6, ib.A6), (ib.v1, ib.A, ib.B, "GID: ::ffff:192.0.2.2"), (ib.v1, ib.A6, ib.B6, "GID: 2001:db8::2")))]
+
+
 ROWS = {rows.__name__.removesuffix("_rows"): rows for rows in (vendor_rows, word_rows, reject_rows, service_rows, cma_rows, opcode_rows, syndrome_rows,
-                                                               odd_rows, scapy_rows)}
+                                                               odd_rows, scapy_rows, source_rows)}
 
 
 class Words(Case):
@@ -105,7 +111,7 @@ class Words(Case):
         capture, made = ib.Frames(), {}
         for name, rows in ROWS.items():
             made[name] = [(capture.add(frame), due) for frame, due in rows()]
-        frames = cls("rows").once(capture.octets(), (*HEADERS, *CM, *COLUMNS, "parley.ibcm.info", "parley.ib.cnp", "parley.ib.opcode.unknown"))
+        frames = cls("rows").once(capture.octets(), (*HEADERS, *CM, *COLUMNS, "_ws.col.Source", "parley.ibcm.info", "parley.ib.cnp", "parley.ib.opcode.unknown"))
         cls.made = {name: [({field.removeprefix("parley."): values[0] for field, values in frames[frame].items()}, due) for frame, due in rows]
                     for name, rows in made.items()}
 
@@ -130,6 +136,10 @@ class Words(Case):
     def test_services_by_name(self):
         for (service, info), due in self.rows("service", "ibcm.service", "_ws.col.Info"):
             self.assertEqual((service, info.split()[1]), (due, due))
+
+    def test_a_req_comes_from_its_host(self):
+        for (source,), due in self.rows("source", "_ws.col.Source"):
+            self.assertEqual(source, due)
 
     def test_the_header_of_the_rdma_ip_cm_is_only_where_it_may_be(self):
         """An ID of another kind has none; nor has AF_IB, whose private data is the program's from its first octet."""
