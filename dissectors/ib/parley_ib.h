@@ -88,7 +88,7 @@ typedef struct parley_ib_packet {
 typedef struct parley_ibcm_message {
   guint16 attribute;
   guint32 local_id, remote_id; /* request_id of SIDR in the former; 0: none */
-  guint64 service_id, guid;    /* of a REQ, SIDR_REQ or REP */
+  guint64 service_id;          /* of a REQ or SIDR_REQ */
   guint32 qpn;                 /* that it announces: REQ, REP, SIDR_REP; 0: none */
   guint8 transport;            /* PARLEY_IB_SERVICE_*, of a REQ or SIDR_REQ */
   guint8 about;                /* of a MRA or REJ */
@@ -116,8 +116,7 @@ struct parley_ib_conn {
   guint32 number; /* from 1, by first frame */
   parley_ib_end end[2];
   parley_ib_gid address[2];
-  guint32 id[2]; /* 0: not known */
-  guint64 guid;
+  guint32 id[2];       /* 0: not known */
   const char* service; /* "tcp:7174" */
   guint8 transport;
   gboolean over; /* a REJ or DREP was seen: what its queue pairs' numbers stand for is open again */

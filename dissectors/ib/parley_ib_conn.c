@@ -88,7 +88,6 @@ static parley_ib_end* begin(const parley_ib_packet* p, const parley_ibcm_message
   }
   c->address[PARLEY_INITIATOR] = p->source;
   c->address[PARLEY_RESPONDER] = p->destination;
-  c->guid = m->guid;
   c->service = parley_ib_service_words(wmem_file_scope(), m->service_id);
   c->transport = m->transport;
   own_id(&c->end[PARLEY_INITIATOR], m->local_id, kind_of(m));
@@ -96,13 +95,14 @@ static parley_ib_end* begin(const parley_ib_packet* p, const parley_ibcm_message
   return &c->end[PARLEY_INITIATOR];
 }
 
-/* A REQ or SIDR_REQ that came before, octet by octet, is the same; another one with its ID begins anew. */
+/* A REQ or SIDR_REQ that came before, octet by octet and so by CA GUID and ID, is the same; another one with its ID begins
+ * anew. */
 static parley_ib_end* asker(const parley_ib_packet* p, const parley_ibcm_message* m) {
   parley_ib_end* const end = find(key_of(kind_of(m), &p->source, NULL, m->local_id));
   if (end == NULL || end->side != PARLEY_INITIATOR) return begin(p, m);
   const parley_ib_sent* const before = end->conn->sent[PARLEY_INITIATOR][slot_of(m->attribute)];
-  const gboolean same = before != NULL && before->digest == m->digest && end->conn->guid == m->guid &&
-                        same_gid(&end->conn->address[PARLEY_RESPONDER], &p->destination);
+  const gboolean same =
+      before != NULL && before->digest == m->digest && same_gid(&end->conn->address[PARLEY_RESPONDER], &p->destination);
   return same ? end : begin(p, m);
 }
 

@@ -42,12 +42,10 @@ gboolean parley_ibcm_parse(const parley_ib_packet* p, parley_ibcm_message* out) 
     case PARLEY_IBCM_req:
       out->remote_id = 0;
       out->service_id = tvb_get_ntoh64(tvb, at + 8);
-      out->guid = tvb_get_ntoh64(tvb, at + 16);
       out->qpn = tvb_get_ntoh24(tvb, at + 32);
       out->transport = transport_of(tvb_get_guint8(tvb, at + 43) >> 1 & 3, tvb_get_guint8(tvb, at + 51) & 7);
       return TRUE;
     case PARLEY_IBCM_rep:
-      out->guid = tvb_get_ntoh64(tvb, at + 28);
       /* XRC: the queue pair stands where an EE context does, and there is no other. */
       out->qpn = tvb_get_ntoh24(tvb, at + 12);
       if (out->qpn == 0) out->qpn = tvb_get_ntoh24(tvb, at + 16);

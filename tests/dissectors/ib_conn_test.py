@@ -9,7 +9,8 @@ import ib_wire as ib
 from ib_case import LINKS, Case, links
 
 FIELDS = (*LINKS, "_ws.col.Info", "parley.ib", "parley.ibcm.retransmission")
-# Of each test, which has hosts of its own: who sends what. ">": from the side that connects, "<": back; "c": with a third host;
+# Of each test, which has hosts of its own: who sends what. ">": from the side that connects, "<": back; "c": with a third host, "x":
+# between the side that connects and a third host;
 # "=": with itself; "6": over IPv6; "1": RoCEv1.
 TALKS = {
     "a_connection_from_its_req_to_its_drep": [
@@ -119,6 +120,14 @@ TALKS = {
         ("<", ib.cm(ib.DREQ, local_comm_id=7, remote_comm_id=1)),
         (">", ib.cm(ib.DREQ, local_comm_id=1, remote_comm_id=7)),
     ],
+    "a_stranger_answers": [
+        (">", ib.req(1, ("tcp", 1), 0x11)),
+        ("x<", ib.rep(2, 1, 0x22)),
+        ("<", ib.rep(3, 1, 0x33)),
+        ("x<", ib.cm(ib.DREQ, local_comm_id=3, remote_comm_id=1)),
+        ("<", ib.cm(ib.REJ, local_comm_id=3, remote_comm_id=1, reason=28)),
+        ("x>", ib.cm(ib.REJ, local_comm_id=1, about=2, reason=4)),
+    ],
     "numbers_mean_something_between_two_hosts_only": [
         (">", ib.req(1, ("tcp", 1), 0x11)),
         ("c>", ib.req(1, ("tcp", 1), 0x11)),
@@ -159,6 +168,8 @@ def sent(way, packet, number):
     """The frame, between the hosts of that test."""
     kind, back = way.rstrip("<>="), way.endswith("<")
     a, b = (f"2001:db8:{number}:{kind}::{host}" if kind.endswith("6") else f"10.0.{number}.{host}" for host in (3 if kind == "c" else 2, 1))
+    if kind == "x":
+        b = f"10.0.{number}.3"
     source, destination = (a, a) if way == "=" else (b, a) if back else (a, b)
     return (ib.v1 if kind.startswith("1") else ib.v2)(packet, source, destination)
 
@@ -278,6 +289,11 @@ class Made(Case):
     def test_one_host_with_itself(self):
         """Loopback: both sides have one address, and only the IDs and numbers differ."""
         self.assertEqual([one["from"] for one in self.seen()], ["0", "1", "0", "0", "1"])
+
+    def test_a_stranger_answers(self):
+        """Who is not asked does not belong to the connection, and the first answer is the answer."""
+        self.assertEqual([one.get("connection") for one in self.seen()], ["1", None, "1", None, "1", None])
+        self.assertEqual([one.get("response_in") for one in self.seen()], ["3"] + [None] * 5)
 
     def test_one_pass_and_two_agree_on_anything(self):
         """Few IDs and numbers, so that they meet in every order; shown() compares."""
