@@ -5,6 +5,7 @@ import ipaddress
 import os
 import random
 import re
+import struct
 import unittest
 
 import harness
@@ -292,6 +293,26 @@ class Beside(Case):
         self.assertEqual(seen("--disable-protocol", "parley.ib"), {1: ["infiniband.bth.destqp"]})
         self.assertEqual(seen("--disable-protocol", "parley"), {1: everything})
         self.assertEqual(seen("--disable-protocol", "infiniband"), {})
+
+    def test_below_other_headers(self):
+        """Tagged, in a tunnel, without Ethernet; what an ICMP error quotes is no packet."""
+        frame = ib.v2(ib.data(0x04, 0x22, payload=b"12345"))
+        outer = ib.v2(bytes(8))[:34]  # Ethernet and IPv4
+        def within(protocol, octets):
+            return outer[:16] + struct.pack(">H", 20 + len(octets)) + outer[18:23] + bytes([protocol]) + outer[24:] + octets
+        vxlan = bytes.fromhex("0800000000000100")
+        capture = ib.Frames()
+        for octets in (frame[:12] + bytes.fromhex("8100a001") + frame[12:],
+                       within(17, struct.pack(">HHHH", 50000, 4789, 16 + len(frame), 0) + vxlan + frame),
+                       within(1, bytes.fromhex("0303000000000000") + frame[14:])):
+            capture.add(octets)
+        fields = ("parley.ib.qpn", "parley.ib.payload_length", "parley.ib.icrc.status", "infiniband.bth.destqp")
+        frames = self.once(capture.octets(), fields)
+        ours = {field: [value] for field, value in zip(fields, ("0x000022", "5", GOOD, "0x000022"))}
+        self.assertEqual(frames, {1: ours, 2: ours, 3: {fields[3]: ["0x000022"]}})
+        raw = ib.Frames(link_type=101)
+        raw.add(frame[14:])
+        self.assertEqual(self.once(raw.octets(), fields), {1: ours})
 
     def test_broken_packets(self):
         short = ib.cm(ib.RTU, local_comm_id=1)
