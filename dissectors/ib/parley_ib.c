@@ -67,8 +67,7 @@ static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* top, 
   parley_ib_packet p;
   if (!is_infiniband(pinfo, &rest) || !parley_ib_find(pinfo, &p)) return 0;
   const gboolean cm = parley_ibcm_is(&p);
-  proto_item* item = NULL;
-  proto_tree* const tree = parley_ib_show(&p, pinfo, top, &item);
+  proto_tree* const tree = parley_ib_show(&p, pinfo, top);
   /* Who gets it drops a packet whose ICRC is wrong: what it says counts for nothing (IBA §9.6). */
   const gboolean good = parley_ib_show_icrc(&p, pinfo, tree, check_icrc);
   if (!pinfo->fd->visited && good) join(pinfo, &p, cm);

@@ -180,9 +180,9 @@ void parley_ib_show_register(void);
 void parley_ibcm_show_register(void);
 void parley_ib_remark_on(packet_info* pinfo, proto_item* item, parley_ib_remark remark, const char* format, ...)
     G_GNUC_PRINTF(4, 5);
-/* Shows all but the ICRC and what the payload is. */
-proto_tree* parley_ib_show(const parley_ib_packet* p, packet_info* pinfo, proto_tree* top, proto_item** item);
-/* The trailer, last. */
+/* Shows all but the ICRC; the subtree. */
+proto_tree* parley_ib_show(const parley_ib_packet* p, packet_info* pinfo, proto_tree* top);
+/* False: it is wrong. */
 gboolean parley_ib_show_icrc(const parley_ib_packet* p, packet_info* pinfo, proto_tree* tree, gboolean check);
 /* A subtree about the connection, and who of it sent this. */
 proto_tree* parley_ib_show_conn(tvbuff_t* tvb, proto_tree* top, const parley_ib_conn* c, guint8 from);

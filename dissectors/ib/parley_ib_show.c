@@ -140,7 +140,7 @@ static void show_header(const parley_ib_packet* p, packet_info* pinfo, proto_tre
   }
 }
 
-proto_tree* parley_ib_show(const parley_ib_packet* p, packet_info* pinfo, proto_tree* top, proto_item** item) {
+proto_tree* parley_ib_show(const parley_ib_packet* p, packet_info* pinfo, proto_tree* top) {
   static const struct {
     guint16 mask;
     gint length;
@@ -150,10 +150,10 @@ proto_tree* parley_ib_show(const parley_ib_packet* p, packet_info* pinfo, proto_
 #undef PARLEY_X
   };
   const gint captured = MIN(p->end, (gint)tvb_captured_length(p->tvb)) - p->bth;
-  *item = proto_tree_add_protocol_format(top, proto_parley_ib, p->tvb, p->bth, captured,
-                                         "InfiniBand transport: %s, QP 0x%06x",
-                                         parley_ib_opcode_words(pinfo->pool, p->opcode), p->qpn);
-  proto_tree* const tree = proto_item_add_subtree(*item, ett_ib);
+  proto_item* const item = proto_tree_add_protocol_format(top, proto_parley_ib, p->tvb, p->bth, captured,
+                                                          "InfiniBand transport: %s, QP 0x%06x",
+                                                          parley_ib_opcode_words(pinfo->pool, p->opcode), p->qpn);
+  proto_tree* const tree = proto_item_add_subtree(item, ett_ib);
   show_bth(p, pinfo, tree);
   for (guint i = 0; i < G_N_ELEMENTS(all); i++) {
     if ((p->headers & all[i].mask) == 0) continue;
@@ -162,7 +162,7 @@ proto_tree* parley_ib_show(const parley_ib_packet* p, packet_info* pinfo, proto_
     show_header(p, pinfo, tree, all[i].mask, at);
   }
   if (p->payload_length < 0) {
-    parley_ib_remark_on(pinfo, *item, PARLEY_IB_REMARK_SHORT,
+    parley_ib_remark_on(pinfo, item, PARLEY_IB_REMARK_SHORT,
                         "The packet of %d octets is too short for its headers, pad and ICRC", p->end - p->bth);
     return tree;
   }

@@ -22,9 +22,8 @@ static const value_string ap_texts[] = {PARLEY_IBCM_AP_STATUS(TEXT){0, NULL}};
 
 static const struct {
   guint16 attribute, private_length, private_at;
-  const char* text;
 } messages[] = {
-#define PARLEY_X(name, attribute, octets, begin, text) {attribute, octets, begin, text},
+#define PARLEY_X(name, attribute, octets, begin, text) {attribute, octets, begin},
     PARLEY_IBCM_MESSAGES(PARLEY_X)
 #undef PARLEY_X
 };
@@ -115,6 +114,7 @@ static void show_service(const parley_ib_packet* p, packet_info* pinfo, proto_tr
   const guint64 id = tvb_get_ntoh64(p->tvb, at);
   const char* const words = parley_ib_service_words(pinfo->pool, id);
   proto_item_set_generated(proto_tree_add_string(tree, hf_service, p->tvb, at, 8, words));
+  /* An ID without a name has no port, and is a number. */
   if (words[0] != '0') proto_tree_add_item(tree, hf_port, p->tvb, at + 6, 2, ENC_BIG_ENDIAN);
 }
 
@@ -162,25 +162,22 @@ static void add_ids(parley_text* line, const parley_ibcm_message* m) {
   if (m->remote_id != 0) parley_text_hex(line, m->local_id != 0 ? " for " : ", for ID=", m->remote_id, 8);
 }
 
-static void summary(const parley_ib_packet* p, const parley_ibcm_message* m, const parley_ibcm_mark* mark,
-                    parley_text* line) {
+static void summary(const parley_ib_packet* p, packet_info* pinfo, const parley_ibcm_message* m,
+                    const parley_ibcm_mark* mark, parley_text* line) {
   const char* const about = val_to_str_const(m->about, about_texts, "unassigned");
   gchar timeout[ITEM_LABEL_LENGTH];
   parley_text_add(line, val_to_str_const(m->attribute, attribute_texts, "unknown message"));
   switch (m->attribute) {
     case PARLEY_IBCM_req:
-    case PARLEY_IBCM_sidr_req: {
-      const char* const service = parley_ib_service_words(NULL, m->service_id);
+    case PARLEY_IBCM_sidr_req:
       parley_text_add(line, " ");
-      parley_text_add(line, service);
-      wmem_free(NULL, (void*)service);
+      parley_text_add(line, parley_ib_service_words(pinfo->pool, m->service_id));
       if (m->attribute == PARLEY_IBCM_sidr_req) break;
       parley_text_add(line, " ");
       parley_text_add(line, m->transport == PARLEY_IB_SERVICE_manufacturer ? "reserved transport"
                                                                            : parley_ib_transport_words(m->transport));
       parley_text_hex(line, " QP=", m->qpn, 6);
       break;
-    }
     case PARLEY_IBCM_rep: parley_text_hex(line, " QP=", m->qpn, 6); break;
     case PARLEY_IBCM_dreq: parley_text_hex(line, " QP=", tvb_get_ntoh24(p->tvb, body_of(p) + 8), 6); break;
     case PARLEY_IBCM_lap: parley_text_hex(line, " QP=", tvb_get_ntoh24(p->tvb, body_of(p) + 12), 6); break;
@@ -279,7 +276,7 @@ void parley_ibcm_show(const parley_ib_packet* p, packet_info* pinfo, proto_tree*
   parley_text line = {{0}, 0};
   const gint captured = MIN(p->end - PARLEY_IB_ICRC_LEN, (gint)tvb_captured_length(p->tvb)) - p->payload;
   const gboolean whole = parley_ibcm_parse(p, &m);
-  if (whole) summary(p, &m, mark, &line);
+  if (whole) summary(p, pinfo, &m, mark, &line);
   proto_item* const item = proto_tree_add_protocol_format(top, proto_parley_ibcm, p->tvb, p->payload, MAX(captured, 0),
                                                           "InfiniBand CM%s%s", whole ? ": " : "", line.text);
   proto_tree* const tree = proto_item_add_subtree(item, ett_cm);
