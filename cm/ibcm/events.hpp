@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What an ibcm::Agent tells: MADs to send with where they go, events, counters.
+#pragma once
+#include <cstdint>
+#include <string_view>
+#include <variant>
+
+#include "cm/ibcm/options.hpp"
+#include "parley/failure.hpp"
+
+namespace parley::cm::ibcm {
+
+/// Where a MAD came from; `destination` is a GID of ours.
+struct MadFrom {
+  Gid source{}, destination{};
+  std::uint32_t source_qpn = PARLEY_IB_GSI_QPN;
+  std::uint16_t p_key = PARLEY_IB_P_KEY_DEFAULT;
+  bool operator==(const MadFrom&) const = default;
+};
+
+/// Where a MAD goes; `source` is a GID of ours.
+struct MadTo {
+  Gid source{}, destination{};
+  std::uint32_t destination_qpn = PARLEY_IB_GSI_QPN;
+  std::uint16_t p_key = PARLEY_IB_P_KEY_DEFAULT;
+  std::uint32_t flow_label = 0;  ///< 20 bits; RoCE makes the UDP source port of it
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 64;
+  bool operator==(const MadTo&) const = default;
+};
+
+// X(name, text). IBA §12.9; tests/states/ibcm.txt has each with every input.
+#define PARLEY_IBCM_STATES(X)                                                                     \
+  X(queued, "a request of ours waits for its turn")                                               \
+  X(req_sent, "REQ sent, REP awaited")                                                            \
+  X(mra_req_rcvd, "the peer asked for time (MRA) before its REP")                                 \
+  X(rep_rcvd, "REP received, the user's RTU awaited")                                             \
+  X(mra_rep_sent, "this side asked for time (MRA) before its RTU")                                \
+  X(req_rcvd, "REQ received, the user decides")                                                   \
+  X(mra_req_sent, "this side asked for time (MRA) before its REP")                                \
+  X(rep_sent, "REP sent, RTU awaited")                                                            \
+  X(mra_rep_rcvd, "the peer asked for time (MRA) before its RTU")                                 \
+  X(established, "established")                                                                   \
+  X(dreq_sent, "DREQ sent, DREP awaited")                                                         \
+  X(dreq_rcvd, "DREQ received, the user's DREP awaited")                                          \
+  X(timewait, "ended; its queue pair and IDs are kept out of use for packets that are under way") \
+  X(sidr_req_sent, "SIDR_REQ sent, SIDR_REP awaited")                                             \
+  X(sidr_req_rcvd, "SIDR_REQ received, the user decides")                                         \
+  X(closed, "over")
+
+enum class State : std::uint8_t {
+#define PARLEY_X(name, text) name,
+  PARLEY_IBCM_STATES(PARLEY_X)
+#undef PARLEY_X
+};
+std::string_view to_string(State state);  ///< the enumerator's name
+std::string_view text_of(State state);    ///< for people
+
+/// Of the alternate path of an established connection (IBA §12.8).
+enum class AlternateState : std::uint8_t { idle, lap_sent, mra_lap_rcvd, lap_rcvd, mra_lap_sent };
+std::string_view to_string(AlternateState state);
+
+// Events. `id` stays valid until destroy(id).
+
+/// Passive: accept(), reject(), or send_mra() first.
+struct RequestReceived {
+  ConnectionId id = 0;
+  QpType qp_type = QpType::rc;
+  wire::ib::CmReq request;        ///< all of it; a CMA header is still in the private data
+  std::uint32_t ece_options = 0;  ///< attribute modifier of the MAD
+  MadFrom from;
+};
+/// Active: bring the queue pair to RTS, then ready(); or reject().
+struct ReplyReceived {
+  ConnectionId id = 0;
+  wire::ib::CmRep reply;
+  std::uint32_t remote_qpn = 0;  ///< XRC: of the TGT queue pair
+  std::uint32_t ece_options = 0;
+};
+/// Passive: the RTU came, or communication_established() was called.
+struct Ready {
+  ConnectionId id = 0;
+  bool by_data = false;                       ///< no RTU so far
+  wire::ib::PrivateData<224> private_data{};  ///< of the RTU
+};
+/// The set-up is over by a REJ of the peer.
+struct Rejected {
+  ConnectionId id = 0;
+  wire::ib::CmRej reject;  ///< reason, about, info and private data as they came
+  bool timewait = false;   ///< TimewaitExit follows: keep the queue pair until then
+  Failure why;
+};
+/// The set-up is over: nothing came, it was evicted, or the user of the other side vanished.
+struct Failed {
+  ConnectionId id = 0;
+  bool timewait = false;
+  Failure why;
+};
+/// Established, and the peer asks for the end: disconnect() answers it.
+struct DisconnectRequested {
+  ConnectionId id = 0;
+  wire::ib::PrivateData<220> private_data{};
+};
+/// An established connection has ended, in whatever way; TimewaitExit follows.
+struct Disconnected {
+  ConnectionId id = 0;
+  bool graceful = false;                      ///< DREQ and DREP
+  Failure why;                                ///< code is zero when graceful
+  wire::ib::PrivateData<224> private_data{};  ///< of the DREP, if one came
+};
+/// The queue pair may be used again.
+struct TimewaitExit {
+  ConnectionId id = 0;
+  bool early = false;  ///< remembered_max was reached
+};
+/// The peer asked for time: an MRA, or a busy answer with a retry-after.
+struct Waiting {
+  ConnectionId id = 0;
+  wire::ib::CmAbout about = wire::ib::CmAbout::req;
+  bool busy = false;  ///< a retry-after: the REQ is sent again then
+  Instant until{};
+  wire::ib::PrivateData<222> private_data{};  ///< of the MRA
+};
+/// Passive: answer_alternate().
+struct AlternateRequested {
+  ConnectionId id = 0;
+  wire::ib::CmLap request;  ///< as the peer sees the path
+};
+/// Active.
+struct AlternateAnswered {
+  ConnectionId id = 0;
+  wire::ib::CmApr answer;  ///< as it came; unless `why` has a code
+  Failure why;             ///< nothing came: the connection stays as it is
+};
+/// sidr_reply() answers it.
+struct SidrRequested {
+  ConnectionId id = 0;
+  wire::ib::CmSidrReq request;
+  MadFrom from;
+};
+struct SidrReplied {
+  ConnectionId id = 0;
+  wire::ib::CmSidrRep reply;  ///< any status
+  Failure why;                ///< code is zero if the status is valid
+};
+/// Requests found no room at a listener: one event for all since it was last polled.
+struct TurnedAway {
+  std::uint64_t service_id = 0;
+  std::uint64_t gave_way = 0;  ///< half-open set-ups that were ended for newcomers
+  std::uint64_t busy = 0;      ///< newcomers that were told to come again
+  std::uint64_t dropped = 0;   ///< newcomers that were told nothing
+  Gid peer{};                  ///< the last of them
+};
+using Event =
+    std::variant<RequestReceived, ReplyReceived, Ready, Rejected, Failed, DisconnectRequested, Disconnected,
+                 TimewaitExit, Waiting, AlternateRequested, AlternateAnswered, SidrRequested, SidrReplied, TurnedAway>;
+
+// X(name, text)
+#define PARLEY_IBCM_COUNTERS(X)                                                    \
+  X(received, "MADs received")                                                     \
+  X(sent, "MADs sent")                                                             \
+  X(resent, "messages sent again because nothing came")                            \
+  X(answered_again, "answers repeated for duplicates")                             \
+  X(malformed, "MADs that are too short or of another class or version")           \
+  X(unknown, "messages for connections that are not known")                        \
+  X(foreign, "messages for a connection from another GID than its peer's")         \
+  X(unexpected, "messages that their connection's state does not expect")          \
+  X(duplicates, "duplicates of messages that were handled before")                 \
+  X(stale, "requests and replies with the queue pair or ID of another connection") \
+  X(refused, "requests that were rejected without asking the user")                \
+  X(busy, "requests that were told to come again")                                 \
+  X(dropped_requests, "requests for which there was no room and no answer")        \
+  X(dropped_transmit, "MADs for which the transmit queue had no room")             \
+  X(forgotten, "ended connections forgotten early for lack of room")
+struct Counters {
+#define PARLEY_X(name, text) std::uint64_t name = 0;
+  PARLEY_IBCM_COUNTERS(PARLEY_X)
+#undef PARLEY_X
+};
+
+}  // namespace parley::cm::ibcm
