@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The side that sends the REQ (IBA §12.9.6), and REJs of either side.
+#include <algorithm>
+
+#include "base/bytes_io.hpp"
+#include "cm/ibcm/body.hpp"
+#include "cm/ibcm/busy.hpp"
+#include "wire/ib/packet.hpp"
+
+namespace parley::cm::ibcm {
+using namespace wire::ib;
+
+namespace {
+
+constexpr std::uint8_t code_max = 31;  // of the exponents of times
+
+Result<void> check(const ConnectParameters& p) {
+  if (p.qpn > PARLEY_IB_QPN_MAX || p.starting_psn > PARLEY_IB_QPN_MAX)
+    return fail(Errc::invalid_argument, "ConnectParameters: QPN and starting PSN have 24 bits");
+  if (p.retry_count > 7 || p.rnr_retry_count > 7)
+    return fail(Errc::invalid_argument, "ConnectParameters::retry_count is {a}, rnr_retry_count {b}; they are 0 to 7",
+                p.retry_count, p.rnr_retry_count);
+  if (p.path_mtu < 1 || p.path_mtu > 5)
+    return fail(Errc::invalid_argument, "ConnectParameters::path_mtu is {a}; it is 1 to 5", p.path_mtu);
+  if (p.local_response_timeout > code_max || p.remote_response_timeout > code_max)
+    return fail(Errc::invalid_argument, "ConnectParameters: response timeouts are {a} and {b}; they are 0 to 31",
+                p.local_response_timeout, p.remote_response_timeout);
+  if (p.path.primary.local_ack_timeout > code_max)
+    return fail(Errc::invalid_argument, "CmPath::local_ack_timeout is {a}; it is 0 to 31",
+                p.path.primary.local_ack_timeout);
+  return p.timers ? check(*p.timers) : Result<void>();
+}
+
+// IBA Annex A14: an XRC REQ says type 3 with extended type 1. Of what only a responder has, it says nothing, as Linux.
+CmReq req_of(const ConnectParameters& p, const Timers& timers) {
+  const bool xrc = p.qp_type == QpType::xrc;
+  CmReq m;
+  m.ece_vendor = p.ece_vendor;
+  m.service_id = p.service_id;
+  m.local_qpn = p.qpn;
+  m.initiator_depth = p.initiator_depth;
+  m.remote_cm_response_timeout = p.remote_response_timeout;
+  m.service = xrc ? CmService::extended : p.qp_type == QpType::uc ? CmService::uc : CmService::rc;
+  m.extended_service = xrc ? PARLEY_IBCM_EXTENDED_XRC : 0;
+  m.flow_control = p.flow_control;
+  m.starting_psn = p.starting_psn;
+  m.local_cm_response_timeout = p.local_response_timeout;
+  if (!xrc) {
+    m.responder_resources = p.responder_resources;
+    m.retry_count = p.retry_count;
+    m.rnr_retry_count = p.rnr_retry_count;
+    m.srq = p.srq;
+  }
+  m.p_key = p.path.p_key;
+  m.path_mtu = p.path_mtu;
+  m.max_cm_retries = timers.retries;
+  m.primary = p.path.primary;
+  if (p.alternate) m.alternate = *p.alternate;
+  return m;
+}
+
+}  // namespace
+
+Result<ConnectionId> Agent::Body::connect(Instant now, const ConnectParameters& p) {
+  if (const auto good = check(p); !good) return tl::unexpected(good.error());
+  const Timers timers = p.timers.value_or(options_.timers);
+  CmReq m = req_of(p, timers);
+  const std::size_t room = m.private_data.size() - (p.offer_retry_after ? busy::marker_len : 0);
+  if (p.private_data.size() > room) return too_long(p.private_data.size(), room);
+  (void)fill(m.private_data, p.private_data);
+  if (p.offer_retry_after) busy::put_offer(m.private_data);
+
+  const auto made = make(true);
+  if (!made) return tl::unexpected(made.error());
+  Connection& c = **made;
+  c.state = State::queued;
+  c.qp_type = p.qp_type;
+  c.local_qpn = p.qpn;
+  c.service_id = p.service_id;
+  c.has_alternate = m.has_alternate();
+  c.offered_retry_after = p.offer_retry_after;
+  c.to = way_of(p.path);
+  c.timers = timers;
+  c.retries = timers.retries;
+  // IBA §12.9.8.1: the way there and back, and the time that the peer's CM may take.
+  c.interval = timeout_of(p.path.primary.local_ack_timeout) + timeout_of(p.remote_response_timeout);
+  c.timewait = timewait_of(p.path.primary.local_ack_timeout);
+  c.tid = std::uint64_t{incarnation_} << 32 | c.local_id;
+  m.local_comm_id = c.local_id;
+  m.local_ca_guid = options_.ca_guid;
+  c.unanswered = std::make_unique<Octets>(octets_of(c.tid, m, p.ece_options));
+  return start(now, c);
+}
+
+/// At once, or when its turn comes.
+Result<ConnectionId> Agent::Body::start(Instant now, Connection& c) {
+  const ConnectionId id = c.id;
+  const auto place = window_.enter(c.to.destination, id);
+  if (!place) {
+    c.state = State::closed;
+    release(c);
+    return fail(Errc::no_space, "AgentOptions::waiting_max is {a}, and that many requests wait for their turn",
+                options_.waiting_max);
+  }
+  c.place = *place;
+  if (c.place == 0) begin(now, c);
+  begin_next(now);
+  return id;
+}
+
+void Agent::Body::begin(Instant now, Connection& c) {
+  c.place = 0;
+  c.in_window = true;
+  c.state = type_in(*c.unanswered) == CmMessageType::req ? State::req_sent : State::sidr_req_sent;
+  const Octets octets = *c.unanswered;
+  await_answer(now, c, octets);
+}
+
+void Agent::Body::begin_next(Instant now) {
+  while (const auto id = window_.next())
+    if (Connection* c = get(*id)) begin(now, *c);
+}
+
+void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const CmRep& m) {
+  Connection* c = by_local(m.remote_comm_id);
+  // IBA §12.6.7.2 reason 6: nobody waits for this REP (any more), which its sender would repeat. Linux says nothing.
+  const auto refuse_it = [&] {
+    send_once(reply_to(from), head.transaction_id,
+              CmRej{.local_comm_id = m.remote_comm_id,
+                    .remote_comm_id = m.local_comm_id,
+                    .about = CmAbout::rep,
+                    .reason = CmReject::invalid_comm_id});
+  };
+  if (c == nullptr || !c->active || (c->peer_known && c->remote_id != m.local_comm_id)) {
+    ++counters.unknown;
+    return refuse_it();
+  }
+  if (!from_peer(*c, from)) return;
+  switch (c->state) {
+    case State::req_sent:
+    case State::mra_req_rcvd: return accept_rep(now, *c, head, m);
+    case State::rep_rcvd:
+      ++counters.duplicates;
+      if (options_.mra_timeout) (void)send_mra(now, c->id, *options_.mra_timeout, {});
+      return;
+    case State::mra_rep_sent: return answer_again(*c);
+    case State::established: return answer_again(*c);  // IBA §12.9.6: the RTU was lost, or comes yet
+    case State::timewait: ++counters.duplicates; return refuse_it();
+    case State::closed:
+      if (c->answer != nullptr) return answer_again(*c);  // the REJ was lost
+      ++counters.duplicates;
+      return refuse_it();
+    case State::queued:
+    case State::sidr_req_sent: ++counters.unexpected; return;
+    default: ++counters.duplicates;  // a DREQ is on its way
+  }
+}
+
+void Agent::Body::accept_rep(Instant now, Connection& c, const Head& head, const CmRep& m) {
+  // IBA Annex A14: the TGT queue pair stands where the EE context of RD would.
+  const std::uint32_t qpn = c.qp_type == QpType::xrc ? m.local_eecn : m.local_qpn;
+  leave_set_up(c);
+  stop_waiting(c);
+  if (const auto at = by_peer_qpn_.find({m.local_ca_guid, qpn}); at != by_peer_qpn_.end()) {
+    // IBA §12.9.8.3.1: a queue pair that this side still has a connection with.
+    Connection& old = *get(at->second);
+    c.state = State::rep_rcvd;
+    c.remote_id = m.local_comm_id;
+    answer(c, octets_of(c.tid, rej_of(c, CmReject::stale_connection)));
+    tell(c, Failed{.why = broken(
+                       State::req_sent, Errc::rejected, "a REP whose queue pair another connection with that peer has",
+                       "let the peer use another queue pair, or wait until the other connection's timewait is over")});
+    ++counters.stale;
+    stale(now, old);
+    return close(now, c, true);
+  }
+  know_peer(c, m.local_ca_guid, m.local_comm_id, qpn);
+  c.state = State::rep_rcvd;
+  tell(c, ReplyReceived{.reply = m, .remote_qpn = qpn, .ece_options = head.attribute_modifier});
+}
+
+Result<void> Agent::Body::ready(Instant, ConnectionId id, ConstBytes private_data) {
+  Connection* c = get(id);
+  if (c == nullptr || c->orphan || (c->state != State::rep_rcvd && c->state != State::mra_rep_sent))
+    return fail(Errc::wrong_state);
+  CmRtu m{.local_comm_id = c->local_id, .remote_comm_id = c->remote_id};
+  if (!fill(m.private_data, private_data)) return too_long(private_data.size(), m.private_data.size());
+  c->state = State::established;
+  c->was_established = true;
+  answer(*c, octets_of(c->tid, m));
+  return {};
+}
+
+void Agent::Body::take(Instant now, const MadFrom& from, const Head&, const CmMra& m) {
+  Connection* c = nullptr;
+  if (m.about == CmAbout::req) {
+    // The peer may have an ID for this by now; only the REP tells it.
+    c = by_local(m.remote_comm_id);
+    if (c == nullptr || !c->active) {
+      ++counters.unknown;
+      return;
+    }
+    if (!from_peer(*c, from)) return;
+  } else {
+    c = by_both(from, m.remote_comm_id, m.local_comm_id);
+    if (c == nullptr) return;
+  }
+  const bool of_lap = c->state == State::established &&
+                      (c->alternate == AlternateState::lap_sent || c->alternate == AlternateState::mra_lap_rcvd);
+  switch (m.about) {
+    case CmAbout::req:
+      if (c->state != State::req_sent && c->state != State::mra_req_rcvd) break;
+      c->state = State::mra_req_rcvd;
+      return wait_longer(now, *c, peer_timeout(m.service_timeout) + c->timewait,
+                         {.about = m.about, .private_data = m.private_data});
+    case CmAbout::rep:
+      if (c->state != State::rep_sent && c->state != State::mra_rep_rcvd) break;
+      c->state = State::mra_rep_rcvd;
+      return wait_longer(now, *c, peer_timeout(m.service_timeout) + c->timewait,
+                         {.about = m.about, .private_data = m.private_data});
+    case CmAbout::other:
+      if (!of_lap) break;
+      c->alternate = AlternateState::mra_lap_rcvd;
+      return wait_longer(now, *c, peer_timeout(m.service_timeout) + c->timewait,
+                         {.about = m.about, .private_data = m.private_data});
+  }
+  ++counters.unexpected;
+}
+
+/// Null: it is counted.
+Connection* Agent::Body::rejected_by(const MadFrom& from, const CmRej& m) {
+  Connection* c = nullptr;
+  if (m.reason == CmReject::timeout && m.info_length >= 8) {
+    Reader r(m.info);
+    const auto at = by_peer_id_.find({r.be64(), m.local_comm_id});
+    if (at != by_peer_id_.end()) c = get(at->second);
+  }
+  if (c == nullptr) {
+    c = by_local(m.remote_comm_id);
+    const bool known = c != nullptr && c->peer_known;
+    // About a REQ: the peer may have made no ID.
+    if (c != nullptr && m.about == CmAbout::req && !(c->active && (!known || c->remote_id == m.local_comm_id)))
+      c = nullptr;
+    if (c != nullptr && m.about != CmAbout::req && !(known && c->remote_id == m.local_comm_id)) c = nullptr;
+  }
+  if (c == nullptr) {
+    ++counters.unknown;
+    return nullptr;
+  }
+  return from_peer(*c, from) ? c : nullptr;
+}
+
+void Agent::Body::take(Instant now, const MadFrom& from, const Head&, const CmRej& m) {
+  if (Connection* c = rejected_by(from, m)) rejected(now, *c, m);
+}
+
+void Agent::Body::rejected(Instant now, Connection& c, const CmRej& m) {
+  const bool is_stale = m.reason == CmReject::stale_connection;
+  switch (c.state) {
+    case State::req_sent:
+    case State::mra_req_rcvd:
+      if (const auto after = busy::retry_after_of(m.private_data);
+          after && m.reason == CmReject::consumer && c.offered_retry_after && c.waits < waits_max) {
+        c.state = State::mra_req_rcvd;
+        const auto half = static_cast<std::uint64_t>(after->count()) / 2;  // not all of them at once
+        return wait_longer(now, c, *after + Duration(static_cast<std::int64_t>(rng_.between(0, half))), {.busy = true});
+      }
+      [[fallthrough]];
+    case State::req_rcvd:
+    case State::mra_req_sent:
+    case State::rep_sent:
+    case State::mra_rep_rcvd:
+      // IBA §12.9.8.3.1: who is told that its queue pair is stale keeps it out of use for a timewait.
+      tell(c, Rejected{.reject = m, .timewait = is_stale, .why = rejected_because(c.state, m)});
+      return is_stale ? enter_timewait(now, c) : close(now, c, true);
+    case State::rep_rcvd:
+    case State::mra_rep_sent:
+      tell(c, Rejected{.reject = m, .timewait = true, .why = rejected_because(c.state, m)});
+      return enter_timewait(now, c);
+    case State::established:
+    case State::dreq_sent:
+      if (!c.why.code) c.why = rejected_because(c.state, m);
+      return enter_timewait(now, c);
+    case State::timewait:
+    case State::closed: ++counters.duplicates; return;
+    default: ++counters.unexpected;
+  }
+}
+
+}  // namespace parley::cm::ibcm

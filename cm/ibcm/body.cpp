@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The Agent's tables, and which machine gets a MAD.
+#include "cm/ibcm/body.hpp"
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "base/bytes_io.hpp"
+#include "wire/ib/mad.hpp"
+
+namespace parley::cm::ibcm {
+using namespace wire::ib;
+
+Agent::Body::Body(const AgentOptions& options)
+    : options_(options),
+      rng_(options.seed),
+      operand_(static_cast<std::uint32_t>(rng_.next())),
+      incarnation_(static_cast<std::uint32_t>(rng_.next())),
+      ids_(options.connections_max),
+      window_(options.outstanding_max, options.outstanding_per_peer, options.waiting_max) {}
+
+MadTo reply_to(const MadFrom& from) {
+  return {
+      .source = from.destination, .destination = from.source, .destination_qpn = from.source_qpn, .p_key = from.p_key};
+}
+
+MadTo way_of(const Path& path) {
+  return {.source = path.primary.local_gid,
+          .destination = path.primary.remote_gid,
+          .p_key = path.p_key,
+          .flow_label = path.primary.flow_label,
+          .traffic_class = path.primary.traffic_class,
+          .hop_limit = path.primary.hop_limit};
+}
+
+const Connection* Agent::Body::find(ConnectionId id) const {
+  const std::size_t slot = EndpointTable::slot(id);
+  if (id == 0 || slot >= connections_.size() || connections_[slot] == nullptr) return nullptr;
+  const Connection* c = connections_[slot].get();
+  return c->id == id ? c : nullptr;
+}
+
+Connection* Agent::Body::get(ConnectionId id) { return const_cast<Connection*>(find(id)); }
+
+Connection* Agent::Body::by_local(std::uint32_t local_id) {
+  const auto at = local_.find(local_id);
+  return at == local_.end() ? nullptr : get(at->second);
+}
+
+bool Agent::Body::from_peer(const Connection& c, const MadFrom& from) {
+  if (!options_.check_source_gid || from.source == c.to.destination) return true;
+  ++counters.foreign;
+  return false;
+}
+
+Connection* Agent::Body::by_both(const MadFrom& from, std::uint32_t local_id, std::uint32_t remote_id) {
+  Connection* c = by_local(local_id);
+  if (c == nullptr || !c->peer_known || c->remote_id != remote_id) {
+    ++counters.unknown;
+    return nullptr;
+  }
+  return from_peer(*c, from) ? c : nullptr;
+}
+
+// Of a counter, so that an ID comes back only after all others; 0 is what peers write who have none.
+std::uint32_t Agent::Body::next_local_id() {
+  while (true) {
+    const std::uint32_t id = ++counter_ ^ operand_;
+    if (id != 0 && !local_.contains(id)) return id;
+  }
+}
+
+Result<Connection*> Agent::Body::make(bool active) {
+  const ConnectionId id = ids_.issue();
+  if (id == 0)
+    return fail(Errc::no_space, "AgentOptions::connections_max is {a}, and that many are alive",
+                options_.connections_max);
+  const std::size_t slot = EndpointTable::slot(id);
+  if (slot >= connections_.size()) connections_.resize(slot + 1);
+  connections_[slot] = std::make_unique<Connection>();
+  Connection& c = *connections_[slot];
+  c.id = id;
+  c.active = active;
+  c.local_id = next_local_id();
+  local_.emplace(c.local_id, id);
+  return &c;
+}
+
+void Agent::Body::know_peer(Connection& c, std::uint64_t guid, std::uint32_t comm_id, std::uint32_t qpn) {
+  c.peer_known = true;
+  c.remote_guid = guid;
+  c.remote_id = comm_id;
+  c.remote_qpn = qpn;
+  c.by_id = by_peer_id_.try_emplace({guid, comm_id}, c.id).second;
+  c.by_qpn = by_peer_qpn_.try_emplace({guid, qpn}, c.id).second;
+}
+
+void Agent::Body::forget_qpn(Connection& c) {
+  if (std::exchange(c.by_qpn, false)) by_peer_qpn_.erase({c.remote_guid, c.remote_qpn});
+}
+
+void Agent::Body::forget_peer(Connection& c) {
+  forget_qpn(c);
+  if (std::exchange(c.by_id, false)) by_peer_id_.erase({c.remote_guid, c.remote_id});
+  if (std::exchange(c.by_sidr, false)) sidr_.erase({c.to.destination, c.remote_id});
+}
+
+void Agent::Body::release(Connection& c) {
+  PARLEY_ASSERT(c.remembered_at == 0 && !c.in_window && !c.ticket);
+  forget_peer(c);
+  local_.erase(c.local_id);
+  const std::size_t slot = EndpointTable::slot(c.id);
+  deadlines_.set(static_cast<std::uint32_t>(slot), never);
+  ids_.release(c.id);
+  connections_[slot].reset();
+}
+
+void Agent::Body::handle_mad(Instant now, const MadFrom& from, ConstBytes mad) {
+  ++counters.received;
+  const auto message = CmMessage::parse(mad);
+  if (!message) return judge_other(from, mad);
+  std::visit([&](const auto& body) { take(now, from, *message, body); }, message->body);
+  begin_next(now);
+}
+
+// IBA §12.6.7.2 reason 31: a request of another class version is rejected with the version that this side speaks. Where the
+// requester's communication ID stands has never changed.
+void Agent::Body::judge_other(const MadFrom& from, ConstBytes mad) {
+  ++counters.malformed;
+  const auto header = MadHeader::parse(mad);
+  if (!header || mad.size() < PARLEY_IB_MAD_LEN || header->mgmt_class != PARLEY_IB_CLASS_CM ||
+      header->base_version != PARLEY_IB_MAD_BASE_VERSION || header->method != PARLEY_IB_MAD_METHOD_SEND ||
+      header->class_version == PARLEY_IB_CLASS_CM_VERSION)
+    return;
+  Reader r(mad.subspan(PARLEY_IB_MAD_HEADER_LEN));
+  const std::uint32_t id = r.be32();
+  if (header->attribute_id == static_cast<std::uint16_t>(CmMessageType::req)) {
+    CmRej m{.remote_comm_id = id, .info_length = 1, .reason = CmReject::unsupported_class_version};
+    m.info[0] = PARLEY_IB_CLASS_CM_VERSION;
+    send_once(reply_to(from), header->transaction_id, m);
+  } else if (header->attribute_id == static_cast<std::uint16_t>(CmMessageType::sidr_req)) {
+    send_once(reply_to(from), header->transaction_id,
+              CmSidrRep{.request_id = id, .status = SidrStatus::unsupported_version});
+  }
+}
+
+bool Agent::Body::has_event() {
+  if (!next_event_) next_event_ = poll_event();
+  return next_event_.has_value();
+}
+
+std::optional<Event> Agent::Body::poll_event() {
+  if (next_event_) return std::exchange(next_event_, std::nullopt);
+  while (auto event = events_.pop()) {
+    if (auto* turned = std::get_if<TurnedAway>(&*event)) {
+      Listener* listener = listener_of(turned->service_id);
+      if (listener == nullptr || !std::exchange(listener->told, false)) continue;
+      const std::uint64_t service_id = turned->service_id;
+      *turned = std::exchange(listener->turned, TurnedAway{});
+      turned->service_id = service_id;
+      return event;
+    }
+    const bool wanted = std::visit(
+        [this](const auto& e) {
+          if constexpr (requires { e.id; }) {
+            const Connection* c = find(e.id);
+            return c != nullptr && !c->orphan;
+          } else {
+            return true;
+          }
+        },
+        *event);
+    if (wanted) return event;
+  }
+  return std::nullopt;
+}
+
+}  // namespace parley::cm::ibcm

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What the Agent knows of one connection, set-up or SIDR exchange.
+#pragma once
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "cm/admission.hpp"
+#include "cm/ibcm/events.hpp"
+
+namespace parley::cm::ibcm {
+
+using Octets = std::array<std::uint8_t, PARLEY_IB_MAD_LEN>;
+
+struct Connection {
+  ConnectionId id = 0;
+  State state = State::closed;
+  AlternateState alternate = AlternateState::idle;
+  QpType qp_type = QpType::rc;
+  bool active = false;           // sent the REQ, or the SIDR_REQ
+  bool orphan = false;           // destroyed by the user
+  bool was_established = false;  // Disconnected is owed
+  bool peer_known = false;       // remote_id, remote_guid and remote_qpn are
+  bool by_id = false;            // found by (remote_guid, remote_id)
+  bool by_qpn = false;           // found by (remote_guid, remote_qpn)
+  bool by_sidr = false;          // found by (to.destination, remote_id)
+  bool has_alternate = false;    // in the REQ
+  bool offered_retry_after = false;
+  std::uint32_t local_id = 0, remote_id = 0;
+  std::uint32_t local_qpn = 0, remote_qpn = 0;
+  std::uint64_t remote_guid = 0;
+  std::uint64_t service_id = 0;
+  std::uint64_t tid = 0;            // of the exchange
+  std::uint64_t lap_tid = 0;        // of the last LAP
+  std::uint32_t request_psn = 0;    // of the peer's REQ: with tid and remote_qpn it tells a duplicate from another REQ
+  MadTo to{};                       // the way to the peer
+  Admission::Ticket ticket{};       // passive: in its listener's admission
+  std::uint64_t place = 0;          // active, queued: in the window
+  bool in_window = false;           // active: counts as outstanding
+  std::uint64_t remembered_at = 0;  // not 0: is remembered, since that many others
+  Failure why{};                    // for the Disconnected that is owed; none: graceful
+  wire::ib::PrivateData<224> drep{};  // private data of the peer's
+
+  // The message that waits for its answer, and the last answer, for duplicates.
+  std::unique_ptr<Octets> unanswered, answer;
+  wire::ib::CmMessageType unanswered_type{}, answer_type{};
+  Timers timers{};
+  std::uint32_t retries = 0;  // under Timers::Kind::spec
+  std::uint32_t sends = 0;    // of `unanswered`
+  std::uint32_t waits = 0;    // that the peer has asked for
+  Duration interval{};        // under Timers::Kind::spec
+  Duration back_off{};        // the next one
+  Duration timewait{};
+  Instant begun{}, give_up = never;
+  Instant deadline = never;
+};
+
+inline constexpr std::uint32_t waits_max = 64;  // MRAs and busy answers that a set-up heeds
+
+}  // namespace parley::cm::ibcm

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// How set-ups and connections end, on both sides: DREQ and DREP, timewait, and what is remembered of the ended.
+#include <algorithm>
+
+#include "base/after.hpp"
+#include "base/bytes_io.hpp"
+#include "cm/ibcm/body.hpp"
+
+namespace parley::cm::ibcm {
+using namespace wire::ib;
+
+void Agent::Body::leave_set_up(Connection& c) {
+  if (c.state == State::queued) window_.withdraw(c.to.destination, std::exchange(c.place, 0));
+  if (std::exchange(c.in_window, false)) window_.leave(c.to.destination);
+  leave_listener(c);
+}
+
+/// `remember`: the peer may send the same again.
+void Agent::Body::close(Instant now, Connection& c, bool remember_it) {
+  leave_set_up(c);
+  stop_waiting(c);
+  forget_qpn(c);
+  c.state = State::closed;
+  if (c.answer_type != CmMessageType::rej && c.answer_type != CmMessageType::sidr_rep) c.answer.reset();
+  if (remember_it) return remember(now, c);
+  forget_peer(c);
+  if (c.orphan) release(c);
+}
+
+// IBA §12.9.8.4: the queue pair and the IDs of both sides stay out of use until nothing of the connection can be under way any
+// more. Linux takes them out of its tables here, and so takes a late duplicate of the REQ for a new request.
+void Agent::Body::enter_timewait(Instant now, Connection& c) {
+  leave_set_up(c);
+  stop_waiting(c);
+  c.state = State::timewait;
+  c.alternate = AlternateState::idle;
+  if (std::exchange(c.was_established, false)) {
+    const bool graceful = !c.why.code;
+    tell(c, Disconnected{.graceful = graceful, .why = std::move(c.why), .private_data = c.drep});
+  }
+  remember(now, c);
+}
+
+void Agent::Body::remember(Instant now, Connection& c) {
+  auto& those = remembered_[c.state == State::timewait ? 1 : 0];
+  c.remembered_at = ++remembered_count_;
+  those.emplace(c.remembered_at, c.id);
+  set_deadline(c, after(now, c.timewait));
+  if (those.size() <= std::max<std::size_t>(options_.remembered_max / 2, 1)) return;
+  ++counters.forgotten;
+  Connection& oldest = *get(those.begin()->second);
+  oldest.state == State::timewait ? leave_timewait(oldest, true) : forget(oldest);
+}
+
+void Agent::Body::leave_timewait(Connection& c, bool early) {
+  tell(c, TimewaitExit{.early = early});
+  forget(c);
+}
+
+void Agent::Body::forget(Connection& c) {
+  if (const std::uint64_t at = std::exchange(c.remembered_at, 0); at != 0)
+    remembered_[c.state == State::timewait ? 1 : 0].erase(at);
+  set_deadline(c, never);
+  c.state = State::closed;
+  c.answer.reset();
+  forget_peer(c);
+  if (c.orphan) release(c);
+}
+
+CmRej Agent::Body::rej_of(const Connection& c, CmReject reason) const {
+  CmRej m{.local_comm_id = c.local_id, .remote_comm_id = c.remote_id, .about = CmAbout::other, .reason = reason};
+  switch (c.state) {
+    case State::req_rcvd: m.local_comm_id = 0; [[fallthrough]];  // as Linux: it has told nobody of that ID
+    case State::mra_req_sent: m.about = CmAbout::req; break;
+    case State::rep_rcvd:
+    case State::mra_rep_sent: m.about = CmAbout::rep; break;
+    default: break;
+  }
+  return m;
+}
+
+// IBA §12.6.7.2 reason 4: the receiver may know no communication ID of this side's, or not the one it has now. The CA GUID in the
+// additional information finds it.
+CmRej Agent::Body::timeout_rej_of(const Connection& c) const {
+  CmRej m = rej_of(c, CmReject::timeout);
+  if (c.active && !c.peer_known) m.about = CmAbout::req;
+  m.info_length = 8;
+  Writer w(m.info);
+  w.be64(options_.ca_guid);
+  return m;
+}
+
+void Agent::Body::begin_disconnect(Instant now, Connection& c, ConstBytes private_data) {
+  CmDreq m{.local_comm_id = c.local_id, .remote_comm_id = c.remote_id, .remote_qpn = c.remote_qpn};
+  (void)fill(m.private_data, private_data);
+  c.state = State::dreq_sent;
+  c.alternate = AlternateState::idle;
+  const std::uint64_t tid = std::uint64_t{incarnation_} << 32 | c.local_id;
+  await_answer(now, c, octets_of(tid, m));
+}
+
+void Agent::Body::send_drep(Instant now, Connection& c, ConstBytes private_data) {
+  CmDrep m{.local_comm_id = c.local_id, .remote_comm_id = c.remote_id};
+  (void)fill(m.private_data, private_data);
+  answer(c, octets_of(c.tid, m));
+  enter_timewait(now, c);
+}
+
+Result<void> Agent::Body::disconnect(Instant now, ConnectionId id, ConstBytes private_data) {
+  Connection* c = get(id);
+  if (c == nullptr || c->orphan) return fail(Errc::wrong_state);
+  if (c->state == State::established) {
+    if (private_data.size() > 220) return too_long(private_data.size(), 220);
+    begin_disconnect(now, *c, private_data);
+    return {};
+  }
+  if (c->state != State::dreq_rcvd) return fail(Errc::wrong_state);
+  if (private_data.size() > 224) return too_long(private_data.size(), 224);
+  send_drep(now, *c, private_data);
+  return {};
+}
+
+void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const CmDreq& m) {
+  Connection* c = by_local(m.remote_comm_id);
+  if (c == nullptr || !c->peer_known || c->remote_id != m.local_comm_id || c->state == State::closed) {
+    // IBA §12.9.8.2: of a connection that this side does not know, none is left; the peer need not wait to learn that.
+    ++counters.unknown;
+    return send_once(reply_to(from), head.transaction_id,
+                     CmDrep{.local_comm_id = m.remote_comm_id, .remote_comm_id = m.local_comm_id});
+  }
+  if (!from_peer(*c, from)) return;
+  // IBA §12.6.10: the DREQ names the receiver's queue pair.
+  if (m.remote_qpn != c->local_qpn) {
+    ++counters.unexpected;
+    return;
+  }
+  switch (c->state) {
+    case State::rep_rcvd:
+    case State::mra_rep_sent:
+    case State::rep_sent:
+    case State::mra_rep_rcvd:
+    case State::established:
+      leave_set_up(*c);
+      stop_waiting(*c);
+      c->tid = head.transaction_id;
+      c->state = State::dreq_rcvd;
+      c->was_established = true;
+      tell(*c, DisconnectRequested{.private_data = m.private_data});
+      return;
+    case State::dreq_sent:  // they crossed; each side answers the other
+      c->tid = head.transaction_id;
+      return send_drep(now, *c, {});
+    case State::timewait:
+      if (c->answer == nullptr || c->answer_type != CmMessageType::drep) {
+        c->answer = std::make_unique<Octets>(
+            octets_of(head.transaction_id, CmDrep{.local_comm_id = c->local_id, .remote_comm_id = c->remote_id}));
+        c->answer_type = CmMessageType::drep;
+      }
+      return answer_again(*c);
+    default: ++counters.duplicates;  // dreq_rcvd: the user's answer is on its way
+  }
+}
+
+void Agent::Body::take(Instant now, const MadFrom& from, const Head&, const CmDrep& m) {
+  Connection* c = by_both(from, m.remote_comm_id, m.local_comm_id);
+  if (c == nullptr) return;
+  if (c->state != State::dreq_sent) {
+    ++counters.duplicates;
+    return;
+  }
+  c->drep = m.private_data;
+  enter_timewait(now, *c);
+}
+
+// What ib_destroy_cm_id() does in each state, and what a REQ that stays undecided tells its sender.
+void Agent::Body::destroy_set_up(Instant now, Connection& c) {
+  switch (c.state) {
+    case State::req_sent:
+    case State::mra_req_rcvd: send_once(c.to, c.tid, timeout_rej_of(c)); return close(now, c, true);
+    case State::req_rcvd:
+    case State::mra_req_sent:
+    case State::rep_rcvd:
+    case State::mra_rep_sent: answer(c, octets_of(c.tid, rej_of(c, CmReject::consumer))); return close(now, c, true);
+    case State::rep_sent:
+    case State::mra_rep_rcvd: send_once(c.to, c.tid, rej_of(c, CmReject::consumer)); return enter_timewait(now, c);
+    default: return close(now, c, false);
+  }
+}
+
+void Agent::Body::destroy(Instant now, ConnectionId id) {
+  Connection* c = get(id);
+  if (c == nullptr || c->orphan) return;
+  c->orphan = true;
+  switch (c->state) {
+    case State::established:
+      // IBA Annex A14: the TGT queue pair is shared, and outlives the ID through which it was set up.
+      if (c->qp_type == QpType::xrc && !c->active) return enter_timewait(now, *c);
+      return begin_disconnect(now, *c, {});
+    case State::dreq_rcvd: return send_drep(now, *c, {});
+    case State::dreq_sent:
+    case State::timewait: return;  // goes on by itself
+    case State::closed:
+      if (c->remembered_at == 0) release(*c);
+      return;
+    case State::sidr_req_rcvd: return answer_sidr(now, *c, {.status = SidrStatus::rejected});
+    default: destroy_set_up(now, *c); begin_next(now);
+  }
+}
+
+}  // namespace parley::cm::ibcm

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What is sent, when it is sent again, and when that ends.
+#include <algorithm>
+
+#include "base/after.hpp"
+#include "cm/ibcm/body.hpp"
+#include "wire/ib/packet.hpp"
+
+namespace parley::cm::ibcm {
+using namespace wire::ib;
+
+namespace {
+
+/// A peer that asks for less would make this side send its answer many times at once.
+constexpr Duration interval_min = std::chrono::milliseconds(10);
+
+}  // namespace
+
+Result<void> check(const Timers& timers) {
+  if (timers.retries > 15) return fail(Errc::invalid_argument, "Timers::retries is {a}; it is 0 to 15", timers.retries);
+  if (timers.first < std::chrono::microseconds(1))
+    return fail(Errc::invalid_argument, "Timers::first is {a} ns; it is at least 1000", timers.first.count());
+  if (timers.cap < timers.first)
+    return fail(Errc::invalid_argument, "Timers::cap is {a} ns; it is at least Timers::first, {b} ns",
+                timers.cap.count(), timers.first.count());
+  if (timers.total < Duration{})
+    return fail(Errc::invalid_argument, "Timers::total is {a} ns; it is at least 0", timers.total.count());
+  return {};
+}
+
+void Agent::Body::send(const MadTo& to, const Octets& octets) {
+  if (transmit_count_ >= options_.transmit_max) {
+    ++counters.dropped_transmit;
+    return;
+  }
+  ++transmit_count_;
+  transmit_.push({to, octets});
+}
+
+bool Agent::Body::poll_transmit(MadTo& to, MutBytes out) {
+  if (out.size() < PARLEY_IB_MAD_LEN) return false;
+  const auto message = transmit_.pop();
+  if (!message) return false;
+  --transmit_count_;
+  ++counters.sent;
+  to = message->to;
+  std::copy(message->octets.begin(), message->octets.end(), out.begin());
+  return true;
+}
+
+Octets Agent::Body::octets_of(std::uint64_t tid, CmBody body, std::uint32_t modifier) const {
+  Octets out;
+  CmMessage{.transaction_id = tid, .attribute_modifier = modifier, .body = std::move(body)}.emit(out);
+  return out;
+}
+
+void Agent::Body::set_deadline(Connection& c, Instant at) {
+  c.deadline = at;
+  deadlines_.set(EndpointTable::slot(c.id), at);
+}
+
+Duration Agent::Body::peer_timeout(std::uint8_t code) const {
+  return std::clamp<Duration>(timeout_of(code), interval_min, options_.peer_timeout_max);
+}
+
+// IBA §12.9.8.4: as long as a packet of the connection may still be under way.
+Duration Agent::Body::timewait_of(std::uint8_t ack_timeout) const {
+  return std::clamp<Duration>(timeout_of(ack_timeout), options_.timewait_min, options_.timewait_max);
+}
+
+void Agent::Body::await_answer(Instant now, Connection& c, const Octets& octets) {
+  c.unanswered = std::make_unique<Octets>(octets);
+  c.unanswered_type = type_in(octets);
+  c.begun = now;
+  c.sends = 1;
+  c.waits = 0;
+  c.back_off = c.timers.first;
+  const Duration total = c.timers.total > Duration{} ? c.timers.total : c.interval * (std::int64_t{c.retries} + 1);
+  c.give_up = c.timers.kind == Timers::Kind::back_off ? after(now, total) : never;
+  send(c.to, octets);
+  arm(now, c);
+}
+
+// Many that began at once do not come back at once: each wait loses up to half of itself.
+void Agent::Body::arm(Instant now, Connection& c) {
+  if (c.timers.kind == Timers::Kind::spec) return set_deadline(c, after(now, c.interval));
+  const auto half = static_cast<std::uint64_t>(c.back_off.count()) / 2;
+  const Duration wait = c.back_off - Duration(static_cast<std::int64_t>(rng_.between(0, half)));
+  c.back_off = std::min(c.timers.cap, c.back_off > c.timers.cap / 2 ? c.timers.cap : c.back_off * 2);
+  set_deadline(c, std::min(c.give_up, after(now, wait)));
+}
+
+void Agent::Body::stop_waiting(Connection& c) {
+  c.unanswered.reset();
+  set_deadline(c, never);
+}
+
+void Agent::Body::answer(Connection& c, const Octets& octets) {
+  c.answer = std::make_unique<Octets>(octets);
+  c.answer_type = type_in(octets);
+  send(c.to, octets);
+}
+
+void Agent::Body::answer_again(Connection& c) {
+  ++counters.duplicates;
+  if (c.answer == nullptr) return;
+  ++counters.answered_again;
+  send(c.to, *c.answer);
+}
+
+// IBA §12.9.8.1: an MRA replaces the wait under way by its service timeout and the time of the way. The peer lives, so that what
+// comes then counts as the first try again.
+void Agent::Body::wait_longer(Instant now, Connection& c, Duration wait, Waiting event) {
+  if (++c.waits > waits_max) {
+    ++counters.unexpected;
+    return;
+  }
+  c.sends = 1;
+  c.back_off = c.timers.first;
+  event.until = after(now, wait);
+  if (c.give_up != never) c.give_up = std::max(c.give_up, after(event.until, c.interval));
+  set_deadline(c, event.until);
+  tell(c, std::move(event));
+}
+
+void Agent::Body::handle_deadline(Instant now) {
+  while (const auto slot = deadlines_.pop_due(now)) {
+    Connection* c = connections_[*slot].get();
+    if (c == nullptr) continue;
+    c->deadline = never;
+    on_deadline(now, *c);
+  }
+  begin_next(now);
+}
+
+void Agent::Body::on_deadline(Instant now, Connection& c) {
+  if (c.state == State::timewait) return leave_timewait(c, false);
+  if (c.state == State::closed) return forget(c);
+  if (c.unanswered == nullptr) return;
+  const bool over = c.timers.kind == Timers::Kind::spec ? c.sends > c.retries : now >= c.give_up;
+  if (over) return give_up(now, c);
+  ++c.sends;
+  ++counters.resent;
+  send(c.to, *c.unanswered);
+  arm(now, c);
+}
+
+// IBA §12.9.8.3: who gives a set-up up tells the other side, so that it does not wait for its own timeouts. Linux does so only
+// when the user destroys the ID.
+void Agent::Body::give_up(Instant now, Connection& c) {
+  Failure why = nothing_came(c, now);
+  switch (c.state) {
+    case State::req_sent:
+    case State::mra_req_rcvd:
+      send_once(c.to, c.tid, timeout_rej_of(c));
+      tell(c, Failed{.why = std::move(why)});
+      return close(now, c, true);
+    case State::rep_sent:
+    case State::mra_rep_rcvd:
+      send_once(c.to, c.tid, timeout_rej_of(c));
+      tell(c, Failed{.timewait = true, .why = std::move(why)});
+      return enter_timewait(now, c);
+    case State::dreq_sent:
+      if (!c.why.code) c.why = std::move(why);
+      return enter_timewait(now, c);
+    case State::sidr_req_sent: tell(c, Failed{.why = std::move(why)}); return close(now, c, false);
+    default:  // established, and a LAP
+      c.unanswered.reset();
+      c.alternate = AlternateState::idle;
+      tell(c, AlternateAnswered{.why = std::move(why)});
+  }
+}
+
+}  // namespace parley::cm::ibcm
