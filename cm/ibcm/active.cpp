@@ -237,11 +237,10 @@ Connection* Agent::Body::rejected_by(const MadFrom& from, const CmRej& m) {
   }
   if (c == nullptr) {
     c = by_local(m.remote_comm_id);
-    const bool known = c != nullptr && c->peer_known;
-    // About a REQ: the peer may have made no ID.
-    if (c != nullptr && m.about == CmAbout::req && !(c->active && (!known || c->remote_id == m.local_comm_id)))
+    // About a REQ: this side knows no ID of the peer's, and the peer may have made none.
+    if (c != nullptr &&
+        (m.about == CmAbout::req ? !c->active || c->peer_known : !c->peer_known || c->remote_id != m.local_comm_id))
       c = nullptr;
-    if (c != nullptr && m.about != CmAbout::req && !(known && c->remote_id == m.local_comm_id)) c = nullptr;
   }
   if (c == nullptr) {
     ++counters.unknown;
@@ -272,7 +271,7 @@ void Agent::Body::rejected(Instant now, Connection& c, const CmRej& m) {
     case State::mra_rep_rcvd:
       // IBA §12.9.8.3.1: who is told that its queue pair is stale keeps it out of use for a timewait.
       tell(c, Rejected{.reject = m, .timewait = is_stale, .why = rejected_because(c.state, m)});
-      return is_stale ? enter_timewait(now, c) : close(now, c, true);
+      return is_stale ? enter_timewait(now, c) : close(now, c, !c.active);
     case State::rep_rcvd:
     case State::mra_rep_sent:
       tell(c, Rejected{.reject = m, .timewait = true, .why = rejected_because(c.state, m)});

@@ -43,12 +43,12 @@ void Agent::Body::take(Instant, const MadFrom& from, const Head& head, const CmL
   Connection* c = by_both(from, m.remote_comm_id, m.local_comm_id);
   if (c == nullptr || c->state == State::closed || c->state == State::timewait)
     return refuse_it(ApStatus::invalid_comm_id);  // IBA §12.8.2; Linux says nothing
-  if (c->active) return refuse_it(ApStatus::unsupported);
-  if (m.remote_qpn != c->local_qpn) return refuse_it(ApStatus::invalid_qpn);
   if (c->state != State::established) {
     ++counters.unexpected;
     return;
   }
+  if (c->active) return refuse_it(ApStatus::unsupported);
+  if (m.remote_qpn != c->local_qpn) return refuse_it(ApStatus::invalid_qpn);
   if (head.transaction_id == c->lap_tid) {
     if (c->alternate == AlternateState::lap_rcvd) {
       ++counters.duplicates;

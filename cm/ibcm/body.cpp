@@ -144,35 +144,46 @@ void Agent::Body::judge_other(const MadFrom& from, ConstBytes mad) {
   }
 }
 
+/// Its id was not destroyed since. A TurnedAway gets what has come together by now.
+bool Agent::Body::is_wanted(Event& event) {
+  if (auto* turned = std::get_if<TurnedAway>(&event)) {
+    Listener* listener = listener_of(turned->service_id);
+    if (listener == nullptr || !std::exchange(listener->told, false)) return false;
+    const std::uint64_t service_id = turned->service_id;
+    *turned = std::exchange(listener->turned, TurnedAway{});
+    turned->service_id = service_id;
+    return true;
+  }
+  return is_of_user(event);
+}
+
+bool Agent::Body::is_of_user(const Event& event) const {
+  return std::visit(
+      [this](const auto& e) {
+        if constexpr (requires { e.id; }) {
+          const Connection* c = find(e.id);
+          return c != nullptr && !c->orphan;
+        } else {
+          return true;
+        }
+      },
+      event);
+}
+
 bool Agent::Body::has_event() {
-  if (!next_event_) next_event_ = poll_event();
-  return next_event_.has_value();
+  if (next_event_ && is_of_user(*next_event_)) return true;
+  next_event_.reset();
+  while (auto event = events_.pop()) {
+    if (!is_wanted(*event)) continue;
+    next_event_ = std::move(event);
+    return true;
+  }
+  return false;
 }
 
 std::optional<Event> Agent::Body::poll_event() {
-  if (next_event_) return std::exchange(next_event_, std::nullopt);
-  while (auto event = events_.pop()) {
-    if (auto* turned = std::get_if<TurnedAway>(&*event)) {
-      Listener* listener = listener_of(turned->service_id);
-      if (listener == nullptr || !std::exchange(listener->told, false)) continue;
-      const std::uint64_t service_id = turned->service_id;
-      *turned = std::exchange(listener->turned, TurnedAway{});
-      turned->service_id = service_id;
-      return event;
-    }
-    const bool wanted = std::visit(
-        [this](const auto& e) {
-          if constexpr (requires { e.id; }) {
-            const Connection* c = find(e.id);
-            return c != nullptr && !c->orphan;
-          } else {
-            return true;
-          }
-        },
-        *event);
-    if (wanted) return event;
-  }
-  return std::nullopt;
+  if (!has_event()) return std::nullopt;
+  return std::exchange(next_event_, std::nullopt);
 }
 
 }  // namespace parley::cm::ibcm

@@ -81,6 +81,9 @@ class Agent::Body {
   void release(Connection& c);
   std::uint32_t next_local_id();
 
+  bool is_wanted(Event& event);
+  bool is_of_user(const Event& event) const;
+
   // Sending and time (timing.cpp).
   void send(const MadTo& to, const Octets& octets);
   Octets octets_of(std::uint64_t tid, wire::ib::CmBody body, std::uint32_t modifier = 0) const;
@@ -179,7 +182,7 @@ class Agent::Body {
   // At most a dozen per connection and its `waits_max` of Waiting; those of destroyed ones are passed over. One TurnedAway for
   // each listener.
   Fifo<Event> events_;
-  std::optional<Event> next_event_;
+  std::optional<Event> next_event_;  // the first of them, looked at by has_event()
 };
 
 /// False: it does not fit.

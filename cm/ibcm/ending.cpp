@@ -144,6 +144,7 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
       stop_waiting(*c);
       c->tid = head.transaction_id;
       c->state = State::dreq_rcvd;
+      c->alternate = AlternateState::idle;
       c->was_established = true;
       tell(*c, DisconnectRequested{.private_data = m.private_data});
       return;
@@ -176,7 +177,7 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head&, const CmDr
 void Agent::Body::destroy_set_up(Instant now, Connection& c) {
   switch (c.state) {
     case State::req_sent:
-    case State::mra_req_rcvd: send_once(c.to, c.tid, timeout_rej_of(c)); return close(now, c, true);
+    case State::mra_req_rcvd: send_once(c.to, c.tid, timeout_rej_of(c)); return close(now, c, false);
     case State::req_rcvd:
     case State::mra_req_sent:
     case State::rep_rcvd:

@@ -98,8 +98,7 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
     Connection& known = *get(at->second);
     const bool same = !known.active && known.tid == head.transaction_id && known.request_psn == m.starting_psn &&
                       known.remote_qpn == m.local_qpn;
-    if (same || known.state == State::timewait || known.state == State::closed)
-      return duplicate_req(known, from, head, m);
+    if (same) return duplicate_req(known, from, head, m);
     // Another request under an ID that is in use: the peer has begun anew and its counter as well.
     refuse(from, head, m, CmReject::stale_connection);
     ++counters.stale;

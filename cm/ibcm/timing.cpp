@@ -154,7 +154,7 @@ void Agent::Body::give_up(Instant now, Connection& c) {
     case State::mra_req_rcvd:
       send_once(c.to, c.tid, timeout_rej_of(c));
       tell(c, Failed{.why = std::move(why)});
-      return close(now, c, true);
+      return close(now, c, false);
     case State::rep_sent:
     case State::mra_rep_rcvd:
       send_once(c.to, c.tid, timeout_rej_of(c));
