@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The side that sends the REQ (IBA §12.9.6), and REJs of either side.
+// The side that sends the REQ (IBA §12.9), and REJs of either side.
 #include <algorithm>
 
 #include "base/bytes_io.hpp"
@@ -31,7 +31,7 @@ Result<void> check(const ConnectParameters& p) {
   return p.timers ? check(*p.timers) : Result<void>();
 }
 
-// IBA Annex A14: an XRC REQ says type 3 with extended type 1. Of what only a responder has, it says nothing, as Linux.
+// IBA §A14: an XRC REQ says type 3 with extended type 1. Of what only a responder has, it says nothing, as Linux.
 CmReq req_of(const ConnectParameters& p, const Timers& timers) {
   const bool xrc = p.qp_type == QpType::xrc;
   CmReq m;
@@ -82,7 +82,7 @@ Result<ConnectionId> Agent::Body::connect(Instant now, const ConnectParameters& 
   c.to = way_of(p.path);
   c.timers = timers;
   c.retries = timers.retries;
-  // IBA §12.9.8.1: the way there and back, and the time that the peer's CM may take.
+  // IBA §12.9: the way there and back, and the time that the peer's CM may take.
   c.interval = timeout_of(p.path.primary.local_ack_timeout) + timeout_of(p.remote_response_timeout);
   c.timewait = timewait_of(p.path.primary.local_ack_timeout);
   c.tid = std::uint64_t{incarnation_} << 32 | c.local_id;
@@ -144,7 +144,7 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
       if (options_.mra_timeout) (void)send_mra(now, c->id, *options_.mra_timeout, {});
       return;
     case State::mra_rep_sent: return answer_again(*c);
-    case State::established: return answer_again(*c);  // IBA §12.9.6: the RTU was lost, or comes yet
+    case State::established: return answer_again(*c);  // IBA §12.9: the RTU was lost, or comes yet
     case State::timewait: ++counters.duplicates; return refuse_it();
     case State::closed:
       if (c->answer != nullptr) return answer_again(*c);  // the REJ was lost
@@ -157,12 +157,12 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
 }
 
 void Agent::Body::accept_rep(Instant now, Connection& c, const Head& head, const CmRep& m) {
-  // IBA Annex A14: the TGT queue pair stands where the EE context of RD would.
+  // IBA §A14: the TGT queue pair stands where the EE context of RD would.
   const std::uint32_t qpn = c.qp_type == QpType::xrc ? m.local_eecn : m.local_qpn;
   leave_set_up(c);
   stop_waiting(c);
   if (const auto at = by_peer_qpn_.find({m.local_ca_guid, qpn}); at != by_peer_qpn_.end()) {
-    // IBA §12.9.8.3.1: a queue pair that this side still has a connection with.
+    // IBA §12.9: a queue pair that this side still has a connection with.
     Connection& old = *get(at->second);
     c.state = State::rep_rcvd;
     c.remote_id = m.local_comm_id;
@@ -269,7 +269,7 @@ void Agent::Body::rejected(Instant now, Connection& c, const CmRej& m) {
     case State::mra_req_sent:
     case State::rep_sent:
     case State::mra_rep_rcvd:
-      // IBA §12.9.8.3.1: who is told that its queue pair is stale keeps it out of use for a timewait.
+      // IBA §12.9: who is told that its queue pair is stale keeps it out of use for a timewait.
       tell(c, Rejected{.reject = m, .timewait = is_stale, .why = rejected_because(c.state, m)});
       return is_stale ? enter_timewait(now, c) : close(now, c, !c.active);
     case State::rep_rcvd:

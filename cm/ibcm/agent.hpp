@@ -63,11 +63,11 @@ class Agent {
   Result<void> accept(Instant now, ConnectionId id, const AcceptParameters& parameters);
   /// Active, in rep_rcvd or mra_rep_sent: sends the RTU, and established it is. Have the queue pair in RTS before.
   Result<void> ready(Instant now, ConnectionId id, ConstBytes private_data);
-  /// Before the connection is established, either side.
+  /// Before the connection is established, either side. Where a REP was sent, TimewaitExit follows.
   Result<void> reject(Instant now, ConnectionId id, const RejectParameters& parameters);
   /// Asks the peer to wait 4.096 us * 2^service_timeout for the REP, the RTU or the APR that this side owes.
   Result<void> send_mra(Instant now, ConnectionId id, std::uint8_t service_timeout, ConstBytes private_data = {});
-  /// Passive, in rep_sent: data came before the RTU (IBA §12.9.7.2; rdma_notify(COMM_EST)).
+  /// Passive, in rep_sent: data came before the RTU (IBA §12.9; rdma_notify(COMM_EST)).
   Result<void> communication_established(Instant now, ConnectionId id);
   /// Established: sends a DREQ, ends with Disconnected. After DisconnectRequested: sends the DREP.
   Result<void> disconnect(Instant now, ConnectionId id, ConstBytes private_data = {});

@@ -27,7 +27,7 @@ void Agent::Body::close(Instant now, Connection& c, bool remember_it) {
   if (c.orphan) release(c);
 }
 
-// IBA §12.9.8.4: the queue pair and the IDs of both sides stay out of use until nothing of the connection can be under way any
+// IBA §12.9: the queue pair and the IDs of both sides stay out of use until nothing of the connection can be under way any
 // more. Linux takes them out of its tables here, and so takes a late duplicate of the REQ for a new request.
 void Agent::Body::enter_timewait(Instant now, Connection& c) {
   leave_set_up(c);
@@ -70,7 +70,7 @@ void Agent::Body::forget(Connection& c) {
 CmRej Agent::Body::rej_of(const Connection& c, CmReject reason) const {
   CmRej m{.local_comm_id = c.local_id, .remote_comm_id = c.remote_id, .about = CmAbout::other, .reason = reason};
   switch (c.state) {
-    case State::req_rcvd: m.local_comm_id = 0; [[fallthrough]];  // as Linux: it has told nobody of that ID
+    case State::req_rcvd:
     case State::mra_req_sent: m.about = CmAbout::req; break;
     case State::rep_rcvd:
     case State::mra_rep_sent: m.about = CmAbout::rep; break;
@@ -83,7 +83,6 @@ CmRej Agent::Body::rej_of(const Connection& c, CmReject reason) const {
 // additional information finds it.
 CmRej Agent::Body::timeout_rej_of(const Connection& c) const {
   CmRej m = rej_of(c, CmReject::timeout);
-  if (c.active && !c.peer_known) m.about = CmAbout::req;
   m.info_length = 8;
   Writer w(m.info);
   w.be64(options_.ca_guid);
@@ -123,7 +122,7 @@ Result<void> Agent::Body::disconnect(Instant now, ConnectionId id, ConstBytes pr
 void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const CmDreq& m) {
   Connection* c = by_local(m.remote_comm_id);
   if (c == nullptr || !c->peer_known || c->remote_id != m.local_comm_id || c->state == State::closed) {
-    // IBA §12.9.8.2: of a connection that this side does not know, none is left; the peer need not wait to learn that.
+    // IBA §12.9: of a connection that this side does not know, none is left; the peer need not wait to learn that.
     ++counters.unknown;
     return send_once(reply_to(from), head.transaction_id,
                      CmDrep{.local_comm_id = m.remote_comm_id, .remote_comm_id = m.local_comm_id});
@@ -194,7 +193,7 @@ void Agent::Body::destroy(Instant now, ConnectionId id) {
   c->orphan = true;
   switch (c->state) {
     case State::established:
-      // IBA Annex A14: the TGT queue pair is shared, and outlives the ID through which it was set up.
+      // IBA §A14: the TGT queue pair is shared, and outlives the ID through which it was set up.
       if (c->qp_type == QpType::xrc && !c->active) return enter_timewait(now, *c);
       return begin_disconnect(now, *c, {});
     case State::dreq_rcvd: return send_drep(now, *c, {});

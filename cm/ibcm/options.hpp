@@ -37,7 +37,7 @@ struct AgentOptions {
   /// 0 to 31, timeout_of(): put into MRAs that the Agent sends by itself when a duplicate shows that the peer grows impatient
   /// while the user has not decided. None: it sends none.
   std::optional<std::uint8_t> mra_timeout = 24;
-  /// How long ended connections are remembered at least and at most (IBA §12.9.8.4); in between it is the local ACK timeout of
+  /// How long ended connections are remembered at least and at most (IBA §12.9); in between it is the local ACK timeout of
   /// the REQ.
   Duration timewait_min = std::chrono::milliseconds(100);
   Duration timewait_max = std::chrono::seconds(60);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The side that gets the REQ: IBA §12.9.7.
+// The side that gets the REQ: IBA §12.9.
 #include <algorithm>
 
 #include "cm/ibcm/body.hpp"
@@ -106,7 +106,7 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
   }
   if (!check_req(from, head, m)) return;
   if (const auto at = by_peer_qpn_.find({m.local_ca_guid, m.local_qpn}); at != by_peer_qpn_.end()) {
-    // IBA §12.9.8.3.1: the peer knows nothing of a connection that this side still has with that queue pair.
+    // IBA §12.9: the peer knows nothing of a connection that this side still has with that queue pair.
     refuse(from, head, m, CmReject::stale_connection);
     ++counters.stale;
     return stale(now, *get(at->second));

@@ -63,7 +63,7 @@ Duration Agent::Body::peer_timeout(std::uint8_t code) const {
   return std::clamp<Duration>(timeout_of(code), interval_min, options_.peer_timeout_max);
 }
 
-// IBA §12.9.8.4: as long as a packet of the connection may still be under way.
+// IBA §12.9: as long as a packet of the connection may still be under way.
 Duration Agent::Body::timewait_of(std::uint8_t ack_timeout) const {
   return std::clamp<Duration>(timeout_of(ack_timeout), options_.timewait_min, options_.timewait_max);
 }
@@ -108,7 +108,7 @@ void Agent::Body::answer_again(Connection& c) {
   send(c.to, *c.answer);
 }
 
-// IBA §12.9.8.1: an MRA replaces the wait under way by its service timeout and the time of the way. The peer lives, so that what
+// IBA §12.9: an MRA replaces the wait under way by its service timeout and the time of the way. The peer lives, so that what
 // comes then counts as the first try again.
 void Agent::Body::wait_longer(Instant now, Connection& c, Duration wait, Waiting event) {
   if (++c.waits > waits_max) {
@@ -145,7 +145,7 @@ void Agent::Body::on_deadline(Instant now, Connection& c) {
   arm(now, c);
 }
 
-// IBA §12.9.8.3: who gives a set-up up tells the other side, so that it does not wait for its own timeouts. Linux does so only
+// IBA §12.9: who gives a set-up up tells the other side, so that it does not wait for its own timeouts. Linux does so only
 // when the user destroys the ID.
 void Agent::Body::give_up(Instant now, Connection& c) {
   Failure why = nothing_came(c, now);

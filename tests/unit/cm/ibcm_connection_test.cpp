@@ -89,7 +89,7 @@ TEST(IbcmConnection, EachSideLearnsWhatTheOtherSaid) {
   EXPECT_EQ(a_ids.remote_ca_guid, guid(2));
 }
 
-// IBA Annex A14.
+// IBA §A14.
 TEST(IbcmConnection, XrcReplyCarriesTheTgtQueuePairAsEeContext) {
   Pair t;
   ConnectParameters p = request(1, 2, 0x55);
@@ -192,7 +192,7 @@ TEST(IbcmConnection, OutlivesALossyReorderingNetwork) {
   }
 }
 
-// IBA §12.9.8.2: both DREQs are under way at once.
+// IBA §12.9: both DREQs are under way at once.
 TEST(IbcmConnection, CrossingDisconnectsAnswerEachOther) {
   Pair t;
   t.establish();
@@ -221,7 +221,7 @@ TEST(IbcmConnection, VanishedPeerIsDisconnectedWhenNothingAnswersTheDreq) {
             "and that nothing on the way drops its packets");
 }
 
-// IBA §12.9.7.2.
+// IBA §12.9.
 TEST(IbcmConnection, DataEstablishesBeforeTheRtu) {
   Pair t;
   t.net.fate = [](const Flight& f, std::size_t) {
@@ -240,7 +240,7 @@ TEST(IbcmConnection, DataEstablishesBeforeTheRtu) {
   EXPECT_EQ(t.net.sent(CmMessageType::rep), 1U) << "nothing is sent again";
 }
 
-// IBA §12.9.8.4: a late duplicate of the REQ is no new request while the connection is in timewait.
+// IBA §12.9: a late duplicate of the REQ is no new request while the connection is in timewait.
 TEST(IbcmConnection, TimewaitKeepsDuplicatesOut) {
   Pair t;
   t.establish();

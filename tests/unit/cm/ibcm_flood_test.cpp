@@ -46,7 +46,7 @@ TEST(IbcmFlood, HonestPeersAreServedBesideHalfOpenOnes) {
   EXPECT_NE(t.passive.last<Failed>()->why.to_string().find("ListenOptions::pending_max"), std::string::npos);
 }
 
-// IBA §12.9.8.1: an MRA, for which nothing is kept here.
+// IBA §12.9: an MRA, for which nothing is kept here.
 TEST(IbcmFlood, FullListenerAsksForTime) {
   Pair t({.timers = back_off()}, {}, {.pending_max = 2, .busy_timeout = 14});
   t.passive.accepts = false;

@@ -197,7 +197,7 @@ TEST(IbcmReject, ReplyToNobodyIsRejectedAtOnce) {
   t.expect_nothing_left();
 }
 
-// IBA §12.9.8.3.1: the peer has a queue pair again that this side still has a connection with.
+// IBA §12.9: the peer has a queue pair again that this side still has a connection with.
 TEST(IbcmReject, StaleConnectionIsRejectedAndTheOldOneEnded) {
   Pair t;
   t.establish();

@@ -63,7 +63,7 @@ TEST(IbcmTimers, RepliesGoByTheTimeoutsOfTheRequest) {
   EXPECT_EQ(t.passive.last<Failed>()->why.received, "no RTU to 3 REPs in 3.22 s");
 }
 
-// IBA §12.9.8.1: as long as the MRA says, and the time of the way.
+// IBA §12.9: as long as the MRA says, and the time of the way.
 TEST(IbcmTimers, MraIsHeeded) {
   Pair t;
   t.passive.accepts = false;
