@@ -6,7 +6,8 @@ A file lists the rules of one document, in our words:
     document = "RFC 5044"
     [[must]]
     section = "7.1.2"
-    rule = "4"                 # optional: which rule of the section, cited as "RFC 5044 §7.1.2 rule 4"
+    rule = "4"                 # optional: which rule of the section, cited as "RFC 5044 §7.1.2 rule 4"; of a code in a table also
+                               # as "IBA §12.6.7.2 reason 4". Annexes of the IBA are sections: "IBA §A14"
     text = "..."
     tests = ["Suite.Name"]     # optional: tests that must exist for this very rule
     exception = "reason"       # instead of citations
@@ -22,7 +23,7 @@ import common
 CODE = ("include", *common.PURE_ROOMS, "drivers", "tools")
 TESTS = ("tests",)
 KEYS = {"section", "rule", "text", "tests", "exception"}
-CITATION = re.compile(r"(RFC \d+|OFA 2007-10 Rtr) §(\d+(?:\.\d+)*)(?: rule (\d+))?")
+CITATION = re.compile(r"(RFC \d+|OFA 2007-10 Rtr|IBA) §(A?\d+(?:\.\d+)*)(?: (?:rule|reason) (\d+))?")
 WRONG_FORM = re.compile(r"\bRFC ?\d{4},? +(?:[Ss]ection|[Ss]ec\.?) ?\d|\bRFC\d{4} §|\bRFC \d{4}§")
 TEST = re.compile(r"\b(?:TEST|TEST_F|TEST_P|RC_GTEST_PROP)\((\w+),\s*(\w+)")
 
@@ -108,14 +109,31 @@ section = "7.1.2"
 text = "names a test that exists and one that does not"
 tests = ["Mpa.Closes", "Mpa.Vanished"]
 """
+    iba = """document = "IBA"
+[[must]]
+section = "12.6.7.2"
+rule = "8"
+text = "cited with its reason"
+tests = ["Mpa.Closes"]
+[[must]]
+section = "12.6.7.2"
+rule = "9"
+text = "its section is cited, with another reason"
+[[must]]
+section = "A14"
+text = "cited in code, and no test is named"
+"""
     tree = {
         "docs/spec/a.toml": claims,
+        "docs/spec/b.toml": iba,
+        "cm/a.cpp": "// IBA §12.6.7.2 reason 8: nobody listens.\n// IBA §A14: XRC.\n",
         "mpa/a.cpp": "// RFC 5044 §7.1.2: x\n// RFC 5044 §8: y\n// RFC 5044 section 3\n",
         "tests/unit/a_test.cpp": "TEST(Mpa, Closes) {}  // RFC 5044 §7.1.2\n",
     }
     with common.made_tree(tree) as root:
         common.expect(check(root), "§8: not cited in tests", "§4.4: not cited in code", "§4.4: not cited in tests",
-                      "§9: an exception needs", "no test Mpa.Vanished", "mpa/a.cpp:3")
+                      "§9: an exception needs", "no test Mpa.Vanished", "mpa/a.cpp:3",
+                      "§12.6.7.2 rule 9: not cited in code", "§12.6.7.2 rule 9: not cited in tests", "§A14: not cited in tests")
 
 
 if __name__ == "__main__":

@@ -69,22 +69,22 @@ CmRej rej(const Bench& b, CmAbout about, CmReject reason) {
   return m;
 }
 
-struct Step_ {
+struct Input {
   std::string name;
   std::function<std::string(Bench&)> apply;  // the refusal of a command
 };
 
-Step_ message(std::string name, std::function<CmBody(const Bench&)> make) {
+Input message(std::string name, std::function<CmBody(const Bench&)> make) {
   return {std::move(name), [make](Bench& b) { return b.say(make(b)), std::string(); }};
 }
-Step_ command(std::string name, std::function<Result<void>(Bench&)> call) {
+Input command(std::string name, std::function<Result<void>(Bench&)> call) {
   return {std::move(name), [call](Bench& b) {
             const auto r = call(b);
             return r ? std::string() : "refused: " + r.error().message();
           }};
 }
 
-std::vector<Step_> inputs() {
+std::vector<Input> messages() {
   return {
       message("REQ, as before", [](const Bench&) { return req(); }),
       message("REQ, other ID",
@@ -150,7 +150,11 @@ std::vector<Step_> inputs() {
          return std::string();
        }},
       message("SIDR_REQ", [](const Bench&) { return CmSidrReq{.request_id = peer_id, .service_id = service}; }),
-      message("SIDR_REP", [](const Bench& b) { return CmSidrRep{.request_id = b.own_id(), .qpn = peer_qpn}; }),
+      message("SIDR_REP", [](const Bench& b) { return CmSidrRep{.request_id = b.own_id(), .qpn = peer_qpn}; })};
+}
+
+std::vector<Input> commands() {
+  return {
       {"deadline",
        [](Bench& b) {
          if (b.agent.next_deadline() != never) b.now = b.agent.next_deadline();
@@ -175,6 +179,12 @@ std::vector<Step_> inputs() {
       command("sidr_reply", [](Bench& b) { return b.agent.sidr_reply(b.now, b.id, {.qpn = own_qpn}); }),
       {"destroy", [](Bench& b) { return b.agent.destroy(b.now, b.id), std::string(); }},
   };
+}
+
+std::vector<Input> inputs() {
+  std::vector<Input> all = messages();
+  for (Input& input : commands()) all.push_back(std::move(input));
+  return all;
 }
 
 /// Inputs by name that lead from a fresh Agent to a state; "connect" and "sidr_request" besides.
@@ -230,7 +240,7 @@ std::unique_ptr<Bench> reach(const Origin& origin) {
     } else if (name == "sidr_request") {
       b.id = *b.agent.sidr_request(b.now, {.service_id = service, .path = Path::roce(gid(1), gid(2))});
     } else {
-      for (const Step_& input : all) {
+      for (const Input& input : all) {
         if (input.name != name) continue;
         EXPECT_EQ(input.apply(b), "") << origin.name << ": " << name;
       }
@@ -285,7 +295,7 @@ std::string state_text(const Bench& b) {
   return out;
 }
 
-std::string outcome(Bench& b, const Step_& input) {
+std::string outcome(Bench& b, const Input& input) {
   const std::string before = state_text(b);
   const Instant deadline = b.agent.next_deadline();
   std::string line;
@@ -310,7 +320,7 @@ std::string table() {
       "# Written by the test IbcmStates with PARLEY_REWRITE=1; read every line that changes.\n";
   for (const Origin& origin : origins()) {
     out += "\n" + origin.name + "\n";
-    for (const Step_& input : inputs()) {
+    for (const Input& input : inputs()) {
       std::string line = outcome(*reach(origin), input);
       while (!line.empty() && line.back() == ' ') line.pop_back();
       out += fmt::format("  {:<26} {}\n", input.name, line.empty() ? "-" : line);
