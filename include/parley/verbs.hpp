@@ -98,8 +98,20 @@ class SharedReceiveQueue {
 struct SrqLimitReached {
   SharedReceiveQueue* srq = nullptr;
 };
+/// What happened to a queue pair: IBV_EVENT_*, with ibv_event_type's numbers. Only RoCE has them. At most one of each
+/// kind of each queue pair waits; a queue pair that is destroyed takes its own along.
+struct QueuePairEvent {
+  enum class Kind : std::uint8_t {
+    qp_fatal = 1,              ///< it came to ERR or SQE by itself: a request failed, or the peer's did
+    comm_est = 4,              ///< in RTR, the first packet of the peer came: the connection is up, RTU or not
+    sq_drained = 5,            ///< in SQD, and what was begun is complete (QpAttr::en_sqd_async_notify)
+    qp_last_wqe_reached = 16,  ///< in ERR, it takes nothing more from its shared receive queue
+  };
+  Kind kind = Kind::qp_fatal;
+  class QueuePair* qp = nullptr;
+};
 /// ibv_async_event. Those of connections are cm::Event.
-using AsyncEvent = std::variant<SrqLimitReached>;
+using AsyncEvent = std::variant<SrqLimitReached, QueuePairEvent>;
 
 /// ibv_xrcd: what XRC shared receive queues and the XRC_TGT queue pairs that may reach them have in common.
 class XrcDomain {
