@@ -122,6 +122,8 @@ struct WorkCompletion {
   std::uint32_t imm_data = 0;          ///< 32 bits, as a number
   std::uint32_t invalidated_rkey = 0;  ///< the region of this side that the peer's send_with_inv made invalid
   std::uint64_t transport_data = 0;    ///< iwarp_recv_immediate: see iwarp::immediate_data
+  std::uint32_t src_qp = 0;            ///< receive on UD: who sent it
+  bool with_grh = false;               ///< receive on UD: the first 40 octets are the network header
 };
 
 }  // namespace parley

@@ -150,16 +150,18 @@ namespace {
 
 class Srq final : public SharedReceiveQueue {
  public:
-  Srq(Ref<Tables> tables, const SrqInit& init)
-      : tables_(std::move(tables)), ring_(new SrqRing(init.capacity)), pd_(init.pd) {
+  Srq(Ref<Tables> tables, const SrqInit& init, XrcParts xrc)
+      : tables_(std::move(tables)), ring_(new SrqRing(init.capacity, init.pd, std::move(xrc))), pd_(init.pd) {
     ring_->owner = this;
     tables_->srqs.emplace(this, ring_);
+    if (ring_->xrc.number != 0) tables_->xrc_srqs.emplace(ring_->xrc.number, ring_);
     tables_->pds.use(pd_);
   }
   ~Srq() override {
     for (; !ring_->posted.empty(); ring_->posted.pop()) unpin(tables_->regions, ring_->posted.front().memory);
     tables_->srq_events.forget(*ring_);
     ring_->owner = nullptr;
+    if (ring_->xrc.number != 0) tables_->xrc_srqs.erase(ring_->xrc.number);
     tables_->srqs.erase(this);
     tables_->pds.release(pd_);
   }
@@ -190,7 +192,9 @@ class Srq final : public SharedReceiveQueue {
   SrqAttr query() const override {
     return {.max_wr = static_cast<std::uint32_t>(ring_->posted.max()), .srq_limit = ring_->limit};
   }
-  std::optional<std::uint32_t> srq_num() const override { return std::nullopt; }
+  std::optional<std::uint32_t> srq_num() const override {
+    return ring_->xrc.number != 0 ? std::optional(ring_->xrc.number) : std::nullopt;
+  }
 
  private:
   Ref<Tables> tables_;
@@ -206,12 +210,12 @@ Result<void> check_capacity(std::size_t capacity, std::size_t max) {
               static_cast<std::int64_t>(max));
 }
 
-Result<std::unique_ptr<SharedReceiveQueue>> make_srq(const Ref<Tables>& tables, const SrqInit& init) {
+Result<std::unique_ptr<SharedReceiveQueue>> make_srq(const Ref<Tables>& tables, const SrqInit& init, XrcParts xrc) {
   if (auto capacity = check_capacity(init.capacity, srq_capacity_max); !capacity)
     return tl::unexpected(capacity.error());
   if (!tables->pds.known(init.pd))
     return fail(Errc::invalid_argument, "pd {a} is no protection domain of this device", init.pd);
-  return std::make_unique<Srq>(tables, init);
+  return std::make_unique<Srq>(tables, init, std::move(xrc));
 }
 
 }  // namespace parley::nic

@@ -134,12 +134,25 @@ struct RecvWqe {
   WrMemory memory;
 };
 
+/// An XRC domain: shared receive queues and queue pairs of the same one belong together.
+struct XrcDomainRing : Counted {};
+
+/// What an XRC shared receive queue has besides (IBA Annex A14): packets name it by its number, and its receives complete in a
+/// queue of its own.
+struct XrcParts {
+  Ref<XrcDomainRing> domain;
+  Ref<CqRing> cq;
+  std::uint32_t number = 0;  // 0: not an XRC one
+};
+
 struct SrqRing : Counted {
-  explicit SrqRing(std::size_t capacity) : posted(capacity) {}
+  SrqRing(std::size_t capacity, PdHandle of, XrcParts parts = {}) : posted(capacity), pd(of), xrc(std::move(parts)) {}
   GrowRing<RecvWqe> posted;
   std::uint32_t limit = 0;  // armed if not 0: fewer receives than this are to be told
   bool told = false;        // an event waits
   SharedReceiveQueue* owner = nullptr;
+  PdHandle pd = 0;
+  XrcParts xrc;
 };
 
 /// All tables of one device; alive until the last object made from it is gone.
@@ -168,10 +181,11 @@ struct Tables : Counted {
   std::map<const CompletionChannel*, Ref<ChannelRing>> channels;
   std::map<const CompletionQueue*, Ref<CqRing>> cqs;
   std::map<const SharedReceiveQueue*, Ref<SrqRing>> srqs;
+  std::map<std::uint32_t, Ref<SrqRing>> xrc_srqs;  // by number; those that the user still has
 };
 
 /// Errors: invalid_argument, unless `capacity` is 1 to `max`.
 Result<void> check_capacity(std::size_t capacity, std::size_t max);
-Result<std::unique_ptr<SharedReceiveQueue>> make_srq(const Ref<Tables>& tables, const SrqInit& init);
+Result<std::unique_ptr<SharedReceiveQueue>> make_srq(const Ref<Tables>& tables, const SrqInit& init, XrcParts xrc = {});
 
 }  // namespace parley::nic

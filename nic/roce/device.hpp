@@ -34,6 +34,9 @@ struct DeviceOptions {
   /// when all 2^24 have been used. 0: drawn from the seed.
   std::uint32_t first_qpn = 17, first_srqn = 0x20001;
   std::uint64_t seed = 1;
+  /// If not 0: the address of the first registered region; the others follow, so that what goes over the wire does not depend on
+  /// where memory lies. 0: addresses are those of the memory, as in verbs.
+  std::uint64_t address_base = 0;
   /// Packets that a requester may have unacknowledged; 1 to 2^23 (IBA §9.7.2: less than half of all PSNs). Linux's rxe: 128.
   std::uint32_t window = 128;
   /// A requester asks for an ACK with each message's last packet, and with every so many in between. At least 1.

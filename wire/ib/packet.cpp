@@ -41,7 +41,7 @@ constexpr OperationRule operation_rules[] = {
 #undef PARLEY_X
 };
 
-const OperationRule* find_operation(std::uint8_t opcode) {
+constexpr const OperationRule* find_operation(std::uint8_t opcode) {
   for (const OperationRule& rule : operation_rules)
     if (rule.value == (opcode & PARLEY_IB_OPERATION_MASK))
       return (rule.services & service_bit(service_of(opcode))) != 0 ? &rule : nullptr;
@@ -60,7 +60,9 @@ std::string_view to_string(Service service) {
   return "reserved";
 }
 
-OpcodeRule rule_of(std::uint8_t opcode) {
+namespace {
+
+constexpr OpcodeRule make_rule(std::uint8_t opcode) {
   if (opcode == PARLEY_IB_OPCODE_CNP) return {.assigned = true, .response = true, .headers = 0};
   const OperationRule* rule = find_operation(opcode);
   if (rule == nullptr) return {};
@@ -69,6 +71,18 @@ OpcodeRule rule_of(std::uint8_t opcode) {
   if (service_of(opcode) == Service::xrc && !rule->response) headers |= PARLEY_IB_XRCETH;
   return {.assigned = true, .response = rule->response, .headers = headers};
 }
+
+// Every packet asks for its opcode's rule several times.
+constexpr auto rules = [] {
+  std::array<OpcodeRule, 256> all{};
+  for (std::size_t opcode = 0; opcode < all.size(); ++opcode)
+    all[opcode] = make_rule(static_cast<std::uint8_t>(opcode));
+  return all;
+}();
+
+}  // namespace
+
+OpcodeRule rule_of(std::uint8_t opcode) { return rules[opcode]; }
 
 std::string opcode_text(std::uint8_t opcode) {
   if (opcode == PARLEY_IB_OPCODE_CNP) return "CNP";

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What the two halves of a queue pair know of it.
+#pragma once
+#include "base/bytes_io.hpp"
+#include "nic/roce/nic.hpp"
+#include "nic/roce/psn.hpp"
+
+namespace parley::nic::roce {
+
+inline constexpr std::uint32_t message_max = 1U << 31;  // octets, IBA §9.7.7
+
+/// Immediate data as a number.
+inline std::uint32_t imm_of(const wire::ib::Packet& packet) { return Reader(packet.imm).be32(); }
+
+struct QpContext {
+  Ref<Nic> nic;
+  Ref<CqRing> send_cq, recv_cq;  // as the type has them
+  Ref<SrqRing> srq;              // or none
+  Ref<XrcDomainRing> domain;     // XRC_TGT
+  QpType type = QpType::rc;
+  PdHandle pd = 0;  // 0: XRC_TGT has none
+  std::uint32_t number = 0;
+  std::uint32_t max_send_wr = 0, max_recv_wr = 0;
+
+  QpState state = QpState::reset;
+  QpAttr attr;  // as set since RESET
+  Path path;
+  std::uint32_t mtu = 1024;  // octets
+  std::uint32_t dest_qpn = 0;
+  parley::roce::QpCounters counters;
+
+  wire::ib::Service service() const {
+    switch (type) {
+      case QpType::rc: return wire::ib::Service::rc;
+      case QpType::uc: return wire::ib::Service::uc;
+      case QpType::ud: return wire::ib::Service::ud;
+      case QpType::xrc_ini:
+      case QpType::xrc_tgt: break;
+    }
+    return wire::ib::Service::xrc;
+  }
+  bool reliable() const { return type != QpType::uc && type != QpType::ud; }
+  bool sends() const { return type != QpType::xrc_tgt; }
+  bool receives() const { return type != QpType::xrc_ini; }
+
+  /// A packet to the peer with nothing in it yet.
+  wire::ib::Packet packet(wire::ib::Operation operation, Psn psn) const {
+    wire::ib::Packet out;
+    out.bth.opcode = wire::ib::opcode_of(service(), operation);
+    out.bth.dest_qpn = dest_qpn;
+    out.bth.psn = wire_psn(psn);
+    return out;
+  }
+  Tables& tables() const { return *nic->tables; }
+  Counters& device() const { return nic->counters; }
+};
+
+}  // namespace parley::nic::roce

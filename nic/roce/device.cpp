@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "nic/roce/device.hpp"
+
+#include "base/assert.hpp"
+#include "nic/roce/gsi.hpp"
+#include "nic/roce/qp.hpp"
+
+namespace parley::nic::roce {
+namespace {
+
+using wire::ib::Packet;
+using wire::ib::Service;
+
+constexpr std::size_t gids_max = 256;
+
+class Domain final : public XrcDomain {
+ public:
+  explicit Domain(Ref<Nic> nic) : nic_(std::move(nic)) {
+    nic_->domains.emplace(this, Ref<XrcDomainRing>(new XrcDomainRing));
+  }
+  ~Domain() override { nic_->domains.erase(this); }
+
+ private:
+  Ref<Nic> nic_;
+};
+
+class Handle final : public AddressHandle {
+ public:
+  Handle(Ref<Nic> nic, PdHandle pd, const Path& path) : nic_(std::move(nic)), pd_(pd) {
+    nic_->handles.emplace(this, path);
+    nic_->tables->pds.use(pd_);
+  }
+  ~Handle() override {
+    nic_->handles.erase(this);
+    nic_->tables->pds.release(pd_);
+  }
+
+ private:
+  Ref<Nic> nic_;
+  PdHandle pd_;
+};
+
+class SoftDevice final : public RoceDevice {
+ public:
+  explicit SoftDevice(const DeviceOptions& options) : nic_(new Nic(options)), gsi_(*nic_) {}
+
+  Result<PdHandle> alloc_pd() override { return tables()->pds.add(); }
+  Result<void> dealloc_pd(PdHandle pd) override { return tables()->pds.remove(pd); }
+  Result<MemoryRegion> reg_mr(PdHandle pd, MutBytes memory, Access access) override {
+    if (auto known = check_pd(pd); !known) return tl::unexpected(known.error());
+    auto region = tables()->regions.add(pd, memory, access);
+    if (region) tables()->pds.use(pd);
+    return region;
+  }
+  Result<void> dereg_mr(std::uint32_t lkey) override {
+    auto pd = tables()->regions.remove(lkey);
+    if (!pd) return tl::unexpected(pd.error());
+    tables()->pds.release(*pd);
+    return {};
+  }
+  Result<std::unique_ptr<CompletionChannel>> create_comp_channel() override { return make_channel(tables()); }
+  Result<std::unique_ptr<CompletionQueue>> create_cq(const CqInit& init) override { return make_cq(tables(), init); }
+  Result<std::unique_ptr<SharedReceiveQueue>> create_srq(const SrqInit& init) override;
+  Result<std::unique_ptr<QueuePair>> create_qp(const QpInit& init) override { return create_roce_qp(init); }
+  Result<std::unique_ptr<XrcDomain>> open_xrcd() override { return std::make_unique<Domain>(nic_); }
+  Result<std::unique_ptr<AddressHandle>> create_ah(PdHandle pd, const AhAttr& attr) override {
+    if (auto known = check_pd(pd); !known) return tl::unexpected(known.error());
+    auto path = nic_->path_of(attr);
+    if (!path) return tl::unexpected(path.error());
+    return std::make_unique<Handle>(nic_, pd, *path);
+  }
+  std::optional<AsyncEvent> poll_async_event() override;
+  DeviceAttr query() const override;
+
+  Result<std::unique_ptr<RoceQp>> create_roce_qp(const QpInit& init) override;
+  RoceQp* find_qp(std::uint32_t qp_num) const override {
+    const auto found = nic_->by_number.find(qp_num);
+    return found == nic_->by_number.end() ? nullptr : found->second;
+  }
+  Result<void> set_gid(std::uint8_t index, const Gid& gid) override {
+    if (nic_->options.gids.size() <= index) nic_->options.gids.resize(index + std::size_t{1});
+    nic_->options.gids[index] = gid;
+    return {};
+  }
+  Gid gid(std::uint8_t index) const override { return nic_->gid(index); }
+  std::optional<std::uint8_t> find_gid(const Gid& gid) const override { return nic_->find_gid(gid); }
+
+  void handle_packet(Instant now, const PacketFrom& from, ConstBytes packet) override;
+  bool poll_transmit(Instant now, PacketTo& to, MutBytes out) override;
+  bool has_transmit() const override { return gsi_.ready() || nic_->first_dirty != nullptr; }
+  Instant next_deadline() const override { return nic_->timers.next(); }
+  void handle_deadline(Instant now) override;
+  bool poll_mad(MadIn& mad) override { return gsi_.poll(mad); }
+  Result<void> send_mad(const MadOut& mad) override { return gsi_.send(mad); }
+  std::optional<QpNotice> poll_notice() override { return nic_->take(nic_->notices, &Qp::waiting_notices); }
+  bool has_events() const override { return tables()->has_events() || !nic_->events.empty(); }
+  const Counters& counters() const override { return nic_->counters; }
+
+ private:
+  const Ref<Tables>& tables() const { return nic_->tables; }
+  Result<void> check_pd(PdHandle pd) const {
+    if (tables()->pds.known(pd)) return {};
+    return fail(Errc::invalid_argument, "pd {a} is no protection domain of this device", pd);
+  }
+  Result<Ref<CqRing>> find_cq(const CompletionQueue* cq, std::string_view sentence) const {
+    const auto found = tables()->cqs.find(cq);
+    if (found == tables()->cqs.end()) return fail(Errc::invalid_argument, sentence);
+    return found->second;
+  }
+  Result<void> fill_parts(const QpInit& init, QpContext& parts) const;
+  Result<void> fill_target(const QpInit& init, QpContext& parts) const;
+  Qp* receiver_of(const PacketFrom& from, const Packet& packet);
+  void handle_datagram(Instant now, const PacketFrom& from, const Packet& packet);
+
+  Ref<Nic> nic_;
+  Gsi gsi_;
+};
+
+Result<std::unique_ptr<SharedReceiveQueue>> SoftDevice::create_srq(const SrqInit& init) {
+  if (init.xrcd == nullptr) {
+    if (init.cq == nullptr) return make_srq(tables(), init);
+    return fail(Errc::invalid_argument, "SrqInit::cq goes with SrqInit::xrcd; receives complete where QpInit says");
+  }
+  const auto domain = nic_->domains.find(init.xrcd);
+  if (domain == nic_->domains.end())
+    return fail(Errc::invalid_argument, "SrqInit::xrcd is no XRC domain of this device");
+  auto cq = find_cq(init.cq, "SrqInit::cq is no completion queue of this device; an XRC shared receive queue has one");
+  if (!cq) return tl::unexpected(cq.error());
+  XrcParts parts{.domain = domain->second, .cq = *cq};
+  parts.number = Nic::take_number(nic_->next_srqn, Nic::least_number,
+                                  [&](std::uint32_t number) { return tables()->xrc_srqs.contains(number); });
+  return make_srq(tables(), init, std::move(parts));
+}
+
+// IBA Annex A14: only the domain counts; what a request needs besides is its shared receive queue's.
+Result<void> SoftDevice::fill_target(const QpInit& init, QpContext& parts) const {
+  const auto domain = nic_->domains.find(init.xrcd);
+  if (domain == nic_->domains.end())
+    return fail(Errc::invalid_argument, "QpInit::xrcd is no XRC domain of this device; an XRC_TGT queue pair has one");
+  if (init.srq != nullptr || init.send_cq != nullptr || init.recv_cq != nullptr)
+    return fail(Errc::invalid_argument, "QpInit: an XRC_TGT queue pair has no queues of its own");
+  parts.domain = domain->second;
+  parts.pd = 0;
+  parts.max_send_wr = parts.max_recv_wr = 0;
+  return {};
+}
+
+Result<void> SoftDevice::fill_parts(const QpInit& init, QpContext& parts) const {
+  if (init.type == QpType::xrc_tgt) return fill_target(init, parts);
+  if (auto known = check_pd(init.pd); !known) return known;
+  if (init.xrcd != nullptr) return fail(Errc::invalid_argument, "QpInit::xrcd goes with XRC_TGT queue pairs only");
+  if (init.max_send_wr > wr_max)
+    return fail(Errc::invalid_argument, "QpInit::max_send_wr is {a}; at most {b}", init.max_send_wr, wr_max);
+  auto send_cq = find_cq(init.send_cq, "QpInit::send_cq is no completion queue of this device");
+  if (!send_cq) return tl::unexpected(send_cq.error());
+  parts.send_cq = *send_cq;
+  if (init.type == QpType::xrc_ini) {
+    parts.max_recv_wr = 0;
+    if (init.srq == nullptr) return {};
+    return fail(Errc::invalid_argument, "QpInit::srq: an XRC_INI queue pair receives nothing");
+  }
+  if (init.max_recv_wr > wr_max)
+    return fail(Errc::invalid_argument, "QpInit::max_recv_wr is {a}; at most {b}", init.max_recv_wr, wr_max);
+  auto recv_cq = find_cq(init.recv_cq, "QpInit::recv_cq is no completion queue of this device");
+  if (!recv_cq) return tl::unexpected(recv_cq.error());
+  parts.recv_cq = *recv_cq;
+  if (init.srq == nullptr) return {};
+  const auto srq = tables()->srqs.find(init.srq);
+  if (srq == tables()->srqs.end())
+    return fail(Errc::invalid_argument, "QpInit::srq is no shared receive queue of this device");
+  if (srq->second->xrc.number != 0)
+    return fail(Errc::invalid_argument, "QpInit::srq is an XRC one, which packets name; no queue pair has it");
+  parts.srq = srq->second;
+  return {};
+}
+
+Result<std::unique_ptr<RoceQp>> SoftDevice::create_roce_qp(const QpInit& init) {
+  switch (init.type) {
+    case QpType::rc:
+    case QpType::uc:
+    case QpType::ud:
+    case QpType::xrc_ini:
+    case QpType::xrc_tgt: break;
+    default:
+      return fail(Errc::invalid_argument, "QpInit::type: {a} is not a type of queue pair", static_cast<int>(init.type));
+  }
+  QpContext parts;
+  parts.nic = nic_;
+  parts.type = init.type;
+  parts.pd = init.pd;
+  parts.max_send_wr = init.max_send_wr;
+  parts.max_recv_wr = init.max_recv_wr;
+  if (auto filled = fill_parts(init, parts); !filled) return tl::unexpected(filled.error());
+  if (nic_->by_number.size() >= Nic::number_max - Nic::least_number)
+    return fail(Errc::no_space, "all numbers of queue pairs are in use");
+  parts.number = Nic::take_number(nic_->next_qpn, Nic::least_number,
+                                  [&](std::uint32_t number) { return nic_->by_number.contains(number); });
+  return std::make_unique<Qp>(std::move(parts));
+}
+
+DeviceAttr SoftDevice::query() const {
+  return {.name = nic_->options.name,
+          .transport = Transport::roce,
+          .qp_types = {QpType::rc, QpType::uc, QpType::ud, QpType::xrc_ini, QpType::xrc_tgt},
+          .imm_data = true,
+          .xrc = true,
+          .address_handles = true,
+          .max_pd = pd_max,
+          .max_mr = mr_max,
+          .max_cqe = static_cast<std::uint32_t>(cq_capacity_max),
+          .max_qp_wr = wr_max,
+          .max_srq_wr = static_cast<std::uint32_t>(srq_capacity_max),
+          .max_sge = static_cast<std::uint32_t>(sge_max),
+          .max_sge_rd = static_cast<std::uint32_t>(sge_max),
+          .max_qp_rd_atom = nic_->options.max_qp_rd_atom,
+          .max_qp_init_rd_atom = nic_->options.max_qp_init_rd_atom};
+}
+
+std::optional<AsyncEvent> SoftDevice::poll_async_event() {
+  if (const SrqRing* srq = tables()->srq_events.take()) return SrqLimitReached{srq->owner};
+  if (const auto notice = nic_->take(nic_->events, &Qp::waiting_events))
+    return QueuePairEvent{.kind = notice->kind, .qp = notice->qp};
+  return std::nullopt;
+}
+
+Qp* SoftDevice::receiver_of(const PacketFrom& from, const Packet& packet) {
+  const auto found = nic_->by_number.find(packet.bth.dest_qpn);
+  if (found == nic_->by_number.end()) return nullptr;
+  Qp* qp = found->second;
+  if (packet.bth.opcode == PARLEY_IB_OPCODE_CNP) return qp;
+  const bool response = wire::ib::rule_of(packet.bth.opcode).response;
+  const auto fits = [&] {
+    switch (wire::ib::service_of(packet.bth.opcode)) {
+      case Service::rc: return qp->type() == QpType::rc;
+      case Service::uc: return qp->type() == QpType::uc;
+      case Service::ud: return qp->type() == QpType::ud && nic_->find_gid(from.destination).has_value();
+      case Service::xrc: return qp->type() == (response ? QpType::xrc_ini : QpType::xrc_tgt);
+      default: return false;
+    }
+  };
+  return fits() ? qp : nullptr;
+}
+
+void SoftDevice::handle_packet(Instant now, const PacketFrom& from, ConstBytes octets) {
+  Counters& counters = nic_->counters;
+  ++counters.packets_received;
+  const auto packet = Packet::parse(octets);
+  if (!packet) {
+    ++counters.dropped_malformed;
+  } else if (!wire::ib::rule_of(packet->bth.opcode).assigned) {
+    ++counters.dropped_opcode;
+  } else if (packet->bth.tver != 0) {
+    ++counters.dropped_version;  // IBA §9.2.4
+  } else if (packet->bth.opcode != PARLEY_IB_OPCODE_CNP && wire::ib::service_of(packet->bth.opcode) == Service::ud &&
+             (packet->bth.dest_qpn == PARLEY_IB_GSI_QPN || packet->bth.dest_qpn == PARLEY_IB_QPN_MULTICAST)) {
+    handle_datagram(now, from, *packet);
+  } else if (Qp* qp = receiver_of(from, *packet); qp == nullptr) {
+    ++counters.dropped_qpn;
+  } else if (packet->bth.opcode == PARLEY_IB_OPCODE_CNP) {
+    ++counters.cnp_received;
+    qp->handle_cnp();
+  } else {
+    qp->handle_packet(now, from, *packet);
+  }
+}
+
+// To QP1, or to a multicast group: to each queue pair that is attached to it (IBA §10.5.2).
+void SoftDevice::handle_datagram(Instant now, const PacketFrom& from, const Packet& packet) {
+  Counters& counters = nic_->counters;
+  if (packet.bth.dest_qpn == PARLEY_IB_QPN_MULTICAST) {
+    const auto group = nic_->groups.find(from.destination);
+    if (group == nic_->groups.end()) {
+      ++counters.dropped_destination;
+      return;
+    }
+    for (Qp* qp : group->second) qp->handle_packet(now, from, packet);
+    return;
+  }
+  if (!nic_->find_gid(from.destination)) {
+    ++counters.dropped_destination;
+  } else if (!p_keys_match(packet.bth.p_key, PARLEY_IB_P_KEY_DEFAULT)) {
+    ++counters.dropped_p_key;
+  } else {
+    gsi_.handle_packet(from, packet);
+  }
+}
+
+bool SoftDevice::poll_transmit(Instant now, PacketTo& to, MutBytes out) {
+  PARLEY_ASSERT(out.size() >= packet_max);
+  if (gsi_.ready()) {
+    gsi_.transmit(to, out);
+    return true;
+  }
+  while (Qp* qp = nic_->first_dirty) {
+    nic_->unlink_dirty(*qp);
+    // It comes back at the end, if it has more: a packet of each in turn.
+    if (qp->ready() && qp->transmit(now, to, out)) return true;
+    if (qp->ready()) nic_->mark_dirty(*qp);
+  }
+  return false;
+}
+
+void SoftDevice::handle_deadline(Instant now) {
+  while (const auto slot = nic_->timers.pop_due(now)) {
+    Qp* qp = nic_->slots[*slot];
+    qp->wakes = never;
+    qp->handle_deadline(now);
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RoceDevice>> make_device(const DeviceOptions& options) {
+  if (options.gids.size() > gids_max)
+    return fail(Errc::invalid_argument, "DeviceOptions::gids has {a}; at most {b}", std::ssize(options.gids), gids_max);
+  if (options.port_mtu < Mtu::octets_256 || options.port_mtu > Mtu::octets_4096)
+    return fail(Errc::invalid_argument, "DeviceOptions::port_mtu is {a}; it is 1 to 5",
+                static_cast<int>(options.port_mtu));
+  for (const auto& [number, name] :
+       {std::pair{options.first_qpn, "DeviceOptions::first_qpn is {a}; it is 0, or 2 to {b}"},
+        std::pair{options.first_srqn, "DeviceOptions::first_srqn is {a}; it is 0, or 2 to {b}"}})
+    if (number != 0 && (number < Nic::least_number || number > Nic::number_max))
+      return fail(Errc::invalid_argument, name, number, Nic::number_max);
+  if (options.window < 1 || options.window > psn_half)
+    return fail(Errc::invalid_argument, "DeviceOptions::window is {a}; it is 1 to {b}", options.window, psn_half);
+  if (options.ack_every < 1) return fail(Errc::invalid_argument, "DeviceOptions::ack_every is 0; it is at least 1");
+  return std::make_unique<SoftDevice>(options);
+}
+
+}  // namespace parley::nic::roce

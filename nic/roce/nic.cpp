@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "nic/roce/nic.hpp"
+
+#include <algorithm>
+
+#include "base/rng.hpp"
+#include "nic/roce/qp.hpp"
+
+namespace parley::nic::roce {
+
+bool is_multicast(const Gid& gid) { return is_v4_gid(gid) ? (gid[12] & 0xF0) == 0xE0 : gid[0] == 0xFF; }
+
+Nic::Nic(const DeviceOptions& given) : options(given), port_mtu(octets_of(given.port_mtu)), tables(new Tables) {
+  tables->regions.set_offset_base(options.address_base);
+  Rng rng(options.seed);
+  const auto first = [&rng](std::uint32_t wanted) {
+    return wanted != 0 ? wanted : static_cast<std::uint32_t>(rng.between(least_number, number_max));
+  };
+  next_qpn = first(options.first_qpn);
+  next_srqn = first(options.first_srqn);
+}
+
+const Gid& Nic::gid(std::uint8_t index) const {
+  static constexpr Gid none{};
+  return index < options.gids.size() ? options.gids[index] : none;
+}
+
+std::optional<std::uint8_t> Nic::find_gid(const Gid& wanted) const {
+  const auto found = std::find(options.gids.begin(), options.gids.end(), wanted);
+  if (found == options.gids.end() || wanted == Gid{}) return std::nullopt;
+  return static_cast<std::uint8_t>(found - options.gids.begin());
+}
+
+Result<Path> Nic::path_of(const AhAttr& attr) const {
+  if (attr.port_num != 1)
+    return fail(Errc::invalid_argument, "AhAttr::port_num is {a}; the device has port 1", attr.port_num);
+  if (!attr.grh) return fail(Errc::invalid_argument, "AhAttr::grh is not set; RoCE addresses are GIDs (Annex A16.5.1)");
+  const GlobalRoute& grh = *attr.grh;
+  if (gid(grh.sgid_index) == Gid{})
+    return fail(Errc::invalid_argument, "GlobalRoute::sgid_index: the port has no GID {a}", grh.sgid_index);
+  if (grh.flow_label > 0xFFFFF)
+    return fail(Errc::invalid_argument, "GlobalRoute::flow_label is {a}; it has 20 bits", grh.flow_label);
+  if (grh.dgid == Gid{}) return fail(Errc::invalid_argument, "GlobalRoute::dgid is not set");
+  if (is_v4_gid(grh.dgid) != is_v4_gid(gid(grh.sgid_index)))
+    return fail(Errc::invalid_argument, "GlobalRoute: one GID is an IPv4 address, and the other is none");
+  return Path{.source = gid(grh.sgid_index),
+              .destination = grh.dgid,
+              .sgid_index = grh.sgid_index,
+              .traffic_class = grh.traffic_class,
+              .hop_limit = grh.hop_limit,
+              .flow_label = grh.flow_label};
+}
+
+void Nic::add(Qp& qp) {
+  by_number.emplace(qp.qp_num(), &qp);
+  if (free_slots.empty()) {
+    slots.push_back(&qp);
+    qp.slot = static_cast<std::uint32_t>(slots.size() - 1);
+    free_slots.reserve(slots.capacity());
+    return;
+  }
+  qp.slot = free_slots.back();
+  free_slots.pop_back();
+  slots[qp.slot] = &qp;
+}
+
+void Nic::remove(Qp& qp) {
+  unlink_dirty(qp);
+  timers.set(qp.slot, never);
+  by_number.erase(qp.qp_num());
+  slots[qp.slot] = nullptr;
+  free_slots.push_back(qp.slot);
+  std::erase_if(notices, [&](const QpNotice& notice) { return notice.qp == &qp; });
+  std::erase_if(events, [&](const QpNotice& notice) { return notice.qp == &qp; });
+}
+
+void Nic::mark_dirty(Qp& qp) {
+  if (qp.dirty) return;
+  qp.dirty = true;
+  qp.dirty_previous = last_dirty;
+  qp.dirty_next = nullptr;
+  (last_dirty != nullptr ? last_dirty->dirty_next : first_dirty) = &qp;
+  last_dirty = &qp;
+}
+
+void Nic::unlink_dirty(Qp& qp) {
+  if (!qp.dirty) return;
+  qp.dirty = false;
+  (qp.dirty_previous != nullptr ? qp.dirty_previous->dirty_next : first_dirty) = qp.dirty_next;
+  (qp.dirty_next != nullptr ? qp.dirty_next->dirty_previous : last_dirty) = qp.dirty_previous;
+}
+
+// A deadline that moves away is left where it is: waking early costs less than moving it for every ACK.
+void Nic::wake(Qp& qp, Instant at) {
+  if (at >= qp.wakes) return;
+  qp.wakes = at;
+  timers.set(qp.slot, at);
+}
+
+void Nic::notify(Qp& qp, QueuePairEvent::Kind kind) {
+  const std::uint32_t bit = 1U << static_cast<unsigned>(kind);
+  if ((qp.waiting_notices & bit) == 0) notices.push_back({.kind = kind, .qp = &qp});
+  if ((qp.waiting_events & bit) == 0) events.push_back({.kind = kind, .qp = &qp});
+  qp.waiting_notices |= bit;
+  qp.waiting_events |= bit;
+}
+
+std::optional<QpNotice> Nic::take(std::deque<QpNotice>& list, std::uint32_t Qp::*waiting) {
+  if (list.empty()) return std::nullopt;
+  const QpNotice notice = list.front();
+  list.pop_front();
+  static_cast<Qp*>(notice.qp)->*waiting &= ~(1U << static_cast<unsigned>(notice.kind));
+  return notice;
+}
+
+}  // namespace parley::nic::roce

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What the device and its queue pairs share; alive until the last of them is gone.
+#pragma once
+#include <deque>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "base/deadline_queue.hpp"
+#include "nic/common/objects.hpp"
+#include "nic/roce/device.hpp"
+#include "wire/ib/packet.hpp"
+
+namespace parley::nic::roce {
+
+class Qp;
+
+constexpr std::uint32_t octets_of(Mtu mtu) { return 128U << static_cast<unsigned>(mtu); }
+
+/// Where packets go and where they come from.
+struct Path {
+  Gid source{}, destination{};
+  std::uint8_t sgid_index = 0;
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 64;
+  std::uint32_t flow_label = 0;
+  std::uint16_t source_port = 0;
+};
+
+/// IBA §10.9: both have the same number, and one of them is a full member.
+constexpr bool p_keys_match(std::uint16_t x, std::uint16_t y) {
+  return ((x ^ y) & 0x7FFF) == 0 && ((x | y) & 0x8000) != 0;
+}
+bool is_multicast(const Gid& gid);
+
+struct Nic : Counted {
+  explicit Nic(const DeviceOptions& given);
+
+  const Gid& gid(std::uint8_t index) const;
+  std::optional<std::uint8_t> find_gid(const Gid& wanted) const;
+  /// The GID of the path is still there.
+  bool can_send(const Path& path) const { return gid(path.sgid_index) == path.source; }
+  /// Errors: invalid_argument, unsupported, with a sentence about the field of AhAttr. The source port is the caller's to set.
+  Result<Path> path_of(const AhAttr& attr) const;
+
+  /// A number for a queue pair or an XRC shared receive queue that `taken` does not have.
+  template <class Taken>
+  static std::uint32_t take_number(std::uint32_t& next, std::uint32_t least, const Taken& taken) {
+    while (taken(next)) next = next >= number_max ? least : next + 1;
+    const std::uint32_t number = next;
+    next = next >= number_max ? least : next + 1;
+    return number;
+  }
+  void add(Qp& qp);
+  void remove(Qp& qp);
+
+  void mark_dirty(Qp& qp);
+  void unlink_dirty(Qp& qp);
+  /// At `at` or before; `never` takes nothing away.
+  void wake(Qp& qp, Instant at);
+
+  void notify(Qp& qp, QueuePairEvent::Kind kind);
+  std::optional<QpNotice> take(std::deque<QpNotice>& list, std::uint32_t Qp::*waiting);
+
+  static constexpr std::uint32_t number_max = PARLEY_IB_QPN_MULTICAST - 1;
+  static constexpr std::uint32_t least_number = 2;  // 0 and 1 are management's
+
+  DeviceOptions options;
+  std::uint32_t port_mtu = 1024;
+  Counters counters;
+  Ref<Tables> tables;
+  std::uint32_t next_qpn = 0, next_srqn = 0;
+  std::unordered_map<std::uint32_t, Qp*> by_number;
+  std::vector<Qp*> slots;  // what `timers` counts by
+  std::vector<std::uint32_t> free_slots;
+  DeadlineQueue timers;
+  Qp* first_dirty = nullptr;
+  Qp* last_dirty = nullptr;
+  std::map<Gid, std::vector<Qp*>> groups;
+  std::deque<QpNotice> notices, events;  // at most one of each kind of each queue pair
+  std::map<const AddressHandle*, Path> handles;
+  std::map<const XrcDomain*, Ref<XrcDomainRing>> domains;
+};
+
+}  // namespace parley::nic::roce

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Packets out of memory and into it: the places where payload is copied, once each way.
+#pragma once
+#include <span>
+
+#include "nic/roce/nic.hpp"
+#include "wire/ib/packet.hpp"
+
+namespace parley::nic::roce {
+
+/// Writes `head`, [offset, offset + length) of the memory, and the pad. Returns the octets written, without the ICRC, which
+/// still has room behind them.
+std::size_t write_packet(const wire::ib::Packet& head, std::span<const MutBytes> memory, std::size_t offset,
+                         std::size_t length, MutBytes out);
+/// Copies `in` to [offset, offset + in.size()) of the memory, which has that much.
+void place(std::span<const MutBytes> memory, std::size_t offset, ConstBytes in);
+
+inline void set_path(PacketTo& to, const Path& path) {
+  to.source = path.source;
+  to.destination = path.destination;
+  to.traffic_class = path.traffic_class;
+  to.hop_limit = path.hop_limit;
+  to.flow_label = path.flow_label;
+  to.source_port = path.source_port;
+}
+
+}  // namespace parley::nic::roce

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "nic/roce/qp.hpp"
+
+#include <algorithm>
+
+namespace parley::nic::roce {
+
+using wire::ib::Packet;
+using wire::ib::Service;
+
+namespace {
+
+// rxe's, so that paths through a network are those of its flows.
+std::uint16_t datagram_port(std::uint32_t qpn) {
+  return static_cast<std::uint16_t>(0xC000 | (qpn * std::uint32_t{0x61C88647}) >> 18);
+}
+
+constexpr std::size_t groups_max = 64;
+
+}  // namespace
+
+Qp::Qp(QpContext context) : qp_(std::move(context)), requester_(qp_), responder_(qp_) {
+  if (qp_.pd != 0) qp_.tables().pds.use(qp_.pd);
+  if (qp_.type == QpType::ud) {
+    qp_.mtu = qp_.nic->port_mtu;
+    qp_.path.source_port = datagram_port(qp_.number);
+  }
+  qp_.nic->add(*this);
+}
+
+Qp::~Qp() {
+  requester_.drop();
+  responder_.drop();
+  while (!groups_.empty()) (void)detach_multicast(Gid(groups_.back()));
+  if (qp_.pd != 0) qp_.tables().pds.release(qp_.pd);
+  qp_.nic->remove(*this);
+}
+
+bool Qp::ready() const { return cnp_due_ || responder_.has_reply() || (qp_.sends() && requester_.ready()); }
+
+// IBA §9.7.4.1: what is dropped here leaves the queue pair as it was.
+bool Qp::accepts(const PacketFrom& from, const Packet& packet) {
+  Counters& counters = qp_.device();
+  const bool takes =
+      qp_.state == QpState::rtr || qp_.state == QpState::rts || qp_.state == QpState::sqd || qp_.state == QpState::sqe;
+  if (!takes) {
+    ++counters.dropped_state;
+    return false;
+  }
+  if (qp_.type != QpType::ud && (from.source != qp_.path.destination || from.destination != qp_.path.source)) {
+    ++counters.dropped_address;
+    return false;
+  }
+  if (!p_keys_match(packet.bth.p_key, PARLEY_IB_P_KEY_DEFAULT)) {
+    ++counters.dropped_p_key;
+    return false;
+  }
+  if (qp_.type == QpType::ud && packet.deth.q_key != qp_.attr.qkey.value_or(0)) {
+    ++counters.dropped_q_key;
+    return false;
+  }
+  return true;
+}
+
+void Qp::handle_packet(Instant now, const PacketFrom& from, const Packet& packet) {
+  if (!accepts(from, packet)) return;
+  ++qp_.counters.packets_received;
+  note_congestion(now, from, packet);
+  // IBA §11.6.3.1: the peer talks, so it knows of the connection, whatever became of its RTU.
+  if (qp_.state == QpState::rtr && !established_ && qp_.type != QpType::ud) {
+    established_ = true;
+    tell(QueuePairEvent::Kind::comm_est);
+  }
+  if (wire::ib::rule_of(packet.bth.opcode).response) {
+    if (!requester_.handle_response(now, packet)) own_failure();
+  } else if (qp_.type == QpType::ud) {
+    responder_.handle_datagram(from, packet);
+  } else if (!responder_.handle_request(packet)) {
+    to_error();
+    tell(QueuePairEvent::Kind::qp_fatal);
+  }
+  settle();
+}
+
+// IBA A17.9.3: a mark of congestion is told to who sent the packet, and not more often than cnp_interval.
+void Qp::note_congestion(Instant now, const PacketFrom& from, const Packet& packet) {
+  const Duration interval = qp_.nic->options.cnp_interval;
+  if ((from.traffic_class & 3) != 3 || interval <= Duration{}) return;
+  if (cnp_due_ || now < next_cnp_) {
+    ++qp_.device().cnp_held;
+    return;
+  }
+  cnp_due_ = true;
+  next_cnp_ = now + interval;
+  cnp_path_ = qp_.path;
+  cnp_qpn_ = qp_.dest_qpn;
+  if (qp_.type == QpType::ud) {
+    cnp_path_ = Path{.source = from.destination, .destination = from.source, .source_port = datagram_port(qp_.number)};
+    cnp_qpn_ = packet.deth.source_qpn;
+  }
+}
+
+void Qp::write_cnp(PacketTo& to, MutBytes out) {
+  Packet cnp;
+  cnp.bth.opcode = PARLEY_IB_OPCODE_CNP;
+  cnp.bth.becn = true;
+  cnp.bth.dest_qpn = cnp_qpn_;
+  std::array<std::uint8_t, PARLEY_IB_CNP_PAYLOAD_LEN> reserved{};
+  const MutBytes payload = reserved;
+  set_path(to, cnp_path_);
+  to.traffic_class = 48 << 2 | 2;  // as hardware sends it: network control, and it can be marked itself
+  to.size = write_packet(cnp, {&payload, 1}, 0, payload.size(), out);
+  cnp_due_ = false;
+  ++qp_.counters.cnp_sent;
+  ++qp_.device().cnp_sent;
+}
+
+bool Qp::transmit(Instant now, PacketTo& to, MutBytes out) {
+  bool written = true;
+  if (cnp_due_) {
+    write_cnp(to, out);
+  } else if (responder_.has_reply() && (requester_had_turn_ || !qp_.sends() || !requester_.ready())) {
+    requester_had_turn_ = false;
+    written = responder_.transmit(to, out);
+    if (!written) {
+      to_error();
+      tell(QueuePairEvent::Kind::qp_fatal);
+    }
+  } else if (qp_.sends() && requester_.ready()) {
+    requester_had_turn_ = true;
+    written = requester_.transmit(now, to, out);
+    if (!written) own_failure();
+  } else {
+    return false;
+  }
+  if (written) {
+    ++qp_.counters.packets_sent;
+    ++qp_.device().packets_sent;
+  }
+  settle();
+  return written;
+}
+
+void Qp::handle_deadline(Instant now) {
+  if (requester_.deadline() <= now && !requester_.handle_deadline(now)) own_failure();
+  settle();
+}
+
+// After anything that may have changed what waits.
+void Qp::settle() {
+  if (qp_.sends()) qp_.nic->wake(*this, requester_.deadline());
+  if (qp_.state == QpState::sqd && !drain_told_ && !requester_.under_way()) {
+    drain_told_ = true;
+    tell(QueuePairEvent::Kind::sq_drained);
+  }
+  if (ready()) qp_.nic->mark_dirty(*this);
+}
+
+// IBA §10.3.1.6, §10.3.1.7: what was being sent fails; receives of unreliable queue pairs go on.
+void Qp::own_failure() {
+  if (qp_.reliable()) {
+    to_error();
+  } else {
+    qp_.state = QpState::sqe;
+    requester_.flush();
+  }
+  tell(QueuePairEvent::Kind::qp_fatal);
+}
+
+void Qp::to_error() {
+  qp_.state = QpState::err;
+  if (qp_.sends()) requester_.flush();
+  if (qp_.receives()) responder_.flush();
+  // IBA §11.6.3.1: who shares receives must know when this one takes none any more.
+  if (qp_.srq || qp_.type == QpType::xrc_tgt) tell(QueuePairEvent::Kind::qp_last_wqe_reached);
+}
+
+Result<void> Qp::attach_multicast(const Gid& group) {
+  if (qp_.type != QpType::ud) return fail(Errc::unsupported, "only UD queue pairs receive from multicast groups");
+  if (!is_multicast(group)) return fail(Errc::invalid_argument, "the group is no multicast GID");
+  if (std::find(groups_.begin(), groups_.end(), group) != groups_.end()) return {};
+  if (groups_.size() >= groups_max)
+    return fail(Errc::no_space, "a queue pair is in at most {a} multicast groups", groups_max);
+  groups_.push_back(group);
+  qp_.nic->groups[group].push_back(this);
+  return {};
+}
+
+Result<void> Qp::detach_multicast(const Gid& group) {
+  if (std::erase(groups_, group) == 0)
+    return fail(Errc::invalid_argument, "the queue pair is not attached to this group");
+  const auto found = qp_.nic->groups.find(group);
+  std::erase(found->second, this);
+  if (found->second.empty()) qp_.nic->groups.erase(found);
+  return {};
+}
+
+}  // namespace parley::nic::roce

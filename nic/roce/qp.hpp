@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The RoCE queue pair: verbs' states around its two halves. Which attributes each transition needs is in
+// nic/common/qp_modify.hpp; every state against every event in tests/states/roce_qp.txt.
+//
+//   state       requests posted     packets of the peer         sends
+//   RESET       refused             dropped                     nothing
+//   INIT        receives            dropped                     nothing
+//   RTR         receives            requests are executed       answers
+//   RTS         all                 all                         all
+//   SQD         all, none begun     all                         what was begun, answers
+//   SQE         sends are flushed   requests (UC, UD)           nothing
+//   ERR         all are flushed     dropped                     answers that waited, and the NAK that led here
+//
+//   A failure of its own takes it from RTS or SQD to ERR, and UC and UD to SQE (IBA §10.3.1.6); an error in what the peer
+//   asks for takes RC and XRC_TGT to ERR behind a NAK.
+#pragma once
+#include "nic/roce/requester.hpp"
+#include "nic/roce/responder.hpp"
+
+namespace parley::nic::roce {
+
+class Qp final : public RoceQp {
+ public:
+  explicit Qp(QpContext context);
+  ~Qp() override;
+  Qp(const Qp&) = delete;
+  Qp& operator=(const Qp&) = delete;
+
+  std::uint32_t qp_num() const override { return qp_.number; }
+  QpType type() const override { return qp_.type; }
+  QpState state() const override { return qp_.state; }
+  Result<void> modify(const QpAttr& attr) override;
+  QpAttr query() const override;
+  Result<void> post_send(const SendWr& wr) override;
+  Result<void> post_recv(const RecvWr& wr) override;
+  Result<void> attach_multicast(const Gid& group) override;
+  Result<void> detach_multicast(const Gid& group) override;
+  const parley::roce::QpCounters& counters() const override { return qp_.counters; }
+
+  /// A packet for this queue pair, of any service.
+  void handle_packet(Instant now, const PacketFrom& from, const wire::ib::Packet& packet);
+  void handle_cnp() { ++qp_.counters.cnp_received; }
+  bool ready() const;
+  /// False: nothing, although ready().
+  bool transmit(Instant now, PacketTo& to, MutBytes out);
+  void handle_deadline(Instant now);
+  std::uint32_t waiting_notices = 0, waiting_events = 0;  // bits by QueuePairEvent::Kind
+
+  // Nic's: where it is in its lists.
+  std::uint32_t slot = 0;
+  Instant wakes = never;
+  bool dirty = false;
+  Qp* dirty_previous = nullptr;
+  Qp* dirty_next = nullptr;
+
+ private:
+  // modify.cpp
+  Result<void> check_values(const QpAttr& attr) const;
+  Result<Path> check_path(const QpAttr& attr) const;
+  void take(const QpAttr& attr, const Path& path);
+  void go_to(QpState to);
+  void reset();
+
+  // post.cpp
+  Result<void> check_posting_send() const;
+  Result<void> check_shape(const SendWr& wr) const;
+  Result<void> check_target(const SendWr& wr) const;
+  Result<void> fill(SendWqe& wqe, const SendWr& wr) const;
+
+  // qp.cpp
+  bool accepts(const PacketFrom& from, const wire::ib::Packet& packet);
+  void note_congestion(Instant now, const PacketFrom& from, const wire::ib::Packet& packet);
+  void write_cnp(PacketTo& to, MutBytes out);
+  void to_error();
+  void own_failure();
+  void tell(QueuePairEvent::Kind kind) { qp_.nic->notify(*this, kind); }
+  void settle();
+
+  QpContext qp_;
+  Requester requester_;
+  Responder responder_;
+  bool requester_had_turn_ = false;
+  bool established_ = false;  // told, or past RTR
+  bool drain_told_ = true;    // SQD: that nothing is under way any more
+  bool cnp_due_ = false;
+  Instant next_cnp_ = Instant::min();
+  Path cnp_path_;
+  std::uint32_t cnp_qpn_ = 0;
+  std::vector<Gid> groups_;  // at most 64
+};
+
+}  // namespace parley::nic::roce

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "nic/roce/requester.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace parley::nic::roce {
+
+using wire::ib::Operation;
+using wire::ib::Packet;
+using Kind = SendWqe::Kind;
+
+namespace {
+
+WcOpcode completion_opcode(Kind kind) {
+  switch (kind) {
+    case Kind::send: return WcOpcode::send;
+    case Kind::write: return WcOpcode::rdma_write;
+    case Kind::read: return WcOpcode::rdma_read;
+    case Kind::cmp_swap: return WcOpcode::comp_swap;
+    case Kind::fetch_add: return WcOpcode::fetch_add;
+  }
+  return WcOpcode::send;
+}
+
+}  // namespace
+
+void Requester::start(std::uint32_t sq_psn) {
+  una_ = next_ = sent_end_ = first_psn(sq_psn);
+  at_ = sends_.head();
+  at_packet_ = 0;
+  fetches_out_ = since_ack_req_ = 0;
+  went_back_ = false;
+  ack_deadline_ = rnr_until_ = never;
+  limits_changed();
+}
+
+void Requester::limits_changed() {
+  retries_left_ = qp_.attr.retry_cnt.value_or(0);
+  rnr_left_ = qp_.attr.rnr_retry.value_or(0);
+}
+
+Result<SendWqe*> Requester::push() {
+  if (sends_.full())
+    return parley::fail(Errc::no_space, "QpInit::max_send_wr is {a}, and as many requests are posted", qp_.max_send_wr);
+  sends_.make_room();
+  if (!qp_.send_cq->reserve())
+    return parley::fail(Errc::no_space, "the completion queue holds {a}, all of them reserved or not yet polled",
+                        static_cast<std::int64_t>(qp_.send_cq->done.max()));
+  SendWqe& wqe = sends_.push();
+  wqe.begun = false;
+  wqe.arrived = 0;
+  return &wqe;
+}
+
+void Requester::cancel() {
+  sends_.unpush();
+  qp_.send_cq->release();
+}
+
+void Requester::complete(SendWqe& wqe, WcStatus status) {
+  unpin(qp_.tables().regions, wqe.memory);
+  if (!wqe.signaled && status == WcStatus::success) return qp_.send_cq->release();
+  WorkCompletion& done = qp_.send_cq->push(wqe.wr_id, qp_.number, completion_opcode(wqe.kind), status);
+  if (status == WcStatus::success && wqe.fetches()) done.byte_len = wqe.memory.length;
+}
+
+// The oldest request fails: everything before it is complete. What is behind it is flushed by who takes the queue pair
+// to ERR or SQE.
+bool Requester::fail(WcStatus status) {
+  complete(sends_.front(), status);
+  sends_.pop();
+  return false;
+}
+
+void Requester::flush() {
+  for (; !sends_.empty(); sends_.pop()) complete(sends_.front(), WcStatus::wr_flush_err);
+  at_ = sends_.tail();
+  at_packet_ = 0;
+  fetches_out_ = 0;
+  una_ = sent_end_ = next_;
+  ack_deadline_ = rnr_until_ = never;
+}
+
+void Requester::drop() {
+  for (; !sends_.empty(); sends_.pop()) {
+    unpin(qp_.tables().regions, sends_.front().memory);
+    qp_.send_cq->release();
+  }
+  flush();
+}
+
+// IBA §9.7.2: fewer than half of all PSNs are outstanding; a window much smaller keeps queues short. A Read takes the
+// PSNs of its whole response, however many, so only its first has to be inside.
+bool Requester::may_begin(const SendWqe& wqe) const {
+  if (qp_.state == QpState::sqd) return false;  // IBA §10.3.1.5: a message under way is finished, and none begun
+  if (wqe.fence && fetches_out_ > 0) return false;
+  return !wqe.fetches() || fetches_out_ < qp_.attr.max_rd_atomic.value_or(0);
+}
+
+bool Requester::ready() const {
+  if (at_ == sends_.tail() || rnr_until_ != never) return false;
+  if (qp_.state != QpState::rts && qp_.state != QpState::sqd) return false;
+  const SendWqe& wqe = sends_[at_];
+  if (!wqe.begun && !may_begin(wqe)) return false;
+  const Psn psn = wqe.begun ? wqe.first + at_packet_ : next_;
+  return !qp_.reliable() || psn - una_ < qp_.nic->options.window;
+}
+
+void Requester::begin(SendWqe& wqe) {
+  wqe.begun = true;
+  wqe.first = next_;
+  const bool atomic = wqe.fetches() && wqe.kind != Kind::read;
+  next_ = wqe.end = next_ + (atomic ? 1 : packets_of(wqe.memory.length, qp_.mtu));
+  if (wqe.fetches()) ++fetches_out_;
+}
+
+bool Requester::transmit(Instant now, PacketTo& to, MutBytes out) {
+  SendWqe& wqe = sends_[at_];
+  const Path& path = qp_.type == QpType::ud ? wqe.path : qp_.path;
+  // The port has lost the address that the packet would come from. Reliable queue pairs find out by their retries.
+  if (!qp_.reliable() && !qp_.nic->can_send(path)) return fail(WcStatus::loc_qp_op_err);
+  if (!wqe.begun) begin(wqe);
+  set_path(to, path);
+  write(wqe, to, out);
+  sent(now, wqe, wqe.fetches() ? static_cast<std::uint32_t>(wqe.end - wqe.first) - at_packet_ : 1);
+  return true;
+}
+
+void Requester::write(SendWqe& wqe, PacketTo& to, MutBytes out) {
+  const bool atomic = wqe.fetches() && wqe.kind != Kind::read;
+  const std::uint32_t packets = static_cast<std::uint32_t>(wqe.end - wqe.first);
+  const bool last = wqe.fetches() || at_packet_ + 1 == packets;
+  const Psn psn = wqe.first + at_packet_;
+  Packet head = qp_.packet(operation(wqe, at_packet_ == 0, last), psn);
+  fill(wqe, head);
+  const std::size_t offset = std::size_t{at_packet_} * qp_.mtu;
+  const std::size_t left = wqe.memory.length - (atomic ? 0 : offset);
+  if (wqe.kind == Kind::read || (wqe.kind == Kind::write && at_packet_ == 0)) {
+    head.reth.va = wqe.remote_addr + offset;
+    head.reth.dma_length = static_cast<std::uint32_t>(left);
+  }
+  // IBA §9.7.5.1.2: the last packet of a message asks for an ACK; so do every so many, and one behind which the window is
+  // closed.
+  if (qp_.reliable()) {
+    const bool full = psn + 1 - una_ >= qp_.nic->options.window;
+    head.bth.ack_req = last || full || ++since_ack_req_ >= qp_.nic->options.ack_every;
+    if (head.bth.ack_req) since_ack_req_ = 0;
+  }
+  if (last && wqe.solicited) head.bth.solicited = true;
+  const std::size_t length = wqe.fetches() ? 0 : std::min<std::size_t>(left, qp_.mtu);
+  to.size = write_packet(head, wqe.memory.view(), offset, length, out);
+}
+
+void Requester::fill(const SendWqe& wqe, Packet& head) const {
+  head.xrceth.srqn = wqe.srqn;
+  if (qp_.type == QpType::ud) {
+    head.bth.dest_qpn = wqe.qpn;
+    // IBA §10.2.5: a Q_Key with the high bit stands for the queue pair's own.
+    head.deth.q_key = (wqe.q_key & 0x80000000) != 0 ? qp_.attr.qkey.value_or(0) : wqe.q_key;
+    head.deth.source_qpn = qp_.number;
+  }
+  head.reth.r_key = wqe.rkey;
+  head.atomic.va = wqe.remote_addr;
+  head.atomic.r_key = wqe.rkey;
+  head.atomic.swap_add = wqe.swap_add;
+  head.atomic.compare = wqe.compare;
+  head.imm = {static_cast<std::uint8_t>(wqe.imm >> 24), static_cast<std::uint8_t>(wqe.imm >> 16),
+              static_cast<std::uint8_t>(wqe.imm >> 8), static_cast<std::uint8_t>(wqe.imm)};
+  head.invalidate = wqe.invalidate;
+}
+
+Operation Requester::operation(const SendWqe& wqe, bool first, bool last) const {
+  switch (wqe.kind) {
+    case Kind::read: return Operation::read_request;
+    case Kind::cmp_swap: return Operation::cmp_swap;
+    case Kind::fetch_add: return Operation::fetch_add;
+    case Kind::write:
+      if (!last) return first ? Operation::write_first : Operation::write_middle;
+      if (wqe.with_imm) return first ? Operation::write_only_imm : Operation::write_last_imm;
+      return first ? Operation::write_only : Operation::write_last;
+    case Kind::send: break;
+  }
+  if (!last) return first ? Operation::send_first : Operation::send_middle;
+  if (wqe.with_imm) return first ? Operation::send_only_imm : Operation::send_last_imm;
+  if (wqe.invalidate != 0) return first ? Operation::send_only_inv : Operation::send_last_inv;
+  return first ? Operation::send_only : Operation::send_last;
+}
+
+// `packets`: how many PSNs the packet stands for.
+void Requester::sent(Instant now, SendWqe& wqe, std::uint32_t packets) {
+  sent_end_ = std::max(sent_end_, wqe.first + at_packet_ + packets);
+  at_packet_ += packets;
+  if (wqe.first + at_packet_ == wqe.end) {
+    ++at_;
+    at_packet_ = 0;
+    if (!qp_.reliable()) {
+      // IBA §9.8.2, §9.8.3: nothing is acknowledged; a request is complete once it is sent.
+      una_ = wqe.end;
+      complete(wqe, WcStatus::success);
+      sends_.pop();
+    }
+  }
+  if (qp_.reliable() && ack_deadline_ == never) arm(now);
+}
+
+}  // namespace parley::nic::roce

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The sending half of a queue pair: IBA §9.7.3 to §9.7.6 (reliable), §9.8.2 (UC), §9.8.3 (UD).
+//
+// The oldest request is at the head of the queue until it is complete, so `una_`, the first PSN that is not acknowledged, is
+// always in it. A request gets its PSNs when it is begun, and keeps them; to send again is to set the cursor back.
+#pragma once
+#include <algorithm>
+
+#include "nic/roce/context.hpp"
+#include "nic/roce/output.hpp"
+#include "wire/ib/packet.hpp"
+
+namespace parley::nic::roce {
+
+/// One posted send request.
+struct SendWqe {
+  enum class Kind : std::uint8_t { send, write, read, cmp_swap, fetch_add };
+  std::uint64_t wr_id = 0;
+  Kind kind = Kind::send;
+  bool signaled = true, solicited = false, fence = false;
+  bool with_imm = false;
+  bool begun = false;  // has its PSNs
+  WrMemory memory;
+  std::uint32_t imm = 0;
+  std::uint32_t invalidate = 0;  // 0: nothing
+  std::uint32_t rkey = 0;
+  std::uint64_t remote_addr = 0;
+  std::uint64_t swap_add = 0, compare = 0;
+  std::uint32_t srqn = 0;     // XRC
+  Path path;                  // UD
+  std::uint32_t qpn = 0;      // UD
+  std::uint32_t q_key = 0;    // UD
+  Psn first = 0, end = 0;     // end: one behind its last
+  std::uint32_t arrived = 0;  // Read: packets of the response that are in memory
+
+  bool fetches() const { return kind == Kind::read || kind == Kind::cmp_swap || kind == Kind::fetch_add; }
+};
+
+class Requester {
+ public:
+  explicit Requester(QpContext& qp) : qp_(qp), sends_(qp.max_send_wr) {}
+
+  /// At RTS: the first PSN.
+  void start(std::uint32_t sq_psn);
+  /// A place at the end of the queue, and one in the completion queue. The caller assigns all of it, or calls cancel().
+  Result<SendWqe*> push();
+  void cancel();
+
+  /// Something may be sent now.
+  bool ready() const;
+  /// The next packet, if ready(). False: the oldest request failed instead, and the queue pair with it.
+  bool transmit(Instant now, PacketTo& to, MutBytes out);
+  /// An acknowledgement or a response. False: a request failed, and the queue pair with it.
+  bool handle_response(Instant now, const wire::ib::Packet& packet);
+  Instant deadline() const { return std::min(ack_deadline_, rnr_until_); }
+  /// False as above.
+  bool handle_deadline(Instant now);
+
+  /// A request that has been begun is not complete.
+  bool under_way() const { return !sends_.empty() && sends_.front().begun; }
+  /// IBA §10.3.1: what is posted completes as flushed.
+  void flush();
+  /// Without completions.
+  void drop();
+  void limits_changed();
+
+ private:
+  bool fail(WcStatus status);
+  void complete(SendWqe& wqe, WcStatus status);
+  bool may_begin(const SendWqe& wqe) const;
+  void begin(SendWqe& wqe);
+  void write(SendWqe& wqe, PacketTo& to, MutBytes out);
+  void fill(const SendWqe& wqe, wire::ib::Packet& head) const;
+  wire::ib::Operation operation(const SendWqe& wqe, bool first, bool last) const;
+  void sent(Instant now, SendWqe& wqe, std::uint32_t packets);
+
+  // requester_rx.cpp
+  bool acknowledge(Instant now, Psn upto);
+  void progress(Instant now);
+  void move_cursor_up();
+  bool go_back(Instant now);
+  bool implied_nak(Instant now);
+  bool handle_ack(Instant now, Psn psn, std::uint8_t syndrome);
+  bool handle_rnr(Instant now, Psn psn, std::uint8_t code);
+  bool handle_nak(Instant now, Psn psn, std::uint8_t code);
+  SendWqe* fetch_at(Psn psn);
+  bool handle_read_response(Instant now, Psn psn, const wire::ib::Packet& packet);
+  bool handle_atomic_ack(Instant now, Psn psn, const wire::ib::Packet& packet);
+  void arm(Instant now);
+
+  QpContext& qp_;
+  GrowRing<SendWqe> sends_;        // at most max_send_wr
+  std::uint64_t at_ = 0;           // cursor: the request whose packet is next
+  std::uint32_t at_packet_ = 0;    // and which of its packets
+  Psn una_ = 0;                    // everything before it is acknowledged
+  Psn next_ = 0;                   // of the next request that is begun
+  Psn sent_end_ = 0;               // one behind the last PSN that is expected to be answered
+  std::uint32_t fetches_out_ = 0;  // at most max_rd_atomic
+  std::uint32_t since_ack_req_ = 0;
+  std::uint8_t retries_left_ = 0, rnr_left_ = 0;
+  bool went_back_ = false;  // and nothing was acknowledged since
+  Instant ack_deadline_ = never, rnr_until_ = never;
+};
+
+}  // namespace parley::nic::roce

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What is checked on a request, in which order, and what it does: IBA §9.7.4.1, §9.8.2.
+#include <algorithm>
+#include <cstring>
+
+#include "nic/roce/responder.hpp"
+
+namespace parley::nic::roce {
+
+using wire::ib::Nak;
+using wire::ib::Operation;
+using wire::ib::Packet;
+
+namespace {
+
+struct Part {
+  bool begins = false, ends = false;
+};
+
+Part part_of(Operation operation) {
+  switch (operation) {
+    case Operation::send_first:
+    case Operation::write_first: return {.begins = true};
+    case Operation::send_middle:
+    case Operation::write_middle: return {};
+    case Operation::send_last:
+    case Operation::send_last_imm:
+    case Operation::send_last_inv:
+    case Operation::write_last:
+    case Operation::write_last_imm: return {.ends = true};
+    default: break;
+  }
+  return {.begins = true, .ends = true};
+}
+
+bool is_send(Operation operation) {
+  return operation <= Operation::send_only_imm || operation == Operation::send_last_inv ||
+         operation == Operation::send_only_inv;
+}
+bool is_write(Operation operation) {
+  return operation >= Operation::write_first && operation <= Operation::write_only_imm;
+}
+bool has_imm(Operation operation) {
+  return (wire::ib::rule_of(wire::ib::opcode_of(wire::ib::Service::rc, operation)).headers & PARLEY_IB_IMM) != 0;
+}
+
+// IBA §9.7.4.1.6: all packets of a message are full, but the last.
+bool right_size(const Packet& packet, Part part, std::uint32_t mtu) {
+  if (!part.ends) return packet.payload.size() == mtu && packet.bth.pad_count == 0;
+  return packet.payload.size() <= mtu && (part.begins || !packet.payload.empty());
+}
+
+}  // namespace
+
+// IBA Annex A14.5.2: a request of XRC names a shared receive queue of the queue pair's domain; its protection domain and
+// completion queue are used.
+bool Responder::find_receiver(const Packet& packet) {
+  if (qp_.type != QpType::xrc_tgt) return true;
+  const auto found = qp_.tables().xrc_srqs.find(packet.xrceth.srqn);
+  if (found == qp_.tables().xrc_srqs.end() || &*found->second->xrc.domain != &*qp_.domain) return false;
+  receiver_ = Receiver{.pd = found->second->pd, .srq = found->second, .cq = &*found->second->xrc.cq};
+  return true;
+}
+
+bool Responder::fits_message(Operation operation) const {
+  if (part_of(operation).begins) return arriving_.message == Message::none;
+  if (qp_.type == QpType::xrc_tgt && &*arriving_.receiver.srq != &*receiver_.srq) return false;
+  return arriving_.message == (is_send(operation) ? Message::send : Message::write);
+}
+
+bool Responder::handle_request(const Packet& packet) {
+  if (!find_receiver(packet)) {
+    ++qp_.device().dropped_srqn;
+    return true;
+  }
+  const Psn psn = nearest_psn(expected_, packet.bth.psn);
+  if (!qp_.reliable()) {
+    handle_unreliable(packet, psn);
+    return true;
+  }
+  if (psn < expected_) {
+    handle_duplicate(packet, psn);
+    return true;
+  }
+  if (replies_.full()) {
+    ++qp_.device().dropped_busy;
+    return true;
+  }
+  if (psn > expected_) {
+    // IBA §9.7.5.2.5: one NAK until the expected packet comes.
+    ++qp_.device().dropped_sequence;
+    if (nak_sent_) return true;
+    nak_sent_ = true;
+    ++qp_.counters.naks_sent;
+    ++qp_.device().naks_sent;
+    answer(PARLEY_IB_SYNDROME_NAK | static_cast<std::uint8_t>(Nak::psn_sequence_error), expected_);
+    return true;
+  }
+  nak_sent_ = false;
+  if (!fits_message(wire::ib::operation_of(packet.bth.opcode))) return refuse(Refusal::invalid);
+  const Refusal refusal = execute(packet);
+  return refusal == Refusal::none || refuse(refusal);
+}
+
+bool Responder::refuse(Refusal refusal) {
+  if (refusal == Refusal::rnr) {
+    // IBA §9.7.5.2.8: the packet is as if it had not come.
+    nak_sent_ = true;
+    ++qp_.counters.rnr_sent;
+    ++qp_.device().rnr_sent;
+    answer(PARLEY_IB_SYNDROME_RNR_NAK | (qp_.attr.min_rnr_timer.value_or(0) & PARLEY_IB_SYNDROME_VALUE), expected_);
+    return true;
+  }
+  const Nak nak = refusal == Refusal::access ? Nak::remote_access_error : Nak::invalid_request;
+  ++qp_.counters.naks_sent;
+  ++qp_.device().naks_sent;
+  answer(PARLEY_IB_SYNDROME_NAK | static_cast<std::uint8_t>(nak), expected_);
+  forget_message();
+  if (!arriving_.taken) return false;
+  complete(WcOpcode::recv, refusal == Refusal::access     ? WcStatus::rem_access_err
+                           : refusal == Refusal::too_long ? WcStatus::loc_len_err
+                                                          : WcStatus::rem_inv_req_err);
+  return false;
+}
+
+// IBA §9.8.2.2: what does not fit is dropped, with all that follows until a message begins.
+void Responder::handle_unreliable(const Packet& packet, Psn psn) {
+  const Operation operation = wire::ib::operation_of(packet.bth.opcode);
+  if (psn != expected_ || dropping_ || !fits_message(operation)) {
+    forget_message();
+    dropping_ = !part_of(operation).begins;
+  }
+  expected_ = psn;
+  if (dropping_) {
+    ++qp_.device().dropped_sequence;
+    ++expected_;
+    return;
+  }
+  const Refusal refusal = execute(packet);
+  if (refusal == Refusal::none) return;
+  ++(refusal == Refusal::rnr || refusal == Refusal::too_long ? qp_.device().dropped_receive
+                                                             : qp_.device().dropped_request);
+  forget_message();
+  dropping_ = true;
+  ++expected_;
+}
+
+Responder::Refusal Responder::execute(const Packet& packet) {
+  const Operation operation = wire::ib::operation_of(packet.bth.opcode);
+  if (is_send(operation)) return execute_send(packet);
+  if (is_write(operation)) return execute_write(packet);
+  return operation == Operation::read_request ? execute_read(packet) : execute_atomic(packet);
+}
+
+// The packet counts. IBA §9.7.5.1.2: an ACK where one is asked for.
+void Responder::executed(const Packet& packet, bool last) {
+  if (last) {
+    forget_message();
+    msn_ = (msn_ + 1) & psn_mask;
+  }
+  if (packet.bth.ack_req && qp_.reliable()) answer(PARLEY_IB_SYNDROME_ACK | PARLEY_IB_CREDITS_NONE, expected_);
+  ++expected_;
+}
+
+Responder::Refusal Responder::execute_send(const Packet& packet) {
+  const Part part = part_of(wire::ib::operation_of(packet.bth.opcode));
+  if (part.begins && !take_receive(receiver_)) return Refusal::rnr;
+  if (!right_size(packet, part, qp_.mtu)) return Refusal::invalid;
+  const WrMemory& memory = receive().memory;
+  if (packet.payload.size() > memory.length - arriving_.got) return Refusal::too_long;
+  place(memory.view(), arriving_.got, packet.payload);
+  arriving_.got += static_cast<std::uint32_t>(packet.payload.size());
+  arriving_.message = Message::send;
+  if (part.ends)
+    if (const Refusal refusal = finish_send(packet); refusal != Refusal::none) return refusal;
+  executed(packet, part.ends);
+  return Refusal::none;
+}
+
+Responder::Refusal Responder::finish_send(const Packet& packet) {
+  const Operation operation = wire::ib::operation_of(packet.bth.opcode);
+  const bool invalidates = operation == Operation::send_last_inv || operation == Operation::send_only_inv;
+  // IBA §9.4.1.1.3: the key must be one that the peer may use here.
+  if (invalidates && !qp_.tables().regions.invalidate_by_peer(packet.invalidate, receiver_.pd)) return Refusal::access;
+  const std::uint32_t length = arriving_.got;
+  WorkCompletion& done = complete(WcOpcode::recv, WcStatus::success, packet.bth.solicited);
+  done.byte_len = length;
+  done.with_imm = has_imm(operation);
+  done.imm_data = done.with_imm ? imm_of(packet) : 0;
+  done.with_inv = invalidates;
+  done.invalidated_rkey = invalidates ? packet.invalidate : 0;
+  return Refusal::none;
+}
+
+Responder::Refusal Responder::execute_write(const Packet& packet) {
+  const Operation operation = wire::ib::operation_of(packet.bth.opcode);
+  const Part part = part_of(operation);
+  if (!grants(Access::remote_write)) return Refusal::invalid;
+  if (part.begins) {
+    arriving_.got = 0;
+    arriving_.va = packet.reth.va;
+    arriving_.rkey = packet.reth.r_key;
+    arriving_.length = packet.reth.dma_length;
+    if (!arriving_.taken) arriving_.receiver = receiver_;
+  }
+  const bool imm = has_imm(operation);
+  if (imm && !take_receive(receiver_)) return Refusal::rnr;
+  const auto size = static_cast<std::uint32_t>(packet.payload.size());
+  const std::uint32_t left = arriving_.length - arriving_.got;
+  // IBA §9.7.4.1.6: the lengths of the packets add up to that of the RETH.
+  if (!right_size(packet, part, qp_.mtu) || (part.ends ? size != left : size >= left)) return Refusal::invalid;
+  // IBA §9.7.4.1.3: of a Write of no octets neither the key nor the address is looked at.
+  const MrTable& regions = qp_.tables().regions;
+  MrRange whole, range;
+  if (part.begins && left > 0 &&
+      regions.check(arriving_.rkey, arriving_.va, left, receiver_.pd, Access::remote_write, whole) != MrFault::none)
+    return Refusal::access;
+  if (size > 0 && regions.check(arriving_.rkey, arriving_.va + arriving_.got, size, receiver_.pd, Access::remote_write,
+                                range) != MrFault::none)
+    return Refusal::access;
+  place({&range.memory, 1}, 0, packet.payload);
+  arriving_.got += size;
+  arriving_.message = Message::write;
+  if (imm) {
+    WorkCompletion& done = complete(WcOpcode::recv_rdma_with_imm, WcStatus::success, packet.bth.solicited);
+    done.byte_len = arriving_.length;
+    done.with_imm = true;
+    done.imm_data = imm_of(packet);
+  }
+  executed(packet, part.ends);
+  return Refusal::none;
+}
+
+// IBA §9.7.4.1.8: as many as were agreed may wait for their answers.
+bool Responder::may_fetch() const { return fetches_waiting_ < qp_.attr.max_dest_rd_atomic.value_or(0); }
+
+Responder::Refusal Responder::execute_read(const Packet& packet) {
+  if (!grants(Access::remote_read) || !may_fetch()) return Refusal::invalid;
+  const wire::ib::Reth& reth = packet.reth;
+  // IBA §9.7.7: a message has at most 2^31 octets.
+  if (reth.dma_length > message_max || !packet.payload.empty()) return Refusal::invalid;
+  MrRange range;
+  if (reth.dma_length > 0 && qp_.tables().regions.check(reth.r_key, reth.va, reth.dma_length, receiver_.pd,
+                                                        Access::remote_read, range) != MrFault::none)
+    return Refusal::access;
+  Fetch fetch{.first = expected_, .va = reth.va, .length = reth.dma_length, .rkey = reth.r_key, .pd = receiver_.pd};
+  fetch.end = expected_ + packets_of(reth.dma_length, qp_.mtu);
+  msn_ = (msn_ + 1) & psn_mask;
+  if (fetches_.full()) fetches_.pop();
+  fetches_.push() = fetch;
+  ++fetches_waiting_;
+  answer_fetch(fetch);
+  expected_ = fetch.end;
+  return Refusal::none;
+}
+
+Responder::Refusal Responder::execute_atomic(const Packet& packet) {
+  if (!grants(Access::remote_atomic) || !may_fetch()) return Refusal::invalid;
+  const wire::ib::AtomicEth& request = packet.atomic;
+  MrRange range;
+  if (qp_.tables().regions.check(request.r_key, request.va, sizeof(std::uint64_t), receiver_.pd, Access::remote_atomic,
+                                 range) != MrFault::none)
+    return Refusal::access;
+  // IBA §9.4.5: 64 bits, aligned.
+  if (request.va % sizeof(std::uint64_t) != 0 || !packet.payload.empty()) return Refusal::invalid;
+  std::uint64_t original = 0;
+  std::memcpy(&original, range.memory.data(), sizeof original);
+  const bool add = wire::ib::operation_of(packet.bth.opcode) == Operation::fetch_add;
+  const std::uint64_t swapped = original == request.compare ? request.swap_add : original;
+  const std::uint64_t now = add ? original + request.swap_add : swapped;
+  std::memcpy(range.memory.data(), &now, sizeof now);
+  Fetch fetch{.atomic = true, .first = expected_, .end = expected_ + 1, .original = original};
+  msn_ = (msn_ + 1) & psn_mask;
+  if (fetches_.full()) fetches_.pop();
+  fetches_.push() = fetch;
+  ++fetches_waiting_;
+  answer_fetch(fetch);
+  ++expected_;
+  return Refusal::none;
+}
+
+// IBA §9.7.5.1.5: a Send or Write that was executed is acknowledged again; a Read is answered again, or a part of it; an
+// Atomic is answered with what it found the first time.
+void Responder::handle_duplicate(const Packet& packet, Psn psn) {
+  ++qp_.counters.duplicates;
+  ++qp_.device().duplicates;
+  if (replies_.full()) {
+    ++qp_.device().dropped_busy;
+    return;
+  }
+  const Operation operation = wire::ib::operation_of(packet.bth.opcode);
+  if (is_send(operation) || is_write(operation))
+    return answer(PARLEY_IB_SYNDROME_ACK | PARLEY_IB_CREDITS_NONE, expected_ - 1);
+  for (std::uint64_t at = fetches_.head(); at != fetches_.tail(); ++at) {
+    const Fetch& fetch = fetches_[at];
+    if (psn < fetch.first || psn >= fetch.end || fetch.atomic != (operation != Operation::read_request)) continue;
+    if (!fetch.atomic) return repeat_read(packet, psn, fetch);
+    answer_fetch(fetch);
+    replies_[replies_.tail() - 1].repeat = true;
+    return;
+  }
+  ++qp_.device().dropped_duplicate;
+}
+
+void Responder::repeat_read(const Packet& packet, Psn psn, const Fetch& fetch) {
+  const wire::ib::Reth& reth = packet.reth;
+  const std::uint64_t offset = reth.va - fetch.va;
+  if (reth.r_key != fetch.rkey || reth.va < fetch.va || offset + reth.dma_length > fetch.length ||
+      psn + packets_of(reth.dma_length, qp_.mtu) > fetch.end) {
+    ++qp_.device().dropped_duplicate;
+    return;
+  }
+  Fetch part = fetch;
+  part.first = psn;
+  part.end = psn + packets_of(reth.dma_length, qp_.mtu);
+  part.va = reth.va;
+  part.length = reth.dma_length;
+  for (std::uint64_t at = replies_.head(); at != replies_.tail(); ++at) {
+    Reply& reply = replies_[at];
+    if (reply.kind != Reply::Kind::read || reply.end != fetch.end) continue;
+    // Still being answered: it goes on from where it is asked for.
+    reply.psn = part.first;
+    reply.end = part.end;
+    reply.va = part.va;
+    reply.length = part.length;
+    reply.begun = false;
+    return;
+  }
+  answer_fetch(part);
+  replies_[replies_.tail() - 1].repeat = true;
+}
+
+}  // namespace parley::nic::roce
