@@ -3,7 +3,7 @@
 #pragma once
 #include <gtest/gtest.h>
 
-#include <deque>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
@@ -40,7 +40,10 @@ struct Buffer {
   Sge all() const { return sge(0, memory.size()); }
   void fill(std::uint64_t seed) {
     Rng rng(seed);
-    for (auto& octet : memory) octet = static_cast<std::uint8_t>(rng.next());
+    for (std::size_t at = 0; at < memory.size(); at += sizeof(std::uint64_t)) {
+      const std::uint64_t word = rng.next();
+      std::memcpy(memory.data() + at, &word, std::min(sizeof word, memory.size() - at));
+    }
   }
 };
 
@@ -157,7 +160,6 @@ struct World {
   /// Sees each packet that is sent, by its number from 0; false drops it.
   std::function<bool(std::size_t, Frame&)> filter;
   std::size_t sent = 0;
-  std::vector<std::string> log;  // what was sent, in words
 
   explicit World(DeviceOptions for_a = Side::options(1), DeviceOptions for_b = Side::options(2)) : a(for_a), b(for_b) {}
 
@@ -212,7 +214,6 @@ struct World {
       ASSERT_LE(to.size + PARLEY_IB_ICRC_LEN, buffer.size());
       frame.octets.assign(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(to.size + 4));
       std::fill(frame.octets.end() - 4, frame.octets.end(), 0);
-      log.push_back((to_b ? "> " : "< ") + wire::ib::opcode_text(frame.opcode()));
       if (filter && !filter(sent++, frame)) continue;
       if (rng.chance(faults.drop)) continue;
       if (rng.chance(faults.mark)) frame.to.traffic_class |= 3;

@@ -25,7 +25,8 @@ struct Rc : World {
                             .imm_data = imm});
   }
   bool same(std::size_t length) const {
-    return std::equal(from.memory.begin(), from.memory.begin() + static_cast<std::ptrdiff_t>(length), to.memory.begin());
+    return std::equal(from.memory.begin(), from.memory.begin() + static_cast<std::ptrdiff_t>(length),
+                      to.memory.begin());
   }
 };
 

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// RC under loss: each packet of each operation lost, each pair of them, each one repeated or late; and random work with
+// random loss. Everything completes once, in order, with its data.
+#include "roce_link.hpp"
+
+namespace parley::nic::roce::test::roce_loss_test {
+namespace {
+
+/// One of each kind of operation, of three packets where it has that many; `to` is the peer's memory, `from` ours.
+struct Work {
+  const char* name;
+  std::vector<SendWr::Opcode> opcodes;
+  std::size_t size;
+};
+const Work works[] = {
+    {"Send", {SendWr::Opcode::send}, 700},
+    {"short Send", {SendWr::Opcode::send}, 7},
+    {"Send with Immediate", {SendWr::Opcode::send_with_imm}, 700},
+    {"Write", {SendWr::Opcode::rdma_write}, 700},
+    {"Write with Immediate", {SendWr::Opcode::rdma_write_with_imm}, 700},
+    {"Read", {SendWr::Opcode::rdma_read}, 1000},
+    {"empty Read", {SendWr::Opcode::rdma_read}, 0},
+    {"FetchAdd", {SendWr::Opcode::atomic_fetch_and_add}, 8},
+    {"CmpSwap", {SendWr::Opcode::atomic_cmp_and_swp}, 8},
+    {"two Reads", {SendWr::Opcode::rdma_read, SendWr::Opcode::rdma_read}, 700},
+    {"Write, Read, Send", {SendWr::Opcode::rdma_write, SendWr::Opcode::rdma_read, SendWr::Opcode::send}, 600},
+    {"FetchAdds",
+     {SendWr::Opcode::atomic_fetch_and_add, SendWr::Opcode::atomic_fetch_and_add, SendWr::Opcode::atomic_fetch_and_add},
+     8},
+    {"Read, FetchAdd, Send with Immediate",
+     {SendWr::Opcode::rdma_read, SendWr::Opcode::atomic_fetch_and_add, SendWr::Opcode::send_with_imm},
+     520},
+};
+
+/// Runs the work with a filter; checks all there is to check. Returns how many packets were sent.
+std::size_t run(const Work& work, const std::function<bool(std::size_t, Frame&)>& filter, const std::string& what) {
+  World w;
+  w.connect({.psn_a = 0xFFFFFE});
+  Buffer from(*w.a.device, w.a.pd, 8192), to(*w.b.device, w.b.pd, 8192), counter(*w.b.device, w.b.pd, 8);
+  from.fill(1);
+  to.fill(2);
+  const Bytes ours = from.memory, theirs = to.memory;
+  w.filter = filter;
+  std::size_t receives = 0, atomics = 0;
+  for (std::size_t i = 0; i < work.opcodes.size(); ++i) {
+    const auto opcode = work.opcodes[i];
+    const bool atomic = opcode >= SendWr::Opcode::atomic_cmp_and_swp && opcode <= SendWr::Opcode::atomic_fetch_and_add;
+    const bool takes = opcode == SendWr::Opcode::send || opcode == SendWr::Opcode::send_with_imm ||
+                       opcode == SendWr::Opcode::rdma_write_with_imm;
+    const std::size_t size = atomic ? 8 : work.size;
+    const Sge sge = from.sge(i * 1024, size);
+    if (takes) {
+      EXPECT_TRUE(w.b.recv(receives++, {to.sge(i * 1024, 1024)}));
+    }
+    if (atomic) ++atomics;
+    EXPECT_TRUE(w.a.qp->post_send({.wr_id = i,
+                                   .opcode = opcode,
+                                   .sges = {&sge, 1},
+                                   .remote_addr = atomic ? counter.region.addr : to.region.addr + i * 1024,
+                                   .rkey = atomic ? counter.region.rkey : to.region.rkey,
+                                   .compare_add = opcode == SendWr::Opcode::atomic_fetch_and_add ? 1ULL : 0ULL,
+                                   .swap = 77}));
+  }
+  w.run();
+  const auto sent = w.a.sends(), received = w.b.recvs();
+  EXPECT_EQ(sent.size(), work.opcodes.size()) << what;
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    EXPECT_EQ(sent[i].status, WcStatus::success) << what;
+    EXPECT_EQ(sent[i].wr_id, i) << what;
+  }
+  EXPECT_EQ(received.size(), receives) << what;
+  for (std::size_t i = 0; i < work.opcodes.size(); ++i) {
+    const auto opcode = work.opcodes[i];
+    const auto at = static_cast<std::ptrdiff_t>(i * 1024), end = at + static_cast<std::ptrdiff_t>(work.size);
+    std::uint64_t original = 0;
+    if (opcode == SendWr::Opcode::atomic_fetch_and_add || opcode == SendWr::Opcode::atomic_cmp_and_swp) {
+      std::memcpy(&original, from.memory.data() + at, 8);
+      EXPECT_EQ(original, atomics == 3 ? i : 0U) << what;
+    } else if (opcode == SendWr::Opcode::rdma_read) {
+      EXPECT_TRUE(std::equal(theirs.begin() + at, theirs.begin() + end, from.memory.begin() + at)) << what;
+    } else {
+      EXPECT_TRUE(std::equal(ours.begin() + at, ours.begin() + end, to.memory.begin() + at)) << what;
+    }
+  }
+  std::uint64_t value = 0;
+  std::memcpy(&value, counter.memory.data(), 8);
+  EXPECT_EQ(value, work.opcodes[0] == SendWr::Opcode::atomic_cmp_and_swp ? 77U : atomics) << what;
+  EXPECT_EQ(w.a.qp->state(), QpState::rts) << what;
+  EXPECT_EQ(w.b.qp->state(), QpState::rts) << what;
+  return w.sent;
+}
+
+constexpr std::size_t looked_at = 14;  // packets of an operation, the answers and some repetitions
+
+TEST(NicRoceLoss, EverySinglePacketAndEveryPair) {
+  for (const Work& work : works) {
+    const std::size_t plain = run(work, {}, work.name);
+    (void)plain;
+    for (std::size_t i = 0; i < looked_at; ++i)
+      for (std::size_t j = i; j < looked_at; ++j)
+        run(
+            work, [=](std::size_t n, Frame&) { return n != i && n != j; },
+            std::string(work.name) + " without packets " + std::to_string(i) + ", " + std::to_string(j));
+  }
+}
+
+// Each packet late behind all that follow it, and each twice, a little later or much.
+TEST(NicRoceLoss, EveryPacketLateOrTwice) {
+  for (const Work& work : works)
+    for (std::size_t i = 0; i < looked_at; ++i)
+      for (const Duration late : {Duration(2us), Duration(30us), Duration(5ms)}) {
+        run(
+            work,
+            [=](std::size_t n, Frame& frame) {
+              if (n == i) frame.at += late;
+              return true;
+            },
+            std::string(work.name) + ", late " + std::to_string(i));
+      }
+}
+
+TEST(NicRoceLoss, OnlyWhatIsMissingOfAReadIsAskedForAgain) {
+  World w;
+  w.connect();
+  Buffer from(*w.a.device, w.a.pd, 4096), to(*w.b.device, w.b.pd, 4096);
+  to.fill(3);
+  std::vector<std::uint32_t> asked;
+  std::vector<std::uint64_t> places;
+  bool lost = false;
+  w.filter = [&](std::size_t, Frame& frame) {
+    const auto packet = frame.parsed();
+    if (frame.operation() == Operation::read_request) {
+      asked.push_back(packet.reth.dma_length);
+      places.push_back(packet.reth.va - to.region.addr);
+    }
+    const bool drop = !lost && frame.operation() == Operation::read_response_middle && packet.bth.psn == 102;
+    lost = lost || drop;
+    return !drop;
+  };
+  const Sge sge = from.all();
+  ASSERT_TRUE(w.a.qp->post_send(
+      {.opcode = SendWr::Opcode::rdma_read, .sges = {&sge, 1}, .remote_addr = to.region.addr, .rkey = to.region.rkey}));
+  w.run();
+  EXPECT_EQ(statuses(w.a.sends()), "0 success");
+  EXPECT_EQ(from.memory, to.memory);
+  EXPECT_EQ(asked, (std::vector<std::uint32_t>{4096, 4096 - 512}));
+  EXPECT_EQ(places, (std::vector<std::uint64_t>{0, 512}));
+  EXPECT_EQ(w.a.device->counters().timeouts, 0U);  // the gap tells, not the timer
+}
+
+/// Random work of all kinds in both directions over a bad link.
+void swarm(std::uint64_t seed, const Faults& faults) {
+  World w;
+  w.rng = Rng(seed);
+  w.faults = faults;
+  Rng rng(seed * 7919 + 1);
+  w.connect({.mtu = rng.chance({1, 2}) ? Mtu::octets_256 : Mtu::octets_1024,
+             .psn_a = static_cast<std::uint32_t>(0xFFFFF0 + rng.below(16)),
+             .psn_b = static_cast<std::uint32_t>(rng.below(1 << 24)),
+             .retry = 7,
+             .depth = static_cast<std::uint16_t>(1 + rng.below(5))});
+  struct Half {
+    Half(Side& x, Side& y, std::uint64_t seed)
+        : from(*x.device, x.pd, 1 << 18), to(*y.device, y.pd, 1 << 18), counter(*y.device, y.pd, 8) {
+      from.fill(seed);
+      to.fill(seed + 1);
+    }
+    Buffer from, to, counter;
+    std::uint64_t posted = 0, receives = 0, adds = 0;
+    std::vector<WorkCompletion> sent, received;
+    struct Op {
+      SendWr::Opcode opcode;
+      std::size_t at, length;
+    };
+    std::vector<Op> ops;
+    Bytes before;
+  };
+  Half x(w.a, w.b, seed), y(w.b, w.a, seed + 10);
+  x.before = x.to.memory;
+  y.before = y.to.memory;
+  const auto post = [&](Half& half, Side& own, Side& peer) {
+    static constexpr SendWr::Opcode kinds[] = {SendWr::Opcode::send,       SendWr::Opcode::send_with_imm,
+                                               SendWr::Opcode::rdma_write, SendWr::Opcode::rdma_write_with_imm,
+                                               SendWr::Opcode::rdma_read,  SendWr::Opcode::atomic_fetch_and_add};
+    const auto opcode = kinds[rng.below(std::size(kinds))];
+    const std::size_t at = half.posted * 4096;
+    const bool atomic = opcode == SendWr::Opcode::atomic_fetch_and_add;
+    const std::size_t length = atomic ? 8 : rng.chance({1, 5}) ? rng.below(4) : rng.below(4097);
+    const Sge sge = half.from.sge(at, length);
+    if (opcode != SendWr::Opcode::rdma_write && opcode != SendWr::Opcode::rdma_read && !atomic) {
+      // Now and then too late: the peer finds no receive and says so.
+      if (rng.chance({9, 10})) {
+        ASSERT_TRUE(peer.recv(half.posted, {half.to.sge(at, 4096)}));
+      }
+    }
+    half.adds += atomic ? 1 : 0;
+    half.ops.push_back({opcode, at, length});
+    ASSERT_TRUE(own.qp->post_send({.wr_id = half.posted,
+                                   .opcode = opcode,
+                                   .sges = {&sge, 1},
+                                   .signaled = true,
+                                   .fence = rng.chance({1, 8}),
+                                   .remote_addr = atomic ? half.counter.region.addr : half.to.region.addr + at,
+                                   .rkey = atomic ? half.counter.region.rkey : half.to.region.rkey,
+                                   .compare_add = atomic ? 1ULL : 0ULL}));
+    ++half.posted;
+  };
+  for (int i = 0; i < 60; ++i) {
+    post(x, w.a, w.b);
+    post(y, w.b, w.a);
+    if (rng.chance({1, 4})) w.run(Duration(rng.below(200'000)));
+  }
+  // Receives that were not posted in time; each message takes the oldest, so data of Sends is compared as a whole below.
+  for (int i = 0; i < 40; ++i) {
+    ASSERT_TRUE(w.b.recv(1000, {x.to.sge(60 * 4096 % (1 << 18), 4096)}));
+    ASSERT_TRUE(w.a.recv(1000, {y.to.sge(60 * 4096 % (1 << 18), 4096)}));
+  }
+  w.run(100s);
+  const auto check = [&](Half& half, Side& own, Side& peer) {
+    half.sent = own.sends();
+    half.received = peer.recvs();
+    ASSERT_EQ(half.sent.size(), half.posted) << "seed " << seed;
+    std::size_t r = 0;
+    for (std::uint64_t i = 0; i < half.posted; ++i) {
+      const auto& op = half.ops[i];
+      EXPECT_EQ(half.sent[i].wr_id, i) << "seed " << seed;
+      ASSERT_EQ(half.sent[i].status, WcStatus::success) << "seed " << seed;
+      const auto at = static_cast<std::ptrdiff_t>(op.at), end = at + static_cast<std::ptrdiff_t>(op.length);
+      const auto& ours = half.from.memory;
+      const auto& theirs = half.to.memory;
+      if (op.opcode == SendWr::Opcode::rdma_read) {
+        EXPECT_TRUE(std::equal(half.before.begin() + at, half.before.begin() + end, ours.begin() + at)) << seed;
+      } else if (op.opcode == SendWr::Opcode::rdma_write || op.opcode == SendWr::Opcode::rdma_write_with_imm) {
+        EXPECT_TRUE(std::equal(ours.begin() + at, ours.begin() + end, theirs.begin() + at)) << seed;
+      }
+      if (op.opcode == SendWr::Opcode::send || op.opcode == SendWr::Opcode::send_with_imm ||
+          op.opcode == SendWr::Opcode::rdma_write_with_imm) {
+        ASSERT_LT(r, half.received.size()) << "seed " << seed;
+        EXPECT_EQ(half.received[r].status, WcStatus::success) << "seed " << seed;
+        EXPECT_EQ(half.received[r].byte_len, op.length) << "seed " << seed;
+        ++r;
+      }
+    }
+    EXPECT_EQ(r, half.received.size()) << "seed " << seed;
+    std::uint64_t value = 0;
+    std::memcpy(&value, half.counter.memory.data(), 8);
+    EXPECT_EQ(value, half.adds) << "seed " << seed;
+  };
+  check(x, w.a, w.b);
+  check(y, w.b, w.a);
+}
+
+TEST(NicRoceLoss, SwarmWithoutFaults) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) swarm(seed, {});
+}
+TEST(NicRoceLoss, SwarmWithLoss) {
+  for (std::uint64_t seed = 1; seed <= 15; ++seed) swarm(seed, {.drop = {3, 100}});
+}
+TEST(NicRoceLoss, SwarmWithRepetitionsAndDisorder) {
+  for (std::uint64_t seed = 1; seed <= 15; ++seed) swarm(seed, {.repeat = {5, 100}, .delay = {5, 100}});
+}
+TEST(NicRoceLoss, SwarmWithEverything) {
+  for (std::uint64_t seed = 1; seed <= 25; ++seed)
+    swarm(seed, {.drop = {2, 100}, .repeat = {3, 100}, .delay = {3, 100}, .mark = {1, 10}});
+}
+
+}  // namespace
+}  // namespace parley::nic::roce::test::roce_loss_test
