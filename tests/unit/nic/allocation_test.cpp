@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "roce_link.hpp"
 #include "test_pair.hpp"
 
 #if !defined(__SANITIZE_ADDRESS__)
@@ -85,4 +86,55 @@ TEST(NicAllocation, AQueuePairWithoutWorkTakesOneKilobyte) {
 
 }  // namespace
 }  // namespace parley::nic::iwarp::test
+
+namespace parley::nic::roce::test {
+namespace {
+
+/// Moves all packets from one side to the other; returns whether there were any.
+bool move(Side& from, Side& to, Instant now, MutBytes buffer) {
+  PacketTo packet;
+  bool any = false;
+  while (from.device->poll_transmit(now, packet, buffer)) {
+    any = true;
+    to.device->handle_packet(now, {.source = packet.source, .destination = packet.destination},
+                             buffer.first(packet.size + PARLEY_IB_ICRC_LEN));
+  }
+  return any;
+}
+
+TEST(NicRoceAllocation, NoneInTheDataPathAfterTheStart) {
+  World w;
+  w.connect();
+  Buffer a(*w.a.device, w.a.pd, 100'000), b(*w.b.device, w.b.pd, 100'000);
+  Bytes buffer(packet_max);
+  std::array<WorkCompletion, 16> done;
+  const Sge receive = b.all(), eight = a.sge(0, 8);
+  std::size_t before = 0;
+  for (int round = 0; round < 60; ++round) {
+    if (round == 30) before = allocations;
+    w.now += 1ms;
+    for (const std::uint32_t length : {8U, 5000U, 100'000U}) {
+      const Sge send = a.sge(0, length);
+      ASSERT_TRUE(w.b.qp->post_recv({.sges = {&receive, 1}}));
+      ASSERT_TRUE(w.a.qp->post_send({.sges = {&send, 1}}));
+      for (const auto opcode : {SendWr::Opcode::rdma_write, SendWr::Opcode::rdma_read})
+        ASSERT_TRUE(w.a.qp->post_send(
+            {.opcode = opcode, .sges = {&send, 1}, .remote_addr = b.region.addr, .rkey = b.region.rkey}));
+      ASSERT_TRUE(w.a.qp->post_send({.opcode = SendWr::Opcode::atomic_fetch_and_add,
+                                     .sges = {&eight, 1},
+                                     .remote_addr = b.region.addr,
+                                     .rkey = b.region.rkey}));
+    }
+    while (move(w.a, w.b, w.now, buffer) || move(w.b, w.a, w.now, buffer)) {
+    }
+    ASSERT_EQ(w.a.send_cq->poll(done), 12U);
+    ASSERT_EQ(w.b.recv_cq->poll(done), 3U);
+    w.a.device->handle_deadline(w.now);
+  }
+  EXPECT_EQ(allocations, before);
+}
+
+}  // namespace
+}  // namespace parley::nic::roce::test
+
 #endif

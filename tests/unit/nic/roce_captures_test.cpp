@@ -4,7 +4,9 @@
 #include <fstream>
 #include <iterator>
 
+#include <fmt/format.h>
 #include "base/bytes_io.hpp"
+
 #include "roce_link.hpp"
 #include "wire/ib/roce.hpp"
 #include "wire/pcap.hpp"
@@ -96,8 +98,8 @@ SendWr::Opcode opcode_of(const Packet& last) {
   return write ? SendWr::Opcode::rdma_write : SendWr::Opcode::send;
 }
 
-Setup setup_of(Service service, std::size_t mtu) {
-  Setup setup{.type = service == Service::rc ? QpType::rc : service == Service::uc ? QpType::uc : QpType::ud};
+Terms setup_of(Service service, std::size_t mtu) {
+  Terms setup{.type = service == Service::rc ? QpType::rc : service == Service::uc ? QpType::uc : QpType::ud};
   setup.mtu = Mtu::octets_256;
   while ((128U << static_cast<unsigned>(setup.mtu)) < mtu)
     setup.mtu = static_cast<Mtu>(static_cast<int>(setup.mtu) + 1);
@@ -108,7 +110,7 @@ Setup setup_of(Service service, std::size_t mtu) {
 std::string expect_same_message(const std::vector<Seen>& message) {
   const Packet first = message.front().packet(), last = message.back().packet();
   const Service service = message.front().service();
-  Setup setup = setup_of(service, message.size() > 1 ? first.payload.size() : 4096);
+  Terms setup = setup_of(service, message.size() > 1 ? first.payload.size() : 4096);
   DeviceOptions options;
   options.gids = {message.front().network.source};
   options.port_mtu = Mtu::octets_4096;
@@ -201,7 +203,7 @@ int expect_same_answers(const std::vector<Seen>& frames, const Gid& client, std:
   for (const Seen& seen : frames)  // as whichever side has sent a message of several packets
     if (!ends(seen.operation()) || seen.operation() == Operation::read_response_first)
       if (seen.network.source_port == requests.front().network.source_port) mtu = seen.packet().payload.size();
-  const Setup setup = setup_of(Service::rc, mtu);
+  const Terms setup = setup_of(Service::rc, mtu);
   DeviceOptions options;
   options.gids = {server};
   options.port_mtu = Mtu::octets_4096;

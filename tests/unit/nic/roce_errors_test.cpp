@@ -15,9 +15,9 @@ using wire::ib::Service;
 /// Our queue pair b, whose peer is the test: PSN 100 is expected next, and 0x200 is sent first.
 struct Solo : World {
   Buffer memory{*b.device, b.pd, 4096};
-  Setup setup;
+  Terms setup;
 
-  explicit Solo(const Setup& given = {.psn_a = 100, .psn_b = 0x200}) : setup(given) { connect(setup); }
+  explicit Solo(const Terms& given = {.psn_a = 100, .psn_b = 0x200}) : setup(given) { connect(setup); }
   Packet packet(Operation operation, std::uint32_t psn, std::size_t length = 0) {
     Packet out;
     out.bth.opcode = wire::ib::opcode_of(Service::rc, operation);

@@ -94,7 +94,7 @@ struct Side {
   }
 };
 
-struct Setup {
+struct Terms {
   QpType type = QpType::rc;
   Mtu mtu = Mtu::octets_256;
   std::uint32_t psn_a = 100, psn_b = 0xFFFFF0;  // of what each sends; one wraps soon
@@ -104,7 +104,7 @@ struct Setup {
   Access access = Access::remote_read | Access::remote_write | Access::remote_atomic;
 };
 
-inline QpAttr init_attr(const Setup& setup) {
+inline QpAttr init_attr(const Terms& setup) {
   QpAttr attr{.state = QpState::init, .pkey_index = 0, .port_num = 1};
   if (setup.type == QpType::ud)
     attr.qkey = 0x11111111;
@@ -112,7 +112,7 @@ inline QpAttr init_attr(const Setup& setup) {
     attr.access = setup.access;
   return attr;
 }
-inline QpAttr rtr_attr(const Setup& setup, std::uint32_t peer_qpn, const Gid& peer, std::uint32_t peer_psn) {
+inline QpAttr rtr_attr(const Terms& setup, std::uint32_t peer_qpn, const Gid& peer, std::uint32_t peer_psn) {
   QpAttr attr{.state = QpState::rtr};
   if (setup.type == QpType::ud) return attr;
   attr.ah = AhAttr{.grh = GlobalRoute{.dgid = peer}};
@@ -125,7 +125,7 @@ inline QpAttr rtr_attr(const Setup& setup, std::uint32_t peer_qpn, const Gid& pe
   }
   return attr;
 }
-inline QpAttr rts_attr(const Setup& setup, std::uint32_t psn) {
+inline QpAttr rts_attr(const Terms& setup, std::uint32_t psn) {
   QpAttr attr{.state = QpState::rts, .sq_psn = psn};
   if (setup.type == QpType::uc || setup.type == QpType::ud) return attr;
   attr.timeout = setup.timeout;
@@ -163,13 +163,13 @@ struct World {
 
   explicit World(DeviceOptions for_a = Side::options(1), DeviceOptions for_b = Side::options(2)) : a(for_a), b(for_b) {}
 
-  void connect(const Setup& setup = {}) {
+  void connect(const Terms& setup = {}) {
     if (!a.qp) a.make(setup.type);
     if (!b.qp) b.make(setup.type);
     up(a, b, setup, setup.psn_a, setup.psn_b);
     up(b, a, setup, setup.psn_b, setup.psn_a);
   }
-  static void up(Side& x, Side& y, const Setup& setup, std::uint32_t own_psn, std::uint32_t peer_psn) {
+  static void up(Side& x, Side& y, const Terms& setup, std::uint32_t own_psn, std::uint32_t peer_psn) {
     ASSERT_TRUE(x.qp->modify(init_attr(setup)));
     const auto rtr = x.qp->modify(rtr_attr(setup, y.qp->qp_num(), y.device->gid(0), peer_psn));
     ASSERT_TRUE(rtr) << rtr.error().message();

@@ -9,7 +9,7 @@ struct Rc : World {
   Buffer from{*a.device, a.pd, 100'000};
   Buffer to{*b.device, b.pd, 100'000};
 
-  explicit Rc(const Setup& setup = {}) {
+  explicit Rc(const Terms& setup = {}) {
     connect(setup);
     from.fill(1);
     to.fill(2);
