@@ -20,6 +20,7 @@ std::size_t octets_of(const ConnectionReport& r) {
   for (const auto* s : {&r.request, &r.reply, &r.rtr_frame})
     if (*s) n += (*s)->private_data.capacity();
   for (const Finding& f : r.findings) n += sizeof f + f.rule.capacity() + f.text.capacity();
+  if (r.ib) n += sizeof *r.ib + r.ib->gave_up.capacity();
   for (const LadderEvent& e : r.events) {
     n += sizeof e + e.text.capacity();
     for (const auto& [name, value] : e.fields) n += sizeof(e.fields[0]) + name.size() + value.size();
@@ -101,7 +102,7 @@ void Analyzer::push(const wire::CapturedPacket& packet) {
 }
 
 /// Who reads which flow: TCP streams, packets to a UDP port, an Ethertype. Another protocol is a reader here, its rules in
-/// rules/ and its part of the report. RoCE and InfiniBand over Ethernet are counted, and not judged.
+/// rules/ and its part of the report.
 struct Analyzer::FlowReader {
   wire::PacketCargo flow;
   void (Analyzer::*read)(const wire::PacketView& packet, const wire::CapturedPacket& captured);
@@ -110,8 +111,8 @@ struct Analyzer::FlowReader {
 void Analyzer::dispatch(const wire::PacketView& packet, const wire::CapturedPacket& captured) {
   static constexpr FlowReader readers[] = {
       {wire::PacketCargo::tcp, &Analyzer::read_tcp},
-      {wire::PacketCargo::rocev2, &Analyzer::count<&OtherPackets::rocev2>},
-      {wire::PacketCargo::rocev1, &Analyzer::count<&OtherPackets::rocev1>},
+      {wire::PacketCargo::rocev2, &Analyzer::read_roce<&OtherPackets::rocev2>},
+      {wire::PacketCargo::rocev1, &Analyzer::read_roce<&OtherPackets::rocev1>},
       {wire::PacketCargo::udp, &Analyzer::count<&OtherPackets::udp>},
   };
   for (const FlowReader& reader : readers)
@@ -311,7 +312,7 @@ void Analyzer::tell_unlisted() {
       outcomes +=
           fmt::format("{}{} {}", outcomes.empty() ? "" : ", ", u.outcomes[i], to_string(static_cast<Outcome>(i)));
   note(fmt::format(
-      "{} more MPA connections were judged but are not listed: one report holds {} at most, in {} KiB; "
+      "{} more connections were judged but are not listed: one report holds {} at most, in {} KiB; "
       "{}; {} FPDUs, {} errors, {} warnings, {} notes",
       u.connections, reports_max, options_.report_octets_max >> 10, outcomes, u.fpdus,
       u.findings[static_cast<std::size_t>(Severity::error)], u.findings[static_cast<std::size_t>(Severity::warning)],
@@ -333,6 +334,8 @@ FileReport Analyzer::finish() {
   for (Known* each : left) retire(*each);
   connections_.clear();
   closed_.clear();
+  roce_.finish();
+  report_.not_followed += roce_.not_followed();
   sort_reports();
   if (report_.copies > 0)
     note(

@@ -15,6 +15,7 @@
 #include "capture/read/fpdu/pick_up.hpp"
 #include "capture/rules/mpa/connection.hpp"
 #include "capture/rules/neg/negotiation.hpp"
+#include "capture/rules/roce/roce_connections.hpp"
 #include "wire/pcap.hpp"
 
 namespace parley::capture {
@@ -35,7 +36,7 @@ struct AnalyzerOptions {
   Duration idle = std::chrono::hours(1);  ///< take_ended() hands out a connection that was silent for this long
 };
 
-class Analyzer : RejectedSetUps {
+class Analyzer : RejectedSetUps, RoceHost {
  public:
   explicit Analyzer(const AnalyzerOptions& options = {}) : options_(options) {}
 
@@ -93,6 +94,12 @@ class Analyzer : RejectedSetUps {
   EventLimits set_up_rejected(MpaConnection& connection, ConnectionReport&& report, bool whole,
                               std::uint64_t next) override;
   bool seen_before(const wire::CapturedPacket& packet);
+  EventLimits roce_begins(std::uint64_t frame) override;
+  void roce_ended(RoceConnection& connection) override;
+  void roce_note(std::string text) override;
+  RoceHost& roce_host() { return *this; }
+  template <std::uint64_t OtherPackets::*Counter>
+  void read_roce(const wire::PacketView& packet, const wire::CapturedPacket& captured);
   struct FlowReader;
   void dispatch(const wire::PacketView& packet, const wire::CapturedPacket& captured);
   template <std::uint64_t OtherPackets::*Counter>
@@ -140,6 +147,7 @@ class Analyzer : RejectedSetUps {
   std::vector<std::uint64_t> packet_id_ring_;
   std::size_t packet_id_next_ = 0;
   FileReport report_;
+  RoceConnections roce_{roce_host()};
 };
 
 }  // namespace parley::capture

@@ -14,12 +14,12 @@ class Findings {
  public:
   /// Of findings that cite one rule and begin with the same words only the first `same_max` are kept, the rest counted.
   void add(std::uint64_t frame, std::optional<Side> side, Severity severity, std::string_view rule, std::string text,
-           FindingId id = FindingId::none) {
+           FindingId id = FindingId::none, std::string_view key = {}) {
     if (list_.size() >= list_max || ++seen_[{std::string(rule), text.substr(0, 40)}] > same_max) {
       ++dropped_;
       return;
     }
-    list_.push_back({frame, severity, std::string(rule), std::move(text), side, id});
+    list_.push_back({frame, severity, std::string(rule), std::move(text), side, id, key});
   }
   void note(std::uint64_t frame, std::optional<Side> side, std::string_view rule, std::string text) {
     add(frame, side, Severity::note, rule, std::move(text));

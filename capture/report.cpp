@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "capture/report.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "capture/rules/mpa/startup_check.hpp"
 
 namespace parley::capture {
@@ -46,6 +49,27 @@ std::string_view to_string(NegOutcome outcome) {
   return "incomplete";
 }
 
+std::string ConnectionReport::end_text(Side side) const {
+  const Address& address = side == Side::initiator ? initiator : responder;
+  if (!ib) return address.to_string();
+  const std::string text = address.to_string();  // with port 0
+  const auto& qpn = ib->ends[index_of(side)].qpn;
+  return text.substr(0, text.rfind(':')) + (qpn ? fmt::format(":{:#08x}", *qpn) : "");
+}
+
+std::uint64_t FileReport::ib_connections() const {
+  return unlisted.ib + taken.ib +
+         static_cast<std::uint64_t>(
+             std::count_if(connections.begin(), connections.end(), [](const auto& c) { return c.ib != nullptr; }));
+}
+
+std::string FileReport::connections_text() const {
+  const std::uint64_t all = all_connections(), roce = ib_connections();
+  std::string out = all > roce || roce == 0 ? counted(all - roce, "MPA connection") : "";
+  if (roce > 0) out += (out.empty() ? "" : ", ") + counted(roce, "RoCE connection");
+  return out;
+}
+
 std::string_view to_string(Side side) { return side == Side::initiator ? "initiator" : "responder"; }
 
 std::size_t ConnectionReport::count(Severity severity) const {
@@ -55,6 +79,7 @@ std::size_t ConnectionReport::count(Severity severity) const {
 
 std::string_view ConnectionReport::not_agreed() const {
   if (outcome == Outcome::not_captured) return "not known: the set-up is not in the capture";
+  if (ib) return depths_negotiated || outcome == Outcome::established ? "" : "nothing: no REP is in the capture";
   const bool carried_on = from_initiator.fpdus + from_responder.fpdus > 0 || outcome == Outcome::established;
   if (!reply) return carried_on ? "not known: the Reply is not in the capture" : "nothing: no Reply is in the capture";
   if (reply->r()) return "nothing: the Reply rejects";
@@ -67,6 +92,7 @@ void ConnectionTally::add(const ConnectionReport& c) {
   ++standings[static_cast<std::size_t>(c.judgement.standing)];
   for (const Finding& f : c.findings) ++findings[static_cast<std::size_t>(f.severity)];
   fpdus += c.from_initiator.fpdus + c.from_responder.fpdus;
+  if (c.ib) ++ib;
 }
 
 std::vector<ConnectionReport> FileReport::take_connections() {

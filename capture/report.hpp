@@ -5,12 +5,14 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "capture/report_ib.hpp"
 #include "parley/address.hpp"
 #include "parley/bytes.hpp"
 #include "parley/mpa.hpp"
@@ -25,10 +27,6 @@ enum class Severity : std::uint8_t {
   error,    ///< a peer broke a MUST, proven by octets in the capture
 };
 std::string_view to_string(Severity severity);
-
-enum class Side : std::uint8_t { initiator, responder };
-constexpr Side other(Side s) { return s == Side::initiator ? Side::responder : Side::initiator; }
-std::string_view to_string(Side side);
 
 /// Findings that programs tell from the others: the simulator excuses them where its scenario asks for what they
 /// describe. Sentences are for people and may change.
@@ -45,6 +43,7 @@ struct Finding {
   std::string text;            ///< a sentence that names who did it
   std::optional<Side> side{};  ///< whose fault it is, or of whom it speaks; none: of both or of neither
   FindingId id = FindingId::none;
+  std::string_view key{};  ///< the rule's name in docs/pcap-check.md; static. Empty: it has none
 };
 
 /// What a connection, or a file, is worth. Every report has this word, and the exit code follows it.
@@ -151,7 +150,12 @@ struct ConnectionReport {
   std::vector<Finding> findings;    ///< by frame
   std::vector<LadderEvent> events;  ///< by frame; only when asked for
   std::uint64_t events_dropped = 0;
+  /// Of a connection of InfiniBand's transport, which has no MPA; null: this is MPA. Then `initiator` and `responder`
+  /// have no port, `crc` and all that stands between `request` and `peer_to_peer` means nothing, and FPDUs are none.
+  std::shared_ptr<IbSeen> ib;
   std::size_t count(Severity severity) const;
+  /// "192.0.2.1:7471"; of InfiniBand's transport "192.0.2.1:0x000011", the QPN, or the address alone.
+  std::string end_text(Side side) const;
   /// Why the parameters above were never agreed: "nothing: no Reply is in the capture". Empty when they were, as far as
   /// the capture shows.
   std::string_view not_agreed() const;
@@ -238,6 +242,7 @@ struct ConnectionTally {
   std::array<std::uint64_t, 3> findings{};   ///< by Severity
   std::array<std::uint64_t, 3> standings{};  ///< by Standing
   std::uint64_t fpdus = 0;
+  std::uint64_t ib = 0;  ///< so many of them are of InfiniBand's transport
   void add(const ConnectionReport& connection);
 };
 
@@ -261,7 +266,7 @@ struct FileReport {
   std::uint64_t dropped = 0;       ///< packets that came and were lost before they could be captured
   std::string unread;              ///< why the file was not read to its end; empty when it was
   Judgement judgement;
-  std::deque<ConnectionReport> connections;    ///< MPA only, by first frame
+  std::deque<ConnectionReport> connections;    ///< MPA and RoCE, by first frame
   ConnectionTally unlisted;                    ///< MPA connections beyond what one report may hold
   ConnectionTally taken;                       ///< MPA connections that were handed out before
   std::deque<NegotiationReport> negotiations;  ///< by first frame
@@ -274,6 +279,10 @@ struct FileReport {
   std::size_t connections_of(Standing standing) const;
   std::size_t negotiations_of(Standing standing) const;
   std::uint64_t all_connections() const { return connections.size() + unlisted.connections + taken.connections; }
+  /// Those of them that are of InfiniBand's transport.
+  std::uint64_t ib_connections() const;
+  /// "2 MPA connections, 1 RoCE connection"
+  std::string connections_text() const;
   std::uint64_t all_negotiations() const {
     return negotiations.size() + unlisted_negotiations.negotiations + taken_negotiations.negotiations;
   }

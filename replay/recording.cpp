@@ -203,6 +203,8 @@ Contents list_connections(ConstBytes file) {
   const auto error = wire::read_capture(file, [&](const wire::CapturedPacket& p) { analyzer.push(p); });
   if (error) out.error = error->to_string();
   out.report = analyzer.finish();
+  // What has no TCP stream cannot be played.
+  std::erase_if(out.report.connections, [](const capture::ConnectionReport& c) { return c.ib != nullptr; });
   return out;
 }
 

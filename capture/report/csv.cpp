@@ -11,7 +11,7 @@
 namespace parley::capture {
 namespace {
 
-constexpr std::array<std::string_view, 40> columns_of_a_connection{"file",
+constexpr std::array<std::string_view, 44> columns_of_a_connection{"file",
                                                                    "connection",
                                                                    "initiator",
                                                                    "responder",
@@ -50,9 +50,13 @@ constexpr std::array<std::string_view, 40> columns_of_a_connection{"file",
                                                                    "first_error",
                                                                    "verdict",
                                                                    "reason",
-                                                                   "agreed"};
+                                                                   "agreed",
+                                                                   "protocol",
+                                                                   "service",
+                                                                   "qp",
+                                                                   "retries"};
 
-constexpr std::size_t standing_columns = 3;
+constexpr std::size_t standing_columns = 3, roce_columns = 4;
 
 class Line {
  public:
@@ -84,14 +88,17 @@ void direction(Line& l, const DirectionCounts& c) {
 }
 
 std::string standing(Line& l, const ConnectionReport& c) {
-  return l.text(to_string(c.judgement.standing)).text(c.judgement.why).flag(c.not_agreed().empty()).take();
+  const std::string why = c.ib && c.judgement.why.empty() ? c.ib->reason() : c.judgement.why;
+  l.text(to_string(c.judgement.standing)).text(why).flag(c.not_agreed().empty());
+  if (!c.ib) return l.text("mpa").none().none().none().take();
+  return l.text("ibcm").text(c.ib->service()).text(to_string(c.ib->qp)).number(c.ib->retries).take();
 }
 
 std::string connection(std::string_view file, std::uint64_t number, const ConnectionReport& c) {
   Line l;
-  l.text(file).number(number).text(c.initiator.to_string()).text(c.responder.to_string());
+  l.text(file).number(number).text(c.end_text(Side::initiator)).text(c.end_text(Side::responder));
   l.text(json_word(to_string(c.outcome))).text(c.end);
-  if (c.outcome == Outcome::not_captured)
+  if (c.outcome == Outcome::not_captured || c.ib)
     l.none();
   else
     l.number(c.revision);
@@ -147,8 +154,9 @@ std::string to_csv(std::string_view file, const FileReport& report, const draw::
   // A file that has nothing to judge must not look like one that nobody asked for.
   Line l;
   l.text(file);
-  for (std::size_t i = 1; i + standing_columns < columns_of_a_connection.size(); ++i) l.none();
-  return l.text(to_string(report.judgement.standing)).text(report.judgement.why).none().take() + end;
+  for (std::size_t i = 1; i + standing_columns + roce_columns < columns_of_a_connection.size(); ++i) l.none();
+  l.text(to_string(report.judgement.standing)).text(report.judgement.why).none();
+  return l.none().none().none().none().take() + end;
 }
 
 }  // namespace parley::capture

@@ -44,11 +44,13 @@ std::string nanoseconds_shown(double milliseconds) { return fmt::format("{:.6f}"
 Json json(const Judgement& judged) { return {{"verdict", to_string(judged.standing)}, {"reason", judged.why}}; }
 
 Json json(const Finding& f) {
-  return {{"frame", f.frame},
-          {"severity", to_string(f.severity)},
-          {"side", f.side ? Json(to_string(*f.side)) : Json()},
-          {"rule", f.rule},
-          {"text", f.text}};
+  Json j{{"frame", f.frame},
+         {"severity", to_string(f.severity)},
+         {"side", f.side ? Json(to_string(*f.side)) : Json()},
+         {"rule", f.rule},
+         {"text", f.text}};
+  if (!f.key.empty()) j["key"] = f.key;
+  return j;
 }
 
 /// What only MPA has.
@@ -64,6 +66,7 @@ Json mpa_part(const ConnectionReport& c) {
 }
 
 Json json(const ConnectionReport& c) {
+  if (c.ib) return ib_json(c);
   Json mpa = mpa_part(c);
   // These four stood here before other protocols did, and stay readable here.
   Json j{{"transport", "iwarp"},

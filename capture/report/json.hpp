@@ -11,6 +11,8 @@ namespace parley::capture {
 
 Json json(std::string_view file, const FileReport& report);
 Json json(const ConnectionReport& connection);
+/// Of one that has `ib`; json() calls it.
+Json ib_json(const ConnectionReport& connection);
 Json json(const NegotiationReport& negotiation);
 Json json(const Finding& finding);
 /// `verdict` and `reason`.

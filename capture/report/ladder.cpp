@@ -30,12 +30,12 @@ std::string_view layer_of(Kind kind) {
 class Filler {
  public:
   Filler(std::string_view file, const ConnectionReport& c, const CaptureLadderOptions& o) : c_(c), o_(o) {
-    const std::string ends = fmt::format("{} -> {}", c.initiator.to_string(), c.responder.to_string());
+    const std::string ends = fmt::format("{} -> {}", c.end_text(Side::initiator), c.end_text(Side::responder));
     p_.title = fmt::format("{}: {}", ends, to_string(c.outcome));
     p_.connections = {{ends, standing_text(c.judgement), std::string(to_string(c.outcome))}};
     p_.subtitle = o.number == 0 ? std::string(file) : fmt::format("{}, connection {}", file, o.number);
     p_.columns = {"initiator", "responder"};
-    p_.addresses = {c.initiator.to_string(), c.responder.to_string()};
+    p_.addresses = {c.end_text(Side::initiator), c.end_text(Side::responder)};
     p_.rows_dropped = c.events_dropped;
   }
 
@@ -72,7 +72,7 @@ class Filler {
     row.frame = e.frame;
     row.from = e.from == Side::initiator ? 0 : 1;
     row.to = 1 - row.from;
-    row.layer = layer_of(e.kind);
+    row.layer = !c_.ib ? layer_of(e.kind) : e.kind == Kind::terminate ? "terminate" : "other";
     row.repeated = e.kind == Kind::repeated;
     const std::size_t name = e.name == 0 ? e.text.size() : std::min(e.name, e.text.size());
     row.text = e.text.substr(0, name);
@@ -126,6 +126,10 @@ class Filler {
                 {"frames", fmt::format("{} to {}", c_.first_frame, c_.last_frame)}};
     if (const std::string_view why = c_.not_agreed(); !why.empty()) {
       p_.facts.emplace_back("agreed", std::string(why));
+    } else if (c_.ib) {
+      p_.facts.emplace_back("transport", ib_kind_text(*c_.ib));
+      if (c_.ib->path_mtu != 0) p_.facts.emplace_back("path MTU", fmt::format("{}", c_.ib->path_mtu));
+      if (!c_.ib->sidr) p_.facts.emplace_back("IRD, ORD", fmt::format("{}, {}", c_.ird, c_.ord));
     } else {
       p_.facts.emplace_back("revision", fmt::format("{}", c_.revision));
       p_.facts.emplace_back("CRC", c_.crc ? "on" : "off");
@@ -133,6 +137,8 @@ class Filler {
       p_.facts.emplace_back("RTR", rtr_text(c_));
       if (c_.depths_negotiated) p_.facts.emplace_back("IRD, ORD", fmt::format("{}, {}", c_.ird, c_.ord));
     }
+    if (c_.ib && !c_.ib->service().empty()) p_.facts.emplace_back("service", c_.ib->service());
+    if (c_.ib && !c_.ib->reason().empty()) p_.facts.emplace_back("reason", c_.ib->reason());
     p_.facts.emplace_back("end", c_.end);
   }
   std::string markers() const {

@@ -86,6 +86,8 @@ std::string failures_text(const Matrix& m, std::size_t width) {
 }  // namespace
 
 std::string form_of(const ConnectionReport& c) {
+  if (c.ib && c.outcome != Outcome::not_captured) return ib_kind_text(*c.ib);
+  if (c.ib) return fmt::format("{}, {}", ib_kind_text(*c.ib), to_string(c.outcome));
   if (c.outcome == Outcome::not_captured) return std::string(to_string(c.outcome));
   std::string out = fmt::format("rev {}", c.revision);
   if (!c.reply) return out + ", no Reply seen";

@@ -68,8 +68,8 @@ std::string article(const MatrixEntry& e) {
   std::string out = fmt::format("<article class=\"{0}\"><h3><b>{0}</b> {1}, frames {2} to {3}</h3>\n",
                                 to_string(c.judgement.standing), html_text(e.file), c.first_frame, c.last_frame);
   if (!c.judgement.why.empty()) out += fmt::format("<p>{}</p>\n", html_text(c.judgement.why));
-  out += fmt::format("<p>{} &rarr; {}, {}; {}</p>\n", html_text(c.initiator.to_string()),
-                     html_text(c.responder.to_string()), to_string(c.outcome), html_text(c.end));
+  out += fmt::format("<p>{} &rarr; {}, {}; {}</p>\n", html_text(c.end_text(Side::initiator)),
+                     html_text(c.end_text(Side::responder)), to_string(c.outcome), html_text(c.end));
   if (!c.findings.empty()) out += "<ul>\n";
   for (const Finding& f : c.findings) {
     const std::string where =

@@ -40,7 +40,11 @@ std::string dropped_text(std::uint64_t packets) {
 
 std::string ended_badly(const ConnectionReport& c) {
   std::string why;
-  if (c.outcome == Outcome::failed) add(why, "the set-up failed");
+  if (c.outcome == Outcome::failed)
+    add(why, c.ib && !c.ib->reason().empty() ? "the set-up failed: " + c.ib->reason() : "the set-up failed");
+  if (c.ib && c.ib->nak)
+    add(why, fmt::format("ended by a NAK of the {} ({}, frame {})", to_string(c.ib->nak->from),
+                         to_string(static_cast<wire::ib::Nak>(c.ib->nak->code)), c.ib->nak->frame));
   if (c.terminate)
     add(why,
         fmt::format("ended by a Terminate of the {} (frame {})", to_string(c.terminate->from), c.terminate->frame));
@@ -51,6 +55,9 @@ std::string not_seen_whole(const ConnectionReport& c) {
   std::string why;
   if (c.outcome == Outcome::incomplete) add(why, "the set-up was not completed");
   if (c.outcome == Outcome::not_captured) add(why, "the set-up is not in the capture");
+  if (c.ib)
+    if (const std::uint64_t n = c.ib->ends[0].missing_packets + c.ib->ends[1].missing_packets; n > 0)
+      add(why, fmt::format("{} {} not in the capture", counted(n, "packet"), n == 1 ? "is" : "are"));
   add_what_is_missing(why, c);
   return why;
 }

@@ -101,6 +101,10 @@ constexpr std::size_t piece = 64 << 10;  // what write_text() hands on at a time
 
 /// One connection's block behind what is there.
 void connection_text(const ConnectionReport& c, const TextOptions& o, std::string& out) {
+  if (c.ib) {
+    out += ib_text(c, o);
+    return;
+  }
   Appender words(out);
   std::size_t begun = 0;
   const auto begin = [&](std::string_view name) {
@@ -175,10 +179,15 @@ std::string summary_text(std::string_view file, const FileReport& r) {
   words.plural(r.packets, "packet") << ", ";
   words.plural(r.tcp_connections, "TCP connection") << ", ";
   // RFC 5044 §7.1.2: after a reject, one TCP connection may hold another.
-  if (r.all_connections() > r.tcp_connections)
-    words.plural(r.all_connections(), "MPA connection");
+  const std::uint64_t roce = r.ib_connections(), mpa = r.all_connections() - roce;
+  if (mpa > r.tcp_connections)
+    words.plural(mpa, "MPA connection");
   else
-    words << r.all_connections() << " of them MPA";
+    words << mpa << " of them MPA";
+  if (roce > 0) {
+    words << ", ";
+    words.plural(roce, "RoCE connection");
+  }
   if (const std::uint64_t n = r.all_negotiations(); n > 0) {
     words << ", ";
     words.plural(n, "QP negotiation");
@@ -196,7 +205,7 @@ void write_text(std::string_view file, const FileReport& r, const TextOptions& o
   std::string out;
   const std::uint64_t connections = r.all_connections(), negotiations = r.all_negotiations();
   if (connections + negotiations > 0)
-    Appender(out) << file << ": " << (connections > 0 ? counted(connections, "MPA connection") : "")
+    Appender(out) << file << ": " << (connections > 0 ? r.connections_text() : "")
                   << (connections > 0 && negotiations > 0 ? ", " : "")
                   << (negotiations > 0 ? counted(negotiations, "QP negotiation") : "") << "\n\n";
   for (const auto& c : r.connections) {

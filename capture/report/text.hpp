@@ -24,6 +24,10 @@ void write_text(std::string_view file, const FileReport& report, const TextOptio
 std::string summary_text(std::string_view file, const FileReport& report);
 /// One connection's block, without the file.
 std::string to_text(const ConnectionReport& connection, const TextOptions& options = {});
+/// "RoCEv2 RC", "RoCEv2 UD (SIDR)"
+std::string ib_kind_text(const IbSeen& ib);
+/// The block of one that has `ib`; to_text() calls it.
+std::string ib_text(const ConnectionReport& connection, const TextOptions& options);
 /// "fe80::1"
 std::string gid_text(const std::array<std::uint8_t, 16>& gid);
 /// One negotiation's block.

@@ -42,8 +42,8 @@ class Ladder {
 
  private:
   void head() {
-    const std::string left = o_.left_name.empty() ? c_.initiator.to_string() : o_.left_name;
-    const std::string right = o_.right_name.empty() ? c_.responder.to_string() : o_.right_name;
+    const std::string left = o_.left_name.empty() ? c_.end_text(Side::initiator) : o_.left_name;
+    const std::string right = o_.right_name.empty() ? c_.end_text(Side::responder) : o_.right_name;
     const std::size_t used = columns(left) + columns(right);
     const std::size_t gap = inner_ + 2 > used ? inner_ + 2 - used : 1;
     out_ += result_text(c_) + "\n";

@@ -26,6 +26,7 @@ void Total::add(const FileReport& file, bool whole) {
     connections[static_cast<std::size_t>(s)] += file.connections_of(s);
     negotiations[static_cast<std::size_t>(s)] += file.negotiations_of(s);
   }
+  roce += file.ib_connections();
   if (!whole) ++unread;
   errors += file.count(Severity::error);
   warnings += file.count(Severity::warning);
@@ -39,7 +40,9 @@ std::string to_text(const Total& total) {
   const bool negotiated = sum(total.negotiations) > 0;
   return fmt::format("{}{}; {}{}; {}, {}", counts_text(total.files, "file"),
                      total.unread > 0 ? fmt::format(", {} of them not read to the end", total.unread) : "",
-                     counts_text(total.connections, "MPA connection"),
+                     counts_text(total.connections, total.roce == 0                        ? "MPA connection"
+                                                    : total.roce == sum(total.connections) ? "RoCE connection"
+                                                                                           : "connection"),
                      negotiated ? "; " + counts_text(total.negotiations, "QP negotiation") : "",
                      counted(total.errors, "error"), counted(total.warnings, "warning"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley pcap ladder`: each MPA connection of a capture as a ladder, initiator left and responder right.
+// `parley pcap ladder`: each MPA and RoCE connection of a capture as a ladder, initiator left and responder right.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ class Ladders {
     std::vector<draw::Ladder> ladders;
     for (Drawn& drawn : drawn_) ladders.push_back(std::move(drawn.ladder));
     const std::string title = options_.files.size() == 1 ? options_.files.front() : "Captures";
-    const std::string html = draw::to_html("MPA connections of " + title, ladders, left_out_, &report_);
+    const std::string html = draw::to_html("Connections of " + title, ladders, left_out_, &report_);
     if (to_output) {
       out_.verbatim(html);
       return code(exit_);
@@ -141,7 +141,7 @@ class Ladders {
   bool lacks_a_number(const std::string& file, const CaptureVerdict& v) {
     const std::uint64_t last = v.report.connections.size(), asked = options_.choice.highest();
     if (asked <= last || last == 0 || !v.error.empty()) return false;
-    out_.error(Exit::usage, fmt::format("{}: it has {}, no number {}", file, counted(last, "MPA connection"), asked));
+    out_.error(Exit::usage, fmt::format("{}: it has {}, no number {}", file, v.report.connections_text(), asked));
     end_with(Exit::usage);
     return true;
   }
@@ -162,10 +162,10 @@ class Ladders {
       out_.object({{"file", file},
                    {"connection", index + 1},
                    {"verdict", std::string(capture::to_string(c.judgement.standing))},
-                   {"transport", "iwarp"},
-                   {"protocol", "mpa"},
-                   {"initiator", c.initiator.to_string()},
-                   {"responder", c.responder.to_string()},
+                   {"transport", c.ib ? "roce" : "iwarp"},
+                   {"protocol", c.ib ? "ibcm" : "mpa"},
+                   {"initiator", c.end_text(capture::Side::initiator)},
+                   {"responder", c.end_text(capture::Side::responder)},
                    {"ladder", std::move(lines)},
                    {"report", report_json(of_file)}});
     }
@@ -206,7 +206,7 @@ int run_ladder(const LadderArgs& options, Output& out) { return Ladders(options,
 
 void add_pcap_ladder(Command pcap, Context& context) {
   auto options = std::make_shared<LadderArgs>();
-  Command sub = pcap.subcommand("ladder", "Draws each MPA connection: initiator left, responder right");
+  Command sub = pcap.subcommand("ladder", "Draws each MPA or RoCE connection: initiator left, responder right");
   sub.option("FILE", options->files, "Captures: pcap or pcapng; - is standard input").required();
   add_connection_choice(sub, options->choice);
   sub.option("--html", options->html,

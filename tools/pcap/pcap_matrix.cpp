@@ -205,10 +205,11 @@ class MatrixRun {
                                  {"last_frame", e.report.last_frame},
                                  {"findings", std::move(findings)}});
         }
+        const bool roce = matrix_.entries[cell.front()].report.ib != nullptr;  // the form tells
         rows.push_back({{"initiator", pair.first},
                         {"responder", pair.second},
-                        {"transport", "iwarp"},
-                        {"protocol", "mpa"},
+                        {"transport", roce ? "roce" : "iwarp"},
+                        {"protocol", roce ? "ibcm" : "mpa"},
                         {"form", form},
                         {"verdict", std::string(capture::to_string(worst(matrix_, cell)))},
                         {"connections", std::move(connections)}});

@@ -52,6 +52,27 @@ TEST_P(NegotiationGolden, VerdictIsTheReviewedOne) {
 INSTANTIATE_TEST_SUITE_P(Captures, NegotiationGolden, testing::Values("ipv6_ud", "manual", "refused", "xrc"),
                          [](const auto& which) { return which.param; });
 
+// RoCEv2 of Linux's software driver.
+class RoceGolden : public testing::TestWithParam<std::string> {};
+
+TEST_P(RoceGolden, VerdictIsTheReviewedOne) {
+  const std::string tests = std::string(PARLEY_SOURCE_DIR) + "/tests/";
+  const Bytes file = test::read_file(tests + "captures/roce/" + GetParam() + ".pcap");
+  ASSERT_FALSE(file.empty());
+  const FileReport report = test::analyse_file(file);
+  EXPECT_EQ(report.count(Severity::error) + report.count(Severity::warning), 0u) << test::words(report);
+  const std::string verdict = to_json(GetParam() + ".pcap", report, 1) + "\n";
+  const std::string path = tests + "golden/roce/" + GetParam() + ".json";
+  if (std::getenv("PARLEY_REWRITE") != nullptr) std::ofstream(path, std::ios::binary) << verdict;
+  const Bytes expected = test::read_file(path);
+  EXPECT_EQ(std::string(expected.begin(), expected.end()), verdict);
+}
+
+INSTANTIATE_TEST_SUITE_P(Captures, RoceGolden,
+                         testing::Values("rxe61_cm", "rxe61_data", "rxe61_errors_loss", "rxe61_mra_mcast_ll",
+                                         "rxe61_sidr_stale_abort", "rxe61_unreachable"),
+                         [](const auto& which) { return which.param; });
+
 // Valid conversations of which a capture shows less than all: nobody is accused.
 class Adversarial : public testing::TestWithParam<std::string> {};
 

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What only connections of InfiniBand's transport have (RoCE): part of capture/report.hpp.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "parley/time.hpp"
+#include "wire/ib/cm.hpp"
+#include "wire/ib/packet.hpp"
+
+namespace parley::capture {
+
+enum class Side : std::uint8_t { initiator, responder };
+constexpr Side other(Side s) { return s == Side::initiator ? Side::responder : Side::initiator; }
+std::string_view to_string(Side side);
+constexpr std::size_t index_of(Side side) { return static_cast<std::size_t>(side); }
+
+enum class IbQp : std::uint8_t { rc, uc, ud, xrc, unknown };
+std::string_view to_string(IbQp qp);  ///< "rc"; "unknown" when no packet shows it
+
+/// The REJ, or the SIDR_REP that says no.
+struct IbReject {
+  Side from = Side::responder;
+  std::uint64_t frame = 0;
+  bool sidr = false;
+  wire::ib::CmAbout about{};
+  std::uint16_t code = 0;  ///< a reason of REJ, or a status of SIDR_REP
+  std::string text() const;
+};
+
+/// A NAK that puts the queue pair into its error state.
+struct IbNak {
+  Side from = Side::responder;
+  std::uint64_t frame = 0;
+  std::uint8_t code = 0;
+};
+
+/// What one side sent, beside the counts that every protocol has.
+struct IbDirection {
+  std::optional<std::uint32_t> qpn;           ///< the side's own
+  std::optional<std::uint32_t> starting_psn;  ///< of what it sends, as its peer asked for
+  std::uint64_t packets = 0;                  ///< of the queue pair, repeated ones too
+  std::uint64_t missing_packets = 0;          ///< PSNs that it used and the capture lacks
+  std::uint64_t rnr_naks = 0, sequence_naks = 0;
+};
+
+/// By Side where there are two.
+struct IbSeen {
+  bool v2 = true;
+  IbQp qp = IbQp::unknown;
+  bool sidr = false;
+  std::optional<std::uint64_t> service_id;
+  std::uint16_t source_port = 0;  ///< of the RDMA IP CM service's header; 0: it has none
+  std::uint16_t path_mtu = 0;     ///< octets; 0: not known
+  std::uint64_t req_frame = 0, rep_frame = 0, rtu_frame = 0, dreq_frame = 0, drep_frame = 0;  ///< 0: not in the capture
+  std::uint64_t retries = 0;  ///< CM messages that were sent again
+  std::optional<IbReject> reject;
+  std::optional<IbNak> nak;
+  std::string gave_up;                   ///< why the set-up failed, if it was not rejected: "no answer to 16 REQs"
+  std::optional<Duration> reply, ready;  ///< REQ to REP, REJ or SIDR_REP; REP to RTU
+  std::array<IbDirection, 2> ends{};
+
+  /// "tcp:7174", "udp:7174", or the ID in hexadecimal digits; empty when it is not known.
+  std::string service() const;
+  /// Why it was rejected, or given up; empty when it was neither.
+  std::string reason() const;
+};
+
+}  // namespace parley::capture

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// CmExchange: which message it is, and the REQ and REP; cm_exchange_rest.cpp has the others.
+#include "capture/rules/ibcm/cm_exchange.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+
+namespace parley::capture {
+
+using wire::ib::CmAbout;
+using wire::ib::CmMessageType;
+using wire::ib::CmRep;
+using wire::ib::CmReq;
+
+namespace {
+
+constexpr std::uint8_t mtu_code_min = 1, mtu_code_max = 5;
+
+bool is_usable_qpn(std::uint32_t qpn) { return qpn >= first_free_qpn && qpn < PARLEY_IB_QPN_MULTICAST; }
+
+std::uint16_t octets_of_mtu(std::uint8_t code) {
+  return code >= mtu_code_min && code <= mtu_code_max ? static_cast<std::uint16_t>(128U << code) : std::uint16_t{0};
+}
+
+template <class M>
+constexpr bool has_local = requires(const M& m) {
+  m.local_comm_id;
+};
+template <class M>
+constexpr bool has_remote = requires(const M& m) {
+  m.remote_comm_id;
+};
+
+/// Names of the fields in which two REQs or REPs differ, as many as fit into a sentence.
+class Differences {
+ public:
+  template <class T>
+  Differences& field(std::string_view name, const T& one, const T& two) {
+    if (!(one == two)) names_ += (names_.empty() ? "" : ", ") + std::string(name);
+    return *this;
+  }
+  std::string text() const { return names_.empty() ? "other fields" : names_; }
+
+ private:
+  std::string names_;
+};
+
+std::string differences(const CmReq& a, const CmReq& b) {
+  Differences d;
+  d.field("service ID", a.service_id, b.service_id).field("CA GUID", a.local_ca_guid, b.local_ca_guid);
+  d.field("QPN", a.local_qpn, b.local_qpn).field("starting PSN", a.starting_psn, b.starting_psn);
+  d.field("responder resources", a.responder_resources, b.responder_resources);
+  d.field("initiator depth", a.initiator_depth, b.initiator_depth).field("path MTU", a.path_mtu, b.path_mtu);
+  d.field("P_Key", a.p_key, b.p_key).field("primary path", a.primary, b.primary);
+  d.field("private data", a.private_data, b.private_data);
+  return d.text();
+}
+
+std::string differences(const CmRep& a, const CmRep& b) {
+  Differences d;
+  d.field("QPN", a.local_qpn, b.local_qpn).field("EECN", a.local_eecn, b.local_eecn);
+  d.field("starting PSN", a.starting_psn, b.starting_psn).field("CA GUID", a.local_ca_guid, b.local_ca_guid);
+  d.field("responder resources", a.responder_resources, b.responder_resources);
+  d.field("initiator depth", a.initiator_depth, b.initiator_depth);
+  d.field("private data", a.private_data, b.private_data);
+  return d.text();
+}
+
+}  // namespace
+
+CmIds ids_of(const wire::ib::CmMessage& message) {
+  return std::visit(
+      [](const auto& m) {
+        using M = std::decay_t<decltype(m)>;
+        CmIds out;
+        if constexpr (has_local<M>) out.local = m.local_comm_id;
+        if constexpr (has_remote<M>) {
+          out.remote = m.remote_comm_id;
+          out.has_remote = true;
+        }
+        if constexpr (!has_local<M>) out.local = m.request_id;
+        return out;
+      },
+      message.body);
+}
+
+std::optional<Side> sender_of(const wire::ib::CmMessage& message) {
+  const auto about = [](CmAbout what) -> std::optional<Side> {
+    if (what == CmAbout::req) return Side::responder;
+    if (what == CmAbout::rep) return Side::initiator;
+    return std::nullopt;
+  };
+  switch (message.type()) {
+    case CmMessageType::req:
+    case CmMessageType::rtu:
+    case CmMessageType::sidr_req:
+    case CmMessageType::lap: return Side::initiator;
+    case CmMessageType::rep:
+    case CmMessageType::sidr_rep:
+    case CmMessageType::apr: return Side::responder;
+    case CmMessageType::mra: return about(std::get<wire::ib::CmMra>(message.body).about);
+    case CmMessageType::rej: return about(std::get<wire::ib::CmRej>(message.body).about);
+    case CmMessageType::dreq:
+    case CmMessageType::drep: return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+CmExchange::Sendings& CmExchange::sendings_of(CmMessageType type, Side from) {
+  const auto at = static_cast<std::size_t>(type) - static_cast<std::size_t>(CmMessageType::req);
+  return sendings_[std::min(at, sendings_.size() - 1)][index_of(from)];
+}
+
+bool CmExchange::is_copy(const Sendings& s, const CmSeen& m) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(s.count, s.psns.size()); ++i)
+    if (s.psns[i] == m.psn) return true;
+  return false;
+}
+
+void CmExchange::count(Sendings& s, const CmSeen& m) {
+  s.psns[s.count % s.psns.size()] = m.psn;
+  if (s.count++ == 0) s.first = m.ref;
+  s.last = m.ref;
+}
+
+bool CmExchange::message(Side from, const CmSeen& m) {
+  Sendings& sendings = sendings_of(m.message.type(), from);
+  if (is_copy(sendings, m)) return false;
+  const Sendings before = sendings;
+  count(sendings, m);
+  if (before.count > 0) ++seen_.retries;
+  last_at_ = std::max(last_at_, m.ref.at);
+  check_reserved(from, m);
+  check_ids(from, m);
+  if (const auto due = sender_of(m.message); due && *due != from &&
+                                             !std::holds_alternative<wire::ib::CmRej>(m.message.body) &&
+                                             !std::holds_alternative<wire::ib::CmMra>(m.message.body)) {
+    // IBA §12.9: each of the two sides has its own messages.
+    findings_.tell(IbRule::cm_role, m.ref.frame, from,
+                   fmt::format(" sent a {}, which only the {} sends", to_string(m.message.type()), to_string(*due)));
+    return true;
+  }
+  switch (m.message.type()) {
+    case CmMessageType::req:
+      take_req(from, m, std::get<CmReq>(m.message.body));
+      if (req_) check_early(from, m, before, req_->remote_cm_response_timeout);
+      break;
+    case CmMessageType::rep:
+      take_rep(from, m, std::get<CmRep>(m.message.body));
+      // A REQ that comes again may be answered again at once.
+      if (req_ && sendings_of(CmMessageType::req, other(from)).last.at < before.last.at)
+        check_early(from, m, before, req_->local_cm_response_timeout);
+      break;
+    case CmMessageType::rtu: take_rtu(m); break;
+    case CmMessageType::mra: take_mra(from, m, std::get<wire::ib::CmMra>(m.message.body)); break;
+    case CmMessageType::rej: take_rej(from, m, std::get<wire::ib::CmRej>(m.message.body)); break;
+    case CmMessageType::dreq: take_dreq(from, m, std::get<wire::ib::CmDreq>(m.message.body)); break;
+    case CmMessageType::drep:
+      drep_[index_of(from)] = m.ref;
+      if (left_[index_of(from)].frame == 0) left_[index_of(from)] = m.ref;
+      if (seen_.drep_frame == 0) seen_.drep_frame = m.ref.frame;
+      break;
+    case CmMessageType::sidr_req: take_sidr_req(from, m, std::get<wire::ib::CmSidrReq>(m.message.body)); break;
+    case CmMessageType::sidr_rep: take_sidr_rep(from, m, std::get<wire::ib::CmSidrRep>(m.message.body)); break;
+    case CmMessageType::lap:
+    case CmMessageType::apr: break;
+  }
+  return true;
+}
+
+// IBA §12.6: each side names itself and its peer by the communication IDs that they gave.
+void CmExchange::check_ids(Side from, const CmSeen& m) {
+  if (m.message.type() == CmMessageType::sidr_req || m.message.type() == CmMessageType::sidr_rep) {
+    ids_[0] = ids_of(m.message).local;
+    return;
+  }
+  const CmIds ids = ids_of(m.message);
+  const bool rej = m.message.type() == CmMessageType::rej;
+  auto &mine = ids_[index_of(from)], &theirs = ids_[index_of(other(from))];
+  const auto check = [&](std::optional<std::uint32_t>& known, std::uint32_t told, std::string_view whose) {
+    if (rej && told == 0) return;
+    if (!known) {
+      known = told;
+    } else if (*known != told) {
+      findings_.tell(IbRule::cm_comm_id, m.ref.frame, from,
+                     fmt::format("'s {} has {:#010x} as the communication ID of {}; it is {:#010x}",
+                                 to_string(m.message.type()), told, whose, *known));
+    }
+  };
+  check(mine, ids.local, "its sender");
+  if (ids.has_remote) check(theirs, ids.remote, "its receiver");
+}
+
+// IBA §12.6: what is reserved is sent as zeros, and not looked at.
+void CmExchange::check_reserved(Side from, const CmSeen& m) {
+  std::array<std::uint8_t, PARLEY_IB_MAD_LEN> again{};
+  m.message.emit(again);
+  const auto [theirs, ours] = std::mismatch(m.mad.begin(), m.mad.end(), again.begin(), again.end());
+  if (theirs == m.mad.end()) return;
+  findings_.tell(IbRule::cm_reserved, m.ref.frame, from,
+                 fmt::format("'s {} has reserved bits set in octet {} of its MAD (0x{:02x})",
+                             to_string(m.message.type()), theirs - m.mad.begin(), *theirs));
+}
+
+void CmExchange::check_early(Side from, const CmSeen& m, const Sendings& before, std::uint8_t timeout) {
+  if (before.count == 0) return;
+  // Linux counts 4,096 ms where 4,295 ms are meant, which is tolerated.
+  const Duration due = wire::ib::timeout_of(timeout) / 16 * 15, since = m.ref.at - before.last.at;
+  if (since < Duration{0} || since >= due) return;
+  findings_.tell(
+      IbRule::cm_early, m.ref.frame, from,
+      fmt::format(" sent its {} again after {} (frame {}); its peer has {} to answer", to_string(m.message.type()),
+                  duration_text(since), before.last.frame, duration_text(wire::ib::timeout_of(timeout))));
+}
+
+void CmExchange::take_req(Side from, const CmSeen& m, const CmReq& req) {
+  req_since_rej_ = true;
+  if (req_) {
+    if (!(*req_ == req))
+      // IBA §12.6.5: a REQ is repeated as it was.
+      findings_.tell(IbRule::cm_req_changed, m.ref.frame, from,
+                     fmt::format("'s REQ is another one than that of frame {} with the same communication ID: {}",
+                                 seen_.req_frame, differences(*req_, req)));
+    const Sendings& sent = sendings_of(CmMessageType::req, from);
+    // IBA §12.6.5: Max CM Retries.
+    if (sent.count == std::uint64_t{req_->max_cm_retries} + 2)
+      findings_.tell(
+          IbRule::cm_retries, m.ref.frame, from,
+          fmt::format(" sent its REQ again {} times; it announced {} at most", sent.count - 1, req_->max_cm_retries));
+    return;
+  }
+  req_ = std::make_unique<CmReq>(req);
+  transaction_ = m.message.transaction_id;
+  seen_.req_frame = m.ref.frame;
+  seen_.service_id = req.service_id;
+  seen_.path_mtu = octets_of_mtu(req.path_mtu);
+  seen_.qp = req.is_xrc()                             ? IbQp::xrc
+             : req.service == wire::ib::CmService::rc ? IbQp::rc
+             : req.service == wire::ib::CmService::uc ? IbQp::uc
+                                                      : IbQp::unknown;
+  seen_.ends[0].qpn = req.local_qpn;
+  seen_.ends[1].starting_psn = req.starting_psn;
+  check_req(from, m, req);
+}
+
+void CmExchange::check_req(Side from, const CmSeen& m, const CmReq& req) {
+  if (octets_of_mtu(req.path_mtu) == 0)
+    findings_.tell(IbRule::cm_path_mtu, m.ref.frame, from,
+                   fmt::format("'s REQ has path MTU {}; 1 to 5 are 256 to 4096 octets", req.path_mtu));
+  if (req.service == wire::ib::CmService::extended && !req.is_xrc())
+    findings_.tell(
+        IbRule::cm_service, m.ref.frame, from,
+        fmt::format("'s REQ asks for the extended transport type {}; there is only 1 (XRC)", req.extended_service));
+  if (!is_usable_qpn(req.local_qpn))
+    findings_.tell(IbRule::cm_req_qpn, m.ref.frame, from,
+                   fmt::format("'s REQ names QPN {:#08x}, which no connection can have", req.local_qpn));
+  // IBA Annex A17: a RoCE GID is the address that the packets come from.
+  if (req.primary.local_gid != m.network->source)
+    findings_.tell(IbRule::cm_gid, m.ref.frame, from,
+                   fmt::format("'s REQ has {} as its GID, and comes from {}", gid_text(req.primary.local_gid),
+                               gid_text(m.network->source)));
+  check_cma(from, m, req.service_id, req.private_data);
+}
+
+// IBA Annex A11. Linux's AF_IB sockets use such service IDs without the header, so that its absence is no error.
+void CmExchange::check_cma(Side from, const CmSeen& m, std::uint64_t service_id, ConstBytes private_data) {
+  const auto service = wire::ib::cma_service_of(service_id);
+  if (!service || (service->space != wire::ib::PortSpace::tcp && service->space != wire::ib::PortSpace::udp)) return;
+  const auto header = wire::ib::CmaHeader::parse(private_data);
+  if (!header) {
+    findings_.tell(
+        IbRule::cm_cma_header, m.ref.frame, from,
+        fmt::format("'s {} for a service of RDMA IP CM: {}", to_string(m.message.type()), header.error().sentence()));
+    return;
+  }
+  seen_.source_port = header->source.port;
+  const auto differs = [&](const Address& told, const Gid& gid, std::string_view which) {
+    if (gid_of(told) == gid || is_link_local_gid(gid) != told.is_link_local()) return;
+    findings_.tell(
+        IbRule::cm_cma_address, m.ref.frame, from,
+        fmt::format("'s {} has {} as its {} address, and {} {}", to_string(m.message.type()), gid_text(gid_of(told)),
+                    which, which == "source" ? "comes from" : "goes to", gid_text(gid)));
+  };
+  differs(header->source, m.network->source, "source");
+  differs(header->destination, m.network->destination, "destination");
+}
+
+void CmExchange::take_rep(Side from, const CmSeen& m, const CmRep& rep) {
+  if (rej_.frame != 0 && !req_since_rej_ && m.ref.at - rej_.at >= same_moment)
+    findings_.tell(
+        IbRule::cm_after_rej, m.ref.frame, from,
+        fmt::format(" sent a REP after its REJ of the same REQ (frame {}); no REQ is between them", rej_.frame));
+  if (rep_) {
+    CmRep same = rep;  // the IDs have a rule of their own
+    same.local_comm_id = rep_->local_comm_id;
+    same.remote_comm_id = rep_->remote_comm_id;
+    if (!(*rep_ == same))
+      // IBA §12.6.8: a REP is repeated as it was.
+      findings_.tell(
+          IbRule::cm_rep_changed, m.ref.frame, from,
+          fmt::format("'s REP is another one than that of frame {}: {}", seen_.rep_frame, differences(*rep_, rep)));
+    return;
+  }
+  rep_ = std::make_unique<CmRep>(rep);
+  rep_first_ = m.ref;
+  seen_.rep_frame = m.ref.frame;
+  const bool xrc = req_ ? req_->is_xrc() : rep.local_qpn == 0 && rep.local_eecn != 0;
+  if (xrc) seen_.qp = IbQp::xrc;
+  const std::uint32_t qpn = xrc ? rep.local_eecn : rep.local_qpn;
+  if (qpn != 0) seen_.ends[1].qpn = qpn;
+  seen_.ends[0].starting_psn = rep.starting_psn;
+  if (seen_.req_frame != 0) seen_.reply = m.ref.at - sendings_of(CmMessageType::req, other(from)).first.at;
+  check_rep(from, m, rep);
+  tell_early_rtu(m);
+}
+
+void CmExchange::check_rep(Side from, const CmSeen& m, const CmRep& rep) {
+  const bool xrc = seen_.qp == IbQp::xrc;
+  const std::uint32_t qpn = xrc ? rep.local_eecn : rep.local_qpn;
+  if (req_ && !is_usable_qpn(qpn))
+    findings_.tell(IbRule::cm_rep_qpn, m.ref.frame, from,
+                   fmt::format("'s REP names {} {:#08x}, which no connection can have", xrc ? "TGT QPN" : "QPN", qpn));
+}
+
+}  // namespace parley::capture

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The CM messages of one connection, or of one service ID resolution (SIDR): IBA vol. 1 §12.6 to §12.11. A capture shows
+// what was sent, never what arrived, and may lack any of it. So nothing is claimed of a message that is missing; order
+// counts where the sender's PSNs prove that nothing of it is.
+#pragma once
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "capture/rules/roce/rules.hpp"
+#include "wire/ib/cm.hpp"
+#include "wire/ib/cma.hpp"
+#include "wire/ib/roce.hpp"
+
+namespace parley::capture {
+
+/// Queue pairs 0 and 1 are those of the subnet manager and of the GSI.
+inline constexpr std::uint32_t first_free_qpn = 2;
+
+/// A CM message in the capture.
+struct CmSeen {
+  FrameRef ref;
+  wire::ib::CmMessage message;
+  ConstBytes mad;
+  std::uint32_t psn = 0;  ///< of its packet; each sending has its own
+  const wire::ib::RoceHeader* network = nullptr;
+  /// The packet that its sender's GSI sent right before, if PSNs prove that there was none between.
+  std::optional<FrameRef> before;
+};
+
+/// The communication IDs in a message. 0 stands for none in a REJ.
+struct CmIds {
+  std::uint32_t local = 0, remote = 0;
+  bool has_remote = false;  ///< no REQ has one
+};
+CmIds ids_of(const wire::ib::CmMessage& message);
+/// Which side sends such a message, if only one does.
+std::optional<Side> sender_of(const wire::ib::CmMessage& message);
+/// "REQ, PSN 0x000017, ..." for the ladder; the name comes first.
+std::string cm_event_text(const wire::ib::CmMessage& message);
+
+class CmExchange {
+ public:
+  CmExchange(IbFindings& findings, IbSeen& seen) : findings_(findings), seen_(seen) {}
+
+  /// False: the same packet was captured twice.
+  bool message(Side from, const CmSeen& m);
+  const std::optional<std::uint32_t>& id(Side side) const { return ids_[index_of(side)]; }
+  bool has_req() const { return req_ != nullptr; }
+  const wire::ib::CmReq* req() const { return req_.get(); }
+  const wire::ib::CmRep* rep() const { return rep_.get(); }
+  std::optional<std::uint64_t> transaction() const { return transaction_; }
+  /// Rejected, disconnected or resolved: what comes with the same IDs is another one, unless it is the same message.
+  bool over() const { return seen_.reject || drep_[0].frame != 0 || drep_[1].frame != 0 || sidr_rep_; }
+  Instant last_at() const { return last_at_; }
+  /// The side has said that it is through, in a DREQ or DREP.
+  const FrameRef& left(Side side) const { return left_[index_of(side)]; }
+  const FrameRef& rtu() const { return rtu_; }
+  /// A message of the connection's end was seen, so that it had been established.
+  bool ended() const { return seen_.dreq_frame != 0 || seen_.drep_frame != 0; }
+  std::uint32_t q_key() const { return q_key_; }
+  /// The last message was seen: says in words why nobody answered.
+  void finish(bool data_of_initiator);
+
+ private:
+  struct Sendings {
+    std::uint64_t count = 0;
+    FrameRef first, last;
+    std::array<std::uint32_t, 4> psns{};  // of the last ones
+  };
+  Sendings& sendings_of(wire::ib::CmMessageType type, Side from);
+  static bool is_copy(const Sendings& s, const CmSeen& m);
+  static void count(Sendings& s, const CmSeen& m);
+
+  /// A message that only one side sends was seen, so that the sides are not taken on trust.
+  bool roles_known() const { return req_ != nullptr || rep_ != nullptr || rtu_.frame != 0; }
+  void check_ids(Side from, const CmSeen& m);
+  void check_reserved(Side from, const CmSeen& m);
+  void take_req(Side from, const CmSeen& m, const wire::ib::CmReq& req);
+  void check_req(Side from, const CmSeen& m, const wire::ib::CmReq& req);
+  void check_cma(Side from, const CmSeen& m, std::uint64_t service_id, ConstBytes private_data);
+  void take_rep(Side from, const CmSeen& m, const wire::ib::CmRep& rep);
+  void check_rep(Side from, const CmSeen& m, const wire::ib::CmRep& rep);
+  void take_rtu(const CmSeen& m);
+  void take_mra(Side from, const CmSeen& m, const wire::ib::CmMra& mra);
+  void take_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej);
+  void check_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej);
+  void take_dreq(Side from, const CmSeen& m, const wire::ib::CmDreq& dreq);
+  void take_sidr_req(Side from, const CmSeen& m, const wire::ib::CmSidrReq& req);
+  void take_sidr_rep(Side from, const CmSeen& m, const wire::ib::CmSidrRep& rep);
+  void check_early(Side from, const CmSeen& m, const Sendings& before, std::uint8_t timeout);
+  void tell_early_rtu(const CmSeen& rep);
+
+  IbFindings& findings_;
+  IbSeen& seen_;
+  std::array<std::optional<std::uint32_t>, 2> ids_;
+  std::optional<std::uint64_t> transaction_;
+  std::unique_ptr<wire::ib::CmReq> req_;  // the first one
+  std::unique_ptr<wire::ib::CmRep> rep_;
+  std::unique_ptr<wire::ib::CmSidrReq> sidr_req_;
+  std::array<std::array<Sendings, 2>, 11> sendings_{};
+  FrameRef rep_first_, rtu_, mra_req_;
+  std::array<FrameRef, 2> drep_{}, left_{};
+  FrameRef rej_;  // by the responder, of the REQ
+  bool req_since_rej_ = false;
+  bool sidr_rep_ = false;
+  std::uint32_t q_key_ = 0;
+  Instant last_at_{};
+};
+
+}  // namespace parley::capture

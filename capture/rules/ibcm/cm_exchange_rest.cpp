@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// CmExchange: RTU, MRA, REJ, DREQ and the messages of SIDR.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "capture/rules/ibcm/cm_exchange.hpp"
+
+namespace parley::capture {
+
+using wire::ib::CmAbout;
+using wire::ib::CmMessageType;
+using wire::ib::CmReject;
+
+namespace {
+
+/// Reasons that say what is wrong with a REQ: nothing else has a service ID, a path or an MTU.
+bool only_of_req(CmReject reason) {
+  const bool path = reason >= CmReject::primary_gid && reason <= CmReject::alternate_packet_rate;
+  return path || reason == CmReject::invalid_service_id || reason == CmReject::invalid_transport_service ||
+         reason == CmReject::invalid_path_mtu || reason == CmReject::primary_flow_label ||
+         reason == CmReject::alternate_flow_label;
+}
+
+}  // namespace
+
+// The responder's packets have PSNs one after the other: nothing stood between the one before the REP and the REP itself. What
+// the initiator said between these two, it said before there was a REP (IBA §12.9).
+void CmExchange::tell_early_rtu(const CmSeen& rep) {
+  if (rtu_.frame == 0 || !rep.before || rep.before->at >= rtu_.at || rep.ref.at - rtu_.at < same_moment) return;
+  findings_.tell(IbRule::cm_rtu_before_rep, rtu_.frame, Side::initiator,
+                 fmt::format(" sent its RTU before there was a REP, which came in frame {}", rep.ref.frame));
+}
+
+void CmExchange::take_rtu(const CmSeen& m) {
+  if (rtu_.frame != 0) return;
+  rtu_ = m.ref;
+  seen_.rtu_frame = m.ref.frame;
+  if (seen_.rep_frame != 0) seen_.ready = m.ref.at - rep_first_.at;
+}
+
+void CmExchange::take_mra(Side from, const CmSeen& m, const wire::ib::CmMra& mra) {
+  const auto due = sender_of(m.message);
+  // IBA §12.6.6: who received the message asks for time.
+  if (due && *due != from && roles_known())
+    findings_.tell(IbRule::cm_mra_about, m.ref.frame, from,
+                   fmt::format(" sent an MRA about its own {}", to_string(mra.about)));
+  if (mra_req_.frame != 0) return;
+  mra_req_ = m.ref;
+  findings_.note(m.ref.frame, from,
+                 fmt::format("the {} asked for up to {} to answer the {} (MRA)", to_string(from),
+                             duration_text(wire::ib::timeout_of(mra.service_timeout)), to_string(mra.about)));
+}
+
+void CmExchange::check_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej) {
+  const auto due = sender_of(m.message);
+  // IBA §12.6.7: the message that is rejected is one of the peer's.
+  if (due && *due != from && roles_known())
+    findings_.tell(IbRule::cm_rej_about, m.ref.frame, from,
+                   fmt::format(" sent a REJ of its own {}", to_string(rej.about)));
+  if (to_string(rej.reason) == "unassigned reason")
+    findings_.tell(IbRule::cm_rej_unassigned, m.ref.frame, from,
+                   fmt::format("'s REJ has the reason {}, which is not assigned", static_cast<int>(rej.reason)));
+  else if (only_of_req(rej.reason) && rej.about != CmAbout::req)
+    findings_.tell(IbRule::cm_rej_reason, m.ref.frame, from,
+                   fmt::format("'s REJ of {} has a reason that only a REQ can give: {}", to_string(rej.about),
+                               to_string(rej.reason)));
+  if (rej.info_length > PARLEY_IBCM_INFO_LEN)
+    findings_.tell(IbRule::cm_rej_info, m.ref.frame, from,
+                   fmt::format("'s REJ announces {} octets of additional information; it has room for {}",
+                               rej.info_length, PARLEY_IBCM_INFO_LEN));
+}
+
+void CmExchange::take_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej) {
+  check_rej(from, m, rej);
+  if (rej.about == CmAbout::req && from == Side::responder) {
+    rej_ = m.ref;
+    req_since_rej_ = false;
+  }
+  if (seen_.reject) return;
+  seen_.reject = IbReject{from, m.ref.frame, false, rej.about, static_cast<std::uint16_t>(rej.reason)};
+  if (rej.about == CmAbout::req && req_ && !rep_)
+    seen_.reply = m.ref.at - sendings_of(CmMessageType::req, Side::initiator).first.at;
+  findings_.note(
+      m.ref.frame, from,
+      fmt::format("the {} rejected {}: {}", to_string(from),
+                  rej.about == CmAbout::other ? "the connection" : "the " + std::string(to_string(rej.about)),
+                  to_string(rej.reason)));
+}
+
+void CmExchange::take_dreq(Side from, const CmSeen& m, const wire::ib::CmDreq& dreq) {
+  FrameRef& left = left_[index_of(from)];
+  if (left.frame == 0) left = m.ref;
+  if (seen_.dreq_frame == 0) seen_.dreq_frame = m.ref.frame;
+  auto& theirs = seen_.ends[index_of(other(from))].qpn;
+  // IBA §12.6.10: Remote QPN is the receiver's, as it gave it in its REQ or REP.
+  const bool told = other(from) == Side::initiator ? req_ != nullptr : rep_ != nullptr;
+  if (told && theirs && *theirs != dreq.remote_qpn)
+    findings_.tell(IbRule::cm_dreq_qpn, m.ref.frame, from,
+                   fmt::format("'s DREQ has {:#08x} as its peer's QPN; it is {:#08x}", dreq.remote_qpn, *theirs));
+  if (!theirs) theirs = dreq.remote_qpn;
+}
+
+void CmExchange::take_sidr_req(Side from, const CmSeen& m, const wire::ib::CmSidrReq& req) {
+  seen_.sidr = true;
+  seen_.qp = IbQp::ud;
+  if (sidr_req_) {
+    if (!(*sidr_req_ == req))
+      findings_.tell(
+          IbRule::cm_req_changed, m.ref.frame, from,
+          fmt::format("'s SIDR_REQ is another one than that of frame {} with the same request ID", seen_.req_frame));
+    return;
+  }
+  sidr_req_ = std::make_unique<wire::ib::CmSidrReq>(req);
+  transaction_ = m.message.transaction_id;
+  seen_.req_frame = m.ref.frame;
+  seen_.service_id = req.service_id;
+  check_cma(from, m, req.service_id, req.private_data);
+}
+
+void CmExchange::take_sidr_rep(Side from, const CmSeen& m, const wire::ib::CmSidrRep& rep) {
+  seen_.sidr = true;
+  seen_.qp = IbQp::ud;
+  const bool valid = rep.status == wire::ib::SidrStatus::valid;
+  // IBA §12.11.2: the reply is about the service that was asked for. Who refuses need not name it.
+  if (sidr_req_ && rep.service_id != sidr_req_->service_id && (valid || rep.service_id != 0))
+    findings_.tell(IbRule::cm_sidr_service, m.ref.frame, from,
+                   fmt::format("'s SIDR_REP is about the service {:#018x}; the SIDR_REQ asked for {:#018x}",
+                               rep.service_id, sidr_req_->service_id));
+  if (valid && (rep.qpn < first_free_qpn || rep.qpn == PARLEY_IB_QPN_MULTICAST))
+    findings_.tell(IbRule::cm_sidr_qpn, m.ref.frame, from,
+                   fmt::format("'s SIDR_REP names QPN {:#08x}, which no service can have", rep.qpn));
+  if (std::exchange(sidr_rep_, true)) return;
+  seen_.rep_frame = m.ref.frame;
+  if (sidr_req_) seen_.reply = m.ref.at - sendings_of(CmMessageType::sidr_req, Side::initiator).first.at;
+  if (!seen_.service_id) seen_.service_id = rep.service_id;
+  if (valid) {
+    seen_.ends[1].qpn = rep.qpn;
+    q_key_ = rep.q_key;
+    return;
+  }
+  seen_.reject = IbReject{from, m.ref.frame, true, {}, static_cast<std::uint16_t>(rep.status)};
+  findings_.note(m.ref.frame, from, fmt::format("the {} refused: {}", to_string(from), to_string(rep.status)));
+}
+
+void CmExchange::finish(bool data_of_initiator) {
+  if (seen_.reject || rtu_.frame != 0 || ended() || data_of_initiator) return;
+  const auto unanswered = [&](CmMessageType type, Side from) {
+    const std::uint64_t n = sendings_of(type, from).count;
+    if (req_ == nullptr || n < std::uint64_t{req_->max_cm_retries} + 1) return;
+    seen_.gave_up = fmt::format("no answer to {}", counted(n, to_string(type)));
+  };
+  if (rep_ == nullptr)
+    unanswered(CmMessageType::req, Side::initiator);
+  else
+    unanswered(CmMessageType::rep, Side::responder);
+}
+
+std::string cm_event_text(const wire::ib::CmMessage& message) {
+  std::string out(to_string(message.type()));
+  if (const auto* req = std::get_if<wire::ib::CmReq>(&message.body))
+    out += fmt::format(" QPN {:#08x} PSN {:#08x} IRD {} ORD {}", req->local_qpn, req->starting_psn,
+                       req->responder_resources, req->initiator_depth);
+  if (const auto* rep = std::get_if<wire::ib::CmRep>(&message.body))
+    out += fmt::format(" QPN {:#08x} PSN {:#08x} IRD {} ORD {}", rep->local_qpn != 0 ? rep->local_qpn : rep->local_eecn,
+                       rep->starting_psn, rep->responder_resources, rep->initiator_depth);
+  if (const auto* mra = std::get_if<wire::ib::CmMra>(&message.body))
+    out += fmt::format(" of the {}, up to {}", to_string(mra->about),
+                       duration_text(wire::ib::timeout_of(mra->service_timeout)));
+  if (const auto* rej = std::get_if<wire::ib::CmRej>(&message.body))
+    out += fmt::format(" reason {}: {}", static_cast<int>(rej->reason), to_string(rej->reason));
+  if (const auto* sidr = std::get_if<wire::ib::CmSidrRep>(&message.body))
+    out +=
+        fmt::format(" QPN {:#08x} status {}: {}", sidr->qpn, static_cast<int>(sidr->status), to_string(sidr->status));
+  return out;
+}
+
+}  // namespace parley::capture

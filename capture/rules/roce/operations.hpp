@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// How the operations of IBA vol. 1 §9.2.1 make messages.
+#pragma once
+#include "wire/ib/packet.hpp"
+
+namespace parley::capture {
+
+/// First and Middle: the next packet goes on with the message.
+constexpr bool expects_more(wire::ib::Operation o) {
+  using enum wire::ib::Operation;
+  return o == send_first || o == send_middle || o == write_first || o == write_middle;
+}
+
+/// Middle and Last: the packet before began the message.
+constexpr bool continues_message(wire::ib::Operation o) {
+  using enum wire::ib::Operation;
+  return o == send_middle || o == send_last || o == send_last_imm || o == send_last_inv || o == write_middle ||
+         o == write_last || o == write_last_imm;
+}
+
+constexpr bool is_send(wire::ib::Operation o) {
+  using enum wire::ib::Operation;
+  return o <= send_only_imm || o == send_last_inv || o == send_only_inv;
+}
+
+constexpr bool ends_message(wire::ib::Operation o) { return !expects_more(o); }
+
+constexpr bool carries_no_payload(wire::ib::Operation o) {
+  using enum wire::ib::Operation;
+  return o == read_request || o == cmp_swap || o == fetch_add;
+}
+
+constexpr bool is_atomic(wire::ib::Operation o) {
+  using enum wire::ib::Operation;
+  return o == cmp_swap || o == fetch_add;
+}
+
+constexpr bool is_read_response(wire::ib::Operation o) {
+  using enum wire::ib::Operation;
+  return o == read_response_first || o == read_response_middle || o == read_response_last || o == read_response_only;
+}
+
+}  // namespace parley::capture

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// RequestFlow: the side that asks; response_flow.cpp has the side that answers.
+#include "capture/rules/roce/request_flow.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/bytes_io.hpp"
+#include "base/fnv1a.hpp"
+#include "base/text.hpp"
+#include "capture/rules/roce/operations.hpp"
+
+namespace parley::capture {
+
+using wire::ib::Operation;
+
+namespace {
+
+constexpr std::uint64_t psn_begin = std::uint64_t{1} << 40;  // a place far from 0, with PSN 0
+constexpr std::int64_t psn_half = 1 << 23;
+constexpr std::uint64_t far_away = 1 << 16;
+
+std::string operation_text(Operation operation) {
+  return wire::ib::opcode_text(wire::ib::opcode_of(wire::ib::Service::rc, operation)).substr(3);
+}
+
+/// What must be the same when a packet is sent again: AckReq and the congestion bits may differ.
+std::uint64_t digest_of_headers(const RocePacket& p) {
+  std::array<std::uint8_t, 64> octets{};
+  Writer w(octets);
+  const wire::ib::Packet& k = p.packet;
+  w.u8(k.bth.opcode);
+  w.be32(k.xrceth.srqn);
+  w.be64(k.reth.va);
+  w.be32(k.reth.r_key);
+  w.be32(k.reth.dma_length);
+  w.be64(k.atomic.va);
+  w.be32(k.atomic.r_key);
+  w.be64(k.atomic.swap_add);
+  w.be64(k.atomic.compare);
+  w.bytes(k.imm);
+  w.be32(k.invalidate);
+  w.be16(static_cast<std::uint16_t>(k.payload.size()));
+  return fnv1a(octets);
+}
+
+}  // namespace
+
+RequestFlow::Place RequestFlow::place_of(std::uint32_t psn) const {
+  const Place near = any_ ? high_ : start_ != 0 ? start_ : psn_begin + psn;
+  std::int64_t ahead = static_cast<std::int64_t>(psn) - static_cast<std::int64_t>(psn_of(near));
+  if (ahead >= psn_half) ahead -= 2 * psn_half;
+  if (ahead < -psn_half) ahead += 2 * psn_half;
+  return near + static_cast<std::uint64_t>(ahead);
+}
+
+bool RequestFlow::may_answer(std::uint32_t psn) const {
+  if (!any_) return false;
+  const Place place = place_of(psn);
+  return place >= first_ && place <= high_ && high_ - place < far_away;
+}
+
+bool RequestFlow::far(std::uint32_t psn) const {
+  if (!any_) return false;
+  const Place place = place_of(psn);
+  return place > high_ ? place - high_ > far_away : high_ - place > far_away;
+}
+
+bool RequestFlow::goes_on(std::uint32_t psn) const {
+  constexpr std::uint64_t next = 128;
+  return any_ && place_of(psn) > high_ && place_of(psn) - high_ <= next;
+}
+
+RequestFlow::Request RequestFlow::read(const RocePacket& p, const FlowTerms& terms) const {
+  Request r;
+  r.operation = p.operation();
+  r.payload = static_cast<std::uint16_t>(std::min<std::size_t>(p.packet.payload.size(), 0xFFFF));
+  r.dma_length = p.packet.reth.dma_length;
+  r.frame = p.frame;
+  r.headers = digest_of_headers(p);
+  if (p.whole()) r.octets = fnv1a(p.packet.payload);
+  // IBA §9.7.3: a Read takes as many PSNs as its responses have packets.
+  if (r.operation == Operation::read_request && terms.path_mtu != 0)
+    r.span = std::max<std::uint32_t>(1, r.dma_length / terms.path_mtu + (r.dma_length % terms.path_mtu != 0 ? 1 : 0));
+  return r;
+}
+
+/// The request whose PSNs hold this place.
+RequestFlow::Requests::iterator RequestFlow::covering(Place place) {
+  auto it = seen_.upper_bound(place);
+  if (it == seen_.begin()) return seen_.end();
+  --it;
+  return place - it->first < it->second.span ? it : seen_.end();
+}
+
+void RequestFlow::request(const RocePacket& p, const FlowTerms& terms) {
+  check_packet(p, terms);
+  if (terms.qp == IbQp::ud || p.service() == wire::ib::Service::ud) {
+    any_ = true;
+    ++messages;
+    return;
+  }
+  if (!any_ && terms.starting_psn) start_ = psn_begin + *terms.starting_psn;
+  const Place place = place_of(p.packet.bth.psn);
+  if (!any_) first_request_ = {p.frame, p.at};
+  if (start_ != 0 && place < start_) {
+    // IBA §9.7.3: the first PSN is the one that the peer asked for.
+    findings_.tell(IbRule::ib_psn_start, p.frame, requester_,
+                   fmt::format(" sent PSN {:#08x}, before the starting PSN {:#08x}", p.packet.bth.psn, psn_of(start_)));
+    return;
+  }
+  const Request r = read(p, terms);
+  if (any_ && place < forgotten_) {
+    ++retransmissions;
+    return;
+  }
+  if (any_ && !terms.set_up_seen && is_another_use(place, r)) restart();
+  if (any_ && (repeated(p, place, r) || inside_a_read(p, place, r))) return;
+  settle_ahead(place, p, terms);
+  const auto it = seen_.emplace(place, r).first;
+  ++budget_.requests;
+  const bool begins = start_ != 0 && place == start_;
+  check_neighbours(it, begins);
+  if (ends_message(r.operation)) {
+    ++messages;
+    check_total(it, terms.path_mtu);
+  }
+  count_on(it, terms);
+  trim();
+}
+
+/// Nobody knows when a queue pair that no CM set up is used anew: the PSN tells, which another packet had.
+bool RequestFlow::is_another_use(Place place, const Request& r) const {
+  const auto it = seen_.find(place);
+  return it != seen_.end() && it->second.headers != r.headers && r.operation != Operation::read_request;
+}
+
+void RequestFlow::restart() {
+  budget_.requests -= seen_.size();
+  seen_.clear();
+  any_ = false;
+  start_ = forgotten_ = acknowledged_ = 0;
+  ahead_.reset();
+}
+
+/// The same PSN as before. True: there is nothing else to it.
+bool RequestFlow::repeated(const RocePacket& p, Place place, const Request& r) {
+  const auto it = seen_.find(place);
+  if (it == seen_.end()) return false;
+  const Request& before = it->second;
+  ++retransmissions;
+  if (first_again_frame == 0) first_again_frame = p.frame;
+  if (ahead_) ahead_->repeated = true;
+  // A Read may be asked for again without what has arrived (IBA §9.7.3).
+  const bool reads = before.operation == Operation::read_request && r.operation == Operation::read_request;
+  if (before.headers != r.headers && !reads)
+    findings_.tell(IbRule::ib_psn_reused, p.frame, requester_,
+                   fmt::format(" sent {} with PSN {:#08x}; that of frame {} with the same PSN was another: {}",
+                               with_article(operation_text(r.operation)), psn_of(place), before.frame,
+                               operation_text(before.operation)));
+  else if (!reads && before.octets && r.octets && *before.octets != *r.octets)
+    findings_.tell(
+        IbRule::ib_payload_changed, p.frame, requester_,
+        fmt::format(" sent PSN {:#08x} again with another payload than in frame {}", psn_of(place), before.frame));
+  return true;
+}
+
+/// A PSN of a Read's responses. A Read may be asked for again from there; anything else would have its PSN twice.
+bool RequestFlow::inside_a_read(const RocePacket& p, Place place, const Request& r) {
+  const auto it = covering(place);
+  if (it == seen_.end()) return false;
+  const Place end = it->first + it->second.span;
+  if (r.operation == Operation::read_request && place + r.span <= end) {
+    ++retransmissions;
+    if (first_again_frame == 0) first_again_frame = p.frame;
+    if (ahead_) ahead_->repeated = true;
+    return true;
+  }
+  findings_.tell(
+      IbRule::ib_read_psn, p.frame, requester_,
+      fmt::format(" sent {} with PSN {:#08x}, which is one of the {} that the Read of frame {} takes",
+                  with_article(operation_text(r.operation)), psn_of(place), it->second.span, it->second.frame));
+  return true;
+}
+
+void RequestFlow::check_packet(const RocePacket& p, const FlowTerms& terms) const {
+  const std::size_t payload = p.packet.payload.size();
+  const auto tell = [&](const std::string& text) {
+    findings_.tell(IbRule::ib_length, p.frame, requester_,
+                   fmt::format("'s {} has {}; {}", operation_text(p.operation()), counted(payload, "octet"), text));
+  };
+  const Operation operation = p.operation();
+  const std::uint16_t mtu = terms.path_mtu;
+  if (carries_no_payload(operation)) {
+    if (payload > 0) tell("it has no payload");
+  } else if (expects_more(operation)) {
+    // IBA §9.7.4: all but the last are full.
+    if (mtu != 0 && payload != mtu)
+      tell(fmt::format("the path MTU is {}, and only the last packet may be shorter", mtu));
+  } else if (payload > (mtu != 0 ? mtu : PARLEY_IB_MTU_MAX)) {
+    tell(fmt::format("the path MTU is {}", mtu != 0 ? mtu : PARLEY_IB_MTU_MAX));
+  } else if (payload == 0 && continues_message(operation)) {
+    tell("a message of several packets ends with one octet at least");
+  }
+  if (operation == Operation::cmp_swap || operation == Operation::fetch_add)
+    if (p.packet.atomic.va % 8 != 0)
+      findings_.tell(
+          IbRule::ib_atomic_address, p.frame, requester_,
+          fmt::format("'s {} is at {:#x}, which is no multiple of 8", operation_text(operation), p.packet.atomic.va));
+  const bool write_only = operation == Operation::write_only || operation == Operation::write_only_imm;
+  if (write_only && p.packet.reth.dma_length != payload)
+    findings_.tell(IbRule::ib_dma_length, p.frame, requester_,
+                   fmt::format("'s {} announces {} and has {}", operation_text(operation),
+                               counted(p.packet.reth.dma_length, "octet"), payload));
+}
+
+// IBA §9.7.4: First, Middle and Last of one message follow each other, and nothing is between them.
+void RequestFlow::check_neighbours(Requests::iterator it, bool begins) {
+  if (begins && continues_message(it->second.operation))
+    findings_.tell(IbRule::ib_sequence, it->second.frame, requester_,
+                   fmt::format(" begins with {}", with_article(operation_text(it->second.operation))));
+  if (it != seen_.begin())
+    if (const auto before = std::prev(it); before->first + before->second.span == it->first) check_pair(before, it);
+  if (const auto after = std::next(it); after != seen_.end()) {
+    if (it->first + it->second.span == after->first) check_pair(it, after);
+    if (after->first - it->first < it->second.span && after->second.operation != Operation::read_request)
+      findings_.tell(IbRule::ib_read_psn, after->second.frame, requester_,
+                     fmt::format(" sent {} with PSN {:#08x}, which is one of the {} that the Read of frame {} takes",
+                                 with_article(operation_text(after->second.operation)), psn_of(after->first),
+                                 it->second.span, it->second.frame));
+  }
+}
+
+void RequestFlow::check_pair(Requests::const_iterator first, Requests::const_iterator second) {
+  const Operation a = first->second.operation, b = second->second.operation;
+  const bool more = expects_more(a);
+  if (more ? continues_message(b) && is_send(a) == is_send(b) : !continues_message(b)) return;
+  findings_.tell(IbRule::ib_sequence, second->second.frame, requester_,
+                 fmt::format(" sent {} right behind {} (frame {})", with_article(operation_text(b)),
+                             with_article(operation_text(a)), first->second.frame));
+}
+
+// A Write of several packets has as many octets as its First announced, if all of it was seen (IBA §9.7.4).
+void RequestFlow::check_total(Requests::const_iterator last, std::uint16_t mtu) {
+  const Operation operation = last->second.operation;
+  if (mtu == 0 || (operation != Operation::write_last && operation != Operation::write_last_imm)) return;
+  std::uint64_t octets = last->second.payload;
+  auto it = last;
+  while (it != seen_.begin()) {
+    const auto before = std::prev(it);
+    if (before->first + 1 != it->first) return;
+    if (before->second.payload != mtu) return;
+    octets += before->second.payload;
+    it = before;
+    if (it->second.operation == Operation::write_middle) continue;
+    if (it->second.operation != Operation::write_first || it->second.dma_length == octets) return;
+    findings_.tell(IbRule::ib_dma_length, last->second.frame, requester_,
+                   fmt::format("'s RDMA WRITE announces {} (frame {}) and has {}",
+                               counted(it->second.dma_length, "octet"), it->second.frame, octets));
+    return;
+  }
+}
+
+// Which PSNs are in use, and which of them the capture lacks.
+void RequestFlow::count_on(Requests::iterator it, const FlowTerms& terms) {
+  const Place place = it->first, last = place + it->second.span - 1;
+  if (!any_) {
+    any_ = true;
+    first_ = start_ != 0 ? start_ : place;
+    missing += place - first_;
+    high_ = last;
+  } else if (place > high_) {
+    // How many PSNs a Read takes is not known without the path MTU.
+    const bool after_read =
+        terms.path_mtu == 0 && it != seen_.begin() && std::prev(it)->second.operation == Operation::read_request;
+    if (!after_read) missing += place - high_ - 1;
+    high_ = last;
+  } else {
+    // One of those that were missing; before the first one nobody knows.
+    if (place >= first_) missing -= std::min<std::uint64_t>(missing, std::min(last, high_) - place + 1);
+    high_ = std::max(high_, last);
+  }
+  count_messages(it);
+}
+
+// IBA §9.7.7.1: the MSN counts messages, from the connection's beginning on.
+void RequestFlow::count_messages(Requests::iterator it) {
+  for (; it != seen_.end(); ++it) {
+    std::optional<std::uint32_t> before;
+    if (start_ != 0 && it->first == start_) before = 0;
+    if (it != seen_.begin())
+      if (const auto prior = std::prev(it); prior->first + prior->second.span == it->first)
+        before = prior->second.completed;
+    if (!before) return;
+    const std::uint32_t now = (*before + (ends_message(it->second.operation) ? 1 : 0)) & 0xFFFFFF;
+    if (it->second.completed == now) return;
+    it->second.completed = now;
+  }
+}
+
+void RequestFlow::trim() {
+  while (seen_.size() > budget_.flow_max()) {
+    forgotten_ = seen_.begin()->first + seen_.begin()->second.span;
+    seen_.erase(seen_.begin());
+    --budget_.requests;
+  }
+}
+
+// An answer to what the requester sends only now. That the capture shows it late is ruled out by the time between, that it
+// sends it again by the time in which it waits for an answer.
+void RequestFlow::settle_ahead(Place place, const RocePacket& p, const FlowTerms& terms) {
+  if (!ahead_ || place <= ahead_->high) return;
+  const Ahead a = *ahead_;
+  ahead_.reset();
+  const Duration since = p.at - a.ref.at;
+  const bool next = place == a.high + 1 && high_ == a.high;
+  if (!next || a.repeated || since < same_moment || terms.ack_timeout == Duration{0} || since > terms.ack_timeout / 2)
+    return;
+  const Side responder = other(requester_);
+  if (a.of_psn)
+    findings_.tell(IbRule::ib_ack_unsent, a.ref.frame, responder,
+                   fmt::format(" acknowledged PSN {:#08x}; the {} sends PSN {:#08x} only in frame {}", a.psn,
+                               to_string(requester_), psn_of(place), p.frame));
+  else
+    findings_.tell(IbRule::ib_msn, a.ref.frame, responder,
+                   fmt::format(" gave MSN {} with PSN {:#08x}, more messages than the {} had sent", a.msn, a.psn,
+                               to_string(requester_)));
+}
+
+void RequestFlow::finish() {
+  if (acknowledged_ > high_ && any_) missing += acknowledged_ - high_;
+}
+
+}  // namespace parley::capture

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// RequestFlow: the side that answers.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "capture/rules/roce/operations.hpp"
+#include "capture/rules/roce/request_flow.hpp"
+
+namespace parley::capture {
+
+using wire::ib::Operation;
+
+namespace {
+
+std::string answer_text(Operation operation) {
+  return wire::ib::opcode_text(wire::ib::opcode_of(wire::ib::Service::rc, operation)).substr(3);
+}
+
+bool is_ack(std::uint8_t syndrome) { return (syndrome & PARLEY_IB_SYNDROME_KIND) == PARLEY_IB_SYNDROME_ACK; }
+bool is_rnr(std::uint8_t syndrome) { return (syndrome & PARLEY_IB_SYNDROME_KIND) == PARLEY_IB_SYNDROME_RNR_NAK; }
+bool is_nak(std::uint8_t syndrome) { return (syndrome & PARLEY_IB_SYNDROME_KIND) == PARLEY_IB_SYNDROME_NAK; }
+
+bool is_assigned(std::uint8_t syndrome) {
+  if ((syndrome & 0x80) != 0) return false;
+  if (!is_nak(syndrome)) return is_ack(syndrome) || is_rnr(syndrome);
+  return to_string(static_cast<wire::ib::Nak>(syndrome & PARLEY_IB_SYNDROME_VALUE)) != "reserved NAK code";
+}
+
+bool has_aeth(Operation operation) { return operation != Operation::read_response_middle; }
+
+}  // namespace
+
+// IBA §9.7.5.1: kinds and codes of the AETH.
+void RequestFlow::syndrome(const RocePacket& p, const FlowTerms& terms) {
+  const std::uint8_t s = p.packet.aeth.syndrome;
+  const Side responder = other(requester_);
+  if (!is_assigned(s)) {
+    findings_.tell(IbRule::ib_syndrome, p.frame, responder,
+                   fmt::format("'s {} has the reserved syndrome 0x{:02x}", answer_text(p.operation()), s));
+    return;
+  }
+  if (p.operation() != Operation::acknowledge && !is_ack(s)) {
+    findings_.tell(IbRule::ib_syndrome, p.frame, responder,
+                   fmt::format("'s {} has the syndrome of a NAK (0x{:02x})", answer_text(p.operation()), s));
+    return;
+  }
+  // IBA §9.7.7.2: who has no end-to-end flow control gives no credits.
+  if (is_ack(s) && !terms.flow_control && (s & PARLEY_IB_SYNDROME_VALUE) != PARLEY_IB_CREDITS_NONE)
+    findings_.tell(IbRule::ib_credits, p.frame, responder,
+                   fmt::format(" gave credits (syndrome 0x{:02x}); it had said that it has no flow control", s));
+}
+
+void RequestFlow::response(const RocePacket& p, const FlowTerms& terms) {
+  if (has_aeth(p.operation())) syndrome(p, terms);
+  if (!any_ && terms.starting_psn) start_ = place_of(*terms.starting_psn);
+  const Place place = place_of(p.packet.bth.psn);
+  if (terms.set_up_seen && start_ != 0 && place < start_) {
+    findings_.tell(IbRule::ib_ack_unsent, p.frame, other(requester_),
+                   fmt::format("'s {} has PSN {:#08x}, before the starting PSN {:#08x}", answer_text(p.operation()),
+                               p.packet.bth.psn, psn_of(start_)));
+    return;
+  }
+  if (p.operation() == Operation::acknowledge) return acknowledge(p, place, terms);
+  if (terms.set_up_seen) {
+    if (is_read_response(p.operation()))
+      read_response(p, place, terms);
+    else
+      atomic_response(p, place);
+  }
+  acknowledged_ = std::max(acknowledged_, place);
+}
+
+void RequestFlow::acknowledge(const RocePacket& p, Place place, const FlowTerms& terms) {
+  const std::uint8_t s = p.packet.aeth.syndrome;
+  if (!is_assigned(s)) return;
+  if (is_rnr(s)) {
+    if (rnr_naks++ == 0) first_rnr_frame = p.frame;
+    return;
+  }
+  if (is_nak(s)) {
+    const auto code = static_cast<wire::ib::Nak>(s & PARLEY_IB_SYNDROME_VALUE);
+    if (code == wire::ib::Nak::psn_sequence_error) {
+      if (sequence_naks++ == 0) first_sequence_frame = p.frame;
+    } else if (!fatal) {
+      fatal = IbNak{other(requester_), p.frame, static_cast<std::uint8_t>(code)};
+    }
+    if (terms.set_up_seen) check_msn(p, place, true);
+    return;
+  }
+  if (any_) acknowledged_ = std::max(acknowledged_, place);
+  if (!terms.set_up_seen) return;
+  if (any_ && place > high_ && !ahead_) ahead_ = Ahead{{p.frame, p.at}, p.packet.bth.psn, 0, true, high_};
+  check_msn(p, place, false);
+}
+
+// IBA §9.7.7.1: an ACK of a PSN counts the messages up to it at least, and no more than there were.
+void RequestFlow::check_msn(const RocePacket& p, Place place, bool nak) {
+  const auto it = covering(place);
+  const auto last = seen_.empty() ? seen_.end() : std::prev(seen_.end());
+  if (it == seen_.end() || !it->second.completed) return;
+  std::uint32_t least = *it->second.completed;
+  // A NAK is about a packet that was not executed.
+  if (nak && ends_message(it->second.operation)) least = (least - 1) & 0xFFFFFF;
+  const auto behind = [](std::uint32_t a, std::uint32_t b) { return ((a - b) & 0xFFFFFF) >= 0x800000; };
+  const std::uint32_t msn = p.packet.aeth.msn;
+  if (behind(msn, least)) {
+    findings_.tell(IbRule::ib_msn, p.frame, other(requester_),
+                   fmt::format(" gave MSN {} with PSN {:#08x}, up to which {} complete", msn, p.packet.bth.psn,
+                               least == 1 ? std::string("1 message is") : fmt::format("{} messages are", least)));
+    return;
+  }
+  if (ahead_ || !last->second.completed || last->first + last->second.span - 1 != high_) return;
+  if (behind(*last->second.completed, msn)) ahead_ = Ahead{{p.frame, p.at}, p.packet.bth.psn, msn, false, high_};
+}
+
+// IBA §9.7.5: a Read's responses take its PSNs, full but for the last, and are numbered First, Middle, Last. After a loss
+// they may begin anew in the middle, so that a First there is in order.
+void RequestFlow::read_response(const RocePacket& p, Place place, const FlowTerms& terms) {
+  const Side responder = other(requester_);
+  const auto it = covering(place);
+  if (it == seen_.end()) return;
+  const Request& r = it->second;
+  if (r.operation != Operation::read_request) {
+    findings_.tell(IbRule::ib_response_kind, p.frame, responder,
+                   fmt::format(" answered the {} of frame {} (PSN {:#08x}) with {}", answer_text(r.operation), r.frame,
+                               p.packet.bth.psn, with_article(answer_text(p.operation()))));
+    return;
+  }
+  if (terms.path_mtu == 0) return;
+  const bool last = place == it->first + r.span - 1;
+  const Operation operation = p.operation();
+  const bool says_last = operation == Operation::read_response_last || operation == Operation::read_response_only;
+  const std::uint32_t rest = r.dma_length - (r.span - 1) * std::uint32_t{terms.path_mtu};
+  const std::uint32_t due = last ? rest : terms.path_mtu;
+  if (last != says_last) {
+    findings_.tell(IbRule::ib_read_response, p.frame, responder,
+                   fmt::format("'s {} is packet {} of the {} that answer the Read of frame {}", answer_text(operation),
+                               place - it->first + 1, r.span, r.frame));
+  } else if (place == it->first &&
+             (operation == Operation::read_response_middle || operation == Operation::read_response_last)) {
+    findings_.tell(
+        IbRule::ib_read_response, p.frame, responder,
+        fmt::format("'s {} is the first of those that answer the Read of frame {}", answer_text(operation), r.frame));
+  } else if (p.packet.payload.size() != due) {
+    findings_.tell(IbRule::ib_read_response, p.frame, responder,
+                   fmt::format("'s {} has {}; {} are due of the Read of frame {}", answer_text(operation),
+                               counted(p.packet.payload.size(), "octet"), due, r.frame));
+  }
+}
+
+// IBA §9.7.5: an atomic that comes again is answered with what was stored.
+void RequestFlow::atomic_response(const RocePacket& p, Place place) {
+  const auto it = covering(place);
+  if (it == seen_.end()) return;
+  Request& r = it->second;
+  if (!is_atomic(r.operation)) {
+    findings_.tell(IbRule::ib_response_kind, p.frame, other(requester_),
+                   fmt::format(" answered the {} of frame {} (PSN {:#08x}) with {}", answer_text(r.operation), r.frame,
+                               p.packet.bth.psn, with_article(answer_text(p.operation()))));
+    return;
+  }
+  if (!r.original) {
+    r.original = p.packet.atomic_original;
+  } else if (*r.original != p.packet.atomic_original) {
+    findings_.tell(
+        IbRule::ib_atomic_response, p.frame, other(requester_),
+        fmt::format(" answered the {} of frame {} again with another value", answer_text(r.operation), r.frame));
+  }
+}
+
+}  // namespace parley::capture

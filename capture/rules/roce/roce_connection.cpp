@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// RoceConnection: packets; roce_connection_finish.cpp makes the report.
+#include "capture/rules/roce/roce_connection.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.hpp"
+#include "capture/rules/roce/operations.hpp"
+
+namespace parley::capture {
+
+using wire::ib::Service;
+
+namespace {
+
+IbQp qp_of(Service service) {
+  switch (service) {
+    case Service::rc: return IbQp::rc;
+    case Service::uc: return IbQp::uc;
+    case Service::ud: return IbQp::ud;
+    case Service::xrc: return IbQp::xrc;
+    default: return IbQp::unknown;
+  }
+}
+
+}  // namespace
+
+RoceConnection::RoceConnection(RoceBudget& budget, const Gid& initiator, const Gid& responder, bool v2,
+                               EventLimits events)
+    : gids_{initiator, responder},
+      seen_(std::make_shared<IbSeen>()),
+      exchange_(findings_, *seen_),
+      flows_{std::make_unique<RequestFlow>(budget, findings_, Side::initiator),
+             std::make_unique<RequestFlow>(budget, findings_, Side::responder)},
+      events_(events) {
+  seen_->v2 = v2;
+}
+
+void RoceConnection::seen(std::uint64_t frame, Instant when) {
+  if (first_frame_ == 0) {
+    first_frame_ = frame;
+    first_at_ = last_at_ = when;
+  }
+  last_frame_ = frame;
+  first_at_ = std::min(first_at_, when);
+  last_at_ = std::max(last_at_, when);
+}
+
+bool RoceConnection::set_up_seen() const {
+  return exchange_.req() != nullptr && exchange_.rep() != nullptr && qpn(Side::initiator) && qpn(Side::responder);
+}
+
+void RoceConnection::draw(Side from, const RocePacket& p, LadderEvent::Kind kind, std::string text, std::size_t name) {
+  if (!with_events()) return;
+  if (drawn_.size() >= events_.max) {
+    ++events_dropped_;
+    return;
+  }
+  LadderEvent e;
+  e.frame = p.frame;
+  e.at = p.at;
+  e.from = from;
+  e.kind = kind;
+  e.text = std::move(text);
+  e.name = name;
+  if (events_.detail == EventDetail::fields) {
+    const wire::ib::Bth& b = p.packet.bth;
+    e.fields = {{"Base Transport Header", ""},
+                {"Opcode", wire::ib::opcode_text(b.opcode)},
+                {"P_Key", fmt::format("{:#06x}", b.p_key)},
+                {"Destination QPN", fmt::format("{:#08x}", b.dest_qpn)},
+                {"AckReq", b.ack_req ? "1" : "0"},
+                {"PSN", fmt::format("{:#08x}", b.psn)},
+                {"Payload", counted(p.packet.payload.size(), "octet")}};
+  }
+  drawn_.push_back(std::move(e));
+}
+
+void RoceConnection::cm(Side from, const RocePacket& p, const CmSeen& m) {
+  seen(p.frame, p.at);
+  has_cm_ = true;
+  check_by_itself(from, p);
+  const bool fresh = exchange_.message(from, m);
+  std::string text = cm_event_text(m.message);
+  const std::size_t name = text.find(' ') == std::string::npos ? text.size() : text.find(' ');
+  const bool rej = m.message.type() == wire::ib::CmMessageType::rej;
+  draw(from, p,
+       !fresh ? LadderEvent::Kind::repeated
+       : rej  ? LadderEvent::Kind::terminate
+              : LadderEvent::Kind::startup,
+       std::move(text), name);
+}
+
+void RoceConnection::cm_condemned(Side from, const RocePacket& p, IbRule rule, std::string_view text) {
+  seen(p.frame, p.at);
+  has_cm_ = true;
+  findings_.tell(rule, p.frame, from, text);
+}
+
+void RoceConnection::malformed(Side from, std::uint64_t frame, Instant when, std::string_view why) {
+  seen(frame, when);
+  findings_.tell(IbRule::ib_malformed, frame, from, fmt::format(" sent a packet that cannot be read: {}", why));
+}
+
+// What one packet shows, whatever came before (IBA §9.2, §9.6).
+void RoceConnection::check_by_itself(Side from, const RocePacket& p) {
+  const wire::ib::Bth& b = p.packet.bth;
+  if (b.tver != 0)
+    findings_.tell(IbRule::ib_tver, p.frame, from,
+                   fmt::format(" sent a packet of transport version {}; there is only 0", b.tver));
+  if (b.reserved6 != 0 || b.reserved7 != 0)
+    findings_.tell(IbRule::ib_reserved, p.frame, from, "'s BTH has reserved bits set");
+  check_pad(from, p);
+}
+
+void RoceConnection::check_pad(Side from, const RocePacket& p) {
+  const wire::ib::Packet& k = p.packet;
+  if ((k.payload.size() + k.pad.size()) % 4 != 0) {
+    // IBA §9.4: the pad makes the payload a number of words.
+    findings_.tell(
+        IbRule::ib_pad, p.frame, from,
+        fmt::format("'s packet has {} of payload and {} of pad", counted(k.payload.size(), "octet"), k.pad.size()));
+  } else if (p.whole() && std::any_of(k.pad.begin(), k.pad.end(), [](std::uint8_t octet) { return octet != 0; })) {
+    findings_.tell(IbRule::ib_pad_octets, p.frame, from, "'s pad is not of zeros");
+  }
+}
+
+// What was agreed for the connection.
+void RoceConnection::check_ends(Side from, const RocePacket& p) {
+  const wire::ib::CmReq* const req = exchange_.req();
+  if (req != nullptr && !seen_->sidr && (p.packet.bth.p_key & 0x7FFF) != (req->p_key & 0x7FFF))
+    findings_.tell(IbRule::ib_p_key, p.frame, from,
+                   fmt::format("'s packet has P_Key {:#06x}; the connection is in that of {:#06x}", p.packet.bth.p_key,
+                               req->p_key));
+  if (seen_->sidr && from == Side::initiator && exchange_.q_key() != 0 && p.service() == Service::ud &&
+      p.headers_known() && p.packet.deth.q_key != exchange_.q_key())
+    findings_.tell(IbRule::ib_ud_q_key, p.frame, from,
+                   fmt::format("'s packet has Q_Key {:#010x}; that of the service is {:#010x}", p.packet.deth.q_key,
+                               exchange_.q_key()));
+}
+
+FlowTerms RoceConnection::terms_of(Side requester) const {
+  FlowTerms t;
+  t.qp = seen_->qp;
+  t.starting_psn = seen_->ends[index_of(requester)].starting_psn;
+  t.path_mtu = seen_->path_mtu;
+  t.set_up_seen = set_up_seen();
+  const wire::ib::CmReq* const req = exchange_.req();
+  const wire::ib::CmRep* const rep = exchange_.rep();
+  if (requester == Side::initiator)
+    t.flow_control = rep == nullptr || rep->flow_control;
+  else
+    t.flow_control = req == nullptr || req->flow_control;
+  if (req != nullptr && req->primary.local_ack_timeout != 0)
+    t.ack_timeout = wire::ib::timeout_of(req->primary.local_ack_timeout);
+  return t;
+}
+
+bool RoceConnection::is_of_another(Side from, const RocePacket& p) const {
+  if (p.service() == Service::ud) return false;
+  if (seen_->qp != IbQp::unknown && !has_cm_ && qp_of(p.service()) != seen_->qp && qp_of(p.service()) != IbQp::unknown)
+    return true;
+  if (wire::ib::rule_of(p.packet.bth.opcode).response) return false;
+  const RequestFlow& flow = *flows_[index_of(from)];
+  if (!has_cm_) return flow.far(p.packet.bth.psn);
+  // After its end, the queue pairs may be used without the CM.
+  const bool ended = exchange_.left(from).frame != 0 && p.at - exchange_.left(from).at >= same_moment;
+  return ended && !flow.goes_on(p.packet.bth.psn) && (flow.empty() || flow.far(p.packet.bth.psn));
+}
+
+// IBA §12.9: when a side may send.
+void RoceConnection::check_order(Side from, const RocePacket& p) {
+  FrameRef& first = first_data_[index_of(from)];
+  if (first.frame == 0) first = {p.frame, p.at};
+  const FrameRef left = exchange_.left(from);
+  if (left.frame == 0 || p.at - left.at < same_moment || !flows_[index_of(from)]->goes_on(p.packet.bth.psn) ||
+      !set_up_seen())
+    return;
+  if (std::exchange(told_late_, true)) return;
+  findings_.tell(IbRule::ib_after_end, p.frame, from,
+                 fmt::format(" sent data after its {} (frame {})",
+                             seen_->dreq_frame == left.frame ? "DREQ" : "DREQ or DREP", left.frame));
+}
+
+void RoceConnection::data(Side from, const RocePacket& p) {
+  seen(p.frame, p.at);
+  ++seen_->ends[index_of(from)].packets;
+  if (udp_port_ == 0) udp_port_ = p.network.source_port;
+  const std::string opcode = wire::ib::opcode_text(p.packet.bth.opcode);
+  if (p.icrc_wrong()) {
+    ++icrc_wrong_;
+    // IBA §7.8.1: nothing of it counts.
+    findings_.tell(
+        IbRule::ib_icrc, p.frame, from,
+        fmt::format("'s {} has the ICRC {:08x}; its octets give {:08x}", opcode, p.packet.icrc, *p.icrc_due));
+    draw(from, p, LadderEvent::Kind::fpdu, opcode + ", ICRC wrong", opcode.size());
+    return;
+  }
+  if (p.packet.bth.opcode == PARLEY_IB_OPCODE_CNP) {
+    ++cnps_;
+    draw(from, p, LadderEvent::Kind::fpdu, "CNP", 0);
+    return;
+  }
+  check_by_itself(from, p);
+  const wire::ib::OpcodeRule rule = wire::ib::rule_of(p.packet.bth.opcode);
+  if (!rule.assigned) {
+    findings_.tell(IbRule::ib_opcode, p.frame, from,
+                   fmt::format(" sent opcode 0x{:02x}, which is not assigned", p.packet.bth.opcode));
+    draw(from, p, LadderEvent::Kind::fpdu, opcode, 0);
+    return;
+  }
+  if (seen_->qp == IbQp::unknown) seen_->qp = qp_of(p.service());
+  if (qp_of(p.service()) != seen_->qp) {
+    findings_.tell(IbRule::ib_service, p.frame, from,
+                   fmt::format(" sent {} on a queue pair of {}", with_article(opcode), to_string(seen_->qp)));
+    draw(from, p, LadderEvent::Kind::fpdu, opcode, 0);
+    return;
+  }
+  check_ends(from, p);
+  counts_[index_of(from)].octets += p.packet.payload.size();
+  RequestFlow& flow = *flows_[index_of(rule.response ? other(from) : from)];
+  const std::uint64_t again = flow.retransmissions;
+  if (p.headers_known()) {
+    if (rule.response) {
+      flow.response(p, terms_of(other(from)));
+    } else {
+      check_order(from, p);
+      flow.request(p, terms_of(from));
+    }
+  }
+  std::string text = opcode;
+  const std::size_t name = text.size();
+  text += fmt::format(" PSN {:#08x}", p.packet.bth.psn);
+  if ((rule.headers & PARLEY_IB_AETH) != 0)
+    text += fmt::format(" {} MSN {}", wire::ib::syndrome_text(p.packet.aeth.syndrome), p.packet.aeth.msn);
+  if (!p.packet.payload.empty()) text += " " + counted(p.packet.payload.size(), "octet");
+  draw(from, p, flow.retransmissions > again ? LadderEvent::Kind::repeated : LadderEvent::Kind::fpdu, std::move(text),
+       name);
+}
+
+}  // namespace parley::capture

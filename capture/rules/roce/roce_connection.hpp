@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// One connection of InfiniBand's transport in a capture, with or without its set-up, or one resolved service of UD. It
+// judges each packet by itself, hands CM messages to CmExchange and data to the RequestFlow of the side that asks, and makes
+// the verdict's facts.
+#pragma once
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "capture/read/roce/roce_packet.hpp"
+#include "capture/rules/ibcm/cm_exchange.hpp"
+#include "capture/rules/mpa/connection.hpp"
+#include "capture/rules/roce/request_flow.hpp"
+
+namespace parley::capture {
+
+/// Under which a connection is found. `a` and `b` are GIDs, of whose end and of the other.
+struct RoceKey {
+  enum class Kind : std::uint8_t { comm_id, sidr, transaction, queue_pair } kind = Kind::comm_id;
+  Gid a{}, b{};
+  std::uint64_t number = 0;
+  bool operator==(const RoceKey&) const = default;
+};
+
+class RoceConnection {
+ public:
+  /// `initiator` and `responder` may have to be taken on trust, where no REQ or REP tells.
+  RoceConnection(RoceBudget& budget, const Gid& initiator, const Gid& responder, bool v2, EventLimits events);
+
+  /// A CM message of that side, whose MAD can be read.
+  void cm(Side from, const RocePacket& p, const CmSeen& m);
+  /// A MAD of CM that no receiver takes.
+  void cm_condemned(Side from, const RocePacket& p, IbRule rule, std::string_view text);
+  /// A packet to the queue pair of the other side.
+  void data(Side from, const RocePacket& p);
+  /// A packet that ends before its headers do.
+  void malformed(Side from, std::uint64_t frame, Instant at, std::string_view why);
+
+  const Gid& gid(Side side) const { return gids_[index_of(side)]; }
+  const std::optional<std::uint32_t>& qpn(Side side) const { return seen_->ends[index_of(side)].qpn; }
+  void set_qpn(Side side, std::uint32_t qpn) { seen_->ends[index_of(side)].qpn = qpn; }
+  CmExchange& exchange() { return exchange_; }
+  const RequestFlow& flow(Side requester) const { return *flows_[index_of(requester)]; }
+  bool has_cm() const { return has_cm_; }
+  bool sidr() const { return seen_->sidr; }
+  /// Both queue pairs are known from CM messages.
+  bool set_up_seen() const;
+  /// The packet belongs to another use of these queue pairs.
+  bool is_of_another(Side from, const RocePacket& p) const;
+  /// Nothing but late packets is due.
+  bool over() const { return exchange_.over() && !(seen_->sidr && !seen_->reject); }
+  std::uint64_t first_frame() const { return first_frame_; }
+  Instant last_at() const { return last_at_; }
+  bool with_events() const { return events_.detail != EventDetail::none; }
+  std::uint16_t udp_port() const { return udp_port_; }
+
+  /// Call once, at the end.
+  ConnectionReport finish();
+
+  std::uint64_t dropped_before = 0;  ///< the Analyzer's, as that of MpaConnection
+  std::vector<RoceKey> keys;         ///< RoceConnections': under which it is found
+
+ private:
+  void seen(std::uint64_t frame, Instant at);
+  void check_by_itself(Side from, const RocePacket& p);
+  void check_pad(Side from, const RocePacket& p);
+  void check_ends(Side from, const RocePacket& p);
+  FlowTerms terms_of(Side requester) const;
+  void check_order(Side from, const RocePacket& p);
+  void draw(Side from, const RocePacket& p, LadderEvent::Kind kind, std::string text, std::size_t name);
+  Outcome outcome() const;
+  std::string describe_end() const;
+  void tell_facts();
+  void count_sides(ConnectionReport& r);
+
+  std::array<Gid, 2> gids_;
+  std::shared_ptr<IbSeen> seen_;
+  IbFindings findings_;
+  CmExchange exchange_;
+  std::array<std::unique_ptr<RequestFlow>, 2> flows_;
+  EventLimits events_;
+  std::vector<LadderEvent> drawn_;
+  std::uint64_t events_dropped_ = 0;
+  std::array<DirectionCounts, 2> counts_{};
+  std::array<FrameRef, 2> first_data_{};
+  std::uint64_t first_frame_ = 0, last_frame_ = 0, icrc_wrong_ = 0, cnps_ = 0;
+  Instant first_at_{}, last_at_{};
+  std::uint16_t udp_port_ = 0;
+  bool has_cm_ = false, told_late_ = false;
+};
+
+}  // namespace parley::capture

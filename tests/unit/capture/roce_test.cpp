@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// RoCE connections in captures: what is told of them, and what is never claimed. Each rule broken, in many conversations:
+// tests/adversary/roce.py; what Linux says: RoceGolden.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "capture/report/csv.hpp"
+#include "capture/report/json.hpp"
+#include "capture/report/text.hpp"
+#include "tests/unit/capture/roce_kit.hpp"
+
+namespace parley::capture {
+namespace {
+
+using test::keys_of;
+using test::Operation;
+using test::RoceTalk;
+using testing::HasSubstr;
+using wire::ib::CmAbout;
+using wire::ib::CmReject;
+using namespace std::chrono_literals;
+
+ConnectionReport only_roce(const FileReport& r) {
+  EXPECT_EQ(r.connections.size(), 1u);
+  const ConnectionReport c = r.connections.empty() ? ConnectionReport{} : r.connections.front();
+  EXPECT_TRUE(c.ib != nullptr);
+  return c;
+}
+
+RoceTalk whole_talk(bool v2 = true) {
+  RoceTalk t(v2);
+  t.set_up();
+  t.data(0, Operation::send_only, 0xFFFFFE);
+  t.ack(1, 0xFFFFFE, 1);
+  t.data(0, Operation::write_only, 0xFFFFFF, 256);
+  t.data(0, Operation::send_first, 0, 256);
+  t.data(0, Operation::send_last, 1, 4);
+  t.ack(1, 1, 3);
+  t.data(1, Operation::send_only, 500);
+  t.ack(0, 500, 1);
+  return t.close();
+}
+
+TEST(CaptureRoce, TellsWhatWasSetUpAndSent) {
+  const FileReport r = test::analyse(whole_talk().frames);
+  const ConnectionReport c = only_roce(r);
+  EXPECT_EQ(keys_of(r), "");
+  EXPECT_EQ(c.outcome, Outcome::established);
+  EXPECT_EQ(c.judgement.standing, Standing::passed);
+  EXPECT_EQ(c.end_text(Side::initiator), "192.0.2.1:0x000011");
+  EXPECT_EQ(c.end_text(Side::responder), "192.0.2.2:0x000022");
+  EXPECT_EQ(c.ib->service(), "tcp:7174");
+  EXPECT_EQ(c.ib->source_port, 40000);
+  EXPECT_EQ(c.ib->path_mtu, 256);
+  EXPECT_EQ(c.ird, 3);  // 4 of the initiator, of which the responder uses 3
+  EXPECT_EQ(c.ord, 2);
+  EXPECT_EQ(c.from_initiator.messages, 3u);
+  EXPECT_EQ(c.from_responder.messages, 1u);
+  EXPECT_EQ(c.end, "DREQ by the initiator (frame 12), DREP by the responder (frame 13)");
+  EXPECT_THAT(to_text("a", r), HasSubstr("192.0.2.1:0x000011 -> 192.0.2.2:0x000022  RoCEv2 RC, established, passed"));
+  EXPECT_THAT(to_text("a", r), HasSubstr("13 packets, 0 TCP connections, 0 of them MPA, 1 RoCE connection: 1 passed"));
+  const std::string json = to_json("a", r);
+  EXPECT_THAT(json, HasSubstr(R"("transport":"roce","protocol":"ibcm","initiator":"192.0.2.1:0x000011")"));
+  EXPECT_THAT(json, HasSubstr(R"("service":"tcp:7174","qp":"rc","ird":3,"ord":2)"));
+  EXPECT_THAT(to_csv("a", r), HasSubstr(",passed,,true,ibcm,tcp:7174,rc,0\n"));
+}
+
+TEST(CaptureRoce, ReadsVersionOne) {
+  const FileReport r = test::analyse(whole_talk(false).frames);
+  EXPECT_EQ(keys_of(r), "");
+  EXPECT_FALSE(only_roce(r).ib->v2);
+  EXPECT_EQ(r.other.rocev1, 13u);
+}
+
+TEST(CaptureRoce, SaysInWordsWhyThereIsNoConnection) {
+  RoceTalk t;
+  t.cm(0, t.req());
+  t.cm(1, RoceTalk::rej(1, CmAbout::req, CmReject::invalid_service_id));
+  const FileReport refused = test::analyse(t.frames);
+  EXPECT_EQ(only_roce(refused).outcome, Outcome::rejected);
+  EXPECT_EQ(only_roce(refused).judgement.standing, Standing::passed);
+  EXPECT_THAT(to_json("a", refused), HasSubstr(R"("reason":"invalid service ID: nobody listens there","retries":0)"));
+
+  RoceTalk late;
+  late.cm(0, late.req());
+  late.cm(0, RoceTalk::rej(0, CmAbout::other, CmReject::timeout));
+  const ConnectionReport gave_up = only_roce(test::analyse(late.frames));
+  EXPECT_EQ(gave_up.outcome, Outcome::failed);
+  EXPECT_EQ(gave_up.judgement.why, "the set-up failed: timeout: the sender gave up waiting");
+
+  RoceTalk alone;
+  for (int i = 0; i < 4; ++i) alone.cm(0, alone.req(), 5s);
+  const ConnectionReport unheard = only_roce(test::analyse(alone.frames));
+  EXPECT_EQ(unheard.judgement.why, "the set-up failed: no answer to 4 REQs");
+  EXPECT_EQ(unheard.ib->retries, 3u);
+  // One less, and it may still come.
+  alone.frames.pop_back();
+  EXPECT_EQ(only_roce(test::analyse(alone.frames)).outcome, Outcome::incomplete);
+}
+
+TEST(CaptureRoce, NakThatEndsTheConnectionFailsIt) {
+  RoceTalk t;
+  t.set_up();
+  t.data(0, Operation::write_only, 0xFFFFFE);
+  t.ack(1, 0xFFFFFE, 0, 0x62);
+  const ConnectionReport c = only_roce(test::analyse(t.frames));
+  EXPECT_EQ(c.judgement.why, "ended by a NAK of the responder (remote access error, frame 5)");
+}
+
+TEST(CaptureRoce, WhatNobodySetUpIsListedByItsQueuePairs) {
+  RoceTalk t;
+  t.data(0, Operation::send_only, 1000);
+  t.ack(1, 1000, 17);
+  t.data(1, Operation::send_only, 7);
+  const ConnectionReport c = only_roce(test::analyse(t.frames));
+  EXPECT_EQ(c.outcome, Outcome::not_captured);
+  EXPECT_EQ(c.judgement.standing, Standing::partial);
+  EXPECT_EQ(c.end_text(Side::responder), "192.0.2.2:0x000022");
+  EXPECT_EQ(c.from_responder.messages, 1u);
+  // Another use of the same queue pairs, far away and near.
+  t.data(0, Operation::send_only, 2'000'000);
+  EXPECT_EQ(test::analyse(t.frames).connections.size(), 2u);
+  RoceTalk near;
+  near.data(0, Operation::send_only, 1000);
+  near.data(0, Operation::write_only, 1000);
+  EXPECT_EQ(keys_of(test::analyse(near.frames)), "");
+}
+
+TEST(CaptureRoce, LosesNothingOverTheEndOfThePsns) {
+  RoceTalk t;
+  t.set_up();
+  for (std::uint32_t i = 0; i < 8; ++i) t.data(0, Operation::send_only, 0xFFFFFE + i);
+  t.ack(1, 5, 8);
+  EXPECT_EQ(keys_of(test::analyse(t.frames)), "");
+  EXPECT_EQ(only_roce(test::analyse(t.frames)).ib->ends[0].missing_packets, 0u);
+  t.frames.erase(t.frames.begin() + 5);
+  const ConnectionReport c = only_roce(test::analyse(t.frames));
+  EXPECT_EQ(c.ib->ends[0].missing_packets, 1u);
+  EXPECT_EQ(c.judgement.why, "1 packet is not in the capture");
+}
+
+TEST(CaptureRoce, OrderWithinAMillisecondProvesNothing) {
+  for (const Duration later : {Duration(900us), Duration(2ms)}) {
+    RoceTalk t;
+    t.set_up();
+    t.data(0, Operation::send_only, 0xFFFFFE);
+    t.ack(1, 0xFFFFFF, 1);
+    t.data(0, Operation::send_only, 0xFFFFFF, 8, later);
+    EXPECT_EQ(keys_of(test::analyse(t.frames)), later < 1ms ? "" : "error ib.ack-unsent frame 5 responder");
+  }
+}
+
+TEST(CaptureRoce, RtuIsEarlyOnlyWhereTheRespondersPsnsProveIt) {
+  for (const bool proven : {false, true}) {
+    RoceTalk t;
+    t.set_up();  // some other connection before
+    t.frames.clear();
+    if (proven) t.cm(1, RoceTalk::drep());
+    t.cm(0, t.req(), 5ms);
+    t.cm(0, RoceTalk::rtu(), 5ms);
+    t.cm(1, t.rep(), 5ms);
+    const std::string said = keys_of(test::analyse(t.frames));
+    EXPECT_EQ(said.find("cm.rtu-before-rep frame 3") != std::string::npos, proven) << said;
+  }
+}
+
+TEST(CaptureRoce, CutPacketsAreJudgedAsFarAsTheyGo) {
+  RoceTalk t;
+  t.set_up();
+  t.data(0, Operation::send_first, 0xFFFFFE, 256);
+  t.data(0, Operation::send_last, 0xFFFFFF, 100);
+  t.ack(1, 0xFFFFFF, 1);
+  for (std::size_t i = 3; i < t.frames.size(); ++i) {
+    t.frames[i].original_length = static_cast<std::uint32_t>(t.frames[i].octets.size());
+    t.frames[i].octets.resize(std::min<std::size_t>(t.frames[i].octets.size(), 60));
+  }
+  const FileReport r = test::analyse(t.frames);
+  EXPECT_EQ(keys_of(r), "");
+  EXPECT_EQ(only_roce(r).from_initiator.messages, 1u);
+  EXPECT_EQ(only_roce(r).from_initiator.octets, 356u);
+}
+
+TEST(CaptureRoce, TellsFrameAndOctetOfWhatCannotBeRead) {
+  RoceTalk t;
+  t.data(0, Operation::send_only, 1, 0);
+  t.frames[0].octets.resize(14 + 28 + 10);
+  t.frames[0].octets[17] = 28 + 10;  // lengths of IP and UDP
+  t.frames[0].octets[14 + 20 + 5] = 8 + 10;
+  const FileReport r = test::analyse(t.frames);
+  EXPECT_TRUE(r.connections.empty());
+  ASSERT_FALSE(r.notes.empty());
+  EXPECT_THAT(r.notes[0], HasSubstr("frame 1, octet 42: 10 octets have no room for a BTH and an ICRC"));
+}
+
+TEST(CaptureRoce, DamagedPacketCountsForNothingElse) {
+  RoceTalk t;
+  t.set_up();
+  wire::ib::Packet p = t.packet(0, Operation::send_last, 0xFFFFFE);  // would begin with a Last
+  p.icrc = 1;
+  t.put(0, p);
+  EXPECT_EQ(keys_of(test::analyse(t.frames)), "error ib.icrc frame 4 initiator");
+}
+
+TEST(CaptureRoce, ACopyIsNoRetry) {
+  RoceTalk t;
+  t.set_up();
+  t.frames.insert(t.frames.begin() + 1, t.frames[0]);
+  const FileReport r = test::analyse(t.frames);
+  EXPECT_EQ(keys_of(r), "");
+  EXPECT_EQ(only_roce(r).ib->retries, 0u);
+}
+
+TEST(CaptureRoce, EndedOnesAreHandedOut) {
+  const RoceTalk t = whole_talk();
+  Analyzer a;
+  std::uint64_t frame = 0;
+  for (const test::Frame& f : t.frames)
+    a.push({.frame = ++frame,
+            .at = f.at,
+            .link_type = 1,
+            .original_length = static_cast<std::uint32_t>(f.octets.size()),
+            .octets = f.octets});
+  EXPECT_TRUE(a.take_ended(Instant{} + t.now + 1s).empty());
+  EXPECT_EQ(a.take_ended(Instant{} + t.now + 9s).size(), 1u);
+  EXPECT_EQ(a.finish().all_connections(), 1u);
+}
+
+TEST(CaptureRoce, FollowsABoundedNumberOfConnections) {
+  RoceTalk t;
+  t.data(0, Operation::send_only, 5);
+  const test::Frame one = t.frames[0];
+  Analyzer a;
+  constexpr std::uint32_t many = 16'500;
+  for (std::uint32_t i = 0; i < many; ++i) {
+    Bytes octets = one.octets;
+    octets[14 + 28 + 6] = static_cast<std::uint8_t>(1 + (i >> 8));  // the QPN, with which the ICRC is wrong
+    octets[14 + 28 + 7] = static_cast<std::uint8_t>(i);
+    a.push({.frame = i + 1,
+            .at = one.at,
+            .link_type = 1,
+            .original_length = static_cast<std::uint32_t>(octets.size()),
+            .octets = octets});
+  }
+  const FileReport r = a.finish();
+  EXPECT_EQ(r.all_connections(), 16'384u);
+  EXPECT_EQ(r.not_followed, many - 16'384u);
+}
+
+TEST(CaptureRoce, RulesAreThoseOfTheManual) {
+  const Bytes page = test::read_file(std::string(PARLEY_SOURCE_DIR) + "/docs/pcap-check.md");
+  const std::string text(page.begin(), page.end());
+#define PARLEY_X(name, key, clause, severity) \
+  EXPECT_THAT(text, HasSubstr(std::string("| `") + (key) + "` | " + (clause) + " | " #severity " |"));
+  PARLEY_CAPTURE_IB_RULES(PARLEY_X)
+#undef PARLEY_X
+}
+
+TEST(CaptureRoce, DrawsALineForEachPacket) {
+  const FileReport r = test::analyse(whole_talk().frames, 1, true);
+  const ConnectionReport c = only_roce(r);
+  ASSERT_EQ(c.events.size(), 13u);
+  EXPECT_EQ(c.events[0].text, "REQ QPN 0x000011 PSN 0x0001f4 IRD 4 ORD 2");
+  EXPECT_EQ(c.events[3].text, "RC SEND Only PSN 0xfffffe 8 octets");
+  EXPECT_EQ(c.events[4].text, "RC Acknowledge PSN 0xfffffe ACK MSN 1");
+}
+
+}  // namespace
+}  // namespace parley::capture
