@@ -4,12 +4,15 @@
 #include <algorithm>
 
 #include "base/bytes_io.hpp"
+#include "capture/anonymize/frame_parts.hpp"
+#include "parley/wire/ib.h"
 #include "wire/packet.hpp"
 
 namespace parley::capture {
 namespace {
 
 using wire::ethertype_arp, wire::ethertype_ipv4, wire::ethertype_ipv6, wire::protocol_tcp;
+constexpr std::uint16_t ethertype_rocev1 = PARLEY_ROCE_ETHERTYPE, port_rocev2 = PARLEY_ROCE_UDP_PORT;
 constexpr std::uint8_t protocol_icmp = 1, protocol_udp = 17, protocol_icmp6 = 58;
 constexpr std::size_t tags_max = 4, extensions_max = 16;  // as many as wire::parse_packet follows
 
@@ -27,62 +30,6 @@ std::uint16_t sum_of(ConstBytes pseudo, ConstBytes body) {
 }
 
 }  // namespace
-
-/// Walks an input and the output of the same size. What is asked of a field that is not there whole leaves zeros.
-class FrameAnonymizer::Cursor {
- public:
-  Cursor(ConstBytes in, MutBytes out) : in_(in), out_(out) {}
-  bool ok() const { return ok_; }
-  std::size_t at() const { return at_; }
-  std::size_t left() const { return ok_ ? in_.size() - at_ : 0; }
-  ConstBytes before() const { return in_; }
-  MutBytes after() const { return out_; }
-  ConstBytes rest_before() const { return in_.subspan(at_); }
-  MutBytes rest_after() const { return out_.subspan(at_); }
-  /// The next n octets as they were, of which nothing is written.
-  ConstBytes drop(std::size_t n) {
-    if (!ok_ || n > in_.size() - at_) {
-      ok_ = false;
-      return {};
-    }
-    at_ += n;
-    return in_.subspan(at_ - n, n);
-  }
-  void put(ConstBytes octets) {  // in place of those that were dropped last
-    if (ok_) Writer(out_.subspan(at_ - octets.size(), octets.size())).bytes(octets);
-  }
-  /// The next n octets stay; the number that they are if they are one or two.
-  std::uint16_t keep(std::size_t n) {
-    const ConstBytes octets = drop(n);
-    put(octets);
-    Reader r(octets);
-    return n == 1 ? r.u8() : r.be16();
-  }
-
- private:
-  ConstBytes in_;
-  MutBytes out_;
-  std::size_t at_ = 0;
-  bool ok_ = true;
-};
-
-/// What transport needs to know of the packet around it.
-struct FrameAnonymizer::Internet {
-  ConstBytes before;  ///< what is captured of the transport's octets
-  MutBytes after;
-  std::size_t length = 0;  ///< on the wire
-  bool whole = false;      ///< all of them are here
-  Bytes addresses_before, addresses_after;
-  Address source, destination;  ///< as they were
-  Bytes pseudo(ConstBytes addresses, std::uint8_t protocol) const {
-    Bytes out(addresses.begin(), addresses.end());
-    out.resize(out.size() + 8);
-    Writer w(MutBytes(out).last(8));
-    w.be32(static_cast<std::uint32_t>(length));
-    w.be32(protocol);
-    return out;
-  }
-};
 
 void FrameAnonymizer::mac(Cursor& c) {
   wire::Mac m{};
@@ -219,6 +166,8 @@ void FrameAnonymizer::ipv4(Cursor& c, std::size_t wire_length, const wire::Captu
   ip.after = head_after.subspan(header, captured);
   ip.length = total - header;
   ip.whole = captured == ip.length && (fragment & 0x2000) == 0;
+  ip.header_before = head.first(header);
+  ip.with_header_after = head_after;
   const ConstBytes addresses = head.subspan(12, 8), renamed = ConstBytes(head_after).subspan(12, 8);
   ip.addresses_before.assign(addresses.begin(), addresses.end());
   ip.addresses_after.assign(renamed.begin(), renamed.end());
@@ -267,6 +216,8 @@ void FrameAnonymizer::ipv6(Cursor& c, std::size_t wire_length, const wire::Captu
   ip.after = head_after.subspan(at, end - at);
   ip.length = length;
   ip.whole = ip.before.size() == length && !fragmented;
+  ip.header_before = head.first(at);
+  ip.with_header_after = head_after;
   const ConstBytes addresses = head.subspan(8, 32), renamed = ConstBytes(head_after).subspan(8, 32);
   ip.addresses_before.assign(addresses.begin(), addresses.end());
   ip.addresses_after.assign(renamed.begin(), renamed.end());
@@ -286,6 +237,7 @@ void FrameAnonymizer::transport(std::uint8_t protocol, const Internet& ip, const
       break;
     case protocol_udp:
       udp(c);
+      if (read16(ip.before, 2) == port_rocev2) rocev2(ip);
       checksum_at = 6;
       break;
     case protocol_icmp:
@@ -363,7 +315,19 @@ void FrameAnonymizer::tcp_options(ConstBytes in, MutBytes out, bool whole, const
 void FrameAnonymizer::udp(Cursor& c) {
   ++counts_.udp;
   port(c);
-  port(c);
+  // RoCE is known by its port, which no other may get.
+  const std::uint16_t to = read16(c.rest_before(), 0);
+  if (to == port_rocev2) {
+    c.keep(2);
+  } else if (names_.port(to) == port_rocev2) {
+    std::array<std::uint8_t, 2> out{};
+    write16(out, 0, names_.port(port_rocev2));
+    c.drop(2);
+    c.put(out);
+    ++counts_.ports;
+  } else {
+    port(c);
+  }
   c.keep(2);
 }
 
@@ -416,6 +380,8 @@ void FrameAnonymizer::rewrite(const wire::CapturedPacket& packet, MutBytes out) 
     ipv6(c, wire_length, packet);
   else if (c.ok() && type == ethertype_arp)
     arp(c);
+  else if (c.ok() && type == ethertype_rocev1)
+    rocev1(c, wire_length);
   else
     ++counts_.other;
 }

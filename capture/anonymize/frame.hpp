@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // One captured frame with other addresses, ports and payload, of the same length. The new frame begins as zeros, and
 // only what is understood is written into it: link headers and VLAN tags, ARP (RFC 826), IPv4, IPv6 with extension
-// headers, TCP (RFC 9293 §3.1) with its common options, UDP, ICMP and Neighbour Discovery (RFC 4861 §4).
+// headers, TCP (RFC 9293 §3.1) with its common options, UDP, RoCE, ICMP and Neighbour Discovery (RFC 4861 §4).
 // Checksums that were right are right again; wrong ones stay wrong, by another amount, since the amount tells something
 // of the octets; those of segments that are not captured whole become 0.
 #pragma once
@@ -15,6 +15,7 @@ namespace parley::capture {
 struct FrameCounts {
   std::uint64_t packets = 0;
   std::uint64_t tcp = 0, udp = 0, icmp = 0, arp = 0, other = 0;
+  std::uint64_t roce = 0;                                  ///< those over UDP count there as well
   std::uint64_t addresses = 0, ports = 0;                  ///< fields, not distinct ones
   std::uint64_t checksums_right = 0, checksums_wrong = 0;  ///< kept so
   std::uint64_t options_dropped = 0;                       ///< TCP options and IP options
@@ -30,12 +31,14 @@ class FrameAnonymizer {
  private:
   class Cursor;
   struct Internet;
+  struct RoceNames;
 
   std::uint16_t link(std::uint16_t link_type, Cursor& c);
   void cooked_address(Cursor& c, std::size_t length);
   void mac(Cursor& c);
   void v4(Cursor& c);
   void v6(Cursor& c);
+  void gid(Cursor& c);
   void port(Cursor& c);
   void arp(Cursor& c);
   void ipv4(Cursor& c, std::size_t wire_length, const wire::CapturedPacket& packet);
@@ -44,6 +47,11 @@ class FrameAnonymizer {
   void tcp(Cursor& c, const wire::CapturedPacket& packet, const Internet& ip);
   void tcp_options(ConstBytes in, MutBytes out, bool whole, const Internet& ip);
   void udp(Cursor& c);
+  void rocev1(Cursor& c, std::size_t wire_length);
+  void rocev2(const Internet& ip);
+  void roce(ConstBytes network, ConstBytes network_after, ConstBytes in, MutBytes out, std::size_t wire_size,
+            const Address& source, const Address& destination);
+  static void roce_mad(const RoceNames& names, ConstBytes in, MutBytes out);
   void icmp6(Cursor& c);
   void checksum(ConstBytes before, MutBytes after, std::size_t at, ConstBytes pseudo_before, ConstBytes pseudo_after);
 

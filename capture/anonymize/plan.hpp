@@ -49,6 +49,7 @@ class StreamPlan final : public StreamTap {
   void apply(const wire::TcpSegmentView& t, std::uint64_t frame, MutBytes out);
 
   const StreamCounts& counts() const { return counts_; }
+  bool keep_stags() const { return keep_stags_; }
   /// The plan would need more memory than state_max: what came later is not in it, so nothing may be written.
   bool full() const { return full_; }
   static constexpr std::size_t state_max = 256 << 20;
