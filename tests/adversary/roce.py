@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""Conversations over RoCEv2 and the InfiniBand CM, made without any code of Parley's, asked of `parley pcap check`: valid ones whole
+and impaired as real captures are, and ones in which one rule is broken once. Prints each seed that failed.
+
+    tests/adversary/roce.py --parley build/bin/parley --seeds 1..2000 [--kind planted] [--row ib.msn:low]
+"""
+import argparse
+import collections
+import json
+import multiprocessing
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+import roce_broken_data  # noqa: F401: it adds to the rows
+import roce_wire as w
+from roce_broken_cm import ROWS, WARNINGS
+from roce_talk import Talk
+
+SIDES = ("initiator", "responder")
+QPS = {w.RC: "rc", w.UC: "uc", w.UD: "ud", w.XRC: "xrc"}
+BATCH = 100  # conversations in one capture
+# What no loss makes of an outcome.
+NEVER = {"established": {"rejected", "failed"}, "rejected": {"established", "failed"}, "failed": {"established", "rejected"}}
+
+
+class Case:
+    """A conversation in a capture of several. `frames`: (time, packet, octets kept)."""
+
+    def __init__(self, kind, seed, number, transport=None):
+        self.kind, self.seed, self.chance = kind, seed, random.Random(f"{kind} {seed}")
+        chance = self.chance
+        net = number + 1
+        v6 = chance.random() < 0.3
+        addresses = [f"2001:db8::{net:x}:{side + 1}" if v6 else f"10.{net >> 8}.{net & 255}.{side + 1}" for side in (0, 1)]
+        hosts = [w.Host(side, address, chance) for side, address in enumerate(addresses)]
+        version, tag = chance.random() < 0.1, chance.choice((0, 0, 0, 0, 5))
+        for host in hosts:
+            host.v1, host.vlan = version, tag
+        self.ends = addresses
+        self.talk = Talk(chance, hosts, chance.choice((w.RC, w.RC, w.RC, w.UC, w.UD, w.XRC)) if transport is None else transport, 10**9)
+        self.due, self.optional = None, False
+
+    def frame(self):
+        self.frames = [(packet.time, packet, 1 << 16) for packet in self.talk.sent]
+        return self
+
+
+def valid(seed, number):
+    case = Case("valid", seed, number)
+    case.talk.talk()
+    return case.frame()
+
+
+def impaired(seed, number):
+    """Repeated and reordered; some of the capture is lost, or its beginning, its end, or the ends of its frames."""
+    case = Case("impaired", seed, number)
+    case.talk.talk()
+    case.frame()
+    case.optional = True
+    impair(case.frames, case.chance, range(1, 6))
+    return case
+
+
+def impair(frames, chance, times, losses=True):
+    for _ in range(chance.choice(times)):
+        how = chance.randrange(6) if losses else chance.choice((1, 5))
+        if how == 0:
+            frames[:] = frames[chance.randrange(len(frames)):]
+        elif how == 1 and len(frames) > 1:  # captured twice
+            place = chance.randrange(len(frames))
+            time, packet, keep = frames[place]
+            frames.insert(place + 1, (time + 1, packet, keep))
+        elif how == 2:
+            frames[:] = frames[:chance.randrange(1, len(frames) + 1)]
+        elif how == 3:
+            frames[:] = [frame for frame in frames if chance.random() < 0.85] or frames[:1]
+        elif how == 4:
+            keep = chance.randrange(50, 340)
+            frames[:] = [(time, packet, min(keep, kept)) for time, packet, kept in frames]
+        elif how == 5 and len(frames) > 2:  # captured in another order, by two queues
+            place = chance.randrange(len(frames) - 1)
+            (t1, p1, k1), (t2, p2, k2) = frames[place:place + 2]
+            if t2 - t1 < 500:
+                frames[place:place + 2] = [(t1, p2, k2), (t2, p1, k1)]
+
+
+def planted(seed, number, row=None, beside_loss=False):
+    names = [row] if row else list(ROWS)
+    name = names[seed % len(names)]
+    play, transports = ROWS[name]
+    chance = random.Random(f"transport {seed}")
+    case = Case("beside loss" if beside_loss else "planted", seed, number, chance.choice(transports))
+    case.kind += f" ({name})"
+    packet = play(case.talk)
+    case.frame()
+    case.due = (packet, name.split(":")[0], packet.side)
+    if beside_loss:
+        case.optional = True
+        others = [place for place, frame in enumerate(case.frames) if frame[1] is not packet]
+        if others:
+            del case.frames[case.chance.choice(others)]
+        impair(case.frames, case.chance, (0, 1), losses=False)
+    return case
+
+
+def beside_loss(seed, number, row=None):
+    return planted(seed, number, row, True)
+
+
+MAKE = {"valid": valid, "impaired": impaired, "planted": planted, "beside_loss": beside_loss}
+
+
+def due_frames(case, base):
+    return [base + place for place, frame in enumerate(case.frames, 1) if frame[1] is case.due[0]]
+
+
+def judge_findings(case, base, found):
+    said = [(f["frame"], f["severity"], f.get("key"), f["side"], f["text"])
+            for connection in found for f in connection["findings"] if f["severity"] != "note"]
+    if case.due is None:
+        return [f"said: {each}" for each in said if each[1] == "error" or not case.optional]
+    _, key, side = case.due
+    frames = due_frames(case, base)
+    severity = "warning" if key in WARNINGS else "error"
+    right = [each for each in said if each[0] in frames and each[1:4] == (severity, key, SIDES[side])]
+    wrong = [f"also said: {each}" for each in said if each not in right and (each[1] == "error" or not case.optional)]
+    if case.optional:  # the loss may hide it, or the captured half of a fault
+        return [words for words in wrong if f"'{key}'" not in words]
+    if not right:
+        wrong.insert(0, f"not found: {severity} {key} by the {SIDES[side]} at {frames}")
+    return wrong
+
+
+def judge_table(case, found):
+    talk, wrong = case.talk, []
+    for connection in found:
+        if case.optional and connection["outcome"] in NEVER[talk.outcome] and case.due is None:
+            wrong.append(f"the outcome is {connection['outcome']}, no octet says so")
+    if case.optional:
+        return wrong
+    if len(found) != 1:
+        return [f"{len(found)} connections are listed"]
+    connection = found[0]
+    due = {"outcome": talk.outcome, "qp": QPS[talk.transport], "service": talk.service_name}
+    if case.due is None:
+        due.update(retries=talk.retries, verdict="failed" if talk.outcome == "failed" else connection["verdict"])
+        if talk.outcome == "established" and talk.transport != w.UD:
+            due.update(ird=0 if talk.transport == w.XRC else talk.depth, ord=talk.depth)
+        told = connection["from_initiator"]["messages"] + connection["from_responder"]["messages"]
+        if told != talk.messages:
+            wrong.append(f"{told} messages are told, {talk.messages} were sent")
+        if talk.outcome != "failed" and connection["verdict"] == "failed":
+            wrong.append(f"the verdict is failed: {connection['reason']}")
+        for side, name in enumerate(SIDES):
+            if not connection[name].startswith(case.ends[side]) and not connection[name].startswith(f"[{case.ends[side]}]"):
+                wrong.append(f"{name} is {connection[name]}")
+    elif case.due[1] in ("cm.service", "cm.path-mtu", "ib.icrc", "ib.service"):
+        due = {"outcome": talk.outcome}
+    return wrong + [f"{key} is {connection[key]!r}, {value!r} is due" for key, value in due.items() if connection[key] != value]
+
+
+def check(parley, path):
+    done = subprocess.run([*parley, "pcap", "check", "--json", path], capture_output=True, text=True, timeout=600)
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"parley pcap check ended with {done.returncode}: {done.stderr}")
+    return json.loads(done.stdout.splitlines()[0])
+
+
+def shape(report):
+    """What an anonymized copy must keep."""
+    return [(c["first_frame"], c["outcome"], c["verdict"], c["qp"], c["retries"], c["ird"], c["ord"],
+             [(f["frame"], f["severity"], f["side"], f["rule"]) for f in c["findings"] if f["severity"] != "note"])
+            for c in report["connections"]]
+
+
+def anonymized(parley, path):
+    copy = path.with_suffix(".anonymized")
+    done = subprocess.run([*parley, "pcap", "anonymize", "--key", "of the test", path, "-o", copy], capture_output=True, text=True,
+                          timeout=600)
+    if done.returncode:
+        raise RuntimeError(f"parley pcap anonymize ended with {done.returncode}: {done.stderr}")
+    return shape(check(parley, copy))
+
+
+def host_of(end):
+    return end[1:end.index("]")] if end.startswith("[") else end.split(":")[0]
+
+
+def batch(task):
+    args, make, seeds = task
+    make = MAKE[make]
+    cases = [make(seed, number, args.row) if args.row else make(seed, number) for number, seed in enumerate(seeds)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "batch.pcap"
+        bases, frames = [], []
+        for case in cases:
+            bases.append(len(frames))
+            frames += [(time, packet.octets(), keep) for time, packet, keep in case.frames]
+        path.write_bytes(w.pcap(frames))
+        report = check(args.parley, path)
+        listed = collections.defaultdict(list)
+        for connection in report["connections"]:
+            listed[frozenset((host_of(connection["initiator"]), host_of(connection["responder"])))].append(connection)
+        failed = []
+        for case, base in zip(cases, bases):
+            found = listed.get(frozenset(case.ends), [])
+            words = judge_findings(case, base, found) + judge_table(case, found)
+            if words:
+                failed.append((f"{case.kind}, seed {case.seed}: " + "; ".join(words[:4]), case.kind))
+                if args.keep:
+                    (pathlib.Path(args.keep) / f"roce_{case.kind.split()[0]}_{case.seed}.pcap").write_bytes(
+                        w.pcap([(time, packet.octets(), keep) for time, packet, keep in case.frames]))
+        if args.anonymize:
+            mine, theirs = shape(report), anonymized(args.parley, path)
+            wrong = [f"{other} in place of {one}" for one, other in zip(mine, theirs) if one != other]
+            if wrong or len(mine) != len(theirs):
+                failed.append((f"anonymized, {cases[0].kind}, seeds {cases[0].seed} and on: {wrong[:1] or len(theirs)}", "anonymized"))
+    return len(cases), failed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parley", required=True, type=lambda text: text.split())
+    parser.add_argument("--seeds", default="1..500", help="FROM..TO")
+    parser.add_argument("--kind", action="append", choices=MAKE)
+    parser.add_argument("--row", choices=ROWS, help="plant this alone")
+    parser.add_argument("--anonymize", action="store_true", help="ask of anonymized copies too")
+    parser.add_argument("--keep", help="a folder for the captures of what failed")
+    parser.add_argument("--jobs", type=int, default=1)
+    args = parser.parse_args()
+    begin, end = map(int, args.seeds.split(".."))
+    seeds = range(begin, end + 1)
+    kinds = args.kind or (["planted", "beside_loss"] if args.row else list(MAKE))
+    tasks = [(args, kind, seeds[at:at + BATCH]) for kind in kinds for at in range(0, len(seeds), BATCH)]
+    asked, failed = 0, []
+    with multiprocessing.Pool(args.jobs) as pool:
+        for count, wrong in pool.imap(batch, tasks):
+            asked += count
+            failed += wrong
+    by_kind = collections.Counter(kind for _, kind in failed)
+    print("\n".join([text for text, _ in failed[:40]] + [f"  {n:6} {kind}" for kind, n in by_kind.most_common()] +
+                    [f"{asked - len(failed)} passed, {len(failed)} failed"]))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
