@@ -57,7 +57,8 @@ RoceReader::Status RoceReader::read(const wire::PacketView& view, const wire::Ca
     // Of a cut packet the lengths may be among what is missing.
     if (view.network.size() < network.size() && view.network.size() < wire::ipv6_header + 8) return Status::cut;
     const std::string sentence = parsed.error().sentence();
-    return malformed(captured, network_at, sentence.empty() ? parsed.error().message() : sentence);
+    return malformed(captured, network_at,
+                     sentence.empty() ? "the headers before the BTH are not those of RoCE" : sentence);
   }
   out = RocePacket{};
   out.frame = captured.frame;

@@ -139,8 +139,10 @@ bool CmExchange::message(Side from, const CmSeen& m) {
                                              !std::holds_alternative<wire::ib::CmRej>(m.message.body) &&
                                              !std::holds_alternative<wire::ib::CmMra>(m.message.body)) {
     // IBA §12.9: each of the two sides has its own messages.
-    findings_.tell(IbRule::cm_role, m.ref.frame, from,
-                   fmt::format(" sent a {}, which only the {} sends", to_string(m.message.type()), to_string(*due)));
+    findings_.tell(
+        IbRule::cm_role, m.ref.frame, from,
+        fmt::format(" sent {} {}, which only the {} sends", m.message.type() == CmMessageType::rtu ? "an" : "a",
+                    to_string(m.message.type()), to_string(*due)));
     return true;
   }
   switch (m.message.type()) {
