@@ -67,9 +67,13 @@ bool RequestFlow::far(std::uint32_t psn) const {
   return place > high_ ? place - high_ > far_away : high_ - place > far_away;
 }
 
-bool RequestFlow::goes_on(std::uint32_t psn) const {
+bool RequestFlow::goes_on(std::uint32_t psn) const { return any_ && place_of(psn) > high_ && is_near(psn); }
+
+bool RequestFlow::is_near(std::uint32_t psn) const {
   constexpr std::uint64_t next = 128;
-  return any_ && place_of(psn) > high_ && place_of(psn) - high_ <= next;
+  if (!any_) return false;
+  const Place place = place_of(psn);
+  return (place > high_ ? place - high_ : high_ - place) <= next;
 }
 
 RequestFlow::Request RequestFlow::read(const RocePacket& p, const FlowTerms& terms) const {

@@ -52,6 +52,7 @@ class RequestFlow {
   /// So far ahead of what was seen, or behind it, that it belongs to another use of the queue pair.
   bool far(std::uint32_t psn) const;
   bool goes_on(std::uint32_t psn) const;  ///< a new PSN, one of the next
+  bool is_near(std::uint32_t psn) const;  ///< one of those, or of the last
   const FrameRef& first_request() const { return first_request_; }
 
   std::uint64_t messages = 0;         ///< of which the last packet was seen

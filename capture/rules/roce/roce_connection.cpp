@@ -159,16 +159,20 @@ FlowTerms RoceConnection::terms_of(Side requester) const {
   return t;
 }
 
+// A queue pair's number is given again, to one of another service too, and what ended the first use may not be in the
+// capture. The PSN tells whether the packet goes on with what was sent.
 bool RoceConnection::is_of_another(Side from, const RocePacket& p) const {
-  if (p.service() == Service::ud) return false;
-  if (seen_->qp != IbQp::unknown && !has_cm_ && qp_of(p.service()) != seen_->qp && qp_of(p.service()) != IbQp::unknown)
-    return true;
-  if (wire::ib::rule_of(p.packet.bth.opcode).response) return false;
+  const std::uint32_t psn = p.packet.bth.psn;
   const RequestFlow& flow = *flows_[index_of(from)];
-  if (!has_cm_) return flow.far(p.packet.bth.psn);
-  // After its end, the queue pairs may be used without the CM.
-  const bool ended = exchange_.left(from).frame != 0 && p.at - exchange_.left(from).at >= same_moment;
-  return ended && !flow.goes_on(p.packet.bth.psn) && (flow.empty() || flow.far(p.packet.bth.psn));
+  const IbQp qp = qp_of(p.service());
+  const FrameRef left = exchange_.left(from);
+  const bool ended = left.frame != 0 && p.at - left.at >= same_moment;
+  if (seen_->qp != IbQp::unknown && qp != IbQp::unknown && qp != seen_->qp)
+    return !has_cm_ || ended || !flow.is_near(psn);
+  if (qp == IbQp::ud || wire::ib::rule_of(p.packet.bth.opcode).response) return false;
+  if (!has_cm_) return flow.far(psn);
+  if (ended) return !flow.goes_on(psn) && (flow.empty() || flow.far(psn));
+  return flow.far(psn) && p.at - last_at_ >= another_use_after;
 }
 
 // IBA §12.9: when a side may send.

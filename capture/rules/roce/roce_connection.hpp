@@ -61,6 +61,8 @@ class RoceConnection {
   std::vector<RoceKey> keys;         ///< RoceConnections': under which it is found
 
  private:
+  static constexpr Duration another_use_after = std::chrono::seconds(1);
+
   void seen(std::uint64_t frame, Instant at);
   void check_by_itself(Side from, const RocePacket& p);
   void check_pad(Side from, const RocePacket& p);

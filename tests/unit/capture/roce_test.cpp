@@ -126,6 +126,22 @@ TEST(CaptureRoce, WhatNobodySetUpIsListedByItsQueuePairs) {
   EXPECT_EQ(keys_of(test::analyse(near.frames)), "");
 }
 
+// Numbers of queue pairs are given again.
+TEST(CaptureRoce, WhatUsesTheQueuePairsLaterIsAnotherConnection) {
+  for (const bool ended : {true, false}) {
+    RoceTalk t;
+    t.set_up();
+    t.data(0, Operation::send_only, 0xFFFFFE);
+    if (ended) t.close();
+    t.data(0, Operation::send_only, 0x700000, 8, 2s);  // before the starting PSN
+    t.service = wire::ib::Service::uc;
+    t.data(0, Operation::send_only, 5, 8, 2s);
+    const FileReport r = test::analyse(t.frames);
+    EXPECT_EQ(keys_of(r), "");
+    EXPECT_EQ(r.connections.size(), 3u);
+  }
+}
+
 TEST(CaptureRoce, LosesNothingOverTheEndOfThePsns) {
   RoceTalk t;
   t.set_up();
