@@ -24,6 +24,32 @@ constexpr Tables make_tables() {
 }
 constexpr Tables tables = make_tables();
 
+// Polynomials modulo that of the CRC, reflected: the top bit is 1, the one below it x.
+constexpr std::uint32_t one = 0x80000000;
+
+constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t out = 0;
+  for (std::uint32_t bit = one; bit != 0; bit >>= 1) {
+    if ((a & bit) != 0) out ^= b;
+    b = b >> 1 ^ ((b & 1) != 0 ? polynomial : 0);
+  }
+  return out;
+}
+
+/// x to the power of -8, -16, -32, ...
+constexpr std::size_t powers = 32;
+constexpr std::array<std::uint32_t, powers> make_inverse_powers() {
+  std::uint32_t power = one;
+  for (int bit = 0; bit < 8; ++bit) power = (power & one) != 0 ? (power ^ polynomial) << 1 | 1 : power << 1;
+  std::array<std::uint32_t, powers> out{};
+  for (std::uint32_t& entry : out) {
+    entry = power;
+    power = multiply(power, power);
+  }
+  return out;
+}
+constexpr std::array<std::uint32_t, powers> inverse_powers = make_inverse_powers();
+
 }  // namespace
 
 std::uint32_t crc32(std::uint32_t before, ConstBytes in) {
@@ -38,6 +64,12 @@ std::uint32_t crc32(std::uint32_t before, ConstBytes in) {
   }
   for (const std::uint8_t octet : in) crc = crc >> 8 ^ tables[0][(crc ^ octet) & 0xFF];
   return ~crc;
+}
+
+std::uint32_t crc32_cause(std::uint32_t difference, std::size_t octets) {
+  for (std::size_t i = 0; i < powers && octets >> i != 0; ++i)
+    if ((octets >> i & 1) != 0) difference = multiply(difference, inverse_powers[i]);
+  return difference;
 }
 
 }  // namespace parley::wire::ib

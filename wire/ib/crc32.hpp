@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // CRC-32 as of Ethernet: reflected 0x04C11DB7, begun with ones, complemented at the end.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 
 #include "parley/bytes.hpp"
@@ -9,5 +10,9 @@ namespace parley::wire::ib {
 
 /// Continues from the CRC of what came before; 0 begins.
 std::uint32_t crc32(std::uint32_t before, ConstBytes in);
+
+/// What 32 bits of a message, `octets` before its end, would have to differ by to change its CRC by `difference`: the CRC is linear.
+/// The first octet of the message is the low one of the result.
+std::uint32_t crc32_cause(std::uint32_t difference, std::size_t octets);
 
 }  // namespace parley::wire::ib

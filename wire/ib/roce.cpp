@@ -2,8 +2,11 @@
 #include "wire/ib/roce.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "base/bytes_io.hpp"
+#include "wire/ib/crc32.hpp"
+#include "wire/ib/packet.hpp"
 #include "wire/packet.hpp"
 
 namespace parley::wire::ib {
@@ -137,6 +140,51 @@ void RoceHeader::emit(MutBytes out, std::size_t packet_size) const {
   w.be16(PARLEY_ROCE_UDP_PORT);
   w.be16(udp_length);
   w.be16(udp_checksum);
+}
+
+namespace {
+
+constexpr std::size_t icrc_size = 4;
+constexpr std::size_t ipv4_identification_end = 6;
+constexpr std::size_t sealed_min = PARLEY_IB_BTH_LEN + icrc_size;
+
+std::uint32_t icrc_under(const RoceHeader& header, ConstBytes packet) {
+  std::array<std::uint8_t, ipv6_header + udp_header> network;
+  const MutBytes head = MutBytes(network).first(header.size());
+  header.emit(head, packet.size());
+  return *icrc(head, packet.first(packet.size() - icrc_size));
+}
+
+std::uint32_t icrc_in(ConstBytes packet) { return Reader(packet.last(icrc_size)).le32(); }
+
+}  // namespace
+
+void seal(const RoceHeader& header, MutBytes packet) {
+  Writer(packet.last(icrc_size)).le32(icrc_under(header, packet));
+}
+
+bool is_sealed(const RoceHeader& header, ConstBytes packet) {
+  return packet.size() >= sealed_min && icrc_under(header, packet) == icrc_in(packet);
+}
+
+std::optional<std::uint16_t> identification_of(RoceHeader header, ConstBytes packet) {
+  if (packet.size() < sealed_min || !header.is_ipv4()) return std::nullopt;
+  header.identification = 0;
+  const std::size_t behind = header.size() - ipv4_identification_end + packet.size() - icrc_size;
+  const std::uint32_t difference = icrc_under(header, packet) ^ icrc_in(packet);
+  if (difference == 0) return std::uint16_t{0};
+  // A wrong identification differs in two octets, and so the cause in the low half of what it would be.
+  const std::uint32_t cause = crc32_cause(difference, behind + 2);
+  if (cause > 0xFFFF) return std::nullopt;
+  return static_cast<std::uint16_t>(cause << 8 | cause >> 8);
+}
+
+bool is_sealed_somehow(RoceHeader header, ConstBytes packet) {
+  if (!header.is_ipv4()) return is_sealed(header, packet);
+  header.dont_fragment = true;
+  if (identification_of(header, packet)) return true;
+  header.dont_fragment = false;
+  return identification_of(header, packet).has_value();
 }
 
 std::uint16_t roce_source_port(std::uint32_t flow_label, std::uint32_t local_qpn, std::uint32_t remote_qpn) {

@@ -2,6 +2,7 @@
 // How Ethernet carries InfiniBand packets: RoCEv1 after a GRH (IBA Annex A16), RoCEv2 after IP and UDP (Annex A17).
 #pragma once
 #include <cstdint>
+#include <optional>
 
 #include "base/gid.hpp"
 #include "parley/bytes.hpp"
@@ -39,6 +40,16 @@ struct RoceHeader::Parsed {
   ConstBytes network;  ///< a view of the headers, for icrc()
   ConstBytes packet;   ///< a view from the BTH to the ICRC
 };
+
+/// Writes the ICRC of `packet` (BTH to ICRC, at least 16 octets) as `header` has it into its last four octets.
+void seal(const RoceHeader& header, MutBytes packet);
+/// Whether the ICRC of `packet` (BTH to ICRC) is right under `header`; false for what is too short to have one.
+bool is_sealed(const RoceHeader& header, ConstBytes packet);
+/// The same where the IPv4 identification and "don't fragment", which the ICRC covers, are not known, as on a UDP socket: right if
+/// there is an identification that makes it right. Of damaged packets one in 32,768 passes, where is_sealed() lets one in 2^32 through.
+bool is_sealed_somehow(RoceHeader header, ConstBytes packet);
+/// The identification that makes it right; none without IPv4, or if there is none.
+std::optional<std::uint16_t> identification_of(RoceHeader header, ConstBytes packet);
 
 /// The UDP source port of a flow, 0xC000 to 0xFFFF, as Linux derives it from a flow label, or, when that is 0, from the two queue
 /// pairs' numbers. It is the same in both directions.

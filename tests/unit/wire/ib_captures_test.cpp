@@ -11,6 +11,7 @@
 #include <map>
 
 #include "base/bytes_io.hpp"
+#include "base/rng.hpp"
 #include "wire/ib/cm.hpp"
 #include "wire/ib/packet.hpp"
 #include "wire/ib/roce.hpp"
@@ -76,6 +77,59 @@ void expect_same_frame(ConstBytes frame, Tally& tally) {
   const auto crc = icrc(roce->network, roce->packet.first(roce->packet.size() - PARLEY_IB_ICRC_LEN));
   ASSERT_TRUE(crc);
   EXPECT_EQ(*crc, Packet::parse(roce->packet)->icrc);
+}
+
+// What a UDP socket does not tell of an IPv4 header.
+RoceHeader as_a_socket_sees_it(RoceHeader header) {
+  header.identification = 0;
+  header.dont_fragment = true;
+  header.hop_limit = 1;
+  return header;
+}
+
+// Each octet altered alone: the exact check finds all of it, the other lets one in 32,768 through.
+void expect_altered_found(const RoceHeader& header, Bytes octets, Rng& rng, std::size_t& altered, std::size_t& passed) {
+  const RoceHeader seen = as_a_socket_sees_it(header);
+  for (std::size_t at = 0; at < octets.size(); ++at) {
+    if (at == 4) continue;  // FECN and BECN change on the way
+    const auto bits = static_cast<std::uint8_t>(rng.below(255) + 1);
+    octets[at] ^= bits;
+    EXPECT_FALSE(is_sealed(header, octets)) << at;
+    if (is_sealed_somehow(seen, octets)) ++passed;
+    ++altered;
+    octets[at] ^= bits;
+  }
+}
+
+TEST(WireIbCaptures, TheIcrcIsCheckedWithoutTheIpv4Identification) {
+  std::size_t frames = 0, altered = 0, passed = 0;
+  Rng rng(1);
+  for (const char* name : {"rxe61_cm", "rxe61_data"})
+    each_frame(name, [&](const CapturedPacket& packet) {
+      SCOPED_TRACE(fmt::format("{}, frame {}", name, packet.frame));
+      Reader r(packet.octets);
+      r.skip(12);
+      const std::uint16_t type = r.be16();
+      const auto roce = RoceHeader::parse(type, r.rest());
+      if (!roce) return;
+      EXPECT_TRUE(is_sealed(roce->header, roce->packet));
+      EXPECT_TRUE(is_sealed_somehow(as_a_socket_sees_it(roce->header), roce->packet));
+      if (roce->header.is_ipv4()) {
+        EXPECT_EQ(identification_of(as_a_socket_sees_it(roce->header), roce->packet), roce->header.identification);
+      }
+      RoceHeader elsewhere = as_a_socket_sees_it(roce->header);
+      elsewhere.source[15] ^= 1;
+      EXPECT_FALSE(is_sealed_somehow(elsewhere, roce->packet));
+      EXPECT_FALSE(is_sealed_somehow(roce->header, roce->packet.first(15)));
+      Bytes octets(roce->packet.begin(), roce->packet.end());
+      seal(elsewhere, octets);
+      EXPECT_TRUE(is_sealed(elsewhere, octets));
+      seal(roce->header, octets);
+      EXPECT_EQ(octets, Bytes(roce->packet.begin(), roce->packet.end()));
+      if (++frames % 4 == 0) expect_altered_found(roce->header, octets, rng, altered, passed);
+    });
+  EXPECT_GT(altered, 10000u);
+  EXPECT_LT(passed, altered / 4096);
 }
 
 std::string words(const std::map<std::string, std::size_t>& counts) {
