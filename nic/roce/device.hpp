@@ -97,6 +97,8 @@ class RoceQp : public parley::roce::QueuePair {
  public:
   /// The manager's own, to find what belongs to the queue pair; ignored here.
   std::uint64_t owner = 0;
+  /// Send requests that are posted and not complete.
+  virtual std::size_t sends_open() const = 0;
 };
 
 /// What the manager of connections must know of a queue pair. The user gets the same as an AsyncEvent.

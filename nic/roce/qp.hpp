@@ -36,6 +36,7 @@ class Qp final : public RoceQp {
   Result<void> attach_multicast(const Gid& group) override;
   Result<void> detach_multicast(const Gid& group) override;
   const parley::roce::QpCounters& counters() const override { return qp_.counters; }
+  std::size_t sends_open() const override { return requester_.open(); }
 
   /// A packet for this queue pair, of any service.
   void handle_packet(Instant now, const PacketFrom& from, const wire::ib::Packet& packet);

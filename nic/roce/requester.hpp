@@ -56,6 +56,8 @@ class Requester {
   /// False as above.
   bool handle_deadline(Instant now);
 
+  /// Requests that are posted and not complete.
+  std::size_t open() const { return sends_.size(); }
   /// A request that has been begun is not complete.
   bool under_way() const { return !sends_.empty() && sends_.front().begun; }
   /// IBA §10.3.1: what is posted completes as flushed.
