@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The lower seam for RoCEv2: InfiniBand packets over UDP port 4791. A PacketMachine is protocol code (connection manager
+// and queue pairs); a driver (UDP sockets, the simulator's IP, a test) owns the addresses, makes and checks the ICRC, which
+// covers headers that only it knows, and moves the packets.
+//
+// Driver's loop: feed one handle_*; then drain poll_command() and poll_packet(); then arm next_deadline().
+#pragma once
+#include <cstdint>
+
+#include "parley/address.hpp"
+#include "parley/bytes.hpp"
+#include "parley/result.hpp"
+#include "parley/time.hpp"
+
+namespace parley {
+
+/// Names a use of an address; chosen by the machine, never reused. 0 is none.
+using BindId = std::uint64_t;
+
+/// How a packet goes, or came.
+struct PacketPath {
+  Address local, peer;             ///< their ports say nothing
+  std::uint16_t source_port = 0;   ///< UDP, for packets that are sent; a driver may have to use another
+  std::uint8_t traffic_class = 0;  ///< the low two bits are ECN
+  std::uint8_t hop_limit = 64;     ///< of packets that are sent
+};
+
+struct PacketCommand {
+  enum class Kind : std::uint8_t {
+    bind,  ///< receive on `local`, or on the address that leads to `peer`; answered by handle_bound or handle_bind_failed
+    release,  ///< `id` is done with its address, or with the wait for it
+  };
+  Kind kind = Kind::bind;
+  BindId id = 0;
+  Address local{};  ///< bind: where; any(): all addresses of the host if `peer` is any() too, else the one towards it
+  Address peer{};   ///< bind: any() of its family: none
+};
+
+class PacketMachine {
+ public:
+  virtual ~PacketMachine() = default;
+
+  /// `local` is the address, any() if it is all of them; its port says nothing.
+  virtual void handle_bound(Instant now, BindId id, const Address& local) = 0;
+  virtual void handle_bind_failed(Instant now, BindId id, const Error& why, const Address& local) = 0;
+  /// `packet` is from the BTH to the ICRC, which was right.
+  virtual void handle_packet(Instant now, const PacketPath& from, ConstBytes packet) = 0;
+  /// The system says that nothing on `path` can be reached (an ICMP error, no route); advice, not proof.
+  virtual void handle_unreachable(Instant now, const PacketPath& path, std::error_code why) = 0;
+  virtual void handle_deadline(Instant now) = 0;
+
+  virtual bool poll_command(PacketCommand& out) = 0;
+  /// Writes the next packet, from the BTH to its pad and at most packet_max octets, into `out`, which has that room and four octets
+  /// more for the driver's ICRC; returns its size, 0 when there is none.
+  virtual std::size_t poll_packet(Instant now, PacketPath& to, MutBytes out) = 0;
+  virtual Instant next_deadline() const = 0;
+
+  /// The largest MTU and all headers that can be before it.
+  static constexpr std::size_t packet_max = 4096 + 64;
+};
+
+}  // namespace parley

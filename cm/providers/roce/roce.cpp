@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Endpoints and commands: arguments are checked at once, and most is done at the driver's next turn.
+#include <algorithm>
+#include <new>
+
+#include "base/assert.hpp"
+#include "cm/providers/roce/roce_impl.hpp"
+
+namespace parley::cm {
+namespace roce {
+namespace {
+
+constexpr std::uint32_t small_qp_depth = 2;
+constexpr std::uint16_t port_first = 32768, port_last = 60999;  // as Linux's net.ipv4.ip_local_port_range
+constexpr std::uint16_t depth_max = 255;                        // rdma_conn_param's 8 bits
+
+auto stale() { return fail(Errc::wrong_state, "the id is not a connection, or it was destroyed"); }
+auto not_deciding() {
+  return fail(Errc::wrong_state, "only a connection that waits for accept() or reject() allows this");
+}
+
+Result<ib::Options> ib_options(const TransportOptions& options) {
+  if (std::holds_alternative<std::monostate>(options)) return ib::Options{};
+  const auto* ib = std::get_if<ib::Options>(&options);
+  if (ib == nullptr) return fail(Errc::unsupported, "`transport` holds MPA's options; RoCE has ib::Options");
+  if (ib->retry_count > 7 || ib->rnr_retry_count > 7)
+    return fail(Errc::invalid_argument, "ib::Options: retry_count is {a} and rnr_retry_count {b}; each is at most 7",
+                ib->retry_count, ib->rnr_retry_count);
+  if (ib->reply_timeout < Duration{})
+    return fail(Errc::invalid_argument, "ib::Options::reply_timeout is {a} ns; it is at least 0",
+                ib->reply_timeout.count());
+  return *ib;
+}
+
+}  // namespace
+
+Roce::Roce(const RoceProviderOptions& options, ibcm::Agent agent, std::unique_ptr<nic::roce::RoceDevice> device)
+    : options_(options),
+      rng_(options.seed),
+      agent_(std::move(agent)),
+      device_(std::move(device)),
+      shown_(device_.get()) {
+  last_port_ = static_cast<std::uint16_t>(rng_.between(port_first, port_last));
+}
+
+Roce::~Roce() = default;
+
+void Roce::start(Core& core) {
+  PARLEY_ASSERT(core_ == nullptr);  // a provider serves one Manager
+  core_ = &core;
+}
+
+Slot& Roce::slot_for(EndpointId id) {
+  const std::size_t slot = EndpointTable::slot(id);
+  if (slot >= slots_.size()) slots_.resize(slot + 1);
+  return slots_[slot];
+}
+
+Connection* Roce::find(EndpointId endpoint) const {
+  const std::size_t slot = EndpointTable::slot(endpoint);
+  if (endpoint == 0 || slot >= slots_.size()) return nullptr;
+  Connection* c = slots_[slot].connection.get();
+  return c != nullptr && c->id == endpoint ? c : nullptr;
+}
+
+Listener* Roce::find_listener(EndpointId endpoint) const {
+  const std::size_t slot = EndpointTable::slot(endpoint);
+  if (endpoint == 0 || slot >= slots_.size()) return nullptr;
+  Listener* l = slots_[slot].listener.get();
+  return l != nullptr && l->id == endpoint ? l : nullptr;
+}
+
+Connection* Roce::by_cm(ibcm::ConnectionId id) const {
+  const auto at = by_cm_.find(id);
+  return at == by_cm_.end() ? nullptr : find(at->second);
+}
+
+// The agent still owes the peer what it owes, and remembers what it must.
+void Roce::leave_agent(Connection& c) {
+  if (c.cm == 0) return;
+  by_cm_.erase(c.cm);
+  agent_.destroy(now_, std::exchange(c.cm, 0));
+}
+
+void Roce::free_slot(EndpointId endpoint) {
+  Slot& slot = slots_[EndpointTable::slot(endpoint)];
+  if (slot.connection) {
+    Connection& c = *slot.connection;
+    set_deadline(c, never);
+    leave_agent(c);
+    release(c.bind);
+    drop_qp(c);
+    slot.connection.reset();
+  }
+  if (slot.listener) {
+    Listener& l = *slot.listener;
+    if (const auto at = ports_.find(l.address.port); at != ports_.end()) {
+      std::erase(at->second, l.id);
+      if (at->second.empty()) {
+        agent_.unlisten(wire::ib::service_id_of(wire::ib::PortSpace::tcp, l.address.port));
+        ports_.erase(at);
+      }
+    }
+    release(l.bind);
+    slot.listener.reset();
+  }
+  std::erase(closing_, endpoint);
+  core_->release(endpoint);
+}
+
+Result<void> Roce::make_qp(Connection& c, const QpInit* init) {
+  QpInit small{.max_send_wr = small_qp_depth, .max_recv_wr = small_qp_depth};
+  if (init == nullptr) {
+    auto pd = device_->alloc_pd();
+    if (!pd) return tl::unexpected(pd.error());
+    c.own.pd = small.pd = *pd;
+    auto cq = device_->create_cq(2 * small_qp_depth);
+    if (!cq) {
+      drop_qp(c);
+      return tl::unexpected(cq.error());
+    }
+    c.own.cq = std::move(*cq);
+    small.send_cq = small.recv_cq = c.own.cq.get();
+    init = &small;
+  }
+  if (init->type != QpType::rc)
+    return fail(Errc::unsupported, "QpInit::type is not RC; connections of other types are not there in this version");
+  auto qp = device_->create_roce_qp(*init);
+  // Receives can be posted from INIT on.
+  const QpAttr attr{.state = QpState::init,
+                    .access = Access::remote_write | Access::remote_read | Access::remote_atomic,
+                    .pkey_index = std::uint16_t{0},
+                    .port_num = std::uint8_t{1}};
+  const Result<void> ready = qp ? (*qp)->modify(attr) : Result<void>(tl::unexpected(qp.error()));
+  if (!ready) {
+    if (qp) qp->reset();
+    drop_qp(c);
+    return ready;
+  }
+  c.qp = std::move(*qp);
+  c.qp->owner = c.id;
+  return {};
+}
+
+void Roce::drop_qp(Connection& c) {
+  c.qp.reset();
+  c.own.cq.reset();
+  if (c.own.pd != 0) (void)device_->dealloc_pd(std::exchange(c.own.pd, 0));
+}
+
+Device* Roce::device(EndpointId endpoint) const { return find(endpoint) == nullptr ? nullptr : shown_; }
+
+Result<Limits> Roce::limits(const TransportOptions& options, Depths) const {
+  if (const auto checked = ib_options(options); !checked) return tl::unexpected(checked.error());
+  return private_data_max;
+}
+
+Result<Limits> Roce::limits(EndpointId endpoint) const {
+  const Connection* c = find(endpoint);
+  if (c == nullptr) return stale();
+  if (c->phase != Phase::deciding) return not_deciding();
+  return private_data_max;
+}
+
+// The system's routing table decides when an address is bound.
+Result<Route> Roce::resolve(const Address& peer, const std::optional<Address>& local) {
+  return Route{shown_, local.value_or(Address::any(peer.family, 0))};
+}
+
+Result<void> Roce::listen(EndpointId endpoint, const Address& local, const ListenOptions& options) {
+  const auto ib = ib_options(options.transport);
+  if (!ib) return tl::unexpected(ib.error());
+  slot_for(endpoint).listener = std::make_unique<Listener>(
+      Listener{.id = endpoint, .address = local, .depths = {options.ird, options.ord}, .options = *ib});
+  return {};
+}
+
+Result<void> Roce::connect(EndpointId endpoint, const Address& peer, const ConnectOptions& options) {
+  const auto ib = ib_options(options.transport);
+  if (!ib) return tl::unexpected(ib.error());
+  auto made = std::make_unique<Connection>();
+  Connection& c = *made;
+  c.id = endpoint;
+  c.peer = peer;
+  c.asked_local = options.local;
+  c.depths = {std::min(options.ird, depth_max), std::min(options.ord, depth_max)};
+  c.options = *ib;
+  c.reply_timeout = ib->reply_timeout > Duration{} ? ib->reply_timeout : options_.reply_timeout;
+  c.private_data.assign(options.private_data.begin(), options.private_data.end());
+  if (auto qp = make_qp(c, options.qp ? &*options.qp : nullptr); !qp) return qp;
+  begin_trace(c);
+  slot_for(endpoint).connection = std::move(made);
+  return {};
+}
+
+Result<QueuePair*> Roce::create_qp(EndpointId endpoint, const QpInit& init) {
+  Connection* c = find(endpoint);
+  if (c == nullptr) return stale();
+  if (c->qp) return fail(Errc::wrong_state, "the id has a queue pair already");
+  if (c->phase != Phase::deciding) return not_deciding();
+  if (auto made = make_qp(*c, &init); !made) return tl::unexpected(made.error());
+  return c->qp.get();
+}
+
+QueuePair* Roce::qp(EndpointId endpoint) {
+  const Connection* c = find(endpoint);
+  return c == nullptr ? nullptr : c->qp.get();
+}
+
+Result<Address> Roce::local_address(EndpointId endpoint) const {
+  if (const Listener* l = find_listener(endpoint)) return l->address;
+  const Connection* c = find(endpoint);
+  if (c == nullptr) return stale();
+  if (c->local.port == 0) return fail(Errc::wrong_state, "there is no local address yet: it is bound at the next turn");
+  return c->local;
+}
+
+Result<Address> Roce::peer_address(EndpointId endpoint) const {
+  const Connection* c = find(endpoint);
+  if (c == nullptr) return stale();
+  return c->peer;
+}
+
+Result<void> Roce::accept(EndpointId endpoint, const AcceptOptions& options) {
+  Connection& c = *find(endpoint);
+  const auto ib = ib_options(options.transport);
+  if (!ib) return tl::unexpected(ib.error());
+  if (!c.qp)
+    if (auto made = make_qp(c, options.qp ? &*options.qp : nullptr); !made) return made;
+  if (!std::holds_alternative<std::monostate>(options.transport)) c.options = *ib;
+  if (ib->reply_timeout > Duration{}) c.reply_timeout = ib->reply_timeout;
+  // What the peer offers is the bound (IBA §12.7.29, §12.7.30).
+  c.depths = {std::min(options.ird.value_or(c.depths.ird), c.offered.ird),
+              std::min(options.ord.value_or(c.depths.ord), c.offered.ord)};
+  c.private_data.assign(options.private_data.begin(), options.private_data.end());
+  c.accept = true;
+  enter(c, Phase::decided);
+  return {};
+}
+
+Result<void> Roce::reject(EndpointId endpoint, ConstBytes private_data) {
+  Connection& c = *find(endpoint);
+  c.private_data.assign(private_data.begin(), private_data.end());
+  c.accept = false;
+  enter(c, Phase::decided);
+  return {};
+}
+
+Result<void> Roce::disconnect(EndpointId endpoint) {
+  Connection* c = find(endpoint);
+  if (c == nullptr) return stale();
+  if (c->phase != Phase::open) return fail(Errc::wrong_state, "only an established connection can be disconnected");
+  enter(*c, Phase::closing);
+  return {};
+}
+
+void Roce::destroy(EndpointId endpoint) noexcept {
+  Connection* c = find(endpoint);
+  if (c == nullptr) {
+    if (find_listener(endpoint) != nullptr) free_slot(endpoint);
+    return;
+  }
+  try {
+    // reject() and destroy() in one breath: the peer still gets the answer.
+    if (c->phase == Phase::decided && !c->accept) (void)agent_.reject(now_, c->cm, {.private_data = c->private_data});
+  } catch (const std::bad_alloc&) {  // the peer hears nothing, as of a lost message
+  }
+  trace_destroyed(*c);
+  free_slot(endpoint);
+}
+
+std::uint16_t Roce::next_port() {
+  last_port_ = last_port_ >= port_last ? port_first : static_cast<std::uint16_t>(last_port_ + 1);
+  return last_port_;
+}
+
+bool Roce::has_work() const {
+  return core_->has_noted() || !commands_.empty() || agent_.has_event() || agent_.has_transmit() ||
+         device_->has_transmit();
+}
+
+Instant Roce::next_deadline() const {
+  return std::min(
+      {deadlines_.next(), core_->retries.next_deadline(), agent_.next_deadline(), device_->next_deadline()});
+}
+
+void Roce::handle_deadline(Instant now) {
+  now_ = now;
+  core_->for_each_noted([&](EndpointId id) { carry_out(id, now); });
+  device_->handle_deadline(now);
+  agent_.handle_deadline(now);
+  while (const auto due = deadlines_.pop_due(now))
+    if (Connection* c = slots_[*due].connection.get()) on_deadline(*c, now);
+  while (const auto late = core_->retries.pop_late(now))
+    if (Connection* c = find(*late)) out_of_time(*c, now);
+  settle(now);
+}
+
+}  // namespace roce
+
+Result<void> check_options(const RoceProviderOptions& options) {
+  const auto positive = [](Duration time, std::string_view sentence) -> Result<void> {
+    if (time > Duration{}) return {};
+    return fail(Errc::invalid_argument, sentence, time.count());
+  };
+  if (options.mtu < Mtu::octets_256 || options.mtu > Mtu::octets_4096)
+    return fail(Errc::invalid_argument, "RoceProviderOptions::mtu is {a}; it is 1 to 5",
+                static_cast<std::int64_t>(options.mtu));
+  if (options.ack_timeout == 0 || options.ack_timeout > 31)
+    return fail(Errc::invalid_argument, "RoceProviderOptions::ack_timeout is {a}; it is 1 to 31", options.ack_timeout);
+  if (auto r = positive(options.reply_timeout, "RoceProviderOptions::reply_timeout is {a} ns; it is more than 0"); !r)
+    return r;
+  if (auto r = positive(options.resend_first, "RoceProviderOptions::resend_first is {a} ns; it is more than 0"); !r)
+    return r;
+  if (options.resend_cap < options.resend_first)
+    return fail(Errc::invalid_argument,
+                "RoceProviderOptions::resend_cap is {a} ns, and resend_first {b}, which is more",
+                options.resend_cap.count(), options.resend_first.count());
+  return positive(options.linger, "RoceProviderOptions::linger is {a} ns; it is more than 0");
+}
+
+std::unique_ptr<RoceProvider> make_roce_provider(const RoceProviderOptions& options) {
+  ibcm::AgentOptions cm;
+  cm.ca_guid = options.ca_guid;
+  cm.seed = options.seed;
+  cm.timers = {.kind = ibcm::Timers::Kind::back_off,
+               .first = options.resend_first,
+               .cap = options.resend_cap,
+               .total = options.reply_timeout};
+  auto agent = ibcm::Agent::create(cm);
+  nic::roce::DeviceOptions nic;
+  nic.port_mtu = options.mtu;
+  nic.seed = options.seed;
+  nic.first_qpn = nic.first_srqn = 0;  // one of many hosts at an address may have gone before
+  auto device = nic::roce::make_device(nic);
+  PARLEY_ASSERT(agent.has_value() && device.has_value());
+  return std::make_unique<roce::Roce>(options, std::move(*agent), std::move(*device));
+}
+
+}  // namespace parley::cm

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The RoCE provider: the InfiniBand CM (cm/ibcm) and software queue pairs (nic/roce) over any PacketPort driver. Pure.
+// How a connection goes through it: docs/roce.md.
+#pragma once
+#include <memory>
+
+#include "base/packet_port.hpp"
+#include "cm/provider.hpp"
+#include "parley/roce_options.hpp"
+
+namespace parley::cm {
+
+/// Both seams in one object: Provider upwards, PacketMachine downwards.
+class RoceProvider : public Provider, public PacketMachine {
+ public:
+  /// Commands or posted work wait for the driver's next turn.
+  virtual bool has_work() const = 0;
+  virtual std::size_t endpoint_count() const = 0;
+};
+
+/// Errors: invalid_argument, with the option's name.
+Result<void> check_options(const RoceProviderOptions& options);
+/// `options` have passed check_options; ca_guid and seed are not 0.
+std::unique_ptr<RoceProvider> make_roce_provider(const RoceProviderOptions& options);
+
+}  // namespace parley::cm

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What agent and device say, and how connections end.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "cm/providers/roce/roce_impl.hpp"
+
+namespace parley::cm::roce {
+
+void Roce::on_event(Instant now, ibcm::Event& event) {
+  if (auto* request = std::get_if<ibcm::RequestReceived>(&event)) return on_request(now, *request);
+  if (std::holds_alternative<ibcm::TurnedAway>(event)) return;  // the Manager's bounds are below the agent's
+  if (auto* sidr = std::get_if<ibcm::SidrRequested>(&event)) return agent_.destroy(now, sidr->id);
+  const auto id_in = [](const auto& e) -> ibcm::ConnectionId {
+    if constexpr (requires { e.id; })
+      return e.id;
+    else
+      return 0;
+  };
+  Connection* c = by_cm(std::visit(id_in, event));
+  if (c == nullptr) return;
+  if (auto* reply = std::get_if<ibcm::ReplyReceived>(&event)) {
+    if (c->phase == Phase::requesting) on_reply(*c, now, *reply);
+  } else if (std::holds_alternative<ibcm::Ready>(event)) {
+    if (c->phase == Phase::accepting) established(*c, now, {});
+  } else if (auto* rejected = std::get_if<ibcm::Rejected>(&event)) {
+    if (c->phase != Phase::over) on_rejected(*c, now, *rejected);
+  } else if (auto* failed = std::get_if<ibcm::Failed>(&event)) {
+    if (c->live()) return disconnected(*c, std::move(failed->why), false);
+    if (c->phase == Phase::over) return;
+    // By the names that connections over a NIC have.
+    failed->why.step = c->initiator ? ib::step::wait_reply : ib::step::wait_ready;
+    fail_setup(*c, now, std::move(failed->why));
+  } else if (std::holds_alternative<ibcm::DisconnectRequested>(event)) {
+    on_disconnect_requested(*c, now);
+  } else if (auto* over = std::get_if<ibcm::Disconnected>(&event)) {
+    on_disconnected(*c, *over);
+  } else if (std::holds_alternative<ibcm::TimewaitExit>(event)) {
+    if (c->told_end) tell(*c, TimewaitExit{id_of(*c)});
+    leave_agent(*c);
+  } else if (auto* alternate = std::get_if<ibcm::AlternateRequested>(&event)) {
+    // RoCE has no paths that the connection manager could load (IBA A17).
+    (void)agent_.answer_alternate(now, alternate->id, {.status = wire::ib::ApStatus::unsupported});
+  }
+}
+
+void Roce::on_notice(Instant now, const nic::roce::QpNotice& notice) {
+  Connection* c = notice.qp == nullptr ? nullptr : find(notice.qp->owner);
+  if (c == nullptr) return;
+  using Kind = QueuePairEvent::Kind;
+  if (notice.kind == Kind::comm_est && c->phase == Phase::accepting) {
+    (void)agent_.communication_established(now, c->cm);  // IBA §12.9.7.2
+  } else if (notice.kind == Kind::qp_fatal && c->live()) {
+    hang_up(*c, now);
+    disconnected(*c,
+                 plain_failure(step::data, Errc::terminated, {}, "the queue pair went to ERR",
+                               "the first completion that failed has the status; docs/verbs.md explains it"),
+                 false);
+  }
+}
+
+// The peer has ended the connection; what it sent before is in the completion queue by now.
+void Roce::on_disconnect_requested(Connection& c, Instant now) {
+  if (!c.live()) {
+    if (c.phase == Phase::accepting) established(c, now, {});  // the RTU was lost; the DREQ says as much
+    if (!c.live()) return;
+  }
+  c.peer_left = true;
+  hang_up(c, now);
+}
+
+void Roce::on_disconnected(Connection& c, ibcm::Disconnected& event) {
+  if (!c.live()) return;
+  const bool asked = c.phase == Phase::closing;
+  if (c.forced)
+    return disconnected(
+        c,
+        plain_failure(step::closing, Errc::timed_out, {}, "requests were not complete when the time for them was over",
+                      "raise RoceProviderOptions::linger, or see why the peer takes so long"),
+        false);
+  if (c.left != 0)
+    return disconnected(
+        c,
+        plain_failure(asked ? step::closing : step::data, Errc::peer_closed, {},
+                      fmt::format("a disconnect while {} were not complete", counted(c.left, "request")),
+                      "agree on who disconnects, and when"),
+        false);
+  disconnected(c, std::move(event.why), event.graceful);
+}
+
+void Roce::on_deadline(Connection& c, Instant now) {
+  record(c, trace::TimerExpired{c.phase == Phase::waiting ? std::string_view("back_off") : "linger"});
+  if (c.phase == Phase::waiting) return start_attempt(c, now);
+  if (c.phase != Phase::closing) return;
+  if (!c.asked) {  // linger is over; the peer is told all the same
+    c.forced = true;
+    hang_up(c, now);
+    return set_deadline(c, after(now, options_.linger));
+  }
+  disconnected(c,
+               plain_failure(step::closing, Errc::timed_out, {}, "no answer to the disconnect (DREQ)",
+                             "check that the peer is up"),
+               false);
+  leave_agent(c);
+}
+
+// The time for all attempts is over.
+void Roce::out_of_time(Connection& c, Instant now) {
+  if (!c.initiator || c.phase > Phase::requesting) return;
+  const Step& step = c.phase == Phase::requesting ? ib::step::wait_reply : ib::step::resolve_addr;
+  fail_setup(c, now, cm::out_of_time(step, core_->retries.timeout(c.id)));
+}
+
+// Requests that are posted go first, as Id::disconnect() promises.
+void Roce::check_closing(Connection& c, Instant now) {
+  if (c.phase != Phase::closing || c.asked || c.qp->sends_open() != 0) return;
+  hang_up(c, now);
+  set_deadline(c, after(now, options_.linger));
+}
+
+/// DREQ, or DREP if the peer's DREQ has come. What is posted is flushed.
+void Roce::hang_up(Connection& c, Instant now) {
+  if (std::exchange(c.asked, true)) return;
+  c.left = c.qp->sends_open();
+  if (c.qp->state() != QpState::err) (void)c.qp->modify({.state = QpState::err});
+  if (c.cm != 0) (void)agent_.disconnect(now, c.cm, {});
+}
+
+void Roce::disconnected(Connection& c, Failure why, bool graceful) {
+  set_deadline(c, never);
+  tell(c, Disconnected{.id = id_of(c), .graceful = graceful, .why = std::move(why)});
+  c.told_end = true;
+  end(c);
+}
+
+// For the user it is over but for TimewaitExit.
+void Roce::end(Connection& c) {
+  enter(c, Phase::over);
+  std::erase(closing_, c.id);
+  core_->retries.forget(c.id);
+  core_->ids.find(c.id)->over = true;
+}
+
+}  // namespace parley::cm::roce

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The inside of the RoCE provider: one Connection per endpoint, driven by the connection manager's agent and the queue
+// pairs' device from below and by commands from above. IBA vol. 1 §12, Annexes A11 and A17.
+//
+// Phase      | input                          | next       | what happens
+// -----------|--------------------------------|------------|-----------------------------------------------------------
+// noted      | the driver's turn              | binding    | an address of this host towards the peer is asked for
+// binding    | bound                          | requesting | REQ
+// binding..  | refused, REJ, time-out, ICMP   | waiting    | Retrying, if cm/retries.hpp knows an address
+// requesting |                                | over       | ConnectFailed
+// waiting    | the wait is over               | binding    | a new REQ
+// requesting | REP                            | open       | RTR, RTS, RTU; Established
+// requesting | REJ by the peer's program      | over       | Rejected
+// (listener) | REQ                            | deciding   | ConnectRequest
+// deciding   | accept()                       | decided    | queued for the driver's turn
+// decided    | the driver's turn              | accepting  | RTR, REP
+// accepting  | RTU, or the first packet       | open       | RTS; Established
+// accepting  | REJ, time-out                  | over       | ConnectFailed
+// deciding.. | reject()                       | over       | REJ; no event
+// open       | disconnect()                   | closing    | posted requests complete first, or linger ends; then DREQ
+// open       | DREQ                           | over       | DREP; Disconnected
+// open       | the queue pair failed          | over       | DREQ; Disconnected
+// closing    | DREP, DREQ, linger             | over       | Disconnected
+// over       | time-wait is over              | over       | TimewaitExit, behind Disconnected
+// waiting..  | ConnectOptions::timeout        | over       | ConnectFailed; not behind requesting
+#pragma once
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/after.hpp"
+#include "base/deadline_queue.hpp"
+#include "base/trace.hpp"
+#include "cm/core.hpp"
+#include "cm/failure_text.hpp"
+#include "cm/ibcm/agent.hpp"
+#include "cm/providers/roce/roce.hpp"
+#include "cm/trace_events.hpp"
+#include "nic/roce/device.hpp"
+#include "wire/ib/cma.hpp"
+
+namespace parley::cm::roce {
+
+enum class Phase : std::uint8_t {
+  noted,
+  waiting,
+  binding,
+  requesting,
+  deciding,
+  decided,
+  accepting,
+  open,
+  closing,
+  over
+};
+
+/// A queue pair that nobody asked for, with queues of its own.
+struct OwnQueues {
+  std::unique_ptr<CompletionQueue> cq;
+  PdHandle pd = 0;
+};
+
+struct Connection {
+  EndpointId id = 0;
+  Phase phase = Phase::noted;
+  bool initiator = true;
+  bool accept = false;        // decided
+  bool asked = false;         // closing: the DREQ is out
+  bool forced = false;        // linger ended it
+  bool told_end = false;      // Disconnected was its last event
+  bool peer_left = false;     // the peer's DREQ has come
+  ibcm::ConnectionId cm = 0;  // 0: none, or none any more
+  BindId bind = 0;
+  Address local{}, peer{};
+  std::optional<Address> asked_local{};
+  Depths depths{};   // asked, then in force
+  Depths offered{};  // responder: by the peer
+  ib::Options options;
+  Duration reply_timeout{};
+  Bytes private_data;            // of the REQ, or of the decision
+  std::uint32_t psn = 0;         // what the peer begins with
+  std::uint32_t remote_psn = 0;  // what this side begins with
+  std::uint32_t remote_qpn = 0;
+  std::uint8_t ack_timeout = 0;
+  std::uint8_t rnr_retry = 7;  // what the peer asks of this side
+  Mtu mtu = Mtu::octets_1024;
+  wire::ib::CmPath path;  // from this side's view
+  std::size_t left = 0;   // requests that were not complete at the end
+  Instant start{};
+  Steps steps;
+  OwnQueues own;  // before the queue pair, which uses it
+  std::unique_ptr<nic::roce::RoceQp> qp;
+  std::unique_ptr<trace::Scope> trace;  // null: nobody listens
+  /// The program has had Established, and no end.
+  bool live() const { return phase == Phase::open || phase == Phase::closing; }
+};
+
+struct Listener {
+  EndpointId id = 0;
+  bool up = false;
+  BindId bind = 0;
+  Address address{};
+  Depths depths{};
+  ib::Options options;
+};
+
+/// At most one of the two.
+struct Slot {
+  std::unique_ptr<Connection> connection;
+  std::unique_ptr<Listener> listener;
+};
+
+class Roce final : public RoceProvider {
+ public:
+  explicit Roce(const RoceProviderOptions& options, ibcm::Agent agent, std::unique_ptr<nic::roce::RoceDevice> device);
+  ~Roce() override;
+
+  // Provider
+  void start(Core& core) override;
+  std::span<Device* const> devices() override { return {&shown_, 1}; }
+  Device* device(EndpointId endpoint) const override;
+  Result<Limits> limits(const TransportOptions& options, Depths depths) const override;
+  Result<Limits> limits(EndpointId endpoint) const override;
+  Result<Route> resolve(const Address& peer, const std::optional<Address>& local) override;
+  Result<void> listen(EndpointId endpoint, const Address& local, const ListenOptions& options) override;
+  Result<void> connect(EndpointId endpoint, const Address& peer, const ConnectOptions& options) override;
+  Result<QueuePair*> create_qp(EndpointId endpoint, const QpInit& init) override;
+  QueuePair* qp(EndpointId endpoint) override;
+  Result<Address> local_address(EndpointId endpoint) const override;
+  Result<Address> peer_address(EndpointId endpoint) const override;
+  Result<void> accept(EndpointId endpoint, const AcceptOptions& options) override;
+  Result<void> reject(EndpointId endpoint, ConstBytes private_data) override;
+  Result<void> disconnect(EndpointId endpoint) override;
+  void destroy(EndpointId endpoint) noexcept override;
+  bool has_events() const override { return device_->has_events(); }
+
+  // RoceProvider
+  bool has_work() const override;
+  std::size_t endpoint_count() const override { return core_->ids.alive(); }
+
+  // PacketMachine
+  void handle_bound(Instant now, BindId id, const Address& local) override;
+  void handle_bind_failed(Instant now, BindId id, const Error& why, const Address& local) override;
+  void handle_packet(Instant now, const PacketPath& from, ConstBytes packet) override;
+  void handle_unreachable(Instant now, const PacketPath& path, std::error_code why) override;
+  void handle_deadline(Instant now) override;
+  bool poll_command(PacketCommand& out) override;
+  std::size_t poll_packet(Instant now, PacketPath& to, MutBytes out) override;
+  Instant next_deadline() const override;
+
+ private:
+  // roce.cpp: endpoints and commands
+  Slot& slot_for(EndpointId id);
+  Connection* find(EndpointId endpoint) const;
+  Listener* find_listener(EndpointId endpoint) const;
+  Connection* by_cm(ibcm::ConnectionId id) const;
+  void free_slot(EndpointId endpoint);
+  Result<void> make_qp(Connection& c, const QpInit* init);
+  void drop_qp(Connection& c);
+  void set_deadline(Connection& c, Instant at) { deadlines_.set(EndpointTable::slot(c.id), at); }
+  Id id_of(const Connection& c) const { return core_->id(c.id); }
+  void leave_agent(Connection& c);
+  std::uint16_t next_port();
+  std::uint32_t next_psn() { return static_cast<std::uint32_t>(rng_.below(1U << 24)); }
+
+  // roce_packets.cpp: addresses and packets
+  BindId bind(EndpointId owner, const Address& local, const Address& peer);
+  void release(BindId& bind);
+  std::optional<std::uint8_t> gid_index(const Address& local);
+  Address address_of(const Gid& gid, std::uint16_t port) const;
+  void settle(Instant now);
+  bool settle_once(Instant now);
+
+  // roce_setup.cpp: from nothing to Established or to a failure
+  void carry_out(EndpointId id, Instant now);
+  void start_listening(Listener& l, const Address& local);
+  void start_attempt(Connection& c, Instant now);
+  void request(Connection& c, Instant now);
+  Listener* listener_for(const wire::ib::CmaService& service, const Address& local) const;
+  std::unique_ptr<Connection> connection_of(const Listener& l, const ibcm::RequestReceived& event, const Address& local,
+                                            const Address& peer);
+  void on_request(Instant now, ibcm::RequestReceived& event);
+  void refuse(Instant now, ibcm::ConnectionId id, wire::ib::CmReject reason);
+  void decide(Connection& c, Instant now);
+  void on_reply(Connection& c, Instant now, ibcm::ReplyReceived& event);
+  void on_rejected(Connection& c, Instant now, ibcm::Rejected& event);
+  void established(Connection& c, Instant now, Bytes private_data);
+  Result<void> to_rtr(Connection& c);
+  Result<void> to_rts(Connection& c);
+  bool try_again(Connection& c, Instant now, Failure& why);
+  void fail_setup(Connection& c, Instant now, Failure why);
+  void give_way(EndpointId who, Instant now);
+  ib::Parameters parameters_of(const Connection& c) const;
+
+  // roce_end.cpp: events of the agent and the device, and how connections end
+  void on_event(Instant now, ibcm::Event& event);
+  void on_notice(Instant now, const nic::roce::QpNotice& notice);
+  void on_deadline(Connection& c, Instant now);
+  void out_of_time(Connection& c, Instant now);
+  void check_closing(Connection& c, Instant now);
+  void hang_up(Connection& c, Instant now);
+  void on_disconnect_requested(Connection& c, Instant now);
+  void on_disconnected(Connection& c, ibcm::Disconnected& event);
+  void disconnected(Connection& c, Failure why, bool graceful);
+  void end(Connection& c);
+
+  // roce_trace.cpp
+  void begin_trace(Connection& c);
+  void enter(Connection& c, Phase phase);
+  void trace_destroyed(Connection& c) noexcept;
+  void trace_refused(const Listener& l, Scarce scarce, const Address& peer);
+  template <class E>
+  void record(const Connection& c, const E& event) {
+    trace::record(c.trace.get(), event);
+  }
+  template <class E>
+  void tell(const Connection& c, E&& event) {
+    if (c.trace) [[unlikely]]
+      cm::trace_event(*c.trace, Event(event));
+    core_->events.push(std::forward<E>(event));
+  }
+
+  RoceProviderOptions options_;
+  Rng rng_;
+  ibcm::Agent agent_;
+  std::unique_ptr<nic::roce::RoceDevice> device_;  // before slots_: queue pairs go first
+  Device* shown_ = nullptr;
+  Core* core_ = nullptr;
+  std::vector<Slot> slots_;                                 // by EndpointTable::slot
+  std::map<ibcm::ConnectionId, EndpointId> by_cm_;          // at most one per connection
+  std::map<std::uint16_t, std::vector<EndpointId>> ports_;  // listeners that are up, by port
+  std::map<BindId, EndpointId> binds_;                      // at most one per endpoint
+  std::map<Gid, std::pair<std::uint8_t, Address>> gids_;    // this side's, with their scope; at most gids_max
+  std::vector<EndpointId> closing_;                         // wait for their requests to complete
+  std::deque<PacketCommand> commands_;                      // at most two per endpoint
+  DeadlineQueue deadlines_;
+  BindId last_bind_ = 0;
+  std::uint16_t last_port_ = 0;
+  Instant now_{};
+  std::uint64_t connections_traced_ = 0;
+};
+inline constexpr std::size_t gids_max = 256;
+
+/// Of the IP port spaces: a REQ has 92 octets, of which 36 are the IP header (IBA Annex A11).
+inline constexpr Limits private_data_max{.request = 56, .reply = 196, .reject = 148};
+
+}  // namespace parley::cm::roce

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Addresses, and packets between the driver, the device and the agent.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cm/providers/roce/roce_impl.hpp"
+
+namespace parley::cm::roce {
+namespace {
+
+constexpr int rounds_max = 64;  // of what device and agent have for each other, in one turn
+
+Address without_port(Address address) {
+  address.port = 0;
+  return address;
+}
+
+}  // namespace
+
+BindId Roce::bind(EndpointId owner, const Address& local, const Address& peer) {
+  const BindId id = ++last_bind_;
+  binds_[id] = owner;
+  commands_.push_back(
+      {.kind = PacketCommand::Kind::bind, .id = id, .local = without_port(local), .peer = without_port(peer)});
+  return id;
+}
+
+void Roce::release(BindId& bind) {
+  if (bind == 0) return;
+  binds_.erase(bind);
+  commands_.push_back({.kind = PacketCommand::Kind::release, .id = std::exchange(bind, 0)});
+}
+
+bool Roce::poll_command(PacketCommand& out) {
+  if (commands_.empty()) return false;
+  out = commands_.front();
+  commands_.pop_front();
+  return true;
+}
+
+void Roce::handle_bound(Instant now, BindId id, const Address& local) {
+  now_ = now;
+  const auto owner = binds_.find(id);
+  if (owner == binds_.end()) return;
+  if (Listener* l = find_listener(owner->second)) return start_listening(*l, local);
+  Connection* c = find(owner->second);
+  if (c == nullptr || c->phase != Phase::binding) return;
+  c->local.family = local.family;
+  c->local.octets = local.octets;
+  c->local.scope_id = local.scope_id;
+  request(*c, now);
+  settle(now);
+}
+
+void Roce::handle_bind_failed(Instant now, BindId id, const Error& why, const Address& local) {
+  now_ = now;
+  const auto owner = binds_.find(id);
+  if (owner == binds_.end()) return;
+  const EndpointId endpoint = owner->second;
+  binds_.erase(owner);
+  if (Listener* l = find_listener(endpoint)) {
+    l->bind = 0;
+    Failure out = listen_failure(ib::step::send_request, why, l->address);
+    if (!why.sentence().empty())
+      out.received = fmt::format("cannot listen on {}: {}", l->address.to_string(), why.sentence());
+    core_->events.push(ConnectFailed{core_->id(l->id), std::move(out), true});
+    return;
+  }
+  Connection* c = find(endpoint);
+  if (c == nullptr || c->phase != Phase::binding) return;
+  c->bind = 0;
+  Failure out = system_failure(ib::step::resolve_addr, why, c->peer);
+  if (!why.sentence().empty()) out.received = local.to_string() + ": " + why.sentence();
+  fail_setup(*c, now, std::move(out));
+}
+
+/// Where a GID of this side stands in the device's table; what the driver gave is one of this host's. None: the table is full.
+std::optional<std::uint8_t> Roce::gid_index(const Address& local) {
+  const Gid gid = gid_of(local);
+  if (const auto at = gids_.find(gid); at != gids_.end()) return at->second.first;
+  if (gids_.size() >= gids_max) return std::nullopt;
+  const auto index = static_cast<std::uint8_t>(gids_.size());
+  if (!device_->set_gid(index, gid)) return std::nullopt;
+  gids_[gid] = {index, without_port(local)};
+  return index;
+}
+
+Address Roce::address_of(const Gid& gid, std::uint16_t port) const {
+  Address out;
+  if (is_v4_gid(gid)) {
+    out = Address::v4(gid[12], gid[13], gid[14], gid[15], port);
+  } else {
+    out = Address::any(Address::Family::v6, port);
+    out.octets = gid;
+  }
+  return out;
+}
+
+void Roce::handle_packet(Instant now, const PacketPath& from, ConstBytes packet) {
+  now_ = now;
+  if (!gid_index(from.local)) return;
+  nic::roce::PacketFrom path;
+  path.source = gid_of(from.peer);
+  path.destination = gid_of(from.local);
+  path.traffic_class = from.traffic_class;
+  path.hop_limit = from.hop_limit;
+  device_->handle_packet(now, path, packet);
+  settle(now);
+}
+
+std::size_t Roce::poll_packet(Instant now, PacketPath& to, MutBytes out) {
+  now_ = now;
+  settle(now);
+  nic::roce::PacketTo path;
+  if (!device_->poll_transmit(now, path, out)) return 0;
+  const auto own = gids_.find(path.source);
+  to.local = own == gids_.end() ? address_of(path.source, 0) : own->second.second;
+  to.peer = address_of(path.destination, 0);
+  if (to.peer.is_link_local()) to.peer.scope_id = to.local.scope_id;
+  to.source_port = path.source_port;
+  to.traffic_class = path.traffic_class;
+  to.hop_limit = path.hop_limit;
+  return path.size;
+}
+
+/// What came for the agent goes to it, what it says to the users and to the wire. Bounded: the rest has its turn later.
+void Roce::settle(Instant now) {
+  for (int round = 0; round < rounds_max && settle_once(now); ++round) {
+  }
+}
+
+bool Roce::settle_once(Instant now) {
+  bool any = false;
+  for (nic::roce::MadIn in; device_->poll_mad(in); any = true)
+    agent_.handle_mad(
+        now, {.source = in.source, .destination = in.destination, .source_qpn = in.source_qpn, .p_key = in.p_key},
+        in.octets);
+  while (const auto notice = device_->poll_notice()) {
+    on_notice(now, *notice);
+    any = true;
+  }
+  while (auto event = agent_.poll_event()) {
+    on_event(now, *event);
+    any = true;
+  }
+  for (const EndpointId id : std::vector(closing_))
+    if (Connection* c = find(id)) check_closing(*c, now);
+  ibcm::MadTo to;
+  nic::roce::MadOut out;
+  while (agent_.poll_transmit(to, out.octets)) {
+    any = true;
+    out.source = to.source;
+    out.destination = to.destination;
+    out.dest_qpn = to.destination_qpn;
+    out.p_key = to.p_key;
+    out.traffic_class = to.traffic_class;
+    out.hop_limit = to.hop_limit;
+    out.flow_label = to.flow_label;
+    (void)device_->send_mad(out);  // where there is no room it is lost as on a wire
+  }
+  return any;
+}
+
+// Advice, as TCP's RST is: only a request that is unanswered believes it.
+void Roce::handle_unreachable(Instant now, const PacketPath& path, std::error_code why) {
+  now_ = now;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    Connection* c = slots_[i].connection.get();
+    if (c == nullptr || c->phase != Phase::requesting || without_port(c->peer) != without_port(path.peer)) continue;
+    Failure failure = system_failure(ib::step::wait_reply, why, c->peer);
+    if (why == std::errc::connection_refused) {
+      failure.received = "ICMP: nothing receives UDP port 4791 there";
+      failure.advice = "start the peer, or check that the host has a RoCEv2 device";
+    }
+    fail_setup(*c, now, std::move(failure));
+  }
+  settle(now);
+}
+
+}  // namespace parley::cm::roce

@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// From nothing to Established, or to a failure.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "cm/providers/roce/roce_impl.hpp"
+
+namespace parley::cm::roce {
+namespace {
+
+using wire::ib::CmReject;
+
+constexpr std::uint8_t min_rnr_timer = 12;             // 0.64 ms; Linux's 0 is 655 ms
+constexpr std::size_t listeners_per_port = 64;         // of one port, each at an address of its own
+constexpr std::uint32_t agent_pending_max = 1U << 20;  // who may be pending is the Manager's to say
+
+/// Reasons of the peer's connection manager that may be others next time.
+Errc passing_reason(CmReject reason) {
+  switch (reason) {
+    case CmReject::no_qp:
+    case CmReject::no_eec:
+    case CmReject::no_resources: return Errc::no_space;
+    case CmReject::timeout: return Errc::timed_out;
+    case CmReject::stale_connection: return Errc::peer_reset;
+    default: return Errc::rejected;
+  }
+}
+
+std::string reject_sentence(const wire::ib::CmRej& reject) {
+  return fmt::format("a REJ: {} ({})", wire::ib::to_string(reject.reason), static_cast<int>(reject.reason));
+}
+
+Failure local_failure(const Step& step, const Error& error) {
+  return {
+      .step = step, .code = error.code(), .received = error.message(), .advice = "look at the limits in docs/roce.md"};
+}
+
+std::uint8_t depth(std::uint16_t wanted, std::uint32_t device_max) {
+  return static_cast<std::uint8_t>(std::min<std::uint32_t>({wanted, device_max, 255}));
+}
+
+template <std::size_t N>
+Bytes bytes_of(const wire::ib::PrivateData<N>& data, std::size_t from = 0) {
+  return {data.begin() + static_cast<std::ptrdiff_t>(from), data.end()};
+}
+
+}  // namespace
+
+void Roce::carry_out(EndpointId id, Instant now) {
+  if (Listener* l = find_listener(id)) {
+    if (l->bind == 0) l->bind = bind(id, l->address, Address::any(l->address.family, 0));
+    return;
+  }
+  Connection* c = find(id);
+  if (c == nullptr) return;
+  switch (c->phase) {
+    case Phase::noted:
+      c->start = now;
+      core_->retries.begin(id, now);
+      return start_attempt(*c, now);
+    case Phase::decided: return decide(*c, now);
+    case Phase::closing:
+      closing_.push_back(id);
+      set_deadline(*c, after(now, options_.linger));
+      return check_closing(*c, now);
+    default: return;
+  }
+}
+
+void Roce::start_listening(Listener& l, const Address&) {
+  if (l.up) return;
+  if (l.address.port == 0) {
+    for (int tries = 0; tries < 65536 && (l.address.port == 0 || ports_.contains(l.address.port)); ++tries)
+      l.address.port = next_port();
+  }
+  std::vector<EndpointId>& there = ports_[l.address.port];
+  const bool taken = std::any_of(there.begin(), there.end(), [&](EndpointId id) {
+    const Listener* other = find_listener(id);
+    return other != nullptr && other->address == l.address;
+  });
+  const auto failed = [&](Errc code) {
+    if (there.empty()) ports_.erase(l.address.port);
+    core_->events.push(
+        ConnectFailed{core_->id(l.id), listen_failure(ib::step::send_request, make_error_code(code), l.address), true});
+  };
+  if (taken) return failed(Errc::address_in_use);
+  if (there.size() >= listeners_per_port) return failed(Errc::no_space);
+  if (there.empty()) {
+    const std::uint64_t service = wire::ib::service_id_of(wire::ib::PortSpace::tcp, l.address.port);
+    ibcm::ListenOptions options;
+    options.sidr = false;
+    options.pending_max = agent_pending_max;
+    if (const auto listening = agent_.listen(service, options); !listening) return failed(Errc::no_space);
+  }
+  there.push_back(l.id);
+  l.up = true;
+  core_->events.push(Listening{core_->id(l.id), l.address});
+}
+
+void Roce::start_attempt(Connection& c, Instant) {
+  leave_agent(c);
+  release(c.bind);
+  set_deadline(c, never);
+  enter(c, Phase::binding);
+  c.local = c.asked_local.value_or(Address::any(c.peer.family, 0));
+  if (c.local.port == 0) c.local.port = next_port();
+  c.bind = bind(c.id, c.local, c.peer);
+}
+
+void Roce::request(Connection& c, Instant now) {
+  const auto index = gid_index(c.local);
+  if (!index)
+    return fail_setup(c, now,
+                      plain_failure(ib::step::resolve_addr, Errc::no_space, {},
+                                    fmt::format("{} addresses of this host are in use, which is the most", gids_max),
+                                    "set ConnectOptions::local to one of them"));
+  c.steps.transport = now - c.start;
+  c.psn = next_psn();
+  c.mtu = options_.mtu;
+  c.ack_timeout = options_.ack_timeout;
+  ibcm::ConnectParameters p;
+  p.service_id = wire::ib::service_id_of(wire::ib::PortSpace::tcp, c.peer.port);
+  p.path = ibcm::Path::roce(gid_of(c.local), gid_of(c.peer));
+  p.path.primary.local_ack_timeout = c.ack_timeout;
+  // As Linux has it; the flow label becomes the UDP source port.
+  p.path.primary.flow_label = (c.local.port * 31U + c.peer.port) & 0xFFFFF;
+  c.path = p.path.primary;
+  p.qpn = c.qp->qp_num();
+  p.starting_psn = c.psn;
+  const DeviceAttr attr = device_->query();
+  p.responder_resources = depth(c.depths.ird, attr.max_qp_rd_atom);
+  p.initiator_depth = depth(c.depths.ord, attr.max_qp_init_rd_atom);
+  c.depths = {p.responder_resources, p.initiator_depth};
+  p.retry_count = c.options.retry_count;
+  p.rnr_retry_count = c.options.rnr_retry_count;
+  p.path_mtu = static_cast<std::uint8_t>(c.mtu);
+  p.timers = ibcm::Timers{.kind = ibcm::Timers::Kind::back_off,
+                          .first = options_.resend_first,
+                          .cap = options_.resend_cap,
+                          .total = c.reply_timeout};
+  Bytes data(PARLEY_CMA_HEADER_LEN + c.private_data.size());
+  Address destination = c.peer;
+  destination.port = 0;
+  wire::ib::CmaHeader{.source = c.local, .destination = destination}.emit(data);
+  std::copy(c.private_data.begin(), c.private_data.end(), data.begin() + PARLEY_CMA_HEADER_LEN);
+  p.private_data = data;
+  enter(c, Phase::requesting);
+  const auto id = agent_.connect(now, p);
+  if (!id) return fail_setup(c, now, local_failure(ib::step::send_request, id.error()));
+  c.cm = *id;
+  by_cm_[c.cm] = c.id;
+  c.steps.request = now - c.start;
+}
+
+// Of several at one port the one whose address it is; else one for all addresses.
+Listener* Roce::listener_for(const wire::ib::CmaService& service, const Address& local) const {
+  const auto at = ports_.find(service.port);
+  if (service.space != wire::ib::PortSpace::tcp || at == ports_.end()) return nullptr;
+  Listener* found = nullptr;
+  for (const EndpointId id : at->second) {
+    Listener* l = find_listener(id);
+    if (l == nullptr || l->address.family != local.family) continue;
+    if (l->address.octets == local.octets) return l;
+    if (l->address.is_any()) found = l;
+  }
+  return found;
+}
+
+void Roce::refuse(Instant now, ibcm::ConnectionId id, CmReject reason) {
+  (void)agent_.reject(now, id, {.reason = reason});
+  agent_.destroy(now, id);
+}
+
+/// A connection as the request has it, from this side's view.
+std::unique_ptr<Connection> Roce::connection_of(const Listener& l, const ibcm::RequestReceived& event,
+                                                const Address& local, const Address& peer) {
+  const wire::ib::CmReq& req = event.request;
+  auto made = std::make_unique<Connection>();
+  Connection& c = *made;
+  c.phase = Phase::deciding;
+  c.initiator = false;
+  c.cm = event.id;
+  c.peer = peer;
+  c.local = local;
+  c.local.port = l.address.port;
+  if (const auto own = gids_.find(event.from.destination); own != gids_.end()) {
+    c.local.scope_id = own->second.second.scope_id;
+    if (c.peer.is_link_local()) c.peer.scope_id = c.local.scope_id;
+  }
+  c.options = l.options;
+  c.reply_timeout = l.options.reply_timeout > Duration{} ? l.options.reply_timeout : options_.reply_timeout;
+  // What the peer may have outstanding is what this side answers, and the other way round (IBA §12.7.29, §12.7.30).
+  c.offered = {req.initiator_depth, req.responder_resources};
+  c.depths = l.depths;
+  c.remote_psn = req.starting_psn;
+  c.remote_qpn = req.local_qpn;
+  c.ack_timeout = req.primary.local_ack_timeout;
+  c.options.retry_count = req.retry_count;
+  c.rnr_retry = req.rnr_retry_count;
+  c.mtu = static_cast<Mtu>(req.path_mtu);
+  c.path = req.primary;
+  std::swap(c.path.local_gid, c.path.remote_gid);
+  return made;
+}
+
+void Roce::on_request(Instant now, ibcm::RequestReceived& event) {
+  const wire::ib::CmReq& req = event.request;
+  const auto service = wire::ib::cma_service_of(req.service_id);
+  const auto header = wire::ib::CmaHeader::parse(req.private_data);
+  const Address local = address_of(event.from.destination, 0);
+  Listener* l = service ? listener_for(*service, local) : nullptr;
+  if (l == nullptr) return refuse(now, event.id, CmReject::invalid_service_id);
+  // IBA Annex A11.
+  if (!header) return refuse(now, event.id, CmReject::consumer);
+  if (event.qp_type != ibcm::QpType::rc) return refuse(now, event.id, CmReject::invalid_transport_service);
+  if (req.path_mtu < 1 || req.path_mtu > static_cast<std::uint8_t>(options_.mtu)) {
+    const auto largest = static_cast<std::uint8_t>(options_.mtu);
+    (void)agent_.reject(now, event.id, {.reason = CmReject::invalid_path_mtu, .info = ConstBytes(&largest, 1)});
+    return agent_.destroy(now, event.id);
+  }
+  Address peer = address_of(event.from.source, header->source.port);
+  const EndpointId id = core_->ids.issue();
+  const auto no_room = [&](Scarce scarce) {
+    core_->refused(l->id, scarce, peer, ib::step::send_request);
+    trace_refused(*l, scarce, peer);
+    refuse(now, event.id, CmReject::no_resources);
+  };
+  if (id == 0) return no_room(Scarce::endpoints_max);
+  core_->ids.find(id)->listener = l->id;
+  const Pending::Answer answer = core_->pending.admit(id, peer);
+  if (answer.evicted != 0) give_way(answer.evicted, now);
+  if (!answer.admitted) {
+    core_->release(id);
+    return no_room(Scarce::pending_max);
+  }
+  auto made = connection_of(*l, event, local, peer);
+  Connection& c = *made;
+  c.id = id;
+  c.bind = bind(id, c.local, c.peer);
+  c.start = now;
+  by_cm_[c.cm] = id;
+  slot_for(id).connection = std::move(made);
+  core_->ids.find(id)->announced = true;
+  core_->pending.our_turn(id);
+  begin_trace(c);
+  tell(c, ConnectRequest{.listener = core_->id(l->id),
+                         .id = core_->id(id),
+                         .peer = peer,
+                         .offered = parameters_of(c),
+                         .private_data = bytes_of(req.private_data, PARLEY_CMA_HEADER_LEN),
+                         .ird = c.offered.ird,
+                         .ord = c.offered.ord});
+}
+
+void Roce::decide(Connection& c, Instant now) {
+  c.steps.decision = now - c.start;
+  record(c, trace::Decided{c.accept});
+  if (!c.accept) {
+    (void)agent_.reject(now, c.cm, {.private_data = c.private_data});
+    core_->pending.leave(c.id);
+    return end(c);
+  }
+  c.psn = next_psn();
+  // IBA §12.9.7.1: RTR before the REP, RTS behind the RTU. In between the first packet of the peer shows (COMM_EST).
+  if (auto moved = to_rtr(c); !moved) {
+    (void)agent_.reject(now, c.cm, {.reason = CmReject::no_resources});
+    return fail_setup(c, now, local_failure(ib::step::ulp_decision, moved.error()));
+  }
+  ibcm::AcceptParameters p;
+  p.qpn = c.qp->qp_num();
+  p.starting_psn = c.psn;
+  p.responder_resources = static_cast<std::uint8_t>(c.depths.ird);
+  p.initiator_depth = static_cast<std::uint8_t>(c.depths.ord);
+  p.rnr_retry_count = c.options.rnr_retry_count;
+  p.private_data = c.private_data;
+  p.timers = ibcm::Timers{.kind = ibcm::Timers::Kind::back_off,
+                          .first = options_.resend_first,
+                          .cap = options_.resend_cap,
+                          .total = c.reply_timeout};
+  if (auto accepted = agent_.accept(now, c.cm, p); !accepted)
+    return fail_setup(c, now, local_failure(ib::step::ulp_decision, accepted.error()));
+  enter(c, Phase::accepting);
+  c.steps.reply = now - c.start;
+  core_->pending.peers_turn(c.id);
+}
+
+/// The queue pair takes what the peer sends from here on, with what the two messages say.
+Result<void> Roce::to_rtr(Connection& c) {
+  const auto index = gid_index(c.local);
+  if (!index) return fail(Errc::no_space, "{a} addresses of this host are in use, which is the most", gids_max);
+  if (c.qp->state() != QpState::init)
+    return fail(Errc::wrong_state, "the queue pair is not in INIT: give each connection a fresh one");
+  QpAttr rtr{.state = QpState::rtr};
+  rtr.ah = AhAttr{.grh = GlobalRoute{.dgid = gid_of(c.peer),
+                                     .flow_label = c.path.flow_label,
+                                     .sgid_index = *index,
+                                     .hop_limit = c.path.hop_limit == 0 ? std::uint8_t{64} : c.path.hop_limit,
+                                     .traffic_class = c.path.traffic_class},
+                  .sl = c.path.sl};
+  rtr.path_mtu = c.mtu;
+  rtr.dest_qp_num = c.remote_qpn;
+  rtr.rq_psn = c.psn;
+  rtr.max_dest_rd_atomic = c.depths.ird;
+  rtr.min_rnr_timer = min_rnr_timer;
+  return c.qp->modify(rtr);
+}
+
+Result<void> Roce::to_rts(Connection& c) {
+  QpAttr rts{.state = QpState::rts};
+  rts.sq_psn = c.remote_psn;
+  rts.timeout = c.ack_timeout;
+  rts.retry_cnt = c.options.retry_count;
+  rts.rnr_retry = c.rnr_retry;
+  rts.max_rd_atomic = c.depths.ord;
+  return c.qp->modify(rts);
+}
+
+void Roce::on_reply(Connection& c, Instant now, ibcm::ReplyReceived& event) {
+  c.steps.reply = now - c.start;
+  const wire::ib::CmRep& rep = event.reply;
+  c.remote_qpn = event.remote_qpn;
+  c.remote_psn = rep.starting_psn;
+  c.rnr_retry = rep.rnr_retry_count;
+  c.depths = {std::min<std::uint16_t>(c.depths.ird, rep.initiator_depth),
+              std::min<std::uint16_t>(c.depths.ord, rep.responder_resources)};
+  const auto in_rtr = to_rtr(c);
+  if (const auto moved = in_rtr ? to_rts(c) : in_rtr; !moved) {
+    (void)agent_.reject(now, c.cm, {});
+    return fail_setup(c, now, local_failure(ib::step::wait_reply, moved.error()));
+  }
+  if (auto ready = agent_.ready(now, c.cm, {}); !ready)
+    return fail_setup(c, now, local_failure(ib::step::wait_reply, ready.error()));
+  established(c, now, bytes_of(rep.private_data));
+}
+
+void Roce::on_rejected(Connection& c, Instant now, ibcm::Rejected& event) {
+  const CmReject reason = event.reject.reason;
+  if (c.live()) {
+    hang_up(c, now);
+    return disconnected(c,
+                        plain_failure(step::data, Errc::peer_reset, {}, reject_sentence(event.reject),
+                                      "the peer's side gave the connection up: look at its log"),
+                        false);
+  }
+  if (c.initiator && reason == CmReject::consumer) {
+    set_deadline(c, never);
+    tell(c, Rejected{.id = id_of(c),
+                     .private_data = bytes_of(event.reject.private_data),
+                     .parameters = parameters_of(c),
+                     .why = plain_failure(ib::step::wait_reply, Errc::rejected, {}, reject_sentence(event.reject),
+                                          "look at the peer's log, or at its private data")});
+    return end(c);
+  }
+  const bool nobody = reason == CmReject::invalid_service_id;
+  fail_setup(c, now,
+             plain_failure(c.initiator ? ib::step::wait_reply : ib::step::wait_ready,
+                           nobody ? Errc::refused : passing_reason(reason), {}, reject_sentence(event.reject),
+                           nobody ? "start the peer's listener, or check address and port"
+                                  : "the peer's connection manager refused, not its program: see the reason"));
+}
+
+ib::Parameters Roce::parameters_of(const Connection& c) const {
+  ib::Parameters out;
+  out.qp_num = c.qp ? c.qp->qp_num() : 0;
+  out.remote_qp_num = c.remote_qpn;
+  out.port_num = 1;
+  if (const auto own = gids_.find(gid_of(c.local)); own != gids_.end()) out.sgid_index = own->second.first;
+  out.sgid = gid_of(c.local);
+  out.dgid = gid_of(c.peer);
+  out.path_mtu = c.mtu;
+  out.retry_count = c.options.retry_count;
+  out.rnr_retry_count = c.rnr_retry;
+  out.timeout = c.ack_timeout;
+  return out;
+}
+
+void Roce::established(Connection& c, Instant now, Bytes private_data) {
+  if (!c.initiator) {
+    if (auto moved = to_rts(c); !moved) return fail_setup(c, now, local_failure(ib::step::wait_ready, moved.error()));
+  }
+  set_deadline(c, never);
+  c.steps.established = now - c.start;
+  enter(c, Phase::open);
+  core_->pending.leave(c.id);
+  core_->retries.forget(c.id);
+  tell(c, Established{.id = id_of(c),
+                      .parameters = parameters_of(c),
+                      .private_data = std::move(private_data),
+                      .ird = c.depths.ird,
+                      .ord = c.depths.ord,
+                      .steps = c.steps});
+}
+
+void Roce::give_way(EndpointId who, Instant now) {
+  Connection* c = find(who);
+  if (c == nullptr) return;
+  const EndpointId listener = core_->ids.find(who)->listener;
+  record(*c, trace::Evicted{.limit = limit_word(Scarce::pending_max), .waited = now - c->start});
+  (void)agent_.reject(now, c->cm, {.reason = CmReject::no_resources});
+  fail_setup(*c, now, core_->evicted(listener, Scarce::pending_max, ib::step::wait_ready, now - c->start));
+}
+
+bool Roce::try_again(Connection& c, Instant now, Failure& why) {
+  if (!c.initiator || !c.qp || c.qp->state() != QpState::init) return false;
+  const auto again = core_->retries.next(c.id, why, now);
+  if (!again) return false;
+  leave_agent(c);  // an answer that comes late is none
+  const Address failed = std::exchange(c.peer, again->peer);
+  tell(c, Retrying{id_of(c), std::move(why), failed, c.peer, again->wait});
+  if (again->wait == Duration{}) {
+    start_attempt(c, now);
+  } else {
+    enter(c, Phase::waiting);
+    set_deadline(c, after(now, again->wait));
+  }
+  return true;
+}
+
+void Roce::fail_setup(Connection& c, Instant now, Failure why) {
+  if (try_again(c, now, why)) return;
+  core_->pending.our_turn(c.id);
+  set_deadline(c, never);
+  tell(c, ConnectFailed{.id = id_of(c),
+                        .why = std::move(why),
+                        .responder = !c.initiator,
+                        .attempts = core_->retries.attempts(c.id),
+                        .elapsed = now - c.start});
+  end(c);
+  leave_agent(c);
+}
+
+}  // namespace parley::cm::roce

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Settings of the RoCE provider: the same on UDP sockets (parley/roce_host.hpp) and in the simulator.
+#pragma once
+#include <chrono>
+#include <cstdint>
+
+#include "parley/qp.hpp"
+#include "parley/time.hpp"
+
+namespace parley::trace {
+class Sink;
+}
+
+namespace parley::cm {
+
+struct RoceProviderOptions {
+  /// Largest payload of a packet. A path whose network has a smaller MTU needs less: 1024 fits Ethernet's 1500.
+  Mtu mtu = Mtu::octets_1024;
+  /// Local ACK timeout of the queue pairs on both sides: 4.096 us times 2^n; 1 to 31. 16: 268 ms. Linux asks for 19.
+  std::uint8_t ack_timeout = 16;
+  /// Longest wait for the peer's answer to a REQ or REP, retransmissions included; ib::Options::reply_timeout goes before it.
+  /// More than 0.
+  Duration reply_timeout = std::chrono::seconds(30);
+  /// When a message of the connection manager is sent again: first after this, then twice as long each time, up to resend_cap,
+  /// each wait cut by up to half at random. Linux waits 6 s each time. More than 0.
+  Duration resend_first = std::chrono::milliseconds(50);
+  Duration resend_cap = std::chrono::seconds(2);
+  /// disconnect(): how long posted requests may take to complete, and then how long the peer's answer. More than 0.
+  Duration linger = std::chrono::seconds(5);
+  /// Names this host to its peers (IBA §12.6.5, Local CA GUID) and seeds its numbers. 0: the driver draws them.
+  std::uint64_t ca_guid = 0, seed = 0;
+  /// Gets what the connections do, step by step (parley/trace.hpp); not owned, and must outlive the provider. Null: nobody.
+  trace::Sink* trace = nullptr;
+};
+
+}  // namespace parley::cm
