@@ -51,7 +51,7 @@ class World {
   std::uint32_t seen_ = 0;  // contexts that have something to see and have not looked
 };
 
-/// "iwarp", "rdmacm": open_host()'s. Null: the code was noted.
+/// "iwarp", "roce", "rdmacm": open_host()'s. Null: the code was noted.
 std::unique_ptr<Backend> open_machine(std::string_view provider, const cm::ManagerOptions& options);
 
 World* find_world(const parley_world* world);

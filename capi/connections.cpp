@@ -79,9 +79,10 @@ int read_transport(const parley_connect_opts& o, std::string_view provider, cm::
   mpa::Options mpa;
   if (const int rc = read_mpa(o, mpa); rc != 0) return rc;
   options.transport = mpa;
-  if (provider != "rdmacm") return 0;
+  if (provider != "rdmacm" && provider != "roce") return 0;
   if (o.mpa_revision != 0 || o.mpa_rtr != PARLEY_RTR_DEFAULT)
-    return capi::fail(PARLEY_E_UNSUPPORTED, "mpa_revision and mpa_rtr are given; on a NIC the kernel decides them");
+    return capi::fail(PARLEY_E_UNSUPPORTED,
+                      "mpa_revision and mpa_rtr are given; they are of MPA, which this provider does not speak");
   ib::Options ib;
   set_time(ib.reply_timeout, o.reply_timeout_ms);
   options.transport = ib;

@@ -205,14 +205,14 @@ std::unique_ptr<Backend> open_backend(const parley_opts& o) {
   manager.seed = o.seed;
   const char* provider = o.provider != nullptr ? o.provider : std::getenv("PARLEY_PROVIDER");
   const std::string_view name = provider != nullptr && *provider != '\0' ? provider : "iwarp";
-  const bool machine = name == "iwarp" || name == "rdmacm";
+  const bool machine = name == "iwarp" || name == "roce" || name == "rdmacm";
   if (machine && o.world == nullptr) return open_machine(name, manager);
   if (machine) {
     fail_with(PARLEY_E_INVALID_ARGUMENT,
               fmt::format("a world is given, and the provider is {}: \"sim\" takes a world", name));
   } else if (name != "sim") {
     fail_with(PARLEY_E_INVALID_ARGUMENT,
-              fmt::format("there is no provider \"{}\"; there are: iwarp, rdmacm, sim", name));
+              fmt::format("there is no provider \"{}\"; there are: iwarp, roce, rdmacm, sim", name));
   } else if (World* world = find_world(o.world)) {
     return world->add_host(o.host, manager);
   } else {

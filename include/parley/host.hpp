@@ -43,7 +43,7 @@ class Host {
   static Result<std::vector<Address>> resolve(const std::string& host, std::uint16_t port);
 };
 
-/// "iwarp": TCP sockets, no NIC needed. "rdmacm": the machine's RDMA devices, of which the kernel sets up connections.
+/// "iwarp": TCP sockets, no NIC needed. "roce": RoCEv2 on UDP sockets, no NIC needed. "rdmacm": the machine's RDMA devices, of which the kernel sets up connections.
 /// Errors: invalid_argument (no such provider), those of TcpHost::open() and RdmaHost::open().
 Result<std::unique_ptr<Host>> open_host(std::string_view provider, const cm::ManagerOptions& options = {});
 

@@ -119,8 +119,8 @@ PARLEY_API int parley_world_close(parley_world* world);
 struct parley_opts {
   uint32_t size;
   uint32_t ids_max;     /* listeners and connections alive at once; 0: what the provider has use for */
-  const char* provider; /* "iwarp": TCP sockets; "rdmacm": the machine's RDMA devices; "sim": a host of `world`;
-                           null: PARLEY_PROVIDER in the environment, else "iwarp" */
+  const char* provider; /* "iwarp": TCP sockets; "roce": RoCEv2 on UDP sockets; "rdmacm": the machine's RDMA devices;
+                           "sim": a host of `world`; null: PARLEY_PROVIDER in the environment, else "iwarp" */
   parley_world* world;  /* for "sim" */
   const char* host;     /* for "sim": its name in captures and reports; null: host1, host2, ... */
   uint64_t seed;        /* of the random part of waits between attempts; 0: the provider's choice */

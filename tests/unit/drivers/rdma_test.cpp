@@ -23,7 +23,7 @@ TEST(OpenHost, TakesTheProviderByName) {
   const auto wrong = open_host("infiniband");
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.error().message(),
-            "an argument is out of its documented range: there is no such provider; there are iwarp and rdmacm");
+            "an argument is out of its documented range: there is no such provider; there are iwarp, roce and rdmacm");
 }
 
 TEST(RdmaHost, RefusesOptionsByName) {

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What comes in, and what the network says of what went out.
+#include <ctime>  // before the next: it uses timespec
+
+#include <linux/errqueue.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/gid.hpp"
+#include "drivers/asio/packet_set.hpp"
+#include "drivers/asio/packet_socket.hpp"
+#include "drivers/asio/sockaddr.hpp"
+
+namespace parley::asio_driver {
+namespace {
+
+constexpr int batches_per_turn = 4;  // so that one busy socket leaves room for the others, and for what is to be sent
+constexpr int errors_per_turn = 64;  // ICMP messages
+constexpr std::size_t control_size = 256;
+constexpr std::size_t sealed_min = PARLEY_IB_BTH_LEN + icrc_size;
+
+template <class T>
+T control_value(const cmsghdr* entry) {
+  T out{};
+  std::memcpy(&out, CMSG_DATA(entry), std::min(sizeof out, entry->cmsg_len - CMSG_LEN(0)));
+  return out;
+}
+
+/// What came with a datagram.
+struct Told {
+  std::uint8_t traffic_class = 0;
+  std::optional<Address> local;  // it was sent to
+  std::size_t segment = 0;       // not 0: several packets of that size, the last may be smaller
+};
+
+Told told_with(msghdr& header) {
+  Told out;
+  for (const cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, const_cast<cmsghdr*>(c))) {
+    if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) {
+      out.traffic_class = control_value<std::uint8_t>(c);
+    } else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS) {
+      out.traffic_class = static_cast<std::uint8_t>(control_value<int>(c));
+    } else if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO) {
+      out.segment = static_cast<std::size_t>(std::max(control_value<int>(c), 0));
+    } else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
+      const auto info = control_value<in_pktinfo>(c);
+      out.local = Address::any(Address::Family::v4, 0);
+      std::memcpy(out.local->octets.data(), &info.ipi_addr, 4);
+    } else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
+      const auto info = control_value<in6_pktinfo>(c);
+      out.local = Address::any(Address::Family::v6, 0);
+      std::memcpy(out.local->octets.data(), &info.ipi6_addr, 16);
+      if (out.local->is_link_local()) out.local->scope_id = info.ipi6_ifindex;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void PacketSet::receive(const Bound& bound) {
+  const int fd = bound.fd;
+  const Address at = bound.local;
+  std::array<SockAddr, receive_batch> from;
+  std::array<iovec, receive_batch> pieces;
+  alignas(cmsghdr) std::array<std::array<std::uint8_t, control_size>, receive_batch> controls;
+  for (int batch = 0; batch < batches_per_turn; ++batch) {
+    std::array<mmsghdr, receive_batch> headers{};
+    for (std::size_t i = 0; i < receive_batch; ++i) {
+      pieces[i] = {in_.data() + i * receive_size, receive_size};
+      msghdr& header = headers[i].msg_hdr;
+      header.msg_name = from[i].get();
+      header.msg_namelen = sizeof from[i].storage;
+      header.msg_iov = &pieces[i];
+      header.msg_iovlen = 1;
+      header.msg_control = controls[i].data();
+      header.msg_controllen = control_size;
+    }
+    const int n = ::recvmmsg(fd, headers.data(), receive_batch, MSG_DONTWAIT, nullptr);
+    for (int i = 0; i < n; ++i) {
+      from[i].size = headers[i].msg_hdr.msg_namelen;
+      take(at, headers[i].msg_hdr, from[i], ConstBytes(in_).subspan(i * receive_size, headers[i].msg_len));
+    }
+    if (n < static_cast<int>(receive_batch)) return;
+  }
+}
+
+void PacketSet::take(const Address& bound, msghdr& header, const SockAddr& from, ConstBytes octets) {
+  const Told told = told_with(header);
+  PacketPath path;
+  path.peer = from_sockaddr(from);
+  path.source_port = path.peer.port;
+  path.peer.port = 0;
+  path.local = bound.is_any() && told.local ? *told.local : bound;
+  path.traffic_class = told.traffic_class;
+  const std::size_t segment = told.segment == 0 ? octets.size() : told.segment;
+  if (octets.empty()) ++counters_.too_short;
+  while (!octets.empty()) {
+    const ConstBytes packet = octets.first(std::min(segment, octets.size()));
+    octets = octets.subspan(packet.size());
+    take_packet(path, packet);
+  }
+}
+
+void PacketSet::take_packet(const PacketPath& path, ConstBytes packet) {
+  ++counters_.received;
+  if (tap_) tell_tap(path, 0, false, packet);
+  if (packet.size() < sealed_min) {
+    ++counters_.too_short;
+    return;
+  }
+  wire::ib::RoceHeader header;
+  header.source = gid_of(path.peer);
+  header.destination = gid_of(path.local);
+  header.source_port = path.source_port;
+  // IBA §7.8: a packet whose ICRC is wrong is dropped without a word.
+  if (!wire::ib::is_sealed_somehow(header, packet)) {
+    ++counters_.bad_icrc;
+    return;
+  }
+  machine_.handle_packet(now_, path, packet);
+}
+
+void PacketSet::read_errors(int fd) {
+  for (int i = 0; i < errors_per_turn; ++i) {
+    SockAddr to;
+    std::array<std::uint8_t, 64> quoted;
+    alignas(cmsghdr) std::array<std::uint8_t, control_size> control;
+    iovec piece{quoted.data(), quoted.size()};
+    msghdr header{};
+    header.msg_name = to.get();
+    header.msg_namelen = sizeof to.storage;
+    header.msg_iov = &piece;
+    header.msg_iovlen = 1;
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+    if (::recvmsg(fd, &header, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) break;
+    to.size = header.msg_namelen;
+    PacketPath path;
+    path.peer = from_sockaddr(to);
+    path.peer.port = 0;
+    path.local = Address::any(path.peer.family, 0);
+    for (const cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, const_cast<cmsghdr*>(c))) {
+      const bool v4 = c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_RECVERR;
+      const bool v6 = c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR;
+      if (!v4 && !v6) continue;
+      const auto error = control_value<sock_extended_err>(c);
+      machine_.handle_unreachable(now_, path, {static_cast<int>(error.ee_errno), std::generic_category()});
+    }
+  }
+  int pending = 0;  // read, so that the next call does not get it
+  socklen_t size = sizeof pending;
+  (void)::getsockopt(fd, SOL_SOCKET, SO_ERROR, &pending, &size);
+}
+
+void PacketSet::tell_tap(const PacketPath& path, std::uint16_t identification, bool sent, ConstBytes packet) const {
+  PacketTapRecord record;
+  record.at = now_;
+  record.local = path.local;
+  record.peer = path.peer;
+  record.source_port = path.source_port;
+  record.identification = identification;
+  record.traffic_class = path.traffic_class;
+  record.sent = sent;
+  record.octets = packet;
+  tap_(record);
+}
+
+}  // namespace parley::asio_driver

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Addresses and sockets; packet_send.cpp and packet_receive.cpp have what goes over them.
+#include "drivers/asio/packet_set.hpp"
+
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "drivers/asio/packet_socket.hpp"
+#include "drivers/asio/sockaddr.hpp"
+
+namespace parley::asio_driver {
+namespace {
+
+constexpr int alternatives_max = 16;  // addresses of 127/8 that are tried
+
+bool is_loopback_v4(const Address& a) { return a.family == Address::Family::v4 && a.octets[0] == 127; }
+
+// Each process tries others first; 127.0.0.0/16 is left to people.
+Address loopback_alternative(int attempt) {
+  const auto seed = static_cast<std::uint32_t>(::getpid()) * 2654435761U + static_cast<std::uint32_t>(attempt) * 40503U;
+  const auto octet = [seed](int shift) { return static_cast<std::uint8_t>(seed >> shift & 0xFF); };
+  return Address::v4(127, static_cast<std::uint8_t>(1 + octet(16) % 254), octet(8),
+                     static_cast<std::uint8_t>(1 + octet(0) % 254), 0);
+}
+
+}  // namespace
+
+Error port_in_use(const Address& local, bool listening) {
+  std::error_code ignored;
+  if (std::filesystem::exists("/sys/module/rdma_rxe", ignored))
+    return {Errc::address_in_use,
+            "UDP port 4791 is in use, by the kernel's rxe as it seems: go through it with the provider rdmacm, or "
+            "unload it "
+            "(rdma link delete, modprobe -r rdma_rxe)"};
+  if (is_loopback_v4(local))
+    return {Errc::address_in_use,
+            listening
+                ? "another process has UDP port 4791 of this address: listen on another of 127.0.0.0/8, such as "
+                  "127.0.0.2"
+                : "another process has UDP port 4791 of this address: connect from another of 127.0.0.0/8, such as "
+                  "127.0.0.2"};
+  return {Errc::address_in_use,
+          "another process has UDP port 4791 of this address, which RoCEv2 needs: use another address of this host, or "
+          "add one (ip address add)"};
+}
+
+PacketSet::PacketSet(PacketMachine& machine, const RoceHostOptions& options, int epoll, int wake)
+    : machine_(machine),
+      options_(options),
+      epoll_(epoll),
+      wake_(wake),
+      out_(sent_at_once * (PacketMachine::packet_max + icrc_size)),
+      in_(receive_batch * receive_size) {
+  pieces_.reserve(sent_at_once);
+  segments_ = options.offload;
+}
+
+PacketSet::~PacketSet() {
+  for (const Bound& bound : bound_) ::close(bound.fd);
+  for (const auto& [sender, fd] : senders_) ::close(fd);
+}
+
+bool PacketSet::drain(Instant now) {
+  now_ = now;
+  bool any = false;
+  for (;;) {
+    PacketCommand command;
+    bool more = false;
+    while (machine_.poll_command(command)) {
+      carry_out(command);
+      more = true;
+    }
+    if (!blocked_ && fill()) {
+      flush();
+      more = true;
+    }
+    if (!more) return any;
+    any = true;
+  }
+}
+
+bool PacketSet::serve(Instant now) {
+  now_ = now;
+  std::array<epoll_event, 64> events;
+  const int n = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < n; ++i) {
+    const std::uint64_t data = events[i].data.u64;
+    if (data == wake_data) {
+      eventfd_t times = 0;
+      (void)::eventfd_read(wake_, &times);
+      continue;
+    }
+    const int fd = static_cast<int>(data & 0xFFFFFFFF);
+    if ((events[i].events & EPOLLOUT) != 0) unblock(fd);
+    const auto bound = std::find_if(bound_.begin(), bound_.end(), [fd](const Bound& b) { return b.fd == fd; });
+    if ((events[i].events & EPOLLERR) != 0) read_errors(fd);
+    if (bound != bound_.end() && (events[i].events & EPOLLIN) != 0) receive(*bound);
+  }
+  return n > 0;
+}
+
+void PacketSet::carry_out(const PacketCommand& command) {
+  if (command.kind == PacketCommand::Kind::release)
+    release(command.id);
+  else
+    bind(command);
+}
+
+Result<Address> PacketSet::local_for(const PacketCommand& command) const {
+  Address local = command.local;
+  local.port = 0;
+  if (!local.is_any() || command.peer.is_any()) return local;
+  const auto source = source_toward(command.peer);
+  if (!source) return tl::unexpected(Error(source.error()));
+  // A process that listens at a loopback address of its own connects from there as well.
+  const auto own = std::find_if(bound_.begin(), bound_.end(), [](const Bound& b) { return is_loopback_v4(b.local); });
+  return is_loopback_v4(*source) && own != bound_.end() ? own->local : *source;
+}
+
+PacketSet::Bound* PacketSet::covering(const Address& local) {
+  const auto covers = [&local](const Bound& b) {
+    return b.local == local || (b.local.is_any() && b.local.family == local.family);
+  };
+  const auto at = std::find_if(bound_.begin(), bound_.end(), covers);
+  return at == bound_.end() ? nullptr : &*at;
+}
+
+void PacketSet::bind(const PacketCommand& command) {
+  const auto local = local_for(command);
+  if (!local) return machine_.handle_bind_failed(now_, command.id, local.error(), command.local);
+  Bound* bound = covering(*local);
+  Address address = *local;
+  if (bound == nullptr) {
+    const bool chosen = command.local.is_any() && !command.peer.is_any();
+    auto opened = open(address, chosen, command.peer);
+    if (!opened) return machine_.handle_bind_failed(now_, command.id, opened.error(), address);
+    bound = *opened;
+    if (!bound->local.is_any()) address = bound->local;
+  }
+  ++bound->users;
+  users_[command.id] = address;
+  machine_.handle_bound(now_, command.id, address);
+}
+
+/// On an address of this host, or towards one, any other loopback address of IPv4 will do as well.
+Result<PacketSet::Bound*> PacketSet::open(Address local, bool may_take_another, const Address& peer) {
+  if (bound_.size() >= addresses_max)
+    return fail(Errc::no_space, "{a} addresses are in use at once, which is the most", addresses_max);
+  if (local.is_any()) close_family(local.family);
+  std::error_code why;
+  int fd = packet_socket(local, PARLEY_ROCE_UDP_PORT, options_, why);
+  Address peer_address = peer, local_address = local;
+  peer_address.port = local_address.port = 0;
+  const bool same_host = is_loopback_v4(peer) || peer_address == local_address;
+  if (fd < 0 && why == std::errc::address_in_use && may_take_another && same_host &&
+      local.family == Address::Family::v4)
+    for (int attempt = 0; attempt < alternatives_max && fd < 0; ++attempt) {
+      local = loopback_alternative(attempt);
+      fd = packet_socket(local, PARLEY_ROCE_UDP_PORT, options_, why);
+    }
+  if (fd < 0) {
+    if (why == std::errc::address_in_use) return tl::unexpected(port_in_use(local, !may_take_another));
+    return tl::unexpected(Error(why));
+  }
+  if (!watch(fd, EPOLLIN)) {
+    ::close(fd);
+    return fail(Errc::no_space, "the system gives no descriptor; raise the limit of open files (ulimit -n)");
+  }
+  std::size_t users = 0;  // of addresses that this one covers from now on
+  for (const auto& [id, address] : users_)
+    if (local.is_any() && address.family == local.family) ++users;
+  bound_.push_back({fd, local, users});
+  return &bound_.back();
+}
+
+/// A socket for all addresses takes the place of those for one.
+void PacketSet::close_family(Address::Family family) {
+  std::erase_if(bound_, [family](const Bound& b) {
+    if (b.local.family != family) return false;
+    ::close(b.fd);
+    return true;
+  });
+  std::vector<Address> locals;
+  for (const auto& [sender, fd] : senders_)
+    if (sender.local.family == family) locals.push_back(sender.local);
+  for (const Address& local : locals) drop_senders(local);
+}
+
+bool PacketSet::watch(int fd, std::uint32_t what) {
+  epoll_event event{};
+  event.events = what;
+  event.data.u64 = static_cast<std::uint32_t>(fd);
+  return ::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0 || ::epoll_ctl(epoll_, EPOLL_CTL_MOD, fd, &event) == 0;
+}
+
+void PacketSet::release(BindId id) {
+  const auto user = users_.find(id);
+  if (user == users_.end()) return;
+  Bound* bound = covering(user->second);
+  users_.erase(user);
+  if (bound == nullptr || --bound->users > 0) return;
+  flush_before_close();
+  const Address local = bound->local;
+  ::close(bound->fd);
+  bound_.erase(bound_.begin() + (bound - bound_.data()));
+  drop_senders(local);
+}
+
+void PacketSet::drop_senders(const Address& local) {
+  std::erase_if(senders_, [&local](const auto& entry) {
+    if (entry.first.local != local) return false;
+    ::close(entry.second);
+    return true;
+  });
+  std::erase_if(sender_age_, [&local](const Sender& sender) { return sender.local == local; });
+}
+
+}  // namespace parley::asio_driver

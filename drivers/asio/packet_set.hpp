@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// UDP sockets of RoCEv2 (IBA Annex A17): one bound to port 4791 for each address in use, which receives, and one for each
+// UDP source port in use, which sends. The ICRC is made and checked here, since it covers the IP and UDP headers.
+//
+// The system does not let a user program choose the IPv4 identification. Sockets that are not connected and may not
+// fragment send 0, and of what is cut by UDP_SEGMENT the n-th datagram has n (Linux; the check of a peer shows it).
+#pragma once
+#include <array>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "base/packet_port.hpp"
+#include "drivers/asio/sockaddr.hpp"
+#include "parley/roce_host.hpp"
+#include "wire/ib/roce.hpp"
+
+namespace parley::asio_driver {
+
+class PacketSet {
+ public:
+  static constexpr std::size_t addresses_max = 1024;  // bound at once
+  static constexpr std::size_t senders_max = 256;     // sockets for source ports; the oldest makes room
+  static constexpr std::size_t sent_at_once = 64;     // packets
+  static constexpr std::uint64_t wake_data = ~0ULL;
+
+  /// `epoll` and `wake` stay the caller's.
+  PacketSet(PacketMachine& machine, const RoceHostOptions& options, int epoll, int wake);
+  ~PacketSet();
+  PacketSet(const PacketSet&) = delete;
+  PacketSet& operator=(const PacketSet&) = delete;
+
+  /// Carries out what the machine asks and sends what it has; true if there was anything.
+  bool drain(Instant now);
+  /// What the sockets have; true if there was anything.
+  bool serve(Instant now);
+  /// The system's buffers are full: nothing is sent until they are not.
+  bool blocked() const { return blocked_; }
+  const RoceCounters& counters() const { return counters_; }
+  void set_tap(PacketTap tap) { tap_ = std::move(tap); }
+
+ private:
+  struct Bound {
+    int fd = -1;
+    Address local{};  // any(): all of the family
+    std::size_t users = 0;
+  };
+  struct Sender {
+    Address local{};  // of the socket: any() too
+    std::uint16_t port = 0;
+    auto operator<=>(const Sender&) const = default;
+  };
+  /// A packet that waits in `out_`.
+  struct Piece {
+    PacketPath path;
+    int fd = -1;
+    std::size_t at = 0, size = 0;
+    std::uint16_t identification = 0;
+    bool follows = false;  // goes with the one before it, by UDP_SEGMENT
+  };
+
+  void carry_out(const PacketCommand& command);
+  void bind(const PacketCommand& command);
+  Result<Address> local_for(const PacketCommand& command) const;
+  Bound* covering(const Address& local);
+  Result<Bound*> open(Address local, bool may_take_another, const Address& peer);
+  void close_family(Address::Family family);
+  void release(BindId id);
+  void drop_senders(const Address& local);
+  bool watch(int fd, std::uint32_t what);
+
+  // packet_send.cpp
+  int sender_for(const PacketPath& path, std::uint16_t& port);
+  bool fill();
+  void add(const PacketPath& path, std::size_t at, std::size_t size);
+  void seal_piece(const Piece& piece);
+  void flush();
+  void flush_before_close();
+  std::size_t send_some(std::size_t first);
+  void prepare(const Piece& piece, std::size_t count, MutBytes control, msghdr& header);
+  void sent_one(const Piece& piece);
+  std::size_t refused(std::size_t first, std::size_t count, int error);
+  void unblock(int fd);
+
+  // packet_receive.cpp
+  void receive(const Bound& bound);
+  void take(const Address& bound, msghdr& header, const SockAddr& from, ConstBytes octets);
+  void take_packet(const PacketPath& path, ConstBytes packet);
+  void read_errors(int fd);
+  void tell_tap(const PacketPath& path, std::uint16_t identification, bool sent, ConstBytes packet) const;
+
+  PacketMachine& machine_;
+  RoceHostOptions options_;
+  int epoll_, wake_;
+  Instant now_{};
+  std::vector<Bound> bound_;         // at most addresses_max
+  std::map<BindId, Address> users_;  // of a bound address
+  std::map<Sender, int> senders_;    // at most senders_max
+  std::vector<Sender> sender_age_;   // oldest first
+  Bytes out_;                        // packets that wait to be sent, one behind the other
+  std::vector<Piece> pieces_;        // at most sent_at_once
+  std::size_t sent_ = 0;             // of pieces_
+  Bytes in_;                         // what is received at once
+  bool blocked_ = false;
+  bool again_ = false;    // a packet was refused once because of an earlier one
+  bool segments_ = true;  // the system cuts (UDP_SEGMENT)
+  RoceCounters counters_;
+  PacketTap tap_;
+};
+
+/// Who holds UDP port 4791, as far as the system tells: a sentence with what to do.
+Error port_in_use(const Address& local, bool listening);
+
+}  // namespace parley::asio_driver

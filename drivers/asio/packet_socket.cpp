@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "drivers/asio/packet_socket.hpp"
+
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "drivers/asio/sockaddr.hpp"
+
+namespace parley::asio_driver {
+namespace {
+
+bool set_int(int fd, int level, int option, int value) {
+  return ::setsockopt(fd, level, option, &value, sizeof value) == 0;
+}
+
+void set_v4(int fd) {
+  set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);  // with this the identification is 0
+  set_int(fd, IPPROTO_IP, IP_RECVTOS, 1);
+  set_int(fd, IPPROTO_IP, IP_PKTINFO, 1);
+  set_int(fd, IPPROTO_IP, IP_RECVERR, 1);
+}
+
+void set_v6(int fd) {
+  set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+  set_int(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+  set_int(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+  set_int(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
+  set_int(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);  // Linux's rxe sends no UDP checksum; the ICRC covers more
+}
+
+// What only root may exceed is tried first.
+void set_buffers(int fd, std::size_t octets) {
+  if (octets == 0) return;
+  const int size = static_cast<int>(octets);
+  if (!set_int(fd, SOL_SOCKET, SO_RCVBUFFORCE, size)) set_int(fd, SOL_SOCKET, SO_RCVBUF, size);
+  if (!set_int(fd, SOL_SOCKET, SO_SNDBUFFORCE, size)) set_int(fd, SOL_SOCKET, SO_SNDBUF, size);
+}
+
+}  // namespace
+
+int packet_socket(const Address& local, std::uint16_t port, const RoceHostOptions& options, std::error_code& why) {
+  Address at = local;
+  at.port = port;
+  const SockAddr bound = to_sockaddr(at);
+  const int fd = ::socket(bound.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd >= 0) {
+    if (local.family == Address::Family::v4)
+      set_v4(fd);
+    else
+      set_v6(fd);
+    set_buffers(fd, options.socket_buffer);
+    if (options.offload) set_int(fd, IPPROTO_UDP, UDP_GRO, 1);
+    if (::bind(fd, bound.get(), bound.size) == 0) return fd;
+  }
+  why = {errno, std::generic_category()};
+  if (fd >= 0) ::close(fd);
+  return -1;
+}
+
+}  // namespace parley::asio_driver

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The system calls of RoCEv2's UDP sockets.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <system_error>
+
+#include "parley/address.hpp"
+#include "parley/roce_host.hpp"
+
+namespace parley::asio_driver {
+
+inline constexpr std::size_t icrc_size = 4;
+inline constexpr std::size_t receive_batch = 16;       // datagrams of one system call
+inline constexpr std::size_t receive_size = 64 << 10;  // of each; the system may have joined several packets
+
+/// A non-blocking socket that never fragments, bound to `local` with this UDP port; tells the traffic class, the local
+/// address and errors (ICMP) of what it gets. -1: `why`.
+int packet_socket(const Address& local, std::uint16_t port, const RoceHostOptions& options, std::error_code& why);
+
+}  // namespace parley::asio_driver

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The host: provider, manager, and the loop that drives the provider over UDP sockets. RoCE's timers are finer than
+// milliseconds, so it sleeps by itself and not in Asio.
+#include "parley/roce_host.hpp"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <random>
+
+#include "cm/providers/roce/roce.hpp"
+#include "drivers/asio/packet_set.hpp"
+#include "drivers/clock.hpp"
+
+namespace parley {
+namespace {
+
+using asio_driver::PacketSet;
+
+constexpr Duration longest_sleep = std::chrono::hours(24);
+
+struct Descriptor {
+  explicit Descriptor(int number) : fd(number) {}
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  const int fd;
+};
+
+class PacketHost final : public RoceHost {
+ public:
+  explicit PacketHost(const RoceHostOptions& options)
+      : provider_(cm::make_roce_provider(options.roce)),
+        manager_(*provider_, options.manager),
+        packets_(*provider_, options, epoll_.fd, wake_.fd) {}
+
+  bool start() {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = PacketSet::wake_data;
+    return epoll_.fd >= 0 && wake_.fd >= 0 && ::epoll_ctl(epoll_.fd, EPOLL_CTL_ADD, wake_.fd, &event) == 0;
+  }
+
+  cm::Manager& cm() override { return manager_; }
+  Device& device() override { return manager_.device(); }
+  int fd() const override { return epoll_.fd; }
+  Instant next_deadline() const override { return has_events() ? Instant{} : next_turn(); }
+  Instant next_turn() const override {
+    return provider_->has_work() && !packets_.blocked() ? Instant{} : provider_->next_deadline();
+  }
+  void wake() noexcept override { (void)::eventfd_write(wake_.fd, 1); }
+  Instant now() const override { return clock_now(); }
+  void set_tap(PacketTap tap) override { packets_.set_tap(std::move(tap)); }
+  RoceCounters counters() const override { return packets_.counters(); }
+
+  bool run_once(Duration wait) override {
+    if (turn() || has_events()) return true;
+    if (wait <= Duration{}) return false;
+    sleep(wait);
+    return turn() || has_events();
+  }
+
+ private:
+  bool has_events() const { return manager_.has_events() || provider_->has_events(); }
+
+  bool turn() {
+    const Instant now = clock_now();
+    provider_->handle_deadline(now);
+    const bool sent = packets_.drain(now);
+    const bool received = packets_.serve(now);
+    if (received) packets_.drain(now);
+    return sent || received;
+  }
+
+  void sleep(Duration longest) {
+    const Instant deadline = next_turn();
+    if (deadline != never) longest = std::min(longest, std::max(deadline - now(), Duration{}));
+    longest = std::min(longest, longest_sleep);
+    pollfd ready{.fd = epoll_.fd, .events = POLLIN, .revents = 0};
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(longest);
+    const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (longest - seconds).count()};
+    (void)::ppoll(&ready, 1, &limit, nullptr);
+  }
+
+  Descriptor epoll_{::epoll_create1(EPOLL_CLOEXEC)};
+  Descriptor wake_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  std::unique_ptr<cm::RoceProvider> provider_;
+  cm::Manager manager_;
+  PacketSet packets_;
+};
+
+std::uint64_t draw() {
+  std::random_device entropy;
+  return std::uint64_t{entropy()} << 32 | entropy() | 1;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RoceHost>> RoceHost::open(const RoceHostOptions& options) {
+  if (auto checked = cm::check_options(options.roce); !checked) return tl::unexpected(checked.error());
+  if (auto checked = cm::check_options(options.manager); !checked) return tl::unexpected(checked.error());
+  if (options.socket_buffer > 1 << 30)
+    return fail(Errc::invalid_argument, "RoceHostOptions::socket_buffer is more than 1 GiB");
+  RoceHostOptions own = options;
+  if (own.manager.seed == 0) own.manager.seed = draw();
+  if (own.roce.seed == 0) own.roce.seed = draw();
+  // Locally administered, as the interface identifier of a random address (RFC 4291 §2.5.1).
+  if (own.roce.ca_guid == 0) own.roce.ca_guid = draw() & ~(std::uint64_t{2} << 56);
+  auto host = std::make_unique<PacketHost>(own);
+  if (!host->start())
+    return fail(Errc::no_space, "the system gives no descriptor; raise the limit of open files (ulimit -n)");
+  return std::unique_ptr<RoceHost>(std::move(host));
+}
+
+}  // namespace parley

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// RoCE over real UDP sockets on loopback: addresses, ports, the ICRC as the system's headers make it, offload.
+#include <gtest/gtest.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <functional>
+
+#include "base/gid.hpp"
+#include "drivers/clock.hpp"
+#include "parley/roce_host.hpp"
+#include "tests/unit/printing.hpp"
+#include "tests/unit/verbs_kit.hpp"
+#include "wire/ib/roce.hpp"
+
+namespace parley::roce_host_test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint16_t port = 7174;
+// Of this process alone, so that tests can run beside each other.
+Address own_address(std::uint8_t last) {
+  const auto pid = static_cast<std::uint32_t>(::getpid());
+  return Address::v4(127, static_cast<std::uint8_t>(100 + pid / 65536 % 100), static_cast<std::uint8_t>(pid >> 8),
+                     static_cast<std::uint8_t>((pid & 0xF8) | last), port);
+}
+
+/// Two hosts on one thread, until something comes true; bounded by ten seconds of a busy machine.
+struct Two {
+  explicit Two(const RoceHostOptions& options = {})
+      : server(std::move(*RoceHost::open(options))), client(std::move(*RoceHost::open(options))) {}
+  bool run_until(const std::function<bool()>& done) {
+    const Instant end = clock_now() + 10s;
+    while (!done()) {
+      if (clock_now() > end) return false;
+      server->run_once({});
+      while (auto event = server->cm().poll_event()) server_events.push_back(std::move(*event));
+      client->run_once(1ms);
+      while (auto event = client->cm().poll_event()) client_events.push_back(std::move(*event));
+    }
+    return true;
+  }
+  template <class E>
+  static E* last(std::vector<cm::Event>& events) {
+    E* out = nullptr;
+    for (cm::Event& e : events)
+      if (E* found = std::get_if<E>(&e)) out = found;
+    return out;
+  }
+  template <class E>
+  E* at_client() {
+    return last<E>(client_events);
+  }
+  template <class E>
+  E* at_server() {
+    return last<E>(server_events);
+  }
+  std::unique_ptr<RoceHost> server, client;
+  std::vector<cm::Event> server_events, client_events;
+};
+
+void carries_data(Two& two, const Address& listener) {
+  ASSERT_TRUE(two.server->cm().listen(listener));
+  ASSERT_TRUE(two.run_until([&] { return !two.server_events.empty(); }));
+  ASSERT_NE(two.at_server<cm::Listening>(), nullptr) << two.at_server<cm::ConnectFailed>()->why.to_string();
+  Verbs a(two.server->device(), 1 << 20), b(two.client->device(), 1 << 20);
+  Address peer = listener;
+  if (peer.is_any()) peer = Address::loopback(peer.family, port);
+  cm::ConnectOptions options;
+  options.qp = b.qp();
+  const auto id = two.client->cm().connect(peer, options);
+  ASSERT_TRUE(id) << id.error().message();
+  ASSERT_TRUE(two.run_until([&] { return two.at_server<cm::ConnectRequest>() != nullptr; }));
+  cm::Id accepted = two.at_server<cm::ConnectRequest>()->id;
+  ASSERT_TRUE(accepted.create_qp(a.qp()));
+  for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(a.recv(*accepted.qp(), i * 200'000, 200'000, i));
+  ASSERT_TRUE(accepted.accept());
+  ASSERT_TRUE(two.run_until([&] { return two.at_client<cm::Established>() && two.at_server<cm::Established>(); }));
+  for (std::size_t i = 0; i < b.memory.size(); ++i) b.memory[i] = static_cast<std::uint8_t>(i * 7 + i / 251);
+  for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(b.send(*id->qp(), i * 200'000, 200'000 - i, i));
+  ASSERT_TRUE(two.run_until([&] { return b.count(WcOpcode::send) == 4 && a.count(WcOpcode::recv) == 4; }));
+  for (std::ptrdiff_t i = 0; i < 4; ++i)
+    EXPECT_TRUE(std::equal(a.memory.begin() + i * 200'000, a.memory.begin() + (i + 1) * 200'000 - i,
+                           b.memory.begin() + i * 200'000));
+  EXPECT_EQ(two.server->counters().bad_icrc, 0u);
+  EXPECT_EQ(two.client->counters().bad_icrc, 0u);
+  ASSERT_TRUE(cm::Id(*id).disconnect());
+  ASSERT_TRUE(two.run_until([&] { return two.at_client<cm::Disconnected>() && two.at_server<cm::Disconnected>(); }));
+  EXPECT_TRUE(two.at_client<cm::Disconnected>()->graceful) << two.at_client<cm::Disconnected>()->why.to_string();
+}
+
+TEST(RoceHost, CarriesDataBetweenTwoAddressesOfOneHost) {
+  Two two;
+  carries_data(two, own_address(1));
+}
+
+TEST(RoceHost, CarriesDataWithoutOffload) {
+  Two two({.offload = false});
+  carries_data(two, own_address(1));
+}
+
+// The second finds the port of its first choice taken, and takes another loopback address by itself.
+TEST(RoceHost, AClientOnTheSameHostTakesAnotherLoopbackAddress) {
+  Two two;
+  ASSERT_TRUE(two.server->cm().listen(own_address(1)));
+  Two other;
+  cm::ConnectOptions options;
+  options.local = own_address(1);
+  options.local->port = 0;
+  ASSERT_TRUE(two.run_until([&] { return two.at_server<cm::Listening>() != nullptr; }));
+  ASSERT_TRUE(two.client->cm().connect(own_address(1), options));  // who names an address gets that or an error
+  ASSERT_TRUE(two.run_until([&] { return two.at_client<cm::ConnectFailed>() != nullptr; }));
+  const cm::Failure& why = two.at_client<cm::ConnectFailed>()->why;
+  EXPECT_EQ(why.code, Errc::address_in_use);
+  EXPECT_NE(why.received.find("listen on another of 127.0.0.0/8"), std::string::npos) << why.received;
+}
+
+TEST(RoceHost, AListenerWhosePortIsTakenSaysWhatToDo) {
+  Two two;
+  ASSERT_TRUE(two.server->cm().listen(own_address(2)));
+  ASSERT_TRUE(two.run_until([&] { return two.at_server<cm::Listening>() != nullptr; }));
+  ASSERT_TRUE(two.client->cm().listen(own_address(2)));
+  ASSERT_TRUE(two.run_until([&] { return two.at_client<cm::ConnectFailed>() != nullptr; }));
+  EXPECT_EQ(two.at_client<cm::ConnectFailed>()->why.code, Errc::address_in_use);
+}
+
+// ICMP tells at once; nobody waits for a time-out.
+TEST(RoceHost, AHostWithoutRoceIsToldAtOnce) {
+  Two two;
+  const Instant begin = clock_now();
+  ASSERT_TRUE(two.client->cm().connect(own_address(3)));
+  ASSERT_TRUE(two.run_until([&] { return two.at_client<cm::ConnectFailed>() != nullptr; }));
+  EXPECT_EQ(two.at_client<cm::ConnectFailed>()->why.code, Errc::refused);
+  EXPECT_LT(clock_now() - begin, 5s);
+}
+
+/// A plain UDP socket beside the host's.
+struct Plain {
+  explicit Plain(Address at) : fd(::socket(AF_INET, SOCK_DGRAM, 0)) {
+    sockaddr_in in = address(at);
+    EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&in), sizeof in), 0);
+  }
+  ~Plain() { ::close(fd); }
+  static sockaddr_in address(const Address& at) {
+    sockaddr_in in{};
+    in.sin_family = AF_INET;
+    in.sin_port = htons(at.port);
+    std::copy_n(at.octets.begin(), 4, reinterpret_cast<std::uint8_t*>(&in.sin_addr));
+    return in;
+  }
+  void send(Address to, const Bytes& octets) {
+    sockaddr_in in = address(to);
+    EXPECT_EQ(::sendto(fd, octets.data(), octets.size(), 0, reinterpret_cast<sockaddr*>(&in), sizeof in),
+              std::ssize(octets));
+  }
+  int fd;
+};
+
+TEST(RoceHost, DropsAndCountsWhatIsDamagedOrTooShort) {
+  Two two;
+  ASSERT_TRUE(two.server->cm().listen(own_address(4)));
+  ASSERT_TRUE(two.run_until([&] { return two.at_server<cm::Listening>() != nullptr; }));
+  Address from = own_address(5), to = own_address(4);
+  from.port = 50000;
+  to.port = PARLEY_ROCE_UDP_PORT;
+  Plain plain(from);
+  Bytes packet(40, 0x64);
+  wire::ib::RoceHeader header;
+  header.source = gid_of(from);
+  header.destination = gid_of(to);
+  header.source_port = from.port;
+  wire::ib::seal(header, packet);
+  packet[20] ^= 1;
+  plain.send(to, packet);
+  plain.send(to, Bytes(15));
+  plain.send(to, {});
+  ASSERT_TRUE(two.run_until([&] { return two.server->counters().bad_icrc + two.server->counters().too_short == 3; }));
+  EXPECT_EQ(two.server->counters().bad_icrc, 1u);
+}
+
+TEST(RoceHost, TheTapSeesPacketsWithTheIcrcOfTheWire) {
+  Two two;
+  std::size_t sent = 0, received = 0, right = 0;
+  two.client->set_tap([&](const PacketTapRecord& record) {
+    ++(record.sent ? sent : received);
+    wire::ib::RoceHeader header;
+    header.source = gid_of(record.sent ? record.local : record.peer);
+    header.destination = gid_of(record.sent ? record.peer : record.local);
+    header.source_port = record.source_port;
+    header.identification = record.identification;
+    if (record.sent ? wire::ib::is_sealed(header, record.octets) : wire::ib::is_sealed_somehow(header, record.octets))
+      ++right;
+  });
+  carries_data(two, own_address(6));
+  EXPECT_GT(sent, 700u);
+  EXPECT_GT(received, 5u);
+  EXPECT_EQ(right, sent + received);
+}
+
+TEST(RoceHost, OptionsThatCannotBeAreRefused) {
+  EXPECT_EQ(RoceHost::open({.roce = {.ack_timeout = 32}}).error().sentence(),
+            "RoceProviderOptions::ack_timeout is 32; it is 1 to 31");
+  EXPECT_EQ(RoceHost::open({.roce = {.linger = {}}}).error().sentence(),
+            "RoceProviderOptions::linger is 0 ns; it is more than 0");
+  EXPECT_EQ(RoceHost::open({.socket_buffer = std::size_t{2} << 30}).error(), Errc::invalid_argument);
+}
+
+}  // namespace
+}  // namespace parley::roce_host_test
