@@ -313,9 +313,12 @@ void add_session_options(Command sub, SessionOptions& options) {
 
 void add_provider_option(Command sub, SessionOptions& options) {
   sub.option("--provider", options.provider,
-             "iwarp: plain TCP sockets, no NIC; rdmacm: this machine's RDMA devices ('parley doctor')")
-      .one_of({"iwarp", "rdmacm"})
+             "iwarp: plain TCP sockets, no NIC; roce: RoCEv2 on plain UDP sockets, no NIC; rdmacm: this machine's RDMA "
+             "devices ('parley doctor')")
+      .one_of({"iwarp", "roce", "rdmacm"})
       .shows_default();
+  sub.flag(
+      "--roce", [&options] { options.provider = "roce"; }, "The same as --provider roce");
 }
 
 void add_provider_options(Command sub, SessionOptions& options) {
@@ -325,10 +328,10 @@ void add_provider_options(Command sub, SessionOptions& options) {
 }
 
 Or<void> check_provider(const SessionOptions& session, const MpaArgs& args) {
-  if (session.provider == "iwarp") {
-    if (session.device.empty()) return {};
+  if (session.provider != "rdmacm" && !session.device.empty())
     return complain(Exit::usage, "--device names an RDMA device: it belongs to --provider rdmacm");
-  }
+  if (session.provider == "iwarp") return {};
+  const bool roce = session.provider == "roce";
   // A setting is the default of a machine, for whichever provider; what is refused is what somebody asked for here.
   const bool no_crc = args.was_given("--no-crc") && !args.mpa.crc;
   const bool markers = args.was_given("--markers") && args.mpa.markers;
@@ -352,11 +355,12 @@ Or<void> check_provider(const SessionOptions& session, const MpaArgs& args) {
                                         "--rtr-timeout",
                                         "--first-fpdu-timeout",
                                         "--pcapng"}) {
+    if (roce && option == "--pcapng") continue;
     if (option == "--no-crc" ? !no_crc : option == "--markers" ? !markers : !args.was_given(option)) continue;
-    return complain(Exit::usage,
-                    fmt::format("{} is about MPA on sockets; with --provider rdmacm the kernel and the NIC "
-                                "speak the protocol",
-                                option));
+    return complain(
+        Exit::usage,
+        fmt::format("{} is about MPA on sockets; with --provider {} {}", option, session.provider,
+                    roce ? "InfiniBand's CM sets connections up" : "the kernel and the NIC speak the protocol"));
   }
   return {};
 }

@@ -89,8 +89,8 @@ std::string end_text(const cm::Disconnected& end, const std::string& peer) {
 }
 
 std::string listen_failure_text(const cm::Failure& why, const Address& local) {
-  // A device that was removed says more than its code.
-  if (why.code == make_error_code(Errc::unreachable)) return why.received;
+  // A device that was removed, and who has RoCE's port, says more than the code.
+  if (why.code == make_error_code(Errc::unreachable) || why.step == ib::step::send_request) return why.received;
   return fmt::format("cannot listen on {}: {}", local.to_string(), words(why.code));
 }
 

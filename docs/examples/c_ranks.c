@@ -2,10 +2,11 @@
 /* A small MPI-like runtime over libparley.so: N ranks exchange their addresses through a key-value space, connect, pass a
  * token round the ring twice, and then send each other a message of which every octet is verified.
  *
- *   c_ranks [--ranks N] [--provider iwarp|rdmacm|sim] [--address ADDRESS] [--connect all|demand] [--loss PPM]
+ *   c_ranks [--ranks N] [--provider iwarp|roce|rdmacm|sim] [--address ADDRESS] [--connect all|demand] [--loss PPM]
  *
- * With iwarp each rank is a process and talks over TCP sockets, with rdmacm over the machine's RDMA devices. With sim all ranks are in this process, each on a host of a
- * simulated network, which may lose frames. The code of a rank is the same. */
+ * With iwarp each rank is a process and talks over TCP sockets, with roce over UDP sockets, with rdmacm over the machine's RDMA devices.
+ * With sim all ranks are in this process, each on a host of a simulated network, which may lose frames. The code of a rank is the
+ * same. */
 #include <errno.h>
 #include <parley/parley.h>
 #include <poll.h>
@@ -49,7 +50,8 @@ static struct {
   int ranks, on_demand;
   unsigned loss_ppm;
   const char* provider;
-  const char* address; /* of this machine, where ranks listen; rdmacm: of an RDMA device's interface */
+  const char*
+      address; /* of this machine, where ranks listen; not used by roce; rdmacm: of an RDMA device's interface */
 } options = {8, 0, 0, "iwarp", "127.0.0.1"};
 
 static void die(const struct rank* r, const char* what, const char* why) {
@@ -353,7 +355,10 @@ static void open_rank(struct rank* r, int me, int n, const char* kvs, parley_wor
 
 static void listen_rank(struct rank* r) {
   char address[PARLEY_ADDRSTRLEN + 8];
-  snprintf(address, sizeof address, "%.*s:0", PARLEY_ADDRSTRLEN, options.address);
+  if (strcmp(options.provider, "roce") == 0) /* one UDP port for all: each process needs an address of its own */
+    snprintf(address, sizeof address, "127.0.%d.%d:0", 1 + r->me / 128, 1 + r->me % 128);
+  else
+    snprintf(address, sizeof address, "%.*s:0", PARLEY_ADDRSTRLEN, options.address);
   if (parley_host_address(r->ctx, 4, address) == 0) strcpy(strchr(address, ':'), ":7471"); /* in a world */
   check(r, parley_listen(r->ctx, address, NULL, &r->listener), "listen");
 }
@@ -438,7 +443,7 @@ static int run_world(const char* kvs) {
 
 static int usage(void) {
   fprintf(stderr,
-          "usage: c_ranks [--ranks 2..%d] [--provider iwarp|rdmacm|sim] [--address ADDRESS]\n"
+          "usage: c_ranks [--ranks 2..%d] [--provider iwarp|roce|rdmacm|sim] [--address ADDRESS]\n"
           "               [--connect all|demand] [--loss PPM]\n",
           RANKS_MAX);
   return 2;

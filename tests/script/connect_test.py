@@ -317,7 +317,7 @@ class Surroundings(CliTest):
         self.refused(run("connect", "127.0.0.1:9", "--local", "192.0.2.1"), 3)
 
     def test_time_wait_is_for_nics(self):
-        self.refused(run("connect", "127.0.0.1:1", "--time-wait"), 2, "--time-wait is for --provider rdmacm")
+        self.refused(run("connect", "127.0.0.1:1", "--time-wait"), 2, "--time-wait is for --provider rdmacm and roce")
 
     def test_unreadable_and_uncreatable_files(self):
         self.refused(run("connect", "127.0.0.1:1", "--private-data", "@/nowhere/file"), 3, "/nowhere/file")

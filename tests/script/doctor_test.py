@@ -38,8 +38,15 @@ class Doctor(CliTest):
         self.refused(run("doctor", "--to", "no-such-host.invalid"), 3, "cannot resolve 'no-such-host.invalid'")
 
     def test_another_provider_is_refused(self):
-        done = run("doctor", "roce")
+        done = run("doctor", "infiniband")
         self.assertEqual(done.code, 2, done)
+
+    def test_roce_needs_its_port(self):
+        done = run("doctor", "roce", "--json")
+        check = done.event("check")
+        self.assertEqual(check["name"], "roce")
+        self.assertIn("4791", check["found"])
+        self.assertIn((check["verdict"], done.code), (("passed", 0), ("partial", 0)), done)
 
     @unittest.skipIf(RDMA, "this machine has an RDMA device")
     def test_without_a_device_rdmacm_fails_and_says_why(self):
@@ -64,6 +71,10 @@ class Doctor(CliTest):
                                   (listen, "--rtr-timeout", "1s"), (listen, "--first-fpdu-timeout", "1s")):
             with self.subTest(options):
                 self.refused(run(*command, "--provider", "rdmacm", *options), 2, f"{options[0]} is about MPA on sockets")
+                if options[0] == "--pcapng":
+                    continue  # packets are seen on these sockets too
+                with self.subTest(options, provider="roce"):
+                    self.refused(run(*command, "--roce", *options), 2, f"{options[0]} is about MPA on sockets")
         done = run("listen", "127.0.0.1:0", "--device", "rxe0")
         self.assertEqual(done.code, 2, done)
         self.assertIn("it belongs to --provider rdmacm", done.err)

@@ -17,6 +17,7 @@
 #include "drivers/asio/sockaddr.hpp"
 #include "parley/host.hpp"
 #include "parley/rdma_host.hpp"
+#include "parley/roce_host.hpp"
 #include "parley/tcp_host.hpp"
 #include "tools/command.hpp"
 #include "tools/options.hpp"
@@ -241,6 +242,31 @@ Check check_rdma() {
   return check;
 }
 
+/// RoCEv2 has one UDP port, which nobody else may have at the same address.
+Check check_roce() {
+  Check check{.name = "roce", .verdict = Verdict::fails, .found = {}, .advice = {}, .details = Json::object()};
+  const auto host = RoceHost::open();
+  const auto id = host ? (*host)->cm().listen(Address::any(Address::Family::v4, 0)) : tl::unexpected(host.error());
+  if (!id) return check.found = id.error().sentence(), check;
+  const Instant end = (*host)->now() + std::chrono::seconds(2);
+  check.found = "no answer from the system within 2 s";
+  while ((*host)->now() < end) {
+    (*host)->run_once(std::chrono::milliseconds(20));
+    const auto event = (*host)->cm().poll_event();
+    if (!event) continue;
+    if (const auto* failed = std::get_if<cm::ConnectFailed>(&*event)) {
+      check.verdict = Verdict::limited;
+      check.found = failed->why.received;
+      check.advice = "give each process an address of its own (docs/roce.md)";
+    } else {
+      check.verdict = Verdict::works;
+      check.found = "UDP port 4791 is free at all addresses: RoCEv2 without a NIC";
+    }
+    break;
+  }
+  return check;
+}
+
 /// Which device and addresses a connection to `peer` would use. Errors: in words.
 tl::expected<cm::Resolved, std::string> resolve_way(Host& host, const Address& peer) {
   cm::Manager& cm = host.cm();
@@ -270,12 +296,13 @@ Check check_way(std::string provider, const std::string& to, const Address& peer
   if (!host) return check.found = host.error().sentence(), check;
   const auto way = resolve_way(**host, peer);
   if (!way) return check.found = way.error(), check;
-  auto local = provider == "iwarp" ? asio_driver::source_toward(peer) : way->local;
+  const bool sockets = provider != "rdmacm";
+  auto local = sockets ? asio_driver::source_toward(peer) : way->local;
   if (!local)
     return check.found = fmt::format("no socket reaches {}: {}", peer.to_string(), local.error().message()), check;
   check.verdict = Verdict::works;
   check.found = fmt::format("{}: {}", peer.to_string(), way->reason);
-  if (provider == "iwarp") check.found = fmt::format("{}: sockets, from {}", peer.to_string(), local->to_string());
+  if (sockets) check.found = fmt::format("{}: sockets, from {}", peer.to_string(), local->to_string());
   check.details.update(
       {{"peer", peer.to_string()}, {"device", way->device->query().name}, {"local", local->to_string()}});
   if (const auto* ib = std::get_if<ib::Parameters>(&way->parameters))
@@ -315,6 +342,10 @@ int run_doctor(const std::string& provider, const std::string& to, Context& cont
     print(check_ports(), context);
     if (provider.empty()) print(check_capture(), context);
   }
+  if (provider.empty() || provider == "roce") {
+    const bool roce = print(check_roce(), context);
+    if (!provider.empty()) good = roce;
+  }
   if (provider.empty() || provider == "rdmacm") {
     const bool rdma = print(check_rdma(), context);
     if (rdma) print(check_locked_memory(), context);
@@ -330,7 +361,7 @@ int run_doctor(const std::string& provider, const std::string& to, Context& cont
 void register_doctor(Command app, Context& context) {
   auto provider = std::make_shared<std::string>(), to = std::make_shared<std::string>();
   Command sub = app.subcommand("doctor", "Say what works on this machine, and why the rest does not");
-  sub.option("provider", *provider, "Only this one, which then has to work").one_of({"iwarp", "rdmacm"});
+  sub.option("provider", *provider, "Only this one, which then has to work").one_of({"iwarp", "roce", "rdmacm"});
   sub.option("--to", *to, "Which device, address and GID lead to HOST, and nothing else").type("HOST");
   add_json_flag(sub, context);
   sub.footer(

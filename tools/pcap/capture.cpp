@@ -10,12 +10,21 @@
 
 #include <fmt/format.h>
 
+#include "base/bytes_io.hpp"
 #include "base/escape.hpp"
+#include "base/gid.hpp"
+#include "wire/ib/roce.hpp"
 #include "wire/packet.hpp"
 
 namespace parley::tools {
 
 namespace flag = wire::tcp_flag;
+
+namespace {
+
+std::array<std::uint8_t, 6> made_up_mac(bool own) { return {2, 0, 0, 0, 0, static_cast<std::uint8_t>(own ? 1 : 2)}; }
+
+}  // namespace
 
 Or<std::unique_ptr<CaptureWriter>> CaptureWriter::create(const std::string& path) {
   std::FILE* file = std::fopen(path.c_str(), "wb");
@@ -113,12 +122,35 @@ void CaptureWriter::end_half(Flow& flow, bool out, Instant at) {
   if (held_) held_->causes = true;
 }
 
+void CaptureWriter::know_clock(Instant at) {
+  if (clock_known_) return;
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  to_epoch_ = std::chrono::duration_cast<Duration>(wall) - at.time_since_epoch();
+  clock_known_ = true;
+}
+
+void CaptureWriter::add(const PacketTapRecord& record) {
+  know_clock(record.at);
+  wire::ib::RoceHeader header;
+  header.source = gid_of(record.sent ? record.local : record.peer);
+  header.destination = gid_of(record.sent ? record.peer : record.local);
+  header.traffic_class = record.traffic_class;
+  header.source_port = record.source_port;
+  // Of what was received the identification is not known, and the ICRC covers it: the one that makes it right.
+  header.identification = wire::ib::identification_of(header, record.octets).value_or(record.identification);
+  Bytes frame(wire::ethernet_header + header.size() + record.octets.size());
+  Writer w(frame);
+  for (const bool source : {false, true}) w.bytes(made_up_mac(record.sent == source));
+  w.be16(header.is_ipv4() ? wire::ethertype_ipv4 : wire::ethertype_ipv6);
+  header.emit(MutBytes(frame).subspan(wire::ethernet_header), record.octets.size());
+  std::copy(record.octets.begin(), record.octets.end(), frame.end() - std::ssize(record.octets));
+  writer_.packet(interface_, record.at + to_epoch_, frame,
+                 {.direction = record.sent ? wire::PacketDirection::outbound : wire::PacketDirection::inbound});
+  if (at_once_ || buffer_.size() >= buffer_max) flush();
+}
+
 void CaptureWriter::add(const TapRecord& record) {
-  if (!clock_known_) {
-    const auto wall = std::chrono::system_clock::now().time_since_epoch();
-    to_epoch_ = std::chrono::duration_cast<Duration>(wall) - record.at.time_since_epoch();
-    clock_known_ = true;
-  }
+  know_clock(record.at);
   using Kind = TapRecord::Kind;
   if (record.kind == Kind::connected || record.kind == Kind::accepted)
     return open_flow(record, record.kind == Kind::accepted);

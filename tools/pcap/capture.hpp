@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A pcapng file of what went over the sockets. Each tap record becomes the frames that it would have been on an
+// A pcapng file of what went over the sockets. Each record of a TCP tap becomes the frames that it would have been on an
 // Ethernet: the octets, their order, FIN and RST are real; sequence numbers, segmentation and acknowledgements are made
-// up.
+// up. Packets of RoCEv2 are as they were; their MAC addresses, and what the system does not tell of an IP header, are made up.
 #pragma once
 #include <cstdio>
 #include <map>
@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "parley/roce_host.hpp"
 #include "parley/tcp_host.hpp"
 #include "parley/trace.hpp"
 #include "tools/options.hpp"
@@ -23,6 +24,7 @@ class CaptureWriter {
   /// Creates the file, or opens a FIFO, whose reader sees each frame at once. Errors: environment.
   static Or<std::unique_ptr<CaptureWriter>> create(const std::string& path);
   void add(const TapRecord& record);
+  void add(const PacketTapRecord& record);
   /// Becomes a comment, with the number of its connection: of a message that is sent on the frame that carries it,
   /// anything else on the frame that caused it if one did, else on the connection's next. A reader of a FIFO waits for no
   /// comment: there all are on the next.
@@ -58,6 +60,7 @@ class CaptureWriter {
   static constexpr std::size_t buffer_max = 1 << 20;  ///< octets kept before they are written
 
   CaptureWriter(std::string path, std::FILE* file);
+  void know_clock(Instant at);
   void open_flow(const TapRecord& record, bool accepted);
   void data(Flow& flow, bool out, Instant at, ConstBytes octets);
   void frame(Flow& flow, bool out, Instant at, std::uint8_t flags, ConstBytes payload = {});

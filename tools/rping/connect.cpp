@@ -348,9 +348,10 @@ int run_connect(ConnectArgs& args, Context& context) {
   auto data = settle(args.mpa);
   if (!data) return refuse(data.error());
   if (const auto fits = check_provider(args.session, args.mpa); !fits) return refuse(fits.error());
-  if (args.time_wait && args.session.provider != "rdmacm")
+  if (args.time_wait && args.session.provider == "iwarp")
     return refuse(
-        {Exit::usage, "--time-wait is for --provider rdmacm: TCP keeps its own TIME_WAIT, of which nobody is told"});
+        {Exit::usage,
+         "--time-wait is for --provider rdmacm and roce: TCP keeps its own TIME_WAIT, of which nobody is told"});
   if (args.traffic.echoed && args.traffic.sends == 0)
     return refuse({Exit::usage, "--echoed compares what --send sent: say --send N too"});
   if (const auto sane = check(args.traffic); !sane) return refuse(sane.error());

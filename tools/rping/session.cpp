@@ -79,6 +79,15 @@ Or<void> Session::open_host(const SessionOptions& options) {
     host_ = std::move(*host);
     return {};
   }
+  if (options.provider == "roce") {
+    RoceHostOptions roce;
+    roce.roce.trace = sink;
+    auto host = RoceHost::open(roce);
+    if (!host) return complain(Exit::environment, "cannot open sockets: " + words(host.error()));
+    roce_ = host->get();
+    host_ = std::move(*host);
+    return {};
+  }
   RdmaHostOptions rdma;
   rdma.trace = sink;
   auto host = RdmaHost::open(rdma);
@@ -97,13 +106,19 @@ Or<std::unique_ptr<Session>> Session::open(const SessionOptions& options, Output
     auto capture = CaptureWriter::create(options.pcapng);
     if (!capture) return tl::unexpected(capture.error());
     session->capture_ = std::move(*capture);
-    session->tcp_->set_tap([writer = session->capture_.get()](const TapRecord& record) { writer->add(record); });
-    if (session->trace_)
+    session->set_tap(true);
+    if (session->trace_ && session->tcp_ != nullptr)
       session->trace_->also = [writer = session->capture_.get()](const trace::Record& record) {
         writer->comment(record);
       };
   }
   return session;
+}
+
+void Session::set_tap(bool on) {
+  CaptureWriter* writer = capture_.get();
+  if (tcp_ != nullptr) tcp_->set_tap(on ? [writer](const TapRecord& r) { writer->add(r); } : Tap());
+  if (roce_ != nullptr) roce_->set_tap(on ? [writer](const PacketTapRecord& r) { writer->add(r); } : PacketTap());
 }
 
 Or<void> Session::choose(const std::string& name) {
@@ -143,7 +158,7 @@ void Session::settle() {
 Or<void> Session::finish() {
   Or<void> ended;
   if (capture_) {
-    tcp_->set_tap({});
+    set_tap(false);
     if (trace_) trace_->also = {};
     ended = capture_->finish();
     capture_.reset();

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "parley/ib.hpp"
+#include "parley/roce_host.hpp"
 #include "parley/tcp_host.hpp"
 #include "tools/ops/watch.hpp"
 #include "tools/options.hpp"
@@ -93,13 +94,15 @@ class Session {
   Session();
   Or<void> open_sinks(const SessionOptions& options, Output& out, std::string name);
   Or<void> open_host(const SessionOptions& options);
+  void set_tap(bool on);
   Or<void> choose(const std::string& name);
   StopSignals signals_;
   std::unique_ptr<CaptureWriter> capture_;
   std::unique_ptr<TraceSink> trace_;
   Watch watch_;
   std::unique_ptr<Host> host_;
-  TcpHost* tcp_ = nullptr;  // the same, if it is one
+  TcpHost* tcp_ = nullptr;    // the same, if it is one
+  RoceHost* roce_ = nullptr;  // the same, if it is one
   Device* device_ = nullptr;
   std::map<Device*, PdHandle> pds_;
 };

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""RoCEv2 over this machine's loopback: the commands that take --roce, each in a process of its own."""
+import os
+
+from cli import CliTest, main, run
+
+
+def address(last):
+    """Of this process, so that nobody else has the port there."""
+    pid = os.getpid()
+    return f"127.{210 + (pid >> 16) % 20}.{pid >> 8 & 255}.{(pid & 0xF8) | last}"
+
+
+class Roce(CliTest):
+    def serve(self, *args):
+        server = self.start(*args, "--roce")
+        server.wait_for("listening")
+        return server
+
+    def test_rping_verifies_its_data(self):
+        here = address(1)
+        server = self.serve("rping", "-s", "-a", here, "-p", 7174, "-C", 5)
+        done = self.ok(run("rping", "-c", "-a", here, "-p", 7174, "-C", 5, "-S", 50000, "-V", "--roce"))
+        self.assertIn("5 pings of 50000 octets, data verified", done.out)
+        self.ok(server.finish())
+
+    def test_messages_and_private_data(self):
+        here = address(2)
+        capture = self.path("roce.pcapng")
+        server = self.serve("listen", f"{here}:7175", "--count", 1, "--echo", "--private-data", "pong")
+        done = self.ok(run("connect", f"{here}:7175", "--send", 20, "--echoed", "--private-data", "ping", "--roce",
+                           "--pcapng", capture))
+        self.assertIn('private data of 196 octets: "pong", then zeros', done.out)
+        request = server.wait_for("connect_request")
+        self.assertTrue(request["private_data"]["hex"].startswith(b"ping".hex()), request)
+        self.ok(server.finish())
+        self.assertGreater(os.path.getsize(capture), 5000)
+
+    def test_a_reject_and_a_listener_that_is_not_there(self):
+        here = address(3)
+        server = self.serve("listen", f"{here}:7175", "--count", 1, "--reject", "--private-data", "no")
+        done = run("connect", f"{here}:7176", "--roce")
+        self.assertEqual(done.code, 1, done)
+        self.assertIn("nobody listens", done.out + done.err)
+        done = run("connect", f"{here}:7175", "--roce")
+        self.assertEqual(done.code, 1, done)
+        self.assertIn('private data of 148 octets: "no"', done.out + done.err)
+        server.finish()
+
+    def test_a_host_without_roce_is_told_at_once(self):
+        done = run("connect", f"{address(4)}:7175", "--roce")
+        self.assertEqual(done.code, 1, done)
+        self.assertIn("nothing receives UDP port 4791 there", done.out + done.err)
+
+    def test_two_listeners_at_one_address_are_one_too_many(self):
+        here = address(5)
+        self.serve("listen", f"{here}:7175")
+        done = run("listen", f"{here}:7176", "--roce")
+        self.assertEqual(done.code, 3, done)
+        self.assertIn("listen on another of 127.0.0.0/8", done.err)
+
+
+main()
