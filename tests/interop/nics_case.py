@@ -9,7 +9,7 @@ PARLEY = "/out/parley"
 @dataclass
 class Case:
     name: str
-    device: str                 # rxe or siw, in both guests
+    device: str                 # rxe or siw, in both guests; rxe-a: rxe in guest a alone
     server_guest: str           # "a" or "b"
     server: str                 # {address} and {port} are the server's
     client: str

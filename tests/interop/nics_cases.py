@@ -8,6 +8,7 @@ import re
 from dataclasses import asdict
 
 import neg_cases
+import roce_cases
 from nics_case import ADDRESS, PARLEY, Case
 
 FIRST_PORT = 12000
@@ -241,8 +242,9 @@ def plan(pattern=None):
         cases += socket_cases() if device == "siw" else []
         cases += [neighbour_case(device), *neg_cases.cases()] if device == "rxe" else []
         cases += [rank_case(device), removal_case(device)]
+    cases += roce_cases.cases()  # last: guest b does without rxe from then on
     for number, case in enumerate(cases):
-        case.name = f"{case.device}.{case.name}"
+        case.name = f"{'roce' if case.device == roce_cases.DEVICE else case.device}.{case.name}"
         case.port = FIRST_PORT + number
     return [case for case in cases if not pattern or pattern.search(case.name)]
 

@@ -118,6 +118,17 @@ def call(case, number):
     wait_for(f"{number}.over")
 
 
+def change_device(before, after, me):
+    """From none, or one kind, to another. rxe's module has UDP port 4791 as long as it is loaded, device or not."""
+    if before:
+        subprocess.run(["rdma", "link", "delete", f"{before}0"], check=False, stderr=subprocess.DEVNULL)
+    kind, _, only = after.partition("-")
+    if only in ("", me):
+        subprocess.run(["rdma", "link", "add", f"{kind}0", "type", kind, "netdev", os.environ["NIC"]], check=True)
+    else:
+        subprocess.run(["rmmod", "rdma_rxe"], check=True)
+
+
 def main():
     me = "a" if os.environ["ME"] == "1" else "b"
     with open("/out/cases.json", encoding="utf-8") as file:
@@ -125,10 +136,8 @@ def main():
     device = None
     for number, case in enumerate(cases):
         if case["device"] != device:
-            if device:
-                subprocess.run(["rdma", "link", "delete", f"{device}0"], check=False, stderr=subprocess.DEVNULL)
+            change_device(device, case["device"], me)
             device = case["device"]
-            subprocess.run(["rdma", "link", "add", f"{device}0", "type", device, "netdev", os.environ["NIC"]], check=True)
             mark(f"{device}.{me}")
             wait_for(f"{device}.{'b' if me == 'a' else 'a'}")
         if case["netem"]:

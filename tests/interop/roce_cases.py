@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""What is tried with the provider roce: Linux's rxe in guest a, under stock programs or under Parley's provider rdmacm, and
+Parley on plain UDP sockets in guest b, whose kernel has no rxe.
+
+Each case of both directions: rxe as the server, rxe as the client.
+"""
+from nics_case import PARLEY, Case
+
+DEVICE = "rxe-a"  # in guest a alone
+UDP = "--roce"
+NIC = "--provider rdmacm"
+
+
+def verified(pings):
+    return [rf"{pings} pings of \d+ octets, data verified"]
+
+
+def rping_cases():
+    for size, pings in ((64, 5), (1024, 5), (4097, 5), (65535, 3)):
+        for family in (4, 6) if size == 4097 else (4,):
+            yield Case(f"stock-rping-to-parley.ipv{family}.{size}B", DEVICE, "b",
+                       f"{PARLEY} rping -s -a {{address}} -p {{port}} -V {UDP}",
+                       f"rping -c -a {{address}} -p {{port}} -C {pings} -S {size} -V",
+                       server_says=[rf"1 client served, {pings} pings"], family=family)
+            yield Case(f"parley-to-stock-rping.ipv{family}.{size}B", DEVICE, "a",
+                       f"rping -s -a {{address}} -p {{port}} -C {pings} -S {size} -V",
+                       f"{PARLEY} rping -c -a {{address}} -p {{port}} -C {pings} -S {size} -V {UDP}",
+                       client_says=verified(pings), family=family)
+    yield Case("loss.parley-to-stock-rping", DEVICE, "a", "rping -s -a {address} -p {port} -C 5 -S 4096 -V",
+               f"{PARLEY} rping -c -a {{address}} -p {{port}} -C 5 -S 4096 -V --timeout 50s {UDP}", client_says=verified(5),
+               netem=True)
+    # The stock client ends right after its disconnect, of which the kernel then sends no second one if it is lost.
+    yield Case("loss.stock-rping-to-parley", DEVICE, "b", f"{PARLEY} rping -s -a {{address}} -p {{port}} -V {UDP}",
+               "rping -c -a {address} -p {port} -C 5 -S 4096 -V", server_says=[r"served, 5 pings"], netem=True,
+               interrupt=True, server_exit=None)
+
+
+def pair_cases():
+    """Parley on the kernel's device against Parley on sockets."""
+    yield Case("rdmacm-to-roce", DEVICE, "b", f"{PARLEY} rping -s -a {{address}} -p {{port}} -V {UDP}",
+               f"{PARLEY} rping -c -a {{address}} -p {{port}} -C 5 -S 60000 -V {NIC}",
+               server_says=["1 client served, 5 pings"], client_says=verified(5))
+    yield Case("roce-to-rdmacm", DEVICE, "a", f"{PARLEY} rping -s -a {{address}} -p {{port}} -V {NIC}",
+               f"{PARLEY} rping -c -a {{address}} -p {{port}} -C 5 -S 60000 -V {UDP}",
+               server_says=["1 client served, 5 pings"], client_says=verified(5))
+    for name, guest, server, client in (("rdmacm-to-roce", "b", UDP, NIC), ("roce-to-rdmacm", "a", NIC, UDP)):
+        yield Case(f"private-data.{name}", DEVICE, guest,
+                   f"{PARLEY} listen {{address}}:{{port}} --echo --count 1 --private-data pong {server}",
+                   f"{PARLEY} connect {{address}}:{{port}} --send 20 --echoed --private-data ping {client}",
+                   server_says=['private data of 56 octets: "ping", then zeros'],
+                   client_says=['private data of 196 octets: "pong", then zeros', "1 of 1 connections"])
+        yield Case(f"reject.{name}", DEVICE, guest,
+                   f"{PARLEY} listen {{address}}:{{port}} --reject --count 1 --private-data no {server}",
+                   f"{PARLEY} connect {{address}}:{{port}} {client}", server_says=["1 rejected"],
+                   client_says=[r"rejected by 192\.0\.2\.[12]:\d+: private data of 148 octets: \"no\""], client_exit=1)
+        yield Case(f"refused.{name}", DEVICE, guest,
+                   f"{PARLEY} listen {{address}}:{{port}} --hold 60s {server}",
+                   f"{PARLEY} connect {{address}}:1 {client}", client_says=["nobody listens"], client_exit=1,
+                   interrupt=True, server_exit=None)
+
+
+def cm_cases():
+    yield Case("ucmatose-to-parley", DEVICE, "b",
+               f"{PARLEY} listen {{address}}:{{port}} --count 100 --hold 0s --quiet {UDP}",
+               "ucmatose -s {address} -p {port} -c 100 -C 0", server_says=["100 requests: 100 established"],
+               client_says=["return status 0"])
+    yield Case("parley-to-ucmatose", DEVICE, "a", "ucmatose -b {address} -p {port} -c 100 -C 0",
+               f"{PARLEY} connect {{address}}:{{port}} --count 100 --concurrency 100 --hold 20s --quiet {UDP}",
+               # ucmatose hangs up as soon as all are there, which is before --hold is over.
+               server_says=["return status 0"], client_says=["disconnected before the end"], client_exit=1)
+    yield Case("cmtime.stock-to-parley", DEVICE, "b", f"{PARLEY} cmtime -b {{address}} -c 1000 -p {{port}} {UDP}",
+               "cmtime -s {address} -p {port} -c 1000", server_says=["1000 connections served"],
+               client_says=["create id *:", "resolve route *:", "destroy *:"])
+    yield Case("cmtime.parley-to-stock", DEVICE, "a", "cmtime -c 1000 -p {port}",
+               f"{PARLEY} cmtime -s {{address}} -p {{port}} -c 1000 --timeout 50s {UDP}",
+               client_says=["1000 connections, provider roce"], interrupt=True, server_exit=None)
+    yield Case("time-wait", DEVICE, "a", f"{PARLEY} listen {{address}}:{{port}} --count 1 {NIC}",
+               f"{PARLEY} connect {{address}}:{{port}} --hold 100ms --time-wait {UDP}",
+               server_says=["1 requests?: 1 established"],
+               client_says=["time-wait over, [0-9.]+ m?s behind the disconnect", "1 of 1 connections"])
+    yield Case("no-answer", DEVICE, "a", f"{PARLEY} listen {{address}}:{{port}} --hold 60s {NIC}",
+               f"{PARLEY} connect 192.0.2.99:{{port}} --reply-timeout 2s {UDP}", client_says=["no REP to [0-9]+ REQs in 2 s"], client_exit=1,
+               interrupt=True, server_exit=None)
+
+
+def port_case():
+    """Where the kernel's rxe is, it has the port."""
+    return Case("port-held-by-rxe", DEVICE, "b", f"{PARLEY} rping -s -a {{address}} -p {{port}} {UDP}",
+                f"{PARLEY} connect {{address}}:{{port}} {UDP}", interrupt=True, server_exit=None, client_exit=3,
+                client_says=["UDP port 4791 is in use, by the kernel's rxe"])
+
+
+def cases():
+    return [*rping_cases(), *pair_cases(), *cm_cases(), port_case()]
