@@ -137,7 +137,7 @@ struct RecvWqe {
 /// An XRC domain: shared receive queues and queue pairs of the same one belong together.
 struct XrcDomainRing : Counted {};
 
-/// What an XRC shared receive queue has besides (IBA Annex A14): packets name it by its number, and its receives complete in a
+/// What an XRC shared receive queue has besides (IBA §A14): packets name it by its number, and its receives complete in a
 /// queue of its own.
 struct XrcParts {
   Ref<XrcDomainRing> domain;

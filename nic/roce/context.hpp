@@ -7,7 +7,7 @@
 
 namespace parley::nic::roce {
 
-inline constexpr std::uint32_t message_max = 1U << 31;  // octets, IBA §9.7.7
+inline constexpr std::uint32_t message_max = 1U << 31;  // octets, IBA §9.4
 
 /// Immediate data as a number.
 inline std::uint32_t imm_of(const wire::ib::Packet& packet) { return Reader(packet.imm).be32(); }

@@ -132,7 +132,7 @@ Result<std::unique_ptr<SharedReceiveQueue>> SoftDevice::create_srq(const SrqInit
   return make_srq(tables(), init, std::move(parts));
 }
 
-// IBA Annex A14: only the domain counts; what a request needs besides is its shared receive queue's.
+// IBA §A14: only the domain counts; what a request needs besides is its shared receive queue's.
 Result<void> SoftDevice::fill_target(const QpInit& init, QpContext& parts) const {
   const auto domain = nic_->domains.find(init.xrcd);
   if (domain == nic_->domains.end())
@@ -264,7 +264,7 @@ void SoftDevice::handle_packet(Instant now, const PacketFrom& from, ConstBytes o
   }
 }
 
-// To QP1, or to a multicast group: to each queue pair that is attached to it (IBA §10.5.2).
+// To QP1, or to a multicast group: to each queue pair that is attached to it (IBA §10.5).
 void SoftDevice::handle_datagram(Instant now, const PacketFrom& from, const Packet& packet) {
   Counters& counters = nic_->counters;
   if (packet.bth.dest_qpn == PARLEY_IB_QPN_MULTICAST) {

@@ -37,12 +37,12 @@ struct DeviceOptions {
   /// If not 0: the address of the first registered region; the others follow, so that what goes over the wire does not depend on
   /// where memory lies. 0: addresses are those of the memory, as in verbs.
   std::uint64_t address_base = 0;
-  /// Packets that a requester may have unacknowledged; 1 to 2^23 (IBA §9.7.2: less than half of all PSNs). Linux's rxe: 128.
+  /// Packets that a requester may have unacknowledged; 1 to 2^23 (IBA §9.7.1: less than half of all PSNs). Linux's rxe: 128.
   std::uint32_t window = 128;
   /// A requester asks for an ACK with each message's last packet, and with every so many in between. At least 1.
   std::uint32_t ack_every = 64;
   std::uint16_t max_qp_rd_atom = 128, max_qp_init_rd_atom = 128;  ///< limits of max_dest_rd_atomic and max_rd_atomic
-  /// At most one CNP to each peer in this time (IBA A17.9.3); 0: no CNPs at all.
+  /// At most one CNP to each peer in this time (IBA §A17.9.3); 0: no CNPs at all.
   Duration cnp_interval = std::chrono::microseconds(50);
 };
 
@@ -52,8 +52,8 @@ struct PacketFrom {
   std::uint8_t traffic_class = 0;  ///< IPv4: type of service; the low two bits are ECN
   std::uint8_t hop_limit = 0;
   std::uint32_t flow_label = 0;
-  /// The IPv4 header (20 octets) or the IPv6 header or GRH (40), for the area in front of a received datagram (IBA §11.4.1.2,
-  /// Annex A17.4.3). Empty: it is made from the fields above.
+  /// The IPv4 header (20 octets) or the IPv6 header or GRH (40), for the area in front of a received datagram (IBA §11.4,
+  /// IBA §A17). Empty: it is made from the fields above.
   ConstBytes network{};
 };
 
@@ -72,7 +72,7 @@ inline constexpr std::size_t packet_max = PARLEY_IB_BTH_LEN + 4 + 28 + 4 + PARLE
 
 using Mad = std::array<std::uint8_t, PARLEY_IB_MAD_LEN>;
 
-/// A management datagram to QP1 (IBA §13.5.3).
+/// A management datagram to QP1 (IBA §13.5).
 struct MadIn {
   Gid source{}, destination{};
   std::uint32_t source_qpn = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// QP1, the general services interface (IBA §13.5.3): management datagrams in and out.
+// QP1, the general services interface (IBA §13.5): management datagrams in and out.
 #pragma once
 #include "nic/roce/nic.hpp"
 

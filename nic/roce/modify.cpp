@@ -101,7 +101,7 @@ void Qp::go_to(QpState to) {
   }
 }
 
-// IBA §10.3.1.1: what was posted is gone without completions, and all attributes with it.
+// IBA §10.3.1: what was posted is gone without completions, and all attributes with it.
 void Qp::reset() {
   requester_.drop();
   responder_.drop();

@@ -34,7 +34,7 @@ std::optional<std::uint8_t> Nic::find_gid(const Gid& wanted) const {
 Result<Path> Nic::path_of(const AhAttr& attr) const {
   if (attr.port_num != 1)
     return fail(Errc::invalid_argument, "AhAttr::port_num is {a}; the device has port 1", attr.port_num);
-  if (!attr.grh) return fail(Errc::invalid_argument, "AhAttr::grh is not set; RoCE addresses are GIDs (Annex A16.5.1)");
+  if (!attr.grh) return fail(Errc::invalid_argument, "AhAttr::grh is not set; RoCE addresses are GIDs (IBA §A16)");
   const GlobalRoute& grh = *attr.grh;
   if (gid(grh.sgid_index) == Gid{})
     return fail(Errc::invalid_argument, "GlobalRoute::sgid_index: the port has no GID {a}", grh.sgid_index);

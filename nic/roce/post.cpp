@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What may be posted to a RoCE queue pair: the operations of IBA §10.6.4 (table "Work Request Operations for each transport").
+// What may be posted to a RoCE queue pair: the operations of IBA §11.4.1.
 #include "nic/roce/qp.hpp"
 
 namespace parley::nic::roce {
@@ -113,7 +113,7 @@ Result<void> Qp::check_shape(const SendWr& wr) const {
 
 Result<void> Qp::fill(SendWqe& wqe, const SendWr& wr) const {
   if (wqe.memory.length > message_max)
-    return fail(Errc::invalid_argument, "sges together have more than 2^31 octets (IBA §9.7.7)");
+    return fail(Errc::invalid_argument, "sges together have more than 2^31 octets (IBA §9.4)");
   if (qp_.type == QpType::ud && wqe.memory.length > qp_.nic->port_mtu)
     return fail(Errc::invalid_argument, "sges together have {a} octets; a datagram has at most {b}, the port's MTU",
                 wqe.memory.length, qp_.nic->port_mtu);
@@ -139,7 +139,7 @@ Result<void> Qp::fill(SendWqe& wqe, const SendWr& wr) const {
 }
 
 Result<void> Qp::post_send(const SendWr& wr) {
-  if (!qp_.sends()) return fail(Errc::unsupported, "an XRC_TGT queue pair has no send queue (IBA Annex A14)");
+  if (!qp_.sends()) return fail(Errc::unsupported, "an XRC_TGT queue pair has no send queue (IBA §A14)");
   if (auto posting = check_posting_send(); !posting) return posting;
   if (auto shape = check_shape(wr); !shape) return shape;
   const Result<SendWqe*> place = requester_.push();
@@ -158,7 +158,7 @@ Result<void> Qp::post_send(const SendWr& wr) {
     requester_.cancel();
     return filled;
   }
-  // IBA §10.3.1.6, §10.3.1.7: taken, and flushed at once.
+  // IBA §10.3.1: taken, and flushed at once.
   if (qp_.state == QpState::sqe || qp_.state == QpState::err) requester_.flush();
   if (!dirty && ready()) qp_.nic->mark_dirty(*this);
   return {};
@@ -167,7 +167,7 @@ Result<void> Qp::post_send(const SendWr& wr) {
 Result<void> Qp::post_recv(const RecvWr& wr) {
   if (!qp_.receives() || qp_.type == QpType::xrc_tgt)
     return fail(Errc::unsupported,
-                "XRC queue pairs have no receive queue; post to an XRC shared receive queue (IBA Annex A14)");
+                "XRC queue pairs have no receive queue; post to an XRC shared receive queue (IBA §A14)");
   if (qp_.srq) return fail(Errc::invalid_argument, "the queue pair has QpInit::srq; post there");
   if (qp_.state == QpState::reset)
     return fail(Errc::wrong_state, "the queue pair is in RESET; it takes receives from INIT on");

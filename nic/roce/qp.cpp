@@ -41,8 +41,10 @@ bool Qp::ready() const { return cnp_due_ || responder_.has_reply() || (qp_.sends
 // IBA §9.7.4.1: what is dropped here leaves the queue pair as it was.
 bool Qp::accepts(const PacketFrom& from, const Packet& packet) {
   Counters& counters = qp_.device();
-  const bool takes =
-      qp_.state == QpState::rtr || qp_.state == QpState::rts || qp_.state == QpState::sqd || qp_.state == QpState::sqe;
+  // In RTR and SQE nothing was sent that could be answered.
+  const bool response = wire::ib::rule_of(packet.bth.opcode).response;
+  const bool takes = qp_.state == QpState::rts || qp_.state == QpState::sqd ||
+                     (!response && (qp_.state == QpState::rtr || qp_.state == QpState::sqe));
   if (!takes) {
     ++counters.dropped_state;
     return false;
@@ -66,7 +68,7 @@ void Qp::handle_packet(Instant now, const PacketFrom& from, const Packet& packet
   if (!accepts(from, packet)) return;
   ++qp_.counters.packets_received;
   note_congestion(now, from, packet);
-  // IBA §11.6.3.1: the peer talks, so it knows of the connection, whatever became of its RTU.
+  // IBA §11.6.3: the peer talks, so it knows of the connection, whatever became of its RTU.
   if (qp_.state == QpState::rtr && !established_ && qp_.type != QpType::ud) {
     established_ = true;
     tell(QueuePairEvent::Kind::comm_est);
@@ -82,7 +84,7 @@ void Qp::handle_packet(Instant now, const PacketFrom& from, const Packet& packet
   settle();
 }
 
-// IBA A17.9.3: a mark of congestion is told to who sent the packet, and not more often than cnp_interval.
+// IBA §A17.9.3: a mark of congestion is told to who sent the packet, and not more often than cnp_interval.
 void Qp::note_congestion(Instant now, const PacketFrom& from, const Packet& packet) {
   const Duration interval = qp_.nic->options.cnp_interval;
   if ((from.traffic_class & 3) != 3 || interval <= Duration{}) return;
@@ -156,7 +158,7 @@ void Qp::settle() {
   if (ready()) qp_.nic->mark_dirty(*this);
 }
 
-// IBA §10.3.1.6, §10.3.1.7: what was being sent fails; receives of unreliable queue pairs go on.
+// IBA §10.3.1: what was being sent fails; receives of unreliable queue pairs go on.
 void Qp::own_failure() {
   if (qp_.reliable()) {
     to_error();
@@ -171,7 +173,7 @@ void Qp::to_error() {
   qp_.state = QpState::err;
   if (qp_.sends()) requester_.flush();
   if (qp_.receives()) responder_.flush();
-  // IBA §11.6.3.1: who shares receives must know when this one takes none any more.
+  // IBA §11.6.3: who shares receives must know when this one takes none any more.
   if (qp_.srq || qp_.type == QpType::xrc_tgt) tell(QueuePairEvent::Kind::qp_last_wqe_reached);
 }
 

@@ -11,7 +11,7 @@
 //   SQE         sends are flushed   requests (UC, UD)           nothing
 //   ERR         all are flushed     dropped                     answers that waited, and the NAK that led here
 //
-//   A failure of its own takes it from RTS or SQD to ERR, and UC and UD to SQE (IBA §10.3.1.6); an error in what the peer
+//   A failure of its own takes it from RTS or SQD to ERR, and UC and UD to SQE (IBA §10.3.1); an error in what the peer
 //   asks for takes RC and XRC_TGT to ERR behind a NAK.
 #pragma once
 #include "nic/roce/requester.hpp"

@@ -90,10 +90,10 @@ void Requester::drop() {
   flush();
 }
 
-// IBA §9.7.2: fewer than half of all PSNs are outstanding; a window much smaller keeps queues short. A Read takes the
+// IBA §9.7.1: fewer than half of all PSNs are outstanding; a window much smaller keeps queues short. A Read takes the
 // PSNs of its whole response, however many, so only its first has to be inside.
 bool Requester::may_begin(const SendWqe& wqe) const {
-  if (qp_.state == QpState::sqd) return false;  // IBA §10.3.1.5: a message under way is finished, and none begun
+  if (qp_.state == QpState::sqd) return false;  // IBA §10.3.1: a message under way is finished, and none begun
   if (wqe.fence && fetches_out_ > 0) return false;
   return !wqe.fetches() || fetches_out_ < qp_.attr.max_rd_atomic.value_or(0);
 }
@@ -156,7 +156,7 @@ void Requester::fill(const SendWqe& wqe, Packet& head) const {
   head.xrceth.srqn = wqe.srqn;
   if (qp_.type == QpType::ud) {
     head.bth.dest_qpn = wqe.qpn;
-    // IBA §10.2.5: a Q_Key with the high bit stands for the queue pair's own.
+    // IBA §10.2: a Q_Key with the high bit stands for the queue pair's own.
     head.deth.q_key = (wqe.q_key & 0x80000000) != 0 ? qp_.attr.qkey.value_or(0) : wqe.q_key;
     head.deth.source_qpn = qp_.number;
   }

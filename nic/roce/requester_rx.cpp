@@ -13,13 +13,13 @@ using wire::ib::Nak;
 using wire::ib::Operation;
 using wire::ib::Packet;
 
-// IBA §9.7.6.1.3: the timer runs while something is unacknowledged, from its sending or from the last progress.
+// IBA §9.7.6.1: the timer runs while something is unacknowledged, from its sending or from the last progress.
 void Requester::arm(Instant now) {
   const std::uint8_t code = qp_.attr.timeout.value_or(0);
   ack_deadline_ = code == 0 || sent_end_ == una_ ? never : now + wire::ib::timeout_of(code);
 }
 
-// IBA §9.7.6.1.2: whatever is acknowledged gives all retries back.
+// IBA §9.7.6.1: whatever is acknowledged gives all retries back.
 void Requester::progress(Instant now) {
   limits_changed();
   went_back_ = false;
@@ -57,7 +57,7 @@ bool Requester::acknowledge(Instant now, Psn upto) {
   return whole;
 }
 
-// IBA §9.7.5.1.1, §9.7.6.1: sends again from the first PSN that is not acknowledged.
+// IBA §9.7.6.1: sends again from the first PSN that is not acknowledged.
 bool Requester::go_back(Instant now) {
   const SendWqe& oldest = sends_.front();
   const auto packet = static_cast<std::uint32_t>(una_ - oldest.first);
@@ -73,17 +73,13 @@ bool Requester::go_back(Instant now) {
   return true;
 }
 
-// IBA §9.7.5.1.1: a later response than the expected one says that the expected one is lost. It is asked for again once;
+// IBA §9.7.6: a later response than the expected one says that the expected one is lost. It is asked for again once;
 // the timer does the rest.
 bool Requester::implied_nak(Instant now) { return went_back_ || rnr_until_ != never || go_back(now); }
 
 bool Requester::handle_response(Instant now, const Packet& packet) {
-  if (qp_.state != QpState::rts && qp_.state != QpState::sqd) {
-    ++qp_.device().dropped_state;
-    return true;
-  }
   const Psn psn = nearest_psn(una_, packet.bth.psn);
-  // IBA §9.7.5.1.3: duplicates of what was acknowledged, and answers to what was not asked, say nothing.
+  // IBA §9.7.6: duplicates of what was acknowledged, and answers to what was not asked, say nothing.
   if (psn < una_ || psn >= sent_end_) {
     ++qp_.device().dropped_response;
     return true;
@@ -103,7 +99,7 @@ bool Requester::handle_ack(Instant now, Psn psn, std::uint8_t syndrome) {
     case PARLEY_IB_SYNDROME_NAK: return handle_nak(now, psn, value);
     default: break;
   }
-  ++qp_.device().dropped_response;  // IBA §9.7.5.2.1: reserved
+  ++qp_.device().dropped_response;  // IBA §9.7.5.2: reserved
   return true;
 }
 
@@ -166,7 +162,7 @@ bool Requester::handle_read_response(Instant now, Psn psn, const Packet& packet)
   const Operation operation = wire::ib::operation_of(packet.bth.opcode);
   const bool ends = operation == Operation::read_response_last || operation == Operation::read_response_only;
   const bool begins = operation == Operation::read_response_first || operation == Operation::read_response_only;
-  // IBA §9.7.5.1.4: in order, each full but the last. A response to a repeated request begins anew in the middle.
+  // IBA §9.7.5: in order, each full but the last. A response to a repeated request begins anew in the middle.
   if (ends != last || (read.arrived == 0 && !begins) ||
       packet.payload.size() != (last ? read.memory.length - offset : qp_.mtu))
     return fail(WcStatus::bad_resp_err);

@@ -139,7 +139,7 @@ bool Responder::transmit(PacketTo& to, MutBytes out) {
   return true;
 }
 
-// IBA §9.7.5.1.4. The region is looked up for each packet: it may be gone, and the answer then ends with a NAK.
+// IBA §9.7.5. The region is looked up for each packet: it may be gone, and the answer then ends with a NAK.
 bool Responder::send_read(Reply& reply, PacketTo& to, MutBytes out) {
   const std::uint32_t length = std::min(reply.length, qp_.mtu);
   MrRange range;
@@ -172,7 +172,7 @@ bool Responder::send_read(Reply& reply, PacketTo& to, MutBytes out) {
 }
 
 // IBA §9.8.3: what cannot be received is dropped, and the receive stays. The network header, or what stands for it, is in
-// the first 40 octets (IBA §11.4.1.2); an IPv4 header in their second half (Annex A17.4.5.1).
+// the first 40 octets (IBA §11.4); an IPv4 header in their second half (IBA §A17).
 void Responder::handle_datagram(const PacketFrom& from, const Packet& packet) {
   std::array<std::uint8_t, PARLEY_ROCE_GRH_LEN> network{};
   const std::size_t length = network.size() + packet.payload.size();

@@ -48,7 +48,7 @@ class Responder {
     std::uint32_t length = 0, rkey = 0;
     PdHandle pd = 0;
   };
-  /// A Read or Atomic that was accepted, for when it comes again (IBA §9.4.5, §9.7.5.1.5).
+  /// A Read or Atomic that was accepted, for when it comes again (IBA §9.4.5, §9.7.5).
   struct Fetch {
     bool atomic = false;
     Psn first = 0, end = 0;
@@ -58,7 +58,7 @@ class Responder {
     std::uint64_t original = 0;
   };
   /// Where a request finds memory and receives: the queue pair's own, but on XRC those of the shared receive queue that it
-  /// names (IBA Annex A14).
+  /// names (IBA §A14).
   struct Receiver {
     PdHandle pd = 0;
     Ref<SrqRing> srq;

@@ -44,7 +44,7 @@ bool has_imm(Operation operation) {
   return (wire::ib::rule_of(wire::ib::opcode_of(wire::ib::Service::rc, operation)).headers & PARLEY_IB_IMM) != 0;
 }
 
-// IBA §9.7.4.1.6: all packets of a message are full, but the last.
+// IBA §9.7.4.1: all packets of a message are full, but the last.
 bool right_size(const Packet& packet, Part part, std::uint32_t mtu) {
   if (!part.ends) return packet.payload.size() == mtu && packet.bth.pad_count == 0;
   return packet.payload.size() <= mtu && (part.begins || !packet.payload.empty());
@@ -52,7 +52,7 @@ bool right_size(const Packet& packet, Part part, std::uint32_t mtu) {
 
 }  // namespace
 
-// IBA Annex A14.5.2: a request of XRC names a shared receive queue of the queue pair's domain; its protection domain and
+// IBA §A14: a request of XRC names a shared receive queue of the queue pair's domain; its protection domain and
 // completion queue are used.
 bool Responder::find_receiver(const Packet& packet) {
   if (qp_.type != QpType::xrc_tgt) return true;
@@ -87,7 +87,7 @@ bool Responder::handle_request(const Packet& packet) {
     return true;
   }
   if (psn > expected_) {
-    // IBA §9.7.5.2.5: one NAK until the expected packet comes.
+    // IBA §9.7.5.2: one NAK until the expected packet comes.
     ++qp_.device().dropped_sequence;
     if (nak_sent_) return true;
     nak_sent_ = true;
@@ -123,7 +123,7 @@ bool Responder::refuse(Refusal refusal) {
   return false;
 }
 
-// IBA §9.8.2.2: what does not fit is dropped, with all that follows until a message begins.
+// IBA §9.8.2: what does not fit is dropped, with all that follows until a message begins.
 void Responder::handle_unreliable(const Packet& packet, Psn psn) {
   const Operation operation = wire::ib::operation_of(packet.bth.opcode);
   if (psn != expected_ || dropping_ || !fits_message(operation)) {
@@ -180,7 +180,7 @@ Responder::Refusal Responder::execute_send(const Packet& packet) {
 Responder::Refusal Responder::finish_send(const Packet& packet) {
   const Operation operation = wire::ib::operation_of(packet.bth.opcode);
   const bool invalidates = operation == Operation::send_last_inv || operation == Operation::send_only_inv;
-  // IBA §9.4.1.1.3: the key must be one that the peer may use here.
+  // IBA §9.4.1.1: the key must be one that the peer may use here.
   if (invalidates && !qp_.tables().regions.invalidate_by_peer(packet.invalidate, receiver_.pd)) return Refusal::access;
   const std::uint32_t length = arriving_.got;
   WorkCompletion& done = complete(WcOpcode::recv, WcStatus::success, packet.bth.solicited);
@@ -207,9 +207,9 @@ Responder::Refusal Responder::execute_write(const Packet& packet) {
   if (imm && !take_receive(receiver_)) return Refusal::rnr;
   const auto size = static_cast<std::uint32_t>(packet.payload.size());
   const std::uint32_t left = arriving_.length - arriving_.got;
-  // IBA §9.7.4.1.6: the lengths of the packets add up to that of the RETH.
+  // IBA §9.7.4.1: the lengths of the packets add up to that of the RETH.
   if (!right_size(packet, part, qp_.mtu) || (part.ends ? size != left : size >= left)) return Refusal::invalid;
-  // IBA §9.7.4.1.3: of a Write of no octets neither the key nor the address is looked at.
+  // IBA §9.7.4.1: of a Write of no octets neither the key nor the address is looked at.
   const MrTable& regions = qp_.tables().regions;
   MrRange whole, range;
   if (part.begins && left > 0 &&
@@ -231,13 +231,13 @@ Responder::Refusal Responder::execute_write(const Packet& packet) {
   return Refusal::none;
 }
 
-// IBA §9.7.4.1.8: as many as were agreed may wait for their answers.
+// IBA §9.7.4.1: as many as were agreed may wait for their answers.
 bool Responder::may_fetch() const { return fetches_waiting_ < qp_.attr.max_dest_rd_atomic.value_or(0); }
 
 Responder::Refusal Responder::execute_read(const Packet& packet) {
   if (!grants(Access::remote_read) || !may_fetch()) return Refusal::invalid;
   const wire::ib::Reth& reth = packet.reth;
-  // IBA §9.7.7: a message has at most 2^31 octets.
+  // IBA §9.4: a message has at most 2^31 octets.
   if (reth.dma_length > message_max || !packet.payload.empty()) return Refusal::invalid;
   MrRange range;
   if (reth.dma_length > 0 && qp_.tables().regions.check(reth.r_key, reth.va, reth.dma_length, receiver_.pd,
@@ -279,7 +279,7 @@ Responder::Refusal Responder::execute_atomic(const Packet& packet) {
   return Refusal::none;
 }
 
-// IBA §9.7.5.1.5: a Send or Write that was executed is acknowledged again; a Read is answered again, or a part of it; an
+// IBA §9.7.5: a Send or Write that was executed is acknowledged again; a Read is answered again, or a part of it; an
 // Atomic is answered with what it found the first time.
 void Responder::handle_duplicate(const Packet& packet, Psn psn) {
   ++qp_.counters.duplicates;

@@ -194,9 +194,9 @@ TEST(NicRoceXrc, Refusals) {
   init.srq = w.srq1.get();
   EXPECT_EQ(sentence(w.b.device->create_qp(init)),
             "QpInit::srq is an XRC one, which packets name; no queue pair has it");
-  EXPECT_EQ(sentence(w.b.qp->post_send({})), "an XRC_TGT queue pair has no send queue (IBA Annex A14)");
+  EXPECT_EQ(sentence(w.b.qp->post_send({})), "an XRC_TGT queue pair has no send queue (IBA §A14)");
   EXPECT_EQ(sentence(w.a.qp->post_recv({})),
-            "XRC queue pairs have no receive queue; post to an XRC shared receive queue (IBA Annex A14)");
+            "XRC queue pairs have no receive queue; post to an XRC shared receive queue (IBA §A14)");
   EXPECT_EQ(w.b.srq, nullptr);
 }
 
