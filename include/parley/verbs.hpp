@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Verbs objects of a software NIC: protection domains, memory regions, completion queues, shared receive queues and
-// queue pairs. The terms are those of the RDMA verbs (docs/verbs.md); the classes are seams, implemented by nic/iwarp.
+// queue pairs. The terms are those of the RDMA verbs (docs/verbs.md); the classes are seams, of nic/iwarp and nic/roce.
 // What is posted and how it completes: parley/work.hpp. States and attributes of a queue pair: parley/qp.hpp. What only
-// iWARP has: parley/iwarp.hpp. One device belongs to one thread.
+// one transport has: parley/iwarp.hpp, parley/roce.hpp. One device belongs to one thread.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -182,12 +182,14 @@ class QueuePair {
   virtual Result<void> modify(const QpAttr& attr) = 0;
   /// ibv_query_qp: the state and what else the transport has; what it lacks is not set.
   virtual QpAttr query() const = 0;
-  /// Allowed in init, rts and sqd; on iWARP what is posted in init is sent once connected. The list of pieces is copied;
+  /// Allowed in init, rts and sqd; on iWARP what is posted in init is sent once connected. On RoCE it is allowed from rts
+  /// on, and flushed at once in sqe and err. The list of pieces is copied;
   /// the memory is the queue pair's until the completion. Errors: unsupported (the transport lacks the operation),
   /// invalid_argument, no_space (the queue, or the completion queue), protection (an lkey), wrong_state,
   /// insufficient_ird (a Read or Atomic while ORD is 0).
   virtual Result<void> post_send(const SendWr& wr) = 0;
-  /// Allowed in init, rts and sqd. Errors: invalid_argument, no_space, protection, wrong_state.
+  /// Allowed in init, rts and sqd; on RoCE in all states but reset, and flushed at once in err. Errors: invalid_argument,
+  /// no_space, protection, wrong_state, unsupported (XRC queue pairs receive by an XRC shared receive queue).
   virtual Result<void> post_recv(const RecvWr& wr) = 0;
 };
 

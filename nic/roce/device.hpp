@@ -42,7 +42,7 @@ struct DeviceOptions {
   /// A requester asks for an ACK with each message's last packet, and with every so many in between. At least 1.
   std::uint32_t ack_every = 64;
   std::uint16_t max_qp_rd_atom = 128, max_qp_init_rd_atom = 128;  ///< limits of max_dest_rd_atomic and max_rd_atomic
-  /// At most one CNP to each peer in this time (IBA §A17.9.3); 0: no CNPs at all.
+  /// At most one CNP for each queue pair in this time (IBA §A17.9.3); 0: no CNPs at all.
   Duration cnp_interval = std::chrono::microseconds(50);
 };
 

@@ -175,106 +175,117 @@ TEST(NicRoceLoss, AShortWindowDoesNotStall) {
   }
 }
 
+/// One direction of random work: what `own` posts, in its memory and the peer's.
+struct Half {
+  struct Op {
+    SendWr::Opcode opcode;
+    std::size_t at, length;
+    bool takes_receive() const {
+      return opcode == SendWr::Opcode::send || opcode == SendWr::Opcode::send_with_imm ||
+             opcode == SendWr::Opcode::rdma_write_with_imm;
+    }
+  };
+  static constexpr std::size_t posts = 60, longest = 4096;
+
+  Side &own, &peer;
+  Buffer from{*own.device, own.pd, posts* longest};
+  Buffer to{*peer.device, peer.pd, posts* longest};            // of Writes and Reads
+  Buffer inbox{*peer.device, peer.pd, (posts + 1) * longest};  // of Sends
+  Buffer counter{*peer.device, peer.pd, 8};
+  std::uint64_t adds = 0;
+  std::vector<Op> ops;
+  Bytes before;
+
+  Half(Side& x, Side& y, std::uint64_t seed) : own(x), peer(y) {
+    from.fill(seed);
+    to.fill(seed + 1);
+    before = to.memory;
+  }
+  void post(Rng& rng) {
+    static constexpr SendWr::Opcode kinds[] = {SendWr::Opcode::send,       SendWr::Opcode::send_with_imm,
+                                               SendWr::Opcode::rdma_write, SendWr::Opcode::rdma_write_with_imm,
+                                               SendWr::Opcode::rdma_read,  SendWr::Opcode::atomic_fetch_and_add};
+    Op op{.opcode = kinds[rng.below(std::size(kinds))], .at = ops.size() * longest, .length = 8};
+    const bool atomic = op.opcode == SendWr::Opcode::atomic_fetch_and_add;
+    if (!atomic) op.length = rng.chance({1, 5}) ? rng.below(4) : rng.below(longest + 1);
+    // Now and then none is there: the peer says that it is not ready.
+    if (op.takes_receive() && rng.chance({9, 10})) {
+      ASSERT_TRUE(peer.recv(ops.size(), {inbox.sge(op.at, longest)}));
+    }
+    adds += atomic ? 1 : 0;
+    const Sge sge = from.sge(op.at, op.length);
+    ASSERT_TRUE(own.qp->post_send({.wr_id = ops.size(),
+                                   .opcode = op.opcode,
+                                   .sges = {&sge, 1},
+                                   .fence = rng.chance({1, 8}),
+                                   .remote_addr = atomic ? counter.region.addr : to.region.addr + op.at,
+                                   .rkey = atomic ? counter.region.rkey : to.region.rkey,
+                                   .compare_add = atomic ? 1ULL : 0ULL}));
+    ops.push_back(op);
+  }
+  /// The receives that were missing: all behind the memory of the others.
+  void post_missing() {
+    for (std::size_t i = 0; i < posts; ++i) ASSERT_TRUE(peer.recv(1000, {inbox.sge(posts * longest, longest)}));
+  }
+  void check(std::uint64_t seed) {
+    const auto sent = own.sends(), received = peer.recvs();
+    ASSERT_EQ(sent.size(), posts) << "seed " << seed;
+    std::size_t next = 0;
+    for (std::uint64_t i = 0; i < posts; ++i) {
+      const Op& op = ops[i];
+      EXPECT_EQ(sent[i].wr_id, i) << "seed " << seed;
+      ASSERT_EQ(sent[i].status, WcStatus::success) << "seed " << seed;
+      const auto at = static_cast<std::ptrdiff_t>(op.at), end = at + static_cast<std::ptrdiff_t>(op.length);
+      const Bytes &ours = from.memory, &theirs = to.memory;
+      if (op.opcode == SendWr::Opcode::rdma_read) {
+        EXPECT_TRUE(std::equal(before.begin() + at, before.begin() + end, ours.begin() + at)) << seed;
+      } else if (op.opcode == SendWr::Opcode::rdma_write || op.opcode == SendWr::Opcode::rdma_write_with_imm) {
+        EXPECT_TRUE(std::equal(ours.begin() + at, ours.begin() + end, theirs.begin() + at)) << seed;
+      }
+      if (!op.takes_receive()) continue;
+      ASSERT_LT(next, received.size()) << "seed " << seed;
+      EXPECT_EQ(received[next].status, WcStatus::success) << "seed " << seed;
+      EXPECT_EQ(received[next].byte_len, op.length) << "seed " << seed;
+      // A Send's data is where the receive that it took says; those of the end share theirs.
+      const std::uint64_t place = received[next].wr_id;
+      if (op.opcode != SendWr::Opcode::rdma_write_with_imm && place < posts) {
+        EXPECT_TRUE(std::equal(ours.begin() + at, ours.begin() + end,
+                               inbox.memory.begin() + static_cast<std::ptrdiff_t>(place * longest)))
+            << seed;
+      }
+      ++next;
+    }
+    EXPECT_EQ(next, received.size()) << "seed " << seed;
+    std::uint64_t value = 0;
+    std::memcpy(&value, counter.memory.data(), 8);
+    EXPECT_EQ(value, adds) << "seed " << seed;
+  }
+};
+
 /// Random work of all kinds in both directions over a bad link.
 void swarm(std::uint64_t seed, const Faults& faults) {
   World w;
   w.rng = Rng(seed);
   w.faults = faults;
   Rng rng(seed * 7919 + 1);
+  w.a.make(QpType::rc, 256);
+  w.b.make(QpType::rc, 256);
   w.connect({.mtu = rng.chance({1, 2}) ? Mtu::octets_256 : Mtu::octets_1024,
              .psn_a = static_cast<std::uint32_t>(0xFFFFF0 + rng.below(16)),
              .psn_b = static_cast<std::uint32_t>(rng.below(1 << 24)),
              .retry = 7,
              .depth = static_cast<std::uint16_t>(1 + rng.below(5))});
-  struct Half {
-    Half(Side& x, Side& y, std::uint64_t seed)
-        : from(*x.device, x.pd, 1 << 18), to(*y.device, y.pd, 1 << 18), counter(*y.device, y.pd, 8) {
-      from.fill(seed);
-      to.fill(seed + 1);
-    }
-    Buffer from, to, counter;
-    std::uint64_t posted = 0, receives = 0, adds = 0;
-    std::vector<WorkCompletion> sent, received;
-    struct Op {
-      SendWr::Opcode opcode;
-      std::size_t at, length;
-    };
-    std::vector<Op> ops;
-    Bytes before;
-  };
   Half x(w.a, w.b, seed), y(w.b, w.a, seed + 10);
-  x.before = x.to.memory;
-  y.before = y.to.memory;
-  const auto post = [&](Half& half, Side& own, Side& peer) {
-    static constexpr SendWr::Opcode kinds[] = {SendWr::Opcode::send,       SendWr::Opcode::send_with_imm,
-                                               SendWr::Opcode::rdma_write, SendWr::Opcode::rdma_write_with_imm,
-                                               SendWr::Opcode::rdma_read,  SendWr::Opcode::atomic_fetch_and_add};
-    const auto opcode = kinds[rng.below(std::size(kinds))];
-    const std::size_t at = half.posted * 4096;
-    const bool atomic = opcode == SendWr::Opcode::atomic_fetch_and_add;
-    const std::size_t length = atomic ? 8 : rng.chance({1, 5}) ? rng.below(4) : rng.below(4097);
-    const Sge sge = half.from.sge(at, length);
-    if (opcode != SendWr::Opcode::rdma_write && opcode != SendWr::Opcode::rdma_read && !atomic) {
-      // Now and then too late: the peer finds no receive and says so.
-      if (rng.chance({9, 10})) {
-        ASSERT_TRUE(peer.recv(half.posted, {half.to.sge(at, 4096)}));
-      }
-    }
-    half.adds += atomic ? 1 : 0;
-    half.ops.push_back({opcode, at, length});
-    ASSERT_TRUE(own.qp->post_send({.wr_id = half.posted,
-                                   .opcode = opcode,
-                                   .sges = {&sge, 1},
-                                   .signaled = true,
-                                   .fence = rng.chance({1, 8}),
-                                   .remote_addr = atomic ? half.counter.region.addr : half.to.region.addr + at,
-                                   .rkey = atomic ? half.counter.region.rkey : half.to.region.rkey,
-                                   .compare_add = atomic ? 1ULL : 0ULL}));
-    ++half.posted;
-  };
-  for (int i = 0; i < 60; ++i) {
-    post(x, w.a, w.b);
-    post(y, w.b, w.a);
+  for (std::size_t i = 0; i < Half::posts; ++i) {
+    x.post(rng);
+    y.post(rng);
     if (rng.chance({1, 4})) w.run(Duration(rng.below(200'000)));
   }
-  // Receives that were not posted in time; each message takes the oldest, so data of Sends is compared as a whole below.
-  for (int i = 0; i < 40; ++i) {
-    ASSERT_TRUE(w.b.recv(1000, {x.to.sge(60 * 4096 % (1 << 18), 4096)}));
-    ASSERT_TRUE(w.a.recv(1000, {y.to.sge(60 * 4096 % (1 << 18), 4096)}));
-  }
+  x.post_missing();
+  y.post_missing();
   w.run(100s);
-  const auto check = [&](Half& half, Side& own, Side& peer) {
-    half.sent = own.sends();
-    half.received = peer.recvs();
-    ASSERT_EQ(half.sent.size(), half.posted) << "seed " << seed;
-    std::size_t r = 0;
-    for (std::uint64_t i = 0; i < half.posted; ++i) {
-      const auto& op = half.ops[i];
-      EXPECT_EQ(half.sent[i].wr_id, i) << "seed " << seed;
-      ASSERT_EQ(half.sent[i].status, WcStatus::success) << "seed " << seed;
-      const auto at = static_cast<std::ptrdiff_t>(op.at), end = at + static_cast<std::ptrdiff_t>(op.length);
-      const auto& ours = half.from.memory;
-      const auto& theirs = half.to.memory;
-      if (op.opcode == SendWr::Opcode::rdma_read) {
-        EXPECT_TRUE(std::equal(half.before.begin() + at, half.before.begin() + end, ours.begin() + at)) << seed;
-      } else if (op.opcode == SendWr::Opcode::rdma_write || op.opcode == SendWr::Opcode::rdma_write_with_imm) {
-        EXPECT_TRUE(std::equal(ours.begin() + at, ours.begin() + end, theirs.begin() + at)) << seed;
-      }
-      if (op.opcode == SendWr::Opcode::send || op.opcode == SendWr::Opcode::send_with_imm ||
-          op.opcode == SendWr::Opcode::rdma_write_with_imm) {
-        ASSERT_LT(r, half.received.size()) << "seed " << seed;
-        EXPECT_EQ(half.received[r].status, WcStatus::success) << "seed " << seed;
-        EXPECT_EQ(half.received[r].byte_len, op.length) << "seed " << seed;
-        ++r;
-      }
-    }
-    EXPECT_EQ(r, half.received.size()) << "seed " << seed;
-    std::uint64_t value = 0;
-    std::memcpy(&value, half.counter.memory.data(), 8);
-    EXPECT_EQ(value, half.adds) << "seed " << seed;
-  };
-  check(x, w.a, w.b);
-  check(y, w.b, w.a);
+  x.check(seed);
+  y.check(seed);
 }
 
 TEST(NicRoceLoss, SwarmWithoutFaults) {

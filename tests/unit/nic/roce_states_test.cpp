@@ -228,8 +228,7 @@ TEST(NicRoceModify, ValuesAreChecked) {
   EXPECT_EQ(with([](QpAttr& a) { a.max_dest_rd_atomic = 129; }), "QpAttr::max_dest_rd_atomic is 129; at most 128");
   EXPECT_EQ(with([](QpAttr& a) { a.path_mtu = static_cast<Mtu>(6); }),
             "QpAttr::path_mtu is 6; it is 1 to 5, that of the port");
-  EXPECT_EQ(with([](QpAttr& a) { a.ah = AhAttr{}; }),
-            "AhAttr::grh is not set; RoCE addresses are GIDs (IBA §A16)");
+  EXPECT_EQ(with([](QpAttr& a) { a.ah = AhAttr{}; }), "AhAttr::grh is not set; RoCE addresses are GIDs (IBA §A16)");
   EXPECT_EQ(with([](QpAttr& a) { a.ah->grh->sgid_index = 3; }), "GlobalRoute::sgid_index: the port has no GID 3");
   EXPECT_EQ(with([](QpAttr& a) {
               a.ah->grh->dgid = Gid{0xFE, 0x80};
