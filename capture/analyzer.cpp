@@ -312,9 +312,13 @@ void Analyzer::tell_unlisted() {
       outcomes +=
           fmt::format("{}{} {}", outcomes.empty() ? "" : ", ", u.outcomes[i], to_string(static_cast<Outcome>(i)));
   note(fmt::format(
-      "{} more connections were judged but are not listed: one report holds {} at most, in {} KiB; "
+      "{} more {}connections were judged but are not listed: one report holds {} at most, in {} KiB; "
       "{}; {} FPDUs, {} errors, {} warnings, {} notes",
-      u.connections, reports_max, options_.report_octets_max >> 10, outcomes, u.fpdus,
+      u.connections,
+      u.ib == 0               ? "MPA "
+      : u.ib == u.connections ? "RoCE "
+                              : "",
+      reports_max, options_.report_octets_max >> 10, outcomes, u.fpdus,
       u.findings[static_cast<std::size_t>(Severity::error)], u.findings[static_cast<std::size_t>(Severity::warning)],
       u.findings[static_cast<std::size_t>(Severity::note)]));
 }
@@ -334,8 +338,7 @@ FileReport Analyzer::finish() {
   for (Known* each : left) retire(*each);
   connections_.clear();
   closed_.clear();
-  roce_.finish();
-  report_.not_followed += roce_.not_followed();
+  finish_roce();
   sort_reports();
   if (report_.copies > 0)
     note(

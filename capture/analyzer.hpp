@@ -15,7 +15,7 @@
 #include "capture/read/fpdu/pick_up.hpp"
 #include "capture/rules/mpa/connection.hpp"
 #include "capture/rules/neg/negotiation.hpp"
-#include "capture/rules/roce/roce_connections.hpp"
+#include "capture/rules/roce/roce_host.hpp"
 #include "wire/pcap.hpp"
 
 namespace parley::capture {
@@ -36,9 +36,14 @@ struct AnalyzerOptions {
   Duration idle = std::chrono::hours(1);  ///< take_ended() hands out a connection that was silent for this long
 };
 
+class RoceConnections;
+
 class Analyzer : RejectedSetUps, RoceHost {
  public:
-  explicit Analyzer(const AnalyzerOptions& options = {}) : options_(options) {}
+  explicit Analyzer(const AnalyzerOptions& options = {});
+  ~Analyzer();
+  Analyzer(const Analyzer&) = delete;
+  Analyzer& operator=(const Analyzer&) = delete;
 
   void push(const wire::CapturedPacket& packet);
   /// Something to be told about the file: it is truncated, for instance.
@@ -97,7 +102,8 @@ class Analyzer : RejectedSetUps, RoceHost {
   EventLimits roce_begins(std::uint64_t frame) override;
   void roce_ended(RoceConnection& connection) override;
   void roce_note(std::string text) override;
-  RoceHost& roce_host() { return *this; }
+  void finish_roce();
+  void end_silent_roce(Instant now);
   template <std::uint64_t OtherPackets::*Counter>
   void read_roce(const wire::PacketView& packet, const wire::CapturedPacket& captured);
   struct FlowReader;
@@ -147,7 +153,7 @@ class Analyzer : RejectedSetUps, RoceHost {
   std::vector<std::uint64_t> packet_id_ring_;
   std::size_t packet_id_next_ = 0;
   FileReport report_;
-  RoceConnections roce_{roce_host()};
+  std::unique_ptr<RoceConnections> roce_;
 };
 
 }  // namespace parley::capture

@@ -23,7 +23,7 @@ std::vector<ConnectionReport> Analyzer::take_ended(Instant now) {
   if (now >= next_sweep_ || next_sweep_ - now > sweep_every) {
     next_sweep_ = now + sweep_every;
     end_silent(now);
-    roce_.end_silent(now, options_.idle);
+    end_silent_roce(now);
   }
   reports_octets_ = 0;
   return report_.take_connections();

@@ -9,20 +9,9 @@
 #include <vector>
 
 #include "capture/rules/roce/roce_connection.hpp"
+#include "capture/rules/roce/roce_host.hpp"
 
 namespace parley::capture {
-
-/// Is told of connections as they begin and end.
-class RoceHost {
- public:
-  virtual EventLimits roce_begins(std::uint64_t frame) = 0;
-  virtual void roce_ended(RoceConnection& connection) = 0;
-  /// Something about the file.
-  virtual void roce_note(std::string text) = 0;
-
- protected:
-  ~RoceHost() = default;
-};
 
 class RoceConnections {
  public:

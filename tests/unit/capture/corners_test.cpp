@@ -339,8 +339,8 @@ TEST(CaptureCorners, ASecondRequestBehindALostRejectionIsNotAnswered) {
 TEST(CaptureCorners, WhatWasHandedOutTakesNoRoom) {
   const auto listed = [](std::size_t room, bool handed_out) {
     Analyzer analyzer({.report_octets_max = room});
-    std::size_t n = 0;
     for (const std::uint32_t isn : {1000u, 5'000'000u}) {
+      std::size_t n = 0;  // the same numbers, so that both take the same room
       Exchange x(false, isn, isn + 77);
       x.set_up().send(0, fpdu(send_segment(1, 20))).close();
       for (const test::Frame& f : x.frames) {
