@@ -11,6 +11,9 @@
 
 #include <epan/prefs.h>
 #include <epan/proto_data.h>
+#include <string.h>
+
+#include "parley_text.h"
 
 int proto_parley_ib = -1, proto_parley_ibcm = -1;
 
@@ -62,6 +65,27 @@ static void join(packet_info* pinfo, const parley_ib_packet* p, gboolean cm) {
   if (kept != NULL) p_add_proto_data(wmem_file_scope(), pinfo, proto_parley_ib, cm ? KEEP_MARK : KEEP_END, kept);
 }
 
+/* What Wireshark wrote behind the line of a packet that a dissector gave up; "" if none did. */
+static const char* given_up(packet_info* pinfo) {
+  const char* const before = col_get_text(pinfo->cinfo, COL_INFO);
+  const char* const last = before == NULL ? NULL : strrchr(before, '[');
+  if (last == NULL || last[strlen(last) - 1] != ']') return "";
+  if (!g_str_has_prefix(last, "[Malformed Packet") && !g_str_has_prefix(last, "[Packet size limited")) return "";
+  return wmem_strdup_printf(pinfo->pool, " %s", last);
+}
+
+/* Of a packet of data whose payload has no other dissector, or one that failed. */
+static void write_info(packet_info* pinfo, const parley_ib_packet* p, const parley_ib_end* from, gboolean rest) {
+  if (!col_get_writable(pinfo->cinfo, COL_INFO)) return;
+  const char* const words = given_up(pinfo);
+  if (!rest && words[0] == '\0') return;
+  col_clear(pinfo->cinfo, COL_INFO); /* but for what is fenced, the words included */
+  const char* const left = col_get_text(pinfo->cinfo, COL_INFO);
+  const gboolean cleared = left == NULL || left[0] == '\0';
+  parley_info_add(pinfo->cinfo, parley_ib_info(p, pinfo, from));
+  if (cleared) col_append_str(pinfo->cinfo, COL_INFO, words);
+}
+
 static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* top, void* data _U_) {
   gboolean rest = FALSE;
   parley_ib_packet p;
@@ -80,9 +104,8 @@ static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* top, 
     col_clear(pinfo->cinfo, COL_INFO);
     parley_ibcm_show(&p, pinfo, top,
                      (const parley_ibcm_mark*)p_get_proto_data(wmem_file_scope(), pinfo, proto_parley_ib, KEEP_MARK));
-  } else if (rest && p.qpn > PARLEY_IB_GSI_QPN) {
-    col_clear(pinfo->cinfo, COL_INFO);
-    col_add_str(pinfo->cinfo, COL_INFO, parley_ib_info(&p, pinfo, from));
+  } else if (p.qpn > PARLEY_IB_GSI_QPN) {
+    write_info(pinfo, &p, from, rest);
   }
   if (!good) col_append_str(pinfo->cinfo, COL_INFO, " [wrong ICRC]");
   return 1;
