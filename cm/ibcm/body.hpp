@@ -151,7 +151,7 @@ class Agent::Body {
               ConstBytes info = {});
   bool check_req(const MadFrom& from, const Head& head, const wire::ib::CmReq& m);
   void duplicate_req(Connection& c, const MadFrom& from, const Head& head, const wire::ib::CmReq& m);
-  void stale(Instant now, Connection& old);
+  void stale(Instant now, Connection& old, const Gid& from);
   void new_req(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmReq& m, Listener& listener);
   /// False: there was no room.
   bool admit(Instant now, Connection& c, Listener& listener);

@@ -102,14 +102,14 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
     // Another request under an ID that is in use: the peer has begun anew and its counter as well.
     refuse(from, head, m, CmReject::stale_connection);
     ++counters.stale;
-    return stale(now, known);
+    return stale(now, known, from.source);
   }
   if (!check_req(from, head, m)) return;
   if (const auto at = by_peer_qpn_.find({m.local_ca_guid, m.local_qpn}); at != by_peer_qpn_.end()) {
     // IBA §12.9: the peer knows nothing of a connection that this side still has with that queue pair.
     refuse(from, head, m, CmReject::stale_connection);
     ++counters.stale;
-    return stale(now, *get(at->second));
+    return stale(now, *get(at->second), from.source);
   }
   Listener* listener = listener_of(m.service_id);
   // IBA §12.6.7.2 reason 8.
@@ -141,7 +141,9 @@ void Agent::Body::duplicate_req(Connection& c, const MadFrom& from, const Head& 
 }
 
 /// The peer has shown that it has no part in this connection any more.
-void Agent::Body::stale(Instant now, Connection& old) {
+void Agent::Body::stale(Instant now, Connection& old, const Gid& from) {
+  // A CA GUID is no secret: only the peer itself ends its connections.
+  if (options_.check_source_gid && from != old.to.destination) return;
   if (old.state != State::established) return;
   old.why = broken(State::established, Errc::peer_reset, "a request of the same peer with the same queue pair or ID",
                    "the peer was started again, or lost track of the connection; set it up again");

@@ -43,7 +43,10 @@ std::optional<ConnectionId> Window::next() {
     if (at == peers_.end()) continue;
     Peer& peer = at->second;
     peer.has_turn = false;
-    if (peer.waiting.empty() || peer.outstanding >= per_peer_) continue;
+    if (peer.waiting.empty() || peer.outstanding >= per_peer_) {
+      settle(at);
+      continue;
+    }
     const ConnectionId id = peer.waiting.begin()->second;
     peer.waiting.erase(peer.waiting.begin());
     --waiting_;

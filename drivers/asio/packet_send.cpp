@@ -83,15 +83,7 @@ int PacketSet::sender_for(const PacketPath& path, std::uint16_t& port) {
   port = path.source_port;
   const Sender sender{bound->local, port};
   if (const auto at = senders_.find(sender); at != senders_.end()) return at->second;
-  if (senders_.size() >= senders_max) {
-    const Sender oldest = sender_age_.front();
-    const auto at = senders_.find(oldest);
-    const bool needed = std::any_of(pieces_.begin(), pieces_.end(), [&](const Piece& p) { return p.fd == at->second; });
-    if (needed) return main_socket();
-    ::close(at->second);
-    senders_.erase(at);
-    sender_age_.erase(sender_age_.begin());
-  }
+  if (senders_.size() >= senders_max) return main_socket();
   std::error_code why;
   RoceHostOptions options = options_;
   options.offload = false;  // it receives nothing
@@ -99,7 +91,6 @@ int PacketSet::sender_for(const PacketPath& path, std::uint16_t& port) {
   if (fd < 0) return main_socket();
   (void)watch(fd, 0);  // errors are told always
   senders_.emplace(sender, fd);
-  sender_age_.push_back(sender);
   return fd;
 }
 
@@ -178,6 +169,7 @@ std::size_t PacketSet::send_some(std::size_t first) {
   }
   const int sent = fd < 0 ? -1 : ::sendmmsg(fd, headers.data(), static_cast<unsigned>(n), 0);
   if (sent <= 0) return refused(first, counts[0], fd < 0 ? EBADF : errno);
+  again_ = false;
   std::size_t pieces = 0;
   for (int i = 0; i < sent; ++i) pieces += counts[i];
   for (std::size_t i = first; i < first + pieces; ++i) sent_one(pieces_[i]);
@@ -202,14 +194,15 @@ void PacketSet::sent_one(const Piece& piece) {
 /// What the system did not take: later, in another form, or never.
 std::size_t PacketSet::refused(std::size_t first, std::size_t count, int error) {
   if (error == EINTR) return 0;
-  const int fd = pieces_[first].fd;
   if (error == EAGAIN || error == EWOULDBLOCK) {
     blocked_ = true;
-    const bool receives = std::any_of(bound_.begin(), bound_.end(), [fd](const Bound& b) { return b.fd == fd; });
-    (void)watch(fd, receives ? std::uint32_t{EPOLLIN | EPOLLOUT} : std::uint32_t{EPOLLOUT});
+    blocked_fd_ = pieces_[first].fd;
+    (void)watch(blocked_fd_, receives(blocked_fd_) ? std::uint32_t{EPOLLIN | EPOLLOUT} : std::uint32_t{EPOLLOUT});
     return 0;
   }
-  if (count > 1) {  // a device or path that cannot cut, or not to this size
+  // A device or path that cannot cut, or not to this size.
+  const bool cannot_cut = error == EINVAL || error == EIO || error == EOPNOTSUPP || error == EMSGSIZE;
+  if (count > 1 && cannot_cut) {
     segments_ = false;
     for (std::size_t i = first; i < pieces_.size(); ++i) {
       pieces_[i].follows = false;
@@ -218,30 +211,37 @@ std::size_t PacketSet::refused(std::size_t first, std::size_t count, int error) 
     }
     return 0;
   }
-  // An ICMP error of an earlier packet stands in the way once; read_errors() tells which.
-  if (error == ECONNREFUSED && !again_) {
-    again_ = true;
-    return 0;
-  }
+  // An ICMP error of an earlier packet, which may have been another peer's, stands in the way once: read_errors() tells whose it was.
+  const bool lost = error == ENOBUFS || error == ENOMEM;
+  if (!lost && !std::exchange(again_, true)) return 0;
   again_ = false;
-  ++counters_.unsent;
-  machine_.handle_unreachable(now_, pieces_[first].path, {error, std::generic_category()});
-  return 1;
+  counters_.unsent += count;
+  if (!lost) machine_.handle_unreachable(now_, pieces_[first].path, {error, std::generic_category()});
+  return count;
+}
+
+bool PacketSet::receives(int fd) const {
+  return std::any_of(bound_.begin(), bound_.end(), [fd](const Bound& b) { return b.fd == fd; });
 }
 
 void PacketSet::unblock(int fd) {
   blocked_ = false;
-  const bool receives = std::any_of(bound_.begin(), bound_.end(), [fd](const Bound& b) { return b.fd == fd; });
-  (void)watch(fd, receives ? std::uint32_t{EPOLLIN} : std::uint32_t{0});
+  blocked_fd_ = -1;
+  (void)watch(fd, receives(fd) ? std::uint32_t{EPOLLIN} : std::uint32_t{0});
   flush();
 }
 
-/// Pieces of a socket that goes are sent now or never.
-void PacketSet::flush_before_close() {
-  flush();
-  pieces_.clear();
+/// The socket goes: what waits for it counts as lost.
+void PacketSet::forget(int fd) {
+  if (!blocked_) flush();
+  pieces_.erase(pieces_.begin(), pieces_.begin() + static_cast<std::ptrdiff_t>(sent_));
   sent_ = 0;
-  blocked_ = false;
+  counters_.unsent += std::erase_if(pieces_, [fd](const Piece& p) { return p.fd == fd; });
+  if (fd == blocked_fd_) {
+    blocked_ = false;
+    blocked_fd_ = -1;
+  }
+  ::close(fd);
 }
 
 }  // namespace parley::asio_driver

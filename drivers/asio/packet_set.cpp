@@ -167,6 +167,7 @@ Result<PacketSet::Bound*> PacketSet::open(Address local, bool may_take_another, 
       fd = packet_socket(local, PARLEY_ROCE_UDP_PORT, options_, why);
     }
   if (fd < 0) {
+    if (local.is_any()) reopen_family(local.family);
     if (why == std::errc::address_in_use) return tl::unexpected(port_in_use(local, !may_take_another));
     return tl::unexpected(Error(why));
   }
@@ -177,21 +178,34 @@ Result<PacketSet::Bound*> PacketSet::open(Address local, bool may_take_another, 
   std::size_t users = 0;  // of addresses that this one covers from now on
   for (const auto& [id, address] : users_)
     if (local.is_any() && address.family == local.family) ++users;
-  bound_.push_back({fd, local, users});
+  add_bound(fd, local, users);
   return &bound_.back();
 }
 
+void PacketSet::add_bound(int fd, const Address& local, std::size_t users) { bound_.push_back({fd, local, users}); }
+
 /// A socket for all addresses takes the place of those for one.
 void PacketSet::close_family(Address::Family family) {
-  std::erase_if(bound_, [family](const Bound& b) {
-    if (b.local.family != family) return false;
-    ::close(b.fd);
-    return true;
-  });
-  std::vector<Address> locals;
-  for (const auto& [sender, fd] : senders_)
-    if (sender.local.family == family) locals.push_back(sender.local);
-  for (const Address& local : locals) drop_senders(local);
+  for (const Bound& b : std::vector(bound_)) {
+    if (b.local.family != family) continue;
+    drop_senders(b.local);
+    std::erase_if(bound_, [&b](const Bound& other) { return other.fd == b.fd; });
+    forget(b.fd);
+  }
+}
+
+/// It could not be had: each address gets its own again, as far as the system gives one.
+void PacketSet::reopen_family(Address::Family family) {
+  std::map<Address, std::size_t> addresses;
+  for (const auto& [id, address] : users_)
+    if (address.family == family) ++addresses[address];
+  for (const auto& [address, users] : addresses) {
+    std::error_code why;
+    const int fd = packet_socket(address, PARLEY_ROCE_UDP_PORT, options_, why);
+    if (fd < 0) continue;
+    (void)watch(fd, EPOLLIN);
+    add_bound(fd, address, users);
+  }
 }
 
 bool PacketSet::watch(int fd, std::uint32_t what) {
@@ -207,20 +221,18 @@ void PacketSet::release(BindId id) {
   Bound* bound = covering(user->second);
   users_.erase(user);
   if (bound == nullptr || --bound->users > 0) return;
-  flush_before_close();
-  const Address local = bound->local;
-  ::close(bound->fd);
+  const Bound gone = *bound;
+  drop_senders(gone.local);
   bound_.erase(bound_.begin() + (bound - bound_.data()));
-  drop_senders(local);
+  forget(gone.fd);
 }
 
 void PacketSet::drop_senders(const Address& local) {
-  std::erase_if(senders_, [&local](const auto& entry) {
+  std::erase_if(senders_, [this, &local](const auto& entry) {
     if (entry.first.local != local) return false;
-    ::close(entry.second);
+    forget(entry.second);
     return true;
   });
-  std::erase_if(sender_age_, [&local](const Sender& sender) { return sender.local == local; });
 }
 
 }  // namespace parley::asio_driver

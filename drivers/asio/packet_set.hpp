@@ -21,7 +21,7 @@ namespace parley::asio_driver {
 class PacketSet {
  public:
   static constexpr std::size_t addresses_max = 1024;  // bound at once
-  static constexpr std::size_t senders_max = 256;     // sockets for source ports; the oldest makes room
+  static constexpr std::size_t senders_max = 256;     // sockets for source ports; then those that receive send too
   static constexpr std::size_t sent_at_once = 64;     // packets
   static constexpr std::uint64_t wake_data = ~0ULL;
 
@@ -65,7 +65,10 @@ class PacketSet {
   Result<Address> local_for(const PacketCommand& command) const;
   Bound* covering(const Address& local);
   Result<Bound*> open(Address local, bool may_take_another, const Address& peer);
+  void add_bound(int fd, const Address& local, std::size_t users);
   void close_family(Address::Family family);
+  void reopen_family(Address::Family family);
+  void forget(int fd);
   void release(BindId id);
   void drop_senders(const Address& local);
   bool watch(int fd, std::uint32_t what);
@@ -76,12 +79,12 @@ class PacketSet {
   void add(const PacketPath& path, std::size_t at, std::size_t size);
   void seal_piece(const Piece& piece);
   void flush();
-  void flush_before_close();
   std::size_t send_some(std::size_t first);
   void prepare(const Piece& piece, std::size_t count, MutBytes control, msghdr& header);
   void sent_one(const Piece& piece);
   std::size_t refused(std::size_t first, std::size_t count, int error);
   void unblock(int fd);
+  bool receives(int fd) const;
 
   // packet_receive.cpp
   void receive(const Bound& bound);
@@ -97,13 +100,13 @@ class PacketSet {
   std::vector<Bound> bound_;         // at most addresses_max
   std::map<BindId, Address> users_;  // of a bound address
   std::map<Sender, int> senders_;    // at most senders_max
-  std::vector<Sender> sender_age_;   // oldest first
   Bytes out_;                        // packets that wait to be sent, one behind the other
   std::vector<Piece> pieces_;        // at most sent_at_once
   std::size_t sent_ = 0;             // of pieces_
   Bytes in_;                         // what is received at once
   bool blocked_ = false;
-  bool again_ = false;    // a packet was refused once because of an earlier one
+  int blocked_fd_ = -1;
+  bool again_ = false;    // a packet was refused once, maybe because of an earlier one
   bool segments_ = true;  // the system cuts (UDP_SEGMENT)
   RoceCounters counters_;
   PacketTap tap_;

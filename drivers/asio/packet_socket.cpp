@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "drivers/asio/sockaddr.hpp"
+#include "parley/wire/ib.h"
 
 namespace parley::asio_driver {
 namespace {
@@ -41,6 +42,12 @@ void set_buffers(int fd, std::size_t octets) {
   if (!set_int(fd, SOL_SOCKET, SO_SNDBUFFORCE, size)) set_int(fd, SOL_SOCKET, SO_SNDBUF, size);
 }
 
+// It only sends; what comes all the same is not read.
+void set_sender_buffers(int fd, std::size_t octets) {
+  set_buffers(fd, octets);
+  set_int(fd, SOL_SOCKET, SO_RCVBUF, 1);
+}
+
 }  // namespace
 
 int packet_socket(const Address& local, std::uint16_t port, const RoceHostOptions& options, std::error_code& why) {
@@ -53,7 +60,10 @@ int packet_socket(const Address& local, std::uint16_t port, const RoceHostOption
       set_v4(fd);
     else
       set_v6(fd);
-    set_buffers(fd, options.socket_buffer);
+    if (port == PARLEY_ROCE_UDP_PORT)
+      set_buffers(fd, options.socket_buffer);
+    else
+      set_sender_buffers(fd, options.socket_buffer);
     if (options.offload) set_int(fd, IPPROTO_UDP, UDP_GRO, 1);
     if (::bind(fd, bound.get(), bound.size) == 0) return fd;
   }

@@ -39,6 +39,15 @@ class PacketHost final : public RoceHost {
         manager_(*provider_, options.manager),
         packets_(*provider_, options, epoll_.fd, wake_.fd) {}
 
+  // Connections that stand are given up, and their peers told once.
+  ~PacketHost() override {
+    const Instant now = clock_now();
+    provider_->reset_all(now);
+    if (!packets_.blocked()) packets_.drain(now);
+  }
+  PacketHost(const PacketHost&) = delete;
+  PacketHost& operator=(const PacketHost&) = delete;
+
   bool start() {
     epoll_event event{};
     event.events = EPOLLIN;

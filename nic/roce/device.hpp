@@ -95,7 +95,7 @@ struct MadOut {
 /// A queue pair, as who manages its connection sees it.
 class RoceQp : public parley::roce::QueuePair {
  public:
-  /// The manager's own, to find what belongs to the queue pair; ignored here.
+  /// The manager's own, to find what belongs to the queue pair. If it is not 0, comm_est and qp_fatal are told to the manager alone.
   std::uint64_t owner = 0;
   /// Send requests that are posted and not complete.
   virtual std::size_t sends_open() const = 0;

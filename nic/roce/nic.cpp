@@ -100,8 +100,11 @@ void Nic::wake(Qp& qp, Instant at) {
 void Nic::notify(Qp& qp, QueuePairEvent::Kind kind) {
   const std::uint32_t bit = 1U << static_cast<unsigned>(kind);
   if ((qp.waiting_notices & bit) == 0) notices.push_back({.kind = kind, .qp = &qp});
-  if ((qp.waiting_events & bit) == 0) events.push_back({.kind = kind, .qp = &qp});
   qp.waiting_notices |= bit;
+  // Whoever manages a connection says by its own events that it is up or has failed.
+  const bool managers = kind == QueuePairEvent::Kind::comm_est || kind == QueuePairEvent::Kind::qp_fatal;
+  if (qp.owner != 0 && managers) return;
+  if ((qp.waiting_events & bit) == 0) events.push_back({.kind = kind, .qp = &qp});
   qp.waiting_events |= bit;
 }
 

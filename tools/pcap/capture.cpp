@@ -137,7 +137,13 @@ void CaptureWriter::add(const PacketTapRecord& record) {
   header.traffic_class = record.traffic_class;
   header.source_port = record.source_port;
   // Of what was received the identification is not known, and the ICRC covers it: the one that makes it right.
-  header.identification = wire::ib::identification_of(header, record.octets).value_or(record.identification);
+  auto identification = wire::ib::identification_of(header, record.octets);
+  if (!identification && header.is_ipv4()) {
+    header.dont_fragment = false;
+    identification = wire::ib::identification_of(header, record.octets);
+    header.dont_fragment = !identification;
+  }
+  header.identification = identification.value_or(record.identification);
   Bytes frame(wire::ethernet_header + header.size() + record.octets.size());
   Writer w(frame);
   for (const bool source : {false, true}) w.bytes(made_up_mac(record.sent == source));

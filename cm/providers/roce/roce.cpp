@@ -76,10 +76,13 @@ Connection* Roce::by_cm(ibcm::ConnectionId id) const {
 }
 
 // The agent still owes the peer what it owes, and remembers what it must.
-void Roce::leave_agent(Connection& c) {
+void Roce::leave_agent(Connection& c) noexcept {
   if (c.cm == 0) return;
   by_cm_.erase(c.cm);
-  agent_.destroy(now_, std::exchange(c.cm, 0));
+  try {
+    agent_.destroy(now_, std::exchange(c.cm, 0));
+  } catch (const std::bad_alloc&) {  // the peer hears nothing, as of a lost message
+  }
 }
 
 void Roce::free_slot(EndpointId endpoint) {
@@ -87,8 +90,12 @@ void Roce::free_slot(EndpointId endpoint) {
   if (slot.connection) {
     Connection& c = *slot.connection;
     set_deadline(c, never);
+    const bool owes = c.cm != 0;
     leave_agent(c);
-    release(c.bind);
+    if (owes)
+      release_later(c.bind);
+    else
+      release(c.bind);
     drop_qp(c);
     slot.connection.reset();
   }
@@ -229,9 +236,13 @@ Result<void> Roce::accept(EndpointId endpoint, const AcceptOptions& options) {
     if (auto made = make_qp(c, options.qp ? &*options.qp : nullptr); !made) return made;
   if (!std::holds_alternative<std::monostate>(options.transport)) c.options = *ib;
   if (ib->reply_timeout > Duration{}) c.reply_timeout = ib->reply_timeout;
-  // What the peer offers is the bound (IBA §12.7.29, §12.7.30).
-  c.depths = {std::min(options.ird.value_or(c.depths.ird), c.offered.ird),
-              std::min(options.ord.value_or(c.depths.ord), c.offered.ord)};
+  // What the peer offers, and what the device can do, are the bounds (IBA §12.7.29, §12.7.30).
+  const DeviceAttr attr = device_->query();
+  const auto least = [](std::uint32_t own, std::uint32_t offer, std::uint32_t most) {
+    return static_cast<std::uint16_t>(std::min({own, offer, most}));
+  };
+  c.depths = {least(options.ird.value_or(c.depths.ird), c.offered.ird, attr.max_qp_rd_atom),
+              least(options.ord.value_or(c.depths.ord), c.offered.ord, attr.max_qp_init_rd_atom)};
   c.private_data.assign(options.private_data.begin(), options.private_data.end());
   c.accept = true;
   enter(c, Phase::decided);
@@ -280,8 +291,9 @@ bool Roce::has_work() const {
 }
 
 Instant Roce::next_deadline() const {
+  const Instant leaves = leaving_.empty() ? never : leaving_.front().first;
   return std::min(
-      {deadlines_.next(), core_->retries.next_deadline(), agent_.next_deadline(), device_->next_deadline()});
+      {deadlines_.next(), core_->retries.next_deadline(), agent_.next_deadline(), device_->next_deadline(), leaves});
 }
 
 void Roce::handle_deadline(Instant now) {
@@ -289,6 +301,7 @@ void Roce::handle_deadline(Instant now) {
   core_->for_each_noted([&](EndpointId id) { carry_out(id, now); });
   device_->handle_deadline(now);
   agent_.handle_deadline(now);
+  for (; !leaving_.empty() && leaving_.front().first <= now; leaving_.pop_front()) release(leaving_.front().second);
   while (const auto due = deadlines_.pop_due(now))
     if (Connection* c = slots_[*due].connection.get()) on_deadline(*c, now);
   while (const auto late = core_->retries.pop_late(now))
@@ -319,10 +332,17 @@ Result<void> check_options(const RoceProviderOptions& options) {
   return positive(options.linger, "RoceProviderOptions::linger is {a} ns; it is more than 0");
 }
 
+namespace {
+
+constexpr std::uint32_t agent_connections_max = 1U << 20;  // above the Manager's bound, as a rule
+
+}  // namespace
+
 std::unique_ptr<RoceProvider> make_roce_provider(const RoceProviderOptions& options) {
   ibcm::AgentOptions cm;
   cm.ca_guid = options.ca_guid;
   cm.seed = options.seed;
+  cm.connections_max = agent_connections_max;
   cm.timers = {.kind = ibcm::Timers::Kind::back_off,
                .first = options.resend_first,
                .cap = options.resend_cap,

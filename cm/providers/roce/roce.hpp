@@ -16,6 +16,8 @@ class RoceProvider : public Provider, public PacketMachine {
   /// Commands or posted work wait for the driver's next turn.
   virtual bool has_work() const = 0;
   virtual std::size_t endpoint_count() const = 0;
+  /// The host ends: every connection is given up, and what tells the peers is ready to be sent.
+  virtual void reset_all(Instant now) noexcept = 0;
 };
 
 /// Errors: invalid_argument, with the option's name.

@@ -73,6 +73,7 @@ void Roce::on_disconnect_requested(Connection& c, Instant now) {
 
 void Roce::on_disconnected(Connection& c, ibcm::Disconnected& event) {
   if (!c.live()) return;
+  stop_qp(c);
   const bool asked = c.phase == Phase::closing;
   if (c.forced)
     return disconnected(
@@ -120,16 +121,24 @@ void Roce::check_closing(Connection& c, Instant now) {
   set_deadline(c, after(now, options_.linger));
 }
 
+/// What is posted is flushed, and nothing of the peer is taken any more.
+void Roce::stop_qp(Connection& c) {
+  if (c.qp->state() == QpState::err) return;
+  c.left = c.qp->sends_open();
+  (void)c.qp->modify({.state = QpState::err});
+}
+
 /// DREQ, or DREP if the peer's DREQ has come. What is posted is flushed.
 void Roce::hang_up(Connection& c, Instant now) {
   if (std::exchange(c.asked, true)) return;
-  c.left = c.qp->sends_open();
-  if (c.qp->state() != QpState::err) (void)c.qp->modify({.state = QpState::err});
+  std::erase(closing_, c.id);
+  stop_qp(c);
   if (c.cm != 0) (void)agent_.disconnect(now, c.cm, {});
 }
 
 void Roce::disconnected(Connection& c, Failure why, bool graceful) {
   set_deadline(c, never);
+  stop_qp(c);
   tell(c, Disconnected{.id = id_of(c), .graceful = graceful, .why = std::move(why)});
   c.told_end = true;
   end(c);

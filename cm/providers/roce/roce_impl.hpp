@@ -146,6 +146,7 @@ class Roce final : public RoceProvider {
   void handle_packet(Instant now, const PacketPath& from, ConstBytes packet) override;
   void handle_unreachable(Instant now, const PacketPath& path, std::error_code why) override;
   void handle_deadline(Instant now) override;
+  void reset_all(Instant now) noexcept override;
   bool poll_command(PacketCommand& out) override;
   std::size_t poll_packet(Instant now, PacketPath& to, MutBytes out) override;
   Instant next_deadline() const override;
@@ -161,13 +162,14 @@ class Roce final : public RoceProvider {
   void drop_qp(Connection& c);
   void set_deadline(Connection& c, Instant at) { deadlines_.set(EndpointTable::slot(c.id), at); }
   Id id_of(const Connection& c) const { return core_->id(c.id); }
-  void leave_agent(Connection& c);
+  void leave_agent(Connection& c) noexcept;
   std::uint16_t next_port();
   std::uint32_t next_psn() { return static_cast<std::uint32_t>(rng_.below(1U << 24)); }
 
   // roce_packets.cpp: addresses and packets
   BindId bind(EndpointId owner, const Address& local, const Address& peer);
-  void release(BindId& bind);
+  void release(BindId& bind) noexcept;
+  void release_later(BindId& bind) noexcept;
   std::optional<std::uint8_t> gid_index(const Address& local);
   Address address_of(const Gid& gid, std::uint16_t port) const;
   void settle(Instant now);
@@ -201,6 +203,7 @@ class Roce final : public RoceProvider {
   void out_of_time(Connection& c, Instant now);
   void check_closing(Connection& c, Instant now);
   void hang_up(Connection& c, Instant now);
+  static void stop_qp(Connection& c);
   void on_disconnect_requested(Connection& c, Instant now);
   void on_disconnected(Connection& c, ibcm::Disconnected& event);
   void disconnected(Connection& c, Failure why, bool graceful);
@@ -234,7 +237,8 @@ class Roce final : public RoceProvider {
   std::map<BindId, EndpointId> binds_;                      // at most one per endpoint
   std::map<Gid, std::pair<std::uint8_t, Address>> gids_;    // this side's, with their scope; at most gids_max
   std::vector<EndpointId> closing_;                         // wait for their requests to complete
-  std::deque<PacketCommand> commands_;                      // at most two per endpoint
+  std::deque<std::pair<Instant, BindId>> leaving_;  // of destroyed connections: what is owed to the peer goes first
+  std::deque<PacketCommand> commands_;              // at most two per endpoint
   DeadlineQueue deadlines_;
   BindId last_bind_ = 0;
   std::uint16_t last_port_ = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 
 #include "cm/providers/roce/roce_impl.hpp"
 
@@ -26,10 +27,32 @@ BindId Roce::bind(EndpointId owner, const Address& local, const Address& peer) {
   return id;
 }
 
-void Roce::release(BindId& bind) {
+// Where memory has run out, the address stays bound until the host ends.
+void Roce::release(BindId& bind) noexcept {
   if (bind == 0) return;
   binds_.erase(bind);
-  commands_.push_back({.kind = PacketCommand::Kind::release, .id = std::exchange(bind, 0)});
+  try {
+    commands_.push_back({.kind = PacketCommand::Kind::release, .id = bind});
+  } catch (const std::bad_alloc&) {
+  }
+  bind = 0;
+}
+
+// The address goes once the peer has been told, and an answer that was lost can be repeated.
+void Roce::release_later(BindId& bind) noexcept {
+  if (bind == 0) return;
+  binds_.erase(bind);
+  try {
+    leaving_.emplace_back(after(now_, options_.linger), bind);
+  } catch (const std::bad_alloc&) {
+  }
+  bind = 0;
+}
+
+void Roce::reset_all(Instant now) noexcept {
+  now_ = now;
+  for (const Slot& slot : slots_)
+    if (slot.connection) leave_agent(*slot.connection);
 }
 
 bool Roce::poll_command(PacketCommand& out) {
@@ -113,7 +136,10 @@ std::size_t Roce::poll_packet(Instant now, PacketPath& to, MutBytes out) {
   now_ = now;
   settle(now);
   nic::roce::PacketTo path;
-  if (!device_->poll_transmit(now, path, out)) return 0;
+  if (!device_->poll_transmit(now, path, out)) {
+    settle(now);  // a request may have failed instead
+    if (!device_->poll_transmit(now, path, out)) return 0;
+  }
   const auto own = gids_.find(path.source);
   to.local = own == gids_.end() ? address_of(path.source, 0) : own->second.second;
   to.peer = address_of(path.destination, 0);
@@ -144,8 +170,9 @@ bool Roce::settle_once(Instant now) {
     on_event(now, *event);
     any = true;
   }
-  for (const EndpointId id : std::vector(closing_))
-    if (Connection* c = find(id)) check_closing(*c, now);
+  if (!closing_.empty())
+    for (const EndpointId id : std::vector(closing_))
+      if (Connection* c = find(id)) check_closing(*c, now);
   ibcm::MadTo to;
   nic::roce::MadOut out;
   while (agent_.poll_transmit(to, out.octets)) {
@@ -165,6 +192,9 @@ bool Roce::settle_once(Instant now) {
 // Advice, as TCP's RST is: only a request that is unanswered believes it.
 void Roce::handle_unreachable(Instant now, const PacketPath& path, std::error_code why) {
   now_ = now;
+  if (why != std::errc::connection_refused && why != std::errc::host_unreachable &&
+      why != std::errc::network_unreachable)
+    return;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     Connection* c = slots_[i].connection.get();
     if (c == nullptr || c->phase != Phase::requesting || without_port(c->peer) != without_port(path.peer)) continue;

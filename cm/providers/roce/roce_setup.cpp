@@ -62,8 +62,8 @@ void Roce::carry_out(EndpointId id, Instant now) {
       return start_attempt(*c, now);
     case Phase::decided: return decide(*c, now);
     case Phase::closing:
-      closing_.push_back(id);
       set_deadline(*c, after(now, options_.linger));
+      if (c->qp->sends_open() != 0) closing_.push_back(id);
       return check_closing(*c, now);
     default: return;
   }
@@ -216,7 +216,8 @@ void Roce::on_request(Instant now, ibcm::RequestReceived& event) {
   if (!header) return refuse(now, event.id, CmReject::consumer);
   if (event.qp_type != ibcm::QpType::rc) return refuse(now, event.id, CmReject::invalid_transport_service);
   if (req.path_mtu < 1 || req.path_mtu > static_cast<std::uint8_t>(options_.mtu)) {
-    const auto largest = static_cast<std::uint8_t>(options_.mtu);
+    const auto largest =
+        static_cast<std::uint8_t>(static_cast<unsigned>(options_.mtu) << 4);  // as it stands in the REQ
     (void)agent_.reject(now, event.id, {.reason = CmReject::invalid_path_mtu, .info = ConstBytes(&largest, 1)});
     return agent_.destroy(now, event.id);
   }
@@ -429,6 +430,7 @@ void Roce::fail_setup(Connection& c, Instant now, Failure why) {
                         .elapsed = now - c.start});
   end(c);
   leave_agent(c);
+  if (c.qp && c.qp->state() != QpState::init) stop_qp(c);
 }
 
 }  // namespace parley::cm::roce

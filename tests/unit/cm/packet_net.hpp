@@ -124,6 +124,7 @@ class Net {
   };
   void transmit(Host& from, const PacketPath& path, ConstBytes packet) {
     const std::string name = name_of(packet);
+    if (from.bound == 0) return;  // it has no address to send from
     const Fate happens = fate ? fate(name, counts_[name]++) : Fate{};
     sent.push_back(name);
     Bytes whole(packet.begin(), packet.end());

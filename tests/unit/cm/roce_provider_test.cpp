@@ -204,6 +204,29 @@ TEST(RoceProvider, DataStandsForALostRtu) {
   ASSERT_TRUE(p.net.run_until([&] { return p.client.last<cm::Established>() != nullptr; }));
   ASSERT_TRUE(p.b.send(*p.connected.qp(), 0, 10));
   ASSERT_TRUE(p.net.run_until([&] { return p.server.last<cm::Established>() != nullptr; }, 10ms));
+  EXPECT_TRUE(p.a.saw(WcOpcode::recv));
+  EXPECT_FALSE(p.server.provider->has_events());  // nothing else waits to be polled, so a driver may sleep
+}
+
+// The queue pair of a connection that a REJ ends takes nothing more.
+TEST(RoceProvider, WhatWasAcceptedAndDestroyedEndsAtTheInitiatorWithItsQueuePair) {
+  Pair p;
+  p.net.fate = [](const std::string& name, std::size_t) { return Net::Fate{name == "RTU" ? 0 : 1}; };
+  p.connect();
+  ASSERT_TRUE(p.b.recv(*p.connected.qp(), 0, 64));
+  ASSERT_TRUE(p.net.run_until([&] { return p.client.last<cm::Established>() != nullptr; }));
+  p.accepted.destroy();
+  ASSERT_TRUE(p.net.run_until([&] { return p.client.last<cm::Disconnected>() != nullptr; }));
+  EXPECT_EQ(p.connected.qp()->state(), QpState::err);
+  EXPECT_TRUE(p.b.saw(WcOpcode::recv, WcStatus::wr_flush_err));
+}
+
+TEST(RoceProvider, AHostThatEndsTellsItsPeers) {
+  Pair p;
+  p.connect();
+  ASSERT_TRUE(p.net.run_until([&] { return p.up(); }));
+  p.client.provider->reset_all(p.net.now);
+  EXPECT_TRUE(p.net.run_until([&] { return p.server.last<cm::Disconnected>() != nullptr; }, 1s));
 }
 
 TEST(RoceProvider, FailsOverToABackup) {

@@ -201,6 +201,36 @@ TEST(RoceHost, TheTapSeesPacketsWithTheIcrcOfTheWire) {
   EXPECT_EQ(right, sent + received);
 }
 
+// A listener for all addresses, which another process's address stands in the way of, takes nothing from what is there.
+TEST(RoceHost, AListenerThatCannotBeLeavesConnectionsAlone) {
+  Two two;
+  ASSERT_TRUE(two.server->cm().listen(own_address(1)));
+  ASSERT_TRUE(two.run_until([&] { return two.at_server<cm::Listening>() != nullptr; }));
+  const auto id = two.client->cm().connect(own_address(1));
+  ASSERT_TRUE(two.run_until([&] { return two.at_server<cm::ConnectRequest>() != nullptr; }));
+  ASSERT_TRUE(two.at_server<cm::ConnectRequest>()->id.accept());
+  ASSERT_TRUE(two.run_until([&] { return two.at_client<cm::Established>() && two.at_server<cm::Established>(); }));
+  ASSERT_TRUE(two.server->cm().listen(Address::any(Address::Family::v4, port)));
+  ASSERT_TRUE(two.run_until([&] { return two.at_server<cm::ConnectFailed>() != nullptr; }));
+  EXPECT_EQ(two.at_server<cm::ConnectFailed>()->why.code, Errc::address_in_use);
+  ASSERT_TRUE(cm::Id(*id).disconnect());
+  ASSERT_TRUE(two.run_until([&] { return two.at_client<cm::Disconnected>() && two.at_server<cm::Disconnected>(); }));
+  EXPECT_TRUE(two.at_client<cm::Disconnected>()->graceful);
+}
+
+// destroy() of the only connection of an address: its peer hears of it.
+TEST(RoceHost, DestroyTellsThePeer) {
+  Two two;
+  ASSERT_TRUE(two.server->cm().listen(own_address(1)));
+  ASSERT_TRUE(two.run_until([&] { return two.at_server<cm::Listening>() != nullptr; }));
+  auto id = two.client->cm().connect(own_address(1));
+  ASSERT_TRUE(two.run_until([&] { return two.at_server<cm::ConnectRequest>() != nullptr; }));
+  ASSERT_TRUE(two.at_server<cm::ConnectRequest>()->id.accept());
+  ASSERT_TRUE(two.run_until([&] { return two.at_client<cm::Established>() && two.at_server<cm::Established>(); }));
+  id->destroy();
+  EXPECT_TRUE(two.run_until([&] { return two.at_server<cm::Disconnected>() != nullptr; }));
+}
+
 TEST(RoceHost, OptionsThatCannotBeAreRefused) {
   EXPECT_EQ(RoceHost::open({.roce = {.ack_timeout = 32}}).error().sentence(),
             "RoceProviderOptions::ack_timeout is 32; it is 1 to 31");
