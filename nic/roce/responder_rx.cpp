@@ -64,8 +64,8 @@ bool Responder::find_receiver(const Packet& packet) {
 
 bool Responder::fits_message(Operation operation) const {
   if (part_of(operation).begins) return arriving_.message == Message::none;
-  if (qp_.type == QpType::xrc_tgt && &*arriving_.receiver.srq != &*receiver_.srq) return false;
-  return arriving_.message == (is_send(operation) ? Message::send : Message::write);
+  if (arriving_.message != (is_send(operation) ? Message::send : Message::write)) return false;
+  return qp_.type != QpType::xrc_tgt || &*arriving_.receiver.srq == &*receiver_.srq;
 }
 
 bool Responder::handle_request(const Packet& packet) {

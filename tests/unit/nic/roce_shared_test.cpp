@@ -159,6 +159,21 @@ TEST(NicRoceXrc, OneMessageOneQueue) {
   EXPECT_EQ(statuses(Side::poll(*w.cq1)), "1 remote invalid request error");
 }
 
+// Found by fuzz_roce: with nothing before it there is no queue to compare with.
+TEST(NicRoceXrc, TheRestOfNoMessage) {
+  for (const auto operation : {Operation::send_last, Operation::write_middle}) {
+    Xrc w;
+    wire::ib::Packet packet;
+    packet.bth.opcode = wire::ib::opcode_of(wire::ib::Service::xrc, operation);
+    packet.bth.dest_qpn = w.b.qp->qp_num();
+    packet.bth.psn = 100;
+    packet.xrceth.srqn = *w.srq1->srq_num();
+    w.inject(true, packet);
+    EXPECT_EQ(w.b.qp->state(), QpState::err);
+    EXPECT_EQ(w.b.device->counters().naks_sent, 1U);
+  }
+}
+
 TEST(NicRoceXrc, UnderLoss) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Xrc w;
