@@ -127,6 +127,35 @@ TEST(IbcmFlood, ListenerMayBeSilentAsLinux) {
   EXPECT_EQ(t.passive.agent.counters().dropped_requests, 1U);
 }
 
+TEST(IbcmFlood, ListenerThatIsFullForEverIsLeftInTheEnd) {
+  Pair t({}, {}, {.pending_max = 1, .when_full = WhenFull::reject, .retry_after = 1ms});
+  t.passive.accepts = false;
+  (void)t.connect();
+  ConnectParameters p = request(1, 2, 0x101);
+  p.offer_retry_after = true;
+  t.a = t.connect(p);
+  t.net.run_for(1s);
+  EXPECT_EQ(t.active.all<Waiting>().size(), 64U);
+  EXPECT_EQ(t.active.count<Rejected>(t.a), 1U);
+}
+
+// What waited at a listener that is gone takes no place at the next one, and gives none back.
+TEST(IbcmFlood, NewListenerCountsItsOwn) {
+  Pair t({}, {}, {.pending_max = 1});
+  t.passive.accepts = false;
+  (void)t.connect(request(1, 2, 0x100));
+  t.net.run_for(1ms);
+  t.passive.agent.unlisten(service);
+  ASSERT_TRUE(t.passive.agent.listen(service, {.pending_max = 1}));
+  (void)t.connect(request(1, 2, 0x101));
+  t.net.run_for(1ms);
+  ASSERT_EQ(t.passive.all<RequestReceived>().size(), 2U);
+  ASSERT_TRUE(t.passive.agent.reject(t.net.now, t.passive.all<RequestReceived>()[0].id, {}));
+  (void)t.connect(request(1, 2, 0x102));
+  t.net.run_for(1ms);
+  EXPECT_EQ(t.passive.all<RequestReceived>().size(), 2U) << "the second still waits";
+}
+
 // A stranger's REJ 28 with the same octets means no to whoever did not offer anything.
 TEST(IbcmFlood, RetryAfterIsForThoseWhoOfferedIt) {
   Pair t;

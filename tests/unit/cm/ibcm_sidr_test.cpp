@@ -212,6 +212,20 @@ TEST(IbcmAlternate, MraIsHeededAndSilenceLeavesTheConnection) {
   EXPECT_EQ(t.active.agent.state(t.a), State::established);
 }
 
+// The first LAP was given up; what comes of it later is no answer to the second.
+TEST(IbcmAlternate, LateAnswerIsNotTakenForTheNext) {
+  Pair t({.timers = {.retries = 0}});
+  t.establish();
+  ASSERT_TRUE(t.active.agent.load_alternate(t.net.now, t.a, other_path()));
+  t.net.run_for(1ms);
+  ASSERT_TRUE(t.net.run_until([&] { return !t.active.all<AlternateAnswered>().empty(); }));
+  ASSERT_TRUE(t.active.agent.load_alternate(t.net.now, t.a, other_path()));
+  ASSERT_TRUE(t.passive.agent.answer_alternate(t.net.now, t.b, {.status = ApStatus::rejected}));
+  t.net.run_for(1ms);
+  EXPECT_EQ(t.active.all<AlternateAnswered>().size(), 1U);
+  EXPECT_EQ(t.active.agent.alternate_state(t.a), AlternateState::lap_sent);
+}
+
 TEST(IbcmAlternate, WrongLapsAreAnsweredByStatus) {
   Pair t;
   t.establish();
