@@ -156,12 +156,13 @@ Result<PacketSet::Bound*> PacketSet::open(Address local, bool may_take_another, 
     return fail(Errc::no_space, "{a} addresses are in use at once, which is the most", addresses_max);
   if (local.is_any()) close_family(local.family);
   std::error_code why;
-  int fd = packet_socket(local, PARLEY_ROCE_UDP_PORT, options_, why);
+  int fd = -1;
   Address peer_address = peer, local_address = local;
   peer_address.port = local_address.port = 0;
   const bool same_host = is_loopback_v4(peer) || peer_address == local_address;
-  if (fd < 0 && why == std::errc::address_in_use && may_take_another && same_host &&
-      local.family == Address::Family::v4)
+  // 127.0.0.1 is left to listeners.
+  if (!(may_take_another && is_loopback_v4(local))) fd = packet_socket(local, PARLEY_ROCE_UDP_PORT, options_, why);
+  if (fd < 0 && may_take_another && same_host && local.family == Address::Family::v4)
     for (int attempt = 0; attempt < alternatives_max && fd < 0; ++attempt) {
       local = loopback_alternative(attempt);
       fd = packet_socket(local, PARLEY_ROCE_UDP_PORT, options_, why);

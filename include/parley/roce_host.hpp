@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Parley as a RoCEv2 NIC in software: the InfiniBand CM and transport over UDP port 4791, without root, kernel module or
-// NIC. Its peers are Linux's rxe and RDMA hardware as well as itself. docs/roce.md has what it can do and its limits.
+// NIC. Its peers are Linux's rxe and itself. docs/roce.md has what it can do and its limits.
 #pragma once
 #include <cstdint>
 #include <functional>

@@ -39,6 +39,12 @@ def listening(port):
     return False
 
 
+def roce_listening():
+    """Whether somebody has RoCEv2's UDP port, which is one for all listeners."""
+    with open("/proc/net/udp", encoding="ascii") as lines:
+        return any(line.split(maxsplit=2)[1].endswith(":12B7") for line in lines)
+
+
 def wait_for(condition, what):
     end = time.monotonic() + LIMIT
     while not condition():
@@ -74,7 +80,8 @@ class Shell:
             # A user needs longer to type the next line than a listener to begin.
             port = re.search(r"(?:^|:|-p )(\d{4})\b", command)
             number = int(port[1]) if port else 7174  # rping's own
-            wait_for(lambda: listening(number) or process.poll() is not None, command)
+            ready = roce_listening if "--roce" in command else lambda: listening(number)
+            wait_for(lambda: ready() or process.poll() is not None, command)
             self.background.append((command, process))
             return
         self.end(command, self.start(command))

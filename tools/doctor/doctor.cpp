@@ -246,7 +246,11 @@ Check check_rdma() {
 Check check_roce() {
   Check check{.name = "roce", .verdict = Verdict::fails, .found = {}, .advice = {}, .details = Json::object()};
   const auto host = RoceHost::open();
-  const auto id = host ? (*host)->cm().listen(Address::any(Address::Family::v4, 0)) : tl::unexpected(host.error());
+  // An address that nobody else has, so that only who has the port at all addresses is in the way, as rxe is.
+  const auto process = static_cast<std::uint32_t>(::getpid());
+  const Address own =
+      Address::v4(127, 254, static_cast<std::uint8_t>(process >> 8), static_cast<std::uint8_t>(process), 0);
+  const auto id = host ? (*host)->cm().listen(own) : tl::unexpected(host.error());
   if (!id) return check.found = id.error().sentence(), check;
   const Instant end = (*host)->now() + std::chrono::seconds(2);
   check.found = "no answer from the system within 2 s";
@@ -260,7 +264,7 @@ Check check_roce() {
       check.advice = "give each process an address of its own (docs/roce.md)";
     } else {
       check.verdict = Verdict::works;
-      check.found = "UDP port 4791 is free at all addresses: RoCEv2 without a NIC";
+      check.found = "RoCEv2 on UDP sockets: nobody has port 4791 at all addresses";
     }
     break;
   }
