@@ -19,6 +19,8 @@ class GrowRing {
   bool full() const { return size() >= max_; }
   std::size_t size() const { return static_cast<std::size_t>(tail_ - head_); }
   std::size_t max() const { return max_; }
+  /// What is in it stays, even if that is more.
+  void set_max(std::size_t max) { max_ = max; }
   std::uint64_t head() const { return head_; }
   std::uint64_t tail() const { return tail_; }
 

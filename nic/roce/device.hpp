@@ -123,7 +123,7 @@ struct QpNotice {
   X(dropped_srqn, "to an XRC shared receive queue that there is not, or of another domain")        \
   X(dropped_sequence, "requests ahead of the expected PSN, or out of a lost message")              \
   X(dropped_response, "responses that answer nothing")                                             \
-  X(dropped_duplicate, "duplicate Reads and Atomics that are no longer remembered")                \
+  X(dropped_duplicate, "duplicate Reads and Atomics not remembered, or whose region is gone")      \
   X(dropped_receive, "UC, UD: no receive posted, or one that is too short")                        \
   X(dropped_request, "UC, UD: requests that a reliable queue pair would have answered with a NAK") \
   X(dropped_mad, "datagrams to QP1 that are no MAD, or while its queue was full")                  \

@@ -63,6 +63,7 @@ Result<void> Qp::modify(const QpAttr& attr) {
   const QpState to = attr.state.value_or(qp_.state);
   if (to != qp_.state || attr.state == QpState::reset) go_to(to);
   if (attr.retry_cnt || attr.rnr_retry) requester_.limits_changed();
+  if (attr.max_dest_rd_atomic) responder_.depth_changed();
   if (qp_.state != QpState::reset) settle();
   return {};
 }

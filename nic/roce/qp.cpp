@@ -123,8 +123,10 @@ bool Qp::transmit(Instant now, PacketTo& to, MutBytes out) {
     write_cnp(to, out);
   } else if (responder_.has_reply() && (requester_had_turn_ || !qp_.sends() || !requester_.ready())) {
     requester_had_turn_ = false;
-    written = responder_.transmit(to, out);
-    if (!written) {
+    const Responder::Sent sent = responder_.transmit(to, out);
+    written = sent == Responder::Sent::packet;
+    // In ERR, where answers still go out, this is no news.
+    if (sent == Responder::Sent::failed && qp_.state != QpState::err) {
       to_error();
       tell(QueuePairEvent::Kind::qp_fatal);
     }

@@ -22,10 +22,16 @@ void Responder::start(std::uint32_t rq_psn) {
   expected_ = first_psn(rq_psn);
   msn_ = 0;
   nak_sent_ = dropping_ = false;
+  drop_replies();
+  while (!fetches_.empty()) fetches_.pop();
+  depth_changed();
+}
+
+void Responder::depth_changed() {
   const std::size_t depth = qp_.attr.max_dest_rd_atomic.value_or(0);
-  replies_ = GrowRing<Reply>(2 * depth + 4);
-  fetches_ = GrowRing<Fetch>(depth);
-  fetches_waiting_ = 0;
+  replies_.set_max(2 * depth + 4);
+  fetches_.set_max(depth);
+  while (fetches_.size() > depth) fetches_.pop();
 }
 
 Result<void> Responder::post(const RecvWr& wr) {
@@ -111,6 +117,16 @@ void Responder::answer(std::uint8_t syndrome, Psn psn) {
   reply = Reply{.syndrome = syndrome, .msn = msn_, .psn = psn};
 }
 
+// The oldest is forgotten for it.
+void Responder::accept_fetch(const Fetch& fetch) {
+  msn_ = (msn_ + 1) & psn_mask;
+  if (fetches_.full() && !fetches_.empty()) fetches_.pop();
+  fetches_.push() = fetch;
+  ++fetches_waiting_;
+  answer_fetch(fetch);
+  expected_ = fetch.end;
+}
+
 void Responder::answer_fetch(const Fetch& fetch) {
   Reply& reply = replies_.push();
   reply = Reply{.kind = fetch.atomic ? Reply::Kind::atomic : Reply::Kind::read,
@@ -124,7 +140,7 @@ void Responder::answer_fetch(const Fetch& fetch) {
                 .pd = fetch.pd};
 }
 
-bool Responder::transmit(PacketTo& to, MutBytes out) {
+Responder::Sent Responder::transmit(PacketTo& to, MutBytes out) {
   Reply& reply = replies_.front();
   set_path(to, qp_.path);
   if (reply.kind == Reply::Kind::read) return send_read(reply, to, out);
@@ -136,22 +152,32 @@ bool Responder::transmit(PacketTo& to, MutBytes out) {
   to.size = write_packet(head, {}, 0, 0, out);
   if (atomic && !reply.repeat) --fetches_waiting_;
   replies_.pop();
-  return true;
+  return Sent::packet;
 }
 
-// IBA §9.7.5. The region is looked up for each packet: it may be gone, and the answer then ends with a NAK.
-bool Responder::send_read(Reply& reply, PacketTo& to, MutBytes out) {
+// The region is gone. The answer to a request that came once ends with a NAK; one that was answered before says nothing new,
+// and what came after it is to be answered.
+Responder::Sent Responder::refuse_read(const Reply& reply) {
+  if (reply.repeat) {
+    ++qp_.device().dropped_duplicate;
+    replies_.pop();
+    return Sent::nothing;
+  }
+  const Psn psn = reply.psn;
+  drop_replies();
+  ++qp_.counters.naks_sent;
+  ++qp_.device().naks_sent;
+  answer(PARLEY_IB_SYNDROME_NAK | static_cast<std::uint8_t>(Nak::remote_access_error), psn);
+  return Sent::failed;
+}
+
+// IBA §9.7.5. The region is looked up for each packet: it may be gone.
+Responder::Sent Responder::send_read(Reply& reply, PacketTo& to, MutBytes out) {
   const std::uint32_t length = std::min(reply.length, qp_.mtu);
   MrRange range;
   if (length > 0 &&
-      qp_.tables().regions.check(reply.rkey, reply.va, length, reply.pd, Access::remote_read, range) != MrFault::none) {
-    const Psn psn = reply.psn;
-    drop_replies();
-    ++qp_.counters.naks_sent;
-    ++qp_.device().naks_sent;
-    answer(PARLEY_IB_SYNDROME_NAK | static_cast<std::uint8_t>(Nak::remote_access_error), psn);
-    return false;
-  }
+      qp_.tables().regions.check(reply.rkey, reply.va, length, reply.pd, Access::remote_read, range) != MrFault::none)
+    return refuse_read(reply);
   const bool last = length == reply.length;
   const Operation operation = reply.begun ? last ? Operation::read_response_last : Operation::read_response_middle
                               : last      ? Operation::read_response_only
@@ -168,7 +194,7 @@ bool Responder::send_read(Reply& reply, PacketTo& to, MutBytes out) {
     if (!reply.repeat) --fetches_waiting_;
     replies_.pop();
   }
-  return true;
+  return Sent::packet;
 }
 
 // IBA §9.8.3: what cannot be received is dropped, and the receive stays. The network header, or what stands for it, is in

@@ -15,6 +15,8 @@ class Responder {
 
   /// At RTR: the first PSN expected.
   void start(std::uint32_t rq_psn);
+  /// max_dest_rd_atomic is another: answers that wait stay, and as many Reads and Atomics are remembered as it now says.
+  void depth_changed();
   Result<void> post(const RecvWr& wr);
 
   /// A request of RC, UC or XRC. False: it was answered with a NAK after which the queue pair is in ERR.
@@ -23,8 +25,10 @@ class Responder {
   void handle_datagram(const PacketFrom& from, const wire::ib::Packet& packet);
 
   bool has_reply() const { return !replies_.empty(); }
-  /// The next packet of the answer that is due. False: as of handle_request.
-  bool transmit(PacketTo& to, MutBytes out);
+  /// failed: as handle_request's false. nothing: the answer that was due is given up, and the next one may be due.
+  enum class Sent : std::uint8_t { packet, nothing, failed };
+  /// The next packet of the answer that is due.
+  Sent transmit(PacketTo& to, MutBytes out);
 
   /// What is posted and what was taken from the shared receive queue completes as flushed. Answers that wait still go out.
   void flush();
@@ -93,6 +97,7 @@ class Responder {
   void handle_unreliable(const wire::ib::Packet& packet, Psn psn);
   void handle_duplicate(const wire::ib::Packet& packet, Psn psn);
   void repeat_read(const wire::ib::Packet& packet, Psn psn, const Fetch& fetch);
+  Reply& last_in_order(std::uint64_t at, Psn psn);
 
   // responder.cpp: receives and answers
   bool take_receive(Receiver& from);
@@ -100,8 +105,10 @@ class Responder {
   WorkCompletion& complete(WcOpcode opcode, WcStatus status, bool solicited = false);
   void forget_message();
   void answer(std::uint8_t syndrome, Psn psn);
+  void accept_fetch(const Fetch& fetch);
   void answer_fetch(const Fetch& fetch);
-  bool send_read(Reply& reply, PacketTo& to, MutBytes out);
+  Sent send_read(Reply& reply, PacketTo& to, MutBytes out);
+  Sent refuse_read(const Reply& reply);
 
   QpContext& qp_;
   GrowRing<RecvWqe> receives_;  // at most max_recv_wr; unused with a shared receive queue

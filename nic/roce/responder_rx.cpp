@@ -245,12 +245,7 @@ Responder::Refusal Responder::execute_read(const Packet& packet) {
     return Refusal::access;
   Fetch fetch{.first = expected_, .va = reth.va, .length = reth.dma_length, .rkey = reth.r_key, .pd = receiver_.pd};
   fetch.end = expected_ + packets_of(reth.dma_length, qp_.mtu);
-  msn_ = (msn_ + 1) & psn_mask;
-  if (fetches_.full()) fetches_.pop();
-  fetches_.push() = fetch;
-  ++fetches_waiting_;
-  answer_fetch(fetch);
-  expected_ = fetch.end;
+  accept_fetch(fetch);
   return Refusal::none;
 }
 
@@ -269,13 +264,7 @@ Responder::Refusal Responder::execute_atomic(const Packet& packet) {
   const std::uint64_t swapped = original == request.compare ? request.swap_add : original;
   const std::uint64_t now = add ? original + request.swap_add : swapped;
   std::memcpy(range.memory.data(), &now, sizeof now);
-  Fetch fetch{.atomic = true, .first = expected_, .end = expected_ + 1, .original = original};
-  msn_ = (msn_ + 1) & psn_mask;
-  if (fetches_.full()) fetches_.pop();
-  fetches_.push() = fetch;
-  ++fetches_waiting_;
-  answer_fetch(fetch);
-  ++expected_;
+  accept_fetch({.atomic = true, .first = expected_, .end = expected_ + 1, .original = original});
   return Refusal::none;
 }
 
@@ -302,6 +291,17 @@ void Responder::handle_duplicate(const Packet& packet, Psn psn) {
   ++qp_.device().dropped_duplicate;
 }
 
+// The answer at `at`, moved behind all others if one behind it has a PSN before `psn`: the requester went back further, and
+// ignores what comes ahead of that.
+Responder::Reply& Responder::last_in_order(std::uint64_t at, Psn psn) {
+  std::uint64_t behind = at + 1;
+  while (behind != replies_.tail() && replies_[behind].psn >= psn) ++behind;
+  if (behind == replies_.tail()) return replies_[at];
+  const Reply moved = replies_[at];
+  for (; at + 1 != replies_.tail(); ++at) replies_[at] = replies_[at + 1];
+  return replies_[at] = moved;
+}
+
 void Responder::repeat_read(const Packet& packet, Psn psn, const Fetch& fetch) {
   const wire::ib::Reth& reth = packet.reth;
   const std::uint64_t offset = reth.va - fetch.va;
@@ -316,9 +316,9 @@ void Responder::repeat_read(const Packet& packet, Psn psn, const Fetch& fetch) {
   part.va = reth.va;
   part.length = reth.dma_length;
   for (std::uint64_t at = replies_.head(); at != replies_.tail(); ++at) {
-    Reply& reply = replies_[at];
-    if (reply.kind != Reply::Kind::read || reply.end != fetch.end) continue;
+    if (replies_[at].kind != Reply::Kind::read || replies_[at].end != fetch.end) continue;
     // Still being answered: it goes on from where it is asked for.
+    Reply& reply = last_in_order(at, part.first);
     reply.psn = part.first;
     reply.end = part.end;
     reply.va = part.va;

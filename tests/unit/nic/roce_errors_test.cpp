@@ -1,56 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // What is wrong, and what is said of it: one planted packet for each NAK, judged by the octets of the answer; RNR; retries
 // that end; keys that are stale; packets that say nothing and change nothing.
-#include <fmt/format.h>
-
 #include "base/bytes_io.hpp"
-#include "roce_link.hpp"
+#include "roce_solo.hpp"
 
 namespace parley::nic::roce::test::roce_errors_test {
 namespace {
 
 using wire::ib::Packet;
 using wire::ib::Service;
-
-/// Our queue pair b, whose peer is the test: PSN 100 is expected next, and 0x200 is sent first.
-struct Solo : World {
-  Buffer memory{*b.device, b.pd, 4096};
-  Terms setup;
-
-  explicit Solo(const Terms& given = {.psn_a = 100, .psn_b = 0x200}) : setup(given) { connect(setup); }
-  Packet packet(Operation operation, std::uint32_t psn, std::size_t length = 0) {
-    Packet out;
-    out.bth.opcode = wire::ib::opcode_of(Service::rc, operation);
-    out.bth.dest_qpn = b.qp->qp_num();
-    out.bth.psn = psn;
-    out.bth.ack_req = true;
-    out.payload = ConstBytes(filling).first(length);
-    out.reth = {
-        .va = memory.region.addr, .r_key = memory.region.rkey, .dma_length = static_cast<std::uint32_t>(length)};
-    out.atomic = {.va = memory.region.addr, .r_key = memory.region.rkey, .swap_add = 1, .compare = 0};
-    return out;
-  }
-  /// What b then sends, from the BTH to the pad, as hex: a packet a word.
-  std::string octets() {
-    std::array<std::uint8_t, packet_max> buffer;
-    PacketTo to;
-    std::string out;
-    while (b.device->poll_transmit(now, to, buffer)) {
-      if (!out.empty()) out += ' ';
-      for (const std::uint8_t octet : ConstBytes(buffer).first(to.size)) out += fmt::format("{:02x}", octet);
-    }
-    return out;
-  }
-  std::string answer(const Packet& packet) {
-    inject(true, packet);
-    return octets();
-  }
-  /// An Acknowledge with that syndrome.
-  std::string ack(std::uint32_t psn, std::uint8_t syndrome, std::uint32_t msn = 0) const {
-    return fmt::format("1100ffff00{:06x}00{:06x}{:02x}{:06x}", a.qp->qp_num(), psn, syndrome, msn);
-  }
-  Bytes filling = Bytes(4096, 0x7B);
-};
 
 TEST(NicRoceErrors, OneNakForAGapAndThenSilence) {
   Solo s;
