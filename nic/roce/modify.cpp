@@ -57,6 +57,8 @@ Result<Path> Qp::check_path(const QpAttr& attr) const {
 Result<void> Qp::modify(const QpAttr& attr) {
   if (auto step = check_modify(qp_.type, qp_.state, attr); !step) return step;
   if (auto values = check_values(attr); !values) return values;
+  if (attr.max_rd_atomic == std::uint16_t{0} && requester_.fetch_waits())
+    return fail(Errc::wrong_state, "QpAttr::max_rd_atomic is 0; a Read or Atomic that is posted and not sent needs 1");
   const auto path = check_path(attr);
   if (!path) return tl::unexpected(path.error());
   take(attr, *path);

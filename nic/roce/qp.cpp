@@ -88,6 +88,7 @@ void Qp::handle_packet(Instant now, const PacketFrom& from, const Packet& packet
 void Qp::note_congestion(Instant now, const PacketFrom& from, const Packet& packet) {
   const Duration interval = qp_.nic->options.cnp_interval;
   if ((from.traffic_class & 3) != 3 || interval <= Duration{}) return;
+  if (is_multicast(from.destination)) return;  // a group's address is no source, and all its members would answer
   if (cnp_due_ || now < next_cnp_) {
     ++qp_.device().cnp_held;
     return;

@@ -98,6 +98,12 @@ bool Requester::may_begin(const SendWqe& wqe) const {
   return !wqe.fetches() || fetches_out_ < qp_.attr.max_rd_atomic.value_or(0);
 }
 
+bool Requester::fetch_waits() const {
+  for (std::uint64_t at = at_; at != sends_.tail(); ++at)
+    if (!sends_[at].begun && sends_[at].fetches()) return true;
+  return false;
+}
+
 bool Requester::ready() const {
   if (at_ == sends_.tail() || rnr_until_ != never) return false;
   if (qp_.state != QpState::rts && qp_.state != QpState::sqd) return false;

@@ -60,6 +60,8 @@ class Requester {
   std::size_t open() const { return sends_.size(); }
   /// A request that has been begun is not complete.
   bool under_way() const { return !sends_.empty() && sends_.front().begun; }
+  /// A Read or Atomic is posted and not begun.
+  bool fetch_waits() const;
   /// IBA §10.3.1: what is posted completes as flushed.
   void flush();
   /// Without completions.

@@ -197,6 +197,7 @@ Responder::Refusal Responder::execute_write(const Packet& packet) {
   const Part part = part_of(operation);
   if (!grants(Access::remote_write)) return Refusal::invalid;
   if (part.begins) {
+    if (packet.reth.dma_length > message_max) return Refusal::invalid;  // IBA §9.4: a message has at most 2^31 octets
     arriving_.got = 0;
     arriving_.va = packet.reth.va;
     arriving_.rkey = packet.reth.r_key;

@@ -175,6 +175,31 @@ TEST(NicRoceDatagram, AGroupReachesWhoIsAttached) {
   EXPECT_EQ(w.b.qp->attach_multicast(gid_v4(1)).error(), Errc::invalid_argument);
 }
 
+// A datagram to a group that is marked: nobody answers from the group's address. One to this host alone is answered.
+TEST(NicRoceDatagram, AMarkOnAGroupsDatagramIsNotTold) {
+  Ud w;
+  const Gid group{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 239, 1, 2, 3};
+  ASSERT_TRUE(w.b.qp->attach_multicast(group));
+  w.faults.mark = {1, 1};
+  std::vector<Gid> sources;
+  w.filter = [&](std::size_t, Frame& frame) {
+    if (frame.opcode() == PARLEY_IB_OPCODE_CNP) sources.push_back(frame.to.source);
+    return true;
+  };
+  for (std::uint64_t id = 1; id < 3; ++id) ASSERT_TRUE(w.b.recv(id, {w.to.sge(0, 100)}));
+  const auto ah = w.handle(group);
+  const Sge sge = w.from.sge(0, 4);
+  ASSERT_TRUE(
+      w.a.qp->post_send({.sges = {&sge, 1}, .ah = ah.get(), .remote_qp_num = 0xFFFFFF, .remote_qkey = 0x11111111}));
+  w.run();
+  EXPECT_EQ(statuses(w.b.recvs()), "1 success");
+  EXPECT_EQ(sources, (std::vector<Gid>{}));
+  ASSERT_TRUE(w.post(4));
+  w.run();
+  EXPECT_EQ(statuses(w.b.recvs()), "2 success");
+  EXPECT_EQ(sources, (std::vector{gid_v4(2)}));
+}
+
 struct Uc : World {
   Buffer from{*a.device, a.pd, 8192};
   Buffer to{*b.device, b.pd, 8192};

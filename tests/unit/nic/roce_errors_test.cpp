@@ -84,6 +84,11 @@ const Wrong wrongs[] = {
        p = {s.packet(Operation::read_request, 100)};
        p[0].reth.dma_length = 0x80000001;
      }},
+    {"Write of more than 2^31", 0x61, "1 work request flushed",
+     [](Solo& s, auto& p) {
+       p = {s.packet(Operation::write_first, 100, 256)};
+       p[0].reth.dma_length = 0x80000001;
+     }},
     {"Write with an unknown key", 0x62, "1 work request flushed",
      [](Solo& s, auto& p) {
        p = {s.packet(Operation::write_only, 100, 8)};

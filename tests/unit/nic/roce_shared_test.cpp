@@ -341,6 +341,31 @@ TEST(NicRoceSqd, FinishesWhatWasBegun) {
   EXPECT_EQ(statuses(w.a.sends()), "2 success, 3 success");
 }
 
+// A Read that waits in SQD would wait for ever if none were allowed any more.
+TEST(NicRoceSqd, AReadThatWaitsNeedsADepth) {
+  World w;
+  w.connect();
+  Buffer from(*w.a.device, w.a.pd, 64), to(*w.b.device, w.b.pd, 64);
+  const Sge sge = from.all();
+  ASSERT_TRUE(w.a.qp->modify({.state = QpState::sqd}));
+  ASSERT_TRUE(w.a.qp->post_send({.wr_id = 1,
+                                 .opcode = SendWr::Opcode::rdma_read,
+                                 .sges = {&sge, 1},
+                                 .remote_addr = to.region.addr,
+                                 .rkey = to.region.rkey}));
+  const auto refused = w.a.qp->modify({.max_rd_atomic = 0});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error(), Errc::wrong_state);
+  EXPECT_EQ(refused.error().sentence(),
+            "QpAttr::max_rd_atomic is 0; a Read or Atomic that is posted and not sent needs 1");
+  ASSERT_TRUE(w.a.qp->modify({.max_rd_atomic = 1}));
+  ASSERT_TRUE(w.a.qp->modify({.state = QpState::rts}));
+  w.run();
+  EXPECT_EQ(statuses(w.a.sends()), "1 success");
+  ASSERT_TRUE(w.a.qp->modify({.state = QpState::sqd}));
+  EXPECT_TRUE(w.a.qp->modify({.max_rd_atomic = 0}));
+}
+
 // A fence holds a request until the Reads before it are answered.
 TEST(NicRoceFence, WaitsForReads) {
   for (const bool fence : {false, true}) {
