@@ -51,12 +51,14 @@ Result<Path> Nic::path_of(const AhAttr& attr) const {
               .flow_label = grh.flow_label};
 }
 
+// All memory first: of a queue pair for which there is none nothing stays behind.
 void Nic::add(Qp& qp) {
+  if (free_slots.empty() && slots.size() == slots.capacity()) slots.reserve(std::max<std::size_t>(4, 2 * slots.size()));
+  free_slots.reserve(slots.capacity());
   by_number.emplace(qp.qp_num(), &qp);
   if (free_slots.empty()) {
+    qp.slot = static_cast<std::uint32_t>(slots.size());
     slots.push_back(&qp);
-    qp.slot = static_cast<std::uint32_t>(slots.size() - 1);
-    free_slots.reserve(slots.capacity());
     return;
   }
   qp.slot = free_slots.back();

@@ -20,12 +20,12 @@ constexpr std::size_t groups_max = 64;
 }  // namespace
 
 Qp::Qp(QpContext context) : qp_(std::move(context)), requester_(qp_), responder_(qp_) {
-  if (qp_.pd != 0) qp_.tables().pds.use(qp_.pd);
   if (qp_.type == QpType::ud) {
     qp_.mtu = qp_.nic->port_mtu;
     qp_.path.source_port = datagram_port(qp_.number);
   }
   qp_.nic->add(*this);
+  if (qp_.pd != 0) qp_.tables().pds.use(qp_.pd);
 }
 
 Qp::~Qp() {
@@ -158,7 +158,10 @@ void Qp::settle() {
     drain_told_ = true;
     tell(QueuePairEvent::Kind::sq_drained);
   }
-  if (ready()) qp_.nic->mark_dirty(*this);
+  if (ready())
+    qp_.nic->mark_dirty(*this);
+  else
+    qp_.nic->unlink_dirty(*this);
 }
 
 // IBA §10.3.1: what was being sent fails; receives of unreliable queue pairs go on.
@@ -186,8 +189,13 @@ Result<void> Qp::attach_multicast(const Gid& group) {
   if (std::find(groups_.begin(), groups_.end(), group) != groups_.end()) return {};
   if (groups_.size() >= groups_max)
     return fail(Errc::no_space, "a queue pair is in at most {a} multicast groups", groups_max);
-  groups_.push_back(group);
-  qp_.nic->groups[group].push_back(this);
+  groups_.reserve(groups_.size() + 1);
+  auto& members = qp_.nic->groups;
+  if (const auto found = members.find(group); found != members.end())
+    found->second.push_back(this);
+  else
+    members.emplace(group, std::vector<Qp*>{this});
+  groups_.push_back(group);  // last: all memory is there
   return {};
 }
 
@@ -195,6 +203,7 @@ Result<void> Qp::detach_multicast(const Gid& group) {
   if (std::erase(groups_, group) == 0)
     return fail(Errc::invalid_argument, "the queue pair is not attached to this group");
   const auto found = qp_.nic->groups.find(group);
+  if (found == qp_.nic->groups.end()) return {};
   std::erase(found->second, this);
   if (found->second.empty()) qp_.nic->groups.erase(found);
   return {};

@@ -13,10 +13,12 @@ using wire::ib::Nak;
 using wire::ib::Operation;
 using wire::ib::Packet;
 
-// IBA §9.7.6.1: the timer runs while something is unacknowledged, from its sending or from the last progress.
+// IBA §9.7.6.1: the timer runs while something is unacknowledged, from its sending or from the last progress; not while
+// the peer is not ready.
 void Requester::arm(Instant now) {
   const std::uint8_t code = qp_.attr.timeout.value_or(0);
-  ack_deadline_ = code == 0 || sent_end_ == una_ ? never : now + wire::ib::timeout_of(code);
+  const bool runs = code != 0 && sent_end_ != una_ && rnr_until_ == never;
+  ack_deadline_ = runs ? now + wire::ib::timeout_of(code) : never;
 }
 
 // IBA §9.7.6.1: whatever is acknowledged gives all retries back.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The data path allocates nothing once a connection has run for a while, and a connection without data takes little.
+// The data path allocates nothing once a connection has run for a while, a connection without data takes little, and where there
+// is no memory nothing stays half done.
 #include <cstdlib>
 #include <new>
 
@@ -8,9 +9,12 @@
 
 #if !defined(__SANITIZE_ADDRESS__)
 namespace {
+constexpr std::size_t unlimited = ~std::size_t{0};
 std::size_t allocations = 0, allocated = 0;  // of this test program; one thread
-}
+std::size_t allowed = unlimited;             // before one fails
+}  // namespace
 void* operator new(std::size_t size) {
+  if (allowed != unlimited && allowed-- == 0) throw std::bad_alloc();
   ++allocations;
   allocated += size;
   if (void* memory = std::malloc(size)) return memory;
@@ -132,6 +136,50 @@ TEST(NicRoceAllocation, NoneInTheDataPathAfterTheStart) {
     w.a.device->handle_deadline(w.now);
   }
   EXPECT_EQ(allocations, before);
+}
+
+/// `step` with memory for so many allocations; false: that was not enough.
+template <class Step>
+bool with_memory(std::size_t for_so_many, const Step& step) {
+  allowed = for_so_many;
+  bool enough = true;
+  try {
+    step();
+  } catch (const std::bad_alloc&) {
+    enough = false;
+  }
+  allowed = unlimited;
+  return enough;
+}
+
+TEST(NicRoceAllocation, NothingStaysOfAQueuePairWithoutMemory) {
+  DeviceOptions options = Side::options(1);
+  options.first_qpn = 50;
+  Side side(options);
+  std::size_t failures = 0;
+  for (bool made = false; !made;) {
+    QpInit init = side.init(QpType::rc, 1);
+    init.pd = side.device->alloc_pd().value();
+    made = with_memory(failures, [&] { ASSERT_TRUE(side.device->create_roce_qp(init)); });
+    failures += made ? 0 : 1;
+    for (std::uint32_t number = 50; number <= 50 + failures; ++number)
+      EXPECT_EQ(side.device->find_qp(number), nullptr) << failures;
+    EXPECT_TRUE(side.device->dealloc_pd(init.pd)) << failures;
+  }
+  EXPECT_GE(failures, 3U);
+}
+
+TEST(NicRoceAllocation, NothingStaysOfAGroupWithoutMemory) {
+  World w;
+  w.connect({.type = QpType::ud});
+  const Gid group{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 239, 1, 2, 3};
+  std::size_t failures = 0;
+  while (!with_memory(failures, [&] { ASSERT_TRUE(w.b.qp->attach_multicast(group)); })) {
+    ++failures;
+    EXPECT_FALSE(w.b.qp->detach_multicast(group)) << failures;
+  }
+  EXPECT_GE(failures, 3U);
+  EXPECT_TRUE(w.b.qp->detach_multicast(group));
 }
 
 }  // namespace

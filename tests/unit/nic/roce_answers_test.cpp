@@ -119,6 +119,16 @@ TEST(NicRoceAnswers, AFailureInErrIsToldOnce) {
   EXPECT_EQ(s.b.notices(), (std::vector<Kind>{}));
 }
 
+// ERR asked for: what waited is gone, and the device does not say that something is to be sent.
+TEST(NicRoceAnswers, NothingIsToBeSentAfterErr) {
+  Answers s;
+  s.inject(true, s.read(100, 4));
+  EXPECT_TRUE(s.b.device->has_transmit());
+  ASSERT_TRUE(s.b.qp->modify({.state = QpState::err}));
+  EXPECT_FALSE(s.b.device->has_transmit());
+  EXPECT_EQ(s.sends(), "-");
+}
+
 // The last packet of Read A is lost while B's answer is under way. The requester asks for both again, and both come in order.
 TEST(NicRoceAnswers, TwoReadsAskedForAgainComeInOrder) {
   Answers s({.psn_a = 100, .psn_b = 0x200, .depth = 2});

@@ -272,6 +272,30 @@ TEST(NicRoceErrors, RnrWaitsAsLongAsThePeerSaysAndNotForEver) {
   EXPECT_EQ(w.b.qp->state(), QpState::rts);  // it is not to blame
 }
 
+// A late ACK during the wait is progress, but the peer is still not ready: the ACK timer stays off until the wait is over.
+TEST(NicRoceErrors, NoAckTimerDuringAnRnrWait) {
+  Solo s({.psn_a = 100, .psn_b = 0x200, .timeout = 8, .retry = 0});  // about a millisecond
+  for (std::uint64_t id = 0; id < 3; ++id) ASSERT_TRUE(s.b.send(id, {s.memory.sge(0, 8)}));
+  (void)s.octets();
+  Packet answer = s.packet(Operation::acknowledge, 0x201);
+  answer.aeth.syndrome = 0x20 | 31;  // 491.52 ms
+  EXPECT_EQ(s.answer(answer), "");
+  answer.aeth.syndrome = 0x1F;
+  EXPECT_EQ(s.answer(answer), "");
+  s.now += 400ms;
+  s.b.device->handle_deadline(s.now);
+  EXPECT_EQ(s.octets(), "");
+  EXPECT_EQ(statuses(s.b.sends()), "0 success, 1 success");
+  EXPECT_EQ(s.b.device->counters().timeouts, 0U);
+  s.now += 100ms;
+  s.b.device->handle_deadline(s.now);
+  EXPECT_EQ(s.octets().substr(0, 2), "04");
+  EXPECT_EQ(s.b.qp->state(), QpState::rts);
+  s.now += 2ms;
+  s.b.device->handle_deadline(s.now);  // it runs again
+  EXPECT_EQ(statuses(s.b.sends()), "2 transport retries exceeded");
+}
+
 TEST(NicRoceErrors, RnrRetrySevenNeverEnds) {
   World w;
   w.connect({.rnr_retry = 7, .rnr_timer = 10});
