@@ -293,6 +293,22 @@ TEST(NicRoceNotices, TheFirstPacketInRtrSaysThatThePeerIsThere) {
   EXPECT_EQ(notice->kind, Kind::comm_est);
   EXPECT_EQ(notice->qp->owner, 42U);
   EXPECT_FALSE(w.b.device->poll_notice());
+  EXPECT_FALSE(w.b.device->has_events());  // whoever manages the connection says so
+  EXPECT_FALSE(w.b.device->poll_async_event());
+}
+
+TEST(NicRoceNotices, WithoutAManagerTheUserIsTold) {
+  World w;
+  w.connect();
+  ASSERT_TRUE(w.b.qp->modify({.state = QpState::reset}));
+  const Terms setup;
+  ASSERT_TRUE(w.b.qp->modify(init_attr(setup)));
+  ASSERT_TRUE(w.b.qp->modify(rtr_attr(setup, w.a.qp->qp_num(), gid_v4(1), 100)));
+  Buffer from(*w.a.device, w.a.pd, 64), to(*w.b.device, w.b.pd, 64);
+  ASSERT_TRUE(w.b.recv(1, {to.all()}));
+  ASSERT_TRUE(w.a.send(1, {from.all()}));
+  w.run();
+  EXPECT_EQ(w.b.notices(), (std::vector{Kind::comm_est}));
   EXPECT_TRUE(w.b.device->has_events());
   const auto event = w.b.device->poll_async_event();
   ASSERT_TRUE(event);
