@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <new>
 
 #include "cm/providers/roce/roce_impl.hpp"
 
@@ -33,7 +32,7 @@ void Roce::release(BindId& bind) noexcept {
   binds_.erase(bind);
   try {
     commands_.push_back({.kind = PacketCommand::Kind::release, .id = bind});
-  } catch (const std::bad_alloc&) {
+  } catch (...) {
   }
   bind = 0;
 }
@@ -44,7 +43,7 @@ void Roce::release_later(BindId& bind) noexcept {
   binds_.erase(bind);
   try {
     leaving_.emplace_back(after(now_, options_.linger), bind);
-  } catch (const std::bad_alloc&) {
+  } catch (...) {
   }
   bind = 0;
 }
