@@ -148,6 +148,17 @@ int kill_and_wait(pid_t pid) {
   return status;
 }
 
+/// It has closed its end, as an exit does before it is complete: it is given a moment to end by itself, and to say how.
+int wait_for_end(pid_t pid) {
+  constexpr int looks = 200, pause_ms = 5;
+  int status = 0;
+  for (int i = 0; i < looks; ++i) {
+    if (::waitpid(pid, &status, WNOHANG) == pid) return status;
+    (void)::poll(nullptr, 0, pause_ms);
+  }
+  return kill_and_wait(pid);
+}
+
 /// Two ends of something, of which a process has the second. `pid` is 0 in that process, and -1, with errno, where there is none.
 struct Forked {
   pid_t pid = -1;
@@ -192,7 +203,8 @@ Process::~Process() {
 }
 
 tl::unexpected<Failure> Process::over(std::string_view what, Duration limit, bool in_time) {
-  const int status = kill_and_wait(std::exchange(pid_, 0));
+  const pid_t pid = std::exchange(pid_, 0);
+  const int status = in_time ? wait_for_end(pid) : kill_and_wait(pid);
   if (!in_time)
     return failed(Problem::vendor_library_error, fmt::format("{} is not over after {}", what, limit_text(limit)),
                   "its process was ended");
@@ -221,7 +233,7 @@ tl::expected<int, std::string> run_apart(Duration limit, const std::function<int
   // The pipe ends with the process that holds its other end.
   const bool in_time = wait_for(process.end, POLLIN, Steady::now() + limit);
   ::close(process.end);
-  const int status = kill_and_wait(process.pid);
+  const int status = in_time ? wait_for_end(process.pid) : kill_and_wait(process.pid);
   if (!in_time) return tl::unexpected(fmt::format("it is not over after {}; its process was ended", limit_text(limit)));
   if (WIFSIGNALED(status)) return tl::unexpected("it has ended its process: " + words_of(status));
   return WEXITSTATUS(status);
