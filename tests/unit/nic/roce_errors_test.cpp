@@ -3,6 +3,7 @@
 // that end; keys that are stale; packets that say nothing and change nothing.
 #include "base/bytes_io.hpp"
 #include "roce_solo.hpp"
+#include "wire/ib/roce.hpp"
 
 namespace parley::nic::roce::test::roce_errors_test {
 namespace {
@@ -463,6 +464,18 @@ TEST(NicRoceErrors, DroppedBeforeTheQueuePair) {
       },
       from);  // a limited member is heard
   EXPECT_EQ(statuses(s.b.recvs()), "1 success");
+}
+
+// As Linux's drivers derive it: from the flow label, or, where that is 0, from both queue pairs' numbers.
+TEST(NicRoceErrors, TheUdpSourcePortIsOfTheFlow) {
+  Solo solo;
+  ASSERT_TRUE(solo.b.qp->post_send({.opcode = SendWr::Opcode::send}));
+  std::array<std::uint8_t, packet_max> buffer;
+  PacketTo to;
+  ASSERT_TRUE(solo.b.device->poll_transmit(solo.now, to, buffer));
+  const std::uint32_t own = solo.b.qp->qp_num(), peer = solo.a.qp->qp_num();
+  EXPECT_EQ(to.source_port, wire::ib::roce_source_port(to.flow_label, own, peer));
+  EXPECT_GE(to.source_port, 0xC000);
 }
 
 }  // namespace
