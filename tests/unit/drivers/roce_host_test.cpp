@@ -22,11 +22,11 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::uint16_t port = 7174;
-// Of this process alone, so that tests can run beside each other.
-Address own_address(std::uint8_t last) {
+// Of this process alone, so that tests can run beside each other; `n` is 1 to 7.
+Address own_address(unsigned n) {
   const auto pid = static_cast<std::uint32_t>(::getpid());
-  return Address::v4(127, static_cast<std::uint8_t>(100 + pid / 65536 % 100), static_cast<std::uint8_t>(pid >> 8),
-                     static_cast<std::uint8_t>((pid & 0xF8) | last), port);
+  return Address::v4(127, static_cast<std::uint8_t>(n << 4 | (pid >> 16 & 0xF)), static_cast<std::uint8_t>(pid >> 8),
+                     static_cast<std::uint8_t>(pid), port);
 }
 
 /// Two hosts on one thread, until something comes true; bounded by ten seconds of a busy machine.
