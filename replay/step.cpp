@@ -228,7 +228,7 @@ void StepReader::begin_fpdus() {
   taken_ = fpdu_base_;
   rtr_head_ = {};
   walker_.start(crc_, markers_);
-  walker_.finish(*this);  // the agreement is trusted: a live side must not be waited for until more of it arrives
+  walker_.trust_agreement();  // a live side must not be waited for until more of it arrives
   flush_kept();
 }
 

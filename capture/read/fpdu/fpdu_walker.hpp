@@ -71,6 +71,8 @@ class FpduWalker {
   void never_doubt() { doubts_ = false; }
   void octets(ConstBytes in, const SegmentRef& ref, bool start, FpduSink& sink);
   void missing(std::uint64_t n, const SegmentRef& ref, FpduSink& sink);
+  /// The stream begins as agreed; nothing is kept back to see how it does.
+  void trust_agreement() { begun_ = true; }
   /// No more octets come: what was kept back to see how the stream begins is walked as agreed.
   void finish(FpduSink& sink);
   /// Octets of an FPDU that never became whole.

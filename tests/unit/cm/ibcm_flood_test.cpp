@@ -90,7 +90,7 @@ TEST(IbcmFlood, FullListenerTellsPeersThatUnderstandWhenToComeAgain) {
   }
   t.net.run_for(1ms);
   ASSERT_EQ(t.passive.all<RequestReceived>().size(), 1U);
-  const auto& seen = t.passive.last<RequestReceived>()->request.private_data;
+  const auto seen = t.passive.last<RequestReceived>()->request.private_data;
   EXPECT_EQ(seen[83], 0x33);
   EXPECT_EQ(seen[84], 0) << "the marker is not the user's";
   ASSERT_EQ(t.active.all<Waiting>().size(), 1U);
