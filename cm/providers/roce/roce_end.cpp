@@ -67,7 +67,6 @@ void Roce::on_disconnect_requested(Connection& c, Instant now) {
     if (c.phase == Phase::accepting) established(c, now, {});  // the RTU was lost; the DREQ says as much
     if (!c.live()) return;
   }
-  c.peer_left = true;
   hang_up(c, now);
 }
 

@@ -70,7 +70,6 @@ struct Connection {
   bool asked = false;         // closing: the DREQ is out
   bool forced = false;        // linger ended it
   bool told_end = false;      // Disconnected was its last event
-  bool peer_left = false;     // the peer's DREQ has come
   ibcm::ConnectionId cm = 0;  // 0: none, or none any more
   BindId bind = 0;
   Address local{}, peer{};
