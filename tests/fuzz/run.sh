@@ -5,7 +5,8 @@
 # as told), from the checked-in corpus. Fails on any crash, leak, input over 5 s, or memory over 2 GiB; the input is kept
 # beside the executables. New inputs go to a folder of the build, never to the source tree.
 # PARLEY_FUZZ_BUILD: the build folder (default build-fuzz), configured for the fuzzers alone unless it is there already;
-# PARLEY_FUZZ_JOBS: compilers, and then fuzzers, at once.
+# PARLEY_FUZZ_JOBS: compilers, and then fuzzers, at once. PARLEY_FUZZ_SEED: where each begins, so that a commit is judged
+# alike each time; a new one for each run if it is not set.
 set -eu
 source=$(cd "$(dirname "$0")/../.." && pwd)
 build=${PARLEY_FUZZ_BUILD:-$source/build-fuzz}
@@ -38,7 +39,7 @@ run_one() {
   log=$build/fuzz_$name.log
   verdict=passed
   # shellcheck disable=SC2086
-  "$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=2048 -max_len=8192 \
+  "$build/tests/fuzz/fuzz_$name" -seed="${PARLEY_FUZZ_SEED:-0}" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=2048 -max_len=8192 \
     -print_final_stats=1 -artifact_prefix="$build/fuzz_${name}_" $dictionary "$grown" \
     "$source/tests/fuzz/corpus/$name" >"$log" 2>&1 || verdict=FAILED
   [ $verdict = passed ] || tail -n 40 "$log"

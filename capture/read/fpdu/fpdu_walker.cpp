@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "base/bytes_io.hpp"
 #include "mpa/crc32c.hpp"
@@ -16,6 +17,7 @@ namespace parley::capture {
 namespace {
 
 using wire::marker_interval;
+constexpr std::uint32_t fpdu_least = PARLEY_MPA_LEN_LEN + 2 + PARLEY_MPA_CRC_LEN;  // with an empty ULPDU, padded
 constexpr std::uint32_t startup_length = 0x4D50;  // "MP", with which startup frames begin
 
 std::uint64_t next_marker(std::uint64_t at) { return (at + marker_interval - 1) / marker_interval * marker_interval; }
@@ -132,15 +134,15 @@ void FpduWalker::missing(std::uint64_t n, const SegmentRef& ref, FpduSink& sink)
     walk(sink);
     return;
   }
-  if (!resync_) lost_at_ = base_;
+  const std::uint64_t lost_at = resync_ ? lost_at_ : base_;
   base_ = end() + n;
   buffer_.clear();
   window_ = {};
   begin_ = 0;
   unknown_.clear();
   if (markers_ == Known::unknown) markers_ = Known::no;  // their first octets are gone
-  resync_ = true;
-  have_candidate_ = false;
+  lose(none);
+  lost_at_ = lost_at;
 }
 
 /// Whether an FPDU that may be none can be one; if it proves to be one, the doubt ends.
@@ -238,9 +240,10 @@ FpduWalker::Lead FpduWalker::leading_marker(WalkedFpdu& out) {
 
 void FpduWalker::lose(std::uint64_t candidate) {
   resync_ = true;
-  lost_at_ = base_;
-  have_candidate_ = true;
-  candidate_ = candidate;
+  lost_at_ = segment_scan_ = base_;
+  marker_scan_ = next_marker(base_);
+  expected_ = candidate;
+  have_candidate_ = false;
 }
 
 void FpduWalker::walk(FpduSink& sink) {
@@ -332,8 +335,7 @@ bool FpduWalker::step(FpduSink& sink) {
   if (doubtful_ && !dispel(f, before)) {
     if (before == Known::unknown) crc_ = before;
     consume(base_ + 1);
-    lose(base_);
-    have_candidate_ = false;
+    lose(none);
     return true;
   }
   if (f.crc == WalkedFpdu::Crc::bad && markers) find_missing_marker(base_, header, end(), f);
@@ -487,63 +489,72 @@ FpduWalker::Guess FpduWalker::judge(std::uint64_t at) {
   return Guess::good;
 }
 
-bool FpduWalker::next_candidate(std::uint64_t after, std::uint64_t& out) const {
-  std::uint64_t best = ~0ULL;
-  auto mark = std::lower_bound(marks_.begin() + static_cast<std::ptrdiff_t>(first_mark_), marks_.end(), after,
+/// The first marker that is there and was not tried; `none` if there is none.
+std::uint64_t FpduWalker::marker_to_try() const {
+  if (markers_ != Known::yes) return none;
+  for (std::uint64_t m = marker_scan_; m + PARLEY_MPA_MARKER_LEN <= end(); m += marker_interval)
+    if (!unknown_in(m, m + PARLEY_MPA_MARKER_LEN)) return m;
+  return none;
+}
+
+/// Where the first TCP segment begins that was not tried; `none` if there is none.
+std::uint64_t FpduWalker::segment_to_try() const {
+  auto mark = std::lower_bound(marks_.begin() + static_cast<std::ptrdiff_t>(first_mark_), marks_.end(), segment_scan_,
                                [](const Mark& m, std::uint64_t v) { return m.at < v; });
   while (mark != marks_.end() && !mark->start) ++mark;
-  if (mark != marks_.end()) best = mark->at;
-  if (markers_ == Known::yes) {
-    // RFC 5044 §6: a marker tells where its FPDU began, or that one begins right after it.
-    for (std::uint64_t m = next_marker(base_); m + PARLEY_MPA_MARKER_LEN <= end(); m += marker_interval) {
-      if (unknown_in(m, m + PARLEY_MPA_MARKER_LEN)) continue;
-      Reader r(view(m, PARLEY_MPA_MARKER_LEN));
-      r.skip(2);
+  return mark != marks_.end() && mark->at < end() ? mark->at : none;
+}
+
+bool FpduWalker::next_candidate() {
+  for (;;) {
+    const std::uint64_t marker = marker_to_try(), segment = segment_to_try();
+    const std::uint64_t expected = expected_ < end() ? expected_ : none;
+    // Behind a ULPDU that is empty, or of which the length is missing, nothing else comes into question.
+    const bool expected_first = expected_ - lost_at_ <= fpdu_least + PARLEY_MPA_MARKER_LEN;
+    if (expected == none && (expected_first || (marker == none && segment == none))) return false;
+    const std::uint64_t marker_end = marker == none ? none : marker + PARLEY_MPA_MARKER_LEN;
+    if (expected_first || (expected <= segment && expected <= marker_end)) {
+      candidate_ = std::exchange(expected_, none);
+    } else if (segment <= marker_end) {
+      candidate_ = segment;
+      segment_scan_ = segment + 1;
+    } else {
+      // RFC 5044 §6: a marker tells where its FPDU began, or that one begins right after it.
+      Reader r(view(marker + 2, 2));
       const std::uint64_t pointer = r.be16() & 0xFFFCu;
-      std::uint64_t at = pointer == 0 || pointer > m ? m : m - pointer;
-      if (at >= 4 && at % marker_interval == 4) at -= 4;  // the leading marker belongs to the FPDU
-      if (at >= after && at < best) best = at;
+      candidate_ = pointer > marker ? marker : marker - pointer;
+      if (candidate_ >= 4 && candidate_ % marker_interval == 4) candidate_ -= 4;  // its leading marker belongs to it
+      marker_scan_ = marker + marker_interval;
     }
+    if (candidate_ >= base_) return true;
   }
-  out = best;
-  return best != ~0ULL;
+}
+
+/// Drops what no candidate can begin in any more: a marker still to come may point back.
+void FpduWalker::forget_tried() {
+  std::uint64_t to = end();
+  if (markers_ == Known::yes) to = std::min(to, marker_scan_ - std::min(marker_scan_, pointer_max));
+  if (have_candidate_) to = std::min(to, candidate_);
+  if (to > base_) consume(to);
 }
 
 bool FpduWalker::resync(FpduSink& sink) {
   for (;;) {
-    if (!have_candidate_ && !next_candidate(base_, candidate_)) {
-      // Keep one marker interval: a marker still to come may point back into it.
-      const std::size_t keep = markers_ == Known::yes ? buffer_max / 2 : 0;
-      if (size() > keep) consume(end() - keep);
+    if (!have_candidate_) have_candidate_ = next_candidate();
+    const Guess v = have_candidate_ ? judge(candidate_) : Guess::wait;
+    if (v == Guess::wait) {
+      forget_tried();
       return false;
     }
-    have_candidate_ = true;
-    if (candidate_ >= end()) {
-      std::uint64_t sooner = 0;
-      if (candidate_ > end() + buffer_max || (next_candidate(base_, sooner) && sooner < candidate_)) {
-        have_candidate_ = false;
-        continue;
-      }
-      consume(end());
-      return false;
-    }
-    const Guess v = judge(candidate_);
-    if (v == Guess::wait && size() < buffer_max) return false;
-    if (v == Guess::good) {
-      const SegmentRef ref = mark_at(candidate_).ref;
-      const std::uint64_t skipped = candidate_ - lost_at_;
-      consume(candidate_);
-      resync_ = have_candidate_ = false;
-      doubtful_ = doubts_ && crc_ != Known::yes;
-      sink.resynchronised(skipped, ref);
-      return true;
-    }
-    const std::uint64_t after = candidate_ + 1;
-    have_candidate_ = next_candidate(after, candidate_);
-    if (!have_candidate_) {
-      consume(std::min(end(), after));
-      return false;
-    }
+    have_candidate_ = false;
+    if (v == Guess::bad) continue;
+    const SegmentRef ref = mark_at(candidate_).ref;
+    const std::uint64_t skipped = candidate_ - lost_at_;
+    consume(candidate_);
+    resync_ = false;
+    doubtful_ = doubts_ && crc_ != Known::yes;
+    sink.resynchronised(skipped, ref);
+    return true;
   }
 }
 

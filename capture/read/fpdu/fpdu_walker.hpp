@@ -98,8 +98,9 @@ class FpduWalker {
   struct Range {
     std::uint64_t begin = 0, end = 0;
   };
-  // A candidate FPDU can be that long (64 KiB, its markers and rounding); more is never kept while looking for one.
-  static constexpr std::size_t buffer_max = 140 << 10;
+  static constexpr std::uint64_t none = ~0ULL;
+  /// As far before a marker its FPDU can begin: FPDUPTR has 16 bits, and another marker may stand there.
+  static constexpr std::uint64_t pointer_max = (1 << 16) + PARLEY_MPA_MARKER_LEN;
 
   bool unknown_in(std::uint64_t begin, std::uint64_t end) const;
   ConstBytes view(std::uint64_t at, std::size_t n) const;
@@ -126,20 +127,28 @@ class FpduWalker {
   enum class Guess : std::uint8_t { good, bad, wait };
   bool plausible_head(std::uint64_t at, std::uint32_t ulpdu_length, bool markers) const;
   Guess judge(std::uint64_t at);
-  bool next_candidate(std::uint64_t after, std::uint64_t& out) const;
+  std::uint64_t marker_to_try() const;
+  std::uint64_t segment_to_try() const;
+  bool next_candidate();
+  void forget_tried();
 
   Known crc_ = Known::yes, markers_ = Known::no;
   bool resync_ = false;
   bool doubtful_ = false;  // see WalkedFpdu
   bool doubts_ = true;
-  bool ended_ = false;           // no more octets come
-  bool begun_ = false;           // whether the stream begins with a marker is settled
-  std::uint64_t base_ = 0;       // stream position of window_[begin_]
-  std::size_t begin_ = 0;        // what lies before is walked; dropped at the end of each turn
-  std::uint64_t lost_at_ = 0;    // where boundaries were lost
-  std::uint64_t candidate_ = 0;  // while looking for one
+  bool ended_ = false;      // no more octets come
+  bool begun_ = false;      // whether the stream begins with a marker is settled
+  std::uint64_t base_ = 0;  // stream position of window_[begin_]
+  std::size_t begin_ = 0;   // what lies before is walked; dropped at the end of each turn
+  // While FPDUs are looked for. Candidates are tried in the order in which the stream tells of them, so that it does not
+  // matter how it was cut.
+  std::uint64_t lost_at_ = 0;       // where boundaries were lost
+  std::uint64_t expected_ = none;   // where the FPDU is due, by the length of the one before
+  std::uint64_t segment_scan_ = 0;  // segments that begin before it have been tried
+  std::uint64_t marker_scan_ = 0;   // so have been markers
+  std::uint64_t candidate_ = 0;     // the one that is looked at
   bool have_candidate_ = false;
-  Bytes buffer_;                // octets not yet walked; at most buffer_max plus one segment
+  Bytes buffer_;                // octets not yet walked; at most pointer_max, one FPDU and one segment
   ConstBytes window_;           // what is walked: buffer_, or a segment that needs nothing of it
   std::vector<Mark> marks_;     // one per segment in window_, from first_mark_ on
   std::size_t first_mark_ = 0;  // what lies before is walked

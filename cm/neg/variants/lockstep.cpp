@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "cm/neg/variants/lockstep.hpp"
 
+#include <fmt/format.h>
+
 namespace parley::neg {
 
 void Lockstep::enter(Stage stage) {
@@ -19,6 +21,13 @@ Outcome<Turn> Lockstep::exchange(Stage stage, std::optional<ConstBytes> peer) {
   enter(stage);
   Turn out;
   if (peer && at_ < steps_.size()) {
+    // Where Parley's own framing carries the exchange, the peer chooses the length.
+    if (peer->size() != steps_[at_].length)
+      return tl::unexpected(
+          Failure{.problem = Problem::invalid_peer_data,
+                  .text = fmt::format("a message of {} octets in the stage {}, where the peer says {}", peer->size(),
+                                      to_string(stage), steps_[at_].length),
+                  .advice = "see whether both sides have the same variant and configuration"});
     if (auto taken = steps_[at_].take(*peer); !taken) return tl::unexpected(taken.error());
     if (role_ == Role::responder && steps_[at_].answered) out.message = steps_[at_].say();
     ++at_;

@@ -326,6 +326,22 @@ TEST(NegPingpong, APeerThatSpeaksOtherwiseIsNamed) {
   EXPECT_TRUE(web.heard.empty()) << "a raw peer is told nothing that it could mistake for an answer";
 }
 
+// A session with Parley's own framing may be given a variant that has framing of its own.
+TEST(NegPingpong, AMessageThatIsTooShortOrTooLongIsRefused) {
+  Built b;
+  for (const char* variant : {"pingpong", "perftest"})
+    for (const std::size_t octets : {0u, 5u, 600u}) {
+      auto made = b.server_framework.make("parley", variant, Role::responder, {});
+      ASSERT_TRUE(made);
+      const Bytes message(octets, '0');
+      const auto turn = (*made)->exchange(Stage::info, ConstBytes(message));
+      ASSERT_FALSE(turn) << variant << octets;
+      EXPECT_EQ(turn.error().problem, Problem::invalid_peer_data);
+      EXPECT_EQ(turn.error().text.find("a message of " + std::to_string(octets) + " octets in the stage info"), 0U)
+          << turn.error().text;
+    }
+}
+
 TEST(NegPerftest, TheFourFormatsOfKeys) {
   const QpAttributes a{.qpn = 0x11,
                        .psn = 0xABCDEF,
