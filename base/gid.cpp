@@ -24,6 +24,12 @@ Gid gid_of(const Address& address) {
   return out;
 }
 
+Address address_of_gid(const Gid& gid, std::uint16_t port) {
+  Address out = is_v4_gid(gid) ? Address::v4(gid[12], gid[13], gid[14], gid[15], 0) : v6_of(gid);
+  out.port = port;
+  return out;
+}
+
 std::string gid_text(const Gid& gid) {
   const std::string text = v6_of(gid).to_string();  // "[fe80::1]:0"
   return text.substr(1, text.find(']') - 1);

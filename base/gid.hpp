@@ -16,6 +16,8 @@ bool is_v4_gid(const Gid& gid);
 bool is_link_local_gid(const Gid& gid);
 /// Of the address; port and scope are not in it.
 Gid gid_of(const Address& address);
+/// The address that a RoCEv2 GID is: IPv4 where it is of ::ffff:0:0/96.
+Address address_of_gid(const Gid& gid, std::uint16_t port = 0);
 /// As of an IPv6 address (RFC 5952): "fe80::1", "::ffff:192.0.2.1".
 std::string gid_text(const Gid& gid);
 

@@ -54,8 +54,8 @@ endfunction()
 
 # Several files of a room are compiled as one, which takes half the time. Not those of conform: each file there has its
 # table of cases and its own words for them.
-set(PARLEY_UNITY OFF CACHE STRING "Compile several files of a room at once: ON, OFF, or ROOMS for those of the pure rooms alone")
-function(parley_unity target) # ROOM, if it is a pure one
+set(PARLEY_UNITY OFF CACHE STRING "Compile several files of a room at once: ON, OFF, or ROOMS for those of the pure rooms and of tests/unit alone")
+function(parley_unity target) # ROOM, if it is a pure one, or its tests
   if(PARLEY_UNITY STREQUAL "ROOMS" AND NOT ARGV1 STREQUAL "ROOM")
     return()
   endif()
@@ -121,11 +121,11 @@ function(parley_room name)
     pkg_check_modules(TOMLPLUSPLUS REQUIRED tomlplusplus)
     target_include_directories(parley_sim SYSTEM PRIVATE ${TOMLPLUSPLUS_INCLUDE_DIRS})
   endif()
+  if(name MATCHES "^(mpa|wire)$" AND ISAL_FOUND)  # CRC-32C and CRC-32
+    target_link_libraries(parley_${name} PRIVATE PkgConfig::ISAL)
+    target_compile_definitions(parley_${name} PRIVATE PARLEY_HAVE_ISAL=1)
+  endif()
   if(name STREQUAL "mpa")
-    if(ISAL_FOUND)
-      target_link_libraries(parley_mpa PRIVATE PkgConfig::ISAL)
-      target_compile_definitions(parley_mpa PRIVATE PARLEY_HAVE_ISAL=1)
-    endif()
     set_source_files_properties(${PROJECT_SOURCE_DIR}/mpa/crc32c_sse42.cpp PROPERTIES
       COMPILE_OPTIONS "-msse4.2;-mpclmul" SKIP_PRECOMPILE_HEADERS ON)
   endif()

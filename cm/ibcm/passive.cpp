@@ -28,11 +28,6 @@ std::optional<QpType> type_of(const CmReq& m) {
 std::uint32_t share(std::uint32_t pending_max) { return std::min(pending_max / 8, 0xFFFFFFFF - pending_max); }
 
 /// cm/admission.hpp counts addresses.
-Address address_of(const Gid& gid) {
-  if (is_v4_gid(gid)) return Address::v4(gid[12], gid[13], gid[14], gid[15], 0);
-  return {.family = Address::Family::v6, .octets = gid};
-}
-
 }  // namespace
 
 Agent::Body::Listener::Listener(std::uint64_t id, const ListenOptions& o)
@@ -179,7 +174,7 @@ void Agent::Body::new_req(Instant now, const MadFrom& from, const Head& head, co
 }
 
 bool Agent::Body::admit(Instant now, Connection& c, Listener& listener) {
-  const Admission::Answer answer = listener.admission.arrive(address_of(c.to.destination), c.id);
+  const Admission::Answer answer = listener.admission.arrive(address_of_gid(c.to.destination), c.id);
   if (!answer.ticket) return false;
   c.ticket = answer.ticket;
   listener.admission.hold(c.ticket);  // the user's turn

@@ -3,6 +3,10 @@
 
 #include <array>
 
+#ifdef PARLEY_HAVE_ISAL
+#include <isa-l/crc.h>
+#endif
+
 namespace parley::wire::ib {
 namespace {
 
@@ -53,6 +57,10 @@ constexpr std::array<std::uint32_t, powers> inverse_powers = make_inverse_powers
 }  // namespace
 
 std::uint32_t crc32(std::uint32_t before, ConstBytes in) {
+#ifdef PARLEY_HAVE_ISAL
+  constexpr std::size_t worth_it = 64;  // isa-l folds as many at once
+  if (in.size() >= worth_it) return crc32_gzip_refl(before, in.data(), in.size());
+#endif
   std::uint32_t crc = ~before;
   for (; in.size() >= slices; in = in.subspan(slices)) {
     std::uint32_t next = 0;

@@ -11,17 +11,6 @@
 namespace parley::capture {
 namespace {
 
-Address address_of(const Gid& gid) {
-  Address out;
-  if (is_v4_gid(gid)) {
-    std::copy_n(gid.end() - 4, 4, out.octets.begin());
-    return out;
-  }
-  out.family = Address::Family::v6;
-  out.octets = gid;
-  return out;
-}
-
 std::uint8_t lower(std::optional<std::uint8_t> a, std::optional<std::uint8_t> b) {
   if (!a || !b) return a.value_or(b.value_or(0));
   return std::min(*a, *b);
@@ -127,8 +116,8 @@ ConnectionReport RoceConnection::finish() {
   r.last_frame = last_frame_;
   r.first_at = first_at_;
   r.last_at = last_at_;
-  r.initiator = address_of(gids_[0]);
-  r.responder = address_of(gids_[1]);
+  r.initiator = address_of_gid(gids_[0]);
+  r.responder = address_of_gid(gids_[1]);
   const wire::ib::CmReq* const req = exchange_.req();
   const wire::ib::CmRep* const rep = exchange_.rep();
   using Depth = std::optional<std::uint8_t>;

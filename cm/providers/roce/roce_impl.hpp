@@ -170,7 +170,6 @@ class Roce final : public RoceProvider {
   void release(BindId& bind) noexcept;
   void release_later(BindId& bind) noexcept;
   std::optional<std::uint8_t> gid_index(const Address& local);
-  Address address_of(const Gid& gid, std::uint16_t port) const;
   void settle(Instant now);
   bool settle_once(Instant now);
 

@@ -108,17 +108,6 @@ std::optional<std::uint8_t> Roce::gid_index(const Address& local) {
   return index;
 }
 
-Address Roce::address_of(const Gid& gid, std::uint16_t port) const {
-  Address out;
-  if (is_v4_gid(gid)) {
-    out = Address::v4(gid[12], gid[13], gid[14], gid[15], port);
-  } else {
-    out = Address::any(Address::Family::v6, port);
-    out.octets = gid;
-  }
-  return out;
-}
-
 void Roce::handle_packet(Instant now, const PacketPath& from, ConstBytes packet) {
   now_ = now;
   if (!gid_index(from.local)) return;
@@ -140,8 +129,8 @@ std::size_t Roce::poll_packet(Instant now, PacketPath& to, MutBytes out) {
     if (!device_->poll_transmit(now, path, out)) return 0;
   }
   const auto own = gids_.find(path.source);
-  to.local = own == gids_.end() ? address_of(path.source, 0) : own->second.second;
-  to.peer = address_of(path.destination, 0);
+  to.local = own == gids_.end() ? address_of_gid(path.source) : own->second.second;
+  to.peer = address_of_gid(path.destination);
   if (to.peer.is_link_local()) to.peer.scope_id = to.local.scope_id;
   to.source_port = path.source_port;
   to.traffic_class = path.traffic_class;

@@ -209,7 +209,7 @@ void Roce::on_request(Instant now, ibcm::RequestReceived& event) {
   const wire::ib::CmReq& req = event.request;
   const auto service = wire::ib::cma_service_of(req.service_id);
   const auto header = wire::ib::CmaHeader::parse(req.private_data);
-  const Address local = address_of(event.from.destination, 0);
+  const Address local = address_of_gid(event.from.destination);
   Listener* l = service ? listener_for(*service, local) : nullptr;
   if (l == nullptr) return refuse(now, event.id, CmReject::invalid_service_id);
   // IBA Annex A11.
@@ -221,7 +221,7 @@ void Roce::on_request(Instant now, ibcm::RequestReceived& event) {
     (void)agent_.reject(now, event.id, {.reason = CmReject::invalid_path_mtu, .info = ConstBytes(&largest, 1)});
     return agent_.destroy(now, event.id);
   }
-  Address peer = address_of(event.from.source, header->source.port);
+  Address peer = address_of_gid(event.from.source, header->source.port);
   const EndpointId id = core_->ids.issue();
   const auto no_room = [&](Scarce scarce) {
     core_->refused(l->id, scarce, peer, ib::step::send_request);

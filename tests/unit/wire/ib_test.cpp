@@ -179,6 +179,20 @@ TEST(WireIb, Crc32IsTheOneOfEthernet) {
   EXPECT_EQ(crc32(0, Bytes(8, 0xFF)), 0x2144DF1Cu);
 }
 
+// Long messages may go to instructions of the CPU, short ones to tables.
+TEST(WireIb, Crc32IsTheSameInOnePieceAndInMany) {
+  Bytes octets(5000);
+  for (std::size_t i = 0; i < octets.size(); ++i) octets[i] = static_cast<std::uint8_t>(i * i >> 3);
+  for (const std::size_t size : {0u, 1u, 7u, 63u, 64u, 65u, 200u, 1000u, 4096u, 5000u}) {
+    const ConstBytes whole = ConstBytes(octets).first(size);
+    std::uint32_t in_many = 0;
+    for (std::size_t at = 0; at < size; at += 13)
+      in_many = crc32(in_many, whole.subspan(at, std::min<std::size_t>(13, size - at)));
+    EXPECT_EQ(crc32(0, whole), in_many) << size;
+    EXPECT_EQ(crc32(crc32(0, whole.first(size / 3)), whole.subspan(size / 3)), in_many) << size;
+  }
+}
+
 struct Known {
   const char* what;
   std::uint16_t ethertype;
