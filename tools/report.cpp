@@ -76,6 +76,8 @@ std::string role_name(mpa::Role role) { return role == mpa::Role::initiator ? "i
 
 }  // namespace
 
+std::string agreed_text(const cm::Established& e) { return kernel_text(e.parameters, e.id, e.ird, e.ord); }
+
 std::string words(const Error& error) { return error.message(); }
 std::string words(const std::error_code& error) { return error ? error.message() : "no error"; }
 
