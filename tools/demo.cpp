@@ -2,7 +2,7 @@
 // `parley demo`: what Parley does, in a few seconds and without any RDMA hardware. It opens with a simulated handshake
 // over a link that loses frames. Then a responder and an initiator in this process connect over real loopback sockets
 // with MPA revision 1 and the Rtr frame of 2007, exchange Sends, RDMA Reads and RDMA Writes, and the capture of it is
-// drawn and judged, as are real captures of Linux.
+// drawn and judged, as are real captures of Linux. With --roce the two connect over RoCEv2 on UDP instead.
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -27,11 +27,13 @@ namespace fs = std::filesystem;
 constexpr std::uint32_t ping_octets = 4096;
 constexpr std::uint32_t pings_wanted = 3;
 constexpr Duration patience = std::chrono::seconds(10);
+constexpr std::uint8_t listens_max = 8;  // addresses of 127.0.0.0/24 at which RoCE's port may be free
 
 struct DemoArgs {
   SessionOptions session;
   std::vector<std::string> captures;
   bool ipv6 = false;
+  bool roce() const { return session.provider == "roce"; }
 };
 
 /// One side: its host, its connection, its buffers.
@@ -49,7 +51,7 @@ struct Party {
 
 class Demo {
  public:
-  Demo(const DemoArgs& args, Session& session, TcpHost& responder_host, Context& context)
+  Demo(const DemoArgs& args, Session& session, Host& responder_host, Context& context)
       : args_(args),
         session_(session),
         context_(context),
@@ -71,6 +73,8 @@ class Demo {
   bool ended() const { return initiator_.over && responder_.over; }
   void prepare(Party& party);
   void blame(Party& party, const std::string& text);
+  void listen();
+  void connect();
   void tell_agreement();
   void say(const std::string& text) { context_.out.text(text); }
 
@@ -79,6 +83,7 @@ class Demo {
   Context& context_;
   Party initiator_, responder_;
   std::optional<Address> server_;
+  std::uint8_t listens_ = 0;  ///< addresses that were tried
   std::uint32_t pings_ = 0, reads_checked_ = 0, writes_checked_ = 0;
   bool sink_next_ = false;        ///< initiator: the next message asks for the sink
   bool sink_advertised_ = false;  ///< responder: the next advertisement is the sink
@@ -117,6 +122,7 @@ void Demo::handle(Party& party, const cm::Event& event) {
   } else if (const auto* rejected = std::get_if<cm::Rejected>(&event)) {
     blame(party, "rejected: " + rejected->why.to_string());
   } else if (const auto* failed = std::get_if<cm::ConnectFailed>(&event)) {
+    if (args_.roce() && !server_ && failed->why.code == Errc::address_in_use && listens_ < listens_max) return listen();
     blame(party, failed->why.to_string());
   } else if (const auto* retrying = std::get_if<cm::Retrying>(&event)) {
     say(fmt::format("{}: trying again: {}", party.name(), retrying->why.to_string()));
@@ -195,8 +201,36 @@ bool Demo::step(const std::string& what, bool (Demo::*done)() const) {
   return !initiator_.fault && !responder_.fault;
 }
 
+/// RoCEv2 has one UDP port, which another process may have at an address: then the next of 127.0.0.0/8 will do.
+void Demo::listen() {
+  Address local = Address::loopback(args_.ipv6 ? Address::Family::v6 : Address::Family::v4, 0);
+  if (args_.roce()) local.octets[3] = ++listens_;
+  (void)responder_.host.cm().listen(local);
+}
+
+void Demo::connect() {
+  cm::ConnectOptions options;
+  if (!args_.roce()) options.transport = mpa::Options{.revision = 1, .rtr = mpa::Rtr::frame};
+  static constexpr std::string_view hello = "hello";
+  const Bytes data(hello.begin(), hello.end());
+  options.private_data = data;
+  options.qp = initiator_.link->init();
+  const auto id = initiator_.host.cm().connect(*server_, options);
+  if (!id) return blame(initiator_, words(id.error()));
+  initiator_.id = *id;
+  initiator_.link->attach(*initiator_.id.qp());
+}
+
 void Demo::tell_agreement() {
   for (const Party* party : {&initiator_, &responder_}) {
+    const cm::Established& up = *party->established;
+    if (up.mpa() == nullptr) {
+      say(fmt::format("\n{}: {}", party->name(), agreed_text(up)));
+      context_.out.object({{"event", "agreement"},
+                           {"role", party->name()},
+                           {"parameters", parameters_json(up.parameters, party->role, up.id, up.ird, up.ord)}});
+      continue;
+    }
     const mpa::Parameters& p = *party->established->mpa();
     say(fmt::format("\n{}: {}", party->name(), parameters_text(p, party->role)));
     for (const std::string& reason : p.reasons) say("    because " + reason);
@@ -206,28 +240,20 @@ void Demo::tell_agreement() {
 }
 
 int Demo::run(const std::string& pcapng) {
-  if (const int simulated = demo_simulation(context_.out); simulated != code(Exit::ok)) return simulated;
-  say("Now over loopback TCP: two RDMA peers on this machine, without hardware, kernel module or root.\n");
+  if (args_.roce()) {
+    say("Parley demo over RoCEv2: two RDMA peers on this machine, by UDP port 4791, without hardware, kernel module or "
+        "root.\n");
+  } else {
+    if (const int simulated = demo_simulation(context_.out); simulated != code(Exit::ok)) return simulated;
+    say("Now over loopback TCP: two RDMA peers on this machine, without hardware, kernel module or root.\n");
+  }
   prepare(initiator_);
   prepare(responder_);
-  const auto family = args_.ipv6 ? Address::Family::v6 : Address::Family::v4;
-  (void)responder_.host.cm().listen(Address::loopback(family, 0));
+  listen();
   bool good = step("listening", &Demo::listening);
   if (good) {
     say("responder: listening on " + server_->to_string());
-    cm::ConnectOptions options;
-    options.transport = mpa::Options{.revision = 1, .rtr = mpa::Rtr::frame};
-    static constexpr std::string_view hello = "hello";
-    const Bytes data(hello.begin(), hello.end());
-    options.private_data = data;
-    options.qp = initiator_.link->init();
-    const auto id = initiator_.host.cm().connect(*server_, options);
-    if (id) {
-      initiator_.id = *id;
-      initiator_.link->attach(*initiator_.id.qp());
-    } else {
-      blame(initiator_, words(id.error()));
-    }
+    connect();
   }
   good = good && step("connection set-up", &Demo::connected);
   if (good) {
@@ -253,7 +279,7 @@ int Demo::run(const std::string& pcapng) {
     return context_.out.error(captured.error().exit, captured.error().text);
   for (const Party* party : {&initiator_, &responder_})
     if (party->fault) return context_.out.error(party->fault->exit, party->fault->text);
-  return demo_captures(pcapng, args_.captures, context_);
+  return demo_captures(pcapng, args_.captures, args_.roce(), context_);
 }
 
 /// Where demo.pcapng goes when nobody says: beside the build if this is one, else the temporary directory.
@@ -267,18 +293,31 @@ std::string default_pcapng() {
   return (directory / "demo.pcapng").string();
 }
 
+parley::Result<std::unique_ptr<Host>> open_responder(const DemoArgs& args, trace::Sink* sink) {
+  if (args.roce()) {
+    RoceHostOptions options;
+    options.roce.trace = sink;
+    return RoceHost::open(options);
+  }
+  TcpHostOptions options;
+  options.iwarp.trace = sink;
+  return TcpHost::open(options);
+}
+
 int run_demo(DemoArgs& args, Context& context) {
+  if (args.roce() && args.ipv6)
+    return context.out.error(Exit::usage,
+                             "--ipv6 cannot go with --roce: each side needs an address of its own, and IPv6 has one "
+                             "loopback address");
   if (args.session.pcapng.empty()) args.session.pcapng = default_pcapng();
   auto session = Session::open(args.session, context.out, "initiator");
   if (!session) return context.out.error(session.error().exit, session.error().text);
-  TcpHostOptions options;
   std::optional<TraceSink> trace;
   if (const auto level = trace_level(args.session.verbose)) {
     trace.emplace(context.out, *level, "responder");
     trace->share_start(*(*session)->trace());
-    options.iwarp.trace = &*trace;
   }
-  auto responder = TcpHost::open(options);
+  auto responder = open_responder(args, trace ? &*trace : nullptr);
   if (!responder) return context.out.error(Exit::environment, "cannot open sockets: " + words(responder.error()));
   return Demo(args, **session, **responder, context).run(args.session.pcapng);
 }
@@ -289,9 +328,10 @@ void register_demo(Command app, Context& context) {
   auto args = std::make_shared<DemoArgs>();
   Command sub =
       app.subcommand("demo", "Show connections, simulated and real, their data, and captures, judged; takes seconds");
-  sub.option("captures", args->captures, "Captures to judge (default: those of Linux siw in the source tree)")
-      .type("FILE");
+  sub.option("captures", args->captures, "Captures to judge (default: those of Linux in the source tree)").type("FILE");
   sub.flag("-6,--ipv6", args->ipv6, "Over IPv6 loopback");
+  sub.flag(
+      "--roce", [args] { args->session.provider = "roce"; }, "Over RoCEv2 on UDP instead of iWARP on TCP");
   sub.option("--pcapng", args->session.pcapng, "Where the capture goes (default: demo.pcapng in the build directory)")
       .type("FILE");
   add_trace_option(sub, args->session.verbose);
@@ -299,6 +339,7 @@ void register_demo(Command app, Context& context) {
   sub.footer(
       "Examples:\n"
       "  parley demo\n"
+      "  parley demo --roce                            over UDP port 4791\n"
       "  parley demo --pcapng /tmp/rtr.pcapng          then: wireshark /tmp/rtr.pcapng\n"
       "  parley demo my-own-capture.pcapng");
   sub.run([args, &context] { return run_demo(*args, context); });

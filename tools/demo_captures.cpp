@@ -20,26 +20,35 @@ using capture::Severity;
 
 constexpr std::size_t width = 110;
 
-/// tests/captures/iwarp of the tree above the program or above the working directory.
-fs::path captures_directory() {
+/// Which captures of Linux there are for a protocol.
+struct Shipped {
+  const char* directory;
+  const char* prefix;
+  const char* driver;
+};
+constexpr Shipped iwarp{"iwarp", "siw_", "siw"}, roce{"roce", "rxe", "rxe"};
+
+/// Of tests/captures in the tree above the program or above the working directory.
+fs::path captures_directory(const Shipped& shipped) {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error).parent_path();
   const fs::path here = fs::current_path(error);
   for (const fs::path& start : {self, here})
     for (fs::path at = start; !at.empty(); at = at.parent_path()) {
-      if (fs::is_directory(at / "tests" / "captures" / "iwarp", error)) return at / "tests" / "captures" / "iwarp";
+      const fs::path found = at / "tests" / "captures" / shipped.directory;
+      if (fs::is_directory(found, error)) return found;
       if (at == at.parent_path()) break;
     }
   return {};
 }
 
-std::vector<std::string> find_captures() {
+std::vector<std::string> find_captures(const Shipped& shipped) {
   std::vector<std::string> files;
   std::error_code error;
-  const fs::path directory = captures_directory();
+  const fs::path directory = captures_directory(shipped);
   if (directory.empty()) return files;
   for (const auto& entry : fs::directory_iterator(directory, error))
-    if (entry.path().filename().string().starts_with("siw_")) files.push_back(entry.path().string());
+    if (entry.path().filename().string().starts_with(shipped.prefix)) files.push_back(entry.path().string());
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -62,7 +71,7 @@ std::string outcomes(const capture::FileReport& report) {
                                  [outcome](const auto& c) { return c.outcome == outcome; });
     if (n > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", n, capture::to_string(outcome));
   }
-  return text.empty() ? "no MPA connection" : text;
+  return text.empty() ? "no connection" : text;
 }
 
 /// The different rules that a file's peers broke, each with its first example.
@@ -87,7 +96,8 @@ void tell_errors(const capture::FileReport& report, Context& context) {
 
 }  // namespace
 
-int demo_captures(const std::string& own, std::vector<std::string> others, Context& context) {
+int demo_captures(const std::string& own, std::vector<std::string> others, bool over_roce, Context& context) {
+  const Shipped& shipped = over_roce ? roce : iwarp;
   const CaptureVerdict mine = check_capture_file(own, true);
   if (!mine.error.empty()) return context.out.error(Exit::environment, fmt::format("{}: {}", own, mine.error));
   context.out.text(fmt::format("\nThe exchange, from {}:\n", own));
@@ -98,12 +108,13 @@ int demo_captures(const std::string& own, std::vector<std::string> others, Conte
     return context.out.error(Exit::failed,
                              "the demo's own capture does not hold what it should: see parley pcap check " + own);
 
-  if (others.empty()) others = find_captures();
+  if (others.empty()) others = find_captures(shipped);
   if (others.empty()) {
     context.out.text("No real captures beside this program; parley demo FILE... judges your own.");
     return code(Exit::ok);
   }
-  context.out.text("Real captures of Linux siw, judged by parley pcap check (errors: a peer broke a MUST):");
+  context.out.text(fmt::format("Real captures of Linux {}, judged by parley pcap check (errors: a peer broke a MUST):",
+                               shipped.driver));
   Exit exit = Exit::ok;
   for (const std::string& file : others) {
     const CaptureVerdict other = check_capture_file(file, false);

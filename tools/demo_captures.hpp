@@ -9,7 +9,8 @@
 namespace parley::tools {
 
 /// Returns the exit code: failed when the demo's own capture has an error, environment when a file cannot be read.
-/// `others` empty: the siw captures of the source tree that the program was built in, if it can be found.
-int demo_captures(const std::string& own, std::vector<std::string> others, Context& context);
+/// `others` empty: those of Linux siw, or of rxe if `over_roce`, in the source tree that the program was built in, if it
+/// can be found.
+int demo_captures(const std::string& own, std::vector<std::string> others, bool over_roce, Context& context);
 
 }  // namespace parley::tools

@@ -61,10 +61,20 @@ std::string offer_text(const mpa::Parameters& p) {
   return text;
 }
 
+/// Of UD, which agrees on no more than where datagrams go.
+std::string datagram_text(const ib::Parameters& ib) {
+  const std::string gids = fmt::format("GID {} to {}", gid_text(ib.sgid), gid_text(ib.dgid));
+  if (ib.qp_num == 0) return "UD, " + gids;
+  if (ib.remote_qp_num == 0) return fmt::format("UD queue pair {}, {}", ib.qp_num, gids);
+  return fmt::format("UD queue pair {} to {}, Q_Key 0x{:08x}, {}", ib.qp_num, ib.remote_qp_num, ib.remote_qkey, gids);
+}
+
 /// What a NIC and its kernel agreed on.
 std::string kernel_text(const cm::TransportParameters& parameters, cm::Id id, std::uint16_t ird, std::uint16_t ord) {
   const Device* device = id.device();
   std::string text = device == nullptr ? "a NIC" : device->query().name;
+  if (const auto* ib = std::get_if<ib::Parameters>(&parameters); ib != nullptr && ib->qp_type == QpType::ud)
+    return text + ", " + datagram_text(*ib);
   if (const auto* ib = std::get_if<ib::Parameters>(&parameters); ib != nullptr && ib->qp_num != 0)
     text += fmt::format(", QP {} to {}, GID {} to {}, path MTU {}, retries {}, RNR retries {}", ib->qp_num,
                         ib->remote_qp_num, gid_text(ib->sgid), gid_text(ib->dgid),
@@ -75,6 +85,8 @@ std::string kernel_text(const cm::TransportParameters& parameters, cm::Id id, st
 std::string role_name(mpa::Role role) { return role == mpa::Role::initiator ? "initiator" : "responder"; }
 
 }  // namespace
+
+std::string agreed_text(const cm::Established& e) { return kernel_text(e.parameters, e.id, e.ird, e.ord); }
 
 std::string words(const Error& error) { return error.message(); }
 std::string words(const std::error_code& error) { return error ? error.message() : "no error"; }
@@ -174,7 +186,8 @@ Json parameters_json(const cm::TransportParameters& parameters, mpa::Role role, 
             {"device", device == nullptr ? "" : device->query().name},
             {"ird", ird},
             {"ord", ord}};
-  if (const auto* ib = std::get_if<ib::Parameters>(&parameters); ib != nullptr && ib->qp_num != 0)
+  if (const auto* ib = std::get_if<ib::Parameters>(&parameters);
+      ib != nullptr && ib->qp_num != 0 && ib->qp_type == QpType::rc)
     json["ib"] = {{"qp_num", ib->qp_num},
                   {"remote_qp_num", ib->remote_qp_num},
                   {"port", ib->port_num},
@@ -185,6 +198,10 @@ Json parameters_json(const cm::TransportParameters& parameters, mpa::Role role, 
                   {"retry_count", ib->retry_count},
                   {"rnr_retry_count", ib->rnr_retry_count},
                   {"timeout", ib->timeout}};
+  if (const auto* ib = std::get_if<ib::Parameters>(&parameters); ib != nullptr && ib->qp_type == QpType::ud)
+    json["ud"] = {{"qp_num", ib->qp_num},           {"remote_qp_num", ib->remote_qp_num},
+                  {"remote_qkey", ib->remote_qkey}, {"sgid", gid_text(ib->sgid)},
+                  {"dgid", gid_text(ib->dgid)},     {"path_mtu", 128U << static_cast<unsigned>(ib->path_mtu)}};
   return json;
 }
 

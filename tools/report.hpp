@@ -21,6 +21,8 @@ Json terminate_json(const parley::iwarp::TerminateInfo& terminate);
 std::string private_data_text(ConstBytes octets);
 /// "revision 2, CRC on, markers none, RTR read, IRD 32, ORD 32 (negotiated)"
 std::string parameters_text(const mpa::Parameters& parameters, mpa::Role role);
+/// What a transport without MPA has agreed on: "parley0, QP 17 to 18, ...".
+std::string agreed_text(const cm::Established& established);
 
 /// The exit code that a failure means: the system or the network is in the way, or the peer said no.
 Exit exit_for(const cm::Failure& failure);

@@ -30,6 +30,8 @@ Result<ib::Options> ib_options(const cm::TransportOptions& options) {
   const auto* ib = std::get_if<ib::Options>(&options);
   if (ib == nullptr)
     return fail(Errc::unsupported, "`transport` holds MPA's options; on a real NIC the kernel and the NIC decide them");
+  if (ib->qp_type != QpType::rc)
+    return fail(Errc::unsupported, "ib::Options::qp_type is not RC: datagrams have the provider roce");
   if (ib->retry_count > 7 || ib->rnr_retry_count > 7)
     return fail(Errc::invalid_argument, "ib::Options: retry_count is {a} and rnr_retry_count {b}; each is at most 7",
                 ib->retry_count, ib->rnr_retry_count);

@@ -4,6 +4,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "parley/failure.hpp"
 #include "parley/qp.hpp"
@@ -16,17 +17,23 @@ struct Options {
   std::uint8_t retry_count = 7;      ///< retransmissions after a transport error, 0..7
   std::uint8_t rnr_retry_count = 7;  ///< attempts after receiver-not-ready, 0..7; 7 never gives up
   Duration reply_timeout{};          ///< longest wait for the answer; 0: RdmaHostOptions::reply_timeout
+  /// RC; or UD: no connection is made, but a service of the port space UDP is asked for the queue pair that takes its datagrams
+  /// (SIDR, docs/roce.md). QpInit::type must be the same. Another type, and UD on a host that has none, is Errc::unsupported.
+  QpType qp_type = QpType::rc;
 };
 
 /// What became of it, as the queue pair has it.
 struct Parameters {
-  std::uint32_t qp_num = 0, remote_qp_num = 0;
+  QpType qp_type = QpType::rc;
+  std::uint32_t qp_num = 0, remote_qp_num = 0;  ///< UD: a responder's peer is not known before its first datagram
   std::uint8_t port_num = 0;
   std::uint8_t sgid_index = 0;                  ///< in the port's table of GIDs
   std::array<std::uint8_t, 16> sgid{}, dgid{};  ///< of this side and of the peer
   Mtu path_mtu = Mtu::octets_1024;
   std::uint8_t retry_count = 0, rnr_retry_count = 0;
-  std::uint8_t timeout = 0;  ///< local ACK timeout: 4.096 us times 2^n; 0: none
+  std::uint8_t timeout = 0;       ///< local ACK timeout: 4.096 us times 2^n; 0: none
+  std::uint32_t remote_qkey = 0;  ///< UD: of the peer's queue pair
+  std::optional<AhAttr> ah{};     ///< UD: the way to the peer, for Device::create_ah
 };
 
 /// Steps of a set-up through librdmacm, of RoCE and of iWARP alike: the kernel speaks the protocol.

@@ -43,6 +43,30 @@ class Demo(CliTest):
         done = self.ok(run("demo", "--pcapng", self.path("demo.pcapng"), own))
         self.assertIn("own.pcapng: 1 connections (1 established); 0 errors", done.out)
 
+    def test_over_roce(self):
+        file = self.path("demo.pcapng")
+        done = self.ok(run("demo", "--roce", "--json", "--pcapng", file))
+        exchange = done.event("exchange")
+        self.assertEqual((exchange["reads_verified"], exchange["writes_verified"]), (3, 3))
+        agreed = [e["parameters"] for e in done.events if e["event"] == "agreement"]
+        self.assertEqual([p["protocol"] for p in agreed], ["ib-cm", "ib-cm"])
+        self.assertEqual(agreed[0]["ib"]["qp_num"], agreed[1]["ib"]["remote_qp_num"])
+        verdict = json.loads(self.ok(run("pcap", "check", "--json", file)).out)
+        self.assertEqual([(c["protocol"], c["outcome"], c["findings"]) for c in verdict["connections"]],
+                         [("ibcm", "established", [])])
+
+    def test_over_roce_it_is_drawn(self):
+        out = self.ok(run("demo", "--roce", "--pcapng", self.path("demo.pcapng"))).out
+        for words in ("UDP port 4791", "all data right", "REQ", "RDMA Read", "RDMA Write", "Linux rxe", "rxe61_cm.pcap"):
+            self.assertIn(words, out)
+        self.assertNotIn("MPA", out[:out.index("Real captures")])
+        self.refused(run("demo", "--roce", "--ipv6", "--pcapng", self.path("demo.pcapng")), 2, "one loopback address")
+
+    def test_over_roce_beside_a_listener_that_has_the_port(self):
+        server = self.start("listen", "127.0.0.1:0", "--roce")
+        server.wait_for("listening")
+        self.ok(run("demo", "--roce", "--json", "--pcapng", self.path("demo.pcapng")))
+
     def test_bad_surroundings(self):
         self.refused(run("demo", "--pcapng", os.path.join(self.directory, "no", "such")), 3, "cannot create")
         done = run("demo", "--pcapng", self.path("demo.pcapng"), "/nowhere.pcap")

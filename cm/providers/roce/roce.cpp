@@ -22,6 +22,9 @@ Result<ib::Options> ib_options(const TransportOptions& options) {
   if (std::holds_alternative<std::monostate>(options)) return ib::Options{};
   const auto* ib = std::get_if<ib::Options>(&options);
   if (ib == nullptr) return fail(Errc::unsupported, "`transport` holds MPA's options; RoCE has ib::Options");
+  if (ib->qp_type != QpType::rc && ib->qp_type != QpType::ud)
+    return fail(Errc::unsupported, "ib::Options::qp_type is {a}; RC (2) and UD (4) are there",
+                static_cast<int>(ib->qp_type));
   if (ib->retry_count > 7 || ib->rnr_retry_count > 7)
     return fail(Errc::invalid_argument, "ib::Options: retry_count is {a} and rnr_retry_count {b}; each is at most 7",
                 ib->retry_count, ib->rnr_retry_count);
@@ -100,11 +103,11 @@ void Roce::free_slot(EndpointId endpoint) {
   }
   if (slot.listener) {
     Listener& l = *slot.listener;
-    if (const auto at = ports_.find(l.address.port); at != ports_.end()) {
+    if (const auto at = services_.find(service_of(l.options.qp_type, l.address.port)); at != services_.end()) {
       std::erase(at->second, l.id);
       if (at->second.empty()) {
-        agent_.unlisten(wire::ib::service_id_of(wire::ib::PortSpace::tcp, l.address.port));
-        ports_.erase(at);
+        agent_.unlisten(at->first);
+        services_.erase(at);
       }
     }
     release(l.bind);
@@ -115,7 +118,9 @@ void Roce::free_slot(EndpointId endpoint) {
 }
 
 Result<void> Roce::make_qp(Connection& c, const QpInit* init) {
+  const QpType type = c.options.qp_type;
   QpInit small{.max_send_wr = small_qp_depth, .max_recv_wr = small_qp_depth};
+  small.type = type;
   if (init == nullptr) {
     auto pd = device_->alloc_pd();
     if (!pd) return tl::unexpected(pd.error());
@@ -129,14 +134,19 @@ Result<void> Roce::make_qp(Connection& c, const QpInit* init) {
     small.send_cq = small.recv_cq = c.own.cq.get();
     init = &small;
   }
-  if (init->type != QpType::rc)
-    return fail(Errc::unsupported, "QpInit::type is not RC; connections of other types are not there in this version");
+  if (init->type != type && init->type != QpType::rc && init->type != QpType::ud)
+    return fail(Errc::unsupported,
+                "QpInit::type is neither RC nor UD; connections of other types are not there in this version");
+  if (init->type != type)
+    return fail(Errc::invalid_argument, "QpInit::type is {a}, and ib::Options::qp_type {b}; they are the same",
+                static_cast<int>(init->type), static_cast<int>(type));
   auto qp = device_->create_roce_qp(*init);
   // Receives can be posted from INIT on.
-  const QpAttr attr{.state = QpState::init,
-                    .access = Access::remote_write | Access::remote_read | Access::remote_atomic,
-                    .pkey_index = std::uint16_t{0},
-                    .port_num = std::uint8_t{1}};
+  QpAttr attr{.state = QpState::init, .pkey_index = std::uint16_t{0}, .port_num = std::uint8_t{1}};
+  if (type == QpType::ud)
+    attr.qkey = udp_q_key;
+  else
+    attr.access = Access::remote_write | Access::remote_read | Access::remote_atomic;
   const Result<void> ready = qp ? (*qp)->modify(attr) : Result<void>(tl::unexpected(qp.error()));
   if (!ready) {
     if (qp) qp->reset();
@@ -157,15 +167,16 @@ void Roce::drop_qp(Connection& c) {
 Device* Roce::device(EndpointId endpoint) const { return find(endpoint) == nullptr ? nullptr : shown_; }
 
 Result<Limits> Roce::limits(const TransportOptions& options, Depths) const {
-  if (const auto checked = ib_options(options); !checked) return tl::unexpected(checked.error());
-  return private_data_max;
+  const auto checked = ib_options(options);
+  if (!checked) return tl::unexpected(checked.error());
+  return limits_of(checked->qp_type);
 }
 
 Result<Limits> Roce::limits(EndpointId endpoint) const {
   const Connection* c = find(endpoint);
   if (c == nullptr) return stale();
   if (c->phase != Phase::deciding) return not_deciding();
-  return private_data_max;
+  return limits_of(c->options.qp_type);
 }
 
 // The system's routing table decides when an address is bound.
@@ -189,8 +200,8 @@ Result<void> Roce::connect(EndpointId endpoint, const Address& peer, const Conne
   c.id = endpoint;
   c.peer = peer;
   c.asked_local = options.local;
-  c.depths = {std::min(options.ird, depth_max), std::min(options.ord, depth_max)};
   c.options = *ib;
+  if (!c.datagrams()) c.depths = {std::min(options.ird, depth_max), std::min(options.ord, depth_max)};
   c.reply_timeout = ib->reply_timeout > Duration{} ? ib->reply_timeout : options_.reply_timeout;
   c.private_data.assign(options.private_data.begin(), options.private_data.end());
   if (auto qp = make_qp(c, options.qp ? &*options.qp : nullptr); !qp) return qp;
@@ -231,9 +242,13 @@ Result<void> Roce::accept(EndpointId endpoint, const AcceptOptions& options) {
   Connection& c = *find(endpoint);
   const auto ib = ib_options(options.transport);
   if (!ib) return tl::unexpected(ib.error());
+  const bool given = !std::holds_alternative<std::monostate>(options.transport);
+  if (given && ib->qp_type != c.options.qp_type)
+    return fail(Errc::invalid_argument, "ib::Options::qp_type is {a}, and the listener's {b}; they are the same",
+                static_cast<int>(ib->qp_type), static_cast<int>(c.options.qp_type));
   if (!c.qp)
     if (auto made = make_qp(c, options.qp ? &*options.qp : nullptr); !made) return made;
-  if (!std::holds_alternative<std::monostate>(options.transport)) c.options = *ib;
+  if (given) c.options = *ib;
   if (ib->reply_timeout > Duration{}) c.reply_timeout = ib->reply_timeout;
   // What the peer offers, and what the device can do, are the bounds (IBA §12.7.29, §12.7.30).
   const DeviceAttr attr = device_->query();
@@ -272,7 +287,7 @@ void Roce::destroy(EndpointId endpoint) noexcept {
   }
   try {
     // reject() and destroy() in one breath: the peer still gets the answer.
-    if (c->phase == Phase::decided && !c->accept) (void)agent_.reject(now_, c->cm, {.private_data = c->private_data});
+    if (c->phase == Phase::decided && !c->accept) say_no(*c, now_, true);
   } catch (...) {  // the peer hears nothing, as of a lost message
   }
   trace_destroyed(*c);

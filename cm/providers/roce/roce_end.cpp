@@ -12,7 +12,7 @@ namespace parley::cm::roce {
 void Roce::on_event(Instant now, ibcm::Event& event) {
   if (auto* request = std::get_if<ibcm::RequestReceived>(&event)) return on_request(now, *request);
   if (std::holds_alternative<ibcm::TurnedAway>(event)) return;  // the Manager's bounds are below the agent's
-  if (auto* sidr = std::get_if<ibcm::SidrRequested>(&event)) return agent_.destroy(now, sidr->id);
+  if (auto* asked = std::get_if<ibcm::SidrRequested>(&event)) return on_service_request(now, *asked);
   const auto id_in = [](const auto& e) -> ibcm::ConnectionId {
     if constexpr (requires { e.id; })
       return e.id;
@@ -23,6 +23,8 @@ void Roce::on_event(Instant now, ibcm::Event& event) {
   if (c == nullptr) return;
   if (auto* reply = std::get_if<ibcm::ReplyReceived>(&event)) {
     if (c->phase == Phase::requesting) on_reply(*c, now, *reply);
+  } else if (auto* answer = std::get_if<ibcm::SidrReplied>(&event)) {
+    if (c->phase == Phase::requesting) on_service_reply(*c, now, *answer);
   } else if (std::holds_alternative<ibcm::Ready>(event)) {
     if (c->phase == Phase::accepting) established(*c, now, {});
   } else if (auto* rejected = std::get_if<ibcm::Rejected>(&event)) {
@@ -94,6 +96,12 @@ void Roce::on_deadline(Connection& c, Instant now) {
   record(c, trace::TimerExpired{c.phase == Phase::waiting ? std::string_view("back_off") : "linger"});
   if (c.phase == Phase::waiting) return start_attempt(c, now);
   if (c.phase != Phase::closing) return;
+  if (c.datagrams())
+    return disconnected(
+        c,
+        plain_failure(step::closing, Errc::timed_out, {}, "requests were not complete when the time for them was over",
+                      "raise RoceProviderOptions::linger"),
+        false);
   if (!c.asked) {  // linger is over; the peer is told all the same
     c.forced = true;
     hang_up(c, now);
@@ -116,6 +124,7 @@ void Roce::out_of_time(Connection& c, Instant now) {
 // Requests that are posted go first, as Id::disconnect() promises.
 void Roce::check_closing(Connection& c, Instant now) {
   if (c.phase != Phase::closing || c.asked || c.qp->sends_open() != 0) return;
+  if (c.datagrams()) return disconnected(c, {}, true);  // there is no peer that has to know
   hang_up(c, now);
   set_deadline(c, after(now, options_.linger));
 }

@@ -23,6 +23,13 @@
 // closing    | DREP, DREQ, linger             | over       | Disconnected
 // over       | time-wait is over              | over       | TimewaitExit, behind Disconnected
 // waiting..  | ConnectOptions::timeout        | over       | ConnectFailed; not behind requesting
+//
+// With UD, where no connection is made (IBA vol. 1 §12.11), SIDR_REQ and SIDR_REP stand for REQ and REP, and:
+// requesting | SIDR_REP, valid                | open       | RTR, RTS; Established
+// requesting | SIDR_REP, another status       | over       | Rejected if the peer's program said no; else as a REJ
+// decided    | the driver's turn              | open       | RTR, RTS, SIDR_REP; Established
+// open       | disconnect()                   | closing    | the peer hears nothing
+// closing    | posted requests are complete   | over       | Disconnected
 #pragma once
 #include <deque>
 #include <map>
@@ -82,6 +89,8 @@ struct Connection {
   std::uint32_t psn = 0;         // what the peer begins with
   std::uint32_t remote_psn = 0;  // what this side begins with
   std::uint32_t remote_qpn = 0;
+  std::uint32_t remote_qkey = 0;  // UD
+  std::optional<AhAttr> ah;       // UD, once it is open
   std::uint8_t ack_timeout = 0;
   std::uint8_t rnr_retry = 7;  // what the peer asks of this side
   Mtu mtu = Mtu::octets_1024;
@@ -92,6 +101,8 @@ struct Connection {
   OwnQueues own;  // before the queue pair, which uses it
   std::unique_ptr<nic::roce::RoceQp> qp;
   std::unique_ptr<trace::Scope> trace;  // null: nobody listens
+  /// UD: no connection, but a service and who asks for it.
+  bool datagrams() const { return options.qp_type == QpType::ud; }
   /// The program has had Established, and no end.
   bool live() const { return phase == Phase::open || phase == Phase::closing; }
 };
@@ -178,21 +189,37 @@ class Roce final : public RoceProvider {
   void start_listening(Listener& l, const Address& local);
   void start_attempt(Connection& c, Instant now);
   void request(Connection& c, Instant now);
-  Listener* listener_for(const wire::ib::CmaService& service, const Address& local) const;
+  ibcm::Path path_to_peer(const Connection& c) const;
+  ibcm::Timers timers_of(const Connection& c) const;
+  static Bytes private_data_of(const Connection& c);
+  Listener* listener_for(std::uint64_t service, const Address& local) const;
+  EndpointId admit(const Listener& l, const Address& peer, Instant now);
+  std::unique_ptr<Connection> connection_at(const Listener& l, ibcm::ConnectionId cm, const ibcm::MadFrom& from,
+                                            const Address& local, const Address& peer) const;
   std::unique_ptr<Connection> connection_of(const Listener& l, const ibcm::RequestReceived& event, const Address& local,
-                                            const Address& peer);
+                                            const Address& peer) const;
+  void ask(const Listener& l, EndpointId id, std::unique_ptr<Connection> made, Bytes private_data, Instant now);
   void on_request(Instant now, ibcm::RequestReceived& event);
   void refuse(Instant now, ibcm::ConnectionId id, wire::ib::CmReject reason);
   void decide(Connection& c, Instant now);
   void on_reply(Connection& c, Instant now, ibcm::ReplyReceived& event);
   void on_rejected(Connection& c, Instant now, ibcm::Rejected& event);
   void established(Connection& c, Instant now, Bytes private_data);
+  Result<AhAttr> way_to_peer(const Connection& c);
   Result<void> to_rtr(Connection& c);
   Result<void> to_rts(Connection& c);
   bool try_again(Connection& c, Instant now, Failure& why);
   void fail_setup(Connection& c, Instant now, Failure why);
   void give_way(EndpointId who, Instant now);
   ib::Parameters parameters_of(const Connection& c) const;
+
+  // roce_datagrams.cpp: UD
+  void request_service(Connection& c, Instant now);
+  void on_service_request(Instant now, ibcm::SidrRequested& event);
+  void on_service_reply(Connection& c, Instant now, ibcm::SidrReplied& event);
+  void grant_service(Connection& c, Instant now);
+  void say_no(Connection& c, Instant now, bool by_program);
+  Result<void> to_rts_for_datagrams(Connection& c);
 
   // roce_end.cpp: events of the agent and the device, and how connections end
   void on_event(Instant now, ibcm::Event& event);
@@ -229,12 +256,12 @@ class Roce final : public RoceProvider {
   std::unique_ptr<nic::roce::RoceDevice> device_;  // before slots_: queue pairs go first
   Device* shown_ = nullptr;
   Core* core_ = nullptr;
-  std::vector<Slot> slots_;                                 // by EndpointTable::slot
-  std::map<ibcm::ConnectionId, EndpointId> by_cm_;          // at most one per connection
-  std::map<std::uint16_t, std::vector<EndpointId>> ports_;  // listeners that are up, by port
-  std::map<BindId, EndpointId> binds_;                      // at most one per endpoint
-  std::map<Gid, std::pair<std::uint8_t, Address>> gids_;    // this side's, with their scope; at most gids_max
-  std::vector<EndpointId> closing_;                         // wait for their requests to complete
+  std::vector<Slot> slots_;                                    // by EndpointTable::slot
+  std::map<ibcm::ConnectionId, EndpointId> by_cm_;             // at most one per connection
+  std::map<std::uint64_t, std::vector<EndpointId>> services_;  // listeners that are up, by service ID
+  std::map<BindId, EndpointId> binds_;                         // at most one per endpoint
+  std::map<Gid, std::pair<std::uint8_t, Address>> gids_;       // this side's, with their scope; at most gids_max
+  std::vector<EndpointId> closing_;                            // wait for their requests to complete
   std::deque<std::pair<Instant, BindId>> leaving_;  // of destroyed connections: what is owed to the peer goes first
   std::deque<PacketCommand> commands_;              // at most two per endpoint
   DeadlineQueue deadlines_;
@@ -247,5 +274,24 @@ inline constexpr std::size_t gids_max = 256;
 
 /// Of the IP port spaces: a REQ has 92 octets, of which 36 are the IP header (IBA Annex A11).
 inline constexpr Limits private_data_max{.request = 56, .reply = 196, .reject = 148};
+/// And a SIDR_REQ 216, a SIDR_REP 136 (IBA §12.11).
+inline constexpr Limits datagram_private_data_max{.request = 180, .reply = 136, .reject = 136};
+inline const Limits& limits_of(QpType type) {
+  return type == QpType::ud ? datagram_private_data_max : private_data_max;
+}
+
+/// The Q_Key that queue pairs of the port space UDP begin with on Linux (RDMA_UDP_QKEY): its peers expect it.
+inline constexpr std::uint32_t udp_q_key = 0x01234567;
+
+inline std::uint64_t service_of(QpType type, std::uint16_t port) {
+  return wire::ib::service_id_of(type == QpType::ud ? wire::ib::PortSpace::udp : wire::ib::PortSpace::tcp, port);
+}
+
+Failure local_failure(const Step& step, const Error& error);
+
+template <std::size_t N>
+Bytes bytes_of(const wire::ib::PrivateData<N>& data, std::size_t from = 0) {
+  return {data.begin() + static_cast<std::ptrdiff_t>(from), data.end()};
+}
 
 }  // namespace parley::cm::roce

@@ -32,21 +32,16 @@ std::string reject_sentence(const wire::ib::CmRej& reject) {
   return fmt::format("a REJ: {} ({})", wire::ib::to_string(reject.reason), static_cast<int>(reject.reason));
 }
 
-Failure local_failure(const Step& step, const Error& error) {
-  return {
-      .step = step, .code = error.code(), .received = error.message(), .advice = "look at the limits in docs/roce.md"};
-}
-
 std::uint8_t depth(std::uint16_t wanted, std::uint32_t device_max) {
   return static_cast<std::uint8_t>(std::min<std::uint32_t>({wanted, device_max, 255}));
 }
 
-template <std::size_t N>
-Bytes bytes_of(const wire::ib::PrivateData<N>& data, std::size_t from = 0) {
-  return {data.begin() + static_cast<std::ptrdiff_t>(from), data.end()};
-}
-
 }  // namespace
+
+Failure local_failure(const Step& step, const Error& error) {
+  return {
+      .step = step, .code = error.code(), .received = error.message(), .advice = "look at the limits in docs/roce.md"};
+}
 
 void Roce::carry_out(EndpointId id, Instant now) {
   if (Listener* l = find_listener(id)) {
@@ -71,26 +66,29 @@ void Roce::carry_out(EndpointId id, Instant now) {
 
 void Roce::start_listening(Listener& l, const Address&) {
   if (l.up) return;
+  const QpType type = l.options.qp_type;
   if (l.address.port == 0) {
-    for (int tries = 0; tries < 65536 && (l.address.port == 0 || ports_.contains(l.address.port)); ++tries)
+    for (int tries = 0; tries < 65536 && (l.address.port == 0 || services_.contains(service_of(type, l.address.port)));
+         ++tries)
       l.address.port = next_port();
   }
-  std::vector<EndpointId>& there = ports_[l.address.port];
+  const std::uint64_t service = service_of(type, l.address.port);
+  std::vector<EndpointId>& there = services_[service];
   const bool taken = std::any_of(there.begin(), there.end(), [&](EndpointId id) {
     const Listener* other = find_listener(id);
     return other != nullptr && other->address == l.address;
   });
   const auto failed = [&](Errc code) {
-    if (there.empty()) ports_.erase(l.address.port);
+    if (there.empty()) services_.erase(service);
     core_->events.push(
         ConnectFailed{core_->id(l.id), listen_failure(ib::step::send_request, make_error_code(code), l.address), true});
   };
   if (taken) return failed(Errc::address_in_use);
   if (there.size() >= listeners_per_port) return failed(Errc::no_space);
   if (there.empty()) {
-    const std::uint64_t service = wire::ib::service_id_of(wire::ib::PortSpace::tcp, l.address.port);
     ibcm::ListenOptions options;
-    options.sidr = false;
+    options.sidr = type == QpType::ud;
+    options.connected = !options.sidr;
     options.pending_max = agent_pending_max;
     if (const auto listening = agent_.listen(service, options); !listening) return failed(Errc::no_space);
   }
@@ -119,13 +117,12 @@ void Roce::request(Connection& c, Instant now) {
   c.steps.transport = now - c.start;
   c.psn = next_psn();
   c.mtu = options_.mtu;
+  if (c.datagrams()) return request_service(c, now);
   c.ack_timeout = options_.ack_timeout;
   ibcm::ConnectParameters p;
-  p.service_id = wire::ib::service_id_of(wire::ib::PortSpace::tcp, c.peer.port);
-  p.path = ibcm::Path::roce(gid_of(c.local), gid_of(c.peer));
+  p.service_id = service_of(QpType::rc, c.peer.port);
+  p.path = path_to_peer(c);
   p.path.primary.local_ack_timeout = c.ack_timeout;
-  // As Linux has it; the flow label becomes the UDP source port.
-  p.path.primary.flow_label = (c.local.port * 31U + c.peer.port) & 0xFFFFF;
   c.path = p.path.primary;
   p.qpn = c.qp->qp_num();
   p.starting_psn = c.psn;
@@ -136,15 +133,8 @@ void Roce::request(Connection& c, Instant now) {
   p.retry_count = c.options.retry_count;
   p.rnr_retry_count = c.options.rnr_retry_count;
   p.path_mtu = static_cast<std::uint8_t>(c.mtu);
-  p.timers = ibcm::Timers{.kind = ibcm::Timers::Kind::back_off,
-                          .first = options_.resend_first,
-                          .cap = options_.resend_cap,
-                          .total = c.reply_timeout};
-  Bytes data(PARLEY_CMA_HEADER_LEN + c.private_data.size());
-  Address destination = c.peer;
-  destination.port = 0;
-  wire::ib::CmaHeader{.source = c.local, .destination = destination}.emit(data);
-  std::copy(c.private_data.begin(), c.private_data.end(), data.begin() + PARLEY_CMA_HEADER_LEN);
+  p.timers = timers_of(c);
+  const Bytes data = private_data_of(c);
   p.private_data = data;
   enter(c, Phase::requesting);
   const auto id = agent_.connect(now, p);
@@ -154,10 +144,34 @@ void Roce::request(Connection& c, Instant now) {
   c.steps.request = now - c.start;
 }
 
+ibcm::Path Roce::path_to_peer(const Connection& c) const {
+  ibcm::Path path = ibcm::Path::roce(gid_of(c.local), gid_of(c.peer));
+  // As Linux has it; the flow label becomes the UDP source port.
+  path.primary.flow_label = (c.local.port * 31U + c.peer.port) & 0xFFFFF;
+  return path;
+}
+
+ibcm::Timers Roce::timers_of(const Connection& c) const {
+  return {.kind = ibcm::Timers::Kind::back_off,
+          .first = options_.resend_first,
+          .cap = options_.resend_cap,
+          .total = c.reply_timeout};
+}
+
+/// Of the request, with what IBA Annex A11 puts first.
+Bytes Roce::private_data_of(const Connection& c) {
+  Bytes data(PARLEY_CMA_HEADER_LEN + c.private_data.size());
+  Address destination = c.peer;
+  destination.port = 0;
+  wire::ib::CmaHeader{.source = c.local, .destination = destination}.emit(data);
+  std::copy(c.private_data.begin(), c.private_data.end(), data.begin() + PARLEY_CMA_HEADER_LEN);
+  return data;
+}
+
 // Of several at one port the one whose address it is; else one for all addresses.
-Listener* Roce::listener_for(const wire::ib::CmaService& service, const Address& local) const {
-  const auto at = ports_.find(service.port);
-  if (service.space != wire::ib::PortSpace::tcp || at == ports_.end()) return nullptr;
+Listener* Roce::listener_for(std::uint64_t service, const Address& local) const {
+  const auto at = services_.find(service);
+  if (at == services_.end()) return nullptr;
   Listener* found = nullptr;
   for (const EndpointId id : at->second) {
     Listener* l = find_listener(id);
@@ -173,24 +187,32 @@ void Roce::refuse(Instant now, ibcm::ConnectionId id, CmReject reason) {
   agent_.destroy(now, id);
 }
 
-/// A connection as the request has it, from this side's view.
-std::unique_ptr<Connection> Roce::connection_of(const Listener& l, const ibcm::RequestReceived& event,
-                                                const Address& local, const Address& peer) {
-  const wire::ib::CmReq& req = event.request;
+/// What a request to a listener begins, on whatever transport service.
+std::unique_ptr<Connection> Roce::connection_at(const Listener& l, ibcm::ConnectionId cm, const ibcm::MadFrom& from,
+                                                const Address& local, const Address& peer) const {
   auto made = std::make_unique<Connection>();
   Connection& c = *made;
   c.phase = Phase::deciding;
   c.initiator = false;
-  c.cm = event.id;
+  c.cm = cm;
   c.peer = peer;
   c.local = local;
   c.local.port = l.address.port;
-  if (const auto own = gids_.find(event.from.destination); own != gids_.end()) {
+  if (const auto own = gids_.find(from.destination); own != gids_.end()) {
     c.local.scope_id = own->second.second.scope_id;
     if (c.peer.is_link_local()) c.peer.scope_id = c.local.scope_id;
   }
   c.options = l.options;
   c.reply_timeout = l.options.reply_timeout > Duration{} ? l.options.reply_timeout : options_.reply_timeout;
+  return made;
+}
+
+/// A connection as the request has it, from this side's view.
+std::unique_ptr<Connection> Roce::connection_of(const Listener& l, const ibcm::RequestReceived& event,
+                                                const Address& local, const Address& peer) const {
+  const wire::ib::CmReq& req = event.request;
+  auto made = connection_at(l, event.id, event.from, local, peer);
+  Connection& c = *made;
   // What the peer may have outstanding is what this side answers, and the other way round (IBA §12.7.29, §12.7.30).
   c.offered = {req.initiator_depth, req.responder_resources};
   c.depths = l.depths;
@@ -205,12 +227,48 @@ std::unique_ptr<Connection> Roce::connection_of(const Listener& l, const ibcm::R
   return made;
 }
 
+/// An id for the peer's request. 0: there is no room, which the Manager and the trace have been told.
+EndpointId Roce::admit(const Listener& l, const Address& peer, Instant now) {
+  const EndpointId id = core_->ids.issue();
+  const auto no_room = [&](Scarce scarce) {
+    core_->refused(l.id, scarce, peer, ib::step::send_request);
+    trace_refused(l, scarce, peer);
+    return EndpointId{0};
+  };
+  if (id == 0) return no_room(Scarce::endpoints_max);
+  core_->ids.find(id)->listener = l.id;
+  const Pending::Answer answer = core_->pending.admit(id, peer);
+  if (answer.evicted != 0) give_way(answer.evicted, now);
+  if (answer.admitted) return id;
+  core_->release(id);
+  return no_room(Scarce::pending_max);
+}
+
+/// The program decides.
+void Roce::ask(const Listener& l, EndpointId id, std::unique_ptr<Connection> made, Bytes private_data, Instant now) {
+  Connection& c = *made;
+  c.id = id;
+  c.bind = bind(id, c.local, c.peer);
+  c.start = now;
+  by_cm_[c.cm] = id;
+  slot_for(id).connection = std::move(made);
+  core_->ids.find(id)->announced = true;
+  core_->pending.our_turn(id);
+  begin_trace(c);
+  tell(c, ConnectRequest{.listener = core_->id(l.id),
+                         .id = core_->id(id),
+                         .peer = c.peer,
+                         .offered = parameters_of(c),
+                         .private_data = std::move(private_data),
+                         .ird = c.offered.ird,
+                         .ord = c.offered.ord});
+}
+
 void Roce::on_request(Instant now, ibcm::RequestReceived& event) {
   const wire::ib::CmReq& req = event.request;
-  const auto service = wire::ib::cma_service_of(req.service_id);
   const auto header = wire::ib::CmaHeader::parse(req.private_data);
   const Address local = address_of_gid(event.from.destination);
-  Listener* l = service ? listener_for(*service, local) : nullptr;
+  const Listener* l = listener_for(req.service_id, local);
   if (l == nullptr) return refuse(now, event.id, CmReject::invalid_service_id);
   // IBA Annex A11.
   if (!header) return refuse(now, event.id, CmReject::consumer);
@@ -221,52 +279,25 @@ void Roce::on_request(Instant now, ibcm::RequestReceived& event) {
     (void)agent_.reject(now, event.id, {.reason = CmReject::invalid_path_mtu, .info = ConstBytes(&largest, 1)});
     return agent_.destroy(now, event.id);
   }
-  Address peer = address_of_gid(event.from.source, header->source.port);
-  const EndpointId id = core_->ids.issue();
-  const auto no_room = [&](Scarce scarce) {
-    core_->refused(l->id, scarce, peer, ib::step::send_request);
-    trace_refused(*l, scarce, peer);
-    refuse(now, event.id, CmReject::no_resources);
-  };
-  if (id == 0) return no_room(Scarce::endpoints_max);
-  core_->ids.find(id)->listener = l->id;
-  const Pending::Answer answer = core_->pending.admit(id, peer);
-  if (answer.evicted != 0) give_way(answer.evicted, now);
-  if (!answer.admitted) {
-    core_->release(id);
-    return no_room(Scarce::pending_max);
-  }
-  auto made = connection_of(*l, event, local, peer);
-  Connection& c = *made;
-  c.id = id;
-  c.bind = bind(id, c.local, c.peer);
-  c.start = now;
-  by_cm_[c.cm] = id;
-  slot_for(id).connection = std::move(made);
-  core_->ids.find(id)->announced = true;
-  core_->pending.our_turn(id);
-  begin_trace(c);
-  tell(c, ConnectRequest{.listener = core_->id(l->id),
-                         .id = core_->id(id),
-                         .peer = peer,
-                         .offered = parameters_of(c),
-                         .private_data = bytes_of(req.private_data, PARLEY_CMA_HEADER_LEN),
-                         .ird = c.offered.ird,
-                         .ord = c.offered.ord});
+  const Address peer = address_of_gid(event.from.source, header->source.port);
+  const EndpointId id = admit(*l, peer, now);
+  if (id == 0) return refuse(now, event.id, CmReject::no_resources);
+  ask(*l, id, connection_of(*l, event, local, peer), bytes_of(req.private_data, PARLEY_CMA_HEADER_LEN), now);
 }
 
 void Roce::decide(Connection& c, Instant now) {
   c.steps.decision = now - c.start;
   record(c, trace::Decided{c.accept});
   if (!c.accept) {
-    (void)agent_.reject(now, c.cm, {.private_data = c.private_data});
+    say_no(c, now, true);
     core_->pending.leave(c.id);
     return end(c);
   }
   c.psn = next_psn();
+  if (c.datagrams()) return grant_service(c, now);
   // IBA §12.9.7.1: RTR before the REP, RTS behind the RTU. In between the first packet of the peer shows (COMM_EST).
   if (auto moved = to_rtr(c); !moved) {
-    (void)agent_.reject(now, c.cm, {.reason = CmReject::no_resources});
+    say_no(c, now, false);
     return fail_setup(c, now, local_failure(ib::step::ulp_decision, moved.error()));
   }
   ibcm::AcceptParameters p;
@@ -276,10 +307,7 @@ void Roce::decide(Connection& c, Instant now) {
   p.initiator_depth = static_cast<std::uint8_t>(c.depths.ord);
   p.rnr_retry_count = c.options.rnr_retry_count;
   p.private_data = c.private_data;
-  p.timers = ibcm::Timers{.kind = ibcm::Timers::Kind::back_off,
-                          .first = options_.resend_first,
-                          .cap = options_.resend_cap,
-                          .total = c.reply_timeout};
+  p.timers = timers_of(c);
   if (auto accepted = agent_.accept(now, c.cm, p); !accepted)
     return fail_setup(c, now, local_failure(ib::step::ulp_decision, accepted.error()));
   enter(c, Phase::accepting);
@@ -287,19 +315,25 @@ void Roce::decide(Connection& c, Instant now) {
   core_->pending.peers_turn(c.id);
 }
 
-/// The queue pair takes what the peer sends from here on, with what the two messages say.
-Result<void> Roce::to_rtr(Connection& c) {
+Result<AhAttr> Roce::way_to_peer(const Connection& c) {
   const auto index = gid_index(c.local);
   if (!index) return fail(Errc::no_space, "{a} addresses of this host are in use, which is the most", gids_max);
+  return AhAttr{.grh = GlobalRoute{.dgid = gid_of(c.peer),
+                                   .flow_label = c.path.flow_label,
+                                   .sgid_index = *index,
+                                   .hop_limit = c.path.hop_limit == 0 ? std::uint8_t{64} : c.path.hop_limit,
+                                   .traffic_class = c.path.traffic_class},
+                .sl = c.path.sl};
+}
+
+/// The queue pair takes what the peer sends from here on, with what the two messages say.
+Result<void> Roce::to_rtr(Connection& c) {
+  const auto way = way_to_peer(c);
+  if (!way) return tl::unexpected(way.error());
   if (c.qp->state() != QpState::init)
     return fail(Errc::wrong_state, "the queue pair is not in INIT: give each connection a fresh one");
   QpAttr rtr{.state = QpState::rtr};
-  rtr.ah = AhAttr{.grh = GlobalRoute{.dgid = gid_of(c.peer),
-                                     .flow_label = c.path.flow_label,
-                                     .sgid_index = *index,
-                                     .hop_limit = c.path.hop_limit == 0 ? std::uint8_t{64} : c.path.hop_limit,
-                                     .traffic_class = c.path.traffic_class},
-                  .sl = c.path.sl};
+  rtr.ah = *way;
   rtr.path_mtu = c.mtu;
   rtr.dest_qp_num = c.remote_qpn;
   rtr.rq_psn = c.psn;
@@ -364,6 +398,7 @@ void Roce::on_rejected(Connection& c, Instant now, ibcm::Rejected& event) {
 
 ib::Parameters Roce::parameters_of(const Connection& c) const {
   ib::Parameters out;
+  out.qp_type = c.options.qp_type;
   out.qp_num = c.qp ? c.qp->qp_num() : 0;
   out.remote_qp_num = c.remote_qpn;
   out.port_num = 1;
@@ -371,6 +406,8 @@ ib::Parameters Roce::parameters_of(const Connection& c) const {
   out.sgid = gid_of(c.local);
   out.dgid = gid_of(c.peer);
   out.path_mtu = c.mtu;
+  out.remote_qkey = c.remote_qkey;
+  out.ah = c.ah;
   out.retry_count = c.options.retry_count;
   out.rnr_retry_count = c.rnr_retry;
   out.timeout = c.ack_timeout;
@@ -378,7 +415,7 @@ ib::Parameters Roce::parameters_of(const Connection& c) const {
 }
 
 void Roce::established(Connection& c, Instant now, Bytes private_data) {
-  if (!c.initiator) {
+  if (!c.initiator && !c.datagrams()) {
     if (auto moved = to_rts(c); !moved) return fail_setup(c, now, local_failure(ib::step::wait_ready, moved.error()));
   }
   set_deadline(c, never);
@@ -399,7 +436,7 @@ void Roce::give_way(EndpointId who, Instant now) {
   if (c == nullptr) return;
   const EndpointId listener = core_->ids.find(who)->listener;
   record(*c, trace::Evicted{.limit = limit_word(Scarce::pending_max), .waited = now - c->start});
-  (void)agent_.reject(now, c->cm, {.reason = CmReject::no_resources});
+  say_no(*c, now, false);
   fail_setup(*c, now, core_->evicted(listener, Scarce::pending_max, ib::step::wait_ready, now - c->start));
 }
 

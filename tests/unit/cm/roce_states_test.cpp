@@ -51,6 +51,8 @@ struct Case {
           [&](const auto& body) {
             if constexpr (requires { body.local_comm_id; })
               if (body.local_comm_id != 0) own_id = body.local_comm_id;
+            if constexpr (requires { body.request_id; })
+              if (initiator) own_id = body.request_id;
             if constexpr (requires { body.local_qpn; }) own_qpn = body.local_qpn;
             if constexpr (requires { body.starting_psn; }) own_psn = body.starting_psn;
           },
@@ -59,7 +61,8 @@ struct Case {
     sent += (sent.empty() ? "" : " ") + name;
   }
   void connect() {
-    id = *cm.connect(Address::v4(192, 0, 2, 2, 7174), {.retry = {.rounds = rounds, .first = 1s}});
+    id = *cm.connect(Address::v4(192, 0, 2, 2, 7174),
+                     {.transport = ib::Options{.qp_type = type}, .retry = {.rounds = rounds, .first = 1s}});
     initiator = true;
   }
   void bound() {
@@ -72,14 +75,14 @@ struct Case {
     bound();
   }
   void deciding() {
-    (void)*cm.listen(Address::v4(192, 0, 2, 1, 7174));
+    (void)*cm.listen(Address::v4(192, 0, 2, 1, 7174), {.transport = ib::Options{.qp_type = type}});
     turn();
     bound();
-    hear(request());
+    hear(type == QpType::ud ? service_request() : request());
     while (auto e = cm.poll_event())
       if (auto* asked = std::get_if<cm::ConnectRequest>(&*e)) id = asked->id;
   }
-  void accepting() {
+  void accepting() {  // UD: open
     deciding();
     EXPECT_TRUE(id.accept());
     turn();
@@ -110,6 +113,23 @@ struct Case {
     wire::ib::CmaHeader{.source = from, .destination = here}.emit(header);
     std::copy(header.begin(), header.end(), req.private_data.begin());
     return req;
+  }
+  static CmBody service_request() {
+    wire::ib::CmSidrReq req;
+    req.request_id = peer_id;
+    req.service_id = wire::ib::service_id_of(wire::ib::PortSpace::udp, 7174);
+    Address from = peer;
+    from.port = 40000;
+    wire::ib::CmaHeader{.source = from, .destination = here}.emit(req.private_data);
+    return req;
+  }
+  CmBody service_reply(wire::ib::SidrStatus status) const {
+    wire::ib::CmSidrRep rep;
+    rep.request_id = own_id;
+    rep.status = status;
+    rep.qpn = peer_qpn;
+    rep.q_key = 0x01234567;
+    return rep;
   }
   CmBody reply() const {
     wire::ib::CmRep rep;
@@ -154,6 +174,7 @@ struct Case {
   }
   void note(const Result<void>& outcome) { result = outcome ? "ok" : "refused"; }
 
+  QpType type = QpType::rc;
   std::uint32_t rounds = 1;
   Instant now{1s};
   BindId bind_id = 0;
@@ -190,6 +211,18 @@ const Phase phases[] = {
      [](Case& c) {
        c.open(), c.hear(wire::ib::CmDreq{peer_id, c.own_id, c.own_qpn});
      }},
+    {"UD: requesting", [](Case& c) { c.type = QpType::ud, c.requesting(); }},
+    {"UD: open, init.",
+     [](Case& c) {
+       c.type = QpType::ud;
+       c.requesting();
+       c.hear(c.service_reply(wire::ib::SidrStatus::valid));
+     }},
+    {"UD: deciding", [](Case& c) { c.type = QpType::ud, c.deciding(); }},
+    {"UD: decided, yes", [](Case& c) { c.type = QpType::ud, c.deciding(), (void)c.id.accept(); }},
+    {"UD: decided, no", [](Case& c) { c.type = QpType::ud, c.deciding(), (void)c.id.reject(); }},
+    {"UD: open, resp.", [](Case& c) { c.type = QpType::ud, c.accepting(); }},
+    {"UD: over", [](Case& c) { c.type = QpType::ud, c.accepting(), (void)c.id.disconnect(), c.turn(); }},
 };
 
 struct Input {
@@ -224,6 +257,11 @@ const Input inputs[] = {
      [](Case& c) {
        c.hear(wire::ib::CmDrep{peer_id, c.own_id});
      }},
+    {"SIDR_REQ", [](Case& c) { c.hear(Case::service_request()); }},
+    {"SIDR_REP", [](Case& c) { c.hear(c.service_reply(wire::ib::SidrStatus::valid)); }},
+    {"SIDR_REP, no", [](Case& c) { c.hear(c.service_reply(wire::ib::SidrStatus::rejected)); }},
+    {"SIDR_REP, none", [](Case& c) { c.hear(c.service_reply(wire::ib::SidrStatus::unsupported_service_id)); }},
+    {"SIDR_REP, full", [](Case& c) { c.hear(c.service_reply(wire::ib::SidrStatus::no_qp)); }},
     {"data", [](Case& c) { c.hear_data(); }},
     {"octets", [](Case& c) { c.provider->handle_packet(c.now, {.local = here, .peer = peer}, Bytes(40, 0x64)); }},
     {"driver's turn", [](Case& c) { c.turn(); }},
