@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 
 #include "base/text.hpp"
@@ -14,43 +13,6 @@ namespace parley::rdmacm {
 namespace {
 
 constexpr int events_per_turn = 256;
-
-/// IBA 1.x §12.6.7.2, "REJ: reason".
-constexpr std::array<std::pair<int, std::string_view>, 33> reasons{{
-    {1, "no queue pair is available"},
-    {2, "no end-to-end context is available"},
-    {3, "no resources"},
-    {4, "its sender gave up waiting"},
-    {5, "unsupported request"},
-    {6, "invalid communication id"},
-    {7, "invalid communication instance"},
-    {8, "invalid service id"},
-    {9, "invalid transport service type"},
-    {10, "stale connection: the peer still has one with these queue pairs"},
-    {11, "the RDC does not exist"},
-    {12, "the primary path's remote GID"},
-    {13, "the primary path's remote LID"},
-    {14, "the primary path's service level"},
-    {15, "the primary path's traffic class"},
-    {16, "the primary path's hop limit"},
-    {17, "the primary path's packet rate"},
-    {18, "the alternate path's remote GID"},
-    {19, "the alternate path's remote LID"},
-    {20, "the alternate path's service level"},
-    {21, "the alternate path's traffic class"},
-    {22, "the alternate path's hop limit"},
-    {23, "the alternate path's packet rate"},
-    {24, "redirection to another port and CM"},
-    {25, "redirection to another port"},
-    {26, "invalid path MTU"},
-    {27, "not enough responder resources"},
-    {28, "the peer's program rejected it"},
-    {29, "RNR retry count"},
-    {30, "duplicate local communication id"},
-    {31, "unsupported class version"},
-    {32, "the primary path's flow label"},
-    {33, "the alternate path's flow label"},
-}};
 
 CmEvent copy(const rdma_cm_event& event) {
   CmEvent out;
@@ -79,13 +41,6 @@ const cm::Step& step_of(const Connection& c) {
 }
 
 }  // namespace
-
-std::string reject_text(int reason) {
-  for (const auto& [code, text] : reasons)
-    if (code == reason) return fmt::format("{} ({})", text, reason);
-  if (reason == 35) return "the vendor's options are not supported (35)";
-  return fmt::format("reason {}", reason);
-}
 
 cm::Failure event_failure(const cm::Step& step, int status, const Address& peer, std::string advice) {
   cm::Failure failure = cm::system_failure(step, {status < 0 ? -status : status, std::generic_category()}, peer);
@@ -152,7 +107,8 @@ void Rdmacm::handle(CmEvent& event, Instant now) {
       if (!c->live()) return;
       hang_up(*c);
       return disconnected(*c,
-                          cm::plain_failure(cm::step::data, Errc::peer_reset, {}, "a REJ: " + reject_text(event.status),
+                          cm::plain_failure(cm::step::data, Errc::peer_reset, {},
+                                            cm::reject_sentence(static_cast<wire::ib::CmReject>(event.status)),
                                             "the peer's side gave the connection up: look at its log"),
                           false);
     case RDMA_CM_EVENT_DEVICE_REMOVAL: return removed(*c, now);
@@ -340,7 +296,7 @@ void Rdmacm::removed(Connection& c, Instant now) {
     end(c);
   }
   drop_cm(c);
-  if (c.own.cq) drop_qp(c);
+  if (c.own) drop_qp(c);
   if (c.device != nullptr) c.device->told_gone();
 }
 

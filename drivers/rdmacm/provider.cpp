@@ -13,36 +13,24 @@
 namespace parley::rdmacm {
 namespace {
 
-// Private data of the IP port spaces (IBA Annex A11: REQ 92 octets, of which 36 are the IP header), and of iWARP, where
-// rdma_conn_param's length has 8 bits.
-constexpr cm::Limits ib_limits{.request = 56, .reply = 196, .reject = 148};
+// Private data: rdma_conn_param's length has 8 bits.
 constexpr cm::Limits iwarp_limits{.request = 255, .reply = 255, .reject = 255};
-
-constexpr std::uint32_t small_qp_depth = 2;
 
 auto stale() { return fail(Errc::wrong_state, "the id is not a connection, or it was destroyed"); }
 auto not_deciding() {
   return fail(Errc::wrong_state, "only a connection that waits for accept() or reject() allows this");
 }
 
-Result<ib::Options> ib_options(const cm::TransportOptions& options) {
-  if (std::holds_alternative<std::monostate>(options)) return ib::Options{};
-  const auto* ib = std::get_if<ib::Options>(&options);
-  if (ib == nullptr)
-    return fail(Errc::unsupported, "`transport` holds MPA's options; on a real NIC the kernel and the NIC decide them");
-  if (ib->qp_type != QpType::rc)
+Result<ib::Options> options_of(const cm::TransportOptions& options) {
+  auto ib =
+      cm::ib_options(options, "`transport` holds MPA's options; on a real NIC the kernel and the NIC decide them");
+  if (ib && ib->qp_type != QpType::rc)
     return fail(Errc::unsupported, "ib::Options::qp_type is not RC: datagrams have the provider roce");
-  if (ib->retry_count > 7 || ib->rnr_retry_count > 7)
-    return fail(Errc::invalid_argument, "ib::Options: retry_count is {a} and rnr_retry_count {b}; each is at most 7",
-                ib->retry_count, ib->rnr_retry_count);
-  if (ib->reply_timeout < Duration{})
-    return fail(Errc::invalid_argument, "ib::Options::reply_timeout is {a} ns; it is at least 0",
-                ib->reply_timeout.count());
-  return *ib;
+  return ib;
 }
 
 const cm::Limits& limits_of(const NicDevice& device) {
-  return device.transport() == Transport::iwarp ? iwarp_limits : ib_limits;
+  return device.transport() == Transport::iwarp ? iwarp_limits : cm::ib_private_data;
 }
 
 }  // namespace
@@ -126,8 +114,7 @@ void Rdmacm::enter(Connection& c, Phase phase) {
 void Rdmacm::drop_qp(Connection& c) {
   if (c.qp) by_qp_.erase({c.device, c.qp->qp_num()});
   c.qp.reset();
-  c.own.cq.reset();
-  if (c.own.pd != 0) (void)c.device->dealloc_pd(std::exchange(c.own.pd, 0));
+  if (c.device != nullptr) c.own.drop(*c.device);
 }
 
 // Ends what the system still has of it. Every event was acknowledged when it was taken, so this never waits for one.
@@ -154,19 +141,12 @@ void Rdmacm::free_slot(EndpointId endpoint) {
 }
 
 Result<void> Rdmacm::make_qp(Connection& c, NicDevice& device, const QpInit* init) {
-  QpInit small{.max_send_wr = small_qp_depth, .max_recv_wr = small_qp_depth};
+  QpInit small;
   if (init == nullptr) {
-    auto pd = device.alloc_pd();
-    if (!pd) return tl::unexpected(pd.error());
-    c.own.pd = small.pd = *pd;
+    auto made = c.own.make(device);
+    if (!made) return tl::unexpected(made.error());
     c.device = &device;
-    auto cq = device.create_cq(2 * small_qp_depth);
-    if (!cq) {
-      drop_qp(c);
-      return tl::unexpected(cq.error());
-    }
-    c.own.cq = std::move(*cq);
-    small.send_cq = small.recv_cq = c.own.cq.get();
+    small = *made;
     init = &small;
   }
   if (init->type != QpType::rc)
@@ -198,10 +178,10 @@ Device* Rdmacm::device(EndpointId endpoint) const {
 
 // Which device will serve is not known before the address is resolved: what fits on every one of them.
 Result<cm::Limits> Rdmacm::limits(const cm::TransportOptions& options, cm::Depths) const {
-  if (const auto checked = ib_options(options); !checked) return tl::unexpected(checked.error());
+  if (const auto checked = options_of(options); !checked) return tl::unexpected(checked.error());
   const bool all_iwarp =
       std::all_of(devices_.begin(), devices_.end(), [](const auto& d) { return d->transport() == Transport::iwarp; });
-  return all_iwarp ? iwarp_limits : ib_limits;
+  return all_iwarp ? iwarp_limits : cm::ib_private_data;
 }
 
 Result<cm::Limits> Rdmacm::limits(EndpointId endpoint) const {
@@ -217,7 +197,7 @@ Result<cm::Route> Rdmacm::resolve(const Address& peer, const std::optional<Addre
 }
 
 Result<void> Rdmacm::listen(EndpointId endpoint, const Address& local, const cm::ListenOptions& options) {
-  const auto ib = ib_options(options.transport);
+  const auto ib = options_of(options.transport);
   if (!ib) return tl::unexpected(ib.error());
   auto made = std::make_unique<Listener>();
   made->id = endpoint;
@@ -247,7 +227,7 @@ bool Rdmacm::is_resolved(EndpointId endpoint) const {
 }
 
 Result<void> Rdmacm::connect(EndpointId endpoint, const Address& peer, const cm::ConnectOptions& options) {
-  const auto ib = ib_options(options.transport);
+  const auto ib = options_of(options.transport);
   if (!ib) return tl::unexpected(ib.error());
   const bool resolved = is_resolved(endpoint);
   auto made = resolved ? nullptr : std::make_unique<Connection>();
@@ -313,7 +293,7 @@ Result<Address> Rdmacm::peer_address(EndpointId endpoint) const {
 
 Result<void> Rdmacm::accept(EndpointId endpoint, const cm::AcceptOptions& options) {
   Connection& c = *find(endpoint);
-  const auto ib = ib_options(options.transport);
+  const auto ib = options_of(options.transport);
   if (!ib) return tl::unexpected(ib.error());
   if (!c.qp)
     if (auto made = make_qp(c, *c.device, options.qp ? &*options.qp : nullptr); !made) return made;

@@ -45,6 +45,7 @@
 #include "base/trace.hpp"
 #include "cm/core.hpp"
 #include "cm/failure_text.hpp"
+#include "cm/ib_terms.hpp"
 #include "cm/provider.hpp"
 #include "cm/trace_events.hpp"
 #include "drivers/clock.hpp"
@@ -72,12 +73,6 @@ enum class Phase : std::uint8_t {
   over
 };
 
-/// A queue pair that nobody asked for, with queues of its own.
-struct OwnQueues {
-  std::unique_ptr<CompletionQueue> cq;
-  PdHandle pd = 0;
-};
-
 struct Connection {
   EndpointId id = 0;
   Phase phase = Phase::noted;
@@ -102,7 +97,7 @@ struct Connection {
   cm::Steps steps;
   cm::NicSteps nic;  // initiator
   WcStatus broken = WcStatus::success;
-  OwnQueues own;  // before the queue pair, which uses it
+  cm::OwnQueues own;  // before the queue pair, which uses it
   std::unique_ptr<verbs::Qp> qp;
   std::unique_ptr<trace::Scope> trace;  // null: nobody listens
   bool begun = false;                   // it has left Phase::noted once, as the trace was told
@@ -293,8 +288,6 @@ inline constexpr Duration settle_time = std::chrono::milliseconds(200);
 /// IBA 1.x §12.6.7.2: of a REJ by the peer's program.
 inline constexpr int consumer_reject = 28;
 
-/// "no listener at that service id (8)".
-std::string reject_text(int reason);
 /// `status` is an event's, a negative errno.
 cm::Failure event_failure(const cm::Step& step, int status, const Address& peer, std::string advice);
 cm::Failure call_failure(const cm::Step& step, const Error& error, const Address& peer);

@@ -18,6 +18,7 @@ namespace {
 using asio_driver::from_sockaddr;
 using asio_driver::SockAddr;
 using asio_driver::to_sockaddr;
+using wire::ib::CmReject;
 
 Address address_of(const sockaddr* address) {
   SockAddr from;
@@ -47,18 +48,6 @@ rdma_conn_param param_of(const Connection& c) {
   param.rnr_retry_count = c.rnr_retry_count;
   param.qp_num = c.qp->qp_num();
   return param;
-}
-
-/// Reasons of the peer's connection manager that may be others next time.
-Errc passing_reason(int reason) {
-  switch (reason) {
-    case 1:
-    case 2:
-    case 3: return Errc::no_space;
-    case 4: return Errc::timed_out;
-    case 10: return Errc::peer_reset;
-    default: return Errc::rejected;
-  }
 }
 
 Error last_error(std::string_view call) { return verbs::refused(errno, call).value(); }
@@ -136,7 +125,7 @@ void Rdmacm::on_address(Connection& c, Instant now) {
   c.local = address_of(rdma_get_local_addr(c.cm));
   const auto device = device_for(c.cm->verbs);
   if (!device) return fail_setup(c, now, call_failure(ib::step::resolve_addr, device.error(), c.peer));
-  if (c.own.cq && c.device != *device) drop_qp(c);  // of an attempt that led through another
+  if (c.own && c.device != *device) drop_qp(c);  // of an attempt that led through another
   if (c.qp && &c.qp->device() != *device) {
     return fail_setup(c, now,
                       cm::plain_failure(ib::step::resolve_addr, Errc::invalid_argument, {},
@@ -379,11 +368,11 @@ void Rdmacm::decide(Connection& c, Instant now) {
 void Rdmacm::on_rejected(Connection& c, Instant now, CmEvent& event) {
   const bool iwarp = c.device != nullptr && c.device->transport() == Transport::iwarp;
   // RoCE: a reason of the InfiniBand CM; iWARP: a negative errno.
-  constexpr int invalid_service_id = 8;
-  const bool nobody = iwarp ? false : event.status == invalid_service_id;
+  const auto reason = static_cast<CmReject>(event.status);
+  const bool nobody = !iwarp && reason == CmReject::invalid_service_id;
   // Linux's iWARP drivers tell of a Reply that rejects as of a reset: either is final.
   const bool by_ulp =
-      iwarp ? event.status == -ECONNREFUSED || event.status == -ECONNRESET : event.status == consumer_reject;
+      iwarp ? event.status == -ECONNREFUSED || event.status == -ECONNRESET : reason == CmReject::consumer;
   if (c.initiator && by_ulp) {
     set_deadline(c, never);
     tell(c, cm::Rejected{
@@ -393,18 +382,17 @@ void Rdmacm::on_rejected(Connection& c, Instant now, CmEvent& event) {
                 .why = cm::plain_failure(ib::step::wait_reply, Errc::rejected, {},
                                          iwarp ? "a Reply that rejects, or a reset: the kernel tells of both as " +
                                                      std::generic_category().message(-event.status)
-                                               : "a REJ: " + reject_text(event.status),
+                                               : cm::reject_sentence(reason),
                                          "look at the peer's log, or at its private data")});
     return end(c);
   }
-  const Errc passing = iwarp ? Errc::rejected : passing_reason(event.status);
+  const Errc passing = iwarp ? Errc::rejected : cm::errc_of(reason);
   const cm::Step& step = c.initiator ? ib::step::wait_reply : ib::step::wait_ready;
-  fail_setup(
-      c, now,
-      cm::plain_failure(step, nobody ? Errc::refused : passing, {},
-                        iwarp ? std::generic_category().message(-event.status) : "a REJ: " + reject_text(event.status),
-                        nobody ? "start the peer's listener, or check address and port"
-                               : "the peer's connection manager refused, not its program: see the reason"));
+  fail_setup(c, now,
+             cm::plain_failure(step, nobody ? Errc::refused : passing, {},
+                               iwarp ? std::generic_category().message(-event.status) : cm::reject_sentence(reason),
+                               nobody ? "start the peer's listener, or check address and port"
+                                      : "the peer's connection manager refused, not its program: see the reason"));
 }
 
 bool Rdmacm::try_again(Connection& c, Instant now, cm::Failure& why) {

@@ -9,7 +9,6 @@ namespace parley::cm {
 namespace roce {
 namespace {
 
-constexpr std::uint32_t small_qp_depth = 2;
 constexpr std::uint16_t port_first = 32768, port_last = 60999;  // as Linux's net.ipv4.ip_local_port_range
 constexpr std::uint16_t depth_max = 255;                        // rdma_conn_param's 8 bits
 
@@ -18,20 +17,12 @@ auto not_deciding() {
   return fail(Errc::wrong_state, "only a connection that waits for accept() or reject() allows this");
 }
 
-Result<ib::Options> ib_options(const TransportOptions& options) {
-  if (std::holds_alternative<std::monostate>(options)) return ib::Options{};
-  const auto* ib = std::get_if<ib::Options>(&options);
-  if (ib == nullptr) return fail(Errc::unsupported, "`transport` holds MPA's options; RoCE has ib::Options");
-  if (ib->qp_type != QpType::rc && ib->qp_type != QpType::ud)
+Result<ib::Options> options_of(const TransportOptions& options) {
+  auto ib = ib_options(options, "`transport` holds MPA's options; RoCE has ib::Options");
+  if (ib && ib->qp_type != QpType::rc && ib->qp_type != QpType::ud)
     return fail(Errc::unsupported, "ib::Options::qp_type is {a}; RC (2) and UD (4) are there",
                 static_cast<int>(ib->qp_type));
-  if (ib->retry_count > 7 || ib->rnr_retry_count > 7)
-    return fail(Errc::invalid_argument, "ib::Options: retry_count is {a} and rnr_retry_count {b}; each is at most 7",
-                ib->retry_count, ib->rnr_retry_count);
-  if (ib->reply_timeout < Duration{})
-    return fail(Errc::invalid_argument, "ib::Options::reply_timeout is {a} ns; it is at least 0",
-                ib->reply_timeout.count());
-  return *ib;
+  return ib;
 }
 
 }  // namespace
@@ -119,19 +110,12 @@ void Roce::free_slot(EndpointId endpoint) {
 
 Result<void> Roce::make_qp(Connection& c, const QpInit* init) {
   const QpType type = c.options.qp_type;
-  QpInit small{.max_send_wr = small_qp_depth, .max_recv_wr = small_qp_depth};
-  small.type = type;
+  QpInit small;
   if (init == nullptr) {
-    auto pd = device_->alloc_pd();
-    if (!pd) return tl::unexpected(pd.error());
-    c.own.pd = small.pd = *pd;
-    auto cq = device_->create_cq(2 * small_qp_depth);
-    if (!cq) {
-      drop_qp(c);
-      return tl::unexpected(cq.error());
-    }
-    c.own.cq = std::move(*cq);
-    small.send_cq = small.recv_cq = c.own.cq.get();
+    auto made = c.own.make(*device_);
+    if (!made) return tl::unexpected(made.error());
+    small = *made;
+    small.type = type;
     init = &small;
   }
   if (init->type != type && init->type != QpType::rc && init->type != QpType::ud)
@@ -160,14 +144,13 @@ Result<void> Roce::make_qp(Connection& c, const QpInit* init) {
 
 void Roce::drop_qp(Connection& c) {
   c.qp.reset();
-  c.own.cq.reset();
-  if (c.own.pd != 0) (void)device_->dealloc_pd(std::exchange(c.own.pd, 0));
+  c.own.drop(*device_);
 }
 
 Device* Roce::device(EndpointId endpoint) const { return find(endpoint) == nullptr ? nullptr : shown_; }
 
 Result<Limits> Roce::limits(const TransportOptions& options, Depths) const {
-  const auto checked = ib_options(options);
+  const auto checked = options_of(options);
   if (!checked) return tl::unexpected(checked.error());
   return limits_of(checked->qp_type);
 }
@@ -185,7 +168,7 @@ Result<Route> Roce::resolve(const Address& peer, const std::optional<Address>& l
 }
 
 Result<void> Roce::listen(EndpointId endpoint, const Address& local, const ListenOptions& options) {
-  const auto ib = ib_options(options.transport);
+  const auto ib = options_of(options.transport);
   if (!ib) return tl::unexpected(ib.error());
   slot_for(endpoint).listener = std::make_unique<Listener>(
       Listener{.id = endpoint, .address = local, .depths = {options.ird, options.ord}, .options = *ib});
@@ -193,7 +176,7 @@ Result<void> Roce::listen(EndpointId endpoint, const Address& local, const Liste
 }
 
 Result<void> Roce::connect(EndpointId endpoint, const Address& peer, const ConnectOptions& options) {
-  const auto ib = ib_options(options.transport);
+  const auto ib = options_of(options.transport);
   if (!ib) return tl::unexpected(ib.error());
   auto made = std::make_unique<Connection>();
   Connection& c = *made;
@@ -240,7 +223,7 @@ Result<Address> Roce::peer_address(EndpointId endpoint) const {
 
 Result<void> Roce::accept(EndpointId endpoint, const AcceptOptions& options) {
   Connection& c = *find(endpoint);
-  const auto ib = ib_options(options.transport);
+  const auto ib = options_of(options.transport);
   if (!ib) return tl::unexpected(ib.error());
   const bool given = !std::holds_alternative<std::monostate>(options.transport);
   if (given && ib->qp_type != c.options.qp_type)

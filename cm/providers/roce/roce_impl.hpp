@@ -42,6 +42,7 @@
 #include "base/trace.hpp"
 #include "cm/core.hpp"
 #include "cm/failure_text.hpp"
+#include "cm/ib_terms.hpp"
 #include "cm/ibcm/agent.hpp"
 #include "cm/providers/roce/roce.hpp"
 #include "cm/trace_events.hpp"
@@ -61,12 +62,6 @@ enum class Phase : std::uint8_t {
   open,
   closing,
   over
-};
-
-/// A queue pair that nobody asked for, with queues of its own.
-struct OwnQueues {
-  std::unique_ptr<CompletionQueue> cq;
-  PdHandle pd = 0;
 };
 
 struct Connection {
@@ -272,13 +267,9 @@ class Roce final : public RoceProvider {
 };
 inline constexpr std::size_t gids_max = 256;
 
-/// Of the IP port spaces: a REQ has 92 octets, of which 36 are the IP header (IBA Annex A11).
-inline constexpr Limits private_data_max{.request = 56, .reply = 196, .reject = 148};
-/// And a SIDR_REQ 216, a SIDR_REP 136 (IBA §12.11).
+/// As cm::ib_private_data: a SIDR_REQ has 216 octets, a SIDR_REP 136 (IBA §12.11).
 inline constexpr Limits datagram_private_data_max{.request = 180, .reply = 136, .reject = 136};
-inline const Limits& limits_of(QpType type) {
-  return type == QpType::ud ? datagram_private_data_max : private_data_max;
-}
+inline const Limits& limits_of(QpType type) { return type == QpType::ud ? datagram_private_data_max : ib_private_data; }
 
 /// The Q_Key that queue pairs of the port space UDP begin with on Linux (RDMA_UDP_QKEY): its peers expect it.
 inline constexpr std::uint32_t udp_q_key = 0x01234567;

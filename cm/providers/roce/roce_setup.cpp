@@ -16,22 +16,6 @@ constexpr std::uint8_t min_rnr_timer = 12;             // 0.64 ms; Linux's 0 is 
 constexpr std::size_t listeners_per_port = 64;         // of one port, each at an address of its own
 constexpr std::uint32_t agent_pending_max = 1U << 20;  // who may be pending is the Manager's to say
 
-/// Reasons of the peer's connection manager that may be others next time.
-Errc passing_reason(CmReject reason) {
-  switch (reason) {
-    case CmReject::no_qp:
-    case CmReject::no_eec:
-    case CmReject::no_resources: return Errc::no_space;
-    case CmReject::timeout: return Errc::timed_out;
-    case CmReject::stale_connection: return Errc::peer_reset;
-    default: return Errc::rejected;
-  }
-}
-
-std::string reject_sentence(const wire::ib::CmRej& reject) {
-  return fmt::format("a REJ: {} ({})", wire::ib::to_string(reject.reason), static_cast<int>(reject.reason));
-}
-
 std::uint8_t depth(std::uint16_t wanted, std::uint32_t device_max) {
   return static_cast<std::uint8_t>(std::min<std::uint32_t>({wanted, device_max, 255}));
 }
@@ -375,7 +359,7 @@ void Roce::on_rejected(Connection& c, Instant now, ibcm::Rejected& event) {
   if (c.live()) {
     hang_up(c, now);
     return disconnected(c,
-                        plain_failure(step::data, Errc::peer_reset, {}, reject_sentence(event.reject),
+                        plain_failure(step::data, Errc::peer_reset, {}, reject_sentence(reason),
                                       "the peer's side gave the connection up: look at its log"),
                         false);
   }
@@ -384,14 +368,14 @@ void Roce::on_rejected(Connection& c, Instant now, ibcm::Rejected& event) {
     tell(c, Rejected{.id = id_of(c),
                      .private_data = bytes_of(event.reject.private_data),
                      .parameters = parameters_of(c),
-                     .why = plain_failure(ib::step::wait_reply, Errc::rejected, {}, reject_sentence(event.reject),
+                     .why = plain_failure(ib::step::wait_reply, Errc::rejected, {}, reject_sentence(reason),
                                           "look at the peer's log, or at its private data")});
     return end(c);
   }
   const bool nobody = reason == CmReject::invalid_service_id;
   fail_setup(c, now,
              plain_failure(c.initiator ? ib::step::wait_reply : ib::step::wait_ready,
-                           nobody ? Errc::refused : passing_reason(reason), {}, reject_sentence(event.reject),
+                           nobody ? Errc::refused : errc_of(reason), {}, reject_sentence(reason),
                            nobody ? "start the peer's listener, or check address and port"
                                   : "the peer's connection manager refused, not its program: see the reason"));
 }

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "cm/ib_terms.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <variant>
+
+namespace parley::cm {
+
+using wire::ib::CmReject;
+
+Result<ib::Options> ib_options(const TransportOptions& options, std::string_view not_mpa) {
+  if (std::holds_alternative<std::monostate>(options)) return ib::Options{};
+  const auto* ib = std::get_if<ib::Options>(&options);
+  if (ib == nullptr) return fail(Errc::unsupported, not_mpa);
+  if (ib->retry_count > 7 || ib->rnr_retry_count > 7)
+    return fail(Errc::invalid_argument, "ib::Options: retry_count is {a} and rnr_retry_count {b}; each is at most 7",
+                ib->retry_count, ib->rnr_retry_count);
+  if (ib->reply_timeout < Duration{})
+    return fail(Errc::invalid_argument, "ib::Options::reply_timeout is {a} ns; it is at least 0",
+                ib->reply_timeout.count());
+  return *ib;
+}
+
+Errc errc_of(CmReject reason) {
+  switch (reason) {
+    case CmReject::no_qp:
+    case CmReject::no_eec:
+    case CmReject::no_resources: return Errc::no_space;
+    case CmReject::timeout: return Errc::timed_out;
+    case CmReject::stale_connection: return Errc::peer_reset;
+    default: return Errc::rejected;
+  }
+}
+
+std::string reject_sentence(CmReject reason) {
+  return fmt::format("a REJ: {} ({})", wire::ib::to_string(reason), static_cast<int>(reason));
+}
+
+Result<QpInit> OwnQueues::make(Device& device) {
+  constexpr std::uint32_t depth = 2;
+  auto pd = device.alloc_pd();
+  if (!pd) return tl::unexpected(pd.error());
+  pd_ = *pd;
+  auto cq = device.create_cq(2 * depth);
+  if (!cq) {
+    drop(device);
+    return tl::unexpected(cq.error());
+  }
+  cq_ = std::move(*cq);
+  return QpInit{.pd = pd_, .send_cq = cq_.get(), .recv_cq = cq_.get(), .max_send_wr = depth, .max_recv_wr = depth};
+}
+
+void OwnQueues::drop(Device& device) {
+  cq_.reset();
+  if (pd_ != 0) (void)device.dealloc_pd(std::exchange(pd_, 0));
+}
+
+}  // namespace parley::cm

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What a connection over InfiniBand's connection manager means to users, whoever speaks it: Parley (providers/roce) or the
+// kernel (drivers/rdmacm).
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "cm/provider.hpp"
+#include "parley/ib.hpp"
+#include "wire/ib/cm.hpp"
+
+namespace parley::cm {
+
+/// Private data of the IP port spaces: a REQ has 92 octets, of which 36 are the IP header (IBA Annex A11).
+inline constexpr Limits ib_private_data{.request = 56, .reply = 196, .reject = 148};
+
+/// The options for InfiniBand, or what is wrong with them. `not_mpa` is the sentence where they are MPA's; which types of
+/// queue pair there are is the provider's to say.
+Result<ib::Options> ib_options(const TransportOptions& options, std::string_view not_mpa);
+
+/// Reasons of the peer's connection manager that may be others next time are not `rejected`.
+Errc errc_of(wire::ib::CmReject reason);
+/// "a REJ: no queue pair available (1)"
+std::string reject_sentence(wire::ib::CmReject reason);
+
+/// The queues of a queue pair that nobody asked for.
+class OwnQueues {
+ public:
+  /// What a queue pair with them is made from. Nothing is left behind if it fails.
+  Result<QpInit> make(Device& device);
+  /// `device` is that which they are of; nothing happens where there are none.
+  void drop(Device& device);
+  explicit operator bool() const { return cq_ != nullptr; }
+
+ private:
+  std::unique_ptr<CompletionQueue> cq_;
+  PdHandle pd_ = 0;
+};
+
+}  // namespace parley::cm
