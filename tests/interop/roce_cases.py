@@ -84,20 +84,19 @@ def cm_cases():
 
 
 def datagram_cases():
-    """Stock udaddy, which has no way to say that its server is there for IPv6 but an address to bind to."""
-    for family in (4, 6):
-        for size, count, queue_pairs in ((100, 10, 1), (1024, 20, 3)):
-            letters = f"-C {count} -S {size} -c {queue_pairs}"
-            total = count * queue_pairs
-            name = f"ipv{family}.{size}B"
-            yield Case(f"udaddy-to-parley.{name}", DEVICE, "b", f"{PARLEY} udping -b {{address}} -p 7174 {letters}",
-                       f"udaddy -s {{address}} {letters}", family=family,
-                       server_says=[rf"{queue_pairs} clients? served, {total} messages of {size} octets received, {total} sent"],
-                       client_says=["data transfers complete", "return status 0"])
-            yield Case(f"parley-to-udaddy.{name}", DEVICE, "a", f"udaddy -b {{address}} {letters}",
-                       f"{PARLEY} udping -s {{address}} -p 7174 {letters}", family=family,
-                       server_says=["data transfers complete", "return status 0"],
-                       client_says=[rf"; {total} messages of {size} octets sent, {total} received"])
+    """Stock udaddy, whose server has the address's family by the address that it is bound to."""
+    for family, size, count, queue_pairs in ((4, 1024, 20, 3), (6, 100, 10, 1)):
+        letters = f"-C {count} -S {size} -c {queue_pairs}"
+        total = count * queue_pairs
+        name = f"ipv{family}.{size}B"
+        yield Case(f"udaddy-to-parley.{name}", DEVICE, "b", f"{PARLEY} udping -b {{address}} -p 7174 {letters}",
+                   f"udaddy -s {{address}} {letters}", family=family,
+                   server_says=[rf"{queue_pairs} clients? served, {total} messages of {size} octets received, {total} sent"],
+                   client_says=["data transfers complete", "return status 0"])
+        yield Case(f"parley-to-udaddy.{name}", DEVICE, "a", f"udaddy -b {{address}} {letters}",
+                   f"{PARLEY} udping -s {{address}} -p 7174 {letters}", family=family,
+                   server_says=["data transfers complete", "return status 0"],
+                   client_says=[rf"; {total} messages of {size} octets sent, {total} received"])
     yield Case("udaddy.refused-by-rxe", DEVICE, "a", "udaddy -b {address}", f"{PARLEY} udping -s {{address}} -p 7175",
                client_says=[r"service ID not supported \(1\)"], client_exit=1, interrupt=True, server_exit=None)
     yield Case("udaddy.refused-by-parley", DEVICE, "b", f"{PARLEY} udping -b {{address}} -p 7175 -P",
