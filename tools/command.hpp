@@ -34,6 +34,7 @@ void add_width_option(Command sub, std::size_t& width, const Context& context, c
 void register_listen(Command app, Context& context);
 void register_connect(Command app, Context& context);
 void register_rping(Command app, Context& context);
+void register_udping(Command app, Context& context);
 void register_cmtime(Command app, Context& context);
 void register_demo(Command app, Context& context);
 void register_pcap(Command app, Context& context);

@@ -83,6 +83,40 @@ def cm_cases():
                interrupt=True, server_exit=None)
 
 
+def datagram_cases():
+    """Stock udaddy, whose server has the address's family by the address that it is bound to."""
+    for family, size, count, queue_pairs in ((4, 1024, 20, 3), (6, 100, 10, 1)):
+        letters = f"-C {count} -S {size} -c {queue_pairs}"
+        total = count * queue_pairs
+        name = f"ipv{family}.{size}B"
+        yield Case(f"udaddy-to-parley.{name}", DEVICE, "b", f"{PARLEY} udping -b {{address}} -p 7174 {letters}",
+                   f"udaddy -s {{address}} {letters}", family=family,
+                   server_says=[rf"{queue_pairs} clients? served, {total} messages of {size} octets received, {total} sent"],
+                   client_says=["data transfers complete", "return status 0"])
+        yield Case(f"parley-to-udaddy.{name}", DEVICE, "a", f"udaddy -b {{address}} {letters}",
+                   f"{PARLEY} udping -s {{address}} -p 7174 {letters}", family=family,
+                   server_says=["data transfers complete", "return status 0"],
+                   client_says=[rf"; {total} messages of {size} octets sent, {total} received"])
+    yield Case("udaddy.refused-by-rxe", DEVICE, "a", "udaddy -b {address}", f"{PARLEY} udping -s {{address}} -p 7175",
+               client_says=[r"service ID not supported \(1\)"], client_exit=1, interrupt=True, server_exit=None)
+    yield Case("udaddy.refused-by-parley", DEVICE, "b", f"{PARLEY} udping -b {{address}} -p 7175 -P",
+               "udaddy -s {address}", client_says=["event: RDMA_CM_EVENT_UNREACHABLE, error: 1"], client_exit=1,
+               interrupt=True)
+    # Its server rejects whoever comes if the messages do not fit the MTU.
+    yield Case("udaddy.rejected-by-rxe", DEVICE, "a", "udaddy -b {address} -S 2000", f"{PARLEY} udping -s {{address}} -p 7174",
+               client_says=[r"rejected by the service \(2\)"], client_exit=1, interrupt=True, server_exit=None)
+    yield Case("udaddy.rejected-by-parley", DEVICE, "b", f"{PARLEY} udping -b {{address}} -p 7174 --reject",
+               "udaddy -s {address}", server_says=["1 rejected"],
+               client_says=["event: RDMA_CM_EVENT_UNREACHABLE, error: 2"], client_exit=2)
+    # udaddy waits for ever for a datagram that is lost, so these have none: SIDR alone, whose messages are repeated. A SIDR_REP that is
+    # lost makes rxe's udaddy take the repeated request for another client, of which it therefore expects many.
+    yield Case("udaddy-to-parley.loss", DEVICE, "b", f"{PARLEY} udping -b {{address}} -p 7174 -C 0 -P",
+               "udaddy -s {address} -C 0 -c 60", client_says=["return status 0"], netem=True, interrupt=True)
+    yield Case("parley-to-udaddy.loss", DEVICE, "a", "udaddy -b {address} -C 0 -c 1000",
+               f"{PARLEY} udping -s {{address}} -p 7174 -C 0 -c 60", client_says=["60 queue pairs resolved"], netem=True,
+               interrupt=True, server_exit=None)
+
+
 def port_case():
     """Where the kernel's rxe is, it has the port."""
     return Case("port-held-by-rxe", DEVICE, "b", f"{PARLEY} rping -s -a {{address}} -p {{port}} {UDP}",
@@ -91,4 +125,4 @@ def port_case():
 
 
 def cases():
-    return [*rping_cases(), *pair_cases(), *cm_cases(), port_case()]
+    return [*rping_cases(), *pair_cases(), *cm_cases(), *datagram_cases(), port_case()]

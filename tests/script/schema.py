@@ -12,7 +12,7 @@ KNOWN = {"$ref", "type", "enum", "const", "examples", "properties", "required", 
 URN = "urn:parley:schema:"
 TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
 # Which file describes the JSON of a command.
-FILES = {"listen": "connections", "connect": "connections", "rping": "connections", "demo": "connections",
+FILES = {"listen": "connections", "connect": "connections", "rping": "connections", "udping": "connections", "demo": "connections",
          "pcap check": "pcap-check", "pcap live": "pcap-live", "pcap ladder": "pcap-ladder", "pcap matrix": "pcap-matrix",
          "pcap anonymize": "pcap-anonymize", "quirks": "quirks", "replay": "replay", "conform": "conform-mpa", "sim": "sim",
          "neg": "neg", "doctor": "doctor", "config": "config", "cmtime": "cmtime"}

@@ -18,7 +18,7 @@ class Usage(CliTest):
 
     def test_every_command_has_help_with_examples(self):
         self.ok(run("--help"))
-        for command in ("listen", "connect", "rping", "cmtime", "demo", "quirks"):
+        for command in ("listen", "connect", "rping", "udping", "cmtime", "demo", "quirks"):
             with self.subTest(command):
                 done = self.ok(run(command, "--help"))
                 self.assertIn("Examples:\n  parley " + command, done.out)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""`parley udping` over this machine's loopback, each side in a process of its own. Stock udaddy is its peer in tests/interop/nics."""
+import json
+import os
+
+from cli import CliTest, main, run
+
+
+def address(n):
+    """Of this process, so that nobody else has the port there; n is 1 to 6."""
+    pid = os.getpid()
+    return f"127.{64 + (n << 3 | pid >> 16 & 7)}.{pid >> 8 & 255}.{pid & 255}"
+
+
+class Udping(CliTest):
+    def serve(self, n, *args):
+        server = self.start("udping", "-b", address(n), *args)
+        server.wait_for("listening")
+        return server
+
+    def test_messages_go_both_ways(self):
+        capture = self.path("udping.pcapng")
+        server = self.serve(1, "-c", 3, "-C", 20, "-S", 1024)
+        done = self.ok(run("udping", "-s", address(1), "-c", 3, "-C", 20, "-S", 1024, "--json", "--pcapng", capture))
+        self.assertEqual(done.event("summary")["messages"], {"received": 60, "sent": 60})
+        way = done.event("established")["parameters"]["ud"]
+        self.assertEqual(way["remote_qkey"], 0x01234567)
+        ended = self.ok(server.finish()).event("summary")
+        self.assertEqual((ended["clients"], ended["messages"]), (3, {"received": 60, "sent": 60}))
+        verdict = json.loads(self.ok(run("pcap", "check", "--json", capture)).out)
+        self.assertEqual([(c["service"], c["qp"], c["outcome"], c["findings"]) for c in verdict["connections"]],
+                         [("udp:7174", "ud", "established", [])] * 3)
+
+    def test_the_text(self):
+        server = self.serve(2, "-P")
+        done = self.ok(run("udping", "-s", address(2)))
+        self.assertRegex(done.out, r"1 queue pair resolved in .*; 10 messages of 100 octets sent, 10 received in ")
+        self.ok(run("udping", "-s", address(2), "-c", 5))
+        self.assertEqual(self.ok(server.finish(stop=True)).event("summary")["clients"], 6)
+
+    def test_without_messages(self):
+        server = self.serve(3, "-C", 0)
+        self.ok(run("udping", "-s", address(3), "-C", 0))
+        self.assertEqual(self.ok(server.finish()).event("summary")["clients"], 1)
+
+    def test_a_reject_and_a_service_that_is_not_there(self):
+        server = self.serve(4, "--reject")
+        self.refused(run("udping", "-s", address(4), "-p", 7175), 1, "service ID not supported (1)")
+        self.refused(run("udping", "-s", address(4)), 1, "rejected by the service (2)")
+        self.assertEqual(self.ok(server.finish()).event("summary")["refused"], 1)
+        self.refused(run("udping", "-s", address(4)), 1, "nothing receives UDP port 4791 there")
+
+    def test_a_listener_for_connections_serves_no_datagrams(self):
+        server = self.start("listen", f"{address(5)}:7174", "--roce")
+        server.wait_for("listening")
+        self.refused(run("udping", "-s", address(5)), 1, "service ID not supported (1)")
+
+    def test_sides_that_differ_say_so(self):
+        server = self.serve(6, "-C", 5, "--timeout", "200ms")
+        self.refused(run("udping", "-s", address(6), "-C", 4, "--timeout", "1s"), 1, "0 of 4 messages came")
+        done = server.finish()
+        self.assertEqual(done.code, 1)
+        self.assertIn("4 of 5 messages came from", done.err)
+
+    def test_another_size_is_named(self):
+        server = self.serve(6, "-P", "-S", 100)
+        self.refused(run("udping", "-s", address(6), "-S", 50, "--timeout", "500ms"), 1, "0 of 10 messages came")
+        self.assertIn("the peer sent 50 octets, not 100", server.finish(stop=True).err)
+
+    def test_wrong_words(self):
+        self.refused(run("udping", "-s", "127.0.0.1", "-P"), 2, "are for the server")
+        self.refused(run("udping", "-s", "127.0.0.1", "-S", 1025), 2, "-S")
+        self.refused(run("udping", "-s", "no-such-host.invalid"), 3, "no-such-host.invalid")
+
+
+main()

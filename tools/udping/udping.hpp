@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// `parley udping`: what client and server have in common.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "tools/report.hpp"
+#include "tools/rping/session.hpp"
+
+namespace parley::tools {
+
+struct UdpingArgs {
+  std::string server;  ///< -s: the client's; empty: be the server
+  std::string bind;    ///< -b
+  std::uint16_t port = 7174;
+  std::uint32_t connections = 1;
+  std::uint32_t messages = 10;  ///< each way, over each
+  std::uint32_t size = 100;     ///< octets
+  bool persistent = false, reject = false;
+  Duration timeout = std::chrono::seconds(10);
+  bool timeout_given = false;
+  SessionOptions session;
+};
+
+int run_udping_client(const UdpingArgs& args, const Address& server, std::optional<Address> source, Session& session,
+                      Context& context);
+int run_udping_server(const UdpingArgs& args, const Address& local, Session& session, Context& context);
+
+}  // namespace parley::tools
