@@ -67,6 +67,16 @@ class Udping(CliTest):
         self.refused(run("udping", "-s", address(6), "-S", 50, "--timeout", "500ms"), 1, "0 of 10 messages came")
         self.assertIn("the peer sent 50 octets, not 100", server.finish(stop=True).err)
 
+    def test_one_client_too_many_is_rejected_and_ends_nothing(self):
+        server = self.serve(4, "-C", 5)
+        first = self.start("udping", "-s", address(4), "-C", 4, "--timeout", "20s")  # keeps the server waiting
+        first.wait_for("established")
+        for _ in range(2):
+            self.refused(run("udping", "-s", address(4), "-C", 5), 1, "rejected by the service (2)")
+        first.finish(stop=True)
+        ended = self.ok(server.finish(stop=True)).event("summary")
+        self.assertEqual((ended["clients"], ended["refused"]), (0, 2))
+
     def test_wrong_words(self):
         self.refused(run("udping", "-s", "127.0.0.1", "-P"), 2, "are for the server")
         self.refused(run("udping", "-s", "127.0.0.1", "-S", 1025), 2, "-S")

@@ -36,7 +36,10 @@ class UdpingServer {
     bool replied = false;
     Instant answer_by = never;
   };
-  bool over() const { return !args_.persistent && served_ + faulty_ + refused_ >= args_.connections; }
+  /// One client too many ends nothing.
+  bool over() const {
+    return !args_.persistent && served_ + faulty_ + (args_.reject ? refused_ : 0) >= args_.connections;
+  }
   void handle(const cm::Event& event);
   void on(const cm::ConnectRequest& request);
   void on(const cm::Established& up);
