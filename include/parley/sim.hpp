@@ -156,6 +156,8 @@ enum class Layer : std::uint8_t {
   tcp,
   mpa,
   rdmap,
+  roce,  ///< the packets of RoCEv2
+  cm,    ///< the InfiniBand CM, in such packets to QP 1
 };
 std::string_view to_string(Layer layer);  ///< "mpa"
 std::optional<Layer> parse_layer(std::string_view text);
@@ -174,9 +176,23 @@ struct MessageKind {
   static const MessageKind tcp_fin, tcp_rst;
   static const MessageKind tcp_data;                ///< any payload
   static const MessageKind mpa_request, mpa_reply;  ///< first octet of it is in the frame
-  static const MessageKind mpa_rtr;    ///< the Rtr startup frame, or the initiator's first FPDU when it is empty
-  static const MessageKind fpdu;       ///< first octet of FPDU number `fpdu` (1: the first of its direction); 0: any
-  static const MessageKind terminate;  ///< an FPDU that is an RDMAP Terminate
+  static const MessageKind mpa_rtr;      ///< the Rtr startup frame, or the initiator's first FPDU when it is empty
+  static const MessageKind fpdu;         ///< first octet of FPDU number `fpdu` (1: the first of its direction); 0: any
+  static const MessageKind terminate;    ///< an FPDU that is an RDMAP Terminate
+  static const MessageKind roce_packet;  ///< any
+  static const MessageKind roce_send;    ///< each packet of a Send on RC, UC or XRC
+  static const MessageKind roce_datagram;                          ///< a Send on UD, but to QP 1
+  static const MessageKind roce_write, roce_read_request;          ///< each packet of an RDMA Write; RDMA Read Request
+  static const MessageKind roce_read_response;                     ///< each packet of it
+  static const MessageKind roce_atomic, roce_atomic_ack;           ///< compare and swap, fetch and add; the answer
+  static const MessageKind roce_ack;                               ///< an Acknowledge that is no NAK
+  static const MessageKind roce_nak;                               ///< any NAK, RNR NAKs too
+  static const MessageKind roce_nak_sequence, roce_nak_request;    ///< PSN sequence error; invalid request
+  static const MessageKind roce_nak_access, roce_nak_operational;  ///< remote access error, remote operational error
+  static const MessageKind roce_nak_rnr, roce_cnp;                 ///< receiver not ready; Congestion Notification
+  static const MessageKind cm_message;                             ///< any message of the CM
+  static const MessageKind cm_req, cm_mra, cm_rej, cm_rep, cm_rtu, cm_dreq, cm_drep, cm_sidr_req, cm_sidr_rep, cm_lap,
+      cm_apr;
 };
 inline constexpr MessageKind MessageKind::any{};
 inline constexpr MessageKind MessageKind::arp_request{Layer::arp, 0}, MessageKind::arp_reply{Layer::arp, 1};
@@ -187,6 +203,19 @@ inline constexpr MessageKind MessageKind::tcp_syn{Layer::tcp, 0}, MessageKind::t
 inline constexpr MessageKind MessageKind::mpa_request{Layer::mpa, 0}, MessageKind::mpa_reply{Layer::mpa, 1},
     MessageKind::mpa_rtr{Layer::mpa, 2}, MessageKind::fpdu{Layer::mpa, 3};
 inline constexpr MessageKind MessageKind::terminate{Layer::rdmap, 0};
+inline constexpr MessageKind MessageKind::roce_packet{Layer::roce, 0}, MessageKind::roce_send{Layer::roce, 1},
+    MessageKind::roce_datagram{Layer::roce, 2}, MessageKind::roce_write{Layer::roce, 3},
+    MessageKind::roce_read_request{Layer::roce, 4}, MessageKind::roce_read_response{Layer::roce, 5},
+    MessageKind::roce_atomic{Layer::roce, 6}, MessageKind::roce_atomic_ack{Layer::roce, 7},
+    MessageKind::roce_ack{Layer::roce, 8}, MessageKind::roce_nak{Layer::roce, 9},
+    MessageKind::roce_nak_sequence{Layer::roce, 10}, MessageKind::roce_nak_request{Layer::roce, 11},
+    MessageKind::roce_nak_access{Layer::roce, 12}, MessageKind::roce_nak_operational{Layer::roce, 13},
+    MessageKind::roce_nak_rnr{Layer::roce, 14}, MessageKind::roce_cnp{Layer::roce, 15};
+inline constexpr MessageKind MessageKind::cm_message{Layer::cm, 0}, MessageKind::cm_req{Layer::cm, 1},
+    MessageKind::cm_mra{Layer::cm, 2}, MessageKind::cm_rej{Layer::cm, 3}, MessageKind::cm_rep{Layer::cm, 4},
+    MessageKind::cm_rtu{Layer::cm, 5}, MessageKind::cm_dreq{Layer::cm, 6}, MessageKind::cm_drep{Layer::cm, 7},
+    MessageKind::cm_sidr_req{Layer::cm, 8}, MessageKind::cm_sidr_rep{Layer::cm, 9}, MessageKind::cm_lap{Layer::cm, 10},
+    MessageKind::cm_apr{Layer::cm, 11};
 
 /// As scenarios write it: "mpa_request", "fpdu", "terminate".
 std::string_view to_string(MessageKind message);
@@ -200,6 +229,7 @@ struct Match {
   /// The n-th frame that matches (a retransmission counts), and `times` frames from there on; times 0: all of them.
   std::uint32_t nth = 1;
   std::uint32_t times = 0;
+  std::optional<std::uint32_t> psn{};  ///< only packets of RoCE with this PSN (24 bits), as it is on the wire
   bool operator==(const Match&) const = default;
 };
 
@@ -217,14 +247,43 @@ enum class FaultAction : std::uint8_t {
   restart,
   pause,
   resume,
+  corrupt_roce,  ///< damages or sets a `field` of a RoCE packet; the ICRC is made right, unless it is what is damaged
 };
 std::string_view to_string(FaultAction action);
 std::optional<FaultAction> parse_fault_action(std::string_view text);
 
-/// What corrupt_mpa damages.
-enum class MpaField : std::uint8_t { key, flags, revision, pd_length, private_data, length, payload, marker, crc };
-std::string_view to_string(MpaField field);
-std::optional<MpaField> parse_mpa_field(std::string_view text);
+/// What corrupt_mpa and corrupt_roce damage. From `opcode` on they are of RoCE alone, from `attribute` on of the CM's messages.
+enum class MessageField : std::uint8_t {
+  key,
+  flags,
+  revision,
+  pd_length,
+  private_data,  ///< of MPA and of the CM
+  length,        ///< ULPDU_Length; RoCE: the RETH's DMA length
+  payload,
+  marker,
+  crc,  ///< RoCE: the ICRC
+  opcode,
+  p_key,
+  qpn,  ///< the BTH's destination
+  psn,
+  q_key,
+  address,
+  r_key,
+  syndrome,
+  msn,
+  attribute,
+  transaction,
+  local_id,  ///< communication ID of the sender; of SIDR the request ID
+  remote_id,
+  service_id,
+  queue_pair,  ///< the QPN that the message names
+  starting_psn,
+  reason,  ///< of a REJ
+  status,  ///< of an APR or a SIDR_REP
+};
+std::string_view to_string(MessageField field);
+std::optional<MessageField> parse_message_field(std::string_view text);
 
 /// One rule: when, which frames, how likely, what. Rules of a link are tried in order; the first drop ends the search.
 struct FaultRule {
@@ -242,7 +301,8 @@ struct FaultRule {
   std::uint32_t count = 1;   ///< duplicate: copies; corrupt: bits
   std::uint32_t octets = 0;  ///< truncate, cut_stream
   std::uint64_t rate_bps = 0;
-  MpaField field = MpaField::crc;
+  MessageField field = MessageField::crc;
+  std::optional<std::uint64_t> value{};  ///< corrupt_roce: what the field is set to; none: one of its bits is flipped
   NodeId host = 0;
   std::string host_name{};  ///< for texts; the world fills it in
   std::string to_string() const;

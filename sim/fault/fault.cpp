@@ -9,13 +9,14 @@
 
 #include "base/text.hpp"
 #include "sim/fault/fault_frame.hpp"
+#include "sim/fault/fault_roce.hpp"
 #include "wire/packet.hpp"
 
 namespace parley::sim {
 namespace {
 
 LookDepth depth_of(const FaultRule& rule) {
-  const LookDepth depth = row_of(rule.match.message).depth;
+  const LookDepth depth = rule.match.psn ? LookDepth::headers : row_of(rule.match.message).depth;
   return rule.match.connection != 0 ? std::max(depth, LookDepth::startup) : depth;
 }
 
@@ -87,6 +88,7 @@ struct FaultInjector::Impl {
   bool matches(const Rule& r, std::size_t& found) const;
   void carry_out(Rule& r, std::size_t found, Pass& pass);
   void begin_message_fault(Rule& r, std::size_t found, Pass& pass);
+  static void corrupt_packet(Rule& r, Pass& pass);
   void cut(Pass& pass, const Rule* by);
   bool carry_out(Flip& f, Pass& pass);
   void flip_pending(Pass& pass);
@@ -135,12 +137,14 @@ void FaultInjector::Impl::look(const Frame& frame) {
   content.kind = layout.kind;
   content.kinds = layout.kinds;
   content.connection = 0;
+  content.psn = layout.roce ? std::optional(layout.psn) : std::nullopt;
   content.parts.clear();
 }
 
 bool FaultInjector::Impl::matches(const Rule& r, std::size_t& found) const {
   const Match& m = r.rule.match;
   if (m.connection != 0 && m.connection != content.connection) return false;
+  if (m.psn && m.psn != content.psn) return false;
   if (m.message == MessageKind::any) return true;
   found = content.find(m.message, m.fpdu);
   return found != 0;
@@ -216,6 +220,7 @@ void FaultInjector::Impl::carry_out(Rule& r, std::size_t found, Pass& pass) {
       note(pass, &r, "followed by resets");
       return;
     }
+    case FaultAction::corrupt_roce: corrupt_packet(r, pass); return;
     case FaultAction::crash:
     case FaultAction::restart:
     case FaultAction::pause:
@@ -225,6 +230,21 @@ void FaultInjector::Impl::carry_out(Rule& r, std::size_t found, Pass& pass) {
       return;
     case FaultAction::set_rate: return;
   }
+}
+
+void FaultInjector::Impl::corrupt_packet(Rule& r, Pass& pass) {
+  const FaultRule& rule = r.rule;
+  const std::string_view field = to_string(rule.field);
+  const auto done = damage_packet(pass.frame, rule.field, rule.value, r.rng);
+  // A receiver believes what the ICRC vouches for.
+  pass.decision.changes_stream = pass.decision.changes_stream || (done && rule.field != MessageField::crc);
+  if (!pass.describe) return;
+  if (!done)
+    note(pass, &r, fmt::format("no {} to corrupt", field));
+  else if (rule.value)
+    note(pass, &r, fmt::format("{} set to {}", field, *rule.value));
+  else
+    note(pass, &r, fmt::format("{} corrupted (octet {}, bits {:#04x})", field, done->octet, done->bits));
 }
 
 void FaultInjector::Impl::begin_message_fault(Rule& r, std::size_t found, Pass& pass) {
@@ -286,7 +306,7 @@ bool FaultInjector::Impl::place(Flip& f) const {
   const MessageStream* stream = tracker->stream(f.connection);
   const auto message = stream != nullptr ? stream->at(f.message) : std::nullopt;
   if (!message) return false;
-  const MpaField field = f.rule->rule.field;
+  const MessageField field = f.rule->rule.field;
   const std::uint32_t size = stream->field_size(*message, field);
   if (size == 0) return message->whole == 0;  // its length is yet to come, or it has no such field
   std::uint32_t low = 0, high = size;         // the first octet that has not passed yet
@@ -300,7 +320,7 @@ bool FaultInjector::Impl::place(Flip& f) const {
   if (low == size) return false;
   const auto octet = low + static_cast<std::uint32_t>(f.rule->rng.below(size - low));
   // RFC 5044 §4.3: receivers take the low two bits of FPDUPTR for 0.
-  const std::uint64_t lowest = field == MpaField::marker && octet % 2 == 1 ? 2 : 0;
+  const std::uint64_t lowest = field == MessageField::marker && octet % 2 == 1 ? 2 : 0;
   f.octet = stream->field_octet(*message, field, octet);
   f.bits = static_cast<std::uint8_t>(1u << f.rule->rng.between(lowest, 7));
   f.placed = true;

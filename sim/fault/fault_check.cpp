@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "parley/wire/ib.h"
+#include "sim/fault/fault_roce.hpp"
 #include "sim/fault/fault_text.hpp"
 #include "sim/fault/layer.hpp"
 #include "wire/packet.hpp"
@@ -14,13 +16,23 @@ namespace {
 
 constexpr std::uint32_t copies_max = 64, bits_max = 64;  // per frame: a rule disturbs, it does not flood
 using wire::ethernet_header;
+constexpr std::uint32_t psn_max = PARLEY_IB_QPN_MAX;  // both have 24 bits
 constexpr Duration delay_max = std::chrono::hours(24);
 
 using Problem = std::string;  // empty: none
 using Problems = std::vector<std::string>;
 
 bool has_fields(MessageKind m, std::uint8_t fields) { return (row_of(m).fields & fields) != 0; }
-bool is_startup_field(MpaField f) { return f <= MpaField::private_data; }
+bool is_startup_field(MessageField f) { return f <= MessageField::private_data; }
+bool is_of_mpa(MessageField f) { return f <= MessageField::crc; }
+
+/// "a, b or c".
+std::string one_of(std::vector<std::string> words) {
+  if (words.size() < 2) return words.empty() ? std::string() : words.front();
+  const std::string last = std::move(words.back());
+  words.pop_back();
+  return fmt::format("{} or {}", fmt::join(words, ", "), last);
+}
 
 /// "mpa_request", "mpa_reply" or "fpdu", in quotes: the kinds that the condition holds for.
 template <class Condition>
@@ -29,10 +41,16 @@ std::string words_of(Condition condition) {
   for (const LayerTable* layer : layers())
     for (const KindRow& kind : layer->kinds)
       if (condition(kind)) words.push_back(fmt::format("\"{}\"", kind.word));
-  if (words.size() < 2) return words.empty() ? std::string() : words.front();
-  const std::string last = std::move(words.back());
-  words.pop_back();
-  return fmt::format("{} or {}", fmt::join(words, ", "), last);
+  return one_of(std::move(words));
+}
+
+/// The fields of a packet that the condition holds for.
+template <class Condition>
+std::string fields_of(PacketFields fields, Condition condition) {
+  std::vector<std::string> words;
+  for (auto f = MessageField::key; f <= MessageField::status; f = static_cast<MessageField>(static_cast<int>(f) + 1))
+    if (fields.has(f) && condition(f)) words.emplace_back(to_string(f));
+  return one_of(std::move(words));
 }
 
 Problem needs_message(std::string_view action) {
@@ -63,6 +81,11 @@ Problem check_match(const FaultRule& r) {
     return fmt::format(
         "connection = {} cannot hold for match = \"{}\", which belongs to no TCP connection: leave one out",
         m.connection, to_string(m.message));
+  if (!m.psn) return {};
+  if (*m.psn > psn_max) return fmt::format("psn = {} has more than 24 bits: write at most {}", *m.psn, psn_max);
+  if (m.message != MessageKind::any && !in_a_packet(m.message))
+    return fmt::format("psn = {} cannot hold for match = \"{}\", which is no packet of RoCE: leave one out", *m.psn,
+                       to_string(m.message));
   return {};
 }
 
@@ -91,6 +114,7 @@ Problems check_keys(const FaultRule& r) {
   only_of(r.count != 1 && !counts, "count", "duplicate and corrupt");
   only_of(r.octets != 0 && !cuts, "octets", "truncate and cut_stream");
   only_of(r.rate_bps != 0 && r.action != FaultAction::set_rate, "rate", "set_rate");
+  only_of(r.value && r.action != FaultAction::corrupt_roce, "value", "corrupt_roce");
   only_of(r.jitter != Duration{} && !delays, "jitter", "delay");
   only_of(r.reorder && !delays, "reorder", "delay");
   only_of(r.delay != Duration{} && !delays && !is_host_action(r.action), "delay",
@@ -100,7 +124,13 @@ Problems check_keys(const FaultRule& r) {
 
 Problem check_corrupt_mpa(const FaultRule& r) {
   const MessageKind m = r.match.message;
+  if (!row_of(m).packet_fields.empty())
+    return fmt::format("corrupt_mpa cannot damage match = \"{}\", a packet of RoCE: write action = \"corrupt_roce\"",
+                       to_string(m));
   if (row_of(m).fields == no_fields) return needs_message("corrupt_mpa");
+  if (!is_of_mpa(r.field))
+    return fmt::format("field = \"{}\" is of packets of RoCE and match = \"{}\" is none: write a field of MPA",
+                       to_string(r.field), to_string(m));
   if (is_startup_field(r.field) && !has_fields(m, startup_fields))
     return fmt::format(
         "field = \"{}\" is of startup frames and match = \"{}\" is none: write length, payload, marker or "
@@ -111,6 +141,27 @@ Problem check_corrupt_mpa(const FaultRule& r) {
         "field = \"{}\" is of FPDUs and match = \"{}\" is none: write key, flags, revision, pd_length or "
         "private_data",
         to_string(r.field), to_string(m));
+  return {};
+}
+
+Problem check_corrupt_roce(const FaultRule& r) {
+  const MessageKind m = r.match.message;
+  const PacketFields fields = row_of(m).packet_fields;
+  if (fields.empty())
+    return fmt::format("corrupt_roce needs a packet of RoCE: write match = {}",
+                       words_of([](const KindRow& kind) { return !kind.packet_fields.empty(); }));
+  if (!fields.has(r.field))
+    return fmt::format("field = \"{}\" is not in match = \"{}\": write {}", to_string(r.field), to_string(m),
+                       fields_of(fields, [](MessageField) { return true; }));
+  if (!r.value) return {};
+  const std::uint32_t size = number_size(r.field);
+  if (size == 0)
+    return fmt::format("value = {} needs a field that is a number, and \"{}\" is none: write {}", *r.value,
+                       to_string(r.field), fields_of(fields, [](MessageField f) { return number_size(f) != 0; }));
+  const std::uint64_t most = ~std::uint64_t{0} >> (64 - 8 * size);
+  if (*r.value > most)
+    return fmt::format("value = {} is more than the {} bits of \"{}\" hold: write at most {}", *r.value, 8 * size,
+                       to_string(r.field), most);
   return {};
 }
 
@@ -136,6 +187,7 @@ Problem check_action(const FaultRule& r) {
       if (!in_a_stream(m)) return needs_message("cut_stream");
       return {};
     case FaultAction::corrupt_mpa: return check_corrupt_mpa(r);
+    case FaultAction::corrupt_roce: return check_corrupt_roce(r);
     case FaultAction::reset:
       if (m != MessageKind::any && (!of_a_connection(m) || row_of(m).ends))
         return fmt::format("reset cannot follow match = \"{}\": write a match that is of a living TCP connection",

@@ -12,7 +12,6 @@ namespace {
 constexpr std::uint32_t ip_checksum_at = 10, ip_length_at = 2, ipv6_length_at = 4;
 using wire::protocol_tcp, wire::tcp_checksum_at;
 constexpr std::uint32_t tcp_flags_at = 13;
-constexpr std::uint16_t right_sum = 0;  // the complemented sum over octets that include their own checksum
 
 std::uint32_t segment_size(const FrameLayout& f) { return f.payload - f.transport + f.payload_size; }
 
@@ -21,16 +20,7 @@ std::uint16_t ip_sum(ConstBytes frame, const FrameLayout& f) {
   return wire::internet_checksum(pieces);
 }
 
-// RFC 9293 §3.1: over a pseudo header of the addresses, the protocol and the length, then the segment.
-std::uint16_t tcp_sum(ConstBytes frame, const FrameLayout& f) {
-  std::array<std::uint8_t, 8> pseudo{};
-  Writer w(pseudo);
-  w.be32(segment_size(f));
-  w.be32(protocol_tcp);
-  const ConstBytes addresses = f.ipv6 ? frame.subspan(f.ip + 8, 32) : frame.subspan(f.ip + 12, 8);
-  const std::array<ConstBytes, 3> pieces{addresses, ConstBytes(pseudo), frame.subspan(f.transport, segment_size(f))};
-  return wire::internet_checksum(pieces);
-}
+std::uint16_t tcp_sum(ConstBytes frame, const FrameLayout& f) { return transport_sum(frame, f, protocol_tcp); }
 
 std::uint16_t read16(ConstBytes octets, std::uint32_t at) {
   Reader r(octets.subspan(at));
@@ -45,6 +35,17 @@ void write16(MutBytes octets, std::uint32_t at, std::uint32_t value) {
 bool holds(const Frame& frame, const FrameLayout& f) { return f.tcp && frame.size >= f.payload + f.payload_size; }
 
 }  // namespace
+
+// RFC 9293 §3.1, RFC 768: over a pseudo header of the addresses, the protocol and the length, then the segment.
+std::uint16_t transport_sum(ConstBytes frame, const FrameLayout& f, std::uint8_t protocol) {
+  std::array<std::uint8_t, 8> pseudo{};
+  Writer w(pseudo);
+  w.be32(segment_size(f));
+  w.be32(protocol);
+  const ConstBytes addresses = f.ipv6 ? frame.subspan(f.ip + 8, 32) : frame.subspan(f.ip + 12, 8);
+  const std::array<ConstBytes, 3> pieces{addresses, ConstBytes(pseudo), frame.subspan(f.transport, segment_size(f))};
+  return wire::internet_checksum(pieces);
+}
 
 bool flip(Frame& frame, std::uint32_t octet, std::uint8_t bits) {
   if (octet >= frame.size) return false;

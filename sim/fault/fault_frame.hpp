@@ -17,6 +17,10 @@ bool flip_payload(Frame& frame, const FrameLayout& layout, std::uint32_t octet, 
 void cut_payload(Frame& frame, const FrameLayout& layout, std::uint32_t keep, bool fin);
 /// Writes the checksums of the IPv4 header and of TCP. `layout.tcp` must be true.
 void write_checksums(Frame& frame, const FrameLayout& layout);
+/// The checksum of a segment of TCP or a datagram of UDP that is whole in the frame: as it stands, right_sum if it is right;
+/// with zeros in its place, what is to be written there.
+std::uint16_t transport_sum(ConstBytes frame, const FrameLayout& layout, std::uint8_t protocol);
+inline constexpr std::uint16_t right_sum = 0;
 /// Whether they are right.
 bool checksums_right(const Frame& frame, const FrameLayout& layout);
 

@@ -13,13 +13,16 @@ namespace parley::sim {
 namespace {
 
 // In the order of the enums: their values are the indices.
-constexpr std::array<std::string_view, 13> action_names{"drop",     "duplicate",  "delay", "corrupt",  "corrupt_mpa",
-                                                        "truncate", "cut_stream", "reset", "set_rate", "crash",
-                                                        "restart",  "pause",      "resume"};
-static_assert(action_names.size() == static_cast<std::size_t>(FaultAction::resume) + 1);
-constexpr std::array<std::string_view, 9> field_names{"key",    "flags",   "revision", "pd_length", "private_data",
-                                                      "length", "payload", "marker",   "crc"};
-static_assert(field_names.size() == static_cast<std::size_t>(MpaField::crc) + 1);
+constexpr std::array<std::string_view, 14> action_names{
+    "drop",  "duplicate", "delay", "corrupt", "corrupt_mpa", "truncate", "cut_stream",
+    "reset", "set_rate",  "crash", "restart", "pause",       "resume",   "corrupt_roce"};
+static_assert(action_names.size() == static_cast<std::size_t>(FaultAction::corrupt_roce) + 1);
+constexpr std::array<std::string_view, 27> field_names{
+    "key",       "flags",      "revision",   "pd_length",    "private_data", "length",      "payload",
+    "marker",    "crc",        "opcode",     "p_key",        "qpn",          "psn",         "q_key",
+    "address",   "r_key",      "syndrome",   "msn",          "attribute",    "transaction", "local_id",
+    "remote_id", "service_id", "queue_pair", "starting_psn", "reason",       "status"};
+static_assert(field_names.size() == static_cast<std::size_t>(MessageField::status) + 1);
 constexpr std::array<std::string_view, 7> reason_names{"none",      "rule",      "queue full", "too big",
                                                        "host down", "ring full", "discarded"};
 static_assert(reason_names.size() == static_cast<std::size_t>(DropReason::discarded) + 1);
@@ -41,6 +44,7 @@ std::string frames_text(const FaultRule& rule) {
   const Match& m = rule.match;
   std::string noun = m.message == MessageKind::any ? "frame" : std::string(to_string(m.message));
   if (row_of(m.message).numbered && m.fpdu != 0) noun = fmt::format("frame with {} {}", to_string(m.message), m.fpdu);
+  if (m.psn) noun += fmt::format(" with PSN {}", *m.psn);
   if (m.connection != 0) noun += fmt::format(" of connection {}", m.connection);
   if (rule.mask) return fmt::format("each {} whose bit is set in {:#x}", noun, *rule.mask);
   if (m.times == 1) return fmt::format("the {} {}", ordinal(m.nth), noun);
@@ -66,6 +70,9 @@ std::string what_text(const FaultRule& rule) {
       return fmt::format("delay {} by {}{}", frames, by, rule.reorder ? ", later frames may overtake" : "");
     }
     case FaultAction::corrupt: return fmt::format("flip {} of {}", counted(rule.count, "bit"), frames);
+    case FaultAction::corrupt_roce:
+      if (rule.value) return fmt::format("set the {} of {} to {}", to_string(rule.field), frames, *rule.value);
+      return fmt::format("corrupt the {} of {}", to_string(rule.field), frames);
     case FaultAction::corrupt_mpa: return fmt::format("corrupt the {} of {}", to_string(rule.field), frames);
     case FaultAction::truncate: return fmt::format("cut {} to {} octets", frames, rule.octets);
     case FaultAction::cut_stream: return fmt::format("end the stream after {} octets of {}", rule.octets, frames);
@@ -92,8 +99,10 @@ std::optional<FaultAction> parse_fault_action(std::string_view text) {
   return value_of<FaultAction>(action_names, text);
 }
 
-std::string_view to_string(MpaField field) { return word_of(field_names, static_cast<std::size_t>(field)); }
-std::optional<MpaField> parse_mpa_field(std::string_view text) { return value_of<MpaField>(field_names, text); }
+std::string_view to_string(MessageField field) { return word_of(field_names, static_cast<std::size_t>(field)); }
+std::optional<MessageField> parse_message_field(std::string_view text) {
+  return value_of<MessageField>(field_names, text);
+}
 
 std::string_view to_string(DropReason reason) { return word_of(reason_names, static_cast<std::size_t>(reason)); }
 

@@ -5,8 +5,9 @@ namespace parley::sim {
 namespace {
 
 // In the order of enum Layer, from its second on.
-constexpr std::array<const LayerTable*, 5> tables{&arp_layer, &nd_layer, &tcp_layer, &mpa_layer, &rdmap_layer};
-static_assert(tables.size() == static_cast<std::size_t>(Layer::rdmap));
+constexpr std::array<const LayerTable*, 7> tables{&arp_layer,   &nd_layer,   &tcp_layer, &mpa_layer,
+                                                  &rdmap_layer, &roce_layer, &cm_layer};
+static_assert(tables.size() == static_cast<std::size_t>(Layer::cm));
 static_assert(tables.size() < KindSet::layers_max);
 
 constexpr KindRow any_row{.kind = MessageKind::any, .name = "any", .word = "any", .depth = LookDepth::nothing};
@@ -31,6 +32,11 @@ const KindRow& row_of(MessageKind kind) {
 bool in_a_stream(MessageKind kind) {
   const LayerTable* table = table_of(kind.layer);
   return table != nullptr && table->carrier == Carrier::tcp_stream;
+}
+
+bool in_a_packet(MessageKind kind) {
+  const LayerTable* table = table_of(kind.layer);
+  return table != nullptr && table->carrier == Carrier::udp;
 }
 
 bool of_a_connection(MessageKind kind) { return kind.layer == Layer::tcp || in_a_stream(kind); }

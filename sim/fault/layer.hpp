@@ -5,6 +5,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string_view>
 
@@ -26,6 +27,25 @@ enum class LookDepth : std::uint8_t {
 /// What corrupt_mpa may damage in a message, as a set.
 enum : std::uint8_t { no_fields = 0, startup_fields = 1, fpdu_fields = 2 };
 
+/// The fields that corrupt_roce may damage in a packet, as a set.
+class PacketFields {
+ public:
+  constexpr PacketFields(std::initializer_list<MessageField> fields = {}) {
+    for (const MessageField f : fields) bits_ |= bit(f);
+  }
+  constexpr bool has(MessageField f) const { return (bits_ & bit(f)) != 0; }
+  constexpr bool empty() const { return bits_ == 0; }
+  constexpr PacketFields operator+(PacketFields other) const {
+    other.bits_ |= bits_;
+    return other;
+  }
+
+ private:
+  static constexpr std::uint32_t bit(MessageField f) { return std::uint32_t{1} << static_cast<unsigned>(f); }
+  std::uint32_t bits_ = 0;
+};
+static_assert(static_cast<unsigned>(MessageField::status) < 32);
+
 struct KindRow {
   MessageKind kind;
   std::string_view name;  ///< in its layer: "request"
@@ -35,6 +55,7 @@ struct KindRow {
   bool numbered = false;  ///< `fpdu` of a match says which one
   bool ends = false;      ///< nothing of its connection follows
   bool drawn = true;      ///< by swarms
+  PacketFields packet_fields{};
 };
 
 enum class LayerRole : std::uint8_t {
@@ -43,22 +64,22 @@ enum class LayerRole : std::uint8_t {
   messages     ///< is carried by them
 };
 
-/// Where a layer is found: below it is Ethernet, IP, or the stream of a TCP connection (then MessageStream finds its
-/// messages, and `classify` is null).
-enum class Carrier : std::uint8_t { ethernet, ip, tcp_stream };
+/// Where a layer is found: below it is Ethernet, IP, UDP, or the stream of a TCP connection (then MessageStream finds
+/// its messages, and `classify` is null).
+enum class Carrier : std::uint8_t { ethernet, ip, udp, tcp_stream };
 
 struct LayerTable {
   Layer layer;
   std::string_view name;
   LayerRole role;
   Carrier carrier;
-  std::uint16_t number = 0;  ///< Ethertype or IP protocol
+  std::uint16_t number = 0;  ///< Ethertype, IP protocol or destination port
   std::span<const KindRow> kinds;
   /// Marks the kinds that hold and says where things are. `octets`: what the layer below carries, of any content.
   void (*classify)(ConstBytes octets, FrameLayout& out) = nullptr;
 };
 
-extern const LayerTable arp_layer, nd_layer, tcp_layer, mpa_layer, rdmap_layer;
+extern const LayerTable arp_layer, nd_layer, tcp_layer, mpa_layer, rdmap_layer, roce_layer, cm_layer;
 
 /// In the order of enum Layer, without `any`.
 std::span<const LayerTable* const> layers();
@@ -71,6 +92,8 @@ const KindRow& row_of(MessageKind kind);
 bool of_a_connection(MessageKind kind);
 /// It is a message in the stream of a TCP connection, which may be cut in it.
 bool in_a_stream(MessageKind kind);
+/// It is a packet of RoCE, and has a PSN.
+bool in_a_packet(MessageKind kind);
 
 /// The kinds that hold for a frame.
 class KindSet {

@@ -144,6 +144,7 @@ void MessageTracker::look(ConstBytes frame, FrameContent& out) {
   out.kinds = layout.kinds;
   out.connection = 0;
   out.repeated = false;
+  out.psn = layout.roce ? std::optional(layout.psn) : std::nullopt;
   out.payload_offset = layout.payload;
   out.payload_size = layout.payload_size;
   out.position = FrameContent::nowhere;

@@ -35,6 +35,7 @@ struct FrameContent {
   KindSet kinds;                        ///< each such kind that holds: a FIN may carry data
   std::uint32_t connection = 0;         ///< n-th connection seen in this direction, from 1; 0: none
   bool repeated = false;                ///< only octets that were seen before
+  std::optional<std::uint32_t> psn;     ///< of a packet of RoCE
   std::uint32_t payload_offset = 0, payload_size = 0;
   static constexpr std::uint64_t nowhere = ~std::uint64_t{0};
   std::uint64_t position = nowhere;  ///< of the first octet of payload in the stream; nowhere: before it, or none

@@ -14,6 +14,19 @@ void classify(Carrier carrier, std::uint16_t number, ConstBytes octets, FrameLay
     if (layer->carrier == carrier && layer->number == number) layer->classify(octets, out);
 }
 
+void classify_ip(std::uint8_t protocol, ConstBytes octets, FrameLayout& out) {
+  classify(Carrier::ip, protocol, octets, out);
+  constexpr std::uint32_t header = FrameLayout::udp_header;
+  if (protocol != FrameLayout::protocol_udp || octets.size() < header) return;
+  Reader r(octets);
+  r.skip(2);
+  const std::uint16_t port = r.be16(), length = r.be16();
+  if (length < header || length > octets.size()) return;
+  out.payload = out.transport + header;
+  out.payload_size = length - header;
+  classify(Carrier::udp, port, octets.subspan(header, out.payload_size), out);
+}
+
 void lay_out_ipv4(ConstBytes frame, FrameLayout& out) {
   const ConstBytes ip = frame.subspan(ethernet_header);
   Reader r(ip);
@@ -29,7 +42,7 @@ void lay_out_ipv4(ConstBytes frame, FrameLayout& out) {
   if ((fragment & 0x3FFF) != 0) return;
   out.ip = ethernet_header;
   out.transport = ethernet_header + header;
-  classify(Carrier::ip, protocol, ip.subspan(header, total - header), out);
+  classify_ip(protocol, ip.subspan(header, total - header), out);
 }
 
 void lay_out_ipv6(ConstBytes frame, FrameLayout& out) {
@@ -43,7 +56,7 @@ void lay_out_ipv6(ConstBytes frame, FrameLayout& out) {
   out.ipv6 = true;
   out.ip = ethernet_header;
   out.transport = ethernet_header + ipv6_header;
-  classify(Carrier::ip, next, ip.subspan(ipv6_header, length), out);
+  classify_ip(next, ip.subspan(ipv6_header, length), out);
 }
 
 }  // namespace

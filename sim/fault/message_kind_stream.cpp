@@ -278,38 +278,39 @@ std::uint32_t MessageStream::markers_in(const StreamMessage& m) const {
   return static_cast<std::uint32_t>(mpa::fpdu::markers(m.start - base_, mpa::fpdu::bare_size(m.ulpdu_length)));
 }
 
-std::uint32_t MessageStream::field_size(const StreamMessage& m, MpaField field) const {
+std::uint32_t MessageStream::field_size(const StreamMessage& m, MessageField field) const {
   const bool fpdu = m.fpdu != 0;
-  if (fpdu != (field >= MpaField::length)) return 0;
+  if (fpdu != (field >= MessageField::length)) return 0;
   // These are at the same place however long the message is.
-  const bool fixed = field < MpaField::private_data || (field == MpaField::length && markers_known_);
+  const bool fixed = field < MessageField::private_data || (field == MessageField::length && markers_known_);
   if (m.whole == 0 && !fixed) return 0;
   switch (field) {
-    case MpaField::key: return PARLEY_MPA_KEY_LEN;
-    case MpaField::flags:
-    case MpaField::revision: return 1;
-    case MpaField::pd_length:
-    case MpaField::length: return 2;
-    case MpaField::private_data: return m.whole - PARLEY_MPA_HEADER_LEN;
-    case MpaField::payload: return m.ulpdu_length;
-    case MpaField::marker: return 2 * markers_in(m);
-    case MpaField::crc: return PARLEY_MPA_CRC_LEN;
+    case MessageField::key: return PARLEY_MPA_KEY_LEN;
+    case MessageField::flags:
+    case MessageField::revision: return 1;
+    case MessageField::pd_length:
+    case MessageField::length: return 2;
+    case MessageField::private_data: return m.whole - PARLEY_MPA_HEADER_LEN;
+    case MessageField::payload: return m.ulpdu_length;
+    case MessageField::marker: return 2 * markers_in(m);
+    case MessageField::crc: return PARLEY_MPA_CRC_LEN;
+    default: return 0;
   }
   return 0;
 }
 
-std::uint64_t MessageStream::field_octet(const StreamMessage& m, MpaField field, std::uint32_t octet) const {
+std::uint64_t MessageStream::field_octet(const StreamMessage& m, MessageField field, std::uint32_t octet) const {
   const std::uint64_t first_marker = m.start + (interval - (m.start - base_) % interval) % interval;
   switch (field) {
-    case MpaField::key: return m.start + octet;
-    case MpaField::flags: return m.start + PARLEY_MPA_FLAGS_OFF;
-    case MpaField::revision: return m.start + PARLEY_MPA_REV_OFF;
-    case MpaField::pd_length: return m.start + PARLEY_MPA_PD_LENGTH_OFF + octet;
-    case MpaField::private_data: return m.start + PARLEY_MPA_HEADER_LEN + octet;
-    case MpaField::length: return m.start + lead(m.start) + octet;
-    case MpaField::crc: return m.start + m.whole - PARLEY_MPA_CRC_LEN + octet;
-    case MpaField::marker: return first_marker + std::uint64_t{interval} * (octet / 2) + 2 + octet % 2;
-    case MpaField::payload: break;
+    case MessageField::key: return m.start + octet;
+    case MessageField::flags: return m.start + PARLEY_MPA_FLAGS_OFF;
+    case MessageField::revision: return m.start + PARLEY_MPA_REV_OFF;
+    case MessageField::pd_length: return m.start + PARLEY_MPA_PD_LENGTH_OFF + octet;
+    case MessageField::private_data: return m.start + PARLEY_MPA_HEADER_LEN + octet;
+    case MessageField::length: return m.start + lead(m.start) + octet;
+    case MessageField::crc: return m.start + m.whole - PARLEY_MPA_CRC_LEN + octet;
+    case MessageField::marker: return first_marker + std::uint64_t{interval} * (octet / 2) + 2 + octet % 2;
+    default: break;
   }
   std::uint64_t at = m.start + lead(m.start) + PARLEY_MPA_LEN_LEN;
   if (!markers_) return at + octet;

@@ -65,9 +65,9 @@ class MessageStream {
 
   /// Octets of a field in a message; 0 if it has no such field or its length is unknown. Of markers only the
   /// FPDUPTRs count (the rest is reserved), of the payload only the ULPDU (no pad).
-  std::uint32_t field_size(const StreamMessage& message, MpaField field) const;
+  std::uint32_t field_size(const StreamMessage& message, MessageField field) const;
   /// The position of an octet of the field; `octet` is below field_size().
-  std::uint64_t field_octet(const StreamMessage& message, MpaField field, std::uint32_t octet) const;
+  std::uint64_t field_octet(const StreamMessage& message, MessageField field, std::uint32_t octet) const;
 
   /// Returns its share of the budget.
   void release(StreamBudget& budget);

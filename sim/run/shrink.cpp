@@ -237,8 +237,8 @@ class Shrinker {
                       {"from", "to", "port", "address", "expect", "count", "messages", "octets", "retries"});
     any |= reset_list(&Scenario::connects, connect_mpa_keys(), "connect", {});
     any |= reset_list(&Scenario::faults, fault_keys(), "fault",
-                      {"link", "to", "host", "match", "fpdu", "connection", "chance", "mask", "until", "count",
-                       "octets", "field", "rate", "delay"});
+                      {"link", "to", "host", "match", "fpdu", "psn", "connection", "chance", "mask", "until", "count",
+                       "octets", "field", "value", "rate", "delay"});
     for (const Key<ScenarioBounds>& key : bounds_keys()) {
       if (key.write(best_.bounds).empty() || key.key == "fence") continue;
       Scenario candidate = best_;

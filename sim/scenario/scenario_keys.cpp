@@ -53,17 +53,38 @@ struct Spelling {
 };
 
 /// 64 bits; TOML's integers have 63.
-struct Seed {
+struct Number {
   static std::string form() { return "a number of up to 64 bits"; }
-  static std::string read(const DocValue& value, std::uint64_t& out) {
-    std::optional<std::uint64_t> seed;
-    if (value.kind == Kind::text) seed = parse_mask(value.text);
-    if (value.kind == Kind::integer && value.integer >= 0) seed = static_cast<std::uint64_t>(value.integer);
-    if (!seed) return wrong(value, "a seed such as 7, 0x51ab or \"0xffffffffffffffff\"");
-    out = *seed;
+  static std::string read(const DocValue& value, std::uint64_t& out) { return read_as("number", value, out); }
+  static std::string read_as(std::string_view noun, const DocValue& value, std::uint64_t& out) {
+    std::optional<std::uint64_t> number;
+    if (value.kind == Kind::text) number = parse_mask(value.text);
+    if (value.kind == Kind::integer && value.integer >= 0) number = static_cast<std::uint64_t>(value.integer);
+    if (!number) return wrong(value, fmt::format("a {} such as 7, 0x51ab or \"0xffffffffffffffff\"", noun));
+    out = *number;
     return {};
   }
   static std::string write(std::uint64_t in) { return in >> 63 != 0 ? quote(mask_text(in)) : std::to_string(in); }
+};
+struct Seed : Number {
+  static std::string read(const DocValue& value, std::uint64_t& out) { return read_as("seed", value, out); }
+};
+
+/// What may be left out and then has no value.
+template <class Form>
+struct Given {
+  static std::string form() { return Form::form(); }
+  template <class N>
+  static std::string read(const DocValue& value, std::optional<N>& out) {
+    N given{};
+    std::string error = Form::read(value, given);
+    if (error.empty()) out = given;
+    return error;
+  }
+  template <class N>
+  static std::string write(const std::optional<N>& in) {
+    return Form::write(*in);
+  }
 };
 
 /// Every n-th request, or all.
@@ -79,7 +100,7 @@ struct Reject {
 
 /// drop has two more names that people look for.
 struct Action {
-  using Plain = Choice<FaultAction, FaultAction::resume>;
+  using Plain = Choice<FaultAction, FaultAction::corrupt_roce>;
   static std::string form() { return Plain::form() + "; loss and partition mean drop"; }
   static std::string read(const DocValue& value, FaultAction& out) {
     if (value.kind == Kind::text && (value.text == "loss" || value.text == "partition"))
@@ -394,6 +415,8 @@ constexpr Key<ScenarioFault> fault_table[] = {
     rule_key<Whole<0, u32_max>, &FaultRule::match, &Match::fpdu>("fpdu", "match fpdu: its number from 1; 0 is any"),
     rule_key<Whole<0, u32_max>, &FaultRule::match, &Match::connection>(
         "connection", "only the n-th TCP connection over this link; 0 is each"),
+    rule_key<Given<Whole<0, 0xFF'FFFF>>, &FaultRule::match, &Match::psn>(
+        "psn", "only packets of RoCE with this PSN, as it is on the wire"),
     Key<ScenarioFault>{
         "nth", Whole<1, u32_max>::form, "the n-th frame that matches, and no other unless `times` is given",
         Member<Whole<1, u32_max>, &ScenarioFault::rule, &FaultRule::match, &Match::nth>::read, write_nth, nullptr},
@@ -409,7 +432,9 @@ constexpr Key<ScenarioFault> fault_table[] = {
     rule_key<Flag, &FaultRule::reorder>("reorder", "delay: later frames may overtake"),
     rule_key<Whole<1, 64>, &FaultRule::count>("count", "duplicate: copies; corrupt: bits"),
     rule_key<Octets<9018>, &FaultRule::octets>("octets", "truncate, cut_stream: how many are left"),
-    rule_key<Choice<MpaField, MpaField::crc>, &FaultRule::field>("field", "corrupt_mpa: what is damaged"),
+    rule_key<Choice<MessageField, MessageField::status>, &FaultRule::field>(
+        "field", "corrupt_mpa, corrupt_roce: what is damaged"),
+    rule_key<Given<Number>, &FaultRule::value>("value", "corrupt_roce: what the field is set to; else one bit flips"),
     rule_key<Rate, &FaultRule::rate_bps>("rate", "set_rate: the new one, of both directions or towards `to`"),
     rule_key<Text, &FaultRule::name>("name", "shown in captures and reports"),
 };

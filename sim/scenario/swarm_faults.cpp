@@ -195,9 +195,10 @@ void Swarm::draw_damage(FaultRule& rule) {
   switch (rng_.below(4)) {
     case 0:
       rule.action = FaultAction::corrupt_mpa;
-      rule.field = startup ? static_cast<MpaField>(rng_.between(0, static_cast<std::uint64_t>(MpaField::private_data)))
-                           : static_cast<MpaField>(rng_.between(static_cast<std::uint64_t>(MpaField::length),
-                                                                static_cast<std::uint64_t>(MpaField::crc)));
+      rule.field =
+          startup ? static_cast<MessageField>(rng_.between(0, static_cast<std::uint64_t>(MessageField::private_data)))
+                  : static_cast<MessageField>(rng_.between(static_cast<std::uint64_t>(MessageField::length),
+                                                           static_cast<std::uint64_t>(MessageField::crc)));
       break;
     case 1:
       rule.action = FaultAction::cut_stream;

@@ -161,7 +161,7 @@ void add_sim_exhaust(Command sim, Context& context) {
            args->layer = *layer;
            return std::string();
          },
-         "Frames that carry a message of this layer may be lost: any, arp, nd, tcp, mpa or rdmap [tcp]")
+         "Frames that carry a message of this layer may be lost: any, arp, nd, tcp, mpa, rdmap, roce or cm [tcp]")
       .type("LAYER");
   add_seed(sub, "--seed", args->seed, "In place of the seed in the file; decimal or 0x hexadecimal");
   sub.flag("--strict", args->strict, "Each connection must end as the scenario expects, whatever is lost");

@@ -58,10 +58,10 @@ TEST(SimMessageForms, AReadIsAnRtrIfItAsksForNothing) {
     }
 }
 
-constexpr std::pair<MpaField, std::string_view> all_fields[] = {
-    {MpaField::key, "key"},          {MpaField::flags, "flags"},     {MpaField::revision, "revision"},
-    {MpaField::pd_length, "length"}, {MpaField::private_data, "pd"}, {MpaField::length, "ulpdu_length"},
-    {MpaField::payload, "payload"},  {MpaField::marker, "marker"},   {MpaField::crc, "crc"}};
+constexpr std::pair<MessageField, std::string_view> all_fields[] = {
+    {MessageField::key, "key"},          {MessageField::flags, "flags"},     {MessageField::revision, "revision"},
+    {MessageField::pd_length, "length"}, {MessageField::private_data, "pd"}, {MessageField::length, "ulpdu_length"},
+    {MessageField::payload, "payload"},  {MessageField::marker, "marker"},   {MessageField::crc, "crc"}};
 
 /// The fields of a message: where each begins and ends in its stream.
 std::string fields_of(const MessageStream& s, std::uint64_t start) {

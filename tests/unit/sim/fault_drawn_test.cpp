@@ -104,7 +104,7 @@ FaultRule drawn_rule(Rng& rng) {
     if (rng.below(8) == 0) r.mask = rng.next() & rng.next();
     if (rng.below(4) == 0) r.from = at_time(Duration(static_cast<std::int64_t>(rng.below(20))));
     if (rng.below(4) == 0) r.until = at_time(Duration(static_cast<std::int64_t>(rng.between(5, 40))));
-    r.field = static_cast<MpaField>(rng.below(9));
+    r.field = static_cast<MessageField>(rng.below(9));
     r.host = static_cast<NodeId>(rng.below(3));
     if (r.action == FaultAction::delay)
       r.delay = Duration(static_cast<std::int64_t>(rng.below(3000))),

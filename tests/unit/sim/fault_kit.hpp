@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // One direction of a TCP connection as finished frames, cut however a test wants, for the injector and the tracker.
 #pragma once
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -156,6 +158,32 @@ inline bool sound(ConstBytes frame) {
 inline wire::TcpSegmentView tcp_of(ConstBytes frame) {
   return wire::parse_packet(1, frame, static_cast<std::uint32_t>(frame.size())).tcp;
 }
+
+/// An injector with some rules, and what it does to frames.
+class Faults {
+ public:
+  explicit Faults(std::vector<FaultRule> rules, std::uint64_t seed = 1) : injector_(Rng(seed)) {
+    for (const FaultRule& r : rules) {
+      const auto added = injector_.add(r);
+      EXPECT_TRUE(added) << (added ? "" : added.error());
+    }
+  }
+  const FaultDecision& pass(const Bytes& octets, Duration when = Duration{}) {
+    frame = frame_of(pool, octets);
+    decision = injector_.apply(at_time(when), *frame, true);
+    return decision;
+  }
+  bool dropped(const Bytes& octets, Duration when = Duration{}) { return pass(octets, when).drop != DropReason::none; }
+  Bytes octets() const { return octets_of(*frame); }
+  ConstBytes payload() const { return tcp_of(frame->octets()).payload; }
+
+  FramePool pool;
+  FramePtr frame;
+  FaultDecision decision;
+
+ private:
+  FaultInjector injector_;
+};
 
 /// "mpa_request", "fpdu 2", "terminate 2": the parts of a frame, joined by commas.
 inline std::string parts_of(const FrameContent& m) {

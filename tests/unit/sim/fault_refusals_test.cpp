@@ -155,17 +155,17 @@ TEST(SimFaultRefusals, EachActionHasWhatItNeeds) {
        "corrupt_mpa needs a message: write match = \"mpa_request\", \"mpa_reply\", \"mpa_rtr\", \"fpdu\" or "
        "\"terminate\""},
       {FaultAction::corrupt_mpa,
-       [](FaultRule& r) { r.match.message = MessageKind::terminate, r.field = MpaField::flags; },
+       [](FaultRule& r) { r.match.message = MessageKind::terminate, r.field = MessageField::flags; },
        "field = \"flags\" is of startup frames and match = \"terminate\" is none: write length, payload, marker or "
        "crc"},
       {FaultAction::corrupt_mpa,
-       [](FaultRule& r) { r.match.message = MessageKind::mpa_request, r.field = MpaField::length; },
+       [](FaultRule& r) { r.match.message = MessageKind::mpa_request, r.field = MessageField::length; },
        "field = \"length\" is of FPDUs and match = \"mpa_request\" is none: write key, flags, revision, pd_length or "
        "private_data"},
-      {FaultAction::corrupt_mpa, [](FaultRule& r) { r.match.message = MessageKind::mpa_rtr, r.field = MpaField::key; },
-       ""},
-      {FaultAction::corrupt_mpa, [](FaultRule& r) { r.match.message = MessageKind::mpa_rtr, r.field = MpaField::crc; },
-       ""},
+      {FaultAction::corrupt_mpa,
+       [](FaultRule& r) { r.match.message = MessageKind::mpa_rtr, r.field = MessageField::key; }, ""},
+      {FaultAction::corrupt_mpa,
+       [](FaultRule& r) { r.match.message = MessageKind::mpa_rtr, r.field = MessageField::crc; }, ""},
       {FaultAction::reset, [](FaultRule& r) { r.match.message = MessageKind::tcp_data; }, ""},
       {FaultAction::reset, [](FaultRule& r) { r.match.message = MessageKind::tcp_rst; },
        "reset cannot follow match = \"tcp_rst\": write a match that is of a living TCP connection"},

@@ -59,7 +59,7 @@ TEST(SimFaultRules, RefusesRulesThatContradictThemselves) {
   EXPECT_THAT(refusal(rule(FaultAction::corrupt_mpa, MessageKind::mpa_reply)),
               HasSubstr("field = \"crc\" is of FPDUs"));
   r = rule(FaultAction::corrupt_mpa, MessageKind::fpdu);
-  r.field = MpaField::key;
+  r.field = MessageField::key;
   EXPECT_THAT(refusal(r), HasSubstr("field = \"key\" is of startup frames"));
   EXPECT_THAT(refusal(rule(FaultAction::reset, MessageKind::arp_request)), HasSubstr("reset cannot follow"));
   EXPECT_THAT(refusal(rule(FaultAction::set_rate)), HasSubstr("not 0"));
@@ -112,12 +112,12 @@ TEST(SimFaultRules, RulesReadAsSentences) {
 }
 
 TEST(SimFaultRules, WordsAreReadBack) {
-  for (int i = 0; i <= static_cast<int>(FaultAction::resume); ++i)
+  for (int i = 0; i <= static_cast<int>(FaultAction::corrupt_roce); ++i)
     EXPECT_EQ(parse_fault_action(to_string(static_cast<FaultAction>(i))), static_cast<FaultAction>(i));
-  for (int i = 0; i <= static_cast<int>(MpaField::crc); ++i)
-    EXPECT_EQ(parse_mpa_field(to_string(static_cast<MpaField>(i))), static_cast<MpaField>(i));
+  for (int i = 0; i <= static_cast<int>(MessageField::status); ++i)
+    EXPECT_EQ(parse_message_field(to_string(static_cast<MessageField>(i))), static_cast<MessageField>(i));
   EXPECT_EQ(parse_fault_action("dorp"), std::nullopt);
-  EXPECT_EQ(parse_mpa_field(""), std::nullopt);
+  EXPECT_EQ(parse_message_field(""), std::nullopt);
   EXPECT_EQ(to_string(DropReason::queue_full), "queue full");
 }
 

@@ -13,32 +13,6 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-/// An injector with some rules, and what it does to frames.
-class Faults {
- public:
-  explicit Faults(std::vector<FaultRule> rules, std::uint64_t seed = 1) : injector_(Rng(seed)) {
-    for (const FaultRule& r : rules) {
-      const auto added = injector_.add(r);
-      EXPECT_TRUE(added) << added.error();
-    }
-  }
-  const FaultDecision& pass(const Bytes& octets, Duration when = 0ns) {
-    frame = frame_of(pool, octets);
-    decision = injector_.apply(at_time(when), *frame, true);
-    return decision;
-  }
-  bool dropped(const Bytes& octets, Duration when = 0ns) { return pass(octets, when).drop != DropReason::none; }
-  Bytes octets() const { return octets_of(*frame); }
-  ConstBytes payload() const { return tcp_of(frame->octets()).payload; }
-
-  FramePool pool;
-  FramePtr frame;
-  FaultDecision decision;
-
- private:
-  FaultInjector injector_;
-};
-
 std::size_t bits_that_differ(ConstBytes a, ConstBytes b) {
   std::size_t n = 0;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
@@ -255,16 +229,16 @@ Bytes carry(Faults& f, const Sender& s, const Bytes& stream, std::size_t size) {
 }
 
 struct FieldCase {
-  MpaField field;
+  MessageField field;
   std::size_t begin, end;  // octets of the message in which the bit may be
 };
 
 TEST(SimFault, CorruptsTheFieldOfAStartupFrameThatItIsTold) {
-  const FieldCase cases[] = {{MpaField::key, 0, 16},
-                             {MpaField::flags, 16, 17},
-                             {MpaField::revision, 17, 18},
-                             {MpaField::pd_length, 18, 20},
-                             {MpaField::private_data, 20, 50}};
+  const FieldCase cases[] = {{MessageField::key, 0, 16},
+                             {MessageField::flags, 16, 17},
+                             {MessageField::revision, 17, 18},
+                             {MessageField::pd_length, 18, 20},
+                             {MessageField::private_data, 20, 50}};
   for (const FieldCase& c : cases)
     for (const std::size_t size : {1000u, 13u, 1u})
       for (const bool ipv6 : {false, true})
@@ -297,7 +271,8 @@ mpa::DeframeStatus read_second(const Bytes& octets, bool markers) {
 
 TEST(SimFault, CorruptsTheFieldOfAnFpduThatItIsTold) {
   for (const bool markers : {false, true})
-    for (const MpaField field : {MpaField::length, MpaField::payload, MpaField::marker, MpaField::crc})
+    for (const MessageField field :
+         {MessageField::length, MessageField::payload, MessageField::marker, MessageField::crc})
       for (const std::size_t size : {5000u, 700u, 3u})
         for (std::uint64_t seed = 1; seed < 12; ++seed) {
           FaultRule r = rule(FaultAction::corrupt_mpa, MessageKind::fpdu);
@@ -312,7 +287,7 @@ TEST(SimFault, CorruptsTheFieldOfAnFpduThatItIsTold) {
           const Bytes body = first + second + fpdu(send_segment(3, 10), first.size() + second.size(), markers);
           const Bytes got = carry(f, s, reply() + body, size);
           const Bytes seen(got.begin() + 20, got.end());
-          if (field == MpaField::marker && !markers) {
+          if (field == MessageField::marker && !markers) {
             EXPECT_EQ(seen, body);
             continue;
           }
@@ -322,24 +297,24 @@ TEST(SimFault, CorruptsTheFieldOfAnFpduThatItIsTold) {
           ASSERT_GE(where, first.size());
           ASSERT_LT(where, first.size() + second.size());
           const std::size_t in = where - first.size();
-          if (field == MpaField::length) {
+          if (field == MessageField::length) {
             EXPECT_LT(in, 2u);
           }
-          if (field == MpaField::crc) {
+          if (field == MessageField::crc) {
             EXPECT_GE(in, second.size() - 4);
           }
-          if (field == MpaField::marker) {
+          if (field == MessageField::marker) {
             EXPECT_GE(where % 512, 2u);
           }
-          if (field == MpaField::marker) {
+          if (field == MessageField::marker) {
             EXPECT_LT(where % 512, 4u);
           }
-          if (field == MpaField::payload) {
+          if (field == MessageField::payload) {
             EXPECT_GE(in, 2u);
             EXPECT_LT(in, second.size() - 4);
             EXPECT_TRUE(!markers || where % 512 >= 4);
           }
-          if (field != MpaField::length) {
+          if (field != MessageField::length) {
             EXPECT_EQ(read_second(seen, markers), mpa::DeframeStatus::crc_error);
           }
         }
@@ -349,7 +324,7 @@ TEST(SimFault, CorruptsEveryMarkerNowAndThenAndOnlyBitsThatCount) {
   std::set<std::size_t> places;
   for (std::uint64_t seed = 1; seed < 300; ++seed) {
     FaultRule r = rule(FaultAction::corrupt_mpa, MessageKind::fpdu);
-    r.field = MpaField::marker;
+    r.field = MessageField::marker;
     Faults f({r}, seed);
     Sender s;
     s.active = false;
@@ -373,7 +348,7 @@ TEST(SimFault, CorruptsEachOctetOfAMarkedPayloadNowAndThenAndNothingElse) {
   for (int pad = 0; pad < 3; ++pad) expected.erase(std::prev(expected.end()));  // 2 + 18 + 1201 + 3: a multiple of four
   for (std::uint64_t seed = 1; seed < 20000; ++seed) {
     FaultRule r = rule(FaultAction::corrupt_mpa, MessageKind::fpdu);
-    r.field = MpaField::payload;
+    r.field = MessageField::payload;
     Faults f({r}, seed);
     Sender s;
     s.active = false;
@@ -392,7 +367,7 @@ TEST(SimFault, AFieldThatHasPartlyPassedIsHitInTheRest) {
   for (std::uint64_t seed = 1; seed < 30; ++seed) {
     FaultRule r = rule(FaultAction::corrupt_mpa, MessageKind::fpdu);
     r.match.fpdu = 1;
-    r.field = MpaField::length;
+    r.field = MessageField::length;
     Faults f({r}, seed);
     Sender s;
     s.active = false;
@@ -405,7 +380,7 @@ TEST(SimFault, AFieldThatHasPartlyPassedIsHitInTheRest) {
 
 TEST(SimFault, CorruptMpaSparesARetransmissionUnlessItIsHitToo) {
   FaultRule r = rule(FaultAction::corrupt_mpa, MessageKind::mpa_request);
-  r.field = MpaField::key;
+  r.field = MessageField::key;
   r.match.times = 1;
   Faults f({r});
   Sender s;
@@ -426,7 +401,7 @@ TEST(SimFault, CorruptMpaSparesARetransmissionUnlessItIsHitToo) {
 
 TEST(SimFault, CorruptMpaSaysWhenThereIsNothingToCorrupt) {
   FaultRule r = rule(FaultAction::corrupt_mpa, MessageKind::mpa_request);
-  r.field = MpaField::private_data;
+  r.field = MessageField::private_data;
   Faults f({r});
   Sender s;
   f.pass(s.syn());
@@ -437,7 +412,7 @@ TEST(SimFault, CorruptMpaSaysWhenThereIsNothingToCorrupt) {
 
 TEST(SimFault, ADroppedFrameTakesItsCorruptionWithIt) {
   FaultRule hurt = rule(FaultAction::corrupt_mpa, MessageKind::mpa_request);
-  hurt.field = MpaField::flags;
+  hurt.field = MessageField::flags;
   hurt.match.times = 1;
   FaultRule lose = rule(FaultAction::drop, MessageKind::mpa_request);
   lose.match.times = 1;
@@ -455,7 +430,7 @@ TEST(SimFault, ADroppedFrameTakesItsCorruptionWithItThoughAllPlacesAreTaken) {
   const Bytes first = request();
   const std::size_t cut = PARLEY_MPA_KEY_LEN;
   FaultRule hurt = rule(FaultAction::corrupt_mpa, MessageKind::mpa_request);
-  hurt.field = MpaField::flags;
+  hurt.field = MessageField::flags;
   hurt.match.times = plans_max + 1;
   FaultRule lose = rule(FaultAction::drop, MessageKind::mpa_request);
   lose.match.nth = plans_max + 1;
@@ -481,7 +456,7 @@ TEST(SimFault, ADroppedFrameTakesItsCorruptionWithItThoughAllPlacesAreTaken) {
 TEST(SimFault, CorruptMpaLeavesAWrongChecksumWrong) {
   FaultRule bits = rule(FaultAction::corrupt);
   FaultRule hurt = rule(FaultAction::corrupt_mpa, MessageKind::mpa_request);
-  hurt.field = MpaField::key;
+  hurt.field = MessageField::key;
   Sender s;
   int wrong = 0;
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
@@ -681,7 +656,7 @@ TEST(SimFault, TakesAnyOctetsUnderEveryRule) {
     for (const KindRow& row : layer->kinds) kinds.push_back(row.kind);
   for (const MessageKind message : kinds)
     for (int a = 0; a <= static_cast<int>(FaultAction::resume); ++a)
-      for (const MpaField field : {MpaField::private_data, MpaField::payload, MpaField::marker}) {
+      for (const MessageField field : {MessageField::private_data, MessageField::payload, MessageField::marker}) {
         FaultRule r = rule(static_cast<FaultAction>(a), message);
         if (r.action == FaultAction::delay) r.delay = 1ns;
         if (r.action == FaultAction::truncate) r.octets = 50;

@@ -104,6 +104,7 @@ TEST(SimScenarioBounds, WholeNumbersAreTakenWithinTheirBoundsAndRefusedBeyond) {
       {"connect.mpa", "private_data_max", 0, 512},
       {"fpdu", "fpdu", 0, u32_max},
       {"drop", "connection", 0, u32_max},
+      {"drop", "psn", 0, 16'777'215},
       {"drop", "nth", 1, u32_max},
       {"drop", "times", 1, u32_max},
       {"duplicate", "count", 1, 64},

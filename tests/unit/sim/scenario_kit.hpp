@@ -62,9 +62,9 @@ inline auto fields(const ScenarioConnect& c) {
 inline auto fields(const ScenarioFault& f) {
   const auto& [link, way, toward, host, rule, line] = f;
   const auto& [name, number, from, until, match, chance, mask, action, delay, jitter, reorder, count, octets, rate,
-               field, node, node_name] = rule;
+               field, value, node, node_name] = rule;
   return std::make_tuple(link, way, toward, host, name, from, until, match, chance, mask, action, delay, jitter,
-                         reorder, count, octets, rate, field);
+                         reorder, count, octets, rate, field, value);
 }
 inline auto fields(const ScenarioBounds& b) {
   const auto& [time, events, converge, send_queue, reassembly, frames, fence] = b;

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Damage to one field of a RoCE packet, after which its ICRC is as right as it was (IBA §7.8.1), or to the ICRC alone.
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "base/rng.hpp"
+#include "sim/fault/message_kind_frame.hpp"
+#include "sim/net/frame.hpp"
+
+namespace parley::sim {
+
+/// Octets of a frame; none if `size` is 0.
+struct FrameField {
+  std::uint32_t at = 0, size = 0;
+};
+/// Where the packet has the field. `layout` is of this frame.
+FrameField find_packet_field(ConstBytes frame, const FrameLayout& layout, MessageField field);
+/// Octets of a field that has a number as its value; 0 for payload, private_data and crc, which have none.
+std::uint32_t number_size(MessageField field);
+
+struct PacketDamage {
+  std::uint32_t octet = 0;
+  std::uint8_t bits = 0;  ///< flipped in it; 0: the whole field was set
+};
+/// Sets the field to `value`, or without one flips one of its bits. None if the packet has no such field.
+std::optional<PacketDamage> damage_packet(Frame& frame, MessageField field, std::optional<std::uint64_t> value,
+                                          Rng& rng);
+
+}  // namespace parley::sim
