@@ -235,7 +235,6 @@ int run_conform(ConformArgs& args, Iut iut, Context& context) {
 
 void add_common(Command sub, ConformArgs& args, Context& context) {
   add_conform_options(sub, args, context);
-  sub.flag("--destructive", args.destructive, "Also run the cases that have crashed a known peer");
   sub.option("--recv-size", args.recv_size, "Octets of the peer's first posted receive (unknown)").when_given([&args] {
     args.recv_size_given = true;
   });
@@ -252,6 +251,7 @@ void add_conform_options(Command sub, ConformArgs& args, Context& context) {
   sub.option("--only", args.only, "Run only the cases whose name matches: REGEX or several, separated by commas");
   sub.flag("--list", args.list, "Print the cases and stop");
   sub.flag("--strict", args.strict, "Count a SHOULD or MAY that is not met as failed");
+  sub.flag("--destructive", args.destructive, "Also run the cases that have crashed a known peer");
   sub.option("--ulp", args.ulp, "The peer's program, whose part the tester then plays: rping").one_of({"rping"});
   sub.option("--run", args.run, "Shell command that starts the peer; run for each case");
   add_duration(sub, "--run-limit", args.run_limit, "How long the command may go on after its case");

@@ -34,6 +34,7 @@ class ConformIbcm {
   Or<void> open();
   ibcm::Settings settings() const;
   conform::Hooks hooks();
+  std::string left_out(const conform::Case& c) const;
   void print(const Result& result);
   int finish(const ibcm::Run& run);
   int verdict(const ibcm::Run& run, const conform::Tally& t);
@@ -110,6 +111,11 @@ conform::Hooks ConformIbcm::hooks() {
   return hooks;
 }
 
+std::string ConformIbcm::left_out(const conform::Case& c) const {
+  if (!only_.has(c.name)) return "left out by --only";
+  return c.destructive && !args_.destructive ? "may crash the peer; needs --destructive" : std::string();
+}
+
 void ConformIbcm::print(const Result& result) {
   ++done_;
   if (counts_as_failed(result, args_.strict)) ++failed_;
@@ -165,8 +171,7 @@ int ConformIbcm::run() {
     return context_.out.error(Exit::usage, "--only names no case; --list shows them");
   progress_ = std::make_unique<Progress>(context_.out, "cases", all.size());
   ibcm::Run run(
-      peer_, settings(), all,
-      [this](const conform::Case& c) { return only_.has(c.name) ? std::string() : "left out by --only"; }, hooks());
+      peer_, settings(), all, [this](const conform::Case& c) { return left_out(c); }, hooks());
   run_ = &run;
   peer_.start(loop_->now(), run.script());
   while (!peer_.done()) {
