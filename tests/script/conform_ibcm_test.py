@@ -25,7 +25,7 @@ class ConformIbcm(cli.CliTest):
         peer = self.peer(1)
         junit, html, markdown, capture = (self.path(n) for n in ("r.xml", "r.html", "r.md", "r.pcapng"))
         done = self.ok(cli.run("conform", "ibcm", peer, *FAST, "--only", "icrc,^plain,^psn,^unknown,^dreq,^sidr,^write",
-                               "--json", "--junit", junit, "--html", html, "--markdown", markdown, "--pcapng", capture))
+                               "--destructive", "--json", "--junit", junit, "--html", html, "--markdown", markdown, "--pcapng", capture))
         verdicts = {e["name"]: e["verdict"] for e in done.events if e["event"] == "case"}
         self.assertGreater(len(verdicts), 20)
         self.assertEqual(set(verdicts.values()), {"pass"}, str(done))
@@ -39,6 +39,11 @@ class ConformIbcm(cli.CliTest):
         with open(markdown, encoding="utf-8") as file:
             self.assertIn("| 1 | plain-set-up | IBA §12.9 | MUST | pass | REP; silence after the RTU |", file.read())
         self.assertGreater(os.path.getsize(capture), 10000)
+
+    def test_what_has_crashed_a_peer_is_left_out(self):
+        done = cli.run("conform", "ibcm", self.peer(5), *FAST, "--only", "^write-longer-than-it-says$,^plain-set-up$", "--json")
+        cases = {e["name"]: e["verdict"] for e in self.ok(done).events if e["event"] == "case"}
+        self.assertEqual(cases, {"plain-set-up": "pass", "write-longer-than-it-says": "not_run"})
 
     def test_a_service_that_is_not_there_is_an_environment_error(self):
         host = self.peer(2).split(":", maxsplit=1)[0]
