@@ -23,6 +23,7 @@ struct PacketPath {
   std::uint16_t source_port = 0;   ///< UDP, for packets that are sent; a driver may have to use another
   std::uint8_t traffic_class = 0;  ///< the low two bits are ECN
   std::uint8_t hop_limit = 64;     ///< of packets that are sent
+  bool bad_icrc = false;           ///< of packets that are sent: a wrong ICRC is wanted, to see the peer drop it
 };
 
 struct PacketCommand {

@@ -39,6 +39,11 @@ std::string_view css_class(const Result& r, bool strict) {
   }
 }
 
+std::string title_of(const ReportHead& head, Iut iut) {
+  const std::string name = head.title.empty() ? fmt::format("{} conformance", head.transport) : head.title;
+  return fmt::format("{} as {}", name, to_string(iut));
+}
+
 constexpr std::string_view partial = "The run was interrupted: these results are partial.";
 
 constexpr std::string_view style = R"css(
@@ -96,8 +101,7 @@ std::string failures_text(const std::vector<Result>& results, bool strict) {
 }
 
 std::string markdown(const ReportHead& head, Iut iut, const std::vector<Result>& results) {
-  std::string out =
-      fmt::format("# {} as {}\n\n", head.title.empty() ? "iWARP conformance" : head.title, to_string(iut));
+  std::string out = fmt::format("# {}\n\n", title_of(head, iut));
   if (!head.command.empty()) out += fmt::format("Made by `{}`.\n\n", head.command);
   if (head.interrupted) out += fmt::format("{}\n\n", partial);
   out += fmt::format("{}.\n\n| row | case | clause | level | verdict | observed |\n|---|---|---|---|---|---|\n",
@@ -108,24 +112,23 @@ std::string markdown(const ReportHead& head, Iut iut, const std::vector<Result>&
   return out;
 }
 
-std::string case_table() {
-  std::string out;
-  for (const Iut iut : {Iut::responder, Iut::initiator}) {
-    out += fmt::format(
-        "{}### {} under test\n\n| row | case | clause | level | stimulus | expected |\n|---|---|---|---|---|---|\n",
-        out.empty() ? "" : "\n", iut == Iut::responder ? "Responder" : "Initiator");
-    for (const Case* c : cases(iut))
-      out +=
-          fmt::format("| {} | `{}`{} | {} | {} | {} | {} |\n", c->row, c->name, c->destructive ? " (destructive)" : "",
-                      c->clause, to_string(c->level), cell(c->stimulus), cell(c->expected));
-  }
+std::string case_table(std::string_view title, const std::vector<const Case*>& list) {
+  std::string out = fmt::format(
+      "### {}\n\n| row | case | clause | level | stimulus | expected |\n|---|---|---|---|---|---|\n", title);
+  for (const Case* c : list)
+    out += fmt::format("| {} | `{}`{} | {} | {} | {} | {} |\n", c->row, c->name, c->destructive ? " (destructive)" : "",
+                       c->clause, to_string(c->level), cell(c->stimulus), cell(c->expected));
   return out;
+}
+
+std::string case_table() {
+  return case_table("Responder under test", cases(Iut::responder)) + "\n" +
+         case_table("Initiator under test", cases(Iut::initiator));
 }
 
 std::string html(const ReportHead& head, Iut iut, const std::vector<Result>& results) {
   const Tally t = tally(results, head.strict);
-  const std::string title =
-      fmt::format("{} as {}", head.title.empty() ? "iWARP conformance" : head.title, to_string(iut));
+  const std::string title = title_of(head, iut);
   std::string out = fmt::format(
       "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">"
       "<title>{0}</title><style>{1}</style><h1>{0}</h1><p><b class={2}>{3}</b></p>\n",

@@ -16,6 +16,7 @@ struct ReportHead {
   bool interrupted = false;  ///< the run was ended early: the report says that it is partial
   /// For the page only: Markdown is the same from run to run.
   const draw::Provenance* provenance = nullptr;
+  std::string_view transport = "iWARP";  ///< names what has no title
 };
 
 /// "pass", "FAIL", "FAIL (SHOULD)", "inconclusive", "not run".
@@ -26,8 +27,10 @@ std::string tally_text(const Tally& tally);
 std::string failures_text(const std::vector<Result>& results, bool strict);
 /// No times, addresses or ports: two runs can be compared.
 std::string markdown(const ReportHead& head, Iut iut, const std::vector<Result>& results);
-/// The table of all cases, for --list and docs/conform.md.
+/// The table of all cases of MPA, DDP and RDMAP, for docs/conform.md.
 std::string case_table();
+/// That of some.
+std::string case_table(std::string_view title, const std::vector<const Case*>& list);
 /// One self-contained page.
 std::string html(const ReportHead& head, Iut iut, const std::vector<Result>& results);
 

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The cases put to a passive peer over RoCEv2: InfiniBand's CM and the reliable transport. A row and its coroutine; the first
+// number of a row names the topic. IBA vol. 1 §9, §12, Annexes A11 and A17.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "conform/ibcm/tester.hpp"
+
+namespace parley::conform::ibcm {
+
+struct Case {
+  conform::Case what;
+  Task<Observation> (*ask)(Tester& tester) = nullptr;
+};
+
+std::span<const Case> setup_cases();          ///< REQ, REP, RTU
+std::span<const Case> request_cases();        ///< REQs that are refused
+std::span<const Case> datagram_cases();       ///< what is no message, and messages for nobody
+std::span<const Case> ending_cases();         ///< DREQ and what follows it, stale connections
+std::span<const Case> sidr_cases();           ///< service ID resolution
+std::span<const Case> request_order_cases();  ///< PSNs, ACKs and the order of packets
+std::span<const Case> request_fault_cases();  ///< requests that are refused or dropped
+/// All cases in the order of the table.
+std::vector<const Case*> cases();
+
+}  // namespace parley::conform::ibcm

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Judgements shared by many cases: the peer refused with that reason, said nothing, still takes connections or data.
+#pragma once
+#include <functional>
+
+#include "conform/core/judge.hpp"
+#include "conform/ibcm/case.hpp"
+
+namespace parley::conform::ibcm {
+
+/// How a case makes something wrong of a sound REQ.
+using Spoil = void (*)(wire::ib::CmReq& req);
+
+/// The REQ is answered with a REP, whatever else.
+Task<Observation> accepts(Tester& tester, Spoil spoil);
+/// The REQ is refused for that reason. `any`: another reason will do, and silence does not.
+Task<Observation> refuses(Tester& tester, Spoil spoil, CmReject reason, bool any = false);
+/// Nothing answers a datagram, and a sound REQ on the same connection is answered after it.
+Task<Observation> drops(Tester& tester, Link& link, std::string words, Bytes mad, Faults faults = {});
+/// A Write of nothing is acknowledged: empty, or what came instead.
+Task<std::string> still_serves(Tester& tester, Link& link);
+/// The next packet on the queue pair or of the CM. The peer's own requests, a REP that comes again, and a DREQ, which is answered,
+/// are passed over; the DREQ is returned where nothing else comes.
+Task<Heard> response(Tester& tester, Link& link, Duration patience);
+/// What that request is answered with has to be so; else `failed`.
+Task<Observation> answered(Tester& tester, Request request, std::function<bool(const Heard&)> right,
+                           Faults faults = {});
+/// The request is dropped without a word, and the connection serves the next one.
+Task<Observation> request_dropped(Tester& tester, Request request, Faults faults = {});
+
+}  // namespace parley::conform::ibcm

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What a case of InfiniBand's CM and transport works with: connections to the peer under test, ways to send right and wrong
+// packets, and a record of the exchange. It shares the codecs of wire/ib with Parley's own CM and NIC, and nothing else.
+#pragma once
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/rng.hpp"
+#include "conform/core/case.hpp"
+#include "conform/core/tester.hpp"
+#include "tester/packet_peer.hpp"
+#include "wire/ib/cm.hpp"
+#include "wire/ib/cma.hpp"
+#include "wire/ib/packet.hpp"
+
+namespace parley::conform::ibcm {
+
+using wire::ib::CmAbout;
+using wire::ib::CmBody;
+using wire::ib::CmMessage;
+using wire::ib::CmReject;
+using wire::ib::Nak;
+using wire::ib::Operation;
+
+struct Settings {
+  Address target{};          ///< the host, and the port of the service (rdma_cm's, not UDP's)
+  Duration connect = 5s;     ///< for a service that is only being started
+  Duration reply = 5s;       ///< for an answer
+  Duration quiet = 700ms;    ///< how long a peer must be silent where nothing is due
+  Duration pause = 100ms;    ///< between two cases
+  Ulp ulp = Ulp::unknown;    ///< the program above the peer
+  std::uint64_t seed = 1;    ///< of IDs and numbers, which a peer remembers for a while
+  unsigned refused_max = 3;  ///< cases without any answer after which the rest is not run
+};
+
+/// What came from the peer on a connection.
+struct Heard {
+  bool silence = true;
+  Instant at{};
+  wire::ib::Bth bth;
+  wire::ib::Deth deth;
+  wire::ib::Aeth aeth;
+  wire::ib::Reth reth;
+  Bytes payload;
+  std::optional<CmMessage> message;  ///< of the CM
+  std::string unreachable;           ///< silence: what the system said of the way
+
+  template <class M>
+  const M* as() const {
+    return message ? std::get_if<M>(&message->body) : nullptr;
+  }
+  bool is(Operation operation) const {
+    return !silence && bth.dest_qpn != PARLEY_IB_GSI_QPN &&
+           bth.opcode == wire::ib::opcode_of(wire::ib::Service::rc, operation);
+  }
+  bool is_ack() const;
+  bool is_nak(Nak nak) const;
+  bool is_rnr() const;
+  /// Without IDs, numbers of queue pairs and PSNs, which differ from run to run.
+  std::string words() const;
+};
+
+/// How a packet differs from a right one.
+struct Faults {
+  std::optional<std::uint32_t> q_key, dest_qpn;
+  std::optional<std::uint16_t> p_key;
+  std::optional<std::uint8_t> opcode, pad_count;
+  std::uint8_t tver = 0;
+  bool reserved = false;  ///< bits of the BTH that are reserved, or say nothing to a receiver, are set
+  bool bad_icrc = false;
+};
+
+/// A request of the transport.
+struct Request {
+  Operation operation = Operation::write_only;
+  wire::ib::Reth reth{};
+  wire::ib::AtomicEth atomic{};
+  Bytes payload{};
+  bool ack_req = true;
+  std::uint32_t psn = 0;
+};
+/// A Write of nothing: the one request that needs neither a receive nor memory of the peer (IBA §9.7.4.1).
+Request nothing(std::uint32_t psn);
+
+/// A connection, as far as the tester has come with it.
+struct Link {
+  unsigned number = 1;  ///< of the case
+  wire::ib::CmReq req;
+  std::optional<wire::ib::CmRep> rep;  ///< the first that came
+  std::uint64_t transaction_id = 0;
+  std::uint32_t psn = 0;    ///< of the tester's next request
+  bool ended = false;       ///< a REJ or DREP came
+  std::deque<Heard> heard;  // not taken; at most Tester::exchanges_max
+
+  std::uint32_t next_psn() {
+    const std::uint32_t now = psn;
+    psn = (psn + 1) & 0xFFFFFF;
+    return now;
+  }
+  std::uint32_t id() const { return req.local_comm_id; }
+  std::uint32_t peer_id() const { return rep ? rep->local_comm_id : 0; }
+};
+constexpr std::uint32_t psn_after(std::uint32_t psn, std::uint32_t n) { return (psn + n) & 0xFFFFFF; }
+
+class Tester {
+ public:
+  static constexpr std::size_t exchanges_max = 512;  ///< kept per case
+  static constexpr std::size_t links_max = 64;       ///< of a case
+
+  Tester(tester::PacketPeer& peer, const Settings& settings)
+      : peer_(peer), settings_(settings), rng_(settings.seed), ca_guid_(draw_guid()) {}
+
+  const Settings& settings() const { return settings_; }
+  tester::PacketPeer& peer() { return peer_; }
+  /// The tester's own address is needed before anything is sent. False: why().
+  Task<bool> bind();
+
+  /// A connection with IDs of its own and a REQ that asks for nothing unusual. At most links_max.
+  Link& link();
+  std::uint32_t draw(std::uint32_t most) { return static_cast<std::uint32_t>(rng_.next() % most); }
+  Bytes mad(const Link& link, const CmBody& body) const;
+  void send(Link& link, const CmBody& body, const Faults& faults = {});
+  void send_mad(Link& link, std::string words, ConstBytes mad, const Faults& faults = {});
+  void send_req(Link& link) { send(link, link.req); }
+  void send_rtu(Link& link);
+  void send_dreq(Link& link);
+  void send_request(Link& link, const Request& request, const Faults& faults = {});
+  /// An ACK or NAK of the tester.
+  void send_ack(Link& link, std::uint32_t psn, std::uint8_t syndrome);
+
+  /// What comes next on that connection.
+  Task<Heard> hear(Link& link, Duration patience);
+  /// The answer that is due: hear() for Settings::reply.
+  Task<Heard> answer(Link& link) { return hear(link, settings_.reply); }
+  /// What comes though nothing is due: hear() for Settings::quiet.
+  Task<Heard> rest(Link& link) { return hear(link, settings_.quiet); }
+  /// REQ and REP; the REQ goes again if it may be lost, or if the service is not there yet. False: trouble() says why.
+  Task<bool> ask(Link& link);
+  /// The same, and the RTU.
+  Task<bool> set_up(Link& link);
+  Observation trouble() const { return trouble_; }
+  bool accepted() const { return accepted_; }
+  /// Packets that came from the peer, of any kind.
+  std::uint64_t heard() const { return heard_; }
+  const std::string& why() const { return why_; }
+
+  std::vector<Exchange>& exchanges() { return exchanges_; }
+  /// Ends the connections of the case, as far as the peer takes part.
+  Task<> close();
+  void clear();
+
+ private:
+  void note(const Link& link, bool by_tester, std::string words, ConstBytes octets);
+  void put(ConstBytes packet, const Faults& faults);
+  void drain();
+  Link* owner_of(const Heard& heard);
+  void take(Link& link, Heard heard, ConstBytes octets);
+  std::uint64_t draw_guid() { return (rng_.next() & ~(std::uint64_t{3} << 56)) | std::uint64_t{2} << 56; }
+
+  tester::PacketPeer& peer_;
+  const Settings& settings_;
+  Rng rng_;
+  std::uint64_t ca_guid_;
+  std::uint32_t gsi_psn_ = 0;
+  std::optional<Address> local_;
+  std::deque<Link> links_;  // at most links_max
+  std::vector<Exchange> exchanges_;
+  Observation trouble_;
+  bool accepted_ = false;
+  std::uint64_t heard_ = 0;
+  std::string why_;
+};
+
+}  // namespace parley::conform::ibcm

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Drives one PacketMachine over UDP sockets, as MachineLoop drives a StreamMachine over TCP's: for a tester of RoCEv2 peers, which
+// has no provider and no manager.
+#pragma once
+#include <memory>
+
+#include "base/packet_port.hpp"
+#include "drivers/clock.hpp"
+#include "parley/roce_host.hpp"
+
+namespace parley::asio_driver {
+
+class PacketLoop {
+ public:
+  /// `machine` stays the caller's and outlives the loop. Errors: no_space (no descriptors).
+  static Result<std::unique_ptr<PacketLoop>> open(PacketMachine& machine, const RoceHostOptions& options = {});
+  ~PacketLoop();
+  PacketLoop(const PacketLoop&) = delete;
+  PacketLoop& operator=(const PacketLoop&) = delete;
+
+  /// A turn, and when nothing happened a sleep of at most `wait` and a turn; true if anything happened.
+  bool run_once(Duration wait);
+  Instant now() const { return clock_now(); }
+  void set_tap(PacketTap tap);
+  RoceCounters counters() const;
+
+ private:
+  struct Body;
+  explicit PacketLoop(std::unique_ptr<Body> body);
+  bool turn();
+  std::unique_ptr<Body> body_;
+};
+
+}  // namespace parley::asio_driver

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A RoCEv2 peer that does what a script says, packet by packet: ScriptedPeer's counterpart above base/packet_port.hpp. It holds
+// one address and puts octets from the BTH to the pad on the wire as they are given to it, right or wrong.
+#pragma once
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/packet_port.hpp"
+#include "tester/task.hpp"
+
+namespace parley::tester {
+
+/// A packet as it came: from the BTH to the ICRC, which was right.
+struct ReceivedPacket {
+  Instant at{};
+  Address from{};
+  Bytes octets;
+};
+
+class PacketPeer final : public PacketMachine {
+ public:
+  static constexpr std::size_t received_max = 1024;  ///< not taken; more are dropped
+  static constexpr std::size_t unsent_max = 1024;    ///< more are dropped
+
+  PacketPeer() = default;
+  PacketPeer(const PacketPeer&) = delete;
+  PacketPeer& operator=(const PacketPeer&) = delete;
+
+  /// One script at a time. It runs to its first wait at once.
+  void start(Instant now, Task<void> script);
+  bool done() const { return script_.done(); }
+  /// Drops the script at the point where it waits.
+  void stop();
+
+  // ---- for scripts ----
+  Instant now() const { return now_; }
+  /// What a script waits for; true if it came, false if `patience` ran out first.
+  class Wait {
+   public:
+    Wait(PacketPeer& peer, std::function<bool()> ready, Duration patience)
+        : peer_(peer), ready_(std::move(ready)), patience_(patience) {}
+    bool await_ready() { return ready_(); }
+    void await_suspend(std::coroutine_handle<> who) { peer_.suspend(*this, who); }
+    bool await_resume() { return ready_(); }
+
+   private:
+    friend class PacketPeer;
+    PacketPeer& peer_;
+    std::function<bool()> ready_;
+    Duration patience_;
+  };
+  Wait until(std::function<bool()> ready, Duration patience) { return Wait(*this, std::move(ready), patience); }
+  Wait sleep(Duration time) {
+    return until([] { return false; }, time);
+  }
+  /// The address that leads to `to`, which is then used; none: why().
+  Task<std::optional<Address>> bind(Address to, Duration patience);
+  /// `packet`: from the BTH to the pad.
+  void send(const PacketPath& path, ConstBytes packet);
+  bool has_packet() const { return !received_.empty(); }
+  /// has_packet().
+  ReceivedPacket take();
+  const std::string& why() const { return why_; }
+  /// What the system said of the way to the peer since the last time; empty: nothing.
+  std::string take_unreachable() { return std::exchange(unreachable_, {}); }
+
+  // ---- PacketMachine ----
+  void handle_bound(Instant now, BindId id, const Address& local) override;
+  void handle_bind_failed(Instant now, BindId id, const Error& why, const Address& local) override;
+  void handle_packet(Instant now, const PacketPath& from, ConstBytes packet) override;
+  void handle_unreachable(Instant now, const PacketPath& path, std::error_code why) override;
+  void handle_deadline(Instant now) override { advance(now); }
+  bool poll_command(PacketCommand& out) override;
+  std::size_t poll_packet(Instant now, PacketPath& to, MutBytes out) override;
+  Instant next_deadline() const override { return wait_ ? wait_->deadline : never; }
+
+ private:
+  struct Suspended {
+    Wait* wait = nullptr;
+    std::coroutine_handle<> who;
+    Instant deadline = never;
+  };
+  struct Unsent {
+    PacketPath path;
+    Bytes octets;
+  };
+  void suspend(Wait& wait, std::coroutine_handle<> who);
+  void advance(Instant now);
+
+  Instant now_{};
+  Task<void> script_;
+  std::optional<Suspended> wait_;
+  std::deque<ReceivedPacket> received_;  // at most received_max
+  std::deque<Unsent> unsent_;            // at most unsent_max
+  std::deque<PacketCommand> commands_;   // one for each bind()
+  BindId serial_ = 0;
+  std::optional<Address> local_;
+  bool bind_failed_ = false;
+  std::string why_, unreachable_;
+};
+
+}  // namespace parley::tester

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What `parley conform` prints and writes, whatever protocol the cases are of; and which cases are chosen.
+#pragma once
+#include <memory>
+#include <regex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/command.hpp"
+#include "tools/conform/conform.hpp"
+#include "tools/junit.hpp"
+#include "tools/report.hpp"
+#include "tools/sim/sim_files.hpp"
+
+namespace parley::tools {
+
+/// The words of a table of cases: "mpa", "iwarp".
+struct ConformTable {
+  std::string_view protocol, transport;
+  /// "parley conform mpa responder"
+  std::string command;
+  /// Of JUnit's class names and suites: "conform.mpa.responder".
+  std::string class_name;
+};
+
+/// --only: names separated by commas, or a regular expression that is found in the name.
+class Only {
+ public:
+  /// `names` are those of the cases. Errors: usage.
+  static Or<Only> parse(const std::string& text, const std::vector<std::string_view>& names);
+  bool has(std::string_view name) const;
+
+ private:
+  // The parser of expressions recurses over the text and into each group. All cases by name are some 3,000 octets.
+  static constexpr std::size_t octets_max = 10'000, expression_octets_max = 1000;
+  static constexpr std::ptrdiff_t groups_max = 100;
+#ifdef __GLIBCXX__
+  // Without it, the time to find "(a*)*b" doubles with each octet of the name.
+  static constexpr auto flavour = std::regex::extended | std::regex_constants::__polynomial;
+#else
+  static constexpr auto flavour = std::regex::extended;
+#endif
+  bool all_ = true;
+  std::vector<std::regex> patterns_;
+};
+
+Json case_json(const ConformTable& table, const conform::Case& c);
+Json result_json(const ConformTable& table, const conform::Result& r);
+JunitCase junit_case(const ConformTable& table, const conform::Result& r, bool strict);
+/// A line and an object of --list.
+void list_case(const ConformTable& table, const conform::Case& c, bool live, Output& out);
+/// A line of the text: verdict, row, name and what was observed.
+std::string conform_line(const conform::Result& result, bool strict, std::size_t columns);
+/// The object `summary`.
+Json summary_json(const ConformTable& table, conform::Iut iut, const conform::Tally& t, bool interrupted,
+                  const draw::Provenance& provenance);
+
+/// The reports, which are proven writable before the first case.
+struct ConformOutputs {
+  std::unique_ptr<OutputFile> junit, html, markdown;
+
+  /// Errors: usage, environment.
+  static Or<ConformOutputs> open(const ConformArgs& args);
+  /// Errors: environment.
+  Or<void> write(const ConformTable& table, const conform::ReportHead& head, conform::Iut iut,
+                 const std::vector<conform::Result>& results) const;
+};
+
+/// For the options that the commands share.
+void add_conform_options(Command sub, ConformArgs& args, Context& context);
+/// `parley conform ibcm`.
+void register_conform_ibcm(Command conform, Context& context);
+
+}  // namespace parley::tools
