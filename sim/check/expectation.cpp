@@ -15,8 +15,8 @@ std::string lacks_establishment(const End* end, std::string_view name, Closer cl
   if (!end->transfers_done) return fmt::format("{} has not transferred everything ({})", name, outcome_text(end));
   if (closer == Closer::nobody) return end->over() ? fmt::format("{}: {}", name, outcome_text(end)) : "";
   if (!end->over()) return fmt::format("{} was not closed", name);
-  // Once everything was done, a crash or a lost FIN takes nothing away.
-  if (end->crashed || (touched && end->failed_in_close())) return {};
+  // Once everything was done, a crash, a lost FIN or an early DREQ takes nothing away.
+  if (end->crashed || end->left_when_done() || (touched && end->failed_in_close())) return {};
   if (!end->graceful()) return fmt::format("{}: {}", name, outcome_text(end));
   return {};
 }
@@ -67,7 +67,7 @@ std::string outcome_text(const End* end) {
   if (const ToldEvent* e = end->find(Told::failed)) return "failed: " + e->words;
   if (end->refused) return "rejected: by its user";
   const ToldEvent* cut = end->find(Told::disconnected);
-  if (end->established() && (cut == nullptr || cut->graceful)) return "established";
+  if (end->established() && (cut == nullptr || cut->graceful || end->left_when_done())) return "established";
   if (cut != nullptr) return "failed: " + cut->words;
   return end->dropped ? "given up" : "unknown";
 }

@@ -11,6 +11,16 @@ Address plain(Address address) {
   return address;
 }
 
+/// Ports as the workload knows them: those of the request, where the capture has it.
+std::pair<Address, Address> stream_of(const capture::ConnectionReport& report) {
+  Address initiator = report.initiator, responder = report.responder;
+  if (report.ib) {
+    initiator.port = report.ib->source_port;
+    responder.port = static_cast<std::uint16_t>(report.ib->service_id.value_or(0));
+  }
+  return WireCheck::name(initiator, responder);
+}
+
 }  // namespace
 
 std::pair<Address, Address> WireCheck::name(const Address& a, const Address& b) {
@@ -40,12 +50,13 @@ bool WireCheck::is_one_of(const std::set<Address>& ends, const Address& end) {
 
 void WireCheck::judge_connection(const std::string& host, const capture::ConnectionReport& report, const Labels& labels,
                                  std::set<std::string>& said, Judge& judge) const {
-  const auto stream = name(report.initiator, report.responder);
+  const auto stream = stream_of(report);
   if (corrupted_.contains(stream)) return;
   const auto label = labels.find(stream);
-  const std::string connection =
-      label != labels.end() ? label->second
-                            : fmt::format("{} > {}", report.initiator.to_string(), report.responder.to_string());
+  const std::string connection = label != labels.end()
+                                     ? label->second
+                                     : fmt::format("{} > {}", report.end_text(capture::Side::initiator),
+                                                   report.end_text(capture::Side::responder));
   for (const capture::Finding& finding : report.findings) {
     if (finding.severity != capture::Severity::error) continue;
     if (finding.side != capture::Side::responder && is_one_of(options_.quirky, report.initiator)) continue;

@@ -350,6 +350,7 @@ std::unique_ptr<RoceProvider> make_roce_provider(const RoceProviderOptions& opti
   nic::roce::DeviceOptions nic;
   nic.port_mtu = options.mtu;
   nic.seed = options.seed;
+  nic.address_base = options.address_base;
   nic.first_qpn = nic.first_srqn = 0;  // one of many hosts at an address may have gone before
   auto device = nic::roce::make_device(nic);
   PARLEY_ASSERT(agent.has_value() && device.has_value());
