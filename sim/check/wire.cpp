@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace parley::sim::check {
 namespace {
 
@@ -40,6 +42,23 @@ void WireCheck::frame(const std::string& host, const TapFrame& frame) {
   capture.analyzer.push(packet);
 }
 
+void WireCheck::crashed(Address address, Instant at) {
+  address.port = 0;
+  crashes_.emplace(plain(address), at);
+}
+
+bool WireCheck::spans_a_crash(const capture::ConnectionReport& report) const {
+  if (!report.ib) return false;
+  for (const Address& end : {report.initiator, report.responder}) {
+    const auto [from, to] = crashes_.equal_range(plain(end));
+    if (std::any_of(from, to, [&](const auto& crash) {
+          return crash.second >= report.first_at && crash.second <= report.last_at;
+        }))
+      return true;
+  }
+  return false;
+}
+
 void WireCheck::corrupted(const Address& a, const Address& b) { corrupted_.insert(name(a, b)); }
 
 bool WireCheck::is_one_of(const std::set<Address>& ends, const Address& end) {
@@ -51,7 +70,7 @@ bool WireCheck::is_one_of(const std::set<Address>& ends, const Address& end) {
 void WireCheck::judge_connection(const std::string& host, const capture::ConnectionReport& report, const Labels& labels,
                                  std::set<std::string>& said, Judge& judge) const {
   const auto stream = stream_of(report);
-  if (corrupted_.contains(stream)) return;
+  if (corrupted_.contains(stream) || spans_a_crash(report)) return;
   const auto label = labels.find(stream);
   const std::string connection = label != labels.end()
                                      ? label->second

@@ -142,11 +142,10 @@ std::string cm_detail(const wire::ib::CmMessage& message) {
 /// The packet may be cut: its first octets are enough, but for a message of the CM.
 void take_apart_udp(ConstBytes datagram, FrameHeaders& h) {
   Reader r(datagram);
-  const std::uint16_t from = r.be16(), to = r.be16(), length = r.be16();
+  r.skip(2);
+  const std::uint16_t to = r.be16(), length = r.be16();
   r.skip(2);
   if (!r.ok()) return;
-  h.text = "UDP";
-  h.detail = fmt::format("{} > {}", from, to);
   const ConstBytes packet = datagram.subspan(udp_size);
   const auto bth = wire::ib::Bth::parse(packet);
   if (to != PARLEY_ROCE_UDP_PORT || !bth) return;
@@ -178,10 +177,10 @@ void take_apart_udp(ConstBytes datagram, FrameHeaders& h) {
 void take_apart_icmp(ConstBytes icmp, bool v6, FrameHeaders& h) {
   Reader r(icmp);
   const std::uint8_t type = r.u8(), code = r.u8();
-  if (!r.ok()) return;
-  h.text = v6 ? "ICMPv6" : "ICMP";
   const bool closed = v6 ? type == 1 && code == 4 : type == 3 && code == 3;  // RFC 4443 §3.1, RFC 792
-  h.detail = closed ? "port unreachable" : fmt::format("type {}, code {}", type, code);
+  if (!r.ok() || !closed) return;
+  h.text = v6 ? "ICMPv6" : "ICMP";
+  h.detail = "port unreachable";
 }
 
 void roce_fields(ConstBytes datagram, Fields& out) {

@@ -49,6 +49,18 @@ void RunWatch::touched(const TapFrame& frame) {
   if (frame.changes_stream) wire_.corrupted(view.tcp.source, view.tcp.destination);
 }
 
+void RunWatch::crashed(Instant at, NodeId node) {
+  wire_.restarted(world_.node_name(node));
+  for (std::size_t i = 0; i < world_.host_count(); ++i) {
+    const Host& host = world_.host(i);
+    if (host.id() != node) continue;
+    for (std::uint16_t nic = 0; nic < host.nic_count(); ++nic)
+      for (const Address& own :
+           {host.address(Address::Family::v4, nic), host.address(Address::Family::v6, nic), host.link_local(nic)})
+        wire_.crashed(own, at);
+  }
+}
+
 void RunWatch::on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) {
   if (next_ != nullptr) next_->on_note(at, host, kind, text);
   if (kind == NoteKind::restless) return;  // no fault excuses a host that spins
@@ -57,7 +69,7 @@ void RunWatch::on_note(Instant at, NodeId host, NoteKind kind, std::string_view 
   ++faults_;
   if (host < world_.node_count() && !world_.is_switch(host)) {
     workload_.touch_host(world_.node_name(host));
-    if (kind == NoteKind::crashed) wire_.restarted(world_.node_name(host));
+    if (kind == NoteKind::crashed) crashed(at, host);
   }
 }
 

@@ -185,6 +185,8 @@ void TransferEnd::advance_sends(Instant now) {
 
 void TransferEnd::advance_writes(Instant now) {
   if (!initiator() || !peer_known_ || confirmed_ != batch_end_ || posted_ == plan_.messages) return;
+  // RoCE: the peer's answer may come before the acknowledgment of the batch, which still fills the queue.
+  if (plan_.roce && !control_wrs_.empty()) return;
   const std::uint64_t until = std::min<std::uint64_t>(posted_ + window_, plan_.messages);
   for (; posted_ < until; ++posted_) {
     const std::size_t at = slot_octets_ * static_cast<std::size_t>(posted_ % window_);

@@ -98,10 +98,10 @@ TEST_P(SimHca, LearnsAtOnceThatNobodyHasThePort) {
   p.connect();
   ASSERT_TRUE(p.cable.run_until([&] { return p.failed(); }, 10ms));
   const auto& why = p.a().last<cm::ConnectFailed>()->why;
-  EXPECT_EQ(why.code, std::make_error_code(std::errc::connection_refused));
+  EXPECT_EQ(why.code, make_error_code(Errc::refused));
   EXPECT_EQ(why.received, "ICMP: nothing receives UDP port 4791 there");
   EXPECT_TRUE(p.cable.discards.empty());
-  EXPECT_EQ(p.sent(wire::PacketCargo::rocev2), 1U);
+  EXPECT_EQ(p.sent(wire::PacketCargo::rocev2), 2U) << "the REQ, and a REJ of who waits no longer";
 }
 
 TEST(SimHost, AnswersRoceToAHostOfIwarpByPortUnreachable) {
@@ -121,7 +121,7 @@ TEST(SimHost, TellsTheHcaThatAPeerCannotBeFound) {
   p.cable.start();
   p.connect();
   ASSERT_TRUE(p.cable.run_until([&] { return p.failed(); }, 5s));
-  EXPECT_EQ(p.a().last<cm::ConnectFailed>()->why.code, std::make_error_code(std::errc::host_unreachable));
+  EXPECT_EQ(p.a().last<cm::ConnectFailed>()->why.code, make_error_code(Errc::unreachable));
   EXPECT_EQ(p.cable.engine.now().time_since_epoch(), 3s) << "three requests, a second each";
 }
 

@@ -60,11 +60,11 @@ TEST(ScenarioRoce, IsReadAndWritten) {
 
 TEST(ScenarioRoce, HasNoMpa) {
   EXPECT_THAT(refusals(std::string(good_roce) + "[connect.mpa]\nrtr = \"read\"\n"),
-              ElementsAre(HasSubstr("x.toml:17:1: mpa: RoCE has no MPA")));
+              ElementsAre(HasSubstr("x.toml:17:10: mpa: RoCE has no MPA")));
   EXPECT_THAT(refusals(std::string(good_roce) + "[connect.mpa]\n"), ElementsAre(HasSubstr("RoCE has no MPA")))
       << "an empty table too";
   EXPECT_THAT(refusals_with("private_data = 196", "[listen.mpa]\nrevision = 1"),
-              ElementsAre(HasSubstr("x.toml:12:1: mpa: RoCE has no MPA")));
+              ElementsAre(HasSubstr("x.toml:12:9: mpa: RoCE has no MPA")));
   auto made = *parse_scenario(good_roce, "x.toml");
   made.connects[0].mpa.markers = true;
   ASSERT_EQ(check_scenario(made).size(), 1U);
@@ -95,8 +95,7 @@ TEST(ScenarioRoce, HasLimitsOfItsOwn) {
   EXPECT_THAT(refusals_with("private_data = 196", "private_data = 197"),
               ElementsAre(HasSubstr("197 octets, at most 196 fit into a REP")));
   EXPECT_THAT(refusals_with("private_data = 196", "reject = true\nprivate_data = 149"),
-              ElementsAre(HasSubstr("149 octets, at most 148 fit into a REJ"), testing::_))
-      << "and nobody expects to be rejected";
+              ElementsAre(HasSubstr("149 octets, at most 148 fit into a REJ")));
   EXPECT_THAT(refusals_with("private_data = 56", "ord = 129"), ElementsAre(HasSubstr("ord: RoCE takes 0..128")));
   EXPECT_THAT(refusals_with("ends = [\"a\", \"b\"]", "ends = [\"a\", \"b\"]\nmtu = 1119"),
               ElementsAre(HasSubstr("need an MTU of 1120"), HasSubstr("need an MTU of 1120")));
@@ -124,9 +123,7 @@ TEST(ScenarioRoce, LaddersNameMessagesAndPackets) {
   EXPECT_THAT(report.violations, IsEmpty());
   const draw::Ladder drawn = ladder.finish(&report);
   std::vector<std::string> names;
-  for (const auto& row : drawn.rows)
-    if (row.text.find("ARP") == std::string::npos && row.text.find("ND ") == std::string::npos)
-      names.push_back(row.text);
+  for (const auto& row : drawn.rows) names.push_back(row.text);
   EXPECT_THAT(names, testing::IsSupersetOf({"REQ", "REP", "RTU", "RC SEND Only", "DREQ", "DREP"}));
   const auto req = std::find_if(drawn.rows.begin(), drawn.rows.end(), [](const auto& r) { return r.text == "REQ"; });
   EXPECT_THAT(req->detail, HasSubstr("to tcp:7471"));
