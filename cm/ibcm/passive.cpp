@@ -268,6 +268,9 @@ Result<void> Agent::Body::reject(Instant now, ConnectionId id, const RejectParam
   m.info_length = static_cast<std::uint8_t>(p.info.size());
   if (!fill(m.info, p.info)) return too_long(p.info.size(), m.info.size());
   if (!fill(m.private_data, p.private_data)) return too_long(p.private_data.size(), m.private_data.size());
+  // Who was asked to wait repeats its REQ only behind that, and shall get the same answer then (IBA §12.9).
+  if (c->state == State::mra_req_sent && options_.mra_timeout)
+    c->timewait = 2 * c->timewait + wire::ib::timeout_of(*options_.mra_timeout);
   answer(*c, octets_of(c->tid, m));
   if (sent_rep)
     enter_timewait(now, *c);

@@ -29,6 +29,9 @@ struct RoceProviderOptions {
   Duration linger = std::chrono::seconds(5);
   /// Names this host to its peers (IBA §12.6.5, Local CA GUID) and seeds its numbers. 0: the driver draws them.
   std::uint64_t ca_guid = 0, seed = 0;
+  /// If not 0: the address of the first registered region. Regions follow one another from there, so that what goes over the
+  /// wire does not depend on where memory lies. 0: addresses are those of the memory, as in verbs.
+  std::uint64_t address_base = 0;
   /// Gets what the connections do, step by step (parley/trace.hpp); not owned, and must outlive the provider. Null: nobody.
   trace::Sink* trace = nullptr;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A network in virtual time: hosts with a software RNIC, switches, full-duplex links, faults, and a tap at every link
+// A network in virtual time: hosts with a software RNIC or RoCE HCA, switches, full-duplex links, faults, and a tap at every link
 // end. A run is a pure function of (commit, topology, calls, seed): no clock, socket, thread or global is involved, and
 // two worlds in one process do not touch. What is modelled and what is not: docs/simulator.md.
 #pragma once
@@ -15,6 +15,7 @@
 #include "parley/cm.hpp"
 #include "parley/iwarp.hpp"
 #include "parley/ratio.hpp"
+#include "parley/roce_options.hpp"
 
 namespace parley {
 class Rng;
@@ -78,6 +79,7 @@ class App {
 /// What speaks RDMA behind a NIC.
 enum class NicEngine : std::uint8_t {
   iwarp,  ///< the host's software RNIC uses it
+  roce,   ///< the host's software HCA does: RoCEv2
   none,   ///< plain Ethernet: no connection uses it, and a SYN that comes in is reset
 };
 std::string_view to_string(NicEngine engine);
@@ -90,10 +92,14 @@ struct NicOptions {
   bool operator==(const NicOptions&) const = default;
 };
 
-/// A host is an IP stack with a list of NICs.
+/// A host is an IP stack with a list of NICs, of which all that speak RDMA have one engine.
 struct HostOptions {
   TcpOptions tcp{};
   cm::IwarpProviderOptions rnic{};
+  /// Of a host with a RoCE engine; the host draws ca_guid and seed.
+  cm::RoceProviderOptions hca{};
+  /// Of the NICs that links make; those of `nics` have their own.
+  NicEngine engine = NicEngine::iwarp;
   cm::ManagerOptions manager{.endpoints_max = cm::endpoints_default};
   bool ipv6 = true;
   /// Neighbours are learnt from announcements too (arp_accept of Linux, RFC 9131), so that a host on a large segment
@@ -125,10 +131,12 @@ class Host {
   virtual Address address(Address::Family family = Address::Family::v4, std::uint16_t nic = 0) const = 0;
   virtual Address link_local(std::uint16_t nic = 0) const = 0;
 
-  /// The software RNIC of the present incarnation. Not to be used while the host is down.
+  /// The software RNIC or HCA of the present incarnation. Not to be used while the host is down.
   virtual cm::Manager& cm() = 0;
   virtual Device& device() = 0;
-  virtual cm::IwarpProvider& provider() = 0;
+  virtual cm::IwarpProvider& provider() = 0;  ///< not of a host with RoCE
+  /// Endpoints that hold memory now.
+  virtual std::size_t endpoint_count() const = 0;
   /// Another machine in place of the RNIC (a raw peer, a plain TCP program). Before the first step; not owned. Then
   /// cm() and device() may not be used.
   virtual void set_machine(StreamMachine* machine) = 0;

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "parley/wire/mpa.h"
 
 namespace parley::sim::check {
@@ -30,15 +32,27 @@ class Compare {
     depth(at, "responder", b.ord, "initiator", a.ird);
   }
 
-  void private_data(const End& i, const End& r) {
-    if (r.private_data_got != i.private_data_given)
-      add(r.told.front().at, "the responder got other private data than the Request was given", "RFC 5044 §7.1.1");
+  /// Of RoCE: what each end has of its queue pair, and what it knows of the other's.
+  void queue_pairs(const End& i, const End& r) {
+    const ib::Parameters &a = *i.ib, &b = *r.ib;
+    const Instant at = r.find(Told::established)->at;
+    equal(at, "the responder's queue pair", a.remote_qp_num, b.qp_num, "IBA §12.6.8");
+    equal(at, "the initiator's queue pair", a.qp_num, b.remote_qp_num, "IBA §12.6.8");
+    equal(at, "the path MTU", static_cast<int>(a.path_mtu), static_cast<int>(b.path_mtu), "IBA §12.6.5");
+    if (a.sgid != b.dgid || a.dgid != b.sgid) add(at, "the ends differ in their GIDs", "IBA §12.6.5");
+    depth(at, "initiator", i.parameters.ord, "responder", r.parameters.ird, "IBA §12.7.29");
+    depth(at, "responder", r.parameters.ord, "initiator", i.parameters.ird, "IBA §12.7.30");
+  }
+
+  void private_data(const End& i, const End& r, bool padded) {
+    const std::string_view rule = padded ? "IBA §12.6.5" : "RFC 5044 §7.1.1";
+    if (!same(r.private_data_got, i.private_data_given, padded))
+      add(r.told.front().at, "the responder got other private data than the Request was given", rule);
     const ToldEvent* up = i.find(Told::established);
     const ToldEvent* no = i.find(Told::rejected);
     if ((up != nullptr && r.accepted) || (no != nullptr && r.refused)) {
-      if (i.private_data_got != r.private_data_given)
-        add((up != nullptr ? up : no)->at, "the initiator got other private data than the Reply was given",
-            "RFC 5044 §7.1.1");
+      if (!same(i.private_data_got, r.private_data_given, padded))
+        add((up != nullptr ? up : no)->at, "the initiator got other private data than the Reply was given", rule);
     }
   }
 
@@ -58,9 +72,17 @@ class Compare {
     if ((a.revision >= 2 || confirmed) && a.rtr != b.rtr)
       equal(at, "the RTR", mpa::to_string(a.rtr), mpa::to_string(b.rtr), "RFC 6581 §9.2");
   }
-  void depth(Instant at, std::string_view from, std::uint16_t ord, std::string_view to, std::uint16_t ird) {
+  void depth(Instant at, std::string_view from, std::uint16_t ord, std::string_view to, std::uint16_t ird,
+             std::string_view rule = "RFC 6581 §9.1") {
     if (ord == mpa::depth_not_negotiated || ird == mpa::depth_not_negotiated || ord <= ird) return;
-    add(at, fmt::format("the {}'s ORD {} is above the {}'s IRD {}", from, ord, to, ird), "RFC 6581 §9.1");
+    add(at, fmt::format("the {}'s ORD {} is above the {}'s IRD {}", from, ord, to, ird), rule);
+  }
+  /// InfiniBand's messages have no length of the private data: what was not given is zeros.
+  static bool same(const Bytes& got, const Bytes& given, bool padded) {
+    if (!padded) return got == given;
+    return got.size() >= given.size() && std::equal(given.begin(), given.end(), got.begin()) &&
+           std::all_of(got.begin() + static_cast<std::ptrdiff_t>(given.size()), got.end(),
+                       [](std::uint8_t octet) { return octet == 0; });
   }
 
   const Attempt& attempt_;
@@ -89,7 +111,7 @@ void check_graceful(const End& end, const End* other, std::string_view name, std
   if (!end.graceful() || (other != nullptr && (other->graceful() || other->crashed || other->dropped))) return;
   if (other != nullptr && !other->over()) return;  // said by check_alone, or not reported yet
   // An end that waits for a FIN no longer than its linger cannot know that the other has sent one (the two generals).
-  if (other != nullptr && other->failed_in_close()) return;
+  if (other != nullptr && (other->failed_in_close() || other->left_when_done())) return;
   compare.add(end.find(Told::disconnected)->at,
               fmt::format("{} was told of a graceful end, but {} {}", name, other_name, ending(other)),
               "RFC 5044 §7.2");
@@ -103,8 +125,13 @@ void check_agreement(const Attempt& attempt, bool ended, Instant now, Judge& jud
   const End* r = attempt.responder();
   const bool quirky = i.quirky || (r != nullptr && r->quirky);
   if (r != nullptr && !quirky && !attempt.corrupted) {
-    if (i.established() && r->established()) compare.parameters(i, *r);
-    compare.private_data(i, *r);
+    if (i.established() && r->established()) {
+      if (i.ib && r->ib)
+        compare.queue_pairs(i, *r);
+      else
+        compare.parameters(i, *r);
+    }
+    compare.private_data(i, *r, attempt.roce);
   }
   if (!ended) return;
   if (i.established() && r == nullptr && !attempt.corrupted && !quirky)

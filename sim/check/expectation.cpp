@@ -9,14 +9,16 @@ namespace {
 constexpr std::string_view expectation_checker = "expectation";
 
 /// Empty if this end was up, transferred everything and ended as asked; else what is missing.
-std::string lacks_establishment(const End* end, std::string_view name, Closer closer, bool touched) {
+std::string lacks_establishment(const End* end, std::string_view name, Closer closer, bool touched, bool roce) {
   if (end == nullptr) return fmt::format("{} never heard of it", name);
   if (!end->established()) return fmt::format("{}: {}", name, outcome_text(end));
   if (!end->transfers_done) return fmt::format("{} has not transferred everything ({})", name, outcome_text(end));
   if (closer == Closer::nobody) return end->over() ? fmt::format("{}: {}", name, outcome_text(end)) : "";
   if (!end->over()) return fmt::format("{} was not closed", name);
-  // Once everything was done, a crash or a lost FIN takes nothing away.
-  if (end->crashed || (touched && end->failed_in_close())) return {};
+  // Once everything was done, a crash, a lost FIN or an early DREQ takes nothing away.
+  if (end->crashed || end->left_when_done() || (touched && end->failed_in_close())) return {};
+  // RoCE: nobody is left to acknowledge its last message.
+  if (touched && roce) return {};
   if (!end->graceful()) return fmt::format("{}: {}", name, outcome_text(end));
   return {};
 }
@@ -28,8 +30,12 @@ std::string came_late(const End& end, std::string_view name, Duration longest) {
 }
 
 std::string lacks_establishment(const Attempt& attempt, const ScenarioConnect& wanted) {
-  std::string wrong = lacks_establishment(&attempt.initiator, "the initiator", wanted.closer, attempt.touched);
-  if (wrong.empty()) wrong = lacks_establishment(attempt.responder(), "the responder", wanted.closer, attempt.touched);
+  const End &i = attempt.initiator, *r = attempt.responder();
+  std::string wrong = lacks_establishment(&i, "the initiator", wanted.closer, attempt.touched, attempt.roce);
+  // RoCE: a host that crashed and is back answers the DREQ of a connection that it no longer knows.
+  const bool forgotten = attempt.roce && r != nullptr && r->crashed;
+  if (wrong.empty() && !forgotten)
+    wrong = lacks_establishment(r, "the responder", wanted.closer, attempt.touched, attempt.roce);
   if (wrong.empty()) wrong = came_late(attempt.initiator, "the initiator", wanted.established_within);
   if (wrong.empty()) wrong = came_late(*attempt.responder(), "the responder", wanted.established_within);
   return wrong;
@@ -67,7 +73,7 @@ std::string outcome_text(const End* end) {
   if (const ToldEvent* e = end->find(Told::failed)) return "failed: " + e->words;
   if (end->refused) return "rejected: by its user";
   const ToldEvent* cut = end->find(Told::disconnected);
-  if (end->established() && (cut == nullptr || cut->graceful)) return "established";
+  if (end->established() && (cut == nullptr || cut->graceful || end->left_when_done())) return "established";
   if (cut != nullptr) return "failed: " + cut->words;
   return end->dropped ? "given up" : "unknown";
 }

@@ -23,6 +23,7 @@ struct ToldEvent {
   bool graceful = false;  ///< disconnected
   bool has_code = false;  ///< the failure carries an error code
   bool in_close = false;  ///< it happened while the connection was being closed (cm::step::closing)
+  bool hung_up = false;   ///< RoCE: the peer disconnected while requests of this end were not complete
   std::string words;      ///< the failure as text
 };
 
@@ -33,7 +34,8 @@ struct End {
   std::uint32_t incarnation = 0;
   Address local{}, peer{};
   std::vector<ToldEvent> told;
-  mpa::Parameters parameters{};  ///< of Established
+  mpa::Parameters parameters{};        ///< of Established; of RoCE only the depths
+  std::optional<ib::Parameters> ib{};  ///< of RoCE
   Bytes private_data_given, private_data_got;
   bool accepted = false, refused = false;  ///< responder: what its user decided
   bool asked_to_close = false;             ///< its user called disconnect()
@@ -63,6 +65,11 @@ struct End {
     const ToldEvent* end = find(Told::disconnected);
     return end != nullptr && !end->graceful && end->in_close;
   }
+  /// RoCE: the peer had everything and left before the last acknowledgments, or a credit that nobody needs, had passed.
+  bool left_when_done() const {
+    const ToldEvent* end = find(Told::disconnected);
+    return end != nullptr && end->hung_up && transfers_done;
+  }
   bool graceful() const {
     const ToldEvent* end = find(Told::disconnected);
     return end != nullptr && end->graceful;
@@ -84,6 +91,7 @@ struct Attempt {
   bool touched = false;    ///< a fault touched a frame of it, or a host under it
   Instant touched_at{};    ///< the last time
   bool corrupted = false;  ///< a fault changed what MPA sees
+  bool roce = false;       ///< between two hosts with RoCE
 
   const End* responder() const { return responders.empty() ? nullptr : responders.back().get(); }
 };

@@ -3,12 +3,24 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace parley::sim::check {
 namespace {
 
 Address plain(Address address) {
   address.scope_id = 0;
   return address;
+}
+
+/// Ports as the workload knows them: those of the request, where the capture has it.
+std::pair<Address, Address> stream_of(const capture::ConnectionReport& report) {
+  Address initiator = report.initiator, responder = report.responder;
+  if (report.ib) {
+    initiator.port = report.ib->source_port;
+    responder.port = static_cast<std::uint16_t>(report.ib->service_id.value_or(0));
+  }
+  return WireCheck::name(initiator, responder);
 }
 
 }  // namespace
@@ -30,6 +42,23 @@ void WireCheck::frame(const std::string& host, const TapFrame& frame) {
   capture.analyzer.push(packet);
 }
 
+void WireCheck::crashed(Address address, Instant at) {
+  address.port = 0;
+  crashes_.emplace(plain(address), at);
+}
+
+bool WireCheck::spans_a_crash(const capture::ConnectionReport& report) const {
+  if (!report.ib) return false;
+  for (const Address& end : {report.initiator, report.responder}) {
+    const auto [from, to] = crashes_.equal_range(plain(end));
+    if (std::any_of(from, to, [&](const auto& crash) {
+          return crash.second >= report.first_at && crash.second <= report.last_at;
+        }))
+      return true;
+  }
+  return false;
+}
+
 void WireCheck::corrupted(const Address& a, const Address& b) { corrupted_.insert(name(a, b)); }
 
 bool WireCheck::is_one_of(const std::set<Address>& ends, const Address& end) {
@@ -40,12 +69,13 @@ bool WireCheck::is_one_of(const std::set<Address>& ends, const Address& end) {
 
 void WireCheck::judge_connection(const std::string& host, const capture::ConnectionReport& report, const Labels& labels,
                                  std::set<std::string>& said, Judge& judge) const {
-  const auto stream = name(report.initiator, report.responder);
-  if (corrupted_.contains(stream)) return;
+  const auto stream = stream_of(report);
+  if (corrupted_.contains(stream) || spans_a_crash(report)) return;
   const auto label = labels.find(stream);
-  const std::string connection =
-      label != labels.end() ? label->second
-                            : fmt::format("{} > {}", report.initiator.to_string(), report.responder.to_string());
+  const std::string connection = label != labels.end()
+                                     ? label->second
+                                     : fmt::format("{} > {}", report.end_text(capture::Side::initiator),
+                                                   report.end_text(capture::Side::responder));
   for (const capture::Finding& finding : report.findings) {
     if (finding.severity != capture::Severity::error) continue;
     if (finding.side != capture::Side::responder && is_one_of(options_.quirky, report.initiator)) continue;

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -18,10 +19,14 @@ constexpr std::uint32_t event_bits = 3;
 
 // Regions begin here and not at their addresses, so that no octet on the wire depends on where memory lies.
 constexpr std::uint64_t default_offset_base = 0x1000'0000;
+constexpr std::uint64_t guid_base = 0x0200'00FF'FE00'0001;  // as of a MAC address, locally administered
 
 }  // namespace
 
-std::string_view to_string(NicEngine engine) { return engine == NicEngine::iwarp ? "iwarp" : "none"; }
+std::string_view to_string(NicEngine engine) {
+  constexpr std::array<std::string_view, 3> words{"iwarp", "roce", "none"};
+  return words[static_cast<std::size_t>(engine)];
+}
 
 std::unique_ptr<HostNode> make_host(Engine& engine, NodeId id, std::uint32_t number, std::string name,
                                     const HostOptions& options, Rng rng) {
@@ -31,6 +36,7 @@ std::unique_ptr<HostNode> make_host(Engine& engine, NodeId id, std::uint32_t num
 SimHost::SimHost(Engine& engine, NodeId id, std::uint32_t number, std::string name, const HostOptions& options, Rng rng)
     : engine_(engine), id_(id), number_(number), name_(std::move(name)), options_(options), rng_(rng) {
   if (options_.rnic.tagged_offset_base == 0) options_.rnic.tagged_offset_base = default_offset_base;
+  if (options_.hca.address_base == 0) options_.hca.address_base = default_offset_base;
   for (const NicOptions& nic : options_.nics) add_nic(nic);
   if (options_.manager.seed == 0) options_.manager.seed = Rng(rng_).next();  // of a copy: no other draw changes
   power_up();
@@ -38,10 +44,23 @@ SimHost::SimHost(Engine& engine, NodeId id, std::uint32_t number, std::string na
 
 SimHost::~SimHost() = default;
 
+// One engine speaks behind all NICs that have one.
+NicEngine SimHost::engine() const {
+  for (const NicOptions& nic : options_.nics)
+    if (nic.engine != NicEngine::none) return nic.engine;
+  return options_.nics.empty() ? options_.engine : NicEngine::iwarp;
+}
+
 void SimHost::power_up() {
   stack_ = std::make_unique<Stack>(rng_);
   ip_id_ = static_cast<std::uint16_t>(rng_.next() >> 48);
-  if (given_ == nullptr) {
+  if (given_ == nullptr && engine() == NicEngine::roce) {
+    cm::RoceProviderOptions options = options_.hca;
+    options.ca_guid = guid_base + number_;
+    options.seed = rng_.next() | 1;  // other numbers than before a restart
+    hca_ = cm::make_roce_provider(options);
+    manager_ = std::make_unique<cm::Manager>(*hca_, options_.manager);
+  } else if (given_ == nullptr) {
     provider_ = cm::make_iwarp_provider(options_.rnic);
     manager_ = std::make_unique<cm::Manager>(*provider_, options_.manager);
     machine_ = provider_.get();
@@ -84,7 +103,7 @@ Checked<std::uint16_t> SimHost::free_nic(std::string_view name) const {
 }
 
 void SimHost::attach(std::uint16_t nic, LinkPort& link) {
-  if (nic == nics_.size()) add_nic({.name = fmt::format("p{}", nic + 1)});
+  if (nic == nics_.size()) add_nic({.name = fmt::format("p{}", nic + 1), .engine = options_.engine});
   nics_[nic].link = &link;
 }
 
@@ -99,7 +118,7 @@ cm::Manager& SimHost::cm() {
 }
 
 Device& SimHost::device() {
-  PARLEY_ASSERT(provider_ != nullptr);
+  PARLEY_ASSERT(manager_ != nullptr);
   kick();
   return manager_->device();
 }
@@ -110,10 +129,15 @@ cm::IwarpProvider& SimHost::provider() {
   return *provider_;
 }
 
+std::size_t SimHost::endpoint_count() const {
+  return provider_ != nullptr ? provider_->endpoint_count() : hca_ != nullptr ? hca_->endpoint_count() : 0;
+}
+
 void SimHost::set_machine(StreamMachine* machine) {
   given_ = machine;
   manager_.reset();
   provider_.reset();
+  hca_.reset();
   if (up_) power_up();
 }
 
@@ -191,6 +215,9 @@ void SimHost::crash() {
   machine_ = nullptr;
   manager_.reset();
   provider_.reset();
+  hca_.reset();
+  bound_.clear();
+  packets_from_ = refusals_from_ = Instant{};
   stack_.reset();
   neighbours_ = NeighbourTable();
   deadlines_ = DeadlineQueue();
@@ -290,7 +317,7 @@ void SimHost::tick() {
 // Deadlines move later with nearly every segment; the event pushed for an earlier one stays, finds nothing due
 // and looks again. So an event is pushed only if all pending ones come later.
 void SimHost::arm() {
-  const Instant machine = machine_->next_deadline();
+  const Instant machine = machine_deadline();
   Instant at = std::min({deadlines_.next(), neighbours_.next_deadline(), machine});
   if (at == never) return;
   at = std::max({at, resting_until_, now()});
@@ -299,14 +326,34 @@ void SimHost::arm() {
   post(at, event_tick);
 }
 
-// One round: what is due, what the machine asks for, what the App makes of it. True if there was anything.
-bool SimHost::work(int& rounds) {
-  if (machine_->next_deadline() <= now() && resting_until_ <= now()) {
+bool SimHost::has_events() const {
+  return manager_ != nullptr && (manager_->has_events() || (hca_ ? hca_->has_events() : provider_->has_events()));
+}
+
+Instant SimHost::machine_deadline() const {
+  if (!hca_) return machine_->next_deadline();
+  const Instant at = hca_->next_deadline();
+  return packets_from_ > now() ? std::min(at, packets_from_) : at;
+}
+
+void SimHost::machine_timer() {
+  if (!hca_) {
+    if (machine_->next_deadline() > now() || resting_until_ > now()) return;
     machine_->handle_deadline(now());
     stirred_ = true;
+    return;
   }
+  const bool due = hca_->next_deadline() <= now() && resting_until_ <= now();
+  if (!due && !hca_->has_work()) return;
+  hca_->handle_deadline(now());
+  stirred_ = stirred_ || due || packets_from_ <= now();  // else the work may be packets that have to wait
+}
+
+// One round: what is due, what the machine asks for, what the App makes of it. True if there was anything.
+bool SimHost::work(int& rounds) {
+  machine_timer();
   pump_machine();
-  const bool told = provider_ != nullptr && (manager_->has_events() || provider_->has_events()) && rounds == 0;
+  const bool told = rounds == 0 && has_events();
   if (!stirred_ && !told) return false;
   stirred_ = false;
   ++rounds;

@@ -16,39 +16,6 @@ constexpr std::size_t ipv4_checksum_at = 10;
 
 void store(std::uint8_t* at, std::uint16_t checksum) { std::memcpy(at, &checksum, sizeof checksum); }
 
-void write_ethernet(Writer& w, const wire::Mac& to, const wire::Mac& from, std::uint16_t type) {
-  w.bytes(to);
-  w.bytes(from);
-  w.be16(type);
-}
-
-void write_ipv4(std::uint8_t* ip, std::uint16_t length, std::uint16_t id, ConstBytes source, ConstBytes destination) {
-  Writer w({ip, ipv4_size});
-  w.be16(0x4500);
-  w.be16(length);
-  w.be16(id);
-  w.be16(0x4000);  // do not fragment
-  w.u8(hop_limit);
-  w.u8(protocol_tcp);
-  w.be16(0);
-  w.bytes(source);
-  w.bytes(destination);
-  InternetSum sum;
-  sum.add({ip, ipv4_size});
-  store(ip + ipv4_checksum_at, sum.checksum());
-}
-
-void write_ipv6(std::uint8_t* ip, std::uint16_t length, std::uint8_t next, std::uint8_t hops, ConstBytes source,
-                ConstBytes destination) {
-  Writer w({ip, ipv6_size});
-  w.be32(0x60000000);
-  w.be16(length);
-  w.u8(next);
-  w.u8(hops);
-  w.bytes(source);
-  w.bytes(destination);
-}
-
 const char* read_tcp(ConstBytes segment, ConstBytes addresses, FrameIn& out) {
   // RFC 9293 §3.1: the checksum covers a pseudo header of the addresses, the protocol and the length.
   InternetSum sum;
@@ -86,11 +53,13 @@ const char* read_ipv4(ConstBytes packet, const PortAddresses& local, FrameIn& ou
   if (!sum.right()) return "bad IPv4 header checksum";
   if (!std::equal(destination.begin(), destination.end(), local.v4.octets.begin())) return "not for our IPv4 address";
   if ((fragment & 0x3FFF) != 0) return "IPv4 fragment";
-  if (protocol != protocol_tcp) return "IPv4 protocol is not TCP";
   out.source = {};
   std::copy(source.begin(), source.end(), out.source.begin());
   out.local = LocalKind::v4;
-  return read_tcp(packet.subspan(header, length - header), packet.subspan(12, 8), out);
+  const ConstBytes body = packet.subspan(header, length - header), addresses = packet.subspan(12, 8);
+  if (protocol == protocol_tcp) return read_tcp(body, addresses, out);
+  if (protocol == protocol_udp) return read_udp(packet.first(length), body, addresses, out);
+  return protocol == protocol_icmp ? read_icmp(body, addresses, out) : "IPv4 protocol is not TCP, UDP or ICMP";
 }
 
 const char* read_icmp6(ConstBytes message, ConstBytes destination, std::uint8_t hops, FrameIn& out) {
@@ -128,11 +97,15 @@ const char* read_ipv6(ConstBytes packet, const PortAddresses& local, FrameIn& ou
   const bool global = std::equal(destination.begin(), destination.end(), local.v6.octets.begin());
   const bool near = !global && std::equal(destination.begin(), destination.end(), local.link_local.octets.begin());
   if (!global && !near && !is_group_of(destination, local)) return "not for our IPv6 address";
-  if (next == wire::protocol_icmp6) return read_icmp6(payload, destination, hops, out);
-  if (next != protocol_tcp) return "IPv6 next header is not TCP or ICMPv6";
-  if (!global && !near) return "TCP to a group";
+  const ConstBytes addresses = packet.subspan(8, 32);
   out.local = global ? LocalKind::v6 : LocalKind::link_local;
-  return read_tcp(payload, packet.subspan(8, 32), out);
+  if (next == wire::protocol_icmp6 && (global || near) && is_icmp6_error(payload))
+    return read_icmp(payload, addresses, out);
+  if (next == wire::protocol_icmp6) return read_icmp6(payload, destination, hops, out);
+  if (next != protocol_tcp && next != protocol_udp) return "IPv6 next header is not TCP, UDP or ICMPv6";
+  if (!global && !near) return next == protocol_tcp ? "TCP to a group" : "UDP to a group";
+  return next == protocol_tcp ? read_tcp(payload, addresses, out)
+                              : read_udp(packet.first(ipv6_size + length), payload, addresses, out);
 }
 
 bool is_ours(ConstBytes mac, const PortAddresses& local) {
@@ -148,6 +121,40 @@ bool is_ours(ConstBytes mac, const PortAddresses& local) {
 }
 
 }  // namespace
+
+void write_ethernet(Writer& w, const wire::Mac& to, const wire::Mac& from, std::uint16_t type) {
+  w.bytes(to);
+  w.bytes(from);
+  w.be16(type);
+}
+
+void write_ipv4(std::uint8_t* ip, std::uint16_t length, std::uint16_t id, std::uint8_t protocol, ConstBytes source,
+                ConstBytes destination) {
+  Writer w({ip, ipv4_size});
+  w.be16(0x4500);
+  w.be16(length);
+  w.be16(id);
+  w.be16(0x4000);  // do not fragment
+  w.u8(hop_limit);
+  w.u8(protocol);
+  w.be16(0);
+  w.bytes(source);
+  w.bytes(destination);
+  InternetSum sum;
+  sum.add({ip, ipv4_size});
+  store(ip + ipv4_checksum_at, sum.checksum());
+}
+
+void write_ipv6(std::uint8_t* ip, std::uint16_t length, std::uint8_t next, std::uint8_t hops, ConstBytes source,
+                ConstBytes destination) {
+  Writer w({ip, ipv6_size});
+  w.be32(0x60000000);
+  w.be16(length);
+  w.u8(next);
+  w.u8(hops);
+  w.bytes(source);
+  w.bytes(destination);
+}
 
 PortAddresses make_addresses(std::uint32_t number, std::uint16_t port, std::uint8_t network) {
   const std::uint32_t own = number + 1;
@@ -182,7 +189,7 @@ FramePtr write_segment(FramePool& pool, const PortAddresses& local, LocalKind ki
   const ConstBytes source = ConstBytes(local.of(kind).octets).first(n), destination = ConstBytes(peer).first(n);
   write_ethernet(w, {}, local.mac, kind == LocalKind::v4 ? ethertype_ipv4 : ethertype_ipv6);
   if (kind == LocalKind::v4)
-    write_ipv4(ip, static_cast<std::uint16_t>(ipv4_size + length), ip_id, source, destination);
+    write_ipv4(ip, static_cast<std::uint16_t>(ipv4_size + length), ip_id, protocol_tcp, source, destination);
   else
     write_ipv6(ip, length, protocol_tcp, hop_limit, source, destination);
   wire::emit_tcp_header(header, {tcp, head});

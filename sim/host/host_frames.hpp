@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Frames as a host writes and reads them: Ethernet with ARP (RFC 826), IPv4 (RFC 791), IPv6 (RFC 8200), ICMPv6
-// neighbour messages (RFC 4861) and TCP (RFC 9293 §3.1). Every length and checksum is right on the way out and is
-// checked on the way in.
+// neighbour messages (RFC 4861), TCP (RFC 9293 §3.1), RoCEv2 over UDP (IBA Annex A17) and ICMP's word that a UDP port is
+// closed (RFC 792, RFC 4443). Every length and checksum, and the ICRC, is right on the way out and is checked on the way in.
 #pragma once
 #include <cstdint>
 #include <span>
 
+#include "base/bytes_io.hpp"
 #include "parley/address.hpp"
 #include "sim/net/frame.hpp"
 #include "wire/neighbour.hpp"
@@ -14,6 +15,7 @@
 namespace parley::sim {
 
 inline constexpr std::size_t ethernet_size = 14, ipv4_size = 20, ipv6_size = 40;
+inline constexpr std::uint8_t protocol_icmp = 1, protocol_udp = 17;
 
 /// Which of a port's addresses a packet uses.
 enum class LocalKind : std::uint8_t { v4, v6, link_local };
@@ -33,23 +35,50 @@ PortAddresses make_addresses(std::uint32_t number, std::uint16_t port, std::uint
 FramePtr write_segment(FramePool& pool, const PortAddresses& local, LocalKind kind,
                        const std::array<std::uint8_t, 16>& peer, const wire::TcpHeader& header,
                        std::span<const ConstBytes> payload, std::uint16_t ip_id);
+/// What the headers of a RoCE packet say beside the addresses.
+struct RocePath {
+  std::uint16_t source_port = 0;
+  std::uint8_t traffic_class = 0, hop_limit = 64;
+  std::uint16_t ip_id = 0;
+};
+/// `packet`: from the BTH to the pad and four octets more, which the ICRC is written to. The destination's MAC address is
+/// filled in later, here and below.
+FramePtr write_roce(FramePool& pool, const PortAddresses& local, LocalKind kind,
+                    const std::array<std::uint8_t, 16>& peer, const RocePath& path, MutBytes packet);
+/// Answers a datagram to a port that nobody has; `packet` is it from the IP header on.
+FramePtr write_port_closed(FramePool& pool, const PortAddresses& local, LocalKind kind,
+                           const std::array<std::uint8_t, 16>& peer, ConstBytes packet, std::uint16_t ip_id);
 FramePtr write_arp(FramePool& pool, const wire::Mac& destination, const wire::ArpPacket& packet);
 FramePtr write_neighbour(FramePool& pool, const wire::Mac& from, const wire::Mac& to, const wire::Ip6& source,
                          const wire::Ip6& destination, const wire::NeighbourMessage& message);
 
 /// The content of a frame; only the fields of its kind are set.
 struct FrameIn {
-  enum class Kind : std::uint8_t { arp, neighbour, segment };
+  enum class Kind : std::uint8_t { arp, neighbour, segment, roce, port_closed };
   Kind kind = Kind::segment;
-  LocalKind local = LocalKind::v4;             ///< segment
+  LocalKind local = LocalKind::v4;             ///< segment, roce, port_closed
   std::array<std::uint8_t, 16> source{};       ///< of IP; IPv4 uses the first four, the others are 0
   std::array<std::uint8_t, 16> destination{};  ///< neighbour
   wire::ArpPacket arp;
   wire::NeighbourMessage neighbour;
   wire::TcpHeader header;
-  ConstBytes payload;
+  ConstBytes payload;                      ///< segment; roce: from the BTH to the ICRC, which is right
+  RocePath path;                           ///< roce
+  ConstBytes network;                      ///< roce: from the IP header on
+  std::array<std::uint8_t, 16> refused{};  ///< port_closed: where the datagram went
 };
 /// Null, or a text that says why the frame is discarded.
+// What host_frames.cpp and host_datagrams.cpp have for each other. `packet` is from the IP header on, `body` what it carries,
+// `addresses` what its pseudo header begins with.
+const char* read_udp(ConstBytes packet, ConstBytes body, ConstBytes addresses, FrameIn& out);
+/// Only errors; of IPv6 what is_icmp6_error() holds for.
+const char* read_icmp(ConstBytes body, ConstBytes addresses, FrameIn& out);
+bool is_icmp6_error(ConstBytes message);
+void write_ethernet(Writer& w, const wire::Mac& to, const wire::Mac& from, std::uint16_t type);
+void write_ipv4(std::uint8_t* ip, std::uint16_t length, std::uint16_t id, std::uint8_t protocol, ConstBytes source,
+                ConstBytes destination);
+void write_ipv6(std::uint8_t* ip, std::uint16_t length, std::uint8_t next, std::uint8_t hops, ConstBytes source,
+                ConstBytes destination);
 const char* read_frame(ConstBytes frame, const PortAddresses& local, bool ipv6, FrameIn& out);
 
 }  // namespace parley::sim

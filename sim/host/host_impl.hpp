@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The inside of a host. Everything begins in receive(), on_event() or a call from outside, and ends in turn(): it
+// The inside of a host. Its machine is a StreamMachine over TCP, or with a RoCE engine a PacketMachine over UDP. Everything begins in receive(), on_event() or a call from outside, and ends in turn(): it
 // serves the machine and the App until they ask for nothing more, then sends segments and arms the next timer.
 #pragma once
 #include <array>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "base/deadline_queue.hpp"
 #include "cm/providers/iwarp/iwarp.hpp"
+#include "cm/providers/roce/roce.hpp"
 #include "sim/host/host.hpp"
 #include "sim/host/host_frames.hpp"
 #include "sim/host/neighbour.hpp"
@@ -34,6 +36,7 @@ class SimHost final : public HostNode {
   cm::Manager& cm() override;
   Device& device() override;
   cm::IwarpProvider& provider() override;
+  std::size_t endpoint_count() const override;
   void set_machine(StreamMachine* machine) override;
   void set_app(App* app) override { app_ = app; }
   void set_timer(Instant at, std::uint64_t cookie) override;
@@ -64,6 +67,9 @@ class SimHost final : public HostNode {
   static constexpr Duration rest = std::chrono::milliseconds(1);  // after that many
   static constexpr int kicks_max = 64;                            // events at one time for calls from outside
   static constexpr std::size_t pieces_max = 64;                   // per write
+  static constexpr std::uint64_t backlog_max = 32
+                                               << 10;  // octets: an HCA makes no packets while a link has more to send
+  static constexpr Duration refusals_every = std::chrono::milliseconds(1);  // RFC 4443 §2.4 (f): ICMP errors are few
 
   enum Event : std::uint32_t { event_tick, event_timer, event_kick, event_crash, event_restart };
 
@@ -71,7 +77,7 @@ class SimHost final : public HostNode {
     NicOptions options;
     PortAddresses addresses;
     LinkPort* link = nullptr;  // none: nothing is sent or received
-    bool usable() const { return link != nullptr && options.engine == NicEngine::iwarp; }
+    bool usable() const { return link != nullptr && options.engine != NicEngine::none; }
   };
   struct Route {
     std::uint16_t port = 0;
@@ -84,7 +90,11 @@ class SimHost final : public HostNode {
 
   // host.cpp: life and time
   void add_nic(const NicOptions& options);
+  NicEngine engine() const;
   void power_up();
+  bool has_events() const;
+  Instant machine_deadline() const;
+  void machine_timer();
   void announce();
   void note(NoteKind kind, std::string_view text);
   void post(Instant at, Event event, std::uint64_t argument = 0);
@@ -104,6 +114,18 @@ class SimHost final : public HostNode {
   void drain_neighbours();
   void ask(const NeighbourAsk& question);
   void neighbour_failed(std::uint16_t port, const Address& address);
+
+  // host_packets.cpp: between the HCA and UDP
+  bool pump_packets();
+  void carry_out(const PacketCommand& command);
+  std::optional<std::errc> bind(const PacketCommand& command, Address& local) const;
+  bool is_bound(std::uint16_t port, LocalKind kind) const;
+  void send_packet(const PacketPath& path, MutBytes packet);
+  void send_to(std::uint16_t port, const Address& peer, FramePtr frame);
+  bool must_wait();
+  void handle_roce(std::uint16_t port);
+  void handle_port_closed(std::uint16_t port);
+  void refuse_datagram(std::uint16_t port);
 
   // host_stream.cpp: between the machine and the connections
   void open(const StreamCommand& command);
@@ -144,7 +166,8 @@ class SimHost final : public HostNode {
   std::unique_ptr<cm::IwarpProvider> provider_;
   std::unique_ptr<cm::Manager> manager_;
   StreamMachine* given_ = nullptr;    // instead of the provider
-  StreamMachine* machine_ = nullptr;  // whichever it is; null while down
+  StreamMachine* machine_ = nullptr;  // whichever it is; null while down, or with hca_
+  std::unique_ptr<cm::RoceProvider> hca_;
   bool up_ = true, paused_ = false, started_ = false;
   bool in_turn_ = false;
   bool stirred_ = false;  // the machine was given something since the App last looked
@@ -152,6 +175,10 @@ class SimHost final : public HostNode {
 
   TcpBuffers buffers_;  // before the connections, which return theirs on destruction
   std::unique_ptr<Stack> stack_;
+  std::map<BindId, Address> bound_;  // what the HCA receives on; any() for all of its family. At most one per endpoint
+  Instant packets_from_{};           // a link is busy until then; in the past if none is
+  Instant refusals_from_{};          // when the next ICMP error may go
+  Bytes packet_;                     // the one being sent
   NeighbourTable neighbours_;
   DeadlineQueue deadlines_;           // of connections, by slot; never later than theirs, perhaps earlier
   std::vector<ConnectionRef> dirty_;  // to be flushed; each slot once

@@ -64,6 +64,8 @@ void SimHost::handle_frame(std::uint16_t port, const Frame& frame) {
     case FrameIn::Kind::arp: handle_arp(port); return;
     case FrameIn::Kind::neighbour: handle_neighbour(port); return;
     case FrameIn::Kind::segment: handle_segment(port); return;
+    case FrameIn::Kind::roce: handle_roce(port); return;
+    case FrameIn::Kind::port_closed: handle_port_closed(port); return;
   }
 }
 
@@ -203,6 +205,10 @@ void SimHost::ask(const NeighbourAsk& question) {
 // retransmits, and that asks again.
 void SimHost::neighbour_failed(std::uint16_t port, const Address& address) {
   ++counters_.neighbour_failures;
+  if (hca_) {
+    hca_->handle_unreachable(now(), {.peer = address}, std::make_error_code(std::errc::host_unreachable));
+    stirred_ = true;
+  }
   std::vector<StreamId> failed;
   for (std::uint32_t slot = 0; slot < stack_->slots(); ++slot) {
     const TcpConnection& c = stack_->at(slot);

@@ -106,7 +106,7 @@ std::optional<std::errc> SimHost::check_local(const Address& local) const {
   if (local.family == Address::Family::v6 && local.is_link_local() && local.scope_id == 0)
     return std::errc::invalid_argument;
   for (const Nic& nic : nics_) {
-    if (nic.options.engine != NicEngine::iwarp) continue;
+    if (nic.options.engine == NicEngine::none) continue;
     for (const LocalKind kind : {LocalKind::v4, LocalKind::v6, LocalKind::link_local}) {
       Address own = nic.addresses.of(kind);
       own.port = local.port;
@@ -182,7 +182,12 @@ void SimHost::write(StreamId stream) {
   }
 }
 
-void SimHost::pump_machine() { (void)pump(*machine_, *this); }
+void SimHost::pump_machine() {
+  if (hca_)
+    stirred_ = pump_packets() || stirred_;
+  else
+    (void)pump(*machine_, *this);
+}
 
 // What a connection has for the machine, in order: that it is up, octets, its end. `in` points into a frame.
 void SimHost::digest(ConnectionRef ref, ConstBytes in) {

@@ -61,7 +61,9 @@ class NeighbourTable {
   void wait(NeighbourRef ref, FramePtr frame);
   /// A valid segment came from there: RFC 4861 §7.3.1, the upper layer's confirmation.
   void confirm(Instant now, NeighbourRef ref) {
-    if (valid(ref) && entries_[ref.slot].state != State::incomplete) confirm_slot(now, ref.slot);
+    if (!valid(ref)) return;
+    const State state = entries_[ref.slot].state;
+    if (state != State::incomplete && state != State::free) confirm_slot(now, ref.slot);
   }
 
   /// `mac` was given as the address of a neighbour. `answer`: because we asked. `may_make`: it may create an entry.

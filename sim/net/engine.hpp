@@ -35,6 +35,9 @@ class LinkPort {
   virtual ~LinkPort() = default;
   virtual void transmit(FramePtr frame) = 0;
   virtual std::uint16_t mtu() const = 0;
+  /// Octets that wait to be sent, and when the last of them has left.
+  virtual std::uint64_t backlog() const { return 0; }
+  virtual Instant idle_at() const { return Instant{}; }
 };
 
 class Engine {

@@ -25,11 +25,16 @@ Checked<void> Topology::check_nics(std::string_view host, const std::vector<NicO
   };
   if (nics.size() > host_ports_max)
     return tl::unexpected(fmt::format("host {}: {} NICs, at most {}", host, nics.size(), host_ports_max));
+  NicEngine engine = NicEngine::none;  // of those before
   for (std::size_t i = 0; i < nics.size(); ++i) {
     const NicOptions& nic = nics[i];
     if (!is_name(nic.name)) return wrong(nic.name, "a name has 1 to 64 letters, digits, '.', '_' and '-'");
     for (std::size_t j = 0; j < i; ++j)
       if (nics[j].name == nic.name) return wrong(nic.name, "another NIC of the host has this name");
+    if (nic.engine != NicEngine::none && engine != NicEngine::none && nic.engine != engine)
+      return wrong(nic.name, fmt::format("its engine is {}, and another NIC of the host has {}: a host has one",
+                                         to_string(nic.engine), to_string(engine)));
+    if (nic.engine != NicEngine::none) engine = nic.engine;
     if (nic.mtu != 0 && (nic.mtu < 576 || nic.mtu > 9000))
       return wrong(nic.name, fmt::format("an MTU of {} is not in 576..9000", nic.mtu));
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/fnv1a.hpp"
 #include "sim/record/describe_headers.hpp"
 
 namespace parley::sim {
@@ -131,13 +132,31 @@ void Describer::look_tcp(ConstBytes segment, const Address& source, const Addres
   if (t.has_ack()) out.acked = streams_[out.opposite]->acked(t.ack);
 }
 
+/// A packet that its sender sent before. PSNs are compared modulo 2^24 (IBA §9.7.2).
+bool Describer::roce_again(const FrameHeaders& h) {
+  constexpr std::uint32_t psn_mask = 0xFFFFFF, half = 1U << 23;
+  if (!h.source || !h.target || !h.request) return false;
+  if (!h.cm.empty()) {
+    const std::uint64_t digest = fnv1a(h.cm);
+    if (messages_.contains(digest)) return true;
+    if (messages_.size() < messages_max) messages_.insert(digest);
+    return false;
+  }
+  const auto [at, fresh] = next_psn_.try_emplace({*h.source, *h.target, h.qpn}, h.psn);
+  if (!fresh && ((h.psn - at->second) & psn_mask) >= half) return true;
+  at->second = (h.psn + 1) & psn_mask;
+  return false;
+}
+
 Describer::Seen Describer::look(ConstBytes frame, Instant at) {
   Seen out;
-  out.head.assign(frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(std::min(frame.size(), head_max)));
-  out.size = static_cast<std::uint32_t>(frame.size());
   const FrameHeaders h = take_apart(frame);
+  const std::size_t kept = h.cm.empty() ? std::min(frame.size(), head_max) : frame.size();
+  out.head.assign(frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(kept));
+  out.size = static_cast<std::uint32_t>(frame.size());
   out.from = h.source;
   out.to = h.target;
+  if (h.roce) out.repeated = roce_again(h);
   if (h.lowest == Layer::tcp) look_tcp(frame.subspan(h.body_at, h.body_size), *h.source, *h.target, at, out);
   return out;
 }

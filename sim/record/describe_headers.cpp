@@ -8,13 +8,20 @@
 
 #include "base/bytes_io.hpp"
 #include "base/text.hpp"
+#include "capture/report_ib.hpp"
+#include "capture/rules/ibcm/cm_exchange.hpp"
 #include "sim/fault/layer.hpp"
+#include "wire/ib/cm.hpp"
+#include "wire/ib/packet.hpp"
+#include "wire/neighbour.hpp"
 #include "wire/packet.hpp"
 
 namespace parley::sim {
 namespace {
 
 constexpr std::uint8_t nd_solicit = 135, nd_advert = 136;
+constexpr std::uint8_t protocol_icmp = 1, protocol_udp = 17;
+constexpr std::size_t udp_size = 8;
 
 std::string mac_text(ConstBytes mac) {
   std::string out;
@@ -120,6 +127,82 @@ void nd_fields(Reader r, Fields& out) {
     out.emplace_back(option == 1 ? "Source MAC option" : "Target MAC option", mac_text(r.bytes(6)));
 }
 
+std::string cm_detail(const wire::ib::CmMessage& message) {
+  const std::string text = capture::cm_event_text(message);
+  const std::size_t name = wire::ib::to_string(message.type()).size();
+  std::string out = text.size() > name ? text.substr(name + 1) : "";
+  if (const auto* req = std::get_if<wire::ib::CmReq>(&message.body)) {
+    capture::IbSeen seen;
+    seen.service_id = req->service_id;
+    out = fmt::format("to {} {}", seen.service(), out);
+  }
+  return out;
+}
+
+/// The packet may be cut: its first octets are enough, but for a message of the CM.
+void take_apart_udp(ConstBytes datagram, FrameHeaders& h) {
+  Reader r(datagram);
+  r.skip(2);
+  const std::uint16_t to = r.be16(), length = r.be16();
+  r.skip(2);
+  if (!r.ok()) return;
+  const ConstBytes packet = datagram.subspan(udp_size);
+  const auto bth = wire::ib::Bth::parse(packet);
+  if (to != PARLEY_ROCE_UDP_PORT || !bth) return;
+  const wire::ib::OpcodeRule rule = wire::ib::rule_of(bth->opcode);
+  h.roce = true;
+  h.request = !rule.response;
+  h.qpn = bth->dest_qpn;
+  h.psn = bth->psn;
+  h.text = wire::ib::opcode_text(bth->opcode);
+  h.detail = fmt::format("QP {:#08x} PSN {:#08x}", bth->dest_qpn, bth->psn);
+  const std::size_t around =
+      udp_size + PARLEY_IB_BTH_LEN + wire::ib::size_of_headers(rule.headers) + bth->pad_count + PARLEY_IB_ICRC_LEN;
+  if (length > around) h.detail += fmt::format(", {} octets", length - around);
+  const auto parsed = wire::ib::Packet::parse(packet);
+  if (!parsed) return;
+  if ((rule.headers & PARLEY_IB_AETH) != 0) {
+    h.text += ": " + wire::ib::syndrome_text(parsed->aeth.syndrome);
+    if (length == around && (parsed->aeth.syndrome & PARLEY_IB_SYNDROME_KIND) == PARLEY_IB_SYNDROME_ACK)
+      h.layer = "ack";
+  }
+  if (bth->dest_qpn != PARLEY_IB_GSI_QPN) return;
+  h.cm = parsed->payload;
+  const auto message = wire::ib::CmMessage::parse(parsed->payload);
+  if (!message) return;
+  h.text = wire::ib::to_string(message->type());
+  h.detail = cm_detail(*message);
+}
+
+void take_apart_icmp(ConstBytes icmp, bool v6, FrameHeaders& h) {
+  Reader r(icmp);
+  const std::uint8_t type = r.u8(), code = r.u8();
+  const bool closed = v6 ? type == 1 && code == 4 : type == 3 && code == 3;  // RFC 4443 §3.1, RFC 792
+  if (!r.ok() || !closed) return;
+  h.text = v6 ? "ICMPv6" : "ICMP";
+  h.detail = "port unreachable";
+}
+
+void roce_fields(ConstBytes datagram, Fields& out) {
+  Reader r(datagram);
+  out.emplace_back("UDP", "");
+  out.emplace_back("Source port", fmt::format("{}", r.be16()));
+  out.emplace_back("Destination port", fmt::format("{}", r.be16()));
+  out.emplace_back("Length", fmt::format("{}", r.be16()));
+  out.emplace_back("Checksum", fmt::format("0x{:04x}", r.be16()));
+  if (!r.ok()) return;
+  const auto bth = wire::ib::Bth::parse(datagram.subspan(udp_size));
+  if (!bth) return;
+  out.emplace_back("BTH", "");
+  out.emplace_back("Opcode", fmt::format("0x{:02x}, {}", bth->opcode, wire::ib::opcode_text(bth->opcode)));
+  out.emplace_back("Solicited, migrated, pad, version",
+                   fmt::format("{} {} {} {}", bth->solicited ? 1 : 0, bth->mig_req ? 1 : 0, bth->pad_count, bth->tver));
+  out.emplace_back("P_Key", fmt::format("0x{:04x}", bth->p_key));
+  out.emplace_back("Destination QP", fmt::format("0x{:06x}", bth->dest_qpn));
+  out.emplace_back("ACK asked for", bth->ack_req ? "1" : "0");
+  out.emplace_back("PSN", fmt::format("0x{:06x}", bth->psn));
+}
+
 /// What is told of a layer in the ladder's row and in its list of fields. TCP's fields need its stream: describe_tcp.
 struct HeaderReader {
   Layer layer;
@@ -172,6 +255,9 @@ void take_apart_ip(ConstBytes frame, std::size_t at, bool v6, FrameHeaders& h) {
   h.body_at = at + header;
   h.body_size = std::min(total - header, frame.size() - at - header);
   take_apart_body(Carrier::ip, protocol, frame, h);
+  const ConstBytes body = frame.subspan(h.body_at, h.body_size);
+  if (protocol == protocol_udp) take_apart_udp(body, h);
+  if (protocol == (v6 ? wire::protocol_icmp6 : protocol_icmp) && h.lowest == Layer::any) take_apart_icmp(body, v6, h);
 }
 
 void ip4_fields(Reader r, Fields& out) {
@@ -245,6 +331,7 @@ void describe_headers(ConstBytes head, std::size_t size, const FrameHeaders& hea
   if (headers.source && type == wire::ethertype_ipv4) ip4_fields(r, out);
   if (headers.source && type == wire::ethertype_ipv6) ip6_fields(r, out);
   body_fields(head, headers, out);
+  if (headers.roce) roce_fields(head.subspan(std::min(headers.body_at, head.size())), out);
 }
 
 void describe_tcp(const wire::TcpHeader& t, std::size_t header_size, const Describer::Seen& seen, Fields& out) {

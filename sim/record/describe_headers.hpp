@@ -16,6 +16,11 @@ struct FrameHeaders {
   std::optional<Address> source, target;   ///< no target: for everyone
   std::size_t body_at = 0, body_size = 0;  ///< what Ethernet or IP carries, in the octets given
   std::string layer = "other", text, detail;
+  // RoCE:
+  bool roce = false;
+  bool request = false;            ///< its PSN is its own, and not that of what it answers
+  ConstBytes cm;                   ///< a message of InfiniBand's connection manager, in the octets given
+  std::uint32_t qpn = 0, psn = 0;  ///< the destination's
 };
 
 /// `frame` may be only the first Describer::head_max octets of one.

@@ -147,7 +147,10 @@ class Run {
                              .counters = host.counters(),
                              .endpoints_expected = workload_.endpoints_expected(host.name()),
                              .streams_expected = workload_.resting(host.name())};
-      if (state.up) state.endpoints = host.provider().endpoint_count();
+      if (state.up) {
+        (void)host.cm();  // as any look from outside, it has the host look too
+        state.endpoints = host.endpoint_count();
+      }
       check::check_queues(state, scenario_.bounds, world_.now(), judge_);
       if (ended) check::check_left_over(state, silent_, world_.now(), judge_);
     }

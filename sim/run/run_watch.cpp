@@ -1,9 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "sim/run/run_watch.hpp"
 
+#include "wire/ib/roce.hpp"
 #include "wire/packet.hpp"
 
 namespace parley::sim {
+namespace {
+
+Address address_of(const Gid& gid) {
+  if (is_v4_gid(gid)) return Address::v4(gid[12], gid[13], gid[14], gid[15], 0);
+  Address out = Address::any(Address::Family::v6, 0);
+  out.octets = gid;
+  return out;
+}
+
+}  // namespace
 
 RunWatch::RunWatch(const World& world, Workload& workload, check::WireCheck& wire, check::Convergence& convergence,
                    Tap* next)
@@ -30,9 +41,24 @@ void RunWatch::touched(const TapFrame& frame) {
   ++faults_;
   const auto view = wire::parse_packet(static_cast<std::uint16_t>(wire::LinkType::ethernet), frame.octets,
                                        static_cast<std::uint32_t>(frame.octets.size()));
+  if (view.cargo == wire::PacketCargo::rocev2)
+    if (const auto roce = wire::ib::RoceHeader::parse(view.ethertype, view.network))
+      return workload_.touch_hosts(address_of(roce->header.source), address_of(roce->header.destination));
   if (view.kind != wire::PacketKind::tcp) return workload_.touch_host({});  // ARP and ND serve every connection
   workload_.touch_stream(view.tcp.source, view.tcp.destination, frame.changes_stream);
   if (frame.changes_stream) wire_.corrupted(view.tcp.source, view.tcp.destination);
+}
+
+void RunWatch::crashed(Instant at, NodeId node) {
+  wire_.restarted(world_.node_name(node));
+  for (std::size_t i = 0; i < world_.host_count(); ++i) {
+    const Host& host = world_.host(i);
+    if (host.id() != node) continue;
+    for (std::uint16_t nic = 0; nic < host.nic_count(); ++nic)
+      for (const Address& own :
+           {host.address(Address::Family::v4, nic), host.address(Address::Family::v6, nic), host.link_local(nic)})
+        wire_.crashed(own, at);
+  }
 }
 
 void RunWatch::on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) {
@@ -43,7 +69,7 @@ void RunWatch::on_note(Instant at, NodeId host, NoteKind kind, std::string_view 
   ++faults_;
   if (host < world_.node_count() && !world_.is_switch(host)) {
     workload_.touch_host(world_.node_name(host));
-    if (kind == NoteKind::crashed) wire_.restarted(world_.node_name(host));
+    if (kind == NoteKind::crashed) crashed(at, host);
   }
 }
 

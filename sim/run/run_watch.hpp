@@ -19,6 +19,7 @@ class RunWatch final : public Tap {
 
  private:
   void touched(const TapFrame& frame);
+  void crashed(Instant at, NodeId node);
 
   const World& world_;
   Workload& workload_;

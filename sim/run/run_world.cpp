@@ -27,7 +27,7 @@ Checked<std::map<std::string, NodeId>> add_nodes(const Scenario& scenario, World
       continue;
     }
     HostOptions options = node.options;
-    if (trace) options.rnic.trace = trace(node.name);
+    if (trace) options.rnic.trace = options.hca.trace = trace(node.name);
     const auto host = world.add_host(node.name, options);
     if (!host) return tl::unexpected(host.error());
     nodes[node.name] = (*host)->id();

@@ -227,9 +227,10 @@ class Shrinker {
 
   bool reset_keys() {
     bool any = reset_mpa();
-    any |= reset_list(&Scenario::hosts, host_keys(), "host", {"name"});
+    any |= reset_list(&Scenario::hosts, host_keys(), "host", {"name", "engine"});
     any |= reset_list(&Scenario::hosts, tcp_keys(), "host", {});
     any |= reset_list(&Scenario::hosts, rnic_keys(), "host", {});
+    any |= reset_list(&Scenario::hosts, hca_keys(), "host", {"mtu"});
     any |= reset_list(&Scenario::links, link_keys(), "link", {"name", "ends"});
     any |= reset_list(&Scenario::listens, listen_keys(), "listen", {"host", "port", "address", "reject"});
     any |= reset_list(&Scenario::listens, listen_mpa_keys(), "listen", {});

@@ -28,6 +28,9 @@ struct ScenarioLink {
   int line = 0;
 };
 
+/// What speaks RDMA behind the host's NICs: that of its list, or `engine`.
+NicEngine engine_of(const ScenarioHost& host);
+
 /// Which address of a host a connection uses.
 enum class AddressKind : std::uint8_t { v4, v6, link_local };
 std::string_view to_string(AddressKind kind);
@@ -45,6 +48,7 @@ struct ScenarioListen {
   std::uint32_t pending_max = 1024;
   bool relisten = true;  ///< after a restart of the host
   int line = 0;
+  int mpa_line = 0;  ///< of its table `mpa` in the file; 0: it has none
 };
 
 enum class Transfer : std::uint8_t { send, write, read };
@@ -87,6 +91,7 @@ struct ScenarioConnect {
   std::uint32_t retries = 0;
   Duration retry_after = std::chrono::milliseconds(100);
   int line = 0;
+  int mpa_line = 0;  ///< as ScenarioListen's
 };
 
 struct ScenarioFault {
@@ -133,6 +138,8 @@ struct ScenarioError {
 /// Reads and checks: everything that can be wrong before a run is found here (names, ports, rates, loops, faults on
 /// links that are not there). All errors, in file order; at most 50.
 tl::expected<Scenario, std::vector<ScenarioError>> parse_scenario(std::string_view toml, std::string_view file_name);
+/// Whether the host of that name has a RoCE engine.
+bool has_roce(const Scenario& scenario, std::string_view host);
 /// The checks alone, for scenarios made in code.
 std::vector<ScenarioError> check_scenario(const Scenario& scenario);
 /// A file that parse_scenario reads back as the same scenario; defaults are left out.

@@ -99,6 +99,7 @@ void Checker::check_hosts() {
           fmt::format("name: '{}' is taken already; every host and switch needs its own", host.name));
     if (!host.is_switch) check_host(i);
     if (!host.is_switch) check_nics(i);
+    if (!host.is_switch && engine_of(host) == NicEngine::roce) check_hca(i);
   }
 }
 

@@ -95,15 +95,21 @@ void Checker::check_listens() {
     if (listen.at < Instant{} || listen.at == never) complain("at", "at: write a time from 0s on");
     if (listen.accept_after < Duration{}) complain("accept_after", "accept_after: a time is not negative");
     if (listen.pending_max == 0) complain("pending_max", "pending_max: with room for none, nobody can connect");
-    check_mpa(Section::listen, i, mpa::Role::responder, listen.mpa);
-    std::uint16_t room = mpa::private_data_room(1);
-    for (const ScenarioConnect& connect : s_.connects)
-      if (connect.to == listen.host && connect.port == listen.port && listen.mpa.revision == 2)
-        room = std::min(room, mpa::private_data_room(connect.mpa.revision));
-    if (listen.private_data.size() > room)
-      complain("private_data", fmt::format("private_data: {} octets, at most {} fit into the Reply ({})",
-                                           listen.private_data.size(), room, room_rule(room)));
+    if (!check_roce_listen(i)) check_listen_mpa(i);
   }
+}
+
+void Checker::check_listen_mpa(std::size_t i) {
+  const ScenarioListen& listen = s_.listens[i];
+  check_mpa(Section::listen, i, mpa::Role::responder, listen.mpa);
+  std::uint16_t room = mpa::private_data_room(1);
+  for (const ScenarioConnect& connect : s_.connects)
+    if (connect.to == listen.host && connect.port == listen.port && listen.mpa.revision == 2)
+      room = std::min(room, mpa::private_data_room(connect.mpa.revision));
+  if (listen.private_data.size() > room)
+    add(Section::listen, i, "private_data",
+        fmt::format("private_data: {} octets, at most {} fit into the Reply ({})", listen.private_data.size(), room,
+                    room_rule(room)));
 }
 
 void Checker::check_connects() {
@@ -126,6 +132,7 @@ void Checker::check_connect(std::size_t i) {
   if (from != nullptr && to != nullptr) check_partner(i);
   if (connect.port == 0) add(Section::connect, i, "port", "port: write 1..65535");
   check_amounts(i);
+  if (check_roce_connect(i)) return;
   check_mpa(Section::connect, i, mpa::Role::initiator, connect.mpa);
   const std::uint16_t room = mpa::private_data_room(connect.mpa.revision);
   if (connect.private_data.size() > room)

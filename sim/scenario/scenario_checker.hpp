@@ -47,7 +47,14 @@ class Checker {
   void check_partner(std::size_t index);
   void check_partner_nics(std::size_t index);
   void check_listener(std::size_t index);
+  void check_listen_mpa(std::size_t index);
   void check_mpa(Section section, std::size_t index, mpa::Role role, const mpa::StartupOptions& options);
+  /// True if the hosts have RoCE, or not the same: then nothing of MPA is checked.
+  bool check_roce_listen(std::size_t index);
+  bool check_roce_connect(std::size_t index);
+  template <class End>
+  void check_roce_end(Section section, std::size_t index, const End& end, std::span<const Key<End>> mpa_keys);
+  void check_hca(std::size_t host);
   void check_quirk(Section section, std::size_t index, std::string_view key, const std::string& name);
   void check_faults();
   void check_fault(std::size_t index);

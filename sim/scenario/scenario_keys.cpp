@@ -234,6 +234,8 @@ constexpr Key<ScenarioBounds> bounds_table[] = {
 
 constexpr Key<ScenarioHost> host_table[] = {
     key<Text, &ScenarioHost::name>("name", "letters, digits, '.', '_' and '-'"),
+    key<Choice<NicEngine, NicEngine::roce>, &ScenarioHost::options, &HostOptions::engine>(
+        "engine", "what speaks RDMA behind its NICs; those of [[host.nic]] have their own"),
     key<Flag, &ScenarioHost::options, &HostOptions::ipv6>("ipv6", "has IPv6 addresses"),
     key<Flag, &ScenarioHost::options, &HostOptions::learn_announcements>(
         "learn_announcements", "learns neighbours from announcements too, and need not ask (RFC 9131)"),
@@ -288,6 +290,33 @@ constexpr Key<ScenarioHost> rnic_table[] = {
                                                      "how long an Rtr frame's sender watches for a Terminate"),
 };
 
+struct IbMtu {
+  static std::string form() { return "one of 256, 512, 1024, 2048, 4096"; }
+  static std::string read(const DocValue& value, Mtu& out) {
+    for (int n = 1; n <= 5; ++n)
+      if (value.kind == Kind::integer && value.integer == 128 << n) return out = static_cast<Mtu>(n), std::string();
+    return wrong(value, form());
+  }
+  static std::string write(Mtu in) { return std::to_string(128 << static_cast<int>(in)); }
+};
+
+template <class Form, auto Part>
+constexpr auto hca_key(std::string_view name, std::string_view text) {
+  return key<Form, &ScenarioHost::options, &HostOptions::hca, Part>(name, text);
+}
+
+constexpr Key<ScenarioHost> hca_table[] = {
+    hca_key<IbMtu, &cm::RoceProviderOptions::mtu>("mtu", "octets of payload in a packet, at most"),
+    hca_key<Whole<1, 31>, &cm::RoceProviderOptions::ack_timeout>(
+        "ack_timeout", "of the queue pairs on both sides: 4.096 us times 2 to the power of it (IBA §9.9.1)"),
+    hca_key<Time, &cm::RoceProviderOptions::reply_timeout>("reply_timeout",
+                                                           "longest wait for the answer to a REQ or REP"),
+    hca_key<Time, &cm::RoceProviderOptions::resend_first>("resend_first", "when a message of the CM is sent again"),
+    hca_key<Time, &cm::RoceProviderOptions::resend_cap>("resend_cap",
+                                                        "the most that this wait, doubled each time, becomes"),
+    hca_key<Time, &cm::RoceProviderOptions::linger>("linger", "closing: longest wait, each for requests and the peer"),
+};
+
 constexpr Key<NicOptions> nic_table[] = {
     key<Text, &NicOptions::name>("name", "as of a host; elsewhere \"host/name\""),
     key<NicMtu, &NicOptions::mtu>("mtu", "octets of the IP packet; the link's when left out, and never more than that"),
@@ -314,7 +343,7 @@ constexpr auto mpa_key(std::string_view name, std::string_view text) {
 
 constexpr Key<ScenarioListen> listen_table[] = {
     key<Text, &ScenarioListen::host>("host", "which host listens"),
-    key<Whole<1, 65535>, &ScenarioListen::port>("port", "TCP port"),
+    key<Whole<1, 65535>, &ScenarioListen::port>("port", "TCP port; of RoCE, that of the service ID"),
     key<Choice<AddressKind, AddressKind::link_local>, &ScenarioListen::address>("address", "at which of its addresses"),
     key<Moment, &ScenarioListen::at>("at", "when it begins to listen"),
     key<Time, &ScenarioListen::accept_after>("accept_after", "how long it thinks before it answers a Request"),
@@ -356,7 +385,7 @@ constexpr Key<ScenarioConnect> connect_table[] = {
                          write_end_name<&ScenarioConnect::to, &ScenarioConnect::to_nic>, nullptr},
     key<Names, &ScenarioConnect::backups>("backups",
                                           "other NICs of the responder, tried in turn when the one before has failed"),
-    key<Whole<1, 65535>, &ScenarioConnect::port>("port", "TCP port"),
+    key<Whole<1, 65535>, &ScenarioConnect::port>("port", "TCP port; of RoCE, that of the service ID"),
     key<Choice<AddressKind, AddressKind::link_local>, &ScenarioConnect::address>("address",
                                                                                  "which of the responder's addresses"),
     key<Moment, &ScenarioConnect::at>("at", "when it begins"),
@@ -447,6 +476,7 @@ std::span<const Key<ScenarioHost>> host_keys() { return host_table; }
 std::span<const Key<ScenarioHost>> switch_keys() { return switch_table; }
 std::span<const Key<ScenarioHost>> tcp_keys() { return tcp_table; }
 std::span<const Key<ScenarioHost>> rnic_keys() { return rnic_table; }
+std::span<const Key<ScenarioHost>> hca_keys() { return hca_table; }
 std::span<const Key<NicOptions>> nic_keys() { return nic_table; }
 std::span<const Key<ScenarioLink>> link_keys() { return link_table; }
 std::span<const Key<ScenarioListen>> listen_keys() { return listen_table; }

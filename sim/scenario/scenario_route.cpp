@@ -106,6 +106,18 @@ class Routes {
 
 }  // namespace
 
+NicEngine engine_of(const ScenarioHost& host) {
+  for (const NicOptions& nic : host.options.nics)
+    if (nic.engine != NicEngine::none) return nic.engine;
+  return host.options.nics.empty() ? host.options.engine : NicEngine::none;
+}
+
+bool has_roce(const Scenario& scenario, std::string_view name) {
+  for (const ScenarioHost& host : scenario.hosts)
+    if (host.name == name && !host.is_switch) return engine_of(host) == NicEngine::roce;
+  return false;
+}
+
 Segments link_segments(const Scenario& scenario) {
   constexpr std::size_t none = ~std::size_t{0};
   const auto links_of = links_of_switches(scenario);

@@ -32,6 +32,7 @@ std::span<const Key<ScenarioHost>> host_keys();
 std::span<const Key<ScenarioHost>> switch_keys();
 std::span<const Key<ScenarioHost>> tcp_keys();   ///< in the table `tcp` of a host
 std::span<const Key<ScenarioHost>> rnic_keys();  ///< in the table `rnic` of a host
+std::span<const Key<ScenarioHost>> hca_keys();   ///< in the table `hca` of a host
 std::span<const Key<NicOptions>> nic_keys();     ///< in the tables `nic` of a host
 std::span<const Key<ScenarioLink>> link_keys();
 std::span<const Key<ScenarioListen>> listen_keys();

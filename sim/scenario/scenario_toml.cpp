@@ -69,6 +69,7 @@ std::string_view home_of(std::string_view key, std::string_view section) {
   if (has_key(bounds_keys(), key)) return "[bounds]";
   if (has_key(tcp_keys(), key)) return "tcp = {...} of a [[host]]";
   if (has_key(rnic_keys(), key)) return "rnic = {...} of a [[host]]";
+  if (has_key(hca_keys(), key)) return "hca = {...} of a [[host]]";
   if (has_key(host_keys(), key)) return "[[host]]";
   return {};
 }
@@ -118,7 +119,7 @@ class ScenarioReader {
     lost_[&table].emplace(meant);
     std::string text = fmt::format("key '{}' is unknown in {}", entry.key.substr(0, 60), section);
     if (entry.key == "transport" || entry.key == "ib" || entry.key == "roce")
-      text += "; this version has iWARP alone";
+      text += "; write engine = \"roce\" at both hosts: what RoCE has of its own stands in their hca = {...}";
     else if (!home.empty())
       text += fmt::format("; it belongs in {}", home);
     else if (!meant.empty())
@@ -203,9 +204,10 @@ class ScenarioReader {
 
   void read_host(const DocValue& item) {
     ScenarioHost& out = begin(item, scenario_.hosts, Section::host);
-    read_keys(item, "[[host]]", host_keys(), out, {"tcp", "rnic", "nic"});
+    read_keys(item, "[[host]]", host_keys(), out, {"tcp", "rnic", "hca", "nic"});
     read_inner(item, "tcp", "tcp of a host", tcp_keys(), out);
     read_inner(item, "rnic", "rnic of a host", rnic_keys(), out);
+    read_inner(item, "hca", "hca of a host", hca_keys(), out);
     read_nics(item, out);
   }
 
@@ -242,6 +244,7 @@ class ScenarioReader {
     }
     read_keys(item, section.shown, keys, out, others);
     read_inner(item, "mpa", fmt::format("[{}.mpa]", section.key), mpa_keys, out);
+    if (const DocEntry* mpa = item.find("mpa")) out.mpa_line = mpa->line;
   }
 
   template <class T>

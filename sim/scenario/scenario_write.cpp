@@ -66,6 +66,7 @@ std::string to_toml(const Scenario& scenario) {
     if (host.is_switch) continue;
     write_inner(out, "tcp", tcp_keys(), host);
     write_inner(out, "rnic", rnic_keys(), host);
+    write_inner(out, "hca", hca_keys(), host);
     for (const NicOptions& nic : host.options.nics) {
       out += "\n[[host.nic]]\n";
       write_keys(out, nic_keys(), nic);
@@ -99,6 +100,7 @@ std::string scenario_keys_markdown() {
   document(out, "`[[host]]`", host_keys());
   document(out, "`tcp = {...}` of a host", tcp_keys());
   document(out, "`rnic = {...}` of a host", rnic_keys());
+  document(out, "`hca = {...}` of a host", hca_keys());
   document(out, "`[[host.nic]]` of a host", nic_keys());
   document(out, "`[[switch]]`", switch_keys());
   document(out, "`[[link]]`", link_keys());

@@ -18,6 +18,7 @@ class Swarm {
     draw_hosts();
     draw_links();
     draw_work();
+    settle_roce();
     draw_faults();
     return std::move(s_);
   }
@@ -37,6 +38,7 @@ class Swarm {
   void draw_flags(mpa::StartupOptions& options);
   void draw_connect(ScenarioConnect& connect);
   void fit_payload();
+  void settle_roce();
 
   void draw_faults();
   void draw_window(FaultRule& rule);

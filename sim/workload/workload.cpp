@@ -67,6 +67,7 @@ check::Attempt& Workload::new_attempt(std::uint32_t wanted, HostApp& app) {
   a.initiator.incarnation = app.host().incarnation();
   const Host* peer = world_.find_host(scenario_.connects[w.connect].to);
   a.touched = peer == nullptr || !peer->up() || peer->paused();
+  a.roce = app.roce();
   attempt_wanted_.push_back(wanted);
   w.attempt = &a;
   return a;
@@ -100,6 +101,7 @@ check::Attempt& Workload::stray(const Address& peer, HostApp& app, std::uint16_t
   a.label = fmt::format("{} > {}:{} (of nobody known)", peer.to_string(), app.host().name(), port);
   a.initiator.crashed = true;
   a.touched = true;
+  a.roce = app.roce();
   attempt_wanted_.push_back(no_wanted);
   return a;
 }
@@ -228,6 +230,19 @@ void Workload::touch_host(const std::string& host) {
     if (!open || (!host.empty() && c.from != host && c.to != host)) continue;
     a.touched = true;
     a.touched_at = world_.now();
+  }
+}
+
+void Workload::touch_hosts(const Address& a, const Address& b) {
+  const auto is = [](const Address& known, const Address& x) {
+    return known.octets == x.octets || known.is_any();  // not known yet
+  };
+  for (check::Attempt& attempt : attempts_) {
+    const check::End &i = attempt.initiator, *r = attempt.responder();
+    if (!attempt.roce || (i.over() && r != nullptr && r->over())) continue;
+    if (!(is(i.local, a) && is(i.peer, b)) && !(is(i.local, b) && is(i.peer, a))) continue;
+    attempt.touched = true;
+    attempt.touched_at = world_.now();
   }
 }
 

@@ -61,6 +61,8 @@ class Workload {
 
   /// A fault touched the host (crash, pause), or something that cannot be attributed.
   void touch_host(const std::string& host);
+  /// A fault touched a RoCE frame between these two hosts: no port says whose it was.
+  void touch_hosts(const Address& a, const Address& b);
   /// A fault touched a frame between these two; `corrupted`: it changed what MPA sees.
   void touch_stream(const Address& a, const Address& b, bool corrupted);
   void fault_seen(Instant at) { last_fault_ = at; }

@@ -131,8 +131,14 @@ void HostApp::on(cm::Established& event) {
   if (end == nullptr) return stray("Established", event.id);
   told(*end, {.what = check::Told::established});
   end->record->setup = event.steps.established;
-  end->record->parameters = *event.mpa();
+  if (event.mpa() != nullptr) end->record->parameters = *event.mpa();
   end->record->parameters.reasons = {};
+  if (const auto* ib = std::get_if<ib::Parameters>(&event.parameters)) {
+    end->record->ib = *ib;
+    end->record->parameters.ird = event.ird;
+    end->record->parameters.ord = event.ord;
+    end->record->parameters.depths_negotiated = true;
+  }
   if (end->record->role == mpa::Role::initiator) end->record->private_data_got = std::move(event.private_data);
   if (end->over) return;
   set_timer(host_.now() + workload_.patience(*end->spec), Timer::watch, end->serial);
@@ -183,6 +189,7 @@ void HostApp::on(cm::Disconnected& event) {
     told(*end, {.what = check::Told::disconnected, .graceful = true});
   else
     told_failure(*end, check::Told::disconnected, event.why);
+  end->record->told.back().hung_up = roce_ && event.why.code == make_error_code(Errc::peer_closed);
   if (end->transfer) end->transfer->ended(host_.now());
   end_of(*end);
 }

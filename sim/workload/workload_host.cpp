@@ -21,8 +21,18 @@ constexpr std::uint64_t incarnation_mask = 0xFFFF;
 constexpr std::size_t completions_max = 1 << 20;
 }  // namespace
 
-HostApp::HostApp(Workload& workload, Host& host) : workload_(workload), host_(host) {}
+HostApp::HostApp(Workload& workload, Host& host)
+    : workload_(workload), host_(host), roce_(has_roce(workload.scenario_, host.name())) {}
 HostApp::~HostApp() = default;
+
+template <class Options>
+Options HostApp::options_of(const mpa::StartupOptions& mpa) const {
+  if (!roce_) return cm::with_mpa<Options>(mpa);
+  Options options;
+  options.ird = mpa.ird;
+  options.ord = mpa.ord;
+  return options;
+}
 
 void HostApp::set_timer(Instant at, Timer kind, std::uint64_t index) {
   host_.set_timer(std::max(at, host_.now()), std::uint64_t{static_cast<std::uint8_t>(kind)} << kind_shift |
@@ -112,7 +122,7 @@ void HostApp::on_timer(Host& host, std::uint64_t cookie) {
 void HostApp::open_listener(std::size_t index) {
   const ScenarioListen& listen = workload_.scenario_.listens[index];
   const auto family = listen.address == AddressKind::v4 ? Address::Family::v4 : Address::Family::v6;
-  auto options = cm::with_mpa<cm::ListenOptions>(listen.mpa);
+  auto options = options_of<cm::ListenOptions>(listen.mpa);
   options.pending_max = listen.pending_max;
   options.backlog = static_cast<int>(std::min<std::uint32_t>(listen.pending_max, 1 << 20));
   const auto id = host_.cm().listen(Address::any(family, listen.port), options);
@@ -161,7 +171,7 @@ void HostApp::start_try(std::uint32_t wanted) {
   if (!prepare(end)) return;
 
   const Address peer = peer_address(spec, route, route.to_port);
-  auto options = cm::with_mpa<cm::ConnectOptions>(spec.mpa);
+  auto options = options_of<cm::ConnectOptions>(spec.mpa);
   options.private_data = record.private_data_given;
   options.qp = end.transfer->qp_init(pd_, cq_.get());
   options.transport_timeout = spec.transport_timeout;
@@ -205,7 +215,9 @@ bool HostApp::prepare(Live& end) {
                     .octets = end.spec->octets,
                     .both_ways = end.spec->both_ways,
                     .number = end.attempt->number,
-                    .role = end.record->role};
+                    .role = end.record->role,
+                    .roce = roce_,
+                    .touched = &end.attempt->touched};
   if (end.listen != nullptr) plan.ird = end.listen->mpa.ird == mpa::depth_not_negotiated ? 1 : end.listen->mpa.ird;
   end.transfer =
       std::make_unique<TransferEnd>(plan, *end.record, end.attempt->label, end.attempt->corrupted, workload_.judge_);

@@ -24,6 +24,7 @@ class HostApp final : public App {
 
   Host& host() { return host_; }
   const Host& host() const { return host_; }
+  bool roce() const { return roce_; }
   /// Asks for the addresses of initiators that are not known yet.
   void learn();
   /// Ends that wait for nobody: up, done, and closed by nobody. Those whose peer has gone are still watched.
@@ -64,6 +65,9 @@ class HostApp final : public App {
   void start_next(std::uint32_t connect);
   void start_try(std::uint32_t wanted);
   Address peer_address(const ScenarioConnect& spec, const Route& route, std::uint16_t nic) const;
+  /// The scenario's options of one side, as its transport takes them.
+  template <class Options>
+  Options options_of(const mpa::StartupOptions& mpa) const;
   bool prepare(Live& end);
   void drain_completions();
   void dispatch(cm::Event& event);
@@ -104,6 +108,7 @@ class HostApp final : public App {
   std::vector<std::uint32_t> unlearned_;                          // initiators whose address is not known yet
   std::vector<std::pair<std::uint64_t, std::size_t>> listening_;  // number of the id, index of the listen
   std::size_t listeners_ = 0, resting_ = 0;
+  const bool roce_;  // else iWARP
   bool running_ = false;
   Instant crashed_at_{};
 };

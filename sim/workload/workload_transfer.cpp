@@ -96,7 +96,7 @@ void TransferEnd::established(const mpa::Parameters& parameters, Instant now) {
     // RFC 5044 §7.1.2 rule 4: without an RTR only our first message establishes the responder.
     // A zero-length one would do, but a responder that expects a Send as RTR would take it for that.
     const bool silent = plan_.kind != Transfer::send || plan_.messages == 0 || plan_.octets == 0;
-    if (parameters.rtr == mpa::Rtr::none && silent) tell({.kind = Kind::hello}, now);
+    if (!plan_.roce && parameters.rtr == mpa::Rtr::none && silent) tell({.kind = Kind::hello}, now);
   }
   advance(now);
   end_.transfers_done = finished();
@@ -156,7 +156,7 @@ bool TransferEnd::post_control(const Control& control, Instant now) {
 }
 
 void TransferEnd::advance(Instant now) {
-  if (qp_ == nullptr || (initiator() && !up_)) return;
+  if (qp_ == nullptr || ((initiator() || plan_.roce) && !up_)) return;
   while (!to_tell_.empty() && control_wrs_.size() < control_max) {
     if (!post_control(to_tell_.front(), now)) return;
     to_tell_.pop_front();
@@ -185,6 +185,8 @@ void TransferEnd::advance_sends(Instant now) {
 
 void TransferEnd::advance_writes(Instant now) {
   if (!initiator() || !peer_known_ || confirmed_ != batch_end_ || posted_ == plan_.messages) return;
+  // RoCE: the peer's answer may come before the acknowledgment of the batch, which still fills the queue.
+  if (plan_.roce && !control_wrs_.empty()) return;
   const std::uint64_t until = std::min<std::uint64_t>(posted_ + window_, plan_.messages);
   for (; posted_ < until; ++posted_) {
     const std::size_t at = slot_octets_ * static_cast<std::size_t>(posted_ % window_);
@@ -228,7 +230,8 @@ void TransferEnd::advance_reads(Instant now) {
 void TransferEnd::completed(const WorkCompletion& completion, Instant now) {
   ++progress_;
   const bool receive = (completion.wr_id & receive_bit) != 0;
-  (receive ? received_ : sent_).completed(completion, corrupted_, label_, now, judge_);
+  const bool excused = corrupted_ || (plan_.touched != nullptr && *plan_.touched);
+  (receive ? received_ : sent_).completed(completion, excused, label_, now, judge_);
   if (completion.status != WcStatus::success) return;
   if (receive) {
     on_receive(completion, now);

@@ -9,7 +9,7 @@
 //
 // Small messages are 24 octets (32 if the data messages have 24): kind, a number, STag and tagged offset. The initiator
 // always speaks first if no RTR was agreed (RFC 5044 §7.1.2 rule 4); what the responder posts earlier waits behind
-// the fence, which tests the fence.
+// the fence, which tests the fence. Over RoCE each end posts its sends when it is up.
 #pragma once
 #include <deque>
 
@@ -27,6 +27,9 @@ struct TransferPlan {
   std::uint32_t number = 0;  ///< of the attempt, for the pattern
   mpa::Role role = mpa::Role::initiator;
   std::uint16_t ird = 0;  ///< responder: how many Reads the initiator may have outstanding
+  /// InfiniBand's queue pairs: sends are posted from Established on (IBA §10.3.1), and nobody must speak first.
+  bool roce = false;
+  const bool* touched = nullptr;  ///< of RoCE: a fault has, so requests may fail when the peer no longer answers
 };
 
 class TransferEnd {

@@ -332,6 +332,9 @@ Result<void> check_options(const RoceProviderOptions& options) {
 namespace {
 
 constexpr std::uint32_t agent_connections_max = 1U << 20;  // above the Manager's bound, as a rule
+// 4.3 s: whoever was told to wait asks again then, and gets the same answer as long as there is none. An answer that is lost
+// behind an MRA, or a host that crashes, costs no more than that (IBA §12.6.6).
+constexpr std::uint8_t mra_timeout = 20;
 
 }  // namespace
 
@@ -340,6 +343,7 @@ std::unique_ptr<RoceProvider> make_roce_provider(const RoceProviderOptions& opti
   cm.ca_guid = options.ca_guid;
   cm.seed = options.seed;
   cm.connections_max = agent_connections_max;
+  cm.mra_timeout = mra_timeout;
   cm.timers = {.kind = ibcm::Timers::Kind::back_off,
                .first = options.resend_first,
                .cap = options.resend_cap,
@@ -348,6 +352,7 @@ std::unique_ptr<RoceProvider> make_roce_provider(const RoceProviderOptions& opti
   nic::roce::DeviceOptions nic;
   nic.port_mtu = options.mtu;
   nic.seed = options.seed;
+  nic.address_base = options.address_base;
   nic.first_qpn = nic.first_srqn = 0;  // one of many hosts at an address may have gone before
   auto device = nic::roce::make_device(nic);
   PARLEY_ASSERT(agent.has_value() && device.has_value());

@@ -182,6 +182,19 @@ TEST(RoceProvider, SurvivesTheLossOfAnyMessageOfTheConnectionManager) {
   }
 }
 
+TEST(RoceProvider, AnAnswerLostBehindAnMraIsRepeatedWithinSeconds) {
+  Pair p;
+  p.server.on_request = nullptr;
+  p.net.fate = [](const std::string& name, std::size_t nth) { return Net::Fate{name == "REJ" && nth == 0 ? 0 : 1}; };
+  p.connect();
+  p.net.run_for(200ms);
+  EXPECT_EQ(std::count(p.net.sent.begin(), p.net.sent.end(), "MRA"), 1)
+      << "the program thinks, and the peer is told so";
+  ASSERT_TRUE(p.server.last<cm::ConnectRequest>()->id.reject());
+  EXPECT_TRUE(p.net.run_until([&] { return p.client.last<cm::Rejected>() != nullptr; }, 10s));
+  EXPECT_EQ(p.server.all<cm::ConnectRequest>().size(), 1U) << "the repeated REQ is no new one";
+}
+
 TEST(RoceProvider, ADoubledMessageChangesNothing) {
   Pair p;
   p.net.fate = [](const std::string&, std::size_t) { return Net::Fate{2}; };

@@ -116,7 +116,7 @@ TEST_F(SimHostFrames, SaysWhatIsWrongWithTheIpv4Header) {
   EXPECT_EQ(said(with_sum(good, 6, {0x20, 0})), "IPv4 fragment");
   EXPECT_EQ(said(with_sum(good, 6, {0, 1})), "IPv4 fragment");
   EXPECT_EQ(said(with_sum(good, 6, {0, 0})), "") << "may be fragmented, and is not";
-  EXPECT_EQ(said(with_sum(good, 9, {17})), "IPv4 protocol is not TCP");
+  EXPECT_EQ(said(with_sum(good, 9, {132})), "IPv4 protocol is not TCP, UDP or ICMP");
 }
 
 TEST_F(SimHostFrames, SaysWhatIsWrongWithTheIpv6Header) {
@@ -127,7 +127,7 @@ TEST_F(SimHostFrames, SaysWhatIsWrongWithTheIpv6Header) {
   EXPECT_EQ(said(with(good, 4, {0, 25})), "IPv6 length does not fit the frame");
   EXPECT_EQ(said(cut(good, good.size() - 1)), "IPv6 length does not fit the frame");
   EXPECT_EQ(said(with(good, 39, {3})), "not for our IPv6 address");
-  EXPECT_EQ(said(with(good, 6, {17})), "IPv6 next header is not TCP or ICMPv6");
+  EXPECT_EQ(said(with(good, 6, {132})), "IPv6 next header is not TCP, UDP or ICMPv6");
   Bytes group = good;
   std::copy(wire::all_nodes.begin(), wire::all_nodes.end(), group.begin() + 14 + 24);
   EXPECT_EQ(said(group), "TCP to a group");

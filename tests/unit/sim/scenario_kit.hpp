@@ -26,11 +26,15 @@ inline auto fields(const cm::IwarpProviderOptions& o) {
   const auto& [a, b, c, d, trace] = o;
   return std::make_tuple(a, b, c, d, trace);
 }
+inline auto fields(const cm::RoceProviderOptions& o) {
+  const auto& [mtu, ack, reply, first, cap, linger, guid, seed, base, trace] = o;
+  return std::make_tuple(mtu, ack, reply, first, cap, linger, guid, seed, base, trace);
+}
 inline auto fields(const ScenarioHost& h) {
   const auto& [name, is_switch, options, line] = h;
-  const auto& [tcp, rnic, manager, ipv6, learn, ring, nics] = options;
-  return std::tuple_cat(std::make_tuple(name, is_switch, manager.endpoints_max, ipv6, learn, ring, nics), fields(tcp),
-                        fields(rnic));
+  const auto& [tcp, rnic, hca, engine, manager, ipv6, learn, ring, nics] = options;
+  return std::tuple_cat(std::make_tuple(name, is_switch, engine, manager.endpoints_max, ipv6, learn, ring, nics),
+                        fields(tcp), fields(rnic), fields(hca));
 }
 inline auto fields(const ScenarioLink& link) {
   const auto& [name, ends, nics, options, line] = link;
@@ -48,12 +52,12 @@ inline auto fields(const mpa::StartupOptions& o) {
                         fields(offer), fields(accept));
 }
 inline auto fields(const ScenarioListen& l) {
-  const auto& [host, port, address, mpa, at, after, reject, data, pending, relisten, line] = l;
+  const auto& [host, port, address, mpa, at, after, reject, data, pending, relisten, line, mpa_line] = l;
   return std::tuple_cat(std::make_tuple(host, port, address, at, after, reject, data, pending, relisten), fields(mpa));
 }
 inline auto fields(const ScenarioConnect& c) {
   const auto& [from, to, from_nic, to_nic, backups, port, address, mpa, tcp, whole, data, at, count, interval, transfer,
-               messages, octets, both, closer, close_after, expect, within, retries, retry_after, line] = c;
+               messages, octets, both, closer, close_after, expect, within, retries, retry_after, line, mpa_line] = c;
   return std::tuple_cat(
       std::make_tuple(from, to, from_nic, to_nic, backups, port, address, tcp, whole, data, at, count, interval,
                       transfer, messages, octets, both, closer, close_after, expect, within, retries, retry_after),

@@ -291,10 +291,11 @@ TEST(SimScenario, TellsWhereTheKeysOfMpaAreNow) {
 }
 
 TEST(SimScenario, AnotherTransportIsRefusedAsSuch) {
-  EXPECT_THAT(errors_of(with("close = \"both\"", "close = \"both\"\ntransport = \"roce\"")),
-              ElementsAre(HasSubstr("key 'transport' is unknown in [[connect]]; this version has iWARP alone")));
+  EXPECT_THAT(
+      errors_of(with("close = \"both\"", "close = \"both\"\ntransport = \"roce\"")),
+      ElementsAre(HasSubstr("key 'transport' is unknown in [[connect]]; write engine = \"roce\" at both hosts")));
   EXPECT_THAT(errors_of(with("[connect.mpa]", "[connect.ib]\npkey = 1\n[connect.mpa]")),
-              ElementsAre(HasSubstr("key 'ib' is unknown in [[connect]]; this version has iWARP alone")));
+              ElementsAre(HasSubstr("key 'ib' is unknown in [[connect]]; write engine = \"roce\" at both hosts")));
 }
 
 TEST(SimScenario, TellsTheNewNameOfAKey) {

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// RoCEv2 packets in UDP datagrams (IBA Annex A17), and the ICMP errors that answer datagrams to a closed port.
+#include <algorithm>
+
+#include "base/gid.hpp"
+#include "sim/host/host_frames.hpp"
+#include "sim/host/host_sum.hpp"
+#include "wire/ib/roce.hpp"
+#include "wire/packet.hpp"
+
+namespace parley::sim {
+namespace {
+
+constexpr std::size_t udp_size = 8, udp_checksum_at = 6, icmp_size = 8, icmp_checksum_at = 2;
+constexpr std::uint8_t icmp_unreachable = 3, icmp_port_closed = 3;    // RFC 792
+constexpr std::uint8_t icmp6_unreachable = 1, icmp6_port_closed = 4;  // RFC 4443 §3.1
+constexpr std::uint8_t error_hop_limit = 64;
+constexpr std::size_t icmp6_packet_max = 1280;  // RFC 4443 §3.1: as much as fits into the least MTU
+
+void put_sum(MutBytes octets, std::size_t at, std::uint16_t checksum) {
+  std::memcpy(octets.subspan(at, sizeof checksum).data(), &checksum, sizeof checksum);
+}
+
+/// RFC 768, RFC 8200 §8.1, RFC 4443 §2.3: over a pseudo header of the addresses, the protocol and the length, then the message.
+InternetSum sum_of(ConstBytes addresses, std::uint8_t protocol, ConstBytes message) {
+  InternetSum sum;
+  sum.add(addresses);
+  sum.add16(protocol);
+  sum.add16(static_cast<std::uint16_t>(message.size()));
+  sum.add(message);
+  return sum;
+}
+
+std::uint16_t ethertype_of(LocalKind kind) {
+  return kind == LocalKind::v4 ? wire::ethertype_ipv4 : wire::ethertype_ipv6;
+}
+
+ConstBytes address_octets(const std::array<std::uint8_t, 16>& octets, LocalKind kind) {
+  return ConstBytes(octets).first(kind == LocalKind::v4 ? 4 : 16);
+}
+
+Address address_in(const std::array<std::uint8_t, 16>& octets, LocalKind kind) {
+  Address out = Address::any(kind == LocalKind::v4 ? Address::Family::v4 : Address::Family::v6, 0);
+  out.octets = octets;
+  return out;
+}
+
+/// The addresses of a packet of ours, from its IP header on.
+ConstBytes addresses_in(ConstBytes packet, LocalKind kind) {
+  return kind == LocalKind::v4 ? packet.subspan(12, 8) : packet.subspan(8, 32);
+}
+
+/// What an error says of the datagram that it answers: only ours to the port of RoCE matter.
+const char* read_refused(ConstBytes datagram, FrameIn& out) {
+  const bool v4 = out.local == LocalKind::v4;
+  Reader r(datagram);
+  r.skip(v4 ? 9 : 6);
+  const std::uint8_t protocol = r.u8();
+  r.skip(v4 ? 6 : 17);  // on to the destination
+  const ConstBytes to = r.bytes(v4 ? 4 : 16);
+  r.skip(2);
+  const std::uint16_t port = r.be16();
+  if (!r.ok()) return "ICMP error is cut";
+  if (protocol != protocol_udp || port != PARLEY_ROCE_UDP_PORT) return "ICMP error of nothing that was sent";
+  out.refused = {};
+  std::copy(to.begin(), to.end(), out.refused.begin());
+  out.kind = FrameIn::Kind::port_closed;
+  return nullptr;
+}
+
+}  // namespace
+
+FramePtr write_roce(FramePool& pool, const PortAddresses& local, LocalKind kind,
+                    const std::array<std::uint8_t, 16>& peer, const RocePath& path, MutBytes packet) {
+  wire::ib::RoceHeader header;
+  header.source = gid_of(local.of(kind));
+  header.destination = gid_of(address_in(peer, kind));
+  header.traffic_class = path.traffic_class;
+  header.hop_limit = path.hop_limit;
+  header.source_port = path.source_port;
+  header.identification = path.ip_id;
+  wire::ib::seal(header, packet);
+  FramePtr frame = pool.take(ethernet_size + header.size() + packet.size());
+  Writer w(frame->octets());
+  write_ethernet(w, {}, local.mac, ethertype_of(kind));
+  const MutBytes network = frame->octets().subspan(ethernet_size);
+  header.emit(network, packet.size());
+  std::copy(packet.begin(), packet.end(), network.begin() + static_cast<std::ptrdiff_t>(header.size()));
+  const MutBytes datagram = network.subspan(header.size() - udp_size);
+  const std::uint16_t sum = sum_of(addresses_in(network, kind), protocol_udp, datagram).checksum();
+  put_sum(datagram, udp_checksum_at, sum == 0 ? std::uint16_t{0xFFFF} : sum);  // RFC 768: 0 says that there is none
+  return frame;
+}
+
+const char* read_udp(ConstBytes packet, ConstBytes body, ConstBytes addresses, FrameIn& out) {
+  Reader r(body);
+  r.skip(2);
+  const std::uint16_t port = r.be16(), length = r.be16(), checksum = r.be16();
+  if (!r.ok()) return "UDP header is cut";
+  if (length < udp_size || length > body.size()) return "UDP length does not fit the packet";
+  // 0: there is none, which RoCEv2 allows over IPv6 too (IBA Annex A17).
+  if (checksum != 0 && !sum_of(addresses, protocol_udp, body.first(length)).right()) return "bad UDP checksum";
+  if (port != PARLEY_ROCE_UDP_PORT) return "UDP port is not that of RoCE";
+  const bool v4 = out.local == LocalKind::v4;
+  const auto roce = wire::ib::RoceHeader::parse(v4 ? wire::ethertype_ipv4 : wire::ethertype_ipv6, packet);
+  if (!roce) return "malformed RoCE packet";
+  if (!wire::ib::is_sealed(roce->header, roce->packet)) return "bad ICRC";
+  out.kind = FrameIn::Kind::roce;
+  out.path = {.source_port = roce->header.source_port,
+              .traffic_class = roce->header.traffic_class,
+              .hop_limit = roce->header.hop_limit,
+              .ip_id = roce->header.identification};
+  out.payload = roce->packet;
+  out.network = packet;
+  return nullptr;
+}
+
+FramePtr write_port_closed(FramePool& pool, const PortAddresses& local, LocalKind kind,
+                           const std::array<std::uint8_t, 16>& peer, ConstBytes packet, std::uint16_t ip_id) {
+  const bool v4 = kind == LocalKind::v4;
+  // RFC 792: the header and 64 bits.
+  const ConstBytes said =
+      packet.first(std::min(packet.size(), v4 ? ipv4_size + udp_size : icmp6_packet_max - ipv6_size - icmp_size));
+  const std::size_t length = icmp_size + said.size();
+  FramePtr frame = pool.take(ethernet_size + ip_size(kind) + length);
+  Writer w(frame->octets());
+  write_ethernet(w, {}, local.mac, ethertype_of(kind));
+  std::uint8_t* const ip = frame->data() + ethernet_size;
+  const ConstBytes from = address_octets(local.of(kind).octets, kind), to = address_octets(peer, kind);
+  if (v4)
+    write_ipv4(ip, static_cast<std::uint16_t>(ipv4_size + length), ip_id, protocol_icmp, from, to);
+  else
+    write_ipv6(ip, static_cast<std::uint16_t>(length), wire::protocol_icmp6, error_hop_limit, from, to);
+  const MutBytes message = frame->octets().subspan(ethernet_size + ip_size(kind));
+  Writer m(message);
+  m.u8(v4 ? icmp_unreachable : icmp6_unreachable);
+  m.u8(v4 ? icmp_port_closed : icmp6_port_closed);
+  m.be16(0);
+  m.be32(0);
+  m.bytes(said);
+  InternetSum sum;
+  if (v4)
+    sum.add(message);
+  else
+    sum = sum_of(frame->octets().subspan(ethernet_size + 8, 32), wire::protocol_icmp6, message);
+  put_sum(message, icmp_checksum_at, sum.checksum());
+  return frame;
+}
+
+bool is_icmp6_error(ConstBytes message) { return !message.empty() && message.front() == icmp6_unreachable; }
+
+const char* read_icmp(ConstBytes body, ConstBytes addresses, FrameIn& out) {
+  const bool v4 = out.local == LocalKind::v4;
+  Reader r(body);
+  const std::uint8_t type = r.u8(), code = r.u8();
+  r.skip(6);
+  if (!r.ok()) return "ICMP header is cut";
+  InternetSum sum;
+  if (v4)
+    sum.add(body);
+  else
+    sum = sum_of(addresses, wire::protocol_icmp6, body);
+  if (!sum.right()) return v4 ? "bad ICMP checksum" : "bad ICMPv6 checksum";
+  const bool closed = v4 ? type == icmp_unreachable && code == icmp_port_closed : code == icmp6_port_closed;
+  return closed ? read_refused(body.subspan(icmp_size), out) : "ICMP type is not spoken";
+}
+
+}  // namespace parley::sim

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Between the HCA and UDP: the provider's commands, its packets, and what comes for it (IBA Annex A17).
+#include <algorithm>
+
+#include "sim/host/host_impl.hpp"
+#include "wire/packet.hpp"
+
+namespace parley::sim {
+namespace {
+
+constexpr std::size_t icrc_octets = 4;
+
+}  // namespace
+
+/// True if there was anything. Each packet needs room on the links, so it ends.
+bool SimHost::pump_packets() {
+  packet_.resize(PacketMachine::packet_max + icrc_octets);
+  bool any = false;
+  for (bool more = true; more;) {
+    more = false;
+    for (PacketCommand command; hca_->poll_command(command); more = true) carry_out(command);
+    if (must_wait()) break;
+    PacketPath path;
+    if (const std::size_t size = hca_->poll_packet(now(), path, packet_)) {
+      send_packet(path, MutBytes(packet_).first(size + icrc_octets));
+      more = true;
+    }
+    any = any || more;
+  }
+  return any;
+}
+
+// An HCA makes the next packet when its link can take it. It has one queue for all of its links here.
+bool SimHost::must_wait() {
+  if (packets_from_ > now()) return true;
+  for (const Nic& nic : nics_)
+    if (nic.link != nullptr && nic.link->backlog() > backlog_max)
+      packets_from_ = std::max(packets_from_, nic.link->idle_at());
+  return packets_from_ > now();
+}
+
+void SimHost::carry_out(const PacketCommand& command) {
+  if (command.kind == PacketCommand::Kind::release) {
+    bound_.erase(command.id);
+    return;
+  }
+  Address local = command.local;
+  local.port = 0;
+  if (const auto error = bind(command, local)) {
+    hca_->handle_bind_failed(now(), command.id, std::make_error_code(*error), local);
+    return;
+  }
+  bound_[command.id] = local;
+  hca_->handle_bound(now(), command.id, local);
+}
+
+std::optional<std::errc> SimHost::bind(const PacketCommand& command, Address& local) const {
+  if (command.peer.is_any()) return check_local(local);
+  Route route;
+  if (const auto error = route_to(command.peer, local, route)) return error;
+  local = nics_[route.port].addresses.of(route.kind);
+  return std::nullopt;
+}
+
+bool SimHost::is_bound(std::uint16_t port, LocalKind kind) const {
+  const Address& own = nics_[port].addresses.of(kind);
+  return std::any_of(bound_.begin(), bound_.end(), [&own](const auto& bound) {
+    const Address& local = bound.second;
+    return local.family == own.family && (local.is_any() || local == own);
+  });
+}
+
+void SimHost::send_packet(const PacketPath& path, MutBytes packet) {
+  Route route;
+  if (route_to(path.peer, Address::any(path.peer.family, 0), route)) return;  // as a packet that nothing carries
+  const RocePath headers{
+      .source_port = path.source_port,
+      .traffic_class = path.traffic_class,
+      .hop_limit = path.hop_limit,
+      .ip_id = route.kind == LocalKind::v4 ? ip_id_++ : std::uint16_t{0},
+  };
+  send_to(route.port, path.peer,
+          write_roce(engine_.frames, nics_[route.port].addresses, route.kind, path.peer.octets, headers, packet));
+}
+
+void SimHost::send_to(std::uint16_t port, const Address& peer, FramePtr frame) {
+  const NeighbourRef neighbour = neighbours_.find(port, peer);
+  const wire::Mac* mac = neighbours_.resolve(now(), neighbour);
+  if (mac == nullptr) {
+    neighbours_.wait(neighbour, std::move(frame));
+    return;
+  }
+  std::copy(mac->begin(), mac->end(), frame->data());
+  transmit(port, std::move(frame));
+}
+
+void SimHost::handle_roce(std::uint16_t port) {
+  if (!hca_ || !nics_[port].usable() || !is_bound(port, in_.local)) {
+    refuse_datagram(port);
+    return;
+  }
+  PacketPath path;
+  path.local = nics_[port].addresses.of(in_.local);
+  path.peer = peer_of({.peer = in_.source, .port = port, .kind = in_.local});
+  path.source_port = in_.path.source_port;
+  path.traffic_class = in_.path.traffic_class;
+  path.hop_limit = in_.path.hop_limit;
+  neighbours_.confirm(now(), neighbours_.find(port, path.peer));
+  hca_->handle_packet(now(), path, in_.payload);
+  stirred_ = true;
+}
+
+// Nobody has the port: RFC 1122 §4.1.3.1, RFC 4443 §3.1.
+void SimHost::refuse_datagram(std::uint16_t port) {
+  if (refusals_from_ > now()) return;
+  refusals_from_ = now() + refusals_every;
+  const std::uint16_t id = in_.local == LocalKind::v4 ? ip_id_++ : std::uint16_t{0};
+  send_to(port, peer_of({.peer = in_.source, .port = port, .kind = in_.local}),
+          write_port_closed(engine_.frames, nics_[port].addresses, in_.local, in_.source, in_.network, id));
+}
+
+void SimHost::handle_port_closed(std::uint16_t port) {
+  if (!hca_) return;
+  PacketPath path;
+  path.local = nics_[port].addresses.of(in_.local);
+  path.peer = peer_of({.peer = in_.refused, .port = port, .kind = in_.local});
+  hca_->handle_unreachable(now(), path, std::make_error_code(std::errc::connection_refused));
+  stirred_ = true;
+}
+
+}  // namespace parley::sim

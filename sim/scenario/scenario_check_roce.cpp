@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The checks of what RoCE has otherwise: its HCA, no MPA, other limits, and connections that join like with like.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "cm/providers/roce/roce.hpp"
+#include "sim/scenario/scenario_checker.hpp"
+
+namespace parley::sim {
+namespace {
+
+constexpr std::uint32_t packet_headers = 96;  // of IPv6, UDP and InfiniBand, beside the payload
+constexpr std::uint16_t roce_depth_max = 128;
+// IBA Annex A11: a REQ has 92 octets, of which 36 are the IP header; docs/roce.md.
+constexpr std::size_t request_room = 56, reply_room = 196, reject_room = 148;
+
+std::string_view engine_word(const ScenarioHost& host) { return to_string(engine_of(host)); }
+
+}  // namespace
+
+void Checker::check_hca(std::size_t i) {
+  const ScenarioHost& host = s_.hosts[i];
+  if (const auto fine = cm::check_options(host.options.hca); !fine)
+    add(Section::host, i, "hca", "hca: " + fine.error().message());
+  const std::uint32_t payload = 128U << static_cast<unsigned>(host.options.hca.mtu), need = payload + packet_headers;
+  for (const ScenarioLink& link : s_.links) {
+    if ((link.ends[0] != host.name && link.ends[1] != host.name) || link.options.mtu >= need) continue;
+    return add(Section::host, i, "hca",
+               fmt::format("hca: packets with {} octets need an MTU of {}, and that of link '{}' is {}: raise it, or "
+                           "write hca = {{ mtu = ... }}",
+                           payload, need, name_of(link), link.options.mtu));
+  }
+  for (const NicOptions& nic : host.options.nics)
+    if (nic.mtu != 0 && nic.mtu < need && nic.engine == NicEngine::roce)
+      return add(Section::host, i, "hca",
+                 fmt::format("hca: packets with {} octets need an MTU of {}, and that of NIC '{}' is {}: raise it, or "
+                             "write hca = {{ mtu = ... }}",
+                             payload, need, nic.name, nic.mtu));
+}
+
+template <class End>
+void Checker::check_roce_end(Section section, std::size_t i, const End& end, std::span<const Key<End>> mpa_keys) {
+  const bool other_than_default =
+      std::any_of(mpa_keys.begin(), mpa_keys.end(), [&](const Key<End>& key) { return !key.write(end).empty(); });
+  if (end.mpa_line != 0 || other_than_default)
+    add(section, i, "mpa", "mpa: RoCE has no MPA: take this table out, or engine = \"roce\" of the host");
+  const auto depth = [&](std::string_view key, std::uint16_t value) {
+    if (value > roce_depth_max) add(section, i, key, fmt::format("{}: RoCE takes 0..{}", key, roce_depth_max));
+  };
+  depth("ird", end.mpa.ird);
+  depth("ord", end.mpa.ord);
+}
+
+bool Checker::check_roce_listen(std::size_t i) {
+  const ScenarioListen& listen = s_.listens[i];
+  const ScenarioHost* host = node(listen.host);
+  if (host == nullptr || engine_of(*host) != NicEngine::roce) return false;
+  check_roce_end(Section::listen, i, listen, listen_mpa_keys());
+  const std::size_t room = listen.reject_every != 0 ? reject_room : reply_room;
+  if (listen.private_data.size() > room)
+    add(Section::listen, i, "private_data",
+        fmt::format("private_data: {} octets, at most {} fit into a {} (IBA §12.6)", listen.private_data.size(), room,
+                    listen.reject_every != 0 ? "REJ" : "REP"));
+  return true;
+}
+
+bool Checker::check_roce_connect(std::size_t i) {
+  const ScenarioConnect& connect = s_.connects[i];
+  const ScenarioHost *from = node(connect.from), *to = node(connect.to);
+  const auto is_roce = [](const ScenarioHost* host) { return host != nullptr && engine_of(*host) == NicEngine::roce; };
+  if (!is_roce(from) && !is_roce(to)) return false;
+  if (from != nullptr && to != nullptr && is_roce(from) != is_roce(to)) {
+    if (!distrust_.nics)
+      add(Section::connect, i, "to",
+          fmt::format("to: '{}' has engine = \"{}\" and '{}' \"{}\": a connection needs the same at both ends",
+                      connect.from, engine_word(*from), connect.to, engine_word(*to)));
+    return true;
+  }
+  check_roce_end(Section::connect, i, connect, connect_mpa_keys());
+  if (connect.private_data.size() > request_room)
+    add(Section::connect, i, "private_data",
+        fmt::format("private_data: {} octets, at most {} fit into a REQ (IBA Annex A11)", connect.private_data.size(),
+                    request_room));
+  return true;
+}
+
+}  // namespace parley::sim

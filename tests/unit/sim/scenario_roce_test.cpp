@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Scenarios with RoCE: what they may say, and what is refused, with its line.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/record/record.hpp"
+#include "sim/run/run.hpp"
+#include "sim/scenario/scenario.hpp"
+
+namespace parley::sim {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr std::string_view good_roce = R"([[host]]
+name = "a"
+engine = "roce"
+[[host]]
+name = "b"
+engine = "roce"
+hca = { resend_first = "10ms" }
+[[link]]
+ends = ["a", "b"]
+[[listen]]
+host = "b"
+private_data = 196
+[[connect]]
+from = "a"
+to = "b"
+private_data = 56
+)";
+
+std::vector<std::string> refusals(std::string_view toml) {
+  std::vector<std::string> out;
+  if (const auto read = parse_scenario(toml, "x.toml"); !read)
+    for (const ScenarioError& error : read.error()) out.push_back(error.to_string());
+  return out;
+}
+
+std::vector<std::string> refusals_with(std::string_view old_text, std::string_view new_text) {
+  std::string text(good_roce);
+  const std::size_t at = text.find(old_text);
+  EXPECT_NE(at, std::string::npos) << old_text;
+  text.replace(at, old_text.size(), new_text);
+  return refusals(text);
+}
+
+TEST(ScenarioRoce, IsReadAndWritten) {
+  const auto read = parse_scenario(good_roce, "x.toml");
+  ASSERT_TRUE(read) << read.error().front().to_string();
+  EXPECT_EQ(read->hosts[1].options.engine, NicEngine::roce);
+  EXPECT_EQ(read->hosts[1].options.hca.resend_first, std::chrono::milliseconds(10));
+  const std::string text = to_toml(*read);
+  EXPECT_THAT(text, HasSubstr("engine = \"roce\"\n"));
+  EXPECT_THAT(text, HasSubstr("hca = { resend_first = \"10ms\" }\n"));
+  EXPECT_THAT(refusals(text), IsEmpty());
+}
+
+TEST(ScenarioRoce, HasNoMpa) {
+  EXPECT_THAT(refusals(std::string(good_roce) + "[connect.mpa]\nrtr = \"read\"\n"),
+              ElementsAre(HasSubstr("x.toml:17:10: mpa: RoCE has no MPA")));
+  EXPECT_THAT(refusals(std::string(good_roce) + "[connect.mpa]\n"), ElementsAre(HasSubstr("RoCE has no MPA")))
+      << "an empty table too";
+  EXPECT_THAT(refusals_with("private_data = 196", "[listen.mpa]\nrevision = 1"),
+              ElementsAre(HasSubstr("x.toml:12:9: mpa: RoCE has no MPA")));
+  auto made = *parse_scenario(good_roce, "x.toml");
+  made.connects[0].mpa.markers = true;
+  ASSERT_EQ(check_scenario(made).size(), 1U);
+  EXPECT_THAT(check_scenario(made)[0].text, HasSubstr("RoCE has no MPA"));
+}
+
+TEST(ScenarioRoce, JoinsLikeWithLike) {
+  EXPECT_THAT(refusals_with("name = \"b\"\nengine = \"roce\"\nhca = { resend_first = \"10ms\" }", "name = \"b\""),
+              ElementsAre(HasSubstr("x.toml:13:1: to: 'a' has engine = \"roce\" and 'b' \"iwarp\"")));
+  EXPECT_THAT(refusals_with("name = \"a\"\nengine = \"roce\"", "name = \"a\""),
+              ElementsAre(HasSubstr("'a' has engine = \"iwarp\" and 'b' \"roce\"")));
+}
+
+TEST(ScenarioRoce, HasOneEngineForAllNicsOfAHost) {
+  EXPECT_THAT(
+      refusals_with("name = \"a\"\nengine = \"roce\"",
+                    "name = \"a\"\n[[host.nic]]\nname = \"n1\"\nengine = \"roce\"\n[[host.nic]]\nname = \"n2\""),
+      ElementsAre(HasSubstr("NIC a/n2: its engine is iwarp, and another NIC of the host has roce")));
+  EXPECT_THAT(refusals_with("name = \"a\"\nengine = \"roce\"",
+                            "name = \"a\"\n[[host.nic]]\nname = \"n1\"\nengine = \"roce\"\n[[host.nic]]\nname = "
+                            "\"n2\"\nengine = \"none\""),
+              IsEmpty());
+}
+
+TEST(ScenarioRoce, HasLimitsOfItsOwn) {
+  EXPECT_THAT(refusals_with("private_data = 56", "private_data = 57"),
+              ElementsAre(HasSubstr("57 octets, at most 56 fit into a REQ")));
+  EXPECT_THAT(refusals_with("private_data = 196", "private_data = 197"),
+              ElementsAre(HasSubstr("197 octets, at most 196 fit into a REP")));
+  EXPECT_THAT(refusals_with("private_data = 196", "reject = true\nprivate_data = 149"),
+              ElementsAre(HasSubstr("149 octets, at most 148 fit into a REJ")));
+  EXPECT_THAT(refusals_with("private_data = 56", "ord = 129"), ElementsAre(HasSubstr("ord: RoCE takes 0..128")));
+  EXPECT_THAT(refusals_with("ends = [\"a\", \"b\"]", "ends = [\"a\", \"b\"]\nmtu = 1119"),
+              ElementsAre(HasSubstr("need an MTU of 1120"), HasSubstr("need an MTU of 1120")));
+  EXPECT_THAT(refusals_with("resend_first = \"10ms\"", "mtu = 1000"),
+              ElementsAre(HasSubstr("1000 is not one of 256, 512, 1024, 2048, 4096")));
+  EXPECT_THAT(refusals_with("resend_first = \"10ms\"", "resend_first = \"3s\""), ElementsAre(HasSubstr("resend_cap")));
+}
+
+TEST(ScenarioRoce, SwarmsDrawWhatRoceTakes) {
+  const auto base = *parse_scenario(good_roce, "x.toml");
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    const Scenario drawn = draw_swarm(base, seed);
+    const auto problems = check_scenario(drawn);
+    ASSERT_TRUE(problems.empty()) << seed << ": " << problems.front().to_string();
+  }
+}
+
+TEST(ScenarioRoce, LaddersNameMessagesAndPackets) {
+  const auto scenario = *parse_scenario(good_roce, "x.toml");
+  LadderTap ladder;
+  RunOptions options;
+  options.tap = &ladder;
+  options.on_world = [&](const World& world) { ladder.begin(world); };
+  const RunReport report = run_scenario(scenario, options);
+  EXPECT_THAT(report.violations, IsEmpty());
+  const draw::Ladder drawn = ladder.finish(&report);
+  std::vector<std::string> names;
+  for (const auto& row : drawn.rows) names.push_back(row.text);
+  EXPECT_THAT(names, testing::IsSupersetOf({"REQ", "REP", "RTU", "RC SEND Only", "DREQ", "DREP"}));
+  const auto req = std::find_if(drawn.rows.begin(), drawn.rows.end(), [](const auto& r) { return r.text == "REQ"; });
+  EXPECT_THAT(req->detail, HasSubstr("to tcp:7471"));
+}
+
+}  // namespace
+}  // namespace parley::sim
