@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What the checkers make of RoCE: other things to agree on, zeros behind private data, and ends without a half close.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/check/agreement.hpp"
+#include "sim/check/expectation.hpp"
+
+namespace parley::sim::check {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const Instant one_o_clock{1h};
+
+/// Both ends were up and closed. The private data is as InfiniBand's messages carry it.
+struct RoceAttempt {
+  RoceAttempt() {
+    attempt.label = "a > b";
+    attempt.last = attempt.roce = true;
+    attempt.responders.push_back(std::make_unique<End>());
+    End& b = r();
+    b.role = mpa::Role::responder;
+    b.accepted = true;
+    for (End* end : {&i(), &b}) {
+      if (end == &b) end->told.push_back({.what = Told::request, .at = one_o_clock});
+      end->told.push_back({.what = Told::established, .at = one_o_clock});
+      end->told.push_back({.what = Told::disconnected, .at = one_o_clock, .graceful = true});
+      end->parameters.ird = end->parameters.ord = 8;
+      end->transfers_done = true;
+    }
+    i().ib = {.qp_num = 17, .remote_qp_num = 18, .sgid = {1}, .dgid = {2}};
+    b.ib = {.qp_num = 18, .remote_qp_num = 17, .sgid = {2}, .dgid = {1}};
+    i().private_data_given = {1, 2};
+    b.private_data_got = {1, 2, 0, 0};
+  }
+  End& i() { return attempt.initiator; }
+  End& r() { return *attempt.responders.back(); }
+  /// The responder is told that the initiator left while it had requests open.
+  void leave_early() {
+    r().told.back() = {
+        .what = Told::disconnected, .at = one_o_clock, .has_code = true, .hung_up = true, .words = "a disconnect"};
+  }
+  std::vector<std::string> said() {
+    Judge judge;
+    check_agreement(attempt, true, one_o_clock, judge);
+    check_expectation(attempt, ScenarioConnect{}, one_o_clock, judge);
+    std::vector<std::string> out;
+    for (const Violation& v : judge.list()) out.push_back(v.checker + ": " + v.text);
+    return out;
+  }
+  Attempt attempt;
+};
+
+TEST(RoceCheck, SeesNothingInWhatIsRight) { EXPECT_THAT(RoceAttempt().said(), IsEmpty()); }
+
+TEST(RoceCheck, SeesEndsThatHaveNotTheSameConnection) {
+  RoceAttempt wrong;
+  wrong.i().ib->remote_qp_num = 19;
+  wrong.r().ib->path_mtu = Mtu::octets_256;
+  wrong.r().ib->dgid = {3};
+  wrong.i().parameters.ord = 9;
+  EXPECT_THAT(wrong.said(), ElementsAre(HasSubstr("the responder's queue pair: 19 at the initiator, 18"),
+                                        HasSubstr("the path MTU: 3 at the initiator, 1"), HasSubstr("GIDs"),
+                                        HasSubstr("the initiator's ORD 9 is above the responder's IRD 8")));
+}
+
+TEST(RoceCheck, TakesZerosBehindPrivateDataAndNothingElse) {
+  RoceAttempt a;
+  a.r().private_data_got = {1, 2, 0, 1};
+  EXPECT_THAT(a.said(), ElementsAre(HasSubstr("other private data")));
+  a.r().private_data_got = {1};
+  EXPECT_THAT(a.said(), ElementsAre(HasSubstr("other private data")));
+}
+
+TEST(RoceCheck, AnEndThatHadEverythingMayBeLeftEarly) {
+  RoceAttempt a;
+  a.leave_early();
+  EXPECT_THAT(a.said(), IsEmpty());
+  EXPECT_EQ(outcome_text(&a.r()), "established");
+  a.r().transfers_done = false;
+  EXPECT_THAT(a.said(), ElementsAre(HasSubstr("agreement: the initiator was told of a graceful end"),
+                                    HasSubstr("has not transferred everything")));
+}
+
+TEST(RoceCheck, AnEndWhosePeerIsGoneMayFailOnlyWhereAFaultWas) {
+  RoceAttempt a;
+  a.leave_early();
+  a.r().told.back().hung_up = false;
+  EXPECT_THAT(a.said(), ElementsAre(HasSubstr("graceful end"), HasSubstr("to be established")));
+  a.attempt.touched = true;
+  EXPECT_THAT(a.said(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace parley::sim::check
