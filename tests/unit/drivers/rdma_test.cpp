@@ -175,14 +175,6 @@ TEST(NicVerbs, PostedRequestsAreFoundAgain) {
   EXPECT_EQ(posted.open(), 1U);
   EXPECT_EQ(posted.put(33, WcOpcode::send, true), a);
 }
-
-TEST(RejectReasons, AreGivenInWords) {
-  EXPECT_EQ(rdmacm::reject_text(8), "invalid service id (8)");
-  EXPECT_EQ(rdmacm::reject_text(28), "the peer's program rejected it (28)");
-  EXPECT_EQ(rdmacm::reject_text(33), "the alternate path's flow label (33)");
-  EXPECT_EQ(rdmacm::reject_text(35), "the vendor's options are not supported (35)");
-  EXPECT_EQ(rdmacm::reject_text(34), "reason 34");
-}
 #endif
 
 }  // namespace

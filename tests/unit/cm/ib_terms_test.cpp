@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "cm/ib_terms.hpp"
+
+#include <gtest/gtest.h>
+
+#include "parley/mpa.hpp"
+
+namespace parley::cm {
+namespace {
+
+using wire::ib::CmReject;
+
+TEST(IbTerms, ReasonsOfARejAreGivenInWords) {
+  EXPECT_EQ(reject_sentence(CmReject::invalid_service_id), "a REJ: invalid service ID: nobody listens there (8)");
+  EXPECT_EQ(reject_sentence(CmReject::consumer), "a REJ: consumer reject: the peer's program said no (28)");
+  EXPECT_EQ(reject_sentence(CmReject::alternate_flow_label), "a REJ: invalid alternate flow label (33)");
+  EXPECT_EQ(reject_sentence(CmReject::vendor_option), "a REJ: vendor option (ECE) not supported (35)");
+  EXPECT_EQ(reject_sentence(static_cast<CmReject>(34)), "a REJ: unassigned reason (34)");
+}
+
+TEST(IbTerms, WhatMayPassIsNotRejected) {
+  for (const auto passing : {CmReject::no_qp, CmReject::no_eec, CmReject::no_resources})
+    EXPECT_EQ(errc_of(passing), Errc::no_space);
+  EXPECT_EQ(errc_of(CmReject::timeout), Errc::timed_out);
+  EXPECT_EQ(errc_of(CmReject::stale_connection), Errc::peer_reset);
+  EXPECT_EQ(errc_of(CmReject::consumer), Errc::rejected);
+}
+
+TEST(IbTerms, OptionsAreChecked) {
+  EXPECT_TRUE(ib_options({}, "not these"));
+  const auto of_mpa = ib_options(mpa::Options{}, "not these");
+  ASSERT_FALSE(of_mpa);
+  EXPECT_EQ(of_mpa.error().sentence(), "not these");
+  EXPECT_EQ(of_mpa.error(), Errc::unsupported);
+  EXPECT_EQ(ib_options(ib::Options{.retry_count = 8}, "").error(), Errc::invalid_argument);
+  EXPECT_EQ(ib_options(ib::Options{.rnr_retry_count = 8}, "").error(), Errc::invalid_argument);
+  EXPECT_EQ(ib_options(ib::Options{.reply_timeout = Duration{-1}}, "").error(), Errc::invalid_argument);
+  EXPECT_EQ(ib_options(ib::Options{.retry_count = 7}, "")->retry_count, 7);
+}
+
+}  // namespace
+}  // namespace parley::cm
