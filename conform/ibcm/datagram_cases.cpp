@@ -138,7 +138,7 @@ Task<Observation> rep_for_nobody(Tester& b) {
   co_return pass(heard.words());
 }
 
-const Case table[] = {
+constexpr Case table[] = {
     row("40", "base-version-2", "IBA §13.4.2", must, "REQ with MAD base version 2", "dropped", base_version),
     row("41", "class-of-another", "IBA §13.4.2", must, "a MAD of a vendor's class", "dropped", other_class),
     row("42", "unknown-attribute", "IBA §12.6", must, "a MAD of the CM with attribute 0030", "dropped",

@@ -232,7 +232,7 @@ Task<Observation> new_ids_after_end(Tester& b) {
   co_return pass("another communication ID and queue pair");
 }
 
-const Case table[] = {
+constexpr Case table[] = {
     row("62", "disconnect", "IBA §12.6.11", must, "DREQ", "DREP with both communication IDs", disconnect),
     row("63", "drep-transaction-id", "IBA §12.6.4", should, "DREQ", "the DREP has its TransactionID", drep_transaction),
     row("64", "dreq-again", "IBA §12.9", must, "the DREQ again after the DREP", "DREP again", dreq_again),

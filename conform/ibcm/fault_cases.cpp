@@ -137,7 +137,7 @@ Task<Observation> reserved(Tester& b) {
   return answered(b, nothing(0), [](const Heard& h) { return h.is_ack(); }, {.reserved = true});
 }
 
-const Case table[] = {
+constexpr Case table[] = {
     row("100", "send-middle-without-first", "IBA §9.7.4.1", must, "a SEND Middle first of all", "NAK invalid request",
         send_middle),
     row("101", "send-last-without-first", "IBA §9.7.4.1", must, "a SEND Last first of all", "NAK invalid request",

@@ -258,7 +258,7 @@ Task<Observation> first_psn(Tester& b) {
   co_return unclear("no request of the peer");
 }
 
-const Case table[] = {
+constexpr Case table[] = {
     row("83", "write-acknowledged", "IBA §9.7.5.1.2", must, "a Write of no octets with AckReq", "ACK with its PSN",
         acknowledged),
     row("84", "ack-form", "IBA §9.7.5.1", must, "a Write of no octets with AckReq",

@@ -114,7 +114,7 @@ Task<Observation> class_version(Tester& b, std::uint8_t version) {
 Task<Observation> class_version_1(Tester& b) { return class_version(b, 1); }
 Task<Observation> class_version_3(Tester& b) { return class_version(b, 3); }
 
-const Case table[] = {
+constexpr Case table[] = {
     row("25", "unknown-service", "IBA §12.6.7.2", must, "REQ for a port where nobody listens",
         "REJ 8 (invalid service ID) of the REQ", unknown_service),
     row("26", "foreign-service", "IBA §12.6.7.2", must, "REQ for a service ID outside of rdma_cm's",

@@ -291,7 +291,7 @@ Task<Observation> psn_last(Tester& b) {
   return accepts(b, [](CmReq& req) { req.starting_psn = 0xFFFFFF; });
 }
 
-const Case table[] = {
+constexpr Case table[] = {
     row("1", "plain-set-up", "IBA §12.9", must, "REQ, and an RTU to the REP", "REP; silence after the RTU", plain),
     row("2", "rep-is-a-gsi-datagram", "IBA §13.5.1", must, "REQ",
         "the REP is a UD SEND Only from queue pair 1 with Q_Key 80010000", rep_datagram),

@@ -73,7 +73,7 @@ Task<Observation> rep_for_nobody(Tester& b) {
   co_return heard.silence ? pass("silence") : failed(heard.words());
 }
 
-const Case table[] = {
+constexpr Case table[] = {
     row("78", "sidr-unknown-service", "IBA §12.11.2", must, "SIDR_REQ for a service that is not there",
         "SIDR_REP with status 1 (service ID not supported)", unknown_service),
     row("79", "sidr-rep-fields", "IBA §12.11.2", must, "SIDR_REQ for a service that is not there",
