@@ -25,6 +25,9 @@ struct RoceProviderOptions {
   /// each wait cut by up to half at random. Linux waits 6 s each time. More than 0.
   Duration resend_first = std::chrono::milliseconds(50);
   Duration resend_cap = std::chrono::seconds(2);
+  /// As IBA §12.9 has it: messages of the connection manager are sent again after the response timeout that the REQ announces
+  /// (4.3 s; Linux adds twice the packet lifetime, 6.4 s in all), 15 times at most. reply_timeout and resend_* do not count then.
+  bool spec_timers = false;
   /// disconnect(): how long posted requests may take to complete, and then how long the peer's answer. More than 0.
   Duration linger = std::chrono::seconds(5);
   /// Names this host to its peers (IBA §12.6.5, Local CA GUID) and seeds its numbers. 0: the driver draws them.

@@ -87,8 +87,10 @@ struct StormOptions {
   std::uint32_t nodes = 16;
   std::uint32_t ppn = 1;  ///< processes per node, each with its own connections
   StormPattern pattern = StormPattern::alltoall;
-  mpa::StartupOptions mpa{};
-  std::uint32_t in_setup = 8;  ///< connections that one process sets up at the same time
+  NicEngine engine = NicEngine::iwarp;
+  mpa::StartupOptions mpa{};      ///< of iWARP
+  cm::RoceProviderOptions hca{};  ///< of RoCE
+  std::uint32_t in_setup = 8;     ///< connections that one process sets up at the same time
   Ratio loss{0, 1};
   LinkOptions link{};
   bool keep_open = false;  ///< false: closed once both ends were up

@@ -26,6 +26,27 @@ constexpr std::uint64_t tell_every = 1024;  // events between two calls of progr
 /// A cluster that opens and closes that many connections does not keep each in TIME-WAIT for a minute.
 constexpr Duration time_wait = std::chrono::milliseconds(10);
 
+/// What both ends must say alike. MPA: revision, RTR, CRC; RoCE: path MTU, the lower and the higher queue pair.
+struct Agreed {
+  std::uint32_t a = 0, b = 0, c = 0;
+  bool operator==(const Agreed&) const = default;
+};
+
+Agreed agreed_of(const cm::Established& event) {
+  if (const auto* ib = std::get_if<ib::Parameters>(&event.parameters)) {
+    const auto [low, high] = std::minmax(ib->qp_num, ib->remote_qp_num);
+    return {static_cast<std::uint32_t>(ib->path_mtu), low, high};
+  }
+  const mpa::Parameters& mpa = *event.mpa();
+  return {mpa.revision, static_cast<std::uint32_t>(mpa.rtr), mpa.crc};
+}
+
+std::string words(const Agreed& agreed, bool roce) {
+  if (roce) return fmt::format("path MTU code {}, queue pairs {:#x} and {:#x}", agreed.a, agreed.b, agreed.c);
+  return fmt::format("revision {}, RTR {}, CRC {}", agreed.a, to_string(static_cast<mpa::Rtr>(agreed.b)),
+                     agreed.c != 0);
+}
+
 /// One connection being set up or alive.
 struct Pair {
   std::uint32_t process = 0, target = 0;
@@ -34,9 +55,7 @@ struct Pair {
   bool used = false;
   bool initiator_up = false, responder_up = false;
   std::uint8_t ends = 0;  // ids not destroyed yet
-  mpa::Rtr rtr = mpa::Rtr::none;
-  std::uint8_t revision = 0;
-  bool crc = false;
+  Agreed agreed{};        // by the end that was up first
 };
 
 class Storm;
@@ -115,6 +134,8 @@ class Storm {
     HostOptions host_options;
     host_options.ipv6 = false;
     host_options.learn_announcements = true;
+    host_options.engine = options_.engine;
+    host_options.hca = options_.hca;
     host_options.tcp.time_wait = time_wait;
     host_options.manager.endpoints_max = 1U << 24;
     for (std::uint32_t i = 0; i < options_.nodes; ++i) {
@@ -134,6 +155,12 @@ class Storm {
     }
     if (options_.tap != nullptr) world_.set_tap(options_.tap);
     return {};
+  }
+
+  bool roce() const { return options_.engine == NicEngine::roce; }
+  template <class Options>
+  Options options_for() const {
+    return roce() ? Options{} : cm::with_mpa<Options>(options_.mpa);
   }
 
   bool over() const { return done_ + report_.failed == report_.wanted && (options_.keep_open || alive_ == 0); }
@@ -184,10 +211,9 @@ class Storm {
                        p.target);
   }
 
-  void agree(const Pair& p, const mpa::Parameters& other) {
-    if (p.rtr != other.rtr || p.revision != other.revision || p.crc != other.crc)
-      wrong(name(p), fmt::format("the ends differ: revision {} and {}, RTR {} and {}, CRC {} and {}", p.revision,
-                                 other.revision, to_string(p.rtr), to_string(other.rtr), p.crc, other.crc));
+  void agree(const Pair& p, const Agreed& other) {
+    if (p.agreed != other)
+      wrong(name(p), fmt::format("the ends differ: {}; {}", words(p.agreed, roce()), words(other, roce())));
   }
 
   void judge() {
@@ -238,7 +264,7 @@ void StormApp::on_start(Host& host) {
   Device& device = host.device();
   if (const auto pd = device.alloc_pd()) pd_ = *pd;
   if (auto cq = device.create_cq(1 << 20)) cq_ = std::move(*cq);
-  auto listen = cm::with_mpa<cm::ListenOptions>(storm_.options_.mpa);
+  auto listen = storm_.options_for<cm::ListenOptions>();
   listen.backlog = listen.pending_max = 1 << 20;
   if (const auto id = host.cm().listen(Address::any(Address::Family::v4, port), listen); !id)
     storm_.wrong({}, host.name() + " cannot listen: " + id.error().message());
@@ -284,7 +310,7 @@ void StormApp::start(std::uint32_t index) {
   Writer w(name);
   w.be32(index);
   w.be32(p.serial);
-  auto options = cm::with_mpa<cm::ConnectOptions>(storm_.options_.mpa);
+  auto options = storm_.options_for<cm::ConnectOptions>();
   options.private_data = name;
   options.qp = qp_init();
   Address to = storm_.world_.host(storm_.plan_.node_of(p.target)).address();
@@ -298,7 +324,8 @@ void StormApp::start(std::uint32_t index) {
   }
   // RFC 5044 §7.1.2 rule 4: without an RTR a first message must release the responder. An unsignaled one
   // leaves no completion.
-  if (storm_.options_.mpa.rtr == mpa::Rtr::none) (void)id->qp()->post_send({.wr_id = 1, .signaled = false});
+  if (!storm_.roce() && storm_.options_.mpa.rtr == mpa::Rtr::none)
+    (void)id->qp()->post_send({.wr_id = 1, .signaled = false});
   live_[id->number()] = {.pair = index, .serial = p.serial, .initiator = true};
   ++p.ends;
 }
@@ -341,14 +368,10 @@ void StormApp::on(cm::Established& event) {
   if (p == nullptr) return;
   const bool second = live.initiator ? p->responder_up : p->initiator_up;
   (live.initiator ? p->initiator_up : p->responder_up) = true;
-  const mpa::Parameters& agreed = *event.mpa();
-  if (second) {
-    storm_.agree(*p, agreed);
-  } else {
-    p->rtr = agreed.rtr;
-    p->revision = agreed.revision;
-    p->crc = agreed.crc;
-  }
+  if (second)
+    storm_.agree(*p, agreed_of(event));
+  else
+    p->agreed = agreed_of(event);
   if (live.initiator) {
     storm_.measure(event.steps);
     const std::uint32_t process = p->process % storm_.options_.ppn;

@@ -314,6 +314,8 @@ constexpr Key<ScenarioHost> hca_table[] = {
     hca_key<Time, &cm::RoceProviderOptions::resend_first>("resend_first", "when a message of the CM is sent again"),
     hca_key<Time, &cm::RoceProviderOptions::resend_cap>("resend_cap",
                                                         "the most that this wait, doubled each time, becomes"),
+    hca_key<Flag, &cm::RoceProviderOptions::spec_timers>(
+        "spec_timers", "messages of the CM are sent again after IBA's response timeouts, 4.3 s each time"),
     hca_key<Time, &cm::RoceProviderOptions::linger>("linger", "closing: longest wait, each for requests and the peer"),
 };
 

@@ -7,7 +7,7 @@ import struct
 import roce_wire as w
 from roce_talk import INITIATOR, RESPONDER, TIMEOUT
 
-WARNINGS = {"cm.reserved", "cm.rej-unassigned", "cm.gid", "cm.cma-header", "cm.cma-address", "cm.early", "cm.after-rej", "ib.reserved",
+WARNINGS = {"cm.reserved", "cm.rej-unassigned", "cm.gid", "cm.cma-header", "cm.cma-address", "cm.early", "cm.after-rej", "cm.restarted", "ib.reserved",
             "ib.pad-octets", "ib.payload-changed", "ib.credits", "ib.early", "ib.ud-q-key"}
 ROWS = {}
 RELIABLE, CONNECTED = (w.RC, w.XRC), (w.RC, w.UC, w.XRC)
@@ -83,6 +83,25 @@ def _(talk):
     talk.wait(100)
     talk.rej(INITIATOR, 1, 28)
     talk.outcome = "rejected"
+    return packet
+
+
+@row("cm.restarted")
+def _(talk):
+    talk.send_req()
+    if talk.chance.random() < 0.5:
+        talk.mra(RESPONDER, 0)
+    else:
+        talk.send_rep()
+    talk.wait(TIMEOUT * 20, TIMEOUT * 24)
+    talk.send_req(again=True)
+    talk.ids[1] ^= talk.chance.randrange(1, 2**32)
+    talk.qpn[1] ^= 1
+    packet = talk.send_rep()
+    talk.message(INITIATOR, "RTU", talk.ids_body(0))
+    talk.outcome = "established"
+    talk.push(0, "send", 10, trouble=False)
+    talk.close()
     return packet
 
 

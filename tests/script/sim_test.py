@@ -232,6 +232,7 @@ class Wrong(SimTest):
         self.refused(run("sim", "storm", "--nodes", 1), 2, "--nodes")
         self.refused(run("sim", "storm", "--loss", "101%"), 2, "'101%' is not a ratio from 0 to 1")
         self.refused(run("sim", "storm", "--pattern", "star"), 2, "star")
+        self.refused(run("sim", "storm", "--timers", "spec"), 2, "--timers: only HCAs have these; give --roce too")
         self.refused(run("sim", "storm", "--nodes", 10000, "--ppn", 256), 2, "20000000 are the most")
         self.refused(run("sim", "explore", file, "--seeds", "1..2", "--time-budget", "10"), 2, "unit")
 

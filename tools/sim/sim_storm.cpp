@@ -28,7 +28,8 @@ constexpr std::uint64_t connections_max = 20'000'000;
 struct StormArgs {
   sim::StormOptions storm;
   std::optional<std::uint64_t> seed;
-  std::string pattern = "alltoall";
+  std::string pattern = "alltoall", timers = "back-off";
+  bool roce = false;
 };
 
 sim::StormPattern pattern_of(const std::string& word) {
@@ -77,9 +78,9 @@ void tell(const StormArgs& args, const sim::StormReport& report, const Cost& cos
     return n == 0 ? 0.0 : static_cast<double>(total) / static_cast<double>(n);
   };
   print_provenance(out, provenance(out));
-  out.text(fmt::format("{}: {} nodes, {} process{} on each, {} connections wanted, seed {}", args.pattern,
-                       args.storm.nodes, args.storm.ppn, args.storm.ppn == 1 ? "" : "es", report.wanted,
-                       seed_text(args.storm.seed)));
+  out.text(fmt::format("{}{}: {} nodes, {} process{} on each, {} connections wanted, seed {}", args.pattern,
+                       args.roce ? " over RoCE, timers: " + args.timers : "", args.storm.nodes, args.storm.ppn,
+                       args.storm.ppn == 1 ? "" : "es", report.wanted, seed_text(args.storm.seed)));
   out.text(fmt::format("{} established, {} failed, {} tried again; {} of virtual time, at most {} alive at once",
                        report.established, report.failed, report.retried, precise_duration_text(report.virtual_time),
                        report.alive_peak));
@@ -105,6 +106,7 @@ void tell(const StormArgs& args, const sim::StormReport& report, const Cost& cos
                   report.counters.dropped, each(report.counters.packet_hops, cost.cpu_us) * 1e6));
   Json object{{"event", "storm"},
               {"pattern", args.pattern},
+              {"engine", to_string(args.storm.engine)},
               {"nodes", args.storm.nodes},
               {"ppn", args.storm.ppn},
               {"seed", seed_text(args.storm.seed)},
@@ -164,6 +166,11 @@ void add_sim_storm(Command sim, Context& context) {
       .range(1u, 256u)
       .shows_default();
   sub.option("--pattern", args->pattern, "Who connects to whom").one_of({"alltoall", "ring", "incast"}).shows_default();
+  sub.flag("--roce", args->roce, "RoCE HCAs in place of iWARP NICs");
+  sub.option("--timers", args->timers,
+             "With --roce: when messages of the CM are sent again. spec: always after IBA's 4.3 s")
+      .one_of({"back-off", "spec"})
+      .shows_default();
   sub.option("--in-setup", args->storm.in_setup, "Connections that one process sets up at once")
       .range(1u, 65'536u)
       .shows_default();
@@ -187,9 +194,14 @@ void add_sim_storm(Command sim, Context& context) {
       "Examples:\n"
       "  parley sim storm --nodes 16 --pattern alltoall\n"
       "  parley sim storm --nodes 64 --ppn 4 --pattern incast --loss 0.01%\n"
+      "  parley sim storm --nodes 1000 --pattern incast --roce --timers spec --loss 1%\n"
       "  parley sim storm --nodes 1000 --pattern alltoall --json");
   sub.run([args, &context] { return run_storm_command(*args, context.out); },
           [args] {
+            if (!args->roce && args->timers != "back-off")
+              return std::string("--timers: only HCAs have these; give --roce too");
+            args->storm.engine = args->roce ? sim::NicEngine::roce : sim::NicEngine::iwarp;
+            args->storm.hca.spec_timers = args->timers == "spec";
             args->storm.pattern = pattern_of(args->pattern);
             const std::uint64_t wanted = sim::StormPlan(args->storm).wanted();
             return wanted <= connections_max ? std::string()

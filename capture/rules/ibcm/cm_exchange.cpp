@@ -129,8 +129,10 @@ void CmExchange::count(Sendings& s, const CmSeen& m) {
 bool CmExchange::message(Side from, const CmSeen& m) {
   Sendings& sendings = sendings_of(m.message.type(), from);
   if (is_copy(sendings, m)) return false;
+  check_restart(from, m);
   const Sendings before = sendings;
   count(sendings, m);
+  if (from == Side::responder) answer_ = m.ref;
   if (before.count > 0) ++seen_.retries;
   last_at_ = std::max(last_at_, m.ref.at);
   check_reserved(from, m);
@@ -173,6 +175,34 @@ bool CmExchange::message(Side from, const CmSeen& m) {
   return true;
 }
 
+/// A repeated REQ can be between the responder's last message and this one; it need not be in the capture.
+bool CmExchange::asked_again(const CmSeen& m) {
+  const Sendings& req = sendings_of(CmMessageType::req, Side::initiator);
+  if (req.count > 1 && req.last.frame > answer_.frame) return true;
+  const Duration due = req_ ? wire::ib::timeout_of(req_->remote_cm_response_timeout) / 16 * 15 : Duration{0};
+  return m.ref.at - answer_.at >= due;
+}
+
+// IBA §12.9: a peer that was started again knows nothing of what it has said, and takes the repeated REQ for a new one.
+void CmExchange::check_restart(Side from, const CmSeen& m) {
+  auto& known = ids_[index_of(Side::responder)];
+  const CmIds ids = ids_of(m.message);
+  const bool by_rtu = from == Side::initiator && m.message.type() == CmMessageType::rtu;  // the new REP is missing
+  if (!by_rtu && (from != Side::responder || sender_of(m.message) != Side::responder)) return;
+  const std::uint32_t told = by_rtu ? ids.remote : ids.local;
+  if (!known || *known == told || told == 0 || !asked_again(m)) return;
+  if (!by_rtu)
+    findings_.tell(
+        IbRule::cm_restarted, m.ref.frame, from,
+        fmt::format(" answered the REQ as {:#010x} in frame {}, and its repetition as {:#010x}: it was started again, "
+                    "or has forgotten its answer",
+                    *known, answer_.frame, told));
+  known = told;
+  restarted_ = true;
+  rep_.reset();
+  for (auto& sent : sendings_) sent[index_of(Side::responder)] = {};
+}
+
 // IBA §12.6: each side names itself and its peer by the communication IDs that they gave.
 void CmExchange::check_ids(Side from, const CmSeen& m) {
   if (m.message.type() == CmMessageType::sidr_req || m.message.type() == CmMessageType::sidr_rep) {
@@ -184,6 +214,7 @@ void CmExchange::check_ids(Side from, const CmSeen& m) {
   auto &mine = ids_[index_of(from)], &theirs = ids_[index_of(other(from))];
   const auto check = [&](std::optional<std::uint32_t>& known, std::uint32_t told, std::string_view whose) {
     if (rej && told == 0) return;
+    if (restarted_ && &known == &ids_[index_of(Side::responder)]) return;  // a late message may have the ID of before
     if (!known) {
       known = told;
     } else if (*known != told) {

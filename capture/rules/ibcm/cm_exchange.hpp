@@ -75,6 +75,8 @@ class CmExchange {
 
   /// A message that only one side sends was seen, so that the sides are not taken on trust.
   bool roles_known() const { return req_ != nullptr || rep_ != nullptr || rtu_.frame != 0; }
+  bool asked_again(const CmSeen& m);
+  void check_restart(Side from, const CmSeen& m);
   void check_ids(Side from, const CmSeen& m);
   void check_reserved(Side from, const CmSeen& m);
   void take_req(Side from, const CmSeen& m, const wire::ib::CmReq& req);
@@ -102,7 +104,9 @@ class CmExchange {
   std::array<std::array<Sendings, 2>, 11> sendings_{};
   FrameRef rep_first_, rtu_, mra_req_;
   std::array<FrameRef, 2> drep_{}, left_{};
-  FrameRef rej_;  // by the responder, of the REQ
+  FrameRef rej_;            // by the responder, of the REQ
+  FrameRef answer_;         // the responder's last message
+  bool restarted_ = false;  // the responder, between two answers to the REQ
   bool req_since_rej_ = false;
   bool sidr_rep_ = false;
   std::uint32_t q_key_ = 0;

@@ -18,6 +18,7 @@ namespace parley::capture {
   X(cm_req_changed, "cm.req-changed", "IBA §12.6.5", error)           \
   X(cm_rep_changed, "cm.rep-changed", "IBA §12.6.8", error)           \
   X(cm_comm_id, "cm.comm-id", "IBA §12.6", error)                     \
+  X(cm_restarted, "cm.restarted", "IBA §12.9", warning)               \
   X(cm_role, "cm.role", "IBA §12.9", error)                           \
   X(cm_rtu_before_rep, "cm.rtu-before-rep", "IBA §12.9", error)       \
   X(cm_after_rej, "cm.after-rej", "IBA §12.9", warning)               \

@@ -136,7 +136,8 @@ ibcm::Path Roce::path_to_peer(const Connection& c) const {
 }
 
 ibcm::Timers Roce::timers_of(const Connection& c) const {
-  return {.kind = ibcm::Timers::Kind::back_off,
+  using Kind = ibcm::Timers::Kind;
+  return {.kind = options_.spec_timers ? Kind::spec : Kind::back_off,
           .first = options_.resend_first,
           .cap = options_.resend_cap,
           .total = c.reply_timeout};

@@ -180,6 +180,34 @@ TEST(CaptureRoce, RtuIsEarlyOnlyWhereTheRespondersPsnsProveIt) {
   }
 }
 
+// It answers the repeated REQ as if it were the first, with another ID, queue pair and PSN.
+TEST(CaptureRoce, AResponderThatWasStartedAgainIsNotTakenForABrokenOne) {
+  for (const bool had_answered : {false, true})
+    for (const bool asked_again : {true, false}) {
+      RoceTalk t;
+      t.cm(0, t.req());
+      if (had_answered)
+        t.cm(1, t.rep());
+      else
+        t.cm(1, wire::ib::CmMra{
+                    .local_comm_id = 0xBBBB, .remote_comm_id = 0xAAAA, .about = CmAbout::req, .service_timeout = 24});
+      if (asked_again) t.cm(0, t.req(), 80s);
+      wire::ib::CmRep rep = t.rep();
+      rep.local_comm_id = 0xCCCC;
+      t.cm(1, rep);
+      wire::ib::CmRtu rtu = RoceTalk::rtu();
+      rtu.remote_comm_id = 0xCCCC;
+      t.cm(0, rtu);
+      t.data(0, Operation::send_only, 0xFFFFFE);
+      t.ack(1, 0xFFFFFE, 1);
+      const FileReport r = test::analyse(t.frames);
+      EXPECT_EQ(keys_of(r).substr(0, 15), asked_again ? "warning cm.rest" : "error cm.comm-i") << keys_of(r);
+      if (!asked_again) continue;
+      EXPECT_EQ(keys_of(r), "warning cm.restarted frame 4 responder");
+      EXPECT_EQ(only_roce(r).outcome, Outcome::established);
+    }
+}
+
 TEST(CaptureRoce, CutPacketsAreJudgedAsFarAsTheyGo) {
   RoceTalk t;
   t.set_up();

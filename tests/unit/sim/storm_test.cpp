@@ -144,6 +144,24 @@ TEST(SimStorm, SurvivesLoss) {
   EXPECT_GT(report.counters.dropped, 0U);
 }
 
+// What is lost is sent again; IBA's timers wait 4.3 s for that each time, and keep the others no longer than before.
+TEST(SimStorm, OverRoceLossCostsWhatItsTimersSay) {
+  for (const bool spec : {false, true}) {
+    for (const StormPattern pattern : {StormPattern::alltoall, StormPattern::ring, StormPattern::incast}) {
+      StormOptions options = sized(8, 2, pattern);
+      options.engine = NicEngine::roce;
+      options.hca.spec_timers = spec;
+      options.loss = {1, 25};
+      const StormReport report = run_storm(options);
+      EXPECT_EQ(report.established, report.wanted) << words(report);
+      EXPECT_THAT(report.violations, IsEmpty()) << words(report);
+      EXPECT_GT(report.counters.dropped, 0U);
+      EXPECT_EQ(report.virtual_time > 4s, spec) << report.virtual_time.count();
+      EXPECT_LT(report.steps.at("total")[1], 1ms);
+    }
+  }
+}
+
 /// The initiators send no RTR, and the responders wait for a first FPDU for as long as `first_fpdu` says; 0s is for ever.
 StormOptions stuck(Duration first_fpdu) {
   StormOptions options = sized(2, 1);
