@@ -182,6 +182,14 @@ Or<std::vector<Address>> resolve(const Endpoint& endpoint) {
   return *addresses;
 }
 
+Or<Address> parse_address(std::string_view text, std::uint16_t port_if_none) {
+  const auto endpoint = parse_endpoint(text, port_if_none);
+  if (!endpoint) return tl::unexpected(endpoint.error());
+  const auto addresses = resolve(*endpoint);
+  if (!addresses) return tl::unexpected(addresses.error());
+  return addresses->front();
+}
+
 Result<Duration> parse_duration(std::string_view text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

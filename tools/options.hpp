@@ -39,6 +39,8 @@ struct Endpoint {
 Or<Endpoint> parse_endpoint(std::string_view text, std::uint16_t port_if_none);
 /// Names to addresses, in the system's order. Errors: environment.
 Or<std::vector<Address>> resolve(const Endpoint& endpoint);
+/// The first address of an endpoint in such words. Errors: usage, environment.
+Or<Address> parse_address(std::string_view text, std::uint16_t port_if_none);
 
 /// "10s", "250ms", "1.5s", "20us", "2m", "0". A number without a unit is refused: seconds and milliseconds are too
 /// easily mistaken for each other.

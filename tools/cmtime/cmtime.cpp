@@ -34,19 +34,15 @@ int run_cmtime(const CmtimeArgs& args, Context& context) {
   if (const auto fits = check_provider(args.session, {}); !fits) return refuse(fits.error());
   std::optional<Address> source;
   if (!args.bind.empty() || !client) {
-    const auto from = parse_endpoint(args.bind.empty() ? "0.0.0.0" : args.bind, client ? std::uint16_t{0} : args.port);
+    const auto from = parse_address(args.bind.empty() ? "0.0.0.0" : args.bind, client ? std::uint16_t{0} : args.port);
     if (!from) return refuse(from.error());
-    const auto found = resolve(*from);
-    if (!found) return refuse(found.error());
-    source = found->front();
+    source = *from;
   }
   std::optional<Address> server;
   if (client) {
-    const auto endpoint = parse_endpoint(args.server, args.port);
-    if (!endpoint) return refuse(endpoint.error());
-    const auto found = resolve(*endpoint);
+    const auto found = parse_address(args.server, args.port);
     if (!found) return refuse(found.error());
-    server = found->front();
+    server = *found;
   }
   auto session = Session::open(args.session, context.out);
   if (!session) return refuse(session.error());

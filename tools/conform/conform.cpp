@@ -39,7 +39,6 @@ class Conform {
   Or<void> open();
   Or<void> listen(const Address& at);
   void turn();
-  std::string left_out(const Case& c) const;
   void print(const Result& result);
   Or<void> write_reports(const conform::Run& run);
   int finish(const conform::Run& run);
@@ -69,12 +68,6 @@ int Conform::list() {
   return code(Exit::ok);
 }
 
-std::string Conform::left_out(const Case& c) const {
-  if (!only_.has(c.name)) return "left out by --only";
-  if (c.destructive && !args_.destructive) return "may crash the peer; needs --destructive";
-  return {};
-}
-
 void Conform::turn() { loop_->run_once(std::chrono::milliseconds(100)); }
 
 Or<void> Conform::listen(const Address& at) {
@@ -91,11 +84,9 @@ Or<void> Conform::listen(const Address& at) {
 }
 
 Or<void> Conform::open() {
-  const auto endpoint = parse_endpoint(args_.endpoint, default_port);
-  if (!endpoint) return tl::unexpected(endpoint.error());
-  const auto addresses = resolve(*endpoint);
-  if (!addresses) return tl::unexpected(addresses.error());
-  args_.settings.target = addresses->front();
+  const auto target = parse_address(args_.endpoint, default_port);
+  if (!target) return tl::unexpected(target.error());
+  args_.settings.target = *target;
   auto outputs = ConformOutputs::open(args_);
   if (!outputs) return tl::unexpected(outputs.error());
   outputs_ = std::move(*outputs);
@@ -174,13 +165,7 @@ int Conform::verdict(const conform::Run& run, const conform::Tally& t) {
         Exit::environment,
         fmt::format("nothing that answered at {} spoke MPA: a plain Request was answered by {}", at, instead));
   }
-  if (run.interrupted()) return out.error(Exit::failed, "interrupted: the results are partial");
-  if (t.passed + t.failed + t.should_failed + t.may_failed == 0)
-    return out.error(
-        Exit::failed,
-        fmt::format("no case reached a verdict ({} inconclusive, {} not run); this does not count as passed",
-                    t.inconclusive, t.not_run));
-  return code(t.failed > 0 ? Exit::failed : Exit::ok);
+  return exit_of(run.interrupted(), t, out);
 }
 
 int Conform::run() {
@@ -202,7 +187,8 @@ int Conform::run() {
   hooks.result = [&](const Result& result) { print(result); };
   hooks.stopped = [&] { return StopSignals::requested() || !broken.empty(); };
   conform::Run run(
-      peer_, args_.settings, all, [&](const Case& c) { return left_out(c); }, std::move(hooks));
+      peer_, args_.settings, all, [&](const Case& c) { return left_out(only_, c, args_.destructive); },
+      std::move(hooks));
   run_ = &run;
   peer_.start(loop_->now(), run.script());
   while (!peer_.done()) {

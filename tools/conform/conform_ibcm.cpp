@@ -34,7 +34,6 @@ class ConformIbcm {
   Or<void> open();
   ibcm::Settings settings() const;
   conform::Hooks hooks();
-  std::string left_out(const conform::Case& c) const;
   void print(const Result& result);
   int finish(const ibcm::Run& run);
   int verdict(const ibcm::Run& run, const conform::Tally& t);
@@ -63,11 +62,9 @@ int ConformIbcm::list() {
 }
 
 Or<void> ConformIbcm::open() {
-  const auto endpoint = parse_endpoint(args_.endpoint, default_port);
-  if (!endpoint) return tl::unexpected(endpoint.error());
-  const auto addresses = resolve(*endpoint);
-  if (!addresses) return tl::unexpected(addresses.error());
-  args_.settings.target = addresses->front();
+  const auto target = parse_address(args_.endpoint, default_port);
+  if (!target) return tl::unexpected(target.error());
+  args_.settings.target = *target;
   auto outputs = ConformOutputs::open(args_);
   if (!outputs) return tl::unexpected(outputs.error());
   outputs_ = std::move(*outputs);
@@ -111,11 +108,6 @@ conform::Hooks ConformIbcm::hooks() {
   return hooks;
 }
 
-std::string ConformIbcm::left_out(const conform::Case& c) const {
-  if (!only_.has(c.name)) return "left out by --only";
-  return c.destructive && !args_.destructive ? "may crash the peer; needs --destructive" : std::string();
-}
-
 void ConformIbcm::print(const Result& result) {
   ++done_;
   if (counts_as_failed(result, args_.strict)) ++failed_;
@@ -154,13 +146,7 @@ int ConformIbcm::verdict(const ibcm::Run& run, const conform::Tally& t) {
                      fmt::format("{} speaks InfiniBand's CM, but nothing could be tested: {}", at, run.why()));
   if (run.gave_up())
     return out.error(Exit::environment, "the peer was not there any more, and cases were not run: " + run.why());
-  if (run.interrupted()) return out.error(Exit::failed, "interrupted: the results are partial");
-  if (t.passed + t.failed + t.should_failed + t.may_failed == 0)
-    return out.error(
-        Exit::failed,
-        fmt::format("no case reached a verdict ({} inconclusive, {} not run); this does not count as passed",
-                    t.inconclusive, t.not_run));
-  return code(t.failed > 0 ? Exit::failed : Exit::ok);
+  return exit_of(run.interrupted(), t, out);
 }
 
 int ConformIbcm::run() {
@@ -171,7 +157,8 @@ int ConformIbcm::run() {
     return context_.out.error(Exit::usage, "--only names no case; --list shows them");
   progress_ = std::make_unique<Progress>(context_.out, "cases", all.size());
   ibcm::Run run(
-      peer_, settings(), all, [this](const conform::Case& c) { return left_out(c); }, hooks());
+      peer_, settings(), all, [this](const conform::Case& c) { return left_out(only_, c, args_.destructive); },
+      hooks());
   run_ = &run;
   peer_.start(loop_->now(), run.script());
   while (!peer_.done()) {

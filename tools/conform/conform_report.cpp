@@ -133,6 +133,21 @@ Json summary_json(const ConformTable& table, conform::Iut iut, const conform::Ta
           {"report", report_json(provenance)}};
 }
 
+std::string left_out(const Only& only, const conform::Case& c, bool destructive) {
+  if (!only.has(c.name)) return "left out by --only";
+  return c.destructive && !destructive ? "may crash the peer; needs --destructive" : std::string();
+}
+
+int exit_of(bool interrupted, const conform::Tally& t, Output& out) {
+  if (interrupted) return out.error(Exit::failed, "interrupted: the results are partial");
+  if (t.passed + t.failed + t.should_failed + t.may_failed == 0)
+    return out.error(
+        Exit::failed,
+        fmt::format("no case reached a verdict ({} inconclusive, {} not run); this does not count as passed",
+                    t.inconclusive, t.not_run));
+  return code(t.failed > 0 ? Exit::failed : Exit::ok);
+}
+
 Or<ConformOutputs> ConformOutputs::open(const ConformArgs& args) {
   if (const auto apart = check_outputs(
           {},

@@ -329,11 +329,9 @@ bool print(const Check& check, Context& context) {
 
 int run_doctor(const std::string& provider, const std::string& to, Context& context) {
   if (!to.empty()) {
-    const auto endpoint = parse_endpoint(to, 7471);
-    if (!endpoint) return context.out.error(endpoint.error().exit, endpoint.error().text);
-    const auto addresses = resolve(*endpoint);
-    if (!addresses) return context.out.error(addresses.error().exit, addresses.error().text);
-    if (print(check_way(provider, to, addresses->front()), context)) return code(Exit::ok);
+    const auto peer = parse_address(to, 7471);
+    if (!peer) return context.out.error(peer.error().exit, peer.error().text);
+    if (print(check_way(provider, to, *peer), context)) return code(Exit::ok);
     return context.out.error(Exit::environment, "the way there was not found");
   }
   bool good = true;

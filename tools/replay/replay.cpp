@@ -251,11 +251,9 @@ Or<Job> understand(const ReplayArgs& args) {
   if (job.listen != (job.run.side == capture::Side::responder))
     return complain(Exit::usage, job.listen ? "an initiator connects: give --against instead of --listen"
                                             : "a responder waits for a peer: give --listen instead of --against");
-  const auto endpoint = parse_endpoint(job.listen ? args.listen : args.against, default_port);
-  if (!endpoint) return tl::unexpected(endpoint.error());
-  const auto addresses = resolve(*endpoint);
-  if (!addresses) return tl::unexpected(addresses.error());
-  job.where = addresses->front();
+  const auto where = parse_address(job.listen ? args.listen : args.against, default_port);
+  if (!where) return tl::unexpected(where.error());
+  job.where = *where;
   return job;
 }
 

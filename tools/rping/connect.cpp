@@ -357,11 +357,9 @@ int run_connect(ConnectArgs& args, Context& context) {
   if (const auto sane = check(args.traffic); !sane) return refuse(sane.error());
   std::optional<Address> local;
   if (!args.local.empty()) {
-    const auto from = parse_endpoint(args.local, 0);
+    const auto from = parse_address(args.local, 0);
     if (!from) return refuse(from.error());
-    const auto addresses = resolve(*from);
-    if (!addresses) return refuse(addresses.error());
-    local = addresses->front();
+    local = *from;
   }
   auto peers = all_addresses(*endpoint, args, local);
   if (!peers) return refuse(peers.error());

@@ -33,11 +33,9 @@ int run_rping(RpingArgs& args, Context& context) {
   if (!addresses) return refuse(addresses.error());
   std::optional<Address> source;
   if (!args.source.empty()) {
-    const auto from = parse_endpoint(args.source, 0);
+    const auto from = parse_address(args.source, 0);
     if (!from) return refuse(from.error());
-    const auto found = resolve(*from);
-    if (!found) return refuse(found.error());
-    source = found->front();
+    source = *from;
   }
   auto session = Session::open(args.session, context.out);
   if (!session) return refuse(session.error());

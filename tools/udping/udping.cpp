@@ -21,21 +21,14 @@ int run_udping(UdpingArgs& args, Context& context) {
   const bool client = !args.server.empty();
   if (client && (args.persistent || args.reject))
     return refuse({Exit::usage, "-P and --reject are for the server, and -s makes this a client"});
-  const auto address_of = [](const std::string& text, std::uint16_t port) -> Or<Address> {
-    const auto endpoint = parse_endpoint(text, port);
-    if (!endpoint) return tl::unexpected(endpoint.error());
-    const auto found = resolve(*endpoint);
-    if (!found) return tl::unexpected(found.error());
-    return found->front();
-  };
   std::optional<Address> own, server;
   if (!args.bind.empty() || !client) {
-    const auto found = address_of(args.bind.empty() ? "0.0.0.0" : args.bind, client ? std::uint16_t{0} : args.port);
+    const auto found = parse_address(args.bind.empty() ? "0.0.0.0" : args.bind, client ? std::uint16_t{0} : args.port);
     if (!found) return refuse(found.error());
     own = *found;
   }
   if (client) {
-    const auto found = address_of(args.server, args.port);
+    const auto found = parse_address(args.server, args.port);
     if (!found) return refuse(found.error());
     server = *found;
   }
