@@ -27,7 +27,6 @@ std::optional<QpType> type_of(const CmReq& m) {
 
 std::uint32_t share(std::uint32_t pending_max) { return std::min(pending_max / 8, 0xFFFFFFFF - pending_max); }
 
-/// cm/admission.hpp counts addresses.
 }  // namespace
 
 Agent::Body::Listener::Listener(std::uint64_t id, const ListenOptions& o)

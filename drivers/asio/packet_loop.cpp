@@ -1,27 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "drivers/asio/packet_loop.hpp"
 
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 
+#include "drivers/asio/descriptor.hpp"
 #include "drivers/asio/packet_set.hpp"
 
 namespace parley::asio_driver {
 
 struct PacketLoop::Body {
-  struct Descriptor {
-    explicit Descriptor(int number) : fd(number) {}
-    ~Descriptor() {
-      if (fd >= 0) ::close(fd);
-    }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    const int fd;
-  };
   Body(PacketMachine& m, const RoceHostOptions& options) : machine(m), packets(m, options, epoll.fd, wake.fd) {}
 
   PacketMachine& machine;
@@ -40,24 +30,14 @@ Result<std::unique_ptr<PacketLoop>> PacketLoop::open(PacketMachine& machine, con
   return std::unique_ptr<PacketLoop>(new PacketLoop(std::move(body)));
 }
 
-bool PacketLoop::turn() {
-  const Instant now = clock_now();
-  body_->machine.handle_deadline(now);
-  const bool sent = body_->packets.drain(now);
-  const bool received = body_->packets.serve(now);
-  if (received) body_->packets.drain(now);
-  return sent || received;
-}
+bool PacketLoop::turn() { return body_->packets.turn(clock_now()); }
 
 bool PacketLoop::run_once(Duration wait) {
   if (turn()) return true;
   if (wait <= Duration{}) return false;
   const Instant deadline = body_->machine.next_deadline();
   if (deadline != never) wait = std::min(wait, std::max(deadline - clock_now(), Duration{}));
-  pollfd ready{.fd = body_->epoll.fd, .events = POLLIN, .revents = 0};
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(wait);
-  const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (wait - seconds).count()};
-  (void)::ppoll(&ready, 1, &limit, nullptr);
+  body_->packets.sleep(wait);
   return turn();
 }
 

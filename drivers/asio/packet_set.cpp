@@ -4,6 +4,7 @@
 
 #include <netinet/in.h>
 #include <netinet/udp.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -66,6 +67,21 @@ PacketSet::PacketSet(PacketMachine& machine, const RoceHostOptions& options, int
 PacketSet::~PacketSet() {
   for (const Bound& bound : bound_) ::close(bound.fd);
   for (const auto& [sender, fd] : senders_) ::close(fd);
+}
+
+bool PacketSet::turn(Instant now) {
+  machine_.handle_deadline(now);
+  const bool sent = drain(now);
+  const bool received = serve(now);
+  if (received) drain(now);
+  return sent || received;
+}
+
+void PacketSet::sleep(Duration longest) const {
+  pollfd ready{.fd = epoll_, .events = POLLIN, .revents = 0};
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(longest);
+  const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (longest - seconds).count()};
+  (void)::ppoll(&ready, 1, &limit, nullptr);
 }
 
 bool PacketSet::drain(Instant now) {

@@ -35,6 +35,10 @@ class PacketSet {
   bool drain(Instant now);
   /// What the sockets have; true if there was anything.
   bool serve(Instant now);
+  /// A driver's turn: what is due, what the machine has, what the sockets have; true if anything was moved.
+  bool turn(Instant now);
+  /// Until a socket has something, or the caller is woken, or for so long.
+  void sleep(Duration longest) const;
   /// The system's buffers are full: nothing is sent until they are not.
   bool blocked() const { return blocked_; }
   const RoceCounters& counters() const { return counters_; }

@@ -3,34 +3,24 @@
 // milliseconds, so it sleeps by itself and not in Asio.
 #include "parley/roce_host.hpp"
 
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <random>
 
 #include "cm/providers/roce/roce.hpp"
+#include "drivers/asio/descriptor.hpp"
 #include "drivers/asio/packet_set.hpp"
 #include "drivers/clock.hpp"
 
 namespace parley {
 namespace {
 
+using asio_driver::Descriptor;
 using asio_driver::PacketSet;
 
 constexpr Duration longest_sleep = std::chrono::hours(24);
-
-struct Descriptor {
-  explicit Descriptor(int number) : fd(number) {}
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  const int fd;
-};
 
 class PacketHost final : public RoceHost {
  public:
@@ -77,23 +67,12 @@ class PacketHost final : public RoceHost {
  private:
   bool has_events() const { return manager_.has_events() || provider_->has_events(); }
 
-  bool turn() {
-    const Instant now = clock_now();
-    provider_->handle_deadline(now);
-    const bool sent = packets_.drain(now);
-    const bool received = packets_.serve(now);
-    if (received) packets_.drain(now);
-    return sent || received;
-  }
+  bool turn() { return packets_.turn(clock_now()); }
 
   void sleep(Duration longest) {
     const Instant deadline = next_turn();
     if (deadline != never) longest = std::min(longest, std::max(deadline - now(), Duration{}));
-    longest = std::min(longest, longest_sleep);
-    pollfd ready{.fd = epoll_.fd, .events = POLLIN, .revents = 0};
-    const auto seconds = std::chrono::floor<std::chrono::seconds>(longest);
-    const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (longest - seconds).count()};
-    (void)::ppoll(&ready, 1, &limit, nullptr);
+    packets_.sleep(std::min(longest, longest_sleep));
   }
 
   Descriptor epoll_{::epoll_create1(EPOLL_CLOEXEC)};

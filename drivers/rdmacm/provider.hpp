@@ -286,7 +286,7 @@ std::vector<GidInfo> gids_of(ibv_context* context, std::uint32_t port, bool iwar
 inline constexpr Duration settle_time = std::chrono::milliseconds(200);
 
 /// IBA 1.x §12.6.7.2: of a REJ by the peer's program.
-inline constexpr int consumer_reject = 28;
+inline constexpr int consumer_reject = static_cast<int>(wire::ib::CmReject::consumer);
 
 /// `status` is an event's, a negative errno.
 cm::Failure event_failure(const cm::Step& step, int status, const Address& peer, std::string advice);

@@ -25,6 +25,9 @@ std::uint16_t octets_of_mtu(std::uint8_t code) {
   return code >= mtu_code_min && code <= mtu_code_max ? static_cast<std::uint16_t>(128U << code) : std::uint16_t{0};
 }
 
+/// Before it, nobody has waited as long as the timeout says. Linux counts 4,096 ms where 4,295 ms are meant, which is tolerated.
+Duration least_wait(std::uint8_t timeout) { return wire::ib::timeout_of(timeout) / 16 * 15; }
+
 template <class M>
 constexpr bool has_local = requires(const M& m) {
   m.local_comm_id;
@@ -179,7 +182,7 @@ bool CmExchange::message(Side from, const CmSeen& m) {
 bool CmExchange::asked_again(const CmSeen& m) {
   const Sendings& req = sendings_of(CmMessageType::req, Side::initiator);
   if (req.count > 1 && req.last.frame > answer_.frame) return true;
-  const Duration due = req_ ? wire::ib::timeout_of(req_->remote_cm_response_timeout) / 16 * 15 : Duration{0};
+  const Duration due = req_ ? least_wait(req_->remote_cm_response_timeout) : Duration{0};
   return m.ref.at - answer_.at >= due;
 }
 
@@ -240,8 +243,7 @@ void CmExchange::check_reserved(Side from, const CmSeen& m) {
 
 void CmExchange::check_early(Side from, const CmSeen& m, const Sendings& before, std::uint8_t timeout) {
   if (before.count == 0) return;
-  // Linux counts 4,096 ms where 4,295 ms are meant, which is tolerated.
-  const Duration due = wire::ib::timeout_of(timeout) / 16 * 15, since = m.ref.at - before.last.at;
+  const Duration due = least_wait(timeout), since = m.ref.at - before.last.at;
   if (since < Duration{0} || since >= due) return;
   findings_.tell(
       IbRule::cm_early, m.ref.frame, from,
