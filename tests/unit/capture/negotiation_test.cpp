@@ -6,6 +6,7 @@
 
 #include "capture/report/json.hpp"
 #include "capture/report/text.hpp"
+#include "tests/unit/capture/anonymize_kit.hpp"
 #include "tests/unit/capture/exchange.hpp"
 #include "wire/neg.hpp"
 
@@ -515,6 +516,31 @@ TEST(CaptureNegotiation, APartOfAHeaderBeforeALossIsNoOtherProtocol) {
   frames = y.frames;
   frames.erase(frames.begin() + gone);
   EXPECT_EQ(only_one(test::analyse(frames)).from_initiator.missing_octets, 30u);
+}
+
+// The first frame was cut, and the next goes on inside of its message. Eight octets of a header are there, of that message or of
+// the peer's; without them an anonymized copy would be of no protocol.
+TEST(CaptureNegotiation, AHeaderThatTheCaptureCutIsNoOtherProtocol) {
+  const Bytes begun = joined({neg_hello(), neg_turn(info, 1, qp(0x11))});
+  const Bytes answer = joined({neg_welcome(), neg_turn(info, 1, qp(0x22))});
+  for (const std::size_t kept : {8u, 0u}) {
+    SCOPED_TRACE(kept);
+    test::Exchange x;
+    x.open().send(0, ConstBytes(begun).first(40));
+    test::Frame& cut = x.frames.back();
+    cut.original_length = static_cast<std::uint32_t>(cut.octets.size());
+    cut.octets.resize(cut.octets.size() - 40 + kept);
+    x.send(1, ConstBytes(answer).first(8 - kept)).send(0, ConstBytes(begun).subspan(40));
+    x.send(1, ConstBytes(answer).subspan(8 - kept));
+    x.send(0, neg_turn(ready, 1, {1})).send(1, neg_turn(ready, 1, {1})).close();
+    const Bytes file = test::to_pcap(x.frames), copy = test::anonymize(file).file;
+    for (const Bytes* each : {&file, &copy}) {
+      const NegotiationReport n = only_one(test::analyse_file(*each));
+      EXPECT_EQ(wrong_of(n), "");
+      EXPECT_EQ(n.from_initiator.missing_octets, 40 - kept);
+    }
+    EXPECT_TRUE(test::contains(copy, ConstBytes(kept > 0 ? begun : answer).first(8)));
+  }
 }
 
 }  // namespace
