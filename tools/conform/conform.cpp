@@ -1,74 +1,47 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley conform`: puts the conformance table to a live peer.
-#include "tools/conform/conform_report.hpp"
-
-#include <algorithm>
-#include <cstdio>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "drivers/asio/machine_loop.hpp"
-#include "tools/pcap/capture.hpp"
-#include "tools/progress.hpp"
-#include "tools/provenance.hpp"
-#include "tools/rping/session.hpp"
-#include "tools/sim/sim_files.hpp"
+#include "tools/conform/conform_session.hpp"
 
 namespace parley::tools {
 namespace {
 
 using conform::Case;
 using conform::Iut;
-using conform::Result;
 
 class Conform {
  public:
   Conform(ConformArgs& args, Only only, Iut iut, Context& context)
       : args_(args),
-        only_(std::move(only)),
         iut_(iut),
         context_(context),
-        provenance_(provenance(context.out)),
-        table_{"mpa", "iwarp", fmt::format("parley conform mpa {}", to_string(iut)),
-               fmt::format("conform.mpa.{}", to_string(iut))} {}
+        session_(args, std::move(only), iut,
+                 {"mpa", "iwarp", fmt::format("parley conform mpa {}", to_string(iut)),
+                  fmt::format("conform.mpa.{}", to_string(iut))},
+                 "iWARP", context) {}
   int run();
 
  private:
-  int list();
   Or<void> open();
   Or<void> listen(const Address& at);
-  void turn();
-  void print(const Result& result);
-  Or<void> write_reports(const conform::Run& run);
-  int finish(const conform::Run& run);
+  Or<int> put_cases();
+  bool nobody(const conform::Run& run);
   int verdict(const conform::Run& run, const conform::Tally& t);
 
   ConformArgs& args_;
-  Only only_;
   Iut iut_;
   Context& context_;
-  draw::Provenance provenance_;
-  ConformTable table_;
-  StopSignals signals_;
+  ConformSession session_;
   tester::ScriptedPeer peer_;
-  ConformOutputs outputs_;
-  std::unique_ptr<CaptureWriter> capture_;
   std::unique_ptr<asio_driver::MachineLoop> loop_;
-  Program program_;
-  std::unique_ptr<Progress> progress_;
-  const conform::Run* run_ = nullptr;
   bool nobody_told_ = false;
-  std::size_t done_ = 0, failed_ = 0;
 };
-
-int Conform::list() {
-  for (const Case* c : conform::cases(iut_))
-    if (only_.has(c->name)) list_case(table_, *c, c->run != nullptr, context_.out);
-  return code(Exit::ok);
-}
-
-void Conform::turn() { loop_->run_once(std::chrono::milliseconds(100)); }
 
 Or<void> Conform::listen(const Address& at) {
   std::optional<Address> local;
@@ -76,7 +49,7 @@ Or<void> Conform::listen(const Address& at) {
     out = co_await peer.listen(where, std::chrono::seconds(5));
   };
   peer_.start(loop_->now(), script(peer_, at, local));
-  while (!peer_.done()) turn();
+  while (!peer_.done()) loop_->run_once(std::chrono::milliseconds(100));
   if (!local) return complain(Exit::environment, fmt::format("cannot listen on {}: {}", at.to_string(), peer_.why()));
   context_.out.text("listening on " + local->to_string());
   context_.out.object({{"event", "listening"}, {"local", local->to_string()}, {"port", local->port}});
@@ -84,61 +57,18 @@ Or<void> Conform::listen(const Address& at) {
 }
 
 Or<void> Conform::open() {
-  const auto target = parse_address(args_.endpoint, default_port);
-  if (!target) return tl::unexpected(target.error());
-  args_.settings.target = *target;
-  auto outputs = ConformOutputs::open(args_);
-  if (!outputs) return tl::unexpected(outputs.error());
-  outputs_ = std::move(*outputs);
-  auto loop = asio_driver::MachineLoop::open(peer_);
-  if (!loop) return complain(Exit::environment, "cannot open sockets: " + words(loop.error()));
+  auto loop = session_.open<asio_driver::MachineLoop>(peer_);
+  if (!loop) return tl::unexpected(loop.error());
   loop_ = std::move(*loop);
-  if (!args_.pcapng.empty()) {
-    auto capture = CaptureWriter::create(args_.pcapng);
-    if (!capture) return tl::unexpected(capture.error());
-    capture_ = std::move(*capture);
-    loop_->set_tap([writer = capture_.get()](const TapRecord& record) { writer->add(record); });
-  }
-  print_provenance(context_.out, provenance_);
   return iut_ == Iut::initiator ? listen(args_.settings.target) : Or<void>{};
 }
 
-void Conform::print(const Result& result) {
-  ++done_;
-  if (counts_as_failed(result, args_.strict)) ++failed_;
-  const bool chosen = only_.has(result.what->name);
-  if (chosen && progress_) progress_->clear();
-  // A dead port is the first thing to be said, and lines of cases that could not be put to it would bury that.
-  const bool nobody = run_ != nullptr && run_->unreachable();
-  if (nobody && !nobody_told_)
-    context_.out.text(fmt::format("no peer at {}: {}", args_.settings.target.to_string(), run_->why_unreachable()));
-  nobody_told_ = nobody_told_ || nobody;
-  if (chosen && !args_.quiet && !nobody) context_.out.text(conform_line(result, args_.strict, context_.out.columns));
-  if (chosen) context_.out.object(result_json(table_, result));
-  if (progress_) progress_->update(done_, fmt::format("{} failed", failed_));
-}
-
-Or<void> Conform::write_reports(const conform::Run& run) {
-  const conform::ReportHead head{args_.title, table_.command, args_.strict, run.interrupted(), &provenance_};
-  Or<void> written = outputs_.write(table_, head, iut_, run.results());
-  if (capture_) {
-    loop_->set_tap({});
-    if (const auto ended = capture_->finish(); !ended && written) written = ended;
-  }
-  return written;
-}
-
-int Conform::finish(const conform::Run& run) {
-  if (progress_) progress_->clear();
-  const conform::Tally t = tally(run.results(), args_.strict);
-  const auto written = write_reports(run);
-  // Told again together, with what was expected: the lines above are many, and --only finds a case by its name.
-  if (const std::string failures = failures_text(run.results(), args_.strict); !failures.empty() && !args_.quiet)
-    context_.out.text("\n" + failures);
-  context_.out.text(tally_text(t));
-  context_.out.object(summary_json(table_, iut_, t, run.interrupted(), provenance_));
-  if (!written) return context_.out.error(written.error().exit, written.error().text);
-  return verdict(run, t);
+// A dead port is the first thing to be said, and lines of cases that could not be put to it would bury that.
+bool Conform::nobody(const conform::Run& run) {
+  if (!run.unreachable()) return false;
+  if (!std::exchange(nobody_told_, true))
+    context_.out.text(fmt::format("no peer at {}: {}", args_.settings.target.to_string(), run.why_unreachable()));
+  return true;
 }
 
 int Conform::verdict(const conform::Run& run, const conform::Tally& t) {
@@ -168,36 +98,22 @@ int Conform::verdict(const conform::Run& run, const conform::Tally& t) {
   return exit_of(run.interrupted(), t, out);
 }
 
-int Conform::run() {
-  if (args_.list) return list();
-  if (const auto opened = open(); !opened) return context_.out.error(opened.error().exit, opened.error().text);
-  args_.settings.iut = iut_;
+Or<int> Conform::put_cases() {
   const auto all = conform::cases(iut_);
-  if (std::none_of(all.begin(), all.end(), [this](const Case* c) { return only_.has(c->name); }))
-    return context_.out.error(Exit::usage, "--only names no case; --list shows them");
-  progress_ = std::make_unique<Progress>(context_.out, "cases", all.size());
-  std::string broken;
-  conform::Hooks hooks;
-  if (!args_.run.empty()) {
-    hooks.before = [&](const Case& c) {
-      if (auto why = program_.start(args_.run, c.name); !why.empty()) broken = std::move(why);
-    };
-    hooks.after = [&] { return program_.finish(args_.run_limit); };
-  }
-  hooks.result = [&](const Result& result) { print(result); };
-  hooks.stopped = [&] { return StopSignals::requested() || !broken.empty(); };
-  conform::Run run(
-      peer_, args_.settings, all, [&](const Case& c) { return left_out(only_, c, args_.destructive); },
-      std::move(hooks));
-  run_ = &run;
-  peer_.start(loop_->now(), run.script());
-  while (!peer_.done()) {
-    turn();
-    if (StopSignals::requested() && !peer_.done()) run.interrupt();
-  }
+  if (const auto opened = open(); !opened) return tl::unexpected(opened.error());
+  args_.settings.iut = iut_;
+  if (const auto begun = session_.begin(all); !begun) return tl::unexpected(begun.error());
+  std::optional<conform::Run> run;
+  run.emplace(peer_, args_.settings, all, session_.selection(), session_.hooks([&] { return run && nobody(*run); }));
+  if (const auto driven = session_.drive(*loop_, peer_, *run); !driven) return tl::unexpected(driven.error());
   for (int i = 0; i < 5; ++i) loop_->run_once(std::chrono::milliseconds(20));
-  if (!broken.empty()) return context_.out.error(Exit::environment, broken);
-  return finish(run);
+  return session_.finish(*loop_, *run, [&](const conform::Tally& t) { return verdict(*run, t); });
+}
+
+int Conform::run() {
+  if (args_.list) return session_.list(conform::cases(iut_), [](const Case& c) { return c.run != nullptr; });
+  const auto status = put_cases();
+  return status ? *status : context_.out.error(status.error().exit, status.error().text);
 }
 
 int run_conform(ConformArgs& args, Iut iut, Context& context) {

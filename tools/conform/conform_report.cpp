@@ -133,11 +133,6 @@ Json summary_json(const ConformTable& table, conform::Iut iut, const conform::Ta
           {"report", report_json(provenance)}};
 }
 
-std::string left_out(const Only& only, const conform::Case& c, bool destructive) {
-  if (!only.has(c.name)) return "left out by --only";
-  return c.destructive && !destructive ? "may crash the peer; needs --destructive" : std::string();
-}
-
 int exit_of(bool interrupted, const conform::Tally& t, Output& out) {
   if (interrupted) return out.error(Exit::failed, "interrupted: the results are partial");
   if (t.passed + t.failed + t.should_failed + t.may_failed == 0)

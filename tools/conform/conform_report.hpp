@@ -56,8 +56,6 @@ std::string conform_line(const conform::Result& result, bool strict, std::size_t
 Json summary_json(const ConformTable& table, conform::Iut iut, const conform::Tally& t, bool interrupted,
                   const draw::Provenance& provenance);
 
-/// Why a case is not run: it was not chosen, or may crash the peer. Empty: it is.
-std::string left_out(const Only& only, const conform::Case& c, bool destructive);
 /// The exit status of a run whose peer could be tested, with its words where it is not that of the failed cases.
 int exit_of(bool interrupted, const conform::Tally& t, Output& out);
 

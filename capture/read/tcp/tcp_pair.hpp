@@ -1,10 +1,56 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Both directions of a TCP connection: each waits for what its sender had received of the other (TcpHalf::heard).
-// A Half is a HalfSink with a TcpHalf `tcp`.
+// A Half is a HalfSink with a TcpHalf `tcp`; the frames of its first SYN, FIN and RST, 0: not seen; its `counts`; and
+// `first_seq`, the sequence number of stream position 0.
 #pragma once
 #include "capture/read/tcp/tcp_half.hpp"
 
 namespace parley::capture {
+
+/// Whether this SYN of direction `from` begins another connection on the same addresses and ports.
+template <class Half>
+bool is_another_syn(const Half (&halves)[2], unsigned from, const wire::TcpSegmentView& t) {
+  if (!t.syn() || t.has_ack()) return false;
+  const Half& h = halves[from];
+  if (h.syn_frame != 0) return t.seq != h.tcp.syn_seq();
+  if (h.tcp.synchronised()) return !h.tcp.may_begin_at(t.seq);
+  return halves[1 - from].tcp.position() > 0;
+}
+
+template <class Half>
+bool closed(const Half (&halves)[2]) {
+  return halves[0].rst_frame != 0 || halves[1].rst_frame != 0 || (halves[0].fin_frame != 0 && halves[1].fin_frame != 0);
+}
+
+/// Closed, and all octets that were acknowledged or sent before the end were seen: what comes is a repetition.
+template <class Half>
+bool settled(const Half (&halves)[2]) {
+  if (halves[0].tcp.holding() || halves[1].tcp.holding()) return false;
+  if (halves[0].rst_frame != 0 || halves[1].rst_frame != 0) return true;
+  // RFC 9293 §3.4: a FIN takes a place in the sequence.
+  const auto all_acked = [](const Half& h) { return h.tcp.acked_position() == h.tcp.position() + 1; };
+  return closed(halves) && all_acked(halves[0]) && all_acked(halves[1]);
+}
+
+/// Seen from SYN to both FINs, and all that was acknowledged between: it lacks nothing, whatever the capture lost.
+template <class Half>
+bool whole(const Half (&halves)[2]) {
+  const auto seen = [](const Half& h) {
+    return h.tcp.from_syn() && h.fin_frame != 0 && h.rst_frame == 0 && h.counts.missing_octets == 0;
+  };
+  return seen(halves[0]) && seen(halves[1]) && settled(halves);
+}
+
+/// Learns first_seq from a segment, by a number that is surely ahead of what was delivered.
+template <class Half>
+void note_sequence(Half& h, const wire::TcpSegmentView& t) {
+  const std::uint32_t seq = t.syn() ? t.seq + 1 : t.seq;
+  const std::uint32_t ahead = seq + (1u << 30);
+  if (!h.tcp.synchronised())
+    h.first_seq = seq;
+  else if (const auto at = h.tcp.position_of(ahead))
+    h.first_seq = ahead - static_cast<std::uint32_t>(*at);
+}
 
 /// What waited for octets of the other direction goes on when they came, or when they will not come. `now`: nothing waits
 /// any longer.

@@ -55,32 +55,12 @@ void MpaConnection::startup_event(const Half& h, const StartupSeen& seen, std::s
 }
 
 bool MpaConnection::is_new_syn(unsigned from, const wire::TcpSegmentView& t) const {
-  if (!t.syn() || t.has_ack() || !wired_) return false;
-  const Half& h = halves_[from];
-  if (h.syn_frame != 0) return t.seq != h.tcp.syn_seq();
-  if (h.tcp.synchronised()) return !h.tcp.may_begin_at(t.seq);
-  return halves_[1 - from].tcp.position() > 0;
+  return wired_ && is_another_syn(halves_, from, t);
 }
 
-bool MpaConnection::closed() const {
-  return halves_[0].rst_frame != 0 || halves_[1].rst_frame != 0 ||
-         (halves_[0].fin_frame != 0 && halves_[1].fin_frame != 0);
-}
-
-bool MpaConnection::settled() const {
-  if (halves_[0].tcp.holding() || halves_[1].tcp.holding()) return false;
-  if (halves_[0].rst_frame != 0 || halves_[1].rst_frame != 0) return true;
-  // RFC 9293 §3.4: a FIN takes a place in the sequence.
-  const auto all_acked = [](const Half& h) { return h.tcp.acked_position() == h.tcp.position() + 1; };
-  return closed() && all_acked(halves_[0]) && all_acked(halves_[1]);
-}
-
-bool MpaConnection::whole() const {
-  const auto seen = [](const Half& h) {
-    return h.tcp.from_syn() && h.fin_frame != 0 && h.rst_frame == 0 && h.counts.missing_octets == 0;
-  };
-  return seen(halves_[0]) && seen(halves_[1]) && settled();
-}
+bool MpaConnection::closed() const { return capture::closed(halves_); }
+bool MpaConnection::settled() const { return capture::settled(halves_); }
+bool MpaConnection::whole() const { return capture::whole(halves_); }
 
 void MpaConnection::tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
   using Kind = LadderEvent::Kind;
@@ -123,16 +103,6 @@ void MpaConnection::classify(Half& h, SegmentClass c, const wire::TcpSegmentView
   }
   if (h.tcp.differed() && h.first_differing_frame == 0) h.first_differing_frame = frame;
   if (t.payload.size() < t.length) ++h.cut_segments;
-}
-
-// The number of stream position 0, from a number that is surely ahead of what was delivered.
-void MpaConnection::note_sequence(Half& h, const wire::TcpSegmentView& t) const {
-  const std::uint32_t seq = t.syn() ? t.seq + 1 : t.seq;
-  const std::uint32_t ahead = seq + (1u << 30);
-  if (!h.tcp.synchronised())
-    h.first_seq = seq;
-  else if (const auto at = h.tcp.position_of(ahead))
-    h.first_seq = ahead - static_cast<std::uint32_t>(*at);
 }
 
 TappedStream MpaConnection::tapped(const Half& h) const {

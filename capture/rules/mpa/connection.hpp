@@ -258,7 +258,6 @@ class MpaConnection : SetUpState {
                  std::string text);
   void fpdu_event(const Half& h, const WalkedFpdu& f, LadderEvent::Kind kind, std::string text);
   void startup_event(const Half& h, const StartupSeen& seen, std::string_view name);
-  void note_sequence(Half& h, const wire::TcpSegmentView& t) const;
   TappedStream tapped(const Half& h) const;
   void tell_tap_the_head(const Half& h);
   void tell_tap_the_rest();

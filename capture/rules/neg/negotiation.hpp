@@ -120,7 +120,6 @@ class NegConnection {
   const Half& peer_of(const Half& h) const { return halves_[1 - h.index]; }
 
   void tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
-  void note_sequence(Half& h, const wire::TcpSegmentView& t) const;
   TappedStream tapped(const Half& h) const;
   bool decide(Half& h);
   void refute(bool may_lack_begin);
