@@ -38,6 +38,16 @@ std::string reject_sentence(CmReject reason) {
   return fmt::format("a REJ: {} ({})", wire::ib::to_string(reason), static_cast<int>(reason));
 }
 
+std::string reject_advice(CmReject reason) {
+  switch (reason) {
+    case CmReject::invalid_service_id: return "start the peer's listener, or check address and port";
+    case CmReject::consumer: return "the peer's program gave the connection up: look at its log";
+    case CmReject::timeout:
+      return "the peer gave up waiting: look for packets that are lost, or a program that is slow to decide";
+    default: return "the peer's connection manager refused, not its program: see the reason";
+  }
+}
+
 Result<QpInit> OwnQueues::make(Device& device) {
   constexpr std::uint32_t depth = 2;
   auto pd = device.alloc_pd();

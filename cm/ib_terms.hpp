@@ -23,6 +23,8 @@ Result<ib::Options> ib_options(const TransportOptions& options, std::string_view
 Errc errc_of(wire::ib::CmReject reason);
 /// "a REJ: no queue pair available (1)"
 std::string reject_sentence(wire::ib::CmReject reason);
+/// What its receiver may do about it.
+std::string reject_advice(wire::ib::CmReject reason);
 
 /// The queues of a queue pair that nobody asked for.
 class OwnQueues {

@@ -391,8 +391,7 @@ void Rdmacm::on_rejected(Connection& c, Instant now, CmEvent& event) {
   fail_setup(c, now,
              cm::plain_failure(step, nobody ? Errc::refused : passing, {},
                                iwarp ? std::generic_category().message(-event.status) : cm::reject_sentence(reason),
-                               nobody ? "start the peer's listener, or check address and port"
-                                      : "the peer's connection manager refused, not its program: see the reason"));
+                               iwarp ? "look at the peer's log" : cm::reject_advice(reason)));
 }
 
 bool Rdmacm::try_again(Connection& c, Instant now, cm::Failure& why) {

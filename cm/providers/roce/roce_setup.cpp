@@ -374,11 +374,10 @@ void Roce::on_rejected(Connection& c, Instant now, ibcm::Rejected& event) {
     return end(c);
   }
   const bool nobody = reason == CmReject::invalid_service_id;
-  fail_setup(c, now,
-             plain_failure(c.initiator ? ib::step::wait_reply : ib::step::wait_ready,
-                           nobody ? Errc::refused : errc_of(reason), {}, reject_sentence(reason),
-                           nobody ? "start the peer's listener, or check address and port"
-                                  : "the peer's connection manager refused, not its program: see the reason"));
+  fail_setup(
+      c, now,
+      plain_failure(c.initiator ? ib::step::wait_reply : ib::step::wait_ready, nobody ? Errc::refused : errc_of(reason),
+                    {}, reject_sentence(reason), reject_advice(reason)));
 }
 
 ib::Parameters Roce::parameters_of(const Connection& c) const {

@@ -18,6 +18,14 @@ TEST(IbTerms, ReasonsOfARejAreGivenInWords) {
   EXPECT_EQ(reject_sentence(static_cast<CmReject>(34)), "a REJ: unassigned reason (34)");
 }
 
+TEST(IbTerms, AdviceSaysWhoRefused) {
+  EXPECT_EQ(reject_advice(CmReject::consumer), "the peer's program gave the connection up: look at its log");
+  EXPECT_EQ(reject_advice(CmReject::invalid_service_id), "start the peer's listener, or check address and port");
+  EXPECT_EQ(reject_advice(CmReject::no_qp), "the peer's connection manager refused, not its program: see the reason");
+  EXPECT_EQ(reject_advice(CmReject::timeout),
+            "the peer gave up waiting: look for packets that are lost, or a program that is slow to decide");
+}
+
 TEST(IbTerms, WhatMayPassIsNotRejected) {
   for (const auto passing : {CmReject::no_qp, CmReject::no_eec, CmReject::no_resources})
     EXPECT_EQ(errc_of(passing), Errc::no_space);
