@@ -1,29 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Management datagrams of any octets. Structures: member by member into another buffer is the same octets. Whole datagrams: what is found
 // in one is within it, and each printer ends with text.
-#include "base/bits.hpp"
 #include "tests/fuzz/draw.hpp"
+#include "tests/fuzz/mad_copy.hpp"
 #include "wire/mad/decode.hpp"
 
 namespace parley::fuzz {
 namespace {
 
 using namespace wire::mad;
-
-void copy_by_member(const Layout& layout, ConstBytes from, MutBytes to) {
-  for (const Field& field : layout.fields) {
-    if (field.nested != nullptr)
-      for (std::size_t i = 0; i < field.count; ++i) {
-        const std::size_t at = field.octet() + i * field.width / 8U;
-        copy_by_member(*field.nested, from.subspan(at, field.nested->octets), to.subspan(at, field.nested->octets));
-      }
-    else if (field.reserved() || field.kind == Kind::gid)
-      for (std::size_t at = 0; at < field.width; ++at)
-        write_bits(to, field.bit + at, 1, read_bits(from, field.bit + at, 1));
-    else
-      for (std::size_t i = 0; i < field.count; ++i) put_number(to, field, i, number_at(from, field, i));
-  }
-}
 
 void structure(Draw& draw) {
   const Layout& layout = *all_layouts()[draw.below(all_layouts().size())];

@@ -8,7 +8,7 @@ import re
 
 FOLDER = os.path.join(os.environ.get("PARLEY_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "..", "..")), "docs", "schema")
 KNOWN = {"$ref", "type", "enum", "const", "examples", "properties", "required", "items", "anyOf", "oneOf", "allOf", "if", "then",
-         "$defs", "title", "description", "$schema", "$id", "pattern"}
+         "$defs", "title", "description", "$schema", "$id", "pattern", "additionalProperties"}
 URN = "urn:parley:schema:"
 TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
 # Which file describes the JSON of a command.
@@ -83,7 +83,10 @@ def problems(value, schema, file, place="$", whole=True, below=True):
     if isinstance(value, dict):
         known = schema.get("properties", {})
         found += [f"{place} lacks {key}" for key in schema.get("required", []) if key not in value]
-        if whole:
+        if "additionalProperties" in schema:
+            for key in value.keys() - known.keys():
+                found += problems(value[key], schema["additionalProperties"], file, f"{place}.{key}")
+        elif whole:
             found += [f"{place}.{key} is not in {file}" for key in value if key not in keys(schema, file)]
         for key in known.keys() & value.keys():
             found += problems(value[key], known[key], file, f"{place}.{key}", below, below)

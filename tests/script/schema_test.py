@@ -143,6 +143,18 @@ to = "b"
         line = json.loads(run("sim", "run", "lossy_handshake", "--json").out.splitlines()[0])
         schema.check(["sim"], json.dumps({**line, "verdict": "stopped", "end": "stopped"}))  # by Ctrl-C
 
+    def test_management_datagrams(self):
+        folder = os.path.join(SOURCE_DIR, "tests", "fuzz", "corpus", "mad")
+        for name in sorted(name for name in os.listdir(folder) if name.startswith("real_")):
+            with open(os.path.join(folder, name), "rb") as file:
+                run("mad", "decode", file.read()[1:].hex(), "--json")
+        run("mad", "decode", "01" * 30, "--json")
+        run("mad", "decode", "01", "--json")
+        good = json.loads(run("mad", "decode", "01" * 24, "--json").out)
+        for wrong in ({"records": [{"lid": {"value": "5", "name": None}}]}, {"header": {"lid": None}}, {"status": 3}):
+            with self.assertRaises(AssertionError):
+                schema.check(["mad"], json.dumps({**good, **wrong}))
+
     def test_replay_and_quirks(self):
         file = os.path.join(SOURCE_DIR, "tests", "captures", "iwarp", "siw_v2_p2p_write_rtr.pcap")
         for role in ("initiator", "responder"):

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "base/escape.hpp"
 #include "tools/command.hpp"
+#include "tools/hex.hpp"
 #include "wire/mad/decode.hpp"
 
 namespace parley::tools {
@@ -19,35 +19,6 @@ struct DecodeOptions {
   std::vector<std::string> words;
   std::string form = "dump";
 };
-
-int digit_of(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/// Digits in pairs; blanks, ':' and a "0x" before a word are passed over. A sentence if it is something else.
-std::string take_hex(std::string_view text, Bytes& out) {
-  int high = -1;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == ' ' || c == '\t' || c == '\r' || c == ':') continue;
-    if (c == '0' && i + 1 < text.size() && (text[i + 1] == 'x' || text[i + 1] == 'X') && high < 0) {
-      ++i;
-      continue;
-    }
-    const int digit = digit_of(c);
-    if (digit < 0) return fmt::format("'{}' is no hexadecimal digit", printable(std::string_view(&c, 1), true));
-    if (high < 0) {
-      high = digit;
-      continue;
-    }
-    if (out.size() == octets_max) return fmt::format("a datagram has at most {} octets", octets_max);
-    out.push_back(static_cast<std::uint8_t>(high * 16 + digit));
-    high = -1;
-  }
-  return high < 0 ? std::string() : "the number of hexadecimal digits is odd";
-}
 
 /// A sentence if it is none.
 std::string show(ConstBytes mad, std::size_t number, const DecodeOptions& options, Output& out) {
@@ -68,7 +39,7 @@ int decode_lines(const DecodeOptions& options, Output& out) {
     ++line_number;
     if (line.find_first_not_of(" \t\r") == std::string::npos || line[line.find_first_not_of(" \t")] == '#') continue;
     Bytes mad;
-    std::string wrong = take_hex(line, mad);
+    std::string wrong = take_hex(line, mad, octets_max);
     if (wrong.empty()) wrong = show(mad, ++number, options, out);
     if (!wrong.empty()) return out.error(Exit::environment, fmt::format("line {}: {}", line_number, wrong));
   }
@@ -80,7 +51,7 @@ int run_decode(const DecodeOptions& options, Output& out) {
   if (options.words.empty() || options.words.front() == "-") return decode_lines(options, out);
   Bytes mad;
   for (const std::string& word : options.words)
-    if (const std::string wrong = take_hex(word, mad); !wrong.empty()) return out.error(Exit::usage, wrong);
+    if (const std::string wrong = take_hex(word, mad, octets_max); !wrong.empty()) return out.error(Exit::usage, wrong);
   if (const std::string wrong = show(mad, 1, options, out); !wrong.empty()) return out.error(Exit::usage, wrong);
   return code(Exit::ok);
 }

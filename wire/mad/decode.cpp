@@ -193,8 +193,18 @@ std::string status_text(const Decoded& decoded) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+// IBA §15.2.1.1.
+std::vector<std::string> components(const Decoded& decoded) {
+  const auto header = SaHeader::parse(decoded.format.view);
+  if (decoded.format.layout != &SaFormat::layout || !header) return {};
+  const Layout* record = attribute_layout(decoded.mgmt_class, decoded.attribute);
+  return record != nullptr ? component_names(*record, header->get(SaHeader::component_mask))
+                           : std::vector<std::string>();
+}
+
 std::string dump(const Decoded& decoded, ConstBytes mad) {
   std::string out = title(decoded) + "\n";
+  if (const auto names = components(decoded); !names.empty()) out += fmt::format("by {}\n", fmt::join(names, ", "));
   if (const std::string status = status_text(decoded); !status.empty()) out += fmt::format("status: {}\n", status);
   const Headers headers(decoded);
   out += fmt::format("{}\n{}", headers.layout.name, dump(headers.layout, decoded.format.view));

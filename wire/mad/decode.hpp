@@ -35,6 +35,8 @@ Result<Decoded> decode(ConstBytes mad);
 std::string title(const Decoded& decoded);
 /// Empty if it is 0; else what the status says: "busy, invalid attribute, modifier or field", "no records".
 std::string status_text(const Decoded& decoded);
+/// Names of the members that a request to subnet administration asks by; empty of other classes.
+std::vector<std::string> components(const Decoded& decoded);
 /// The title, the header, the body and what is wrong with it, in lines.
 std::string dump(const Decoded& decoded, ConstBytes mad);
 std::string dotted(const Decoded& decoded, ConstBytes mad);

@@ -110,4 +110,31 @@ Components components_of(const Layout& record, std::size_t bit, const std::size_
   return {};
 }
 
+namespace {
+
+void add_names(const Components& bits, const Field& field, const std::string& name, std::uint64_t mask,
+               std::vector<std::string>& out) {
+  if (field.reserved() || (bits.mask() & mask) == 0) return;
+  if (field.kind != Kind::service_data || field.count == 1) return out.push_back(name);
+  for (unsigned i = 0; i < bits.count; ++i)
+    if ((mask >> (bits.first + i) & 1) != 0) out.push_back(name + "[" + std::to_string(i) + "]");
+}
+
+}  // namespace
+
+std::vector<std::string> component_names(const Layout& record, std::uint64_t mask) {
+  std::vector<std::string> out;
+  for (const Field& field : record.fields) {
+    if (field.nested == nullptr || field.count > 1) {
+      add_names(components_of(record, field.bit), field, field.name, mask, out);
+      continue;
+    }
+    for (const Field& inner : field.nested->fields) {
+      const std::size_t bit = inner.bit;
+      add_names(components_of(record, field.bit, &bit), inner, std::string(field.name) + "." + inner.name, mask, out);
+    }
+  }
+  return out;
+}
+
 }  // namespace parley::wire::mad

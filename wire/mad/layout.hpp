@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The tables of parley/wire/mad.h as data: one codec, one set of printers and one count of component-mask bits read them.
 #pragma once
-#include <functional>
 #include <string>
+#include <vector>
 
 #include "parley/bytes.hpp"
 #include "wire/mad/kind.hpp"
@@ -53,6 +53,9 @@ struct Components {
 };
 /// `inner`: the bit in the nested structure, when `bit` is where that stands; without it all of its members.
 Components components_of(const Layout& record, std::size_t bit, const std::size_t* inner = nullptr);
+
+/// What a component mask names of a record: "lid", "node_info.num_ports", "service_data8[3]". A bit that no member has is left out.
+std::vector<std::string> component_names(const Layout& record, std::uint64_t mask);
 
 /// Whether the fields follow each other without gaps up to `octets`, and each is one that the codec can read.
 constexpr bool is_whole(std::span<const Field> fields, std::size_t octets) {

@@ -2,10 +2,8 @@
 // Structures of management datagrams are read and written member by member, and keep what they do not know.
 #include <gtest/gtest.h>
 
-#include <fmt/format.h>
-
-#include "base/bits.hpp"
 #include "base/rng.hpp"
+#include "tests/fuzz/mad_copy.hpp"
 #include "wire/ib/cm.hpp"
 #include "wire/mad/cm.hpp"
 #include "wire/mad/component_mask.hpp"
@@ -21,32 +19,13 @@ Bytes drawn(Rng& rng, std::size_t size) {
   return out;
 }
 
-/// Each number on its own, reserved bits by eights, structures by their members.
-void copy_by_member(const Layout& layout, ConstBytes from, MutBytes to) {
-  for (const Field& field : layout.fields) {
-    if (field.nested != nullptr) {
-      for (std::size_t i = 0; i < field.count; ++i) {
-        const std::size_t at = field.octet() + i * field.width / 8;
-        copy_by_member(*field.nested, from.subspan(at, field.nested->octets), to.subspan(at, field.nested->octets));
-      }
-    } else if (field.reserved() || field.kind == Kind::gid) {
-      for (std::size_t at = 0; at < field.width; at += 8) {
-        const std::size_t width = std::min<std::size_t>(8, field.width - at);
-        write_bits(to, field.bit + at, width, read_bits(from, field.bit + at, width));
-      }
-    } else {
-      for (std::size_t i = 0; i < field.count; ++i) put_number(to, field, i, number_at(from, field, i));
-    }
-  }
-}
-
 TEST(MadStructures, KeepEveryBitOfRandomOctets) {
   Rng rng(1);
   for (const Layout* layout : all_layouts()) {
     for (int i = 0; i < 20; ++i) {
       const Bytes in = drawn(rng, layout->octets), ground = drawn(rng, layout->octets);
       Bytes out = ground;
-      copy_by_member(*layout, in, out);
+      fuzz::copy_by_member(*layout, in, out);
       EXPECT_EQ(out, in) << layout->name;
     }
   }

@@ -123,6 +123,8 @@ TEST(MadLayouts, HaveTheComponentBitsOfTheSpecification) {
     std::map<std::size_t, std::string> told;
     while (in >> token) told[std::stoul(token)] = token.substr(token.find(':') + 1);
     EXPECT_EQ(components(*record), told) << name;
+    for (const auto& [bit, member] : told)
+      EXPECT_EQ(component_names(*record, 1ULL << bit), std::vector<std::string>{member}) << name << " " << bit;
   }
 }
 
