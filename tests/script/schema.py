@@ -55,6 +55,11 @@ def keys(schema, file):
     return found
 
 
+def is_open(schema, file):
+    """Whether others look at an object's keys: additionalProperties, or each of several choices."""
+    return any(word in schema for word in ("additionalProperties", "anyOf", "oneOf")) or any(is_open(*part) for part in parts(schema, file))
+
+
 def problems(value, schema, file, place="$", whole=True, below=True):
     """What is wrong, as a list of sentences. The schema names all keys of the value if it is `whole` and not one part of
     several, and of what stands in the value if it is so `below`."""
@@ -86,7 +91,7 @@ def problems(value, schema, file, place="$", whole=True, below=True):
         if "additionalProperties" in schema:
             for key in value.keys() - known.keys():
                 found += problems(value[key], schema["additionalProperties"], file, f"{place}.{key}")
-        elif whole:
+        elif whole and not is_open(schema, file):
             found += [f"{place}.{key} is not in {file}" for key in value if key not in keys(schema, file)]
         for key in known.keys() & value.keys():
             found += problems(value[key], known[key], file, f"{place}.{key}", below, below)

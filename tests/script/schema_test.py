@@ -22,8 +22,9 @@ def subschemas(value):
             yield from subschemas(inner)
     for inner in value.get("$defs", {}).values():
         yield from subschemas(inner)
-    if "items" in value:
-        yield from subschemas(value["items"])
+    for word in ("items", "additionalProperties"):
+        if word in value:
+            yield from subschemas(value[word])
     for word in ("if", "then"):
         if word in value:
             yield from subschemas(value[word])
@@ -69,7 +70,7 @@ class Schemas(CliTest):
 
     def test_each_key_is_in_the_docs(self):
         docs = ""
-        for name in ("cli", "pcap-check", "captures", "replay", "trace", "negotiation"):
+        for name in ("cli", "pcap-check", "captures", "replay", "trace", "negotiation", "mad"):
             with open(os.path.join(SOURCE_DIR, "docs", f"{name}.md"), encoding="utf-8") as file:
                 docs += file.read()
         words = set(re.findall(r"\w+", docs))

@@ -249,6 +249,7 @@ Json json_of(const Decoded& decoded, ConstBytes mad) {
       {"method", method_name(decoded)},
       {"attribute", attribute != nullptr ? Json(attribute->name) : Json()},
       {"status", status.empty() ? Json() : Json(status)},
+      {"components", components(decoded)},
       {"header", json_of(headers.layout, decoded.format.view)},
       {"records", std::move(bodies)},
       {"details", std::move(details)}};
