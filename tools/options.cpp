@@ -15,6 +15,7 @@
 #include "mpa/quirks.hpp"
 #include "parley/tcp_host.hpp"
 #include "tools/command.hpp"
+#include "tools/hex.hpp"
 #include "tools/rping/session.hpp"
 #include "tools/rping/traffic.hpp"
 
@@ -36,28 +37,10 @@ struct TimeUnit {
 constexpr std::array<TimeUnit, 5> time_units = {{{"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}}};
 constexpr double longest_ns = 1e18;  // about 31 years; more would overflow sums of int64 nanoseconds
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 Or<Bytes> parse_hex(std::string_view digits) {
   Bytes octets;
-  int high = -1;
-  for (const char c : digits) {
-    if (c == ' ' || c == ':') continue;
-    const int digit = hex_digit(c);
-    if (digit < 0) return complain(Exit::usage, fmt::format("private data: '{}' is not a hexadecimal digit", c));
-    if (high < 0) {
-      high = digit;
-    } else {
-      octets.push_back(static_cast<std::uint8_t>(high << 4 | digit));
-      high = -1;
-    }
-  }
-  if (high >= 0) return complain(Exit::usage, "private data: an odd number of hexadecimal digits");
+  if (const std::string wrong = take_hex(digits, octets, digits.size()); !wrong.empty())
+    return complain(Exit::usage, "private data: " + wrong);
   return octets;
 }
 

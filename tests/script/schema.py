@@ -8,14 +8,14 @@ import re
 
 FOLDER = os.path.join(os.environ.get("PARLEY_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "..", "..")), "docs", "schema")
 KNOWN = {"$ref", "type", "enum", "const", "examples", "properties", "required", "items", "anyOf", "oneOf", "allOf", "if", "then",
-         "$defs", "title", "description", "$schema", "$id", "pattern"}
+         "$defs", "title", "description", "$schema", "$id", "pattern", "additionalProperties"}
 URN = "urn:parley:schema:"
 TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
 # Which file describes the JSON of a command.
 FILES = {"listen": "connections", "connect": "connections", "rping": "connections", "udping": "connections", "demo": "connections",
          "pcap check": "pcap-check", "pcap live": "pcap-live", "pcap ladder": "pcap-ladder", "pcap matrix": "pcap-matrix",
          "pcap anonymize": "pcap-anonymize", "quirks": "quirks", "replay": "replay", "conform": "conform-mpa", "sim": "sim",
-         "neg": "neg", "doctor": "doctor", "config": "config", "cmtime": "cmtime"}
+         "neg": "neg", "doctor": "doctor", "config": "config", "cmtime": "cmtime", "mad": "mad"}
 
 
 @functools.cache
@@ -55,6 +55,11 @@ def keys(schema, file):
     return found
 
 
+def is_open(schema, file):
+    """Whether others look at an object's keys: additionalProperties, or each of several choices."""
+    return any(word in schema for word in ("additionalProperties", "anyOf", "oneOf")) or any(is_open(*part) for part in parts(schema, file))
+
+
 def problems(value, schema, file, place="$", whole=True, below=True):
     """What is wrong, as a list of sentences. The schema names all keys of the value if it is `whole` and not one part of
     several, and of what stands in the value if it is so `below`."""
@@ -83,7 +88,10 @@ def problems(value, schema, file, place="$", whole=True, below=True):
     if isinstance(value, dict):
         known = schema.get("properties", {})
         found += [f"{place} lacks {key}" for key in schema.get("required", []) if key not in value]
-        if whole:
+        if "additionalProperties" in schema:
+            for key in value.keys() - known.keys():
+                found += problems(value[key], schema["additionalProperties"], file, f"{place}.{key}")
+        elif whole and not is_open(schema, file):
             found += [f"{place}.{key} is not in {file}" for key in value if key not in keys(schema, file)]
         for key in known.keys() & value.keys():
             found += problems(value[key], known[key], file, f"{place}.{key}", below, below)

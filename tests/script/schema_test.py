@@ -22,8 +22,9 @@ def subschemas(value):
             yield from subschemas(inner)
     for inner in value.get("$defs", {}).values():
         yield from subschemas(inner)
-    if "items" in value:
-        yield from subschemas(value["items"])
+    for word in ("items", "additionalProperties"):
+        if word in value:
+            yield from subschemas(value[word])
     for word in ("if", "then"):
         if word in value:
             yield from subschemas(value[word])
@@ -69,7 +70,7 @@ class Schemas(CliTest):
 
     def test_each_key_is_in_the_docs(self):
         docs = ""
-        for name in ("cli", "pcap-check", "captures", "replay", "trace", "negotiation"):
+        for name in ("cli", "pcap-check", "captures", "replay", "trace", "negotiation", "mad"):
             with open(os.path.join(SOURCE_DIR, "docs", f"{name}.md"), encoding="utf-8") as file:
                 docs += file.read()
         words = set(re.findall(r"\w+", docs))
@@ -142,6 +143,18 @@ to = "b"
             self.assertIn('{"event":', run("sim", *words, "--json").out)
         line = json.loads(run("sim", "run", "lossy_handshake", "--json").out.splitlines()[0])
         schema.check(["sim"], json.dumps({**line, "verdict": "stopped", "end": "stopped"}))  # by Ctrl-C
+
+    def test_management_datagrams(self):
+        folder = os.path.join(SOURCE_DIR, "tests", "fuzz", "corpus", "mad")
+        for name in sorted(name for name in os.listdir(folder) if name.startswith("real_")):
+            with open(os.path.join(folder, name), "rb") as file:
+                run("mad", "decode", file.read()[1:].hex(), "--json")
+        run("mad", "decode", "01" * 30, "--json")
+        run("mad", "decode", "01", "--json")
+        good = json.loads(run("mad", "decode", "01" * 24, "--json").out)
+        for wrong in ({"records": [{"lid": {"value": "5", "name": None}}]}, {"header": {"lid": None}}, {"status": 3}):
+            with self.assertRaises(AssertionError):
+                schema.check(["mad"], json.dumps({**good, **wrong}))
 
     def test_replay_and_quirks(self):
         file = os.path.join(SOURCE_DIR, "tests", "captures", "iwarp", "siw_v2_p2p_write_rtr.pcap")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """Help, version, and every wrong command line: exit 2, one line, a hint."""
 import json
+import subprocess
 
-from cli import CliTest, main, run
+from cli import LIMIT, PARLEY, CliTest, main, run
 
 
 class Usage(CliTest):
@@ -96,6 +97,29 @@ class Usage(CliTest):
         self.assertEqual(done.code, 2)
         self.assertEqual(json.loads(done.out)["exit"], 2)
         self.assertIn("hexadecimal", json.loads(done.out)["text"])
+
+
+class Mad(CliTest):
+    NODE_INFO = "01 01 01 01 0000 0000 0000000000000007 0011 0000 00000000" + "00" * 232
+
+    def test_a_datagram_is_shown_by_name(self):
+        out = self.ok(run("mad", "decode", *self.NODE_INFO.split())).out
+        self.assertTrue(out.startswith("SubnGet(NodeInfo)\n"), out)
+        self.assertRegex(out, r"\n  16  0011 +mad_header.attribute_id +0x0011\n")
+        self.assertIn("\nNodeInfo.num_ports=0\n", self.ok(run("mad", "decode", "--form", "dotted", self.NODE_INFO)).out)
+        self.assertEqual(json.loads(self.ok(run("mad", "decode", "--json", self.NODE_INFO)).out)["attribute"], "NodeInfo")
+
+    def test_what_is_none_is_refused(self):
+        self.refused(run("mad", "decode", "01zz"), 2, "'z' is not a hexadecimal digit")
+        self.refused(run("mad", "decode", "010"), 2, "an odd number of hexadecimal digits")
+        self.refused(run("mad", "decode", "0101"), 2, "24 octets or more, and 2 are given")
+
+    def test_lines_of_standard_input_are_one_datagram_each(self):
+        lines = f"# two\n\n{self.NODE_INFO}\n0x0101\n"
+        done = subprocess.run([PARLEY, "mad", "decode"], input=lines, capture_output=True, text=True, timeout=LIMIT, check=False)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("line 4: ", done.stderr)
+        self.assertTrue(done.stdout.startswith("SubnGet(NodeInfo)\n"))
 
 
 class Quirks(CliTest):

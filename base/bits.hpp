@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Numbers at any bit of big-endian octets, as headers of InfiniBand have them. Bit 0 is the most significant one of the first octet.
+// Beside Reader and Writer the only place that indexes raw octets.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "base/assert.hpp"
+#include "parley/bytes.hpp"
+
+namespace parley {
+
+/// What read_bits and write_bits can do: at most 64 bits, in at most 8 octets.
+constexpr bool bits_fit(std::size_t bit, std::size_t width) {
+  return width >= 1 && width <= 64 && bit % 8 + width <= 64;
+}
+
+/// `width` bits from `bit`. All of them are within `in`, and bits_fit().
+inline std::uint64_t read_bits(ConstBytes in, std::size_t bit, std::size_t width) {
+  const std::size_t end = bit + width, last = (end + 7) / 8;
+  PARLEY_ASSERT(bits_fit(bit, width) && last <= in.size());
+  std::uint64_t value = 0;
+  for (std::size_t i = bit / 8; i < last; ++i) value = value << 8 | in[i];
+  value >>= last * 8 - end;
+  return width == 64 ? value : value & ((std::uint64_t{1} << width) - 1);
+}
+
+/// Writes the `width` lowest bits of `value` at `bit` and leaves those around them. All of them are within `out`, and bits_fit().
+inline void write_bits(MutBytes out, std::size_t bit, std::size_t width, std::uint64_t value) {
+  const std::size_t end = bit + width, last = (end + 7) / 8;
+  PARLEY_ASSERT(bits_fit(bit, width) && last <= out.size());
+  const std::size_t shift = last * 8 - end;
+  std::uint64_t mask = (width == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << width) - 1) << shift;
+  value <<= shift;
+  for (std::size_t i = last; i-- > bit / 8; mask >>= 8, value >>= 8)
+    out[i] = static_cast<std::uint8_t>((out[i] & ~mask) | (value & mask));
+}
+
+}  // namespace parley

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Which class has which method for which attribute, and requests made so: one that is not in the table does not compile.
+//
+//   const Datagram mad = request<MgmtClass::subn, Method::get>(PortInfo{}, {.transaction_id = 7, .attribute_modifier = 1});
+#pragma once
+#include "parley/wire/ib.h"
+#include "wire/mad/common.hpp"
+
+namespace parley::wire::mad {
+
+struct LegalRow {
+  StructureId structure;
+  MgmtClass mgmt_class;
+  std::uint32_t methods;  ///< bit n: the method n
+};
+inline constexpr LegalRow legal_rows[] = {
+#define PARLEY_X(name, mgmt_class, methods) {StructureId::name, MgmtClass::mgmt_class, methods},
+    PARLEY_MAD_LEGAL(PARLEY_X)
+#undef PARLEY_X
+};
+
+struct ClassFacts {
+  MgmtClass mgmt_class;
+  std::uint8_t version;
+  std::uint8_t data;  ///< where the attribute begins
+  StructureId format;
+  std::string_view prefix;  ///< "SubnAdm" of SubnAdmGet
+};
+inline constexpr ClassFacts class_rows[] = {
+#define PARLEY_X(name, value, version, format, data, prefix) \
+  {MgmtClass::name, version, data, StructureId::format, prefix},
+    PARLEY_MAD_CLASSES(PARLEY_X)
+#undef PARLEY_X
+};
+
+/// Of the class octet of a MAD; those of vendors have one for each range. Null of an unknown class.
+constexpr const ClassFacts* facts_of_class(std::uint32_t mgmt_class) {
+  if (mgmt_class > 0x09 && mgmt_class <= PARLEY_MAD_VENDOR_LAST) mgmt_class = 0x09;
+  if (mgmt_class > 0x30 && mgmt_class <= PARLEY_MAD_VENDOR_OUI_LAST) mgmt_class = 0x30;
+  for (const ClassFacts& row : class_rows)
+    if (static_cast<std::uint32_t>(row.mgmt_class) == mgmt_class) return &row;
+  return nullptr;
+}
+
+/// A directed route has what there is by LID, vendors with an OUI what those without have.
+constexpr MgmtClass same_rpcs(MgmtClass mgmt_class) {
+  if (mgmt_class == MgmtClass::subn_directed) return MgmtClass::subn;
+  return mgmt_class == MgmtClass::vendor_oui ? MgmtClass::vendor : mgmt_class;
+}
+
+/// IBA §13.4.5, §14.2.5, §15.2.5: of a request, or of a trap, report or send.
+constexpr bool is_legal(StructureId structure, MgmtClass mgmt_class, Method method) {
+  const auto number = static_cast<std::uint32_t>(method);
+  for (const LegalRow& row : legal_rows)
+    if (row.structure == structure && row.mgmt_class == same_rpcs(mgmt_class))
+      return number < 32 && (row.methods >> number & 1) != 0;
+  return false;
+}
+
+template <class A, MgmtClass C, Method M>
+concept LegalFor = Structured<A> && is_legal(A::structure_id, C, M);
+
+using Datagram = std::array<std::uint8_t, PARLEY_IB_MAD_LEN>;
+
+struct RequestOptions {
+  std::uint64_t transaction_id = 0;
+  std::uint32_t attribute_modifier = 0;
+  std::uint64_t key = 0;             ///< M_Key, SM_Key, B_Key or CC_Key; classes without one leave it
+  std::uint64_t component_mask = 0;  ///< subnet administration; ComponentMask
+  std::uint8_t mgmt_class = 0;       ///< of a vendor: which of its range; 0: the first
+  std::uint32_t oui = 0;             ///< 24 bits; of a vendor with one
+};
+
+namespace detail {
+/// Class and attribute are as the table has them.
+Datagram build(const ClassFacts& facts, Method method, std::uint16_t attribute, ConstBytes body,
+               const RequestOptions& options);
+}  // namespace detail
+
+/// Octet 0 is 1, the rest that is not given is zero.
+template <MgmtClass C, Method M, LegalFor<C, M> A>
+Datagram request(const A& body, const RequestOptions& options = {}) {
+  return detail::build(*facts_of_class(static_cast<std::uint32_t>(C)), M, A::attribute, body.octets(), options);
+}
+
+/// The route of a directed SMP (IBA §14.2.1.2): `path` has the port to leave by for each hop behind its first octet, which is 0.
+/// A part by LID before it or behind it is given by the LID of that part's end. Errors: invalid_argument if `path` is empty
+/// or has more than 63 hops.
+struct DirectedRoute {
+  ConstBytes path;
+  std::uint16_t source_lid = PARLEY_MAD_PERMISSIVE_LID;       ///< DrSLID
+  std::uint16_t destination_lid = PARLEY_MAD_PERMISSIVE_LID;  ///< DrDLID
+};
+Result<void> set_route(Datagram& smp, const DirectedRoute& route);
+
+}  // namespace parley::wire::mad
