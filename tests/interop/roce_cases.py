@@ -4,6 +4,7 @@ Parley on plain UDP sockets in guest b, whose kernel has no rxe.
 
 Each case of both directions: rxe as the server, rxe as the client.
 """
+import neg_cases
 from nics_case import PARLEY, Case
 
 DEVICE = "rxe-a"  # in guest a alone
@@ -125,4 +126,4 @@ def port_case():
 
 
 def cases():
-    return [*rping_cases(), *pair_cases(), *cm_cases(), *datagram_cases(), port_case()]
+    return [*rping_cases(), *pair_cases(), *cm_cases(), *datagram_cases(), port_case(), *neg_cases.engine_cases()]

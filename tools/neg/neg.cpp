@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley neg`: staged QP negotiation over TCP, by hand.
+#include <poll.h>
+#include <sys/epoll.h>
+
 #include <algorithm>
 #include <memory>
 
@@ -7,9 +10,11 @@
 
 #include "base/json_text.hpp"
 #include "base/text.hpp"
+#include "drivers/asio/descriptor.hpp"
 #include "drivers/plugin/process.hpp"
 #include "parley/neg_plugin.hpp"
 #include "parley/neg_qp.hpp"
+#include "parley/neg_roce.hpp"
 #include "parley/neg_tcp.hpp"
 #include "parley/neg_verbs.hpp"
 #include "tools/command.hpp"
@@ -27,8 +32,9 @@ namespace {
 constexpr std::uint16_t neg_port = 7177;
 constexpr std::uint16_t verbs_programs_port = 18515;  // of the ping-pong programs and of perftest
 
-/// Plug-ins besides Parley's own.
+/// Plug-ins besides Parley's own, and where its queue pairs come from.
 struct PluginArgs {
+  std::string provider = "rdmacm";
   std::vector<std::string> files, folders;
   Duration limit = std::chrono::seconds(2);  ///< of a call; 0: they run in this process
 };
@@ -73,13 +79,14 @@ Or<neg::Config> config_of(const std::vector<std::string>& settings) {
 }
 
 /// Parley's variants, and those of the files and folders. A folder's file that cannot be a plug-in is told and left out.
-Or<void> add_plugins(neg::Framework& framework, const PluginArgs& args, Context& context) {
+/// `drivers`: of Parley's queue pairs.
+Or<void> add_plugins(neg::Framework& framework, const PluginArgs& args, neg::QpDrivers drivers, Context& context) {
   const auto add = [&](const std::string& file) -> neg::Outcome<void> {
     auto plugin = args.limit > Duration{} ? neg::load_isolated_plugin(file, args.limit) : neg::load_plugin(file);
     if (!plugin) return tl::unexpected(plugin.error());
     return framework.add(std::move(*plugin));
   };
-  if (const auto own = framework.add(neg::make_builtin_plugin(neg::verbs_drivers())); !own)
+  if (const auto own = framework.add(neg::make_builtin_plugin(std::move(drivers))); !own)
     return complain(Exit::environment, own.error().to_string());
   for (const std::string& file : args.files)
     if (const auto added = add(file); !added) return complain(Exit::environment, added.error().to_string());
@@ -92,7 +99,22 @@ Or<void> add_plugins(neg::Framework& framework, const PluginArgs& args, Context&
   return {};
 }
 
+/// Null: queue pairs are those of the machine's RDMA devices.
+Or<std::unique_ptr<neg::RoceEngine>> open_engine(const PluginArgs& args) {
+  if (args.provider != "roce") return nullptr;
+  auto engine = neg::RoceEngine::open();
+  if (!engine) return complain(Exit::environment, "cannot open sockets: " + engine.error().message());
+  return std::move(*engine);
+}
+
 void add_plugin_options(Command sub, PluginArgs& args) {
+  sub.option("--provider", args.provider,
+             "Where queue pairs come from: rdmacm, the machine's RDMA devices; roce, Parley's own RoCEv2 over UDP port "
+             "4791")
+      .one_of({"rdmacm", "roce"})
+      .shows_default();
+  sub.flag(
+      "--roce", [&args] { args.provider = "roce"; }, "The same as --provider roce");
   sub.option("--plugin", args.files, "Shared object or Python module with a plug-in; may be repeated")
       .type("FILE")
       .repeatable();
@@ -119,18 +141,22 @@ class Negotiator {
 
  private:
   Or<void> open();
+  bool watch_both();
   void turn(Instant deadline);
+  void wait(Instant until);
   void take_events();
   void told(const neg::Ended& ended);
   int finish(bool timed_out);
 
   const NegArgs& args_;
   Context& context_;
+  std::unique_ptr<neg::RoceEngine> engine_;  // or none
   neg::Framework framework_;
   neg::Config config_;
   std::unique_ptr<CaptureWriter> capture_;
   Watch watch_;
   std::unique_ptr<neg::TcpPeers> peers_;
+  asio_driver::Descriptor both_{::epoll_create1(EPOLL_CLOEXEC)};  // the descriptors of engine_ and peers_
   StopSignals signals_;
   std::uint64_t completed_ = 0, failed_ = 0, listening_ = 0;
   std::optional<neg::Failure> last_failure_;
@@ -141,32 +167,58 @@ Or<void> Negotiator::open() {
   auto config = config_of(args_.settings);
   if (!config) return tl::unexpected(config.error());
   config_ = std::move(*config);
-  if (const auto added = add_plugins(framework_, args_.plugins, context_); !added) return added;
+  auto engine = open_engine(args_.plugins);
+  if (!engine) return tl::unexpected(engine.error());
+  engine_ = std::move(*engine);
+  auto drivers = engine_ ? engine_->drivers() : neg::verbs_drivers();
+  if (const auto added = add_plugins(framework_, args_.plugins, std::move(drivers), context_); !added) return added;
   if (auto watched = watch_.open(args_.log, args_.metrics, context_.out, ops::Metrics::Of::negotiations); !watched)
     return watched;
   auto peers = neg::TcpPeers::open(
       framework_, {.session = args_.session, .sessions_max = args_.sessions_max, .trace = watch_.sink()});
   if (!peers) return complain(Exit::environment, "cannot open sockets: " + peers.error().message());
   peers_ = std::move(*peers);
+  if (engine_ && !watch_both()) return complain(Exit::environment, "the system gives no descriptor");
   if (args_.pcapng.empty()) return {};
   auto capture = CaptureWriter::create(args_.pcapng);
   if (!capture) return tl::unexpected(capture.error());
   capture_ = std::move(*capture);
   peers_->set_tap([writer = capture_.get()](const TapRecord& record) { writer->add(record); });
+  if (engine_) engine_->set_tap([writer = capture_.get()](const PacketTapRecord& record) { writer->add(record); });
   return {};
+}
+
+bool Negotiator::watch_both() {
+  for (const int fd : {engine_->fd(), peers_->fd()}) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (::epoll_ctl(both_.fd, EPOLL_CTL_ADD, fd, &event) != 0) return false;
+  }
+  return true;
 }
 
 /// At most a tenth of a second, so that signals are seen.
 void Negotiator::turn(Instant deadline) {
   constexpr Duration longest = std::chrono::milliseconds(100);
   const Instant now = peers_->now();
-  Duration wait = deadline <= now ? Duration(1) : std::min(deadline - now, longest);
-  if (watch_.has_metrics()) {
-    watch_.turn(peers_->fd(), std::min(now + wait, peers_->next_deadline()));
-    wait = Duration{};
+  Duration left = deadline <= now ? Duration(1) : std::min(deadline - now, longest);
+  if (watch_.has_metrics() || engine_) {
+    wait(std::min(now + left, peers_->next_deadline()));
+    left = Duration{};
   }
-  peers_->run_once(wait);
+  if (engine_) engine_->run_once({});
+  peers_->run_once(left);
   take_events();
+}
+
+void Negotiator::wait(Instant until) {
+  if (engine_) until = std::min(until, engine_->next_deadline());
+  if (watch_.has_metrics()) return watch_.turn(engine_ ? both_.fd : peers_->fd(), until);
+  const Duration left = std::max(until - peers_->now(), Duration{});
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
+  const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
+  pollfd ready{.fd = both_.fd, .events = POLLIN, .revents = 0};
+  (void)::ppoll(&ready, 1, &limit, nullptr);
 }
 
 void Negotiator::take_events() {
@@ -245,6 +297,7 @@ int Negotiator::finish(bool timed_out) {
   Or<void> captured;
   if (capture_) {
     peers_->set_tap({});
+    if (engine_) engine_->set_tap({});
     captured = capture_->finish();
   }
   if (auto watched = watch_.finish(); !watched && captured) captured = std::move(watched);
@@ -325,7 +378,10 @@ std::optional<neg::Failure> negotiate_with_itself(const neg::Framework& framewor
 
 int run_plugins(const PluginsArgs& args, Context& context) {
   neg::Framework framework;
-  if (const auto added = add_plugins(framework, args.plugins, context); !added)
+  const auto engine = open_engine(args.plugins);
+  if (!engine) return context.out.error(engine.error().exit, engine.error().text);
+  auto drivers = *engine ? (*engine)->drivers() : neg::verbs_drivers();
+  if (const auto added = add_plugins(framework, args.plugins, std::move(drivers), context); !added)
     return context.out.error(added.error().exit, added.error().text);
   if (!args.name.empty()) {
     const neg::Offer wanted = offer_of(args.name, {});
@@ -410,7 +466,8 @@ void register_serve(Command neg, Context& context) {
       "  parley neg serve --variant manual --set qpn=0x12 --set gid=192.0.2.1\n"
       "  parley neg serve [fe80::1%eth0]:7177 --variant verbs-rc --set qpn=0x12 --set gid=fe80::1 --json\n"
       "  parley neg serve --variant verbs-rc               with a queue pair of this machine's RDMA device\n"
-      "  parley neg serve --variant pingpong               for ibv_rc_pingpong of a peer, to its end");
+      "  parley neg serve --variant pingpong               for ibv_rc_pingpong of a peer, to its end\n"
+      "  parley neg serve --variant pingpong --roce        the same without an RDMA device");
   sub.run([args, &context] { return run_serve(*args, context); });
 }
 
