@@ -70,10 +70,19 @@ def perftest_cases(place):
                     test="send_bw", size=1024, iterations=100)
 
 
+def rdma_cm_cases(place):
+    """perftest's -R: its exchange goes over an RDMA connection, and its queue pairs are connected by rdma_cm."""
+    by_cm = Place(place.device, place.guest, f"{place.options} -R", {})
+    for test, size in (("write_bw", 8192), ("read_lat", 64), ("send_bw", 8192), ("send_lat", 64), ("read_bw", 8192)):
+        yield from pair(by_cm, f"{test.replace('_', '-')}.rdma-cm", f"ib_{test} -R -p {{port}} -s {size} -n 100", "perftest",
+                        test=test, size=size, iterations=100)
+
+
 def engine_cases():
     """Parley's own engine in guest b: against programs of others on rxe, and against Parley on rxe."""
     yield from pingpong_cases(ENGINE)
     yield from perftest_cases(ENGINE)
+    yield from rdma_cm_cases(ENGINE)
     for transport, family in (("rc", 4), ("rc", 6), ("uc", 4), ("ud", 4)):
         said = [rf"{transport}, path MTU 1024, a message passed each way"]
         own = [*said, r"UDP port 4791 of (::ffff:192.0.2.2|2001:db8::2)\n"]
@@ -127,4 +136,4 @@ def losses():
 
 
 def cases():
-    return [*own_cases(), *pingpong_cases(KERNEL), *perftest_cases(KERNEL), *refusals(), *losses()]
+    return [*own_cases(), *pingpong_cases(KERNEL), *perftest_cases(KERNEL), *rdma_cm_cases(KERNEL), *refusals(), *losses()]

@@ -18,7 +18,7 @@
 #include "parley/neg_tcp.hpp"
 #include "parley/neg_verbs.hpp"
 #include "tools/command.hpp"
-#include "tools/neg/neg_report.hpp"
+#include "tools/neg/neg.hpp"
 #include "tools/ops/config.hpp"
 #include "tools/ops/watch.hpp"
 #include "tools/options.hpp"
@@ -31,33 +31,6 @@ namespace {
 
 constexpr std::uint16_t neg_port = 7177;
 constexpr std::uint16_t verbs_programs_port = 18515;  // of the ping-pong programs and of perftest
-
-/// Plug-ins besides Parley's own, and where its queue pairs come from.
-struct PluginArgs {
-  std::string provider = "rdmacm";
-  std::vector<std::string> files, folders;
-  Duration limit = std::chrono::seconds(2);  ///< of a call; 0: they run in this process
-};
-
-struct NegArgs {
-  PluginArgs plugins;
-  std::string endpoint;
-  std::optional<std::uint64_t> port;
-  std::vector<std::string> variants;  ///< serve: what is offered; dial: one
-  std::vector<std::string> settings;
-  std::string document;  ///< --export
-  std::string pcapng, label;
-  std::vector<std::string> backups;
-  cm::Retry retry{};
-  neg::SessionOptions session{};
-  Duration connect_timeout = std::chrono::seconds(10);
-  Duration timeout{};
-  std::uint64_t count = 0;
-  unsigned sessions_max = neg::PeersOptions{}.sessions_max;
-  bool history = false;
-  LogArgs log;
-  MetricsArgs metrics;
-};
 
 /// "manual", "acme/rc".
 neg::Offer offer_of(const std::string& name, const neg::Config& config) {
@@ -125,16 +98,10 @@ void add_plugin_options(Command sub, PluginArgs& args) {
                "Each session of these runs in a process of its own; longest time of a call (0: in this process)");
 }
 
-Exit exit_of(const neg::Failure& why) {
-  return layer_of(why.problem) == neg::Layer::framework || why.problem == neg::Problem::configuration_error
-             ? Exit::usage
-             : Exit::failed;
-}
-
 /// One command: the framework with its plug-ins, and the machine on sockets.
 class Negotiator {
  public:
-  Negotiator(const NegArgs& args, Context& context) : args_(args), context_(context) {}
+  Negotiator(const NegArgs& args, Context& context) : args_(args), context_(context), tally_(args, context) {}
 
   int serve(const Address& local);
   int dial(const std::vector<Address>& servers);
@@ -145,7 +112,6 @@ class Negotiator {
   void turn(Instant deadline);
   void wait(Instant until);
   void take_events();
-  void told(const neg::Ended& ended);
   int finish(bool timed_out);
 
   const NegArgs& args_;
@@ -158,9 +124,7 @@ class Negotiator {
   std::unique_ptr<neg::TcpPeers> peers_;
   asio_driver::Descriptor both_{::epoll_create1(EPOLL_CLOEXEC)};  // the descriptors of engine_ and peers_
   StopSignals signals_;
-  std::uint64_t completed_ = 0, failed_ = 0, listening_ = 0;
-  std::optional<neg::Failure> last_failure_;
-  std::optional<neg::ListenFailed> listen_failure_;
+  NegTally tally_;
 };
 
 Or<void> Negotiator::open() {
@@ -222,40 +186,7 @@ void Negotiator::wait(Instant until) {
 }
 
 void Negotiator::take_events() {
-  while (auto event = peers_->poll_event()) {
-    if (const auto* listening = std::get_if<neg::Listening>(&*event)) {
-      ++listening_;
-      const std::string local = listening->local.to_string();
-      if (args_.document.empty()) context_.out.text("listening on " + local);
-      context_.out.object({{"event", "listening"}, {"local", local}, {"port", listening->local.port}});
-    } else if (auto* failed = std::get_if<neg::ListenFailed>(&*event)) {
-      listen_failure_ = std::move(*failed);
-    } else if (const auto* again = std::get_if<neg::Retrying>(&*event)) {
-      const std::string next = again->next.to_string();
-      context_.out.note(
-          fmt::format("{}; next {}{}", again->why.to_string(), next,
-                      again->wait > Duration{} ? " in " + milliseconds_text(again->wait) : std::string()));
-      context_.out.object({{"event", "retrying"},
-                           {"peer", again->failed.to_string()},
-                           {"next", next},
-                           {"wait_us", in_microseconds(again->wait)},
-                           {"why", neg_failure_json(again->why)}});
-    } else if (const auto* ended = std::get_if<neg::Ended>(&*event)) {
-      told(*ended);
-    }
-  }
-}
-
-void Negotiator::told(const neg::Ended& ended) {
-  // Who never said what it wants is told, but is no negotiation: a scan of ports ends no `serve --count 1`.
-  if (!ended.request.variant.empty()) {
-    ++(ended.failure ? failed_ : completed_);
-    if (ended.failure) last_failure_ = ended.failure;
-  }
-  context_.out.object(ended_json(ended, args_.history));
-  if (args_.document.empty()) return context_.out.text(ended_text(ended, args_.history));
-  if (ended.failure) return context_.out.note(ended_text(ended, args_.history));
-  context_.out.verbatim(export_document(args_.document, ended));
+  while (const auto event = peers_->poll_event()) tally_.take(*event);
 }
 
 int Negotiator::serve(const Address& local) {
@@ -265,13 +196,10 @@ int Negotiator::serve(const Address& local) {
   if (const auto listening = peers_->listen(local, std::move(offers)); !listening)
     return context_.out.error(exit_of(listening.error()), listening.error().to_string());
   const Instant deadline = args_.timeout == Duration{} ? never : peers_->now() + args_.timeout;
-  const auto over = [this] { return args_.count > 0 && completed_ + failed_ >= args_.count; };
-  while (!over() && !StopSignals::requested() && peers_->now() < deadline && !listen_failure_) turn(deadline);
-  if (listen_failure_)
-    return context_.out.error(Exit::environment, fmt::format("cannot listen on {}: {}; {}", local.to_string(),
-                                                             listen_failure_->why.text, listen_failure_->why.advice));
+  const auto stopped = [&] { return StopSignals::requested() || peers_->now() >= deadline; };
+  while (!tally_.served() && !tally_.listen_failure() && !stopped()) turn(deadline);
   peers_->stop_listening();
-  return finish(args_.count > 0 && !over() && !StopSignals::requested());
+  return finish(args_.count > 0 && !tally_.served() && !StopSignals::requested());
 }
 
 int Negotiator::dial(const std::vector<Address>& servers) {
@@ -301,16 +229,7 @@ int Negotiator::finish(bool timed_out) {
     captured = capture_->finish();
   }
   if (auto watched = watch_.finish(); !watched && captured) captured = std::move(watched);
-  context_.out.object(
-      {{"event", "summary"}, {"command", context_.out.command}, {"completed", completed_}, {"failed", failed_}});
-  if (!captured) return context_.out.error(captured.error().exit, captured.error().text);
-  if (timed_out)
-    return context_.out.error(Exit::failed, fmt::format("not over within {}", duration_text(args_.timeout)));
-  if (last_failure_)
-    return context_.out.error(Exit::failed, fmt::format("{} of {} negotiations failed; the last: {}", failed_,
-                                                        failed_ + completed_, last_failure_->to_string()));
-  if (listening_ == 0 && completed_ == 0) return context_.out.error(Exit::failed, "interrupted");
-  return code(Exit::ok);
+  return tally_.finish(captured, timed_out);
 }
 
 std::uint16_t port_of(const NegArgs& args) {
@@ -326,11 +245,23 @@ Or<std::vector<Address>> addresses_of(const std::string& text, std::uint16_t por
   return resolve(*endpoint);
 }
 
+/// What is there over TCP alone is refused.
+int run_over_cm(const NegArgs& args, const Address& address, decltype(&serve_over_cm) run, Context& context) {
+  const auto config = config_of(args.settings);
+  if (!config) return context.out.error(config.error().exit, config.error().text);
+  if (args.variants.size() != 1 || offer_of(args.variants[0], {}).variant != "perftest")
+    return context.out.error(Exit::usage, "--rdma-cm is perftest's -R: it goes with --variant perftest");
+  if (!args.backups.empty() || args.retry.rounds > 1)
+    return context.out.error(Exit::usage, "--rdma-cm has one server, which is asked once: no --backup, no --rounds");
+  return run(args, *config, address, context);
+}
+
 int run_serve(const NegArgs& args, Context& context) {
   const auto local = addresses_of(args.endpoint, port_of(args));
   if (!local) return context.out.error(local.error().exit, local.error().text);
   if (!args.settings.empty() && args.variants.size() != 1)
     return context.out.error(Exit::usage, "--set is for one --variant");
+  if (args.rdma_cm) return run_over_cm(args, local->front(), serve_over_cm, context);
   return Negotiator(args, context).serve(local->front());
 }
 
@@ -344,6 +275,7 @@ int run_dial(const NegArgs& args, Context& context) {
     servers.insert(servers.end(), found->begin(), found->end());
   }
   servers.resize(std::min(servers.size(), 1 + cm::backups_max));
+  if (args.rdma_cm) return run_over_cm(args, servers.front(), dial_over_cm, context);
   return Negotiator(args, context).dial(servers);
 }
 
@@ -441,6 +373,8 @@ void add_neg_options(Command sub, NegArgs& args, Context& context) {
   add_duration(sub, "--timeout", args.timeout, "Give up after this long in all (0: no limit)");
   sub.option("--export", args.document, "Print what was agreed, and nothing else, for another program")
       .one_of({"otg", "json", "env"});
+  sub.flag("-R,--rdma-cm", args.rdma_cm,
+           "perftest: exchange over a connection of the provider, and connect the queue pair so, as its -R");
   sub.flag("--history", args.history, "Print every message, too");
   sub.option("--pcapng", args.pcapng, "Write what went over to this file").type("FILE");
   add_log_options(sub, args.log);
@@ -467,6 +401,7 @@ void register_serve(Command neg, Context& context) {
       "  parley neg serve [fe80::1%eth0]:7177 --variant verbs-rc --set qpn=0x12 --set gid=fe80::1 --json\n"
       "  parley neg serve --variant verbs-rc               with a queue pair of this machine's RDMA device\n"
       "  parley neg serve --variant pingpong               for ibv_rc_pingpong of a peer, to its end\n"
+      "  parley neg serve --variant perftest -R            for ib_write_bw -R\n"
       "  parley neg serve --variant pingpong --roce        the same without an RDMA device");
   sub.run([args, &context] { return run_serve(*args, context); });
 }

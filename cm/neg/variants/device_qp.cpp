@@ -108,7 +108,7 @@ class DeviceQp final : public QpDriver, public DataPath {
   PdHandle pd_ = 0;
   std::optional<MemoryRegion> region_, test_region_;
   std::unique_ptr<CompletionQueue> cq_;
-  std::unique_ptr<QueuePair> qp_;
+  QueuePair* qp_ = nullptr;
   std::unique_ptr<AddressHandle> ah_;
   Bytes test_message_;
   int looks_ = 0;
@@ -142,7 +142,7 @@ DeviceQp::DeviceQp(std::unique_ptr<QpGround> ground, const DeviceQpOptions& opti
 
 DeviceQp::~DeviceQp() {
   ah_.reset();
-  qp_.reset();
+  if (qp_ != nullptr) ground_->drop_qp();
   cq_.reset();
   for (const auto& region : {region_, test_region_})
     if (region) (void)ground_->device().dereg_mr(region->lkey);
@@ -174,20 +174,21 @@ Outcome<void> DeviceQp::make_objects() {
   if (!cq) return device_failed("completion queue", cq.error());
   cq_ = std::move(*cq);
   const QpType type = ud() ? QpType::ud : rc() ? QpType::rc : QpType::uc;
-  auto qp = ground_->device().create_qp({.type = type,
-                                         .pd = pd_,
-                                         .send_cq = cq_.get(),
-                                         .recv_cq = cq_.get(),
-                                         .max_send_wr = sends_,
-                                         .max_recv_wr = receives_});
+  auto qp = ground_->make_qp({.type = type,
+                              .pd = pd_,
+                              .send_cq = cq_.get(),
+                              .recv_cq = cq_.get(),
+                              .max_send_wr = sends_,
+                              .max_recv_wr = receives_});
   if (!qp) return device_failed(fmt::format("a queue pair of {}", to_string(transport_)), qp.error());
-  qp_ = std::move(*qp);
+  qp_ = *qp;
   own_.qpn = qp_->qp_num();
   return {};
 }
 
 Outcome<QpAttributes> DeviceQp::open() {
   if (auto made = make_objects(); !made) return tl::unexpected(made.error());
+  if (ground_->connects()) return own_;
   QpAttr attr{.state = QpState::init, .pkey_index = std::uint16_t{0}, .port_num = port_};
   if (ud())
     attr.qkey = own_.qkey;
@@ -205,6 +206,7 @@ AhAttr DeviceQp::path_to(const QpAttributes& peer) const {
 
 Outcome<void> DeviceQp::to_rtr(const QpPair& pair) {
   peer_ = pair.peer;
+  if (ground_->connects()) return {};
   if (auto reached = ground_->reach(path_to(peer_)); !reached) return reached;
   QpAttr attr{.state = QpState::rtr};
   if (ud()) {
@@ -226,6 +228,7 @@ Outcome<void> DeviceQp::to_rtr(const QpPair& pair) {
 }
 
 Outcome<void> DeviceQp::to_rts(const QpPair& pair) {
+  if (ground_->connects()) return {};
   QpAttr attr{.state = QpState::rts, .sq_psn = own_.psn};
   if (rc()) {
     attr.timeout = std::uint8_t{14};

@@ -13,11 +13,24 @@ class QpGround {
  public:
   virtual ~QpGround() = default;
   virtual Device& device() = 0;
+  /// Once. It lives until drop_qp(), and until then its queues do.
+  virtual Result<QueuePair*> make_qp(const QpInit& init) {
+    auto made = device().create_qp(init);
+    if (!made) return tl::unexpected(made.error());
+    qp_ = std::move(*made);
+    return qp_.get();
+  }
+  virtual void drop_qp() { qp_.reset(); }
+  /// A connection manager takes it through its states.
+  virtual bool connects() const { return false; }
   /// Before the device is told of the peer. Errors: of Layer::plugin.
   virtual Outcome<void> reach(const AhAttr& peer) = 0;
   /// What has completed comes to where it is polled; waits for more, at most so long.
   virtual void work(Duration wait) = 0;
   virtual Instant now() const = 0;
+
+ private:
+  std::unique_ptr<QueuePair> qp_;
 };
 
 struct DeviceQpOptions {
