@@ -88,6 +88,22 @@ class Neg(CliTest):
                 # The queue pairs' set-up is in the exchange over TCP, which the rules of RoCE's CM do not look for.
                 self.assertRegex(run("pcap", "check", capture).out, r"1 TCP connection, .*RoCE.*; 0 errors, 0 warnings")
 
+    def test_perftest_over_connections(self):
+        for test in ("write_bw", "read_lat", "send_bw"):
+            with self.subTest(test):
+                words = ("--variant", "perftest", "--set", f"test={test}", "--set", "size=5000", "--set", "iterations=50", "--roce", "-R")
+                peer, port = self.server(*words, "-n", 1)
+                done = self.ok(run("neg", "dial", f"127.0.0.1:{port}", *words, "--json")).event("negotiated")["qps"][0]
+                theirs = self.ok(peer.finish()).event("negotiated")["qps"][0]
+                self.assertEqual(done["played"]["messages"], 50)
+                self.assertEqual((done["peer"]["qpn"], theirs["peer"]["qpn"]), (theirs["local"]["qpn"], done["local"]["qpn"]))
+                self.assertRegex(done["where"], "connected by rdma_cm$")
+        dial = ("neg", "dial", "127.0.0.1:1", "-R", "--roce", "--variant")
+        self.refused(run(*dial, "pingpong"), 2, "--rdma-cm is perftest's -R")
+        self.refused(run(*dial, "perftest", "--rounds", 2), 2, "no --rounds")
+        self.refused(run(*dial, "perftest", "--set", "transport=uc"), 2, "there is one queue pair, of RC")
+        self.refused(run(*dial, "perftest"), 1, "nobody listens")
+
     def test_where_queue_pairs_come_from(self):
         listed = {variant["name"]: variant for variant in
                   self.ok(run("neg", "plugins", "verbs-rc", "--roce", "--json")).event("variant")["options"]}

@@ -117,7 +117,7 @@ std::vector<VariantInfo> BuiltinPlugin::variants() const {
                  .parameters = all(pingpong_parameters(), of_drivers),
                  .framing = Framing::raw});
   out.push_back({.id = "perftest",
-                 .summary = "the text exchange of ib_write_bw and its like, without -R",
+                 .summary = "the exchange of ib_write_bw and its like, text over TCP; with -R by neg::CmNegotiation",
                  .parameters = all(perftest_parameters(), of_drivers),
                  .framing = Framing::raw});
   return out;
