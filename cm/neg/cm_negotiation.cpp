@@ -17,7 +17,7 @@ namespace {
 
 constexpr Duration linger = std::chrono::seconds(2);  // for the peer's half of the hang-up
 constexpr std::uint32_t rounds = 20;                  // perftest's server listens anew for the second connection
-const Request what_it_is{.plugin = "parley", .variant = "perftest"};
+Request what_it_is() { return {.plugin = "parley", .variant = "perftest"}; }
 
 /// The second connection's queue pair, for DeviceQp.
 class LinkGround final : public QpGround {
@@ -160,7 +160,7 @@ Outcome<void> CmTalks::start(Instant now) {
 }
 
 Outcome<std::unique_ptr<Variant>> CmTalks::make_variant() {
-  return framework_.make(what_it_is.plugin, what_it_is.variant, options_.role, options_.config);
+  return framework_.make(what_it_is().plugin, what_it_is().variant, options_.role, options_.config);
 }
 
 void CmTalks::handle(Instant now, cm::Event& event) {
@@ -234,7 +234,7 @@ void CmTalks::begin_session(Instant now) {
   if (options_.role == Role::responder) link_->peer = peer_;
   auto variant = make_variant();
   if (!variant) return end(now, variant.error());
-  auto session = Session::raw(options_.role, what_it_is, std::move(*variant), options_.session, now);
+  auto session = Session::raw(options_.role, what_it_is(), std::move(*variant), options_.session, now);
   if (!session) return end(now, session.error());
   session_ = std::move(*session);
   phase_ = Phase::talking;
@@ -293,7 +293,7 @@ void CmTalks::end(Instant now, std::optional<Failure> failure) {
   Ended ended{.dial = options_.role == Role::initiator ? DialId{1} : DialId{0},
               .local = local_,
               .peer = peer_,
-              .request = what_it_is,
+              .request = what_it_is(),
               .failure = std::move(failure),
               .took = now - since_};
   if (session_) {
