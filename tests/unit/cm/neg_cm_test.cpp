@@ -8,6 +8,7 @@
 #include "tests/unit/cm/packet_net.hpp"
 
 namespace parley::neg {
+namespace cm_negotiation_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -164,4 +165,5 @@ TEST(NegCm, KeysAreAStructureOf56Octets) {
 }
 
 }  // namespace
+}  // namespace cm_negotiation_test
 }  // namespace parley::neg

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Negotiated queue pairs of Parley's own RoCE engine, two of them in virtual time: the exchange over the in-memory network, the
 // packets over a wire that loses what a test says.
+#include <fmt/format.h>
+
 #include <set>
 
 #include "base/gid.hpp"
@@ -10,6 +12,7 @@
 #include "wire/ib/packet.hpp"
 
 namespace parley::neg {
+namespace roce_nic_test {
 namespace {
 
 using namespace kit;
@@ -270,4 +273,5 @@ TEST(NegRoce, ItsParametersAreThoseOfTheManual) {
 }
 
 }  // namespace
+}  // namespace roce_nic_test
 }  // namespace parley::neg
