@@ -136,6 +136,31 @@ TEST(NegCm, NobodyThereAndAnotherTestAreTold) {
       << other.server.ended[0].failure->text;
 }
 
+// Wherever the client is when it goes, the server is told once, and serves the next.
+TEST(NegCm, AClientThatGoesAtAnyTimeLeavesTheServerReady) {
+  const Config config{{"test", "send_bw"}, {"size", "3000"}, {"iterations", "20"}};
+  std::size_t failed = 0;
+  for (int turns = 1; turns < 60; turns += 3) {
+    SCOPED_TRACE(turns);
+    Two t;
+    t.listen(config);
+    t.dial(config);
+    int left = turns;
+    ASSERT_TRUE(t.run_until([&] { return left-- == 0; }));
+    t.client.over.reset();
+    ASSERT_TRUE(t.run_until([&] { return !t.server.over->busy(); }, 120s));
+    EXPECT_LE(t.server.ended.size(), 1U);
+    if (!t.server.ended.empty()) failed += t.server.ended[0].failure ? 1 : 0;
+    const std::size_t before = t.server.ended.size();
+    t.client.ended.clear();
+    t.dial(config);
+    ASSERT_TRUE(t.run_until([&] { return t.server.ended.size() > before && !t.client.ended.empty(); }, 120s));
+    EXPECT_EQ(Two::end_of(t.server.ended.back()), "completed");
+    EXPECT_EQ(Two::end_of(t.client.ended.back()), "completed");
+  }
+  EXPECT_GT(failed, 5U);
+}
+
 TEST(NegCm, WhatCannotBeIsRefused) {
   Two t;
   const auto refusal = [&](const Config& config) {
