@@ -3,10 +3,14 @@
  * token round the ring twice, and then send each other a message of which every octet is verified.
  *
  *   c_ranks [--ranks N] [--provider iwarp|roce|rdmacm|sim] [--address ADDRESS] [--connect all|demand] [--loss PPM]
+ *           [--kvs DIR --here RANK,...]
  *
  * With iwarp each rank is a process and talks over TCP sockets, with roce over UDP sockets, with rdmacm over the machine's RDMA devices.
  * With sim all ranks are in this process, each on a host of a simulated network, which may lose frames. The code of a rank is the
- * same. */
+ * same.
+ *
+ * With --here this run has some of the ranks, and others have the rest: on other machines, over another provider that they
+ * understand. All have the same folder for the key-value space. */
 #include <errno.h>
 #include <parley/parley.h>
 #include <poll.h>
@@ -14,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -50,9 +55,15 @@ static struct {
   int ranks, on_demand;
   unsigned loss_ppm;
   const char* provider;
-  const char*
-      address; /* of this machine, where ranks listen; not used by roce; rdmacm: of an RDMA device's interface */
-} options = {8, 0, 0, "iwarp", "127.0.0.1"};
+  /* Of this machine, where ranks listen. rdmacm: of an RDMA device's interface. roce: of the first rank here, those of the
+   * next ones follow; each rank has its own. */
+  const char* address;
+  const char* kvs; /* null: a temporary folder */
+  int some;        /* not all ranks are here */
+  char here[RANKS_MAX];
+} options = {8, 0, 0, "iwarp", NULL, NULL, 0, {0}};
+
+static int is_here(int rank) { return !options.some || options.here[rank]; }
 
 static void die(const struct rank* r, const char* what, const char* why) {
   fprintf(stderr, "c_ranks: rank %d: %s: %s\n", r == NULL ? -1 : r->me, what, why);
@@ -76,6 +87,7 @@ static void remove_kvs(void) {
   char name[300];
   if (getpid() != kvs_owner) return; /* of a rank that is a process of its own */
   for (int rank = 0; rank < options.ranks; ++rank) {
+    if (!is_here(rank)) continue;
     snprintf(name, sizeof name, "%s/rank.%d", kvs_path, rank);
     unlink(name);
     snprintf(name, sizeof name, "%s/rank.%d.new", kvs_path, rank);
@@ -87,11 +99,15 @@ static void remove_kvs(void) {
 static const char* make_kvs(void) {
   const struct sigaction note = {.sa_handler = note_interrupt}; /* wait(2) is to return for it */
   const char* below = getenv("TMPDIR");
-  snprintf(kvs_path, sizeof kvs_path - 16, "%s/c_ranks.XXXXXX", below != NULL && *below != '\0' ? below : "/tmp");
+  if (options.kvs != NULL)
+    snprintf(kvs_path, sizeof kvs_path, "%s", options.kvs);
+  else
+    snprintf(kvs_path, sizeof kvs_path - 16, "%s/c_ranks.XXXXXX", below != NULL && *below != '\0' ? below : "/tmp");
   sigaction(SIGINT, &note, NULL);
   sigaction(SIGTERM, &note, NULL);
   sigaction(SIGHUP, &note, NULL);
-  if (mkdtemp(kvs_path) == NULL) die(NULL, kvs_path, strerror(errno));
+  if (options.kvs != NULL ? mkdir(kvs_path, 0777) < 0 && errno != EEXIST : mkdtemp(kvs_path) == NULL)
+    die(NULL, kvs_path, strerror(errno));
   kvs_owner = getpid();
   atexit(remove_kvs);
   return kvs_path;
@@ -165,13 +181,36 @@ static void flush(struct rank* r, int peer) {
   }
 }
 
+/* ---- addresses */
+
+/* The place of a rank among those of this run. */
+static int place_of(int me) {
+  int place = 0;
+  for (int rank = 0; rank < me; ++rank) place += is_here(rank);
+  return place;
+}
+
+/* Where a rank is, with port 0. Over roce there is one UDP port for all: each process needs an address of its own. */
+static void own_address(int me, char out[PARLEY_ADDRSTRLEN + 8]) {
+  const char* address = options.address != NULL ? options.address : "127.0.0.1";
+  const char* last = strrchr(address, '.');
+  if (strcmp(options.provider, "roce") != 0 || (options.address != NULL && last == NULL))
+    snprintf(out, PARLEY_ADDRSTRLEN + 8, "%.*s:0", PARLEY_ADDRSTRLEN, address);
+  else if (options.address == NULL)
+    snprintf(out, PARLEY_ADDRSTRLEN + 8, "127.0.%d.%d:0", 1 + me / 128, 1 + me % 128);
+  else
+    snprintf(out, PARLEY_ADDRSTRLEN + 8, "%.*s.%d:0", (int)(last - address), address, atoi(last + 1) + place_of(me));
+}
+
 /* ---- connections */
 
 static void start_connect(struct rank* r, int peer) {
   struct link* l = &r->links[peer];
   struct parley_connect_opts opts = PARLEY_CONNECT_OPTS_INIT;
-  char address[PARLEY_ADDRSTRLEN];
+  char address[PARLEY_ADDRSTRLEN], own[PARLEY_ADDRSTRLEN + 8];
   if (l->state != IDLE || !get(r, peer, address)) return;
+  own_address(r->me, own);
+  if (strcmp(options.provider, "roce") == 0 && options.address != NULL) opts.local = own;
   opts.private_data = &r->me;
   opts.private_data_len = sizeof r->me;
   opts.retry_rounds = 5;
@@ -355,10 +394,7 @@ static void open_rank(struct rank* r, int me, int n, const char* kvs, parley_wor
 
 static void listen_rank(struct rank* r) {
   char address[PARLEY_ADDRSTRLEN + 8];
-  if (strcmp(options.provider, "roce") == 0) /* one UDP port for all: each process needs an address of its own */
-    snprintf(address, sizeof address, "127.0.%d.%d:0", 1 + r->me / 128, 1 + r->me % 128);
-  else
-    snprintf(address, sizeof address, "%.*s:0", PARLEY_ADDRSTRLEN, options.address);
+  own_address(r->me, address);
   if (parley_host_address(r->ctx, 4, address) == 0) strcpy(strchr(address, ':'), ":7471"); /* in a world */
   check(r, parley_listen(r->ctx, address, NULL, &r->listener), "listen");
 }
@@ -389,25 +425,26 @@ static int run_process(int me, const char* kvs) {
 static int run_processes(const char* kvs) {
   pid_t ranks[RANKS_MAX] = {0};
   int failed = 0, left = 0, stopped = 0, status;
-  for (; left < options.ranks; ++left) {
-    if ((ranks[left] = fork()) < 0) {
+  for (int me = 0; me < options.ranks; ++me) {
+    if (!is_here(me)) continue;
+    if ((ranks[me] = fork()) == 0) exit(run_process(me, kvs));
+    if (ranks[me] < 0) {
       fprintf(stderr, "c_ranks: fork: %s\n", strerror(errno));
+      ranks[me] = 0;
       failed = 1;
       break;
     }
-    if (ranks[left] != 0) continue;
-    exit(run_process(left, kvs));
+    ++left;
   }
-  const int started = left;
   while (left > 0) {
     if ((failed || interrupted) && !stopped++)
-      for (int me = 0; me < started; ++me)
+      for (int me = 0; me < options.ranks; ++me)
         if (ranks[me] != 0) kill(ranks[me], SIGTERM);
     const pid_t ended = wait(&status);
     if (ended < 0) continue; /* EINTR */
     failed |= status;
     --left;
-    for (int me = 0; me < started; ++me)
+    for (int me = 0; me < options.ranks; ++me)
       if (ranks[me] == ended) ranks[me] = 0;
   }
   return failed != 0 || interrupted;
@@ -441,10 +478,22 @@ static int run_world(const char* kvs) {
   return check(NULL, parley_world_close(world), "world_close");
 }
 
+static int take_here(const char* list) {
+  char* end;
+  options.some = 1;
+  for (;; list = end + 1) {
+    const long rank = strtol(list, &end, 10);
+    if (end == list || rank < 0 || rank >= RANKS_MAX) return 0;
+    options.here[rank] = 1;
+    if (*end == '\0') return 1;
+    if (*end != ',') return 0;
+  }
+}
+
 static int usage(void) {
   fprintf(stderr,
           "usage: c_ranks [--ranks 2..%d] [--provider iwarp|roce|rdmacm|sim] [--address ADDRESS]\n"
-          "               [--connect all|demand] [--loss PPM]\n",
+          "               [--connect all|demand] [--loss PPM] [--kvs DIR --here RANK,...]\n",
           RANKS_MAX);
   return 2;
 }
@@ -465,10 +514,13 @@ int main(int argc, char** argv) {
       options.on_demand = strcmp(argv[i + 1], "demand") == 0;
     else if (strcmp(argv[i], "--loss") == 0)
       options.loss_ppm = (unsigned)atoi(argv[i + 1]);
-    else
+    else if (strcmp(argv[i], "--kvs") == 0)
+      options.kvs = argv[i + 1];
+    else if (strcmp(argv[i], "--here") == 0 ? !take_here(argv[i + 1]) : 1)
       return usage();
   }
   if (options.ranks < 2 || options.ranks > RANKS_MAX) return usage();
+  if (options.some && (options.kvs == NULL || strcmp(options.provider, "sim") == 0)) return usage();
   kvs = make_kvs();
   clock_gettime(CLOCK_MONOTONIC, &begin);
   failed = strcmp(options.provider, "sim") == 0 ? run_world(kvs) : run_processes(kvs);

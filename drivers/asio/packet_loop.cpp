@@ -30,6 +30,9 @@ Result<std::unique_ptr<PacketLoop>> PacketLoop::open(PacketMachine& machine, con
   return std::unique_ptr<PacketLoop>(new PacketLoop(std::move(body)));
 }
 
+int PacketLoop::fd() const { return body_->epoll.fd; }
+bool PacketLoop::blocked() const { return body_->packets.blocked(); }
+
 bool PacketLoop::turn() { return body_->packets.turn(clock_now()); }
 
 bool PacketLoop::run_once(Duration wait) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Drives one PacketMachine over UDP sockets, as MachineLoop drives a StreamMachine over TCP's: for a tester of RoCEv2 peers, which
-// has no provider and no manager.
+// Drives one PacketMachine over UDP sockets, as MachineLoop drives a StreamMachine over TCP's: for what has no
+// provider and no manager: a tester of RoCEv2 peers, negotiated queue pairs.
 #pragma once
 #include <memory>
 
@@ -21,6 +21,10 @@ class PacketLoop {
   /// A turn, and when nothing happened a sleep of at most `wait` and a turn; true if anything happened.
   bool run_once(Duration wait);
   Instant now() const { return clock_now(); }
+  /// Readable while a socket has something.
+  int fd() const;
+  /// PacketSet::blocked().
+  bool blocked() const;
   void set_tap(PacketTap tap);
   RoceCounters counters() const;
 

@@ -34,6 +34,12 @@ class DataPath {
   virtual std::size_t poll(std::span<WorkCompletion> out) = 0;
 };
 
+/// A queue pair that a connection manager has connected.
+struct QpConnected {
+  QpAttributes local{};
+  std::array<std::uint8_t, 16> peer_gid{};
+};
+
 /// One queue pair (of XRC one of each end) while it is negotiated. Calls come in this order, each once but take_test();
 /// path() at any time after open().
 /// Errors, all: of Layer::plugin.
@@ -49,6 +55,11 @@ class QpDriver {
   /// Mtu, ird and ord of the pair are agreed.
   virtual Outcome<void> to_rtr(const QpPair& pair) = 0;
   virtual Outcome<void> to_rts(const QpPair& pair) = 0;
+  /// A connection manager makes it and takes it to RTS, once the stage info is over. What open() says is then provisional but
+  /// for the path MTU, and to_rtr() and to_rts() have nothing to do. Of the variants here perftest knows such (-R).
+  virtual bool connects() const { return false; }
+  /// Where connects(): called until it is connected. None: not yet.
+  virtual Outcome<std::optional<QpConnected>> connect() { return std::nullopt; }
   /// False: send_test() and take_test() are not called.
   virtual bool can_test() const { return false; }
   virtual Outcome<void> send_test(ConstBytes message) {

@@ -127,6 +127,8 @@ def change_device(before, after, me):
         subprocess.run(["rdma", "link", "add", f"{kind}0", "type", kind, "netdev", os.environ["NIC"]], check=True)
     else:
         subprocess.run(["rmmod", "rdma_rxe"], check=True)
+        # For a second process on UDP port 4791.
+        subprocess.run(["ip", "address", "add", "192.0.2.3/24", "dev", os.environ["NIC"]], check=True)
 
 
 def main():

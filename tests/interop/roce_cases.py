@@ -4,7 +4,8 @@ Parley on plain UDP sockets in guest b, whose kernel has no rxe.
 
 Each case of both directions: rxe as the server, rxe as the client.
 """
-from nics_case import PARLEY, Case
+import neg_cases
+from nics_case import ADDRESS, PARLEY, Case
 
 DEVICE = "rxe-a"  # in guest a alone
 UDP = "--roce"
@@ -117,6 +118,18 @@ def datagram_cases():
                interrupt=True, server_exit=None)
 
 
+def rank_case():
+    """The MPI-like runtime in C, half of its ranks on sockets (at guest b's address and the next one) and half on the kernel's
+    device, all connected with one another.
+    """
+    def ranks(provider, here, address):
+        return f"/out/c_ranks --ranks 4 --kvs /out/kvs --here {here} --provider {provider} --address {address}"
+    said = "4 ranks over {}, connected all to all: 2 laps of the ring and 12 messages verified"
+    return Case("four-ranks.roce-and-rdmacm", DEVICE, "b", ranks("roce", "1,2", ADDRESS["b"][4]),
+                ranks("rdmacm", "0,3", ADDRESS["a"][4]),
+                server_says=[said.format("roce")], client_says=[said.format("rdmacm")])
+
+
 def port_case():
     """Where the kernel's rxe is, it has the port."""
     return Case("port-held-by-rxe", DEVICE, "b", f"{PARLEY} rping -s -a {{address}} -p {{port}} {UDP}",
@@ -125,4 +138,4 @@ def port_case():
 
 
 def cases():
-    return [*rping_cases(), *pair_cases(), *cm_cases(), *datagram_cases(), port_case()]
+    return [*rping_cases(), *pair_cases(), *cm_cases(), *datagram_cases(), rank_case(), port_case(), *neg_cases.engine_cases()]

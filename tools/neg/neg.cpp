@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley neg`: staged QP negotiation over TCP, by hand.
+#include <poll.h>
+#include <sys/epoll.h>
+
 #include <algorithm>
 #include <memory>
 
@@ -7,13 +10,15 @@
 
 #include "base/json_text.hpp"
 #include "base/text.hpp"
+#include "drivers/asio/descriptor.hpp"
 #include "drivers/plugin/process.hpp"
 #include "parley/neg_plugin.hpp"
 #include "parley/neg_qp.hpp"
+#include "parley/neg_roce.hpp"
 #include "parley/neg_tcp.hpp"
 #include "parley/neg_verbs.hpp"
 #include "tools/command.hpp"
-#include "tools/neg/neg_report.hpp"
+#include "tools/neg/neg.hpp"
 #include "tools/ops/config.hpp"
 #include "tools/ops/watch.hpp"
 #include "tools/options.hpp"
@@ -26,32 +31,6 @@ namespace {
 
 constexpr std::uint16_t neg_port = 7177;
 constexpr std::uint16_t verbs_programs_port = 18515;  // of the ping-pong programs and of perftest
-
-/// Plug-ins besides Parley's own.
-struct PluginArgs {
-  std::vector<std::string> files, folders;
-  Duration limit = std::chrono::seconds(2);  ///< of a call; 0: they run in this process
-};
-
-struct NegArgs {
-  PluginArgs plugins;
-  std::string endpoint;
-  std::optional<std::uint64_t> port;
-  std::vector<std::string> variants;  ///< serve: what is offered; dial: one
-  std::vector<std::string> settings;
-  std::string document;  ///< --export
-  std::string pcapng, label;
-  std::vector<std::string> backups;
-  cm::Retry retry{};
-  neg::SessionOptions session{};
-  Duration connect_timeout = std::chrono::seconds(10);
-  Duration timeout{};
-  std::uint64_t count = 0;
-  unsigned sessions_max = neg::PeersOptions{}.sessions_max;
-  bool history = false;
-  LogArgs log;
-  MetricsArgs metrics;
-};
 
 /// "manual", "acme/rc".
 neg::Offer offer_of(const std::string& name, const neg::Config& config) {
@@ -73,13 +52,14 @@ Or<neg::Config> config_of(const std::vector<std::string>& settings) {
 }
 
 /// Parley's variants, and those of the files and folders. A folder's file that cannot be a plug-in is told and left out.
-Or<void> add_plugins(neg::Framework& framework, const PluginArgs& args, Context& context) {
+/// `drivers`: of Parley's queue pairs.
+Or<void> add_plugins(neg::Framework& framework, const PluginArgs& args, neg::QpDrivers drivers, Context& context) {
   const auto add = [&](const std::string& file) -> neg::Outcome<void> {
     auto plugin = args.limit > Duration{} ? neg::load_isolated_plugin(file, args.limit) : neg::load_plugin(file);
     if (!plugin) return tl::unexpected(plugin.error());
     return framework.add(std::move(*plugin));
   };
-  if (const auto own = framework.add(neg::make_builtin_plugin(neg::verbs_drivers())); !own)
+  if (const auto own = framework.add(neg::make_builtin_plugin(std::move(drivers))); !own)
     return complain(Exit::environment, own.error().to_string());
   for (const std::string& file : args.files)
     if (const auto added = add(file); !added) return complain(Exit::environment, added.error().to_string());
@@ -92,7 +72,22 @@ Or<void> add_plugins(neg::Framework& framework, const PluginArgs& args, Context&
   return {};
 }
 
+/// Null: queue pairs are those of the machine's RDMA devices.
+Or<std::unique_ptr<neg::RoceEngine>> open_engine(const PluginArgs& args) {
+  if (args.provider != "roce") return nullptr;
+  auto engine = neg::RoceEngine::open();
+  if (!engine) return complain(Exit::environment, "cannot open sockets: " + engine.error().message());
+  return std::move(*engine);
+}
+
 void add_plugin_options(Command sub, PluginArgs& args) {
+  sub.option("--provider", args.provider,
+             "Where queue pairs come from: rdmacm, the machine's RDMA devices; roce, Parley's own RoCEv2 over UDP port "
+             "4791")
+      .one_of({"rdmacm", "roce"})
+      .shows_default();
+  sub.flag(
+      "--roce", [&args] { args.provider = "roce"; }, "The same as --provider roce");
   sub.option("--plugin", args.files, "Shared object or Python module with a plug-in; may be repeated")
       .type("FILE")
       .repeatable();
@@ -103,107 +98,95 @@ void add_plugin_options(Command sub, PluginArgs& args) {
                "Each session of these runs in a process of its own; longest time of a call (0: in this process)");
 }
 
-Exit exit_of(const neg::Failure& why) {
-  return layer_of(why.problem) == neg::Layer::framework || why.problem == neg::Problem::configuration_error
-             ? Exit::usage
-             : Exit::failed;
-}
-
 /// One command: the framework with its plug-ins, and the machine on sockets.
 class Negotiator {
  public:
-  Negotiator(const NegArgs& args, Context& context) : args_(args), context_(context) {}
+  Negotiator(const NegArgs& args, Context& context) : args_(args), context_(context), tally_(args, context) {}
 
   int serve(const Address& local);
   int dial(const std::vector<Address>& servers);
 
  private:
   Or<void> open();
+  bool watch_both();
   void turn(Instant deadline);
+  void wait(Instant until);
   void take_events();
-  void told(const neg::Ended& ended);
   int finish(bool timed_out);
 
   const NegArgs& args_;
   Context& context_;
+  std::unique_ptr<neg::RoceEngine> engine_;  // or none
   neg::Framework framework_;
   neg::Config config_;
   std::unique_ptr<CaptureWriter> capture_;
   Watch watch_;
   std::unique_ptr<neg::TcpPeers> peers_;
+  asio_driver::Descriptor both_{::epoll_create1(EPOLL_CLOEXEC)};  // the descriptors of engine_ and peers_
   StopSignals signals_;
-  std::uint64_t completed_ = 0, failed_ = 0, listening_ = 0;
-  std::optional<neg::Failure> last_failure_;
-  std::optional<neg::ListenFailed> listen_failure_;
+  NegTally tally_;
 };
 
 Or<void> Negotiator::open() {
   auto config = config_of(args_.settings);
   if (!config) return tl::unexpected(config.error());
   config_ = std::move(*config);
-  if (const auto added = add_plugins(framework_, args_.plugins, context_); !added) return added;
+  auto engine = open_engine(args_.plugins);
+  if (!engine) return tl::unexpected(engine.error());
+  engine_ = std::move(*engine);
+  auto drivers = engine_ ? engine_->drivers() : neg::verbs_drivers();
+  if (const auto added = add_plugins(framework_, args_.plugins, std::move(drivers), context_); !added) return added;
   if (auto watched = watch_.open(args_.log, args_.metrics, context_.out, ops::Metrics::Of::negotiations); !watched)
     return watched;
   auto peers = neg::TcpPeers::open(
       framework_, {.session = args_.session, .sessions_max = args_.sessions_max, .trace = watch_.sink()});
   if (!peers) return complain(Exit::environment, "cannot open sockets: " + peers.error().message());
   peers_ = std::move(*peers);
+  if (engine_ && !watch_both()) return complain(Exit::environment, "the system gives no descriptor");
   if (args_.pcapng.empty()) return {};
   auto capture = CaptureWriter::create(args_.pcapng);
   if (!capture) return tl::unexpected(capture.error());
   capture_ = std::move(*capture);
   peers_->set_tap([writer = capture_.get()](const TapRecord& record) { writer->add(record); });
+  if (engine_) engine_->set_tap([writer = capture_.get()](const PacketTapRecord& record) { writer->add(record); });
   return {};
+}
+
+bool Negotiator::watch_both() {
+  for (const int fd : {engine_->fd(), peers_->fd()}) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (::epoll_ctl(both_.fd, EPOLL_CTL_ADD, fd, &event) != 0) return false;
+  }
+  return true;
 }
 
 /// At most a tenth of a second, so that signals are seen.
 void Negotiator::turn(Instant deadline) {
   constexpr Duration longest = std::chrono::milliseconds(100);
   const Instant now = peers_->now();
-  Duration wait = deadline <= now ? Duration(1) : std::min(deadline - now, longest);
-  if (watch_.has_metrics()) {
-    watch_.turn(peers_->fd(), std::min(now + wait, peers_->next_deadline()));
-    wait = Duration{};
+  Duration left = deadline <= now ? Duration(1) : std::min(deadline - now, longest);
+  if (watch_.has_metrics() || engine_) {
+    wait(std::min(now + left, peers_->next_deadline()));
+    left = Duration{};
   }
-  peers_->run_once(wait);
+  if (engine_) engine_->run_once({});
+  peers_->run_once(left);
   take_events();
 }
 
-void Negotiator::take_events() {
-  while (auto event = peers_->poll_event()) {
-    if (const auto* listening = std::get_if<neg::Listening>(&*event)) {
-      ++listening_;
-      const std::string local = listening->local.to_string();
-      if (args_.document.empty()) context_.out.text("listening on " + local);
-      context_.out.object({{"event", "listening"}, {"local", local}, {"port", listening->local.port}});
-    } else if (auto* failed = std::get_if<neg::ListenFailed>(&*event)) {
-      listen_failure_ = std::move(*failed);
-    } else if (const auto* again = std::get_if<neg::Retrying>(&*event)) {
-      const std::string next = again->next.to_string();
-      context_.out.note(
-          fmt::format("{}; next {}{}", again->why.to_string(), next,
-                      again->wait > Duration{} ? " in " + milliseconds_text(again->wait) : std::string()));
-      context_.out.object({{"event", "retrying"},
-                           {"peer", again->failed.to_string()},
-                           {"next", next},
-                           {"wait_us", in_microseconds(again->wait)},
-                           {"why", neg_failure_json(again->why)}});
-    } else if (const auto* ended = std::get_if<neg::Ended>(&*event)) {
-      told(*ended);
-    }
-  }
+void Negotiator::wait(Instant until) {
+  if (engine_) until = std::min(until, engine_->next_deadline());
+  if (watch_.has_metrics()) return watch_.turn(engine_ ? both_.fd : peers_->fd(), until);
+  const Duration left = std::max(until - peers_->now(), Duration{});
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
+  const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
+  pollfd ready{.fd = both_.fd, .events = POLLIN, .revents = 0};
+  (void)::ppoll(&ready, 1, &limit, nullptr);
 }
 
-void Negotiator::told(const neg::Ended& ended) {
-  // Who never said what it wants is told, but is no negotiation: a scan of ports ends no `serve --count 1`.
-  if (!ended.request.variant.empty()) {
-    ++(ended.failure ? failed_ : completed_);
-    if (ended.failure) last_failure_ = ended.failure;
-  }
-  context_.out.object(ended_json(ended, args_.history));
-  if (args_.document.empty()) return context_.out.text(ended_text(ended, args_.history));
-  if (ended.failure) return context_.out.note(ended_text(ended, args_.history));
-  context_.out.verbatim(export_document(args_.document, ended));
+void Negotiator::take_events() {
+  while (const auto event = peers_->poll_event()) tally_.take(*event);
 }
 
 int Negotiator::serve(const Address& local) {
@@ -213,13 +196,10 @@ int Negotiator::serve(const Address& local) {
   if (const auto listening = peers_->listen(local, std::move(offers)); !listening)
     return context_.out.error(exit_of(listening.error()), listening.error().to_string());
   const Instant deadline = args_.timeout == Duration{} ? never : peers_->now() + args_.timeout;
-  const auto over = [this] { return args_.count > 0 && completed_ + failed_ >= args_.count; };
-  while (!over() && !StopSignals::requested() && peers_->now() < deadline && !listen_failure_) turn(deadline);
-  if (listen_failure_)
-    return context_.out.error(Exit::environment, fmt::format("cannot listen on {}: {}; {}", local.to_string(),
-                                                             listen_failure_->why.text, listen_failure_->why.advice));
+  const auto stopped = [&] { return StopSignals::requested() || peers_->now() >= deadline; };
+  while (!tally_.served() && !tally_.listen_failure() && !stopped()) turn(deadline);
   peers_->stop_listening();
-  return finish(args_.count > 0 && !over() && !StopSignals::requested());
+  return finish(args_.count > 0 && !tally_.served() && !StopSignals::requested());
 }
 
 int Negotiator::dial(const std::vector<Address>& servers) {
@@ -245,19 +225,11 @@ int Negotiator::finish(bool timed_out) {
   Or<void> captured;
   if (capture_) {
     peers_->set_tap({});
+    if (engine_) engine_->set_tap({});
     captured = capture_->finish();
   }
   if (auto watched = watch_.finish(); !watched && captured) captured = std::move(watched);
-  context_.out.object(
-      {{"event", "summary"}, {"command", context_.out.command}, {"completed", completed_}, {"failed", failed_}});
-  if (!captured) return context_.out.error(captured.error().exit, captured.error().text);
-  if (timed_out)
-    return context_.out.error(Exit::failed, fmt::format("not over within {}", duration_text(args_.timeout)));
-  if (last_failure_)
-    return context_.out.error(Exit::failed, fmt::format("{} of {} negotiations failed; the last: {}", failed_,
-                                                        failed_ + completed_, last_failure_->to_string()));
-  if (listening_ == 0 && completed_ == 0) return context_.out.error(Exit::failed, "interrupted");
-  return code(Exit::ok);
+  return tally_.finish(captured, timed_out);
 }
 
 std::uint16_t port_of(const NegArgs& args) {
@@ -273,11 +245,23 @@ Or<std::vector<Address>> addresses_of(const std::string& text, std::uint16_t por
   return resolve(*endpoint);
 }
 
+/// What is there over TCP alone is refused.
+int run_over_cm(const NegArgs& args, const Address& address, decltype(&serve_over_cm) run, Context& context) {
+  const auto config = config_of(args.settings);
+  if (!config) return context.out.error(config.error().exit, config.error().text);
+  if (args.variants.size() != 1 || offer_of(args.variants[0], {}).variant != "perftest")
+    return context.out.error(Exit::usage, "--rdma-cm is perftest's -R: it goes with --variant perftest");
+  if (!args.backups.empty() || args.retry.rounds > 1)
+    return context.out.error(Exit::usage, "--rdma-cm has one server, which is asked once: no --backup, no --rounds");
+  return run(args, *config, address, context);
+}
+
 int run_serve(const NegArgs& args, Context& context) {
   const auto local = addresses_of(args.endpoint, port_of(args));
   if (!local) return context.out.error(local.error().exit, local.error().text);
   if (!args.settings.empty() && args.variants.size() != 1)
     return context.out.error(Exit::usage, "--set is for one --variant");
+  if (args.rdma_cm) return run_over_cm(args, local->front(), serve_over_cm, context);
   return Negotiator(args, context).serve(local->front());
 }
 
@@ -291,6 +275,7 @@ int run_dial(const NegArgs& args, Context& context) {
     servers.insert(servers.end(), found->begin(), found->end());
   }
   servers.resize(std::min(servers.size(), 1 + cm::backups_max));
+  if (args.rdma_cm) return run_over_cm(args, servers.front(), dial_over_cm, context);
   return Negotiator(args, context).dial(servers);
 }
 
@@ -325,7 +310,10 @@ std::optional<neg::Failure> negotiate_with_itself(const neg::Framework& framewor
 
 int run_plugins(const PluginsArgs& args, Context& context) {
   neg::Framework framework;
-  if (const auto added = add_plugins(framework, args.plugins, context); !added)
+  const auto engine = open_engine(args.plugins);
+  if (!engine) return context.out.error(engine.error().exit, engine.error().text);
+  auto drivers = *engine ? (*engine)->drivers() : neg::verbs_drivers();
+  if (const auto added = add_plugins(framework, args.plugins, std::move(drivers), context); !added)
     return context.out.error(added.error().exit, added.error().text);
   if (!args.name.empty()) {
     const neg::Offer wanted = offer_of(args.name, {});
@@ -385,6 +373,8 @@ void add_neg_options(Command sub, NegArgs& args, Context& context) {
   add_duration(sub, "--timeout", args.timeout, "Give up after this long in all (0: no limit)");
   sub.option("--export", args.document, "Print what was agreed, and nothing else, for another program")
       .one_of({"otg", "json", "env"});
+  sub.flag("-R,--rdma-cm", args.rdma_cm,
+           "perftest: exchange over a connection of the provider, and connect the queue pair so, as its -R");
   sub.flag("--history", args.history, "Print every message, too");
   sub.option("--pcapng", args.pcapng, "Write what went over to this file").type("FILE");
   add_log_options(sub, args.log);
@@ -410,7 +400,9 @@ void register_serve(Command neg, Context& context) {
       "  parley neg serve --variant manual --set qpn=0x12 --set gid=192.0.2.1\n"
       "  parley neg serve [fe80::1%eth0]:7177 --variant verbs-rc --set qpn=0x12 --set gid=fe80::1 --json\n"
       "  parley neg serve --variant verbs-rc               with a queue pair of this machine's RDMA device\n"
-      "  parley neg serve --variant pingpong               for ibv_rc_pingpong of a peer, to its end");
+      "  parley neg serve --variant pingpong               for ibv_rc_pingpong of a peer, to its end\n"
+      "  parley neg serve --variant perftest -R            for ib_write_bw -R\n"
+      "  parley neg serve --variant pingpong --roce        the same without an RDMA device");
   sub.run([args, &context] { return run_serve(*args, context); });
 }
 

@@ -117,7 +117,7 @@ std::vector<VariantInfo> BuiltinPlugin::variants() const {
                  .parameters = all(pingpong_parameters(), of_drivers),
                  .framing = Framing::raw});
   out.push_back({.id = "perftest",
-                 .summary = "the text exchange of ib_write_bw and its like, without -R",
+                 .summary = "the exchange of ib_write_bw and its like, text over TCP; with -R by neg::CmNegotiation",
                  .parameters = all(perftest_parameters(), of_drivers),
                  .framing = Framing::raw});
   return out;
@@ -171,12 +171,19 @@ Outcome<std::unique_ptr<Variant>> BuiltinPlugin::make(std::string_view variant, 
   }
   auto set = QpSet::open(drivers_, transport, qps, config);
   if (!set) return tl::unexpected(set.error());
-  if (player && set->driver(0).path() == nullptr) player.reset();
+  const bool connects = set->driver(0).connects();
+  if (connects && variant != "perftest")
+    return failed(Problem::configuration_error, fmt::format("{} has no queue pairs that rdma_cm connects", variant),
+                  "choose perftest");
+  if (connects && (transport != Transport::rc || qps > 1))
+    return failed(Problem::configuration_error, "over rdma_cm there is one queue pair, of RC",
+                  "set transport=rc and qps=1");
+  if (player && !connects && set->driver(0).path() == nullptr) player.reset();
   if (player && variant == "perftest" && qps > 1)
     return failed(Problem::configuration_error,
                   fmt::format("'qps': {}; the tests of perftest are played over one queue pair", qps),
                   "set qps=1, or play=false for the exchange alone");
-  if (player)
+  if (player && !connects)
     if (auto prepared = player->prepare(*set); !prepared) return tl::unexpected(prepared.error());
   const bool done = flag_of(config, "done");
   if (variant == "pingpong")

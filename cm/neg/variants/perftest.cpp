@@ -40,6 +40,7 @@ unsigned version_number(std::string_view text) {
   if (std::from_chars(first.ptr + 1, end, minor).ec != std::errc{} || minor > 999) return 0;
   return 1000 * major + minor;
 }
+constexpr Duration connecting_pause = std::chrono::milliseconds(5);
 constexpr unsigned oldest = 5033;  // from there on numbers and path MTU have the lengths that they have
 
 }  // namespace
@@ -50,7 +51,44 @@ std::vector<std::string> perftest_tests() {
   return out;
 }
 
+namespace {
+
+// lid, out_reads, qpn, psn, rkey: 4 octets each; 4 of padding; vaddr: 8; gid: 16; srqn, gid_index: 4 each.
+Bytes write_binary_keys(const QpAttributes& a) {
+  Bytes out(PerftestFormat{.binary = true}.length());
+  Writer w(out);
+  for (const std::uint32_t number : {std::uint32_t{a.lid}, std::uint32_t{a.ord}, a.qpn, a.psn, a.rkey, 0U})
+    w.be32(number);
+  w.be64(a.vaddr);
+  w.bytes(a.gid);
+  w.be32(a.srqn);
+  w.be32(0);
+  return out;
+}
+
+Outcome<QpAttributes> read_binary_keys(ConstBytes in) {
+  Reader r(in);
+  QpAttributes out;
+  out.lid = static_cast<std::uint16_t>(r.be32());
+  out.ord = static_cast<std::uint8_t>(std::min<std::uint32_t>(r.be32(), 255));
+  out.ird = out.ord;
+  out.qpn = r.be32();
+  out.psn = r.be32();
+  out.rkey = r.be32();
+  (void)r.be32();
+  out.vaddr = r.be64();
+  const ConstBytes gid = r.bytes(out.gid.size());
+  if (r.ok()) std::copy(gid.begin(), gid.end(), out.gid.begin());
+  out.srqn = r.be32();
+  (void)r.be32();
+  if (r.ok() && r.left() == 0) return out;
+  return failed(Problem::invalid_peer_data, fmt::format("keys of {}; 56 are due with -R", counted(in.size(), "octet")));
+}
+
+}  // namespace
+
 Bytes write_perftest_keys(const QpAttributes& a, PerftestFormat format) {
+  if (format.binary) return write_binary_keys(a);
   std::string text =
       fmt::format("{:04x}:{:04x}:{:06x}:{:06x}:{:08x}:{:016x}:", a.lid, a.ord, a.qpn, a.psn, a.rkey, a.vaddr);
   if (format.validation) text += fmt::format("{:016x}:", a.vaddr + a.length);
@@ -63,6 +101,7 @@ Bytes write_perftest_keys(const QpAttributes& a, PerftestFormat format) {
 }
 
 Outcome<QpAttributes> read_perftest_keys(ConstBytes in, PerftestFormat format) {
+  if (format.binary) return read_binary_keys(in);
   const std::string text(in.begin(), in.end());
   HexFields fields(text);
   QpAttributes out;
@@ -90,9 +129,15 @@ std::vector<Lockstep::Step> PerftestVariant::steps(Stage stage) {
   std::vector<Step> out;
   if (stage == Stage::info) {
     out = info();
-    for (std::size_t i = 0; i < run->first; ++i) out.push_back(barrier(0));
-    for (std::size_t i = 0; i < set_.size(); ++i) out.push_back(keys(i));
+    if (connects())
+      out.push_back(blank());
+    else
+      add_keys(out, run->first);
   } else if (stage == Stage::ready) {
+    if (connects()) {
+      out.push_back(blank());
+      add_keys(out, run->first);
+    }
     for (std::size_t i = 0; i < run->before; ++i) out.push_back(barrier(0));
     for (std::size_t i = 0; i < set_.size(); ++i) out.push_back(barrier(i));
     out.push_back(barrier(0));
@@ -104,6 +149,11 @@ std::vector<Lockstep::Step> PerftestVariant::steps(Stage stage) {
     out.push_back(barrier(0));
   }
   return out;
+}
+
+void PerftestVariant::add_keys(std::vector<Step>& out, std::size_t first) {
+  for (std::size_t i = 0; i < first; ++i) out.push_back(barrier(0));
+  for (std::size_t i = 0; i < set_.size(); ++i) out.push_back(keys(i));
 }
 
 // Size, iterations, then as doubles: peak and average in MiB/s, and millions of messages a second. Without a test: zeros.
@@ -133,7 +183,18 @@ std::vector<Lockstep::Step> PerftestVariant::report() const {
   return out;
 }
 
+// The peer connects, or listens, once it has had the barrier before.
+Outcome<std::optional<Work>> PerftestVariant::connect() {
+  const auto connected = set_.connect();
+  if (!connected) return tl::unexpected(connected.error());
+  if (!*connected) return Work{.again = connecting_pause};
+  if (player_)
+    if (auto prepared = player_->prepare(set_); !prepared) return tl::unexpected(prepared.error());
+  return std::nullopt;
+}
+
 Outcome<std::optional<Work>> PerftestVariant::work(Stage stage, Instant now) {
+  if (connects() && stage == Stage::info) return connect();
   if (!player_ || stage != Stage::ready) return std::nullopt;
   auto left = player_->work(set_, now);
   if (left && !*left) set_.set_played(player_->result());
@@ -141,14 +202,15 @@ Outcome<std::optional<Work>> PerftestVariant::work(Stage stage, Instant now) {
 }
 
 std::vector<Lockstep::Step> PerftestVariant::info() {
-  const auto take_version = [](ConstBytes in) -> Outcome<void> {
+  const auto take_version = [this](ConstBytes in) -> Outcome<void> {
     const std::string text(in.begin(), std::find(in.begin(), in.end(), 0));
     const unsigned version = version_number(text);
     if (version >= oldest) return {};
     if (version == 0)
       return failed(Problem::invalid_peer_data,
                     fmt::format("'{}' is no version of perftest", readable_text(in, version_len)),
-                    "see whether the peer is a program of perftest, without -R");
+                    connects() ? "see whether the peer is a program of perftest, with -R"
+                               : "see whether the peer is a program of perftest, without -R");
     return failed(Problem::invalid_peer_data, fmt::format("perftest {} has another exchange; 5.33 is the oldest", text),
                   "use a newer perftest");
   };
@@ -197,6 +259,12 @@ Lockstep::Step PerftestVariant::keys(std::size_t i) {
   return step;
 }
 
+Lockstep::Step PerftestVariant::blank() {
+  Step step = barrier(0);
+  step.say = [this] { return Bytes(format_.length()); };
+  return step;
+}
+
 Lockstep::Step PerftestVariant::barrier(std::size_t i) {
   return {.length = format_.length(),
           .say = [this, i] { return write_perftest_keys(set_.local(i), format_); },
@@ -210,6 +278,7 @@ Outcome<void> PerftestVariant::take_keys(std::size_t i, ConstBytes in) {
   auto peer = read_perftest_keys(in, format_);
   if (!peer) return tl::unexpected(peer.error());
   peer->mtu = peer_mtu_;
+  if (connects() && set_.peer_gid(i) != QpAttributes{}.gid) peer->gid = set_.peer_gid(i);
   peer->qkey = qkey_of_programs;
   if (auto taken = set_.take_peer(i, *peer); !taken) return taken;
   if (i + 1 < set_.size()) return {};

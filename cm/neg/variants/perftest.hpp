@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The text exchange of perftest (ib_write_bw and its like, without -R) over TCP, as versions from 5.33 on have it.
+// The exchange of perftest (ib_write_bw and its like) as versions from 5.33 on have it: text over TCP; with -R the same in
+// messages over an RDMA connection.
 //
 // stage | each side says, the client first, the server in answer
 // ------+-----------------------------------------------------------------------------------------------------------------
@@ -10,7 +11,12 @@
 //
 // Keys are text: LID, reads at once, queue pair number, PSN, R_Key, virtual address, with --data_validation a second
 // address, with a GID its octets, and the number of the shared receive queue; so there are four formats.
+//
+// With -R (a driver that connects) keys are a structure of 56 octets. The last thing in info are keys of zeros, as a barrier;
+// then the queue pair is connected; and the first things in ready are such keys again, and then the keys of info.
 #pragma once
+#include <utility>
+
 #include "cm/neg/variants/lockstep.hpp"
 #include "cm/neg/variants/player.hpp"
 
@@ -19,7 +25,8 @@ namespace parley::neg {
 struct PerftestFormat {
   bool gid = true;
   bool validation = false;  ///< --data_validation: a second address
-  std::size_t length() const { return 59 + (gid ? 49U : 0U) + (validation ? 17U : 0U); }
+  bool binary = false;      ///< -R: all of that in a structure, and no second address
+  std::size_t length() const { return binary ? 56 : 59 + (gid ? 49U : 0U) + (validation ? 17U : 0U); }
 };
 Bytes write_perftest_keys(const QpAttributes& a, PerftestFormat format);
 /// Errors: invalid_peer_data.
@@ -42,7 +49,8 @@ class PerftestVariant final : public Lockstep {
         set_(std::move(set)),
         player_(std::move(player)),
         options_(std::move(options)),
-        format_{.gid = set_.local(0).has_gid(), .validation = options_.validation} {}
+        format_{
+            .gid = set_.local(0).has_gid(), .validation = options_.validation, .binary = set_.driver(0).connects()} {}
   std::vector<QpPair> agreed() const override { return set_.agreed(); }
   bool has_done_stage() const override { return options_.done_stage; }
   Outcome<std::optional<Work>> work(Stage stage, Instant now) override;
@@ -52,7 +60,11 @@ class PerftestVariant final : public Lockstep {
   std::vector<Step> steps(Stage stage) override;
 
  private:
+  bool connects() const { return format_.binary; }
   std::vector<Step> info();
+  void add_keys(std::vector<Step>& out, std::size_t first);
+  Step blank();
+  Outcome<std::optional<Work>> connect();
   std::vector<Step> report() const;
   Step number(std::uint32_t own);
   Step keys(std::size_t i);

@@ -93,6 +93,18 @@ Outcome<void> QpSet::take_peer(std::size_t i, const QpAttributes& peer) {
   return {};
 }
 
+Outcome<bool> QpSet::connect() {
+  for (std::size_t i = 0; i < pairs_.size(); ++i) {
+    auto connected = drivers_[i]->connect();
+    if (!connected) return tl::unexpected(connected.error());
+    if (!*connected) return false;
+    pairs_[i].local = (*connected)->local;
+    pairs_[i].peer.gid = (*connected)->peer_gid;
+    pairs_[i].where = drivers_[i]->where();
+  }
+  return true;
+}
+
 Outcome<void> QpSet::to_rtr() {
   for (std::size_t i = 0; i < pairs_.size(); ++i)
     if (auto moved = drivers_[i]->to_rtr(pairs_[i]); !moved) return moved;

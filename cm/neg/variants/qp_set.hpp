@@ -16,6 +16,10 @@ class QpSet {
   Outcome<void> take_peer(std::size_t i, const QpAttributes& peer);
   Outcome<void> to_rtr();
   Outcome<void> to_rts();
+  /// Of drivers that connect. True: all are connected.
+  Outcome<bool> connect();
+  /// What the connection manager knows of the peer's queue pair i; zeros: nothing.
+  const std::array<std::uint8_t, 16>& peer_gid(std::size_t i) const { return pairs_[i].peer.gid; }
   QpDriver& driver(std::size_t i) { return *drivers_[i]; }
   void set_tested() {
     for (QpPair& pair : pairs_) pair.tested = true;

@@ -193,7 +193,12 @@ Outcome<Turn> VerbsVariant::ready(std::optional<ConstBytes> peer) {
       if (auto sent = send_test(); !sent) return tl::unexpected(sent.error());
     return say(Ready::ready, !tests_);
   }
-  if (seen_ || !tests_) return Turn{.completed = true};
+  if (seen_ || !tests_) {
+    // The peer still waits: UC and UD repeat nothing, but for the driver.
+    if (seen_ && !peer_seen_)
+      if (auto again = take_test(); !again) return tl::unexpected(again.error());
+    return Turn{.completed = true};
+  }
   if (looks_ == 0 && role_ == Role::initiator)
     if (auto sent = send_test(); !sent) return tl::unexpected(sent.error());
   return look();

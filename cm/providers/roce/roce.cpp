@@ -32,6 +32,7 @@ Roce::Roce(const RoceProviderOptions& options, ibcm::Agent agent, std::unique_pt
       rng_(options.seed),
       agent_(std::move(agent)),
       device_(std::move(device)),
+      addresses_(*device_),
       shown_(device_.get()) {
   last_port_ = static_cast<std::uint16_t>(rng_.between(port_first, port_last));
 }

@@ -46,7 +46,7 @@
 #include "cm/ibcm/agent.hpp"
 #include "cm/providers/roce/roce.hpp"
 #include "cm/trace_events.hpp"
-#include "nic/roce/device.hpp"
+#include "nic/roce/addresses.hpp"
 #include "wire/ib/cma.hpp"
 
 namespace parley::cm::roce {
@@ -175,7 +175,6 @@ class Roce final : public RoceProvider {
   BindId bind(EndpointId owner, const Address& local, const Address& peer);
   void release(BindId& bind) noexcept;
   void release_later(BindId& bind) noexcept;
-  std::optional<std::uint8_t> gid_index(const Address& local);
   void settle(Instant now);
   bool settle_once(Instant now);
 
@@ -249,13 +248,13 @@ class Roce final : public RoceProvider {
   Rng rng_;
   ibcm::Agent agent_;
   std::unique_ptr<nic::roce::RoceDevice> device_;  // before slots_: queue pairs go first
+  nic::roce::Addresses addresses_;
   Device* shown_ = nullptr;
   Core* core_ = nullptr;
   std::vector<Slot> slots_;                                    // by EndpointTable::slot
   std::map<ibcm::ConnectionId, EndpointId> by_cm_;             // at most one per connection
   std::map<std::uint64_t, std::vector<EndpointId>> services_;  // listeners that are up, by service ID
   std::map<BindId, EndpointId> binds_;                         // at most one per endpoint
-  std::map<Gid, std::pair<std::uint8_t, Address>> gids_;       // this side's, with their scope; at most gids_max
   std::vector<EndpointId> closing_;                            // wait for their requests to complete
   std::deque<std::pair<Instant, BindId>> leaving_;  // of destroyed connections: what is owed to the peer goes first
   std::deque<PacketCommand> commands_;              // at most two per endpoint
@@ -265,7 +264,6 @@ class Roce final : public RoceProvider {
   Instant now_{};
   std::uint64_t connections_traced_ = 0;
 };
-inline constexpr std::size_t gids_max = 256;
 
 /// As cm::ib_private_data: a SIDR_REQ has 216 octets, a SIDR_REP 136 (IBA §12.11).
 inline constexpr Limits datagram_private_data_max{.request = 180, .reply = 136, .reject = 136};

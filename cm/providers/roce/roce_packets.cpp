@@ -97,45 +97,18 @@ void Roce::handle_bind_failed(Instant now, BindId id, const Error& why, const Ad
   fail_setup(*c, now, std::move(out));
 }
 
-/// Where a GID of this side stands in the device's table; what the driver gave is one of this host's. None: the table is full.
-std::optional<std::uint8_t> Roce::gid_index(const Address& local) {
-  const Gid gid = gid_of(local);
-  if (const auto at = gids_.find(gid); at != gids_.end()) return at->second.first;
-  if (gids_.size() >= gids_max) return std::nullopt;
-  const auto index = static_cast<std::uint8_t>(gids_.size());
-  if (!device_->set_gid(index, gid)) return std::nullopt;
-  gids_[gid] = {index, without_port(local)};
-  return index;
-}
-
 void Roce::handle_packet(Instant now, const PacketPath& from, ConstBytes packet) {
   now_ = now;
-  if (!gid_index(from.local)) return;
-  nic::roce::PacketFrom path;
-  path.source = gid_of(from.peer);
-  path.destination = gid_of(from.local);
-  path.traffic_class = from.traffic_class;
-  path.hop_limit = from.hop_limit;
-  device_->handle_packet(now, path, packet);
+  addresses_.handle_packet(now, from, packet);
   settle(now);
 }
 
 std::size_t Roce::poll_packet(Instant now, PacketPath& to, MutBytes out) {
   now_ = now;
   settle(now);
-  nic::roce::PacketTo path;
-  if (!device_->poll_transmit(now, path, out)) {
-    settle(now);  // a request may have failed instead
-    if (!device_->poll_transmit(now, path, out)) return 0;
-  }
-  const auto own = gids_.find(path.source);
-  to.local = own == gids_.end() ? address_of_gid(path.source) : own->second.second;
-  to.peer = address_of_gid(path.destination);
-  if (to.peer.is_link_local()) to.peer.scope_id = to.local.scope_id;
-  to.source_port = path.source_port;
-  to.traffic_class = path.traffic_class;
-  to.hop_limit = path.hop_limit;
-  return path.size;
+  if (const std::size_t size = addresses_.poll_packet(now, to, out); size > 0) return size;
+  settle(now);  // a request may have failed instead
+  return addresses_.poll_packet(now, to, out);
 }
 
 /// What came for the agent goes to it, what it says to the users and to the wire. Bounded: the rest has its turn later.

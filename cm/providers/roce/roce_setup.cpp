@@ -92,11 +92,12 @@ void Roce::start_attempt(Connection& c, Instant) {
 }
 
 void Roce::request(Connection& c, Instant now) {
-  const auto index = gid_index(c.local);
+  const auto index = addresses_.add(c.local);
   if (!index)
     return fail_setup(c, now,
                       plain_failure(ib::step::resolve_addr, Errc::no_space, {},
-                                    fmt::format("{} addresses of this host are in use, which is the most", gids_max),
+                                    fmt::format("{} addresses of this host are in use, which is the most",
+                                                nic::roce::Addresses::most),
                                     "set ConnectOptions::local to one of them"));
   c.steps.transport = now - c.start;
   c.psn = next_psn();
@@ -183,8 +184,8 @@ std::unique_ptr<Connection> Roce::connection_at(const Listener& l, ibcm::Connect
   c.peer = peer;
   c.local = local;
   c.local.port = l.address.port;
-  if (const auto own = gids_.find(from.destination); own != gids_.end()) {
-    c.local.scope_id = own->second.second.scope_id;
+  if (const auto* own = addresses_.find(from.destination)) {
+    c.local.scope_id = own->address.scope_id;
     if (c.peer.is_link_local()) c.peer.scope_id = c.local.scope_id;
   }
   c.options = l.options;
@@ -301,8 +302,9 @@ void Roce::decide(Connection& c, Instant now) {
 }
 
 Result<AhAttr> Roce::way_to_peer(const Connection& c) {
-  const auto index = gid_index(c.local);
-  if (!index) return fail(Errc::no_space, "{a} addresses of this host are in use, which is the most", gids_max);
+  const auto index = addresses_.add(c.local);
+  if (!index)
+    return fail(Errc::no_space, "{a} addresses of this host are in use, which is the most", nic::roce::Addresses::most);
   return AhAttr{.grh = GlobalRoute{.dgid = gid_of(c.peer),
                                    .flow_label = c.path.flow_label,
                                    .sgid_index = *index,
@@ -386,7 +388,7 @@ ib::Parameters Roce::parameters_of(const Connection& c) const {
   out.qp_num = c.qp ? c.qp->qp_num() : 0;
   out.remote_qp_num = c.remote_qpn;
   out.port_num = 1;
-  if (const auto own = gids_.find(gid_of(c.local)); own != gids_.end()) out.sgid_index = own->second.first;
+  if (const auto* own = addresses_.find(gid_of(c.local))) out.sgid_index = own->index;
   out.sgid = gid_of(c.local);
   out.dgid = gid_of(c.peer);
   out.path_mtu = c.mtu;

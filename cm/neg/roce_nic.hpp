@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Parley's RoCE engine for negotiated queue pairs: the device of nic/roce over the packet seam, without a connection
+// manager. An address is bound while a queue pair uses it.
+#pragma once
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "nic/roce/addresses.hpp"
+#include "parley/neg_qp.hpp"
+
+namespace parley::neg {
+
+class RoceNic final : public PacketMachine {
+ public:
+  explicit RoceNic(std::unique_ptr<nic::roce::RoceDevice> device) : device_(std::move(device)), addresses_(*device_) {}
+
+  nic::roce::RoceDevice& device() { return *device_; }
+  nic::roce::Addresses& addresses() { return addresses_; }
+  /// Asks the driver for an address, as PacketCommand has it; its next turn answers.
+  BindId bind(const Address& local, const Address& peer);
+  /// None: not answered.
+  std::optional<Result<Address>> answer(BindId id) const;
+  void release(BindId id);
+  /// A turn of the driver is due.
+  bool has_work() const { return !commands_.empty() || device_->has_transmit(); }
+
+  // PacketMachine
+  void handle_bound(Instant now, BindId id, const Address& local) override;
+  void handle_bind_failed(Instant now, BindId id, const Error& why, const Address& local) override;
+  void handle_packet(Instant now, const PacketPath& from, ConstBytes packet) override;
+  void handle_unreachable(Instant, const PacketPath&, std::error_code) override {}  // the requester's timer says so
+  void handle_deadline(Instant now) override;
+  bool poll_command(PacketCommand& out) override;
+  std::size_t poll_packet(Instant now, PacketPath& to, MutBytes out) override;
+  Instant next_deadline() const override { return device_->next_deadline(); }
+
+ private:
+  void forget_events();
+  std::unique_ptr<nic::roce::RoceDevice> device_;
+  nic::roce::Addresses addresses_;
+  std::deque<PacketCommand> commands_;                      // at most two for each queue pair
+  std::map<BindId, std::optional<Result<Address>>> binds_;  // one for each queue pair
+  BindId last_ = 0;
+};
+
+/// What drives a RoceNic, as its queue pairs need it while a call of theirs runs.
+struct RoceDriving {
+  /// A turn of the driver, which waits for something to happen for at most so long.
+  std::function<void(Duration wait)> turn;
+  std::function<Instant()> now;
+};
+
+/// The device's queue pairs may have any path MTU of 256 to 4096 octets; how much a network takes is the configuration's business.
+nic::roce::DeviceOptions negotiated_device(std::uint64_t seed, std::uint64_t address_base);
+/// Drivers "roce": `gid` of the configuration is this side's address, or the one that leads to `toward`. Those who make or
+/// hold a queue pair keep `nic` alive.
+QpDrivers roce_qp_drivers(std::shared_ptr<RoceNic> nic, RoceDriving driving, std::uint64_t seed);
+
+}  // namespace parley::neg
