@@ -92,7 +92,8 @@ void TransferEnd::established(const mpa::Parameters& parameters, Instant now) {
   if (initiator()) {
     std::uint32_t at_once = parameters.ord == mpa::depth_not_negotiated ? window_ : parameters.ord;
     can_read_ = at_once > 0;
-    reads_at_once_ = std::min(at_once, window_);
+    // An HCA holds back what is more than its depth by itself.
+    reads_at_once_ = plan_.roce ? window_ : std::min(at_once, window_);
     // RFC 5044 §7.1.2 rule 4: without an RTR only our first message establishes the responder.
     // A zero-length one would do, but a responder that expects a Send as RTR would take it for that.
     const bool silent = plan_.kind != Transfer::send || plan_.messages == 0 || plan_.octets == 0;
