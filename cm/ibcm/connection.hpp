@@ -45,7 +45,7 @@ struct Connection {
   std::unique_ptr<Octets> unanswered, answer;
   wire::ib::CmMessageType unanswered_type{}, answer_type{};
   Timers timers{};
-  std::uint32_t retries = 0;  // under Timers::Kind::spec
+  std::uint32_t retries = 0;  // how often a message is sent again, at most
   std::uint32_t sends = 0;    // of `unanswered`
   std::uint32_t waits = 0;    // that the peer has asked for
   Duration interval{};        // under Timers::Kind::spec

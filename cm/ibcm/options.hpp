@@ -23,7 +23,7 @@ struct Timers {
     back_off,  ///< after `first`, then twice as long each time up to `cap`; each wait is cut by up to half at random
   };
   Kind kind = Kind::spec;
-  std::uint8_t retries = 15;                       ///< under `spec`; Max CM Retries of the REQ; 0 to 15
+  std::uint8_t retries = 15;                       ///< how often it is sent again; Max CM Retries of the REQ; 0 to 15
   Duration first = std::chrono::milliseconds(10);  ///< at least 1 us
   Duration cap = std::chrono::seconds(1);          ///< at least `first`
   /// Under `back_off`: when to give up. 0: when `spec` would.

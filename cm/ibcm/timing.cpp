@@ -137,8 +137,9 @@ void Agent::Body::on_deadline(Instant now, Connection& c) {
   if (c.state == State::timewait) return leave_timewait(c, false);
   if (c.state == State::closed) return forget(c);
   if (c.unanswered == nullptr) return;
-  const bool over = c.timers.kind == Timers::Kind::spec ? c.sends > c.retries : now >= c.give_up;
-  if (over) return give_up(now, c);
+  const bool spent = c.sends > c.retries;  // IBA §12.6.5: Max CM Retries
+  if (c.timers.kind == Timers::Kind::spec ? spent : now >= c.give_up) return give_up(now, c);
+  if (spent) return set_deadline(c, c.give_up);
   ++c.sends;
   ++counters.resent;
   send(c.to, *c.unanswered);
