@@ -28,6 +28,9 @@ struct RoceProviderOptions {
   /// As IBA §12.9 has it: messages of the connection manager are sent again after the response timeout that the REQ announces
   /// (4.3 s; Linux adds twice the packet lifetime, 6.4 s in all), 15 times at most. reply_timeout and resend_* do not count then.
   bool spec_timers = false;
+  /// Of the packets of connections that this side asks for, in both directions: DSCP in the upper six bits, ECN in the lower two.
+  /// 106 (DSCP 26, ECT(0)) is usual where switches mark congestion; as Linux's default_roce_tos sets it. 0: none can be marked.
+  std::uint8_t traffic_class = 0;
   /// disconnect(): how long posted requests may take to complete, and then how long the peer's answer. More than 0.
   Duration linger = std::chrono::seconds(5);
   /// Names this host to its peers (IBA §12.6.5, Local CA GUID) and seeds its numbers. 0: the driver draws them.

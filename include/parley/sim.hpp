@@ -41,6 +41,12 @@ struct LinkOptions {
   std::uint16_t mtu = 1500;              ///< octets of IP packet; 576..9000
 };
 
+struct SwitchOptions {
+  /// While more octets than this wait for a link, packets to it whose sender can take it get the mark of congestion (CE,
+  /// RFC 3168 §5). 0: none does.
+  std::uint32_t ecn_threshold = 0;
+};
+
 /// Which direction of a link; forward is from the end named first in add_link.
 enum class Way : std::uint8_t { forward, backward, both };
 
@@ -115,6 +121,9 @@ struct HostCounters {
   std::uint64_t discarded = 0;  ///< bad checksum, length, not for us
   std::uint64_t tcp_retransmits = 0, tcp_timeouts = 0, tcp_out_of_order = 0, resets_sent = 0;
   std::uint64_t neighbour_failures = 0;
+  std::uint64_t cnp_sent = 0,
+                cnp_held = 0;  ///< RoCE: CE marks answered at once, and those so soon after that they were not
+  std::uint64_t cnp_received = 0;
   std::size_t streams = 0, streams_peak = 0;
   std::size_t send_queue_peak = 0, reassembly_peak = 0;  ///< octets of one connection
 };
@@ -370,6 +379,7 @@ struct WorldCounters {
   std::uint64_t events = 0;
   std::uint64_t packet_hops = 0;  ///< frames that started across a link
   std::uint64_t dropped = 0;
+  std::uint64_t ecn_marked = 0;  ///< packets that a switch gave the mark of congestion
   std::size_t events_pending = 0, frames_in_flight = 0, frames_peak = 0;
   bool exhausted = false;  ///< 2^24 events are pending, or 2^40 have been: no world keeps more, so it takes no step
 };
@@ -382,7 +392,7 @@ class World {
 
   // Topology, before the first step. Errors: a name taken, an unknown node, a loop, a zero rate, too much of anything.
   Checked<Host*> add_host(std::string_view name, const HostOptions& options = {});
-  Checked<NodeId> add_switch(std::string_view name);
+  Checked<NodeId> add_switch(std::string_view name, const SwitchOptions& options = {});
   Checked<LinkId> add_link(LinkEnd a, LinkEnd b, const LinkOptions& options = {});
   /// Faults for one way of a link, or for both (matches are then counted separately for each way).
   Checked<void> add_fault(LinkId link, Way way, const FaultRule& rule);

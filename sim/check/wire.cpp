@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 namespace parley::sim::check {
 namespace {
 
@@ -42,24 +40,14 @@ void WireCheck::frame(const std::string& host, const TapFrame& frame) {
   capture.analyzer.push(packet);
 }
 
-void WireCheck::crashed(Address address, Instant at) {
-  address.port = 0;
-  crashes_.emplace(plain(address), at);
-}
-
-bool WireCheck::spans_a_crash(const capture::ConnectionReport& report) const {
-  if (!report.ib) return false;
-  for (const Address& end : {report.initiator, report.responder}) {
-    const auto [from, to] = crashes_.equal_range(plain(end));
-    if (std::any_of(from, to, [&](const auto& crash) {
-          return crash.second >= report.first_at && crash.second <= report.last_at;
-        }))
-      return true;
-  }
-  return false;
-}
-
 void WireCheck::corrupted(const Address& a, const Address& b) { corrupted_.insert(name(a, b)); }
+
+void WireCheck::forged(const Address& a, const Address& b) { forged_.insert(hosts(a, b)); }
+
+std::pair<Address, Address> WireCheck::hosts(Address a, Address b) {
+  a.port = b.port = 0;
+  return name(a, b);
+}
 
 bool WireCheck::is_one_of(const std::set<Address>& ends, const Address& end) {
   Address any_port = plain(end);
@@ -70,7 +58,8 @@ bool WireCheck::is_one_of(const std::set<Address>& ends, const Address& end) {
 void WireCheck::judge_connection(const std::string& host, const capture::ConnectionReport& report, const Labels& labels,
                                  std::set<std::string>& said, Judge& judge) const {
   const auto stream = stream_of(report);
-  if (corrupted_.contains(stream) || spans_a_crash(report)) return;
+  if (corrupted_.contains(stream)) return;
+  if (report.ib && forged_.contains(hosts(report.initiator, report.responder))) return;
   const auto label = labels.find(stream);
   const std::string connection = label != labels.end()
                                      ? label->second

@@ -30,11 +30,10 @@ class WireCheck {
   void frame(const std::string& host, const TapFrame& frame);
   /// What MPA saw of this stream was changed on the way: its octets prove nothing against its ends.
   void corrupted(const Address& a, const Address& b);
+  /// The same of RoCE, where no port tells the connections between two hosts from each other.
+  void forged(const Address& a, const Address& b);
   /// The host crashed, and its capture with it: what follows is unrelated to what came before.
   void restarted(const std::string& host);
-  /// The same, for RoCE, where one request may be answered by two lives of the host at this address, with different numbers:
-  /// what the peer's capture shows of such a connection is not judged.
-  void crashed(Address address, Instant at);
   /// `label` names a connection by its two ends, or is empty.
   using Labels = std::map<std::pair<Address, Address>, std::string>;
   static std::pair<Address, Address> name(const Address& a, const Address& b);
@@ -47,15 +46,14 @@ class WireCheck {
   };
   void judge_connection(const std::string& host, const capture::ConnectionReport& report, const Labels& labels,
                         std::set<std::string>& said, Judge& judge) const;
-  bool spans_a_crash(const capture::ConnectionReport& report) const;
+  static std::pair<Address, Address> hosts(Address a, Address b);
   static bool is_one_of(const std::set<Address>& ends, const Address& end);
 
   WireOptions options_;
   std::map<std::string, Capture> captures_;                            // by host
   std::vector<std::pair<std::string, capture::FileReport>> finished_;  // of hosts that crashed
   std::set<std::pair<Address, Address>> corrupted_;
-  std::multimap<Address, Instant>
-      crashes_;  // by address, without port and scope; at most those of the scenario's faults
+  std::set<std::pair<Address, Address>> forged_;  // without ports
 };
 
 }  // namespace parley::sim::check

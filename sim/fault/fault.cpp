@@ -236,8 +236,7 @@ void FaultInjector::Impl::corrupt_packet(Rule& r, Pass& pass) {
   const FaultRule& rule = r.rule;
   const std::string_view field = to_string(rule.field);
   const auto done = damage_packet(pass.frame, rule.field, rule.value, r.rng);
-  // A receiver believes what the ICRC vouches for.
-  pass.decision.changes_stream = pass.decision.changes_stream || (done && rule.field != MessageField::crc);
+  pass.decision.changes_stream = pass.decision.changes_stream || (done && done->vouched);
   if (!pass.describe) return;
   if (!done)
     note(pass, &r, fmt::format("no {} to corrupt", field));

@@ -94,8 +94,12 @@ std::uint32_t packet_icrc(ConstBytes frame, const FrameLayout& f) {
   return crc ? *crc : 0;
 }
 
+MutBytes trailer_of(MutBytes frame, const FrameLayout& f) {
+  return frame.subspan(f.payload + f.payload_size - PARLEY_IB_ICRC_LEN, PARLEY_IB_ICRC_LEN);
+}
+
 void make_as_right(MutBytes frame, const FrameLayout& f, std::uint32_t crc_before) {
-  const MutBytes trailer = frame.subspan(f.payload + f.payload_size - PARLEY_IB_ICRC_LEN, PARLEY_IB_ICRC_LEN);
+  const MutBytes trailer = trailer_of(frame, f);
   const std::uint32_t stored = Reader(trailer).le32();
   Writer(trailer).le32(stored ^ crc_before ^ packet_icrc(frame, f));
 }
@@ -157,6 +161,7 @@ std::optional<PacketDamage> damage_packet(Frame& frame, MessageField field, std:
     flip(frame, done.octet, done.bits);
   }
   if (field != MessageField::crc) make_as_right(frame.octets(), layout, crc_before);
+  done.vouched = Reader(trailer_of(frame.octets(), layout)).le32() == packet_icrc(frame.octets(), layout);
   const MutBytes udp_sum = frame.octets().subspan(layout.transport + udp_checksum_at, 2);
   // RFC 768: 0 says that there is no checksum, and a sum of 0 is sent as ones.
   if (!udp_right || Reader(udp_sum).be16() == 0) return done;

@@ -22,6 +22,7 @@ std::uint32_t number_size(MessageField field);
 struct PacketDamage {
   std::uint32_t octet = 0;
   std::uint8_t bits = 0;  ///< flipped in it; 0: the whole field was set
+  bool vouched = false;   ///< the ICRC is right, so the receiver believes what is in the packet
 };
 /// Sets the field to `value`, or without one flips one of its bits. None if the packet has no such field.
 std::optional<PacketDamage> damage_packet(Frame& frame, MessageField field, std::optional<std::uint64_t> value,

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "nic/roce/device.hpp"
 #include "sim/host/host_impl.hpp"
 
 namespace parley::sim {
@@ -208,6 +209,9 @@ void SimHost::crash() {
   if (app_ != nullptr && started_) app_->on_crash(*this);
   in_turn_ = false;
   const HostCounters last = counters();
+  counters_.cnp_sent = last.cnp_sent;
+  counters_.cnp_held = last.cnp_held;
+  counters_.cnp_received = last.cnp_received;
   retransmits_gone_ = last.tcp_retransmits;
   out_of_order_gone_ = last.tcp_out_of_order;
   counters_.streams = 0;
@@ -389,6 +393,12 @@ HostCounters SimHost::counters() const {
     if (!c.tcp) continue;
     out.tcp_retransmits += c.tcp->retransmits();
     out.tcp_out_of_order += c.tcp->out_of_order();
+  }
+  if (hca_) {
+    const nic::roce::Counters& hca = hca_->device_counters();
+    out.cnp_sent += hca.cnp_sent;
+    out.cnp_held += hca.cnp_held;
+    out.cnp_received += hca.cnp_received;
   }
   return out;
 }

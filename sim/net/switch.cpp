@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/bytes_io.hpp"
+#include "sim/net/ecn.hpp"
 
 namespace parley::sim {
 namespace {
@@ -132,7 +133,7 @@ void Switch::receive(std::uint16_t port, FramePtr frame) {
   if (to == MacTable::unknown) {
     flood(port, std::move(frame));
   } else if (to != port) {
-    ports_[to]->transmit(std::move(frame));
+    send(*ports_[to], std::move(frame));
   }
 }
 
@@ -141,9 +142,15 @@ void Switch::flood(std::uint16_t from, FramePtr frame) {
   while (last != 0 && last - 1 == from) --last;
   if (last == 0) return;
   for (std::size_t port = 0; port + 1 < last; ++port) {
-    if (port != from) ports_[port]->transmit(engine_.frames.copy(*frame));
+    if (port != from) send(*ports_[port], engine_.frames.copy(*frame));
   }
-  ports_[last - 1]->transmit(std::move(frame));
+  send(*ports_[last - 1], std::move(frame));
+}
+
+void Switch::send(LinkPort& port, FramePtr frame) {
+  if (options_.ecn_threshold != 0 && port.backlog() > options_.ecn_threshold && mark_congestion(frame->octets()))
+    ++engine_.counters.ecn_marked;
+  port.transmit(std::move(frame));
 }
 
 }  // namespace parley::sim

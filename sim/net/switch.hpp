@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // A learning switch (IEEE 802.1D §7.7-7.9): learns on which port a MAC address was heard, forwards there, floods frames
-// for groups or unknown addresses, never sends a frame back where it came from. No spanning tree: no world has loops.
+// for groups or unknown addresses, never sends a frame back where it came from. No spanning tree: no world has loops. It
+// marks congestion (RFC 3168 §5): the packets that find more than ecn_threshold waiting for the link that they go to.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -43,7 +44,8 @@ class MacTable {
 class Switch final : public Node {
  public:
   static constexpr std::size_t ports_max = 60'000;
-  Switch(Engine& engine, NodeId id, std::string name) : engine_(engine), id_(id), name_(std::move(name)) {}
+  Switch(Engine& engine, NodeId id, std::string name, const SwitchOptions& options = {})
+      : engine_(engine), id_(id), name_(std::move(name)), options_(options) {}
   std::uint16_t attach(LinkPort& port);
 
   NodeId id() const override { return id_; }
@@ -54,10 +56,12 @@ class Switch final : public Node {
 
  private:
   void flood(std::uint16_t from, FramePtr frame);
+  void send(LinkPort& port, FramePtr frame);
 
   Engine& engine_;
   NodeId id_;
   std::string name_;
+  SwitchOptions options_;
   std::vector<LinkPort*> ports_;
   MacTable table_;
 };

@@ -70,11 +70,11 @@ Checked<Host*> World::add_host(std::string_view name, const HostOptions& options
   return impl_->hosts.back().get();
 }
 
-Checked<NodeId> World::add_switch(std::string_view name) {
+Checked<NodeId> World::add_switch(std::string_view name, const SwitchOptions& options) {
   if (impl_->started) return tl::unexpected(fmt::format("switch '{}': the world runs already", name));
   const auto id = impl_->topology.add_node(name, true);
   if (!id) return id;
-  impl_->switches.push_back(std::make_unique<Switch>(impl_->engine, *id, std::string(name)));
+  impl_->switches.push_back(std::make_unique<Switch>(impl_->engine, *id, std::string(name), options));
   impl_->host_of.push_back(nullptr);
   impl_->switch_of.push_back(impl_->switches.back().get());
   return id;

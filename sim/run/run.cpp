@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "cm/providers/iwarp/iwarp.hpp"
 #include "sim/check/agreement.hpp"
 #include "sim/check/bounds.hpp"
+#include "sim/check/congestion.hpp"
 #include "sim/check/delivery.hpp"
 #include "sim/check/expectation.hpp"
 #include "sim/check/settlement.hpp"
@@ -77,7 +79,10 @@ class Run {
     if (auto attached = workload_.attach(); !attached) return attached;
     wire_.emplace(wire_options(scenario_, world_));
     convergence_.emplace(scenario_);
-    watch_.emplace(world_, workload_, *wire_, *convergence_, options_.tap);
+    const bool marks = std::any_of(scenario_.hosts.begin(), scenario_.hosts.end(),
+                                   [](const ScenarioHost& node) { return node.switching.ecn_threshold != 0; });
+    if (marks) congestion_.emplace();
+    watch_.emplace(world_, workload_, *wire_, *convergence_, congestion_ ? &*congestion_ : nullptr, options_.tap);
     world_.set_tap(&*watch_);
     if (options_.drop_mask) world_.set_drop_mask(options_.drop_mask->bits, options_.drop_mask->layer);
     if (options_.on_world) options_.on_world(world_);
@@ -139,6 +144,7 @@ class Run {
         check::check_settlement(*r, attempt.label, ended, stays, world_.now(), judge_);
     }
     wire_->finish(workload_.stream_labels(), judge_);
+    if (congestion_) congestion_->finish(workload_.attempts(), judge_);
     check::check_frames(world_.counters(), scenario_.bounds, world_.now(), judge_);
     for (std::size_t i = 0; i < world_.host_count(); ++i) {
       Host& host = world_.host(i);
@@ -177,6 +183,12 @@ class Run {
     std::erase_if(report_.streams, [this](const auto& stream) { return stream.second >= report_.outcomes.size(); });
     report_.faults_hit = watch_ ? watch_->faults() : 0;
     report_.counters = world_.counters();
+    for (std::size_t i = 0; i < world_.host_count(); ++i) {
+      const HostCounters host = std::as_const(world_).host(i).counters();
+      report_.cnp_sent += host.cnp_sent;
+      report_.cnp_held += host.cnp_held;
+      report_.cnp_received += host.cnp_received;
+    }
     report_.violations = judge_.take();
     std::stable_sort(report_.violations.begin(), report_.violations.end(),
                      [](const Violation& a, const Violation& b) { return a.at < b.at; });
@@ -191,6 +203,7 @@ class Run {
   Workload workload_;  // after the world: its hosts' devices outlive what the workload made on them
   std::optional<check::WireCheck> wire_;
   std::optional<check::Convergence> convergence_;
+  std::optional<check::Congestion> congestion_;  // only where switches mark
   std::optional<RunWatch> watch_;
   bool silent_ = false;
 };

@@ -54,6 +54,7 @@ struct RunReport {
   std::uint64_t faults_hit = 0;  ///< frames and hosts that a fault touched
   Instant finished_at{};
   WorldCounters counters{};
+  std::uint64_t cnp_sent = 0, cnp_held = 0, cnp_received = 0;  ///< of all hosts (HostCounters)
   bool passed() const { return violations.empty() && end == RunEnd::settled; }
 };
 

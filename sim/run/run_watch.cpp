@@ -17,8 +17,8 @@ Address address_of(const Gid& gid) {
 }  // namespace
 
 RunWatch::RunWatch(const World& world, Workload& workload, check::WireCheck& wire, check::Convergence& convergence,
-                   Tap* next)
-    : world_(world), workload_(workload), wire_(wire), convergence_(convergence), next_(next) {
+                   check::Congestion* congestion, Tap* next)
+    : world_(world), workload_(workload), wire_(wire), convergence_(convergence), congestion_(congestion), next_(next) {
   for (LinkId link = 0; link < world.link_count(); ++link)
     for (std::uint8_t end = 0; end < 2; ++end) {
       const NodeId node = world.link_end(link, end).node;
@@ -32,7 +32,9 @@ void RunWatch::on_frame(const TapFrame& frame) {
   const bool thrown_away = !frame.outbound && frame.drop == DropReason::discarded;
   if (!thrown_away && !frame.note.empty()) touched(frame);  // what is dropped has a note too
   const std::string* host = host_of_[frame.link * 2 + frame.end];
-  if (host != nullptr) wire_.frame(*host, frame);
+  if (host == nullptr) return;
+  wire_.frame(*host, frame);
+  if (congestion_ != nullptr) congestion_->frame(*host, frame);
 }
 
 void RunWatch::touched(const TapFrame& frame) {
@@ -43,22 +45,15 @@ void RunWatch::touched(const TapFrame& frame) {
                                        static_cast<std::uint32_t>(frame.octets.size()));
   if (view.cargo == wire::PacketCargo::rocev2)
     if (const auto roce = wire::ib::RoceHeader::parse(view.ethertype, view.network))
-      return workload_.touch_hosts(address_of(roce->header.source), address_of(roce->header.destination));
+      return touched_roce(address_of(roce->header.source), address_of(roce->header.destination), frame.changes_stream);
   if (view.kind != wire::PacketKind::tcp) return workload_.touch_host({});  // ARP and ND serve every connection
   workload_.touch_stream(view.tcp.source, view.tcp.destination, frame.changes_stream);
   if (frame.changes_stream) wire_.corrupted(view.tcp.source, view.tcp.destination);
 }
 
-void RunWatch::crashed(Instant at, NodeId node) {
-  wire_.restarted(world_.node_name(node));
-  for (std::size_t i = 0; i < world_.host_count(); ++i) {
-    const Host& host = world_.host(i);
-    if (host.id() != node) continue;
-    for (std::uint16_t nic = 0; nic < host.nic_count(); ++nic)
-      for (const Address& own :
-           {host.address(Address::Family::v4, nic), host.address(Address::Family::v6, nic), host.link_local(nic)})
-        wire_.crashed(own, at);
-  }
+void RunWatch::touched_roce(const Address& a, const Address& b, bool forged) {
+  workload_.touch_hosts(a, b, forged);
+  if (forged) wire_.forged(a, b);
 }
 
 void RunWatch::on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) {
@@ -69,7 +64,7 @@ void RunWatch::on_note(Instant at, NodeId host, NoteKind kind, std::string_view 
   ++faults_;
   if (host < world_.node_count() && !world_.is_switch(host)) {
     workload_.touch_host(world_.node_name(host));
-    if (kind == NoteKind::crashed) crashed(at, host);
+    if (kind == NoteKind::crashed) wire_.restarted(world_.node_name(host));
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 #include <vector>
 
+#include "sim/check/congestion.hpp"
 #include "sim/check/convergence.hpp"
 #include "sim/check/wire.hpp"
 #include "sim/workload/workload.hpp"
@@ -12,19 +13,22 @@ namespace parley::sim {
 
 class RunWatch final : public Tap {
  public:
-  RunWatch(const World& world, Workload& workload, check::WireCheck& wire, check::Convergence& convergence, Tap* next);
+  /// `congestion` and `next` may be null.
+  RunWatch(const World& world, Workload& workload, check::WireCheck& wire, check::Convergence& convergence,
+           check::Congestion* congestion, Tap* next);
   void on_frame(const TapFrame& frame) override;
   void on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) override;
   std::uint64_t faults() const { return faults_; }
 
  private:
   void touched(const TapFrame& frame);
-  void crashed(Instant at, NodeId node);
+  void touched_roce(const Address& a, const Address& b, bool forged);
 
   const World& world_;
   Workload& workload_;
   check::WireCheck& wire_;
   check::Convergence& convergence_;
+  check::Congestion* congestion_;
   Tap* next_;
   std::vector<const std::string*> host_of_;  // by link end; null: a switch
   std::uint64_t faults_ = 0;

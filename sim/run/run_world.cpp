@@ -21,7 +21,7 @@ Checked<std::map<std::string, NodeId>> add_nodes(const Scenario& scenario, World
   std::map<std::string, NodeId> nodes;
   for (const ScenarioHost& node : scenario.hosts) {
     if (node.is_switch) {
-      const auto id = world.add_switch(node.name);
+      const auto id = world.add_switch(node.name, node.switching);
       if (!id) return tl::unexpected(id.error());
       nodes[node.name] = *id;
       continue;

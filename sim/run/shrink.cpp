@@ -231,6 +231,7 @@ class Shrinker {
     any |= reset_list(&Scenario::hosts, tcp_keys(), "host", {});
     any |= reset_list(&Scenario::hosts, rnic_keys(), "host", {});
     any |= reset_list(&Scenario::hosts, hca_keys(), "host", {"mtu"});
+    any |= reset_list(&Scenario::hosts, switch_keys(), "switch", {"name"});
     any |= reset_list(&Scenario::links, link_keys(), "link", {"name", "ends"});
     any |= reset_list(&Scenario::listens, listen_keys(), "listen", {"host", "port", "address", "reject"});
     any |= reset_list(&Scenario::listens, listen_mpa_keys(), "listen", {});

@@ -17,6 +17,7 @@ struct ScenarioHost {
   std::string name;
   bool is_switch = false;
   HostOptions options{};
+  SwitchOptions switching{};
   int line = 0;  ///< in the file; 0: not from a file
 };
 

@@ -244,6 +244,8 @@ constexpr Key<ScenarioHost> host_table[] = {
 
 constexpr Key<ScenarioHost> switch_table[] = {
     key<Text, &ScenarioHost::name>("name", "as of a host"),
+    key<Size<0, 1 << 30>, &ScenarioHost::switching, &SwitchOptions::ecn_threshold>(
+        "ecn_threshold", "marks packets that can be marked (CE) while more than this waits for their link; 0B: none"),
 };
 
 template <auto Part>
@@ -316,6 +318,9 @@ constexpr Key<ScenarioHost> hca_table[] = {
                                                         "the most that this wait, doubled each time, becomes"),
     hca_key<Flag, &cm::RoceProviderOptions::spec_timers>(
         "spec_timers", "messages of the CM are sent again after IBA's response timeouts, 4.3 s each time"),
+    hca_key<Whole<0, 255>, &cm::RoceProviderOptions::traffic_class>(
+        "traffic_class",
+        "of connections that it asks for: DSCP, and in the lower two bits ECN; 106 can be marked (ECT(0))"),
     hca_key<Time, &cm::RoceProviderOptions::linger>("linger", "closing: longest wait, each for requests and the peer"),
 };
 

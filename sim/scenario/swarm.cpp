@@ -39,6 +39,8 @@ void report_all(std::vector<std::string>& out, const Scenario& before, const Sce
     report(out, where, tcp_keys(), before.hosts[i], after.hosts[i]);
     report(out, where, rnic_keys(), before.hosts[i], after.hosts[i]);
     report(out, where, hca_keys(), before.hosts[i], after.hosts[i]);
+    if (after.hosts[i].is_switch)
+      report(out, "switch " + after.hosts[i].name, switch_keys(), before.hosts[i], after.hosts[i]);
   }
   for (std::size_t i = 0; i < after.links.size(); ++i)
     report(out, "link " + after.links[i].name, link_keys(), before.links[i], after.links[i]);
@@ -276,33 +278,6 @@ void Swarm::fit_payload() {
     connect.octets = static_cast<std::uint32_t>(std::min<std::uint64_t>(connect.octets, room));
     const std::uint64_t fit = room / std::max<std::uint32_t>(connect.octets, 1);
     connect.messages = static_cast<std::uint32_t>(std::min<std::uint64_t>(connect.messages, fit));
-  }
-}
-
-/// Hosts with RoCE get what fits them of what was drawn: no MPA, shorter private data, packets that every link takes.
-void Swarm::settle_roce() {
-  constexpr std::uint32_t headers = 96;  // beside a packet's payload
-  constexpr std::size_t request_room = 56, answer_room = 148;
-  const auto depths_of = [](const mpa::StartupOptions& drawn) {  // at most 128, which RoCE takes
-    mpa::StartupOptions out;
-    out.ird = drawn.ird;
-    out.ord = drawn.ord;
-    return out;
-  };
-  Mtu mtu = Mtu::octets_256;
-  while (mtu < Mtu::octets_4096 && (256U << static_cast<unsigned>(mtu)) + headers <= smallest_mtu_)
-    mtu = static_cast<Mtu>(static_cast<int>(mtu) + 1);
-  for (ScenarioHost& host : s_.hosts)
-    if (!host.is_switch && engine_of(host) == NicEngine::roce) host.options.hca.mtu = mtu;
-  for (ScenarioListen& listen : s_.listens) {
-    if (!has_roce(s_, listen.host)) continue;
-    listen.mpa = depths_of(listen.mpa);
-    listen.private_data.resize(std::min(listen.private_data.size(), answer_room));
-  }
-  for (ScenarioConnect& connect : s_.connects) {
-    if (!has_roce(s_, connect.from)) continue;
-    connect.mpa = depths_of(connect.mpa);
-    connect.private_data.resize(std::min(connect.private_data.size(), request_room));
   }
 }
 

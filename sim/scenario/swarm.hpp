@@ -2,6 +2,7 @@
 // One draw of draw_swarm: a copy of the scenario, and a generator that is asked for one number at a time.
 #pragma once
 #include <bit>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,12 +14,14 @@ namespace parley::sim {
 
 class Swarm {
  public:
-  Swarm(const Scenario& base, std::uint64_t seed) : rng_(seed), s_(base) { mild_ = one_in(2); }
+  Swarm(const Scenario& base, std::uint64_t seed) : rng_(seed), roce_rng_(~seed), s_(base) { mild_ = one_in(2); }
   Scenario draw() {
+    draw_engines();
     draw_hosts();
     draw_links();
     draw_work();
     settle_roce();
+    draw_roce();
     draw_faults();
     return std::move(s_);
   }
@@ -30,6 +33,8 @@ class Swarm {
   Duration time(Duration low, Duration high);
   std::uint64_t pick(std::initializer_list<std::uint64_t> values) { return values.begin()[rng_.below(values.size())]; }
 
+  void draw_engines();
+  bool may_be_roce(const std::set<std::string>& group) const;
   void draw_hosts();
   void draw_links();
   void draw_work();
@@ -39,6 +44,8 @@ class Swarm {
   void draw_connect(ScenarioConnect& connect);
   void fit_payload();
   void settle_roce();
+  void draw_roce();
+  void draw_hca(cm::RoceProviderOptions& hca);
 
   void draw_faults();
   void draw_window(FaultRule& rule);
@@ -51,12 +58,16 @@ class Swarm {
   void draw_rate();
   void draw_message_fault();
   void draw_damage(FaultRule& rule);
+  void draw_packet_damage(FaultRule& rule, const KindRow& kind);
+  MessageKind some_checked_kind();
   const std::string& some_host();
   MessageKind some_kind(LayerRole from);
 
   Rng rng_;
+  Rng roce_rng_;  ///< of what only RoCE has: what iWARP gets from a seed stays the same
   Scenario s_;
   bool mild_ = false;
+  bool iwarp_ = true, roce_ = false;  ///< some host has it
   std::uint32_t smallest_buffer_ = 1 << 20;
   std::uint16_t smallest_mtu_ = 9000;
   std::uint32_t hits_left_ = 2;  ///< mild: how many messages may be lost on purpose

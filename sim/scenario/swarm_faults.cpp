@@ -40,10 +40,14 @@ const std::string& Swarm::some_host() {
 
 /// Of a layer with this role or a higher one.
 MessageKind Swarm::some_kind(LayerRole from) {
+  const auto spoken = [this](const LayerTable& layer) {
+    if (layer.role == LayerRole::neighbours) return true;
+    return layer.carrier == Carrier::udp ? roce_ : iwarp_;
+  };
   std::vector<MessageKind> kinds;
   for (const LayerTable* layer : layers())
     for (const KindRow& kind : layer->kinds)
-      if (layer->role >= from && kind.drawn) kinds.push_back(kind.kind);
+      if (layer->role >= from && kind.drawn && spoken(*layer)) kinds.push_back(kind.kind);
   return kinds[rng_.below(kinds.size())];
 }
 
@@ -83,9 +87,9 @@ void Swarm::draw_frame_fault() {
       rule.action = FaultAction::corrupt;
       rule.count = static_cast<std::uint32_t>(rng_.between(1, 4));
       if (!mild_) break;
-      // One bit never gets past TCP's checksum, and ARP has none.
+      // One bit never gets past the checksums of TCP and UDP, and ARP has none.
       rule.count = 1;
-      rule.match.message = MessageKind::tcp_data;
+      rule.match.message = some_checked_kind();
       break;
     default:
       rule.action = FaultAction::delay;
@@ -186,11 +190,12 @@ void Swarm::draw_message_fault() {
   s_.faults.push_back(std::move(fault));
 }
 
-/// Damage that MPA itself sees.
+/// Damage that MPA itself sees, or RoCE.
 void Swarm::draw_damage(FaultRule& rule) {
-  rule.match.message = some_kind(LayerRole::messages);
+  rule.match.message = some_kind(iwarp_ ? LayerRole::messages : LayerRole::transport);
   const KindRow& kind = row_of(rule.match.message);
   if (!kind.numbered) rule.match.fpdu = 0;
+  if (in_a_packet(rule.match.message)) return draw_packet_damage(rule, kind);
   const bool startup = kind.fields == startup_fields;
   switch (rng_.below(4)) {
     case 0:

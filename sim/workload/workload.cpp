@@ -233,7 +233,7 @@ void Workload::touch_host(const std::string& host) {
   }
 }
 
-void Workload::touch_hosts(const Address& a, const Address& b) {
+void Workload::touch_hosts(const Address& a, const Address& b, bool forged) {
   const auto is = [](const Address& known, const Address& x) {
     return known.octets == x.octets || known.is_any();  // not known yet
   };
@@ -243,6 +243,7 @@ void Workload::touch_hosts(const Address& a, const Address& b) {
     if (!(is(i.local, a) && is(i.peer, b)) && !(is(i.local, b) && is(i.peer, a))) continue;
     attempt.touched = true;
     attempt.touched_at = world_.now();
+    attempt.corrupted = attempt.corrupted || forged;
   }
 }
 

@@ -61,8 +61,9 @@ class Workload {
 
   /// A fault touched the host (crash, pause), or something that cannot be attributed.
   void touch_host(const std::string& host);
-  /// A fault touched a RoCE frame between these two hosts: no port says whose it was.
-  void touch_hosts(const Address& a, const Address& b);
+  /// A fault touched a RoCE frame between these two hosts: no port says whose it was. `forged`: what it made of the frame, the
+  /// receiver may believe.
+  void touch_hosts(const Address& a, const Address& b, bool forged);
   /// A fault touched a frame between these two; `corrupted`: it changed what MPA sees.
   void touch_stream(const Address& a, const Address& b, bool corrupted);
   void fault_seen(Instant at) { last_fault_ = at; }

@@ -92,7 +92,8 @@ void TransferEnd::established(const mpa::Parameters& parameters, Instant now) {
   if (initiator()) {
     std::uint32_t at_once = parameters.ord == mpa::depth_not_negotiated ? window_ : parameters.ord;
     can_read_ = at_once > 0;
-    reads_at_once_ = std::min(at_once, window_);
+    // An HCA holds back what is more than its depth by itself.
+    reads_at_once_ = plan_.roce ? window_ : std::min(at_once, window_);
     // RFC 5044 §7.1.2 rule 4: without an RTR only our first message establishes the responder.
     // A zero-length one would do, but a responder that expects a Send as RTR would take it for that.
     const bool silent = plan_.kind != Transfer::send || plan_.messages == 0 || plan_.octets == 0;
@@ -242,7 +243,7 @@ void TransferEnd::completed(const WorkCompletion& completion, Instant now) {
   } else if (plan_.kind == Transfer::read && initiator()) {
     const std::uint64_t k = completed_++ % window_;
     const MutBytes sink = slot(data_base_, slot_octets_, k);
-    if (!corrupted_ || end_.parameters.crc)
+    if (believed())
       check::check_message({plan_.number, check::Direction::to_initiator, k}, sink, completion.byte_len, plan_.octets,
                            label_, now, judge_);
     end_.octets_got += completion.byte_len;
@@ -269,7 +270,7 @@ void TransferEnd::on_receive(const WorkCompletion& completion, Instant now) {
 }
 
 void TransferEnd::on_message(ConstBytes memory, std::size_t length, Instant now) {
-  if (!corrupted_ || end_.parameters.crc)
+  if (believed())
     check::check_message({plan_.number, incoming(), got_}, memory, length, plan_.octets, label_, now, judge_);
   ++got_;
   ++end_.messages_got;
@@ -313,7 +314,7 @@ void TransferEnd::on_control(ConstBytes octets, Instant now) {
 void TransferEnd::on_batch(std::uint64_t until, Instant now) {
   for (; got_ < std::min<std::uint64_t>(until, plan_.messages); ++got_) {
     const MutBytes target = slot(data_base_, slot_octets_, got_ % window_);
-    if (!corrupted_ || end_.parameters.crc)
+    if (believed())
       check::check_message({plan_.number, incoming(), got_}, target, plan_.octets, plan_.octets, label_, now, judge_);
     std::fill(target.begin(), target.end(), untouched);
     ++end_.messages_got;

@@ -66,6 +66,8 @@ class TransferEnd {
     std::uint32_t stag = 0;
     std::uint64_t to = 0;
   };
+  /// What arrives must be what was sent: no fault forged it, or MPA's CRC shows it.
+  bool believed() const { return !corrupted_ || (end_.parameters.crc && !plan_.roce); }
   bool initiator() const { return plan_.role == mpa::Role::initiator; }
   check::Direction outgoing() const {
     return initiator() ? check::Direction::to_responder : check::Direction::to_initiator;

@@ -127,6 +127,9 @@ std::string run_text(const SimResult& result) {
       fmt::format("{:<6} {:<32} seed {:<8} {}, {}, {}", result.passed() ? "ok" : "FAILED", result.run.file->shown,
                   seed_text(result.run.seed), outcome_text(report), counted(report.faults_hit, "fault"),
                   precise_duration_text(report.finished_at.time_since_epoch()));
+  if (report.counters.ecn_marked != 0)
+    text +=
+        fmt::format(", {} with CE, {}", counted(report.counters.ecn_marked, "packet"), counted(report.cnp_sent, "CNP"));
   if (!result.passed()) text += details(result);
   if (!result.pcapng_file.empty()) text += "\n  capture: " + result.pcapng_file;
   if (!result.html_file.empty()) text += "\n  ladder: " + result.html_file;
@@ -151,6 +154,12 @@ Json run_json(const SimResult& result, bool connections) {
               {"events", r.counters.events},
               {"packet_hops", r.counters.packet_hops},
               {"frames_dropped", r.counters.dropped}};
+  if (r.counters.ecn_marked != 0) {
+    object["ecn_marked"] = r.counters.ecn_marked;
+    object["cnp_sent"] = r.cnp_sent;
+    object["cnp_held"] = r.cnp_held;
+    object["cnp_received"] = r.cnp_received;
+  }
   if (result.run.settled) object["settled"] = true;
   if (result.run.drop_mask) object["drop_mask"] = mask_text(*result.run.drop_mask);
   if (result.run.swarm) object["drawn"] = result.drawn;

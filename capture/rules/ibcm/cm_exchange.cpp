@@ -180,8 +180,11 @@ bool CmExchange::message(Side from, const CmSeen& m) {
 
 /// A repeated REQ can be between the responder's last message and this one; it need not be in the capture.
 bool CmExchange::asked_again(const CmSeen& m) {
+  if (answer_.frame == 0) return true;  // what the initiator names is of before the capture
   const Sendings& req = sendings_of(CmMessageType::req, Side::initiator);
   if (req.count > 1 && req.last.frame > answer_.frame) return true;
+  // Answers are not remembered for ever, and those to several REQs may come together, the first ones held up.
+  if (lives_ < req.count) return true;
   const Duration due = req_ ? least_wait(req_->remote_cm_response_timeout) : Duration{0};
   return m.ref.at - answer_.at >= due;
 }
@@ -194,7 +197,7 @@ void CmExchange::check_restart(Side from, const CmSeen& m) {
   if (!by_rtu && (from != Side::responder || sender_of(m.message) != Side::responder)) return;
   const std::uint32_t told = by_rtu ? ids.remote : ids.local;
   if (!known || *known == told || told == 0 || !asked_again(m)) return;
-  if (!by_rtu)
+  if (!by_rtu && answer_.frame != 0)
     findings_.tell(
         IbRule::cm_restarted, m.ref.frame, from,
         fmt::format(" answered the REQ as {:#010x} in frame {}, and its repetition as {:#010x}: it was started again, "
@@ -202,6 +205,7 @@ void CmExchange::check_restart(Side from, const CmSeen& m) {
                     *known, answer_.frame, told));
   known = told;
   restarted_ = true;
+  ++lives_;
   rep_.reset();
   for (auto& sent : sendings_) sent[index_of(Side::responder)] = {};
 }
@@ -213,10 +217,12 @@ void CmExchange::check_ids(Side from, const CmSeen& m) {
     return;
   }
   const CmIds ids = ids_of(m.message);
-  const bool rej = m.message.type() == CmMessageType::rej;
   auto &mine = ids_[index_of(from)], &theirs = ids_[index_of(other(from))];
+  // IBA §12.6.7.2 reason 6: it names an ID that its sender does not know.
+  const auto* const reject = std::get_if<wire::ib::CmRej>(&m.message.body);
+  if (reject != nullptr && reject->reason == wire::ib::CmReject::invalid_comm_id) return;
   const auto check = [&](std::optional<std::uint32_t>& known, std::uint32_t told, std::string_view whose) {
-    if (rej && told == 0) return;
+    if (reject != nullptr && told == 0) return;
     if (restarted_ && &known == &ids_[index_of(Side::responder)]) return;  // a late message may have the ID of before
     if (!known) {
       known = told;

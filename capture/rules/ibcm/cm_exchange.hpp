@@ -104,9 +104,10 @@ class CmExchange {
   std::array<std::array<Sendings, 2>, 11> sendings_{};
   FrameRef rep_first_, rtu_, mra_req_;
   std::array<FrameRef, 2> drep_{}, left_{};
-  FrameRef rej_;            // by the responder, of the REQ
-  FrameRef answer_;         // the responder's last message
-  bool restarted_ = false;  // the responder, between two answers to the REQ
+  FrameRef rej_;             // by the responder, of the REQ
+  FrameRef answer_;          // the responder's last message
+  bool restarted_ = false;   // the responder, between two answers to the REQ
+  std::uint64_t lives_ = 1;  // of it, that have answered
   bool req_since_rej_ = false;
   bool sidr_rep_ = false;
   std::uint32_t q_key_ = 0;

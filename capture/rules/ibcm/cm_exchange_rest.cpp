@@ -96,7 +96,8 @@ void CmExchange::take_dreq(Side from, const CmSeen& m, const wire::ib::CmDreq& d
   auto& theirs = seen_.ends[index_of(other(from))].qpn;
   // IBA §12.6.10: Remote QPN is the receiver's, as it gave it in its REQ or REP.
   const bool told = other(from) == Side::initiator ? req_ != nullptr : rep_ != nullptr;
-  if (told && theirs && *theirs != dreq.remote_qpn)
+  // Of a responder that was started again the initiator may end the connection of before.
+  if (told && theirs && *theirs != dreq.remote_qpn && !(restarted_ && from == Side::initiator))
     findings_.tell(IbRule::cm_dreq_qpn, m.ref.frame, from,
                    fmt::format("'s DREQ has {:#08x} as its peer's QPN; it is {:#08x}", dreq.remote_qpn, *theirs));
   if (!theirs) theirs = dreq.remote_qpn;

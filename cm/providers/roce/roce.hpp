@@ -8,6 +8,10 @@
 #include "cm/provider.hpp"
 #include "parley/roce_options.hpp"
 
+namespace parley::nic::roce {
+struct Counters;
+}
+
 namespace parley::cm {
 
 /// Both seams in one object: Provider upwards, PacketMachine downwards.
@@ -16,6 +20,8 @@ class RoceProvider : public Provider, public PacketMachine {
   /// Commands or posted work wait for the driver's next turn.
   virtual bool has_work() const = 0;
   virtual std::size_t endpoint_count() const = 0;
+  /// Of its device (nic/roce/device.hpp).
+  virtual const nic::roce::Counters& device_counters() const = 0;
   /// The host ends: every connection is given up, and what tells the peers is ready to be sent.
   virtual void reset_all(Instant now) noexcept = 0;
 };

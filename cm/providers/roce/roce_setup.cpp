@@ -133,6 +133,7 @@ ibcm::Path Roce::path_to_peer(const Connection& c) const {
   ibcm::Path path = ibcm::Path::roce(gid_of(c.local), gid_of(c.peer));
   // As Linux has it; the flow label becomes the UDP source port.
   path.primary.flow_label = (c.local.port * 31U + c.peer.port) & 0xFFFFF;
+  path.primary.traffic_class = options_.traffic_class;
   return path;
 }
 

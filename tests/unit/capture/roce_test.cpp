@@ -208,6 +208,22 @@ TEST(CaptureRoce, AResponderThatWasStartedAgainIsNotTakenForABrokenOne) {
     }
 }
 
+// A rejection that was not remembered is made anew for each repetition, and those before were held up.
+TEST(CaptureRoce, SeveralRejectionsOfARepeatedRequestMayComeTogether) {
+  for (const int requests : {3, 1}) {
+    RoceTalk t;
+    for (int i = 0; i < requests; ++i) t.cm(0, t.req(), i == 0 ? 1ms : 5s);
+    for (const std::uint32_t id : {0xBBBBU, 0xCCCCU, 0xDDDDU})
+      t.cm(1, wire::ib::CmRej{.local_comm_id = id,
+                              .remote_comm_id = 0xAAAA,
+                              .about = CmAbout::req,
+                              .reason = wire::ib::CmReject::invalid_path_mtu});
+    const std::string said = keys_of(test::analyse(t.frames));
+    EXPECT_EQ(said.substr(0, 15), requests == 3 ? "warning cm.rest" : "error cm.comm-i") << said;
+    EXPECT_EQ(said.find("error") == std::string::npos, requests == 3) << said;
+  }
+}
+
 TEST(CaptureRoce, CutPacketsAreJudgedAsFarAsTheyGo) {
   RoceTalk t;
   t.set_up();

@@ -27,13 +27,14 @@ inline auto fields(const cm::IwarpProviderOptions& o) {
   return std::make_tuple(a, b, c, d, trace);
 }
 inline auto fields(const cm::RoceProviderOptions& o) {
-  const auto& [mtu, ack, reply, first, cap, spec, linger, guid, seed, base, trace] = o;
-  return std::make_tuple(mtu, ack, reply, first, cap, spec, linger, guid, seed, base, trace);
+  const auto& [mtu, ack, reply, first, cap, spec, traffic, linger, guid, seed, base, trace] = o;
+  return std::make_tuple(mtu, ack, reply, first, cap, spec, traffic, linger, guid, seed, base, trace);
 }
 inline auto fields(const ScenarioHost& h) {
-  const auto& [name, is_switch, options, line] = h;
+  const auto& [name, is_switch, options, switching, line] = h;
+  const auto& [ecn] = switching;
   const auto& [tcp, rnic, hca, engine, manager, ipv6, learn, ring, nics] = options;
-  return std::tuple_cat(std::make_tuple(name, is_switch, engine, manager.endpoints_max, ipv6, learn, ring, nics),
+  return std::tuple_cat(std::make_tuple(name, is_switch, ecn, engine, manager.endpoints_max, ipv6, learn, ring, nics),
                         fields(tcp), fields(rnic), fields(hca));
 }
 inline auto fields(const ScenarioLink& link) {

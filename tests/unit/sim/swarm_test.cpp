@@ -55,13 +55,111 @@ Scenario base() {
   return read ? *read : Scenario{};
 }
 
+std::size_t hosts_with_roce(const Scenario& scenario) {
+  std::size_t n = 0;
+  for (const ScenarioHost& host : scenario.hosts) n += !host.is_switch && engine_of(host) == NicEngine::roce ? 1 : 0;
+  return n;
+}
+
+Scenario base_with_roce() {
+  Scenario out = base();
+  for (ScenarioHost& host : out.hosts) host.options.engine = NicEngine::roce;
+  for (ScenarioConnect& connect : out.connects) connect.mpa = {};
+  return out;
+}
+
+/// c and d speak RoCE, a and b iWARP.
+Scenario base_with_both() {
+  Scenario out = base();
+  out.hosts[2].options.engine = NicEngine::roce;
+  out.hosts.push_back({.name = "d"});
+  out.hosts.back().options.engine = NicEngine::roce;
+  out.links.push_back({.name = "s-d", .ends = {"s", "d"}});
+  out.connects[1].from = "d";
+  out.connects[1].mpa = {};
+  return out;
+}
+
 TEST(SimSwarm, DrawsOnlyScenariosThatTheChecksPass) {
-  const Scenario from = base();
-  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
-    const Scenario drawn = draw_swarm(from, seed);
-    const auto errors = check_scenario(drawn);
-    ASSERT_TRUE(errors.empty()) << "seed " << seed << ": " << errors.front().to_string() << '\n' << to_toml(drawn);
+  for (const Scenario& from : {base(), base_with_roce(), base_with_both()})
+    for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+      const Scenario drawn = draw_swarm(from, seed);
+      const auto errors = check_scenario(drawn);
+      ASSERT_TRUE(errors.empty()) << "seed " << seed << ": " << errors.front().to_string() << '\n' << to_toml(drawn);
+    }
+}
+
+TEST(SimSwarm, SomeOfTheHostsSpeakRoceInSomeDrawsAndConnectionsJoinLikeWithLike) {
+  std::map<std::size_t, int> seen;
+  for (std::uint64_t seed = 0; seed < 2000; ++seed) ++seen[hosts_with_roce(draw_swarm(base(), seed))];
+  EXPECT_EQ(seen.size(), 2U) << "a, b and c belong together";
+  EXPECT_GT(seen[3], 200);
+  EXPECT_LT(seen[3], 600);
+  Scenario apart = base();  // a and b, c and d
+  apart.hosts.push_back({.name = "d"});
+  apart.links.push_back({.name = "s-d", .ends = {"s", "d"}});
+  apart.connects[1].from = "d";
+  seen.clear();
+  for (std::uint64_t seed = 0; seed < 2000; ++seed) ++seen[hosts_with_roce(draw_swarm(apart, seed))];
+  EXPECT_EQ(seen.size(), 3U);
+  EXPECT_GT(seen[2], 100) << "one world with both";
+  EXPECT_GT(seen[4], 100);
+  Scenario with_mpa = base();
+  with_mpa.faults.emplace_back();
+  with_mpa.faults[0].link = "a-s";
+  with_mpa.faults[0].rule.match.message = MessageKind::mpa_reply;
+  Scenario quirky = base();
+  quirky.listens[0].mpa.play_quirk = "siw";
+  for (const Scenario& from : {with_mpa, quirky})
+    for (std::uint64_t seed = 0; seed < 300; ++seed) EXPECT_EQ(hosts_with_roce(draw_swarm(from, seed)), 0U) << seed;
+}
+
+TEST(SimSwarm, FaultsAreOnMessagesOfWhatTheHostsSpeak) {
+  for (const Scenario& from : {base(), base_with_roce(), base_with_both()}) {
+    std::set<std::string> seen;
+    for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+      const Scenario drawn = draw_swarm(from, seed);
+      const std::size_t roce = hosts_with_roce(drawn);
+      for (const ScenarioFault& f : drawn.faults) {
+        const MessageKind kind = f.rule.match.message;
+        if (kind == MessageKind::any || kind.layer == Layer::arp || kind.layer == Layer::nd) continue;
+        const bool packets = kind.layer == Layer::roce || kind.layer == Layer::cm;
+        EXPECT_TRUE(packets ? roce != 0 : roce < drawn.hosts.size() - 1) << seed << ' ' << to_string(kind);
+        seen.insert(std::string(to_string(kind)));
+        if (f.rule.action == FaultAction::corrupt_roce) seen.insert("field " + std::string(to_string(f.rule.field)));
+      }
+    }
+    if (hosts_with_roce(from) != 3) continue;
+    for (const char* kind :
+         {"roce_send", "roce_write", "roce_read_request", "roce_read_response", "roce_ack", "roce_nak", "cm_message",
+          "cm_req", "cm_mra", "cm_rej", "cm_rep", "cm_rtu", "cm_dreq", "cm_drep", "field psn", "field payload",
+          "field syndrome", "field starting_psn", "field queue_pair"})
+      EXPECT_TRUE(seen.contains(kind)) << kind;
   }
+}
+
+TEST(SimSwarm, DrawsWhatHcasHaveAndSwitchesThatMark) {
+  std::set<int> mtus, timeouts, classes;
+  bool marks = false, plain = false;
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    const Scenario drawn = draw_swarm(base_with_roce(), seed);
+    std::set<Mtu> common;
+    for (const ScenarioHost& host : drawn.hosts) {
+      if (host.is_switch) {
+        (host.switching.ecn_threshold != 0 ? marks : plain) = true;
+        continue;
+      }
+      common.insert(host.options.hca.mtu);
+      mtus.insert(static_cast<int>(host.options.hca.mtu));
+      timeouts.insert(host.options.hca.ack_timeout);
+      classes.insert(host.options.hca.traffic_class);
+    }
+    EXPECT_EQ(common.size(), 1U) << "an HCA rejects who asks for more than its own";
+  }
+  EXPECT_EQ(mtus.size(), 5U);
+  EXPECT_EQ(timeouts, (std::set{16, 17, 18}));
+  EXPECT_EQ(classes, (std::set{0, 106}));
+  EXPECT_TRUE(marks && plain);
 }
 
 TEST(SimSwarm, DrawsTheSameFromTheSameSeedAndAnotherFromAnother) {
@@ -101,13 +199,16 @@ TEST(SimSwarm, ASeedThatWasReportedStillDrawsItsScenario) {
   const auto draws = [](const Scenario& from) {
     std::uint64_t hash = fnv1a_start;
     for (std::uint64_t seed = 0; seed < 1000; ++seed) {
-      const std::string text = to_toml(draw_swarm(from, seed));
+      const Scenario drawn = draw_swarm(from, seed);
+      if (hosts_with_roce(drawn) != hosts_with_roce(from))
+        continue;  // what iWARP gets is as it was before there was RoCE
+      const std::string text = to_toml(drawn);
       hash = fnv1a({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}, hash);
     }
     return fmt::format("{:016x}", hash);
   };
-  EXPECT_EQ(draws(base()), "65af5e43b0efa376");
-  EXPECT_EQ(draws(cable), "0ea3ac0bb3baafd3");
+  EXPECT_EQ(draws(base()), "2cc5b1ac5de77d10");
+  EXPECT_EQ(draws(cable), "e233d261ba8b9992");
   EXPECT_EQ(draws(quirky), "76cfd1f9ddd8a003");
 }
 
@@ -190,6 +291,7 @@ TEST(SimSwarm, KeepsTheExpectationExactlyWhenNothingDrawnCanBreakIt) {
       EXPECT_NE(r.action, FaultAction::reset) << seed;
       EXPECT_NE(r.action, FaultAction::cut_stream) << seed;
       EXPECT_NE(r.action, FaultAction::corrupt_mpa) << seed;
+      EXPECT_NE(r.action, FaultAction::corrupt_roce) << seed;
       EXPECT_TRUE(r.match.message == MessageKind::any || r.match.message >= MessageKind::tcp_syn) << seed;
       EXPECT_TRUE(r.until == never || r.until <= Instant(500ms)) << seed;
     }

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What RoCE adds to a drawn scenario: which hosts speak it, what their HCAs do, and switches that mark congestion. All of it
+// comes from a generator of its own.
+#include <algorithm>
+
+#include "sim/scenario/scenario_schema.hpp"
+#include "sim/scenario/swarm.hpp"
+
+namespace parley::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint16_t depth_max = 128;       // of Reads, on RoCE
+constexpr std::uint32_t engines_drawn_in = 4;  // of so many drawn scenarios in one
+
+/// A rule that only TCP or what it carries can meet.
+bool is_of_streams(const ScenarioFault& fault) {
+  const FaultRule& rule = fault.rule;
+  return of_a_connection(rule.match.message) || rule.match.connection != 0 || rule.action == FaultAction::corrupt_mpa ||
+         rule.action == FaultAction::cut_stream || rule.action == FaultAction::reset;
+}
+
+/// Hosts that connections join, directly or by others.
+std::vector<std::set<std::string>> groups_of(const Scenario& scenario) {
+  std::vector<std::set<std::string>> out;
+  for (const ScenarioConnect& connect : scenario.connects) {
+    std::set<std::string> group{connect.from, connect.to};
+    std::erase_if(out, [&](std::set<std::string>& other) {
+      const bool joins = other.contains(connect.from) || other.contains(connect.to);
+      if (joins) group.merge(other);
+      return joins;
+    });
+    out.push_back(std::move(group));
+  }
+  return out;
+}
+
+void make_roce(ScenarioHost& host) {
+  host.options.engine = NicEngine::roce;
+  for (NicOptions& nic : host.options.nics)
+    if (nic.engine == NicEngine::iwarp) nic.engine = NicEngine::roce;
+}
+
+}  // namespace
+
+/// Nothing in the file is of MPA alone.
+bool Swarm::may_be_roce(const std::set<std::string>& group) const {
+  const auto has_quirk = [](const mpa::StartupOptions& o) { return !o.play_quirk.empty() || !o.peer_quirk.empty(); };
+  bool rejects = true;
+  for (const ScenarioListen& listen : s_.listens) {
+    if (!group.contains(listen.host)) continue;
+    if (has_quirk(listen.mpa)) return false;
+    rejects = rejects && listen.reject_every != 0;
+  }
+  for (const ScenarioConnect& connect : s_.connects) {
+    if (!group.contains(connect.from)) continue;
+    if (has_quirk(connect.mpa) || (connect.expect == Expect::rejected && !rejects)) return false;
+  }
+  return std::none_of(s_.hosts.begin(), s_.hosts.end(), [&](const ScenarioHost& host) {
+    return group.contains(host.name) && engine_of(host) != NicEngine::iwarp;
+  });
+}
+
+/// Some of the hosts speak RoCE instead of iWARP: all of those that connections join, or none.
+void Swarm::draw_engines() {
+  const bool drawn = roce_rng_.chance({1, engines_drawn_in}) && s_.bounds.fence &&
+                     std::none_of(s_.faults.begin(), s_.faults.end(), is_of_streams);
+  if (drawn)
+    for (const std::set<std::string>& group : groups_of(s_)) {
+      if (!may_be_roce(group) || roce_rng_.chance({1, 4})) continue;
+      for (ScenarioHost& host : s_.hosts)
+        if (group.contains(host.name)) make_roce(host);
+    }
+  const auto has = [this](NicEngine engine) {
+    return std::any_of(s_.hosts.begin(), s_.hosts.end(),
+                       [engine](const ScenarioHost& h) { return !h.is_switch && engine_of(h) == engine; });
+  };
+  roce_ = has(NicEngine::roce);
+  iwarp_ = !roce_ || has(NicEngine::iwarp);
+}
+
+/// Hosts with RoCE get what fits them of what was drawn: no MPA, shorter private data, packets that every link takes.
+void Swarm::settle_roce() {
+  constexpr std::uint32_t headers = 96;  // beside a packet's payload
+  constexpr std::size_t request_room = 56, answer_room = 148;
+  const auto depths_of = [](const mpa::StartupOptions& drawn) {
+    mpa::StartupOptions out;
+    out.ird = std::min(drawn.ird, depth_max);
+    out.ord = std::min(drawn.ord, depth_max);
+    return out;
+  };
+  Mtu mtu = Mtu::octets_256;
+  while (mtu < Mtu::octets_4096 && (256U << static_cast<unsigned>(mtu)) + headers <= smallest_mtu_)
+    mtu = static_cast<Mtu>(static_cast<int>(mtu) + 1);
+  for (ScenarioHost& host : s_.hosts)
+    if (!host.is_switch && engine_of(host) == NicEngine::roce) host.options.hca.mtu = mtu;
+  for (ScenarioListen& listen : s_.listens) {
+    if (!has_roce(s_, listen.host)) continue;
+    listen.mpa = depths_of(listen.mpa);
+    listen.mpa_line = 0;
+    listen.private_data.resize(std::min(listen.private_data.size(), answer_room));
+  }
+  for (ScenarioConnect& connect : s_.connects) {
+    if (!has_roce(s_, connect.from)) continue;
+    connect.mpa = depths_of(connect.mpa);
+    connect.mpa_line = 0;
+    connect.private_data.resize(std::min(connect.private_data.size(), request_room));
+  }
+}
+
+// Requesters have enough patience for a partition of half a second, or for the longest queue.
+void Swarm::draw_hca(cm::RoceProviderOptions& hca) {
+  const auto one_in = [this](std::uint32_t n) { return roce_rng_.chance({1, n}); };
+  if (one_in(3)) hca.ack_timeout = static_cast<std::uint8_t>(roce_rng_.between(16, 18));
+  if (one_in(3)) hca.resend_first = std::chrono::milliseconds(10 * roce_rng_.between(1, 20));
+  if (one_in(3)) hca.resend_cap = std::max<Duration>(hca.resend_first, 200ms * roce_rng_.between(1, 20));
+  if (one_in(3)) hca.traffic_class = 106;
+  if (!mild_ && one_in(4)) hca.linger = 1s * roce_rng_.between(3, 10);
+}
+
+void Swarm::draw_roce() {
+  if (!roce_) return;
+  // One for all: an HCA rejects who asks for more than its own.
+  const Mtu mtu_max = roce_rng_.chance({1, 4}) ? static_cast<Mtu>(roce_rng_.between(1, 5)) : Mtu::octets_4096;
+  for (ScenarioHost& host : s_.hosts) {
+    if (!host.is_switch && engine_of(host) == NicEngine::roce) {
+      draw_hca(host.options.hca);
+      host.options.hca.mtu = std::min(host.options.hca.mtu, mtu_max);
+    }
+    if (host.is_switch && roce_rng_.chance({1, 2}))
+      host.switching.ecn_threshold = 1024U * static_cast<std::uint32_t>(roce_rng_.between(1, 256));
+  }
+}
+
+/// What a receiver throws away if one bit of it is wrong.
+MessageKind Swarm::some_checked_kind() {
+  if (!roce_) return MessageKind::tcp_data;
+  return iwarp_ && roce_rng_.chance({1, 2}) ? MessageKind::tcp_data : MessageKind::roce_packet;
+}
+
+/// Damage that the transport or the connection manager sees.
+void Swarm::draw_packet_damage(FaultRule& rule, const KindRow& kind) {
+  std::vector<MessageField> fields;
+  for (auto f = MessageField::key; f <= MessageField::status; f = static_cast<MessageField>(static_cast<int>(f) + 1))
+    if (kind.packet_fields.has(f)) fields.push_back(f);
+  rule.action = FaultAction::corrupt_roce;
+  rule.field = fields[rng_.below(fields.size())];
+}
+
+}  // namespace parley::sim
