@@ -245,6 +245,33 @@ TEST(CaptureRoce, DamagedPacketCountsForNothingElse) {
   EXPECT_EQ(keys_of(test::analyse(t.frames)), "error ib.icrc frame 4 initiator");
 }
 
+TEST(CaptureRoce, TheIcrcIsWrittenAsItsOctetsStandOnTheWire) {
+  RoceTalk t;
+  t.set_up();
+  t.data(0, Operation::send_only, 0xFFFFFE);
+  Bytes& octets = t.frames.back().octets;
+  const std::string due = fmt::format("{:02x}", fmt::join(Bytes(octets.end() - 4, octets.end()), ""));
+  octets.back() ^= 0x55;
+  const ConnectionReport c = only_roce(test::analyse(t.frames));
+  EXPECT_THAT(c.findings.back().text, testing::EndsWith("its octets give " + due));
+}
+
+TEST(CaptureRoce, OpcodesOfRdAndOfManufacturersAreAssigned) {
+  constexpr std::size_t bth = 14 + 20 + 8;
+  for (const int opcode : {0x44, 0xE3, 0x15}) {
+    RoceTalk t;
+    t.set_up();
+    t.data(0, Operation::send_only, 0xFFFFFE);
+    Bytes& octets = t.frames.back().octets;
+    octets[bth] = static_cast<std::uint8_t>(opcode);
+    const ConstBytes network = ConstBytes(octets).subspan(14);
+    const auto parsed = wire::ib::RoceHeader::parse(wire::ethertype_ipv4, network);
+    const std::uint32_t icrc = *wire::ib::icrc(parsed->network, parsed->packet.first(parsed->packet.size() - 4));
+    for (std::size_t i = 0; i < 4; ++i) octets[octets.size() - 4 + i] = static_cast<std::uint8_t>(icrc >> (8 * i));
+    EXPECT_EQ(keys_of(test::analyse(t.frames)), opcode == 0x15 ? "error ib.opcode frame 4 initiator" : "") << opcode;
+  }
+}
+
 TEST(CaptureRoce, ACopyIsNoRetry) {
   RoceTalk t;
   t.set_up();
