@@ -245,8 +245,8 @@ class Words(Replay):
         header = struct.pack("<IHHiII", 0xA1B2C3D4, 2, 4, 0, 0, 65535)
         packet = struct.pack("<IIII", 1, 0, 60, 60) + bytes(60)
         for name, content, text in (("empty", b"", "the file is empty"), ("foreign", b"PK\x03\x04" * 100, ""),
-                                    ("no_packets", header + struct.pack("<I", 1), "no MPA connection in it (0 packets"),
-                                    ("no_mpa", header + struct.pack("<I", 1) + packet, "no MPA connection in it (1 packet"),
+                                    ("no_packets", header + struct.pack("<I", 1), "no MPA or RoCE connection in it (0 packets"),
+                                    ("no_mpa", header + struct.pack("<I", 1) + packet, "no MPA or RoCE connection in it (1 packet"),
                                     ("usb", header + struct.pack("<I", 189) + packet, "link type 189 (USB, Linux) is not decoded; Ethernet")):
             for words in ((), ("--json",)):
                 done = run("replay", self.path(name, content), "--list", *words)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // RoCE connections in captures: what is told of them, and what is never claimed. Each rule broken, in many conversations:
 // tests/adversary/roce.py; what Linux says: RoceGolden.
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
