@@ -201,8 +201,11 @@ std::string Contents::why_empty() const {
   if (!error.empty()) return error;
   if (report.unsupported_packets > 0 && report.unsupported_packets == report.packets)
     return capture::link_type_refusal(report.unsupported_link_type);
+  if (const std::uint64_t roce = report.other.rocev1 + report.other.rocev2; roce > 0)
+    return fmt::format("no connection of MPA or RoCE in it ({} packets, {} of TCP, {} of RoCE)", report.packets,
+                       report.tcp_packets, roce);
   return fmt::format(
-      "no MPA or RoCE connection in it ({} packets, {} of TCP{}): its Request or Reply has to be in the recording",
+      "no MPA connection in it ({} packets, {} of TCP{}): its Request or Reply has to be in the recording",
       report.packets, report.tcp_packets,
       report.cut_packets > 0 ? fmt::format(", {} cut by the snap length", report.cut_packets) : "");
 }

@@ -48,7 +48,8 @@ class RoceComparison {
   }
   template <class M>
   void private_data(const M& r, const M& l, std::string_view rule, std::size_t from = 0) {
-    const ConstBytes was = ConstBytes(r.private_data).subspan(from), is = ConstBytes(l.private_data).subspan(from);
+    Bytes was(r.private_data.begin(), r.private_data.end()), is(l.private_data.begin(), l.private_data.end());
+    for (Bytes* one : {&was, &is}) std::fill_n(one->begin(), from, std::uint8_t{0});
     octets(Compared::private_data, "private data", was, is, rule);
   }
 

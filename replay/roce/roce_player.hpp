@@ -102,11 +102,11 @@ class RocePlayer {
   std::size_t next_ = 0;                       // the one that is being dealt with
   std::array<std::deque<RoceStep>, 3> heard_;  // by lane, not compared yet
   std::map<wire::ib::CmMessageType, Heard> messages_;  // the newest of each type
-  std::map<wire::ib::CmMessageType, Bytes> answers_;  // ours to a message of that type
-  std::optional<Bytes> last_message_;                 // ours that wants an answer
-  std::deque<Sent> unacked_;                          // requests of ours, in order
-  std::optional<std::uint32_t> acked_;                // PSN of ours up to which all are acknowledged
-  std::optional<std::uint32_t> next_psn_;             // that the live side's requests are due with
+  std::map<wire::ib::CmMessageType, Bytes> answers_;   // ours to a message of that type
+  std::optional<Bytes> last_message_;                  // ours that wants an answer
+  std::deque<Sent> unacked_;                           // requests of ours, in order
+  std::optional<std::uint32_t> acked_;                 // PSN of ours up to which all are acknowledged
+  std::optional<std::uint32_t> next_psn_;              // that the live side's requests are due with
   std::optional<Bytes> last_ack_;
   Instant resend_at_ = never;  // what the live side asked for again
   std::uint32_t resend_psn_ = 0;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "base/text.hpp"
 #include "capture/analyzer.hpp"
@@ -63,32 +64,60 @@ class RoceGatherer {
   std::uint64_t unplayed_ = 0;
 };
 
-/// What makes two packets the same one, sent twice.
-Bytes identity_of(const RoceStep& step) {
-  if (step.cm) {
-    Bytes mad(PARLEY_IB_MAD_LEN);
-    step.cm->emit(mad);
-    return mad;
-  }
-  const wire::ib::Packet p = step.packet();
-  Bytes out{p.bth.opcode};
-  for (int shift = 16; shift >= 0; shift -= 8) out.push_back(static_cast<std::uint8_t>(p.bth.psn >> shift));
-  out.push_back(p.aeth.syndrome);
-  return out;
-}
+/// What one side has sent so far.
+class SentBefore {
+ public:
+  explicit SentBefore(std::uint32_t path_mtu) : path_mtu_(path_mtu) {}
 
-// A NAK makes its receiver send again what came before; so what is sent again behind one is a step of its own.
-void mark_repeated(std::vector<RoceStep>& steps) {
-  std::array<std::set<Bytes>, 2> seen;
+  /// Whether it was sent before; else it is from now on.
+  bool add(const RoceStep& step) {
+    if (step.cm) {
+      Bytes mad(PARLEY_IB_MAD_LEN);
+      step.cm->emit(mad);
+      return !messages_.insert(std::move(mad)).second;
+    }
+    const wire::ib::Packet p = step.packet();
+    if (wire::ib::service_of(p.bth.opcode) == wire::ib::Service::ud) return false;
+    const std::uint32_t psn = p.bth.psn;
+    if (step.is_response()) return !answers_.insert({step.is_ack(), step.is_nak() ? p.aeth.syndrome : 0, psn}).second;
+    // IBA §9.7.3: a Read takes the PSNs of its responses, and may be sent again from any of them.
+    std::uint32_t span = 1;
+    if (step.operation() == Operation::read_request && path_mtu_ != 0)
+      span = std::max<std::uint32_t>(1, p.reth.dma_length / path_mtu_ + (p.reth.dma_length % path_mtu_ != 0 ? 1 : 0));
+    const auto after = requests_.upper_bound(psn);
+    if (after != requests_.begin() && psn - std::prev(after)->first < std::prev(after)->second) return true;
+    requests_[psn] = span;
+    return false;
+  }
+  /// The receiver was not ready for this PSN, and asks for it again (IBA §9.7.5.2.8).
+  void forget_requests(std::uint32_t psn) {
+    std::erase_if(requests_, [psn](const auto& one) { return ((one.first - psn) & PARLEY_IB_QPN_MAX) < 0x800000; });
+  }
+  void forget_answers() { answers_.clear(); }
+
+ private:
+  std::uint32_t path_mtu_;
+  std::set<Bytes> messages_;
+  std::map<std::uint32_t, std::uint32_t> requests_;  // PSN to how many it takes
+  std::set<std::tuple<bool, std::uint8_t, std::uint32_t>> answers_;
+};
+
+// What the network of that day lost is no part of what was said: a NAK of a PSN that is missing, and what is sent again because of it.
+// What is sent again for a receiver that was not ready is a step of its own, and so is the answer to it.
+void mark_repeated(std::vector<RoceStep>& steps, std::uint32_t path_mtu) {
+  std::array<SentBefore, 2> sent{SentBefore(path_mtu), SentBefore(path_mtu)};
   for (RoceStep& step : steps) {
-    const bool datagram = !step.cm && wire::ib::service_of(step.octets.front()) == wire::ib::Service::ud;
-    if (step.octets.front() == PARLEY_IB_OPCODE_CNP) step.again = true;  // congestion of that day's network
-    if (!datagram) step.again = !seen[index_of(step.from)].insert(identity_of(step)).second || step.again;
+    SentBefore &mine = sent[index_of(step.from)], &theirs = sent[index_of(capture::other(step.from))];
+    step.again = step.octets.front() == PARLEY_IB_OPCODE_CNP || mine.add(step);
     if (!step.is_nak()) continue;
-    auto& asked = seen[index_of(capture::other(step.from))];
-    std::erase_if(asked, [](const Bytes& one) { return one.size() < PARLEY_IB_MAD_LEN; });
-    // And so are the answers to it.
-    std::erase_if(seen[index_of(step.from)], [](const Bytes& one) { return one.size() < PARLEY_IB_MAD_LEN; });
+    const wire::ib::Packet p = step.packet();
+    if ((p.aeth.syndrome & PARLEY_IB_SYNDROME_KIND) == PARLEY_IB_SYNDROME_RNR_NAK) {
+      theirs.forget_requests(p.bth.psn);
+      mine.forget_answers();
+    } else if (p.aeth.syndrome ==
+               (PARLEY_IB_SYNDROME_NAK | static_cast<std::uint8_t>(wire::ib::Nak::psn_sequence_error))) {
+      step.again = true;
+    }
   }
 }
 
@@ -131,7 +160,7 @@ RoceRecording read_roce_recording(ConstBytes file, const Contents& contents, std
   RoceGatherer gatherer(frames, out);
   (void)wire::read_capture(file, [&](const wire::CapturedPacket& p) { gatherer.packet(p); });
   gatherer.finish();
-  mark_repeated(out.steps);
+  mark_repeated(out.steps, out.report.ib->path_mtu);
   const capture::IbSeen& ib = *out.report.ib;
   if (ib.dreq_frame == 0 && out.report.outcome == capture::Outcome::established && !ib.sidr)
     out.lacks.emplace_back("the end of the connection");

@@ -22,7 +22,7 @@ struct RoceStep {
   Bytes octets;                           ///< from the BTH to the ICRC; what the capture lacks reads 0
   std::size_t known = 0;                  ///< length of the head of `octets` that it holds
   std::optional<wire::ib::CmMessage> cm;  ///< of the CM; none: data
-  /// It was sent before, and nothing of the receiver asked for it again (IBA §9.7.5.2: a NAK): neither played nor waited for.
+  /// It was sent before, and not for a receiver that was not ready; or it is a NAK of something lost. Neither played nor waited for.
   bool again = false;
 
   /// A view of `octets`, which hold a packet.

@@ -25,8 +25,10 @@ class Bench {
   Bench(OutputFile* file, const sim::HostOptions& replayer, const sim::HostOptions& live) : file_(file) {
     replayer_ = *world_.add_host("replay", replayer);
     live_ = *world_.add_host("parley", live);
-    (void)world_.add_link(replayer_->id(), live_->id());
+    constexpr std::uint16_t jumbo = 9000;  // a path MTU of 4096 octets has room
+    (void)world_.add_link(replayer_->id(), live_->id(), {.mtu = roce(live) ? jumbo : sim::LinkOptions{}.mtu});
   }
+  static bool roce(const sim::HostOptions& host) { return host.engine == sim::NicEngine::roce; }
   sim::Host& replayer() { return *replayer_; }
   sim::Host& live() { return *live_; }
   void run(const std::function<bool()>& over) {

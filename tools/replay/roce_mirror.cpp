@@ -60,11 +60,15 @@ void RoceMirror::on_start(sim::Host& host) {
   pd_ = device.alloc_pd().value_or(0);
   if (auto cq = device.create_cq(16384)) cq_ = std::move(*cq);
   const Access all = Access::local_write | Access::remote_write | Access::remote_read | Access::remote_atomic;
+  // Who refused an address had nothing there.
+  const bool refused = recording_.report.ib->nak && recording_.report.ib->nak->from == side_;
   for (Region& r : regions_) {
     if (const auto mr = device.reg_mr(pd_, r.memory, all)) r.mr = *mr;
-    if (r.advertised) continue;
-    player_->know_r_key(r.recorded, r.mr.rkey);
-    player_->know_va(r.recorded, r.begin, r.mr.addr);
+    const bool place_told = std::any_of(names_.names.begin(), names_.names.end(), [&r](const replay::RoceName& name) {
+      return name.field.is_to && name.field.stag == r.recorded;
+    });
+    if (!r.advertised) player_->know_r_key(r.recorded, r.mr.rkey);
+    if (!r.advertised || (!place_told && !refused)) player_->know_va(r.recorded, r.begin, r.mr.addr);
   }
   // The names that messages announce are known only now.
   for (Act& a : acts_) {
@@ -100,10 +104,10 @@ void RoceMirror::connect(sim::Host& host) {
   for (std::size_t i = 0; i < recording_.steps.size() && data.empty(); ++i) {
     const RoceStep& step = recording_.steps[i];
     if (!step.cm || step.from != side_) continue;
-    std::visit([&](const auto& m) { data = with_names(i, behind_addresses(m.private_data)); }, step.cm->body);
+    std::visit([&](const auto& m) { data = with_names(i, m.private_data); }, step.cm->body);
     break;
   }
-  data = without_zeros(data);
+  data = without_zeros(behind_addresses(data));
   options.private_data = data;
   if (const wire::ib::CmReq* req = request())
     options.ird = req->responder_resources, options.ord = req->initiator_depth;
@@ -133,7 +137,10 @@ void RoceMirror::answer(const cm::ConnectRequest& request) {
   id_ = request.id;
   const RoceStep* answer = answer_of_mine();
   Bytes data;
-  if (answer != nullptr) std::visit([&](const auto& m) { data = without_zeros(m.private_data); }, answer->cm->body);
+  if (answer != nullptr) {
+    const auto step = static_cast<std::size_t>(answer - recording_.steps.data());
+    std::visit([&](const auto& m) { data = without_zeros(with_names(step, m.private_data)); }, answer->cm->body);
+  }
   const auto* rep = answer == nullptr ? nullptr : std::get_if<wire::ib::CmRep>(&answer->cm->body);
   const auto* sidr = answer == nullptr ? nullptr : std::get_if<wire::ib::CmSidrRep>(&answer->cm->body);
   if (rep == nullptr && (sidr == nullptr || sidr->status != wire::ib::SidrStatus::valid)) {

@@ -154,7 +154,7 @@ TEST(ReplayRecording, WhatIsNoRecordingIsRefusedInOneLine) {
   EXPECT_NE(read_recording(text, 0).error(), "");
   Exchange http;
   http.open().send(0, Bytes{'G', 'E', 'T', ' ', '/', '\r', '\n'}).close();
-  EXPECT_NE(read_recording(file_of(http.frames), 0).error().find("no MPA or RoCE connection"), std::string::npos);
+  EXPECT_NE(read_recording(file_of(http.frames), 0).error().find("no MPA connection"), std::string::npos);
   const Bytes many = read_file(capture_path("siw_probe_startup"));
   EXPECT_NE(read_recording(many, 0).error().find("say which with --connection"), std::string::npos);
   EXPECT_NE(read_recording(many, 1000).error().find("there is no connection 1000"), std::string::npos);
@@ -172,16 +172,16 @@ TEST(ReplayRecording, WhatACaptureHoldsInPlaceOfAConnectionIsSaid) {
     return list_connections(file).why_empty();
   };
   EXPECT_EQ(why(1, 2000),
-            "no MPA or RoCE connection in it (4 packets, 4 of TCP): its Request or Reply has to be in the recording");
+            "no MPA connection in it (4 packets, 4 of TCP): its Request or Reply has to be in the recording");
   EXPECT_EQ(
       why(1, 56),
-      "no MPA or RoCE connection in it (4 packets, 4 of TCP, 3 cut by the snap length): its Request or Reply has to be in "
+      "no MPA connection in it (4 packets, 4 of TCP, 3 cut by the snap length): its Request or Reply has to be in "
       "the recording");
   EXPECT_EQ(why(999, 2000), capture::link_type_refusal(999));
   Bytes none;
   const wire::PcapWriter empty(none, 1);
   EXPECT_EQ(list_connections(none).why_empty(),
-            "no MPA or RoCE connection in it (0 packets, 0 of TCP): its Request or Reply has to be in the recording");
+            "no MPA connection in it (0 packets, 0 of TCP): its Request or Reply has to be in the recording");
   Bytes one;
   wire::PcapWriter writer(one, 999);
   writer.packet(Instant(1s), Bytes(60, 0), 60);
