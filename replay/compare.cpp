@@ -55,10 +55,46 @@ std::optional<std::size_t> differs_at(ConstBytes recorded, ConstBytes live, std:
   return {};
 }
 
-constexpr std::array<std::string_view, compared_count> names{
-    "revision",        "M",       "C",    "R",  "S",  "reserved", "IRD", "ORD",    "RTR",     "PD_Length",
-    "private-data",    "version", "STag", "TO", "QN", "MSN",      "MO",  "length", "payload", "terminate",
-    "terminate-order", "marker",  "pad"};
+constexpr std::array<std::string_view, compared_count> names{"revision",
+                                                             "M",
+                                                             "C",
+                                                             "R",
+                                                             "S",
+                                                             "reserved",
+                                                             "IRD",
+                                                             "ORD",
+                                                             "RTR",
+                                                             "PD_Length",
+                                                             "private-data",
+                                                             "version",
+                                                             "STag",
+                                                             "TO",
+                                                             "QN",
+                                                             "MSN",
+                                                             "MO",
+                                                             "length",
+                                                             "payload",
+                                                             "terminate",
+                                                             "terminate-order",
+                                                             "marker",
+                                                             "pad",
+                                                             "service",
+                                                             "P_Key",
+                                                             "responder-resources",
+                                                             "initiator-depth",
+                                                             "retry-count",
+                                                             "rnr-retry-count",
+                                                             "flow-control",
+                                                             "SRQ",
+                                                             "path-MTU",
+                                                             "timeouts",
+                                                             "failover",
+                                                             "reason",
+                                                             "Q_Key",
+                                                             "R_Key",
+                                                             "VA",
+                                                             "immediate",
+                                                             "solicited"};
 
 /// Compares, and lets pass what is to be ignored.
 class Comparison {
@@ -309,6 +345,10 @@ Found Comparison::items() const {
 }
 
 }  // namespace
+
+std::optional<std::size_t> differs_at(ConstBytes recorded, ConstBytes live, std::span<const Field> masks) {
+  return differs_at(recorded, live, masks, {});
+}
 
 std::span<const std::string_view> compared_names() { return names; }
 

@@ -44,8 +44,26 @@ enum class Compared : std::uint8_t {
   terminate_order,
   marker,
   pad,
+  // Of the InfiniBand CM and RoCE alone; roce_compare.hpp.
+  service,
+  p_key,
+  responder_resources,
+  initiator_depth,
+  retry_count,
+  rnr_retry_count,
+  flow_control,
+  srq,
+  path_mtu,
+  timeouts,  ///< response, ACK and service timeouts, the target ACK delay
+  failover,
+  reason,  ///< of a REJ with its additional information; status of a SIDR_REP or APR
+  q_key,
+  r_key,
+  va,
+  immediate,
+  solicited,
 };
-inline constexpr std::size_t compared_count = static_cast<std::size_t>(Compared::pad) + 1;
+inline constexpr std::size_t compared_count = static_cast<std::size_t>(Compared::solicited) + 1;
 using Ignored = std::bitset<compared_count>;
 /// Their names, in the order of the enumeration: "revision", "M", "C", ...
 std::span<const std::string_view> compared_names();
@@ -62,5 +80,8 @@ struct Leniency {
 /// does not send; it therefore counts its MSN without them. Returns the first difference, or nothing.
 std::optional<Mismatch> compare(const Item& recorded, const Item& live, std::span<const Field> masks,
                                 std::uint32_t less = 0, const Leniency& leniency = {});
+
+/// The first octet, if any, in which two runs of octets differ outside of the masks; octets that only one has do not count.
+std::optional<std::size_t> differs_at(ConstBytes recorded, ConstBytes live, std::span<const Field> masks);
 
 }  // namespace parley::replay

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/text.hpp"
 #include "capture/analyzer.hpp"
 #include "capture/link_type.hpp"
 #include "capture/read/tcp/tcp_half.hpp"
@@ -158,8 +159,17 @@ void Gatherer::what_lacks(Recording& out) const {
     out.lacks.emplace_back("the end of the connection");
 }
 
+/// "12 MPA connections", "3 connections of MPA and RoCE".
+std::string kinds_text(const capture::FileReport& report) {
+  const auto& all = report.connections;
+  const auto roce = static_cast<std::size_t>(
+      std::count_if(all.begin(), all.end(), [](const capture::ConnectionReport& c) { return c.ib != nullptr; }));
+  if (roce != 0 && roce != all.size()) return fmt::format("{} connections of MPA and RoCE", all.size());
+  return counted(all.size(), roce == 0 ? "MPA connection" : "RoCE connection");
+}
+
 /// The number of the only playable connection; if there are several, the user has to say which.
-tl::expected<std::size_t, std::string> choose(const capture::FileReport& report) {
+tl::expected<std::size_t, std::string> only_playable(const capture::FileReport& report) {
   const auto& connections = report.connections;
   std::size_t playable = 0, first = 0;
   for (std::size_t i = 0; i < connections.size(); ++i)
@@ -168,9 +178,9 @@ tl::expected<std::size_t, std::string> choose(const capture::FileReport& report)
   if (playable == 1 || all == 1) return std::max<std::size_t>(first, 1);
   if (playable == 0)
     return tl::unexpected(
-        fmt::format("{} MPA connections in it, none with a captured handshake: none can be played", all));
+        fmt::format("{} in it, none with a captured handshake: none can be played", kinds_text(report)));
   return tl::unexpected(fmt::format(
-      "{} MPA connections in it{}: say which with --connection 1 to {}", all,
+      "{} in it{}: say which with --connection 1 to {}", kinds_text(report),
       playable < all ? fmt::format(", {} of which can be played (--list tells)", playable) : std::string(), all));
 }
 
@@ -191,6 +201,9 @@ std::string Contents::why_empty() const {
   if (!error.empty()) return error;
   if (report.unsupported_packets > 0 && report.unsupported_packets == report.packets)
     return capture::link_type_refusal(report.unsupported_link_type);
+  if (const std::uint64_t roce = report.other.rocev1 + report.other.rocev2; roce > 0)
+    return fmt::format("no connection of MPA or RoCE in it ({} packets, {} of TCP, {} of RoCE)", report.packets,
+                       report.tcp_packets, roce);
   return fmt::format(
       "no MPA connection in it ({} packets, {} of TCP{}): its Request or Reply has to be in the recording",
       report.packets, report.tcp_packets,
@@ -203,24 +216,25 @@ Contents list_connections(ConstBytes file) {
   const auto error = wire::read_capture(file, [&](const wire::CapturedPacket& p) { analyzer.push(p); });
   if (error) out.error = error->to_string();
   out.report = analyzer.finish();
-  // What has no TCP stream cannot be played.
-  std::erase_if(out.report.connections, [](const capture::ConnectionReport& c) { return c.ib != nullptr; });
   return out;
+}
+
+tl::expected<std::size_t, std::string> choose_connection(const Contents& contents, std::size_t number) {
+  const capture::FileReport& report = contents.report;
+  if (report.connections.empty()) return tl::unexpected(contents.why_empty());
+  if (number == 0) return only_playable(report);
+  if (number > report.connections.size())
+    return tl::unexpected(fmt::format("there is no connection {}: {} in it", number, kinds_text(report)));
+  return number;
 }
 
 tl::expected<Recording, std::string> read_recording(ConstBytes file, std::size_t number) {
   const Contents contents = list_connections(file);
-  const capture::FileReport& report = contents.report;
-  if (report.connections.empty()) return tl::unexpected(contents.why_empty());
-  if (number == 0) {
-    const auto chosen = choose(report);
-    if (!chosen) return tl::unexpected(chosen.error());
-    number = *chosen;
-  }
-  if (number > report.connections.size())
-    return tl::unexpected(
-        fmt::format("there is no connection {}: {} MPA connections in it", number, report.connections.size()));
-  return read_recording(file, contents, number);
+  const auto chosen = choose_connection(contents, number);
+  if (!chosen) return tl::unexpected(chosen.error());
+  if (contents.report.connections[*chosen - 1].ib != nullptr)
+    return tl::unexpected(fmt::format("connection {} is one of RoCE", *chosen));
+  return read_recording(file, contents, *chosen);
 }
 
 Recording read_recording(ConstBytes file, const Contents& contents, std::size_t number) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A capture made playable: one of its MPA connections as what each side did, in steps (to be sent again) and in items
+// A capture made playable: one of its MPA connections (of RoCE: replay/roce/roce_recording.hpp) as what each side did, in steps (to be sent again) and in items
 // (to be compared). Works from pcap and pcapng, with packets lost, cut or duplicated, and from one direction alone;
 // what is not known is marked, never guessed.
 #pragma once
@@ -27,7 +27,7 @@ struct SideRecord {
 
 struct Recording {
   std::size_t connection = 0;   ///< which one in the file, from 1
-  std::size_t connections = 0;  ///< MPA connections in the file
+  std::size_t connections = 0;  ///< in the file
   std::array<SideRecord, 2> sides;
   capture::Agreement agreement;
   capture::ConnectionReport report;  ///< what `parley pcap check` says of it
@@ -41,7 +41,7 @@ struct Recording {
   const SideRecord& side(capture::Side s) const { return sides[static_cast<std::size_t>(s)]; }
 };
 
-/// The MPA connections of a file, for choosing one.
+/// The connections of a file that can be played, of MPA and of RoCE, for choosing one.
 struct Contents {
   capture::FileReport report;
   std::string error;  ///< what is wrong with the file; connections may be there all the same
@@ -53,9 +53,12 @@ Contents list_connections(ConstBytes file);
 /// Whether at least part of a connection's set-up is in the file; else no side of it can be played.
 bool set_up_captured(const capture::ConnectionReport& connection);
 
-/// Reads connection `number`, from 1, of the contents, which must be those of the file and have that many.
+/// The number of a connection: `number`, or if that is 0 the only one whose set-up was captured. Errors: a sentence.
+tl::expected<std::size_t, std::string> choose_connection(const Contents& contents, std::size_t number);
+
+/// Reads connection `number`, from 1, of the contents, which must be those of the file: one of MPA.
 Recording read_recording(ConstBytes file, const Contents& contents, std::size_t number);
-/// Reads connection `number` (from 1; 0: the only one whose set-up was captured). Errors: a sentence.
+/// Reads the connection that choose_connection() chooses, which is one of MPA. Errors: a sentence.
 tl::expected<Recording, std::string> read_recording(ConstBytes file, std::size_t number);
 
 /// What keeps `side` from being played from the beginning; empty if nothing does.

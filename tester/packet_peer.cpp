@@ -34,11 +34,19 @@ void PacketPeer::advance(Instant now) {
 }
 
 Task<std::optional<Address>> PacketPeer::bind(Address to, Duration patience) {
+  co_return co_await bind(PacketCommand{.local = Address::any(to.family, 0), .peer = to}, patience);
+}
+
+Task<std::optional<Address>> PacketPeer::bind_at(Address local, Duration patience) {
+  co_return co_await bind(PacketCommand{.local = local, .peer = Address::any(local.family, 0)}, patience);
+}
+
+Task<std::optional<Address>> PacketPeer::bind(PacketCommand command, Duration patience) {
   local_.reset();
   bind_failed_ = false;
   why_ = "no answer from the system";
-  commands_.push_back(
-      {.kind = PacketCommand::Kind::bind, .id = ++serial_, .local = Address::any(to.family, 0), .peer = to});
+  command.id = ++serial_;
+  commands_.push_back(command);
   co_await until([this] { return local_.has_value() || bind_failed_; }, patience);
   co_return local_;
 }
@@ -69,7 +77,7 @@ void PacketPeer::handle_bind_failed(Instant now, BindId id, const Error& why, co
 
 void PacketPeer::handle_packet(Instant now, const PacketPath& from, ConstBytes packet) {
   if (received_.size() < received_max)
-    received_.push_back({std::max(now_, now), from.peer, Bytes(packet.begin(), packet.end())});
+    received_.push_back({std::max(now_, now), from.peer, from.local, Bytes(packet.begin(), packet.end())});
   advance(now);
 }
 

@@ -15,7 +15,7 @@ namespace parley::tester {
 /// A packet as it came: from the BTH to the ICRC, which was right.
 struct ReceivedPacket {
   Instant at{};
-  Address from{};
+  Address from{}, to{};  ///< `to`: the host's own
   Bytes octets;
 };
 
@@ -57,6 +57,8 @@ class PacketPeer final : public PacketMachine {
   }
   /// The address that leads to `to`, which is then used; none: why().
   Task<std::optional<Address>> bind(Address to, Duration patience);
+  /// An address of the host's own, or any() of its family for all of them; none: why().
+  Task<std::optional<Address>> bind_at(Address local, Duration patience);
   /// `packet`: from the BTH to the pad.
   void send(const PacketPath& path, ConstBytes packet);
   bool has_packet() const { return !received_.empty(); }
@@ -86,6 +88,7 @@ class PacketPeer final : public PacketMachine {
     PacketPath path;
     Bytes octets;
   };
+  Task<std::optional<Address>> bind(PacketCommand command, Duration patience);
   void suspend(Wait& wait, std::coroutine_handle<> who);
   void advance(Instant now);
 

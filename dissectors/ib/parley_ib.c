@@ -20,7 +20,7 @@ int proto_parley_ib = -1, proto_parley_ibcm = -1;
 static gboolean check_icrc = TRUE;
 static int stock = -1, data_layer = -1, icmp = -1, icmpv6 = -1;
 
-enum { KEEP_MARK, KEEP_END };
+enum { KEEP_MARK, KEEP_END, KEEP_STRANGER }; /* the last: of another service than the queue pair's */
 
 /* Whether Wireshark took the frame for InfiniBand, and not as what an ICMP error quotes. `rest`: nobody took its payload. */
 static gboolean is_infiniband(const packet_info* pinfo, gboolean* rest) {
@@ -55,14 +55,35 @@ static void restore_source(packet_info* pinfo, const parley_ib_packet* p) {
   }
 }
 
+static gboolean is_stranger(const parley_ib_packet* p, const parley_ib_end* from) {
+  return from->conn->transport != (p->opcode & PARLEY_IB_SERVICE_MASK);
+}
+
+static void keep(packet_info* pinfo, guint32 as, const void* what) {
+  if (what != NULL) p_add_proto_data(wmem_file_scope(), pinfo, proto_parley_ib, as, (void*)what);
+}
+
+static const void* kept(packet_info* pinfo, guint32 as) {
+  return p_get_proto_data(wmem_file_scope(), pinfo, proto_parley_ib, as);
+}
+
 static void join(packet_info* pinfo, const parley_ib_packet* p, gboolean cm) {
   parley_ibcm_message m;
-  void* kept = NULL;
-  if (!cm)
-    kept = (void*)(p->qpn == PARLEY_IB_GSI_QPN ? NULL : parley_ib_join(p));
-  else if (parley_ibcm_parse(p, &m))
-    kept = (void*)parley_ibcm_join(pinfo, p, &m);
-  if (kept != NULL) p_add_proto_data(wmem_file_scope(), pinfo, proto_parley_ib, cm ? KEEP_MARK : KEEP_END, kept);
+  if (cm) {
+    if (parley_ibcm_parse(p, &m)) keep(pinfo, KEEP_MARK, parley_ibcm_join(pinfo, p, &m));
+  } else if (p->qpn != PARLEY_IB_GSI_QPN) {
+    const parley_ib_end* const from = parley_ib_join(p);
+    keep(pinfo, from != NULL && is_stranger(p, from) ? KEEP_STRANGER : KEEP_END, from);
+  }
+}
+
+/* What is wrong with it. */
+static void judge(packet_info* pinfo, const parley_ib_packet* p, proto_tree* tree, const parley_ib_end* from,
+                  const parley_ibcm_mark* mark, gboolean cm) {
+  proto_item* const item = proto_tree_get_parent(tree);
+  if (from == NULL) from = (const parley_ib_end*)kept(pinfo, KEEP_STRANGER);
+  parley_ib_judge(p, pinfo, item, from, from != NULL ? from->side : mark != NULL ? mark->from : -1);
+  if (cm) parley_ibcm_judge(p, pinfo, item, mark);
 }
 
 /* What Wireshark wrote behind the line of a packet that a dissector gave up; "" if none did. */
@@ -95,15 +116,15 @@ static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* top, 
   /* Who gets it drops a packet whose ICRC is wrong: what it says counts for nothing (IBA §9.6). */
   const gboolean good = parley_ib_show_icrc(&p, pinfo, tree, check_icrc);
   if (!pinfo->fd->visited && good) join(pinfo, &p, cm);
-  const parley_ib_end* const from =
-      (const parley_ib_end*)p_get_proto_data(wmem_file_scope(), pinfo, proto_parley_ib, KEEP_END);
+  const parley_ib_end* const from = (const parley_ib_end*)kept(pinfo, KEEP_END);
+  const parley_ibcm_mark* const mark = (const parley_ibcm_mark*)kept(pinfo, KEEP_MARK);
   if (from != NULL) parley_ib_show_end(pinfo, p.tvb, tree, from);
+  if (good || p.payload_length < 0) judge(pinfo, &p, tree, from, mark, cm);
   restore_source(pinfo, &p);
   if (cm) {
     col_set_str(pinfo->cinfo, COL_PROTOCOL, "IBCM");
     col_clear(pinfo->cinfo, COL_INFO);
-    parley_ibcm_show(&p, pinfo, top,
-                     (const parley_ibcm_mark*)p_get_proto_data(wmem_file_scope(), pinfo, proto_parley_ib, KEEP_MARK));
+    parley_ibcm_show(&p, pinfo, top, mark);
   } else if (p.qpn > PARLEY_IB_GSI_QPN) {
     write_info(pinfo, &p, from, rest);
   }

@@ -34,15 +34,58 @@ enum {
 #undef PARLEY_X
 };
 
-/* What there is to say of a packet: X(name, filter, group, severity). */
+/* Rules that a packet may be seen to break, by itself or by what the CM told of its connection: X(name, key, clause,
+ * severity). Key, clause and severity are those of `parley pcap check`, and so are the sentences; what a reader of captures
+ * can say only with the packets before and behind it is left to that. The filter is "parley.rule." and the key with _ for -. */
+#define PARLEY_IB_RULES(X)                                    \
+  X(MAD_HEADER, "cm.mad_header", "13.4.2", PI_ERROR)          \
+  X(CM_Q_KEY, "cm.q_key", "9.6", PI_ERROR)                    \
+  X(CM_P_KEY, "cm.p_key", "9.6", PI_ERROR)                    \
+  X(CM_RESERVED, "cm.reserved", "12.6", PI_WARN)              \
+  X(CM_ROLE, "cm.role", "12.9", PI_ERROR)                     \
+  X(REJ_ABOUT, "cm.rej_about", "12.6.7", PI_ERROR)            \
+  X(REJ_REASON, "cm.rej_reason", "12.6.7.2", PI_ERROR)        \
+  X(REJ_UNASSIGNED, "cm.rej_unassigned", "12.6.7.2", PI_WARN) \
+  X(REJ_INFO, "cm.rej_info", "12.6.7", PI_ERROR)              \
+  X(DREQ_QPN, "cm.dreq_qpn", "12.6.10", PI_ERROR)             \
+  X(MRA_ABOUT, "cm.mra_about", "12.6.6", PI_ERROR)            \
+  X(PATH_MTU, "cm.path_mtu", "12.6.5", PI_ERROR)              \
+  X(CM_SERVICE, "cm.service", "12.6.5", PI_ERROR)             \
+  X(REQ_QPN, "cm.req_qpn", "12.6.5", PI_ERROR)                \
+  X(REP_QPN, "cm.rep_qpn", "12.6.8", PI_ERROR)                \
+  X(CM_GID, "cm.gid", "12.6.5", PI_WARN)                      \
+  X(CMA_HEADER, "cm.cma_header", "Annex A11", PI_WARN)        \
+  X(CMA_ADDRESS, "cm.cma_address", "Annex A11", PI_WARN)      \
+  X(SIDR_SERVICE, "cm.sidr_service", "12.11.2", PI_ERROR)     \
+  X(SIDR_QPN, "cm.sidr_qpn", "12.11.2", PI_ERROR)             \
+  X(MALFORMED, "ib.malformed", "9.2", PI_ERROR)               \
+  X(TVER, "ib.tver", "9.2", PI_ERROR)                         \
+  X(RESERVED, "ib.reserved", "9.2", PI_WARN)                  \
+  X(UNASSIGNED, "ib.opcode", "9.2.1", PI_ERROR)               \
+  X(SERVICE, "ib.service", "9.6", PI_ERROR)                   \
+  X(P_KEY, "ib.p_key", "9.6", PI_ERROR)                       \
+  X(UD_Q_KEY, "ib.ud_q_key", "9.6", PI_WARN)                  \
+  X(PAD, "ib.pad", "9.4", PI_ERROR)                           \
+  X(PAD_OCTETS, "ib.pad_octets", "9.4", PI_WARN)              \
+  X(LENGTH, "ib.length", "9.7.4", PI_ERROR)                   \
+  X(DMA_LENGTH, "ib.dma_length", "9.7.4", PI_ERROR)           \
+  X(ATOMIC_ADDRESS, "ib.atomic_address", "9.4.5", PI_ERROR)   \
+  X(SYNDROME, "ib.syndrome", "9.7.5.1", PI_ERROR)             \
+  X(CREDITS, "ib.credits", "9.7.7.2", PI_WARN)
+
+typedef enum {
+#define PARLEY_X(name, key, clause, severity) PARLEY_IB_RULE_##name,
+  PARLEY_IB_RULES(PARLEY_X)
+#undef PARLEY_X
+      PARLEY_IB_RULE_COUNT
+} parley_ib_rule;
+
+/* What else there is to say of a packet: X(name, filter, group, severity). */
 #define PARLEY_IB_REMARKS(X)                                     \
   X(ICRC, "ib.icrc.bad", PI_CHECKSUM, PI_ERROR)                  \
-  X(SHORT, "ib.short", PI_MALFORMED, PI_ERROR)                   \
-  X(OPCODE, "ib.opcode.unknown", PI_PROTOCOL, PI_WARN)           \
   X(NAK, "ib.nak", PI_RESPONSE_CODE, PI_WARN)                    \
   X(RNR, "ib.rnr", PI_RESPONSE_CODE, PI_NOTE)                    \
   X(CNP, "ib.cnp", PI_RESPONSE_CODE, PI_NOTE)                    \
-  X(CLASS, "ibcm.class_version.unknown", PI_PROTOCOL, PI_WARN)   \
   X(ATTRIBUTE, "ibcm.attribute.unknown", PI_PROTOCOL, PI_WARN)   \
   X(RETRANSMISSION, "ibcm.retransmission", PI_SEQUENCE, PI_NOTE) \
   X(REJECTED, "ibcm.rejected", PI_RESPONSE_CODE, PI_NOTE)        \
@@ -92,6 +135,10 @@ typedef struct parley_ibcm_message {
   guint32 qpn;                 /* that it announces: REQ, REP, SIDR_REP; 0: none */
   guint8 transport;            /* PARLEY_IB_SERVICE_*, of a REQ or SIDR_REQ */
   guint8 about;                /* of a MRA or REJ */
+  guint16 path_mtu;            /* of a REQ, octets; 0: not assigned */
+  guint16 p_key;               /* of a REQ */
+  gboolean flow_control;       /* of a REQ or REP: its sender gives credits */
+  guint32 q_key;               /* of a SIDR_REP that has a queue pair */
   guint64 digest;              /* of the whole body */
 } parley_ibcm_message;
 
@@ -118,8 +165,15 @@ struct parley_ib_conn {
   parley_ib_gid address[2];
   guint32 id[2];       /* 0: not known */
   const char* service; /* "tcp:7174" */
+  guint64 service_id;
   guint8 transport;
-  gboolean over; /* a REJ or DREP was seen: what its queue pairs' numbers stand for is open again */
+  gboolean over;  /* a REJ or DREP was seen: what its queue pairs' numbers stand for is open again */
+  guint32 qpn[2]; /* by the REQ, and the REP or SIDR_REP; 0: not known */
+  guint16 path_mtu, p_key;
+  gboolean gives_credits[2];                  /* TRUE as long as nothing else is known */
+  guint32 q_key;                              /* of a service found by SIDR; 0: not known */
+  guint32 psn[2];                             /* of the newest request of each side */
+  gboolean asked[2];                          /* whether there was one */
   parley_ib_sent* sent[2][PARLEY_IBCM_KINDS]; /* NULL: none was seen */
 };
 
@@ -171,7 +225,8 @@ const char* parley_ib_transport_words(guint8 transport);
 void parley_ib_conn_forget(void);
 /* First pass: the connection of a message, and what is to be kept of it. */
 const parley_ibcm_mark* parley_ibcm_join(packet_info* pinfo, const parley_ib_packet* p, const parley_ibcm_message* m);
-/* First pass: the side that sent the packet of data, or NULL. */
+/* First pass: the side that sent the packet of data, or NULL. A packet of another service than the queue pair's is its
+ * connection's if its PSN goes on with what was sent: otherwise the number is in other hands. */
 const parley_ib_end* parley_ib_join(const parley_ib_packet* p);
 
 /* ------------------------------------------------------------------ parley_ib_show.c, parley_ibcm_show.c */
@@ -180,6 +235,9 @@ void parley_ib_show_register(void);
 void parley_ibcm_show_register(void);
 void parley_ib_remark_on(packet_info* pinfo, proto_item* item, parley_ib_remark remark, const char* format, ...)
     G_GNUC_PRINTF(4, 5);
+/* `who`: a side, or -1. "the initiator's REQ ... [IBA §12.6]": the text goes on after the side. */
+void parley_ib_tell(packet_info* pinfo, proto_item* item, parley_ib_rule rule, gint who, const char* format, ...)
+    G_GNUC_PRINTF(5, 6);
 /* Shows all but the ICRC; the subtree. */
 proto_tree* parley_ib_show(const parley_ib_packet* p, packet_info* pinfo, proto_tree* top);
 /* False: it is wrong. */
@@ -198,6 +256,13 @@ gboolean parley_ibcm_parse(const parley_ib_packet* p, parley_ibcm_message* out);
 void parley_ibcm_show_fields(const parley_ib_packet* p, proto_tree* tree, guint16 attribute);
 void parley_ibcm_fields_register(void);
 void parley_ibcm_show(const parley_ib_packet* p, packet_info* pinfo, proto_tree* top, const parley_ibcm_mark* mark);
+
+/* ------------------------------------------------------------------ parley_ib_judge.c, parley_ibcm_judge.c */
+
+/* Of a packet whose ICRC is right. `from`: NULL if it is of no connection. */
+void parley_ib_judge(const parley_ib_packet* p, packet_info* pinfo, proto_item* item, const parley_ib_end* from,
+                     gint who);
+void parley_ibcm_judge(const parley_ib_packet* p, packet_info* pinfo, proto_item* item, const parley_ibcm_mark* mark);
 
 /* parley_ib.c */
 extern int proto_parley_ib, proto_parley_ibcm;

@@ -75,7 +75,8 @@ static void own_id(parley_ib_end* end, guint32 id, key_kind kind) {
 }
 
 static void own_qpn(parley_ib_end* end, guint32 qpn) {
-  const parley_ib_conn* const c = end->conn;
+  parley_ib_conn* const c = end->conn;
+  if (c->qpn[end->side] == 0) c->qpn[end->side] = qpn;
   if (qpn > PARLEY_IB_GSI_QPN) keep(key_of(KEY_QPN, &c->address[end->side], &c->address[1 - end->side], qpn), end);
 }
 
@@ -89,7 +90,12 @@ static parley_ib_end* begin(const parley_ib_packet* p, const parley_ibcm_message
   c->address[PARLEY_INITIATOR] = p->source;
   c->address[PARLEY_RESPONDER] = p->destination;
   c->service = parley_ib_service_words(wmem_file_scope(), m->service_id);
+  c->service_id = m->service_id;
   c->transport = m->transport;
+  c->path_mtu = m->path_mtu;
+  c->p_key = m->p_key;
+  c->gives_credits[PARLEY_INITIATOR] = m->flow_control;
+  c->gives_credits[PARLEY_RESPONDER] = TRUE;
   own_id(&c->end[PARLEY_INITIATOR], m->local_id, kind_of(m));
   own_qpn(&c->end[PARLEY_INITIATOR], m->qpn);
   return &c->end[PARLEY_INITIATOR];
@@ -172,6 +178,8 @@ const parley_ibcm_mark* parley_ibcm_join(packet_info* pinfo, const parley_ib_pac
     (*sent)->copies = 1;
     (*sent)->digest = m->digest;
     (*sent)->at = pinfo->abs_ts;
+    if (m->attribute == PARLEY_IBCM_rep) c->gives_credits[end->side] = m->flow_control;
+    if (m->attribute == PARLEY_IBCM_sidr_rep) c->q_key = m->q_key;
   } else if ((*sent)->digest == m->digest) {
     mark->copy = ++(*sent)->copies;
     mark->first = (*sent)->frame;
@@ -183,15 +191,31 @@ const parley_ibcm_mark* parley_ibcm_join(packet_info* pinfo, const parley_ib_pac
 
 /* ------------------------------------------------------------------ data */
 
-static const parley_ib_end* data_of(const parley_ib_end* end, guint8 service) {
-  return end == NULL || end->conn->over || end->conn->transport != service ? NULL : end;
+/* Whether the PSN goes on with what that side has asked, or is of that. */
+static gboolean is_near(const parley_ib_end* from, guint32 psn) {
+  enum { NEXT = 128 };
+  const parley_ib_conn* const c = from->conn;
+  const guint32 ahead = (psn - c->psn[from->side]) & PARLEY_IB_QPN_MAX;
+  return c->asked[from->side] && (ahead <= NEXT || ahead > PARLEY_IB_QPN_MAX - NEXT);
+}
+
+static const parley_ib_end* data_of(const parley_ib_end* from, const parley_ib_packet* p) {
+  if (from == NULL || from->conn->over) return NULL;
+  return from->conn->transport == (p->opcode & PARLEY_IB_SERVICE_MASK) || is_near(from, p->psn) ? from : NULL;
+}
+
+static const parley_ib_end* other(const parley_ib_end* end) {
+  return end == NULL ? NULL : &end->conn->end[1 - end->side];
 }
 
 const parley_ib_end* parley_ib_join(const parley_ib_packet* p) {
-  const guint8 service = p->opcode & PARLEY_IB_SERVICE_MASK;
-  const parley_ib_end* to = data_of(find(key_of(KEY_QPN, &p->destination, &p->source, p->qpn)), service);
-  if (to != NULL) return &to->conn->end[1 - to->side];
+  const parley_ib_end* from = data_of(other(find(key_of(KEY_QPN, &p->destination, &p->source, p->qpn))), p);
   /* Who answers on UD has got the number from the DETH of a datagram, not from the CM. */
-  return p->source_qpn == 0 ? NULL
-                            : data_of(find(key_of(KEY_QPN, &p->source, &p->destination, p->source_qpn)), service);
+  if (from == NULL && p->source_qpn != 0)
+    from = data_of(find(key_of(KEY_QPN, &p->source, &p->destination, p->source_qpn)), p);
+  if (from != NULL && p->operation != NULL && !p->operation->response) {
+    from->conn->psn[from->side] = p->psn;
+    from->conn->asked[from->side] = TRUE;
+  }
+  return from;
 }

@@ -15,7 +15,13 @@ static int hf_opcode = -1, hf_name = -1, hf_service = -1, hf_se = -1, hf_m = -1,
            hf_connection = -1, hf_from = -1, hf_conn_service = -1, hf_setup_req = -1, hf_setup_rep = -1;
 static gint ett_ib = -1, ett_header = -1, ett_syndrome = -1, ett_setup = -1;
 
-static expert_field remarks[PARLEY_IB_REMARK_COUNT];
+static expert_field remarks[PARLEY_IB_REMARK_COUNT], rules[PARLEY_IB_RULE_COUNT];
+
+static const char* const clauses[] = {
+#define PARLEY_X(name, key, clause, severity) clause,
+    PARLEY_IB_RULES(PARLEY_X)
+#undef PARLEY_X
+};
 
 static const value_string service_texts[] = {
 #define PARLEY_X(name, value, text) {(value) >> 5, text},
@@ -39,6 +45,16 @@ void parley_ib_remark_on(packet_info* pinfo, proto_item* item, parley_ib_remark 
   expert_add_info_format(pinfo, item, &remarks[remark], "%s", text);
 }
 
+void parley_ib_tell(packet_info* pinfo, proto_item* item, parley_ib_rule rule, gint who, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const char* const text = wmem_strdup_vprintf(pinfo->pool, format, arguments);
+  va_end(arguments);
+  const char* const clause = clauses[rule];
+  expert_add_info_format(pinfo, item, &rules[rule], "the %s%s [IBA %s%s]",
+                         who < 0 ? "sender" : parley_side_name((guint8)who), text, clause[0] == 'A' ? "" : "§", clause);
+}
+
 /* ------------------------------------------------------------------ headers */
 
 static proto_tree* header(proto_tree* tree, const parley_ib_packet* p, gint at, gint length, const char* name) {
@@ -54,9 +70,6 @@ static void show_bth(const parley_ib_packet* p, packet_info* pinfo, proto_tree* 
   proto_tree_add_item(tree, hf_service, p->tvb, at, 1, ENC_NA);
   if (p->opcode == PARLEY_IB_OPCODE_CNP)
     parley_ib_remark_on(pinfo, opcode, PARLEY_IB_REMARK_CNP, "Congestion notification to queue pair 0x%06x", p->qpn);
-  else if (p->operation == NULL && (p->opcode & PARLEY_IB_SERVICE_MASK) != PARLEY_IB_SERVICE_rd &&
-           (p->opcode & PARLEY_IB_SERVICE_MASK) != PARLEY_IB_SERVICE_manufacturer)
-    parley_ib_remark_on(pinfo, opcode, PARLEY_IB_REMARK_OPCODE, "Unknown opcode 0x%02X", p->opcode);
   proto_tree_add_item(tree, hf_se, p->tvb, at + 1, 1, ENC_NA);
   proto_tree_add_item(tree, hf_m, p->tvb, at + 1, 1, ENC_NA);
   proto_tree_add_item(tree, hf_pad, p->tvb, at + 1, 1, ENC_NA);
@@ -161,11 +174,7 @@ proto_tree* parley_ib_show(const parley_ib_packet* p, packet_info* pinfo, proto_
     if (!parley_ib_has(p, at, all[i].length)) break;
     show_header(p, pinfo, tree, all[i].mask, at);
   }
-  if (p->payload_length < 0) {
-    parley_ib_remark_on(pinfo, item, PARLEY_IB_REMARK_SHORT,
-                        "The packet of %d octets is too short for its headers, pad and ICRC", p->end - p->bth);
-    return tree;
-  }
+  if (p->payload_length < 0) return tree;
   proto_item_set_generated(proto_tree_add_uint(tree, hf_payload_length, p->tvb, p->bth, 0, (guint32)p->payload_length));
   const gint have = MIN(p->payload_length, (gint)tvb_captured_length(p->tvb) - p->payload);
   if (have > 0 && p->opcode != PARLEY_IB_OPCODE_CNP && !parley_ibcm_is(p))
@@ -299,11 +308,15 @@ void parley_ib_show_register(void) {
   {&remarks[PARLEY_IB_REMARK_##name], {"parley." filter, group, severity, "InfiniBand: " filter, EXPFILL}},
       PARLEY_IB_REMARKS(PARLEY_X)
 #undef PARLEY_X
+#define PARLEY_X(name, key, clause, severity) \
+  {&rules[PARLEY_IB_RULE_##name], {"parley.rule." key, PI_PROTOCOL, severity, "IBA: " key, EXPFILL}},
+          PARLEY_IB_RULES(PARLEY_X)
+#undef PARLEY_X
   };
-  for (guint i = 0; i < PARLEY_IB_REMARK_COUNT; i++) {
-    static const expert_field none = EI_INIT;
-    remarks[i] = none;
-  }
+  static const expert_field none = EI_INIT;
+  infos[PARLEY_IB_REMARK_ICRC].eiinfo.summary = "Wrong ICRC (IBA §7.8.1)"; /* the only one that is shown */
+  for (guint i = 0; i < PARLEY_IB_REMARK_COUNT; i++) remarks[i] = none;
+  for (guint i = 0; i < PARLEY_IB_RULE_COUNT; i++) rules[i] = none;
   register_fields();
   expert_register_field_array(expert_register_protocol(proto_parley_ib), infos, array_length(infos));
 }

@@ -5,8 +5,7 @@
 gboolean parley_ibcm_is(const parley_ib_packet* p) {
   enum { UD_SEND_ONLY = 0x64 };
   if (p->opcode != UD_SEND_ONLY || p->qpn != PARLEY_IB_GSI_QPN) return FALSE;
-  return parley_ib_carries(p, 0, 4) && tvb_get_guint8(p->tvb, p->payload) == PARLEY_IB_MAD_BASE_VERSION &&
-         tvb_get_guint8(p->tvb, p->payload + 1) == PARLEY_IB_CLASS_CM;
+  return parley_ib_carries(p, 0, 4) && tvb_get_guint8(p->tvb, p->payload + 1) == PARLEY_IB_CLASS_CM;
 }
 
 /* FNV-1a. */
@@ -27,10 +26,14 @@ static guint8 transport_of(guint8 service, guint8 extended) {
   }
 }
 
+/* IBA §12.6.5: 1 to 5 are 256 to 4096 octets. */
+static guint16 octets_of_mtu(guint8 code) { return code >= 1 && code <= 5 ? (guint16)(128U << code) : 0; }
+
 gboolean parley_ibcm_parse(const parley_ib_packet* p, parley_ibcm_message* out) {
   tvbuff_t* const tvb = p->tvb;
   const gint at = p->payload + PARLEY_IB_MAD_HEADER_LEN;
   if (!parley_ib_carries(p, 0, PARLEY_IB_MAD_LEN)) return FALSE;
+  if (tvb_get_guint8(tvb, p->payload) != PARLEY_IB_MAD_BASE_VERSION) return FALSE;
   if (tvb_get_guint8(tvb, p->payload + 2) != PARLEY_IB_CLASS_CM_VERSION) return FALSE;
   if (tvb_get_guint8(tvb, p->payload + 3) != PARLEY_IB_MAD_METHOD_SEND) return FALSE;
   const parley_ibcm_message empty = {.attribute = tvb_get_ntohs(tvb, p->payload + 16)};
@@ -44,11 +47,15 @@ gboolean parley_ibcm_parse(const parley_ib_packet* p, parley_ibcm_message* out) 
       out->service_id = tvb_get_ntoh64(tvb, at + 8);
       out->qpn = tvb_get_ntoh24(tvb, at + 32);
       out->transport = transport_of(tvb_get_guint8(tvb, at + 43) >> 1 & 3, tvb_get_guint8(tvb, at + 51) & 7);
+      out->flow_control = tvb_get_guint8(tvb, at + 43) & 1;
+      out->p_key = tvb_get_ntohs(tvb, at + 48);
+      out->path_mtu = octets_of_mtu(tvb_get_guint8(tvb, at + 50) >> 4);
       return TRUE;
     case PARLEY_IBCM_rep:
       /* XRC: the queue pair stands where an EE context does, and there is no other. */
       out->qpn = tvb_get_ntoh24(tvb, at + 12);
       if (out->qpn == 0) out->qpn = tvb_get_ntoh24(tvb, at + 16);
+      out->flow_control = tvb_get_guint8(tvb, at + 26) & 1;
       return TRUE;
     case PARLEY_IBCM_mra:
     case PARLEY_IBCM_rej: out->about = tvb_get_guint8(tvb, at + 8) >> 6; return TRUE;
@@ -59,7 +66,9 @@ gboolean parley_ibcm_parse(const parley_ib_packet* p, parley_ibcm_message* out) 
       return TRUE;
     case PARLEY_IBCM_sidr_rep:
       out->remote_id = 0;
-      if (tvb_get_guint8(tvb, at + 4) == 0) out->qpn = tvb_get_ntoh24(tvb, at + 8);
+      if (tvb_get_guint8(tvb, at + 4) != 0) return TRUE;
+      out->qpn = tvb_get_ntoh24(tvb, at + 8);
+      out->q_key = tvb_get_ntohl(tvb, at + 20);
       return TRUE;
     case PARLEY_IBCM_rtu:
     case PARLEY_IBCM_dreq:

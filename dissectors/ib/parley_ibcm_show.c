@@ -263,10 +263,7 @@ static void show_stranger(const parley_ib_packet* p, packet_info* pinfo, proto_i
     return;
   }
   if (attribute == NULL && !parley_ib_carries(p, 0, PARLEY_IB_MAD_HEADER_LEN)) return; /* not captured */
-  if (tvb_get_guint8(tvb, p->payload + 2) != PARLEY_IB_CLASS_CM_VERSION)
-    parley_ib_remark_on(pinfo, item, PARLEY_IB_REMARK_CLASS, "Class version %u of the CM; only %d is known",
-                        tvb_get_guint8(tvb, p->payload + 2), PARLEY_IB_CLASS_CM_VERSION);
-  else if (try_val_to_str(tvb_get_ntohs(tvb, p->payload + 16), attribute_texts) == NULL)
+  if (try_val_to_str(tvb_get_ntohs(tvb, p->payload + 16), attribute_texts) == NULL)
     parley_ib_remark_on(pinfo, attribute, PARLEY_IB_REMARK_ATTRIBUTE, "Attribute 0x%04x is no message of the CM",
                         tvb_get_ntohs(tvb, p->payload + 16));
 }

@@ -19,6 +19,7 @@
 
 namespace parley {
 class Rng;
+class PacketMachine;
 class StreamMachine;
 }  // namespace parley
 namespace parley::cm {
@@ -149,6 +150,8 @@ class Host {
   /// Another machine in place of the RNIC (a raw peer, a plain TCP program). Before the first step; not owned. Then
   /// cm() and device() may not be used.
   virtual void set_machine(StreamMachine* machine) = 0;
+  /// The same in place of the HCA: a peer that speaks RoCEv2.
+  virtual void set_machine(PacketMachine* machine) = 0;
   virtual void set_app(App* app) = 0;  ///< not owned
   virtual void set_timer(Instant at, std::uint64_t cookie) = 0;
 

@@ -55,11 +55,14 @@ NicEngine SimHost::engine() const {
 void SimHost::power_up() {
   stack_ = std::make_unique<Stack>(rng_);
   ip_id_ = static_cast<std::uint16_t>(rng_.next() >> 48);
-  if (given_ == nullptr && engine() == NicEngine::roce) {
+  if (given_packets_ != nullptr) {
+    packets_ = given_packets_;
+  } else if (given_ == nullptr && engine() == NicEngine::roce) {
     cm::RoceProviderOptions options = options_.hca;
     options.ca_guid = guid_base + number_;
     options.seed = rng_.next() | 1;  // other numbers than before a restart
     hca_ = cm::make_roce_provider(options);
+    packets_ = hca_.get();
     manager_ = std::make_unique<cm::Manager>(*hca_, options_.manager);
   } else if (given_ == nullptr) {
     provider_ = cm::make_iwarp_provider(options_.rnic);
@@ -136,9 +139,22 @@ std::size_t SimHost::endpoint_count() const {
 
 void SimHost::set_machine(StreamMachine* machine) {
   given_ = machine;
+  given_packets_ = nullptr;
+  without_nic();
+}
+
+void SimHost::set_machine(PacketMachine* machine) {
+  given_ = nullptr;
+  given_packets_ = machine;
+  without_nic();
+}
+
+void SimHost::without_nic() {
   manager_.reset();
   provider_.reset();
   hca_.reset();
+  machine_ = nullptr;
+  packets_ = nullptr;
   if (up_) power_up();
 }
 
@@ -220,6 +236,7 @@ void SimHost::crash() {
   manager_.reset();
   provider_.reset();
   hca_.reset();
+  packets_ = nullptr;
   bound_.clear();
   packets_from_ = refusals_from_ = Instant{};
   stack_.reset();
@@ -335,21 +352,21 @@ bool SimHost::has_events() const {
 }
 
 Instant SimHost::machine_deadline() const {
-  if (!hca_) return machine_->next_deadline();
-  const Instant at = hca_->next_deadline();
+  if (packets_ == nullptr) return machine_->next_deadline();
+  const Instant at = packets_->next_deadline();
   return packets_from_ > now() ? std::min(at, packets_from_) : at;
 }
 
 void SimHost::machine_timer() {
-  if (!hca_) {
+  if (packets_ == nullptr) {
     if (machine_->next_deadline() > now() || resting_until_ > now()) return;
     machine_->handle_deadline(now());
     stirred_ = true;
     return;
   }
-  const bool due = hca_->next_deadline() <= now() && resting_until_ <= now();
-  if (!due && !hca_->has_work()) return;
-  hca_->handle_deadline(now());
+  const bool due = packets_->next_deadline() <= now() && resting_until_ <= now();
+  if (!due && (hca_ == nullptr || !hca_->has_work())) return;
+  packets_->handle_deadline(now());
   stirred_ = stirred_ || due || packets_from_ <= now();  // else the work may be packets that have to wait
 }
 

@@ -38,6 +38,7 @@ class SimHost final : public HostNode {
   cm::IwarpProvider& provider() override;
   std::size_t endpoint_count() const override;
   void set_machine(StreamMachine* machine) override;
+  void set_machine(PacketMachine* machine) override;
   void set_app(App* app) override { app_ = app; }
   void set_timer(Instant at, std::uint64_t cookie) override;
   bool up() const override { return up_; }
@@ -92,6 +93,7 @@ class SimHost final : public HostNode {
   void add_nic(const NicOptions& options);
   NicEngine engine() const;
   void power_up();
+  void without_nic();
   bool has_events() const;
   Instant machine_deadline() const;
   void machine_timer();
@@ -166,8 +168,10 @@ class SimHost final : public HostNode {
   std::unique_ptr<cm::IwarpProvider> provider_;
   std::unique_ptr<cm::Manager> manager_;
   StreamMachine* given_ = nullptr;    // instead of the provider
-  StreamMachine* machine_ = nullptr;  // whichever it is; null while down, or with hca_
+  StreamMachine* machine_ = nullptr;  // whichever it is; null while down, or with packets_
   std::unique_ptr<cm::RoceProvider> hca_;
+  PacketMachine* given_packets_ = nullptr;  // instead of the HCA
+  PacketMachine* packets_ = nullptr;        // whichever it is; null while down, or with machine_
   bool up_ = true, paused_ = false, started_ = false;
   bool in_turn_ = false;
   bool stirred_ = false;  // the machine was given something since the App last looked

@@ -18,10 +18,10 @@ bool SimHost::pump_packets() {
   bool any = false;
   for (bool more = true; more;) {
     more = false;
-    for (PacketCommand command; hca_->poll_command(command); more = true) carry_out(command);
+    for (PacketCommand command; packets_->poll_command(command); more = true) carry_out(command);
     if (must_wait()) break;
     PacketPath path;
-    if (const std::size_t size = hca_->poll_packet(now(), path, packet_)) {
+    if (const std::size_t size = packets_->poll_packet(now(), path, packet_)) {
       send_packet(path, MutBytes(packet_).first(size + icrc_octets));
       more = true;
     }
@@ -47,11 +47,11 @@ void SimHost::carry_out(const PacketCommand& command) {
   Address local = command.local;
   local.port = 0;
   if (const auto error = bind(command, local)) {
-    hca_->handle_bind_failed(now(), command.id, std::make_error_code(*error), local);
+    packets_->handle_bind_failed(now(), command.id, std::make_error_code(*error), local);
     return;
   }
   bound_[command.id] = local;
-  hca_->handle_bound(now(), command.id, local);
+  packets_->handle_bound(now(), command.id, local);
 }
 
 std::optional<std::errc> SimHost::bind(const PacketCommand& command, Address& local) const {
@@ -95,7 +95,7 @@ void SimHost::send_to(std::uint16_t port, const Address& peer, FramePtr frame) {
 }
 
 void SimHost::handle_roce(std::uint16_t port) {
-  if (!hca_ || !nics_[port].usable() || !is_bound(port, in_.local)) {
+  if (packets_ == nullptr || !nics_[port].usable() || !is_bound(port, in_.local)) {
     refuse_datagram(port);
     return;
   }
@@ -106,7 +106,7 @@ void SimHost::handle_roce(std::uint16_t port) {
   path.traffic_class = in_.path.traffic_class;
   path.hop_limit = in_.path.hop_limit;
   neighbours_.confirm(now(), neighbours_.find(port, path.peer));
-  hca_->handle_packet(now(), path, in_.payload);
+  packets_->handle_packet(now(), path, in_.payload);
   stirred_ = true;
 }
 
@@ -120,11 +120,11 @@ void SimHost::refuse_datagram(std::uint16_t port) {
 }
 
 void SimHost::handle_port_closed(std::uint16_t port) {
-  if (!hca_) return;
+  if (packets_ == nullptr) return;
   PacketPath path;
   path.local = nics_[port].addresses.of(in_.local);
   path.peer = peer_of({.peer = in_.refused, .port = port, .kind = in_.local});
-  hca_->handle_unreachable(now(), path, std::make_error_code(std::errc::connection_refused));
+  packets_->handle_unreachable(now(), path, std::make_error_code(std::errc::connection_refused));
   stirred_ = true;
 }
 

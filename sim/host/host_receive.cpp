@@ -205,8 +205,8 @@ void SimHost::ask(const NeighbourAsk& question) {
 // retransmits, and that asks again.
 void SimHost::neighbour_failed(std::uint16_t port, const Address& address) {
   ++counters_.neighbour_failures;
-  if (hca_) {
-    hca_->handle_unreachable(now(), {.peer = address}, std::make_error_code(std::errc::host_unreachable));
+  if (packets_ != nullptr) {
+    packets_->handle_unreachable(now(), {.peer = address}, std::make_error_code(std::errc::host_unreachable));
     stirred_ = true;
   }
   std::vector<StreamId> failed;

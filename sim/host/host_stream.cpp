@@ -183,7 +183,7 @@ void SimHost::write(StreamId stream) {
 }
 
 void SimHost::pump_machine() {
-  if (hca_)
+  if (packets_ != nullptr)
     stirred_ = pump_packets() || stirred_;
   else
     (void)pump(*machine_, *this);

@@ -3,21 +3,27 @@
 and impaired as real captures are, and ones in which one rule is broken once. Prints each seed that failed.
 
     tests/adversary/roce.py --parley build/bin/parley --seeds 1..2000 [--kind planted] [--row ib.msn:low]
+
+With --plugin the Wireshark plugin is asked too, and has to say what check says.
 """
 import argparse
 import collections
 import json
 import multiprocessing
+import os
 import pathlib
 import random
 import subprocess
 import sys
 import tempfile
 
-import roce_broken_data  # noqa: F401: it adds to the rows
-import roce_wire as w
-from roce_broken_cm import ROWS, WARNINGS
-from roce_talk import Talk
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "dissectors")]
+import roce_broken_data  # noqa: E402, F401: it adds to the rows
+import roce_plugin  # noqa: E402
+import roce_wire as w  # noqa: E402
+from roce_broken_cm import ROWS, WARNINGS  # noqa: E402
+from roce_talk import Talk  # noqa: E402
 
 SIDES = ("initiator", "responder")
 QPS = {w.RC: "rc", w.UC: "uc", w.UD: "ud", w.XRC: "xrc"}
@@ -185,6 +191,21 @@ def anonymized(parley, path):
     return shape(check(parley, copy))
 
 
+def plugin_differs(plugin, octets, report, cases, bases):
+    """One tshark for all cases: to start it costs more than to read them."""
+    os.environ["PARLEY_PLUGIN"] = os.path.abspath(plugin)
+    import harness
+    with harness.Tshark(plugin=True) as tshark:
+        shown = roce_plugin.by_plugin(tshark, tshark.file("batch.pcap", octets))
+    beside = [(case, base) for case, base in zip(cases, bases) if case.kind.startswith("beside")]
+    less = {frame for case, base in beside for frame in range(base + 1, base + 1 + len(case.frames))}
+    twice = {frame for case, base in beside for frame in due_frames(case, base)}
+    for words in roce_plugin.differences(report, shown, less, twice):
+        frame = int(words.split("frame ")[1].split(":")[0])
+        case = cases[max(place for place, base in enumerate(bases) if base < frame)]
+        yield f"{case.kind}, seed {case.seed}: {words}", case.kind
+
+
 def host_of(end):
     return end[1:end.index("]")] if end.startswith("[") else end.split(":")[0]
 
@@ -199,7 +220,8 @@ def batch(task):
         for case in cases:
             bases.append(len(frames))
             frames += [(time, packet.octets(), keep) for time, packet, keep in case.frames]
-        path.write_bytes(w.pcap(frames))
+        octets = w.pcap(frames)
+        path.write_bytes(octets)
         report = check(args.parley, path)
         listed = collections.defaultdict(list)
         for connection in report["connections"]:
@@ -213,6 +235,8 @@ def batch(task):
                 if args.keep:
                     (pathlib.Path(args.keep) / f"roce_{case.kind.split()[0]}_{case.seed}.pcap").write_bytes(
                         w.pcap([(time, packet.octets(), keep) for time, packet, keep in case.frames]))
+        if args.plugin:
+            failed += plugin_differs(args.plugin, octets, report, cases, bases)
         if args.anonymize:
             mine, theirs = shape(report), anonymized(args.parley, path)
             wrong = [f"{other} in place of {one}" for one, other in zip(mine, theirs) if one != other]
@@ -228,6 +252,7 @@ def main():
     parser.add_argument("--kind", action="append", choices=MAKE)
     parser.add_argument("--row", choices=ROWS, help="plant this alone")
     parser.add_argument("--anonymize", action="store_true", help="ask of anonymized copies too")
+    parser.add_argument("--plugin", metavar="FILE", help="hold the Wireshark plugin to what check says")
     parser.add_argument("--keep", help="a folder for the captures of what failed")
     parser.add_argument("--jobs", type=int, default=1)
     args = parser.parse_args()

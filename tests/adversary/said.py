@@ -91,7 +91,7 @@ def expert_items(text):
     for line in text.splitlines():
         frame, severities, messages = line.split("\t")
         for severity, message in zip(severities.split("\x01"), messages.split("\x01")):
-            found = re.fullmatch(r"(.*) \[((?:RFC|OFA) [^]]*)\]", message)
+            found = re.fullmatch(r"(.*) \[((?:RFC|OFA|IBA) [^]]*)\]", message)
             if found:  # the plugin's cite their clause, those of Wireshark's own dissectors do not
                 text, rule = found.groups()
                 yield Finding(int(frame), SEVERITIES[int(severity)], rule, text, side_of(text))

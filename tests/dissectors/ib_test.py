@@ -80,8 +80,8 @@ def syndrome_rows():
 
 def odd_rows():
     return [(ib.v2(packet, sport=0), row) for packet, *row in (
-        (ib.cnp(0x118), "CNP", "ib.cnp"), (ib.bth(0x80, 0x118) + bytes(16), "CNP opcode 0x80", "ib.opcode.unknown"),
-        (ib.bth(0x15, 0x11), "RC opcode 0x15", "ib.opcode.unknown"), (ib.bth(0xE3, 0x11), "manufacturer opcode 0xE3", None),
+        (ib.cnp(0x118), "CNP", "ib.cnp"), (ib.bth(0x80, 0x118) + bytes(16), "CNP opcode 0x80", "rule.ib.opcode"),
+        (ib.bth(0x15, 0x11), "RC opcode 0x15", "rule.ib.opcode"), (ib.bth(0xE3, 0x11), "manufacturer opcode 0xE3", None),
         (ib.bth(0x44, 0x11) + bytes(16), "RD opcode 0x44", None))]
 
 
@@ -112,7 +112,7 @@ class Words(Case):
         capture, made = ib.Frames(), {}
         for name, rows in ROWS.items():
             made[name] = [(capture.add(frame), due) for frame, due in rows()]
-        frames = cls("rows").once(capture.octets(), (*HEADERS, *CM, *COLUMNS, "_ws.col.Source", "parley.ibcm.info", "parley.ib.cnp", "parley.ib.opcode.unknown"))
+        frames = cls("rows").once(capture.octets(), (*HEADERS, *CM, *COLUMNS, "_ws.col.Source", "parley.ibcm.info", "parley.ib.cnp", "parley.rule.ib.opcode"))
         cls.made = {name: [({field.removeprefix("parley."): values[0] for field, values in frames[frame].items()}, due) for frame, due in rows]
                     for name, rows in made.items()}
 
@@ -190,7 +190,7 @@ class Words(Case):
 
     def test_congestion_notifications_and_unknown_opcodes(self):
         for one, (name, remark) in self.rows("odd"):
-            self.assertEqual((one["ib.operation"], {"ib.cnp", "ib.opcode.unknown"} & set(one)), (name, {remark} - {None}))
+            self.assertEqual((one["ib.operation"], {"ib.cnp", "rule.ib.opcode"} & set(one)), (name, {remark} - {None}))
         first = self.rows("odd", "ib.becn", "_ws.col.Info")[0][0]
         self.assertEqual(first, ("1", "CNP QP=0x000118"))
 
@@ -327,10 +327,13 @@ class Beside(Case):
         short = ib.cm(ib.RTU, local_comm_id=1)
         capture, words = ib.Frames(), []
         for packet, severity, text in (
-                (ib.bth(0x0C, 0x11) + bytes(8), ERROR, "The packet of 24 octets is too short for its headers, pad and ICRC"),
-                (ib.bth(0x04, 0x11, pad=3), ERROR, "The packet of 16 octets is too short for its headers, pad and ICRC"),
+                (ib.bth(0x0C, 0x11) + bytes(8), ERROR, "the sender sent a packet that cannot be read: frame 1, octet 42: "
+                 "RC RDMA READ Request: it ends before its headers do [IBA §9.2]"),
+                (ib.bth(0x04, 0x11, pad=3), ERROR, "the sender sent a packet that cannot be read: frame 2, octet 42: "
+                 "RC SEND Only: the BTH counts 3 octets of pad; 0 are left [IBA §9.2]"),
                 (short[:120], ERROR, "A MAD of 100 octets; it has to have 256"),
-                (ib.cm(ib.RTU, class_version=1), WARNING, "Class version 1 of the CM; only 2 is known"),
+                (ib.cm(ib.RTU, class_version=1), ERROR, "the sender's RTU is in a MAD of base version 1, class version 1, method 3 and "
+                 "status 0; 1, 2, 3 and 0 are due [IBA §13.4.2]"),
                 (ib.cm(0x1B, octets=bytes(232)), WARNING, "Attribute 0x001b is no message of the CM"),
                 (ib.cm(ib.REJ, reason=8), NOTE, "Rejected, reason 8: invalid service ID: nobody listens there"),
                 (ib.cm(ib.SIDR_REP, sidr_status=2), NOTE, "Refused, status 2: rejected by the service"),
@@ -351,7 +354,7 @@ class Beside(Case):
             frame = ib.v2(packet)
             for size in range(34, len(frame)):
                 capture.add(frame, captured=size)
-        frames = self.once(capture.octets(), ("parley.ib.icrc.status", "parley.ib.icrc.bad", "parley.ib.short", "parley.ibcm.short", "parley.ib.psn"))
+        frames = self.once(capture.octets(), ("parley.ib.icrc.status", "parley.ib.icrc.bad", "parley.rule.ib.malformed", "parley.ibcm.short", "parley.ib.psn"))
         self.assertEqual({field for layers in frames.values() for field in layers}, {"parley.ib.psn"})
 
     def test_every_filter_of_the_guide_finds_something(self):

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "replay/player.hpp"
+#include "replay/roce/roce_player.hpp"
 #include "tests/fuzz/draw.hpp"
 
 namespace parley::fuzz {
@@ -133,6 +134,48 @@ class Duel {
   Instant now_{1s};
 };
 
+/// A RoCE connection, against octets of a peer that answers with its own packets, or with the recorded ones.
+void play_roce(std::uint8_t flags, ConstBytes live, ConstBytes file, const replay::Contents& contents,
+               std::size_t number) {
+  const replay::RoceRecording recording = replay::read_roce_recording(file, contents, number);
+  const Side side = (flags & 8) != 0 ? Side::responder : Side::initiator;
+  if (!replay::why_not_playable(recording, side).empty()) return;
+  replay::PlayOptions options;
+  options.keep_going = (flags & 1) != 0;
+  if ((flags & 4) != 0) options.speed_of = 0;
+  const Address peer = *Address::parse("192.0.2.1:7471");
+  replay::RocePlayer player(recording, side, options, {peer, 1});
+  Instant now{1s};
+  player.start(now);
+  tester::PacketPeer& machine = player.machine();
+  std::size_t next = 0;
+  Bytes room(PacketMachine::packet_max + 4);
+  for (std::size_t turns = 0; turns < 200'000 && !player.done(); ++turns) {
+    for (PacketCommand command; machine.poll_command(command);) machine.handle_bound(now, command.id, peer);
+    PacketPath path;
+    while (machine.poll_packet(now, path, room) > 0) {
+    }
+    now += 10us;
+    const PacketPath from{.local = peer, .peer = peer};
+    while (next < recording.steps.size() && recording.steps[next].from == side) ++next;
+    if ((flags & 16) != 0 && !live.empty()) {
+      const std::size_t n = std::min<std::size_t>(live.size(), 64);
+      machine.handle_packet(now, from, live.first(n));
+      live = live.subspan(n);
+    } else if (next < recording.steps.size()) {
+      machine.handle_packet(now, from, recording.steps[next++].octets);
+    } else {
+      PARLEY_ASSERT(machine.next_deadline() != never || player.done());
+      now = std::max(now, machine.next_deadline());
+      machine.handle_deadline(now);
+      // A responder waits for its peer for ever.
+      if (!player.started()) return;
+    }
+  }
+  PARLEY_ASSERT(player.done());
+  PARLEY_ASSERT(player.result().log.size() <= replay::PlayResult::log_max);
+}
+
 void play(Draw& draw) {
   const std::uint8_t flags = draw.u8();
   const Chunks chunks(draw.u8());
@@ -142,6 +185,10 @@ void play(Draw& draw) {
   constexpr std::size_t connections_max = 4;
   const std::size_t all = contents.report.connections.size();
   for (std::size_t number = 1; number <= std::min(all, connections_max); ++number) {
+    if (contents.report.connections[number - 1].ib != nullptr) {
+      play_roce(flags, live, file, contents, number);
+      continue;
+    }
     const replay::Recording recording = replay::read_recording(file, contents, number);
     replay::PlayOptions options;
     options.keep_going = (flags & 1) != 0;

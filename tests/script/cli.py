@@ -153,5 +153,11 @@ class CliTest(unittest.TestCase):
         return finished
 
 
+def address(n):
+    """On loopback, of this process, so that nobody else has the port there; n is 1 to 5."""
+    pid = os.getpid()
+    return f"127.{128 + (n << 4 | pid >> 16 & 15)}.{pid >> 8 & 255}.{pid & 255}"
+
+
 def main():
     unittest.main(verbosity=2)

@@ -4,7 +4,7 @@ import os
 import socket
 import struct
 
-from cli import SOURCE_DIR, CliTest, main, run
+from cli import SOURCE_DIR, CliTest, address, main, run
 
 CAPTURES = os.path.join(SOURCE_DIR, "tests", "captures", "iwarp")
 RPING = os.path.join(CAPTURES, "siw_v2_crc.pcap")
@@ -28,6 +28,61 @@ class Replay(CliTest):
         summary = finished.event("summary")
         self.assertEqual(summary["verdict"], result, str(finished))
         return summary
+
+
+class OverRoce(Replay):
+    """Packets of UDP port 4791 on loopback."""
+
+    def recorded(self, here):
+        path = self.path("recorded.pcapng")
+        server = self.start("rping", "-s", "-a", here, "-p", 7174, "-C", 2, "--roce")
+        server.wait_for("listening")
+        self.ok(run("rping", "-c", "-a", here, "-p", 7174, "-C", 2, "-S", 3000, "-V", "--roce", "--pcapng", path))
+        self.ok(server.finish())
+        return path
+
+    def test_both_sides_of_a_recording_find_the_same_peer(self):
+        """Sends, Reads and Writes; R_Keys, addresses and all numbers are those of another day."""
+        here = address(1)
+        path = self.recorded(here)
+        server = self.start("rping", "-s", "-a", here, "-p", 7174, "-C", 2, "--roce")
+        server.wait_for("listening")
+        again = self.path("again.pcapng")
+        done = run("replay", path, "--role", "initiator", "--against", f"{here}:7174", "--json", "--pcapng", again)
+        summary = self.summary(done, 0, "same")
+        self.assertEqual(summary["steps_played"], summary["steps"])
+        self.assertEqual(summary["answers_compared"], summary["answers"])
+        self.assertEqual(done.event("replay")["protocol"], "ibcm")
+        self.ok(server.finish())
+        check = run("pcap", "check", again)
+        self.assertEqual(check.code, 0, str(check))
+
+        player = self.start("replay", path, "--role", "responder", "--listen", f"{here}:7174", "--wait", "30s")
+        player.wait_for("listening")
+        self.ok(run("rping", "-c", "-a", here, "-p", 7174, "-C", 2, "-S", 3000, "-V", "--roce"))
+        self.summary(player.finish(), 0, "same")
+        self.summary(run("replay", path, "--role", "responder", "--against", "sim:parley", "--json"), 0, "same")
+
+    def test_a_peer_that_answers_otherwise_is_found(self):
+        here = address(2)
+        path = self.recorded(here)
+        player = self.start("replay", path, "--role", "responder", "--listen", f"{here}:7174", "--wait", "30s")
+        player.wait_for("listening")
+        run("rping", "-c", "-a", here, "-p", 7174, "-C", 2, "-S", 2000, "-V", "--roce")
+        done = player.finish()
+        self.summary(done, 1, "different")
+        difference = done.event("difference")
+        self.assertIn("the payload differs", difference["text"])
+        self.assertGreater(difference["recorded"]["frame"], 3)
+
+    def test_nobody_is_there(self):
+        path = os.path.join(SOURCE_DIR, "tests", "captures", "roce", "rxe61_cm.pcap")
+        done = run("replay", path, "-n", 5, "--role", "responder", "--listen", f"{address(3)}:9012", "--wait", "300ms")
+        self.assertEqual(done.code, 3, str(done))
+        self.assertIn("nobody connected", done.err)
+        done = run("replay", path, "-n", 5, "--role", "initiator", "--against", "sim:siw")
+        self.assertEqual(done.code, 2, str(done))
+        self.assertIn("quirk of MPA", done.err)
 
 
 class OverSockets(Replay):

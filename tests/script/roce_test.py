@@ -2,13 +2,7 @@
 """RoCEv2 over this machine's loopback: the commands that take --roce, each in a process of its own."""
 import os
 
-from cli import CliTest, main, run
-
-
-def address(n):
-    """Of this process, so that nobody else has the port there; n is 1 to 5."""
-    pid = os.getpid()
-    return f"127.{128 + (n << 4 | pid >> 16 & 15)}.{pid >> 8 & 255}.{pid & 255}"
+from cli import CliTest, address, main, run
 
 
 class Roce(CliTest):

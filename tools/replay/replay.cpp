@@ -6,12 +6,14 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <random>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/text.hpp"
 #include "drivers/asio/machine_loop.hpp"
+#include "drivers/asio/packet_loop.hpp"
 #include "mpa/quirks.hpp"
 #include "replay/machine.hpp"
 #include "tools/command.hpp"
@@ -140,18 +142,85 @@ Played play_live(const Job& job, const replay::Recording& recording, Output& out
   return played;
 }
 
-Played play_simulated(const Job& job, const replay::Recording& recording, Output& out) {
-  auto result =
-      replay_in_simulator(recording, job.run.side, {.play = job.play, .quirk = *job.quirk, .pcapng = job.args.pcapng});
+/// The same of RoCE.
+Played play_live(const Job& job, const replay::RoceRecording& recording, Output& out) {
+  const auto cannot = [&out](Exit exit, const std::string& why) { return Played{out.error(exit, why), {}}; };
+  std::random_device entropy;  // a peer remembers the numbers of a run before this one
+  replay::RocePlayer player(recording, job.run.side, job.play, {job.where, std::uint64_t{entropy()} << 32 | entropy()});
+  auto loop = asio_driver::PacketLoop::open(player.machine());
+  if (!loop) return cannot(Exit::environment, "no sockets: " + loop.error().message());
+  std::unique_ptr<CaptureWriter> capture;
+  if (!job.args.pcapng.empty()) {
+    auto made = CaptureWriter::create(job.args.pcapng);
+    if (!made) return cannot(made.error().exit, made.error().text);
+    capture = std::move(*made);
+    (*loop)->set_tap([&capture](const PacketTapRecord& record) { capture->add(record); });
+  }
+  player.start((*loop)->now());
+  const Instant give_up = job.args.wait == Duration{} ? never : (*loop)->now() + job.args.wait;
+  bool told = false;
+  while (!player.done() && !StopSignals::requested()) {
+    (void)(*loop)->run_once(std::chrono::milliseconds(100));
+    if (job.listen && player.local() && !std::exchange(told, true)) {
+      out.text(fmt::format("listening on {}", job.where.to_string()));
+      out.object({{"event", "listening"}, {"local", job.where.to_string()}, {"port", job.where.port}});
+    }
+    if (!player.started() && (*loop)->now() >= give_up) break;
+  }
+  for (int i = 0; i < 10; ++i) (void)(*loop)->run_once(std::chrono::milliseconds(5));  // the last packets leave
+  if (capture)
+    if (const auto written = capture->finish(); !written) return cannot(written.error().exit, written.error().text);
+  if (!player.failed().empty())
+    return cannot(Exit::environment, fmt::format("cannot {} {}: {}", job.listen ? "listen on" : "reach",
+                                                 job.where.to_string(), player.failed()));
+  if (!player.started())
+    return cannot(Exit::environment, StopSignals::requested()
+                                         ? "ended before anybody connected"
+                                         : "nobody connected within " + duration_text(job.args.wait));
+  const bool ended = !player.done();
+  if (ended) player.fail("ended by a signal before the recording was over");
+  Played played = print_result(out, job.run, player.result());
+  if (ended) played.exit = code(Exit::environment);
+  return played;
+}
+
+Or<ReplaySimResult> simulate(const Job& job, const replay::Recording& recording) {
+  return replay_in_simulator(recording, job.run.side,
+                             {.play = job.play, .quirk = *job.quirk, .pcapng = job.args.pcapng});
+}
+
+Or<ReplaySimResult> simulate(const Job& job, const replay::RoceRecording& recording) {
+  if (!job.quirk->empty())
+    return complain(Exit::usage, fmt::format("sim:{} plays a quirk of MPA; against RoCE use sim:parley", *job.quirk));
+  return replay_in_simulator(recording, job.run.side, job.play, job.args.pcapng);
+}
+
+template <class R>
+Played play_simulated(const Job& job, const R& recording, Output& out) {
+  auto result = simulate(job, recording);
   if (!result) return {out.error(result.error().exit, result.error().text), {}};
   ReplayRun run = job.run;
   run.events = std::move(result->events);
   return print_result(out, run, result->played);
 }
 
-Played play(const Job& job, const replay::Recording& recording, Output& out) {
+template <class R>
+Played play(const Job& job, const R& recording, Output& out) {
   print_begin(out, job.run, recording);
   return job.quirk ? play_simulated(job, recording, out) : play_live(job, recording, out);
+}
+
+/// What keeps a connection from being played, or what became of it.
+tl::expected<Played, std::string> play(const Job& job, ConstBytes file, const replay::Contents& contents,
+                                       std::size_t number, Output& out) {
+  const auto begin = [&](const auto& recording) -> tl::expected<Played, std::string> {
+    if (std::string why = why_not_playable(recording, job.run.side); !why.empty())
+      return tl::unexpected(std::move(why));
+    return play(job, recording, out);
+  };
+  const capture::ConnectionReport& c = contents.report.connections[number - 1];
+  if (c.ib != nullptr) return begin(replay::read_roce_recording(file, contents, number));
+  return begin(replay::read_recording(file, contents, number));
 }
 
 /// Every connection of the file in turn. One that the recording does not hold well enough is said and not counted; a
@@ -163,21 +232,16 @@ int play_all(const Job& job, ConstBytes file, Output& out) {
   ReplayTotal total;
   for (std::size_t number = 1; number <= all && !StopSignals::requested(); ++number) {
     const capture::ConnectionReport& c = contents.report.connections[number - 1];
-    std::string why = replay::set_up_captured(c) ? "" : "its handshake was not captured";
-    std::optional<replay::Recording> recording;
-    if (why.empty()) {
-      recording = replay::read_recording(file, contents, number);
-      why = why_not_playable(*recording, job.run.side);
-    }
-    if (!why.empty()) {
-      print_not_played(out, job.run, c, number, all, why);
+    tl::expected<Played, std::string> played = tl::unexpected(std::string("its handshake was not captured"));
+    if (replay::set_up_captured(c)) played = play(job, file, contents, number, out);
+    if (!played) {
+      print_not_played(out, job.run, c, number, all, played.error());
       total.not_played.push_back(number);
       continue;
     }
-    const Played played = play(job, *recording, out);
     out.text("");
-    total.add(number, played);
-    if (!job.quirk && played.exit == code(Exit::environment)) break;
+    total.add(number, *played);
+    if (!job.quirk && played->exit == code(Exit::environment)) break;
   }
   return print_total(out, total, all, job.run);
 }
@@ -270,11 +334,12 @@ int run_replay(const ReplayArgs& args, Output& out) {
   print_provenance(out, job->run.provenance);
   const StopSignals signals;
   if (args.connection == "all") return play_all(*job, *file, out);
-  const auto recording = replay::read_recording(*file, *number);
-  if (!recording) return out.error(Exit::environment, fmt::format("{}: {}", args.file, recording.error()));
-  if (const std::string why = why_not_playable(*recording, job->run.side); !why.empty())
-    return out.error(Exit::environment, fmt::format("{}: {}", args.file, why));
-  return play(*job, *recording, out).exit;
+  const replay::Contents contents = replay::list_connections(*file);
+  const auto chosen = replay::choose_connection(contents, *number);
+  if (!chosen) return out.error(Exit::environment, fmt::format("{}: {}", args.file, chosen.error()));
+  const auto played = play(*job, *file, contents, *chosen, out);
+  if (!played) return out.error(Exit::environment, fmt::format("{}: {}", args.file, played.error()));
+  return played->exit;
 }
 
 }  // namespace
@@ -289,7 +354,7 @@ void register_replay(Command app, Context& context) {
              "same playing one of 'parley quirks'");
   sub.option("--listen", args->listen, "ADDRESS:PORT to wait for a live initiator; port 0: any free one, printed");
   sub.option("-n,--connection", args->connection,
-             "The n-th MPA connection of the file, if it has several; all: one after the other")
+             "The n-th connection of the file, if it has several; all: one after the other")
       .type("N|all");
   sub.option("--ignore", args->ignore,
              fmt::format("Report differences in these fields without counting them: {}",
@@ -301,7 +366,7 @@ void register_replay(Command app, Context& context) {
   add_duration(sub, "--wait", args->wait, "With --listen: how long to wait for the connection (0: for ever)");
   sub.flag("--keep-going", args->keep_going, "Play on after a difference; the first one is reported all the same");
   sub.option("--pcapng", args->pcapng, "Write the live exchange to this file").type("FILE");
-  sub.flag("--list", args->list, "List the MPA connections of the file, and play nothing");
+  sub.flag("--list", args->list, "List the connections of the file, of MPA and RoCE, and play nothing");
   sub.flag("-v,--verbose", args->verbose, "Show every step and every answer");
   add_json_flag(sub, context);
   sub.footer(

@@ -45,6 +45,9 @@ Json side_json(const std::optional<Evidence>& e) {
   return out;
 }
 
+const char* transport_of(const capture::ConnectionReport& c) { return c.ib != nullptr ? "roce" : "iwarp"; }
+const char* protocol_of(const capture::ConnectionReport& c) { return c.ib != nullptr ? "ibcm" : "mpa"; }
+
 std::string result_word(const replay::PlayResult& r) {
   if (r.difference) return "different";
   return r.compared > 0 ? "same" : "nothing compared";
@@ -57,16 +60,17 @@ void print_contents(Output& out, const std::string& file, const replay::Contents
   for (const auto& c : contents.report.connections) {
     ++number;
     const bool playable = replay::set_up_captured(c);
-    out.text(fmt::format("{}: {} > {}, frames {} to {}, {}{}{}", number, c.initiator.to_string(),
-                         c.responder.to_string(), c.first_frame, c.last_frame, capture::to_string(c.outcome),
-                         playable ? "" : ": cannot be played", c.end.empty() ? "" : ", " + c.end));
+    out.text(fmt::format("{}: {} > {}, frames {} to {}, {}{}{}", number, c.end_text(capture::Side::initiator),
+                         c.end_text(capture::Side::responder), c.first_frame, c.last_frame,
+                         capture::to_string(c.outcome), playable ? "" : ": cannot be played",
+                         c.end.empty() ? "" : ", " + c.end));
     out.object({{"event", "connection"},
                 {"file", file},
                 {"connection", number},
-                {"transport", "iwarp"},
-                {"protocol", "mpa"},
-                {"initiator", c.initiator.to_string()},
-                {"responder", c.responder.to_string()},
+                {"transport", transport_of(c)},
+                {"protocol", protocol_of(c)},
+                {"initiator", c.end_text(capture::Side::initiator)},
+                {"responder", c.end_text(capture::Side::responder)},
                 {"first_frame", c.first_frame},
                 {"last_frame", c.last_frame},
                 {"outcome", json_word(capture::to_string(c.outcome))},
@@ -74,34 +78,71 @@ void print_contents(Output& out, const std::string& file, const replay::Contents
   }
 }
 
-void print_begin(Output& out, const ReplayRun& run, const replay::Recording& recording) {
-  const auto& own = recording.side(run.side);
-  const auto& other = recording.side(capture::other(run.side));
-  out.text(fmt::format("{}: connection {} of {}, {} > {}", run.file, recording.connection, recording.connections,
-                       recording.report.initiator.to_string(), recording.report.responder.to_string()));
+namespace {
+
+/// What there is to say of a recording before it is played.
+struct Head {
+  std::size_t connection = 0, connections = 0;
+  const capture::ConnectionReport& report;
+  std::size_t steps = 0, answers = 0;
+  bool other_seen = true;
+  const std::vector<std::string>&notes, &lacks;
+};
+
+void print_head(Output& out, const ReplayRun& run, const Head& head) {
+  const std::string initiator = head.report.end_text(capture::Side::initiator);
+  const std::string responder = head.report.end_text(capture::Side::responder);
+  out.text(fmt::format("{}: connection {} of {}, {} > {}", run.file, head.connection, head.connections, initiator,
+                       responder));
   out.text(fmt::format("playing the {} against {}: {} steps, {} answers to compare", capture::to_string(run.side),
-                       run.against, own.steps.size(), other.items.size()));
-  if (!other.seen)
+                       run.against, head.steps, head.answers));
+  if (!head.other_seen)
     out.text(fmt::format("  nothing of the {} is in the recording: its answers are shown, not compared",
                          capture::to_string(capture::other(run.side))));
-  for (const std::string& note : recording.notes) out.text("  " + note);
-  if (!recording.lacks.empty()) out.text(fmt::format("  not in the recording: {}", fmt::join(recording.lacks, ", ")));
-  out.object(
-      {{"event", "replay"},
-       {"file", run.file},
-       {"connection", recording.connection},
-       {"connection_count", recording.connections},
-       {"transport", "iwarp"},
-       {"protocol", "mpa"},
-       {"role", capture::to_string(run.side)},
-       {"against", run.against},
-       {"recorded",
-        {{"initiator", recording.report.initiator.to_string()}, {"responder", recording.report.responder.to_string()}}},
-       {"steps", own.steps.size()},
-       {"answers", other.items.size()},
-       {"other_side_seen", other.seen},
-       {"lacks", recording.lacks},
-       {"notes", recording.notes}});
+  for (const std::string& note : head.notes) out.text("  " + note);
+  if (!head.lacks.empty()) out.text(fmt::format("  not in the recording: {}", fmt::join(head.lacks, ", ")));
+  out.object({{"event", "replay"},
+              {"file", run.file},
+              {"connection", head.connection},
+              {"connection_count", head.connections},
+              {"transport", transport_of(head.report)},
+              {"protocol", protocol_of(head.report)},
+              {"role", capture::to_string(run.side)},
+              {"against", run.against},
+              {"recorded", {{"initiator", initiator}, {"responder", responder}}},
+              {"steps", head.steps},
+              {"answers", head.answers},
+              {"other_side_seen", head.other_seen},
+              {"lacks", head.lacks},
+              {"notes", head.notes}});
+}
+
+}  // namespace
+
+void print_begin(Output& out, const ReplayRun& run, const replay::Recording& recording) {
+  const auto& other = recording.side(capture::other(run.side));
+  print_head(out, run,
+             {.connection = recording.connection,
+              .connections = recording.connections,
+              .report = recording.report,
+              .steps = recording.side(run.side).steps.size(),
+              .answers = other.items.size(),
+              .other_seen = other.seen,
+              .notes = recording.notes,
+              .lacks = recording.lacks});
+}
+
+void print_begin(Output& out, const ReplayRun& run, const replay::RoceRecording& recording) {
+  const std::size_t answers = recording.count(capture::other(run.side));
+  print_head(out, run,
+             {.connection = recording.connection,
+              .connections = recording.connections,
+              .report = recording.report,
+              .steps = recording.count(run.side),
+              .answers = answers,
+              .other_seen = answers > 0,
+              .notes = recording.notes,
+              .lacks = recording.lacks});
 }
 
 Played print_result(Output& out, const ReplayRun& run, const replay::PlayResult& r) {
@@ -174,7 +215,8 @@ void ReplayTotal::add(std::size_t number, const Played& played) {
 void print_not_played(Output& out, const ReplayRun& run, const capture::ConnectionReport& connection,
                       std::size_t number, std::size_t all, const std::string& why) {
   out.text(fmt::format("{}: connection {} of {}, {} > {}\nnot played: {}\n", run.file, number, all,
-                       connection.initiator.to_string(), connection.responder.to_string(), why));
+                       connection.end_text(capture::Side::initiator), connection.end_text(capture::Side::responder),
+                       why));
   out.object({{"event", "not_played"}, {"file", run.file}, {"connection", number}, {"text", why}});
 }
 

@@ -6,6 +6,7 @@
 
 #include "draw/provenance.hpp"
 #include "replay/player.hpp"
+#include "replay/roce/roce_recording.hpp"
 #include "tools/options.hpp"
 
 namespace parley::tools {
@@ -19,10 +20,11 @@ struct ReplayRun {
   draw::Provenance provenance{};
 };
 
-/// The MPA connections of a file, for --list.
+/// The connections of a file, for --list.
 void print_contents(Output& out, const std::string& file, const replay::Contents& contents);
 /// Before the run: what is played, and what is known of the recording.
 void print_begin(Output& out, const ReplayRun& run, const replay::Recording& recording);
+void print_begin(Output& out, const ReplayRun& run, const replay::RoceRecording& recording);
 /// What became of one connection.
 struct Played {
   int exit = 0;

@@ -3,9 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+#include <optional>
+
 #include "replay/machine.hpp"
 #include "sim/record/record.hpp"
 #include "tools/replay/replay_mirror.hpp"
+#include "tools/replay/roce_mirror.hpp"
 #include "tools/sim/sim_files.hpp"
 #include "tools/version.hpp"
 
@@ -14,6 +18,40 @@ namespace parley::tools {
 namespace {
 constexpr std::uint16_t port = 7471;
 constexpr Duration limit = std::chrono::hours(24);  // of virtual time: no recording that can be played is longer
+
+/// Two hosts and a cable; what goes over it is written to the file, if there is one.
+class Bench {
+ public:
+  Bench(OutputFile* file, const sim::HostOptions& replayer, const sim::HostOptions& live) : file_(file) {
+    replayer_ = *world_.add_host("replay", replayer);
+    live_ = *world_.add_host("parley", live);
+    constexpr std::uint16_t jumbo = 9000;  // a path MTU of 4096 octets has room
+    (void)world_.add_link(replayer_->id(), live_->id(), {.mtu = roce(live) ? jumbo : sim::LinkOptions{}.mtu});
+  }
+  static bool roce(const sim::HostOptions& host) { return host.engine == sim::NicEngine::roce; }
+  sim::Host& replayer() { return *replayer_; }
+  sim::Host& live() { return *live_; }
+  void run(const std::function<bool()>& over) {
+    if (file_ != nullptr) {
+      tap_.emplace(sim::RecordInfo{application_text(), "parley replay", 1},
+                   [this](ConstBytes octets) { return file_->write(octets); });
+      tap_->begin(world_);
+      world_.set_tap(&*tap_);
+    }
+    (void)world_.run_until(over, limit);
+    world_.run_for(std::chrono::seconds(1));
+    if (tap_) tap_->finish(nullptr);
+  }
+
+ private:
+  OutputFile* file_;
+  sim::World world_{1};
+  sim::Host *replayer_ = nullptr, *live_ = nullptr;
+  std::optional<sim::PcapngTap> tap_;
+};
+
+constexpr const char* stuck = "nothing is left to happen, and the recording is not over";
+
 }  // namespace
 
 Or<ReplaySimResult> replay_in_simulator(const replay::Recording& recording, capture::Side side,
@@ -27,37 +65,69 @@ Or<ReplaySimResult> replay_in_simulator(const replay::Recording& recording, capt
   if (const auto ready = mirror.prepare(); !ready) return tl::unexpected(ready.error());
   const bool listens = side == capture::Side::responder;
   std::optional<replay::PlayerMachine> machine;
-  std::optional<sim::PcapngTap> tap;
   ReplaySimResult out;
   {
-    sim::World world(1);
-    sim::Host* replayer = *world.add_host("replay");
-    sim::Host* live = *world.add_host("parley");
-    (void)world.add_link(replayer->id(), live->id());
+    Bench bench(file->get(), {}, {});
     const auto with_port = [](Address a) { return a.port = port, a; };
-    machine.emplace(player, listens ? Address::any(Address::Family::v4, port) : with_port(live->address()), listens);
-    replayer->set_machine(&*machine);
-    live->set_app(&mirror);
+    machine.emplace(player, listens ? Address::any(Address::Family::v4, port) : with_port(bench.live().address()),
+                    listens);
+    bench.replayer().set_machine(&*machine);
+    bench.live().set_app(&mirror);
     if (listens)
-      mirror.connect_to(with_port(replayer->address()));
+      mirror.connect_to(with_port(bench.replayer().address()));
     else
       mirror.listen_at(port);
-    if (*file) {
-      tap.emplace(sim::RecordInfo{application_text(), "parley replay", 1},
-                  [&](ConstBytes octets) { return (*file)->write(octets); });
-      tap->begin(world);
-      world.set_tap(&*tap);
-    }
-    (void)world.run_until([&] { return machine->over(); }, limit);
-    world.run_for(std::chrono::seconds(1));
-    if (!player.done()) player.fail("nothing is left to happen, and the recording is not over");
+    bench.run([&] { return machine->over(); });
+    if (!player.done()) player.fail(stuck);
     out.events = mirror.events();
-    if (tap) tap->finish(nullptr);
     mirror.let_go();
   }
   if (*file)
     if (const auto written = (*file)->finish(); !written) return tl::unexpected(written.error());
   out.played = player.result();
+  return out;
+}
+
+Or<ReplaySimResult> replay_in_simulator(const replay::RoceRecording& recording, capture::Side side,
+                                        const replay::PlayOptions& options, const std::string& pcapng,
+                                        const replay::RoceRecording* program) {
+  auto file = open_output(pcapng);
+  if (!file) return tl::unexpected(file.error());
+  const bool listens = side == capture::Side::responder;
+  const bool v6 = recording.report.initiator.family == Address::Family::v6;
+  const Address::Family family = v6 ? Address::Family::v6 : Address::Family::v4;
+  ReplaySimResult out;
+  // The player is told the address of the host that is made for its peer.
+  replay::RoceTarget target;
+  std::optional<replay::RocePlayer> player;
+  const replay::RoceRecording& wanted = program != nullptr ? *program : recording;
+  RoceMirror plan(wanted, capture::other(side));
+  if (const auto ready = plan.prepare(); !ready) return tl::unexpected(ready.error());
+  {
+    sim::HostOptions live;
+    live.engine = sim::NicEngine::roce;
+    live.hca = plan.hca();
+    Bench bench(file->get(), {.engine = sim::NicEngine::roce}, live);
+    target.where = listens ? Address::any(family, plan.port()) : bench.live().address(family);
+    target.where.port = plan.port();
+    player.emplace(recording, side, options, target);
+    plan.play_against(*player);
+    bench.replayer().set_machine(&player->machine());
+    bench.live().set_app(&plan);
+    if (listens) {
+      Address to = bench.replayer().address(family);
+      to.port = plan.port();
+      plan.connect_to(to);
+    }
+    player->start(Instant{});
+    bench.run([&] { return player->done(); });
+    if (!player->done()) player->fail(stuck);
+    out.events = plan.events();
+    plan.let_go();
+  }
+  if (*file)
+    if (const auto written = (*file)->finish(); !written) return tl::unexpected(written.error());
+  out.played = player->result();
   return out;
 }
 

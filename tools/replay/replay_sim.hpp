@@ -4,6 +4,7 @@
 #include <string>
 
 #include "replay/player.hpp"
+#include "replay/roce/roce_player.hpp"
 #include "tools/options.hpp"
 
 namespace parley::tools {
@@ -23,5 +24,10 @@ struct ReplaySimResult {
 /// Plays `side`; Parley's stack stands in for the other. Errors: environment.
 Or<ReplaySimResult> replay_in_simulator(const replay::Recording& recording, capture::Side side,
                                         const ReplaySimOptions& options);
+
+/// The same over RoCE. `program`: what Parley's side does, if not what is compared with; null: that.
+Or<ReplaySimResult> replay_in_simulator(const replay::RoceRecording& recording, capture::Side side,
+                                        const replay::PlayOptions& options, const std::string& pcapng,
+                                        const replay::RoceRecording* program = nullptr);
 
 }  // namespace parley::tools

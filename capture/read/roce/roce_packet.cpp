@@ -26,6 +26,10 @@ bool is_fragment(std::uint16_t ethertype, ConstBytes network) {
 
 }  // namespace
 
+std::string icrc_text(std::uint32_t icrc) {
+  return fmt::format("{:02x}{:02x}{:02x}{:02x}", icrc & 0xFF, icrc >> 8 & 0xFF, icrc >> 16 & 0xFF, icrc >> 24);
+}
+
 std::size_t RocePacket::headers_size() const {
   return PARLEY_IB_BTH_LEN + wire::ib::size_of_headers(wire::ib::rule_of(packet.bth.opcode).headers);
 }

@@ -34,6 +34,9 @@ struct RocePacket {
   wire::ib::Service service() const { return wire::ib::service_of(packet.bth.opcode); }
 };
 
+/// Eight digits, in the order of the octets on the wire: the least significant one first (IBA §7.8.1).
+std::string icrc_text(std::uint32_t icrc);
+
 /// Reads packet after packet: of one that is cut it makes a whole one, which the next call overwrites.
 class RoceReader {
  public:

@@ -197,9 +197,9 @@ void RoceConnection::data(Side from, const RocePacket& p) {
   if (p.icrc_wrong()) {
     ++icrc_wrong_;
     // IBA §7.8.1: nothing of it counts.
-    findings_.tell(
-        IbRule::ib_icrc, p.frame, from,
-        fmt::format("'s {} has the ICRC {:08x}; its octets give {:08x}", opcode, p.packet.icrc, *p.icrc_due));
+    findings_.tell(IbRule::ib_icrc, p.frame, from,
+                   fmt::format("'s {} has the ICRC {}; its octets give {}", opcode, icrc_text(p.packet.icrc),
+                               icrc_text(*p.icrc_due)));
     draw(from, p, LadderEvent::Kind::fpdu, opcode + ", ICRC wrong", opcode.size());
     return;
   }
@@ -211,8 +211,10 @@ void RoceConnection::data(Side from, const RocePacket& p) {
   check_by_itself(from, p);
   const wire::ib::OpcodeRule rule = wire::ib::rule_of(p.packet.bth.opcode);
   if (!rule.assigned) {
-    findings_.tell(IbRule::ib_opcode, p.frame, from,
-                   fmt::format(" sent opcode 0x{:02x}, which is not assigned", p.packet.bth.opcode));
+    // IBA §9.2.1: those of RD and of manufacturers are, but nothing more is known of them.
+    if (p.service() != Service::rd && p.service() != Service::manufacturer)
+      findings_.tell(IbRule::ib_opcode, p.frame, from,
+                     fmt::format(" sent opcode 0x{:02x}, which is not assigned", p.packet.bth.opcode));
     draw(from, p, LadderEvent::Kind::fpdu, opcode, 0);
     return;
   }

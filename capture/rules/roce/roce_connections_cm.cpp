@@ -72,7 +72,8 @@ void RoceConnections::cm(const RocePacket& p, CmSeen& m, const wire::ib::MadHead
   const std::string_view name = to_string(m.message.type());
   if (p.icrc_wrong()) {
     c.cm_condemned(place.side, p, IbRule::ib_icrc,
-                   fmt::format("'s {} has the ICRC {:08x}; its octets give {:08x}", name, p.packet.icrc, *p.icrc_due));
+                   fmt::format("'s {} has the ICRC {}; its octets give {}", name, icrc_text(p.packet.icrc),
+                               icrc_text(*p.icrc_due)));
     return;
   }
   if (header.base_version != PARLEY_IB_MAD_BASE_VERSION || header.class_version != PARLEY_IB_CLASS_CM_VERSION ||

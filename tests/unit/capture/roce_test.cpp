@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // RoCE connections in captures: what is told of them, and what is never claimed. Each rule broken, in many conversations:
 // tests/adversary/roce.py; what Linux says: RoceGolden.
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -259,6 +260,33 @@ TEST(CaptureRoce, DamagedPacketCountsForNothingElse) {
   p.icrc = 1;
   t.put(0, p);
   EXPECT_EQ(keys_of(test::analyse(t.frames)), "error ib.icrc frame 4 initiator");
+}
+
+TEST(CaptureRoce, TheIcrcIsWrittenAsItsOctetsStandOnTheWire) {
+  RoceTalk t;
+  t.set_up();
+  t.data(0, Operation::send_only, 0xFFFFFE);
+  Bytes& octets = t.frames.back().octets;
+  const std::string due = fmt::format("{:02x}", fmt::join(Bytes(octets.end() - 4, octets.end()), ""));
+  octets.back() ^= 0x55;
+  const ConnectionReport c = only_roce(test::analyse(t.frames));
+  EXPECT_THAT(c.findings.back().text, testing::EndsWith("its octets give " + due));
+}
+
+TEST(CaptureRoce, OpcodesOfRdAndOfManufacturersAreAssigned) {
+  constexpr std::size_t bth = 14 + 20 + 8;
+  for (const int opcode : {0x44, 0xE3, 0x15}) {
+    RoceTalk t;
+    t.set_up();
+    t.data(0, Operation::send_only, 0xFFFFFE);
+    Bytes& octets = t.frames.back().octets;
+    octets[bth] = static_cast<std::uint8_t>(opcode);
+    const ConstBytes network = ConstBytes(octets).subspan(14);
+    const auto parsed = wire::ib::RoceHeader::parse(wire::ethertype_ipv4, network);
+    const std::uint32_t icrc = *wire::ib::icrc(parsed->network, parsed->packet.first(parsed->packet.size() - 4));
+    for (std::size_t i = 0; i < 4; ++i) octets[octets.size() - 4 + i] = static_cast<std::uint8_t>(icrc >> (8 * i));
+    EXPECT_EQ(keys_of(test::analyse(t.frames)), opcode == 0x15 ? "error ib.opcode frame 4 initiator" : "") << opcode;
+  }
 }
 
 TEST(CaptureRoce, ACopyIsNoRetry) {

@@ -12,10 +12,9 @@
 #include <sstream>
 
 #include "replay/recording.hpp"
-#include "sim/record/record.hpp"
-#include "sim/run/run.hpp"
 #include "tests/unit/capture/exchange.hpp"
 #include "tests/unit/replay/atomics.hpp"
+#include "tests/unit/tools/replay_kit.hpp"
 #include "tools/replay/replay_sim.hpp"
 
 namespace parley::tools {
@@ -44,22 +43,8 @@ std::string log_of(const Played& p) {
   return out;
 }
 
-/// The reviewed list: file, connection and role to the first difference. Everything that is not in it is the same.
-std::map<std::string, std::string> reviewed() {
-  std::ifstream file(std::string(PARLEY_SOURCE_DIR) + "/tests/captures/iwarp/replay_differences.txt");
-  std::map<std::string, std::string> out;
-  std::string line;
-  while (std::getline(file, line)) {
-    if (line.empty() || line.front() == '#') continue;
-    const std::size_t bar = line.find(" | "), second = line.find(" | ", bar + 3);
-    EXPECT_NE(second, std::string::npos) << "no reason is given: " << line;
-    out[line.substr(0, bar)] = line.substr(bar + 3, second - bar - 3);
-  }
-  return out;
-}
-
 TEST(ToolsReplay, EveryCaptureMeetsParleyWithTheReviewedDifferencesAndNoOther) {
-  std::map<std::string, std::string> expected = reviewed();
+  std::map<std::string, std::string> expected = reviewed_differences("iwarp");
   EXPECT_GT(expected.size(), 50U);
   std::size_t played = 0, same = 0;
   for (const std::string& name : capture_names()) {
@@ -97,29 +82,6 @@ TEST(ToolsReplay, RpingOfLinuxGoesThroughInBothRolesToItsEnd) {
       EXPECT_FALSE(p.result.partial);
     }
   }
-}
-
-/// A capture of a shipped scenario.
-Bytes simulated(const std::string& name, std::uint64_t seed) {
-  std::ifstream in(std::string(PARLEY_SOURCE_DIR) + "/sim/scenarios/" + name + ".toml");
-  std::stringstream text;
-  text << in.rdbuf();
-  const auto scenario = sim::parse_scenario(text.str(), name);
-  EXPECT_TRUE(scenario) << name;
-  Bytes out;
-  if (!scenario) return out;
-  sim::PcapngTap tap({"test", name, seed}, [&out](ConstBytes octets) {
-    out.insert(out.end(), octets.begin(), octets.end());
-    return true;
-  });
-  sim::RunOptions options;
-  options.seed = seed;
-  options.tap = &tap;
-  options.on_world = [&tap](const sim::World& world) { tap.begin(world); };
-  const sim::RunReport report = sim::run_scenario(*scenario, options);
-  EXPECT_TRUE(report.passed()) << name;
-  tap.finish(&report);
-  return out;
 }
 
 TEST(ToolsReplay, ACaptureOfTheSimulatorMeetsParleyWithoutDifferenceLossesAmongIt) {

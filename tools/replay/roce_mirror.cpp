@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// RoceMirror: what it does and when. roce_mirror_plan.cpp makes the plan from the recording.
+#include "tools/replay/roce_mirror.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/bytes_io.hpp"
+#include "wire/ib/cma.hpp"
+
+namespace parley::tools {
+
+using capture::Side;
+using replay::RoceStep;
+using wire::ib::Operation;
+
+namespace {
+
+/// The program's part: InfiniBand's CM fills it up with zeros.
+Bytes without_zeros(ConstBytes octets) {
+  while (!octets.empty() && octets.back() == 0) octets = octets.first(octets.size() - 1);
+  return {octets.begin(), octets.end()};
+}
+
+ConstBytes behind_addresses(ConstBytes private_data) {
+  return wire::ib::CmaHeader::parse(private_data) ? private_data.subspan(PARLEY_CMA_HEADER_LEN) : private_data;
+}
+
+std::uint32_t number_of(const std::array<std::uint8_t, 4>& octets) { return Reader(octets).be32(); }
+
+}  // namespace
+
+void RoceMirror::let_go() {
+  if (id_) id_.destroy();
+  id_ = listener_ = {};
+  cq_.reset();
+}
+
+QpInit RoceMirror::queue_pair() const {
+  QpInit init{.pd = pd_, .send_cq = cq_.get(), .recv_cq = cq_.get(), .max_send_wr = sends, .max_recv_wr = receives};
+  if (recording_.report.ib->qp == capture::IbQp::ud) init.type = QpType::ud;
+  return init;
+}
+
+ib::Options RoceMirror::terms() const {
+  ib::Options out;
+  if (recording_.report.ib->qp == capture::IbQp::ud) out.qp_type = QpType::ud;
+  if (const wire::ib::CmReq* req = request())
+    out.retry_count = req->retry_count, out.rnr_retry_count = req->rnr_retry_count;
+  const RoceStep* answer = answer_of_mine();
+  if (side_ == Side::responder && answer != nullptr)
+    if (const auto* rep = std::get_if<wire::ib::CmRep>(&answer->cm->body)) out.rnr_retry_count = rep->rnr_retry_count;
+  return out;
+}
+
+void RoceMirror::on_start(sim::Host& host) {
+  Device& device = host.device();
+  pd_ = device.alloc_pd().value_or(0);
+  if (auto cq = device.create_cq(16384)) cq_ = std::move(*cq);
+  const Access all = Access::local_write | Access::remote_write | Access::remote_read | Access::remote_atomic;
+  // Who refused an address had nothing there.
+  const bool refused = recording_.report.ib->nak && recording_.report.ib->nak->from == side_;
+  for (Region& r : regions_) {
+    if (const auto mr = device.reg_mr(pd_, r.memory, all)) r.mr = *mr;
+    const bool place_told = std::any_of(names_.names.begin(), names_.names.end(), [&r](const replay::RoceName& name) {
+      return name.field.is_to && name.field.stag == r.recorded;
+    });
+    if (!r.advertised) player_->know_r_key(r.recorded, r.mr.rkey);
+    if (!r.advertised || (!place_told && !refused)) player_->know_va(r.recorded, r.begin, r.mr.addr);
+  }
+  // The names that messages announce are known only now.
+  for (Act& a : acts_) {
+    std::size_t at = 0;
+    for (std::size_t i = a.step; i < recording_.steps.size() && at < a.payload.size(); ++i) {
+      const RoceStep& step = recording_.steps[i];
+      if (step.again || step.from != side_ || step.cm || step.is_response()) continue;
+      const Bytes octets = with_names(i, step.packet().payload);
+      const std::size_t n = std::min(octets.size(), a.payload.size() - at);
+      std::copy_n(octets.begin(), n, a.payload.begin() + static_cast<std::ptrdiff_t>(at));
+      at += n;
+    }
+  }
+  arena_mr_ = device.reg_mr(pd_, arena_, Access::local_write).value_or(MemoryRegion{});
+  receive_mr_ = device.reg_mr(pd_, receive_arena_, Access::local_write).value_or(MemoryRegion{});
+  fill(first_fills_);
+  if (peer_) return connect(host);
+  const RoceStep* answer = answer_of_mine();
+  const auto* rej = answer == nullptr ? nullptr : std::get_if<wire::ib::CmRej>(&answer->cm->body);
+  // The host was there all the same, and said that nobody listens.
+  const bool elsewhere = rej != nullptr && rej->reason == wire::ib::CmReject::invalid_service_id;
+  const auto at = static_cast<std::uint16_t>(elsewhere ? port() ^ 1 : port());
+  const Address::Family family = recording_.report.initiator.family;
+  if (auto id = host.cm().listen(Address::any(family, at), {.transport = terms()}))
+    listener_ = *id;
+  else
+    player_->fail(fmt::format("Parley cannot listen so: {}", id.error().message()));
+}
+
+void RoceMirror::connect(sim::Host& host) {
+  Bytes data;
+  cm::ConnectOptions options{.transport = terms(), .qp = queue_pair()};
+  for (std::size_t i = 0; i < recording_.steps.size() && data.empty(); ++i) {
+    const RoceStep& step = recording_.steps[i];
+    if (!step.cm || step.from != side_) continue;
+    std::visit([&](const auto& m) { data = with_names(i, m.private_data); }, step.cm->body);
+    break;
+  }
+  data = without_zeros(behind_addresses(data));
+  options.private_data = data;
+  if (const wire::ib::CmReq* req = request())
+    options.ird = req->responder_resources, options.ord = req->initiator_depth;
+  auto id = host.cm().connect(*peer_, options);
+  if (!id) {
+    events_.push_back(fmt::format("Parley cannot ask for this connection: {}", id.error().message()));
+    return player_->fail(events_.back());
+  }
+  id_ = *id;
+  for (std::size_t slot = 0; slot < receives; ++slot) post_receive(slot);
+}
+
+void RoceMirror::post_receive(std::size_t slot) {
+  QueuePair* qp = id_ ? id_.qp() : nullptr;
+  if (qp == nullptr) return;
+  const Sge sge{.addr = receive_mr_.addr + slot * receive_size_,
+                .length = static_cast<std::uint32_t>(receive_size_),
+                .lkey = receive_mr_.lkey};
+  (void)qp->post_recv({.wr_id = slot, .sges = {&sge, 1}});
+}
+
+void RoceMirror::answer(const cm::ConnectRequest& request) {
+  if (id_) {
+    cm::Id second = request.id;
+    return second.destroy();
+  }
+  id_ = request.id;
+  const RoceStep* answer = answer_of_mine();
+  Bytes data;
+  if (answer != nullptr) {
+    const auto step = static_cast<std::size_t>(answer - recording_.steps.data());
+    std::visit([&](const auto& m) { data = without_zeros(with_names(step, m.private_data)); }, answer->cm->body);
+  }
+  const auto* rep = answer == nullptr ? nullptr : std::get_if<wire::ib::CmRep>(&answer->cm->body);
+  const auto* sidr = answer == nullptr ? nullptr : std::get_if<wire::ib::CmSidrRep>(&answer->cm->body);
+  if (rep == nullptr && (sidr == nullptr || sidr->status != wire::ib::SidrStatus::valid)) {
+    (void)id_.reject(data);
+    return;
+  }
+  (void)id_.create_qp(queue_pair());
+  for (std::size_t slot = 0; slot < receives; ++slot) post_receive(slot);
+  cm::AcceptOptions options{.transport = terms(), .private_data = data};
+  if (rep != nullptr) options.ird = rep->responder_resources, options.ord = rep->initiator_depth;
+  if (const auto done = id_.accept(options); !done)
+    events_.push_back(fmt::format("Parley cannot accept so: {}", done.error().message()));
+}
+
+void RoceMirror::event(sim::Host& host, cm::Event event) {
+  const auto mine = [this](const cm::Id& id) { return id_ && id == id_; };
+  if (const auto* asked = std::get_if<cm::ConnectRequest>(&event)) return answer(*asked);
+  if (const auto* is = std::get_if<cm::Established>(&event); is != nullptr && mine(is->id)) {
+    up_ = true;
+    progress_at_ = host.now();
+    events_.emplace_back("established");
+  }
+  if (const auto* is = std::get_if<cm::Rejected>(&event); is != nullptr && mine(is->id))
+    events_.push_back("rejected: " + is->why.to_string());
+  if (const auto* is = std::get_if<cm::ConnectFailed>(&event)) events_.push_back("failed: " + is->why.to_string());
+  if (const auto* is = std::get_if<cm::Disconnected>(&event); is != nullptr && mine(is->id)) {
+    over_ = true;
+    events_.push_back(is->graceful ? std::string("closed") : "ended: " + is->why.to_string());
+  }
+}
+
+void RoceMirror::on_turn(sim::Host& host) {
+  while (auto next = host.cm().poll_event()) event(host, std::move(*next));
+  std::array<WorkCompletion, 64> done;
+  for (std::size_t n = cq_->poll(done); n > 0; n = cq_->poll(done))
+    for (const WorkCompletion& wc : std::span(done).first(n)) {
+      if (wc.status != WcStatus::success) continue;
+      if (wc.opcode == WcOpcode::recv || wc.opcode == WcOpcode::recv_rdma_with_imm) {
+        ++sends_seen_;
+        post_receive(wc.wr_id);
+      } else if (wc.opcode == WcOpcode::rdma_read || wc.opcode == WcOpcode::fetch_add ||
+                 wc.opcode == WcOpcode::comp_swap) {
+        ++answers_seen_;
+      }
+      progress_at_ = host.now();
+    }
+  proceed(host);
+}
+
+void RoceMirror::on_timer(sim::Host& host, std::uint64_t) {
+  armed_ = never;
+  proceed(host);
+}
+
+void RoceMirror::proceed(sim::Host& host) {
+  while (up_ && !over_ && next_act_ < acts_.size()) {
+    const Act& a = acts_[next_act_];
+    if (sends_seen_ < a.sends_seen || answers_seen_ < a.answers_seen) return;
+    const Instant when = progress_at_ + a.delay;
+    if (host.now() < when) {
+      if (when < armed_) host.set_timer(armed_ = when, 0);
+      return;
+    }
+    if (!act(a)) return;
+    progress_at_ = host.now();
+    ++next_act_;
+  }
+}
+
+void RoceMirror::fill(const std::vector<Fill>& fills) {
+  for (const Fill& one : fills)
+    for (Region& r : regions_) {
+      if (r.recorded != one.r_key || one.va < r.begin) continue;
+      const std::uint64_t at = one.va - r.begin;
+      if (at > r.memory.size() || r.memory.size() - at < one.octets.size()) continue;
+      std::copy(one.octets.begin(), one.octets.end(), r.memory.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+}
+
+bool RoceMirror::act(const Act& what) {
+  if (what.last.cm) {
+    (void)id_.disconnect();
+    return true;
+  }
+  const bool posted = post(what);
+  if (posted) fill(what.fills);
+  return posted;
+}
+
+bool RoceMirror::post(const Act& what) {
+  QueuePair* qp = id_ ? id_.qp() : nullptr;
+  if (qp == nullptr) return false;
+  const wire::ib::Packet first = recording_.steps[what.step].packet(), last = what.last.packet();
+  const unsigned headers = wire::ib::rule_of(last.bth.opcode).headers;
+  const bool imm = (headers & PARLEY_IB_IMM) != 0;
+  SendWr wr;
+  wr.wr_id = what.step;
+  wr.solicited = last.bth.solicited;
+  wr.imm_data = number_of(last.imm);
+  std::size_t length = what.payload.size();
+  switch (recording_.steps[what.step].operation()) {
+    case Operation::write_first:
+    case Operation::write_only:
+    case Operation::write_only_imm:
+      wr.opcode = imm ? SendWr::Opcode::rdma_write_with_imm : SendWr::Opcode::rdma_write;
+      wr.rkey = first.reth.r_key;
+      wr.remote_addr = first.reth.va;
+      break;
+    case Operation::read_request:
+      wr.opcode = SendWr::Opcode::rdma_read;
+      wr.rkey = first.reth.r_key;
+      wr.remote_addr = first.reth.va;
+      length = first.reth.dma_length;
+      break;
+    case Operation::cmp_swap:
+    case Operation::fetch_add: {
+      const bool add = recording_.steps[what.step].operation() == Operation::fetch_add;
+      wr.opcode = add ? SendWr::Opcode::atomic_fetch_and_add : SendWr::Opcode::atomic_cmp_and_swp;
+      wr.rkey = first.atomic.r_key;
+      wr.remote_addr = first.atomic.va;
+      wr.compare_add = add ? first.atomic.swap_add : first.atomic.compare;
+      wr.swap = first.atomic.swap_add;
+      length = sizeof(std::uint64_t);
+      break;
+    }
+    default:
+      if (imm) wr.opcode = SendWr::Opcode::send_with_imm;
+      if ((headers & PARLEY_IB_IETH) != 0 && last.invalidate != 0) {
+        wr.opcode = SendWr::Opcode::send_with_inv;
+        wr.invalidate_rkey = last.invalidate;
+      }
+      break;
+  }
+  const std::size_t at = arena_used_;
+  if (arena_.size() - at < length) return true;
+  std::copy(what.payload.begin(), what.payload.end(), arena_.begin() + static_cast<std::ptrdiff_t>(at));
+  const Sge sge{.addr = arena_mr_.addr + at, .length = static_cast<std::uint32_t>(length), .lkey = arena_mr_.lkey};
+  if (length > 0) wr.sges = {&sge, 1};
+  if (const auto posted = qp->post_send(wr); !posted) {
+    if (posted.error() == make_error_code(Errc::no_space)) return false;  // a completion makes room
+    events_.push_back(fmt::format("Parley cannot post the {}: {}", replay::describe(recording_.steps[what.step]),
+                                  posted.error().message()));
+    return true;
+  }
+  arena_used_ += length;
+  return true;
+}
+
+}  // namespace parley::tools
